@@ -1,0 +1,42 @@
+# Every target says what it does; `make` alone lists them.
+GO ?= go
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# What make test could not cover, for want of a server, is collected here and told at the end.
+UNCOVERED := $(shell mktemp -u)
+
+.PHONY: help build run test test-long lint bench fuzz
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+build: ## build bin/dibs
+	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/dibs ./cmd/dibs
+
+run: ## see the main job: three servers, one is killed in the middle of a run (45 s)
+	@echo "building dibs (the first time takes a minute or two) …"
+	@$(MAKE) --no-print-directory build
+	@$(GO) run ./internal/demo bin/dibs
+
+test: ## pass the tests (at most 5 minutes), on the servers that are here or can be started
+	@rm -f $(UNCOVERED)
+	@DIBS_TEST_UNCOVERED=$(UNCOVERED) $(GO) test -timeout 10m ./... ; status=$$?; \
+	if [ -s $(UNCOVERED) ]; then \
+		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
+	fi; exit $$status
+
+test-long: ## the long rounds, and everything under the race detector
+	@$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer)
+	@DIBS_TEST_LONG=1 $(GO) test -p 1 -count=1 -timeout 40m ./internal/e2e ./internal/hammer
+
+lint: ## go vet, staticcheck, gofmt
+	@$(GO) vet ./...
+	@$(GO) vet -tags dibstest ./...
+	@$(GO) run $(STATICCHECK) ./...
+	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt the files above"; exit 1; }
+
+bench: ## measure beside the peers, in one run
+	@cd bench && ./run
+
+fuzz: ## fuzz the parsers for a minute each
+	@$(GO) test -fuzz FuzzParse -fuzztime 60s ./schedule
+	@$(GO) test -fuzz FuzzLoad -fuzztime 60s ./manifest

@@ -1,0 +1,59 @@
+// Command bench compares dibs with its peers, side by side in one run. The parts that take turns do
+// so round by round, and what is printed are medians and ratios, so that a busy machine falls on
+// all of them alike.
+//
+//	bench redis | postgres             lease cycles beside other libraries, and beside a plain table
+//	bench heartbeat redis | postgres   what it costs to hold 10,000 leases
+//	bench start DIBS FLOOR             whole processes of dibs run, beside the least there can be
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// options are how long to measure.
+type options struct {
+	rounds int           // of each comparison
+	turn   time.Duration // one contestant's part of a round of cycles
+	hold   time.Duration // the heartbeat's
+	leases int           // the heartbeat's
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 9, "rounds of a comparison (of start: ten times as many)")
+	flag.DurationVar(&o.turn, "turn", time.Second, "how long one contestant's turn of lease cycles takes")
+	flag.DurationVar(&o.hold, "hold", 30*time.Second, "how long the leases are held in heartbeat")
+	flag.IntVar(&o.leases, "leases", 10_000, "how many leases heartbeat holds")
+	flag.Parse()
+	// An interrupted run removes what it made.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := bench(ctx, os.Stdout, o, flag.Args())
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(ctx context.Context, w io.Writer, o options, args []string) error {
+	switch {
+	case len(args) == 1 && args[0] == "redis":
+		return redisCycles(ctx, w, o)
+	case len(args) == 1 && args[0] == "postgres":
+		return postgresCycles(ctx, w, o)
+	case len(args) == 2 && args[0] == "heartbeat":
+		return heartbeat(ctx, w, o, args[1])
+	case len(args) == 3 && args[0] == "start":
+		return start(w, args[1], args[2], 10*o.rounds)
+	}
+	return errors.New("usage: bench [flags] redis | postgres | heartbeat redis|postgres | start DIBS FLOOR")
+}

@@ -1,0 +1,75 @@
+// Package history tells what happened: ticks with their runs, what the runs printed, and events.
+// It decides nothing.
+package history
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Store is the contract that a technology fulfils to tell what happened. The rows of ticks and
+// runs are written through tick.Store; here they are read, next to output and events.
+//
+// All methods are safe for concurrent use. None retries. A reader may be a moment behind a writer
+// of another process, never behind one of its own.
+type Store interface {
+	// Append adds events; the store sets ID and, where zero, At.
+	Append(ctx context.Context, events []Event) error
+	// Events returns events, newest first.
+	Events(ctx context.Context, q Query) ([]Event, error)
+
+	// Output keeps what a run printed, replacing what was kept; the caller bounds it (at most 1 MiB).
+	Output(ctx context.Context, runID string, output []byte) error
+	// ReadOutput returns it, nil where nothing is kept.
+	ReadOutput(ctx context.Context, runID string) ([]byte, error)
+
+	// Ticks returns rows of ticks, the latest At first.
+	Ticks(ctx context.Context, q Query) ([]tick.Tick, error)
+	// Runs returns runs, the latest start first: those with a tick and those without.
+	Runs(ctx context.Context, q Query) ([]run.Record, error)
+
+	// AppendRuns adds finished runs without a tick that were recorded elsewhere first (the embedded
+	// directory's journal, a host's spool): insert or nothing, by run id.
+	AppendRuns(ctx context.Context, runs []run.Record) error
+
+	// Prune deletes closed ticks, ended runs with their output, and events older than before;
+	// never a tick above its job's mark. It returns how many rows went.
+	Prune(ctx context.Context, before time.Time) (int, error)
+}
+
+// Query selects. The zero Query selects everything, up to the default limit.
+type Query struct {
+	// Job is an exact name; "" for all.
+	Job string
+	// RunID selects one run (Runs and Events).
+	RunID string
+	// From and To bound the tick (Ticks; a range row counts if any of it lies inside), the start
+	// (Runs) or the instant (Events): [From, To). Zero: unbounded.
+	From, To time.Time
+	// Limit is the most rows, 1 to 10,000. Default 100.
+	Limit int
+}
+
+// Max is the effective limit of q.
+func (q Query) Max() int {
+	if q.Limit <= 0 {
+		return 100
+	}
+	return min(q.Limit, 10_000)
+}
+
+// Event is one thing that happened and that nobody should have to guess (promise 24).
+type Event struct {
+	ID     string    `json:"id"`
+	At     time.Time `json:"at"`
+	Kind   string    `json:"event"`         // such as lease-broken, manifest-differs, clock-step
+	Key    string    `json:"key,omitempty"` // the lease
+	Job    string    `json:"job,omitempty"` // the job
+	Tick   time.Time `json:"tick,omitzero"` // its tick
+	RunID  string    `json:"run_id,omitempty"`
+	Host   string    `json:"host,omitempty"`   // where it was seen
+	Reason string    `json:"reason,omitempty"` // in words
+}

@@ -1,0 +1,134 @@
+// Package archtest holds the directions in which the packages may import each other: the folder
+// list is the architecture, and this is what keeps it true.
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/dibs-run/dibs"
+
+// allowed says which of our own packages a package may import directly. A name that ends in /...
+// stands for everything below it. What is not listed here may import everything.
+var allowed = map[string][]string{
+	"schedule":          {},
+	"job":               {},
+	"lease":             {"internal/coalesce", "internal/clock"},
+	"run":               {"lease"},
+	"run/command":       {"run", "lease", "internal/clock", "internal/guardian/..."},
+	"run/webhook":       {"run", "lease"},
+	"tick":              {"lease", "run", "internal/coalesce"},
+	"history":           {"run", "tick", "lease"},
+	"manifest":          {"job", "schedule"},
+	"scheduler":         {"tick", "lease", "run", "history", "job", "schedule"},
+	"store":             {"lease", "tick", "history"},
+	"store/memory":      contracts,
+	"store/file":        append([]string{"internal/clock"}, contracts...),
+	"store/redis":       contracts,
+	"store/postgres":    contracts,
+	"store/mysql":       contracts,
+	"internal/clock":    {},
+	"internal/coalesce": {},
+	"internal/spool":    {"scheduler"},
+	"internal/cli":      {"..."},
+	"cmd/dibs":          {"internal/cli", "run/command", "internal/guardian/..."},
+}
+
+var contracts = []string{"lease", "tick", "history", "run", "store"}
+
+// clients are the libraries of the stores; a package that uses one store compiles no other's.
+var clients = map[string]string{
+	"store/redis":    "github.com/redis/go-redis/v9",
+	"store/postgres": "github.com/jackc/pgx/v5",
+	"store/mysql":    "github.com/go-sql-driver/mysql",
+	"store/file":     "modernc.org/sqlite",
+}
+
+type pkg struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
+func load(t *testing.T) map[string]pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	all := map[string]pkg{}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")] = p
+	}
+	return all
+}
+
+func TestImportsFollowTheArchitecture(t *testing.T) {
+	all := load(t)
+	for name, may := range allowed {
+		p, ok := all[name]
+		if !ok {
+			t.Errorf("%s is listed here and is not there", name)
+		}
+		for _, imp := range p.Imports {
+			own, ok := strings.CutPrefix(imp, module+"/")
+			if ok && !slices.ContainsFunc(may, func(m string) bool { return covers(m, own) }) {
+				t.Errorf("%s imports %s; it may import only %q", name, own, may)
+			}
+		}
+	}
+}
+
+func covers(pattern, name string) bool {
+	if below, ok := strings.CutSuffix(pattern, "..."); ok {
+		return strings.HasPrefix(name+"/", below)
+	}
+	return pattern == name
+}
+
+// A library user of one store compiles no other store's client, and a user of the core none.
+func TestNobodyCompilesAClientItDoesNotUse(t *testing.T) {
+	all := load(t)
+	for name, p := range all {
+		if name == "internal/cli" || name == "cmd/dibs" || name == "store/all" || strings.HasPrefix(name, "internal/e2e") || strings.HasPrefix(name, "internal/testserver") {
+			continue
+		}
+		for owner, client := range clients {
+			if name == owner || strings.HasPrefix(name, owner+"/") {
+				continue
+			}
+			for _, d := range p.Deps {
+				if d == client || strings.HasPrefix(d, client+"/") {
+					t.Errorf("%s depends on %s, which is %s's", name, d, owner)
+				}
+			}
+		}
+	}
+}
+
+// Only the command line may know all the stores, and nothing may import the command line.
+func TestTheCommandLineIsTheTop(t *testing.T) {
+	for name, p := range load(t) {
+		for _, imp := range p.Imports {
+			own, _ := strings.CutPrefix(imp, module+"/")
+			if own == "internal/cli" && name != "cmd/dibs" {
+				t.Errorf("%s imports internal/cli", name)
+			}
+			if own == "store/all" && name != "internal/cli" {
+				t.Errorf("%s imports store/all", name)
+			}
+		}
+	}
+}

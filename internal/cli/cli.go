@@ -1,0 +1,126 @@
+// Package cli is the command line: one file per command, each an options struct, its flags and a
+// function that carries it out.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// The exit statuses that commands share. `dibs run` has more: see its help.
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnavailable = 69
+	exitContended   = 75
+	exitLost        = 79
+	exitTimedOut    = 124
+	exitInternal    = 125
+)
+
+// env is what a command gets from the process it runs in.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// statusError ends the program with a status; a nil error prints nothing.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e statusError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.status)
+	}
+	return e.err.Error()
+}
+
+func (e statusError) Unwrap() error { return e.err }
+
+func usage(err error) error { return statusError{exitUsage, err} }
+
+// Exec carries out a command line and returns the exit status.
+func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot(env{stdin, stdout, stderr})
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return 0
+	}
+	var st statusError
+	switch {
+	case errors.As(err, &st):
+	case errors.Is(err, lease.ErrUnavailable):
+		st = statusError{exitUnavailable, err}
+	case errors.Is(err, errUsage) || cmd == root:
+		st = statusError{exitUsage, err}
+	default:
+		st = statusError{exitFailed, err}
+	}
+	if cmd.Name() == "run" && st.status == exitUsage {
+		st.status = exitInternal // as timeout(1)'s own, beside a command's statuses
+	}
+	if st.err != nil {
+		fmt.Fprintf(stderr, "dibs: %v\n", st.err)
+		if st.status == exitUsage || errors.Is(err, errUsage) {
+			fmt.Fprintf(stderr, "see: %s --help\n", cmd.CommandPath())
+		}
+	}
+	return st.status
+}
+
+// errUsage marks errors in the use of flags and arguments.
+var errUsage = errors.New("usage")
+
+func newRoot(e env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dibs",
+		Short: "Scheduled jobs across a fleet: each tick run by exactly one server",
+		Long: `dibs runs scheduled jobs across a fleet of servers: exactly one server calls dibs on
+each tick, nothing overlaps that must not, and a crash costs seconds. It has no
+server of its own: it coordinates through a directory, Redis, PostgreSQL, MySQL
+or MariaDB.`,
+		Example: `  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php
+  dibs serve jobs.yaml
+  dibs history invoices`,
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	root.AddCommand(newRun(e), newServe(e), newNext(e), newValidate(e), newHistory(e), newLease(e), newJob(e), newInit(e), newVersion(e))
+	return root
+}
+
+// exactly is cobra.ExactArgs with an error of ours.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return fmt.Errorf("%w: want %s", errUsage, what)
+		}
+		return nil
+	}
+}
+
+func newVersion(e env) *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
+		Run: func(*cobra.Command, []string) { fmt.Fprintln(e.stdout, "dibs", version()) }}
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

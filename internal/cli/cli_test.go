@@ -1,0 +1,44 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/dibs-run/dibs/internal/cli"
+	"github.com/dibs-run/dibs/run/command"
+)
+
+func TestMain(m *testing.M) {
+	command.GuardianMain() // dibs run starts its guardian from this binary
+	testscript.Main(m, map[string]func(){
+		"dibs": func() { os.Exit(cli.Exec(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// Each script has a directory, and with it an embedded store, of its own. A script that ends in an
+// exit status says so with: status N dibs …
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("DIBS_DIR", e.WorkDir+"/state")
+			e.Setenv("DIBS_STORE_FILE", e.WorkDir+"/none")
+			return os.WriteFile(e.WorkDir+"/none", []byte(e.WorkDir+"/state"), 0o600)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+	})
+}
+
+// status runs a command and checks its exit status.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N command [arg…]")
+	}
+	err := ts.Exec("sh", append([]string{"-c", `want=$1; shift; "$@"; got=$?; [ $got = $want ] || { echo "exit status $got, want $want" >&2; exit 1; }`, "sh"}, args...)...)
+	if err != nil {
+		ts.Fatalf("%v: %v", args, err)
+	}
+}

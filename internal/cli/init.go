@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/store/all"
+)
+
+// initOptions are the flags of `dibs init`.
+type initOptions struct {
+	store string
+	print bool
+}
+
+func newInit(e env) *cobra.Command {
+	o := initOptions{}
+	cmd := &cobra.Command{Use: "init", Short: "Prepare or upgrade a store",
+		Long: `Prepare a store, or upgrade it to this version. It may be repeated.
+
+It also states that an empty store is new, so that nothing has to be waited for: without it, the
+first use prepares the store itself, and grants nothing for one TTL, in case the store was emptied
+while somebody held a lease.`,
+		Example: "  dibs init --store postgres://dibs@db/app\n  dibs init --store 'redis://cache:6379/0?ttl=60s'\n  dibs init --store mysql://dibs@db/app --print",
+		Args:    exactly(0, "no arguments"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), e, o) }}
+	storeFlag(cmd, &o.store)
+	cmd.Flags().BoolVar(&o.print, "print", false, "print what would be applied, for somebody else to apply, and do nothing")
+	return cmd
+}
+
+func runInit(ctx context.Context, e env, o initOptions) error {
+	a, err := resolve(o.store)
+	if err != nil {
+		return usage(err)
+	}
+	if o.print {
+		return printMigrations(e, a)
+	}
+	a.Init = true
+	p, err := open(ctx, a.Config, slog.New(slog.NewTextHandler(e.stderr, nil)))
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	for _, line := range p.store.Prepared {
+		fmt.Fprintln(e.stdout, line)
+	}
+	props := p.store.Properties
+	fmt.Fprintf(e.stdout, "%s is ready: namespace %s, installation %s (pin it with ?expect_store=%s), max_ttl %s, a run survives a silence of the store of %s\n",
+		a, a.Namespace, props.InstallationID, props.InstallationID, props.MaxTTL, p.Keeper.Margin().Outage())
+	for _, w := range props.Weaker {
+		fmt.Fprintln(e.stdout, "note:", w)
+	}
+	return nil
+}
+
+func printMigrations(e env, a address) error {
+	d, err := all.For(a.Config)
+	if err != nil {
+		return usage(err)
+	}
+	if d.Migrations == nil {
+		fmt.Fprintf(e.stdout, "-- %s has no schema: nothing is applied beforehand\n", a.URL.Scheme)
+		return nil
+	}
+	return fs.WalkDir(d.Migrations, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(d.Migrations, path)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.stdout, "-- %s\n%s\n", path, b)
+		return err
+	})
+}

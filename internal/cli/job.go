@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/tick"
+)
+
+func newJob(e env) *cobra.Command {
+	cmd := &cobra.Command{Use: "job", Short: "The jobs and keys whose ticks a store accounts for"}
+	cmd.AddCommand(newJobForget(e))
+	return cmd
+}
+
+// jobForgetOptions are the flags of `dibs job forget`.
+type jobForgetOptions struct{ store, name string }
+
+func newJobForget(e env) *cobra.Command {
+	o := jobForgetOptions{}
+	cmd := &cobra.Command{Use: "forget NAME", Short: "End the accounting of a job, or of a key of --once-per",
+		Long: `End the accounting of a job, or of a key of dibs run --once-per: its ticks are no longer expected, and
+the next registration may bring another schedule. Its history and its lease stay.
+
+Do this when the expression of --once-per has changed on every server: as long as the store holds
+the old one, servers that come with another are refused, so that two crontabs can never disagree.`,
+		Example: "  dibs job forget invoices",
+		Args:    exactly(1, "the name of one job or key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return runJobForget(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	return cmd
+}
+
+func runJobForget(ctx context.Context, e env, o jobForgetOptions) error {
+	p, err := openFor(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	known, err := p.Ticks.Jobs(ctx, o.name)
+	if err != nil {
+		return fmt.Errorf("read the registered jobs: %w", err)
+	}
+	for _, j := range known {
+		if j.Name != o.name || !j.Removed.IsZero() {
+			continue
+		}
+		if err := p.Conclude(ctx, j); err != nil {
+			return err
+		}
+		if _, err := p.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: o.name, Remove: true}}); err != nil {
+			return fmt.Errorf("forget %s: %w", o.name, err)
+		}
+		ev := history.Event{Kind: "job-forgotten", Job: o.name, Host: p.Self.Host,
+			Reason: fmt.Sprintf("forgotten by %s; it was due at %s", whoami(p.Self.Host), scheduleOf(j))}
+		if err := p.History.Append(ctx, []history.Event{ev}); err != nil {
+			fmt.Fprintf(e.stderr, "dibs: %s is forgotten, but the event could not be recorded: %v\n", o.name, err)
+		}
+		fmt.Fprintf(e.stdout, "%s is forgotten; it was due at %s\n", o.name, scheduleOf(j))
+		return nil
+	}
+	return fmt.Errorf("%s: no job and no key of --once-per of that name is registered in %s", o.name, p.config)
+}
+
+// scheduleOf is a registered schedule in words.
+func scheduleOf(j tick.Job) string {
+	spec, err := job.ParseDefinition(j.Definition)
+	if err != nil {
+		return j.Definition
+	}
+	return fmt.Sprintf("%q in %s", spec.Schedules, spec.Timezone)
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/run/webhook"
+	"github.com/dibs-run/dibs/scheduler"
+)
+
+// build makes what the scheduler serves of a job of the manifest.
+func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
+	set, err := scheduler.SetOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	target, err := s.target(spec)
+	if err != nil {
+		return nil, err
+	}
+	place, out := s.places[spec.Policy.Scope], s.printer()
+	return &scheduler.Job{Spec: *spec, Set: set, Target: target,
+		Holder: func(runID string) lease.Holder {
+			h := place.Self
+			if spec.Command != nil {
+				h.Cgroup = command.CgroupFor(runID)
+			}
+			return h
+		},
+		Output: func(r run.Record) io.WriteCloser {
+			return &captured{to: out, prefix: []byte(spec.Name + " | "), keep: func(b []byte) {
+				ctx, cancel := context.WithTimeout(context.Background(), place.Keeper.Margin().RPCTimeout)
+				defer cancel()
+				if err := place.History.Output(ctx, r.ID, b); err != nil {
+					s.log.Warn("the run's output could not be kept", "run_id", r.ID, "error", err)
+				}
+			}}
+		}}, nil
+}
+
+func (s *service) target(spec *job.Spec) (run.Target, error) {
+	if c := spec.Command; c != nil {
+		args := c.Args
+		if c.Shell != "" {
+			args = []string{"/bin/sh", "-c", c.Shell}
+		}
+		env := os.Environ()
+		for _, k := range slices.Sorted(maps.Keys(c.Env)) {
+			env = append(env, k+"="+c.Env[k])
+		}
+		return command.Target{Args: args, Dir: c.Dir, Env: env, Leftovers: leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
+			OnLeftovers: func(pids []int) {
+				s.places[spec.Policy.Scope].Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
+					Reason: fmt.Sprintf("the command has ended, but processes that it started go on, and so does its lease: %v", pids)})
+			}}, nil
+	}
+	secrets, err := secrets(spec.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	r := spec.Request
+	return webhook.Target{Method: r.Method, URL: r.URL, Headers: r.Headers, Body: r.Body, Secrets: secrets, Name: spec.Name, Timeout: spec.Policy.Timeout}, nil
+}
+
+// secrets reads what references of the form env:NAME and file:PATH name.
+func secrets(refs []string) ([][]byte, error) {
+	var out [][]byte
+	for _, ref := range refs {
+		kind, name, _ := strings.Cut(ref, ":")
+		var value []byte
+		switch kind {
+		case "env":
+			value = []byte(os.Getenv(name))
+		case "file":
+			b, err := os.ReadFile(name)
+			if err != nil {
+				return nil, fmt.Errorf("secret %q: %w", ref, err)
+			}
+			value = bytes.TrimRight(b, "\r\n")
+		default:
+			return nil, fmt.Errorf("secret %q: want env:NAME or file:/path", ref)
+		}
+		if len(value) == 0 {
+			return nil, fmt.Errorf("secret %q is empty", ref)
+		}
+		out = append(out, value)
+	}
+	return out, nil
+}
+
+// maxKept is how much of a run's output is kept with it: the end.
+const maxKept = 64 << 10
+
+// captured passes on what a run prints, line by line under the job's name, and keeps the end of it.
+type captured struct {
+	to     *printer
+	prefix []byte
+	keep   func([]byte)
+
+	mu   sync.Mutex
+	line []byte
+	tail []byte
+	done bool
+}
+
+// Write never fails, and never waits for long: neither a closed log nor one that nobody reads
+// may stop the work.
+func (c *captured) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done {
+		return len(p), nil // the run has ended, and its output is kept
+	}
+	c.tail = append(c.tail, p...)
+	if over := len(c.tail) - maxKept; over > 0 {
+		c.tail = append(c.tail[:0], c.tail[over:]...)
+	}
+	c.line = append(c.line, p...)
+	for {
+		i := bytes.IndexByte(c.line, '\n')
+		if i < 0 && len(c.line) < 8<<10 {
+			return len(p), nil
+		}
+		if i < 0 {
+			i = len(c.line) - 1
+		}
+		c.print(c.line[:i+1])
+		c.line = append(c.line[:0], c.line[i+1:]...)
+	}
+}
+
+// print writes one line in one call, so that the lines of several runs do not mix.
+func (c *captured) print(line []byte) {
+	line = append(append([]byte{}, c.prefix...), bytes.TrimSuffix(line, []byte("\n"))...)
+	c.to.print(append(line, '\n'))
+}
+
+// Close prints an unfinished line and keeps the output. It comes after the release.
+func (c *captured) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done = true
+	if len(c.line) > 0 {
+		c.print(c.line)
+		c.line = nil
+	}
+	if len(c.tail) > 0 {
+		c.keep(c.tail)
+	}
+	c.to.flush()
+	return nil
+}

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+)
+
+func newLease(e env) *cobra.Command {
+	cmd := &cobra.Command{Use: "lease", Short: "See who holds what, and free it safely"}
+	cmd.AddCommand(newLeaseList(e), newLeaseShow(e), newLeaseBreak(e))
+	return cmd
+}
+
+// leaseView is what is shown of a lease; its form is stable.
+type leaseView struct {
+	Key     string        `json:"key"`
+	State   string        `json:"state"` // held or free
+	Token   lease.Token   `json:"token"`
+	TTL     float64       `json:"ttl_seconds"`
+	Expires float64       `json:"expires_in_seconds"`
+	Acq     time.Time     `json:"acquired,omitzero"`
+	Renewed time.Time     `json:"renewed,omitzero"`
+	Holder  *holderView   `json:"holder,omitempty"`
+	Broken  *lease.Broken `json:"broken,omitempty"`
+	Waiters int           `json:"waiters,omitempty"`
+}
+
+type holderView struct {
+	ID      string `json:"id"`
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	RunID   string `json:"run_id"`
+	Command string `json:"command"`
+}
+
+func view(r lease.Record, now time.Time) leaseView {
+	v := leaseView{Key: r.Key.String(), State: "free", Token: r.Token, TTL: r.TTL.Seconds(), Acq: r.Acquired, Renewed: r.Renewed, Broken: r.Broken}
+	if r.Live(now) {
+		v.State, v.Expires = "held", r.Expires.Sub(now).Seconds()
+		v.Holder = &holderView{r.Owner.String(), r.Holder.Host, r.Holder.PID, r.Holder.RunID, r.Holder.Command}
+	}
+	return v
+}
+
+// leaseListOptions are the flags of `dibs lease list`.
+type leaseListOptions struct {
+	store, prefix string
+	all, internal bool
+	out           format
+}
+
+func newLeaseList(e env) *cobra.Command {
+	o := leaseListOptions{}
+	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List the leases that are held", Args: cobra.MaximumNArgs(1),
+		Example: "  dibs lease list\n  dibs lease list shop/ --all -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.prefix = strings.Join(args, "")
+			return runLeaseList(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	cmd.Flags().BoolVar(&o.all, "all", false, "also those that are free")
+	cmd.Flags().BoolVar(&o.internal, "internal", false, "also those that dibs itself uses: servers, waiting places")
+	return cmd
+}
+
+func runLeaseList(ctx context.Context, e env, o leaseListOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	p, err := openFor(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	reply, err := p.store.Leases.List(ctx, o.prefix, o.all)
+	if err != nil {
+		return fmt.Errorf("list leases: %w", err)
+	}
+	views := []leaseView{}
+	waits := map[lease.Key]int{}
+	for _, a := range reply.Answers {
+		if base, ok := a.Record.Key.Waits(); ok && a.Record.Live(reply.Now) {
+			waits[base]++
+		}
+	}
+	for _, a := range reply.Answers {
+		if a.Record.Key.Internal() && !o.internal {
+			continue
+		}
+		v := view(a.Record, reply.Now)
+		v.Waiters = waits[a.Record.Key]
+		views = append(views, v)
+	}
+	if o.out == "json" {
+		return writeJSON(e.stdout, views)
+	}
+	return tellLeases(e, views)
+}
+
+func tellLeases(e env, views []leaseView) error {
+	var rows [][]string
+	for _, v := range views {
+		row := []string{v.Key, v.State, fmt.Sprint(v.Token), "-", "-", "-", "-", "-"}
+		if h := v.Holder; h != nil {
+			row[3], row[4] = fmt.Sprintf("%s:%d", h.Host, h.PID), stampOf(v.Acq)
+			row[5] = time.Duration(v.Expires * float64(time.Second)).Round(100 * time.Millisecond).String()
+			row[6], row[7] = orDash(h.RunID), orDash(h.Command)
+		}
+		if v.Broken != nil {
+			row[1] += " (broken)"
+		}
+		rows = append(rows, row)
+	}
+	return table(e.stdout, "KEY STATE TOKEN HOLDER SINCE EXPIRES_IN RUN COMMAND", rows)
+}
+
+// leaseShowOptions are the flags of `dibs lease show`.
+type leaseShowOptions struct {
+	store, key string
+	out        format
+}
+
+func newLeaseShow(e env) *cobra.Command {
+	o := leaseShowOptions{}
+	cmd := &cobra.Command{Use: "show KEY", Short: "Show one lease", Args: exactly(1, "one key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.key = args[0]
+			return runLeaseShow(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	return cmd
+}
+
+func runLeaseShow(ctx context.Context, e env, o leaseShowOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	key, err := lease.ParseKey(o.key)
+	if err != nil {
+		return usage(err)
+	}
+	p, err := openFor(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	now, r, err := p.Keeper.Read(ctx, key)
+	if err != nil {
+		return err
+	}
+	if r.Key == "" {
+		return fmt.Errorf("lease %q: there is none in %s, and never was", key, p.config)
+	}
+	if o.out == "json" {
+		return writeJSON(e.stdout, view(r, now))
+	}
+	return tellLeases(e, []leaseView{view(r, now)})
+}
+
+// leaseBreakOptions are the flags of `dibs lease break`.
+type leaseBreakOptions struct {
+	store, key, why string
+	now             bool
+	out             format
+}
+
+func newLeaseBreak(e env) *cobra.Command {
+	o := leaseBreakOptions{}
+	cmd := &cobra.Command{Use: "break KEY --reason WHY", Short: "Make the holder stop, and free the key once it has",
+		Long: `Forbid further renewals of a lease. The holder learns of it at its next heartbeat and
+stops its work within its margin; nobody is granted the key before it has released it
+or it has expired, so nothing overlaps. The broken run ends as lost.
+
+--now frees the key at once. That is UNSAFE: the holder's work may still be going on.
+Use it only when you know that it is not.`,
+		Example: "  dibs lease break invoices --reason 'hangs since 04:15'",
+		Args:    exactly(1, "one key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.key = args[0]
+			return runLeaseBreak(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	cmd.Flags().StringVar(&o.why, "reason", "", "why; recorded (required with --now)")
+	cmd.Flags().BoolVar(&o.now, "now", false, "free it at once, without waiting for the holder: UNSAFE")
+	return cmd
+}
+
+func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	key, err := lease.ParseKey(o.key)
+	if err != nil {
+		return usage(err)
+	}
+	if o.now && o.why == "" {
+		return usage(fmt.Errorf("--now is unsafe and demands a --reason"))
+	}
+	p, err := openFor(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	by := whoami(p.Self.Host)
+	now, r, ok, err := p.Keeper.Break(ctx, lease.Ref{Key: key}, lease.Broken{By: by, Why: o.why, Now: o.now})
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("lease %q is held by nobody: there is nothing to break", key)
+	}
+	kind, how := "lease-broken", "waiting for the holder to stop"
+	if o.now {
+		kind, how = "lease-broken-unsafe", "freed at once, without waiting for the holder"
+	}
+	ev := history.Event{Kind: kind, Key: string(key), Job: string(key), RunID: r.Holder.RunID, Host: p.Self.Host,
+		Reason: fmt.Sprintf("broken by %s (%s), held by %s; %s", by, orDash(o.why), r.Holder, how)}
+	if p.History != nil {
+		if err := p.History.Append(ctx, []history.Event{ev}); err != nil {
+			fmt.Fprintf(e.stderr, "dibs: the lease is broken, but the event could not be recorded: %v\n", err)
+		}
+	}
+	if o.out == "json" {
+		return writeJSON(e.stdout, view(r, now))
+	}
+	if o.now {
+		fmt.Fprintf(e.stdout, "%s is free now. It was held by %s, whose work may still be going on.\n", key, r.Holder)
+		return nil
+	}
+	fmt.Fprintf(e.stdout, "%s is broken: %s stops at its next heartbeat; the key is free when it has, in %s at the latest.\n",
+		key, r.Holder, r.Expires.Sub(now).Round(100*time.Millisecond))
+	return nil
+}
+
+// whoami names the person for the record.
+func whoami(host string) string {
+	name := os.Getenv("SUDO_USER")
+	if u, err := user.Current(); err == nil && name == "" {
+		name = u.Username
+	}
+	return name + "@" + host
+}

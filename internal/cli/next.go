@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/manifest"
+	"github.com/dibs-run/dibs/schedule"
+	"github.com/dibs-run/dibs/scheduler"
+)
+
+// nextOptions are the flags of `dibs next`.
+type nextOptions struct {
+	zone, after string
+	n           int
+	out         format
+	source      string
+}
+
+func newNext(e env) *cobra.Command {
+	o := nextOptions{}
+	cmd := &cobra.Command{Use: "next EXPR|MANIFEST", Short: "Show when things are due",
+		Long: "Show the next instants of an expression, or of each job of a manifest. Nothing is run and no store is opened.",
+		Example: `  dibs next '15 4 1 * *' --tz Europe/Berlin -n 3
+  dibs next '@every 90s' -o json
+  dibs next jobs.yaml --after 2026-12-24T00:00:00Z`,
+		Args: exactly(1, "one expression, in quotes, or one manifest"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.source = args[0]
+			return runNext(e, o)
+		}}
+	formatFlag(cmd, &o.out)
+	cmd.Flags().StringVar(&o.zone, "tz", "UTC", "the zone of an expression")
+	cmd.Flags().StringVar(&o.after, "after", "", "show instants after this one (default now)")
+	cmd.Flags().IntVarP(&o.n, "count", "n", 5, "how many, 1 to 1000")
+	return cmd
+}
+
+// upcoming is one expression's or job's answer; its form is stable.
+type upcoming struct {
+	Job         string      `json:"job,omitempty"`
+	Expression  string      `json:"expression,omitempty"`
+	Zone        string      `json:"zone"`
+	Description string      `json:"description"`
+	Next        []time.Time `json:"next"`
+
+	zone *time.Location
+}
+
+func runNext(e env, o nextOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	if o.n < 1 || o.n > 1000 {
+		return usage(fmt.Errorf("-n %d: want 1 to 1000", o.n))
+	}
+	after := time.Now()
+	if o.after != "" {
+		var err error
+		if after, err = parseTime("--after", o.after); err != nil {
+			return err
+		}
+	}
+	if info, err := os.Stat(o.source); err == nil && !info.IsDir() {
+		return nextOfManifest(e, o, after)
+	}
+	zone, err := schedule.LoadZone(o.zone)
+	if err != nil {
+		return usage(fmt.Errorf("--tz: %w", err))
+	}
+	s, err := schedule.Parse(o.source, zone)
+	if err != nil {
+		return usage(err)
+	}
+	u := upcoming{Expression: o.source, Zone: s.Zone().String(), zone: s.Zone(), Description: s.Description(), Next: instants(s.Next, after, o.n)}
+	if o.out == "json" {
+		return writeJSON(e.stdout, u)
+	}
+	u.print(e)
+	return nil
+}
+
+func nextOfManifest(e env, o nextOptions, after time.Time) error {
+	m, err := manifest.LoadFile(o.source)
+	if err != nil {
+		return usage(err)
+	}
+	all := []upcoming{}
+	for i := range m.Jobs {
+		spec := &m.Jobs[i]
+		set, err := scheduler.SetOf(spec)
+		if err != nil {
+			return usage(err)
+		}
+		zone, err := schedule.LoadZone(spec.Timezone)
+		if err != nil {
+			return usage(err)
+		}
+		u := upcoming{Job: spec.Key(), Zone: spec.Timezone, zone: zone, Next: instants(set.Next, after, o.n)}
+		for i, s := range set.Schedules() {
+			if i > 0 {
+				u.Description += "; and "
+			}
+			u.Description += s.Description()
+		}
+		all = append(all, u)
+	}
+	if o.out == "json" {
+		return writeJSON(e.stdout, all)
+	}
+	for _, u := range all {
+		u.print(e)
+	}
+	return nil
+}
+
+func (u upcoming) print(e env) {
+	name := u.Job
+	if name == "" {
+		name = u.Expression
+	}
+	fmt.Fprintf(e.stdout, "%s  (%s, %s)\n", name, u.Description, u.Zone)
+	for _, t := range u.Next {
+		fmt.Fprintln(e.stdout, "  "+stampIn(t, u.zone))
+	}
+}
+
+func instants(next func(time.Time) (time.Time, bool), after time.Time, n int) []time.Time {
+	out := []time.Time{}
+	for range n {
+		t, ok := next(after)
+		if !ok {
+			break
+		}
+		out = append(out, t)
+		after = t
+	}
+	return out
+}

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/schedule"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// once is what --once-per says (rule T10): nothing, a distance between starts, or a schedule.
+type once struct {
+	every    time.Duration
+	schedule *schedule.Schedule
+	expr     string
+}
+
+// parseOnce reads --once-per and the zone that cron would use.
+func parseOnce(text, zone string) (once, error) {
+	if text == "" || text == "none" {
+		return once{}, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		if d <= 0 {
+			return once{}, fmt.Errorf("--once-per %s: want a positive duration", text)
+		}
+		return once{every: d}, nil
+	}
+	loc, err := cronZone(zone)
+	if err != nil {
+		return once{}, err
+	}
+	s, err := schedule.Parse(text, loc)
+	if err != nil {
+		return once{}, fmt.Errorf("--once-per: %w", err)
+	}
+	return once{schedule: s, expr: text}, nil
+}
+
+// cronZone is the zone in which the host's cron reads its table.
+func cronZone(flag string) (*time.Location, error) {
+	for _, z := range []struct{ from, name string }{{"--tz", flag}, {"CRON_TZ", os.Getenv("CRON_TZ")}, {"TZ", os.Getenv("TZ")}} {
+		if z.name == "" {
+			continue
+		}
+		loc, err := schedule.LoadZone(z.name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", z.from, err)
+		}
+		return loc, nil
+	}
+	return hostZone(), nil
+}
+
+// fire runs what the plan says, once per whatever it says.
+func (o once) fire(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {
+	switch {
+	case o.schedule != nil:
+		return o.perTick(waiting, ctx, r, f)
+	case o.every > 0:
+		return o.perDuration(waiting, ctx, r, f)
+	}
+	return r.report(r.place.Fire(ctx, f))
+}
+
+// perDuration starts nothing within a distance of the last start, by the store's clock. A lease
+// beside the key makes the look at history and the start one step.
+func (o once) perDuration(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {
+	gate, err := r.place.Keeper.Acquire(waiting, lease.Want{Key: r.key.Gate(), Holder: r.holder(""), Wait: r.place.Keeper.Margin().TTL, Gone: r.place.Gone, OnHeldBack: r.place.OnHeldBack})
+	if err != nil {
+		return r.refused(err)
+	}
+	free := func() { _ = gate.Release(context.WithoutCancel(ctx)) }
+	bounded, cancel := context.WithTimeout(waiting, openTimeout)
+	defer cancel()
+	last, err := r.place.History.Runs(bounded, history.Query{Job: string(r.key), Limit: 1})
+	if err != nil {
+		free()
+		return r.refused(fmt.Errorf("read the last start: %w: %w", lease.ErrUnavailable, err))
+	}
+	now, err := r.now(waiting)
+	if err != nil {
+		free()
+		return r.refused(err)
+	}
+	if len(last) > 0 && now.Sub(last[0].Started) < o.every {
+		free()
+		return report{Key: string(r.key), Outcome: notDue, err: fmt.Errorf("%s: not due: the last start was at %s on %s, and --once-per says %s",
+			r.key, last[0].Started.Format(time.RFC3339), last[0].Host, o.every)}
+	}
+	onStart := f.OnStart
+	opened := false
+	f.OnStart = func(rec run.Record) { opened = true; free(); onStart(rec) }
+	defer func() {
+		if !opened {
+			free()
+		}
+	}()
+	return r.report(r.place.Fire(ctx, f))
+}
+
+// perTick claims the tick that is due now, and runs it if it is won.
+func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {
+	now, err := r.now(waiting)
+	if err != nil {
+		return r.refused(err)
+	}
+	j := &scheduler.Job{Set: schedule.Union(o.schedule)}
+	at, ok := o.schedule.Prev(now.Add(tick.Ahead))
+	if !ok || j.StartBy(at).Before(now) {
+		return o.notDue(r, at, now)
+	}
+	if err := o.register(waiting, r, at); err != nil {
+		return r.refused(err)
+	}
+	want := tick.Want{Job: string(r.key), At: at, StartBy: j.StartBy(at)}
+	for {
+		a, err := r.place.Book.Claim(waiting, want)
+		switch {
+		case err != nil:
+			return r.refused(err)
+		case a.Status == tick.Won:
+			f.Tick, f.Claim, f.Again = at, a.Tick.Lease, a.Tick.Reruns > 0
+			res := r.place.Fire(ctx, f)
+			if res.Taken == nil {
+				r.tidy(waiting, j)
+				_ = r.place.Book.Release(context.WithoutCancel(ctx))
+				return r.report(res)
+			}
+			a.Tick = *res.Taken
+		case a.Status == tick.Early:
+			_ = r.place.Keeper.Sync(waiting)
+			select { // at most what two clocks differ by
+			case <-time.After(max(at.Sub(a.Now)-tick.Ahead, 10*time.Millisecond)):
+			case <-waiting.Done():
+			}
+			continue
+		}
+		again, err := o.standBy(waiting, r, a.Tick, &want)
+		switch {
+		case err != nil:
+			return r.refused(err)
+		case again:
+			continue
+		}
+		_ = r.place.Book.Release(context.WithoutCancel(ctx))
+		return r.duplicate(at, a)
+	}
+}
+
+// tidy settles what is over of this key; what is left, the next run does.
+func (r *runner) tidy(ctx context.Context, j *scheduler.Job) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if err := r.place.Tidy(ctx, j, string(r.key)); err != nil {
+		fmt.Fprintf(r.stderr, "dibs: %s: what is over could not be settled, the next run does: %v\n", r.key, err)
+	}
+}
+
+// standBy waits, with --on-crash rerun, until the tick has an outcome, and takes over a run that
+// crashed (rule T3). It reports true when the tick is to be claimed again.
+func (o once) standBy(ctx context.Context, r *runner, t tick.Tick, want *tick.Want) (again bool, err error) {
+	if r.fire.Policy.OnCrash != job.CrashRerun || t.Lease.Key == "" {
+		return false, nil
+	}
+	for {
+		rows, err := r.place.History.Ticks(ctx, history.Query{Job: t.Job, From: t.At, To: t.At.Add(time.Microsecond), Limit: 1})
+		if err != nil || len(rows) == 0 {
+			return false, err
+		}
+		switch t = rows[0]; {
+		case t.State == tick.Closed:
+			return false, nil
+		case t.State == tick.Started && !t.Live && t.Reruns == 0:
+			a, err := r.place.Book.Take(ctx, t, true)
+			want.StartBy = time.Time{} // it was started in time; running it again has another bound (rule T3)
+			return err == nil && a.Status == tick.Won, err
+		case t.State == tick.Claimed && !t.Live:
+			return true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-time.After(min(r.place.Keeper.Margin().Heartbeat, time.Second)):
+		}
+	}
+}
+
+// notDue says which ticks lie on either side of a start that belongs to none (rule T10).
+func (o once) notDue(r *runner, prev, now time.Time) report {
+	next, _ := o.schedule.Next(now)
+	return report{Key: string(r.key), Outcome: notDue, err: fmt.Errorf("%s: not due: the last tick of %q was at %s, too long ago to start, and the next one is at %s (%s)",
+		r.key, o.expr, stampIn(prev, o.schedule.Zone()), stampIn(next, o.schedule.Zone()), "the store's time is "+now.Format(time.RFC3339))}
+}
+
+// register compares or sets the definition that the store holds for the key, so that a server with
+// another crontab is refused instead of running other ticks (rule T10). The first registration
+// includes the tick that is due.
+func (o once) register(ctx context.Context, r *runner, at time.Time) error {
+	here := &job.Spec{Schedules: []string{o.expr}, Timezone: o.schedule.Zone().String()}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	jobs, err := r.place.Ticks.Jobs(ctx, string(r.key))
+	if err != nil {
+		return fmt.Errorf("read the schedule of %s: %w: %w", r.key, lease.ErrUnavailable, err)
+	}
+	for _, j := range jobs {
+		if j.Name != string(r.key) || !j.Removed.IsZero() || j.Definition == here.Definition() {
+			continue
+		}
+		return statusError{exitInternal, fmt.Errorf("%s: the store holds another schedule for this key: %s, and here it is %q in %s; make the crontabs agree, or, once all of them have the new one, run: dibs job forget %s", r.key, scheduleOf(j), o.expr, here.Timezone, r.key)}
+	}
+	_, err = r.place.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: string(r.key), Definition: here.Definition(), Since: at}})
+	if err != nil {
+		return fmt.Errorf("register the schedule of %s: %w: %w", r.key, lease.ErrUnavailable, err)
+	}
+	return nil
+}

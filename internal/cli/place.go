@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/internal/spool"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/all"
+	"github.com/dibs-run/dibs/store/redis"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// storeFlag is the flag that every command which opens a store has.
+func storeFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVar(to, "store", "", "the store: a directory or a URL (default $DIBS_STORE, the file $DIBS_STORE_FILE,\n/etc/dibs/store, else this host's own directory)")
+}
+
+// storeFile is where a host's administrator says which store it uses (rule H3).
+const storeFile = "/etc/dibs/store"
+
+// address is where the store is and who said so.
+type address struct {
+	store.Config
+	// implicit: nobody said anything, so it is this host's own directory (rule H2).
+	implicit bool
+}
+
+// resolve finds the store's address.
+func resolve(flag string) (address, error) {
+	from, text := "--store", flag
+	if text == "" {
+		from, text = "DIBS_STORE", os.Getenv("DIBS_STORE")
+	}
+	if text == "" {
+		path, said := os.LookupEnv("DIBS_STORE_FILE")
+		if !said {
+			path = storeFile
+		}
+		b, err := os.ReadFile(path)
+		switch {
+		case err == nil:
+			from, text = path, strings.TrimSpace(string(b))
+		case said || !errors.Is(err, fs.ErrNotExist):
+			return address{}, fmt.Errorf("the file that names the store: %w", err)
+		}
+	}
+	if text == "" {
+		c, err := store.Parse(hostDir())
+		return address{Config: c, implicit: true}, err
+	}
+	c, err := store.Parse(text)
+	if err == nil {
+		_, err = all.For(c)
+	}
+	if err != nil {
+		return address{}, fmt.Errorf("%s: %w", from, err)
+	}
+	return address{Config: c}, nil
+}
+
+// hostDir is the embedded directory: this host's own (rule H1).
+func hostDir() string {
+	switch {
+	case os.Getenv("DIBS_DIR") != "":
+		dir, err := filepath.Abs(os.Getenv("DIBS_DIR"))
+		if err == nil {
+			return dir
+		}
+	case os.Geteuid() == 0:
+		return "/var/lib/dibs"
+	case os.Getenv("XDG_STATE_HOME") != "":
+		return filepath.Join(os.Getenv("XDG_STATE_HOME"), "dibs")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "/var/tmp"
+	}
+	return filepath.Join(home, ".local", "state", "dibs")
+}
+
+// shared says whether the store reaches beyond this host.
+func (a address) shared() bool {
+	d, err := all.For(a.Config)
+	return err == nil && d.Fleet
+}
+
+// host is the address of this host's own directory, with the fleet's TTL.
+func (a address) host() (store.Config, error) {
+	if !a.shared() {
+		return a.Config, nil
+	}
+	c, err := store.Parse(hostDir())
+	c.TTL, c.Namespace = a.TTL, a.Namespace
+	return c, err
+}
+
+// opened is a place and the store behind it.
+type opened struct {
+	*scheduler.Place
+	store  *store.Store
+	config store.Config
+}
+
+// openTimeout bounds the opening of a store, with the preparation of a new one.
+const openTimeout = 10 * time.Second
+
+// open opens the store at an address as a place. hold hears of rule L9's waiting.
+func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error) {
+	redis.Quiet()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	s, err := all.Open(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", c, err)
+	}
+	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Margin: lease.MarginFor(c.TTL),
+		OnStep: func(d time.Duration) {
+			log.Warn("the store's clock stepped", "event", "clock-step", "step", d, "store", c.String())
+		}})
+	if err != nil {
+		return nil, err
+	}
+	self := command.Self()
+	if s.Properties.Reach == store.Host {
+		self.HostID = s.Properties.InstallationID // rule H1
+	}
+	held := func(d time.Duration) {
+		log.Warn("the store is new or was restarted: it grants nothing yet, so as not to overlap with what it no longer knows of; waiting (`dibs init` states that a new store is empty)",
+			"event", "held-back", "wait", d.Round(time.Millisecond), "store", c.String())
+	}
+	book := tick.NewBook(s.Ticks, k, self)
+	book.OnHeldBack = held
+	p := &scheduler.Place{Name: s.URL, Keeper: k, Book: book, Ticks: s.Ticks, History: s.History, Self: self,
+		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, Log: log,
+		Spool: spool.In(hostDir(), s.Properties.InstallationID, c.Namespace)}
+	return &opened{Place: p, store: s, config: c}, nil
+}
+
+// close lets go of the store's connections. One that does not answer any more gets no long
+// farewell: the process is about to end, and whoever started it waits.
+func (o *opened) close() {
+	o.Keeper.Close()
+	closed := make(chan struct{})
+	go func() {
+		_ = o.store.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(o.Keeper.Margin().RPCTimeout):
+	}
+}
+
+// gone is rule L6: the holder was on this host, and its work is gone, or is now.
+func gone(self lease.Holder) func(context.Context, lease.Record) bool {
+	return func(ctx context.Context, r lease.Record) bool {
+		if command.WorkGone(r.Holder) || command.EarlierBoot(self, r.Holder) {
+			return true
+		}
+		done, err := command.KillOrphaned(ctx, r.Holder)
+		return err == nil && done
+	}
+}

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/scheduler"
+)
+
+// runOptions are the flags of `dibs run`.
+type runOptions struct {
+	store, key, oncePer, zone, scope, policy string
+	onCrash, leftovers, json                 string
+	wait, timeout, stopGrace                 time.Duration
+	contendedExit                            int
+	quiet                                    bool
+	args                                     []string
+}
+
+const runHelp = `Run a command under a lease: at most one in the whole fleet holds the key at a time.
+
+When the lease is lost (the store is unreachable for too long, or somebody broke it) the
+command and everything that it started is stopped BEFORE anybody else can be granted the key.
+The command finds its fencing token in DIBS_TOKEN and the run's id in DIBS_RUN_ID.
+
+Exit status: the command's own, 128+n if signal n killed it, and
+   69  the store is unavailable; nothing was started
+   75  contended: the key is held, or this tick was claimed elsewhere (--contended-exit)
+   79  the lease was lost, and the command stopped for it
+  124  timed out (--timeout)
+  125  dibs itself failed, or was used wrongly
+  126  the command cannot be executed      127  the command was not found`
+
+const runExamples = `  # in the crontab of every server: exactly one of them runs it, once per tick
+  15 4 1 * *  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php
+
+  dibs run --key deploy --wait 10m -- ./deploy.sh         wait up to 10 minutes for the key
+  dibs run --key sync --policy replace -- ./sync.sh       stop the one that runs, then start
+  dibs run --key report --once-per 1h -- ./report.sh      not within an hour of the last start`
+
+func newRun(e env) *cobra.Command {
+	o := runOptions{}
+	cmd := &cobra.Command{Use: "run --key KEY [flags] -- COMMAND [ARG…]", Short: "Run a command under a lease", Long: runHelp, Example: runExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.args = args
+			return runRun(cmd.Context(), e, o)
+		}}
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	storeFlag(cmd, &o.store)
+	f.StringVar(&o.key, "key", "", "the lease's key (in host scope it defaults to the command line)")
+	f.StringVar(&o.oncePer, "once-per", "", "run once per tick of this cron expression in the whole fleet, or not within\nthis duration of the last start; `CRON|D`, or none to say that a mere lock is meant")
+	f.StringVar(&o.zone, "tz", "", "the zone of --once-per (default $CRON_TZ, $TZ, the host's)")
+	f.StringVar(&o.scope, "scope", "", "host or global (default global on a store that is shared)")
+	f.StringVar(&o.policy, "policy", "forbid", "when the key is held: forbid, allow, replace or wait")
+	f.DurationVar(&o.wait, "wait", 0, "with forbid: wait this long for the key")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop the command after this long (0: never)")
+	f.DurationVar(&o.stopGrace, "stop-grace", 10*time.Second, "time between TERM and KILL when the command is stopped")
+	f.StringVar(&o.onCrash, "on-crash", "skip", "with --once-per CRON: rerun lets the others stand by, and run the tick if its\nserver crashes; skip does not")
+	f.StringVar(&o.leftovers, "leftovers", "wait", "processes that outlive the command: wait for them, kill them, or leave them alone")
+	f.IntVar(&o.contendedExit, "contended-exit", exitContended, "exit status when the key is held or the tick was claimed elsewhere")
+	f.StringVar(&o.json, "json", "", "write the result as JSON to this `FILE`, or descriptor number")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention")
+	return cmd
+}
+
+// plan is a checked command line.
+type plan struct {
+	runOptions
+	address address
+	host    bool // scope host
+	key     lease.Key
+	once    once
+	fire    scheduler.Fire
+	cron    bool // started by a cron daemon
+}
+
+// check turns flags into a plan; nothing has been started when it refuses.
+func (o runOptions) check() (plan, error) {
+	p := plan{runOptions: o, cron: underCron()}
+	if len(o.args) == 0 {
+		return p, errors.New("no command; write it after --, as in: dibs run --key KEY -- COMMAND")
+	}
+	var err error
+	if p.address, err = resolve(o.store); err != nil {
+		return p, err
+	}
+	if err := p.scoped(); err != nil {
+		return p, err
+	}
+	if o.key == "" {
+		if !p.host {
+			return p, fmt.Errorf("--key is required on a store that is shared (%s): command lines differ between hosts", p.address)
+		}
+		p.runOptions.key = strings.Join(o.args, " ")
+	}
+	if p.key, err = lease.ParseKey(p.runOptions.key); err != nil {
+		return p, fmt.Errorf("--key: %w", err)
+	}
+	if p.once, err = parseOnce(o.oncePer, o.zone); err != nil {
+		return p, err
+	}
+	if p.fire.Policy, err = o.parsePolicy(); err != nil {
+		return p, err
+	}
+	if o.contendedExit < 0 || o.contendedExit > 255 {
+		return p, fmt.Errorf("--contended-exit %d: want 0-255", o.contendedExit)
+	}
+	p.fire.Key, p.fire.Command, p.fire.Wait = p.key, strings.Join(o.args, " "), o.wait
+	p.fire.Limits = run.Limits{Timeout: o.timeout, Attempts: 1}
+	return p, nil
+}
+
+// scoped decides the scope, and refuses the accident of rule H2: a forgotten store must not mean
+// that every server runs the job.
+func (p *plan) scoped() error {
+	switch p.scope {
+	case "":
+		p.host = !p.address.shared()
+	case "host":
+		p.host = true
+	case "global":
+		if !p.address.shared() {
+			return fmt.Errorf("--scope global: %s reaches only this host; name a shared store with --store or DIBS_STORE", p.address)
+		}
+	default:
+		return fmt.Errorf("--scope %q: want host or global", p.scope)
+	}
+	if p.address.implicit && p.scope == "" && (p.oncePer != "" && p.oncePer != "none" || p.cron) {
+		return fmt.Errorf("no store is named, so every server would run this: name the fleet's store with --store or DIBS_STORE, or say --scope host to mean this host alone (%s)", p.address)
+	}
+	return nil
+}
+
+func (o runOptions) parsePolicy() (pol job.Policy, err error) {
+	pol = job.Policy{StopGrace: o.stopGrace, Timeout: o.timeout}
+	if pol.Concurrency, err = job.ParseConcurrency(o.policy); err != nil {
+		return pol, fmt.Errorf("--policy: %w", err)
+	}
+	if pol.OnCrash, err = job.ParseOnCrash(o.onCrash); err != nil {
+		return pol, fmt.Errorf("--on-crash: %w", err)
+	}
+	if pol.Leftovers, err = job.ParseLeftovers(o.leftovers); err != nil {
+		return pol, fmt.Errorf("--leftovers: %w", err)
+	}
+	switch {
+	case o.wait < 0 || o.timeout < 0 || o.stopGrace < 0:
+		return pol, errors.New("--wait, --timeout and --stop-grace must not be negative")
+	case o.wait > 0 && pol.Concurrency != job.Forbid:
+		return pol, fmt.Errorf("--wait goes with --policy forbid, not with %s", o.policy)
+	case pol.OnCrash == job.CrashRerun && (o.oncePer == "" || o.oncePer == "none"):
+		return pol, errors.New("--on-crash rerun needs --once-per CRON: without a tick there is nothing to run again")
+	}
+	return pol, nil
+}
+
+// runRun carries out `dibs run`.
+func runRun(ctx context.Context, e env, o runOptions) error {
+	p, err := o.check()
+	if err != nil {
+		return statusError{exitInternal, err}
+	}
+	to, err := openReport(p.json) // before anything else is opened
+	if err != nil {
+		return statusError{exitInternal, fmt.Errorf("--json %s: %w", p.json, err)}
+	}
+	defer to.Close()
+	signals := newRelay(ctx)
+	config := p.address.Config
+	if p.host {
+		if config, err = p.address.host(); err != nil {
+			return statusError{exitInternal, err}
+		}
+	}
+	place, err := open(signals.waiting, config, slog.New(slog.NewTextHandler(e.stderr, nil)))
+	var early signaled
+	switch {
+	case errors.As(context.Cause(signals.waiting), &early):
+		return statusError{128 + int(early.Signal), nil}
+	case err != nil:
+		return failure(err)
+	}
+	defer place.close()
+	defer place.Book.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it lapses by itself
+	r := runner{plan: p, place: place, signals: signals, stderr: e.stderr, now: place.Keeper.Now}
+	if p.cron && p.oncePer == "" && !p.host {
+		fmt.Fprintf(e.stderr, "dibs: %s: this is a lock and nothing more: a job that is faster than the servers' clocks differ runs on each of them; add --once-per 'EXPR', or --once-per none if that is meant\n", p.key)
+	}
+	rep := r.run(ctx)
+	if err := rep.write(to, p.contendedExit); err != nil {
+		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
+	}
+	return r.status(rep)
+}
+
+// failure is the status of an error that came before anything was started.
+func failure(err error) error {
+	if errors.Is(err, lease.ErrUnavailable) {
+		return statusError{exitUnavailable, err}
+	}
+	return statusError{exitInternal, err}
+}
+
+// runner carries out one plan.
+type runner struct {
+	plan
+	place   *opened
+	signals *relay
+	stderr  io.Writer
+	now     func(context.Context) (time.Time, error)
+}
+
+// run waits for the lease, under --once-per for the tick, and runs the command.
+func (r *runner) run(ctx context.Context) report {
+	f := r.fire
+	f.Accept = r.signals.waiting
+	f.Holder = r.holder
+	f.OnStart = func(run.Record) { r.signals.start() }
+	f.Target = command.Target{Args: r.args, Stdio: true, Signals: r.signals.toCommand,
+		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}
+	return r.once.fire(r.signals.waiting, ctx, r, f)
+}
+
+// holder adds what instant reclaim needs to know of the run (rule L6).
+func (r *runner) holder(runID string) lease.Holder {
+	h := r.place.Self
+	h.Cgroup = command.CgroupFor(runID)
+	return h
+}
+
+func (r *runner) leftoverPids(pids []int) {
+	fmt.Fprintf(r.stderr, "dibs: %s: the command has ended, but processes that it started go on, and so does the lease: %v (--leftovers kill|leave)\n", r.key, pids)
+}
+
+func leftovers(l job.Leftovers) command.Leftovers {
+	switch l {
+	case job.LeftoversKill:
+		return command.Kill
+	case job.LeftoversLeave:
+		return command.Leave
+	}
+	return command.Wait
+}

@@ -1,0 +1,331 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/manifest"
+	"github.com/dibs-run/dibs/scheduler"
+)
+
+// serveOptions are the flags of `dibs serve`.
+type serveOptions struct {
+	store, scope, source string
+	drain                time.Duration
+	logJSON, verbose     bool
+}
+
+const serveHelp = `Serve the jobs of a manifest. Every server runs this: the store decides who runs each tick, and
+exactly one server does (jobs of scope host: one per host).
+
+SIGTERM and SIGINT drain: no new ticks are claimed, what runs goes on for --drain, is then told to
+stop and gets its grace, and the leases are released. A second one ends the drain at once.
+SIGHUP, or a change of the file, reloads the manifest without losing a tick; a manifest with an
+error is reported and the one that is served stays.
+
+Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unavailable at the start.`
+
+func newServe(e env) *cobra.Command {
+	o := serveOptions{}
+	cmd := &cobra.Command{Use: "serve MANIFEST", Short: "Serve a manifest of jobs; every server runs this", Long: serveHelp,
+		Example: "  dibs serve jobs.yaml --store postgres://dibs@db/app\n  dibs serve jobs.json --default-scope global --drain 1m",
+		Args:    exactly(1, "one manifest"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.source = args[0]
+			return runServe(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	f := cmd.Flags()
+	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	f.DurationVar(&o.drain, "drain", 25*time.Second, "how long running work may go on after SIGTERM before it is told to stop")
+	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log lost races as well")
+	return cmd
+}
+
+func (o serveOptions) logger(w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{}
+	if o.verbose {
+		opts.Level = slog.LevelDebug
+	}
+	if o.logJSON {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// service is a process that serves: a server per place that its jobs need.
+type service struct {
+	serveOptions
+	env
+	address address
+	log     *slog.Logger
+	app     string
+	places  map[job.Scope]*opened
+
+	mu      sync.Mutex // guards what follows
+	servers map[job.Scope]*scheduler.Server
+	running map[job.Scope]bool
+	failed  error
+	serving sync.WaitGroup
+}
+
+func runServe(ctx context.Context, e env, o serveOptions) error {
+	if o.scope != "" {
+		if _, err := job.ParseScope(o.scope); err != nil {
+			return usage(fmt.Errorf("--default-scope: %w", err))
+		}
+	}
+	a, err := resolve(o.store)
+	if err != nil {
+		return usage(err)
+	}
+	s := &service{serveOptions: o, env: e, address: a, log: o.logger(e.stderr),
+		places: map[job.Scope]*opened{}, servers: map[job.Scope]*scheduler.Server{}, running: map[job.Scope]bool{}}
+	hangup := make(chan os.Signal, 1)
+	stop := make(chan os.Signal, 2)
+	survivePipes()
+	signal.Notify(hangup, syscall.SIGHUP) // a daemon's, nohup or not: it reloads
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(hangup)
+	defer signal.Stop(stop)
+
+	watch := newWatch(o.source)
+	specs, err := s.load()
+	if err != nil {
+		return usage(err)
+	}
+	defer s.close()
+	if err := s.apply(ctx, specs); err != nil {
+		return err
+	}
+	s.log.Info("serving", "event", "serving", "app", s.app, "jobs", len(specs), "manifest", o.source)
+	return s.run(ctx, stop, hangup, watch)
+}
+
+// load reads the manifest and decides each job's scope (rule H2, promise 12).
+func (s *service) load() ([]*job.Spec, error) {
+	m, err := manifest.LoadFile(s.source)
+	if err != nil {
+		return nil, err
+	}
+	if s.app != "" && m.App != s.app {
+		return nil, fmt.Errorf("%s: the app is %q now; it was %q, and a running server does not change it: restart it", s.source, m.App, s.app)
+	}
+	s.app = m.App
+	var specs []*job.Spec
+	for i := range m.Jobs {
+		if err := s.decideScope(&m.Jobs[i]); err != nil {
+			return nil, err
+		}
+		specs = append(specs, &m.Jobs[i])
+	}
+	return specs, nil
+}
+
+func (s *service) decideScope(spec *job.Spec) error {
+	shared := s.address.shared()
+	if !spec.ScopeDeclared {
+		switch {
+		case s.scope != "":
+			spec.Policy.Scope = job.Scope(s.scope)
+		case shared:
+			return fmt.Errorf("%s: job %s does not say its concurrency_scope, and on the shared store %s that would mean that EVERY server runs it: say --default-scope global (one server runs each tick) or --default-scope host",
+				s.source, spec.Key(), s.address)
+		}
+	}
+	if spec.Policy.Scope == job.Global && !shared {
+		return fmt.Errorf("%s: job %s is global, and %s reaches only this host: name a shared store with --store or DIBS_STORE, or make it scope host", s.source, spec.Key(), s.address)
+	}
+	return nil
+}
+
+// apply opens the places that the jobs need and hands each its jobs. A place that has none left
+// gets the empty list.
+func (s *service) apply(ctx context.Context, specs []*job.Spec) error {
+	jobs := map[job.Scope][]*scheduler.Job{}
+	for _, spec := range specs {
+		if err := s.place(ctx, spec.Policy.Scope); err != nil {
+			return err
+		}
+		j, err := s.build(spec)
+		if err != nil {
+			return usage(fmt.Errorf("%s: job %s: %w", s.source, spec.Key(), err))
+		}
+		jobs[spec.Policy.Scope] = append(jobs[spec.Policy.Scope], j)
+	}
+	for scope, server := range s.servers {
+		if err := server.Load(ctx, jobs[scope]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place opens the place of a scope once. The directory opens only when something is host-scoped.
+func (s *service) place(ctx context.Context, scope job.Scope) error {
+	if s.places[scope] != nil {
+		return nil
+	}
+	config := s.address.Config
+	if scope == job.Host {
+		var err error
+		if config, err = s.address.host(); err != nil {
+			return usage(err)
+		}
+	}
+	p, err := open(ctx, config, s.log)
+	if err != nil {
+		return err
+	}
+	if !p.store.Ticked() {
+		_ = p.store.Close()
+		return usage(fmt.Errorf("store %s keeps no durable claims: it serves `dibs run` without --once-per only", config))
+	}
+	s.places[scope] = p
+	s.mu.Lock()
+	s.servers[scope] = scheduler.NewServer(p.Place, s.app)
+	s.mu.Unlock()
+	s.log.Info("store opened", "event", "store-opened", "scope", scope, "store", config.String(), "namespace", config.Namespace,
+		"installation", p.store.Properties.InstallationID, "survives_silence", p.Keeper.Margin().Outage())
+	for _, w := range p.store.Properties.Weaker {
+		s.log.Warn(w, "event", "store-weaker", "store", config.String())
+	}
+	return nil
+}
+
+// run serves until it is told to stop and all is drained.
+func (s *service) run(ctx context.Context, stop, hangup <-chan os.Signal, watch *watch) error {
+	accept, end := context.WithCancel(ctx)
+	defer end()
+	s.start(accept)
+	s.serving.Go(func() { s.follow(accept, hangup, watch) })
+	select {
+	case sig := <-stop:
+		s.log.Info("draining: no new ticks; running work goes on for a while", "event", "draining", "signal", sig.String(), "drain", s.drain)
+	case <-ctx.Done():
+	}
+	end()
+	idle := make(chan struct{})
+	go func() { s.serving.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-stop:
+		s.log.Warn("told to stop again: ending the drain", "event", "drain-ended")
+		s.mu.Lock()
+		for _, server := range s.servers {
+			server.Hurry()
+		}
+		s.mu.Unlock()
+		<-idle
+	}
+	for scope, server := range s.servers {
+		s.log.Info("served: "+server.Stats.String(), "event", "served", "scope", scope)
+	}
+	return s.failed
+}
+
+// start has each server that is not running yet run.
+func (s *service) start(accept context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for scope, server := range s.servers {
+		if s.running[scope] {
+			continue
+		}
+		s.running[scope] = true
+		s.serving.Go(func() {
+			err := server.Run(accept, s.drain)
+			s.mu.Lock()
+			s.failed = errors.Join(s.failed, err)
+			s.mu.Unlock()
+		})
+	}
+}
+
+// follow reloads the manifest when it is asked to and when the file changes, until accept ends.
+func (s *service) follow(accept context.Context, hangup <-chan os.Signal, watch *watch) {
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case <-accept.Done():
+			return
+		case <-hangup:
+			s.reload(accept, "SIGHUP")
+		case <-look.C:
+			if text := watch.now(); watch.changed(text) && s.reload(accept, "the file changed") {
+				watch.seen(text)
+			}
+		}
+	}
+}
+
+// reloadTime bounds a reload: a store that is silent is tried again.
+const reloadTime = 10 * time.Second
+
+// reload replaces the manifest. One with an error changes nothing; it reports false where the store
+// did not answer, and the same text is to be tried again.
+func (s *service) reload(accept context.Context, why string) bool {
+	ctx, cancel := context.WithTimeout(accept, reloadTime)
+	defer cancel()
+	specs, err := s.load()
+	if err == nil {
+		err = s.apply(ctx, specs)
+	}
+	switch {
+	case errors.Is(err, lease.ErrUnavailable):
+		s.log.Warn("the store does not answer: the new manifest is not loaded yet", "event", "reload-delayed", "why", why, "error", err)
+		return false
+	case err != nil:
+		s.log.Error("the new manifest was not loaded; the one that is served stays", "event", "reload-failed", "why", why, "error", err)
+		return true
+	}
+	s.start(accept)
+	s.log.Info("manifest reloaded", "event", "reloaded", "why", why, "jobs", len(specs))
+	return true
+}
+
+func (s *service) close() {
+	for _, p := range s.places {
+		p.close()
+	}
+}
+
+// watch notices that a file has another content.
+type watch struct {
+	path string
+	last []byte
+}
+
+func newWatch(path string) *watch {
+	w := &watch{path: path}
+	w.seen(w.now())
+	return w
+}
+
+// now is the content; nil between removal and renaming, when there is nothing to see.
+func (w *watch) now() []byte {
+	b, err := os.ReadFile(w.path)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func (w *watch) changed(text []byte) bool { return text != nil && !bytes.Equal(text, w.last) }
+
+func (w *watch) seen(text []byte) { w.last = text }

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+)
+
+// A relay takes the signals of `dibs run`. Until the command runs, one that ends a program ends
+// the wait; from then on they are all the command's. None is swallowed in between.
+type relay struct {
+	// waiting ends, with a signaled as its cause, when a signal arrives before the command runs.
+	waiting   context.Context
+	toCommand chan os.Signal
+
+	stop    context.CancelCauseFunc
+	mu      sync.Mutex
+	started bool
+	taken   os.Signal // arrived before the start
+}
+
+// newRelay installs the handlers; they come before any wait, so that no signal finds the default action.
+func newRelay(ctx context.Context) *relay {
+	r := &relay{toCommand: make(chan os.Signal, 16)}
+	r.waiting, r.stop = context.WithCancelCause(ctx)
+	from := make(chan os.Signal, 16)
+	signal.Notify(from, forwarded()...)
+	survivePipes()
+	go func() {
+		for sig := range from {
+			r.take(sig)
+		}
+	}()
+	return r
+}
+
+func (r *relay) take(sig os.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.started:
+		r.toCommand <- sig
+	case sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2:
+		r.taken = sig
+		r.stop(signaled{sig.(syscall.Signal)})
+	}
+}
+
+// start says that the command runs now. What arrived too late to prevent that is its first signal.
+func (r *relay) start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started = true
+	if r.taken != nil {
+		r.toCommand <- r.taken
+	}
+}
+
+// forwarded are the signals that reach the command. One that dibs was told to ignore stays ignored,
+// for the command too: nohup(1) does that to SIGHUP.
+func forwarded() []os.Signal {
+	all := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+	return slices.DeleteFunc(all, signal.Ignored)
+}
+
+// survivePipes keeps this process, though not its commands, alive when whoever read its output has
+// gone: a supervisor does not die of a closed log.
+func survivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+// signaled is a signal that arrived before the command was started.
+type signaled struct{ syscall.Signal }
+
+func (s signaled) Error() string { return fmt.Sprintf("ended by signal: %s", s.Signal) }

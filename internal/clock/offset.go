@@ -1,0 +1,5 @@
+//go:build !dibstest
+
+package clock
+
+const testWallOffset = 0

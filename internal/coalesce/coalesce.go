@@ -1,0 +1,151 @@
+// Package coalesce turns concurrent calls into batches, the way a database groups commits:
+// a call that finds nothing under way leaves at once, and those that arrive meanwhile leave
+// together when it returns. Nothing ever waits for a timer.
+package coalesce
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// ErrClosed is returned by Do after Close.
+var ErrClosed = errors.New("coalesce: closed")
+
+// A Func carries out a batch and answers item i with answer i. An error is the answer to all.
+type Func[Q, A any] func([]Q) ([]A, error)
+
+// A Batcher coalesces the calls of its Do. It is safe for concurrent use.
+type Batcher[Q, A any] struct {
+	do      Func[Q, A]
+	key     func(Q) string
+	max     int
+	mu      sync.Mutex
+	queue   []*call[Q, A]
+	flying  int
+	flights int
+	crowd   bool // the last batch was of several calls
+	closed  bool
+}
+
+type call[Q, A any] struct {
+	q    Q
+	a    A
+	err  error
+	done chan struct{}
+}
+
+// New makes a Batcher that calls do with at most max items. Items with the same key never
+// travel in the same batch. At most flights batches are under way at once.
+func New[Q, A any](max, flights int, key func(Q) string, do Func[Q, A]) *Batcher[Q, A] {
+	return &Batcher[Q, A]{do: do, key: key, max: max, flights: flights}
+}
+
+// Do submits one item and waits for its answer. When ctx ends first, Do returns its error and
+// the item's fate is unknown: it may still be carried out.
+func (b *Batcher[Q, A]) Do(ctx context.Context, q Q) (A, error) {
+	c := &call[Q, A]{q: q, done: make(chan struct{})}
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		var zero A
+		return zero, ErrClosed
+	}
+	b.queue = append(b.queue, c)
+	lead := b.flying < b.flights
+	if lead {
+		b.flying++
+	}
+	b.mu.Unlock()
+	switch {
+	case lead && ctx.Done() == nil:
+		b.fly() // nothing can call this goroutine away, so it needs no other to wait for
+	case lead:
+		go b.fly()
+	}
+	select {
+	case <-c.done:
+		return c.a, c.err
+	case <-ctx.Done():
+		var zero A
+		return zero, ctx.Err()
+	}
+}
+
+// Close refuses further calls. Those already submitted are answered.
+func (b *Batcher[Q, A]) Close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+}
+
+// fly sends one batch. If calls are waiting then, another goroutine goes on: who leads with a call
+// of its own is not to wait for the others'.
+func (b *Batcher[Q, A]) fly() {
+	b.mu.Lock()
+	if b.crowd {
+		// Whoever can run does so first: callers that the last answers woke, of this Batcher or
+		// of another, are about to call again, and so travel together instead of one by one.
+		b.mu.Unlock()
+		runtime.Gosched()
+		b.mu.Lock()
+	}
+	batch := b.take()
+	b.crowd = len(batch) > 1
+	b.mu.Unlock()
+	b.send(batch)
+
+	b.mu.Lock()
+	more := len(b.queue) > 0
+	if !more {
+		b.flying--
+	}
+	b.mu.Unlock()
+	if more {
+		go b.fly()
+	}
+}
+
+// take removes the next batch from the queue: the oldest calls first, no key twice, sorted by key
+// so that batches of several processes lock in the same order (rule L4).
+func (b *Batcher[Q, A]) take() []*call[Q, A] {
+	seen := make(map[string]bool, min(len(b.queue), b.max))
+	var batch, rest []*call[Q, A]
+	for _, c := range b.queue {
+		k := b.key(c.q)
+		if len(batch) == b.max || seen[k] {
+			rest = append(rest, c)
+			continue
+		}
+		seen[k] = true
+		batch = append(batch, c)
+	}
+	b.queue = rest
+	slices.SortFunc(batch, func(x, y *call[Q, A]) int { return strings.Compare(b.key(x.q), b.key(y.q)) })
+	return batch
+}
+
+func (b *Batcher[Q, A]) send(batch []*call[Q, A]) {
+	if len(batch) == 0 {
+		return // another flight took it
+	}
+	qs := make([]Q, len(batch))
+	for i, c := range batch {
+		qs[i] = c.q
+	}
+	as, err := b.do(qs)
+	if err == nil && len(as) != len(qs) {
+		err = errors.New("coalesce: the batch was answered with another number of items")
+	}
+	for i, c := range batch {
+		if err != nil {
+			c.err = err
+		} else {
+			c.a = as[i]
+		}
+		close(c.done)
+	}
+}

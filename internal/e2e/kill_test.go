@@ -1,0 +1,70 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Promises 3 and 6: the command of a killed `dibs run` dies with it, whatever it started, and whoever
+// waits on the same host starts at once.
+func TestRunKilled(t *testing.T) {
+	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+		for _, cgroup := range []string{"on", "off"} {
+			t.Run("cgroup-"+cgroup, func(t *testing.T) {
+				w := w.in(t, "DIBS_CGROUP="+cgroup)
+				holder := w.run(cgroup, nil, w.work("first "+cgroup, work{For: 5 * time.Minute, Family: true, Deaf: true}))
+				pids := w.worksWithFamily("first " + cgroup)
+				waiter := w.run(cgroup, []string{"--wait", "5m"}, w.work("second "+cgroup, work{}))
+				w.waits(waiter)
+				killed := time.Now()
+				holder.signal(syscall.SIGKILL)
+				gone := w.gone(killed, time.Second, pids)
+				waiter.exits(0, 30*time.Second)
+				got := w.hears(time.Second, 1, "start", "second "+cgroup)[0].At
+				t.Logf("command gone %s after the kill, the waiting one started %s after that", gone.Sub(killed), got.Sub(gone))
+				if after := got.Sub(gone); after > time.Second {
+					t.Errorf("started only %s after the command of the killed one was gone", after)
+				}
+				w.noOverlap()
+			})
+		}
+	})
+}
+
+// The same, for one that waits where the holder's processes cannot be seen: the lease has to lapse.
+// (In the directory the kernel's lock tells at once, here as well.)
+func TestRunKilledSeenFromAnotherNamespace(t *testing.T) {
+	notCovered(t, os.Geteuid() != 0, "another pid namespace", "root is needed to make one")
+	onEveryStore(t, fullTTL(), func(t *testing.T, w *world) {
+		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute, Family: true, Deaf: true}))
+		pids := w.worksWithFamily("first")
+		waiter := w.elsewhere("k", []string{"--wait", "5m"}, w.work("second", work{}))
+		w.waits(waiter)
+		killed := time.Now()
+		holder.signal(syscall.SIGKILL)
+		gone := w.gone(killed, time.Second, pids)
+		waiter.exits(0, 60*time.Second)
+		got := w.hears(time.Second, 1, "start", "second")[0].At
+		t.Logf("command gone %s after the kill; one in another pid namespace started %s after the kill (ttl %s)", gone.Sub(killed), got.Sub(killed), w.ttl)
+		// The start of a process on a busy machine comes on top.
+		if after := got.Sub(killed); after > w.ttl+500*time.Millisecond {
+			t.Errorf("started only %s after the kill; the ttl is %s", after, w.ttl)
+		}
+		w.noOverlap()
+	})
+}
+
+// waits gives a waiting process the time to open its store and to find the key held. Nothing rests
+// on it: one that comes later only makes the test weaker.
+func (w *world) waits(p *process) {
+	w.t.Helper()
+	select {
+	case <-p.ended:
+		w.t.Fatalf("it was to wait: %s", p)
+	case <-time.After(time.Second):
+	}
+}

@@ -1,0 +1,80 @@
+//go:build linux
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The binaries under test: what people run, and the build that lets a test shift its wall clock.
+var dibsBinary, shiftedBinary string
+
+// long says that the full rounds are asked for.
+var long = os.Getenv("DIBS_TEST_LONG") != ""
+
+// The test binary also plays the commands that dibs runs: see work_test.go.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		if play, ok := parts[os.Args[1]]; ok {
+			play(os.Args[2:])
+			os.Exit(0)
+		}
+	}
+	flag.Parse()
+	// Most of these tests wait most of the time.
+	_ = flag.Set("test.parallel", "12")
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "dibs-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	dibsBinary, shiftedBinary = filepath.Join(dir, "dibs"), filepath.Join(dir, "dibs-shifted")
+	var builds sync.WaitGroup
+	failed := make(chan error, 2)
+	for _, args := range [][]string{{"-o", dibsBinary}, {"-tags", "dibstest", "-o", shiftedBinary}} {
+		builds.Go(func() {
+			cmd := exec.Command("go", append(append([]string{"build"}, args...), "github.com/dibs-run/dibs/cmd/dibs")...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				failed <- fmt.Errorf("%s: %w\n%s", cmd, err, out)
+			}
+		})
+	}
+	builds.Wait()
+	select {
+	case err := <-failed:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	default:
+		return m.Run()
+	}
+}
+
+// eventually polls until ok, or fails the test after the bound with what describe says.
+func eventually(t *testing.T, bound time.Duration, ok func() bool, describe func() string) {
+	t.Helper()
+	for end := time.Now().Add(bound); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", bound, describe())
+		}
+	}
+}
+
+// rounds is how often something is repeated: few times by default.
+func rounds(short, full int) int {
+	if long {
+		return full
+	}
+	return short
+}

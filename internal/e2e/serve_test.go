@@ -1,0 +1,240 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A drain: no new ticks, what runs may end, and is told to once the drain is over.
+func TestServeDrains(t *testing.T) {
+	t.Parallel()
+	t.Run("the work ends in time", func(t *testing.T) {
+		t.Parallel()
+		w := fileWorld(t)
+		p := w.serve(w.manifest("job", "@every 1s", `{"concurrency": "Allow"}`, "job", work{Until: w.path("go")}), "--drain", "1m")
+		w.hears(20*time.Second, 2, "start", "job")
+		p.signal(syscall.SIGTERM)
+		eventually(t, 5*time.Second, func() bool { return strings.Contains(p.stderr(), "draining") }, p.String)
+		// A start that was under way may still be heard.
+		time.Sleep(200 * time.Millisecond)
+		started := len(which(heard(t, w.dir), "start", "job"))
+		time.Sleep(3 * time.Second) // three more ticks
+		if n := len(which(heard(t, w.dir), "start", "job")); n != started {
+			t.Errorf("%d started while draining", n-started)
+		}
+		w.create("go")
+		p.exits(0, 10*time.Second)
+		for _, e := range w.history("app/job") {
+			if len(e.Runs) > 0 && e.Outcome != "succeeded" {
+				t.Errorf("history has %+v", e)
+			}
+		}
+	})
+	for name, deaf := range map[string]bool{"the work is told to end": false, "the work is killed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := fileWorld(t)
+			p := w.serve(w.manifest("job", "@every 2s", `{"stop_grace_seconds": 1}`, "job", work{For: 5 * time.Minute, Deaf: deaf}), "--drain", "1s")
+			s := w.hears(20*time.Second, 1, "start", "job")[0]
+			told := time.Now()
+			p.signal(syscall.SIGTERM)
+			p.exits(0, 10*time.Second)
+			heardTerm := w.hears(time.Second, 1, "terminated", "job")[0].At
+			if after := heardTerm.Sub(told); after < time.Second {
+				t.Errorf("told to end after %s; the drain is 1s", after)
+			}
+			if alive(s.PID) {
+				t.Error("the work outlived its server")
+			}
+			e := w.tickOf("app/job", s)
+			if e.Outcome != "canceled" || e.Reason != "shutdown" || len(e.Runs) != 1 || e.Runs[0].Outcome != "canceled" {
+				t.Errorf("history has %+v", e)
+			}
+		})
+	}
+	t.Run("a second signal ends the drain", func(t *testing.T) {
+		t.Parallel()
+		w := fileWorld(t)
+		p := w.serve(w.manifest("job", "@every 2s", "{}", "job", work{For: 5 * time.Minute}), "--drain", "5m")
+		w.hears(20*time.Second, 1, "start", "job")
+		p.signal(syscall.SIGTERM)
+		eventually(t, 5*time.Second, func() bool { return strings.Contains(p.stderr(), "draining") }, p.String)
+		p.signal(syscall.SIGTERM)
+		p.exits(0, 10*time.Second)
+	})
+}
+
+// tickOf is history's entry of the tick under which a work started.
+func (w *world) tickOf(key string, s said) (found entry) {
+	w.t.Helper()
+	for _, e := range w.history(key) {
+		if e.Tick != nil && e.Tick.Format(time.RFC3339) == s.Env["DIBS_TICK"] {
+			return e
+		}
+	}
+	w.t.Fatalf("history has no tick %s of %s", s.Env["DIBS_TICK"], key)
+	return found
+}
+
+// A manifest that changes is served without losing a tick; one with an error changes nothing.
+func TestServeReloads(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	a := job{"a", "@every 2s", `{"starting_deadline_seconds": 2}`, w.work("a", work{})}
+	b := job{"b", "@every 2s", `{"starting_deadline_seconds": 2}`, w.work("b", work{})}
+	p := w.serve(w.jobs(a))
+	w.hears(20*time.Second, 1, "start", "a")
+	says := func(texts ...string) {
+		t.Helper()
+		eventually(t, 10*time.Second, func() bool {
+			for line := range strings.Lines(p.stderr()) {
+				n := 0
+				for _, text := range texts {
+					if strings.Contains(line, text) {
+						n++
+					}
+				}
+				if n == len(texts) {
+					return true
+				}
+			}
+			return false
+		}, func() string { return fmt.Sprintf("%q said by %s", texts, p) })
+	}
+	p.signal(syscall.SIGHUP)
+	says("event=reloaded", "SIGHUP")
+	w.jobs(a, b)
+	says("event=reloaded", "the file changed", "jobs=2")
+	w.hears(20*time.Second, 1, "start", "b")
+	w.write("jobs.json", `{"version": 1, "app": "app", "jobs": [{"name": "a", "schedule": "61 * * * *", "command": ["true"]}]}`)
+	says("event=reload-failed", "jobs/0/schedule")
+	n := len(which(heard(t, w.dir), "start", "b"))
+	w.hears(20*time.Second, n+2, "start", "b") // the old one is served on
+	w.jobs(a)
+	says("event=reloaded", "the file changed", "jobs=1")
+	n = len(which(heard(t, w.dir), "start", "a"))
+	w.hears(20*time.Second, n+2, "start", "a")
+	stop(p)
+	w.eachTickOnceOf("a", 2*time.Second)
+}
+
+// eachTickOnceOf is eachTickOnce for one of several jobs, which may well overlap each other.
+func (w *world) eachTickOnceOf(name string, every time.Duration) {
+	w.t.Helper()
+	var last time.Time
+	for _, s := range which(heard(w.t, w.dir), "start", name) {
+		at, err := time.Parse(time.RFC3339, s.Env["DIBS_TICK"])
+		if err != nil || !last.IsZero() && !at.Equal(last.Add(every)) {
+			w.t.Errorf("after %s came %s, %v", last, at, err)
+		}
+		last = at
+	}
+}
+
+// Promise 10: a tick that finds the job at work is skipped, and says by whom it is held.
+func TestServeSkipsOverlap(t *testing.T) {
+	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+		m := w.manifest("job", "@every 2s", "{}", "job", work{Until: w.path("go")})
+		servers := []*process{w.serve(m), w.serve(m)}
+		first := w.hears(20*time.Second, 1, "start", "job")[0]
+		holder := w.holder("app/job").Holder
+		var skipped []entry
+		eventually(t, 30*time.Second, func() bool {
+			skipped = nil
+			for _, e := range w.history("app/job") {
+				if e.Outcome == "skipped" {
+					skipped = append(skipped, e)
+				}
+			}
+			return len(skipped) >= 2
+		}, func() string { return fmt.Sprintf("two ticks skipped: %+v", w.history("app/job")) })
+		for _, e := range skipped {
+			if e.Reason != "overlap" || len(e.Runs) != 0 {
+				t.Errorf("history has %+v", e)
+			}
+		}
+		events := w.events("tick-skipped")
+		if len(events) < 2 || !strings.Contains(events[0].Reason, fmt.Sprintf("held by %s pid %d", holder.Host, holder.PID)) {
+			t.Errorf("no event names the holder %+v: %+v", holder, events)
+		}
+		w.create("go")
+		w.hears(20*time.Second, 2, "start", "job")
+		stop(servers...)
+		if e := w.tickOf("app/job", first); e.Outcome != "succeeded" {
+			t.Errorf("history has %+v", e)
+		}
+		w.noOverlap()
+	})
+}
+
+// Concurrency Replace and Wait under a server.
+func TestServePolicies(t *testing.T) {
+	t.Parallel()
+	t.Run("Replace", func(t *testing.T) {
+		t.Parallel()
+		w := fileWorld(t)
+		p := w.serve(w.manifest("job", "@every 3s", `{"concurrency": "Replace", "stop_grace_seconds": 1}`, "job", work{For: 5 * time.Minute, Family: true}))
+		started := w.hears(30*time.Second, 2, "start", "job")
+		w.noOverlap()
+		if e := w.tickOf("app/job", started[0]); e.Outcome != "replaced" {
+			t.Errorf("history has %+v", e)
+		}
+		p.signal(syscall.SIGKILL)
+	})
+	t.Run("Wait", func(t *testing.T) {
+		t.Parallel()
+		w := fileWorld(t)
+		p := w.serve(w.manifest("job", "@every 2s", `{"concurrency": "Wait"}`, "job", work{Until: w.path("go")}))
+		w.hears(20*time.Second, 1, "start", "job")
+		full := func() bool {
+			for _, e := range w.history("app/job") {
+				if e.Outcome == "skipped" && e.Reason == "queue_full" {
+					return true
+				}
+			}
+			return false
+		}
+		eventually(t, 20*time.Second, full, func() string { return fmt.Sprintf("a tick finds the place taken: %+v", w.history("app/job")) })
+		opened := time.Now()
+		w.create("go")
+		second := w.hears(10*time.Second, 2, "start", "job")[1]
+		if at, err := time.Parse(time.RFC3339, second.Env["DIBS_TICK"]); err != nil || at.After(opened) {
+			t.Errorf("what ran then is the tick %s, not the one that waited when the other ended at %s", at, opened)
+		}
+		stop(p)
+		w.noOverlap()
+	})
+}
+
+// Nothing is served from a manifest with an error, nor where every server would run what one should.
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	for name, c := range map[string]struct {
+		text string
+		says []string
+	}{
+		"no JSON":       {`{"version": 1,`, []string{"jobs.json"}},
+		"unknown field": {`{"version": 1, "app": "app", "jobs": [{"name": "a", "shedule": "* * * * *", "command": ["touch", "ran"]}]}`, []string{"jobs/0/shedule"}},
+		"expression":    {`{"version": 1, "app": "app", "jobs": [{"name": "a", "schedule": "* * 32 * *", "command": ["touch", "ran"]}]}`, []string{"jobs/0/schedule", "32"}},
+		"zone":          {`{"version": 1, "app": "app", "jobs": [{"name": "a", "schedule": "* * * * *", "timezone": "Mars/Base", "command": ["touch", "ran"]}]}`, []string{"jobs/0/timezone", "Mars/Base"}},
+		"global":        {`{"version": 1, "app": "app", "jobs": [{"name": "a", "schedule": "* * * * *", "command": ["touch", "ran"], "policy": {"concurrency_scope": "global"}}]}`, []string{"app/a", "global", "--store"}},
+		"secret":        {`{"version": 1, "app": "app", "jobs": [{"name": "a", "schedule": "* * * * *", "request": {"url": "http://127.0.0.1:1/"}, "auth": {"secret_refs": ["env:NOT_THERE"]}}]}`, []string{"app/a", "env:NOT_THERE"}},
+	} {
+		w.dibs("serve", w.write("jobs.json", c.text)).exits(2, 10*time.Second).says(c.says...)
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	if _, err := os.Stat(w.path("ran")); err == nil {
+		t.Error("something was started")
+	}
+	w.dibs("serve", w.path("absent.json")).exits(2, 10*time.Second).says("absent.json")
+	w.dibs("serve").exits(2, 10*time.Second).says("one manifest")
+}

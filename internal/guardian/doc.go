@@ -1,0 +1,36 @@
+// Package guardian is the small process between a supervisor (dibs, or a program that uses
+// run/command) and the command that runs under a lease. It exists so that promise 3 holds when
+// the supervisor cannot keep it: killed, the guardian sees the end of its connection and kills
+// everything at once; stopped, or unable to renew, the guardian knows the deadline and keeps it.
+//
+//	supervisor ── socket ── guardian (own session, subreaper) ── command (own group and cgroup)
+//
+// It is the same binary, executed again under the name Name. Since it is a subreaper, whatever
+// the command starts stays below it, however it forks and detaches; so it has no more children
+// exactly when nothing of the command is left. It holds the inherited locks until then.
+//
+// The package depends on next to nothing, so that Main can run before the rest of a large binary
+// is initialised: see package guardian/early.
+package guardian
+
+// Name is the zeroth argument of a guardian, by which it is known, to itself and in /proc. The
+// first is the run id; the second the run's cgroup, or "-"; then come the command's path and
+// its arguments.
+const Name = "dibs-guardian"
+
+// Socket is the descriptor of the guardian's connection. Locks follow it.
+const Socket = 3
+
+// RunID is the environment variable in which a command, all that it starts, and its guardian
+// carry the id of their run.
+const RunID = "DIBS_RUN_ID"
+
+// RunParents is the variable with the ids of the runs within which this run was started,
+// separated by colons: its processes are theirs as well.
+const RunParents = "DIBS_RUN_PARENTS"
+
+var ready bool
+
+// Ready says whether Main was called: a program that does not call it cannot have guardians, but
+// would run itself instead.
+func Ready() bool { return ready }

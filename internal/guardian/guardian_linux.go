@@ -1,0 +1,234 @@
+package guardian
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+)
+
+// fault is the status of a guardian that could not do its work.
+const fault = 125
+
+// Main turns this process into a guardian if it was started as one, and then never returns.
+func Main() {
+	ready = true
+	if len(os.Args) < 5 || os.Args[0] != Name {
+		return
+	}
+	// The command dies with the thread that started it (PDEATHSIG is per thread,
+	// golang/go#27505). This is the main thread, and it stays until the process ends.
+	runtime.LockOSThread()
+	if err := serve(os.Args[2], os.Args[3], os.Args[4:]); err != nil {
+		_, _ = os.Stderr.WriteString(Name + ": " + err.Error() + " (it is started by dibs itself, not by hand)\n")
+		os.Exit(fault)
+	}
+	os.Exit(0)
+}
+
+// A guard is the state of a guardian. Two goroutines share it: one starts the command, reaps
+// and ends the process when nothing is left; the other listens and keeps the deadline.
+type guard struct {
+	timer  int    // a timerfd on the boot clock, which unlike Go's timers goes on in suspend
+	cgroup string // "" without one
+	policy Leftovers
+	grace  time.Duration
+	locks  []int
+
+	mu    sync.Mutex
+	main  int  // the command's pid, 0 before it was started
+	ended bool // the main process was reaped, and its number may be another's
+	empty bool // nothing of the command is left
+	// What is due when, zero once it was done; stop is when a Stop turns into a kill.
+	term, kill, stop time.Duration
+	termed           bool // the deadline has passed
+	byDeadline       bool // … while the main process lived
+	doomed           bool // everything is being killed
+	rounds           int  // how often so far
+
+	hold     bool // the locks are kept until freed
+	freed    chan struct{}
+	freeOnce sync.Once
+}
+
+func serve(cgroupPath, path string, args []string) error {
+	ignoreSignals()
+	// Nothing but what the command is given below is to reach it.
+	if err := closeOnExec(); err != nil {
+		return err
+	}
+	if err := prctl(prSetSubreaper, 1); err != nil {
+		return err
+	}
+	name := append([]byte(Name), 0)
+	_ = prctl(prSetName, uintptr(unsafe.Pointer(&name[0]))) // for ps, instead of "exe"
+
+	timer, err := newTimer()
+	if err != nil {
+		return err
+	}
+	arm, err := awaitArm()
+	if err != nil {
+		return err
+	}
+	g := &guard{timer: timer, policy: arm.Leftovers, grace: arm.Grace, term: arm.Term, kill: arm.Kill,
+		hold: arm.Hold, freed: make(chan struct{})}
+	if cgroupPath != "-" {
+		g.cgroup = cgroupPath
+	}
+	for i := range int(arm.Locks) {
+		g.locks = append(g.locks, Socket+1+i)
+	}
+	go g.watch()
+	if err := g.start(path, args); err != nil {
+		g.removeCgroup()
+		send(Message{Kind: Failed, Value: int64(errnoOf(err))})
+		return nil
+	}
+	g.reap()
+	g.finish()
+	return nil
+}
+
+// ignoreSignals keeps the guardian alive whatever is sent to it; what is not listed Go ignores by
+// itself, or the kernel, since the guardian's group is an orphan. It does not go through os/signal,
+// which takes two switches of threads for each signal. A signal that Go handles is set to its
+// default in the command again by ForkExec; one that was ignored from the start (by nohup) stays so.
+func ignoreSignals() {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		ignore(s)
+	}
+}
+
+// start executes the command in a group, and where there is one a cgroup, of its own.
+func (g *guard) start(path string, args []string) error {
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+	if g.policy != Leave {
+		for _, fd := range g.locks {
+			attr.Files = append(attr.Files, uintptr(fd))
+		}
+	}
+	if g.cgroup != "" {
+		fd, err := syscall.Open(g.cgroup, syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return syscall.EAGAIN // not the command's fault, whatever it is
+		}
+		defer syscall.Close(fd)
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fd
+	}
+	if !g.inTime() {
+		return syscall.ETIME
+	}
+	// Not under the mutex: while an exec hangs (on a dead file server), the deadline is kept.
+	pid, err := syscall.ForkExec(path, args, attr)
+	if errors.Is(err, syscall.ENOEXEC) { // a script without #!, which execvp(3) hands to the shell
+		path, args = "/bin/sh", append([]string{"/bin/sh", path}, args[1:]...)
+		pid, err = syscall.ForkExec(path, args, attr)
+	}
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.main = pid
+	late := g.termed
+	g.mu.Unlock()
+	if late { // the signal may have come before there was anybody to get it
+		g.terminate()
+	}
+	// Readers of the command's output must see its end, not the guardian's.
+	if null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0); err == nil {
+		for fd := range Socket {
+			_ = syscall.Dup3(null, fd, 0)
+		}
+		_ = syscall.Close(null)
+	}
+	send(Message{Kind: Started, Value: int64(pid)})
+	return nil
+}
+
+// inTime says whether the command may still be started.
+func (g *guard) inTime() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	due := earliest(g.term, g.kill)
+	return !g.termed && !g.doomed && (due == 0 || bootTime() < due)
+}
+
+// reap returns when this process has no children: then nothing of the command is left, for
+// what its parent leaves behind comes to a subreaper.
+func (g *guard) reap() {
+	for {
+		// First only look, so that the main process's number is not free before g knows.
+		if errors.Is(awaitDead(0), syscall.ECHILD) {
+			return
+		}
+		if g.reapDead() {
+			g.mainEnded()
+		}
+	}
+}
+
+// reapDead reaps who is dead, and says whether the main process was among them.
+func (g *guard) reapDead() (main bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		pid, ws := reapOne()
+		if pid == 0 {
+			return main
+		}
+		if pid == g.main && !g.ended {
+			main, g.ended = true, true
+			send(Message{Kind: Exited, Value: int64(ws), ByDeadline: g.byDeadline})
+		}
+	}
+}
+
+// finish lets go of the locks and says so. Where the supervisor wants to record the outcome
+// first, they stay until it has, has died, or is past its deadline.
+func (g *guard) finish() {
+	g.removeCgroup()
+	g.mu.Lock()
+	g.empty = true
+	g.mu.Unlock()
+	if !g.hold {
+		g.unlock()
+		send(Message{Kind: Empty})
+		return
+	}
+	send(Message{Kind: Empty})
+	<-g.freed
+	g.unlock()
+}
+
+func (g *guard) unlock() {
+	for _, fd := range g.locks {
+		_ = syscall.Close(fd)
+	}
+}
+
+// removeCgroup waits until nobody is in it: strangers may have been moved there.
+func (g *guard) removeCgroup() {
+	if g.cgroup == "" {
+		return
+	}
+	for cgroup.Remove(g.cgroup) != nil {
+		if populated, _, err := cgroup.Populated(g.cgroup); err != nil || !populated {
+			return
+		}
+	}
+}
+
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return syscall.EIO
+}

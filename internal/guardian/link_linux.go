@@ -1,0 +1,35 @@
+package guardian
+
+import (
+	"errors"
+	"syscall"
+)
+
+// awaitArm reads the first message. A supervisor that died in the meantime is seen as well:
+// after its death nothing may start, or an observer who found neither of us would be wrong.
+func awaitArm() (Message, error) {
+	fds := []pollFd{{fd: Socket, events: pollIn}}
+	if err := poll(fds, -1); err != nil {
+		return Message{}, err
+	}
+	m, err := receive()
+	if err != nil || m.Kind != Arm {
+		return m, errors.Join(errors.New("the supervisor said nothing"), err)
+	}
+	if err := poll(fds, 0); err != nil || fds[0].revents&pollHup != 0 {
+		return m, errors.Join(errors.New("the supervisor has died"), err)
+	}
+	return m, nil
+}
+
+func receive() (Message, error) {
+	var b [messageSize + 1]byte
+	n, err := syscall.Read(Socket, b[:])
+	if err != nil {
+		return Message{}, err
+	}
+	return Decode(b[:n])
+}
+
+// send tells the supervisor; a dead one is noticed by watch.
+func send(m Message) { _, _ = syscall.Write(Socket, m.Encode()) }

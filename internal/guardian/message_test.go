@@ -1,0 +1,13 @@
+package guardian
+
+import "testing"
+
+func TestMessageSurvivesTheWire(t *testing.T) {
+	m := Message{Kind: Arm, Term: 1, Kill: -2, Value: 1 << 40, ByDeadline: true, Leftovers: Leave, Grace: 5, Locks: 7, Hold: true}
+	if got, err := Decode(m.Encode()); err != nil || got != m {
+		t.Errorf("%+v, %v; want %+v", got, err, m)
+	}
+	if _, err := Decode(m.Encode()[1:]); err == nil {
+		t.Error("a short message is understood")
+	}
+}

@@ -1,0 +1,125 @@
+package guardian
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// The system calls of a guardian, made through package syscall alone: whatever this package
+// imports is initialised before it, and golang.org/x/sys/unix comes after much of a large
+// binary (see package early).
+
+const (
+	clockBoottime     = 7
+	prSetName         = 15
+	prSetSubreaper    = 36
+	timerCloexec      = syscall.O_CLOEXEC
+	timerAbsolute     = 1
+	pollIn, pollHup   = 0x1, 0x10
+	waitAll           = 0 // P_ALL
+	waitExited        = 4
+	waitLook          = 0x01000000 // WNOWAIT: leave it to be reaped
+	waitAnyClone      = 0x40000000 // __WALL: also children that do not send SIGCHLD
+	sysCloseRange     = 436
+	closeRangeCloexec = 4
+)
+
+func call(name string, trap, a, b, c, d, e uintptr) (int, error) {
+	for {
+		r, _, errno := syscall.Syscall6(trap, a, b, c, d, e, 0)
+		switch errno {
+		case 0:
+			return int(r), nil
+		case syscall.EINTR:
+			continue
+		}
+		return -1, os.NewSyscallError(name, errno)
+	}
+}
+
+// bootTime is the clock that goes on in suspend, as clock.System.Boot tells it.
+func bootTime() time.Duration {
+	var ts syscall.Timespec
+	_, _ = call("clock_gettime", syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0, 0, 0) // cannot fail
+	return time.Duration(ts.Nano())
+}
+
+func prctl(option, arg uintptr) error {
+	_, err := call("prctl", syscall.SYS_PRCTL, option, arg, 0, 0, 0)
+	return err
+}
+
+// ignore has the kernel drop a signal.
+func ignore(s syscall.Signal) {
+	action := [8]uintptr{1} // SIG_IGN; no flags, an empty mask
+	_, _ = call("rt_sigaction", syscall.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+}
+
+// newTimer makes a timer on the boot clock, readable when it has expired.
+func newTimer() (int, error) {
+	return call("timerfd_create", syscall.SYS_TIMERFD_CREATE, clockBoottime, timerCloexec, 0, 0, 0)
+}
+
+// setTimer sets the instant at which a timer expires, zero for never; it unsets an expiry.
+func setTimer(timer int, at time.Duration) error {
+	spec := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(int64(at))}
+	_, err := call("timerfd_settime", syscall.SYS_TIMERFD_SETTIME, uintptr(timer), timerAbsolute, uintptr(unsafe.Pointer(&spec)), 0, 0)
+	return err
+}
+
+type pollFd struct {
+	fd              int32
+	events, revents int16
+}
+
+// poll waits until one of the descriptors is ready, or for the timeout if it is not negative.
+func poll(fds []pollFd, timeout time.Duration) error {
+	var ts *syscall.Timespec
+	if timeout >= 0 {
+		t := syscall.NsecToTimespec(int64(timeout))
+		ts = &t
+	}
+	_, err := call("ppoll", syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), uintptr(len(fds)), uintptr(unsafe.Pointer(ts)), 0, 0)
+	return err
+}
+
+// awaitDead returns when there is a dead child, which it does not reap, or with syscall.ECHILD
+// when there are no children; with syscall.WNOHANG among the options it returns at once.
+func awaitDead(options uintptr) error {
+	_, err := call("waitid", syscall.SYS_WAITID, waitAll, 0, 0, waitExited|waitLook|waitAnyClone|options, 0)
+	return err
+}
+
+// reapOne reaps a dead child; pid is 0 if there is none.
+func reapOne() (pid int, ws syscall.WaitStatus) {
+	for {
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG|waitAnyClone, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return max(pid, 0), ws
+		}
+	}
+}
+
+// closeOnExec marks every descriptor but the standard ones.
+func closeOnExec() error {
+	_, err := call("close_range", sysCloseRange, Socket, uintptr(^uint32(0)), closeRangeCloexec, 0, 0)
+	if err == nil {
+		return nil
+	}
+	d, err := os.Open("/proc/self/fd") // Linux before 5.11
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	for _, name := range names {
+		if fd, err := strconv.Atoi(name); err == nil && fd >= Socket {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A definition is what all servers must agree on (rule T11): when the job is due and under which
+// policy. What it runs is not part of it, so that a new version of a program can be rolled out.
+//
+// Its bytes are compared between servers of neighbouring versions of dibs: a field added here
+// later must be left out (omitempty, omitzero) while it has its default.
+type definition struct {
+	Schedules []string         `json:"schedules"`
+	Timezone  string           `json:"timezone"`
+	Policy    definitionPolicy `json:"policy"`
+}
+
+type definitionPolicy struct {
+	Concurrency      Concurrency   `json:"concurrency"`
+	Scope            Scope         `json:"scope"`
+	Timeout          duration      `json:"timeout"`
+	Deadline         duration      `json:"deadline"`
+	MaxAttempts      int           `json:"max_attempts"`
+	RetryMin         duration      `json:"retry_min"`
+	RetryMax         duration      `json:"retry_max"`
+	CatchUp          CatchUp       `json:"catch_up"`
+	CatchUpWindow    duration      `json:"catch_up_window"`
+	OnCrash          OnCrash       `json:"on_crash"`
+	StartingDeadline duration      `json:"starting_deadline"`
+	StopGrace        duration      `json:"stop_grace"`
+	Leftovers        Leftovers     `json:"leftovers"`
+	OnLostRequest    OnLostRequest `json:"on_lost_request"`
+}
+
+// duration is written as Go writes it ("1m30s"): exact, and readable in a store.
+type duration time.Duration
+
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	*d = duration(v)
+	return err
+}
+
+// Definition is the canonical JSON of what a store holds and compares of a job: its schedules as
+// a set, its zone and its policy. Equal definitions have equal bytes.
+func (s *Spec) Definition() string {
+	schedules := slices.Clone(s.Schedules)
+	slices.Sort(schedules)
+	p := s.Policy
+	b, err := json.Marshal(definition{
+		Schedules: append([]string{}, slices.Compact(schedules)...),
+		Timezone:  s.Timezone,
+		Policy: definitionPolicy{
+			Concurrency:      p.Concurrency,
+			Scope:            p.Scope,
+			Timeout:          duration(p.Timeout),
+			Deadline:         duration(p.Deadline),
+			MaxAttempts:      p.Retries.MaxAttempts,
+			RetryMin:         duration(p.Retries.Min),
+			RetryMax:         duration(p.Retries.Max),
+			CatchUp:          p.CatchUp,
+			CatchUpWindow:    duration(p.CatchUpWindow),
+			OnCrash:          p.OnCrash,
+			StartingDeadline: duration(p.StartingDeadline),
+			StopGrace:        duration(p.StopGrace),
+			Leftovers:        p.Leftovers,
+			OnLostRequest:    p.OnLostRequest,
+		},
+	})
+	if err != nil {
+		panic(err) // strings, numbers and durations always marshal
+	}
+	return string(b)
+}
+
+// ParseDefinition reads what Definition wrote: a Spec with Schedules, Timezone and Policy only.
+// With it any process can settle the ticks of a registered job, without its manifest.
+func ParseDefinition(text string) (*Spec, error) {
+	var d definition
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		return nil, fmt.Errorf("definition of a job: %w", err)
+	}
+	p := d.Policy
+	return &Spec{
+		Schedules: d.Schedules,
+		Timezone:  d.Timezone,
+		Policy: Policy{
+			Concurrency:      p.Concurrency,
+			Scope:            p.Scope,
+			Timeout:          time.Duration(p.Timeout),
+			Deadline:         time.Duration(p.Deadline),
+			Retries:          Retries{p.MaxAttempts, time.Duration(p.RetryMin), time.Duration(p.RetryMax)},
+			CatchUp:          p.CatchUp,
+			CatchUpWindow:    time.Duration(p.CatchUpWindow),
+			OnCrash:          p.OnCrash,
+			StartingDeadline: time.Duration(p.StartingDeadline),
+			StopGrace:        time.Duration(p.StopGrace),
+			Leftovers:        p.Leftovers,
+			OnLostRequest:    p.OnLostRequest,
+		},
+	}, nil
+}

@@ -1,0 +1,91 @@
+// Package job says what to run, when, and under which policies: typed, validated elsewhere, and
+// a leaf that imports nothing of ours.
+package job
+
+import "time"
+
+// A Spec is one job. Its Command or its Request says what to run; exactly one is set.
+type Spec struct {
+	App  string
+	Name string
+	// Schedules are expressions of package schedule; the job is due when any of them is.
+	Schedules []string
+	// Timezone is the IANA name of the zone whose wall clock the schedules read.
+	Timezone string
+	Command  *Command
+	Request  *Request
+	Policy   Policy
+	// ScopeDeclared is whether somebody said Policy.Scope, rather than it being the default of a
+	// version 1 manifest (rule H2).
+	ScopeDeclared bool
+	// Secrets are references, never the secrets themselves. The first one signs.
+	Secrets []string
+}
+
+// Key names the job in every store: "app/name".
+func (s *Spec) Key() string { return s.App + "/" + s.Name }
+
+// A Command is a program to execute, or a line for a shell.
+type Command struct {
+	Args  []string          // the program and its arguments, verbatim; empty if Shell is set
+	Shell string            // a line for /bin/sh -c; empty if Args is set
+	Dir   string            // where it runs; empty for the working directory of dibs
+	Env   map[string]string // added to the environment of dibs
+}
+
+// A Request is an HTTP request to send.
+type Request struct {
+	Method  string
+	URL     string
+	Headers map[string]string
+	Body    string
+}
+
+// A Policy is what happens on contention, lateness, failure and crash.
+type Policy struct {
+	Concurrency Concurrency
+	Scope       Scope
+	// Timeout bounds each attempt, Deadline the whole run with its retries; 0 is no bound.
+	Timeout  time.Duration
+	Deadline time.Duration
+	Retries  Retries
+	CatchUp  CatchUp
+	// CatchUpWindow is how far back missed ticks are caught up, and crashed ones run again.
+	CatchUpWindow time.Duration
+	OnCrash       OnCrash
+	// StartingDeadline is how late a start is still on time; 0 is half the schedule's period, at
+	// most 5 minutes (rule T4).
+	StartingDeadline time.Duration
+	// StopGrace is the time between asking a run to stop and killing it, except when its lease
+	// is lost: then the lease's margin rules (rule L3).
+	StopGrace     time.Duration
+	Leftovers     Leftovers
+	OnLostRequest OnLostRequest
+}
+
+// Retries bound the attempts of a run and the pauses between them.
+type Retries struct {
+	MaxAttempts int
+	Min, Max    time.Duration
+}
+
+// DefaultPolicy is that of a job which says nothing. A command's has one attempt and no Timeout.
+func DefaultPolicy(command bool) Policy {
+	p := Policy{
+		Concurrency:   Forbid,
+		Scope:         Host,
+		Timeout:       time.Minute,
+		Retries:       Retries{MaxAttempts: 3, Min: time.Second, Max: time.Minute},
+		CatchUp:       CatchUpSkip,
+		CatchUpWindow: 24 * time.Hour,
+		OnCrash:       CrashSkip,
+		StopGrace:     10 * time.Second,
+		Leftovers:     LeftoversWait,
+		OnLostRequest: LostRequestWait,
+	}
+	if command {
+		p.Retries.MaxAttempts = 1 // as cron does; a request may be lost on its way, a command is not
+		p.Timeout = 0
+	}
+	return p
+}

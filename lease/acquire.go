@@ -1,0 +1,266 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/coalesce"
+)
+
+// Want says which lease is asked for and how.
+type Want struct {
+	Key Key
+	// Holder describes the holder; its ID is drawn by the Keeper.
+	Holder Holder
+	// Wait is how long to wait for a lease that is held. 0: do not wait. Negative: for ever.
+	Wait time.Duration
+	// Prove waits until the holder that is in the way has renewed since the contention began,
+	// or has lapsed: a dead holder then costs at most one TTL, and no tick (rule T5).
+	Prove bool
+	// Unguarded disregards requests that may still be at work (`on_lost_request: proceed`).
+	Unguarded bool
+	// Gone proves that the work of a holder on this very host is gone, or makes it so, so that
+	// its lease can be had at once (rule L6). Nil: never. It is not asked while a request of the
+	// holder may be at work elsewhere, of which nothing on this host is proof (rule L8).
+	Gone func(context.Context, Record) bool
+	// OnHeldBack hears that the store grants nothing until a given time (rule L9): this is
+	// waited out, whatever Wait says, since it is neither held nor down.
+	OnHeldBack func(wait time.Duration)
+	// OnHeld hears of the holder that is waited for, once per holder.
+	OnHeld func(*HeldError)
+}
+
+// Acquire gets a lease, or says who has it (*HeldError), that the store is unavailable
+// (ErrUnavailable), that the Keeper was closed (ErrClosed), or why it cannot be had. When ctx ends, it returns ctx's error and nothing is
+// left behind.
+func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
+	w.Holder.ID = NewNonce()
+	waiting, stop := context.WithCancel(ctx) // ends the notifications
+	defer stop()
+	a := &attempt{keeper: k, want: w, deadline: k.clock.Boot() + w.Wait}
+	for {
+		l, err := a.try(ctx)
+		if err == nil {
+			if ctx.Err() != nil {
+				_ = l.Release(ctx)
+				return nil, context.Cause(ctx)
+			}
+			return l, nil
+		}
+		if err := a.pause(waiting, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// attempt is one call of Acquire.
+type attempt struct {
+	keeper   *Keeper
+	want     Want
+	deadline time.Duration // boot instant
+	reclaim  Ref
+	late     int
+	polls    int
+	holder   Nonce     // the holder last seen
+	since    time.Time // the store instant at which contention with it began
+	listened bool
+	events   <-chan struct{}
+}
+
+// errLate is an acquire that reached the store too late.
+var errLate = fmt.Errorf("%w: the request arrived after the time it was good for", ErrUnavailable)
+
+// heldBackError is rule L9's refusal.
+type heldBackError struct{ wait time.Duration }
+
+func (e heldBackError) Error() string {
+	return fmt.Sprintf("the store is new or was restarted, and grants nothing for another %s", e.wait)
+}
+
+// try asks the store once.
+func (a *attempt) try(ctx context.Context) (*Lease, error) {
+	k := a.keeper
+	if _, err := k.Now(ctx); err != nil {
+		return nil, err
+	}
+	req := AcquireRequest{Key: a.want.Key, Holder: a.want.Holder, TTL: k.margin.TTL, Reclaim: a.reclaim, Unguarded: a.want.Unguarded}
+	a.reclaim = Ref{}
+	sent := k.clock.Boot()
+	r, err := k.acquires.Do(context.WithoutCancel(ctx), req)
+	switch {
+	case errors.Is(err, coalesce.ErrClosed): // it was never sent
+		return nil, fmt.Errorf("lease %q: %w", a.want.Key, ErrClosed)
+	case err != nil:
+		return a.settle(ctx, sent, k.clock.Boot()+k.margin.RPCTimeout, err)
+	}
+	switch r.Status {
+	case OK:
+		return k.granted(r.Record, r.sent)
+	case Held:
+		return nil, &HeldError{Record: r.Record, Now: r.now}
+	case Late:
+		return nil, errLate
+	case HeldBack:
+		return nil, heldBackError{r.Until.Sub(r.now)}
+	case TooLong:
+		return nil, fmt.Errorf("lease %q: ttl %s is longer than the store's max_ttl %s; raise it with `dibs init` and ?ttl=%s on the store",
+			a.want.Key, k.margin.TTL, r.Until.Sub(r.now).Round(time.Millisecond), k.margin.TTL)
+	}
+	return nil, fmt.Errorf("lease %q: the store answered %q to an acquire", a.want.Key, r.Status)
+}
+
+// settle finds out what became of an acquire that was not answered: only after it can no longer
+// be carried out does reading the record back tell (rule L1).
+//
+// sent is no later than the sending, and until no earlier than the end of its not_after.
+func (a *attempt) settle(ctx context.Context, sent, until time.Duration, cause error) (*Lease, error) {
+	k := a.keeper
+	if !sleep(context.WithoutCancel(ctx), until-k.clock.Boot()) {
+		return nil, cause
+	}
+	r, _, err := k.call("read back", 1, func(ctx context.Context) (Reply, error) {
+		return k.store.Read(ctx, []Key{a.want.Key})
+	})
+	if err != nil {
+		return nil, cause
+	}
+	if rec := r.Answers[0].Record; rec.Owner == a.want.Holder.ID && rec.Live(r.Now) {
+		return k.granted(rec, sent)
+	}
+	return nil, cause
+}
+
+// granted hands out a lease that the store granted, unless the Keeper was closed meanwhile: nobody
+// would watch over it, so it is given back.
+func (k *Keeper) granted(r Record, sent time.Duration) (*Lease, error) {
+	l := &Lease{keeper: k, ref: r.Ref(), record: r, sent: sent,
+		lost: make(chan struct{}), wanted: make(chan struct{})}
+	if k.add(l) {
+		return l, nil
+	}
+	_, _ = k.sendReleases([]Ref{l.ref}) // else it lapses
+	return nil, fmt.Errorf("lease %q: %w while it was acquired", l.ref.Key, ErrClosed)
+}
+
+// pause waits before the next try, or returns the error that ends the call.
+func (a *attempt) pause(ctx context.Context, err error) error {
+	var (
+		held *HeldError
+		back heldBackError
+	)
+	switch {
+	case errors.As(err, &back):
+		if a.want.OnHeldBack != nil {
+			a.want.OnHeldBack(back.wait)
+		}
+		a.deadline += back.wait
+		return a.sleep(ctx, back.wait+time.Millisecond)
+	case errors.Is(err, errLate):
+		if a.late++; a.late > 2 {
+			return err
+		}
+		return a.keeper.Sync(ctx)
+	case errors.As(err, &held):
+		return a.contend(ctx, held)
+	}
+	return err
+}
+
+// contend decides what to do about a holder: take over from a dead one, wait, or give up.
+func (a *attempt) contend(ctx context.Context, held *HeldError) error {
+	if a.holder != held.Record.Owner {
+		a.holder, a.since = held.Record.Owner, held.Now
+		if a.want.OnHeld != nil {
+			a.want.OnHeld(held)
+		}
+	}
+	if a.reclaimable(ctx, held) {
+		a.reclaim = held.Record.Ref()
+		return nil
+	}
+	proven := !a.want.Prove || held.Record.Renewed.After(a.since)
+	left := a.deadline - a.keeper.clock.Boot()
+	if a.want.Wait >= 0 && left <= 0 && proven {
+		return held
+	}
+	a.listen(ctx)
+	wait := a.poll()
+	if lapse := held.Record.Expires.Sub(held.Now); lapse > 0 {
+		wait = min(wait, lapse) // else something outlives the lease: a request, somebody's named lock
+	}
+	if a.want.Wait > 0 && left > 0 {
+		wait = min(wait, left)
+	}
+	return a.sleep(ctx, wait)
+}
+
+// reclaimable reports whether the holder's work is proven gone: what runs on this host by Gone, and
+// a request, which may be at work in an application, by its BusyUntil alone (rule L8).
+func (a *attempt) reclaimable(ctx context.Context, held *HeldError) bool {
+	if a.want.Gone == nil || a.busy(held.Record, held.Now) || !a.want.Gone(ctx, held.Record) {
+		return false
+	}
+	// Until it was gone the holder could still record a request. From now on it cannot.
+	now, r, err := a.keeper.Read(ctx, a.want.Key)
+	return err == nil && r.Ref() == held.Record.Ref() && !a.busy(r, now)
+}
+
+// busy reports whether a request of the holder keeps the lease from being granted.
+func (a *attempt) busy(r Record, now time.Time) bool {
+	return !a.want.Unguarded && r.BusyUntil.After(now)
+}
+
+// poll is the time to the next look: quick at first, then twice a second.
+func (a *attempt) poll() time.Duration {
+	a.polls++
+	d := min(time.Duration(a.polls)*20*time.Millisecond, 500*time.Millisecond)
+	return d/2 + rand.N(d/2+1)
+}
+
+// listen asks for notification, once; without it polling alone does. A store that went silent
+// may not answer this either, and must not hold up who wants to wait for so long and no longer.
+func (a *attempt) listen(ctx context.Context) {
+	if a.listened || a.keeper.notify == nil {
+		return
+	}
+	a.listened = true
+	bound := a.keeper.margin.RPCTimeout
+	if left := a.deadline - a.keeper.clock.Boot(); a.want.Wait > 0 {
+		bound = min(bound, max(left, 0))
+	}
+	watching, giveUp := context.WithCancel(ctx)
+	patience := time.AfterFunc(bound, giveUp)
+	if c, err := a.keeper.notify.Watch(watching, a.want.Key); err == nil && patience.Stop() {
+		a.events = c
+	}
+}
+
+func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case _, ok := <-a.events:
+		if !ok {
+			a.events = nil
+		}
+	}
+	return nil
+}
+
+// sleep waits and reports whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,52 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// When a call is wrong:
+var (
+	// ErrBadKey is returned for a key that rule L13 refuses.
+	ErrBadKey = errors.New("bad key")
+	// ErrMargin is returned for a margin whose arithmetic does not hold (rule L3).
+	ErrMargin = errors.New("lease margin does not hold")
+)
+
+// When an acquire is refused:
+var (
+	// ErrHeld is wrapped by *HeldError: somebody else holds the lease.
+	ErrHeld = errors.New("lease is held")
+	// ErrUnavailable is wrapped when the store does not answer, or answered too late to be believed.
+	ErrUnavailable = errors.New("store is unavailable")
+)
+
+// When a hold has ended:
+var (
+	// ErrLost is the cause of the context of work whose lease is lost, and is returned by
+	// Release of such a lease.
+	ErrLost = errors.New("lease lost")
+	// ErrNotReleased is wrapped by the error of Guard.Run when the work ran but its lease could
+	// not be released afterwards: it lapses by itself, after one TTL at most. It never comes with
+	// ErrUnavailable, upon which a caller might do the work once more.
+	ErrNotReleased = errors.New("the work ran, but its lease was not released")
+	// ErrClosed is returned by Acquire of a Keeper that was closed, and wrapped together with
+	// ErrLost by the loss of the leases that it held then.
+	ErrClosed = errors.New("the Keeper was closed")
+)
+
+// HeldError says who holds the lease that could not be had.
+type HeldError struct {
+	Record Record
+	Now    time.Time // the store's time of the answer
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("lease %q is held by %s for %s, expires in %s unless renewed",
+		e.Record.Key, e.Record.Holder, e.Now.Sub(e.Record.Acquired).Round(time.Millisecond),
+		e.Record.Expires.Sub(e.Now).Round(time.Millisecond))
+}
+
+// Unwrap makes errors.Is(err, ErrHeld) true.
+func (e *HeldError) Unwrap() error { return ErrHeld }

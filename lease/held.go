@@ -1,0 +1,234 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A Lease is a hold that its Keeper renews until it is released, dropped or lost. It is safe for
+// concurrent use.
+//
+// Invariant: SafeUntil only moves forward, and only by a renewal that the store answered; it is
+// counted from the sending, so that the store's own expiry is never earlier (rule L4).
+type Lease struct {
+	keeper *Keeper
+	ref    Ref
+
+	lost   chan struct{} // closed when the work must stop
+	wanted chan struct{} // closed when a newcomer asks for the lease
+
+	mu      sync.Mutex
+	record  Record
+	sent    time.Duration // boot instant of the last answered request
+	busy    time.Time     // BusyUntil to keep stored
+	loss    Loss
+	ended   bool // released, dropped: renewals stop
+	refusal bool // the last renewal was refused: it is not worth more than one per heartbeat
+	onRenew func()
+}
+
+// Loss says how a lease was lost.
+type Loss struct {
+	// Err wraps ErrLost and says why.
+	Err error
+	// Kill is the boot instant by which the work must be gone; zero means at once.
+	Kill time.Duration
+}
+
+// Ref is the hold, to show to whatever checks it.
+func (l *Lease) Ref() Ref { return l.ref }
+
+// Key is the key.
+func (l *Lease) Key() Key { return l.ref.Key }
+
+// Token is the fencing token.
+func (l *Lease) Token() Token { return l.ref.Token }
+
+// Record is the store's record as of the last answer.
+func (l *Lease) Record() Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.record
+}
+
+// Lost is closed when the work must stop because the lease is, or is about to be, lost: no answer
+// for too long, a refusal (rule L2), or the end of its Keeper. Renewals go on until Release, Drop
+// or Keeper.Close.
+func (l *Lease) Lost() <-chan struct{} { return l.lost }
+
+// Wanted is closed when a newcomer with the policy Replace asks for the lease (rule T7).
+func (l *Lease) Wanted() <-chan struct{} { return l.wanted }
+
+// Loss says how it was lost, once Lost is closed.
+func (l *Lease) Loss() Loss {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loss
+}
+
+// Deadlines are the boot instants at which work is to be told to stop and to be killed if nothing
+// more is heard from the store. Each renewal moves them.
+func (l *Lease) Deadlines() (term, kill time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent + l.keeper.margin.TermAfter(), l.sent + l.keeper.margin.KillAfter()
+}
+
+// SafeUntil is the boot instant until which nobody else can have been granted the lease.
+func (l *Lease) SafeUntil() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent + l.keeper.margin.Safe()
+}
+
+// OnRenew has f called after each renewal, from the Keeper's goroutine: f must not block.
+func (l *Lease) OnRenew(f func()) {
+	l.mu.Lock()
+	l.onRenew = f
+	l.mu.Unlock()
+}
+
+// BusyFor stores that a request which nobody can stop may be at work for d from now, and returns
+// once the store has acknowledged it (rule L8): send the request only then. While it lasts, the
+// lease is not granted to others unless it is released.
+func (l *Lease) BusyFor(d time.Duration) error {
+	now, _ := l.keeper.time.now()
+	until := now.Add(d)
+	l.mu.Lock()
+	l.busy = until
+	l.mu.Unlock()
+	l.keeper.renew([]*Lease{l})
+	if l.Record().BusyUntil.Before(until.Truncate(time.Microsecond)) {
+		return fmt.Errorf("lease %q: %w: the request was not sent, since it could not be recorded first", l.ref.Key, ErrUnavailable)
+	}
+	return nil
+}
+
+// Release frees the lease and stops its renewal. It returns an error that wraps ErrLost if the
+// hold was gone, and ErrUnavailable if the store did not answer: the lease then lapses.
+// It does not give up when ctx ends: the store's timeout bounds it.
+func (l *Lease) Release(ctx context.Context) error {
+	l.Drop()
+	r, err := l.keeper.releases.Do(context.WithoutCancel(ctx), l.ref)
+	switch {
+	case err != nil:
+		return fmt.Errorf("lease %q: %w", l.ref.Key, err)
+	case r.Status != OK:
+		return fmt.Errorf("lease %q: %w before it was released", l.ref.Key, ErrLost)
+	}
+	return nil
+}
+
+// Drop stops renewing without releasing: for who releases it as part of another atomic step.
+func (l *Lease) Drop() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.keeper.forget(l)
+}
+
+// renewed takes in the store's answer to a renewal.
+func (l *Lease) renewed(a Answer, sent time.Duration) {
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return
+	}
+	var f func()
+	switch a.Status {
+	case OK:
+		l.refusal = false
+		l.sent = max(l.sent, sent)
+		l.record = a.Record
+		f = l.onRenew
+		if a.Record.Wanted != nil {
+			closeOnce(l.wanted)
+		}
+	case Gone:
+		l.refusal = true
+		l.refused(a.Record)
+	}
+	l.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
+
+// refused decides what a refusal means. A broken lease cannot be granted to anybody before it
+// expires, so the work still has its margin (rule L5); after any other refusal it has none (L2).
+func (l *Lease) refused(r Record) {
+	mine := r.Owner == l.ref.Owner && r.Token == l.ref.Token
+	switch {
+	case mine && r.Broken != nil:
+		l.record = r
+		loss := Loss{Err: fmt.Errorf("%w: broken by %s", ErrLost, because(r.Broken))}
+		if !r.Broken.Now {
+			loss.Kill = l.sent + l.keeper.margin.KillAfter()
+		}
+		l.lose(loss)
+	case mine:
+		l.lose(Loss{Err: fmt.Errorf("%w: it lapsed before it was renewed", ErrLost)})
+	default:
+		l.lose(Loss{Err: fmt.Errorf("%w: it is held by %s now", ErrLost, r.Holder)})
+	}
+}
+
+func because(b *Broken) string {
+	if b.Why == "" {
+		return b.By
+	}
+	return b.By + ": " + b.Why
+}
+
+// silent tells the work to stop if nothing was heard for too long. It reports the boot instant at
+// which to look again.
+func (l *Lease) silent(now time.Duration) (next time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	term := l.sent + l.keeper.margin.TermAfter()
+	if now < term {
+		return term
+	}
+	l.lose(Loss{
+		Err:  fmt.Errorf("%w: no answer from the store for %s", ErrLost, (now - l.sent).Round(time.Millisecond)),
+		Kill: l.sent + l.keeper.margin.KillAfter(),
+	})
+	return now + l.keeper.margin.Heartbeat
+}
+
+// choked takes in that the store answered the renewal of this very lease with an error.
+func (l *Lease) choked() {
+	l.mu.Lock()
+	l.refusal = true
+	l.mu.Unlock()
+}
+
+// abandoned tells the work to stop since nobody will renew the lease any more, or watch over it.
+func (l *Lease) abandoned() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.lose(Loss{Err: fmt.Errorf("%w: %w", ErrLost, ErrClosed), Kill: l.sent + l.keeper.margin.KillAfter()})
+	}
+}
+
+// lose sets the loss once; a refusal after silence makes it immediate.
+func (l *Lease) lose(loss Loss) {
+	if l.loss.Err == nil {
+		l.loss = loss
+	} else if loss.Kill == 0 {
+		l.loss.Kill = 0
+	}
+	closeOnce(l.lost)
+}
+
+// closeOnce is called with the lease's mutex held.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}

@@ -1,0 +1,110 @@
+package lease
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// A Token is a fencing token: a number that strictly increases per key, for ever. Hand it to
+// whatever the work writes to, and refuse writes that carry a smaller one than seen before.
+// It stays below 2^53, so that every language can hold it (rule L10).
+type Token int64
+
+// A Nonce is 128 random bits that identify one acquisition, and so one holder.
+type Nonce [16]byte
+
+// NewNonce draws a nonce.
+func NewNonce() Nonce {
+	var n Nonce
+	_, _ = rand.Read(n[:]) // crypto/rand.Read never fails
+	return n
+}
+
+// ParseNonce reads the 32 hexadecimal digits that String writes.
+func ParseNonce(s string) (Nonce, error) {
+	var n Nonce
+	if b, err := hex.DecodeString(s); err != nil || len(b) != len(n) {
+		return n, fmt.Errorf("lease: %q is not a nonce (32 hexadecimal digits)", s)
+	} else {
+		copy(n[:], b)
+	}
+	return n, nil
+}
+
+func (n Nonce) String() string { return hex.EncodeToString(n[:]) }
+
+// MarshalText and UnmarshalText make a Nonce a JSON string.
+func (n Nonce) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText is the reverse of MarshalText.
+func (n *Nonce) UnmarshalText(b []byte) (err error) { *n, err = ParseNonce(string(b)); return err }
+
+// A Ref names one hold of one lease: whoever can show it may renew, release and write under it.
+type Ref struct {
+	Key   Key   `json:"key"`
+	Owner Nonce `json:"owner"`
+	Token Token `json:"token"`
+}
+
+// A Holder says who holds a lease, for people and for instant reclaim on the same host (rule L6).
+// It is stored with the record as JSON and never decides who owns it: the Ref does.
+type Holder struct {
+	ID      Nonce  `json:"id"`
+	Host    string `json:"host"`
+	HostID  string `json:"host_id,omitempty"` // the embedded directory's id (rule H1), where there is one
+	BootID  string `json:"boot_id,omitempty"`
+	PIDNS   string `json:"pid_ns,omitempty"` // the pid namespace's inode
+	PID     int    `json:"pid"`
+	Start   uint64 `json:"start,omitempty"` // the process's start, in clock ticks since boot
+	RunID   string `json:"run_id,omitempty"`
+	Command string `json:"command,omitempty"`
+	Cgroup  string `json:"cgroup,omitempty"` // the run's own cgroup, where it has one
+	// Replaceable says that the holder's policy is Replace, so that a newcomer may ask for it (rule T7).
+	Replaceable bool `json:"replaceable,omitempty"`
+}
+
+// String names the holder in a line: where, which process, doing what.
+func (h Holder) String() string {
+	s := fmt.Sprintf("%s pid %d", h.Host, h.PID)
+	if h.RunID != "" {
+		s += " run " + h.RunID
+	}
+	return s
+}
+
+// A Record is what a store keeps per key. It is never deleted on release, so that the token
+// survives. All instants are the store's own, in UTC, to the microsecond.
+type Record struct {
+	Key    Key
+	Owner  Nonce
+	Token  Token
+	Holder Holder
+	TTL    time.Duration
+	// Acquired and Renewed are when this holder got it and last renewed it.
+	Acquired, Renewed time.Time
+	// Expires is when the hold lapses; zero when it was released.
+	Expires time.Time
+	// BusyUntil keeps a lapsed lease from being granted while a request that nobody can stop
+	// may still be at work (rule L8). Zero when there is none.
+	BusyUntil time.Time
+	// Wanted is a Replace request's newcomer (rule T7), nil when there is none.
+	Wanted *Holder
+	// Broken is set once the lease was broken (rule L5).
+	Broken *Broken
+}
+
+// Broken says who broke a lease and why.
+type Broken struct {
+	By  string    `json:"by"`
+	Why string    `json:"why,omitempty"`
+	At  time.Time `json:"at"`
+	Now bool      `json:"now,omitempty"` // freed at once, without waiting for the holder: unsafe
+}
+
+// Ref is the hold that the record describes.
+func (r Record) Ref() Ref { return Ref{Key: r.Key, Owner: r.Owner, Token: r.Token} }
+
+// Live says whether the record is held at the store's instant now.
+func (r Record) Live(now time.Time) bool { return r.Expires.After(now) }

@@ -1,0 +1,223 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/coalesce"
+)
+
+// maxBatch is how many items travel in one request (rule L4).
+const maxBatch = 500
+
+// Options make a Keeper. Only Store is required.
+type Options struct {
+	Store Store
+	// Notify wakes waiters, where the store can; nil: they poll.
+	Notify Notifier
+	// Margin is the arithmetic of all leases of this Keeper. Default MarginFor(DefaultTTL).
+	Margin Margin
+	// Clock is for tests in virtual time. Default: the machine's.
+	Clock clock.Clock
+	// OnStep hears that the store's clock stepped by more than 5 s (rule L12).
+	OnStep func(step time.Duration)
+}
+
+// A Keeper keeps the leases of one process in one store: it renews all of them in one round trip
+// per heartbeat, and sends acquires and releases that come at the same time together. It is safe
+// for concurrent use. Its goroutine lives only while there are leases.
+type Keeper struct {
+	store    Store
+	notify   Notifier
+	margin   Margin
+	clock    clock.Clock
+	time     *storeTime
+	acquires *coalesce.Batcher[AcquireRequest, reply]
+	releases *coalesce.Batcher[Ref, reply]
+
+	mu      sync.Mutex
+	held    map[Nonce]*Lease
+	beating bool
+	wake    chan struct{} // tells the heartbeat that its deadlines changed
+	closed  bool
+
+	goroutines sync.WaitGroup
+}
+
+// reply is one answer with the instants that its meaning depends on.
+type reply struct {
+	*Answer
+	now  time.Time     // the store's
+	sent time.Duration // boot instant of the sending
+}
+
+// NewKeeper refuses a margin that does not hold, with the numbers.
+func NewKeeper(o Options) (*Keeper, error) {
+	if o.Store == nil {
+		return nil, errors.New("lease: Options.Store is nil")
+	}
+	if o.Margin == (Margin{}) {
+		o.Margin = MarginFor(DefaultTTL)
+	}
+	if err := o.Margin.Check(); err != nil {
+		return nil, err
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	k := &Keeper{store: o.Store, notify: o.Notify, margin: o.Margin, clock: o.Clock,
+		time: &storeTime{clock: o.Clock, onGap: o.OnStep},
+		held: make(map[Nonce]*Lease), wake: make(chan struct{}, 1)}
+	k.acquires = coalesce.New(maxBatch, 1, func(r AcquireRequest) string { return string(r.Key) }, k.sendAcquires)
+	k.releases = coalesce.New(maxBatch, 1, func(r Ref) string { return string(r.Key) }, k.sendReleases)
+	return k, nil
+}
+
+// Margin is the arithmetic that the Keeper follows.
+func (k *Keeper) Margin() Margin { return k.margin }
+
+// Now is the store's time, asked for once and then extrapolated on the boot clock (rule L12).
+func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
+	if t, ok := k.time.ticks(); ok {
+		return t, nil
+	}
+	if err := k.Sync(ctx); err != nil {
+		return time.Time{}, err
+	}
+	t, _ := k.time.ticks()
+	return t, nil
+}
+
+// Sync asks the store for its time again.
+func (k *Keeper) Sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
+	defer cancel()
+	sent := k.clock.Boot()
+	r, err := k.store.Read(ctx, nil)
+	if err != nil {
+		return unavailable("ask the store's time", err)
+	}
+	k.time.sample(r.Now, sent, k.clock.Boot())
+	return nil
+}
+
+// NotAfter is the store instant past which a request that is sent now must not be carried out
+// (rule L1). Sync or Now must have succeeded before.
+func (k *Keeper) NotAfter() time.Time {
+	t, ok := k.time.now()
+	if !ok {
+		return time.Time{}
+	}
+	return t.Add(k.margin.RPCTimeout)
+}
+
+// Close stops accepting calls and returns once the Keeper's goroutines have ended, after one RPC
+// timeout at most. Leases that are still held are lost (ErrClosed): their work is told to stop, and
+// they are left to lapse. Release them first.
+func (k *Keeper) Close() {
+	k.acquires.Close()
+	k.releases.Close()
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	for _, l := range k.leases() {
+		l.abandoned()
+	}
+	k.poke()
+	k.goroutines.Wait()
+}
+
+// call sends one batch under the Keeper's own bound, never the caller's context: an abandoned
+// request would leave its effect behind.
+func (k *Keeper) call(what string, n int, f func(context.Context) (Reply, error)) (Reply, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), k.margin.RPCTimeout)
+	defer cancel()
+	sent := k.clock.Boot()
+	r, err := f(ctx)
+	if err != nil {
+		return r, sent, unavailable(what, err)
+	}
+	if len(r.Answers) != n {
+		return r, sent, fmt.Errorf("%s: the store answered %d of %d items", what, len(r.Answers), n)
+	}
+	k.time.sample(r.Now, sent, k.clock.Boot())
+	return r, sent, nil
+}
+
+func (k *Keeper) sendAcquires(reqs []AcquireRequest) ([]reply, error) {
+	notAfter := k.NotAfter()
+	for i := range reqs {
+		reqs[i].NotAfter = notAfter
+	}
+	r, sent, err := k.call("acquire", len(reqs), func(ctx context.Context) (Reply, error) { return k.store.Acquire(ctx, reqs) })
+	return replies(r, sent), err
+}
+
+func (k *Keeper) sendReleases(refs []Ref) ([]reply, error) {
+	r, sent, err := k.call("release", len(refs), func(ctx context.Context) (Reply, error) { return k.store.Release(ctx, refs) })
+	return replies(r, sent), err
+}
+
+func replies(r Reply, sent time.Duration) []reply {
+	out := make([]reply, len(r.Answers))
+	for i := range r.Answers {
+		out[i] = reply{&r.Answers[i], r.Now, sent}
+	}
+	return out
+}
+
+func unavailable(what string, err error) error {
+	if errors.Is(err, ErrUnavailable) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
+}
+
+// Read looks at a key without acquiring it; the record is zero where there is none.
+func (k *Keeper) Read(ctx context.Context, key Key) (now time.Time, r Record, err error) {
+	reply, _, err := k.call("read", 1, func(ctx context.Context) (Reply, error) { return k.store.Read(ctx, []Key{key}) })
+	if err != nil {
+		return time.Time{}, Record{}, err
+	}
+	return reply.Now, reply.Answers[0].Record, ctx.Err()
+}
+
+// Unshared are the owners of the live leases that exclude nobody (OnceKey): of runs under Allow,
+// and of processes.
+func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
+	defer cancel()
+	r, err := k.store.List(ctx, oncePrefix, false)
+	if err != nil {
+		return nil, unavailable("list leases", err)
+	}
+	owners := make(map[Nonce]bool, len(r.Answers))
+	for _, a := range r.Answers {
+		owners[a.Record.Owner] = true
+	}
+	return owners, nil
+}
+
+// Ask writes a Replace request on the hold ref (rule T7); false where it is no longer there, or
+// did not declare that it may be replaced.
+func (k *Keeper) Ask(ctx context.Context, ref Ref, by Holder) (bool, error) {
+	reply, _, err := k.call("ask for "+string(ref.Key), 1, func(ctx context.Context) (Reply, error) { return k.store.Ask(ctx, ref, by) })
+	if err != nil {
+		return false, err
+	}
+	return reply.Answers[0].Status == OK, ctx.Err()
+}
+
+// Break breaks the hold that is there, or only ref's where ref.Owner is not zero (rule L5). The
+// record is as it stands afterwards; false where nothing was held.
+func (k *Keeper) Break(ctx context.Context, ref Ref, b Broken) (now time.Time, r Record, ok bool, err error) {
+	reply, _, err := k.call("break", 1, func(ctx context.Context) (Reply, error) { return k.store.Break(ctx, ref, b) })
+	if err != nil {
+		return time.Time{}, Record{}, false, err
+	}
+	return reply.Now, reply.Answers[0].Record, reply.Answers[0].Status == OK, ctx.Err()
+}

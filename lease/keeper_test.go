@@ -1,0 +1,410 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/sim"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store/memory"
+)
+
+// process is a simulated process: a Keeper with its own clock and its own link to the store.
+type process struct {
+	*lease.Keeper
+	link  *sim.Link
+	clock clock.Clock
+}
+
+func newProcess(t *testing.T, b *memory.Backend, seed uint64) process {
+	t.Helper()
+	link := sim.NewLink(b.Store().Leases, seed)
+	c := clock.Virtual{Start: time.Now().Add(-time.Hour), WallOffset: time.Duration(seed) * time.Minute}
+	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	return process{k, link, c}
+}
+
+func (p process) acquire(t *testing.T, key lease.Key) *lease.Lease {
+	t.Helper()
+	l, err := p.Acquire(t.Context(), lease.Want{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestALeaseLastsForAsLongAsItIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		l := p.acquire(t, "k")
+		time.Sleep(time.Hour)
+		select {
+		case <-l.Lost():
+			t.Fatal(l.Loss().Err)
+		default:
+		}
+		var held *lease.HeldError
+		if _, err := q.Acquire(t.Context(), lease.Want{Key: "k"}); !errors.As(err, &held) {
+			t.Fatalf("a second holder: %v", err)
+		}
+		if held.Record.Owner != l.Ref().Owner {
+			t.Errorf("the error names %v", held.Record)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if m := q.acquire(t, "k"); m.Token() <= l.Token() {
+			t.Errorf("token %d after %d", m.Token(), l.Token())
+		}
+	})
+}
+
+// Rule L2 and promise 3: silence stops the work before the store can grant the key elsewhere.
+func TestSilenceStopsTheWorkBeforeTheLeaseCanExpireElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		m := p.Margin()
+		var told, overran, granted time.Time
+		var cut time.Time
+		guard := lease.Guard{Keeper: p.Keeper, OnOverrun: func(*lease.Lease) { overran = time.Now() }}
+		done := make(chan error)
+		go func() {
+			done <- guard.Run(t.Context(), lease.Want{Key: "k"}, func(ctx context.Context, _ *lease.Lease) error {
+				time.Sleep(20 * time.Second) // renewed meanwhile
+				p.link.Cut(true)
+				cut = time.Now()
+				<-ctx.Done()
+				told = time.Now()
+				if !errors.Is(context.Cause(ctx), lease.ErrLost) {
+					t.Errorf("cause: %v", context.Cause(ctx))
+				}
+				time.Sleep(time.Minute) // does not listen
+				return nil
+			})
+		}()
+		time.Sleep(time.Second)
+		l, err := q.Acquire(t.Context(), lease.Want{Key: "k", Wait: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted = time.Now()
+		if err := <-done; !errors.Is(err, lease.ErrLost) {
+			t.Errorf("the work ended with %v", err)
+		}
+		if early := told.Sub(cut); early < m.Outage()-m.Heartbeat || early > m.TermAfter() {
+			t.Errorf("told to stop %s after the cut; outage %s, term %s", early, m.Outage(), m.TermAfter())
+		}
+		if !overran.Before(granted) || overran.IsZero() {
+			t.Errorf("overrun at %s, granted at %s", overran, granted)
+		}
+		if d := overran.Sub(told); d < m.LostGrace-100*time.Millisecond || d > m.LostGrace+m.Kill {
+			t.Errorf("grace was %s", d)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+// An outage that is shorter than the margin promises touches nothing.
+func TestAShortOutageIsSurvived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, memory.New(memory.Options{}), 1)
+		l := p.acquire(t, "k")
+		for range 20 {
+			time.Sleep(7 * time.Second)
+			p.link.Cut(true)
+			time.Sleep(p.Margin().Outage() - p.Margin().Heartbeat - 200*time.Millisecond)
+			p.link.Cut(false)
+		}
+		select {
+		case <-l.Lost():
+			t.Fatal(l.Loss().Err)
+		default:
+		}
+	})
+}
+
+// Rule L5: a broken holder stops within its margin, and nobody is granted before.
+func TestABreakLetsTheHolderStopFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		l := p.acquire(t, "k")
+		if _, _, ok, err := q.Break(t.Context(), lease.Ref{Key: "k"}, lease.Broken{By: "ann", Why: "hangs"}); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if _, err := q.Acquire(t.Context(), lease.Want{Key: "k"}); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("granted while the holder had not stopped: %v", err)
+		}
+		start := time.Now()
+		<-l.Lost()
+		if d := time.Since(start); d > p.Margin().Heartbeat+p.Margin().RPCTimeout {
+			t.Errorf("the holder learnt of it after %s", d)
+		}
+		if loss := l.Loss(); !strings.Contains(loss.Err.Error(), "broken by ann: hangs") || loss.Kill <= p.clock.Boot() {
+			t.Errorf("loss %+v at %s", loss, p.clock.Boot())
+		}
+		_ = l.Release(t.Context())
+		q.acquire(t, "k")
+	})
+}
+
+// Rule L2: after a refusal there is no margin left to use.
+func TestARefusalKillsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		l := p.acquire(t, "k")
+		if _, _, ok, err := q.Break(t.Context(), lease.Ref{Key: "k"}, lease.Broken{By: "ann", Why: "dead", Now: true}); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		q.acquire(t, "k")
+		<-l.Lost()
+		if loss := l.Loss(); loss.Kill != 0 {
+			t.Errorf("loss %+v", loss)
+		}
+	})
+}
+
+// Rule L4: one round trip per 500 leases and heartbeat, whatever their number.
+func TestHeartbeatsAreBatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, memory.New(memory.Options{}), 1)
+		p.link.Latency = 10 * time.Millisecond
+		var wg sync.WaitGroup
+		for i := range 1200 {
+			wg.Go(func() { p.acquire(t, lease.Key(fmt.Sprint("k", i))) })
+		}
+		wg.Wait()
+		if n := p.link.Calls("acquire"); n > 10 {
+			t.Errorf("%d round trips for 1200 concurrent acquires", n)
+		}
+		time.Sleep(10*p.Margin().Heartbeat + 50*time.Millisecond)
+		if n := p.link.Calls("renew"); n < 27 || n > 30 {
+			t.Errorf("%d renewals in ten heartbeats of 1200 leases; want 3 per heartbeat", n)
+		}
+	})
+}
+
+// Rule L1: an acquire whose answer was lost is settled by reading back, and never forgotten.
+func TestAnUnansweredAcquireIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := 0
+		for seed := range uint64(200) {
+			b := memory.New(memory.Options{})
+			p := newProcess(t, b, seed)
+			if err := p.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p.link.Loss = 0.4
+			l, err := p.Acquire(t.Context(), lease.Want{Key: "k"})
+			p.link.Loss = 0
+			if err != nil {
+				if !errors.Is(err, lease.ErrUnavailable) {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				continue
+			}
+			got++
+			if _, r, err := p.Read(t.Context(), "k"); err != nil || r.Owner != l.Ref().Owner {
+				t.Fatalf("seed %d: the Keeper holds what the store gave to %v (%v)", seed, r, err)
+			}
+			_ = l.Release(t.Context())
+		}
+		if got < 80 {
+			t.Errorf("only %d of 200 acquires were settled in our favour", got)
+		}
+	})
+}
+
+// Promise 1, under every fault that the network has: nobody works while another does.
+func TestNoTwoWorkAtOnceUnderFaults(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) { faults(t, seed) })
+	}
+}
+
+func faults(t *testing.T, seed uint64) {
+	b := memory.New(memory.Options{})
+	var (
+		mu      sync.Mutex
+		working int
+		last    lease.Token
+		grants  int
+	)
+	enter := func(l *lease.Lease) {
+		mu.Lock()
+		defer mu.Unlock()
+		if working++; working > 1 {
+			t.Errorf("seed %d: %d at work at once", seed, working)
+		}
+		if l.Token() <= last {
+			t.Errorf("seed %d: token %d after %d", seed, l.Token(), last)
+		}
+		last = l.Token()
+		grants++
+	}
+	leave := func() { mu.Lock(); working--; mu.Unlock() }
+	end := time.Now().Add(10 * time.Minute)
+	var wg sync.WaitGroup
+	for i := range uint64(4) {
+		p := newProcess(t, b, seed*10+i)
+		p.link.Latency, p.link.Loss = 500*time.Millisecond, 0.05
+		rng := rand.New(rand.NewPCG(seed, i))
+		wg.Go(func() { // the network
+			for time.Now().Before(end) {
+				time.Sleep(time.Duration(rng.Int64N(int64(30 * time.Second))))
+				p.link.Cut(rng.IntN(2) == 0)
+			}
+			p.link.Cut(false)
+		})
+		wg.Go(func() { // the process
+			r := rand.New(rand.NewPCG(seed, i+100))
+			guard := lease.Guard{Keeper: p.Keeper, OnOverrun: func(*lease.Lease) { t.Errorf("seed %d: overrun", seed) }}
+			for time.Now().Before(end) {
+				err := guard.Run(t.Context(), lease.Want{Key: "k", Wait: 20 * time.Second}, func(ctx context.Context, l *lease.Lease) error {
+					enter(l)
+					defer leave()
+					select {
+					case <-time.After(time.Duration(r.Int64N(int64(time.Minute)))):
+					case <-ctx.Done(): // stops when it is told to, within the grace
+						time.Sleep(time.Duration(r.Int64N(int64(p.Margin().LostGrace))))
+					}
+					return nil
+				})
+				if err != nil {
+					time.Sleep(time.Second)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if grants < 5 {
+		t.Errorf("seed %d: only %d grants in ten minutes", seed, grants)
+	}
+}
+
+func TestAMarginThatDoesNotHoldIsRefusedWithItsNumbers(t *testing.T) {
+	m := lease.MarginFor(lease.DefaultTTL)
+	if err := m.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if m.Outage() != 6850*time.Millisecond {
+		t.Errorf("survivable outage %s, want 6.85s (rule L3)", m.Outage())
+	}
+	m.LostGrace = 8 * time.Second
+	_, err := lease.NewKeeper(lease.Options{Store: memory.New(memory.Options{}).Store().Leases, Margin: m})
+	if !errors.Is(err, lease.ErrMargin) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"ttl 15s", "lost grace 8s", "17.15s"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	for ttl := time.Second; ttl < 5*time.Minute; ttl = ttl * 3 / 2 {
+		if err := lease.MarginFor(ttl).Check(); err != nil {
+			t.Errorf("the default margin for %s: %v", ttl, err)
+		}
+	}
+}
+
+// Rule L9 is neither "held" nor "down": it is waited out.
+func TestAHeldBackStoreIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, memory.New(memory.Options{HoldBack: true}), 1)
+		start, said := time.Now(), time.Duration(0)
+		l, err := p.Acquire(t.Context(), lease.Want{Key: "k", OnHeldBack: func(d time.Duration) { said = d }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d < 15*time.Second || d > 16*time.Second || said < 14*time.Second {
+			t.Errorf("granted after %s; it was said to take %s", d, said)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+// muteNotifier is that of a store which went silent between an answer and the next question.
+type muteNotifier struct{}
+
+func (muteNotifier) Watch(ctx context.Context, _ lease.Key) (<-chan struct{}, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+func TestAWaitIsBoundedAlsoWhereNotificationHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		holder := newProcess(t, b, 1)
+		l := holder.acquire(t, "k")
+		k, err := lease.NewKeeper(lease.Options{Store: b.Store().Leases, Notify: muteNotifier{}, Clock: holder.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		for _, wait := range []time.Duration{time.Second, 10 * time.Second} {
+			start := time.Now()
+			_, err := k.Acquire(t.Context(), lease.Want{Key: "k", Wait: wait})
+			if took := time.Since(start); !errors.Is(err, lease.ErrHeld) || took < wait || took > wait+time.Second {
+				t.Errorf("waiting %s for a held lease: %v after %s", wait, err, took)
+			}
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+// Rule T5: a holder that died costs at most one TTL; one that lives is proven to by its renewal.
+func TestProveTellsADeadHolderFromALiveOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		p.acquire(t, "k")
+		time.Sleep(10 * time.Second)
+		start := time.Now()
+		if _, err := q.Acquire(t.Context(), lease.Want{Key: "k", Prove: true}); !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d > p.Margin().Heartbeat+time.Second {
+			t.Errorf("a live holder was proven after %s", d)
+		}
+		p.link.Cut(true) // as good as dead
+		start = time.Now()
+		l, err := q.Acquire(t.Context(), lease.Want{Key: "k", Prove: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d > p.Margin().TTL+time.Second {
+			t.Errorf("a dead holder cost %s", d)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+func TestAnAcquireThatIsCalledOffLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		p.link.Latency = time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := p.Acquire(ctx, lease.Want{Key: "k"}); err == nil {
+			t.Fatal("acquired on a context that had ended")
+		}
+		time.Sleep(3 * time.Second)
+		q.acquire(t, "k")
+	})
+}

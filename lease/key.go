@@ -1,0 +1,74 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxKey is the length of the longest key, in bytes (rule L13).
+const MaxKey = 512
+
+// A Key names the thing that is protected. Two keys are the same only if their bytes are: they
+// are never normalised, folded or trimmed.
+type Key string
+
+// ParseKey checks rule L13: 1 to 512 bytes of valid UTF-8 without control characters.
+func ParseKey(s string) (Key, error) {
+	switch {
+	case s == "":
+		return "", fmt.Errorf("%w: it is empty; give 1 to %d bytes", ErrBadKey, MaxKey)
+	case len(s) > MaxKey:
+		return "", fmt.Errorf("%w: %q… has %d bytes; at most %d fit", ErrBadKey, head(s), len(s), MaxKey)
+	case !utf8.ValidString(s):
+		return "", fmt.Errorf("%w: %q is not valid UTF-8", ErrBadKey, head(s))
+	}
+	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
+		return "", fmt.Errorf("%w: %q has a control character at byte %d", ErrBadKey, head(s), i)
+	}
+	return Key(s), nil
+}
+
+func head(s string) string {
+	if len(s) > 40 {
+		return strings.ToValidUTF8(s[:40], "")
+	}
+	return s
+}
+
+// mark separates the parts of the keys that dibs itself uses. It is a control character, which
+// no key of a person's can contain, so the two can never collide.
+const mark = "\x1f"
+
+// Next is the key of k's waiting place, which is itself a lease (rule T7).
+func (k Key) Next() Key { return k + mark + "next" }
+
+// Waits says whether k is a waiting place, and of which key.
+func (k Key) Waits() (Key, bool) {
+	base, ok := strings.CutSuffix(string(k), mark+"next")
+	return Key(base), ok
+}
+
+const oncePrefix = "once" + mark
+
+// OnceKey is a key that is used once and never again: that of the lease under which a process
+// keeps its claims (rule T1), or of a run that excludes nobody.
+func OnceKey() Key { return Key(oncePrefix + NewNonce().String()) }
+
+// Once says whether k came from OnceKey. Its record has no successor that would need the token,
+// so a store deletes it on release instead of keeping it.
+func (k Key) Once() bool { return strings.HasPrefix(string(k), oncePrefix) }
+
+// Gate is the key of the lease under which the last start of k is looked up (rule T10).
+func (k Key) Gate() Key { return k + mark + "gate" }
+
+// CatchUp is the key of the lease under which one server at a time runs the missed ticks of the
+// job k (rule T8).
+func (k Key) CatchUp() Key { return k + mark + "catch-up" }
+
+// Internal says whether k is one of dibs's own keys rather than a person's.
+func (k Key) Internal() bool { return strings.Contains(string(k), mark) }
+
+// String shows the key as people write it.
+func (k Key) String() string { return strings.ReplaceAll(string(k), mark, "/") }

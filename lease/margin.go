@@ -1,0 +1,71 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Margin is the arithmetic by which a holder stops its own work before the lease can expire
+// elsewhere (rule L3). Make one with MarginFor and change what must differ.
+type Margin struct {
+	// TTL is how long a lease lasts without renewal. It is sized to the outage of the store
+	// that a run should survive, never to the length of the job. Default 15 s.
+	TTL time.Duration
+	// Heartbeat is the time between renewals. Default 2 s.
+	Heartbeat time.Duration
+	// RPCTimeout bounds one request to the store. Default 2 s.
+	RPCTimeout time.Duration
+	// LostGrace is what work gets between being told to stop for loss and being killed. Default 5 s.
+	LostGrace time.Duration
+	// Kill is reserved for the kill itself to take effect. Default 1 s.
+	Kill time.Duration
+	// Rho bounds the drift between this machine's clock and the store's. Default 0.01.
+	Rho float64
+}
+
+// DefaultTTL is the TTL of a lease where nobody says otherwise.
+const DefaultTTL = 15 * time.Second
+
+// MarginFor is the default margin for a TTL. From 15 s up the other figures stay as they are and
+// the survivable outage grows; below it they shrink in proportion.
+func MarginFor(ttl time.Duration) Margin {
+	m := Margin{TTL: ttl, Heartbeat: 2 * time.Second, RPCTimeout: 2 * time.Second,
+		LostGrace: 5 * time.Second, Kill: time.Second, Rho: 0.01}
+	if ttl < DefaultTTL {
+		f := float64(ttl) / float64(DefaultTTL)
+		for _, d := range []*time.Duration{&m.Heartbeat, &m.RPCTimeout, &m.LostGrace, &m.Kill} {
+			*d = time.Duration(float64(*d) * f)
+		}
+	}
+	return m
+}
+
+// Check refuses a margin that could let two holders overlap, with the numbers.
+func (m Margin) Check() error {
+	if m.TTL <= 0 || m.Heartbeat <= 0 || m.RPCTimeout <= 0 || m.LostGrace < 0 || m.Kill < 0 || m.Rho < 0 || m.Rho >= 1 {
+		return fmt.Errorf("%w: ttl, heartbeat and rpc timeout must be positive, graces not negative, rho in [0, 1): %+v", ErrMargin, m)
+	}
+	if need := m.need(); m.TTL < need {
+		return fmt.Errorf("%w: ttl %s is shorter than 3·heartbeat %s + rpc timeout %s + lost grace %s + kill %s + rho·ttl %s = %s; raise ttl (?ttl= on the store) or lower the others",
+			ErrMargin, m.TTL, 3*m.Heartbeat, m.RPCTimeout, m.LostGrace, m.Kill, m.drift(), need)
+	}
+	return nil
+}
+
+func (m Margin) need() time.Duration {
+	return 3*m.Heartbeat + m.RPCTimeout + m.LostGrace + m.Kill + m.drift()
+}
+
+func (m Margin) drift() time.Duration { return time.Duration(float64(m.TTL) * m.Rho) }
+
+// Safe is how long after sending a successful request the hold is certain to last.
+func (m Margin) Safe() time.Duration { return m.TTL - m.drift() }
+
+// TermAfter and KillAfter are when work is told to stop and killed, counted like Safe.
+func (m Margin) TermAfter() time.Duration { return m.Safe() - m.LostGrace - m.Kill }
+
+// KillAfter is when work that did not stop by itself is killed, counted like Safe.
+func (m Margin) KillAfter() time.Duration { return m.Safe() - m.Kill }
+
+// Outage is the longest silence of the store that work survives untouched.
+func (m Margin) Outage() time.Duration { return m.TermAfter() - m.RPCTimeout }

@@ -1,0 +1,126 @@
+package lease
+
+import (
+	"context"
+	"time"
+)
+
+// Store is the contract that a technology fulfils to keep leases. Its users go through a Keeper.
+//
+// Atomicity: each item of a batch is atomic by itself; items are independent, and one that is
+// refused does not touch the others. Keys within one call are distinct, and stores lock them in
+// sorted order.
+//
+// Clock: the store's own decides what has expired, and nothing else does. Every reply carries it.
+//
+// Retries: a store never retries. An error of the call means that nothing is known of any item;
+// the caller reads back, after not_after has passed (rule L1).
+//
+// Concurrency: all methods are safe for concurrent use by any number of goroutines and processes.
+type Store interface {
+	// Acquire grants each key whose record is free: never taken, released, or past its BusyUntil
+	// (unless Unguarded) and either lapsed or exactly the Reclaim hold. The death of a supervisor
+	// proves nothing of a request that works elsewhere, so Reclaim waits for BusyUntil as a lapsed
+	// hold does, and is answered Held until then (rule L8). The granted token is
+	// max(previous + 1, store time in µs) (rule L10). An owner that already holds the key
+	// (a repeated request) is answered OK with its own record, unchanged.
+	// Answers: OK, Held, Late, HeldBack, TooLong.
+	Acquire(ctx context.Context, reqs []AcquireRequest) (Reply, error)
+
+	// Renew sets expires = store now + TTL where the record is still this hold's, has not
+	// lapsed and is not broken: a lapsed lease is never revived, even if nobody took it
+	// (rule L1). Answers: OK (its record carries Wanted), Gone, Late.
+	Renew(ctx context.Context, reqs []RenewRequest) (Reply, error)
+
+	// Release frees each record that is still this hold's, keeping it and its token.
+	// Answers: OK (also for a lapsed hold that nobody took), Gone.
+	Release(ctx context.Context, refs []Ref) (Reply, error)
+
+	// Ask writes a Replace request on the record, if it is still live, held by ref and declared
+	// Replaceable; the newest request stands. Answers: OK, Gone (also when not replaceable).
+	Ask(ctx context.Context, ref Ref, by Holder) (Reply, error)
+
+	// Break forbids further renewals of the hold that is there and leaves expires alone; with
+	// b.Now it frees the record at once, which is unsafe (rule L5). b.At is set by the store.
+	// With a non-zero ref.Owner only that hold is broken. Answers: OK (the record as it now
+	// stands, Broken set), Gone (nothing is held, or another hold).
+	Break(ctx context.Context, ref Ref, b Broken) (Reply, error)
+
+	// Read returns the records of keys, one answer each (Gone and a zero record where there is
+	// none). It never acquires. With no keys it tells the store's time, and nothing else.
+	Read(ctx context.Context, keys []Key) (Reply, error)
+
+	// List returns the records whose key begins with prefix, sorted by key: live ones only,
+	// or, with all, also those that are free. At most 10,000.
+	List(ctx context.Context, prefix string, all bool) (Reply, error)
+}
+
+// AcquireRequest asks for one key.
+type AcquireRequest struct {
+	Key    Key
+	Holder Holder // Holder.ID is the owner
+	TTL    time.Duration
+	// NotAfter is the store instant past which the store must refuse (Late); zero: no bound.
+	NotAfter time.Time
+	// Reclaim names a live hold whose supervisor is proven dead; it may be taken over (rule L6),
+	// once its BusyUntil is past.
+	Reclaim Ref
+	// Unguarded disregards BusyUntil (`on_lost_request: proceed`, rule L8).
+	Unguarded bool
+}
+
+// RenewRequest asks for more time.
+type RenewRequest struct {
+	Ref
+	TTL      time.Duration
+	NotAfter time.Time
+	// BusyUntil, where not zero, is stored with the record (rule L8), unless a later one is there:
+	// a renewal never lowers it. While the hold lasts, also lapsed, the greatest one stands;
+	// a release clears it.
+	BusyUntil time.Time
+}
+
+// Reply answers a batch: answer i for item i, and the store's time when it was carried out.
+type Reply struct {
+	Now     time.Time
+	Answers []Answer
+}
+
+// Answer is what a store says to one item.
+type Answer struct {
+	Status Status
+	// Record is the record as it stands after the operation; for Held the holder's.
+	Record Record
+	// Until: for HeldBack when grants resume; for TooLong Until − Now is the longest TTL.
+	Until time.Time
+}
+
+// Status is how one item of a batch ended.
+type Status uint8
+
+// The statuses of an Answer.
+const (
+	// OK: done.
+	OK Status = iota + 1
+	// Held: another hold is live, or its last request may still be at work (BusyUntil).
+	Held
+	// Gone: not, or no longer, this hold's: lapsed, taken, released or broken.
+	Gone
+	// Late: the request arrived past its NotAfter (rule L1). Nothing was done.
+	Late
+	// HeldBack: the store's identity changed, and nothing is granted until Until (rule L9).
+	HeldBack
+	// TooLong: the TTL is longer than the store's max_ttl (rule L9).
+	TooLong
+)
+
+func (s Status) String() string {
+	return [...]string{"none", "ok", "held", "gone", "late", "held back", "ttl too long"}[min(int(s), 6)]
+}
+
+// A Notifier tells when a key may have become free. It is a hint that may be missing or wrong;
+// who waits polls as well.
+type Notifier interface {
+	// Watch returns a channel that receives after each release or break of key, until ctx ends.
+	Watch(ctx context.Context, key Key) (<-chan struct{}, error)
+}

@@ -1,0 +1,166 @@
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/job"
+)
+
+// Canonical is the manifest's one spelling, byte for byte: JSON without white space and with
+// every default of version 1 written out, jobs by name, headers by key. It ends without a line
+// end. What is not of version 1 is written only where it is used: a command, with dir and env
+// after it, stands in the place of the request; further fields of a policy follow the retries,
+// those that have their default left out; defaults have become part of the jobs.
+//
+// The canonical form is itself a manifest with the same canonical form. It says every
+// concurrency_scope, so what was left to its reader to decide is decided in it.
+func (m *Manifest) Canonical() []byte {
+	c := canonicalManifest{Version: Version, App: m.App, Jobs: []canonicalJob{}}
+	for i := range m.Jobs {
+		c.Jobs = append(c.Jobs, canonicalOf(&m.Jobs[i]))
+	}
+	slices.SortFunc(c.Jobs, func(a, b canonicalJob) int { return cmp.Compare(a.Name, b.Name) })
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(c); err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return plainSeparators(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+type canonicalManifest struct {
+	Version int            `json:"version"`
+	App     string         `json:"app"`
+	Jobs    []canonicalJob `json:"jobs"`
+}
+
+type canonicalJob struct {
+	Name      string            `json:"name"`
+	Schedules []string          `json:"schedules"`
+	Timezone  string            `json:"timezone"`
+	Request   *canonicalRequest `json:"request,omitempty"`
+	Command   any               `json:"command,omitempty"`
+	Dir       string            `json:"dir,omitempty"`
+	Env       map[string]string `json:"env,omitempty"` // written by key
+	Policy    canonicalPolicy   `json:"policy"`
+	Auth      canonicalAuth     `json:"auth"`
+}
+
+type canonicalRequest struct {
+	Method  string            `json:"method"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"` // written by key
+	Body    string            `json:"body"`
+}
+
+type canonicalShell struct {
+	Shell string `json:"shell"`
+}
+
+type canonicalPolicy struct {
+	Concurrency job.Concurrency  `json:"concurrency"`
+	Scope       job.Scope        `json:"concurrency_scope"`
+	Timeout     int64            `json:"timeout_seconds"`
+	Retries     canonicalRetries `json:"retries"`
+
+	Deadline         *int64             `json:"deadline_seconds,omitempty"`
+	CatchUp          *job.CatchUp       `json:"catch_up,omitempty"`
+	CatchUpWindow    *int64             `json:"catch_up_window_seconds,omitempty"`
+	OnCrash          *job.OnCrash       `json:"on_crash,omitempty"`
+	StartingDeadline *int64             `json:"starting_deadline_seconds,omitempty"`
+	StopGrace        *int64             `json:"stop_grace_seconds,omitempty"`
+	Leftovers        *job.Leftovers     `json:"leftovers,omitempty"`
+	OnLostRequest    *job.OnLostRequest `json:"on_lost_request,omitempty"`
+}
+
+type canonicalRetries struct {
+	MaxAttempts int   `json:"max_attempts"`
+	Min         int64 `json:"min_seconds"`
+	Max         int64 `json:"max_seconds"`
+}
+
+type canonicalAuth struct {
+	SecretRefs []string `json:"secret_refs"`
+}
+
+func canonicalOf(s *job.Spec) canonicalJob {
+	c := canonicalJob{
+		Name:      s.Name,
+		Schedules: append([]string{}, s.Schedules...),
+		Timezone:  s.Timezone,
+		Policy:    canonicalPolicyOf(s.Policy, job.DefaultPolicy(s.Command != nil)),
+		Auth:      canonicalAuth{append([]string{}, s.Secrets...)},
+	}
+	switch {
+	case s.Request != nil:
+		headers := s.Request.Headers
+		if headers == nil {
+			headers = map[string]string{}
+		}
+		c.Request = &canonicalRequest{s.Request.Method, s.Request.URL, headers, s.Request.Body}
+	case s.Command != nil:
+		c.Command = s.Command.Args
+		if s.Command.Shell != "" {
+			c.Command = canonicalShell{s.Command.Shell}
+		}
+		c.Dir, c.Env = s.Command.Dir, s.Command.Env
+	}
+	return c
+}
+
+func canonicalPolicyOf(p, standard job.Policy) canonicalPolicy {
+	return canonicalPolicy{
+		Concurrency: p.Concurrency,
+		Scope:       p.Scope,
+		Timeout:     int64(p.Timeout / time.Second),
+		Retries: canonicalRetries{
+			p.Retries.MaxAttempts, int64(p.Retries.Min / time.Second), int64(p.Retries.Max / time.Second),
+		},
+		Deadline:         seconds(p.Deadline, standard.Deadline),
+		CatchUp:          unless(p.CatchUp, standard.CatchUp),
+		CatchUpWindow:    seconds(p.CatchUpWindow, standard.CatchUpWindow),
+		OnCrash:          unless(p.OnCrash, standard.OnCrash),
+		StartingDeadline: seconds(p.StartingDeadline, standard.StartingDeadline),
+		StopGrace:        seconds(p.StopGrace, standard.StopGrace),
+		Leftovers:        unless(p.Leftovers, standard.Leftovers),
+		OnLostRequest:    unless(p.OnLostRequest, standard.OnLostRequest),
+	}
+}
+
+// unless is v, or nothing if it is the default.
+func unless[T comparable](v, standard T) *T {
+	if v == standard {
+		return nil
+	}
+	return &v
+}
+
+func seconds(d, standard time.Duration) *int64 {
+	return unless(int64(d/time.Second), int64(standard/time.Second))
+}
+
+// plainSeparators undoes the escape that encoding/json gives to U+2028 and U+2029 for the sake of
+// JavaScript's old parsers, and that no other writer of canonical manifests makes.
+func plainSeparators(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' {
+			out = append(out, b[i])
+			continue
+		}
+		switch rest := b[i:]; {
+		case bytes.HasPrefix(rest, []byte(`\u2028`)):
+			out, i = append(out, "\u2028"...), i+5
+		case bytes.HasPrefix(rest, []byte(`\u2029`)):
+			out, i = append(out, "\u2029"...), i+5
+		default: // a backslash is never the last byte
+			out, i = append(out, b[i], b[i+1]), i+1
+		}
+	}
+	return out
+}

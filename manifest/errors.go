@@ -1,0 +1,51 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// An Error is one thing that is wrong with a manifest.
+type Error struct {
+	// Path is that of the offending field ("jobs/0/policy/timeout_seconds"), or of the object for
+	// a rule across fields; empty for the document as a whole.
+	Path    string `json:"path"`
+	Message string `json:"message"`
+	// Line and Column, from 1, are where it stands in the document.
+	Line   int `json:"-"`
+	Column int `json:"-"`
+}
+
+func (e Error) Error() string {
+	s := e.Message
+	if e.Path != "" {
+		s = e.Path + ": " + s
+	}
+	if e.Line > 0 {
+		s = fmt.Sprintf("%d:%d: %s", e.Line, e.Column, s)
+	}
+	return s
+}
+
+// Errors are all that is wrong with a manifest, in the document's order.
+type Errors []Error
+
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (es Errors) sort() {
+	slices.SortStableFunc(es, func(a, b Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+func (p position) errorf(path, format string, args ...any) Error {
+	return Error{path, fmt.Sprintf(format, args...), p.line, p.column}
+}

@@ -1,0 +1,35 @@
+package manifest
+
+// A node is one value of a document, whether that was JSON or YAML, and where it stands. Both
+// formats meet here, so that they cannot differ in what they mean.
+type node struct {
+	kind   kind
+	text   string // of text; the digits of a number
+	items  []*node
+	fields []member // in the document's order, duplicates included
+	at     position
+}
+
+type member struct {
+	name  string
+	at    position
+	value *node
+}
+
+// A position counts lines and columns from 1.
+type position struct{ line, column int }
+
+type kind uint8
+
+const (
+	null kind = iota
+	boolean
+	number
+	text
+	list
+	object
+)
+
+func (k kind) String() string {
+	return [...]string{"null", "a boolean", "a number", "a string", "a list", "an object"}[k]
+}

@@ -1,0 +1,193 @@
+//go:build linux
+
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+	"github.com/dibs-run/dibs/internal/guardian/proc"
+	"github.com/dibs-run/dibs/lease"
+)
+
+// bothWays runs a test with a control group and without one.
+func bothWays(t *testing.T, test func(t *testing.T)) {
+	t.Run("cgroup", func(t *testing.T) {
+		if CgroupFor("x") == "" {
+			t.Skip("no control group can be made here")
+		}
+		test(t)
+	})
+	t.Run("fallback", func(t *testing.T) {
+		t.Setenv("DIBS_CGROUP", "off")
+		test(t)
+	})
+}
+
+// newRun is a run id that no other process's arguments contain. When the test ends, nothing of
+// the run may be left.
+func newRun(t *testing.T) string {
+	t.Helper()
+	id := fmt.Sprintf("run%016x", rand.Uint64())
+	t.Cleanup(func() {
+		if left := awaitGone(id, 5*time.Second); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		if parent := cgroup.Parent(); parent != "" {
+			if _, err := os.Stat(filepath.Join(parent, cgroup.Name(id))); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the run's control group is left behind: %v", err)
+			}
+		}
+	})
+	return id
+}
+
+// living lists the processes of a run, dead ones that nobody reaped included: those with its id in
+// their arguments or environment, the guardian too.
+func living(run string) []string {
+	all, _ := proc.All()
+	var found []string
+	for _, s := range all {
+		args := strings.Join(proc.Args(s.PID), " ")
+		supervisor := strings.Contains(args, " supervise ")
+		if !supervisor && s.PID != os.Getpid() && (strings.Contains(args, run) || ofRun(s.PID, run) == yes) {
+			found = append(found, fmt.Sprintf("%d %c %s", s.PID, s.State, args))
+		}
+	}
+	return found
+}
+
+// awaitGone waits until nothing of the run lives, and returns what does after the bound.
+func awaitGone(run string, bound time.Duration) []string {
+	for end := time.Now().Add(bound); ; time.Sleep(5 * time.Millisecond) {
+		if left := living(run); len(left) == 0 || time.Now().After(end) {
+			return left
+		}
+	}
+}
+
+// awaitLiving waits until n processes of the run besides the guardian live.
+func awaitLiving(t *testing.T, run string, n int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		left := living(run)
+		if len(left) >= n+1 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("of %d processes there are only %v", n, left)
+		}
+	}
+}
+
+// escapee is a shell script that leaves behind a child, and a grandchild that nothing but its
+// parents' deaths connects with it, and then goes on.
+func escapee(run string) string {
+	return fmt.Sprintf("sleep 300 & '%s' detach sh -c 'sleep 301; : %s'; ", os.Args[0], run)
+}
+
+// escaped is how many processes escapee leaves.
+const escaped = 3
+
+type started struct {
+	PID, Guardian int
+	Self          lease.Holder
+}
+
+// A supervisor is another process that supervises a part.
+type supervisor struct {
+	*exec.Cmd
+	started
+	out   io.Reader // what the command prints
+	heard *json.Decoder
+}
+
+// inSupervisor has a process of its own supervise the part.
+func inSupervisor(t *testing.T, p part) *supervisor {
+	t.Helper()
+	spec, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &supervisor{Cmd: exec.Command(os.Args[0], "supervise", string(spec)), heard: json.NewDecoder(r)}
+	s.ExtraFiles, s.Stderr = []*os.File{w}, os.Stderr
+	if s.out, err = s.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() {
+		_ = s.Process.Kill()
+		_ = s.Wait()
+		r.Close()
+	})
+	if err := s.heard.Decode(&s.started); err != nil {
+		t.Fatalf("the supervisor said nothing: %v", err)
+	}
+	return s
+}
+
+func (s *supervisor) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := s.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// locked says whether somebody holds the lock.
+func locked(t *testing.T, path string) bool {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
+		t.Fatal(err)
+	}
+	return err != nil
+}
+
+// start starts a spec that must start, and kills it when the test ends.
+func start(t *testing.T, s Spec) *Process {
+	t.Helper()
+	p, err := Start(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Kill(); p.Release(); <-p.Reaped() })
+	return p
+}
+
+func shell(run, script string) []string { return []string{"sh", "-c", script, run} }
+
+// within receives, or fails the test after the bound.
+func within[T any](t *testing.T, what string, bound time.Duration, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(bound):
+		t.Fatalf("%s: nothing after %s", what, bound)
+	}
+	return v
+}
+
+const soon = 10 * time.Second

@@ -1,0 +1,117 @@
+//go:build linux
+
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Rule L7: the main process's exit fixes the outcome; the lease lasts until its group is empty.
+
+func TestLeftoversWait(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		run, lock := newRun(t), openLock(t)
+		p := start(t, Spec{Args: shell(run, "sleep 0.5 & exit 3"), RunID: run, Locks: []*os.File{lock}})
+		lock.Close()
+		if x := within(t, "exit", 400*time.Millisecond, p.Exited()); x.Status != 3 {
+			t.Errorf("%+v, want status 3", x)
+		}
+		if pids := p.Leftovers(); len(pids) != 1 {
+			t.Errorf("leftovers %v, want the sleep", pids)
+		}
+		if !locked(t, lock.Name()) {
+			t.Error("the lock is free while something is left")
+		}
+		within(t, "empty", soon, p.Empty())
+		if pids := p.Leftovers(); len(pids) != 0 {
+			t.Errorf("leftovers %v of nothing", pids)
+		}
+		if locked(t, lock.Name()) {
+			t.Error("the lock is held though nothing is left")
+		}
+	})
+}
+
+func TestLeftoversKill(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		run := newRun(t)
+		ready := filepath.Join(t.TempDir(), "ready")
+		script := "(trap '' TERM; : >" + ready + "; sleep 300) & " + escapee(run) + "while [ ! -e " + ready + " ]; do :; done; exit 3"
+		p := start(t, Spec{Args: shell(run, script), RunID: run, Leftovers: Kill, LeftoverGrace: 300 * time.Millisecond})
+		if x := within(t, "exit", soon, p.Exited()); x.Status != 3 {
+			t.Errorf("%+v, want status 3", x)
+		}
+		began := time.Now()
+		within(t, "empty", soon, p.Empty())
+		if at := time.Since(began); at < 200*time.Millisecond || at > 600*time.Millisecond {
+			t.Errorf("the deaf one was killed after %s, want 300 ms", at)
+		}
+	})
+}
+
+func TestLeftoversLeave(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		run, lock := newRun(t), openLock(t)
+		pidFile := filepath.Join(t.TempDir(), "pid")
+		p := start(t, Spec{Args: shell(run, "sleep 300 & echo $! >"+pidFile+"; exit 3"), RunID: run, Leftovers: Leave, Locks: []*os.File{lock}})
+		lock.Close()
+		if x := within(t, "exit", soon, p.Exited()); x.Status != 3 {
+			t.Errorf("%+v, want status 3", x)
+		}
+		within(t, "empty", soon, p.Empty())
+		within(t, "reaped", soon, p.Reaped())
+		if locked(t, lock.Name()) {
+			t.Error("what was left holds the lock")
+		}
+		b, err := os.ReadFile(pidFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Errorf("what was to be left alone is gone: %v", err)
+		}
+	})
+}
+
+func TestLocksAreHeldUntilReleased(t *testing.T) {
+	run, lock := newRun(t), openLock(t)
+	p := start(t, Spec{Args: []string{"true"}, RunID: run, Locks: []*os.File{lock}, HoldLocks: true})
+	lock.Close()
+	within(t, "empty", soon, p.Empty())
+	p.Stop(0) // too late to matter
+	p.Kill()
+	select {
+	case <-p.Reaped():
+		t.Error("the guardian ended before the release")
+	case <-time.After(100 * time.Millisecond):
+	}
+	if !locked(t, lock.Name()) {
+		t.Error("the lock is free before its release")
+	}
+	p.Release()
+	within(t, "reaped", soon, p.Reaped())
+	if locked(t, lock.Name()) {
+		t.Error("the lock is held after its release")
+	}
+}
+
+// openLock is a locked file.
+func openLock(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// defaultPath is where commands are looked up if the environment has no PATH, as execvp(3) does.
+const defaultPath = "/bin:/usr/bin"
+
+// lookUp finds the file to execute. What it cannot tell (a missing interpreter, a wrong format)
+// the exec itself will.
+func lookUp(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	err := error(syscall.ENOENT)
+	for _, in := range filepath.SplitList(getenv(env, "PATH", defaultPath)) {
+		if in == "" {
+			in = "."
+		}
+		path := in + "/" + name
+		at := path
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(dir, at)
+		}
+		info, statErr := os.Stat(at)
+		switch {
+		case statErr == nil && !info.IsDir() && info.Mode()&0o111 != 0:
+			return path, nil
+		case statErr == nil || errors.Is(statErr, fs.ErrPermission):
+			err = syscall.EACCES
+		}
+	}
+	return "", err
+}
+
+// getenv finds the last setting of a variable, which is the one that counts.
+func getenv(env []string, name, otherwise string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return v
+		}
+	}
+	return otherwise
+}
+
+// withRun adds the run's id to the environment, and keeps the one of a run that this one is within.
+func withRun(env []string, runID string) []string {
+	outer, parents := getenv(env, EnvRunID, ""), getenv(env, EnvRunParents, "")
+	own := make([]string, 0, len(env)+2)
+	for _, v := range env {
+		if !strings.HasPrefix(v, EnvRunID+"=") && !strings.HasPrefix(v, EnvRunParents+"=") {
+			own = append(own, v)
+		}
+	}
+	if outer != "" && outer != runID {
+		parents = strings.Trim(parents+":"+outer, ":")
+	}
+	if parents != "" {
+		own = append(own, EnvRunParents+"="+parents)
+	}
+	return append(own, EnvRunID+"="+runID)
+}
+
+// startError gives an error of an exec its exit status.
+func startError(name string, err error) *StartError {
+	status := 126
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		status = 127
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ETIME),
+		errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		status = StatusFault
+	}
+	return &StartError{Status: status, Name: name, Err: err}
+}

@@ -1,0 +1,158 @@
+package command
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/guardian"
+	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+	"github.com/dibs-run/dibs/internal/guardian/proc"
+	"github.com/dibs-run/dibs/lease"
+)
+
+func identify(h *lease.Holder) {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	h.BootID = strings.TrimSpace(string(boot))
+	ns, _ := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	h.PIDNS = strings.Trim(strings.TrimPrefix(ns, "pid:"), "[]")
+	if s, err := proc.Read(h.PID); err == nil {
+		h.Start = s.Start
+	}
+}
+
+// WorkGone says whether the work of h, a holder in this process's boot and pid namespace, is
+// provably gone (rule L6): its supervisor has ended, so has its guardian, and so has everything
+// that they started. False means that there is no proof, not that the work lives. The work of a
+// holder of an earlier boot is EarlierBoot's to judge.
+func WorkGone(h lease.Holder) bool {
+	_, gone := inspect(h)
+	return gone
+}
+
+// remainder is what an inspection found alive of a holder.
+type remainder struct {
+	supervisor, guardian bool
+	work                 []proc.Stat
+	populated            bool // the run's cgroup is
+}
+
+// inspect looks at what is left of h's work; gone is true only where that is certain.
+func inspect(h lease.Holder) (left remainder, gone bool) {
+	if !here(h) || !seesAll() || alive(h) {
+		left.supervisor = true
+		return left, false
+	}
+	// The order matters: a guardian starts nothing once its supervisor is dead, so if the
+	// supervisor was dead before this list was made, nobody can appear after it.
+	all, err := proc.All()
+	if err != nil {
+		return left, false
+	}
+	if left.guardian = slices.ContainsFunc(all, func(s proc.Stat) bool { return guards(s, h.RunID) }); left.guardian {
+		return left, false
+	}
+	if known, populated := groupOf(h); known {
+		left.populated = populated
+		if populated {
+			left.work = inGroup(all, h)
+		}
+		return left, !populated
+	}
+	certain := true
+	left.work = proc.Below(all, func(s proc.Stat) bool {
+		if !s.Alive() || s.Kernel || s.Start < h.Start {
+			return false // what is older than the holder cannot descend from it
+		}
+		a := ofRun(s.PID, h.RunID)
+		certain = certain && (a != unknown || h.Cgroup != "")
+		return a == yes
+	})
+	return left, certain && len(left.work) == 0
+}
+
+// here says whether h's numbers mean something in this process.
+func here(h lease.Holder) bool {
+	s := Self()
+	return h.BootID != "" && h.BootID == s.BootID && h.PIDNS != "" && h.PIDNS == s.PIDNS &&
+		h.PID > 0 && h.Start > 0 && h.RunID != ""
+}
+
+// seesAll says whether /proc shows the processes of other users (hidepid may hide them): if not,
+// what is not seen may well be there.
+func seesAll() bool {
+	_, err := proc.Read(1)
+	return err == nil
+}
+
+// alive says whether the process h lives, be it stopped.
+func alive(h lease.Holder) bool {
+	s, err := proc.Read(h.PID)
+	if err != nil {
+		return !os.IsNotExist(err)
+	}
+	return s.Start == h.Start && s.Alive()
+}
+
+// guards says whether a process is the guardian of the run.
+func guards(s proc.Stat, run string) bool {
+	if !s.Alive() || s.Kernel {
+		return false
+	}
+	args := proc.Args(s.PID)
+	return len(args) > 1 && args[0] == guardian.Name && args[1] == run
+}
+
+// groupOf asks the kernel about the cgroup that h names. It is not known where h has none, and
+// where it is absent: it may be so because it was empty and removed, or because this process
+// sees another part of the hierarchy; then environments are asked as well. A record comes from
+// a shared store, so its path is not believed further than that it has the run's name.
+func groupOf(h lease.Holder) (known, populated bool) {
+	if h.Cgroup == "" || filepath.Base(h.Cgroup) != cgroup.Name(h.RunID) || filepath.Clean(h.Cgroup) != h.Cgroup {
+		return false, false
+	}
+	populated, exists, err := cgroup.Populated(h.Cgroup)
+	return exists && err == nil, populated
+}
+
+func inGroup(all []proc.Stat, h lease.Holder) []proc.Stat {
+	pids := cgroup.Procs(h.Cgroup)
+	return slices.DeleteFunc(all, func(s proc.Stat) bool { return !slices.Contains(pids, s.PID) })
+}
+
+// killTime bounds KillOrphaned: a process that SIGKILL does not end by then is stuck in the kernel.
+const killTime = 2 * time.Second
+
+// KillOrphaned kills work of h that has lost both its supervisor and its guardian, and reports
+// whether the work is gone within 2 s, or before ctx ends, which is an error. A living supervisor
+// or guardian is left alone: false at once. Only what is certain to be h's is killed.
+func KillOrphaned(ctx context.Context, h lease.Holder) (bool, error) {
+	over := time.After(killTime)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		left, gone := inspect(h)
+		switch {
+		case gone:
+			if known, _ := groupOf(h); known {
+				_ = cgroup.Remove(h.Cgroup)
+			}
+			return true, nil
+		case left.supervisor, left.guardian:
+			return false, nil
+		case left.populated:
+			_ = cgroup.Kill(h.Cgroup)
+		case len(left.work) == 0:
+			return false, nil // nothing that could be killed, and no proof to be had
+		}
+		killAll(left.work)
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-over:
+			return false, nil
+		case <-time.After(wait):
+		}
+	}
+}

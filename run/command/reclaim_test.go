@@ -1,0 +1,185 @@
+//go:build linux
+
+package command
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+	"github.com/dibs-run/dibs/lease"
+)
+
+// holderOf is the record that the supervisor would have written.
+func holderOf(s *supervisor, run string) lease.Holder {
+	h := s.Self
+	h.RunID, h.Cgroup = run, CgroupFor(run)
+	return h
+}
+
+func TestWorkIsGoneOnlyWhenEverybodyIs(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		run := newRun(t)
+		s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run})
+		awaitLiving(t, run, 1+escaped)
+		h := holderOf(s, run)
+		if WorkGone(h) {
+			t.Error("gone while it runs")
+		}
+		s.signal(t, syscall.SIGSTOP)
+		if WorkGone(h) {
+			t.Error("gone while its supervisor is stopped")
+		}
+		s.signal(t, syscall.SIGKILL)
+		for !WorkGone(h) {
+			time.Sleep(time.Millisecond)
+		}
+		if left := living(run); len(left) > 0 {
+			t.Errorf("said to be gone: %v", left)
+		}
+	})
+}
+
+func TestOrphansAreKilled(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		run := newRun(t)
+		s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run})
+		awaitLiving(t, run, 1+escaped)
+		h := holderOf(s, run)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if gone, err := KillOrphaned(ctx, h); gone || err != nil {
+			t.Errorf("a live supervisor's work: gone %v, %v", gone, err)
+		}
+		// A stopped guardian cannot act on its supervisor's death.
+		for _, kill := range []func() error{
+			func() error { return syscall.Kill(s.Guardian, syscall.SIGSTOP) },
+			s.Process.Kill,
+			func() error { return syscall.Kill(s.Guardian, syscall.SIGKILL) },
+		} {
+			if err := kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		awaitLiving(t, run, escaped-1)
+		if WorkGone(h) {
+			t.Error("gone while orphans live")
+		}
+		if gone, err := KillOrphaned(ctx, h); !gone || err != nil {
+			t.Errorf("orphans: gone %v, %v", gone, err)
+		}
+		if left := living(run); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		if !WorkGone(h) {
+			t.Error("not gone after the orphans were killed")
+		}
+	})
+}
+
+// The guardian of a dead supervisor kills by itself; one that is stopped must not hold up a contender.
+func TestALivingGuardianIsLeftAlone(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		run := newRun(t)
+		s := inSupervisor(t, part{Args: shell(run, deaf), RunID: run})
+		awaitLiving(t, run, 1)
+		for _, kill := range []func() error{
+			func() error { return syscall.Kill(s.Guardian, syscall.SIGSTOP) },
+			s.Process.Kill,
+		} {
+			if err := kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = s.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if gone, err := KillOrphaned(ctx, holderOf(s, run)); gone || err != nil {
+			t.Errorf("a stopped guardian's work: gone %v, %v; want false at once", gone, err)
+		}
+		if err := syscall.Kill(s.Guardian, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A group that stays populated whatever is killed, as one with a process stuck in the kernel does.
+func TestKillingOrphansIsBounded(t *testing.T) {
+	h := Self()
+	h.RunID, h.Start = "stuck", h.Start-1
+	h.Cgroup = filepath.Join(t.TempDir(), cgroup.Name(h.RunID))
+	if err := os.Mkdir(h.Cgroup, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{"cgroup.events": "populated 1\nfrozen 0\n", "cgroup.procs": "", "cgroup.kill": ""} {
+		if err := os.WriteFile(filepath.Join(h.Cgroup, file), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	began := time.Now()
+	if gone, err := KillOrphaned(ctx, h); gone || err != nil {
+		t.Errorf("gone %v, %v", gone, err)
+	}
+	if at := time.Since(began); at < killTime || at > killTime+time.Second {
+		t.Errorf("gave up after %s, want %s", at, killTime)
+	}
+}
+
+func TestNothingIsProvenOfAnotherPlace(t *testing.T) {
+	gone := Self()
+	gone.RunID, gone.Start = "some-run", gone.Start-1 // this number was another process's before
+	if !WorkGone(gone) {
+		t.Fatal("the work of a process that has ended is not gone")
+	}
+	for what, change := range map[string]func(*lease.Holder){
+		"another boot":      func(h *lease.Holder) { h.BootID = "other" },
+		"another namespace": func(h *lease.Holder) { h.PIDNS = "1" },
+		"no boot":           func(h *lease.Holder) { h.BootID = "" },
+		"no start":          func(h *lease.Holder) { h.Start = 0 },
+		"no run":            func(h *lease.Holder) { h.RunID = "" },
+		"this very process": func(h *lease.Holder) { h.Start++ },
+	} {
+		h := gone
+		change(&h)
+		if WorkGone(h) {
+			t.Errorf("%s: gone", what)
+		}
+	}
+}
+
+func TestWorkWithinARunBelongsToIt(t *testing.T) {
+	run := newRun(t)
+	t.Setenv("DIBS_CGROUP", "off")
+	p := start(t, Spec{Args: shell(run, "sleep 300"), RunID: run, Env: []string{"PATH=/usr/bin:/bin", EnvRunID + "=outer" + run}})
+	h := Self()
+	h.RunID, h.Start = "outer"+run, h.Start-1
+	if WorkGone(h) {
+		t.Error("gone while a run within it lives")
+	}
+	p.Kill()
+	<-p.Reaped()
+	if !WorkGone(h) {
+		t.Error("not gone")
+	}
+}
+
+func TestEarlierBoot(t *testing.T) {
+	self := lease.Holder{Host: "a", HostID: "id", BootID: "now"}
+	for h, want := range map[lease.Holder]bool{
+		{Host: "a", HostID: "id", BootID: "before"}: true,
+		{Host: "a", HostID: "id", BootID: "now"}:    false,
+		{Host: "b", HostID: "id", BootID: "before"}: false,
+		{Host: "a", HostID: "", BootID: "before"}:   false,
+		{Host: "a", HostID: "id", BootID: ""}:       false,
+	} {
+		if got := EarlierBoot(self, h); got != want {
+			t.Errorf("%+v: %v", h, got)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/guardian"
+)
+
+// Environment variables that Start adds to the command's environment.
+const (
+	// EnvRunID holds the run's id, by which its processes are found where no cgroup knows them.
+	EnvRunID = guardian.RunID
+	// EnvRunParents holds the ids of the runs, separated by colons, within which this one was started.
+	EnvRunParents = guardian.RunParents
+)
+
+// StatusFault is the exit status of a fault of ours rather than of the command's.
+const StatusFault = 125
+
+// A Deadline is until when a command may run, in instants of the boot clock
+// (clock.System.Boot, CLOCK_BOOTTIME): at Term everything gets SIGTERM, at Kill SIGKILL. Zero is
+// none.
+type Deadline struct{ Term, Kill time.Duration }
+
+// Leftovers says what becomes of processes that outlive the command's main process (rule L7).
+type Leftovers = guardian.Leftovers
+
+// The policies for leftovers.
+const (
+	// Wait until they end by themselves. Bound it with Stop or Kill.
+	Wait = guardian.Wait
+	// Kill them: SIGTERM, and SIGKILL after Spec.LeftoverGrace.
+	Kill = guardian.Kill
+	// Leave them alone: the guardian ends with the main process, locks are not inherited by the
+	// command, and promise 3 is waived for what is left.
+	Leave = guardian.Leave
+)
+
+// A Spec says what to run and how to guard it.
+type Spec struct {
+	// Args are the command and its arguments. A name without a slash is looked up in the PATH
+	// of Env.
+	Args []string
+	// Dir is the working directory; empty is this process's own.
+	Dir string
+	// Env is the command's environment; nil is this process's own. EnvRunID is added.
+	Env []string
+	// Stdin, Stdout and Stderr are inherited as they are; nil is /dev/null. The command sees no
+	// other descriptor but the locks.
+	Stdin, Stdout, Stderr *os.File
+	// Locks are inherited by the guardian, which holds them until nothing of the command is
+	// left, and by the command as descriptors 3 and following, unless Leftovers is Leave.
+	Locks []*os.File
+	// HoldLocks has the guardian keep them after Empty, until Process.Release, so that the
+	// outcome can be recorded under them. They are freed as well when this process dies, or is
+	// past Deadline.Kill.
+	HoldLocks bool
+	// RunID identifies the run. Required, and unique.
+	RunID string
+	// Deadline is in force before the command is executed.
+	Deadline Deadline
+	// Leftovers is Wait by default.
+	Leftovers     Leftovers
+	LeftoverGrace time.Duration
+}
+
+// An Exit says how the main process ended.
+type Exit struct {
+	// Status is the command's own, verbatim, or 128 + Signal; StatusFault if Err is set.
+	Status int
+	// Signal killed it; 0 if it exited.
+	Signal syscall.Signal
+	// ByDeadline: it ended after its Deadline had passed and it had been signalled for that.
+	ByDeadline bool
+	// Err is set if its end was not seen: the guardian was killed, and the command with it.
+	Err error
+}
+
+// A StartError says why nothing was started.
+type StartError struct {
+	// Status is 127 if the command was not found, 126 if it cannot be executed, 125 for a
+	// fault of ours.
+	Status int
+	Name   string // the command
+	Err    error
+}
+
+func (e *StartError) Error() string { return fmt.Sprintf("run %s: %v", e.Name, e.Err) }
+
+// Unwrap returns the cause.
+func (e *StartError) Unwrap() error { return e.Err }

@@ -1,0 +1,200 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/internal/guardian"
+	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+)
+
+// CgroupFor is the path of the control group that the run will have, "" where none can be made.
+// Put it into lease.Holder before acquiring, so that others can prove the work gone (rule L6).
+// DIBS_CGROUP=off in this process's environment does without. The group itself is made by Start.
+func CgroupFor(runID string) string { return cgroup.For(runID) }
+
+// Start starts a guardian, and below it the command. When it returns, the command has been
+// executed. An error is a *StartError, and then nothing is left of either. Any number of
+// goroutines may call it.
+func Start(s Spec) (*Process, error) {
+	if err := s.check(); err != nil {
+		return nil, &StartError{StatusFault, fmt.Sprint(s.Args), err}
+	}
+	if s.Env == nil {
+		s.Env = os.Environ()
+	}
+	name := s.Args[0]
+	path, err := lookUp(name, s.Dir, s.Env)
+	if err != nil {
+		return nil, startError(name, err)
+	}
+	p, err := s.guard(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.arm(s); err != nil {
+		p.abandon()
+		return nil, &StartError{StatusFault, name, err}
+	}
+	m, err := p.receive()
+	switch {
+	case err != nil:
+		err = &StartError{StatusFault, name, fmt.Errorf("the guardian ended before it started the command: %w", err)}
+		p.killRemains()
+		p.abandon()
+		return nil, err
+	case m.Kind == guardian.Failed:
+		p.abandon()
+		return nil, startError(name, syscall.Errno(m.Value))
+	}
+	p.pid = int(m.Value)
+	go p.watch()
+	return p, nil
+}
+
+// check finds what is wrong before anything is started.
+func (s Spec) check() error {
+	switch {
+	case !guardian.Ready():
+		return errors.New("this program cannot have guardians; call command.GuardianMain first in main (in tests, in TestMain)")
+	case len(s.Args) == 0:
+		return errors.New("there is no command")
+	case s.RunID == "" || strings.ContainsAny(s.RunID, "/:\x00\n"):
+		return fmt.Errorf("%q is no run id; it must not be empty, nor contain slashes and colons", s.RunID)
+	}
+	if s.Dir != "" {
+		info, err := os.Stat(s.Dir)
+		if err != nil {
+			return fmt.Errorf("the working directory: %w", err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("the working directory: %s is a file", s.Dir)
+		}
+	}
+	return nil
+}
+
+// guard starts the guardian, which then waits to be armed.
+func (s Spec) guard(path string) (*Process, error) {
+	name := s.Args[0]
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, &StartError{StatusFault, name, fmt.Errorf("make the guardian's connection: %w", err)}
+	}
+	ours := os.NewFile(uintptr(pair[0]), "guardian")
+	theirs := os.NewFile(uintptr(pair[1]), "supervisor")
+	defer theirs.Close()
+
+	p := &Process{run: s.RunID, cgroup: CgroupFor(s.RunID), sock: ours,
+		exited: make(chan Exit, 1), empty: make(chan struct{}), reaped: make(chan struct{})}
+	files, closeNull, err := s.files(theirs)
+	if err == nil {
+		defer closeNull()
+		argv := append([]string{guardian.Name, s.RunID, orDash(p.cgroup), path}, s.Args...)
+		p.guardian, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Dir: s.Dir,
+			Env: withRun(s.Env, s.RunID), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+	}
+	if err != nil {
+		ours.Close()
+		if errors.Is(err, syscall.E2BIG) {
+			return nil, startError(name, err) // the command's own arguments are too long
+		}
+		return nil, &StartError{StatusFault, name, fmt.Errorf("start the guardian: %w", err)}
+	}
+	return p, nil
+}
+
+// files lists the descriptors of the guardian in order.
+func (s Spec) files(sock *os.File) (fds []uintptr, closeNull func(), err error) {
+	var null *os.File
+	closeNull = func() { _ = null.Close() }
+	for _, f := range []*os.File{s.Stdin, s.Stdout, s.Stderr} {
+		if f == nil {
+			if null == nil {
+				if null, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+					return nil, closeNull, err
+				}
+			}
+			f = null
+		}
+		fds = append(fds, f.Fd())
+	}
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return nil, closeNull, err
+	}
+	// Not sock.Fd, which would make it blocking.
+	if err := raw.Control(func(fd uintptr) { fds = append(fds, fd) }); err != nil {
+		return nil, closeNull, err
+	}
+	for _, f := range s.Locks {
+		fds = append(fds, f.Fd())
+	}
+	return fds, closeNull, nil
+}
+
+// arm makes the run's control group, while the guardian is still initialising, and tells it to begin.
+func (p *Process) arm(s Spec) error {
+	if p.cgroup != "" {
+		if err := os.Mkdir(p.cgroup, 0o755); err != nil {
+			// The lease's holder may name it already, so doing without would make its
+			// absence a false proof that the work is gone.
+			return fmt.Errorf("make the run's control group (DIBS_CGROUP=off does without): %w", err)
+		}
+		p.madeCgroup = true
+	}
+	return p.send(guardian.Message{Kind: guardian.Arm, Term: s.Deadline.Term, Kill: s.Deadline.Kill,
+		Leftovers: s.Leftovers, Grace: s.LeftoverGrace, Locks: byte(len(s.Locks)), Hold: s.HoldLocks})
+}
+
+// abandon waits for a guardian that starts nothing, and removes what was made for it.
+func (p *Process) abandon() {
+	p.sock.Close()
+	_ = p.reapGuardian()
+	if p.madeCgroup {
+		_ = cgroup.Remove(p.cgroup)
+	}
+}
+
+// reapGuardian waits for the guardian to end and says how it did.
+func (p *Process) reapGuardian() string {
+	for {
+		var ws unix.WaitStatus
+		_, err := unix.Wait4(p.guardian, &ws, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return "it was reaped elsewhere: " + err.Error()
+		case ws.Signaled():
+			return "signal: " + ws.Signal().String()
+		}
+		return fmt.Sprintf("exit status %d", ws.ExitStatus())
+	}
+}
+
+// receive reads the guardian's next message; io.EOF once it has ended.
+func (p *Process) receive() (guardian.Message, error) {
+	var b [64]byte
+	n, err := p.sock.Read(b[:])
+	if err != nil {
+		return guardian.Message{}, err
+	}
+	if n == 0 {
+		return guardian.Message{}, io.EOF
+	}
+	return guardian.Decode(b[:n])
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,280 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+)
+
+// A Target runs a command per attempt, under the kill chain.
+type Target struct {
+	// Args, Dir and Env are Spec's; a nil Env is this process's own, without the store's address.
+	Args []string
+	Dir  string
+	Env  []string
+	// Leftovers and LeftoverGrace are Spec's.
+	Leftovers     Leftovers
+	LeftoverGrace time.Duration
+	// Stdio lets the command inherit this process's standard files. Otherwise it reads nothing
+	// and what it prints goes to Call.Output.
+	Stdio bool
+	// Signals are forwarded to the command's group while it runs.
+	Signals <-chan os.Signal
+	// OnLeftovers hears, 10 s after the main process ended, of the processes that it left (rule L7).
+	OnLeftovers func(pids []int)
+}
+
+// lookAgain is how often a loss is looked at again while the command ends.
+const lookAgain = 100 * time.Millisecond
+
+// leftoversAfter is when leftovers are worth an event.
+const leftoversAfter = 10 * time.Second
+
+// Attempt runs the command and returns when it and all that it started are gone.
+func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
+	out, err := t.output(c.Output)
+	if err != nil {
+		return fault(c, err)
+	}
+	p, err := Start(t.spec(c, out))
+	out.started()
+	if c.Lock != nil {
+		c.Lock.Close()
+	}
+	if err != nil {
+		out.wait()
+		return startResult(err)
+	}
+	p.follow(c.Lease)
+	if c.Detach != nil {
+		if err := c.Detach(); err != nil {
+			p.Kill()
+			c.Detach = nil
+		}
+	}
+	e := t.attend(ctx, p, c)
+	out.wait()
+	r := e.result()
+	r.Recorded = func() { p.Release(); <-p.Reaped() }
+	return r
+}
+
+func fault(c run.Call, err error) run.Result {
+	if c.Lock != nil {
+		c.Lock.Close()
+	}
+	return run.Result{Outcome: run.Failed, Status: StatusFault, Err: err}
+}
+
+func (t Target) spec(c run.Call, out *output) Spec {
+	term, kill := c.Lease.Deadlines()
+	s := Spec{Args: t.Args, Dir: t.Dir, Env: environment(t.Env, c), RunID: c.Run.ID,
+		Stdin: out.stdin, Stdout: out.stdout, Stderr: out.stderr,
+		Deadline:  Deadline{Term: term, Kill: kill},
+		Leftovers: t.Leftovers, LeftoverGrace: t.LeftoverGrace}
+	if c.Lock != nil {
+		s.Locks = []*os.File{c.Lock}
+		s.HoldLocks = true
+	}
+	return s
+}
+
+// environment adds what a command is told about its run, and takes away the store's address,
+// which may hold a password (rule H3).
+func environment(env []string, c run.Call) []string {
+	if env == nil {
+		env = os.Environ()
+	}
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "DIBS_STORE=") })
+	env = append(env,
+		"DIBS_KEY="+c.Run.Job,
+		"DIBS_TOKEN="+strconv.FormatInt(int64(c.Run.Token), 10),
+		"DIBS_ATTEMPT="+strconv.Itoa(c.Attempt),
+		"DIBS_IDEMPOTENCY_KEY="+c.IdempotencyKey)
+	if !c.Run.Tick.IsZero() {
+		env = append(env, "DIBS_TICK="+c.Run.Tick.UTC().Format(time.RFC3339))
+	}
+	return env
+}
+
+// follow has each renewal of the lease move the guardian's deadline.
+func (p *Process) follow(l *lease.Lease) {
+	extend := func() {
+		term, kill := l.Deadlines()
+		_ = p.Extend(Deadline{Term: term, Kill: kill}) // a dead guardian is seen by Exited
+	}
+	l.OnRenew(extend)
+	extend()
+}
+
+// ending is how a command came to its end.
+type ending struct {
+	Exit
+	forwarded os.Signal // the last one
+	stopped   bool      // it was told to stop while the main process lived
+}
+
+// attend waits for the command to be gone, and stops it when ctx ends or its lease is lost.
+func (t Target) attend(ctx context.Context, p *Process, c run.Call) (e ending) {
+	var late, again <-chan time.Time
+	done, lost, exited := ctx.Done(), c.Lease.Lost(), p.Exited()
+	ended := func(x Exit) {
+		e.Exit, exited = x, nil
+		e.stopped = e.stopped || x.ByDeadline
+		late = time.After(leftoversAfter)
+	}
+	// The main process's own end fixes the outcome (rule L7), also where it is heard of only now.
+	stopping := func() {
+		select {
+		case x := <-exited:
+			ended(x)
+		default:
+			e.stopped = e.stopped || exited != nil
+		}
+	}
+	for {
+		select {
+		case x := <-exited:
+			ended(x)
+		case <-late:
+			if pids := p.Leftovers(); len(pids) > 0 && t.OnLeftovers != nil {
+				t.OnLeftovers(pids)
+			}
+		case sig := <-t.Signals:
+			e.forwarded = sig
+			if s, ok := sig.(syscall.Signal); ok {
+				_ = p.Signal(s)
+			}
+		case <-lost:
+			lost = nil
+			stopping()
+			p.lose(c.Lease.Loss())
+			again = time.After(lookAgain)
+		case <-again:
+			// After silence a refusal may come, which leaves no grace (rule L2).
+			if again = nil; c.Lease.Loss().Kill == 0 {
+				p.Kill()
+			} else {
+				again = time.After(lookAgain)
+			}
+		case <-done:
+			done = nil
+			if !errors.Is(context.Cause(ctx), lease.ErrLost) {
+				stopping()
+				p.Stop(c.StopGrace)
+			}
+		case <-p.Empty():
+			if exited != nil {
+				ended(<-exited)
+			}
+			return e
+		}
+	}
+}
+
+// lose stops the command within what is left of the lease's margin (rule L2).
+func (p *Process) lose(loss lease.Loss) {
+	if loss.Kill == 0 {
+		p.Kill()
+		return
+	}
+	p.Stop(max(loss.Kill-clock.System.Boot(), 0))
+}
+
+func startResult(err error) run.Result {
+	r := run.Result{Outcome: run.Failed, Status: StatusFault, Err: err, Final: true}
+	var start *StartError
+	if errors.As(err, &start) {
+		r.Status = start.Status
+	}
+	return r
+}
+
+// result is the outcome by the command's own end; where it was stopped, the context's cause overrules it.
+func (e ending) result() run.Result {
+	r := run.Result{Outcome: run.Failed, Status: e.Status, Stopped: e.stopped}
+	switch {
+	case e.Err != nil:
+		r.Err = e.Err
+	case e.Status == 0 && e.stopped:
+		r.Outcome, r.Err = run.Succeeded, errors.New("stopped; then it exited with status 0")
+	case e.Status == 0:
+		r.Outcome = run.Succeeded
+	case ends(e.forwarded):
+		r.Outcome, r.Err = run.Canceled, fmt.Errorf("signal: %s", e.forwarded)
+	case e.Signal != 0:
+		r.Err = fmt.Errorf("killed by signal: %s", e.Signal)
+	default:
+		r.Err = fmt.Errorf("exit status %d", e.Status)
+	}
+	return r
+}
+
+// ends says whether a signal asks a command to end.
+func ends(sig os.Signal) bool {
+	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGHUP
+}
+
+// output is where a command's standard files lead.
+type output struct {
+	stdin, stdout, stderr *os.File
+	reader                *os.File
+	copied                chan struct{}
+}
+
+func (t Target) output(w io.Writer) (*output, error) {
+	if t.Stdio {
+		return &output{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}, nil
+	}
+	r, pw, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("pipe for the command's output: %w", err)
+	}
+	o := &output{stdout: pw, stderr: pw, reader: r, copied: make(chan struct{})}
+	go func() {
+		defer close(o.copied)
+		if _, err := io.Copy(w, r); err != nil {
+			_, _ = io.Copy(io.Discard, r) // a full disk here must not block the command
+		}
+	}()
+	return o, nil
+}
+
+// started closes what only the command needs now.
+func (o *output) started() {
+	if o.reader != nil {
+		o.stdout.Close()
+	}
+}
+
+// drainTime is what is left for reading once the command is gone: with leftovers left alone,
+// somebody may hold the pipe for ever.
+const drainTime = time.Second
+
+// writeTime is what a writer gets beyond that for what was read last.
+const writeTime = 250 * time.Millisecond
+
+// wait returns when all that was printed has been passed on, but does not wait for a writer that
+// blocks, since the lease is held meanwhile: the copying then ends with the write that it is in.
+func (o *output) wait() {
+	if o.reader == nil {
+		return
+	}
+	_ = o.reader.SetReadDeadline(time.Now().Add(drainTime))
+	select {
+	case <-o.copied:
+	case <-time.After(drainTime + writeTime):
+	}
+	o.reader.Close()
+}

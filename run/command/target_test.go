@@ -1,0 +1,117 @@
+//go:build linux
+
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/store/memory"
+)
+
+// call is an attempt of the run under a live lease.
+func call(t *testing.T, id string, b *memory.Backend, out io.Writer) run.Call {
+	t.Helper()
+	k, err := lease.NewKeeper(lease.Options{Store: b.Store().Leases})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := k.Acquire(t.Context(), lease.Want{Key: "app/j"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Release(context.Background()); k.Close() })
+	return run.Call{Run: run.Record{ID: id, Job: "app/j", Token: l.Token()}, Attempt: 1, Lease: l, StopGrace: soon, Output: out}
+}
+
+// reader tells when the first line has come.
+type reader struct {
+	got  bytes.Buffer
+	line chan struct{}
+}
+
+func newReader() *reader { return &reader{line: make(chan struct{})} }
+
+func (r *reader) Write(p []byte) (int, error) {
+	if r.got.Len() == 0 {
+		close(r.line)
+	}
+	return r.got.Write(p)
+}
+
+// attempt carries out t, and ends its context with cause once it has printed something.
+func attempt(t *testing.T, target Target, id string, cause error) (run.Outcome, run.Attempt) {
+	t.Helper()
+	out := newReader()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	go func() { <-out.line; cancel(cause) }()
+	all, outcome, _, recorded := run.Attempts(ctx, target, call(t, id, memory.New(memory.Options{}), out), run.Limits{}, time.Now)
+	recorded()
+	return outcome, all[0]
+}
+
+// What a command says after it was told to stop is no success, however politely it ends.
+func TestSuccessAfterAStopIsNone(t *testing.T) {
+	for cause, want := range map[error]run.Outcome{run.ErrTimedOut: run.TimedOut, run.ErrReplaced: run.Replaced, run.ErrShutdown: run.Canceled} {
+		id := newRun(t)
+		polite := Target{Args: shell(id, `trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done`)}
+		if got, a := attempt(t, polite, id, cause); got != want || a.Status != 0 || a.Error == "" {
+			t.Errorf("%v: %s, %+v; want %s", cause, got, a, want)
+		}
+	}
+}
+
+// Rule L7: the main process's end fixes the outcome; what it leaves is stopped later.
+func TestSuccessBeforeAStopStays(t *testing.T) {
+	id := newRun(t)
+	target := Target{Args: shell(id, `(while kill -0 $$; do sleep 0.02; done 2>/dev/null; sleep 0.2; echo alone; sleep 300) & exit 0`)}
+	if got, a := attempt(t, target, id, run.ErrTimedOut); got != run.Succeeded || a.Status != 0 {
+		t.Errorf("%s, %+v; want succeeded", got, a)
+	}
+}
+
+func TestALostLeaseStopsThePolite(t *testing.T) {
+	id, b, out := newRun(t), memory.New(memory.Options{}), newReader()
+	c := call(t, id, b, out)
+	go func() {
+		<-out.line
+		_, _ = b.Store().Leases.Break(context.Background(), lease.Ref{Key: "app/j"}, lease.Broken{By: "ann"})
+	}()
+	r := Target{Args: shell(id, `trap 'exit 0' TERM; echo up; while :; do sleep 0.02; done`)}.Attempt(t.Context(), c)
+	if !r.Stopped {
+		t.Errorf("%+v; want it to be stopped", r)
+	}
+	r.Recorded()
+}
+
+// stalled is a writer that nobody reads from, until it is let go.
+type stalled struct{ begun, letGo chan struct{} }
+
+func (s stalled) Write([]byte) (int, error) {
+	close(s.begun)
+	<-s.letGo
+	return 0, errors.New("let go")
+}
+
+func TestAStalledWriterDoesNotHoldTheLease(t *testing.T) {
+	id := newRun(t)
+	w := stalled{make(chan struct{}), make(chan struct{})}
+	defer close(w.letGo)
+	c := call(t, id, memory.New(memory.Options{}), w)
+	done := make(chan run.Result, 1)
+	go func() { done <- Target{Args: shell(id, "echo "+strings.Repeat("x", 100))}.Attempt(t.Context(), c) }()
+	within(t, "the writer", soon, w.begun)
+	r := within(t, "the attempt", drainTime+writeTime+2*time.Second, done)
+	if r.Outcome != run.Succeeded {
+		t.Errorf("%+v", r)
+	}
+	r.Recorded()
+}

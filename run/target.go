@@ -1,0 +1,173 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// The causes with which the context of an attempt ends, beside lease.ErrLost.
+var (
+	ErrTimedOut = errors.New("timed out")
+	ErrReplaced = errors.New("replaced by a newer run")
+	ErrShutdown = errors.New("canceled: the server was told to stop")
+	ErrCanceled = errors.New("canceled")
+)
+
+// A Target does the work of a run. Attempt makes one try. When ctx ends, it stops the work, as the
+// cause demands (a lost lease leaves until Call.Lease.Loss().Kill), and returns only when the
+// work is gone or can no longer be influenced. It is safe for concurrent use.
+type Target interface {
+	Attempt(ctx context.Context, c Call) Result
+}
+
+// Call is what a Target is told about the attempt.
+type Call struct {
+	Run     Record // ID, Job, Tick, Token
+	Attempt int    // from 1
+	Lease   *lease.Lease
+	// IdempotencyKey is the same for every attempt and every re-run of a tick.
+	IdempotencyKey string
+	// StopGrace is what work gets between being told to stop and being killed, for every cause
+	// but a lost lease.
+	StopGrace time.Duration
+	// Output takes what the work prints; never nil.
+	Output io.Writer
+	// Lock, on the embedded directory, is the open file whose kernel lock is the lease, for a
+	// command to inherit; the Target closes it. Detach, where not nil, is to be called once the
+	// command has it: the lock then lives and dies with the command.
+	Lock   *os.File
+	Detach func() error
+}
+
+// Result is how an attempt ended.
+type Result struct {
+	// Outcome is Succeeded or Failed; a cause of the context overrules Failed, and Succeeded
+	// where Stopped is set or the lease was lost.
+	Outcome Outcome
+	// Status is a command's exit status (128+n for a signal) or a request's HTTP status.
+	Status int
+	// Err says what went wrong, for people.
+	Err error
+	// Stopped: the work ended only after it was told to stop, so that what it says of its
+	// success proves nothing. The context's cause is then the outcome, whatever Outcome says.
+	Stopped bool
+	// Final forbids a retry; After asks for one not sooner than that.
+	Final bool
+	After time.Duration
+	// Recorded, where not nil, is called once the run's outcome is recorded, or the next
+	// attempt begins: a Target may hold on to the lease's lock until then.
+	Recorded func()
+}
+
+// Func is a Target that calls a Go function. One that returns nil has succeeded, even if its
+// context ended before. It cannot be killed: see lease.Guard.OnOverrun.
+type Func func(ctx context.Context, c Call) error
+
+// Attempt calls the function; a panic is a failure.
+func (f Func) Attempt(ctx context.Context, c Call) (r Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = Result{Outcome: Failed, Err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	if err := f(ctx, c); err != nil {
+		return Result{Outcome: Failed, Err: err}
+	}
+	return Result{Outcome: Succeeded}
+}
+
+// Limits bound the attempts of a run.
+type Limits struct {
+	// Timeout bounds each attempt, Deadline the whole run with its retries; 0: unbounded.
+	Timeout, Deadline time.Duration
+	// Attempts is the most tries. Default 1.
+	Attempts int
+	// Backoff is the pause before attempt n+1, n counted from 1. Default none.
+	Backoff func(n int) time.Duration
+}
+
+// Attempts carries out a run: it tries until an attempt succeeds, is final, or the limits or ctx
+// end it. now is the store's time, for the record. The last attempt's Recorded is the caller's to call.
+func Attempts(ctx context.Context, t Target, c Call, lim Limits, now func() time.Time) ([]Attempt, Outcome, string, func()) {
+	if lim.Deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, lim.Deadline, ErrTimedOut)
+		defer cancel()
+	}
+	var all []Attempt
+	for n := 1; ; n++ {
+		c.Attempt = n
+		a, res := once(ctx, t, c, lim.Timeout, now)
+		all = append(all, a)
+		recorded := res.Recorded
+		if recorded == nil {
+			recorded = func() {}
+		}
+		if a.Outcome == Succeeded || res.Final || n >= max(lim.Attempts, 1) || !(a.Outcome == Failed || a.Outcome == TimedOut) || ctx.Err() != nil {
+			return all, a.Outcome, reasonOf(ctx, a), recorded
+		}
+		wait := res.After
+		if lim.Backoff != nil {
+			wait = max(wait, lim.Backoff(n))
+		}
+		select {
+		case <-ctx.Done():
+			return all, outcomeOf(context.Cause(ctx), false), reasonOf(ctx, a), recorded
+		case <-time.After(wait):
+			recorded()
+		}
+	}
+}
+
+// once makes one attempt under its timeout.
+func once(ctx context.Context, t Target, c Call, timeout time.Duration, now func() time.Time) (Attempt, Result) {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, ErrTimedOut)
+		defer cancel()
+	}
+	a := Attempt{N: c.Attempt, Started: now().Truncate(time.Microsecond)}
+	res := t.Attempt(ctx, c)
+	a.Ended, a.Outcome, a.Status = now().Truncate(time.Microsecond), res.Outcome, res.Status
+	if ctx.Err() != nil || res.Stopped {
+		a.Outcome = outcomeOf(context.Cause(ctx), res.Outcome == Succeeded && !res.Stopped)
+	}
+	if res.Err != nil {
+		a.Error = res.Err.Error()
+	}
+	return a, res
+}
+
+// outcomeOf is the outcome of work whose context ended with cause. Work that was done before it
+// was told to stop has succeeded.
+func outcomeOf(cause error, done bool) Outcome {
+	switch {
+	case errors.Is(cause, lease.ErrLost):
+		return Lost
+	case done:
+		return Succeeded
+	case errors.Is(cause, ErrTimedOut):
+		return TimedOut
+	case errors.Is(cause, ErrReplaced):
+		return Replaced
+	}
+	return Canceled
+}
+
+func reasonOf(ctx context.Context, a Attempt) string {
+	switch cause := context.Cause(ctx); {
+	case a.Outcome == Succeeded:
+		return ""
+	case errors.Is(cause, ErrShutdown):
+		return ReasonShutdown
+	case cause != nil:
+		return cause.Error()
+	}
+	return a.Error
+}

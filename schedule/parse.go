@@ -1,0 +1,149 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// maxLength of an expression, in bytes: far more than 60 minutes spelled out.
+const maxLength = 1000
+
+const zonePrefix = "CRON_TZ="
+
+var aliases = map[string]string{
+	"@hourly":   "0 * * * *",
+	"@daily":    "0 0 * * *",
+	"@midnight": "0 0 * * *",
+	"@weekly":   "0 0 * * 0",
+	"@monthly":  "0 0 1 * *",
+	"@yearly":   "0 0 1 1 *",
+	"@annually": "0 0 1 1 *",
+}
+
+const aliasList = "@hourly @daily @midnight @weekly @monthly @yearly @annually or @every D"
+
+// Parse reads an expression. Its wall clock is zone's (nil is UTC), unless the expression begins
+// with CRON_TZ=Zone, which goes before. An expression that can never fire is refused. Errors
+// name the field, the value, its column from 1, and what would be accepted.
+func Parse(expr string, zone *time.Location) (*Schedule, error) {
+	if len(expr) > maxLength {
+		return nil, fmt.Errorf("schedule %.40q…: %d bytes are too many: want at most %d", expr, len(expr), maxLength)
+	}
+	s, err := parse(words(expr), zone)
+	if err != nil {
+		return nil, fmt.Errorf("schedule %q: %w", expr, err)
+	}
+	return s, nil
+}
+
+func parse(ws []word, zone *time.Location) (*Schedule, error) {
+	if zone == nil {
+		zone = time.UTC
+	}
+	if len(ws) > 0 && strings.HasPrefix(ws[0].text, zonePrefix) {
+		var err error
+		if zone, err = LoadZone(strings.TrimPrefix(ws[0].text, zonePrefix)); err != nil {
+			return nil, fmt.Errorf("%s at column %d: %w", strings.TrimSuffix(zonePrefix, "="), ws[0].at+1, err)
+		}
+		ws = ws[1:]
+	}
+	s := &Schedule{expr: join(ws), zone: zone}
+	var err error
+	switch {
+	case len(ws) == 0:
+		err = errors.New("it is empty: want five fields (minute hour day-of-month month day-of-week) or " + aliasList)
+	case ws[0].text == "@every":
+		s.every, err = parseEvery(ws)
+	case strings.HasPrefix(ws[0].text, "@"):
+		s.calendar, err = parseAlias(ws)
+	default:
+		s.calendar, err = parseFields(ws)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func parseFields(ws []word) (*calendar, error) {
+	if len(ws) != 5 {
+		return nil, fmt.Errorf("it has %d fields: want 5 (minute hour day-of-month month day-of-week)", len(ws))
+	}
+	c := &calendar{}
+	for i, to := range []struct {
+		field *field
+		set   *set
+	}{
+		{&minuteField, &c.minute}, {&hourField, &c.hour},
+		{&domField, &c.dom}, {&monthField, &c.month}, {&dowField, &c.dow},
+	} {
+		var err error
+		if *to.set, err = to.field.parse(ws[i]); err != nil {
+			return nil, err
+		}
+	}
+	if _, ever := c.nextDay(0); !ever {
+		return nil, domField.errorf(ws[2], "month %q has no such day, so it never fires: want a day of that month", ws[3].text)
+	}
+	return c, nil
+}
+
+func parseAlias(ws []word) (*calendar, error) {
+	name := ws[0].text
+	switch fields, known := aliases[name]; {
+	case name == "@reboot":
+		return nil, errors.New("@reboot has no scheduled instant, so no two servers could agree on its tick: " +
+			"start the command from a systemd unit or the host's own crontab")
+	case !known:
+		return nil, fmt.Errorf("alias %q at column %d is unknown: want %s", name, ws[0].at+1, aliasList)
+	case len(ws) > 1:
+		return nil, fmt.Errorf("%q at column %d: nothing may follow %s", ws[1].text, ws[1].at+1, name)
+	default:
+		return parseFields(words(fields))
+	}
+}
+
+func parseEvery(ws []word) (seconds int64, err error) {
+	const want = "want one duration in whole seconds of at least 1s, such as @every 90m"
+	if len(ws) != 2 {
+		return 0, fmt.Errorf("@every is followed by %d words: %s", len(ws)-1, want)
+	}
+	d, err := time.ParseDuration(ws[1].text)
+	if err != nil || d < time.Second || d%time.Second != 0 {
+		return 0, fmt.Errorf("@every %q at column %d: %s", ws[1].text, ws[1].at+1, want)
+	}
+	return int64(d / time.Second), nil
+}
+
+// words splits at blanks and tabs, and drops line ends round the expression. Other white space
+// is left in the words, where the fields refuse it.
+func words(expr string) (ws []word) {
+	const blank = " \t"
+	end := len(strings.TrimRight(expr, blank+"\r\n"))
+	for at := len(expr) - len(strings.TrimLeft(expr, blank+"\r\n")); at < end; {
+		text := expr[at:end]
+		if i := strings.IndexAny(text, blank); i >= 0 {
+			text = text[:i]
+		}
+		if text != "" {
+			ws = append(ws, word{text, at})
+		}
+		at += len(text) + 1
+	}
+	return ws
+}
+
+// join writes words with single blanks between them, and names in capitals.
+func join(ws []word) string {
+	texts := make([]string, len(ws))
+	for i, w := range ws {
+		texts[i] = w.text
+	}
+	s := strings.Join(texts, " ")
+	if strings.HasPrefix(s, "@") {
+		return s
+	}
+	return strings.ToUpper(s)
+}

@@ -1,0 +1,203 @@
+package schedule
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseErrors(t *testing.T) {
+	const fields = "want 5 (minute hour day-of-month month day-of-week)"
+	for expr, want := range map[string]string{
+		"61 * * * *":                            `schedule "61 * * * *": minute "61" at column 1: want 0-59`,
+		"0 24 * * *":                            `schedule "0 24 * * *": hour "24" at column 3: want 0-23`,
+		"  0 0 32 * *":                          `schedule "  0 0 32 * *": day-of-month "32" at column 7: want 1-31`,
+		"0 0 1,0 * *":                           `day-of-month "0" at column 7: want 1-31`,
+		"0 0 * 13 *":                            `month "13" at column 7: want 1-12 or JAN-DEC`,
+		"0 0 * JUNE *":                          `month "JUNE" at column 7: want 1-12 or JAN-DEC`,
+		"0 0 * * 8":                             `day-of-week "8" at column 9: want 0-7 or SUN-SAT, where 0 and 7 are Sunday`,
+		"0 0 ? * *":                             `day-of-month "?" at column 5: want 1-31`,
+		"*/0 * * * *":                           `minute "0" at column 3: want a step that is a whole number from 1`,
+		"*/ * * * *":                            `minute "" at column 3: want a step that is a whole number from 1`,
+		"*/5/2 * * * *":                         `minute "5/2" at column 3: want a step`,
+		"1,,2 * * * *":                          `minute "" at column 3: empty item of a list: want 0-59`,
+		"1, * * * *":                            `minute "" at column 3: empty item of a list`,
+		"** * * * *":                            `minute "**" at column 1: want 0-59`,
+		"*-5 * * * *":                           `minute "*" at column 1: want 0-59`,
+		"-5 * * * *":                            `minute "" at column 1: want 0-59`,
+		"+5 * * * *":                            `minute "+5" at column 1: want 0-59`,
+		"1-2-3 * * * *":                         `minute "2-3" at column 3: want 0-59`,
+		"99999999 * * * *":                      `minute "99999999" at column 1: want 0-59`,
+		"0 22-2 * * *":                          `hour "22-2" at column 3: the range ends before it begins: want 22-23,0-2`,
+		"0 0 * NOV-FEB *":                       `month "NOV-FEB" at column 7: the range ends before it begins: want NOV-12,1-FEB`,
+		"0 0 30 2 *":                            `day-of-month "30" at column 5: month "2" has no such day, so it never fires: want a day of that month`,
+		"0 0 31 4,6 */2":                        `day-of-month "31" at column 5: month "4,6" has no such day, so it never fires`,
+		"* * * *":                               "it has 4 fields: " + fields,
+		"0 0 * * * *":                           "it has 6 fields: " + fields,
+		"0 0 *\u00a0* * *":                      `want 1-31`,
+		"":                                      "it is empty: want five fields",
+		" \t ":                                  "it is empty: want five fields",
+		"@reboot":                               "@reboot has no scheduled instant",
+		"@Daily":                                `alias "@Daily" at column 1 is unknown: want @hourly @daily`,
+		"@daily 5":                              `"5" at column 8: nothing may follow @daily`,
+		"@every":                                "@every is followed by 0 words: want one duration in whole seconds of at least 1s",
+		"@every 1 h":                            "@every is followed by 2 words",
+		"@every 500ms":                          `@every "500ms" at column 8: want one duration in whole seconds of at least 1s`,
+		"@every 1.5s":                           `@every "1.5s" at column 8`,
+		"@every -5m":                            `@every "-5m" at column 8`,
+		"@every 90":                             `@every "90" at column 8`,
+		"CRON_TZ=Mars/Base 0 0 * * *":           `CRON_TZ at column 1: zone "Mars/Base" is unknown: want an IANA name`,
+		"CRON_TZ=Local 0 0 * * *":               `zone "Local" names no place`,
+		"CRON_TZ=UTC":                           "it is empty",
+		"TZ=UTC 0 0 * * *":                      "it has 6 fields",
+		strings.Repeat("1,", 600) + "1 * * * *": "1209 bytes are too many: want at most 1000",
+	} {
+		_, err := Parse(expr, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q:\n got %v\nwant %s", expr, err, want)
+		}
+	}
+}
+
+// TestSameMeaning: both spellings of a line parse to the same calendar.
+func TestSameMeaning(t *testing.T) {
+	for a, b := range map[string]string{
+		"@hourly":               "0 * * * *",
+		"@daily":                "0 0 * * *",
+		"@midnight":             "0 0 * * *",
+		"@weekly":               "0 0 * * SUN",
+		"@monthly":              "0 0 1 * *",
+		"@yearly":               "0 0 1 1 *",
+		"@annually":             "0 0 1 jan *",
+		"0 0 * * 7":             "0 0 * * 0",
+		"0 0 * * FRI-MON":       "0 0 * * 0,1,5,6",
+		"0 0 * * 5-1":           "0 0 * * fri,sat,sun,mon",
+		"0 0 * * 5-7":           "0 0 * * 0,5,6",
+		"0 0 * * 7-2":           "0 0 * * 0-2",
+		"0 0 * * 7-7":           "0 0 * * 0",
+		"0 0 * * 0-7":           "0 0 * * 0-6",
+		"0 0 * * SAT-SUN":       "0 0 * * 6,7",
+		"0 0 * * FRI-MON/2":     "0 0 * * 5,7",
+		"0 0 * * 6-6":           "0 0 * * Sat",
+		"5/15 * * * *":          "5,20,35,50 * * * *",
+		"10-40/15 * * * *":      "10,25,40 * * * *",
+		"05 004 * * *":          "5 4 * * *",
+		" 5\t4  * * *\n":        "5 4 * * *",
+		"0 0 * Mar-mAY/2 *":     "0 0 * 3,5 *",
+		"*/90 * * * *":          "*/60 * * * *",
+		"0 0 * * */7":           "0 0 * * */100",
+		"0-59 * * * *":          "0-58,59 * * * *",
+		"CRON_TZ=UTC 5 4 * * *": "5 4 * * *",
+	} {
+		x, y := parsed(t, a, "UTC"), parsed(t, b, "UTC")
+		if !reflect.DeepEqual(x.calendar, y.calendar) {
+			t.Errorf("%q is %+v, %q is %+v", a, *x.calendar, b, *y.calendar)
+		}
+	}
+}
+
+func TestZonePrefix(t *testing.T) {
+	s := parsed(t, "CRON_TZ=Asia/Kathmandu  0 12 * * mon-fri", "America/New_York")
+	if s.Zone().String() != "Asia/Kathmandu" || s.String() != "0 12 * * MON-FRI" {
+		t.Errorf("zone %s, expression %q", s.Zone(), s)
+	}
+	next, _ := s.Next(instant(t, "2024-06-03T00:00:00Z"))
+	if got := next.Format(time.RFC3339); got != "2024-06-03T06:15:00Z" {
+		t.Errorf("noon in Kathmandu is %s", got)
+	}
+}
+
+// TestDayRule is Vixie's: OR, unless one of the two day fields starts with a star.
+func TestDayRule(t *testing.T) {
+	for expr, want := range map[string]string{
+		"0 0 13 * FRI":   "1 8 13 15 22 29", // Fridays, and the 13th
+		"0 0 */2 * FRI":  "1 15 29",
+		"0 0 13 * */5":   "",   // the 13th is no Sunday and no Friday
+		"0 0 8-14 * */7": "10", // the second Sunday
+		"0 0 1-31 * FRI": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31",
+		"0 0 * * FRI":    "1 8 15 22 29",
+		"0 0 13 * *":     "13",
+		"0 0 13,*/9 * 5": "1 8 10 13 15 19 22 28 29", // a star further on does not count
+		"0 0 */9,13 * 5": "1",                        // and it does at the start
+	} {
+		start := instant(t, "2024-03-01T00:00:00Z")
+		var got []string
+		for _, tick := range walk(parsed(t, expr, "UTC"), start, start.AddDate(0, 1, 0)) {
+			got = append(got, tick.Format("2"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: days %v, want %s", expr, got, want)
+		}
+	}
+}
+
+func TestDescription(t *testing.T) {
+	for expr, want := range map[string]string{
+		"* * * * *":             "every minute",
+		"*/15 * * * *":          "every 15 minutes",
+		"0,30 * * * *":          "every 30 minutes",
+		"*/7 * * * *":           "at minutes 0, 7, 14, 21, 28, 35, 42, 49 and 56 of every hour",
+		"5 * * * *":             "at minute 5 of every hour",
+		"* 9-17 * * *":          "every minute of hours 9 to 17 every day",
+		"*/10 9-17 * * 1-5":     "every 10 minutes of hours 9 to 17 on Monday to Friday",
+		"15 4 1 * *":            "at 04:15 on day 1 of the month",
+		"@daily":                "at 00:00 every day",
+		"0 9,12,15 * * *":       "at 09:00, 12:00 and 15:00 every day",
+		"5 */2 * * *":           "at minute 5 of every 2nd hour",
+		"0 0-6,20-23 * * *":     "at minute 0 of hours 0 to 6 and 20 to 23 every day",
+		"0 0 * 1,7 *":           "at 00:00 every day in January and July",
+		"0 0 1 1 *":             "at 00:00 on day 1 of the month in January",
+		"0 0 13 * FRI":          "at 00:00 on day 13 of the month or on Friday",
+		"0 0 1-7 * */7":         "at 00:00 on days 1 to 7 of the month if it is Sunday",
+		"0 12 * * 6,0":          "at 12:00 on Sunday and Saturday",
+		"*/5 * * 6-8 SAT":       "every 5 minutes on Saturday in June to August",
+		"0 0 1-31 * FRI":        "at 00:00 every day",
+		"@every 90m":            "every 90 minutes",
+		"@every 1h":             "every hour",
+		"@every 36h":            "every 36 hours",
+		"@every 45s":            "every 45 seconds",
+		"CRON_TZ=UTC 0 6 * * *": "at 06:00 every day",
+	} {
+		if got := parsed(t, expr, "Europe/Berlin").Description(); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", expr, got, want)
+		}
+	}
+}
+
+// FuzzParse: what parses prints as something that parses to the same, and answers in bounded time.
+func FuzzParse(f *testing.F) {
+	f.Fuzz(func(t *testing.T, expr string) {
+		s, err := Parse(expr, time.UTC)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "schedule ") {
+				t.Errorf("%q: error does not say what it is of: %v", expr, err)
+			}
+			return
+		}
+		again, err := Parse(s.String(), s.Zone())
+		if err != nil {
+			t.Fatalf("%q prints as %q: %v", expr, s, err)
+		}
+		if again.String() != s.String() || again.every != s.every || !reflect.DeepEqual(again.calendar, s.calendar) {
+			t.Fatalf("%q prints as %q, which is another schedule", expr, s)
+		}
+		at := time.Date(2024, 3, 10, 6, 59, 59, 0, time.UTC)
+		next, ok := s.Next(at)
+		if prev, found := s.Prev(next); !ok || !found || !prev.Equal(next) || !next.After(at) {
+			t.Fatalf("%q: Next %s, whose Prev is %s", expr, next, prev)
+		}
+		if s.Period() <= 0 || s.Description() == "" {
+			t.Fatalf("%q: period %s, description %q", expr, s.Period(), s.Description())
+		}
+	})
+}
+
+// TestCorpus: a fuzz test without its corpus passes and tests nothing.
+func TestCorpus(t *testing.T) {
+	seeds, err := os.ReadDir("testdata/fuzz/FuzzParse")
+	if err != nil || len(seeds) < 20 {
+		t.Errorf("the seed corpus has %d entries (%v): it should have at least 20", len(seeds), err)
+	}
+}

@@ -1,0 +1,116 @@
+package schedule
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Schedules are answered for the years that RFC 3339 can write.
+var (
+	firstUnix = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	lastUnix  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix()
+)
+
+// A Schedule is a parsed expression in its zone. It is immutable and safe for concurrent use.
+type Schedule struct {
+	expr     string
+	zone     *time.Location
+	every    int64     // seconds; 0 unless the expression is @every
+	calendar *calendar // nil if it is
+
+	// last remembers the segment of the zone that was asked for last: the next question is
+	// nearly always about the same one. It is an optimisation that nobody can observe.
+	last atomic.Pointer[segment]
+}
+
+// Next is the first tick strictly after the given instant, in UTC; false if there is none before
+// the year 10000. It takes bounded time whatever the expression.
+func (s *Schedule) Next(after time.Time) (time.Time, bool) {
+	unix := max(after.Unix()+1, firstUnix)
+	if s.every > 0 {
+		return result(-divideDown(-unix, s.every)*s.every, true)
+	}
+	return result(s.next(unix))
+}
+
+// Prev is the latest tick at or before the given instant, in UTC; false if there is none since
+// the year 1.
+func (s *Schedule) Prev(at time.Time) (time.Time, bool) {
+	unix := min(at.Unix(), lastUnix)
+	if s.every > 0 {
+		return result(divideDown(unix, s.every)*s.every, true)
+	}
+	return result(s.prev(unix))
+}
+
+// String is the expression, with single blanks and names in capitals, without a CRON_TZ prefix.
+// Parsed again in Zone, it gives the same schedule.
+func (s *Schedule) String() string { return s.expr }
+
+// Zone is the one whose wall clock the expression reads.
+func (s *Schedule) Zone() *time.Location { return s.zone }
+
+func result(unix int64, ok bool) (time.Time, bool) {
+	if !ok || unix < firstUnix || unix > lastUnix {
+		return time.Time{}, false
+	}
+	return time.Unix(unix, 0).UTC(), true
+}
+
+// next is the first tick at or after t. Each turn either answers from t's segment or leaves it.
+func (s *Schedule) next(t int64) (int64, bool) {
+	c := s.calendar
+	for t <= lastUnix {
+		g := s.segment(t)
+		from := t + g.offset
+		if !c.elapsed() {
+			if t == g.start { // with the readings that the jump to here left out
+				from = g.reached
+			}
+			from = max(from, g.reached)
+		}
+		reading, ok := c.next(from)
+		if ok && reading < g.end+g.offset {
+			return max(g.start, reading-g.offset), true
+		}
+		// No tick lies further from its reading than maxOffset: do not visit every segment
+		// of the years to the next matching day.
+		t = g.end
+		if reading, ok = c.next(t - maxOffset); !ok {
+			return 0, false
+		}
+		t = max(t, reading-maxOffset)
+	}
+	return 0, false
+}
+
+// prev is the last tick at or before t: next's mirror image.
+func (s *Schedule) prev(t int64) (int64, bool) {
+	c := s.calendar
+	for t >= firstUnix {
+		g := s.segment(t)
+		from := g.start + g.offset
+		if !c.elapsed() {
+			from = g.reached
+		}
+		reading, ok := c.prev(t + g.offset)
+		if ok && reading >= from {
+			return max(g.start, reading-g.offset), true
+		}
+		t = g.start - 1
+		if reading, ok = c.prev(t + maxOffset); !ok {
+			return 0, false
+		}
+		t = min(t, reading+maxOffset)
+	}
+	return 0, false
+}
+
+func (s *Schedule) segment(t int64) *segment {
+	if g := s.last.Load(); g != nil && g.start <= t && t < g.end {
+		return g
+	}
+	g := segmentAt(s.zone, t)
+	s.last.Store(&g)
+	return &g
+}

@@ -1,0 +1,78 @@
+package schedule
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Set is the union of a job's schedules: an instant at which several are due is one tick. The
+// zero Set is never due.
+type Set struct{ members []*Schedule }
+
+// Union joins schedules, which may have different zones.
+func Union(schedules ...*Schedule) Set { return Set{slices.Clone(schedules)} }
+
+// Schedules are the members, in the order given to Union.
+func (u Set) Schedules() []*Schedule { return slices.Clone(u.members) }
+
+// Next is the first tick strictly after the given instant, in UTC; false if there is none.
+func (u Set) Next(after time.Time) (first time.Time, found bool) {
+	for _, s := range u.members {
+		if t, ok := s.Next(after); ok && (!found || t.Before(first)) {
+			first, found = t, true
+		}
+	}
+	return first, found
+}
+
+// Prev is the latest tick at or before the given instant, in UTC; false if there is none.
+func (u Set) Prev(at time.Time) (last time.Time, found bool) {
+	for _, s := range u.members {
+		if t, ok := s.Prev(at); ok && (!found || t.After(last)) {
+			last, found = t, true
+		}
+	}
+	return last, found
+}
+
+// Period is the shortest distance between two ticks of the union, as far as a look at its first
+// thousand ticks from a fixed instant and at each member alone can tell: the same answer always
+// and everywhere. It is 0 if there are never two ticks.
+func (u Set) Period() time.Duration {
+	var shortest time.Duration
+	keep := func(d time.Duration) {
+		if d > 0 && (shortest == 0 || d < shortest) {
+			shortest = d
+		}
+	}
+	for _, s := range u.members {
+		keep(s.Period())
+	}
+	if len(u.members) < 2 {
+		return shortest
+	}
+	last, ok := u.Next(reference)
+	for i := 1; ok && i < 1000; i++ {
+		var t time.Time
+		if t, ok = u.Next(last); ok {
+			keep(t.Sub(last))
+			last = t
+		}
+	}
+	return shortest
+}
+
+// String lists the expressions.
+func (u Set) String() string { return u.list((*Schedule).String) }
+
+// Description says when the union is due, in plain English.
+func (u Set) Description() string { return u.list((*Schedule).Description) }
+
+func (u Set) list(of func(*Schedule) string) string {
+	texts := make([]string, len(u.members))
+	for i, s := range u.members {
+		texts[i] = of(s)
+	}
+	return strings.Join(texts, "; ")
+}

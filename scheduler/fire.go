@@ -1,0 +1,307 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// A Fire is one fire of a job: what is to run once, under which lease and policy.
+type Fire struct {
+	// Key is the job's name and the key of its lease.
+	Key lease.Key
+	// Tick is its scheduled instant and Claim the lease under which it was claimed; zero for a
+	// run without a tick.
+	Tick  time.Time
+	Claim lease.Ref
+	// Again says that the tick's run crashed, and that it is run again.
+	Again bool
+
+	Target run.Target
+	Policy job.Policy
+	Limits run.Limits
+	// Command describes the work to people who look at the lease.
+	Command string
+	// Holder completes what Place.Self says, for the run with this id; nil: nothing to add.
+	Holder func(runID string) lease.Holder
+	// RunID of the run. Default: a new one.
+	RunID string
+	// Wait is how long to wait for the lease under Forbid, as lease.Want has it.
+	Wait time.Duration
+	// Accept ends the wait for the lease, though not a run, when it is done. Default: Fire's context.
+	Accept context.Context
+	// Output takes what the work prints. Default: nowhere.
+	Output io.Writer
+	// OnStart hears of the run before anything is executed.
+	OnStart func(run.Record)
+}
+
+// Result is what became of a Fire.
+type Result struct {
+	// Run is the run's record with its outcome; its ID is empty if nothing was started.
+	Run run.Record
+	// Outcome is the tick's: that of the run, or why there was none.
+	Outcome run.Outcome
+	Reason  string
+	// Held is who had the lease when Outcome is Skipped.
+	Held *lease.HeldError
+	// Taken is set when another server took the tick over before the start.
+	Taken *tick.Tick
+	// Err is an error of ours or of the store's; the work's own is in Run.
+	Err error
+}
+
+// Fire carries out f at this place: the lease, the start, the work, and its outcome with the
+// release in one step. When ctx ends the work is told to stop; Fire returns once it is gone and
+// its outcome recorded or spooled.
+func (p *Place) Fire(ctx context.Context, f Fire) Result {
+	if f.RunID == "" {
+		f.RunID = run.NewID()
+	}
+	if f.Accept == nil {
+		f.Accept = ctx
+	}
+	if f.Output == nil {
+		f.Output = io.Discard
+	}
+	l, res := p.overlap(f)
+	if l == nil {
+		return p.refuse(ctx, f, res)
+	}
+	rec, res, ok := p.start(ctx, f, l)
+	if !ok {
+		_ = l.Release(ctx)
+		return p.refuse(ctx, f, res)
+	}
+	if f.Accept.Err() != nil { // it was called off while the start was on its way
+		rec.Outcome, rec.Reason, rec.Ended = run.Canceled, context.Cause(f.Accept).Error(), rec.Started
+		res := p.finish(ctx, f, l, rec)
+		res.Err = errors.Join(res.Err, context.Cause(f.Accept))
+		return res
+	}
+	if f.OnStart != nil {
+		f.OnStart(rec)
+	}
+	var tidied sync.WaitGroup
+	tidied.Go(func() {
+		// First what is known, then what can only be inferred.
+		if err := p.Deliver(ctx); err != nil {
+			p.log().Warn("what is kept on this host is left for later", "error", err)
+		}
+		p.closeDead(ctx, f)
+	})
+	rec, recorded := p.work(ctx, f, l, rec)
+	defer recorded()
+	tidied.Wait()
+	return p.finish(ctx, f, l, rec)
+}
+
+// closeDead ends the records of runs without a tick whose process died: as long as this one holds
+// the key no other can be at work. (Those with a tick are the sweep's; the directory, whose locks
+// tell at once, does this by itself.)
+func (p *Place) closeDead(ctx context.Context, f Fire) {
+	if f.Policy.Concurrency == job.Allow || p.Descriptor != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().RPCTimeout)
+	defer cancel()
+	recent, err := p.History.Runs(ctx, history.Query{Job: string(f.Key), Limit: 10})
+	if err != nil {
+		return // the next run of this key does it
+	}
+	var beside map[lease.Nonce]bool
+	for _, r := range recent {
+		if r.Outcome != "" || r.ID == f.RunID || !r.Tick.IsZero() {
+			continue
+		}
+		if beside == nil {
+			if beside, err = p.Keeper.Unshared(ctx); err != nil {
+				return
+			}
+		}
+		if beside[r.Owner] {
+			continue // a run under Allow, which has a lease of its own
+		}
+		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, p.now().Truncate(time.Microsecond)
+		r.Reason = fmt.Sprintf("%s pid %d is gone without a report", r.Host, r.PID)
+		_, _ = p.Book.Close(ctx, tick.CloseRequest{Run: r})
+	}
+}
+
+// refuse closes the tick of a fire that got no lease. A lost race for it is nothing (rule T6).
+func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
+	if f.Tick.IsZero() || res.Outcome == "" {
+		return res
+	}
+	req := tick.CloseRequest{Claim: f.Claim, Run: run.Record{Job: string(f.Key), Tick: f.Tick,
+		Owner: f.Claim.Owner, Token: f.Claim.Token, Host: p.Self.Host, Outcome: res.Outcome, Reason: res.Reason}}
+	if f.Again { // a tick that ran was not skipped: it ended as its last run did (rule T3)
+		req.Run.Outcome, req.Run.Inferred, req.Run.Reason = run.Crashed, true, "not run again: "+res.Reason
+	}
+	req.Run.Reason = clean(req.Run.Reason)
+	if _, err := p.report(f.Accept, req, nil); err != nil {
+		res.Err = errors.Join(res.Err, err)
+	}
+	if res.Held != nil {
+		p.Event(ctx, skipEvent(f, res))
+	}
+	return res
+}
+
+// start records the start; nothing may be executed unless it returns true (rule T1).
+func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, Result, bool) {
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return run.Record{}, notStarted(err), false
+	}
+	rec := run.Record{ID: f.RunID, Job: string(f.Key), Tick: f.Tick, Owner: l.Ref().Owner, Token: l.Token(),
+		Host: p.Self.Host, PID: p.Self.PID, Command: clean(f.Command), Started: now.Truncate(time.Microsecond)}
+	a, err := p.Book.Start(ctx, f.Claim, rec, l)
+	switch {
+	case err != nil:
+		return rec, notStarted(err), false
+	case a.Status == tick.Taken:
+		return rec, Result{Taken: &a.Tick}, false
+	case a.Status != tick.Won:
+		return rec, notStarted(fmt.Errorf("%w: the start was answered %q", lease.ErrUnavailable, a.Status)), false
+	}
+	return rec, Result{}, true
+}
+
+// notStarted is the result of a start that was not acknowledged. If it was carried out all the
+// same, the tick is closed by whoever finds its lease released.
+func notStarted(err error) Result {
+	return Result{Outcome: run.Unavailable, Reason: "the start could not be recorded: " + err.Error(), Err: err}
+}
+
+// work runs the attempts under the guard. What it returns beside the record is to be called once
+// the outcome is recorded.
+func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) (run.Record, func()) {
+	guard := lease.Guard{Keeper: p.Keeper, OnOverrun: p.OnOverrun}
+	call := run.Call{Run: rec, Lease: l, IdempotencyKey: idempotency(rec), StopGrace: f.Policy.StopGrace, Output: f.Output}
+	recorded, started := func() {}, false
+	err := guard.Hold(ctx, l, func(ctx context.Context, l *lease.Lease) error {
+		started = true
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		stop := context.AfterFunc(wantedContext(ctx, l), func() { cancel(run.ErrReplaced) })
+		defer stop()
+		rec.Attempts, rec.Outcome, rec.Reason, recorded = run.Attempts(ctx, locked{p, f}, call, f.Limits, p.now)
+		return nil
+	})
+	if errors.Is(err, lease.ErrLost) {
+		rec.Outcome, rec.Reason = run.Lost, lostReason(l, err)
+	}
+	if !started {
+		rec.Reason = "nothing was executed: " + rec.Reason
+	}
+	rec.Ended = p.now().Truncate(time.Microsecond)
+	return rec, recorded
+}
+
+func lostReason(l *lease.Lease, err error) string {
+	if loss := l.Loss().Err; loss != nil {
+		err = loss
+	}
+	return err.Error()
+}
+
+// locked gives each attempt the lease's lock, where the place has such a thing.
+type locked struct {
+	place *Place
+	fire  Fire
+}
+
+func (t locked) Attempt(ctx context.Context, c run.Call) run.Result {
+	if t.place.Descriptor != nil {
+		f, err := t.place.Descriptor(c.Lease.Ref())
+		if err != nil {
+			return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the lease's lock: %w", err)}
+		}
+		c.Lock = f
+		// With retries this process keeps the lock, so that it is held between two attempts.
+		if t.fire.Limits.Attempts <= 1 && t.place.Detach != nil {
+			c.Detach = func() error { return t.place.Detach(c.Lease.Ref()) }
+		}
+	}
+	return t.fire.Target.Attempt(ctx, c)
+}
+
+// idempotency is stable per tick, so that an application can recognise a re-run (rule T3).
+func idempotency(r run.Record) string {
+	if r.Tick.IsZero() {
+		return r.ID
+	}
+	return r.Job + "@" + r.Tick.UTC().Format(time.RFC3339Nano)
+}
+
+// finish records the outcome together with the release.
+func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) Result {
+	rec.Reason = clean(rec.Reason)
+	for i := range rec.Attempts {
+		rec.Attempts[i].Error = clean(rec.Attempts[i].Error)
+	}
+	res := Result{Run: rec, Outcome: rec.Outcome, Reason: rec.Reason}
+	a, err := p.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, l)
+	l.Drop()
+	switch {
+	case err != nil:
+		res.Err = err
+	case a.Status == tick.Taken && rec.Outcome != run.Lost:
+		// The record was no longer ours to write: somebody concluded that we were gone.
+		p.log().Warn("this run's outcome came too late; the tick has another one", "job", rec.Job, "tick", stamp(rec.Tick), "run_id", rec.ID, "outcome", rec.Outcome)
+	}
+	return res
+}
+
+// report tells the store an outcome, again and again while the lease is good: as long as nobody
+// was told, the lease stays renewed and nobody else starts. When that has lasted for two TTLs, when
+// the lease is lost, or at the end of a shutdown, the outcome is spooled (rule T9). An outcome
+// without a lease is tried for one rpc timeout.
+func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (tick.Answer, error) {
+	var lost <-chan struct{}
+	patience := p.Keeper.Margin().RPCTimeout
+	if l != nil {
+		lost, patience = l.Lost(), 2*p.Keeper.Margin().TTL
+	}
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, p.Keeper.Margin().Heartbeat) {
+		a, err := p.Book.Close(ctx, req)
+		if err == nil {
+			return a, nil
+		}
+		if pause == 50*time.Millisecond {
+			p.log().Warn("an outcome cannot be recorded yet", "event", "outcome-delayed", "job", req.Run.Job, "run_id", req.Run.ID, "error", err)
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+			continue
+		case <-lost:
+		case <-ctx.Done():
+		case <-enough.C:
+		}
+		again.Stop()
+		p.spool(Item{Close: &req}, err)
+		if l != nil {
+			_ = l.Release(ctx) // the outcome is safe on this host, and the key need not wait for the TTL
+		}
+		return a, nil
+	}
+}
+
+// clean makes text of any origin fit for every store: valid UTF-8 without NUL.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}

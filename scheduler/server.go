@@ -1,0 +1,385 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/schedule"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// A Job is a job that a Server serves.
+type Job struct {
+	Spec   job.Spec
+	Set    schedule.Set
+	Target run.Target
+	// Holder and Output are Fire's; Output is asked for per run.
+	Holder func(runID string) lease.Holder
+	Output func(run.Record) io.WriteCloser
+
+	once sync.Once
+	late time.Duration // StartBy's
+}
+
+// key is the job's name in the store, and the key of its lease.
+func (j *Job) key() lease.Key { return lease.Key(j.Spec.Key()) }
+
+// StartBy is how late a tick may start and not count as missed: by default half the period, at
+// most 5 minutes (rule T4).
+func (j *Job) StartBy(at time.Time) time.Time {
+	j.once.Do(func() {
+		j.late = j.Spec.Policy.StartingDeadline
+		if j.late <= 0 {
+			j.late = min(j.Set.Period()/2, maxLate)
+		}
+		if j.late <= 0 {
+			j.late = maxLate // a schedule with a single tick has no period
+		}
+	})
+	return at.Add(j.late)
+}
+
+const maxLate = 5 * time.Minute
+
+// A Server follows the schedules of jobs at one place: it claims each tick when the store's clock
+// says that it is due, carries out what it won, and settles what nobody claimed. Several servers
+// on the same store share the work. A process that serves jobs of both scopes has one per place.
+type Server struct {
+	place *Place
+	app   string
+	log   *slog.Logger
+	// Stats count what happened since the start.
+	Stats Stats
+
+	mu    sync.Mutex
+	jobs  map[string]*entry
+	wake  chan struct{}
+	hurry chan struct{}
+	fires sync.WaitGroup
+}
+
+// entry is a job with its place in time.
+type entry struct {
+	*Job
+	generation int64
+	next       time.Time // its next tick; zero: none
+	differs    bool      // the store holds another definition, from a newer load (rule T11)
+}
+
+// NewServer makes a server of app's jobs at a place.
+func NewServer(p *Place, app string) *Server {
+	return &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+}
+
+// Load registers jobs in place of those loaded before. A job whose definition did not change
+// loses no tick; the ticks of a new one begin now (rule T4), those of a changed one with its
+// registration (rule T11).
+func (s *Server) Load(ctx context.Context, jobs []*Job) error {
+	reqs, err := s.registration(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	registered, err := s.place.Ticks.SetJobs(ctx, reqs)
+	if err != nil {
+		return fmt.Errorf("register the jobs at %s: %w", s.place.Name, err)
+	}
+	now, err := s.place.Keeper.Now(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.jobs
+	s.jobs = make(map[string]*entry, len(jobs))
+	for i, j := range jobs {
+		r := registered[i]
+		e := &entry{Job: j, generation: r.Generation}
+		if old := before[r.Name]; old != nil && old.generation == r.Generation {
+			e.next = old.next
+		} else {
+			if at, ok := j.Set.Next(r.Mark); ok {
+				e.next = s.startable(j, at, now)
+			}
+		}
+		s.jobs[r.Name] = e
+	}
+	s.poke()
+	return nil
+}
+
+// registration lists the definitions to set, and the removal of jobs that are no longer there. What
+// is left of definitions that end with it is settled first.
+func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobRequest, error) {
+	var reqs []tick.JobRequest
+	definitions := map[string]string{}
+	for _, j := range jobs {
+		definitions[j.Spec.Key()] = j.Spec.Definition()
+		reqs = append(reqs, tick.JobRequest{Name: j.Spec.Key(), Definition: j.Spec.Definition()})
+	}
+	known, err := s.place.Ticks.Jobs(ctx, s.app+"/")
+	if err != nil {
+		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+	}
+	for _, k := range known {
+		definition, stays := definitions[k.Name]
+		if !k.Removed.IsZero() || stays && definition == k.Definition {
+			continue
+		}
+		if err := s.place.Conclude(ctx, k); err != nil {
+			return nil, err
+		}
+		if !stays {
+			reqs = append(reqs, tick.JobRequest{Name: k.Name, Remove: true})
+		}
+	}
+	return reqs, nil
+}
+
+// startable is the first tick after one, that one included, which may still be started: what is
+// older is settled as missed.
+func (s *Server) startable(j *Job, at, now time.Time) time.Time {
+	ok := true
+	for ok && j.StartBy(at).Before(now) {
+		// Jump: what lies further back than any starting deadline is not walked through.
+		from := at
+		if skip := now.Add(-j.StartBy(at).Sub(at)).Add(-time.Second); skip.After(from) {
+			from = skip
+		}
+		at, ok = j.Set.Next(from)
+	}
+	if !ok {
+		return time.Time{}
+	}
+	return at
+}
+
+// Run serves until ctx ends: then it claims nothing more, lets what runs go on for drain, tells it
+// to stop after that, and releases what it holds once all of it is gone.
+func (s *Server) Run(ctx context.Context, drain time.Duration) error {
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	sweeping, endSweep := context.WithCancel(work)
+	defer endSweep()
+	var sweeper sync.WaitGroup
+	sweeper.Go(func() { s.sweep(sweeping, ctx, work) })
+	s.follow(ctx, work)
+	endSweep() // before the wait: it may start what it takes over
+	sweeper.Wait()
+	idle := make(chan struct{})
+	go func() { s.fires.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-time.After(drain):
+	case <-s.hurry:
+	}
+	stop(run.ErrShutdown)
+	<-idle
+	ctx = context.WithoutCancel(ctx)
+	if err := s.place.Deliver(ctx); err != nil {
+		s.log.Warn("what is kept on this host is left for later", "error", err)
+	}
+	return s.place.Book.Release(ctx)
+}
+
+// longestSleep bounds the timer, which stops while the machine is suspended.
+const longestSleep = 30 * time.Second
+
+// Hurry ends a drain early: what still runs is told to stop.
+func (s *Server) Hurry() {
+	select {
+	case s.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// follow fires what is due until accept ends.
+func (s *Server) follow(accept, work context.Context) {
+	for accept.Err() == nil {
+		wait := longestSleep
+		now, err := s.place.Keeper.Now(accept)
+		if err != nil {
+			s.log.Warn("the store does not tell its time", "error", err)
+			wait = s.place.Keeper.Margin().Heartbeat
+		} else {
+			wait = min(wait, s.due(accept, work, now))
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-s.wake:
+		case <-accept.Done():
+		}
+		t.Stop()
+	}
+}
+
+// due fires each job whose next tick has come and returns the time to the next one.
+func (s *Server) due(accept, work context.Context, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := longestSleep
+	for _, e := range s.jobs {
+		if !e.next.IsZero() && e.StartBy(e.next).Before(now) {
+			e.next = s.startable(e.Job, e.next, now) // after a suspend, say: the rest is settled as missed
+		}
+		for !e.next.IsZero() && !e.next.After(now) {
+			at := e.next
+			s.fires.Go(func() { s.fire(accept, work, e, at) })
+			if e.next, _ = e.Set.Next(at); e.next.IsZero() {
+				break
+			}
+		}
+		if !e.next.IsZero() {
+			wait = min(wait, e.next.Sub(now))
+		}
+	}
+	return wait
+}
+
+// fire claims one tick and carries it out if it is won.
+func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
+	log := s.log.With("job", e.key(), "tick", stamp(at))
+	a, err := s.claim(accept, e, at)
+	switch {
+	case accept.Err() != nil && err != nil:
+		return // shutting down: others have it
+	case errors.Is(err, tick.ErrTooLate):
+		log.Warn("too late to start; it is settled as missed if nobody has it", "event", "tick-late")
+	case err != nil:
+		log.Error("the store could not be used in time: nothing was started", "event", "tick-unavailable", "error", err)
+		s.Stats.unavailable.Add(1)
+		s.place.spool(Item{Unavailable: &Unclaimed{Job: e.Spec.Key(), At: at}}, err)
+	case a.Status == tick.Won:
+		s.Stats.won.Add(1)
+		s.carryOut(accept, work, e, a.Tick, 0)
+	case a.Status == tick.Differs:
+		s.differs(work, e)
+	default:
+		s.Stats.raced.Add(1)
+		log.Debug("another server has this tick", "event", "tick-taken", "status", a.Status.String(), "claimant", a.Tick.Claimant.String())
+	}
+}
+
+// claim asks for the tick until the store answers or it is too late to start.
+func (s *Server) claim(ctx context.Context, e *entry, at time.Time) (tick.Answer, error) {
+	startBy := e.StartBy(at)
+	inTime := !s.place.now().After(startBy)
+	for {
+		a, err := s.place.Book.Claim(ctx, tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation, StartBy: startBy})
+		pause := min(s.place.Keeper.Margin().Heartbeat, time.Second)
+		switch {
+		case err == nil && a.Status == tick.Early:
+			pause = max(at.Sub(a.Now)-tick.Ahead, 10*time.Millisecond)
+			_ = s.place.Keeper.Sync(ctx)
+		case err == nil:
+			return a, nil
+		case errors.Is(err, tick.ErrTooLate) && inTime:
+			return a, fmt.Errorf("%w: it did not let this tick be claimed in time", lease.ErrUnavailable)
+		case !errors.Is(err, lease.ErrUnavailable) || s.place.now().After(startBy):
+			return a, err
+		}
+		select {
+		case <-ctx.Done():
+			return a, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// carryOut fires a tick that this server has won. wait is Fire's.
+func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, wait time.Duration) {
+	f := Fire{Key: e.key(), Tick: t.At, Claim: t.Lease, Again: t.Reruns > 0, Target: e.Target, Policy: e.Spec.Policy,
+		Limits: limits(e.Spec), Command: describe(e.Spec), Holder: e.Holder, Accept: accept, RunID: run.NewID(), Wait: wait}
+	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
+	if e.Output != nil {
+		out := e.Output(run.Record{ID: f.RunID, Job: string(f.Key), Tick: t.At})
+		defer out.Close()
+		f.Output = out
+	}
+	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
+	res := s.place.Fire(work, f)
+	s.Stats.count(res)
+	switch {
+	case res.Run.ID != "":
+		log.Info(string(res.Outcome), "event", "run-ended", "outcome", res.Outcome, "reason", res.Reason, "took", res.Run.Ended.Sub(res.Run.Started).Round(time.Millisecond))
+	case res.Taken != nil:
+		log.Info("another server took this tick over", "event", "tick-taken")
+	case res.Outcome != "":
+		log.Warn("not run", "event", "tick-"+string(res.Outcome), "reason", res.Reason)
+	}
+	if res.Err != nil {
+		log.Error("fire", "error", res.Err)
+	}
+}
+
+// differs stops firing a job whose definition in the store is newer than ours (rule T11).
+func (s *Server) differs(ctx context.Context, e *entry) {
+	s.mu.Lock()
+	first := !e.differs
+	e.differs, e.next = true, time.Time{}
+	s.mu.Unlock()
+	if first {
+		s.place.Event(ctx, history.Event{Kind: "manifest-differs", Job: e.Spec.Key(),
+			Reason: "the store holds another definition of this job, from a newer load; this server fires none of its ticks until it loads that one"})
+	}
+}
+
+func (s *Server) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// entries is a snapshot of what is served.
+func (s *Server) entries() []*entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.jobs))
+}
+
+func limits(j job.Spec) run.Limits {
+	p := j.Policy
+	return run.Limits{Timeout: p.Timeout, Deadline: p.Deadline, Attempts: p.Retries.MaxAttempts,
+		Backoff: func(n int) time.Duration {
+			return min(p.Retries.Min<<min(n-1, 30), max(p.Retries.Max, p.Retries.Min))
+		}}
+}
+
+// describe is the work of a job in a line.
+func describe(j job.Spec) string {
+	switch {
+	case j.Command != nil && j.Command.Shell != "":
+		return j.Command.Shell
+	case j.Command != nil:
+		return strings.Join(j.Command.Args, " ")
+	case j.Request != nil:
+		return j.Request.Method + " " + public(j.Request.URL)
+	}
+	return ""
+}
+
+// public is an address without what may be secret in it.
+func public(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "(an address that cannot be read)"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "…"
+	}
+	return u.Redacted()
+}

@@ -1,0 +1,147 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/schedule"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// SetOf is the union of a job's schedules in its zone.
+func SetOf(spec *job.Spec) (schedule.Set, error) {
+	zone, err := schedule.LoadZone(spec.Timezone)
+	if err != nil {
+		return schedule.Set{}, err
+	}
+	var all []*schedule.Schedule
+	for _, expr := range spec.Schedules {
+		s, err := schedule.Parse(expr, zone)
+		if err != nil {
+			return schedule.Set{}, err
+		}
+		all = append(all, s)
+	}
+	return schedule.Union(all...), nil
+}
+
+// Tidy settles what is over of one job: runs that crashed, claims that nobody started, ticks that
+// nobody claimed. Any process that touches a job does it (rule T4).
+func (p *Place) Tidy(ctx context.Context, j *Job, name string) error {
+	orphans, err := p.Ticks.Orphans(ctx, name, 100)
+	if err != nil {
+		return fmt.Errorf("look for orphaned ticks of %s: %w", name, err)
+	}
+	for _, t := range orphans {
+		switch {
+		case t.State == tick.Started:
+			err = p.crashed(ctx, t)
+		case p.now().After(j.StartBy(t.At)):
+			err = p.overdue(ctx, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	known, ok, err := p.registered(ctx, name)
+	if err != nil || !ok {
+		return err
+	}
+	_, err = p.settle(ctx, known, j.Set, p.tooLate(j))
+	return err
+}
+
+// Conclude settles what is left of a definition that ends now, by its own schedules: the ticks
+// that nobody claimed get their outcome before another definition, or none, takes over (rule T11).
+func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
+	spec, err := job.ParseDefinition(known.Definition)
+	if err != nil {
+		return fmt.Errorf("%s: %w", known.Name, err)
+	}
+	set, err := SetOf(spec)
+	if err != nil {
+		return fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
+	}
+	now := p.now()
+	_, err = p.settle(ctx, known, set, func(at time.Time) bool { return at.Before(now) })
+	return err
+}
+
+// registered is the active registration of a job.
+func (p *Place) registered(ctx context.Context, name string) (tick.Job, bool, error) {
+	known, err := p.Ticks.Jobs(ctx, name)
+	if err != nil {
+		return tick.Job{}, false, fmt.Errorf("read the mark of %s: %w", name, err)
+	}
+	for _, k := range known {
+		if k.Name == name && k.Removed.IsZero() {
+			return k, true, nil
+		}
+	}
+	return tick.Job{}, false, nil
+}
+
+// tooLate says whether a tick can no longer be started, a claim that is on its way included.
+func (p *Place) tooLate(j *Job) func(time.Time) bool {
+	over := p.now().Add(-p.Keeper.Margin().TTL)
+	return func(at time.Time) bool { return j.StartBy(at).Before(over) }
+}
+
+// settleBatch bounds the ticks that are settled in one step; the next sweep goes on.
+const settleBatch = 10_000
+
+// open lists the ticks above the mark that are over, and the rows that account for some of them.
+func (p *Place) open(ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool) (due []time.Time, rows []tick.Tick, err error) {
+	at, ok := set.Next(known.Mark)
+	for ok && len(due) < settleBatch && over(at) {
+		due = append(due, at)
+		at, ok = set.Next(at)
+	}
+	if len(due) == 0 {
+		return nil, nil, nil
+	}
+	to := due[len(due)-1].Add(time.Microsecond)
+	rows, err = p.History.Ticks(ctx, history.Query{Job: known.Name, From: due[0], To: to, Limit: settleBatch})
+	if err != nil {
+		err = fmt.Errorf("read the ticks of %s: %w", known.Name, err)
+	}
+	return due, rows, err
+}
+
+// settle records as missed the ticks that are over and that nobody claimed, and raises the
+// high-water mark (rule T4). It returns how many rows it wrote.
+func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool) (int, error) {
+	due, rows, err := p.open(ctx, known, set, over)
+	if err != nil || len(due) == 0 {
+		return 0, err
+	}
+	missed := tick.Unclaimed(known.Name, due, rows, run.Missed, "no server claimed it in time")
+	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Rows: missed})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("settle %s: %w", known.Name, err)
+	case a.Status != tick.Won:
+		return 0, nil // another process was faster
+	}
+	return len(missed), nil
+}
+
+// retention is how long history is kept: longer than any catch-up window.
+const retention = 90 * 24 * time.Hour
+
+// prune forgets what is older than the retention.
+func (p *Place) prune(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	n, err := p.History.Prune(ctx, p.now().Add(-retention))
+	switch {
+	case err != nil:
+		p.log().Warn("old history could not be pruned", "error", err)
+	case n > 0:
+		p.log().Info("old history was pruned", "event", "pruned", "rows", n)
+	}
+}

@@ -1,0 +1,170 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// sweep looks, several times per TTL, after what others left behind: outcomes that wait on this
+// host, ticks whose server died, and ticks that nobody claimed.
+func (s *Server) sweep(ctx, accept, work context.Context) {
+	every := s.place.Keeper.Margin().TTL / 5
+	t := time.NewTicker(max(every, 50*time.Millisecond))
+	defer t.Stop()
+	pruning := time.NewTicker(pruneEvery)
+	defer pruning.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pruning.C:
+			s.place.prune(ctx)
+			continue
+		case <-t.C:
+		}
+		if err := s.sweepOnce(ctx, accept, work); err != nil && ctx.Err() == nil {
+			s.log.Warn("could not look after what others left", "error", err)
+		}
+	}
+}
+
+// pruneEvery is how often a server looks for history that is too old.
+const pruneEvery = time.Hour
+
+func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
+	defer cancel()
+	failed := s.place.Deliver(ctx)
+	orphans, err := s.place.Ticks.Orphans(ctx, "", 100)
+	if err != nil {
+		return errors.Join(failed, fmt.Errorf("look for orphaned ticks: %w", err))
+	}
+	jobs := map[string]*entry{}
+	for _, e := range s.entries() {
+		jobs[e.Spec.Key()] = e
+	}
+	for _, t := range orphans {
+		failed = errors.Join(failed, s.adopt(ctx, accept, work, jobs[t.Job], t))
+	}
+	if failed != nil {
+		return failed // what this host has seen comes before what can only be concluded
+	}
+	for _, e := range jobs {
+		failed = errors.Join(failed, s.lookAfter(ctx, accept, work, e))
+	}
+	return failed
+}
+
+// lookAfter accounts for what is over of one job.
+func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry) error {
+	if e.differs {
+		return nil
+	}
+	known, ok, err := s.place.registered(ctx, e.Spec.Key())
+	if err != nil || !ok {
+		return err
+	}
+	if err := s.rerunEnded(ctx, accept, work, e); err != nil {
+		return err
+	}
+	if busy, err := s.catchUp(ctx, accept, work, e, known); busy || err != nil {
+		return err
+	}
+	n, err := s.place.settle(ctx, known, e.Set, s.place.tooLate(e.Job))
+	s.Stats.settled.Add(int64(n))
+	return err
+}
+
+// adopt decides about a tick whose lease lapsed. One that was claimed and not started provably ran
+// nothing: it is run, or missed if that is too late (rule T2). One that was started has crashed:
+// it is run again if its job asks for that (rule T3).
+func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick) error {
+	now := s.place.now()
+	if e == nil && !strings.HasPrefix(t.Job, s.app+"/") {
+		return nil // another application's: its own servers know its policy
+	}
+	mine := e != nil && !e.differs && accept.Err() == nil
+	rerun := t.State == tick.Started && e != nil && e.Spec.Policy.OnCrash == job.CrashRerun && t.Reruns < maxReruns &&
+		now.Sub(t.At) <= e.Spec.Policy.CatchUpWindow
+	switch {
+	case t.State == tick.Started && !rerun:
+		return s.place.crashed(ctx, t)
+	case t.State == tick.Claimed && e == nil && now.Sub(t.At) > maxLate:
+		return s.place.overdue(ctx, t)
+	case t.State == tick.Started && !mine, e == nil:
+		return nil
+	case t.State == tick.Claimed && now.After(e.StartBy(t.At)):
+		return s.place.overdue(ctx, t)
+	case !mine:
+		return nil
+	}
+	return s.takeOver(ctx, accept, work, e, t, rerun)
+}
+
+// takeOver takes a tick from a server that is gone, and carries it out.
+func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Tick, rerun bool) error {
+	a, err := s.place.Book.Take(ctx, t, rerun)
+	if err != nil || a.Status != tick.Won {
+		return err
+	}
+	s.Stats.taken.Add(1)
+	s.place.Event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
+		Reason: fmt.Sprintf("taken over from %s (%s)", t.Claimant, ended(t))})
+	s.fires.Go(func() { s.carryOut(accept, work, e, a.Tick, 0) })
+	return nil
+}
+
+// ended says how far the tick had come.
+func ended(t tick.Tick) string {
+	if t.Outcome != "" {
+		return string(t.Outcome)
+	}
+	return "gone, " + string(t.State)
+}
+
+// maxReruns is how often a tick is run again after crashes (rule T3).
+const maxReruns = 1
+
+// crashed records the end of a run whose lease lapsed without an outcome. The run's own late
+// report amends it.
+func (p *Place) crashed(ctx context.Context, t tick.Tick) error {
+	a, err := p.Book.Close(ctx, tick.CloseRequest{Claim: t.Lease, Run: run.Record{
+		ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
+		Started: t.Started, Ended: p.now(), Outcome: run.Crashed, Inferred: true,
+		Reason: fmt.Sprintf("%s is gone without a report", t.Claimant)}})
+	if err != nil || a.Status != tick.Won {
+		return err
+	}
+	p.Event(ctx, history.Event{Kind: "run-crashed", Job: t.Job, Tick: t.At, RunID: t.RunID,
+		Reason: fmt.Sprintf("%s is gone without a report", t.Claimant)})
+	return nil
+}
+
+// overdue closes a claim that nobody started in time.
+func (p *Place) overdue(ctx context.Context, t tick.Tick) error {
+	a, err := p.Book.Take(ctx, t, false)
+	if err != nil || a.Status != tick.Won {
+		return err
+	}
+	_, err = p.Book.Close(ctx, tick.CloseRequest{Claim: a.Tick.Lease, Run: run.Record{
+		Job: t.Job, Tick: t.At, Owner: a.Tick.Lease.Owner, Token: a.Tick.Lease.Token, Host: p.Self.Host,
+		Outcome: run.Missed, Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}})
+	return err
+}
+
+// recent are the latest ticks of a job, no older than window.
+func (p *Place) recent(ctx context.Context, name string, window time.Duration) ([]tick.Tick, error) {
+	rows, err := p.History.Ticks(ctx, history.Query{Job: name, From: p.now().Add(-window), Limit: 20})
+	if err != nil {
+		return nil, fmt.Errorf("read the latest ticks of %s: %w", name, err)
+	}
+	return rows, nil
+}

@@ -1,0 +1,63 @@
+// Package all lists the stores and opens one by its address. Import it to have them all; a program
+// that needs one store imports that package alone and compiles no other's client.
+package all
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/file"
+	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/store/mysql"
+	"github.com/dibs-run/dibs/store/postgres"
+	"github.com/dibs-run/dibs/store/redis"
+)
+
+// A Driver is one technology.
+type Driver struct {
+	Open func(context.Context, store.Config) (*store.Store, error)
+	// Migrations are the files that `dibs init` applies, in the order of their names; nil where
+	// there is no schema.
+	Migrations fs.FS
+	// Fleet says whether it can reach beyond one host.
+	Fleet bool
+}
+
+// Drivers are the stores by the scheme of their address.
+var Drivers = map[string]Driver{
+	"file":       {Open: file.Open, Migrations: file.Migrations},
+	"memory":     {Open: memory.Open},
+	"redis":      {Open: redis.Open, Fleet: true},
+	"rediss":     {Open: redis.Open, Fleet: true},
+	"postgres":   {Open: postgres.Open, Migrations: postgres.Migrations, Fleet: true},
+	"postgresql": {Open: postgres.Open, Migrations: postgres.Migrations, Fleet: true},
+	"mysql":      {Open: mysql.Open, Migrations: mysql.Migrations(), Fleet: true},
+	"mariadb":    {Open: mysql.Open, Migrations: mysql.Migrations(), Fleet: true},
+}
+
+// For is the driver of an address.
+func For(c store.Config) (Driver, error) {
+	d, ok := Drivers[c.URL.Scheme]
+	if !ok {
+		return d, fmt.Errorf("store address %s: no store is called %q; there are %s", c, c.URL.Scheme,
+			strings.Join(slices.Sorted(maps.Keys(Drivers)), ", "))
+	}
+	if c.Session && d.Fleet && strings.HasPrefix(c.URL.Scheme, "redis") || c.Session && !d.Fleet {
+		return d, fmt.Errorf("store address %s: lock=session is offered by mysql and postgres only; leave it out", c)
+	}
+	return d, nil
+}
+
+// Open opens the store at an address.
+func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+	d, err := For(c)
+	if err != nil {
+		return nil, err
+	}
+	return d.Open(ctx, c)
+}

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// Config is an address of a store, parsed. The parameters that dibs knows are taken out of URL;
+// what is left there belongs to the technology's own client.
+type Config struct {
+	URL *url.URL
+	// Namespace keeps environments apart in one store (?namespace=). Default "dibs".
+	Namespace string
+	// TTL is the fleet's lease TTL (?ttl=). Default 15 s.
+	TTL time.Duration
+	// Session asks for the store's session lock beside the lease row (?lock=session, rule L11).
+	Session bool
+	// FleetReach states that a loopback address does reach the whole fleet (?reach=fleet, rule H2).
+	FleetReach bool
+	// Expect pins the store's installation id (?expect_store=); another one is refused.
+	Expect string
+	// Init states that an empty store is new, so that nothing has to be waited for, and
+	// upgrades an older schema (`dibs init`).
+	Init bool
+}
+
+// Parse reads a store's address: a URL, or the path of a directory.
+func Parse(s string) (Config, error) {
+	c := Config{Namespace: "dibs", TTL: lease.DefaultTTL}
+	if s == "" {
+		return c, fmt.Errorf("store address is empty; give a directory or a URL such as redis://host:6379/0")
+	}
+	if strings.HasPrefix(s, "/") || strings.HasPrefix(s, ".") || !strings.Contains(s, ":") {
+		path, query, _ := strings.Cut(s, "?")
+		s = (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return c, fmt.Errorf("store address: %w", redactParse(err))
+	}
+	c.URL = u
+	q := u.Query()
+	take := func(name string, set func(string) error) {
+		if v, ok := q[name]; ok && err == nil {
+			if err = set(v[0]); err != nil {
+				err = fmt.Errorf("store address %s: parameter %s=%q: %w", Redact(u), name, v[0], err)
+			}
+		}
+		q.Del(name)
+	}
+	take("namespace", func(v string) error {
+		c.Namespace = v
+		_, err := lease.ParseKey(v)
+		if err == nil && (len(v) > 64 || strings.ContainsAny(v, "{} ")) {
+			err = fmt.Errorf("use at most 64 bytes, without braces and blanks")
+		}
+		return err
+	})
+	take("ttl", func(v string) (err error) {
+		if c.TTL, err = time.ParseDuration(v); err == nil {
+			err = lease.MarginFor(c.TTL).Check()
+		}
+		return err
+	})
+	take("lock", func(v string) error {
+		if c.Session = v == "session"; !c.Session && v != "lease" {
+			return fmt.Errorf("want lease or session")
+		}
+		return nil
+	})
+	take("reach", func(v string) error {
+		if c.FleetReach = v == "fleet"; !c.FleetReach {
+			return fmt.Errorf("want fleet")
+		}
+		return nil
+	})
+	take("expect_store", func(v string) error { c.Expect = v; return nil })
+	u.RawQuery = q.Encode()
+	return c, err
+}
+
+// String is the address without its password.
+func (c Config) String() string { return Redact(c.URL) }
+
+// Redact shows an address without its password, nor any parameter that could hold one.
+func Redact(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	v := *u
+	q := v.Query()
+	for name := range q {
+		if strings.Contains(strings.ToLower(name), "pass") {
+			q.Set(name, "xxxxx")
+		}
+	}
+	v.RawQuery = q.Encode()
+	return v.Redacted()
+}
+
+// redactParse drops the address, and with it any password, from url.Parse's error.
+func redactParse(err error) error {
+	if e, ok := err.(*url.Error); ok {
+		return e.Err
+	}
+	return err
+}

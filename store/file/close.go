@@ -1,0 +1,193 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Close fulfils tick.Store. The release follows the commit: if the process dies between the two,
+// the kernel has released the lock already.
+func (k *ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
+	answers := make([]tick.Answer, len(reqs))
+	var rest []int
+	for i, req := range reqs {
+		done, err := k.closeInFile(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		answers[i] = tick.Answer{Status: tick.Won, Now: instantNow().time()}
+		if !done {
+			rest = append(rest, i)
+		}
+	}
+	if len(rest) > 0 {
+		if err := k.closeInDB(ctx, reqs, answers, rest); err != nil {
+			return nil, err
+		}
+	}
+	return answers, k.db.importIfLong(ctx)
+}
+
+func (k *ticks) closeInDB(ctx context.Context, reqs []tick.CloseRequest, answers []tick.Answer, which []int) error {
+	for _, i := range which {
+		if reqs[i].Run.Tick.IsZero() { // its start may still be in a lock file
+			if err := k.db.catchUp(ctx); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	err := k.db.write(ctx, func(tx *sql.Tx) (err error) {
+		for _, i := range which {
+			if answers[i], err = k.close(ctx, tx, reqs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, i := range which {
+		if err := k.release(ctx, reqs[i].Release, &answers[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release frees a lease, as ever only if it is still that hold's.
+func (k *ticks) release(ctx context.Context, ref lease.Ref, a *tick.Answer) error {
+	if ref.Owner == (lease.Nonce{}) {
+		return nil
+	}
+	if _, err := k.db.leases.Release(ctx, []lease.Ref{ref}); err != nil {
+		return err
+	}
+	if a.Tick.Lease == ref {
+		a.Tick.Live = false
+	}
+	return nil
+}
+
+func (k *ticks) close(ctx context.Context, tx *sql.Tx, req tick.CloseRequest) (tick.Answer, error) {
+	row, found, err := getTick(ctx, tx, req.Run.Job, micros(req.Run.Tick))
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	status := tick.Taken
+	switch {
+	case req.Run.ID == "" && !req.Run.Tick.IsZero():
+		row, status, err = k.closeClaim(ctx, tx, req, row, found)
+	case req.Run.ID != "":
+		row, status, err = k.closeRun(ctx, tx, req.Run, row, found)
+	}
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	return k.answer(status, row)
+}
+
+// closeClaim ends a claim that ran nothing.
+func (k *ticks) closeClaim(ctx context.Context, tx *sql.Tx, req tick.CloseRequest, row tick.Tick, found bool) (tick.Tick, tick.Status, error) {
+	switch {
+	case !found || row.Lease != req.Claim || row.RunID != "":
+		return row, tick.Taken, nil
+	case row.State == tick.Closed && row.Outcome != req.Run.Outcome:
+		return row, tick.Taken, nil
+	case row.State == tick.Closed:
+		return row, tick.Won, nil // repeated
+	}
+	row = ended(row, req.Run)
+	return row, tick.Won, putTick(ctx, tx, sqlTickUpdate, row)
+}
+
+// closeRun ends a run, and its tick while that is still of this run.
+func (k *ticks) closeRun(ctx context.Context, tx *sql.Tx, r run.Record, row tick.Tick, found bool) (tick.Tick, tick.Status, error) {
+	old, known, err := getRun(ctx, tx, r.ID)
+	switch {
+	case err != nil:
+		return row, 0, err
+	case !known || old.Owner != r.Owner || old.Token != r.Token:
+		return row, tick.Taken, nil
+	case !amends(old.Outcome, old.Inferred, r):
+		if old.Outcome == r.Outcome && old.Inferred == r.Inferred {
+			return row, tick.Won, nil // repeated
+		}
+		return row, tick.Taken, nil
+	}
+	r.Ended = endOf(r)
+	if err := closeRun(ctx, tx, r); err != nil {
+		return row, 0, err
+	}
+	if found && row.RunID == r.ID && amends(row.Outcome, row.Inferred, r) {
+		row = ended(row, r)
+		err = putTick(ctx, tx, sqlTickUpdate, row)
+	}
+	return row, tick.Won, err
+}
+
+// amends says whether a report changes what is known: the first outcome does, and the run's own
+// word replaces what somebody else inferred (rule T3).
+func amends(known run.Outcome, inferred bool, r run.Record) bool {
+	return known == "" || inferred && !r.Inferred
+}
+
+func ended(row tick.Tick, r run.Record) tick.Tick {
+	row.State, row.Outcome, row.Reason, row.Inferred, row.Ended = tick.Closed, r.Outcome, r.Reason, r.Inferred, endOf(r)
+	return row
+}
+
+func endOf(r run.Record) time.Time {
+	if r.Ended.IsZero() {
+		return instantNow().time()
+	}
+	return micro(r.Ended)
+}
+
+// closeInFile ends a run that is in its lock file: first a line in the journal, then the record
+// without it, and released if asked. Killed between the two, the run is told of once: by its line.
+func (k *ticks) closeInFile(ctx context.Context, req tick.CloseRequest) (done bool, err error) {
+	ref, ok := k.fileOf(req)
+	if !ok {
+		return false, nil
+	}
+	_, err = k.db.leases.edit(ctx, ref, func(r *record, _ bool, _ instant) (lease.Status, error) {
+		if r.Run == nil || r.Run.ID != req.Run.ID {
+			return lease.Gone, nil
+		}
+		if err := k.db.leases.conclude(r, req.Run); err != nil {
+			return lease.Gone, err
+		}
+		done = true
+		r.Run = nil
+		if req.Release == ref {
+			r.release()
+		}
+		return lease.OK, nil
+	})
+	if err != nil || !done || req.Release == ref {
+		return done, err
+	}
+	return true, k.release(ctx, req.Release, &tick.Answer{})
+}
+
+// fileOf finds the lease of a run without a tick: the request need not name it.
+func (k *ticks) fileOf(req tick.CloseRequest) (lease.Ref, bool) {
+	if req.Run.ID == "" || !req.Run.Tick.IsZero() {
+		return lease.Ref{}, false
+	}
+	for _, ref := range []lease.Ref{req.Release, req.Claim} {
+		if ref.Owner == req.Run.Owner && ref.Token == req.Run.Token {
+			return ref, true
+		}
+	}
+	return k.db.leases.byOwner(req.Run.Owner, req.Run.Token)
+}

@@ -1,0 +1,240 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// A db is the namespace's database, opened by the first who needs it. An error of opening is
+// told to whoever asked, and the next one tries again.
+type db struct {
+	dir    *dir
+	path   string
+	leases *leases
+
+	mu     sync.Mutex
+	pools  *pools
+	closed bool
+}
+
+// pools are one connection that writes, as SQLite has one writer at a time anyway, and a few
+// that read the last committed state beside it.
+type pools struct{ writer, reader *sql.DB }
+
+func newDB(d *dir, l *leases) *db {
+	return &db{dir: d, leases: l, path: filepath.Join(d.path, "dibs.db")}
+}
+
+func (s *db) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.pools == nil {
+		return nil
+	}
+	p := s.pools
+	s.pools = nil
+	return fail("close", s.path, p.close())
+}
+
+func (p *pools) close() error {
+	err := p.reader.Close()
+	if werr := p.writer.Close(); err == nil {
+		err = werr
+	}
+	return err
+}
+
+func (s *db) open(ctx context.Context) (*pools, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("%w: %s is closed", lease.ErrUnavailable, s.path)
+	}
+	if s.pools != nil {
+		return s.pools, nil
+	}
+	if err := s.makeFile(); err != nil {
+		return nil, fail("open", s.path, err)
+	}
+	// Busy is answered soon and tried again here, where a context can end the waiting.
+	p := &pools{writer: s.pool(1, "_txlock=immediate&_pragma=busy_timeout(50)&_pragma=journal_mode(wal)&_pragma=synchronous(full)"),
+		reader: s.pool(4, "_pragma=busy_timeout(5000)&_pragma=query_only(1)")}
+	if err := s.migrate(ctx, p.writer); err != nil {
+		_ = p.close()
+		return nil, fail("open", s.path, err)
+	}
+	s.pools = p
+	return p, nil
+}
+
+// makeFile makes an empty file of the right mode; SQLite gives its companions the same. The file
+// is never opened here under its name: SQLite's locks are of the kind that this process loses
+// when it closes any descriptor of the file.
+func (s *db) makeFile() error {
+	if _, err := os.Stat(s.path); !os.IsNotExist(err) {
+		return err
+	}
+	tmp, err := writeTempBytes(s.path, nil, s.dir.perm)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp)
+	if err := os.Link(tmp, s.path); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return nil
+}
+
+func (s *db) pool(n int, params string) *sql.DB {
+	// sql.Open fails only for a driver that does not exist.
+	p, _ := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: s.path, RawQuery: params}).String())
+	p.SetMaxOpenConns(n)
+	p.SetMaxIdleConns(n)
+	return p
+}
+
+// busyFor is how long a writer waits for those of other processes.
+const busyFor = 5 * time.Second
+
+// begin starts a writing transaction: it has the database's write lock.
+func begin(ctx context.Context, p *sql.DB) (*sql.Tx, error) {
+	end := time.Now().Add(busyFor)
+	for {
+		tx, err := p.BeginTx(ctx, nil)
+		if err == nil || !isBusy(err) || time.Now().After(end) || ctx.Err() != nil {
+			return tx, err
+		}
+	}
+}
+
+// write runs f in one transaction. Keep f short: nobody else on the host writes meanwhile, and
+// if the process is stopped in the middle, not before it goes on.
+func (s *db) write(ctx context.Context, f func(*sql.Tx) error) error {
+	p, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	return fail("write to", s.path, transact(ctx, p.writer, f))
+}
+
+func transact(ctx context.Context, p *sql.DB, f func(*sql.Tx) error) error {
+	tx, err := begin(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // f's error says more
+		return err
+	}
+	return tx.Commit()
+}
+
+// migrate brings the schema to the version that this program knows.
+func (s *db) migrate(ctx context.Context, p *sql.DB) error {
+	steps, err := fs.ReadDir(Migrations, ".")
+	if err != nil {
+		return err
+	}
+	have, err := s.version(ctx, p)
+	if err != nil || have == len(steps) {
+		return err
+	}
+	return transact(ctx, p, func(tx *sql.Tx) error {
+		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+			return err
+		}
+		for i := have; i < len(steps); i++ {
+			text, err := fs.ReadFile(Migrations, steps[i].Name())
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+				return fmt.Errorf("migration %s: %w", steps[i].Name(), err)
+			}
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+		return err
+	})
+}
+
+// version reads the schema's version. The first statement of a connection also turns a new file
+// into a database, for which processes may have to queue.
+func (s *db) version(ctx context.Context, p *sql.DB) (have int, err error) {
+	for end := time.Now().Add(busyFor); ; {
+		err = p.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have)
+		if err == nil || !isBusy(err) || time.Now().After(end) || ctx.Err() != nil {
+			break
+		}
+	}
+	steps, _ := fs.ReadDir(Migrations, ".")
+	if err == nil && have > len(steps) {
+		err = fmt.Errorf("it has schema %d, this dibs knows up to %d: use the newer dibs here too", have, len(steps))
+	}
+	return have, err
+}
+
+// micros and instantOf carry instants to and from columns.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func instantOf(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// micro is t as it comes back from the database.
+func micro(t time.Time) time.Time { return instantOf(micros(t)) }
+
+// A querier is a transaction or a pool.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+type scanner interface{ Scan(dest ...any) error }
+
+// query collects rows.
+func query[T any](ctx context.Context, q querier, read func(scanner) (T, error), text string, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		v, err := read(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// one returns the only row, if there is one.
+func one[T any](ctx context.Context, q querier, read func(scanner) (T, error), text string, args ...any) (v T, ok bool, err error) {
+	all, err := query(ctx, q, read, text, args...)
+	if err != nil || len(all) == 0 {
+		return v, false, err
+	}
+	return all[0], true, nil
+}

@@ -1,0 +1,71 @@
+// Package file keeps leases, ticks and history in a directory of this host: the embedded store,
+// which needs no server. The kernel's file locks decide who holds what; one SQLite database, opened
+// only by those who need it, tells of ticks and history.
+//
+//	DIR/host.json                   the installation id, which is the host's id (rule H1)
+//	DIR/ns/NAME/namespace.json      max_ttl, and until when grants are held back (rule L9)
+//	DIR/ns/NAME/leases/SHA256       one file per key: the lock, and the record of its hold
+//	DIR/ns/NAME/leases/SHA256.req   what others ask of the holder: Replace, or break
+//	DIR/ns/NAME/journal.jsonl       ended runs without a tick, until somebody reads history
+//	DIR/ns/NAME/dibs.db             SQLite: ticks, jobs, runs, output, events
+//
+// # What is guaranteed
+//
+// One holder per key, exactly, among the processes of this host that use the directory, whatever
+// clocks, loads and pauses do: a hold is a flock, and the kernel grants it to one open file. The
+// open file is inherited by the command, so that the lock lasts as long as any of the work does,
+// also when its supervisor is killed (Descriptor, Detach). When the last process that has it dies,
+// however it dies, the next grant needs no waiting: a record that is neither released nor lapsed,
+// with a free lock, is a dead holder's.
+//
+// A flock can be tested only by taking it, and a probe must never acquire. So whoever gets the
+// flock also locks one byte of the file for the same open file description, about which
+// others ask the kernel with F_OFD_GETLK, which takes nothing. A second such byte is locked for the
+// microseconds in which a record is decided upon and written.
+//
+// A process lets go of a hold that it did not renew within its TTL, as a server would, and never
+// revives it. The TTL is measured on CLOCK_BOOTTIME together with the boot id (rule L12): a stepped
+// wall clock changes no expiry, and what another boot wrote has expired. The store's time is
+// this host's wall clock; instants of records follow it when it is stepped.
+//
+// Tokens are max(previous + 1, wall clock in µs). Requests that reach the store late are refused
+// as everywhere; there are no buffers in which they could wait.
+//
+// Ticks, jobs and runs with a tick are durable when a call returns: SQLite in WAL mode with
+// synchronous=FULL, one write transaction per call. A claim lives as long as the lock of its lease.
+//
+// A run without a tick costs no database. Its start is written into its lock file; its end is a
+// line in the journal, and then the record is freed. The first who asks for history imports the
+// journal, any number of times with the same result. If the hold of such a run dies, whoever
+// comes next (the next grant of the key, or a reader of history) concludes that it crashed;
+// should the run still report, its own word replaces that.
+//
+// # What is not
+//
+//   - It is this host's alone. Containers exclude each other only if they share the directory
+//     and the kernel. File systems that several machines can mount are refused.
+//   - A process stopped with SIGSTOP, or frozen, keeps its locks beyond the TTL, until it goes on or dies.
+//     Nothing overlaps; others wait. Answers then show the hold as expiring in a moment, again
+//     and again. Stopped in the middle of a database transaction (some 10 ms at most), it blocks
+//     other writers, who get lease.ErrUnavailable after 5 s, with the reason; locks go on working.
+//   - A hold is reclaimed only when its lock is free, or is this process's own: no proof of the
+//     death of its work counts for more than a lock that somebody still has (rule L6).
+//   - A daemon that a command left behind holds the command's lock (rule L7 says what to do about it).
+//   - break --now replaces the lock file: from then on the old lock excludes nobody, and the
+//     old holder learns it at its next heartbeat.
+//   - Lock files and the journal are not synced to the disk. They survive the death of every process; a
+//     loss of power can take the last half minute of them, when no holder lives any more either. A
+//     token can then step back only if the wall clock steps back as well (rule L10).
+//   - If the directory is removed under running work, holders notice at their next heartbeat. A new
+//     one in its place grants nothing for max_ttl, unless the kernel has no such lock left anywhere
+//     on the machine, or dibs init says that the directory is new.
+//   - Waiters are not notified.
+//   - Lock files are small and are never removed, one per key ever used; the exception is
+//     keys of single use (lease.OnceKey).
+//
+// # Cost
+//
+// Acquire, Start and Close of a run without a tick take some 45 system calls, about 0.1 ms of
+// processor time in all, and no wait for the disk. A claim takes one write transaction, and so
+// one sync. Each live hold needs one open file.
+package file

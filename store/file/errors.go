@@ -1,0 +1,85 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// fail says what could not be done, where, why, and what to do about it. The directory is then
+// "unavailable" to whoever asked, as a server that does not answer would be.
+func fail(what, path string, err error) error {
+	if err == nil || errors.Is(err, lease.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %s %s: %w%s", lease.ErrUnavailable, what, path, err, cure(err))
+}
+
+// cure is what to do about err, in a clause that ends its message.
+func cure(err error) string {
+	if s := cureSQLite(err); s != "" {
+		return s
+	}
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return "; the disk is full: free some space there, nothing else is needed"
+	case errors.Is(err, unix.EROFS):
+		return "; the file system is read-only: remount it, or name another directory (DIBS_DIR)"
+	case errors.Is(err, fs.ErrPermission):
+		return "; run as the directory's owner, or name a directory of your own (DIBS_DIR)"
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return "; too many open files: each lease held needs one, raise the limit (ulimit -n)"
+	case errors.Is(err, fs.ErrNotExist):
+		return "; the directory was removed while in use: start again, which makes a new one"
+	case errors.Is(err, unix.ENOTDIR):
+		return "; a part of the path is a file: name a directory"
+	case errors.Is(err, errShared):
+		return "; put the directory on a local disk (DIBS_DIR), or use a server as the store"
+	case errors.Is(err, errDamaged):
+		return "; put back a copy, or move the directory aside while nothing runs, and run dibs init"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return ""
+	}
+	return ""
+}
+
+func cureSQLite(err error) string {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_FULL:
+		return "; the disk is full: free some space there, nothing else is needed"
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return "; the database is damaged: stop what uses it, then restore a copy of it, or move it aside together with its -wal and -shm files and lose the history (locks do not depend on it)"
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		return "; run as the directory's owner, and see that the file system is writable"
+	case sqlite3.SQLITE_IOERR:
+		return "; the disk failed or is full: see the kernel's log (dmesg) and df"
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return "; another process holds the database: look for one that is stopped (state T in ps)"
+	}
+	return ""
+}
+
+// isBusy says whether err is SQLite's "try again".
+func isBusy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+// errStopped is returned where a lock that is only ever held for microseconds stays taken.
+var errStopped = errors.New("another process has had it locked for seconds; look for one that is stopped (state T in ps)")
+
+// errDamaged is wrapped where a small file does not hold what was written there.
+var errDamaged = errors.New("damaged")

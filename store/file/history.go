@@ -1,0 +1,196 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	_ "embed" // the statements
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+var (
+	//go:embed queries/ticks.sql
+	sqlTicks string
+	//go:embed queries/runs.sql
+	sqlRuns string
+	//go:embed queries/events.sql
+	sqlEvents string
+	//go:embed queries/event_insert.sql
+	sqlEventInsert string
+	//go:embed queries/output_put.sql
+	sqlOutputPut string
+	//go:embed queries/output_get.sql
+	sqlOutputGet string
+	//go:embed queries/prune_ticks.sql
+	sqlPruneTicks string
+	//go:embed queries/prune_runs.sql
+	sqlPruneRuns string
+	//go:embed queries/prune_outputs.sql
+	sqlPruneOutputs string
+	//go:embed queries/prune_events.sql
+	sqlPruneEvents string
+)
+
+// histories fulfils history.Store.
+type histories struct{ db *db }
+
+// Append fulfils history.Store.
+func (h *histories) Append(ctx context.Context, events []history.Event) error {
+	return h.db.write(ctx, func(tx *sql.Tx) error {
+		for _, e := range events {
+			if err := insertEvent(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func insertEvent(ctx context.Context, tx *sql.Tx, e history.Event) error {
+	if e.At.IsZero() {
+		e.At = instantNow().time()
+	}
+	_, err := tx.ExecContext(ctx, sqlEventInsert, micros(e.At), e.Kind, e.Key, e.Job, micros(e.Tick), e.RunID, e.Host, e.Reason)
+	return err
+}
+
+// Events fulfils history.Store.
+func (h *histories) Events(ctx context.Context, q history.Query) ([]history.Event, error) {
+	if err := h.db.catchUp(ctx); err != nil { // which may have found damage to tell of
+		return nil, err
+	}
+	return ask(ctx, h.db, readEvent, sqlEvents, q.Job, q.RunID, from(q), to(q), q.Max())
+}
+
+func readEvent(row scanner) (e history.Event, err error) {
+	var id, at, tick int64
+	err = row.Scan(&id, &at, &e.Kind, &e.Key, &e.Job, &tick, &e.RunID, &e.Host, &e.Reason)
+	e.ID, e.At, e.Tick = strconv.FormatInt(id, 10), instantOf(at), instantOf(tick)
+	return e, err
+}
+
+// ask reads the last committed state.
+func ask[T any](ctx context.Context, s *db, read func(scanner) (T, error), text string, args ...any) ([]T, error) {
+	p, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := query(ctx, p.reader, read, text, args...)
+	return all, fail("read", s.path, err)
+}
+
+// from and to are the bounds of a query, open ones included.
+func from(q history.Query) int64 {
+	if q.From.IsZero() {
+		return math.MinInt64
+	}
+	return ceil(q.From)
+}
+
+func to(q history.Query) int64 {
+	if q.To.IsZero() {
+		return math.MaxInt64
+	}
+	return ceil(q.To)
+}
+
+// ceil is the first whole microsecond not before t: below and above a bound are meant exactly.
+func ceil(t time.Time) int64 {
+	us := t.UnixMicro()
+	if t.After(time.UnixMicro(us)) {
+		us++
+	}
+	return us
+}
+
+// Output fulfils history.Store.
+func (h *histories) Output(ctx context.Context, runID string, output []byte) error {
+	return h.db.write(ctx, func(tx *sql.Tx) error {
+		if output == nil {
+			output = []byte{}
+		}
+		_, err := tx.ExecContext(ctx, sqlOutputPut, runID, output)
+		return err
+	})
+}
+
+// ReadOutput fulfils history.Store.
+func (h *histories) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
+	p, err := h.db.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	read := func(row scanner) (b []byte, err error) { return b, row.Scan(&b) }
+	b, _, err := one(ctx, p.reader, read, sqlOutputGet, runID)
+	return b, fail("read", h.db.path, err)
+}
+
+// Ticks fulfils history.Store.
+func (h *histories) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
+	rows, err := ask(ctx, h.db, readTick, sqlTicks, q.Job, from(q), to(q), q.Max(), q.RunID)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if rows[i].Live, err = h.db.leases.alive(rows[i].Lease); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// Runs fulfils history.Store.
+func (h *histories) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
+	if err := h.db.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	rows, err := ask(ctx, h.db, readRun, sqlRuns, q.Job, q.RunID, from(q), to(q), q.Max())
+	runs := make([]run.Record, 0, len(rows))
+	for _, r := range rows {
+		runs = append(runs, r.Record)
+	}
+	return runs, err
+}
+
+// AppendRuns fulfils history.Store.
+func (h *histories) AppendRuns(ctx context.Context, runs []run.Record) error {
+	return h.db.write(ctx, func(tx *sql.Tx) error {
+		for _, r := range runs {
+			if err := insertRun(ctx, tx, runRow{r, ""}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Prune fulfils history.Store.
+func (h *histories) Prune(ctx context.Context, before time.Time) (n int, err error) {
+	if err := h.db.catchUp(ctx); err != nil {
+		return 0, err
+	}
+	err = h.db.write(ctx, func(tx *sql.Tx) error {
+		n = 0
+		// Outputs are found through their runs, and do not count by themselves.
+		for _, text := range []string{sqlPruneTicks, sqlPruneOutputs, sqlPruneRuns, sqlPruneEvents} {
+			r, err := tx.ExecContext(ctx, text, ceil(before))
+			if err != nil {
+				return err
+			}
+			if gone, err := r.RowsAffected(); err != nil {
+				return err
+			} else if text != sqlPruneOutputs {
+				n += int(gone)
+			}
+		}
+		return nil
+	})
+	return n, err
+}

@@ -1,0 +1,245 @@
+//go:build linux
+
+package file
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// A hold is one lease of this instance: the open file whose lock it is, and what is written there.
+type hold struct {
+	fd     int
+	rec    record
+	handed bool // somebody has a duplicate, so that the lock may outlive our copy
+	timer  *time.Timer
+}
+
+// hold enters a granted lease in the table. Call it with l.mu held.
+func (l *leases) hold(fd int, rec record) {
+	h := &hold{fd: fd, rec: rec}
+	h.timer = time.AfterFunc(time.Duration(rec.TTL)*time.Microsecond, func() { l.lapse(h) })
+	l.holds[rec.Key] = h
+}
+
+// lapse lets go of a hold whose time is up without a renewal, as a server would: the kernel
+// knows no TTL. The timer stands still while the machine is suspended, the boot clock does not.
+func (l *leases) lapse(h *hold) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holds[h.rec.Key] != h {
+		return
+	}
+	if now := instantNow(); now.boot < h.rec.Expires {
+		h.timer.Reset(time.Duration(h.rec.Expires-now.boot) * time.Microsecond)
+		return
+	}
+	l.letGo(h)
+}
+
+// live is this instance's hold of key, if its time is not up. Call it with l.mu held.
+func (l *leases) live(key lease.Key, now instant) *hold {
+	h := l.holds[key]
+	if h != nil && now.boot >= h.rec.Expires {
+		l.letGo(h)
+		return nil
+	}
+	return h
+}
+
+// letGo gives up this instance's copy of the lock. Where nobody else has one the lock is freed
+// explicitly: a child that is just being forked would else keep it until its exec.
+func (l *leases) letGo(h *hold) {
+	delete(l.holds, h.rec.Key)
+	h.timer.Stop()
+	if !h.handed {
+		unlock(h.fd)
+	}
+	closeFD(h.fd)
+}
+
+// edit changes the record of a hold, if it is still the hold's and no other file is in its place:
+// through the table, or through the file for a hold that was handed on. change decides; only
+// what it answers OK is written. held says whether the kernel still holds the lock.
+func (l *leases) edit(ctx context.Context, ref lease.Ref, change func(r *record, held bool, now instant) (lease.Status, error)) (a lease.Answer, err error) {
+	path := l.lockPath(ref.Key)
+	_, err = patiently(ctx, time.Second, func() (done bool, err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if h := l.live(ref.Key, instantNow()); h != nil && h.rec.ref() == ref {
+			a, err = l.editHeld(h, path, change)
+			return true, err
+		}
+		a, done, err = l.editFile(ref, path, change)
+		return done, err
+	})
+	if err == nil && a.Status == 0 {
+		err = cmp.Or(ctx.Err(), errStopped)
+	}
+	return a, fail("write", path, err)
+}
+
+func (l *leases) editHeld(h *hold, path string, change func(*record, bool, instant) (lease.Status, error)) (lease.Answer, error) {
+	same, err := samePath(h.fd, path)
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	if !same {
+		l.letGo(h)
+		return l.gone(h.rec.Key)
+	}
+	now := instantNow()
+	rec := h.rec
+	status, err := change(&rec, true, now)
+	if err == nil && status == lease.OK {
+		err = keep(h.fd, &rec, path)
+	}
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	if status == lease.OK {
+		h.rec = rec
+		if rec.released() {
+			l.letGo(h)
+		} else {
+			h.timer.Reset(time.Duration(rec.Expires-now.boot) * time.Microsecond)
+		}
+	}
+	return lease.Answer{Status: status, Record: l.view(&rec, !rec.released(), now)}, nil
+}
+
+// editFile takes the write lock first: grants take it too, so that the record cannot become
+// another's between the check and the write.
+func (l *leases) editFile(ref lease.Ref, path string, change func(*record, bool, instant) (lease.Status, error)) (_ lease.Answer, done bool, err error) {
+	fd, err := open(path, unix.O_RDWR, 0)
+	if os.IsNotExist(err) {
+		return lease.Answer{Status: lease.Gone}, true, nil
+	}
+	if err != nil {
+		return lease.Answer{}, false, err
+	}
+	defer closeFD(fd)
+	if ok, err := tryByte(fd, writeByte); err != nil || !ok {
+		return lease.Answer{}, false, err
+	}
+	defer unlockByte(fd, writeByte)
+	if same, err := samePath(fd, path); err != nil || !same {
+		return lease.Answer{}, false, err
+	}
+	rec, held, err := l.look(fd)
+	if err != nil {
+		return lease.Answer{}, false, err
+	}
+	now := instantNow()
+	if rec.ref() != ref || rec.Broken != nil {
+		return lease.Answer{Status: lease.Gone, Record: l.view(&rec, held, now)}, true, nil
+	}
+	status, err := change(&rec, held, now)
+	if err == nil && status == lease.OK {
+		err = keep(fd, &rec, path)
+	}
+	return lease.Answer{Status: status, Record: l.view(&rec, held, now)}, true, err
+}
+
+// keep writes what became of a record: nothing, if it is released and its key never used again.
+func keep(fd int, r *record, path string) error {
+	if r.released() && r.Run == nil && r.Key.Once() {
+		return os.Remove(path)
+	}
+	return writeRecord(fd, r)
+}
+
+// look reads a record, and asks whether its lock is held, without taking anything. fd must not
+// be the description that holds it. Where the hold's time is up, its process gets a moment to
+// let go of the lock: its timer may be a little late.
+func (l *leases) look(fd int) (rec record, held bool, err error) {
+	for end := time.Now().Add(10 * time.Millisecond); ; time.Sleep(time.Millisecond) {
+		if rec, err = readRecord(fd); err != nil {
+			return rec, false, err
+		}
+		held, err = byteHeld(fd, heldByte)
+		over := !rec.released() && rec.lapsed(l.dir.boot, instantNow())
+		if err != nil || !held || !over || time.Now().After(end) {
+			return rec, held, err
+		}
+	}
+}
+
+// gone answers with whatever record there is now.
+func (l *leases) gone(key lease.Key) (lease.Answer, error) {
+	r, _, err := l.read(key, instantNow())
+	return lease.Answer{Status: lease.Gone, Record: r}, err
+}
+
+// alive says whether ref is a hold in force, as far as ticks and runs are concerned: the record
+// is its own, not released, and the kernel holds its lock. The time does not count where
+// another process has the lock: a lapsed hold whose lock is held has not lost its work yet.
+func (l *leases) alive(ref lease.Ref) (bool, error) {
+	if ref.Owner == (lease.Nonce{}) {
+		return false, nil
+	}
+	l.mu.Lock()
+	l.live(ref.Key, instantNow()) // lets go of our own, if its time is up
+	l.mu.Unlock()
+	path := l.lockPath(ref.Key)
+	fd, err := open(path, unix.O_RDONLY, 0)
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fail("read", path, err)
+	}
+	defer closeFD(fd)
+	rec, held, err := l.look(fd)
+	return held && rec.ref() == ref && !rec.released(), fail("read", path, err)
+}
+
+// descriptor fulfils store.Store.Descriptor.
+func (l *leases) descriptor(ref lease.Ref) (*os.File, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.live(ref.Key, instantNow())
+	if h == nil || h.rec.ref() != ref {
+		return nil, fmt.Errorf("lease %q: its lock is not held by this process: %w", ref.Key, lease.ErrLost)
+	}
+	fd, err := unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fail("duplicate the lock of", l.lockPath(ref.Key), err)
+	}
+	h.handed = true
+	return os.NewFile(uintptr(fd), l.lockPath(ref.Key)), nil
+}
+
+// detach fulfils store.Store.Detach.
+func (l *leases) detach(ref lease.Ref) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.live(ref.Key, instantNow())
+	if h == nil || h.rec.ref() != ref {
+		return fmt.Errorf("lease %q: its lock is not held by this process: %w", ref.Key, lease.ErrLost)
+	}
+	if !h.handed {
+		return fmt.Errorf("lease %q: nobody has a duplicate of its lock (Descriptor), so that detaching would free it", ref.Key)
+	}
+	l.letGo(h)
+	return nil
+}
+
+// byOwner finds a hold in the table.
+func (l *leases) byOwner(owner lease.Nonce, token lease.Token) (lease.Ref, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.holds {
+		if h.rec.Owner == owner && h.rec.Token == token {
+			return h.rec.ref(), true
+		}
+	}
+	return lease.Ref{}, false
+}

@@ -1,0 +1,165 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	_ "embed" // the statements
+	"time"
+
+	"github.com/dibs-run/dibs/tick"
+)
+
+var (
+	//go:embed queries/jobs.sql
+	sqlJobs string
+	//go:embed queries/ticks_between.sql
+	sqlTicksBetween string
+)
+
+// Jobs fulfils tick.Store.
+func (k *ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+	p, err := k.db.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := query(ctx, p.reader, readJob, sqlJobs, prefix)
+	return jobs, fail("read", k.db.path, err)
+}
+
+// SetJobs fulfils tick.Store.
+func (k *ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
+	var jobs []tick.Job
+	err := k.db.write(ctx, func(tx *sql.Tx) error {
+		jobs = jobs[:0]
+		for _, req := range reqs {
+			j, found, err := getJob(ctx, tx, req.Name)
+			if err != nil {
+				return err
+			}
+			next, changed := register(j, found, req)
+			if changed {
+				if err := putJob(ctx, tx, next); err != nil {
+					return err
+				}
+			}
+			jobs = append(jobs, next)
+		}
+		return nil
+	})
+	return jobs, err
+}
+
+func register(j tick.Job, found bool, req tick.JobRequest) (_ tick.Job, changed bool) {
+	since := micro(req.Since)
+	if since.IsZero() {
+		since = instantNow().time()
+	}
+	switch {
+	case !found && req.Remove:
+		return tick.Job{Name: req.Name}, false // there is nothing to end
+	case !found:
+		return define(tick.Job{Name: req.Name}, req.Definition, since), true
+	case req.Remove && j.Removed.IsZero():
+		j.Removed = since
+		return j, true
+	case !req.Remove && (j.Definition != req.Definition || !j.Removed.IsZero()):
+		return define(j, req.Definition, since), true
+	}
+	return j, false
+}
+
+// define makes the next generation: ticks before since do not belong to it (rule T11).
+func define(j tick.Job, definition string, since time.Time) tick.Job {
+	j.Definition, j.Generation, j.Since, j.Removed = definition, j.Generation+1, since, time.Time{}
+	if before := since.Add(-time.Microsecond); j.Mark.Before(before) {
+		j.Mark = before
+	}
+	return j
+}
+
+// Settle fulfils tick.Store.
+func (k *ticks) Settle(ctx context.Context, req tick.SettleRequest) (a tick.Answer, err error) {
+	err = k.db.write(ctx, func(tx *sql.Tx) error {
+		a = tick.Answer{Status: tick.Taken, Now: instantNow().time()}
+		job, found, err := getJob(ctx, tx, req.Job)
+		if err != nil || !found || !job.Mark.Equal(micro(req.From)) {
+			return err
+		}
+		a.Status = tick.Won
+		return k.settle(ctx, tx, job, req, a.Now)
+	})
+	return a, err
+}
+
+func (k *ticks) settle(ctx context.Context, tx *sql.Tx, job tick.Job, req tick.SettleRequest, now time.Time) error {
+	there, err := query(ctx, tx, readTick, sqlTicksBetween, req.Job, micros(req.From), micros(req.To))
+	if err != nil {
+		return err
+	}
+	to := settleable(req, there)
+	for _, row := range req.Rows {
+		if lastOf(row).After(to) {
+			continue
+		}
+		if err := putTick(ctx, tx, sqlTickInsert, settled(req.Job, row, now)); err != nil {
+			return err
+		}
+	}
+	if !job.Mark.Before(to) {
+		return nil
+	}
+	job.Mark = to
+	return putJob(ctx, tx, job)
+}
+
+// settleable is how far the mark may go: to just before the oldest unfinished tick, and before a
+// range that would cover a tick with a row of its own, which would then have two outcomes.
+func settleable(req tick.SettleRequest, there []tick.Tick) time.Time {
+	to := micro(req.To)
+	before := func(at time.Time) {
+		if at = micro(at).Add(-time.Microsecond); at.Before(to) {
+			to = at
+		}
+	}
+	for _, t := range there {
+		if t.State != tick.Closed {
+			before(t.At)
+		}
+		for _, row := range req.Rows {
+			if !row.Through.IsZero() && !t.At.Before(row.At) && !t.At.After(row.Through) {
+				before(row.At)
+			}
+		}
+	}
+	// A range that the mark would cut in two is left for the next time. That may lower the mark
+	// into another range, if they overlap.
+	for cut := true; cut; {
+		cut = false
+		for _, row := range req.Rows {
+			if !row.At.After(to) && lastOf(row).After(to) {
+				before(row.At)
+				cut = true
+			}
+		}
+	}
+	return to
+}
+
+func settled(job string, row tick.Tick, now time.Time) tick.Tick {
+	t := tick.Tick{Job: job, At: micro(row.At), Through: micro(row.Through), Count: row.Count, State: tick.Closed,
+		Outcome: row.Outcome, Reason: row.Reason, Inferred: row.Inferred, Ended: micro(row.Ended)}
+	if t.Ended.IsZero() {
+		t.Ended = now
+	}
+	return t
+}
+
+// lastOf is the last tick of a row, which may stand for a range.
+func lastOf(t tick.Tick) time.Time {
+	if t.Through.After(t.At) {
+		return t.Through
+	}
+	return t.At
+}

@@ -1,0 +1,247 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// leases keeps one file per key, whose flock is the hold. Its table has the holds of which this
+// process has the open file; all others, also those it handed on (detach), it knows from the
+// files alone.
+type leases struct {
+	dir     *dir
+	journal *journal
+
+	mu    sync.Mutex // over the table and every write to a lock file; held for microseconds
+	holds map[lease.Key]*hold
+}
+
+// tables has one table per namespace, whichever Open of this process was the first: what the
+// process holds, it holds whichever of its stores it asks, and Close releases nothing.
+var tables struct {
+	sync.Mutex
+	byPath map[string]*leases
+}
+
+func leasesOf(d *dir) *leases {
+	tables.Lock()
+	defer tables.Unlock()
+	l := tables.byPath[d.path]
+	if l == nil {
+		l = &leases{dir: d, journal: newJournal(d), holds: map[lease.Key]*hold{}}
+		if tables.byPath == nil {
+			tables.byPath = map[string]*leases{}
+		}
+		tables.byPath[d.path] = l
+	}
+	return l
+}
+
+// lockPath is the file of a key: keys may be longer than file names, and contain anything.
+func (l *leases) lockPath(k lease.Key) string {
+	sum := sha256.Sum256([]byte(k))
+	return filepath.Join(l.dir.path, "leases", hex.EncodeToString(sum[:]))
+}
+
+// undecided is how long an acquirer waits for a lock whose record is nobody's: another one may
+// be deciding, or a process may be between its release and its exit.
+const undecided = 25 * time.Millisecond
+
+// Acquire fulfils lease.Store.
+func (l *leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	return each(ctx, reqs, func(q *lease.AcquireRequest) (a lease.Answer, err error) {
+		_, err = patiently(ctx, undecided, func() (settled bool, err error) {
+			a, settled, err = l.acquire(ctx, q)
+			return settled, err
+		})
+		return a, err
+	})
+}
+
+// each answers a batch item by item: there is no round trip to save.
+func each[Q any](ctx context.Context, reqs []Q, do func(*Q) (lease.Answer, error)) (lease.Reply, error) {
+	r := lease.Reply{Answers: make([]lease.Answer, len(reqs))}
+	for i := range reqs {
+		if err := ctx.Err(); err != nil {
+			return lease.Reply{}, fail("use", "the directory", err)
+		}
+		var err error
+		if r.Answers[i], err = do(&reqs[i]); err != nil {
+			return lease.Reply{}, err
+		}
+	}
+	r.Now = instantNow().time()
+	return r, nil
+}
+
+// acquire tries once. An answer that is not settled may be another a moment later.
+func (l *leases) acquire(ctx context.Context, q *lease.AcquireRequest) (_ lease.Answer, settled bool, err error) {
+	m, err := l.dir.meta.current()
+	if err != nil {
+		return lease.Answer{}, false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if instantNow().past(q.NotAfter) {
+		return lease.Answer{Status: lease.Late}, true, nil
+	}
+	path := l.lockPath(q.Key)
+	if a, ok, err := l.ours(q, path); ok || err != nil {
+		return a, ok, fail("acquire", path, err)
+	}
+	if a, refused := l.refuse(q, m, instantNow()); refused {
+		return a, true, nil
+	}
+	fd, err := l.openLock(path)
+	if err != nil {
+		return lease.Answer{}, false, fail("open", path, err)
+	}
+	a, settled, err := l.grant(ctx, q, m, fd, path)
+	if !settled || err != nil || a.Status != lease.OK || l.holds[q.Key] == nil {
+		// What flock and bytes this description got goes at once, also if a child that is
+		// just being forked shares it for a moment.
+		unlock(fd)
+		closeFD(fd)
+	}
+	return a, settled, fail("acquire", path, err)
+}
+
+// refuse answers what no look at the file can change.
+func (l *leases) refuse(q *lease.AcquireRequest, m nsMeta, now instant) (lease.Answer, bool) {
+	switch until := m.holdUntil(l.dir.boot, now); {
+	case now.past(q.NotAfter):
+		return lease.Answer{Status: lease.Late}, true
+	case q.TTL > m.maxTTL():
+		return lease.Answer{Status: lease.TooLong, Until: now.time().Add(m.maxTTL())}, true
+	case !until.IsZero():
+		return lease.Answer{Status: lease.HeldBack, Until: until}, true
+	}
+	return lease.Answer{}, false
+}
+
+// ours answers for a key in the table, unless its file was replaced (break --now).
+func (l *leases) ours(q *lease.AcquireRequest, path string) (lease.Answer, bool, error) {
+	now := instantNow()
+	h := l.live(q.Key, now)
+	if h == nil {
+		return lease.Answer{}, false, nil
+	}
+	same, err := samePath(h.fd, path)
+	if err != nil {
+		return lease.Answer{}, false, err
+	}
+	a := lease.Answer{Status: lease.Held, Record: l.view(&h.rec, true, now)}
+	switch {
+	case !same:
+	case h.rec.Owner == q.Holder.ID:
+		a.Status = lease.OK
+		return a, true, nil
+	case q.Reclaim != h.rec.ref() || h.handed, h.rec.busy(l.dir.boot, now) && !q.Unguarded:
+		return a, true, nil
+	}
+	// The lock excludes nobody any more, or nobody but this process has it and its work is
+	// said to be gone.
+	l.letGo(h)
+	return lease.Answer{}, false, nil
+}
+
+func (l *leases) openLock(path string) (int, error) {
+	fd, err := open(path, unix.O_RDWR, 0)
+	if !errors.Is(err, os.ErrNotExist) {
+		return fd, err
+	}
+	fd, err = open(path, unix.O_RDWR|unix.O_CREAT, l.dir.perm)
+	if err == nil {
+		if err = widen(path, l.dir.perm); err != nil {
+			closeFD(fd)
+		}
+	}
+	return fd, err
+}
+
+// grant decides about the file of one key. The caller lets go of fd unless it became a hold.
+func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, fd int, path string) (lease.Answer, bool, error) {
+	if ok, err := tryFlock(fd, unix.LOCK_EX); err != nil {
+		return lease.Answer{}, false, err
+	} else if !ok {
+		return l.contended(q, fd)
+	}
+	// A break --now may have put another file in the place of the one opened.
+	if same, err := samePath(fd, path); err != nil || !same {
+		return lease.Answer{Status: lease.Held}, false, err
+	}
+	if ok, err := tryByte(fd, writeByte); err != nil || !ok {
+		return lease.Answer{Status: lease.Held}, false, err
+	}
+	old, err := readRecord(fd)
+	if err != nil {
+		return lease.Answer{}, false, err
+	}
+	now := instantNow()
+	if a, refused := l.refuse(q, m, now); refused {
+		return a, true, nil
+	}
+	// That its lock is free says that its supervisor is dead, and nothing of a request that works
+	// elsewhere (rule L8).
+	if old.busy(l.dir.boot, now) && !q.Unguarded {
+		return lease.Answer{Status: lease.Held, Record: l.view(&old, false, now)}, true, nil
+	}
+	if err := l.bury(&old, now); err != nil {
+		return lease.Answer{}, false, err
+	}
+	rec := l.newRecord(q, old.Token, now)
+	if ok, err := tryByte(fd, heldByte); err != nil || !ok {
+		return lease.Answer{Status: lease.Held}, false, err
+	}
+	if err := writeRecord(fd, &rec); err != nil {
+		return lease.Answer{}, false, err
+	}
+	unlockByte(fd, writeByte)
+	if same, err := l.dropRequests(ctx, fd, path, rec.ref()); err != nil || !same {
+		return lease.Answer{Status: lease.Held}, false, err
+	}
+	l.hold(fd, rec)
+	return lease.Answer{Status: lease.OK, Record: l.view(&rec, true, now)}, true, nil
+}
+
+func (l *leases) newRecord(q *lease.AcquireRequest, last lease.Token, now instant) record {
+	ttl := q.TTL.Microseconds()
+	return record{
+		Key: q.Key, Owner: q.Holder.ID, Token: max(last+1, lease.Token(now.wall)), Holder: q.Holder,
+		Boot: l.dir.boot, Line: now.wall - now.boot, TTL: ttl,
+		Acquired: now.boot, Renewed: now.boot, Expires: now.boot + ttl,
+	}
+}
+
+// contended answers for a lock that another description has. It is settled only if the record
+// says whose it is.
+func (l *leases) contended(q *lease.AcquireRequest, fd int) (lease.Answer, bool, error) {
+	rec, held, err := l.look(fd)
+	if err != nil {
+		return lease.Answer{}, false, err
+	}
+	now := instantNow()
+	live := held && !rec.released() && !rec.lapsed(l.dir.boot, now)
+	a := lease.Answer{Status: lease.Held, Record: l.view(&rec, true, now)}
+	if live && rec.Owner == q.Holder.ID {
+		a.Status = lease.OK
+	}
+	a.Record.Key = q.Key // also where the file says nothing yet
+	return a, live, nil
+}
+
+func (l *leases) view(r *record, held bool, now instant) lease.Record {
+	return r.view(l.dir.boot, held, now)
+}

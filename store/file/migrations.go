@@ -1,0 +1,20 @@
+package file
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+// Migrations are the versions of the database's schema, in the order of their names. They are
+// applied by whoever opens the database first.
+var Migrations fs.FS = must(fs.Sub(files, "migrations"))
+
+func must(f fs.FS, err error) fs.FS {
+	if err != nil {
+		panic(err) // the folder is compiled in
+	}
+	return f
+}

@@ -1,0 +1,74 @@
+-- All instants are microseconds since the Unix epoch, UTC; 0 is none. TEXT compares bytewise.
+
+CREATE TABLE jobs (
+    name       TEXT    PRIMARY KEY,
+    definition TEXT    NOT NULL,
+    generation INTEGER NOT NULL,
+    since      INTEGER NOT NULL,
+    mark       INTEGER NOT NULL,
+    removed    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ticks (
+    job         TEXT    NOT NULL,
+    at          INTEGER NOT NULL,
+    last        INTEGER NOT NULL, -- at, or the last tick of a range
+    count       INTEGER NOT NULL,
+    state       TEXT    NOT NULL CHECK (state IN ('claimed', 'started', 'closed')),
+    lease_key   TEXT    NOT NULL,
+    lease_owner TEXT    NOT NULL,
+    lease_token INTEGER NOT NULL,
+    claimant    TEXT    NOT NULL, -- JSON
+    run_id      TEXT    NOT NULL,
+    outcome     TEXT    NOT NULL,
+    reason      TEXT    NOT NULL,
+    inferred    INTEGER NOT NULL,
+    reruns      INTEGER NOT NULL,
+    claimed     INTEGER NOT NULL,
+    started     INTEGER NOT NULL,
+    ended       INTEGER NOT NULL,
+    PRIMARY KEY (job, at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX ticks_unfinished ON ticks (at, job) WHERE state <> 'closed';
+CREATE INDEX ticks_at ON ticks (at, job);
+
+CREATE TABLE runs (
+    id        TEXT    PRIMARY KEY,
+    job       TEXT    NOT NULL,
+    tick      INTEGER NOT NULL,
+    lease_key TEXT    NOT NULL, -- '' where only the journal told of the run
+    owner     TEXT    NOT NULL,
+    token     INTEGER NOT NULL,
+    host      TEXT    NOT NULL,
+    pid       INTEGER NOT NULL,
+    command   TEXT    NOT NULL,
+    outcome   TEXT    NOT NULL, -- '' while it runs
+    reason    TEXT    NOT NULL,
+    inferred  INTEGER NOT NULL,
+    started   INTEGER NOT NULL,
+    ended     INTEGER NOT NULL,
+    attempts  TEXT    NOT NULL  -- JSON
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX runs_started ON runs (started, id);
+CREATE INDEX runs_unfinished ON runs (id) WHERE outcome = '' AND tick = 0;
+
+CREATE TABLE outputs (
+    run_id TEXT PRIMARY KEY,
+    output BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE events (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    at     INTEGER NOT NULL,
+    kind   TEXT    NOT NULL,
+    key    TEXT    NOT NULL,
+    job    TEXT    NOT NULL,
+    tick   INTEGER NOT NULL,
+    run_id TEXT    NOT NULL,
+    host   TEXT    NOT NULL,
+    reason TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX events_at ON events (at, id);

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dibs-run/dibs/store"
+)
+
+// Open is refused here: whether a lock is held can be asked without taking it only where there
+// are locks of open file descriptions, and inheriting one is what this store stands on.
+func Open(_ context.Context, c store.Config) (*store.Store, error) {
+	return nil, fmt.Errorf("store %s: the embedded directory needs Linux; use a server as the store: %w", c, errors.ErrUnsupported)
+}

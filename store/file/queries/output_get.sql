@@ -1,0 +1,1 @@
+SELECT output FROM outputs WHERE run_id = ?1;

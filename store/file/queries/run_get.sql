@@ -1,0 +1,2 @@
+SELECT id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, lease_key
+FROM runs WHERE id = ?1;

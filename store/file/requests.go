@@ -1,0 +1,213 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// requests are what others want of a holder. They stand beside the lock file (rule T7), because
+// only the holder writes to the file itself; they are of one hold, and of no later one.
+type requests struct {
+	To     lease.Ref     `json:"to"`
+	Wanted *lease.Holder `json:"wanted,omitempty"`
+	Broken *lease.Broken `json:"broken,omitempty"`
+}
+
+func requestPath(lockPath string) string { return lockPath + ".req" }
+
+// requestsTo reads what is wanted of ref: mostly nothing, at the cost of one failed open.
+func (l *leases) requestsTo(ref lease.Ref) (requests, error) {
+	path := requestPath(l.lockPath(ref.Key))
+	r, err := readRequests(path)
+	if err != nil {
+		return r, fail("read", path, err)
+	}
+	if r.To != ref {
+		return requests{}, nil
+	}
+	return r, nil
+}
+
+func readRequests(path string) (requests, error) {
+	fd, err := open(path, unix.O_RDONLY, 0)
+	if os.IsNotExist(err) {
+		return requests{}, nil
+	}
+	if err != nil {
+		return requests{}, err
+	}
+	defer closeFD(fd)
+	b, err := preadAll(fd)
+	if err != nil {
+		return requests{}, err
+	}
+	var r requests
+	if json.Unmarshal(b, &r) != nil { // torn by a loss of power, which its hold did not survive either
+		return requests{}, nil
+	}
+	return r, nil
+}
+
+// addTo shows the requests on the record that they are about.
+func (r requests) addTo(rec *lease.Record) {
+	if r.To != rec.Ref() {
+		return
+	}
+	if rec.Wanted == nil {
+		rec.Wanted = r.Wanted
+	}
+	if rec.Broken == nil {
+		rec.Broken = r.Broken
+	}
+}
+
+// Ask fulfils lease.Store.
+func (l *leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+	return l.request(ctx, ref.Key, func(rec *record, reqs *requests) (bool, error) {
+		if rec.ref() != ref || !rec.Holder.Replaceable {
+			return false, nil
+		}
+		reqs.Wanted = &by
+		return true, nil
+	})
+}
+
+// Break fulfils lease.Store.
+func (l *leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease.Reply, error) {
+	b.At = instantNow().time()
+	return l.request(ctx, ref.Key, func(rec *record, reqs *requests) (bool, error) {
+		if ref.Owner != (lease.Nonce{}) && rec.ref() != ref {
+			return false, nil
+		}
+		reqs.Broken = &b
+		return true, nil
+	})
+}
+
+// request puts something beside the lock file of a live hold. That the hold is still the same
+// is checked again once it stands there: a grant that came between looks there after it wrote
+// its own record, so that one of the two sees the other.
+func (l *leases) request(ctx context.Context, key lease.Key, ask func(*record, *requests) (bool, error)) (lease.Reply, error) {
+	var a lease.Answer
+	err := l.dir.exclusively(ctx, func() (err error) {
+		a, err = l.requestLocked(key, ask)
+		return err
+	})
+	if err != nil {
+		return lease.Reply{}, fail("write a request beside", l.lockPath(key), err)
+	}
+	return lease.Reply{Now: instantNow().time(), Answers: []lease.Answer{a}}, nil
+}
+
+func (l *leases) requestLocked(key lease.Key, ask func(*record, *requests) (bool, error)) (lease.Answer, error) {
+	path := l.lockPath(key)
+	rec, live, err := l.target(key)
+	if err != nil || !live {
+		return lease.Answer{Status: lease.Gone, Record: l.view(&rec, live, instantNow())}, err
+	}
+	reqs, err := readRequests(requestPath(path))
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	if reqs.To != rec.ref() {
+		reqs = requests{To: rec.ref()}
+	}
+	if ok, err := ask(&rec, &reqs); err != nil || !ok {
+		return lease.Answer{Status: lease.Gone, Record: l.view(&rec, true, instantNow())}, err
+	}
+	if err := l.writeRequests(path, reqs); err != nil {
+		return lease.Answer{}, err
+	}
+	now, live, err := l.target(key)
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	if !live || now.ref() != rec.ref() {
+		_ = os.Remove(requestPath(path))
+		return lease.Answer{Status: lease.Gone, Record: l.view(&now, live, instantNow())}, nil
+	}
+	if reqs.Broken != nil && reqs.Broken.Now {
+		return l.replace(path, now, *reqs.Broken)
+	}
+	v := l.view(&now, true, instantNow())
+	reqs.addTo(&v)
+	return lease.Answer{Status: lease.OK, Record: v}, nil
+}
+
+// target reads the hold that is in force, if any.
+func (l *leases) target(key lease.Key) (record, bool, error) {
+	l.mu.Lock()
+	l.live(key, instantNow())
+	l.mu.Unlock()
+	fd, err := open(l.lockPath(key), unix.O_RDONLY, 0)
+	if os.IsNotExist(err) {
+		return record{}, false, nil
+	}
+	if err != nil {
+		return record{}, false, err
+	}
+	defer closeFD(fd)
+	rec, held, err := l.look(fd)
+	return rec, held && !rec.released(), err
+}
+
+func (l *leases) writeRequests(path string, r requests) error {
+	tmp, err := writeTemp(requestPath(path), r, l.dir.perm)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, requestPath(path)); err != nil {
+		_ = os.Remove(tmp)
+		return err
+	}
+	return nil
+}
+
+// replace puts a freed copy of the record in the place of the lock file. The old lock excludes
+// nobody any more; its holder sees another file there at its next heartbeat.
+func (l *leases) replace(path string, rec record, b lease.Broken) (lease.Answer, error) {
+	rec.release()
+	rec.Broken = &b
+	text, err := rec.encode()
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	tmp, err := writeTempBytes(path, text, l.dir.perm)
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		_ = os.Remove(tmp)
+		return lease.Answer{}, err
+	}
+	_ = os.Remove(requestPath(path)) // what it says, the new file says too
+	return lease.Answer{Status: lease.OK, Record: l.view(&rec, false, instantNow())}, nil
+}
+
+// dropRequests removes what was wanted of earlier holds, once the record is the new one's. It
+// says whether path still leads to fd: a break --now of the earlier hold may just have replaced it.
+func (l *leases) dropRequests(ctx context.Context, fd int, path string, ref lease.Ref) (same bool, err error) {
+	if err := unix.Access(requestPath(path), unix.F_OK); err == unix.ENOENT {
+		return true, nil
+	} else if err != nil {
+		return false, os.NewSyscallError("access", err)
+	}
+	err = l.dir.exclusively(ctx, func() error {
+		if same, err = samePath(fd, path); err != nil || !same {
+			return err
+		}
+		r, err := readRequests(requestPath(path))
+		if err == nil && r.To != ref {
+			err = os.Remove(requestPath(path))
+		}
+		return err
+	})
+	return same, err
+}

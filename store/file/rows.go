@@ -1,0 +1,157 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	_ "embed" // the statements
+	"encoding/json"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+var (
+	//go:embed queries/tick_get.sql
+	sqlTickGet string
+	//go:embed queries/tick_insert.sql
+	sqlTickInsert string
+	//go:embed queries/tick_update.sql
+	sqlTickUpdate string
+	//go:embed queries/run_get.sql
+	sqlRunGet string
+	//go:embed queries/run_insert.sql
+	sqlRunInsert string
+	//go:embed queries/run_close.sql
+	sqlRunClose string
+	//go:embed queries/job_get.sql
+	sqlJobGet string
+	//go:embed queries/job_put.sql
+	sqlJobPut string
+)
+
+func readTick(row scanner) (t tick.Tick, err error) {
+	var at, last, claimed, started, ended int64
+	var owner, claimant string
+	if err := row.Scan(&t.Job, &at, &last, &t.Count, &t.State, &t.Lease.Key, &owner, &t.Lease.Token, &claimant,
+		&t.RunID, &t.Outcome, &t.Reason, &t.Inferred, &t.Reruns, &claimed, &started, &ended); err != nil {
+		return t, err
+	}
+	t.At, t.Claimed, t.Started, t.Ended = instantOf(at), instantOf(claimed), instantOf(started), instantOf(ended)
+	if last != at {
+		t.Through = instantOf(last)
+	}
+	if t.Lease.Owner, err = lease.ParseNonce(owner); err != nil {
+		return t, err
+	}
+	return t, json.Unmarshal([]byte(claimant), &t.Claimant)
+}
+
+func tickArgs(t tick.Tick) ([]any, error) {
+	claimant, err := json.Marshal(t.Claimant)
+	return []any{t.Job, micros(t.At), micros(lastOf(t)), t.Count, string(t.State),
+		string(t.Lease.Key), t.Lease.Owner.String(), int64(t.Lease.Token), string(claimant),
+		t.RunID, string(t.Outcome), t.Reason, t.Inferred, t.Reruns,
+		micros(t.Claimed), micros(t.Started), micros(t.Ended)}, err
+}
+
+func getTick(ctx context.Context, tx *sql.Tx, job string, at int64) (tick.Tick, bool, error) {
+	return one(ctx, tx, readTick, sqlTickGet, job, at)
+}
+
+func putTick(ctx context.Context, tx *sql.Tx, statement string, t tick.Tick) error {
+	args, err := tickArgs(t)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, statement, args...)
+	return err
+}
+
+// A runRow is a run and the key of the lease under which it was started.
+type runRow struct {
+	run.Record
+	key lease.Key
+}
+
+func (r runRow) ref() lease.Ref { return lease.Ref{Key: r.key, Owner: r.Owner, Token: r.Token} }
+
+func readRun(row scanner) (r runRow, err error) {
+	var at, started, ended int64
+	var owner, attempts string
+	if err := row.Scan(&r.ID, &r.Job, &at, &owner, &r.Token, &r.Host, &r.PID, &r.Command,
+		&r.Outcome, &r.Reason, &r.Inferred, &started, &ended, &attempts, &r.key); err != nil {
+		return r, err
+	}
+	r.Tick, r.Started, r.Ended = instantOf(at), instantOf(started), instantOf(ended)
+	if r.Owner, err = lease.ParseNonce(owner); err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal([]byte(attempts), &r.Attempts)
+}
+
+func getRun(ctx context.Context, q querier, id string) (runRow, bool, error) {
+	return one(ctx, q, readRun, sqlRunGet, id)
+}
+
+// insertRun inserts or does nothing.
+func insertRun(ctx context.Context, tx *sql.Tx, r runRow) error {
+	args, err := insertArgs(r)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, sqlRunInsert, args...)
+	}
+	return err
+}
+
+func insertArgs(r runRow) ([]any, error) {
+	attempts, err := attemptsText(r.Attempts)
+	return []any{r.ID, r.Job, micros(r.Tick), r.Owner.String(), int64(r.Token), r.Host, r.PID,
+		r.Command, string(r.Outcome), r.Reason, r.Inferred, micros(r.Started), micros(r.Ended), attempts, string(r.key)}, err
+}
+
+// closeRun writes an outcome where r's own fence allows it: the first one, or the run's own
+// word over what somebody else inferred.
+func closeRun(ctx context.Context, tx *sql.Tx, r run.Record) error {
+	args, err := closeArgs(r)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, sqlRunClose, args...)
+	}
+	return err
+}
+
+func closeArgs(r run.Record) ([]any, error) {
+	attempts, err := attemptsText(r.Attempts)
+	return []any{r.ID, r.Owner.String(), int64(r.Token),
+		string(r.Outcome), r.Reason, r.Inferred, micros(r.Ended), attempts}, err
+}
+
+func attemptsText(all []run.Attempt) (string, error) {
+	kept := make([]run.Attempt, len(all))
+	for i, a := range all {
+		a.Started, a.Ended = micro(a.Started), micro(a.Ended)
+		kept[i] = a
+	}
+	if len(kept) == 0 {
+		kept = nil
+	}
+	b, err := json.Marshal(kept)
+	return string(b), err
+}
+
+func readJob(row scanner) (j tick.Job, err error) {
+	var since, mark, removed int64
+	err = row.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed)
+	j.Since, j.Mark, j.Removed = instantOf(since), instantOf(mark), instantOf(removed)
+	return j, err
+}
+
+func getJob(ctx context.Context, tx *sql.Tx, name string) (tick.Job, bool, error) {
+	return one(ctx, tx, readJob, sqlJobGet, name)
+}
+
+func putJob(ctx context.Context, tx *sql.Tx, j tick.Job) error {
+	_, err := tx.ExecContext(ctx, sqlJobPut, j.Name, j.Definition, j.Generation, micros(j.Since), micros(j.Mark), micros(j.Removed))
+	return err
+}

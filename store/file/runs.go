@@ -1,0 +1,107 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Start fulfils tick.Store. A run without a tick is written into the lock file under which it
+// lives, and needs no database.
+func (k *ticks) Start(ctx context.Context, req tick.StartRequest) (a tick.Answer, err error) {
+	if req.Run.Tick.IsZero() {
+		if a, done, err := k.startInFile(ctx, req); done || err != nil {
+			return a, err
+		}
+	}
+	err = k.db.write(ctx, func(tx *sql.Tx) error {
+		row, found, err := getTick(ctx, tx, req.Run.Job, micros(req.Run.Tick))
+		if err != nil {
+			return err
+		}
+		status, fresh, err := k.mayStart(ctx, tx, req, row, found)
+		if err == nil && fresh {
+			row, err = k.start(ctx, tx, req, row)
+		}
+		if err == nil {
+			a, err = k.answer(status, row)
+		}
+		return err
+	})
+	return a, err
+}
+
+func (k *ticks) mayStart(ctx context.Context, tx *sql.Tx, req tick.StartRequest, row tick.Tick, found bool) (s tick.Status, fresh bool, err error) {
+	old, repeated, err := getRun(ctx, tx, req.Run.ID)
+	if err != nil {
+		return 0, false, err
+	}
+	ticked := !req.Run.Tick.IsZero()
+	live, err := k.db.leases.alive(req.Lease)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case instantNow().past(req.NotAfter):
+		return tick.Late, false, nil
+	case repeated && old.Outcome == "" && old.Owner == req.Lease.Owner && old.Token == req.Lease.Token:
+		return tick.Won, false, nil
+	case repeated, ticked && (!found || row.State != tick.Claimed || row.Lease != req.Claim):
+		return tick.Taken, false, nil
+	case !live:
+		return tick.Lapsed, false, nil
+	}
+	return tick.Won, true, nil
+}
+
+func (k *ticks) start(ctx context.Context, tx *sql.Tx, req tick.StartRequest, row tick.Tick) (tick.Tick, error) {
+	now := instantNow().time()
+	if err := insertRun(ctx, tx, runRow{begun(req, now), req.Lease.Key}); err != nil || req.Run.Tick.IsZero() {
+		return row, err
+	}
+	row.State, row.Lease, row.RunID, row.Started = tick.Started, req.Lease, req.Run.ID, now
+	return row, putTick(ctx, tx, sqlTickUpdate, row)
+}
+
+// begun is the run as it is recorded at its start.
+func begun(req tick.StartRequest, now time.Time) run.Record {
+	r := req.Run
+	r.Owner, r.Token = req.Lease.Owner, req.Lease.Token
+	r.Outcome, r.Reason, r.Inferred, r.Ended = "", "", false, time.Time{}
+	if r.Started.IsZero() {
+		r.Started = now
+	}
+	r.Tick, r.Started = micro(r.Tick), micro(r.Started)
+	return r
+}
+
+// startInFile writes the run into its lock file, unless another run of the same lease is
+// there already: a second one goes to the database.
+func (k *ticks) startInFile(ctx context.Context, req tick.StartRequest) (a tick.Answer, done bool, err error) {
+	a.Now = instantNow().time()
+	if instantNow().past(req.NotAfter) {
+		a.Status = tick.Late
+		return a, true, nil
+	}
+	_, err = k.db.leases.edit(ctx, req.Lease, func(r *record, held bool, now instant) (lease.Status, error) {
+		a.Now = now.time()
+		switch {
+		case now.past(req.NotAfter):
+			a.Status, done = tick.Late, true
+		case r.Run != nil && r.Run.ID == req.Run.ID:
+			a.Status, done = tick.Won, true
+		case r.Run == nil && held && !r.released():
+			a.Status, done = tick.Won, true
+			begun := begun(req, now.time())
+			r.Run = &begun
+			return lease.OK, nil
+		}
+		return lease.Gone, nil
+	})
+	return a, done, err
+}

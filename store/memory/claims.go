@@ -1,0 +1,226 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// ticks is b's side of tick.Store.
+type ticks struct{ b *Backend }
+
+// step does one atomic step at one instant of the store's clock.
+func step[T any](ctx context.Context, b *Backend, do func(now time.Time) T) (T, error) {
+	if err := alive(ctx); err != nil {
+		var none T
+		return none, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return do(b.now()), nil
+}
+
+func each[Q, A any](reqs []Q, now time.Time, do func(Q, time.Time) A) []A {
+	answers := make([]A, 0, len(reqs))
+	for _, q := range reqs {
+		answers = append(answers, do(q, now))
+	}
+	return answers
+}
+
+// live says whether ref is a live hold: what every claim and start stands on.
+func (b *Backend) live(ref lease.Ref, now time.Time) bool {
+	r := b.leases[ref.Key]
+	return holds(r, ref) && r.Live(now)
+}
+
+func (b *Backend) row(job string, at time.Time) (tick.Tick, bool) {
+	t, found := b.ticks[job][at.UnixMicro()]
+	return t, found
+}
+
+func (b *Backend) putRow(t tick.Tick) {
+	if b.ticks[t.Job] == nil {
+		b.ticks[t.Job] = map[int64]tick.Tick{}
+	}
+	t.Live = false
+	b.ticks[t.Job][t.At.UnixMicro()] = t
+}
+
+// told is the row as an answer shows it.
+func (b *Backend) told(t tick.Tick, now time.Time) tick.Tick {
+	t.Live = t.Lease.Owner != lease.Nonce{} && b.live(t.Lease, now)
+	return t
+}
+
+// answer tells the row of (job, at) as it now stands.
+func (b *Backend) answer(s tick.Status, job string, at, now time.Time) tick.Answer {
+	t, _ := b.row(job, at)
+	return tick.Answer{Status: s, Tick: b.told(t, now), Now: now}
+}
+
+func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
+	return step(ctx, k.b, func(now time.Time) []tick.Answer { return each(reqs, now, k.b.claim) })
+}
+
+func (b *Backend) claim(req tick.ClaimRequest, now time.Time) tick.Answer {
+	s := b.mayClaim(req, now)
+	if _, found := b.row(req.Job, req.At); s == tick.Won && !found {
+		b.putRow(claimed(req, now))
+	}
+	return b.answer(s, req.Job, req.At, now)
+}
+
+// mayClaim decides: first wins for ever, and only above the mark (rule T4).
+func (b *Backend) mayClaim(req tick.ClaimRequest, now time.Time) tick.Status {
+	row, found := b.row(req.Job, req.At)
+	job, registered := b.jobs[req.Job]
+	switch {
+	case late(now, req.NotAfter):
+		return tick.Late
+	case found && row.Lease == req.Lease && row.RunID == "" && row.Outcome == req.Outcome:
+		return tick.Won // the answer to its first request was lost
+	case found:
+		return tick.Taken
+	case registered && !req.At.After(job.Mark):
+		return tick.Settled
+	case req.Generation != 0 && (job.Generation != req.Generation || !job.Removed.IsZero()):
+		return tick.Differs
+	case req.At.After(now.Add(req.Ahead)):
+		return tick.Early
+	case !b.live(req.Lease, now):
+		return tick.Lapsed
+	}
+	return tick.Won
+}
+
+func claimed(req tick.ClaimRequest, now time.Time) tick.Tick {
+	t := tick.Tick{Job: req.Job, At: micro(req.At), State: tick.Claimed, Lease: req.Lease,
+		Claimant: req.Claimant, Claimed: now}
+	if req.Outcome != "" {
+		t.State, t.Outcome, t.Reason, t.Ended = tick.Closed, req.Outcome, req.Reason, now
+	}
+	return t
+}
+
+func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
+	return step(ctx, k.b, func(now time.Time) tick.Answer {
+		return k.b.answer(k.b.take(req, now), req.Job, req.At, now)
+	})
+}
+
+func (b *Backend) take(req tick.TakeRequest, now time.Time) tick.Status {
+	row, found := b.row(req.Job, req.At)
+	switch {
+	case late(now, req.NotAfter):
+		return tick.Late
+	case found && row.State == tick.Claimed && row.Lease == req.Lease:
+		return tick.Won // repeated
+	case !found || row.Lease != req.From || !takeable(row, req.Rerun, b.live(row.Lease, now)):
+		return tick.Taken
+	case !b.live(req.Lease, now):
+		return tick.Lapsed
+	}
+	if row.State == tick.Started {
+		b.infer(row.RunID, now)
+	}
+	// The row forgets its run: whatever that still reports concerns the run alone (rule T3).
+	next := tick.Tick{Job: row.Job, At: row.At, State: tick.Claimed, Lease: req.Lease,
+		Claimant: req.Claimant, Claimed: now, Reruns: row.Reruns}
+	if req.Rerun {
+		next.Reruns++
+	}
+	b.putRow(next)
+	return tick.Won
+}
+
+// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again.
+func takeable(row tick.Tick, rerun, live bool) bool {
+	switch row.State {
+	case tick.Claimed:
+		return !rerun && !live
+	case tick.Started:
+		return rerun && !live
+	}
+	return rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
+}
+
+// infer concludes that a run which nobody heard of any more has crashed.
+func (b *Backend) infer(id string, now time.Time) {
+	if r, found := b.runs[id]; found && r.Outcome == "" {
+		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, now
+		b.runs[id] = r
+	}
+}
+
+func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, error) {
+	return step(ctx, k.b, func(now time.Time) tick.Answer {
+		return k.b.answer(k.b.start(req, now), req.Run.Job, req.Run.Tick, now)
+	})
+}
+
+func (b *Backend) start(req tick.StartRequest, now time.Time) tick.Status {
+	old, repeated := b.runs[req.Run.ID]
+	row, found := b.row(req.Run.Job, req.Run.Tick)
+	ticked := !req.Run.Tick.IsZero()
+	switch {
+	case late(now, req.NotAfter):
+		return tick.Late
+	case repeated && old.Outcome == "" && old.Owner == req.Lease.Owner && old.Token == req.Lease.Token:
+		return tick.Won
+	case repeated, ticked && (!found || row.State != tick.Claimed || row.Lease != req.Claim):
+		return tick.Taken
+	case !b.live(req.Lease, now):
+		return tick.Lapsed
+	}
+	if ticked {
+		row.State, row.Lease, row.RunID, row.Started = tick.Started, req.Lease, req.Run.ID, now
+		b.putRow(row)
+	}
+	b.runs[req.Run.ID] = started(req, now)
+	return tick.Won
+}
+
+func started(req tick.StartRequest, now time.Time) run.Record {
+	r := instants(req.Run)
+	r.Owner, r.Token = req.Lease.Owner, req.Lease.Token
+	r.Outcome, r.Reason, r.Inferred, r.Ended = "", "", false, time.Time{}
+	if r.Started.IsZero() {
+		r.Started = now
+	}
+	return r
+}
+
+// instants copies a run with all its instants as the store keeps them.
+func instants(r run.Record) run.Record {
+	r.Tick, r.Started, r.Ended = micro(r.Tick), micro(r.Started), micro(r.Ended)
+	r.Attempts = slices.Clone(r.Attempts)
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		a.Started, a.Ended = micro(a.Started), micro(a.Ended)
+	}
+	return r
+}
+
+func (k ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
+	return step(ctx, k.b, func(now time.Time) []tick.Tick {
+		var found []tick.Tick
+		for name, rows := range k.b.ticks {
+			for _, t := range rows {
+				if (job == "" || job == name) && t.State != tick.Closed && !k.b.live(t.Lease, now) {
+					found = append(found, t)
+				}
+			}
+		}
+		slices.SortFunc(found, func(x, y tick.Tick) int {
+			return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Job, y.Job))
+		})
+		return found[:min(len(found), limit)]
+	})
+}

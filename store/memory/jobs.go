@@ -1,0 +1,125 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/tick"
+)
+
+func (k ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+	return step(ctx, k.b, func(time.Time) []tick.Job {
+		var found []tick.Job
+		for name, j := range k.b.jobs {
+			if strings.HasPrefix(name, prefix) {
+				found = append(found, j)
+			}
+		}
+		slices.SortFunc(found, func(x, y tick.Job) int { return strings.Compare(x.Name, y.Name) })
+		return found
+	})
+}
+
+func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
+	return step(ctx, k.b, func(now time.Time) []tick.Job { return each(reqs, now, k.b.setJob) })
+}
+
+func (b *Backend) setJob(req tick.JobRequest, now time.Time) tick.Job {
+	job, found := b.jobs[req.Name]
+	since := micro(req.Since)
+	if since.IsZero() {
+		since = now
+	}
+	switch {
+	case !found && req.Remove:
+		return tick.Job{Name: req.Name} // there is nothing to end
+	case !found:
+		job = define(tick.Job{Name: req.Name}, req.Definition, since)
+	case req.Remove && job.Removed.IsZero():
+		job.Removed = since
+	case !req.Remove && (job.Definition != req.Definition || !job.Removed.IsZero()):
+		job = define(job, req.Definition, since)
+	}
+	b.jobs[req.Name] = job
+	return job
+}
+
+// define makes the next generation: ticks before since do not belong to it (rule T11).
+func define(job tick.Job, definition string, since time.Time) tick.Job {
+	job.Definition, job.Generation, job.Since, job.Removed = definition, job.Generation+1, since, time.Time{}
+	if before := since.Add(-time.Microsecond); job.Mark.Before(before) {
+		job.Mark = before
+	}
+	return job
+}
+
+func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
+	return step(ctx, k.b, func(now time.Time) tick.Answer {
+		return tick.Answer{Status: k.b.settle(req, now), Now: now}
+	})
+}
+
+func (b *Backend) settle(req tick.SettleRequest, now time.Time) tick.Status {
+	job, found := b.jobs[req.Job]
+	if !found || !job.Mark.Equal(micro(req.From)) {
+		return tick.Taken
+	}
+	to := b.settleable(req)
+	for _, row := range req.Rows {
+		if _, there := b.row(req.Job, row.At); !there && !last(row).After(to) {
+			b.putRow(settled(req.Job, row, now))
+		}
+	}
+	if job.Mark.Before(to) {
+		job.Mark = to
+		b.jobs[req.Job] = job
+	}
+	return tick.Won
+}
+
+// settleable is how far the mark may go: to just before the oldest unfinished tick, and before a
+// range row that would cover a tick with a row of its own, which would then have two outcomes.
+func (b *Backend) settleable(req tick.SettleRequest) time.Time {
+	to := micro(req.To)
+	before := func(at time.Time) {
+		if at = micro(at).Add(-time.Microsecond); at.Before(to) {
+			to = at
+		}
+	}
+	for _, t := range b.ticks[req.Job] {
+		if t.State != tick.Closed {
+			before(t.At)
+		}
+		for _, row := range req.Rows {
+			if !row.Through.IsZero() && !t.At.Before(row.At) && !t.At.After(row.Through) {
+				before(row.At)
+			}
+		}
+	}
+	// A range that the mark would cut in two is left for the next time.
+	for _, row := range req.Rows {
+		if !row.At.After(to) && last(row).After(to) {
+			before(row.At)
+		}
+	}
+	return to
+}
+
+func settled(job string, row tick.Tick, now time.Time) tick.Tick {
+	t := tick.Tick{Job: job, At: micro(row.At), Through: micro(row.Through), Count: row.Count, State: tick.Closed,
+		Outcome: row.Outcome, Reason: row.Reason, Inferred: row.Inferred, Ended: micro(row.Ended)}
+	if t.Ended.IsZero() {
+		t.Ended = now
+	}
+	return t
+}
+
+// last is the last tick of a row, which may stand for a range.
+func last(t tick.Tick) time.Time {
+	if t.Through.After(t.At) {
+		return t.Through
+	}
+	return t.At
+}

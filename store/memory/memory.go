@@ -1,0 +1,144 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Options are what a backend can be made with. The zero Options are usable.
+type Options struct {
+	// Clock is the store's clock. Default time.Now, which in a testing/synctest bubble is the
+	// bubble's. Its instants are truncated to microseconds.
+	Clock func() time.Time
+	// MaxTTL is the longest TTL that is granted (rule L9). Default 15 s.
+	MaxTTL time.Duration
+	// HoldBack makes a store that grants nothing for its first MaxTTL, as one does whose
+	// identity changed (rule L9).
+	HoldBack bool
+	// URL is how the store calls itself. Default "memory:".
+	URL string
+}
+
+// A Backend is the data that all its clients share. It is safe for concurrent use.
+type Backend struct {
+	clock func() time.Time
+	url   string
+	id    string
+
+	mu        sync.Mutex
+	maxTTL    time.Duration
+	holdUntil time.Time // nothing is granted before it
+	leases    map[lease.Key]lease.Record
+	ticks     map[string]map[int64]tick.Tick // by job, by At in µs
+	jobs      map[string]tick.Job
+	runs      map[string]run.Record
+	outputs   map[string][]byte
+	events    []history.Event // in the order of their writing
+	watchers  map[lease.Key]map[chan struct{}]bool
+}
+
+// New makes an empty backend.
+func New(o Options) *Backend {
+	b := &Backend{
+		clock: o.Clock, url: o.URL, id: lease.NewNonce().String(), maxTTL: o.MaxTTL,
+		leases: map[lease.Key]lease.Record{}, ticks: map[string]map[int64]tick.Tick{},
+		jobs: map[string]tick.Job{}, runs: map[string]run.Record{}, outputs: map[string][]byte{},
+		watchers: map[lease.Key]map[chan struct{}]bool{},
+	}
+	if b.clock == nil {
+		b.clock = time.Now
+	}
+	if b.maxTTL == 0 {
+		b.maxTTL = lease.DefaultTTL
+	}
+	if b.url == "" {
+		b.url = "memory:"
+	}
+	if o.HoldBack {
+		b.holdUntil = b.now().Add(b.maxTTL)
+	}
+	return b
+}
+
+// now is the store's time, to the microsecond and without Go's monotonic reading. Call it with
+// the lock held: the instant of a decision must lie inside it.
+func (b *Backend) now() time.Time { return micro(b.clock()) }
+
+func micro(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+// Store returns a client of b. Any number of them share its data, as processes share a server.
+func (b *Backend) Store() *store.Store {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := store.Properties{Reach: store.Process, InstallationID: b.id, MaxTTL: b.maxTTL,
+		Weaker: []string{"Everything is lost when the process ends.", "It excludes within one process only."}}
+	if b.holdUntil.After(b.now()) {
+		p.HoldUntil = b.holdUntil
+	}
+	return &store.Store{Kind: "memory", URL: b.url, Leases: leases{b}, Ticks: ticks{b}, History: told{b},
+		Notify: leases{b}, Properties: p, Close: func() error { return nil }}
+}
+
+// registry is what makes two Opens of one namespace clients of the same data.
+var registry = struct {
+	sync.Mutex
+	byNamespace map[string]*Backend
+}{byNamespace: map[string]*Backend{}}
+
+// Open returns a client of this process's store of c.Namespace, made by the first who opens it.
+func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	if c.Session {
+		return nil, errors.New("memory store: it has no session locks; drop lock=session from its address")
+	}
+	registry.Lock()
+	defer registry.Unlock()
+	b, prepared := registry.byNamespace[c.Namespace], []string(nil)
+	if b == nil {
+		b = New(Options{URL: c.String(), MaxTTL: max(lease.DefaultTTL, c.TTL), HoldBack: !c.Init})
+		prepared = append(prepared, fmt.Sprintf("created namespace %s in memory", c.Namespace))
+	}
+	if c.Expect != "" && c.Expect != b.id {
+		return nil, fmt.Errorf("memory store: its installation id is %s, and expect_store asks for %s; correct the address or the pin", b.id, c.Expect)
+	}
+	registry.byNamespace[c.Namespace] = b
+	if c.Init && b.raise(c.TTL) {
+		prepared = append(prepared, fmt.Sprintf("raised max_ttl to %s", c.TTL))
+	}
+	s := b.Store()
+	s.Prepared = prepared
+	return s, nil
+}
+
+// raise lets longer TTLs be granted; they are never lowered under a live lease.
+func (b *Backend) raise(ttl time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	longer := ttl > b.maxTTL
+	b.maxTTL = max(b.maxTTL, ttl)
+	return longer
+}
+
+// alive refuses a call whose context has ended, as a server that does not answer would.
+func alive(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("memory store: %w: %w", lease.ErrUnavailable, err)
+	}
+	return nil
+}

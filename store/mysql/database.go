@@ -1,0 +1,124 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// database sends packets. It is what leases, ticks and history have in common.
+type database struct {
+	db       *sql.DB
+	addr     string // without its password
+	ns       []byte
+	identity string // the statement that says which server this is
+	newTTL   time.Duration
+}
+
+// reader takes one row of a result set.
+type reader func(*sql.Rows) error
+
+// run sends p and hands the rows of its i-th result set to readers[i]. It returns only once the
+// server has answered every statement, COMMIT included: what the readers saw before an error
+// means nothing.
+//
+// A deadlock is answered by sending the packet again, once. This is no retry of something unknown:
+// the server has rolled the transaction back before it says so, and the second packet checks
+// not_after for itself.
+func (d *database) run(ctx context.Context, p *packet, readers ...reader) error {
+	read, err := d.send(ctx, p, readers)
+	if number(err) == 1213 && !read {
+		_, err = d.send(ctx, p, readers)
+	}
+	return d.explain(err)
+}
+
+// send reports whether a reader has seen a row.
+func (d *database) send(ctx context.Context, p *packet, readers []reader) (read bool, err error) {
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	if read, err = consume(ctx, conn, p, readers); err != nil {
+		// It may stand inside an open transaction and hold its locks: never back into the pool.
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	_ = conn.Close()
+	return read, err
+}
+
+func consume(ctx context.Context, conn *sql.Conn, p *packet, readers []reader) (read bool, err error) {
+	r, err := conn.QueryContext(ctx, p.text.String(), p.args...)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for _, each := range readers {
+		for r.Next() {
+			read = true
+			if err := each(r); err != nil {
+				return read, err
+			}
+		}
+		r.NextResultSet()
+	}
+	return read, r.Err()
+}
+
+// number is the server's error number, 0 where err is not the server's.
+func number(err error) uint16 {
+	var e *mysqldriver.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}
+
+// explain says where an error happened, what it means and what to do about it.
+func (d *database) explain(err error) error {
+	if err == nil || errors.Is(err, lease.ErrUnavailable) {
+		return err
+	}
+	if r := refusal(""); errors.As(err, &r) {
+		return fmt.Errorf("mysql store %s: %w", d.addr, err)
+	}
+	if n := number(err); n != 0 && !outage[n] {
+		return fmt.Errorf("mysql store %s: %w%s", d.addr, err, cures[n])
+	}
+	return fmt.Errorf("mysql store %s: %w: %w%s", d.addr, lease.ErrUnavailable, err, cures[number(err)])
+}
+
+// outage are the server's errors that mean "not now" rather than "not like this".
+var outage = map[uint16]bool{
+	1040: true,                                                                                     // too many connections
+	1047: true,                                                                                     // the node is not part of a cluster
+	1053: true,                                                                                     // shutting down
+	1077: true, 1079: true, 1152: true, 1158: true, 1159: true, 1160: true, 1161: true, 1184: true, // connection trouble
+	1203: true, 1226: true, // the user's share of connections
+	1205: true, 1213: true, // lock wait timeout, deadlock
+	1290: true, 1792: true, 1836: true, // read-only, as a replica is
+	1317: true, 1927: true, // killed
+	1969: true, 3024: true, // statement timeout
+	3100: true, // group replication refused it
+}
+
+var cures = map[uint16]string{
+	1040: "; raise max_connections",
+	1044: "; grant the user SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER and INDEX on the database",
+	1045: "; correct the user or the password in the address",
+	1049: "; create it: CREATE DATABASE …",
+	1142: "; grant the user SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER and INDEX on the database",
+	1146: "; the tables are gone: run dibs init",
+	1153: "; raise max_allowed_packet on the server",
+	1205: "; somebody holds a row of a dibs_ table in a long transaction: see SHOW PROCESSLIST",
+	1290: "; address the server that takes writes",
+	1792: "; address the server that takes writes",
+	1836: "; address the server that takes writes",
+}

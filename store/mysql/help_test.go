@@ -1,0 +1,155 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+)
+
+const long = 15 * time.Second
+
+func config(t testing.TB, address string) store.Config {
+	t.Helper()
+	c, err := store.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Namespace, c.Init = "t"+lease.NewNonce().String()[:8], true
+	return c
+}
+
+func mustOpen(t testing.TB, c store.Config) *store.Store {
+	t.Helper()
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// raw is a connection pool beside the store, on the database of address.
+func raw(t testing.TB, address string, change func(*mysqldriver.Config)) *sql.DB {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := driverConfig(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(cfg)
+	}
+	connector, err := mysqldriver.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func exec(t testing.TB, db *sql.DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func count(t testing.TB, db *sql.DB, query string, args ...any) (n int64) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// status is a counter of the server.
+func status(t testing.TB, db *sql.DB, name string) (n int64) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &n); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+func request(k lease.Key) lease.AcquireRequest {
+	return lease.AcquireRequest{Key: k, TTL: long, Holder: lease.Holder{ID: lease.NewNonce(), Host: "h", PID: 1}}
+}
+
+func acquire(t testing.TB, s *store.Store, r lease.AcquireRequest) lease.Answer {
+	t.Helper()
+	reply, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply.Answers[0]
+}
+
+func grant(t testing.TB, s *store.Store, r lease.AcquireRequest) lease.Ref {
+	t.Helper()
+	a := acquire(t, s, r)
+	if a.Status != lease.OK {
+		t.Fatalf("Acquire(%q): %v", r.Key, a.Status)
+	}
+	return a.Record.Ref()
+}
+
+func renew(t testing.TB, s *store.Store, ref lease.Ref) lease.Status {
+	t.Helper()
+	reply, err := s.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: ref, TTL: long}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply.Answers[0].Status
+}
+
+func release(t testing.TB, s *store.Store, ref lease.Ref) {
+	t.Helper()
+	reply, err := s.Leases.Release(t.Context(), []lease.Ref{ref})
+	if err != nil || reply.Answers[0].Status != lease.OK {
+		t.Fatalf("Release: %v, %v", reply, err)
+	}
+}
+
+func read(t testing.TB, s *store.Store, k lease.Key) (lease.Record, time.Time) {
+	t.Helper()
+	reply, err := s.Leases.Read(t.Context(), []lease.Key{k})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply.Answers[0].Record, reply.Now
+}
+
+// eventually waits for something that happens without being told.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never came to be: %s", what)
+		}
+	}
+}
+
+func withSessionLock(address string) string {
+	if strings.Contains(address, "?") {
+		return address + "&lock=session"
+	}
+	return address + "?lock=session"
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,116 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// told is history.Store.
+type told struct{ *database }
+
+func (h told) Append(ctx context.Context, events []history.Event) error {
+	for chunk := range slices.Chunk(events, most) {
+		p := new(packet).add("begin").add("clock")
+		for _, e := range chunk {
+			at := micros(e.At)
+			p.add("append", h.ns, at, at, []byte(run.NewID()), []byte(text(e.Kind)), []byte(e.Key), []byte(e.Job),
+				micros(e.Tick), []byte(e.RunID), text(e.Host), text(e.Reason))
+		}
+		if err := h.run(ctx, p.add("commit")); err != nil {
+			return fmt.Errorf("append events: %w", err)
+		}
+	}
+	return nil
+}
+
+// window is the bounds of q, in the tables' form.
+func window(q history.Query) (from, to int64) {
+	from, to = math.MinInt64, math.MaxInt64
+	if !q.From.IsZero() {
+		from = q.From.UnixMicro()
+	}
+	if !q.To.IsZero() {
+		to = q.To.UnixMicro()
+	}
+	return from, to
+}
+
+// query sends one of the three statements that take a Query.
+func query[T any](ctx context.Context, h told, name string, q history.Query, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+	from, to := window(q)
+	job, id := []byte(q.Job), []byte(q.RunID)
+	p := new(packet).add("clock").add(name, h.ns, job, job, id, id, from, to, q.Max())
+	err = h.run(ctx, p, func(r *sql.Rows) error {
+		item, err := scan(r)
+		found = append(found, item)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return found, nil
+}
+
+func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, error) {
+	return query(ctx, h, "events", q, func(r *sql.Rows) (e history.Event, err error) {
+		var at, of int64
+		err = r.Scan(&e.ID, &at, &e.Kind, &e.Key, &e.Job, &of, &e.RunID, &e.Host, &e.Reason)
+		e.At, e.Tick = instant(at), instant(of)
+		return e, err
+	})
+}
+
+func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
+	found, err := query(ctx, h, "tick-history", q, scanTick)
+	slices.SortStableFunc(found, func(x, y tick.Tick) int {
+		return cmp.Or(y.At.Compare(x.At), strings.Compare(x.Job, y.Job))
+	})
+	return found, err
+}
+
+func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
+	return query(ctx, h, "run-history", q, scanRun)
+}
+
+func (h told) Output(ctx context.Context, runID string, output []byte) error {
+	if output == nil {
+		output = []byte{} // kept, and empty
+	}
+	if err := h.run(ctx, new(packet).add("clock").add("output", h.ns, []byte(runID), output)); err != nil {
+		return fmt.Errorf("keep output: %w", err)
+	}
+	return nil
+}
+
+func (h told) ReadOutput(ctx context.Context, runID string) (output []byte, err error) {
+	err = h.run(ctx, new(packet).add("read-output", h.ns, []byte(runID)), func(r *sql.Rows) error { return r.Scan(&output) })
+	if err != nil {
+		return nil, fmt.Errorf("read output: %w", err)
+	}
+	return output, nil
+}
+
+func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
+	for chunk := range slices.Chunk(runs, mostTicks) {
+		sorted := slices.Clone(chunk)
+		slices.SortStableFunc(sorted, func(x, y run.Record) int { return strings.Compare(x.ID, y.ID) })
+		p := new(packet).add("begin")
+		for _, r := range sorted {
+			p.add("append-run", h.ns, []byte(r.ID), []byte(r.Job), micros(r.Tick), nonce(r.Owner), int64(r.Token), text(r.Host),
+				r.PID, text(r.Command), string(r.Outcome), text(r.Reason), flag(r.Inferred), micros(r.Started), micros(r.Ended), attemptsOf(r))
+		}
+		if err := h.run(ctx, p.add("commit")); err != nil {
+			return fmt.Errorf("append runs: %w", err)
+		}
+	}
+	return nil
+}

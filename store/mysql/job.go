@@ -1,0 +1,111 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/tick"
+)
+
+func (k ticks) Jobs(ctx context.Context, prefix string) (found []tick.Job, err error) {
+	b := []byte(prefix)
+	err = k.run(ctx, new(packet).add("registry", k.ns, b, len(b), b), func(r *sql.Rows) error {
+		j, err := scanJob(r)
+		found = append(found, j)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("jobs: %w", err)
+	}
+	return found, nil
+}
+
+func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) (jobs []tick.Job, err error) {
+	for chunk := range slices.Chunk(reqs, mostTicks) {
+		some, err := k.setJobs(ctx, chunk)
+		if err != nil {
+			return nil, fmt.Errorf("register jobs: %w", err)
+		}
+		jobs = append(jobs, some...)
+	}
+	return jobs, nil
+}
+
+func (k ticks) setJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
+	var names list
+	for _, r := range reqs {
+		names = append(names, []byte(r.Name))
+	}
+	p := new(packet).add("begin").add("lock-jobs", k.ns, names).add("clock")
+	sorted := slices.Clone(reqs)
+	slices.SortStableFunc(sorted, func(x, y tick.JobRequest) int { return strings.Compare(x.Name, y.Name) })
+	for _, r := range sorted {
+		name, since, definition := []byte(r.Name), micros(r.Since), []byte(r.Definition)
+		if r.Remove {
+			p.add("remove", since, since, k.ns, name)
+			continue
+		}
+		p.add("register", k.ns, name)
+		p.add("define", since, since, since, since, definition, k.ns, name, definition)
+	}
+	found := jobRows{}
+	p.add("jobs", k.ns, names).add("commit")
+	if err := k.run(ctx, p, found.read); err != nil {
+		return nil, err
+	}
+	jobs := make([]tick.Job, len(reqs))
+	for i, r := range reqs {
+		jobs[i] = found[r.Name]
+		jobs[i].Name = r.Name
+	}
+	return jobs, nil
+}
+
+// last is the last tick of a row, which may stand for a range.
+func last(t tick.Tick) time.Time {
+	if t.Through.After(t.At) {
+		return t.Through
+	}
+	return t.At
+}
+
+func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
+	name, from := []byte(req.Job), micros(req.From)
+	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name}).add("clock")
+	p.add("settle-open", k.ns, name, from, micros(req.To), k.ns, name)
+	for _, row := range req.Rows {
+		if at, through := micros(row.At), micros(row.Through); through != 0 {
+			p.add("settle-covered", k.ns, name, at, through, at)
+		}
+	}
+	for _, row := range req.Rows {
+		if at, end := micros(row.At), micros(last(row)); end > at {
+			p.add("settle-cut", at, end, at)
+		}
+	}
+	for _, row := range req.Rows {
+		ended := micros(row.Ended)
+		p.add("settle-row", micros(row.At), micros(row.Through), row.Count, string(row.Outcome), text(row.Reason),
+			flag(row.Inferred), ended, ended, k.ns, name, micros(last(row)))
+	}
+	var now time.Time
+	var won bool
+	p.add("settle-mark", k.ns, name).add("settled").add("commit")
+	err := k.run(ctx, p, func(r *sql.Rows) error {
+		var us int64
+		err := r.Scan(&us, &won)
+		now = instant(us)
+		return err
+	})
+	if err != nil {
+		return tick.Answer{}, fmt.Errorf("settle: %w", err)
+	}
+	if !won {
+		return tick.Answer{Status: tick.Taken, Now: now}, nil
+	}
+	return tick.Answer{Status: tick.Won, Now: now}, nil
+}

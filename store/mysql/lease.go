@@ -1,0 +1,133 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// leases is lease.Store. Each of its methods sends one packet per 500 items:
+//
+//	make rows that are missing; START TRANSACTION; lock the rows, in the order of the primary key;
+//	read the clock; change; read the records back; COMMIT
+//
+// The statements decide and say nothing. What they decided is read from the records as they then
+// stand, still under the locks; Go only puts the reason of a refusal into words.
+type leases struct{ *database }
+
+// most is how many items travel in one packet (rule L4).
+const most = 500
+
+// allowance is what the server may grant now (rule L9).
+type allowance struct {
+	now    time.Time
+	until  time.Time     // nothing is granted before it
+	maxTTL time.Duration // negative: this is not the server that we know
+}
+
+// batch applies do to chunks of items and joins the answers. The reply's time is the first chunk's.
+func batch[T any](items []T, do func([]T) (lease.Reply, error)) (reply lease.Reply, err error) {
+	for chunk := range slices.Chunk(items, most) {
+		r, err := do(chunk)
+		if err != nil {
+			return lease.Reply{}, err
+		}
+		if reply.Now.IsZero() {
+			reply.Now = r.Now
+		}
+		reply.Answers = append(reply.Answers, r.Answers...)
+	}
+	return reply, nil
+}
+
+// locked begins a packet that holds the rows of ks and has read the clock.
+func (l leases) locked(p *packet, ks list) *packet {
+	return p.add("begin").add("lock-leases", l.ns, ks).add("clock")
+}
+
+// finish ends a packet with the records of ks, sends it, and returns the store's time with them.
+func (l leases) finish(ctx context.Context, p *packet, ks list) (now time.Time, found records, err error) {
+	found = records{}
+	p.add("now").add("records", l.ns, ks).add("commit")
+	err = l.run(ctx, p, readInstant(&now), found.read)
+	return now, found, err
+}
+
+func readInstant(t *time.Time) reader {
+	return func(r *sql.Rows) error {
+		var us int64
+		err := r.Scan(&us)
+		*t = instant(us)
+		return err
+	}
+}
+
+func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	return batch(reqs, func(reqs []lease.AcquireRequest) (lease.Reply, error) { return l.acquire(ctx, reqs) })
+}
+
+func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	ks := keys(reqs, func(r lease.AcquireRequest) lease.Key { return r.Key })
+	p := new(packet).add("begin").add("ensure", l.inNamespace(ks)).add("commit")
+	l.locked(p, ks).add(l.identity).add("allowed", l.ns)
+	for _, r := range reqs {
+		ttl, owner := r.TTL.Microseconds(), nonce(r.Holder.ID)
+		p.add("grant", owner, toJSON(r.Holder), flag(r.Holder.Replaceable), ttl, ttl,
+			l.ns, []byte(r.Key), bound(r.NotAfter), ttl, owner, nonce(r.Reclaim.Owner), int64(r.Reclaim.Token), flag(r.Unguarded))
+	}
+	var may allowance
+	found := records{}
+	p.add("allowance").add("records", l.ns, ks).add("commit")
+	if err := l.run(ctx, p, may.read, found.read); err != nil {
+		return lease.Reply{}, fmt.Errorf("acquire: %w", err)
+	}
+	if may.maxTTL < 0 {
+		if err := l.holdBack(ctx, &may); err != nil {
+			return lease.Reply{}, fmt.Errorf("acquire: %w", err)
+		}
+	}
+	reply := lease.Reply{Now: may.now, Answers: make([]lease.Answer, len(reqs))}
+	for i, r := range reqs {
+		reply.Answers[i] = may.answer(r, found[r.Key])
+	}
+	return reply, nil
+}
+
+// inNamespace is the rows to be made, sorted, since they are locked in that order.
+func (d *database) inNamespace(ks list) rows {
+	sorted := slices.Clone(ks)
+	slices.SortFunc(sorted, func(x, y any) int { return strings.Compare(string(x.([]byte)), string(y.([]byte))) })
+	made := make(rows, len(sorted))
+	for i, k := range sorted {
+		made[i] = []any{d.ns, k}
+	}
+	return made
+}
+
+func (a *allowance) read(r *sql.Rows) error {
+	var now, ttl, until int64
+	err := r.Scan(&now, &ttl, &until)
+	a.now, a.maxTTL, a.until = instant(now), span(ttl), instant(until)
+	return err
+}
+
+// answer says what became of one request, from the record as it stands.
+func (a *allowance) answer(r lease.AcquireRequest, rec lease.Record) lease.Answer {
+	late := !r.NotAfter.IsZero() && a.now.After(r.NotAfter)
+	switch {
+	case late:
+		return lease.Answer{Status: lease.Late, Record: rec}
+	case rec.Live(a.now) && rec.Owner == r.Holder.ID:
+		return lease.Answer{Status: lease.OK, Record: rec}
+	case r.TTL > a.maxTTL:
+		return lease.Answer{Status: lease.TooLong, Record: rec, Until: a.now.Add(a.maxTTL)}
+	case a.until.After(a.now):
+		return lease.Answer{Status: lease.HeldBack, Record: rec, Until: a.until}
+	}
+	return lease.Answer{Status: lease.Held, Record: rec}
+}

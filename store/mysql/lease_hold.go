@@ -1,0 +1,137 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// hold is a Ref as the statements renew and release compare it.
+func hold(r lease.Ref) []byte {
+	return []byte(r.Owner.String() + strconv.FormatInt(int64(r.Token), 10) + "/" + string(r.Key))
+}
+
+func holdsOf(refs []lease.Ref) (ks, hs list) {
+	ks = keys(refs, func(r lease.Ref) lease.Key { return r.Key })
+	for _, r := range refs {
+		hs = append(hs, hold(r))
+	}
+	return ks, hs
+}
+
+// terms are what a heartbeat asks for; those of one process mostly ask alike, and each distinct
+// terms cost one statement however many leases there are.
+type terms struct {
+	ttl                 time.Duration
+	notAfter, busyUntil int64
+}
+
+func (l leases) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
+	return batch(reqs, func(reqs []lease.RenewRequest) (lease.Reply, error) { return l.renew(ctx, reqs) })
+}
+
+func (l leases) renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
+	ks := keys(reqs, func(r lease.RenewRequest) lease.Key { return r.Key })
+	alike := map[terms][]lease.Ref{}
+	for _, r := range reqs {
+		t := terms{r.TTL, bound(r.NotAfter), micros(r.BusyUntil)}
+		alike[t] = append(alike[t], r.Ref)
+	}
+	p := l.locked(new(packet), ks)
+	for t, refs := range alike {
+		ttl := t.ttl.Microseconds()
+		some, hs := holdsOf(refs)
+		p.add("renew", ttl, ttl, t.busyUntil, l.ns, some, hs, t.notAfter)
+	}
+	now, found, err := l.finish(ctx, p, ks)
+	if err != nil {
+		return lease.Reply{}, fmt.Errorf("renew: %w", err)
+	}
+	reply := lease.Reply{Now: now}
+	for _, r := range reqs {
+		rec := found[r.Key]
+		a := lease.Answer{Status: lease.Gone, Record: rec}
+		switch {
+		case !r.NotAfter.IsZero() && now.After(r.NotAfter):
+			a.Status = lease.Late
+		case holds(rec, r.Ref) && rec.Renewed.Equal(now) && rec.Broken == nil:
+			a.Status = lease.OK
+		}
+		reply.Answers = append(reply.Answers, a)
+	}
+	return reply, nil
+}
+
+func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
+	return batch(refs, func(refs []lease.Ref) (lease.Reply, error) { return l.release(ctx, refs) })
+}
+
+// addRelease appends the release of refs, whose rows are locked.
+func (d *database) addRelease(p *packet, refs []lease.Ref) {
+	ks, hs := holdsOf(refs)
+	p.add("release", d.ns, ks, hs)
+	once := slices.DeleteFunc(slices.Clone(refs), func(r lease.Ref) bool { return !r.Key.Once() })
+	if len(once) > 0 {
+		ks, hs = holdsOf(once)
+		p.add("bury", d.ns, ks, hs)
+	}
+}
+
+func (l leases) release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
+	ks, _ := holdsOf(refs)
+	p := l.locked(new(packet), ks)
+	held, found := records{}, records{}
+	p.add("records", l.ns, ks)
+	l.addRelease(p, refs)
+	var now time.Time
+	p.add("now").add("records", l.ns, ks).add("commit")
+	if err := l.run(ctx, p, held.read, readInstant(&now), found.read); err != nil {
+		return lease.Reply{}, fmt.Errorf("release: %w", err)
+	}
+	reply := lease.Reply{Now: now}
+	for _, r := range refs {
+		a := lease.Answer{Status: lease.Gone, Record: found[r.Key]}
+		if holds(held[r.Key], r) {
+			a.Status = lease.OK
+		}
+		reply.Answers = append(reply.Answers, a)
+	}
+	return reply, nil
+}
+
+func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+	ks := list{[]byte(ref.Key)}
+	p := l.locked(new(packet), ks).add("ask", toJSON(by), l.ns, []byte(ref.Key), nonce(ref.Owner), int64(ref.Token))
+	now, found, err := l.finish(ctx, p, ks)
+	if err != nil {
+		return lease.Reply{}, fmt.Errorf("ask: %w", err)
+	}
+	rec := found[ref.Key]
+	a := lease.Answer{Status: lease.Gone, Record: rec}
+	if holds(rec, ref) && rec.Live(now) && rec.Holder.Replaceable {
+		a.Status = lease.OK
+	}
+	return lease.Reply{Now: now, Answers: []lease.Answer{a}}, nil
+}
+
+func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease.Reply, error) {
+	ks, at := list{[]byte(ref.Key)}, flag(b.Now)
+	b.At = time.Time{} // a column of its own, which the store sets
+	p := l.locked(new(packet), ks).add("break", toJSON(b), at, at, at, l.ns, []byte(ref.Key),
+		flag(ref.Owner != lease.Nonce{}), nonce(ref.Owner), int64(ref.Token))
+	now, found, err := l.finish(ctx, p, ks)
+	if err != nil {
+		return lease.Reply{}, fmt.Errorf("break: %w", err)
+	}
+	rec := found[ref.Key]
+	a := lease.Answer{Status: lease.Gone, Record: rec}
+	mine := ref.Owner == lease.Nonce{} || rec.Ref() == ref
+	if mine && rec.Broken != nil && rec.Broken.At.Equal(now) {
+		a.Status = lease.OK
+	}
+	return lease.Reply{Now: now, Answers: []lease.Answer{a}}, nil
+}

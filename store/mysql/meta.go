@@ -1,0 +1,83 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+)
+
+// meta is a namespace's identity record (rule L9).
+type meta struct {
+	installation string
+	maxTTL       time.Duration
+	holdUntil    time.Time
+	now          time.Time
+}
+
+func (m *meta) read(r *sql.Rows) error {
+	var ttl, until int64
+	err := r.Scan(&m.installation, &ttl, &until)
+	m.maxTTL, m.holdUntil = span(ttl), instant(until)
+	return err
+}
+
+// prepare makes the namespace if it is new, and has grants held back if this is another server
+// than the one that the namespace knows.
+func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []string, err error) {
+	var before meta
+	if err = d.run(ctx, new(packet).add("read-meta", d.ns), before.read); err != nil {
+		return m, nil, err
+	}
+	if c.Expect != "" && c.Expect != before.installation {
+		is := "is empty"
+		if before.installation != "" {
+			is = "has the installation id " + before.installation
+		}
+		return m, nil, fmt.Errorf("mysql store %s: namespace %s %s, and expect_store asks for %s; correct the address or the pin",
+			d.addr, d.ns, is, c.Expect)
+	}
+	ours := lease.NewNonce().String()
+	p := d.known(ours, c.Init)
+	if c.Init {
+		p.add("raise-max-ttl", c.TTL.Microseconds(), d.ns)
+	}
+	p.add("now").add("read-meta", d.ns).add("commit")
+	if err = d.run(ctx, p, readInstant(&m.now), m.read); err != nil {
+		return m, nil, err
+	}
+	return m, changes(string(d.ns), ours, before, m), nil
+}
+
+// known begins a packet after which the namespace knows this server. If there is no such namespace
+// it is made, with id as its installation id.
+func (d *database) known(id string, isNew bool) *packet {
+	p := new(packet).add("clock").add(d.identity)
+	p.add("create-meta", d.ns, []byte(id), flag(isNew), d.newTTL.Microseconds())
+	return p.add("begin").add("clock").add("hold-back", d.ns)
+}
+
+func changes(ns, ours string, before, m meta) (did []string) {
+	switch {
+	case m.installation == ours:
+		did = append(did, "created namespace "+ns)
+	case before.installation != "" && m.maxTTL > before.maxTTL:
+		did = append(did, fmt.Sprintf("raised max_ttl of namespace %s to %s", ns, m.maxTTL))
+	}
+	if !m.holdUntil.Equal(before.holdUntil) {
+		did = append(did, fmt.Sprintf("held back all grants in namespace %s for %s, since leases may be live that this server does not know",
+			ns, m.maxTTL))
+	}
+	return did
+}
+
+// holdBack is what Acquire does when the namespace does not know the server that it found.
+func (d *database) holdBack(ctx context.Context, a *allowance) error {
+	var m meta
+	err := d.run(ctx, d.known(lease.NewNonce().String(), false).add("now").add("read-meta", d.ns).add("commit"), readInstant(&m.now), m.read)
+	a.now, a.maxTTL, a.until = m.now, m.maxTTL, m.holdUntil
+	return err
+}

@@ -1,0 +1,37 @@
+package mysql
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/storetest"
+)
+
+func TestStore(t *testing.T) { storetest.Run(t, Open, testserver.MariaDB(t)) }
+
+// The suite's "processes" renew and reclaim each other's holds. A named lock belongs to a process,
+// so here they share its table, as the one process does that they are. That processes exclude each
+// other by name is TestNamedLockExcludes.
+func TestSessionStore(t *testing.T) {
+	var mu sync.Mutex
+	shared := map[string]*names{}
+	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
+		s, err := Open(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if shared[c.Namespace] == nil {
+			shared[c.Namespace] = s.Leases.(session).names // it is also closed last
+		}
+		n := shared[c.Namespace]
+		s.Leases = session{s.Leases.(session).leases, n}
+		s.Ticks = sessionTicks{s.Ticks.(sessionTicks).Store, n}
+		return s, nil
+	}
+	storetest.Run(t, open, testserver.MariaDB(t)+"?lock=session")
+}

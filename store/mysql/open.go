@@ -1,0 +1,120 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+)
+
+// Open connects to mysql://user:password@host:3306/database (or mariadb://). What the address has
+// as parameters beside those of dibs goes to the driver (tls, timeout, …); socket=/path connects
+// through a Unix socket. Errors wrap lease.ErrUnavailable where the server does not answer.
+func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+	cfg, err := driverConfig(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("mysql store %s: %w", c, err)
+	}
+	connector, err := mysqldriver.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("mysql store %s: %w", c, err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(10)
+	db.SetMaxIdleConns(10)
+	db.SetConnMaxIdleTime(time.Minute) // long before any wait_timeout
+	s, err := open(ctx, db, c)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	letGo := s.Close
+	s.Close = func() error { return errors.Join(letGo(), db.Close()) }
+	return s, nil
+}
+
+// New makes a store of the caller's own pool, whose DSN must say multiStatements=true,
+// interpolateParams=true and time_zone=%27%2B00%3A00%27, and must leave sql_mode strict, autocommit
+// on and the character set utf8mb4, as they are by default. New checks a connection of it. The
+// store takes a connection per operation (one more for as long as it is open, with c.Session), so
+// the pool needs at least three. Close leaves the pool open. c.URL may be nil.
+func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
+	return open(ctx, db, c)
+}
+
+func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
+	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace), newTTL: max(lease.DefaultTTL, c.TTL)}
+	srv, err := d.inspect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.identity = srv.identity()
+	tables, err := d.migrate(ctx, c.Init)
+	if err != nil {
+		return nil, err
+	}
+	m, made, err := d.prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	s := &store.Store{
+		Kind: "mysql", URL: d.addr, Leases: leases{d}, Ticks: ticks{d}, History: told{d},
+		Properties: store.Properties{Reach: store.Fleet, InstallationID: m.installation, MaxTTL: m.maxTTL,
+			Durable: srv.durable(), Weaker: srv.weaker()},
+		Prepared: append(tables, made...),
+		Close:    func() error { return nil },
+	}
+	if m.holdUntil.After(m.now) {
+		s.Properties.HoldUntil = m.holdUntil
+	}
+	if c.Session {
+		withSession(s, d, m.maxTTL)
+	}
+	return s, nil
+}
+
+// driverConfig translates an address. What the packets rely on wins over its parameters.
+func driverConfig(u *url.URL) (*mysqldriver.Config, error) {
+	if u == nil || u.Hostname() == "" && !u.Query().Has("socket") {
+		return nil, errors.New("it names no host; write mysql://user@host:3306/database")
+	}
+	q := u.Query()
+	network, addr := "tcp", u.Host
+	if u.Port() == "" {
+		addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	if socket := q.Get("socket"); socket != "" {
+		network, addr = "unix", socket
+		q.Del("socket")
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	if database == "" {
+		return nil, errors.New("it names no database; write mysql://user@host:3306/database")
+	}
+	cfg, err := mysqldriver.ParseDSN(network + "(" + addr + ")/" + url.PathEscape(database) + "?" + q.Encode())
+	if err != nil {
+		return nil, err
+	}
+	cfg.User = u.User.Username()
+	cfg.Passwd, _ = u.User.Password()
+	cfg.MultiStatements, cfg.InterpolateParams, cfg.ClientFoundRows = true, true, false
+	cfg.Logger = &mysqldriver.NopLogger{} // what goes wrong is in our errors
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 5 * time.Second
+	}
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["time_zone"] = "'+00:00'"
+	cfg.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+	cfg.Params["autocommit"] = "1"
+	return cfg, nil
+}

@@ -1,0 +1,96 @@
+package mysql
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+// statements are the named sections of sql/*.sql, without comments, read when first needed.
+var statements = sync.OnceValue(load)
+
+func load() map[string]string {
+	found := map[string]string{}
+	files, err := sqlFiles.ReadDir("sql")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	for _, f := range files {
+		text, err := sqlFiles.ReadFile("sql/" + f.Name())
+		if err != nil {
+			panic(err)
+		}
+		name := ""
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			if after, ok := strings.CutPrefix(line, "-- name: "); ok {
+				name = after
+			} else if line != "" && !strings.HasPrefix(line, "--") {
+				found[name] += line + " "
+			}
+		}
+	}
+	return found
+}
+
+// list is an argument that stands for (a, b, c); rows is one for (a, b), (c, d).
+type (
+	list []any
+	rows [][]any
+)
+
+// A packet is the text of one operation. It is sent as a single COM_QUERY, so that the server has
+// all of it, COMMIT included, or nothing: no half of it can be waiting in a socket (rule L1).
+type packet struct {
+	text strings.Builder
+	args []any
+}
+
+// add appends the section name of the SQL files. Each ? takes one argument; a list or rows takes
+// as many as it has.
+func (p *packet) add(name string, args ...any) *packet {
+	text, known := statements()[name]
+	if !known || strings.Count(text, "?") != len(args) {
+		panic(fmt.Sprintf("mysql: %d arguments do not fit statement %q", len(args), name))
+	}
+	for _, arg := range args {
+		before, after, _ := strings.Cut(text, "?")
+		p.text.WriteString(before)
+		p.argument(arg)
+		text = after
+	}
+	p.text.WriteString(text)
+	return p
+}
+
+func (p *packet) argument(arg any) {
+	switch arg := arg.(type) {
+	case list:
+		p.marks(len(arg))
+		p.args = append(p.args, arg...)
+	case rows:
+		for i, row := range arg {
+			if i > 0 {
+				p.text.WriteByte(',')
+			}
+			p.text.WriteByte('(')
+			p.marks(len(row))
+			p.text.WriteByte(')')
+			p.args = append(p.args, row...)
+		}
+	default:
+		p.marks(1)
+		p.args = append(p.args, arg)
+	}
+}
+
+func (p *packet) marks(n int) {
+	p.text.WriteByte('?')
+	for range n - 1 {
+		p.text.WriteString(",?")
+	}
+}

@@ -1,0 +1,124 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// server is what a connection says about the server and its own session.
+type server map[string]string
+
+// inspect asks a connection for all that the packets rely on, and refuses what would break them.
+func (d *database) inspect(ctx context.Context) (server, error) {
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	defer conn.Close()
+	s := server{}
+	r, err := conn.QueryContext(ctx, `SHOW VARIABLES WHERE Variable_name IN ('version', 'time_zone', 'system_time_zone',
+		'sql_mode', 'autocommit', 'character_set_client', 'max_allowed_packet', 'innodb_flush_log_at_trx_commit',
+		'log_bin', 'sync_binlog', 'wsrep_on', 'group_replication_group_name')`)
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	defer r.Close()
+	for r.Next() {
+		var name, value string
+		if err := r.Scan(&name, &value); err != nil {
+			return nil, d.explain(err)
+		}
+		s[name] = value
+	}
+	if err := r.Err(); err != nil {
+		return nil, d.explain(err)
+	}
+	if err := s.check(ctx, conn); err != nil {
+		return nil, d.explain(err)
+	}
+	return s, nil
+}
+
+// refusal is a setting that the store cannot work with.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func (s server) check(ctx context.Context, conn *sql.Conn) error {
+	zone := s["time_zone"]
+	if zone == "SYSTEM" {
+		zone = s["system_time_zone"]
+	}
+	packet, err := strconv.Atoi(s["max_allowed_packet"])
+	switch {
+	case err != nil:
+		return fmt.Errorf("its max_allowed_packet is %q: %w", s["max_allowed_packet"], err)
+	case zone != "+00:00" && zone != "UTC":
+		return refusal("its sessions are not in UTC but in " + zone + "; add time_zone=%27%2B00%3A00%27 to the pool's DSN")
+	case !strings.Contains(s["sql_mode"], "STRICT_"):
+		return refusal("its sql_mode is not strict, so that values could be cut; add STRICT_ALL_TABLES to it")
+	case strings.Contains(s["sql_mode"], "SIMULTANEOUS_ASSIGNMENT"), strings.Contains(s["sql_mode"], "ANSI_QUOTES"):
+		return refusal("its sql_mode changes what SQL means; remove ANSI_QUOTES and SIMULTANEOUS_ASSIGNMENT from it")
+	case s["autocommit"] != "ON":
+		return refusal("its sessions do not autocommit; add autocommit=1 to the pool's DSN")
+	case s["character_set_client"] != "utf8mb4":
+		return refusal("its sessions use the character set " + s["character_set_client"] + "; add charset=utf8mb4 to the pool's DSN")
+	case packet < 4<<20:
+		return refusal("its max_allowed_packet is " + s["max_allowed_packet"] + " bytes; raise it to 16777216")
+	}
+	return probe(ctx, conn)
+}
+
+// probe tries what no variable tells on both MySQL and MariaDB.
+func probe(ctx context.Context, conn *sql.Conn) error {
+	r, err := conn.QueryContext(ctx, "SELECT ?; SELECT ?", 1, 2)
+	if number(err) == 1064 {
+		return refusal("its connections cannot send several statements with arguments; add multiStatements=true&interpolateParams=true to the pool's DSN")
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.Close(); err != nil {
+		return err
+	}
+	var slept, moves int
+	if err := conn.QueryRowContext(ctx, "SELECT SLEEP(0.001), SYSDATE(6) > NOW(6)").Scan(&slept, &moves); err != nil {
+		return err
+	}
+	if moves == 0 {
+		return refusal("it runs with --sysdate-is-now, so that the clock stands still while a request waits; remove that option")
+	}
+	return nil
+}
+
+func (s server) identity() string {
+	if strings.Contains(strings.ToLower(s["version"]), "mariadb") {
+		return "identity-mariadb"
+	}
+	return "identity-mysql"
+}
+
+// durable says whether a commit is on disk before it is acknowledged. With a binary log the
+// transaction is decided there, so that must be synced as well.
+func (s server) durable() bool {
+	return s["innodb_flush_log_at_trx_commit"] == "1" && (s["log_bin"] != "ON" || s["sync_binlog"] == "1")
+}
+
+func (s server) weaker() []string {
+	w := []string{
+		"A forward step of the server's clock lets leases lapse early, by as much.",
+		"Asynchronous replication loses the last commits in a failover: grants are then held back for max_ttl, but claims and history may be missing.",
+		"A backup restored on the same server is not noticed: stop all dibs processes before, and start them max_ttl after.",
+		"It cannot tell waiters that a lease was released: they poll.",
+	}
+	if s["wsrep_on"] == "ON" || s["group_replication_group_name"] != "" {
+		w = append(w, "It is a cluster: all processes must address the same writing node, since each change of the node holds grants back for max_ttl.")
+	}
+	if !s.durable() {
+		w = append(w, "Acknowledged commits can be lost with the server's power; set innodb_flush_log_at_trx_commit=1 (and sync_binlog=1).")
+	}
+	return w
+}

@@ -1,0 +1,43 @@
+-- Fragments of the packets. A packet is sent as one text and carried out statement by statement.
+
+-- name: begin
+-- The isolation is said per transaction, so that it does not depend on the session: READ COMMITTED
+-- takes no gap locks, and each statement sees what was committed when it began.
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+START TRANSACTION;
+
+-- name: commit
+COMMIT;
+
+-- name: clock
+-- SYSDATE is the time of evaluation; NOW may be that of the packet. It is read in a statement of
+-- its own, after the packet has its row locks: no time that passed waiting for them is overlooked,
+-- and all that the packet decides is decided at this one instant.
+SET @dibs_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6));
+
+-- name: now
+SELECT @dibs_now;
+
+-- name: identity-mysql
+SET @dibs_identity = @@server_uuid;
+
+-- name: identity-mariadb
+-- Its server_uid is missing from older minor versions, and two processes that disagree about the
+-- expression would hold each other back for ever.
+SET @dibs_identity = CONCAT_WS('|', @@hostname, @@port, @@datadir, @@server_id);
+
+-- name: lock-jobs
+SELECT COUNT(*) INTO @dibs_locked FROM dibs_jobs FORCE INDEX (PRIMARY) WHERE ns = ? AND name IN (?) FOR UPDATE;
+
+-- name: lock-leases
+SELECT COUNT(*) INTO @dibs_locked FROM dibs_leases FORCE INDEX (PRIMARY) WHERE ns = ? AND lease_key IN (?) FOR UPDATE;
+
+-- name: share-leases
+-- Not FOR SHARE, which MariaDB does not know.
+SELECT COUNT(*) INTO @dibs_locked FROM dibs_leases FORCE INDEX (PRIMARY) WHERE ns = ? AND lease_key IN (?) LOCK IN SHARE MODE;
+
+-- name: lock-ticks
+SELECT COUNT(*) INTO @dibs_locked FROM dibs_ticks FORCE INDEX (PRIMARY) WHERE ns = ? AND (job, at) IN (?) FOR UPDATE;
+
+-- name: lock-runs
+SELECT COUNT(*) INTO @dibs_locked FROM dibs_runs FORCE INDEX (PRIMARY) WHERE ns = ? AND run_id IN (?) FOR UPDATE;

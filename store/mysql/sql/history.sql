@@ -1,0 +1,62 @@
+-- name: append
+INSERT INTO dibs_events (ns, at, id, kind, lease_key, job, tick, run_id, host, reason)
+VALUES (?, IF(? = 0, @dibs_now, ?), ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: events
+SELECT id, at, kind, lease_key, job, tick, run_id, COALESCE(host, ''), COALESCE(reason, '')
+FROM dibs_events
+WHERE ns = ? AND (? = '' OR job = ?) AND (? = '' OR run_id = ?) AND at >= ? AND at < ?
+ORDER BY at DESC, id DESC LIMIT ?;
+
+-- name: tick-history
+-- Equal instants come in the reverse order of their jobs, so that one index serves the order.
+SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
+  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
+FROM dibs_ticks t
+LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
+  AND l.token = t.lease_token AND l.expires > @dibs_now
+WHERE t.ns = ? AND (? = '' OR t.job = ?) AND (? = '' OR t.run_id = ?) AND GREATEST(t.at, t.through) >= ? AND t.at < ?
+ORDER BY t.at DESC, t.job DESC LIMIT ?;
+
+-- name: run-history
+SELECT run_id, job, tick, owner, token, COALESCE(host, ''), pid, COALESCE(command, ''), outcome, COALESCE(reason, ''),
+  inferred, started, ended, COALESCE(attempts, '')
+FROM dibs_runs
+WHERE ns = ? AND (? = '' OR job = ?) AND (? = '' OR run_id = ?) AND started >= ? AND started < ?
+ORDER BY started DESC, run_id DESC LIMIT ?;
+
+-- name: output
+REPLACE INTO dibs_outputs (ns, run_id, at, output) VALUES (?, ?, @dibs_now, ?);
+
+-- name: read-output
+SELECT output FROM dibs_outputs WHERE ns = ? AND run_id = ?;
+
+-- name: append-run
+INSERT INTO dibs_runs (ns, run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE pid = dibs_runs.pid;
+
+-- name: old-ticks
+-- Ticks above the mark stay: a late server could claim them again.
+SELECT t.job, t.at FROM dibs_ticks t LEFT JOIN dibs_jobs j ON j.ns = t.ns AND j.name = t.job
+WHERE t.ns = ? AND t.at < ? AND GREATEST(t.at, t.through) < ? AND t.state = 'closed'
+  AND (j.mark IS NULL OR GREATEST(t.at, t.through) <= j.mark)
+LIMIT 300;
+
+-- name: prune-ticks
+DELETE FROM dibs_ticks WHERE ns = ? AND (job, at) IN (?) AND state = 'closed';
+
+-- name: old-runs
+SELECT run_id FROM dibs_runs WHERE ns = ? AND outcome <> '' AND ended < ? LIMIT 300;
+
+-- name: prune-outputs
+DELETE FROM dibs_outputs WHERE ns = ? AND run_id IN (?);
+
+-- name: prune-runs
+DELETE FROM dibs_runs WHERE ns = ? AND run_id IN (?) AND outcome <> '' AND ended < ?;
+
+-- name: old-events
+SELECT at, id FROM dibs_events WHERE ns = ? AND at < ? LIMIT 300;
+
+-- name: prune-events
+DELETE FROM dibs_events WHERE ns = ? AND (at, id) IN (?);

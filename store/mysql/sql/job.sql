@@ -1,0 +1,44 @@
+-- name: jobs
+SELECT name, COALESCE(definition, ''), generation, since, mark, removed FROM dibs_jobs WHERE ns = ? AND name IN (?);
+
+-- name: registry
+SELECT name, COALESCE(definition, ''), generation, since, mark, removed
+FROM dibs_jobs WHERE ns = ? AND name >= ? AND LEFT(name, ?) = ? ORDER BY name;
+
+-- name: register
+INSERT INTO dibs_jobs (ns, name) VALUES (?, ?) ON DUPLICATE KEY UPDATE mark = dibs_jobs.mark;
+
+-- name: define
+-- A new row has no definition yet, so it always differs. definition is compared as bytes.
+UPDATE dibs_jobs SET generation = generation + 1, since = IF(? = 0, @dibs_now, ?),
+  mark = GREATEST(mark, IF(? = 0, @dibs_now, ?) - 1), removed = 0, definition = ?
+WHERE ns = ? AND name = ? AND (definition IS NULL OR definition <> ? OR removed <> 0);
+
+-- name: remove
+UPDATE dibs_jobs SET removed = IF(? = 0, @dibs_now, ?) WHERE ns = ? AND name = ? AND removed = 0;
+
+-- name: settle-open
+SET @dibs_from = (SELECT mark FROM dibs_jobs WHERE ns = ? AND name = ? AND mark = ?);
+SET @dibs_to = LEAST(?, COALESCE((SELECT MIN(at) - 1 FROM dibs_ticks
+  WHERE ns = ? AND job = ? AND state IN ('claimed', 'started')), 9223372036854775807));
+
+-- name: settle-covered
+-- A range over a tick that has a row of its own would give that one two outcomes.
+SET @dibs_to = IF(EXISTS (SELECT 1 FROM dibs_ticks WHERE ns = ? AND job = ? AND at BETWEEN ? AND ?),
+  LEAST(@dibs_to, ? - 1), @dibs_to);
+
+-- name: settle-cut
+-- A range that the mark would cut in two is left for the next time.
+SET @dibs_to = IF(? <= @dibs_to AND ? > @dibs_to, ? - 1, @dibs_to);
+
+-- name: settle-row
+INSERT INTO dibs_ticks (ns, job, at, through, many, state, outcome, reason, inferred, ended)
+SELECT j.ns, j.name, ?, ?, ?, 'closed', ?, ?, ?, IF(? = 0, @dibs_now, ?)
+FROM dibs_jobs j WHERE j.ns = ? AND j.name = ? AND @dibs_from IS NOT NULL AND ? <= @dibs_to
+ON DUPLICATE KEY UPDATE many = dibs_ticks.many;
+
+-- name: settle-mark
+UPDATE dibs_jobs SET mark = GREATEST(mark, @dibs_to) WHERE ns = ? AND name = ? AND @dibs_from IS NOT NULL;
+
+-- name: settled
+SELECT @dibs_now, @dibs_from IS NOT NULL;

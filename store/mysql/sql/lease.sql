@@ -1,0 +1,61 @@
+-- name: ensure
+-- A lease's row is made, free, before the transaction that may grant it: there is then always a
+-- row to lock, and two first acquirers cannot deadlock over the gap where it will be.
+INSERT INTO dibs_leases (ns, lease_key) VALUES ? ON DUPLICATE KEY UPDATE ttl = dibs_leases.ttl;
+
+-- name: grant
+-- Neither a lapse nor its supervisor's death ends a request that works elsewhere: what was not
+-- released waits for busy_until (rule L8).
+UPDATE dibs_leases SET owner = ?, token = GREATEST(token + 1, @dibs_now), holder = ?, replaceable = ?, ttl = ?,
+  acquired = @dibs_now, renewed = @dibs_now, expires = @dibs_now + ?, busy_until = 0,
+  wanted = NULL, broken = NULL, broken_at = 0
+WHERE ns = ? AND lease_key = ?
+  AND @dibs_now <= ? AND ? <= @dibs_max_ttl AND @dibs_hold <= @dibs_now
+  AND NOT (owner = ? AND expires > @dibs_now)
+  AND (expires = 0 OR (expires <= @dibs_now OR owner = ? AND token = ?) AND (busy_until <= @dibs_now OR ? = 1));
+
+-- name: renew
+-- Holds are compared as one string, which lets a long list be searched by halving. An older
+-- heartbeat may arrive after a newer one, and must not lower what that stored.
+UPDATE dibs_leases SET ttl = ?, renewed = @dibs_now, expires = @dibs_now + ?, busy_until = GREATEST(busy_until, ?)
+WHERE ns = ? AND lease_key IN (?) AND CONCAT(owner, token, '/', lease_key) IN (?)
+  AND expires > @dibs_now AND broken_at = 0 AND @dibs_now <= ?;
+
+-- name: release
+UPDATE dibs_leases SET expires = 0, busy_until = 0, wanted = NULL
+WHERE ns = ? AND lease_key IN (?) AND CONCAT(owner, token, '/', lease_key) IN (?) AND expires <> 0;
+
+-- name: bury
+-- After release: keys that are used once have no successor that would need their token.
+DELETE FROM dibs_leases
+WHERE ns = ? AND lease_key IN (?) AND CONCAT(owner, token, '/', lease_key) IN (?) AND expires = 0;
+
+-- name: ask
+UPDATE dibs_leases SET wanted = ?
+WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now AND replaceable = 1;
+
+-- name: break
+-- Assignments run from left to right; none reads a column that an earlier one wrote.
+UPDATE dibs_leases SET broken = ?, broken_at = @dibs_now, expires = IF(? = 1, 0, expires),
+  busy_until = IF(? = 1, 0, busy_until), wanted = IF(? = 1, NULL, wanted)
+WHERE ns = ? AND lease_key = ? AND expires > @dibs_now AND (? = 0 OR owner = ? AND token = ?);
+
+-- name: records
+SELECT lease_key, owner, token, COALESCE(holder, ''), ttl, acquired, renewed, expires, busy_until,
+  COALESCE(wanted, ''), COALESCE(broken, ''), broken_at
+FROM dibs_leases WHERE ns = ? AND lease_key IN (?) AND owner <> '';
+
+-- name: list
+SELECT lease_key, owner, token, COALESCE(holder, ''), ttl, acquired, renewed, expires, busy_until,
+  COALESCE(wanted, ''), COALESCE(broken, ''), broken_at
+FROM dibs_leases WHERE ns = ? AND lease_key >= ? AND LEFT(lease_key, ?) = ? AND owner <> ''
+  AND (? = 1 OR expires > @dibs_now)
+ORDER BY lease_key LIMIT 10000;
+
+-- name: unused
+SELECT lease_key FROM dibs_leases
+WHERE ns = ? AND expires <= @dibs_now AND busy_until <= @dibs_now AND renewed < @dibs_now - 2592000000000 LIMIT 500;
+
+-- name: forget
+DELETE FROM dibs_leases
+WHERE ns = ? AND lease_key IN (?) AND expires <= @dibs_now AND busy_until <= @dibs_now AND renewed < @dibs_now - 2592000000000;

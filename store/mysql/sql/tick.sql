@@ -1,0 +1,92 @@
+-- name: claim
+-- The SELECT yields the one row to insert, or none: the lease is live, the tick is above the mark,
+-- and the generation is the registered one.
+INSERT INTO dibs_ticks (ns, job, at, state, lease_key, lease_owner, lease_token, claimant, outcome, reason, claimed, ended)
+SELECT l.ns, ?, ?, ?, l.lease_key, l.owner, l.token, ?, ?, ?, @dibs_now, IF(? = 'closed', @dibs_now, 0)
+FROM dibs_leases l LEFT JOIN dibs_jobs j ON j.ns = l.ns AND j.name = ?
+WHERE l.ns = ? AND l.lease_key = ? AND l.owner = ? AND l.token = ? AND l.expires > @dibs_now
+  AND @dibs_now <= ? AND ? <= @dibs_now + ?
+  AND (j.mark IS NULL OR j.mark < ?)
+  AND (? = 0 OR j.generation = ? AND j.removed = 0)
+ON DUPLICATE KEY UPDATE many = dibs_ticks.many;
+
+-- name: live
+SELECT lease_key, owner, token FROM dibs_leases WHERE ns = ? AND lease_key IN (?) AND expires > @dibs_now;
+
+-- name: ticks
+SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
+  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
+FROM dibs_ticks t
+LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
+  AND l.token = t.lease_token AND l.expires > @dibs_now
+WHERE t.ns = ? AND (t.job, t.at) IN (?);
+
+-- name: orphans
+SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
+  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, 0
+FROM dibs_ticks t
+LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
+  AND l.token = t.lease_token AND l.expires > @dibs_now
+WHERE t.ns = ? AND t.state IN ('claimed', 'started') AND (? = '' OR t.job = ?) AND l.ns IS NULL
+ORDER BY t.at, t.job LIMIT ?;
+
+-- name: take
+-- The state that may be taken over, or NULL. A closed one has ended, so its lease no longer matters.
+SET @dibs_take = (SELECT t.state FROM dibs_ticks t
+  JOIN dibs_leases n ON n.ns = t.ns AND n.lease_key = ? AND n.owner = ? AND n.token = ? AND n.expires > @dibs_now
+  LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
+    AND l.token = t.lease_token AND l.expires > @dibs_now
+  WHERE t.ns = ? AND t.job = ? AND t.at = ? AND @dibs_now <= ?
+    AND t.lease_key = ? AND t.lease_owner = ? AND t.lease_token = ?
+    AND CASE t.state
+      WHEN 'claimed' THEN ? = 0 AND l.ns IS NULL
+      WHEN 'started' THEN ? = 1 AND l.ns IS NULL
+      ELSE ? = 1 AND t.outcome IN ('lost', 'crashed', 'canceled') END);
+
+-- name: take-run
+UPDATE dibs_runs SET outcome = 'crashed', inferred = 1, ended = @dibs_now
+WHERE ns = ? AND run_id = (SELECT t.run_id FROM dibs_ticks t WHERE t.ns = ? AND t.job = ? AND t.at = ?)
+  AND outcome = '' AND @dibs_take = 'started';
+
+-- name: take-tick
+-- The row forgets its run: whatever that still reports concerns the run alone (rule T3).
+UPDATE dibs_ticks SET state = 'claimed', lease_key = ?, lease_owner = ?, lease_token = ?, claimant = ?, run_id = '',
+  outcome = '', reason = NULL, inferred = 0, reruns = reruns + ?, claimed = @dibs_now, started = 0, ended = 0
+WHERE ns = ? AND job = ? AND at = ? AND @dibs_take IS NOT NULL;
+
+-- name: start-run
+INSERT INTO dibs_runs (ns, run_id, job, tick, owner, token, host, pid, command, started, attempts)
+SELECT l.ns, ?, ?, ?, l.owner, l.token, ?, ?, ?, IF(? = 0, @dibs_now, ?), ?
+FROM dibs_leases l
+WHERE l.ns = ? AND l.lease_key = ? AND l.owner = ? AND l.token = ? AND l.expires > @dibs_now AND @dibs_now <= ?
+  AND (? = 0 OR EXISTS (SELECT 1 FROM dibs_ticks t WHERE t.ns = l.ns AND t.job = ? AND t.at = ?
+    AND t.state = 'claimed' AND t.lease_key = ? AND t.lease_owner = ? AND t.lease_token = ?))
+ON DUPLICATE KEY UPDATE pid = dibs_runs.pid;
+
+-- name: start-tick
+-- Started only together with the run's row, which is there if the statement before put it there.
+UPDATE dibs_ticks SET state = 'started', lease_key = ?, lease_owner = ?, lease_token = ?, run_id = ?, started = @dibs_now
+WHERE ns = ? AND job = ? AND at = ? AND state = 'claimed' AND lease_key = ? AND lease_owner = ? AND lease_token = ?
+  AND EXISTS (SELECT 1 FROM dibs_runs r WHERE r.ns = ? AND r.run_id = ? AND r.owner = ? AND r.token = ?
+    AND r.job = ? AND r.tick = ? AND r.outcome = '');
+
+-- name: close-run
+-- The first outcome stands, unless somebody else inferred it and this is the run's own word.
+UPDATE dibs_runs SET outcome = ?, reason = ?, attempts = ?, ended = IF(? = 0, @dibs_now, ?), inferred = ?
+WHERE ns = ? AND run_id = ? AND owner = ? AND token = ? AND (outcome = '' OR inferred = 1 AND ? = 0);
+
+-- name: close-tick
+UPDATE dibs_ticks SET state = 'closed', outcome = ?, reason = ?, ended = IF(? = 0, @dibs_now, ?), inferred = ?
+WHERE ns = ? AND job = ? AND at = ? AND run_id = ? AND (outcome = '' OR inferred = 1 AND ? = 0)
+  AND EXISTS (SELECT 1 FROM dibs_runs r WHERE r.ns = ? AND r.run_id = ? AND r.owner = ? AND r.token = ?
+    AND r.outcome = ? AND r.inferred = ?);
+
+-- name: close-claim
+UPDATE dibs_ticks SET state = 'closed', outcome = ?, reason = ?, ended = IF(? = 0, @dibs_now, ?), inferred = ?
+WHERE ns = ? AND job = ? AND at = ? AND state = 'claimed' AND run_id = ''
+  AND lease_key = ? AND lease_owner = ? AND lease_token = ?;
+
+-- name: runs
+SELECT run_id, job, tick, owner, token, COALESCE(host, ''), pid, COALESCE(command, ''), outcome, COALESCE(reason, ''),
+  inferred, started, ended, COALESCE(attempts, '')
+FROM dibs_runs WHERE ns = ? AND run_id IN (?);

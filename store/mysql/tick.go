@@ -1,0 +1,146 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// ticks is tick.Store. Every packet takes its row locks in one order, jobs, leases, ticks, runs,
+// and within a table in the order of the primary key, so that two packets cannot wait for each
+// other. As with leases, the statements decide and Go words the reasons.
+type ticks struct{ *database }
+
+// mostTicks is how many items travel in one packet.
+const mostTicks = 300
+
+// spot is a tick's identity within the namespace.
+type spot struct {
+	job string
+	at  int64
+}
+
+func spotOf(job string, at time.Time) spot { return spot{job, micros(at)} }
+
+func pairs(spots []spot) rows {
+	r := make(rows, len(spots))
+	for i, s := range spots {
+		r[i] = []any{[]byte(s.job), s.at}
+	}
+	return r
+}
+
+// tickRows collects ticks by their identity.
+type tickRows map[spot]tick.Tick
+
+func (m tickRows) read(r *sql.Rows) error {
+	t, err := scanTick(r)
+	m[spotOf(t.Job, t.At)] = t
+	return err
+}
+
+// scanTick reads the columns of the statements ticks, orphans and tick-history.
+func scanTick(r *sql.Rows) (t tick.Tick, err error) {
+	var owner, claimant []byte
+	var at, through, claimed, started, ended int64
+	if err = r.Scan(&t.Job, &at, &through, &t.Count, &t.State, &t.Lease.Key, &owner, &t.Lease.Token, &claimant,
+		&t.RunID, &t.Outcome, &t.Reason, &t.Inferred, &t.Reruns, &claimed, &started, &ended, &t.Live); err != nil {
+		return t, err
+	}
+	t.At, t.Through = instant(at), instant(through)
+	t.Claimed, t.Started, t.Ended = instant(claimed), instant(started), instant(ended)
+	if t.Lease.Owner, err = parseNonce(owner); err != nil {
+		return t, err
+	}
+	return t, fromJSON(claimant, &t.Claimant)
+}
+
+// holdSet is the set of holds that were live.
+type holdSet map[lease.Ref]bool
+
+func (m holdSet) read(r *sql.Rows) error {
+	var ref lease.Ref
+	var owner []byte
+	if err := r.Scan(&ref.Key, &owner, &ref.Token); err != nil {
+		return err
+	}
+	var err error
+	ref.Owner, err = parseNonce(owner)
+	m[ref] = true
+	return err
+}
+
+// jobRows collects registered jobs by name.
+type jobRows map[string]tick.Job
+
+func (m jobRows) read(r *sql.Rows) error {
+	j, err := scanJob(r)
+	m[j.Name] = j
+	return err
+}
+
+func scanJob(r *sql.Rows) (j tick.Job, err error) {
+	var since, mark, removed int64
+	err = r.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed)
+	j.Since, j.Mark, j.Removed = instant(since), instant(mark), instant(removed)
+	return j, err
+}
+
+// runRows collects runs by id.
+type runRows map[string]run.Record
+
+func (m runRows) read(r *sql.Rows) error {
+	rec, err := scanRun(r)
+	m[rec.ID] = rec
+	return err
+}
+
+// scanRun reads the columns of the statements runs and run-history.
+func scanRun(r *sql.Rows) (rec run.Record, err error) {
+	var owner, attempts []byte
+	var at, started, ended int64
+	if err = r.Scan(&rec.ID, &rec.Job, &at, &owner, &rec.Token, &rec.Host, &rec.PID, &rec.Command, &rec.Outcome,
+		&rec.Reason, &rec.Inferred, &started, &ended, &attempts); err != nil {
+		return rec, err
+	}
+	rec.Tick, rec.Started, rec.Ended = instant(at), instant(started), instant(ended)
+	if rec.Owner, err = parseNonce(owner); err != nil {
+		return rec, err
+	}
+	return rec, fromJSON(attempts, &rec.Attempts)
+}
+
+func attemptsOf(r run.Record) any {
+	if len(r.Attempts) == 0 {
+		return nil
+	}
+	all := slices.Clone(r.Attempts)
+	for i := range all {
+		a := &all[i]
+		a.Started, a.Ended = instant(micros(a.Started)), instant(micros(a.Ended))
+	}
+	return toJSON(all)
+}
+
+func (k ticks) Orphans(ctx context.Context, job string, limit int) (found []tick.Tick, err error) {
+	name := []byte(job)
+	p := new(packet).add("clock").add("orphans", k.ns, name, name, limit)
+	err = k.run(ctx, p, func(r *sql.Rows) error {
+		t, err := scanTick(r)
+		found = append(found, t)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("orphans: %w", err)
+	}
+	return found, nil
+}
+
+// late is rule L1.
+func late(now, notAfter time.Time) bool { return !notAfter.IsZero() && now.After(notAfter) }

@@ -1,0 +1,153 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// facts are what a packet read under its locks, enough to say why something was refused.
+type facts struct {
+	now   time.Time
+	jobs  jobRows
+	live  holdSet
+	ticks tickRows
+	runs  runRows
+}
+
+func newFacts() *facts {
+	return &facts{jobs: jobRows{}, live: holdSet{}, ticks: tickRows{}, runs: runRows{}}
+}
+
+func (f *facts) answer(s tick.Status, at spot) tick.Answer {
+	return tick.Answer{Status: s, Tick: f.ticks[at], Now: f.now}
+}
+
+func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) (answers []tick.Answer, err error) {
+	for chunk := range slices.Chunk(reqs, mostTicks) {
+		some, err := k.claim(ctx, chunk)
+		if err != nil {
+			return nil, fmt.Errorf("claim: %w", err)
+		}
+		answers = append(answers, some...)
+	}
+	return answers, nil
+}
+
+func (k ticks) claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
+	var names, holders list
+	var spots []spot
+	for _, r := range reqs {
+		names, holders = append(names, []byte(r.Job)), append(holders, []byte(r.Lease.Key))
+		spots = append(spots, spotOf(r.Job, r.At))
+	}
+	// The jobs are locked for writing although only their marks are read: two claimants of one
+	// tick then wait here, before the clock is read, and not in the INSERT after it.
+	p := new(packet).add("begin").add("lock-jobs", k.ns, names).add("share-leases", k.ns, holders).add("clock")
+	for _, r := range inOrder(reqs) {
+		k.addClaim(p, r)
+	}
+	f := newFacts()
+	p.add("now").add("jobs", k.ns, names).add("live", k.ns, holders).add("ticks", k.ns, pairs(spots)).add("commit")
+	if err := k.run(ctx, p, readInstant(&f.now), f.jobs.read, f.live.read, f.ticks.read); err != nil {
+		return nil, err
+	}
+	answers := make([]tick.Answer, len(reqs))
+	for i, r := range reqs {
+		answers[i] = f.answer(f.claimed(r), spots[i])
+	}
+	return answers, nil
+}
+
+// inOrder sorts requests by the primary key of their ticks, in which rows are inserted.
+func inOrder(reqs []tick.ClaimRequest) []tick.ClaimRequest {
+	sorted := slices.Clone(reqs)
+	slices.SortStableFunc(sorted, func(x, y tick.ClaimRequest) int {
+		if c := strings.Compare(x.Job, y.Job); c != 0 {
+			return c
+		}
+		return x.At.Compare(y.At)
+	})
+	return sorted
+}
+
+func (k ticks) addClaim(p *packet, r tick.ClaimRequest) {
+	name, at, state := []byte(r.Job), micros(r.At), tick.Claimed
+	if r.Outcome != "" {
+		state = tick.Closed
+	}
+	p.add("claim", name, at, string(state), toJSON(r.Claimant), string(r.Outcome), text(r.Reason), string(state), name,
+		k.ns, []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token),
+		bound(r.NotAfter), at, r.Ahead.Microseconds(), at, r.Generation, r.Generation)
+}
+
+// claimed says how a claim ended.
+func (f *facts) claimed(r tick.ClaimRequest) tick.Status {
+	row, found := f.ticks[spotOf(r.Job, r.At)]
+	job, registered := f.jobs[r.Job]
+	switch {
+	case late(f.now, r.NotAfter):
+		return tick.Late
+	case found && row.Lease == r.Lease && row.RunID == "" && row.Outcome == r.Outcome:
+		return tick.Won // now, or when it asked before
+	case found:
+		return tick.Taken
+	case registered && !r.At.After(job.Mark):
+		return tick.Settled
+	case r.Generation != 0 && (job.Generation != r.Generation || !job.Removed.IsZero()):
+		return tick.Differs
+	case r.At.After(f.now.Add(r.Ahead)):
+		return tick.Early
+	}
+	return tick.Lapsed
+}
+
+func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error) {
+	at, name, us, rerun := spotOf(r.Job, r.At), []byte(r.Job), micros(r.At), flag(r.Rerun)
+	holders := list{[]byte(r.From.Key), []byte(r.Lease.Key)}
+	// The old holder's lease is locked, so that a renewal under way is seen or has to wait.
+	p := new(packet).add("begin").add("share-leases", k.ns, holders).add("lock-ticks", k.ns, pairs([]spot{at})).add("clock")
+	p.add("take", []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token), k.ns, name, us, bound(r.NotAfter),
+		[]byte(r.From.Key), nonce(r.From.Owner), int64(r.From.Token), rerun, rerun, rerun)
+	f := newFacts()
+	p.add("now").add("live", k.ns, holders).add("ticks", k.ns, pairs([]spot{at}))
+	p.add("take-run", k.ns, k.ns, name, us)
+	p.add("take-tick", []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token), toJSON(r.Claimant), rerun, k.ns, name, us)
+	after := tickRows{}
+	p.add("ticks", k.ns, pairs([]spot{at})).add("commit")
+	if err := k.run(ctx, p, readInstant(&f.now), f.live.read, f.ticks.read, after.read); err != nil {
+		return tick.Answer{}, fmt.Errorf("take: %w", err)
+	}
+	before := f.ticks[at]
+	f.ticks = after
+	return f.answer(f.taken(r, before, after[at]), at), nil
+}
+
+func (f *facts) taken(r tick.TakeRequest, before, after tick.Tick) tick.Status {
+	ours := after.State == tick.Claimed && after.Lease == r.Lease && r.Lease != lease.Ref{}
+	switch {
+	case late(f.now, r.NotAfter):
+		return tick.Late
+	case ours:
+		return tick.Won // now, or when it asked before
+	case before.Lease == r.From && !f.live[r.Lease] && takeable(before, r.Rerun):
+		return tick.Lapsed
+	}
+	return tick.Taken
+}
+
+// takeable says whether only the newcomer's lease stood in the way.
+func takeable(row tick.Tick, rerun bool) bool {
+	switch row.State {
+	case tick.Claimed:
+		return !rerun && !row.Live
+	case tick.Started:
+		return rerun && !row.Live
+	}
+	return rerun && slices.Contains(rerunnable, row.Outcome)
+}

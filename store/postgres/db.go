@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// db carries out operations. Each is one batch: its statements travel together and are one
+// implicit transaction, so that the server needs nothing more from the client to commit, and one
+// fsync commits all of it.
+type db struct {
+	// send returns once the whole batch is committed and its results are read, or with an error.
+	send func(context.Context, *pgx.Batch) error
+	// foreign connections have settings of their own, which each operation overrides for itself.
+	foreign bool
+	// address is the server's, without a password, for errors.
+	address string
+}
+
+// A step is one statement of an operation.
+type step struct {
+	sql  string
+	args []any
+	row  func(pgx.Rows) error // called for each row; nil ignores them
+}
+
+func do(sql string, args ...any) step { return step{sql: sql, args: args} }
+
+func (s step) each(row func(pgx.Rows) error) step { s.row = row; return s }
+
+// run carries out an operation. What the steps read means something only if it returns nil: the
+// commit comes after the last of them, and can still fail.
+func (d *db) run(ctx context.Context, what string, steps ...step) error {
+	var b pgx.Batch
+	if d.foreign {
+		b.Queue(sqlSettings()[1])
+	}
+	for _, s := range steps {
+		if q := b.Queue(s.sql, s.args...); s.row != nil {
+			q.Query(func(rows pgx.Rows) error {
+				for rows.Next() {
+					if err := s.row(rows); err != nil {
+						return err
+					}
+				}
+				return rows.Err()
+			})
+		}
+	}
+	if err := d.send(ctx, &b); err != nil {
+		return d.fail(what, err)
+	}
+	return nil
+}
+
+func overPool(p *pgxpool.Pool) func(context.Context, *pgx.Batch) error {
+	return func(ctx context.Context, b *pgx.Batch) error { return p.SendBatch(ctx, b).Close() }
+}
+
+// column makes one array argument of a batch.
+func column[T, V any](items []T, of func(T) V) []V {
+	c := make([]V, len(items))
+	for i, item := range items {
+		c[i] = of(item)
+	}
+	return c
+}
+
+// micros and instant convert between an instant and its microseconds; zero is zero.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// beyond is the smallest key that is larger than all with the prefix; empty where there is none.
+func beyond(prefix string) []byte {
+	b := []byte(prefix)
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] < 0xff {
+			b[i]++
+			return b[:i+1]
+		}
+	}
+	return []byte{}
+}

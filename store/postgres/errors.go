@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+var (
+	// errStandby is why a connection to a standby is given up.
+	errStandby = errors.New("the server is a read-only standby; point the address at the primary, or list every host in it: the primary is found among them")
+	// errRecord is wrapped when a record cannot be read.
+	errRecord = errors.New("the record is damaged")
+)
+
+// fail says what an error of the client means: an answer that refuses, or no usable answer, which
+// wraps lease.ErrUnavailable. Either way nothing is known to be done.
+func (d *db) fail(what string, err error) error {
+	var refused *pgconn.PgError
+	switch {
+	case errors.Is(err, errRecord):
+		return fmt.Errorf("postgres store %s: %s: %w", d.address, what, err)
+	case errors.As(err, &refused):
+		return d.refusal(what, refused)
+	}
+	return fmt.Errorf("postgres store %s: %s: %w: %w", d.address, what, lease.ErrUnavailable, err)
+}
+
+func (d *db) refusal(what string, e *pgconn.PgError) error {
+	switch e.Code {
+	case "25006":
+		return fmt.Errorf("postgres store %s: %s: %w: %w", d.address, what, lease.ErrUnavailable, errStandby)
+	case "40001", "40P01":
+		return fmt.Errorf("postgres store %s: %s: %w: the server undid it in favour of another transaction; nothing was done, try again: %w", d.address, what, lease.ErrUnavailable, e)
+	case "55P03":
+		return fmt.Errorf("postgres store %s: %s: %w: another transaction held the rows for too long; look for a long one in pg_stat_activity: %w", d.address, what, lease.ErrUnavailable, e)
+	case "42501":
+		return fmt.Errorf("postgres store %s: %s: the role may not do it; run `dibs init` as the owner of the schema dibs, or grant the role its rights: %w", d.address, what, e)
+	case "3F000", "42P01", "42883":
+		return fmt.Errorf("postgres store %s: %s: the schema dibs is not, or no longer, complete; run `dibs init`: %w", d.address, what, e)
+	}
+	switch e.Code[:min(2, len(e.Code))] {
+	case "08", "53", "57", "58": // connection, resources, shutdown or cancel, the system below
+		return fmt.Errorf("postgres store %s: %s: %w: %w", d.address, what, lease.ErrUnavailable, e)
+	}
+	return fmt.Errorf("postgres store %s: %s: %w", d.address, what, e)
+}

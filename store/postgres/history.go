@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// told is the history.Store of one namespace.
+type told struct {
+	db *db
+	ns string
+}
+
+func (h told) Append(ctx context.Context, events []history.Event) error {
+	return h.db.run(ctx, "append events", do(sqlHistory()[0], h.ns,
+		column(events, func(history.Event) string { return run.NewID() }),
+		column(events, func(e history.Event) int64 { return micros(e.At) }),
+		column(events, func(e history.Event) string { return e.Kind }),
+		column(events, func(e history.Event) []byte { return []byte(e.Key) }),
+		column(events, func(e history.Event) []byte { return []byte(e.Job) }),
+		column(events, func(e history.Event) int64 { return micros(e.Tick) }),
+		column(events, func(e history.Event) string { return e.RunID }),
+		column(events, func(e history.Event) string { return e.Host }),
+		column(events, func(e history.Event) string { return e.Reason })))
+}
+
+func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, error) {
+	var found []history.Event
+	err := h.db.run(ctx, "events", do(sqlHistory()[1], h.ns, []byte(q.Job), q.RunID, from(q), micros(q.To), q.Max()).
+		each(func(rows pgx.Rows) error {
+			var (
+				e        history.Event
+				key, job []byte
+				at, tick int64
+			)
+			err := rows.Scan(&e.ID, &at, &e.Kind, &key, &job, &tick, &e.RunID, &e.Host, &e.Reason)
+			e.At, e.Tick, e.Key, e.Job = instant(at), instant(tick), string(key), string(job)
+			found = append(found, e)
+			return err
+		}))
+	return found, err
+}
+
+// from is the lower bound of a selection.
+func from(q history.Query) int64 {
+	if q.From.IsZero() {
+		return math.MinInt64
+	}
+	return micros(q.From)
+}
+
+func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
+	var found []tick.Tick
+	err := h.db.run(ctx, "ticks", do(sqlHistory()[2], h.ns, []byte(q.Job), from(q), micros(q.To), q.Max()).each(tickRows(&found)))
+	return found, err
+}
+
+func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
+	var found []run.Record
+	err := h.db.run(ctx, "runs", do(sqlHistory()[3], h.ns, []byte(q.Job), q.RunID, from(q), micros(q.To), q.Max()).each(runRows(&found)))
+	return found, err
+}
+
+func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
+	return h.db.run(ctx, "append runs", do(sqlHistory()[4], append([]any{h.ns}, runColumns(runs)...)...))
+}
+
+func (h told) Output(ctx context.Context, runID string, output []byte) error {
+	return h.db.run(ctx, "keep output", do(sqlOutput()[0], h.ns, runID, append([]byte{}, output...)))
+}
+
+func (h told) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
+	var output []byte
+	err := h.db.run(ctx, "read output", do(sqlOutput()[1], h.ns, runID).
+		each(func(rows pgx.Rows) error { return rows.Scan(&output) }))
+	return output, err
+}
+
+// pruned is how many rows a statement of sql/prune.sql deletes at most.
+const pruned = 5000
+
+func (h told) Prune(ctx context.Context, before time.Time) (int, error) {
+	total := 0
+	for i, sql := range sqlPrune() {
+		for n := pruned; n == pruned; {
+			err := h.db.run(ctx, "prune", do(sql, h.ns, micros(before)).
+				each(func(rows pgx.Rows) error { return rows.Scan(&n) }))
+			if err != nil {
+				return total, err
+			}
+			if i < len(sqlPrune())-1 { // the last are leases, which are no history
+				total += n
+			}
+		}
+	}
+	return total, nil
+}
+
+// runColumns are whole runs, in the order of the columns of sql/history.sql.
+func runColumns(runs []run.Record) []any {
+	return []any{
+		column(runs, func(r run.Record) string { return r.ID }),
+		column(runs, func(r run.Record) []byte { return []byte(r.Job) }),
+		column(runs, func(r run.Record) int64 { return micros(r.Tick) }),
+		column(runs, func(r run.Record) string { return owner(r.Owner) }),
+		column(runs, func(r run.Record) int64 { return int64(r.Token) }),
+		column(runs, func(r run.Record) string { return r.Host }),
+		column(runs, func(r run.Record) int64 { return int64(r.PID) }),
+		column(runs, func(r run.Record) string { return r.Command }),
+		column(runs, func(r run.Record) string { return string(r.Outcome) }),
+		column(runs, func(r run.Record) string { return r.Reason }),
+		column(runs, func(r run.Record) bool { return r.Inferred }),
+		column(runs, func(r run.Record) int64 { return micros(r.Started) }),
+		column(runs, func(r run.Record) int64 { return micros(r.Ended) }),
+		column(runs, func(r run.Record) string { return attempts(r.Attempts) }),
+	}
+}

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/tick"
+)
+
+func (k ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+	var found []tick.Job
+	err := k.db.run(ctx, "jobs", do(sqlJobs()[0], k.ns, []byte(prefix), beyond(prefix)).each(jobRows(&found)))
+	return found, err
+}
+
+func jobRows(into *[]tick.Job) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var (
+			j                    tick.Job
+			name                 []byte
+			since, mark, removed int64
+		)
+		if err := rows.Scan(&name, &j.Definition, &j.Generation, &since, &mark, &removed); err != nil {
+			return err
+		}
+		j.Name, j.Since, j.Mark, j.Removed = string(name), instant(since), instant(mark), instant(removed)
+		*into = append(*into, j)
+		return nil
+	}
+}
+
+func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
+	var set, removed []tick.JobRequest
+	for _, r := range reqs {
+		if r.Remove {
+			removed = append(removed, r)
+		} else {
+			set = append(set, r)
+		}
+	}
+	name := func(r tick.JobRequest) []byte { return []byte(r.Name) }
+	since := func(r tick.JobRequest) int64 { return micros(r.Since) }
+	var found []tick.Job
+	err := k.db.run(ctx, "set jobs",
+		do(sqlJobs()[1], k.ns, column(set, name), column(set, func(r tick.JobRequest) string { return r.Definition }), column(set, since)),
+		do(sqlJobs()[2], k.ns, column(removed, name), column(removed, since)),
+		do(sqlJobs()[3], k.ns, column(reqs, name)).each(jobRows(&found)))
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]tick.Job{}
+	for _, j := range found {
+		byName[j.Name] = j
+	}
+	return column(reqs, func(r tick.JobRequest) tick.Job {
+		if j, there := byName[r.Name]; there {
+			return j
+		}
+		return tick.Job{Name: r.Name} // there was nothing to remove
+	}), nil
+}
+
+func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
+	a := tick.Answer{Status: tick.Taken}
+	now := func(rows pgx.Rows) error {
+		var us int64
+		err := rows.Scan(&us)
+		a.Now = instant(us)
+		return err
+	}
+	rows := req.Rows
+	err := k.db.run(ctx, "settle",
+		do(sqlSettle()[0], k.ns, []byte(req.Job)),
+		do(sqlSettle()[1], k.ns, []byte(req.Job), micros(req.From), micros(req.To),
+			column(rows, func(t tick.Tick) int64 { return micros(t.At) }),
+			column(rows, func(t tick.Tick) int64 { return micros(t.Through) }),
+			column(rows, func(t tick.Tick) int32 { return int32(t.Count) }),
+			column(rows, func(t tick.Tick) string { return string(t.Outcome) }),
+			column(rows, func(t tick.Tick) string { return t.Reason }),
+			column(rows, func(t tick.Tick) bool { return t.Inferred }),
+			column(rows, func(t tick.Tick) int64 { return micros(t.Ended) })).
+			each(func(rows pgx.Rows) error { a.Status = tick.Won; return now(rows) }),
+		do(sqlSettle()[2]).each(now))
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	return a, nil
+}

@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// leases is the lease.Store of one namespace.
+type leases struct {
+	db *db
+	ns string
+	// maxTTL is that of a namespace whose record went missing and is made again.
+	maxTTL time.Duration
+}
+
+// listed is the most records that List returns.
+const listed = 10_000
+
+func keyBytes(k lease.Key) []byte { return []byte(k) }
+
+func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	keys := column(reqs, func(r lease.AcquireRequest) []byte { return keyBytes(r.Key) })
+	s := newSnapshot()
+	err := l.db.run(ctx, "acquire",
+		do(sqlAcquire()[0], l.ns, keys),
+		do(sqlAcquire()[1], l.ns, keys,
+			column(reqs, func(r lease.AcquireRequest) string { return owner(r.Holder.ID) }),
+			column(reqs, func(r lease.AcquireRequest) string { return toJSON(r.Holder) }),
+			column(reqs, func(r lease.AcquireRequest) int64 { return r.TTL.Microseconds() }),
+			column(reqs, func(r lease.AcquireRequest) int64 { return micros(r.NotAfter) }),
+			column(reqs, func(r lease.AcquireRequest) string { return owner(r.Reclaim.Owner) }),
+			column(reqs, func(r lease.AcquireRequest) int64 { return int64(r.Reclaim.Token) }),
+			column(reqs, func(r lease.AcquireRequest) bool { return r.Unguarded }),
+			l.maxTTL.Microseconds()).each(s.granted),
+		do(sqlAcquire()[2], l.ns, keys).each(s.refused))
+	if err != nil {
+		return lease.Reply{}, err
+	}
+	return lease.Reply{Now: s.now, Answers: column(reqs, s.acquired)}, nil
+}
+
+// acquired tells from the record what became of a request.
+func (s *snapshot) acquired(req lease.AcquireRequest) lease.Answer {
+	r := s.records[req.Key]
+	switch {
+	case s.done[req.Key]:
+		return lease.Answer{Status: lease.OK, Record: r}
+	case late(s.now, req.NotAfter):
+		return lease.Answer{Status: lease.Late, Record: r}
+	case r.Live(s.now) && r.Owner == req.Holder.ID:
+		return lease.Answer{Status: lease.OK, Record: r} // the answer to its first request was lost
+	case req.TTL > s.maxTTL:
+		return lease.Answer{Status: lease.TooLong, Record: r, Until: s.now.Add(s.maxTTL)}
+	case s.holdUntil.After(s.now):
+		return lease.Answer{Status: lease.HeldBack, Record: r, Until: s.holdUntil}
+	}
+	return lease.Answer{Status: lease.Held, Record: r}
+}
+
+func late(now, notAfter time.Time) bool { return !notAfter.IsZero() && now.After(notAfter) }
+
+func (l leases) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
+	s := newSnapshot()
+	err := l.db.run(ctx, "renew",
+		do(sqlRenew(), l.ns,
+			column(reqs, func(r lease.RenewRequest) []byte { return keyBytes(r.Key) }),
+			column(reqs, func(r lease.RenewRequest) string { return owner(r.Owner) }),
+			column(reqs, func(r lease.RenewRequest) int64 { return int64(r.Token) }),
+			column(reqs, func(r lease.RenewRequest) int64 { return r.TTL.Microseconds() }),
+			column(reqs, func(r lease.RenewRequest) int64 { return micros(r.NotAfter) }),
+			column(reqs, func(r lease.RenewRequest) int64 { return micros(r.BusyUntil) })).each(s.row))
+	return s.reply(err, len(reqs), func(i int) (lease.Key, lease.Status) {
+		switch {
+		case s.done[reqs[i].Key]:
+			return reqs[i].Key, lease.OK
+		case late(s.now, reqs[i].NotAfter):
+			return reqs[i].Key, lease.Late
+		}
+		return reqs[i].Key, lease.Gone
+	})
+}
+
+// reply answers n items with the records as they stand after the operation.
+func (s *snapshot) reply(err error, n int, item func(int) (lease.Key, lease.Status)) (lease.Reply, error) {
+	if err != nil {
+		return lease.Reply{}, err
+	}
+	r := lease.Reply{Now: s.now, Answers: make([]lease.Answer, n)}
+	for i := range r.Answers {
+		key, status := item(i)
+		r.Answers[i] = lease.Answer{Status: status, Record: s.records[key]}
+	}
+	return r, nil
+}
+
+func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
+	s := newSnapshot()
+	err := l.db.run(ctx, "release", l.release(refs).each(s.row))
+	return s.reply(err, len(refs), func(i int) (lease.Key, lease.Status) { return refs[i].Key, s.status(refs[i].Key) })
+}
+
+func (l leases) release(refs []lease.Ref) step {
+	return do(sqlRelease(), l.ns,
+		column(refs, func(r lease.Ref) []byte { return keyBytes(r.Key) }),
+		column(refs, func(r lease.Ref) string { return owner(r.Owner) }),
+		column(refs, func(r lease.Ref) int64 { return int64(r.Token) }),
+		column(refs, func(r lease.Ref) bool { return r.Key.Once() }))
+}
+
+func (s *snapshot) status(key lease.Key) lease.Status {
+	if s.done[key] {
+		return lease.OK
+	}
+	return lease.Gone
+}
+
+func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+	return l.one(ctx, "ask", ref.Key,
+		do(sqlAsk(), l.ns, keyBytes(ref.Key), owner(ref.Owner), int64(ref.Token), toJSON(by)))
+}
+
+func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease.Reply, error) {
+	return l.one(ctx, "break", ref.Key,
+		do(sqlBreak(), l.ns, keyBytes(ref.Key), owner(ref.Owner), int64(ref.Token), toJSON(b), b.Now))
+}
+
+// one carries out a step that returns the record of key if it did something.
+func (l leases) one(ctx context.Context, what string, key lease.Key, act step) (lease.Reply, error) {
+	did, s := newSnapshot(), newSnapshot()
+	err := l.db.run(ctx, what, act.each(did.row), l.read([]lease.Key{key}).each(s.row))
+	return s.reply(err, 1, func(int) (lease.Key, lease.Status) { return key, did.status(key) })
+}
+
+func (l leases) read(keys []lease.Key) step { return do(sqlRead(), l.ns, column(keys, keyBytes)) }
+
+func (l leases) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {
+	s := newSnapshot()
+	err := l.db.run(ctx, "read", l.read(keys).each(s.row))
+	return s.reply(err, len(keys), func(i int) (lease.Key, lease.Status) { return keys[i], s.status(keys[i]) })
+}
+
+func (l leases) List(ctx context.Context, prefix string, all bool) (lease.Reply, error) {
+	s := newSnapshot()
+	err := l.db.run(ctx, "list", do(sqlList(), l.ns, []byte(prefix), beyond(prefix), all, listed).each(s.row))
+	return s.reply(err, len(s.order), func(i int) (lease.Key, lease.Status) { return s.order[i], lease.OK })
+}

@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+)
+
+// Open connects to the server of a postgres:// or postgresql:// address and prepares what is not
+// prepared. Beside dibs's own parameters the address takes those of libpq and of pgxpool (such as
+// sslmode, several hosts, and pool_max_conns; default 6).
+//
+// Its errors wrap lease.ErrUnavailable where the server cannot be reached or is a standby.
+func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+	if c.URL == nil || c.URL.Scheme != "postgres" && c.URL.Scheme != "postgresql" {
+		return nil, fmt.Errorf("postgres store: %s is not a postgres:// address", c)
+	}
+	cfg, err := poolConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("postgres store %s: %w", c, err)
+	}
+	s, err := over(ctx, pool, c, false)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	ours := s.Close
+	s.Close = func() error {
+		err := ours()
+		pool.Close()
+		return err
+	}
+	return s, nil
+}
+
+// New makes a store over the caller's pool, which stays the caller's: Close leaves it open. Of c
+// the URL is used for messages only and may be nil. The connections must default to READ COMMITTED,
+// else New refuses; whatever else matters, each operation sets for its own transaction.
+func New(ctx context.Context, pool *pgxpool.Pool, c store.Config) (*store.Store, error) {
+	return over(ctx, pool, c, true)
+}
+
+func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool) (*store.Store, error) {
+	if c.Namespace == "" {
+		c.Namespace = "dibs"
+	}
+	d := &db{send: overPool(pool), foreign: foreign, address: address(c, pool)}
+	p := &preparation{db: d, pool: pool, c: c}
+	srv, err := p.server(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.schema(ctx, srv); err != nil {
+		return nil, err
+	}
+	n, err := p.namespace(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := leases{db: d, ns: c.Namespace, maxTTL: longest(c)}
+	watch := newListener(rows, pool)
+	s := &store.Store{Kind: "postgres", URL: d.address, Leases: rows, Ticks: ticks{rows}, History: told{d, c.Namespace},
+		Notify: watch, Properties: n.properties(srv, c.Session), Prepared: p.lines, Close: watch.close}
+	if c.Session {
+		named := newSession(rows, pool, n.maxTTL)
+		if err = named.connect(ctx); err != nil {
+			return nil, errors.Join(err, named.close())
+		}
+		s.Leases, s.Ticks = named, sessionTicks{ticks{rows}, named}
+		s.Close = func() error { return errors.Join(watch.close(), named.close()) }
+	}
+	return s, nil
+}
+
+func address(c store.Config, pool *pgxpool.Pool) string {
+	if c.URL != nil {
+		return c.String()
+	}
+	cc := pool.Config().ConnConfig
+	return fmt.Sprintf("postgres://%s:%d/%s", cc.Host, cc.Port, cc.Database)
+}
+
+var (
+	_ lease.Store    = leases{}
+	_ lease.Notifier = (*listener)(nil)
+)

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+var (
+	errSessionLost = errors.New("the connection that held the session locks is lost")
+	errPooler      = errors.New("a pooler stands between: session locks need a connection straight to the server, so drop lock=session or point the address at the server itself")
+)
+
+// pinned is the one connection of a process whose session holds the named locks. Its operations
+// run one after the other, and none is cut short by its caller's context: that would close the
+// connection and with it lose every lock. A caller that leaves is told so, and the operation goes
+// on without it, for at most patience.
+type pinned struct {
+	pool     *pgxpool.Pool
+	patience time.Duration
+	// turn holds the connection while nobody uses it; nil in it means there is none.
+	turn chan *pgx.Conn
+	// lost is called, before anything else can be sent, when the connection is gone.
+	lost func()
+}
+
+func newPinned(pool *pgxpool.Pool, patience time.Duration, lost func()) *pinned {
+	p := &pinned{pool: pool, patience: patience, turn: make(chan *pgx.Conn, 1), lost: lost}
+	p.turn <- nil
+	return p
+}
+
+// use has f use the connection when its turn comes.
+func (p *pinned) use(ctx context.Context, f func(context.Context, *pgx.Conn) (*pgx.Conn, error)) error {
+	var c *pgx.Conn
+	select {
+	case c = <-p.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.patience)
+		defer cancel()
+		after, err := f(ctx, c)
+		if after != nil && after.IsClosed() {
+			p.lost()
+			after = nil
+		}
+		p.turn <- after
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// connect makes the connection where there is none.
+func (p *pinned) connect(ctx context.Context) error {
+	return p.use(ctx, func(ctx context.Context, c *pgx.Conn) (*pgx.Conn, error) {
+		if c != nil {
+			return c, nil
+		}
+		c, err := dial(ctx, p.pool)
+		if err != nil {
+			return c, err
+		}
+		// The server tells its process to the client at connecting; a pooler tells something else.
+		var pid uint32
+		if err = c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err == nil && pid != c.PgConn().PID() {
+			err = errors.Join(errPooler, c.Close(ctx))
+		}
+		return c, err
+	})
+}
+
+// send is db.send over the connection. It never makes a new one: whoever relies on a lock must
+// not be served by a session that does not have it.
+func (p *pinned) send(ctx context.Context, b *pgx.Batch) error {
+	return p.use(ctx, func(ctx context.Context, c *pgx.Conn) (*pgx.Conn, error) {
+		if c == nil {
+			return nil, errSessionLost
+		}
+		return c, c.SendBatch(ctx, b).Close()
+	})
+}
+
+// drop gives the connection up.
+func (p *pinned) drop(ctx context.Context) error {
+	return p.use(ctx, func(ctx context.Context, c *pgx.Conn) (*pgx.Conn, error) {
+		if c == nil {
+			return nil, nil
+		}
+		if err := c.Close(ctx); err != nil {
+			return c, fmt.Errorf("closing the session: %w", err)
+		}
+		return c, nil
+	})
+}

@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-run/dibs/store"
+)
+
+// defaultConns is how many connections a store opens at most where its address does not say
+// (pool_max_conns): batches make more of little use.
+const defaultConns = 6
+
+// poolConfig says what our own connections are like, on top of what the address says.
+func poolConfig(c store.Config) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(c.URL.String())
+	if err != nil {
+		return nil, fmt.Errorf("postgres store %s: the address is not understood: %w", c, withoutAddress(err))
+	}
+	if c.URL.Query().Get("pool_max_conns") == "" {
+		cfg.MaxConns = defaultConns
+	}
+	if c.URL.Query().Get("application_name") == "" {
+		cfg.ConnConfig.RuntimeParams["application_name"] = "dibs"
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	if cfg.ConnConfig.ValidateConnect == nil {
+		cfg.ConnConfig.ValidateConnect = refuseStandby
+	}
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: time.Second, Count: 3}}
+	cfg.ConnConfig.DialFunc = dialer.DialContext
+	cfg.AfterConnect = settings
+	return cfg, nil
+}
+
+// withoutAddress drops the address, and with it any password, from the client's error.
+func withoutAddress(err error) error {
+	for {
+		inner, ok := err.(interface{ Unwrap() error })
+		if !ok || inner.Unwrap() == nil {
+			break
+		}
+		err = inner.Unwrap()
+	}
+	if e, ok := err.(*pgconn.ParseConfigError); ok {
+		return fmt.Errorf("%T", e)
+	}
+	return err
+}
+
+// refuseStandby makes the client try the next host of the address. A standby's records lag behind
+// and it grants nothing.
+func refuseStandby(ctx context.Context, c *pgconn.PgConn) error {
+	r := c.ExecParams(ctx, "SELECT pg_is_in_recovery()", nil, nil, nil, nil).Read()
+	if r.Err != nil {
+		return r.Err
+	}
+	if len(r.Rows) == 1 && string(r.Rows[0][0]) == "t" {
+		return errStandby
+	}
+	return nil
+}
+
+// settings are made after connecting, since a pooler refuses at connecting what it does not know.
+func settings(ctx context.Context, c *pgx.Conn) error {
+	_, err := c.Exec(ctx, sqlSettings()[0])
+	return err
+}
+
+// dial opens a connection beside the pool, made as the pool makes its own.
+func dial(ctx context.Context, p *pgxpool.Pool) (*pgx.Conn, error) {
+	cfg := p.Config()
+	cc := cfg.ConnConfig.Copy()
+	if cfg.BeforeConnect != nil {
+		if err := cfg.BeforeConnect(ctx, cc); err != nil {
+			return nil, err
+		}
+	}
+	c, err := pgx.ConnectConfig(ctx, cc)
+	if err == nil {
+		err = settings(ctx, c)
+	}
+	return c, err
+}

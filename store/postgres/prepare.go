@@ -1,0 +1,204 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+)
+
+// server is what a server says of itself.
+type server struct {
+	standby   bool
+	version   int
+	encoding  string
+	isolation string
+	fsync     bool
+	database  string
+	prepared  bool // there is a schema
+}
+
+// namespace is the record of one.
+type namespace struct {
+	installation, identity string
+	holdUntil, now         time.Time
+	maxTTL                 time.Duration
+}
+
+// preparation makes or upgrades schema and namespace.
+type preparation struct {
+	db    *db
+	pool  *pgxpool.Pool
+	c     store.Config
+	lines []string // what was done
+}
+
+func (p *preparation) server(ctx context.Context) (s server, err error) {
+	err = p.db.run(ctx, "open", do(sqlPrepare()[0]).each(func(rows pgx.Rows) error {
+		return rows.Scan(&s.standby, &s.version, &s.encoding, &s.isolation, &s.fsync, &s.database)
+	}), do(sqlPrepare()[1]).each(func(rows pgx.Rows) error { return rows.Scan(&s.prepared) }))
+	switch {
+	case err != nil:
+	case s.standby:
+		err = p.db.fail("open", errStandby)
+	case s.version < 130000:
+		err = fmt.Errorf("postgres store %s: the server is version %d; 13 or newer is needed", p.db.address, s.version/10000)
+	case s.encoding != "UTF8":
+		err = fmt.Errorf("postgres store %s: database %s is encoded in %s; make one with ENCODING 'UTF8'", p.db.address, s.database, s.encoding)
+	case s.isolation != "read committed":
+		err = fmt.Errorf("postgres store %s: the connections' default_transaction_isolation is %q; set it to 'read committed' on the pool", p.db.address, s.isolation)
+	}
+	return s, err
+}
+
+// schema sees that the schema is of the version that this program knows.
+func (p *preparation) schema(ctx context.Context, s server) error {
+	files, err := fs.Glob(Migrations, "*.sql")
+	if err != nil {
+		return err
+	}
+	version := 0
+	if s.prepared {
+		if version, err = p.version(ctx); err != nil {
+			return err
+		}
+	}
+	switch {
+	case version == len(files):
+		return nil
+	case version > len(files):
+		return fmt.Errorf("postgres store %s: schema dibs of database %s is version %d, this program knows versions up to %d; use a newer dibs", p.db.address, s.database, version, len(files))
+	case version > 0 && !p.c.Init:
+		return fmt.Errorf("postgres store %s: schema dibs of database %s is version %d, this program needs %d; run `dibs init` to upgrade it", p.db.address, s.database, version, len(files))
+	}
+	return p.migrate(ctx, s, files)
+}
+
+func (p *preparation) version(ctx context.Context) (v int, err error) {
+	err = p.db.run(ctx, "read the schema's version", do(sqlPrepare()[3]).each(func(rows pgx.Rows) error { return rows.Scan(&v) }))
+	return v, err
+}
+
+// migrate applies what is missing in one transaction, under a lock that makes others wait and then
+// find nothing left to do.
+func (p *preparation) migrate(ctx context.Context, s server, files []string) error {
+	version := 0
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, sqlPrepare()[2]); err != nil {
+			return err
+		}
+		var there bool
+		if err := tx.QueryRow(ctx, sqlPrepare()[1]).Scan(&there); err != nil {
+			return err
+		}
+		if there {
+			if err := tx.QueryRow(ctx, sqlPrepare()[3]).Scan(&version); err != nil {
+				return err
+			}
+		}
+		for _, file := range files[min(version, len(files)):] {
+			text, err := fs.ReadFile(Migrations, file)
+			if err != nil {
+				return err
+			}
+			// Without arguments the simple protocol carries all of a file's statements.
+			if _, err := tx.Conn().PgConn().Exec(ctx, string(text)).ReadAll(); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return p.db.fail("prepare schema dibs in database "+s.database, err)
+	case version == 0:
+		p.did("created schema dibs, version %d, in database %s", len(files), s.database)
+	case version < len(files):
+		p.did("upgraded schema dibs in database %s from version %d to %d", s.database, version, len(files))
+	}
+	return nil
+}
+
+func (p *preparation) did(format string, args ...any) {
+	p.lines = append(p.lines, fmt.Sprintf(format, args...))
+}
+
+// namespace makes the namespace where there is none, and has its identity checked (rule L9).
+func (p *preparation) namespace(ctx context.Context) (n namespace, err error) {
+	maxTTL := longest(p.c)
+	before, err := p.read(ctx)
+	if err != nil {
+		return n, err
+	}
+	if before.installation == "" {
+		err = p.db.run(ctx, "make the namespace", do(sqlPrepare()[4], p.c.Namespace, maxTTL.Microseconds(), p.c.Init))
+	} else if p.c.Init && before.maxTTL < p.c.TTL {
+		if err = p.db.run(ctx, "raise max_ttl", do(sqlPrepare()[5], p.c.Namespace, p.c.TTL.Microseconds())); err == nil {
+			p.did("raised max_ttl of namespace %s from %s to %s", p.c.Namespace, before.maxTTL, p.c.TTL)
+		}
+	}
+	if err == nil {
+		// An acquire of nothing makes the check that every acquire makes.
+		_, err = leases{db: p.db, ns: p.c.Namespace, maxTTL: maxTTL}.Acquire(ctx, nil)
+	}
+	if err == nil {
+		n, err = p.read(ctx)
+	}
+	if err != nil {
+		return n, err
+	}
+	p.tell(before, n)
+	if p.c.Expect != "" && p.c.Expect != n.installation {
+		return n, fmt.Errorf("postgres store %s: its installation id is %s, and expect_store asks for %s; correct the address or the pin", p.db.address, n.installation, p.c.Expect)
+	}
+	return n, nil
+}
+
+func (p *preparation) tell(before, now namespace) {
+	switch held := now.holdUntil.Sub(now.now).Round(time.Millisecond); {
+	case before.installation == "" && held > 0:
+		p.did("created namespace %s; it may have lost an earlier one's leases, so nothing is granted for %s (`dibs init` states that it is new)", p.c.Namespace, held)
+	case before.installation == "":
+		p.did("created namespace %s", p.c.Namespace)
+	case before.identity != now.identity:
+		p.did("the server of namespace %s is another one than before (%s, was %s), so nothing is granted for %s", p.c.Namespace, now.identity, before.identity, held)
+	}
+}
+
+func (p *preparation) read(ctx context.Context) (n namespace, err error) {
+	err = p.db.run(ctx, "read the namespace", do(sqlPrepare()[6], p.c.Namespace).each(func(rows pgx.Rows) error {
+		var hold, ttl, now int64
+		err := rows.Scan(&n.installation, &n.identity, &hold, &ttl, &now)
+		n.holdUntil, n.maxTTL, n.now = instant(hold), time.Duration(ttl)*time.Microsecond, instant(now)
+		return err
+	}))
+	return n, err
+}
+
+// longest is max_ttl of a namespace that is made for c.
+func longest(c store.Config) time.Duration { return max(lease.DefaultTTL, c.TTL) }
+
+func (n namespace) properties(s server, session bool) store.Properties {
+	p := store.Properties{Reach: store.Fleet, InstallationID: n.installation, MaxTTL: n.maxTTL,
+		Durable: s.fsync, Session: session}
+	if n.holdUntil.After(n.now) {
+		p.HoldUntil = n.holdUntil
+	}
+	if !s.fsync {
+		p.Weaker = append(p.Weaker, "The server runs with fsync or full_page_writes off: a crash of its machine can lose or damage acknowledged leases and claims.")
+	}
+	if strings.Contains(n.identity, "?") {
+		p.Weaker = append(p.Weaker, "The server does not tell its system identifier or timeline to this role: after a failover that lost the last commits, grants are not held back.")
+	}
+	return p
+}

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// recordRow scans the columns of a record, which are null where there is none.
+type recordRow struct {
+	key                                               []byte
+	owner, holder, wanted, broken                     *string
+	token, ttl, acquired, renewed, expires, busyUntil *int64
+}
+
+// scan reads a row: the columns of first, then a record's, then any that say nothing.
+func (r *recordRow) scan(rows pgx.Rows, first ...any) (lease.Record, bool, error) {
+	targets := append(first, &r.key, &r.owner, &r.token, &r.holder, &r.ttl, &r.acquired, &r.renewed, &r.expires,
+		&r.busyUntil, &r.wanted, &r.broken)
+	for len(targets) < len(rows.FieldDescriptions()) {
+		targets = append(targets, nil)
+	}
+	if err := rows.Scan(targets...); err != nil || r.owner == nil {
+		return lease.Record{}, false, err
+	}
+	v, err := r.record()
+	return v, true, err
+}
+
+func (r *recordRow) record() (lease.Record, error) {
+	v := lease.Record{Key: lease.Key(r.key), Token: lease.Token(*r.token), TTL: time.Duration(*r.ttl) * time.Microsecond,
+		Acquired: instant(*r.acquired), Renewed: instant(*r.renewed), Expires: instant(*r.expires), BusyUntil: instant(*r.busyUntil)}
+	var err error
+	if v.Owner, err = lease.ParseNonce(*r.owner); err == nil {
+		err = errors.Join(fromJSON(*r.holder, &v.Holder), fromJSON(*r.wanted, &v.Wanted), fromJSON(*r.broken, &v.Broken))
+	}
+	if err != nil {
+		return v, damaged("lease "+v.Key.String(), err)
+	}
+	return v, nil
+}
+
+// snapshot is what an operation on leases was answered: the clock, the records of the keys, and to
+// which of them it was done.
+type snapshot struct {
+	now, holdUntil time.Time
+	maxTTL         time.Duration
+	records        map[lease.Key]lease.Record
+	done           map[lease.Key]bool
+	order          []lease.Key
+}
+
+func newSnapshot() *snapshot {
+	return &snapshot{records: map[lease.Key]lease.Record{}, done: map[lease.Key]bool{}}
+}
+
+func (s *snapshot) add(r lease.Record, done bool) {
+	s.records[r.Key] = r
+	s.done[r.Key] = done
+	s.order = append(s.order, r.Key)
+}
+
+// row takes in the clock, whether it was done, and a record.
+func (s *snapshot) row(rows pgx.Rows) error {
+	var now int64
+	var done *bool
+	r, found, err := new(recordRow).scan(rows, &now, &done)
+	if found {
+		s.add(r, *done)
+	}
+	s.now = instant(now)
+	return err
+}
+
+// granted takes in a record that was granted.
+func (s *snapshot) granted(rows pgx.Rows) error {
+	r, _, err := new(recordRow).scan(rows)
+	s.add(r, true)
+	return err
+}
+
+// refused takes in the clock, what the namespace grants, and a record that was not granted.
+func (s *snapshot) refused(rows pgx.Rows) error {
+	var now int64
+	var holdUntil, maxTTL *int64
+	r, found, err := new(recordRow).scan(rows, &now, &holdUntil, &maxTTL)
+	if found {
+		s.add(r, false)
+	}
+	s.now = instant(now)
+	if holdUntil != nil {
+		s.holdUntil, s.maxTTL = instant(*holdUntil), time.Duration(*maxTTL)*time.Microsecond
+	}
+	return err
+}
+
+func damaged(what any, err error) error { return fmt.Errorf("%v: %w: %w", what, errRecord, err) }
+
+func fromJSON(text string, into any) error {
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), into)
+}
+
+func toJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // holders, breaks and attempts are plain structs
+	}
+	return string(b)
+}
+
+// owner is a nonce as the store keeps it: empty for none.
+func owner(n lease.Nonce) string {
+	if n == (lease.Nonce{}) {
+		return ""
+	}
+	return n.String()
+}

@@ -1,0 +1,74 @@
+package postgres
+
+import (
+	"embed"
+	"io/fs"
+	"strings"
+	"sync"
+)
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// Migrations holds the schema's versions, one file each, in the order of their names. Each is to
+// be applied in one transaction; Open does that by itself, under a lock.
+var Migrations fs.FS = sub(migrationFiles, "migrations")
+
+func sub(f fs.FS, dir string) fs.FS {
+	s, err := fs.Sub(f, dir)
+	if err != nil {
+		panic(err) // the directory is embedded above
+	}
+	return s
+}
+
+// statements are those of one file, in its order.
+func statements(name string) []string {
+	b, err := sqlFiles.ReadFile("sql/" + name + ".sql")
+	if err != nil {
+		panic(err) // the file is embedded above
+	}
+	all := strings.Split(strings.TrimSpace(string(b)), ";\n")
+	for i := range all {
+		all[i] = strings.TrimSuffix(strings.TrimSpace(all[i]), ";")
+	}
+	return all
+}
+
+// lazily and lazilyAll read a file when it is first needed: a program that opens another store pays nothing.
+func lazily(name string) func() string {
+	return sync.OnceValue(func() string { return statements(name)[0] })
+}
+
+func lazilyAll(name string) func() []string {
+	return sync.OnceValue(func() []string { return statements(name) })
+}
+
+var (
+	sqlAcquire  = lazilyAll("acquire")
+	sqlRead     = lazily("read")
+	sqlList     = lazily("list")
+	sqlRenew    = lazily("renew")
+	sqlRelease  = lazily("release")
+	sqlAsk      = lazily("ask")
+	sqlBreak    = lazily("break")
+	sqlWatch    = lazily("watch")
+	sqlHold     = lazily("hold")
+	sqlClaim    = lazilyAll("claim")
+	sqlTake     = lazilyAll("take")
+	sqlStart    = lazilyAll("start")
+	sqlTick     = lazily("tick")
+	sqlClose    = lazilyAll("close")
+	sqlOrphans  = lazily("orphans")
+	sqlJobs     = lazilyAll("jobs")
+	sqlSettle   = lazilyAll("settle")
+	sqlHistory  = lazilyAll("history")
+	sqlOutput   = lazilyAll("output")
+	sqlPrune    = lazilyAll("prune")
+	sqlPrepare  = lazilyAll("prepare")
+	sqlSession  = lazilyAll("session")
+	sqlSettings = lazilyAll("settings")
+)

@@ -1,0 +1,40 @@
+-- Adds events: $2 ids, then their columns. An instant of 0 is now.
+INSERT INTO dibs.events (ns, id, at, kind, key, job, tick, run_id, host, reason)
+SELECT $1, q.id, CASE WHEN q.at = 0 THEN dibs.now_us() ELSE q.at END, q.kind, q.key, q.job, q.tick, q.run_id, q.host, q.reason
+FROM unnest($2::text[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[], $8::text[], $9::text[], $10::text[])
+  AS q(id, at, kind, key, job, tick, run_id, host, reason)
+ON CONFLICT DO NOTHING;
+
+-- Events, newest first. In all selections: $2 job, $3 run (empty: all), [$4, $5) (0: unbounded), $6 limit.
+SELECT id, at, kind, key, job, tick, run_id, host, reason
+FROM dibs.events
+WHERE ns = $1 AND ($2::bytea = '' OR job = $2) AND ($3::text = '' OR run_id = $3)
+  AND at >= $4::bigint AND ($5::bigint = 0 OR at < $5)
+ORDER BY at DESC, id DESC
+LIMIT $6::int;
+
+-- Ticks, the latest first; a range counts if any of it lies inside.
+SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,
+       t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended, t.live
+FROM dibs.tick_rows t
+WHERE t.ns = $1 AND ($2::bytea = '' OR t.job = $2)
+  AND greatest(t.at, t.through) >= $3::bigint AND ($4::bigint = 0 OR t.at < $4)
+ORDER BY t.at DESC, t.job
+LIMIT $5::int;
+
+-- Runs, the latest start first.
+SELECT run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts
+FROM dibs.runs
+WHERE ns = $1 AND ($2::bytea = '' OR job = $2) AND ($3::text = '' OR run_id = $3)
+  AND started >= $4::bigint AND ($5::bigint = 0 OR started < $5)
+ORDER BY started DESC, run_id DESC
+LIMIT $6::int;
+
+-- Adds runs that were recorded elsewhere first.
+INSERT INTO dibs.runs (ns, run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts)
+SELECT $1, q.*
+FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::bigint[], $9::text[],
+            $10::text[], $11::text[], $12::bool[], $13::bigint[], $14::bigint[], $15::text[])
+  AS q(run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts)
+ORDER BY q.run_id
+ON CONFLICT DO NOTHING;

@@ -1,0 +1,33 @@
+-- Renews what is still the asker's, has not lapsed and is not broken, judged by the clock after
+-- the row's lock was obtained. Returns the clock, whether it was renewed, and the record of each key
+-- that has one: one row at least.
+WITH asked AS MATERIALIZED (
+  SELECT $1::text AS ns, q.*
+  FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+    AS q(key, owner, token, ttl, not_after, busy_until)
+), locked AS MATERIALIZED (
+  SELECT q.*, l AS rec
+  FROM asked q JOIN dibs.leases l ON l.ns = q.ns AND l.key = q.key AND l.token > 0
+  ORDER BY l.key
+  FOR NO KEY UPDATE OF l
+), judged AS MATERIALIZED (
+  SELECT t.*,
+         (t.rec).owner = t.owner AND (t.rec).token = t.token AND (t.rec).expires > t.now AND (t.rec).broken = ''
+           AND (t.not_after = 0 OR t.now <= t.not_after) AS good
+  FROM (SELECT *, dibs.now_us() AS now FROM locked) t
+), renewed AS (
+  UPDATE dibs.leases l
+  SET ttl = j.ttl, renewed = j.now, expires = j.now + j.ttl,
+      busy_until = greatest(l.busy_until, j.busy_until) -- an older heartbeat may arrive after a newer one
+  FROM judged j
+  WHERE l.ns = j.ns AND l.key = j.key AND j.good
+  RETURNING l AS rec
+)
+SELECT dibs.now_us(), r.done,
+       (l).key, (l).owner, (l).token, (l).holder, (l).ttl, (l).acquired, (l).renewed, (l).expires, (l).busy_until, (l).wanted, (l).broken
+FROM (SELECT) one
+LEFT JOIN (
+  SELECT true AS done, rec AS l FROM renewed
+  UNION ALL
+  SELECT false, rec FROM judged WHERE NOT good
+) r ON true;

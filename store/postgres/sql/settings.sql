@@ -1,0 +1,36 @@
+-- The settings of our own sessions, made once per connection; what a server does not know is left
+-- out.
+--   * A grant is acknowledged only when it is on disk, whatever the role's default is.
+--   * READ COMMITTED lets each statement see what it waited for.
+--   * Every statement finds its rows by their keys. The planner, which knows nothing of a young
+--     table, must neither plan each call anew, which takes longer than the call, nor walk tables.
+--     To that end a batch's items carry the namespace: compared with a constant, it would be
+--     taken for a small part of the table, and walked.
+--   * Nothing of a dead or cut-off client keeps its row locks for more than a few seconds.
+SELECT set_config(w.name, w.value, false)
+FROM (VALUES
+  ('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END),
+  ('default_transaction_isolation', 'read committed'),
+  ('default_transaction_read_only', 'off'),
+  ('plan_cache_mode', 'force_generic_plan'),
+  ('enable_seqscan', 'off'),
+  ('enable_hashjoin', 'off'),
+  ('enable_mergejoin', 'off'),
+  ('jit', 'off'),
+  ('lock_timeout', '5s'),
+  ('statement_timeout', '30s'),
+  ('idle_in_transaction_session_timeout', '30s'),
+  ('idle_session_timeout', '0'),
+  ('client_connection_check_interval', '1s'),
+  ('tcp_keepalives_idle', '3'),
+  ('tcp_keepalives_interval', '1'),
+  ('tcp_keepalives_count', '3'),
+  ('tcp_user_timeout', '6s')
+) w(name, value) JOIN pg_settings USING (name);
+
+-- Those that matter to a transaction, for the length of one that uses the caller's connection.
+SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END, true),
+       set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+       set_config('lock_timeout', '5s', true), set_config('statement_timeout', '30s', true);

@@ -1,0 +1,34 @@
+-- Waits for every claim of job $2 that is under way; none begins before this is committed.
+SELECT name FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea FOR NO KEY UPDATE;
+
+-- Inserts rows and raises the mark from $3 to $4, or to just before the first tick that cannot be
+-- settled yet: one that is unfinished, or a range that would cover a tick with a row of its own,
+-- which would then have two outcomes, or that the mark would cut in two.
+WITH job AS MATERIALIZED (
+  SELECT name, dibs.now_us() AS now FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint
+), rows AS MATERIALIZED (
+  SELECT *, greatest(at, through) AS last
+  FROM unnest($5::bigint[], $6::bigint[], $7::int[], $8::text[], $9::text[], $10::bool[], $11::bigint[])
+    AS q(at, through, count, outcome, reason, inferred, ended)
+), first AS MATERIALIZED (
+  SELECT least($4::bigint,
+    (SELECT min(at) - 1 FROM dibs.ticks WHERE ns = $1 AND job = $2 AND state <> 'closed'),
+    (SELECT min(r.at) - 1 FROM rows r WHERE r.through <> 0 AND EXISTS (
+       SELECT FROM dibs.ticks t WHERE t.ns = $1 AND t.job = $2 AND t.at BETWEEN r.at AND r.through))) AS upto
+), until AS MATERIALIZED (
+  SELECT least(upto, (SELECT min(r.at) - 1 FROM rows r WHERE r.at <= upto AND r.last > upto)) AS upto FROM first
+), inserted AS (
+  INSERT INTO dibs.ticks (ns, job, at, through, count, state, outcome, reason, inferred, ended)
+  SELECT $1, job.name, r.at, r.through, r.count, 'closed', r.outcome, r.reason, r.inferred,
+         CASE WHEN r.ended = 0 THEN job.now ELSE r.ended END
+  FROM rows r, job, until
+  WHERE r.last <= until.upto
+  ORDER BY r.at
+  ON CONFLICT DO NOTHING
+)
+UPDATE dibs.jobs j SET mark = greatest(j.mark, until.upto)
+FROM job, until
+WHERE j.ns = $1 AND j.name = job.name
+RETURNING job.now;
+
+SELECT dibs.now_us();

@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/storetest"
+)
+
+// config is an address with a namespace of the test's own.
+func config(t testing.TB, address string, params ...string) store.Config {
+	t.Helper()
+	c, err := store.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Namespace, c.Init = "t-"+lease.NewNonce().String(), true
+	return c
+}
+
+func open(t testing.TB, c store.Config) *store.Store {
+	t.Helper()
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// both runs a test over plain rows and over session locks.
+func both(t *testing.T, f func(t *testing.T, c store.Config)) {
+	for _, session := range []bool{false, true} {
+		t.Run(fmt.Sprintf("session=%v", session), func(t *testing.T) {
+			c := config(t, testserver.Postgres(t))
+			c.Session = session
+			f(t, c)
+		})
+	}
+}
+
+// database makes a database for the test alone on the server of an address.
+func database(t testing.TB, address string) string {
+	t.Helper()
+	name := "dibs_" + lease.NewNonce().String()[:12]
+	admin := func(sql string) {
+		c, err := pgx.Connect(context.Background(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		if _, err = c.Exec(context.Background(), sql); err != nil {
+			t.Error(err)
+		}
+	}
+	admin("CREATE DATABASE " + name)
+	t.Cleanup(func() { admin("DROP DATABASE " + name + " WITH (FORCE)") })
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func request(key string, ttl time.Duration) lease.AcquireRequest {
+	return lease.AcquireRequest{Key: lease.Key(key), TTL: ttl, Holder: lease.Holder{ID: lease.NewNonce(), Host: "web-1", PID: 7}}
+}
+
+func acquire(t testing.TB, s *store.Store, req lease.AcquireRequest) (lease.Answer, time.Time) {
+	t.Helper()
+	r, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{req})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Answers[0], r.Now
+}
+
+func grant(t testing.TB, s *store.Store, key string) lease.Record {
+	t.Helper()
+	a, _ := acquire(t, s, request(key, 15*time.Second))
+	if a.Status != lease.OK {
+		t.Fatalf("acquire %s: %v, %+v", key, a.Status, a.Record)
+	}
+	return a.Record
+}
+
+func renew(t testing.TB, s *store.Store, req lease.RenewRequest) lease.Answer {
+	t.Helper()
+	r, err := s.Leases.Renew(t.Context(), []lease.RenewRequest{req})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Answers[0]
+}
+
+func release(t testing.TB, s *store.Store, ref lease.Ref) lease.Answer {
+	t.Helper()
+	r, err := s.Leases.Release(t.Context(), []lease.Ref{ref})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Answers[0]
+}
+
+func TestLeaseLife(t *testing.T) {
+	both(t, func(t *testing.T, c store.Config) {
+		s, other := open(t, c), open(t, c)
+		first := grant(t, s, "app/job")
+		if a, _ := acquire(t, other, request("app/job", time.Second)); a.Status != lease.Held || a.Record.Owner != first.Owner {
+			t.Errorf("a second holder: %v, %+v", a.Status, a.Record)
+		}
+		req := lease.RenewRequest{Ref: first.Ref(), TTL: 15 * time.Second}
+		if a := renew(t, s, req); a.Status != lease.OK || !a.Record.Expires.After(first.Expires) {
+			t.Errorf("renew: %v, %+v", a.Status, a.Record)
+		}
+		if a := release(t, s, first.Ref()); a.Status != lease.OK || !a.Record.Expires.IsZero() || a.Record.Token != first.Token {
+			t.Errorf("release: %v, %+v", a.Status, a.Record)
+		}
+		if a := release(t, s, first.Ref()); a.Status != lease.Gone {
+			t.Errorf("second release: %v", a.Status)
+		}
+		if a := renew(t, s, req); a.Status != lease.Gone {
+			t.Errorf("renewal of what was released: %v", a.Status)
+		}
+		if next := grant(t, other, "app/job"); next.Token <= first.Token {
+			t.Errorf("token %d after %d", next.Token, first.Token)
+		}
+	})
+}
+
+func TestStore(t *testing.T) { storetest.Run(t, Open, testserver.Postgres(t)) }

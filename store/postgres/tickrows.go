@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// tickRow scans the columns of a tick, which are null where there is none.
+type tickRow struct {
+	job, leaseKey                                       []byte
+	at, through, leaseToken, claimed, started, ended    *int64
+	count, reruns                                       *int
+	state, leaseOwner, claimant, runID, outcome, reason *string
+	inferred, live                                      *bool
+}
+
+// scan reads a row whose last columns are a tick's, after those of into.
+func (t *tickRow) scan(rows pgx.Rows, into ...any) (tick.Tick, bool, error) {
+	err := rows.Scan(append(into, &t.job, &t.at, &t.through, &t.count, &t.state, &t.leaseKey, &t.leaseOwner,
+		&t.leaseToken, &t.claimant, &t.runID, &t.outcome, &t.reason, &t.inferred, &t.reruns, &t.claimed,
+		&t.started, &t.ended, &t.live)...)
+	if err != nil || t.at == nil {
+		return tick.Tick{}, false, err
+	}
+	v, err := t.tick()
+	return v, true, err
+}
+
+func (t *tickRow) tick() (tick.Tick, error) {
+	v := tick.Tick{Job: string(t.job), At: instant(*t.at), Through: instant(*t.through), Count: *t.count,
+		State: tick.State(*t.state), Lease: lease.Ref{Key: lease.Key(t.leaseKey), Token: lease.Token(*t.leaseToken)},
+		RunID: *t.runID, Outcome: run.Outcome(*t.outcome), Reason: *t.reason, Inferred: *t.inferred, Reruns: *t.reruns,
+		Claimed: instant(*t.claimed), Started: instant(*t.started), Ended: instant(*t.ended), Live: *t.live}
+	var err error
+	if v.Lease.Owner, err = nonce(*t.leaseOwner); err == nil {
+		err = fromJSON(*t.claimant, &v.Claimant)
+	}
+	if err != nil {
+		return v, damaged("tick of job "+v.Job, err)
+	}
+	return v, nil
+}
+
+// nonce is the reverse of owner.
+func nonce(s string) (lease.Nonce, error) {
+	if s == "" {
+		return lease.Nonce{}, nil
+	}
+	return lease.ParseNonce(s)
+}
+
+func tickRows(into *[]tick.Tick) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		t, _, err := new(tickRow).scan(rows)
+		if err == nil {
+			*into = append(*into, t)
+		}
+		return err
+	}
+}
+
+// runRows scans whole runs.
+func runRows(into *[]run.Record) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var (
+			r                             run.Record
+			job                           []byte
+			tickAt, token, started, ended int64
+			owner, outcome, attempts      string
+		)
+		err := rows.Scan(&r.ID, &job, &tickAt, &owner, &token, &r.Host, &r.PID, &r.Command, &outcome, &r.Reason,
+			&r.Inferred, &started, &ended, &attempts)
+		if err != nil {
+			return err
+		}
+		r.Job, r.Tick, r.Token, r.Outcome = string(job), instant(tickAt), lease.Token(token), run.Outcome(outcome)
+		r.Started, r.Ended = instant(started), instant(ended)
+		if r.Owner, err = nonce(owner); err == nil {
+			err = fromJSON(attempts, &r.Attempts)
+		}
+		if err != nil {
+			return damaged("run "+r.ID, err)
+		}
+		*into = append(*into, r)
+		return nil
+	}
+}
+
+// attempts are a run's as the store keeps them: to the microsecond, in UTC.
+func attempts(all []run.Attempt) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return toJSON(column(all, func(a run.Attempt) run.Attempt {
+		a.Started, a.Ended = micro(a.Started), micro(a.Ended)
+		return a
+	}))
+}
+
+func micro(t time.Time) time.Time { return instant(micros(t)) }

@@ -1,0 +1,192 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// ticks is the tick.Store of one namespace. Whatever locks rows of several tables does so in the
+// order leases, jobs, ticks, runs, so that no two operations wait for each other.
+type ticks struct {
+	leases
+}
+
+// hold locks the leases that an operation stands on.
+func (k ticks) hold(refs ...lease.Ref) step {
+	return do(sqlHold(), k.ns, column(refs, func(r lease.Ref) []byte { return keyBytes(r.Key) }))
+}
+
+func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
+	jobs := column(reqs, func(r tick.ClaimRequest) []byte { return []byte(r.Job) })
+	at := column(reqs, func(r tick.ClaimRequest) int64 { return micros(r.At) })
+	notAfter := column(reqs, func(r tick.ClaimRequest) int64 { return micros(r.NotAfter) })
+	keys := column(reqs, func(r tick.ClaimRequest) []byte { return keyBytes(r.Lease.Key) })
+	owners := column(reqs, func(r tick.ClaimRequest) string { return owner(r.Lease.Owner) })
+	tokens := column(reqs, func(r tick.ClaimRequest) int64 { return int64(r.Lease.Token) })
+	answers := make([]tick.Answer, len(reqs))
+	err := k.db.run(ctx, "claim",
+		k.hold(column(reqs, func(r tick.ClaimRequest) lease.Ref { return r.Lease })...),
+		do(sqlClaim()[0], k.ns, jobs),
+		do(sqlClaim()[1], k.ns, jobs, at,
+			column(reqs, func(r tick.ClaimRequest) int64 { return r.Generation }), keys, owners, tokens,
+			column(reqs, func(r tick.ClaimRequest) string { return toJSON(r.Claimant) }),
+			column(reqs, func(r tick.ClaimRequest) int64 { return r.Ahead.Microseconds() }), notAfter,
+			column(reqs, func(r tick.ClaimRequest) string { return string(r.Outcome) }),
+			column(reqs, func(r tick.ClaimRequest) string { return r.Reason })),
+		do(sqlClaim()[2], k.ns, jobs, at, notAfter),
+		do(sqlClaim()[3], k.ns, jobs, at, keys, owners, tokens).each(func(rows pgx.Rows) error {
+			var s claimState
+			if err := s.scan(rows); err != nil {
+				return err
+			}
+			answers[s.i-1] = s.answer(reqs[s.i-1])
+			return nil
+		}))
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// claimState is what a claim is answered from, read after it was tried.
+type claimState struct {
+	i                   int
+	now, mark           time.Time
+	generation          int64
+	registered, removed bool
+	live                bool // the claimant's own lease
+	row                 tick.Tick
+	found               bool
+}
+
+func (s *claimState) scan(rows pgx.Rows) (err error) {
+	var now, mark, removed int64
+	s.row, s.found, err = new(tickRow).scan(rows, &s.i, &now, &s.generation, &mark, &s.registered, &removed, &s.live)
+	s.now, s.mark, s.removed = instant(now), instant(mark), removed != 0
+	return err
+}
+
+func (s *claimState) answer(req tick.ClaimRequest) tick.Answer {
+	return tick.Answer{Status: s.status(req), Tick: s.row, Now: s.now}
+}
+
+func (s *claimState) status(req tick.ClaimRequest) tick.Status {
+	switch {
+	case s.found && s.row.Lease == req.Lease:
+		return tick.Won // now, or before: the answer to its first request was lost
+	case late(s.now, req.NotAfter):
+		return tick.Late
+	case s.found:
+		return tick.Taken
+	case s.registered && !req.At.After(s.mark):
+		return tick.Settled
+	case req.Generation != 0 && (s.generation != req.Generation || s.removed):
+		return tick.Differs
+	case req.At.After(s.now.Add(req.Ahead)):
+		return tick.Early
+	}
+	return tick.Lapsed
+}
+
+// tickState is what Take and Start are answered from, read after they were tried.
+type tickState struct {
+	now     time.Time
+	live    bool // the newcomer's lease
+	owner   string
+	token   int64
+	outcome string // the run's, with its owner and token; empty owner: there is none
+	row     tick.Tick
+	found   bool
+}
+
+func (s *tickState) scan(rows pgx.Rows) (err error) {
+	var now int64
+	s.row, s.found, err = new(tickRow).scan(rows, &now, &s.live, &s.owner, &s.token, &s.outcome)
+	s.now = instant(now)
+	return err
+}
+
+func (s *tickState) read(k ticks, job string, at time.Time, l lease.Ref, runID string) step {
+	return do(sqlTick(), k.ns, []byte(job), micros(at), keyBytes(l.Key), owner(l.Owner), int64(l.Token), runID).each(s.scan)
+}
+
+func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
+	var s tickState
+	job, at := []byte(req.Job), micros(req.At)
+	err := k.db.run(ctx, "take",
+		k.hold(req.From, req.Lease),
+		do(sqlTake()[0], k.ns, job, at),
+		do(sqlTake()[1], k.ns, job, at, keyBytes(req.From.Key), owner(req.From.Owner), int64(req.From.Token),
+			keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token), toJSON(req.Claimant),
+			req.Rerun, micros(req.NotAfter)),
+		s.read(k, req.Job, req.At, req.Lease, ""))
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	return tick.Answer{Status: s.taken(req), Tick: s.row, Now: s.now}, nil
+}
+
+func (s *tickState) taken(req tick.TakeRequest) tick.Status {
+	switch {
+	case s.found && s.row.State == tick.Claimed && s.row.Lease == req.Lease:
+		return tick.Won
+	case late(s.now, req.NotAfter):
+		return tick.Late
+	case s.found && s.row.Lease == req.From && takeable(s.row, req.Rerun) && !s.live:
+		return tick.Lapsed
+	}
+	return tick.Taken
+}
+
+// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again.
+func takeable(row tick.Tick, rerun bool) bool {
+	switch row.State {
+	case tick.Claimed:
+		return !rerun && !row.Live
+	case tick.Started:
+		return rerun && !row.Live
+	}
+	return rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
+}
+
+func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, error) {
+	var s tickState
+	r := req.Run
+	job, at := []byte(r.Job), micros(r.Tick)
+	err := k.db.run(ctx, "start",
+		k.hold(req.Lease),
+		do(sqlStart()[0], k.ns, job, at),
+		do(sqlStart()[1], k.ns, r.ID, job, at, keyBytes(req.Claim.Key), owner(req.Claim.Owner), int64(req.Claim.Token),
+			keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token), micros(req.NotAfter),
+			r.Host, int64(r.PID), r.Command, micros(r.Started)),
+		s.read(k, r.Job, r.Tick, req.Lease, r.ID))
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	return tick.Answer{Status: s.started(req), Tick: s.row, Now: s.now}, nil
+}
+
+func (s *tickState) started(req tick.StartRequest) tick.Status {
+	claimed := req.Run.Tick.IsZero() || s.found && s.row.State == tick.Claimed && s.row.Lease == req.Claim
+	switch {
+	case s.owner == owner(req.Lease.Owner) && s.token == int64(req.Lease.Token) && s.outcome == "":
+		return tick.Won
+	case late(s.now, req.NotAfter):
+		return tick.Late
+	case s.owner == "" && claimed && !s.live:
+		return tick.Lapsed
+	}
+	return tick.Taken
+}
+
+func (k ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
+	var found []tick.Tick
+	err := k.db.run(ctx, "orphans", do(sqlOrphans(), k.ns, []byte(job), limit).each(tickRows(&found)))
+	return found, err
+}

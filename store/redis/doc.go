@@ -1,0 +1,36 @@
+// Package redis keeps leases, ticks and history on a Redis server (6.2 or later, or one that speaks its
+// language), all of a namespace under one hash tag. Each operation is one Lua script for a whole batch.
+//
+// # What is promised
+//
+// On one server that keeps its data (appendonly yes, maxmemory-policy noeviction) and whose clock does
+// not step, a key has at most one live holder and its tokens only grow; a crashed holder's key is free
+// after its TTL. A lease has no Redis TTL: expiry is a field, judged by the server's clock inside the
+// script that grants, renews, claims or starts, when that script runs. A request that lay in a stopped
+// server's buffers while its sender died is refused by its not_after (rule L1).
+//
+// # After a restart or a failover
+//
+// Redis replicates, and by default syncs its log, after it has acknowledged. So a server that was
+// restarted, promoted or wiped may not know leases that are held. Each script that grants compares the
+// server's run_id with the one that the namespace was last used on; when it differs, or the
+// namespace's record is gone, nothing is granted until the longest TTL has passed (rule L9). Holders of
+// leases that survived go on renewing, the others are told that they lost theirs. Not covered:
+//
+//   - A primary that is cut off from its replicas, and goes on granting while one of them is promoted:
+//     both sides grant once the hold-back is over. Set min-replicas-to-write.
+//   - Claims and history of the moment before the failover, which may be forgotten.
+//   - A server that is restored to older data without being restarted, as by hand.
+//
+// # The clock
+//
+// The server's clock decides. A step forward frees live leases early, by the size of the step; a step
+// backward prolongs those of the dead by as much. Let it be slewed, never stepped. Tokens grow through
+// both: they count on from the last one where the clock lags behind it.
+//
+// # Permissions
+//
+// A user of its own needs keys dibs:*, channels dibs:* and the commands of hashes, sorted sets and
+// strings, EVAL, EVALSHA, TIME, PUBLISH, SUBSCRIBE and INFO. CONFIG GET is optional: without it the
+// store says that durability and eviction are unknown.
+package redis

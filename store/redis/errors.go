@@ -1,0 +1,64 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// refusals are the error replies of a server that is there and yet no store, with what to do.
+var refusals = map[string]string{
+	"LOADING":    "the server is loading its data; it will answer when that is done",
+	"READONLY":   "this is a replica; point the store at the primary",
+	"MASTERDOWN": "a replica that lost its primary; point the store at the primary",
+	"NOREPLICAS": "the server wants more replicas than it has (min-replicas-to-write)",
+	"MISCONF":    "the server cannot save to disk and so refuses writes; see its log",
+	"OOM":        "the server's memory is full; raise maxmemory",
+	"BUSY":       "another client's script occupies the server",
+	"NOAUTH":     "the server wants a password; put it into the store's address",
+	"WRONGPASS":  "user or password is wrong; correct the store's address",
+	"NOPERM":     "the user lacks a permission; it needs the keys and channels dibs:* and +@all on them, INFO included",
+
+	"CLUSTERDOWN": "the cluster does not serve this slot",
+	"TRYAGAIN":    "the slot is being moved",
+	"MOVED":       "this is a cluster; open the store with a cluster client",
+	"ASK":         "this is a cluster; open the store with a cluster client",
+
+	"ERR max number of clients reached": "raise the server's maxclients",
+	"ERR invalid password":              "the password is wrong; correct the store's address",
+	"ERR AUTH":                          "the server has no password, or not this user; correct the store's address",
+	"ERR Client sent AUTH":              "the server has no password; take it out of the store's address",
+	"ERR DB index is out of range":      "the server has no such database; correct the store's address",
+}
+
+// wrap says what failed, and wraps lease.ErrUnavailable where nothing was answered, or by a server that
+// cannot serve. What is left is an error reply that only a fault of ours, or another's data under our
+// names, explains.
+func (d *db) wrap(what string, err error) error {
+	var e goredis.Error
+	if !errors.As(err, &e) {
+		return fmt.Errorf("redis %s: %s: %w: %w", d.addr, what, lease.ErrUnavailable, err)
+	}
+	if cure, ok := refusal(e.Error()); ok {
+		return fmt.Errorf("redis %s: %s: %w: %w; %s", d.addr, what, lease.ErrUnavailable, err, cure)
+	}
+	return fmt.Errorf("redis %s: %s: %w", d.addr, what, err)
+}
+
+// refusal finds the code of an error reply. Redis 6 wraps that of a command within a script in words
+// of its own, behind a dash; an ACL failure there has no code at all.
+func refusal(message string) (cure string, ok bool) {
+	for code, cure := range refusals {
+		if strings.HasPrefix(message, code) || strings.Contains(message, "-"+code+" ") {
+			return cure, true
+		}
+	}
+	if strings.Contains(message, "ACL failure") || strings.Contains(message, "can't run this command") || strings.Contains(message, "no permissions") {
+		return refusals["NOPERM"], true
+	}
+	return "", false
+}

@@ -1,0 +1,169 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// past fulfils history.Store. What is asked for is found in an index first, and then read in batches,
+// so that a long answer does not occupy the server; what goes between the two is left out.
+type past struct{ *db }
+
+func (p past) Output(ctx context.Context, runID string, output []byte) error {
+	if err := p.client.Set(ctx, p.prefix+"output:"+runID, output, 0).Err(); err != nil {
+		return p.wrap("keep output", err)
+	}
+	return nil
+}
+
+func (p past) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
+	b, err := p.client.Get(ctx, p.prefix+"output:"+runID).Bytes()
+	switch {
+	case errors.Is(err, goredis.Nil):
+		return nil, nil
+	case err != nil:
+		return nil, p.wrap("read output", err)
+	}
+	return b, nil
+}
+
+func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
+	members, err := p.newest(ctx, of("ticks", q.Job), q)
+	if err != nil {
+		return nil, err
+	}
+	if len(members) < q.Max() && !q.From.IsZero() {
+		early, err := p.reachingIn(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, early...)
+	}
+	var found []tick.Tick
+	err = inBatches(members, func(members []string) error {
+		a := p.newArgs(len(members))
+		for _, m := range members {
+			a = append(a, m)
+		}
+		r, err := p.run(ctx, "read ticks", rowsScript, a)
+		found = append(found, parseTicks(r)...)
+		return err
+	})
+	slices.SortStableFunc(found, func(x, y tick.Tick) int {
+		return cmp.Or(y.At.Compare(x.At), strings.Compare(x.Job, y.Job))
+	})
+	return found[:min(len(found), q.Max())], err
+}
+
+// reachingIn finds the range rows that begin before q.From and end in or after it.
+func (p past) reachingIn(ctx context.Context, q history.Query) ([]string, error) {
+	all, err := p.client.ZRangeByScore(ctx, p.prefix+of("ranges", q.Job),
+		&goredis.ZRangeBy{Min: strconv.FormatInt(micros(q.From), 10), Max: "+inf"}).Result()
+	if err != nil {
+		return nil, p.wrap("read ticks", err)
+	}
+	return slices.DeleteFunc(all, func(member string) bool {
+		at, _, _ := strings.Cut(member, ":")
+		us, err := strconv.ParseInt(at, 10, 64)
+		return err != nil || us >= micros(q.From)
+	}), nil
+}
+
+func (p past) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
+	ids := []string{q.RunID}
+	if q.RunID == "" {
+		var err error
+		if ids, err = p.newest(ctx, of("runs", q.Job), q); err != nil {
+			return nil, err
+		}
+	}
+	var found []run.Record
+	err := inBatches(ids, func(ids []string) error {
+		rows, err := p.hashes(ctx, "run:", ids, runFields)
+		for _, r := range rows {
+			rec := parseRun(r)
+			if rec.ID != "" && (q.Job == "" || q.Job == rec.Job) && within(q, rec.Started) {
+				found = append(found, rec)
+			}
+		}
+		return err
+	})
+	return found, err
+}
+
+// hashes reads fields of several hashes in one round trip.
+func (p past) hashes(ctx context.Context, kind string, ids, fields []string) ([]reply, error) {
+	pipe := p.client.Pipeline()
+	all := make([]*goredis.SliceCmd, len(ids))
+	for i, id := range ids {
+		all[i] = pipe.HMGet(ctx, p.prefix+kind+id, fields...)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, p.wrap("read "+kind, err)
+	}
+	rows := make([]reply, len(ids))
+	for i, c := range all {
+		rows[i] = c.Val()
+	}
+	return rows, nil
+}
+
+func (p past) AppendRuns(ctx context.Context, runs []run.Record) error {
+	return inBatches(runs, func(runs []run.Record) error {
+		a := p.newArgs(13 * len(runs))
+		for _, r := range runs {
+			a = append(a, runArgs(r)...)
+		}
+		_, err := p.run(ctx, "append runs", appendRunsScript, a)
+		return err
+	})
+}
+
+// scored is the members of an index whose score lies in q's bounds, the highest first.
+func (p past) scored(ctx context.Context, index string, q history.Query) ([]goredis.Z, error) {
+	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(q.Max())}
+	if !q.From.IsZero() {
+		by.Min = strconv.FormatInt(micros(q.From), 10)
+	}
+	if !q.To.IsZero() {
+		by.Max = "(" + strconv.FormatInt(micros(q.To), 10)
+	}
+	found, err := p.client.ZRevRangeByScoreWithScores(ctx, p.prefix+index, by).Result()
+	if err != nil {
+		return nil, p.wrap("read "+index, err)
+	}
+	return found, nil
+}
+
+// newest is scored without the scores.
+func (p past) newest(ctx context.Context, index string, q history.Query) ([]string, error) {
+	found, err := p.scored(ctx, index, q)
+	members := make([]string, len(found))
+	for i, z := range found {
+		members[i] = z.Member.(string)
+	}
+	return members, err
+}
+
+// of names an index, or that of one job.
+func of(index, job string) string {
+	if job == "" {
+		return index
+	}
+	return index + ":" + job
+}
+
+func within(q history.Query, at time.Time) bool {
+	return (q.From.IsZero() || !at.Before(q.From)) && (q.To.IsZero() || at.Before(q.To))
+}

@@ -1,0 +1,58 @@
+package redis
+
+import (
+	"context"
+
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Jobs goes through the index of names in pages.
+func (t ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+	var all []tick.Job
+	from, to := lexRange(prefix)
+	for {
+		r, err := t.run(ctx, "jobs", jobsScript, append(t.newArgs(3), from, to, maxBatch))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, parseJobs(r)...)
+		if len(r) <= maxBatch {
+			return all, nil
+		}
+		from = "(" + all[len(all)-1].Name
+	}
+}
+
+func (t ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
+	out := make([]tick.Job, 0, len(reqs))
+	err := inBatches(reqs, func(reqs []tick.JobRequest) error {
+		a := t.newArgs(4 * len(reqs))
+		for _, q := range reqs {
+			a = append(a, q.Name, q.Definition, micros(q.Since), flag(q.Remove))
+		}
+		r, err := t.run(ctx, "register", setJobsScript, a)
+		out = append(out, parseJobs(r)...)
+		return err
+	})
+	return out, err
+}
+
+func parseJobs(r reply) []tick.Job {
+	var all []tick.Job
+	for i := 1; i < len(r); i++ {
+		j := r.list(i)
+		all = append(all, tick.Job{Name: j.text(0), Definition: j.text(1), Generation: j.int(2),
+			Since: j.time(3), Mark: j.time(4), Removed: j.time(5)})
+	}
+	return all
+}
+
+func (t ticks) Settle(ctx context.Context, q tick.SettleRequest) (tick.Answer, error) {
+	a := append(t.newArgs(3+7*len(q.Rows)), q.Job, micros(q.From), micros(q.To))
+	for _, row := range q.Rows {
+		a = append(a, micros(row.At), micros(row.Through), row.Count, string(row.Outcome), row.Reason,
+			flag(row.Inferred), micros(row.Ended))
+	}
+	r, err := t.run(ctx, "settle", settleScript, a)
+	return tickAnswer(r), err
+}

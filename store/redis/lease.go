@@ -1,0 +1,104 @@
+package redis
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// leases fulfils lease.Store: one script per operation, which carries out a batch of up to maxBatch
+// items. A script is atomic as a whole, and so is every item of it.
+type leases struct {
+	*db
+	known *grants
+}
+
+// maxBatch bounds how long one script can occupy the server: about 2 ms.
+const maxBatch = 500
+
+// inBatches calls do with at most maxBatch items at a time, until it fails.
+func inBatches[T any](items []T, do func([]T) error) error {
+	for part := range slices.Chunk(items, maxBatch) {
+		if err := do(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	out := lease.Reply{Answers: make([]lease.Answer, 0, len(reqs))}
+	err := inBatches(reqs, func(reqs []lease.AcquireRequest) error {
+		a := append(l.newArgs(3+7*len(reqs)), freshID(), schema, l.maxTTL.Microseconds())
+		for _, q := range reqs {
+			reclaim := ""
+			if q.Reclaim.Owner != (lease.Nonce{}) {
+				reclaim = hold(q.Reclaim)
+			}
+			a = append(a, string(q.Key), q.Holder.ID.String(), q.TTL.Microseconds(), micros(q.NotAfter),
+				text(q.Holder), reclaim, flag(q.Unguarded))
+		}
+		r, err := l.run(ctx, "acquire", acquireScript, a)
+		if err != nil {
+			return err
+		}
+		out.Now = r.time(0)
+		for i, q := range reqs {
+			out.Answers = append(out.Answers, acquired(q, r, i))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// acquired reads answer i. A grant is answered by its token alone: the rest is what was asked for.
+func acquired(q lease.AcquireRequest, r reply, i int) lease.Answer {
+	now := r.time(0)
+	if token := r.int(3 + i); token > 0 {
+		ttl := duration(q.TTL.Microseconds())
+		return lease.Answer{Status: lease.OK, Record: lease.Record{
+			Key: q.Key, Owner: q.Holder.ID, Token: lease.Token(token), Holder: q.Holder,
+			TTL: ttl, Acquired: now, Renewed: now, Expires: now.Add(ttl),
+		}}
+	}
+	found := r.list(3 + i)
+	a := lease.Answer{Status: lease.Status(found.int(0)), Record: parseRecord(q.Key, found.list(1))}
+	switch a.Status {
+	case lease.HeldBack:
+		a.Until = r.time(1)
+	case lease.TooLong:
+		a.Until = now.Add(duration(r.int(2)))
+	}
+	return a
+}
+
+// Release frees a hold that is still there. The record of an OK tells which hold that was, and that it
+// is free: reading what else is known of it would cost as much again.
+func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
+	out := lease.Reply{Answers: make([]lease.Answer, 0, len(refs))}
+	err := inBatches(refs, func(refs []lease.Ref) error {
+		a := l.newArgs(2 * len(refs))
+		for _, ref := range refs {
+			a = append(a, string(ref.Key), hold(ref))
+		}
+		r, err := l.run(ctx, "release", releaseScript, a)
+		if err != nil {
+			return err
+		}
+		l.known.drop(refs...)
+		out.Now = r.time(0)
+		first := len(out.Answers)
+		for _, ref := range refs {
+			out.Answers = append(out.Answers, lease.Answer{Status: lease.OK,
+				Record: lease.Record{Key: ref.Key, Owner: ref.Owner, Token: ref.Token}})
+		}
+		for i := 1; i < len(r); i++ {
+			x := r.list(i)
+			ref := refs[x.int(0)]
+			out.Answers[first+int(x.int(0))] = lease.Answer{Status: lease.Gone, Record: parseRecord(ref.Key, x.list(1))}
+		}
+		return nil
+	})
+	return out, err
+}

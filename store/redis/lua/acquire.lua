@@ -1,0 +1,50 @@
+-- ARGV: fresh installation id, schema, longest TTL (all three for identity), then of each item:
+-- name, owner, ttl, not_after, holder, reclaim ('owner:token' or ''), unguarded ('1' or '').
+-- Answers: now, hold_until, max_ttl, then of each item: the token of a grant, or {status, record}.
+local hold_until, max_ttl = identity(ARGV[1], ARGV[2], ARGV[3])
+
+local expiry = {} -- ttl → when a lease granted now expires, formatted once
+local function expires_in(ttl)
+  local e = expiry[ttl]
+  if not e then
+    e = text(now + tonumber(ttl))
+    expiry[ttl] = e
+  end
+  return e
+end
+
+local function acquire(name, owner, ttl, not_after, holder, reclaim, unguarded)
+  if late(not_after) then return {LATE, record(name)} end
+  local key = prefix .. 'lease:' .. name
+  local v = call('HMGET', key, 'hold', 'expires', 'odd')
+  local hold, expires, odd = v[1], num(v[2]), v[3]
+  if expires > now and string.sub(hold, 1, 32) == owner then return {OK, record(name)} end
+  if tonumber(ttl) > max_ttl then return {TOO_LONG, record(name)} end
+  if now < hold_until then return {HELD_BACK, record(name)} end
+  if expires > 0 then
+    if expires > now and hold ~= reclaim then return {HELD, record(name)} end
+    -- Not released: neither a lapse nor its supervisor's death ends a request that works elsewhere (rule L8).
+    if odd and unguarded == '' and num(call('HGET', key, 'busy')) > now then return {HELD, record(name)} end
+  end
+
+  local token, token_text = now, now_text
+  if hold then
+    local previous = tonumber(string.sub(hold, 34))
+    if previous >= now then
+      token = previous + 1
+      token_text = text(token)
+    end
+    if odd then call('HDEL', key, 'odd', 'busy', 'wanted', 'broken', 'broken_at') end
+  else
+    call('ZADD', prefix .. 'leases', 0, name)
+  end
+  call('HSET', key, 'hold', owner .. ':' .. token_text, 'expires', expires_in(ttl), 'ttl', ttl,
+    'acquired', now_text, 'renewed', now_text, 'holder', holder)
+  return token
+end
+
+local reply = {now, hold_until, max_ttl}
+for i = 4, #ARGV, 7 do
+  reply[#reply + 1] = acquire(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
+end
+return reply

@@ -1,0 +1,12 @@
+-- ARGV: name, hold, newcomer. Answers: now, status, record.
+local name, hold, newcomer = ARGV[1], ARGV[2], ARGV[3]
+local key = prefix .. 'lease:' .. name
+
+local function replaceable()
+  local ok, holder = pcall(cjson.decode, call('HGET', key, 'holder'))
+  return ok and holder.replaceable == true
+end
+
+if not live(name, hold) or not replaceable() then return {now, GONE, record(name)} end
+call('HSET', key, 'wanted', newcomer, 'odd', '1')
+return {now, OK, record(name)}

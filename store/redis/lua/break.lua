@@ -1,0 +1,8 @@
+-- ARGV: name, hold ('' for whoever has it), broken, '1' to free it at once. Answers: now, status, record.
+local name, hold, broken, at_once = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local key = prefix .. 'lease:' .. name
+if hold == '' then hold = call('HGET', key, 'hold') end
+if not live(name, hold) then return {now, GONE, record(name)} end
+call('HSET', key, 'broken', broken, 'broken_at', now_text, 'odd', '1')
+if at_once then free(name, true) else wake(name) end
+return {now, OK, record(name)}

@@ -1,0 +1,33 @@
+-- ARGV: of each item: job, at, generation, lease, hold, claimant, ahead, not_after, outcome, reason.
+-- Answers: now, then of each item: 0 for a claim just won, or {status, tick if there is one}.
+-- The store's identity (rule L9) needs no look here: a claim stands on a live lease, that on a grant,
+-- and grants are what is held back.
+local function claim(job, at, generation, lease, hold, claimant, ahead, not_after, outcome, reason)
+  local m = member(job, at)
+  local r = row(m)
+  if late(not_after) then return {TICK_LATE, r} end
+  if r then
+    local repeated = r[6] == lease and r[7] == hold and not r[9] and (r[10] or '') == outcome
+    return {repeated and WON or TAKEN, r}
+  end
+  local j = call('HMGET', prefix .. 'job:' .. job, 'generation', 'mark', 'removed')
+  if j[2] and tonumber(at) <= tonumber(j[2]) then return {SETTLED} end
+  if generation ~= '0' and (j[1] ~= generation or num(j[3]) > 0) then return {DIFFERS} end
+  if tonumber(at) > now + tonumber(ahead) then return {EARLY} end
+  if not live(lease, hold) then return {LAPSED} end
+
+  index(job, at, m)
+  local key = prefix .. 'tick:' .. m
+  call('HSET', key, 'job', job, 'at', at, 'lease', lease, 'hold', hold, 'claimant', claimant, 'claimed', now_text)
+  if outcome == '' then
+    call('HSET', key, 'state', 'claimed')
+    open(job, at, m)
+  else
+    call('HSET', key, 'state', 'closed', 'outcome', outcome, 'reason', reason, 'ended', now_text)
+  end
+  return 0
+end
+
+local reply = {now}
+for i = 1, #ARGV, 10 do reply[#reply + 1] = claim(unpack(ARGV, i, i + 9)) end
+return reply

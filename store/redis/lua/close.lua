@@ -1,0 +1,51 @@
+-- ARGV: of each item: run id or '', its hold, job, tick or '0', outcome, reason, inferred ('1' or ''),
+-- ended, attempts, lease and hold that the tick's row names, lease and hold to release ('' for none).
+-- Answers: now, then of each item {status, tick}.
+
+local function end_tick(m, job, outcome, reason, inferred, ended)
+  call('HSET', prefix .. 'tick:' .. m, 'state', 'closed', 'outcome', outcome, 'reason', reason,
+    'inferred', inferred, 'ended', ended)
+  finish(job, m)
+end
+
+-- close_claim ends a claim that ran nothing.
+local function close_claim(job, at, outcome, reason, inferred, ended, claim, claim_hold)
+  local m = member(job, at)
+  local r = call('HMGET', prefix .. 'tick:' .. m, 'lease', 'hold', 'state', 'run', 'outcome')
+  if r[1] ~= claim or r[2] ~= claim_hold or r[4] then return TAKEN end
+  if r[3] == 'closed' then return r[5] == outcome and WON or TAKEN end -- repeated, or too late
+  end_tick(m, job, outcome, reason, inferred, ended)
+  return WON
+end
+
+-- close_run ends a run, and its tick while that is still of this run.
+local function close_run(id, fence, outcome, reason, inferred, ended, attempts)
+  local key = prefix .. 'run:' .. id
+  local r = call('HMGET', key, 'hold', 'outcome', 'inferred', 'job', 'tick')
+  if r[1] ~= fence then return TAKEN end
+  if not amends(r[2], r[3], inferred) then
+    return r[2] == outcome and r[3] == inferred and WON or TAKEN -- repeated, or too late
+  end
+  call('HSET', key, 'outcome', outcome, 'reason', reason, 'inferred', inferred, 'ended', ended, 'attempts', attempts)
+  local m = member(r[4], r[5])
+  local t = call('HMGET', prefix .. 'tick:' .. m, 'run', 'outcome', 'inferred')
+  if t[1] == id and amends(t[2], t[3], inferred) then end_tick(m, r[4], outcome, reason, inferred, ended) end
+  return WON
+end
+
+-- The release is conditional by itself, so it is tried even when the outcome is refused.
+local function close(id, fence, job, at, outcome, reason, inferred, ended, attempts, claim, claim_hold, lease, hold)
+  if ended == '0' then ended = now_text end
+  local status
+  if id == '' then
+    status = close_claim(job, at, outcome, reason, inferred, ended, claim, claim_hold)
+  else
+    status = close_run(id, fence, outcome, reason, inferred, ended, attempts)
+  end
+  if hold ~= '' then release(lease, hold) end
+  return {status, row(member(job, at))}
+end
+
+local reply = {now}
+for i = 1, #ARGV, 13 do reply[#reply + 1] = close(unpack(ARGV, i, i + 12)) end
+return reply

@@ -1,0 +1,66 @@
+-- What every script begins with. KEYS[1] is the namespace's prefix, such as 'dibs:{prod}:': it holds
+-- the hash tag, so that all of a namespace lives in one slot, and all names are built from it.
+--
+-- Instants are µs since the epoch. A double holds them exactly (below 2^53), but Lua's tostring
+-- does not print them so; text does. It is not cheap: what can be formatted once is.
+local prefix = KEYS[1]
+local call = redis.call
+
+local function text(n) return string.format('%.0f', n) end
+
+-- num reads a field: an absent one (false) and an empty one are 0.
+local function num(s) return s and tonumber(s) or 0 end
+
+-- The clock is read once per script, when the script runs: it goes on within a script, and a request
+-- that lay in a stopped server's buffer must be judged by when it is carried out (rule L1).
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local now_text = text(now)
+
+-- late judges a not_after; 0 is no bound.
+local function late(not_after)
+  local bound = tonumber(not_after)
+  return bound > 0 and now > bound
+end
+
+-- The statuses of lease.Answer.
+local OK, HELD, GONE, LATE, HELD_BACK, TOO_LONG = 1, 2, 3, 4, 5, 6
+
+-- A lease is a hash without a Redis TTL, so that no eviction of keys that expire takes it, and its
+-- token survives. 'hold' is 'owner:token' in one field, compared as one string. 'odd' is set when
+-- there may be a busy, wanted or broken beside it: most leases have none, and are not asked for them.
+local function record(name)
+  return call('HMGET', prefix .. 'lease:' .. name, 'hold', 'expires', 'ttl', 'acquired', 'renewed',
+    'busy', 'holder', 'wanted', 'broken', 'broken_at')
+end
+
+-- live says whether hold is the lease's, and has not lapsed.
+local function live(name, hold)
+  local v = call('HMGET', prefix .. 'lease:' .. name, 'hold', 'expires')
+  return v[1] == hold and num(v[2]) > now
+end
+
+-- wake tells who waits for the lease; without subscribers it costs less than asking whether there are.
+local function wake(name) call('PUBLISH', prefix .. 'free:' .. name, '') end
+
+-- free ends whatever hold there is, and keeps its record for the token.
+local function free(name, odd)
+  local key = prefix .. 'lease:' .. name
+  call('HSET', key, 'expires', '0')
+  if odd then call('HDEL', key, 'busy', 'wanted') end
+  wake(name)
+end
+
+local function forget(name)
+  call('DEL', prefix .. 'lease:' .. name)
+  call('ZREM', prefix .. 'leases', name)
+end
+
+-- release frees the lease if it is still that hold's, and says whether it was. A key that is used once
+-- (lease.OnceKey) has no successor that would need its token.
+local function release(name, hold)
+  local v = call('HMGET', prefix .. 'lease:' .. name, 'hold', 'expires', 'odd')
+  if v[1] ~= hold or v[2] == '0' then return false end
+  if string.sub(name, 1, 5) == 'once\31' then forget(name) else free(name, v[3]) end
+  return true
+end

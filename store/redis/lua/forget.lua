@@ -1,0 +1,12 @@
+-- Deletes records of leases that have been free for long (rule L10): a later token is larger because
+-- the clock is. ARGV: names, as list tells them, after the instant before which they were last used.
+local unused = tonumber(ARGV[1])
+local gone = 0
+for i = 2, #ARGV do
+  local v = call('HMGET', prefix .. 'lease:' .. ARGV[i], 'hold', 'expires', 'renewed', 'busy')
+  if v[1] and num(v[2]) <= now and num(v[4]) <= now and num(v[3]) < unused then
+    forget(ARGV[i])
+    gone = gone + 1
+  end
+end
+return {gone}

@@ -1,0 +1,26 @@
+-- A run is a hash 'run:<id>', indexed by its start in 'runs' and 'runs:<job>'. 'hold' is the fence of
+-- every later write (rule T9).
+
+-- insert_run inserts a run, once. inferred is '1' or ''.
+local function insert_run(id, hold, job, tick, host, pid, command, started, outcome, reason, inferred, ended, attempts)
+  if started == '0' then started = now_text end
+  call('HSET', prefix .. 'run:' .. id, 'id', id, 'job', job, 'tick', tick, 'hold', hold, 'host', host, 'pid', pid,
+    'command', command, 'outcome', outcome, 'reason', reason, 'inferred', inferred, 'started', started,
+    'ended', ended, 'attempts', attempts)
+  call('ZADD', prefix .. 'runs', started, id)
+  call('ZADD', prefix .. 'runs:' .. job, started, id)
+end
+
+-- amends says whether a report changes what is known: the first outcome does, and the run's own word
+-- replaces what somebody else inferred (rule T3).
+local function amends(known, known_inferred, inferred)
+  return (known or '') == '' or known_inferred == '1' and inferred ~= '1'
+end
+
+-- infer_crash concludes that a run which nobody heard of any more has crashed.
+local function infer_crash(id)
+  local key = prefix .. 'run:' .. id
+  if call('HGET', key, 'outcome') == '' then
+    call('HSET', key, 'outcome', 'crashed', 'inferred', '1', 'ended', now_text)
+  end
+end

@@ -1,0 +1,38 @@
+-- ARGV: job, from, to, then of each row: at, through ('0' for a single tick), count, outcome, reason,
+-- inferred, ended. Answers: now, status.
+local job, from, to = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local key = prefix .. 'job:' .. job
+if call('HGET', key, 'mark') ~= from then return {now, TAKEN} end
+
+-- How far the mark may go: to just before the oldest unfinished tick,
+local function before(at) to = math.min(to, tonumber(at) - 1) end
+local oldest = call('ZRANGE', prefix .. 'open:' .. job, 0, 0)[1]
+if oldest then before(string.match(oldest, '^%d+')) end
+-- and before a range row that would cover a tick with a row of its own, which would then have two
+-- outcomes, or that the mark would cut in two: they are left for the next time.
+for i = 4, #ARGV, 7 do
+  local at, through = ARGV[i], ARGV[i + 1]
+  if through ~= '0' and call('ZCOUNT', prefix .. 'ticks:' .. job, at, through) > 0 then before(at) end
+end
+for i = 4, #ARGV, 7 do
+  local at, last = tonumber(ARGV[i]), math.max(tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
+  if at <= to and last > to then before(at) end
+end
+
+local function insert(at, through, count, outcome, reason, inferred, ended)
+  local m = member(job, at)
+  if math.max(tonumber(at), tonumber(through)) > to then return end
+  if call('EXISTS', prefix .. 'tick:' .. m) == 1 then return end
+  index(job, at, m)
+  if through ~= '0' then
+    call('ZADD', prefix .. 'ranges', through, m)
+    call('ZADD', prefix .. 'ranges:' .. job, through, m)
+  end
+  if ended == '0' then ended = now_text end
+  call('HSET', prefix .. 'tick:' .. m, 'job', job, 'at', at, 'through', through, 'count', count, 'state', 'closed',
+    'outcome', outcome, 'reason', reason, 'inferred', inferred, 'ended', ended)
+end
+
+for i = 4, #ARGV, 7 do insert(unpack(ARGV, i, i + 6)) end
+if to > tonumber(from) then call('HSET', key, 'mark', text(to)) end
+return {now, WON}

@@ -1,0 +1,24 @@
+-- ARGV: lease and hold that the tick's row names, lease and hold of the run, not_after, then the run as
+-- insert_run takes it: id, hold, job, tick, … Without a tick ('0') only the run is inserted.
+-- Answers: now, status, tick.
+local claim, claim_hold, lease, hold, not_after, id, fence, job, at = unpack(ARGV, 1, 9)
+local m = member(job, at)
+
+local function start()
+  if late(not_after) then return TICK_LATE end
+  local known = call('HMGET', prefix .. 'run:' .. id, 'hold', 'outcome')
+  if known[1] then
+    return known[1] == fence and known[2] == '' and WON or TAKEN -- repeated, or another's
+  end
+  local r = at ~= '0' and call('HMGET', prefix .. 'tick:' .. m, 'state', 'lease', 'hold')
+  if r and (r[1] ~= 'claimed' or r[2] ~= claim or r[3] ~= claim_hold) then return TAKEN end
+  if not live(lease, hold) then return LAPSED end
+  if r then
+    call('HSET', prefix .. 'tick:' .. m, 'state', 'started', 'lease', lease, 'hold', hold, 'run', id, 'started', now_text)
+  end
+  insert_run(unpack(ARGV, 6))
+  return WON
+end
+
+local status = start()
+return {now, status, row(m)}

@@ -1,0 +1,122 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"runtime"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+)
+
+// schema is the version of the layout that the scripts write.
+const schema = 1
+
+// db is an opened namespace. It is immutable, and so safe for concurrent use.
+type db struct {
+	client goredis.UniversalClient
+	addr   string // without a password, for errors
+	prefix string // of all names, with the hash tag
+	// maxTTL restores the namespace's meta record should it be gone (rule L9).
+	maxTTL time.Duration
+}
+
+// Open connects to the server of a redis:// or rediss:// address, prepares the namespace where it is
+// not prepared, and returns its store. The parameters of the address are those of go-redis's ParseURL
+// (such as pool_size, read_timeout, dial_timeout). When the server cannot be used, the error wraps
+// lease.ErrUnavailable.
+func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+	if c.URL == nil {
+		return nil, fmt.Errorf("redis: no address; give one such as redis://host:6379/0")
+	}
+	o, err := options(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	client := goredis.NewClient(o)
+	s, err := New(ctx, client, c)
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	stop := s.Close
+	s.Close = func() error {
+		_ = stop()
+		return client.Close()
+	}
+	return s, nil
+}
+
+// options are go-redis's for an address.
+func options(u *url.URL) (*goredis.Options, error) {
+	o, err := goredis.ParseURL(u.String())
+	if err != nil {
+		// ParseURL's errors name the parameter or the part that is wrong, and quote no password.
+		return nil, fmt.Errorf("redis %s: %w", store.Redact(u), err)
+	}
+	// A store never retries: who calls knows what an unanswered request means.
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.ContextTimeoutEnabled = true
+	o.ClientName = "dibs"
+	// Requests are coalesced, so that a process has few under way, whatever its number of goroutines.
+	if o.PoolSize == 0 {
+		o.PoolSize = max(8, 2*runtime.GOMAXPROCS(0))
+	}
+	if o.DialTimeout == 0 {
+		o.DialTimeout = 2 * time.Second
+	}
+	// Notices of maintenance would cost a request per connection, and only one vendor sends them.
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return o, nil
+}
+
+// New is Open with a client of the caller's: one of a cluster or with sentinels, or one that the
+// program uses for other things as well. c.URL is used for messages only and may be nil. Closing the
+// store leaves the client open. Set ContextTimeoutEnabled in its options, or a request of ours outlasts
+// its deadline; its MaxRetries does not apply to requests of ours that write.
+func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*store.Store, error) {
+	if c.Namespace == "" {
+		c.Namespace = "dibs"
+	}
+	if c.TTL == 0 {
+		c.TTL = lease.DefaultTTL
+	}
+	if c.Session {
+		return nil, fmt.Errorf("redis: there are no session locks here; leave out lock=session")
+	}
+	d := &db{
+		client: client,
+		addr:   address(client, c.URL),
+		prefix: "dibs:{" + c.Namespace + "}:",
+		maxTTL: max(lease.DefaultTTL, c.TTL),
+	}
+	meta, err := d.prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	d.maxTTL = meta.MaxTTL
+	notify := newNotifier(d)
+	return &store.Store{
+		Kind: "redis", URL: d.addr,
+		Leases: leases{d, &grants{m: make(map[lease.Ref]grant)}}, Ticks: ticks{d}, History: past{d}, Notify: notify,
+		Properties: d.properties(ctx, meta),
+		Prepared:   meta.prepared,
+		Close:      notify.close,
+	}, nil
+}
+
+// address names the server in messages.
+func address(client goredis.UniversalClient, u *url.URL) string {
+	if u != nil {
+		return store.Redact(u)
+	}
+	if c, ok := client.(*goredis.Client); ok {
+		return c.Options().Addr
+	}
+	return "(the caller's client)"
+}

@@ -1,0 +1,104 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+)
+
+// meta is what the namespace's meta record says, and what opening it changed.
+type meta struct {
+	InstallationID string
+	MaxTTL         time.Duration
+	HoldUntil      time.Time // zero when grants go on
+	prepared       []string
+}
+
+// prepare creates the namespace where there is none, compares the server with the one that it knows
+// (rule L9), and refuses what this program must not touch: all of it in one atomic script.
+func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
+	a := append(d.newArgs(4), freshID(), schema, d.maxTTL.Microseconds(), flag(c.Init))
+	r, err := d.run(ctx, "open", prepareScript, a)
+	if err != nil {
+		return meta{}, err
+	}
+	now, id, found := r.time(0), r.text(1), r.int(2)
+	if found > schema {
+		return meta{}, fmt.Errorf("redis %s: namespace %q has schema %d, this program knows up to %d; upgrade dibs here", d.addr, c.Namespace, found, schema)
+	}
+	if c.Expect != "" && c.Expect != id {
+		return meta{}, fmt.Errorf("redis %s: this is installation %s, expected is %s; correct the address, or expect_store if the store was meant to change", d.addr, id, c.Expect)
+	}
+	m := meta{InstallationID: id, MaxTTL: duration(r.int(3))}
+	if until := r.time(4); until.After(now) {
+		m.HoldUntil = until
+	}
+	created, raised, changed := r.int(5) == 1, r.int(6) == 1, r.int(7) == 1
+	if created {
+		m.say("created namespace %q, installation %s, longest ttl %s", c.Namespace, id, m.MaxTTL)
+	}
+	if raised {
+		m.say("raised the longest ttl to %s", m.MaxTTL)
+	}
+	if changed {
+		m.say("the server was restarted or replaced since it was last used")
+	}
+	if (created || changed) && !m.HoldUntil.IsZero() {
+		m.say("grants are held back until %s, when every lease that may be unknown here has lapsed", m.HoldUntil.Format(time.RFC3339))
+	}
+	return m, nil
+}
+
+func (m *meta) say(format string, a ...any) {
+	m.prepared = append(m.prepared, fmt.Sprintf(format, a...))
+}
+
+// freshID is what a namespace that has to be made is called.
+func freshID() string { return lease.NewNonce().String() }
+
+// properties declares what the store promises, and what it does not, as far as the server tells.
+func (d *db) properties(ctx context.Context, m meta) store.Properties {
+	p := store.Properties{
+		Reach:          store.Fleet,
+		InstallationID: m.InstallationID,
+		MaxTTL:         m.MaxTTL,
+		HoldUntil:      m.HoldUntil,
+		Weaker: []string{
+			"Replication is asynchronous: a failover can forget acknowledged writes. Leases are protected by the hold-back that follows; claims and history of the last moment are not.",
+			"A step of the server's clock is a step of every expiry: forward it can free a live lease, backward it prolongs a dead one.",
+		},
+	}
+	weaker := func(format string, a ...any) { p.Weaker = append(p.Weaker, fmt.Sprintf(format, a...)) }
+	switch policy := d.setting(ctx, "maxmemory-policy"); {
+	case policy == "":
+		weaker("Whether the server evicts keys is unknown, since CONFIG GET is refused: maxmemory-policy must be noeviction.")
+	case strings.HasPrefix(policy, "allkeys"):
+		weaker("The server may evict leases, claims and history (maxmemory-policy %s): set it to noeviction.", policy)
+	case policy != "noeviction":
+		weaker("The server evicts keys that expire (maxmemory-policy %s). dibs has none, but shares the memory with them: set it to noeviction.", policy)
+	}
+	switch aof, fsync := d.setting(ctx, "appendonly"), d.setting(ctx, "appendfsync"); {
+	case aof == "":
+		weaker("Whether writes survive a restart is unknown, since CONFIG GET is refused: appendonly must be yes.")
+	case aof != "yes":
+		weaker("Writes do not survive a restart (appendonly no): claims and history are lost with it. Set appendonly to yes.")
+	case fsync != "always":
+		weaker("The last second or two of writes are lost with the server's power (appendfsync %s).", fsync)
+	default:
+		p.Durable = true
+	}
+	return p
+}
+
+// setting asks for one of the server's settings: "" where that is forbidden or unknown.
+func (d *db) setting(ctx context.Context, name string) string {
+	v, err := d.client.ConfigGet(ctx, name).Result()
+	if err != nil {
+		return ""
+	}
+	return v[name]
+}

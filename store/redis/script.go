@@ -1,0 +1,109 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var files embed.FS
+
+// A script is one operation: its own file behind those that it shares with others. It is put
+// together when it is first run, so that a program which opens another store does not pay for it.
+type script struct {
+	names       []string
+	once        sync.Once
+	source, sha string
+}
+
+func load(names ...string) *script { return &script{names: names} }
+
+// text returns the script and the digest by which the server knows it.
+func (s *script) text() (source, sha string) {
+	s.once.Do(func() {
+		var b strings.Builder
+		for _, name := range s.names {
+			text, err := files.ReadFile("lua/" + name + ".lua")
+			if err != nil {
+				panic(err) // a name that is not embedded: no test would pass
+			}
+			b.Write(text)
+		}
+		s.source = b.String()
+		sum := sha1.Sum([]byte(s.source))
+		s.sha = hex.EncodeToString(sum[:])
+	})
+	return s.source, s.sha
+}
+
+var (
+	prepareScript = load("common", "identity", "prepare")
+
+	acquireScript = load("common", "identity", "acquire")
+	renewScript   = load("common", "renew")
+	releaseScript = load("common", "release")
+	askScript     = load("common", "ask")
+	breakScript   = load("common", "break")
+	readScript    = load("common", "read")
+	listScript    = load("common", "list")
+	forgetScript  = load("common", "forget")
+
+	claimScript   = load("common", "tick", "claim")
+	takeScript    = load("common", "tick", "run", "take")
+	startScript   = load("common", "tick", "run", "start")
+	closeScript   = load("common", "tick", "run", "close")
+	orphansScript = load("common", "tick", "orphans")
+	rowsScript    = load("common", "tick", "rows")
+	settleScript  = load("common", "tick", "settle")
+	jobsScript    = load("common", "job", "jobs")
+	setJobsScript = load("common", "job", "set_jobs")
+
+	appendScript     = load("common", "append")
+	appendRunsScript = load("common", "run", "append_runs")
+	pruneScript      = load("common", "prune")
+)
+
+// args are the words of one EVALSHA: the first four are the script's business, the rest ARGV.
+type args []any
+
+// newArgs makes room for n arguments.
+func (d *db) newArgs(n int) args {
+	a := make(args, 4, 4+n)
+	a[2], a[3] = 1, d.prefix
+	return a
+}
+
+// A command that the client must not send a second time, whatever the caller's client is set to: a
+// store never retries.
+type once struct{ *goredis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// run carries out a script in one round trip; the first time on a server it takes two, of which the
+// first did nothing. what names the operation in errors.
+func (d *db) run(ctx context.Context, what string, s *script, a args) (reply, error) {
+	source, sha := s.text()
+	a[0], a[1] = "evalsha", sha
+	cmd := once{goredis.NewCmd(ctx, a...)}
+	_ = d.client.Process(ctx, cmd)
+	if goredis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		a[0], a[1] = "eval", source
+		cmd = once{goredis.NewCmd(ctx, a...)}
+		_ = d.client.Process(ctx, cmd)
+	}
+	if err := cmd.Err(); err != nil {
+		return nil, d.wrap(what, err)
+	}
+	r, ok := cmd.Val().([]any)
+	if !ok || len(r) == 0 {
+		return nil, fmt.Errorf("redis %s: %s: the script answered %T, not a list; is something between us and the server?", d.addr, what, cmd.Val())
+	}
+	return reply(r), nil
+}

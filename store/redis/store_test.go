@@ -1,0 +1,23 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	var used sync.Map // the suite's namespaces, which are swept when it is over
+	t.Cleanup(func() {
+		used.Range(func(_, c any) bool { sweep(t, c.(store.Config)); return true })
+	})
+	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
+		used.Store(c.Namespace, c)
+		return Open(ctx, c)
+	}
+	storetest.Run(t, open, testserver.Redis(t))
+}

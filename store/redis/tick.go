@@ -1,0 +1,106 @@
+package redis
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// ticks fulfils tick.Store: one script per operation, as for leases.
+type ticks struct{ *db }
+
+func (t ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
+	out := make([]tick.Answer, 0, len(reqs))
+	err := inBatches(reqs, func(reqs []tick.ClaimRequest) error {
+		a := t.newArgs(10 * len(reqs))
+		for _, q := range reqs {
+			a = append(a, q.Job, micros(q.At), q.Generation, string(q.Lease.Key), hold(q.Lease), text(q.Claimant),
+				q.Ahead.Microseconds(), micros(q.NotAfter), string(q.Outcome), q.Reason)
+		}
+		r, err := t.run(ctx, "claim", claimScript, a)
+		if err != nil {
+			return err
+		}
+		for i, q := range reqs {
+			out = append(out, claimAnswer(q, r, i))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// claimAnswer reads answer i. A claim that was just won is answered by a number alone.
+func claimAnswer(q tick.ClaimRequest, r reply, i int) tick.Answer {
+	now := r.time(0)
+	if found := r.list(1 + i); found != nil {
+		return tick.Answer{Status: tick.Status(found.int(0)), Tick: parseTick(found.list(1)), Now: now}
+	}
+	won := tick.Tick{Job: q.Job, At: instant(micros(q.At)), State: tick.Claimed, Lease: q.Lease,
+		Claimant: q.Claimant, Claimed: now, Live: true}
+	if q.Outcome != "" {
+		won.State, won.Outcome, won.Reason, won.Ended = tick.Closed, q.Outcome, q.Reason, now
+	}
+	return tick.Answer{Status: tick.Won, Tick: won, Now: now}
+}
+
+func (t ticks) Take(ctx context.Context, q tick.TakeRequest) (tick.Answer, error) {
+	a := append(t.newArgs(9), q.Job, micros(q.At), string(q.From.Key), hold(q.From), string(q.Lease.Key),
+		hold(q.Lease), text(q.Claimant), flag(q.Rerun), micros(q.NotAfter))
+	r, err := t.run(ctx, "take", takeScript, a)
+	return tickAnswer(r), err
+}
+
+func (t ticks) Start(ctx context.Context, q tick.StartRequest) (tick.Answer, error) {
+	rec := q.Run
+	rec.Owner, rec.Token = q.Lease.Owner, q.Lease.Token
+	rec.Outcome, rec.Reason, rec.Inferred, rec.Ended = "", "", false, time.Time{}
+	a := append(t.newArgs(18), string(q.Claim.Key), hold(q.Claim), string(q.Lease.Key), hold(q.Lease), micros(q.NotAfter))
+	r, err := t.run(ctx, "start", startScript, append(a, runArgs(rec)...))
+	return tickAnswer(r), err
+}
+
+// tickAnswer reads the answer of Take and Start.
+func tickAnswer(r reply) tick.Answer {
+	return tick.Answer{Status: tick.Status(r.int(1)), Tick: parseTick(r.list(2)), Now: r.time(0)}
+}
+
+func (t ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
+	out := make([]tick.Answer, 0, len(reqs))
+	err := inBatches(reqs, func(reqs []tick.CloseRequest) error {
+		a := t.newArgs(13 * len(reqs))
+		for _, q := range reqs {
+			a = append(a, closeArgs(q)...)
+		}
+		r, err := t.run(ctx, "close", closeScript, a)
+		if err != nil {
+			return err
+		}
+		for i := range reqs {
+			found := r.list(1 + i)
+			out = append(out, tick.Answer{Status: tick.Status(found.int(0)), Tick: parseTick(found.list(1)), Now: r.time(0)})
+		}
+		return nil
+	})
+	return out, err
+}
+
+func closeArgs(q tick.CloseRequest) args {
+	release := ""
+	if q.Release.Owner != (lease.Nonce{}) {
+		release = hold(q.Release)
+	}
+	return args{q.Run.ID, runHold(q.Run), q.Run.Job, micros(q.Run.Tick), string(q.Run.Outcome), q.Run.Reason,
+		flag(q.Run.Inferred), micros(q.Run.Ended), attempts(q.Run.Attempts), string(q.Claim.Key), hold(q.Claim),
+		string(q.Release.Key), release}
+}
+
+func (t ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
+	r, err := t.run(ctx, "orphans", orphansScript, append(t.newArgs(2), job, limit))
+	return parseTicks(r), err
+}
+
+// runHold is the fence of a run: that of the lease under which it was started.
+func runHold(r run.Record) string { return hold(lease.Ref{Owner: r.Owner, Token: r.Token}) }

@@ -1,0 +1,73 @@
+// Package store says what a technology offers: which of the contracts lease.Store, tick.Store and
+// history.Store it fulfils, and how far its promises reach. One package below it per technology.
+package store
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// A Store is an opened store. A nil contract is one that the technology does not offer.
+type Store struct {
+	// Kind is the technology, such as "redis"; URL the address without its password.
+	Kind, URL string
+
+	Leases  lease.Store
+	Ticks   tick.Store
+	History history.Store
+	// Notify tells when a lease was released; nil where the store cannot, and waiters poll.
+	Notify lease.Notifier
+	// Descriptor returns the open file whose kernel lock is the hold (the directory only), so
+	// that a command can inherit it and keep the lock for as long as any of it lives. The
+	// caller owns the duplicate it gets. After Detach the store no longer holds its own copy:
+	// the lock then lives and dies with the processes that inherited it.
+	Descriptor func(ref lease.Ref) (*os.File, error)
+	Detach     func(ref lease.Ref) error
+
+	Properties Properties
+	// Prepared says, in lines for a person, what opening it changed (created, upgraded).
+	Prepared []string
+	// Close lets go of connections. It releases no lease.
+	Close func() error
+}
+
+// Reach is how far a lease excludes.
+type Reach string
+
+// The reaches.
+const (
+	Process Reach = "process"
+	Host    Reach = "host"
+	Fleet   Reach = "fleet"
+)
+
+// Properties are what a store declares about itself; storetest checks them.
+type Properties struct {
+	Reach Reach
+	// InstallationID is random, made with the store, and the same for all who share it (rule H2).
+	InstallationID string
+	// MaxTTL is the longest TTL that the store grants (rule L9).
+	MaxTTL time.Duration
+	// HoldUntil is the store instant before which nothing is granted, as seen when it was
+	// opened; zero when grants go on (rule L9).
+	HoldUntil time.Time
+	// Durable says whether an acknowledged write survives the loss of the store's power;
+	// Session whether leases also need a session lock (?lock=session).
+	Durable, Session bool
+	// Weaker lists, in sentences, what this store promises less of than the others.
+	Weaker []string
+}
+
+// Ticked says whether the store can serve schedules: durable claims beside its leases (rule T9).
+func (s *Store) Ticked() bool { return s.Leases != nil && s.Ticks != nil && s.History != nil }
+
+// Now asks the store for its time.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	r, err := s.Leases.Read(ctx, nil)
+	return r.Now, err
+}

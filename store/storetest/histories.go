@@ -1,0 +1,250 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+var historyPromises = []promise{
+	{"ticks are told latest first, within bounds", tellTicks},
+	{"runs are told latest first, within bounds", tellRuns},
+	{"events are told newest first, within bounds", tellEvents},
+	{"events come back as they were written", eventRoundTrip},
+	{"output is replaced, and nil where there is none", tellOutput},
+	{"runs recorded elsewhere are appended once", appendRuns},
+	{"pruning leaves what is unfinished or above the mark", prune},
+	{"history of namespaces is apart", historyApart},
+}
+
+func historyOf(job string) history.Query { return history.Query{Job: job} }
+
+func (w *world) runs(q history.Query) []run.Record {
+	w.Helper()
+	runs, err := w.s.History.Runs(w.ctx, q)
+	w.check("Runs", err)
+	return runs
+}
+
+func (w *world) events(q history.Query) []history.Event {
+	w.Helper()
+	events, err := w.s.History.Events(w.ctx, q)
+	w.check("Events", err)
+	return events
+}
+
+// minutes is where instants lie, in the minutes of at.
+func minutes[T any](w *world, all []T, at func(T) time.Time) []int {
+	got := []int{}
+	for _, x := range all {
+		got = append(got, int(at(x).Sub(w.at(0))/time.Minute))
+	}
+	return got
+}
+
+func tellTicks(w *world) {
+	if w.s.Ticks == nil {
+		w.Skip("it keeps no ticks")
+	}
+	ref := w.server(w.s)
+	job := w.setJob(w.s, "j", "{}", w.at(0))
+	w.settle(tick.SettleRequest{Job: "j", From: job.Mark, To: w.at(8), Rows: []tick.Tick{w.missed(4, 8, 5)}})
+	for _, n := range []int{12, 10, 11} {
+		w.won(w.s, "j", w.at(n), ref)
+	}
+	w.won(w.s, "another", w.at(9), ref)
+	for what, c := range map[string]struct {
+		q    history.Query
+		want []int
+	}{
+		"all":                   {history.Query{}, []int{12, 11, 10, 9, 4}},
+		"of a job":              {history.Query{Job: "j"}, []int{12, 11, 10, 4}},
+		"of an unknown job":     {history.Query{Job: "J"}, []int{}},
+		"at most two":           {history.Query{Job: "j", Limit: 2}, []int{12, 11}},
+		"from, inclusive":       {history.Query{Job: "j", From: w.at(11)}, []int{12, 11}},
+		"to, exclusive":         {history.Query{Job: "j", To: w.at(11)}, []int{10, 4}},
+		"both":                  {history.Query{From: w.at(9), To: w.at(11)}, []int{10, 9}},
+		"inside a range":        {history.Query{From: w.at(6), To: w.at(7)}, []int{4}},
+		"from a range's last":   {history.Query{From: w.at(8), To: w.at(9)}, []int{4}},
+		"to a range's first":    {history.Query{To: w.at(4)}, []int{}},
+		"just behind its first": {history.Query{To: w.at(4).Add(time.Microsecond)}, []int{4}},
+	} {
+		got := minutes(w, w.rows(c.q), func(t tick.Tick) time.Time { return t.At })
+		if !slices.Equal(got, c.want) {
+			w.Errorf("Ticks %s: minutes %v, want %v", what, got, c.want)
+		}
+	}
+}
+
+// elsewhere is a finished run without a tick that started in minute n.
+func (w *world) elsewhere(job string, n int) run.Record {
+	return run.Record{ID: run.NewID(), Job: job, Owner: lease.NewNonce(), Token: lease.Token(w.at(n).UnixMicro()), Host: "höst", PID: 3,
+		Command: `c "x" \`, Outcome: run.Failed, Reason: "r", Started: w.at(n), Ended: w.at(n).Add(time.Second),
+		Attempts: []run.Attempt{{N: 1, Outcome: run.Failed, Started: w.at(n), Ended: w.at(n).Add(time.Second), Status: 2, Error: "é"}}}
+}
+
+func tellRuns(w *world) {
+	var batch []run.Record
+	for _, n := range []int{2, 5, 1, 4} {
+		batch = append(batch, w.elsewhere("j", n))
+	}
+	batch = append(batch, w.elsewhere("another", 3))
+	w.check("AppendRuns", w.s.History.AppendRuns(w.ctx, batch))
+	for what, c := range map[string]struct {
+		q    history.Query
+		want []int
+	}{
+		"all": {history.Query{}, []int{5, 4, 3, 2, 1}}, "of a job": {history.Query{Job: "j"}, []int{5, 4, 2, 1}},
+		"at most two": {history.Query{Limit: 2}, []int{5, 4}}, "within": {history.Query{From: w.at(2), To: w.at(4)}, []int{3, 2}},
+		"by id": {history.Query{RunID: batch[1].ID}, []int{5}}, "by id and another job": {history.Query{RunID: batch[1].ID, Job: "another"}, []int{}},
+	} {
+		got := minutes(w, w.runs(c.q), func(r run.Record) time.Time { return r.Started })
+		if !slices.Equal(got, c.want) {
+			w.Errorf("Runs %s: minutes %v, want %v", what, got, c.want)
+		}
+	}
+}
+
+func appendRuns(w *world) {
+	r := w.elsewhere("j", 1)
+	w.check("AppendRuns", w.s.History.AppendRuns(w.ctx, []run.Record{r}))
+	if got := w.run(r.ID); !reflect.DeepEqual(got, r) {
+		w.Errorf("it comes back as\n%+v, want\n%+v", got, r)
+	}
+	changed, second := r, w.elsewhere("j", 2)
+	changed.Outcome, changed.Reason = run.Succeeded, "changed"
+	w.check("AppendRuns", w.process().History.AppendRuns(w.ctx, []run.Record{changed, second}))
+	equal(w, "the first stands", w.run(r.ID).Outcome, run.Failed)
+	equal(w, "the second is there", w.run(second.ID).ID, second.ID)
+	equal(w, "runs", len(w.runs(history.Query{})), 2)
+}
+
+func tellEvents(w *world) {
+	var batch []history.Event
+	for _, n := range []int{2, 5, 1} {
+		batch = append(batch, history.Event{At: w.at(n), Kind: "k", Job: "j", RunID: fmt.Sprint("r", n)})
+	}
+	w.check("Append", w.s.History.Append(w.ctx, batch))
+	w.check("Append", w.s.History.Append(w.ctx, []history.Event{{At: w.at(3), Kind: "k", Job: "another"}}))
+	for what, c := range map[string]struct {
+		q    history.Query
+		want []int
+	}{
+		"all": {history.Query{}, []int{5, 3, 2, 1}}, "of a job": {history.Query{Job: "j"}, []int{5, 2, 1}},
+		"of a run": {history.Query{RunID: "r2"}, []int{2}}, "at most two": {history.Query{Limit: 2}, []int{5, 3}},
+		"within": {history.Query{From: w.at(2), To: w.at(5)}, []int{3, 2}},
+	} {
+		got := minutes(w, w.events(c.q), func(e history.Event) time.Time { return e.At })
+		if !slices.Equal(got, c.want) {
+			w.Errorf("Events %s: minutes %v, want %v", what, got, c.want)
+		}
+	}
+	w.check("Append", w.s.History.Append(w.ctx, make([]history.Event, 120)))
+	equal(w, "events without a limit", len(w.events(history.Query{})), 100)
+}
+
+func eventRoundTrip(w *world) {
+	before := w.now(w.s)
+	e := history.Event{Kind: "lease-broken", Key: "k\x1fnext", Job: "j ", Tick: w.at(1), RunID: "r", Host: "höst", Reason: `"why" \ % 🐘`}
+	w.check("Append", w.s.History.Append(w.ctx, []history.Event{e, {At: w.at(1), Kind: "other"}}))
+	got := w.events(history.Query{})
+	if len(got) != 2 || got[0].ID == "" || got[0].ID == got[1].ID {
+		w.Fatalf("two events with ids of their own: %+v", got)
+	}
+	between(w, "its instant, where none is given", before, got[0].At, w.now(w.s))
+	e.ID, e.At = got[0].ID, got[0].At
+	equal(w, "the event", got[0], e)
+}
+
+func tellOutput(w *world) {
+	id := run.NewID()
+	read := func() []byte {
+		b, err := w.process().History.ReadOutput(w.ctx, id)
+		w.check("ReadOutput", err)
+		return b
+	}
+	equal(w, "output of nothing is nil", read() == nil, true)
+	all := make([]byte, 1<<20)
+	for i := range all {
+		all[i] = byte(i * 7)
+	}
+	for _, b := range [][]byte{all, []byte("short\x00\xff"), all[:4096]} {
+		w.check("Output", w.s.History.Output(w.ctx, id, b))
+		if got := read(); !bytes.Equal(got, b) {
+			w.Errorf("%d bytes come back as %d others", len(b), len(got))
+		}
+	}
+}
+
+func prune(w *world) {
+	h := w.s.History
+	done := w.elsewhere("j", 1)
+	w.check("AppendRuns", h.AppendRuns(w.ctx, []run.Record{done}))
+	w.check("Output", h.Output(w.ctx, done.ID, []byte("x")))
+	w.check("Append", h.Append(w.ctx, []history.Event{{At: w.at(1), Kind: "old"}}))
+	want := 2
+	var running run.Record
+	if w.s.Ticks != nil {
+		ref, job := w.server(w.s), w.setJob(w.s, "j", "{}", w.at(0))
+		w.settle(tick.SettleRequest{Job: "j", From: job.Mark, To: w.at(5), Rows: []tick.Tick{w.missed(1, 0, 1), w.missed(2, 4, 3)}})
+		w.claim(w.s, tick.ClaimRequest{Job: "j", At: w.at(7), Lease: ref, Outcome: run.Skipped})
+		running = w.started(w.s, "j", w.at(6), ref)
+		want += 2
+		// A new definition raises the mark above a tick that still runs.
+		w.setJob(w.s, "changed", "{}", w.at(0))
+		w.started(w.s, "changed", w.at(6), ref)
+		w.setJob(w.s, "changed", "{ }", w.at(10))
+	}
+	n, err := h.Prune(w.ctx, w.at(-60))
+	w.check("Prune", err)
+	equal(w, "rows older than all", n, 0)
+	n, err = h.Prune(w.ctx, w.now(w.s).Add(time.Hour))
+	w.check("Prune", err)
+	if n < want || n > want+1 { // the output may be a row of its own
+		w.Errorf("rows that went: %d, want %d", n, want)
+	}
+	equal(w, "the ended run", w.run(done.ID).ID, "")
+	equal(w, "events", len(w.events(history.Query{})), 0)
+	if b, err := h.ReadOutput(w.ctx, done.ID); b != nil || err != nil {
+		w.Errorf("the output of a pruned run: %q, %v", b, err)
+	}
+	if w.s.Ticks != nil {
+		equal(w, "the running run", w.run(running.ID).ID, running.ID)
+		equal(w, "the unfinished tick", w.row("j", w.at(6)).State, tick.Started)
+		equal(w, "the closed tick above the mark", w.row("j", w.at(7)).State, tick.Closed)
+		equal(w, "the unfinished tick below a mark", w.row("changed", w.at(6)).State, tick.Started)
+		equal(w, "ticks that are left", len(w.rows(history.Query{})), 3)
+	}
+}
+
+func historyApart(w *world) {
+	beside := *w
+	beside.config.Namespace += "x"
+	other := beside.prepare()
+	r := w.elsewhere("j", 1)
+	w.check("AppendRuns", other.History.AppendRuns(w.ctx, []run.Record{r}))
+	w.check("Output", other.History.Output(w.ctx, r.ID, []byte("x")))
+	w.check("Append", other.History.Append(w.ctx, []history.Event{{Kind: "k"}}))
+	equal(w, "runs here", len(w.runs(history.Query{})), 0)
+	equal(w, "events here", len(w.events(history.Query{})), 0)
+	if b, _ := w.s.History.ReadOutput(w.ctx, r.ID); b != nil {
+		w.Errorf("output of the other namespace: %q", b)
+	}
+	if w.s.Ticks == nil {
+		return
+	}
+	ref := w.server(other)
+	w.won(other, "j", w.at(0), ref)
+	beside.setJob(other, "j", "{}", w.at(5))
+	equal(w, "the job here", w.job("j"), tick.Job{})
+	equal(w, "ticks here", len(w.rows(history.Query{})), 0)
+	equal(w, "a claim under a lease of the other namespace", w.claim(w.s, tick.ClaimRequest{Job: "j", At: w.at(0), Lease: ref}).Status, tick.Lapsed)
+	w.won(w.s, "j", w.at(0), w.server(w.s))
+}

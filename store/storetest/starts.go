@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+var startPromises = []promise{
+	{"a start is acknowledged with its run", startRecorded},
+	{"a start is fenced", startFenced},
+	{"a start moves the tick under the run's lease", startMoves},
+	{"a repeated start won, and it starts once", startOnce},
+	{"a run without a tick starts as well", startWithoutTick},
+}
+
+func startRecorded(w *world) {
+	ref, before := w.server(w.s), w.now(w.s)
+	w.won(w.s, "j", w.at(0), ref)
+	r := run.Record{ID: run.NewID(), Job: "j", Tick: w.at(0), Host: "höst", PID: 42, Command: `a "b" \ 🐘`}
+	a := w.start(w.s, tick.StartRequest{Run: r, Claim: ref, Lease: ref})
+	equal(w, "Start", a.Status, tick.Won)
+	equal(w, "the state that it tells", a.Tick.State, tick.Started)
+	row, got := w.row("j", w.at(0)), w.run(r.ID)
+	equal(w, "state", row.State, tick.Started)
+	equal(w, "run id", row.RunID, r.ID)
+	equal(w, "outcome", row.Outcome, "")
+	between(w, "the tick's start", before, row.Started, w.now(w.s))
+	between(w, "the run's start", before, got.Started, w.now(w.s))
+	sameTime(w, "the run's tick", got.Tick, r.Tick)
+	equal(w, "job", got.Job, r.Job)
+	equal(w, "owner", got.Owner, ref.Owner)
+	equal(w, "token", got.Token, ref.Token)
+	equal(w, "host", got.Host, r.Host)
+	equal(w, "pid", got.PID, r.PID)
+	equal(w, "command", got.Command, r.Command)
+	equal(w, "the run's outcome", got.Outcome, "")
+	equal(w, "ended is zero", got.Ended.IsZero(), true)
+}
+
+func startFenced(w *world) {
+	mine, theirs := w.server(w.s), w.server(w.process())
+	w.won(w.s, "j", w.at(0), mine)
+	refused := func(what string, req tick.StartRequest, want tick.Status) {
+		w.Helper()
+		req.Run = run.Record{ID: run.NewID(), Job: "j", Tick: w.at(0)}
+		equal(w, "Start "+what, w.start(w.s, req).Status, want)
+		equal(w, "a run after it", w.run(req.Run.ID).ID, "")
+		equal(w, "the tick's state after it", w.row("j", w.at(0)).State, tick.Claimed)
+	}
+	half := mine
+	half.Token++
+	refused("with another's claim", tick.StartRequest{Claim: theirs, Lease: theirs}, tick.Taken)
+	refused("with an older claim", tick.StartRequest{Claim: half, Lease: mine}, tick.Taken)
+	refused("past its not_after", tick.StartRequest{Claim: mine, Lease: mine, NotAfter: w.now(w.s).Add(-time.Millisecond)}, tick.Late)
+	refused("under a lapsed lease", tick.StartRequest{Claim: mine, Lease: w.lapsed(w.s)}, tick.Lapsed)
+	w.lapse(w.s, mine)
+	refused("when the claim's own lease lapsed", tick.StartRequest{Claim: mine, Lease: mine}, tick.Lapsed)
+
+	never := run.Record{ID: run.NewID(), Job: "j", Tick: w.at(1)}
+	equal(w, "Start of what nobody claimed", w.start(w.s, tick.StartRequest{Run: never, Claim: theirs, Lease: theirs}).Status, tick.Taken)
+}
+
+func startMoves(w *world) {
+	server, own := w.server(w.s), w.hold(w.s, "j").Ref()
+	w.won(w.s, "j", w.at(0), server)
+	r := run.Record{ID: run.NewID(), Job: "j", Tick: w.at(0)}
+	equal(w, "Start", w.start(w.s, tick.StartRequest{Run: r, Claim: server, Lease: own}).Status, tick.Won)
+	equal(w, "the tick's lease", w.row("j", w.at(0)).Lease, own)
+	w.lapse(w.s, server)
+	equal(w, "it lives without the server's lease", w.row("j", w.at(0)).Live, true)
+	equal(w, "orphans", len(w.orphans(w.s, "j", 10)), 0)
+	w.lapse(w.s, own)
+	equal(w, "orphans without its own", len(w.orphans(w.s, "j", 10)), 1)
+}
+
+func startOnce(w *world) {
+	ref := w.server(w.s)
+	w.won(w.s, "j", w.at(0), ref)
+	req := tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "j", Tick: w.at(0)}, Claim: ref, Lease: ref}
+	equal(w, "Start", w.start(w.s, req).Status, tick.Won)
+	first := w.row("j", w.at(0))
+	equal(w, "a repeated Start", w.start(w.process(), req).Status, tick.Won)
+	equal(w, "the row after it", w.row("j", w.at(0)), first)
+	id := req.Run.ID
+	req.Run.ID = run.NewID()
+	equal(w, "Start of a second run", w.start(w.s, req).Status, tick.Taken)
+	equal(w, "the run of the tick", w.row("j", w.at(0)).RunID, id)
+	equal(w, "a second run", w.run(req.Run.ID).ID, "")
+}
+
+func startWithoutTick(w *world) {
+	ref := w.hold(w.s, "k").Ref()
+	req := tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "j", Host: "h"}, Lease: ref}
+	equal(w, "Start", w.start(w.s, req).Status, tick.Won)
+	equal(w, "a repeated Start", w.start(w.s, req).Status, tick.Won)
+	equal(w, "its tick is zero", w.run(req.Run.ID).Tick.IsZero(), true)
+	for _, t := range w.rows(historyOf("j")) {
+		w.Errorf("it made a tick: %+v", t)
+	}
+	late := tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "j"}, Lease: ref, NotAfter: w.now(w.s).Add(-time.Millisecond)}
+	equal(w, "Start past its not_after", w.start(w.s, late).Status, tick.Late)
+	lapsed := tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "j"}, Lease: w.lapsed(w.s)}
+	equal(w, "Start under a lapsed lease", w.start(w.s, lapsed).Status, tick.Lapsed)
+	equal(w, "runs after both", w.run(late.Run.ID).ID+w.run(lapsed.Run.ID).ID, "")
+
+	done := req.Run
+	done.Owner, done.Token, done.Outcome = ref.Owner, ref.Token, run.Failed
+	stranger := done
+	stranger.Owner = lease.NewNonce()
+	equal(w, "Close by another", w.close(w.s, tick.CloseRequest{Run: stranger}).Status, tick.Taken)
+	equal(w, "Close", w.close(w.s, tick.CloseRequest{Run: done, Release: ref}).Status, tick.Won)
+	equal(w, "its outcome", w.run(done.ID).Outcome, run.Failed)
+	equal(w, "its lease is live", w.read(w.s, "k").Record.Live(w.now(w.s)), false)
+}

@@ -1,0 +1,55 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/dibs-run/dibs/store"
+)
+
+// Open is how the store under test is opened.
+type Open = func(context.Context, store.Config) (*store.Store, error)
+
+// A promise is one subtest.
+type promise struct {
+	name string
+	keep func(*world)
+}
+
+// Run checks that the store that open opens at url keeps every promise of the contracts that it
+// declares. The first promise is the one that all the others lean on.
+func Run(t *testing.T, open Open, url string) {
+	t.Helper()
+	sample := newWorld(t, open, url).s
+	if sample.Leases == nil {
+		t.Fatal("a store without leases is of no use: Leases is nil")
+	}
+	group(t, "leases", open, url, slices.Concat(leasePromises, timePromises, breakPromises, batchPromises))
+	group(t, "keys", open, url, keyPromises)
+	group(t, "opening", open, url, openPromises)
+	if sample.Notify != nil {
+		group(t, "notification", open, url, notifyPromises)
+	}
+	if sample.Ticks != nil {
+		group(t, "ticks", open, url, slices.Concat(claimPromises, startPromises, closePromises, takePromises))
+		group(t, "registry", open, url, slices.Concat(jobPromises, settlePromises))
+	}
+	if sample.History != nil {
+		group(t, "history", open, url, historyPromises)
+	}
+}
+
+// group runs promises side by side, after the first, which is alone and so fails in plain sight.
+func group(t *testing.T, name string, open Open, url string, promises []promise) {
+	t.Run(name, func(t *testing.T) {
+		for i, p := range promises {
+			t.Run(p.name, func(t *testing.T) {
+				if i > 0 {
+					t.Parallel()
+				}
+				p.keep(newWorld(t, open, url))
+			})
+		}
+	})
+}

@@ -1,0 +1,122 @@
+package tick_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/sim"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/tick"
+)
+
+type process struct {
+	*tick.Book
+	keeper *lease.Keeper
+	link   *sim.Link
+}
+
+func newProcess(t *testing.T, b *memory.Backend, seed uint64) process {
+	t.Helper()
+	st := b.Store()
+	link := sim.NewLink(st.Leases, seed)
+	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: clock.Virtual{Start: time.Now().Add(-time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	return process{tick.NewBook(st.Ticks, k, lease.Holder{PID: int(seed)}), k, link}
+}
+
+func (p process) claim(t *testing.T, w tick.Want) tick.Answer {
+	t.Helper()
+	a, err := p.Claim(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Rule T2: a claim that lapsed before anything was started is anyone's, within the deadline.
+func TestAClaimThatLapsedUnstartedIsTakenOver(t *testing.T) {
+	for _, c := range []struct {
+		startBy time.Duration
+		want    tick.Status
+	}{{time.Minute, tick.Won}, {10 * time.Second, tick.Taken}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := memory.New(memory.Options{})
+			p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+			w := tick.Want{Job: "j", At: time.Now(), StartBy: time.Now().Add(c.startBy)}
+			first := p.claim(t, w)
+			p.link.Cut(true) // it died
+			start := time.Now()
+			second := q.claim(t, w)
+			if second.Status != c.want {
+				t.Fatalf("the other got %s, want %s", second.Status, c.want)
+			}
+			if d := time.Since(start); d > p.keeper.Margin().TTL+time.Second {
+				t.Errorf("it took %s", d)
+			}
+			if c.want != tick.Won {
+				return
+			}
+			// The one that was thought dead starts nothing any more.
+			p.link.Cut(false)
+			l, err := p.keeper.Acquire(t.Context(), lease.Want{Key: "j"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec := run.Record{ID: run.NewID(), Job: "j", Tick: w.At, Owner: l.Ref().Owner, Token: l.Token()}
+			if a, err := p.Start(t.Context(), first.Tick.Lease, rec, l); err != nil || a.Status == tick.Won {
+				t.Errorf("the stale winner's start was answered %s, %v", a.Status, err)
+			}
+		})
+	}
+}
+
+// A loser looks again for at most one TTL, and then says who has it.
+func TestALoserOfALivingWinnerIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		w := tick.Want{Job: "j", At: time.Now(), StartBy: time.Now().Add(time.Hour)}
+		p.claim(t, w)
+		start := time.Now()
+		a := q.claim(t, w)
+		if a.Status != tick.Taken || a.Tick.Claimant.PID != 1 {
+			t.Errorf("got %s by %+v", a.Status, a.Tick.Claimant)
+		}
+		if d := time.Since(start); d < p.keeper.Margin().TTL || d > p.keeper.Margin().TTL+2*time.Second {
+			t.Errorf("it was told after %s", d)
+		}
+		if a := p.claim(t, w); a.Status != tick.Won {
+			t.Errorf("the winner, asking again, is told %s", a.Status)
+		}
+	})
+}
+
+func TestUnclaimedTicksBecomeRanges(t *testing.T) {
+	at := func(n int) time.Time { return time.Unix(int64(60*n), 0).UTC() }
+	var due []time.Time
+	for n := range 10 {
+		due = append(due, at(n))
+	}
+	rows := []tick.Tick{{At: at(3)}, {At: at(5), Through: at(6), Count: 2}}
+	got := tick.Unclaimed("j", due, rows, run.Missed, "")
+	want := []struct{ from, through, count int }{{0, 2, 3}, {4, 0, 1}, {7, 9, 3}}
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i, w := range want {
+		through := time.Time{}
+		if w.through > 0 {
+			through = at(w.through)
+		}
+		if g := got[i]; !g.At.Equal(at(w.from)) || !g.Through.Equal(through) || g.Count != w.count {
+			t.Errorf("range %d: %+v", i, g)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package tick
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+)
+
+// Store is the contract that a technology fulfils to keep ticks, for the same namespace and in
+// the same place as its leases (rule T9).
+//
+// Atomicity: each item of a batch is atomic by itself and independent of the others; Close and
+// Settle say what one item comprises. The checks of leases and of not_after are made by the
+// store's own clock inside that same atomic step.
+//
+// Retries: a store never retries; an error of the call means unknown. Every method may be
+// repeated: a repeated winner is told that it won.
+//
+// Concurrency: safe for any number of goroutines and processes.
+type Store interface {
+	// Claim inserts the tick for the first who asks; first wins for ever. With an Outcome in
+	// the request the tick is claimed and closed in one step. Answers: Won, Taken, Settled,
+	// Early, Late, Differs, Lapsed (the claimant's own lease is not live).
+	Claim(ctx context.Context, reqs []ClaimRequest) ([]Answer, error)
+
+	// Take hands an unfinished tick whose lease is not live to another (compare-and-set on
+	// From): without Rerun only one that is Claimed, with Rerun only one that is Started or
+	// that is Closed as lost, crashed or canceled. The row becomes Claimed, its token larger by
+	// nature of the new lease, its Reruns one more with Rerun; of a Started one the run row is
+	// closed as crashed, inferred, in the same step.
+	// Answers: Won, Taken (somebody else, or alive), Late, Lapsed.
+	Take(ctx context.Context, req TakeRequest) (Answer, error)
+
+	// Start inserts the run row and turns the tick from Claimed to Started, moving it under
+	// req.Lease; it is acknowledged before anything is executed (rule T1). For a run without a
+	// tick (Run.Tick zero) only the run row is inserted. req.Lease must be live.
+	// Answers: Won (also when repeated), Taken (fenced: no longer this claim's), Late, Lapsed.
+	Start(ctx context.Context, req StartRequest) (Answer, error)
+
+	// Close records outcomes: of each item the run row, the tick's row and the release of the
+	// lease are ONE atomic step (rule T9). A run is closed only by the (id, owner, token) that
+	// started it; its tick only while it is of that run. An inferred outcome is amended by the
+	// run's own later report, unless the tick was re-run (rule T3): then only the run row is.
+	// Answers: Won, Taken (fenced; the release is still tried, conditional as ever).
+	Close(ctx context.Context, reqs []CloseRequest) ([]Answer, error)
+
+	// Orphans lists unfinished ticks whose lease is not live, oldest first: of one job, or of
+	// all with "". At most limit.
+	Orphans(ctx context.Context, job string, limit int) ([]Tick, error)
+
+	// Jobs lists the registry: the jobs whose name begins with prefix, by name, removed ones too.
+	Jobs(ctx context.Context, prefix string) ([]Job, error)
+
+	// SetJobs registers definitions: a new job gets generation 1; a changed definition the next
+	// generation, Since = req.Since and its mark raised to Since − 1 µs where it was below;
+	// the same one changes nothing, not even Since. Of a new job Mark = Since − 1 µs. A zero
+	// Since means the store's now. Answers the jobs as they then stand, item by item.
+	SetJobs(ctx context.Context, reqs []JobRequest) ([]Job, error)
+
+	// Settle inserts rows (each: insert or nothing) and raises the mark from From to To in one
+	// step. It does nothing, and answers Taken, if the mark is no longer From; Won otherwise.
+	// To is lowered by the store to just before the job's oldest unfinished tick, and to before a
+	// range row that would cover a tick with a row of its own, or end above To: rows that end
+	// above the lowered To are left out, so that no tick has two outcomes.
+	Settle(ctx context.Context, req SettleRequest) (Answer, error)
+}
+
+// Status is how one item ended.
+type Status uint8
+
+// The statuses of an Answer.
+const (
+	// Won: done.
+	Won Status = iota + 1
+	// Taken: somebody else has it; Answer.Tick says who.
+	Taken
+	// Settled: the tick is at or below the job's high-water mark.
+	Settled
+	// Early: the tick lies further ahead of the store's clock than the request tolerates.
+	Early
+	// Late: the request arrived past its NotAfter (rule L1).
+	Late
+	// Differs: the store holds another generation of the job's definition (rule T11).
+	Differs
+	// Lapsed: the lease that the request stands on is not live.
+	Lapsed
+)
+
+func (s Status) String() string {
+	return [...]string{"none", "won", "taken", "settled", "early", "late", "differs", "lapsed"}[min(int(s), 7)]
+}
+
+// Answer is what a store says to one item.
+type Answer struct {
+	Status Status
+	// Tick is the row as it stands after the operation, where there is one.
+	Tick Tick
+	// Now is the store's time of the operation.
+	Now time.Time
+}
+
+// ClaimRequest asks for one tick.
+type ClaimRequest struct {
+	Job string
+	At  time.Time
+	// Generation must be the registered one; 0 skips the check. The mark is checked either
+	// way, where the job is registered.
+	Generation int64
+	Lease      lease.Ref // live, in this store; the claim lapses with it
+	Claimant   lease.Holder
+	// Ahead is how far At may lie ahead of the store's now.
+	Ahead    time.Duration
+	NotAfter time.Time // as in lease.AcquireRequest
+	// Outcome, where set, closes the tick at once: one that ran nothing.
+	Outcome run.Outcome
+	Reason  string
+}
+
+// TakeRequest takes over a tick.
+type TakeRequest struct {
+	Job      string
+	At       time.Time
+	From     lease.Ref // the lease that the row names
+	Lease    lease.Ref // the newcomer's
+	Claimant lease.Holder
+	Rerun    bool
+	NotAfter time.Time
+}
+
+// StartRequest starts a run.
+type StartRequest struct {
+	Run      run.Record // Outcome empty; Owner and Token are Lease's
+	Claim    lease.Ref  // the lease that the tick's row names now; ignored without a tick
+	Lease    lease.Ref  // the lease under which the run lives from here on
+	NotAfter time.Time
+}
+
+// CloseRequest ends a run, a claim that ran nothing, or both.
+type CloseRequest struct {
+	// Run with its outcome. With an empty ID there is no run, only the tick of Job, At and
+	// Claim to close with Run.Outcome and Run.Reason.
+	Run run.Record
+	// Claim is the lease that the tick's row names (the run's, once started). Ignored when
+	// Run.Tick is zero.
+	Claim lease.Ref
+	// Release, where its owner is not zero, frees that lease in the same step.
+	Release lease.Ref
+}
+
+// JobRequest registers one definition, or with Remove ends the accounting of a job.
+type JobRequest struct {
+	Name       string
+	Definition string
+	Since      time.Time
+	Remove     bool
+}
+
+// SettleRequest accounts for the ticks of (From, To] that nobody claimed.
+type SettleRequest struct {
+	Job      string
+	From, To time.Time
+	Rows     []Tick // Closed, with At, Through, Count, Outcome, Reason
+}

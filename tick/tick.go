@@ -1,0 +1,62 @@
+// Package tick decides who runs a tick: one scheduled instant of a job, identified by
+// (job, scheduled instant) and by nothing else. It holds the claims, the registry of jobs and the
+// settling of what nobody claimed; the Store contract says what a technology must do for it.
+package tick
+
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+)
+
+// State is where a tick stands (rule T1). An unclaimed tick has no row and no state.
+type State string
+
+// The states.
+const (
+	Claimed State = "claimed" // somebody won it and has started nothing yet
+	Started State = "started" // its run was acknowledged before exec, send or call
+	Closed  State = "closed"  // it has its outcome
+)
+
+// A Tick is one row: a claimed tick, or a range of ticks that ended alike without running.
+// Instants are the store's, in UTC, to the microsecond.
+type Tick struct {
+	Job string    `json:"job"`
+	At  time.Time `json:"at"`
+	// Through is the last tick of a range row and Count how many it stands for; zero and 0 or 1
+	// for a single tick.
+	Through time.Time `json:"through,omitzero"`
+	Count   int       `json:"count,omitempty"`
+	State   State     `json:"state"`
+	// Lease is the hold under which the claim lives; a claim lapses with it.
+	Lease lease.Ref `json:"lease"`
+	// Claimant says who that is, for people.
+	Claimant lease.Holder `json:"claimant,omitzero"`
+	RunID    string       `json:"run_id,omitempty"` // the last run
+	Outcome  run.Outcome  `json:"outcome,omitempty"`
+	Reason   string       `json:"reason,omitempty"`
+	Inferred bool         `json:"inferred,omitempty"`
+	Reruns   int          `json:"reruns,omitempty"`
+	Claimed  time.Time    `json:"claimed,omitzero"`
+	Started  time.Time    `json:"started,omitzero"`
+	Ended    time.Time    `json:"ended,omitzero"`
+	// Live says whether Lease was live when the row was read. It is computed, never stored.
+	Live bool `json:"-"`
+}
+
+// A Job is a registered definition: what the store holds of one job (rule T11).
+type Job struct {
+	Name string `json:"job"`
+	// Definition is canonical JSON: schedules, zone, policy. The store only compares it.
+	Definition string `json:"definition"`
+	// Generation rises by one with each change of the definition.
+	Generation int64 `json:"generation"`
+	// Since is when the definition took effect: earlier ticks do not belong to it.
+	Since time.Time `json:"since"`
+	// Mark is the high-water mark: ALL ticks up to it, inclusive, are settled (rule T4).
+	Mark time.Time `json:"mark"`
+	// Removed is when the job left the registry; zero while it is active.
+	Removed time.Time `json:"removed,omitzero"`
+}
