@@ -63,6 +63,7 @@ type attempt struct {
 	deadline time.Duration // boot instant
 	reclaim  Ref
 	late     int
+	stalled  bool
 	polls    int
 	holder   Nonce     // the holder last seen
 	since    time.Time // the store instant at which contention with it began
@@ -113,7 +114,8 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 }
 
 // settle finds out what became of an acquire that was not answered: only after it can no longer
-// be carried out does reading the record back tell (rule L1).
+// be carried out does reading the record back tell (rule L1). A store that answers this is up
+// again, and worth one more try.
 //
 // sent is no later than the sending, and until no earlier than the end of its not_after.
 func (a *attempt) settle(ctx context.Context, sent, until time.Duration, cause error) (*Lease, error) {
@@ -130,8 +132,14 @@ func (a *attempt) settle(ctx context.Context, sent, until time.Duration, cause e
 	if rec := r.Answers[0].Record; rec.Owner == a.want.Holder.ID && rec.Live(r.Now) {
 		return k.granted(rec, sent)
 	}
-	return nil, cause
+	return nil, stalledError{cause}
 }
+
+// stalledError is an acquire that went unanswered and certainly was not carried out, of a store
+// that answers again.
+type stalledError struct{ error }
+
+func (e stalledError) Unwrap() error { return e.error }
 
 // granted hands out a lease that the store granted, unless the Keeper was closed meanwhile: nobody
 // would watch over it, so it is given back.
@@ -148,10 +156,17 @@ func (k *Keeper) granted(r Record, sent time.Duration) (*Lease, error) {
 // pause waits before the next try, or returns the error that ends the call.
 func (a *attempt) pause(ctx context.Context, err error) error {
 	var (
-		held *HeldError
-		back heldBackError
+		held    *HeldError
+		back    heldBackError
+		stalled stalledError
 	)
 	switch {
+	case errors.As(err, &stalled):
+		if a.stalled {
+			return stalled.error
+		}
+		a.stalled = true
+		return ctx.Err()
 	case errors.As(err, &back):
 		if a.want.OnHeldBack != nil {
 			a.want.OnHeldBack(back.wait)

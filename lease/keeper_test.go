@@ -230,6 +230,30 @@ func TestAnUnansweredAcquireIsSettled(t *testing.T) {
 	})
 }
 
+// One stalled request costs its timeout and no more; a store that stays silent is told of.
+func TestAStallOfTheStoreIsSurvivedByAnAcquire(t *testing.T) {
+	for _, c := range []struct {
+		stall time.Duration
+		want  error
+	}{{time.Second, nil}, {time.Hour, lease.ErrUnavailable}} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newProcess(t, memory.New(memory.Options{}), 1)
+			if err := p.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p.link.Cut(true)
+			time.AfterFunc(c.stall, func() { p.link.Cut(false) })
+			start := time.Now()
+			if _, err := p.Acquire(t.Context(), lease.Want{Key: "k"}); !errors.Is(err, c.want) {
+				t.Errorf("after a stall of %s: %v, want %v", c.stall, err, c.want)
+			}
+			if d := time.Since(start); d > 3*p.Margin().RPCTimeout {
+				t.Errorf("it took %s", d)
+			}
+		})
+	}
+}
+
 // Promise 1, under every fault that the network has: nobody works while another does.
 func TestNoTwoWorkAtOnceUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {

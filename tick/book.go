@@ -126,14 +126,28 @@ func (b *Book) ask(ctx context.Context, w Want) (Answer, lease.Ref, error) {
 }
 
 func (b *Book) send(reqs []ClaimRequest) ([]Answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), b.keeper.Margin().RPCTimeout)
-	defer cancel()
-	notAfter := b.keeper.NotAfter()
-	for i := range reqs {
-		reqs[i].NotAfter = notAfter
+	return persist(context.Background(), b, "claim", func(ctx context.Context, notAfter time.Time) ([]Answer, error) {
+		for i := range reqs {
+			reqs[i].NotAfter = notAfter
+		}
+		return b.store.Claim(ctx, reqs)
+	})
+}
+
+// persist sends a request, and once more if it went unanswered: a store that stalls for one rpc
+// timeout then costs no tick. That is safe for what a Book asks. A request that was carried out
+// is, under the same lease, answered as before; and past its not_after, which is when it is given
+// up, the first one can do nothing any more (rule L1).
+func persist[A any](ctx context.Context, b *Book, what string, f func(context.Context, time.Time) (A, error)) (a A, err error) {
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.keeper.Margin().RPCTimeout)
+		a, err = f(ctx, b.keeper.NotAfter())
+		cancel()
+		if err == nil {
+			return a, nil
+		}
 	}
-	as, err := b.store.Claim(ctx, reqs)
-	return as, unavailable("claim", err)
+	return a, unavailable(what, err)
 }
 
 // Take takes over a tick whose lease lapsed; rerun as in TakeRequest.
@@ -142,19 +156,17 @@ func (b *Book) Take(ctx context.Context, t Tick, rerun bool) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.keeper.Margin().RPCTimeout)
-	defer cancel()
-	a, err := b.store.Take(ctx, TakeRequest{Job: t.Job, At: t.At, From: t.Lease, Lease: l.Ref(),
-		Claimant: b.claimant(l), Rerun: rerun, NotAfter: b.keeper.NotAfter()})
-	return a, unavailable("take over", err)
+	return persist(ctx, b, "take over", func(ctx context.Context, notAfter time.Time) (Answer, error) {
+		return b.store.Take(ctx, TakeRequest{Job: t.Job, At: t.At, From: t.Lease, Lease: l.Ref(),
+			Claimant: b.claimant(l), Rerun: rerun, NotAfter: notAfter})
+	})
 }
 
 // Start records that r begins, under l, before anything is executed (rule T1).
 func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *lease.Lease) (Answer, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.keeper.Margin().RPCTimeout)
-	defer cancel()
-	a, err := b.store.Start(ctx, StartRequest{Run: r, Claim: claim, Lease: l.Ref(), NotAfter: b.keeper.NotAfter()})
-	return a, unavailable("record the start", err)
+	return persist(ctx, b, "record the start", func(ctx context.Context, notAfter time.Time) (Answer, error) {
+		return b.store.Start(ctx, StartRequest{Run: r, Claim: claim, Lease: l.Ref(), NotAfter: notAfter})
+	})
 }
 
 // Close records an outcome and frees the lease in the same step (rule T9).

@@ -1,6 +1,7 @@
 package tick_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,82 @@ func TestAClaimThatLapsedUnstartedIsTakenOver(t *testing.T) {
 			if a, err := p.Start(t.Context(), first.Tick.Lease, rec, l); err != nil || a.Status == tick.Won {
 				t.Errorf("the stale winner's start was answered %s, %v", a.Status, err)
 			}
+		})
+	}
+}
+
+// forgetful is a store that carries requests out, or not, and answers every other one only.
+type forgetful struct {
+	tick.Store
+	deaf  bool // does not carry out what it does not answer
+	calls int
+}
+
+func (f *forgetful) stalls() bool {
+	f.calls++
+	return f.calls%2 == 1
+}
+
+func stalled[A any](f *forgetful, ctx context.Context, carryOut func() (A, error)) (none A, err error) {
+	if !f.stalls() {
+		return carryOut()
+	}
+	if !f.deaf {
+		_, _ = carryOut()
+	}
+	<-ctx.Done()
+	return none, ctx.Err()
+}
+
+func (f *forgetful) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Answer, error) {
+	return stalled(f, ctx, func() ([]tick.Answer, error) { return f.Store.Claim(ctx, r) })
+}
+
+func (f *forgetful) Start(ctx context.Context, r tick.StartRequest) (tick.Answer, error) {
+	return stalled(f, ctx, func() (tick.Answer, error) { return f.Store.Start(ctx, r) })
+}
+
+func (f *forgetful) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error) {
+	return stalled(f, ctx, func() (tick.Answer, error) { return f.Store.Take(ctx, r) })
+}
+
+// A claim, a start or a takeover that went unanswered is asked for again, and is ours whether or
+// not the first request was carried out.
+func TestAStallOfTheStoreCostsNoTick(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			st := memory.New(memory.Options{}).Store()
+			k, err := lease.NewKeeper(lease.Options{Store: st.Leases, Clock: clock.Virtual{Start: time.Now().Add(-time.Hour)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(k.Close)
+			p := process{Book: tick.NewBook(&forgetful{Store: st.Ticks, deaf: deaf}, k, lease.Holder{PID: 1}), keeper: k}
+			w := tick.Want{Job: "j", At: time.Now(), StartBy: time.Now().Add(time.Hour)}
+			run1 := func(a tick.Answer) *lease.Lease {
+				l, err := k.Acquire(t.Context(), lease.Want{Key: "j"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				rec := run.Record{ID: run.NewID(), Job: "j", Tick: w.At, Owner: l.Ref().Owner, Token: l.Token()}
+				if a, err := p.Start(t.Context(), a.Tick.Lease, rec, l); err != nil || a.Status != tick.Won {
+					t.Errorf("the start was answered %s, %v", a.Status, err)
+				}
+				return l
+			}
+			a := p.claim(t, w)
+			if a.Status != tick.Won {
+				t.Fatalf("the claim was answered %s", a.Status)
+			}
+			l := run1(a)
+			if err := l.Release(t.Context()); err != nil { // it ended without a word, so it crashed
+				t.Fatal(err)
+			}
+			a = p.claim(t, w)
+			if a, err = p.Take(t.Context(), a.Tick, true); err != nil || a.Status != tick.Won {
+				t.Fatalf("the takeover was answered %s, %v", a.Status, err)
+			}
+			run1(a)
 		})
 	}
 }

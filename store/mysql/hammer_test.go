@@ -1,8 +1,10 @@
 package mysql
 
 import (
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,12 +39,24 @@ func TestOverlappingBatches(t *testing.T) {
 	}
 	work.Wait()
 	if n := status(t, db, "Innodb_deadlocks") - before; n != 0 {
-		t.Errorf("%d deadlocks", n)
+		t.Errorf("%d deadlocks, the last of them:\n%s", n, deadlock(t, db))
 	}
 	if n := h.won.Load(); n != rounds*jobs {
 		t.Errorf("%d claims were won of %d ticks", n, rounds*jobs)
 	}
 	t.Logf("%d leases were granted", h.granted.Load())
+}
+
+// deadlock is what the server remembers of its last one.
+func deadlock(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	var kind, name, text string
+	if err := db.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &text); err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = strings.Cut(text, "LATEST DETECTED DEADLOCK")
+	text, _, _ = strings.Cut(text, "WE ROLL BACK")
+	return text
 }
 
 // jobs is how many jobs have a tick in each round.

@@ -44,19 +44,19 @@ WHERE t.ns = ? AND t.at < ? AND GREATEST(t.at, t.through) < ? AND t.state = 'clo
 LIMIT 300;
 
 -- name: prune-ticks
-DELETE FROM dibs_ticks WHERE ns = ? AND (job, at) IN (?) AND state = 'closed';
+DELETE t FROM dibs_ticks t FORCE INDEX (PRIMARY) WHERE ns = ? AND (job, at) IN (?) AND state = 'closed';
 
 -- name: old-runs
 SELECT run_id FROM dibs_runs WHERE ns = ? AND outcome <> '' AND ended < ? LIMIT 300;
 
 -- name: prune-outputs
-DELETE FROM dibs_outputs WHERE ns = ? AND run_id IN (?);
+DELETE o FROM dibs_outputs o FORCE INDEX (PRIMARY) WHERE ns = ? AND run_id IN (?);
 
 -- name: prune-runs
-DELETE FROM dibs_runs WHERE ns = ? AND run_id IN (?) AND outcome <> '' AND ended < ?;
+DELETE r FROM dibs_runs r FORCE INDEX (PRIMARY) WHERE ns = ? AND run_id IN (?) AND outcome <> '' AND ended < ?;
 
 -- name: old-events
 SELECT at, id FROM dibs_events WHERE ns = ? AND at < ? LIMIT 300;
 
 -- name: prune-events
-DELETE FROM dibs_events WHERE ns = ? AND (at, id) IN (?);
+DELETE e FROM dibs_events e FORCE INDEX (PRIMARY) WHERE ns = ? AND (at, id) IN (?);

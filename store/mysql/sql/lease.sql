@@ -16,18 +16,19 @@ WHERE ns = ? AND lease_key = ?
 
 -- name: renew
 -- Holds are compared as one string, which lets a long list be searched by halving. An older
--- heartbeat may arrive after a newer one, and must not lower what that stored.
-UPDATE dibs_leases SET ttl = ?, renewed = @dibs_now, expires = @dibs_now + ?, busy_until = GREATEST(busy_until, ?)
+-- heartbeat may arrive after a newer one, and must not lower what that stored. Without the hint a
+-- small table is scanned, which waits for locks on rows that this packet has no business with.
+UPDATE dibs_leases FORCE INDEX (PRIMARY) SET ttl = ?, renewed = @dibs_now, expires = @dibs_now + ?, busy_until = GREATEST(busy_until, ?)
 WHERE ns = ? AND lease_key IN (?) AND CONCAT(owner, token, '/', lease_key) IN (?)
   AND expires > @dibs_now AND broken_at = 0 AND @dibs_now <= ?;
 
 -- name: release
-UPDATE dibs_leases SET expires = 0, busy_until = 0, wanted = NULL
+UPDATE dibs_leases FORCE INDEX (PRIMARY) SET expires = 0, busy_until = 0, wanted = NULL
 WHERE ns = ? AND lease_key IN (?) AND CONCAT(owner, token, '/', lease_key) IN (?) AND expires <> 0;
 
 -- name: bury
 -- After release: keys that are used once have no successor that would need their token.
-DELETE FROM dibs_leases
+DELETE l FROM dibs_leases l FORCE INDEX (PRIMARY)
 WHERE ns = ? AND lease_key IN (?) AND CONCAT(owner, token, '/', lease_key) IN (?) AND expires = 0;
 
 -- name: ask
@@ -57,5 +58,5 @@ SELECT lease_key FROM dibs_leases
 WHERE ns = ? AND expires <= @dibs_now AND busy_until <= @dibs_now AND renewed < @dibs_now - 2592000000000 LIMIT 500;
 
 -- name: forget
-DELETE FROM dibs_leases
+DELETE l FROM dibs_leases l FORCE INDEX (PRIMARY)
 WHERE ns = ? AND lease_key IN (?) AND expires <= @dibs_now AND busy_until <= @dibs_now AND renewed < @dibs_now - 2592000000000;
