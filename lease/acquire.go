@@ -40,7 +40,10 @@ func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 	w.Holder.ID = NewNonce()
 	waiting, stop := context.WithCancel(ctx) // ends the notifications
 	defer stop()
-	a := &attempt{keeper: k, want: w, deadline: k.clock.Boot() + w.Wait}
+	a := &attempt{keeper: k, want: w}
+	if w.Wait > 0 { // else there is none, and asking the clock is a system call
+		a.deadline = k.clock.Boot() + w.Wait
+	}
 	for {
 		l, err := a.try(ctx)
 		if err == nil {
@@ -84,18 +87,22 @@ func (e heldBackError) Error() string {
 // try asks the store once.
 func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	k := a.keeper
-	if _, err := k.Now(ctx); err != nil {
-		return nil, err
+	if !k.time.known() {
+		if err := k.Sync(ctx); err != nil {
+			return nil, err
+		}
 	}
 	req := AcquireRequest{Key: a.want.Key, Holder: a.want.Holder, TTL: k.margin.TTL, Reclaim: a.reclaim, Unguarded: a.want.Unguarded}
 	a.reclaim = Ref{}
-	sent := k.clock.Boot()
 	r, err := k.acquires.Do(context.WithoutCancel(ctx), req)
+	var open unansweredError
 	switch {
 	case errors.Is(err, coalesce.ErrClosed): // it was never sent
 		return nil, fmt.Errorf("lease %q: %w", a.want.Key, ErrClosed)
+	case errors.As(err, &open):
+		return a.settle(ctx, open)
 	case err != nil:
-		return a.settle(ctx, sent, k.clock.Boot()+k.margin.RPCTimeout, err)
+		return nil, err
 	}
 	switch r.Status {
 	case OK:
@@ -116,11 +123,11 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 // settle finds out what became of an acquire that was not answered: only after it can no longer
 // be carried out does reading the record back tell (rule L1). A store that answers this is up
 // again, and worth one more try.
-//
-// sent is no later than the sending, and until no earlier than the end of its not_after.
-func (a *attempt) settle(ctx context.Context, sent, until time.Duration, cause error) (*Lease, error) {
-	k := a.keeper
-	if !sleep(context.WithoutCancel(ctx), until-k.clock.Boot()) {
+func (a *attempt) settle(ctx context.Context, open unansweredError) (*Lease, error) {
+	k, cause := a.keeper, open.error
+	// Its not_after ends one rpc timeout after the sending at the latest, as this clock has it; the
+	// drift between the clocks is what the margin has rho for.
+	if !sleep(context.WithoutCancel(ctx), open.sent+k.margin.RPCTimeout+k.margin.drift()-k.clock.Boot()) {
 		return nil, cause
 	}
 	r, _, err := k.call("read back", 1, func(ctx context.Context) (Reply, error) {
@@ -130,10 +137,18 @@ func (a *attempt) settle(ctx context.Context, sent, until time.Duration, cause e
 		return nil, cause
 	}
 	if rec := r.Answers[0].Record; rec.Owner == a.want.Holder.ID && rec.Live(r.Now) {
-		return k.granted(rec, sent)
+		return k.granted(rec, open.sent)
 	}
 	return nil, stalledError{cause}
 }
+
+// unansweredError is a request sent at a boot instant, of which nobody knows what became.
+type unansweredError struct {
+	sent time.Duration
+	error
+}
+
+func (e unansweredError) Unwrap() error { return e.error }
 
 // stalledError is an acquire that went unanswered and certainly was not carried out, of a store
 // that answers again.

@@ -154,7 +154,10 @@ func (k *Keeper) sendAcquires(reqs []AcquireRequest) ([]reply, error) {
 		reqs[i].NotAfter = notAfter
 	}
 	r, sent, err := k.call("acquire", len(reqs), func(ctx context.Context) (Reply, error) { return k.store.Acquire(ctx, reqs) })
-	return replies(r, sent), err
+	if err != nil {
+		return nil, unansweredError{sent, err}
+	}
+	return replies(r, sent), nil
 }
 
 func (k *Keeper) sendReleases(refs []Ref) ([]reply, error) {

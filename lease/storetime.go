@@ -89,6 +89,13 @@ func (s *storeTime) now() (t time.Time, ok bool) {
 	return s.line.low.Add(boot), !s.line.low.IsZero()
 }
 
+// known reports whether there was a sample.
+func (s *storeTime) known() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.line.low.IsZero()
+}
+
 // ticks is the store's time that schedules follow.
 func (s *storeTime) ticks() (t time.Time, ok bool) {
 	boot := s.clock.Boot()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -20,41 +22,101 @@ const listed = 10_000
 
 func keyBytes(k lease.Key) []byte { return []byte(k) }
 
+// Acquire asks once more for what a row is missing for, and for what looked free and was not
+// granted: when that was seen, somebody else was being granted it. Both are rare.
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
-	keys := column(reqs, func(r lease.AcquireRequest) []byte { return keyBytes(r.Key) })
-	s := newSnapshot()
-	err := l.db.run(ctx, "acquire",
-		do(sqlAcquire()[0], l.ns, keys),
-		do(sqlAcquire()[1], l.ns, keys,
-			column(reqs, func(r lease.AcquireRequest) string { return owner(r.Holder.ID) }),
-			column(reqs, func(r lease.AcquireRequest) string { return toJSON(r.Holder) }),
-			column(reqs, func(r lease.AcquireRequest) int64 { return r.TTL.Microseconds() }),
-			column(reqs, func(r lease.AcquireRequest) int64 { return micros(r.NotAfter) }),
-			column(reqs, func(r lease.AcquireRequest) string { return owner(r.Reclaim.Owner) }),
-			column(reqs, func(r lease.AcquireRequest) int64 { return int64(r.Reclaim.Token) }),
-			column(reqs, func(r lease.AcquireRequest) bool { return r.Unguarded }),
-			l.maxTTL.Microseconds()).each(s.granted),
-		do(sqlAcquire()[2], l.ns, keys).each(s.refused))
-	if err != nil {
+	g := newGrants()
+	if err := l.db.run(ctx, "acquire", l.grant(reqs).each(g.row)); err != nil {
 		return lease.Reply{}, err
 	}
-	return lease.Reply{Now: s.now, Answers: column(reqs, s.acquired)}, nil
+	var again []lease.AcquireRequest
+	for _, r := range reqs {
+		if g.unclear(r) {
+			again = append(again, r)
+		}
+	}
+	if len(again) > 0 {
+		ensure := do(sqlAcquire()[0], l.ns, column(again, func(r lease.AcquireRequest) []byte { return keyBytes(r.Key) }))
+		if err := l.db.run(ctx, "acquire", ensure, l.grant(again).each(g.row)); err != nil {
+			return lease.Reply{}, err
+		}
+	}
+	return lease.Reply{Now: g.now, Answers: column(reqs, g.answer)}, nil
 }
 
-// acquired tells from the record what became of a request.
-func (s *snapshot) acquired(req lease.AcquireRequest) lease.Answer {
-	r := s.records[req.Key]
+func (l leases) grant(reqs []lease.AcquireRequest) step {
+	return do(sqlAcquire()[1], l.ns,
+		column(reqs, func(r lease.AcquireRequest) []byte { return keyBytes(r.Key) }),
+		column(reqs, func(r lease.AcquireRequest) string { return owner(r.Holder.ID) }),
+		column(reqs, func(r lease.AcquireRequest) string { return toJSON(r.Holder) }),
+		column(reqs, func(r lease.AcquireRequest) int64 { return r.TTL.Microseconds() }),
+		column(reqs, func(r lease.AcquireRequest) int64 { return micros(r.NotAfter) }),
+		column(reqs, func(r lease.AcquireRequest) string { return owner(r.Reclaim.Owner) }),
+		column(reqs, func(r lease.AcquireRequest) int64 { return int64(r.Reclaim.Token) }),
+		column(reqs, func(r lease.AcquireRequest) bool { return r.Unguarded }),
+		l.maxTTL.Microseconds())
+}
+
+// grants is what an acquire was answered: the clock, what the namespace grants, what was granted,
+// and the records of the other keys.
+type grants struct {
+	now       time.Time
+	known     bool // what the namespace grants
+	holdUntil time.Time
+	maxTTL    time.Duration
+	granted   map[lease.Key]lease.Record // token and instant alone
+	records   map[lease.Key]lease.Record
+}
+
+func newGrants() *grants {
+	return &grants{granted: map[lease.Key]lease.Record{}, records: map[lease.Key]lease.Record{}}
+}
+
+func (g *grants) row(rows pgx.Rows) error {
+	var (
+		now                                int64
+		holdUntil, maxTTL, token, acquired *int64
+		granted                            *bool
+		key                                []byte
+	)
+	r, found, err := new(recordRow).scan(rows, &now, &holdUntil, &maxTTL, &granted, &key, &token, &acquired)
+	g.now = instant(now)
+	if g.known = holdUntil != nil; g.known {
+		g.holdUntil, g.maxTTL = instant(*holdUntil), time.Duration(*maxTTL)*time.Microsecond
+	}
 	switch {
-	case s.done[req.Key]:
-		return lease.Answer{Status: lease.OK, Record: r}
-	case late(s.now, req.NotAfter):
+	case granted != nil && *granted:
+		g.granted[lease.Key(key)] = lease.Record{Token: lease.Token(*token), Acquired: instant(*acquired)}
+	case found:
+		g.records[r.Key] = r
+	}
+	return err
+}
+
+// unclear reports whether a request was refused for no reason that was read.
+func (g *grants) unclear(req lease.AcquireRequest) bool {
+	_, granted := g.granted[req.Key]
+	r := g.records[req.Key]
+	return !granted && !late(g.now, req.NotAfter) &&
+		(!g.known || !r.Live(g.now) && !r.BusyUntil.After(g.now) && req.TTL <= g.maxTTL && !g.holdUntil.After(g.now))
+}
+
+// answer tells what became of a request. Of a grant the store says only what the request does not.
+func (g *grants) answer(req lease.AcquireRequest) lease.Answer {
+	if got, ok := g.granted[req.Key]; ok {
+		return lease.Answer{Status: lease.OK, Record: lease.Record{Key: req.Key, Owner: req.Holder.ID, Token: got.Token,
+			Holder: req.Holder, TTL: req.TTL, Acquired: got.Acquired, Renewed: got.Acquired, Expires: got.Acquired.Add(req.TTL)}}
+	}
+	r := g.records[req.Key]
+	switch {
+	case late(g.now, req.NotAfter):
 		return lease.Answer{Status: lease.Late, Record: r}
-	case r.Live(s.now) && r.Owner == req.Holder.ID:
+	case r.Live(g.now) && r.Owner == req.Holder.ID:
 		return lease.Answer{Status: lease.OK, Record: r} // the answer to its first request was lost
-	case req.TTL > s.maxTTL:
-		return lease.Answer{Status: lease.TooLong, Record: r, Until: s.now.Add(s.maxTTL)}
-	case s.holdUntil.After(s.now):
-		return lease.Answer{Status: lease.HeldBack, Record: r, Until: s.holdUntil}
+	case req.TTL > g.maxTTL:
+		return lease.Answer{Status: lease.TooLong, Record: r, Until: g.now.Add(g.maxTTL)}
+	case g.holdUntil.After(g.now):
+		return lease.Answer{Status: lease.HeldBack, Record: r, Until: g.holdUntil}
 	}
 	return lease.Answer{Status: lease.Held, Record: r}
 }
@@ -97,7 +159,12 @@ func (s *snapshot) reply(err error, n int, item func(int) (lease.Key, lease.Stat
 
 func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
 	s := newSnapshot()
-	err := l.db.run(ctx, "release", l.release(refs).each(s.row))
+	err := l.db.run(ctx, "release", l.release(refs).each(s.freed))
+	for _, r := range refs {
+		if s.done[r.Key] {
+			s.records[r.Key] = lease.Record{Key: r.Key, Owner: r.Owner, Token: r.Token} // and it is free
+		}
+	}
 	return s.reply(err, len(refs), func(i int) (lease.Key, lease.Status) { return refs[i].Key, s.status(refs[i].Key) })
 }
 

@@ -48,11 +48,10 @@ func (r *recordRow) record() (lease.Record, error) {
 // snapshot is what an operation on leases was answered: the clock, the records of the keys, and to
 // which of them it was done.
 type snapshot struct {
-	now, holdUntil time.Time
-	maxTTL         time.Duration
-	records        map[lease.Key]lease.Record
-	done           map[lease.Key]bool
-	order          []lease.Key
+	now     time.Time
+	records map[lease.Key]lease.Record
+	done    map[lease.Key]bool
+	order   []lease.Key
 }
 
 func newSnapshot() *snapshot {
@@ -77,24 +76,18 @@ func (s *snapshot) row(rows pgx.Rows) error {
 	return err
 }
 
-// granted takes in a record that was granted.
-func (s *snapshot) granted(rows pgx.Rows) error {
-	r, _, err := new(recordRow).scan(rows)
-	s.add(r, true)
-	return err
-}
-
-// refused takes in the clock, what the namespace grants, and a record that was not granted.
-func (s *snapshot) refused(rows pgx.Rows) error {
-	var now int64
-	var holdUntil, maxTTL *int64
-	r, found, err := new(recordRow).scan(rows, &now, &holdUntil, &maxTTL)
-	if found {
-		s.add(r, false)
-	}
+// freed takes in the clock, a key, whether it was freed, and the record of one that was not.
+func (s *snapshot) freed(rows pgx.Rows) error {
+	var (
+		now  int64
+		done *bool
+		key  []byte
+	)
+	r, _, err := new(recordRow).scan(rows, &now, &done, &key)
 	s.now = instant(now)
-	if holdUntil != nil {
-		s.holdUntil, s.maxTTL = instant(*holdUntil), time.Duration(*maxTTL)*time.Microsecond
+	if done != nil {
+		r.Key = lease.Key(key)
+		s.add(r, *done)
 	}
 	return err
 }

@@ -11,7 +11,9 @@ ON CONFLICT DO NOTHING;
 -- Grants, if the namespace is of this server (rule L9); else holds grants back, for max_ttl $10 where
 -- the namespace's record is missing. What looks taken is left alone, so that a refusal writes
 -- nothing; what looks free is locked in the order of the keys, and judged by the clock only after
--- its lock was obtained. Returns the records that were granted.
+-- its lock was obtained. Returns the clock and what the namespace grants, with the key, token and
+-- instant of each grant, and the record of each key that was not granted, as it was when the
+-- statement began: one row at least.
 WITH here AS MATERIALIZED (
   SELECT dibs.identity() AS identity
 ), changed AS (
@@ -22,8 +24,11 @@ WITH here AS MATERIALIZED (
   ON CONFLICT (ns) DO UPDATE
     SET identity = excluded.identity, hold_until = greatest(n.hold_until, dibs.now_us() + n.max_ttl)
     WHERE n.identity <> excluded.identity
+  RETURNING n.hold_until, n.max_ttl
 ), granting AS MATERIALIZED (
   SELECT n.hold_until, n.max_ttl FROM dibs.namespaces n, here h WHERE n.ns = $1 AND n.identity = h.identity
+  UNION ALL
+  SELECT hold_until, max_ttl FROM changed
 ), asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::bool[])
@@ -34,26 +39,26 @@ WITH here AS MATERIALIZED (
   WHERE l.expires = 0 OR l.expires <= dibs.now_us() OR l.owner = q.from_owner AND l.token = q.from_token
   ORDER BY l.key
   FOR NO KEY UPDATE OF l
+), granted AS (
+  UPDATE dibs.leases l
+  SET owner = t.owner, token = greatest(t.token + 1, t.now), holder = t.holder, ttl = t.ttl,
+      acquired = t.now, renewed = t.now, expires = t.now + t.ttl, busy_until = 0, wanted = '', broken = ''
+  FROM (SELECT *, dibs.now_us() AS now FROM locked) t, granting n
+  WHERE l.ns = t.ns AND l.key = t.key
+    AND n.hold_until <= t.now AND t.ttl <= n.max_ttl
+    AND (t.not_after = 0 OR t.now <= t.not_after)
+    -- Neither a lapse nor its supervisor's death ends a request that works elsewhere (rule L8).
+    AND (t.expires = 0 OR (t.reclaimed OR t.expires <= t.now) AND (t.busy_until <= t.now OR t.unguarded))
+  RETURNING l.key, l.token, l.acquired
 )
-UPDATE dibs.leases l
-SET owner = t.owner, token = greatest(t.token + 1, t.now), holder = t.holder, ttl = t.ttl,
-    acquired = t.now, renewed = t.now, expires = t.now + t.ttl, busy_until = 0, wanted = '', broken = ''
-FROM (SELECT *, dibs.now_us() AS now FROM locked) t, granting n
-WHERE l.ns = t.ns AND l.key = t.key
-  AND n.hold_until <= t.now AND t.ttl <= n.max_ttl
-  AND (t.not_after = 0 OR t.now <= t.not_after)
-  -- Neither a lapse nor its supervisor's death ends a request that works elsewhere (rule L8).
-  AND (t.expires = 0 OR (t.reclaimed OR t.expires <= t.now) AND (t.busy_until <= t.now OR t.unguarded))
-RETURNING l.key, l.owner, l.token, l.holder, l.ttl, l.acquired, l.renewed, l.expires, l.busy_until, l.wanted, l.broken;
-
--- The clock, what the namespace grants, and the records that were not granted just now: one row
--- at least. A statement of its own, it sees the holds that it was refused for.
-WITH asked AS MATERIALIZED (
-  SELECT $1::text AS ns, key FROM unnest($2::bytea[]) key
-)
-SELECT dibs.now_us(), n.hold_until, n.max_ttl,
-       l.key, l.owner, l.token, l.holder, l.ttl, l.acquired, l.renewed, l.expires, l.busy_until, l.wanted, l.broken
+SELECT dibs.now_us(), n.hold_until, n.max_ttl, a.granted, a.key, a.token, a.acquired,
+       (a.l).key, (a.l).owner, (a.l).token, (a.l).holder, (a.l).ttl, (a.l).acquired, (a.l).renewed, (a.l).expires, (a.l).busy_until, (a.l).wanted, (a.l).broken
 FROM (SELECT) one
-LEFT JOIN dibs.namespaces n ON n.ns = $1
-LEFT JOIN (asked q JOIN dibs.leases l ON l.ns = q.ns AND l.key = q.key AND l.token > 0
-           AND l.xmin IS DISTINCT FROM pg_current_xact_id_if_assigned()::xid) ON true;
+LEFT JOIN granting n ON true
+LEFT JOIN (
+  SELECT true AS granted, key, token, acquired, NULL::dibs.leases AS l FROM granted
+  UNION ALL
+  SELECT false, NULL, NULL, NULL, l
+  FROM asked q JOIN dibs.leases l ON l.ns = q.ns AND l.key = q.key AND l.token > 0
+  WHERE NOT EXISTS (SELECT FROM granted g WHERE g.key = q.key)
+) a ON true;

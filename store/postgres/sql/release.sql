@@ -1,29 +1,31 @@
 -- Frees each record that is still this hold's, and tells those who listen for it. The record of
--- a key that is used once ($5) has no successor that would need its token, and goes. Returns the
--- clock, whether it was freed, and the record of each key that has one: one row at least.
+-- a key that is used once ($5) has no successor that would need its token, and goes. Rows are
+-- locked in the order of the keys. Returns the clock and
+-- the keys that were freed, each with the key's record if it was not: one row at least.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::bool[]) AS q(key, owner, token, once)
-), locked AS MATERIALIZED (
-  SELECT q.*, l AS rec, l.owner = q.owner AND l.token = q.token AND l.expires <> 0 AS good
-  FROM asked q JOIN dibs.leases l ON l.ns = q.ns AND l.key = q.key AND l.token > 0
-  ORDER BY l.key
-  FOR NO KEY UPDATE OF l
+  ORDER BY q.key
 ), freed AS (
   UPDATE dibs.leases l SET expires = 0, busy_until = 0, wanted = ''
-  FROM locked k
-  WHERE l.ns = k.ns AND l.key = k.key AND k.good AND NOT k.once
-  RETURNING l AS rec
+  FROM asked q
+  WHERE l.ns = q.ns AND l.key = q.key AND l.owner = q.owner AND l.token = q.token AND l.expires <> 0 AND NOT q.once
+  RETURNING l.key, l.watched_until
 ), removed AS (
-  DELETE FROM dibs.leases l USING locked k
-  WHERE l.ns = k.ns AND l.key = k.key AND k.good AND k.once
+  DELETE FROM dibs.leases l USING asked q
+  WHERE l.ns = q.ns AND l.key = q.key AND l.owner = q.owner AND l.token = q.token AND l.expires <> 0 AND q.once
+  RETURNING l.key
 )
-SELECT dibs.now_us(), r.done,
-       (l).key, (l).owner, (l).token, (l).holder, (l).ttl, (l).acquired, (l).renewed, (l).expires, (l).busy_until, (l).wanted, (l).broken,
-       CASE WHEN r.done AND (l).watched_until > dibs.now_us() THEN pg_notify('dibs', dibs.topic($1, (l).key))::text END
+SELECT dibs.now_us(), a.freed, a.key,
+       (a.l).key, (a.l).owner, (a.l).token, (a.l).holder, (a.l).ttl, (a.l).acquired, (a.l).renewed, (a.l).expires, (a.l).busy_until, (a.l).wanted, (a.l).broken,
+       CASE WHEN a.watched_until > dibs.now_us() THEN pg_notify('dibs', dibs.topic($1, a.key))::text END
 FROM (SELECT) one
 LEFT JOIN (
-  SELECT true AS done, rec AS l FROM freed
+  SELECT true AS freed, key, watched_until, NULL::dibs.leases AS l FROM freed
   UNION ALL
-  SELECT good, rec FROM locked WHERE NOT good OR once
-) r ON true;
+  SELECT true, key, 0, NULL FROM removed
+  UNION ALL
+  SELECT false, q.key, 0, l
+  FROM asked q LEFT JOIN dibs.leases l ON l.ns = q.ns AND l.key = q.key AND l.token > 0
+  WHERE NOT EXISTS (SELECT FROM freed f WHERE f.key = q.key) AND NOT EXISTS (SELECT FROM removed r WHERE r.key = q.key)
+) a ON true;
