@@ -38,7 +38,7 @@ func TestDocumentation(t *testing.T) {
 	if valid < 4 || invalid != "checked" {
 		t.Errorf("%d examples, and the wrong one is %s: want at least 4, checked", valid, invalid)
 	}
-	for _, known := range [][]string{manifestFields, jobFields, policyFields, retryNames, authFields, requestFields} {
+	for _, known := range [][]string{described().manifest.propNames()} {
 		for _, name := range known {
 			if !strings.Contains(string(page), name) {
 				t.Errorf("the page does not mention %s", name)

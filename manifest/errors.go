@@ -16,6 +16,8 @@ type Error struct {
 	// Line and Column, from 1, are where it stands in the document.
 	Line   int `json:"-"`
 	Column int `json:"-"`
+
+	beyond bool // of a rule that the JSON Schema cannot state
 }
 
 func (e Error) Error() string {
@@ -47,5 +49,5 @@ func (es Errors) sort() {
 }
 
 func (p position) errorf(path, format string, args ...any) Error {
-	return Error{path, fmt.Sprintf(format, args...), p.line, p.column}
+	return Error{Path: path, Message: fmt.Sprintf(format, args...), Line: p.line, Column: p.column}
 }

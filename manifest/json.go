@@ -103,7 +103,7 @@ func (p *jsonParser) members() (fields []member, err error) {
 		if err != nil {
 			return nil, err
 		}
-		fields = append(fields, member{name.(string), at, value})
+		fields = append(fields, member{name: name.(string), at: at, value: value})
 	}
 	_, err = p.decoder.Token()
 	return slices.Clip(fields), err

@@ -68,7 +68,7 @@ func load(data []byte, name string) (*Manifest, Errors) {
 		}
 		return nil, Errors{e}
 	}
-	r := &reader{names: map[string]string{}}
+	r := newReader()
 	m := r.manifest(root)
 	return m, r.errs
 }

@@ -8,12 +8,14 @@ type node struct {
 	items  []*node
 	fields []member // in the document's order, duplicates included
 	at     position
+	unread string // what is wrong, of something that has no meaning here (kind unreadable)
 }
 
 type member struct {
-	name  string
-	at    position
-	value *node
+	name   string
+	at     position
+	value  *node
+	unread string // what is wrong with the name itself
 }
 
 // A position counts lines and columns from 1.
@@ -28,8 +30,9 @@ const (
 	text
 	list
 	object
+	unreadable
 )
 
 func (k kind) String() string {
-	return [...]string{"null", "a boolean", "a number", "a string", "a list", "an object"}[k]
+	return [...]string{"null", "a boolean", "a number", "a string", "a list", "an object", "something else"}[k]
 }

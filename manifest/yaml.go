@@ -166,7 +166,7 @@ func (p *yamlParser) members(values []*ast.MappingValueNode, depth int) (fields 
 		if err != nil {
 			return nil, err
 		}
-		fields = append(fields, member{name, at, n})
+		fields = append(fields, member{name: name, at: at, value: n})
 	}
 	return fields, nil
 }
