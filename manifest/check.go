@@ -89,6 +89,9 @@ func (r *reader) checkMap(f field, s *shape) {
 
 func (r *reader) checkObject(f field, s *shape) {
 	for _, m := range r.members(f) {
+		if len(r.errs) > maxErrors {
+			break
+		}
 		inner := s.prop(m.name)
 		if inner == nil {
 			r.refuse(m.field, "unknown field%s", suggest(m.name, s.propNames()))
@@ -194,7 +197,7 @@ func (r *reader) add(e Error) {
 	switch {
 	case r.seen[e]:
 		return
-	case len(r.errs) == maxErrors:
+	case len(r.errs) >= maxErrors:
 		e = Error{Message: fmt.Sprintf("there is more that is wrong than these %d errors", maxErrors), Line: 1 << 30}
 		if r.seen[e] {
 			return
