@@ -6,7 +6,10 @@ import (
 	"errors"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 )
 
 // parseJSON reads exactly one JSON value.
@@ -25,6 +28,9 @@ func parseJSON(data []byte) (*node, error) {
 			at = max(int(syntax.Offset)-1, 0)
 		}
 		return nil, p.position(at).errorf("", "not valid JSON: %v", err)
+	}
+	if at := loneSurrogate(data); at >= 0 {
+		return nil, p.position(at).errorf("", "half of a surrogate pair stands for no character: want both halves, or the character itself")
 	}
 	p.decoder = json.NewDecoder(bytes.NewReader(data))
 	p.decoder.UseNumber()
@@ -107,4 +113,35 @@ func (p *jsonParser) members() (fields []member, err error) {
 	}
 	_, err = p.decoder.Token()
 	return slices.Clip(fields), err
+}
+
+// loneSurrogate finds an escape such as \ud800 without its other half, which encoding/json would
+// replace by U+FFFD without a word; -1 is none. In valid JSON a backslash stands only in strings.
+func loneSurrogate(data []byte) int {
+	for i := 0; i < len(data); i++ {
+		if data[i] != '\\' {
+			continue
+		}
+		switch r := escaped(data[i:]); {
+		case !utf16.IsSurrogate(r):
+			i++
+		case utf16.DecodeRune(r, escaped(data[i+6:])) == unicode.ReplacementChar:
+			return i
+		default:
+			i += 11
+		}
+	}
+	return -1
+}
+
+// escaped is the code unit of an escape at the beginning of b; 0 if there is none.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0
+	}
+	v, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(v)
 }

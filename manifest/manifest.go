@@ -70,7 +70,25 @@ func load(data []byte, name string) (*Manifest, Errors) {
 	}
 	r := newReader()
 	m := r.manifest(root)
+	if len(r.errs) == 0 && m.tooLarge() {
+		r.add(root.at.errorf("", "with what its jobs inherit and every default written out it is larger than %d bytes: split it", MaxSize))
+	}
 	return m, r.errs
+}
+
+// tooLarge says whether the canonical form could not be read again.
+func (m *Manifest) tooLarge() bool {
+	size := 0
+	for i := range m.Jobs {
+		if r := m.Jobs[i].Request; r != nil {
+			size += len(r.Body)
+			for name, value := range r.Headers {
+				size += len(name) + len(value)
+			}
+		}
+	}
+	// The sum comes first: it bounds what the canonical form can become.
+	return size > MaxSize || len(m.Canonical()) > MaxSize
 }
 
 func parse(data []byte, name string) (*node, error) {

@@ -57,7 +57,7 @@ func fieldsOf(f field) fields {
 		return o
 	}
 	for _, m := range f.node.fields {
-		if _, twice := o.all[m.name]; !twice {
+		if _, twice := o.all[m.name]; !twice && m.unread == "" {
 			o.all[m.name] = field{join(f.path, m.name), m.at, m.value}
 		}
 	}

@@ -185,7 +185,7 @@ func (g drawer) value(s *shape) any {
 		}
 		return pick(g, s.words...)
 	case s.kind == text:
-		return g.text(s.rules...)
+		return pick(g, g.text(s.rules...), pick(g, s.usually()...))
 	case s.kind == list:
 		all := []any{}
 		for range rapid.IntRange(int(s.min), 2).Draw(g.T, "items") {
@@ -200,6 +200,21 @@ func (g drawer) value(s *shape) any {
 		return all
 	}
 	return g.object(s)
+}
+
+// usually are values that hold where a rule cannot be stated.
+func (s *shape) usually() []string {
+	switch {
+	case strings.HasPrefix(s.about, "When it is due"):
+		return []string{"@daily", "@every 60s", " 15 4 * * MON "}
+	case s.standard == "UTC":
+		return []string{"UTC", "Asia/Kathmandu"}
+	case len(s.rules) == 1 && s.rules[0].expr == urlRule.expr:
+		return []string{"http://h/", "https://h:8443/?a=<b>"}
+	case len(s.rules) == 1 && s.rules[0].expr == nameRule.expr:
+		return []string{"a", "b", "c1", "d-", "no"}
+	}
+	return []string{"a"}
 }
 
 func (s *shape) standardOr(v int64) any {
