@@ -201,7 +201,7 @@ func (r *reader) add(e Error) {
 	case r.seen[e]:
 		return
 	case len(r.errs) >= maxErrors:
-		e = Error{Message: fmt.Sprintf("there is more that is wrong than these %d errors", maxErrors), Line: 1 << 30}
+		e = Error{Message: fmt.Sprintf("there is more that is wrong than these %d errors", maxErrors), last: true}
 		if r.seen[e] {
 			return
 		}

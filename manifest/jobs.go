@@ -29,6 +29,7 @@ func (r *reader) manifest(root *node) *Manifest {
 	r.inheritance()
 	m := &Manifest{}
 	m.App, _ = r.text(top.get("app"))
+	r.places["app"] = top.get("app").at
 	jobs := items(top.get("jobs"))
 	for _, f := range jobs[:min(len(jobs), maxJobs)] {
 		m.Jobs = append(m.Jobs, r.job(f))
@@ -61,6 +62,7 @@ func (r *reader) job(f field) job.Spec {
 	o, of := fieldsOf(f), r.variant(f)
 	s := job.Spec{}
 	s.Name, _ = r.text(o.get("name"))
+	r.places[o.get("name").path] = o.get("name").at
 	if first, twice := r.names[s.Name]; twice {
 		r.fail(o.get("name"), "%q is the name of %s as well: names are unique", s.Name, first)
 	} else if s.Name != "" {

@@ -20,13 +20,15 @@ type reader struct {
 	heir string
 	// names are the paths of jobs by name.
 	names map[string]string
+	// places are where the app and the names of jobs stand, by path.
+	places map[string]position
 	// inherits is whether the defaults have a policy.
 	inherits bool
 	defaults defaults
 }
 
 func newReader() *reader {
-	return &reader{seen: map[Error]bool{}, bad: map[string]bool{}, failed: map[string]bool{}, names: map[string]string{}}
+	return &reader{seen: map[Error]bool{}, bad: map[string]bool{}, failed: map[string]bool{}, names: map[string]string{}, places: map[string]position{}}
 }
 
 // A field is a place in an object, whether or not something stands there.

@@ -1,13 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/manifest"
+	"github.com/dibs-run/dibs/manifest/source"
 	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
 )
@@ -18,21 +19,23 @@ type nextOptions struct {
 	n           int
 	out         format
 	source      string
+	sourceOptions
 }
 
 func newNext(e env) *cobra.Command {
 	o := nextOptions{}
 	cmd := &cobra.Command{Use: "next EXPR|MANIFEST", Short: "Show when things are due",
-		Long: "Show the next instants of an expression, or of each job of a manifest. Nothing is run and no store is opened.",
+		Long: "Show the next instants of an expression, or of each job of a manifest. Nothing is run and no store is opened.\n\n" + sourcesHelp,
 		Example: `  dibs next '15 4 1 * *' --tz Europe/Berlin -n 3
   dibs next '@every 90s' -o json
   dibs next jobs.yaml --after 2026-12-24T00:00:00Z`,
 		Args: exactly(1, "one expression, in quotes, or one manifest"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.source = args[0]
-			return runNext(e, o)
+			return runNext(cmd.Context(), e, o)
 		}}
 	formatFlag(cmd, &o.out)
+	o.sourceOptions.flags(cmd)
 	cmd.Flags().StringVar(&o.zone, "tz", "UTC", "the zone of an expression")
 	cmd.Flags().StringVar(&o.after, "after", "", "show instants after this one (default now)")
 	cmd.Flags().IntVarP(&o.n, "count", "n", 5, "how many, 1 to 1000")
@@ -50,7 +53,7 @@ type upcoming struct {
 	zone *time.Location
 }
 
-func runNext(e env, o nextOptions) error {
+func runNext(ctx context.Context, e env, o nextOptions) error {
 	if err := o.out.check(); err != nil {
 		return err
 	}
@@ -64,8 +67,8 @@ func runNext(e env, o nextOptions) error {
 			return err
 		}
 	}
-	if info, err := os.Stat(o.source); err == nil && !info.IsDir() {
-		return nextOfManifest(e, o, after)
+	if _, err := os.Stat(o.source); err == nil || o.source == "-" || source.IsAddress(o.source) {
+		return nextOfManifest(ctx, e, o, after)
 	}
 	zone, err := schedule.LoadZone(o.zone)
 	if err != nil {
@@ -83,8 +86,12 @@ func runNext(e env, o nextOptions) error {
 	return nil
 }
 
-func nextOfManifest(e env, o nextOptions, after time.Time) error {
-	m, err := manifest.LoadFile(o.source)
+func nextOfManifest(ctx context.Context, e env, o nextOptions, after time.Time) error {
+	from, err := o.open(e, o.source)
+	if err != nil {
+		return err
+	}
+	m, err := from.Load(ctx)
 	if err != nil {
 		return usage(err)
 	}
