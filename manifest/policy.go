@@ -56,7 +56,7 @@ func (r *reader) retries(own, standard fields, p job.Retries) job.Retries {
 	p.Max = r.seconds(get("max_seconds"), p.Max)
 	if p.Max < p.Min {
 		place := own
-		if own.all == nil || len(own.all) == 0 {
+		if len(own.all) == 0 {
 			place = standard
 		}
 		r.fail(place.whole(), "max_seconds is %d and min_seconds %d: want a maximum that is no less",
