@@ -12,6 +12,9 @@ import (
 	"unicode/utf16"
 )
 
+// maxValues bounds what a document of small values takes in memory, to about 40 MB.
+const maxValues = 250_000
+
 // parseJSON reads exactly one JSON value.
 func parseJSON(data []byte) (*node, error) {
 	p := &jsonParser{data: data}
@@ -40,6 +43,7 @@ func parseJSON(data []byte) (*node, error) {
 type jsonParser struct {
 	data    []byte
 	decoder *json.Decoder
+	values  int
 	lines   []int // offsets at which the lines after the first begin
 }
 
@@ -68,6 +72,9 @@ func (p *jsonParser) value() (*node, error) {
 		return nil, err
 	}
 	n := &node{at: at}
+	if p.values++; p.values > maxValues {
+		return nil, at.errorf("", "there are more than %d values: split it", maxValues)
+	}
 	switch t := t.(type) {
 	case bool:
 		n.kind = boolean

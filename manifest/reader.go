@@ -166,7 +166,9 @@ func pattern(expr string) func() *regexp.Regexp { return ruleOf(expr, "").re }
 
 // join writes paths as JSON pointers do, without the first slash.
 func join(path, name string) string {
-	name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	if strings.ContainsAny(name, "~/") {
+		name = strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+	}
 	if path == "" {
 		return name
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dibs-run/dibs/job"
 )
 
 type obj = map[string]any
@@ -180,7 +182,7 @@ func TestAllAtOnce(t *testing.T) {
 func TestManyErrors(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("{")
-	for i := range 300_000 {
+	for i := range 200_000 {
 		fmt.Fprintf(&b, `"%d":1,`, i)
 	}
 	b.WriteString(`"version":1}`)
@@ -188,4 +190,26 @@ func TestManyErrors(t *testing.T) {
 	if len(errs) != maxErrors+1 {
 		t.Errorf("%d errors: want %d and a word about the rest", len(errs), maxErrors)
 	}
+}
+
+// TestWords: the description's words are those that package job knows.
+func TestWords(t *testing.T) {
+	policy := described().job.prop("policy")
+	for field, known := range map[string]string{
+		"concurrency":       parseError(job.ParseConcurrency),
+		"concurrency_scope": parseError(job.ParseScope),
+		"catch_up":          parseError(job.ParseCatchUp),
+		"on_crash":          parseError(job.ParseOnCrash),
+		"leftovers":         parseError(job.ParseLeftovers),
+		"on_lost_request":   parseError(job.ParseOnLostRequest),
+	} {
+		if got := policy.prop(field).wrong(&node{kind: text, text: "?"}); got != known {
+			t.Errorf("%s: the description says %s, and the job %s", field, got, known)
+		}
+	}
+}
+
+func parseError[T any](parse func(string) (T, error)) string {
+	_, err := parse("?")
+	return err.Error()
 }

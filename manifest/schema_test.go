@@ -185,7 +185,10 @@ func (g drawer) value(s *shape) any {
 		}
 		return pick(g, s.words...)
 	case s.kind == text:
-		return pick(g, g.text(s.rules...), pick(g, s.usually()...))
+		if usual := s.usually(); usual != nil && !g.chance(5) {
+			return pick(g, usual...)
+		}
+		return g.text(s.rules...)
 	case s.kind == list:
 		all := []any{}
 		for range rapid.IntRange(int(s.min), 2).Draw(g.T, "items") {
@@ -214,7 +217,7 @@ func (s *shape) usually() []string {
 	case len(s.rules) == 1 && s.rules[0].expr == nameRule.expr:
 		return []string{"a", "b", "c1", "d-", "no"}
 	}
-	return []string{"a"}
+	return nil
 }
 
 func (s *shape) standardOr(v int64) any {
