@@ -69,6 +69,8 @@ type Server struct {
 	wake  chan struct{}
 	hurry chan struct{}
 	fires sync.WaitGroup
+
+	undelivered int // sweeps in a row that could not deliver this host's spool; the sweep's own
 }
 
 // entry is a job with its place in time.

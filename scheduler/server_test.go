@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -354,6 +355,32 @@ func TestTicksThatNobodyClaimedAreSettledAsMissed(t *testing.T) {
 		}
 	})
 }
+
+// What a host can never deliver does not keep it from settling what nobody claimed.
+func TestAnUndeliverableItemDelaysSettlingAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(5 * time.Minute)
+		h.stop()
+		time.Sleep(time.Hour)
+		h = w.host(2, 0)
+		h.place.Spool = stuck{}
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(10 * time.Minute)
+		h.stop()
+		if n := slices.IndexFunc(w.history(), func(r tick.Tick) bool { return r.Outcome == run.Missed }); n < 0 {
+			t.Error("the hour without a server was never settled")
+		}
+	})
+}
+
+// stuck is a spool with something that cannot be delivered.
+type stuck struct{}
+
+func (stuck) Put(scheduler.Item) error                 { return nil }
+func (stuck) Deliver(func(scheduler.Item) error) error { return errors.New("this one is not taken") }
 
 // Rule T5 and the policies of promise 12.
 func TestOverlap(t *testing.T) {
