@@ -303,14 +303,10 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time) (tick.Answer
 
 // carryOut fires a tick that this server has won. wait is Fire's.
 func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, wait time.Duration) {
-	f := Fire{Key: e.key(), Tick: t.At, Claim: t.Lease, Again: t.Reruns > 0, Target: e.Target, Policy: e.Spec.Policy,
-		Limits: limits(e.Spec), Command: describe(e.Spec), Holder: e.Holder, Accept: accept, RunID: run.NewID(), Wait: wait}
+	f, done := e.fire(t.At)
+	defer done()
+	f.Claim, f.Again, f.Accept, f.Wait = t.Lease, t.Reruns > 0, accept, wait
 	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
-	if e.Output != nil {
-		out := e.Output(run.Record{ID: f.RunID, Job: string(f.Key), Tick: t.At})
-		defer out.Close()
-		f.Output = out
-	}
 	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
 	res := s.place.Fire(work, f)
 	s.Stats.count(res)
@@ -351,6 +347,18 @@ func (s *Server) entries() []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.jobs))
+}
+
+// fire is a fire of the job for a tick; done is to be called after it.
+func (j *Job) fire(at time.Time) (f Fire, done func()) {
+	f = Fire{Key: j.key(), Tick: at, Target: j.Target, Policy: j.Spec.Policy, Limits: limits(j.Spec),
+		Command: describe(j.Spec), Holder: j.Holder, RunID: run.NewID()}
+	if j.Output == nil {
+		return f, func() {}
+	}
+	out := j.Output(run.Record{ID: f.RunID, Job: string(f.Key), Tick: at})
+	f.Output = out
+	return f, func() { _ = out.Close() }
 }
 
 func limits(j job.Spec) run.Limits {

@@ -58,6 +58,11 @@ func (p *Place) Tidy(ctx context.Context, j *Job, name string) error {
 // Conclude settles what is left of a definition that ends now, by its own schedules: the ticks
 // that nobody claimed get their outcome before another definition, or none, takes over (rule T11).
 func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
+	return p.conclude(ctx, known, p.now())
+}
+
+// conclude does so for the ticks before an instant.
+func (p *Place) conclude(ctx context.Context, known tick.Job, until time.Time) error {
 	spec, err := job.ParseDefinition(known.Definition)
 	if err != nil {
 		return fmt.Errorf("%s: %w", known.Name, err)
@@ -66,8 +71,7 @@ func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
 	if err != nil {
 		return fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
 	}
-	now := p.now()
-	_, err = p.settle(ctx, known, set, func(at time.Time) bool { return at.Before(now) })
+	_, err = p.settle(ctx, known, set, func(at time.Time) bool { return at.Before(until) })
 	return err
 }
 

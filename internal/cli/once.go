@@ -113,46 +113,25 @@ func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire)
 		return r.refused(err)
 	}
 	j := &scheduler.Job{Set: schedule.Union(o.schedule)}
-	at, ok := o.schedule.Prev(now.Add(tick.Ahead))
-	if !ok || j.StartBy(at).Before(now) {
+	at, ok := j.Due(now, now)
+	if !ok {
 		return o.notDue(r, at, now)
 	}
 	if err := o.register(waiting, r, at); err != nil {
 		return r.refused(err)
 	}
-	want := tick.Want{Job: string(r.key), At: at, StartBy: j.StartBy(at)}
-	for {
-		a, err := r.place.Book.Claim(waiting, want)
-		switch {
-		case err != nil:
-			return r.refused(err)
-		case a.Status == tick.Won:
-			f.Tick, f.Claim, f.Again = at, a.Tick.Lease, a.Tick.Reruns > 0
-			res := r.place.Fire(ctx, f)
-			if res.Taken == nil {
-				r.tidy(waiting, j)
-				_ = r.place.Book.Release(context.WithoutCancel(ctx))
-				return r.report(res)
-			}
-			a.Tick = *res.Taken
-		case a.Status == tick.Early:
-			_ = r.place.Keeper.Sync(waiting)
-			select { // at most what two clocks differ by
-			case <-time.After(max(at.Sub(a.Now)-tick.Ahead, 10*time.Millisecond)):
-			case <-waiting.Done():
-			}
-			continue
-		}
-		again, err := o.standBy(waiting, r, a.Tick, &want)
-		switch {
-		case err != nil:
-			return r.refused(err)
-		case again:
-			continue
-		}
-		_ = r.place.Book.Release(context.WithoutCancel(ctx))
-		return r.duplicate(at, a)
+	res, a, err := r.place.Single(ctx, tick.Want{Job: string(r.key), At: at, StartBy: j.StartBy(at)}, f)
+	if err != nil {
+		return r.refused(err)
 	}
+	if a.Status == tick.Won {
+		r.tidy(waiting, j)
+	}
+	_ = r.place.Book.Release(context.WithoutCancel(ctx))
+	if a.Status == tick.Won {
+		return r.report(res)
+	}
+	return r.duplicate(at, a)
 }
 
 // tidy settles what is over of this key; what is left, the next run does.
@@ -161,35 +140,6 @@ func (r *runner) tidy(ctx context.Context, j *scheduler.Job) {
 	defer cancel()
 	if err := r.place.Tidy(ctx, j, string(r.key)); err != nil {
 		fmt.Fprintf(r.stderr, "dibs: %s: what is over could not be settled, the next run does: %v\n", r.key, err)
-	}
-}
-
-// standBy waits, with --on-crash rerun, until the tick has an outcome, and takes over a run that
-// crashed (rule T3). It reports true when the tick is to be claimed again.
-func (o once) standBy(ctx context.Context, r *runner, t tick.Tick, want *tick.Want) (again bool, err error) {
-	if r.fire.Policy.OnCrash != job.CrashRerun || t.Lease.Key == "" {
-		return false, nil
-	}
-	for {
-		rows, err := r.place.History.Ticks(ctx, history.Query{Job: t.Job, From: t.At, To: t.At.Add(time.Microsecond), Limit: 1})
-		if err != nil || len(rows) == 0 {
-			return false, err
-		}
-		switch t = rows[0]; {
-		case t.State == tick.Closed:
-			return false, nil
-		case t.State == tick.Started && !t.Live && t.Reruns == 0:
-			a, err := r.place.Book.Take(ctx, t, true)
-			want.StartBy = time.Time{} // it was started in time; running it again has another bound (rule T3)
-			return err == nil && a.Status == tick.Won, err
-		case t.State == tick.Claimed && !t.Live:
-			return true, nil
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-time.After(min(r.place.Keeper.Margin().Heartbeat, time.Second)):
-		}
 	}
 }
 

@@ -175,6 +175,11 @@ func (r *runner) status(rep report) error {
 // write writes the report as one line.
 func (rep report) write(to io.Writer, contendedExit int) error {
 	rep.ExitStatus = rep.exit(contendedExit)
+	return rep.line(to)
+}
+
+// line writes the report as it is.
+func (rep report) line(to io.Writer) error {
 	b, err := json.Marshal(rep)
 	if err != nil {
 		return err
