@@ -10,10 +10,13 @@ local function claim(job, at, generation, lease, hold, claimant, ahead, not_afte
     local repeated = r[6] == lease and r[7] == hold and not r[9] and (r[10] or '') == outcome
     return {repeated and WON or TAKEN, r}
   end
-  local j = call('HMGET', prefix .. 'job:' .. job, 'generation', 'mark', 'removed')
+  local j = call('HMGET', prefix .. 'job:' .. job, 'generation', 'mark', 'removed', 'paused_since', 'paused_until')
   if j[2] and tonumber(at) <= tonumber(j[2]) then return {SETTLED} end
   if generation ~= '0' and (j[1] ~= generation or num(j[3]) > 0) then return {DIFFERS} end
   if tonumber(at) > now + tonumber(ahead) then return {EARLY} end
+  if outcome == '' and num(j[4]) > 0 and tonumber(at) >= num(j[4]) and (num(j[5]) == 0 or tonumber(at) < num(j[5])) then
+    return {PAUSED}
+  end
   if not live(lease, hold) then return {LAPSED} end
 
   index(job, at, m)
