@@ -269,6 +269,9 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		s.carryOut(accept, work, e, a.Tick, 0)
 	case a.Status == tick.Differs:
 		s.differs(work, e)
+	case a.Status == tick.Paused:
+		s.Stats.paused.Add(1)
+		log.Debug("the job is paused", "event", "tick-paused")
 	default:
 		s.Stats.raced.Add(1)
 		log.Debug("another server has this tick", "event", "tick-taken", "status", a.Status.String(), "claimant", a.Tick.Claimant.String())

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
-	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -116,22 +115,22 @@ func (p *Place) open(ctx context.Context, known tick.Job, set schedule.Set, over
 	return due, rows, err
 }
 
-// settle records as missed the ticks that are over and that nobody claimed, and raises the
+// settle records the outcome of the ticks that are over and that nobody claimed, and raises the
 // high-water mark (rule T4). It returns how many rows it wrote.
 func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool) (int, error) {
 	due, rows, err := p.open(ctx, known, set, over)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
-	missed := tick.Unclaimed(known.Name, due, rows, run.Missed, "no server claimed it in time")
-	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Rows: missed})
+	outcomes := unclaimed(known, due, rows)
+	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Rows: outcomes})
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("settle %s: %w", known.Name, err)
 	case a.Status != tick.Won:
 		return 0, nil // another process was faster
 	}
-	return len(missed), nil
+	return len(outcomes), nil
 }
 
 // retention is how long history is kept: longer than any catch-up window.

@@ -91,8 +91,10 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry) error {
 	if err != nil || !ok {
 		return err
 	}
-	if err := s.rerunEnded(ctx, accept, work, e); err != nil {
-		return err
+	if !known.Pause.Covers(s.place.now()) {
+		if err := s.rerunEnded(ctx, accept, work, e); err != nil {
+			return err
+		}
 	}
 	if busy, err := s.catchUp(ctx, accept, work, e, known); busy || err != nil {
 		return err

@@ -93,7 +93,7 @@ const (
 	Differs
 	// Lapsed: the lease that the request stands on is not live.
 	Lapsed
-	// Paused: the tick lies within a pause of its job.
+	// Paused: the job is paused now, or the tick lies within a pause that has ended.
 	Paused
 )
 

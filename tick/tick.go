@@ -63,8 +63,8 @@ type Job struct {
 	Pause Pause `json:"pause,omitzero"`
 }
 
-// A Pause is a time in which no tick of a job is claimed. Its ticks end as paused, for good: nothing
-// catches up on them (rule T8).
+// A Pause is a time in which no tick of a job is claimed. Its own ticks end as paused, for good:
+// nothing catches up on them (rule T8).
 type Pause struct {
 	// Since is its first instant and Until the first one after it; a zero Until means until somebody
 	// resumes the job.
@@ -74,6 +74,9 @@ type Pause struct {
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"`
 }
+
+// Stops says whether a tick cannot be claimed at an instant: it is of the pause, or the pause goes on.
+func (p Pause) Stops(at, now time.Time) bool { return p.Covers(at) || p.Covers(now) }
 
 // Covers says whether an instant lies within the pause.
 func (p Pause) Covers(at time.Time) bool {

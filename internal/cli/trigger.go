@@ -251,6 +251,10 @@ func (t *trigger) report(rep report, res scheduler.Result, a tick.Answer) report
 	case a.Status == tick.Differs:
 		rep.Outcome, rep.status = run.Failed, triggerBroken
 		rep.err = fmt.Errorf("%s: another server loaded another definition of this job at the same time; the manifests must agree", rep.Key)
+	case a.Status == tick.Paused:
+		rep.Outcome = run.Paused
+		rep.Reason = t.places[t.spec.Policy.Scope].WhyPaused(context.Background(), rep.Key)
+		rep.err = fmt.Errorf("%s: not run: %s", rep.Key, rep.Reason)
 	case a.Status != tick.Won:
 		rep.Outcome = duplicate
 		by := a.Tick.Claimant
@@ -305,7 +309,7 @@ func rejected(attempts []run.Attempt) bool {
 // status is the exit status; it silences what nobody is to hear of.
 func (t *trigger) status(rep *report) int {
 	switch rep.Outcome {
-	case contended, duplicate, notDue:
+	case contended, duplicate, notDue, run.Paused:
 		if t.silent() {
 			rep.err = nil
 		}

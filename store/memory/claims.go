@@ -94,7 +94,7 @@ func (b *Backend) mayClaim(req tick.ClaimRequest, now time.Time) tick.Status {
 		return tick.Differs
 	case req.At.After(now.Add(req.Ahead)):
 		return tick.Early
-	case req.Outcome == "" && job.Pause.Covers(req.At):
+	case req.Outcome == "" && job.Pause.Stops(req.At, now):
 		return tick.Paused
 	case !b.live(req.Lease, now):
 		return tick.Lapsed

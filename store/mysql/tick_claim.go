@@ -103,7 +103,7 @@ func (f *facts) claimed(r tick.ClaimRequest) tick.Status {
 		return tick.Differs
 	case r.At.After(f.now.Add(r.Ahead)):
 		return tick.Early
-	case r.Outcome == "" && job.Pause.Covers(r.At):
+	case r.Outcome == "" && job.Pause.Stops(r.At, f.now):
 		return tick.Paused
 	}
 	return tick.Lapsed

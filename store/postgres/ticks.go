@@ -92,7 +92,7 @@ func (s *claimState) status(req tick.ClaimRequest) tick.Status {
 		return tick.Differs
 	case req.At.After(s.now.Add(req.Ahead)):
 		return tick.Early
-	case req.Outcome == "" && s.pause.Covers(req.At):
+	case req.Outcome == "" && s.pause.Stops(req.At, s.now):
 		return tick.Paused
 	}
 	return tick.Lapsed

@@ -3,6 +3,7 @@ package storetest
 import (
 	"time"
 
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/tick"
@@ -14,7 +15,8 @@ var pausePromises = []promise{
 	{"a pause ends when it is resumed", resumePause},
 	{"a pause ends by itself", endPause},
 	{"only a registered job is paused", pauseUnregistered},
-	{"no tick of a pause is claimed, all others are", claimAroundPause},
+	{"no tick is claimed during a pause", claimInPause},
+	{"no tick of a pause is claimed after it, all others are", claimAfterPause},
 	{"a tick of a pause can be closed", closeInPause},
 	{"a definition keeps its pause", defineInPause},
 }
@@ -76,29 +78,51 @@ func pauseUnregistered(w *world) {
 	equal(w, "a job that was removed", w.pause(w.s, tick.PauseRequest{Job: "j"}), tick.Job{Name: "j"})
 }
 
-func claimAroundPause(w *world) {
+// claims tries ticks around a pause, and one of another job.
+func (w *world) claims(p tick.Pause, server lease.Ref, want map[string]tick.Status) {
+	w.Helper()
+	for what, at := range map[string]time.Time{
+		"the last tick before it":   p.Since.Add(-time.Microsecond),
+		"its first tick":            p.Since,
+		"its last tick":             p.Until.Add(-time.Microsecond),
+		"the first tick after it":   p.Until,
+		"the tick of another job":   p.Since,
+		"a tick that was another's": w.at(0),
+	} {
+		job := "j"
+		if what == "the tick of another job" {
+			job = "other"
+		}
+		a := w.claim(w.s, tick.ClaimRequest{Job: job, At: at, Lease: server, Ahead: 48 * time.Hour})
+		equal(w, what, a.Status, want[what])
+	}
+}
+
+func claimInPause(w *world) {
 	w.setJob(w.s, "j", "{}", w.at(0))
 	w.setJob(w.s, "other", "{}", w.at(0))
-	server, day := w.server(w.s), 24*time.Hour
-	p := w.pause(w.process(), tick.PauseRequest{Job: "j", Until: w.at(0).Add(day)}).Pause
-	for _, c := range []struct {
-		what, job string
-		at        time.Time
-		want      tick.Status
-	}{
-		{"the last tick before it", "j", p.Since.Add(-time.Microsecond), tick.Won},
-		{"its first tick", "j", p.Since, tick.Paused},
-		{"its last tick", "j", p.Until.Add(-time.Microsecond), tick.Paused},
-		{"the first tick after it", "j", p.Until, tick.Won},
-		{"a tick of another job", "other", p.Since, tick.Won},
-	} {
-		a := w.claim(w.s, tick.ClaimRequest{Job: c.job, At: c.at, Lease: server, Ahead: 2 * day})
-		equal(w, c.what, a.Status, c.want)
-	}
-	equal(w, "a tick that was claimed before the pause, again",
-		w.claim(w.s, tick.ClaimRequest{Job: "j", At: p.Since.Add(-time.Microsecond), Lease: server}).Status, tick.Won)
+	server := w.server(w.s)
+	equal(w, "a claim before the pause", w.claim(w.s, tick.ClaimRequest{Job: "j", At: w.at(0), Lease: w.server(w.process())}).Status, tick.Won)
+	p := w.pause(w.process(), tick.PauseRequest{Job: "j", Until: w.at(0).Add(24 * time.Hour)}).Pause
+	w.claims(p, server, map[string]tick.Status{"the last tick before it": tick.Paused, "its first tick": tick.Paused,
+		"its last tick": tick.Paused, "the first tick after it": tick.Paused, "the tick of another job": tick.Won,
+		"a tick that was another's": tick.Taken})
 	w.pause(w.s, tick.PauseRequest{Job: "j"})
-	equal(w, "a tick of one without an end", w.claim(w.s, tick.ClaimRequest{Job: "j", At: p.Until.Add(day), Lease: server, Ahead: 3 * day}).Status, tick.Paused)
+	equal(w, "a tick of one without an end", w.claim(w.s, tick.ClaimRequest{Job: "j", At: p.Until, Lease: server, Ahead: 48 * time.Hour}).Status, tick.Paused)
+}
+
+func claimAfterPause(w *world) {
+	w.setJob(w.s, "j", "{}", w.at(0))
+	w.setJob(w.s, "other", "{}", w.at(0))
+	server := w.server(w.s)
+	equal(w, "a claim before the pause", w.claim(w.s, tick.ClaimRequest{Job: "j", At: w.at(0), Lease: w.server(w.process())}).Status, tick.Won)
+	w.pause(w.process(), tick.PauseRequest{Job: "j"})
+	w.until(w.now(w.s).Add(2 * time.Millisecond))
+	p := w.pause(w.process(), tick.PauseRequest{Job: "j", Resume: true}).Pause
+	w.until(p.Until)
+	w.claims(p, server, map[string]tick.Status{"the last tick before it": tick.Won, "its first tick": tick.Paused,
+		"its last tick": tick.Paused, "the first tick after it": tick.Won, "the tick of another job": tick.Won,
+		"a tick that was another's": tick.Taken})
 }
 
 func closeInPause(w *world) {

@@ -30,7 +30,8 @@ WHERE l.expires > t.now
   AND t.at <= t.now + t.ahead
   AND (j.mark IS NULL OR t.at > j.mark)
   AND (t.generation = 0 OR j.generation = t.generation AND j.removed = 0)
-  AND (t.outcome <> '' OR coalesce(j.paused_since, 0) = 0 OR t.at < j.paused_since OR j.paused_until <> 0 AND t.at >= j.paused_until)
+  AND (t.outcome <> '' OR coalesce(j.paused_since, 0) = 0
+    OR j.paused_until <> 0 AND t.now >= j.paused_until AND (t.at < j.paused_since OR t.at >= j.paused_until))
 ORDER BY t.job, t.at
 ON CONFLICT DO NOTHING;
 
