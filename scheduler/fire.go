@@ -119,7 +119,7 @@ func (p *Place) closeDead(ctx context.Context, f Fire) {
 	if err != nil {
 		return // the next run of this key does it
 	}
-	var beside map[lease.Nonce]bool
+	var beside map[lease.Nonce]lease.Holder
 	for _, r := range recent {
 		if r.Outcome != "" || r.ID == f.RunID || !r.Tick.IsZero() {
 			continue
@@ -129,7 +129,7 @@ func (p *Place) closeDead(ctx context.Context, f Fire) {
 				return
 			}
 		}
-		if beside[r.Owner] {
+		if _, live := beside[r.Owner]; live {
 			continue // a run under Allow, which has a lease of its own
 		}
 		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, p.now().Truncate(time.Microsecond)

@@ -70,6 +70,8 @@ type Server struct {
 	hurry chan struct{}
 	fires sync.WaitGroup
 
+	turn turn
+
 	undelivered int // sweeps in a row that could not deliver this host's spool; the sweep's own
 }
 
@@ -254,6 +256,11 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 // fire claims one tick and carries it out if it is won.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
+	if s.await(accept, e, at) {
+		s.Stats.raced.Add(1)
+		log.Debug("another server has this tick", "event", "tick-taken")
+		return
+	}
 	a, err := s.claim(accept, e, at)
 	switch {
 	case accept.Err() != nil && err != nil:

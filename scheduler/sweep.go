@@ -45,6 +45,9 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
 	undelivered := s.place.Deliver(ctx)
+	if err := s.learn(ctx); err != nil {
+		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
+	}
 	orphans, err := s.place.Ticks.Orphans(ctx, "", 100)
 	if err != nil {
 		return errors.Join(undelivered, fmt.Errorf("look for orphaned ticks: %w", err))

@@ -193,7 +193,11 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 			return usage(err)
 		}
 	}
-	p, err := open(ctx, config, s.log)
+	role := ""
+	if !s.bare {
+		role = scheduler.ServerOf(s.app)
+	}
+	p, err := openAs(ctx, config, s.log, role)
 	if err != nil {
 		return err
 	}
