@@ -223,7 +223,9 @@ func (r maker) weekdays() (string, []func(time.Time) bool) {
 			if to < w {
 				vs = ladder(w, to+7, step)
 			}
-			any = append(any, func(d time.Time) bool { return in(vs, weekday)(d) || in(vs, func(d time.Time) int { return weekday(d) + 7 })(d) })
+			any = append(any, func(d time.Time) bool {
+				return in(vs, weekday)(d) || in(vs, func(d time.Time) int { return weekday(d) + 7 })(d)
+			})
 			return fmt.Sprintf("%d-%s/%d", w, time.Weekday(to).String()[:3], step)
 		case 3, 4:
 			any = append(any, func(d time.Time) bool { return int(d.Weekday()) == w })

@@ -12,15 +12,19 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// SetOf is the union of a job's schedules in its zone.
-func SetOf(spec *job.Spec) (schedule.Set, error) {
+// SetOf is the union of a job's schedules in its zone, under its name and meaning of daylight saving.
+func SetOf(spec *job.Spec) (schedule.Set, error) { return setOf(spec, spec.Key()) }
+
+// setOf is SetOf for a spec that may lack its name, as one from the store does.
+func setOf(spec *job.Spec, name string) (schedule.Set, error) {
 	zone, err := schedule.LoadZone(spec.Timezone)
 	if err != nil {
 		return schedule.Set{}, err
 	}
+	o := schedule.Options{Zone: zone, Name: name, DST: schedule.DST(spec.DST)}
 	var all []*schedule.Schedule
 	for _, expr := range spec.Schedules {
-		s, err := schedule.Parse(expr, zone)
+		s, err := o.Parse(expr)
 		if err != nil {
 			return schedule.Set{}, err
 		}
@@ -62,7 +66,7 @@ func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", known.Name, err)
 	}
-	set, err := SetOf(spec)
+	set, err := setOf(spec, known.Name)
 	if err != nil {
 		return fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
 	}
