@@ -35,7 +35,7 @@ func changes(zone *time.Location, year int) (all []time.Time) {
 // daylight saving and instants, most of them near a change of the zone's clock.
 // DIBS_TEST_LONG=1: at least 100,000 triples, about a minute.
 func TestAgainstOracle(t *testing.T) {
-	triples := 4000
+	triples := 3000
 	if os.Getenv("DIBS_TEST_LONG") != "" {
 		triples = 110_000
 	}

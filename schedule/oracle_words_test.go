@@ -19,9 +19,9 @@ func TestDescriptionsAreTrue(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
-	read, wanted := 0, 500
+	read, wanted := 0, 300
 	if os.Getenv("DIBS_TEST_LONG") != "" {
-		wanted = 10_000
+		wanted = 4000
 	}
 	for read < wanted && !t.Failed() {
 		make := maker{r, 2000 + r.IntN(60), fmt.Sprintf("app/job-%d", r.IntN(1000))}
