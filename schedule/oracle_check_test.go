@@ -47,7 +47,7 @@ func TestAgainstOracle(t *testing.T) {
 	}
 	t.Logf("%d triples, %d of them near a change of the clock, %d beyond the oracle's horizon; %d expressions that never fire",
 		c.compared, c.nearChange, c.beyond, c.never)
-	if c.nearChange < c.compared/3 || c.beyond > c.compared/5 {
+	if c.nearChange < c.compared/2 || c.beyond > c.compared/5 {
 		t.Error("that is not what this test means to compare")
 	}
 }
@@ -61,7 +61,16 @@ type comparison struct {
 }
 
 // place draws a zone and an instant, and says whether the clock changes near it.
-func (c *comparison) place() (*wall, time.Time, bool) {
+func (c *comparison) place() (w *wall, around time.Time, change bool) {
+	for range 3 {
+		if w, around, change = c.anyPlace(); change {
+			break
+		}
+	}
+	return w, around, change
+}
+
+func (c *comparison) anyPlace() (*wall, time.Time, bool) {
 	name, year := oddZones[c.IntN(len(oddZones))], 1976+c.IntN(130)
 	if c.IntN(2) == 0 {
 		year = 2005 + c.IntN(25) // where most of the odd changes are

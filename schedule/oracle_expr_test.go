@@ -22,14 +22,14 @@ func (r maker) one(in ...int) int { return in[r.IntN(len(in))] }
 func (r maker) expression() (string, *meaning) {
 	m := &meaning{}
 	count := r.one(5, 5, 5, 6, 7)
-	everyDay := r.IntN(3) == 0
+	everyDay := r.IntN(2) == 0
 	second, minute, hour, month := "0", "", "", "*"
 	m.second[0] = true
 	if count > 5 && r.IntN(4) > 0 {
 		second = r.values(&m.second, "second", 0, 59)
 	}
 	minute = r.values(&m.minute, "minute", 0, 59)
-	if r.IntN(3) == 0 {
+	if r.IntN(2) == 0 {
 		hour = r.values(&m.hour, "hour", 0, 3) // where most clocks change
 	} else {
 		hour = r.values(&m.hour, "hour", 0, 23)
