@@ -36,8 +36,8 @@ const nameWant = "a lower-case letter, then up to 62 of a-z, 0-9 and -"
 // The fields of each object, version 1's first.
 var (
 	manifestFields = []string{"version", "app", "jobs", "defaults"}
-	jobFields      = []string{"name", "schedule", "schedules", "timezone", "request", "policy", "auth", "command", "dir", "env"}
-	defaultFields  = []string{"policy", "timezone", "request"}
+	jobFields      = []string{"name", "schedule", "schedules", "timezone", "request", "policy", "auth", "command", "dir", "env", "dst"}
+	defaultFields  = []string{"policy", "timezone", "request", "dst"}
 	authFields     = []string{"secret_refs"}
 )
 
@@ -55,6 +55,7 @@ func (r *reader) manifest(root *node) *Manifest {
 		r.integer(version, limits{lo: Version, hi: Version}, Version)
 	}
 	m := &Manifest{App: r.name(top.get("app"))}
+	r.app = m.App
 	d := r.defaults(top.get(defaultsPath))
 	jobs := top.get("jobs")
 	if !jobs.present() {
@@ -90,6 +91,7 @@ func (r *reader) defaults(f field) defaults {
 	r.retryFields(d.policy)
 	r.policy(true, true, d.policy)
 	r.zone(self.get("timezone"))
+	r.dst(self.get("dst"))
 	r.headers(d.request)
 	return d
 }
@@ -109,11 +111,13 @@ func (r *reader) job(f field, d defaults) job.Spec {
 	own := r.object(o.get("policy"), policyFields...)
 	r.retryFields(own)
 	policies := []fields{own, d.policy}
-	wide := s.Command != nil || r.added(policies)
+	s.DST = r.dst(inherit("dst", o, d.self))
+	rules := schedule.Options{Name: (&job.Spec{App: r.app, Name: s.Name}).Key(), DST: schedule.DST(s.DST)}
+	wide := s.Command != nil || r.added(policies) || s.DST != job.DSTVixie || r.extended(o, rules)
 	s.Policy = r.policy(s.Command != nil, wide, policies...)
 	s.ScopeDeclared = inherit("concurrency_scope", policies...).present()
 	s.Timezone = r.zone(inherit("timezone", o, d.self))
-	s.Schedules = r.schedules(o, wide)
+	s.Schedules = r.schedules(o, rules, wide)
 	s.Secrets = r.secrets(r.object(o.get("auth"), authFields...))
 	return s
 }
@@ -129,7 +133,22 @@ func (r *reader) zone(f field) string {
 	return name
 }
 
-func (r *reader) schedules(o fields, wide bool) (all []string) {
+func (r *reader) dst(f field) job.DST { return enum(r, f, job.DSTVixie, job.ParseDST) }
+
+// extended says whether one of a job's expressions is of a dialect that version 1 does not have.
+func (r *reader) extended(o fields, rules schedule.Options) bool {
+	places := []field{o.get("schedule")}
+	if several := o.get("schedules"); several.present() {
+		places = (&reader{}).items(several, 1, maxSchedules) // schedules tells of errors
+	}
+	return slices.ContainsFunc(places, func(f field) bool {
+		expr, _ := (&reader{}).text(f)
+		s, err := rules.Parse(expr)
+		return err == nil && s.Extended()
+	})
+}
+
+func (r *reader) schedules(o fields, rules schedule.Options, wide bool) (all []string) {
 	one, several := o.get("schedule"), o.get("schedules")
 	if one.present() == several.present() {
 		r.fail(o.whole(), "want either schedule, one expression, or schedules, a list of them")
@@ -141,15 +160,15 @@ func (r *reader) schedules(o fields, wide bool) (all []string) {
 	for _, f := range places {
 		if expr, ok := r.text(f); ok {
 			expr = strings.TrimSpace(expr)
-			r.schedule(f, expr, wide)
+			r.schedule(f, expr, rules, wide)
 			all = append(all, expr)
 		}
 	}
 	return all
 }
 
-func (r *reader) schedule(f field, expr string, wide bool) {
-	s, err := schedule.Parse(expr, time.UTC)
+func (r *reader) schedule(f field, expr string, rules schedule.Options, wide bool) {
+	s, err := rules.Parse(expr)
 	switch every := strings.HasPrefix(expr, "@every"); {
 	case strings.HasPrefix(expr, "CRON_TZ="):
 		r.fail(f, "%q: the zone of a job is said in its timezone", expr)
@@ -157,6 +176,8 @@ func (r *reader) schedule(f field, expr string, wide bool) {
 		r.fail(f, "%v", err)
 	case every && !wide && !everyPattern().MatchString(expr):
 		r.fail(f, "%q: want one whole number and s, m or h, such as @every 90m%s", expr, widen)
+	case !wide && len(strings.Fields(expr)) > 5:
+		r.fail(f, "%q: want five fields%s", expr, widen)
 	case every && !wide && s.Period() < time.Minute:
 		r.fail(f, "%q: want at least 60s%s", expr, widen)
 	}

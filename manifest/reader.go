@@ -16,6 +16,8 @@ type reader struct {
 	heir string
 	// names are the paths of jobs by name.
 	names map[string]string
+	// app is the manifest's, "" if it is wrong.
+	app string
 }
 
 // A field is a place in an object, whether or not something stands there.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -62,13 +61,9 @@ func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
 	if err := p.conclude(ctx, known, until); err != nil {
 		return err
 	}
-	spec, err := job.ParseDefinition(known.Definition)
+	_, set, err := Registered(known)
 	if err != nil {
-		return fmt.Errorf("%s: %w", known.Name, err)
-	}
-	set, err := SetOf(spec)
-	if err != nil {
-		return fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
+		return err
 	}
 	known, _, err = p.registered(ctx, known.Name)
 	if err != nil {

@@ -11,15 +11,31 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// SetOf is the union of a job's schedules in its zone.
-func SetOf(spec *job.Spec) (schedule.Set, error) {
+// SetOf is the union of a job's schedules in its zone, under its name and meaning of daylight saving.
+func SetOf(spec *job.Spec) (schedule.Set, error) { return setOf(spec, spec.Key()) }
+
+// Registered reads a registered definition: its spec, which lacks its name, and its schedules.
+func Registered(known tick.Job) (*job.Spec, schedule.Set, error) {
+	spec, err := job.ParseDefinition(known.Definition)
+	if err != nil {
+		return nil, schedule.Set{}, fmt.Errorf("%s: %w", known.Name, err)
+	}
+	set, err := setOf(spec, known.Name)
+	if err != nil {
+		return nil, schedule.Set{}, fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
+	}
+	return spec, set, nil
+}
+
+func setOf(spec *job.Spec, name string) (schedule.Set, error) {
 	zone, err := schedule.LoadZone(spec.Timezone)
 	if err != nil {
 		return schedule.Set{}, err
 	}
+	o := schedule.Options{Zone: zone, Name: name, DST: schedule.DST(spec.DST)}
 	var all []*schedule.Schedule
 	for _, expr := range spec.Schedules {
-		s, err := schedule.Parse(expr, zone)
+		s, err := o.Parse(expr)
 		if err != nil {
 			return schedule.Set{}, err
 		}
@@ -62,13 +78,9 @@ func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
 
 // conclude does so for the ticks before an instant.
 func (p *Place) conclude(ctx context.Context, known tick.Job, until time.Time) error {
-	spec, err := job.ParseDefinition(known.Definition)
+	_, set, err := Registered(known)
 	if err != nil {
-		return fmt.Errorf("%s: %w", known.Name, err)
-	}
-	set, err := SetOf(spec)
-	if err != nil {
-		return fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
+		return err
 	}
 	_, err = p.settle(ctx, known, set, func(at time.Time) bool { return at.Before(until) })
 	return err

@@ -75,5 +75,14 @@ func scheduleOf(j tick.Job) string {
 	if err != nil {
 		return j.Definition
 	}
-	return fmt.Sprintf("%q in %s", spec.Schedules, spec.Timezone)
+	return scheduleIn(fmt.Sprintf("%q", spec.Schedules), spec)
+}
+
+// scheduleIn tells expressions apart that mean different ticks.
+func scheduleIn(expr string, spec *job.Spec) string {
+	text := expr + " in " + spec.Timezone
+	if dst := unlessVixie(spec.DST); dst != "" {
+		text += ", dst " + string(dst)
+	}
+	return text
 }

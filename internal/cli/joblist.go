@@ -127,13 +127,9 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 // describeJob adds to what is registered when the job is due and how it last ended.
 func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (jobRecord, error) {
 	r := jobRecord{Job: j.Name, State: "active", Generation: j.Generation, Since: j.Since, Settled: j.Mark, Removed: j.Removed}
-	spec, err := job.ParseDefinition(j.Definition)
+	spec, set, err := scheduler.Registered(j)
 	if err != nil {
-		return r, fmt.Errorf("%s: %w", j.Name, err)
-	}
-	set, err := scheduler.SetOf(spec)
-	if err != nil {
-		return r, fmt.Errorf("%s: its registered schedule: %w", j.Name, err)
+		return r, err
 	}
 	r.Schedules, r.Timezone, r.Policy, r.words = spec.Schedules, spec.Timezone, &spec.Policy, set.Description()
 	if r.zone, err = schedule.LoadZone(spec.Timezone); err != nil {
