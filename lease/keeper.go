@@ -92,6 +92,12 @@ func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
+// WallOffset is how far this machine's wall clock is ahead of the store's (negative: behind), as of
+// the best sample, and how exactly that is known. ok is false before the first answer.
+func (k *Keeper) WallOffset() (offset, within time.Duration, ok bool) {
+	return k.time.wallOffset()
+}
+
 // Sync asks the store for its time again.
 func (k *Keeper) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)

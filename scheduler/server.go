@@ -72,7 +72,9 @@ type Server struct {
 
 	turn turn
 
-	undelivered int // sweeps in a row that could not deliver this host's spool; the sweep's own
+	// The sweep's own.
+	undelivered int           // sweeps in a row that could not deliver this host's spool
+	clockOff    time.Duration // the offset of the clock that was told of last
 }
 
 // entry is a job with its place in time.

@@ -48,6 +48,7 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	if err := s.learn(ctx); err != nil {
 		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
 	}
+	s.checkClock(ctx)
 	orphans, err := s.place.Ticks.Orphans(ctx, "", 100)
 	if err != nil {
 		return errors.Join(undelivered, fmt.Errorf("look for orphaned ticks: %w", err))
