@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -376,9 +377,21 @@ func (j *Job) fire(at time.Time) (f Fire, done func()) {
 func limits(j job.Spec) run.Limits {
 	p := j.Policy
 	return run.Limits{Timeout: p.Timeout, Deadline: p.Deadline, Attempts: p.Retries.MaxAttempts,
-		Backoff: func(n int) time.Duration {
-			return min(p.Retries.Min<<min(n-1, 30), max(p.Retries.Max, p.Retries.Min))
-		}}
+		Backoff: func(n int) time.Duration { return backoff(p.Retries, n, rand.Float64()) }}
+}
+
+// backoff is the pause after attempt n: it doubles from Min up to Max, and up to a quarter of it is
+// added at random, so that jobs which failed together do not all come back together.
+func backoff(r job.Retries, n int, random float64) time.Duration {
+	most := max(r.Max, r.Min)
+	d := r.Min
+	for range n - 1 {
+		if d >= most {
+			break
+		}
+		d *= 2
+	}
+	return min(d+time.Duration(random*float64(d)/4), most)
 }
 
 // describe is the work of a job in a line.
