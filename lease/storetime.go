@@ -96,6 +96,15 @@ func (s *storeTime) known() bool {
 	return !s.line.low.IsZero()
 }
 
+// wallOffset compares the wall clock with the middle of what the store's can read.
+func (s *storeTime) wallOffset() (offset, within time.Duration, ok bool) {
+	wall, boot := s.clock.Wall(), s.clock.Boot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	half := s.line.width / 2
+	return wall.Sub(s.line.low.Add(boot + half)), half, !s.line.low.IsZero()
+}
+
 // ticks is the store's time that schedules follow.
 func (s *storeTime) ticks() (t time.Time, ok bool) {
 	boot := s.clock.Boot()

@@ -27,7 +27,7 @@ func (r *reader) check(f field, s *shape) {
 		r.checkObject(f, s)
 	default:
 		if says := s.wrong(f.node); says != "" {
-			beyond := r.inherits && s.hintFor(f.node) != ""
+			beyond := r.loose && s.hintFor(f.node) != ""
 			r.record(f, beyond, says)
 		}
 	}

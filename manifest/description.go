@@ -1,8 +1,10 @@
 package manifest
 
 import (
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/dibs-run/dibs/job"
 )
@@ -46,6 +48,26 @@ var (
 	argRule    = ruleOf(`^[^\x00]`, "the program's name is empty: want "+commandWant)
 )
 
+// plainRule is an expression that surely uses nothing beyond version 1's dialect: with any other
+// one a request may have the wider limits.
+var plainRule = ruleOf(plainExpression(), "%q is not plain")
+
+func plainExpression() string {
+	var names []string
+	for _, name := range strings.Fields("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC SUN MON TUE WED THU FRI SAT") {
+		either := ""
+		for _, c := range name {
+			either += "[" + string(c) + string(unicode.ToLower(c)) + "]"
+		}
+		names = append(names, either)
+	}
+	one := "([-*/,0-9]|" + strings.Join(names, "|") + ")+"
+	return "^[ \\t]*(@.*|" + one + "([ \\t]+" + one + "){4,6})[ \\t]*$"
+}
+
+// widening are the fields of the defaults on which the limits of a job depend.
+var widening = []string{"policy", "dst"}
+
 // A description is the whole of the format, as far as it can be said without looking at other
 // places of the document.
 type description struct {
@@ -84,6 +106,7 @@ func manifestShape(ofJob *shape) *shape {
 		prop{"defaults", false, objectOf("What all jobs of this manifest inherit.",
 			prop{"policy", false, policyShape()},
 			prop{"timezone", false, zoneShape()},
+			prop{"dst", false, dstShape()},
 			prop{"request", false, objectOf("What all requests inherit.",
 				prop{"headers", false, headersShape(maxInherited)})})})
 }
@@ -103,6 +126,7 @@ func jobShape() *shape {
 			prop{"secret_refs", false, listOf("Names of secrets, as env:NAME or file:/path; the first one signs.", 0, maxSecrets, textOf("A secret's name, never the secret.", secretRule))})},
 		prop{"command", false, commandShape()},
 		prop{"dir", false, textOf("Where the command runs; default: where dibs runs.", nulRule)},
+		addition("dst", dstShape()),
 		prop{"env", false, mapOf("Added to the environment of dibs.", envRule, textOf("", nulRule))})
 	s.choices = []choice{
 		{[]string{"schedule", "schedules"}, "", "either schedule, one expression, or schedules, a list of them"},
@@ -182,6 +206,11 @@ func nameOf(about string) *shape {
 
 func zoneShape() *shape {
 	return textOf("The IANA name of the zone whose wall clock the schedules read.").byDefault("UTC")
+}
+
+func dstShape() *shape {
+	return wordOf("What becomes of fixed times when the zone's clocks change.",
+		job.DSTVixie, job.DSTSkip, job.DSTRepeat).byDefault(string(job.DSTVixie))
 }
 
 func textOf(about string, rules ...rule) *shape {

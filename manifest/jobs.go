@@ -21,8 +21,9 @@ type defaults struct {
 func (r *reader) manifest(root *node) *Manifest {
 	whole := field{"", root.at, root}
 	top := fieldsOf(whole)
-	r.inherits = top.object(defaultsPath).get("policy").present()
 	self := top.object(defaultsPath)
+	r.inherits = self.count(widening) > 0
+	r.app, _ = r.text(top.get("app"))
 	r.defaults = defaults{self: self, policy: self.object("policy")}
 	r.check(whole, described().manifest)
 
@@ -49,13 +50,58 @@ func (r *reader) inheritance() {
 // variant is the shape of a job: a command's, a request's, or a version 1 request's.
 func (r *reader) variant(f field) *shape {
 	d, o := described(), fieldsOf(f)
+	r.loose = r.inherits || slices.ContainsFunc(expressions(o), func(f field) bool { return plainRule.wrong(f.node.text) != "" })
 	switch {
 	case o.get("command").present():
 		return d.job
-	case added(o.object("policy"), r.defaults.policy):
+	case added(d.job, o, r.defaults.self), added(d.job.prop("policy"), o.object("policy"), r.defaults.policy), r.extended(o):
 		return d.requestJob
 	}
 	return d.version1Job
+}
+
+// added says whether an object uses a field of ours: has, or inherits, a value there other than the
+// default, which the canonical form leaves out.
+func added(of *shape, own, standard fields) bool {
+	for _, p := range of.props {
+		f := inherit(p.name, own, standard)
+		if p.shape.addition && f.present() && p.shape.wrong(f.node) == "" && !p.shape.usual(f.node) {
+			return true
+		}
+	}
+	return false
+}
+
+// extended says whether one of a job's expressions is of a dialect that version 1 does not have.
+func (r *reader) extended(o fields) bool {
+	rules := r.rules(o)
+	return slices.ContainsFunc(expressions(o), func(f field) bool {
+		if f.node.kind != text {
+			return false
+		}
+		s, err := rules.Parse(strings.TrimSpace(f.node.text))
+		return err == nil && s.Extended()
+	})
+}
+
+// rules are what the meaning of a job's expressions depends on.
+func (r *reader) rules(o fields) schedule.Options {
+	name, _ := r.text(o.get("name"))
+	return schedule.Options{Name: (&job.Spec{App: r.app, Name: name}).Key(), DST: schedule.DST(r.dst(o))}
+}
+
+func (r *reader) dst(o fields) job.DST {
+	return word(r, inherit("dst", o, r.defaults.self), job.DSTVixie)
+}
+
+// expressions are those of a job, in either form.
+func expressions(o fields) []field {
+	several := items(o.get("schedules"))
+	places := several[:min(len(several), maxSchedules)]
+	if one := o.get("schedule"); one.present() {
+		places = append(places, one)
+	}
+	return places
 }
 
 func (r *reader) job(f field) job.Spec {
@@ -76,6 +122,7 @@ func (r *reader) job(f field) job.Spec {
 	s.Policy = r.policy(s.Command != nil, of.prop("policy"), own, r.defaults.policy)
 	s.ScopeDeclared = inherit("concurrency_scope", own, r.defaults.policy).present()
 	s.Timezone = r.zone(inherit("timezone", o, r.defaults.self))
+	s.DST = r.dst(o)
 	s.Schedules = r.schedules(o, of != described().version1Job)
 	for _, ref := range items(o.object("auth").get("secret_refs")) {
 		secret, _ := r.text(ref)
@@ -96,23 +143,19 @@ func (r *reader) zone(f field) string {
 }
 
 func (r *reader) schedules(o fields, wide bool) (all []string) {
-	one, several := o.get("schedule"), items(o.get("schedules"))
-	places := several[:min(len(several), maxSchedules)]
-	if one.present() {
-		places = append(places, one)
-	}
-	for _, f := range places {
+	rules := r.rules(o)
+	for _, f := range expressions(o) {
 		if expr, ok := r.text(f); ok {
 			expr = strings.TrimSpace(expr)
-			r.schedule(f, expr, wide)
+			r.schedule(f, expr, rules, wide)
 			all = append(all, expr)
 		}
 	}
 	return all
 }
 
-func (r *reader) schedule(f field, expr string, wide bool) {
-	s, err := schedule.Parse(expr, time.UTC)
+func (r *reader) schedule(f field, expr string, rules schedule.Options, wide bool) {
+	s, err := rules.Parse(expr)
 	switch every := strings.HasPrefix(expr, "@every"); {
 	case strings.HasPrefix(expr, "CRON_TZ="):
 		r.fail(f, "%q: the zone of a job is said in its timezone", expr)
@@ -120,6 +163,8 @@ func (r *reader) schedule(f field, expr string, wide bool) {
 		r.fail(f, "%v", err)
 	case every && !wide && !everyPattern().MatchString(expr):
 		r.fail(f, "%q: want one whole number and s, m or h, such as @every 90m%s", expr, widen)
+	case !wide && len(strings.Fields(expr)) > 5:
+		r.fail(f, "%q: want five fields%s", expr, widen)
 	case every && !wide && s.Period() < time.Minute:
 		r.fail(f, "%q: want at least 60s%s", expr, widen)
 	}

@@ -36,18 +36,6 @@ func (r *reader) policy(command bool, of *shape, own, standard fields) job.Polic
 	return p
 }
 
-// added says whether a request uses a field of ours: has a value there other than the default,
-// which the canonical form leaves out.
-func added(own, standard fields) bool {
-	for _, p := range described().job.prop("policy").props {
-		f := inherit(p.name, own, standard)
-		if p.shape.addition && f.present() && p.shape.wrong(f.node) == "" && !p.shape.usual(f.node) {
-			return true
-		}
-	}
-	return false
-}
-
 // retries are inherited one by one, too.
 func (r *reader) retries(own, standard fields, p job.Retries) job.Retries {
 	get := func(name string) field { return inherit(name, own, standard) }

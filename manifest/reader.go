@@ -22,9 +22,13 @@ type reader struct {
 	names map[string]string
 	// places are where the app and the names of jobs stand, by path.
 	places map[string]position
-	// inherits is whether the defaults have a policy.
-	inherits bool
-	defaults defaults
+	// app is the manifest's, as far as it can be read.
+	app string
+	// inherits is whether the defaults have what may widen what jobs may say, and loose whether the
+	// limits of the job that is looked at are beyond the JSON Schema: it inherits, or an expression is
+	// not plain.
+	inherits, loose bool
+	defaults        defaults
 }
 
 func newReader() *reader {

@@ -116,6 +116,10 @@ func TestRules(t *testing.T) {
 		{of("policy", obj{"deadline_seconds": 0, "timeout_seconds": 601}), "jobs/0/policy/timeout_seconds"}, {of("policy", obj{"leftovers": "kill", "timeout_seconds": 601}), "jobs/0/policy/timeout_seconds"},
 		{of("policy", obj{"stop_grace_seconds": 10, "timeout_seconds": 601}), "jobs/0/policy/timeout_seconds"}, {of("policy", obj{"stop_grace_seconds": 11, "timeout_seconds": 601}), ""},
 		{command(obj{"policy": obj{"timeout_seconds": 0}}), ""}, {command(obj{"policy": obj{"timeout_seconds": -1}}), "jobs/0/policy/timeout_seconds"}, {command(obj{"policy": obj{"concurrency": "Wait"}}), ""}, {command(obj{"schedule": "@every 1s"}), ""},
+		{of("dst", "vixie"), ""}, {of("dst", "repeat"), ""}, {of("dst", "twice"), "jobs/0/dst"}, {of("schedule", "0 0 4 * * *"), "jobs/0/schedule"},
+		{request(func(_, j obj) { j["dst"] = "skip"; j["policy"] = obj{"timeout_seconds": 601} }), ""}, {request(func(_, j obj) { j["dst"] = "vixie"; j["policy"] = obj{"timeout_seconds": 601} }), "jobs/0/policy/timeout_seconds"},
+		{request(func(_, j obj) { j["schedule"] = "0 0 L * *"; j["policy"] = obj{"timeout_seconds": 601} }), ""}, {request(func(_, j obj) { j["schedule"] = "0 0 * JUL WED"; j["policy"] = obj{"timeout_seconds": 601} }), "jobs/0/policy/timeout_seconds"},
+		{request(func(top, j obj) { top["defaults"] = obj{"dst": "skip"}; j["policy"] = obj{"timeout_seconds": 601} }), ""}, {top("defaults", obj{"dst": "Skip"}), "defaults/dst"},
 		{command(obj{"dir": "/", "env": obj{"A": ""}}), ""}, {of("dir", "/"), "jobs/0/dir"}, {of("env", obj{}), "jobs/0/env"}, {command(obj{"env": obj{"A=": ""}}), "jobs/0/env/A="}, {command(obj{"dir": "\x00"}), "jobs/0/dir"},
 		{command(obj{"command": []any{}}), "jobs/0/command"}, {command(obj{"command": []any{""}}), "jobs/0/command/0"}, {command(obj{"command": []any{"a", ""}}), ""}, {command(obj{"command": []any{"a", "\x00"}}), "jobs/0/command/1"},
 		{command(obj{"command": "a"}), "jobs/0/command"}, {command(obj{"command": obj{"shell": "a"}}), ""}, {command(obj{"command": obj{"shell": " "}}), "jobs/0/command/shell"}, {command(obj{"command": obj{}}), "jobs/0/command/shell"},
@@ -202,8 +206,13 @@ func TestWords(t *testing.T) {
 		"on_crash":          parseError(job.ParseOnCrash),
 		"leftovers":         parseError(job.ParseLeftovers),
 		"on_lost_request":   parseError(job.ParseOnLostRequest),
+		"dst":               parseError(job.ParseDST),
 	} {
-		if got := policy.prop(field).wrong(&node{kind: text, text: "?"}); got != known {
+		of := policy.prop(field)
+		if of == nil {
+			of = described().job.prop(field)
+		}
+		if got := of.wrong(&node{kind: text, text: "?"}); got != known {
 			t.Errorf("%s: the description says %s, and the job %s", field, got, known)
 		}
 	}

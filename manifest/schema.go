@@ -174,29 +174,44 @@ func has(name string) members { return members{{"required", []string{name}}} }
 // narrowing is what holds for jobs beyond the shape that they share: a request has narrower limits
 // than a command; and one that neither uses a field of ours nor may inherit it has version 1's.
 func (d *description) narrowing() members {
-	plain := members{{"if", members{{"not", d.widened()}}}, {"then", overlay(d.version1)}}
+	plain := members{{"if", d.ofVersion1()}, {"then", overlay(d.version1)}}
 	request := func(more members) members {
 		return members{{"properties", members{{"jobs", members{{"items",
 			members{{"if", has("request")}, {"then", append(members{}, more...)}}}}}}}}
 	}
-	inheriting := members{{"required", []string{defaultsPath}},
-		{"properties", members{{defaultsPath, has("policy")}}}}
+	var inheriting []members
+	for _, name := range widening {
+		inheriting = append(inheriting, has(name))
+	}
+	defaults := members{{"required", []string{defaultsPath}},
+		{"properties", members{{defaultsPath, members{{"anyOf", inheriting}}}}}}
 	return members{
 		{"allOf", []members{request(overlay(d.ofRequest))}},
-		{"if", inheriting}, {"then", members{}}, {"else", request(plain)},
+		{"if", defaults}, {"then", members{}}, {"else", request(plain)},
 	}
 }
 
-// widened is a job whose own policy has a field of ours, with a value other than the default.
-func (d *description) widened() members {
-	var any []members
-	for _, p := range d.job.prop("policy").props {
+// ofVersion1 is a job that says nothing of ours, neither itself nor in its policy, and whose expressions
+// are plain.
+func (d *description) ofVersion1() members {
+	plain := patterns(plainRule)
+	return members{{"allOf", []members{
+		{{"not", members{{"anyOf", widened(d.job)}}}},
+		{{"not", members{{"required", []string{"policy"}},
+			{"properties", members{{"policy", members{{"anyOf", widened(d.job.prop("policy"))}}}}}}}},
+		{{"properties", members{{"schedule", plain}, {"schedules", members{{"items", plain}}}}}},
+	}}}
+}
+
+// widened lists the fields of ours that an object may have with a value other than the default.
+func widened(s *shape) (all []members) {
+	for _, p := range s.props {
 		if p.shape.addition {
-			any = append(any, members{{"required", []string{p.name}},
+			all = append(all, members{{"required", []string{p.name}},
 				{"properties", members{{p.name, members{{"not", members{{"const", p.shape.standard}}}}}}}})
 		}
 	}
-	return members{{"required", []string{"policy"}}, {"properties", members{{"policy", members{{"anyOf", any}}}}}}
+	return all
 }
 
 // overlay is a shape that says less than it allows: only what is narrower than elsewhere.

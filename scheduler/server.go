@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -69,6 +70,12 @@ type Server struct {
 	wake  chan struct{}
 	hurry chan struct{}
 	fires sync.WaitGroup
+
+	turn turn
+
+	// The sweep's own.
+	undelivered int           // sweeps in a row that could not deliver this host's spool
+	clockOff    time.Duration // the offset of the clock that was told of last
 }
 
 // entry is a job with its place in time.
@@ -252,6 +259,11 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 // fire claims one tick and carries it out if it is won.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
+	if s.await(accept, e, at) {
+		s.Stats.raced.Add(1)
+		log.Debug("another server has this tick", "event", "tick-taken")
+		return
+	}
 	a, err := s.claim(accept, e, at)
 	switch {
 	case accept.Err() != nil && err != nil:
@@ -267,6 +279,9 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		s.carryOut(accept, work, e, a.Tick, 0)
 	case a.Status == tick.Differs:
 		s.differs(work, e)
+	case a.Status == tick.Paused:
+		s.Stats.paused.Add(1)
+		log.Debug("the job is paused", "event", "tick-paused")
 	default:
 		s.Stats.raced.Add(1)
 		log.Debug("another server has this tick", "event", "tick-taken", "status", a.Status.String(), "claimant", a.Tick.Claimant.String())
@@ -301,14 +316,10 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time) (tick.Answer
 
 // carryOut fires a tick that this server has won. wait is Fire's.
 func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, wait time.Duration) {
-	f := Fire{Key: e.key(), Tick: t.At, Claim: t.Lease, Again: t.Reruns > 0, Target: e.Target, Policy: e.Spec.Policy,
-		Limits: limits(e.Spec), Command: describe(e.Spec), Holder: e.Holder, Accept: accept, RunID: run.NewID(), Wait: wait}
+	f, done := e.fire(t.At)
+	defer done()
+	f.Claim, f.Again, f.Accept, f.Wait = t.Lease, t.Reruns > 0, accept, wait
 	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
-	if e.Output != nil {
-		out := e.Output(run.Record{ID: f.RunID, Job: string(f.Key), Tick: t.At})
-		defer out.Close()
-		f.Output = out
-	}
 	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
 	res := s.place.Fire(work, f)
 	s.Stats.count(res)
@@ -351,12 +362,36 @@ func (s *Server) entries() []*entry {
 	return slices.Collect(maps.Values(s.jobs))
 }
 
+// fire is a fire of the job for a tick; done is to be called after it.
+func (j *Job) fire(at time.Time) (f Fire, done func()) {
+	f = Fire{Key: j.key(), Tick: at, Target: j.Target, Policy: j.Spec.Policy, Limits: limits(j.Spec),
+		Command: describe(j.Spec), Holder: j.Holder, RunID: run.NewID()}
+	if j.Output == nil {
+		return f, func() {}
+	}
+	out := j.Output(run.Record{ID: f.RunID, Job: string(f.Key), Tick: at})
+	f.Output = out
+	return f, func() { _ = out.Close() }
+}
+
 func limits(j job.Spec) run.Limits {
 	p := j.Policy
 	return run.Limits{Timeout: p.Timeout, Deadline: p.Deadline, Attempts: p.Retries.MaxAttempts,
-		Backoff: func(n int) time.Duration {
-			return min(p.Retries.Min<<min(n-1, 30), max(p.Retries.Max, p.Retries.Min))
-		}}
+		Backoff: func(n int) time.Duration { return backoff(p.Retries, n, rand.Float64()) }}
+}
+
+// backoff is the pause after attempt n: it doubles from Min up to Max, and up to a quarter of it is
+// added at random, so that jobs which failed together do not all come back together.
+func backoff(r job.Retries, n int, random float64) time.Duration {
+	most := max(r.Max, r.Min)
+	d := r.Min
+	for range n - 1 {
+		if d >= most {
+			break
+		}
+		d *= 2
+	}
+	return min(d+time.Duration(random*float64(d)/4), most)
 }
 
 // describe is the work of a job in a line.

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -37,8 +38,9 @@ type host struct {
 // tickLink cuts the ticks off together with the leases, as one network does.
 type tickLink struct {
 	tick.Store
-	mu  sync.Mutex
-	cut bool
+	mu     sync.Mutex
+	cut    bool
+	claims int // asked for
 }
 
 func (l *tickLink) fail(ctx context.Context) error {
@@ -54,6 +56,9 @@ func (l *tickLink) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Ans
 	if err := l.fail(ctx); err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	l.claims += len(r)
+	l.mu.Unlock()
 	return l.Store.Claim(ctx, r)
 }
 
@@ -153,7 +158,7 @@ func (w *world) host(seed uint64, skew time.Duration) *host {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed)}
+	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed), Command: scheduler.ServerOf("app")}
 	sp := &spool{}
 	p := &scheduler.Place{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Self: self, Spool: sp,
 		Log: slog.New(slog.DiscardHandler)}
@@ -354,6 +359,32 @@ func TestTicksThatNobodyClaimedAreSettledAsMissed(t *testing.T) {
 		}
 	})
 }
+
+// What a host can never deliver does not keep it from settling what nobody claimed.
+func TestAnUndeliverableItemDelaysSettlingAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(5 * time.Minute)
+		h.stop()
+		time.Sleep(time.Hour)
+		h = w.host(2, 0)
+		h.place.Spool = stuck{}
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(10 * time.Minute)
+		h.stop()
+		if n := slices.IndexFunc(w.history(), func(r tick.Tick) bool { return r.Outcome == run.Missed }); n < 0 {
+			t.Error("the hour without a server was never settled")
+		}
+	})
+}
+
+// stuck is a spool with something that cannot be delivered.
+type stuck struct{}
+
+func (stuck) Put(scheduler.Item) error                 { return nil }
+func (stuck) Deliver(func(scheduler.Item) error) error { return errors.New("this one is not taken") }
 
 // Rule T5 and the policies of promise 12.
 func TestOverlap(t *testing.T) {

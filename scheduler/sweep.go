@@ -16,7 +16,7 @@ import (
 // sweep looks, several times per TTL, after what others left behind: outcomes that wait on this
 // host, ticks whose server died, and ticks that nobody claimed.
 func (s *Server) sweep(ctx, accept, work context.Context) {
-	every := s.place.Keeper.Margin().TTL / 5
+	every := s.place.Keeper.Margin().TTL / sweepsPerTTL
 	t := time.NewTicker(max(every, 50*time.Millisecond))
 	defer t.Stop()
 	pruning := time.NewTicker(pruneEvery)
@@ -36,21 +36,28 @@ func (s *Server) sweep(ctx, accept, work context.Context) {
 	}
 }
 
+const sweepsPerTTL = 5
+
 // pruneEvery is how often a server looks for history that is too old.
 const pruneEvery = time.Hour
 
 func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
-	failed := s.place.Deliver(ctx)
+	undelivered := s.place.Deliver(ctx)
+	if err := s.learn(ctx); err != nil {
+		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
+	}
+	s.checkClock(ctx)
 	orphans, err := s.place.Ticks.Orphans(ctx, "", 100)
 	if err != nil {
-		return errors.Join(failed, fmt.Errorf("look for orphaned ticks: %w", err))
+		return errors.Join(undelivered, fmt.Errorf("look for orphaned ticks: %w", err))
 	}
 	jobs := map[string]*entry{}
 	for _, e := range s.entries() {
 		jobs[e.Spec.Key()] = e
 	}
+	failed := s.patience(undelivered)
 	for _, t := range orphans {
 		failed = errors.Join(failed, s.adopt(ctx, accept, work, jobs[t.Job], t))
 	}
@@ -63,6 +70,22 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	return failed
 }
 
+// patience passes on that something on this host could not be delivered although the store answers,
+// but not for ever: one item that no store takes must not keep every tick from being settled.
+func (s *Server) patience(undelivered error) error {
+	if undelivered == nil {
+		s.undelivered = 0
+		return nil
+	}
+	if s.undelivered++; s.undelivered <= sweepsPerTTL {
+		return undelivered
+	}
+	if s.undelivered%(100*sweepsPerTTL) == sweepsPerTTL+1 {
+		s.log.Error("something that this host was to tell the store is not taken; it stays on this host", "event", "undeliverable", "error", undelivered)
+	}
+	return nil
+}
+
 // lookAfter accounts for what is over of one job.
 func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry) error {
 	if e.differs {
@@ -72,8 +95,10 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry) error {
 	if err != nil || !ok {
 		return err
 	}
-	if err := s.rerunEnded(ctx, accept, work, e); err != nil {
-		return err
+	if !known.Pause.Covers(s.place.now()) {
+		if err := s.rerunEnded(ctx, accept, work, e); err != nil {
+			return err
+		}
 	}
 	if busy, err := s.catchUp(ctx, accept, work, e, known); busy || err != nil {
 		return err

@@ -69,12 +69,18 @@ func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	default:
 		st = statusError{exitFailed, err}
 	}
-	if cmd.Name() == "run" && st.status == exitUsage {
+	wrong := st.status == exitUsage
+	switch {
+	case cmd.Name() == "run" && wrong:
 		st.status = exitInternal // as timeout(1)'s own, beside a command's statuses
+	case cmd.Name() == "trigger" && cmd.Parent() == root:
+		if wrong = errors.Is(err, errUsage); wrong {
+			st.status = triggerBroken // 2 is a run that failed
+		}
 	}
 	if st.err != nil {
 		fmt.Fprintf(stderr, "dibs: %v\n", st.err)
-		if st.status == exitUsage || errors.Is(err, errUsage) {
+		if wrong || errors.Is(err, errUsage) {
 			fmt.Fprintf(stderr, "see: %s --help\n", cmd.CommandPath())
 		}
 	}
@@ -99,7 +105,7 @@ or MariaDB.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.AddCommand(newRun(e), newServe(e), newNext(e), newValidate(e), newHistory(e), newLease(e), newJob(e), newInit(e), newVersion(e))
+	root.AddCommand(newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newLease(e), newJob(e), newInit(e), newVersion(e))
 	return root
 }
 

@@ -40,7 +40,11 @@ func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
 			return h
 		},
 		Output: func(r run.Record) io.WriteCloser {
-			return &captured{to: out, prefix: []byte(spec.Name + " | "), keep: func(b []byte) {
+			prefix := spec.Name + " | "
+			if s.bare {
+				prefix = ""
+			}
+			return &captured{to: out, prefix: []byte(prefix), keep: func(b []byte) {
 				ctx, cancel := context.WithTimeout(context.Background(), place.Keeper.Margin().RPCTimeout)
 				defer cancel()
 				if err := place.History.Output(ctx, r.ID, b); err != nil {

@@ -22,8 +22,11 @@ type once struct {
 	expr     string
 }
 
-// parseOnce reads --once-per and the zone that cron would use.
-func parseOnce(text, zone string) (once, error) {
+// parseOnce reads --once-per for a key, with --dst and the zone that cron would use.
+func parseOnce(text, zone, dst string, key lease.Key) (once, error) {
+	if _, err := job.ParseDST(dst); err != nil {
+		return once{}, fmt.Errorf("--dst %w", err)
+	}
 	if text == "" || text == "none" {
 		return once{}, nil
 	}
@@ -37,7 +40,7 @@ func parseOnce(text, zone string) (once, error) {
 	if err != nil {
 		return once{}, err
 	}
-	s, err := schedule.Parse(text, loc)
+	s, err := schedule.Options{Zone: loc, Name: string(key), DST: schedule.DST(dst)}.Parse(text)
 	if err != nil {
 		return once{}, fmt.Errorf("--once-per: %w", err)
 	}
@@ -113,46 +116,25 @@ func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire)
 		return r.refused(err)
 	}
 	j := &scheduler.Job{Set: schedule.Union(o.schedule)}
-	at, ok := o.schedule.Prev(now.Add(tick.Ahead))
-	if !ok || j.StartBy(at).Before(now) {
+	at, ok := j.Due(now, now)
+	if !ok {
 		return o.notDue(r, at, now)
 	}
 	if err := o.register(waiting, r, at); err != nil {
 		return r.refused(err)
 	}
-	want := tick.Want{Job: string(r.key), At: at, StartBy: j.StartBy(at)}
-	for {
-		a, err := r.place.Book.Claim(waiting, want)
-		switch {
-		case err != nil:
-			return r.refused(err)
-		case a.Status == tick.Won:
-			f.Tick, f.Claim, f.Again = at, a.Tick.Lease, a.Tick.Reruns > 0
-			res := r.place.Fire(ctx, f)
-			if res.Taken == nil {
-				r.tidy(waiting, j)
-				_ = r.place.Book.Release(context.WithoutCancel(ctx))
-				return r.report(res)
-			}
-			a.Tick = *res.Taken
-		case a.Status == tick.Early:
-			_ = r.place.Keeper.Sync(waiting)
-			select { // at most what two clocks differ by
-			case <-time.After(max(at.Sub(a.Now)-tick.Ahead, 10*time.Millisecond)):
-			case <-waiting.Done():
-			}
-			continue
-		}
-		again, err := o.standBy(waiting, r, a.Tick, &want)
-		switch {
-		case err != nil:
-			return r.refused(err)
-		case again:
-			continue
-		}
-		_ = r.place.Book.Release(context.WithoutCancel(ctx))
-		return r.duplicate(at, a)
+	res, a, err := r.place.Single(ctx, tick.Want{Job: string(r.key), At: at, StartBy: j.StartBy(at)}, f)
+	if err != nil {
+		return r.refused(err)
 	}
+	if a.Status == tick.Won {
+		r.tidy(waiting, j)
+	}
+	_ = r.place.Book.Release(context.WithoutCancel(ctx))
+	if a.Status == tick.Won {
+		return r.report(res)
+	}
+	return r.duplicate(at, a)
 }
 
 // tidy settles what is over of this key; what is left, the next run does.
@@ -161,35 +143,6 @@ func (r *runner) tidy(ctx context.Context, j *scheduler.Job) {
 	defer cancel()
 	if err := r.place.Tidy(ctx, j, string(r.key)); err != nil {
 		fmt.Fprintf(r.stderr, "dibs: %s: what is over could not be settled, the next run does: %v\n", r.key, err)
-	}
-}
-
-// standBy waits, with --on-crash rerun, until the tick has an outcome, and takes over a run that
-// crashed (rule T3). It reports true when the tick is to be claimed again.
-func (o once) standBy(ctx context.Context, r *runner, t tick.Tick, want *tick.Want) (again bool, err error) {
-	if r.fire.Policy.OnCrash != job.CrashRerun || t.Lease.Key == "" {
-		return false, nil
-	}
-	for {
-		rows, err := r.place.History.Ticks(ctx, history.Query{Job: t.Job, From: t.At, To: t.At.Add(time.Microsecond), Limit: 1})
-		if err != nil || len(rows) == 0 {
-			return false, err
-		}
-		switch t = rows[0]; {
-		case t.State == tick.Closed:
-			return false, nil
-		case t.State == tick.Started && !t.Live && t.Reruns == 0:
-			a, err := r.place.Book.Take(ctx, t, true)
-			want.StartBy = time.Time{} // it was started in time; running it again has another bound (rule T3)
-			return err == nil && a.Status == tick.Won, err
-		case t.State == tick.Claimed && !t.Live:
-			return true, nil
-		}
-		select {
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		case <-time.After(min(r.place.Keeper.Margin().Heartbeat, time.Second)):
-		}
 	}
 }
 
@@ -204,7 +157,7 @@ func (o once) notDue(r *runner, prev, now time.Time) report {
 // another crontab is refused instead of running other ticks (rule T10). The first registration
 // includes the tick that is due.
 func (o once) register(ctx context.Context, r *runner, at time.Time) error {
-	here := &job.Spec{Schedules: []string{o.expr}, Timezone: o.schedule.Zone().String()}
+	here := &job.Spec{Schedules: []string{o.expr}, Timezone: o.schedule.Zone().String(), DST: job.DST(o.schedule.DST())}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	jobs, err := r.place.Ticks.Jobs(ctx, string(r.key))
@@ -215,7 +168,7 @@ func (o once) register(ctx context.Context, r *runner, at time.Time) error {
 		if j.Name != string(r.key) || !j.Removed.IsZero() || j.Definition == here.Definition() {
 			continue
 		}
-		return statusError{exitInternal, fmt.Errorf("%s: the store holds another schedule for this key: %s, and here it is %q in %s; make the crontabs agree, or, once all of them have the new one, run: dibs job forget %s", r.key, scheduleOf(j), o.expr, here.Timezone, r.key)}
+		return statusError{exitInternal, fmt.Errorf("%s: the store holds another schedule for this key: %s, and here it is %s; make the crontabs agree, or, once all of them have the new one, run: dibs job forget %s", r.key, scheduleOf(j), scheduleIn(fmt.Sprintf("%q", o.expr), here), r.key)}
 	}
 	_, err = r.place.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: string(r.key), Definition: here.Definition(), Since: at}})
 	if err != nil {

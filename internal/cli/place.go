@@ -117,8 +117,13 @@ type opened struct {
 // openTimeout bounds the opening of a store, with the preparation of a new one.
 const openTimeout = 10 * time.Second
 
-// open opens the store at an address as a place. hold hears of rule L9's waiting.
+// open opens the store at an address as a place.
 func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error) {
+	return openAs(ctx, c, log, "")
+}
+
+// openAs opens it for a process that others know by its role.
+func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) (*opened, error) {
 	redis.Quiet()
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -134,6 +139,7 @@ func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error
 		return nil, err
 	}
 	self := command.Self()
+	self.Command = role
 	if s.Properties.Reach == store.Host {
 		self.HostID = s.Properties.InstallationID // rule H1
 	}

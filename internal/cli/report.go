@@ -114,6 +114,9 @@ func (r *runner) duplicate(at time.Time, a tick.Answer) report {
 	rep := report{Key: string(r.key), Outcome: duplicate, Tick: at}
 	t := a.Tick
 	switch {
+	case a.Status == tick.Paused:
+		rep.Outcome, rep.Reason = run.Paused, r.place.WhyPaused(context.Background(), rep.Key)
+		rep.err = fmt.Errorf("%s: not run: %s (dibs job resume %s)", r.key, rep.Reason, r.key)
 	case a.Status == tick.Settled:
 		rep.err = fmt.Errorf("%s: the tick %s is settled already", r.key, at.Format(time.RFC3339))
 	case t.State == tick.Closed:
@@ -132,7 +135,7 @@ func (rep report) exit(contendedExit int) int {
 	switch rep.Outcome {
 	case run.Succeeded:
 		return 0
-	case contended, duplicate, notDue:
+	case contended, duplicate, notDue, run.Paused:
 		return contendedExit
 	case run.Unavailable:
 		return exitUnavailable
@@ -154,7 +157,7 @@ func (rep report) exit(contendedExit int) int {
 func (r *runner) status(rep report) error {
 	status := rep.exit(r.contendedExit)
 	switch rep.Outcome {
-	case contended, duplicate, notDue:
+	case contended, duplicate, notDue, run.Paused:
 		// Cron mails on output, not on status.
 		if r.quiet || r.cron {
 			rep.err = nil
@@ -175,6 +178,11 @@ func (r *runner) status(rep report) error {
 // write writes the report as one line.
 func (rep report) write(to io.Writer, contendedExit int) error {
 	rep.ExitStatus = rep.exit(contendedExit)
+	return rep.line(to)
+}
+
+// line writes the report as it is.
+func (rep report) line(to io.Writer) error {
 	b, err := json.Marshal(rep)
 	if err != nil {
 		return err

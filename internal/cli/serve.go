@@ -60,8 +60,13 @@ func newServe(e env) *cobra.Command {
 	return cmd
 }
 
-func (o serveOptions) logger(w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{}
+func (o serveOptions) logger(w io.Writer) *slog.Logger { return o.loggerFrom(w, slog.LevelInfo) }
+
+// quietLogger logs what somebody should look at; the rest, if asked to.
+func (o serveOptions) quietLogger(w io.Writer) *slog.Logger { return o.loggerFrom(w, slog.LevelWarn) }
+
+func (o serveOptions) loggerFrom(w io.Writer, level slog.Level) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
 	if o.verbose {
 		opts.Level = slog.LevelDebug
 	}
@@ -79,6 +84,7 @@ type service struct {
 	from    *source.Source
 	log     *slog.Logger
 	app     string
+	bare    bool // one fire of one job: its output goes without its name, the store's weaknesses unsaid
 	places  map[job.Scope]*opened
 
 	mu      sync.Mutex // guards what follows
@@ -197,7 +203,11 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 			return usage(err)
 		}
 	}
-	p, err := open(ctx, config, s.log)
+	role := ""
+	if !s.bare {
+		role = scheduler.ServerOf(s.app)
+	}
+	p, err := openAs(ctx, config, s.log, role)
 	if err != nil {
 		return err
 	}
@@ -211,6 +221,9 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 	s.mu.Unlock()
 	s.log.Info("store opened", "event", "store-opened", "scope", scope, "store", config.String(), "namespace", config.Namespace,
 		"installation", p.store.Properties.InstallationID, "survives_silence", p.Keeper.Margin().Outage())
+	if s.bare {
+		return nil // who serves says once what each fire would repeat
+	}
 	for _, w := range p.store.Properties.Weaker {
 		s.log.Warn(w, "event", "store-weaker", "store", config.String())
 	}

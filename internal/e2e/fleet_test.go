@@ -296,6 +296,39 @@ func TestRunStandsByForACrash(t *testing.T) {
 	})
 }
 
+// Rule T3: a tick that was started in time and crashed is run again also when nobody could start it
+// for the first time any more. The starting deadline of this one is half its period, five seconds.
+func TestRunAgainPastTheStartingDeadline(t *testing.T) {
+	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+		const period = 10 * time.Second
+		into := time.Duration(time.Now().UnixNano()) % period
+		time.Sleep(period - into + 200*time.Millisecond) // both belong to the tick that begins now
+		tick := time.Now().Truncate(period)
+		flags := []string{"--once-per", "@every 10s", "--on-crash", "rerun"}
+		start := func() *process {
+			return w.run("k", flags, w.work("job", work{Until: w.path("go"), Family: true, Deaf: true}))
+		}
+		both := []*process{start(), start()}
+		pids := w.worksWithFamily("job")
+		winner, loser := both[0], both[1]
+		if w.holder("k").Holder.PID == loser.Process.Pid {
+			winner, loser = loser, winner
+		}
+		w.waits(loser)
+		time.Sleep(time.Until(tick.Add(period/2 + time.Second)))
+		killed := time.Now()
+		winner.signal(syscall.SIGKILL)
+		w.gone(killed, time.Second, pids)
+		started := w.hears(3*w.ttl, 2, "start", "job")
+		wantRerun(t, started[0], started[1])
+		w.create("go")
+		w.hears(20*time.Second, 1, "end", "job")
+		killFamily(t, w, "job")
+		loser.exits(0, 30*time.Second)
+		w.noOverlap()
+	})
+}
+
 // killFamily ends what a work left behind.
 func killFamily(t *testing.T, w *world, name string) {
 	t.Helper()

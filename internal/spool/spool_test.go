@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
 )
 
 func item(n int) scheduler.Item {
@@ -90,5 +91,72 @@ func TestATornLineCostsOnlyItself(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[1 2]" {
 		t.Errorf("delivered %v", got)
+	}
+}
+
+// An item that no store ever takes holds up nothing but itself.
+func TestAnItemThatAlwaysFailsBlocksNobody(t *testing.T) {
+	s := spool.In(t.TempDir(), "store", "ns")
+	for n := range 5 {
+		if err := s.Put(item(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	give := func(i scheduler.Item) error {
+		if i.Unavailable.Job == "1" {
+			return errors.New("not this one")
+		}
+		got = append(got, i.Unavailable.Job)
+		return nil
+	}
+	for range 3 {
+		if err := s.Deliver(give); err == nil {
+			t.Error("a delivery that left something said nothing")
+		}
+	}
+	if fmt.Sprint(got) != "[0 2 3 4]" {
+		t.Errorf("delivered %v", got)
+	}
+	var kept []string
+	if err := s.Deliver(func(i scheduler.Item) error { kept = append(kept, i.Unavailable.Job); return nil }); err != nil || fmt.Sprint(kept) != "[1]" {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+}
+
+// A long outage fills no disk with ticks that could not be claimed; an outcome is kept all the same.
+func TestTicksThatCouldNotBeClaimedAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	s := spool.In(dir, "store", "ns")
+	if err := s.Put(item(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "spool", "store-ns.jsonl"), 17<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(item(2)); !errors.Is(err, spool.ErrFull) {
+		t.Errorf("a tick more: %v", err)
+	}
+	if err := s.Put(scheduler.Item{Close: &tick.CloseRequest{}}); err != nil {
+		t.Errorf("an outcome: %v", err)
+	}
+}
+
+// Users who share the host's directory deliver for each other.
+func TestWhoSharesTheDirectorySharesTheSpool(t *testing.T) {
+	for _, c := range []struct{ root, dir, file os.FileMode }{{0o700, 0o700, 0o600}, {0o770, 0o770, 0o660}} {
+		root := t.TempDir()
+		if err := os.Chmod(root, c.root); err != nil {
+			t.Fatal(err)
+		}
+		if err := spool.In(root, "store", "ns").Put(item(1)); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]os.FileMode{"spool": c.dir, "spool/store-ns.jsonl": c.file} {
+			st, err := os.Stat(filepath.Join(root, path))
+			if err != nil || st.Mode().Perm() != want {
+				t.Errorf("%s in a directory of mode %o has mode %o, want %o (%v)", path, c.root, st.Mode().Perm(), want, err)
+			}
+		}
 	}
 }

@@ -1,0 +1,341 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// The exit statuses of `dibs trigger` that are its own.
+const (
+	triggerRejected = 1 // the application refused the request for good
+	triggerFailed   = 2
+	triggerBroken   = 3
+	triggerSkipped  = 4
+)
+
+// triggerOptions are the flags of `dibs trigger`.
+type triggerOptions struct {
+	serveOptions
+	tick, json    string
+	now           bool
+	idempotency   string
+	contendedExit int
+	tempfail      bool
+	quiet         bool
+}
+
+const triggerHelp = `Fire one job of a manifest once, as a host's own scheduler calls it: cron, systemd, Kubernetes,
+EventBridge. Every server may call it for the same tick: exactly one of them runs the job.
+
+The tick is --tick, or what the platform says in DIBS_SCHEDULED_TIME, CRONJOB_SCHEDULED_TIMESTAMP or
+AWS_SCHEDULER_SCHEDULED_TIME (RFC 3339). Without them it is the job's latest tick at the time at which
+cron forked this process, or else at which it started, by the store's clock; one that is at most
+2 s ahead counts too. Three servers that fire at :00.2, :01.9 and :04 so agree on one tick.
+
+Exit status:
+  0  succeeded
+  1  rejected: the application refused the request for good (4xx)
+  2  failed, or timed out
+  3  lost, crashed, canceled, replaced; the store is unavailable; wrong usage
+  4  not run here: held, claimed elsewhere, or not due (--contended-exit; 75 with --exit-tempfail)`
+
+func newTrigger(e env) *cobra.Command {
+	o := triggerOptions{}
+	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Fire one job of a manifest once, for cron, systemd, Kubernetes or EventBridge", Long: triggerHelp,
+		Example: "  15 4 1 * *  dibs trigger shop.invoices --manifest /etc/shop/jobs.yaml\n  dibs trigger shop.invoices --manifest jobs.yaml --tick 2026-03-01T04:15:00Z\n  dibs trigger shop.invoices --manifest jobs.yaml --now",
+		Args:    exactly(1, "one job, as APP.JOB"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.tempfail && !cmd.Flags().Changed("contended-exit") {
+				o.contendedExit = exitContended
+			}
+			return runTrigger(cmd.Context(), e, o, args[0])
+		}}
+	storeFlag(cmd, &o.store)
+	o.sourceOptions.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job: a file, a directory, - or an address, as for\ndibs serve (default $DIBS_MANIFEST)")
+	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	f.StringVar(&o.tick, "tick", "", "the scheduled `INSTANT`, as in 2026-03-01T04:15:00Z")
+	f.BoolVar(&o.now, "now", false, "run it now, whatever is due: without a tick, and using none up")
+	f.StringVar(&o.idempotency, "idempotency-key", "", "with --now: what the job is told, so that it can recognise a repetition\n(default: the run's id)")
+	f.IntVar(&o.contendedExit, "contended-exit", triggerSkipped, "exit status when the job is not run here")
+	f.BoolVar(&o.tempfail, "exit-tempfail", false, "the same as --contended-exit 75")
+	f.StringVar(&o.json, "json", "", "write the result as JSON to this `FILE`, or descriptor number")
+	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens on the way")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention; under a cron daemon that is so anyway")
+	return cmd
+}
+
+// runTrigger carries out `dibs trigger`. Nothing has been started when it refuses.
+func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error {
+	if o.contendedExit < 0 || o.contendedExit > 255 {
+		return statusError{triggerBroken, fmt.Errorf("--contended-exit %d: want 0-255", o.contendedExit)}
+	}
+	if o.now && o.tick != "" || o.idempotency != "" && !o.now {
+		return statusError{triggerBroken, errors.New("--now runs without a tick: it excludes --tick, and --idempotency-key goes with it")}
+	}
+	to, err := openReport(o.json) // before anything else is opened
+	if err != nil {
+		return statusError{triggerBroken, fmt.Errorf("--json %s: %w", o.json, err)}
+	}
+	defer to.Close()
+	t := trigger{options: o}
+	if err := t.prepare(ctx, e, name); err != nil {
+		return statusError{triggerBroken, err}
+	}
+	defer t.close()
+	accept, work, stop := stopped(ctx)
+	defer stop()
+	rep := t.fire(accept, work)
+	rep.ExitStatus = t.status(&rep)
+	if err := rep.line(to); err != nil {
+		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
+	}
+	if rep.ExitStatus == 0 && rep.err == nil {
+		return nil
+	}
+	return statusError{rep.ExitStatus, rep.err}
+}
+
+// trigger is one fire: a service that is not served.
+type trigger struct {
+	*service
+	options triggerOptions
+	spec    *job.Spec
+}
+
+// prepare finds the job in the manifest.
+func (t *trigger) prepare(ctx context.Context, e env, name string) error {
+	o := t.options.serveOptions
+	a, err := resolve(o.store)
+	if err != nil {
+		return err
+	}
+	app, jobName, ok := strings.Cut(name, ".")
+	if !ok {
+		return fmt.Errorf("%q: name the job as APP.JOB", name)
+	}
+	if o.source == "" {
+		return errors.New("no manifest: name the one that declares the job with --manifest, or in DIBS_MANIFEST")
+	}
+	from, err := o.open(e, o.source)
+	if err != nil {
+		return err
+	}
+	o.source = from.String()
+	t.service = &service{serveOptions: o, env: e, address: a, from: from, bare: true,
+		places: map[job.Scope]*opened{}, servers: map[job.Scope]*scheduler.Server{}}
+	t.log = o.quietLogger(e.stderr)
+	specs, err := t.load(ctx)
+	if err != nil {
+		return err
+	}
+	var known []string
+	for _, spec := range specs {
+		if known = append(known, spec.App+"."+spec.Name); spec.App == app && spec.Name == jobName {
+			t.spec = spec
+		}
+	}
+	if t.spec == nil {
+		return fmt.Errorf("%s declares no job %s; it has %s", t.source, name, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// stopped are the contexts of the waiting and of the work. A signal that ends programs ends both;
+// the work is then told to stop and gets its grace.
+func stopped(ctx context.Context) (accept, work context.Context, stop func()) {
+	survivePipes()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	accept, endAccept := context.WithCancelCause(ctx)
+	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		sig, ok := <-signals
+		if ok {
+			endAccept(signaled{sig.(syscall.Signal)})
+			endWork(run.ErrShutdown)
+		}
+	}()
+	return accept, work, func() { signal.Stop(signals); close(signals); endAccept(nil); endWork(nil) }
+}
+
+// fire opens the job's place, finds the tick and carries it out.
+func (t *trigger) fire(accept, work context.Context) report {
+	rep := report{Key: t.spec.Key()}
+	if err := t.place(accept, t.spec.Policy.Scope); err != nil {
+		return rep.broken(accept, err)
+	}
+	j, err := t.build(t.spec)
+	if err != nil {
+		return rep.broken(accept, err)
+	}
+	place := t.places[t.spec.Policy.Scope]
+	if t.options.now {
+		res := place.TriggerNow(accept, work, j, t.options.idempotency)
+		return t.report(accept, rep, res, tick.Answer{Status: tick.Won})
+	}
+	now, err := place.Keeper.Now(accept)
+	if err != nil {
+		return rep.broken(accept, err)
+	}
+	at, due, err := t.scheduled(j, now)
+	switch {
+	case err != nil:
+		return rep.broken(accept, err)
+	case !due:
+		rep.Outcome, rep.err = notDue, t.notDue(j, at, now)
+		return rep
+	}
+	res, a, err := place.Trigger(accept, work, j, at)
+	if rep.Tick = at; err != nil && res.Run.ID == "" {
+		return rep.broken(accept, err)
+	}
+	return t.report(accept, rep, res, a)
+}
+
+// scheduled is the tick that this fire is for: a given one, or the one that is inferred.
+func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due bool, err error) {
+	from, text := "--tick", t.options.tick
+	for _, name := range []string{"DIBS_SCHEDULED_TIME", "CRONJOB_SCHEDULED_TIMESTAMP", "AWS_SCHEDULER_SCHEDULED_TIME"} {
+		if text == "" {
+			from, text = name, os.Getenv(name)
+		}
+	}
+	if text == "" {
+		at, due = j.Due(now.Add(-firedAgo()), now)
+		return at, due, nil
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil {
+		return at, false, fmt.Errorf("%s %q: want an instant such as 2026-03-01T04:15:00Z", from, text)
+	}
+	at = at.UTC()
+	if prev, ok := j.Set.Prev(at); !ok || !prev.Equal(at) {
+		next, _ := j.Set.Next(at)
+		return at, false, fmt.Errorf("%s %s is no tick of %s: the ones beside it are %s and %s", from, text, t.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
+	}
+	return at, !j.StartBy(at).Before(now), nil
+}
+
+func (t *trigger) notDue(j *scheduler.Job, at, now time.Time) error {
+	next, _ := j.Set.Next(now)
+	return fmt.Errorf("%s: not due: its last tick was at %s, too long ago to start (the latest start was %s), and the next one is at %s; the store's time is %s",
+		t.spec.Key(), at.Format(time.RFC3339), j.StartBy(at).Format(time.RFC3339), next.Format(time.RFC3339), now.Format(time.RFC3339))
+}
+
+// broken is the report of a fire that got nowhere.
+func (rep report) broken(accept context.Context, err error) report {
+	rep.Outcome, rep.err = run.Failed, err
+	var sig signaled
+	switch {
+	case errors.As(context.Cause(accept), &sig):
+		rep.Outcome, rep.err = run.Canceled, fmt.Errorf("%s: %w before it was started", rep.Key, sig)
+	case errors.Is(err, tick.ErrTooLate):
+		rep.Outcome = notDue
+	case errors.Is(err, lease.ErrUnavailable):
+		rep.Outcome = run.Unavailable
+	}
+	rep.status = triggerBroken
+	return rep
+}
+
+// report words what became of the tick.
+func (t *trigger) report(accept context.Context, rep report, res scheduler.Result, a tick.Answer) report {
+	rep.Outcome, rep.Reason, rep.err = res.Outcome, res.Reason, res.Err
+	switch {
+	case res.Run.ID != "":
+		rep.RunID, rep.Token, rep.Started, rep.Ended = res.Run.ID, res.Run.Token, res.Run.Started, res.Run.Ended
+		rep.status = t.ranStatus(res)
+		if res.Outcome != run.Succeeded {
+			rep.err = errors.Join(rep.err, fmt.Errorf("%s: %s: %s", rep.Key, res.Outcome, res.Reason))
+		}
+	case a.Status == tick.Differs:
+		rep.Outcome, rep.status = run.Failed, triggerBroken
+		rep.err = fmt.Errorf("%s: another server loaded another definition of this job at the same time; the manifests must agree", rep.Key)
+	case a.Status == tick.Paused:
+		rep.Outcome = run.Paused
+		rep.Reason = t.places[t.spec.Policy.Scope].WhyPaused(context.Background(), rep.Key)
+		rep.err = fmt.Errorf("%s: not run: %s", rep.Key, rep.Reason)
+	case a.Status != tick.Won:
+		rep.Outcome = duplicate
+		by := a.Tick.Claimant
+		by.RunID = a.Tick.RunID
+		t.contended(&rep, by)
+	case res.Held != nil:
+		rep.Outcome = contended
+		t.contended(&rep, res.Held.Record.Holder)
+	case res.Err != nil:
+		return rep.broken(accept, res.Err)
+	default:
+		rep.status = triggerBroken
+	}
+	return rep
+}
+
+// contended tells who has it, in one line (promise 24).
+func (t *trigger) contended(rep *report, holder lease.Holder) {
+	if holder.Host != "" {
+		rep.HeldBy = &holder
+	}
+	if t.silent() {
+		return
+	}
+	t.logger(t.stderr).Info("not run here: "+string(rep.Outcome), "event", "lock-contended", "app", t.spec.App, "job", t.spec.Name,
+		"tick", stampOf(rep.Tick), "run_id", holder.RunID, "scope", t.spec.Policy.Scope, "holder", holder)
+}
+
+// ranStatus is the exit status of what ran.
+func (t *trigger) ranStatus(res scheduler.Result) int {
+	switch res.Outcome {
+	case run.Succeeded:
+		return 0
+	case run.TimedOut:
+		return triggerFailed
+	case run.Failed:
+		if t.spec.Request != nil && rejected(res.Run.Attempts) {
+			return triggerRejected
+		}
+		return triggerFailed
+	}
+	return triggerBroken
+}
+
+// rejected says whether the last attempt was answered by a refusal that is final.
+func rejected(attempts []run.Attempt) bool {
+	if len(attempts) == 0 {
+		return false
+	}
+	s := attempts[len(attempts)-1].Status
+	return s >= 400 && s < 500 && s != http.StatusRequestTimeout && s != http.StatusTooManyRequests
+}
+
+// status is the exit status; it silences what nobody is to hear of.
+func (t *trigger) status(rep *report) int {
+	switch rep.Outcome {
+	case contended, duplicate, notDue, run.Paused:
+		if t.silent() {
+			rep.err = nil
+		}
+		return t.options.contendedExit
+	}
+	return rep.status
+}
+
+// silent says that not running is nobody's news: cron mails on output, not on status.
+func (t *trigger) silent() bool { return t.options.quiet || underCron() }

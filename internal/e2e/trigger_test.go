@@ -1,0 +1,165 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// triggering is `dibs trigger` as a host's scheduler would call it.
+func (w *world) triggering(manifest string) []string {
+	scope := "global"
+	if w.name == "file" {
+		scope = "host"
+	}
+	return []string{"trigger", "app.job", "--manifest", manifest, "--default-scope", scope}
+}
+
+// nextTick waits until a little after the next tick of @every.
+func nextTick(every time.Duration) time.Time {
+	at := time.Now().Truncate(every).Add(every)
+	time.Sleep(time.Until(at.Add(100 * time.Millisecond)))
+	return at
+}
+
+// Three hosts' cron daemons fire at :00.1, :01.1 and :01.9: they mean one tick, and one of them runs it.
+func TestTriggersAgreeOnOneTick(t *testing.T) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
+		const every = 4 * time.Second
+		m := w.manifest("job", "@every 4s", `{"starting_deadline_seconds": 4}`, "job", work{For: 20 * time.Millisecond})
+		for range rounds(2, 10) {
+			at := nextTick(every)
+			var all []*process
+			for _, late := range []time.Duration{100 * time.Millisecond, 1100 * time.Millisecond, 1900 * time.Millisecond} {
+				time.Sleep(time.Until(at.Add(late)))
+				all = append(all, w.dibs(w.triggering(m)...))
+			}
+			ran := 0
+			for _, p := range all {
+				switch status := p.wait(30 * time.Second); {
+				case status == 0:
+					ran++
+				case status != 4 || !strings.Contains(p.stderr(), "event=lock-contended app=app job=job"):
+					t.Errorf("exit status %d:\n%s", status, p)
+				}
+			}
+			if ran != 1 {
+				t.Errorf("%d of three ran the tick %s", ran, at.UTC().Format(time.RFC3339))
+			}
+		}
+		w.eachTickOnce("app/job", "job", every)
+	})
+}
+
+// A host that is slow to get from cron's fork to dibs still means the tick at which cron forked.
+func TestATriggerBelongsToTheTickAtWhichCronForked(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	const every = 4 * time.Second
+	m := w.manifest("job", "@every 4s", `{"starting_deadline_seconds": 30}`, "job", work{})
+	cron := w.path("cron") // a process is called what its file is called
+	if err := os.Symlink("/bin/sh", cron); err != nil {
+		t.Fatal(err)
+	}
+	at := nextTick(every)
+	job := fmt.Sprintf(`sleep 4.5; %s %s; exit $?`, dibsBinary, strings.Join(w.triggering(m), " "))
+	w.start(w.command(cron, "-c", `sh -c "$1"; exit $?`, "cron", job)).exits(0, 30*time.Second)
+	s := w.hears(time.Second, 1, "start", "job")[0]
+	if got, want := s.Env["DIBS_TICK"], at.UTC().Format(time.RFC3339); got != want {
+		t.Errorf("started at %s for the tick %s; cron forked at that of %s", s.At.UTC().Format(time.RFC3339Nano), got, want)
+	}
+}
+
+// A trigger that is told to stop stops its work, and says that it was canceled.
+func TestATriggerThatIsToldToStop(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	m := w.manifest("job", "@every 1s", `{"stop_grace_seconds": 5}`, "job", work{For: 5 * time.Minute})
+	p := w.dibs(w.triggering(m)...)
+	s := w.hears(20*time.Second, 1, "start", "job")[0]
+	p.signal(syscall.SIGINT)
+	p.exits(3, 10*time.Second).says("app/job: canceled: shutdown")
+	if alive(s.PID) {
+		t.Error("its work outlived it")
+	}
+	if e := w.tickOf("app/job", s); e.Outcome != "canceled" {
+		t.Errorf("history has %+v", e)
+	}
+}
+
+// Rule T3: what stands by runs the tick of a server that was shut down, or that lost its lease.
+func TestWhatStandsByRunsAgain(t *testing.T) {
+	for name, end := range map[string]func(w *world, winner *process){
+		"after a shutdown": func(w *world, winner *process) {
+			winner.signal(syscall.SIGTERM)
+			winner.exits(3, 20*time.Second).says("canceled: shutdown")
+		},
+		"after a break": func(w *world, winner *process) {
+			w.must("lease", "break", "app/job", "--now", "--reason", "a test")
+			winner.exits(3, 20*time.Second).says("lost: ")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+				m := w.manifest("job", "@weekly", `{"starting_deadline_seconds": 604800, "catch_up_window_seconds": 604800, "on_crash": "rerun"}`,
+					"job", work{Until: w.path("go")})
+				both := []*process{w.dibs(w.triggering(m)...), w.dibs(w.triggering(m)...)}
+				first := w.hears(20*time.Second, 1, "start", "job")[0]
+				winner, loser := both[0], both[1]
+				if w.holder("app/job").Holder.PID == loser.Process.Pid {
+					winner, loser = loser, winner
+				}
+				w.waits(loser)
+				end(w, winner)
+				started := w.hears(3*w.ttl, 2, "start", "job")
+				wantRerun(t, first, started[1])
+				w.create("go")
+				loser.exits(0, 20*time.Second)
+				w.noOverlap()
+				if all := w.history("app/job"); len(all) != 1 || all[0].Outcome != "succeeded" || len(all[0].Runs) != 2 {
+					t.Errorf("history has %+v", all)
+				}
+			})
+		})
+	}
+}
+
+// A pause holds on every server, and what was due in it is accounted for.
+func TestPause(t *testing.T) {
+	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+		m := w.manifest("job", "@every 1s", `{"starting_deadline_seconds": 1}`, "job", work{})
+		servers := []*process{w.serve(m), w.serve(m)}
+		w.hears(20*time.Second, 2, "start", "job")
+		w.must("job", "pause", "app/job", "--reason", "a test")
+		time.Sleep(500 * time.Millisecond) // a start that was under way may still be heard
+		before := len(which(heard(t, w.dir), "start", "job"))
+		time.Sleep(4 * time.Second)
+		if n := len(which(heard(t, w.dir), "start", "job")); n != before {
+			t.Errorf("%d were started during the pause", n-before)
+		}
+		w.dibs(w.triggering(m)...).exits(4, 10*time.Second).says("app/job: not run: paused by ", ": a test")
+		w.must("job", "resume", "app/job")
+		w.hears(20*time.Second, before+2, "start", "job")
+		// They are settled once none of them could start any more, at once or one by one.
+		paused, why := 0, ""
+		eventually(t, 3*w.ttl, func() bool {
+			paused = 0
+			for _, e := range w.history("app/job") {
+				if e.Outcome == "paused" {
+					paused, why = paused+max(e.Count, 1), e.Reason
+				}
+			}
+			return paused >= 3
+		}, func() string { return fmt.Sprintf("3 paused ticks; there are %d", paused) })
+		if !strings.Contains(why, ": a test") {
+			t.Errorf("they are paused, reason %q", why)
+		}
+		stop(servers...)
+		w.noOverlap()
+	})
+}

@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Single carries out one tick for a process that serves nothing else: it claims the tick that w
+// names, and fires f if it won. The answer is the claim's; unless it is Won, nothing was started
+// here and the result is empty. A loser whose policy is to run again after a crash stands by until
+// the tick has an outcome (rule T3).
+//
+// f.Accept ends the waiting, and ctx the work. An error is of the store, or says that the waiting
+// was ended; nothing was started then.
+func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.Answer, error) {
+	if f.Accept == nil {
+		f.Accept = ctx
+	}
+	for {
+		a, err := p.Book.Claim(f.Accept, w)
+		switch {
+		case err != nil:
+			return Result{}, a, err
+		case a.Status == tick.Early:
+			if err := p.early(f.Accept, w, a); err != nil {
+				return Result{}, a, err
+			}
+			continue
+		case a.Status == tick.Won:
+			f.Tick, f.Claim, f.Again = w.At, a.Tick.Lease, a.Tick.Reruns > 0
+			res := p.Fire(ctx, f)
+			if res.Taken == nil {
+				return res, a, nil
+			}
+			a.Status, a.Tick = tick.Taken, *res.Taken
+		}
+		again, err := p.standBy(f.Accept, f.Policy.OnCrash, a.Tick, &w)
+		if err != nil || !again {
+			return Result{}, a, err
+		}
+	}
+}
+
+// early waits for a tick that the store's clock has not reached: at most what two clocks differ by.
+func (p *Place) early(ctx context.Context, w tick.Want, a tick.Answer) error {
+	_ = p.Keeper.Sync(ctx)
+	select {
+	case <-time.After(max(w.At.Sub(a.Now)-tick.Ahead, 10*time.Millisecond)):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// standBy waits, where a crash is to be followed by another run, until the tick has an outcome, and
+// takes over a run that crashed, was lost, or was canceled by a shutdown. It reports true when the tick is to be claimed again.
+func (p *Place) standBy(ctx context.Context, onCrash job.OnCrash, t tick.Tick, w *tick.Want) (again bool, err error) {
+	if onCrash != job.CrashRerun || t.Lease.Key == "" {
+		return false, nil
+	}
+	for {
+		rows, err := p.History.Ticks(ctx, history.Query{Job: t.Job, From: t.At, To: t.At.Add(time.Microsecond), Limit: 1})
+		if err != nil || len(rows) == 0 {
+			return false, err
+		}
+		switch t = rows[0]; {
+		case t.State == tick.Closed && !(mayRerun(t) && t.Reruns < maxReruns):
+			return false, nil
+		case t.State == tick.Closed, t.State == tick.Started && !t.Live && t.Reruns < maxReruns:
+			a, err := p.Book.Take(ctx, t, true)
+			w.StartBy = time.Time{} // it was started in time; running it again has another bound (rule T3)
+			return err == nil && a.Status == tick.Won, err
+		case t.State == tick.Claimed && !t.Live:
+			return true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-time.After(min(p.Keeper.Margin().Heartbeat, time.Second)):
+		}
+	}
+}
+
+// Due is the tick that a start at an instant is for: the latest one that is not more than tick.Ahead
+// in the future. ok is false where now is too late to start it, or there is none; at may still tell
+// which one was too long ago.
+func (j *Job) Due(started, now time.Time) (at time.Time, ok bool) {
+	at, ok = j.Set.Prev(started.Add(tick.Ahead))
+	return at, ok && !j.StartBy(at).Before(now)
+}

@@ -1,0 +1,83 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// Trigger carries out one tick of a job for a process that somebody else's scheduler started: its
+// definition is loaded as a server would load it, and then it goes Single's way. accept ends the
+// waiting, work what was started.
+func (p *Place) Trigger(accept, work context.Context, j *Job, at time.Time) (Result, tick.Answer, error) {
+	generation, err := p.adopt(accept, j, at)
+	if err != nil {
+		return Result{}, tick.Answer{}, err
+	}
+	f, done := j.fire(at)
+	defer done()
+	f.Accept = accept
+	res, a, err := p.Single(work, tick.Want{Job: j.Spec.Key(), At: at, Generation: generation, StartBy: j.StartBy(at)}, f)
+	if err != nil {
+		return res, a, err
+	}
+	if a.Status == tick.Won {
+		p.tidyAfter(work, j)
+	}
+	return res, a, p.Book.Release(context.WithoutCancel(work))
+}
+
+// TriggerNow runs a job at once, without a tick: none is claimed or used up, but the lease and its
+// policy are the job's. key is the caller's idempotency key; empty: the run's id.
+func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string) Result {
+	f, done := j.fire(time.Time{})
+	defer done()
+	f.Accept, f.IdempotencyKey = accept, key
+	return p.Fire(work, f)
+}
+
+// tidyAfter settles what is over of a job that just ran; what is left, the next run does.
+func (p *Place) tidyAfter(ctx context.Context, j *Job) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().TTL)
+	defer cancel()
+	if err := p.Tidy(ctx, j, j.Spec.Key()); err != nil {
+		p.log().Warn("what is over could not be settled; the next run does it", "job", j.Spec.Key(), "error", err)
+	}
+}
+
+// adopt has the store hold the job's definition, as the latest load (rule T11), and returns its
+// generation. Ticks before this one end under the definition that was there; this one is the first
+// under the new one.
+func (p *Place) adopt(ctx context.Context, j *Job, at time.Time) (generation int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().TTL)
+	defer cancel()
+	name, definition := j.Spec.Key(), j.Spec.Definition()
+	known, ok, err := p.registered(ctx, name)
+	switch {
+	case err != nil:
+		return 0, unavailable(err)
+	case ok && known.Definition == definition:
+		return known.Generation, nil
+	case ok:
+		p.log().Warn("the store held another definition of this job, which this one replaces; is every server's manifest the same?", "event", "definition-replaced", "job", name)
+		if err := p.conclude(ctx, known, at); err != nil {
+			return 0, unavailable(err)
+		}
+	}
+	set, err := p.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: name, Definition: definition, Since: at}})
+	if err != nil {
+		return 0, unavailable(fmt.Errorf("register %s: %w", name, err))
+	}
+	return set[0].Generation, nil
+}
+
+func unavailable(err error) error {
+	if errors.Is(err, lease.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", lease.ErrUnavailable, err)
+}
