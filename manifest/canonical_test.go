@@ -1,12 +1,15 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
 	"github.com/dibs-run/dibs/job"
@@ -97,6 +100,14 @@ func TestCanonicalIsIdentity(t *testing.T) {
 	}
 }
 
+// published is the schema, compiled once.
+var published = sync.OnceValue(func() *jsonschema.Schema { return compiled(panics{}) })
+
+type panics struct{ testing.TB }
+
+func (panics) Helper()           {}
+func (panics) Fatal(args ...any) { panic(args) }
+
 // identity fails if the canonical form does not mean what the manifest means.
 func identity(t interface {
 	Helper()
@@ -115,6 +126,13 @@ func identity(t interface {
 	slices.SortFunc(jobs, func(a, b job.Spec) int { return strings.Compare(a.Name, b.Name) })
 	for i := range jobs {
 		jobs[i].ScopeDeclared = true // it says every scope
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(canonical))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if err := published().Validate(value); err != nil {
+		t.Fatalf("the schema refuses it: %v\n%s", err, canonical)
 	}
 	if again.App != m.App || !reflect.DeepEqual(jobs, again.Jobs) {
 		t.Fatalf("the canonical form means something else:\n%+v\n%+v", jobs, again.Jobs)

@@ -93,8 +93,9 @@ func (e *endpoint) read(ctx context.Context) ([]manifest.Document, error) {
 	if err := judge(res); err != nil {
 		return nil, err
 	}
+	// An application that is told, by TLS, that nobody listens any more may end its answer properly.
 	data, err := bounded(res.Body)
-	if err != nil {
+	if err != nil || ctx.Err() != nil {
 		return nil, unanswered(ctx, err)
 	}
 	return []manifest.Document{{Name: e.url.String(), Data: data}}, nil
