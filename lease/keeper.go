@@ -92,11 +92,10 @@ func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
-// WallOffset is how far this machine's wall clock is ahead of the store's (negative: behind), as of
-// the best sample, and how exactly that is known. ok is false before the first answer.
-func (k *Keeper) WallOffset() (offset, within time.Duration, ok bool) {
-	return k.time.wallOffset()
-}
+// Estimate is the likeliest time of the store's clock now, and how far off that can be by what its
+// answers took. ok is false before the first answer. It is for comparing clocks: what a request may
+// rely on is Now.
+func (k *Keeper) Estimate() (now time.Time, within time.Duration, ok bool) { return k.time.estimate() }
 
 // Sync asks the store for its time again.
 func (k *Keeper) Sync(ctx context.Context) error {

@@ -96,13 +96,13 @@ func (s *storeTime) known() bool {
 	return !s.line.low.IsZero()
 }
 
-// wallOffset compares the wall clock with the middle of what the store's can read.
-func (s *storeTime) wallOffset() (offset, within time.Duration, ok bool) {
-	wall, boot := s.clock.Wall(), s.clock.Boot()
+// estimate is the middle of what the store's clock can read, and half the width of that.
+func (s *storeTime) estimate() (t time.Time, within time.Duration, ok bool) {
+	boot := s.clock.Boot()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	half := s.line.width / 2
-	return wall.Sub(s.line.low.Add(boot + half)), half, !s.line.low.IsZero()
+	return s.line.low.Add(boot + half), half, !s.line.low.IsZero()
 }
 
 // ticks is the store's time that schedules follow.

@@ -15,10 +15,14 @@ const ClockBound = time.Second
 
 // checkClock records when this host's clock goes off the store's, and when it is right again.
 func (s *Server) checkClock(ctx context.Context) {
-	offset, within, ok := s.place.Keeper.WallOffset()
+	if s.place.TimeOfDay == nil {
+		return
+	}
+	now, within, ok := s.place.Keeper.Estimate()
 	if !ok || within > ClockBound/2 {
 		return
 	}
+	offset := s.place.TimeOfDay().Sub(now)
 	off := offset.Abs() > ClockBound
 	switch {
 	case off && (offset-s.clockOff).Abs() > ClockBound:

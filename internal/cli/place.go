@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run/command"
@@ -150,7 +151,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	book := tick.NewBook(s.Ticks, k, self)
 	book.OnHeldBack = held
 	p := &scheduler.Place{Name: s.URL, Keeper: k, Book: book, Ticks: s.Ticks, History: s.History, Self: self,
-		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, Log: log,
+		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, TimeOfDay: clock.System.Wall, Log: log,
 		Spool: spool.In(hostDir(), s.Properties.InstallationID, c.Namespace)}
 	return &opened{Place: p, store: s, config: c}, nil
 }
