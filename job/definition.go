@@ -35,6 +35,9 @@ type definitionPolicy struct {
 	StopGrace        duration      `json:"stop_grace"`
 	Leftovers        Leftovers     `json:"leftovers"`
 	OnLostRequest    OnLostRequest `json:"on_lost_request"`
+	Jitter           duration      `json:"jitter,omitzero"`
+	Between          []string      `json:"between,omitempty"`
+	UnlessBetween    []string      `json:"unless_between,omitempty"`
 }
 
 // duration is written as Go writes it ("1m30s"): exact, and readable in a store.
@@ -77,6 +80,9 @@ func (s *Spec) Definition() string {
 			StopGrace:        duration(p.StopGrace),
 			Leftovers:        p.Leftovers,
 			OnLostRequest:    p.OnLostRequest,
+			Jitter:           duration(p.Jitter),
+			Between:          p.Between,
+			UnlessBetween:    p.UnlessBetween,
 		},
 	})
 	if err != nil {
@@ -111,6 +117,9 @@ func ParseDefinition(text string) (*Spec, error) {
 			StopGrace:        time.Duration(p.StopGrace),
 			Leftovers:        p.Leftovers,
 			OnLostRequest:    p.OnLostRequest,
+			Jitter:           time.Duration(p.Jitter),
+			Between:          p.Between,
+			UnlessBetween:    p.UnlessBetween,
 		},
 	}, nil
 }

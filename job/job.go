@@ -69,6 +69,12 @@ type Policy struct {
 	StopGrace     time.Duration
 	Leftovers     Leftovers
 	OnLostRequest OnLostRequest
+	// Jitter spreads the starts of different jobs: each starts later than its tick by a share of it
+	// that is always the same for that job.
+	Jitter time.Duration
+	// Between and UnlessBetween are windows of package schedule, read in the job's zone: a tick
+	// outside all of the former, or inside one of the latter, is skipped.
+	Between, UnlessBetween []string
 }
 
 // Retries bound the attempts of a run and the pauses between them.

@@ -62,6 +62,8 @@ func TestEveryPolicyFieldCounts(t *testing.T) {
 		switch v.Kind() {
 		case reflect.String:
 			v.SetString("changed")
+		case reflect.Slice:
+			v.Set(reflect.ValueOf([]string{"changed"}))
 		default:
 			v.SetInt(v.Int() + int64(time.Second))
 		}
@@ -80,7 +82,7 @@ func TestEveryPolicyFieldCounts(t *testing.T) {
 				t.Errorf("%s is not in the definition", name)
 			}
 			back, err := ParseDefinition(of.Definition())
-			if err != nil || back.Policy != of.Policy {
+			if err != nil || !reflect.DeepEqual(back.Policy, of.Policy) {
 				t.Errorf("%s: read back as %+v, %v", name, back, err)
 			}
 			v.Field(i).Set(saved)

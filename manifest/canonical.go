@@ -83,6 +83,9 @@ type canonicalPolicy struct {
 	StopGrace        *int64             `json:"stop_grace_seconds,omitempty"`
 	Leftovers        *job.Leftovers     `json:"leftovers,omitempty"`
 	OnLostRequest    *job.OnLostRequest `json:"on_lost_request,omitempty"`
+	Jitter           *int64             `json:"jitter_seconds,omitempty"`
+	Between          []string           `json:"between,omitempty"`
+	UnlessBetween    []string           `json:"unless_between,omitempty"`
 }
 
 type canonicalRetries struct {
@@ -141,6 +144,9 @@ func canonicalPolicyOf(p, standard job.Policy) canonicalPolicy {
 		StopGrace:        seconds(p.StopGrace, standard.StopGrace),
 		Leftovers:        unless(p.Leftovers, standard.Leftovers),
 		OnLostRequest:    unless(p.OnLostRequest, standard.OnLostRequest),
+		Jitter:           seconds(p.Jitter, standard.Jitter),
+		Between:          p.Between,
+		UnlessBetween:    p.UnlessBetween,
 	}
 }
 

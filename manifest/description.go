@@ -22,6 +22,7 @@ const (
 	maxSeconds = 30 * 24 * 60 * 60
 	// maxBackoff is what version 1 leaves open: 100 years, which a time.Duration still holds.
 	maxBackoff = 100 * 365 * 24 * 60 * 60
+	maxWindows = 64
 	// maxInherited bounds what each of 256 jobs gets a copy of.
 	maxInherited = 64
 	// widen says how a request gets out of version 1's limits.
@@ -197,8 +198,14 @@ func policyShape() *shape {
 		prop{"leftovers", false, wordOf("Processes that outlive their command.",
 			job.LeftoversWait, job.LeftoversKill, job.LeftoversLeave).byDefault(string(p.Leftovers))},
 		addition("on_lost_request", wordOf("After the lease lapsed during a request: wait until it must have ended, or proceed.",
-			job.LostRequestWait, job.LostRequestProceed).byDefault(string(p.OnLostRequest))))
+			job.LostRequestWait, job.LostRequestProceed).byDefault(string(p.OnLostRequest))),
+		addition("jitter_seconds", numberOf("Start later than the tick by a share of this that is always the same for the job.", 0, maxSeconds).byDefault(inSeconds(p.Jitter))),
+		addition("between", listOf("Skip ticks outside of all these windows, as in MON-FRI 09:00-17:00, in the job's zone.", 1, maxWindows, textOf(windowAbout))),
+		addition("unless_between", listOf("Skip ticks inside one of these windows.", 1, maxWindows, textOf(windowAbout))))
 }
+
+// windowAbout marks what schedule.ParseWindow checks, which no pattern can.
+const windowAbout = "A window of the week: HH:MM-HH:MM, with weekdays in front if it is not every day."
 
 func inSeconds(d time.Duration) int64 { return int64(d / time.Second) }
 

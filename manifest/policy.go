@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/schedule"
 )
 
 // policy reads each field from the first object that has it: the job's own, then the defaults'.
@@ -28,12 +29,29 @@ func (r *reader) policy(command bool, of *shape, own, standard fields) job.Polic
 	p.OnCrash = word(r, get("on_crash"), p.OnCrash)
 	p.StartingDeadline = r.seconds(get("starting_deadline_seconds"), p.StartingDeadline)
 	p.StopGrace = r.seconds(get("stop_grace_seconds"), p.StopGrace)
+	p.Jitter = r.seconds(get("jitter_seconds"), p.Jitter)
+	p.Between, p.UnlessBetween = r.windows(get("between")), r.windows(get("unless_between"))
 	if command {
 		p.Leftovers = word(r, get("leftovers"), p.Leftovers)
 	} else {
 		p.OnLostRequest = word(r, get("on_lost_request"), p.OnLostRequest)
 	}
 	return p
+}
+
+// windows reads a list of windows of the week.
+func (r *reader) windows(f field) (all []string) {
+	for _, item := range items(f) {
+		text, ok := r.text(item)
+		if !ok {
+			continue
+		}
+		if _, err := schedule.ParseWindow(text); err != nil {
+			r.fail(item, "%v", err)
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 // retries are inherited one by one, too.

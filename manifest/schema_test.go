@@ -210,6 +210,8 @@ func (s *shape) usually() []string {
 	switch {
 	case strings.HasPrefix(s.about, "When it is due"):
 		return []string{"@daily", "@every 60s", " 15 4 * * MON ", "1-5/2,7 0 1 jan *", "H 4 * * *", "0 0 L * *", "0 0 4 * * *", "0 0 * * SAT#2"}
+	case s.about == windowAbout:
+		return []string{"09:00-17:00", "MON-FRI 22:00-06:00"}
 	case s.standard == "UTC":
 		return []string{"UTC", "Asia/Kathmandu"}
 	case len(s.rules) == 1 && s.rules[0].expr == urlRule.expr:

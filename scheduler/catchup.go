@@ -25,7 +25,7 @@ func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick
 	if err != nil {
 		return false, err
 	}
-	missed := slices.DeleteFunc(tick.Unaccounted(due, rows), known.Pause.Covers)
+	missed := slices.DeleteFunc(tick.Unaccounted(due, rows), func(at time.Time) bool { return known.Pause.Covers(at) || !e.Open(at) })
 	todo := within(missed, s.place.now().Add(-e.Spec.Policy.CatchUpWindow), e.Spec.Policy.CatchUp)
 	if len(todo) == 0 {
 		return false, nil

@@ -84,20 +84,16 @@ func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
 	return nil
 }
 
-// unclaimed are the outcomes of ticks that nobody claimed: paused within the job's pause, else missed.
-func unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Tick) {
+// unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
+func unclaimed(known tick.Job, w windows, due []time.Time, rows []tick.Tick) (all []tick.Tick) {
 	for len(due) > 0 {
-		paused := known.Pause.Covers(due[0])
-		n := slices.IndexFunc(due, func(at time.Time) bool { return known.Pause.Covers(at) != paused })
+		outcome, reason := fate(known, w, due[0])
+		n := slices.IndexFunc(due, func(at time.Time) bool { o, _ := fate(known, w, at); return o != outcome })
 		if n < 0 {
 			n = len(due)
 		}
-		outcome, reason := run.Missed, "no server claimed it in time"
-		if paused {
-			outcome, reason = run.Paused, PausedBy(known.Pause)
-		}
 		for _, t := range tick.Unclaimed(known.Name, due[:n], rows, outcome, reason) {
-			t.Inferred = !paused // a pause is known
+			t.Inferred = outcome == run.Missed // a pause and a window are known
 			all = append(all, t)
 		}
 		due = due[n:]

@@ -31,27 +31,15 @@ type Job struct {
 	Holder func(runID string) lease.Holder
 	Output func(run.Record) io.WriteCloser
 
-	once sync.Once
-	late time.Duration // StartBy's
+	once    sync.Once // guards what follows: see rules
+	late    time.Duration
+	spread  time.Duration
+	windows windows
+	wrong   error
 }
 
 // key is the job's name in the store, and the key of its lease.
 func (j *Job) key() lease.Key { return lease.Key(j.Spec.Key()) }
-
-// StartBy is how late a tick may start and not count as missed: by default half the period, at
-// most 5 minutes (rule T4).
-func (j *Job) StartBy(at time.Time) time.Time {
-	j.once.Do(func() {
-		j.late = j.Spec.Policy.StartingDeadline
-		if j.late <= 0 {
-			j.late = min(j.Set.Period()/2, maxLate)
-		}
-		if j.late <= 0 {
-			j.late = maxLate // a schedule with a single tick has no period
-		}
-	})
-	return at.Add(j.late)
-}
 
 const maxLate = 5 * time.Minute
 
@@ -95,6 +83,11 @@ func NewServer(p *Place, app string) *Server {
 // loses no tick; the ticks of a new one begin now (rule T4), those of a changed one with its
 // registration (rule T11).
 func (s *Server) Load(ctx context.Context, jobs []*Job) error {
+	for _, j := range jobs {
+		if err := j.Check(); err != nil {
+			return err
+		}
+	}
 	reqs, err := s.registration(ctx, jobs)
 	if err != nil {
 		return err
@@ -242,15 +235,17 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 		if !e.next.IsZero() && e.StartBy(e.next).Before(now) {
 			e.next = s.startable(e.Job, e.next, now) // after a suspend, say: the rest is settled as missed
 		}
-		for !e.next.IsZero() && !e.next.After(now) {
+		for !e.next.IsZero() && !e.Starts(e.next).After(now) {
+			if at := e.next; e.Open(at) {
+				s.fires.Go(func() { s.fire(accept, work, e, at) })
+			}
 			at := e.next
-			s.fires.Go(func() { s.fire(accept, work, e, at) })
 			if e.next, _ = e.Set.Next(at); e.next.IsZero() {
 				break
 			}
 		}
 		if !e.next.IsZero() {
-			wait = min(wait, e.next.Sub(now))
+			wait = min(wait, e.Starts(e.next).Sub(now))
 		}
 	}
 	return wait

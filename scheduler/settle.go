@@ -134,7 +134,15 @@ func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, ov
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
-	outcomes := unclaimed(known, due, rows)
+	spec, err := job.ParseDefinition(known.Definition)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", known.Name, err)
+	}
+	w, err := windowsOf(spec)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", known.Name, err)
+	}
+	outcomes := unclaimed(known, w, due, rows)
 	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Rows: outcomes})
 	switch {
 	case err != nil:

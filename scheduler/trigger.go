@@ -14,8 +14,14 @@ import (
 // definition is loaded as a server would load it, and then it goes Single's way. accept ends the
 // waiting, work what was started.
 func (p *Place) Trigger(accept, work context.Context, j *Job, at time.Time) (Result, tick.Answer, error) {
+	if err := j.Check(); err != nil {
+		return Result{}, tick.Answer{}, err
+	}
 	generation, err := p.adopt(accept, j, at)
 	if err != nil {
+		return Result{}, tick.Answer{}, err
+	}
+	if err := p.awaitStart(accept, j, at); err != nil {
 		return Result{}, tick.Answer{}, err
 	}
 	f, done := j.fire(at)
@@ -29,6 +35,23 @@ func (p *Place) Trigger(accept, work context.Context, j *Job, at time.Time) (Res
 		p.tidyAfter(work, j)
 	}
 	return res, a, p.Book.Release(context.WithoutCancel(work))
+}
+
+// awaitStart waits for the instant at which a tick is to start, its share of the jitter included.
+func (p *Place) awaitStart(ctx context.Context, j *Job, at time.Time) error {
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if j.Starts(at).Equal(at) {
+		return nil // the claim waits for a tick that is a little ahead
+	}
+	select {
+	case <-time.After(j.Starts(at).Sub(now)):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // TriggerNow runs a job at once, without a tick: none is claimed or used up, but the lease and its

@@ -203,6 +203,11 @@ func (t *trigger) fire(accept, work context.Context) report {
 		rep.Outcome, rep.err = notDue, t.notDue(j, at, now)
 		return rep
 	}
+	if !j.Open(at) {
+		rep.Tick, rep.Outcome, rep.Reason = at, run.Skipped, run.ReasonWindow
+		rep.err = fmt.Errorf("%s: skipped: its tick %s lies outside the windows in which it may run", rep.Key, stampOf(at))
+		return rep
+	}
 	res, a, err := place.Trigger(accept, work, j, at)
 	if rep.Tick = at; err != nil && res.Run.ID == "" {
 		return rep.broken(accept, err)
@@ -328,7 +333,7 @@ func rejected(attempts []run.Attempt) bool {
 // status is the exit status; it silences what nobody is to hear of.
 func (t *trigger) status(rep *report) int {
 	switch rep.Outcome {
-	case contended, duplicate, notDue, run.Paused:
+	case contended, duplicate, notDue, run.Paused, run.Skipped:
 		if t.silent() {
 			rep.err = nil
 		}

@@ -100,7 +100,7 @@ func TestWhatStandsByRunsAgain(t *testing.T) {
 			winner.exits(3, 20*time.Second).says("canceled: shutdown")
 		},
 		"after a break": func(w *world, winner *process) {
-			w.must("lease", "break", "app/job", "--now", "--reason", "a test")
+			w.must("lease", "break", "app/job", "--reason", "a test")
 			winner.exits(3, 20*time.Second).says("lost: ")
 		},
 	} {
