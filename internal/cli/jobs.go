@@ -60,11 +60,7 @@ func (s *service) target(spec *job.Spec) (run.Target, error) {
 		if c.Shell != "" {
 			args = []string{"/bin/sh", "-c", c.Shell}
 		}
-		env := os.Environ()
-		for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-			env = append(env, k+"="+c.Env[k])
-		}
-		return command.Target{Args: args, Dir: c.Dir, Env: env, Leftovers: leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
+		return command.Target{Args: args, Dir: c.Dir, Env: environment(c), Leftovers: leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
 			OnLeftovers: func(pids []int) {
 				s.places[spec.Policy.Scope].Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
 					Reason: fmt.Sprintf("the command has ended, but processes that it started go on, and so does its lease: %v", pids)})
@@ -76,6 +72,15 @@ func (s *service) target(spec *job.Spec) (run.Target, error) {
 	}
 	r := spec.Request
 	return webhook.Target{Method: r.Method, URL: r.URL, Headers: r.Headers, Body: r.Body, Secrets: secrets, Name: spec.Name, Timeout: spec.Policy.Timeout}, nil
+}
+
+// environment is that of dibs with what a job adds.
+func environment(c *job.Command) []string {
+	env := os.Environ()
+	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
+		env = append(env, k+"="+c.Env[k])
+	}
+	return env
 }
 
 // secrets reads what references of the form env:NAME and file:PATH name.
