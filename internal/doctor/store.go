@@ -115,13 +115,16 @@ func Offset(where string, offset, uncertainty time.Duration) Finding {
 	if offset < 0 {
 		way = "behind"
 	}
-	what := fmt.Sprintf("This host's clock is %s %s the store's (±%s).", offset.Abs().Round(time.Millisecond), way, uncertainty.Round(100*time.Microsecond))
+	what := fmt.Sprintf("This host's clock is %s %s the store's (±%s).", offset.Abs().Round(time.Millisecond), way, uncertainty.Round(time.Microsecond))
 	cure := "Synchronise both clocks (chrony, systemd-timesyncd). dibs serve follows the store's clock; cron and whoever reads a log follow this one."
 	switch {
 	case certain > offsetError:
 		return found(Error, "clock-offset", where, cure, "%s", what)
 	case certain > offsetWarning:
 		return found(Warning, "clock-offset", where, cure, "%s", what)
+	}
+	if certain == 0 {
+		what = fmt.Sprintf("This host's clock agrees with the store's, as far as an answer within %s can tell.", (2 * uncertainty).Round(time.Microsecond))
 	}
 	return found(Info, "clock-offset", where, "", "%s", what)
 }
