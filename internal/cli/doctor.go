@@ -27,8 +27,10 @@ func newDoctor(e env) *cobra.Command {
 	o := doctorOptions{}
 	cmd := &cobra.Command{Use: "doctor [MANIFEST]", Short: "Find dangerous configurations, each with its cure", Long: doctorHelp,
 		Example: "  dibs doctor\n  dibs doctor jobs.yaml --store redis://cache:6379/0\n  dibs doctor -o json",
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(fmt.Errorf("want at most one manifest, not %d", len(args)))
+			}
 			if len(args) > 0 {
 				o.source = args[0]
 			}
