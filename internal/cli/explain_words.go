@@ -248,11 +248,11 @@ func (w *wording) replaced() {
 	if n == nil {
 		return
 	}
-	for_ := "for no tick"
+	whose := "without a tick"
 	if !n.Tick.IsZero() {
-		for_ = "for the tick " + w.at(n.Tick)
+		whose = "for the tick " + w.at(n.Tick)
 	}
-	w.say("Run %s, %s, asked for that from %s at %s.", orDash(n.RunID), for_, orDash(n.Host), w.at(n.At))
+	w.say("Run %s, %s, asked for that from %s at %s.", orDash(n.RunID), whose, orDash(n.Host), w.at(n.At))
 }
 
 // open words a tick that is not over.

@@ -71,7 +71,10 @@ func TestJobs(t *testing.T) {
 		{"the other hemisphere", func(s *job.Spec) { s.Schedules, s.Timezone = []string{"30 2 * * *"}, "Australia/Sydney" }, nil, "dst-gap", doctor.Info, "on 2027-10-03"},
 
 		{"coinciding", func(s *job.Spec) { s.Schedules = []string{"15 4 * * *", "15 4 1 * *"} }, nil, "coincide", doctor.Info, "both due at 2026-12-01T03:15:00Z"},
-		{"never together", func(s *job.Spec) { s.Schedules = []string{"15 4 * * *", "16 4 * * *"}; s.Policy.Timeout = 30 * time.Second }, nil, "", "", ""},
+		{"never together", func(s *job.Spec) {
+			s.Schedules = []string{"15 4 * * *", "16 4 * * *"}
+			s.Policy.Timeout = 30 * time.Second
+		}, nil, "", "", ""},
 
 		{"as registered", nil, registered(healthy(nil), job.Global), "", "", ""},
 		{"another definition", nil, registered(healthy(func(s *job.Spec) { s.Timezone = "UTC" }), job.Global), "manifest_differs", doctor.Error, "another definition"},
