@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/internal/explain"
+	"github.com/dibs-run/dibs/lease"
 )
 
 // explainOptions are the flags of `dibs explain`.
@@ -79,26 +80,32 @@ func runExplain(ctx context.Context, e env, o explainOptions) error {
 	return nil
 }
 
-// look explains from the store, or, where that knows no such job or no longer, from this host's own
-// directory: jobs of scope host are there.
+// look explains from the store, or, where that knows no such job or no longer, or does not answer,
+// from this host's own directory: jobs of scope host are there.
 func (o explainOptions) look(ctx context.Context, e env, a address) (explained, error) {
 	x, err := o.lookIn(ctx, e, a)
+	unknown := errors.Is(err, explain.ErrUnknown)
 	host, ok := a.besides()
-	if !ok || err == nil && x.Outcome != explain.NoSchedule && x.Removed.IsZero() || err != nil && !errors.Is(err, explain.ErrUnknown) {
+	if !ok || err == nil && x.current() || err != nil && !unknown && !errors.Is(err, lease.ErrUnavailable) {
 		return x, err
 	}
 	y, hostErr := o.lookIn(ctx, e, host)
 	switch {
-	case hostErr == nil && (err != nil || y.Outcome != explain.NoSchedule && y.Removed.IsZero()):
+	case hostErr == nil && (err != nil || y.current()):
+		if err != nil && !unknown {
+			fmt.Fprintf(e.stderr, "dibs: explained from this host's own directory only: %v\n", err)
+		}
 		return y, nil
-	case errors.Is(hostErr, explain.ErrUnknown):
+	case unknown && errors.Is(hostErr, explain.ErrUnknown):
 		x.Store += " nor in " + y.Store
-		return x, err
-	case err != nil:
+	case unknown:
 		return x, errors.Join(err, hostErr)
 	}
-	return x, nil
+	return x, err
 }
+
+// current says that the store it comes from accounts for the job today.
+func (x explained) current() bool { return x.Outcome != explain.NoSchedule && x.Removed.IsZero() }
 
 // besides is this host's own directory, where it is another store and there is one: looking makes
 // none.

@@ -80,6 +80,23 @@ func TestAHostJobIsExplainedFromTheHostsDirectory(t *testing.T) {
 	}
 }
 
+// With the shared store down, host jobs run, and can be asked about.
+func TestAHostJobIsExplainedWhileTheStoreIsDown(t *testing.T) {
+	own := testserver.StartRedis(t)
+	store := at(t, own.URL)
+	dibs(t, 0, "init", "--store", store)
+	manifest := filepath.Join(t.TempDir(), "jobs.yaml")
+	if err := os.WriteFile(manifest, []byte(jobs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dibs(t, 0, "trigger", "shop.here", "--manifest", manifest, "--store", store)
+	own.Kill()
+	if out := dibs(t, 0, "explain", "shop.here", "--store", store); !strings.Contains(out, ": succeeded") {
+		t.Error(out)
+	}
+	dibs(t, 69, "explain", "shop.once", "--store", store) // it may be in the store
+}
+
 const jobs = `
 version: 1
 app: shop
