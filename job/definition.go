@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,6 +16,7 @@ import (
 type definition struct {
 	Schedules []string         `json:"schedules"`
 	Timezone  string           `json:"timezone"`
+	DST       DST              `json:"dst,omitempty"` // not written if it is the default
 	Policy    definitionPolicy `json:"policy"`
 }
 
@@ -47,14 +49,19 @@ func (d *duration) UnmarshalText(b []byte) error {
 }
 
 // Definition is the canonical JSON of what a store holds and compares of a job: its schedules as
-// a set, its zone and its policy. Equal definitions have equal bytes.
+// a set, its zone with the meaning of daylight saving, and its policy. Equal definitions have equal bytes.
 func (s *Spec) Definition() string {
 	schedules := slices.Clone(s.Schedules)
 	slices.Sort(schedules)
+	dst := s.DST
+	if dst == DSTVixie {
+		dst = ""
+	}
 	p := s.Policy
 	b, err := json.Marshal(definition{
 		Schedules: append([]string{}, slices.Compact(schedules)...),
 		Timezone:  s.Timezone,
+		DST:       dst,
 		Policy: definitionPolicy{
 			Concurrency:      p.Concurrency,
 			Scope:            p.Scope,
@@ -78,8 +85,9 @@ func (s *Spec) Definition() string {
 	return string(b)
 }
 
-// ParseDefinition reads what Definition wrote: a Spec with Schedules, Timezone and Policy only.
-// With it any process can settle the ticks of a registered job, without its manifest.
+// ParseDefinition reads what Definition wrote: a Spec with Schedules, Timezone, DST and Policy only.
+// With it and the job's name any process can settle the ticks of a registered job, without its
+// manifest.
 func ParseDefinition(text string) (*Spec, error) {
 	var d definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
@@ -89,6 +97,7 @@ func ParseDefinition(text string) (*Spec, error) {
 	return &Spec{
 		Schedules: d.Schedules,
 		Timezone:  d.Timezone,
+		DST:       cmp.Or(d.DST, DSTVixie),
 		Policy: Policy{
 			Concurrency:      p.Concurrency,
 			Scope:            p.Scope,

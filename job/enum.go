@@ -64,6 +64,16 @@ const (
 	LostRequestProceed OnLostRequest = "proceed"
 )
 
+// DST is what becomes of a fixed time that the wall clock leaves out or shows twice.
+type DST string
+
+// The meanings of daylight saving; docs/schedules.md has them in full.
+const (
+	DSTVixie  DST = "vixie"  // due once: left out, at the first instant after the gap
+	DSTSkip   DST = "skip"   // due at most once: left out, not that day
+	DSTRepeat DST = "repeat" // due as often as the clock shows it
+)
+
 // The Parse functions accept exactly a manifest's spelling. ParseConcurrency also takes it all
 // in lower case, as people type flags; a manifest's reader compares the answer with its input.
 
@@ -96,6 +106,9 @@ func ParseLeftovers(s string) (Leftovers, error) {
 func ParseOnLostRequest(s string) (OnLostRequest, error) {
 	return parse(s, LostRequestWait, LostRequestProceed)
 }
+
+// ParseDST reads "vixie", "skip" or "repeat".
+func ParseDST(s string) (DST, error) { return parse(s, DSTVixie, DSTSkip, DSTRepeat) }
 
 func parse[T ~string](s string, all ...T) (T, error) {
 	if i := slices.Index(all, T(s)); i >= 0 {

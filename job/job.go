@@ -12,9 +12,11 @@ type Spec struct {
 	Schedules []string
 	// Timezone is the IANA name of the zone whose wall clock the schedules read.
 	Timezone string
-	Command  *Command
-	Request  *Request
-	Policy   Policy
+	// DST is what becomes of fixed times when the clocks of the zone change; empty is DSTVixie.
+	DST     DST
+	Command *Command
+	Request *Request
+	Policy  Policy
 	// ScopeDeclared is whether somebody said Policy.Scope, rather than it being the default of a
 	// version 1 manifest (rule H2).
 	ScopeDeclared bool

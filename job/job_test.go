@@ -41,7 +41,15 @@ func TestDefinitionIsOfTiming(t *testing.T) {
 	if a.Definition() != b.Definition() {
 		t.Errorf("these differ:\n%s\n%s", a.Definition(), b.Definition())
 	}
-	b.Timezone = "UTC"
+	b.DST = DSTVixie // the default, in words
+	if a.Definition() != b.Definition() {
+		t.Errorf("these differ:\n%s\n%s", a.Definition(), b.Definition())
+	}
+	b.DST = DSTSkip
+	if c, err := ParseDefinition(b.Definition()); a.Definition() == b.Definition() || err != nil || c.DST != DSTSkip {
+		t.Errorf("another meaning of daylight saving makes no difference, or is not read: %v", err)
+	}
+	b.DST, b.Timezone = "", "UTC"
 	if a.Definition() == b.Definition() {
 		t.Error("another zone makes no difference")
 	}

@@ -92,6 +92,11 @@ func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
+// Estimate is the likeliest time of the store's clock now, and how far off that can be by what its
+// answers took. ok is false before the first answer. It is for comparing clocks: what a request may
+// rely on is Now.
+func (k *Keeper) Estimate() (now time.Time, within time.Duration, ok bool) { return k.time.estimate() }
+
 // Sync asks the store for its time again.
 func (k *Keeper) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
@@ -189,18 +194,18 @@ func (k *Keeper) Read(ctx context.Context, key Key) (now time.Time, r Record, er
 	return reply.Now, reply.Answers[0].Record, ctx.Err()
 }
 
-// Unshared are the owners of the live leases that exclude nobody (OnceKey): of runs under Allow,
+// Unshared are the holders of the live leases that exclude nobody (OnceKey): of runs under Allow,
 // and of processes.
-func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]bool, error) {
+func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
 	defer cancel()
 	r, err := k.store.List(ctx, oncePrefix, false)
 	if err != nil {
 		return nil, unavailable("list leases", err)
 	}
-	owners := make(map[Nonce]bool, len(r.Answers))
+	owners := make(map[Nonce]Holder, len(r.Answers))
 	for _, a := range r.Answers {
-		owners[a.Record.Owner] = true
+		owners[a.Record.Owner] = a.Record.Holder
 	}
 	return owners, nil
 }

@@ -96,6 +96,15 @@ func (s *storeTime) known() bool {
 	return !s.line.low.IsZero()
 }
 
+// estimate is the middle of what the store's clock can read, and half the width of that.
+func (s *storeTime) estimate() (t time.Time, within time.Duration, ok bool) {
+	boot := s.clock.Boot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	half := s.line.width / 2
+	return s.line.low.Add(boot + half), half, !s.line.low.IsZero()
+}
+
 // ticks is the store's time that schedules follow.
 func (s *storeTime) ticks() (t time.Time, ok bool) {
 	boot := s.clock.Boot()

@@ -43,6 +43,7 @@ type canonicalJob struct {
 	Name      string            `json:"name"`
 	Schedules []string          `json:"schedules"`
 	Timezone  string            `json:"timezone"`
+	DST       *job.DST          `json:"dst,omitempty"`
 	Request   *canonicalRequest `json:"request,omitempty"`
 	Command   any               `json:"command,omitempty"`
 	Dir       string            `json:"dir,omitempty"`
@@ -93,6 +94,7 @@ func canonicalOf(s *job.Spec) canonicalJob {
 		Name:      s.Name,
 		Schedules: append([]string{}, s.Schedules...),
 		Timezone:  s.Timezone,
+		DST:       unless(cmp.Or(s.DST, job.DSTVixie), job.DSTVixie),
 		Policy:    canonicalPolicyOf(s.Policy, job.DefaultPolicy(s.Command != nil)),
 		Auth:      canonicalAuth{append([]string{}, s.Secrets...)},
 	}

@@ -38,11 +38,22 @@ func TestDocumentation(t *testing.T) {
 	if valid < 4 || invalid != "checked" {
 		t.Errorf("%d examples, and the wrong one is %s: want at least 4, checked", valid, invalid)
 	}
-	for _, known := range [][]string{manifestFields, jobFields, policyFields, retryNames, authFields, requestFields} {
-		for _, name := range known {
-			if !strings.Contains(string(page), name) {
-				t.Errorf("the page does not mention %s", name)
-			}
+	eachProp(described().manifest, func(name string) {
+		if !strings.Contains(string(page), "`"+name) && !strings.Contains(string(page), "."+name) {
+			t.Errorf("the page does not mention %s", name)
+		}
+	})
+}
+
+// eachProp visits all names of fields.
+func eachProp(s *shape, visit func(string)) {
+	for _, p := range s.props {
+		visit(p.name)
+		eachProp(p.shape, visit)
+	}
+	for _, inner := range append(s.forms, s.item) {
+		if inner != nil {
+			eachProp(inner, visit)
 		}
 	}
 }

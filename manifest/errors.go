@@ -13,9 +13,14 @@ type Error struct {
 	// a rule across fields; empty for the document as a whole.
 	Path    string `json:"path"`
 	Message string `json:"message"`
+	// File is the document's name, where a manifest has several.
+	File string `json:"file,omitempty"`
 	// Line and Column, from 1, are where it stands in the document.
 	Line   int `json:"-"`
 	Column int `json:"-"`
+
+	beyond bool // of a rule that the JSON Schema cannot state
+	last   bool // stands after all others
 }
 
 func (e Error) Error() string {
@@ -25,6 +30,12 @@ func (e Error) Error() string {
 	}
 	if e.Line > 0 {
 		s = fmt.Sprintf("%d:%d: %s", e.Line, e.Column, s)
+	}
+	switch {
+	case e.File != "" && e.Line > 0:
+		s = e.File + ":" + s
+	case e.File != "":
+		s = e.File + ": " + s
 	}
 	return s
 }
@@ -42,10 +53,16 @@ func (es Errors) Error() string {
 
 func (es Errors) sort() {
 	slices.SortStableFunc(es, func(a, b Error) int {
+		switch {
+		case a.last != b.last && b.last:
+			return -1
+		case a.last != b.last:
+			return 1
+		}
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }
 
 func (p position) errorf(path, format string, args ...any) Error {
-	return Error{path, fmt.Sprintf(format, args...), p.line, p.column}
+	return Error{Path: path, Message: fmt.Sprintf(format, args...), Line: p.line, Column: p.column}
 }

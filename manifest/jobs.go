@@ -2,101 +2,113 @@ package manifest
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/schedule"
 )
 
-// The limits of version 1.
-const (
-	maxJobs      = 256
-	maxSchedules = 64
-	maxSecrets   = 8
-)
+var everyPattern = pattern(`^@every[ \t]+[0-9]+[smh]$`)
 
-// Compiled when they are first needed: together they cost half a millisecond, which a program
-// that reads no manifest, such as dibs run, need not pay at each start.
-var (
-	namePattern   = pattern(`^[a-z][a-z0-9-]{0,62}$`)
-	secretPattern = pattern(`^[a-zA-Z][a-zA-Z0-9_:./-]{0,127}$`)
-	everyPattern  = pattern(`^@every[ \t]+[0-9]+[smh]$`)
-)
-
-func pattern(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+// defaults are the objects that jobs inherit from, and the headers, read once.
+type defaults struct {
+	self, policy fields
+	headers      map[string]string
 }
 
-const nameWant = "a lower-case letter, then up to 62 of a-z, 0-9 and -"
-
-// The fields of each object, version 1's first.
-var (
-	manifestFields = []string{"version", "app", "jobs", "defaults"}
-	jobFields      = []string{"name", "schedule", "schedules", "timezone", "request", "policy", "auth", "command", "dir", "env"}
-	defaultFields  = []string{"policy", "timezone", "request"}
-	authFields     = []string{"secret_refs"}
-)
-
-// defaults are the three objects that jobs inherit from.
-type defaults struct{ self, policy, request fields }
-
 func (r *reader) manifest(root *node) *Manifest {
-	top := r.object(field{"", root.at, root}, manifestFields...)
-	if root.kind != object {
-		return nil
-	}
-	if version := top.get("version"); !version.present() {
-		r.fail(version, "it is missing: want %d", Version)
-	} else {
-		r.integer(version, limits{lo: Version, hi: Version}, Version)
-	}
-	m := &Manifest{App: r.name(top.get("app"))}
-	d := r.defaults(top.get(defaultsPath))
-	jobs := top.get("jobs")
-	if !jobs.present() {
-		r.fail(jobs, "it is missing: want a list of jobs")
-	}
-	for _, f := range r.items(jobs, 1, maxJobs) {
-		if r.is(f, object) {
-			m.Jobs = append(m.Jobs, r.job(f, d))
-			m.Jobs[len(m.Jobs)-1].App = m.App
-		}
+	whole := field{"", root.at, root}
+	top := fieldsOf(whole)
+	self := top.object(defaultsPath)
+	r.inherits = self.count(widening) > 0
+	r.app, _ = r.text(top.get("app"))
+	r.defaults = defaults{self: self, policy: self.object("policy")}
+	r.check(whole, described().manifest)
+
+	r.inheritance()
+	m := &Manifest{}
+	m.App, _ = r.text(top.get("app"))
+	r.places["app"] = top.get("app").at
+	jobs := items(top.get("jobs"))
+	for _, f := range jobs[:min(len(jobs), maxJobs)] {
+		m.Jobs = append(m.Jobs, r.job(f))
+		m.Jobs[len(m.Jobs)-1].App = m.App
 	}
 	return m
 }
 
-func (r *reader) name(f field) string {
-	s, ok := r.required(f, nameWant)
-	if ok && !namePattern().MatchString(s) {
-		r.fail(f, "%q: want %s", s, nameWant)
-		return ""
-	}
-	return s
+// inheritance checks the defaults by themselves, whether or not a job inherits them.
+func (r *reader) inheritance() {
+	d := &r.defaults
+	r.retries(d.policy.object("retries"), fields{}, job.DefaultPolicy(false).Retries)
+	r.zone(d.self.get("timezone"))
+	d.headers = r.headers(d.self.object("request"))
 }
 
-// defaults are checked by themselves, within the widest limits, whether or not a job inherits
-// them.
-func (r *reader) defaults(f field) defaults {
-	self := r.object(f, defaultFields...)
-	d := defaults{
-		self:    self,
-		policy:  r.object(self.get("policy"), policyFields...),
-		request: r.object(self.get("request"), "headers"),
+// variant is the shape of a job: a command's, a request's, or a version 1 request's.
+func (r *reader) variant(f field) *shape {
+	d, o := described(), fieldsOf(f)
+	r.loose = r.inherits || slices.ContainsFunc(expressions(o), func(f field) bool { return plainRule.wrong(f.node.text) != "" })
+	switch {
+	case o.get("command").present():
+		return d.job
+	case added(d.job, o, r.defaults.self), added(d.job.prop("policy"), o.object("policy"), r.defaults.policy), r.extended(o):
+		return d.requestJob
 	}
-	r.retryFields(d.policy)
-	r.policy(true, true, d.policy)
-	r.zone(self.get("timezone"))
-	r.headers(d.request)
-	return d
+	return d.version1Job
 }
 
-func (r *reader) job(f field, d defaults) job.Spec {
-	o := r.object(f, jobFields...)
-	s := job.Spec{Name: r.name(o.get("name"))}
+// added says whether an object uses a field of ours: has, or inherits, a value there other than the
+// default, which the canonical form leaves out.
+func added(of *shape, own, standard fields) bool {
+	for _, p := range of.props {
+		f := inherit(p.name, own, standard)
+		if p.shape.addition && f.present() && p.shape.wrong(f.node) == "" && !p.shape.usual(f.node) {
+			return true
+		}
+	}
+	return false
+}
+
+// extended says whether one of a job's expressions is of a dialect that version 1 does not have.
+func (r *reader) extended(o fields) bool {
+	rules := r.rules(o)
+	return slices.ContainsFunc(expressions(o), func(f field) bool {
+		if f.node.kind != text {
+			return false
+		}
+		s, err := rules.Parse(strings.TrimSpace(f.node.text))
+		return err == nil && s.Extended()
+	})
+}
+
+// rules are what the meaning of a job's expressions depends on.
+func (r *reader) rules(o fields) schedule.Options {
+	name, _ := r.text(o.get("name"))
+	return schedule.Options{Name: (&job.Spec{App: r.app, Name: name}).Key(), DST: schedule.DST(r.dst(o))}
+}
+
+func (r *reader) dst(o fields) job.DST {
+	return word(r, inherit("dst", o, r.defaults.self), job.DSTVixie)
+}
+
+// expressions are those of a job, in either form.
+func expressions(o fields) []field {
+	several := items(o.get("schedules"))
+	places := several[:min(len(several), maxSchedules)]
+	if one := o.get("schedule"); one.present() {
+		places = append(places, one)
+	}
+	return places
+}
+
+func (r *reader) job(f field) job.Spec {
+	o, of := fieldsOf(f), r.variant(f)
+	s := job.Spec{}
+	s.Name, _ = r.text(o.get("name"))
+	r.places[o.get("name").path] = o.get("name").at
 	if first, twice := r.names[s.Name]; twice {
 		r.fail(o.get("name"), "%q is the name of %s as well: names are unique", s.Name, first)
 	} else if s.Name != "" {
@@ -105,16 +117,17 @@ func (r *reader) job(f field, d defaults) job.Spec {
 	r.heir = s.Name
 	defer func() { r.heir = "" }()
 
-	r.work(o, d, &s)
-	own := r.object(o.get("policy"), policyFields...)
-	r.retryFields(own)
-	policies := []fields{own, d.policy}
-	wide := s.Command != nil || r.added(policies)
-	s.Policy = r.policy(s.Command != nil, wide, policies...)
-	s.ScopeDeclared = inherit("concurrency_scope", policies...).present()
-	s.Timezone = r.zone(inherit("timezone", o, d.self))
-	s.Schedules = r.schedules(o, wide)
-	s.Secrets = r.secrets(r.object(o.get("auth"), authFields...))
+	r.work(o, &s)
+	own := o.object("policy")
+	s.Policy = r.policy(s.Command != nil, of.prop("policy"), own, r.defaults.policy)
+	s.ScopeDeclared = inherit("concurrency_scope", own, r.defaults.policy).present()
+	s.Timezone = r.zone(inherit("timezone", o, r.defaults.self))
+	s.DST = r.dst(o)
+	s.Schedules = r.schedules(o, of != described().version1Job)
+	for _, ref := range items(o.object("auth").get("secret_refs")) {
+		secret, _ := r.text(ref)
+		s.Secrets = append(s.Secrets, secret)
+	}
 	return s
 }
 
@@ -130,26 +143,19 @@ func (r *reader) zone(f field) string {
 }
 
 func (r *reader) schedules(o fields, wide bool) (all []string) {
-	one, several := o.get("schedule"), o.get("schedules")
-	if one.present() == several.present() {
-		r.fail(o.whole(), "want either schedule, one expression, or schedules, a list of them")
-	}
-	places := r.items(several, 1, maxSchedules)
-	if one.present() {
-		places = append(places, one)
-	}
-	for _, f := range places {
+	rules := r.rules(o)
+	for _, f := range expressions(o) {
 		if expr, ok := r.text(f); ok {
 			expr = strings.TrimSpace(expr)
-			r.schedule(f, expr, wide)
+			r.schedule(f, expr, rules, wide)
 			all = append(all, expr)
 		}
 	}
 	return all
 }
 
-func (r *reader) schedule(f field, expr string, wide bool) {
-	s, err := schedule.Parse(expr, time.UTC)
+func (r *reader) schedule(f field, expr string, rules schedule.Options, wide bool) {
+	s, err := rules.Parse(expr)
 	switch every := strings.HasPrefix(expr, "@every"); {
 	case strings.HasPrefix(expr, "CRON_TZ="):
 		r.fail(f, "%q: the zone of a job is said in its timezone", expr)
@@ -157,21 +163,11 @@ func (r *reader) schedule(f field, expr string, wide bool) {
 		r.fail(f, "%v", err)
 	case every && !wide && !everyPattern().MatchString(expr):
 		r.fail(f, "%q: want one whole number and s, m or h, such as @every 90m%s", expr, widen)
+	case !wide && len(strings.Fields(expr)) > 5:
+		r.fail(f, "%q: want five fields%s", expr, widen)
 	case every && !wide && s.Period() < time.Minute:
 		r.fail(f, "%q: want at least 60s%s", expr, widen)
 	}
-}
-
-func (r *reader) secrets(auth fields) (refs []string) {
-	// An empty list is what the canonical form writes of a job without secrets.
-	for _, f := range r.items(auth.get("secret_refs"), 0, maxSecrets) {
-		s, ok := r.text(f)
-		if ok && !secretPattern().MatchString(s) {
-			r.fail(f, "%q: want a letter, then up to 127 letters, digits and _ : . / -", s)
-		}
-		refs = append(refs, s)
-	}
-	return refs
 }
 
 // sortedKeys makes the order of errors, and of what is printed, the same every time.

@@ -6,8 +6,14 @@ import (
 	"errors"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 )
+
+// maxValues bounds what a document of small values takes in memory, to about 40 MB.
+const maxValues = 250_000
 
 // parseJSON reads exactly one JSON value.
 func parseJSON(data []byte) (*node, error) {
@@ -26,6 +32,9 @@ func parseJSON(data []byte) (*node, error) {
 		}
 		return nil, p.position(at).errorf("", "not valid JSON: %v", err)
 	}
+	if at := loneSurrogate(data); at >= 0 {
+		return nil, p.position(at).errorf("", "half of a surrogate pair stands for no character: want both halves, or the character itself")
+	}
 	p.decoder = json.NewDecoder(bytes.NewReader(data))
 	p.decoder.UseNumber()
 	return p.value()
@@ -34,6 +43,7 @@ func parseJSON(data []byte) (*node, error) {
 type jsonParser struct {
 	data    []byte
 	decoder *json.Decoder
+	values  int
 	lines   []int // offsets at which the lines after the first begin
 }
 
@@ -62,6 +72,9 @@ func (p *jsonParser) value() (*node, error) {
 		return nil, err
 	}
 	n := &node{at: at}
+	if p.values++; p.values > maxValues {
+		return nil, at.errorf("", "there are more than %d values: split it", maxValues)
+	}
 	switch t := t.(type) {
 	case bool:
 		n.kind = boolean
@@ -103,8 +116,39 @@ func (p *jsonParser) members() (fields []member, err error) {
 		if err != nil {
 			return nil, err
 		}
-		fields = append(fields, member{name.(string), at, value})
+		fields = append(fields, member{name: name.(string), at: at, value: value})
 	}
 	_, err = p.decoder.Token()
 	return slices.Clip(fields), err
+}
+
+// loneSurrogate finds an escape such as \ud800 without its other half, which encoding/json would
+// replace by U+FFFD without a word; -1 is none. In valid JSON a backslash stands only in strings.
+func loneSurrogate(data []byte) int {
+	for i := 0; i < len(data); i++ {
+		if data[i] != '\\' {
+			continue
+		}
+		switch r := escaped(data[i:]); {
+		case !utf16.IsSurrogate(r):
+			i++
+		case utf16.DecodeRune(r, escaped(data[i+6:])) == unicode.ReplacementChar:
+			return i
+		default:
+			i += 11
+		}
+	}
+	return -1
+}
+
+// escaped is the code unit of an escape at the beginning of b; 0 if there is none.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0
+	}
+	v, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(v)
 }

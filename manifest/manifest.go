@@ -60,17 +60,42 @@ func Load(data []byte, name string) (*Manifest, error) {
 }
 
 func load(data []byte, name string) (*Manifest, Errors) {
+	m, _, errs := read(data, name)
+	return m, errs
+}
+
+// read answers, beside the manifest, where the app and the names of jobs stand, by path. The
+// manifest is as much as could be read; nil is nothing.
+func read(data []byte, name string) (*Manifest, map[string]position, Errors) {
 	root, err := parse(data, name)
 	if err != nil {
 		var e Error
 		if !errors.As(err, &e) {
 			e = Error{Message: err.Error()}
 		}
-		return nil, Errors{e}
+		return nil, nil, Errors{e}
 	}
-	r := &reader{names: map[string]string{}}
+	r := newReader()
 	m := r.manifest(root)
-	return m, r.errs
+	if len(r.errs) == 0 && m.tooLarge() {
+		r.add(root.at.errorf("", "with what its jobs inherit and every default written out it is larger than %d bytes: split it", MaxSize))
+	}
+	return m, r.places, r.errs
+}
+
+// tooLarge says whether the canonical form could not be read again.
+func (m *Manifest) tooLarge() bool {
+	size := 0
+	for i := range m.Jobs {
+		if r := m.Jobs[i].Request; r != nil {
+			size += len(r.Body)
+			for name, value := range r.Headers {
+				size += len(name) + len(value)
+			}
+		}
+	}
+	// The sum comes first: it bounds what the canonical form can become.
+	return size > MaxSize || len(m.Canonical()) > MaxSize
 }
 
 func parse(data []byte, name string) (*node, error) {

@@ -8,12 +8,15 @@ type node struct {
 	items  []*node
 	fields []member // in the document's order, duplicates included
 	at     position
+	weight int    // about its bytes, with aliases written out; never much more than MaxSize
+	unread string // what is wrong, of something that has no meaning here (kind unreadable)
 }
 
 type member struct {
-	name  string
-	at    position
-	value *node
+	name   string
+	at     position
+	value  *node
+	unread string // what is wrong with the name itself
 }
 
 // A position counts lines and columns from 1.
@@ -28,8 +31,21 @@ const (
 	text
 	list
 	object
+	unreadable
 )
 
 func (k kind) String() string {
-	return [...]string{"null", "a boolean", "a number", "a string", "a list", "an object"}[k]
+	return [...]string{"null", "a boolean", "a number", "a string", "a list", "an object", "something else"}[k]
+}
+
+// weigh sums up what is in a node of YAML. It stops counting where a document is refused anyway,
+// since aliases of aliases grow beyond any number.
+func (n *node) weigh() {
+	n.weight = 1 + len(n.text)
+	for _, item := range n.items {
+		n.weight = min(n.weight+item.weight, MaxSize+1)
+	}
+	for _, m := range n.fields {
+		n.weight = min(n.weight+len(m.name)+m.value.weight, MaxSize+1)
+	}
 }

@@ -3,7 +3,6 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -37,7 +36,11 @@ func parseYAML(data []byte) (*node, error) {
 		return nil, positionOf(file.Docs[1].Start).errorf("", "a second document: want one manifest in a file")
 	}
 	p := yamlParser{anchors: map[string]*node{}}
-	return p.value(file.Docs[0].Body, 0)
+	root, err := p.value(file.Docs[0].Body, 0)
+	if err == nil && root.weight > MaxSize {
+		return nil, root.at.errorf("", "with its aliases written out it is larger than %d bytes: say what jobs share under defaults", MaxSize)
+	}
+	return root, err
 }
 
 // checkSize refuses what the parser would take too long, or too deep a recursion, to read.
@@ -91,6 +94,14 @@ func positionOf(t *token.Token) position {
 	return position{t.Position.Line, t.Position.Column}
 }
 
+// numeral is what readers of YAML 1.2 take for a number where it stands without quotes.
+var numeral = pattern(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+
+const (
+	stringToken = token.StringType
+	quoteName   = "a field's name is a string, and this is none without quotes"
+)
+
 type yamlParser struct{ anchors map[string]*node }
 
 func (p *yamlParser) value(a ast.Node, depth int) (*node, error) {
@@ -104,14 +115,13 @@ func (p *yamlParser) value(a ast.Node, depth int) (*node, error) {
 		n.kind = null
 	case *ast.BoolNode:
 		n.kind = boolean
-	case *ast.IntegerNode:
-		n.kind, n.text = number, fmt.Sprint(a.Value)
-	case *ast.FloatNode:
-		n.kind, n.text = number, strconv.FormatFloat(a.Value, 'f', -1, 64)
-	case *ast.InfinityNode, *ast.NanNode:
-		n.kind, n.text = number, a.GetToken().Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		n.kind, n.text = number, a.GetToken().Value // as it is written: see plain
 	case *ast.StringNode:
 		n.kind, n.text = text, a.Value
+		if a.GetToken().Type == token.StringType && numeral().MatchString(a.Value) {
+			n.kind = number
+		}
 	case *ast.LiteralNode:
 		n.kind, n.text = text, a.Value.Value
 	case *ast.SequenceNode:
@@ -128,9 +138,10 @@ func (p *yamlParser) value(a ast.Node, depth int) (*node, error) {
 	case *ast.AliasNode:
 		return p.alias(a)
 	default:
-		return nil, n.at.errorf("", "a %s has no meaning here: write a plain value, in quotes if it is a string",
-			strings.ToLower(a.Type().String()))
+		n.kind = unreadable
+		n.unread = fmt.Sprintf("a %s has no meaning here: write a plain value, in quotes if it is a string", strings.ToLower(a.Type().String()))
 	}
+	n.weigh()
 	if len(n.fields) > 0 {
 		n.at = n.fields[0].at // rather than that of the first colon
 	}
@@ -150,23 +161,25 @@ func (p *yamlParser) items(values []ast.Node, depth int) (items []*node, err err
 
 func (p *yamlParser) members(values []*ast.MappingValueNode, depth int) (fields []member, err error) {
 	for _, v := range values {
-		at := positionOf(v.Key.GetToken())
-		var name string
+		token := v.Key.GetToken()
+		m := member{name: token.Value, at: positionOf(token)}
 		switch key := v.Key.(type) {
 		case *ast.StringNode:
-			name = key.Value
+			m.name = key.Value
+			if token.Type == stringToken && numeral().MatchString(key.Value) {
+				m.unread = quoteName
+			}
 		case *ast.MergeKeyNode:
-			return nil, at.errorf("", "merge keys (<<) are not read: say what jobs share under defaults")
-		case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
-			name = key.GetToken().Value
+			m.unread = "merge keys (<<) are not read: say what jobs share under defaults"
+		case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode, *ast.BoolNode, *ast.NullNode:
+			m.unread = quoteName
 		default:
-			return nil, at.errorf("", "a field's name is a plain string")
+			m.unread = "a field's name is a plain string"
 		}
-		n, err := p.value(v.Value, depth)
-		if err != nil {
+		if m.value, err = p.value(v.Value, depth); err != nil {
 			return nil, err
 		}
-		fields = append(fields, member{name, at, n})
+		fields = append(fields, m)
 	}
 	return fields, nil
 }

@@ -1,7 +1,6 @@
 package schedule
 
 const (
-	minutesPerDay = 24 * 60
 	secondsPerDay = 24 * 60 * 60
 	// cycleMonths is the Gregorian calendar's period of 400 years, plus the month it began in.
 	cycleMonths = 400*12 + 1
@@ -52,6 +51,19 @@ func (m month) prev() month {
 	}
 	p.first = m.first - int64(p.length())
 	return p
+}
+
+// monthIn is a month of a year.
+func monthIn(year, mon int) month {
+	// The day lies within the year whatever its leap days before; the months between are walked.
+	m, _ := monthOf(int64(year-1970)*daysPer400/400 + 180)
+	for m.year > year || m.year == year && m.month > mon {
+		m = m.prev()
+	}
+	for m.year < year || m.month < mon {
+		m = m.next()
+	}
+	return m
 }
 
 // length is the number of the month's days.

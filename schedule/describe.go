@@ -3,11 +3,10 @@ package schedule
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Description says when the schedule is due, in plain English, without the zone: "at 04:15 on
-// day 1 of the month".
+// day 1 of the month". What H stands for is written out.
 func (s *Schedule) Description() string {
 	if s.every > 0 {
 		return "every " + spell(s.every)
@@ -18,10 +17,7 @@ func (s *Schedule) Description() string {
 	if days == "" && daily {
 		days = "every day"
 	}
-	if !c.month.full(&monthField) {
-		days += " in " + spans(values(c.month.bits), func(v int) string { return time.Month(v).String() })
-	}
-	return strings.TrimSpace(times + " " + strings.TrimSpace(days))
+	return strings.Join(strings.Fields(times+" "+days+" "+c.describeMonths()+" "+c.describeYears()), " ")
 }
 
 // spell writes seconds in the largest unit that divides them.
@@ -41,61 +37,73 @@ func spell(seconds int64) string {
 	return ""
 }
 
+// fewTimes of a day are listed one by one.
+const fewTimes = 6
+
 // describeTimes says at which times of a day; daily is whether those are few enough to be followed
 // by "every day".
 func (c *calendar) describeTimes() (text string, daily bool) {
-	minutes, hours := values(c.minute.bits), values(c.hour.bits)
-	within := count("hour", hours, digits)
-	daily = true
-	if step := evenStep(hours, 24); step > 0 && (step == 1 || len(minutes)*len(hours) > 6) {
-		within, daily = "every "+ordinal(step)+"hour", false
+	seconds, minutes, hours := values(c.second), values(c.minute), values(c.hour)
+	few := len(seconds)*len(minutes)*len(hours) <= fewTimes
+	hour, daily := describeHours(hours, !few)
+	everySecond, everyMinute := evenStep(seconds, 60), evenStep(minutes, 60)
+	always := len(hours) == 24 && len(minutes) == 60
+	switch {
+	case everySecond > 0:
+		text = "every " + spell(int64(everySecond)) + ofMinutes(minutes, everyMinute)
+	case few && daily && everyMinute == 0:
+		return "at " + list(c.times(), "and"), true
+	case c.second != 1:
+		text = "at " + count("second", seconds) + " of " + nth(everyMinute, "minute", minutes)
+	case everyMinute > 0:
+		text, always = "every "+spell(int64(everyMinute)*60), len(hours) == 24
+	default:
+		text = "at " + count("minute", minutes)
 	}
-	switch step := evenStep(minutes, 60); {
-	case step > 0 && len(hours) == 24:
-		return "every " + spell(int64(step)*60), false
-	case step > 0:
-		return "every " + spell(int64(step)*60) + " of " + within, daily
-	case daily && len(minutes)*len(hours) <= 6:
-		return "at " + list(c.times()), true
+	if always {
+		return text, false
 	}
-	return "at " + count("minute", minutes, digits) + " of " + within, daily
+	return text + " of " + hour, daily
 }
 
+// ofMinutes follows a distance in seconds, which goes on through all minutes or is of some.
+func ofMinutes(minutes []int, step int) string {
+	if step == 1 {
+		return ""
+	}
+	return " of " + nth(step, "minute", minutes)
+}
+
+// describeHours names them one by one, or as every n-th where they are many or all.
+func describeHours(hours []int, many bool) (text string, daily bool) {
+	step := evenStep(hours, 24)
+	if step == 1 || step > 0 && many {
+		return nth(step, "hour", hours), false
+	}
+	return count("hour", hours), true
+}
+
+// nth is "every 2nd hour", or, of values with no even step, "hours 3 and 8".
+func nth(step int, noun string, vs []int) string {
+	switch step {
+	case 0:
+		return count(noun, vs)
+	case 1:
+		return "every " + noun
+	}
+	return "every " + ordinal(step) + " " + noun
+}
+
+// times lists the times of a day, with seconds if there are any.
 func (c *calendar) times() (times []string) {
-	for m, ok := c.nextMinute(0); ok; m, ok = c.nextMinute(m + 1) {
-		times = append(times, fmt.Sprintf("%02d:%02d", m/60, m%60))
+	for t, ok := c.nextTime(0); ok; t, ok = c.nextTime(t + 1) {
+		text := fmt.Sprintf("%02d:%02d", t/3600, t/60%60)
+		if c.second != 1 {
+			text += fmt.Sprintf(":%02d", t%60)
+		}
+		times = append(times, text)
 	}
 	return times
-}
-
-func (c *calendar) describeDays() string {
-	monthly, weekly := !c.dom.full(&domField), !c.dow.full(&dowField)
-	dom := count("day", values(c.dom.bits), digits) + " of the month"
-	dow := spans(values(c.dow.bits), func(v int) string { return time.Weekday(v).String() })
-	both := c.dom.star || c.dow.star // must match; otherwise one that is not restricted matches all
-	switch {
-	case monthly && weekly && both:
-		return "on " + dom + " if it is " + dow
-	case monthly && weekly:
-		return "on " + dom + " or on " + dow
-	case monthly && both:
-		return "on " + dom
-	case weekly && both:
-		return "on " + dow
-	}
-	return ""
-}
-
-// full says whether the set has every value of the field.
-func (s set) full(f *field) bool {
-	return s.bits == upTo(from(^uint64(0), f.lo), f.star)
-}
-
-func values(set uint64) (vs []int) {
-	for ; set != 0; set &= set - 1 {
-		vs = append(vs, lowest(set))
-	}
-	return vs
 }
 
 // evenStep is n if the values are 0, n, 2n, … all the way round, and else 0.
@@ -112,32 +120,41 @@ func evenStep(vs []int, round int) int {
 	return step
 }
 
-// ordinal is "", "2nd ", "3rd " and so on, up to a day's hours.
-func ordinal(n int) string {
-	switch n {
-	case 1:
-		return ""
-	case 2:
-		return "2nd "
-	case 3:
-		return "3rd "
+func values(set uint64) (vs []int) {
+	for ; set != 0; set &= set - 1 {
+		vs = append(vs, lowest(set))
 	}
-	return fmt.Sprintf("%dth ", n)
+	return vs
+}
+
+// ordinal is "1st", "2nd" and so on, up to a hundred.
+func ordinal(n int) string {
+	suffix := "th"
+	if n/10 != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return fmt.Sprint(n) + suffix
+}
+
+// count names one value ("hour 5") or several ("hours 5 to 9 and 17").
+func count(noun string, vs []int) string {
+	if len(vs) > 1 {
+		noun += "s"
+	}
+	return noun + " " + list(spans(vs, digits), "and")
 }
 
 func digits(v int) string { return fmt.Sprint(v) }
 
-// count names one value ("hour 5") or several ("hours 5 to 9 and 17").
-func count(noun string, vs []int, name func(int) string) string {
-	if len(vs) > 1 {
-		noun += "s"
-	}
-	return noun + " " + spans(vs, name)
-}
-
-// spans lists values, with three or more in a row as a range.
-func spans(vs []int, name func(int) string) string {
-	var parts []string
+// spans names values, with three or more in a row as a range.
+func spans(vs []int, name func(int) string) (parts []string) {
 	for i := 0; i < len(vs); {
 		j := i
 		for j+1 < len(vs) && vs[j+1] == vs[j]+1 {
@@ -151,13 +168,14 @@ func spans(vs []int, name func(int) string) string {
 			i++
 		}
 	}
-	return list(parts)
+	return parts
 }
 
-func list(parts []string) string {
+// list joins parts with commas and a last word, "and" or "or".
+func list(parts []string, word string) string {
 	if len(parts) < 2 {
 		return strings.Join(parts, "")
 	}
 	last := len(parts) - 1
-	return strings.Join(parts[:last], ", ") + " and " + parts[last]
+	return strings.Join(parts[:last], ", ") + " " + word + " " + parts[last]
 }

@@ -65,20 +65,52 @@ func TestDocumentedDaylightSaving(t *testing.T) {
 		for i, day := range []time.Time{
 			time.Date(2024, 3, 10, 0, 0, 0, 0, s.Zone()), time.Date(2024, 11, 3, 0, 0, 0, 0, s.Zone()),
 		} {
-			var shown []string
-			for _, tick := range walk(s, day, day.AddDate(0, 0, 1)) {
-				if local := tick.In(s.Zone()); local.Hour() >= 1 && local.Hour() < 4 {
-					shown = append(shown, local.Format("15:04 MST"))
-				}
-			}
-			if len(shown) == 0 {
-				shown = []string{"never"}
-			}
-			if got := strings.Join(shown, ", "); got != row[i+1] {
+			if got := earlyTicks(s, day); got != row[i+1] {
 				t.Errorf("%s on %s: %s, the page says %s", row[0], day.Format(time.DateOnly), got, row[i+1])
 			}
 		}
 	}
+}
+
+// TestDocumentedMeanings: the table of all three meanings names expression and day in its header.
+func TestDocumentedMeanings(t *testing.T) {
+	const header = "| dst | `30 2 * * *` 10 March | `0 1-3 * * *` 10 March | `30 1 * * *` 3 November | `*/30 1 * * *` 3 November | `0 1-3 * * *` 3 November |"
+	cells := strings.Split(strings.Trim(header, "|"), "|")[1:]
+	table := rows(t, header)
+	if len(table) != 3 {
+		t.Errorf("%d meanings: want 3", len(table))
+	}
+	for _, row := range table {
+		for i, cell := range cells {
+			_, rest, _ := strings.Cut(cell, "`")
+			expr, date, _ := strings.Cut(rest, "`")
+			s, err := Options{Zone: zone(t, "America/New_York"), DST: DST(strings.Trim(row[0], "`"))}.Parse(expr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			day, err := time.ParseInLocation("2 January 2006", strings.TrimSpace(date)+" 2024", s.Zone())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := earlyTicks(s, day); got != row[i+1] {
+				t.Errorf("%s on %s, %s: %s, the page says %s", expr, date, row[0], got, row[i+1])
+			}
+		}
+	}
+}
+
+// earlyTicks lists those of a day between 01:00 and 04:00.
+func earlyTicks(s *Schedule, day time.Time) string {
+	var shown []string
+	for _, tick := range walk(s, day, day.AddDate(0, 0, 1)) {
+		if local := tick.In(s.Zone()); local.Hour() >= 1 && local.Hour() < 4 {
+			shown = append(shown, local.Format("15:04 MST"))
+		}
+	}
+	if len(shown) == 0 {
+		return "never"
+	}
+	return strings.Join(shown, ", ")
 }
 
 func TestDocumentedErrors(t *testing.T) {

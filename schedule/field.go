@@ -11,26 +11,25 @@ type field struct {
 	name   string
 	lo, hi int
 	star   int      // the last value that a star, or an open "a/n", reaches
-	names  []string // of lo, lo+1, …
+	hashed int      // the last value that H may stand for; 0: H is refused
+	names  []string // of lo, lo+1, …; three letters each
 	cycle  int      // of values that come round again: a range may wrap over its end
 	want   string   // the range in words, for errors
 }
 
 var (
-	minuteField = field{name: "minute", lo: 0, hi: 59, star: 59, want: "0-59"}
-	hourField   = field{name: "hour", lo: 0, hi: 23, star: 23, want: "0-23"}
-	domField    = field{name: "day-of-month", lo: 1, hi: 31, star: 31, want: "1-31"}
-	monthField  = field{name: "month", lo: 1, hi: 12, star: 12, want: "1-12 or JAN-DEC",
+	secondField = field{name: "second", lo: 0, hi: 59, star: 59, hashed: 59, want: "0-59"}
+	minuteField = field{name: "minute", lo: 0, hi: 59, star: 59, hashed: 59, want: "0-59"}
+	hourField   = field{name: "hour", lo: 0, hi: 23, star: 23, hashed: 23, want: "0-23"}
+	// Every month has the days that H stands for.
+	domField   = field{name: "day-of-month", lo: 1, hi: 31, star: 31, hashed: 28, want: "1-31, L, L-3, LW or 15W"}
+	monthField = field{name: "month", lo: 1, hi: 12, star: 12, hashed: 12, want: "1-12 or JAN-DEC",
 		names: []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}}
-	dowField = field{name: "day-of-week", lo: 0, hi: 7, star: 6, cycle: 7, want: "0-7 or SUN-SAT, where 0 and 7 are Sunday",
+	dowField = field{name: "day-of-week", lo: 0, hi: 7, star: 6, hashed: 6, cycle: 7,
+		want:  "0-7 or SUN-SAT, where 0 and 7 are Sunday; FRI#2 is the month's second Friday, FRIL its last",
 		names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}}
+	yearField = field{name: "year", lo: firstYear, hi: lastYear, star: lastYear, want: "1970-9999"}
 )
-
-// A set is a parsed field: bit v is set if the field matches v.
-type set struct {
-	bits uint64
-	star bool // the field starts with a star, which two of Vixie's rules turn on
-}
 
 // A word is a part of an expression and where it stands, in bytes from 0.
 type word struct {
@@ -44,59 +43,73 @@ func (w word) cut(sep string) (before, after word, found bool) {
 	return word{b, w.at}, word{a, w.at + len(b) + len(sep)}, found
 }
 
+// A span is the values of one item: lo, lo+step, … up to hi. Of a wrapping range hi exceeds the
+// field's.
+type span struct{ lo, hi, step int }
+
 // errorf says which word of the field is wrong and what would be right.
 func (f *field) errorf(w word, format string, args ...any) error {
 	return fmt.Errorf("%s %q at column %d: %s", f.name, w.text, w.at+1, fmt.Sprintf(format, args...))
 }
 
-// parse reads a list of items: "*", "a", "a-b", each with an optional "/step".
-func (f *field) parse(w word) (set, error) {
-	s := set{star: strings.HasPrefix(w.text, "*")}
-	for rest, more := w, true; more; {
-		var item word
-		item, rest, more = rest.cut(",")
-		bits, err := f.parseItem(item)
-		if err != nil {
-			return set{}, err
-		}
-		s.bits |= bits
-	}
-	return s, nil
-}
-
-func (f *field) parseItem(item word) (uint64, error) {
-	if item.text == "" {
-		return 0, f.errorf(item, "empty item of a list: want %s", f.want)
-	}
-	span, stepWord, stepped := item.cut("/")
-	step := 1
-	if stepped {
-		var err error
-		if step, err = number(stepWord.text); err != nil || step < 1 {
-			return 0, f.errorf(stepWord, "want a step that is a whole number from 1")
-		}
-	}
-	lo, hi, err := f.parseSpan(span, stepped)
-	if err != nil {
-		return 0, err
-	}
-	var bits uint64
-	for v := lo; v <= hi; v += step {
+// bits is the set of a span's values, of a field whose values are less than 64.
+func (f *field) bits(s span) (set uint64) {
+	for v := s.lo; v <= s.hi; v += s.step {
 		at := v
 		if f.cycle > 0 {
 			at %= f.cycle
 		}
-		bits |= 1 << at
+		set |= 1 << at
 	}
-	return bits, nil
+	return set
+}
+
+// full is the set that a star stands for.
+func (f *field) full() uint64 { return f.bits(span{f.lo, f.star, 1}) }
+
+// items calls do for each item of a list.
+func (f *field) items(list word, do func(item word) error) error {
+	for rest, more := list, true; more; {
+		var item word
+		item, rest, more = rest.cut(",")
+		if item.text == "" {
+			return f.errorf(item, "empty item of a list: want %s", f.want)
+		}
+		if err := do(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseItem reads "*", "a" or "a-b", each with an optional "/step".
+func (f *field) parseItem(item word) (span, error) {
+	between, stepWord, stepped := item.cut("/")
+	step := 1
+	if stepped {
+		var err error
+		if step, err = f.parseStep(stepWord); err != nil {
+			return span{}, err
+		}
+	}
+	lo, hi, err := f.parseSpan(between, stepped)
+	return span{lo, hi, step}, err
+}
+
+func (f *field) parseStep(w word) (int, error) {
+	step, err := number(w.text)
+	if err != nil || step < 1 {
+		return 0, f.errorf(w, "want a step that is a whole number from 1")
+	}
+	return step, nil
 }
 
 // parseSpan answers the first and last value; of a wrapping range the last exceeds the field's.
-func (f *field) parseSpan(span word, open bool) (lo, hi int, err error) {
-	if span.text == "*" {
+func (f *field) parseSpan(between word, open bool) (lo, hi int, err error) {
+	if between.text == "*" {
 		return f.lo, f.star, nil
 	}
-	first, last, isRange := span.cut("-")
+	first, last, isRange := between.cut("-")
 	if lo, err = f.parseValue(first); err != nil {
 		return 0, 0, err
 	}
@@ -114,7 +127,7 @@ func (f *field) parseSpan(span word, open bool) (lo, hi int, err error) {
 		return lo, hi, nil
 	}
 	if f.cycle == 0 {
-		return 0, 0, f.errorf(span, "the range ends before it begins: want %s-%d,%d-%s",
+		return 0, 0, f.errorf(between, "the range ends before it begins: want %s-%d,%d-%s",
 			first.text, f.hi, f.lo, last.text)
 	}
 	if lo >= f.cycle { // 7-2 begins on the same day as 0-2
@@ -125,7 +138,8 @@ func (f *field) parseSpan(span word, open bool) (lo, hi int, err error) {
 
 func (f *field) parseValue(w word) (int, error) {
 	for i, name := range f.names {
-		if strings.EqualFold(w.text, name) {
+		// Unicode folds letters from other alphabets to ours; their bytes are more.
+		if len(w.text) == len(name) && strings.EqualFold(w.text, name) {
 			return f.lo + i, nil
 		}
 	}

@@ -24,42 +24,31 @@ var aliases = map[string]string{
 
 const aliasList = "@hourly @daily @midnight @weekly @monthly @yearly @annually or @every D"
 
-// Parse reads an expression. Its wall clock is zone's (nil is UTC), unless the expression begins
-// with CRON_TZ=Zone, which goes before. An expression that can never fire is refused. Errors
-// name the field, the value, its column from 1, and what would be accepted.
-func Parse(expr string, zone *time.Location) (*Schedule, error) {
-	if len(expr) > maxLength {
-		return nil, fmt.Errorf("schedule %.40q…: %d bytes are too many: want at most %d", expr, len(expr), maxLength)
-	}
-	s, err := parse(words(expr), zone)
+func (o Options) parse(ws []word) (*Schedule, error) {
+	dst, err := ParseDST(string(o.DST))
 	if err != nil {
-		return nil, fmt.Errorf("schedule %q: %w", expr, err)
+		return nil, err
 	}
-	return s, nil
-}
-
-func parse(ws []word, zone *time.Location) (*Schedule, error) {
+	zone := o.Zone
 	if zone == nil {
 		zone = time.UTC
 	}
 	if len(ws) > 0 && strings.HasPrefix(ws[0].text, zonePrefix) {
-		var err error
 		if zone, err = LoadZone(strings.TrimPrefix(ws[0].text, zonePrefix)); err != nil {
 			return nil, fmt.Errorf("%s at column %d: %w", strings.TrimSuffix(zonePrefix, "="), ws[0].at+1, err)
 		}
 		ws = ws[1:]
 	}
-	s := &Schedule{expr: join(ws), zone: zone}
-	var err error
+	s := &Schedule{expr: join(ws), zone: zone, dst: dst}
 	switch {
 	case len(ws) == 0:
 		err = errors.New("it is empty: want five fields (minute hour day-of-month month day-of-week) or " + aliasList)
 	case ws[0].text == "@every":
 		s.every, err = parseEvery(ws)
 	case strings.HasPrefix(ws[0].text, "@"):
-		s.calendar, err = parseAlias(ws)
+		err = o.parseAlias(s, ws)
 	default:
-		s.calendar, err = parseFields(ws)
+		err = o.parseFields(s, ws)
 	}
 	if err != nil {
 		return nil, err
@@ -67,41 +56,40 @@ func parse(ws []word, zone *time.Location) (*Schedule, error) {
 	return s, nil
 }
 
-func parseFields(ws []word) (*calendar, error) {
-	if len(ws) != 5 {
-		return nil, fmt.Errorf("it has %d fields: want 5 (minute hour day-of-month month day-of-week)", len(ws))
+func (o Options) parseFields(s *Schedule, ws []word) error {
+	if len(ws) < 5 || len(ws) > 7 {
+		return fmt.Errorf("it has %d fields: want 5 (minute hour day-of-month month day-of-week), "+
+			"6 with seconds first, or 7 with a year last as well", len(ws))
 	}
-	c := &calendar{}
-	for i, to := range []struct {
-		field *field
-		set   *set
-	}{
-		{&minuteField, &c.minute}, {&hourField, &c.hour},
-		{&domField, &c.dom}, {&monthField, &c.month}, {&dowField, &c.dow},
-	} {
-		var err error
-		if *to.set, err = to.field.parse(ws[i]); err != nil {
-			return nil, err
-		}
+	p := parser{name: o.Name, c: &calendar{second: 1}}
+	if err := p.fields(ws); err != nil {
+		return err
 	}
-	if _, ever := c.nextDay(0); !ever {
-		return nil, domField.errorf(ws[2], "month %q has no such day, so it never fires: want a day of that month", ws[3].text)
+	s.calendar, s.extended = p.c, p.extended
+	if _, ever := p.c.nextDay(firstDay); !ever {
+		return p.neverFires(ws)
 	}
-	return c, nil
+	if p.c.years == nil {
+		return nil // what a calendar repeats, no gap of a clock hides for ever
+	}
+	if _, ever := s.Next(time.Unix(firstUnix-1, 0)); !ever {
+		return errors.New("the clocks of its zone leave out each of its times, so it never fires: want a time that they show")
+	}
+	return nil
 }
 
-func parseAlias(ws []word) (*calendar, error) {
+func (o Options) parseAlias(s *Schedule, ws []word) error {
 	name := ws[0].text
 	switch fields, known := aliases[name]; {
 	case name == "@reboot":
-		return nil, errors.New("@reboot has no scheduled instant, so no two servers could agree on its tick: " +
+		return errors.New("@reboot has no scheduled instant, so no two servers could agree on its tick: " +
 			"start the command from a systemd unit or the host's own crontab")
 	case !known:
-		return nil, fmt.Errorf("alias %q at column %d is unknown: want %s", name, ws[0].at+1, aliasList)
+		return fmt.Errorf("alias %q at column %d is unknown: want %s", name, ws[0].at+1, aliasList)
 	case len(ws) > 1:
-		return nil, fmt.Errorf("%q at column %d: nothing may follow %s", ws[1].text, ws[1].at+1, name)
+		return fmt.Errorf("%q at column %d: nothing may follow %s", ws[1].text, ws[1].at+1, name)
 	default:
-		return parseFields(words(fields))
+		return o.parseFields(s, words(fields))
 	}
 }
 

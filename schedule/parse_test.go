@@ -9,16 +9,52 @@ import (
 )
 
 func TestParseErrors(t *testing.T) {
-	const fields = "want 5 (minute hour day-of-month month day-of-week)"
+	const fields = "want 5 (minute hour day-of-month month day-of-week), 6 with seconds first, or 7 with a year last as well"
 	for expr, want := range map[string]string{
 		"61 * * * *":                            `schedule "61 * * * *": minute "61" at column 1: want 0-59`,
 		"0 24 * * *":                            `schedule "0 24 * * *": hour "24" at column 3: want 0-23`,
 		"  0 0 32 * *":                          `schedule "  0 0 32 * *": day-of-month "32" at column 7: want 1-31`,
 		"0 0 1,0 * *":                           `day-of-month "0" at column 7: want 1-31`,
 		"0 0 * 13 *":                            `month "13" at column 7: want 1-12 or JAN-DEC`,
+		"0 0 * * \u017fUN":                      "day-of-week \"\u017fUN\" at column 9: want 0-7",
 		"0 0 * JUNE *":                          `month "JUNE" at column 7: want 1-12 or JAN-DEC`,
 		"0 0 * * 8":                             `day-of-week "8" at column 9: want 0-7 or SUN-SAT, where 0 and 7 are Sunday`,
-		"0 0 ? * *":                             `day-of-month "?" at column 5: want 1-31`,
+		"0 ? * * *":                             `hour "?" at column 3: want 0-23`,
+		"0 0 ?,1 * *":                           `day-of-month "?" at column 5: want 1-31, L, L-3, LW or 15W`,
+		"0 0 ?/2 * *":                           `day-of-month "?" at column 5: want 1-31`,
+		"0 0 &1 * MON":                          `day-of-month "&1" at column 5: want 1-31`,
+		"0 0 * * &":                             `day-of-week "" at column 10: empty item of a list: want 0-7`,
+		"0 0 * * &&1":                           `day-of-week "&1" at column 10: want 0-7`,
+		"0 0 L-31 * *":                          `day-of-month "L-31" at column 5: want L, or L-1 to L-30 for that many days before the last`,
+		"0 0 LL * *":                            `day-of-month "LL" at column 5: want L, or`,
+		"0 0 L/2 * *":                           `day-of-month "L/2" at column 5: want L, or`,
+		"0 0 L-5-3 * *":                         `day-of-month "L-5-3" at column 5: want L, or`,
+		"0 0 5,W * *":                           `day-of-month "" at column 7: want 1-31`,
+		"0 0 1-5W * *":                          `day-of-month "1-5" at column 5: want 1-31`,
+		"0 0 32W * *":                           `day-of-month "32" at column 5: want 1-31`,
+		"0 0 WL * *":                            `day-of-month "WL" at column 5: want 1-31`,
+		"L * * * *":                             `minute "L" at column 1: want 0-59`,
+		"0 0 * L *":                             `month "L" at column 7: want 1-12 or JAN-DEC`,
+		"0 0 * * L":                             `day-of-week "L" at column 9: of which weekday the last: want SATL`,
+		"0 0 * * 8L":                            `day-of-week "8" at column 9: want 0-7`,
+		"0 0 * * 5#6":                           `day-of-week "6" at column 11: want 1-5 after #`,
+		"0 0 * * #2":                            `day-of-week "" at column 9: want 0-7`,
+		"0 0 * * 1-5#2":                         `day-of-week "1-5" at column 9: want 0-7`,
+		"0 0 * * 5#2/2":                         `day-of-week "2/2" at column 11: want 1-5 after #`,
+		"H * * * *":                             `minute "H" at column 1: H is chosen by the name of a job, and none is known here`,
+		"0 0 1 1 * 2027":                        `day-of-week "2027" at column 11: want 0-7`,
+		"0 0 1 1 * 1999 ":                       `a year is the last of seven fields, of which seconds are the first`,
+		"60 * * * * *":                          `second "60" at column 1: want 0-59`,
+		"0 0 0 1 1 * 1969":                      `year "1969" at column 13: want 1970-9999`,
+		"0 0 0 1 1 * 10000":                     `year "10000" at column 13: want 1970-9999`,
+		"0 0 0 1 1 * H":                         `year "H" at column 13: want 1970-9999`,
+		"0 0 0 1 1 * 2030-2020":                 `the range ends before it begins`,
+		"0 0 0 29 2 ? 2095":                     `so it never fires: want fields that have a date in common`,
+		"0 0 31W 2 *":                           `day-of-month "31W" at column 5: month "2" has no such day, so it never fires`,
+		"0 0 L-30 4 *":                          `month "4" has no such day, so it never fires`,
+		"0 0 1-7 * &MON#2":                      `no date matches day-of-month "1-7", month "*", day-of-week "&MON#2", so it never fires`,
+		"0 0 30 2 &MON":                         `month "2" has no such day, so it never fires`,
+		"0 0 0 0 * * * *":                       "it has 8 fields: " + fields,
 		"*/0 * * * *":                           `minute "0" at column 3: want a step that is a whole number from 1`,
 		"*/ * * * *":                            `minute "" at column 3: want a step that is a whole number from 1`,
 		"*/5/2 * * * *":                         `minute "5/2" at column 3: want a step`,
@@ -35,7 +71,6 @@ func TestParseErrors(t *testing.T) {
 		"0 0 30 2 *":                            `day-of-month "30" at column 5: month "2" has no such day, so it never fires: want a day of that month`,
 		"0 0 31 4,6 */2":                        `day-of-month "31" at column 5: month "4,6" has no such day, so it never fires`,
 		"* * * *":                               "it has 4 fields: " + fields,
-		"0 0 * * * *":                           "it has 6 fields: " + fields,
 		"0 0 *\u00a0* * *":                      `want 1-31`,
 		"":                                      "it is empty: want five fields",
 		" \t ":                                  "it is empty: want five fields",
@@ -51,7 +86,7 @@ func TestParseErrors(t *testing.T) {
 		"CRON_TZ=Mars/Base 0 0 * * *":           `CRON_TZ at column 1: zone "Mars/Base" is unknown: want an IANA name`,
 		"CRON_TZ=Local 0 0 * * *":               `zone "Local" names no place`,
 		"CRON_TZ=UTC":                           "it is empty",
-		"TZ=UTC 0 0 * * *":                      "it has 6 fields",
+		"TZ=UTC 0 0 * * *":                      `second "TZ=UTC" at column 1`,
 		strings.Repeat("1,", 600) + "1 * * * *": "1209 bytes are too many: want at most 1000",
 	} {
 		_, err := Parse(expr, nil)
@@ -64,32 +99,45 @@ func TestParseErrors(t *testing.T) {
 // TestSameMeaning: both spellings of a line parse to the same calendar.
 func TestSameMeaning(t *testing.T) {
 	for a, b := range map[string]string{
-		"@hourly":               "0 * * * *",
-		"@daily":                "0 0 * * *",
-		"@midnight":             "0 0 * * *",
-		"@weekly":               "0 0 * * SUN",
-		"@monthly":              "0 0 1 * *",
-		"@yearly":               "0 0 1 1 *",
-		"@annually":             "0 0 1 jan *",
-		"0 0 * * 7":             "0 0 * * 0",
-		"0 0 * * FRI-MON":       "0 0 * * 0,1,5,6",
-		"0 0 * * 5-1":           "0 0 * * fri,sat,sun,mon",
-		"0 0 * * 5-7":           "0 0 * * 0,5,6",
-		"0 0 * * 7-2":           "0 0 * * 0-2",
-		"0 0 * * 7-7":           "0 0 * * 0",
-		"0 0 * * 0-7":           "0 0 * * 0-6",
-		"0 0 * * SAT-SUN":       "0 0 * * 6,7",
-		"0 0 * * FRI-MON/2":     "0 0 * * 5,7",
-		"0 0 * * 6-6":           "0 0 * * Sat",
-		"5/15 * * * *":          "5,20,35,50 * * * *",
-		"10-40/15 * * * *":      "10,25,40 * * * *",
-		"05 004 * * *":          "5 4 * * *",
-		" 5\t4  * * *\n":        "5 4 * * *",
-		"0 0 * Mar-mAY/2 *":     "0 0 * 3,5 *",
-		"*/90 * * * *":          "*/60 * * * *",
-		"0 0 * * */7":           "0 0 * * */100",
-		"0-59 * * * *":          "0-58,59 * * * *",
-		"CRON_TZ=UTC 5 4 * * *": "5 4 * * *",
+		"@hourly":                 "0 * * * *",
+		"@daily":                  "0 0 * * *",
+		"@midnight":               "0 0 * * *",
+		"@weekly":                 "0 0 * * SUN",
+		"@monthly":                "0 0 1 * *",
+		"@yearly":                 "0 0 1 1 *",
+		"@annually":               "0 0 1 jan *",
+		"0 0 * * 7":               "0 0 * * 0",
+		"0 0 * * FRI-MON":         "0 0 * * 0,1,5,6",
+		"0 0 * * 5-1":             "0 0 * * fri,sat,sun,mon",
+		"0 0 * * 5-7":             "0 0 * * 0,5,6",
+		"0 0 * * 7-2":             "0 0 * * 0-2",
+		"0 0 * * 7-7":             "0 0 * * 0",
+		"0 0 * * 0-7":             "0 0 * * 0-6",
+		"0 0 * * SAT-SUN":         "0 0 * * 6,7",
+		"0 0 * * FRI-MON/2":       "0 0 * * 5,7",
+		"0 0 * * 6-6":             "0 0 * * Sat",
+		"5/15 * * * *":            "5,20,35,50 * * * *",
+		"10-40/15 * * * *":        "10,25,40 * * * *",
+		"05 004 * * *":            "5 4 * * *",
+		" 5\t4  * * *\n":          "5 4 * * *",
+		"0 0 * Mar-mAY/2 *":       "0 0 * 3,5 *",
+		"*/90 * * * *":            "*/60 * * * *",
+		"0 0 * * */7":             "0 0 * * */100",
+		"0-59 * * * *":            "0-58,59 * * * *",
+		"CRON_TZ=UTC 5 4 * * *":   "5 4 * * *",
+		"0 5 4 * * *":             "5 4 * * *",
+		"0 5 4 ? * * *":           "5 4 * * *",
+		"0 0 ? * fri":             "0 0 * * FRI",
+		"0 0 13 * ?":              "0 0 13 * *",
+		"0 0 13 * &*":             "0 0 13 * *",
+		"0 0 * * &FRI":            "0 0 * * FRI",
+		"0 0 l-0 * *":             "0 0 L * *",
+		"0 0 lw * *":              "0 0 LW * *",
+		"0 0 l-3w * *":            "0 0 L-3W * *",
+		"0 0 * * 5l":              "0 0 * * FRIL",
+		"0 0 * * 7L":              "0 0 * * 0L",
+		"0 0 * * 7#1":             "0 0 * * sun#1",
+		"0 0 0 1 1 ? 2030-2040/5": "0 0 0 1 1 ? 2040,2035,2030",
 	} {
 		x, y := parsed(t, a, "UTC"), parsed(t, b, "UTC")
 		if !reflect.DeepEqual(x.calendar, y.calendar) {
@@ -169,14 +217,16 @@ func TestDescription(t *testing.T) {
 // FuzzParse: what parses prints as something that parses to the same, and answers in bounded time.
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, expr string) {
-		s, err := Parse(expr, time.UTC)
+		o := Options{Zone: time.UTC, Name: "app/job"}
+		s, err := o.Parse(expr)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "schedule ") {
 				t.Errorf("%q: error does not say what it is of: %v", expr, err)
 			}
 			return
 		}
-		again, err := Parse(s.String(), s.Zone())
+		o.Zone = s.Zone()
+		again, err := o.Parse(s.String())
 		if err != nil {
 			t.Fatalf("%q prints as %q: %v", expr, s, err)
 		}
@@ -185,11 +235,17 @@ func FuzzParse(f *testing.F) {
 		}
 		at := time.Date(2024, 3, 10, 6, 59, 59, 0, time.UTC)
 		next, ok := s.Next(at)
-		if prev, found := s.Prev(next); !ok || !found || !prev.Equal(next) || !next.After(at) {
+		if prev, found := s.Prev(next); ok && (!found || !prev.Equal(next) || !next.After(at)) {
 			t.Fatalf("%q: Next %s, whose Prev is %s", expr, next, prev)
 		}
-		if s.Period() <= 0 || s.Description() == "" {
-			t.Fatalf("%q: period %s, description %q", expr, s.Period(), s.Description())
+		if prev, found := s.Prev(at); !ok && !found || found && prev.After(at) {
+			t.Fatalf("%q: Prev %s, %v, and no Next", expr, prev, found)
+		}
+		if _, second := s.Next(next); s.Period() < 0 || s.Period() == 0 && ok && second {
+			t.Fatalf("%q: period %s", expr, s.Period())
+		}
+		if d := s.Description(); d == "" || len(d) > 2*maxLength {
+			t.Fatalf("%q: description %q", expr, d)
 		}
 	})
 }

@@ -6,39 +6,69 @@ import "time"
 var reference = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Second)
 
 // Period is the shortest distance between two neighbouring ticks, on a calendar without daylight
-// saving. It depends on nothing but the expression, so all servers agree on what is derived from
-// it, such as a job's starting deadline. It is 0 if there are never two ticks.
+// saving, as far as a look at 28 years tells. It depends on nothing but the expression, so all
+// servers agree on what is derived from it, such as a job's starting deadline. It is 0 if there
+// are never two ticks.
 func (s *Schedule) Period() time.Duration {
 	if s.every > 0 {
 		return time.Duration(s.every) * time.Second
 	}
-	minutes := s.calendar.shortest()
-	return time.Duration(minutes) * time.Minute
+	return time.Duration(s.calendar.shortest()) * time.Second
 }
 
-// shortest is the least number of minutes between two matching readings: within a day, or from
-// the last of one to the first of the next matching day.
+// shortest is the least number of seconds between two matching readings, or 0: those of a minute,
+// and from the last one of a minute, hour or day to the first of the next that matches.
 func (c *calendar) shortest() int64 {
-	first, _ := c.nextMinute(0)
-	last, _ := c.prevMinute(minutesPerDay - 1)
-	shortest := c.daysApart()*minutesPerDay - int64(last-first)
-	for m := first; m < last; {
-		next, _ := c.nextMinute(m + 1)
-		shortest = min(shortest, int64(next-m))
-		m = next
+	var least int64
+	keep := func(d int64) {
+		if d > 0 && (least == 0 || d < least) {
+			least = d
+		}
 	}
-	return shortest
+	keep(nearest(c.second))
+	if d := nearest(c.minute); d > 0 {
+		keep(d*60 - width(c.second))
+	}
+	if d := nearest(c.hour); d > 0 {
+		keep(d*3600 - width(c.minute)*60 - width(c.second))
+	}
+	if d := c.daysApart(); d > 0 {
+		keep(d*secondsPerDay - width(c.hour)*3600 - width(c.minute)*60 - width(c.second))
+	}
+	return least
+}
+
+// width is the distance between a set's lowest and highest member.
+func width(set uint64) int64 { return int64(highest(set) - lowest(set)) }
+
+// nearest is the least distance between two members of a set, or 0.
+func nearest(set uint64) (least int64) {
+	for last := lowest(set); ; {
+		set &= set - 1
+		if set == 0 {
+			return least
+		}
+		if d := int64(lowest(set) - last); least == 0 || d < least {
+			least = d
+		}
+		last = lowest(set)
+	}
 }
 
 // daysApart is the least number of days between two matching ones, of the 28 years after which
-// weekdays and leap days come round again in this century. Nothing is nearer than neighbours.
-func (c *calendar) daysApart() int64 {
-	nearest := int64(daysPer400)
+// weekdays and leap days come round again in this century, or 0 if there are never two. Nothing
+// is nearer than neighbours.
+func (c *calendar) daysApart() (least int64) {
 	day, _ := c.nextDay(0)
-	for end := day + 7*daysPer4; day < end && nearest > 1; {
-		next, _ := c.nextDay(day + 1)
-		nearest = min(nearest, next-day)
+	for end := day + 7*daysPer4; day < end && least != 1; {
+		next, ok := c.nextDay(day + 1)
+		if !ok {
+			break
+		}
+		if least == 0 || next-day < least {
+			least = next - day
+		}
 		day = next
 	}
-	return nearest
+	return least
 }

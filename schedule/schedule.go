@@ -8,6 +8,7 @@ import (
 // Schedules are answered for the years that RFC 3339 can write.
 var (
 	firstUnix = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	firstDay  = firstUnix / secondsPerDay
 	lastUnix  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix()
 )
 
@@ -15,6 +16,8 @@ var (
 type Schedule struct {
 	expr     string
 	zone     *time.Location
+	dst      DST
+	extended bool
 	every    int64     // seconds; 0 unless the expression is @every
 	calendar *calendar // nil if it is
 
@@ -44,11 +47,21 @@ func (s *Schedule) Prev(at time.Time) (time.Time, bool) {
 }
 
 // String is the expression, with single blanks and names in capitals, without a CRON_TZ prefix.
-// Parsed again in Zone, it gives the same schedule.
+// Parsed again with Zone, DST and the same name, it gives the same schedule.
 func (s *Schedule) String() string { return s.expr }
 
 // Zone is the one whose wall clock the expression reads.
 func (s *Schedule) Zone() *time.Location { return s.zone }
+
+// DST is what becomes of its fixed times when clocks change.
+func (s *Schedule) DST() DST { return s.dst }
+
+// Extended says whether the expression uses one of ? L W # H &, which plain crons do not read.
+func (s *Schedule) Extended() bool { return s.extended }
+
+// everyPass says whether each pass over a reading counts: the schedule follows elapsed time, or
+// the clock is taken at its word.
+func (s *Schedule) everyPass() bool { return s.calendar.elapsed || s.dst == Repeat }
 
 func result(unix int64, ok bool) (time.Time, bool) {
 	if !ok || unix < firstUnix || unix > lastUnix {
@@ -63,8 +76,8 @@ func (s *Schedule) next(t int64) (int64, bool) {
 	for t <= lastUnix {
 		g := s.segment(t)
 		from := t + g.offset
-		if !c.elapsed() {
-			if t == g.start { // with the readings that the jump to here left out
+		if !s.everyPass() {
+			if t == g.start && s.dst == Vixie { // with the readings that the jump to here left out
 				from = g.reached
 			}
 			from = max(from, g.reached)
@@ -90,8 +103,12 @@ func (s *Schedule) prev(t int64) (int64, bool) {
 	for t >= firstUnix {
 		g := s.segment(t)
 		from := g.start + g.offset
-		if !c.elapsed() {
+		switch {
+		case s.everyPass():
+		case s.dst == Vixie:
 			from = g.reached
+		default:
+			from = max(from, g.reached)
 		}
 		reading, ok := c.prev(t + g.offset)
 		if ok && reading >= from {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/job"
@@ -17,11 +18,15 @@ func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick
 	if e.Spec.Policy.CatchUp != job.CatchUpLatest && e.Spec.Policy.CatchUp != job.CatchUpAll || accept.Err() != nil {
 		return false, nil
 	}
+	if known.Pause.Covers(s.place.now()) {
+		return true, nil // what was missed before the pause waits for its end
+	}
 	due, rows, err := s.place.open(ctx, known, e.Set, s.place.tooLate(e.Job))
 	if err != nil {
 		return false, err
 	}
-	todo := within(tick.Unaccounted(due, rows), s.place.now().Add(-e.Spec.Policy.CatchUpWindow), e.Spec.Policy.CatchUp)
+	missed := slices.DeleteFunc(tick.Unaccounted(due, rows), known.Pause.Covers)
+	todo := within(missed, s.place.now().Add(-e.Spec.Policy.CatchUpWindow), e.Spec.Policy.CatchUp)
 	if len(todo) == 0 {
 		return false, nil
 	}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type Fire struct {
 	Holder func(runID string) lease.Holder
 	// RunID of the run. Default: a new one.
 	RunID string
+	// IdempotencyKey is what the work is told, so that a repetition can be recognised (rule T3).
+	// Default: one that is stable per tick; without a tick, the run's id.
+	IdempotencyKey string
 	// Wait is how long to wait for the lease under Forbid, as lease.Want has it.
 	Wait time.Duration
 	// Accept ends the wait for the lease, though not a run, when it is done. Default: Fire's context.
@@ -119,7 +123,7 @@ func (p *Place) closeDead(ctx context.Context, f Fire) {
 	if err != nil {
 		return // the next run of this key does it
 	}
-	var beside map[lease.Nonce]bool
+	var beside map[lease.Nonce]lease.Holder
 	for _, r := range recent {
 		if r.Outcome != "" || r.ID == f.RunID || !r.Tick.IsZero() {
 			continue
@@ -129,7 +133,7 @@ func (p *Place) closeDead(ctx context.Context, f Fire) {
 				return
 			}
 		}
-		if beside[r.Owner] {
+		if _, live := beside[r.Owner]; live {
 			continue // a run under Allow, which has a lease of its own
 		}
 		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, p.now().Truncate(time.Microsecond)
@@ -188,7 +192,7 @@ func notStarted(err error) Result {
 // the outcome is recorded.
 func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) (run.Record, func()) {
 	guard := lease.Guard{Keeper: p.Keeper, OnOverrun: p.OnOverrun}
-	call := run.Call{Run: rec, Lease: l, IdempotencyKey: idempotency(rec), StopGrace: f.Policy.StopGrace, Output: f.Output}
+	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)), StopGrace: f.Policy.StopGrace, Output: f.Output}
 	recorded, started := func() {}, false
 	err := guard.Hold(ctx, l, func(ctx context.Context, l *lease.Lease) error {
 		started = true

@@ -40,6 +40,9 @@ type Place struct {
 	OnOverrun func(*lease.Lease)
 	// Spool keeps outcomes that could not be delivered, for any later dibs on this host (rule T9).
 	Spool Spool
+	// TimeOfDay is this host's own clock, to be compared with the store's; nothing is decided by it.
+	// Nil: it is not compared.
+	TimeOfDay func() time.Time
 	// Log takes one line per event. Default slog.Default().
 	Log *slog.Logger
 }

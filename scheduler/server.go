@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -70,7 +71,11 @@ type Server struct {
 	hurry chan struct{}
 	fires sync.WaitGroup
 
-	undelivered int // sweeps in a row that could not deliver this host's spool; the sweep's own
+	turn turn
+
+	// The sweep's own.
+	undelivered int           // sweeps in a row that could not deliver this host's spool
+	clockOff    time.Duration // the offset of the clock that was told of last
 }
 
 // entry is a job with its place in time.
@@ -254,6 +259,11 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 // fire claims one tick and carries it out if it is won.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
+	if s.await(accept, e, at) {
+		s.Stats.raced.Add(1)
+		log.Debug("another server has this tick", "event", "tick-taken")
+		return
+	}
 	a, err := s.claim(accept, e, at)
 	switch {
 	case accept.Err() != nil && err != nil:
@@ -269,6 +279,9 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		s.carryOut(accept, work, e, a.Tick, 0)
 	case a.Status == tick.Differs:
 		s.differs(work, e)
+	case a.Status == tick.Paused:
+		s.Stats.paused.Add(1)
+		log.Debug("the job is paused", "event", "tick-paused")
 	default:
 		s.Stats.raced.Add(1)
 		log.Debug("another server has this tick", "event", "tick-taken", "status", a.Status.String(), "claimant", a.Tick.Claimant.String())
@@ -364,9 +377,21 @@ func (j *Job) fire(at time.Time) (f Fire, done func()) {
 func limits(j job.Spec) run.Limits {
 	p := j.Policy
 	return run.Limits{Timeout: p.Timeout, Deadline: p.Deadline, Attempts: p.Retries.MaxAttempts,
-		Backoff: func(n int) time.Duration {
-			return min(p.Retries.Min<<min(n-1, 30), max(p.Retries.Max, p.Retries.Min))
-		}}
+		Backoff: func(n int) time.Duration { return backoff(p.Retries, n, rand.Float64()) }}
+}
+
+// backoff is the pause after attempt n: it doubles from Min up to Max, and up to a quarter of it is
+// added at random, so that jobs which failed together do not all come back together.
+func backoff(r job.Retries, n int, random float64) time.Duration {
+	most := max(r.Max, r.Min)
+	d := r.Min
+	for range n - 1 {
+		if d >= most {
+			break
+		}
+		d *= 2
+	}
+	return min(d+time.Duration(random*float64(d)/4), most)
 }
 
 // describe is the work of a job in a line.

@@ -38,8 +38,9 @@ type host struct {
 // tickLink cuts the ticks off together with the leases, as one network does.
 type tickLink struct {
 	tick.Store
-	mu  sync.Mutex
-	cut bool
+	mu     sync.Mutex
+	cut    bool
+	claims int // asked for
 }
 
 func (l *tickLink) fail(ctx context.Context) error {
@@ -55,6 +56,9 @@ func (l *tickLink) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Ans
 	if err := l.fail(ctx); err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	l.claims += len(r)
+	l.mu.Unlock()
 	return l.Store.Claim(ctx, r)
 }
 
@@ -150,14 +154,15 @@ func (w *world) host(seed uint64, skew time.Duration) *host {
 	st := w.b.Store()
 	link, tl := sim.NewLink(st.Leases, seed), &tickLink{Store: st.Ticks}
 	link.Latency = 5 * time.Millisecond
-	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: clock.Virtual{Start: time.Now().Add(-time.Duration(seed) * time.Hour), WallOffset: skew}})
+	virtual := clock.Virtual{Start: time.Now().Add(-time.Duration(seed) * time.Hour), WallOffset: skew}
+	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: virtual})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed)}
+	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed), Command: scheduler.ServerOf("app")}
 	sp := &spool{}
 	p := &scheduler.Place{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Self: self, Spool: sp,
-		Log: slog.New(slog.DiscardHandler)}
+		TimeOfDay: virtual.Wall, Log: slog.New(slog.DiscardHandler)}
 	w.t.Cleanup(k.Close)
 	return &host{Server: scheduler.NewServer(p, "app"), place: p, link: link, ticks: tl, spool: sp}
 }

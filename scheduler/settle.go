@@ -7,20 +7,35 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
-	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/tick"
 )
 
-// SetOf is the union of a job's schedules in its zone.
-func SetOf(spec *job.Spec) (schedule.Set, error) {
+// SetOf is the union of a job's schedules in its zone, under its name and meaning of daylight saving.
+func SetOf(spec *job.Spec) (schedule.Set, error) { return setOf(spec, spec.Key()) }
+
+// Registered reads a registered definition: its spec, which lacks its name, and its schedules.
+func Registered(known tick.Job) (*job.Spec, schedule.Set, error) {
+	spec, err := job.ParseDefinition(known.Definition)
+	if err != nil {
+		return nil, schedule.Set{}, fmt.Errorf("%s: %w", known.Name, err)
+	}
+	set, err := setOf(spec, known.Name)
+	if err != nil {
+		return nil, schedule.Set{}, fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
+	}
+	return spec, set, nil
+}
+
+func setOf(spec *job.Spec, name string) (schedule.Set, error) {
 	zone, err := schedule.LoadZone(spec.Timezone)
 	if err != nil {
 		return schedule.Set{}, err
 	}
+	o := schedule.Options{Zone: zone, Name: name, DST: schedule.DST(spec.DST)}
 	var all []*schedule.Schedule
 	for _, expr := range spec.Schedules {
-		s, err := schedule.Parse(expr, zone)
+		s, err := o.Parse(expr)
 		if err != nil {
 			return schedule.Set{}, err
 		}
@@ -63,13 +78,9 @@ func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
 
 // conclude does so for the ticks before an instant.
 func (p *Place) conclude(ctx context.Context, known tick.Job, until time.Time) error {
-	spec, err := job.ParseDefinition(known.Definition)
+	_, set, err := Registered(known)
 	if err != nil {
-		return fmt.Errorf("%s: %w", known.Name, err)
-	}
-	set, err := SetOf(spec)
-	if err != nil {
-		return fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
+		return err
 	}
 	_, err = p.settle(ctx, known, set, func(at time.Time) bool { return at.Before(until) })
 	return err
@@ -116,22 +127,22 @@ func (p *Place) open(ctx context.Context, known tick.Job, set schedule.Set, over
 	return due, rows, err
 }
 
-// settle records as missed the ticks that are over and that nobody claimed, and raises the
+// settle records the outcome of the ticks that are over and that nobody claimed, and raises the
 // high-water mark (rule T4). It returns how many rows it wrote.
 func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool) (int, error) {
 	due, rows, err := p.open(ctx, known, set, over)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
-	missed := tick.Unclaimed(known.Name, due, rows, run.Missed, "no server claimed it in time")
-	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Rows: missed})
+	outcomes := unclaimed(known, due, rows)
+	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Rows: outcomes})
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("settle %s: %w", known.Name, err)
 	case a.Status != tick.Won:
 		return 0, nil // another process was faster
 	}
-	return len(missed), nil
+	return len(outcomes), nil
 }
 
 // retention is how long history is kept: longer than any catch-up window.

@@ -9,7 +9,7 @@ import (
 
 // Stats count what a server saw. All counters only grow.
 type Stats struct {
-	won, raced, ran, failed, skipped, unavailable, taken, settled atomic.Int64
+	won, raced, ran, failed, skipped, unavailable, taken, settled, paused atomic.Int64
 }
 
 func (s *Stats) count(r Result) {
@@ -26,6 +26,6 @@ func (s *Stats) count(r Result) {
 
 // String is the summary that a server prints when it ends.
 func (s *Stats) String() string {
-	return fmt.Sprintf("%d ticks won, %d raced by others, %d run (%d not succeeded), %d skipped, %d taken over, %d settled, %d unavailable",
-		s.won.Load(), s.raced.Load(), s.ran.Load(), s.failed.Load(), s.skipped.Load(), s.taken.Load(), s.settled.Load(), s.unavailable.Load())
+	return fmt.Sprintf("%d ticks won, %d raced by others, %d run (%d not succeeded), %d skipped, %d taken over, %d settled, %d paused, %d unavailable",
+		s.won.Load(), s.raced.Load(), s.ran.Load(), s.failed.Load(), s.skipped.Load(), s.taken.Load(), s.settled.Load(), s.paused.Load(), s.unavailable.Load())
 }

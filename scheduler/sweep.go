@@ -45,6 +45,10 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
 	undelivered := s.place.Deliver(ctx)
+	if err := s.learn(ctx); err != nil {
+		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
+	}
+	s.checkClock(ctx)
 	orphans, err := s.place.Ticks.Orphans(ctx, "", 100)
 	if err != nil {
 		return errors.Join(undelivered, fmt.Errorf("look for orphaned ticks: %w", err))
@@ -91,8 +95,10 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry) error {
 	if err != nil || !ok {
 		return err
 	}
-	if err := s.rerunEnded(ctx, accept, work, e); err != nil {
-		return err
+	if !known.Pause.Covers(s.place.now()) {
+		if err := s.rerunEnded(ctx, accept, work, e); err != nil {
+			return err
+		}
 	}
 	if busy, err := s.catchUp(ctx, accept, work, e, known); busy || err != nil {
 		return err

@@ -31,6 +31,15 @@ func (p *Place) Trigger(accept, work context.Context, j *Job, at time.Time) (Res
 	return res, a, p.Book.Release(context.WithoutCancel(work))
 }
 
+// TriggerNow runs a job at once, without a tick: none is claimed or used up, but the lease and its
+// policy are the job's. key is the caller's idempotency key; empty: the run's id.
+func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string) Result {
+	f, done := j.fire(time.Time{})
+	defer done()
+	f.Accept, f.IdempotencyKey = accept, key
+	return p.Fire(work, f)
+}
+
 // tidyAfter settles what is over of a job that just ran; what is left, the next run does.
 func (p *Place) tidyAfter(ctx context.Context, j *Job) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().TTL)

@@ -22,7 +22,8 @@ import (
 type Store interface {
 	// Claim inserts the tick for the first who asks; first wins for ever. With an Outcome in
 	// the request the tick is claimed and closed in one step. Answers: Won, Taken, Settled,
-	// Early, Late, Differs, Lapsed (the claimant's own lease is not live).
+	// Early, Late, Differs, Paused (never to a request with an Outcome), Lapsed (the claimant's
+	// own lease is not live).
 	Claim(ctx context.Context, reqs []ClaimRequest) ([]Answer, error)
 
 	// Take hands an unfinished tick whose lease is not live to another (compare-and-set on
@@ -59,6 +60,12 @@ type Store interface {
 	// Since means the store's now. Answers the jobs as they then stand, item by item.
 	SetJobs(ctx context.Context, reqs []JobRequest) ([]Job, error)
 
+	// Pause begins or ends a pause of a registered job, by the store's clock. Claims that come
+	// after it are answered accordingly. A pause that goes on keeps its Since, and only the rest of
+	// it is replaced. Answers the job as it then stands: zero, but for its name, if it is not
+	// registered or was removed.
+	Pause(ctx context.Context, req PauseRequest) (Job, error)
+
 	// Settle inserts rows (each: insert or nothing) and raises the mark from From to To in one
 	// step. It does nothing, and answers Taken, if the mark is no longer From; Won otherwise.
 	// To is lowered by the store to just before the job's oldest unfinished tick, and to before a
@@ -86,10 +93,12 @@ const (
 	Differs
 	// Lapsed: the lease that the request stands on is not live.
 	Lapsed
+	// Paused: the job is paused now, or the tick lies within a pause that has ended.
+	Paused
 )
 
 func (s Status) String() string {
-	return [...]string{"none", "won", "taken", "settled", "early", "late", "differs", "lapsed"}[min(int(s), 7)]
+	return [...]string{"none", "won", "taken", "settled", "early", "late", "differs", "lapsed", "paused"}[min(int(s), 8)]
 }
 
 // Answer is what a store says to one item.
@@ -155,6 +164,29 @@ type JobRequest struct {
 	Definition string
 	Since      time.Time
 	Remove     bool
+}
+
+// PauseRequest begins a pause of a job, or with Resume ends it.
+type PauseRequest struct {
+	Job string
+	// Until ends the pause by itself; zero: when somebody resumes the job.
+	Until   time.Time
+	By, Why string
+	Resume  bool
+}
+
+// Apply is what the request makes of a pause at an instant of the store's clock.
+func (r PauseRequest) Apply(p Pause, now time.Time) Pause {
+	on := p.Covers(now)
+	switch {
+	case r.Resume && on:
+		p.Until = now
+	case !r.Resume && on:
+		p.Until, p.By, p.Why = r.Until, r.By, r.Why
+	case !r.Resume:
+		p = Pause{Since: now, Until: r.Until, By: r.By, Why: r.Why}
+	}
+	return p
 }
 
 // SettleRequest accounts for the ticks of (From, To] that nobody claimed.

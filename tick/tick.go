@@ -59,4 +59,26 @@ type Job struct {
 	Mark time.Time `json:"mark"`
 	// Removed is when the job left the registry; zero while it is active.
 	Removed time.Time `json:"removed,omitzero"`
+	// Pause is the last pause: one that goes on, or has ended; zero where there never was one.
+	Pause Pause `json:"pause,omitzero"`
+}
+
+// A Pause is a time in which no tick of a job is claimed. Its own ticks end as paused, for good:
+// nothing catches up on them (rule T8).
+type Pause struct {
+	// Since is its first instant and Until the first one after it; a zero Until means until somebody
+	// resumes the job.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"`
+	// By and Why are for people.
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
+}
+
+// Stops says whether a tick cannot be claimed at an instant: it is of the pause, or the pause goes on.
+func (p Pause) Stops(at, now time.Time) bool { return p.Covers(at) || p.Covers(now) }
+
+// Covers says whether an instant lies within the pause.
+func (p Pause) Covers(at time.Time) bool {
+	return !p.Since.IsZero() && !at.Before(p.Since) && (p.Until.IsZero() || at.Before(p.Until))
 }

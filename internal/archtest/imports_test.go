@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"tick":              {"lease", "run", "internal/coalesce"},
 	"history":           {"run", "tick", "lease"},
 	"manifest":          {"job", "schedule"},
+	"manifest/source":   {"manifest", "run/webhook"},
 	"scheduler":         {"tick", "lease", "run", "history", "job", "schedule"},
 	"store":             {"lease", "tick", "history"},
 	"store/memory":      contracts,

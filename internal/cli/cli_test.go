@@ -2,13 +2,20 @@ package cli_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/dibs-run/dibs/internal/cli"
 	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/run/webhook"
 )
 
 func TestMain(m *testing.M) {
@@ -25,6 +32,8 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DIBS_DIR", e.WorkDir+"/state")
+			e.Setenv("APPLICATION", application(e))
+			e.Setenv("CRON_SECRET", "hunter2")
 			e.Setenv("DIBS_STORE_FILE", e.WorkDir+"/none")
 			return os.WriteFile(e.WorkDir+"/none", []byte(e.WorkDir+"/state"), 0o600)
 		},
@@ -41,4 +50,20 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	if err != nil {
 		ts.Fatalf("%v: %v", args, err)
 	}
+}
+
+// application is one that serves its manifest to whoever signs with hunter2. Scripts find its address in APPLICATION.
+func application(e *testscript.Env) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := r.Header.Get(webhook.SignatureHeader)
+		seconds, _, _ := strings.Cut(strings.TrimPrefix(header, "t="), ",")
+		at, err := strconv.ParseInt(seconds, 10, 64)
+		if err != nil || header != webhook.Sign([]byte("hunter2"), time.Unix(at, 0), r.Method, r.RequestURI, nil) {
+			http.Error(w, "MissingSignature", http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"version":1,"app":"far","jobs":[{"name":"away","schedule":"@hourly","request":{"url":"https://h/"}}]}`)
+	}))
+	e.Defer(s.Close)
+	return s.URL
 }

@@ -13,6 +13,7 @@ import (
 type doctorOptions struct {
 	store, source string
 	out           format
+	sourceOptions
 }
 
 const doctorHelp = `Look for what is dangerous before it bites: in the store and its settings, in this host's clock,
@@ -21,7 +22,9 @@ directory and files, and in a manifest, if one is given. Each finding says what,
 Nothing is run. The store is opened as any command opens it, and one key that nobody else can want is
 acquired and released.
 
-Exit status: 0 without an error, also with warnings; 1 if any finding is an error.`
+Exit status: 0 without an error, also with warnings; 1 if any finding is an error.
+
+` + sourcesHelp
 
 func newDoctor(e env) *cobra.Command {
 	o := doctorOptions{}
@@ -38,6 +41,7 @@ func newDoctor(e env) *cobra.Command {
 		}}
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
+	o.sourceOptions.flags(cmd)
 	return cmd
 }
 

@@ -41,7 +41,7 @@ func (x *examination) found(all ...doctor.Finding) { x.findings = append(x.findi
 func (x *examination) examine(ctx context.Context) {
 	x.registered = map[job.Scope][]tick.Job{}
 	x.storeFile()
-	x.manifest()
+	x.manifest(ctx)
 	var err error
 	if x.address, err = resolve(x.store); err != nil {
 		x.found(doctor.Unusable("address", err))
@@ -73,11 +73,15 @@ func (x *examination) storeFile() {
 	}
 }
 
-func (x *examination) manifest() {
+func (x *examination) manifest(ctx context.Context) {
 	if x.source == "" {
 		return
 	}
-	m, err := manifest.LoadFile(x.source)
+	from, err := x.open(x.env, x.source)
+	var m *manifest.Manifest
+	if err == nil {
+		m, err = from.Load(ctx)
+	}
 	if err != nil {
 		x.found(doctor.Invalid(x.source, err)...)
 		return

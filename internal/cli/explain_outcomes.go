@@ -24,7 +24,7 @@ func (w *wording) decided() {
 	case run.Unavailable:
 		w.say("A server was there for it, and the store was not: %s. Nothing was started.", w.Reason)
 	case run.Paused:
-		w.say("The job was paused: %s. Ticks of a pause are not caught up on.", orDash(w.Reason))
+		w.say("Nobody could claim it: the job was %s. Ticks of a pause are not caught up on.", orDash(w.Reason))
 	case run.Replaced:
 		w.replaced()
 	case run.Lost:

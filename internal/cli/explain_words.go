@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/explain"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -86,6 +88,9 @@ func (w *wording) due() {
 	w.say("%s.", line)
 	if !w.Removed.IsZero() {
 		w.say("It was removed at %s: there are no ticks from then on.", w.at(w.Removed))
+	}
+	if w.Pause != nil && w.Outcome != string(run.Paused) {
+		w.say("The job is %s.", scheduler.PausedBy(*w.Pause))
 	}
 	if w.Outcome != explain.NoTick && w.Tick.Before(w.Since) {
 		w.say("That schedule took effect at %s: this tick is of an earlier one.", w.at(w.Since))

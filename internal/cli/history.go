@@ -172,7 +172,7 @@ func inferDead(ctx context.Context, p *opened, runs []run.Record) error {
 			return err
 		}
 		// A run under Allow has a lease of its own, beside the key's.
-		if rec.Key != "" && !beside[r.Owner] && (rec.Ref().Owner != r.Owner || !rec.Live(now)) {
+		if _, alone := beside[r.Owner]; rec.Key != "" && !alone && (rec.Ref().Owner != r.Owner || !rec.Live(now)) {
 			r.Outcome, r.Inferred, r.Reason = run.Crashed, true, fmt.Sprintf("%s pid %d is gone without a report", r.Host, r.PID)
 		}
 	}

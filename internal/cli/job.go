@@ -12,8 +12,8 @@ import (
 )
 
 func newJob(e env) *cobra.Command {
-	cmd := &cobra.Command{Use: "job", Short: "The jobs and keys whose ticks a store accounts for"}
-	cmd.AddCommand(newJobForget(e))
+	cmd := &cobra.Command{Use: "job", Short: "The jobs and keys whose ticks a store accounts for: list, pause, resume, forget"}
+	cmd.AddCommand(newJobList(e), newJobShow(e), newJobPause(e), newJobResume(e), newJobForget(e))
 	return cmd
 }
 
@@ -75,5 +75,14 @@ func scheduleOf(j tick.Job) string {
 	if err != nil {
 		return j.Definition
 	}
-	return fmt.Sprintf("%q in %s", spec.Schedules, spec.Timezone)
+	return scheduleIn(fmt.Sprintf("%q", spec.Schedules), spec)
+}
+
+// scheduleIn tells expressions apart that mean different ticks.
+func scheduleIn(expr string, spec *job.Spec) string {
+	text := expr + " in " + spec.Timezone
+	if dst := unlessVixie(spec.DST); dst != "" {
+		text += ", dst " + string(dst)
+	}
+	return text
 }

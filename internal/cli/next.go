@@ -1,39 +1,47 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/manifest"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/manifest/source"
 	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
 )
 
 // nextOptions are the flags of `dibs next`.
 type nextOptions struct {
-	zone, after string
-	n           int
-	out         format
-	source      string
+	zone, dst, job, after string
+	n                     int
+	out                   format
+	source                string
+	sourceOptions
 }
 
 func newNext(e env) *cobra.Command {
 	o := nextOptions{}
 	cmd := &cobra.Command{Use: "next EXPR|MANIFEST", Short: "Show when things are due",
-		Long: "Show the next instants of an expression, or of each job of a manifest. Nothing is run and no store is opened.",
+		Long: "Show the next instants of an expression, or of each job of a manifest. Nothing is run and no store is opened.\n\n" + sourcesHelp,
 		Example: `  dibs next '15 4 1 * *' --tz Europe/Berlin -n 3
   dibs next '@every 90s' -o json
+  dibs next '30 2 * * *' --tz America/New_York --dst skip
+  dibs next 'H H(0-5) * * *' --job shop/invoices
   dibs next jobs.yaml --after 2026-12-24T00:00:00Z`,
 		Args: exactly(1, "one expression, in quotes, or one manifest"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			o.source = args[0]
-			return runNext(e, o)
+			return runNext(cmd.Context(), e, o)
 		}}
 	formatFlag(cmd, &o.out)
+	o.sourceOptions.flags(cmd)
 	cmd.Flags().StringVar(&o.zone, "tz", "UTC", "the zone of an expression")
+	cmd.Flags().StringVar(&o.dst, "dst", "vixie", "fixed times of an expression when clocks change: vixie (once), skip (left out ones\nare not due) or repeat (as often as the clock shows them)")
+	cmd.Flags().StringVar(&o.job, "job", "", "the name that an expression's H stands for: APP/JOB, or the key of dibs run")
 	cmd.Flags().StringVar(&o.after, "after", "", "show instants after this one (default now)")
 	cmd.Flags().IntVarP(&o.n, "count", "n", 5, "how many, 1 to 1000")
 	return cmd
@@ -44,13 +52,14 @@ type upcoming struct {
 	Job         string      `json:"job,omitempty"`
 	Expression  string      `json:"expression,omitempty"`
 	Zone        string      `json:"zone"`
+	DST         job.DST     `json:"dst,omitempty"` // if it is not the default
 	Description string      `json:"description"`
 	Next        []time.Time `json:"next"`
 
 	zone *time.Location
 }
 
-func runNext(e env, o nextOptions) error {
+func runNext(ctx context.Context, e env, o nextOptions) error {
 	if err := o.out.check(); err != nil {
 		return err
 	}
@@ -64,18 +73,29 @@ func runNext(e env, o nextOptions) error {
 			return err
 		}
 	}
-	if info, err := os.Stat(o.source); err == nil && !info.IsDir() {
-		return nextOfManifest(e, o, after)
+	if _, err := os.Stat(o.source); err == nil || o.source == "-" || source.IsAddress(o.source) {
+		return nextOfManifest(ctx, e, o, after)
 	}
+	return nextOfExpression(e, o, after)
+}
+
+func nextOfExpression(e env, o nextOptions, after time.Time) error {
 	zone, err := schedule.LoadZone(o.zone)
 	if err != nil {
 		return usage(fmt.Errorf("--tz: %w", err))
 	}
-	s, err := schedule.Parse(o.source, zone)
+	dst, err := job.ParseDST(o.dst)
+	if err != nil {
+		return usage(fmt.Errorf("--dst %w", err))
+	}
+	s, err := schedule.Options{Zone: zone, Name: o.job, DST: schedule.DST(dst)}.Parse(o.source)
 	if err != nil {
 		return usage(err)
 	}
-	u := upcoming{Expression: o.source, Zone: s.Zone().String(), zone: s.Zone(), Description: s.Description(), Next: instants(s.Next, after, o.n)}
+	u := upcoming{Expression: o.source, Zone: s.Zone().String(), DST: unlessVixie(dst), zone: s.Zone(), Description: s.Description(), Next: instants(s.Next, after, o.n)}
+	if len(u.Next) == 0 {
+		return usage(fmt.Errorf("schedule %q: it never fires after %s: want one that is still due", o.source, after.UTC().Format(time.RFC3339)))
+	}
 	if o.out == "json" {
 		return writeJSON(e.stdout, u)
 	}
@@ -83,8 +103,12 @@ func runNext(e env, o nextOptions) error {
 	return nil
 }
 
-func nextOfManifest(e env, o nextOptions, after time.Time) error {
-	m, err := manifest.LoadFile(o.source)
+func nextOfManifest(ctx context.Context, e env, o nextOptions, after time.Time) error {
+	from, err := o.open(e, o.source)
+	if err != nil {
+		return err
+	}
+	m, err := from.Load(ctx)
 	if err != nil {
 		return usage(err)
 	}
@@ -99,7 +123,7 @@ func nextOfManifest(e env, o nextOptions, after time.Time) error {
 		if err != nil {
 			return usage(err)
 		}
-		u := upcoming{Job: spec.Key(), Zone: spec.Timezone, zone: zone, Next: instants(set.Next, after, o.n)}
+		u := upcoming{Job: spec.Key(), Zone: spec.Timezone, DST: unlessVixie(spec.DST), zone: zone, Next: instants(set.Next, after, o.n)}
 		for i, s := range set.Schedules() {
 			if i > 0 {
 				u.Description += "; and "
@@ -122,10 +146,22 @@ func (u upcoming) print(e env) {
 	if name == "" {
 		name = u.Expression
 	}
-	fmt.Fprintf(e.stdout, "%s  (%s, %s)\n", name, u.Description, u.Zone)
+	zone := u.Zone
+	if u.DST != "" {
+		zone += ", dst " + string(u.DST)
+	}
+	fmt.Fprintf(e.stdout, "%s  (%s, %s)\n", name, u.Description, zone)
 	for _, t := range u.Next {
 		fmt.Fprintln(e.stdout, "  "+stampIn(t, u.zone))
 	}
+}
+
+// unlessVixie leaves the default out.
+func unlessVixie(d job.DST) job.DST {
+	if d == job.DSTVixie {
+		return ""
+	}
+	return d
 }
 
 func instants(next func(time.Time) (time.Time, bool), after time.Time, n int) []time.Time {

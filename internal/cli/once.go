@@ -22,8 +22,11 @@ type once struct {
 	expr     string
 }
 
-// parseOnce reads --once-per and the zone that cron would use.
-func parseOnce(text, zone string) (once, error) {
+// parseOnce reads --once-per for a key, with --dst and the zone that cron would use.
+func parseOnce(text, zone, dst string, key lease.Key) (once, error) {
+	if _, err := job.ParseDST(dst); err != nil {
+		return once{}, fmt.Errorf("--dst %w", err)
+	}
 	if text == "" || text == "none" {
 		return once{}, nil
 	}
@@ -37,7 +40,7 @@ func parseOnce(text, zone string) (once, error) {
 	if err != nil {
 		return once{}, err
 	}
-	s, err := schedule.Parse(text, loc)
+	s, err := schedule.Options{Zone: loc, Name: string(key), DST: schedule.DST(dst)}.Parse(text)
 	if err != nil {
 		return once{}, fmt.Errorf("--once-per: %w", err)
 	}
@@ -154,7 +157,7 @@ func (o once) notDue(r *runner, prev, now time.Time) report {
 // another crontab is refused instead of running other ticks (rule T10). The first registration
 // includes the tick that is due.
 func (o once) register(ctx context.Context, r *runner, at time.Time) error {
-	here := &job.Spec{Schedules: []string{o.expr}, Timezone: o.schedule.Zone().String()}
+	here := &job.Spec{Schedules: []string{o.expr}, Timezone: o.schedule.Zone().String(), DST: job.DST(o.schedule.DST())}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	jobs, err := r.place.Ticks.Jobs(ctx, string(r.key))
@@ -165,7 +168,7 @@ func (o once) register(ctx context.Context, r *runner, at time.Time) error {
 		if j.Name != string(r.key) || !j.Removed.IsZero() || j.Definition == here.Definition() {
 			continue
 		}
-		return statusError{exitInternal, fmt.Errorf("%s: the store holds another schedule for this key: %s, and here it is %q in %s; make the crontabs agree, or, once all of them have the new one, run: dibs job forget %s", r.key, scheduleOf(j), o.expr, here.Timezone, r.key)}
+		return statusError{exitInternal, fmt.Errorf("%s: the store holds another schedule for this key: %s, and here it is %s; make the crontabs agree, or, once all of them have the new one, run: dibs job forget %s", r.key, scheduleOf(j), scheduleIn(fmt.Sprintf("%q", o.expr), here), r.key)}
 	}
 	_, err = r.place.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: string(r.key), Definition: here.Definition(), Since: at}})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run/command"
@@ -117,8 +118,13 @@ type opened struct {
 // openTimeout bounds the opening of a store, with the preparation of a new one.
 const openTimeout = 10 * time.Second
 
-// open opens the store at an address as a place. hold hears of rule L9's waiting.
+// open opens the store at an address as a place.
 func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error) {
+	return openAs(ctx, c, log, "")
+}
+
+// openAs opens it for a process that others know by its role.
+func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) (*opened, error) {
 	redis.Quiet()
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -134,6 +140,7 @@ func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error
 		return nil, err
 	}
 	self := command.Self()
+	self.Command = role
 	if s.Properties.Reach == store.Host {
 		self.HostID = s.Properties.InstallationID // rule H1
 	}
@@ -144,7 +151,7 @@ func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error
 	book := tick.NewBook(s.Ticks, k, self)
 	book.OnHeldBack = held
 	p := &scheduler.Place{Name: s.URL, Keeper: k, Book: book, Ticks: s.Ticks, History: s.History, Self: self,
-		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, Log: log,
+		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, TimeOfDay: clock.System.Wall, Log: log,
 		Spool: spool.In(hostDir(), s.Properties.InstallationID, c.Namespace)}
 	return &opened{Place: p, store: s, config: c}, nil
 }

@@ -114,6 +114,9 @@ func (r *runner) duplicate(at time.Time, a tick.Answer) report {
 	rep := report{Key: string(r.key), Outcome: duplicate, Tick: at}
 	t := a.Tick
 	switch {
+	case a.Status == tick.Paused:
+		rep.Outcome, rep.Reason = run.Paused, r.place.WhyPaused(context.Background(), rep.Key)
+		rep.err = fmt.Errorf("%s: not run: %s (dibs job resume %s)", r.key, rep.Reason, r.key)
 	case a.Status == tick.Settled:
 		rep.err = fmt.Errorf("%s: the tick %s is settled already", r.key, at.Format(time.RFC3339))
 	case t.State == tick.Closed:
@@ -132,7 +135,7 @@ func (rep report) exit(contendedExit int) int {
 	switch rep.Outcome {
 	case run.Succeeded:
 		return 0
-	case contended, duplicate, notDue:
+	case contended, duplicate, notDue, run.Paused:
 		return contendedExit
 	case run.Unavailable:
 		return exitUnavailable
@@ -154,7 +157,7 @@ func (rep report) exit(contendedExit int) int {
 func (r *runner) status(rep report) error {
 	status := rep.exit(r.contendedExit)
 	switch rep.Outcome {
-	case contended, duplicate, notDue:
+	case contended, duplicate, notDue, run.Paused:
 		// Cron mails on output, not on status.
 		if r.quiet || r.cron {
 			rep.err = nil

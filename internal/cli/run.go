@@ -20,12 +20,12 @@ import (
 
 // runOptions are the flags of `dibs run`.
 type runOptions struct {
-	store, key, oncePer, zone, scope, policy string
-	onCrash, leftovers, json                 string
-	wait, timeout, stopGrace                 time.Duration
-	contendedExit                            int
-	quiet                                    bool
-	args                                     []string
+	store, key, oncePer, zone, dst, scope, policy string
+	onCrash, leftovers, json                      string
+	wait, timeout, stopGrace                      time.Duration
+	contendedExit                                 int
+	quiet                                         bool
+	args                                          []string
 }
 
 const runHelp = `Run a command under a lease: at most one in the whole fleet holds the key at a time.
@@ -62,6 +62,7 @@ func newRun(e env) *cobra.Command {
 	f.StringVar(&o.key, "key", "", "the lease's key (in host scope it defaults to the command line)")
 	f.StringVar(&o.oncePer, "once-per", "", "run once per tick of this cron expression in the whole fleet, or not within\nthis duration of the last start; `CRON|D`, or none to say that a mere lock is meant")
 	f.StringVar(&o.zone, "tz", "", "the zone of --once-per (default $CRON_TZ, $TZ, the host's)")
+	f.StringVar(&o.dst, "dst", "vixie", "fixed times of --once-per when clocks change: vixie (once), skip (left out ones are\nnot due) or repeat (as often as the clock shows them)")
 	f.StringVar(&o.scope, "scope", "", "host or global (default global on a store that is shared)")
 	f.StringVar(&o.policy, "policy", "forbid", "when the key is held: forbid, allow, replace or wait")
 	f.DurationVar(&o.wait, "wait", 0, "with forbid: wait this long for the key")
@@ -108,7 +109,7 @@ func (o runOptions) check() (plan, error) {
 	if p.key, err = lease.ParseKey(p.runOptions.key); err != nil {
 		return p, fmt.Errorf("--key: %w", err)
 	}
-	if p.once, err = parseOnce(o.oncePer, o.zone); err != nil {
+	if p.once, err = parseOnce(o.oncePer, o.zone, o.dst, p.key); err != nil {
 		return p, err
 	}
 	if p.fire.Policy, err = o.parsePolicy(); err != nil {

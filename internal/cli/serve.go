@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ import (
 
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/manifest"
+	"github.com/dibs-run/dibs/manifest/source"
 	"github.com/dibs-run/dibs/scheduler"
 )
 
@@ -26,6 +25,7 @@ type serveOptions struct {
 	store, scope, source string
 	drain                time.Duration
 	logJSON, verbose     bool
+	sourceOptions
 }
 
 const serveHelp = `Serve the jobs of a manifest. Every server runs this: the store decides who runs each tick, and
@@ -33,21 +33,25 @@ exactly one server does (jobs of scope host: one per host).
 
 SIGTERM and SIGINT drain: no new ticks are claimed, what runs goes on for --drain, is then told to
 stop and gets its grace, and the leases are released. A second one ends the drain at once.
-SIGHUP, or a change of the file, reloads the manifest without losing a tick; a manifest with an
-error is reported and the one that is served stays.
+SIGHUP, or a change of the file or of the directory's files, reloads the manifest without losing a
+tick; a manifest with an error is reported and the one that is served stays. An application is
+asked again on SIGHUP only; standard input cannot be read again.
+
+` + sourcesHelp + `
 
 Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unavailable at the start.`
 
 func newServe(e env) *cobra.Command {
 	o := serveOptions{}
 	cmd := &cobra.Command{Use: "serve MANIFEST", Short: "Serve a manifest of jobs; every server runs this", Long: serveHelp,
-		Example: "  dibs serve jobs.yaml --store postgres://dibs@db/app\n  dibs serve jobs.json --default-scope global --drain 1m",
+		Example: "  dibs serve jobs.yaml --store postgres://dibs@db/app\n  dibs serve /etc/dibs/jobs.d --default-scope global --drain 1m\n  dibs serve https://shop.internal --secret env:CRON_SECRET",
 		Args:    exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.source = args[0]
 			return runServe(cmd.Context(), e, o)
 		}}
 	storeFlag(cmd, &o.store)
+	o.sourceOptions.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
 	f.DurationVar(&o.drain, "drain", 25*time.Second, "how long running work may go on after SIGTERM before it is told to stop")
@@ -77,6 +81,7 @@ type service struct {
 	serveOptions
 	env
 	address address
+	from    *source.Source
 	log     *slog.Logger
 	app     string
 	bare    bool // one fire of one job: its output goes without its name, the store's weaknesses unsaid
@@ -99,7 +104,12 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	s := &service{serveOptions: o, env: e, address: a, log: o.logger(e.stderr),
+	from, err := o.open(e, o.source)
+	if err != nil {
+		return err
+	}
+	o.source = from.String()
+	s := &service{serveOptions: o, env: e, address: a, from: from, log: o.logger(e.stderr),
 		places: map[job.Scope]*opened{}, servers: map[job.Scope]*scheduler.Server{}, running: map[job.Scope]bool{}}
 	hangup := make(chan os.Signal, 1)
 	stop := make(chan os.Signal, 2)
@@ -109,8 +119,8 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	defer signal.Stop(hangup)
 	defer signal.Stop(stop)
 
-	watch := newWatch(o.source)
-	specs, err := s.load()
+	watch := newWatch(from)
+	specs, err := s.load(ctx)
 	if err != nil {
 		return usage(err)
 	}
@@ -118,13 +128,13 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	if err := s.apply(ctx, specs); err != nil {
 		return err
 	}
-	s.log.Info("serving", "event", "serving", "app", s.app, "jobs", len(specs), "manifest", o.source)
+	s.log.Info("serving", "event", "serving", "app", s.app, "jobs", len(specs), "manifest", o.source, "reloaded_on", watch.when())
 	return s.run(ctx, stop, hangup, watch)
 }
 
 // load reads the manifest and decides each job's scope (rule H2, promise 12).
-func (s *service) load() ([]*job.Spec, error) {
-	m, err := manifest.LoadFile(s.source)
+func (s *service) load(ctx context.Context) ([]*job.Spec, error) {
+	m, err := s.from.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +203,11 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 			return usage(err)
 		}
 	}
-	p, err := open(ctx, config, s.log)
+	role := ""
+	if !s.bare {
+		role = scheduler.ServerOf(s.app)
+	}
+	p, err := openAs(ctx, config, s.log, role)
 	if err != nil {
 		return err
 	}
@@ -265,7 +279,7 @@ func (s *service) start(accept context.Context) {
 	}
 }
 
-// follow reloads the manifest when it is asked to and when the file changes, until accept ends.
+// follow reloads the manifest when it is asked to and when a file changes, until accept ends.
 func (s *service) follow(accept context.Context, hangup <-chan os.Signal, watch *watch) {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
@@ -276,23 +290,23 @@ func (s *service) follow(accept context.Context, hangup <-chan os.Signal, watch 
 		case <-hangup:
 			s.reload(accept, "SIGHUP")
 		case <-look.C:
-			if text := watch.now(); watch.changed(text) && s.reload(accept, "the file changed") {
-				watch.seen(text)
+			if watch.changed() && s.reload(accept, "the file changed") {
+				watch.seen()
 			}
 		}
 	}
 }
 
-// reloadTime bounds a reload: a store that is silent is tried again.
+// reloadTime bounds the handing over of a manifest: a store that is silent is tried again.
 const reloadTime = 10 * time.Second
 
 // reload replaces the manifest. One with an error changes nothing; it reports false where the store
 // did not answer, and the same text is to be tried again.
 func (s *service) reload(accept context.Context, why string) bool {
-	ctx, cancel := context.WithTimeout(accept, reloadTime)
-	defer cancel()
-	specs, err := s.load()
+	specs, err := s.load(accept) // which bounds itself
 	if err == nil {
+		ctx, cancel := context.WithTimeout(accept, reloadTime)
+		defer cancel()
 		err = s.apply(ctx, specs)
 	}
 	switch {
@@ -313,28 +327,3 @@ func (s *service) close() {
 		p.close()
 	}
 }
-
-// watch notices that a file has another content.
-type watch struct {
-	path string
-	last []byte
-}
-
-func newWatch(path string) *watch {
-	w := &watch{path: path}
-	w.seen(w.now())
-	return w
-}
-
-// now is the content; nil between removal and renaming, when there is nothing to see.
-func (w *watch) now() []byte {
-	b, err := os.ReadFile(w.path)
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
-func (w *watch) changed(text []byte) bool { return text != nil && !bytes.Equal(text, w.last) }
-
-func (w *watch) seen(text []byte) { w.last = text }

@@ -32,6 +32,8 @@ const (
 type triggerOptions struct {
 	serveOptions
 	tick, json    string
+	now           bool
+	idempotency   string
 	contendedExit int
 	tempfail      bool
 	quiet         bool
@@ -55,7 +57,7 @@ Exit status:
 func newTrigger(e env) *cobra.Command {
 	o := triggerOptions{}
 	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Fire one job of a manifest once, for cron, systemd, Kubernetes or EventBridge", Long: triggerHelp,
-		Example: "  15 4 1 * *  dibs trigger shop.invoices --manifest /etc/shop/jobs.yaml\n  dibs trigger shop.invoices --manifest jobs.yaml --tick 2026-03-01T04:15:00Z",
+		Example: "  15 4 1 * *  dibs trigger shop.invoices --manifest /etc/shop/jobs.yaml\n  dibs trigger shop.invoices --manifest jobs.yaml --tick 2026-03-01T04:15:00Z\n  dibs trigger shop.invoices --manifest jobs.yaml --now",
 		Args:    exactly(1, "one job, as APP.JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.tempfail && !cmd.Flags().Changed("contended-exit") {
@@ -64,10 +66,13 @@ func newTrigger(e env) *cobra.Command {
 			return runTrigger(cmd.Context(), e, o, args[0])
 		}}
 	storeFlag(cmd, &o.store)
+	o.sourceOptions.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job (default $DIBS_MANIFEST)")
+	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job: a file, a directory, - or an address, as for\ndibs serve (default $DIBS_MANIFEST)")
 	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
 	f.StringVar(&o.tick, "tick", "", "the scheduled `INSTANT`, as in 2026-03-01T04:15:00Z")
+	f.BoolVar(&o.now, "now", false, "run it now, whatever is due: without a tick, and using none up")
+	f.StringVar(&o.idempotency, "idempotency-key", "", "with --now: what the job is told, so that it can recognise a repetition\n(default: the run's id)")
 	f.IntVar(&o.contendedExit, "contended-exit", triggerSkipped, "exit status when the job is not run here")
 	f.BoolVar(&o.tempfail, "exit-tempfail", false, "the same as --contended-exit 75")
 	f.StringVar(&o.json, "json", "", "write the result as JSON to this `FILE`, or descriptor number")
@@ -82,13 +87,16 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	if o.contendedExit < 0 || o.contendedExit > 255 {
 		return statusError{triggerBroken, fmt.Errorf("--contended-exit %d: want 0-255", o.contendedExit)}
 	}
+	if o.now && o.tick != "" || o.idempotency != "" && !o.now {
+		return statusError{triggerBroken, errors.New("--now runs without a tick: it excludes --tick, and --idempotency-key goes with it")}
+	}
 	to, err := openReport(o.json) // before anything else is opened
 	if err != nil {
 		return statusError{triggerBroken, fmt.Errorf("--json %s: %w", o.json, err)}
 	}
 	defer to.Close()
 	t := trigger{options: o}
-	if err := t.prepare(e, name); err != nil {
+	if err := t.prepare(ctx, e, name); err != nil {
 		return statusError{triggerBroken, err}
 	}
 	defer t.close()
@@ -113,7 +121,7 @@ type trigger struct {
 }
 
 // prepare finds the job in the manifest.
-func (t *trigger) prepare(e env, name string) error {
+func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	o := t.options.serveOptions
 	a, err := resolve(o.store)
 	if err != nil {
@@ -126,10 +134,15 @@ func (t *trigger) prepare(e env, name string) error {
 	if o.source == "" {
 		return errors.New("no manifest: name the one that declares the job with --manifest, or in DIBS_MANIFEST")
 	}
-	t.service = &service{serveOptions: o, env: e, address: a, bare: true,
+	from, err := o.open(e, o.source)
+	if err != nil {
+		return err
+	}
+	o.source = from.String()
+	t.service = &service{serveOptions: o, env: e, address: a, from: from, bare: true,
 		places: map[job.Scope]*opened{}, servers: map[job.Scope]*scheduler.Server{}}
 	t.log = o.quietLogger(e.stderr)
-	specs, err := t.load()
+	specs, err := t.load(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,6 +187,10 @@ func (t *trigger) fire(accept, work context.Context) report {
 		return rep.broken(accept, err)
 	}
 	place := t.places[t.spec.Policy.Scope]
+	if t.options.now {
+		res := place.TriggerNow(accept, work, j, t.options.idempotency)
+		return t.report(accept, rep, res, tick.Answer{Status: tick.Won})
+	}
 	now, err := place.Keeper.Now(accept)
 	if err != nil {
 		return rep.broken(accept, err)
@@ -190,7 +207,7 @@ func (t *trigger) fire(accept, work context.Context) report {
 	if rep.Tick = at; err != nil && res.Run.ID == "" {
 		return rep.broken(accept, err)
 	}
-	return t.report(rep, res, a)
+	return t.report(accept, rep, res, a)
 }
 
 // scheduled is the tick that this fire is for: a given one, or the one that is inferred.
@@ -239,7 +256,7 @@ func (rep report) broken(accept context.Context, err error) report {
 }
 
 // report words what became of the tick.
-func (t *trigger) report(rep report, res scheduler.Result, a tick.Answer) report {
+func (t *trigger) report(accept context.Context, rep report, res scheduler.Result, a tick.Answer) report {
 	rep.Outcome, rep.Reason, rep.err = res.Outcome, res.Reason, res.Err
 	switch {
 	case res.Run.ID != "":
@@ -251,6 +268,10 @@ func (t *trigger) report(rep report, res scheduler.Result, a tick.Answer) report
 	case a.Status == tick.Differs:
 		rep.Outcome, rep.status = run.Failed, triggerBroken
 		rep.err = fmt.Errorf("%s: another server loaded another definition of this job at the same time; the manifests must agree", rep.Key)
+	case a.Status == tick.Paused:
+		rep.Outcome = run.Paused
+		rep.Reason = t.places[t.spec.Policy.Scope].WhyPaused(context.Background(), rep.Key)
+		rep.err = fmt.Errorf("%s: not run: %s", rep.Key, rep.Reason)
 	case a.Status != tick.Won:
 		rep.Outcome = duplicate
 		by := a.Tick.Claimant
@@ -259,6 +280,8 @@ func (t *trigger) report(rep report, res scheduler.Result, a tick.Answer) report
 	case res.Held != nil:
 		rep.Outcome = contended
 		t.contended(&rep, res.Held.Record.Holder)
+	case res.Err != nil:
+		return rep.broken(accept, res.Err)
 	default:
 		rep.status = triggerBroken
 	}
@@ -274,7 +297,7 @@ func (t *trigger) contended(rep *report, holder lease.Holder) {
 		return
 	}
 	t.logger(t.stderr).Info("not run here: "+string(rep.Outcome), "event", "lock-contended", "app", t.spec.App, "job", t.spec.Name,
-		"tick", rep.Tick.Format(time.RFC3339), "run_id", holder.RunID, "scope", t.spec.Policy.Scope, "holder", holder)
+		"tick", stampOf(rep.Tick), "run_id", holder.RunID, "scope", t.spec.Policy.Scope, "holder", holder)
 }
 
 // ranStatus is the exit status of what ran.
@@ -305,7 +328,7 @@ func rejected(attempts []run.Attempt) bool {
 // status is the exit status; it silences what nobody is to hear of.
 func (t *trigger) status(rep *report) int {
 	switch rep.Outcome {
-	case contended, duplicate, notDue:
+	case contended, duplicate, notDue, run.Paused:
 		if t.silent() {
 			rep.err = nil
 		}

@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -15,21 +15,37 @@ import (
 type validateOptions struct {
 	out       format
 	canonical bool
+	schema    bool
 	source    string
+	sourceOptions
 }
 
 func newValidate(e env) *cobra.Command {
 	o := validateOptions{}
 	cmd := &cobra.Command{Use: "validate MANIFEST", Short: "Check a manifest and say which jobs every server will run",
-		Long:    "Check a manifest, JSON or YAML. Every error names its path. Exit status: 0 valid, 2 not valid.",
-		Example: "  dibs validate jobs.yaml\n  dibs validate jobs.yaml --canonical > jobs.json",
-		Args:    exactly(1, "one manifest"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Long: "Check a manifest, JSON or YAML. All errors are told at once, each with its path. Exit status: 0 valid, 2 not valid.\n\n" + sourcesHelp,
+		Example: `  dibs validate jobs.yaml
+  dibs validate jobs.yaml --canonical > jobs.json
+  dibs validate https://shop.internal --secret env:CRON_SECRET
+  dibs validate --schema > manifest.schema.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.schema {
+				return exactly(0, "no manifest with --schema")(cmd, args)
+			}
+			return exactly(1, "one manifest")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.schema {
+				_, err := e.stdout.Write(manifest.Schema())
+				return err
+			}
 			o.source = args[0]
-			return runValidate(e, o)
+			return runValidate(cmd.Context(), e, o)
 		}}
 	formatFlag(cmd, &o.out)
+	o.sourceOptions.flags(cmd)
 	cmd.Flags().BoolVar(&o.canonical, "canonical", false, "print the canonical form: JSON with every default written out, byte-exact")
+	cmd.Flags().BoolVar(&o.schema, "schema", false, "print the JSON Schema of manifests, for editors")
 	return cmd
 }
 
@@ -39,15 +55,15 @@ type verdict struct {
 	Errors []manifest.Error `json:"errors"`
 }
 
-func runValidate(e env, o validateOptions) error {
+func runValidate(ctx context.Context, e env, o validateOptions) error {
 	if err := o.out.check(); err != nil {
 		return err
 	}
-	b, err := os.ReadFile(o.source)
+	from, err := o.open(e, o.source)
 	if err != nil {
-		return usage(fmt.Errorf("manifest: %w", err))
+		return err
 	}
-	m, err := manifest.Load(b, o.source)
+	m, err := from.Load(ctx)
 	if o.canonical && err == nil {
 		_, err := e.stdout.Write(m.Canonical())
 		return err
@@ -66,7 +82,7 @@ func runValidate(e env, o validateOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	fmt.Fprintf(e.stdout, "%s: valid, %d jobs of app %s\n", o.source, len(m.Jobs), m.App)
+	fmt.Fprintf(e.stdout, "%s: valid, %d jobs of app %s\n", from, len(m.Jobs), m.App)
 	for i := range m.Jobs {
 		fmt.Fprintf(e.stdout, "  %s: %s\n", m.Jobs[i].Key(), reach(&m.Jobs[i]))
 	}

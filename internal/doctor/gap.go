@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dibs-run/dibs/job"
@@ -44,21 +45,29 @@ func (s Setting) gap(spec *job.Spec, set schedule.Set) (all []Finding) {
 		if !ok {
 			continue
 		}
-		reading, ok := jumpedOver(m, j)
+		reading, ok := jumpedOver(m, spec.Key(), j)
 		if !ok {
 			continue
 		}
-		all = append(all, found(Info, "dst-gap", s.where(spec), "Choose a time outside of the gap if it must not move.",
-			"%q is due at %s, which %s does not show on %s: the clock jumps from %s to %s. The job runs once, at %s.", m,
-			reading.Format("15:04"), zone, j.from.Format(time.DateOnly), j.from.Format("15:04"), j.to.Format("15:04"), j.at.Format(time.RFC3339)))
+		then, cure := "The job runs once, at "+j.at.Format(time.RFC3339)+".", "Choose a time outside of the gap if it must not move."
+		if m.DST() != schedule.Vixie {
+			then, cure = fmt.Sprintf("With dst: %s it is not due for that.", m.DST()), "Choose a time outside of the gap, or dst: vixie, if it must not be left out."
+		}
+		all = append(all, found(Info, "dst-gap", s.where(spec), cure,
+			"%q is due at %s, which %s does not show on %s: the clock jumps from %s to %s. %s", m,
+			reading.Format("15:04"), zone, j.from.Format(time.DateOnly), j.from.Format("15:04"), j.to.Format("15:04"), then))
 	}
 	return all
 }
 
 // jumpedOver is the first reading of a schedule at a fixed time that lies in the gap. Schedules that
 // follow elapsed time have no tick that moves: they are not due at the jump for a reading in it.
-func jumpedOver(m *schedule.Schedule, j jump) (time.Time, bool) {
-	plain, err := schedule.Parse(m.String(), time.UTC) // the readings, as instants
+func jumpedOver(m *schedule.Schedule, name string, j jump) (time.Time, bool) {
+	plain, err := schedule.Options{Zone: time.UTC, Name: name}.Parse(m.String()) // the readings, as instants
+	if err != nil {
+		return time.Time{}, false
+	}
+	moved, err := schedule.Options{Zone: m.Zone(), Name: name, DST: schedule.Vixie}.Parse(m.String())
 	if err != nil {
 		return time.Time{}, false
 	}
@@ -66,7 +75,7 @@ func jumpedOver(m *schedule.Schedule, j jump) (time.Time, bool) {
 	if !ok || !reading.Before(j.to) {
 		return time.Time{}, false
 	}
-	if due, ok := m.Prev(j.at); !ok || !due.Equal(j.at) {
+	if due, ok := moved.Prev(j.at); !ok || !due.Equal(j.at) {
 		return time.Time{}, false
 	}
 	// A tick at the jump that its own reading explains says nothing about the readings before it.

@@ -65,6 +65,8 @@ func TestJobs(t *testing.T) {
 		{"a deadline is a bound", func(s *job.Spec) { s.Policy.Timeout, s.Policy.Deadline = 0, time.Hour }, nil, "", "", ""},
 
 		{"in the gap", func(s *job.Spec) { s.Schedules = []string{"30 2 * * *"} }, nil, "dst-gap", doctor.Info, "due at 02:30, which Europe/Berlin does not show on 2027-03-28: the clock jumps from 02:00 to 03:00. The job runs once, at 2027-03-28T01:00:00Z"},
+		{"in the gap, left out", func(s *job.Spec) { s.Schedules, s.DST = []string{"30 2 * * *"}, "skip" }, nil, "dst-gap", doctor.Info, "With dst: skip it is not due for that"},
+		{"hashed into the gap", func(s *job.Spec) { s.Schedules = []string{"H 2 * * *"} }, nil, "dst-gap", doctor.Info, "The job runs once"},
 		{"on another day", func(s *job.Spec) { s.Schedules = []string{"30 2 1 * *"} }, nil, "", "", ""},
 		{"elapsed time", func(s *job.Spec) { s.Schedules = []string{"*/30 * * * *"}; s.Policy.Timeout = time.Minute }, nil, "", "", ""},
 		{"no daylight saving", func(s *job.Spec) { s.Schedules, s.Timezone = []string{"30 2 * * *"}, "Asia/Tokyo" }, nil, "", "", ""},

@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -90,38 +91,34 @@ func TestServeReloads(t *testing.T) {
 	b := job{"b", "@every 2s", `{"starting_deadline_seconds": 2}`, w.work("b", work{})}
 	p := w.serve(w.jobs(a))
 	w.hears(20*time.Second, 1, "start", "a")
-	says := func(texts ...string) {
-		t.Helper()
-		eventually(t, 10*time.Second, func() bool {
-			for line := range strings.Lines(p.stderr()) {
-				n := 0
-				for _, text := range texts {
-					if strings.Contains(line, text) {
-						n++
-					}
-				}
-				if n == len(texts) {
-					return true
-				}
-			}
-			return false
-		}, func() string { return fmt.Sprintf("%q said by %s", texts, p) })
-	}
 	p.signal(syscall.SIGHUP)
-	says("event=reloaded", "SIGHUP")
+	p.logs("event=reloaded", "SIGHUP")
 	w.jobs(a, b)
-	says("event=reloaded", "the file changed", "jobs=2")
+	p.logs("event=reloaded", "the file changed", "jobs=2")
 	w.hears(20*time.Second, 1, "start", "b")
 	w.write("jobs.json", `{"version": 1, "app": "app", "jobs": [{"name": "a", "schedule": "61 * * * *", "command": ["true"]}]}`)
-	says("event=reload-failed", "jobs/0/schedule")
+	p.logs("event=reload-failed", "jobs/0/schedule")
 	n := len(which(heard(t, w.dir), "start", "b"))
 	w.hears(20*time.Second, n+2, "start", "b") // the old one is served on
 	w.jobs(a)
-	says("event=reloaded", "the file changed", "jobs=1")
+	p.logs("event=reloaded", "the file changed", "jobs=1")
 	n = len(which(heard(t, w.dir), "start", "a"))
 	w.hears(20*time.Second, n+2, "start", "a")
 	stop(p)
 	w.eachTickOnceOf("a", 2*time.Second)
+}
+
+// logs waits until a line of the log has all of the texts.
+func (p *process) logs(texts ...string) {
+	p.t.Helper()
+	eventually(p.t, 15*time.Second, func() bool {
+		for line := range strings.Lines(p.stderr()) {
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+				return true
+			}
+		}
+		return false
+	}, func() string { return fmt.Sprintf("%q said by %s", texts, p) })
 }
 
 // eachTickOnceOf is eachTickOnce for one of several jobs, which may well overlap each other.

@@ -128,3 +128,38 @@ func TestWhatStandsByRunsAgain(t *testing.T) {
 		})
 	}
 }
+
+// A pause holds on every server, and what was due in it is accounted for.
+func TestPause(t *testing.T) {
+	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+		m := w.manifest("job", "@every 1s", `{"starting_deadline_seconds": 1}`, "job", work{})
+		servers := []*process{w.serve(m), w.serve(m)}
+		w.hears(20*time.Second, 2, "start", "job")
+		w.must("job", "pause", "app/job", "--reason", "a test")
+		time.Sleep(500 * time.Millisecond) // a start that was under way may still be heard
+		before := len(which(heard(t, w.dir), "start", "job"))
+		time.Sleep(4 * time.Second)
+		if n := len(which(heard(t, w.dir), "start", "job")); n != before {
+			t.Errorf("%d were started during the pause", n-before)
+		}
+		w.dibs(w.triggering(m)...).exits(4, 10*time.Second).says("app/job: not run: paused by ", ": a test")
+		w.must("job", "resume", "app/job")
+		w.hears(20*time.Second, before+2, "start", "job")
+		// They are settled once none of them could start any more, at once or one by one.
+		paused, why := 0, ""
+		eventually(t, 3*w.ttl, func() bool {
+			paused = 0
+			for _, e := range w.history("app/job") {
+				if e.Outcome == "paused" {
+					paused, why = paused+max(e.Count, 1), e.Reason
+				}
+			}
+			return paused >= 3
+		}, func() string { return fmt.Sprintf("3 paused ticks; there are %d", paused) })
+		if !strings.Contains(why, ": a test") {
+			t.Errorf("they are paused, reason %q", why)
+		}
+		stop(servers...)
+		w.noOverlap()
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // An Account is what was decided for a tick. Its JSON is a stable form.
@@ -14,7 +15,7 @@ type Account struct {
 	// of this package's constants.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
-	// Unsettled says of a missed tick that no process has recorded it as such yet (rule T4).
+	// Unsettled says of a missed or paused tick that no process has recorded it as such yet (rule T4).
 	Unsettled bool `json:"unsettled,omitempty"`
 	Inferred  bool `json:"inferred,omitempty"`
 	// From, Through and Count are set where the row stands for several ticks that ended alike.
@@ -28,6 +29,8 @@ type Account struct {
 	Description string    `json:"description,omitempty"`
 	Since       time.Time `json:"since,omitzero"`
 	Removed     time.Time `json:"removed,omitzero"`
+	// Pause is one that covers the tick, or goes on now, so that nobody may claim it.
+	Pause *tick.Pause `json:"pause,omitempty"`
 	// StartBy is until when a start is on time, and CatchUpUntil until when it may be caught up on.
 	StartBy      time.Time `json:"start_by,omitzero"`
 	CatchUpUntil time.Time `json:"catch_up_until,omitzero"`

@@ -9,6 +9,7 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -56,6 +57,9 @@ func (a *Account) define(f Facts) {
 	if !d.has(f.At) {
 		return
 	}
+	if d.Pause.Stops(f.At, f.Now) {
+		a.Pause = &d.Pause
+	}
 	a.StartBy = d.job.StartBy(f.At)
 	if p := d.Spec.Policy; p.CatchUp == job.CatchUpAll || p.CatchUp == job.CatchUpLatest {
 		a.CatchUpUntil = f.At.Add(p.CatchUpWindow)
@@ -96,6 +100,8 @@ func (a *Account) unrecorded(f Facts) {
 		a.Outcome = NotDue
 	case !f.At.After(d.Mark):
 		a.Outcome = Forgotten
+	case d.Pause.Covers(f.At):
+		a.Outcome, a.Reason, a.Unsettled = string(run.Paused), scheduler.PausedBy(d.Pause), true
 	case !d.over(f.At, f.Now, f.TTL):
 		a.Outcome = Due
 	default:

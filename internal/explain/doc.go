@@ -40,11 +40,7 @@ type Definition struct {
 
 // Define reads a registered definition.
 func Define(known tick.Job) (*Definition, error) {
-	spec, err := job.ParseDefinition(known.Definition)
-	if err != nil {
-		return nil, err
-	}
-	set, err := scheduler.SetOf(spec)
+	spec, set, err := scheduler.Registered(known)
 	if err != nil {
 		return nil, err
 	}

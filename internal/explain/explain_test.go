@@ -432,6 +432,50 @@ func TestATickOfAnEarlierDefinition(t *testing.T) {
 	})
 }
 
+// Rule T8: a tick of a pause says whose, before and after somebody writes it down.
+func TestATickOfAPauseSaysWhoPausedAndWhy(t *testing.T) {
+	inWorld(t, func(t *testing.T, w world) {
+		_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
+		stop()
+		until := time.Now().Add(2 * time.Hour).Truncate(time.Hour)
+		if _, err := w.b.Store().Ticks.Pause(t.Context(), tick.PauseRequest{Job: "app/j", By: "ann", Why: "migration", Until: until.Add(30 * time.Minute)}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		a := w.explain("01:00")
+		w.want(a, "paused")
+		if !a.Unsettled || a.Pause == nil || a.Pause.By != "ann" || !strings.Contains(a.Reason, "paused by ann") || !strings.Contains(a.Reason, "migration") {
+			t.Errorf("before the settling: %+v", a)
+		}
+		time.Sleep(2*time.Hour + time.Minute)
+		if a := w.explain("03:00"); a.Outcome != explain.Due || a.Pause != nil {
+			t.Errorf("after the pause: %+v", a)
+		}
+		_, stop = w.serve("web-1", hourly(t, works(time.Second), nil))
+		defer stop()
+		time.Sleep(time.Minute)
+		if a := w.explain("01:00"); a.Outcome != "paused" || a.Unsettled || !strings.Contains(a.Reason, "paused by ann") {
+			t.Errorf("after the settling: %+v", a)
+		}
+	})
+}
+
+// What H stands for depends on the job's name, which the stored definition leaves out.
+func TestAHashedScheduleIsThatOfTheJob(t *testing.T) {
+	inWorld(t, func(t *testing.T, w world) {
+		j := hourly(t, works(time.Second), nil)
+		j.Spec.Schedules = []string{"H * * * *"}
+		var err error
+		if j.Set, err = scheduler.SetOf(&j.Spec); err != nil {
+			t.Fatal(err)
+		}
+		_, stop := w.serve("web-1", j)
+		defer stop()
+		time.Sleep(90 * time.Minute)
+		w.want(w.explain(""), "succeeded")
+	})
+}
+
 func TestAKeyWithoutAScheduleHasItsLastRun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		p, _ := w.place("web-1")

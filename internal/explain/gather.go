@@ -32,7 +32,7 @@ func Find(ctx context.Context, p *scheduler.Place, name string) (*Definition, er
 		}
 		d, err := Define(k)
 		if err != nil {
-			return nil, fmt.Errorf("%s: its registered definition: %w", name, err)
+			return nil, fmt.Errorf("the registered definition of %w", err)
 		}
 		return d, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -19,7 +20,7 @@ const (
 const counted = 100_000
 
 // Unsettled are the ticks of a job that can no longer start, that nobody claimed, and that no
-// process has recorded as missed yet (rule T4): neighbours as one row, oldest first, and without a
+// process has recorded as missed or paused yet (rule T4): neighbours as one row, oldest first, and without a
 // State, since none of them is in the store. rows are the job's above its mark, in any order.
 func (d *Definition) Unsettled(rows []tick.Tick, now time.Time, ttl time.Duration) (missed []tick.Tick) {
 	if !d.Overdue(now, ttl) {
@@ -57,21 +58,29 @@ func (d *Definition) end(now time.Time, ttl time.Duration) time.Time {
 
 // gap adds a row for the ticks between two instants, both exclusive, if there are any.
 func (d *Definition) gap(missed []tick.Tick, after, before time.Time, budget *int) []tick.Tick {
-	at, ok := d.Set.Next(after)
-	if !ok || !at.Before(before) {
-		return missed
-	}
-	row := tick.Tick{Job: d.Name, At: at, Outcome: run.Missed, Reason: ReasonUnsettled}
-	for last := at; ok && at.Before(before); at, ok = d.Set.Next(at) {
+	var row *tick.Tick
+	for at, ok := d.Set.Next(after); ok && at.Before(before); at, ok = d.Set.Next(at) {
+		if row == nil || (row.Outcome == run.Paused) != d.Pause.Covers(at) {
+			missed = append(missed, d.unclaimed(at))
+			row = &missed[len(missed)-1]
+		}
 		if *budget--; *budget < 0 {
 			row.Reason = ReasonMany
 			row.Through, _ = d.Set.Prev(before.Add(-time.Nanosecond))
 			break
 		}
 		if row.Count++; row.Count > 1 {
-			last = at
-			row.Through = last
+			row.Through = at
 		}
 	}
-	return append(missed, row)
+	return missed
+}
+
+// unclaimed is a row of one tick that nobody claimed, as settling would have it.
+func (d *Definition) unclaimed(at time.Time) tick.Tick {
+	t := tick.Tick{Job: d.Name, At: at, Outcome: run.Missed, Reason: ReasonUnsettled}
+	if d.Pause.Covers(at) {
+		t.Outcome, t.Reason = run.Paused, scheduler.PausedBy(d.Pause)
+	}
+	return t
 }

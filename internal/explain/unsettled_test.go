@@ -35,6 +35,10 @@ func TestUnsettledIsWhatSettlingWouldWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := define(t, "* * * * *", "UTC", func(j *tick.Job, _ *job.Policy) {
 			j.Mark = epoch.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "mark")) * time.Minute)
+			if rapid.Bool().Draw(t, "paused") {
+				j.Pause.Since = epoch.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "pause")) * time.Minute)
+				j.Pause.Until = j.Pause.Since.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "pause lasts")) * time.Minute)
+			}
 		})
 		now := epoch.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "now")) * time.Minute)
 		var rows []tick.Tick
@@ -57,13 +61,23 @@ func TestUnsettledIsWhatSettlingWouldWrite(t *testing.T) {
 		for at, _ := d.Set.Next(d.Mark); at.Add(30 * time.Second).Before(now.Add(-ttl)); at, _ = d.Set.Next(at) {
 			due = append(due, at)
 		}
-		want := tick.Unclaimed("app/j", due, rows, run.Missed, "")
+		var want []tick.Tick
+		for len(due) > 0 { // stretches of one kind
+			kind, n := run.Missed, 1
+			if d.Pause.Covers(due[0]) {
+				kind = run.Paused
+			}
+			for n < len(due) && d.Pause.Covers(due[n]) == d.Pause.Covers(due[0]) {
+				n++
+			}
+			want, due = append(want, tick.Unclaimed("app/j", due[:n], rows, kind, "")...), due[n:]
+		}
 		got := d.Unsettled(rows, now, ttl)
 		if len(got) != len(want) {
 			t.Fatalf("%d rows, want %d:\n%+v\n%+v", len(got), len(want), got, want)
 		}
 		for i, w := range want {
-			if g := got[i]; !g.At.Equal(w.At) || !g.Through.Equal(w.Through) || g.Count != w.Count || g.Outcome != run.Missed || g.State != "" {
+			if g := got[i]; !g.At.Equal(w.At) || !g.Through.Equal(w.Through) || g.Count != w.Count || g.Outcome != w.Outcome || g.State != "" {
 				t.Fatalf("row %d: %+v, want %+v", i, g, w)
 			}
 		}

@@ -39,6 +39,7 @@ type guard struct {
 	policy Leftovers
 	grace  time.Duration
 	locks  []int
+	arm    Message // whom the command runs as, and how
 
 	mu    sync.Mutex
 	main  int  // the command's pid, 0 before it was started
@@ -77,7 +78,7 @@ func serve(cgroupPath, path string, args []string) error {
 		return err
 	}
 	g := &guard{timer: timer, policy: arm.Leftovers, grace: arm.Grace, term: arm.Term, kill: arm.Kill,
-		hold: arm.Hold, freed: make(chan struct{})}
+		hold: arm.Hold, freed: make(chan struct{}), arm: arm}
 	if cgroupPath != "-" {
 		g.cgroup = cgroupPath
 	}
@@ -114,6 +115,12 @@ func (g *guard) start(path string, args []string) error {
 			attr.Files = append(attr.Files, uintptr(fd))
 		}
 	}
+	if as := g.arm.As; as.Set {
+		attr.Sys.Credential = &syscall.Credential{Uid: as.UID, Gid: as.GID, Groups: as.Group[:as.Groups]}
+	}
+	if g.arm.Umask >= 0 {
+		syscall.Umask(int(g.arm.Umask)) // the guardian itself makes no files
+	}
 	if g.cgroup != "" {
 		fd, err := syscall.Open(g.cgroup, syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 		if err != nil {
@@ -133,6 +140,11 @@ func (g *guard) start(path string, args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if g.arm.Nice != 0 {
+		// The guardian's own stays as it is: it has to be in time. What the command has started
+		// before this is in its group.
+		_ = syscall.Setpriority(syscall.PRIO_PGRP, pid, int(g.arm.Nice))
 	}
 	g.mu.Lock()
 	g.main = pid

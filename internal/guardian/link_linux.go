@@ -23,7 +23,7 @@ func awaitArm() (Message, error) {
 }
 
 func receive() (Message, error) {
-	var b [messageSize + 1]byte
+	var b [MessageSize + 1]byte
 	n, err := syscall.Read(Socket, b[:])
 	if err != nil {
 		return Message{}, err

@@ -63,20 +63,34 @@ type Message struct {
 	Grace     time.Duration
 	Locks     byte // how many descriptors after Socket are locks
 	Hold      bool // keep them after Empty, until Release, the supervisor's death or Kill
+	As        Identity
+	Umask     int32 // negative: the guardian's
+	Nice      int8  // added to the command's; 0: nothing
 }
 
-// messageSize is that of every message. It is sent as it lies in memory, since both ends are
+// An Identity is whom the command runs as.
+type Identity struct {
+	Set      bool // else as the guardian
+	Groups   byte // how many of Group count
+	UID, GID uint32
+	Group    [MaxGroups]uint32 // the supplementary ones
+}
+
+// MaxGroups is how many supplementary groups a command can have.
+const MaxGroups = 64
+
+// MessageSize is that of every message. It is sent as it lies in memory, since both ends are
 // the same binary on the same machine.
-const messageSize = int(unsafe.Sizeof(Message{}))
+const MessageSize = int(unsafe.Sizeof(Message{}))
 
 // Encode returns the message as one datagram.
-func (m Message) Encode() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&m)), messageSize) }
+func (m Message) Encode() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&m)), MessageSize) }
 
 // Decode reads a datagram that Encode made.
 func Decode(b []byte) (m Message, err error) {
-	if len(b) != messageSize {
-		return m, errors.New("guardian: a message of " + strconv.Itoa(len(b)) + " bytes instead of " + strconv.Itoa(messageSize))
+	if len(b) != MessageSize {
+		return m, errors.New("guardian: a message of " + strconv.Itoa(len(b)) + " bytes instead of " + strconv.Itoa(MessageSize))
 	}
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&m)), messageSize), b)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&m)), MessageSize), b)
 	return m, nil
 }

@@ -62,6 +62,13 @@ type Spec struct {
 	RunID string
 	// Deadline is in force before the command is executed.
 	Deadline Deadline
+	// User, where not nil, is whom the command runs as; this process must be root then. The guardian
+	// stays what it is, so that it can end whatever the command becomes.
+	User *User
+	// Umask, where not nil, is the command's, 0 to 0777.
+	Umask *int
+	// Nice is the command's, -20 to 19; 0 leaves it as it is.
+	Nice int
 	// Leftovers is Wait by default.
 	Leftovers     Leftovers
 	LeftoverGrace time.Duration

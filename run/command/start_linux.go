@@ -68,6 +68,17 @@ func (s Spec) check() error {
 	case s.RunID == "" || strings.ContainsAny(s.RunID, "/:\x00\n"):
 		return fmt.Errorf("%q is no run id; it must not be empty, nor contain slashes and colons", s.RunID)
 	}
+	if s.Umask != nil && (*s.Umask < 0 || *s.Umask > 0o777) {
+		return fmt.Errorf("umask %#o: want 0 to 0777", *s.Umask)
+	}
+	if s.Nice < -20 || s.Nice > 19 {
+		return fmt.Errorf("nice %d: want -20 to 19", s.Nice)
+	}
+	if s.User != nil {
+		if err := s.User.check(); err != nil {
+			return err
+		}
+	}
 	if s.Dir != "" {
 		info, err := os.Stat(s.Dir)
 		if err != nil {
@@ -149,8 +160,17 @@ func (p *Process) arm(s Spec) error {
 		}
 		p.madeCgroup = true
 	}
-	return p.send(guardian.Message{Kind: guardian.Arm, Term: s.Deadline.Term, Kill: s.Deadline.Kill,
-		Leftovers: s.Leftovers, Grace: s.LeftoverGrace, Locks: byte(len(s.Locks)), Hold: s.HoldLocks})
+	m := guardian.Message{Kind: guardian.Arm, Term: s.Deadline.Term, Kill: s.Deadline.Kill,
+		Leftovers: s.Leftovers, Grace: s.LeftoverGrace, Locks: byte(len(s.Locks)), Hold: s.HoldLocks,
+		Umask: -1, Nice: int8(s.Nice)}
+	if s.Umask != nil {
+		m.Umask = int32(*s.Umask)
+	}
+	if s.User != nil {
+		m.As = guardian.Identity{Set: true, UID: s.User.UID, GID: s.User.GID}
+		m.As.Groups = byte(copy(m.As.Group[:], s.User.Groups))
+	}
+	return p.send(m)
 }
 
 // abandon waits for a guardian that starts nothing, and removes what was made for it.
@@ -181,7 +201,7 @@ func (p *Process) reapGuardian() string {
 
 // receive reads the guardian's next message; io.EOF once it has ended.
 func (p *Process) receive() (guardian.Message, error) {
-	var b [64]byte
+	var b [guardian.MessageSize]byte
 	n, err := p.sock.Read(b[:])
 	if err != nil {
 		return guardian.Message{}, err

@@ -23,6 +23,13 @@ type Target struct {
 	Args []string
 	Dir  string
 	Env  []string
+	// User, Umask and Nice are Spec's. The command of a User finds its HOME, USER and LOGNAME,
+	// unless ExtraEnv says otherwise.
+	User  *User
+	Umask *int
+	Nice  int
+	// ExtraEnv is added to Env.
+	ExtraEnv []string
 	// Leftovers and LeftoverGrace are Spec's.
 	Leftovers     Leftovers
 	LeftoverGrace time.Duration
@@ -79,7 +86,8 @@ func fault(c run.Call, err error) run.Result {
 
 func (t Target) spec(c run.Call, out *output) Spec {
 	term, kill := c.Lease.Deadlines()
-	s := Spec{Args: t.Args, Dir: t.Dir, Env: environment(t.Env, c), RunID: c.Run.ID,
+	s := Spec{Args: t.Args, Dir: t.Dir, Env: t.environment(c), RunID: c.Run.ID,
+		User: t.User, Umask: t.Umask, Nice: t.Nice,
 		Stdin: out.stdin, Stdout: out.stdout, Stderr: out.stderr,
 		Deadline:  Deadline{Term: term, Kill: kill},
 		Leftovers: t.Leftovers, LeftoverGrace: t.LeftoverGrace}
@@ -91,12 +99,17 @@ func (t Target) spec(c run.Call, out *output) Spec {
 }
 
 // environment adds what a command is told about its run, and takes away the store's address,
-// which may hold a password (rule H3).
-func environment(env []string, c run.Call) []string {
+// which may hold a password (rule H3). Of two values of a variable the later one counts.
+func (t Target) environment(c run.Call) []string {
+	env := t.Env
 	if env == nil {
 		env = os.Environ()
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "DIBS_STORE=") })
+	if t.User != nil {
+		env = append(env, t.User.environment()...)
+	}
+	env = append(env, t.ExtraEnv...)
 	env = append(env,
 		"DIBS_KEY="+c.Run.Job,
 		"DIBS_TOKEN="+strconv.FormatInt(int64(c.Run.Token), 10),
@@ -105,7 +118,24 @@ func environment(env []string, c run.Call) []string {
 	if !c.Run.Tick.IsZero() {
 		env = append(env, "DIBS_TICK="+c.Run.Tick.UTC().Format(time.RFC3339))
 	}
-	return env
+	return lastOfEach(env)
+}
+
+// lastOfEach keeps the last value of each variable: with two of them, which one a program finds
+// depends on its language.
+func lastOfEach(env []string) []string {
+	last := map[string]int{}
+	for i, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		last[name] = i
+	}
+	var out []string
+	for i, v := range env {
+		if name, _, _ := strings.Cut(v, "="); last[name] == i {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // follow has each renewal of the lease move the guardian's deadline.

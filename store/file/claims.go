@@ -61,6 +61,8 @@ func (k *ticks) claim(ctx context.Context, tx *sql.Tx, req tick.ClaimRequest) (t
 		return k.answer(tick.Differs, row)
 	case req.At.After(now.time().Add(req.Ahead)):
 		return k.answer(tick.Early, row)
+	case req.Outcome == "" && job.Pause.Stops(req.At, now.time()):
+		return k.answer(tick.Paused, row)
 	}
 	if live, err := k.db.leases.alive(req.Lease); err != nil || !live {
 		return tick.Answer{Status: tick.Lapsed, Now: now.time()}, err

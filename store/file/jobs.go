@@ -79,6 +79,23 @@ func define(j tick.Job, definition string, since time.Time) tick.Job {
 	return j
 }
 
+// Pause fulfils tick.Store.
+func (k *ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	var job tick.Job
+	err := k.db.write(ctx, func(tx *sql.Tx) error {
+		j, found, err := getJob(ctx, tx, req.Job)
+		if err != nil || !found || !j.Removed.IsZero() {
+			job = tick.Job{Name: req.Job}
+			return err
+		}
+		req.Until = micro(req.Until)
+		j.Pause = req.Apply(j.Pause, instantNow().time())
+		job = j
+		return putJob(ctx, tx, j)
+	})
+	return job, err
+}
+
 // Settle fulfils tick.Store.
 func (k *ticks) Settle(ctx context.Context, req tick.SettleRequest) (a tick.Answer, err error) {
 	err = k.db.write(ctx, func(tx *sql.Tx) error {

@@ -94,6 +94,8 @@ func (b *Backend) mayClaim(req tick.ClaimRequest, now time.Time) tick.Status {
 		return tick.Differs
 	case req.At.After(now.Add(req.Ahead)):
 		return tick.Early
+	case req.Outcome == "" && job.Pause.Stops(req.At, now):
+		return tick.Paused
 	case !b.live(req.Lease, now):
 		return tick.Lapsed
 	}

@@ -55,6 +55,19 @@ func define(job tick.Job, definition string, since time.Time) tick.Job {
 	return job
 }
 
+func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	return step(ctx, k.b, func(now time.Time) tick.Job {
+		job, found := k.b.jobs[req.Job]
+		if !found || !job.Removed.IsZero() {
+			return tick.Job{Name: req.Job}
+		}
+		req.Until = micro(req.Until)
+		job.Pause = req.Apply(job.Pause, now)
+		k.b.jobs[req.Job] = job
+		return job
+	})
+}
+
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
 	return step(ctx, k.b, func(now time.Time) tick.Answer {
 		return tick.Answer{Status: k.b.settle(req, now), Now: now}

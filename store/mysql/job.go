@@ -65,6 +65,25 @@ func (k ticks) setJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 	return jobs, nil
 }
 
+func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	name := list{[]byte(req.Job)}
+	p := new(packet).add("begin").add("lock-jobs", k.ns, name).add("clock").add("pausing", k.ns, name[0])
+	if req.Resume {
+		p.add("resume", k.ns, name[0])
+	} else {
+		p.add("pause", micros(req.Until), text(req.By), text(req.Why), k.ns, name[0])
+	}
+	found := jobRows{}
+	p.add("jobs", k.ns, name).add("commit")
+	if err := k.run(ctx, p, found.read); err != nil {
+		return tick.Job{}, fmt.Errorf("pause: %w", err)
+	}
+	if j, there := found[req.Job]; there && j.Removed.IsZero() {
+		return j, nil
+	}
+	return tick.Job{Name: req.Job}, nil
+}
+
 // last is the last tick of a row, which may stand for a range.
 func last(t tick.Tick) time.Time {
 	if t.Through.After(t.At) {

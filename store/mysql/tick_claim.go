@@ -83,7 +83,7 @@ func (k ticks) addClaim(p *packet, r tick.ClaimRequest) {
 	}
 	p.add("claim", name, at, string(state), toJSON(r.Claimant), string(r.Outcome), text(r.Reason), string(state), name,
 		k.ns, []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token),
-		bound(r.NotAfter), at, r.Ahead.Microseconds(), at, r.Generation, r.Generation)
+		bound(r.NotAfter), at, r.Ahead.Microseconds(), at, r.Generation, r.Generation, string(state), at, at)
 }
 
 // claimed says how a claim ended.
@@ -103,6 +103,8 @@ func (f *facts) claimed(r tick.ClaimRequest) tick.Status {
 		return tick.Differs
 	case r.At.After(f.now.Add(r.Ahead)):
 		return tick.Early
+	case r.Outcome == "" && job.Pause.Stops(r.At, f.now):
+		return tick.Paused
 	}
 	return tick.Lapsed
 }

@@ -17,13 +17,16 @@ func (k ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
 func jobRows(into *[]tick.Job) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var (
-			j                    tick.Job
-			name                 []byte
-			since, mark, removed int64
+			j                        tick.Job
+			name                     []byte
+			since, mark, removed     int64
+			pausedSince, pausedUntil int64
 		)
-		if err := rows.Scan(&name, &j.Definition, &j.Generation, &since, &mark, &removed); err != nil {
+		if err := rows.Scan(&name, &j.Definition, &j.Generation, &since, &mark, &removed,
+			&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why); err != nil {
 			return err
 		}
+		j.Pause.Since, j.Pause.Until = instant(pausedSince), instant(pausedUntil)
 		j.Name, j.Since, j.Mark, j.Removed = string(name), instant(since), instant(mark), instant(removed)
 		*into = append(*into, j)
 		return nil
@@ -59,6 +62,15 @@ func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 		}
 		return tick.Job{Name: r.Name} // there was nothing to remove
 	}), nil
+}
+
+func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	found := []tick.Job{}
+	err := k.db.run(ctx, "pause", do(sqlJobs()[4], k.ns, []byte(req.Job), micros(req.Until), req.By, req.Why, req.Resume).each(jobRows(&found)))
+	if err != nil || len(found) == 0 {
+		return tick.Job{Name: req.Job}, err
+	}
+	return found[0], nil
 }
 
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {

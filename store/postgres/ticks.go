@@ -60,14 +60,16 @@ type claimState struct {
 	now, mark           time.Time
 	generation          int64
 	registered, removed bool
+	pause               tick.Pause
 	live                bool // the claimant's own lease
 	row                 tick.Tick
 	found               bool
 }
 
 func (s *claimState) scan(rows pgx.Rows) (err error) {
-	var now, mark, removed int64
-	s.row, s.found, err = new(tickRow).scan(rows, &s.i, &now, &s.generation, &mark, &s.registered, &removed, &s.live)
+	var now, mark, removed, pausedSince, pausedUntil int64
+	s.row, s.found, err = new(tickRow).scan(rows, &s.i, &now, &s.generation, &mark, &s.registered, &removed, &pausedSince, &pausedUntil, &s.live)
+	s.pause = tick.Pause{Since: instant(pausedSince), Until: instant(pausedUntil)}
 	s.now, s.mark, s.removed = instant(now), instant(mark), removed != 0
 	return err
 }
@@ -90,6 +92,8 @@ func (s *claimState) status(req tick.ClaimRequest) tick.Status {
 		return tick.Differs
 	case req.At.After(s.now.Add(req.Ahead)):
 		return tick.Early
+	case req.Outcome == "" && s.pause.Stops(req.At, s.now):
+		return tick.Paused
 	}
 	return tick.Lapsed
 }

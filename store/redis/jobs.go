@@ -42,9 +42,18 @@ func parseJobs(r reply) []tick.Job {
 	for i := 1; i < len(r); i++ {
 		j := r.list(i)
 		all = append(all, tick.Job{Name: j.text(0), Definition: j.text(1), Generation: j.int(2),
-			Since: j.time(3), Mark: j.time(4), Removed: j.time(5)})
+			Since: j.time(3), Mark: j.time(4), Removed: j.time(5),
+			Pause: tick.Pause{Since: j.time(6), Until: j.time(7), By: j.text(8), Why: j.text(9)}})
 	}
 	return all
+}
+
+func (t ticks) Pause(ctx context.Context, q tick.PauseRequest) (tick.Job, error) {
+	r, err := t.run(ctx, "pause", pauseScript, append(t.newArgs(5), q.Job, micros(q.Until), q.By, q.Why, flag(q.Resume)))
+	if found := parseJobs(r); len(found) > 0 {
+		return found[0], err
+	}
+	return tick.Job{Name: q.Job}, err
 }
 
 func (t ticks) Settle(ctx context.Context, q tick.SettleRequest) (tick.Answer, error) {

@@ -64,6 +64,7 @@ var (
 	settleScript  = load("common", "tick", "settle")
 	jobsScript    = load("common", "job", "jobs")
 	setJobsScript = load("common", "job", "set_jobs")
+	pauseScript   = load("common", "job", "pause")
 
 	appendScript     = load("common", "append")
 	appendRunsScript = load("common", "run", "append_runs")

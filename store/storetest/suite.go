@@ -33,7 +33,7 @@ func Run(t *testing.T, open Open, url string) {
 	}
 	if sample.Ticks != nil {
 		group(t, "ticks", open, url, slices.Concat(claimPromises, startPromises, closePromises, takePromises))
-		group(t, "registry", open, url, slices.Concat(jobPromises, settlePromises))
+		group(t, "registry", open, url, slices.Concat(jobPromises, pausePromises, settlePromises))
 	}
 	if sample.History != nil {
 		group(t, "history", open, url, historyPromises)

@@ -6,7 +6,11 @@ CREATE TABLE jobs (
     generation INTEGER NOT NULL,
     since      INTEGER NOT NULL,
     mark       INTEGER NOT NULL,
-    removed    INTEGER NOT NULL
+    removed    INTEGER NOT NULL,
+    paused_since INTEGER NOT NULL,
+    paused_until INTEGER NOT NULL,
+    paused_by    TEXT    NOT NULL,
+    paused_why   TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE ticks (

@@ -40,6 +40,10 @@ CREATE TABLE IF NOT EXISTS dibs_jobs (
   since      BIGINT         NOT NULL DEFAULT 0,
   mark       BIGINT         NOT NULL DEFAULT 0,
   removed    BIGINT         NOT NULL DEFAULT 0,
+  paused_since BIGINT       NOT NULL DEFAULT 0,
+  paused_until BIGINT       NOT NULL DEFAULT 0,
+  paused_by  TEXT,
+  paused_why TEXT,
   PRIMARY KEY (ns, name)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 

@@ -1,8 +1,10 @@
 -- name: jobs
-SELECT name, COALESCE(definition, ''), generation, since, mark, removed FROM dibs_jobs WHERE ns = ? AND name IN (?);
+SELECT name, COALESCE(definition, ''), generation, since, mark, removed,
+  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, '') FROM dibs_jobs WHERE ns = ? AND name IN (?);
 
 -- name: registry
-SELECT name, COALESCE(definition, ''), generation, since, mark, removed
+SELECT name, COALESCE(definition, ''), generation, since, mark, removed,
+  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, '')
 FROM dibs_jobs WHERE ns = ? AND name >= ? AND LEFT(name, ?) = ? ORDER BY name;
 
 -- name: register
@@ -16,6 +18,18 @@ WHERE ns = ? AND name = ? AND (definition IS NULL OR definition <> ? OR removed 
 
 -- name: remove
 UPDATE dibs_jobs SET removed = IF(? = 0, @dibs_now, ?) WHERE ns = ? AND name = ? AND removed = 0;
+
+-- name: pausing
+-- Whether a pause of the job goes on now; NULL if it is not registered.
+SET @dibs_pausing = (SELECT paused_since > 0 AND (paused_until = 0 OR @dibs_now < paused_until)
+  FROM dibs_jobs WHERE ns = ? AND name = ? AND removed = 0);
+
+-- name: pause
+UPDATE dibs_jobs SET paused_since = IF(@dibs_pausing, paused_since, @dibs_now), paused_until = ?, paused_by = ?, paused_why = ?
+WHERE ns = ? AND name = ? AND @dibs_pausing IS NOT NULL;
+
+-- name: resume
+UPDATE dibs_jobs SET paused_until = @dibs_now WHERE ns = ? AND name = ? AND @dibs_pausing = 1;
 
 -- name: settle-open
 SET @dibs_from = (SELECT mark FROM dibs_jobs WHERE ns = ? AND name = ? AND mark = ?);

@@ -8,6 +8,8 @@ WHERE l.ns = ? AND l.lease_key = ? AND l.owner = ? AND l.token = ? AND l.expires
   AND @dibs_now <= ? AND ? <= @dibs_now + ?
   AND (j.mark IS NULL OR j.mark < ?)
   AND (? = 0 OR j.generation = ? AND j.removed = 0)
+  AND (? = 'closed' OR COALESCE(j.paused_since, 0) = 0
+    OR j.paused_until <> 0 AND @dibs_now >= j.paused_until AND (? < j.paused_since OR ? >= j.paused_until))
 ON DUPLICATE KEY UPDATE many = dibs_ticks.many;
 
 -- name: live

@@ -91,6 +91,10 @@ CREATE TABLE dibs.jobs (
   since      bigint NOT NULL,
   mark       bigint NOT NULL,
   removed    bigint NOT NULL DEFAULT 0,
+  paused_since bigint NOT NULL DEFAULT 0, -- the last pause; 0: there never was one
+  paused_until bigint NOT NULL DEFAULT 0, -- 0: until somebody resumes the job
+  paused_by    text NOT NULL DEFAULT '',
+  paused_why   text NOT NULL DEFAULT '',
   PRIMARY KEY (name, ns)
 ) WITH (fillfactor = 70);
 

@@ -30,6 +30,8 @@ WHERE l.expires > t.now
   AND t.at <= t.now + t.ahead
   AND (j.mark IS NULL OR t.at > j.mark)
   AND (t.generation = 0 OR j.generation = t.generation AND j.removed = 0)
+  AND (t.outcome <> '' OR coalesce(j.paused_since, 0) = 0
+    OR j.paused_until <> 0 AND t.now >= j.paused_until AND (t.at < j.paused_since OR t.at >= j.paused_until))
 ORDER BY t.job, t.at
 ON CONFLICT DO NOTHING;
 
@@ -51,6 +53,7 @@ WITH asked AS MATERIALIZED (
     AS q(job, at, lease_key, lease_owner, lease_token, i)
 )
 SELECT q.i, dibs.now_us(), coalesce(j.generation, 0), coalesce(j.mark, 0), j.name IS NOT NULL, coalesce(j.removed, 0),
+       coalesce(j.paused_since, 0), coalesce(j.paused_until, 0),
        coalesce(l.expires > dibs.now_us(), false),
        t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,
        t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended, t.live

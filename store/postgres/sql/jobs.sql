@@ -1,5 +1,5 @@
 -- The jobs whose name lies in [$2, $3), or from $2 on where $3 is empty.
-SELECT name, definition, generation, since, mark, removed
+SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why
 FROM dibs.jobs
 WHERE ns = $1 AND name >= $2::bytea AND ($3::bytea = '' OR name < $3)
 ORDER BY name;
@@ -32,6 +32,25 @@ FROM locked k
 WHERE j.ns = k.ns AND j.name = k.name;
 
 -- The jobs $2 as they now stand.
-SELECT name, definition, generation, since, mark, removed
+SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why
 FROM dibs.jobs
 WHERE ns = $1 AND name = ANY($2::bytea[]);
+
+-- Begins a pause of job $2 until $3, by $4 and why $5, or with $6 ends it. One that goes on keeps its
+-- beginning. Judged by the clock once the row is locked, behind the claims that are under way.
+WITH locked AS MATERIALIZED (
+  SELECT name, paused_since, paused_until FROM dibs.jobs
+  WHERE ns = $1 AND name = $2::bytea AND removed = 0
+  FOR NO KEY UPDATE
+), judged AS MATERIALIZED (
+  SELECT *, paused_since > 0 AND (paused_until = 0 OR now < paused_until) AS going_on
+  FROM (SELECT *, dibs.now_us() AS now FROM locked) k
+)
+UPDATE dibs.jobs j
+SET paused_since = CASE WHEN k.going_on OR $6::bool THEN j.paused_since ELSE k.now END,
+    paused_until = CASE WHEN NOT $6 THEN $3::bigint WHEN k.going_on THEN k.now ELSE j.paused_until END,
+    paused_by = CASE WHEN $6 THEN j.paused_by ELSE $4::text END,
+    paused_why = CASE WHEN $6 THEN j.paused_why ELSE $5::text END
+FROM judged k
+WHERE j.ns = $1 AND j.name = k.name
+RETURNING j.name, j.definition, j.generation, j.since, j.mark, j.removed, j.paused_since, j.paused_until, j.paused_by, j.paused_why;

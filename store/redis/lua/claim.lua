@@ -2,6 +2,11 @@
 -- Answers: now, then of each item: 0 for a claim just won, or {status, tick if there is one}.
 -- The store's identity (rule L9) needs no look here: a claim stands on a live lease, that on a grant,
 -- and grants are what is held back.
+local function paused(at, since, till)
+  if since == 0 then return false end
+  return till == 0 or now < till or at >= since and at < till
+end
+
 local function claim(job, at, generation, lease, hold, claimant, ahead, not_after, outcome, reason)
   local m = member(job, at)
   local r = row(m)
@@ -10,10 +15,11 @@ local function claim(job, at, generation, lease, hold, claimant, ahead, not_afte
     local repeated = r[6] == lease and r[7] == hold and not r[9] and (r[10] or '') == outcome
     return {repeated and WON or TAKEN, r}
   end
-  local j = call('HMGET', prefix .. 'job:' .. job, 'generation', 'mark', 'removed')
+  local j = call('HMGET', prefix .. 'job:' .. job, 'generation', 'mark', 'removed', 'paused_since', 'paused_until')
   if j[2] and tonumber(at) <= tonumber(j[2]) then return {SETTLED} end
   if generation ~= '0' and (j[1] ~= generation or num(j[3]) > 0) then return {DIFFERS} end
   if tonumber(at) > now + tonumber(ahead) then return {EARLY} end
+  if outcome == '' and paused(tonumber(at), num(j[4]), num(j[5])) then return {PAUSED} end
   if not live(lease, hold) then return {LAPSED} end
 
   index(job, at, m)

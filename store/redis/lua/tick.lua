@@ -1,7 +1,7 @@
 -- A tick is a hash 'tick:<at>:<job>', known by its member '<at>:<job>' in the indexes: 'ticks' and
 -- 'ticks:<job>' by instant, 'ranges' and 'ranges:<job>' by the last instant of a range row, 'open' and
 -- 'open:<job>' as long as it is unfinished.
-local WON, TAKEN, SETTLED, EARLY, TICK_LATE, DIFFERS, LAPSED = 1, 2, 3, 4, 5, 6, 7
+local WON, TAKEN, SETTLED, EARLY, TICK_LATE, DIFFERS, LAPSED, PAUSED = 1, 2, 3, 4, 5, 6, 7, 8
 
 local function member(job, at) return at .. ':' .. job end
 

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/schedule"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// jobListOptions are the flags of `dibs job list` and `dibs job show`.
+type jobListOptions struct {
+	store, name string
+	out         format
+	all, one    bool
+}
+
+func newJobList(e env) *cobra.Command {
+	o := jobListOptions{}
+	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List the jobs and keys whose ticks a store accounts for",
+		Long:    "List the jobs of manifests and the keys of dibs run --once-per that are registered in a store.",
+		Example: "  dibs job list\n  dibs job list shop/ -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%w: want one prefix at most", errUsage)
+			}
+			o.name = strings.Join(args, "")
+			return runJobList(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "those that were removed as well")
+	return cmd
+}
+
+func newJobShow(e env) *cobra.Command {
+	o := jobListOptions{one: true, all: true}
+	cmd := &cobra.Command{Use: "show NAME", Short: "Show one registered job",
+		Example: "  dibs job show shop/invoices",
+		Args:    exactly(1, "the name of one job or key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return runJobList(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	return cmd
+}
+
+// jobRecord is a registered job as it is shown; its JSON form is stable.
+type jobRecord struct {
+	Job        string      `json:"job"`
+	State      string      `json:"state"` // active, paused, removed
+	Schedules  []string    `json:"schedules"`
+	Timezone   string      `json:"timezone"`
+	Generation int64       `json:"generation"`
+	Since      time.Time   `json:"since"`
+	Settled    time.Time   `json:"settled_until"`
+	Next       time.Time   `json:"next,omitzero"`
+	Last       *lastTick   `json:"last,omitempty"`
+	Pause      *tick.Pause `json:"pause,omitempty"`
+	Removed    time.Time   `json:"removed,omitzero"`
+	Policy     *job.Policy `json:"-"`
+
+	zone  *time.Location
+	words string
+}
+
+type lastTick struct {
+	Tick    time.Time `json:"tick"`
+	Outcome string    `json:"outcome"`
+}
+
+func runJobList(ctx context.Context, e env, o jobListOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	p, err := openFor(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if !p.store.Ticked() {
+		return fmt.Errorf("store %s keeps no jobs: %w", p.config, errors.ErrUnsupported)
+	}
+	known, err := p.Ticks.Jobs(ctx, o.name)
+	if err != nil {
+		return fmt.Errorf("read the registered jobs: %w", err)
+	}
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return err
+	}
+	records := []jobRecord{}
+	for _, j := range known {
+		if o.one && j.Name != o.name || !o.all && !j.Removed.IsZero() {
+			continue
+		}
+		r, err := describeJob(ctx, p, j, now)
+		if err != nil {
+			return err
+		}
+		records = append(records, r)
+	}
+	switch {
+	case o.one && len(records) == 0:
+		return fmt.Errorf("%s: no job and no key of --once-per of that name is registered in %s", o.name, p.config)
+	case o.one && o.out == "json":
+		return writeJSON(e.stdout, records[0])
+	case o.out == "json":
+		return writeJSON(e.stdout, records)
+	case o.one:
+		records[0].show(e)
+		return nil
+	}
+	return listJobs(e, records)
+}
+
+// describeJob adds to what is registered when the job is due and how it last ended.
+func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (jobRecord, error) {
+	r := jobRecord{Job: j.Name, State: "active", Generation: j.Generation, Since: j.Since, Settled: j.Mark, Removed: j.Removed}
+	spec, set, err := scheduler.Registered(j)
+	if err != nil {
+		return r, err
+	}
+	r.Schedules, r.Timezone, r.Policy, r.words = spec.Schedules, spec.Timezone, &spec.Policy, set.Description()
+	if r.zone, err = schedule.LoadZone(spec.Timezone); err != nil {
+		return r, err
+	}
+	from := now
+	if j.Pause.Covers(now) {
+		r.State, r.Pause, from = "paused", &j.Pause, j.Pause.Until.Add(-time.Microsecond)
+	}
+	if !j.Removed.IsZero() {
+		r.State = "removed"
+	} else if r.State == "active" || !j.Pause.Until.IsZero() {
+		r.Next, _ = set.Next(from)
+	}
+	last, err := p.History.Ticks(ctx, history.Query{Job: j.Name, Limit: 1})
+	if err != nil {
+		return r, fmt.Errorf("read the last tick of %s: %w", j.Name, err)
+	}
+	if len(last) > 0 {
+		r.Last = &lastTick{Tick: last[0].At, Outcome: string(last[0].Outcome)}
+		if last[0].Outcome == "" {
+			r.Last.Outcome = string(last[0].State)
+		}
+	}
+	return r, nil
+}
+
+func listJobs(e env, records []jobRecord) error {
+	var rows [][]string
+	for _, r := range records {
+		state, last := r.State, "-"
+		if r.Pause != nil && !r.Pause.Until.IsZero() {
+			state += " until " + stampOf(r.Pause.Until)
+		}
+		if r.Last != nil {
+			last = r.Last.Outcome + " " + stampOf(r.Last.Tick)
+		}
+		rows = append(rows, []string{r.Job, state, stampOf(r.Next), last, strings.Join(r.Schedules, " | "), r.Timezone})
+	}
+	return table(e.stdout, "JOB STATE NEXT LAST SCHEDULE ZONE", rows)
+}
+
+// show prints one job, a fact a line.
+func (r jobRecord) show(e env) {
+	line := func(name, value string) { fmt.Fprintf(e.stdout, "%-11s %s\n", name, printable(value)) }
+	line("job", r.Job)
+	switch {
+	case r.State == "removed":
+		line("state", "removed at "+stampOf(r.Removed))
+	case r.Pause != nil:
+		line("state", scheduler.PausedBy(*r.Pause))
+	default:
+		line("state", r.State)
+	}
+	line("schedule", fmt.Sprintf("%s (%s, %s)", strings.Join(r.Schedules, " | "), r.words, r.Timezone))
+	line("next", stampIn(r.Next, r.zone))
+	if r.Last != nil {
+		line("last", r.Last.Outcome+", tick "+stampIn(r.Last.Tick, r.zone))
+	}
+	line("policy", fmt.Sprintf("%s, scope %s, catch-up %s, on crash %s", r.Policy.Concurrency, r.Policy.Scope, r.Policy.CatchUp, r.Policy.OnCrash))
+	line("since", fmt.Sprintf("%s, generation %d", stampOf(r.Since), r.Generation))
+	line("settled", "all ticks until "+stampOf(r.Settled))
+}

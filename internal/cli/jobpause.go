@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// jobPauseOptions are the flags of `dibs job pause` and `dibs job resume`.
+type jobPauseOptions struct {
+	store, name, until, why string
+	span                    time.Duration
+	resume                  bool
+}
+
+const jobPauseHelp = `Pause a job, or a key of dibs run --once-per, on every server: none of its ticks is claimed until it
+is resumed. They end as paused, for good: nothing catches up on them. What already runs goes on.
+The pause, who made it and why are recorded; pausing again changes its end and its reason.`
+
+func newJobPause(e env) *cobra.Command {
+	o := jobPauseOptions{}
+	cmd := &cobra.Command{Use: "pause NAME", Short: "Pause a job on every server", Long: jobPauseHelp,
+		Example: "  dibs job pause shop/invoices --reason 'new tax rates, see T-123'\n  dibs job pause shop/invoices --for 2h --reason migration",
+		Args:    exactly(1, "the name of one job or key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return runJobPause(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	cmd.Flags().StringVar(&o.why, "reason", "", "why, for whoever wonders; required")
+	cmd.Flags().StringVar(&o.until, "until", "", "the `INSTANT` at which the pause ends by itself (default: when the job is resumed)")
+	cmd.Flags().DurationVar(&o.span, "for", 0, "the same as a duration from now")
+	return cmd
+}
+
+func newJobResume(e env) *cobra.Command {
+	o := jobPauseOptions{resume: true}
+	cmd := &cobra.Command{Use: "resume NAME", Short: "End the pause of a job",
+		Long:    "End the pause of a job. Its ticks from now on are due again; those of the pause stay paused.",
+		Example: "  dibs job resume shop/invoices",
+		Args:    exactly(1, "the name of one job or key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return runJobPause(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	return cmd
+}
+
+func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
+	if !o.resume && o.why == "" {
+		return usage(errors.New("--reason is required: say why, for whoever finds the job paused"))
+	}
+	if o.until != "" && o.span != 0 {
+		return usage(errors.New("--until and --for say the same thing: give one of them"))
+	}
+	p, err := openFor(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	defer p.Book.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it lapses by itself
+	if !p.store.Ticked() {
+		return fmt.Errorf("store %s keeps no jobs: %w", p.config, errors.ErrUnsupported)
+	}
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return err
+	}
+	req := tick.PauseRequest{Job: o.name, By: whoami(p.Self.Host), Why: o.why, Resume: o.resume}
+	if req.Until, err = o.end(now); err != nil {
+		return err
+	}
+	j, err := p.Pause(ctx, req)
+	if errors.Is(err, scheduler.ErrUnknownJob) {
+		return fmt.Errorf("%w; `dibs job list` shows those that are", err)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.resume && j.Pause.Until.Before(now):
+		fmt.Fprintf(e.stdout, "%s was not paused\n", o.name)
+	case o.resume:
+		fmt.Fprintf(e.stdout, "%s is resumed\n", o.name)
+	case j.Pause.Until.IsZero():
+		fmt.Fprintf(e.stdout, "%s is paused until somebody resumes it: dibs job resume %s\n", o.name, o.name)
+	default:
+		fmt.Fprintf(e.stdout, "%s is paused until %s\n", o.name, stampOf(j.Pause.Until))
+	}
+	return nil
+}
+
+// end is when the pause ends by itself; zero: never.
+func (o jobPauseOptions) end(now time.Time) (time.Time, error) {
+	var until time.Time
+	switch {
+	case o.span < 0:
+		return until, usage(fmt.Errorf("--for %s: want a positive duration", o.span))
+	case o.span > 0:
+		until = now.Add(o.span).Truncate(time.Microsecond)
+	case o.until != "":
+		var err error
+		if until, err = parseTime("--until", o.until); err != nil {
+			return until, err
+		}
+		if !until.After(now) {
+			return until, usage(fmt.Errorf("--until %s: it is past; the store's time is %s", stampOf(until), stampOf(now)))
+		}
+	}
+	return until, nil
+}

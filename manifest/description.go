@@ -1,0 +1,252 @@
+package manifest
+
+import (
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/dibs-run/dibs/job"
+)
+
+// The limits, in items and in seconds. Those of version 1 hold for requests that use no field of
+// ours.
+const (
+	maxJobs      = 256
+	maxSchedules = 64
+	maxSecrets   = 8
+	maxAttempts  = 10
+	// maxTimeout is version 1's.
+	maxTimeout = 600
+	// maxSeconds is the limit of every duration of our own: 30 days.
+	maxSeconds = 30 * 24 * 60 * 60
+	// maxBackoff is what version 1 leaves open: 100 years, which a time.Duration still holds.
+	maxBackoff = 100 * 365 * 24 * 60 * 60
+	// maxInherited bounds what each of 256 jobs gets a copy of.
+	maxInherited = 64
+	// widen says how a request gets out of version 1's limits.
+	widen = "; a request without dibs's own policy fields has the limits of version 1"
+)
+
+const (
+	nameWant    = "a lower-case letter, then up to 62 of a-z, 0-9 and -"
+	urlWant     = "an absolute http or https address"
+	lineWant    = "a line for /bin/sh"
+	commandWant = `a list, the program and its arguments, or {"shell": "a line for /bin/sh"}`
+)
+
+// The rules of strings. They avoid what regexp and ECMAScript read differently, such as \s.
+var (
+	nameRule   = ruleOf(`^[a-z][a-z0-9-]{0,62}$`, "%q: want "+nameWant)
+	secretRule = ruleOf(`^[a-zA-Z][a-zA-Z0-9_:./-]{0,127}$`, "%q: want a letter, then up to 127 letters, digits and _ : . / -")
+	urlRule    = ruleOf(`^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]`, "%q: want "+urlWant)
+	tokenRule  = ruleOf("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "%q is no name of a header: want letters, digits and !#$%&'*+-.^_`|~")
+	valueRule  = ruleOf(`^[^\x00-\x08\x0a-\x1f\x7f]*$`, "a header's value has no line ends or other control characters: take them out")
+	envRule    = ruleOf(`^[^=\x00]+$`, "%q is no name of a variable: want one without = in it")
+	nulRule    = ruleOf(`^[^\x00]*$`, "a NUL character cannot be passed to a program: take it out")
+	lineRule   = ruleOf(`[^ \t\n\v\f\r]`, "the line is empty: want "+lineWant)
+	argRule    = ruleOf(`^[^\x00]`, "the program's name is empty: want "+commandWant)
+)
+
+// plainRule is an expression that surely uses nothing beyond version 1's dialect: with any other
+// one a request may have the wider limits.
+var plainRule = ruleOf(plainExpression(), "%q is not plain")
+
+func plainExpression() string {
+	var names []string
+	for _, name := range strings.Fields("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC SUN MON TUE WED THU FRI SAT") {
+		either := ""
+		for _, c := range name {
+			either += "[" + string(c) + string(unicode.ToLower(c)) + "]"
+		}
+		names = append(names, either)
+	}
+	one := "([-*/,0-9]|" + strings.Join(names, "|") + ")+"
+	return "^[ \\t]*(@.*|" + one + "([ \\t]+" + one + "){4,6})[ \\t]*$"
+}
+
+// widening are the fields of the defaults on which the limits of a job depend.
+var widening = []string{"policy", "dst"}
+
+// A description is the whole of the format, as far as it can be said without looking at other
+// places of the document.
+type description struct {
+	manifest *shape
+	// job is what every job keeps to; ofRequest and version1 say what is narrower for a request,
+	// and for one that uses nothing of ours.
+	job, ofRequest, version1 *shape
+	// requestJob and version1Job are job narrowed by these.
+	requestJob, version1Job *shape
+}
+
+// described is made when it is first needed: a program that reads no manifest, such as dibs run,
+// need not pay for it at each start.
+var described = sync.OnceValue(func() *description {
+	d := &description{job: jobShape()}
+	d.ofRequest = objectOf("", prop{"policy", false, objectOf("",
+		prop{"timeout_seconds", false, numberOf("", 1, maxSeconds)})})
+	d.version1 = objectOf("", prop{"policy", false, objectOf("",
+		prop{"concurrency", false, wordOf("", job.Allow, job.Forbid, job.Replace).unless(widen)},
+		prop{"timeout_seconds", false, numberOf("", 1, maxTimeout).unless(widen)})})
+	d.requestJob = d.job.narrowed(d.ofRequest)
+	d.version1Job = d.requestJob.narrowed(d.version1)
+	d.manifest = manifestShape(d.job)
+	return d
+})
+
+func manifestShape(ofJob *shape) *shape {
+	jobs := listOf("The jobs; their names are unique.", 1, maxJobs, ofJob)
+	jobs.want = "a list of jobs"
+	version := numberOf("The version of the format.", Version, Version)
+	version.want = "1"
+	return objectOf("The scheduled jobs of one application.",
+		prop{"version", true, version},
+		prop{"app", true, nameOf("The name of the application.")},
+		prop{"jobs", true, jobs},
+		prop{"defaults", false, objectOf("What all jobs of this manifest inherit.",
+			prop{"policy", false, policyShape()},
+			prop{"timezone", false, zoneShape()},
+			prop{"dst", false, dstShape()},
+			prop{"request", false, objectOf("What all requests inherit.",
+				prop{"headers", false, headersShape(maxInherited)})})})
+}
+
+func jobShape() *shape {
+	expression := func() *shape {
+		return textOf("When it is due: five fields (minute hour day-of-month month day-of-week), @hourly and the like, or @every 90s.")
+	}
+	s := objectOf("A job: when, what, and under which policy.",
+		prop{"name", true, nameOf("The name of the job, unique in the application.")},
+		prop{"schedule", false, expression()},
+		prop{"schedules", false, listOf("Several expressions; it is due when any of them is.", 1, maxSchedules, expression())},
+		prop{"timezone", false, zoneShape()},
+		prop{"request", false, requestShape()},
+		prop{"policy", false, policyShape()},
+		prop{"auth", false, objectOf("What signs the requests.",
+			prop{"secret_refs", false, listOf("Names of secrets, as env:NAME or file:/path; the first one signs.", 0, maxSecrets, textOf("A secret's name, never the secret.", secretRule))})},
+		prop{"command", false, commandShape()},
+		prop{"dir", false, textOf("Where the command runs; default: where dibs runs.", nulRule)},
+		addition("dst", dstShape()),
+		prop{"env", false, mapOf("Added to the environment of dibs.", envRule, textOf("", nulRule))})
+	s.choices = []choice{
+		{[]string{"schedule", "schedules"}, "", "either schedule, one expression, or schedules, a list of them"},
+		{[]string{"request", "command"}, "request", "either request or command, not both"},
+	}
+	s.prop("request").want = "a request, or a command in its place"
+	s.needs = []need{{"dir", "command", "only a command has this"}, {"env", "command", "only a command has this"}}
+	s.varies = true
+	return s
+}
+
+func requestShape() *shape {
+	url := textOf("Where it is sent.", urlRule)
+	url.want = urlWant
+	return objectOf("An HTTP request to send.",
+		prop{"method", false, wordOf("", "GET", "POST", "PUT", "PATCH", "DELETE").byDefault("POST")},
+		prop{"url", true, url},
+		prop{"headers", false, headersShape(0)},
+		prop{"body", false, textOf("").byDefault("")})
+}
+
+func headersShape(most int) *shape {
+	s := mapOf("Headers of the request, without regard to case.", tokenRule, textOf("", valueRule))
+	s.maxNames = most
+	return s
+}
+
+func commandShape() *shape {
+	line := textOf("A line for /bin/sh.", lineRule, nulRule)
+	line.want = lineWant
+	args := listOf("The program and its arguments, word for word.", 1, 0, textOf("", nulRule))
+	args.first = textOf("", argRule)
+	return &shape{about: "A program to run, in place of a request.", want: commandWant,
+		forms: []*shape{args, objectOf("", prop{"shell", true, line})}}
+}
+
+// policyShape is the widest: that of a command, and of the defaults.
+func policyShape() *shape {
+	p := job.DefaultPolicy(false)
+	return objectOf("What happens on contention, lateness, failure and crash.",
+		prop{"concurrency", false, wordOf("When a run is due while another one holds the job.",
+			job.Allow, job.Forbid, job.Replace, job.Wait).byDefault(string(p.Concurrency))},
+		prop{"concurrency_scope", false, wordOf("host: every host runs every tick; global: one host of the fleet does.",
+			job.Host, job.Global).byDefault(string(p.Scope))},
+		prop{"timeout_seconds", false, numberOf("For each attempt; default: 60 for a request, none (0) for a command.", 0, maxSeconds)},
+		prop{"retries", false, objectOf("How often it is tried, and the pauses between.",
+			prop{"max_attempts", false, numberOf("The first one included; default: 3 for a request, 1 for a command.", 1, maxAttempts)},
+			prop{"min_seconds", false, numberOf("The shortest pause.", 0, maxBackoff).byDefault(inSeconds(p.Retries.Min))},
+			prop{"max_seconds", false, numberOf("The longest pause, no less than min_seconds.", 1, maxBackoff).byDefault(inSeconds(p.Retries.Max))})},
+		addition("deadline_seconds", numberOf("For the whole run, with all its attempts; 0 is none.", 0, maxSeconds).byDefault(inSeconds(p.Deadline))),
+		addition("catch_up", wordOf("Which ticks that nobody ran are run later.",
+			job.CatchUpSkip, job.CatchUpLatest, job.CatchUpAll).byDefault(string(p.CatchUp))),
+		addition("catch_up_window_seconds", numberOf("How far back catching up, and running again after a crash, goes.", 1, maxSeconds).byDefault(inSeconds(p.CatchUpWindow))),
+		addition("on_crash", wordOf("After a run that crashed, lost its lease or was stopped by a shutdown.",
+			job.CrashSkip, job.CrashRerun).byDefault(string(p.OnCrash))),
+		addition("starting_deadline_seconds", numberOf("How late a start is still on time; 0 is half the schedule's period, at most 5 minutes.", 0, maxSeconds).byDefault(inSeconds(p.StartingDeadline))),
+		addition("stop_grace_seconds", numberOf("Between asking a run to stop and killing it.", 0, maxSeconds).byDefault(inSeconds(p.StopGrace))),
+		// Of no effect on a request, so that it widens nothing.
+		prop{"leftovers", false, wordOf("Processes that outlive their command.",
+			job.LeftoversWait, job.LeftoversKill, job.LeftoversLeave).byDefault(string(p.Leftovers))},
+		addition("on_lost_request", wordOf("After the lease lapsed during a request: wait until it must have ended, or proceed.",
+			job.LostRequestWait, job.LostRequestProceed).byDefault(string(p.OnLostRequest))))
+}
+
+func inSeconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+func addition(name string, s *shape) prop {
+	s.addition = true
+	return prop{name, false, s}
+}
+
+func nameOf(about string) *shape {
+	s := textOf(about, nameRule)
+	s.want = nameWant
+	return s
+}
+
+func zoneShape() *shape {
+	return textOf("The IANA name of the zone whose wall clock the schedules read.").byDefault("UTC")
+}
+
+func dstShape() *shape {
+	return wordOf("What becomes of fixed times when the zone's clocks change.",
+		job.DSTVixie, job.DSTSkip, job.DSTRepeat).byDefault(string(job.DSTVixie))
+}
+
+func textOf(about string, rules ...rule) *shape {
+	return &shape{kind: text, about: about, rules: rules}
+}
+
+func wordOf[T ~string](about string, all ...T) *shape {
+	s := &shape{kind: text, about: about}
+	for _, w := range all {
+		s.words = append(s.words, string(w))
+	}
+	return s
+}
+
+func numberOf(about string, lo, hi int64) *shape {
+	return &shape{kind: number, about: about, min: lo, max: hi}
+}
+
+func listOf(about string, lo, hi int64, item *shape) *shape {
+	return &shape{kind: list, about: about, min: lo, max: hi, item: item}
+}
+
+func objectOf(about string, props ...prop) *shape {
+	return &shape{kind: object, about: about, props: props}
+}
+
+func mapOf(about string, names rule, values *shape) *shape {
+	return &shape{kind: object, about: about, names: names, values: values}
+}
+
+func (s *shape) byDefault(v any) *shape {
+	s.standard = v
+	return s
+}
+
+func (s *shape) unless(hint string) *shape {
+	s.hint = hint
+	return s
+}

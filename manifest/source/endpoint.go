@@ -1,0 +1,126 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/manifest"
+	"github.com/dibs-run/dibs/run/webhook"
+)
+
+// WellKnown is the path of the manifest endpoint, taken where an address names none.
+const WellKnown = "/.well-known/cron-manifest"
+
+// fetchTime bounds a request for a manifest, from the connection to the last byte.
+const fetchTime = 10 * time.Second
+
+// endpoint is an application's.
+type endpoint struct {
+	url     *url.URL
+	client  *http.Client
+	secrets func() ([][]byte, error)
+	timeout time.Duration
+}
+
+func newEndpoint(address string, o Options) (*endpoint, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, errors.New("manifest: the address is not a valid one: want https://host/path")
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("manifest %q: the address has no host: want https://host/path", u.Redacted())
+	case u.User != nil:
+		return nil, fmt.Errorf("manifest %s: an address has no user and no password, which other users of this host could see: what proves who asks is the signature", u.Redacted())
+	case u.Scheme == "http" && !o.AllowHTTP && !loopback(u.Hostname()):
+		return nil, fmt.Errorf("manifest %s: without TLS anybody on the way could write the manifest: want https, or allow http with --allow-http", u)
+	case o.Secrets == nil:
+		return nil, fmt.Errorf("manifest %s: an application is asked with a signature: name the secret with --secret env:NAME or --secret file:/path", u)
+	}
+	u.Fragment, u.RawFragment = "", ""
+	if u.Path == "" || u.Path == "/" {
+		u.Path, u.RawPath = WellKnown, ""
+	}
+	client := &http.Client{Transport: &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		TLSHandshakeTimeout:    fetchTime,
+		MaxResponseHeaderBytes: 64 << 10,
+	}}
+	if o.Client != nil {
+		copied := *o.Client
+		client = &copied
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &endpoint{u, client, o.Secrets, fetchTime}, nil
+}
+
+// loopback says whether a host is this one by its name.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// read asks the application, once.
+func (e *endpoint) read(ctx context.Context) ([]manifest.Document, error) {
+	secrets, err := e.secrets()
+	if err != nil {
+		return nil, err
+	}
+	if len(secrets) == 0 {
+		return nil, errors.New("there is no secret to sign the request with")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no whole answer within %s", e.timeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json, application/yaml")
+	req.Header.Set("User-Agent", "dibs")
+	req.Header.Set(webhook.SignatureHeader, webhook.Sign(secrets[0], time.Now(), req.Method, req.URL.RequestURI(), nil))
+	res, err := e.client.Do(req)
+	if err != nil {
+		return nil, unanswered(ctx, err)
+	}
+	defer res.Body.Close()
+	if err := judge(res); err != nil {
+		return nil, err
+	}
+	// An application that is told, by TLS, that nobody listens any more may end its answer properly.
+	data, err := bounded(res.Body)
+	if err != nil || ctx.Err() != nil {
+		return nil, unanswered(ctx, err)
+	}
+	return []manifest.Document{{Name: e.url.String(), Data: data}}, nil
+}
+
+// unanswered leaves out the address, which stands before it already.
+func unanswered(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+func judge(res *http.Response) error {
+	switch {
+	case res.StatusCode == http.StatusOK:
+		return nil
+	case res.StatusCode >= 300 && res.StatusCode < 400:
+		return fmt.Errorf("the application answered %s, to %q: redirects are not followed; name that address", res.Status, res.Header.Get("Location"))
+	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("the application answered %s: check that --secret is one of its secrets, and that both clocks are right to 300 s", res.Status)
+	}
+	return fmt.Errorf("the application answered %s: want 200 and the manifest", res.Status)
+}

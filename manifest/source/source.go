@@ -1,0 +1,140 @@
+// Package source is where a manifest is read from: a file, a directory of files, standard input,
+// or an application that serves it (the manifest endpoint of the cron-manifest protocol, version 1).
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/dibs-run/dibs/manifest"
+)
+
+// Options are how a source is read. The zero value reads files and directories.
+type Options struct {
+	// Stdin is what the source "-" reads, once.
+	Stdin io.Reader
+	// Secrets answers what signs a request for a manifest, when it is sent: the first one does.
+	// An address is not asked without one.
+	Secrets func() ([][]byte, error)
+	// AllowHTTP permits http:// to another host than this one.
+	AllowHTTP bool
+	// Client sends the request; its redirects are not followed. Default: one that reuses no
+	// connection and takes proxies from the environment.
+	Client *http.Client
+}
+
+// A Source is one place of a manifest. It is not for concurrent use.
+type Source struct {
+	name string
+	read func(context.Context) ([]manifest.Document, error)
+	kind kind
+}
+
+type kind uint8
+
+const (
+	onDisk kind = iota
+	standardInput
+	address
+)
+
+// New reads nothing yet: it understands what is meant. "-" is standard input, http:// and https://
+// an application, anything else the path of a file or a directory.
+func New(name string, o Options) (*Source, error) {
+	s := &Source{name: name}
+	switch {
+	case name == "":
+		return nil, errors.New("manifest: want a file, a directory, - for standard input, or an https address")
+	case name == "-":
+		s.kind, s.name = standardInput, "standard input"
+		s.read = once(o.Stdin)
+	case IsAddress(name):
+		e, err := newEndpoint(name, o)
+		if err != nil {
+			return nil, err
+		}
+		s.kind, s.name, s.read = address, e.url.String(), e.read
+	default:
+		s.read = func(context.Context) ([]manifest.Document, error) { return readPath(name) }
+	}
+	return s, nil
+}
+
+// IsAddress says whether a name is that of an application's endpoint.
+func IsAddress(name string) bool {
+	scheme, _, ok := strings.Cut(name, "://")
+	return ok && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"))
+}
+
+// String is the source's name for people: the path, the address, or "standard input".
+func (s *Source) String() string { return s.name }
+
+// Watchable says whether Fingerprint may be asked again and again: of files and directories, not
+// of standard input, and not of an application, which is asked when somebody asks for it.
+func (s *Source) Watchable() bool {
+	if s.kind != onDisk {
+		return false
+	}
+	info, err := os.Stat(s.name)
+	return err == nil && (info.Mode().IsRegular() || info.IsDir())
+}
+
+// Load reads the manifest. An error names the source; an invalid manifest's wraps manifest.Errors.
+func (s *Source) Load(ctx context.Context) (*manifest.Manifest, error) {
+	documents, err := s.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("manifest %s: %w", s, err)
+	}
+	m, err := manifest.LoadAll(documents, s.name)
+	if err != nil || s.kind != address {
+		return m, err
+	}
+	for i := range m.Jobs {
+		if m.Jobs[i].Command != nil {
+			return nil, fmt.Errorf("manifest %s: job %s is a command, and whoever answers there would choose what runs on this server: want a request, or the manifest as a file",
+				s, m.Jobs[i].Key())
+		}
+	}
+	return m, nil
+}
+
+// Fingerprint is another one when what is there has changed: a file's content, the names and
+// contents of a directory's files, or why they cannot be read.
+func (s *Source) Fingerprint() [sha256.Size]byte {
+	h := sha256.New()
+	documents, err := s.read(context.Background())
+	if err != nil {
+		fmt.Fprintf(h, "error %v", err)
+	}
+	for _, d := range documents {
+		fmt.Fprintf(h, "%q %d ", d.Name, len(d.Data))
+		h.Write(d.Data)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// once reads a stream, which cannot be read again.
+func once(r io.Reader) func(context.Context) ([]manifest.Document, error) {
+	var mu sync.Mutex
+	return func(context.Context) ([]manifest.Document, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r == nil {
+			return nil, errors.New("it was read at the start and cannot be read again: give a file, to be able to reload it")
+		}
+		data, err := bounded(r)
+		r = nil
+		return []manifest.Document{{Name: "standard input", Data: data}}, err
+	}
+}
+
+// bounded reads one byte more than a manifest may have, so that it is the manifest's reader which
+// refuses a larger one.
+func bounded(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, manifest.MaxSize+1)) }

@@ -1,0 +1,95 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+
+	"github.com/dibs-run/dibs/internal/guardian"
+)
+
+// A User is whom a command runs as.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32 // the supplementary ones, GID among them or not
+	// Name and Home are what the command finds in its environment.
+	Name, Home string
+}
+
+// LookupUser finds a user by name or number; group, where not empty, replaces its primary group and
+// the supplementary ones. A user that is only a group ("" and group) is this process's own.
+func LookupUser(name, group string) (*User, error) {
+	var (
+		u   *user.User
+		err error
+	)
+	if name == "" {
+		u, err = user.Current()
+	} else if u, err = user.Lookup(name); err != nil {
+		if byID, idErr := user.LookupId(name); idErr == nil {
+			u, err = byID, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("user %q: %w", name, err)
+	}
+	as := &User{Name: u.Username, Home: u.HomeDir}
+	if as.UID, err = number(u.Uid); err != nil {
+		return nil, fmt.Errorf("user %q: %w", name, err)
+	}
+	if group != "" {
+		as.GID, err = lookupGroup(group)
+		return as, err
+	}
+	if as.GID, err = number(u.Gid); err != nil {
+		return nil, fmt.Errorf("user %q: %w", name, err)
+	}
+	ids, err := u.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("the groups of user %q: %w", name, err)
+	}
+	for _, id := range ids {
+		g, err := number(id)
+		if err != nil {
+			return nil, fmt.Errorf("the groups of user %q: %w", name, err)
+		}
+		as.Groups = append(as.Groups, g)
+	}
+	return as, nil
+}
+
+func lookupGroup(name string) (uint32, error) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		if byID, idErr := user.LookupGroupId(name); idErr == nil {
+			g, err = byID, nil
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("group %q: %w", name, err)
+	}
+	return number(g.Gid)
+}
+
+func number(id string) (uint32, error) {
+	n, err := strconv.ParseUint(id, 10, 32)
+	return uint32(n), err
+}
+
+// check finds what is wrong before anything is started.
+func (u *User) check() error {
+	switch {
+	case os.Geteuid() != 0:
+		return errors.New("only root can run a command as another user")
+	case len(u.Groups) > guardian.MaxGroups:
+		return fmt.Errorf("user %s has %d groups, and %d at most can be given to a command", u.Name, len(u.Groups), guardian.MaxGroups)
+	}
+	return nil
+}
+
+// environment is what a command that runs as u finds of it.
+func (u *User) environment() []string {
+	return []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name}
+}

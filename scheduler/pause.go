@@ -1,0 +1,127 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// ErrUnknownJob is returned for a job that is not registered at a place.
+var ErrUnknownJob = errors.New("no such job is registered")
+
+// Pause begins or ends a pause of a job, and records by whom and why. The ticks of a pause are
+// never claimed; they end as paused, and nothing catches up on them (rule T8). What was started
+// before goes on.
+func (p *Place) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	known, ok, err := p.registered(ctx, req.Job)
+	switch {
+	case err != nil:
+		return known, err
+	case !ok:
+		return known, fmt.Errorf("%s: %w in %s", req.Job, ErrUnknownJob, p.Name)
+	}
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return known, err
+	}
+	if !req.Resume && !known.Pause.Covers(now) {
+		// The store remembers one pause: what an earlier one left open gets its outcome first.
+		if err := p.concludePause(ctx, known); err != nil {
+			return known, err
+		}
+	}
+	after, err := p.Ticks.Pause(ctx, req)
+	if err != nil {
+		return known, fmt.Errorf("pause %s: %w", req.Job, unavailable(err))
+	}
+	if after.Pause == known.Pause {
+		return after, nil // it was not paused, and is not
+	}
+	e := history.Event{Kind: "job-paused", Job: req.Job, Reason: PausedBy(after.Pause)}
+	if req.Resume {
+		e.Kind, e.Reason = "job-resumed", fmt.Sprintf("resumed by %s; it was %s", req.By, PausedBy(after.Pause))
+	}
+	p.Event(ctx, e)
+	return after, nil
+}
+
+// concludePause settles the ticks of a pause that has ended, those above a mark that cannot be
+// raised yet one by one.
+func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
+	until := known.Pause.Until
+	if known.Pause.Since.IsZero() || !known.Mark.Before(until) {
+		return nil
+	}
+	if err := p.conclude(ctx, known, until); err != nil {
+		return err
+	}
+	_, set, err := Registered(known)
+	if err != nil {
+		return err
+	}
+	known, _, err = p.registered(ctx, known.Name)
+	if err != nil {
+		return err
+	}
+	due, rows, err := p.open(ctx, known, set, func(at time.Time) bool { return at.Before(until) })
+	if err != nil {
+		return err
+	}
+	for _, at := range tick.Unaccounted(due, rows) {
+		if !known.Pause.Covers(at) {
+			continue
+		}
+		if _, err := p.Book.Claim(ctx, tick.Want{Job: known.Name, At: at, Outcome: run.Paused, Reason: PausedBy(known.Pause)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unclaimed are the outcomes of ticks that nobody claimed: paused within the job's pause, else missed.
+func unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Tick) {
+	for len(due) > 0 {
+		paused := known.Pause.Covers(due[0])
+		n := slices.IndexFunc(due, func(at time.Time) bool { return known.Pause.Covers(at) != paused })
+		if n < 0 {
+			n = len(due)
+		}
+		outcome, reason := run.Missed, "no server claimed it in time"
+		if paused {
+			outcome, reason = run.Paused, PausedBy(known.Pause)
+		}
+		for _, t := range tick.Unclaimed(known.Name, due[:n], rows, outcome, reason) {
+			t.Inferred = !paused // a pause is known
+			all = append(all, t)
+		}
+		due = due[n:]
+	}
+	return all
+}
+
+// PausedBy is a pause in words.
+func PausedBy(p tick.Pause) string {
+	s := "paused by " + p.By + " at " + stamp(p.Since)
+	if !p.Until.IsZero() {
+		s += " until " + stamp(p.Until)
+	}
+	if p.Why != "" {
+		s += ": " + p.Why
+	}
+	return s
+}
+
+// WhyPaused says who paused a job and why, for a tick that could not be claimed.
+func (p *Place) WhyPaused(ctx context.Context, name string) string {
+	known, ok, err := p.registered(ctx, name)
+	if err != nil || !ok || known.Pause.Since.IsZero() {
+		return "paused"
+	}
+	return PausedBy(known.Pause)
+}

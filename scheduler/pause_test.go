@@ -1,0 +1,136 @@
+package scheduler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+func (h *host) pause(t *testing.T, req tick.PauseRequest) {
+	t.Helper()
+	req.Job = "app/j"
+	if _, err := h.place.Pause(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outcomes counts ticks by how they ended.
+func (w *world) outcomes() map[run.Outcome]int {
+	n := map[run.Outcome]int{}
+	for _, r := range w.history() {
+		n[r.Outcome] += max(r.Count, 1)
+	}
+	return n
+}
+
+// Rule T8: the ticks of a pause are final, whatever the policy is about those that were missed.
+func TestTheTicksOfAPauseEndAsPaused(t *testing.T) {
+	for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpAll} {
+		t.Run(string(catchUp), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				policy := func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = catchUp, 24*time.Hour }
+				a, b := w.host(1, 0), w.host(2, 0)
+				a.start(t, newJob(t, "* * * * *", w.target(0), policy))
+				b.start(t, newJob(t, "* * * * *", w.target(0), policy))
+				time.Sleep(5 * time.Minute)
+				b.pause(t, tick.PauseRequest{By: "ann", Why: "a test"})
+				ran := len(w.runs)
+				time.Sleep(30 * time.Minute)
+				if len(w.runs) != ran {
+					t.Errorf("%d ticks of the pause were run", len(w.runs)-ran)
+				}
+				b.pause(t, tick.PauseRequest{By: "bob", Resume: true})
+				time.Sleep(10 * time.Minute)
+				a.stop()
+				b.stop()
+				n := w.outcomes()
+				if n[run.Paused] != 30 || n[run.Missed] != 0 || n[run.Succeeded] != len(w.runs) || len(w.runs) < 14 || len(w.runs) > 15 {
+					t.Errorf("outcomes %v, %d runs; want 30 paused, none missed, 15 run", n, len(w.runs))
+				}
+				for _, r := range w.history() {
+					if r.Outcome == run.Paused && (r.Inferred || r.Reason == "") {
+						t.Errorf("a paused row: %+v", r)
+					}
+				}
+				events, err := a.place.History.Events(t.Context(), history.Query{Limit: 100})
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen := map[string]int{}
+				for _, e := range events {
+					seen[e.Kind]++
+				}
+				if seen["job-paused"] != 1 || seen["job-resumed"] != 1 {
+					t.Errorf("events %v", seen)
+				}
+			})
+		})
+	}
+}
+
+// A pause that ends by itself; and one after another while nobody is there to settle.
+func TestPausesThatNobodySettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(5 * time.Minute)
+		h.stop()
+		admin := w.host(3, 0)
+		now := func() time.Time {
+			at, err := admin.place.Keeper.Now(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return at
+		}
+		admin.pause(t, tick.PauseRequest{By: "ann", Until: now().Add(10 * time.Minute)})
+		time.Sleep(20 * time.Minute) // ten ticks are nobody's
+		admin.pause(t, tick.PauseRequest{By: "ann"})
+		time.Sleep(10 * time.Minute)
+		admin.pause(t, tick.PauseRequest{By: "ann", Resume: true})
+		h = w.host(2, 0)
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(10 * time.Minute)
+		h.stop()
+		n := w.outcomes()
+		if n[run.Paused] != 20 || n[run.Missed] < 9 || n[run.Missed] > 10 {
+			t.Errorf("outcomes %v; want 20 paused and 10 missed", n)
+		}
+	})
+}
+
+// What was missed before a pause is caught up on after it.
+func TestAPauseOnlyDelaysWhatWasMissedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		policy := func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, 24*time.Hour }
+		h := w.host(1, 0)
+		h.start(t, newJob(t, "* * * * *", w.target(0), policy))
+		time.Sleep(5 * time.Minute)
+		h.stop()
+		time.Sleep(10 * time.Minute)
+		admin := w.host(3, 0)
+		admin.pause(t, tick.PauseRequest{By: "ann", Why: "a test"})
+		before := len(w.runs)
+		h = w.host(2, 0)
+		h.start(t, newJob(t, "* * * * *", w.target(0), policy))
+		time.Sleep(10 * time.Minute)
+		if len(w.runs) != before {
+			t.Errorf("%d ticks were run during the pause", len(w.runs)-before)
+		}
+		admin.pause(t, tick.PauseRequest{By: "ann", Resume: true})
+		time.Sleep(10 * time.Minute)
+		h.stop()
+		n := w.outcomes()
+		if n[run.Paused] != 10 || n[run.Missed] != 0 || len(w.runs) < 24 {
+			t.Errorf("outcomes %v, %d runs; want 10 paused, none missed", n, len(w.runs))
+		}
+	})
+}

@@ -1,0 +1,14 @@
+-- ARGV: job, until, by, why, '1' to resume. Answers: now, then the job, if it is registered.
+local name, till, by, why, resume = unpack(ARGV)
+local key = prefix .. 'job:' .. name
+local j = call('HMGET', key, 'removed', 'paused_since', 'paused_until')
+if j[1] ~= '0' then return {now} end
+local since, ended = num(j[2]), num(j[3])
+local on = since > 0 and now >= since and (ended == 0 or now < ended)
+if resume == '1' then
+  if on then call('HSET', key, 'paused_until', now_text) end
+else
+  if not on then call('HSET', key, 'paused_since', now_text) end
+  call('HSET', key, 'paused_until', till, 'paused_by', by, 'paused_why', why)
+end
+return {now, job_row(name)}
