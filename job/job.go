@@ -33,6 +33,12 @@ type Command struct {
 	Shell string            // a line for /bin/sh -c; empty if Args is set
 	Dir   string            // where it runs; empty for the working directory of dibs
 	Env   map[string]string // added to the environment of dibs
+	// EnvFrom adds variables whose values are secrets: references, never the secrets themselves.
+	EnvFrom map[string]string
+	// User and Group are whom it runs as, by name or number; empty: as dibs does.
+	User, Group string
+	Umask       *int // nil: that of dibs
+	Nice        int  // 0: that of dibs
 }
 
 // A Request is an HTTP request to send.

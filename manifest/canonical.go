@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -48,6 +49,11 @@ type canonicalJob struct {
 	Command   any               `json:"command,omitempty"`
 	Dir       string            `json:"dir,omitempty"`
 	Env       map[string]string `json:"env,omitempty"` // written by key
+	EnvFrom   map[string]string `json:"env_from,omitempty"`
+	User      string            `json:"user,omitempty"`
+	Group     string            `json:"group,omitempty"`
+	Umask     string            `json:"umask,omitempty"`
+	Nice      int               `json:"nice,omitempty"`
 	Policy    canonicalPolicy   `json:"policy"`
 	Auth      canonicalAuth     `json:"auth"`
 }
@@ -110,7 +116,11 @@ func canonicalOf(s *job.Spec) canonicalJob {
 		if s.Command.Shell != "" {
 			c.Command = canonicalShell{s.Command.Shell}
 		}
-		c.Dir, c.Env = s.Command.Dir, s.Command.Env
+		c.Dir, c.Env, c.EnvFrom = s.Command.Dir, s.Command.Env, s.Command.EnvFrom
+		c.User, c.Group, c.Nice = s.Command.User, s.Command.Group, s.Command.Nice
+		if s.Command.Umask != nil {
+			c.Umask = fmt.Sprintf("%04o", *s.Command.Umask)
+		}
 	}
 	return c
 }

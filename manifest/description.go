@@ -44,6 +44,8 @@ var (
 	valueRule  = ruleOf(`^[^\x00-\x08\x0a-\x1f\x7f]*$`, "a header's value has no line ends or other control characters: take them out")
 	envRule    = ruleOf(`^[^=\x00]+$`, "%q is no name of a variable: want one without = in it")
 	nulRule    = ruleOf(`^[^\x00]*$`, "a NUL character cannot be passed to a program: take it out")
+	userRule   = ruleOf(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`, "%q: want a name or a number")
+	umaskRule  = ruleOf(`^0?[0-7]{3}$`, "%q: want three octal digits in quotes, as in \"027\"")
 	lineRule   = ruleOf(`[^ \t\n\v\f\r]`, "the line is empty: want "+lineWant)
 	argRule    = ruleOf(`^[^\x00]`, "the program's name is empty: want "+commandWant)
 )
@@ -127,13 +129,20 @@ func jobShape() *shape {
 		prop{"command", false, commandShape()},
 		prop{"dir", false, textOf("Where the command runs; default: where dibs runs.", nulRule)},
 		addition("dst", dstShape()),
-		prop{"env", false, mapOf("Added to the environment of dibs.", envRule, textOf("", nulRule))})
+		prop{"env", false, mapOf("Added to the environment of dibs.", envRule, textOf("", nulRule))},
+		prop{"env_from", false, mapOf("Variables whose values are secrets, as env:NAME or file:/path.", envRule, textOf("", secretRule))},
+		prop{"user", false, textOf("Whom the command runs as, by name or number; dibs must be root then.", userRule)},
+		prop{"group", false, textOf("The group it runs in; default: the user's groups.", userRule)},
+		prop{"umask", false, textOf("Its umask, in octal.", umaskRule)},
+		prop{"nice", false, numberOf("Its niceness; 0 is that of dibs.", -20, 19)})
 	s.choices = []choice{
 		{[]string{"schedule", "schedules"}, "", "either schedule, one expression, or schedules, a list of them"},
 		{[]string{"request", "command"}, "request", "either request or command, not both"},
 	}
 	s.prop("request").want = "a request, or a command in its place"
-	s.needs = []need{{"dir", "command", "only a command has this"}, {"env", "command", "only a command has this"}}
+	for _, name := range []string{"dir", "env", "env_from", "user", "group", "umask", "nice"} {
+		s.needs = append(s.needs, need{name, "command", "only a command has this"})
+	}
 	s.varies = true
 	return s
 }

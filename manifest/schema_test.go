@@ -164,7 +164,7 @@ func (g drawer) chance(percent int) bool {
 func pick[V any](g drawer, of ...V) V { return rapid.SampledFrom(of).Draw(g.T, "value") }
 
 var samples = []string{"a", "no", "Europe/Berlin", "@daily", "@every 5s", "http://h/", "HTTPS://h", "ftp://h", "X-A", "", " ", "\x00", "a\x00b",
-	"a b", "\t", "\n", "1a", "é", "\u2028", "=", "env:X", "GET", "wait", "Wait", "forbid", "http://?", "http:///", "\u00a0", strings.Repeat("a", 63), strings.Repeat("a", 64)}
+	"a b", "\t", "\n", "1a", "027", "0022", "0999", "www-data", "-1", "é", "\u2028", "=", "env:X", "GET", "wait", "Wait", "forbid", "http://?", "http:///", "\u00a0", strings.Repeat("a", 63), strings.Repeat("a", 64)}
 
 func (g drawer) value(s *shape) any {
 	if g.mistake() {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/dibs-run/dibs/job"
@@ -76,5 +77,28 @@ func (r *reader) command(o fields, f field) *job.Command {
 			c.Env[name], _ = r.text(f)
 		}
 	}
+	r.identity(o, c)
 	return c
+}
+
+// identity reads whom a command runs as, and how.
+func (r *reader) identity(o fields, c *job.Command) {
+	if from := o.object("env_from").all; len(from) > 0 {
+		c.EnvFrom = map[string]string{}
+		for name, f := range from {
+			c.EnvFrom[name], _ = r.text(f)
+			if _, twice := c.Env[name]; twice {
+				r.fail(f, "the variable stands in env as well: want it in one of them")
+			}
+		}
+	}
+	c.User, _ = r.text(o.get("user"))
+	c.Group, _ = r.text(o.get("group"))
+	if text, ok := r.text(o.get("umask")); ok {
+		if n, err := strconv.ParseInt(text, 8, 32); err == nil { // the rule has refused what is none
+			mask := int(n)
+			c.Umask = &mask
+		}
+	}
+	c.Nice = int(r.integer(o.get("nice"), 0))
 }

@@ -248,6 +248,14 @@ func (x *examination) lookAtJobs() {
 			if len(c.Args) > 0 {
 				name = c.Args[0]
 			}
-			return command.Find(name, c.Dir, environment(&c))
+			env := os.Environ()
+			for k, v := range c.Env {
+				env = append(env, k+"="+v)
+			}
+			return command.Find(name, c.Dir, env)
+		},
+		User: func(c job.Command) error {
+			_, err := command.LookupUser(c.User, c.Group)
+			return err
 		}})...)
 }

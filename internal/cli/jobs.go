@@ -55,16 +55,8 @@ func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
 }
 
 func (s *service) target(spec *job.Spec) (run.Target, error) {
-	if c := spec.Command; c != nil {
-		args := c.Args
-		if c.Shell != "" {
-			args = []string{"/bin/sh", "-c", c.Shell}
-		}
-		return command.Target{Args: args, Dir: c.Dir, Env: environment(c), Leftovers: leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
-			OnLeftovers: func(pids []int) {
-				s.places[spec.Policy.Scope].Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
-					Reason: fmt.Sprintf("the command has ended, but processes that it started go on, and so does its lease: %v", pids)})
-			}}, nil
+	if spec.Command != nil {
+		return s.command(spec)
 	}
 	secrets, err := secrets(spec.Secrets)
 	if err != nil {
@@ -74,13 +66,34 @@ func (s *service) target(spec *job.Spec) (run.Target, error) {
 	return webhook.Target{Method: r.Method, URL: r.URL, Headers: r.Headers, Body: r.Body, Secrets: secrets, Name: spec.Name, Timeout: spec.Policy.Timeout}, nil
 }
 
-// environment is that of dibs with what a job adds.
-func environment(c *job.Command) []string {
-	env := os.Environ()
-	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-		env = append(env, k+"="+c.Env[k])
+// command is the target of a job that runs one.
+func (s *service) command(spec *job.Spec) (run.Target, error) {
+	c := spec.Command
+	t := command.Target{Args: c.Args, Dir: c.Dir, Umask: c.Umask, Nice: c.Nice,
+		Leftovers: leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
+		OnLeftovers: func(pids []int) {
+			s.places[spec.Policy.Scope].Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
+				Reason: fmt.Sprintf("the command has ended, but processes that it started go on, and so does its lease: %v", pids)})
+		}}
+	if c.Shell != "" {
+		t.Args = []string{"/bin/sh", "-c", c.Shell}
 	}
-	return env
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		t.ExtraEnv = append(t.ExtraEnv, name+"="+c.Env[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.EnvFrom)) {
+		values, err := secrets([]string{c.EnvFrom[name]})
+		if err != nil {
+			return nil, fmt.Errorf("env_from/%s: %w", name, err)
+		}
+		t.ExtraEnv = append(t.ExtraEnv, name+"="+string(values[0]))
+	}
+	if c.User == "" && c.Group == "" {
+		return t, nil
+	}
+	var err error
+	t.User, err = command.LookupUser(c.User, c.Group)
+	return t, err
 }
 
 // secrets reads what references of the form env:NAME and file:PATH name.

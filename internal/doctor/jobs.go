@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/job"
@@ -21,9 +23,10 @@ type Setting struct {
 	// Registered are the jobs that the place of each scope holds. A scope whose place could not be
 	// read is missing.
 	Registered map[job.Scope][]tick.Job
-	// Secret reads a reference, and Program looks for a command's program.
+	// Secret reads a reference, Program looks for a command's program, and User for whom it runs as.
 	Secret  func(ref string) error
 	Program func(job.Command) error
+	User    func(job.Command) error
 }
 
 // Invalid are the findings of a manifest that cannot be loaded.
@@ -163,9 +166,18 @@ func (s Setting) registered(spec *job.Spec) []Finding {
 // needs looks for what the job needs on this host.
 func (s Setting) needs(spec *job.Spec) (all []Finding) {
 	where := s.where(spec)
-	for _, ref := range spec.Secrets {
+	refs := slices.Clone(spec.Secrets)
+	if spec.Command != nil {
+		refs = append(refs, slices.Sorted(maps.Values(spec.Command.EnvFrom))...)
+	}
+	for _, ref := range refs {
 		if err := s.Secret(ref); err != nil {
 			all = append(all, found(Error, "secret", where, "Set it where dibs runs, or correct the reference; dibs serve refuses the manifest without it.", "A secret cannot be read: %v.", err))
+		}
+	}
+	if c := spec.Command; c != nil && (c.User != "" || c.Group != "") {
+		if err := s.User(*c); err != nil {
+			all = append(all, found(Error, "user", where, "Make that user here, or correct the manifest; dibs serve refuses it without.", "Whom its command runs as is not known here: %v.", err))
 		}
 	}
 	if spec.Command != nil {

@@ -25,14 +25,14 @@ func healthy(change func(*job.Spec)) job.Spec {
 
 func setting(change func(*doctor.Setting)) doctor.Setting {
 	s := doctor.Setting{Manifest: "jobs.yaml", Store: "redis://cache", Shared: true, Now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
-		Secret: func(string) error { return nil }, Program: func(job.Command) error { return nil }}
+		Secret: func(string) error { return nil }, Program: func(job.Command) error { return nil }, User: func(job.Command) error { return nil }}
 	if change != nil {
 		change(&s)
 	}
 	return s
 }
 
-var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "secret", "program"}
+var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "secret", "program", "user"}
 
 // Each check of a job with its trigger; all others must then be silent.
 func TestJobs(t *testing.T) {
@@ -92,6 +92,13 @@ func TestJobs(t *testing.T) {
 		{"a program that is missing", nil, func(s *doctor.Setting) {
 			s.Program = func(c job.Command) error { return errors.New(c.Args[0] + ": not found") }
 		}, "program", doctor.Warning, "true: not found"},
+		{"a variable's secret that is missing", func(s *job.Spec) { s.Command.EnvFrom = map[string]string{"PASSWORD": "file:/p"} }, func(s *doctor.Setting) {
+			s.Secret = func(ref string) error { return errors.New(ref + " is empty") }
+		}, "secret", doctor.Error, "file:/p is empty"},
+		{"a user that is missing", func(s *job.Spec) { s.Command.User = "nobody-here" }, func(s *doctor.Setting) {
+			s.User = func(c job.Command) error { return errors.New("no user " + c.User) }
+		}, "user", doctor.Error, "no user nobody-here"},
+		{"a user that is there", func(s *job.Spec) { s.Command.Group = "www-data" }, nil, "", "", ""},
 		{"a request has no program", func(s *job.Spec) { s.Command, s.Request = nil, &job.Request{} }, func(s *doctor.Setting) {
 			s.Program = func(job.Command) error { return errors.New("not found") }
 		}, "", "", ""},

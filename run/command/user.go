@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -19,8 +18,20 @@ type User struct {
 }
 
 // LookupUser finds a user by name or number; group, where not empty, replaces its primary group and
-// the supplementary ones. A user that is only a group ("" and group) is this process's own.
+// the supplementary ones. An empty name is this process's own user. Who it already is, is nil: a
+// command then runs as this process does. Only root can run one as anybody else.
 func LookupUser(name, group string) (*User, error) {
+	as, err := lookupUser(name, group)
+	if err != nil {
+		return nil, err
+	}
+	if os.Geteuid() != 0 && int(as.UID) == os.Geteuid() && group == "" {
+		return nil, nil
+	}
+	return as, as.check()
+}
+
+func lookupUser(name, group string) (*User, error) {
 	var (
 		u   *user.User
 		err error
@@ -82,7 +93,7 @@ func number(id string) (uint32, error) {
 func (u *User) check() error {
 	switch {
 	case os.Geteuid() != 0:
-		return errors.New("only root can run a command as another user")
+		return fmt.Errorf("only root can run a command as user %s or in another group", u.Name)
 	case len(u.Groups) > guardian.MaxGroups:
 		return fmt.Errorf("user %s has %d groups, and %d at most can be given to a command", u.Name, len(u.Groups), guardian.MaxGroups)
 	}
