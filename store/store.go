@@ -59,8 +59,29 @@ type Properties struct {
 	// Durable says whether an acknowledged write survives the loss of the store's power;
 	// Session whether leases also need a session lock (?lock=session).
 	Durable, Session bool
-	// Weaker lists, in sentences, what this store promises less of than the others.
+	// Schema is the version of the store's layout, as found or made when it was opened; 0 where it
+	// has none.
+	Schema int
+	// Weaker lists, in sentences, what this store promises less of than the others, with its Flaws.
 	Weaker []string
+	// Flaws are those of Weaker that are settings, which somebody can change. Add them with Flaw.
+	Flaws []Flaw
+}
+
+// A Flaw is a setting by which a store breaks or weakens what dibs promises.
+type Flaw struct {
+	// Breaks says that a promise does not hold with it; otherwise it holds less well.
+	Breaks bool
+	// What is wrong, and how it is cured: a sentence each.
+	What, Cure string
+}
+
+// String is the flaw as Weaker has it.
+func (f Flaw) String() string { return f.What + " " + f.Cure }
+
+// Flaw adds a flaw, to Weaker as well.
+func (p *Properties) Flaw(f Flaw) {
+	p.Flaws, p.Weaker = append(p.Flaws, f), append(p.Weaker, f.String())
 }
 
 // Ticked says whether the store can serve schedules: durable claims beside its leases (rule T9).

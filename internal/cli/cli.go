@@ -105,7 +105,7 @@ or MariaDB.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.AddCommand(newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newLease(e), newJob(e), newInit(e), newVersion(e))
+	root.AddCommand(newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newInit(e), newDoctor(e), newVersion(e))
 	return root
 }
 

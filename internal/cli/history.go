@@ -47,14 +47,16 @@ func newHistory(e env) *cobra.Command {
 
 // entry is one line of history: a tick with its runs, or a run without a tick. Its form is stable.
 type entry struct {
-	Job      string      `json:"job"`
-	Tick     *time.Time  `json:"tick"`
-	Through  *time.Time  `json:"through,omitempty"`
-	Outcome  string      `json:"outcome"`
-	Reason   string      `json:"reason,omitempty"`
-	Count    int         `json:"count,omitempty"`
-	Inferred bool        `json:"inferred,omitempty"`
-	Runs     []runRecord `json:"runs"`
+	Job      string     `json:"job"`
+	Tick     *time.Time `json:"tick"`
+	Through  *time.Time `json:"through,omitempty"`
+	Outcome  string     `json:"outcome"`
+	Reason   string     `json:"reason,omitempty"`
+	Count    int        `json:"count,omitempty"`
+	Inferred bool       `json:"inferred,omitempty"`
+	// Unsettled: it is over, and nobody has recorded so yet (rule T4).
+	Unsettled bool        `json:"unsettled,omitempty"`
+	Runs      []runRecord `json:"runs"`
 }
 
 type runRecord struct {
@@ -123,8 +125,11 @@ func openFor(ctx context.Context, e env, flag string) (*opened, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	return open(ctx, a.Config, slog.New(slog.NewTextHandler(e.stderr, nil)))
+	return open(ctx, a.Config, logTo(e))
 }
+
+// logTo is the log of a command that only looks.
+func logTo(e env) *slog.Logger { return slog.New(slog.NewTextHandler(e.stderr, nil)) }
 
 // recall joins ticks with their runs, and puts runs without a tick between them, latest first.
 func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {
@@ -132,6 +137,11 @@ func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	missed, err := unsettled(ctx, p, q)
+	if err != nil {
+		return nil, err
+	}
+	ticks = append(ticks, missed...)
 	rq := q
 	rq.To, rq.Limit = time.Time{}, 10_000 // a tick's runs may have started later than q.To
 	runs, err := p.History.Runs(ctx, rq)
@@ -171,6 +181,7 @@ func inferDead(ctx context.Context, p *opened, runs []run.Record) error {
 
 func newEntry(t tick.Tick) entry {
 	out := entry{Job: t.Job, Outcome: string(t.Outcome), Reason: t.Reason, Inferred: t.Inferred, Runs: []runRecord{}}
+	out.Unsettled = t.State == "" && !t.At.IsZero() // it is in no store
 	if out.Outcome == "" {
 		out.Outcome = string(t.State)
 	}
@@ -183,7 +194,7 @@ func newEntry(t tick.Tick) entry {
 	return out
 }
 
-func addRun(e *entry, r run.Record) {
+func recordOf(r run.Record) runRecord {
 	rr := runRecord{r.ID, r.Token, r.Host, string(r.Outcome), r.Reason, r.Inferred, r.Started, r.Ended, r.Attempts}
 	if rr.Outcome == "" {
 		rr.Outcome = "running"
@@ -191,6 +202,19 @@ func addRun(e *entry, r run.Record) {
 	if rr.Attempts == nil {
 		rr.Attempts = []run.Attempt{}
 	}
+	return rr
+}
+
+func recordsOf(runs []run.Record) []runRecord {
+	all := []runRecord{}
+	for _, r := range runs {
+		all = append(all, recordOf(r))
+	}
+	return all
+}
+
+func addRun(e *entry, r run.Record) {
+	rr := recordOf(r)
 	e.Runs = append(e.Runs, rr)
 	if e.Tick == nil {
 		e.Job, e.Outcome, e.Reason, e.Inferred = r.Job, rr.Outcome, r.Reason, r.Inferred
@@ -207,6 +231,9 @@ func tellEntries(e env, entries []entry) error {
 		outcome := en.Outcome
 		if en.Inferred {
 			outcome += " (inferred)"
+		}
+		if en.Unsettled {
+			outcome += " (unsettled)"
 		}
 		if en.Count > 1 {
 			due += " … " + stampOf(*en.Through)

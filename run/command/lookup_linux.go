@@ -39,6 +39,28 @@ func lookUp(name, dir string, env []string) (string, error) {
 	return "", err
 }
 
+// Find says why a command of this name, with this working directory and environment, would not be
+// found or could not be executed; nil if it can. It executes nothing.
+func Find(name, dir string, env []string) error {
+	path, err := lookUp(name, dir, env)
+	if err != nil {
+		return startError(name, err)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return startError(name, syscall.ENOENT)
+	case err != nil:
+		return startError(name, err)
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return startError(name, syscall.EACCES)
+	}
+	return nil
+}
+
 // getenv finds the last setting of a variable, which is the one that counts.
 func getenv(env []string, name, otherwise string) string {
 	for i := len(env) - 1; i >= 0; i-- {

@@ -15,6 +15,9 @@ var errPlatform = fmt.Errorf("guarding a command is not supported on %s, only on
 // CgroupFor is "": control groups are Linux's.
 func CgroupFor(string) string { return "" }
 
+// Find answers that nothing can be executed here.
+func Find(string, string, []string) error { return errPlatform }
+
 // Start answers a *StartError with errors.ErrUnsupported: the kill chain needs Linux.
 func Start(s Spec) (*Process, error) {
 	return nil, &StartError{Status: StatusFault, Name: fmt.Sprint(s.Args), Err: errPlatform}

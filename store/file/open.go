@@ -60,6 +60,7 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 			Reach: store.Host, InstallationID: d.meta.id, Durable: true,
 			MaxTTL:    m.maxTTL(),
 			HoldUntil: m.holdUntil(d.boot, instantNow()),
+			Schema:    layout,
 			Weaker:    weaker,
 		},
 		Prepared: prepared,

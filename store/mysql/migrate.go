@@ -49,11 +49,17 @@ func migrations() (all []migration) {
 	return all
 }
 
+// newestSchema is the version that an opened store's tables have.
+func newestSchema() int {
+	all := migrations()
+	return all[len(all)-1].version
+}
+
 // migrate brings the tables to the newest version we know: an empty database at once, an older
 // one only for `dibs init`, since servers of the older version may still be at work.
 func (d *database) migrate(ctx context.Context, isInit bool) (did []string, err error) {
 	all := migrations()
-	newest := all[len(all)-1].version
+	newest := newestSchema()
 	have, err := d.version(ctx, d.db)
 	switch {
 	case err != nil:

@@ -68,9 +68,12 @@ func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error)
 	s := &store.Store{
 		Kind: "mysql", URL: d.addr, Leases: leases{d}, Ticks: ticks{d}, History: told{d},
 		Properties: store.Properties{Reach: store.Fleet, InstallationID: m.installation, MaxTTL: m.maxTTL,
-			Durable: srv.durable(), Weaker: srv.weaker()},
+			Durable: srv.durable(), Weaker: srv.weaker(), Schema: newestSchema()},
 		Prepared: append(tables, made...),
 		Close:    func() error { return nil },
+	}
+	for _, f := range srv.flaws() {
+		s.Properties.Flaw(f)
 	}
 	if m.holdUntil.After(m.now) {
 		s.Properties.HoldUntil = m.holdUntil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/dibs-run/dibs/store"
 )
 
 // server is what a connection says about the server and its own session.
@@ -117,8 +119,12 @@ func (s server) weaker() []string {
 	if s["wsrep_on"] == "ON" || s["group_replication_group_name"] != "" {
 		w = append(w, "It is a cluster: all processes must address the same writing node, since each change of the node holds grants back for max_ttl.")
 	}
-	if !s.durable() {
-		w = append(w, "Acknowledged commits can be lost with the server's power; set innodb_flush_log_at_trx_commit=1 (and sync_binlog=1).")
-	}
 	return w
+}
+
+func (s server) flaws() (all []store.Flaw) {
+	if !s.durable() {
+		all = append(all, store.Flaw{What: "Acknowledged commits can be lost with the server's power.", Cure: "Set innodb_flush_log_at_trx_commit=1 (and sync_binlog=1)."})
+	}
+	return all
 }

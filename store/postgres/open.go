@@ -59,7 +59,7 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool)
 	if err != nil {
 		return nil, err
 	}
-	if err = p.schema(ctx, srv); err != nil {
+	if err = p.schema(ctx, &srv); err != nil {
 		return nil, err
 	}
 	n, err := p.namespace(ctx)

@@ -23,6 +23,7 @@ type server struct {
 	fsync     bool
 	database  string
 	prepared  bool // there is a schema
+	schema    int  // its version, once it is prepared
 }
 
 // namespace is the record of one.
@@ -59,7 +60,7 @@ func (p *preparation) server(ctx context.Context) (s server, err error) {
 }
 
 // schema sees that the schema is of the version that this program knows.
-func (p *preparation) schema(ctx context.Context, s server) error {
+func (p *preparation) schema(ctx context.Context, s *server) error {
 	files, err := fs.Glob(Migrations, "*.sql")
 	if err != nil {
 		return err
@@ -72,13 +73,15 @@ func (p *preparation) schema(ctx context.Context, s server) error {
 	}
 	switch {
 	case version == len(files):
+		s.schema = version
 		return nil
 	case version > len(files):
 		return fmt.Errorf("postgres store %s: schema dibs of database %s is version %d, this program knows versions up to %d; use a newer dibs", p.db.address, s.database, version, len(files))
 	case version > 0 && !p.c.Init:
 		return fmt.Errorf("postgres store %s: schema dibs of database %s is version %d, this program needs %d; run `dibs init` to upgrade it", p.db.address, s.database, version, len(files))
 	}
-	return p.migrate(ctx, s, files)
+	s.schema = len(files)
+	return p.migrate(ctx, *s, files)
 }
 
 func (p *preparation) version(ctx context.Context) (v int, err error) {
@@ -190,15 +193,17 @@ func longest(c store.Config) time.Duration { return max(lease.DefaultTTL, c.TTL)
 
 func (n namespace) properties(s server, session bool) store.Properties {
 	p := store.Properties{Reach: store.Fleet, InstallationID: n.installation, MaxTTL: n.maxTTL,
-		Durable: s.fsync, Session: session}
+		Durable: s.fsync, Session: session, Schema: s.schema}
 	if n.holdUntil.After(n.now) {
 		p.HoldUntil = n.holdUntil
 	}
 	if !s.fsync {
-		p.Weaker = append(p.Weaker, "The server runs with fsync or full_page_writes off: a crash of its machine can lose or damage acknowledged leases and claims.")
+		p.Flaw(store.Flaw{What: "The server runs with fsync or full_page_writes off: a crash of its machine can lose or damage acknowledged leases and claims.",
+			Cure: "Set both to on, and restart it."})
 	}
 	if strings.Contains(n.identity, "?") {
-		p.Weaker = append(p.Weaker, "The server does not tell its system identifier or timeline to this role: after a failover that lost the last commits, grants are not held back.")
+		p.Flaw(store.Flaw{What: "The server does not tell its system identifier or timeline to this role: after a failover that lost the last commits, grants are not held back.",
+			Cure: "Grant it EXECUTE on pg_control_system() and pg_walfile_name(pg_lsn), where the service allows that."})
 	}
 	return p
 }

@@ -15,6 +15,7 @@ type meta struct {
 	InstallationID string
 	MaxTTL         time.Duration
 	HoldUntil      time.Time // zero when grants go on
+	schema         int
 	prepared       []string
 }
 
@@ -33,7 +34,7 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	if c.Expect != "" && c.Expect != id {
 		return meta{}, fmt.Errorf("redis %s: this is installation %s, expected is %s; correct the address, or expect_store if the store was meant to change", d.addr, id, c.Expect)
 	}
-	m := meta{InstallationID: id, MaxTTL: duration(r.int(3))}
+	m := meta{InstallationID: id, MaxTTL: duration(r.int(3)), schema: int(found)}
 	if until := r.time(4); until.After(now) {
 		m.HoldUntil = until
 	}
@@ -67,27 +68,31 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 		InstallationID: m.InstallationID,
 		MaxTTL:         m.MaxTTL,
 		HoldUntil:      m.HoldUntil,
+		Schema:         m.schema,
 		Weaker: []string{
 			"Replication is asynchronous: a failover can forget acknowledged writes. Leases are protected by the hold-back that follows; claims and history of the last moment are not.",
 			"A step of the server's clock is a step of every expiry: forward it can free a live lease, backward it prolongs a dead one.",
 		},
 	}
-	weaker := func(format string, a ...any) { p.Weaker = append(p.Weaker, fmt.Sprintf(format, a...)) }
+	flaw := func(breaks bool, cure, what string, a ...any) {
+		p.Flaw(store.Flaw{Breaks: breaks, What: fmt.Sprintf(what, a...), Cure: cure})
+	}
+	const noEviction, appendOnly = "Set maxmemory-policy to noeviction.", "Set appendonly to yes."
 	switch policy := d.setting(ctx, "maxmemory-policy"); {
 	case policy == "":
-		weaker("Whether the server evicts keys is unknown, since CONFIG GET is refused: maxmemory-policy must be noeviction.")
+		flaw(false, "Allow CONFIG GET, or see that maxmemory-policy is noeviction.", "Whether the server evicts keys is unknown, since CONFIG GET is refused.")
 	case strings.HasPrefix(policy, "allkeys"):
-		weaker("The server may evict leases, claims and history (maxmemory-policy %s): set it to noeviction.", policy)
+		flaw(true, noEviction, "The server may evict leases, claims and history (maxmemory-policy %s).", policy)
 	case policy != "noeviction":
-		weaker("The server evicts keys that expire (maxmemory-policy %s). dibs has none, but shares the memory with them: set it to noeviction.", policy)
+		flaw(true, noEviction, "The server evicts keys that expire (maxmemory-policy %s). dibs has none, but shares the memory with them.", policy)
 	}
 	switch aof, fsync := d.setting(ctx, "appendonly"), d.setting(ctx, "appendfsync"); {
 	case aof == "":
-		weaker("Whether writes survive a restart is unknown, since CONFIG GET is refused: appendonly must be yes.")
+		flaw(false, "Allow CONFIG GET, or see that appendonly is yes.", "Whether writes survive a restart is unknown, since CONFIG GET is refused.")
 	case aof != "yes":
-		weaker("Writes do not survive a restart (appendonly no): claims and history are lost with it. Set appendonly to yes.")
+		flaw(false, appendOnly, "Writes do not survive a restart (appendonly no): claims and history are lost with it.")
 	case fsync != "always":
-		weaker("The last second or two of writes are lost with the server's power (appendfsync %s).", fsync)
+		p.Weaker = append(p.Weaker, fmt.Sprintf("The last second or two of writes are lost with the server's power (appendfsync %s).", fsync))
 	default:
 		p.Durable = true
 	}

@@ -1,0 +1,189 @@
+package doctor
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/manifest"
+	"github.com/dibs-run/dibs/schedule"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// A Setting is what a manifest's jobs meet on this host.
+type Setting struct {
+	// Manifest is its name and Store the store's; Shared says whether that reaches beyond this host.
+	Manifest, Store string
+	Shared          bool
+	// Now is when schedules are looked at from.
+	Now time.Time
+	// Registered are the jobs that the place of each scope holds. A scope whose place could not be
+	// read is missing.
+	Registered map[job.Scope][]tick.Job
+	// Secret reads a reference, Program looks for a command's program, and User for whom it runs as.
+	Secret  func(ref string) error
+	Program func(job.Command) error
+	User    func(job.Command) error
+}
+
+// Invalid are the findings of a manifest that cannot be loaded.
+func Invalid(where string, err error) (all []Finding) {
+	const check, cure = "manifest", "docs/manifest.md has every field; `dibs validate` says the same as this."
+	var list manifest.Errors
+	if !errors.As(err, &list) {
+		return []Finding{found(Error, check, where, cure, "It cannot be loaded: %v", err)}
+	}
+	for _, e := range list {
+		all = append(all, found(Error, check, where+" "+e.Path, cure, "%s", e.Message))
+	}
+	return all
+}
+
+// Jobs judges the jobs of a manifest.
+func Jobs(specs []job.Spec, s Setting) (all []Finding) {
+	for i := range specs {
+		spec := &specs[i]
+		set, err := scheduler.SetOf(spec)
+		if err != nil { // the manifest's own validation has parsed it
+			all = append(all, found(Error, "manifest", s.where(spec), "", "Its schedule: %v", err))
+			continue
+		}
+		all = append(all, s.scope(spec)...)
+		all = append(all, s.bounds(spec, set)...)
+		all = append(all, s.gap(spec, set)...)
+		all = append(all, s.coincide(spec, set)...)
+		all = append(all, s.registered(spec)...)
+		all = append(all, s.needs(spec)...)
+	}
+	return all
+}
+
+func (s Setting) where(spec *job.Spec) string { return s.Manifest + " " + spec.Key() }
+
+// scope says who runs a job (promise 12), and refuses what dibs serve refuses.
+func (s Setting) scope(spec *job.Spec) []Finding {
+	const check = "scope"
+	where := s.where(spec)
+	switch global := spec.Policy.Scope == job.Global; {
+	case global && !s.Shared:
+		return []Finding{found(Error, check, where, "Name a shared store with --store or DIBS_STORE, or make it concurrency_scope: host.",
+			"It is global, and %s reaches only this host: dibs serve refuses it.", s.Store)}
+	case global:
+		return []Finding{found(Info, check, where, "", "One server of the fleet runs each tick (scope global).")}
+	case !spec.ScopeDeclared && s.Shared:
+		return []Finding{found(Warning, check, where, "Say concurrency_scope: global (one server runs each tick) or host, in the job or in defaults; or give dibs serve --default-scope.",
+			"It says no concurrency_scope. As version 1 has it, EVERY server would run each tick; on a shared store dibs serve asks what is meant, and refuses it until then.")}
+	}
+	return []Finding{found(Info, check, where, "", "EVERY server runs each tick (scope host), whatever the store.")}
+}
+
+// bounds looks at how long a run may take.
+func (s Setting) bounds(spec *job.Spec, set schedule.Set) (all []Finding) {
+	p, where := spec.Policy, s.where(spec)
+	longest, name := p.Timeout, "timeout"
+	if p.Deadline > 0 && (p.Retries.MaxAttempts > 1 || p.Timeout == 0) {
+		longest, name = p.Deadline, "deadline"
+	}
+	if period := set.Period(); p.Concurrency == job.Forbid && period > 0 && longest > period {
+		all = append(all, found(Warning, "timeout", where, "Shorten the "+name+" to less than that, or choose concurrency: Wait or Replace.",
+			"Its %s of %s is longer than the %s between its ticks: one slow run has the ticks after it skipped.", name, longest, period))
+	}
+	if p.Retries.MaxAttempts <= 1 && p.Timeout == 0 && p.Deadline == 0 {
+		what := "It has one attempt and neither timeout nor deadline: a run that hangs goes on for ever"
+		if p.Concurrency == job.Forbid || p.Concurrency == job.Wait {
+			what += ", and no tick runs after it"
+		}
+		all = append(all, found(Warning, "unbounded", where, "Say policy.timeout_seconds, more than it ever takes.", "%s.", what))
+	}
+	return all
+}
+
+// coincide tells of two schedules of a job that are due together: that is one tick.
+func (s Setting) coincide(spec *job.Spec, set schedule.Set) (all []Finding) {
+	members := set.Schedules()
+	for i, a := range members {
+		for _, b := range members[i+1:] {
+			if at, ok := together(a, b, s.Now); ok {
+				all = append(all, found(Info, "coincide", s.where(spec), "", "Its schedules %q and %q are both due at %s: that is one tick, and runs once.", a, b, at.Format(time.RFC3339)))
+			}
+		}
+	}
+	return all
+}
+
+// together is the next instant at which both are due, within a year and a bounded search.
+func together(a, b *schedule.Schedule, now time.Time) (time.Time, bool) {
+	end := now.AddDate(1, 0, 1)
+	x, ok := a.Next(now)
+	y, both := b.Next(now)
+	for range 100_000 {
+		if !ok || !both || x.After(end) || y.After(end) {
+			break
+		}
+		switch x.Compare(y) {
+		case 0:
+			return x, true
+		case -1:
+			x, ok = a.Next(y.Add(-time.Nanosecond))
+		default:
+			y, both = b.Next(x.Add(-time.Nanosecond))
+		}
+	}
+	return time.Time{}, false
+}
+
+// registered compares a job with what the store holds of it (rule T11). A job that says no scope on a
+// shared store has two meanings, of which one must fit.
+func (s Setting) registered(spec *job.Spec) []Finding {
+	scopes := []job.Scope{spec.Policy.Scope}
+	if !spec.ScopeDeclared && s.Shared {
+		scopes = []job.Scope{job.Global, job.Host}
+	}
+	differs := false
+	for _, scope := range scopes {
+		meant := *spec
+		meant.Policy.Scope = scope
+		for _, k := range s.Registered[scope] {
+			if k.Name != spec.Key() || !k.Removed.IsZero() {
+				continue
+			}
+			if k.Definition == meant.Definition() {
+				return nil
+			}
+			differs = true
+		}
+	}
+	if !differs {
+		return nil
+	}
+	return []Finding{found(Error, "manifest_differs", s.where(spec), "Load the same manifest on every server: the latest load wins, and servers with another one fire nothing of this job (rule T11).",
+		"The store holds another definition of it (schedules, zone or policy) than this manifest.")}
+}
+
+// needs looks for what the job needs on this host.
+func (s Setting) needs(spec *job.Spec) (all []Finding) {
+	where := s.where(spec)
+	refs := slices.Clone(spec.Secrets)
+	if spec.Command != nil {
+		refs = append(refs, slices.Sorted(maps.Values(spec.Command.EnvFrom))...)
+	}
+	for _, ref := range refs {
+		if err := s.Secret(ref); err != nil {
+			all = append(all, found(Error, "secret", where, "Set it where dibs runs, or correct the reference; dibs serve refuses the manifest without it.", "A secret cannot be read: %v.", err))
+		}
+	}
+	if c := spec.Command; c != nil && (c.User != "" || c.Group != "") {
+		if err := s.User(*c); err != nil {
+			all = append(all, found(Error, "user", where, "Make that user here, or correct the manifest; dibs serve refuses it without.", "Whom its command runs as is not known here: %v.", err))
+		}
+	}
+	if spec.Command != nil {
+		if err := s.Program(*spec.Command); err != nil {
+			all = append(all, found(Warning, "program", where, "Install it on this host, or name it by its absolute path.", "Its command would not start here: %v.", err))
+		}
+	}
+	return all
+}

@@ -1,0 +1,98 @@
+// Package explain says what was decided for one tick of a job, and why, from what a store has
+// recorded. Gather reads, Decide concludes and reads nothing; the words are the caller's.
+package explain
+
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/schedule"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// What an Account's Outcome can be beside the eleven of promise 10 and the states "claimed" and
+// "started".
+const (
+	// NoTick: the job is not due at that instant (rule T4).
+	NoTick = "no_tick"
+	// NotDue: the instant lies in the future.
+	NotDue = "not_due"
+	// Due: nobody has claimed it, and it can still start.
+	Due = "due"
+	// Forgotten: it was settled, and its record is older than what history keeps.
+	Forgotten = "forgotten"
+	// NoSchedule: the store holds no schedule for this key, so that it has runs and no ticks.
+	NoSchedule = "no_schedule"
+)
+
+// A Definition is what a store holds of a job, understood.
+type Definition struct {
+	tick.Job
+	Spec *job.Spec
+	Set  schedule.Set
+	Zone *time.Location
+	job  *scheduler.Job
+}
+
+// Define reads a registered definition.
+func Define(known tick.Job) (*Definition, error) {
+	spec, set, err := scheduler.Registered(known)
+	if err != nil {
+		return nil, err
+	}
+	zone, err := schedule.LoadZone(spec.Timezone)
+	if err != nil {
+		return nil, err
+	}
+	return &Definition{known, spec, set, zone, &scheduler.Job{Spec: *spec, Set: set}}, nil
+}
+
+// has says whether at is one of the definition's ticks: earlier ones, and those after its removal,
+// do not belong to it (rules T4, T11).
+func (d *Definition) has(at time.Time) bool {
+	due, ok := d.Set.Prev(at)
+	return ok && due.Equal(at) && d.covers(at)
+}
+
+func (d *Definition) covers(at time.Time) bool {
+	return !at.Before(d.Since) && (d.Removed.IsZero() || at.Before(d.Removed))
+}
+
+// over says whether a tick can no longer be started, a claim that is on its way included: what
+// settling asks as well.
+func (d *Definition) over(at, now time.Time, ttl time.Duration) bool {
+	return d.job.StartBy(at).Before(now.Add(-ttl))
+}
+
+// Facts are what a store says about one tick of a job.
+type Facts struct {
+	// Name is the job's.
+	Name string
+	// Now is the store's time and TTL the fleet's.
+	Now time.Time
+	TTL time.Duration
+	// Definition is nil where the job is not registered.
+	Definition *Definition
+	// At is the tick, or an instant that is none.
+	At time.Time
+	// Until is the end of what was asked for, where it has no tick.
+	Until time.Time
+	// Row is what stands in the store for it; it may stand for others as well.
+	Row *tick.Tick
+	// Runs are the tick's, in the order of their starts.
+	Runs []run.Record
+	// Around are runs of the job, whatever their tick, that began before this one ended; the
+	// latest first.
+	Around []run.Record
+	// Events are those of the job while the tick was open, the oldest first.
+	Events []history.Event
+	// Holder is who has the job's lease now; its Key is empty where nobody has.
+	Holder lease.Record
+	// Seen are runs of any job that began shortly before the tick or while it could start; the
+	// latest first. They are asked for where the tick was missed.
+	Seen []run.Record
+}
