@@ -87,8 +87,8 @@ func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
 // unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
 func unclaimed(known tick.Job, w windows, due []time.Time, rows []tick.Tick) (all []tick.Tick) {
 	for len(due) > 0 {
-		outcome, reason := fate(known, w, due[0])
-		n := slices.IndexFunc(due, func(at time.Time) bool { o, _ := fate(known, w, at); return o != outcome })
+		outcome, reason := w.fate(known.Pause, due[0])
+		n := slices.IndexFunc(due, func(at time.Time) bool { o, _ := w.fate(known.Pause, at); return o != outcome })
 		if n < 0 {
 			n = len(due)
 		}

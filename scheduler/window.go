@@ -59,11 +59,15 @@ func (w windows) open(at time.Time) bool {
 	return in
 }
 
-// fate is the outcome of a tick that nobody claimed.
-func fate(known tick.Job, w windows, at time.Time) (run.Outcome, string) {
+// Fate is the outcome, and its reason, of a tick that nobody claimed, under the job's last pause.
+func (j *Job) Fate(p tick.Pause, at time.Time) (run.Outcome, string) {
+	return j.rules().windows.fate(p, at)
+}
+
+func (w windows) fate(p tick.Pause, at time.Time) (run.Outcome, string) {
 	switch {
-	case known.Pause.Covers(at):
-		return run.Paused, PausedBy(known.Pause)
+	case p.Covers(at):
+		return run.Paused, PausedBy(p)
 	case !w.open(at):
 		return run.Skipped, run.ReasonWindow
 	}

@@ -76,7 +76,11 @@ func (w *wording) skipped() {
 	if !ok {
 		why = w.Reason
 	}
-	w.say("It was skipped at %s (%s): %s.", w.at(w.Ended), w.Reason, why)
+	when := "It is skipped"
+	if !w.Ended.IsZero() {
+		when = "It was skipped at " + w.at(w.Ended)
+	}
+	w.say("%s (%s): %s.", when, w.Reason, why)
 	w.blocker("had the key")
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -100,12 +99,16 @@ func (a *Account) unrecorded(f Facts) {
 		a.Outcome = NotDue
 	case !f.At.After(d.Mark):
 		a.Outcome = Forgotten
-	case d.Pause.Covers(f.At):
-		a.Outcome, a.Reason, a.Unsettled = string(run.Paused), scheduler.PausedBy(d.Pause), true
-	case !d.over(f.At, f.Now, f.TTL):
-		a.Outcome = Due
 	default:
-		a.Outcome, a.Unsettled = string(run.Missed), true
+		outcome, reason := d.job.Fate(d.Pause, f.At)
+		switch {
+		case outcome != run.Missed: // nobody will claim it, so it is certain before it is settled
+			a.Outcome, a.Reason, a.Unsettled = string(outcome), reason, true
+		case !d.over(f.At, f.Now, f.TTL):
+			a.Outcome = Due
+		default:
+			a.Outcome, a.Unsettled = string(run.Missed), true
+		}
 	}
 }
 

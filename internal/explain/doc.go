@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
@@ -48,6 +49,7 @@ func Define(known tick.Job) (*Definition, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec.App, spec.Name, _ = strings.Cut(known.Name, "/")
 	return &Definition{known, spec, set, zone, &scheduler.Job{Spec: *spec, Set: set}}, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -60,7 +59,7 @@ func (d *Definition) end(now time.Time, ttl time.Duration) time.Time {
 func (d *Definition) gap(missed []tick.Tick, after, before time.Time, budget *int) []tick.Tick {
 	var row *tick.Tick
 	for at, ok := d.Set.Next(after); ok && at.Before(before); at, ok = d.Set.Next(at) {
-		if row == nil || (row.Outcome == run.Paused) != d.Pause.Covers(at) {
+		if outcome, _ := d.job.Fate(d.Pause, at); row == nil || row.Outcome != outcome {
 			missed = append(missed, d.unclaimed(at))
 			row = &missed[len(missed)-1]
 		}
@@ -78,9 +77,9 @@ func (d *Definition) gap(missed []tick.Tick, after, before time.Time, budget *in
 
 // unclaimed is a row of one tick that nobody claimed, as settling would have it.
 func (d *Definition) unclaimed(at time.Time) tick.Tick {
-	t := tick.Tick{Job: d.Name, At: at, Outcome: run.Missed, Reason: ReasonUnsettled}
-	if d.Pause.Covers(at) {
-		t.Outcome, t.Reason = run.Paused, scheduler.PausedBy(d.Pause)
+	t := tick.Tick{Job: d.Name, At: at}
+	if t.Outcome, t.Reason = d.job.Fate(d.Pause, at); t.Outcome == run.Missed {
+		t.Reason = ReasonUnsettled
 	}
 	return t
 }
