@@ -28,6 +28,11 @@ const (
 	closeRangeCloexec = 4
 )
 
+// call makes a system call. Some of its arguments are pointers, which the compiler does not see any
+// more: what they point to must not lie on the stack, which moves when it grows, for the kernel
+// would then write where nothing is. The directive has it on the heap and kept until the call is over.
+//
+//go:uintptrescapes
 func call(name string, trap, a, b, c, d, e uintptr) (int, error) {
 	for {
 		r, _, errno := syscall.Syscall6(trap, a, b, c, d, e, 0)
@@ -48,6 +53,9 @@ func bootTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
+// prctl is to be called with a pointer converted in the call itself, as call is.
+//
+//go:uintptrescapes
 func prctl(option, arg uintptr) error {
 	_, err := call("prctl", syscall.SYS_PRCTL, option, arg, 0, 0, 0)
 	return err
