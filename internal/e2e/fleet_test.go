@@ -321,6 +321,7 @@ func TestRunAgainPastTheStartingDeadline(t *testing.T) {
 		w.gone(killed, time.Second, pids)
 		started := w.hears(3*w.ttl, 2, "start", "job")
 		wantRerun(t, started[0], started[1])
+		w.hears(20*time.Second, 2*(family-1), "born", "job")
 		w.create("go")
 		w.hears(20*time.Second, 1, "end", "job")
 		killFamily(t, w, "job")
