@@ -20,6 +20,11 @@ type Spec struct {
 	// ScopeDeclared is whether somebody said Policy.Scope, rather than it being the default of a
 	// version 1 manifest (rule H2).
 	ScopeDeclared bool
+	// Environments are those of the servers that run the job (what `--environment` says); empty: any.
+	// It is each server's own choice, and no part of the definition.
+	Environments []string
+	// When is asked before a tick is run: an exit status other than 0 skips it. Nil: not asked.
+	When *Command
 	// Secrets are references, never the secrets themselves. The first one signs.
 	Secrets []string
 }

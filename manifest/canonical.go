@@ -54,6 +54,8 @@ type canonicalJob struct {
 	Group     string            `json:"group,omitempty"`
 	Umask     string            `json:"umask,omitempty"`
 	Nice      int               `json:"nice,omitempty"`
+	Where     []string          `json:"environments,omitempty"`
+	When      any               `json:"when,omitempty"`
 	Policy    canonicalPolicy   `json:"policy"`
 	Auth      canonicalAuth     `json:"auth"`
 }
@@ -107,6 +109,10 @@ func canonicalOf(s *job.Spec) canonicalJob {
 		Policy:    canonicalPolicyOf(s.Policy, job.DefaultPolicy(s.Command != nil)),
 		Auth:      canonicalAuth{append([]string{}, s.Secrets...)},
 	}
+	c.Where = s.Environments
+	if s.When != nil {
+		c.When = canonicalProgram(s.When)
+	}
 	switch {
 	case s.Request != nil:
 		headers := s.Request.Headers
@@ -115,10 +121,7 @@ func canonicalOf(s *job.Spec) canonicalJob {
 		}
 		c.Request = &canonicalRequest{s.Request.Method, s.Request.URL, headers, s.Request.Body}
 	case s.Command != nil:
-		c.Command = s.Command.Args
-		if s.Command.Shell != "" {
-			c.Command = canonicalShell{s.Command.Shell}
-		}
+		c.Command = canonicalProgram(s.Command)
 		c.Dir, c.Env, c.EnvFrom = s.Command.Dir, s.Command.Env, s.Command.EnvFrom
 		c.User, c.Group, c.Nice = s.Command.User, s.Command.Group, s.Command.Nice
 		if s.Command.Umask != nil {
@@ -126,6 +129,14 @@ func canonicalOf(s *job.Spec) canonicalJob {
 		}
 	}
 	return c
+}
+
+// canonicalProgram is a command in one of its two forms.
+func canonicalProgram(c *job.Command) any {
+	if c.Shell != "" {
+		return canonicalShell{c.Shell}
+	}
+	return c.Args
 }
 
 func canonicalPolicyOf(p, standard job.Policy) canonicalPolicy {

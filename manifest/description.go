@@ -22,7 +22,7 @@ const (
 	maxSeconds = 30 * 24 * 60 * 60
 	// maxBackoff is what version 1 leaves open: 100 years, which a time.Duration still holds.
 	maxBackoff = 100 * 365 * 24 * 60 * 60
-	maxWindows = 64
+	maxWindows = 64 // and environments
 	// maxInherited bounds what each of 256 jobs gets a copy of.
 	maxInherited = 64
 	// widen says how a request gets out of version 1's limits.
@@ -135,7 +135,10 @@ func jobShape() *shape {
 		prop{"user", false, textOf("Whom the command runs as, by name or number; dibs must be root then.", userRule)},
 		prop{"group", false, textOf("The group it runs in; default: the user's groups.", userRule)},
 		prop{"umask", false, textOf("Its umask, in octal.", umaskRule)},
-		prop{"nice", false, numberOf("Its niceness; 0 is that of dibs.", -20, 19)})
+		prop{"nice", false, numberOf("Its niceness; 0 is that of dibs.", -20, 19)},
+		addition("environments", listOf("The servers that run it, by what their --environment says; default: any.", 1, maxWindows, nameOf("An environment."))),
+		addition("when", commandShape()))
+	s.prop("when").about = "Asked before a tick is run: an exit status other than 0 skips it."
 	s.choices = []choice{
 		{[]string{"schedule", "schedules"}, "", "either schedule, one expression, or schedules, a list of them"},
 		{[]string{"request", "command"}, "request", "either request or command, not both"},

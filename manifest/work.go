@@ -10,6 +10,13 @@ import (
 
 // work reads what the job does: a request or a command.
 func (r *reader) work(o fields, s *job.Spec) {
+	for _, item := range items(o.get("environments")) {
+		name, _ := r.text(item)
+		s.Environments = append(s.Environments, name)
+	}
+	if f := o.get("when"); f.present() {
+		s.When = r.program(f)
+	}
 	if c := o.get("command"); c.present() {
 		s.Command = r.command(o, c)
 		return
@@ -62,14 +69,20 @@ func (r *reader) headers(request fields) map[string]string {
 	return headers
 }
 
-// command reads one of the two forms, and the dir and env beside it.
-func (r *reader) command(o fields, f field) *job.Command {
+// program reads one of the two forms of a command.
+func (r *reader) program(f field) *job.Command {
 	c := &job.Command{}
 	for _, item := range items(f) {
 		arg, _ := r.text(item)
 		c.Args = append(c.Args, arg)
 	}
 	c.Shell, _ = r.text(fieldsOf(f).get("shell"))
+	return c
+}
+
+// command reads a job's command, and the dir and env beside it.
+func (r *reader) command(o fields, f field) *job.Command {
+	c := r.program(f)
 	c.Dir, _ = r.text(o.get("dir"))
 	if env := o.object("env").all; len(env) > 0 {
 		c.Env = map[string]string{}

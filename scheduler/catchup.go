@@ -18,6 +18,9 @@ func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick
 	if e.Spec.Policy.CatchUp != job.CatchUpLatest && e.Spec.Policy.CatchUp != job.CatchUpAll || accept.Err() != nil {
 		return false, nil
 	}
+	if e.Dormant {
+		return true, nil // for those who run it
+	}
 	if known.Pause.Covers(s.place.now()) {
 		return true, nil // what was missed before the pause waits for its end
 	}
@@ -78,7 +81,7 @@ func (s *Server) catchUpOn(accept, work context.Context, e *entry, at time.Time)
 // rerunEnded runs again, once, the ticks of a job whose run was lost, crashed, or was canceled
 // because its server was shut down, where the job asks for that (rule T3).
 func (s *Server) rerunEnded(ctx, accept, work context.Context, e *entry) error {
-	if e.Spec.Policy.OnCrash != job.CrashRerun || accept.Err() != nil {
+	if e.Spec.Policy.OnCrash != job.CrashRerun || e.Dormant || accept.Err() != nil {
 		return nil
 	}
 	rows, err := s.place.recent(ctx, e.Spec.Key(), e.Spec.Policy.CatchUpWindow)

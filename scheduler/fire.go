@@ -46,6 +46,9 @@ type Fire struct {
 	Accept context.Context
 	// Output takes what the work prints. Default: nowhere.
 	Output io.Writer
+	// When, where not nil, is asked once whether to run the tick that was won: false skips it. It is
+	// not asked again for a run that crashed, nor of a run without a tick.
+	When func(context.Context) bool
 	// OnStart hears of the run before anything is executed.
 	OnStart func(run.Record)
 }
@@ -77,6 +80,12 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	}
 	if f.Output == nil {
 		f.Output = io.Discard
+	}
+	if f.When != nil && !f.Tick.IsZero() && !f.Again && !f.When(f.Accept) {
+		if err := context.Cause(f.Accept); err != nil {
+			return Result{Err: err} // it was called off: another server asks for itself
+		}
+		return p.refuse(ctx, f, Result{Outcome: run.Skipped, Reason: run.ReasonWhen})
 	}
 	l, res := p.overlap(f)
 	if l == nil {

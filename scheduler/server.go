@@ -30,6 +30,10 @@ type Job struct {
 	// Holder and Output are Fire's; Output is asked for per run.
 	Holder func(runID string) lease.Holder
 	Output func(run.Record) io.WriteCloser
+	// When is Fire's.
+	When func(context.Context) bool
+	// Dormant jobs are registered and accounted for, and left to other servers to run.
+	Dormant bool
 
 	once    sync.Once // guards what follows: see rules
 	late    time.Duration
@@ -236,7 +240,7 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 			e.next = s.startable(e.Job, e.next, now) // after a suspend, say: the rest is settled as missed
 		}
 		for !e.next.IsZero() && !e.Starts(e.next).After(now) {
-			if at := e.next; e.Open(at) {
+			if at := e.next; !e.Dormant && e.Open(at) {
 				s.fires.Go(func() { s.fire(accept, work, e, at) })
 			}
 			at := e.next
@@ -360,7 +364,7 @@ func (s *Server) entries() []*entry {
 // fire is a fire of the job for a tick; done is to be called after it.
 func (j *Job) fire(at time.Time) (f Fire, done func()) {
 	f = Fire{Key: j.key(), Tick: at, Target: j.Target, Policy: j.Spec.Policy, Limits: limits(j.Spec),
-		Command: describe(j.Spec), Holder: j.Holder, RunID: run.NewID()}
+		Command: describe(j.Spec), Holder: j.Holder, When: j.When, RunID: run.NewID()}
 	if j.Output == nil {
 		return f, func() {}
 	}

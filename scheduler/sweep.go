@@ -116,7 +116,7 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 	if e == nil && !strings.HasPrefix(t.Job, s.app+"/") {
 		return nil // another application's: its own servers know its policy
 	}
-	mine := e != nil && !e.differs && accept.Err() == nil
+	mine := e != nil && !e.differs && !e.Dormant && accept.Err() == nil
 	rerun := t.State == tick.Started && e != nil && e.Spec.Policy.OnCrash == job.CrashRerun && t.Reruns < maxReruns &&
 		now.Sub(t.At) <= e.Spec.Policy.CatchUpWindow
 	switch {

@@ -31,7 +31,11 @@ func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
 		return nil, err
 	}
 	place, out := s.places[spec.Policy.Scope], s.printer()
-	return &scheduler.Job{Spec: *spec, Set: set, Target: target,
+	dormant := len(spec.Environments) > 0 && !slices.Contains(spec.Environments, s.environment)
+	if dormant {
+		s.log.Info("this job is for other environments: it is left to their servers", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
+	}
+	return &scheduler.Job{Spec: *spec, Set: set, Target: target, Dormant: dormant, When: s.when(spec),
 		Holder: func(runID string) lease.Holder {
 			h := place.Self
 			if spec.Command != nil {

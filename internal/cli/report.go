@@ -26,6 +26,7 @@ const (
 	contended run.Outcome = "contended" // the lease is held
 	duplicate run.Outcome = "duplicate" // the tick was claimed elsewhere
 	notDue    run.Outcome = "not_due"   // no tick is due
+	notHere   run.Outcome = "not_here"  // it is for other environments
 )
 
 // report is what `dibs run --json` writes; its form is stable.

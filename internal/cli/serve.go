@@ -23,6 +23,7 @@ import (
 // serveOptions are the flags of `dibs serve`.
 type serveOptions struct {
 	store, scope, source string
+	environment          string
 	drain                time.Duration
 	logJSON, verbose     bool
 	sourceOptions
@@ -54,6 +55,7 @@ func newServe(e env) *cobra.Command {
 	o.sourceOptions.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	environmentFlag(cmd, &o.environment)
 	f.DurationVar(&o.drain, "drain", 25*time.Second, "how long running work may go on after SIGTERM before it is told to stop")
 	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log lost races as well")

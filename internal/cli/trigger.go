@@ -70,6 +70,7 @@ func newTrigger(e env) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job: a file, a directory, - or an address, as for\ndibs serve (default $DIBS_MANIFEST)")
 	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	environmentFlag(cmd, &o.environment)
 	f.StringVar(&o.tick, "tick", "", "the scheduled `INSTANT`, as in 2026-03-01T04:15:00Z")
 	f.BoolVar(&o.now, "now", false, "run it now, whatever is due: without a tick, and using none up")
 	f.StringVar(&o.idempotency, "idempotency-key", "", "with --now: what the job is told, so that it can recognise a repetition\n(default: the run's id)")
@@ -195,6 +196,12 @@ func (t *trigger) fire(accept, work context.Context) report {
 	if err != nil {
 		return rep.broken(accept, err)
 	}
+	if j.Dormant {
+		rep.Outcome = notHere
+		rep.err = fmt.Errorf("%s: not run here: its environments are %s, and this server's is %q (--environment, DIBS_ENVIRONMENT)",
+			rep.Key, strings.Join(t.spec.Environments, ", "), t.options.environment)
+		return rep
+	}
 	at, due, err := t.scheduled(j, now)
 	switch {
 	case err != nil:
@@ -287,6 +294,8 @@ func (t *trigger) report(accept context.Context, rep report, res scheduler.Resul
 		t.contended(&rep, res.Held.Record.Holder)
 	case res.Err != nil:
 		return rep.broken(accept, res.Err)
+	case res.Outcome == run.Skipped:
+		rep.err = fmt.Errorf("%s: skipped: its condition (when) said no", rep.Key)
 	default:
 		rep.status = triggerBroken
 	}
@@ -333,7 +342,7 @@ func rejected(attempts []run.Attempt) bool {
 // status is the exit status; it silences what nobody is to hear of.
 func (t *trigger) status(rep *report) int {
 	switch rep.Outcome {
-	case contended, duplicate, notDue, run.Paused, run.Skipped:
+	case contended, duplicate, notDue, notHere, run.Paused, run.Skipped:
 		if t.silent() {
 			rep.err = nil
 		}

@@ -105,7 +105,7 @@ func (t Target) environment(c run.Call) []string {
 	if env == nil {
 		env = os.Environ()
 	}
-	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "DIBS_STORE=") })
+	env = WithoutStore(env)
 	if t.User != nil {
 		env = append(env, t.User.environment()...)
 	}
@@ -119,6 +119,11 @@ func (t Target) environment(c run.Call) []string {
 		env = append(env, "DIBS_TICK="+c.Run.Tick.UTC().Format(time.RFC3339))
 	}
 	return lastOfEach(env)
+}
+
+// WithoutStore takes the store's address out of an environment.
+func WithoutStore(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "DIBS_STORE=") })
 }
 
 // lastOfEach keeps the last value of each variable: with two of them, which one a program finds
