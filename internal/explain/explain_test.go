@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,42 +40,58 @@ func inWorld(t *testing.T, test func(t *testing.T, w world)) {
 }
 
 // spool is a host's, in memory.
-type spool struct{ items []scheduler.Item }
+type spool struct {
+	mu    sync.Mutex
+	items []scheduler.Item
+}
 
-func (s *spool) Put(i scheduler.Item) error { s.items = append(s.items, i); return nil }
+func (s *spool) Put(i scheduler.Item) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.items = append(s.items, i)
+	return nil
+}
 
 func (s *spool) Deliver(give func(scheduler.Item) error) error {
-	for len(s.items) > 0 {
-		if err := give(s.items[0]); err != nil {
+	for {
+		s.mu.Lock()
+		if len(s.items) == 0 {
+			s.mu.Unlock()
+			return nil
+		}
+		next := s.items[0]
+		s.mu.Unlock()
+		if err := give(next); err != nil {
 			return err
 		}
+		s.mu.Lock()
 		s.items = s.items[1:]
+		s.mu.Unlock()
 	}
-	return nil
 }
 
 // cutTicks fails with its link.
 type cutTicks struct {
 	tick.Store
-	cut *bool
+	cut *atomic.Bool
 }
 
 func (c cutTicks) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Answer, error) {
-	if *c.cut {
+	if c.cut.Load() {
 		return nil, lease.ErrUnavailable
 	}
 	return c.Store.Claim(ctx, r)
 }
 
 func (c cutTicks) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Answer, error) {
-	if *c.cut {
+	if c.cut.Load() {
 		return nil, lease.ErrUnavailable
 	}
 	return c.Store.Close(ctx, r)
 }
 
 func (c cutTicks) Orphans(ctx context.Context, job string, n int) ([]tick.Tick, error) {
-	if *c.cut {
+	if c.cut.Load() {
 		return nil, lease.ErrUnavailable
 	}
 	return c.Store.Orphans(ctx, job, n)
@@ -83,7 +101,7 @@ func (c cutTicks) Orphans(ctx context.Context, job string, n int) ([]tick.Tick, 
 func (w world) place(host string) (*scheduler.Place, func(bool)) {
 	w.t.Helper()
 	st := w.b.Store()
-	link, cut := sim.NewLink(st.Leases, 1), new(bool)
+	link, cut := sim.NewLink(st.Leases, 1), new(atomic.Bool)
 	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: clock.Virtual{Start: time.Now().Add(-time.Hour)}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -93,7 +111,7 @@ func (w world) place(host string) (*scheduler.Place, func(bool)) {
 	self := lease.Holder{Host: host, PID: 7}
 	p := &scheduler.Place{Name: host, Keeper: k, Book: tick.NewBook(ticks, k, self), Ticks: ticks, History: st.History, Self: self,
 		Spool: &spool{}, Log: slog.New(slog.DiscardHandler)}
-	return p, func(c bool) { link.Cut(c); *cut = c }
+	return p, func(c bool) { link.Cut(c); cut.Store(c) }
 }
 
 // serve starts a server; stop drains it.
