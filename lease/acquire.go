@@ -67,6 +67,7 @@ type attempt struct {
 	reclaim  Ref
 	late     int
 	stalled  bool
+	sent     time.Duration // boot instant of the first request that went unanswered; 0: none did
 	polls    int
 	holder   Nonce     // the holder last seen
 	since    time.Time // the store instant at which contention with it began
@@ -100,12 +101,20 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	case errors.Is(err, coalesce.ErrClosed): // it was never sent
 		return nil, fmt.Errorf("lease %q: %w", a.want.Key, ErrClosed)
 	case errors.As(err, &open):
+		if a.sent == 0 {
+			a.sent = open.sent
+		}
 		return a.settle(ctx, open)
 	case err != nil:
 		return nil, err
 	}
 	switch r.Status {
 	case OK:
+		if a.sent != 0 {
+			// The grant may be that of the earlier request, which a read-back does not see while its
+			// commit is under way: its time counts from there.
+			return k.granted(r.Record, a.sent)
+		}
 		return k.granted(r.Record, r.sent)
 	case Held:
 		return nil, &HeldError{Record: r.Record, Now: r.now}
@@ -137,7 +146,7 @@ func (a *attempt) settle(ctx context.Context, open unansweredError) (*Lease, err
 		return nil, cause
 	}
 	if rec := r.Answers[0].Record; rec.Owner == a.want.Holder.ID && rec.Live(r.Now) {
-		return k.granted(rec, open.sent)
+		return k.granted(rec, a.sent)
 	}
 	return nil, stalledError{cause}
 }
@@ -150,8 +159,8 @@ type unansweredError struct {
 
 func (e unansweredError) Unwrap() error { return e.error }
 
-// stalledError is an acquire that went unanswered and certainly was not carried out, of a store
-// that answers again.
+// stalledError is an acquire that went unanswered and, as far as a read-back shows, was not carried
+// out, of a store that answers again.
 type stalledError struct{ error }
 
 func (e stalledError) Unwrap() error { return e.error }

@@ -87,8 +87,13 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 		}
 		return p.refuse(ctx, f, Result{Outcome: run.Skipped, Reason: run.ReasonWhen})
 	}
+	begun := p.now()
 	l, res := p.overlap(f)
 	if l == nil {
+		return p.refuse(ctx, f, res)
+	}
+	if res, paused := p.pausedMeanwhile(ctx, f, begun); paused {
+		_ = l.Release(ctx)
 		return p.refuse(ctx, f, res)
 	}
 	rec, res, ok := p.start(ctx, f, l)
@@ -117,6 +122,21 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	defer recorded()
 	tidied.Wait()
 	return p.finish(ctx, f, l, rec)
+}
+
+// pausedMeanwhile looks, after a wait for the lease, whether the job was paused since its tick was
+// claimed: a pause begins no run (rule T8). Running a tick again goes on what began before it.
+func (p *Place) pausedMeanwhile(ctx context.Context, f Fire, begun time.Time) (Result, bool) {
+	if f.Tick.IsZero() || f.Again || p.now().Sub(begun) < p.Keeper.Margin().Heartbeat/2 {
+		return Result{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().RPCTimeout)
+	defer cancel()
+	known, ok, err := p.registered(ctx, string(f.Key))
+	if err != nil || !ok || !known.Pause.Covers(p.now()) {
+		return Result{}, false
+	}
+	return Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}, true
 }
 
 // closeDead ends the records of runs without a tick whose process died: as long as this one holds

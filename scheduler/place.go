@@ -126,8 +126,15 @@ func (p *Place) Deliver(ctx context.Context) error {
 // witness says of a tick that this host could not claim it. If a claim of this very process was
 // carried out all the same, unanswered, it is that which ends so.
 func (p *Place) witness(ctx context.Context, u Unclaimed) error {
-	reason := "store unavailable, seen by " + p.Self.Host
-	a, err := p.Book.Claim(ctx, tick.Want{Job: u.Job, At: u.At, Outcome: run.Unavailable, Reason: reason})
+	outcome, reason := run.Unavailable, "store unavailable, seen by "+p.Self.Host
+	known, _, err := p.registered(ctx, u.Job)
+	if err != nil {
+		return err
+	}
+	if known.Pause.Covers(u.At) { // nobody was to run it, whatever the store did
+		outcome, reason = run.Paused, PausedBy(known.Pause)
+	}
+	a, err := p.Book.Claim(ctx, tick.Want{Job: u.Job, At: u.At, Outcome: outcome, Reason: reason})
 	if err != nil || a.Tick.State != tick.Claimed {
 		return err
 	}
@@ -136,7 +143,7 @@ func (p *Place) witness(ctx context.Context, u Unclaimed) error {
 		return err
 	}
 	_, err = p.Book.Close(ctx, tick.CloseRequest{Claim: l.Ref(), Run: run.Record{Job: u.Job, Tick: u.At,
-		Owner: l.Ref().Owner, Token: l.Token(), Host: p.Self.Host, Outcome: run.Unavailable, Reason: reason}})
+		Owner: l.Ref().Owner, Token: l.Token(), Host: p.Self.Host, Outcome: outcome, Reason: reason}})
 	return err
 }
 

@@ -258,12 +258,13 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 // fire claims one tick and carries it out if it is won.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
+	inTime := !s.place.now().After(e.StartBy(at))
 	if s.await(accept, e, at) {
 		s.Stats.raced.Add(1)
 		log.Debug("another server has this tick", "event", "tick-taken")
 		return
 	}
-	a, err := s.claim(accept, e, at)
+	a, err := s.claim(accept, e, at, inTime)
 	switch {
 	case accept.Err() != nil && err != nil:
 		return // shutting down: others have it
@@ -288,9 +289,8 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 }
 
 // claim asks for the tick until the store answers or it is too late to start.
-func (s *Server) claim(ctx context.Context, e *entry, at time.Time) (tick.Answer, error) {
+func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool) (tick.Answer, error) {
 	startBy := e.StartBy(at)
-	inTime := !s.place.now().After(startBy)
 	for {
 		a, err := s.place.Book.Claim(ctx, tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation, StartBy: startBy})
 		pause := min(s.place.Keeper.Margin().Heartbeat, time.Second)
@@ -338,7 +338,7 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, w
 // differs stops firing a job whose definition in the store is newer than ours (rule T11).
 func (s *Server) differs(ctx context.Context, e *entry) {
 	s.mu.Lock()
-	first := !e.differs
+	first := !e.differs && s.jobs[e.Spec.Key()] == e // else it was replaced here meanwhile
 	e.differs, e.next = true, time.Time{}
 	s.mu.Unlock()
 	if first {

@@ -130,6 +130,11 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 		return s.place.overdue(ctx, t)
 	case !mine:
 		return nil
+	case t.State == tick.Claimed:
+		known, _, err := s.place.registered(ctx, t.Job)
+		if err != nil || known.Pause.Covers(now) {
+			return err // nothing is begun in a pause
+		}
 	}
 	return s.takeOver(ctx, accept, work, e, t, rerun)
 }

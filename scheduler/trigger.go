@@ -78,6 +78,13 @@ func (p *Place) tidyAfter(ctx context.Context, j *Job) {
 func (p *Place) adopt(ctx context.Context, j *Job, at time.Time) (generation int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().TTL)
 	defer cancel()
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if at.After(now.Add(tick.Ahead)) { // it would raise the mark over ticks that are still to come
+		return 0, fmt.Errorf("%s: the tick %s lies in the future", j.Spec.Key(), stamp(at))
+	}
 	name, definition := j.Spec.Key(), j.Spec.Definition()
 	known, ok, err := p.registered(ctx, name)
 	switch {

@@ -231,7 +231,10 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 		}
 	}
 	if text == "" {
-		at, due = j.Due(now.Add(-firedAgo()), now)
+		if at, due = j.Due(now.Add(-firedAgo()), now); !due {
+			// A loop that cron started once fires for as long as it goes on.
+			at, due = j.Due(now, now)
+		}
 		return at, due, nil
 	}
 	if at, err = time.Parse(time.RFC3339, text); err != nil {
@@ -241,6 +244,9 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 	if prev, ok := j.Set.Prev(at); !ok || !prev.Equal(at) {
 		next, _ := j.Set.Next(at)
 		return at, false, fmt.Errorf("%s %s is no tick of %s: the ones beside it are %s and %s", from, text, t.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
+	}
+	if at.After(now.Add(tick.Ahead)) {
+		return at, false, fmt.Errorf("%s %s lies in the future: the store's time is %s; want a tick that is due, at most %s ahead", from, text, now.Format(time.RFC3339), tick.Ahead)
 	}
 	return at, !j.StartBy(at).Before(now), nil
 }

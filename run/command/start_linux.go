@@ -74,6 +74,9 @@ func (s Spec) check() error {
 	if s.Nice < -20 || s.Nice > 19 {
 		return fmt.Errorf("nice %d: want -20 to 19", s.Nice)
 	}
+	if s.Nice < 0 && os.Geteuid() != 0 {
+		return fmt.Errorf("nice %d: only root can make a command more important than others", s.Nice)
+	}
 	if s.User != nil {
 		if err := s.User.check(); err != nil {
 			return err

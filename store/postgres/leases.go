@@ -40,8 +40,33 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 		if err := l.db.run(ctx, "acquire", ensure, l.grant(again).each(g.row)); err != nil {
 			return lease.Reply{}, err
 		}
+		if err := l.reread(ctx, g, again); err != nil {
+			return lease.Reply{}, err
+		}
 	}
 	return lease.Reply{Now: g.now, Answers: column(reqs, g.answer)}, nil
+}
+
+// reread looks who has got what was still not granted: the record that was read was free.
+func (l leases) reread(ctx context.Context, g *grants, reqs []lease.AcquireRequest) error {
+	var lost []lease.Key
+	for _, r := range reqs {
+		if g.unclear(r) {
+			lost = append(lost, r.Key)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	s := newSnapshot()
+	if err := l.db.run(ctx, "acquire", l.read(lost).each(s.row)); err != nil {
+		return err
+	}
+	g.now = s.now
+	for key, r := range s.records {
+		g.records[key] = r
+	}
+	return nil
 }
 
 func (l leases) grant(reqs []lease.AcquireRequest) step {

@@ -5,15 +5,20 @@
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::bool[]) AS q(key, owner, token, once)
-  ORDER BY q.key
+), locked AS MATERIALIZED (
+  SELECT q.ns, q.key, q.once
+  FROM asked q JOIN dibs.leases l ON l.ns = q.ns AND l.key = q.key
+  WHERE l.owner = q.owner AND l.token = q.token AND l.expires <> 0
+  ORDER BY l.key
+  FOR NO KEY UPDATE OF l
 ), freed AS (
   UPDATE dibs.leases l SET expires = 0, busy_until = 0, wanted = ''
-  FROM asked q
-  WHERE l.ns = q.ns AND l.key = q.key AND l.owner = q.owner AND l.token = q.token AND l.expires <> 0 AND NOT q.once
+  FROM locked k
+  WHERE l.ns = k.ns AND l.key = k.key AND NOT k.once
   RETURNING l.key, l.watched_until
 ), removed AS (
-  DELETE FROM dibs.leases l USING asked q
-  WHERE l.ns = q.ns AND l.key = q.key AND l.owner = q.owner AND l.token = q.token AND l.expires <> 0 AND q.once
+  DELETE FROM dibs.leases l USING locked k
+  WHERE l.ns = k.ns AND l.key = k.key AND k.once
   RETURNING l.key
 )
 SELECT dibs.now_us(), a.freed, a.key,
