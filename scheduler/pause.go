@@ -51,35 +51,10 @@ func (p *Place) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, err
 	return after, nil
 }
 
-// concludePause settles the ticks of a pause that has ended, those above a mark that cannot be
-// raised yet one by one.
+// concludePause settles the ticks of a pause that has ended.
 func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
-	until := known.Pause.Until
-	if known.Pause.Since.IsZero() || !known.Mark.Before(until) {
-		return nil
-	}
-	if err := p.conclude(ctx, known, until); err != nil {
-		return err
-	}
-	_, set, err := Registered(known)
-	if err != nil {
-		return err
-	}
-	known, _, err = p.registered(ctx, known.Name)
-	if err != nil {
-		return err
-	}
-	due, rows, err := p.open(ctx, known, set, func(at time.Time) bool { return at.Before(until) })
-	if err != nil {
-		return err
-	}
-	for _, at := range tick.Unaccounted(due, rows) {
-		if !known.Pause.Covers(at) {
-			continue
-		}
-		if _, err := p.Book.Claim(ctx, tick.Want{Job: known.Name, At: at, Outcome: run.Paused, Reason: PausedBy(known.Pause)}); err != nil {
-			return err
-		}
+	if until := known.Pause.Until; !known.Pause.Since.IsZero() && known.Mark.Before(until) {
+		return p.conclude(ctx, known, until)
 	}
 	return nil
 }

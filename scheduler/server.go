@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
@@ -63,7 +64,8 @@ type Server struct {
 	hurry chan struct{}
 	fires sync.WaitGroup
 
-	turn turn
+	turn     turn
+	claiming atomic.Int64 // fires that wait for their turn, or for the answer to their claim
 
 	// The sweep's own.
 	undelivered int           // sweeps in a row that could not deliver this host's spool
@@ -137,6 +139,7 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 	if err != nil {
 		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
 	}
+	s.awaitClaims(ctx)
 	for _, k := range known {
 		definition, stays := definitions[k.Name]
 		if !k.Removed.IsZero() || stays && definition == k.Definition {
@@ -150,6 +153,20 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 		}
 	}
 	return reqs, nil
+}
+
+// awaitClaims lets fires that are under way claim their ticks, which a new definition would settle as
+// missed. One that the store does not answer is not waited for.
+func (s *Server) awaitClaims(ctx context.Context) {
+	for end := time.NewTimer(s.place.Keeper.Margin().RPCTimeout); s.claiming.Load() > 0; {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // startable is the first tick after one, that one included, which may still be started: what is
@@ -258,6 +275,9 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 // fire claims one tick and carries it out if it is won.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
+	s.claiming.Add(1)
+	claimed := sync.OnceFunc(func() { s.claiming.Add(-1) })
+	defer claimed()
 	inTime := !s.place.now().After(e.StartBy(at))
 	if s.await(accept, e, at) {
 		s.Stats.raced.Add(1)
@@ -265,6 +285,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		return
 	}
 	a, err := s.claim(accept, e, at, inTime)
+	claimed()
 	switch {
 	case accept.Err() != nil && err != nil:
 		return // shutting down: others have it

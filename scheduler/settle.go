@@ -76,14 +76,36 @@ func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
 	return p.conclude(ctx, known, p.now())
 }
 
-// conclude does so for the ticks before an instant.
+// conclude does so for the ticks before an instant: in ranges as far as the mark can be raised, and
+// one by one above a tick that is not finished yet.
 func (p *Place) conclude(ctx context.Context, known tick.Job, until time.Time) error {
-	_, set, err := Registered(known)
+	spec, set, err := Registered(known)
 	if err != nil {
 		return err
 	}
-	_, err = p.settle(ctx, known, set, func(at time.Time) bool { return at.Before(until) })
-	return err
+	before := func(at time.Time) bool { return at.Before(until) }
+	if _, err := p.settle(ctx, known, set, before); err != nil {
+		return err
+	}
+	known, ok, err := p.registered(ctx, known.Name)
+	if err != nil || !ok {
+		return err
+	}
+	due, rows, err := p.open(ctx, known, set, before)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	w, err := windowsOf(spec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", known.Name, err)
+	}
+	for _, at := range tick.Unaccounted(due, rows) {
+		outcome, reason := w.fate(known.Pause, at)
+		if _, err := p.Book.Claim(ctx, tick.Want{Job: known.Name, At: at, Outcome: outcome, Reason: reason}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // registered is the active registration of a job.

@@ -1,11 +1,15 @@
 package scheduler_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // With N servers a tick costs one claim, not N, the load is spread, and a server that died costs no
@@ -53,6 +57,65 @@ func TestATickCostsOneClaim(t *testing.T) {
 		all[0].cut(false)
 		for _, h := range all {
 			h.stop()
+		}
+	})
+}
+
+// A reload with another definition does not cost the tick that waits for this server's turn.
+func TestAReloadWaitsForTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.host(1, 0), w.host(2, 0)
+		a.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		b.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(5 * time.Minute)
+		a.cut(true) // for its share of the ticks b waits a little
+		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + 20*time.Millisecond)))
+		for n := range 10 {
+			policy := func(p *job.Policy) { p.StopGrace = time.Duration(n+1) * time.Second }
+			if err := b.Load(t.Context(), []*scheduler.Job{newJob(t, "* * * * *", w.target(0), policy)}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		b.stop()
+		a.cut(false)
+		a.stop()
+		if n := w.outcomes(); n[run.Missed] != 0 {
+			t.Errorf("outcomes %v: reloads cost ticks", n)
+		}
+	})
+}
+
+// A definition that changes while a tick is unfinished leaves no tick above it without an outcome.
+func TestAChangeDuringARunForgetsNoTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		allow := func(p *job.Policy) { p.Concurrency = job.Allow }
+		h, admin := w.host(1, 0), w.host(3, 0)
+		long := run.Func(func(ctx context.Context, c run.Call) error {
+			w.mu.Lock()
+			w.runs[c.Run.Tick]++
+			first := len(w.runs) == 1
+			w.mu.Unlock()
+			if first {
+				time.Sleep(20 * time.Minute)
+			}
+			return nil
+		})
+		h.start(t, newJob(t, "* * * * *", long, allow))
+		time.Sleep(3 * time.Minute)
+		admin.pause(t, tick.PauseRequest{By: "ann", Why: "a deploy"})
+		time.Sleep(4 * time.Minute)
+		admin.pause(t, tick.PauseRequest{By: "ann", Resume: true})
+		changed := newJob(t, "*/2 * * * *", long, allow)
+		if err := h.Load(t.Context(), []*scheduler.Job{changed}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Minute)
+		h.stop()
+		if n := w.outcomes(); n[run.Paused] != 4 || n[run.Missed] != 0 {
+			t.Errorf("outcomes %v; want 4 paused, none missed", n)
 		}
 	})
 }
