@@ -69,14 +69,17 @@ func TestAReloadWaitsForTheTurn(t *testing.T) {
 		a.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		b.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		time.Sleep(5 * time.Minute)
-		a.cut(true) // for its share of the ticks b waits a little
-		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + 20*time.Millisecond)))
 		for n := range 10 {
+			at := time.Now().Truncate(time.Minute).Add(2 * time.Minute)
+			time.Sleep(time.Until(at.Add(-3 * time.Second)))
+			a.cut(true) // its lease lives on for a while: for its share of the ticks b waits a little
+			time.Sleep(time.Until(at.Add(20 * time.Millisecond)))
 			policy := func(p *job.Policy) { p.StopGrace = time.Duration(n+1) * time.Second }
 			if err := b.Load(t.Context(), []*scheduler.Job{newJob(t, "* * * * *", w.target(0), policy)}); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(time.Minute)
+			time.Sleep(5 * time.Second)
+			a.cut(false)
 		}
 		b.stop()
 		a.cut(false)
