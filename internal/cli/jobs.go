@@ -73,7 +73,7 @@ func (s *service) target(spec *job.Spec) (run.Target, error) {
 // command is the target of a job that runs one.
 func (s *service) command(spec *job.Spec) (run.Target, error) {
 	c := spec.Command
-	t := command.Target{Args: c.Args, Dir: c.Dir, Umask: c.Umask, Nice: c.Nice,
+	t := command.Target{Args: c.Args, Dir: c.Dir, Env: s.environ(), Umask: c.Umask, Nice: c.Nice,
 		Leftovers: leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
 		OnLeftovers: func(pids []int) {
 			s.places[spec.Policy.Scope].Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
@@ -98,6 +98,36 @@ func (s *service) command(spec *job.Spec) (run.Target, error) {
 	var err error
 	t.User, err = command.LookupUser(c.User, c.Group)
 	return t, err
+}
+
+// environ is the environment of dibs for commands: without what the manifest names as secrets, each
+// of which is for the job that names it.
+func (s *service) environ() []string {
+	return slices.DeleteFunc(command.WithoutStore(os.Environ()), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return s.secret[name]
+	})
+}
+
+// secretNames are the variables of this process's own environment that jobs name as secrets.
+func secretNames(specs []*job.Spec) map[string]bool {
+	names := map[string]bool{}
+	note := func(ref string) {
+		if name, ok := strings.CutPrefix(ref, "env:"); ok {
+			names[name] = true
+		}
+	}
+	for _, spec := range specs {
+		for _, ref := range spec.Secrets {
+			note(ref)
+		}
+		if spec.Command != nil {
+			for _, ref := range spec.Command.EnvFrom {
+				note(ref)
+			}
+		}
+	}
+	return names
 }
 
 // secrets reads what references of the form env:NAME and file:PATH name.

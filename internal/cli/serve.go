@@ -86,7 +86,8 @@ type service struct {
 	from    *source.Source
 	log     *slog.Logger
 	app     string
-	bare    bool // one fire of one job: its output goes without its name, the store's weaknesses unsaid
+	secret  map[string]bool // variables of our own environment that hold secrets
+	bare    bool            // one fire of one job: its output goes without its name, the store's weaknesses unsaid
 	places  map[job.Scope]*opened
 
 	mu      sync.Mutex // guards what follows
@@ -151,6 +152,7 @@ func (s *service) load(ctx context.Context) ([]*job.Spec, error) {
 		}
 		specs = append(specs, &m.Jobs[i])
 	}
+	s.secret = secretNames(specs)
 	return specs, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/job"
-	"github.com/dibs-run/dibs/run/command"
 )
 
 // environmentFlag is the flag by which a server says what it is.
@@ -22,7 +21,7 @@ func environmentFlag(cmd *cobra.Command, to *string) {
 const whenTime = time.Minute
 
 // when asks a job's condition: an exit status of 0 is yes. One that cannot be asked is no, and the
-// log says why. It has the environment of dibs without the store's address.
+// log says why. It has the environment of commands.
 func (s *service) when(spec *job.Spec) func(context.Context) bool {
 	if spec.When == nil {
 		return nil
@@ -35,7 +34,7 @@ func (s *service) when(spec *job.Spec) func(context.Context) bool {
 		ctx, cancel := context.WithTimeout(ctx, whenTime)
 		defer cancel()
 		c := exec.CommandContext(ctx, args[0], args[1:]...)
-		c.Env = command.WithoutStore(os.Environ())
+		c.Env = s.environ()
 		// It is no work, and leaves nothing behind: what it started ends with it.
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
