@@ -25,7 +25,10 @@ type Want struct {
 	// Gone proves that the work of a holder on this very host is gone, or makes it so, so that
 	// its lease can be had at once (rule L6). Nil: never. It is not asked while a request of the
 	// holder may be at work elsewhere, of which nothing on this host is proof (rule L8).
-	Gone func(context.Context, Record) bool
+	//
+	// Before it ends any work it asks held, once it knows that the holder itself is gone: whether
+	// the hold is still on record. The work of one that was released is none of its business (rule L7).
+	Gone func(ctx context.Context, r Record, held func() bool) bool
 	// OnHeldBack hears that the store grants nothing until a given time (rule L9): this is
 	// waited out, whatever Wait says, since it is neither held nor down.
 	OnHeldBack func(wait time.Duration)
@@ -239,7 +242,14 @@ func (a *attempt) contend(ctx context.Context, held *HeldError) error {
 // reclaimable reports whether the holder's work is proven gone: what runs on this host by Gone, and
 // a request, which may be at work in an application, by its BusyUntil alone (rule L8).
 func (a *attempt) reclaimable(ctx context.Context, held *HeldError) bool {
-	if a.want.Gone == nil || a.busy(held.Record, held.Now) || !a.want.Gone(ctx, held.Record) {
+	if a.want.Gone == nil || a.busy(held.Record, held.Now) {
+		return false
+	}
+	still := func() bool {
+		_, r, err := a.keeper.Read(ctx, a.want.Key)
+		return err == nil && r.Ref() == held.Record.Ref() && !r.Expires.IsZero()
+	}
+	if !a.want.Gone(ctx, held.Record, still) {
 		return false
 	}
 	// Until it was gone the holder could still record a request. From now on it cannot.

@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-run/dibs/store/memory"
 )
 
-func gone(context.Context, lease.Record) bool { return true }
+func gone(context.Context, lease.Record, func() bool) bool { return true }
 
 // Rule L6: what is proven gone is taken over at once.
 func TestAHolderThatIsGoneIsReclaimed(t *testing.T) {
@@ -68,7 +68,7 @@ func TestARequestThatIsSentBeforeTheEndIsSeen(t *testing.T) {
 		b := memory.New(memory.Options{})
 		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
 		l := p.acquire(t, "k")
-		dies := func(context.Context, lease.Record) bool {
+		dies := func(context.Context, lease.Record, func() bool) bool {
 			if err := l.BusyFor(time.Minute); err != nil {
 				t.Error(err)
 			}

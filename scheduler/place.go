@@ -33,7 +33,7 @@ type Place struct {
 	Detach     func(lease.Ref) error
 	// Gone proves that a dead holder's work on this host is gone, so that its lease can be had
 	// at once (rule L6). Nil: never.
-	Gone func(context.Context, lease.Record) bool
+	Gone func(ctx context.Context, r lease.Record, held func() bool) bool
 	// OnHeldBack hears that the store grants nothing for a while (rule L9).
 	OnHeldBack func(time.Duration)
 	// OnOverrun is lease.Guard's.

@@ -128,9 +128,11 @@ const killTime = 2 * time.Second
 
 // KillOrphaned kills work of h that has lost both its supervisor and its guardian, and reports
 // whether the work is gone within 2 s, or before ctx ends, which is an error. A living supervisor
-// or guardian is left alone: false at once. Only what is certain to be h's is killed.
-func KillOrphaned(ctx context.Context, h lease.Holder) (bool, error) {
-	over := time.After(killTime)
+// or guardian is left alone: false at once. Only what is certain to be h's is killed, and only if
+// held says that h's hold is still on record: what a run has left behind on purpose, and released
+// its lease, lives on. A dead supervisor releases nothing any more, so it is asked once.
+func KillOrphaned(ctx context.Context, h lease.Holder, held func() bool) (bool, error) {
+	over, asked := time.After(killTime), false
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left, gone := inspect(h)
 		switch {
@@ -141,11 +143,14 @@ func KillOrphaned(ctx context.Context, h lease.Holder) (bool, error) {
 			return true, nil
 		case left.supervisor, left.guardian:
 			return false, nil
+		case !asked && !held():
+			return false, nil
 		case left.populated:
 			_ = cgroup.Kill(h.Cgroup)
 		case len(left.work) == 0:
 			return false, nil // nothing that could be killed, and no proof to be had
 		}
+		asked = true
 		killAll(left.work)
 		select {
 		case <-ctx.Done():

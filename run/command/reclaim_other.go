@@ -14,4 +14,6 @@ func identify(*lease.Holder) {}
 func WorkGone(lease.Holder) bool { return false }
 
 // KillOrphaned does nothing: it needs Linux.
-func KillOrphaned(context.Context, lease.Holder) (bool, error) { return false, errPlatform }
+func KillOrphaned(context.Context, lease.Holder, func() bool) (bool, error) {
+	return false, errPlatform
+}

@@ -46,30 +46,17 @@ func TestWorkIsGoneOnlyWhenEverybodyIs(t *testing.T) {
 
 func TestOrphansAreKilled(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
-		run := newRun(t)
-		s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run})
-		awaitLiving(t, run, 1+escaped)
-		h := holderOf(s, run)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		if gone, err := KillOrphaned(ctx, h); gone || err != nil {
-			t.Errorf("a live supervisor's work: gone %v, %v", gone, err)
-		}
-		// A stopped guardian cannot act on its supervisor's death.
-		for _, kill := range []func() error{
-			func() error { return syscall.Kill(s.Guardian, syscall.SIGSTOP) },
-			s.Process.Kill,
-			func() error { return syscall.Kill(s.Guardian, syscall.SIGKILL) },
-		} {
-			if err := kill(); err != nil {
-				t.Fatal(err)
+		h, run := orphans(t, func(h lease.Holder) {
+			if gone, err := KillOrphaned(ctx, h, held); gone || err != nil {
+				t.Errorf("a live supervisor's work: gone %v, %v", gone, err)
 			}
-		}
-		awaitLiving(t, run, escaped-1)
+		})
 		if WorkGone(h) {
 			t.Error("gone while orphans live")
 		}
-		if gone, err := KillOrphaned(ctx, h); !gone || err != nil {
+		if gone, err := KillOrphaned(ctx, h, held); !gone || err != nil {
 			t.Errorf("orphans: gone %v, %v", gone, err)
 		}
 		if left := living(run); len(left) > 0 {
@@ -79,6 +66,29 @@ func TestOrphansAreKilled(t *testing.T) {
 			t.Error("not gone after the orphans were killed")
 		}
 	})
+}
+
+// orphans makes work that has lost both its supervisor and its guardian. before is called while all
+// of it lives.
+func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run string) {
+	t.Helper()
+	run = newRun(t)
+	s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run})
+	awaitLiving(t, run, 1+escaped)
+	h = holderOf(s, run)
+	before(h)
+	// A stopped guardian cannot act on its supervisor's death.
+	for _, kill := range []func() error{
+		func() error { return syscall.Kill(s.Guardian, syscall.SIGSTOP) },
+		s.Process.Kill,
+		func() error { return syscall.Kill(s.Guardian, syscall.SIGKILL) },
+	} {
+		if err := kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitLiving(t, run, escaped-1)
+	return h, run
 }
 
 // The guardian of a dead supervisor kills by itself; one that is stopped must not hold up a contender.
@@ -98,7 +108,7 @@ func TestALivingGuardianIsLeftAlone(t *testing.T) {
 		_ = s.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if gone, err := KillOrphaned(ctx, holderOf(s, run)); gone || err != nil {
+		if gone, err := KillOrphaned(ctx, holderOf(s, run), held); gone || err != nil {
 			t.Errorf("a stopped guardian's work: gone %v, %v; want false at once", gone, err)
 		}
 		if err := syscall.Kill(s.Guardian, syscall.SIGCONT); err != nil {
@@ -123,7 +133,7 @@ func TestKillingOrphansIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	began := time.Now()
-	if gone, err := KillOrphaned(ctx, h); gone || err != nil {
+	if gone, err := KillOrphaned(ctx, h, held); gone || err != nil {
 		t.Errorf("gone %v, %v", gone, err)
 	}
 	if at := time.Since(began); at < killTime || at > killTime+time.Second {
@@ -182,4 +192,24 @@ func TestEarlierBoot(t *testing.T) {
 			t.Errorf("%+v: %v", h, got)
 		}
 	}
+}
+
+// held is a hold that is still on record.
+func held() bool { return true }
+
+// What a run left behind on purpose, and released its lease, is nobody's to kill.
+func TestLeftoversOfAReleasedLeaseLive(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		h, run := orphans(t, func(lease.Holder) {})
+		ctx := t.Context()
+		if gone, err := KillOrphaned(ctx, h, func() bool { return false }); gone || err != nil {
+			t.Errorf("gone %v, %v", gone, err)
+		}
+		if len(living(run)) == 0 {
+			t.Error("they were killed")
+		}
+		if gone, err := KillOrphaned(ctx, h, held); !gone || err != nil {
+			t.Errorf("once it is held: gone %v, %v", gone, err)
+		}
+	})
 }
