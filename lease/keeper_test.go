@@ -254,6 +254,45 @@ func TestAStallOfTheStoreIsSurvivedByAnAcquire(t *testing.T) {
 	}
 }
 
+// slowCommit is a store whose first acquire is answered by nobody and seen by no read until it is
+// asked again: its commit was under way.
+type slowCommit struct {
+	lease.Store
+	first []lease.AcquireRequest
+}
+
+func (s *slowCommit) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	if s.first == nil {
+		s.first = reqs
+		<-ctx.Done()
+		return lease.Reply{}, ctx.Err()
+	}
+	return s.Store.Acquire(ctx, reqs)
+}
+
+// Rule L4: a grant that was asked for twice counts from the first request, whose grant it may be.
+func TestAGrantThatWasAskedForTwiceCountsFromTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.Virtual{Start: time.Now().Add(-time.Hour)}
+		k, err := lease.NewKeeper(lease.Options{Store: &slowCommit{Store: memory.New(memory.Options{}).Store().Leases}, Clock: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		asked := c.Boot()
+		l, err := k.Acquire(t.Context(), lease.Want{Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if safe := l.SafeUntil(); safe > asked+k.Margin().Safe() {
+			t.Errorf("it counts as safe for %s from the first request, and %s is certain", safe-asked, k.Margin().Safe())
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Promise 1, under every fault that the network has: nobody works while another does.
 func TestNoTwoWorkAtOnceUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {

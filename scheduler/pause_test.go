@@ -134,3 +134,47 @@ func TestAPauseOnlyDelaysWhatWasMissedBefore(t *testing.T) {
 		}
 	})
 }
+
+// A pause begins no run: not one that was claimed before and waited for its lease either.
+func TestAPauseStopsWhatWaitsForItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h, admin := w.host(1, 0), w.host(3, 0)
+		h.start(t, newJob(t, "*/5 * * * *", w.target(8*time.Minute), func(p *job.Policy) { p.Concurrency = job.Wait }))
+		time.Sleep(11 * time.Minute) // the tick of 00:05 runs until 00:13, that of 00:10 waits
+		admin.pause(t, tick.PauseRequest{By: "ann", Why: "a test"})
+		time.Sleep(10 * time.Minute)
+		if len(w.runs) != 1 {
+			t.Errorf("%d runs began; want the one before the pause", len(w.runs))
+		}
+		admin.pause(t, tick.PauseRequest{By: "ann", Resume: true})
+		h.stop()
+		for _, r := range w.history() {
+			if r.At.Minute() == 10 && r.Outcome != run.Paused {
+				t.Errorf("the tick that waited: %+v", r)
+			}
+		}
+	})
+}
+
+// A tick of a pause is paused, also where the store was down when it was due.
+func TestAPausedTickIsNotUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h, admin := w.host(1, 0), w.host(3, 0)
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+		time.Sleep(3 * time.Minute)
+		admin.pause(t, tick.PauseRequest{By: "ann", Why: "a test"})
+		time.Sleep(time.Minute)
+		h.cut(true)
+		time.Sleep(5 * time.Minute)
+		h.cut(false)
+		time.Sleep(5 * time.Minute)
+		admin.pause(t, tick.PauseRequest{By: "ann", Resume: true})
+		time.Sleep(5 * time.Minute)
+		h.stop()
+		if n := w.outcomes(); n[run.Unavailable] != 0 || n[run.Paused] != 11 {
+			t.Errorf("outcomes %v; want 11 paused, none unavailable", n)
+		}
+	})
+}
