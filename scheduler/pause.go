@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -57,23 +54,6 @@ func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
 		return p.conclude(ctx, known, until)
 	}
 	return nil
-}
-
-// unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
-func unclaimed(known tick.Job, w windows, due []time.Time, rows []tick.Tick) (all []tick.Tick) {
-	for len(due) > 0 {
-		outcome, reason := w.fate(known.Pause, due[0])
-		n := slices.IndexFunc(due, func(at time.Time) bool { o, _ := w.fate(known.Pause, at); return o != outcome })
-		if n < 0 {
-			n = len(due)
-		}
-		for _, t := range tick.Unclaimed(known.Name, due[:n], rows, outcome, reason) {
-			t.Inferred = outcome == run.Missed // a pause and a window are known
-			all = append(all, t)
-		}
-		due = due[n:]
-	}
-	return all
 }
 
 // PausedBy is a pause in words.

@@ -4,49 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/tick"
 )
-
-// A Job is a job that a Server serves.
-type Job struct {
-	Spec   job.Spec
-	Set    schedule.Set
-	Target run.Target
-	// Holder and Output are Fire's; Output is asked for per run.
-	Holder func(runID string) lease.Holder
-	Output func(run.Record) io.WriteCloser
-	// When is Fire's.
-	When func(context.Context) bool
-	// Dormant jobs are registered and accounted for, and left to other servers to run.
-	Dormant bool
-
-	once    sync.Once // guards what follows: see rules
-	late    time.Duration
-	spread  time.Duration
-	windows windows
-	wrong   error
-}
-
-// key is the job's name in the store, and the key of its lease.
-func (j *Job) key() lease.Key { return lease.Key(j.Spec.Key()) }
-
-const maxLate = 5 * time.Minute
 
 // A Server follows the schedules of jobs at one place: it claims each tick when the store's clock
 // says that it is due, carries out what it won, and settles what nobody claimed. Several servers
@@ -380,61 +349,4 @@ func (s *Server) entries() []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.jobs))
-}
-
-// fire is a fire of the job for a tick; done is to be called after it.
-func (j *Job) fire(at time.Time) (f Fire, done func()) {
-	f = Fire{Key: j.key(), Tick: at, Target: j.Target, Policy: j.Spec.Policy, Limits: limits(j.Spec),
-		Command: describe(j.Spec), Holder: j.Holder, When: j.When, RunID: run.NewID()}
-	if j.Output == nil {
-		return f, func() {}
-	}
-	out := j.Output(run.Record{ID: f.RunID, Job: string(f.Key), Tick: at})
-	f.Output = out
-	return f, func() { _ = out.Close() }
-}
-
-func limits(j job.Spec) run.Limits {
-	p := j.Policy
-	return run.Limits{Timeout: p.Timeout, Deadline: p.Deadline, Attempts: p.Retries.MaxAttempts,
-		Backoff: func(n int) time.Duration { return backoff(p.Retries, n, rand.Float64()) }}
-}
-
-// backoff is the pause after attempt n: it doubles from Min up to Max, and up to a quarter of it is
-// added at random, so that jobs which failed together do not all come back together.
-func backoff(r job.Retries, n int, random float64) time.Duration {
-	most := max(r.Max, r.Min)
-	d := r.Min
-	for range n - 1 {
-		if d >= most {
-			break
-		}
-		d *= 2
-	}
-	return min(d+time.Duration(random*float64(d)/4), most)
-}
-
-// describe is the work of a job in a line.
-func describe(j job.Spec) string {
-	switch {
-	case j.Command != nil && j.Command.Shell != "":
-		return j.Command.Shell
-	case j.Command != nil:
-		return strings.Join(j.Command.Args, " ")
-	case j.Request != nil:
-		return j.Request.Method + " " + public(j.Request.URL)
-	}
-	return ""
-}
-
-// public is an address without what may be secret in it.
-func public(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "(an address that cannot be read)"
-	}
-	if u.RawQuery != "" {
-		u.RawQuery = "…"
-	}
-	return u.Redacted()
 }

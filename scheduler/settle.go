@@ -3,10 +3,12 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -173,6 +175,23 @@ func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, ov
 		return 0, nil // another process was faster
 	}
 	return len(outcomes), nil
+}
+
+// unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
+func unclaimed(known tick.Job, w windows, due []time.Time, rows []tick.Tick) (all []tick.Tick) {
+	for len(due) > 0 {
+		outcome, reason := w.fate(known.Pause, due[0])
+		n := slices.IndexFunc(due, func(at time.Time) bool { o, _ := w.fate(known.Pause, at); return o != outcome })
+		if n < 0 {
+			n = len(due)
+		}
+		for _, t := range tick.Unclaimed(known.Name, due[:n], rows, outcome, reason) {
+			t.Inferred = outcome == run.Missed // a pause and a window are known
+			all = append(all, t)
+		}
+		due = due[n:]
+	}
+	return all
 }
 
 // retention is how long history is kept: longer than any catch-up window.

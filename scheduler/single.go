@@ -84,11 +84,3 @@ func (p *Place) standBy(ctx context.Context, onCrash job.OnCrash, t tick.Tick, w
 		}
 	}
 }
-
-// Due is the tick that a start at an instant is for: the latest one that is not more than tick.Ahead
-// in the future. ok is false where now is too late to start it, or there is none; at may still tell
-// which one was too long ago.
-func (j *Job) Due(started, now time.Time) (at time.Time, ok bool) {
-	at, ok = j.Set.Prev(started.Add(tick.Ahead))
-	return at, ok && !j.StartBy(at).Before(now)
-}

@@ -1,9 +1,6 @@
 package scheduler
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"fmt"
 	"time"
 
 	"github.com/dibs-run/dibs/job"
@@ -59,11 +56,7 @@ func (w windows) open(at time.Time) bool {
 	return in
 }
 
-// Fate is the outcome, and its reason, of a tick that nobody claimed, under the job's last pause.
-func (j *Job) Fate(p tick.Pause, at time.Time) (run.Outcome, string) {
-	return j.rules().windows.fate(p, at)
-}
-
+// fate is the outcome, and its reason, of a tick that nobody claimed.
 func (w windows) fate(p tick.Pause, at time.Time) (run.Outcome, string) {
 	switch {
 	case p.Covers(at):
@@ -73,45 +66,3 @@ func (w windows) fate(p tick.Pause, at time.Time) (run.Outcome, string) {
 	}
 	return run.Missed, "no server claimed it in time"
 }
-
-// spread is how much later than its tick a job starts: less than its jitter, always the same for
-// this job, and another for others, so that what is due at midnight does not all begin at once.
-func spread(name string, jitter time.Duration) time.Duration {
-	whole := int64(jitter / time.Millisecond)
-	if whole <= 0 {
-		return 0
-	}
-	sum := sha256.Sum256([]byte(name))
-	return time.Duration(binary.BigEndian.Uint64(sum[:8])%uint64(whole)) * time.Millisecond
-}
-
-// rules are what follows from a job's policy for its ticks, made when first asked for.
-func (j *Job) rules() *Job {
-	j.once.Do(func() {
-		j.spread = spread(j.Spec.Key(), j.Spec.Policy.Jitter)
-		j.late = j.Spec.Policy.StartingDeadline
-		if j.late <= 0 {
-			j.late = min(j.Set.Period()/2, maxLate)
-		}
-		if j.late <= 0 {
-			j.late = maxLate // a schedule with a single tick has no period
-		}
-		if j.windows, j.wrong = windowsOf(&j.Spec); j.wrong != nil {
-			j.wrong = fmt.Errorf("%s: %w", j.Spec.Key(), j.wrong)
-		}
-	})
-	return j
-}
-
-// Starts is when a tick's run is to start: at the tick, or later by the job's share of its jitter.
-func (j *Job) Starts(at time.Time) time.Time { return at.Add(j.rules().spread) }
-
-// StartBy is how late a tick may start and not count as missed: by default half the period, at
-// most 5 minutes (rule T4), after the instant at which it is to start.
-func (j *Job) StartBy(at time.Time) time.Time { return j.Starts(at).Add(j.late) }
-
-// Open reports whether a tick lies within the windows in which the job may run.
-func (j *Job) Open(at time.Time) bool { return j.rules().windows.open(at) }
-
-// Check finds what is wrong with a job before it is served.
-func (j *Job) Check() error { return j.rules().wrong }

@@ -1,0 +1,158 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/schedule"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// A Job is a job that a Server serves.
+type Job struct {
+	Spec   job.Spec
+	Set    schedule.Set
+	Target run.Target
+	// Holder and Output are Fire's; Output is asked for per run.
+	Holder func(runID string) lease.Holder
+	Output func(run.Record) io.WriteCloser
+	// When is Fire's.
+	When func(context.Context) bool
+	// Dormant jobs are registered and accounted for, and left to other servers to run.
+	Dormant bool
+
+	once    sync.Once // guards what follows: see rules
+	late    time.Duration
+	spread  time.Duration
+	windows windows
+	wrong   error
+}
+
+// key is the job's name in the store, and the key of its lease.
+func (j *Job) key() lease.Key { return lease.Key(j.Spec.Key()) }
+
+// maxLate bounds the starting deadline of a job that says none (rule T4).
+const maxLate = 5 * time.Minute
+
+// rules are what follows from a job's policy for its ticks, made when first asked for.
+func (j *Job) rules() *Job {
+	j.once.Do(func() {
+		j.spread = spread(j.Spec.Key(), j.Spec.Policy.Jitter)
+		j.late = j.Spec.Policy.StartingDeadline
+		if j.late <= 0 {
+			j.late = min(j.Set.Period()/2, maxLate)
+		}
+		if j.late <= 0 {
+			j.late = maxLate // a schedule with a single tick has no period
+		}
+		if j.windows, j.wrong = windowsOf(&j.Spec); j.wrong != nil {
+			j.wrong = fmt.Errorf("%s: %w", j.Spec.Key(), j.wrong)
+		}
+	})
+	return j
+}
+
+// Starts is when a tick's run is to start: at the tick, or later by the job's share of its jitter.
+func (j *Job) Starts(at time.Time) time.Time { return at.Add(j.rules().spread) }
+
+// StartBy is how late a tick may start and not count as missed: by default half the period, at
+// most 5 minutes (rule T4), after the instant at which it is to start.
+func (j *Job) StartBy(at time.Time) time.Time { return j.Starts(at).Add(j.late) }
+
+// Open reports whether a tick lies within the windows in which the job may run.
+func (j *Job) Open(at time.Time) bool { return j.rules().windows.open(at) }
+
+// Check finds what is wrong with a job before it is served.
+func (j *Job) Check() error { return j.rules().wrong }
+
+// Due is the tick that a start at an instant is for: the latest one that is not more than tick.Ahead
+// in the future. ok is false where now is too late to start it, or there is none; at may still tell
+// which one was too long ago.
+func (j *Job) Due(started, now time.Time) (at time.Time, ok bool) {
+	at, ok = j.Set.Prev(started.Add(tick.Ahead))
+	return at, ok && !j.StartBy(at).Before(now)
+}
+
+// Fate is the outcome, and its reason, of a tick that nobody claimed, under the job's last pause.
+func (j *Job) Fate(p tick.Pause, at time.Time) (run.Outcome, string) {
+	return j.rules().windows.fate(p, at)
+}
+
+// spread is how much later than its tick a job starts: less than its jitter, always the same for
+// this job, and another for others, so that what is due at midnight does not all begin at once.
+func spread(name string, jitter time.Duration) time.Duration {
+	whole := int64(jitter / time.Millisecond)
+	if whole <= 0 {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(name))
+	return time.Duration(binary.BigEndian.Uint64(sum[:8])%uint64(whole)) * time.Millisecond
+}
+
+// fire is a fire of the job for a tick; done is to be called after it.
+func (j *Job) fire(at time.Time) (f Fire, done func()) {
+	f = Fire{Key: j.key(), Tick: at, Target: j.Target, Policy: j.Spec.Policy, Limits: limits(j.Spec),
+		Command: describe(j.Spec), Holder: j.Holder, When: j.When, RunID: run.NewID()}
+	if j.Output == nil {
+		return f, func() {}
+	}
+	out := j.Output(run.Record{ID: f.RunID, Job: string(f.Key), Tick: at})
+	f.Output = out
+	return f, func() { _ = out.Close() }
+}
+
+func limits(j job.Spec) run.Limits {
+	p := j.Policy
+	return run.Limits{Timeout: p.Timeout, Deadline: p.Deadline, Attempts: p.Retries.MaxAttempts,
+		Backoff: func(n int) time.Duration { return backoff(p.Retries, n, rand.Float64()) }}
+}
+
+// backoff is the pause after attempt n: it doubles from Min up to Max, and up to a quarter of it is
+// added at random, so that jobs which failed together do not all come back together.
+func backoff(r job.Retries, n int, random float64) time.Duration {
+	most := max(r.Max, r.Min)
+	d := r.Min
+	for range n - 1 {
+		if d >= most {
+			break
+		}
+		d *= 2
+	}
+	return min(d+time.Duration(random*float64(d)/4), most)
+}
+
+// describe is the work of a job in a line.
+func describe(j job.Spec) string {
+	switch {
+	case j.Command != nil && j.Command.Shell != "":
+		return j.Command.Shell
+	case j.Command != nil:
+		return strings.Join(j.Command.Args, " ")
+	case j.Request != nil:
+		return j.Request.Method + " " + public(j.Request.URL)
+	}
+	return ""
+}
+
+// public is an address without what may be secret in it.
+func public(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "(an address that cannot be read)"
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "…"
+	}
+	return u.Redacted()
+}
