@@ -32,7 +32,7 @@ func (p *Place) Trigger(accept, work context.Context, j *Job, at time.Time) (Res
 		return res, a, err
 	}
 	if a.Status == tick.Won {
-		p.tidyAfter(work, j)
+		p.TidyAfter(work, j, j.Spec.Key())
 	}
 	return res, a, p.Book.Release(context.WithoutCancel(work))
 }
@@ -63,12 +63,12 @@ func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string) Res
 	return p.Fire(work, f)
 }
 
-// tidyAfter settles what is over of a job that just ran; what is left, the next run does.
-func (p *Place) tidyAfter(ctx context.Context, j *Job) {
+// TidyAfter settles what is over of a job that just ran; what is left, the next run does.
+func (p *Place) TidyAfter(ctx context.Context, j *Job, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().TTL)
 	defer cancel()
-	if err := p.Tidy(ctx, j, j.Spec.Key()); err != nil {
-		p.log().Warn("what is over could not be settled; the next run does it", "job", j.Spec.Key(), "error", err)
+	if err := p.Tidy(ctx, j, name); err != nil {
+		p.log().Warn("what is over could not be settled; the next run does it", "job", name, "error", err)
 	}
 }
 

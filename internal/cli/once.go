@@ -128,22 +128,13 @@ func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire)
 		return r.refused(err)
 	}
 	if a.Status == tick.Won {
-		r.tidy(waiting, j)
+		r.place.TidyAfter(ctx, j, string(r.key))
 	}
 	_ = r.place.Book.Release(context.WithoutCancel(ctx))
 	if a.Status == tick.Won {
 		return r.report(res)
 	}
 	return r.duplicate(at, a)
-}
-
-// tidy settles what is over of this key; what is left, the next run does.
-func (r *runner) tidy(ctx context.Context, j *scheduler.Job) {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	if err := r.place.Tidy(ctx, j, string(r.key)); err != nil {
-		fmt.Fprintf(r.stderr, "dibs: %s: what is over could not be settled, the next run does: %v\n", r.key, err)
-	}
 }
 
 // notDue says which ticks lie on either side of a start that belongs to none (rule T10).
