@@ -46,9 +46,9 @@ func setOf(spec *job.Spec, name string) (schedule.Set, error) {
 	return schedule.Union(all...), nil
 }
 
-// Tidy settles what is over of one job: runs that crashed, claims that nobody started, ticks that
+// tidy settles what is over of one job: runs that crashed, claims that nobody started, ticks that
 // nobody claimed. Any process that touches a job does it (rule T4).
-func (p *Place) Tidy(ctx context.Context, j *Job, name string) error {
+func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
 	orphans, err := p.Ticks.Orphans(ctx, name, 100)
 	if err != nil {
 		return fmt.Errorf("look for orphaned ticks of %s: %w", name, err)

@@ -67,7 +67,7 @@ func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string) Res
 func (p *Place) TidyAfter(ctx context.Context, j *Job, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().TTL)
 	defer cancel()
-	if err := p.Tidy(ctx, j, name); err != nil {
+	if err := p.tidy(ctx, j, name); err != nil {
 		p.log().Warn("what is over could not be settled; the next run does it", "job", name, "error", err)
 	}
 }
