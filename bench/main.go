@@ -3,6 +3,8 @@
 // all of them alike.
 //
 //	bench redis | postgres             lease cycles beside other libraries, and beside a plain table
+//	bench queue redis                  tasks enqueued and worked off, beside asynq
+//	bench queue postgres               tasks beside River
 //	bench heartbeat redis | postgres   what it costs to hold 10,000 leases
 //	bench start DIBS FLOOR             whole processes of dibs run, beside the least there can be
 package main
@@ -25,6 +27,7 @@ type options struct {
 	turn   time.Duration // one contestant's part of a round of cycles
 	hold   time.Duration // the heartbeat's
 	leases int           // the heartbeat's
+	tasks  int           // that a queue works off in a turn
 }
 
 func main() {
@@ -33,6 +36,7 @@ func main() {
 	flag.DurationVar(&o.turn, "turn", time.Second, "how long one contestant's turn of lease cycles takes")
 	flag.DurationVar(&o.hold, "hold", 30*time.Second, "how long the leases are held in heartbeat")
 	flag.IntVar(&o.leases, "leases", 10_000, "how many leases heartbeat holds")
+	flag.IntVar(&o.tasks, "tasks", 50_000, "how many tasks are worked off in a turn")
 	flag.Parse()
 	// An interrupted run removes what it made.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,10 +54,14 @@ func bench(ctx context.Context, w io.Writer, o options, args []string) error {
 		return redisCycles(ctx, w, o)
 	case len(args) == 1 && args[0] == "postgres":
 		return postgresCycles(ctx, w, o)
+	case len(args) == 2 && args[0] == "queue" && args[1] == "redis":
+		return redisTasks(ctx, w, o)
+	case len(args) == 2 && args[0] == "queue" && args[1] == "postgres":
+		return postgresQueues(ctx, w, o)
 	case len(args) == 2 && args[0] == "heartbeat":
 		return heartbeat(ctx, w, o, args[1])
 	case len(args) == 3 && args[0] == "start":
 		return start(w, args[1], args[2], 10*o.rounds)
 	}
-	return errors.New("usage: bench [flags] redis | postgres | heartbeat redis|postgres | start DIBS FLOOR")
+	return errors.New("usage: bench [flags] redis | postgres | queue redis|postgres | heartbeat redis|postgres | start DIBS FLOOR")
 }

@@ -16,7 +16,9 @@ import (
 // All methods are safe for concurrent use. None retries. A reader may be a moment behind a writer
 // of another process, never behind one of its own.
 type Store interface {
-	// Append adds events; the store sets ID and, where zero, At.
+	// Append adds events; the store sets At where it is zero, and ID. An event that comes with an ID
+	// was recorded elsewhere first, and says its At as well: it is inserted or, if it was before,
+	// ignored. The ID that is told of it is the store's own.
 	Append(ctx context.Context, events []Event) error
 	// Events returns events, newest first.
 	Events(ctx context.Context, q Query) ([]Event, error)
@@ -34,6 +36,10 @@ type Store interface {
 	// AppendRuns adds finished runs without a tick that were recorded elsewhere first (the embedded
 	// directory's journal, a host's spool): insert or nothing, by run id.
 	AppendRuns(ctx context.Context, runs []run.Record) error
+
+	// AppendTicks adds closed ticks that were recorded elsewhere first, of jobs that nobody claims
+	// here: insert or replace, by job and instant. Their Lease is not kept.
+	AppendTicks(ctx context.Context, ticks []tick.Tick) error
 
 	// Prune deletes closed ticks, ended runs with their output, and events older than before;
 	// never a tick above its job's mark. It returns how many rows went.

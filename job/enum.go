@@ -64,6 +64,18 @@ const (
 	LostRequestProceed OnLostRequest = "proceed"
 )
 
+// Redirects is which redirects of a request are followed.
+type Redirects string
+
+// The ways with redirects, and the two words that may stand in the place of a proxy's address.
+const (
+	RedirectsNone       Redirects = "none"
+	RedirectsSameOrigin Redirects = "same_origin"
+
+	ProxyEnvironment = "environment"
+	ProxyNone        = "none"
+)
+
 // DST is what becomes of a fixed time that the wall clock leaves out or shows twice.
 type DST string
 

@@ -4,7 +4,7 @@ package job
 
 import "time"
 
-// A Spec is one job. Its Command or its Request says what to run; exactly one is set.
+// A Spec is one job. Its Command, its Request or its Task says what to do; exactly one is set.
 type Spec struct {
 	App  string
 	Name string
@@ -16,6 +16,7 @@ type Spec struct {
 	DST     DST
 	Command *Command
 	Request *Request
+	Task    *Task
 	Policy  Policy
 	// ScopeDeclared is whether somebody said Policy.Scope, rather than it being the default of a
 	// version 1 manifest (rule H2).
@@ -25,6 +26,8 @@ type Spec struct {
 	Environments []string
 	// When is asked before a tick is run: an exit status other than 0 skips it. Nil: not asked.
 	When *Command
+	// Hooks are told what happens to the job. They are each server's own, and no part of the definition.
+	Hooks []Hook
 	// Secrets are references, never the secrets themselves. The first one signs.
 	Secrets []string
 }
@@ -52,6 +55,18 @@ type Request struct {
 	URL     string
 	Headers map[string]string
 	Body    string
+	// Redirects says which ones are followed; empty is RedirectsNone.
+	Redirects Redirects
+	// Proxy is the address of a proxy, ProxyNone, or empty for what the environment of dibs says.
+	Proxy string
+	TLS   *TLS // nil: the system's authorities, and nobody asks
+}
+
+// TLS is how a request's server is verified, and who asks: paths of PEM files, read for each attempt.
+type TLS struct {
+	CAFile, CertFile, KeyFile string
+	ServerName                string
+	MinVersion                string // "1.3"; empty is 1.2
 }
 
 // A Policy is what happens on contention, lateness, failure and crash.
@@ -86,6 +101,16 @@ type Policy struct {
 type Retries struct {
 	MaxAttempts int
 	Min, Max    time.Duration
+}
+
+// DefaultPolicy is that of the job if it says nothing. One that enqueues is run again after a crash: its
+// tick's task is enqueued once all the same.
+func (s *Spec) DefaultPolicy() Policy {
+	p := DefaultPolicy(s.Command != nil)
+	if s.Task != nil {
+		p.OnCrash = CrashRerun
+	}
+	return p
 }
 
 // DefaultPolicy is that of a job which says nothing. A command's has one attempt and no Timeout.

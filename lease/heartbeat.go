@@ -73,8 +73,9 @@ func (k *Keeper) beat() {
 		if now >= due {
 			due = now + k.margin.Heartbeat
 		}
-		// The boot clock moves through a suspend and timers do not: look again now and then.
-		wait := time.NewTimer(min(min(due, again, next)-now, time.Second))
+		// The boot clock moves through a suspend and timers do not: look again now and then, within
+		// what is reserved for a kill.
+		wait := time.NewTimer(min(min(due, again, next)-now, max(k.margin.Kill, time.Second)))
 		select {
 		case <-wait.C:
 		case <-renewed:

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,7 +28,8 @@ type Lease struct {
 	loss    Loss
 	ended   bool // released, dropped: renewals stop
 	refusal bool // the last renewal was refused: it is not worth more than one per heartbeat
-	onRenew func()
+	onRenew map[int]func()
+	hooked  int // how many functions OnRenew was given, ever
 }
 
 // Loss says how a lease was lost.
@@ -83,11 +86,22 @@ func (l *Lease) SafeUntil() time.Duration {
 	return l.sent + l.keeper.margin.Safe()
 }
 
-// OnRenew has f called after each renewal, from the Keeper's goroutine: f must not block.
-func (l *Lease) OnRenew(f func()) {
+// OnRenew has f called after each renewal, from the Keeper's goroutine, until forget is called: f
+// must not block.
+func (l *Lease) OnRenew(f func()) (forget func()) {
 	l.mu.Lock()
-	l.onRenew = f
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	if l.onRenew == nil {
+		l.onRenew = map[int]func(){}
+	}
+	l.hooked++
+	n := l.hooked
+	l.onRenew[n] = f
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.onRenew, n)
+	}
 }
 
 // BusyFor stores that a request which nobody can stop may be at work for d from now, and returns
@@ -136,13 +150,13 @@ func (l *Lease) renewed(a Answer, sent time.Duration) {
 		l.mu.Unlock()
 		return
 	}
-	var f func()
+	var told []func()
 	switch a.Status {
 	case OK:
 		l.refusal = false
 		l.sent = max(l.sent, sent)
 		l.record = a.Record
-		f = l.onRenew
+		told = slices.Collect(maps.Values(l.onRenew))
 		if a.Record.Wanted != nil {
 			closeOnce(l.wanted)
 		}
@@ -151,7 +165,7 @@ func (l *Lease) renewed(a Answer, sent time.Duration) {
 		l.refused(a.Record)
 	}
 	l.mu.Unlock()
-	if f != nil {
+	for _, f := range told {
 		f()
 	}
 }

@@ -67,6 +67,14 @@ func (k Key) Gate() Key { return k + mark + "gate" }
 // job k (rule T8).
 func (k Key) CatchUp() Key { return k + mark + "catch-up" }
 
+// Mirror is the key of the lease under which one process at a time copies what a host's directory
+// records to the store k (rule H1).
+func (k Key) Mirror() Key { return k + mark + "mirror" }
+
+// Backfill is the key of the lease under which the ticks of the job k are run once more, beside their
+// outcomes: by one back-fill at a time (rule T12).
+func (k Key) Backfill() Key { return k + mark + "back-fill" }
+
 // Internal says whether k is one of dibs's own keys rather than a person's.
 func (k Key) Internal() bool { return strings.Contains(string(k), mark) }
 

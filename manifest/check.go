@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // check holds a value against its shape, with all that is in it, and refuses what does not fit.
@@ -11,6 +12,10 @@ import (
 func (r *reader) check(f field, s *shape) {
 	if s.varies {
 		s = r.variant(f)
+	}
+	if s.free {
+		r.checkFree(f)
+		return
 	}
 	if !f.present() || !r.fits(f, s) {
 		return
@@ -58,6 +63,32 @@ func (r *reader) fits(f field, s *shape) bool {
 	}
 	r.refuse(f, "want %s, found %s%s", want, found, cure)
 	return false
+}
+
+// checkFree refuses what JSON has no value for, or some store could not keep.
+func (r *reader) checkFree(f field) {
+	if !f.present() {
+		return
+	}
+	switch n := f.node; {
+	case n.unread != "":
+		r.refuse(f, "%s", n.unread)
+	case n.kind == number && !plain().MatchString(n.text):
+		r.fail(f, "%s: want a number%s", quote(n.text), decimal(n.text))
+	case n.kind == text && strings.Contains(n.text, "\x00"):
+		r.fail(f, "the character U+0000 cannot be kept by every store: take it out")
+	case n.kind == list:
+		for _, item := range items(f) {
+			r.checkFree(item)
+		}
+	case n.kind == object:
+		for _, m := range r.members(f) {
+			if strings.Contains(m.name, "\x00") {
+				r.fail(m.field, "the character U+0000 in a name cannot be kept by every store: take it out")
+			}
+			r.checkFree(m.field)
+		}
+	}
 }
 
 func (r *reader) checkList(f field, s *shape) {

@@ -25,6 +25,9 @@ const (
 	maxWindows = 64 // and environments
 	// maxInherited bounds what each of 256 jobs gets a copy of.
 	maxInherited = 64
+	maxHooks     = 16
+	// maxHookTime is that of one attempt of a hook, in seconds.
+	maxHookTime = 600
 	// widen says how a request gets out of version 1's limits.
 	widen = "; a request without dibs's own policy fields has the limits of version 1"
 )
@@ -48,6 +51,11 @@ var (
 	userRule   = ruleOf(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`, "%q: want a name or a number")
 	umaskRule  = ruleOf(`^0?[0-7]{3}$`, "%q: want three octal digits in quotes, as in \"027\"")
 	lineRule   = ruleOf(`[^ \t\n\v\f\r]`, "the line is empty: want "+lineWant)
+	proxyRule  = ruleOf(`^(environment|none|([Hh][Tt][Tt][Pp][Ss]?|[Ss][Oo][Cc][Kk][Ss]5)://([0-9A-Za-z._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?/?)$`, "want environment, none, or an address such as http://proxy:3128; a proxy's password belongs into the environment of dibs (HTTPS_PROXY)")
+	pathRule   = ruleOf(`^[^\x00]{1,1000}$`, "want the path of a PEM file")
+	wordRule   = ruleOf(`^[!-~]{1,128}$`, "%q: want 1 to 128 letters, digits and signs of ASCII, without blanks")
+	keyRule    = ruleOf(`^[ -~]{1,512}$`, "%q: want 1 to 512 letters, digits, signs and blanks of ASCII")
+	hostRule   = ruleOf(`^[0-9A-Za-z._:-]{1,253}$`, "%q: want the name of a host")
 	argRule    = ruleOf(`^[^\x00]`, "the program's name is empty: want "+commandWant)
 )
 
@@ -111,7 +119,8 @@ func manifestShape(ofJob *shape) *shape {
 			prop{"timezone", false, zoneShape()},
 			prop{"dst", false, dstShape()},
 			prop{"request", false, objectOf("What all requests inherit.",
-				prop{"headers", false, headersShape(maxInherited)})})})
+				append([]prop{{"headers", false, headersShape(maxInherited)}}, wayProps()...)...)},
+			prop{"hooks", false, hooksShape()})})
 }
 
 func jobShape() *shape {
@@ -128,6 +137,7 @@ func jobShape() *shape {
 		prop{"auth", false, objectOf("What signs the requests.",
 			prop{"secret_refs", false, listOf("Names of secrets, as env:NAME or file:/path; the first one signs.", 0, maxSecrets, textOf("A secret's name, never the secret.", secretRule))})},
 		prop{"command", false, commandShape()},
+		prop{"task", false, taskShape()},
 		prop{"dir", false, textOf("Where the command runs; default: where dibs runs.", nulRule)},
 		addition("dst", dstShape()),
 		prop{"env", false, mapOf("Added to the environment of dibs.", envRule, textOf("", nulRule))},
@@ -137,13 +147,14 @@ func jobShape() *shape {
 		prop{"umask", false, textOf("Its umask, in octal.", umaskRule)},
 		prop{"nice", false, numberOf("Its niceness; 0 is that of dibs.", -20, 19)},
 		addition("environments", listOf("The servers that run it, by what their --environment says; default: any.", 1, maxWindows, nameOf("An environment."))),
-		addition("when", commandShape()))
+		addition("when", commandShape()),
+		prop{"hooks", false, hooksShape()})
 	s.prop("when").about = "Asked before a tick is run: an exit status other than 0 skips it."
 	s.choices = []choice{
 		{[]string{"schedule", "schedules"}, "", "either schedule, one expression, or schedules, a list of them"},
-		{[]string{"request", "command"}, "request", "either request or command, not both"},
+		{[]string{"request", "command", "task"}, "request", "one of request, command and task"},
 	}
-	s.prop("request").want = "a request, or a command in its place"
+	s.prop("request").want = "a request, or a command or a task in its place"
 	for _, name := range []string{"dir", "env", "env_from", "user", "group", "umask", "nice"} {
 		s.needs = append(s.needs, need{name, "command", "only a command has this"})
 	}
@@ -154,11 +165,29 @@ func jobShape() *shape {
 func requestShape() *shape {
 	url := textOf("Where it is sent.", urlRule)
 	url.want = urlWant
-	return objectOf("An HTTP request to send.",
-		prop{"method", false, wordOf("", "GET", "POST", "PUT", "PATCH", "DELETE").byDefault("POST")},
-		prop{"url", true, url},
-		prop{"headers", false, headersShape(0)},
-		prop{"body", false, textOf("").byDefault("")})
+	return objectOf("An HTTP request to send.", append([]prop{
+		{"method", false, wordOf("", "GET", "POST", "PUT", "PATCH", "DELETE").byDefault("POST")},
+		{"url", true, url},
+		{"headers", false, headersShape(0)},
+		{"body", false, textOf("").byDefault("")}}, wayProps()...)...)
+}
+
+// wayProps are which way a request goes. They leave it within version 1's limits.
+func wayProps() []prop {
+	file := func(about string) *shape { return textOf(about, pathRule) }
+	tls := objectOf("How the server is verified, and who asks.",
+		prop{"ca_file", false, file("Certificates of the authorities to believe, in place of the system's.")},
+		prop{"cert_file", false, file("The certificate with which dibs proves who asks.")},
+		prop{"key_file", false, file("Its private key.")},
+		prop{"server_name", false, textOf("The name to verify, if it is not the address's.", hostRule)},
+		prop{"min_version", false, wordOf("The oldest version of TLS to speak.", "1.2", "1.3").byDefault("1.2")})
+	tls.needs = []need{{"cert_file", "key_file", "want key_file beside it"}, {"key_file", "cert_file", "want cert_file beside it"}}
+	return []prop{
+		{"redirects", false, wordOf("Which are followed: none, or those to the same scheme, host and port.",
+			job.RedirectsNone, job.RedirectsSameOrigin).byDefault(string(job.RedirectsNone))},
+		{"proxy", false, textOf("The address of a proxy; environment: what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say; none.", proxyRule).byDefault(job.ProxyEnvironment)},
+		{"tls", false, tls},
+	}
 }
 
 func headersShape(most int) *shape {
@@ -184,16 +213,16 @@ func policyShape() *shape {
 			job.Allow, job.Forbid, job.Replace, job.Wait).byDefault(string(p.Concurrency))},
 		prop{"concurrency_scope", false, wordOf("host: every host runs every tick; global: one host of the fleet does.",
 			job.Host, job.Global).byDefault(string(p.Scope))},
-		prop{"timeout_seconds", false, numberOf("For each attempt; default: 60 for a request, none (0) for a command.", 0, maxSeconds)},
+		prop{"timeout_seconds", false, numberOf("For each attempt; default: 60 for a request or a task, none (0) for a command.", 0, maxSeconds)},
 		prop{"retries", false, objectOf("How often it is tried, and the pauses between.",
-			prop{"max_attempts", false, numberOf("The first one included; default: 3 for a request, 1 for a command.", 1, maxAttempts)},
+			prop{"max_attempts", false, numberOf("The first one included; default: 3 for a request or a task, 1 for a command.", 1, maxAttempts)},
 			prop{"min_seconds", false, numberOf("The shortest pause.", 0, maxBackoff).byDefault(inSeconds(p.Retries.Min))},
 			prop{"max_seconds", false, numberOf("The longest pause, no less than min_seconds.", 1, maxBackoff).byDefault(inSeconds(p.Retries.Max))})},
 		addition("deadline_seconds", numberOf("For the whole run, with all its attempts; 0 is none.", 0, maxSeconds).byDefault(inSeconds(p.Deadline))),
 		addition("catch_up", wordOf("Which ticks that nobody ran are run later.",
 			job.CatchUpSkip, job.CatchUpLatest, job.CatchUpAll).byDefault(string(p.CatchUp))),
 		addition("catch_up_window_seconds", numberOf("How far back catching up, and running again after a crash, goes.", 1, maxSeconds).byDefault(inSeconds(p.CatchUpWindow))),
-		addition("on_crash", wordOf("After a run that crashed, lost its lease or was stopped by a shutdown.",
+		addition("on_crash", wordOf("After a run that crashed, lost its lease or was stopped by a shutdown. A task's default is rerun.",
 			job.CrashSkip, job.CrashRerun).byDefault(string(p.OnCrash))),
 		addition("starting_deadline_seconds", numberOf("How late a start is still on time; 0 is half the schedule's period, at most 5 minutes.", 0, maxSeconds).byDefault(inSeconds(p.StartingDeadline))),
 		addition("stop_grace_seconds", numberOf("Between asking a run to stop and killing it.", 0, maxSeconds).byDefault(inSeconds(p.StopGrace))),

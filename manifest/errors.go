@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -37,8 +38,28 @@ func (e Error) Error() string {
 	case e.File != "":
 		s = e.File + ": " + s
 	}
-	return s
+	return oneLine(s)
 }
+
+// oneLine writes out what would do something to a terminal or a log, such as a line's end in the name
+// of a field: a manifest may come from an application.
+func oneLine(s string) string {
+	if !strings.ContainsFunc(s, unprintable) {
+		return s
+	}
+	var b strings.Builder
+	for _, c := range s {
+		if unprintable(c) {
+			quoted := strconv.QuoteRune(c)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+func unprintable(c rune) bool { return !strconv.IsPrint(c) }
 
 // Errors are all that is wrong with a manifest, in the document's order.
 type Errors []Error

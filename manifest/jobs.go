@@ -16,6 +16,7 @@ var everyPattern = pattern(`^@every[ \t]+[0-9]+[smh]$`)
 type defaults struct {
 	self, policy fields
 	headers      map[string]string
+	hooks        []job.Hook
 }
 
 func (r *reader) manifest(root *node) *Manifest {
@@ -45,14 +46,15 @@ func (r *reader) inheritance() {
 	r.retries(d.policy.object("retries"), fields{}, job.DefaultPolicy(false).Retries)
 	r.zone(d.self.get("timezone"))
 	d.headers = r.headers(d.self.object("request"))
+	d.hooks = r.hooks(d.self.get("hooks"))
 }
 
-// variant is the shape of a job: a command's, a request's, or a version 1 request's.
+// variant is the shape of a job: a command's or a task's, a request's, or a version 1 request's.
 func (r *reader) variant(f field) *shape {
 	d, o := described(), fieldsOf(f)
 	r.loose = r.inherits || slices.ContainsFunc(expressions(o), func(f field) bool { return plainRule.wrong(f.node.text) != "" })
 	switch {
-	case o.get("command").present():
+	case o.get("command").present(), o.get("task").present():
 		return d.job
 	case added(d.job, o, r.defaults.self), added(d.job.prop("policy"), o.object("policy"), r.defaults.policy), r.extended(o):
 		return d.requestJob
@@ -119,7 +121,7 @@ func (r *reader) job(f field) job.Spec {
 
 	r.work(o, &s)
 	own := o.object("policy")
-	s.Policy = r.policy(s.Command != nil, of.prop("policy"), own, r.defaults.policy)
+	s.Policy = r.policy(&s, of.prop("policy"), own, r.defaults.policy)
 	s.ScopeDeclared = inherit("concurrency_scope", own, r.defaults.policy).present()
 	s.Timezone = r.zone(inherit("timezone", o, r.defaults.self))
 	s.DST = r.dst(o)

@@ -77,7 +77,7 @@ func (p *jsonParser) value() (*node, error) {
 	}
 	switch t := t.(type) {
 	case bool:
-		n.kind = boolean
+		n.kind, n.text = boolean, strconv.FormatBool(t)
 	case json.Number:
 		n.kind, n.text = number, t.String()
 	case string:

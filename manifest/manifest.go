@@ -2,8 +2,8 @@
 // format, defaults and validation, giving job specs.
 //
 // Version 1 is the public cron-manifest protocol. A manifest that uses nothing else means exactly
-// what that protocol says; what dibs adds are optional fields: defaults, command, dir, env and
-// further fields of a policy.
+// what that protocol says; what dibs adds are optional fields: defaults, command, dir, env, hooks
+// and further fields of a policy.
 package manifest
 
 import (
@@ -87,6 +87,10 @@ func read(data []byte, name string) (*Manifest, map[string]position, Errors) {
 func (m *Manifest) tooLarge() bool {
 	size := 0
 	for i := range m.Jobs {
+		size += hooksSize(m.Jobs[i].Hooks)
+		if t := m.Jobs[i].Task; t != nil {
+			size += len(t.Args)
+		}
 		if r := m.Jobs[i].Request; r != nil {
 			size += len(r.Body)
 			for name, value := range r.Headers {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +221,19 @@ func TestEveryFieldIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for i, h := range m.Jobs[0].Hooks {
+			v := reflect.ValueOf(h)
+			for f := range v.NumField() {
+				kind := []string{"Command", "Request", "Ping"}[i]
+				one := slices.Contains([]string{"Command", "Request", "Ping"}, v.Type().Field(f).Name)
+				if v.Field(f).IsZero() != (one && v.Type().Field(f).Name != kind) {
+					t.Errorf("%s of hook %d is %v", v.Type().Field(f).Name, i, v.Field(f))
+				}
+			}
+		}
+		if len(m.Jobs[0].Hooks) != 3 {
+			t.Errorf("%d hooks", len(m.Jobs[0].Hooks))
+		}
 		p, standard := reflect.ValueOf(m.Jobs[0].Policy), reflect.ValueOf(job.DefaultPolicy(name == "command"))
 		for i := range p.NumField() {
 			field := p.Type().Field(i).Name
@@ -279,6 +293,14 @@ func repeat(s string, n int) []string {
 }
 
 // TestHostile: documents made to exhaust are refused, and soon.
+// What an application writes into a name does nothing to the terminal that shows it.
+func TestErrorsStayOnTheirLine(t *testing.T) {
+	_, err := Load([]byte("{\"version\":1,\"\\u001b[2J\\nx\":1}"), "m.json")
+	if err == nil || strings.ContainsRune(err.Error(), '\x1b') || !strings.Contains(err.Error(), `: \x1b[2J\nx: unknown field`) {
+		t.Errorf("%q, want its name written out on one line", err)
+	}
+}
+
 func TestHostile(t *testing.T) {
 	for name, text := range map[string]string{
 		"flow lists":  strings.Repeat("[", 200_000),
@@ -325,4 +347,27 @@ func FuzzLoad(f *testing.F) {
 		}
 		identity(t, m)
 	})
+}
+
+// TestTaskFields: whatever a task may say arrives in the job.
+func TestTaskFields(t *testing.T) {
+	m, err := LoadFile("testdata/good/tasks.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := m.Jobs[slices.IndexFunc(m.Jobs, func(s job.Spec) bool { return s.Name == "full" })].Task
+	for _, of := range []any{*full, *full.Limit} {
+		v := reflect.ValueOf(of)
+		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				t.Errorf("%s is not read", v.Type().Field(i).Name)
+			}
+		}
+	}
+	if _, err := load([]byte(`{"version":1,"app":"a","jobs":[{"name":"x","schedule":"@daily","task":{"kind":"k","args":"`+strings.Repeat("x", maxArgs-1)+`"}}]}`), "m.json"); len(err) != 1 || err[0].Path != "jobs/0/task/args" {
+		t.Errorf("arguments that are a byte too large: %v", err)
+	}
+	if _, err := load([]byte(`{"version":1,"app":"a","jobs":[{"name":"x","schedule":"@daily","task":{"kind":"k","args":"`+strings.Repeat("x", maxArgs-2)+`"}}]}`), "m.json"); len(err) != 0 {
+		t.Errorf("arguments of the largest size: %v", err)
+	}
 }

@@ -4,7 +4,7 @@ package manifest
 // formats meet here, so that they cannot differ in what they mean.
 type node struct {
 	kind   kind
-	text   string // of text; the digits of a number
+	text   string // of text; the digits of a number; true or false
 	items  []*node
 	fields []member // in the document's order, duplicates included
 	at     position

@@ -8,9 +8,9 @@ import (
 )
 
 // policy reads each field from the first object that has it: the job's own, then the defaults'.
-// What has no meaning for a command, or for a request, is inherited by neither.
-func (r *reader) policy(command bool, of *shape, own, standard fields) job.Policy {
-	p := job.DefaultPolicy(command)
+// What has no meaning for a command, for a request or for a task is not inherited by it.
+func (r *reader) policy(s *job.Spec, of *shape, own, standard fields) job.Policy {
+	p := s.DefaultPolicy()
 	get := func(name string) field { return inherit(name, own, standard) }
 	for _, field := range of.props {
 		if f := get(field.name); r.is(f, field.shape.kind) && inherited(f.path) {
@@ -31,9 +31,10 @@ func (r *reader) policy(command bool, of *shape, own, standard fields) job.Polic
 	p.StopGrace = r.seconds(get("stop_grace_seconds"), p.StopGrace)
 	p.Jitter = r.seconds(get("jitter_seconds"), p.Jitter)
 	p.Between, p.UnlessBetween = r.windows(get("between")), r.windows(get("unless_between"))
-	if command {
+	switch {
+	case s.Command != nil:
 		p.Leftovers = word(r, get("leftovers"), p.Leftovers)
-	} else {
+	case s.Request != nil:
 		p.OnLostRequest = word(r, get("on_lost_request"), p.OnLostRequest)
 	}
 	return p

@@ -112,6 +112,19 @@ func TestRules(t *testing.T) {
 		{of("auth", obj{"secret_refs": many("a"+strings.Repeat("_:./-9Z", 18)+"x", 1)}), ""}, {of("auth", obj{"secret_refs": many("a"+strings.Repeat("x", 128), 1)}), "jobs/0/auth/secret_refs/0"}, {of("auth", obj{"secret_refs": many("1a", 1)}), "jobs/0/auth/secret_refs/0"},
 		{top("x", 1), "x"}, {of("x", 1), "jobs/0/x"}, {inRequest("x", 1), "jobs/0/request/x"}, {inPolicy("x", 1), "jobs/0/policy/x"}, {of("auth", obj{"x": 1}), "jobs/0/auth/x"},
 		// What is ours.
+		{inRequest("redirects", "none"), ""}, {inRequest("redirects", "same_origin"), ""}, {inRequest("redirects", "follow"), "jobs/0/request/redirects"}, {inRequest("redirects", true), "jobs/0/request/redirects"},
+		{inRequest("proxy", "environment"), ""}, {inRequest("proxy", "none"), ""}, {inRequest("proxy", "http://p:3128"), ""}, {inRequest("proxy", "HTTPS://p/"), ""}, {inRequest("proxy", "socks5://[::1]:1080"), ""},
+		{inRequest("proxy", ""), "jobs/0/request/proxy"}, {inRequest("proxy", "p:3128"), "jobs/0/request/proxy"}, {inRequest("proxy", "ftp://p"), "jobs/0/request/proxy"}, {inRequest("proxy", "http://p:port"), "jobs/0/request/proxy"},
+		{inRequest("proxy", "http://p/path"), "jobs/0/request/proxy"}, {inRequest("proxy", "http://me:hunter2@p:3128"), "jobs/0/request/proxy"},
+		{inRequest("tls", obj{}), ""}, {inRequest("tls", obj{"ca_file": "/ca.pem", "cert_file": "c", "key_file": "k", "server_name": "h.internal", "min_version": "1.3"}), ""},
+		{inRequest("tls", obj{"ca_file": ""}), "jobs/0/request/tls/ca_file"}, {inRequest("tls", obj{"cert_file": "c"}), "jobs/0/request/tls/cert_file"}, {inRequest("tls", obj{"key_file": "k"}), "jobs/0/request/tls/key_file"},
+		{inRequest("tls", obj{"server_name": "a/b"}), "jobs/0/request/tls/server_name"}, {inRequest("tls", obj{"min_version": "1.1"}), "jobs/0/request/tls/min_version"}, {inRequest("tls", obj{"min_version": 1.2}), "jobs/0/request/tls/min_version"},
+		{inRequest("tls", obj{"insecure_skip_verify": true}), "jobs/0/request/tls/insecure_skip_verify"}, {of("request", obj{"url": "http://h/", "tls": obj{"ca_file": "c"}}), "jobs/0/request/tls"}, {of("request", obj{"url": "http://h/", "tls": obj{"min_version": "1.2"}}), ""},
+		{request(func(_, j obj) {
+			j["request"] = obj{"url": "https://h/", "redirects": "same_origin", "proxy": "none"}
+			j["policy"] = obj{"timeout_seconds": 601}
+		}), "jobs/0/policy/timeout_seconds"},
+		{top("defaults", obj{"request": obj{"redirects": "same_origin", "proxy": "none", "tls": obj{"ca_file": "c"}}}), ""}, {top("defaults", obj{"request": obj{"proxy": "p"}}), "defaults/request/proxy"},
 		{wide("timeout_seconds", 0), "jobs/0/policy/timeout_seconds"}, {wide("timeout_seconds", 601), ""}, {wide("timeout_seconds", maxSeconds), ""}, {wide("timeout_seconds", maxSeconds+1), "jobs/0/policy/timeout_seconds"}, {wide("concurrency", "Wait"), ""},
 		{of("policy", obj{"deadline_seconds": 0, "timeout_seconds": 601}), "jobs/0/policy/timeout_seconds"}, {of("policy", obj{"leftovers": "kill", "timeout_seconds": 601}), "jobs/0/policy/timeout_seconds"},
 		{of("policy", obj{"stop_grace_seconds": 10, "timeout_seconds": 601}), "jobs/0/policy/timeout_seconds"}, {of("policy", obj{"stop_grace_seconds": 11, "timeout_seconds": 601}), ""},
@@ -127,6 +140,22 @@ func TestRules(t *testing.T) {
 		{top("defaults", obj{"policy": obj{"retries": obj{"min_seconds": 61}}}), "defaults/policy/retries"}, {top("defaults", obj{"timezone": "x"}), "defaults/timezone"}, {top("defaults", obj{"request": obj{"url": "https://h/"}}), "defaults/request/url"},
 		{top("defaults", obj{"request": obj{"headers": numbered(64)}}), ""}, {top("defaults", obj{"request": obj{"headers": numbered(65)}}), "defaults/request/headers"},
 	}
+	hook := func(fields obj) obj { return of("hooks", []any{fields}) }
+	const ping = "https://hc.example/x"
+	cases = append(cases, []struct {
+		document obj
+		path     string
+	}{
+		{of("hooks", []any{}), ""}, {of("hooks", obj{}), "jobs/0/hooks"}, {of("hooks", hooks(maxHooks)), ""}, {of("hooks", hooks(maxHooks+1)), "jobs/0/hooks"}, {top("defaults", obj{"hooks": hooks(1)}), ""},
+		{hook(obj{"ping": ping}), "jobs/0/hooks/0/on"}, {hook(obj{"on": many("start", 1)}), "jobs/0/hooks/0"}, {hook(obj{"on": []any{}, "ping": ping}), "jobs/0/hooks/0/on"},
+		{hook(obj{"on": many("end", 1), "ping": ping}), "jobs/0/hooks/0/on/0"}, {hook(obj{"on": []any{"start", "success", "failure", "skip", "miss", "recovery", "start"}, "ping": ping}), ""},
+		{hook(obj{"on": many("start", 1), "ping": ping, "command": many("true", 1)}), "jobs/0/hooks/0"}, {hook(obj{"on": many("start", 1), "command": many("true", 1)}), ""}, {hook(obj{"on": many("start", 1), "command": obj{"shell": "true"}}), ""},
+		{hook(obj{"on": many("start", 1), "command": "true"}), "jobs/0/hooks/0/command"}, {hook(obj{"on": many("start", 1), "ping": "hc.example"}), "jobs/0/hooks/0/ping"}, {hook(obj{"on": many("start", 1), "ping": "https://hc.example/{app}/{job}"}), ""},
+		{hook(obj{"on": many("start", 1), "request": obj{}}), "jobs/0/hooks/0/request/url"}, {hook(obj{"on": many("start", 1), "request": obj{"url": ping, "headers": obj{"A": "b"}}}), ""}, {hook(obj{"on": many("start", 1), "request": obj{"url": ping, "method": "GET"}}), "jobs/0/hooks/0/request/method"},
+		{hook(obj{"on": many("too_long", 1), "ping": ping}), "jobs/0/hooks/0"}, {hook(obj{"on": many("too_long", 1), "ping": ping, "too_long_seconds": 1}), ""}, {hook(obj{"on": many("too_long", 1), "ping": ping, "too_long_seconds": 0}), "jobs/0/hooks/0/too_long_seconds"},
+		{hook(obj{"on": many("start", 1), "ping": ping, "too_long_seconds": 1}), "jobs/0/hooks/0/too_long_seconds"}, {hook(obj{"on": many("start", 1), "ping": ping, "timeout_seconds": maxHookTime}), ""}, {hook(obj{"on": many("start", 1), "ping": ping, "timeout_seconds": maxHookTime + 1}), "jobs/0/hooks/0/timeout_seconds"},
+		{request(func(_, j obj) { j["hooks"] = hooks(1); j["policy"] = obj{"timeout_seconds": 601} }), "jobs/0/policy/timeout_seconds"}, {top("defaults", obj{"hooks": []any{obj{"on": many("too_long", 1), "ping": ping}}}), "defaults/hooks/0"},
+	}...)
 	for _, field := range []string{"deadline_seconds", "starting_deadline_seconds", "stop_grace_seconds", "catch_up_window_seconds"} {
 		least, path := 0, "jobs/0/policy/"+field
 		if field == "catch_up_window_seconds" {
@@ -151,6 +180,13 @@ func TestRules(t *testing.T) {
 		}
 		agree(t, schema, data)
 	}
+}
+
+func hooks(n int) (all []any) {
+	for range n {
+		all = append(all, obj{"on": many("failure", 1), "ping": "https://hc.example/x"})
+	}
+	return all
 }
 
 func numbered(n int) obj {

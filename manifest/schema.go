@@ -64,11 +64,14 @@ func (m members) MarshalJSON() ([]byte, error) {
 
 func (m *members) add(name string, value any) { *m = append(*m, entry{name, value}) }
 
-var schemaTypes = map[kind]string{text: "string", number: "integer", list: "array", object: "object"}
+var schemaTypes = map[kind]string{text: "string", number: "integer", list: "array", object: "object", boolean: "boolean"}
 
 func schemaOf(s *shape) (m members) {
 	if s.about != "" {
 		m.add("description", s.about)
+	}
+	if s.free {
+		return m
 	}
 	if s.forms != nil {
 		var forms []members

@@ -89,7 +89,7 @@ func plainValue(n *node) (v any, ok bool) {
 	case null:
 		return nil, true
 	case boolean:
-		return true, true
+		return n.text == "true", true
 	case number:
 		return json.Number(n.text), plain().MatchString(n.text)
 	case text:
@@ -170,10 +170,15 @@ func (g drawer) value(s *shape) any {
 	if g.mistake() {
 		return pick[any](g, nil, true, "text", 5, 2.5, []any{}, map[string]any{}, []any{"a"}, map[string]any{"a": "b"})
 	}
+	if s.free {
+		return pick[any](g, nil, true, -1.5, json.Number("1e30"), "é\u2028<&>", []any{"a", nil, []any{}}, map[string]any{"b": 1, "a": map[string]any{"": false}})
+	}
 	if s.forms != nil {
 		s = pick(g, s.forms...)
 	}
 	switch {
+	case s.kind == boolean:
+		return g.chance(50)
 	case s.kind == number:
 		if g.mistake() {
 			return pick[any](g, s.min-1, s.max+1, json.Number("1.5"), json.Number("1e30"))

@@ -38,6 +38,7 @@ type shape struct {
 	names    rule
 	maxNames int // 0 is any number
 
+	free  bool     // any JSON value may stand there; nothing else counts
 	forms []*shape // of different kinds, one of which it has; no other field but about and want counts
 	wider *shape   // what this one was narrowed from
 	// varies marks the shape of a job, which what the job says and inherits may narrow.

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// work reads what the job does: a request or a command.
+// work reads what the job does: a request, a command or a task to enqueue.
 func (r *reader) work(o fields, s *job.Spec) {
 	for _, item := range items(o.get("environments")) {
 		name, _ := r.text(item)
@@ -17,8 +17,16 @@ func (r *reader) work(o fields, s *job.Spec) {
 	if f := o.get("when"); f.present() {
 		s.When = r.program(f)
 	}
+	s.Hooks = r.defaults.hooks
+	if f := o.get("hooks"); f.present() {
+		s.Hooks = r.hooks(f)
+	}
 	if c := o.get("command"); c.present() {
 		s.Command = r.command(o, c)
+		return
+	}
+	if t := o.get("task"); t.present() {
+		s.Task = r.task(t)
 		return
 	}
 	s.Request = r.request(o.object("request"))
@@ -28,6 +36,7 @@ func (r *reader) request(o fields) *job.Request {
 	req := &job.Request{Method: word(r, o.get("method"), "POST"), Headers: r.headers(o)}
 	req.URL = r.url(o.get("url"))
 	req.Body, _ = r.text(o.get("body"))
+	r.way(o, req)
 	if len(r.defaults.headers) == 0 {
 		return req
 	}
@@ -41,6 +50,32 @@ func (r *reader) request(o fields) *job.Request {
 		}
 	}
 	return req
+}
+
+// way reads which way the request goes. What tls says is inherited as a whole, by what is sent over TLS.
+func (r *reader) way(o fields, req *job.Request) {
+	standard := r.defaults.self.object("request")
+	if way := word(r, inherit("redirects", o, standard), job.RedirectsNone); way != job.RedirectsNone {
+		req.Redirects = way
+	}
+	if proxy, ok := r.text(inherit("proxy", o, standard)); ok && proxy != job.ProxyEnvironment {
+		req.Proxy = proxy
+	}
+	t, of := job.TLS{}, fieldsOf(inherit("tls", o, standard))
+	t.CAFile, _ = r.text(of.get("ca_file"))
+	t.CertFile, _ = r.text(of.get("cert_file"))
+	t.KeyFile, _ = r.text(of.get("key_file"))
+	t.ServerName, _ = r.text(of.get("server_name"))
+	if t.MinVersion, _ = r.text(of.get("min_version")); t.MinVersion == "1.2" {
+		t.MinVersion = ""
+	}
+	switch own := o.get("tls"); {
+	case t == (job.TLS{}):
+	case !strings.HasPrefix(strings.ToLower(req.URL), "http:"):
+		req.TLS = &t
+	case own.present():
+		r.fail(own, "the address is not https, so that nothing of this counts: want https://, or no tls")
+	}
 }
 
 func (r *reader) url(f field) string {

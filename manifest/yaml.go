@@ -3,6 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -114,7 +115,7 @@ func (p *yamlParser) value(a ast.Node, depth int) (*node, error) {
 	case *ast.NullNode:
 		n.kind = null
 	case *ast.BoolNode:
-		n.kind = boolean
+		n.kind, n.text = boolean, strconv.FormatBool(a.Value)
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		n.kind, n.text = number, a.GetToken().Value // as it is written: see plain
 	case *ast.StringNode:

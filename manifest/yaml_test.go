@@ -100,7 +100,10 @@ func TestYAMLSizes(t *testing.T) {
 	for i := range 100 {
 		inherited += fmt.Sprintf("  - {name: j%d, schedule: '@daily', request: {url: 'https://h/'}}\n", i)
 	}
+	told := strings.Replace(inherited, "request: {headers: {X: ", "hooks: [{on: [start], ping: https://h/", 1)
+	told = strings.Replace(told, "}}}\njobs:", "}]}\njobs:", 1)
 	for name, c := range map[string]struct{ text, want string }{
+		"told":      {told, "with what its jobs inherit"},
 		"bomb":      {bomb, "with its aliases written out"},
 		"body":      {body(100_000, 100), "with its aliases written out"},
 		"a little":  {body(1_000, 100), "zone"},

@@ -79,6 +79,41 @@ type Record struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 	Attempts []Attempt `json:"attempts,omitempty"`
+	// Cause says who asked for a run that no schedule did, or that it did long ago; nil for others.
+	Cause *Cause `json:"cause,omitempty"`
+}
+
+// A Cause is why a run was made by hand.
+type Cause struct {
+	// By and Why are for people.
+	By  string `json:"by"`
+	Why string `json:"why,omitempty"`
+	// Backfill is the id of the back-fill that the run belongs to; empty: it was triggered by itself.
+	Backfill string `json:"backfill,omitempty"`
+	// Again is the tick that a back-fill ran once more, beside the outcome that the tick has and
+	// keeps: such a run has no tick of its own. Zero for others.
+	Again time.Time `json:"again,omitzero"`
+}
+
+// String is a cause in words.
+func (c Cause) String() string {
+	s := "triggered by " + c.By
+	if c.Backfill != "" {
+		s = "back-filled by " + c.By
+	}
+	if c.Why != "" {
+		s += ": " + c.Why
+	}
+	return s
+}
+
+// Scheduled is the instant that the run is for: its tick, or the one that it runs again; zero for
+// none.
+func (r Record) Scheduled() time.Time {
+	if r.Tick.IsZero() && r.Cause != nil {
+		return r.Cause.Again
+	}
+	return r.Tick
 }
 
 // Attempt is one try within a run.
@@ -90,4 +125,21 @@ type Attempt struct {
 	// Status is the exit status of a command (128+n for a signal) or the HTTP status of a request.
 	Status int    `json:"status,omitempty"`
 	Error  string `json:"error,omitempty"`
+	// Printed is how many bytes it printed (of a request: how many of its answer's body were
+	// passed on). What is kept of them is bounded, and history's.
+	Printed int64 `json:"output_bytes,omitempty"`
+	// Response is set where a request was answered.
+	Response *Response `json:"response,omitempty"`
+	// Task is the id of the task that it enqueued, or that was there already; 0 for others.
+	Task int64 `json:"task,omitempty"`
+}
+
+// A Response is what is kept of an answer beside its status and its body.
+type Response struct {
+	// Headers are a few, each cut to a bound.
+	Headers map[string]string `json:"headers,omitempty"`
+	// FirstByte is how long after the sending the answer began, in seconds.
+	FirstByte float64 `json:"first_byte_seconds"`
+	// Body is how long the body was, in bytes, as far as it came.
+	Body int64 `json:"body_bytes"`
 }

@@ -33,6 +33,9 @@ type Call struct {
 	Lease   *lease.Lease
 	// IdempotencyKey is the same for every attempt and every re-run of a tick.
 	IdempotencyKey string
+	// PreviousSuccess is the tick of the job's latest run that succeeded (its start, for one without
+	// a tick); zero if it is not known.
+	PreviousSuccess time.Time
 	// StopGrace is what work gets between being told to stop and being killed, for every cause
 	// but a lost lease.
 	StopGrace time.Duration
@@ -60,6 +63,10 @@ type Result struct {
 	// Final forbids a retry; After asks for one not sooner than that.
 	Final bool
 	After time.Duration
+	// Response is what is kept of a request's answer.
+	Response *Response
+	// Task is the id of the task that is enqueued; 0 for none.
+	Task int64
 	// Recorded, where not nil, is called once the run's outcome is recorded, or the next
 	// attempt begins: a Target may hold on to the lease's lock until then.
 	Recorded func()
@@ -101,9 +108,13 @@ func Attempts(ctx context.Context, t Target, c Call, lim Limits, now func() time
 		defer cancel()
 	}
 	var all []Attempt
+	out := newPrinted(c.Output)
+	c.Output = out
 	for n := 1; ; n++ {
 		c.Attempt = n
+		bytes := out.attempt()
 		a, res := once(ctx, t, c, lim.Timeout, now)
+		a.Printed = bytes()
 		all = append(all, a)
 		recorded := res.Recorded
 		if recorded == nil {
@@ -134,7 +145,8 @@ func once(ctx context.Context, t Target, c Call, timeout time.Duration, now func
 	}
 	a := Attempt{N: c.Attempt, Started: now().Truncate(time.Microsecond)}
 	res := t.Attempt(ctx, c)
-	a.Ended, a.Outcome, a.Status = now().Truncate(time.Microsecond), res.Outcome, res.Status
+	a.Ended, a.Outcome, a.Status, a.Response = now().Truncate(time.Microsecond), res.Outcome, res.Status, res.Response
+	a.Task = res.Task
 	if ctx.Err() != nil || res.Stopped {
 		a.Outcome = outcomeOf(context.Cause(ctx), res.Outcome == Succeeded && !res.Stopped)
 	}

@@ -2,9 +2,11 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -15,7 +17,7 @@ import (
 // oldest first, one at a time, each as the ordinary tick that it is (rule T8). It reports false
 // where there is nothing to run, so that what is left can be settled as missed.
 func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick.Job) (bool, error) {
-	if e.Spec.Policy.CatchUp != job.CatchUpLatest && e.Spec.Policy.CatchUp != job.CatchUpAll || accept.Err() != nil {
+	if !e.catchesUp() || accept.Err() != nil {
 		return false, nil
 	}
 	if e.Dormant {
@@ -24,58 +26,186 @@ func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick
 	if known.Pause.Covers(s.place.now()) {
 		return true, nil // what was missed before the pause waits for its end
 	}
-	due, rows, err := s.place.open(ctx, known, e.Set, s.place.tooLate(e.Job))
-	if err != nil {
+	if todo, err := s.missed(ctx, e, known); err != nil || len(todo) == 0 {
 		return false, err
-	}
-	missed := slices.DeleteFunc(tick.Unaccounted(due, rows), func(at time.Time) bool { return known.Pause.Covers(at) || !e.Open(at) })
-	todo := within(missed, s.place.now().Add(-e.Spec.Policy.CatchUpWindow), e.Spec.Policy.CatchUp)
-	if len(todo) == 0 {
-		return false, nil
-	}
-	if _, err := s.place.settle(ctx, known, e.Set, func(at time.Time) bool { return at.Before(todo[0]) }); err != nil {
-		return true, err
 	}
 	// One server at a time catches up on a job: a lease beside its key says who.
 	turn, err := s.place.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: s.place.Self, Gone: s.place.Gone})
 	if err != nil {
 		return true, nil //nolint:nilerr // another server is at it, or the store is down, which others report
 	}
+	// Who had the turn before may have run some of it.
+	begun, err := s.beginCatchUp(ctx, accept, work, e, turn)
+	if !begun {
+		_ = turn.Release(ctx)
+	}
+	return true, err
+}
+
+// beginCatchUp settles what is not to be caught up on, and sets off with the rest under turn.
+func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn *lease.Lease) (bool, error) {
+	known, ok, err := s.place.registered(ctx, e.Spec.Key())
+	if err != nil || !ok {
+		return false, err
+	}
+	todo, err := s.missed(ctx, e, known)
+	if err != nil || len(todo) == 0 {
+		return false, err
+	}
+	if _, err := s.place.settle(ctx, known, e.Set, func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
+		return false, err
+	}
 	s.fires.Go(func() {
 		defer turn.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it lapses by itself
-		for _, at := range todo {
-			select {
-			case <-turn.Lost():
-				return
-			default:
-			}
-			s.catchUpOn(accept, work, e, at)
+		for _, t := range todo {
+			s.catchUpOn(accept, work, e, t, turn)
 		}
+		s.joined(accept, work, e, todo[len(todo)-1].At, turn)
 	})
 	return true, nil
 }
 
-// within keeps what the window and the policy leave of the ticks that were missed.
-func within(missed []time.Time, from time.Time, policy job.CatchUp) []time.Time {
-	for len(missed) > 0 && missed[0].Before(from) {
-		missed = missed[1:]
+// joined carries out what fell due while a catch-up was under way: it joined the end (rule T8).
+func (s *Server) joined(accept, work context.Context, e *entry, last time.Time, turn *lease.Lease) {
+	for at, ok := e.Set.Next(last); ok && !e.Starts(at).After(s.place.now()); at, ok = e.Set.Next(at) {
+		if e.Open(at) {
+			s.catchUpOn(accept, work, e, tick.Tick{At: at}, turn)
+		}
 	}
-	if n := len(missed); policy == job.CatchUpLatest && n > 1 {
-		return missed[n-1:]
-	}
-	return missed
 }
 
-func (s *Server) catchUpOn(accept, work context.Context, e *entry, at time.Time) {
-	if accept.Err() != nil {
-		return
+// catchesUp says whether missed ticks of the job are run later.
+func (j *Job) catchesUp() bool {
+	return j.Spec.Policy.CatchUp == job.CatchUpLatest || j.Spec.Policy.CatchUp == job.CatchUpAll
+}
+
+// behindCatchUp says whether an on-time tick has to stand behind a catch-up that is under way. Under Allow
+// nothing stands in its way.
+func (s *Server) behindCatchUp(ctx context.Context, e *entry) bool {
+	if !e.catchesUp() || e.Spec.Policy.Concurrency == job.Allow {
+		return false
 	}
-	a, err := s.place.Book.Claim(accept, tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation})
+	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().RPCTimeout)
+	defer cancel()
+	now, turn, err := s.place.Keeper.Read(ctx, e.key().CatchUp())
+	return err == nil && turn.Live(now)
+}
+
+// joinCatchUp waits while a catch-up of the job is under way, which carries this tick out in its turn. It
+// reports true where that was still so at the end of the tick's time to start: it is left to the
+// catch-up then, or as missed to the next one.
+func (s *Server) joinCatchUp(ctx context.Context, e *entry, at time.Time) bool {
+	for s.behindCatchUp(ctx, e) {
+		if s.place.now().After(e.StartBy(at)) {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return true
+		case <-time.After(s.place.Keeper.Margin().Heartbeat):
+		}
+	}
+	return false
+}
+
+// missed are the ticks of a job that are to be caught up on: those that nobody claimed, and those that
+// were claimed, or could not be, and ended without a run through no decision of anybody's.
+func (s *Server) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.Tick, error) {
+	due, rows, err := s.place.open(ctx, known, e.Set, s.place.tooLate(e.Job))
+	if err != nil {
+		return nil, err
+	}
+	from := s.place.now().Add(-e.Spec.Policy.CatchUpWindow)
+	var todo []tick.Tick
+	for _, at := range tick.Unaccounted(due, rows) {
+		if !at.Before(from) && !known.Pause.Covers(at) && e.Open(at) {
+			todo = append(todo, tick.Tick{Job: known.Name, At: at})
+		}
+	}
+	failed, err := s.cutOff(ctx, e, known, from)
+	if err != nil {
+		return nil, err
+	}
+	todo = append(todo, failed...)
+	slices.SortFunc(todo, func(x, y tick.Tick) int { return x.At.Compare(y.At) })
+	if n := len(todo); e.Spec.Policy.CatchUp == job.CatchUpLatest && n > 1 {
+		return todo[n-1:], nil
+	}
+	return todo, nil
+}
+
+// cutOff are the ticks since an instant that ended unavailable, or missed after they had been claimed, as
+// far as they are still of this definition. Under `latest` one that a later run has made up for is not
+// among them. Below the mark rows appear no more: what was looked through once need not be again.
+func (s *Server) cutOff(ctx context.Context, e *entry, known tick.Job, from time.Time) ([]tick.Tick, error) {
+	looked := e.looked.Load()
+	for _, t := range []time.Time{known.Since, looked.time()} {
+		if from.Before(t) {
+			from = t
+		}
+	}
+	rows, err := s.place.History.Ticks(ctx, history.Query{Job: known.Name, From: from, Limit: settleBatch})
+	if err != nil {
+		return nil, fmt.Errorf("read the ticks of %s: %w", known.Name, err)
+	}
+	var found []tick.Tick
+look:
+	for _, t := range rows { // the latest first
+		switch {
+		case t.Fillable() && t.Outcome != run.Skipped && !t.Claimed.IsZero():
+			if !known.Pause.Covers(t.At) && e.Open(t.At) {
+				found = append(found, t)
+			}
+		case e.Spec.Policy.CatchUp != job.CatchUpLatest:
+		case t.State != tick.Closed:
+			return found, nil // it may come to nothing yet
+		case t.Outcome.Ran():
+			break look
+		}
+	}
+	if len(found) == 0 {
+		e.looked.CompareAndSwap(looked, &since{known.Mark})
+	}
+	return found, nil
+}
+
+// since is an instant that may not be there.
+type since struct{ at time.Time }
+
+func (s *since) time() time.Time {
+	if s == nil {
+		return time.Time{}
+	}
+	return s.at
+}
+
+func (s *Server) catchUpOn(accept, work context.Context, e *entry, t tick.Tick, turn *lease.Lease) {
+	select {
+	case <-turn.Lost():
+		return
+	case <-accept.Done():
+		return
+	default:
+	}
+	a, err := s.claimLate(accept, e, t)
 	if err != nil || a.Status != tick.Won {
 		return // the next sweep looks again
 	}
-	s.log.Info("catching up on a missed tick", "event", "catch-up", "job", e.key(), "tick", stamp(at))
-	s.carryOut(accept, work, e, a.Tick, -1)
+	s.log.Info("catching up on a missed tick", "event", "catch-up", "job", e.key(), "tick", stamp(t.At))
+	s.carryOut(accept, work, e, a.Tick, true)
+	e.looked.Store(nil) // it may have come to nothing once more
+}
+
+// claimLate claims a tick that nobody has, or one that ended without a run.
+func (s *Server) claimLate(ctx context.Context, e *entry, t tick.Tick) (tick.Answer, error) {
+	if t.State != tick.Closed {
+		return s.place.Book.Claim(ctx, tick.Want{Job: e.Spec.Key(), At: t.At, Generation: e.generation})
+	}
+	known, ok, err := s.place.registered(ctx, e.Spec.Key())
+	if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(s.place.now()) {
+		return tick.Answer{}, err
+	}
+	return s.place.Book.Fill(ctx, t)
 }
 
 // rerunEnded runs again, once, the ticks of a job whose run was lost, crashed, or was canceled
@@ -89,10 +219,15 @@ func (s *Server) rerunEnded(ctx, accept, work context.Context, e *entry) error {
 		return err
 	}
 	for _, t := range rows {
-		if t.State == tick.Closed && t.Reruns < maxReruns && mayRerun(t) {
-			if err := s.takeOver(ctx, accept, work, e, t, true); err != nil {
-				return err
-			}
+		if t.State != tick.Closed || t.Reruns >= maxReruns || !mayRerun(t) {
+			continue
+		}
+		known, ok, err := s.place.registered(ctx, t.Job)
+		if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(s.place.now()) {
+			return err // nothing is begun in a pause, or by a policy that is no more
+		}
+		if err := s.takeOver(ctx, accept, work, e, t, true); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -40,8 +40,15 @@ type Fire struct {
 	// IdempotencyKey is what the work is told, so that a repetition can be recognised (rule T3).
 	// Default: one that is stable per tick; without a tick, the run's id.
 	IdempotencyKey string
+	// Previous has the work be told when the job succeeded last, as far as history tells.
+	Previous bool
 	// Wait is how long to wait for the lease under Forbid, as lease.Want has it.
 	Wait time.Duration
+	// Late says that the tick is run after all: it waits for the lease for as long as it takes, skips
+	// nothing and asks nobody to stop, whatever the policy (but for Allow, which waits for nobody).
+	Late bool
+	// Cause is the run's: who asked for it, if no schedule did.
+	Cause *run.Cause
 	// Accept ends the wait for the lease, though not a run, when it is done. Default: Fire's context.
 	Accept context.Context
 	// Output takes what the work prints. Default: nowhere.
@@ -51,6 +58,8 @@ type Fire struct {
 	When func(context.Context) bool
 	// OnStart hears of the run before anything is executed.
 	OnStart func(run.Record)
+
+	tail *tail // the end of Output, for hooks
 }
 
 // Result is what became of a Fire.
@@ -81,6 +90,7 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	if f.Output == nil {
 		f.Output = io.Discard
 	}
+	p.keepTail(&f)
 	if f.When != nil && !f.Tick.IsZero() && !f.Again && !f.When(f.Accept) {
 		if err := context.Cause(f.Accept); err != nil {
 			return Result{Err: err} // it was called off: another server asks for itself
@@ -88,6 +98,7 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 		return p.refuse(ctx, f, Result{Outcome: run.Skipped, Reason: run.ReasonWhen})
 	}
 	begun := p.now()
+	previous := p.previousSuccess(ctx, f)
 	l, res := p.overlap(f)
 	if l == nil {
 		return p.refuse(ctx, f, res)
@@ -110,6 +121,7 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	if f.OnStart != nil {
 		f.OnStart(rec)
 	}
+	over := p.tellStart(rec)
 	var tidied sync.WaitGroup
 	tidied.Go(func() {
 		// First what is known, then what can only be inferred.
@@ -118,8 +130,9 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 		}
 		p.closeDead(ctx, f)
 	})
-	rec, recorded := p.work(ctx, f, l, rec)
+	rec, recorded := p.work(ctx, f, l, rec, previous)
 	defer recorded()
+	over()
 	tidied.Wait()
 	return p.finish(ctx, f, l, rec)
 }
@@ -127,7 +140,7 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 // pausedMeanwhile looks, after a wait for the lease, whether the job was paused since its tick was
 // claimed: a pause begins no run (rule T8). Running a tick again goes on what began before it.
 func (p *Place) pausedMeanwhile(ctx context.Context, f Fire, begun time.Time) (Result, bool) {
-	if f.Tick.IsZero() || f.Again || p.now().Sub(begun) < p.Keeper.Margin().Heartbeat/2 {
+	if f.Tick.IsZero() && !f.Late || f.Again || p.now().Sub(begun) < p.Keeper.Margin().Heartbeat/2 {
 		return Result{}, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().RPCTimeout)
@@ -136,7 +149,11 @@ func (p *Place) pausedMeanwhile(ctx context.Context, f Fire, begun time.Time) (R
 	if err != nil || !ok || !known.Pause.Covers(p.now()) {
 		return Result{}, false
 	}
-	return Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}, true
+	res := Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}
+	if f.Late && !known.Pause.Covers(f.Tick) { // it is not the pause's own, and can be run after it
+		res.Outcome, res.Reason = run.Missed, "it waited for its turn when the job was "+res.Reason
+	}
+	return res, true
 }
 
 // closeDead ends the records of runs without a tick whose process died: as long as this one holds
@@ -167,12 +184,17 @@ func (p *Place) closeDead(ctx context.Context, f Fire) {
 		}
 		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, p.now().Truncate(time.Microsecond)
 		r.Reason = fmt.Sprintf("%s pid %d is gone without a report", r.Host, r.PID)
-		_, _ = p.Book.Close(ctx, tick.CloseRequest{Run: r})
+		if a, err := p.Book.Close(ctx, tick.CloseRequest{Run: r}); err == nil && a.Status == tick.Won {
+			p.tellEnd(r, "", nil) // the key is ours: nobody else concluded it
+		}
 	}
 }
 
 // refuse closes the tick of a fire that got no lease. A lost race for it is nothing (rule T6).
 func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
+	if f.Tick.IsZero() && res.Held != nil {
+		p.contended(ctx, f, res)
+	}
 	if f.Tick.IsZero() || res.Outcome == "" {
 		return res
 	}
@@ -182,11 +204,17 @@ func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
 		req.Run.Outcome, req.Run.Inferred, req.Run.Reason = run.Crashed, true, "not run again: "+res.Reason
 	}
 	req.Run.Reason = clean(req.Run.Reason)
-	if _, err := p.report(f.Accept, req, nil); err != nil {
+	_, first, err := p.report(f.Accept, req, nil)
+	if err != nil {
 		res.Err = errors.Join(res.Err, err)
 	}
+	heldBy := ""
 	if res.Held != nil {
+		heldBy = res.Held.Record.Holder.String()
 		p.Event(ctx, skipEvent(f, res))
+	}
+	if first {
+		p.tellEnd(req.Run, heldBy, nil)
 	}
 	return res
 }
@@ -198,7 +226,7 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 		return run.Record{}, notStarted(err), false
 	}
 	rec := run.Record{ID: f.RunID, Job: string(f.Key), Tick: f.Tick, Owner: l.Ref().Owner, Token: l.Token(),
-		Host: p.Self.Host, PID: p.Self.PID, Command: clean(f.Command), Started: now.Truncate(time.Microsecond)}
+		Host: p.Self.Host, PID: p.Self.PID, Command: clean(f.Command), Started: now.Truncate(time.Microsecond), Cause: f.Cause}
 	a, err := p.Book.Start(ctx, f.Claim, rec, l)
 	switch {
 	case err != nil:
@@ -219,9 +247,10 @@ func notStarted(err error) Result {
 
 // work runs the attempts under the guard. What it returns beside the record is to be called once
 // the outcome is recorded.
-func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) (run.Record, func()) {
+func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, previous func() time.Time) (run.Record, func()) {
 	guard := lease.Guard{Keeper: p.Keeper, OnOverrun: p.OnOverrun}
-	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)), StopGrace: f.Policy.StopGrace, Output: f.Output}
+	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)), StopGrace: f.Policy.StopGrace, Output: f.Output,
+		PreviousSuccess: previous()}
 	recorded, started := func() {}, false
 	err := guard.Hold(ctx, l, func(ctx context.Context, l *lease.Lease) error {
 		started = true
@@ -285,8 +314,11 @@ func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 		rec.Attempts[i].Error = clean(rec.Attempts[i].Error)
 	}
 	res := Result{Run: rec, Outcome: rec.Outcome, Reason: rec.Reason}
-	a, err := p.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, l)
+	a, first, err := p.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, l)
 	l.Drop()
+	if first {
+		p.tellEnd(rec, "", f.tail.kept())
+	}
 	switch {
 	case err != nil:
 		res.Err = err
@@ -300,8 +332,8 @@ func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 // report tells the store an outcome, again and again while the lease is good: as long as nobody
 // was told, the lease stays renewed and nobody else starts. When that has lasted for two TTLs, when
 // the lease is lost, or at the end of a shutdown, the outcome is spooled (rule T9). An outcome
-// without a lease is tried for one rpc timeout.
-func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (tick.Answer, error) {
+// without a lease is tried for one rpc timeout. first is close's.
+func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (a tick.Answer, first bool, err error) {
 	var lost <-chan struct{}
 	patience := p.Keeper.Margin().RPCTimeout
 	if l != nil {
@@ -310,9 +342,8 @@ func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Leas
 	enough := time.NewTimer(patience)
 	defer enough.Stop()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, p.Keeper.Margin().Heartbeat) {
-		a, err := p.Book.Close(ctx, req)
-		if err == nil {
-			return a, nil
+		if a, first, err = p.close(ctx, req, isClosed(lost)); err == nil {
+			return a, first, nil
 		}
 		if pause == 50*time.Millisecond {
 			p.log().Warn("an outcome cannot be recorded yet", "event", "outcome-delayed", "job", req.Run.Job, "run_id", req.Run.ID, "error", err)
@@ -330,7 +361,17 @@ func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Leas
 		if l != nil {
 			_ = l.Release(ctx) // the outcome is safe on this host, and the key need not wait for the TTL
 		}
-		return a, nil
+		return tick.Answer{}, false, nil
+	}
+}
+
+// isClosed says so of a channel that is closed some day; nil never is.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -103,7 +103,7 @@ func spread(name string, jitter time.Duration) time.Duration {
 // fire is a fire of the job for a tick; done is to be called after it.
 func (j *Job) fire(at time.Time) (f Fire, done func()) {
 	f = Fire{Key: j.key(), Tick: at, Target: j.Target, Policy: j.Spec.Policy, Limits: limits(j.Spec),
-		Command: describe(j.Spec), Holder: j.Holder, When: j.When, RunID: run.NewID()}
+		Command: describe(j.Spec), Holder: j.Holder, When: j.When, RunID: run.NewID(), Previous: true}
 	if j.Output == nil {
 		return f, func() {}
 	}
@@ -141,6 +141,8 @@ func describe(j job.Spec) string {
 		return strings.Join(j.Command.Args, " ")
 	case j.Request != nil:
 		return j.Request.Method + " " + public(j.Request.URL)
+	case j.Task != nil:
+		return "enqueue " + j.Task.Kind + " into " + j.Task.Queue
 	}
 	return ""
 }

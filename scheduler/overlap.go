@@ -14,13 +14,15 @@ import (
 
 // overlap gets the lease that the policy asks for, or says what becomes of the tick instead.
 func (p *Place) overlap(f Fire) (*lease.Lease, Result) {
-	switch f.Policy.Concurrency {
-	case job.Allow:
+	switch {
+	case f.Policy.Concurrency == job.Allow:
 		w := p.want(f, lease.OnceKey())
 		return p.got(p.Keeper.Acquire(f.Accept, w))
-	case job.Wait:
+	case f.Late:
+		f.Wait = -1
+	case f.Policy.Concurrency == job.Wait:
 		return p.waitTurn(f)
-	case job.Replace:
+	case f.Policy.Concurrency == job.Replace:
 		return p.replace(f)
 	}
 	w := p.want(f, f.Key)
@@ -107,7 +109,7 @@ func (p *Place) replace(f Fire) (*lease.Lease, Result) {
 		switch err := p.ask(f, held.Record); {
 		case err != nil:
 			return p.got(nil, err)
-		case p.now().After(until):
+		case !p.now().Before(until): // as await has it
 			res.Reason = run.ReasonHolderStuck
 			return nil, res
 		}

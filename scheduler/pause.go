@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -48,12 +50,36 @@ func (p *Place) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, err
 	return after, nil
 }
 
-// concludePause settles the ticks of a pause that has ended.
+// concludePause gives the ticks of a pause that has ended their outcome. Where the job catches up, only
+// those: what was missed before the pause may still be run.
 func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
-	if until := known.Pause.Until; !known.Pause.Since.IsZero() && known.Mark.Before(until) {
+	until := known.Pause.Until
+	if known.Pause.Since.IsZero() || !known.Mark.Before(until) {
+		return nil
+	}
+	spec, set, err := p.readable(ctx, known)
+	if err != nil || spec == nil {
+		return err
+	}
+	if !(&Job{Spec: *spec}).catchesUp() {
 		return p.conclude(ctx, known, until)
 	}
-	return nil
+	for from := known; ; {
+		due, rows, err := p.open(ctx, from, set, func(at time.Time) bool { return at.Before(until) })
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		for _, at := range tick.Unaccounted(due, rows) {
+			if !known.Pause.Covers(at) {
+				continue
+			}
+			w := tick.Want{Job: known.Name, At: at, Outcome: run.Paused, Reason: PausedBy(known.Pause)}
+			if _, err := p.Book.Claim(ctx, w); err != nil {
+				return err
+			}
+		}
+		from.Mark = due[len(due)-1]
+	}
 }
 
 // PausedBy is a pause in words.

@@ -40,11 +40,15 @@ type Place struct {
 	OnOverrun func(*lease.Lease)
 	// Spool keeps outcomes that could not be delivered, for any later dibs on this host (rule T9).
 	Spool Spool
+	// Hooks are told what happens to jobs. Nil: nobody is.
+	Hooks Hooks
 	// TimeOfDay is this host's own clock, to be compared with the store's; nothing is decided by it.
 	// Nil: it is not compared.
 	TimeOfDay func() time.Time
 	// Log takes one line per event. Default slog.Default().
 	Log *slog.Logger
+
+	folds folds
 }
 
 // A Spool keeps, on this host and through a crash, what a store could not be told.
@@ -52,15 +56,22 @@ type Spool interface {
 	// Put returns once the item is on the disk.
 	Put(Item) error
 	// Deliver hands over each item for this place, oldest first, and forgets those for which
-	// give returns nil.
+	// give returns nil. One for which it returns ErrNotYet is kept, and holds up nothing.
 	Deliver(give func(Item) error) error
 }
 
-// Item is one thing to tell the store later: an outcome, or that this host could not claim a tick.
+// Item is one thing to tell the store later: an outcome, that this host could not claim a tick, or an
+// event that nobody waits for.
 type Item struct {
 	Close       *tick.CloseRequest `json:"close,omitempty"`
 	Unavailable *Unclaimed         `json:"unavailable,omitempty"`
+	// Event has an ID and an At. Of those that are alike a spool may give one that stands for all,
+	// with the ID of the first.
+	Event *history.Event `json:"event,omitempty"`
 }
+
+// ErrNotYet is returned to a Spool for an item that is to be kept until its time has come.
+var ErrNotYet = errors.New("not yet")
 
 // String is the item as JSON.
 func (i Item) String() string {
@@ -75,6 +86,9 @@ func (i Item) String() string {
 type Unclaimed struct {
 	Job string    `json:"job"`
 	At  time.Time `json:"tick"`
+	// Until is when the tick can no longer be started by others: before that it is theirs. Zero: it
+	// cannot now.
+	Until time.Time `json:"until,omitzero"`
 }
 
 func (p *Place) log() *slog.Logger {
@@ -90,10 +104,22 @@ func (p *Place) now() time.Time {
 	return t
 }
 
-// Event records something that nobody should have to guess; history may be down, the log is not.
+// Event records something that nobody should have to guess; history may be down, the log is not. Of
+// many that are alike the first is written at once, and the others are counted.
 func (p *Place) Event(ctx context.Context, e history.Event) {
-	e.Host = p.Self.Host
 	p.log().Info(e.Reason, "event", e.Kind, "job", e.Job, "tick", stamp(e.Tick), "run_id", e.RunID)
+	p.record(ctx, e)
+}
+
+// record is Event without the line in the log.
+func (p *Place) record(ctx context.Context, e history.Event) {
+	e.Host = p.Self.Host
+	if p.History == nil {
+		return
+	}
+	if e.At = p.now(); !e.At.IsZero() && p.folds.take(e) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
 	defer cancel()
 	if err := p.History.Append(ctx, []history.Event{e}); err != nil {
@@ -102,49 +128,121 @@ func (p *Place) Event(ctx context.Context, e history.Event) {
 }
 
 // Deliver tells the store what it could not be told before: this host's spool. It stops at the first
-// item that the store does not take.
-func (p *Place) Deliver(ctx context.Context) error {
+// item that the store does not take. An event of which more may come is kept for a minute.
+func (p *Place) Deliver(ctx context.Context) error { return p.deliver(ctx, false) }
+
+// DeliverAll tells it all of that, for somebody who looks at it now.
+func (p *Place) DeliverAll(ctx context.Context) error { return p.deliver(ctx, true) }
+
+func (p *Place) deliver(ctx context.Context, all bool) error {
 	if p.Spool == nil {
 		return nil
 	}
+	var last undeliverable
+	unclaimed := map[string]*unrun{}
 	err := p.Spool.Deliver(func(i Item) error {
-		var err error
-		switch {
-		case i.Close != nil:
-			_, err = p.Book.Close(ctx, *i.Close)
-		case i.Unavailable != nil:
-			err = p.witness(ctx, *i.Unavailable)
+		err := p.deliverOne(ctx, i, all, unclaimed)
+		last.some = last.some || err == nil
+		if err != nil && !errors.Is(err, ErrNotYet) {
+			last.item, last.error = i.String(), err
 		}
 		return err
 	})
-	if err != nil {
+	for _, u := range unclaimed {
+		p.tell(u.Happening)
+	}
+	switch {
+	case err != nil && last.error != nil:
+		return fmt.Errorf("deliver what was kept on this host: %w", &last)
+	case err != nil:
 		return fmt.Errorf("deliver what was kept on this host: %w", err)
 	}
 	return nil
 }
 
+// deliverOne tells the store one item, and hooks what the store took; ticks that nobody could claim are gathered first.
+func (p *Place) deliverOne(ctx context.Context, i Item, all bool, unclaimed map[string]*unrun) error {
+	switch {
+	case i.Close != nil:
+		_, first, err := p.close(ctx, *i.Close, true)
+		if first {
+			p.tellEnd(i.Close.Run, "", nil)
+		}
+		return err
+	case i.Unavailable != nil:
+		return p.witness(ctx, *i.Unavailable, unclaimed)
+	case i.Event != nil && !all && p.now().Sub(i.Event.At) < foldFor:
+		return ErrNotYet
+	case i.Event != nil:
+		return p.History.Append(ctx, []history.Event{*i.Event})
+	}
+	return nil
+}
+
+// undeliverable says which item the store did not take, and whether it took some.
+type undeliverable struct {
+	error
+	item string
+	some bool
+}
+
+func (u *undeliverable) Unwrap() error { return u.error }
+
 // witness says of a tick that this host could not claim it. If a claim of this very process was
 // carried out all the same, unanswered, it is that which ends so.
-func (p *Place) witness(ctx context.Context, u Unclaimed) error {
+func (p *Place) witness(ctx context.Context, u Unclaimed, told map[string]*unrun) error {
+	if now, err := p.Keeper.Now(ctx); err != nil {
+		return err
+	} else if now.Before(u.Until) {
+		return ErrNotYet
+	}
 	outcome, reason := run.Unavailable, "store unavailable, seen by "+p.Self.Host
-	known, _, err := p.registered(ctx, u.Job)
+	known, ok, err := p.registered(ctx, u.Job)
 	if err != nil {
 		return err
+	}
+	if !ok || !due(known, u.At) {
+		p.log().Info("a tick that could not be claimed is none any more: its job's definition has changed", "event", "tick-void", "job", u.Job, "tick", stamp(u.At))
+		return nil
 	}
 	if known.Pause.Covers(u.At) { // nobody was to run it, whatever the store did
 		outcome, reason = run.Paused, PausedBy(known.Pause)
 	}
-	a, err := p.Book.Claim(ctx, tick.Want{Job: u.Job, At: u.At, Outcome: outcome, Reason: reason})
-	if err != nil || a.Tick.State != tick.Claimed {
+	a, err := p.Book.Claim(ctx, tick.Want{Job: u.Job, At: u.At, Generation: known.Generation, Outcome: outcome, Reason: reason})
+	switch {
+	case err != nil:
 		return err
+	case a.Status == tick.Differs:
+		return fmt.Errorf("%s: its definition has just changed", u.Job) // the next delivery looks again
 	}
-	l, err := p.Book.Server(ctx)
-	if err != nil || a.Tick.Lease != l.Ref() {
-		return err
+	if a.Tick.State == tick.Claimed {
+		l, err := p.Book.Server(ctx)
+		if err != nil || a.Tick.Lease != l.Ref() {
+			return err
+		}
+		if a, err = p.Book.Close(ctx, tick.CloseRequest{Claim: l.Ref(), Run: run.Record{Job: u.Job, Tick: u.At,
+			Owner: l.Ref().Owner, Token: l.Token(), Host: p.Self.Host, Outcome: outcome, Reason: reason}}); err != nil {
+			return err
+		}
 	}
-	_, err = p.Book.Close(ctx, tick.CloseRequest{Claim: l.Ref(), Run: run.Record{Job: u.Job, Tick: u.At,
-		Owner: l.Ref().Owner, Token: l.Token(), Host: p.Self.Host, Outcome: outcome, Reason: reason}})
-	return err
+	if a.Status == tick.Won && outcome == run.Unavailable {
+		if told[u.Job] == nil {
+			told[u.Job] = new(unrun)
+		}
+		told[u.Job].add(u.Job, u.At, outcome, reason)
+	}
+	return nil
+}
+
+// due says whether an instant is a tick of a registered definition, or lies before it: there the
+// store refuses what is settled.
+func due(known tick.Job, at time.Time) bool {
+	_, set, err := Registered(known)
+	if err != nil {
+		return true // whoever registered it can read it
+	}
+	next, ok := set.Next(at.Add(-time.Microsecond))
+	return ok && next.Equal(at) || at.Before(known.Since)
 }
 
 // spool keeps an item on this host, or says loudly that it could not.

@@ -34,19 +34,22 @@ type Server struct {
 	fires sync.WaitGroup
 
 	turn     turn
+	loading  atomic.Int64 // Loads under way: what the store holds may be newer than the entries, and ours
 	claiming atomic.Int64 // fires that wait for their turn, or for the answer to their claim
 
 	// The sweep's own.
-	undelivered int           // sweeps in a row that could not deliver this host's spool
-	clockOff    time.Duration // the offset of the clock that was told of last
+	undelivered int             // sweeps in a row that could not deliver this host's spool
+	tried       map[string]bool // what was tried in them
+	clockOff    time.Duration   // the offset of the clock that was told of last
 }
 
 // entry is a job with its place in time.
 type entry struct {
 	*Job
 	generation int64
-	next       time.Time // its next tick; zero: none
-	differs    bool      // the store holds another definition, from a newer load (rule T11)
+	next       time.Time             // its next tick; zero: none
+	looked     atomic.Pointer[since] // up to where there is nothing to catch up on but what nobody claimed
+	differs    atomic.Bool           // the store holds another definition, from a newer load (rule T11)
 }
 
 // NewServer makes a server of app's jobs at a place.
@@ -58,6 +61,8 @@ func NewServer(p *Place, app string) *Server {
 // loses no tick; the ticks of a new one begin now (rule T4), those of a changed one with its
 // registration (rule T11).
 func (s *Server) Load(ctx context.Context, jobs []*Job) error {
+	s.loading.Add(1)
+	defer s.loading.Add(-1)
 	for _, j := range jobs {
 		if err := j.Check(); err != nil {
 			return err
@@ -114,14 +119,33 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 		if !k.Removed.IsZero() || stays && definition == k.Definition {
 			continue
 		}
-		if err := s.place.Conclude(ctx, k); err != nil {
+		until, err := s.end(ctx, k)
+		if err != nil {
 			return nil, err
 		}
 		if !stays {
-			reqs = append(reqs, tick.JobRequest{Name: k.Name, Remove: true})
+			reqs = append(reqs, tick.JobRequest{Name: k.Name, Since: until, Remove: true})
+			continue
 		}
+		i := slices.IndexFunc(reqs, func(r tick.JobRequest) bool { return r.Name == k.Name })
+		reqs[i].Since = until
 	}
 	return reqs, nil
+}
+
+// end concludes a definition and returns when it ends, and the next one begins: at one instant, so
+// that no tick falls between. That lies above the mark, which therefore moves, even where the store's
+// clock has stepped back: whoever still settles by the old definition is refused.
+func (s *Server) end(ctx context.Context, known tick.Job) (until time.Time, err error) {
+	until = s.place.now()
+	if err := s.place.conclude(ctx, known, until); err != nil {
+		return until, err
+	}
+	known, _, err = s.place.registered(ctx, known.Name)
+	if above := known.Mark.Add(2 * time.Microsecond); until.Before(above) {
+		until = above
+	}
+	return until, err
 }
 
 // awaitClaims lets fires that are under way claim their ticks, which a new definition would settle as
@@ -178,7 +202,8 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	stop(run.ErrShutdown)
 	<-idle
 	ctx = context.WithoutCancel(ctx)
-	if err := s.place.Deliver(ctx); err != nil {
+	s.place.flush(ctx, true)
+	if err := s.place.DeliverAll(ctx); err != nil {
 		s.log.Warn("what is kept on this host is left for later", "error", err)
 	}
 	return s.place.Book.Release(ctx)
@@ -248,6 +273,10 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	claimed := sync.OnceFunc(func() { s.claiming.Add(-1) })
 	defer claimed()
 	inTime := !s.place.now().After(e.StartBy(at))
+	if s.joinCatchUp(accept, e, at) {
+		log.Debug("it joins the end of a catch-up", "event", "tick-joined")
+		return
+	}
 	if s.await(accept, e, at) {
 		s.Stats.raced.Add(1)
 		log.Debug("another server has this tick", "event", "tick-taken")
@@ -266,7 +295,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		s.place.spool(Item{Unavailable: &Unclaimed{Job: e.Spec.Key(), At: at}}, err)
 	case a.Status == tick.Won:
 		s.Stats.won.Add(1)
-		s.carryOut(accept, work, e, a.Tick, 0)
+		s.carryOut(accept, work, e, a.Tick, false)
 	case a.Status == tick.Differs:
 		s.differs(work, e)
 	case a.Status == tick.Paused:
@@ -303,11 +332,11 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 	}
 }
 
-// carryOut fires a tick that this server has won. wait is Fire's.
-func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, wait time.Duration) {
+// carryOut fires a tick that this server has won. late is Fire's.
+func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, late bool) {
 	f, done := e.fire(t.At)
 	defer done()
-	f.Claim, f.Again, f.Accept, f.Wait = t.Lease, t.Reruns > 0, accept, wait
+	f.Claim, f.Again, f.Accept, f.Late = t.Lease, t.Reruns > 0, accept, late
 	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
 	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
 	res := s.place.Fire(work, f)
@@ -327,9 +356,12 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, w
 
 // differs stops firing a job whose definition in the store is newer than ours (rule T11).
 func (s *Server) differs(ctx context.Context, e *entry) {
+	if s.loading.Load() > 0 {
+		return // it may be the one that is being loaded
+	}
 	s.mu.Lock()
-	first := !e.differs && s.jobs[e.Spec.Key()] == e // else it was replaced here meanwhile
-	e.differs, e.next = true, time.Time{}
+	first := s.jobs[e.Spec.Key()] == e && e.differs.CompareAndSwap(false, true) // else it was replaced here meanwhile
+	e.next = time.Time{}
 	s.mu.Unlock()
 	if first {
 		s.place.Event(ctx, history.Event{Kind: "manifest-differs", Job: e.Spec.Key(),

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +41,8 @@ type tickLink struct {
 	tick.Store
 	mu     sync.Mutex
 	cut    bool
-	claims int // asked for
+	claims int           // asked for
+	slow   time.Duration // what a Close takes on its way
 }
 
 func (l *tickLink) fail(ctx context.Context) error {
@@ -66,6 +68,7 @@ func (l *tickLink) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Ans
 	if err := l.fail(ctx); err != nil {
 		return nil, err
 	}
+	time.Sleep(l.slow)
 	return l.Store.Close(ctx, r)
 }
 
@@ -74,6 +77,13 @@ func (l *tickLink) Orphans(ctx context.Context, j string, n int) ([]tick.Tick, e
 		return nil, err
 	}
 	return l.Store.Orphans(ctx, j, n)
+}
+
+func (l *tickLink) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+	if err := l.fail(ctx); err != nil {
+		return nil, err
+	}
+	return l.Store.Jobs(ctx, prefix)
 }
 
 func (h *host) cut(cut bool) {
@@ -151,11 +161,16 @@ func (w *world) target(d time.Duration) run.Target {
 
 func (w *world) host(seed uint64, skew time.Duration) *host {
 	w.t.Helper()
+	return w.hostWith(seed, clock.Virtual{Start: time.Now().Add(-time.Duration(seed) * time.Hour), WallOffset: skew})
+}
+
+func (w *world) hostWith(seed uint64, virtual clock.Clock) *host {
+	w.t.Helper()
 	st := w.b.Store()
 	link, tl := sim.NewLink(st.Leases, seed), &tickLink{Store: st.Ticks}
 	link.Latency = 5 * time.Millisecond
-	virtual := clock.Virtual{Start: time.Now().Add(-time.Duration(seed) * time.Hour), WallOffset: skew}
-	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: virtual})
+	var place atomic.Pointer[scheduler.Place]
+	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: virtual, OnStep: func(d time.Duration) { go place.Load().ClockStepped(d) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -163,6 +178,7 @@ func (w *world) host(seed uint64, skew time.Duration) *host {
 	sp := &spool{}
 	p := &scheduler.Place{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Self: self, Spool: sp,
 		TimeOfDay: virtual.Wall, Log: slog.New(slog.DiscardHandler)}
+	place.Store(p)
 	w.t.Cleanup(k.Close)
 	return &host{Server: scheduler.NewServer(p, "app"), place: p, link: link, ticks: tl, spool: sp}
 }

@@ -81,16 +81,17 @@ func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
 // conclude does so for the ticks before an instant: in ranges as far as the mark can be raised, and
 // one by one above a tick that is not finished yet.
 func (p *Place) conclude(ctx context.Context, known tick.Job, until time.Time) error {
-	spec, set, err := Registered(known)
-	if err != nil {
+	spec, set, err := p.readable(ctx, known)
+	if err != nil || spec == nil {
 		return err
 	}
 	before := func(at time.Time) bool { return at.Before(until) }
 	if _, err := p.settle(ctx, known, set, before); err != nil {
 		return err
 	}
+	generation := known.Generation
 	known, ok, err := p.registered(ctx, known.Name)
-	if err != nil || !ok {
+	if err != nil || !ok || known.Generation != generation {
 		return err
 	}
 	due, rows, err := p.open(ctx, known, set, before)
@@ -101,13 +102,34 @@ func (p *Place) conclude(ctx context.Context, known tick.Job, until time.Time) e
 	if err != nil {
 		return fmt.Errorf("%s: %w", known.Name, err)
 	}
+	var missed unrun
+	defer func() { p.tell(missed.Happening) }()
 	for _, at := range tick.Unaccounted(due, rows) {
 		outcome, reason := w.fate(known.Pause, at)
-		if _, err := p.Book.Claim(ctx, tick.Want{Job: known.Name, At: at, Outcome: outcome, Reason: reason}); err != nil {
+		a, err := p.Book.Claim(ctx, tick.Want{Job: known.Name, At: at, Generation: known.Generation, Outcome: outcome, Reason: reason})
+		if err != nil || a.Status == tick.Differs { // whoever was faster has concluded it
 			return err
+		}
+		if a.Status == tick.Won && outcome == run.Missed {
+			missed.add(known.Name, at, outcome, reason)
 		}
 	}
 	return nil
+}
+
+// readable is Registered, for what must go on where a definition cannot be read: its zone, say, has gone
+// from this host's database. That is recorded, and spec is nil.
+func (p *Place) readable(ctx context.Context, known tick.Job) (spec *job.Spec, set schedule.Set, err error) {
+	spec, set, err = Registered(known)
+	if err == nil {
+		return spec, set, nil
+	}
+	if ctx.Err() != nil {
+		return nil, set, context.Cause(ctx)
+	}
+	p.Event(ctx, history.Event{Kind: "definition-unreadable", Job: known.Name,
+		Reason: fmt.Sprintf("%v; which ticks it had after %s cannot be told, so those that nobody claimed get no outcome", err, stamp(known.Mark))})
+	return nil, set, nil
 }
 
 // registered is the active registration of a job.
@@ -158,15 +180,13 @@ func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, ov
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
-	spec, err := job.ParseDefinition(known.Definition)
+	outcomes, err := unclaimed(known, due, rows)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", known.Name, err)
 	}
-	w, err := windowsOf(spec)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", known.Name, err)
+	for i, now := 0, p.now().Truncate(time.Microsecond); i < len(outcomes); i++ {
+		outcomes[i].Ended = now // by which they are known as ours
 	}
-	outcomes := unclaimed(known, w, due, rows)
 	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Rows: outcomes})
 	switch {
 	case err != nil:
@@ -174,11 +194,23 @@ func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, ov
 	case a.Status != tick.Won:
 		return 0, nil // another process was faster
 	}
+	p.tellSettled(ctx, known.Name, outcomes)
 	return len(outcomes), nil
 }
 
 // unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
-func unclaimed(known tick.Job, w windows, due []time.Time, rows []tick.Tick) (all []tick.Tick) {
+func unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Tick, err error) {
+	if len(tick.Unaccounted(due, rows)) == 0 {
+		return nil, nil // mostly
+	}
+	spec, err := job.ParseDefinition(known.Definition)
+	if err != nil {
+		return nil, err
+	}
+	w, err := windowsOf(spec)
+	if err != nil {
+		return nil, err
+	}
 	for len(due) > 0 {
 		outcome, reason := w.fate(known.Pause, due[0])
 		n := slices.IndexFunc(due, func(at time.Time) bool { o, _ := w.fate(known.Pause, at); return o != outcome })
@@ -191,7 +223,7 @@ func unclaimed(known tick.Job, w windows, due []time.Time, rows []tick.Tick) (al
 		}
 		due = due[n:]
 	}
-	return all
+	return all, nil
 }
 
 // retention is how long history is kept: longer than any catch-up window.

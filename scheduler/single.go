@@ -38,7 +38,7 @@ func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.A
 			}
 			a.Status, a.Tick = tick.Taken, *res.Taken
 		}
-		again, err := p.standBy(f.Accept, f.Policy.OnCrash, a.Tick, &w)
+		again, err := p.standBy(f.Accept, f.Policy, a.Tick, &w)
 		if err != nil || !again {
 			return Result{}, a, err
 		}
@@ -57,9 +57,10 @@ func (p *Place) early(ctx context.Context, w tick.Want, a tick.Answer) error {
 }
 
 // standBy waits, where a crash is to be followed by another run, until the tick has an outcome, and
-// takes over a run that crashed, was lost, or was canceled by a shutdown. It reports true when the tick is to be claimed again.
-func (p *Place) standBy(ctx context.Context, onCrash job.OnCrash, t tick.Tick, w *tick.Want) (again bool, err error) {
-	if onCrash != job.CrashRerun || t.Lease.Key == "" {
+// takes over a run that crashed, was lost, or was canceled by a shutdown, within the catch-up window. It
+// reports true when the tick is to be claimed again.
+func (p *Place) standBy(ctx context.Context, policy job.Policy, t tick.Tick, w *tick.Want) (again bool, err error) {
+	if policy.OnCrash != job.CrashRerun || t.Lease.Key == "" {
 		return false, nil
 	}
 	for {
@@ -70,8 +71,10 @@ func (p *Place) standBy(ctx context.Context, onCrash job.OnCrash, t tick.Tick, w
 		switch t = rows[0]; {
 		case t.State == tick.Closed && !(mayRerun(t) && t.Reruns < maxReruns):
 			return false, nil
+		case t.State != tick.Claimed && policy.CatchUpWindow > 0 && p.now().Sub(t.At) > policy.CatchUpWindow:
+			return false, nil // also of one that is still at work: whatever becomes of it comes too late
 		case t.State == tick.Closed, t.State == tick.Started && !t.Live && t.Reruns < maxReruns:
-			a, err := p.Book.Take(ctx, t, true)
+			a, err := p.take(ctx, t, true)
 			w.StartBy = time.Time{} // it was started in time; running it again has another bound (rule T3)
 			return err == nil && a.Status == tick.Won, err
 		case t.State == tick.Claimed && !t.Live:

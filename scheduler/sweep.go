@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ func (s *Server) sweep(ctx, accept, work context.Context) {
 
 const sweepsPerTTL = 5
 
+// mostTried bounds the items that are waited for.
+const mostTried = 10_000
+
 // pruneEvery is how often a server looks for history that is too old.
 const pruneEvery = time.Hour
 
@@ -49,6 +53,7 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
 	}
 	s.checkClock(ctx)
+	s.place.flush(ctx, false)
 	orphans, err := s.place.Ticks.Orphans(ctx, "", 100)
 	if err != nil {
 		return errors.Join(undelivered, fmt.Errorf("look for orphaned ticks: %w", err))
@@ -64,18 +69,38 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	if failed != nil {
 		return failed // what this host has seen comes before what can only be concluded
 	}
-	for _, e := range jobs {
-		failed = errors.Join(failed, s.lookAfter(ctx, accept, work, e))
+	known, err := s.place.Ticks.Jobs(ctx, s.app+"/") // after the entries, which must not be newer
+	if err != nil {
+		return fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+	}
+	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] }) // none is always the last
+	for _, k := range known {
+		if e := jobs[k.Name]; e != nil && k.Removed.IsZero() {
+			failed = errors.Join(failed, s.lookAfter(ctx, accept, work, e, k))
+		}
 	}
 	return failed
 }
 
 // patience passes on that something on this host could not be delivered although the store answers,
-// but not for ever: one item that no store takes must not keep every tick from being settled.
+// but not for ever: one item that no store takes must not keep every tick from being settled. It ends
+// once each item was tried for a TTL and none was taken: a witness behind many that no store takes
+// is heard before anything is settled. (Each sweep that delivers nothing has tried one more.)
 func (s *Server) patience(undelivered error) error {
 	if undelivered == nil {
-		s.undelivered = 0
+		s.undelivered, s.tried = 0, nil
 		return nil
+	}
+	var stuck *undeliverable
+	if errors.As(undelivered, &stuck) {
+		if stuck.some || s.tried == nil {
+			s.undelivered, s.tried = 0, map[string]bool{}
+		}
+		again := s.tried[stuck.item] || len(s.tried) >= mostTried
+		s.tried[stuck.item] = true
+		if !again && len(s.tried) > 1 {
+			return undelivered
+		}
 	}
 	if s.undelivered++; s.undelivered <= sweepsPerTTL {
 		return undelivered
@@ -86,19 +111,17 @@ func (s *Server) patience(undelivered error) error {
 	return nil
 }
 
-// lookAfter accounts for what is over of one job.
-func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry) error {
-	if e.differs {
+// lookAfter accounts for what is over of one job, as it was registered a moment ago.
+func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known tick.Job) error {
+	if e.differs.Load() {
 		return nil
 	}
-	known, ok, err := s.place.registered(ctx, e.Spec.Key())
-	if err != nil || !ok {
-		return err
+	if known.Generation != e.generation { // its ticks are not to be settled by our schedule
+		s.differs(ctx, e)
+		return nil
 	}
-	if !known.Pause.Covers(s.place.now()) {
-		if err := s.rerunEnded(ctx, accept, work, e); err != nil {
-			return err
-		}
+	if err := s.rerunEnded(ctx, accept, work, e); err != nil {
+		return err
 	}
 	if busy, err := s.catchUp(ctx, accept, work, e, known); busy || err != nil {
 		return err
@@ -116,7 +139,7 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 	if e == nil && !strings.HasPrefix(t.Job, s.app+"/") {
 		return nil // another application's: its own servers know its policy
 	}
-	mine := e != nil && !e.differs && !e.Dormant && accept.Err() == nil
+	mine := e != nil && !e.differs.Load() && !e.Dormant && accept.Err() == nil
 	rerun := t.State == tick.Started && e != nil && e.Spec.Policy.OnCrash == job.CrashRerun && t.Reruns < maxReruns &&
 		now.Sub(t.At) <= e.Spec.Policy.CatchUpWindow
 	switch {
@@ -141,14 +164,14 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 
 // takeOver takes a tick from a server that is gone, and carries it out.
 func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Tick, rerun bool) error {
-	a, err := s.place.Book.Take(ctx, t, rerun)
+	a, err := s.place.take(ctx, t, rerun)
 	if err != nil || a.Status != tick.Won {
 		return err
 	}
 	s.Stats.taken.Add(1)
 	s.place.Event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
 		Reason: fmt.Sprintf("taken over from %s (%s)", t.Claimant, ended(t))})
-	s.fires.Go(func() { s.carryOut(accept, work, e, a.Tick, 0) })
+	s.fires.Go(func() { s.carryOut(accept, work, e, a.Tick, false) })
 	return nil
 }
 
@@ -166,15 +189,18 @@ const maxReruns = 1
 // crashed records the end of a run whose lease lapsed without an outcome. The run's own late
 // report amends it.
 func (p *Place) crashed(ctx context.Context, t tick.Tick) error {
-	a, err := p.Book.Close(ctx, tick.CloseRequest{Claim: t.Lease, Run: run.Record{
-		ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
-		Started: t.Started, Ended: p.now(), Outcome: run.Crashed, Inferred: true,
-		Reason: fmt.Sprintf("%s is gone without a report", t.Claimant)}})
-	if err != nil || a.Status != tick.Won {
+	gone := fmt.Sprintf("%s is gone without a report", t.Claimant)
+	r := run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
+		Started: t.Started, Ended: p.now(), Outcome: run.Crashed, Inferred: true, Reason: p.concluded(gone)}
+	a, err := p.Book.Close(ctx, tick.CloseRequest{Claim: t.Lease, Run: r})
+	if err != nil {
 		return err
 	}
-	p.Event(ctx, history.Event{Kind: "run-crashed", Job: t.Job, Tick: t.At, RunID: t.RunID,
-		Reason: fmt.Sprintf("%s is gone without a report", t.Claimant)})
+	if mine, err := p.stands(ctx, a, r); err != nil || !mine {
+		return err
+	}
+	p.Event(ctx, history.Event{Kind: "run-crashed", Job: t.Job, Tick: t.At, RunID: t.RunID, Reason: gone})
+	p.tellEnd(r, "", nil)
 	return nil
 }
 
@@ -184,9 +210,12 @@ func (p *Place) overdue(ctx context.Context, t tick.Tick) error {
 	if err != nil || a.Status != tick.Won {
 		return err
 	}
-	_, err = p.Book.Close(ctx, tick.CloseRequest{Claim: a.Tick.Lease, Run: run.Record{
-		Job: t.Job, Tick: t.At, Owner: a.Tick.Lease.Owner, Token: a.Tick.Lease.Token, Host: p.Self.Host,
-		Outcome: run.Missed, Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}})
+	r := run.Record{Job: t.Job, Tick: t.At, Owner: a.Tick.Lease.Owner, Token: a.Tick.Lease.Token, Host: p.Self.Host,
+		Outcome: run.Missed, Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}
+	a, err = p.Book.Close(ctx, tick.CloseRequest{Claim: a.Tick.Lease, Run: r})
+	if err == nil && a.Status == tick.Won {
+		p.tellEnd(r, "", nil)
+	}
 	return err
 }
 

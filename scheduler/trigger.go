@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -55,11 +56,11 @@ func (p *Place) awaitStart(ctx context.Context, j *Job, at time.Time) error {
 }
 
 // TriggerNow runs a job at once, without a tick: none is claimed or used up, but the lease and its
-// policy are the job's. key is the caller's idempotency key; empty: the run's id.
-func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string) Result {
+// policy are the job's. key is the caller's idempotency key; empty: the run's id. cause may be nil.
+func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string, cause *run.Cause) Result {
 	f, done := j.fire(time.Time{})
 	defer done()
-	f.Accept, f.IdempotencyKey = accept, key
+	f.Accept, f.IdempotencyKey, f.Cause = accept, key, cause
 	return p.Fire(work, f)
 }
 

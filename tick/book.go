@@ -57,6 +57,8 @@ type Want struct {
 	// Outcome, where set, closes the tick at once.
 	Outcome run.Outcome
 	Reason  string
+	// Fill is ClaimRequest's.
+	Fill bool
 }
 
 // Claim claims a tick. Won: run it, under Answer.Tick.Lease. A loser that finds the claim not yet
@@ -120,7 +122,7 @@ func (b *Book) ask(ctx context.Context, w Want) (Answer, lease.Ref, error) {
 	}
 	a, err := b.claims.Do(context.WithoutCancel(ctx), ClaimRequest{
 		Job: w.Job, At: w.At, Generation: w.Generation, Lease: l.Ref(), Claimant: b.claimant(l),
-		Ahead: Ahead, Outcome: w.Outcome, Reason: w.Reason,
+		Ahead: Ahead, Outcome: w.Outcome, Reason: w.Reason, Fill: w.Fill,
 	})
 	return a, l.Ref(), err
 }
@@ -152,13 +154,24 @@ func persist[A any](ctx context.Context, b *Book, what string, f func(context.Co
 
 // Take takes over a tick whose lease lapsed; rerun as in TakeRequest.
 func (b *Book) Take(ctx context.Context, t Tick, rerun bool) (Answer, error) {
+	return b.take(ctx, t, TakeRequest{Rerun: rerun})
+}
+
+// Fill takes a tick that ended without having run, to run it after all; Taken if it is no such
+// tick any more.
+func (b *Book) Fill(ctx context.Context, t Tick) (Answer, error) {
+	return b.take(ctx, t, TakeRequest{Fill: true})
+}
+
+func (b *Book) take(ctx context.Context, t Tick, r TakeRequest) (Answer, error) {
 	l, err := b.Server(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
 	return persist(ctx, b, "take over", func(ctx context.Context, notAfter time.Time) (Answer, error) {
-		return b.store.Take(ctx, TakeRequest{Job: t.Job, At: t.At, From: t.Lease, Lease: l.Ref(),
-			Claimant: b.claimant(l), Rerun: rerun, NotAfter: notAfter})
+		r.Job, r.At, r.From = t.Job, t.At, t.Lease
+		r.Lease, r.Claimant, r.NotAfter = l.Ref(), b.claimant(l), notAfter
+		return b.store.Take(ctx, r)
 	})
 }
 

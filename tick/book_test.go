@@ -2,6 +2,7 @@ package tick_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,18 +183,24 @@ func TestUnclaimedTicksBecomeRanges(t *testing.T) {
 		due = append(due, at(n))
 	}
 	rows := []tick.Tick{{At: at(3)}, {At: at(5), Through: at(6), Count: 2}}
-	got := tick.Unclaimed("j", due, rows, run.Missed, "")
 	want := []struct{ from, through, count int }{{0, 2, 3}, {4, 0, 1}, {7, 9, 3}}
-	if len(got) != len(want) {
-		t.Fatalf("%+v", got)
-	}
-	for i, w := range want {
-		through := time.Time{}
-		if w.through > 0 {
-			through = at(w.through)
+	for range 2 { // in their order, and the latest first, as histories tell them
+		got := tick.Unclaimed("j", due, rows, run.Missed, "")
+		if len(got) != len(want) {
+			t.Fatalf("%+v", got)
 		}
-		if g := got[i]; !g.At.Equal(at(w.from)) || !g.Through.Equal(through) || g.Count != w.count {
-			t.Errorf("range %d: %+v", i, g)
+		for i, w := range want {
+			through := time.Time{}
+			if w.through > 0 {
+				through = at(w.through)
+			}
+			if g := got[i]; !g.At.Equal(at(w.from)) || !g.Through.Equal(through) || g.Count != w.count {
+				t.Errorf("range %d: %+v", i, g)
+			}
 		}
+		if left := tick.Unaccounted(due, rows); len(left) != 7 {
+			t.Errorf("%s are not accounted for", left)
+		}
+		slices.Reverse(rows)
 	}
 }

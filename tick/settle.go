@@ -1,6 +1,7 @@
 package tick
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/run"
@@ -9,8 +10,9 @@ import (
 // Unaccounted are the instants of due, sorted, that no row accounts for.
 func Unaccounted(due []time.Time, rows []Tick) []time.Time {
 	var out []time.Time
+	accounted := accounts(rows)
 	for _, at := range due {
-		if !accounted(at, rows) {
+		if !accounted(at) {
 			out = append(out, at)
 		}
 	}
@@ -24,8 +26,9 @@ func Unclaimed(job string, due []time.Time, rows []Tick, out run.Outcome, reason
 		gaps []Tick
 		open = false
 	)
+	accounted := accounts(rows)
 	for _, at := range due {
-		if accounted(at, rows) {
+		if accounted(at) {
 			open = false
 			continue
 		}
@@ -40,11 +43,22 @@ func Unclaimed(job string, due []time.Time, rows []Tick, out run.Outcome, reason
 	return gaps
 }
 
-func accounted(at time.Time, rows []Tick) bool {
-	for _, r := range rows {
-		if r.At.Equal(at) || (!r.Through.IsZero() && r.At.Before(at) && !r.Through.Before(at)) {
-			return true
+// accounts says of instants, asked in their order, whether a row accounts for them. There may be ten
+// thousand of either: none is looked at twice.
+func accounts(rows []Tick) func(at time.Time) bool {
+	type span struct{ from, through time.Time }
+	spans := make([]span, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		if spans[i] = (span{r.At, r.At}); r.Through.After(r.At) {
+			spans[i].through = r.Through
 		}
 	}
-	return false
+	slices.SortFunc(spans, func(x, y span) int { return x.from.Compare(y.from) })
+	return func(at time.Time) bool {
+		for len(spans) > 0 && spans[0].through.Before(at) {
+			spans = spans[1:]
+		}
+		return len(spans) > 0 && !spans[0].from.After(at)
+	}
 }

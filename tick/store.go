@@ -28,9 +28,11 @@ type Store interface {
 
 	// Take hands an unfinished tick whose lease is not live to another (compare-and-set on
 	// From): without Rerun only one that is Claimed, with Rerun only one that is Started or
-	// that is Closed as lost, crashed or canceled. The row becomes Claimed, its token larger by
-	// nature of the new lease, its Reruns one more with Rerun; of a Started one the run row is
-	// closed as crashed, inferred, in the same step.
+	// that is Closed as lost, crashed or canceled. With Fill instead, it is one that is Closed as
+	// missed, unavailable or skipped, whatever its lease; never a range row, nor a pause's tick.
+	// The row becomes Claimed, its token larger by nature of the new lease, its Reruns one more
+	// with Rerun; of a Started one the run row is closed as crashed, inferred and without a Reason, in
+	// the same step.
 	// Answers: Won, Taken (somebody else, or alive), Late, Lapsed.
 	Take(ctx context.Context, req TakeRequest) (Answer, error)
 
@@ -43,7 +45,8 @@ type Store interface {
 	// Close records outcomes: of each item the run row, the tick's row and the release of the
 	// lease are ONE atomic step (rule T9). A run is closed only by the (id, owner, token) that
 	// started it; its tick only while it is of that run. An inferred outcome is amended by the
-	// run's own later report, unless the tick was re-run (rule T3): then only the run row is.
+	// run's own later report, unless the tick was re-run (rule T3): then only the run row is. A second
+	// inferred outcome like the first one changes nothing, its Reason neither, and is answered Won.
 	// Answers: Won, Taken (fenced; the release is still tried, conditional as ever).
 	Close(ctx context.Context, reqs []CloseRequest) ([]Answer, error)
 
@@ -66,9 +69,15 @@ type Store interface {
 	// registered or was removed.
 	Pause(ctx context.Context, req PauseRequest) (Job, error)
 
+	// Split replaces a range row by several that say the same of the same ticks, in one step, so that
+	// one of them can be taken by itself. It does nothing, and answers Taken, if the row no longer
+	// has the Through and the Count that Row says; Won otherwise.
+	Split(ctx context.Context, req SplitRequest) (Answer, error)
+
 	// Settle inserts rows (each: insert or nothing) and raises the mark from From to To in one
 	// step. It does nothing, and answers Taken, if the mark is no longer From; Won otherwise.
-	// To is lowered by the store to just before the job's oldest unfinished tick, and to before a
+	// To is lowered by the store to just before the job's oldest unfinished tick above the mark (one
+	// below it was settled, and is being run after all), and to before a
 	// range row that would cover a tick with a row of its own, or end above To: rows that end
 	// above the lowered To are left out, so that no tick has two outcomes.
 	Settle(ctx context.Context, req SettleRequest) (Answer, error)
@@ -125,6 +134,10 @@ type ClaimRequest struct {
 	// Outcome, where set, closes the tick at once: one that ran nothing.
 	Outcome run.Outcome
 	Reason  string
+	// Fill claims a tick at or below the mark as well. Who asks has been answered Settled, and has
+	// seen since then that no row accounts for the tick: below the mark none appears any more,
+	// but for another claim like this one.
+	Fill bool
 }
 
 // TakeRequest takes over a tick.
@@ -135,7 +148,17 @@ type TakeRequest struct {
 	Lease    lease.Ref // the newcomer's
 	Claimant lease.Holder
 	Rerun    bool
+	Fill     bool
 	NotAfter time.Time
+}
+
+// Fillable says whether a tick that has an outcome may be run after all: it ended without a run, and
+// not by somebody's wish, as that of a pause did (rule T8).
+func (t Tick) Fillable() bool {
+	if t.State != Closed || !t.Through.IsZero() {
+		return false
+	}
+	return t.Outcome == run.Missed || t.Outcome == run.Unavailable || t.Outcome == run.Skipped
 }
 
 // StartRequest starts a run.
@@ -187,6 +210,15 @@ func (r PauseRequest) Apply(p Pause, now time.Time) Pause {
 		p = Pause{Since: now, Until: r.Until, By: r.By, Why: r.Why}
 	}
 	return p
+}
+
+// SplitRequest splits a range row.
+type SplitRequest struct {
+	// Row is the range as it was read.
+	Row Tick
+	// Parts, in order, cover it: the first begins at Row.At, the last ends at Row.Through, and their
+	// counts add up to Row.Count. Only At, Through and Count are read; the rest is the row's.
+	Parts []Tick
 }
 
 // SettleRequest accounts for the ticks of (From, To] that nobody claimed.

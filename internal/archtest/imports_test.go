@@ -23,12 +23,16 @@ var allowed = map[string][]string{
 	"run":               {"lease"},
 	"run/command":       {"run", "lease", "internal/clock", "internal/guardian/..."},
 	"run/webhook":       {"run", "lease"},
+	"run/enqueue":       {"run", "lease", "queue"},
 	"tick":              {"lease", "run", "internal/coalesce"},
 	"history":           {"run", "tick", "lease"},
 	"manifest":          {"job", "schedule"},
-	"manifest/source":   {"manifest", "run/webhook"},
+	"manifest/app":      {"manifest", "job", "run/webhook"},
+	"manifest/source":   {"job", "manifest", "run/webhook"},
 	"scheduler":         {"tick", "lease", "run", "history", "job", "schedule"},
-	"store":             {"lease", "tick", "history"},
+	"queue":             {"lease", "internal/clock", "internal/coalesce"},
+	"queue/queuetest":   {"queue", "lease", "internal/clock", "store", "store/memory"},
+	"store":             {"lease", "tick", "history", "queue"},
 	"store/memory":      contracts,
 	"store/file":        append([]string{"internal/clock"}, contracts...),
 	"store/redis":       contracts,
@@ -36,12 +40,14 @@ var allowed = map[string][]string{
 	"store/mysql":       contracts,
 	"internal/clock":    {},
 	"internal/coalesce": {},
-	"internal/spool":    {"scheduler"},
+	"internal/spool":    {"scheduler", "history"},
+	"internal/hook":     {"scheduler", "job", "run", "history", "run/webhook", "internal/guardian/..."},
+	"internal/mirror":   {"scheduler", "history", "tick", "run", "lease"},
 	"internal/cli":      {"..."},
 	"cmd/dibs":          {"internal/cli", "run/command", "internal/guardian/..."},
 }
 
-var contracts = []string{"lease", "tick", "history", "run", "store"}
+var contracts = []string{"lease", "tick", "history", "queue", "run", "store"}
 
 // clients are the libraries of the stores; a package that uses one store compiles no other's.
 var clients = map[string]string{

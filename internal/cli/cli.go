@@ -73,7 +73,7 @@ func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	switch {
 	case cmd.Name() == "run" && wrong:
 		st.status = exitInternal // as timeout(1)'s own, beside a command's statuses
-	case cmd.Name() == "trigger" && cmd.Parent() == root:
+	case cmd.Name() == "trigger":
 		if wrong = errors.Is(err, errUsage); wrong {
 			st.status = triggerBroken // 2 is a run that failed
 		}
@@ -105,7 +105,7 @@ or MariaDB.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.AddCommand(newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newInit(e), newDoctor(e), newVersion(e))
+	root.AddCommand(newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e), newWork(e), newInit(e), newDoctor(e), newVersion(e))
 	return root
 }
 

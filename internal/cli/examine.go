@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/doctor"
+	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
@@ -32,6 +33,8 @@ type examination struct {
 	loaded  bool // a manifest was given, and is valid
 	// registered are the jobs of the store, and of this host's directory where that is another one.
 	registered map[job.Scope][]tick.Job
+	// noQueue are the scopes whose store keeps no queues, with its name.
+	noQueue map[job.Scope]string
 	// spool is this store's, as doctor.Spool names it.
 	spool string
 }
@@ -39,7 +42,7 @@ type examination struct {
 func (x *examination) found(all ...doctor.Finding) { x.findings = append(x.findings, all...) }
 
 func (x *examination) examine(ctx context.Context) {
-	x.registered = map[job.Scope][]tick.Job{}
+	x.registered, x.noQueue = map[job.Scope][]tick.Job{}, map[job.Scope]string{}
 	x.storeFile()
 	x.manifest(ctx)
 	var err error
@@ -117,6 +120,23 @@ func (x *examination) lookAtStore(ctx context.Context) {
 		}
 	}
 	x.register(ctx, p, where, x.scopes()...)
+	x.queues(ctx, p, where)
+}
+
+// queues looks at what waits in a store's queues, if it keeps any.
+func (x *examination) queues(ctx context.Context, p *opened, where string) {
+	if p.store.Tasks == nil {
+		return
+	}
+	now, err := p.store.Now(ctx)
+	if err == nil {
+		var all []doctor.Finding
+		all, err = doctor.Queues(ctx, where, p.store.Tasks, now)
+		x.found(all...)
+	}
+	if err != nil {
+		x.found(doctor.Unusable(where, fmt.Errorf("its queues cannot be read: %w", err)))
+	}
 }
 
 // scopes are those whose jobs are in the store: of a host's own directory, both.
@@ -128,6 +148,11 @@ func (x *examination) scopes() []job.Scope {
 }
 
 func (x *examination) register(ctx context.Context, p *opened, where string, scopes ...job.Scope) {
+	for _, s := range scopes {
+		if p.store.Queue == nil {
+			x.noQueue[s] = where
+		}
+	}
 	if p.Ticks == nil {
 		return
 	}
@@ -137,7 +162,7 @@ func (x *examination) register(ctx context.Context, p *opened, where string, sco
 		return
 	}
 	for _, s := range scopes {
-		x.registered[s] = known
+		x.registered[s] = mirror.Own(known)
 	}
 }
 
@@ -154,6 +179,7 @@ func (x *examination) hostJobs(ctx context.Context) {
 	}
 	defer p.close()
 	x.register(ctx, p, own.String(), job.Host)
+	x.queues(ctx, p, own.String())
 }
 
 // host looks at this host's own directory, those that could be meant by mistake, and the spools.
@@ -238,11 +264,12 @@ func (x *examination) global() (names []string) {
 
 func (x *examination) lookAtJobs() {
 	x.found(doctor.Jobs(x.jobs, doctor.Setting{Manifest: x.source, Store: x.address.String(), Shared: x.address.shared(),
-		Now: time.Now(), Registered: x.registered,
+		Now: time.Now(), Registered: x.registered, NoQueue: x.noQueue,
 		Secret: func(ref string) error {
 			_, err := secrets([]string{ref})
 			return err
 		},
+		Way: func(r job.Request) error { return request(&r).Check() },
 		Program: func(c job.Command) error {
 			name := "/bin/sh"
 			if len(c.Args) > 0 {

@@ -16,6 +16,9 @@ func (w *wording) decided() {
 	if w.Claimant != nil {
 		w.say("%s pid %d claimed it at %s.", w.Claimant.Host, w.Claimant.PID, w.at(w.Claimed))
 	}
+	if w.CaughtUp() {
+		w.say("That is after its time to start: it was caught up on.")
+	}
 	switch run.Outcome(w.Outcome) {
 	case run.Skipped:
 		w.skipped()

@@ -29,6 +29,8 @@ func headline(a explain.Account) string {
 		outcome = "not due yet"
 	case explain.Due:
 		outcome = "due, not claimed yet"
+	case explain.NotTold:
+		outcome = "nothing is known of it here"
 	case explain.Forgotten:
 		outcome = "settled, and no longer on record"
 	case string(tick.Started):
@@ -36,13 +38,20 @@ func headline(a explain.Account) string {
 	case string(tick.Claimed):
 		outcome = "claimed, and not started yet"
 	}
-	return fmt.Sprintf("%s at %s: %s", a.Job, stampIn(a.Tick, a.Zone), outcome)
+	job := a.Job
+	if a.Host != "" {
+		job += " on " + a.Host
+	}
+	return fmt.Sprintf("%s at %s: %s", job, stampIn(a.Tick, a.Zone), outcome)
 }
 
 // words explain an account, a sentence per line.
 func words(a explain.Account) []string {
 	w := &wording{Account: a}
 	w.due()
+	if a.Host != "" {
+		w.say("It is a job of scope host: this is what %s itself recorded, and copied to this store.", a.Host)
+	}
 	switch a.Outcome {
 	case explain.NoSchedule:
 		w.say("Nobody registered a schedule under this name (dibs serve, dibs trigger and dibs run --once-per do), so there are no ticks; this is its last run, and dibs history %s lists them all.", a.Job)
@@ -52,6 +61,8 @@ func words(a explain.Account) []string {
 		w.say("It lies in the future.")
 	case explain.Due:
 		w.say("Nobody has claimed it yet. A server that is up claims it within moments; until %s it can still start, and after that it is missed.", w.at(a.StartBy))
+	case explain.NotTold:
+		w.say("%s has told nothing of this tick, and was last heard of at %s: it runs there still, or that host was away. A host's ticks exist only while it is there; what it missed it says itself when it is back.", a.Host, w.at(a.Heard))
 	case explain.Forgotten:
 		w.say("All ticks up to this one and beyond are settled, but its record is gone: history keeps 90 days.")
 	default:
@@ -92,7 +103,11 @@ func (w *wording) due() {
 	if w.Pause != nil && w.Outcome != string(run.Paused) {
 		w.say("The job is %s.", scheduler.PausedBy(*w.Pause))
 	}
-	if w.Outcome != explain.NoTick && w.Tick.Before(w.Since) {
+	switch {
+	case w.Outcome == explain.NoTick || !w.Tick.Before(w.Since):
+	case w.Filled():
+		w.say("That schedule took effect at %s: a back-fill has run this tick from before.", w.at(w.Since))
+	default:
 		w.say("That schedule took effect at %s: this tick is of an earlier one.", w.at(w.Since))
 	}
 }
@@ -114,26 +129,40 @@ func (w *wording) noTick() {
 	w.say("The job is not due at this instant. The ticks beside it: %s.", strings.Join(beside, ", "))
 }
 
-// runs lists each run with its attempts.
+// runs lists each run with its attempts, also those beside the tick.
 func (w *wording) runs() {
 	for _, r := range w.Account.Runs {
-		outcome := string(r.Outcome)
-		if outcome == "" {
-			outcome = "no outcome yet"
+		w.run(r)
+	}
+	for _, r := range w.Account.Again {
+		w.say("It was run once more, beside the tick, whose outcome stays.")
+		w.run(r)
+	}
+}
+
+func (w *wording) run(r run.Record) {
+	outcome := string(r.Outcome)
+	if outcome == "" {
+		outcome = "no outcome yet"
+	}
+	if r.Reason != "" {
+		outcome += ", " + r.Reason
+	}
+	w.say("Run %s on %s pid %d, token %d, started %s, took %s: %s.", r.ID, r.Host, r.PID, r.Token, w.at(r.Started), took(r.Started, r.Ended), outcome)
+	if r.Cause != nil {
+		w.say("It was %s.", r.Cause)
+	}
+	if id := enqueuedBy(r.Attempts); id != 0 {
+		w.say("It enqueued task %d, into the store of the job; `dibs task show` says what became of that.", id)
+	}
+	if len(r.Attempts) < 2 {
+		return
+	}
+	for _, t := range r.Attempts {
+		line := fmt.Sprintf("Attempt %d started %s, took %s: %s", t.N, w.at(t.Started), took(t.Started, t.Ended), t.Outcome)
+		if t.Error != "" {
+			line += ", " + t.Error
 		}
-		if r.Reason != "" {
-			outcome += ", " + r.Reason
-		}
-		w.say("Run %s on %s pid %d, token %d, started %s, took %s: %s.", r.ID, r.Host, r.PID, r.Token, w.at(r.Started), took(r.Started, r.Ended), outcome)
-		if len(r.Attempts) < 2 {
-			continue
-		}
-		for _, t := range r.Attempts {
-			line := fmt.Sprintf("Attempt %d started %s, took %s: %s", t.N, w.at(t.Started), took(t.Started, t.Ended), t.Outcome)
-			if t.Error != "" {
-				line += ", " + t.Error
-			}
-			w.say("%s.", line)
-		}
+		w.say("%s.", line)
 	}
 }

@@ -68,6 +68,12 @@ func TestExplainInWords(t *testing.T) {
 		{"no tick before the first", explain.Account{Outcome: explain.NoTick, Since: at("05:00:00")}, "no tick of this job", []string{"took effect at 2026-11-21T05:00:00Z", "beside it: none"}},
 		{"forgotten", explain.Account{Outcome: explain.Forgotten}, "no longer on record", []string{"history keeps 90 days"}},
 		{"no schedule", explain.Account{Outcome: explain.NoSchedule}, "it has no schedule in this store", []string{"there are no ticks"}},
+		{"caught up on", explain.Account{Outcome: "succeeded", Claimant: web1, Claimed: at("05:00:00"), StartBy: at("04:20:00"), Runs: []run.Record{{ID: "r1"}}},
+			"succeeded", []string{"claimed it at 2026-11-21T05:00:00Z", "it was caught up on"}},
+		{"back-filled", explain.Account{Outcome: "succeeded", Timezone: "UTC", Schedules: []string{"15 * * * *"}, Since: at("05:00:00"),
+			Runs:  []run.Record{{ID: "r1", Started: at("05:00:01"), Cause: &run.Cause{By: "ann", Backfill: "b"}}},
+			Again: []run.Record{{ID: "r2", Started: at("06:00:01"), Cause: &run.Cause{By: "bob", Backfill: "c"}}}},
+			"succeeded", []string{"a back-fill has run this tick from before", "Run r1 on", "once more, beside the tick", "Run r2 on", "back-filled by bob"}},
 		{"of an earlier schedule", explain.Account{Outcome: "succeeded", Timezone: "UTC", Schedules: []string{"15 * * * *"}, Description: "hourly", Since: at("05:00:00"), Removed: at("06:00:00")},
 			"succeeded", []string{`Its schedule is ["15 * * * *"] in UTC (hourly).`, "this tick is of an earlier one", "removed at 2026-11-21T06:00:00Z"}},
 	} {

@@ -1,16 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -21,13 +25,14 @@ type historyOptions struct {
 	store, job, from, to string
 	limit                int
 	out                  format
-	events               bool
+	events, log          bool
+	run                  string
 }
 
 func newHistory(e env) *cobra.Command {
 	o := historyOptions{}
 	cmd := &cobra.Command{Use: "history [JOB]", Short: "Tell what happened: ticks, their outcomes and their runs",
-		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history shop/cleanup --from 2026-11-20T00:00:00Z -o json\n  dibs history --events",
+		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history shop/cleanup --from 2026-11-20T00:00:00Z -o json\n  dibs history --events\n  dibs history shop/cleanup --log\n  dibs history --run 01a1fc75-f7c0-79c4-afa4-04659d65dc20 -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -42,12 +47,17 @@ func newHistory(e env) *cobra.Command {
 	f.StringVar(&o.from, "from", "", "from this instant on")
 	f.StringVar(&o.to, "to", "", "before this instant")
 	f.BoolVar(&o.events, "events", false, "show events instead: skips, takeovers, crashes, breaks")
+	f.StringVar(&o.run, "run", "", "show the run with this `ID` and its attempts")
+	f.BoolVar(&o.log, "log", false, "print what that run, or the latest one of JOB, printed or was answered")
 	return cmd
 }
 
 // entry is one line of history: a tick with its runs, or a run without a tick. Its form is stable.
 type entry struct {
-	Job      string     `json:"job"`
+	Job string `json:"job"`
+	// Host and HostID are whose own job it is, of a tick or run that a host has copied here (rule H1).
+	Host     string     `json:"host,omitempty"`
+	HostID   string     `json:"host_id,omitempty"`
 	Tick     *time.Time `json:"tick"`
 	Through  *time.Time `json:"through,omitempty"`
 	Outcome  string     `json:"outcome"`
@@ -69,12 +79,18 @@ type runRecord struct {
 	Started  time.Time     `json:"started,omitzero"`
 	Ended    time.Time     `json:"ended,omitzero"`
 	Attempts []run.Attempt `json:"attempts"`
+	Cause    *run.Cause    `json:"cause,omitempty"`
 }
 
 func runHistory(ctx context.Context, e env, o historyOptions) error {
 	q, err := o.query()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case (o.run != "" || o.log) && (o.events || o.from != "" || o.to != ""):
+		return usage(errors.New("--run and --log tell of one run: leave --events, --from and --to out"))
+	case o.run != "" || o.log:
+		return showRun(ctx, e, o)
 	}
 	place, err := openFor(ctx, e, o.store)
 	if err != nil {
@@ -84,7 +100,7 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	if place.History == nil {
 		return fmt.Errorf("store %s keeps no history: %w", place.config, errors.ErrUnsupported)
 	}
-	if err := place.Deliver(ctx); err != nil {
+	if err := place.DeliverAll(ctx); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not shown: %v\n", err)
 	}
 	if o.events {
@@ -133,7 +149,11 @@ func logTo(e env) *slog.Logger { return slog.New(slog.NewTextHandler(e.stderr, n
 
 // recall joins ticks with their runs, and puts runs without a tick between them, latest first.
 func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {
-	ticks, err := p.History.Ticks(ctx, q)
+	hosts, err := mirror.Hosts(ctx, p.Place)
+	if err != nil {
+		return nil, err
+	}
+	ticks, err := ofAll(ctx, q, hosts, p.History.Ticks)
 	if err != nil {
 		return nil, err
 	}
@@ -144,14 +164,49 @@ func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {
 	ticks = append(ticks, missed...)
 	rq := q
 	rq.To, rq.Limit = time.Time{}, 10_000 // a tick's runs may have started later than q.To
-	runs, err := p.History.Runs(ctx, rq)
+	runs, err := ofAll(ctx, rq, hosts, p.History.Runs)
 	if err != nil {
 		return nil, err
 	}
 	if err := inferDead(ctx, p, runs); err != nil {
 		return nil, err
 	}
-	return history.Join(ticks, runs, q, newEntry, addRun), nil
+	entries := history.Join(ticks, runs, q, newEntry, addRun)
+	nameHosts(entries, hosts)
+	return entries, nil
+}
+
+// ofAll asks for a job's own rows, and for those that each host has copied of its job of that name.
+// Where all jobs are asked for, these are among them.
+func ofAll[T any](ctx context.Context, q history.Query, hosts []mirror.Host, ask func(context.Context, history.Query) ([]T, error)) ([]T, error) {
+	all, err := ask(ctx, q)
+	if err != nil || q.Job == "" {
+		return all, err
+	}
+	name := q.Job
+	for _, h := range hosts {
+		q.Job = mirror.On(name, h.ID)
+		rows, err := ask(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+// nameHosts says of what was copied whose it is.
+func nameHosts(entries []entry, hosts []mirror.Host) {
+	names := map[string]string{}
+	for _, h := range hosts {
+		names[h.ID] = h.Name
+	}
+	for i := range entries {
+		en := &entries[i]
+		if en.Job, en.HostID = mirror.Split(en.Job); en.HostID != "" {
+			en.Host = cmp.Or(names[en.HostID], en.HostID)
+		}
+	}
 }
 
 // inferDead shows as crashed what is recorded as running while its lease is no longer its own: the
@@ -195,7 +250,7 @@ func newEntry(t tick.Tick) entry {
 }
 
 func recordOf(r run.Record) runRecord {
-	rr := runRecord{r.ID, r.Token, r.Host, string(r.Outcome), r.Reason, r.Inferred, r.Started, r.Ended, r.Attempts}
+	rr := runRecord{r.ID, r.Token, r.Host, string(r.Outcome), r.Reason, r.Inferred, r.Started, r.Ended, r.Attempts, r.Cause}
 	if rr.Outcome == "" {
 		rr.Outcome = "running"
 	}
@@ -225,8 +280,14 @@ func tellEntries(e env, entries []entry) error {
 	var rows [][]string
 	for _, en := range entries {
 		due := "-"
-		if en.Tick != nil {
+		cause := causeOf(en.Runs)
+		switch {
+		case en.Tick != nil:
 			due = stampOf(*en.Tick)
+		case cause != nil && !cause.Again.IsZero():
+			due = "again " + stampOf(cause.Again)
+		case cause != nil:
+			due = "manual"
 		}
 		outcome := en.Outcome
 		if en.Inferred {
@@ -239,7 +300,11 @@ func tellEntries(e env, entries []entry) error {
 			due += " … " + stampOf(*en.Through)
 			outcome += " ×" + strconv.Itoa(en.Count)
 		}
-		row := []string{en.Job, due, outcome, "-", "-", "-", orDash(en.Reason)}
+		reason := en.Reason
+		if cause != nil {
+			reason = strings.TrimPrefix(reason+"; "+cause.String(), "; ")
+		}
+		row := []string{en.Job, due, outcome, orDash(en.Host), "-", "-", orDash(reason)}
 		if n := len(en.Runs); n > 0 {
 			r := en.Runs[n-1]
 			row[3], row[4], row[5] = r.Host, stampOf(r.Started), took(r.Started, r.Ended)
@@ -252,6 +317,14 @@ func tellEntries(e env, entries []entry) error {
 	return table(e.stdout, "JOB TICK OUTCOME HOST STARTED TOOK REASON", rows)
 }
 
+// causeOf is why the last of some runs was made, if no schedule made it.
+func causeOf(runs []runRecord) *run.Cause {
+	if len(runs) == 0 {
+		return nil
+	}
+	return runs[len(runs)-1].Cause
+}
+
 func orDash(s string) string {
 	if s == "" {
 		return "-"
@@ -260,18 +333,48 @@ func orDash(s string) string {
 }
 
 func showEvents(ctx context.Context, e env, p *opened, q history.Query, out format) error {
-	events, err := p.History.Events(ctx, q)
+	hosts, err := mirror.Hosts(ctx, p.Place)
+	if err != nil {
+		return err
+	}
+	events, err := ofAll(ctx, q, hosts, p.History.Events)
 	if err != nil {
 		return fmt.Errorf("read events: %w", err)
 	}
+	slices.SortStableFunc(events, func(x, y history.Event) int { return y.At.Compare(x.At) })
+	events = events[:min(len(events), q.Max())]
+	for i := range events {
+		events[i].Job, _ = mirror.Split(events[i].Job) // its Host says where it was seen
+	}
 	if out == "json" {
-		return writeJSON(e.stdout, append([]history.Event{}, events...))
+		return writeJSON(e.stdout, told(events))
 	}
 	var rows [][]string
 	for _, ev := range events {
 		rows = append(rows, []string{stampOf(ev.At), ev.Kind, orDash(ev.Job + keyOnly(ev)), orDash(ev.Host), ev.Reason})
 	}
 	return table(e.stdout, "AT EVENT JOB HOST REASON", rows)
+}
+
+// toldEvent is an event as it is shown; its form is stable.
+type toldEvent struct {
+	history.Event
+	// Count is how many it stands for, and First and Last when these were, where they are several.
+	Count int       `json:"count,omitempty"`
+	First time.Time `json:"first,omitzero"`
+	Last  time.Time `json:"last,omitzero"`
+}
+
+func told(events []history.Event) []toldEvent {
+	all := []toldEvent{}
+	for _, e := range events {
+		t := toldEvent{Event: e}
+		if n, first, last := e.Times(); n > 1 {
+			t.Reason, t.Count, t.First, t.Last = e.Why(), n, first, last
+		}
+		all = append(all, t)
+	}
+	return all
 }
 
 func keyOnly(ev history.Event) string {

@@ -12,8 +12,8 @@ import (
 )
 
 func newJob(e env) *cobra.Command {
-	cmd := &cobra.Command{Use: "job", Short: "The jobs and keys whose ticks a store accounts for: list, pause, resume, forget"}
-	cmd.AddCommand(newJobList(e), newJobShow(e), newJobPause(e), newJobResume(e), newJobForget(e))
+	cmd := &cobra.Command{Use: "job", Short: "The jobs and keys whose ticks a store accounts for: list, pause, resume, trigger, backfill, forget"}
+	cmd.AddCommand(newJobList(e), newJobShow(e), newJobPause(e), newJobResume(e), newJobTrigger(e), newJobBackfill(e), newJobForget(e))
 	return cmd
 }
 

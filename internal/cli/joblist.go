@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
@@ -100,7 +101,7 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 		return err
 	}
 	records := []jobRecord{}
-	for _, j := range known {
+	for _, j := range mirror.Own(known) {
 		if o.one && j.Name != o.name || !o.all && !j.Removed.IsZero() {
 			continue
 		}
@@ -129,7 +130,7 @@ func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (job
 	r := jobRecord{Job: j.Name, State: "active", Generation: j.Generation, Since: j.Since, Settled: j.Mark, Removed: j.Removed}
 	spec, set, err := scheduler.Registered(j)
 	if err != nil {
-		return r, err
+		return r.unreadable(j, err), nil
 	}
 	r.Schedules, r.Timezone, r.Policy, r.words = spec.Schedules, spec.Timezone, &spec.Policy, set.Description()
 	if r.zone, err = schedule.LoadZone(spec.Timezone); err != nil {
@@ -155,6 +156,17 @@ func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (job
 		}
 	}
 	return r, nil
+}
+
+// unreadable is a job whose definition means nothing here: its zone is unknown on this host, say. The
+// others are listed all the same.
+func (r jobRecord) unreadable(j tick.Job, err error) jobRecord {
+	r.State, r.Policy, r.zone = "unreadable", &job.Policy{}, time.UTC
+	r.words = err.Error()
+	if spec, perr := job.ParseDefinition(j.Definition); perr == nil {
+		r.Schedules, r.Timezone, r.Policy = spec.Schedules, spec.Timezone, &spec.Policy
+	}
+	return r
 }
 
 func listJobs(e env, records []jobRecord) error {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
@@ -59,15 +60,33 @@ func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
 }
 
 func (s *service) target(spec *job.Spec) (run.Target, error) {
-	if spec.Command != nil {
+	switch {
+	case spec.Command != nil:
 		return s.command(spec)
+	case spec.Task != nil:
+		return s.enqueuing(spec)
 	}
 	secrets, err := secrets(spec.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	r := spec.Request
-	return webhook.Target{Method: r.Method, URL: r.URL, Headers: r.Headers, Body: r.Body, Secrets: secrets, Name: spec.Name, Timeout: spec.Policy.Timeout}, nil
+	t := request(spec.Request)
+	t.Secrets, t.Name, t.Timeout = secrets, spec.Name, spec.Policy.Timeout
+	return t, t.Check()
+}
+
+// request is the target of a request, but for who sends it.
+func request(r *job.Request) webhook.Target {
+	t := webhook.Target{Method: r.Method, URL: r.URL, Headers: r.Headers, Body: r.Body,
+		SameOrigin: r.Redirects == job.RedirectsSameOrigin, Proxy: r.Proxy}
+	if r.TLS == nil {
+		return t
+	}
+	t.TLS = &webhook.TLS{CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile, ServerName: r.TLS.ServerName}
+	if r.TLS.MinVersion == "1.3" {
+		t.TLS.MinVersion = tls.VersionTLS13
+	}
+	return t
 }
 
 // command is the target of a job that runs one.
@@ -184,17 +203,20 @@ func (c *captured) Write(p []byte) (int, error) {
 		c.tail = append(c.tail[:0], c.tail[over:]...)
 	}
 	c.line = append(c.line, p...)
+	rest := c.line
 	for {
-		i := bytes.IndexByte(c.line, '\n')
-		if i < 0 && len(c.line) < 8<<10 {
-			return len(p), nil
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 && len(rest) < 8<<10 {
+			break
 		}
 		if i < 0 {
-			i = len(c.line) - 1
+			i = len(rest) - 1
 		}
-		c.print(c.line[:i+1])
-		c.line = append(c.line[:0], c.line[i+1:]...)
+		c.print(rest[:i+1])
+		rest = rest[i+1:]
 	}
+	c.line = append(c.line[:0], rest...) // once for all of the lines, of which there may be many
+	return len(p), nil
 }
 
 // print writes one line in one call, so that the lines of several runs do not mix.

@@ -111,21 +111,29 @@ func (o once) perDuration(waiting, ctx context.Context, r *runner, f scheduler.F
 
 // perTick claims the tick that is due now, and runs it if it is won.
 func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {
+	j := o.job()
 	now, err := r.now(waiting)
 	if err != nil {
-		return r.refused(err)
+		return r.unclaimed(j, time.Time{}, err)
 	}
-	j := &scheduler.Job{Set: schedule.Union(o.schedule)}
 	at, ok := j.Due(now, now)
 	if !ok {
 		return o.notDue(r, at, now)
 	}
 	if err := o.register(waiting, r, at); err != nil {
-		return r.refused(err)
+		return r.unclaimed(j, at, err)
+	}
+	if !r.host {
+		remember(r.place)
 	}
 	res, a, err := r.place.Single(ctx, tick.Want{Job: string(r.key), At: at, StartBy: j.StartBy(at)}, f)
 	if err != nil {
-		return r.refused(err)
+		return r.unclaimed(j, at, err)
+	}
+	if a.Status != tick.Won { // the winner does it beside its run
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.place.Keeper.Margin().RPCTimeout)
+		defer cancel()
+		_ = r.place.Deliver(bounded) // else the next one does
 	}
 	if a.Status == tick.Won {
 		r.place.TidyAfter(ctx, j, string(r.key))
@@ -135,6 +143,17 @@ func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire)
 		return r.report(res)
 	}
 	return r.duplicate(at, a)
+}
+
+// job is what is known of the job without a store.
+func (o once) job() *scheduler.Job { return &scheduler.Job{Set: schedule.Union(o.schedule)} }
+
+// unclaimed is the report of a run that got no answer about its tick.
+func (r *runner) unclaimed(j *scheduler.Job, at time.Time, err error) report {
+	if !r.host {
+		noteUnclaimed(r.place.config, j, string(r.key), at, err)
+	}
+	return r.refused(err)
 }
 
 // notDue says which ticks lie on either side of a start that belongs to none (rule T10).

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,9 +133,13 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", c, err)
 	}
+	var place atomic.Pointer[scheduler.Place] // which needs the keeper that tells it
 	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Margin: lease.MarginFor(c.TTL),
 		OnStep: func(d time.Duration) {
 			log.Warn("the store's clock stepped", "event", "clock-step", "step", d, "store", c.String())
+			if p := place.Load(); p != nil {
+				go p.ClockStepped(d) // a heartbeat may be waiting for this
+			}
 		}})
 	if err != nil {
 		return nil, err
@@ -147,12 +152,16 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	held := func(d time.Duration) {
 		log.Warn("the store is new or was restarted: it grants nothing yet, so as not to overlap with what it no longer knows of; waiting (`dibs init` states that a new store is empty)",
 			"event", "held-back", "wait", d.Round(time.Millisecond), "store", c.String())
+		if p := place.Load(); p != nil {
+			go p.HeldBack(d)
+		}
 	}
 	book := tick.NewBook(s.Ticks, k, self)
 	book.OnHeldBack = held
 	p := &scheduler.Place{Name: s.URL, Keeper: k, Book: book, Ticks: s.Ticks, History: s.History, Self: self,
 		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, TimeOfDay: clock.System.Wall, Log: log,
 		Spool: spool.In(hostDir(), s.Properties.InstallationID, c.Namespace)}
+	place.Store(p)
 	return &opened{Place: p, store: s, config: c}, nil
 }
 

@@ -145,7 +145,7 @@ func (p *plan) scoped() error {
 }
 
 func (o runOptions) parsePolicy() (pol job.Policy, err error) {
-	pol = job.Policy{StopGrace: o.stopGrace, Timeout: o.timeout}
+	pol = job.Policy{StopGrace: o.stopGrace, Timeout: o.timeout, CatchUpWindow: job.DefaultPolicy(true).CatchUpWindow}
 	if pol.Concurrency, err = job.ParseConcurrency(o.policy); err != nil {
 		return pol, fmt.Errorf("--policy: %w", err)
 	}
@@ -190,6 +190,9 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	case errors.As(context.Cause(signals.waiting), &early):
 		return statusError{128 + int(early.Signal), nil}
 	case err != nil:
+		if p.once.schedule != nil && !p.host {
+			noteUnclaimed(config, p.once.job(), string(p.key), time.Time{}, err)
+		}
 		return failure(err)
 	}
 	defer place.close()
@@ -201,6 +204,9 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	rep := r.run(ctx)
 	if err := rep.write(to, p.contendedExit); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
+	}
+	if p.host && p.address.shared() && !p.address.implicit {
+		mirrorAfter(ctx, place, p.address.Config)
 	}
 	return r.status(rep)
 }

@@ -14,9 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/manifest/source"
+	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/scheduler"
 )
 
@@ -30,10 +32,12 @@ type serveOptions struct {
 }
 
 const serveHelp = `Serve the jobs of a manifest. Every server runs this: the store decides who runs each tick, and
-exactly one server does (jobs of scope host: one per host).
+exactly one server does (jobs of scope host: one per host). A job is a command, a request, or a task to
+enqueue, which any worker of its queue does (dibs work).
 
 SIGTERM and SIGINT drain: no new ticks are claimed, what runs goes on for --drain, is then told to
-stop and gets its grace, and the leases are released. A second one ends the drain at once.
+stop and gets its grace, and the leases are released; hooks have 10 s more for what they are still
+to tell. A second one ends the drain at once.
 SIGHUP, or a change of the file or of the directory's files, reloads the manifest without losing a
 tick; a manifest with an error is reported and the one that is served stays. An application is
 asked again on SIGHUP only; standard input cannot be read again.
@@ -89,12 +93,16 @@ type service struct {
 	secret  map[string]bool // variables of our own environment that hold secrets
 	bare    bool            // one fire of one job: its output goes without its name, the store's weaknesses unsaid
 	places  map[job.Scope]*opened
+	hooks   map[job.Scope]*hook.Runner
+	queues  map[job.Scope]*queue.Client // of the places whose jobs enqueue
 
 	mu      sync.Mutex // guards what follows
 	servers map[job.Scope]*scheduler.Server
 	running map[job.Scope]bool
 	failed  error
 	serving sync.WaitGroup
+	// mirroring ends the copying of this host's own jobs, after one last time; nil: there is none.
+	mirroring func()
 }
 
 func runServe(ctx context.Context, e env, o serveOptions) error {
@@ -113,7 +121,7 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	}
 	o.source = from.String()
 	s := &service{serveOptions: o, env: e, address: a, from: from, log: o.logger(e.stderr),
-		places: map[job.Scope]*opened{}, servers: map[job.Scope]*scheduler.Server{}, running: map[job.Scope]bool{}}
+		places: map[job.Scope]*opened{}, hooks: map[job.Scope]*hook.Runner{}, servers: map[job.Scope]*scheduler.Server{}, running: map[job.Scope]bool{}}
 	hangup := make(chan os.Signal, 1)
 	stop := make(chan os.Signal, 2)
 	survivePipes()
@@ -177,6 +185,7 @@ func (s *service) decideScope(spec *job.Spec) error {
 // gets the empty list.
 func (s *service) apply(ctx context.Context, specs []*job.Spec) error {
 	jobs := map[job.Scope][]*scheduler.Job{}
+	var hooked []func()
 	for _, spec := range specs {
 		if err := s.place(ctx, spec.Policy.Scope); err != nil {
 			return err
@@ -185,12 +194,20 @@ func (s *service) apply(ctx context.Context, specs []*job.Spec) error {
 		if err != nil {
 			return usage(fmt.Errorf("%s: job %s: %w", s.source, spec.Key(), err))
 		}
+		set, err := s.hooksFor(spec)
+		if err != nil {
+			return usage(fmt.Errorf("%s: job %s: %w", s.source, spec.Key(), err))
+		}
 		jobs[spec.Policy.Scope] = append(jobs[spec.Policy.Scope], j)
+		hooked = append(hooked, set)
 	}
 	for scope, server := range s.servers {
 		if err := server.Load(ctx, jobs[scope]); err != nil {
 			return err
 		}
+	}
+	for _, set := range hooked { // of a manifest that is not loaded nothing holds
+		set()
 	}
 	return nil
 }
@@ -219,7 +236,7 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 		_ = p.store.Close()
 		return usage(fmt.Errorf("store %s keeps no durable claims: it serves `dibs run` without --once-per only", config))
 	}
-	s.places[scope] = p
+	s.places[scope], s.hooks[scope] = p, s.hooksOf(p)
 	s.mu.Lock()
 	s.servers[scope] = scheduler.NewServer(p.Place, s.app)
 	s.mu.Unlock()
@@ -259,6 +276,11 @@ func (s *service) run(ctx context.Context, stop, hangup <-chan os.Signal, watch 
 		s.mu.Unlock()
 		<-idle
 	}
+	s.mu.Lock()
+	if s.mirroring != nil {
+		s.mirroring()
+	}
+	s.mu.Unlock()
 	for scope, server := range s.servers {
 		s.log.Info("served: "+server.Stats.String(), "event", "served", "scope", scope)
 	}
@@ -269,6 +291,7 @@ func (s *service) run(ctx context.Context, stop, hangup <-chan os.Signal, watch 
 func (s *service) start(accept context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.startMirror()
 	for scope, server := range s.servers {
 		if s.running[scope] {
 			continue
@@ -327,6 +350,10 @@ func (s *service) reload(accept context.Context, why string) bool {
 }
 
 func (s *service) close() {
+	s.closeHooks()
+	for _, c := range s.queues {
+		c.Close()
+	}
 	for _, p := range s.places {
 		p.close()
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -34,6 +36,7 @@ type triggerOptions struct {
 	tick, json    string
 	now           bool
 	idempotency   string
+	why           string
 	contendedExit int
 	tempfail      bool
 	quiet         bool
@@ -46,6 +49,9 @@ The tick is --tick, or what the platform says in DIBS_SCHEDULED_TIME, CRONJOB_SC
 AWS_SCHEDULER_SCHEDULED_TIME (RFC 3339). Without them it is the job's latest tick at the time at which
 cron forked this process, or else at which it started, by the store's clock; one that is at most
 2 s ahead counts too. Three servers that fire at :00.2, :01.9 and :04 so agree on one tick.
+
+The job's hooks are told as dibs serve tells them; it ends when they have been (2 minutes at most,
+or until a signal).
 
 Exit status:
   0  succeeded
@@ -68,19 +74,53 @@ func newTrigger(e env) *cobra.Command {
 	storeFlag(cmd, &o.store)
 	o.sourceOptions.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job: a file, a directory, - or an address, as for\ndibs serve (default $DIBS_MANIFEST)")
-	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
-	environmentFlag(cmd, &o.environment)
+	manifestFlags(cmd, &o.serveOptions)
 	f.StringVar(&o.tick, "tick", "", "the scheduled `INSTANT`, as in 2026-03-01T04:15:00Z")
 	f.BoolVar(&o.now, "now", false, "run it now, whatever is due: without a tick, and using none up")
-	f.StringVar(&o.idempotency, "idempotency-key", "", "with --now: what the job is told, so that it can recognise a repetition\n(default: the run's id)")
+	o.manualFlags(cmd, "with --now: ")
+	o.fireFlags(cmd)
+	return cmd
+}
+
+// newJobTrigger is `dibs job trigger`: `dibs trigger --now`, among the other commands for jobs.
+func newJobTrigger(e env) *cobra.Command {
+	o := triggerOptions{now: true}
+	cmd := &cobra.Command{Use: "trigger APP/JOB", Short: "Run a job now, without a tick", Long: jobTriggerHelp,
+		Example: "  dibs job trigger shop/invoices --manifest jobs.yaml --reason 'customer waits, T-123'",
+		Args:    exactly(1, "one job, as APP/JOB"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.tempfail && !cmd.Flags().Changed("contended-exit") {
+				o.contendedExit = exitContended
+			}
+			return runTrigger(cmd.Context(), e, o, args[0])
+		}}
+	storeFlag(cmd, &o.store)
+	o.sourceOptions.flags(cmd)
+	manifestFlags(cmd, &o.serveOptions)
+	o.manualFlags(cmd, "")
+	o.fireFlags(cmd)
+	return cmd
+}
+
+const jobTriggerHelp = `Run a job of a manifest now, on this machine, whatever is due: without a tick, and using none up. Its
+lease and its policy are the job's: with Forbid it is not run while another run goes on. A pause does not
+keep it: it stops ticks. Who triggered it and why are recorded with the run, and shown in dibs history,
+where its tick is "manual". It is the same as dibs trigger --now, with the same exit statuses.`
+
+// manualFlags are those of a run without a tick.
+func (o *triggerOptions) manualFlags(cmd *cobra.Command, when string) {
+	f := cmd.Flags()
+	f.StringVar(&o.idempotency, "idempotency-key", "", when+"what the job is told, so that it can recognise a repetition\n(default: the run's id)")
+	f.StringVar(&o.why, "reason", "", when+"why; recorded with the run")
+}
+
+// fireFlags are those of any fire.
+func (o *triggerOptions) fireFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.IntVar(&o.contendedExit, "contended-exit", triggerSkipped, "exit status when the job is not run here")
 	f.BoolVar(&o.tempfail, "exit-tempfail", false, "the same as --contended-exit 75")
 	f.StringVar(&o.json, "json", "", "write the result as JSON to this `FILE`, or descriptor number")
-	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens on the way")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention; under a cron daemon that is so anyway")
-	return cmd
 }
 
 // runTrigger carries out `dibs trigger`. Nothing has been started when it refuses.
@@ -88,8 +128,8 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	if o.contendedExit < 0 || o.contendedExit > 255 {
 		return statusError{triggerBroken, fmt.Errorf("--contended-exit %d: want 0-255", o.contendedExit)}
 	}
-	if o.now && o.tick != "" || o.idempotency != "" && !o.now {
-		return statusError{triggerBroken, errors.New("--now runs without a tick: it excludes --tick, and --idempotency-key goes with it")}
+	if o.now && o.tick != "" || (o.idempotency != "" || o.why != "") && !o.now {
+		return statusError{triggerBroken, errors.New("--now runs without a tick: it excludes --tick, and --idempotency-key and --reason go with it")}
 	}
 	to, err := openReport(o.json) // before anything else is opened
 	if err != nil {
@@ -100,13 +140,16 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	if err := t.prepare(ctx, e, name); err != nil {
 		return statusError{triggerBroken, err}
 	}
-	defer t.close()
 	accept, work, stop := stopped(ctx)
-	defer stop()
+	defer stop() // last of all: until then a signal ends what waits, and not this process
+	defer t.close()
 	rep := t.fire(accept, work)
 	rep.ExitStatus = t.status(&rep)
 	if err := rep.line(to); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
+	}
+	if host := t.places[job.Host]; host != nil && t.address.shared() {
+		mirrorAfter(ctx, host, t.address.Config)
 	}
 	if rep.ExitStatus == 0 && rep.err == nil {
 		return nil
@@ -128,9 +171,13 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	if err != nil {
 		return err
 	}
-	app, jobName, ok := strings.Cut(name, ".")
+	mark := "." // as triggers of other schedulers have it; dibs's own names have a slash
+	if strings.Contains(name, "/") {
+		mark = "/"
+	}
+	app, jobName, ok := strings.Cut(name, mark)
 	if !ok {
-		return fmt.Errorf("%q: name the job as APP.JOB", name)
+		return fmt.Errorf("%q: name the job as APP/JOB or APP.JOB", name)
 	}
 	if o.source == "" {
 		return errors.New("no manifest: name the one that declares the job with --manifest, or in DIBS_MANIFEST")
@@ -141,7 +188,7 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	}
 	o.source = from.String()
 	t.service = &service{serveOptions: o, env: e, address: a, from: from, bare: true,
-		places: map[job.Scope]*opened{}, servers: map[job.Scope]*scheduler.Server{}}
+		places: map[job.Scope]*opened{}, hooks: map[job.Scope]*hook.Runner{}, servers: map[job.Scope]*scheduler.Server{}}
 	t.log = o.quietLogger(e.stderr)
 	specs, err := t.load(ctx)
 	if err != nil {
@@ -181,15 +228,16 @@ func stopped(ctx context.Context) (accept, work context.Context, stop func()) {
 func (t *trigger) fire(accept, work context.Context) report {
 	rep := report{Key: t.spec.Key()}
 	if err := t.place(accept, t.spec.Policy.Scope); err != nil {
+		t.unclaimed(err)
 		return rep.broken(accept, err)
 	}
-	j, err := t.build(t.spec)
+	j, err := t.ready()
 	if err != nil {
 		return rep.broken(accept, err)
 	}
 	place := t.places[t.spec.Policy.Scope]
 	if t.options.now {
-		res := place.TriggerNow(accept, work, j, t.options.idempotency)
+		res := place.TriggerNow(accept, work, j, t.options.idempotency, &run.Cause{By: whoami(place.Self.Host), Why: t.options.why})
 		return t.report(accept, rep, res, tick.Answer{Status: tick.Won})
 	}
 	now, err := place.Keeper.Now(accept)
@@ -215,11 +263,41 @@ func (t *trigger) fire(accept, work context.Context) report {
 		rep.err = fmt.Errorf("%s: skipped: its tick %s lies outside the windows in which it may run", rep.Key, stampOf(at))
 		return rep
 	}
+	if t.spec.Policy.Scope == job.Global {
+		remember(place)
+	}
 	res, a, err := place.Trigger(accept, work, j, at)
 	if rep.Tick = at; err != nil && res.Run.ID == "" {
+		if t.spec.Policy.Scope == job.Global {
+			noteUnclaimed(t.address.Config, j, rep.Key, at, err)
+		}
 		return rep.broken(accept, err)
 	}
 	return t.report(accept, rep, res, a)
+}
+
+// ready builds the job and sets its hooks; its place is open.
+func (t *trigger) ready() (*scheduler.Job, error) {
+	set, err := t.hooksFor(t.spec)
+	if err != nil {
+		return nil, err
+	}
+	set()
+	return t.build(t.spec)
+}
+
+// unclaimed keeps a note of the tick for which no store was found.
+func (t *trigger) unclaimed(cause error) {
+	if t.spec.Policy.Scope != job.Global || t.options.now {
+		return
+	}
+	j, err := t.build(t.spec)
+	if err != nil || j.Dormant {
+		return
+	}
+	if at, due, err := t.scheduled(j, clock.System.Wall()); err == nil && due && j.Open(at) {
+		noteUnclaimed(t.address.Config, j, t.spec.Key(), at, cause)
+	}
 }
 
 // scheduled is the tick that this fire is for: a given one, or the one that is inferred.

@@ -85,6 +85,12 @@ func runValidate(ctx context.Context, e env, o validateOptions) error {
 	fmt.Fprintf(e.stdout, "%s: valid, %d jobs of app %s\n", from, len(m.Jobs), m.App)
 	for i := range m.Jobs {
 		fmt.Fprintf(e.stdout, "  %s: %s\n", m.Jobs[i].Key(), reach(&m.Jobs[i]))
+		if t := m.Jobs[i].Task; t != nil {
+			fmt.Fprintf(e.stdout, "    enqueues %s into %s; the store must keep queues (`dibs doctor` says whether it does)\n", t.Kind, t.Queue)
+		}
+		for _, line := range whoIsTold(&m.Jobs[i]) {
+			fmt.Fprintf(e.stdout, "    %s\n", line)
+		}
 	}
 	return nil
 }

@@ -23,10 +23,14 @@ type Setting struct {
 	// Registered are the jobs that the place of each scope holds. A scope whose place could not be
 	// read is missing.
 	Registered map[job.Scope][]tick.Job
+	// NoQueue names the store of each scope that is known to keep no queues.
+	NoQueue map[job.Scope]string
 	// Secret reads a reference, Program looks for a command's program, and User for whom it runs as.
 	Secret  func(ref string) error
 	Program func(job.Command) error
 	User    func(job.Command) error
+	// Way reads what says which way a request goes: its proxy, and the files of its tls.
+	Way func(job.Request) error
 }
 
 // Invalid are the findings of a manifest that cannot be loaded.
@@ -57,6 +61,7 @@ func Jobs(specs []job.Spec, s Setting) (all []Finding) {
 		all = append(all, s.coincide(spec, set)...)
 		all = append(all, s.registered(spec)...)
 		all = append(all, s.needs(spec)...)
+		all = append(all, s.hooks(spec)...)
 	}
 	return all
 }
@@ -173,6 +178,15 @@ func (s Setting) needs(spec *job.Spec) (all []Finding) {
 	for _, ref := range refs {
 		if err := s.Secret(ref); err != nil {
 			all = append(all, found(Error, "secret", where, "Set it where dibs runs, or correct the reference; dibs serve refuses the manifest without it.", "A secret cannot be read: %v.", err))
+		}
+	}
+	if at, none := s.NoQueue[spec.Policy.Scope]; none && spec.Task != nil {
+		all = append(all, found(Error, "queue", where, "Name a store that keeps queues (docs/stores.md), or make it concurrency_scope: host, which enqueues into each host's own directory; dibs serve refuses the manifest until then.",
+			"It enqueues a task, and %s keeps no queues.", at))
+	}
+	if spec.Request != nil {
+		if err := s.Way(*spec.Request); err != nil {
+			all = append(all, found(Error, "request", where, "Put the file where dibs runs, or correct the manifest; dibs serve refuses it without.", "Its request could not be sent from here: %v.", err))
 		}
 	}
 	if c := spec.Command; c != nil && (c.User != "" || c.Group != "") {

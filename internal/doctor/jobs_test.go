@@ -25,14 +25,14 @@ func healthy(change func(*job.Spec)) job.Spec {
 
 func setting(change func(*doctor.Setting)) doctor.Setting {
 	s := doctor.Setting{Manifest: "jobs.yaml", Store: "redis://cache", Shared: true, Now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
-		Secret: func(string) error { return nil }, Program: func(job.Command) error { return nil }, User: func(job.Command) error { return nil }}
+		Secret: func(string) error { return nil }, Program: func(job.Command) error { return nil }, User: func(job.Command) error { return nil }, Way: func(job.Request) error { return nil }}
 	if change != nil {
 		change(&s)
 	}
 	return s
 }
 
-var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "secret", "program", "user"}
+var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "secret", "program", "user", "request", "hook", "queue"}
 
 // Each check of a job with its trigger; all others must then be silent.
 func TestJobs(t *testing.T) {
@@ -95,9 +95,39 @@ func TestJobs(t *testing.T) {
 		{"a variable's secret that is missing", func(s *job.Spec) { s.Command.EnvFrom = map[string]string{"PASSWORD": "file:/p"} }, func(s *doctor.Setting) {
 			s.Secret = func(ref string) error { return errors.New(ref + " is empty") }
 		}, "secret", doctor.Error, "file:/p is empty"},
+		{"a certificate that is missing", func(s *job.Spec) {
+			s.Command, s.Request = nil, &job.Request{URL: "https://h/", TLS: &job.TLS{CAFile: "/ca"}}
+		}, func(s *doctor.Setting) {
+			s.Way = func(r job.Request) error { return errors.New(r.TLS.CAFile + ": no such file") }
+		}, "request", doctor.Error, "/ca: no such file"},
+		{"a store without queues", func(s *job.Spec) { s.Command, s.Task = nil, &job.Task{Kind: "k", Queue: "q"} }, func(s *doctor.Setting) {
+			s.NoQueue = map[job.Scope]string{job.Global: "redis://cache"}
+		}, "queue", doctor.Error, "It enqueues a task, and redis://cache keeps no queues"},
+		{"queues elsewhere", func(s *job.Spec) { s.Command, s.Task = nil, &job.Task{Kind: "k", Queue: "q"} }, func(s *doctor.Setting) {
+			s.NoQueue = map[job.Scope]string{job.Host: "redis://cache"}
+		}, "", "", ""},
+		{"nothing to enqueue", nil, func(s *doctor.Setting) { s.NoQueue = map[job.Scope]string{job.Global: "redis://cache"} }, "", "", ""},
 		{"a user that is missing", func(s *job.Spec) { s.Command.User = "nobody-here" }, func(s *doctor.Setting) {
 			s.User = func(c job.Command) error { return errors.New("no user " + c.User) }
 		}, "user", doctor.Error, "no user nobody-here"},
+		{"a hook's program that is missing", func(s *job.Spec) {
+			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnStart}, Ping: "http://h/"}, {On: []job.HookEvent{job.OnStart}, Command: &job.Command{Args: []string{"page"}}}}
+		}, func(s *doctor.Setting) {
+			s.Program = func(c job.Command) error {
+				if c.Args[0] == "page" {
+					return errors.New("page: not found")
+				}
+				return nil
+			}
+		}, "program", doctor.Warning, "hook 2 would not start here: page: not found"},
+		{"a hook that is never told", func(s *job.Spec) {
+			s.Policy.Timeout = time.Minute
+			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnTooLong}, Ping: "http://h/", TooLong: time.Minute}}
+		}, nil, "hook", doctor.Warning, "no run takes longer than 1m0s"},
+		{"a hook that may be told", func(s *job.Spec) {
+			s.Policy.Timeout = time.Minute
+			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnTooLong}, Ping: "http://h/", TooLong: time.Minute - time.Second}}
+		}, nil, "", "", ""},
 		{"a user that is there", func(s *job.Spec) { s.Command.Group = "www-data" }, nil, "", "", ""},
 		{"a request has no program", func(s *job.Spec) { s.Command, s.Request = nil, &job.Request{} }, func(s *doctor.Setting) {
 			s.Program = func(job.Command) error { return errors.New("not found") }

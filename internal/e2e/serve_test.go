@@ -156,8 +156,8 @@ func TestServeSkipsOverlap(t *testing.T) {
 				t.Errorf("history has %+v", e)
 			}
 		}
-		events := w.events("tick-skipped")
-		if len(events) < 2 || !strings.Contains(events[0].Reason, fmt.Sprintf("held by %s pid %d", holder.Host, holder.PID)) {
+		events := w.events("tick-skipped") // the first at once, those that are like it counted later
+		if len(events) == 0 || !strings.Contains(events[0].Reason, fmt.Sprintf("held by %s pid %d", holder.Host, holder.PID)) {
 			t.Errorf("no event names the holder %+v: %+v", holder, events)
 		}
 		w.create("go")

@@ -230,7 +230,7 @@ type entry struct {
 	Job, Outcome, Reason string
 	Tick                 *time.Time
 	Count                int
-	Inferred             bool
+	Inferred, Unsettled  bool
 	Runs                 []struct {
 		RunID                 string `json:"run_id"`
 		Token                 int64

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/run"
@@ -11,6 +12,10 @@ import (
 type Account struct {
 	Job  string    `json:"job"`
 	Tick time.Time `json:"tick,omitzero"`
+	// Host is whose own job it is, where that host's copy was looked at, and Heard when it was last
+	// heard of.
+	Host  string    `json:"host,omitempty"`
+	Heard time.Time `json:"heard,omitzero"`
 	// Outcome is one of the eleven of promise 10; "claimed" or "started" while it has none; or one
 	// of this package's constants.
 	Outcome string `json:"outcome"`
@@ -56,9 +61,22 @@ type Account struct {
 	Previous time.Time `json:"previous,omitzero"`
 	Next     time.Time `json:"next,omitzero"`
 
-	// Runs are the tick's, oldest first, and Zone the job's, for people.
-	Runs []run.Record   `json:"-"`
-	Zone *time.Location `json:"-"`
+	// Runs are the tick's, Again those beside it in which a back-fill ran it once more, both oldest
+	// first, and Zone the job's, for people.
+	Runs, Again []run.Record   `json:"-"`
+	Zone        *time.Location `json:"-"`
+}
+
+// CaughtUp says whether the tick was run only after its time to start, by no one's hand.
+func (a *Account) CaughtUp() bool {
+	return run.Outcome(a.Outcome).Ran() && a.Reruns == 0 && !a.StartBy.IsZero() && a.Claimed.After(a.StartBy) && len(a.Runs) > 0 && a.Runs[0].Cause == nil
+}
+
+// Filled says whether a back-fill ran the tick, which lies before the definition, as one of it.
+func (a *Account) Filled() bool {
+	return slices.ContainsFunc(a.Runs, func(r run.Record) bool {
+		return r.Cause != nil && r.Cause.Backfill != "" && !r.Started.Before(a.Since)
+	})
 }
 
 // A Process is one, as people look for it.

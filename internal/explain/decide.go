@@ -14,7 +14,7 @@ import (
 
 // Decide concludes what became of the tick. It reads no store and no clock.
 func Decide(f Facts) Account {
-	a := Account{Job: f.Name, Tick: f.At, Runs: f.Runs, Zone: time.UTC}
+	a := Account{Job: f.Name, Tick: f.At, Host: f.Host, Heard: f.Heard, Runs: f.Runs, Again: f.Again, Zone: time.UTC}
 	a.define(f)
 	for _, e := range f.Events {
 		if e.Tick.Equal(f.At) && e.Kind != differs {
@@ -97,6 +97,8 @@ func (a *Account) unrecorded(f Facts) {
 		a.Outcome = NoTick
 	case f.At.After(f.Now):
 		a.Outcome = NotDue
+	case f.Host != "":
+		a.Outcome = NotTold // it exists only if the host was there, and that is for the host to say
 	case !f.At.After(d.Mark):
 		a.Outcome = Forgotten
 	default:
@@ -116,10 +118,10 @@ func (a *Account) unrecorded(f Facts) {
 // at work.
 func skippedFor(f Facts) *Blocker {
 	for _, e := range slices.Backward(f.Events) {
-		if e.Kind != "tick-skipped" || !e.Tick.Equal(f.At) {
+		if e.Kind != "tick-skipped" || !concerns(e, f.At) {
 			continue
 		}
-		_, held, ok := strings.Cut(e.Reason, "held by ")
+		_, held, ok := strings.Cut(e.Why(), "held by ")
 		if !ok {
 			continue
 		}
@@ -136,6 +138,12 @@ func skippedFor(f Facts) *Blocker {
 		}
 	}
 	return nil
+}
+
+// concerns says whether an event is of a tick, or stands for several of which it is one.
+func concerns(e history.Event, at time.Time) bool {
+	n, _, last := e.Times()
+	return e.Tick.Equal(at) || n > 1 && !e.Tick.IsZero() && !at.Before(e.Tick) && !at.After(last)
 }
 
 // blockedBy completes what is known of a holder with what became of its run.

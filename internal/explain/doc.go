@@ -26,6 +26,9 @@ const (
 	Due = "due"
 	// Forgotten: it was settled, and its record is older than what history keeps.
 	Forgotten = "forgotten"
+	// NotTold: a host's own job, of which the host has told this store nothing for that tick: it is
+	// not over there, or the host has been away since.
+	NotTold = "not_told"
 	// NoSchedule: the store holds no schedule for this key, so that it has runs and no ticks.
 	NoSchedule = "no_schedule"
 )
@@ -77,6 +80,10 @@ type Facts struct {
 	// Now is the store's time and TTL the fleet's.
 	Now time.Time
 	TTL time.Duration
+	// Host is whose own job it is, where its copy in a shared store is looked at (rule H1), and
+	// Heard when that host was last heard of there.
+	Host  string
+	Heard time.Time
 	// Definition is nil where the job is not registered.
 	Definition *Definition
 	// At is the tick, or an instant that is none.
@@ -87,6 +94,8 @@ type Facts struct {
 	Row *tick.Tick
 	// Runs are the tick's, in the order of their starts.
 	Runs []run.Record
+	// Again are runs beside the tick, in which it was run once more, in the order of their starts.
+	Again []run.Record
 	// Around are runs of the job, whatever their tick, that began before this one ended; the
 	// latest first.
 	Around []run.Record

@@ -315,6 +315,27 @@ func TestATickThatNobodyClaimed(t *testing.T) {
 	})
 }
 
+// Rule T8: a tick that was run late says that it was caught up on, and one on time does not.
+func TestATickThatWasCaughtUpOnSaysSo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w world) {
+		all := func(p *job.Policy) { p.CatchUp = job.CatchUpAll }
+		_, stop := w.serve("web-1", hourly(t, works(time.Second), all))
+		time.Sleep(time.Hour)
+		stop()
+		time.Sleep(90 * time.Minute)
+		_, stop = w.serve("web-2", hourly(t, works(time.Second), all))
+		defer stop()
+		time.Sleep(time.Minute)
+		for at, late := range map[string]bool{"01:00": false, "02:00": true} {
+			a := w.explain(at)
+			w.want(a, "succeeded")
+			if a.CaughtUp() != late {
+				t.Errorf("%s: caught up %t, want %t", at, a.CaughtUp(), late)
+			}
+		}
+	})
+}
+
 func TestAMissedTickTellsOfHostsThatWereUpAndOfManifestsThatDiffer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
@@ -447,6 +468,37 @@ func TestATickOfAnEarlierDefinition(t *testing.T) {
 		}
 		w.want(w.explain("01:30"), "succeeded")
 		w.want(w.explain("02:00"), explain.NoTick)
+	})
+}
+
+// Rule T12: a tick from before the definition that a back-fill ran is one of that definition, and the
+// runs that were forced beside it are told with it.
+func TestABackfilledTickSaysSo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w world) {
+		time.Sleep(3 * time.Hour)
+		j := hourly(t, works(time.Second), nil)
+		_, stop := w.serve("web-1", j)
+		time.Sleep(time.Minute)
+		defer stop()
+		p, _ := w.place("laptop")
+		fill := func(force bool) {
+			t.Helper()
+			from := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
+			err := p.Backfill(t.Context(), t.Context(), j, scheduler.Backfill{ID: "b", From: from, To: from.Add(2 * time.Hour), Force: force, By: "ann"}, func(scheduler.Step, scheduler.Result) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		fill(false)
+		a := w.explain("01:00")
+		w.want(a, "succeeded")
+		if !a.Filled() || len(a.Again) != 0 {
+			t.Errorf("filled %t, again %v", a.Filled(), a.Again)
+		}
+		fill(true)
+		if a = w.explain("01:00"); len(a.Runs) != 1 || len(a.Again) != 1 || a.Again[0].Cause.By != "ann" {
+			t.Errorf("runs %v, again %v", a.Runs, a.Again)
+		}
 	})
 }
 

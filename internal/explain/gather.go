@@ -114,7 +114,7 @@ func (g gatherer) read() error {
 // end is when the tick was over, with a little room for what was written last; zero if it is not.
 func (g gatherer) end() time.Time {
 	if t := g.f.Row; t != nil && t.State == tick.Closed {
-		return t.Ended.Add(time.Minute)
+		return t.Ended.Add(3 * time.Minute) // many events alike are written as one, a minute later
 	}
 	return time.Time{}
 }
@@ -136,6 +136,25 @@ func (g gatherer) readRuns() error {
 	for _, r := range slices.Backward(runs) {
 		if f.Row != nil && r.Tick.Equal(f.At) {
 			f.Runs = append(f.Runs, r)
+		}
+	}
+	return g.readAgain()
+}
+
+// readAgain looks for runs in which a back-fill ran the tick once more, among the latest ones: they began
+// at any time since.
+func (g gatherer) readAgain() error {
+	f := g.f
+	if f.At.IsZero() {
+		return nil
+	}
+	runs, err := g.History.Runs(g.ctx, history.Query{Job: f.Name, From: f.At, Limit: 10_000})
+	if err != nil {
+		return fmt.Errorf("read the runs of %s: %w", f.Name, err)
+	}
+	for _, r := range slices.Backward(runs) {
+		if r.Cause != nil && r.Cause.Again.Equal(f.At) {
+			f.Again = append(f.Again, r)
 		}
 	}
 	return nil

@@ -122,7 +122,7 @@ func (c *client) cycle(ctx context.Context) error {
 		c.held.Add(1)
 	case errors.Is(err, lease.ErrLost):
 		c.lost.Add(1)
-	case errors.Is(err, lease.ErrUnavailable):
+	case errors.Is(err, lease.ErrUnavailable), errors.Is(err, lease.ErrNotReleased):
 		c.unavailable.Add(1)
 		time.Sleep(20*time.Millisecond + rand.N(40*time.Millisecond))
 	default:

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/scheduler"
 )
 
@@ -32,7 +33,8 @@ func (s Spool) Deliver(give func(scheduler.Item) error) error {
 		return err
 	}
 	defer turn.Close()
-	for s.waiting() {
+	// First what an earlier delivery set aside, then what has come since.
+	for round := 0; round < 2 && s.waiting(); round++ {
 		if err := s.setAside(); err != nil {
 			return err
 		}
@@ -77,30 +79,79 @@ func (s Spool) deliverAside(give func(scheduler.Item) error) error {
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
-	rest, failed := deliver(all, give)
+	rest, later, failed := deliver(all, give)
+	for _, i := range later { // before they are removed here
+		if err := s.Put(i); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
 	if len(rest) == 0 {
 		return errors.Join(failed, os.Remove(s.aside()))
 	}
-	return errors.Join(failed, s.keep(rest))
+	return errors.Join(failed, s.keep(lines(rest)))
 }
 
-// deliver returns what could not be delivered, without lines that cannot be read.
-func deliver(all []byte, give func(scheduler.Item) error) (rest []byte, failed error) {
-	var culprit []byte
+// deliver returns what could not be delivered, and what is to be delivered later, without lines that
+// cannot be read.
+func deliver(all []byte, give func(scheduler.Item) error) (rest, later []scheduler.Item, failed error) {
+	var culprit []scheduler.Item
+	for _, i := range folded(items(all)) {
+		if failed != nil {
+			rest = append(rest, i)
+			continue
+		}
+		switch err := give(i); {
+		case errors.Is(err, scheduler.ErrNotYet):
+			later = append(later, i)
+		case err != nil:
+			failed, culprit = err, []scheduler.Item{i}
+		}
+	}
+	return append(rest, culprit...), later, failed
+}
+
+// items reads lines. One that is empty or torn was never acknowledged.
+func items(all []byte) (read []scheduler.Item) {
 	lines := bufio.NewScanner(bytes.NewReader(all))
 	lines.Buffer(nil, len(all)+1)
 	for lines.Scan() {
 		var i scheduler.Item
-		if json.Unmarshal(lines.Bytes(), &i) != nil {
-			continue // empty, or torn: it was never acknowledged
-		}
-		if failed != nil {
-			rest = append(append(rest, lines.Bytes()...), '\n')
-		} else if failed = give(i); failed != nil {
-			culprit = append(bytes.Clone(lines.Bytes()), '\n')
+		if json.Unmarshal(lines.Bytes(), &i) == nil {
+			read = append(read, i)
 		}
 	}
-	return append(rest, culprit...), failed
+	return read
+}
+
+// folded makes one of all events that are alike (promise 24). It has the ID of the first, so that the
+// same events delivered twice, after a crash, are told once.
+func folded(all []scheduler.Item) []scheduler.Item {
+	first := map[history.Likeness]int{}
+	kept := all[:0]
+	for _, i := range all {
+		if i.Event != nil {
+			if like, ok := i.Event.Like(); ok {
+				if at, found := first[like]; found {
+					one := history.Fold(*kept[at].Event, *i.Event)
+					kept[at].Event = &one
+					continue
+				}
+				first[like] = len(kept)
+			}
+		}
+		kept = append(kept, i)
+	}
+	return kept
+}
+
+// lines writes items.
+func lines(all []scheduler.Item) []byte {
+	var b bytes.Buffer
+	for _, i := range all {
+		line, _ := json.Marshal(i) // it was read from JSON
+		b.Write(append(line, '\n'))
+	}
+	return b.Bytes()
 }
 
 // keep puts rest in the place of what was set aside, where nobody writes any more. A crash before

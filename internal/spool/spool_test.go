@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
@@ -158,5 +159,73 @@ func TestWhoSharesTheDirectorySharesTheSpool(t *testing.T) {
 				t.Errorf("%s in a directory of mode %o has mode %o, want %o (%v)", path, c.root, st.Mode().Perm(), want, err)
 			}
 		}
+	}
+}
+
+// Events that are alike are told as one, with their exact number, also after a delivery that failed.
+func TestEventsThatAreAlikeAreOne(t *testing.T) {
+	s, at := spool.In(t.TempDir(), "store", "ns"), time.Date(2026, 3, 1, 4, 15, 0, 0, time.UTC)
+	put := func(n int) {
+		for i := range n {
+			for _, key := range []string{"hot", "other"} {
+				e := history.Event{ID: fmt.Sprint(key, "-", i), At: at.Add(time.Duration(i) * time.Second), Kind: "run-contended", Key: key, Reason: "held"}
+				if err := s.Put(scheduler.Item{Event: &e}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	put(30)
+	if err := s.Deliver(func(scheduler.Item) error { return errors.New("the store is down") }); err == nil {
+		t.Fatal("it was delivered to a store that is down")
+	}
+	put(12)
+	told := map[string][]int{}
+	err := s.Deliver(func(i scheduler.Item) error {
+		n, _, _ := i.Event.Times()
+		told[i.Event.Key] = append(told[i.Event.Key], n)
+		return nil
+	})
+	for _, key := range []string{"hot", "other"} {
+		sum := 0
+		for _, n := range told[key] {
+			sum += n
+		}
+		if err != nil || sum != 42 || len(told[key]) > 2 {
+			t.Errorf("%s: told as %v, %v", key, told[key], err)
+		}
+	}
+}
+
+// What is not to be delivered yet stays, and holds up nothing.
+func TestWhatIsNotYetToBeDeliveredStays(t *testing.T) {
+	s, early := spool.In(t.TempDir(), "store", "ns"), true
+	var got []string
+	give := func(i scheduler.Item) error {
+		if i.Unavailable.Job == "1" && early {
+			return scheduler.ErrNotYet
+		}
+		got = append(got, i.Unavailable.Job)
+		return nil
+	}
+	for n := range 3 {
+		if err := s.Put(item(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if err := s.Deliver(give); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Put(item(3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Deliver(give); err != nil || fmt.Sprint(got) != "[0 2 3]" {
+		t.Errorf("delivered %v, %v", got, err)
+	}
+	early = false
+	if err := s.Deliver(give); err != nil || fmt.Sprint(got) != "[0 2 3 1]" {
+		t.Errorf("delivered %v, %v", got, err)
 	}
 }

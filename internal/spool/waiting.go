@@ -63,6 +63,9 @@ func (b *Backlog) count(text []byte) {
 		if json.Unmarshal(lines.Bytes(), &i) != nil {
 			continue // empty, or torn
 		}
+		if i.Event != nil {
+			continue // nobody waits for it
+		}
 		b.Items++
 		var at time.Time
 		switch {

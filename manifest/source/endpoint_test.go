@@ -72,6 +72,16 @@ func TestEndpointIsYAMLToo(t *testing.T) {
 	}
 }
 
+// TestEndpointMayEnqueue: a task names no command.
+func TestEndpointMayEnqueue(t *testing.T) {
+	s := application(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, strings.Replace(doc("a"), `"request":{"url":"https://h/"}`, `"task":{"kind":"k"}`, 1))
+	})
+	if m, err := load(t, s.URL, Options{Secrets: signing, Client: s.Client()}); err != nil || m.Jobs[0].Task == nil || m.Jobs[0].Task.Kind != "k" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 // TestEndpointRefused: each answer that is none has an error that names the address, says why, and
 // does not say the secret.
 func TestEndpointRefused(t *testing.T) {
@@ -86,6 +96,12 @@ func TestEndpointRefused(t *testing.T) {
 		"jobs/0/name":                     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, doc("A")) },
 		"would choose what runs on this server": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(doc("a"), `"request":{"url":"https://h/"}`, `"command":["sh"]`, 1))
+		},
+		"has in its when a command": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, strings.Replace(doc("a"), `"request":`, `"when":["sh"],"request":`, 1))
+		},
+		"has in its hooks a command": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, strings.Replace(doc("a"), `"request":`, `"hooks":[{"on":["start"],"ping":"https://h/"},{"on":["start"],"command":["sh"]}],"request":`, 1))
 		},
 		"unexpected EOF": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")

@@ -10,9 +10,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
 )
 
@@ -97,12 +99,25 @@ func (s *Source) Load(ctx context.Context) (*manifest.Manifest, error) {
 		return m, err
 	}
 	for i := range m.Jobs {
-		if m.Jobs[i].Command != nil {
-			return nil, fmt.Errorf("manifest %s: job %s is a command, and whoever answers there would choose what runs on this server: want a request, or the manifest as a file",
-				s, m.Jobs[i].Key())
+		if what := executes(&m.Jobs[i]); what != "" {
+			return nil, fmt.Errorf("manifest %s: job %s %s a command, and whoever answers there would choose what runs on this server: want a request, or the manifest as a file",
+				s, m.Jobs[i].Key(), what)
 		}
 	}
 	return m, nil
+}
+
+// executes says how a job comes to run a command; "" if it does not.
+func executes(s *job.Spec) string {
+	switch {
+	case s.Command != nil:
+		return "is"
+	case s.When != nil:
+		return "has in its when"
+	case slices.ContainsFunc(s.Hooks, func(h job.Hook) bool { return h.Command != nil }):
+		return "has in its hooks"
+	}
+	return ""
 }
 
 // Fingerprint is another one when what is there has changed: a file's content, the names and

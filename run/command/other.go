@@ -53,5 +53,7 @@ func (p *Process) Empty() <-chan struct{} { return nil }
 // Reaped is closed when the guardian has ended as well.
 func (p *Process) Reaped() <-chan struct{} { return nil }
 
+func (p *Process) remains() []int { return nil }
+
 // Leftovers lists the living processes of the command.
 func (p *Process) Leftovers() []int { return nil }

@@ -159,6 +159,16 @@ func exitOf(ws unix.WaitStatus, byDeadline bool) Exit {
 	return Exit{Status: ws.ExitStatus(), ByDeadline: byDeadline}
 }
 
+// remains are the processes of the command that go on although the guardian let go of them, as far
+// as this user can see them.
+func (p *Process) remains() (pids []int) {
+	all, _ := proc.All()
+	for _, s := range proc.Below(all, func(s proc.Stat) bool { return s.PID != p.guardian && s.Alive() && ofRun(s.PID, p.run) == yes }) {
+		pids = append(pids, s.PID)
+	}
+	return pids
+}
+
 // killRemains kills what a dead guardian leaves, until nothing is left. The main process gets its
 // SIGKILL from the kernel; the others are found by cgroup, session and environment.
 func (p *Process) killRemains() {

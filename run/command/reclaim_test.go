@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+	"github.com/dibs-run/dibs/internal/guardian/proc"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -88,7 +89,23 @@ func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run strin
 		}
 	}
 	awaitLiving(t, run, escaped-1)
+	awaitDeath(t, s.Process.Pid)
+	awaitDeath(t, s.Guardian)
 	return h, run
+}
+
+// awaitDeath waits until a process that was killed is dead, which takes a busy machine a while.
+func awaitDeath(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		s, err := proc.Read(pid)
+		if err != nil || !s.Alive() {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d lives on after SIGKILL", pid)
+		}
+	}
 }
 
 // The guardian of a dead supervisor kills by itself; one that is stopped must not hold up a contender.

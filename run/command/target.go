@@ -36,6 +36,8 @@ type Target struct {
 	// Stdio lets the command inherit this process's standard files. Otherwise it reads nothing
 	// and what it prints goes to Call.Output.
 	Stdio bool
+	// Input is what the command reads on its standard input, without Stdio; nil: nothing.
+	Input []byte
 	// Signals are forwarded to the command's group while it runs.
 	Signals <-chan os.Signal
 	// OnLeftovers hears, 10 s after the main process ended, of the processes that it left (rule L7).
@@ -63,7 +65,7 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 		out.wait()
 		return startResult(err)
 	}
-	p.follow(c.Lease)
+	defer p.follow(c.Lease)()
 	if c.Detach != nil {
 		if err := c.Detach(); err != nil {
 			p.Kill()
@@ -73,6 +75,9 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	e := t.attend(ctx, p, c)
 	out.wait()
 	r := e.result()
+	if t.Leftovers == Leave {
+		r.Err = waived(r.Err, p.remains())
+	}
 	r.Recorded = func() { p.Release(); <-p.Reaped() }
 	return r
 }
@@ -115,8 +120,15 @@ func (t Target) environment(c run.Call) []string {
 		"DIBS_TOKEN="+strconv.FormatInt(int64(c.Run.Token), 10),
 		"DIBS_ATTEMPT="+strconv.Itoa(c.Attempt),
 		"DIBS_IDEMPOTENCY_KEY="+c.IdempotencyKey)
-	if !c.Run.Tick.IsZero() {
-		env = append(env, "DIBS_TICK="+c.Run.Tick.UTC().Format(time.RFC3339))
+	if at := c.Run.Scheduled(); !at.IsZero() {
+		env = append(env, "DIBS_TICK="+at.UTC().Format(time.RFC3339))
+	}
+	if !c.PreviousSuccess.IsZero() {
+		env = append(env, "DIBS_PREVIOUS_SUCCESS="+c.PreviousSuccess.UTC().Format(time.RFC3339))
+	}
+	// One that shares our standard files is part of whatever called us, and of its trace.
+	if !t.Stdio || !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "TRACEPARENT=") }) {
+		env = append(env, "TRACEPARENT="+c.TraceParent())
 	}
 	return lastOfEach(env)
 }
@@ -143,14 +155,15 @@ func lastOfEach(env []string) []string {
 	return out
 }
 
-// follow has each renewal of the lease move the guardian's deadline.
-func (p *Process) follow(l *lease.Lease) {
+// follow has each renewal of the lease move the guardian's deadline, until done is called.
+func (p *Process) follow(l *lease.Lease) (done func()) {
 	extend := func() {
 		term, kill := l.Deadlines()
 		_ = p.Extend(Deadline{Term: term, Kill: kill}) // a dead guardian is seen by Exited
 	}
-	l.OnRenew(extend)
+	done = l.OnRenew(extend)
 	extend()
+	return done
 }
 
 // ending is how a command came to its end.
@@ -256,6 +269,19 @@ func (e ending) result() run.Result {
 	return r
 }
 
+// waived adds to the record of an attempt that processes of it go on without the lease, as leftovers
+// "leave" has it (rule L7).
+func waived(err error, pids []int) error {
+	if len(pids) == 0 {
+		return err
+	}
+	left := fmt.Errorf("left alone, outside of the lease (leftovers: leave): processes %v", pids)
+	if err == nil {
+		return left
+	}
+	return fmt.Errorf("%w; %w", err, left)
+}
+
 // ends says whether a signal asks a command to end.
 func ends(sig os.Signal) bool {
 	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGHUP
@@ -266,6 +292,7 @@ type output struct {
 	stdin, stdout, stderr *os.File
 	reader                *os.File
 	copied                chan struct{}
+	input                 *os.File // the writing end of stdin
 }
 
 func (t Target) output(w io.Writer) (*output, error) {
@@ -277,6 +304,17 @@ func (t Target) output(w io.Writer) (*output, error) {
 		return nil, fmt.Errorf("pipe for the command's output: %w", err)
 	}
 	o := &output{stdout: pw, stderr: pw, reader: r, copied: make(chan struct{})}
+	if t.Input != nil {
+		if o.stdin, o.input, err = os.Pipe(); err != nil {
+			r.Close()
+			pw.Close()
+			return nil, fmt.Errorf("pipe for the command's input: %w", err)
+		}
+		go func() {
+			_, _ = o.input.Write(t.Input) // a command need not read it
+			o.input.Close()
+		}()
+	}
 	go func() {
 		defer close(o.copied)
 		if _, err := io.Copy(w, r); err != nil {
@@ -290,6 +328,9 @@ func (t Target) output(w io.Writer) (*output, error) {
 func (o *output) started() {
 	if o.reader != nil {
 		o.stdout.Close()
+	}
+	if o.input != nil {
+		o.stdin.Close()
 	}
 }
 
@@ -305,6 +346,9 @@ const writeTime = 250 * time.Millisecond
 func (o *output) wait() {
 	if o.reader == nil {
 		return
+	}
+	if o.input != nil {
+		o.input.Close() // something that was left behind may have it open, and read nothing
 	}
 	_ = o.reader.SetReadDeadline(time.Now().Add(drainTime))
 	select {

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -114,4 +116,26 @@ func TestAStalledWriterDoesNotHoldTheLease(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r.Recorded()
+}
+
+// Rule L7: that a run left processes alone, outside of its lease, is on its record.
+func TestWhatIsLeftAloneIsRecorded(t *testing.T) {
+	for leftovers, want := range map[Leftovers]bool{Leave: true, Kill: false} {
+		id, out := newRun(t), newReader()
+		all, outcome, reason, recorded := run.Attempts(t.Context(), Target{Args: shell(id, "sleep 300 & echo $!; exit 0"), Leftovers: leftovers},
+			call(t, id, memory.New(memory.Options{}), out), run.Limits{}, time.Now)
+		recorded()
+		if pid, _ := strconv.Atoi(strings.TrimSpace(out.got.String())); pid > 1 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if outcome != run.Succeeded || reason != "" || strings.Contains(all[0].Error, "left alone") != want {
+			t.Errorf("leftovers %v: %s, %q, %+v", leftovers, outcome, reason, all)
+		}
+	}
+	id := newRun(t)
+	all, _, _, recorded := run.Attempts(t.Context(), Target{Args: shell(id, "exit 0"), Leftovers: Leave}, call(t, id, memory.New(memory.Options{}), io.Discard), run.Limits{}, time.Now)
+	recorded()
+	if all[0].Error != "" {
+		t.Errorf("nothing was left, and it says %q", all[0].Error)
+	}
 }

@@ -55,7 +55,7 @@ func (k *ticks) claim(ctx context.Context, tx *sql.Tx, req tick.ClaimRequest) (t
 		return k.answer(tick.Won, row) // the answer to its first request was lost
 	case found:
 		return k.answer(tick.Taken, row)
-	case registered && !req.At.After(job.Mark):
+	case registered && !req.Fill && !req.At.After(job.Mark):
 		return k.answer(tick.Settled, row)
 	case req.Generation != 0 && (job.Generation != req.Generation || !job.Removed.IsZero()):
 		return k.answer(tick.Differs, row)
@@ -96,7 +96,7 @@ func (k *ticks) Take(ctx context.Context, req tick.TakeRequest) (a tick.Answer, 
 			return err
 		}
 		status, err := k.mayTake(req, row, found)
-		if err == nil && status == tick.Won && row.Lease != req.Lease {
+		if err == nil && status == tick.Won && !(row.State == tick.Claimed && row.Lease == req.Lease) {
 			row, err = k.take(ctx, tx, req, row)
 		}
 		if err == nil {
@@ -120,7 +120,7 @@ func (k *ticks) mayTake(req tick.TakeRequest, row tick.Tick, found bool) (tick.S
 		return tick.Late, nil
 	case found && row.State == tick.Claimed && row.Lease == req.Lease:
 		return tick.Won, nil // repeated
-	case !found || row.Lease != req.From || !takeable(row, req.Rerun, live):
+	case !found || row.Lease != req.From || !takeable(row, req, live):
 		return tick.Taken, nil
 	case !mine:
 		return tick.Lapsed, nil
@@ -128,15 +128,18 @@ func (k *ticks) mayTake(req tick.TakeRequest, row tick.Tick, found bool) (tick.S
 	return tick.Won, nil
 }
 
-// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again.
-func takeable(row tick.Tick, rerun, live bool) bool {
-	switch row.State {
-	case tick.Claimed:
-		return !rerun && !live
-	case tick.Started:
-		return rerun && !live
+// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule
+// T4 for what never ran.
+func takeable(row tick.Tick, req tick.TakeRequest, live bool) bool {
+	switch {
+	case req.Fill:
+		return row.Fillable()
+	case row.State == tick.Claimed:
+		return !req.Rerun && !live
+	case row.State == tick.Started:
+		return req.Rerun && !live
 	}
-	return rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
+	return req.Rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
 }
 
 // take hands the row over. It forgets its run: what that still reports concerns the run alone.
@@ -145,7 +148,9 @@ func (k *ticks) take(ctx context.Context, tx *sql.Tx, req tick.TakeRequest, row 
 	if row.State == tick.Started {
 		old, found, err := getRun(ctx, tx, row.RunID)
 		if err == nil && found {
-			err = closeRun(ctx, tx, crashed(old.Record, now))
+			r := crashed(old.Record, now)
+			r.Reason = "" // that it is nobody's conclusion tells it from one
+			err = closeRun(ctx, tx, r)
 		}
 		if err != nil {
 			return row, err

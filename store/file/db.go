@@ -32,7 +32,12 @@ type db struct {
 
 // pools are one connection that writes, as SQLite has one writer at a time anyway, and a few
 // that read the last committed state beside it.
-type pools struct{ writer, reader *sql.DB }
+type pools struct {
+	writer, reader *sql.DB
+
+	mu       sync.Mutex
+	prepared map[string]*sql.Stmt // of the queue, on the writer's one connection
+}
 
 func newDB(d *dir, l *leases) *db {
 	return &db{dir: d, leases: l, path: filepath.Join(d.path, "dibs.db")}
@@ -218,6 +223,10 @@ func query[T any](ctx context.Context, q querier, read func(scanner) (T, error),
 	if err != nil {
 		return nil, err
 	}
+	return collect(rows, read)
+}
+
+func collect[T any](rows *sql.Rows, read func(scanner) (T, error)) ([]T, error) {
 	defer rows.Close()
 	var all []T
 	for rows.Next() {

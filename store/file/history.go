@@ -4,13 +4,16 @@ package file
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	_ "embed" // the statements
+	"encoding/binary"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -24,6 +27,8 @@ var (
 	sqlEvents string
 	//go:embed queries/event_insert.sql
 	sqlEventInsert string
+	//go:embed queries/tick_put.sql
+	sqlTickPut string
 	//go:embed queries/output_put.sql
 	sqlOutputPut string
 	//go:embed queries/output_get.sql
@@ -57,8 +62,18 @@ func insertEvent(ctx context.Context, tx *sql.Tx, e history.Event) error {
 	if e.At.IsZero() {
 		e.At = instantNow().time()
 	}
-	_, err := tx.ExecContext(ctx, sqlEventInsert, micros(e.At), e.Kind, e.Key, e.Job, micros(e.Tick), e.RunID, e.Host, e.Reason)
+	_, err := tx.ExecContext(ctx, sqlEventInsert, micros(e.At), e.Kind, e.Key, e.Job, micros(e.Tick), e.RunID, e.Host, e.Reason, rowOf(e.ID))
 	return err
+}
+
+// rowOf is the row of an event that came with an id: a number below zero, which the numbers of the
+// directory's own events never are. Nil leaves the number to the table.
+func rowOf(id string) any {
+	if id == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(id))
+	return -int64(binary.BigEndian.Uint64(sum[:8])>>1) - 1
 }
 
 // Events fulfils history.Store.
@@ -164,6 +179,19 @@ func (h *histories) AppendRuns(ctx context.Context, runs []run.Record) error {
 	return h.db.write(ctx, func(tx *sql.Tx) error {
 		for _, r := range runs {
 			if err := insertRun(ctx, tx, runRow{r, ""}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// AppendTicks fulfils history.Store.
+func (h *histories) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	return h.db.write(ctx, func(tx *sql.Tx) error {
+		for _, t := range ticks {
+			t.Lease = lease.Ref{}
+			if err := putTick(ctx, tx, sqlTickPut, t); err != nil {
 				return err
 			}
 		}

@@ -131,7 +131,32 @@ func (k *ticks) settle(ctx context.Context, tx *sql.Tx, job tick.Job, req tick.S
 	return putJob(ctx, tx, job)
 }
 
-// settleable is how far the mark may go: to just before the oldest unfinished tick, and before a
+// Split fulfils tick.Store.
+func (k *ticks) Split(ctx context.Context, req tick.SplitRequest) (a tick.Answer, err error) {
+	err = k.db.write(ctx, func(tx *sql.Tx) error {
+		a = tick.Answer{Status: tick.Taken, Now: instantNow().time()}
+		row, found, err := getTick(ctx, tx, req.Row.Job, micros(req.Row.At))
+		if err != nil || !found || row.Through.IsZero() || !row.Through.Equal(micro(req.Row.Through)) || row.Count != req.Row.Count {
+			a.Tick = row
+			return err
+		}
+		a.Status = tick.Won
+		for i, p := range req.Parts {
+			row.At, row.Through, row.Count = micro(p.At), micro(p.Through), p.Count
+			statement := sqlTickInsert
+			if i == 0 {
+				statement, a.Tick = sqlTickUpdate, row
+			}
+			if err := putTick(ctx, tx, statement, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return a, err
+}
+
+// settleable is how far the mark may go: to just before the oldest unfinished tick above it, and before a
 // range that would cover a tick with a row of its own, which would then have two outcomes.
 func settleable(req tick.SettleRequest, there []tick.Tick) time.Time {
 	to := micro(req.To)

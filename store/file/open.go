@@ -54,7 +54,7 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	db := newDB(d, leases)
 	return &store.Store{
 		Kind: "file", URL: c.String(),
-		Leases: leases, Ticks: &ticks{db}, History: &histories{db},
+		Leases: leases, Ticks: &ticks{db}, History: &histories{db}, Queue: queues{db}, Tasks: desk{db},
 		Descriptor: leases.descriptor, Detach: leases.detach,
 		Properties: store.Properties{
 			Reach: store.Host, InstallationID: d.meta.id, Durable: true,

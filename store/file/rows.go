@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	_ "embed" // the statements
 	"encoding/json"
+	"errors"
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -80,16 +81,16 @@ func (r runRow) ref() lease.Ref { return lease.Ref{Key: r.key, Owner: r.Owner, T
 
 func readRun(row scanner) (r runRow, err error) {
 	var at, started, ended int64
-	var owner, attempts string
+	var owner, attempts, cause string
 	if err := row.Scan(&r.ID, &r.Job, &at, &owner, &r.Token, &r.Host, &r.PID, &r.Command,
-		&r.Outcome, &r.Reason, &r.Inferred, &started, &ended, &attempts, &r.key); err != nil {
+		&r.Outcome, &r.Reason, &r.Inferred, &started, &ended, &attempts, &r.key, &cause); err != nil {
 		return r, err
 	}
 	r.Tick, r.Started, r.Ended = instantOf(at), instantOf(started), instantOf(ended)
 	if r.Owner, err = lease.ParseNonce(owner); err != nil {
 		return r, err
 	}
-	return r, json.Unmarshal([]byte(attempts), &r.Attempts)
+	return r, errors.Join(json.Unmarshal([]byte(attempts), &r.Attempts), json.Unmarshal([]byte(cause), &r.Cause))
 }
 
 func getRun(ctx context.Context, q querier, id string) (runRow, bool, error) {
@@ -107,8 +108,12 @@ func insertRun(ctx context.Context, tx *sql.Tx, r runRow) error {
 
 func insertArgs(r runRow) ([]any, error) {
 	attempts, err := attemptsText(r.Attempts)
+	if err != nil {
+		return nil, err
+	}
+	cause, err := json.Marshal(r.Cause)
 	return []any{r.ID, r.Job, micros(r.Tick), r.Owner.String(), int64(r.Token), r.Host, r.PID,
-		r.Command, string(r.Outcome), r.Reason, r.Inferred, micros(r.Started), micros(r.Ended), attempts, string(r.key)}, err
+		r.Command, string(r.Outcome), r.Reason, r.Inferred, micros(r.Started), micros(r.Ended), attempts, string(r.key), string(cause)}, err
 }
 
 // closeRun writes an outcome where r's own fence allows it: the first one, or the run's own

@@ -41,16 +41,23 @@ func (b *Backend) live(ref lease.Ref, now time.Time) bool {
 }
 
 func (b *Backend) row(job string, at time.Time) (tick.Tick, bool) {
-	t, found := b.ticks[job][at.UnixMicro()]
-	return t, found
+	l := b.ticks[job]
+	if l == nil {
+		return tick.Tick{}, false
+	}
+	i, found := l.find(micro(at))
+	if !found {
+		return tick.Tick{}, false
+	}
+	return l.rows[i], true
 }
 
 func (b *Backend) putRow(t tick.Tick) {
 	if b.ticks[t.Job] == nil {
-		b.ticks[t.Job] = map[int64]tick.Tick{}
+		b.ticks[t.Job] = &ledger{open: map[int64]bool{}}
 	}
 	t.Live = false
-	b.ticks[t.Job][t.At.UnixMicro()] = t
+	b.ticks[t.Job].put(t)
 }
 
 // told is the row as an answer shows it.
@@ -88,7 +95,7 @@ func (b *Backend) mayClaim(req tick.ClaimRequest, now time.Time) tick.Status {
 		return tick.Won // the answer to its first request was lost
 	case found:
 		return tick.Taken
-	case registered && !req.At.After(job.Mark):
+	case registered && !req.Fill && !req.At.After(job.Mark):
 		return tick.Settled
 	case req.Generation != 0 && (job.Generation != req.Generation || !job.Removed.IsZero()):
 		return tick.Differs
@@ -124,7 +131,7 @@ func (b *Backend) take(req tick.TakeRequest, now time.Time) tick.Status {
 		return tick.Late
 	case found && row.State == tick.Claimed && row.Lease == req.Lease:
 		return tick.Won // repeated
-	case !found || row.Lease != req.From || !takeable(row, req.Rerun, b.live(row.Lease, now)):
+	case !found || row.Lease != req.From || !takeable(row, req, b.live(row.Lease, now)):
 		return tick.Taken
 	case !b.live(req.Lease, now):
 		return tick.Lapsed
@@ -142,22 +149,24 @@ func (b *Backend) take(req tick.TakeRequest, now time.Time) tick.Status {
 	return tick.Won
 }
 
-// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again.
-func takeable(row tick.Tick, rerun, live bool) bool {
-	switch row.State {
-	case tick.Claimed:
-		return !rerun && !live
-	case tick.Started:
-		return rerun && !live
+// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule
+// T4 for what never ran.
+func takeable(row tick.Tick, req tick.TakeRequest, live bool) bool {
+	switch {
+	case req.Fill:
+		return row.Fillable()
+	case row.State == tick.Claimed:
+		return !req.Rerun && !live
+	case row.State == tick.Started:
+		return req.Rerun && !live
 	}
-	return rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
+	return req.Rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
 }
 
 // infer concludes that a run which nobody heard of any more has crashed.
 func (b *Backend) infer(id string, now time.Time) {
-	if r, found := b.runs[id]; found && r.Outcome == "" {
+	if r := b.runs[id]; r != nil && r.Outcome == "" {
 		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, now
-		b.runs[id] = r
 	}
 }
 
@@ -168,7 +177,8 @@ func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, e
 }
 
 func (b *Backend) start(req tick.StartRequest, now time.Time) tick.Status {
-	old, repeated := b.runs[req.Run.ID]
+	old := b.runs[req.Run.ID]
+	repeated := old != nil
 	row, found := b.row(req.Run.Job, req.Run.Tick)
 	ticked := !req.Run.Tick.IsZero()
 	switch {
@@ -185,7 +195,7 @@ func (b *Backend) start(req tick.StartRequest, now time.Time) tick.Status {
 		row.State, row.Lease, row.RunID, row.Started = tick.Started, req.Lease, req.Run.ID, now
 		b.putRow(row)
 	}
-	b.runs[req.Run.ID] = started(req, now)
+	b.putRun(started(req, now))
 	return tick.Won
 }
 
@@ -203,6 +213,10 @@ func started(req tick.StartRequest, now time.Time) run.Record {
 func instants(r run.Record) run.Record {
 	r.Tick, r.Started, r.Ended = micro(r.Tick), micro(r.Started), micro(r.Ended)
 	r.Attempts = slices.Clone(r.Attempts)
+	if r.Cause != nil {
+		c := *r.Cause
+		r.Cause, c.Again = &c, micro(c.Again)
+	}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		a.Started, a.Ended = micro(a.Started), micro(a.Ended)
@@ -213,9 +227,12 @@ func instants(r run.Record) run.Record {
 func (k ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
 	return step(ctx, k.b, func(now time.Time) []tick.Tick {
 		var found []tick.Tick
-		for name, rows := range k.b.ticks {
-			for _, t := range rows {
-				if (job == "" || job == name) && t.State != tick.Closed && !k.b.live(t.Lease, now) {
+		for name, l := range k.b.ticks {
+			if job != "" && job != name {
+				continue
+			}
+			for at := range l.open {
+				if t, _ := k.b.row(name, time.UnixMicro(at)); !k.b.live(t.Lease, now) {
 					found = append(found, t)
 				}
 			}

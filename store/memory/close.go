@@ -45,9 +45,9 @@ func (b *Backend) closeClaim(req tick.CloseRequest, now time.Time) tick.Status {
 
 // closeRun ends a run, and its tick while that is still of this run.
 func (b *Backend) closeRun(r run.Record, now time.Time) tick.Status {
-	old, found := b.runs[r.ID]
+	old := b.runs[r.ID]
 	switch {
-	case !found || old.Owner != r.Owner || old.Token != r.Token:
+	case old == nil || old.Owner != r.Owner || old.Token != r.Token:
 		return tick.Taken
 	case !amends(old.Outcome, old.Inferred, r):
 		if old.Outcome == r.Outcome && old.Inferred == r.Inferred {
@@ -55,7 +55,7 @@ func (b *Backend) closeRun(r run.Record, now time.Time) tick.Status {
 		}
 		return tick.Taken
 	}
-	b.runs[r.ID] = concluded(old, r, now)
+	*old = concluded(*old, r, now)
 	row, found := b.row(old.Job, old.Tick)
 	if found && row.RunID == r.ID && amends(row.Outcome, row.Inferred, r) {
 		b.putRow(ended(row, r, now))

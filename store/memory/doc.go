@@ -1,4 +1,4 @@
-// Package memory keeps leases, ticks and history in this process's memory. It is the reference:
+// Package memory keeps leases, ticks, history and queues in this process's memory. It is the reference:
 // the other stores mean what its decisions say, and simulations wrap it. It excludes within one
 // process only and forgets everything with it, so it is for tests.
 //

@@ -3,11 +3,13 @@ package memory
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -18,37 +20,44 @@ type told struct{ b *Backend }
 func (h told) Append(ctx context.Context, events []history.Event) error {
 	_, err := step(ctx, h.b, func(now time.Time) any {
 		for _, e := range events {
-			e.ID, e.At, e.Tick = run.NewID(), micro(e.At), micro(e.Tick)
-			if e.At.IsZero() {
-				e.At = now
+			if e.ID != "" && h.b.foreign[e.ID] {
+				continue
 			}
-			h.b.events = append(h.b.events, e)
+			if e.ID != "" {
+				h.b.foreign[e.ID] = true
+			}
+			h.b.record(e, now)
 		}
 		return nil
 	})
 	return err
 }
 
+// record adds an event, in the step of whatever it tells of.
+func (b *Backend) record(e history.Event, now time.Time) {
+	e.ID, e.At, e.Tick = run.NewID(), micro(e.At), micro(e.Tick)
+	if e.At.IsZero() {
+		e.At = now
+	}
+	i, _ := slices.BinarySearchFunc(b.events, e.At, func(x history.Event, at time.Time) int {
+		return cmp.Or(x.At.Compare(at), -1) // those of one instant stay in the order of their writing
+	})
+	b.events = slices.Insert(b.events, i, e)
+}
+
 func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, error) {
 	return step(ctx, h.b, func(time.Time) []history.Event {
 		var found []history.Event
 		for _, e := range slices.Backward(h.b.events) {
-			if wants(q, e.Job, e.RunID) && within(q, e.At, e.At) {
+			if e.At.Before(q.From) || len(found) == q.Max() {
+				break
+			}
+			if (q.To.IsZero() || e.At.Before(q.To)) && (q.Job == "" || q.Job == e.Job) && (q.RunID == "" || q.RunID == e.RunID) {
 				found = append(found, e)
 			}
 		}
-		slices.SortStableFunc(found, func(x, y history.Event) int { return y.At.Compare(x.At) })
-		return found[:min(len(found), q.Max())]
+		return found
 	})
-}
-
-func wants(q history.Query, job, runID string) bool {
-	return (q.Job == "" || q.Job == job) && (q.RunID == "" || q.RunID == runID)
-}
-
-// within says whether any of first … last lies in [From, To).
-func within(q history.Query, first, last time.Time) bool {
-	return (q.From.IsZero() || !last.Before(q.From)) && (q.To.IsZero() || first.Before(q.To))
 }
 
 func (h told) Output(ctx context.Context, runID string, output []byte) error {
@@ -66,16 +75,21 @@ func (h told) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	return step(ctx, h.b, func(now time.Time) []tick.Tick {
 		var found []tick.Tick
-		for _, rows := range h.b.ticks {
-			for _, t := range rows {
-				if wants(q, t.Job, q.RunID) && within(q, t.At, last(t)) {
-					found = append(found, h.b.told(t, now))
-				}
+		if l := h.b.ticks[q.Job]; l != nil {
+			found = l.latest(q)
+		} else if q.Job == "" {
+			for _, l := range h.b.ticks {
+				found = append(found, l.latest(q)...)
 			}
 		}
-		slices.SortFunc(found, func(x, y tick.Tick) int {
-			return cmp.Or(y.At.Compare(x.At), strings.Compare(x.Job, y.Job))
-		})
+		for i := range found {
+			found[i] = h.b.told(found[i], now)
+		}
+		if q.Job == "" {
+			slices.SortFunc(found, func(x, y tick.Tick) int {
+				return cmp.Or(y.At.Compare(x.At), strings.Compare(x.Job, y.Job))
+			})
+		}
 		return found[:min(len(found), q.Max())]
 	})
 }
@@ -83,10 +97,11 @@ func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	return step(ctx, h.b, func(time.Time) []run.Record {
 		var found []run.Record
-		for _, r := range h.b.runs {
-			if wants(q, r.Job, r.ID) && within(q, r.Started, r.Started) {
-				found = append(found, instants(r))
-			}
+		if q.Job != "" {
+			return h.b.runsOf[q.Job].latest(q)
+		}
+		for _, all := range h.b.runsOf {
+			found = append(found, all.latest(q)...)
 		}
 		slices.SortFunc(found, func(x, y run.Record) int {
 			return cmp.Or(y.Started.Compare(x.Started), strings.Compare(y.ID, x.ID))
@@ -98,8 +113,8 @@ func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	_, err := step(ctx, h.b, func(time.Time) any {
 		for _, r := range runs {
-			if _, found := h.b.runs[r.ID]; !found {
-				h.b.runs[r.ID] = instants(r)
+			if h.b.runs[r.ID] == nil {
+				h.b.putRun(instants(r))
 			}
 		}
 		return nil
@@ -107,37 +122,50 @@ func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	return err
 }
 
+func (h told) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	_, err := step(ctx, h.b, func(time.Time) any {
+		for _, t := range ticks {
+			t.Lease, t.At, t.Through = lease.Ref{}, micro(t.At), micro(t.Through)
+			t.Claimed, t.Started, t.Ended = micro(t.Claimed), micro(t.Started), micro(t.Ended)
+			h.b.putRow(t)
+		}
+		return nil
+	})
+	return err
+}
+
 func (h told) Prune(ctx context.Context, before time.Time) (int, error) {
-	return step(ctx, h.b, func(time.Time) int {
+	return step(ctx, h.b, func(now time.Time) int {
 		n := h.b.pruneTicks(before) + h.b.pruneRuns(before)
-		kept := slices.DeleteFunc(h.b.events, func(e history.Event) bool { return e.At.Before(before) })
-		n += len(h.b.events) - len(kept)
-		h.b.events = kept
-		return n
+		kept := slices.IndexFunc(h.b.events, func(e history.Event) bool { return !e.At.Before(before) })
+		if kept < 0 {
+			kept = len(h.b.events)
+		}
+		h.b.events = slices.Delete(h.b.events, 0, kept)
+		h.b.forgetLeases(now.Add(-keepFree))
+		return n + kept
 	})
 }
 
 // pruneTicks leaves what is above its job's mark: a late server could claim it again.
 func (b *Backend) pruneTicks(before time.Time) (n int) {
-	for name, rows := range b.ticks {
-		job, registered := b.jobs[name]
-		for at, t := range rows {
-			if t.State == tick.Closed && last(t).Before(before) && (!registered || !last(t).After(job.Mark)) {
-				delete(rows, at)
-				n++
-			}
+	for name, l := range b.ticks {
+		var mark *time.Time
+		if job, registered := b.jobs[name]; registered {
+			mark = &job.Mark
 		}
+		n += l.prune(before, mark)
 	}
 	return n
 }
 
-func (b *Backend) pruneRuns(before time.Time) (n int) {
-	for id, r := range b.runs {
-		if r.Outcome != "" && r.Ended.Before(before) {
-			delete(b.runs, id)
-			delete(b.outputs, id)
-			n++
-		}
-	}
-	return n
+// keepFree is how long the record of a free lease is kept at least, for its token (rule L10).
+const keepFree = 30 * 24 * time.Hour
+
+// forgetLeases deletes records that nobody used since an instant: the clock keeps their next token
+// above the last.
+func (b *Backend) forgetLeases(before time.Time) {
+	maps.DeleteFunc(b.leases, func(_ lease.Key, r lease.Record) bool {
+		return r.Renewed.Before(before) && r.Expires.Before(before) && r.BusyUntil.Before(before)
+	})
 }

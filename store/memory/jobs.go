@@ -81,7 +81,7 @@ func (b *Backend) settle(req tick.SettleRequest, now time.Time) tick.Status {
 	}
 	to := b.settleable(req)
 	for _, row := range req.Rows {
-		if _, there := b.row(req.Job, row.At); !there && !last(row).After(to) {
+		if _, there := b.row(req.Job, row.At); !there && !last(&row).After(to) {
 			b.putRow(settled(req.Job, row, now))
 		}
 	}
@@ -92,7 +92,7 @@ func (b *Backend) settle(req tick.SettleRequest, now time.Time) tick.Status {
 	return tick.Won
 }
 
-// settleable is how far the mark may go: to just before the oldest unfinished tick, and before a
+// settleable is how far the mark may go: to just before the oldest unfinished tick above it, and before a
 // range row that would cover a tick with a row of its own, which would then have two outcomes.
 func (b *Backend) settleable(req tick.SettleRequest) time.Time {
 	to := micro(req.To)
@@ -101,19 +101,21 @@ func (b *Backend) settleable(req tick.SettleRequest) time.Time {
 			to = at
 		}
 	}
-	for _, t := range b.ticks[req.Job] {
-		if t.State != tick.Closed {
-			before(t.At)
+	if l := b.ticks[req.Job]; l != nil {
+		for us := range l.open {
+			if at := time.UnixMicro(us).UTC(); at.After(b.jobs[req.Job].Mark) {
+				before(at)
+			}
 		}
 		for _, row := range req.Rows {
-			if !row.Through.IsZero() && !t.At.Before(row.At) && !t.At.After(row.Through) {
+			if i, _ := l.find(row.At); !row.Through.IsZero() && i < len(l.rows) && !l.rows[i].At.After(row.Through) {
 				before(row.At)
 			}
 		}
 	}
 	// A range that the mark would cut in two is left for the next time.
 	for _, row := range req.Rows {
-		if !row.At.After(to) && last(row).After(to) {
+		if !row.At.After(to) && last(&row).After(to) {
 			before(row.At)
 		}
 	}
@@ -130,9 +132,27 @@ func settled(job string, row tick.Tick, now time.Time) tick.Tick {
 }
 
 // last is the last tick of a row, which may stand for a range.
-func last(t tick.Tick) time.Time {
+func last(t *tick.Tick) time.Time {
 	if t.Through.After(t.At) {
 		return t.Through
 	}
 	return t.At
+}
+
+func (k ticks) Split(ctx context.Context, req tick.SplitRequest) (tick.Answer, error) {
+	return step(ctx, k.b, func(now time.Time) tick.Answer {
+		return k.b.answer(k.b.split(req), req.Row.Job, req.Row.At, now)
+	})
+}
+
+func (b *Backend) split(req tick.SplitRequest) tick.Status {
+	row, found := b.row(req.Row.Job, req.Row.At)
+	if !found || row.Through.IsZero() || !row.Through.Equal(micro(req.Row.Through)) || row.Count != req.Row.Count {
+		return tick.Taken
+	}
+	for _, p := range req.Parts {
+		row.At, row.Through, row.Count = micro(p.At), micro(p.Through), p.Count
+		b.putRow(row)
+	}
+	return tick.Won
 }

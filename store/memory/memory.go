@@ -38,22 +38,26 @@ type Backend struct {
 	maxTTL    time.Duration
 	holdUntil time.Time // nothing is granted before it
 	leases    map[lease.Key]lease.Record
-	ticks     map[string]map[int64]tick.Tick // by job, by At in µs
+	ticks     map[string]*ledger // by job
 	jobs      map[string]tick.Job
-	runs      map[string]run.Record
+	runs      map[string]*run.Record
+	runsOf    map[string]runs // by job
 	outputs   map[string][]byte
-	events    []history.Event // in the order of their writing
+	events    []history.Event // in the order of their instants
+	foreign   map[string]bool // ids with which events came
 	watchers  map[lease.Key]map[chan struct{}]bool
+	board     *board // of tasks
 }
 
 // New makes an empty backend.
 func New(o Options) *Backend {
 	b := &Backend{
 		clock: o.Clock, url: o.URL, id: lease.NewNonce().String(), maxTTL: o.MaxTTL,
-		leases: map[lease.Key]lease.Record{}, ticks: map[string]map[int64]tick.Tick{},
-		jobs: map[string]tick.Job{}, runs: map[string]run.Record{}, outputs: map[string][]byte{},
-		watchers: map[lease.Key]map[chan struct{}]bool{},
+		leases: map[lease.Key]lease.Record{}, ticks: map[string]*ledger{},
+		jobs: map[string]tick.Job{}, runs: map[string]*run.Record{}, runsOf: map[string]runs{}, outputs: map[string][]byte{},
+		watchers: map[lease.Key]map[chan struct{}]bool{}, foreign: map[string]bool{},
 	}
+	b.board = newBoard(b)
 	if b.clock == nil {
 		b.clock = time.Now
 	}
@@ -90,7 +94,7 @@ func (b *Backend) Store() *store.Store {
 		p.HoldUntil = b.holdUntil
 	}
 	return &store.Store{Kind: "memory", URL: b.url, Leases: leases{b}, Ticks: ticks{b}, History: told{b},
-		Notify: leases{b}, Properties: p, Close: func() error { return nil }}
+		Queue: tasks{b.board}, Tasks: desk{b.board}, Notify: leases{b}, Properties: p, Close: func() error { return nil }}
 }
 
 // registry is what makes two Opens of one namespace clients of the same data.

@@ -28,6 +28,31 @@
 // compared within each grant. A different server, as after a failover, grants nothing for max_ttl
 // (rule L9), because its replica of the leases may lack the last commits.
 //
+// # Tasks
+//
+// The queue needs SKIP LOCKED, so MySQL 8 or MariaDB 10.6; on an older MariaDB Store.Queue is nil. It
+// needs no stored routines and no privileges beyond those of the leases.
+//
+// What a step does to tasks is decided in Go, over rows that were read without a lock. One packet
+// then carries it out: it locks what the decision rests on and compares versions, in this order:
+// rates, limits, tasks, each by primary key. If one has changed, or the worker's lease is not live
+// by now, or the decision is older than 3 s, the packet ends with ROLLBACK instead of COMMIT, and
+// the step is decided anew; after 20 s of that it is ErrUnavailable. So a client that dies or is
+// stopped holds nothing, and no packet waits for anything but another packet. Tasks that somebody
+// else has locked are passed over (SKIP LOCKED). Fetching tasks without limits and rates does not
+// conflict at all: the packet takes the first of many candidates that nobody else takes.
+//
+// Each task in line for a limit is available or blocked; who changes the line writes a new version
+// of the limit. Whoever cannot lock the limit leaves a row in dibs_task_wakes, and the next fetch or
+// Tend does what is due.
+//
+// A batch that does not fit into one packet (2,000 tasks, 1 MiB of arguments) is several steps, and
+// so is a call of Fetch, Tend or Leave that has to do with many tasks. Within a batch, steps that
+// contend for few limits are slow: each is decided anew when another was first.
+//
+// QueueTx is the queue as part of a transaction of the caller's. It never locks a limit, a lease or
+// a counter of others, and waits 2 s at most.
+//
 // # Weaknesses
 //
 // Properties.Weaker lists them. All processes must address one writing server: behind a balancer

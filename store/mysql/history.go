@@ -22,7 +22,7 @@ func (h told) Append(ctx context.Context, events []history.Event) error {
 		p := new(packet).add("begin").add("clock")
 		for _, e := range chunk {
 			at := micros(e.At)
-			p.add("append", h.ns, at, at, []byte(run.NewID()), []byte(text(e.Kind)), []byte(e.Key), []byte(e.Job),
+			p.add("append", h.ns, at, at, []byte(cmp.Or(e.ID, run.NewID())), []byte(text(e.Kind)), []byte(e.Key), []byte(e.Job),
 				micros(e.Tick), []byte(e.RunID), text(e.Host), text(e.Reason))
 		}
 		if err := h.run(ctx, p.add("commit")); err != nil {
@@ -106,10 +106,26 @@ func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 		p := new(packet).add("begin")
 		for _, r := range sorted {
 			p.add("append-run", h.ns, []byte(r.ID), []byte(r.Job), micros(r.Tick), nonce(r.Owner), int64(r.Token), text(r.Host),
-				r.PID, text(r.Command), string(r.Outcome), text(r.Reason), flag(r.Inferred), micros(r.Started), micros(r.Ended), attemptsOf(r))
+				r.PID, text(r.Command), string(r.Outcome), text(r.Reason), flag(r.Inferred), micros(r.Started), micros(r.Ended), attemptsOf(r), causeOf(r))
 		}
 		if err := h.run(ctx, p.add("commit")); err != nil {
 			return fmt.Errorf("append runs: %w", err)
+		}
+	}
+	return nil
+}
+
+func (h told) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	for chunk := range slices.Chunk(ticks, mostTicks) {
+		sorted := slices.Clone(chunk)
+		slices.SortStableFunc(sorted, func(x, y tick.Tick) int { return cmp.Or(strings.Compare(x.Job, y.Job), x.At.Compare(y.At)) })
+		p := new(packet).add("begin")
+		for _, t := range sorted {
+			p.add("append-tick", h.ns, []byte(t.Job), micros(t.At), micros(t.Through), t.Count, string(t.State), toJSON(t.Claimant),
+				[]byte(t.RunID), string(t.Outcome), text(t.Reason), flag(t.Inferred), t.Reruns, micros(t.Claimed), micros(t.Started), micros(t.Ended))
+		}
+		if err := h.run(ctx, p.add("commit")); err != nil {
+			return fmt.Errorf("append ticks: %w", err)
 		}
 	}
 	return nil

@@ -95,7 +95,7 @@ func last(t tick.Tick) time.Time {
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
 	name, from := []byte(req.Job), micros(req.From)
 	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name}).add("clock")
-	p.add("settle-open", k.ns, name, from, micros(req.To), k.ns, name)
+	p.add("settle-open", k.ns, name, from, micros(req.To), k.ns, name, from)
 	for _, row := range req.Rows {
 		if at, through := micros(row.At), micros(row.Through); through != 0 {
 			p.add("settle-covered", k.ns, name, at, through, at)
@@ -111,20 +111,37 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 		p.add("settle-row", micros(row.At), micros(row.Through), row.Count, string(row.Outcome), text(row.Reason),
 			flag(row.Inferred), ended, ended, k.ns, name, micros(last(row)))
 	}
-	var now time.Time
-	var won bool
-	p.add("settle-mark", k.ns, name).add("settled").add("commit")
+	return k.settled(ctx, "settle", p.add("settle-mark", k.ns, name).add("settled").add("commit"))
+}
+
+// settled sends a packet that answers the clock and whether it did what it was to do.
+func (k ticks) settled(ctx context.Context, what string, p *packet) (tick.Answer, error) {
+	a, won := tick.Answer{Status: tick.Taken}, false
 	err := k.run(ctx, p, func(r *sql.Rows) error {
 		var us int64
 		err := r.Scan(&us, &won)
-		now = instant(us)
+		a.Now = instant(us)
 		return err
 	})
 	if err != nil {
-		return tick.Answer{}, fmt.Errorf("settle: %w", err)
+		return tick.Answer{}, fmt.Errorf("%s: %w", what, err)
 	}
-	if !won {
-		return tick.Answer{Status: tick.Taken, Now: now}, nil
+	if won {
+		a.Status = tick.Won
 	}
-	return tick.Answer{Status: tick.Won, Now: now}, nil
+	return a, nil
+}
+
+func (k ticks) Split(ctx context.Context, req tick.SplitRequest) (tick.Answer, error) {
+	name, whole := []byte(req.Row.Job), micros(req.Row.At)
+	p := new(packet).add("begin").add("lock-ticks", k.ns, pairs([]spot{spotOf(req.Row.Job, req.Row.At)})).add("clock")
+	p.add("split-open", k.ns, name, whole, micros(req.Row.Through), req.Row.Count)
+	for _, part := range req.Parts {
+		if at, through := micros(part.At), micros(part.Through); at != whole {
+			p.add("split-part", at, through, part.Count, k.ns, name, whole)
+		} else {
+			p.add("split-first", through, part.Count, k.ns, name, whole)
+		}
+	}
+	return k.settled(ctx, "split", p.add("split-done").add("commit"))
 }

@@ -72,6 +72,10 @@ func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error)
 		Prepared: append(tables, made...),
 		Close:    func() error { return nil },
 	}
+	if srv.skipsLocked() {
+		q := queues{d, new(known)}
+		s.Queue, s.Tasks = q, desk{q}
+	}
 	for _, f := range srv.flaws() {
 		s.Properties.Flaw(f)
 	}

@@ -103,6 +103,19 @@ func (s server) identity() string {
 	return "identity-mysql"
 }
 
+// skipsLocked says whether the server knows SKIP LOCKED, which the queue needs: MySQL 8, and MariaDB from 10.6.
+func (s server) skipsLocked() bool {
+	var major, minor int
+	// MariaDB may put 5.5.5- before its own version.
+	if _, err := fmt.Sscanf(strings.TrimPrefix(s["version"], "5.5.5-"), "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	if strings.Contains(strings.ToLower(s["version"]), "mariadb") {
+		return major > 10 || major == 10 && minor >= 6
+	}
+	return major >= 8
+}
+
 // durable says whether a commit is on disk before it is acknowledged. With a binary log the
 // transaction is decided there, so that must be synced as well.
 func (s server) durable() bool {
@@ -115,6 +128,11 @@ func (s server) weaker() []string {
 		"Asynchronous replication loses the last commits in a failover: grants are then held back for max_ttl, but claims and history may be missing.",
 		"A backup restored on the same server is not noticed: stop all dibs processes before, and start them max_ttl after.",
 		"It cannot tell waiters that a lease was released: they poll.",
+	}
+	if s.skipsLocked() {
+		w = append(w, "It cannot tell workers that there is a task: they poll.")
+	} else {
+		w = append(w, "It keeps no queues: they need MySQL 8 or MariaDB 10.6.")
 	}
 	if s["wsrep_on"] == "ON" || s["group_replication_group_name"] != "" {
 		w = append(w, "It is a cluster: all processes must address the same writing node, since each change of the node holds grants back for max_ttl.")

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -104,17 +105,26 @@ func (m runRows) read(r *sql.Rows) error {
 
 // scanRun reads the columns of the statements runs and run-history.
 func scanRun(r *sql.Rows) (rec run.Record, err error) {
-	var owner, attempts []byte
+	var owner, attempts, cause []byte
 	var at, started, ended int64
 	if err = r.Scan(&rec.ID, &rec.Job, &at, &owner, &rec.Token, &rec.Host, &rec.PID, &rec.Command, &rec.Outcome,
-		&rec.Reason, &rec.Inferred, &started, &ended, &attempts); err != nil {
+		&rec.Reason, &rec.Inferred, &started, &ended, &attempts, &cause); err != nil {
 		return rec, err
 	}
 	rec.Tick, rec.Started, rec.Ended = instant(at), instant(started), instant(ended)
 	if rec.Owner, err = parseNonce(owner); err != nil {
 		return rec, err
 	}
-	return rec, fromJSON(attempts, &rec.Attempts)
+	return rec, errors.Join(fromJSON(attempts, &rec.Attempts), fromJSON(cause, &rec.Cause))
+}
+
+func causeOf(r run.Record) any {
+	if r.Cause == nil {
+		return nil
+	}
+	c := *r.Cause
+	c.Again = instant(micros(c.Again))
+	return toJSON(c)
 }
 
 func attemptsOf(r run.Record) any {

@@ -83,7 +83,7 @@ func (k ticks) addClaim(p *packet, r tick.ClaimRequest) {
 	}
 	p.add("claim", name, at, string(state), toJSON(r.Claimant), string(r.Outcome), text(r.Reason), string(state), name,
 		k.ns, []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token),
-		bound(r.NotAfter), at, r.Ahead.Microseconds(), at, r.Generation, r.Generation, string(state), at, at)
+		bound(r.NotAfter), at, r.Ahead.Microseconds(), flag(r.Fill), at, r.Generation, r.Generation, string(state), at, at)
 }
 
 // claimed says how a claim ended.
@@ -97,7 +97,7 @@ func (f *facts) claimed(r tick.ClaimRequest) tick.Status {
 		return tick.Won // now, or when it asked before
 	case found:
 		return tick.Taken
-	case registered && !r.At.After(job.Mark):
+	case registered && !r.Fill && !r.At.After(job.Mark):
 		return tick.Settled
 	case r.Generation != 0 && (job.Generation != r.Generation || !job.Removed.IsZero()):
 		return tick.Differs
@@ -115,7 +115,7 @@ func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error
 	// The old holder's lease is locked, so that a renewal under way is seen or has to wait.
 	p := new(packet).add("begin").add("share-leases", k.ns, holders).add("lock-ticks", k.ns, pairs([]spot{at})).add("clock")
 	p.add("take", []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token), k.ns, name, us, bound(r.NotAfter),
-		[]byte(r.From.Key), nonce(r.From.Owner), int64(r.From.Token), rerun, rerun, rerun)
+		[]byte(r.From.Key), nonce(r.From.Owner), int64(r.From.Token), flag(r.Fill), rerun, rerun, rerun)
 	f := newFacts()
 	p.add("now").add("live", k.ns, holders).add("ticks", k.ns, pairs([]spot{at}))
 	p.add("take-run", k.ns, k.ns, name, us)
@@ -137,19 +137,21 @@ func (f *facts) taken(r tick.TakeRequest, before, after tick.Tick) tick.Status {
 		return tick.Late
 	case ours:
 		return tick.Won // now, or when it asked before
-	case before.Lease == r.From && !f.live[r.Lease] && takeable(before, r.Rerun):
+	case before.Lease == r.From && !f.live[r.Lease] && takeable(before, r):
 		return tick.Lapsed
 	}
 	return tick.Taken
 }
 
 // takeable says whether only the newcomer's lease stood in the way.
-func takeable(row tick.Tick, rerun bool) bool {
-	switch row.State {
-	case tick.Claimed:
-		return !rerun && !row.Live
-	case tick.Started:
-		return rerun && !row.Live
+func takeable(row tick.Tick, r tick.TakeRequest) bool {
+	switch {
+	case r.Fill:
+		return row.Fillable()
+	case row.State == tick.Claimed:
+		return !r.Rerun && !row.Live
+	case row.State == tick.Started:
+		return r.Rerun && !row.Live
 	}
-	return rerun && slices.Contains(rerunnable, row.Outcome)
+	return r.Rerun && slices.Contains(rerunnable, row.Outcome)
 }

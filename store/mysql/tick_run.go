@@ -23,7 +23,7 @@ func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, e
 	p.add("lock-runs", k.ns, list{id}).add("clock")
 	f, before := newFacts(), newFacts()
 	p.add("now").add("live", k.ns, list{key}).add("ticks", k.ns, pairs([]spot{at})).add("runs", k.ns, list{id})
-	p.add("start-run", id, name, at.at, text(r.Host), r.PID, text(r.Command), micros(r.Started), micros(r.Started), attemptsOf(r),
+	p.add("start-run", id, name, at.at, text(r.Host), r.PID, text(r.Command), micros(r.Started), micros(r.Started), attemptsOf(r), causeOf(r),
 		k.ns, key, owner, token, bound(req.NotAfter), at.at, name, at.at, claimKey, claimOwner, claimToken)
 	if at.at != 0 {
 		p.add("start-tick", key, owner, token, id, k.ns, name, at.at, claimKey, claimOwner, claimToken, k.ns, id, owner, token, name, at.at)

@@ -39,21 +39,25 @@ func (d *db) run(ctx context.Context, what string, steps ...step) error {
 		b.Queue(sqlSettings()[1])
 	}
 	for _, s := range steps {
-		if q := b.Queue(s.sql, s.args...); s.row != nil {
-			q.Query(func(rows pgx.Rows) error {
-				for rows.Next() {
-					if err := s.row(rows); err != nil {
-						return err
-					}
-				}
-				return rows.Err()
-			})
-		}
+		s.queue(&b)
 	}
 	if err := d.send(ctx, &b); err != nil {
 		return d.fail(what, err)
 	}
 	return nil
+}
+
+func (s step) queue(b *pgx.Batch) {
+	if q := b.Queue(s.sql, s.args...); s.row != nil {
+		q.Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				if err := s.row(rows); err != nil {
+					return err
+				}
+			}
+			return rows.Err()
+		})
+	}
 }
 
 func overPool(p *pgxpool.Pool) func(context.Context, *pgx.Batch) error {

@@ -1,4 +1,4 @@
-// Package postgres keeps leases, ticks and history in PostgreSQL 13 or newer, in the schema dibs of
+// Package postgres keeps leases, ticks, history and tasks in PostgreSQL 13 or newer, in the schema dibs of
 // the database that the address names. The namespace is a column, so environments can share a
 // database.
 //
@@ -19,6 +19,33 @@
 //
 // Recovery after a holder's crash takes at most its TTL.
 //
+// # Tasks
+//
+//   - What is atomic and more than one statement is a function of the schema, so that a call is one
+//     implicit transaction here as well. Only Tend is a row of them.
+//   - Tasks that wait or run are in one table, those that ended in another: what ended slows nothing
+//     down that lives, however long it is kept. A task that holds its unique key for a window stays among the living
+//     until that is over.
+//   - A unique key is a unique index on the rows that hold one. It ends with the row, and has no time
+//     of its own.
+//   - Limits are rows, with the number of tasks that run. A task that waits for one is blocked, which the
+//     fetch never sees, but for as many as there are free slots: those are nominated.
+//   - Locks are taken in the order rates, limits by key, tasks by id. To insert a unique key can be to wait for
+//     who has touched the task that holds it, so limits come before whatever touches tasks. Tasks that are merely
+//     looked for are passed over where another has them (SKIP LOCKED).
+//   - Enqueue, Start and Finish are on disk when they are acknowledged. So is a Fetch that gave slots of a
+//     limit. One that gave none is not (synchronous_commit off for that transaction): a claim that a crash of the
+//     server loses lets another worker run the task, and the first one's token is refused.
+//   - No plan of the hot path depends on how common a state is: a test reads the plans.
+//   - NOTIFY lets commits wait for each other. So only idle workers are told of tasks: a fetch that finds
+//     too little arms its queue, the next enqueue tells of it, after its commit, and disarms it.
+//
+// QueueTx and QueueSQL are the queue as seen from a transaction of the caller's (promise 22). It must be READ
+// COMMITTED. A unique key that another transaction is about to take is waited for, for two seconds in all; then the
+// answer is Undecided, and the transaction goes on. A task that a transaction met as a duplicate does not start before its
+// end. No lock on a limit outlives a call there: the next fetch takes a note of what was freed, and finds out who comes
+// first.
+//
 // # Where it is weaker
 //
 //   - A forward step of the server's clock ends leases early.
@@ -29,7 +56,7 @@
 //   - Several hosts in an address are tried in turn until a primary is found; two primaries at once
 //     (a failover without fencing) are two stores.
 //   - A transaction elsewhere in the database that stays open for hours keeps vacuum from the rows of
-//     renewals, and slows them down.
+//     renewals and of tasks that were worked, and slows both down.
 //
 // # Connections
 //
@@ -58,4 +85,5 @@
 //
 //	GRANT USAGE ON SCHEMA dibs TO app;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA dibs TO app;
+//	GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA dibs TO app;
 package postgres

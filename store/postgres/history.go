@@ -1,8 +1,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +23,7 @@ type told struct {
 
 func (h told) Append(ctx context.Context, events []history.Event) error {
 	return h.db.run(ctx, "append events", do(sqlHistory()[0], h.ns,
-		column(events, func(history.Event) string { return run.NewID() }),
+		column(events, func(e history.Event) string { return cmp.Or(e.ID, run.NewID()) }),
 		column(events, func(e history.Event) int64 { return micros(e.At) }),
 		column(events, func(e history.Event) string { return e.Kind }),
 		column(events, func(e history.Event) []byte { return []byte(e.Key) }),
@@ -72,6 +75,36 @@ func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	return h.db.run(ctx, "append runs", do(sqlHistory()[4], append([]any{h.ns}, runColumns(runs)...)...))
 }
 
+// AppendTicks sends each tick once: a statement cannot replace a row twice.
+func (h told) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	type id struct {
+		job string
+		at  int64
+	}
+	last := map[id]tick.Tick{}
+	for _, t := range ticks {
+		last[id{t.Job, micros(t.At)}] = t
+	}
+	ticks = slices.SortedFunc(maps.Values(last), func(a, b tick.Tick) int {
+		return cmp.Or(cmp.Compare(a.Job, b.Job), a.At.Compare(b.At))
+	})
+	return h.db.run(ctx, "append ticks", do(sqlHistory()[5], h.ns,
+		column(ticks, func(t tick.Tick) []byte { return []byte(t.Job) }),
+		column(ticks, func(t tick.Tick) int64 { return micros(t.At) }),
+		column(ticks, func(t tick.Tick) int64 { return micros(t.Through) }),
+		column(ticks, func(t tick.Tick) int64 { return int64(t.Count) }),
+		column(ticks, func(t tick.Tick) string { return string(t.State) }),
+		column(ticks, func(t tick.Tick) string { return toJSON(t.Claimant) }),
+		column(ticks, func(t tick.Tick) string { return t.RunID }),
+		column(ticks, func(t tick.Tick) string { return string(t.Outcome) }),
+		column(ticks, func(t tick.Tick) string { return t.Reason }),
+		column(ticks, func(t tick.Tick) bool { return t.Inferred }),
+		column(ticks, func(t tick.Tick) int64 { return int64(t.Reruns) }),
+		column(ticks, func(t tick.Tick) int64 { return micros(t.Claimed) }),
+		column(ticks, func(t tick.Tick) int64 { return micros(t.Started) }),
+		column(ticks, func(t tick.Tick) int64 { return micros(t.Ended) })))
+}
+
 func (h told) Output(ctx context.Context, runID string, output []byte) error {
 	return h.db.run(ctx, "keep output", do(sqlOutput()[0], h.ns, runID, append([]byte{}, output...)))
 }
@@ -120,5 +153,6 @@ func runColumns(runs []run.Record) []any {
 		column(runs, func(r run.Record) int64 { return micros(r.Started) }),
 		column(runs, func(r run.Record) int64 { return micros(r.Ended) }),
 		column(runs, func(r run.Record) string { return attempts(r.Attempts) }),
+		column(runs, func(r run.Record) string { return cause(r.Cause) }),
 	}
 }

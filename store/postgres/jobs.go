@@ -99,3 +99,29 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 	}
 	return a, nil
 }
+
+func (k ticks) Split(ctx context.Context, req tick.SplitRequest) (tick.Answer, error) {
+	a := tick.Answer{Status: tick.Taken}
+	row, job := req.Row, []byte(req.Row.Job)
+	err := k.db.run(ctx, "split",
+		do(sqlSettle()[3], k.ns, job, micros(row.At)),
+		do(sqlSettle()[4], k.ns, job, micros(row.At), micros(row.Through), row.Count,
+			column(req.Parts, func(t tick.Tick) int64 { return micros(t.At) }),
+			column(req.Parts, func(t tick.Tick) int64 { return micros(t.Through) }),
+			column(req.Parts, func(t tick.Tick) int32 { return int32(t.Count) })).
+			each(func(pgx.Rows) error { a.Status = tick.Won; return nil }),
+		do(sqlHistory()[2], k.ns, job, micros(row.At), micros(row.At)+1, 1).each(func(rows pgx.Rows) (err error) {
+			a.Tick, _, err = new(tickRow).scan(rows)
+			return err
+		}),
+		do(sqlSettle()[2]).each(func(rows pgx.Rows) error {
+			var us int64
+			err := rows.Scan(&us)
+			a.Now = instant(us)
+			return err
+		}))
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	return a, nil
+}

@@ -39,13 +39,16 @@ type listener struct {
 
 	mu       sync.Mutex
 	watchers map[string]map[chan struct{}]lease.Key // by topic
+	queues   map[int64]map[chan struct{}]bool       // who watches a queue, by its number
+	untold   map[int64]bool                         // queues of which watchers elsewhere are to be told; nil: nobody does so
+	arming   bool                                   // somebody sees that we are told
 	stop     context.CancelFunc                     // of the goroutine that listens; nil: there is none
 	unused   *time.Timer                            // stops it; runs while nobody watches
 	stopped  sync.WaitGroup
 }
 
 func newListener(rows leases, pool *pgxpool.Pool) *listener {
-	l := &listener{rows: rows, pool: pool, watchers: map[string]map[chan struct{}]lease.Key{}}
+	l := &listener{rows: rows, pool: pool, watchers: map[string]map[chan struct{}]lease.Key{}, queues: map[int64]map[chan struct{}]bool{}}
 	l.done, l.end = context.WithCancel(context.Background())
 	return l
 }
@@ -70,6 +73,14 @@ func (l *listener) Watch(ctx context.Context, key lease.Key) (<-chan struct{}, e
 		l.watchers[t] = map[chan struct{}]lease.Key{}
 	}
 	l.watchers[t][c] = key
+	l.attend()
+	l.mu.Unlock()
+	context.AfterFunc(ctx, func() { l.unwatch(t, c) })
+	return c, l.announce(ctx, [][]byte{keyBytes(key)})
+}
+
+// attend sees that somebody listens. The caller has the lock.
+func (l *listener) attend() {
 	if l.unused != nil {
 		l.unused.Stop()
 	}
@@ -79,9 +90,6 @@ func (l *listener) Watch(ctx context.Context, key lease.Key) (<-chan struct{}, e
 		l.stopped.Add(1)
 		go l.listen(listening)
 	}
-	l.mu.Unlock()
-	context.AfterFunc(ctx, func() { l.unwatch(t, c) })
-	return c, l.announce(ctx, [][]byte{keyBytes(key)})
 }
 
 func (l *listener) unwatch(t string, c chan struct{}) {
@@ -90,7 +98,12 @@ func (l *listener) unwatch(t string, c chan struct{}) {
 	if delete(l.watchers[t], c); len(l.watchers[t]) == 0 {
 		delete(l.watchers, t)
 	}
-	if len(l.watchers) == 0 && l.stop != nil {
+	l.leave()
+}
+
+// leave lets go of the connection in a while, if nobody needs it. The caller has the lock.
+func (l *listener) leave() {
+	if len(l.watchers) == 0 && len(l.queues) == 0 && l.stop != nil {
 		l.unused = time.AfterFunc(idle, l.rest)
 	}
 }
@@ -99,7 +112,7 @@ func (l *listener) unwatch(t string, c chan struct{}) {
 func (l *listener) rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.watchers) == 0 && l.stop != nil {
+	if len(l.watchers) == 0 && len(l.queues) == 0 && l.stop != nil {
 		l.stop()
 		l.stop = nil
 	}
@@ -120,6 +133,7 @@ func (l *listener) listen(ctx context.Context) {
 		}
 		if err == nil {
 			l.wake("") // whatever was announced before this is not heard
+			l.wakeQueues(nil)
 			l.hear(ctx, c)
 		}
 		if c != nil {
@@ -141,7 +155,7 @@ func (l *listener) hear(ctx context.Context, c *pgx.Conn) {
 		cancel()
 		switch {
 		case err == nil:
-			l.wake(n.Payload)
+			l.heard(n.Payload)
 		case ctx.Err() != nil || c.IsClosed():
 			return
 		default:
@@ -184,7 +198,9 @@ func (l *listener) wake(t string) {
 }
 
 func (l *listener) close() error {
-	l.end()
+	l.mu.Lock()
+	l.end() // under the lock, so that nothing begins after it
+	l.mu.Unlock()
 	l.stopped.Wait()
 	return nil
 }

@@ -68,7 +68,9 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool)
 	}
 	rows := leases{db: d, ns: c.Namespace, maxTTL: longest(c)}
 	watch := newListener(rows, pool)
+	queued := newTasks(d, c.Namespace, watch)
 	s := &store.Store{Kind: "postgres", URL: d.address, Leases: rows, Ticks: ticks{rows}, History: told{d, c.Namespace},
+		Queue: queued, Tasks: desk{queued},
 		Notify: watch, Properties: n.properties(srv, c.Session), Prepared: p.lines, Close: watch.close}
 	if c.Session {
 		named := newSession(rows, pool, n.maxTTL)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-//go:embed sql/*.sql
+//go:embed sql/*.sql sql/queue/*.sql
 var sqlFiles embed.FS
 
 //go:embed migrations/*.sql
@@ -71,4 +71,10 @@ var (
 	sqlPrepare  = lazilyAll("prepare")
 	sqlSession  = lazilyAll("session")
 	sqlSettings = lazilyAll("settings")
+
+	sqlEnqueue = lazilyAll("queue/enqueue")
+	sqlWork    = lazilyAll("queue/work")
+	sqlWorkers = lazilyAll("queue/workers")
+	sqlTend    = lazilyAll("queue/tend")
+	sqlTasks   = lazilyAll("queue/admin")
 )

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,17 +72,17 @@ func runRows(into *[]run.Record) func(pgx.Rows) error {
 			r                             run.Record
 			job                           []byte
 			tickAt, token, started, ended int64
-			owner, outcome, attempts      string
+			owner, outcome, attempts, why string
 		)
 		err := rows.Scan(&r.ID, &job, &tickAt, &owner, &token, &r.Host, &r.PID, &r.Command, &outcome, &r.Reason,
-			&r.Inferred, &started, &ended, &attempts)
+			&r.Inferred, &started, &ended, &attempts, &why)
 		if err != nil {
 			return err
 		}
 		r.Job, r.Tick, r.Token, r.Outcome = string(job), instant(tickAt), lease.Token(token), run.Outcome(outcome)
 		r.Started, r.Ended = instant(started), instant(ended)
 		if r.Owner, err = nonce(owner); err == nil {
-			err = fromJSON(attempts, &r.Attempts)
+			err = errors.Join(fromJSON(attempts, &r.Attempts), fromJSON(why, &r.Cause))
 		}
 		if err != nil {
 			return damaged("run "+r.ID, err)
@@ -100,6 +101,16 @@ func attempts(all []run.Attempt) string {
 		a.Started, a.Ended = micro(a.Started), micro(a.Ended)
 		return a
 	}))
+}
+
+// cause is a run's as the store keeps it: empty for none.
+func cause(c *run.Cause) string {
+	if c == nil {
+		return ""
+	}
+	kept := *c
+	kept.Again = micro(kept.Again)
+	return toJSON(kept)
 }
 
 func micro(t time.Time) time.Time { return instant(micros(t)) }

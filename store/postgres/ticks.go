@@ -38,7 +38,8 @@ func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answ
 			column(reqs, func(r tick.ClaimRequest) string { return toJSON(r.Claimant) }),
 			column(reqs, func(r tick.ClaimRequest) int64 { return r.Ahead.Microseconds() }), notAfter,
 			column(reqs, func(r tick.ClaimRequest) string { return string(r.Outcome) }),
-			column(reqs, func(r tick.ClaimRequest) string { return r.Reason })),
+			column(reqs, func(r tick.ClaimRequest) string { return r.Reason }),
+			column(reqs, func(r tick.ClaimRequest) bool { return r.Fill })),
 		do(sqlClaim()[2], k.ns, jobs, at, notAfter),
 		do(sqlClaim()[3], k.ns, jobs, at, keys, owners, tokens).each(func(rows pgx.Rows) error {
 			var s claimState
@@ -86,7 +87,7 @@ func (s *claimState) status(req tick.ClaimRequest) tick.Status {
 		return tick.Late
 	case s.found:
 		return tick.Taken
-	case s.registered && !req.At.After(s.mark):
+	case s.registered && !req.Fill && !req.At.After(s.mark):
 		return tick.Settled
 	case req.Generation != 0 && (s.generation != req.Generation || s.removed):
 		return tick.Differs
@@ -128,7 +129,7 @@ func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, err
 		do(sqlTake()[0], k.ns, job, at),
 		do(sqlTake()[1], k.ns, job, at, keyBytes(req.From.Key), owner(req.From.Owner), int64(req.From.Token),
 			keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token), toJSON(req.Claimant),
-			req.Rerun, micros(req.NotAfter)),
+			req.Rerun, micros(req.NotAfter), req.Fill),
 		s.read(k, req.Job, req.At, req.Lease, ""))
 	if err != nil {
 		return tick.Answer{}, err
@@ -142,21 +143,24 @@ func (s *tickState) taken(req tick.TakeRequest) tick.Status {
 		return tick.Won
 	case late(s.now, req.NotAfter):
 		return tick.Late
-	case s.found && s.row.Lease == req.From && takeable(s.row, req.Rerun) && !s.live:
+	case s.found && s.row.Lease == req.From && takeable(s.row, req) && !s.live:
 		return tick.Lapsed
 	}
 	return tick.Taken
 }
 
-// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again.
-func takeable(row tick.Tick, rerun bool) bool {
-	switch row.State {
-	case tick.Claimed:
-		return !rerun && !row.Live
-	case tick.Started:
-		return rerun && !row.Live
+// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule
+// T4 for what never ran.
+func takeable(row tick.Tick, req tick.TakeRequest) bool {
+	switch {
+	case req.Fill:
+		return row.Fillable()
+	case row.State == tick.Claimed:
+		return !req.Rerun && !row.Live
+	case row.State == tick.Started:
+		return req.Rerun && !row.Live
 	}
-	return rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
+	return req.Rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
 }
 
 func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, error) {
@@ -168,7 +172,7 @@ func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, e
 		do(sqlStart()[0], k.ns, job, at),
 		do(sqlStart()[1], k.ns, r.ID, job, at, keyBytes(req.Claim.Key), owner(req.Claim.Owner), int64(req.Claim.Token),
 			keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token), micros(req.NotAfter),
-			r.Host, int64(r.PID), r.Command, micros(r.Started)),
+			r.Host, int64(r.PID), r.Command, micros(r.Started), cause(r.Cause)),
 		s.read(k, r.Job, r.Tick, req.Lease, r.ID))
 	if err != nil {
 		return tick.Answer{}, err

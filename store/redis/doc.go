@@ -1,4 +1,4 @@
-// Package redis keeps leases, ticks and history on a Redis server (6.2 or later, or one that speaks its
+// Package redis keeps leases, ticks, history and queues on a Redis server (6.2 or later, or one that speaks its
 // language), all of a namespace under one hash tag. Each operation is one Lua script for a whole batch.
 //
 // # What is promised
@@ -19,8 +19,20 @@
 //
 //   - A primary that is cut off from its replicas, and goes on granting while one of them is promoted:
 //     both sides grant once the hold-back is over. Set min-replicas-to-write.
-//   - Claims and history of the moment before the failover, which may be forgotten.
+//   - Claims, history and tasks of the moment before the failover, which may be forgotten.
 //   - A server that is restored to older data without being restarted, as by hand.
+//
+// # Queues
+//
+// A task is a row, which changes, and what was asked for, which does not. Rows are packed, and a thousand
+// neighbours share a hash, so that a batch needs a command or two for all. Which tasks may be fetched is a sorted set
+// per lane, a kind in a queue; a fetch merges those of the lanes that it may take from, so that no other
+// costs it anything. What waits for its limit is in a set apart, but for as many tasks as there
+// are free slots: see lua/queue/limit.lua. The names of keys are told at the head of each file.
+//
+// Redis has no transaction that others could join. Write an outbox: insert what is to be enqueued into a
+// table, in the transaction of the work's own data; a process of yours reads it, enqueues each row with the
+// row's id as its unique key and a window, and deletes what was answered.
 //
 // # The clock
 //

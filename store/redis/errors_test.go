@@ -127,6 +127,13 @@ func TestProperties(t *testing.T) {
 	if loose.Properties.Durable || !strings.Contains(weaker, "noeviction") || !strings.Contains(weaker, "appendonly") {
 		t.Errorf("a cache: %+v", loose.Properties)
 	}
+	if !strings.Contains(weaker, "The queue is not durable") || !strings.Contains(weaker, "a queue can lose tasks") {
+		t.Errorf("a cache does not say what that means for a queue: %s", weaker)
+	}
+	usual, _ := prepared(t, ownServer(t, "--appendfsync", "everysec").URL)
+	if p := usual.Properties; p.Durable || len(p.Flaws) != 0 || !strings.Contains(strings.Join(p.Weaker, "\n"), "enqueued tasks among them") {
+		t.Errorf("a log that is synced every second: %+v", p)
+	}
 	blind := ownServer(t)
 	c := config(t, blind.URL)
 	if err := rawClient(t, c).Do(t.Context(), "ACL", "SETUSER", "default", "-config").Err(); err != nil {

@@ -16,11 +16,11 @@ import (
 // its instant.
 func (p past) Append(ctx context.Context, events []history.Event) error {
 	return inBatches(events, func(events []history.Event) error {
-		a := p.newArgs(4 * len(events))
+		a := p.newArgs(5 * len(events))
 		for _, e := range events {
-			at := micros(e.At)
+			id, at := e.ID, micros(e.At)
 			e.ID, e.At, e.Tick = "", time.Time{}, whole(e.Tick)
-			a = append(a, at, e.Job, e.RunID, text(e))
+			a = append(a, id, at, e.Job, e.RunID, text(e))
 		}
 		_, err := p.run(ctx, "append events", appendScript, a)
 		return err

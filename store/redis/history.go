@@ -121,11 +121,23 @@ func (p past) hashes(ctx context.Context, kind string, ids, fields []string) ([]
 
 func (p past) AppendRuns(ctx context.Context, runs []run.Record) error {
 	return inBatches(runs, func(runs []run.Record) error {
-		a := p.newArgs(13 * len(runs))
+		a := p.newArgs(14 * len(runs))
 		for _, r := range runs {
 			a = append(a, runArgs(r)...)
 		}
 		_, err := p.run(ctx, "append runs", appendRunsScript, a)
+		return err
+	})
+}
+
+func (p past) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
+	return inBatches(ticks, func(ticks []tick.Tick) error {
+		a := p.newArgs(13 * len(ticks))
+		for _, t := range ticks {
+			a = append(a, t.Job, micros(t.At), micros(t.Through), t.Count, text(t.Claimant), t.RunID, string(t.Outcome), t.Reason,
+				flag(t.Inferred), t.Reruns, micros(t.Claimed), micros(t.Started), micros(t.Ended))
+		}
+		_, err := p.run(ctx, "append ticks", appendTicksScript, a)
 		return err
 	})
 }

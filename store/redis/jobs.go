@@ -65,3 +65,12 @@ func (t ticks) Settle(ctx context.Context, q tick.SettleRequest) (tick.Answer, e
 	r, err := t.run(ctx, "settle", settleScript, a)
 	return tickAnswer(r), err
 }
+
+func (t ticks) Split(ctx context.Context, q tick.SplitRequest) (tick.Answer, error) {
+	a := append(t.newArgs(4+3*len(q.Parts)), q.Row.Job, micros(q.Row.At), micros(q.Row.Through), q.Row.Count)
+	for _, p := range q.Parts {
+		a = append(a, micros(p.At), micros(p.Through), p.Count)
+	}
+	r, err := t.run(ctx, "split", splitScript, a)
+	return tickAnswer(r), err
+}

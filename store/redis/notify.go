@@ -10,16 +10,16 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// notifier fulfils lease.Notifier over one connection, which is made when it is first needed. There
-// is a channel per key: a process hears of the keys that it waits for, and of no others.
+// notifier fulfils lease.Notifier, and tells of queues, over one connection, which is made when it is first
+// needed. There is a channel per key and per queue: a process hears of those that it waits for, and of no others.
 type notifier struct {
 	*db
 	mu     sync.Mutex
 	sub    *goredis.PubSub
-	topics map[string]*topic // by key
+	topics map[string]*topic // by the channel's name without the prefix
 }
 
-// A topic is one key that somebody waits for.
+// A topic is one key, or queue, that somebody waits for.
 type topic struct {
 	ready    chan struct{} // closed when the server has confirmed the subscription
 	watchers map[chan struct{}]bool
@@ -30,52 +30,66 @@ func newNotifier(d *db) *notifier { return &notifier{db: d, topics: make(map[str
 // Watch returns when the server has confirmed that it will tell: a release after that is not missed
 // as long as the connection stands. When it was down, all are woken after it is back.
 func (n *notifier) Watch(ctx context.Context, key lease.Key) (<-chan struct{}, error) {
-	c := make(chan struct{}, 1)
-	t, err := n.join(ctx, string(key), c)
-	context.AfterFunc(ctx, func() { n.leave(string(key), c) })
-	if err == nil {
-		select {
-		case <-t.ready:
-			return c, nil
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
-	}
-	n.leave(string(key), c)
-	return nil, n.wrap("watch", err)
+	return n.watch(ctx, []string{"free:" + string(key)})
 }
 
-func (n *notifier) channel(key string) string { return n.prefix + "free:" + key }
+func (n *notifier) watch(ctx context.Context, names []string) (<-chan struct{}, error) {
+	c := make(chan struct{}, 1)
+	for _, name := range names {
+		t, err := n.join(ctx, name, c)
+		context.AfterFunc(ctx, func() { n.leave(name, c) })
+		if err == nil {
+			err = t.await(ctx)
+		}
+		if err != nil {
+			for _, name := range names {
+				n.leave(name, c)
+			}
+			return nil, n.wrap("watch", err)
+		}
+	}
+	return c, nil
+}
 
-func (n *notifier) join(ctx context.Context, key string, c chan struct{}) (*topic, error) {
+// await returns when the server has confirmed the subscription.
+func (t *topic) await(ctx context.Context) error {
+	select {
+	case <-t.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (n *notifier) join(ctx context.Context, name string, c chan struct{}) (*topic, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.sub == nil {
 		n.sub = n.client.Subscribe(context.WithoutCancel(ctx))
 		go n.deliver(n.sub.ChannelWithSubscriptions())
 	}
-	t := n.topics[key]
+	t := n.topics[name]
 	if t != nil {
 		t.watchers[c] = true
 		return t, nil
 	}
 	t = &topic{ready: make(chan struct{}), watchers: map[chan struct{}]bool{c: true}}
-	n.topics[key] = t
-	return t, n.sub.Subscribe(ctx, n.channel(key))
+	n.topics[name] = t
+	return t, n.sub.Subscribe(ctx, n.prefix+name)
 }
 
-func (n *notifier) leave(key string, c chan struct{}) {
+func (n *notifier) leave(name string, c chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	t := n.topics[key]
+	t := n.topics[name]
 	if t == nil || !t.watchers[c] {
 		return
 	}
 	delete(t.watchers, c)
 	if len(t.watchers) == 0 {
-		delete(n.topics, key)
+		delete(n.topics, name)
 		if n.sub != nil {
-			_ = n.sub.Unsubscribe(context.Background(), n.channel(key))
+			_ = n.sub.Unsubscribe(context.Background(), n.prefix+name)
 		}
 	}
 }
@@ -98,7 +112,7 @@ func (n *notifier) deliver(messages <-chan any) {
 func (n *notifier) wake(channel string, subscribed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	t := n.topics[strings.TrimPrefix(channel, n.channel(""))]
+	t := n.topics[strings.TrimPrefix(channel, n.prefix)]
 	if t == nil {
 		return
 	}

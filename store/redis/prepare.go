@@ -70,7 +70,7 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 		HoldUntil:      m.HoldUntil,
 		Schema:         m.schema,
 		Weaker: []string{
-			"Replication is asynchronous: a failover can forget acknowledged writes. Leases are protected by the hold-back that follows; claims and history of the last moment are not.",
+			"Replication is asynchronous: a failover can forget acknowledged writes. Leases are protected by the hold-back that follows; claims, history and tasks of the last moment are not.",
 			"A step of the server's clock is a step of every expiry: forward it can free a live lease, backward it prolongs a dead one.",
 		},
 	}
@@ -82,7 +82,7 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 	case policy == "":
 		flaw(false, "Allow CONFIG GET, or see that maxmemory-policy is noeviction.", "Whether the server evicts keys is unknown, since CONFIG GET is refused.")
 	case strings.HasPrefix(policy, "allkeys"):
-		flaw(true, noEviction, "The server may evict leases, claims and history (maxmemory-policy %s).", policy)
+		flaw(true, noEviction, "The server may evict leases, claims, history and tasks (maxmemory-policy %s): a queue can lose tasks, or admit a duplicate.", policy)
 	case policy != "noeviction":
 		flaw(true, noEviction, "The server evicts keys that expire (maxmemory-policy %s). dibs has none, but shares the memory with them.", policy)
 	}
@@ -90,9 +90,9 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 	case aof == "":
 		flaw(false, "Allow CONFIG GET, or see that appendonly is yes.", "Whether writes survive a restart is unknown, since CONFIG GET is refused.")
 	case aof != "yes":
-		flaw(false, appendOnly, "Writes do not survive a restart (appendonly no): claims and history are lost with it.")
+		flaw(false, appendOnly, "The queue is not durable, and writes do not survive a restart (appendonly no): tasks, claims and history are lost with it.")
 	case fsync != "always":
-		p.Weaker = append(p.Weaker, fmt.Sprintf("The last second or two of writes are lost with the server's power (appendfsync %s).", fsync))
+		p.Weaker = append(p.Weaker, fmt.Sprintf("The last second or two of writes, enqueued tasks among them, are lost with the server's power, and while its disk is slow also when it is killed (appendfsync %s).", fsync))
 	default:
 		p.Durable = true
 	}

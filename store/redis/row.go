@@ -38,11 +38,11 @@ func parseTicks(r reply) []tick.Tick {
 // runArgs are the arguments of run.lua's insert_run.
 func runArgs(r run.Record) args {
 	return args{r.ID, runHold(r), r.Job, micros(r.Tick), r.Host, r.PID, r.Command, micros(r.Started),
-		string(r.Outcome), r.Reason, flag(r.Inferred), micros(r.Ended), attempts(r.Attempts)}
+		string(r.Outcome), r.Reason, flag(r.Inferred), micros(r.Ended), attempts(r.Attempts), cause(r.Cause)}
 }
 
 // runFields are what parseRun reads, in its order.
-var runFields = []string{"id", "job", "tick", "hold", "host", "pid", "command", "outcome", "reason", "inferred", "started", "ended", "attempts"}
+var runFields = []string{"id", "job", "tick", "hold", "host", "pid", "command", "outcome", "reason", "inferred", "started", "ended", "attempts", "cause"}
 
 func parseRun(r reply) run.Record {
 	fence := parseHold("", r.text(3))
@@ -53,6 +53,9 @@ func parseRun(r reply) run.Record {
 	}
 	if s := r.text(12); s != "" {
 		_ = json.Unmarshal([]byte(s), &rec.Attempts) // told, never decided upon
+	}
+	if s := r.text(13); s != "" {
+		_ = json.Unmarshal([]byte(s), &rec.Cause)
 	}
 	return rec
 }
@@ -67,6 +70,16 @@ func attempts(all []run.Attempt) string {
 		a.Started, a.Ended = whole(a.Started), whole(a.Ended)
 		kept[i] = a
 	}
+	return text(kept)
+}
+
+// cause is kept as JSON too.
+func cause(c *run.Cause) string {
+	if c == nil {
+		return ""
+	}
+	kept := *c
+	kept.Again = whole(kept.Again)
 	return text(kept)
 }
 

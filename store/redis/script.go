@@ -12,7 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/*.lua
+//go:embed lua/*.lua lua/queue/*.lua
 var files embed.FS
 
 // A script is one operation: its own file behind those that it shares with others. It is put
@@ -62,13 +62,15 @@ var (
 	orphansScript = load("common", "tick", "orphans")
 	rowsScript    = load("common", "tick", "rows")
 	settleScript  = load("common", "tick", "settle")
+	splitScript   = load("common", "tick", "split")
 	jobsScript    = load("common", "job", "jobs")
 	setJobsScript = load("common", "job", "set_jobs")
 	pauseScript   = load("common", "job", "pause")
 
-	appendScript     = load("common", "append")
-	appendRunsScript = load("common", "run", "append_runs")
-	pruneScript      = load("common", "prune")
+	appendScript      = load("common", "append")
+	appendRunsScript  = load("common", "run", "append_runs")
+	appendTicksScript = load("common", "tick", "append_ticks")
+	pruneScript       = load("common", "prune")
 )
 
 // args are the words of one EVALSHA: the first four are the script's business, the rest ARGV.

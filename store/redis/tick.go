@@ -15,10 +15,10 @@ type ticks struct{ *db }
 func (t ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
 	out := make([]tick.Answer, 0, len(reqs))
 	err := inBatches(reqs, func(reqs []tick.ClaimRequest) error {
-		a := t.newArgs(10 * len(reqs))
+		a := t.newArgs(11 * len(reqs))
 		for _, q := range reqs {
 			a = append(a, q.Job, micros(q.At), q.Generation, string(q.Lease.Key), hold(q.Lease), text(q.Claimant),
-				q.Ahead.Microseconds(), micros(q.NotAfter), string(q.Outcome), q.Reason)
+				q.Ahead.Microseconds(), micros(q.NotAfter), string(q.Outcome), q.Reason, flag(q.Fill))
 		}
 		r, err := t.run(ctx, "claim", claimScript, a)
 		if err != nil {
@@ -47,8 +47,18 @@ func claimAnswer(q tick.ClaimRequest, r reply, i int) tick.Answer {
 }
 
 func (t ticks) Take(ctx context.Context, q tick.TakeRequest) (tick.Answer, error) {
-	a := append(t.newArgs(9), q.Job, micros(q.At), string(q.From.Key), hold(q.From), string(q.Lease.Key),
-		hold(q.Lease), text(q.Claimant), flag(q.Rerun), micros(q.NotAfter))
+	from, how := "", "" // what was settled has no lease
+	if q.From != (lease.Ref{}) {
+		from = hold(q.From)
+	}
+	switch {
+	case q.Fill:
+		how = "fill"
+	case q.Rerun:
+		how = "rerun"
+	}
+	a := append(t.newArgs(9), q.Job, micros(q.At), string(q.From.Key), from, string(q.Lease.Key),
+		hold(q.Lease), text(q.Claimant), how, micros(q.NotAfter))
 	r, err := t.run(ctx, "take", takeScript, a)
 	return tickAnswer(r), err
 }
@@ -57,7 +67,7 @@ func (t ticks) Start(ctx context.Context, q tick.StartRequest) (tick.Answer, err
 	rec := q.Run
 	rec.Owner, rec.Token = q.Lease.Owner, q.Lease.Token
 	rec.Outcome, rec.Reason, rec.Inferred, rec.Ended = "", "", false, time.Time{}
-	a := append(t.newArgs(18), string(q.Claim.Key), hold(q.Claim), string(q.Lease.Key), hold(q.Lease), micros(q.NotAfter))
+	a := append(t.newArgs(19), string(q.Claim.Key), hold(q.Claim), string(q.Lease.Key), hold(q.Lease), micros(q.NotAfter))
 	r, err := t.run(ctx, "start", startScript, append(a, runArgs(rec)...))
 	return tickAnswer(r), err
 }

@@ -27,7 +27,8 @@ func closeReleases(w *world) {
 	r.Owner, r.Token, r.Outcome, r.Reason = own.Owner, own.Token, run.Failed, `it said "no" 🐘 \`
 	r.Attempts = []run.Attempt{
 		{N: 1, Outcome: run.TimedOut, Started: begun, Ended: begun.Add(time.Millisecond), Status: 143, Error: `killed \ "hard"`},
-		{N: 2, Outcome: run.Failed, Started: begun.Add(time.Second), Ended: begun.Add(2 * time.Second), Status: 1},
+		{N: 2, Outcome: run.Failed, Task: 1<<53 - 1, Started: begun.Add(time.Second), Ended: begun.Add(2 * time.Second), Status: 503, Printed: 1 << 40,
+			Response: &run.Response{Headers: map[string]string{"Retry-After": `soon \ "é"`}, FirstByte: 0.25, Body: 1 << 41}},
 	}
 	req := tick.CloseRequest{Run: r, Claim: own, Release: own}
 	equal(w, "Close", w.close(w.s, req).Status, tick.Won)
@@ -112,7 +113,15 @@ func amendInferred(w *world) {
 	inferred := end(r, run.Crashed)
 	inferred.Inferred = true
 	other := w.process()
-	equal(w, "an inferred Close", w.close(other, tick.CloseRequest{Run: inferred, Claim: own}).Status, tick.Won)
+	inferred.Reason = "says one"
+	a := w.close(other, tick.CloseRequest{Run: inferred, Claim: own})
+	equal(w, "an inferred Close", a.Status, tick.Won)
+	equal(w, "the reason that it is answered", a.Tick.Reason, "says one")
+	inferred.Reason = "says the next one"
+	a = w.close(other, tick.CloseRequest{Run: inferred, Claim: own})
+	equal(w, "a second one", a.Status, tick.Won)
+	equal(w, "the reason that this one is answered", a.Tick.Reason, "says one")
+	equal(w, "the run of which it is", a.Tick.RunID, r.ID)
 	equal(w, "the tick's outcome", w.row("j", w.at(0)).Outcome, run.Crashed)
 	equal(w, "the tick's is inferred", w.row("j", w.at(0)).Inferred, true)
 	equal(w, "the run's is inferred", w.run(r.ID).Inferred, true)

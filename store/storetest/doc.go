@@ -5,5 +5,6 @@
 //
 // It calls nothing but the contracts, and adapts to nothing but what the store declares. "Another
 // process" is another Open of the same namespace. Nothing waits for a length of time: a lease is
-// made to lapse by renewing it for a moment, and the store's own clock tells when it has.
+// made to lapse by renewing it for a moment, and the store's own clock tells when it has. Where a task
+// must become due or expire, it is by that clock too.
 package storetest

@@ -18,6 +18,8 @@ var historyPromises = []promise{
 	{"runs are told latest first, within bounds", tellRuns},
 	{"events are told newest first, within bounds", tellEvents},
 	{"events come back as they were written", eventRoundTrip},
+	{"events recorded elsewhere are appended once", appendEvents},
+	{"ticks recorded elsewhere are appended, the latest word stands", appendTicks},
 	{"output is replaced, and nil where there is none", tellOutput},
 	{"runs recorded elsewhere are appended once", appendRuns},
 	{"pruning leaves what is unfinished or above the mark", prune},
@@ -25,6 +27,10 @@ var historyPromises = []promise{
 }
 
 func historyOf(job string) history.Query { return history.Query{Job: job} }
+
+func historyFrom(job string, from, to time.Time) history.Query {
+	return history.Query{Job: job, From: from, To: to}
+}
 
 func (w *world) runs(q history.Query) []run.Record {
 	w.Helper()
@@ -87,7 +93,8 @@ func tellTicks(w *world) {
 func (w *world) elsewhere(job string, n int) run.Record {
 	return run.Record{ID: run.NewID(), Job: job, Owner: lease.NewNonce(), Token: lease.Token(w.at(n).UnixMicro()), Host: "höst", PID: 3,
 		Command: `c "x" \`, Outcome: run.Failed, Reason: "r", Started: w.at(n), Ended: w.at(n).Add(time.Second),
-		Attempts: []run.Attempt{{N: 1, Outcome: run.Failed, Started: w.at(n), Ended: w.at(n).Add(time.Second), Status: 2, Error: "é"}}}
+		Attempts: []run.Attempt{{N: 1, Outcome: run.Failed, Started: w.at(n), Ended: w.at(n).Add(time.Second), Status: 2, Error: "é"}},
+		Cause:    &run.Cause{By: "ann on web1", Why: "é", Backfill: "b1", Again: w.at(n)}}
 }
 
 func tellRuns(w *world) {
@@ -161,6 +168,53 @@ func eventRoundTrip(w *world) {
 	between(w, "its instant, where none is given", before, got[0].At, w.now(w.s))
 	e.ID, e.At = got[0].ID, got[0].At
 	equal(w, "the event", got[0], e)
+}
+
+func appendEvents(w *world) {
+	e := history.Event{ID: "elsewhere-1", At: w.at(1), Kind: "k", Job: "j", RunID: "r", Reason: "first"}
+	other, own := e, history.Event{At: w.at(1), Kind: "k", Job: "j", Reason: "own"}
+	other.ID, other.Reason = "elsewhere-2", "second"
+	w.check("Append", w.s.History.Append(w.ctx, []history.Event{e, own, e}))
+	w.check("Append", w.process().History.Append(w.ctx, []history.Event{e, other}))
+	got := w.events(history.Query{Job: "j"})
+	reasons, ids := []string{}, map[string]bool{}
+	for _, e := range got {
+		reasons, ids[e.ID] = append(reasons, e.Reason), true
+	}
+	slices.Sort(reasons)
+	if !slices.Equal(reasons, []string{"first", "own", "second"}) || len(ids) != 3 {
+		w.Errorf("events: %q with %d ids, want each once", reasons, len(ids))
+	}
+	equal(w, "events of the run", len(w.events(history.Query{RunID: "r"})), 2)
+}
+
+func appendTicks(w *world) {
+	if w.s.Ticks == nil {
+		w.Skip("it keeps no ticks")
+	}
+	append := func(ticks ...tick.Tick) {
+		w.Helper()
+		w.check("AppendTicks", w.s.History.AppendTicks(w.ctx, ticks))
+	}
+	one := tick.Tick{Job: "j\x1fhöst", At: w.at(3), State: tick.Closed, Claimant: lease.Holder{Host: "höst", PID: 7}, RunID: run.NewID(),
+		Outcome: run.Crashed, Reason: `"why" \ 🐘`, Inferred: true, Reruns: 1, Claimed: w.at(3), Started: w.at(4), Ended: w.at(5)}
+	many := tick.Tick{Job: one.Job, At: w.at(6), Through: w.at(8), Count: 3, State: tick.Closed, Outcome: run.Missed, Ended: w.at(9)}
+	append(one, many)
+	amended := one
+	amended.Outcome, amended.Reason, amended.Inferred, amended.Ended = run.Succeeded, "", false, w.at(7)
+	append(amended, many)
+	append(amended)
+	got := w.rows(historyOf(one.Job))
+	if len(got) != 2 || !reflect.DeepEqual(got[0], many) || !reflect.DeepEqual(got[1], amended) {
+		w.Errorf("they come back as\n%+v, want\n%+v", got, []tick.Tick{many, amended})
+	}
+	equal(w, "within the range", len(w.rows(history.Query{Job: one.Job, From: w.at(7), To: w.at(8)})), 1)
+	orphans, err := w.s.Ticks.Orphans(w.ctx, "", 10)
+	w.check("Orphans", err)
+	equal(w, "orphans", len(orphans), 0)
+	n, err := w.s.History.Prune(w.ctx, w.now(w.s).Add(time.Hour))
+	w.check("Prune", err)
+	equal(w, "rows that go with time", n, 2)
 }
 
 func tellOutput(w *world) {

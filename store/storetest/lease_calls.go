@@ -68,6 +68,9 @@ func (w *world) lapse(s *store.Store, ref lease.Ref) {
 
 func (w *world) lapseWith(s *store.Store, req lease.RenewRequest) {
 	w.Helper()
+	if stop := w.beats[req.Ref]; stop != nil {
+		stop()
+	}
 	req.TTL = 5 * time.Millisecond
 	a := w.renewWith(s, req)
 	if a.Status != lease.OK {

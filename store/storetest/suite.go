@@ -33,7 +33,13 @@ func Run(t *testing.T, open Open, url string) {
 	}
 	if sample.Ticks != nil {
 		group(t, "ticks", open, url, slices.Concat(claimPromises, startPromises, closePromises, takePromises))
-		group(t, "registry", open, url, slices.Concat(jobPromises, pausePromises, settlePromises))
+		group(t, "registry", open, url, slices.Concat(jobPromises, pausePromises, settlePromises, fillPromises))
+	}
+	if sample.Queue != nil && !sample.Properties.Session { // session locks change nothing about tasks
+		group(t, "queue", open, url, slices.Concat(enqueuePromises, uniquePromises, fetchPromises, limitPromises, fencePromises, verdictPromises))
+		group(t, "queue-workers", open, url, slices.Concat(rescuePromises, tendPromises, walkPromises))
+		group(t, "queue-operators", open, url, slices.Concat(queuePausePromises, actPromises, listPromises))
+		group(t, "queue-gotchas", open, url, gotchaPromises)
 	}
 	if sample.History != nil {
 		group(t, "history", open, url, historyPromises)

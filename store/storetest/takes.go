@@ -124,6 +124,7 @@ func rerunStarted(w *world) {
 	crashed := w.run(old.ID)
 	equal(w, "the old run's outcome", crashed.Outcome, run.Crashed)
 	equal(w, "it is inferred", crashed.Inferred, true)
+	equal(w, "it has the words of nobody", crashed.Reason, "")
 	equal(w, "its end is zero", crashed.Ended.IsZero(), false)
 }
 

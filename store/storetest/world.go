@@ -19,8 +19,9 @@ type world struct {
 	ctx    context.Context
 	open   Open
 	config store.Config
-	s      *store.Store // the first process
-	hour   time.Time    // where the ticks of at begin
+	s      *store.Store         // the first process
+	hour   time.Time            // where the ticks of at begin
+	beats  map[lease.Ref]func() // end the renewals of workers' leases
 }
 
 func newWorld(t *testing.T, open Open, url string) *world {
@@ -40,7 +41,7 @@ func fallow(t *testing.T, open Open, url string) *world {
 	c.Namespace = "t" + lease.NewNonce().String()[:8]
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	return &world{T: t, ctx: ctx, open: open, config: c}
+	return &world{T: t, ctx: ctx, open: open, config: c, beats: map[lease.Ref]func(){}}
 }
 
 // process opens the namespace once more, as another process would.

@@ -1,6 +1,7 @@
 -- name: append
 INSERT INTO dibs_events (ns, at, id, kind, lease_key, job, tick, run_id, host, reason)
-VALUES (?, IF(? = 0, @dibs_now, ?), ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (?, IF(? = 0, @dibs_now, ?), ?, ?, ?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE kind = dibs_events.kind;
 
 -- name: events
 SELECT id, at, kind, lease_key, job, tick, run_id, COALESCE(host, ''), COALESCE(reason, '')
@@ -20,7 +21,7 @@ ORDER BY t.at DESC, t.job DESC LIMIT ?;
 
 -- name: run-history
 SELECT run_id, job, tick, owner, token, COALESCE(host, ''), pid, COALESCE(command, ''), outcome, COALESCE(reason, ''),
-  inferred, started, ended, COALESCE(attempts, '')
+  inferred, started, ended, COALESCE(attempts, ''), COALESCE(cause, '')
 FROM dibs_runs
 WHERE ns = ? AND (? = '' OR job = ?) AND (? = '' OR run_id = ?) AND started >= ? AND started < ?
 ORDER BY started DESC, run_id DESC LIMIT ?;
@@ -32,9 +33,13 @@ REPLACE INTO dibs_outputs (ns, run_id, at, output) VALUES (?, ?, @dibs_now, ?);
 SELECT output FROM dibs_outputs WHERE ns = ? AND run_id = ?;
 
 -- name: append-run
-INSERT INTO dibs_runs (ns, run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO dibs_runs (ns, run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, cause)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE pid = dibs_runs.pid;
+
+-- name: append-tick
+REPLACE INTO dibs_ticks (ns, job, at, through, many, state, claimant, run_id, outcome, reason, inferred, reruns, claimed, started, ended)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: old-ticks
 -- Ticks above the mark stay: a late server could claim them again.

@@ -34,7 +34,7 @@ UPDATE dibs_jobs SET paused_until = @dibs_now WHERE ns = ? AND name = ? AND @dib
 -- name: settle-open
 SET @dibs_from = (SELECT mark FROM dibs_jobs WHERE ns = ? AND name = ? AND mark = ?);
 SET @dibs_to = LEAST(?, COALESCE((SELECT MIN(at) - 1 FROM dibs_ticks
-  WHERE ns = ? AND job = ? AND state IN ('claimed', 'started')), 9223372036854775807));
+  WHERE ns = ? AND job = ? AND at > ? AND state IN ('claimed', 'started')), 9223372036854775807));
 
 -- name: settle-covered
 -- A range over a tick that has a row of its own would give that one two outcomes.
@@ -56,3 +56,19 @@ UPDATE dibs_jobs SET mark = GREATEST(mark, @dibs_to) WHERE ns = ? AND name = ? A
 
 -- name: settled
 SELECT @dibs_now, @dibs_from IS NOT NULL;
+
+-- name: split-open
+-- Whether the range row is still as it was read.
+SET @dibs_split = EXISTS (SELECT 1 FROM dibs_ticks WHERE ns = ? AND job = ? AND at = ? AND through <> 0 AND through = ? AND many = ?);
+
+-- name: split-part
+INSERT INTO dibs_ticks (ns, job, at, through, many, state, outcome, reason, inferred, ended)
+SELECT w.ns, w.job, ?, ?, ?, w.state, w.outcome, w.reason, w.inferred, w.ended
+FROM dibs_ticks w WHERE w.ns = ? AND w.job = ? AND w.at = ? AND @dibs_split
+ON DUPLICATE KEY UPDATE many = dibs_ticks.many;
+
+-- name: split-first
+UPDATE dibs_ticks SET through = ?, many = ? WHERE ns = ? AND job = ? AND at = ? AND @dibs_split;
+
+-- name: split-done
+SELECT @dibs_now, @dibs_split;

@@ -6,7 +6,7 @@ SELECT l.ns, ?, ?, ?, l.lease_key, l.owner, l.token, ?, ?, ?, @dibs_now, IF(? = 
 FROM dibs_leases l LEFT JOIN dibs_jobs j ON j.ns = l.ns AND j.name = ?
 WHERE l.ns = ? AND l.lease_key = ? AND l.owner = ? AND l.token = ? AND l.expires > @dibs_now
   AND @dibs_now <= ? AND ? <= @dibs_now + ?
-  AND (j.mark IS NULL OR j.mark < ?)
+  AND (? = 1 OR j.mark IS NULL OR j.mark < ?)
   AND (? = 0 OR j.generation = ? AND j.removed = 0)
   AND (? = 'closed' OR COALESCE(j.paused_since, 0) = 0
     OR j.paused_until <> 0 AND @dibs_now >= j.paused_until AND (? < j.paused_since OR ? >= j.paused_until))
@@ -40,9 +40,10 @@ SET @dibs_take = (SELECT t.state FROM dibs_ticks t
     AND l.token = t.lease_token AND l.expires > @dibs_now
   WHERE t.ns = ? AND t.job = ? AND t.at = ? AND @dibs_now <= ?
     AND t.lease_key = ? AND t.lease_owner = ? AND t.lease_token = ?
-    AND CASE t.state
-      WHEN 'claimed' THEN ? = 0 AND l.ns IS NULL
-      WHEN 'started' THEN ? = 1 AND l.ns IS NULL
+    AND CASE
+      WHEN ? = 1 THEN t.state = 'closed' AND t.through = 0 AND t.outcome IN ('missed', 'unavailable', 'skipped')
+      WHEN t.state = 'claimed' THEN ? = 0 AND l.ns IS NULL
+      WHEN t.state = 'started' THEN ? = 1 AND l.ns IS NULL
       ELSE ? = 1 AND t.outcome IN ('lost', 'crashed', 'canceled') END);
 
 -- name: take-run
@@ -57,8 +58,8 @@ UPDATE dibs_ticks SET state = 'claimed', lease_key = ?, lease_owner = ?, lease_t
 WHERE ns = ? AND job = ? AND at = ? AND @dibs_take IS NOT NULL;
 
 -- name: start-run
-INSERT INTO dibs_runs (ns, run_id, job, tick, owner, token, host, pid, command, started, attempts)
-SELECT l.ns, ?, ?, ?, l.owner, l.token, ?, ?, ?, IF(? = 0, @dibs_now, ?), ?
+INSERT INTO dibs_runs (ns, run_id, job, tick, owner, token, host, pid, command, started, attempts, cause)
+SELECT l.ns, ?, ?, ?, l.owner, l.token, ?, ?, ?, IF(? = 0, @dibs_now, ?), ?, ?
 FROM dibs_leases l
 WHERE l.ns = ? AND l.lease_key = ? AND l.owner = ? AND l.token = ? AND l.expires > @dibs_now AND @dibs_now <= ?
   AND (? = 0 OR EXISTS (SELECT 1 FROM dibs_ticks t WHERE t.ns = l.ns AND t.job = ? AND t.at = ?
@@ -90,5 +91,5 @@ WHERE ns = ? AND job = ? AND at = ? AND state = 'claimed' AND run_id = ''
 
 -- name: runs
 SELECT run_id, job, tick, owner, token, COALESCE(host, ''), pid, COALESCE(command, ''), outcome, COALESCE(reason, ''),
-  inferred, started, ended, COALESCE(attempts, '')
+  inferred, started, ended, COALESCE(attempts, ''), COALESCE(cause, '')
 FROM dibs_runs WHERE ns = ? AND run_id IN (?);

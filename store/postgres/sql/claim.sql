@@ -13,8 +13,8 @@ SELECT count(*) FROM locked;
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[],
-              $8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::text[])
-    AS q(job, at, generation, lease_key, lease_owner, lease_token, claimant, ahead, not_after, outcome, reason)
+              $8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::text[], $13::bool[])
+    AS q(job, at, generation, lease_key, lease_owner, lease_token, claimant, ahead, not_after, outcome, reason, fill)
 ), timed AS MATERIALIZED (
   SELECT *, dibs.now_us() AS now FROM asked
 )
@@ -28,7 +28,7 @@ LEFT JOIN dibs.jobs j ON j.ns = t.ns AND j.name = t.job
 WHERE l.expires > t.now
   AND (t.not_after = 0 OR t.now <= t.not_after)
   AND t.at <= t.now + t.ahead
-  AND (j.mark IS NULL OR t.at > j.mark)
+  AND (j.mark IS NULL OR t.at > j.mark OR t.fill)
   AND (t.generation = 0 OR j.generation = t.generation AND j.removed = 0)
   AND (t.outcome <> '' OR coalesce(j.paused_since, 0) = 0
     OR j.paused_until <> 0 AND t.now >= j.paused_until AND (t.at < j.paused_since OR t.at >= j.paused_until))

@@ -23,7 +23,7 @@ ORDER BY t.at DESC, t.job
 LIMIT $5::int;
 
 -- Runs, the latest start first.
-SELECT run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts
+SELECT run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, cause
 FROM dibs.runs
 WHERE ns = $1 AND ($2::bytea = '' OR job = $2) AND ($3::text = '' OR run_id = $3)
   AND started >= $4::bigint AND ($5::bigint = 0 OR started < $5)
@@ -31,10 +31,21 @@ ORDER BY started DESC, run_id DESC
 LIMIT $6::int;
 
 -- Adds runs that were recorded elsewhere first.
-INSERT INTO dibs.runs (ns, run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts)
+INSERT INTO dibs.runs (ns, run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, cause)
 SELECT $1, q.*
 FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::bigint[], $9::text[],
-            $10::text[], $11::text[], $12::bool[], $13::bigint[], $14::bigint[], $15::text[])
-  AS q(run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts)
+            $10::text[], $11::text[], $12::bool[], $13::bigint[], $14::bigint[], $15::text[], $16::text[])
+  AS q(run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, cause)
 ORDER BY q.run_id
 ON CONFLICT DO NOTHING;
+
+-- Adds ticks that were recorded elsewhere first, of jobs that nobody claims here.
+INSERT INTO dibs.ticks (ns, job, at, through, count, state, claimant, run_id, outcome, reason, inferred, reruns, claimed, started, ended)
+SELECT $1, q.*
+FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[],
+            $10::text[], $11::bool[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
+  AS q(job, at, through, count, state, claimant, run_id, outcome, reason, inferred, reruns, claimed, started, ended)
+ORDER BY q.job, q.at
+ON CONFLICT (job, at, ns) DO UPDATE SET through = excluded.through, count = excluded.count, state = excluded.state,
+  claimant = excluded.claimant, run_id = excluded.run_id, outcome = excluded.outcome, reason = excluded.reason,
+  inferred = excluded.inferred, reruns = excluded.reruns, claimed = excluded.claimed, started = excluded.started, ended = excluded.ended;

@@ -2,7 +2,7 @@
 SELECT name FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea FOR NO KEY UPDATE;
 
 -- Inserts rows and raises the mark from $3 to $4, or to just before the first tick that cannot be
--- settled yet: one that is unfinished, or a range that would cover a tick with a row of its own,
+-- settled yet: one above the mark that is unfinished, or a range that would cover a tick with a row of its own,
 -- which would then have two outcomes, or that the mark would cut in two.
 WITH job AS MATERIALIZED (
   SELECT name, dibs.now_us() AS now FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint
@@ -12,7 +12,7 @@ WITH job AS MATERIALIZED (
     AS q(at, through, count, outcome, reason, inferred, ended)
 ), first AS MATERIALIZED (
   SELECT least($4::bigint,
-    (SELECT min(at) - 1 FROM dibs.ticks WHERE ns = $1 AND job = $2 AND state <> 'closed'),
+    (SELECT min(at) - 1 FROM dibs.ticks WHERE ns = $1 AND job = $2 AND state <> 'closed' AND at > $3),
     (SELECT min(r.at) - 1 FROM rows r WHERE r.through <> 0 AND EXISTS (
        SELECT FROM dibs.ticks t WHERE t.ns = $1 AND t.job = $2 AND t.at BETWEEN r.at AND r.through))) AS upto
 ), until AS MATERIALIZED (
@@ -32,3 +32,26 @@ WHERE j.ns = $1 AND j.name = job.name
 RETURNING job.now;
 
 SELECT dibs.now_us();
+
+-- Locks the range row ($2 job, $3 at).
+SELECT at FROM dibs.ticks WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint FOR NO KEY UPDATE;
+
+-- Splits it into the parts $6 at, $7 through, $8 count, of which the first keeps its place, if it still
+-- goes to $4 and counts $5.
+WITH whole AS MATERIALIZED (
+  SELECT * FROM dibs.ticks
+  WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint AND through <> 0 AND through = $4::bigint AND count = $5::int
+), parts AS MATERIALIZED (
+  SELECT * FROM unnest($6::bigint[], $7::bigint[], $8::int[]) AS q(at, through, count)
+), inserted AS (
+  INSERT INTO dibs.ticks (ns, job, at, through, count, state, outcome, reason, inferred, ended)
+  SELECT w.ns, w.job, p.at, p.through, p.count, w.state, w.outcome, w.reason, w.inferred, w.ended
+  FROM whole w, parts p
+  WHERE p.at <> w.at
+  ORDER BY p.at
+  ON CONFLICT DO NOTHING
+)
+UPDATE dibs.ticks t SET through = p.through, count = p.count
+FROM whole w, parts p
+WHERE t.ns = w.ns AND t.job = w.job AND t.at = w.at AND p.at = w.at
+RETURNING dibs.now_us();

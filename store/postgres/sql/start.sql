@@ -2,7 +2,7 @@
 SELECT at FROM dibs.ticks WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint FOR NO KEY UPDATE;
 
 -- Starts the run $2 of job $3 and tick $4 (0: of none), whose claim lives under $5 $6 $7, under the
--- live lease $8 $9 $10, not after $11. $12 host, $13 pid, $14 command, $15 start (0: now).
+-- live lease $8 $9 $10, not after $11. $12 host, $13 pid, $14 command, $15 start (0: now), $16 cause.
 WITH allowed AS MATERIALIZED (
   SELECT dibs.now_us() AS now
   FROM dibs.leases l
@@ -17,8 +17,8 @@ WITH allowed AS MATERIALIZED (
     AND t.lease_key = $5::bytea AND t.lease_owner = $6 AND t.lease_token = $7::bigint
   RETURNING t.at
 )
-INSERT INTO dibs.runs (ns, run_id, job, tick, owner, token, host, pid, command, started)
-SELECT $1, $2, $3, $4, $9, $10, $12, $13::bigint, $14, CASE WHEN $15::bigint = 0 THEN a.now ELSE $15 END
+INSERT INTO dibs.runs (ns, run_id, job, tick, owner, token, host, pid, command, started, cause)
+SELECT $1, $2, $3, $4, $9, $10, $12, $13::bigint, $14, CASE WHEN $15::bigint = 0 THEN a.now ELSE $15 END, $16
 FROM allowed a
 WHERE $4::bigint = 0 OR EXISTS (SELECT FROM started)
 ON CONFLICT DO NOTHING;

@@ -2,7 +2,7 @@
 SELECT at FROM dibs.ticks WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint FOR NO KEY UPDATE;
 
 -- Hands it over: from the lease $4 $5 $6 to the live lease $7 $8 $9 of the claimant $10, as a
--- re-run with $11, not after $12. What had been started and is not heard of any more has crashed.
+-- re-run with $11, not after $12, or with $13 because it never ran. What had been started and is not heard of any more has crashed.
 -- The row forgets its run: whatever that still reports concerns the run alone (rule T3).
 WITH old AS MATERIALIZED (
   SELECT t.*, dibs.now_us() AS now
@@ -11,9 +11,10 @@ WITH old AS MATERIALIZED (
   WHERE t.ns = $1 AND t.job = $2::bytea AND t.at = $3::bigint
     AND t.lease_key = $4::bytea AND t.lease_owner = $5 AND t.lease_token = $6::bigint
     AND ($12::bigint = 0 OR dibs.now_us() <= $12)
-    AND CASE t.state
-        WHEN 'claimed' THEN NOT $11::bool AND NOT t.live
-        WHEN 'started' THEN $11 AND NOT t.live
+    AND CASE
+        WHEN $13::bool THEN t.state = 'closed' AND t.through = 0 AND t.outcome IN ('missed', 'unavailable', 'skipped')
+        WHEN t.state = 'claimed' THEN NOT $11::bool AND NOT t.live
+        WHEN t.state = 'started' THEN $11 AND NOT t.live
         ELSE $11 AND t.outcome IN ('lost', 'crashed', 'canceled')
         END
 ), crashed AS (

@@ -1,4 +1,5 @@
--- ARGV: of each item: job, at, generation, lease, hold, claimant, ahead, not_after, outcome, reason.
+-- ARGV: of each item: job, at, generation, lease, hold, claimant, ahead, not_after, outcome,
+-- reason, '1' to fill.
 -- Answers: now, then of each item: 0 for a claim just won, or {status, tick if there is one}.
 -- The store's identity (rule L9) needs no look here: a claim stands on a live lease, that on a grant,
 -- and grants are what is held back.
@@ -7,7 +8,7 @@ local function paused(at, since, till)
   return till == 0 or now < till or at >= since and at < till
 end
 
-local function claim(job, at, generation, lease, hold, claimant, ahead, not_after, outcome, reason)
+local function claim(job, at, generation, lease, hold, claimant, ahead, not_after, outcome, reason, fill)
   local m = member(job, at)
   local r = row(m)
   if late(not_after) then return {TICK_LATE, r} end
@@ -16,7 +17,7 @@ local function claim(job, at, generation, lease, hold, claimant, ahead, not_afte
     return {repeated and WON or TAKEN, r}
   end
   local j = call('HMGET', prefix .. 'job:' .. job, 'generation', 'mark', 'removed', 'paused_since', 'paused_until')
-  if j[2] and tonumber(at) <= tonumber(j[2]) then return {SETTLED} end
+  if j[2] and fill ~= '1' and tonumber(at) <= tonumber(j[2]) then return {SETTLED} end
   if generation ~= '0' and (j[1] ~= generation or num(j[3]) > 0) then return {DIFFERS} end
   if tonumber(at) > now + tonumber(ahead) then return {EARLY} end
   if outcome == '' and paused(tonumber(at), num(j[4]), num(j[5])) then return {PAUSED} end
@@ -35,5 +36,5 @@ local function claim(job, at, generation, lease, hold, claimant, ahead, not_afte
 end
 
 local reply = {now}
-for i = 1, #ARGV, 10 do reply[#reply + 1] = claim(unpack(ARGV, i, i + 9)) end
+for i = 1, #ARGV, 11 do reply[#reply + 1] = claim(unpack(ARGV, i, i + 10)) end
 return reply

@@ -2,11 +2,11 @@
 -- every later write (rule T9).
 
 -- insert_run inserts a run, once. inferred is '1' or ''.
-local function insert_run(id, hold, job, tick, host, pid, command, started, outcome, reason, inferred, ended, attempts)
+local function insert_run(id, hold, job, tick, host, pid, command, started, outcome, reason, inferred, ended, attempts, cause)
   if started == '0' then started = now_text end
   call('HSET', prefix .. 'run:' .. id, 'id', id, 'job', job, 'tick', tick, 'hold', hold, 'host', host, 'pid', pid,
     'command', command, 'outcome', outcome, 'reason', reason, 'inferred', inferred, 'started', started,
-    'ended', ended, 'attempts', attempts)
+    'ended', ended, 'attempts', attempts, 'cause', cause)
   call('ZADD', prefix .. 'runs', started, id)
   call('ZADD', prefix .. 'runs:' .. job, started, id)
 end

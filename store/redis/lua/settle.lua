@@ -4,9 +4,9 @@ local job, from, to = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local key = prefix .. 'job:' .. job
 if call('HGET', key, 'mark') ~= from then return {now, TAKEN} end
 
--- How far the mark may go: to just before the oldest unfinished tick,
+-- How far the mark may go: to just before the oldest unfinished tick above it,
 local function before(at) to = math.min(to, tonumber(at) - 1) end
-local oldest = call('ZRANGE', prefix .. 'open:' .. job, 0, 0)[1]
+local oldest = call('ZRANGEBYSCORE', prefix .. 'open:' .. job, '(' .. from, '+inf', 'LIMIT', 0, 1)[1]
 if oldest then before(string.match(oldest, '^%d+')) end
 -- and before a range row that would cover a tick with a row of its own, which would then have two
 -- outcomes, or that the mark would cut in two: they are left for the next time.

@@ -1,25 +1,29 @@
--- ARGV: job, at, lease and hold that the row names, lease and hold of the newcomer, claimant, '1' for a
--- re-run, not_after. Answers: now, status, tick.
-local job, at, from, from_hold, lease, hold, claimant, rerun, not_after = unpack(ARGV)
+-- ARGV: job, at, lease and hold that the row names, lease and hold of the newcomer, claimant, 'rerun', 'fill'
+-- or '', not_after. Answers: now, status, tick.
+local job, at, from, from_hold, lease, hold, claimant, how, not_after = unpack(ARGV)
 local m = member(job, at)
 local key = prefix .. 'tick:' .. m
 
--- takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again.
+-- takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule T4
+-- for what never ran.
 local function takeable(r)
-  local state, outcome, lives = r[5], r[10], r[17] == 1
-  if state == 'claimed' then return rerun ~= '1' and not lives end
-  if state == 'started' then return rerun == '1' and not lives end
-  return rerun == '1' and (outcome == 'lost' or outcome == 'crashed' or outcome == 'canceled')
+  local state, outcome, lives, rerun = r[5], r[10], r[17] == 1, how == 'rerun'
+  if how == 'fill' then
+    return state == 'closed' and num(r[3]) == 0 and (outcome == 'missed' or outcome == 'unavailable' or outcome == 'skipped')
+  end
+  if state == 'claimed' then return not rerun and not lives end
+  if state == 'started' then return rerun and not lives end
+  return rerun and (outcome == 'lost' or outcome == 'crashed' or outcome == 'canceled')
 end
 
 local function take()
   local r = row(m)
   if late(not_after) then return TICK_LATE end
   if r and r[5] == 'claimed' and r[6] == lease and r[7] == hold then return WON end -- repeated
-  if not r or r[6] ~= from or r[7] ~= from_hold or not takeable(r) then return TAKEN end
+  if not r or (r[6] or '') ~= from or (r[7] or '') ~= from_hold or not takeable(r) then return TAKEN end
   if not live(lease, hold) then return LAPSED end
   if r[5] == 'started' then infer_crash(r[9]) end
-  if rerun == '1' then call('HINCRBY', key, 'reruns', 1) end
+  if how == 'rerun' then call('HINCRBY', key, 'reruns', 1) end
   call('HSET', key, 'state', 'claimed', 'lease', lease, 'hold', hold, 'claimant', claimant, 'claimed', now_text)
   -- The row forgets its run: whatever that still reports concerns the run alone (rule T3).
   call('HDEL', key, 'run', 'outcome', 'reason', 'inferred', 'started', 'ended')

@@ -1,0 +1,51 @@
+package history
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// times is what a folded event's reason ends with.
+var times = regexp.MustCompile(` \((\d+) times, from (\S+) to (\S+)\)$`)
+
+// Times is how many equal events e stands for, and when the first and the last of them came: 1 and
+// its own instant, unless it was folded. The reason of a folded one says so in words, which every
+// store keeps.
+func (e Event) Times() (n int, first, last time.Time) {
+	m := times.FindStringSubmatch(e.Reason)
+	if m == nil {
+		return 1, e.At, e.At
+	}
+	n, _ = strconv.Atoi(m[1])
+	first, _ = time.Parse(time.RFC3339Nano, m[2])
+	last, _ = time.Parse(time.RFC3339Nano, m[3])
+	return n, first, last
+}
+
+// Why is the reason of e without the count.
+func (e Event) Why() string { return times.ReplaceAllString(e.Reason, "") }
+
+// A Likeness is what makes events equal: a hot key has many of these.
+type Likeness struct{ Kind, Key, Job, Host, Why string }
+
+// Like is the likeness of e; ok is false where e is of a run, and so like no other.
+func (e Event) Like() (l Likeness, ok bool) {
+	return Likeness{e.Kind, e.Key, e.Job, e.Host, e.Why()}, e.RunID == ""
+}
+
+// Fold makes one event of two that are like each other. It has the ID, the instant and the tick of
+// the first. Both have an At.
+func Fold(a, b Event) Event {
+	n, first, last := a.Times()
+	m, from, to := b.Times()
+	if from.Before(first) {
+		first = from
+	}
+	if to.After(last) {
+		last = to
+	}
+	a.Reason = fmt.Sprintf("%s (%d times, from %s to %s)", a.Why(), n+m, first.UTC().Format(time.RFC3339Nano), last.UTC().Format(time.RFC3339Nano))
+	return a
+}

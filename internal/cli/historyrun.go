@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+)
+
+// errNoRun is that a store knows no such run.
+var errNoRun = errors.New("no such run")
+
+// runShown is a run with what it printed. Its form is stable.
+type runShown struct {
+	Job  string     `json:"job"`
+	Tick *time.Time `json:"tick"`
+	runRecord
+	// Printed is how many bytes it printed, or was answered; Output is what is kept of them, as text
+	// or, where it is none, in base64.
+	Printed   int64   `json:"output_bytes"`
+	Truncated bool    `json:"output_truncated,omitempty"`
+	Output    *string `json:"output,omitempty"`
+	Base64    string  `json:"output_base64,omitempty"`
+
+	kept []byte
+}
+
+// showRun tells of one run: by its id, or the latest one of a job.
+func showRun(ctx context.Context, e env, o historyOptions) error {
+	if o.run == "" && o.job == "" {
+		return usage(errors.New("--log: want the name of a job, for its latest run, or --run ID"))
+	}
+	a, err := resolve(o.store)
+	if err != nil {
+		return usage(err)
+	}
+	shown, err := o.findRun(ctx, e, a)
+	switch {
+	case errors.Is(err, errNoRun) && o.run != "":
+		return fmt.Errorf("%w as %s in %s; `dibs history -o json` has the ids of those that there are", err, o.run, a)
+	case errors.Is(err, errNoRun):
+		return fmt.Errorf("%w: nothing of %s has ever run in %s", err, o.job, a)
+	case err != nil:
+		return err
+	case o.out == "json":
+		return writeJSON(e.stdout, shown)
+	case o.log:
+		return shown.print(e)
+	}
+	return shown.tell(e)
+}
+
+// findRun looks in the store, and, where that does not know the run or does not answer, in this
+// host's own directory: runs of scope host are there.
+func (o historyOptions) findRun(ctx context.Context, e env, a address) (runShown, error) {
+	shown, err := o.findRunIn(ctx, e, a)
+	host, ok := a.besides()
+	if err == nil || !ok || !errors.Is(err, errNoRun) && !errors.Is(err, lease.ErrUnavailable) {
+		return shown, err
+	}
+	if there, hostErr := o.findRunIn(ctx, e, host); hostErr == nil {
+		return there, nil
+	}
+	return shown, err
+}
+
+func (o historyOptions) findRunIn(ctx context.Context, e env, a address) (shown runShown, err error) {
+	p, err := open(ctx, a.Config, logTo(e))
+	if err != nil {
+		return shown, err
+	}
+	defer p.close()
+	if p.History == nil {
+		return shown, fmt.Errorf("store %s keeps no history: %w", a, errors.ErrUnsupported)
+	}
+	if err := p.Deliver(ctx); err != nil {
+		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not shown: %v\n", err)
+	}
+	jobs := []string{""}
+	if o.job != "" {
+		jobs = names(o.job)
+	}
+	for _, job := range jobs {
+		runs, err := p.History.Runs(ctx, history.Query{Job: job, RunID: o.run, Limit: 1})
+		if err != nil {
+			return shown, fmt.Errorf("read history: %w", err)
+		}
+		if len(runs) == 0 {
+			continue
+		}
+		if err := inferDead(ctx, p, runs); err != nil {
+			return shown, err
+		}
+		kept, err := p.History.ReadOutput(ctx, runs[0].ID)
+		if err != nil {
+			return shown, fmt.Errorf("read the output of run %s: %w", runs[0].ID, err)
+		}
+		return showing(runs[0], kept), nil
+	}
+	return shown, errNoRun
+}
+
+// showing puts a run and what is kept of its output together.
+func showing(r run.Record, kept []byte) runShown {
+	s := runShown{Job: r.Job, runRecord: recordOf(r), kept: kept}
+	if !r.Tick.IsZero() {
+		s.Tick = &r.Tick
+	}
+	for _, a := range r.Attempts {
+		more := a.Printed
+		if a.Response != nil {
+			more = max(more, a.Response.Body) // of which the attempt passed on the beginning
+		}
+		s.Printed += more
+	}
+	s.Printed = max(s.Printed, int64(len(kept)))
+	s.Truncated = len(kept) > 0 && int64(len(kept)) < s.Printed
+	switch text := string(kept); {
+	case kept == nil:
+	case utf8.ValidString(text):
+		s.Output = &text
+	default:
+		s.Base64 = base64.StdEncoding.EncodeToString(kept)
+	}
+	return s
+}
+
+// print writes what is kept of the output, byte for byte; what there is to say of it goes to
+// standard error.
+func (s runShown) print(e env) error {
+	switch {
+	case s.Outcome == "running":
+		fmt.Fprintf(e.stderr, "dibs: run %s goes on; what it prints is kept when it ends\n", s.RunID)
+	case s.kept == nil && s.Printed == 0:
+		fmt.Fprintf(e.stderr, "dibs: run %s printed nothing, or its output was not dibs's to keep (as under dibs run)\n", s.RunID)
+	case s.kept == nil:
+		fmt.Fprintf(e.stderr, "dibs: nothing is kept of the %d bytes that run %s printed\n", s.Printed, s.RunID)
+	case s.Truncated:
+		fmt.Fprintf(e.stderr, "dibs: of %d bytes that run %s printed %d are kept\n", s.Printed, s.RunID, len(s.kept))
+	}
+	_, err := e.stdout.Write(s.kept)
+	return err
+}
+
+// tell shows the run and its attempts.
+func (s runShown) tell(e env) error {
+	what := s.Job
+	if s.Tick != nil {
+		what += " at " + stampOf(*s.Tick)
+	}
+	outcome := s.Outcome
+	if s.Inferred {
+		outcome += " (inferred)"
+	}
+	if s.Reason != "" {
+		outcome += ": " + s.Reason
+	}
+	fmt.Fprintf(e.stdout, "%s\n", printable(fmt.Sprintf("run %s of %s on %s, token %d: %s", s.RunID, what, s.Host, s.Token, outcome)))
+	var rows [][]string
+	for _, a := range s.Attempts {
+		row := []string{strconv.Itoa(a.N), string(a.Outcome), "-", stampOf(a.Started), took(a.Started, a.Ended), "-", strconv.FormatInt(a.Printed, 10), orDash(a.Error)}
+		if a.Status != 0 {
+			row[2] = strconv.Itoa(a.Status)
+		}
+		if r := a.Response; r != nil {
+			row[5], row[6] = time.Duration(r.FirstByte*float64(time.Second)).Round(time.Millisecond).String(), strconv.FormatInt(r.Body, 10)
+		}
+		rows = append(rows, row)
+	}
+	if id := enqueuedBy(s.Attempts); id != 0 {
+		fmt.Fprintf(e.stdout, "its task is %d, in the store of the job\n", id)
+	}
+	return table(e.stdout, "ATTEMPT OUTCOME STATUS STARTED TOOK FIRST_BYTE BYTES ERROR", rows)
+}

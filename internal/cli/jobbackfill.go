@@ -1,0 +1,337 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+)
+
+// backfillOptions are the flags of `dibs job backfill`.
+type backfillOptions struct {
+	serveOptions
+	job, from, to, id, why string
+	force, skipped, dry    bool
+	limit, concurrency     int
+	out                    format
+}
+
+const backfillHelp = `Run the ticks of a job in a range of time, [--from, --to), the oldest first: those that have no run
+yet. These are the ticks that nobody claimed, also from before the job was first registered, and those
+that ended missed or unavailable. Each is the ordinary tick that it is: servers, a catch-up and others who
+fill the same range run it once among them. Its outcome becomes that of its run.
+
+A tick that has run, was skipped or paused is left. --skipped also runs those that were skipped, but not
+those outside the windows of their job. --force runs all of the rest once more, each as a run beside the
+tick, whose outcome stays; DIBS_TICK is the tick again.
+
+It runs on this machine, one tick after the other, and waits where the job's lease is held. A tick that
+falls due meanwhile finds the lease held, as beside any other run: with the policy Forbid it is skipped.
+In a pause nothing is run. The manifest's definition must be the one that the servers have loaded.
+
+SIGINT or SIGTERM lets the run that goes on end, and a second one tells it to stop. The same command goes
+on where it was ended (with --force: and --id, which it prints).
+
+Exit status:
+  0  all that were to be run have succeeded, or there were none; --limit was reached
+  1  some did not succeed, or it was ended
+  2  wrong usage or manifest, or another definition is registered
+  69 the store is unavailable`
+
+func newJobBackfill(e env) *cobra.Command {
+	o := backfillOptions{}
+	cmd := &cobra.Command{Use: "backfill APP/JOB --from T [--to T]", Short: "Run the ticks of a range that have no run", Long: backfillHelp,
+		Example: "  dibs job backfill shop/report --manifest jobs.yaml --from 2026-03-01 --to 2026-04-01 --dry-run\n" +
+			"  dibs job backfill shop/report --manifest jobs.yaml --from 2026-03-01 --to 2026-04-01 --limit 5\n" +
+			"  dibs job backfill shop/report --manifest jobs.yaml --from 2026-03-07 --to 2026-03-08 --force --reason 'wrong rates, T-123'",
+		Args: exactly(1, "one job, as APP/JOB"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.job = args[0]
+			return runJobBackfill(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	o.sourceOptions.flags(cmd)
+	manifestFlags(cmd, &o.serveOptions)
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", "", "the first `INSTANT` of the range, or a date; required")
+	f.StringVar(&o.to, "to", "", "the first `INSTANT` after it (default: now)")
+	f.BoolVar(&o.skipped, "skipped", false, "also run ticks that were skipped")
+	f.BoolVar(&o.force, "force", false, "run the others once more, beside their outcomes; demands a --reason")
+	f.StringVar(&o.id, "id", "", "with --force: the back-fill to go on with")
+	f.IntVar(&o.limit, "limit", 0, "run at most this many ticks (default: all)")
+	f.IntVar(&o.concurrency, "concurrency", 1, "run this many at once; more than 1 helps under the policy Allow only")
+	f.BoolVar(&o.dry, "dry-run", false, "only say what would be run")
+	f.StringVar(&o.why, "reason", "", "why; recorded with each run")
+	return cmd
+}
+
+// manifestFlags are the flags by which a command that fires by itself finds a job.
+func manifestFlags(cmd *cobra.Command, o *serveOptions) {
+	f := cmd.Flags()
+	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job: a file, a directory, - or an address, as for\ndibs serve (default $DIBS_MANIFEST)")
+	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	environmentFlag(cmd, &o.environment)
+	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens on the way")
+}
+
+// backfillRecord is what `dibs job backfill -o json` prints; its form is stable.
+type backfillRecord struct {
+	Job    string    `json:"job"`
+	ID     string    `json:"id"`
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	DryRun bool      `json:"dry_run"`
+	// Ticks are those looked at, Fill and Again those that were, or would be, run.
+	Ticks    int            `json:"ticks"`
+	Fill     int            `json:"fill"`
+	Again    int            `json:"again"`
+	First    time.Time      `json:"first,omitzero"`
+	Last     time.Time      `json:"last,omitzero"`
+	Left     map[string]int `json:"left"` // by why
+	Outcomes map[string]int `json:"outcomes"`
+	Runs     []filledRecord `json:"runs"`
+	Ended    string         `json:"ended,omitempty"` // why it went no further
+}
+
+type filledRecord struct {
+	Tick    time.Time `json:"tick"`
+	Again   bool      `json:"again,omitempty"`
+	Outcome string    `json:"outcome"`
+	Reason  string    `json:"reason,omitempty"`
+	RunID   string    `json:"run_id,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
+func runJobBackfill(ctx context.Context, e env, o backfillOptions) error {
+	b, err := o.plan()
+	if err != nil {
+		return usage(err)
+	}
+	t := trigger{options: triggerOptions{serveOptions: o.serveOptions}}
+	work := e
+	work.stdout = e.stderr // what the job prints; the standard output is the report's
+	if err := t.prepare(ctx, work, o.job); err != nil {
+		return usage(err)
+	}
+	accept, working, stop := stoppedTwice(ctx)
+	defer stop() // last of all: until then a signal ends what waits, and not this process
+	defer t.close()
+	if err := t.place(accept, t.spec.Policy.Scope); err != nil {
+		return err
+	}
+	place := t.places[t.spec.Policy.Scope]
+	j, err := t.ready()
+	if err != nil {
+		return usage(err)
+	}
+	if j.Dormant {
+		return usage(fmt.Errorf("%s: its environments are %s, and this server's is %q (--environment, DIBS_ENVIRONMENT)", t.spec.Key(), strings.Join(t.spec.Environments, ", "), o.environment))
+	}
+	if b.By = whoami(place.Self.Host); b.To.IsZero() {
+		now, err := place.Keeper.Now(accept)
+		if err != nil {
+			return err
+		}
+		b.To = now.Truncate(time.Second)
+	}
+	if !b.From.Before(b.To) {
+		return usage(fmt.Errorf("--from %s is not before --to %s", stampOf(b.From), stampOf(b.To)))
+	}
+	rep := &backfillReport{out: o.out, to: e.stdout, backfillRecord: backfillRecord{Job: t.spec.Key(), ID: b.ID, From: b.From, To: b.To, DryRun: o.dry,
+		Left: map[string]int{}, Outcomes: map[string]int{}, Runs: []filledRecord{}}}
+	if o.dry {
+		err = place.Backlog(accept, j, b, func(s scheduler.Step) bool { rep.step(s); return accept.Err() == nil })
+	} else {
+		err = place.Backfill(accept, working, j, b, rep.tell)
+	}
+	return o.conclude(e, rep, err)
+}
+
+// plan is the back-fill that the flags ask for.
+func (o backfillOptions) plan() (b scheduler.Backfill, err error) {
+	b = scheduler.Backfill{ID: o.id, Skipped: o.skipped, Force: o.force, Limit: o.limit, Concurrency: o.concurrency, Why: o.why}
+	switch {
+	case o.out.check() != nil:
+		return b, o.out.check()
+	case o.from == "":
+		return b, errors.New("--from is required: say where the range begins")
+	case o.force && o.why == "" && !o.dry:
+		return b, errors.New("--force runs again what has run: it demands a --reason")
+	case o.id != "" && !o.force:
+		return b, errors.New("--id goes with --force: without it the ticks themselves say what is left")
+	case o.limit < 0 || o.concurrency < 1 || o.concurrency > 1000:
+		return b, fmt.Errorf("--limit %d, --concurrency %d: want 0 or more, and 1-1000", o.limit, o.concurrency)
+	}
+	if b.ID == "" {
+		b.ID = run.NewID()
+	}
+	if b.From, err = parseTime("--from", o.from); err == nil && o.to != "" {
+		b.To, err = parseTime("--to", o.to)
+	}
+	return b, err
+}
+
+// conclude prints the rest of the report, and says how to go on.
+func (o backfillOptions) conclude(e env, rep *backfillReport, err error) error {
+	var sig signaled
+	limited := errors.Is(err, scheduler.ErrLimit)
+	switch {
+	case limited:
+		rep.Ended, err = fmt.Sprintf("--limit %d is reached", o.limit), nil
+	case errors.As(err, &sig):
+		rep.Ended, err = sig.Error(), nil
+	case errors.Is(err, scheduler.ErrUnknownJob):
+		return usage(fmt.Errorf("%w: its ticks begin when a server loads it (dibs serve, dibs trigger)", err))
+	case errors.Is(err, scheduler.ErrOtherDefinition):
+		return usage(fmt.Errorf("%w than this manifest: use the one that the servers have, or have them load this one first", err))
+	case errors.Is(err, lease.ErrUnavailable):
+		rep.Ended = err.Error()
+	case err != nil:
+		return err
+	}
+	if werr := rep.end(); werr != nil {
+		return werr
+	}
+	if rep.Ended != "" {
+		again := "the same command goes on from here"
+		if o.force {
+			again += ", with --id " + rep.ID
+		}
+		fmt.Fprintf(e.stderr, "dibs: %s; %s\n", rep.Ended, again)
+	}
+	switch {
+	case err != nil:
+		return err
+	case rep.failed || rep.Ended != "" && !limited:
+		return statusError{status: exitFailed}
+	}
+	return nil
+}
+
+// backfillReport tells what becomes of a back-fill.
+type backfillReport struct {
+	backfillRecord
+	out    format
+	to     io.Writer
+	failed bool
+}
+
+// step counts a tick.
+func (r *backfillReport) step(s scheduler.Step) {
+	r.Ticks++
+	switch s.Do {
+	case scheduler.Fill:
+		r.Fill++
+	case scheduler.Again:
+		r.Again++
+	default:
+		r.Left[s.Why]++
+		return
+	}
+	if r.First.IsZero() || s.At.Before(r.First) {
+		r.First = s.At
+	}
+	if s.At.After(r.Last) {
+		r.Last = s.At
+	}
+}
+
+// tell hears of a tick that was left, or has run.
+func (r *backfillReport) tell(s scheduler.Step, res scheduler.Result) {
+	r.step(s)
+	if s.Do == scheduler.Leave {
+		return
+	}
+	f := filledRecord{Tick: s.At, Again: s.Do == scheduler.Again, Outcome: string(res.Outcome), Reason: res.Reason,
+		RunID: res.Run.ID, Started: res.Run.Started, Ended: res.Run.Ended}
+	switch {
+	case res.Taken != nil:
+		f.Outcome, f.Reason = string(duplicate), "another server took it over"
+	case f.Outcome == "" && res.Err != nil:
+		f.Outcome, f.Reason = "not_started", res.Err.Error()
+	}
+	r.Runs = append(r.Runs, f)
+	r.Outcomes[f.Outcome]++
+	r.failed = r.failed || res.Outcome != run.Succeeded && res.Taken == nil
+	if r.out == "json" {
+		return
+	}
+	line := fmt.Sprintf("%s  %s", stampOf(f.Tick), f.Outcome)
+	if f.RunID != "" {
+		line += "  " + took(f.Started, f.Ended)
+	}
+	if f.Reason != "" {
+		line += "  " + printable(f.Reason)
+	}
+	fmt.Fprintln(r.to, line)
+}
+
+// end prints the sum.
+func (r *backfillReport) end() error {
+	if r.out == "json" {
+		return writeJSON(r.to, r.backfillRecord)
+	}
+	verb := "run"
+	if r.DryRun {
+		verb = "to run"
+	}
+	fmt.Fprintf(r.to, "%s: %d ticks in [%s, %s): %d %s", r.Job, r.Ticks, stampOf(r.From), stampOf(r.To), r.Fill+r.Again, verb)
+	if r.Again > 0 {
+		fmt.Fprintf(r.to, ", %d of them again", r.Again)
+	}
+	if r.Fill+r.Again > 0 {
+		fmt.Fprintf(r.to, ", from %s to %s", stampOf(r.First), stampOf(r.Last))
+	}
+	fmt.Fprintln(r.to)
+	for _, of := range []struct {
+		what string
+		n    map[string]int
+	}{{"", r.Outcomes}, {"left: ", r.Left}} {
+		for _, name := range keysOf(of.n) {
+			fmt.Fprintf(r.to, "%6d  %s%s\n", of.n[name], of.what, printable(name))
+		}
+	}
+	return nil
+}
+
+func keysOf(m map[string]int) (keys []string) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// stoppedTwice are the contexts of what is still to begin and of what runs. The first signal ends the
+// one, the second the other.
+func stoppedTwice(ctx context.Context) (accept, work context.Context, stop func()) {
+	survivePipes()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	accept, endAccept := context.WithCancelCause(ctx)
+	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		if sig, ok := <-signals; ok {
+			endAccept(signaled{sig.(syscall.Signal)})
+		}
+		if _, ok := <-signals; ok {
+			endWork(run.ErrShutdown)
+		}
+	}()
+	return accept, work, func() { signal.Stop(signals); close(signals); endAccept(nil); endWork(nil) }
+}

@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+func newQueue(e env) *cobra.Command {
+	cmd := &cobra.Command{Use: "queue", Short: "See, pause, drain and clear queues"}
+	cmd.AddCommand(newQueueList(e), newQueueShow(e), newQueueWorkers(e), newQueuePause(e), newQueueResume(e), newQueueDrain(e), newQueueClear(e), newQueueLimit(e))
+	return cmd
+}
+
+// laneView is one kind in one queue; its form is stable.
+type laneView struct {
+	Queue   string              `json:"queue"`
+	Kind    string              `json:"kind"`
+	Depth   map[queue.State]int `json:"depth"`
+	Oldest  time.Time           `json:"oldest,omitzero"`
+	Age     float64             `json:"oldest_age_seconds"`
+	Paused  *pauseView          `json:"paused,omitempty"`
+	Workers int                 `json:"workers"`
+}
+
+type pauseView struct {
+	Queue string    `json:"queue,omitempty"`
+	Kind  string    `json:"kind,omitempty"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero"`
+	By    string    `json:"by"`
+	Why   string    `json:"why,omitempty"`
+}
+
+func newQueueList(e env) *cobra.Command {
+	var store string
+	var out format
+	cmd := &cobra.Command{Use: "list", Short: "List queues: how deep they are, how old their oldest task is, who works them", Args: exactly(0, "no arguments"),
+		Example: "  dibs queue list\n  dibs queue list -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runQueueList(cmd.Context(), e, store, "", out)
+		}}
+	storeFlag(cmd, &store)
+	formatFlag(cmd, &out)
+	return cmd
+}
+
+func runQueueList(ctx context.Context, e env, flag, only string, out format) error {
+	if err := out.check(); err != nil {
+		return err
+	}
+	p, err := openQueue(ctx, e, flag)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	views, err := lanes(ctx, p, only)
+	if err != nil {
+		return err
+	}
+	if out == "json" {
+		return writeJSON(e.stdout, views)
+	}
+	return tellLanes(e, views)
+}
+
+// lanes are the (queue, kind) pairs of a store with what concerns them.
+func lanes(ctx context.Context, p *opened, only string) ([]laneView, error) {
+	all, err := p.store.Tasks.Queues(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the queues: %w", err)
+	}
+	pauses, err := p.store.Tasks.Pauses(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the pauses: %w", err)
+	}
+	workers, err := p.store.Tasks.Workers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the workers: %w", err)
+	}
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := []laneView{}
+	for _, l := range all {
+		if only != "" && l.Queue != only {
+			continue
+		}
+		v := laneView{Queue: l.Queue, Kind: l.Kind, Depth: l.Depth, Oldest: l.Oldest}
+		if !l.Oldest.IsZero() {
+			v.Age = max(now.Sub(l.Oldest).Seconds(), 0)
+		}
+		for _, w := range workers {
+			if slices.Contains(w.Queues, l.Queue) && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, l.Kind)) {
+				v.Workers++
+			}
+		}
+		for _, pause := range pauses {
+			if pause.Covers(l.Queue, l.Kind, now) {
+				v.Paused = &pauseView{pause.Queue, pause.Kind, pause.Since, pause.Until, pause.By, pause.Why}
+			}
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+func tellLanes(e env, views []laneView) error {
+	rows := make([][]string, len(views))
+	for i, v := range views {
+		state := "-"
+		if v.Paused != nil {
+			state = "paused by " + v.Paused.By
+		}
+		age := "-"
+		if v.Age > 0 {
+			age = time.Duration(v.Age * float64(time.Second)).Round(time.Second).String()
+		}
+		row := []string{v.Queue, orDash(v.Kind)}
+		for _, s := range []queue.State{queue.Available, queue.Blocked, queue.Running, queue.Scheduled, queue.Retryable, queue.Failed, queue.Crashed} {
+			row = append(row, fmt.Sprint(v.Depth[s]))
+		}
+		rows[i] = append(row, age, fmt.Sprint(v.Workers), state)
+	}
+	return table(e.stdout, "QUEUE KIND AVAILABLE BLOCKED RUNNING SCHEDULED RETRYABLE FAILED CRASHED OLDEST WORKERS PAUSED", rows)
+}
+
+func newQueueWorkers(e env) *cobra.Command {
+	var store string
+	var out format
+	cmd := &cobra.Command{Use: "workers", Short: "List the workers that are alive", Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runQueueWorkers(cmd.Context(), e, store, out)
+		}}
+	storeFlag(cmd, &store)
+	formatFlag(cmd, &out)
+	return cmd
+}
+
+func runQueueWorkers(ctx context.Context, e env, flag string, out format) error {
+	if err := out.check(); err != nil {
+		return err
+	}
+	p, err := openQueue(ctx, e, flag)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	workers, err := p.store.Tasks.Workers(ctx)
+	if err != nil {
+		return fmt.Errorf("read the workers: %w", err)
+	}
+	if out == "json" {
+		if workers == nil {
+			workers = []queue.Process{}
+		}
+		return writeJSON(e.stdout, workers)
+	}
+	rows := make([][]string, len(workers))
+	for i, w := range workers {
+		kinds := "any"
+		if len(w.Kinds) > 0 {
+			kinds = strings.Join(w.Kinds, ",")
+		}
+		rows[i] = []string{w.Host, fmt.Sprint(w.PID), strings.Join(w.Queues, ","), kinds, fmt.Sprintf("%d/%d", w.Running, w.Slots), stampOf(w.Since)}
+	}
+	return table(e.stdout, "HOST PID QUEUES KINDS RUNNING SINCE", rows)
+}
+
+// queuePauseOptions are the flags of `dibs queue pause` and `resume`.
+type queuePauseOptions struct {
+	store, queue, kind string
+	all                bool
+	jobPauseOptions
+}
+
+func (o *queuePauseOptions) check(args []string) error {
+	o.queue = strings.Join(args, "")
+	if len(args) > 1 {
+		return fmt.Errorf("%w: want one queue at most", errUsage)
+	}
+	named := o.queue != "" || o.kind != ""
+	if named == o.all {
+		return usage(errors.New("name a queue, a --kind, or both; or say --all for everything"))
+	}
+	return nil
+}
+
+func newQueuePause(e env) *cobra.Command {
+	o := queuePauseOptions{}
+	cmd := &cobra.Command{Use: "pause [QUEUE]", Short: "Stop the fetching of a queue, of a kind, or of everything",
+		Long: `Pause a queue, a kind, a kind in a queue, or everything, for all workers: nothing of it is fetched until it is resumed.
+What runs goes on. Tasks keep their places and their unique keys; windows run on.`,
+		Example: "  dibs queue pause mail --reason 'provider is down'\n  dibs queue pause --kind send --for 30m --reason 'rate limited'\n  dibs queue pause --all --reason migration",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(args); err != nil {
+				return err
+			}
+			return runQueuePause(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	f := cmd.Flags()
+	f.StringVar(&o.kind, "kind", "", "this kind of task")
+	f.BoolVar(&o.all, "all", false, "everything")
+	f.StringVar(&o.why, "reason", "", "why, for whoever wonders; required")
+	f.StringVar(&o.until, "until", "", "the `INSTANT` at which the pause ends by itself (default: when somebody resumes)")
+	f.DurationVar(&o.span, "for", 0, "the same as a duration from now")
+	return cmd
+}
+
+func runQueuePause(ctx context.Context, e env, o queuePauseOptions) error {
+	if o.why == "" {
+		return usage(errors.New("--reason is required: say why, for whoever finds the queue paused"))
+	}
+	if o.until != "" && o.span != 0 {
+		return usage(errors.New("--until and --for say the same thing: give one of them"))
+	}
+	p, err := openQueue(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return err
+	}
+	pause := queue.Pause{Queue: o.queue, Kind: o.kind, By: whoami(p.Self.Host), Why: o.why}
+	if pause.Until, err = o.end(now); err != nil {
+		return err
+	}
+	if err := p.store.Tasks.Pause(ctx, pause); err != nil {
+		return fmt.Errorf("pause %s: %w", pause.What(), err)
+	}
+	words := "until somebody resumes it"
+	if !pause.Until.IsZero() {
+		words = "until " + stampOf(pause.Until)
+	}
+	fmt.Fprintf(e.stdout, "%s is paused %s\n", pause.What(), words)
+	return nil
+}
+
+func newQueueResume(e env) *cobra.Command {
+	o := queuePauseOptions{}
+	cmd := &cobra.Command{Use: "resume [QUEUE]", Short: "End a pause",
+		Long:    "End a pause. Name it as it was made: a pause of everything is not ended by resuming one queue.",
+		Example: "  dibs queue resume mail\n  dibs queue resume --kind send\n  dibs queue resume --all",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(args); err != nil {
+				return err
+			}
+			return runQueueResume(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	cmd.Flags().StringVar(&o.kind, "kind", "", "this kind of task")
+	cmd.Flags().BoolVar(&o.all, "all", false, "everything")
+	return cmd
+}
+
+func runQueueResume(ctx context.Context, e env, o queuePauseOptions) error {
+	p, err := openQueue(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	what := queue.Pause{Queue: o.queue, Kind: o.kind}.What()
+	was, err := p.store.Tasks.Resume(ctx, o.queue, o.kind, whoami(p.Self.Host))
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", what, err)
+	}
+	if !was {
+		fmt.Fprintf(e.stdout, "%s was not paused\n", what)
+	} else {
+		fmt.Fprintf(e.stdout, "%s is resumed\n", what)
+	}
+	left, err := p.store.Tasks.Pauses(ctx)
+	if err != nil {
+		return fmt.Errorf("read the pauses: %w", err)
+	}
+	for _, l := range left {
+		_, words := l.Event()
+		fmt.Fprintf(e.stdout, "still paused: %s\n", words)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// queueDrainOptions are the flags of `dibs queue drain` and `dibs queue clear`.
+type queueDrainOptions struct {
+	store, queue, kind, to, why string
+	discard, scheduled, yes     bool
+	out                         format
+}
+
+const queueDrainHelp = `Drain the backlog of a queue: the tasks that wait in it now (with --scheduled also those whose instant has not come).
+Running ones go on, and new ones are taken in as before.
+
+  without more     wait until the workers have done them; progress is shown
+  --discard        end them as discarded; their unique keys are free
+  --to QUEUE       move them into another queue
+
+--discard and --to only count, unless --yes is said. They work in steps of 1,000, and may be interrupted between any two.`
+
+func newQueueDrain(e env) *cobra.Command {
+	o := queueDrainOptions{}
+	cmd := &cobra.Command{Use: "drain QUEUE", Short: "Work off, discard or move what waits in a queue", Long: queueDrainHelp,
+		Example: "  dibs queue drain mail\n  dibs queue drain mail --to mail-slow --kind newsletter --yes\n  dibs queue drain import --discard --yes --reason 'wrong file'",
+		Args:    exactly(1, "one queue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.queue = args[0]
+			return runQueueDrain(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	f := cmd.Flags()
+	f.StringVar(&o.kind, "kind", "", "only this kind of task")
+	f.BoolVar(&o.scheduled, "scheduled", false, "also tasks whose instant has not come")
+	f.BoolVar(&o.discard, "discard", false, "end them as discarded")
+	f.StringVar(&o.to, "to", "", "move them into this queue")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do it")
+	f.StringVar(&o.why, "reason", "", "why, for whoever wonders")
+	return cmd
+}
+
+func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	if o.discard && o.to != "" {
+		return usage(errors.New("--discard and --to exclude each other"))
+	}
+	p, err := openQueue(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	b := queue.Bulk{Admin: p.store.Tasks, Filter: queue.Filter{Queue: o.queue, Kind: o.kind, States: queue.Waits(o.scheduled)},
+		Action: queue.Action{Act: queue.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
+	switch {
+	case o.to != "":
+		b.Action.Act, b.Action.Queue = queue.ActMove, o.to
+		return runBulk(ctx, e, b, "move", o.yes, o.out)
+	case o.discard:
+		return runBulk(ctx, e, b, "discard", o.yes, o.out)
+	}
+	pre, err := b.Preview(ctx)
+	if err != nil {
+		return fmt.Errorf("count the tasks: %w", err)
+	}
+	if pre.Tasks > 0 {
+		b.Filter.States = append(b.Filter.States, queue.Running)
+		if err := b.Drained(ctx, pre.Last, func(left int) {
+			fmt.Fprintf(e.stderr, "%d of %d are left\n", left, pre.Tasks)
+		}); err != nil {
+			return fmt.Errorf("drain %s: %w", o.queue, err)
+		}
+	}
+	if o.out == "json" {
+		return writeJSON(e.stdout, map[string]any{"act": "drain", "tasks": pre.Tasks})
+	}
+	fmt.Fprintf(e.stdout, "drained: none of the %d tasks that waited in queue %s is left\n", pre.Tasks, o.queue)
+	return nil
+}
+
+func newQueueClear(e env) *cobra.Command {
+	o := queueDrainOptions{}
+	cmd := &cobra.Command{Use: "clear QUEUE", Short: "Discard what waits in a queue, and delete what is finished",
+		Long: `Clear a queue: discard all that waits in it, scheduled tasks included, and delete its finished tasks. No unique key of
+any of them is left, not even in its window. Running tasks go on. Without --yes it only counts.`,
+		Example: "  dibs queue clear import --yes --reason 'wrong file'",
+		Args:    exactly(1, "one queue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.queue = args[0]
+			return runQueueClear(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it")
+	cmd.Flags().StringVar(&o.kind, "kind", "", "only this kind of task")
+	cmd.Flags().StringVar(&o.why, "reason", "", "why, for whoever wonders")
+	return cmd
+}
+
+func runQueueClear(ctx context.Context, e env, o queueDrainOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	p, err := openQueue(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	b := queue.Bulk{Admin: p.store.Tasks, Filter: queue.Filter{Queue: o.queue, Kind: o.kind, States: queue.Waits(true)},
+		Action: queue.Action{Act: queue.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
+	if err := runBulk(ctx, e, b, "discard", o.yes, o.out); err != nil {
+		return err
+	}
+	b.Filter.States, b.Action.Act = []queue.State{queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}, queue.ActDelete
+	return runBulk(ctx, e, b, "delete", o.yes, o.out)
+}
+
+func newQueueLimit(e env) *cobra.Command {
+	var store, kind string
+	cmd := &cobra.Command{Use: "limit KEY N", Short: "Change how many tasks of a limit's key run at the same time",
+		Long: `Change how many tasks of a limit's key run at the same time, until a task declares it otherwise. Raising it lets
+waiting tasks run at once; lowering it stops nothing that runs.`,
+		Example: "  dibs queue limit supplier-9 4 --kind import\n  dibs queue limit tenant-7 1        # a key that is shared between kinds",
+		Args:    exactly(2, "a key and a number"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runQueueLimit(cmd.Context(), e, store, kind, args[0], args[1])
+		}}
+	storeFlag(cmd, &store)
+	cmd.Flags().StringVar(&kind, "kind", "", "the kind whose key it is (default: a key shared between kinds)")
+	return cmd
+}
+
+func runQueueLimit(ctx context.Context, e env, flag, kind, key, text string) error {
+	var n int
+	if _, err := fmt.Sscanf(text, "%d", &n); err != nil || n < 1 || n > 1_000_000 {
+		return usage(fmt.Errorf("%q: want a number from 1 to 1000000; to stop tasks, pause them", text))
+	}
+	p, err := openQueue(ctx, e, flag)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	l := queue.Limit{Key: key, Shared: kind == ""}
+	known, err := p.store.Tasks.SetLimit(ctx, l.Hash(kind), n, whoami(p.Self.Host))
+	switch {
+	case err != nil:
+		return fmt.Errorf("limit %s: %w", key, err)
+	case !known:
+		return fmt.Errorf("no task ever named the limit %q (kind %s): a key belongs to a kind unless it is shared", key, orDash(kind))
+	}
+	fmt.Fprintf(e.stdout, "limit %s: %d at the same time\n", key, n)
+	return nil
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+func newQueueShow(e env) *cobra.Command {
+	var store string
+	var out format
+	var since time.Duration
+	cmd := &cobra.Command{Use: "show QUEUE", Short: "Show one queue: depth, age, throughput, waiting times, duplicates and discards",
+		Long: `Show one queue: how deep it is per kind and state, and what its counters say of the last hour (--since): how many were
+enqueued, were duplicates, succeeded, failed and were discarded, for which reasons, and how long they waited and worked.
+Times are upper bounds, by powers of two of milliseconds.`,
+		Example: "  dibs queue show mail\n  dibs queue show mail --since 24h -o json",
+		Args:    exactly(1, "one queue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runQueueShow(cmd.Context(), e, store, args[0], since, out)
+		}}
+	storeFlag(cmd, &store)
+	formatFlag(cmd, &out)
+	cmd.Flags().DurationVar(&since, "since", time.Hour, "how far back the counters go")
+	return cmd
+}
+
+// queueView is one queue; its form is stable.
+type queueView struct {
+	Queue   string          `json:"queue"`
+	Kinds   []laneView      `json:"kinds"`
+	Since   time.Time       `json:"since"`
+	Numbers []queue.Numbers `json:"numbers"`
+}
+
+func runQueueShow(ctx context.Context, e env, flag, name string, since time.Duration, out format) error {
+	if err := out.check(); err != nil {
+		return err
+	}
+	if since < time.Minute {
+		return usage(fmt.Errorf("--since %s: the counters are kept by the minute; give 1m at least", since))
+	}
+	p, err := openQueue(ctx, e, flag)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		return err
+	}
+	v := queueView{Queue: name, Since: now.Add(-since).Truncate(time.Minute)}
+	if v.Kinds, err = lanes(ctx, p, name); err != nil {
+		return err
+	}
+	counts, err := p.store.Tasks.Counts(ctx, v.Since, now.Add(time.Minute))
+	if err != nil {
+		return fmt.Errorf("read the counters: %w", err)
+	}
+	counts = slices.DeleteFunc(counts, func(c queue.Count) bool { return c.Queue != name })
+	v.Numbers = queue.Summarize(counts, now.Sub(v.Since))
+	if out == "json" {
+		return writeJSON(e.stdout, v)
+	}
+	if err := tellLanes(e, v.Kinds); err != nil {
+		return err
+	}
+	for _, n := range v.Numbers {
+		var words []string
+		for _, c := range slices.Sorted(maps.Keys(n.Counts)) {
+			words = append(words, fmt.Sprintf("%d %s", n.Counts[c], c))
+		}
+		fmt.Fprintf(e.stdout, "\n%s since %s: %s\n", printable(n.Kind), stampOf(v.Since), strings.Join(words, ", "))
+		fmt.Fprintf(e.stdout, "  %.2f succeeded per second; waited %s; worked %s\n", n.PerSecond, atMost(n.Wait), atMost(n.Work))
+	}
+	return nil
+}
+
+func atMost(q queue.Quantiles) string {
+	if q.N == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("p50 ≤ %gs, p99 ≤ %gs, max ≤ %gs", q.P50, q.P99, q.Max)
+}

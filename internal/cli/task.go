@@ -1,0 +1,363 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+func newTask(e env) *cobra.Command {
+	cmd := &cobra.Command{Use: "task", Short: "Enqueue tasks, and look at or intervene in single ones"}
+	cmd.AddCommand(newTaskEnqueue(e), newTaskList(e), newTaskShow(e))
+	cmd.AddCommand(newTaskActs(e)...)
+	return cmd
+}
+
+// openQueue opens a store for its queues.
+func openQueue(ctx context.Context, e env, flag string) (*opened, error) {
+	p, err := openFor(ctx, e, flag)
+	if err != nil {
+		return nil, err
+	}
+	if p.store.Queue == nil || p.store.Tasks == nil {
+		p.close()
+		return nil, fmt.Errorf("store %s keeps no queues: %w", p.config, errors.ErrUnsupported)
+	}
+	return p, nil
+}
+
+// taskView is what is shown of a task; its form is stable.
+type taskView struct {
+	ID         queue.ID        `json:"id"`
+	Queue      string          `json:"queue"`
+	Kind       string          `json:"kind"`
+	State      queue.State     `json:"state"`
+	Args       json.RawMessage `json:"args"`
+	Priority   int             `json:"priority"`
+	Front      bool            `json:"front,omitempty"`
+	Tags       []string        `json:"tags,omitempty"`
+	Unique     *queue.Unique   `json:"unique,omitempty"`
+	Limit      *queue.Limit    `json:"limit,omitempty"`
+	Enqueued   time.Time       `json:"enqueued"`
+	RunAt      time.Time       `json:"run_at"`
+	Expires    time.Time       `json:"expires_at,omitzero"`
+	Started    time.Time       `json:"started,omitzero"`
+	Ended      time.Time       `json:"ended,omitzero"`
+	Attempts   int             `json:"attempts"`
+	Granted    int             `json:"granted,omitempty"`
+	Max        int             `json:"max_attempts"`
+	RetryUntil time.Time       `json:"retry_until,omitzero"`
+	Timeout    float64         `json:"timeout_seconds,omitempty"`
+	Crashes    int             `json:"crashes,omitempty"`
+	Snoozes    int             `json:"snoozes,omitempty"`
+	Suspect    bool            `json:"suspect,omitempty"`
+	Token      int64           `json:"token,omitempty"`
+	Worker     *queue.Process  `json:"worker,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Stop       string          `json:"stop,omitempty"`
+	History    []queue.Attempt `json:"history,omitempty"`
+	Why        []string        `json:"why,omitempty"`
+}
+
+func viewTask(t queue.Task) taskView {
+	v := taskView{ID: t.ID, Queue: t.Queue, Kind: t.Kind, State: t.State, Args: t.Args, Priority: t.Priority, Front: t.Front,
+		Tags: t.Tags, Unique: t.Unique, Limit: t.Limit, Enqueued: t.Enqueued, RunAt: t.RunAt, Expires: t.ExpiresAt,
+		Started: t.Started, Ended: t.Ended, Attempts: t.Attempts, Granted: t.Granted, Max: t.AttemptBudget(),
+		RetryUntil: t.RetryUntil, Timeout: t.Timeout.Seconds(), Crashes: t.Crashes, Snoozes: t.Snoozes, Suspect: t.Suspect,
+		Token: int64(t.Token), Reason: t.Reason, Stop: t.Stop, History: t.History}
+	if t.State == queue.Running {
+		v.Worker = &t.Worker
+	}
+	return v
+}
+
+// taskEnqueueOptions are the flags of `dibs task enqueue`.
+type taskEnqueueOptions struct {
+	store, args, runAt, expires, retryUntil string
+	unique, until, again                    string
+	limit, contention                       string
+	window, maxWait                         time.Duration
+	slots                                   int
+	uniqueShared, limitShared               bool
+	spec                                    queue.Spec
+	out                                     format
+}
+
+const taskEnqueueHelp = `Enqueue a task. The answer is truthful: "enqueued" with the new task's id, or "duplicate" with the
+id and the state of the task that holds its unique key. Both exit 0, unless --duplicate-exit says otherwise.
+
+Arguments are JSON. With --args - they are read from standard input. Several lines of JSON on
+standard input with --batch are a task each, taken in by the thousand, with an answer per line.
+
+Uniqueness (--unique-key) belongs to the task itself: it is held across retries, and gone when the task is
+finished, discarded or cleared. --unique-until started frees it at the first start. --again replace gives a waiting
+task the newer arguments, --again debounce puts it off as well.
+
+A limit (--limit-key) bounds how many tasks of that key run at the same time; the others keep their place and
+cost no attempt.`
+
+func newTaskEnqueue(e env) *cobra.Command {
+	o := taskEnqueueOptions{}
+	var batch bool
+	var duplicate int
+	cmd := &cobra.Command{Use: "enqueue KIND", Short: "Enqueue a task", Long: taskEnqueueHelp,
+		Example: `  dibs task enqueue send-mail --args '{"to": 7}'
+  dibs task enqueue reindex --unique-key shop --delay 30s --queue slow
+  dibs task enqueue import --limit-key supplier-9 --args - < import.json
+  dibs task enqueue resize --batch < lines.jsonl`,
+		Args: exactly(1, "one kind"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.spec.Kind = args[0]
+			return runTaskEnqueue(cmd.Context(), e, o, batch, duplicate)
+		}}
+	f := cmd.Flags()
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	f.StringVar(&o.args, "args", "", "arguments as `JSON`, at most 256 KiB; - reads them from standard input")
+	f.BoolVar(&batch, "batch", false, "one task per line of standard input")
+	f.IntVar(&duplicate, "duplicate-exit", 0, "exit status when the task is a duplicate")
+	f.StringVar(&o.spec.Queue, "queue", queue.DefaultQueue, "where it waits")
+	f.IntVar(&o.spec.Priority, "priority", 0, "-9 to 9; a higher one is fetched sooner")
+	f.DurationVar(&o.spec.Delay, "delay", 0, "not before this long from now")
+	f.StringVar(&o.runAt, "run-at", "", "not before this `INSTANT`")
+	f.StringVar(&o.expires, "expires-at", "", "discard it if it still waits at this `INSTANT`")
+	f.IntVar(&o.spec.MaxAttempts, "max-attempts", 0, "how often it is tried (default 25)")
+	f.StringVar(&o.retryUntil, "retry-until", "", "no retry begins after this `INSTANT`")
+	f.DurationVar(&o.spec.Timeout, "timeout", 0, "bound of each attempt")
+	f.IntVar(&o.spec.MaxCrashes, "max-crashes", 0, "how often it may take its worker down (default 3)")
+	f.StringSliceVar(&o.spec.Tags, "tag", nil, "a word to find it by; may be given several times")
+	f.StringVar(&o.unique, "unique-key", "", "only one task of this kind and key may be there")
+	f.BoolVar(&o.uniqueShared, "unique-shared", false, "the unique key is the same for all kinds")
+	f.StringVar(&o.until, "unique-until", "finished", "hold the unique key until the task is finished or started")
+	f.DurationVar(&o.window, "unique-window", 0, "hold it so much longer after success")
+	f.StringVar(&o.again, "again", "refuse", "what a second one does: refuse, replace or debounce (these two need --unique-until started)")
+	f.DurationVar(&o.maxWait, "max-wait", 0, "how far debounce may put a task off in all (default 10 times --delay)")
+	f.StringVar(&o.limit, "limit-key", "", "tasks of this kind and key run --limit at the same time")
+	f.IntVar(&o.slots, "limit", 1, "how many")
+	f.BoolVar(&o.limitShared, "limit-shared", false, "the limit's key is the same for all kinds")
+	f.StringVar(&o.contention, "on-contention", "wait", "when the limit is reached: wait, discard or replace")
+	return cmd
+}
+
+// complete turns flags into the Spec.
+func (o *taskEnqueueOptions) complete(cmdArgs []byte) (queue.Spec, error) {
+	s := o.spec
+	s.Args = cmdArgs
+	for flag, to := range map[string]*time.Time{"run-at": &s.RunAt, "expires-at": &s.ExpiresAt, "retry-until": &s.RetryUntil} {
+		text := map[string]string{"run-at": o.runAt, "expires-at": o.expires, "retry-until": o.retryUntil}[flag]
+		if text == "" {
+			continue
+		}
+		t, err := parseTime("--"+flag, text)
+		if err != nil {
+			return s, err
+		}
+		*to = t
+	}
+	if o.unique != "" {
+		s.Unique = &queue.Unique{Key: o.unique, Shared: o.uniqueShared, Until: queue.Until(o.until), Window: o.window,
+			Again: queue.Again(o.again), MaxWait: o.maxWait}
+	} else if o.again != "refuse" || o.window != 0 || o.until != "finished" {
+		return s, usage(errors.New("--again, --unique-until and --unique-window go with --unique-key"))
+	}
+	if o.limit != "" {
+		s.Limit = &queue.Limit{Key: o.limit, Shared: o.limitShared, Max: o.slots, OnContention: queue.Contention(o.contention)}
+	}
+	if err := s.Check(); err != nil {
+		return s, usage(err)
+	}
+	return s, nil
+}
+
+// enqueuedView is the answer to an enqueue; its form is stable.
+type enqueuedView struct {
+	Outcome   queue.Admission `json:"outcome"`
+	ID        queue.ID        `json:"id"`
+	State     queue.State     `json:"state"`
+	UniqueKey string          `json:"unique_key,omitempty"`
+}
+
+func runTaskEnqueue(ctx context.Context, e env, o taskEnqueueOptions, batch bool, duplicateExit int) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	specs, err := o.specs(e, batch)
+	if err != nil {
+		return err
+	}
+	p, err := openQueue(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	client := queue.NewClient(queue.ClientOptions{Store: p.store.Queue})
+	defer client.Close()
+	answers, err := client.EnqueueMany(ctx, specs)
+	duplicates := 0
+	views := make([]enqueuedView, len(answers))
+	for i, a := range answers {
+		views[i] = enqueuedView{Outcome: a.Answer, ID: a.ID, State: a.State}
+		if u := specs[i].Unique; u != nil {
+			views[i].UniqueKey = u.Key
+		}
+		if a.Answer == queue.Duplicate {
+			duplicates++
+		}
+	}
+	switch {
+	case o.out == "json" && !batch && len(views) == 1:
+		err = errors.Join(err, writeJSON(e.stdout, views[0]))
+	case o.out == "json":
+		err = errors.Join(err, writeJSON(e.stdout, views))
+	default:
+		for _, v := range views {
+			if v.Outcome == queue.Duplicate {
+				fmt.Fprintf(e.stdout, "duplicate of task %d, which is %s\n", v.ID, v.State)
+			} else {
+				fmt.Fprintf(e.stdout, "%s: task %d, %s\n", v.Outcome, v.ID, v.State)
+			}
+		}
+	}
+	if err == nil && duplicates > 0 && duplicateExit != 0 {
+		return statusError{duplicateExit, nil}
+	}
+	return err
+}
+
+// specs are the tasks that the command line, or standard input, describes.
+func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
+	if !batch {
+		args := []byte(o.args)
+		if o.args == "-" {
+			b, err := readAll(e.stdin, queue.MaxArgs)
+			if err != nil {
+				return nil, fmt.Errorf("--args -: %w", err)
+			}
+			args = b
+		}
+		s, err := o.complete(args)
+		return []queue.Spec{s}, err
+	}
+	if o.args != "" {
+		return nil, usage(errors.New("--batch reads arguments from standard input; leave --args out"))
+	}
+	var specs []queue.Spec
+	lines := newLines(e.stdin, queue.MaxArgs)
+	for lines.Scan() {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		s, err := o.complete([]byte(lines.Text()))
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(specs)+1, err)
+		}
+		specs = append(specs, s)
+	}
+	return specs, lines.Err()
+}
+
+// taskListOptions are the flags of `dibs task list`, and of acts on many tasks.
+type taskListOptions struct {
+	store  string
+	states []string
+	filter queue.Filter
+	after  int64
+	out    format
+}
+
+func (o *taskListOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	storeFlag(cmd, &o.store)
+	f.StringVar(&o.filter.Queue, "queue", "", "only of this queue")
+	f.StringVar(&o.filter.Kind, "kind", "", "only of this kind")
+	f.StringSliceVar(&o.states, "state", nil, "only in these states: "+stateNames())
+	f.StringVar(&o.filter.Tag, "tag", "", "only with this tag")
+	f.StringVar(&o.filter.Unique, "unique-key", "", "only with this unique key")
+	f.StringVar(&o.filter.Limit, "limit-key", "", "only with this limit's key")
+}
+
+func stateNames() string {
+	names := make([]string, len(queue.States))
+	for i, s := range queue.States {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (o *taskListOptions) selects() (queue.Filter, error) {
+	f := o.filter
+	for _, s := range o.states {
+		if s == "waiting" {
+			f.States = append(f.States, queue.Waits(true)...)
+			continue
+		}
+		if !queue.State(s).Valid() {
+			return f, usage(fmt.Errorf("--state %s: want one of %s, or waiting", s, stateNames()))
+		}
+		f.States = append(f.States, queue.State(s))
+	}
+	return f, nil
+}
+
+func newTaskList(e env) *cobra.Command {
+	o := taskListOptions{}
+	cmd := &cobra.Command{Use: "list", Short: "List tasks, by id", Args: exactly(0, "no arguments"),
+		Example: "  dibs task list --queue mail --state failed,crashed\n  dibs task list --unique-key shop -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTaskList(cmd.Context(), e, o)
+		}}
+	o.flags(cmd)
+	formatFlag(cmd, &o.out)
+	cmd.Flags().IntVarP(&o.filter.Max, "max", "n", 100, "how many at most, up to 1000")
+	cmd.Flags().Int64Var(&o.after, "after", 0, "only ids above this one: where the last list ended")
+	return cmd
+}
+
+func runTaskList(ctx context.Context, e env, o taskListOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	f, err := o.selects()
+	if err != nil {
+		return err
+	}
+	p, err := openQueue(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	f.After = queue.ID(o.after)
+	tasks, err := p.store.Tasks.Tasks(ctx, f)
+	if err != nil {
+		return fmt.Errorf("list tasks: %w", err)
+	}
+	views := make([]taskView, len(tasks))
+	rows := make([][]string, len(tasks))
+	for i, t := range tasks {
+		views[i] = viewTask(t)
+		key := "-"
+		if t.Unique != nil {
+			key = t.Unique.Key
+		}
+		rows[i] = []string{strconv.FormatInt(int64(t.ID), 10), t.Queue, t.Kind, string(t.State), fmt.Sprintf("%d/%d", t.Attempts-t.Granted, t.AttemptBudget()),
+			stampOf(t.RunAt), stampOf(t.Ended), key, orDash(t.Reason)}
+	}
+	if o.out == "json" {
+		return writeJSON(e.stdout, views)
+	}
+	if err := table(e.stdout, "ID QUEUE KIND STATE ATTEMPTS RUN_AT ENDED UNIQUE_KEY REASON", rows); err != nil {
+		return err
+	}
+	if len(tasks) == f.Rows() {
+		fmt.Fprintf(e.stderr, "there may be more: --after %d\n", tasks[len(tasks)-1].ID)
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// taskActOptions are the flags of the commands that do something to tasks.
+type taskActOptions struct {
+	taskListOptions
+	action   queue.Action
+	ids      []queue.ID
+	all, yes bool
+	runAt    string
+	priority int
+}
+
+// taskVerb is one such command.
+type taskVerb struct {
+	act               queue.Act
+	name, short, long string
+	states            []queue.State // what it applies to, where the filter says no states
+}
+
+var taskVerbs = []taskVerb{
+	{queue.ActRetry, "retry", "Run finished or failing tasks again, at once", `Run final tasks anew, or failing ones now. A task keeps its history and gets one fresh budget of attempts. It takes
+its unique key again, or is answered as a duplicate of the task that has it by now.`,
+		[]queue.State{queue.Failed, queue.Crashed, queue.Retryable}},
+	{queue.ActCancel, "cancel", "Cancel tasks that wait or run", `Cancel tasks: one that waits ends at once, one that runs is told to stop, and ends as canceled when it has.`,
+		[]queue.State{queue.Scheduled, queue.Available, queue.Blocked, queue.Retryable, queue.Running}},
+	{queue.ActPromote, "promote", "Move waiting tasks to the front of their queue", "Move waiting tasks before all others of their queue, and make them due.", queue.Waits(true)},
+	{queue.ActDiscard, "discard", "End waiting tasks without doing them", "End waiting tasks as discarded: they were not done, and never count as a success. Their unique keys are free.", queue.Waits(true)},
+	{queue.ActMove, "move", "Put waiting tasks into another queue", "Put waiting tasks into the queue that --to names.", queue.Waits(true)},
+	{queue.ActEdit, "edit", "Change the priority or the instant of waiting tasks", "Change the priority or the instant of waiting tasks.", queue.Waits(true)},
+	{queue.ActDelete, "delete", "Delete finished tasks", "Delete the rows of final tasks, and what is left of the windows of their unique keys.",
+		[]queue.State{queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}},
+}
+
+func newTaskActs(e env) []*cobra.Command {
+	var all []*cobra.Command
+	for _, v := range taskVerbs {
+		all = append(all, newTaskAct(e, v))
+	}
+	return all
+}
+
+func newTaskAct(e env, v taskVerb) *cobra.Command {
+	o := taskActOptions{action: queue.Action{Act: v.act}}
+	cmd := &cobra.Command{Use: v.name + " [ID…]", Short: v.short,
+		Long: v.long + `
+
+Name tasks by id, or select them by flags. What is selected by flags is only counted, unless --yes is said; it
+is then worked through in steps of 1,000, and may be interrupted between any two.
+Who did it and why is recorded as an event.`,
+		Example: fmt.Sprintf("  dibs task %[1]s 4711 --reason 'see T-123'\n  dibs task %[1]s --queue mail --kind send --yes", v.name),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.ids, err = taskIDs(args); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("priority") {
+				o.action.Edit.Priority = &o.priority
+			}
+			return runTaskAct(cmd.Context(), e, o, v)
+		}}
+	o.flags(cmd)
+	formatFlag(cmd, &o.out)
+	f := cmd.Flags()
+	f.BoolVar(&o.all, "all", false, "all that it applies to, where nothing else selects")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do it to what the flags select")
+	f.StringVar(&o.action.Why, "reason", "", "why, for whoever wonders")
+	switch v.act {
+	case queue.ActMove:
+		f.StringVar(&o.action.Queue, "to", "", "the queue to put them into; required")
+	case queue.ActEdit:
+		f.IntVar(&o.priority, "priority", 0, "-9 to 9; a higher one is fetched sooner")
+		f.StringVar(&o.runAt, "run-at", "", "not before this `INSTANT`")
+	}
+	return cmd
+}
+
+func taskIDs(args []string) ([]queue.ID, error) {
+	ids := make([]queue.ID, len(args))
+	for i, a := range args {
+		n, err := strconv.ParseInt(a, 10, 64)
+		if err != nil || n <= 0 {
+			return nil, usage(fmt.Errorf("%q is no task's id: want a number", a))
+		}
+		ids[i] = queue.ID(n)
+	}
+	return ids, nil
+}
+
+// check completes the options.
+func (o *taskActOptions) check(v taskVerb) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	f, err := o.selects()
+	if err != nil {
+		return err
+	}
+	selecting := f.Queue != "" || f.Kind != "" || f.Tag != "" || f.Unique != "" || f.Limit != "" || len(f.States) > 0 || o.all
+	switch {
+	case len(o.ids) > 0 && selecting:
+		return usage(errors.New("name tasks by id or select them by flags, not both"))
+	case len(o.ids) == 0 && !selecting:
+		return usage(errors.New("name tasks by id, or select them by flags (--all for all of them)"))
+	case len(o.ids) > 1000:
+		return usage(fmt.Errorf("%d ids; at most 1000 at a time", len(o.ids)))
+	case v.act == queue.ActMove && o.action.Queue == "":
+		return usage(errors.New("--to is required: which queue?"))
+	}
+	if o.runAt != "" {
+		at, err := parseTime("--run-at", o.runAt)
+		if err != nil {
+			return err
+		}
+		o.action.Edit.RunAt = &at
+	}
+	if p := o.action.Edit.Priority; p != nil && (*p < queue.MinPriority || *p > queue.MaxPriority) {
+		return usage(fmt.Errorf("--priority %d: want %d to %d", *p, queue.MinPriority, queue.MaxPriority))
+	}
+	if v.act == queue.ActEdit && o.action.Edit == (queue.Edit{}) {
+		return usage(errors.New("say what to change: --priority, --run-at"))
+	}
+	if len(f.States) == 0 {
+		f.States = v.states
+	}
+	o.filter = f
+	return nil
+}
+
+func runTaskAct(ctx context.Context, e env, o taskActOptions, v taskVerb) error {
+	if err := o.check(v); err != nil {
+		return err
+	}
+	p, err := openQueue(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	o.action.By = whoami(p.Self.Host)
+	if len(o.ids) > 0 {
+		o.action.IDs = o.ids
+		acted, err := p.store.Tasks.Act(ctx, o.action)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+		return tellActed(e, acted, o.out)
+	}
+	return runBulk(ctx, e, queue.Bulk{Admin: p.store.Tasks, Filter: o.filter, Action: o.action}, v.name, o.yes, o.out)
+}
+
+// actedView is the answer for one task; its form is stable.
+type actedView struct {
+	ID     queue.ID        `json:"id"`
+	Answer queue.ActAnswer `json:"answer"`
+	State  queue.State     `json:"state,omitempty"`
+	Other  queue.ID        `json:"other,omitempty"`
+}
+
+func tellActed(e env, acted []queue.Acted, out format) error {
+	views := make([]actedView, len(acted))
+	wrong := 0
+	for i, a := range acted {
+		views[i] = actedView(a)
+		if a.Answer != queue.Done && a.Answer != queue.Asking {
+			wrong++
+		}
+	}
+	if out == "json" {
+		if err := writeJSON(e.stdout, views); err != nil {
+			return err
+		}
+	} else {
+		for _, a := range acted {
+			fmt.Fprintln(e.stdout, actedWords(a))
+		}
+	}
+	if wrong > 0 {
+		return statusError{exitFailed, nil}
+	}
+	return nil
+}
+
+func actedWords(a queue.Acted) string {
+	switch a.Answer {
+	case queue.Done:
+		return fmt.Sprintf("task %d: %s", a.ID, orDash(string(a.State)))
+	case queue.Asking:
+		return fmt.Sprintf("task %d: it runs, and was told to stop", a.ID)
+	case queue.NotThere:
+		return fmt.Sprintf("task %d: there is no such task, or no longer", a.ID)
+	case queue.Taken:
+		return fmt.Sprintf("task %d: its unique key is held by task %d", a.ID, a.Other)
+	case queue.Busy:
+		return fmt.Sprintf("task %d: another transaction has it; try again", a.ID)
+	}
+	return fmt.Sprintf("task %d: it is %s, which this does not apply to", a.ID, a.State)
+}
+
+// bulkView is the result of an act on many tasks; its form is stable.
+type bulkView struct {
+	Act        queue.Act               `json:"act"`
+	Tasks      int                     `json:"tasks"`
+	States     map[queue.State]int     `json:"states,omitempty"`
+	Preview    bool                    `json:"preview,omitempty"`
+	Answers    map[queue.ActAnswer]int `json:"answers,omitempty"`
+	Exceptions []actedView             `json:"exceptions,omitempty"`
+}
+
+// runBulk previews, and with yes acts, with its progress on standard error.
+func runBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out format) error {
+	pre, err := b.Preview(ctx)
+	if err != nil {
+		return fmt.Errorf("count the tasks: %w", err)
+	}
+	v := bulkView{Act: b.Action.Act, Tasks: pre.Tasks, States: pre.States, Preview: !yes}
+	if !yes || pre.Tasks == 0 {
+		if out == "json" {
+			return writeJSON(e.stdout, v)
+		}
+		fmt.Fprintf(e.stdout, "%d tasks would be affected (%s)\n", pre.Tasks, statesWords(pre.States))
+		if pre.Tasks > 0 {
+			fmt.Fprintf(e.stdout, "nothing was done; say --yes to %s them\n", name)
+		}
+		return nil
+	}
+	last := time.Now()
+	done, err := b.Do(ctx, pre.Last, func(p queue.Progress) {
+		if time.Since(last) > time.Second {
+			last = time.Now()
+			fmt.Fprintf(e.stderr, "%d of %d\n", p.Tasks, pre.Tasks)
+		}
+	})
+	v.Tasks, v.Answers, v.States = done.Tasks, done.Answers, nil
+	for _, a := range done.Exceptions {
+		v.Exceptions = append(v.Exceptions, actedView(a))
+	}
+	if out == "json" {
+		return errors.Join(err, writeJSON(e.stdout, v))
+	}
+	for _, a := range done.Exceptions {
+		fmt.Fprintln(e.stdout, actedWords(a))
+	}
+	fmt.Fprintf(e.stdout, "%s: %d of %d tasks\n", name, done.Answers[queue.Done]+done.Answers[queue.Asking], pre.Tasks)
+	if err != nil {
+		return fmt.Errorf("it ended early, and can be begun again: %w", err)
+	}
+	return nil
+}
+
+func statesWords(states map[queue.State]int) string {
+	words := ""
+	for _, s := range queue.States {
+		if states[s] > 0 {
+			if words != "" {
+				words += ", "
+			}
+			words += fmt.Sprintf("%d %s", states[s], s)
+		}
+	}
+	return orDash(words)
+}

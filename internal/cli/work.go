@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/run/command"
+)
+
+// workOptions are the flags of `dibs work`.
+type workOptions struct {
+	store               string
+	queues, kinds       []string
+	slots               int
+	grace, stopGrace    time.Duration
+	timeout, postpone   time.Duration
+	rate                string
+	logJSON, verbose    bool
+	args                []string
+	keepSuccess, keepIt time.Duration
+}
+
+const workHelp = `Work the tasks of queues with a command, in any language. For each task the command is run once:
+
+  standard input       the task's arguments, as JSON
+  DIBS_TASK            its id; the same for every attempt, so use it to recognise repetitions
+  DIBS_KIND DIBS_QUEUE what it is, and where it waited
+  DIBS_ATTEMPT         from 1
+  DIBS_TOKEN           its fencing token: larger in every attempt; refuse writes with a smaller one than seen
+  exit status 0        done
+              75       not now: it comes back after --postpone, and no attempt is used
+              others   a failed attempt; the end of what it printed is kept with it
+
+All tasks of the process are under one lease. When that is lost, the commands and all that they started are stopped
+BEFORE anybody else can be given the tasks. If the process is killed, its commands are killed with it, and its tasks
+are picked up elsewhere within one TTL (15 s).
+
+SIGTERM and SIGINT stop gracefully: nothing more is fetched, what has not begun is handed back, running commands get
+--grace to end by themselves, are then told to stop, and are handed back without using an attempt.`
+
+func newWork(e env) *cobra.Command {
+	o := workOptions{}
+	cmd := &cobra.Command{Use: "work QUEUE… [flags] -- COMMAND [ARG…]", Short: "Work the tasks of queues with a command", Long: workHelp,
+		Example: `  dibs work mail -- php worker.php
+  dibs work default slow --slots 4 --kind resize -- ./resize.sh
+  dibs work mail --rate 10/1s -- ./send`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := cmd.ArgsLenAtDash()
+			if at < 0 || at == len(args) {
+				return fmt.Errorf("%w: no command; write it after --, as in: dibs work QUEUE -- COMMAND", errUsage)
+			}
+			o.queues, o.args = args[:at], args[at:]
+			return runWork(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	f := cmd.Flags()
+	f.StringSliceVar(&o.kinds, "kind", nil, "only these kinds of task (default: any)")
+	f.IntVar(&o.slots, "slots", 1, "how many tasks run at the same time")
+	f.DurationVar(&o.timeout, "timeout", 0, "bound of an attempt of tasks that name none (0: none)")
+	f.DurationVar(&o.postpone, "postpone", 30*time.Second, "after how long a task comes back that exits 75")
+	f.DurationVar(&o.grace, "grace", 25*time.Second, "how long running tasks may go on after SIGTERM")
+	f.DurationVar(&o.stopGrace, "stop-grace", 10*time.Second, "time between TERM and KILL when a command is stopped")
+	f.StringVar(&o.rate, "rate", "", "at most `N/D` tasks of each --kind, by all workers together, such as 10/1s")
+	f.DurationVar(&o.keepSuccess, "keep-succeeded", queue.Retention[queue.Succeeded], "how long succeeded tasks are kept")
+	f.DurationVar(&o.keepIt, "keep", queue.Retention[queue.Failed], "how long failed, crashed, discarded and canceled tasks are kept")
+	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each task")
+	return cmd
+}
+
+// mux makes the command the handler.
+func (o workOptions) mux(w *commandWork) (*queue.Mux, error) {
+	h := queue.Handler{Do: w.do, Timeout: o.timeout}
+	if o.rate != "" {
+		r, err := parseRate(o.rate)
+		if err != nil {
+			return nil, usage(err)
+		}
+		if len(o.kinds) == 0 {
+			return nil, usage(errors.New("--rate bounds kinds: name them with --kind"))
+		}
+		h.Rate = r
+	}
+	m := &queue.Mux{}
+	for _, k := range o.kinds {
+		m.Handle(k, h)
+	}
+	if len(o.kinds) == 0 {
+		m.HandleAny(h)
+	}
+	return m, nil
+}
+
+func parseRate(s string) (r queue.Rate, err error) {
+	n, per, ok := strings.Cut(s, "/")
+	if ok {
+		r.Count, err = strconv.Atoi(n)
+	}
+	if ok && err == nil {
+		r.Per, err = time.ParseDuration(per)
+	}
+	if !ok || err != nil || r.Count < 1 || r.Per <= 0 {
+		return r, fmt.Errorf("--rate %q: want a number and a duration, such as 10/1s", s)
+	}
+	return r, nil
+}
+
+func runWork(ctx context.Context, e env, o workOptions) error {
+	log := serveOptions{logJSON: o.logJSON, verbose: o.verbose}.logger(e.stderr)
+	w := &commandWork{workOptions: o, log: log, out: e.stdout}
+	m, err := o.mux(w)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	p, err := openQueue(ctx, e, o.store)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	keep := map[queue.State]time.Duration{queue.Succeeded: o.keepSuccess, queue.Failed: o.keepIt, queue.Crashed: o.keepIt,
+		queue.Discarded: o.keepIt, queue.Canceled: o.keepIt}
+	holder := p.Self
+	holder.Command = "dibs work " + strings.Join(o.queues, " ")
+	worker, err := queue.NewWorker(queue.WorkerOptions{Store: p.store.Queue, Keeper: p.Keeper, Mux: m, Queues: o.queues, Slots: o.slots,
+		Grace: o.grace, Keep: keep, Holder: holder, Log: log})
+	if err != nil {
+		return usage(err)
+	}
+	err = worker.Run(ctx)
+	if errors.Is(err, lease.ErrUnavailable) {
+		return statusError{exitUnavailable, err}
+	}
+	return err
+}
+
+// commandWork does tasks with a command.
+type commandWork struct {
+	workOptions
+	log *slog.Logger
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// do runs the command for one task.
+func (w *commandWork) do(ctx context.Context, r *queue.Run) error {
+	tail := &tailWriter{to: w}
+	id := strconv.FormatInt(int64(r.ID), 10)
+	t := command.Target{Args: w.args, Input: r.Args, ExtraEnv: []string{
+		"DIBS_TASK=" + id, "DIBS_KIND=" + r.Kind, "DIBS_QUEUE=" + r.Queue, "DIBS_TAGS=" + strings.Join(r.Tags, ",")}}
+	res := t.Attempt(ctx, run.Call{Run: run.Record{ID: run.NewID(), Job: r.Queue + "/" + r.Kind, Token: r.Token}, Attempt: r.Attempt,
+		Lease: r.Lease, IdempotencyKey: "task/" + id, StopGrace: w.stopGrace, Output: tail})
+	if res.Recorded != nil {
+		res.Recorded()
+	}
+	w.log.Debug("task", "task", r.ID, "kind", r.Kind, "attempt", r.Attempt, "outcome", res.Outcome, "status", res.Status)
+	switch {
+	case res.Outcome == run.Succeeded && !res.Stopped:
+		return nil
+	case res.Status == exitContended && !res.Stopped:
+		return queue.Postpone(w.postpone)
+	}
+	err := res.Err
+	if err == nil {
+		err = fmt.Errorf("exit status %d", res.Status)
+	}
+	if end := tail.end(); end != "" {
+		err = fmt.Errorf("%w\n%s", err, end)
+	}
+	if res.Final { // it could not be executed at all; another attempt may find it mended
+		return fmt.Errorf("the command could not be started: %w", err)
+	}
+	return err
+}
+
+// Write passes on what commands print, a piece at a time.
+func (w *commandWork) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(b)
+}
+
+// tailWriter passes on what is printed, and keeps the end of it.
+type tailWriter struct {
+	to   io.Writer
+	mu   sync.Mutex
+	last []byte
+}
+
+const tailBytes = 4 << 10
+
+func (t *tailWriter) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	t.last = append(t.last, b...)
+	if n := len(t.last) - tailBytes; n > 0 {
+		t.last = append(t.last[:0], t.last[n:]...)
+	}
+	t.mu.Unlock()
+	return t.to.Write(b)
+}
+
+func (t *tailWriter) end() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(strings.ToValidUTF8(string(t.last), ""))
+}

@@ -1,0 +1,26 @@
+package doctor
+
+import (
+	"cmp"
+
+	"github.com/dibs-run/dibs/job"
+)
+
+// hooks looks for hooks that would tell nobody.
+func (s Setting) hooks(spec *job.Spec) (all []Finding) {
+	where, longest := s.where(spec), spec.Policy.Deadline
+	if spec.Policy.Retries.MaxAttempts <= 1 {
+		longest = cmp.Or(longest, spec.Policy.Timeout)
+	}
+	for i, h := range spec.Hooks {
+		if h.Command != nil {
+			if err := s.Program(*h.Command); err != nil {
+				all = append(all, found(Warning, "program", where, "Install it on this host, or name it by its absolute path.", "The command of its hook %d would not start here: %v. Nobody would be told.", i+1, err))
+			}
+		}
+		if h.Wants(job.OnTooLong) && longest > 0 && h.TooLong >= longest {
+			all = append(all, found(Warning, "hook", where, "Say a shorter too_long_seconds.", "Its hook %d is told after %s that a run takes too long, and no run takes longer than %s: it is never told.", i+1, h.TooLong, longest))
+		}
+	}
+	return all
+}

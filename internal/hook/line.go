@@ -1,0 +1,137 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/scheduler"
+)
+
+// A line is one hook of a job, with what it is to tell: in order, so that a start is never told
+// after the end.
+type line struct {
+	r      *Runner
+	hook   job.Hook
+	name   string // for people, without what may be secret in an address
+	secret []byte
+	env    []string
+
+	mu      sync.Mutex
+	waiting []scheduler.Happening
+	busy    bool
+}
+
+// maxWaiting bounds what waits behind a hook that is slow.
+const maxWaiting = 100
+
+func newLine(r *Runner, spec *job.Spec, i int) *line {
+	l := &line{r: r, hook: spec.Hooks[i]}
+	l.name = fmt.Sprintf("hook %d (%s)", i+1, Describe(&l.hook))
+	l.hook.Ping = strings.NewReplacer("{app}", spec.App, "{job}", spec.Name).Replace(l.hook.Ping)
+	return l
+}
+
+// Describe says what a hook does, for people: without what may be secret in an address.
+func Describe(h *job.Hook) string {
+	switch {
+	case h.Ping != "":
+		return "ping " + host(h.Ping)
+	case h.Request != nil:
+		return "request " + host(h.Request.URL)
+	case h.Command.Shell != "":
+		return "command /bin/sh"
+	}
+	return "command " + filepath.Base(h.Command.Args[0])
+}
+
+// host is as much of an address as may be shown: the path of a ping is a password.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "(an address that cannot be read)"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// add has the line tell h on.
+func (l *line) add(h scheduler.Happening) {
+	if !l.r.admit() {
+		return
+	}
+	l.mu.Lock()
+	full := len(l.waiting) >= maxWaiting
+	if !full {
+		l.waiting = append(l.waiting, h)
+	}
+	first := !l.busy && !full
+	l.busy = l.busy || first
+	l.mu.Unlock()
+	switch {
+	case full:
+		go func() {
+			defer l.r.told()
+			l.r.failed(l, h, fmt.Errorf("left out: %d wait before it", maxWaiting))
+		}()
+	case first:
+		go l.work()
+	}
+}
+
+// work tells on what waits until nothing does.
+func (l *line) work() {
+	for {
+		l.mu.Lock()
+		if len(l.waiting) == 0 {
+			l.busy = false
+			l.mu.Unlock()
+			return
+		}
+		h := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		l.mu.Unlock()
+		if err := l.tell(l.r.ctx, h); err != nil {
+			l.r.failed(l, h, err)
+		}
+		l.r.told()
+	}
+}
+
+// pauses are those between the attempts at a ping or a webhook: one attempt more than these.
+var pauses = []time.Duration{time.Second, 4 * time.Second}
+
+// tell tells one thing on. A command has one attempt: it may have done half of its work.
+func (l *line) tell(ctx context.Context, h scheduler.Happening) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if h.On == job.OnRecovery {
+		if is, err := l.r.recovered(ctx, h); err != nil || !is {
+			return err
+		}
+	}
+	if l.hook.Command != nil {
+		return l.execute(ctx, h)
+	}
+	for n := 0; ; n++ {
+		again, err := l.send(ctx, h)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w (%v)", context.Cause(ctx), err)
+		case !again || n == len(pauses):
+			return fmt.Errorf("%w (attempt %d)", err, n+1)
+		}
+		select {
+		case <-time.After(pauses[n]):
+		case <-ctx.Done():
+			return fmt.Errorf("%w (%v)", context.Cause(ctx), err)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package hook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+)
+
+// Options are what a Runner needs of the process and the place that it is for.
+type Options struct {
+	// History tells whether a success is a recovery.
+	History history.Store
+	// Event records a hook that failed.
+	Event func(context.Context, history.Event)
+	// Log takes a line for each hook that failed. Default slog.Default().
+	Log *slog.Logger
+}
+
+// A Runner runs the hooks of the jobs of one place. It is safe for concurrent use.
+type Runner struct {
+	o   Options
+	ctx context.Context // ends with Close
+	end context.CancelCauseFunc
+
+	mu      sync.Mutex
+	jobs    map[string][]*line
+	pending int           // messages that are not told yet
+	idle    chan struct{} // closed when none is pending; nil until Close
+}
+
+// New makes a Runner without hooks; Set gives it some.
+func New(o Options) *Runner {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	r := &Runner{o: o, jobs: map[string][]*line{}}
+	r.ctx, r.end = context.WithCancelCause(context.Background())
+	return r
+}
+
+// Set replaces the hooks of a job. secret signs its webhooks; nil: they are not signed. env is the
+// environment of its commands. What earlier hooks have been told already they tell on.
+func (r *Runner) Set(spec *job.Spec, secret []byte, env []string) {
+	var lines []*line
+	for i := range spec.Hooks {
+		l := newLine(r, spec, i)
+		l.secret, l.env = secret, env
+		lines = append(lines, l)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.jobs[spec.Key()] = lines
+}
+
+// Wants is scheduler.Hooks's.
+func (r *Runner) Wants(name string, on job.HookEvent) bool {
+	for _, l := range r.lines(name) {
+		if l.hook.Wants(on) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Runner) lines(name string) []*line {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.jobs[name]
+}
+
+// Tell is scheduler.Hooks's.
+func (r *Runner) Tell(h scheduler.Happening) {
+	for _, l := range r.lines(h.Job) {
+		if l.hook.Wants(h.On) {
+			l.add(h)
+		}
+		switch {
+		case h.On == job.OnStart && l.hook.Wants(job.OnTooLong):
+			go l.watch(h)
+		case h.On == job.OnSuccess && l.hook.Wants(job.OnRecovery):
+			h.On = job.OnRecovery // if it is one, which the line finds out
+			l.add(h)
+			h.On = job.OnSuccess
+		}
+	}
+}
+
+// watch tells of a run that takes too long, while it runs.
+func (l *line) watch(h scheduler.Happening) {
+	t := time.NewTimer(l.hook.TooLong)
+	defer t.Stop()
+	select {
+	case <-h.Over:
+	case <-l.r.ctx.Done():
+	case <-t.C:
+		h.On, h.Reason = job.OnTooLong, fmt.Sprintf("it has been running for %s", l.hook.TooLong)
+		l.add(h)
+	}
+}
+
+// errEnds is why a hook is given up.
+var errEnds = errors.New("dibs ends: it was given up")
+
+// Close waits for what is to be told yet until ctx ends, and then gives it up. Nothing is told after it.
+func (r *Runner) Close(ctx context.Context) {
+	r.mu.Lock()
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+		if r.pending == 0 {
+			close(r.idle)
+		}
+	}
+	idle := r.idle
+	r.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+	r.end(errEnds)
+	<-idle // at once: all of it heeds the context
+}
+
+// admit counts one message in, unless the Runner is closed.
+func (r *Runner) admit() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.idle != nil {
+		return false
+	}
+	r.pending++
+	return true
+}
+
+func (r *Runner) told() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending--; r.pending == 0 && r.idle != nil {
+		close(r.idle)
+	}
+}
+
+// failed says of a hook that it failed: an event and a line in the log, and nothing else.
+func (r *Runner) failed(l *line, h scheduler.Happening, err error) {
+	r.o.Log.Warn("a hook failed", "event", "hook-failed", "job", h.Job, "hook", l.name, "on", h.On, "run_id", h.Run.ID, "error", err)
+	if r.o.Event == nil || r.ctx.Err() != nil { // the process ends: it waits for no store now
+		return
+	}
+	r.o.Event(r.ctx, history.Event{Kind: "hook-failed", Job: h.Job, Tick: h.Tick, RunID: h.Run.ID,
+		Reason: fmt.Sprintf("%s, on %s: %v", l.name, h.On, err)})
+}
+
+// recovered says whether a success is the first one after a failure: whether of the runs that ended
+// before it the last one to succeed or to fail had failed.
+func (r *Runner) recovered(ctx context.Context, h scheduler.Happening) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, job.DefaultHookTimeout)
+	defer cancel()
+	runs, err := r.o.History.Runs(ctx, history.Query{Job: h.Job, Limit: recent})
+	if err != nil {
+		return false, fmt.Errorf("whether it is a recovery is not known: %w", err)
+	}
+	var last time.Time
+	failure := false
+	for _, o := range runs {
+		failed := scheduler.Failure(o.Outcome)
+		if o.ID == h.Run.ID || !failed && o.Outcome != run.Succeeded || o.Ended.After(h.Run.Ended) || o.Ended.Before(last) {
+			continue
+		}
+		last, failure = o.Ended, failed
+	}
+	return failure, nil
+}
+
+// recent is how many runs are looked at for a recovery.
+const recent = 50
+
+// timeout bounds one attempt to tell.
+func (l *line) timeout() time.Duration { return cmp.Or(l.hook.Timeout, job.DefaultHookTimeout) }

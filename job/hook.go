@@ -1,0 +1,41 @@
+package job
+
+import (
+	"slices"
+	"time"
+)
+
+// A HookEvent is what a hook is told of.
+type HookEvent string
+
+// The events. What each outcome means to them stands in docs/rules.md.
+const (
+	OnStart    HookEvent = "start"
+	OnSuccess  HookEvent = "success"
+	OnFailure  HookEvent = "failure"
+	OnSkip     HookEvent = "skip"
+	OnMiss     HookEvent = "miss"
+	OnRecovery HookEvent = "recovery" // the first success after a failure
+	OnTooLong  HookEvent = "too_long"
+)
+
+// A Hook tells somebody what happens to a job. Exactly one of Command, Request and Ping is set. It
+// decides nothing: neither its failure nor its slowness changes anything for the job.
+type Hook struct {
+	On      []HookEvent
+	Command *Command // Args or Shell alone
+	Request *Request // a POST of the facts; URL and Headers alone
+	// Ping is an address in the convention of healthchecks.io; {app} and {job} in it stand for the
+	// names of both.
+	Ping string
+	// TooLong is how long a run may take before OnTooLong.
+	TooLong time.Duration
+	// Timeout bounds each attempt to tell. 0 is DefaultHookTimeout.
+	Timeout time.Duration
+}
+
+// DefaultHookTimeout is that of a hook which says none.
+const DefaultHookTimeout = 10 * time.Second
+
+// Wants says whether the hook is told of an event.
+func (h *Hook) Wants(on HookEvent) bool { return slices.Contains(h.On, on) }

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"sync"
+)
+
+// A State is what is known of a run.
+type State int
+
+// The states of a run.
+const (
+	Begun   State = iota // it is the caller's to do, until End
+	Working              // another attempt is at it
+	Done                 // its work is done
+)
+
+// Once remembers runs, so that one that is sent again does its work once. An implementation in the
+// database that the work writes to can have End join the work's own transaction, and then holds for
+// several processes and through a crash. Safe for concurrent use.
+type Once interface {
+	// Begin claims a run by its id: one caller gets Begun.
+	Begin(ctx context.Context, runID string) (State, error)
+	// End follows Begun. A run that is done is remembered, another one forgotten: the next attempt
+	// does its work. ctx does not end with the request.
+	End(ctx context.Context, runID string, done bool) error
+}
+
+// Memory is a Once of this process, which forgets the oldest above so many runs. Default 10,000.
+func Memory(most int) Once {
+	if most <= 0 {
+		most = 10_000
+	}
+	return &memory{most: most, runs: map[string]bool{}}
+}
+
+type memory struct {
+	most int
+
+	mu   sync.Mutex
+	runs map[string]bool // is it done?
+	done []string        // those that are, the oldest first
+}
+
+func (m *memory) Begin(_ context.Context, id string) (State, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	done, known := m.runs[id]
+	switch {
+	case done:
+		return Done, nil
+	case known:
+		return Working, nil
+	}
+	m.runs[id] = false
+	return Begun, nil
+}
+
+func (m *memory) End(_ context.Context, id string, done bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !done {
+		delete(m.runs, id)
+		return nil
+	}
+	m.runs[id] = true
+	if m.done = append(m.done, id); len(m.done) > m.most {
+		delete(m.runs, m.done[0])
+		m.done = m.done[1:]
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package queue
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	beatEvery = time.Second
+	tendEvery = time.Second
+)
+
+// beat asks every second which tasks are to stop, and hands back those that wait too long for a slot.
+func (s *shift) beat(ctx context.Context) {
+	for wait(ctx, beatEvery) {
+		s.handBack(stale)
+		if s.count() == 0 {
+			continue
+		}
+		bound, cancel := s.bound(ctx)
+		asked, err := s.w.o.Store.Mine(bound, s.ref, true)
+		cancel()
+		if err != nil {
+			s.w.log.Debug("the store was not heard of tasks to stop", "error", err)
+			continue
+		}
+		for _, a := range asked {
+			s.stopTask(a)
+		}
+	}
+}
+
+// tend does its share of what is nobody's, about once a second.
+func (s *shift) tend(ctx context.Context) {
+	for wait(ctx, tendEvery/2+rand.N(tendEvery)) {
+		for more := true; more && ctx.Err() == nil; {
+			more = s.tendOnce(ctx)
+		}
+	}
+}
+
+func (s *shift) tendOnce(ctx context.Context) (more bool) {
+	bound, cancel := s.bound(ctx)
+	defer cancel()
+	t, err := s.w.o.Store.Tend(bound, TendRequest{Keep: s.w.o.Keep})
+	if err != nil {
+		s.w.log.Debug("the queues could not be tended", "error", err)
+		return false
+	}
+	for _, d := range t.Dead {
+		s.w.log.Warn("a worker is gone; its tasks are available again", "host", d.Host, "pid", d.PID, "tasks", d.Running)
+	}
+	if t.Repaired > 0 {
+		s.w.log.Error("slots of limits were counted wrongly, and were repaired", "slots", t.Repaired)
+	}
+	if t.Rescued+t.Due > 0 {
+		s.sign()
+	}
+	return t.More
+}

@@ -1,0 +1,154 @@
+package queue
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// Check fills in the defaults of s and refuses what a store must not be given, with a *SpecError.
+func (s *Spec) Check() error {
+	if s.Queue == "" {
+		s.Queue = DefaultQueue
+	}
+	if len(s.Args) == 0 {
+		s.Args = json.RawMessage("null")
+	}
+	for _, c := range []func() error{s.checkNames, s.checkArgs, s.checkTimes, s.checkOptions, s.checkUnique, s.checkLimit} {
+		if err := c(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkNames() error {
+	if s.Kind == "" {
+		return &SpecError{"kind", "it is empty; name the handler that does it"}
+	}
+	if err := checkName("queue", s.Queue); err != nil {
+		return err
+	}
+	return checkName("kind", s.Kind)
+}
+
+func checkName(field, name string) error {
+	switch {
+	case len(name) > MaxName:
+		return &SpecError{field, fmt.Sprintf("it has %d bytes; at most %d fit", len(name), MaxName)}
+	case !utf8.ValidString(name) || strings.IndexFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }) >= 0:
+		return &SpecError{field, fmt.Sprintf("%q has a blank or a control character, or is not UTF-8", name)}
+	}
+	return nil
+}
+
+func (s *Spec) checkArgs() error {
+	switch {
+	case s.broken != nil:
+		return &SpecError{"args", s.broken.Error()}
+	case len(s.Args) > MaxArgs:
+		return &SpecError{"args", fmt.Sprintf("they have %d bytes; at most %d fit: store large data elsewhere, and pass where it is", len(s.Args), MaxArgs)}
+	case !json.Valid(s.Args):
+		return &SpecError{"args", "they are not JSON"}
+	case !utf8.Valid(s.Args) || strings.Contains(string(s.Args), `\u0000`):
+		return &SpecError{"args", "they are not UTF-8, or contain the character U+0000, which some stores cannot keep"}
+	}
+	return nil
+}
+
+func (s *Spec) checkTimes() error {
+	switch {
+	case s.Delay < 0:
+		return &SpecError{"delay", "it is negative"}
+	case s.Timeout < 0:
+		return &SpecError{"timeout", "it is negative"}
+	case !s.ExpiresAt.IsZero() && !s.RunAt.IsZero() && !s.ExpiresAt.After(s.RunAt.Add(s.Delay)):
+		return &SpecError{"expires_at", "it is not after run_at, so the task could never run"}
+	}
+	return nil
+}
+
+func (s *Spec) checkOptions() error {
+	if s.Priority < MinPriority || s.Priority > MaxPriority {
+		return &SpecError{"priority", fmt.Sprintf("%d is not from %d to %d; a higher one is fetched sooner", s.Priority, MinPriority, MaxPriority)}
+	}
+	for field, n := range map[string]int{"max_attempts": s.MaxAttempts, "max_crashes": s.MaxCrashes, "max_snoozes": s.MaxSnoozes} {
+		if n < 0 || n > 1_000_000 {
+			return &SpecError{field, fmt.Sprintf("%d is not from 1 to 1000000 (0 is the default)", n)}
+		}
+	}
+	if len(s.Tags) > MaxTags {
+		return &SpecError{"tags", fmt.Sprintf("there are %d; at most %d", len(s.Tags), MaxTags)}
+	}
+	for _, t := range s.Tags {
+		if t == "" {
+			return &SpecError{"tags", "one is empty"}
+		}
+		if err := checkName("tags", t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkUnique() error {
+	u := s.Unique
+	if u == nil {
+		return nil
+	}
+	if err := checkKey("unique.key", u.Key); err != nil {
+		return err
+	}
+	switch {
+	case u.Until != "" && u.Until != UntilFinished && u.Until != UntilStarted:
+		return &SpecError{"unique.until", fmt.Sprintf("%q is neither finished nor started", u.Until)}
+	case u.Again != "" && u.Again != Refuse && u.Again != Replace && u.Again != Debounce:
+		return &SpecError{"unique.again", fmt.Sprintf("%q is none of refuse, replace, debounce", u.Again)}
+	case (u.Again == Replace || u.Again == Debounce) && u.Until != UntilStarted:
+		return &SpecError{"unique.again", string(u.Again) + " applies to a task that waits, so it needs until: started; what comes after the start is a task of its own"}
+	case u.Again == Debounce && s.Delay <= 0:
+		return &SpecError{"delay", "debounce needs it: by so much each further one puts the task off"}
+	case u.Window < 0 || u.MaxWait < 0:
+		return &SpecError{"unique", "a duration is negative"}
+	case u.Window > 0 && u.Until == UntilStarted:
+		return &SpecError{"unique.window", "it runs from success, so it needs until: finished"}
+	}
+	return nil
+}
+
+func (s *Spec) checkLimit() error {
+	l := s.Limit
+	if l == nil {
+		return nil
+	}
+	if err := checkKey("limit.key", l.Key); err != nil {
+		return err
+	}
+	switch {
+	case l.Max < 0 || l.Max > 1_000_000:
+		return &SpecError{"limit.max", fmt.Sprintf("%d is not from 1 to 1000000 (0 is 1)", l.Max)}
+	case l.OnContention != "" && l.OnContention != Wait && l.OnContention != Discard && l.OnContention != Displace:
+		return &SpecError{"limit.on_contention", fmt.Sprintf("%q is none of wait, discard, replace", l.OnContention)}
+	}
+	return nil
+}
+
+func checkKey(field, key string) error {
+	if _, err := lease.ParseKey(key); err != nil {
+		return &SpecError{field, err.Error()}
+	}
+	return nil
+}
+
+// Longest is how far Debounce may put a task off, counted from when it was first enqueued.
+func (u *Unique) Longest(delay time.Duration) time.Duration {
+	if u.MaxWait > 0 {
+		return u.MaxWait
+	}
+	return 10 * delay
+}

@@ -1,0 +1,118 @@
+package queue
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/coalesce"
+)
+
+// maxBatch is how many tasks travel in one call of a Client.
+const maxBatch = 1000
+
+// ClientOptions make a Client. Only Store is required.
+type ClientOptions struct {
+	Store Store
+	// Timeout bounds one call of the store. Default 10 s.
+	Timeout time.Duration
+}
+
+// A Client enqueues. Calls that come at the same time travel together. It is safe for concurrent use.
+type Client struct {
+	store   Store
+	timeout time.Duration
+	singles *coalesce.Batcher[numbered, Enqueued]
+	calls   atomic.Uint64
+	tally   *tally
+}
+
+// numbered is a Spec that no other is the same call as.
+type numbered struct {
+	Spec
+	n uint64
+}
+
+// NewClient makes a Client. Close it, so that what it counted is written.
+func NewClient(o ClientOptions) *Client {
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	c := &Client{store: o.Store, timeout: o.Timeout, tally: newTally(o.Store)}
+	c.singles = coalesce.New(maxBatch/2, 2, func(s numbered) string { return strconv.FormatUint(s.n, 36) }, c.send)
+	return c
+}
+
+// Enqueue takes one task in and answers truthfully (promise 16): Enqueued.Answer says whether it is
+// New, or a Duplicate of which task, in which state. An error that wraps ErrUnavailable means that
+// nobody knows: a Spec with a unique key may simply be sent again. When ctx ends first, the task
+// may still be taken in.
+func (c *Client) Enqueue(ctx context.Context, s Spec) (Enqueued, error) {
+	if err := s.Check(); err != nil {
+		return Enqueued{}, err
+	}
+	e, err := c.singles.Do(ctx, numbered{s, c.calls.Add(1)})
+	if err == nil {
+		c.tally.admitted(&s, e)
+	}
+	return e, err
+}
+
+func (c *Client) send(batch []numbered) ([]Enqueued, error) {
+	specs := make([]Spec, len(batch))
+	for i := range batch {
+		specs[i] = batch[i].Spec
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	return c.store.Enqueue(ctx, specs)
+}
+
+// EnqueueMany takes many in, each with its own answer. Up to 1,000 are one atomic step; on an error
+// the answers of the steps before it are returned with it.
+func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, error) {
+	checked := make([]Spec, len(specs))
+	for i, s := range specs {
+		if err := s.Check(); err != nil {
+			return nil, &BatchError{i, err}
+		}
+		checked[i] = s
+	}
+	answers := make([]Enqueued, 0, len(specs))
+	for len(checked) > 0 {
+		part := checked[:min(len(checked), maxBatch)]
+		got, err := c.step(ctx, part)
+		if err != nil {
+			return answers, err
+		}
+		for i := range got {
+			c.tally.admitted(&part[i], got[i])
+		}
+		answers, checked = append(answers, got...), checked[len(part):]
+	}
+	return answers, nil
+}
+
+func (c *Client) step(ctx context.Context, specs []Spec) ([]Enqueued, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return c.store.Enqueue(ctx, specs)
+}
+
+// Close writes what was counted. Calls that are under way are answered.
+func (c *Client) Close() { c.singles.Close(); c.tally.close() }
+
+// EnqueueIn takes tasks in as part of a transaction of the caller's: nothing of it exists before the
+// commit, or after a rollback (promise 22). A store's package makes in from a transaction, such as
+// postgres.QueueTx. An Undecided answer leaves the transaction usable.
+func EnqueueIn(ctx context.Context, in Inserter, specs ...Spec) ([]Enqueued, error) {
+	checked := make([]Spec, len(specs))
+	for i, s := range specs {
+		if err := s.Check(); err != nil {
+			return nil, &BatchError{i, err}
+		}
+		checked[i] = s
+	}
+	return in.Enqueue(ctx, checked)
+}

@@ -1,0 +1,117 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// ended is what is known when a handler has returned.
+type ended struct {
+	task           *Fetched
+	attempt        int
+	handler        Handler
+	err            error
+	cause          error // why its context ended; nil where it did not
+	stop           string
+	started, ended time.Time
+}
+
+// decide says what becomes of the task; ok is false where nothing may be written any more.
+//
+// Work that was done is done, even if it was told to stop meanwhile. An attempt counts because its
+// work began; only handing back and postponing use none (promises 19 and 20).
+func decide(e ended) (c Completion, ok bool) {
+	c = Completion{Ref: e.task.Ref, Started: e.started, Ended: e.ended}
+	if errors.Is(e.cause, lease.ErrLost) {
+		return c, false
+	}
+	if e.err == nil {
+		c.Verdict = Success
+		return c, true
+	}
+	c.Error = bounded(e.err.Error())
+	var h *handled
+	errors.As(e.err, &h)
+	switch {
+	case errors.Is(e.cause, ErrStopped):
+		c.Verdict, c.Outcome, c.Reason = Cancel, "canceled", e.stop
+	case h != nil && h.verdict == Drop:
+		c.Verdict, c.Outcome, c.Reason = Drop, "discarded", ReasonWorker
+	case h != nil && h.verdict == Fail:
+		c.Verdict, c.Outcome, c.Reason = Fail, "failed", "final"
+	case errors.Is(e.cause, ErrShutdown):
+		c.Verdict, c.Outcome = Return, "returned"
+	case h != nil && h.verdict == Snooze:
+		e.postpone(&c, h.delay)
+	default:
+		e.again(&c, h)
+	}
+	return c, true
+}
+
+func (e *ended) postpone(c *Completion, d time.Duration) {
+	c.Verdict, c.Outcome, c.Delay = Snooze, "snoozed", d
+	if e.task.Snoozes >= e.task.snoozes() {
+		c.Verdict, c.Outcome, c.Reason = Fail, "failed", fmt.Sprintf("postponed %d times", e.task.Snoozes)
+	}
+}
+
+// again retries a failed attempt as long as attempts and time are left.
+func (e *ended) again(c *Completion, h *handled) {
+	c.Outcome = "failed"
+	if errors.Is(e.cause, ErrTimedOut) {
+		c.Outcome = "timed_out"
+	}
+	switch {
+	case h != nil && h.verdict == Retry:
+		c.Delay = h.delay
+	case e.task.Backoff != nil:
+		c.Delay = e.task.Backoff.After(e.attempt)
+	case e.handler.Backoff != nil:
+		c.Delay = e.handler.Backoff(e.attempt, e.err)
+	default:
+		c.Delay = Backoff{}.After(e.attempt)
+	}
+	c.Verdict = Retry
+	switch until := e.task.RetryUntil; {
+	case e.attempt >= e.task.AttemptBudget():
+		c.Verdict, c.Delay, c.Reason = Fail, 0, fmt.Sprintf("attempt %d of %d", e.attempt, e.task.AttemptBudget())
+	case !until.IsZero() && e.ended.Add(c.Delay).After(until):
+		c.Verdict, c.Delay, c.Reason = Fail, 0, "no time left: retry_until was "+until.UTC().Format(time.RFC3339)
+	}
+}
+
+// overdue ends a task whose time for retries ran out while it waited. The first attempt is always made: a task
+// never fails without having been tried.
+func overdue(f *Fetched, now time.Time) (Completion, bool) {
+	if f.RetryUntil.IsZero() || f.Attempts == f.Granted || !now.After(f.RetryUntil) {
+		return Completion{}, false
+	}
+	return Completion{Ref: f.Ref, Verdict: Fail, Outcome: "failed", Started: now, Ended: now,
+		Reason: "no time left: retry_until was " + f.RetryUntil.UTC().Format(time.RFC3339)}, true
+}
+
+// bounded keeps an error readable, and small enough for any store.
+func bounded(s string) string {
+	const most = 8 << 10
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "")
+}
+
+// call does the task; a panic is an error with its stack.
+func call(ctx context.Context, h Handler, r *Run) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return h.Do(ctx, r)
+}

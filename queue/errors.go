@@ -1,0 +1,83 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// When a call is refused or not answered:
+var (
+	// ErrUnavailable is wrapped when the store did not answer: it is not known whether anything was done.
+	ErrUnavailable = lease.ErrUnavailable
+	// ErrStale is returned when a run of a task is no longer the caller's: it was rescued, or its
+	// worker's lease lapsed. Nothing was written.
+	ErrStale = errors.New("the task is no longer this worker's")
+	// ErrStuck is returned by Worker.Run when tasks still run after their grace: end the process. Its lease then
+	// lapses, and only then are they given to others.
+	ErrStuck = errors.New("tasks did not end when they were told to")
+)
+
+// The causes with which the context of a task's work ends, beside lease.ErrLost.
+var (
+	// ErrTimedOut: the attempt took longer than its timeout.
+	ErrTimedOut = errors.New("timed out")
+	// ErrStopped: an operator, or a newer task of its limit, asked it to stop.
+	ErrStopped = errors.New("asked to stop")
+	// ErrShutdown: the worker ends, and its grace is over.
+	ErrShutdown = errors.New("the worker is shutting down")
+)
+
+// A SpecError says what of a Spec is wrong, and what would be right.
+type SpecError struct{ Field, Problem string }
+
+func (e *SpecError) Error() string { return fmt.Sprintf("task: %s: %s", e.Field, e.Problem) }
+
+// A BatchError says which Spec of several is wrong. None of them was taken in.
+type BatchError struct {
+	Index int
+	Err   error
+}
+
+func (e *BatchError) Error() string { return fmt.Sprintf("task %d of the batch: %v", e.Index, e.Err) }
+
+// Unwrap is what is wrong with it.
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// A handler's error is a failed attempt, which is tried again after a pause. These say otherwise.
+
+// Final makes err the end of the task: failed, whatever attempts are left.
+func Final(err error) error { return &handled{verdict: Fail, err: err} }
+
+// RetryAfter is an ordinary failure whose next attempt begins after d, whatever the back-off says.
+func RetryAfter(d time.Duration, err error) error {
+	return &handled{verdict: Retry, delay: d, err: err}
+}
+
+// Postpone is no failure: the task was not ready to be done, and comes back after d, 1 s at least. It uses no
+// attempt; how often it may do so is bounded by MaxSnoozes (rule Q6).
+func Postpone(d time.Duration) error { return &handled{verdict: Snooze, delay: max(d, time.Second)} }
+
+// GiveUp ends the task as discarded: it was not done, and never counts as a success (promise 21).
+func GiveUp(why string) error { return &handled{verdict: Drop, err: errors.New(why)} }
+
+// handled is what a handler decided about its task.
+type handled struct {
+	verdict Verdict
+	delay   time.Duration
+	err     error
+}
+
+func (h *handled) Error() string {
+	switch {
+	case h.verdict == Snooze:
+		return fmt.Sprintf("postponed for %s", h.delay)
+	case h.err == nil:
+		return "failed"
+	}
+	return h.err.Error()
+}
+
+func (h *handled) Unwrap() error { return h.err }

@@ -1,0 +1,4 @@
+package queue
+
+// Transitions shows the arrows to the tests.
+func Transitions() []transition { return transitions }

@@ -1,0 +1,155 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// ahead is how long the tasks that wait for a slot may take to get one: tasks are fetched as
+	// far ahead as they are short, so that a round trip never leaves the slots idle.
+	ahead = 25 * time.Millisecond
+	// stale is how long a task waits for a slot before it is handed back, so that another worker may have it.
+	stale = time.Second
+)
+
+// capacity is how many tasks the shift wants to have: one for each slot, and as many more as its slots
+// work off in the time of ahead.
+func (s *shift) capacity() int {
+	o := s.w.o
+	pace := s.pace.Load()
+	if pace <= 0 {
+		return o.Slots // nothing is known yet
+	}
+	return o.Slots + min(o.Prefetch, int(int64(o.Slots)*int64(ahead)/pace))
+}
+
+// low is the number of tasks at which more are fetched.
+func (s *shift) low() int {
+	c := s.capacity()
+	if c == s.w.o.Slots {
+		return c - 1 // long tasks: each free slot is worth a request
+	}
+	return max(c/2, min(s.w.o.Slots, c-1))
+}
+
+// fetch asks for tasks until ctx ends: when slots are free and there is a reason to think that the store
+// has some.
+func (s *shift) fetch(ctx context.Context) {
+	signs, poll := s.watch(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for turn := 0; ctx.Err() == nil; turn++ {
+		next := poll
+		if room := min(s.capacity()-s.count(), maxBatch); room > 0 && !s.dry.Load() {
+			s.dry.Store(true) // before asking: a sign that comes meanwhile must not be lost
+			f, err := s.ask(ctx, room, turn)
+			if err != nil {
+				if ctx.Err() != nil {
+					return
+				}
+				s.w.log.Warn("tasks could not be fetched", "error", err)
+				s.reconcile(ctx)
+				s.dry.Store(false)
+				continue
+			}
+			if len(f.Tasks) == room {
+				s.dry.Store(false)
+			}
+			if f.Gone {
+				return // the guard's context ends as well, as soon as the heartbeat has heard of it
+			}
+			if !f.NextDue.IsZero() {
+				next = min(next, max(f.NextDue.Sub(f.Now), time.Millisecond))
+			}
+			s.pass(ctx, s.hold(f.Tasks))
+			if len(f.Tasks) == room && s.count() <= s.low() {
+				continue
+			}
+		}
+		timer.Reset(next)
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case _, ok := <-signs:
+			if !ok {
+				signs = nil
+			}
+			s.dry.Store(false)
+		case <-timer.C:
+			s.dry.Store(false)
+		}
+	}
+}
+
+// pass puts tasks before the slots. What has no room when ctx ends is handed back with the others.
+func (s *shift) pass(ctx context.Context, items []*item) {
+	for _, it := range items {
+		select {
+		case s.buffer <- it:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ask fetches once. The queues take turns in being the first.
+func (s *shift) ask(ctx context.Context, room, turn int) (Fetch, error) {
+	o := s.w.o
+	queues := o.Queues
+	if n := len(queues); n > 1 {
+		queues = append(append(make([]string, 0, n), queues[turn%n:]...), queues[:turn%n]...)
+	}
+	s.mu.Lock()
+	charged := s.charged == 0
+	s.mu.Unlock()
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	return o.Store.Fetch(ctx, FetchRequest{Worker: s.ref, NotAfter: o.Keeper.NotAfter(), Queues: queues,
+		Kinds: o.Mux.kinds(), Max: room, Suspects: true, Charged: charged})
+}
+
+// watch has the store tell of new tasks, where it can.
+func (s *shift) watch(ctx context.Context) (signs <-chan struct{}, poll time.Duration) {
+	signs, err := s.w.o.Store.Watch(ctx, s.w.o.Queues)
+	if err != nil {
+		s.w.log.Warn("the store does not tell of new tasks; polling alone finds them", "error", err)
+	}
+	switch {
+	case s.w.o.Poll > 0:
+		poll = s.w.o.Poll
+	case signs != nil:
+		poll = time.Second
+	default:
+		poll = 100 * time.Millisecond
+	}
+	return signs, poll
+}
+
+// reconcile hands back what the store gave and the answer to which was lost. It asks only after the
+// request can no longer be carried out (rule L1).
+func (s *shift) reconcile(ctx context.Context) {
+	if !wait(ctx, s.w.o.Keeper.Margin().RPCTimeout+50*time.Millisecond) {
+		return
+	}
+	bound, cancel := s.bound(ctx)
+	defer cancel()
+	mine, err := s.w.o.Store.Mine(bound, s.ref, false)
+	if err != nil {
+		return // the next fetch fails as well, and is followed by this
+	}
+	now := s.now()
+	for _, a := range mine {
+		if !s.knows(a.ID) {
+			s.ends <- end{Completion: Completion{Ref: a.Ref, Verdict: Return, Outcome: "returned", Started: now, Ended: now,
+				Error: "the store's answer to the fetch was lost"}}
+		}
+	}
+}
+
+// knows says whether the shift has the task, or is reporting its end.
+func (s *shift) knows(id ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[id] != nil || s.ending[id]
+}

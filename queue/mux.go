@@ -1,0 +1,133 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// A Handler does the tasks of a kind.
+type Handler struct {
+	// Do does one task. nil is success, any error a failed attempt, unless it is one of Final, RetryAfter,
+	// Postpone and GiveUp. When its context ends, it must return: the cause says why
+	// (ErrTimedOut, ErrStopped, ErrShutdown, or one that wraps lease.ErrLost, after which
+	// somebody else may do the task). A panic is a failed attempt.
+	Do func(ctx context.Context, r *Run) error
+	// Timeout bounds an attempt of a task that names none. Default none.
+	Timeout time.Duration
+	// Backoff is the pause after the n-th failed attempt of a task that names none. Default Backoff{}.After.
+	Backoff func(n int, err error) time.Duration
+	// Rate bounds how many are fetched, by all workers of the fleet together. Default any number.
+	Rate Rate
+}
+
+// A Mux says which handler does which kind. Make it complete before a Worker has it.
+type Mux struct {
+	handlers map[string]Handler
+	any      *Handler
+}
+
+// Handle makes h do the tasks of kind.
+func (m *Mux) Handle(kind string, h Handler) {
+	if kind == "" || h.Do == nil {
+		panic("queue: Mux.Handle without a kind or a function")
+	}
+	if m.handlers == nil {
+		m.handlers = map[string]Handler{}
+	}
+	m.handlers[kind] = h
+}
+
+// HandleAny makes h do the tasks of every kind that has no handler of its own.
+func (m *Mux) HandleAny(h Handler) { m.any = &h }
+
+// kinds are those that a worker with m fetches; none: any.
+func (m *Mux) kinds() []string {
+	if m.any != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m.handlers))
+}
+
+func (m *Mux) handler(kind string) (Handler, bool) {
+	if h, ok := m.handlers[kind]; ok {
+		return h, true
+	}
+	if m.any != nil {
+		return *m.any, true
+	}
+	return Handler{}, false
+}
+
+// Handles says whether there is a handler for kind.
+func (m *Mux) Handles(kind string) bool {
+	_, ok := m.handler(kind)
+	return ok
+}
+
+func (m *Mux) rates() map[string]Rate {
+	rates := map[string]Rate{}
+	for kind, h := range m.handlers {
+		if h.Rate != (Rate{}) {
+			rates[kind] = h.Rate
+		}
+	}
+	return rates
+}
+
+// A Kind is a kind of task with typed arguments, so that who enqueues and who handles agree.
+type Kind[A any] struct{ Name string }
+
+// Define names a kind whose arguments are an A, as JSON.
+func Define[A any](name string) Kind[A] { return Kind[A]{Name: name} }
+
+// Spec is a task of the kind; set what else it should say. Arguments that JSON cannot hold are reported when it
+// is enqueued.
+func (k Kind[A]) Spec(args A) Spec {
+	b, err := json.Marshal(args)
+	return Spec{Kind: k.Name, Args: b, broken: err}
+}
+
+// Handle makes do the handler of the kind; h says the rest, and its Do is ignored. Arguments that are no A
+// fail the task at once: another attempt would read the same.
+func (k Kind[A]) Handle(m *Mux, do func(ctx context.Context, r *Run, args A) error, h Handler) {
+	h.Do = func(ctx context.Context, r *Run) error {
+		var args A
+		if err := json.Unmarshal(r.Args, &args); err != nil {
+			return Final(fmt.Errorf("arguments of kind %s: %w", k.Name, err))
+		}
+		return do(ctx, r, args)
+	}
+	m.Handle(k.Name, h)
+}
+
+// A Run is one attempt at a task, as its handler sees it.
+type Run struct {
+	Fetched
+	// Attempt counts from 1, since the last manual retry.
+	Attempt int
+	// Lease is the worker's, under which all its tasks run: for work that must end with it by
+	// other means than its context. Never release it.
+	Lease *lease.Lease
+	done  bool
+}
+
+// Complete writes, in a transaction of the caller's, that the task is done: the work and its
+// completion commit together or not at all. On ErrStale somebody else has the task by now: roll back. After
+// the commit the handler returns nil; nothing more is written.
+func (r *Run) Complete(ctx context.Context, tx Finisher) error {
+	s, err := tx.Finish(ctx, r.Lease.Ref(), []Completion{{Ref: r.Ref, Verdict: Success}})
+	switch {
+	case err != nil:
+		return err
+	case s[0] != OK:
+		return fmt.Errorf("task %d: %w", r.ID, ErrStale)
+	}
+	r.done = true
+	return nil
+}

@@ -1,0 +1,179 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+)
+
+// slot works tasks, one after the other, until the buffer is closed.
+func (s *shift) slot() {
+	for it := range s.buffer {
+		if it.take() {
+			s.perform(it)
+		}
+	}
+}
+
+// take makes the caller the one who decides about a task that waits; false where somebody else did.
+func (it *item) take() bool {
+	it.mu.Lock()
+	defer it.mu.Unlock()
+	was := it.taken
+	it.taken = true
+	return !was
+}
+
+// perform does one task and hands its end to the finishers.
+func (s *shift) perform(it *item) {
+	if s.work.Err() != nil {
+		s.release(it, Return, "")
+		return
+	}
+	now := s.now()
+	if c, late := overdue(&it.Fetched, now); late {
+		s.report(it, c)
+		return
+	}
+	if it.MustStart() && !s.started(it) {
+		return
+	}
+	e := ended{task: &it.Fetched, attempt: it.Attempts - it.Granted + 1, started: now}
+	h, ok := s.w.o.Mux.handler(it.Kind)
+	if !ok { // the store gave what was not asked for
+		s.release(it, Return, "no handler for kind "+it.Kind)
+		return
+	}
+	e.handler = h
+	r := &Run{Fetched: it.Fetched, Attempt: e.attempt, Lease: s.lease}
+	begun := time.Now()
+	e.err, e.cause = s.attempt(it, r)
+	took := time.Since(begun)
+	s.paced(took)
+	e.ended = now.Add(took)
+	it.mu.Lock()
+	e.stop = it.stop
+	it.mu.Unlock()
+	s.w.tally.took(it.Queue, it.Kind, CountWait, now.Sub(it.RunAt))
+	s.w.tally.took(it.Queue, it.Kind, CountWork, took)
+	if r.done && e.err == nil {
+		s.w.tally.add(it.Queue, it.Kind, CountSucceeded)
+		s.drop(it, false)
+		return
+	}
+	c, ok := decide(e)
+	if !ok {
+		s.drop(it, false)
+		return
+	}
+	s.report(it, c)
+}
+
+// attempt calls the handler under the context that timeout, stop, shutdown and loss end.
+func (s *shift) attempt(it *item, r *Run) (err, cause error) {
+	ctx, cancel := context.WithCancelCause(s.work)
+	defer cancel(nil)
+	it.mu.Lock()
+	it.cancel = cancel
+	stopped := it.stop != ""
+	it.mu.Unlock()
+	if stopped {
+		cancel(ErrStopped)
+	}
+	h, _ := s.w.o.Mux.handler(it.Kind)
+	if timeout := cmp.Or(it.Timeout, h.Timeout); timeout > 0 {
+		t := time.AfterFunc(timeout, func() { cancel(ErrTimedOut) })
+		defer t.Stop()
+	}
+	err = call(ctx, h, r)
+	if ctx.Err() != nil {
+		cause = context.Cause(ctx)
+	}
+	return err, cause
+}
+
+// started has the store write that the work begins; false where that cannot be said, and the task is given up or
+// handed back.
+func (s *shift) started(it *item) bool {
+	ctx, cancel := s.bound(s.work)
+	defer cancel()
+	st, err := s.w.o.Store.Start(ctx, s.ref, []Ref{it.Ref})
+	switch {
+	case err != nil:
+		s.w.log.Warn("the start of a task could not be written; it is handed back", "task", it.ID, "error", err)
+		s.release(it, Return, err.Error())
+		return false
+	case st[0] != OK:
+		s.w.tally.add(it.Queue, it.Kind, CountStale)
+		s.drop(it, false)
+		return false
+	}
+	return true
+}
+
+// stopTask asks a task to stop; one that waits for its slot ends at once.
+func (s *shift) stopTask(a Asked) {
+	s.mu.Lock()
+	it := s.held[a.ID]
+	s.mu.Unlock()
+	if it == nil || it.Token != a.Token {
+		return
+	}
+	it.mu.Lock()
+	first := it.stop == ""
+	it.stop = a.Stop
+	cancel := it.cancel
+	it.mu.Unlock()
+	switch {
+	case !first:
+	case cancel != nil:
+		cancel(ErrStopped)
+	case it.take():
+		now := s.now()
+		s.report(it, Completion{Ref: it.Ref, Verdict: Cancel, Reason: a.Stop, Started: now, Ended: now,
+			Outcome: "canceled", Error: fmt.Sprintf("stopped before it began: %s", a.Stop)})
+	}
+}
+
+// handBack returns tasks that have waited for a slot for at least d.
+func (s *shift) handBack(d time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	var old []*item
+	for _, it := range s.held {
+		if now.Sub(it.since) >= d {
+			old = append(old, it)
+		}
+	}
+	s.mu.Unlock()
+	for _, it := range old {
+		if it.take() {
+			s.release(it, Return, "it waited for a slot")
+		}
+	}
+}
+
+// release ends a task's run without an attempt.
+func (s *shift) release(it *item, v Verdict, why string) {
+	now := s.now()
+	s.report(it, Completion{Ref: it.Ref, Verdict: v, Outcome: "returned", Started: now, Ended: now, Error: why})
+}
+
+// now is the store's time, as far as it is known without asking.
+func (s *shift) now() time.Time {
+	if now, _, ok := s.w.o.Keeper.Estimate(); ok {
+		return now
+	}
+	return time.Now().UTC()
+}
+
+// paced takes in how long a task was at work.
+func (s *shift) paced(d time.Duration) {
+	const weight = 16
+	was := s.pace.Load()
+	if was == 0 {
+		was = int64(ahead) // be careful at first
+	}
+	s.pace.Store(max(was+(int64(d)-was)/weight, 1))
+}

@@ -1,0 +1,97 @@
+// Package queuetest lets a program's tests enqueue and work tasks in memory, with the real Client and Worker.
+//
+// In a testing/synctest bubble, time is the bubble's: delays, back-offs and windows pass as fast as the test sleeps.
+package queuetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/memory"
+)
+
+// A Kit is a store in memory with a client. Its methods end the test on an error.
+type Kit struct {
+	// Client is what the code under test enqueues with; Store what a Worker of its own would take.
+	Client *queue.Client
+	Store  *store.Store
+
+	t testing.TB
+}
+
+// New makes a Kit, which ends with the test.
+func New(t testing.TB) *Kit {
+	t.Helper()
+	s := memory.New(memory.Options{}).Store()
+	k := &Kit{Store: s, Client: queue.NewClient(queue.ClientOptions{Store: s.Queue}), t: t}
+	t.Cleanup(k.Client.Close)
+	return k
+}
+
+// Work has the handlers of m do whatever is due in the queues (default: "default"), until nothing that they know is:
+// neither available nor running. Tasks for later stay. A task that a handler enqueues meanwhile is done as well.
+func (k *Kit) Work(m *queue.Mux, queues ...string) {
+	k.t.Helper()
+	if len(queues) == 0 {
+		queues = []string{queue.DefaultQueue}
+	}
+	keeper, err := lease.NewKeeper(lease.Options{Store: k.Store.Leases, Clock: clock.Virtual{Start: time.Now()}})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer keeper.Close()
+	w, err := queue.NewWorker(queue.WorkerOptions{Store: k.Store.Queue, Keeper: keeper, Mux: m, Queues: queues, Grace: time.Hour})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(k.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	for !k.idle(m, queues) {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	if err := <-done; err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// idle says whether nothing is left that m would do now.
+func (k *Kit) idle(m *queue.Mux, queues []string) bool {
+	k.t.Helper()
+	for _, q := range queues {
+		tasks, err := k.Store.Tasks.Tasks(k.t.Context(), queue.Filter{Queue: q, Max: 1000,
+			States: append(queue.Waits(true), queue.Running)})
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		for _, t := range tasks {
+			later := (t.State == queue.Scheduled || t.State == queue.Retryable) && t.RunAt.After(time.Now())
+			if m.Handles(t.Kind) && !later {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Tasks are those of a kind, by id, in whatever state they are; "" is any kind.
+func (k *Kit) Tasks(kind string) []queue.Task {
+	k.t.Helper()
+	var all []queue.Task
+	for f := (queue.Filter{Kind: kind, Max: 1000}); ; f.After = all[len(all)-1].ID {
+		tasks, err := k.Store.Tasks.Tasks(k.t.Context(), f)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		all = append(all, tasks...)
+		if len(tasks) < 1000 {
+			return all
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package queuetest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/queuetest"
+)
+
+type mail struct{ To int }
+
+var welcome = queue.Define[mail]("welcome")
+
+// A signup is the code under test: it enqueues.
+func signup(ctx context.Context, c *queue.Client, user int) error {
+	s := welcome.Spec(mail{To: user})
+	s.Unique = &queue.Unique{Key: "welcome"}
+	_, err := c.Enqueue(ctx, s)
+	return err
+}
+
+func TestAProgramsTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := queuetest.New(t)
+		for range 2 {
+			if err := signup(t.Context(), k.Client, 7); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tasks := k.Tasks("welcome"); len(tasks) != 1 || string(tasks[0].Args) != `{"To":7}` {
+			t.Fatalf("enqueued: %+v", tasks)
+		}
+		var sent []int
+		m := &queue.Mux{}
+		welcome.Handle(m, func(_ context.Context, r *queue.Run, to mail) error {
+			if r.Attempt == 1 {
+				return errors.New("try again")
+			}
+			sent = append(sent, to.To)
+			return nil
+		}, queue.Handler{Backoff: func(int, error) time.Duration { return time.Hour }})
+		k.Work(m)
+		if s := k.Tasks("welcome")[0].State; s != queue.Retryable || len(sent) != 0 {
+			t.Fatalf("after the first attempt: %s, sent %v", s, sent)
+		}
+		time.Sleep(time.Hour)
+		k.Work(m)
+		if s := k.Tasks("welcome")[0].State; s != queue.Succeeded || len(sent) != 1 {
+			t.Fatalf("after an hour: %s, sent %v", s, sent)
+		}
+	})
+}
+
+func TestWorkLeavesWhatItDoesNotKnow(t *testing.T) {
+	k := queuetest.New(t)
+	if _, err := k.Client.EnqueueMany(t.Context(), []queue.Spec{{Kind: "other"}, welcome.Spec(mail{1})}); err != nil {
+		t.Fatal(err)
+	}
+	m := &queue.Mux{}
+	welcome.Handle(m, func(context.Context, *queue.Run, mail) error { return nil }, queue.Handler{})
+	k.Work(m)
+	if a, b := k.Tasks("other")[0].State, k.Tasks("welcome")[0].State; a != queue.Available || b != queue.Succeeded {
+		t.Errorf("other is %s, welcome %s", a, b)
+	}
+}

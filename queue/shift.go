@@ -1,0 +1,212 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// stuckAfter is what tasks get to return once their context has ended for a shutdown.
+const stuckAfter = 10 * time.Second
+
+// A shift is what a worker does under one lease. Its tasks move from the fetcher through buffer to the slots,
+// and how they ended from there to the finishers.
+//
+// Invariants: a task is in held from before it can be worked until its end is handed to the
+// finishers; what is worked is in held; and once the lease is lost nothing new begins.
+type shift struct {
+	w     *Worker
+	ref   lease.Ref
+	lease *lease.Lease
+
+	work   context.Context // of all tasks; its cause is the loss, or the shutdown
+	end    context.CancelCauseFunc
+	buffer chan *item
+	ends   chan end
+	wake   chan struct{} // tells the fetcher that something changed
+
+	mu      sync.Mutex
+	held    map[ID]*item
+	ending  map[ID]bool // their ends are on the way to the store
+	charged int         // how many of them are suspects that took a worker down before
+
+	// pace is the mean time at work of the last tasks, in ns. dry says that the store had less than was
+	// asked for, so that asking again waits for a sign.
+	pace atomic.Int64
+	dry  atomic.Bool
+}
+
+// item is one task of a shift.
+type item struct {
+	Fetched
+	since time.Time // when it came
+
+	mu     sync.Mutex
+	taken  bool   // by a slot, or by who hands it back
+	stop   string // why it was asked to stop
+	cancel context.CancelCauseFunc
+}
+
+func newShift(w *Worker, l *lease.Lease) *shift {
+	return &shift{w: w, lease: l, ref: l.Ref(), held: map[ID]*item{}, ending: map[ID]bool{}, wake: make(chan struct{}, 1),
+		buffer: make(chan *item, w.o.Slots+w.o.Prefetch), ends: make(chan end, 4*maxBatch)}
+}
+
+// join tells the store who works what.
+func (s *shift) join(ctx context.Context) error {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	o := s.w.o
+	if err := o.Store.Declare(ctx, o.Mux.rates()); err != nil {
+		return fmt.Errorf("declare the rates of kinds: %w", err)
+	}
+	err := o.Store.Join(ctx, Process{Lease: s.ref, Host: o.Holder.Host, PID: o.Holder.PID,
+		Queues: o.Queues, Kinds: o.Mux.kinds(), Slots: o.Slots})
+	if err != nil {
+		return fmt.Errorf("join the workers: %w", err)
+	}
+	return nil
+}
+
+// run works until told ends, or work does because the lease is lost.
+func (s *shift) run(told, work context.Context) error {
+	s.work, s.end = context.WithCancelCause(work)
+	defer s.end(nil)
+	var slots, finishers, others sync.WaitGroup
+	for range s.w.o.Slots {
+		slots.Go(s.slot)
+	}
+	for range 2 { // one gathers while the other one's call is under way
+		finishers.Go(s.finish)
+	}
+	aside, stop := context.WithCancel(work)
+	others.Go(func() { s.beat(aside) })
+	others.Go(func() { s.tend(aside) })
+
+	fetching, stopFetching := context.WithCancel(work)
+	undo := context.AfterFunc(told, stopFetching)
+	s.fetch(fetching) // until told, or lost
+	undo()
+	stopFetching()
+
+	if work.Err() == nil {
+		s.handBack(0)
+	}
+	close(s.buffer)
+	err := s.await(&slots)
+	if err == nil {
+		close(s.ends)
+		finishers.Wait()
+	}
+	stop()
+	others.Wait()
+	return err
+}
+
+// await waits for the slots to end: within the grace by themselves, then because they are told to.
+func (s *shift) await(slots *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() { slots.Wait(); close(done) }()
+	timer := time.NewTimer(s.w.o.Grace)
+	defer timer.Stop()
+	for told := false; ; told = true {
+		select {
+		case <-done:
+			return nil
+		case <-s.lease.Lost():
+			<-done // the guard sees to it that somebody hears if this takes too long
+			return nil
+		case <-timer.C:
+		}
+		if told {
+			return fmt.Errorf("%w: %d of them, %s after the end of the grace", ErrStuck, s.count(), stuckAfter)
+		}
+		s.end(ErrShutdown)
+		timer.Reset(stuckAfter)
+	}
+}
+
+// overrun is called when tasks outlast what a lost lease leaves them.
+func (s *shift) overrun() {
+	s.w.log.Error("tasks did not end although their worker's lease is lost; from now on only their tokens exclude", "tasks", s.count())
+	if s.w.o.OnOverrun != nil {
+		s.w.o.OnOverrun()
+	}
+}
+
+// leave gives the lease back. What could not be reported is rescued by others.
+func (s *shift) leave(ctx context.Context) error {
+	ctx, cancel := s.bound(context.WithoutCancel(ctx))
+	defer cancel()
+	if err := s.w.o.Store.Leave(ctx, s.ref); err != nil {
+		s.w.log.Warn("the store did not hear that the worker leaves; its lease will tell", "error", err)
+	}
+	if err := s.lease.Release(ctx); err != nil {
+		s.w.log.Warn("the worker's lease was not released; it lapses", "error", err)
+	}
+	return nil
+}
+
+// bound is what one call of the store may take.
+func (s *shift) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.w.o.Keeper.Margin().RPCTimeout)
+}
+
+// count is how many tasks the shift has.
+func (s *shift) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
+// hold takes tasks into the shift.
+func (s *shift) hold(tasks []Fetched) []*item {
+	now := time.Now()
+	items := make([]*item, len(tasks))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range tasks {
+		items[i] = &item{Fetched: tasks[i], since: now}
+		s.held[tasks[i].ID] = items[i]
+		if tasks[i].Crashes > 0 {
+			s.charged++
+		}
+	}
+	return items
+}
+
+// drop ends the shift's hold on a task, with its end on the way or with nothing to report. The fetcher hears of it
+// when few are left.
+func (s *shift) drop(it *item, ending bool) {
+	s.mu.Lock()
+	delete(s.held, it.ID)
+	if ending {
+		s.ending[it.ID] = true
+	}
+	if it.Crashes > 0 {
+		s.charged--
+	}
+	left := len(s.held)
+	s.mu.Unlock()
+	if !s.dry.Load() && left <= s.low() {
+		s.poke()
+	}
+}
+
+// poke wakes the fetcher.
+func (s *shift) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sign says that the store may have tasks again.
+func (s *shift) sign() {
+	s.dry.Store(false)
+	s.poke()
+}

@@ -1,0 +1,104 @@
+package queue
+
+// A State is where a task stands. The set is closed, and docs/queue.md draws it; transitions below
+// is the same drawing.
+type State string
+
+// The states. The last five are final.
+const (
+	// Scheduled: its instant has not come.
+	Scheduled State = "scheduled"
+	// Available: the next worker that asks may fetch it.
+	Available State = "available"
+	// Blocked: its limit is reached. It costs a fetch nothing, and is woken when a slot frees.
+	Blocked State = "blocked"
+	// Running: a worker has fetched it.
+	Running State = "running"
+	// Retryable: an attempt failed, and the next one's instant has not come.
+	Retryable State = "retryable"
+
+	// Succeeded: done.
+	Succeeded State = "succeeded"
+	// Failed: its attempts, its time or its handler's patience are used up.
+	Failed State = "failed"
+	// Discarded: it was not done and will not be, for a recorded reason; never a success.
+	Discarded State = "discarded"
+	// Canceled: somebody stopped it.
+	Canceled State = "canceled"
+	// Crashed: workers died of it as often as it may cost.
+	Crashed State = "crashed"
+)
+
+// States are all of them, in the order of a task's life.
+var States = []State{Scheduled, Available, Blocked, Running, Retryable, Succeeded, Failed, Discarded, Canceled, Crashed}
+
+// Final says that nothing happens to it any more, unless somebody retries it.
+func (s State) Final() bool {
+	switch s {
+	case Succeeded, Failed, Discarded, Canceled, Crashed:
+		return true
+	}
+	return false
+}
+
+// Waiting says that it is not final and no worker has it.
+func (s State) Waiting() bool {
+	switch s {
+	case Scheduled, Available, Blocked, Retryable:
+		return true
+	}
+	return false
+}
+
+// Valid says whether s is one of the closed set.
+func (s State) Valid() bool { return s.Waiting() || s.Final() || s == Running }
+
+// A transition is one arrow of the drawing. An empty From is the beginning.
+type transition struct {
+	From, To State
+	By       string
+}
+
+// transitions are all arrows that there are. Whatever a store does to a task is one of them.
+var transitions = []transition{
+	{"", Scheduled, "enqueue, for later"},
+	{"", Available, "enqueue"},
+	{Scheduled, Available, "its instant came"},
+	{Retryable, Available, "its instant came"},
+	{Available, Blocked, "its limit is reached"},
+	{Blocked, Available, "a slot freed"},
+	{Available, Scheduled, "put off: edited, or replaced by a newer one"},
+	{Blocked, Scheduled, "put off: edited, or replaced by a newer one"},
+	{Available, Running, "fetch"},
+	{Running, Succeeded, "done"},
+	{Running, Retryable, "an attempt failed"},
+	{Running, Scheduled, "snoozed"},
+	{Running, Available, "handed back, or its worker died"},
+	{Running, Failed, "no attempt is left"},
+	{Running, Canceled, "stopped on request"},
+	{Running, Discarded, "given up by its handler"},
+	{Running, Crashed, "its crashes are used up"},
+	{Scheduled, Discarded, "expired, or by an operator"},
+	{Available, Discarded, "expired, overlap, superseded, or by an operator"},
+	{Blocked, Discarded, "expired, superseded, or by an operator"},
+	{Retryable, Discarded, "expired, or by an operator"},
+	{Scheduled, Canceled, "by an operator"},
+	{Available, Canceled, "by an operator"},
+	{Blocked, Canceled, "by an operator"},
+	{Retryable, Canceled, "by an operator"},
+	{Succeeded, Available, "retried by an operator"},
+	{Failed, Available, "retried by an operator"},
+	{Discarded, Available, "retried by an operator"},
+	{Canceled, Available, "retried by an operator"},
+	{Crashed, Available, "retried by an operator"},
+}
+
+// Allowed says whether a task may go from one state to another in one step; from "" it begins.
+func Allowed(from, to State) bool {
+	for _, t := range transitions {
+		if t.From == from && t.To == to {
+			return true
+		}
+	}
+	return false
+}

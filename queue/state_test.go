@@ -1,0 +1,51 @@
+package queue_test
+
+import (
+	"bufio"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// The page and the code draw the same machine.
+func TestTheDrawnStatesAreTheCode(t *testing.T) {
+	f, err := os.Open("../docs/queue.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var drawn, coded []string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		arrow, by, ok := strings.Cut(strings.TrimSpace(lines.Text()), ": ")
+		if from, to, is := strings.Cut(arrow, " --> "); ok && is {
+			drawn = append(drawn, strings.TrimSpace(strings.Replace(from, "[*]", "", 1))+">"+to+": "+by)
+		}
+	}
+	for _, tr := range queue.Transitions() {
+		coded = append(coded, string(tr.From)+">"+string(tr.To)+": "+tr.By)
+	}
+	slices.Sort(drawn)
+	slices.Sort(coded)
+	if len(drawn) < 20 || !slices.Equal(drawn, coded) {
+		t.Errorf("docs/queue.md draws\n%s\nthe code has\n%s", strings.Join(drawn, "\n"), strings.Join(coded, "\n"))
+	}
+}
+
+func TestFinalStatesAreLeftOnlyByARetry(t *testing.T) {
+	for _, tr := range queue.Transitions() {
+		if tr.From.Final() && tr.To != queue.Available {
+			t.Errorf("%s → %s", tr.From, tr.To)
+		}
+		if tr.To == queue.Running && tr.From != queue.Available {
+			t.Errorf("%s → running: only what is available is fetched", tr.From)
+		}
+	}
+	for _, s := range queue.States {
+		if !s.Valid() || s.Final() && s.Waiting() {
+			t.Errorf("state %s", s)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// tallyEvery is how long counts are gathered before they are written.
+const tallyEvery = 5 * time.Second
+
+// A tally gathers counts of one process and writes sums, so that a key on which a thousand
+// duplicates arrive costs one write, and none of them is lost to who looks. It has no goroutine: a
+// timer runs while there is something to write.
+type tally struct {
+	store  Store
+	mu     sync.Mutex
+	counts map[counted]int64
+	timer  *time.Timer
+	closed bool
+}
+
+type counted struct {
+	minute            int64
+	queue, kind, name string
+}
+
+func newTally(s Store) *tally { return &tally{store: s, counts: map[counted]int64{}} }
+
+func (t *tally) add(queue, kind, name string) {
+	minute := time.Now().Unix() / 60
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[counted{minute, queue, kind, name}]++
+	t.arm()
+}
+
+// arm starts the timer where there is something to write.
+func (t *tally) arm() {
+	if t.timer == nil && !t.closed && len(t.counts) > 0 {
+		t.timer = time.AfterFunc(tallyEvery, t.flush)
+	}
+}
+
+// admitted counts the answer to s.
+func (t *tally) admitted(s *Spec, e Enqueued) {
+	name := CountEnqueued
+	switch e.Answer {
+	case Duplicate:
+		name = CountDuplicate + ":" + string(cmp.Or(s.Unique.Until, UntilFinished))
+	case Updated:
+		name = CountUpdated
+	case Undecided:
+		return
+	}
+	t.add(s.Queue, s.Kind, name)
+}
+
+// took counts a duration into the histogram of name.
+func (t *tally) took(queue, kind, name string, d time.Duration) {
+	t.add(queue, kind, name+":"+bucket(d))
+}
+
+// bucket is the upper bound in ms: the power of two that is not below d.
+func bucket(d time.Duration) string {
+	ms := max(d.Milliseconds(), 0)
+	return buckets[min(bits.Len64(uint64(ms)), len(buckets)-1)]
+}
+
+var buckets = func() (b [32]string) {
+	for i := range b {
+		b[i] = strconv.Itoa(1 << i)
+	}
+	return b
+}()
+
+// flush writes the sums. What the store does not take is kept for the next time: these are numbers, and no
+// promise rests on when they arrive.
+func (t *tally) flush() {
+	t.mu.Lock()
+	counts := t.counts
+	t.counts, t.timer = map[counted]int64{}, nil
+	t.mu.Unlock()
+	batch := make([]Count, 0, len(counts))
+	for c, n := range counts {
+		batch = append(batch, Count{Minute: time.Unix(c.minute*60, 0).UTC(), Queue: c.queue, Kind: c.kind, Name: c.name, N: n})
+	}
+	if len(batch) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tallyEvery)
+	defer cancel()
+	if err := t.store.Count(ctx, batch); err == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.counts)+len(counts) > 100_000 {
+		return // the store has been away for hours
+	}
+	for c, n := range counts {
+		t.counts[c] += n
+	}
+	t.arm()
+}
+
+// close writes what is left.
+func (t *tally) close() {
+	t.mu.Lock()
+	t.closed = true
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.mu.Unlock()
+	t.flush()
+}

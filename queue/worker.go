@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// WorkerOptions make a Worker. Store, Keeper and Mux are required; Keeper is over the leases of the same store.
+type WorkerOptions struct {
+	Store  Store
+	Keeper *lease.Keeper
+	Mux    *Mux
+	// Queues are those that it works, fairly in turn. Default: "default".
+	Queues []string
+	// Slots is how many tasks run at the same time. Default 10.
+	Slots int
+	// Prefetch bounds how many tasks wait in this process for a slot. They are fetched only as far
+	// ahead as the tasks are short, and handed back when one waits for more than a second. Default
+	// 1,000; negative: none.
+	Prefetch int
+	// Grace is what running tasks get to end by themselves when the worker is told to stop; then
+	// they are canceled, and what has not succeeded is handed back without using an attempt.
+	// Default 25 s.
+	Grace time.Duration
+	// Poll is how often an idle worker looks where the store does not tell it. Default 1 s where
+	// the store notifies, else 100 ms.
+	Poll time.Duration
+	// Keep is how long finished tasks are kept. Default Retention.
+	Keep map[State]time.Duration
+	// Holder describes the process, for people.
+	Holder lease.Holder
+	// OnOverrun is called when work has not ended by the instant at which it must, because the
+	// worker's lease is lost: from then on only tokens exclude (rule L8). Default: it is logged.
+	OnOverrun func()
+	// Log says what the worker does. Default: nothing.
+	Log *slog.Logger
+}
+
+// Retention is how long final tasks are kept where nobody says otherwise: successes for a day, the others
+// for thirty, since somebody may want to look.
+var Retention = map[State]time.Duration{
+	Succeeded: 24 * time.Hour, Canceled: 30 * 24 * time.Hour, Discarded: 30 * 24 * time.Hour,
+	Failed: 30 * 24 * time.Hour, Crashed: 30 * 24 * time.Hour,
+}
+
+// A Worker works the tasks of queues until it is told to stop. All its tasks are under one lease of
+// its process: when that is lost, they are told to stop before anybody else can be given them.
+type Worker struct {
+	o     WorkerOptions
+	log   *slog.Logger
+	tally *tally
+}
+
+// NewWorker makes a Worker. It does nothing until Run.
+func NewWorker(o WorkerOptions) (*Worker, error) {
+	switch {
+	case o.Store == nil || o.Keeper == nil || o.Mux == nil:
+		return nil, errors.New("queue: WorkerOptions need Store, Keeper and Mux")
+	case o.Mux.any == nil && len(o.Mux.handlers) == 0:
+		return nil, errors.New("queue: the Mux handles no kind; the worker would fetch nothing")
+	case o.Slots < 0 || o.Slots > 10_000:
+		return nil, fmt.Errorf("queue: %d slots; give 1 to 10000", o.Slots)
+	}
+	if len(o.Queues) == 0 {
+		o.Queues = []string{DefaultQueue}
+	}
+	for _, q := range o.Queues {
+		if err := checkName("queue", q); err != nil {
+			return nil, err
+		}
+	}
+	o.Queues = slices.Clone(o.Queues)
+	o.Slots = cmp.Or(o.Slots, 10)
+	o.Prefetch = max(cmp.Or(o.Prefetch, 1000), 0)
+	if o.Grace <= 0 {
+		o.Grace = 25 * time.Second
+	}
+	if o.Keep == nil {
+		o.Keep = Retention
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Worker{o: o, log: o.Log}, nil
+}
+
+// Run works until ctx ends, then stops gracefully: it fetches nothing more, hands back what has not
+// begun, lets running tasks end within Grace, and returns nil. Loss of its lease, or a store that is away, is no
+// reason to return: it goes on as soon as it can. It returns an error only for what waiting does not cure, and
+// ErrStuck for tasks that do not end although their context did.
+func (w *Worker) Run(ctx context.Context) error {
+	w.tally = newTally(w.o.Store)
+	defer w.tally.close()
+	for pause := time.Duration(0); ; {
+		if !wait(ctx, pause) {
+			return nil
+		}
+		err := w.shift(ctx)
+		switch {
+		case errors.Is(err, ErrStuck):
+			return err
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, lease.ErrLost), errors.Is(err, ErrStale):
+			w.log.Error("the worker's lease is lost; its tasks were stopped, and it begins anew", "error", err)
+			pause = 0
+		case errors.Is(err, ErrUnavailable):
+			w.log.Error("the store is not available; nothing is worked", "error", err)
+			pause = min(max(2*pause, 250*time.Millisecond), 5*time.Second)
+		default:
+			return err
+		}
+	}
+}
+
+// shift works under one lease, until ctx ends or the lease is lost.
+func (w *Worker) shift(ctx context.Context) error {
+	l, err := w.o.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: w.o.Holder, OnHeldBack: func(d time.Duration) {
+		w.log.Warn("the store grants nothing yet (rule L9)", "for", d)
+	}})
+	if err != nil {
+		return err
+	}
+	s := newShift(w, l)
+	if err := s.join(ctx); err != nil {
+		_ = l.Release(ctx)
+		return err
+	}
+	w.log.Info("working", "queues", w.o.Queues, "slots", w.o.Slots, "worker", l.Ref().Owner)
+	guard := lease.Guard{Keeper: w.o.Keeper, OnOverrun: func(*lease.Lease) { s.overrun() }}
+	if err := guard.Hold(context.WithoutCancel(ctx), l, func(work context.Context, _ *lease.Lease) error {
+		return s.run(ctx, work)
+	}); err != nil {
+		l.Drop() // it lapses by itself, and its tasks are rescued then, not sooner
+		return err
+	}
+	return s.leave(ctx)
+}
+
+// wait sleeps, and reports whether ctx let it.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,426 @@
+package queue_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/memory"
+)
+
+// world is a store in memory in virtual time, with what its users see.
+type world struct {
+	*testing.T
+	st     *store.Store
+	client *queue.Client
+	log    *slog.Logger
+}
+
+// virtual runs a test in virtual time.
+func virtual(t *testing.T, f func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, st: memory.New(memory.Options{}).Store(), log: slog.New(slog.DiscardHandler)}
+		if testing.Verbose() {
+			w.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		}
+		w.client = queue.NewClient(queue.ClientOptions{Store: w.st.Queue})
+		defer w.client.Close()
+		f(w)
+	})
+}
+
+// worker is one that a test ends.
+type worker struct {
+	stop func()
+	done chan error
+	k    *lease.Keeper
+}
+
+// work starts a worker in a process of its own: its own keeper.
+func (w *world) work(o queue.WorkerOptions) *worker {
+	w.Helper()
+	if o.Store == nil {
+		o.Store = w.st.Queue
+	}
+	k, err := lease.NewKeeper(lease.Options{Store: w.st.Leases, Clock: clock.Virtual{Start: time.Now()}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	o.Keeper, o.Log, o.Holder = k, w.log, lease.Holder{Host: "host", PID: 1}
+	wk, err := queue.NewWorker(o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(w.Context())
+	run := &worker{stop: stop, done: make(chan error, 1), k: k}
+	go func() { run.done <- wk.Run(ctx) }()
+	return run
+}
+
+// end stops a worker gracefully.
+func (w *world) end(wk *worker) {
+	w.Helper()
+	wk.stop()
+	if err := <-wk.done; err != nil {
+		w.Errorf("Run: %v", err)
+	}
+	wk.k.Close()
+}
+
+func (w *world) enqueue(s queue.Spec) queue.Enqueued {
+	w.Helper()
+	e, err := w.client.Enqueue(w.Context(), s)
+	if err != nil {
+		w.Fatalf("Enqueue: %v", err)
+	}
+	return e
+}
+
+func (w *world) task(id queue.ID) queue.Task {
+	w.Helper()
+	t, _, ok, err := w.st.Tasks.Task(w.Context(), id)
+	if err != nil || !ok {
+		w.Fatalf("Task(%d): %v, %v", id, ok, err)
+	}
+	return t
+}
+
+// expect waits, in virtual time, until the task is in a state.
+func (w *world) expect(id queue.ID, s queue.State, within time.Duration) queue.Task {
+	w.Helper()
+	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		t := w.task(id)
+		if t.State == s {
+			return t
+		}
+		if time.Now().After(end) {
+			w.Fatalf("task %d is %s (%s) after %s, want %s", id, t.State, t.Reason, within, s)
+		}
+	}
+}
+
+func handler(do func(ctx context.Context, r *queue.Run) error) *queue.Mux {
+	m := &queue.Mux{}
+	m.Handle("k", queue.Handler{Do: do, Backoff: func(int, error) time.Duration { return time.Second }})
+	return m
+}
+
+func TestTasksAreWorked(t *testing.T) {
+	virtual(t, func(w *world) {
+		var n atomic.Int64
+		type args struct{ N int64 }
+		kind := queue.Define[args]("k")
+		m := &queue.Mux{}
+		kind.Handle(m, func(_ context.Context, _ *queue.Run, a args) error { n.Add(a.N); return nil }, queue.Handler{})
+		wk := w.work(queue.WorkerOptions{Mux: m})
+		var last queue.ID
+		for i := range int64(2000) {
+			last = w.enqueue(kind.Spec(args{i})).ID
+		}
+		w.expect(last, queue.Succeeded, time.Minute)
+		w.end(wk)
+		if got := n.Load(); got != 1999*1000 {
+			t.Errorf("worked off %d, want %d", got, 1999*1000)
+		}
+	})
+}
+
+func TestAnIdleWorkerIsToldOfATask(t *testing.T) {
+	virtual(t, func(w *world) {
+		var starts recorded[time.Time]
+		began := func() time.Time { all := starts.all(); return all[len(all)-1] }
+		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { starts.add(time.Now()); return nil })})
+		time.Sleep(time.Minute + 300*time.Millisecond)
+		at := time.Now()
+		w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Second)
+		if d := began().Sub(at); d > time.Millisecond {
+			t.Errorf("it began %s after it was enqueued", d)
+		}
+		at = time.Now()
+		w.expect(w.enqueue(queue.Spec{Kind: "k", Delay: 90 * time.Second}).ID, queue.Succeeded, 2*time.Minute)
+		if d := began().Sub(at) - 90*time.Second; d < 0 || d > 50*time.Millisecond {
+			t.Errorf("it began %s after it was due", d)
+		}
+		w.end(wk)
+	})
+}
+
+func TestAttemptsEndAndFirstOnesAreAlwaysMade(t *testing.T) {
+	virtual(t, func(w *world) {
+		var n atomic.Int64
+		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { n.Add(1); return errors.New("no") })})
+		e := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxAttempts: 3}})
+		got := w.expect(e.ID, queue.Failed, time.Minute)
+		if n.Load() != 3 || got.Attempts != 3 || len(got.History) != 3 || got.History[2].Error != "no" {
+			t.Errorf("%d calls, %+v", n.Load(), got)
+		}
+		past := time.Now().Add(-time.Hour)
+		e = w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{RetryUntil: past}})
+		if got := w.expect(e.ID, queue.Failed, time.Minute); n.Load() != 4 || got.Attempts != 1 {
+			t.Errorf("with its time over: %d calls, %+v", n.Load(), got)
+		}
+		w.end(wk)
+	})
+}
+
+func TestWhatAHandlerDecides(t *testing.T) {
+	for name, c := range map[string]struct {
+		err      error
+		state    queue.State
+		attempts int
+	}{
+		"final":    {queue.Final(errors.New("x")), queue.Failed, 1},
+		"give up":  {queue.GiveUp("moot"), queue.Discarded, 1},
+		"wrapped":  {fmt.Errorf("outer: %w", queue.GiveUp("moot")), queue.Discarded, 1},
+		"postpone": {queue.Postpone(time.Hour), queue.Scheduled, 0},
+		"retry":    {queue.RetryAfter(time.Hour, errors.New("x")), queue.Retryable, 1},
+		"plain":    {errors.New("x"), queue.Retryable, 1},
+		"nil":      {nil, queue.Succeeded, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { return c.err })})
+				got := w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, c.state, time.Second)
+				if got.Attempts != c.attempts {
+					t.Errorf("%d attempts, want %d", got.Attempts, c.attempts)
+				}
+				w.end(wk)
+			})
+		})
+	}
+}
+
+func TestAPanicIsAFailedAttempt(t *testing.T) {
+	virtual(t, func(w *world) {
+		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { panic("boom\x00") })})
+		got := w.expect(w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxAttempts: 1}}).ID, queue.Failed, time.Minute)
+		if len(got.History) != 1 || got.History[0].Error[:11] != "panic: boom" {
+			t.Errorf("%+v", got.History)
+		}
+		w.end(wk)
+	})
+}
+
+func TestTimeoutsEndAttempts(t *testing.T) {
+	virtual(t, func(w *world) {
+		wk := w.work(queue.WorkerOptions{Mux: handler(func(ctx context.Context, _ *queue.Run) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})})
+		got := w.expect(w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxAttempts: 2, Timeout: 5 * time.Second}}).ID, queue.Failed, time.Minute)
+		if len(got.History) != 2 || got.History[0].Outcome != "timed_out" || got.History[0].Ended.Sub(got.History[0].Started) != 5*time.Second {
+			t.Errorf("%+v", got.History)
+		}
+		w.end(wk)
+	})
+}
+
+func TestAShutdownHandsBackWithoutAnAttempt(t *testing.T) {
+	virtual(t, func(w *world) {
+		wk := w.work(queue.WorkerOptions{Slots: 1, Grace: 5 * time.Second, Mux: handler(func(ctx context.Context, r *queue.Run) error {
+			var short bool
+			_ = json.Unmarshal(r.Args, &short)
+			if short {
+				time.Sleep(3 * time.Second)
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})})
+		short := w.enqueue(queue.Spec{Kind: "k", Args: []byte("true")}).ID
+		w.expect(short, queue.Running, time.Second)
+		waiting := w.enqueue(queue.Spec{Kind: "k", Args: []byte("false")}).ID
+		w.end(wk)
+		w.expect(short, queue.Succeeded, 0)
+		if got := w.expect(waiting, queue.Available, 0); got.Attempts != 0 {
+			t.Errorf("a task that never began has %d attempts", got.Attempts)
+		}
+		wk = w.work(queue.WorkerOptions{Slots: 1, Grace: 5 * time.Second, Mux: handler(func(ctx context.Context, r *queue.Run) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})})
+		w.expect(waiting, queue.Running, time.Second)
+		at := time.Now()
+		w.end(wk)
+		if d := time.Since(at); d < 5*time.Second || d > 6*time.Second {
+			t.Errorf("it ended after %s, with a grace of 5 s", d)
+		}
+		if got := w.expect(waiting, queue.Available, 0); got.Attempts != 0 || got.Suspect {
+			t.Errorf("handed back: %+v", got)
+		}
+	})
+}
+
+func TestARunningTaskIsCanceled(t *testing.T) {
+	virtual(t, func(w *world) {
+		wk := w.work(queue.WorkerOptions{Mux: handler(func(ctx context.Context, _ *queue.Run) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})})
+		id := w.enqueue(queue.Spec{Kind: "k"}).ID
+		w.expect(id, queue.Running, time.Second)
+		a, err := w.st.Tasks.Act(t.Context(), queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, By: "me"})
+		if err != nil || a[0].Answer != queue.Asking {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		if got := w.expect(id, queue.Canceled, 3*time.Second); got.Reason != queue.ReasonOperator {
+			t.Errorf("reason %q", got.Reason)
+		}
+		w.end(wk)
+	})
+}
+
+// recorded is what handlers saw.
+type recorded[T any] struct {
+	mu   sync.Mutex
+	seen []T
+}
+
+func (r *recorded[T]) add(v T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, v)
+}
+
+func (r *recorded[T]) all() []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]T(nil), r.seen...)
+}
+
+// deaf is a store that can be made to hear nothing, or to answer nothing.
+type deaf struct {
+	queue.Store
+	mu       sync.Mutex
+	fetches  int // answers of Fetch to lose
+	finishes int // answers of Finish to lose
+}
+
+var errCut = fmt.Errorf("cut off: %w", queue.ErrUnavailable)
+
+func (d *deaf) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+	f, err := d.Store.Fetch(ctx, r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fetches > 0 && len(f.Tasks) > 0 {
+		d.fetches--
+		return queue.Fetch{}, errCut
+	}
+	return f, err
+}
+
+func (d *deaf) Finish(ctx context.Context, w lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+	s, err := d.Store.Finish(ctx, w, ends)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.finishes > 0 {
+		d.finishes--
+		return nil, errCut
+	}
+	return s, err
+}
+
+func TestLostAnswersLoseNoTask(t *testing.T) {
+	virtual(t, func(w *world) {
+		d := &deaf{Store: w.st.Queue, fetches: 3, finishes: 4}
+		var mu sync.Mutex
+		calls := map[queue.ID]int{}
+		wk := w.work(queue.WorkerOptions{Store: d, Mux: handler(func(_ context.Context, r *queue.Run) error {
+			mu.Lock()
+			defer mu.Unlock()
+			calls[r.ID]++
+			return nil
+		})})
+		var ids []queue.ID
+		for range 100 {
+			ids = append(ids, w.enqueue(queue.Spec{Kind: "k"}).ID)
+		}
+		for _, id := range ids {
+			w.expect(id, queue.Succeeded, time.Minute)
+			mu.Lock()
+			n := calls[id]
+			mu.Unlock()
+			if n != 1 {
+				t.Errorf("task %d was worked %d times", id, n)
+			}
+		}
+		w.end(wk)
+	})
+}
+
+// A worker that is stopped for longer than its lease can report nothing when it wakes; another has its tasks
+// by then.
+func TestAStoppedWorkerReportsNothing(t *testing.T) {
+	virtual(t, func(w *world) {
+		release := make(chan struct{})
+		var tokens recorded[lease.Token]
+		frozen := w.work(queue.WorkerOptions{Slots: 1, Mux: handler(func(_ context.Context, r *queue.Run) error {
+			tokens.add(r.Token)
+			<-release // it hears of nothing
+			return nil
+		})})
+		id := w.enqueue(queue.Spec{Kind: "k"}).ID
+		w.expect(id, queue.Running, time.Second)
+		rs, err := w.st.Leases.List(t.Context(), "", false)
+		if err != nil || len(rs.Answers) != 1 {
+			t.Fatalf("%d leases, %v", len(rs.Answers), err)
+		}
+		now := true
+		if _, err := w.st.Leases.Break(t.Context(), rs.Answers[0].Record.Ref(), lease.Broken{By: "test", Why: "as if it had lapsed", Now: now}); err != nil {
+			t.Fatal(err)
+		}
+		other := w.work(queue.WorkerOptions{Slots: 1, Mux: handler(func(_ context.Context, r *queue.Run) error {
+			tokens.add(r.Token)
+			return nil
+		})})
+		got := w.expect(id, queue.Succeeded, 20*time.Second)
+		seen := tokens.all()
+		if len(seen) != 2 || seen[1] <= seen[0] || got.Token != seen[1] {
+			t.Fatalf("tokens %v, the task has %d", seen, got.Token)
+		}
+		close(release)
+		time.Sleep(5 * time.Second)
+		if after := w.task(id); after.Attempts != 1 || after.Token != seen[1] {
+			t.Errorf("the stale worker changed the task: %+v", after)
+		}
+		w.end(other)
+		w.end(frozen)
+	})
+}
+
+func TestALimitIsWokenByWhoFreesIt(t *testing.T) {
+	virtual(t, func(w *world) {
+		var running, most atomic.Int64
+		wk := w.work(queue.WorkerOptions{Slots: 10, Mux: handler(func(context.Context, *queue.Run) error {
+			most.Store(max(most.Load(), running.Add(1)))
+			time.Sleep(10 * time.Millisecond)
+			running.Add(-1)
+			return nil
+		})})
+		at := time.Now()
+		var last queue.ID
+		for range 100 {
+			last = w.enqueue(queue.Spec{Kind: "k", Limit: &queue.Limit{Key: "x", Max: 2}}).ID
+		}
+		w.expect(last, queue.Succeeded, time.Minute)
+		if most.Load() != 2 {
+			t.Errorf("%d ran at the same time, want 2", most.Load())
+		}
+		if d := time.Since(at); d > 2*time.Second {
+			t.Errorf("50 rounds of 10 ms took %s", d)
+		}
+		w.end(wk)
+	})
+}

@@ -1,0 +1,92 @@
+// Package enqueue is the Target that enqueues a task, in place of doing something itself. Which tick
+// the task is of is its unique key, so that a tick that is run again enqueues nothing twice.
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run"
+)
+
+// Grace is how much longer than the ticks of a job are run again their unique keys are held: what a
+// run may take that was begun at the last moment.
+const Grace = time.Hour
+
+// A Queue takes a task in; *queue.Client is one.
+type Queue interface {
+	Enqueue(ctx context.Context, s queue.Spec) (queue.Enqueued, error)
+}
+
+// A Target enqueues one task per run, whatever the attempts. Its run has succeeded once the task is taken in,
+// or is there already. What becomes of the task is not the run's.
+type Target struct {
+	Queue Queue
+	// Spec is what is enqueued; its Unique and ExpiresAt are the Target's.
+	Spec queue.Spec
+	// Expires is how long after it was enqueued the task is discarded if it still waits; 0: never.
+	Expires time.Duration
+	// Again is how long after its tick a run may be run again: for so long, and Grace, the key is
+	// held once the task has succeeded. A task that has ended otherwise frees its key (rule Q1).
+	Again time.Duration
+	// Now is the store's time.
+	Now func(context.Context) (time.Time, error)
+}
+
+// Key is the unique key of what a run enqueues, one for all kinds: the job and its tick, or the job and the run's id
+// where there is no tick.
+func Key(c run.Call) string {
+	if strings.HasPrefix(c.IdempotencyKey, c.Run.Job+"@") {
+		return c.IdempotencyKey
+	}
+	return c.Run.Job + "@" + c.IdempotencyKey
+}
+
+// Check says what is wrong with the task, before there is a run.
+func (t Target) Check() error {
+	s := t.spec("app/job@2006-01-02T15:04:05Z")
+	return s.Check()
+}
+
+func (t Target) spec(key string) queue.Spec {
+	s := t.Spec.Clone()
+	s.Unique = &queue.Unique{Key: key, Shared: true, Until: queue.UntilFinished, Window: t.Again + Grace}
+	return s
+}
+
+// Attempt enqueues. An attempt that was not answered may have enqueued all the same: the next one, or the
+// tick's next run, then finds the task there.
+func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
+	if err := context.Cause(ctx); err != nil {
+		return run.Result{Outcome: run.Failed, Err: err}
+	}
+	s := t.spec(Key(c))
+	if t.Expires > 0 {
+		now, err := t.Now(ctx)
+		if err != nil {
+			return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the task was not enqueued: %w", err)}
+		}
+		s.ExpiresAt = now.Add(t.Expires)
+	}
+	e, err := t.Queue.Enqueue(ctx, s)
+	var wrong *queue.SpecError
+	switch {
+	case errors.As(err, &wrong):
+		return run.Result{Outcome: run.Failed, Err: err, Final: true}
+	case err != nil:
+		return run.Result{Outcome: run.Failed, Err: fmt.Errorf("whether the task was enqueued is not known, and it may safely be enqueued again: %w", err)}
+	}
+	switch e.Answer {
+	case queue.New:
+		fmt.Fprintf(c.Output, "enqueued task %d (%s, queue %s): %s\n", e.ID, s.Kind, s.Queue, e.State)
+	case queue.Duplicate:
+		fmt.Fprintf(c.Output, "task %d is this run's already: %s\n", e.ID, e.State)
+	default:
+		return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the task was not enqueued: the store answered %q", e.Answer)}
+	}
+	return run.Result{Outcome: run.Succeeded, Task: int64(e.ID)}
+}

@@ -1,0 +1,113 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+)
+
+// NoProxy is the Proxy that is none.
+const NoProxy = "none"
+
+// maxHeaders bounds the headers of an answer, in bytes.
+const maxHeaders = 64 << 10
+
+// TLS is how a server is verified, and who asks. Its files are read for each attempt, so that
+// renewed ones are taken up.
+type TLS struct {
+	// CAFile has certificates, as PEM, of the authorities that are believed in place of the system's.
+	CAFile string
+	// CertFile and KeyFile, as PEM, are who asks: both or neither.
+	CertFile, KeyFile string
+	// ServerName is the name to verify, where it is not the address's.
+	ServerName string
+	// MinVersion is the oldest that is spoken. Default TLS 1.2.
+	MinVersion uint16
+}
+
+// Check says what is wrong with the target before anything is sent: files that cannot be read, or
+// an address that is none.
+func (t Target) Check() error {
+	_, err := t.client()
+	return err
+}
+
+// client delivers a request once per attempt. On a connection that was used before, net/http sends
+// a request with an Idempotency-Key again by itself when it gets no answer, and HTTP/2 may do so
+// on any connection; so none is reused, and the protocol is HTTP/1.1.
+func (t Target) client() (*http.Client, error) {
+	var cl http.Client
+	if t.Client != nil {
+		cl = *t.Client
+	} else {
+		proxy, err := t.proxy()
+		if err != nil {
+			return nil, err
+		}
+		config, err := t.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		cl.Transport = &http.Transport{
+			Proxy:                  proxy,
+			TLSClientConfig:        config,
+			DisableKeepAlives:      true,
+			DisableCompression:     true, // what is kept and counted is what was sent
+			Protocols:              http1(),
+			TLSHandshakeTimeout:    10 * time.Second,
+			MaxResponseHeaderBytes: maxHeaders,
+		}
+	}
+	cl.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &cl, nil
+}
+
+func http1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
+}
+
+func (t Target) proxy() (func(*http.Request) (*url.URL, error), error) {
+	switch t.Proxy {
+	case "":
+		return http.ProxyFromEnvironment, nil
+	case NoProxy:
+		return nil, nil
+	}
+	u, err := url.Parse(t.Proxy)
+	if err != nil || u.Hostname() == "" {
+		return nil, errors.New("the proxy's address is none: want http://host:port")
+	}
+	return http.ProxyURL(u), nil
+}
+
+func (t *TLS) config() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t == nil {
+		return c, nil
+	}
+	c.ServerName, c.MinVersion = t.ServerName, max(t.MinVersion, c.MinVersion)
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls/ca_file: %w", err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls/ca_file: %s: there is no certificate in it: want PEM", t.CAFile)
+		}
+	}
+	if t.CertFile != "" || t.KeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls/cert_file and key_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

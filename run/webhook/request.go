@@ -1,0 +1,60 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/run"
+)
+
+// errRequest is wrapped by what no further attempt would mend.
+var errRequest = errors.New("the request cannot be made")
+
+// request is made for each attempt, and for each redirect of it: a signature is of one instant
+// and one address.
+func (t Target) request(ctx context.Context, c run.Call, address string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, t.Method, address, strings.NewReader(t.Body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s %s: %w", errRequest, t.Method, public(t.URL), bare(err))
+	}
+	req.GetBody = nil // whoever sends it has no second copy
+	req.Header.Set("User-Agent", "dibs")
+	for k, v := range t.Headers {
+		req.Header.Set(k, v)
+	}
+	// Ours come last: the user's can never replace them, nor stand where we say nothing.
+	now := time.Now()
+	for k, v := range map[string]string{
+		"X-Cron-Run-Id":                c.Run.ID,
+		"X-Cron-Schedule-Name":         t.Name,
+		"X-Cron-Fire-Time":             stamp(c.Run.Scheduled()),
+		"X-Cron-Fire-Time-Actual":      stamp(now),
+		"X-Cron-Attempt":               strconv.Itoa(c.Attempt),
+		"X-Cron-Previous-Success-Time": stamp(c.PreviousSuccess),
+		"Traceparent":                  c.TraceParent(),
+		"Dibs-Token":                   strconv.FormatInt(int64(c.Run.Token), 10),
+		"Idempotency-Key":              c.IdempotencyKey,
+		SignatureHeader:                "",
+	} {
+		req.Header.Del(k)
+		if v != "" {
+			req.Header.Set(k, v)
+		}
+	}
+	if len(t.Secrets) > 0 {
+		req.Header.Set(SignatureHeader, Sign(t.Secrets[0], now, t.Method, req.URL.RequestURI(), []byte(t.Body)))
+	}
+	return req, nil
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

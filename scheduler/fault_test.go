@@ -1,0 +1,217 @@
+package scheduler_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// reasons are those of the recorded events of a kind, the oldest first.
+func (w *world) reasons(kind string) (why []string) {
+	w.t.Helper()
+	for _, e := range w.events(kind) {
+		why = append([]string{e.Reason}, why...)
+	}
+	return why
+}
+
+// oncePerMinute checks that each minute of [from, to) has one outcome and at most one run, and returns
+// the outcomes by count.
+func (w *world) oncePerMinute(from, to time.Time) map[run.Outcome]int {
+	w.t.Helper()
+	n := map[run.Outcome]int{}
+	rows := w.history()
+	for at := from; at.Before(to); at = at.Add(time.Minute) {
+		var of []tick.Tick
+		for _, r := range rows {
+			if r.At.Equal(at) || !r.Through.IsZero() && r.At.Before(at) && !r.Through.Before(at) {
+				of = append(of, r)
+			}
+		}
+		if len(of) != 1 || of[0].Outcome == "" {
+			w.t.Errorf("tick %s has the outcomes %+v", at, of)
+			continue
+		}
+		n[of[0].Outcome]++
+		if ran := w.runs[at.UTC()]; ran > 1 || ran == 0 && of[0].Outcome.Ran() {
+			w.t.Errorf("tick %s was run %d times and ended %s", at, ran, of[0].Outcome)
+		}
+	}
+	return n
+}
+
+// wall is a clock whose time of day can be set.
+type wall struct {
+	clock.Clock
+	offset *atomic.Int64
+}
+
+func (c wall) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.offset.Load())) }
+
+// A host whose own clock jumps by an hour, forward and back again, runs each tick when it is due by the
+// store's clock, and says so.
+func TestAHostsClockThatJumpsMovesNoTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := wall{clock.Virtual{Start: time.Now()}, new(atomic.Int64)}
+		h, other := w.hostWith(1, c), w.host(2, 0)
+		from := time.Now().Truncate(time.Minute).Add(time.Minute)
+		for _, h := range []*host{h, other} {
+			h.start(t, newJob(t, "* * * * *", w.target(time.Second), nil))
+		}
+		for _, jump := range []time.Duration{time.Hour, -time.Hour, 0} {
+			time.Sleep(10 * time.Minute)
+			c.offset.Store(int64(jump))
+		}
+		time.Sleep(10 * time.Minute)
+		to := time.Now().Truncate(time.Minute)
+		h.stop()
+		other.stop()
+		if n := w.oncePerMinute(from, to); n[run.Succeeded] != 39 {
+			t.Errorf("outcomes are %v", n)
+		}
+		told := strings.Join(w.reasons("clock-offset"), "\n")
+		want := "this host's clock is 1h0m0s ahead of the store's; ticks and leases follow the store's\n" +
+			"this host's clock is 1h0m0s behind the store's; ticks and leases follow the store's\nthis host's clock agrees with the store's again"
+		if told != want {
+			t.Errorf("the events say\n%s", told)
+		}
+	})
+}
+
+// Rule L12: the store's clock jumps by an hour. Forward: what was due in the hour that never was is missed, or
+// caught up on. Back: the repeated hour runs nothing again. Each tick has one outcome.
+func TestTheStoresClockJumps(t *testing.T) {
+	for name, c := range map[string]struct {
+		jump    time.Duration
+		catchUp job.CatchUp
+		missed  int
+	}{
+		"forward":                {time.Hour, job.CatchUpSkip, 58},
+		"forward, and caught up": {time.Hour, job.CatchUpAll, 0},
+		"back":                   {-time.Hour, job.CatchUpSkip, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				offset := new(atomic.Int64)
+				w.b = memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }})
+				policy := func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = c.catchUp, 3*time.Hour }
+				from := time.Now().Truncate(time.Minute).Add(time.Minute)
+				both := []*host{w.host(1, 0), w.host(2, 0)}
+				for _, h := range both {
+					h.start(t, newJob(t, "* * * * *", w.target(time.Second), policy))
+				}
+				time.Sleep(70*time.Minute + 30*time.Second)
+				offset.Store(int64(c.jump))
+				time.Sleep(80 * time.Minute)
+				for _, h := range both {
+					h.stop()
+				}
+				// What is due in the last minutes may not be settled yet.
+				to := time.Now().Add(c.jump - 3*time.Minute).Truncate(time.Minute)
+				n := w.oncePerMinute(from, to)
+				if off := n[run.Missed] - c.missed; off < -3 || off > 3 {
+					t.Errorf("outcomes are %v; want about %d missed", n, c.missed)
+				}
+				if rest := n[run.Missed] + n[run.Succeeded]; rest < int(to.Sub(from)/time.Minute)-2 {
+					t.Errorf("outcomes are %v", n)
+				}
+				told := w.reasons("clock-step")
+				if len(told) != 2 || !strings.Contains(told[0], "by 1h0m0s") { // one of each server
+					t.Errorf("the events say %q", told)
+				}
+			})
+		})
+	}
+}
+
+// Rule T11: a job that is removed, or gets another name, while it runs: the run goes on to its outcome, what was
+// due before the change is accounted for, and nothing after it is.
+func TestAJobThatIsRemovedWhileItRuns(t *testing.T) {
+	for _, renamed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			h := w.host(1, 0)
+			from := time.Now().Truncate(time.Minute).Add(time.Minute)
+			h.start(t, newJob(t, "* * * * *", w.target(10*time.Minute), nil))
+			time.Sleep(3*time.Minute + 30*time.Second) // the first tick runs, two were skipped
+			var next []*scheduler.Job
+			if renamed {
+				j := newJob(t, "* * * * *", w.target(time.Second), nil)
+				j.Spec.Name = "k"
+				next = append(next, j)
+			}
+			if err := h.Load(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Minute)
+			h.stop()
+			rows := w.history()
+			want := []run.Outcome{run.Succeeded, run.Skipped, run.Skipped}
+			if len(rows) != len(want) {
+				t.Fatalf("the removed job's ticks are %+v", rows)
+			}
+			for i, r := range rows {
+				if !r.At.Equal(from.Add(time.Duration(i)*time.Minute)) || r.Outcome != want[i] {
+					t.Errorf("tick %d is %+v, want %s", i, r, want[i])
+				}
+			}
+			others, err := h.place.History.Ticks(t.Context(), history.Query{Job: "app/k"})
+			if err != nil || renamed && len(others) != 20 || !renamed && len(others) != 0 {
+				t.Errorf("under the new name there are %d ticks: %v", len(others), err)
+			}
+		})
+	}
+}
+
+// A registered definition that this host cannot read, since its zone has gone from the host's database, keeps
+// no other job from being loaded, and can be replaced; that its ticks cannot be told is recorded.
+func TestADefinitionThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		gone := newJob(t, "* * * * *", w.target(0), nil)
+		gone.Spec.Name, gone.Spec.Timezone = "gone", "Atlantis/Capital"
+		changed := gone.Spec
+		changed.Name = "changed"
+		for _, s := range []job.Spec{gone.Spec, changed} {
+			if _, err := w.b.Store().Ticks.SetJobs(t.Context(), []tick.JobRequest{{Name: s.Key(), Definition: s.Definition()}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		now := newJob(t, "* * * * *", run.Func(func(context.Context, run.Call) error { return nil }), nil)
+		now.Spec.Name = "changed"
+		h := w.host(1, 0)
+		from := time.Now().Truncate(time.Minute).Add(time.Minute)
+		h.start(t, newJob(t, "* * * * *", w.target(0), nil), now)
+		time.Sleep(10 * time.Minute)
+		h.stop()
+		if n := w.oncePerMinute(from, from.Add(10*time.Minute)); n[run.Succeeded] != 10 {
+			t.Errorf("another job's outcomes are %v", n)
+		}
+		rows, err := h.place.History.Ticks(t.Context(), history.Query{Job: "app/changed"})
+		if err != nil || len(rows) != 10 {
+			t.Errorf("%d ticks of what replaced it: %v", len(rows), err)
+		}
+		told := w.reasons("definition-unreadable")
+		if len(told) != 2 || !strings.Contains(told[0], `zone "Atlantis/Capital" is unknown`) {
+			t.Errorf("the events say %q", told)
+		}
+		jobs, err := h.place.Ticks.Jobs(t.Context(), "app/gone")
+		if err != nil || len(jobs) != 1 || jobs[0].Removed.IsZero() {
+			t.Errorf("what is no longer in the manifest is %+v: %v", jobs, err)
+		}
+	})
+}

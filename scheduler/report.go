@@ -1,0 +1,45 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/run"
+)
+
+// ClockStepped records that this process saw the store's clock step (rule L12).
+func (p *Place) ClockStepped(step time.Duration) {
+	where := "forward"
+	if step < 0 {
+		where = "back"
+	}
+	p.Event(context.Background(), history.Event{Kind: "clock-step",
+		Reason: fmt.Sprintf("the store's clock stepped %s by %s; schedules follow the old line for a minute", where, step.Abs().Round(100*time.Millisecond))})
+}
+
+// HeldBack records that this process waits for a store that is new or was restarted (rule L9).
+func (p *Place) HeldBack(wait time.Duration) {
+	p.Event(context.Background(), history.Event{Kind: "held-back",
+		Reason: "the store is new, or another one than before: it grants nothing until " + stamp(p.now().Add(wait).Truncate(time.Second))})
+}
+
+// contended records that a run without a tick found its key held (promise 24). On a shared store that
+// is written down on this host, and told once a minute for all that were like it: a key that a
+// crowd contends for is not written to by the crowd.
+func (p *Place) contended(ctx context.Context, f Fire, res Result) {
+	e := history.Event{Kind: "run-contended", Key: string(f.Key), Job: string(f.Key), Host: p.Self.Host,
+		Reason: clean(fmt.Sprintf("%s: held by %s since %s", res.Reason, res.Held.Record.Holder, stamp(res.Held.Record.Acquired)))}
+	if p.Descriptor == nil && p.Spool != nil {
+		e.ID, e.At = run.NewID(), p.now()
+		if p.Spool.Put(Item{Event: &e}) == nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
+			defer cancel()
+			_ = p.Deliver(ctx) // else the next one does
+			return
+		}
+	}
+	e.ID, e.At = "", time.Time{}
+	p.record(ctx, e)
+}

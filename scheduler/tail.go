@@ -1,0 +1,45 @@
+package scheduler
+
+import (
+	"io"
+	"slices"
+	"sync"
+)
+
+// maxTail is how much of a run's output hooks are told: the end.
+const maxTail = 10 << 10
+
+// A tail passes on what is written, and keeps the end of it.
+type tail struct {
+	to io.Writer
+
+	mu  sync.Mutex
+	end []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	t.end = append(t.end, b[max(len(b)-maxTail, 0):]...)
+	if over := len(t.end) - maxTail; over > 0 {
+		t.end = append(t.end[:0], t.end[over:]...)
+	}
+	t.mu.Unlock()
+	return t.to.Write(b)
+}
+
+func (t *tail) kept() []byte {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.end)
+}
+
+// keepTail has the fire keep the end of what it prints, where hooks may ask for it.
+func (p *Place) keepTail(f *Fire) {
+	if p.Hooks != nil {
+		f.tail = &tail{to: f.Output}
+		f.Output = f.tail
+	}
+}

@@ -1,0 +1,166 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	_ "embed" // the statements
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// queues fulfils queue.Store, desk queue.Admin. A writing transaction has the database to itself, so
+// that each decision is made in Go between reading and writing rows.
+type (
+	queues struct{ db *db }
+	desk   struct{ db *db }
+)
+
+//go:embed queries/queue.sql
+var queueSQL string
+
+// statement holds the statements of queries/queue.sql by name.
+var statement = func() map[string]string {
+	all := map[string]string{}
+	for _, part := range strings.Split(queueSQL, "-- name: ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		all[name] = strings.TrimSpace(text)
+	}
+	all["task_get"] = all["task_columns"] + " WHERE t.id = ?"
+	all["task_by_key"] = all["task_columns"] + " WHERE t.ukey = ? AND t.ukey IS NOT NULL"
+	return all
+}()
+
+// prepare has the writer's connection parse the queue's statements once: parsing is most of what a small one costs.
+func (p *pools) prepare(ctx context.Context) (map[string]*sql.Stmt, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.prepared != nil {
+		return p.prepared, nil
+	}
+	all := make(map[string]*sql.Stmt, len(statement))
+	for name, text := range statement {
+		s, err := p.writer.PrepareContext(ctx, text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all[name] = s
+	}
+	p.prepared = all
+	return all, nil
+}
+
+// board is one transaction on the queues.
+type board struct {
+	ctx context.Context
+	db  *db
+	tx  *sql.Tx
+	now time.Time
+	sql map[string]*sql.Stmt
+
+	limits  map[int64]*limit
+	workers map[int64]queue.Process
+	alive   map[lease.Ref]bool
+	lanes   map[place]int64
+}
+
+// A place is a queue and a kind.
+type place struct{ queue, kind string }
+
+// step does one atomic step on the queues.
+func (s *db) step(ctx context.Context, do func(b *board) error) error {
+	p, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	prepared, err := p.prepare(ctx)
+	if err != nil {
+		return fail("prepare", s.path, err)
+	}
+	return s.write(ctx, func(tx *sql.Tx) error {
+		return do(&board{ctx: ctx, db: s, tx: tx, sql: prepared, now: instantNow().time(), limits: map[int64]*limit{},
+			workers: map[int64]queue.Process{}, alive: map[lease.Ref]bool{}, lanes: map[place]int64{}})
+	})
+}
+
+// answer answers items one by one, in one step.
+func answer[Q, A any](ctx context.Context, s *db, items []Q, one func(*board, Q) (A, error)) (answers []A, err error) {
+	err = s.step(ctx, func(b *board) error {
+		answers = make([]A, 0, len(items))
+		for _, item := range items {
+			a, err := one(b, item)
+			if err != nil {
+				return err
+			}
+			answers = append(answers, a)
+		}
+		return nil
+	})
+	return answers, err
+}
+
+// stmt is a statement of this transaction.
+func (b *board) stmt(name string) *sql.Stmt { return b.tx.StmtContext(b.ctx, b.sql[name]) }
+
+func (b *board) row(name string, args ...any) *sql.Row {
+	return b.stmt(name).QueryRowContext(b.ctx, args...)
+}
+
+func (b *board) exec(name string, args ...any) error {
+	_, err := b.stmt(name).ExecContext(b.ctx, args...)
+	return err
+}
+
+// scan reads the only row of a statement.
+func (b *board) scan(name string, args []any, into ...any) error {
+	return b.row(name, args...).Scan(into...)
+}
+
+// rows reads all rows of a statement.
+func rows[T any](b *board, read func(scanner) (T, error), name string, args ...any) ([]T, error) {
+	found, err := b.stmt(name).QueryContext(b.ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(found, read)
+}
+
+func readID(row scanner) (id queue.ID, err error) { return id, row.Scan(&id) }
+
+// live says whether a worker's lease is.
+func (b *board) live(ref lease.Ref) (bool, error) {
+	if known, ok := b.alive[ref]; ok {
+		return known, nil
+	}
+	is, err := b.db.leases.alive(ref)
+	if err == nil {
+		b.alive[ref] = is
+	}
+	return is, err
+}
+
+// lane is the id of a (queue, kind).
+func (b *board) lane(at place) (id int64, err error) {
+	if id, ok := b.lanes[at]; ok {
+		return id, nil
+	}
+	err = b.scan("lane_id", []any{at.queue, at.kind}, &id)
+	b.lanes[at] = id
+	return id, err
+}
+
+// record writes an event, in the step of what it tells of.
+func (b *board) record(kind, reason string) error {
+	return insertEvent(b.ctx, b.tx, history.Event{At: b.now, Kind: kind, Reason: reason})
+}
+
+// tally counts what the store itself did to t.
+func (b *board) tally(t *task, name string) error {
+	return b.exec("count", micros(b.now.Truncate(time.Minute)), t.Queue, t.Kind, name, 1)
+}

@@ -1,0 +1,234 @@
+//go:build linux
+
+package file
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// look makes a step that only reads; it is a writing transaction all the same, and so sees what the last one wrote.
+func (d desk) look(ctx context.Context, do func(*board) error) error { return d.db.step(ctx, do) }
+
+// Queues fulfils queue.Admin.
+func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
+	err = d.look(ctx, func(b *board) error {
+		lanes := map[place]*queue.Lane{}
+		at := func(p place) *queue.Lane {
+			if lanes[p] == nil {
+				lanes[p] = &queue.Lane{Queue: p.queue, Kind: p.kind, Depth: map[queue.State]int{}}
+			}
+			return lanes[p]
+		}
+		if _, err := rows(b, func(row scanner) (any, error) {
+			var p place
+			var state, n int
+			var oldest int64
+			if err := row.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
+				return nil, err
+			}
+			l, s := at(p), states[state]
+			l.Depth[s] = n
+			if due := instantOf(oldest); (s == queue.Available || s == queue.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
+				l.Oldest = due
+			}
+			return nil, nil
+		}, "depths"); err != nil {
+			return err
+		}
+		pauses, err := b.pauses()
+		for _, p := range pauses {
+			if p.Queue != "" && p.Kind != "" {
+				at(place{p.Queue, p.Kind})
+			}
+		}
+		out = make([]queue.Lane, 0, len(lanes))
+		for _, l := range lanes {
+			out = append(out, *l)
+		}
+		slices.SortFunc(out, func(x, y queue.Lane) int {
+			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
+		})
+		return err
+	})
+	return out, err
+}
+
+// Workers fulfils queue.Admin.
+func (d desk) Workers(ctx context.Context) (out []queue.Process, err error) {
+	err = d.look(ctx, func(b *board) error {
+		out = nil
+		there, err := rows(b, readWorker, "workers_there")
+		if err != nil {
+			return err
+		}
+		for _, w := range there {
+			live, err := b.live(w.Lease)
+			if err != nil {
+				return err
+			}
+			if !live {
+				continue
+			}
+			if err := b.scan("running_count", []any{w.id}, &w.Running); err != nil {
+				return err
+			}
+			out = append(out, w.Process)
+		}
+		slices.SortFunc(out, func(x, y queue.Process) int {
+			return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
+		})
+		return nil
+	})
+	return out, err
+}
+
+// Tasks fulfils queue.Admin. What the database cannot select by is looked at here, a bounded number of rows at a time.
+func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err error) {
+	const chunk = 1000
+	err = d.look(ctx, func(b *board) error {
+		out = nil
+		for after := int64(f.After); ; {
+			where, args := selection(f, after)
+			found, err := query(b.ctx, b.tx, readTask, statement["task_columns"]+where, append(args, chunk)...)
+			if err != nil {
+				return err
+			}
+			for i := range found {
+				t := &found[i]
+				after = int64(t.ID)
+				if !selects(f, t) {
+					continue
+				}
+				if t.Worker, err = b.process(t.worker); err != nil {
+					return err
+				}
+				if out = append(out, t.Task); len(out) == f.Rows() {
+					return nil
+				}
+			}
+			if len(found) < chunk {
+				return nil
+			}
+		}
+	})
+	return out, err
+}
+
+// selection is the part of a filter that the database can do.
+func selection(f queue.Filter, after int64) (where string, args []any) {
+	upTo := int64(f.UpTo)
+	if upTo == 0 {
+		upTo = math.MaxInt64
+	}
+	where, args = " WHERE t.id > ? AND t.id <= ?", []any{after, upTo}
+	if f.Queue != "" {
+		where, args = where+" AND l.queue = ?", append(args, f.Queue)
+	}
+	if f.Kind != "" {
+		where, args = where+" AND l.kind = ?", append(args, f.Kind)
+	}
+	if len(f.States) > 0 {
+		where += " AND t.state IN (?" + strings.Repeat(", ?", len(f.States)-1) + ")"
+		for _, s := range f.States {
+			args = append(args, stateNumber(s))
+		}
+	}
+	return where + " ORDER BY t.id LIMIT ?", args
+}
+
+func selects(f queue.Filter, t *task) bool {
+	return (f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
+		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
+		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
+}
+
+// Task fulfils queue.Admin.
+func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue.Slots, ok bool, err error) {
+	err = d.look(ctx, func(b *board) error {
+		t, err := b.get(id)
+		if ok = t != nil; err != nil || !ok {
+			return err
+		}
+		if t.Worker, err = b.process(t.worker); err != nil {
+			return err
+		}
+		t.History, err = rows(b, func(row scanner) (a queue.Attempt, err error) {
+			var text []byte
+			if err = row.Scan(&text); err == nil {
+				err = json.Unmarshal(text, &a)
+			}
+			return a, err
+		}, "attempts", int64(id))
+		out = t.Task
+		if err == nil && t.limit != 0 {
+			held, err = b.slots(t.limit)
+		}
+		return err
+	})
+	return out, held, ok, err
+}
+
+// slots says how far a limit is used.
+func (b *board) slots(id int64) (s queue.Slots, err error) {
+	l, err := b.limit(id)
+	if err != nil {
+		return s, err
+	}
+	s.Key, s.Max = l.key, l.max
+	if err := b.scan("blocked", []any{id}, &s.Waiting); err != nil {
+		return s, err
+	}
+	type holding struct {
+		queue.Holding
+		worker int64
+	}
+	all, err := rows(b, func(row scanner) (h holding, err error) {
+		var started int64
+		err = row.Scan(&h.ID, &h.Kind, &started, &h.worker)
+		h.Since = instantOf(started)
+		return h, err
+	}, "slots", id)
+	for _, h := range all {
+		if h.Worker, err = b.process(h.worker); err != nil {
+			return s, err
+		}
+		s.Running = append(s.Running, h.Holding)
+	}
+	return s, err
+}
+
+// SetLimit fulfils queue.Admin.
+func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
+	err = d.db.step(ctx, func(b *board) (err error) {
+		ok, err = d.setLimit(b, key, slots, by)
+		return err
+	})
+	return ok, err
+}
+
+// Count fulfils queue.Store.
+func (q queues) Count(ctx context.Context, counts []queue.Count) error {
+	return q.db.step(ctx, func(b *board) error {
+		for _, c := range counts {
+			if err := b.exec("count", micros(c.Minute.Truncate(time.Minute)), c.Queue, c.Kind, c.Name, c.N); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Counts fulfils queue.Admin.
+func (d desk) Counts(ctx context.Context, from, to time.Time) ([]queue.Count, error) {
+	return ask(ctx, d.db, func(row scanner) (c queue.Count, err error) {
+		return c, row.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
+	}, statement["counts"], micros(from), micros(to))
+}

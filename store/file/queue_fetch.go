@@ -1,0 +1,298 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// Fetch fulfils queue.Store.
+func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetch, err error) {
+	err = q.db.step(ctx, func(b *board) error {
+		out = queue.Fetch{Now: b.now, Late: !r.NotAfter.IsZero() && b.now.After(r.NotAfter)}
+		if out.Late {
+			return nil
+		}
+		live, err := b.live(r.Worker)
+		if out.Gone = err == nil && !live; err != nil || out.Gone {
+			return err
+		}
+		f := fetch{board: b, r: r}
+		if err := f.prepare(); err != nil {
+			return err
+		}
+		for _, name := range r.Queues {
+			if err := f.from(name); err != nil {
+				return err
+			}
+		}
+		out.Tasks, out.NextDue = f.given, f.nextDue
+		return nil
+	})
+	return out, err
+}
+
+// A fetch is one call of Fetch.
+type fetch struct {
+	*board
+	r       queue.FetchRequest
+	lanes   []lane
+	pauses  []queue.Pause
+	rates   map[string]*rate
+	worker  int64
+	given   []queue.Fetched
+	suspect bool // one was given
+	nextDue time.Time
+}
+
+type lane struct {
+	id int64
+	place
+}
+
+func readLane(row scanner) (l lane, err error) { return l, row.Scan(&l.id, &l.queue, &l.kind) }
+
+func (f *fetch) prepare() (err error) {
+	if f.lanes, err = rows(f.board, readLane, "lanes"); err != nil {
+		return err
+	}
+	if f.pauses, err = f.board.pauses(); err != nil {
+		return err
+	}
+	if f.rates, err = f.board.rates(); err != nil {
+		return err
+	}
+	f.worker, err = f.workerID(f.r.Worker)
+	return err
+}
+
+// from takes what there is in a queue, the first in order first.
+func (f *fetch) from(name string) error {
+	var lanes []lane
+	for _, l := range f.lanes {
+		if l.queue == name && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, l.kind)) && !f.paused(l.place) {
+			lanes = append(lanes, l)
+			if err := f.ripen(l); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		found, err := f.candidates(lanes)
+		if err != nil {
+			return err
+		}
+		met, err := f.meetAll(found)
+		// What was met may have let others in.
+		if err != nil || met == 0 || len(f.given) >= f.r.Max {
+			return err
+		}
+	}
+}
+
+func (f *fetch) paused(at place) bool {
+	return slices.ContainsFunc(f.pauses, func(p queue.Pause) bool { return p.Covers(at.queue, at.kind, f.now) })
+}
+
+// ripen makes due tasks available, and notes when the next one is.
+func (f *fetch) ripen(l lane) error {
+	if _, err := f.board.ripen(l.id, 10_000); err != nil {
+		return err
+	}
+	var next int64
+	err := f.scan("next_due", []any{l.id}, &next)
+	if at := instantOf(next); err == nil && next != 0 && (f.nextDue.IsZero() || at.Before(f.nextDue)) {
+		f.nextDue = at
+	}
+	return err
+}
+
+// candidate is a task that may be given.
+type candidate struct {
+	spot
+	class int
+	rate  *rate
+}
+
+// candidates are the first in order of what the lanes have, as many as there is room for.
+func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
+	for _, l := range lanes {
+		for class := range 3 {
+			want := f.r.Max - len(f.given)
+			if class > 0 {
+				want = min(want, 1)
+			}
+			if !f.wants(class) || want <= 0 {
+				continue
+			}
+			found, err := rows(f.board, readSpot, "ready", l.id, class, want)
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range found {
+				all = append(all, candidate{s, class, f.rates[l.kind]})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return inOrder(a.spot, b.spot) })
+	return all, nil
+}
+
+// wants says whether a task of the class may be given (rule Q4).
+func (f *fetch) wants(class int) bool {
+	switch class {
+	case 1:
+		return f.r.Suspects && !f.suspect
+	case 2:
+		return f.r.Suspects && f.r.Charged && !f.suspect
+	}
+	return true
+}
+
+// meetAll gives them in order, and says with how many something was done.
+func (f *fetch) meetAll(all []candidate) (met int, err error) {
+	for _, c := range all {
+		switch {
+		case len(f.given) >= f.r.Max:
+			return met, nil
+		case !f.wants(c.class) || c.rate != nil && !c.rate.ready(f.now):
+			continue
+		}
+		t, err := f.get(c.id)
+		if err != nil {
+			return met, err
+		}
+		if t.State != queue.Available {
+			continue // an earlier one took the slot
+		}
+		met++
+		if err := f.meet(t, c.rate); err != nil {
+			return met, err
+		}
+	}
+	return met, nil
+}
+
+// meet gives a task, or does with it what its limit says.
+func (f *fetch) meet(t *task, r *rate) error {
+	var l *limit
+	if t.limit != 0 {
+		var err error
+		if l, err = f.limit(t.limit); err != nil {
+			return err
+		}
+	}
+	switch {
+	case t.over(f.now):
+		return f.discard(t, queue.ReasonExpired)
+	case l == nil || l.free() > 0:
+		return f.give(t, l, r)
+	case t.Limit.OnContention == queue.Discard:
+		return f.discard(t, queue.ReasonOverlap)
+	}
+	return f.displace(t)
+}
+
+func (f *fetch) give(t *task, l *limit, r *rate) error {
+	t.Token = max(t.Token+1, lease.Token(f.now.UnixMicro()))
+	if l != nil {
+		t.Token = max(t.Token, l.token+1)
+		l.token = t.Token
+		if err := f.exec("limit_update", l.max, int64(l.token), l.id); err != nil {
+			return err
+		}
+	}
+	if r != nil {
+		r.take(f.now)
+		if err := f.exec("rate_use", micros(r.full), r.kind); err != nil {
+			return err
+		}
+	}
+	f.suspect = f.suspect || t.Suspect
+	t.State, t.Started, t.begun, t.Stop, t.worker = queue.Running, f.now, false, "", f.worker
+	if err := f.move(t, queue.Available); err != nil {
+		return err
+	}
+	f.given = append(f.given, queue.Fetched{Ref: queue.Ref{ID: t.ID, Token: t.Token}, Spec: t.Spec, Enqueued: t.Enqueued,
+		Attempts: t.Attempts, Crashes: t.Crashes, Snoozes: t.Snoozes, Granted: t.Granted, Suspect: t.Suspect})
+	return nil
+}
+
+// ripen makes those of a lane available whose instant has come, at most most.
+func (b *board) ripen(lane int64, most int) (n int, err error) {
+	due, err := rows(b, readID, "due", lane, micros(b.now), most)
+	for _, id := range due {
+		t, err := b.get(id)
+		if err == nil {
+			err = b.wait(t, t.State)
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, err
+}
+
+// A rate is how many tasks of a kind may be fetched, as a bucket that fills with time.
+type rate struct {
+	kind  string
+	each  time.Duration // the time that one task costs
+	burst time.Duration // how far ahead of now full may be
+	full  time.Time     // when the bucket is full again
+}
+
+func (r *rate) ready(now time.Time) bool { return r.full.Add(r.each).Sub(now) <= r.burst }
+
+func (r *rate) take(now time.Time) {
+	if r.full.Before(now) {
+		r.full = now
+	}
+	r.full = r.full.Add(r.each)
+}
+
+func (b *board) rates() (map[string]*rate, error) {
+	all, err := rows(b, func(row scanner) (*rate, error) {
+		var r rate
+		var full int64
+		err := row.Scan(&r.kind, &r.each, &r.burst, &full)
+		r.full = instantOf(full)
+		return &r, err
+	}, "rates")
+	by := map[string]*rate{}
+	for _, r := range all {
+		by[r.kind] = r
+	}
+	return by, err
+}
+
+// Declare fulfils queue.Store.
+func (q queues) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+	if len(rates) == 0 {
+		return nil
+	}
+	return q.db.step(ctx, func(b *board) error {
+		for kind, r := range rates {
+			var err error
+			if r.Count <= 0 || r.Per <= 0 {
+				err = b.exec("rate_delete", kind)
+			} else {
+				burst := r.Burst
+				if burst <= 0 {
+					burst = r.Count
+				}
+				each := r.Per / time.Duration(r.Count)
+				err = b.exec("rate_set", kind, int64(each), int64(each)*int64(burst))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,100 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+func (b *board) pauses() ([]queue.Pause, error) {
+	return rows(b, func(row scanner) (p queue.Pause, err error) {
+		var since, until int64
+		err = row.Scan(&p.Queue, &p.Kind, &since, &until, &p.By, &p.Why)
+		p.Since, p.Until = instantOf(since), instantOf(until)
+		return p, err
+	}, "pauses", micros(b.now))
+}
+
+// Pauses fulfils queue.Admin.
+func (d desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
+	err = d.look(ctx, func(b *board) (err error) {
+		all, err = b.pauses()
+		return err
+	})
+	return all, err
+}
+
+// Pause fulfils queue.Admin.
+func (d desk) Pause(ctx context.Context, p queue.Pause) error {
+	return d.db.step(ctx, func(b *board) error {
+		if err := b.exec("pause", p.Queue, p.Kind, micros(b.now), micros(p.Until), p.By, p.Why); err != nil {
+			return err
+		}
+		return b.record(p.Event())
+	})
+}
+
+// Resume fulfils queue.Admin.
+func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
+	err = d.db.step(ctx, func(b *board) error {
+		var until int64
+		err := b.scan("resume", []any{name, kind}, &until)
+		if errors.Is(err, sql.ErrNoRows) {
+			ok = false
+			return nil
+		}
+		if ok = err == nil && (until == 0 || b.now.Before(instantOf(until))); err != nil || !ok {
+			return err
+		}
+		return b.record(queue.ResumeEvent(name, kind, by))
+	})
+	return ok, err
+}
+
+// watchEvery is how often the database is looked at for a change. A look reads shared memory, no disk.
+const watchEvery = 5 * time.Millisecond
+
+// Watch fulfils queue.Store: any change of the database is a sign, whoever made it.
+func (q queues) Watch(ctx context.Context, _ []string) (<-chan struct{}, error) {
+	if _, err := q.db.open(ctx); err != nil {
+		return nil, err
+	}
+	pool := q.db.pool(1, "_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		_ = pool.Close()
+		return nil, fail("watch", q.db.path, err)
+	}
+	signs := make(chan struct{}, 1)
+	go func() {
+		defer close(signs)
+		defer pool.Close()
+		defer conn.Close()
+		var last int64
+		for tick := time.NewTicker(watchEvery); ; {
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+			var now int64
+			if err := conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&now); err != nil {
+				return // who waits polls as well
+			}
+			if now != last {
+				last = now
+				select {
+				case signs <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return signs, nil
+}

@@ -1,0 +1,264 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+const (
+	countsKept  = 7 * 24 * time.Hour
+	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
+)
+
+// workerID is the row of a worker, made where it never joined.
+func (b *board) workerID(ref lease.Ref) (id int64, err error) {
+	for id, w := range b.workers {
+		if w.Lease == ref {
+			return id, nil
+		}
+	}
+	if err = b.scan("worker_id", []any{string(ref.Key), ref.Owner.String(), int64(ref.Token)}, &id); err == nil {
+		_, err = b.process(id)
+	}
+	return id, err
+}
+
+// process is what a worker said of itself.
+func (b *board) process(id int64) (queue.Process, error) {
+	if w, ok := b.workers[id]; ok || id == 0 {
+		return w, nil
+	}
+	all, err := rows(b, readWorker, "worker_get", id)
+	if err == nil && len(all) > 0 {
+		b.workers[id] = all[0].Process
+	}
+	return b.workers[id], err
+}
+
+type worker struct {
+	id int64
+	queue.Process
+}
+
+func readWorker(row scanner) (w worker, err error) {
+	var owner, does string
+	var since int64
+	if err = row.Scan(&w.id, &w.Lease.Key, &owner, &w.Lease.Token, &w.Host, &w.PID, &does, &w.Slots, &since); err != nil {
+		return w, err
+	}
+	w.Since = instantOf(since)
+	if w.Lease.Owner, err = lease.ParseNonce(owner); err != nil {
+		return w, err
+	}
+	var lists [2][]string
+	err = json.Unmarshal([]byte(does), &lists)
+	w.Queues, w.Kinds = lists[0], lists[1]
+	return w, err
+}
+
+// Join fulfils queue.Store.
+func (q queues) Join(ctx context.Context, w queue.Process) error {
+	return q.db.step(ctx, func(b *board) error {
+		live, err := b.live(w.Lease)
+		if err != nil {
+			return err
+		}
+		if !live {
+			return queue.ErrStale
+		}
+		id, err := b.workerID(w.Lease)
+		if err != nil {
+			return err
+		}
+		does, err := json.Marshal([2][]string{w.Queues, w.Kinds})
+		if err != nil {
+			return err
+		}
+		return b.exec("worker_join", w.Host, w.PID, string(does), w.Slots, micros(b.now), id)
+	})
+}
+
+// Leave fulfils queue.Store.
+func (q queues) Leave(ctx context.Context, ref lease.Ref) error {
+	return q.db.step(ctx, func(b *board) error {
+		id, err := b.workerID(ref)
+		if err != nil {
+			return err
+		}
+		if _, _, err := b.rescueAll(id, -1); err != nil {
+			return err
+		}
+		return b.exec("worker_end", micros(b.now), id)
+	})
+}
+
+// rescueAll takes tasks from a worker that is gone, at most most where that is not negative.
+func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) {
+	all, err := rows(b, func(row scanner) (a queue.Asked, err error) { return a, row.Scan(&a.ID, &a.Token, &a.Stop) }, "running", id, most)
+	for _, a := range all {
+		t, err := b.get(a.ID)
+		if err != nil {
+			return rescued, crashed, err
+		}
+		if err := b.rescue(t); err != nil {
+			return rescued, crashed, err
+		}
+		if t.State == queue.Crashed {
+			crashed++
+		} else {
+			rescued++
+		}
+	}
+	return rescued, crashed, err
+}
+
+// rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and its start
+// was written (rule Q4).
+func (b *board) rescue(t *task) error {
+	w, err := b.process(t.worker)
+	if err != nil {
+		return err
+	}
+	if t.Suspect && t.begun {
+		t.Crashes++
+		if err := b.remember(t, queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: b.now, Host: w.Host}); err != nil {
+			return err
+		}
+	}
+	t.Suspect, t.Stop, t.displaced = true, "", false
+	if t.Crashes >= t.CrashBudget() {
+		if err := b.end(t, queue.Crashed, ""); err != nil {
+			return err
+		}
+		return b.tally(t, queue.CountCrashed)
+	}
+	t.State = queue.Available
+	if err := b.move(t, queue.Running); err != nil {
+		return err
+	}
+	return b.tally(t, queue.CountRescued)
+}
+
+// Tend fulfils queue.Store.
+func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended, err error) {
+	if r.Max <= 0 {
+		r.Max = 1000
+	}
+	err = q.db.step(ctx, func(b *board) error {
+		t := tending{board: b, left: r.Max, Tended: queue.Tended{Now: b.now}}
+		for _, part := range []func() error{t.dead, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget} {
+			if err := part(); err != nil {
+				return err
+			}
+		}
+		t.More = t.left <= 0
+		out = t.Tended
+		return nil
+	})
+	return out, err
+}
+
+// tending is one call of Tend.
+type tending struct {
+	*board
+	queue.Tended
+	left int // how many tasks it may still touch
+}
+
+func (t *tending) dead() error {
+	there, err := rows(t.board, readWorker, "workers_there")
+	if err != nil {
+		return err
+	}
+	for _, w := range there {
+		live, err := t.live(w.Lease)
+		if err != nil {
+			return err
+		}
+		if live || t.left <= 0 {
+			continue
+		}
+		rescued, crashed, err := t.rescueAll(w.id, t.left)
+		if err != nil {
+			return err
+		}
+		t.Rescued, t.Crashed, t.left = t.Rescued+rescued, t.Crashed+crashed, t.left-rescued-crashed
+		if w.Running = rescued + crashed; w.Running > 0 {
+			t.Dead = append(t.Dead, w.Process)
+		}
+		if t.left > 0 {
+			if err := t.exec("worker_end", micros(t.now), w.id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// every does one thing to the tasks that a statement finds, and counts them.
+func (t *tending) every(n *int, do func(*task) error, name string, args ...any) error {
+	if t.left <= 0 {
+		return nil
+	}
+	ids, err := rows(t.board, readID, name, append(args, t.left)...)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		x, err := t.get(id)
+		if err == nil {
+			err = do(x)
+		}
+		if err != nil {
+			return err
+		}
+		*n++
+		t.left--
+	}
+	return nil
+}
+
+func (t *tending) expired() error {
+	return t.every(&t.Expired, func(x *task) error { return t.discard(x, queue.ReasonExpired) }, "expired", micros(t.now))
+}
+
+func (t *tending) due() error {
+	lanes, err := rows(t.board, readLane, "lanes")
+	for _, l := range lanes {
+		if err := t.every(&t.Due, func(x *task) error { return t.wait(x, x.State) }, "due", l.id, micros(t.now)); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (t *tending) freed() error {
+	return t.every(&t.Freed, t.unlock, "windows", micros(t.now))
+}
+
+// deleted is retention. What holds its key in a window is not old (rule Q1).
+func (t *tending) deleted(keep map[queue.State]time.Duration) error {
+	for s, d := range keep {
+		if !s.Final() {
+			continue
+		}
+		if err := t.every(&t.Deleted, t.remove, "old", stateNumber(s), micros(t.now.Add(-d))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget drops old counters, and workers that nobody asks about any more.
+func (t *tending) forget() error {
+	if err := t.exec("counts_forget", micros(t.now.Add(-countsKept))); err != nil {
+		return err
+	}
+	return t.exec("workers_forget", micros(t.now.Add(-workersKept)))
+}

@@ -1,0 +1,112 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// tasks is b's side of queue.Store, desk that of queue.Admin.
+type (
+	tasks struct{ *board }
+	desk  struct{ *board }
+)
+
+// A board is all that a backend knows of queues. The backend's lock guards it.
+//
+// Every task is filed by its state, in exactly one place: see file. Whoever changes what a task is
+// sorted by pulls it out first, and files it again.
+type board struct {
+	b       *Backend
+	last    queue.ID
+	ids     []queue.ID // ascending; those of deleted tasks go when there are many
+	tasks   map[queue.ID]*task
+	lanes   map[place]*lane
+	limits  map[queue.Hash]*limit
+	keys    map[queue.Hash]*task // who holds a unique key
+	workers map[lease.Ref]*worker
+	pauses  map[place]queue.Pause
+	rates   map[string]*rate
+	counts  map[queue.Count]int64 // their N is 0
+
+	expiry  pile                  // waiting tasks, by ExpiresAt
+	windows pile                  // succeeded tasks that still hold their key, by its end
+	ended   map[queue.State]*pile // other final tasks, by Ended
+	hints   map[string]map[chan struct{}]bool
+}
+
+// A place is a queue and a kind. In a pause, either may be empty.
+type place struct{ queue, kind string }
+
+// task is a row.
+type task struct {
+	queue.Task
+	begun     bool      // its start was written under its token
+	displaced bool      // it has asked for its slot: from now on it waits like others
+	window    time.Time // until when it holds its key after it succeeded
+	// completed and by are what the last completion was carried out under, to know a repeated one.
+	completed lease.Token
+	by        lease.Ref
+	limit     *limit // nil where it has none
+	// Where it is: in the pile of its state, among the nominees of its door, and in expiry.
+	at, nominated, expires int
+}
+
+// worker is a process with the tasks that it has.
+type worker struct {
+	queue.Process
+	running map[queue.ID]*task
+}
+
+func newBoard(b *Backend) *board {
+	d := &board{b: b, tasks: map[queue.ID]*task{}, lanes: map[place]*lane{}, limits: map[queue.Hash]*limit{},
+		keys: map[queue.Hash]*task{}, workers: map[lease.Ref]*worker{}, pauses: map[place]queue.Pause{},
+		rates: map[string]*rate{}, counts: map[queue.Count]int64{}, ended: map[queue.State]*pile{},
+		hints: map[string]map[chan struct{}]bool{}}
+	d.expiry = pile{before: func(x, y *task) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *task) *int { return &t.expires }}
+	d.windows = pile{before: func(x, y *task) bool { return x.window.Before(y.window) }, pos: position}
+	for _, s := range queue.States {
+		if s.Final() {
+			d.ended[s] = &pile{before: func(x, y *task) bool { return x.Ended.Before(y.Ended) }, pos: position}
+		}
+	}
+	return d
+}
+
+// on does one atomic step on the board.
+func on[T any](ctx context.Context, d *board, do func(now time.Time) T) (T, error) {
+	return step(ctx, d.b, do)
+}
+
+// ranks is the order within a queue: moved to the front, priority, id.
+func ranks(x, y *task) bool {
+	switch {
+	case x.Front != y.Front:
+		return x.Front
+	case x.Priority != y.Priority:
+		return x.Priority > y.Priority
+	}
+	return x.ID < y.ID
+}
+
+// record writes an event, in the step of what it tells of.
+func (d *board) record(kind, reason string, now time.Time) {
+	d.b.record(history.Event{Kind: kind, Reason: reason}, now)
+}
+
+// tally counts what the store itself did to t.
+func (d *board) tally(t *task, name string, now time.Time) {
+	d.counts[queue.Count{Minute: now.Truncate(time.Minute), Queue: t.Queue, Kind: t.Kind, Name: name}]++
+}
+
+// told is t for whoever asks: it shares nothing with the board.
+func (t *task) told() queue.Task {
+	out := t.Task
+	out.Spec = t.Spec.Clone()
+	out.Worker = cloneWorker(t.Worker)
+	out.History = nil
+	return out
+}

@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+func (a desk) Queues(ctx context.Context) ([]queue.Lane, error) {
+	return on(ctx, a.board, func(now time.Time) []queue.Lane {
+		lanes := map[place]*queue.Lane{}
+		lane := func(at place) *queue.Lane {
+			if lanes[at] == nil {
+				lanes[at] = &queue.Lane{Queue: at.queue, Kind: at.kind, Depth: map[queue.State]int{}}
+			}
+			return lanes[at]
+		}
+		for _, t := range a.tasks {
+			l := lane(place{t.Queue, t.Kind})
+			l.Depth[t.State]++
+			if (t.State == queue.Available || t.State == queue.Blocked) && (l.Oldest.IsZero() || t.RunAt.Before(l.Oldest)) {
+				l.Oldest = t.RunAt
+			}
+		}
+		for at := range a.pauses {
+			if at.queue != "" && at.kind != "" && a.paused(at, now) {
+				lane(at)
+			}
+		}
+		out := make([]queue.Lane, 0, len(lanes))
+		for _, l := range lanes {
+			out = append(out, *l)
+		}
+		slices.SortFunc(out, func(x, y queue.Lane) int {
+			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
+		})
+		return out
+	})
+}
+
+func (a desk) Workers(ctx context.Context) ([]queue.Process, error) {
+	return on(ctx, a.board, func(now time.Time) []queue.Process {
+		var out []queue.Process
+		for ref, w := range a.workers {
+			if a.b.live(ref, now) {
+				c := cloneWorker(w.Process)
+				c.Running = len(w.running)
+				out = append(out, c)
+			}
+		}
+		slices.SortFunc(out, func(x, y queue.Process) int {
+			return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
+		})
+		return out
+	})
+}
+
+func (a desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
+	return on(ctx, a.board, func(time.Time) []queue.Task {
+		var out []queue.Task
+		from, _ := slices.BinarySearch(a.ids, f.After+1)
+		for _, id := range a.ids[from:] {
+			if len(out) == f.Rows() || f.UpTo != 0 && id > f.UpTo {
+				break
+			}
+			if t := a.tasks[id]; t != nil && selects(f, t) {
+				out = append(out, t.told())
+			}
+		}
+		return out
+	})
+}
+
+func selects(f queue.Filter, t *task) bool {
+	return (f.Queue == "" || f.Queue == t.Queue) &&
+		(f.Kind == "" || f.Kind == t.Kind) &&
+		(len(f.States) == 0 || slices.Contains(f.States, t.State)) &&
+		(f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
+		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
+		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
+}
+
+func (a desk) Task(ctx context.Context, id queue.ID) (t queue.Task, held queue.Slots, ok bool, err error) {
+	_, err = on(ctx, a.board, func(time.Time) any {
+		row := a.tasks[id]
+		if ok = row != nil; !ok {
+			return nil
+		}
+		t = row.told()
+		t.History = slices.Clone(row.History)
+		if row.limit != nil {
+			held = row.limit.slots()
+		}
+		return nil
+	})
+	return t, held, ok, err
+}
+
+// slots says how far l is used.
+func (l *limit) slots() queue.Slots {
+	s := queue.Slots{Key: l.key, Max: l.max, Waiting: l.waiting()}
+	for _, t := range l.running {
+		s.Running = append(s.Running, queue.Holding{ID: t.ID, Kind: t.Kind, Worker: cloneWorker(t.Worker), Since: t.Started})
+	}
+	slices.SortFunc(s.Running, func(x, y queue.Holding) int { return cmp.Compare(x.ID, y.ID) })
+	return s
+}
+
+func (a desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
+	return on(ctx, a.board, func(now time.Time) bool {
+		l := a.limits[key]
+		if l != nil {
+			l.resize(a.board, max(slots, 1), by, now)
+		}
+		return l != nil
+	})
+}
+
+func (q tasks) Count(ctx context.Context, counts []queue.Count) error {
+	_, err := on(ctx, q.board, func(time.Time) any {
+		for _, c := range counts {
+			n := c.N
+			c.Minute, c.N = micro(c.Minute).Truncate(time.Minute), 0
+			q.counts[c] += n
+		}
+		return nil
+	})
+	return err
+}
+
+func (a desk) Counts(ctx context.Context, from, to time.Time) ([]queue.Count, error) {
+	return on(ctx, a.board, func(time.Time) []queue.Count {
+		sums := map[queue.Count]int64{}
+		for c, n := range a.counts {
+			if !c.Minute.Before(from) && c.Minute.Before(to) {
+				c.Minute = time.Time{}
+				sums[c] += n
+			}
+		}
+		out := make([]queue.Count, 0, len(sums))
+		for c, n := range sums {
+			c.N = n
+			out = append(out, c)
+		}
+		slices.SortFunc(out, func(x, y queue.Count) int {
+			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name))
+		})
+		return out
+	})
+}

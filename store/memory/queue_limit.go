@@ -1,0 +1,141 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// A limit is a key of which so many tasks may run.
+type limit struct {
+	key     string
+	max     int
+	token   lease.Token // the largest that was given under it
+	running map[queue.ID]*task
+	doors   map[place]*door
+	// rivals are those that wait for it and declared Displace: a newer one supersedes them.
+	rivals map[queue.ID]*task
+}
+
+// A door is where the tasks of one lane wait for a limit. As many as there are free slots are its
+// nominees: available, the first ones in order. All others are blocked, and no fetch looks at them.
+type door struct {
+	nominees pile // the last one in order first: it is the one to step back
+	blocked  pile // the first one in order first
+}
+
+// queues says that t waits in line for its limit. What wants to be discarded or to displace must meet
+// a fetch to do so, and waits in the open until then.
+func (t *task) queues() bool {
+	return t.limit != nil && (t.Limit.OnContention != queue.Discard && t.Limit.OnContention != queue.Displace || t.displaced)
+}
+
+// rival says that a newer task of its limit may supersede t.
+func (t *task) rival() bool { return t.limit != nil && t.Limit.OnContention == queue.Displace }
+
+// declare is the limit that a spec names, made where it is new. The last declaration wins.
+func (d *board) declare(s *queue.Spec, now time.Time) *limit {
+	h := s.Limit.Hash(s.Kind)
+	l := d.limits[h]
+	if l == nil {
+		l = &limit{key: s.Limit.Key, max: s.Limit.Slots(), running: map[queue.ID]*task{}, doors: map[place]*door{}, rivals: map[queue.ID]*task{}}
+		d.limits[h] = l
+	}
+	l.resize(d, s.Limit.Slots(), "", now)
+	return l
+}
+
+// resize sets how many may run, and records it. It stops nothing that runs.
+func (l *limit) resize(d *board, slots int, by string, now time.Time) {
+	if l.max == slots {
+		return
+	}
+	kind, reason := queue.LimitEvent(l.key, l.max, slots, by)
+	d.record(kind, reason, now)
+	l.max = slots
+	l.settle(d)
+}
+
+// free is how many slots are.
+func (l *limit) free() int { return max(l.max-len(l.running), 0) }
+
+func (l *limit) occupy(d *board, t *task) {
+	l.running[t.ID] = t
+	l.settle(d)
+}
+
+func (l *limit) vacate(d *board, t *task) {
+	delete(l.running, t.ID)
+	l.settle(d)
+}
+
+// line puts t at its door.
+func (l *limit) line(d *board, t *task) {
+	at := place{t.Queue, t.Kind}
+	o := l.doors[at]
+	if o == nil {
+		o = &door{blocked: pile{before: ranks, pos: position},
+			nominees: pile{before: func(x, y *task) bool { return ranks(y, x) }, pos: func(t *task) *int { return &t.nominated }}}
+		l.doors[at] = o
+	}
+	t.State = queue.Blocked
+	o.blocked.push(t)
+	o.settle(d, l.free())
+}
+
+// unline takes t away from its door.
+func (l *limit) unline(d *board, t *task) {
+	if o := l.doors[place{t.Queue, t.Kind}]; o != nil {
+		o.blocked.drop(t)
+		o.nominees.drop(t)
+		o.settle(d, l.free())
+		if len(o.blocked.tasks)+len(o.nominees.tasks) == 0 {
+			delete(l.doors, place{t.Queue, t.Kind})
+		}
+	}
+}
+
+// settle does what a changed number of free slots asks for, at every door (rule Q5).
+func (l *limit) settle(d *board) {
+	for _, o := range l.doors {
+		o.settle(d, l.free())
+	}
+}
+
+// settle makes the nominees the first ones in order, as many as there are free slots.
+func (o *door) settle(d *board, free int) {
+	for len(o.nominees.tasks) > free {
+		o.stepBack(d)
+	}
+	for len(o.nominees.tasks) < free && o.blocked.first() != nil {
+		o.nominate(d)
+	}
+	for last, next := o.nominees.first(), o.blocked.first(); last != nil && next != nil && ranks(next, last); last, next = o.nominees.first(), o.blocked.first() {
+		o.stepBack(d)
+		o.nominate(d)
+	}
+}
+
+func (o *door) nominate(d *board) {
+	t := o.blocked.first()
+	o.blocked.drop(t)
+	o.nominees.push(t)
+	d.open(t)
+}
+
+func (o *door) stepBack(d *board) {
+	t := o.nominees.first()
+	o.nominees.drop(t)
+	d.lane(t).readyFor(t).drop(t)
+	t.State = queue.Blocked
+	o.blocked.push(t)
+}
+
+// waiting is how many tasks the limit keeps from running.
+func (l *limit) waiting() (n int) {
+	for _, o := range l.doors {
+		n += len(o.blocked.tasks)
+	}
+	return n
+}

@@ -1,0 +1,100 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// paused says whether a pause holds for a lane.
+func (d *board) paused(at place, now time.Time) bool {
+	for _, p := range []place{{}, {queue: at.queue}, {kind: at.kind}, at} {
+		if x, found := d.pauses[p]; found && holdsAt(x, now) {
+			return true
+		}
+	}
+	return false
+}
+
+func holdsAt(p queue.Pause, now time.Time) bool { return p.Until.IsZero() || now.Before(p.Until) }
+
+func (a desk) Pause(ctx context.Context, p queue.Pause) error {
+	_, err := on(ctx, a.board, func(now time.Time) any {
+		p.Since, p.Until = now, micro(p.Until)
+		a.pauses[place{p.Queue, p.Kind}] = p
+		kind, reason := p.Event()
+		a.record(kind, reason, now)
+		return nil
+	})
+	return err
+}
+
+func (a desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
+	return on(ctx, a.board, func(now time.Time) bool {
+		at := place{name, kind}
+		p, found := a.pauses[at]
+		delete(a.pauses, at)
+		if !found || !holdsAt(p, now) {
+			return false
+		}
+		event, reason := queue.ResumeEvent(name, kind, by)
+		a.record(event, reason, now)
+		for watched := range a.hints {
+			a.hint(watched)
+		}
+		return true
+	})
+}
+
+func (a desk) Pauses(ctx context.Context) ([]queue.Pause, error) {
+	return on(ctx, a.board, func(now time.Time) []queue.Pause {
+		var out []queue.Pause
+		for _, p := range a.pauses {
+			if holdsAt(p, now) {
+				out = append(out, p)
+			}
+		}
+		slices.SortFunc(out, func(x, y queue.Pause) int {
+			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
+		})
+		return out
+	})
+}
+
+func (q tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	// One waiting hint is as good as many.
+	c := make(chan struct{}, 1)
+	q.b.mu.Lock()
+	defer q.b.mu.Unlock()
+	for _, name := range queues {
+		if q.hints[name] == nil {
+			q.hints[name] = map[chan struct{}]bool{}
+		}
+		q.hints[name][c] = true
+	}
+	context.AfterFunc(ctx, func() {
+		q.b.mu.Lock()
+		defer q.b.mu.Unlock()
+		for _, name := range queues {
+			delete(q.hints[name], c)
+		}
+	})
+	return c, nil
+}
+
+// hint tells who watches a queue that something may be fetched.
+func (d *board) hint(name string) {
+	for c := range d.hints[name] {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}

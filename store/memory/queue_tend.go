@@ -1,0 +1,186 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// kept is how long counters are.
+const kept = 7 * 24 * time.Hour
+
+// worker is the record of a worker, made where it never joined.
+func (d *board) worker(ref lease.Ref) *worker {
+	w := d.workers[ref]
+	if w == nil {
+		w = &worker{Process: queue.Process{Lease: ref}, running: map[queue.ID]*task{}}
+		d.workers[ref] = w
+	}
+	return w
+}
+
+func cloneWorker(w queue.Process) queue.Process {
+	w.Queues, w.Kinds = slices.Clone(w.Queues), slices.Clone(w.Kinds)
+	return w
+}
+
+func (q tasks) Join(ctx context.Context, w queue.Process) error {
+	gone, err := on(ctx, q.board, func(now time.Time) error {
+		if !q.b.live(w.Lease, now) {
+			return queue.ErrStale
+		}
+		mine := q.worker(w.Lease)
+		since := mine.Since
+		if since.IsZero() {
+			since = now
+		}
+		mine.Process = cloneWorker(w)
+		mine.Since, mine.Running = since, 0
+		return nil
+	})
+	return cmp.Or(err, gone)
+}
+
+func (q tasks) Leave(ctx context.Context, ref lease.Ref) error {
+	_, err := on(ctx, q.board, func(now time.Time) any {
+		if w := q.workers[ref]; w != nil {
+			for _, t := range w.tasks() {
+				q.rescue(t, now)
+			}
+			delete(q.workers, ref)
+		}
+		return nil
+	})
+	return err
+}
+
+// tasks are those that the worker has, by id.
+func (w *worker) tasks() []*task {
+	all := make([]*task, 0, len(w.running))
+	for _, t := range w.running {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(x, y *task) int { return cmp.Compare(x.ID, y.ID) })
+	return all
+}
+
+// rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and
+// its start was written (rule Q4).
+func (d *board) rescue(t *task, now time.Time) (crashed bool) {
+	d.pull(t)
+	if t.Suspect && t.begun {
+		t.Crashes++
+		t.History = append(t.History, queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: now, Host: t.Worker.Host})
+	}
+	t.Suspect, t.State, t.Stop, t.displaced = true, queue.Available, "", false
+	d.file(t)
+	if t.Crashes >= t.CrashBudget() {
+		d.end(t, queue.Crashed, "", now)
+		d.tally(t, queue.CountCrashed, now)
+		return true
+	}
+	d.tally(t, queue.CountRescued, now)
+	return false
+}
+
+func (q tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, error) {
+	if r.Max <= 0 {
+		r.Max = 1000
+	}
+	return on(ctx, q.board, func(now time.Time) queue.Tended {
+		t := tending{board: q.board, left: r.Max, Tended: queue.Tended{Now: now}}
+		t.dead()
+		t.expired()
+		for _, l := range q.lanes {
+			n := q.ripen(l, now, t.left)
+			t.Due, t.left = t.Due+n, t.left-n
+		}
+		t.freed()
+		t.deleted(r.Keep)
+		t.More = t.left <= 0
+		for c := range q.counts {
+			if c.Minute.Before(now.Add(-kept)) {
+				delete(q.counts, c)
+			}
+		}
+		return t.Tended
+	})
+}
+
+// tending is one call of Tend.
+type tending struct {
+	*board
+	queue.Tended
+	left int // how many tasks it may still touch
+}
+
+func (t *tending) dead() {
+	for ref, w := range t.workers {
+		if t.b.live(ref, t.Now) {
+			continue
+		}
+		mine := w.tasks()
+		for _, x := range mine[:min(len(mine), t.left)] {
+			t.left--
+			if t.rescue(x, t.Now) {
+				t.Crashed++
+			} else {
+				t.Rescued++
+			}
+		}
+		if n := len(mine) - len(w.running); n > 0 {
+			dead := cloneWorker(w.Process)
+			dead.Running = n
+			t.Dead = append(t.Dead, dead)
+		}
+		if len(w.running) == 0 {
+			delete(t.workers, ref)
+		}
+	}
+}
+
+func (t *tending) expired() {
+	for x := t.expiry.first(); x != nil && x.over(t.Now) && t.left > 0; x = t.expiry.first() {
+		t.discard(x, queue.ReasonExpired, t.Now)
+		t.Expired++
+		t.left--
+	}
+}
+
+func (t *tending) freed() {
+	for x := t.windows.first(); x != nil && !t.Now.Before(x.window) && t.left > 0; x = t.windows.first() {
+		t.unlock(x)
+		t.Freed++
+		t.left--
+	}
+}
+
+// deleted is retention. A task whose window is open is not among ended (rule Q1).
+func (t *tending) deleted(keep map[queue.State]time.Duration) {
+	for s, d := range keep {
+		if !s.Final() {
+			continue
+		}
+		for x := t.ended[s].first(); x != nil && x.Ended.Before(t.Now.Add(-d)) && t.left > 0; x = t.ended[s].first() {
+			t.remove(x)
+			t.Deleted++
+			t.left--
+		}
+	}
+}
+
+// remove forgets a final task.
+func (d *board) remove(t *task) {
+	d.pull(t)
+	if u := t.Unique; u != nil && d.keys[u.Hash(t.Kind)] == t {
+		delete(d.keys, u.Hash(t.Kind))
+	}
+	delete(d.tasks, t.ID)
+	if len(d.ids) > 2*len(d.tasks)+1000 {
+		d.ids = slices.DeleteFunc(d.ids, func(id queue.ID) bool { return d.tasks[id] == nil })
+	}
+}

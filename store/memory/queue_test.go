@@ -1,0 +1,227 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// days is a queue over days of virtual time, with what was told of it.
+type days struct {
+	*testing.T
+	rng    *rand.Rand
+	q      queue.Store
+	a      queue.Admin
+	ref    lease.Ref
+	specs  map[queue.ID]queue.Spec
+	ended  map[queue.ID]time.Time
+	holder map[string]queue.ID // of a unique key, the last one
+	paced  []time.Time         // when tasks of the kind with a rate were given
+}
+
+const (
+	keepFor = 20 * time.Hour
+	window  = 5 * time.Hour
+)
+
+var pace = queue.Rate{Count: 4, Per: time.Hour, Burst: 2}
+
+// What waits for time in a queue (delays, windows, expiry, rates, retention) is right to the microsecond: in virtual time
+// everything can be compared exactly, over days.
+func TestQueueOverDays(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(Options{MaxTTL: 1000 * time.Hour}).Store()
+				r, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{{Key: lease.OnceKey(), Holder: lease.Holder{ID: lease.NewNonce()}, TTL: 1000 * time.Hour}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := &days{T: t, rng: rand.New(rand.NewPCG(seed, 1)), q: s.Queue, a: s.Tasks, ref: r.Answers[0].Record.Ref(),
+					specs: map[queue.ID]queue.Spec{}, ended: map[queue.ID]time.Time{}, holder: map[string]queue.ID{}}
+				d.pass()
+			})
+		})
+	}
+}
+
+func (d *days) pass() {
+	ctx := d.Context()
+	if err := d.q.Declare(ctx, map[string]queue.Rate{"paced": pace}); err != nil {
+		d.Fatal(err)
+	}
+	for range 400 {
+		switch d.rng.IntN(3) {
+		case 0:
+			d.enqueue(ctx)
+		case 1:
+			d.work(ctx)
+		case 2:
+			d.tend(ctx)
+		}
+		time.Sleep(d.upTo(20 * time.Minute))
+	}
+	d.judgePace()
+}
+
+// upTo is a random time in whole µs, as stores keep them.
+func (d *days) upTo(most time.Duration) time.Duration {
+	return time.Duration(d.rng.Int64N(most.Microseconds())) * time.Microsecond
+}
+
+func (d *days) enqueue(ctx context.Context) {
+	now := time.Now()
+	s := queue.Spec{Queue: "q", Kind: "plain"}
+	switch d.rng.IntN(4) {
+	case 0:
+		s.Delay = d.upTo(10 * time.Hour)
+	case 1:
+		s.Kind = "paced"
+	case 2:
+		s.ExpiresAt = now.Add(d.upTo(3*time.Hour) + time.Second)
+	case 3:
+		s.Kind, s.Unique = "unique", &queue.Unique{Key: fmt.Sprint(d.rng.IntN(3)), Window: window}
+	}
+	if err := s.Check(); err != nil {
+		d.Fatal(err)
+	}
+	answers, err := d.q.Enqueue(ctx, []queue.Spec{s})
+	if err != nil {
+		d.Fatal(err)
+	}
+	a := answers[0]
+	if s.Unique != nil {
+		last := d.holder[s.Unique.Key]
+		end, over := d.ended[last]
+		free := last == 0 || over && !now.Before(end.Add(window))
+		if free != (a.Answer == queue.New) || !free && a.ID != last {
+			d.Errorf("at %v: %+v; task %d ended at %v", now, a, last, end)
+		}
+		d.holder[s.Unique.Key] = a.ID
+	}
+	if a.Answer == queue.New {
+		s.RunAt = now.Add(s.Delay)
+		d.specs[a.ID] = s
+	}
+}
+
+// work takes what there is, and checks that it is all that there may be.
+func (d *days) work(ctx context.Context) {
+	now := time.Now()
+	f, err := d.q.Fetch(ctx, queue.FetchRequest{Worker: d.ref, Queues: []string{"q"}, Max: 1000})
+	if err != nil || f.Gone {
+		d.Fatal(f, err)
+	}
+	for _, t := range f.Tasks {
+		s := d.specs[t.ID]
+		if now.Before(s.RunAt) || !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt) {
+			d.Errorf("task %d, due at %v and of use until %v, was given at %v", t.ID, s.RunAt, s.ExpiresAt, now)
+		}
+		if s.Kind == "paced" {
+			d.paced = append(d.paced, now)
+		}
+		answers, err := d.q.Finish(ctx, d.ref, []queue.Completion{{Ref: t.Ref, Verdict: queue.Success}})
+		if err != nil || answers[0] != queue.OK {
+			d.Fatal(answers, err)
+		}
+		d.ended[t.ID] = time.Now()
+	}
+	var next time.Time
+	for id, s := range d.specs {
+		if d.ended[id].IsZero() && s.RunAt.After(now) && (next.IsZero() || s.RunAt.Before(next)) {
+			next = s.RunAt
+		}
+		usable := s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt)
+		if d.ended[id].IsZero() && usable && s.Kind != "paced" && !now.Before(s.RunAt) {
+			d.Errorf("task %d, due since %v, was not given at %v", id, s.RunAt, now)
+		}
+	}
+	if !f.NextDue.Equal(next) {
+		d.Errorf("the next one is due at %v; the fetch told %v", next, f.NextDue)
+	}
+}
+
+// tend keeps what ended for keepFor, or for as long as its window is open.
+func (d *days) tend(ctx context.Context) {
+	now := time.Now()
+	r := queue.TendRequest{Keep: map[queue.State]time.Duration{queue.Succeeded: keepFor}}
+	for range 2 { // what holds a window is freed by the first look
+		if _, err := d.q.Tend(ctx, r); err != nil {
+			d.Fatal(err)
+		}
+	}
+	for id, s := range d.specs {
+		t, _, there, err := d.a.Task(ctx, id)
+		if err != nil {
+			d.Fatal(err)
+		}
+		end := d.ended[id]
+		if want := end.IsZero() || !end.Before(now.Add(-keepFor)); there != want {
+			d.Errorf("task %d ended at %v; it is there at %v: %v", id, end, now, there)
+		}
+		expired := !s.ExpiresAt.IsZero() && end.IsZero() && !now.Before(s.ExpiresAt)
+		if there && expired != (t.Reason == queue.ReasonExpired) {
+			d.Errorf("task %d, of use until %v, is %s at %v", id, s.ExpiresAt, t.State, now)
+		}
+	}
+}
+
+// judgePace: within any time there are at most the burst and what that time refills.
+func (d *days) judgePace() {
+	for i, from := range d.paced {
+		for j := i; j < len(d.paced); j++ {
+			most := pace.Burst + int(d.paced[j].Sub(from)*time.Duration(pace.Count)/pace.Per)
+			if n := j - i + 1; n > most {
+				d.Errorf("%d tasks of the kind were given from %v to %v; at most %d may be", n, from, d.paced[j], most)
+			}
+		}
+	}
+	if len(d.paced) == 0 {
+		d.Error("no task of the kind with a rate was ever given")
+	}
+}
+
+// A hundred thousand tasks behind one key cost a fetch of the others nothing.
+func BenchmarkFetchBesideBlocked(b *testing.B) {
+	for _, behind := range []int{0, 100_000} {
+		b.Run(fmt.Sprint(behind, " blocked"), func(b *testing.B) {
+			s := New(Options{MaxTTL: time.Hour}).Store()
+			r, err := s.Leases.Acquire(b.Context(), []lease.AcquireRequest{{Key: lease.OnceKey(), Holder: lease.Holder{ID: lease.NewNonce()}, TTL: time.Hour}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ref := r.Answers[0].Record.Ref()
+			specs := make([]queue.Spec, behind)
+			for i := range specs {
+				specs[i] = queue.Spec{Queue: "q", Kind: "k", Limit: &queue.Limit{Key: "l"}}
+			}
+			if _, err := s.Queue.Enqueue(b.Context(), specs); err != nil {
+				b.Fatal(err)
+			}
+			fetch := func() []queue.Fetched {
+				f, err := s.Queue.Fetch(b.Context(), queue.FetchRequest{Worker: ref, Queues: []string{"q"}, Max: 10})
+				if err != nil {
+					b.Fatal(err)
+				}
+				return f.Tasks
+			}
+			fetch()
+			for b.Loop() {
+				if _, err := s.Queue.Enqueue(b.Context(), []queue.Spec{{Queue: "q", Kind: "k"}}); err != nil {
+					b.Fatal(err)
+				}
+				for _, t := range fetch() {
+					if _, err := s.Queue.Finish(b.Context(), ref, []queue.Completion{{Ref: t.Ref, Verdict: queue.Success}}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}

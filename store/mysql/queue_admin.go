@@ -1,0 +1,198 @@
+package mysql
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+var zero time.Time
+
+// Queues fulfils queue.Admin.
+func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
+	lanes := map[place]*queue.Lane{}
+	at := func(p place) *queue.Lane {
+		if lanes[p] == nil {
+			lanes[p] = &queue.Lane{Queue: p.queue, Kind: p.kind, Depth: map[queue.State]int{}}
+		}
+		return lanes[p]
+	}
+	var pauses []queue.Pause
+	err = d.run(ctx, new(packet).add("clock").add("depths", d.ns).add("pauses", d.ns), func(r *sql.Rows) error {
+		var p place
+		var state, n int
+		var oldest int64
+		if err := r.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
+			return err
+		}
+		l, s := at(p), states[state]
+		l.Depth[s] = n
+		if due := instant(oldest); (s == queue.Available || s == queue.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
+			l.Oldest = due
+		}
+		return nil
+	}, readPauses(&pauses))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pauses {
+		if p.Queue != "" && p.Kind != "" {
+			at(place{p.Queue, p.Kind})
+		}
+	}
+	out = make([]queue.Lane, 0, len(lanes))
+	for _, l := range lanes {
+		out = append(out, *l)
+	}
+	slices.SortFunc(out, func(x, y queue.Lane) int {
+		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
+	})
+	return out, nil
+}
+
+// Workers fulfils queue.Admin.
+func (d desk) Workers(ctx context.Context) (out []queue.Process, err error) {
+	b := d.board(ctx)
+	there, err := b.there()
+	for _, w := range there {
+		if w.live {
+			out = append(out, w.Process)
+		}
+	}
+	slices.SortFunc(out, func(x, y queue.Process) int {
+		return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
+	})
+	return out, err
+}
+
+// board is one to look at.
+func (q queues) board(ctx context.Context) *board {
+	b := &board{ctx: ctx, q: q, looks: true}
+	b.reset()
+	return b
+}
+
+// Tasks fulfils queue.Admin. What the database cannot select by is looked at here, a bounded number of rows at a time.
+func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err error) {
+	many := f.Rows()
+	if f.Tag != "" || f.Unique != "" || f.Limit != "" {
+		many = 1000
+	}
+	upTo := int64(f.UpTo)
+	if upTo == 0 {
+		upTo = math.MaxInt64
+	}
+	numbers := list{-1}
+	for _, s := range f.States {
+		if s.Valid() {
+			numbers = append(numbers, stateNumber(s))
+		}
+	}
+	for after := int64(f.After); ; {
+		b := d.board(ctx)
+		found, err := b.find("tasks-filtered", d.ns, after, upTo, []byte(f.Queue), []byte(f.Queue), []byte(f.Kind), []byte(f.Kind),
+			len(f.States), numbers, many)
+		if err != nil {
+			return nil, err
+		}
+		var workers []int64
+		for _, t := range found {
+			workers = append(workers, t.worker)
+		}
+		if err := b.processes(workers...); err != nil {
+			return nil, err
+		}
+		for _, t := range found {
+			after = int64(t.ID)
+			if !selects(f, t) {
+				continue
+			}
+			if t.Worker, err = b.process(t.worker); err != nil {
+				return nil, err
+			}
+			if out = append(out, t.Task); len(out) == f.Rows() {
+				return out, nil
+			}
+		}
+		if len(found) < many {
+			return out, nil
+		}
+	}
+}
+
+func selects(f queue.Filter, t *task) bool {
+	return (f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
+		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
+		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
+}
+
+// Task fulfils queue.Admin.
+func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue.Slots, ok bool, err error) {
+	b := d.board(ctx)
+	t, err := b.get(id)
+	if ok = t != nil; err != nil || !ok {
+		return out, held, ok, err
+	}
+	if t.Worker, err = b.process(t.worker); err != nil {
+		return out, held, ok, err
+	}
+	err = b.ask(func(p *packet) []reader {
+		p.add("attempts", int64(id))
+		return []reader{func(r *sql.Rows) error {
+			var text []byte
+			var a queue.Attempt
+			err := r.Scan(&text)
+			if err == nil {
+				err = fromJSON(text, &a)
+			}
+			t.History = append(t.History, a)
+			return err
+		}}
+	})
+	if err == nil && t.limit != nil {
+		held, err = b.slots(t)
+	}
+	return t.Task, held, ok, err
+}
+
+// slots says how far a limit is used.
+func (b *board) slots(t *task) (s queue.Slots, err error) {
+	if err := b.loadLimits(list{t.limit[:]}); err != nil {
+		return s, err
+	}
+	l := b.limits[*t.limit]
+	if s.Key, s.Max = l.key, l.max; l.ver == 0 {
+		s.Key, s.Max = t.Limit.Key, t.Limit.Slots() // nobody but a transaction has named it
+	}
+	var found []*task
+	err = b.ask(func(p *packet) []reader {
+		p.add("blocked", b.q.ns, t.limit[:]).add("task-columns").add("tasks-slots", b.q.ns, t.limit[:])
+		return []reader{func(r *sql.Rows) error { return r.Scan(&s.Waiting) }, b.reads(&found)}
+	})
+	if err != nil {
+		return s, err
+	}
+	var workers []int64
+	for _, x := range found {
+		workers = append(workers, x.worker)
+	}
+	err = b.processes(workers...)
+	for _, x := range found {
+		if x.State == queue.Running {
+			s.Running = append(s.Running, queue.Holding{ID: x.ID, Kind: x.Kind, Worker: b.workers[x.worker].told(), Since: x.Started})
+		}
+	}
+	return s, err
+}
+
+// told is a worker without how many tasks it has.
+func (w worker) told() queue.Process {
+	w.Running = 0
+	return w.Process
+}

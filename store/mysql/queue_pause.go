@@ -1,0 +1,52 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run"
+)
+
+func readPauses(to *[]queue.Pause) reader {
+	return func(r *sql.Rows) error {
+		var p queue.Pause
+		var since, until int64
+		err := r.Scan(&p.Queue, &p.Kind, &since, &until, &p.By, &p.Why)
+		p.Since, p.Until = instant(since), instant(until)
+		*to = append(*to, p)
+		return err
+	}
+}
+
+// Pauses fulfils queue.Admin.
+func (d desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
+	err = d.run(ctx, new(packet).add("clock").add("pauses", d.ns), readPauses(&all))
+	return all, err
+}
+
+// Pause fulfils queue.Admin.
+func (d desk) Pause(ctx context.Context, x queue.Pause) error {
+	name, kind := []byte(x.Queue), []byte(x.Kind)
+	p := new(packet).add("begin").add("lock-pause", d.ns, name, kind).add("clock")
+	p.add("pause-queue", d.ns, name, kind, micros(x.Until), text(x.By), text(x.Why))
+	eventKind, reason := x.Event()
+	d.addEvent(p, eventKind, reason)
+	if err := d.run(ctx, p.add("commit")); err != nil {
+		return fmt.Errorf("pause: %w", err)
+	}
+	return nil
+}
+
+// Resume fulfils queue.Admin.
+func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
+	n, k := []byte(name), []byte(kind)
+	p := new(packet).add("begin").add("lock-pause", d.ns, n, k).add("clock").add("was-paused", d.ns, n, k).add("resume-queue", d.ns, n, k)
+	eventKind, reason := queue.ResumeEvent(name, kind, by)
+	p.add("resumed", d.ns, []byte(run.NewID()), []byte(eventKind), text(reason)).add("commit")
+	if err = d.run(ctx, p, func(r *sql.Rows) error { return r.Scan(&ok) }); err != nil {
+		return false, fmt.Errorf("resume: %w", err)
+	}
+	return ok, nil
+}

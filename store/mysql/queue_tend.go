@@ -1,0 +1,216 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+const (
+	countsKept  = 7 * 24 * time.Hour
+	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
+)
+
+// Tend fulfils queue.Store. It goes in steps of some hundred tasks, each of which stands for itself.
+func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended, err error) {
+	if r.Max <= 0 {
+		r.Max = 1000
+	}
+	t := tending{queues: q, ctx: ctx, left: r.Max}
+	for _, part := range []func() error{t.dead, t.look, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget} {
+		if err := part(); err != nil {
+			return out, fmt.Errorf("tend: %w", err)
+		}
+	}
+	t.More = t.left <= 0
+	return t.Tended, nil
+}
+
+// tending is one call of Tend.
+type tending struct {
+	queues
+	queue.Tended
+	ctx  context.Context
+	left int // how many tasks it may still touch
+}
+
+func (t *tending) step(do func(*board) error) error { return t.queues.step(t.ctx, do) }
+
+func (t *tending) dead() error {
+	var dead []worker
+	err := t.step(func(b *board) error {
+		all, err := b.there()
+		dead = slices.DeleteFunc(all, func(w worker) bool { return w.live })
+		return err
+	})
+	for _, w := range dead {
+		if err == nil && t.left > 0 {
+			err = t.bury(w)
+		}
+	}
+	return err
+}
+
+func (t *tending) bury(w worker) error {
+	w.Running = 0
+	for t.left > 0 {
+		rescued, crashed, most := 0, 0, min(t.left, chunk)
+		err := t.step(func(b *board) (err error) {
+			if rescued, crashed, err = b.rescueAll(w.id, most); err == nil && rescued+crashed < most && len(b.locked) == 0 {
+				b.joins = append(b.joins, func(p *packet) { p.add("end-worker", w.id) })
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		n := rescued + crashed
+		t.Rescued, t.Crashed, t.left, w.Running = t.Rescued+rescued, t.Crashed+crashed, t.left-n, w.Running+n
+		if n < most {
+			break
+		}
+	}
+	if w.Running > 0 {
+		t.Dead = append(t.Dead, w.Process)
+	}
+	return nil
+}
+
+// look settles the limits that transactions of callers have left to others.
+func (t *tending) look() error {
+	var wanted []wake
+	err := t.run(t.ctx, new(packet).add("wakes", t.ns), readWakes(&wanted))
+	if err != nil || len(wanted) == 0 {
+		return err
+	}
+	return t.step(func(b *board) error { return b.look(wanted) })
+}
+
+// every does one thing to the tasks that a statement finds, and counts them.
+func (t *tending) every(n *int, do func(*board, *task) error, selection string, args ...any) error {
+	for t.left > 0 {
+		most, did, found := min(t.left, chunk), 0, 0
+		err := t.step(func(b *board) error {
+			all, err := b.find(selection, append(args, most)...)
+			if err == nil {
+				err = b.loadLimitsOfTasks()
+			}
+			did, found = 0, len(all)
+			for _, x := range all {
+				if err != nil {
+					return err
+				}
+				if !b.locked[x.ID] {
+					err = do(b, x)
+					did++
+				}
+			}
+			return err
+		})
+		*n += did
+		t.left -= did
+		if err != nil || found < most || did == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tending) expired() error {
+	return t.every(&t.Expired, func(b *board, x *task) error {
+		if !x.over(b.now) {
+			return nil
+		}
+		return b.discard(x, queue.ReasonExpired)
+	}, "tasks-lapsed", t.ns)
+}
+
+func (t *tending) due() error {
+	var lanes []place
+	err := t.run(t.ctx, new(packet).add("lanes", t.ns), readPlaces(&lanes))
+	for _, at := range lanes {
+		if err != nil {
+			return err
+		}
+		err = t.every(&t.Due, func(b *board, x *task) error { return b.wait(x, x.State) }, "tasks-due", t.ns, laneNumber(at))
+	}
+	return err
+}
+
+func (t *tending) freed() error {
+	return t.every(&t.Freed, func(b *board, x *task) error { b.unlock(x); return nil }, "tasks-windows", t.ns)
+}
+
+// deleted is retention. What holds its key in a window is not old (rule Q1).
+func (t *tending) deleted(keep map[queue.State]time.Duration) error {
+	for s, d := range keep {
+		if !s.Final() {
+			continue
+		}
+		err := t.every(&t.Deleted, func(b *board, x *task) error { b.remove(x); return nil },
+			"tasks-old", t.ns, stateNumber(s), d.Microseconds())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget drops old counters, and workers that nobody asks about any more.
+func (t *tending) forget() error {
+	p := new(packet).add("clock").add("forget-counts", t.ns, countsKept.Microseconds())
+	p.add("forget-workers", t.ns, workersKept.Microseconds()).add("now")
+	return t.run(t.ctx, p, readInstant(&t.Now)) // no step of this call came later
+}
+
+// Count fulfils queue.Store.
+func (q queues) Count(ctx context.Context, counts []queue.Count) error {
+	if len(counts) == 0 {
+		return ctx.Err()
+	}
+	sums := map[time.Time]*board{}
+	for _, c := range counts {
+		minute := c.Minute.Truncate(time.Minute)
+		if sums[minute] == nil {
+			sums[minute] = &board{q: q, now: minute, counts: map[counter]int64{}}
+		}
+		sums[minute].counts[counter{c.Queue, c.Kind, c.Name}] += c.N
+	}
+	p := new(packet).add("begin")
+	for _, b := range sortedBoards(sums) {
+		b.addCounts(p, 0)
+	}
+	p.add("commit")
+	for n := 1; ; n++ {
+		err := q.run(ctx, p)
+		if number(err) != 1213 || n == 10 {
+			return err
+		}
+		if err := pause(ctx, n, false); err != nil {
+			return err
+		}
+	}
+}
+
+func sortedBoards(sums map[time.Time]*board) (all []*board) {
+	for _, b := range sums {
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(x, y *board) int { return x.now.Compare(y.now) })
+	return all
+}
+
+// Counts fulfils queue.Admin.
+func (d desk) Counts(ctx context.Context, from, to time.Time) (all []queue.Count, err error) {
+	err = d.run(ctx, new(packet).add("counts", d.ns, micros(from), micros(to)), func(r *sql.Rows) error {
+		var c queue.Count
+		err := r.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
+		all = append(all, c)
+		return err
+	})
+	return all, err
+}

@@ -1,0 +1,167 @@
+package mysql
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+func spec(with ...func(*queue.Spec)) queue.Spec {
+	s := queue.Spec{Queue: "q", Kind: "k"}
+	for _, w := range with {
+		w(&s)
+	}
+	if err := s.Check(); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func uniqueKey(key string) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Unique = &queue.Unique{Key: key} }
+}
+
+func limitOf(key string, n int) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Limit = &queue.Limit{Key: key, Max: n} }
+}
+
+func enqueue(t testing.TB, to queue.Inserter, specs ...queue.Spec) []queue.Enqueued {
+	t.Helper()
+	got, err := to.Enqueue(t.Context(), specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// queueConfig lets a worker's lease outlast what a slow machine does.
+func queueConfig(t testing.TB, address string) store.Config {
+	c := config(t, address)
+	c.TTL = time.Minute
+	return c
+}
+
+// joined is a worker with a live lease.
+func joined(t testing.TB, s *store.Store) lease.Ref {
+	t.Helper()
+	r := request(lease.OnceKey())
+	r.TTL = time.Minute
+	c := grant(t, s, r)
+	if err := s.Queue.Join(t.Context(), queue.Process{Lease: c, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func fetchSome(t testing.TB, s *store.Store, w lease.Ref, n int) queue.Fetch {
+	t.Helper()
+	f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Charged: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func complete(t testing.TB, by queue.Finisher, w lease.Ref, tasks ...queue.Fetched) {
+	t.Helper()
+	var ends []queue.Completion
+	for _, x := range tasks {
+		ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: queue.Success})
+	}
+	got, err := by.Finish(t.Context(), w, ends)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range got {
+		if s != queue.OK {
+			t.Errorf("Finish of task %d: %v", ends[i].ID, s)
+		}
+	}
+}
+
+// workOff has four workers do all there is, and says how long it took.
+func workOff(t testing.TB, c store.Config, n int) time.Duration {
+	t.Helper()
+	var left atomic.Int64
+	left.Store(int64(n))
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for range 4 {
+		s := mustOpen(t, c)
+		w := joined(t, s)
+		wg.Go(func() {
+			for left.Load() > 0 {
+				f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 20})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if len(f.Tasks) == 0 {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				var ends []queue.Completion
+				for _, x := range f.Tasks {
+					ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: queue.Success})
+				}
+				got, err := s.Queue.Finish(t.Context(), w, ends)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, a := range got {
+					if a != queue.OK {
+						t.Errorf("a live worker's report: %v", a)
+					}
+				}
+				left.Add(int64(-len(got)))
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(begin)
+}
+
+// Four workers that want the same do not deadlock, and do each task once.
+func TestWorkersShareWhatThereIs(t *testing.T) {
+	const n = 600
+	for name, with := range map[string]func(i int) queue.Spec{
+		"plain":   func(int) queue.Spec { return spec() },
+		"limited": func(i int) queue.Spec { return spec(limitOf(fmt.Sprint("l", i%20), 1)) },
+		"one key": func(int) queue.Spec { return spec(limitOf("l", 5)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := testserver.MariaDB(t)
+			c := queueConfig(t, address)
+			s := mustOpen(t, c)
+			var specs []queue.Spec
+			for i := range n {
+				specs = append(specs, with(i))
+			}
+			begin := time.Now()
+			enqueue(t, s.Queue, specs...)
+			t.Logf("taken in: %.0f tasks/s", n/time.Since(begin).Seconds())
+			db := raw(t, address, nil)
+			dead := status(t, db, "Innodb_deadlocks")
+			t.Logf("worked: %.0f tasks/s", n/workOff(t, c, n).Seconds())
+			if got := status(t, db, "Innodb_deadlocks") - dead; got > 0 {
+				t.Logf("%d deadlocks of the whole server, each begun anew", got)
+			}
+			r, err := s.Queue.Tend(t.Context(), queue.TendRequest{})
+			if err != nil || r.Repaired != 0 {
+				t.Errorf("Tend: %+v, %v", r, err)
+			}
+			lanes, err := s.Tasks.Queues(t.Context())
+			if err != nil || len(lanes) != 1 || lanes[0].Depth[queue.Succeeded] != n {
+				t.Errorf("in the end: %+v, %v", lanes, err)
+			}
+		})
+	}
+}

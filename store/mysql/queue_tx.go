@@ -1,0 +1,337 @@
+package mysql
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// ErrIsolation is returned for a transaction that is not READ COMMITTED: at other levels it would not see who has
+// taken a unique key since it began, and would lock keys that nobody has (rule Q2). Nothing was done, and the
+// transaction stays usable.
+var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it at that level to enqueue or complete tasks in it")
+
+// Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
+// commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.
+//
+// After an error, and after an Undecided answer, the transaction is as it was before the call, and goes on; except
+// after a deadlock, for which the server has rolled all of it back, as it does for any statement.
+type Tx struct {
+	tx   *sql.Tx
+	q    queues
+	good bool // its isolation was looked at
+}
+
+// QueueTx is the queue of a namespace as seen from a transaction of database/sql. Its level is asked of
+// information_schema.innodb_trx, which needs the PROCESS privilege; without that it is the session's that counts
+// (transaction_isolation=%27READ-COMMITTED%27 in the DSN).
+func QueueTx(tx *sql.Tx, namespace string) *Tx {
+	if namespace == "" {
+		namespace = "dibs"
+	}
+	d := &database{addr: "(the caller's transaction)", ns: []byte(namespace)}
+	return &Tx{tx: tx, q: queues{d, new(known)}}
+}
+
+// Enqueue is of queue.Inserter.
+func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.Enqueued, err error) {
+	if len(specs) == 0 {
+		return nil, ctx.Err()
+	}
+	err = x.do(ctx, func(b *board) error {
+		a := &admission{board: b, answers: make([]admitted, len(specs))}
+		for _, i := range keysInOrder(specs) {
+			if err := a.enqueueTx(i, specs[i]); err != nil {
+				return err
+			}
+		}
+		answers = a.answer()
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("enqueue: %w", err)
+	}
+	return answers, nil
+}
+
+// keysInOrder is the order in which specs are taken in: that of their keys, so that two transactions do not wait for
+// each other.
+func keysInOrder(specs []queue.Spec) []int {
+	order := make([]int, len(specs))
+	hashes := make([][]byte, len(specs))
+	for i, s := range specs {
+		if order[i] = i; s.Unique != nil {
+			h := s.Unique.Hash(s.Kind)
+			hashes[i] = h[:]
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Or(bytes.Compare(hashes[i], hashes[j]), cmp.Compare(i, j)) })
+	return order
+}
+
+// Finish is of queue.Finisher. Slots are free as soon as it commits.
+func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) (answers []queue.Status, err error) {
+	if len(ends) == 0 {
+		return nil, ctx.Err()
+	}
+	err = x.do(ctx, func(b *board) error {
+		var id int64
+		ids := make(list, len(ends))
+		for i, c := range ends {
+			ids[i] = int64(c.ID)
+		}
+		err := b.ask(func(p *packet) []reader {
+			p.add("find-worker", b.q.ns, nonce(worker.Owner), int64(worker.Token), []byte(worker.Key)).add("lock-tasks", ids)
+			return []reader{func(r *sql.Rows) error { return r.Scan(&id) }}
+		})
+		if err != nil {
+			return err
+		}
+		answers, err = b.finishAll(worker, id, ends)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("finish: %w", err)
+	}
+	return answers, nil
+}
+
+// do carries out a step in a savepoint, which is given up when it fails.
+func (x *Tx) do(ctx context.Context, step func(*board) error) (err error) {
+	if err := x.isolated(ctx); err != nil {
+		return x.q.explain(err)
+	}
+	b := x.q.board(ctx)
+	b.looks, b.tx = false, x
+	var waited int64
+	begin := new(packet).add("savepoint").add("lock-wait").add("utc-clock").add("set-wait", int(lockWait.Seconds()))
+	readers := []reader{func(r *sql.Rows) error { return r.Scan(&waited) }, readInstant(&b.now)}
+	if err = x.send(ctx, begin, readers); err != nil {
+		return x.q.explain(err)
+	}
+	if err = step(b); err == nil {
+		err = b.flush()
+	}
+	if number(err) == 1213 {
+		return fmt.Errorf("the server has rolled the transaction back: %w", x.q.explain(err))
+	}
+	end := new(packet)
+	if err != nil {
+		end.add("undo-savepoint")
+	}
+	end.add("drop-savepoint").add("set-wait", waited)
+	return errors.Join(x.q.explain(err), x.q.explain(x.send(context.WithoutCancel(ctx), end, nil)))
+}
+
+// isolated sees to it that the transaction is READ COMMITTED.
+func (x *Tx) isolated(ctx context.Context) error {
+	if x.good {
+		return nil
+	}
+	var level, whole string
+	one := func(to *string) reader { return func(r *sql.Rows) error { return r.Scan(to) } }
+	// The first statement begins it for InnoDB, which lists it then.
+	err := x.send(ctx, new(packet).add("on-timeout").add("begun"), []reader{one(&whole), one(new(string))})
+	for n := 0; err == nil && level == "" && n < 10; n++ {
+		if n > 0 {
+			err = rest(ctx, 110*time.Millisecond) // the server renews that table every 100 ms
+		}
+		if err == nil {
+			err = x.send(ctx, new(packet).add("isolation"), []reader{one(&level)})
+		}
+	}
+	if code := number(err); code == 1227 || code == 1142 || err == nil && level == "" {
+		err = x.send(ctx, new(packet).add("session-isolation"), []reader{func(r *sql.Rows) error { return r.Scan(new(string), &level) }})
+	}
+	switch {
+	case err != nil:
+		return err
+	case strings.ReplaceAll(level, "-", " ") != "READ COMMITTED":
+		return fmt.Errorf("%w (it is %s)", ErrIsolation, strings.ReplaceAll(level, "-", " "))
+	case whole == "1":
+		return refusal("the server rolls transactions back when they have waited too long; set innodb_rollback_on_timeout=OFF")
+	}
+	x.good = true
+	return nil
+}
+
+// send carries a packet out statement by statement: the caller's connection need not take several at once.
+func (x *Tx) send(ctx context.Context, p *packet, readers []reader) error {
+	args := p.args
+	for text := range strings.SplitSeq(p.text.String(), ";") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		n := strings.Count(text, "?")
+		some := args[:n]
+		args = args[n:]
+		asks := (strings.HasPrefix(text, "SELECT") || strings.HasPrefix(text, "SHOW") || strings.HasPrefix(text, "WITH")) && !strings.Contains(text, " INTO @")
+		if !asks {
+			if _, err := x.tx.ExecContext(ctx, text, some...); err != nil {
+				return err
+			}
+			continue
+		}
+		var each reader
+		if len(readers) > 0 {
+			each, readers = readers[0], readers[1:]
+		}
+		if err := x.query(ctx, text, some, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Tx) query(ctx context.Context, text string, args []any, each reader) error {
+	r, err := x.tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for r.Next() && each != nil {
+		if err := each(r); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.Err(), r.Close())
+}
+
+// flush writes what has been decided so far.
+func (b *board) flush() error {
+	p := new(packet)
+	readers := b.write(p, b.changed(), nil)
+	if p.text.Len() == 0 {
+		return nil
+	}
+	if err := b.tx.send(b.ctx, p, readers); err != nil {
+		return err
+	}
+	for _, t := range b.tasks {
+		t.dirty, t.respelt, t.had = false, false, t.ukey
+	}
+	b.tries, b.wakes = nil, nil
+	clear(b.counts)
+	return nil
+}
+
+// enqueueTx takes one task in. What it decides on is locked before, and none of it is a limit.
+func (a *admission) enqueueTx(i int, s queue.Spec) error {
+	if err := a.laneTx(place{s.Queue, s.Kind}); err != nil {
+		return err
+	}
+	for {
+		var h queue.Hash
+		if s.Unique != nil {
+			h = s.Unique.Hash(s.Kind)
+			if err := a.lockHolder(h, &s); err != nil {
+				return a.undecided(i, err)
+			}
+		}
+		if err := a.enqueue(i, s); err != nil {
+			return err
+		}
+		if err := a.flush(); err != nil {
+			return err
+		}
+		err := a.insertTx()
+		if err == nil {
+			return nil
+		}
+		a.added = nil
+		if number(err) != 1062 {
+			return a.undecided(i, err)
+		}
+		// Somebody has committed the key in between: he is the holder now.
+	}
+}
+
+// undecided answers so where err is that another transaction has been waited for.
+func (a *admission) undecided(i int, err error) error {
+	if number(err) != 1205 {
+		return err
+	}
+	a.answers[i] = admitted{queue.Undecided, nil}
+	return nil
+}
+
+// lockHolder reads who has a key. A waiting holder is locked, so that it cannot start before the commit (rule Q2); one
+// that is to be changed, so that nobody else does. What runs is not held up.
+func (a *admission) lockHolder(h queue.Hash, s *queue.Spec) error {
+	for {
+		a.board.reset()
+		found, err := a.find("tasks-by-key", a.q.ns, list{h[:]})
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		t := found[0]
+		name := "share-waiting"
+		switch {
+		case t.over(a.now), t.State == queue.Succeeded && !a.now.Before(t.window), s.Unique.Again == queue.Replace, s.Unique.Again == queue.Debounce:
+			name = "lock-version"
+		case !t.State.Waiting():
+			return nil
+		}
+		same := false
+		err = a.ask(func(p *packet) []reader {
+			p.add(name, int64(t.ID), t.ver)
+			return []reader{func(r *sql.Rows) error { same = true; return r.Scan(new(int64)) }}
+		})
+		if err != nil || same {
+			return err
+		}
+	}
+}
+
+// insertTx inserts what enqueue has decided to.
+func (a *admission) insertTx() error {
+	for _, t := range a.added {
+		p := new(packet).add("insert-tasks")
+		p.argument(rows{append(append([]any{a.q.ns}, t.columns()...), t.cold(), []byte(t.Args))})
+		r, err := a.tx.tx.ExecContext(a.ctx, p.text.String(), p.args...)
+		if err != nil {
+			return err
+		}
+		id, err := r.LastInsertId()
+		if err != nil {
+			return err
+		}
+		t.ID, t.isNew = queue.ID(id), false
+	}
+	a.added = nil
+	return nil
+}
+
+// laneTx makes a lane's row where there is none, one of its own: nobody waits for it.
+func (a *admission) laneTx(at place) error {
+	if _, ok := a.q.known.lanes.Load(at); ok {
+		return nil
+	}
+	there := false
+	err := a.ask(func(p *packet) []reader {
+		p.add("lane-there", a.q.ns, []byte(at.queue), []byte(at.kind))
+		return []reader{func(r *sql.Rows) error { there = true; return r.Scan(new(int64)) }}
+	})
+	if err == nil && !there {
+		err = a.send(new(packet).add("add-lane", a.q.ns, []byte(at.queue), []byte(at.kind), rand.Int64()), nil)
+	}
+	if err == nil {
+		a.q.known.lanes.Store(at, true)
+	}
+	return err
+}
+
+var (
+	_ queue.Inserter = (*Tx)(nil)
+	_ queue.Finisher = (*Tx)(nil)
+)

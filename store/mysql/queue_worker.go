@@ -1,0 +1,185 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// worker is a row of a worker, whose lease may be live.
+type worker struct {
+	id   int64
+	live bool
+	queue.Process
+}
+
+func readWorker(r *sql.Rows) (w worker, err error) {
+	var key, owner, does []byte
+	var since int64
+	if err = r.Scan(&w.id, &key, &owner, &w.Lease.Token, &w.Host, &w.PID, &does, &w.Slots, &since, &w.live, &w.Running); err != nil {
+		return w, err
+	}
+	w.Since, w.Lease.Key = instant(since), lease.Key(key)
+	if w.Lease.Owner, err = parseNonce(owner); err != nil {
+		return w, err
+	}
+	var lists [2][]string
+	err = fromJSON(does, &lists)
+	w.Queues, w.Kinds = lists[0], lists[1]
+	return w, err
+}
+
+// workerID is the row of a worker, made where it never joined.
+func (q queues) workerID(ctx context.Context, ref lease.Ref) (id int64, err error) {
+	if known, ok := q.known.workers.Load(ref); ok {
+		return known.(int64), nil
+	}
+	p := new(packet).add("worker-id", q.ns, nonce(ref.Owner), int64(ref.Token), []byte(ref.Key))
+	if err = q.run(ctx, p, func(r *sql.Rows) error { return r.Scan(&id) }); err != nil {
+		return 0, err
+	}
+	q.known.workers.Store(ref, id)
+	return id, nil
+}
+
+// processes reads what workers said of themselves.
+func (b *board) processes(ids ...int64) error {
+	var missing list
+	for _, id := range ids {
+		if _, ok := b.workers[id]; !ok && id != 0 {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return b.ask(func(p *packet) []reader {
+		p.add("workers").add("workers-by-id", b.q.ns, missing)
+		return []reader{b.readWorker}
+	})
+}
+
+func (b *board) readWorker(r *sql.Rows) error {
+	w, err := readWorker(r)
+	b.workers[w.id] = w
+	return err
+}
+
+// process is what a worker said of itself.
+func (b *board) process(id int64) (queue.Process, error) {
+	err := b.processes(id)
+	w := b.workers[id].Process
+	w.Running = 0
+	return w, err
+}
+
+// there are the workers that have not left, and were not found dead.
+func (b *board) there() (all []worker, err error) {
+	err = b.ask(func(p *packet) []reader {
+		p.add("workers").add("workers-there", b.q.ns)
+		return []reader{func(r *sql.Rows) error {
+			w, err := readWorker(r)
+			b.workers[w.id] = w
+			all = append(all, w)
+			return err
+		}}
+	})
+	return all, err
+}
+
+// Join fulfils queue.Store.
+func (q queues) Join(ctx context.Context, w queue.Process) error {
+	id, err := q.workerID(ctx, w.Lease)
+	if err != nil {
+		return fmt.Errorf("join: %w", err)
+	}
+	return q.step(ctx, func(b *board) error {
+		live, err := b.live(w.Lease)
+		if err != nil {
+			return err
+		}
+		if !live {
+			return queue.ErrStale
+		}
+		b.joins = append(b.joins, func(p *packet) {
+			p.add("join-worker", text(w.Host), w.PID, toJSON([2][]string{w.Queues, w.Kinds}), w.Slots, id)
+		})
+		return nil
+	})
+}
+
+// Leave fulfils queue.Store.
+func (q queues) Leave(ctx context.Context, ref lease.Ref) error {
+	id, err := q.workerID(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	for {
+		n := 0
+		err := q.step(ctx, func(b *board) error {
+			rescued, crashed, err := b.rescueAll(id, chunk)
+			n = rescued + crashed
+			if n < chunk {
+				b.joins = append(b.joins, func(p *packet) { p.add("end-worker", id) })
+			}
+			return err
+		})
+		if err != nil || n < chunk {
+			q.known.workers.Delete(ref)
+			return err
+		}
+	}
+}
+
+// chunk is how many tasks one step takes that nobody is waiting for.
+const chunk = 200
+
+// rescueAll takes tasks from a worker that is gone, at most most.
+func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) {
+	all, err := b.find("tasks-held", b.q.ns, id, most)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, t := range all {
+		if b.locked[t.ID] || t.State != queue.Running || t.worker != id {
+			continue
+		}
+		if err := b.rescue(t); err != nil {
+			return rescued, crashed, err
+		}
+		if t.State == queue.Crashed {
+			crashed++
+		} else {
+			rescued++
+		}
+	}
+	return rescued, crashed, err
+}
+
+// rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and its start
+// was written (rule Q4).
+func (b *board) rescue(t *task) error {
+	w, err := b.process(t.worker)
+	if err != nil {
+		return err
+	}
+	if t.Suspect && t.begun {
+		t.Crashes++
+		b.remember(t, queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: b.now, Host: w.Host})
+	}
+	t.Suspect, t.Stop, t.displaced = true, "", false
+	if t.Crashes >= t.CrashBudget() {
+		b.tally(t, queue.CountCrashed)
+		return b.end(t, queue.Crashed, "")
+	}
+	t.State = queue.Available
+	b.tally(t, queue.CountRescued)
+	return b.move(t, queue.Running)
+}
+
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

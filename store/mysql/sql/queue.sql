@@ -1,0 +1,334 @@
+-- Fragments of the queue's packets: see queue.go for how they are put together.
+
+-- name: at
+SET @dibs_now = ?;
+
+-- name: task-columns
+SELECT t.id, t.ver, t.lane, t.queue, t.kind, t.state, t.class, t.ordinal, t.priority, t.run_at, t.enqueued, t.expires, t.started, t.ended,
+t.attempts, t.granted, t.crashes, t.snoozes, t.begun, t.displaced, t.token, t.worker, t.completed,
+t.ukey, t.win, t.limited, t.args, t.cold, t.reason, t.stop FROM dibs_tasks t
+
+-- name: tasks-by-id
+FORCE INDEX (PRIMARY) WHERE t.ns = ? AND t.id IN (?);
+
+-- name: tasks-by-key
+FORCE INDEX (one) WHERE t.ns = ? AND t.ukey IN (?);
+
+-- name: tasks-in-line
+FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = ? AND t.line = 1 AND t.lane = ? ORDER BY t.ordinal, t.id LIMIT ?;
+
+-- name: tasks-due
+FORCE INDEX (due) WHERE t.ns = ? AND t.lane = ? AND t.due_at > 0 AND t.due_at <= @dibs_now ORDER BY t.due_at, t.id LIMIT ?;
+
+-- name: tasks-lapsed
+FORCE INDEX (lapse) WHERE t.ns = ? AND t.lapses > 0 AND t.lapses <= @dibs_now ORDER BY t.lapses LIMIT ?;
+
+-- name: tasks-windows
+FORCE INDEX (win) WHERE t.ns = ? AND t.win > 0 AND t.win <= @dibs_now ORDER BY t.win LIMIT ?;
+
+-- name: tasks-old
+FORCE INDEX (old) WHERE t.ns = ? AND t.done = ? AND t.ended < @dibs_now - ? AND t.win = 0 ORDER BY t.ended LIMIT ?;
+
+-- name: tasks-held
+FORCE INDEX (held) WHERE t.ns = ? AND t.holder = ? ORDER BY t.id LIMIT ?;
+
+-- name: tasks-slots
+FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 3 ORDER BY t.id;
+
+-- name: tasks-rivals
+FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state IN (1, 2) AND t.id < ? AND (t.displaced = 1 OR t.line = 0);
+
+-- name: unsettled-keys
+-- Keys that somebody is taking in a transaction that has not ended. It is a hint; the index decides.
+SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;
+START TRANSACTION;
+SELECT ukey, id FROM dibs_tasks FORCE INDEX (one) WHERE ns = ? AND ukey IN (?);
+COMMIT;
+
+-- name: live-worker
+SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now;
+
+-- name: lanes
+SELECT DISTINCT queue, kind FROM dibs_task_lanes WHERE ns = ?;
+
+-- name: add-lane
+INSERT INTO dibs_task_lanes (ns, queue, kind, salt) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE salt = dibs_task_lanes.salt;
+
+-- name: due
+SELECT id, ver, limited IS NOT NULL FROM dibs_tasks FORCE INDEX (due)
+WHERE ns = ? AND lane = ? AND due_at > 0 AND due_at <= @dibs_now ORDER BY due_at, id LIMIT ?;
+
+-- name: next-due
+SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND lane = ? AND due_at > @dibs_now;
+
+-- name: ready
+SELECT id, queue, kind, ordinal, class, limited IS NOT NULL, expires FROM dibs_tasks FORCE INDEX (ready)
+WHERE ns = ? AND lane = ? AND state = 1 AND class = ? ORDER BY ordinal, id LIMIT ?;
+
+-- name: ripe
+-- Those of the named tasks that are due and that nobody holds.
+SELECT GROUP_CONCAT(id) INTO @dibs_ids FROM dibs_tasks FORCE INDEX (PRIMARY)
+WHERE id IN (?) AND due_at > 0 AND due_at <= @dibs_now AND limited IS NULL FOR UPDATE SKIP LOCKED;
+SET @dibs_sql = CONCAT('UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = 1, due_at = 0, ver = ver + 1 WHERE id IN (', COALESCE(@dibs_ids, '0'), ')');
+PREPARE dibs_ripen FROM @dibs_sql;
+EXECUTE dibs_ripen;
+
+-- name: limits
+SELECT hash, ver, limit_key, slots, token,
+  (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 3)
+FROM dibs_task_limits l WHERE ns = ? AND hash IN (?);
+
+-- name: ensure-limit
+INSERT INTO dibs_task_limits (ns, hash, limit_key, slots) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE slots = dibs_task_limits.slots;
+
+-- name: line-ends
+-- The first and the last lane of a line. Mostly it is one, and two looks at the index say so.
+SELECT MIN(lane), MAX(lane) FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = ? AND line = 1 HAVING MIN(lane) IS NOT NULL;
+
+-- name: line-lanes
+-- The lanes of a line, found by one look each, however long it is.
+WITH RECURSIVE s (state) AS (SELECT 1 UNION ALL SELECT 2), l (state, lane) AS (
+  SELECT s.state, (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = s.state AND t.line = 1) FROM s
+  UNION ALL
+  SELECT l.state, (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = l.state AND t.line = 1 AND t.lane > l.lane)
+  FROM l WHERE l.lane IS NOT NULL)
+SELECT DISTINCT lane FROM l WHERE lane IS NOT NULL;
+
+-- name: blocked
+SELECT COUNT(*) FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2;
+
+-- name: wakes
+SELECT salt, hash, limit_key, slots FROM dibs_task_wakes WHERE ns = ? ORDER BY salt LIMIT 20;
+
+-- name: add-wake
+INSERT INTO dibs_task_wakes (ns, salt, hash, limit_key, slots) VALUES (?, ?, ?, ?, ?);
+
+-- name: drop-wakes
+DELETE w FROM dibs_task_wakes w FORCE INDEX (PRIMARY) WHERE ns = ? AND salt IN (?);
+
+-- name: fresh
+SET @dibs_ok = 1, @dibs_ids = NULL, @dibs_claimed = NULL, @dibs_was = @@innodb_lock_wait_timeout;
+SET SESSION innodb_lock_wait_timeout = 2, SESSION group_concat_max_len = 1048576;
+
+-- name: hold-rates
+SELECT COUNT(IF(CONCAT(ver, '/', kind) IN (?), 1, NULL)) INTO @dibs_n FROM dibs_task_rates FORCE INDEX (PRIMARY)
+WHERE ns = ? AND kind IN (?) FOR UPDATE;
+SET @dibs_ok = @dibs_ok AND @dibs_n = ?;
+
+-- name: hold-limits
+SELECT COUNT(IF(CONCAT(ver, '/', HEX(hash)) IN (?), 1, NULL)) INTO @dibs_n FROM dibs_task_limits FORCE INDEX (PRIMARY)
+WHERE ns = ? AND hash IN (?) FOR UPDATE;
+SET @dibs_ok = @dibs_ok AND @dibs_n = ?;
+
+-- name: hold-tasks
+-- Nobody is waited for: a transaction of a caller's may have a task for long.
+SELECT COUNT(IF(CONCAT(ver, '/', id) IN (?), 1, NULL)), GROUP_CONCAT(id) INTO @dibs_n, @dibs_ids FROM dibs_tasks FORCE INDEX (PRIMARY)
+WHERE id IN (?) FOR UPDATE SKIP LOCKED;
+SET @dibs_ok = @dibs_ok AND @dibs_n = ?;
+
+-- name: if-current
+-- What was decided at an instant is not carried out much later.
+SET @dibs_ok = @dibs_ok AND @dibs_now <= ?;
+
+-- name: if-live
+SET @dibs_alive = (SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now);
+SET @dibs_ok = @dibs_ok AND @dibs_alive = 1;
+
+-- name: if-unpaused
+SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_pauses WHERE ns = ? AND since > ?) = 0;
+
+-- name: if-one
+SET @dibs_ok = @dibs_ok AND ROW_COUNT() = 1;
+
+-- name: claim-tasks
+-- The first of the named tasks that nobody has. SKIP LOCKED: two fetches share them without waiting.
+SELECT GROUP_CONCAT(id ORDER BY FIELD(queue, ?), ordinal, id) INTO @dibs_claimed FROM dibs_tasks FORCE INDEX (PRIMARY)
+WHERE id IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) FOR UPDATE SKIP LOCKED;
+SET @dibs_claimed = IF(@dibs_ok = 1, COALESCE(SUBSTRING_INDEX(@dibs_claimed, ',', ?), '0'), '0'), @dibs_worker = ?;
+SET @dibs_sql = CONCAT('UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = 3, lapses = 0, due_at = 0, started = @dibs_now, begun = 0, worker = @dibs_worker, holder = @dibs_worker, token = GREATEST(token + 1, @dibs_now), stop = '''', ver = ver + 1 WHERE id IN (', @dibs_claimed, ')');
+PREPARE dibs_claim FROM @dibs_sql;
+EXECUTE dibs_claim;
+
+-- name: claimed-prefix
+SET @dibs_sql = CONCAT(?, ' FORCE INDEX (PRIMARY) WHERE t.id IN (', @dibs_claimed, ')');
+PREPARE dibs_claim FROM @dibs_sql;
+EXECUTE dibs_claim;
+
+-- name: update-task
+UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET lane = ?, queue = ?, kind = ?, state = ?, class = ?, ordinal = ?, priority = ?, run_at = ?, due_at = ?,
+enqueued = ?, expires = ?, lapses = ?, started = ?, ended = ?, done = ?, attempts = ?, granted = ?, crashes = ?, snoozes = ?, begun = ?, displaced = ?,
+token = ?, worker = ?, holder = ?, completed = ?, ukey = ?, win = ?, limited = ?, line = ?, reason = ?, stop = ?, ver = ver + 1
+WHERE id = ? AND @dibs_ok = 1;
+
+-- name: take-key
+-- IGNORE: where somebody else has taken the key, nothing is changed, and the packet goes on to its end.
+UPDATE IGNORE dibs_tasks FORCE INDEX (PRIMARY) SET ukey = ? WHERE id = ? AND @dibs_ok = 1;
+
+-- name: update-spec
+UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET cold = ?, args = ? WHERE id = ? AND @dibs_ok = 1;
+
+-- name: insert-tasks
+INSERT INTO dibs_tasks (ns, lane, queue, kind, state, class, ordinal, priority, run_at, due_at,
+enqueued, expires, lapses, started, ended, done, attempts, granted, crashes, snoozes, begun, displaced,
+token, worker, holder, completed, ukey, win, limited, line, reason, stop, cold, args) VALUES
+
+-- name: same
+ON DUPLICATE KEY UPDATE ver = dibs_tasks.ver;
+
+-- name: plain-row
+(?, ?, ?, ?, IF(IF(? = 0, @dibs_now, ?) + ? > @dibs_now, 0, 1), 0, ?, ?, IF(? = 0, @dibs_now, ?) + ?, IF(IF(? = 0, @dibs_now, ?) + ? > @dibs_now, IF(? = 0, @dibs_now, ?) + ?, 0),
+@dibs_now, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, '', '', ?, ?)
+
+-- name: inserted
+SELECT @dibs_now, LAST_INSERT_ID(), @@auto_increment_increment;
+
+-- name: last-id
+SELECT LAST_INSERT_ID();
+
+-- name: delete-task
+DELETE FROM dibs_tasks WHERE id = ? AND @dibs_ok = 1;
+
+-- name: delete-attempts
+DELETE a FROM dibs_task_attempts a FORCE INDEX (PRIMARY) WHERE task IN (?);
+
+-- name: add-attempt
+INSERT INTO dibs_task_attempts (task, attempt) VALUES (?, ?);
+
+-- name: attempts
+SELECT attempt FROM dibs_task_attempts WHERE task = ? ORDER BY i;
+
+-- name: update-limit
+UPDATE dibs_task_limits SET slots = ?, token = ?, ver = ver + 1 WHERE ns = ? AND hash = ?;
+
+-- name: use-rate
+UPDATE dibs_task_rates SET full = ?, ver = ver + 1 WHERE ns = ? AND kind = ?;
+
+-- name: decide
+-- All of it, or nothing. COMMIT may be prepared and ROLLBACK may not, everywhere; after a COMMIT it does nothing.
+SET @dibs_sql = IF(@dibs_ok = 1, 'COMMIT', 'DO 0');
+PREPARE dibs_end FROM @dibs_sql;
+EXECUTE dibs_end;
+ROLLBACK;
+SET SESSION innodb_lock_wait_timeout = @dibs_was;
+SELECT @dibs_ok, @dibs_now, COALESCE(@dibs_ids, '');
+
+-- name: rates
+SELECT kind, ver, each_, burst, full FROM dibs_task_rates WHERE ns = ?;
+
+-- name: set-rate
+INSERT INTO dibs_task_rates (ns, kind, each_, burst) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE each_ = ?, burst = ?, ver = ver + 1;
+
+-- name: drop-rate
+DELETE FROM dibs_task_rates WHERE ns = ? AND kind = ?;
+
+-- name: pauses
+SELECT queue, kind, since, until, by_, why FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now) ORDER BY queue, kind;
+
+-- name: lock-pause
+SELECT COUNT(since) INTO @dibs_locked FROM dibs_task_pauses FORCE INDEX (PRIMARY) WHERE ns = ? AND queue = ? AND kind = ? FOR UPDATE;
+
+-- name: pause-queue
+REPLACE INTO dibs_task_pauses (ns, queue, kind, since, until, by_, why) VALUES (?, ?, ?, @dibs_now, ?, ?, ?);
+
+-- name: was-paused
+SET @dibs_pausing = (SELECT COUNT(*) FROM dibs_task_pauses WHERE ns = ? AND queue = ? AND kind = ? AND (until = 0 OR until > @dibs_now));
+SELECT @dibs_pausing;
+
+-- name: resume-queue
+DELETE FROM dibs_task_pauses WHERE ns = ? AND queue = ? AND kind = ?;
+
+-- name: resumed
+INSERT INTO dibs_events (ns, at, id, kind, reason) SELECT ?, @dibs_now, ?, ?, ? FROM DUAL WHERE @dibs_pausing = 1;
+
+-- name: count
+INSERT INTO dibs_task_counts (ns, minute, queue, kind, name, salt, n) VALUES (?, ?, ?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE n = n + ?;
+
+-- name: counts
+SELECT queue, kind, name, CAST(SUM(n) AS SIGNED) FROM dibs_task_counts WHERE ns = ? AND minute >= ? AND minute < ?
+GROUP BY queue, kind, name ORDER BY queue, kind, name;
+
+-- name: forget-counts
+DELETE FROM dibs_task_counts WHERE ns = ? AND minute < @dibs_now - ? LIMIT 1000;
+
+-- name: worker-id
+INSERT INTO dibs_task_workers (ns, owner, token, lease_key, host, does) VALUES (?, ?, ?, ?, '', '[[],[]]')
+ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id);
+SELECT LAST_INSERT_ID();
+
+-- name: join-worker
+UPDATE dibs_task_workers SET host = ?, pid = ?, does = ?, slots = ?, since = IF(since = 0, @dibs_now, since), ended = 0 WHERE id = ? AND @dibs_ok = 1;
+
+-- name: end-worker
+UPDATE dibs_task_workers SET ended = @dibs_now WHERE id = ?;
+
+-- name: workers
+SELECT w.id, w.lease_key, w.owner, w.token, w.host, w.pid, w.does, w.slots, w.since, l.ns IS NOT NULL,
+  (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (held) WHERE t.ns = w.ns AND t.holder = w.id)
+FROM dibs_task_workers w LEFT JOIN dibs_leases l ON l.ns = w.ns AND l.lease_key = w.lease_key AND l.owner = w.owner
+  AND l.token = w.token AND l.expires > @dibs_now
+
+-- name: workers-there
+WHERE w.ns = ? AND w.ended = 0 ORDER BY w.id;
+
+-- name: workers-by-id
+WHERE w.ns = ? AND w.id IN (?);
+
+-- name: forget-workers
+DELETE FROM dibs_task_workers WHERE ns = ? AND ended > 0 AND ended < @dibs_now - ? LIMIT 1000;
+
+-- name: depths
+SELECT queue, kind, state, COUNT(*), MIN(run_at) FROM dibs_tasks WHERE ns = ? GROUP BY queue, kind, state;
+
+-- name: mine
+SELECT id, token, stop FROM dibs_tasks FORCE INDEX (held) WHERE ns = ? AND holder = ? AND (? = 0 OR stop <> '') ORDER BY id;
+
+-- name: tasks-filtered
+FORCE INDEX (PRIMARY) WHERE t.ns = ? AND t.id > ? AND t.id <= ? AND (? = '' OR t.queue = ?) AND (? = '' OR t.kind = ?) AND (? = 0 OR t.state IN (?)) ORDER BY t.id LIMIT ?;
+
+-- name: savepoint
+SAVEPOINT dibs_queue;
+SET @dibs_ok = 1;
+
+-- name: undo-savepoint
+ROLLBACK TO SAVEPOINT dibs_queue;
+
+-- name: drop-savepoint
+RELEASE SAVEPOINT dibs_queue;
+
+-- name: lock-wait
+SELECT @@innodb_lock_wait_timeout;
+
+-- name: set-wait
+SET SESSION innodb_lock_wait_timeout = ?;
+
+-- name: utc-clock
+-- The caller's session may have any time zone.
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
+
+-- name: on-timeout
+SELECT @@innodb_rollback_on_timeout;
+
+-- name: begun
+SELECT COUNT(*) FROM dibs_schema;
+
+-- name: isolation
+SELECT trx_isolation_level FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID();
+
+-- name: session-isolation
+-- MySQL 8 has no tx_isolation, and MariaDB 10 has no transaction_isolation.
+SHOW SESSION VARIABLES WHERE Variable_name IN ('tx_isolation', 'transaction_isolation');
+
+-- name: find-worker
+SELECT id FROM dibs_task_workers WHERE ns = ? AND owner = ? AND token = ? AND lease_key = ?;
+
+-- name: lock-tasks
+SELECT COUNT(ver) INTO @dibs_locked FROM dibs_tasks FORCE INDEX (PRIMARY) WHERE id IN (?) FOR UPDATE;
+
+-- name: share-waiting
+SELECT ver FROM dibs_tasks FORCE INDEX (PRIMARY) WHERE id = ? AND ver = ? AND state IN (0, 1, 2, 4) LOCK IN SHARE MODE;
+
+-- name: lock-version
+SELECT ver FROM dibs_tasks FORCE INDEX (PRIMARY) WHERE id = ? AND ver = ? FOR UPDATE;
+
+-- name: lane-there
+SELECT salt FROM dibs_task_lanes WHERE ns = ? AND queue = ? AND kind = ? LIMIT 1;

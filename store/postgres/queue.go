@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// tasks is the queue.Store of one namespace, and desk its queue.Admin.
+type (
+	tasks struct {
+		db    *db
+		ns    string
+		names *names
+		watch *listener
+	}
+	desk struct{ tasks }
+)
+
+func newTasks(d *db, ns string, watch *listener) tasks {
+	return tasks{db: d, ns: ns, names: newNames(ns), watch: watch}
+}
+
+// lockWait is how long an enqueue or an act waits for another transaction's end (rule Q2).
+const lockWait = 2 * time.Second
+
+// The numbers of states as rows have them: available ones have three, see the migration.
+const (
+	scheduled = 0
+	running   = 5
+	retryable = 6
+	succeeded = 10
+)
+
+var states = map[int]queue.State{scheduled: queue.Scheduled, 1: queue.Available, 2: queue.Available, 3: queue.Available,
+	4: queue.Blocked, running: queue.Running, retryable: queue.Retryable, succeeded: queue.Succeeded, 11: queue.Failed,
+	12: queue.Discarded, 13: queue.Canceled, 14: queue.Crashed}
+
+// numbers are those of some states.
+func numbers(of []queue.State) (n []int16) {
+	for _, want := range of {
+		for number, s := range states {
+			if s == want {
+				n = append(n, int16(number))
+			}
+		}
+	}
+	return n
+}
+
+// The order within a queue is that of one number: see place in the migration.
+const (
+	placeBits = 53
+	ranks     = queue.MaxPriority - queue.MinPriority + 1
+)
+
+func rank(priority int) int32 { return int32(ranks + queue.MaxPriority - priority) }
+
+func fromPlace(place int64) (priority int, front bool) {
+	r := int(place >> placeBits)
+	return queue.MaxPriority - r%ranks, r < ranks
+}
+
+// hashed is a key's hash as this store keeps it: it contains the namespace.
+func (t tasks) hashed(h queue.Hash) pgtype.UUID {
+	sum := sha256.Sum256(append([]byte(t.ns+"\x00"), h[:]...))
+	u := pgtype.UUID{Valid: true}
+	copy(u.Bytes[:], sum[:])
+	return u
+}
+
+// number is that of a queue's name, or of a kind's.
+func number(ns string, kind bool, name string) int64 {
+	b := []byte{0}
+	if kind {
+		b[0] = 1
+	}
+	b = binary.AppendUvarint(b, uint64(len(ns)))
+	sum := sha256.Sum256(append(append(b, ns...), name...))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// ref is a worker's lease as statements take it, after the namespace.
+func ref(r lease.Ref) []any { return []any{keyBytes(r.Key), owner(r.Owner), int64(r.Token)} }
+
+func args(first ...any) func(...any) []any {
+	return func(more ...any) []any { return append(first, more...) }
+}
+
+var (
+	_ queue.Store = tasks{}
+	_ queue.Admin = desk{}
+)

@@ -1,0 +1,343 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// place is a queue and a kind, or their numbers.
+type place[T any] struct{ queue, kind T }
+
+func (t desk) Queues(ctx context.Context) ([]queue.Lane, error) {
+	lanes, unknown := map[place[int64]]*queue.Lane{}, map[int64]bool{}
+	err := t.db.run(ctx, "read queues", do(sqlTasks()[0], t.ns).each(func(rows pgx.Rows) error {
+		var at place[int64]
+		var state, n int
+		var oldest int64
+		if err := rows.Scan(&at.queue, &at.kind, &state, &n, &oldest); err != nil {
+			return err
+		}
+		l := lanes[at]
+		if l == nil {
+			l = &queue.Lane{Depth: map[queue.State]int{}}
+			lanes[at], unknown[at.queue], unknown[at.kind] = l, true, true
+		}
+		l.Depth[states[state]] += n
+		if since := instant(oldest); oldest != 0 && (l.Oldest.IsZero() || since.Before(l.Oldest)) {
+			l.Oldest = since
+		}
+		return nil
+	}))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.names.learn(ctx, t.db, unknown); err != nil {
+		return nil, err
+	}
+	pauses, err := t.Pauses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pauses {
+		if at := (place[int64]{t.names.queue(p.Queue), t.names.kind(p.Kind)}); p.Queue != "" && p.Kind != "" && lanes[at] == nil {
+			lanes[at] = &queue.Lane{Depth: map[queue.State]int{}}
+		}
+	}
+	out := make([]queue.Lane, 0, len(lanes))
+	for at, l := range lanes {
+		l.Queue, l.Kind = t.names.text(at.queue), t.names.text(at.kind)
+		out = append(out, *l)
+	}
+	slices.SortFunc(out, func(x, y queue.Lane) int {
+		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
+	})
+	return out, nil
+}
+
+func (t desk) Workers(ctx context.Context) ([]queue.Process, error) {
+	var live []busy
+	if err := t.db.run(ctx, "read workers", do(sqlWorkers()[2], t.ns).each(busyRows(&live))); err != nil {
+		return nil, err
+	}
+	return column(live, func(b busy) queue.Process { return b.Process }), nil
+}
+
+// taskRow is a task as it is read.
+type taskRow struct {
+	queue.Task
+	queue, kind int64
+	lim         pgtype.UUID
+}
+
+func (t desk) read(ctx context.Context, f queue.Filter) ([]taskRow, error) {
+	var found []taskRow
+	var q, k int64
+	if f.Queue != "" {
+		q = t.names.queue(f.Queue)
+	}
+	if f.Kind != "" {
+		k = t.names.kind(f.Kind)
+	}
+	upTo := int64(f.UpTo)
+	if upTo == 0 {
+		upTo = math.MaxInt64
+	}
+	unknown := map[int64]bool{}
+	err := t.db.run(ctx, "read tasks", do(sqlTasks()[1], t.ns, q, k, numbers(f.States), f.Tag, f.Unique, f.Limit, int64(f.After), upTo, f.Rows()).each(func(rows pgx.Rows) error {
+		r, err := scanTask(rows)
+		unknown[r.queue], unknown[r.kind] = true, true
+		found = append(found, r)
+		return err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	if err := t.names.learn(ctx, t.db, unknown); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		found[i].Queue, found[i].Kind = t.names.text(found[i].queue), t.names.text(found[i].kind)
+	}
+	return found, nil
+}
+
+func scanTask(rows pgx.Rows) (r taskRow, err error) {
+	var (
+		w                                                        workerRow
+		id, place, enqueued, due, token, fetched, ended, expires int64
+		state                                                    int
+		args, cold                                               string
+	)
+	err = rows.Scan(w.targets(&id, &place, &r.queue, &r.kind, &enqueued, &due, &token, &fetched, &ended, &expires,
+		&r.Attempts, &r.Granted, &r.Crashes, &r.Snoozes, &state, &r.Suspect, &args, &cold, &r.Stop, &r.Reason, &r.lim)...)
+	if err != nil {
+		return r, err
+	}
+	if err = r.Thaw([]byte(cold)); err != nil {
+		return r, damaged("task", err)
+	}
+	r.ID, r.State, r.Token, r.Args = queue.ID(id), states[state], lease.Token(token), json.RawMessage(args)
+	r.Priority, r.Front = fromPlace(place)
+	r.Enqueued, r.RunAt, r.Started, r.Ended, r.ExpiresAt = instant(enqueued), instant(due), instant(fetched), instant(ended), instant(expires)
+	r.Worker, err = w.worker()
+	return r, err
+}
+
+func (t desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
+	found, err := t.read(ctx, f)
+	return column(found, func(r taskRow) queue.Task { return r.Task }), err
+}
+
+func (t desk) Task(ctx context.Context, id queue.ID) (queue.Task, queue.Slots, bool, error) {
+	if id <= 0 {
+		return queue.Task{}, queue.Slots{}, false, ctx.Err()
+	}
+	found, err := t.read(ctx, queue.Filter{After: id - 1, UpTo: id})
+	if err != nil || len(found) == 0 {
+		return queue.Task{}, queue.Slots{}, false, err
+	}
+	r := found[0]
+	if r.History, err = t.attempts(ctx, id); err != nil {
+		return queue.Task{}, queue.Slots{}, false, err
+	}
+	var held queue.Slots
+	if r.lim.Valid {
+		held, err = t.slots(ctx, r)
+	}
+	return r.Task, held, err == nil, err
+}
+
+func (t desk) attempts(ctx context.Context, id queue.ID) (all []queue.Attempt, err error) {
+	err = t.db.run(ctx, "read attempts", do(sqlTasks()[2], int64(id)).each(func(rows pgx.Rows) error {
+		var a queue.Attempt
+		var started, ended int64
+		err := rows.Scan(&a.N, &a.Outcome, &started, &ended, &a.Host, &a.Error)
+		a.Started, a.Ended = instant(started), instant(ended)
+		all = append(all, a)
+		return err
+	}))
+	return all, err
+}
+
+func (t desk) slots(ctx context.Context, of taskRow) (queue.Slots, error) {
+	s := queue.Slots{Key: of.Limit.Key, Max: of.Limit.Slots()}
+	var kinds []int64
+	unknown := map[int64]bool{}
+	err := t.db.run(ctx, "read slots", do(sqlTasks()[3], of.lim).each(func(rows pgx.Rows) error {
+		return rows.Scan(&s.Key, &s.Max, &s.Waiting)
+	}), do(sqlTasks()[4], of.lim).each(func(rows pgx.Rows) error {
+		var (
+			w               workerRow
+			h               queue.Holding
+			id, kind, since int64
+		)
+		err := rows.Scan(w.targets(&id, &kind, &since)...)
+		if err == nil {
+			h.Worker, err = w.worker()
+		}
+		h.ID, h.Since, unknown[kind] = queue.ID(id), instant(since), true
+		kinds, s.Running = append(kinds, kind), append(s.Running, h)
+		return err
+	}))
+	if err == nil {
+		err = t.names.learn(ctx, t.db, unknown)
+	}
+	for i, k := range kinds {
+		s.Running[i].Kind = t.names.text(k)
+	}
+	return s, err
+}
+
+func (t desk) Pause(ctx context.Context, p queue.Pause) error {
+	kind, reason := p.Event()
+	return t.db.run(ctx, "pause",
+		do(sqlTasks()[5], t.ns, p.Queue, p.Kind, t.named(false, p.Queue), t.named(true, p.Kind), micros(p.Until), p.By, p.Why),
+		do(sqlTasks()[6], t.ns, kind, reason))
+}
+
+// named is the number of a name, nil where it is empty.
+func (t desk) named(kind bool, text string) *int64 {
+	if text == "" {
+		return nil
+	}
+	n := t.names.number(name{kind, text})
+	return &n
+}
+
+func (t desk) Resume(ctx context.Context, q, kind, by string) (ok bool, err error) {
+	event, reason := queue.ResumeEvent(q, kind, by)
+	err = t.db.run(ctx, "resume", do(sqlTasks()[7], t.ns, q, kind, event, reason).each(func(pgx.Rows) error {
+		ok = true
+		return nil
+	}))
+	if err == nil && ok {
+		err = t.tellAll(ctx)
+	}
+	return ok, err
+}
+
+// tellAll tells who watches any queue of the namespace.
+func (t desk) tellAll(ctx context.Context) error {
+	var all []int64
+	err := t.db.run(ctx, "read names", do(sqlTasks()[14], t.ns).each(func(rows pgx.Rows) error {
+		var id int64
+		var kind bool
+		err := rows.Scan(&id, &kind, nil)
+		if !kind {
+			all = append(all, id)
+		}
+		return err
+	}))
+	t.watch.tell(all)
+	return err
+}
+
+func (t desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
+	err = t.db.run(ctx, "read pauses", do(sqlTasks()[8], t.ns).each(func(rows pgx.Rows) error {
+		var p queue.Pause
+		var since, until int64
+		err := rows.Scan(&p.Queue, &p.Kind, &since, &until, &p.By, &p.Why)
+		p.Since, p.Until = instant(since), instant(until)
+		all = append(all, p)
+		return err
+	}))
+	return all, err
+}
+
+var acts = map[int]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken, 6: queue.Busy}
+
+func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {
+	event, words := a.Event(nil)
+	words = strings.TrimPrefix(words, "0 tasks: ")
+	var to int64
+	var steps []step
+	if a.Act == queue.ActMove {
+		to = t.names.queue(a.Queue)
+		steps = append(steps, t.names.store([]name{{false, a.Queue}}))
+	}
+	var priority *int32
+	var due *int64
+	if p := a.Edit.Priority; p != nil {
+		v := int32(*p)
+		priority = &v
+	}
+	if at := a.Edit.RunAt; at != nil {
+		v := micros(*at)
+		due = &v
+	}
+	all := column(a.IDs, func(id queue.ID) int64 { return int64(id) })
+	answers, stands := make([]queue.Acted, len(a.IDs)), map[queue.ID]queue.State{}
+	steps = append(steps, do(sqlTasks()[9], t.ns, string(a.Act), all, to, priority, due, lockWait.Milliseconds(), event, words).each(func(rows pgx.Rows) error {
+		var i, answer int
+		var other int64
+		err := rows.Scan(&i, &answer, &other)
+		answers[i-1] = queue.Acted{ID: a.IDs[i-1], Answer: acts[answer], Other: queue.ID(other)}
+		return err
+	}), do(sqlTasks()[10], t.ns, all).each(func(rows pgx.Rows) error {
+		var id int64
+		var state int
+		err := rows.Scan(&id, &state)
+		stands[queue.ID(id)] = states[state]
+		return err
+	}))
+	if err := t.db.run(ctx, string(a.Act), steps...); err != nil {
+		return nil, err
+	}
+	for i, id := range a.IDs {
+		answers[i].State = stands[id]
+	}
+	return answers, nil
+}
+
+func (t desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
+	err = t.db.run(ctx, "set a limit", do(sqlTasks()[11], t.ns, t.hashed(key), max(slots, 1), by).each(func(rows pgx.Rows) error { return rows.Scan(&ok) }))
+	return ok, err
+}
+
+func (t tasks) Count(ctx context.Context, counts []queue.Count) error {
+	return t.db.run(ctx, "count", do(sqlTasks()[12], t.ns,
+		column(counts, func(c queue.Count) int64 { return micros(c.Minute.Truncate(time.Minute)) }),
+		column(counts, func(c queue.Count) string { return c.Queue }),
+		column(counts, func(c queue.Count) string { return c.Kind }),
+		column(counts, func(c queue.Count) string { return c.Name }),
+		column(counts, func(c queue.Count) int64 { return c.N })))
+}
+
+func (t desk) Counts(ctx context.Context, from, to time.Time) (sums []queue.Count, err error) {
+	err = t.db.run(ctx, "read counters", do(sqlTasks()[13], t.ns, micros(from), micros(to)).each(func(rows pgx.Rows) error {
+		var c queue.Count
+		err := rows.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
+		sums = append(sums, c)
+		return err
+	}))
+	return sums, err
+}
+
+func (t tasks) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+	var gone, set, every, burst []int64
+	for kind, r := range rates {
+		k := t.names.kind(kind)
+		if r.Count <= 0 || r.Per <= 0 {
+			gone = append(gone, k)
+			continue
+		}
+		each := max(r.Per.Microseconds()/int64(r.Count), 1)
+		most := r.Burst
+		if most <= 0 {
+			most = r.Count
+		}
+		set, every, burst = append(set, k), append(every, each), append(burst, each*int64(most))
+	}
+	return t.db.run(ctx, "declare rates", do(sqlTasks()[15], t.ns, gone), do(sqlTasks()[16], t.ns, set, every, burst))
+}

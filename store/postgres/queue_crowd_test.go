@@ -1,0 +1,173 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// Whatever locks rows does so in one order: everything that there is to do, at once and on few keys, and no call is
+// undone in favour of another.
+func TestNothingWaitsForEachOther(t *testing.T) {
+	c := config(t, testserver.Postgres(t))
+	stores := []*store.Store{open(t, c), open(t, c)}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	var all sync.WaitGroup
+	var meddlers []*meddler
+	for i := range 8 {
+		m := &meddler{t: t, s: stores[i%2], w: joined(t, stores[i%2]), address: c.URL.String(), ns: c.Namespace, rng: rand.New(rand.NewPCG(seed, uint64(i)))}
+		meddlers = append(meddlers, m)
+		all.Go(func() {
+			for ctx.Err() == nil {
+				// The call that is under way when the time is over is not cut short.
+				if err := m.meddle(t.Context()); err != nil {
+					t.Errorf("meddler %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	// What still runs is nobody's: all of it comes back, and is worked off.
+	for _, m := range meddlers {
+		if err := m.s.Queue.Leave(t.Context(), m.w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tendAll(t, stores[0])
+	w := joined(t, stores[0])
+	for idle := 0; idle < 3; {
+		f, err := stores[0].Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q", "r"}, Max: 100, Suspects: true, Charged: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if complete(t, stores[0].Queue, w, f.Tasks...); len(f.Tasks) > 0 {
+			idle = 0
+			continue
+		}
+		all, err := stores[0].Tasks.Tasks(t.Context(), queue.Filter{States: []queue.State{queue.Available, queue.Blocked}, Max: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) == 0 {
+			return
+		}
+		idle++
+		if idle == 3 {
+			t.Errorf("task %d is %s, and no fetch gives it", all[0].ID, all[0].State)
+		}
+	}
+}
+
+func tendAll(t *testing.T, s *store.Store) {
+	t.Helper()
+	for more := true; more; {
+		r, err := s.Queue.Tend(t.Context(), queue.TendRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Repaired != 0 {
+			t.Errorf("repaired %d", r.Repaired)
+		}
+		more = r.More
+	}
+}
+
+// meddler does one thing after the other.
+type meddler struct {
+	t           *testing.T
+	s           *store.Store
+	w           lease.Ref
+	address, ns string
+	rng         *rand.Rand
+	runs        []queue.Fetched
+}
+
+func (m *meddler) meddle(ctx context.Context) (err error) {
+	switch m.rng.IntN(12) {
+	case 0, 1, 2:
+		_, err = m.s.Queue.Enqueue(ctx, m.specs())
+	case 3, 4, 5:
+		var f queue.Fetch
+		f, err = m.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: m.w, Queues: []string{"q", "r"}, Max: 1 + m.rng.IntN(20), Suspects: true, Charged: true})
+		m.runs = append(m.runs, f.Tasks...)
+	case 6, 7, 8:
+		_, err = m.s.Queue.Finish(ctx, m.w, m.ends())
+	case 9:
+		err = m.act(ctx)
+	case 10:
+		_, err = m.s.Queue.Tend(ctx, queue.TendRequest{Keep: map[queue.State]time.Duration{queue.Succeeded: 0}})
+	case 11:
+		err = m.inTransaction(ctx)
+	}
+	return err
+}
+
+func (m *meddler) specs() (specs []queue.Spec) {
+	for range 1 + m.rng.IntN(8) {
+		s := queue.Spec{Queue: string("qr"[m.rng.IntN(2)]), Kind: "k", Args: []byte("1"), Priority: m.rng.IntN(3)}
+		if m.rng.IntN(2) == 0 {
+			s.Unique = &queue.Unique{Key: fmt.Sprint("u", m.rng.IntN(4)), Until: queue.UntilStarted}
+			s.Unique.Again = []queue.Again{queue.Refuse, queue.Replace, queue.Debounce}[m.rng.IntN(3)]
+			s.Delay = time.Duration(m.rng.IntN(20)) * time.Millisecond
+		}
+		if m.rng.IntN(2) == 0 {
+			s.Limit = &queue.Limit{Key: fmt.Sprint("l", m.rng.IntN(3)), Max: 1 + m.rng.IntN(2)}
+			s.Limit.OnContention = []queue.Contention{queue.Wait, queue.Wait, queue.Discard, queue.Displace}[m.rng.IntN(4)]
+		}
+		specs = append(specs, s)
+	}
+	return specs
+}
+
+func (m *meddler) ends() (ends []queue.Completion) {
+	n := min(len(m.runs), 1+m.rng.IntN(10))
+	for _, r := range m.runs[:n] {
+		v := []queue.Verdict{queue.Success, queue.Success, queue.Retry, queue.Fail, queue.Return, queue.Snooze}[m.rng.IntN(6)]
+		ends = append(ends, queue.Completion{Ref: r.Ref, Verdict: v, Outcome: "failed"})
+	}
+	m.runs = m.runs[n:]
+	return ends
+}
+
+func (m *meddler) act(ctx context.Context) error {
+	some, err := m.s.Tasks.Tasks(ctx, queue.Filter{Max: 1000})
+	if err != nil || len(some) == 0 {
+		return err
+	}
+	a := queue.Action{Act: []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete}[m.rng.IntN(7)], Queue: "r"}
+	for range 10 {
+		a.IDs = append(a.IDs, some[m.rng.IntN(len(some))].ID)
+	}
+	_, err = m.s.Tasks.Act(ctx, a)
+	return err
+}
+
+func (m *meddler) inTransaction(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, m.address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		x := QueueTx(tx, m.ns)
+		if _, err := x.Enqueue(ctx, m.specs()); err != nil {
+			return err
+		}
+		_, err := x.Finish(ctx, m.w, m.ends())
+		return err
+	})
+}

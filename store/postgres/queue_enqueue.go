@@ -1,0 +1,333 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// An item is one spec of a batch, as rows have it.
+type item struct {
+	i          int // its place in the batch
+	spec       *queue.Spec
+	cold       string
+	uniq, lim  pgtype.UUID
+	hold       int64
+	again      int16
+	longest    int64
+	contention int16
+}
+
+func (t tasks) item(i int, s queue.Spec) item {
+	s.RetryUntil = s.RetryUntil.UTC().Truncate(time.Microsecond)
+	m := item{i: i, spec: &s, cold: string(s.Cold())}
+	if u := s.Unique; u != nil {
+		m.uniq, m.hold = t.hashed(u.Hash(s.Kind)), u.Window.Microseconds()
+		if u.Until == queue.UntilStarted {
+			m.hold = -1
+		}
+		switch u.Again {
+		case queue.Replace:
+			m.again = 1
+		case queue.Debounce:
+			m.again, m.longest = 2, u.Longest(s.Delay).Microseconds()
+		}
+	}
+	if l := s.Limit; l != nil {
+		m.lim = t.hashed(l.Hash(s.Kind))
+		switch l.OnContention {
+		case queue.Discard:
+			m.contention = 1
+		case queue.Displace:
+			m.contention = 2
+		}
+	}
+	return m
+}
+
+// An admission takes a batch in: at once where none has a unique key or a limit, else in rounds in which no key is
+// twice.
+type admission struct {
+	t       tasks
+	own     bool // in a transaction of the caller's
+	plain   bool // none has a unique key or a limit
+	keyed   bool // all have a unique key, and none a limit
+	rounds  [][]item
+	same    map[int]int // items that share their key with an earlier one, and are answered as that was
+	answers []queue.Enqueued
+	fresh   []name
+	told    []int64 // queues in which there may be something to fetch
+}
+
+func (t tasks) admission(specs []queue.Spec, own bool) *admission {
+	a := &admission{t: t, own: own, plain: true, keyed: true, same: map[int]int{}, answers: make([]queue.Enqueued, len(specs))}
+	seen := map[name]bool{}
+	last, round := map[pgtype.UUID]int{}, map[pgtype.UUID]int{}
+	for i, s := range specs {
+		seen[name{false, s.Queue}], seen[name{true, s.Kind}] = true, true
+		m := t.item(i, s)
+		a.plain = a.plain && s.Unique == nil && s.Limit == nil
+		a.keyed = a.keyed && s.Unique != nil && s.Limit == nil
+		before, twice := last[m.uniq]
+		switch {
+		case s.Unique == nil:
+			a.put(0, m)
+			continue
+		case twice && m.again == 0:
+			a.same[i] = before
+			continue
+		case twice:
+			round[m.uniq]++
+		}
+		last[m.uniq] = i
+		a.put(round[m.uniq], m)
+	}
+	if own {
+		for of := range seen {
+			a.fresh = append(a.fresh, of)
+		}
+	} else {
+		a.fresh = t.names.unstored(seen)
+	}
+	return a
+}
+
+func (a *admission) put(round int, m item) {
+	for len(a.rounds) <= round {
+		a.rounds = append(a.rounds, nil)
+	}
+	a.rounds[round] = append(a.rounds[round], m)
+}
+
+func (t tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+	if len(specs) == 0 {
+		return nil, ctx.Err()
+	}
+	a := t.admission(specs, false)
+	if err := a.run(ctx); err != nil {
+		return nil, err
+	}
+	t.names.known(a.fresh)
+	answers, err := a.answer()
+	t.watch.tell(a.told)
+	return answers, err
+}
+
+// run takes the batch in. Unique keys are first taken to be free, which is cheap, and mostly so.
+func (a *admission) run(ctx context.Context) error {
+	if a.keyed && len(a.rounds) == 1 {
+		err := a.t.db.run(ctx, "enqueue", append(a.named(), a.unheld())...)
+		if err != nil && !refused(err, "23505", "55P03") {
+			return err
+		}
+		if err != nil {
+			clear(a.answers) // nothing was done
+		}
+		a.rounds[0] = slices.DeleteFunc(a.rounds[0], func(m item) bool { return a.answers[m.i].Answer != "" })
+		if len(a.rounds[0]) == 0 {
+			return nil
+		}
+	}
+	for n := 0; ; n++ {
+		err := a.t.db.run(ctx, "enqueue", append(a.named(), a.steps()...)...)
+		if n == begins || !refused(err, "DIBS1") {
+			return err
+		}
+	}
+}
+
+// begins is how often an enqueue begins anew where keys change hands while it locks limits.
+const begins = 100
+
+// refused says whether the server gave up, with one of some codes.
+func refused(err error, codes ...string) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && slices.Contains(codes, e.Code)
+}
+
+// named sees that the names are known.
+func (a *admission) named() []step {
+	if len(a.fresh) == 0 {
+		return nil
+	}
+	return []step{a.t.names.store(a.fresh)}
+}
+
+// unheld takes in those whose key nobody holds.
+func (a *admission) unheld() step {
+	items := a.rounds[0]
+	at := make(map[[16]byte]item, len(items))
+	for _, m := range items {
+		at[m.uniq.Bytes] = m
+	}
+	columns := append(a.common(items),
+		column(items, func(m item) pgtype.UUID { return m.uniq }),
+		column(items, func(m item) int64 { return m.hold }), strconv.FormatInt(lockWait.Milliseconds(), 10))
+	return do(sqlEnqueue()[6], columns...).each(func(rows pgx.Rows) error {
+		var id int64
+		var state int
+		var key pgtype.UUID
+		err := rows.Scan(&id, &state, &key)
+		if err == nil {
+			a.take(at[key.Bytes], queue.Enqueued{Answer: queue.New, ID: queue.ID(id), State: states[state]})
+		}
+		return err
+	})
+}
+
+// simple takes in a batch without keys and limits.
+func (a *admission) simple() step {
+	items, next := a.rounds[0], 0
+	first := items[0]
+	s := do(sqlEnqueue()[1], a.common(items)...)
+	if !slices.ContainsFunc(items, func(m item) bool { return !alike(m, first) }) {
+		s = do(sqlEnqueue()[5], a.t.names.queue(first.spec.Queue), a.t.names.kind(first.spec.Kind), int64(rank(first.spec.Priority)), first.cold,
+			column(items, func(m item) string { return string(m.spec.Args) }),
+			micros(first.spec.RunAt), first.spec.Delay.Microseconds(), micros(first.spec.ExpiresAt))
+	}
+	return s.each(func(rows pgx.Rows) error {
+		var id int64
+		var state int
+		if err := rows.Scan(&id, &state); err != nil {
+			return err
+		}
+		a.take(items[next], queue.Enqueued{Answer: queue.New, ID: queue.ID(id), State: states[state]})
+		next++
+		return nil
+	})
+}
+
+// alike says that two items differ in their arguments only.
+func alike(m, n item) bool {
+	x, y := m.spec, n.spec
+	return x.Queue == y.Queue && x.Kind == y.Kind && x.Priority == y.Priority && m.cold == n.cold && x.Delay == y.Delay &&
+		x.RunAt.Equal(y.RunAt) && x.ExpiresAt.Equal(y.ExpiresAt)
+}
+
+func (a *admission) steps() (steps []step) {
+	if a.plain {
+		return []step{a.simple()}
+	}
+	if !a.own {
+		steps = append(steps, a.declare()...)
+	}
+	for _, items := range a.rounds {
+		steps = append(steps, do(sqlEnqueue()[2], a.special(items)...).each(func(rows pgx.Rows) error {
+			var n, answer, state int
+			var id int64
+			if err := rows.Scan(&n, &answer, &id, &state); err != nil {
+				return err
+			}
+			e := queue.Enqueued{Answer: admissions[answer], ID: queue.ID(id), State: states[state]}
+			if e.Answer == queue.Undecided {
+				e.State = ""
+			}
+			a.take(items[n-1], e)
+			return nil
+		}))
+	}
+	return steps
+}
+
+// declare locks all limits of the batch before anything else is.
+func (a *admission) declare() []step {
+	var limited []item
+	var displaced []pgtype.UUID
+	for _, items := range a.rounds {
+		for _, m := range items {
+			if m.lim.Valid {
+				limited = append(limited, m)
+			}
+			if m.again > 0 {
+				displaced = append(displaced, m.uniq)
+			}
+		}
+	}
+	if len(limited)+len(displaced) == 0 {
+		return nil
+	}
+	return []step{do(sqlEnqueue()[4], a.t.ns,
+		column(limited, func(m item) pgtype.UUID { return m.lim }), column(limited, limitKey), column(limited, limitSlots), displaced)}
+}
+
+func limitKey(m item) string {
+	if m.spec.Limit == nil {
+		return ""
+	}
+	return m.spec.Limit.Key
+}
+
+func limitSlots(m item) int32 {
+	if m.spec.Limit == nil {
+		return 0
+	}
+	return int32(m.spec.Limit.Slots())
+}
+
+var admissions = map[int]queue.Admission{1: queue.New, 2: queue.Duplicate, 3: queue.Updated, 4: queue.Undecided}
+
+func (a *admission) take(m item, e queue.Enqueued) {
+	a.answers[m.i] = e
+	if e.State == queue.Available && e.Answer != queue.Duplicate {
+		if q := a.t.names.queue(m.spec.Queue); len(a.told) == 0 || a.told[len(a.told)-1] != q {
+			a.told = append(a.told, q)
+		}
+	}
+}
+
+// answer tells what became of the batch. An item that came after one of the same key is its duplicate.
+func (a *admission) answer() ([]queue.Enqueued, error) {
+	for i, before := range a.same {
+		a.answers[i] = a.answers[before]
+		if a.answers[i].Answer != queue.Undecided {
+			a.answers[i].Answer = queue.Duplicate
+		}
+	}
+	for i, e := range a.answers {
+		if e.Answer == "" {
+			return nil, fmt.Errorf("postgres store %s: enqueue: no answer for item %d: %w", a.t.db.address, i, errRecord)
+		}
+	}
+	return a.answers, nil
+}
+
+// common are the columns of every item.
+func (a *admission) common(items []item) []any {
+	t := a.t
+	return []any{
+		column(items, func(m item) int64 { return t.names.queue(m.spec.Queue) }),
+		column(items, func(m item) int64 { return t.names.kind(m.spec.Kind) }),
+		column(items, func(m item) int32 { return rank(m.spec.Priority) }),
+		column(items, func(m item) string { return string(m.spec.Args) }),
+		column(items, func(m item) string { return m.cold }),
+		column(items, func(m item) int64 { return micros(m.spec.RunAt) }),
+		column(items, func(m item) int64 { return m.spec.Delay.Microseconds() }),
+		column(items, func(m item) int64 { return micros(m.spec.ExpiresAt) }),
+	}
+}
+
+func (a *admission) special(items []item) []any {
+	columns := append(a.common(items),
+		column(items, func(m item) pgtype.UUID { return m.uniq }),
+		column(items, func(m item) int64 { return m.hold }),
+		column(items, func(m item) int16 { return m.again }),
+		column(items, func(m item) int64 { return m.longest }))
+	if slices.ContainsFunc(items, func(m item) bool { return m.lim.Valid }) {
+		columns = append(columns,
+			column(items, func(m item) pgtype.UUID { return m.lim }),
+			column(items, limitSlots),
+			column(items, func(m item) int16 { return m.contention }))
+	} else {
+		columns = append(columns, []pgtype.UUID(nil), []int32(nil), []int16(nil))
+	}
+	return args(a.t.ns, a.own, lockWait.Milliseconds())(columns...)
+}

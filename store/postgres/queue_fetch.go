@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// The marks that queue_fetch leaves on a call.
+const (
+	fetchLate = 1 << iota
+	fetchGone
+	fetchMore
+	fetchHeard
+)
+
+// again is how often a fetch is repeated at once where it met more than it looks at in one step.
+const again = 8
+
+func (t tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+	f := fetch{t: t, r: r}
+	for range again {
+		if err := f.ask(ctx); err != nil {
+			if len(f.got) > 0 {
+				break // what was given is given
+			}
+			return queue.Fetch{}, err
+		}
+		if f.marks&fetchMore == 0 || len(f.got) > 0 {
+			break
+		}
+	}
+	if len(f.got) < r.Max && f.marks&(fetchLate|fetchGone|fetchHeard) == 0 {
+		t.watch.arm(f.queues)
+	}
+	return f.reply(ctx)
+}
+
+// fetch is one call of Fetch.
+type fetch struct {
+	t      tasks
+	r      queue.FetchRequest
+	queues []int64
+	now    time.Time
+	due    time.Time
+	marks  int
+	got    []fetched
+}
+
+// fetched is one task as it is read.
+type fetched struct {
+	queue.Fetched
+	place, queue, kind int64
+}
+
+func (f *fetch) ask(ctx context.Context) error {
+	f.queues = column(f.r.Queues, f.t.names.queue)
+	var kinds []int64
+	if len(f.r.Kinds) > 0 {
+		kinds = column(f.r.Kinds, f.t.names.kind)
+	}
+	return f.t.db.run(ctx, "fetch", do(sqlWork()[0], args(f.t.ns)(append(ref(f.r.Worker),
+		micros(f.r.NotAfter), f.queues, kinds, f.r.Max, f.r.Suspects, f.r.Charged)...)...).each(f.row))
+}
+
+func (f *fetch) row(rows pgx.Rows) error {
+	var (
+		x                                 fetched
+		id, token, due, enqueued, expires int64
+		args, cold                        []byte
+	)
+	if err := rows.Scan(&id, &token, &x.place, &x.queue, &x.kind, &due, &enqueued, &expires,
+		&x.Attempts, &x.Granted, &x.Crashes, &x.Snoozes, &x.Fetched.Suspect, &args, &cold); err != nil {
+		return err
+	}
+	if id == 0 {
+		f.now, f.due, f.marks = instant(token), instant(due), x.Attempts
+		return nil
+	}
+	if err := x.Thaw(cold); err != nil {
+		return damaged("task", err)
+	}
+	x.Ref = queue.Ref{ID: queue.ID(id), Token: lease.Token(token)}
+	x.Args, x.RunAt, x.Enqueued, x.ExpiresAt = args, instant(due), instant(enqueued), instant(expires)
+	x.Priority, _ = fromPlace(x.place)
+	f.got = append(f.got, x)
+	return nil
+}
+
+// reply puts what was given in order, and names it.
+func (f *fetch) reply(ctx context.Context) (queue.Fetch, error) {
+	out := queue.Fetch{Now: f.now, NextDue: f.due, Late: f.marks&fetchLate != 0, Gone: f.marks&fetchGone != 0}
+	if len(f.got) == 0 {
+		return out, nil
+	}
+	unknown := map[int64]bool{}
+	order := map[int64]int{}
+	for i, q := range f.queues {
+		order[q] = i
+	}
+	for _, x := range f.got {
+		unknown[x.kind] = true
+	}
+	if err := f.t.names.learn(ctx, f.t.db, unknown); err != nil {
+		return queue.Fetch{}, err
+	}
+	slices.SortFunc(f.got, func(x, y fetched) int {
+		return cmp.Or(cmp.Compare(order[x.queue], order[y.queue]), cmp.Compare(x.place, y.place))
+	})
+	out.Tasks = column(f.got, func(x fetched) queue.Fetched {
+		x.Queue, x.Kind = f.t.names.text(x.queue), f.t.names.text(x.kind)
+		return x.Fetched
+	})
+	return out, nil
+}

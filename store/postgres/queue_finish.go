@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+func (t tasks) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([]queue.Status, error) {
+	ok := map[int64]bool{}
+	err := t.db.run(ctx, "start", do(sqlWork()[1], args(t.ns)(append(ref(worker),
+		column(refs, func(r queue.Ref) int64 { return int64(r.ID) }),
+		column(refs, func(r queue.Ref) int64 { return int64(r.Token) }))...)...).each(ids(ok)))
+	if err != nil {
+		return nil, err
+	}
+	return column(refs, func(r queue.Ref) queue.Status { return status(ok[int64(r.ID)]) }), nil
+}
+
+func ids(into map[int64]bool) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		into[id] = true
+		return err
+	}
+}
+
+func status(ok bool) queue.Status {
+	if ok {
+		return queue.OK
+	}
+	return queue.Gone
+}
+
+func (t tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+	if len(ends) == 0 {
+		return nil, ctx.Err()
+	}
+	f := t.finish(worker, ends, false)
+	if err := t.db.run(ctx, "finish", f.steps...); err != nil {
+		return nil, err
+	}
+	return f.statuses, nil
+}
+
+// finish ends runs, in rounds in which no task is twice.
+type finish struct {
+	steps    []step
+	statuses []queue.Status
+}
+
+func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own bool) *finish {
+	f := &finish{statuses: make([]queue.Status, len(ends))}
+	seen := map[queue.ID]int{}
+	var rounds [][]int
+	for i, c := range ends {
+		f.statuses[i] = queue.Gone
+		n := seen[c.ID]
+		seen[c.ID]++
+		if n == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[n] = append(rounds[n], i)
+	}
+	for _, round := range rounds {
+		slices.SortFunc(round, func(a, b int) int { return cmp.Compare(ends[a].ID, ends[b].ID) })
+		at := make(map[int64]int, len(round))
+		for _, i := range round {
+			at[int64(ends[i].ID)] = i
+		}
+		columns := completions(column(round, func(i int) queue.Completion { return ends[i] }))
+		f.steps = append(f.steps, do(sqlWork()[2], args(t.ns, own)(append(ref(worker), columns...)...)...).each(func(rows pgx.Rows) error {
+			var id int64
+			err := rows.Scan(&id)
+			f.statuses[at[id]] = queue.OK
+			return err
+		}))
+	}
+	return f
+}
+
+// completions are columns. Where all just succeeded, only the tasks are told.
+func completions(ends []queue.Completion) []any {
+	columns := []any{
+		column(ends, func(c queue.Completion) int64 { return int64(c.ID) }),
+		column(ends, func(c queue.Completion) int64 { return int64(c.Token) }),
+	}
+	if !slices.ContainsFunc(ends, func(c queue.Completion) bool { return c.Verdict != queue.Success || c.Reason != "" }) {
+		return append(columns, []int16(nil), []int64(nil), []string(nil), []string(nil), []int64(nil), []int64(nil), []string(nil))
+	}
+	return append(columns,
+		column(ends, func(c queue.Completion) int16 { return int16(c.Verdict) }),
+		column(ends, func(c queue.Completion) int64 { return c.Delay.Microseconds() }),
+		column(ends, func(c queue.Completion) string { return storable(c.Reason) }),
+		column(ends, func(c queue.Completion) string { return c.Outcome }),
+		column(ends, func(c queue.Completion) int64 { return micros(c.Started) }),
+		column(ends, func(c queue.Completion) int64 { return micros(c.Ended) }),
+		column(ends, func(c queue.Completion) string { return storable(c.Error) }))
+}
+
+// storable is a text that the server takes: what a handler says may be anything.
+func storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func (t tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
+	var found []queue.Asked
+	err := t.db.run(ctx, "read a worker's tasks", do(sqlWork()[3], args(t.ns)(append(ref(worker), asked)...)...).each(func(rows pgx.Rows) error {
+		var a queue.Asked
+		var id, token int64
+		err := rows.Scan(&id, &token, &a.Stop)
+		a.ID, a.Token = queue.ID(id), lease.Token(token)
+		found = append(found, a)
+		return err
+	}))
+	return found, err
+}

@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// names are those of queues and kinds that this process has seen, with their numbers.
+type names struct {
+	ns string
+
+	mu      sync.RWMutex
+	numbers map[name]int64
+	stored  map[int64]bool // the database knows it
+	of      map[int64]string
+}
+
+// name is that of a queue or of a kind.
+type name struct {
+	kind bool
+	text string
+}
+
+func newNames(ns string) *names {
+	return &names{ns: ns, numbers: map[name]int64{}, stored: map[int64]bool{}, of: map[int64]string{}}
+}
+
+func (n *names) queue(text string) int64 { return n.number(name{false, text}) }
+func (n *names) kind(text string) int64  { return n.number(name{true, text}) }
+
+func (n *names) number(of name) int64 {
+	n.mu.RLock()
+	v, found := n.numbers[of]
+	n.mu.RUnlock()
+	if found {
+		return v
+	}
+	v = number(n.ns, of.kind, of.text)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.numbers[of], n.of[v] = v, of.text
+	return v
+}
+
+// unstored are those among some that the database may not know.
+func (n *names) unstored(some map[name]bool) (list []name) {
+	for of := range some {
+		v := n.number(of)
+		n.mu.RLock()
+		if !n.stored[v] {
+			list = append(list, of)
+		}
+		n.mu.RUnlock()
+	}
+	return list
+}
+
+// store is the step that makes the database know names.
+func (n *names) store(list []name) step {
+	return do(sqlEnqueue()[0], n.ns,
+		column(list, n.number),
+		column(list, func(of name) bool { return of.kind }),
+		column(list, func(of name) string { return of.text }))
+}
+
+// known says that the database knows them.
+func (n *names) known(list []name) {
+	for _, of := range list {
+		v := n.number(of)
+		n.mu.Lock()
+		n.stored[v] = true
+		n.mu.Unlock()
+	}
+}
+
+// learn reads the names of numbers that this process has not seen.
+func (n *names) learn(ctx context.Context, d *db, numbers map[int64]bool) error {
+	var missing []int64
+	n.mu.RLock()
+	for v := range numbers {
+		if _, found := n.of[v]; !found {
+			missing = append(missing, v)
+		}
+	}
+	n.mu.RUnlock()
+	if len(missing) == 0 {
+		return nil
+	}
+	return d.run(ctx, "read names", do(sqlWork()[4], missing).each(func(rows pgx.Rows) error {
+		var v int64
+		var text string
+		err := rows.Scan(&v, &text)
+		n.mu.Lock()
+		n.of[v] = text
+		n.mu.Unlock()
+		return err
+	}))
+}
+
+// text is the name of a number, once it was learnt.
+func (n *names) text(v int64) string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.of[v]
+}

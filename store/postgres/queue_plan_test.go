@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// plans are those that the server made on tasks, as auto_explain tells them: the lines that scan or sort.
+type plans struct {
+	mu  sync.Mutex
+	all []string
+}
+
+var scans = regexp.MustCompile(`(Seq Scan|Index Scan|Index Only Scan|Bitmap Heap Scan|Tid Scan)[^\n]* on (tasks|queue_limits|queue_workers|leases)\b|  (Sort|Hash Join|Merge Join) `)
+
+func (p *plans) notice(_ *pgconn.PgConn, n *pgconn.Notice) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range strings.Split(n.Message, "\n") {
+		if scans.MatchString(line) {
+			p.all = append(p.all, strings.TrimSpace(line))
+		}
+	}
+}
+
+// take returns what was planned since the last call.
+func (p *plans) take() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.all
+	p.all = nil
+	return all
+}
+
+// explained is a store whose plans are told.
+func explained(t *testing.T, c store.Config) (*store.Store, *plans) {
+	t.Helper()
+	p := &plans{}
+	cfg, err := poolConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.ConnConfig.OnNotice = p.notice
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on; SET client_min_messages = log")
+		return err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s, err := New(t.Context(), pool, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, p
+}
+
+// The plans of the hot path go by the keys, in order, whatever the statistics say about how common a state is: none at
+// all, none of a state, or nothing but that state; and while an old snapshot is held open.
+func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	sql := admin(t, c.URL.String())
+	exec := func(text string) {
+		t.Helper()
+		if _, err := sql.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func(n int) {
+		t.Helper()
+		for range n {
+			specs := make([]queue.Spec, 500)
+			for i := range specs {
+				specs[i] = spec()
+			}
+			enqueue(t, s.Queue, specs...)
+		}
+	}
+	w := joined(t, s)
+	steps := []struct {
+		name    string
+		prepare func()
+	}{
+		{"a young table", func() { fill(1) }},
+		{"statistics of an empty table", func() {
+			exec("DELETE FROM dibs.tasks")
+			exec("ANALYZE dibs.tasks")
+			fill(4)
+		}},
+		{"statistics that know only available tasks", func() {
+			fill(20)
+			exec("ANALYZE dibs.tasks")
+		}},
+		{"statistics that know only running tasks", func() {
+			exec("UPDATE dibs.tasks SET state = 5, worker = 0 WHERE state = 1")
+			exec("ANALYZE dibs.tasks")
+			fill(2)
+		}},
+		{"an old snapshot", func() {
+			old := admin(t, c.URL.String())
+			if _, err := old.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM dibs.tasks"); err != nil {
+				t.Fatal(err)
+			}
+			exec("UPDATE dibs.tasks SET state = 5, worker = 0 WHERE state = 1")
+			fill(2)
+		}},
+	}
+	for _, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			step.prepare()
+			s, p := explained(t, c) // sessions of its own, which have no plan yet
+			enqueue(t, s.Queue, spec(uniqueKey(step.name)), spec(limitOf("l", 1)), spec(limitOf("l", 1)))
+			p.check(t, "enqueue")
+			f := fetchSome(t, s, w, 300)
+			if len(f.Tasks) != 300 {
+				t.Fatalf("fetched %d", len(f.Tasks))
+			}
+			p.check(t, "fetch", "Tid Scan on tasks", "using tasks_ready on tasks", "using tasks_due on tasks")
+			if _, err := s.Queue.Start(t.Context(), w, []queue.Ref{f.Tasks[0].Ref}); err != nil {
+				t.Fatal(err)
+			}
+			p.check(t, "start", "using tasks_pkey on tasks")
+			complete(t, s.Queue, w, f.Tasks...)
+			p.check(t, "finish", "using tasks_pkey on tasks")
+		})
+	}
+}
+
+// check fails for a plan that walks a table or sorts, and where one that is wanted is missing.
+func (p *plans) check(t *testing.T, what string, want ...string) {
+	t.Helper()
+	all := strings.Join(p.take(), "\n")
+	for _, bad := range []string{"Seq Scan", "Bitmap", "Hash Join", "Merge Join", "tasks_running on tasks"} {
+		if strings.Contains(all, bad) {
+			t.Errorf("%s: %s in\n%s", what, bad, all)
+		}
+	}
+	for _, good := range want {
+		if !strings.Contains(all, good) {
+			t.Errorf("%s: no %s in\n%s", what, good, all)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// joined is a worker with a live lease.
+func joined(t testing.TB, s *store.Store) lease.Ref {
+	t.Helper()
+	w := grant(t, s, string(lease.OnceKey())).Ref()
+	if err := s.Queue.Join(t.Context(), queue.Process{Lease: w, Host: "web-1", Queues: []string{"q"}, Slots: 10}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func spec(change ...func(*queue.Spec)) queue.Spec {
+	s := queue.Spec{Queue: "q", Kind: "k", Args: []byte("null")}
+	for _, f := range change {
+		f(&s)
+	}
+	return s
+}
+
+func uniqueKey(key string) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Unique = &queue.Unique{Key: key} }
+}
+
+func limitOf(key string, n int) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Limit = &queue.Limit{Key: key, Max: n} }
+}
+
+func enqueue(t testing.TB, in queue.Inserter, specs ...queue.Spec) []queue.Enqueued {
+	t.Helper()
+	got, err := in.Enqueue(t.Context(), specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func fetchSome(t testing.TB, s *store.Store, w lease.Ref, n int) queue.Fetch {
+	t.Helper()
+	f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Charged: true})
+	if err != nil || f.Gone || f.Late {
+		t.Fatalf("fetch: %+v, %v", f, err)
+	}
+	return f
+}
+
+func complete(t testing.TB, s queue.Finisher, w lease.Ref, tasks ...queue.Fetched) {
+	t.Helper()
+	st, err := s.Finish(t.Context(), w, column(tasks, func(f queue.Fetched) queue.Completion {
+		return queue.Completion{Ref: f.Ref, Verdict: queue.Success}
+	}))
+	for i := range st {
+		if st[i] != queue.OK {
+			t.Errorf("finish of task %d: %v", tasks[i].ID, st[i])
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A store made before there were tasks is refused, with the cure; dibs init upgrades it.
+func TestAStoreWithoutTasksIsUpgraded(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	first, err := fs.ReadFile(Migrations, "0001_dibs.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin(t, c.URL.String()).Exec(t.Context(), string(first)); err != nil {
+		t.Fatal(err)
+	}
+	c.Init = false
+	if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "dibs init") {
+		t.Errorf("an older schema: %v", err)
+	}
+	c.Init = true
+	s := open(t, c)
+	if !strings.Contains(strings.Join(s.Prepared, "\n"), "from version 1 to 3") {
+		t.Errorf("prepared: %q", s.Prepared)
+	}
+	w := joined(t, s)
+	enqueue(t, s.Queue, spec())
+	complete(t, s.Queue, w, fetchSome(t, s, w, 10).Tasks...)
+}
+
+// What is enqueued by another process is heard of, in the round trips that it takes and not at the next poll.
+func TestAnIdleWorkerIsTold(t *testing.T) {
+	c := config(t, testserver.Postgres(t))
+	s, other := open(t, c), open(t, c)
+	w := joined(t, s)
+	signs, err := s.Queue.Watch(t.Context(), []string{"q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	sign := func() {
+		t.Helper()
+		select {
+		case <-signs:
+		case <-until.Done():
+			t.Fatal("nobody told")
+		}
+	}
+	sign() // it listens
+	for range 3 {
+		// A fetch that finds nothing arms the queue, and hints to look once more; that one finds it armed.
+		for armed := false; !armed; {
+			if n := len(fetchSome(t, s, w, 10).Tasks); n != 0 {
+				t.Fatalf("%d tasks", n)
+			}
+			if err := admin(t, c.URL.String()).QueryRow(t.Context(), "SELECT count(*) > 0 FROM dibs.queue_watched WHERE queue = $1 AND watched > 0",
+				number(c.Namespace, false, "q")).Scan(&armed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sign()
+		fetchSome(t, s, w, 10)
+		enqueue(t, other.Queue, spec(), spec())
+		sign()
+		complete(t, s.Queue, w, fetchSome(t, s, w, 2).Tasks...)
+	}
+}
+
+// Nobody is told of what nobody waits for: NOTIFY makes commits wait for each other.
+func TestABusyQueueIsNotTold(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	w := joined(t, s)
+	for range 20 {
+		enqueue(t, s.Queue, spec(), spec())
+		complete(t, s.Queue, w, fetchSome(t, s, w, 1).Tasks...)
+	}
+	var rows int
+	if err := admin(t, c.URL.String()).QueryRow(t.Context(), "SELECT count(*) FROM dibs.queue_watched").Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d queues are watched, %v", rows, err)
+	}
+}

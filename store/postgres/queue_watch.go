@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Watching a queue.
+//
+// A fetch that comes back with less than it asked for arms the row of its queue: from then on, whoever enqueues tells
+// of it, once, and disarms it. So a busy queue is never told of. Arming comes after the fetch that found nothing, so
+// what was enqueued between the two is told to nobody: for that, whoever armed looks once more.
+//
+// Enqueuing tells after its own commit, in a step of its own, many enqueues at once. Within the commit, NOTIFY would make
+// all commits wait for each other; and what looks at the row before the commit could miss who arms it before then.
+
+// pace is the least time between two tellings of one process where somebody waited to be told, unheard where nobody
+// did: then all workers are busy, or poll.
+const (
+	pace    = time.Millisecond
+	unheard = 10 * time.Millisecond
+)
+
+// Watch is of queue.Store.
+func (t tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, error) {
+	l := t.watch
+	numbers := column(queues, t.names.queue)
+	c := make(chan struct{}, 1) // one waiting hint is as good as many
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.done.Err(); err != nil {
+		return nil, t.db.fail("watch", err)
+	}
+	for _, q := range numbers {
+		if l.queues[q] == nil {
+			l.queues[q] = map[chan struct{}]bool{}
+		}
+		l.queues[q][c] = true
+	}
+	l.attend()
+	context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, q := range numbers {
+			if delete(l.queues[q], c); len(l.queues[q]) == 0 {
+				delete(l.queues, q)
+			}
+		}
+		l.leave()
+	})
+	return c, nil
+}
+
+// heard passes on what a notification says.
+func (l *listener) heard(payload string) {
+	var q int64
+	if strings.HasPrefix(payload, "queue ") {
+		if _, err := fmt.Sscan(payload[len("queue "):], &q); err == nil {
+			l.wakeQueues([]int64{q})
+		}
+		return
+	}
+	l.wake(payload)
+}
+
+// wakeQueues hints to the watchers of some queues, or with none to all.
+func (l *listener) wakeQueues(some []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for q, watchers := range l.queues {
+		if len(some) > 0 && !slices.Contains(some, q) {
+			continue
+		}
+		for c := range watchers {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// tell hints to the watchers of queues, here and elsewhere.
+func (l *listener) tell(queues []int64) {
+	if len(queues) == 0 {
+		return
+	}
+	l.wakeQueues(queues)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done.Err() != nil {
+		return
+	}
+	if l.untold == nil {
+		l.untold = map[int64]bool{}
+		l.stopped.Add(1)
+		go l.tellAll()
+	}
+	for _, q := range queues {
+		l.untold[q] = true
+	}
+}
+
+// tellAll tells until there is nothing more to tell.
+func (l *listener) tellAll() {
+	defer l.stopped.Done()
+	for {
+		l.mu.Lock()
+		queues := slices.Collect(maps.Keys(l.untold))
+		if len(queues) == 0 {
+			l.untold = nil
+			l.mu.Unlock()
+			return
+		}
+		clear(l.untold)
+		l.mu.Unlock()
+		pause, told := unheard, 0
+		// It is a hint: who waits polls as well.
+		if l.rows.db.run(l.done, "tell of queues", do(sqlEnqueue()[3], queues, false).each(number1(&told))) == nil && told > 0 {
+			pause = pace
+		}
+		select {
+		case <-l.done.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// arm has who enqueues tell us of queues that we watch, and then has our watchers look once more.
+func (l *listener) arm(queues []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.arming || l.done.Err() != nil || !slices.ContainsFunc(queues, func(q int64) bool { return len(l.queues[q]) > 0 }) {
+		return
+	}
+	l.arming = true
+	l.stopped.Add(1)
+	go func() {
+		defer l.stopped.Done()
+		err := l.rows.db.run(l.done, "watch queues", do("SELECT set_config('synchronous_commit', 'off', true)"), do(sqlWork()[5], queues, watched.Microseconds()))
+		l.mu.Lock()
+		l.arming = false
+		l.mu.Unlock()
+		if err == nil {
+			l.wakeQueues(queues)
+		}
+	}()
+}

@@ -1,0 +1,78 @@
+-- How many tasks are in which state, and since when the oldest is due.
+SELECT t.queue, t.kind, t.state, count(*), coalesce(min(t.due) FILTER (WHERE t.state IN (1, 2, 3, 4)), 0)
+FROM dibs.all_tasks t WHERE t.queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind))
+GROUP BY t.queue, t.kind, t.state;
+
+-- Tasks, by id. $2 queue and $3 kind (0: all), $4 states (null: all), $5 tag, $6 unique key and $7 limit as declared
+-- (empty: all), ids in ($8, $9], $10 how many.
+SELECT t.id, t.place, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
+       t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.cold, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
+       t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
+FROM (
+  SELECT * FROM dibs.all_tasks t
+  WHERE t.queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND ($2::bigint = 0 OR id = $2)))
+    AND ($3::bigint = 0 OR t.kind = $3) AND ($4::smallint[] IS NULL OR t.state = ANY ($4))
+    AND ($5::text = '' OR t.cold::jsonb -> 'tags' ? $5)
+    AND ($6::text = '' OR t.cold::jsonb -> 'unique' ->> 'key' = $6)
+    AND ($7::text = '' OR t.cold::jsonb -> 'limit' ->> 'key' = $7)
+    AND t.id > $8::bigint AND t.id <= $9::bigint
+  ORDER BY t.id LIMIT $10::int
+) t
+LEFT JOIN dibs.queue_workers w ON w.id = t.worker
+ORDER BY t.id;
+
+-- Attempts of a task, the oldest first.
+SELECT a.n, a.outcome, a.started, a.ended, coalesce(w.host, ''), a.error
+FROM dibs.task_attempts a LEFT JOIN dibs.queue_workers w ON w.id = a.worker
+WHERE a.task = $1 ORDER BY a.token;
+
+-- A limit, with how many wait for it.
+SELECT l.key, l.slots, (SELECT count(*) FROM dibs.tasks t WHERE t.lim = l.lim AND t.state = 4)
+FROM dibs.queue_limits l WHERE l.lim = $1::uuid;
+
+-- Who has its slots.
+SELECT t.id, t.kind, coalesce(t.fetched, 0), w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
+FROM dibs.tasks t LEFT JOIN dibs.queue_workers w ON w.id = t.worker
+WHERE t.lim = $1::uuid AND t.state = 5 ORDER BY t.id;
+
+-- Pauses.
+INSERT INTO dibs.queue_pauses (ns, queue, kind, q, k, since, until, by, why)
+VALUES ($1, $2, $3, $4, $5, dibs.now_us(), $6::bigint, $7, $8)
+ON CONFLICT (ns, queue, kind) DO UPDATE SET since = excluded.since, until = excluded.until, by = excluded.by, why = excluded.why;
+
+SELECT dibs.queue_event($1, $2, $3);
+
+-- Ends a pause. Returns a row if it held.
+WITH gone AS (
+  DELETE FROM dibs.queue_pauses WHERE ns = $1 AND queue = $2 AND kind = $3 RETURNING until
+)
+SELECT dibs.queue_event($1, $4, $5) FROM gone WHERE until = 0 OR until > dibs.now_us();
+
+SELECT queue, kind, since, until, by, why FROM dibs.queue_pauses
+WHERE ns = $1 AND (until = 0 OR until > dibs.now_us()) ORDER BY queue, kind;
+
+-- Does something to tasks: see queue_act.
+SELECT i, answer, other FROM dibs.queue_act($1, $2, $3::bigint[], $4::bigint, $5::int, $6::bigint, $7::int, $8, $9);
+
+-- Where tasks stand.
+SELECT t.id, t.state FROM dibs.all_tasks t
+WHERE t.id = ANY ($2::bigint[]) AND t.queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind));
+
+SELECT dibs.queue_set_limit($1, $2::uuid, $3::int, $4);
+
+-- Counters.
+INSERT INTO dibs.queue_counts (ns, minute, queue, kind, name, n)
+SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[]);
+
+SELECT queue, kind, name, sum(n)::bigint FROM dibs.queue_counts WHERE ns = $1 AND minute >= $2::bigint AND minute < $3::bigint
+GROUP BY queue, kind, name ORDER BY queue, kind, name;
+
+-- Names.
+SELECT DISTINCT id, kind, name FROM dibs.queue_names WHERE ns = $1;
+
+-- Declares rates; one that costs no time is none.
+DELETE FROM dibs.queue_rates WHERE ns = $1 AND k = ANY ($2::bigint[]);
+
+INSERT INTO dibs.queue_rates AS r (ns, k, every, burst)
+SELECT $1, q.k, q.every, q.burst FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) q(k, every, burst) ORDER BY q.k
+ON CONFLICT (ns, k) DO UPDATE SET every = excluded.every, burst = excluded.burst;

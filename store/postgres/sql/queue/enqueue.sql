@@ -1,0 +1,55 @@
+-- Adds names that this process has not seen yet; two may add the same at the same time (see the migration).
+-- $2 numbers, $3 whether it is a kind's, $4 names.
+INSERT INTO dibs.queue_names (id, ns, kind, name)
+SELECT q.id, $1, q.kind, q.name FROM unnest($2::bigint[], $3::bool[], $4::text[]) q(id, kind, name)
+WHERE NOT EXISTS (SELECT FROM dibs.queue_names n WHERE n.id = q.id);
+
+-- Takes in tasks that have neither unique key nor limit. Ids are drawn in the order of the items.
+INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold)
+SELECT f.id, f.rank::bigint << 53 | f.id, f.queue, f.kind, f.now, f.due, nullif(f.expires, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
+       f.args, nullif(f.cold, '')
+FROM (
+  SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN q.due = 0 THEN n.now ELSE q.due END + q.delay AS due,
+         q.queue, q.kind, q.rank, q.args, q.cold, q.expires
+  FROM (SELECT dibs.now_us() AS now OFFSET 0) n,
+       unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[])
+         q(queue, kind, rank, args, cold, due, delay, expires)
+) f
+RETURNING id, state;
+
+-- Takes in tasks that have one: see queue_admit.
+SELECT i, answer, task, stands FROM dibs.queue_admit($1, $2, $3::int,
+  $4::bigint[], $5::bigint[], $6::int[], $7::text[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[],
+  $12::uuid[], $13::bigint[], $14::smallint[], $15::bigint[], $16::uuid[], $17::int[], $18::smallint[]);
+
+-- Tells those who watch queues. Returns of how many somebody was told.
+SELECT count(*) FROM (SELECT DISTINCT unnest($1::bigint[])) q(v) WHERE dibs.queue_tell(v, $2::bool);
+
+-- Locks limits: see queue_declare.
+SELECT dibs.queue_declare($1, $2::uuid[], $3::text[], $4::int[], $5::uuid[]);
+
+-- Takes in tasks that differ in their arguments only: $5 arguments, and one each of all else.
+INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold)
+SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END, f.args, nullif($4::text, '')
+FROM (
+  SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN $6::bigint = 0 THEN n.now ELSE $6 END + $7::bigint AS due, q.args
+  FROM (SELECT dibs.now_us() AS now OFFSET 0) n, unnest($5::text[]) q(args)
+) f
+RETURNING id, state;
+
+-- Takes in tasks with a unique key that nobody holds, in the order of the keys; the others are left to queue_admit. So is
+-- all of it where two take a key at the same time, which fails here after a wait of $11 at most.
+INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold, uniq, hold, held)
+SELECT f.id, f.rank::bigint << 53 | f.id, f.queue, f.kind, f.now, f.due, nullif(f.expires, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
+       f.args, nullif(f.cold, ''), f.uniq, f.hold, true
+FROM (
+  SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN q.due = 0 THEN n.now ELSE q.due END + q.delay AS due,
+         q.queue, q.kind, q.rank, q.args, q.cold, q.expires, q.uniq, q.hold
+  FROM (SELECT dibs.now_us() AS now, set_config('lock_timeout', $11, true) OFFSET 0) n,
+       unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::bigint[])
+         q(queue, kind, rank, args, cold, due, delay, expires, uniq, hold)
+  OFFSET 0
+) f
+WHERE NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.uniq = f.uniq AND t.held)
+ORDER BY f.uniq
+RETURNING id, state, uniq;

@@ -1,0 +1,103 @@
+-- ARGV: act, new queue, new priority ('' for none), new instant ('' for none), the event's kind, and what its
+-- words end with; then ids. Answers: now, then of each: answer, state, other id.
+local act, queue, priority, run_at, kind, tail = unpack(ARGV, 1, 6)
+local DONE, ASKED, NOT_THERE, UNFIT, TAKEN = 1, 2, 3, 4, 5
+
+-- retake gives a task that ended its unique key again, or answers who has it.
+local function retake(t)
+  if t[UNIQUE] == 0 then return nil end
+  local id = call('HGET', prefix .. 'unique', key_of(t))
+  local other = id and id ~= t[ID] and task(id)
+  if other and in_window(other) and other[ENDED] + window_of(other) <= now then
+    close_window(other)
+  elseif other and waiting(other[STATE]) and other[EXPIRES] > 0 and other[EXPIRES] <= now then
+    stop_waiting(other, DISCARDED, 'expired')
+  elseif other then
+    return other
+  end
+  call('HSET', prefix .. 'unique', key_of(t), t[ID])
+  if t[UNIQUE] == STARTED then t[UNIQUE] = UNTIL_STARTED end
+  return nil
+end
+
+local function retry(t)
+  if final(t[STATE]) then
+    local window = in_window(t)
+    local other = retake(t)
+    if other then return TAKEN, tonumber(other[ID]) end
+    if window then drop('windows', t[ID]) end
+    if t[STATE] ~= SUCCEEDED then drop('final:' .. t[STATE], t[ID]) end
+  else
+    withdraw(t)
+    unwatch_expiry(t)
+  end
+  t[GRANTED], t[CRASHES], t[SNOOZES] = t[ATTEMPTS], 0, 0
+  say(t, 'reason', '')
+  t[ENDED], t[RUN_AT] = 0, now
+  if t[EXPIRES] > 0 and t[EXPIRES] <= now then t[EXPIRES] = 0 end -- it was waited for; somebody wants it nevertheless
+  wait_again(t)
+  return DONE
+end
+
+-- put_anew is how a waiting task changes what it is sorted by.
+local function put_anew(t)
+  local was = t[STATE]
+  withdraw(t)
+  if act == 'promote' then
+    t[FRONT], t[RUN_AT] = 1, math.min(t[RUN_AT], now)
+  elseif act == 'move' then
+    shift(t[LANE], was, -1)
+    t[LANE] = lane_of(queue .. string.match(lane_name(t[LANE]), '\31.*$'))
+    shift(t[LANE], was, 1)
+  else
+    if priority ~= '' then t[PRIORITY] = tonumber(priority) end
+    if run_at ~= '' then t[RUN_AT] = tonumber(run_at) end
+  end
+  touch(t)
+  enter(t, was == RETRYABLE and RETRYABLE or SCHEDULED)
+end
+
+local function carry_out(t)
+  if not t then return NOT_THERE end
+  if act == 'retry' and (final(t[STATE]) or t[STATE] == RETRYABLE) then return retry(t) end
+  if act == 'cancel' and t[STATE] == RUNNING then
+    more(t).stop = 'operator'
+    touch(t)
+    call('SADD', prefix .. 'asked:' .. t[WORKER], t[ID])
+    return ASKED
+  end
+  if act == 'delete' and final(t[STATE]) then
+    delete(t)
+    return DONE
+  end
+  if not waiting(t[STATE]) then return UNFIT end
+  if act == 'cancel' then
+    stop_waiting(t, CANCELED, 'operator')
+    tally(t, 'canceled')
+  elseif act == 'discard' then
+    stop_waiting(t, DISCARDED, 'operator')
+  elseif act == 'promote' or act == 'move' or act == 'edit' then
+    put_anew(t)
+  else
+    return UNFIT
+  end
+  return DONE
+end
+
+local ids = {unpack(ARGV, 7)}
+load(ids)
+local reply, done = {now}, {}
+for _, id in ipairs(ids) do
+  local t = rows[id]
+  local answer, other = carry_out(t)
+  if answer <= ASKED then done[#done + 1] = id end
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = answer, rows[id] and t[STATE] or 0, other or 0
+end
+finish()
+if #done > 0 then
+  local words = #done .. (#done == 1 and ' task: ' or ' tasks: ') .. table.concat(done, ' ', 1, math.min(#done, 20))
+  if #done > 20 then words = words .. ' and ' .. #done - 20 .. ' more' end
+  note(kind, words .. tail)
+end
+return reply

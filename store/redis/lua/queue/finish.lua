@@ -1,0 +1,51 @@
+-- ARGV: the lease's name, its hold, then of each run: id, what became of it (RUN_END), its outcome, and
+-- its error. Answers: now, then 1 (OK) or 2 (Gone) of each.
+local RUN_END = '<dBdddI2c0'
+local SUCCESS, RETRY, FAIL, CANCEL, DROP, SNOOZE, RETURN = 1, 2, 3, 4, 5, 6, 7
+local becomes = {[SUCCESS] = SUCCEEDED, [FAIL] = FAILED, [CANCEL] = CANCELED, [DROP] = DISCARDED}
+
+local OK, GONE = 1, 2
+local worker = worker_of(ARGV[2])
+local lives = worker and live(ARGV[1], ARGV[2])
+local ids = {}
+for i = 3, #ARGV, 4 do ids[#ids + 1] = ARGV[i] end
+if worker then load(ids) end
+
+local done = {}
+local function carry_out(t, verdict, delay, reason, outcome, began, stopped, problem)
+  done[#done + 1] = t[ID]
+  if stop_of(t) ~= '' then call('SREM', prefix .. 'asked:' .. worker, t[ID]) end
+  t[TOLD] = 1
+  if verdict < SNOOZE then t[ATTEMPTS] = t[ATTEMPTS] + 1 end
+  if verdict ~= SUCCESS and outcome ~= '' then
+    remember(t, verdict < SNOOZE and t[ATTEMPTS] or t[ATTEMPTS] + 1, outcome, began, stopped, problem)
+  end
+  if becomes[verdict] then
+    conclude(t, becomes[verdict], reason)
+  else
+    if verdict == SNOOZE then t[SNOOZES] = t[SNOOZES] + 1 end
+    if verdict ~= RETURN then t[RUN_AT] = now + delay end
+    wait_again(t, verdict == RETRY and RETRYABLE or verdict == SNOOZE and SCHEDULED)
+  end
+  if t[LIMIT] > 0 then limits().give_back_slot(t) end
+end
+
+local reply = {now}
+for i = 3, #ARGV, 4 do
+  local t, status = rows[ARGV[i]], GONE
+  if t and t[WORKER] == worker then
+    local token, verdict, delay, began, stopped, reason = struct.unpack(RUN_END, ARGV[i + 1])
+    if t[TOKEN] == token then
+      if t[STATE] == RUNNING and lives then
+        carry_out(t, verdict, delay, reason, ARGV[i + 2], began, stopped, ARGV[i + 3])
+        status = OK
+      elseif t[TOLD] == 1 then
+        status = OK -- the answer to the first one was lost
+      end
+    end
+  end
+  reply[#reply + 1] = status
+end
+if #done > 0 then call('SREM', prefix .. 'run:' .. worker, unpack(done)) end
+finish()
+return reply

@@ -1,0 +1,32 @@
+-- ARGV: lanes. Answers: now, then of each: its name, {state, count, …}, since when its oldest task is due.
+
+-- earliest looks at the first few of each rank, and at the first blocked ones: within a rank, ids are nearly
+-- in the order of instants.
+local function earliest(lane)
+  local ids = {}
+  for _, shelf in ipairs({'ready:', 'suspect:', 'charged:'}) do
+    local key = prefix .. shelf .. lane
+    local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    while head[1] do
+      local above = (math.floor(tonumber(head[2]) / SPAN) + 1) * SPAN
+      for _, id in ipairs(call('ZRANGEBYSCORE', key, head[2], '(' .. text(above), 'LIMIT', 0, 20)) do ids[#ids + 1] = id end
+      head = call('ZRANGEBYSCORE', key, text(above), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    end
+  end
+  load(ids)
+  local at = 0
+  for _, id in ipairs(ids) do
+    local t = rows[id]
+    if t and (at == 0 or t[RUN_AT] < at) then at = t[RUN_AT] end
+  end
+  local blocked = call('ZRANGE', prefix .. 'blocked:' .. lane, 0, 0, 'WITHSCORES')[2]
+  if blocked and (at == 0 or tonumber(blocked) < at) then at = tonumber(blocked) end
+  return at
+end
+
+local reply = {now}
+for _, lane in ipairs(ARGV) do
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = lane_name(lane), call('HGETALL', prefix .. 'depth:' .. lane), earliest(lane)
+end
+return reply

@@ -1,0 +1,126 @@
+-- Looks at tasks by id, at a bounded number of them. ARGV: after, up to (0: no bound), how many rows at most, queue,
+-- kind ('' for any), three strings that the spec must contain ('' for none), then states (none: any).
+-- Answers: now, the id up to which it looked (0: there are no more), {lane, name, …}, {worker, its hash, …}, then of each
+-- task that was selected: id, row, spec.
+local after, up_to, most, queue, kind = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local needles = {}
+for i = 6, 8 do
+  if ARGV[i] ~= '' then needles[#needles + 1] = ARGV[i] end
+end
+local states, only_open, only_rare = {}, #ARGV > 8, #ARGV > 8
+for i = 9, #ARGV do
+  local s = tonumber(ARGV[i])
+  states[s] = true
+  if s >= SUCCEEDED then only_open = false end
+  if s <= SUCCEEDED then only_rare = false end
+end
+local any_state = next(states) == nil
+if up_to == 0 then up_to = 2 ^ 53 end
+
+local lanes = {}
+local function lane_selected(lane)
+  if lanes[lane] == nil then
+    local q, k = string.match(lane_name(lane), '^([^\31]*)\31(.*)$')
+    lanes[lane] = (queue == '' or q == queue) and (kind == '' or k == kind)
+  end
+  return lanes[lane]
+end
+
+local function selected(t)
+  return (any_state or states[t[STATE]]) and lane_selected(t[LANE])
+end
+
+local specs = {}
+local function load_specs(ids)
+  for n, p in pairs(grouped(ids)) do
+    for i, found in ipairs(call('HMGET', prefix .. 'specs:' .. n, unpack(p))) do specs[p[i]] = found or '' end
+  end
+end
+
+local function contains(spec)
+  for _, needle in ipairs(needles) do
+    if not string.find(spec, needle, 1, true) then return false end
+  end
+  return true
+end
+
+-- Candidates come in ascending order, a bounded number of them; looked is the id up to which they are complete.
+local found, looked, more = {}, after, false
+local function consider(ids)
+  load(ids)
+  local fit = {}
+  for _, id in ipairs(ids) do
+    if rows[id] and selected(rows[id]) then fit[#fit + 1] = id end
+  end
+  if #needles > 0 then load_specs(fit) end
+  for _, id in ipairs(fit) do
+    if #needles == 0 or contains(specs[id]) then
+      if #found == most then
+        more, looked = true, tonumber(found[most][ID])
+        return
+      end
+      found[#found + 1] = rows[id]
+    end
+  end
+  if #ids > 0 then looked = tonumber(ids[#ids]) end
+end
+
+local function rare()
+  local ids = {}
+  for s in pairs(states) do
+    for _, id in ipairs(call('ZRANGEBYSCORE', prefix .. 'final:' .. s, '(' .. text(after), text(up_to), 'LIMIT', 0, 1000)) do
+      ids[#ids + 1] = id
+    end
+  end
+  table.sort(ids, function(x, y) return tonumber(x) < tonumber(y) end)
+  local cut = math.min(#ids, 1000) -- beyond it one of the states may have more
+  more = #ids >= 1000
+  consider({unpack(ids, 1, cut)})
+end
+
+-- pages_after are a few of those that hold tasks after an id.
+local function pages_after(id)
+  if not only_open then
+    return call('ZRANGEBYSCORE', prefix .. 'pages', page(id), page(up_to), 'LIMIT', 0, 4)
+  end
+  local some = {}
+  for _, n in ipairs(call('HKEYS', prefix .. 'open')) do
+    n = tonumber(n)
+    if n >= page(id) and n <= page(up_to) then some[#some + 1] = n end
+  end
+  table.sort(some)
+  return {unpack(some, 1, 4)}
+end
+
+local function by_page()
+  local pages = pages_after(after + 1)
+  for _, n in ipairs(pages) do
+    local ids = {}
+    for id = math.max(after + 1, n * 1000), math.min(up_to, n * 1000 + 999) do ids[#ids + 1] = text(id) end
+    consider(ids)
+    if more then return end
+  end
+  more = #pages == 4 and looked < up_to
+end
+
+if only_rare then rare() else by_page() end
+
+local names, workers, reply, named = {}, {}, {now, more and looked or 0, {}, {}}, {}
+local ids = {}
+for i, t in ipairs(found) do ids[i] = t[ID] end
+if #needles == 0 then load_specs(ids) end
+for _, t in ipairs(found) do
+  if not named[t[LANE]] then
+    named[t[LANE]] = true
+    names[#names + 1], names[#names + 2] = t[LANE], lane_name(t[LANE])
+  end
+  local w = 'w' .. t[WORKER]
+  if t[WORKER] > 0 and not named[w] then
+    named[w] = true
+    workers[#workers + 1], workers[#workers + 2] = t[WORKER], worker_info(t[WORKER])
+  end
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = tonumber(t[ID]), t[PACKED], specs[t[ID]] or ''
+end
+reply[3], reply[4] = names, workers
+return reply

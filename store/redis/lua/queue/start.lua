@@ -1,0 +1,17 @@
+-- ARGV: the lease's name, its hold, then of each task: id, token. Answers: now, then 1 (OK) or 2 (Gone) of each.
+local reply, worker = {now}, live(ARGV[1], ARGV[2]) and worker_of(ARGV[2])
+for i = 3, #ARGV, 2 do
+  local t = worker and task(ARGV[i])
+  local ok = t and t[STATE] == RUNNING and t[WORKER] == worker and t[TOKEN] == tonumber(ARGV[i + 1])
+  if ok then
+    t[BEGUN] = 1
+    if t[UNIQUE] == UNTIL_STARTED then
+      let_go(t)
+      t[UNIQUE] = STARTED
+    end
+    touch(t)
+  end
+  reply[#reply + 1] = ok and 1 or 2
+end
+finish()
+return reply

@@ -1,0 +1,200 @@
+-- A task is a row, which changes, and a spec, which no script looks into. A thousand neighbours share
+-- the hashes 'rows:<id / 1000>' and 'specs:<id / 1000>', so that one command reads or writes a batch
+-- of them, and Admin can go through all tasks by id; 'pages' is the index of those hashes, 'open' how
+-- many unfinished tasks each has.
+--
+-- A lane is a kind in a queue. It has a number, which rows and names of keys carry: 'lane-of' maps
+-- 'queue<US>kind' to it, 'lanes' the reverse, and 'depth:<lane>' counts its tasks by state.
+local SCHEDULED, AVAILABLE, BLOCKED, RUNNING, RETRYABLE = 1, 2, 3, 4, 5
+local SUCCEEDED, FAILED, DISCARDED, CANCELED, CRASHED = 6, 7, 8, 9, 10
+
+-- How a row says what its task holds or would hold.
+local UNTIL_FINISHED, UNTIL_STARTED, STARTED = 1, 2, 3 -- row.unique; STARTED has let go of the key
+local WAIT, DISCARD, DISPLACE, DISPLACED = 1, 2, 3, 4  -- row.limit; DISPLACED has asked for its slot, and waits like others
+
+-- A row as scripts hold it is an array, since a table with names costs more than all else that is done to most
+-- tasks. The fixed part is what struct packs by FORM; queue_row.go reads the same. The rest, which few
+-- tasks have, is left as it was until more asks for it.
+local ID, CHANGED, MORE, PACKED = 1, 2, 3, 4
+local STATE, FRONT, SUSPECT, BEGUN, TOLD, UNIQUE, LIMIT, PRIORITY = 5, 6, 7, 8, 9, 10, 11, 12
+local LANE, WORKER, ATTEMPTS, GRANTED, CRASHES, SNOOZES, MAX_CRASHES = 13, 14, 15, 16, 17, 18, 19
+local ENQUEUED, RUN_AT, EXPIRES, FETCHED, ENDED, TOKEN, REST = 20, 21, 22, 23, 24, 25, 26
+local FORM = '<BBBBBBBbI4I4I4I4I4I4I4dddddd'
+local NO_WORDS = '\0\0\0\0' -- neither a reason nor why it is to stop
+
+local function parse(id, s)
+  local t = {id, false, false, s, struct.unpack(FORM, s)}
+  t[REST] = string.sub(s, t[REST])
+  return t
+end
+
+-- more is the rest of a row: its unique key and window, its limit and what it declared of it, its words.
+local function more(t)
+  local m = t[MORE]
+  if m then return m end
+  local rest, at = t[REST], 1
+  m = {key = '', window = 0, limit_key = '', max = 0, reason = '', stop = ''}
+  if t[UNIQUE] > 0 then m.key, m.window, at = struct.unpack('<c16d', rest, at) end
+  if t[LIMIT] > 0 then m.limit_key, m.max, at = struct.unpack('<c32I4', rest, at) end
+  m.reason, m.stop = struct.unpack('<I2c0I2c0', rest, at)
+  t[MORE] = m
+  return m
+end
+
+-- wordless says that the rest is as long as one without words is: most need not be taken apart to know that.
+local function wordless(t)
+  return not t[MORE] and #t[REST] == 4 + (t[UNIQUE] > 0 and 24 or 0) + (t[LIMIT] > 0 and 36 or 0)
+end
+
+local function stop_of(t) return wordless(t) and '' or more(t).stop end
+
+local function say(t, field, words)
+  if words ~= '' or not wordless(t) then more(t)[field] = words end
+end
+
+local function key_of(t) return t[MORE] and t[MORE].key or string.sub(t[REST], 1, 16) end
+
+local function window_of(t) return t[MORE] and t[MORE].window or (struct.unpack('<d', t[REST], 17)) end
+
+local function packed(t)
+  local s, m = struct.pack(FORM, unpack(t, STATE, TOKEN)), t[MORE]
+  if not m then return s .. t[REST] end
+  if t[UNIQUE] > 0 then s = s .. struct.pack('<c16d', m.key, m.window) end
+  if t[LIMIT] > 0 then s = s .. struct.pack('<c32I4', m.limit_key, m.max) end
+  return s .. struct.pack('<I2c0I2c0', #m.reason, m.reason, #m.stop, m.stop)
+end
+
+-- What this script has read, and has yet to write. save writes it.
+local rows, changed, shifts, opened = {}, {}, {}, {}
+
+local function page(id) return math.floor(id / 1000) end
+
+-- grouped sorts ids by page.
+local function grouped(ids)
+  local pages = {}
+  for _, id in ipairs(ids) do
+    local n = page(id)
+    local p = pages[n]
+    if p then p[#p + 1] = id else pages[n] = {id} end
+  end
+  return pages
+end
+
+-- load reads rows that this script has not seen; of an id without a task it is false.
+local function load(ids)
+  local unseen = {}
+  for _, id in ipairs(ids) do
+    if rows[id] == nil then unseen[#unseen + 1] = id end
+  end
+  for n, p in pairs(grouped(unseen)) do
+    local found = call('HMGET', prefix .. 'rows:' .. n, unpack(p))
+    for i, id in ipairs(p) do rows[id] = found[i] and parse(id, found[i]) end
+  end
+end
+
+local function task(id)
+  if rows[id] == nil then load({id}) end
+  return rows[id]
+end
+
+local function touch(t)
+  if not t[CHANGED] then
+    t[CHANGED] = true
+    changed[#changed + 1] = t
+  end
+end
+
+local function shift(lane, state, by)
+  if state == 0 then return end
+  local at = lane * 16 + state
+  shifts[at] = (shifts[at] or 0) + by
+end
+
+local function final(state) return state >= SUCCEEDED end
+local function waiting(state) return state ~= RUNNING and state < SUCCEEDED end
+
+-- recount keeps count of unfinished tasks; state 0 is that of a task which is not there.
+local function recount(t, was, is)
+  local before, after = was > 0 and was < SUCCEEDED, is > 0 and is < SUCCEEDED
+  if before == after then return end
+  local n = page(t[ID])
+  opened[n] = (opened[n] or 0) + (after and 1 or -1)
+end
+
+local function become(t, state)
+  recount(t, t[STATE], state)
+  shift(t[LANE], t[STATE], -1)
+  shift(t[LANE], state, 1)
+  t[STATE] = state
+  touch(t)
+end
+
+local lane_names = {}
+local function lane_name(n)
+  local name = lane_names[n]
+  if not name then
+    name = call('HGET', prefix .. 'lanes', n) or '\31' -- it was forgotten
+    lane_names[n] = name
+  end
+  return name
+end
+
+local function queue_of(lane) return (string.match(lane_name(lane), '^[^\31]*')) end
+
+-- lane_of is the number of a lane, which is new where there is none.
+local function lane_of(name)
+  local n = call('HGET', prefix .. 'lane-of', name)
+  if not n then
+    n = call('HINCRBY', prefix .. 'queue', 'lane', 1)
+    call('HSET', prefix .. 'lane-of', name, n)
+    call('HSET', prefix .. 'lanes', n, name)
+  end
+  n = tonumber(n)
+  lane_names[n] = name
+  return n
+end
+
+-- forget_lane removes a lane that has lost its last task. Its number is never another's.
+local function forget_lane(lane)
+  if call('EXISTS', prefix .. 'depth:' .. lane) == 1 then return end
+  local name = lane_name(lane)
+  call('HDEL', prefix .. 'lane-of', name)
+  call('HDEL', prefix .. 'lanes', lane)
+  call('SREM', prefix .. 'offered:' .. queue_of(lane), lane)
+  call('SREM', prefix .. 'dues:' .. queue_of(lane), lane)
+  call('SREM', prefix .. 'dues', lane)
+end
+
+local function save()
+  local pages = {}
+  for _, t in ipairs(changed) do
+    if rows[t[ID]] then -- else it was deleted
+      local n = page(t[ID])
+      local p = pages[n]
+      if not p then
+        p = {}
+        pages[n] = p
+      end
+      t[PACKED] = packed(t)
+      p[#p + 1] = t[ID]
+      p[#p + 1] = t[PACKED]
+    end
+  end
+  for n, p in pairs(pages) do call('HSET', prefix .. 'rows:' .. n, unpack(p)) end
+  -- What grows comes first, so that a lane which only changes never looks empty.
+  for at, by in pairs(shifts) do
+    if by > 0 then call('HINCRBY', prefix .. 'depth:' .. math.floor(at / 16), at % 16, by) end
+  end
+  for at, by in pairs(shifts) do
+    if by < 0 then
+      local lane, state = math.floor(at / 16), at % 16
+      if call('HINCRBY', prefix .. 'depth:' .. lane, state, by) == 0 then
+        call('HDEL', prefix .. 'depth:' .. lane, state)
+        forget_lane(lane)
+      end
+    end
+  end
+  for n, by in pairs(opened) do
+    if by ~= 0 and call('HINCRBY', prefix .. 'open', n, by) == 0 then call('HDEL', prefix .. 'open', n) end
+  end
+end

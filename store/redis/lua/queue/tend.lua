@@ -1,0 +1,133 @@
+-- ARGV: max, then of each state that is kept for a bounded time: the state, how long.
+-- Answers: now, rescued, crashed, expired, due, freed, deleted, repaired, more, then of each worker that was
+-- found dead with tasks: its hash, and how many of them were rescued.
+local left = tonumber(ARGV[1])
+local function spend(n)
+  left = left - n
+  return n
+end
+
+local rescued, crashed, dead = 0, 0, {}
+local function rescue_from(n)
+  if left <= 0 then return end
+  local ids = call('SRANDMEMBER', prefix .. 'run:' .. n, left)
+  load(ids)
+  table.sort(ids, function(x, y) return tonumber(x) < tonumber(y) end)
+  for _, id in ipairs(ids) do
+    local t = rows[id]
+    if t and t[STATE] == RUNNING and tostring(t[WORKER]) == n then
+      if rescue(t) then crashed = crashed + 1 else rescued = rescued + 1 end
+    else
+      call('SREM', prefix .. 'run:' .. n, id)
+    end
+  end
+  if spend(#ids) > 0 then dead[#dead + 1] = {n, #ids} end
+  if call('EXISTS', prefix .. 'run:' .. n) == 0 then bury(n) end
+end
+
+-- Five hundred workers at a time, those first that were not looked at for longest.
+local looked = {}
+for _, n in ipairs(call('ZRANGE', prefix .. 'overseen', 0, 499)) do
+  local w = call('HMGET', prefix .. 'worker:' .. n, 'lease', 'hold')
+  if w[1] and live(w[1], w[2]) then
+    looked[#looked + 1] = now_text
+    looked[#looked + 1] = n
+  else
+    rescue_from(n)
+  end
+end
+if #looked > 0 then call('ZADD', prefix .. 'overseen', unpack(looked)) end
+
+-- over does what is due to up to as many tasks as are left of a sorted set whose instants have passed. What is of another
+-- kind than it should be is taken out of the set, lest it be met for ever.
+local function over(key, fits, act)
+  if left <= 0 then return 0 end
+  settle()
+  local ids = call('ZRANGEBYSCORE', prefix .. key, '-inf', now, 'LIMIT', 0, left)
+  load(ids)
+  for _, id in ipairs(ids) do
+    if rows[id] and fits(rows[id]) then act(rows[id]) else drop(key, id) end
+  end
+  return spend(#ids)
+end
+
+local expired = over('expiry', function(t) return waiting(t[STATE]) end, function(t) stop_waiting(t, DISCARDED, 'expired') end)
+
+local due = 0
+for _, lane in ipairs(call('SMEMBERS', prefix .. 'dues')) do
+  if left > 0 then due = due + spend(come_due(lane, left)) end
+end
+
+local freed = over('windows', in_window, close_window)
+
+-- retire deletes the tasks of a state that ended longer ago than keep. The list also names those that were deleted
+-- since, and those that were retried, which may have ended again: they go to its end, lest they hold up the others.
+local gone = 0
+local function retire(state, keep)
+  if left <= 0 then return end
+  local key = prefix .. 'ended:' .. state
+  local ids = call('LRANGE', key, 0, left - 1)
+  load(ids)
+  local passed, again = 0, {}
+  for _, id in ipairs(ids) do
+    local t = rows[id]
+    local there = t and t[STATE] == state
+    if there and t[ENDED] >= now - keep then
+      if t[GRANTED] == 0 then break end
+      again[#again + 1] = id
+    elseif there then
+      delete(t)
+      gone = gone + 1
+    end
+    passed = passed + 1
+  end
+  spend(passed - #again)
+  if passed > 0 then call('LTRIM', key, passed, -1) end
+  if #again > 0 then call('RPUSH', key, unpack(again)) end
+end
+for i = 2, #ARGV, 2 do retire(tonumber(ARGV[i]), tonumber(ARGV[i + 1])) end
+
+-- mend looks at a few limits at a time, and puts right what no step should have left wrong. A limit that nobody
+-- used for thirty days is forgotten: its tokens follow the clock (rule L10).
+local repaired = 0
+local month = 30 * 86400 * 1000000
+local function mend(key)
+  local l = limits().limit(key)
+  for _, id in ipairs(call('SRANDMEMBER', prefix .. 'slots:' .. key, 100)) do
+    local t = task(id)
+    if not t or t[STATE] ~= RUNNING or more(t).limit_key ~= key then
+      call('SREM', prefix .. 'slots:' .. key, id)
+      l.used = l.used - 1
+      repaired = repaired + 1
+    end
+  end
+  repaired = repaired + limits().tidy_all(l)
+  if l.used == 0 and call('EXISTS', prefix .. 'doors:' .. key) == 0
+      and num(call('HGET', prefix .. 'limit:' .. key, 'used')) < now - month then
+    call('DEL', prefix .. 'limit:' .. key)
+    call('ZREM', prefix .. 'limits', key)
+  end
+end
+local from = call('HGET', prefix .. 'queue', 'mended') or ''
+local some = call('ZRANGEBYLEX', prefix .. 'limits', '(' .. from, '+', 'LIMIT', 0, 20)
+for _, key in ipairs(some) do mend(key) end
+if #some > 0 or from ~= '' then call('HSET', prefix .. 'queue', 'mended', #some == 20 and some[20] or '') end
+
+-- Bookkeeping: counters are kept for a week, what is known of workers that are gone for a month.
+for _, minute in ipairs(call('ZRANGEBYSCORE', prefix .. 'minutes', '-inf', now - 7 * 86400 * 1000000, 'LIMIT', 0, 100)) do
+  call('DEL', prefix .. 'counts:' .. minute)
+  call('ZREM', prefix .. 'minutes', minute)
+end
+for _, n in ipairs(call('ZRANGEBYSCORE', prefix .. 'gone', '-inf', now - month, 'LIMIT', 0, 100)) do
+  call('HDEL', prefix .. 'worker-of', call('HGET', prefix .. 'worker:' .. n, 'hold') or '')
+  call('DEL', prefix .. 'worker:' .. n)
+  call('ZREM', prefix .. 'gone', n)
+end
+
+finish()
+local reply = {now, rescued, crashed, expired, due, freed, gone, repaired, left <= 0 and 1 or 0}
+for _, d in ipairs(dead) do
+  reply[#reply + 1] = worker_info(d[1])
+  reply[#reply + 1] = d[2]
+end
+return reply

@@ -1,0 +1,75 @@
+-- How a task comes to wait, and ceases to.
+
+-- admit puts a task that is due where it waits.
+local function admit(t)
+  if t[LIMIT] >= DISPLACE then put('rivals:' .. more(t).limit_key, tonumber(t[ID]), t[ID]) end
+  if t[LIMIT] > 0 and limits().queues(t) then return limits().line(t) end
+  offer(t)
+end
+
+-- defer lets t wait for its instant, in state.
+local function defer(t, state)
+  become(t, state)
+  put('due:' .. t[LANE], t[RUN_AT], t[ID])
+  sooner[t[LANE]] = math.min(sooner[t[LANE]] or t[RUN_AT], t[RUN_AT])
+end
+
+-- enter is admit, or defer where its instant is to come.
+local function enter(t, state)
+  if t[RUN_AT] <= now then admit(t) else defer(t, state) end
+end
+
+-- withdraw takes a waiting task from where it is.
+local function withdraw(t)
+  if t[STATE] == SCHEDULED or t[STATE] == RETRYABLE then
+    drop('due:' .. t[LANE], t[ID])
+    return
+  end
+  if t[STATE] == AVAILABLE then drop(shelf(t), t[ID]) end
+  if t[LIMIT] >= DISPLACE then drop('rivals:' .. more(t).limit_key, t[ID]) end
+  if t[LIMIT] > 0 and limits().queues(t) then limits().leave_line(t) end
+end
+
+-- The expiry of a task is watched for while it waits.
+local function watch_expiry(t)
+  if t[EXPIRES] > 0 then put('expiry', t[EXPIRES], t[ID]) end
+end
+
+local function unwatch_expiry(t)
+  if t[EXPIRES] > 0 then drop('expiry', t[ID]) end
+end
+
+-- stop_waiting ends a task that waits.
+local function stop_waiting(t, state, reason)
+  withdraw(t)
+  unwatch_expiry(t)
+  conclude(t, state, reason)
+  if state == DISCARDED then tally(t, 'discarded:' .. reason) end
+end
+
+-- come_due makes up to n tasks of a lane available whose instant has come, and says how many.
+local function come_due(lane, n)
+  settle()
+  local ids = call('ZRANGEBYSCORE', prefix .. 'due:' .. lane, '-inf', now, 'LIMIT', 0, n)
+  if #ids == 0 then
+    if call('EXISTS', prefix .. 'due:' .. lane) == 0 then
+      call('SREM', prefix .. 'dues', lane)
+      call('SREM', prefix .. 'dues:' .. queue_of(lane), lane)
+    end
+    return 0
+  end
+  call('ZREMRANGEBYRANK', prefix .. 'due:' .. lane, 0, #ids - 1)
+  load(ids)
+  for _, id in ipairs(ids) do
+    if rows[id] then admit(rows[id]) end
+  end
+  return #ids
+end
+
+-- wait_again is how a task that ran, or ended, comes back: at once, or where state is given in that.
+local function wait_again(t, state)
+  if t[LIMIT] == DISPLACED then t[LIMIT] = DISPLACE end
+  say(t, 'stop', '')
+  watch_expiry(t)
+  if state then defer(t, state) else admit(t) end
+end

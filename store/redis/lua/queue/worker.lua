@@ -1,0 +1,59 @@
+-- Workers have numbers, which rows carry: 'worker-of' maps '<owner>:<token>' to it, and 'worker:<n>' is the
+-- hash of its lease, its hold, what it told of itself as JSON, its host and when it joined. 'overseen' are those
+-- that may have tasks, by when they were last looked at, and 'gone' those that are dead, by when that was seen.
+-- 'run:<n>' are its tasks, 'asked:<n>' those of them that are asked to stop.
+local function worker_of(hold) return tonumber(call('HGET', prefix .. 'worker-of', hold) or nil) end
+
+-- join is the worker's number, made where it never joined.
+local function join(name, hold)
+  local n = worker_of(hold)
+  if not n then
+    n = call('HINCRBY', prefix .. 'queue', 'worker', 1)
+    call('HSET', prefix .. 'worker-of', hold, n)
+    call('HSET', prefix .. 'worker:' .. n, 'lease', name, 'hold', hold, 'since', now_text)
+  end
+  call('ZADD', prefix .. 'overseen', 'NX', 0, n)
+  call('ZREM', prefix .. 'gone', n)
+  return n
+end
+
+local function bury(n)
+  call('ZREM', prefix .. 'overseen', n)
+  call('ZADD', prefix .. 'gone', now_text, n)
+end
+
+-- remember adds an attempt that did not succeed to the task's history.
+local function remember(t, n, outcome, started, ended, problem)
+  local host = call('HGET', prefix .. 'worker:' .. t[WORKER], 'host') or ''
+  call('RPUSH', prefix .. 'tries:' .. t[ID], table.concat({n, host, outcome, text(started), text(ended), problem}, '\31'))
+end
+
+-- stop_running takes a task from its worker.
+local function stop_running(t)
+  call('SREM', prefix .. 'run:' .. t[WORKER], t[ID])
+  if stop_of(t) ~= '' then call('SREM', prefix .. 'asked:' .. t[WORKER], t[ID]) end
+end
+
+-- rescue takes a task from a worker that is gone, and says whether it crashed of it (rule Q4).
+local function rescue(t)
+  stop_running(t)
+  if t[SUSPECT] == 1 and t[BEGUN] == 1 then
+    t[CRASHES] = t[CRASHES] + 1
+    remember(t, t[ATTEMPTS] + 1, 'crashed', t[FETCHED], now, '')
+  end
+  t[SUSPECT] = 1
+  local crashed = t[CRASHES] >= t[MAX_CRASHES]
+  if crashed then
+    conclude(t, CRASHED, '')
+    tally(t, 'crashed')
+  else
+    wait_again(t)
+    tally(t, 'rescued')
+  end
+  if t[LIMIT] > 0 then limits().give_back_slot(t) end
+  return crashed
+end
+
+local function worker_info(n)
+  return call('HMGET', prefix .. 'worker:' .. n, 'lease', 'hold', 'since', 'json')
+end

@@ -1,0 +1,282 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// tasks fulfils queue.Store: one script per operation, which carries out a batch of up to maxBatch items, in
+// Enqueue of maxEnqueue.
+type tasks struct {
+	*db
+	notify *notifier
+}
+
+// What one script is given to take in. A Client sends a thousand at most, which so are one atomic step unless
+// their arguments are very large.
+const maxEnqueue, maxBytes = 1000, 16 << 20
+
+func (q tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+	out := make([]queue.Enqueued, 0, len(specs))
+	for len(specs) > 0 {
+		n, size := 0, 0
+		for n < min(len(specs), maxEnqueue) && (n == 0 || size+len(specs[n].Args) <= maxBytes) {
+			size += len(specs[n].Args)
+			n++
+		}
+		r, err := q.run(ctx, "enqueue", enqueueScript, q.enqueueArgs(specs[:n]))
+		if err != nil {
+			return nil, err
+		}
+		for i := range n {
+			out = append(out, queue.Enqueued{Answer: admissions[r.int(1+3*i)], ID: queue.ID(r.int(2 + 3*i)), State: stateOf(r.int(3 + 3*i))})
+		}
+		specs = specs[n:]
+	}
+	return out, nil
+}
+
+var admissions = map[int64]queue.Admission{1: queue.New, 2: queue.Duplicate, 3: queue.Updated}
+
+// What enqueue.lua's PLAIN and ASKED read.
+const plainSize, askedSize = 2 + 1 + 2*8 + 4, plainSize + 8 + 2 + 16 + 2*8 + 1 + 4 + 2
+
+// enqueueArgs names each lane and each limit of a batch once.
+func (q tasks) enqueueArgs(specs []queue.Spec) args {
+	var (
+		lanes, limits   = newNames(), newNames()
+		names, declared args
+		tasks           = make(args, 0, 2*len(specs))
+		room            = make([]byte, 0, askedSize*len(specs))
+	)
+	for i := range specs {
+		s := &specs[i]
+		lane, fresh := lanes.index(laneName(s.Queue, s.Kind))
+		if fresh {
+			names = append(names, laneName(s.Queue, s.Kind))
+		}
+		limit := 0
+		if s.Limit != nil {
+			h := s.Limit.Hash(s.Kind)
+			key := hex.EncodeToString(h[:])
+			if limit, fresh = limits.index(key); fresh {
+				declared = append(declared, key, s.Limit.Key)
+			}
+		}
+		from := len(room)
+		room = appendAsked(room, s, lane, limit)
+		tasks = append(tasks, room[from:len(room):len(room)], packSpec(s))
+	}
+	a := q.newArgs(5 + len(names) + len(declared) + len(tasks))
+	a = append(a, freshID(), schema, q.maxTTL.Microseconds(), len(names), len(declared)/2)
+	return append(append(append(a, names...), declared...), tasks...)
+}
+
+// names numbers words from 1.
+type names map[string]int
+
+func newNames() names { return make(names, 1) }
+
+func (n names) index(word string) (i int, fresh bool) {
+	i, found := n[word]
+	if !found {
+		i = len(n) + 1
+		n[word] = i
+	}
+	return i, !found
+}
+
+func appendAsked(b []byte, s *queue.Spec, lane, limit int) []byte {
+	le := binary.LittleEndian
+	b = append(le.AppendUint16(b, uint16(lane)), byte(int8(s.Priority)))
+	b = appendDouble(appendDouble(b, micros(s.RunAt)), s.Delay.Microseconds())
+	b = le.AppendUint32(b, uint32(s.CrashBudget()))
+	if s.Unique == nil && s.Limit == nil && s.ExpiresAt.IsZero() {
+		return b
+	}
+	b = appendDouble(b, micros(s.ExpiresAt))
+	var unique, again, contention byte
+	var key queue.Hash
+	var window, longest time.Duration
+	if u := s.Unique; u != nil {
+		unique, key, window, longest = 1, u.Hash(s.Kind), u.Window, u.Longest(s.Delay)
+		if u.Until == queue.UntilStarted {
+			unique = 2
+		}
+		again = map[queue.Again]byte{queue.Replace: 1, queue.Debounce: 2}[u.Again]
+	}
+	b = append(append(b, unique, again), key[:]...)
+	b = appendDouble(appendDouble(b, window.Microseconds()), longest.Microseconds())
+	slots := 0
+	if l := s.Limit; l != nil {
+		contention, slots = 1, l.Slots()
+		switch l.OnContention {
+		case queue.Discard:
+			contention = 2
+		case queue.Displace:
+			contention = 3
+		}
+	}
+	return le.AppendUint16(le.AppendUint32(append(b, contention), uint32(slots)), uint16(limit))
+}
+
+func appendDouble(b []byte, n int64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(n)))
+}
+
+// The answers to Fetch beside 1.
+const fetchLate, fetchGone = 2, 3
+
+func (q tasks) Fetch(ctx context.Context, f queue.FetchRequest) (queue.Fetch, error) {
+	a := q.newArgs(7 + len(f.Kinds) + len(f.Queues))
+	a = append(a, string(f.Worker.Key), hold(f.Worker), micros(f.NotAfter), min(f.Max, 1000), flag(f.Suspects), flag(f.Charged), len(f.Kinds))
+	for _, names := range [][]string{f.Kinds, f.Queues} {
+		for _, name := range names {
+			a = append(a, name)
+		}
+	}
+	r, err := q.run(ctx, "fetch", fetchScript, a)
+	if err != nil {
+		return queue.Fetch{}, err
+	}
+	out := queue.Fetch{Now: r.time(0), NextDue: r.time(2), Late: r.int(1) == fetchLate, Gone: r.int(1) == fetchGone}
+	if len(r) < 5 {
+		return out, nil
+	}
+	lanes := r.list(3).named()
+	out.Tasks = make([]queue.Fetched, 0, (len(r)-4)/3)
+	for i := 4; i+2 < len(r); i += 3 {
+		w := parseRow(r.text(i + 1))
+		spec, err := parseSpec(r.text(i+2), w, lanes[w.lane])
+		if err != nil {
+			return queue.Fetch{}, fmt.Errorf("redis %s: fetch: task %d: its spec is damaged: %w", q.addr, r.int(i), err)
+		}
+		out.Tasks = append(out.Tasks, queue.Fetched{
+			Ref: queue.Ref{ID: queue.ID(r.int(i)), Token: w.token}, Spec: spec, Enqueued: w.enqueued,
+			Attempts: w.attempts, Crashes: w.crashes, Snoozes: w.snoozes, Granted: w.granted, Suspect: w.suspect,
+		})
+	}
+	return out, nil
+}
+
+// named reads a list of numbers with a name each.
+func (r reply) named() map[uint32]string {
+	m := make(map[uint32]string, len(r)/2)
+	for i := 0; i+1 < len(r); i += 2 {
+		m[uint32(r.int(i))] = r.text(i + 1)
+	}
+	return m
+}
+
+func (q tasks) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([]queue.Status, error) {
+	return statuses(refs, func(refs []queue.Ref) (reply, error) {
+		a := append(q.newArgs(2+2*len(refs)), string(worker.Key), hold(worker))
+		for _, ref := range refs {
+			a = append(a, int64(ref.ID), int64(ref.Token))
+		}
+		return q.run(ctx, "start tasks", startTasksScript, a)
+	})
+}
+
+func (q tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+	return statuses(ends, func(ends []queue.Completion) (reply, error) {
+		a := append(q.newArgs(2+4*len(ends)), string(worker.Key), hold(worker))
+		for _, c := range ends {
+			a = append(a, int64(c.ID), packEnd(c), c.Outcome, c.Error)
+		}
+		return q.run(ctx, "finish", finishScript, a)
+	})
+}
+
+// packEnd is what finish.lua's ENDED reads.
+func packEnd(c queue.Completion) []byte {
+	reason := c.Reason[:min(len(c.Reason), math.MaxUint16)]
+	b := make([]byte, 0, 4*8+1+2+len(reason))
+	b = append(appendDouble(b, int64(c.Token)), byte(c.Verdict))
+	for _, us := range []int64{c.Delay.Microseconds(), micros(c.Started), micros(c.Ended)} {
+		b = appendDouble(b, us)
+	}
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(reason))), reason...)
+}
+
+// statuses carries out a batch whose answer is one number for each item.
+func statuses[T any](items []T, do func([]T) (reply, error)) ([]queue.Status, error) {
+	out := make([]queue.Status, 0, len(items))
+	err := inBatches(items, func(items []T) error {
+		r, err := do(items)
+		if err != nil {
+			return err
+		}
+		for i := range items {
+			out = append(out, queue.Status(r.int(1+i)))
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
+	r, err := q.run(ctx, "read own tasks", mineScript, append(q.newArgs(2), hold(worker), flag(asked)))
+	var out []queue.Asked
+	for i := 1; i+2 < len(r); i += 3 {
+		out = append(out, queue.Asked{Ref: queue.Ref{ID: queue.ID(r.int(i)), Token: lease.Token(r.int(i + 1))}, Stop: r.text(i + 2)})
+	}
+	return out, err
+}
+
+// countField is a counter's name within its minute.
+func countField(c queue.Count) string { return laneName(c.Queue, c.Kind) + "\x1f" + c.Name }
+
+func (q tasks) Count(ctx context.Context, counts []queue.Count) error {
+	return inBatches(counts, func(counts []queue.Count) error {
+		a := q.newArgs(3 * len(counts))
+		for _, c := range counts {
+			a = append(a, micros(c.Minute.Truncate(time.Minute)), countField(c), c.N)
+		}
+		_, err := q.run(ctx, "count", countScript, a)
+		return err
+	})
+}
+
+func (q tasks) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+	if len(rates) == 0 {
+		return nil
+	}
+	a := q.newArgs(3 * len(rates))
+	for kind, r := range rates {
+		each, burst := int64(0), r.Burst
+		if r.Count > 0 && r.Per > 0 {
+			each = max((r.Per / time.Duration(r.Count)).Microseconds(), 1)
+		}
+		if burst <= 0 {
+			burst = r.Count
+		}
+		a = append(a, kind, strconv.FormatInt(each, 10), burst)
+	}
+	_, err := q.run(ctx, "declare rates", declareScript, a)
+	return err
+}
+
+// Watch hears of a queue when somebody enqueues for an idle worker, so it marks the queues as watched by one.
+func (q tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, error) {
+	names := make([]string, len(queues))
+	for i, name := range queues {
+		names[i] = "work:" + name
+	}
+	c, err := q.notify.watch(ctx, names)
+	if err != nil || len(queues) == 0 {
+		return c, err
+	}
+	if err := q.client.SAdd(ctx, q.prefix+"idle", queues).Err(); err != nil {
+		return nil, q.wrap("watch", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,87 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+var actAnswers = map[int64]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken}
+
+// Act leaves it to the script to count and name the tasks in the event's words, as queue.Action does.
+func (d desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) {
+	kind, words := act.Event(nil)
+	tail := strings.TrimPrefix(words, "0 tasks: ")
+	priority, runAt := any(""), any("")
+	if p := act.Edit.Priority; p != nil {
+		priority = *p
+	}
+	if at := act.Edit.RunAt; at != nil {
+		runAt = micros(*at)
+	}
+	out := make([]queue.Acted, 0, len(act.IDs))
+	err := inBatches(act.IDs, func(ids []queue.ID) error {
+		a := append(d.newArgs(6+len(ids)), string(act.Act), act.Queue, priority, runAt, kind, tail)
+		for _, id := range ids {
+			a = append(a, int64(id))
+		}
+		r, err := d.run(ctx, "act on tasks", actScript, a)
+		if err != nil {
+			return err
+		}
+		for i, id := range ids {
+			out = append(out, queue.Acted{ID: id, Answer: actAnswers[r.int(1+3*i)], State: stateOf(r.int(2 + 3*i)), Other: queue.ID(r.int(3 + 3*i))})
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (d desk) Pause(ctx context.Context, p queue.Pause) error {
+	kind, words := p.Event()
+	a := append(d.newArgs(5), laneName(p.Queue, p.Kind), micros(p.Until), text(p), kind, words)
+	_, err := d.run(ctx, "pause", pauseQueueScript, a)
+	return err
+}
+
+func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
+	event, words := queue.ResumeEvent(name, kind, by)
+	r, err := d.run(ctx, "resume", pauseQueueScript, append(d.newArgs(5), laneName(name, kind), 0, "", event, words))
+	return r.int(1) == 1, err
+}
+
+func (d desk) Pauses(ctx context.Context) ([]queue.Pause, error) {
+	now, err := d.client.Time(ctx).Result()
+	if err != nil {
+		return nil, d.wrap("read pauses", err)
+	}
+	all, err := d.client.HGetAll(ctx, d.prefix+"pauses").Result()
+	if err != nil {
+		return nil, d.wrap("read pauses", err)
+	}
+	var out []queue.Pause
+	for _, v := range all {
+		if p := parsePause(v); p.Until.IsZero() || now.Before(p.Until) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(x, y queue.Pause) int {
+		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
+	})
+	return out, nil
+}
+
+// parsePause reads what pause.lua writes: until, since, and the pause itself.
+func parsePause(s string) (p queue.Pause) {
+	f := strings.SplitN(s, " ", 3)
+	if len(f) == 3 {
+		_ = json.Unmarshal([]byte(f[2]), &p) // told, never decided upon
+		times := reply{f[0], f[1]}
+		p.Until, p.Since = times.time(0), times.time(1)
+	}
+	return p
+}

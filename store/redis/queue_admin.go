@@ -1,0 +1,224 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// desk fulfils queue.Admin.
+type desk struct{ *db }
+
+// lanesAtOnce bounds a look at lanes: each may cost a hundredth of a millisecond.
+const lanesAtOnce = 100
+
+// Queues looks at some lanes at a time.
+func (d desk) Queues(ctx context.Context) ([]queue.Lane, error) {
+	numbers, err := d.client.HKeys(ctx, d.prefix+"lanes").Result()
+	if err != nil {
+		return nil, d.wrap("list queues", err)
+	}
+	var out []queue.Lane
+	for part := range slices.Chunk(numbers, lanesAtOnce) {
+		a := d.newArgs(len(part))
+		for _, n := range part {
+			a = append(a, n)
+		}
+		r, err := d.run(ctx, "list queues", lanesScript, a)
+		if err != nil {
+			return nil, err
+		}
+		for i := 1; i+2 < len(r); i += 3 {
+			if l := parseLane(r.text(i), r.list(i+1), r.time(i+2)); len(l.Depth) > 0 {
+				out = append(out, l)
+			}
+		}
+	}
+	if out, err = d.addPaused(ctx, out); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, func(x, y queue.Lane) int {
+		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
+	})
+	return out, nil
+}
+
+func parseLane(name string, depth reply, oldest time.Time) queue.Lane {
+	l := queue.Lane{Depth: map[queue.State]int{}, Oldest: oldest}
+	l.Queue, l.Kind, _ = strings.Cut(name, "\x1f")
+	for i := 0; i+1 < len(depth); i += 2 {
+		if n := depth.int(i + 1); n != 0 {
+			l.Depth[stateOf(depth.int(i))] = int(n)
+		}
+	}
+	return l
+}
+
+// addPaused adds the lanes that are paused by name and have no tasks.
+func (d desk) addPaused(ctx context.Context, lanes []queue.Lane) ([]queue.Lane, error) {
+	pauses, err := d.Pauses(ctx)
+	for _, p := range pauses {
+		there := slices.ContainsFunc(lanes, func(l queue.Lane) bool { return l.Queue == p.Queue && l.Kind == p.Kind })
+		if p.Queue != "" && p.Kind != "" && !there {
+			lanes = append(lanes, queue.Lane{Queue: p.Queue, Kind: p.Kind, Depth: map[queue.State]int{}})
+		}
+	}
+	return lanes, err
+}
+
+// Tasks goes through them in looks of a few thousand.
+func (d desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
+	var out []queue.Task
+	for {
+		a := append(d.newArgs(8+len(f.States)), int64(f.After), int64(f.UpTo), f.Rows(), f.Queue, f.Kind, quoted(f.Tag), quoted(f.Unique), quoted(f.Limit))
+		for _, s := range f.States {
+			a = append(a, stateNumber(s))
+		}
+		r, err := d.run(ctx, "list tasks", listTasksScript, a)
+		if err != nil {
+			return nil, err
+		}
+		lanes, workers := r.list(2).named(), r.list(3).workers()
+		for i := 4; i+2 < len(r); i += 3 {
+			t, err := d.parseTask(r.int(i), r.text(i+1), r.text(i+2), lanes, workers)
+			if err != nil {
+				return nil, err
+			}
+			if selects(f, &t) {
+				out = append(out, t)
+			}
+			if len(out) == f.Rows() {
+				return out, nil
+			}
+		}
+		if f.After = queue.ID(r.int(1)); f.After == 0 {
+			return out, nil
+		}
+	}
+}
+
+// quoted is a word as it is in a packed spec, where there is one.
+func quoted(word string) string {
+	if word == "" {
+		return ""
+	}
+	return text(word)
+}
+
+// selects judges by what scripts do not take apart: they have seen that the words are there.
+func selects(f queue.Filter, t *queue.Task) bool {
+	return (f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
+		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
+		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
+}
+
+func (r reply) workers() map[uint32]queue.Process {
+	m := make(map[uint32]queue.Process, len(r)/2)
+	for i := 0; i+1 < len(r); i += 2 {
+		m[uint32(r.int(i))] = parseWorker(r.list(i + 1))
+	}
+	return m
+}
+
+func (d desk) parseTask(id int64, packed, spec string, lanes map[uint32]string, workers map[uint32]queue.Process) (t queue.Task, err error) {
+	r := parseRow(packed)
+	t = queue.Task{
+		ID: queue.ID(id), State: r.state, Front: r.front, Enqueued: r.enqueued, Started: r.started, Ended: r.ended,
+		Attempts: r.attempts, Granted: r.granted, Crashes: r.crashes, Snoozes: r.snoozes, Suspect: r.suspect,
+		Token: r.token, Worker: workers[r.worker], Reason: r.reason, Stop: r.stop,
+	}
+	if t.Spec, err = parseSpec(spec, r, lanes[r.lane]); err != nil {
+		err = fmt.Errorf("redis %s: task %d: its spec is damaged: %w", d.addr, id, err)
+	}
+	return t, err
+}
+
+func (d desk) Task(ctx context.Context, id queue.ID) (t queue.Task, held queue.Slots, ok bool, err error) {
+	r, err := d.run(ctx, "read task", showTaskScript, append(d.newArgs(1), int64(id)))
+	if err != nil || r.text(1) == "" {
+		return t, held, false, err
+	}
+	t, err = d.parseTask(int64(id), r.text(1), r.text(2), r.list(3).named(), r.list(4).workers())
+	if err != nil {
+		return t, held, false, err
+	}
+	for i := range r.list(5) {
+		t.History = append(t.History, parseTry(r.list(5).text(i)))
+	}
+	if t.Limit != nil {
+		held = parseSlots(t.Limit.Key, r.list(6))
+	}
+	return t, held, true, nil
+}
+
+// parseTry reads an attempt as worker.lua's remember writes it.
+func parseTry(s string) (a queue.Attempt) {
+	f := strings.SplitN(s, "\x1f", 6)
+	if len(f) < 6 {
+		return a
+	}
+	number := func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
+	return queue.Attempt{N: int(number(f[0])), Host: f[1], Outcome: f[2], Started: instant(number(f[3])), Ended: instant(number(f[4])), Error: f[5]}
+}
+
+func parseSlots(key string, r reply) queue.Slots {
+	s := queue.Slots{Key: key, Max: int(r.int(1)), Waiting: int(r.int(2))}
+	for i := 3; i+3 < len(r); i += 4 {
+		_, kind, _ := strings.Cut(r.text(i+1), "\x1f")
+		s.Running = append(s.Running, queue.Holding{ID: queue.ID(r.int(i)), Kind: kind, Worker: parseWorker(r.list(i + 2)), Since: r.time(i + 3)})
+	}
+	slices.SortFunc(s.Running, func(x, y queue.Holding) int { return cmp.Compare(x.ID, y.ID) })
+	return s
+}
+
+// Counts reads the minutes that there are, some at a time.
+func (d desk) Counts(ctx context.Context, from, to time.Time) ([]queue.Count, error) {
+	by := &goredis.ZRangeBy{Min: strconv.FormatInt(micros(from), 10), Max: "(" + strconv.FormatInt(micros(to), 10)}
+	minutes, err := d.client.ZRangeByScore(ctx, d.prefix+"minutes", by).Result()
+	if err != nil {
+		return nil, d.wrap("read counters", err)
+	}
+	sums := map[string]int64{}
+	for part := range slices.Chunk(minutes, maxBatch) {
+		pipe := d.client.Pipeline()
+		var all []*goredis.MapStringStringCmd
+		for _, m := range part {
+			all = append(all, pipe.HGetAll(ctx, d.prefix+"counts:"+m))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, d.wrap("read counters", err)
+		}
+		for _, c := range all {
+			for field, n := range c.Val() {
+				i, _ := strconv.ParseInt(n, 10, 64)
+				sums[field] += i
+			}
+		}
+	}
+	out := make([]queue.Count, 0, len(sums))
+	for field, n := range sums {
+		if f := strings.SplitN(field, "\x1f", 3); len(f) == 3 {
+			out = append(out, queue.Count{Queue: f[0], Kind: f[1], Name: f[2], N: n})
+		}
+	}
+	slices.SortFunc(out, func(x, y queue.Count) int {
+		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name))
+	})
+	return out, nil
+}
+
+func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
+	_, words := queue.LimitEvent("", 0, 0, by)
+	tail := strings.TrimPrefix(words, `"" from 0 to 0`)
+	r, err := d.run(ctx, "set limit", setLimitScript, append(d.newArgs(3), hex.EncodeToString(key[:]), max(slots, 1), tail))
+	return r.int(1) == 1, err
+}

@@ -1,0 +1,235 @@
+package redis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// Every task is where its state says and nowhere else, and every count is what it counts, whatever was done.
+func TestBooksBalance(t *testing.T) {
+	s, c := prepared(t, ownServer(t).URL)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := &rampage{t: t, s: s, rng: rand.New(rand.NewPCG(seed, 1))}
+	raw := rawClient(t, c)
+	r.worker = joined(t, s, ttl)
+	for step := range 600 {
+		r.step()
+		if step%20 == 19 {
+			audit(t, s, raw, "dibs:{"+c.Namespace+"}:")
+		}
+		if t.Failed() {
+			t.Fatalf("at step %d", step)
+		}
+		if step%100 == 99 {
+			renewFor(t, s, r.worker, ttl)
+		}
+	}
+}
+
+type rampage struct {
+	t      *testing.T
+	s      *store.Store
+	rng    *rand.Rand
+	worker lease.Ref
+	runs   []queue.Fetched
+}
+
+func (r *rampage) step() {
+	ctx := r.t.Context()
+	var err error
+	switch n := r.rng.IntN(12); {
+	case n < 4:
+		specs := make([]queue.Spec, 1+r.rng.IntN(6))
+		for i := range specs {
+			specs[i] = r.spec()
+		}
+		enqueue(r.t, r.s, specs...)
+	case n < 6:
+		var f queue.Fetch
+		f, err = r.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: r.worker, Queues: []string{"a", "b"}, Max: 1 + r.rng.IntN(6), Suspects: true, Charged: true})
+		r.runs = append(r.runs, f.Tasks...)
+	case n < 9:
+		if len(r.runs) == 0 {
+			return
+		}
+		i := r.rng.IntN(len(r.runs))
+		ref := r.runs[i].Ref
+		r.runs = slices.Delete(r.runs, i, i+1)
+		if r.rng.IntN(2) == 0 {
+			_, err = r.s.Queue.Start(ctx, r.worker, []queue.Ref{ref})
+		}
+		if err == nil {
+			_, err = r.s.Queue.Finish(ctx, r.worker, []queue.Completion{{Ref: ref, Verdict: queue.Verdict(1 + r.rng.IntN(7)), Outcome: "x",
+				Delay: time.Duration(r.rng.IntN(2)) * 5 * time.Millisecond}})
+		}
+	case n < 11:
+		acts := []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete}
+		var ids []queue.ID
+		for range 4 {
+			ids = append(ids, queue.ID(1+r.rng.IntN(400)))
+		}
+		later := time.Now().Add(time.Duration(r.rng.IntN(3)) * 5 * time.Millisecond)
+		_, err = r.s.Tasks.Act(ctx, queue.Action{Act: acts[r.rng.IntN(len(acts))], IDs: ids, Queue: "b", Edit: queue.Edit{RunAt: &later}})
+	default:
+		if r.rng.IntN(3) == 0 {
+			err = r.s.Queue.Leave(ctx, r.worker)
+			r.runs = nil
+		}
+		if err == nil {
+			keep := map[queue.State]time.Duration{queue.Succeeded: 20 * time.Millisecond, queue.Discarded: 0, queue.Canceled: 0}
+			var done queue.Tended
+			if done, err = r.s.Queue.Tend(ctx, queue.TendRequest{Keep: keep}); done.Repaired > 0 {
+				r.t.Errorf("Tend found %d things to repair", done.Repaired)
+			}
+		}
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rampage) spec() queue.Spec {
+	pick := func(n int) int { return r.rng.IntN(n) }
+	s := queue.Spec{Queue: []string{"a", "b"}[pick(2)], Kind: []string{"k", "l"}[pick(2)], Priority: pick(3) - 1}
+	s.Delay = time.Duration(pick(3)/2) * time.Duration(pick(20)) * time.Millisecond
+	if pick(6) == 0 {
+		s.ExpiresAt = time.Now().Add(time.Duration(1+pick(30)) * time.Millisecond).Add(s.Delay)
+	}
+	if pick(3) == 0 {
+		s.Limit = &queue.Limit{Key: strconv.Itoa(pick(3)), Shared: true, Max: 1 + pick(3), OnContention: []queue.Contention{queue.Wait, queue.Wait, queue.Discard, queue.Displace}[pick(4)]}
+	}
+	switch pick(6) {
+	case 0:
+		s.Unique = &queue.Unique{Key: strconv.Itoa(pick(20)), Window: time.Duration(pick(2)) * 10 * time.Millisecond}
+	case 1:
+		s.Unique = &queue.Unique{Key: strconv.Itoa(pick(20)), Until: queue.UntilStarted, Again: []queue.Again{queue.Refuse, queue.Replace}[pick(2)]}
+	}
+	return s
+}
+
+// audit compares the sets with the tasks.
+func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
+	t.Helper()
+	ctx := t.Context()
+	want := map[string]int{} // "set member" → 1, "hash field" → count
+	tasks, err := s.Tasks.Tasks(ctx, queue.Filter{Max: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lanes := raw.HGetAll(ctx, prefix+"lane-of").Val()
+	for _, x := range tasks {
+		id, lane := fmt.Sprint(x.ID), lanes[laneName(x.Queue, x.Kind)]
+		add := func(key, field string) { want[key+" "+field]++ }
+		add("depth:"+lane, strconv.Itoa(stateNumber(x.State)))
+		if !x.State.Final() {
+			add("open", "0")
+		}
+		if x.State.Waiting() && !x.ExpiresAt.IsZero() {
+			add("expiry", id)
+		}
+		limit := ""
+		if x.Limit != nil {
+			h := x.Limit.Hash(x.Kind)
+			limit = fmt.Sprintf("%x", h[:])
+		}
+		if x.Limit != nil && x.Limit.OnContention == queue.Displace && (x.State == queue.Available || x.State == queue.Blocked) {
+			add("rivals:"+limit, id)
+		}
+		switch x.State {
+		case queue.Scheduled, queue.Retryable:
+			add("due:"+lane, id)
+		case queue.Available:
+			add(map[bool]string{false: "ready:", true: "suspect:"}[x.Suspect]+lane, id)
+		case queue.Blocked:
+			add("blocked:"+lane, id)
+			add("behind:"+limit+":"+lane, id)
+		case queue.Running:
+			add("run:1", id)
+			if limit != "" {
+				add("slots:"+limit, id)
+			}
+			if x.Stop != "" {
+				add("asked:1", id)
+			}
+		case queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed:
+			add("final:"+strconv.Itoa(stateNumber(x.State)), id)
+		}
+	}
+	found := map[string]int{}
+	for _, key := range raw.Keys(ctx, strings.NewReplacer("{", "\\{", "}", "\\}").Replace(prefix)+"*").Val() {
+		name := strings.TrimPrefix(key, prefix)
+		kind, _, _ := strings.Cut(name, ":")
+		switch kind {
+		case "depth", "open":
+			for f, n := range raw.HGetAll(ctx, key).Val() {
+				found[name+" "+f], _ = strconv.Atoi(n)
+			}
+		case "ready", "suspect", "charged", "due", "blocked", "behind", "final", "expiry", "rivals":
+			for _, id := range raw.ZRange(ctx, key, 0, -1).Val() {
+				found[name+" "+id]++
+			}
+		case "run", "slots", "asked":
+			for _, id := range raw.SMembers(ctx, key).Val() {
+				found[name+" "+id]++
+			}
+		}
+	}
+	// A charged suspect is on a shelf of its own.
+	for _, m := range []map[string]int{want, found} {
+		for k, n := range m {
+			if rest, ok := strings.CutPrefix(k, "charged:"); ok {
+				delete(m, k)
+				m["suspect:"+rest] += n
+			}
+		}
+	}
+	for k, n := range want {
+		if found[k] != n {
+			t.Errorf("%s: found %d, want %d", k, found[k], n)
+		}
+	}
+	for k, n := range found {
+		if want[k] == 0 {
+			t.Errorf("%s: found %d, want none", k, n)
+		}
+	}
+	holders(t, raw, prefix, tasks)
+}
+
+// holders checks that keys are held by the tasks that should hold them, and by no others.
+func holders(t *testing.T, raw *goredis.Client, prefix string, tasks []queue.Task) {
+	t.Helper()
+	held := map[string]queue.ID{}
+	for key, id := range raw.HGetAll(t.Context(), prefix+"unique").Val() {
+		n, _ := strconv.ParseInt(id, 10, 64)
+		held[key] = queue.ID(n)
+	}
+	there := map[queue.ID]bool{}
+	for _, x := range tasks {
+		there[x.ID] = true
+		if x.Unique == nil || x.State.Final() || x.Unique.Until == queue.UntilStarted {
+			continue
+		}
+		h := x.Unique.Hash(x.Kind)
+		if held[string(h[:])] != x.ID {
+			t.Errorf("task %d is %s, and its key is held by %d", x.ID, x.State, held[string(h[:])])
+		}
+	}
+	for key, id := range held {
+		if !there[id] {
+			t.Errorf("key %x is held by task %d, which is not there", key, id)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package redis
+
+import "slices"
+
+// The scripts of the queue begin with what they need of lua/queue, in the order in which one uses the other.
+var (
+	taskParts   = []string{"common", "queue/task"}
+	placeParts  = with(taskParts, "queue/place", "queue/note", "queue/limit", "queue/final")
+	waitParts   = with(placeParts, "queue/wait")
+	workerParts = with(waitParts, "queue/worker")
+
+	enqueueScript    = load(with(waitParts, "identity", "queue/enqueue")...)
+	fetchScript      = load(with(workerParts, "queue/pauses", "queue/fetch")...)
+	startTasksScript = load(with(workerParts, "queue/start")...)
+	finishScript     = load(with(workerParts, "queue/finish")...)
+	mineScript       = load(with(workerParts, "queue/mine")...)
+	joinScript       = load(with(workerParts, "queue/join")...)
+	leaveScript      = load(with(workerParts, "queue/leave")...)
+	tendScript       = load(with(workerParts, "queue/tend")...)
+	declareScript    = load("common", "queue/declare")
+	countScript      = load("common", "queue/count")
+
+	actScript        = load(with(workerParts, "queue/act")...)
+	setLimitScript   = load(with(placeParts, "queue/set_limit")...)
+	pauseQueueScript = load("common", "queue/note", "queue/pause")
+	lanesScript      = load(with(placeParts, "queue/lanes")...)
+	workersScript    = load(with(workerParts, "queue/workers")...)
+	showTaskScript   = load(with(workerParts, "queue/show")...)
+	listTasksScript  = load(with(workerParts, "queue/list")...)
+)
+
+func with(parts []string, more ...string) []string { return slices.Concat(parts, more) }

@@ -1,0 +1,80 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+func (q tasks) Join(ctx context.Context, w queue.Process) error {
+	w.Running, w.Since = 0, time.Time{}
+	r, err := q.run(ctx, "join", joinScript, append(q.newArgs(4), string(w.Lease.Key), hold(w.Lease), w.Host, text(w)))
+	if err == nil && r.int(1) != 1 {
+		err = queue.ErrStale
+	}
+	return err
+}
+
+func (q tasks) Leave(ctx context.Context, worker lease.Ref) error {
+	for {
+		r, err := q.run(ctx, "leave", leaveScript, append(q.newArgs(2), hold(worker), maxBatch))
+		if err != nil || r.int(1) == 0 {
+			return err
+		}
+	}
+}
+
+// parseWorker reads what worker.lua's worker_info answers.
+func parseWorker(r reply) (w queue.Process) {
+	if s := r.text(3); s != "" {
+		_ = json.Unmarshal([]byte(s), &w) // told, never decided upon
+	}
+	w.Lease, w.Since = parseHold(lease.Key(r.text(0)), r.text(1)), r.time(2)
+	return w
+}
+
+func (q tasks) Tend(ctx context.Context, t queue.TendRequest) (queue.Tended, error) {
+	if t.Max <= 0 || t.Max > 1000 {
+		t.Max = 1000
+	}
+	a := append(q.newArgs(1+2*len(t.Keep)), t.Max)
+	for s, keep := range t.Keep {
+		if s.Final() {
+			a = append(a, stateNumber(s), keep.Microseconds())
+		}
+	}
+	r, err := q.run(ctx, "tend", tendScript, a)
+	if err != nil {
+		return queue.Tended{}, err
+	}
+	out := queue.Tended{
+		Now: r.time(0), Rescued: int(r.int(1)), Crashed: int(r.int(2)), Expired: int(r.int(3)), Due: int(r.int(4)),
+		Freed: int(r.int(5)), Deleted: int(r.int(6)), Repaired: int(r.int(7)), More: r.int(8) == 1,
+	}
+	for i := 9; i+1 < len(r); i += 2 {
+		w := parseWorker(r.list(i))
+		w.Running = int(r.int(i + 1))
+		out.Dead = append(out.Dead, w)
+	}
+	return out, nil
+}
+
+func (d desk) Workers(ctx context.Context) ([]queue.Process, error) {
+	r, err := d.run(ctx, "list workers", workersScript, d.newArgs(0))
+	var out []queue.Process
+	for i := 1; i+1 < len(r); i += 2 {
+		w := parseWorker(r.list(i))
+		w.Running = int(r.int(i + 1))
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(x, y queue.Process) int {
+		return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
+	})
+	return out, err
+}

@@ -1,0 +1,269 @@
+package storetest
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// Calls of the queue's contracts. They end the test when the call itself fails.
+
+// some is a task of kind "k" in queue "q".
+func some() queue.Spec { return queue.Spec{Queue: "q", Kind: "k"} }
+
+// unique is some with a unique key that is held until u says.
+func unique(key string, u queue.Until) queue.Spec {
+	s := some()
+	s.Unique = &queue.Unique{Key: key, Until: u}
+	return s
+}
+
+// limited is some with a limit of n.
+func limited(key string, n int) queue.Spec {
+	s := some()
+	s.Limit = &queue.Limit{Key: key, Max: n}
+	return s
+}
+
+// worker is a process that works queue "q", under a live lease of its own.
+func (w *world) worker(s *store.Store) lease.Ref {
+	w.Helper()
+	ref := w.server(s)
+	w.check("Join", s.Queue.Join(w.ctx, queue.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}))
+	w.beat(s, ref)
+	return ref
+}
+
+// beat renews a worker's lease for as long as the test runs, or until the lease is told to lapse.
+func (w *world) beat(s *store.Store, ref lease.Ref) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(long / 5):
+			}
+			r, err := s.Leases.Renew(w.ctx, []lease.RenewRequest{{Ref: ref, TTL: long}})
+			if err != nil || r.Answers[0].Status != lease.OK {
+				return
+			}
+		}
+	}()
+	w.beats[ref] = sync.OnceFunc(func() { close(stop); <-stopped })
+	w.Cleanup(w.beats[ref])
+}
+
+// enqueue takes specs in as one batch.
+func (w *world) enqueue(s *store.Store, specs ...queue.Spec) []queue.Enqueued {
+	w.Helper()
+	for i := range specs {
+		specs[i] = specs[i].Clone()
+		w.check("Check", specs[i].Check())
+	}
+	answers, err := s.Queue.Enqueue(w.ctx, specs)
+	w.check("Enqueue", err)
+	if len(answers) != len(specs) {
+		w.Fatalf("Enqueue of %d: %d answers", len(specs), len(answers))
+	}
+	return answers
+}
+
+// add takes specs in as one batch, all of which must be new, and returns their ids.
+func (w *world) add(specs ...queue.Spec) []queue.ID {
+	w.Helper()
+	var ids []queue.ID
+	for i, a := range w.enqueue(w.s, specs...) {
+		if a.Answer != queue.New || a.ID == 0 {
+			w.Fatalf("Enqueue of task %d: %+v, want a new one", i, a)
+		}
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+// add1 is add of one.
+func (w *world) add1(s queue.Spec) queue.ID {
+	w.Helper()
+	return w.add(s)[0]
+}
+
+// duplicate is an enqueue that must be refused because of the task id.
+func (w *world) duplicate(s queue.Spec, id queue.ID, state queue.State) {
+	w.Helper()
+	equal(w, "Enqueue of a taken key", w.enqueue(w.s, s)[0], queue.Enqueued{Answer: queue.Duplicate, ID: id, State: state})
+}
+
+func (w *world) fetchWith(s *store.Store, r queue.FetchRequest) queue.Fetch {
+	w.Helper()
+	if r.Max == 0 {
+		r.Max = 100
+	}
+	if len(r.Queues) == 0 {
+		r.Queues = []string{"q"}
+	}
+	f, err := s.Queue.Fetch(w.ctx, r)
+	w.check("Fetch", err)
+	return f
+}
+
+// fetch takes up to n tasks of queue "q", suspects included.
+func (w *world) fetch(worker lease.Ref, n int) []queue.Fetched {
+	w.Helper()
+	f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Max: n, Suspects: true, Charged: true})
+	if f.Late || f.Gone {
+		w.Fatalf("Fetch: %+v", f)
+	}
+	return f.Tasks
+}
+
+// fetch1 is a fetch that must find the task id, and only that.
+func (w *world) fetch1(worker lease.Ref, id queue.ID) queue.Fetched {
+	w.Helper()
+	got := w.fetch(worker, 100)
+	if len(got) != 1 || got[0].ID != id {
+		w.Fatalf("Fetch: %v, want task %d", ids(got), id)
+	}
+	return got[0]
+}
+
+// fetches is a fetch of up to n whose tasks must be exactly these, in this order.
+func (w *world) fetches(what string, worker lease.Ref, n int, want ...queue.ID) []queue.Fetched {
+	w.Helper()
+	got := w.fetch(worker, n)
+	w.order(what, ids(got), want)
+	return got
+}
+
+func (w *world) order(what string, got, want []queue.ID) {
+	w.Helper()
+	if !slices.Equal(got, want) {
+		w.Errorf("%s: got tasks %v, want %v", what, got, want)
+	}
+}
+
+func ids(tasks []queue.Fetched) []queue.ID {
+	var all []queue.ID
+	for _, t := range tasks {
+		all = append(all, t.ID)
+	}
+	return all
+}
+
+func (w *world) begin(worker lease.Ref, r queue.Ref) queue.Status {
+	w.Helper()
+	answers, err := w.s.Queue.Start(w.ctx, worker, []queue.Ref{r})
+	w.check("Start", err)
+	if len(answers) != 1 {
+		w.Fatalf("Start of one: %d answers", len(answers))
+	}
+	return answers[0]
+}
+
+func (w *world) finish(worker lease.Ref, c queue.Completion) queue.Status {
+	w.Helper()
+	answers, err := w.s.Queue.Finish(w.ctx, worker, []queue.Completion{c})
+	w.check("Finish", err)
+	if len(answers) != 1 {
+		w.Fatalf("Finish of one: %d answers", len(answers))
+	}
+	return answers[0]
+}
+
+// ended is the report of a run, with the outcome that goes with the verdict.
+func (w *world) ended(r queue.Ref, v queue.Verdict) queue.Completion {
+	w.Helper()
+	now := w.now(w.s)
+	outcome := map[queue.Verdict]string{queue.Retry: "failed", queue.Fail: "failed", queue.Cancel: "canceled",
+		queue.Drop: "discarded", queue.Snooze: "snoozed", queue.Return: "returned"}[v]
+	return queue.Completion{Ref: r, Verdict: v, Outcome: outcome, Started: now, Ended: now}
+}
+
+// done ends a run that must still be the worker's.
+func (w *world) done(worker lease.Ref, r queue.Ref, v queue.Verdict) {
+	w.Helper()
+	equal(w, "Finish", w.finish(worker, w.ended(r, v)), queue.OK)
+}
+
+// find is a task with its attempts and the use of its limit; ok is false where there is none.
+func (w *world) find(id queue.ID) (queue.Task, queue.Slots, bool) {
+	w.Helper()
+	t, held, ok, err := w.s.Tasks.Task(w.ctx, id)
+	w.check("Task", err)
+	return t, held, ok
+}
+
+// task is a task that must be there.
+func (w *world) task(id queue.ID) queue.Task {
+	w.Helper()
+	t, _, ok := w.find(id)
+	if !ok || t.ID != id {
+		w.Fatalf("Task(%d): %v, %+v", id, ok, t)
+	}
+	return t
+}
+
+// state checks where a task stands, and why.
+func (w *world) state(what string, id queue.ID, want queue.State, reason string) {
+	w.Helper()
+	t := w.task(id)
+	equal(w, what+": state", t.State, want)
+	equal(w, what+": reason", t.Reason, reason)
+}
+
+func (w *world) tendWith(r queue.TendRequest) queue.Tended {
+	w.Helper()
+	t, err := w.s.Queue.Tend(w.ctx, r)
+	w.check("Tend", err)
+	return t
+}
+
+func (w *world) tend() queue.Tended {
+	w.Helper()
+	return w.tendWith(queue.TendRequest{})
+}
+
+func (w *world) act(a queue.Action) []queue.Acted {
+	w.Helper()
+	answers, err := w.s.Tasks.Act(w.ctx, a)
+	w.check("Act", err)
+	if len(answers) != len(a.IDs) {
+		w.Fatalf("%s of %d: %d answers", a.Act, len(a.IDs), len(answers))
+	}
+	return answers
+}
+
+// act1 does something to one task.
+func (w *world) act1(a queue.Act, id queue.ID) queue.Acted {
+	w.Helper()
+	return w.act(queue.Action{Act: a, IDs: []queue.ID{id}, By: "me", Why: "because"})[0]
+}
+
+// acted is act1 that must be answered so.
+func (w *world) acted(a queue.Act, id queue.ID, want queue.ActAnswer) {
+	w.Helper()
+	equal(w, string(a), w.act1(a, id).Answer, want)
+}
+
+// past lets the store's clock pass so long from now.
+func (w *world) past(d time.Duration) {
+	w.Helper()
+	w.until(w.now(w.s).Add(d))
+}
+
+// happened are the events of a kind, newest first.
+func (w *world) happened(kind string) (found []history.Event) {
+	w.Helper()
+	for _, e := range w.events(history.Query{Limit: 1000}) {
+		if e.Kind == kind {
+			found = append(found, e)
+		}
+	}
+	return found
+}

@@ -1,0 +1,325 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+var fetchPromises = []promise{
+	{"tasks come in order: front, priority, id", fetchOrder},
+	{"queues come in the order given", fetchQueues},
+	{"unknown kinds are left for who knows them", fetchKinds},
+	{"a task is fetched no sooner than its instant", fetchDue},
+	{"a fetch tells when the next task becomes due", fetchNextDue},
+	{"an expired task is discarded and never given", fetchExpired},
+	{"a fetch gives at most as many as are asked for", fetchMax},
+	{"a fetch past its not_after, or without a live lease, gives nothing", fetchRefused},
+	{"no two workers get the same task", fetchOnce},
+	{"tokens of a task only grow", taskTokens},
+	{"rates bound how many of a kind are fetched", fetchRates},
+}
+
+func fetchOrder(w *world) {
+	worker := w.worker(w.s)
+	of := func(priority int) queue.Spec {
+		s := some()
+		s.Priority = priority
+		s.Kind = fmt.Sprintf("k%d", priority&1)
+		return s
+	}
+	all := w.add(of(0), of(5), of(-9), of(0), of(9), of(5), of(0))
+	w.acted(queue.ActPromote, all[2], queue.Done)
+	w.acted(queue.ActPromote, all[6], queue.Done)
+	want := []queue.ID{all[6], all[2], all[4], all[1], all[5], all[0], all[3]}
+	w.fetches("the first", worker, 1, want[0])
+	w.fetches("the next two", worker, 2, want[1:3]...)
+	got := w.fetches("the others", worker, 10, want[3:]...)
+	for _, f := range []int{2, 0} {
+		w.done(worker, got[f].Ref, queue.Return)
+	}
+	w.fetches("those handed back", worker, 10, want[3], want[5])
+}
+
+func fetchQueues(w *world) {
+	worker := w.worker(w.s)
+	in := func(q string, priority int) queue.ID {
+		return w.add1(queue.Spec{Queue: q, Kind: "k", Priority: priority})
+	}
+	a1, b1, a2, b2, c := in("a", 0), in("b", 9), in("a", 0), in("b", 0), in("c", 9)
+	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"b", "a"}})
+	w.order("Fetch of b, then a", ids(got.Tasks), []queue.ID{b1, b2, a1, a2})
+	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"none"}})
+	equal(w, "tasks of a queue that nobody named", len(got.Tasks), 0)
+	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"none", "c"}, Max: 1})
+	w.order("Fetch of c", ids(got.Tasks), []queue.ID{c})
+}
+
+func fetchKinds(w *world) {
+	worker := w.worker(w.s)
+	of := func(kind string) queue.Spec { return queue.Spec{Queue: "q", Kind: kind, Priority: len(kind)} }
+	all := w.add(of("a"), of("unknown"), of("b"), of("a"), of("unknown"))
+	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Kinds: []string{"b", "a"}})
+	w.order("Fetch of kinds a and b", ids(got.Tasks), []queue.ID{all[0], all[2], all[3]})
+	equal(w, "the state of what is left", w.task(all[1]).State, queue.Available)
+	w.fetches("whoever knows any kind", worker, 10, all[1], all[4])
+}
+
+func fetchDue(w *world) {
+	worker, now := w.worker(w.s), w.now(w.s)
+	far, past, near, delayed, both := some(), some(), some(), some(), some()
+	far.RunAt = now.Add(time.Hour)
+	past.RunAt = now.Add(-time.Hour)
+	near.RunAt = now.Add(150 * time.Millisecond)
+	delayed.Delay = 200 * time.Millisecond
+	both.RunAt, both.Delay = now.Add(-time.Hour), time.Hour+250*time.Millisecond
+	answers := w.enqueue(w.s, far, past, near, delayed, both)
+	equal(w, "state of one for later", answers[0].State, queue.Scheduled)
+	equal(w, "state of one of the past", answers[1].State, queue.Available)
+	t := w.task(answers[0].ID)
+	sameTime(w, "run at", t.RunAt, far.RunAt)
+	sameTime(w, "run at of one with a delay", w.task(answers[4].ID).RunAt, both.RunAt.Add(both.Delay))
+	left := map[queue.ID]bool{}
+	for _, a := range answers[1:] {
+		left[a.ID] = true
+	}
+	for len(left) > 0 && !w.Failed() {
+		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+		for _, t := range f.Tasks {
+			if !left[t.ID] || t.RunAt.After(f.Now) {
+				w.Errorf("task %d, due at %v, was given at %v", t.ID, t.RunAt, f.Now)
+			}
+			delete(left, t.ID)
+		}
+		if w.now(w.s).After(now.Add(10 * time.Second)) {
+			w.Fatalf("tasks %v became due and were not given", left)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	equal(w, "the state of one for later", w.task(answers[0].ID).State, queue.Scheduled)
+}
+
+func fetchNextDue(w *world) {
+	worker, now := w.worker(w.s), w.now(w.s)
+	next := func() time.Time {
+		w.Helper()
+		return w.fetchWith(w.s, queue.FetchRequest{Worker: worker}).NextDue
+	}
+	equal(w, "where nothing waits for its instant", next().IsZero(), true)
+	at := func(q, kind string, d time.Duration) queue.ID {
+		return w.add1(queue.Spec{Queue: q, Kind: kind, RunAt: now.Add(d)})
+	}
+	at("q", "k", 2*time.Hour)
+	sameTime(w, "of one", next(), now.Add(2*time.Hour))
+	at("q", "b", time.Hour)
+	for i := range 5 {
+		at("q", fmt.Sprint("c", i), 3*time.Hour)
+	}
+	at("elsewhere", "k", time.Minute)
+	sameTime(w, "of several kinds", next(), now.Add(time.Hour))
+	id := w.add1(some())
+	c := w.ended(w.fetch1(worker, id).Ref, queue.Retry)
+	c.Delay = 30 * time.Minute
+	before := w.now(w.s)
+	equal(w, "Finish", w.finish(worker, c), queue.OK)
+	between(w, "of a retry", before.Add(c.Delay), next(), w.now(w.s).Add(c.Delay))
+}
+
+func fetchExpired(w *world) {
+	worker, now := w.worker(w.s), w.now(w.s)
+	soon, later := some(), some()
+	soon.ExpiresAt, later.ExpiresAt = now.Add(50*time.Millisecond), now.Add(time.Hour)
+	waiting := soon
+	waiting.RunAt = now.Add(20 * time.Millisecond)
+	all := w.add(soon, later, waiting)
+	r := w.fetchedBefore(worker)
+	w.until(soon.ExpiresAt)
+	w.until(r.ExpiresAt)
+	got := w.fetches("Fetch after expiry", worker, 10, all[1])
+	w.tend()
+	w.state("an expired one", all[0], queue.Discarded, queue.ReasonExpired)
+	w.state("one that expired before anybody found it due", all[2], queue.Discarded, queue.ReasonExpired)
+	between(w, "when it ended", soon.ExpiresAt, w.task(all[0]).Ended, w.now(w.s))
+	equal(w, "attempts of an expired one", w.task(all[0]).Attempts, 0)
+	w.state("one that was running", r.ID, queue.Running, "")
+	w.done(worker, r.Ref, queue.Success)
+	w.done(worker, got[0].Ref, queue.Success)
+}
+
+// fetchedBefore is a task that was fetched before it expired, however slow the machine is.
+func (w *world) fetchedBefore(worker lease.Ref) queue.Fetched {
+	w.Helper()
+	for d := 100 * time.Millisecond; d < time.Minute; d *= 3 {
+		w.add1(queue.Spec{Queue: "run", Kind: "k", ExpiresAt: w.now(w.s).Add(d)})
+		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"run"}}).Tasks
+		if len(got) == 1 {
+			return got[0]
+		}
+	}
+	w.Fatal("no task was given before it expired")
+	return queue.Fetched{}
+}
+
+func fetchMax(w *world) {
+	worker := w.worker(w.s)
+	specs := make([]queue.Spec, 250)
+	for i := range specs {
+		specs[i] = some()
+	}
+	all := w.add(specs...)
+	var got []queue.ID
+	for _, n := range []int{1, 7, 100, 1000} {
+		part := w.fetch(worker, n)
+		if len(part) > n {
+			w.Errorf("Fetch of %d: %d tasks", n, len(part))
+		}
+		got = append(got, ids(part)...)
+	}
+	w.order("all of them", got, all)
+	asked, err := w.s.Queue.Mine(w.ctx, worker, false)
+	w.check("Mine", err)
+	equal(w, "tasks of the worker", len(asked), len(all))
+}
+
+func fetchRefused(w *world) {
+	id := w.add1(some())
+	refused := func(what string, r queue.FetchRequest, late, gone bool) {
+		w.Helper()
+		f := w.fetchWith(w.s, r)
+		equal(w, what+": tasks", len(f.Tasks), 0)
+		equal(w, what+": late", f.Late, late)
+		equal(w, what+": gone", f.Gone, gone)
+		w.state(what, id, queue.Available, "")
+	}
+	worker := w.worker(w.s)
+	refused("past its not_after", queue.FetchRequest{Worker: worker, NotAfter: w.now(w.s).Add(-time.Millisecond)}, true, false)
+	lapsed := w.worker(w.s)
+	w.lapse(w.s, lapsed)
+	refused("under a lapsed lease", queue.FetchRequest{Worker: lapsed}, false, true)
+	released := w.worker(w.s)
+	w.release(w.s, released)
+	refused("under a released lease", queue.FetchRequest{Worker: released}, false, true)
+	other := worker
+	other.Token++
+	refused("under a lease of another token", queue.FetchRequest{Worker: other}, false, true)
+	refused("under a lease that never was", queue.FetchRequest{Worker: lease.Ref{Key: "none", Owner: lease.NewNonce(), Token: 1}}, false, true)
+	f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, NotAfter: w.now(w.s).Add(time.Hour)})
+	w.order("before its not_after", ids(f.Tasks), []queue.ID{id})
+}
+
+func fetchOnce(w *world) {
+	const workers, tasks = 8, 400
+	specs := make([]queue.Spec, tasks)
+	for i := range specs {
+		specs[i] = some()
+		specs[i].Priority = i % 5
+	}
+	w.add(specs...)
+	processes := []*store.Store{w.s, w.process(), w.process()}
+	refs := make([]lease.Ref, workers)
+	for i := range refs {
+		refs[i] = w.worker(processes[i%3])
+	}
+	var mu sync.Mutex
+	seen := map[queue.ID]int{}
+	together(workers, func(i int) {
+		for empty := 0; empty < 3; {
+			f, err := processes[i%3].Queue.Fetch(w.ctx, queue.FetchRequest{Worker: refs[i], Queues: []string{"q"}, Max: 7 + i})
+			if err != nil || f.Gone || f.Late {
+				w.Errorf("Fetch: %+v, %v", f, err)
+				return
+			}
+			if len(f.Tasks) == 0 {
+				empty++
+			}
+			mu.Lock()
+			for _, t := range f.Tasks {
+				seen[t.ID]++
+			}
+			mu.Unlock()
+		}
+	})
+	for id, n := range seen {
+		if n != 1 {
+			w.Errorf("task %d was given %d times", id, n)
+		}
+	}
+	equal(w, "tasks that were given", len(seen), tasks)
+}
+
+func taskTokens(w *world) {
+	worker := w.worker(w.s)
+	id := w.add1(some())
+	var last lease.Token
+	for i := range 20 {
+		before := w.now(w.s)
+		f := w.fetch1(worker, id)
+		if f.Token <= last || f.Token < lease.Token(before.UnixMicro()) || f.Token >= 1<<53 {
+			w.Errorf("fetch %d: token %d after %d at %d µs", i, f.Token, last, before.UnixMicro())
+		}
+		equal(w, "the token that Task tells", w.task(id).Token, f.Token)
+		last = f.Token
+		if i%4 == 3 { // also when another worker takes it over
+			w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
+			worker = w.worker(w.s)
+			continue
+		}
+		w.done(worker, f.Ref, []queue.Verdict{queue.Return, queue.Retry, queue.Snooze}[i%4])
+	}
+}
+
+func fetchRates(w *world) {
+	worker := w.worker(w.s)
+	var specs []queue.Spec
+	for range 6 {
+		specs = append(specs, some(), queue.Spec{Queue: "q", Kind: "free"})
+	}
+	w.add(specs...)
+	declare := func(r queue.Rate) {
+		w.check("Declare", w.process().Queue.Declare(w.ctx, map[string]queue.Rate{"k": r}))
+	}
+	declare(queue.Rate{Count: 2, Per: time.Hour})
+	count := func(tasks []queue.Fetched) map[string]int {
+		n := map[string]int{}
+		for _, t := range tasks {
+			n[t.Kind]++
+		}
+		return n
+	}
+	got := count(w.fetch(worker, 100))
+	equal(w, "tasks of the kind with a rate", got["k"], 2)
+	equal(w, "tasks of the kind without one", got["free"], 6)
+	equal(w, "tasks for another worker", len(w.fetch(w.worker(w.process()), 100)), 0)
+	for _, t := range w.tasks(queue.Filter{Kind: "k", States: []queue.State{queue.Available}}) {
+		equal(w, "attempts of one that waits for its rate", t.Attempts, 0)
+	}
+	declare(queue.Rate{})
+	equal(w, "tasks when the rate is gone", count(w.fetch(worker, 100))["k"], 4)
+
+	// The bucket fills with time, and holds no more than its burst.
+	w.check("Declare", w.s.Queue.Declare(w.ctx, map[string]queue.Rate{"slow": {Count: 10, Per: time.Second, Burst: 1}}))
+	specs = nil
+	for range 4 {
+		specs = append(specs, queue.Spec{Queue: "q", Kind: "slow"})
+	}
+	w.add(specs...)
+	var at []time.Time
+	for start := w.now(w.s); len(at) < 4; time.Sleep(5 * time.Millisecond) {
+		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+		if len(f.Tasks) > 1 {
+			w.Errorf("%d tasks at once with a burst of 1", len(f.Tasks))
+		}
+		at = append(at, slices.Repeat([]time.Time{f.Now}, len(f.Tasks))...)
+		if f.Now.After(start.Add(20 * time.Second)) {
+			w.Fatalf("%d of 4 in %v", len(at), f.Now.Sub(start))
+		}
+	}
+	if d := at[3].Sub(at[0]); d < 290*time.Millisecond {
+		w.Errorf("4 tasks within %v, at 10 a second", d)
+	}
+}

@@ -1,0 +1,456 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+var limitPromises = []promise{
+	{"a limit of one is worked one by one, first come first served", limitOne},
+	{"a limit of three lets three run", limitThree},
+	{"never more than the limit run under concurrent workers", limitTogether},
+	{"a freed slot wakes the oldest of every queue and kind", limitWakes},
+	{"whatever ends a run frees its slot", limitFreed},
+	{"blocked tasks stand in nobody's way", limitBlocked},
+	{"order within a limit is front, priority, id", limitOrder},
+	{"a limit is its kind's, or shared, and never its queue's", limitIdentity},
+	{"discard ends what finds its limit reached", limitDiscard},
+	{"displace stops its like, supersedes older ones, and runs", limitDisplace},
+	{"the last declaration of a limit wins, and is an event", limitDeclared},
+	{"raising a limit lets more run at once", limitRaised},
+	{"lowering a limit stops nothing", limitLowered},
+	{"tokens grow across the tasks of a limit", limitTokens},
+	{"a task that waits for a retry holds no slot", limitRetry},
+}
+
+func limitOne(w *world) {
+	worker, other := w.worker(w.s), w.worker(w.process())
+	all := w.add(limited("l", 1), limited("l", 1), limited("l", 1), limited("l", 1))
+	for i, id := range all {
+		f := w.fetches("the one whose turn it is", worker, 10, id)[0]
+		equal(w, "what another worker finds", len(w.fetch(other, 10)), 0)
+		for _, later := range all[i+1:] {
+			equal(w, "state of one that waits", w.task(later).State, queue.Blocked)
+		}
+		_, held, _ := w.find(id)
+		equal(w, "slots", held.Max, 1)
+		equal(w, "tasks that wait for one", held.Waiting, len(all)-1-i)
+		if len(held.Running) != 1 || held.Running[0].ID != id || held.Running[0].Worker.Lease != worker || held.Running[0].Kind != "k" || held.Key != "l" {
+			w.Errorf("who holds the slots: %+v", held)
+		}
+		worker, other = other, worker
+		w.done(other, f.Ref, queue.Success)
+	}
+	for _, id := range all {
+		t := w.task(id)
+		equal(w, "state at the end", t.State, queue.Succeeded)
+		equal(w, "attempts that waiting has cost", t.Attempts, 1)
+	}
+}
+
+func limitThree(w *world) {
+	worker := w.worker(w.s)
+	var specs []queue.Spec
+	for range 7 {
+		specs = append(specs, limited("l", 3))
+	}
+	all := w.add(specs...)
+	first := w.fetches("the first fetch", worker, 2, all[:2]...)
+	second := w.fetches("the second fetch", worker, 10, all[2])
+	w.fetches("a third fetch", worker, 10)
+	w.done(worker, first[1].Ref, queue.Success)
+	w.fetches("when one has ended", worker, 10, all[3])
+	w.done(worker, first[0].Ref, queue.Success)
+	w.done(worker, second[0].Ref, queue.Success)
+	w.fetches("when two more have", worker, 10, all[4:6]...)
+	equal(w, "state of the last", w.task(all[6]).State, queue.Blocked)
+}
+
+// limitTogether counts, outside the store, how many run of each limit.
+func limitTogether(w *world) {
+	const workers, keys, each = 8, 3, 40
+	var specs []queue.Spec
+	for i := range keys * each {
+		k := i % keys
+		s := limited(fmt.Sprint("l", k), k+1)
+		s.Kind = fmt.Sprint("k", i%2)
+		s.Limit.Shared = true
+		specs = append(specs, s)
+	}
+	w.add(specs...)
+	processes := []*store.Store{w.s, w.process(), w.process()}
+	refs := make([]lease.Ref, workers)
+	for i := range refs {
+		refs[i] = w.worker(processes[i%3])
+	}
+	var mu sync.Mutex
+	running, done, last := map[string]int{}, 0, map[string]lease.Token{}
+	enter := func(f queue.Fetched) {
+		mu.Lock()
+		defer mu.Unlock()
+		running[f.Limit.Key]++
+		if n := running[f.Limit.Key]; n > f.Limit.Max {
+			w.Errorf("%d run of %s, whose limit is %d", n, f.Limit.Key, f.Limit.Max)
+		}
+		// Under a limit of one nobody overtakes anybody, so what the holder is told must grow.
+		if f.Limit.Max == 1 && f.Token <= last[f.Limit.Key] {
+			w.Errorf("token %d of %s after %d", f.Token, f.Limit.Key, last[f.Limit.Key])
+		}
+		last[f.Limit.Key] = max(last[f.Limit.Key], f.Token)
+	}
+	leave := func(f queue.Fetched) {
+		mu.Lock()
+		defer mu.Unlock()
+		running[f.Limit.Key]--
+		done++
+	}
+	over := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return done == keys*each
+	}
+	together(workers, func(i int) {
+		s := processes[i%3]
+		for !over() && !w.Failed() && w.ctx.Err() == nil {
+			f, err := s.Queue.Fetch(w.ctx, queue.FetchRequest{Worker: refs[i], Queues: []string{"q"}, Max: 1 + i%3})
+			if err != nil {
+				w.Errorf("Fetch: %v", err)
+				return
+			}
+			for _, t := range f.Tasks {
+				enter(t)
+			}
+			for _, t := range f.Tasks {
+				leave(t)
+				answers, err := s.Queue.Finish(w.ctx, refs[i], []queue.Completion{{Ref: t.Ref, Verdict: queue.Success}})
+				if err != nil || len(answers) != 1 || answers[0] != queue.OK {
+					w.Errorf("Finish: %v, %v", answers, err)
+					return
+				}
+			}
+			if len(f.Tasks) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+	equal(w, "tasks that were worked", done, keys*each)
+	equal(w, "tasks that succeeded", len(w.tasks(queue.Filter{States: []queue.State{queue.Succeeded}, Max: 1000})), keys*each)
+	equal(w, "repairs", w.tend().Repaired, 0)
+}
+
+// limitWakes: workers of different queues and kinds wait behind one key, and each must find its own.
+func limitWakes(w *world) {
+	worker := w.worker(w.s)
+	of := func(q, kind string) queue.Spec {
+		return queue.Spec{Queue: q, Kind: kind, Limit: &queue.Limit{Key: "l", Shared: true}}
+	}
+	first := w.add1(of("q", "k"))
+	f := w.fetch1(worker, first)
+	lanes := []queue.Spec{of("a", "x"), of("a", "y"), of("b", "x"), of("q", "k")}
+	heads, seconds := w.add(lanes...), w.add(lanes...)
+	for _, q := range []string{"a", "b", "q"} {
+		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{q}})
+		equal(w, "tasks while the slot is taken", len(got.Tasks), 0)
+	}
+	for i, id := range append(heads, seconds...) {
+		equal(w, fmt.Sprintf("state of task %d behind the key", i), w.task(id).State, queue.Blocked)
+	}
+	w.done(worker, f.Ref, queue.Success)
+	for i, id := range heads {
+		equal(w, "state of the head of "+lanes[i].Queue+lanes[i].Kind, w.task(id).State, queue.Available)
+	}
+	for _, id := range seconds {
+		equal(w, "state of a second", w.task(id).State, queue.Blocked)
+	}
+	for round, turn := range [][]queue.ID{heads, seconds} {
+		for i, id := range turn {
+			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{lanes[i].Queue}, Kinds: []string{lanes[i].Kind}})
+			w.order(fmt.Sprintf("round %d of %s, %s", round, lanes[i].Queue, lanes[i].Kind), ids(got.Tasks), []queue.ID{id})
+			if len(got.Tasks) == 1 {
+				w.done(worker, got.Tasks[0].Ref, queue.Success)
+			}
+		}
+	}
+}
+
+func limitFreed(w *world) {
+	next := func(what string, worker lease.Ref, id queue.ID) queue.Fetched {
+		w.Helper()
+		got := w.fetches("after "+what, worker, 1, id)
+		if len(got) != 1 {
+			w.FailNow()
+		}
+		return got[0]
+	}
+	worker := w.worker(w.s)
+	for i, v := range []queue.Verdict{queue.Success, queue.Retry, queue.Fail, queue.Cancel, queue.Drop, queue.Snooze} {
+		s := limited(fmt.Sprint("l", i), 1)
+		first, second := w.add1(s), w.add1(s)
+		c := w.ended(w.fetch1(worker, first).Ref, v)
+		c.Delay = time.Hour
+		equal(w, "state of the second", w.task(second).State, queue.Blocked)
+		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		f := next(fmt.Sprint("verdict ", v), worker, second)
+		w.done(worker, f.Ref, queue.Success)
+	}
+
+	// What is handed back, or rescued, keeps its place before the others.
+	s := limited("back", 1)
+	both := w.add(s, s)
+	f := w.fetch1(worker, both[0])
+	w.done(worker, f.Ref, queue.Return)
+	f = next("a return", worker, both[0])
+	equal(w, "state of the second", w.task(both[1]).State, queue.Blocked)
+	w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
+	worker = w.worker(w.s)
+	f = next("a rescue", worker, both[0])
+	w.done(worker, f.Ref, queue.Success)
+	next("its success", worker, both[1])
+}
+
+// limitBlocked puts many tasks behind one key and looks past them.
+func limitBlocked(w *world) {
+	const behind = 3000
+	worker := w.worker(w.s)
+	holder := w.add1(limited("l", 1))
+	held := w.fetch1(worker, holder)
+	var specs []queue.Spec
+	for range behind / 10 {
+		specs = append(specs, limited("l", 1))
+	}
+	var blocked []queue.ID
+	for range 10 {
+		blocked = append(blocked, w.add(specs...)...)
+	}
+	w.fetches("all of them behind the key", worker, 100)
+	free := w.add(some(), limited("another", 1))
+	w.fetches("those that are not", worker, 100, free...)
+	for _, id := range []queue.ID{blocked[0], blocked[behind/2], blocked[behind-1]} {
+		equal(w, "state of one behind the key", w.task(id).State, queue.Blocked)
+	}
+	for _, id := range blocked[:20] {
+		w.done(worker, held.Ref, queue.Success)
+		got := w.fetches("the next behind the key", worker, 100, id)
+		if len(got) != 1 {
+			return
+		}
+		held = got[0]
+	}
+}
+
+func limitOrder(w *world) {
+	worker := w.worker(w.s)
+	of := func(priority int) queue.Spec {
+		s := limited("l", 1)
+		s.Priority = priority
+		return s
+	}
+	held := w.fetch1(worker, w.add1(of(0)))
+	all := w.add(of(0), of(5), of(0), of(-3), of(9), of(0))
+	w.fetches("behind the key", worker, 10)
+	w.acted(queue.ActPromote, all[3], queue.Done)
+	first := 1
+	w.act(queue.Action{Act: queue.ActEdit, IDs: all[5:6], Edit: queue.Edit{Priority: &first}})
+	late := w.add1(of(7)) // comes when the others are blocked already
+	for _, id := range []queue.ID{all[3], all[4], late, all[1], all[5], all[0], all[2]} {
+		w.done(worker, held.Ref, queue.Success)
+		got := w.fetches("the next behind the key", worker, 10, id)
+		if len(got) != 1 {
+			return
+		}
+		held = got[0]
+	}
+}
+
+func limitIdentity(w *world) {
+	worker := w.worker(w.s)
+	of := func(q, kind string, shared bool) queue.Spec {
+		return queue.Spec{Queue: q, Kind: kind, Limit: &queue.Limit{Key: "l", Shared: shared}}
+	}
+	all := w.add(of("q", "a", false), of("q", "b", false), of("q", "a", true), of("q2", "a", false), of("q2", "b", true), of("q2", "c", false))
+	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"q", "q2"}})
+	w.order("one of every limit", ids(got.Tasks), []queue.ID{all[0], all[1], all[2], all[5]})
+	equal(w, "state behind the kind's key", w.task(all[3]).State, queue.Blocked)
+	equal(w, "state behind the shared key", w.task(all[4]).State, queue.Blocked)
+
+	var specs []queue.Spec
+	for _, k := range unlike {
+		specs = append(specs, limited(string(k), 1))
+	}
+	w.fetches("one of every key", worker, 1000, w.add(specs...)...)
+}
+
+func limitDiscard(w *world) {
+	worker := w.worker(w.s)
+	s := limited("l", 1)
+	s.Limit.OnContention = queue.Discard
+	first := w.add1(s)
+	f := w.fetch1(worker, first)
+	second := w.add1(s)
+	equal(w, "state before a fetch meets it", w.task(second).State, queue.Available)
+	free := w.add1(some())
+	w.fetches("a fetch that meets it", worker, 10, free)
+	w.state("the one that met its limit", second, queue.Discarded, queue.ReasonOverlap)
+	equal(w, "its attempts", w.task(second).Attempts, 0)
+	w.done(worker, f.Ref, queue.Success)
+	w.fetches("nothing comes back", worker, 10)
+	third := w.add1(s)
+	w.fetches("with a free slot", worker, 10, third)
+}
+
+func limitDisplace(w *world) {
+	worker := w.worker(w.s)
+	displacing, waiting := limited("l", 1), limited("l", 1)
+	displacing.Limit.OnContention = queue.Displace
+	asked := func(want ...queue.Asked) {
+		w.Helper()
+		got, err := w.s.Queue.Mine(w.ctx, worker, true)
+		w.check("Mine", err)
+		if len(got) != len(want) || len(want) == 1 && got[0] != want[0] {
+			w.Errorf("tasks that are asked to stop: %+v, want %+v", got, want)
+		}
+	}
+	first := w.fetch1(worker, w.add1(displacing))
+	asked()
+	second := w.add1(displacing)
+	asked() // it has not met its limit yet
+	w.fetches("a fetch that meets the second", worker, 10)
+	asked(queue.Asked{Ref: first.Ref, Stop: queue.ReasonReplaced})
+	equal(w, "state of the second", w.task(second).State, queue.Blocked)
+	equal(w, "why the first is to stop", w.task(first.ID).Stop, queue.ReasonReplaced)
+	patient, third := w.add1(waiting), w.add1(displacing)
+	w.fetches("a fetch that meets the third", worker, 10)
+	w.state("the second", second, queue.Discarded, queue.ReasonSuperseded)
+	equal(w, "state of one that only waits", w.task(patient).State, queue.Blocked)
+	c := w.ended(first.Ref, queue.Cancel)
+	c.Reason = queue.ReasonReplaced
+	equal(w, "Finish of the first", w.finish(worker, c), queue.OK)
+	w.state("the first", first.ID, queue.Canceled, queue.ReasonReplaced)
+	f := w.fetches("the oldest that waits", worker, 10, patient)
+	fourth := w.add1(displacing)
+	w.fetches("a fetch that meets the fourth", worker, 10)
+	asked() // what did not declare it is not asked to stop
+	w.state("the third", third, queue.Discarded, queue.ReasonSuperseded)
+	w.done(worker, f[0].Ref, queue.Success)
+	f = w.fetches("the fourth", worker, 10, fourth)
+	equal(w, "why the fourth is to stop", w.task(fourth).Stop, "")
+	fifth := w.add1(displacing)
+	w.fetches("a fetch that meets the fifth", worker, 10)
+	equal(w, "state of the fourth, which has waited and runs", w.task(fourth).State, queue.Running)
+	asked(queue.Asked{Ref: f[0].Ref, Stop: queue.ReasonReplaced})
+	equal(w, "state of the fifth", w.task(fifth).State, queue.Blocked)
+}
+
+// limitEvents are the events of a limit's key, in words, the newest first.
+func (w *world) limitEvents() (found []string) {
+	for _, e := range w.happened("limit-changed") {
+		found = append(found, e.Reason)
+	}
+	return found
+}
+
+func limitDeclared(w *world) {
+	worker := w.worker(w.s)
+	all := w.add(limited("l", 1), limited("l", 1), limited("l", 1))
+	w.fetches("under the first declaration", worker, 10, all[0])
+	equal(w, "events", len(w.limitEvents()), 0)
+	more := w.add1(limited("l", 3))
+	w.fetches("under the second declaration", worker, 10, all[1:]...)
+	equal(w, "state of who declared it", w.task(more).State, queue.Blocked)
+	if got := w.limitEvents(); len(got) != 1 || !strings.Contains(got[0], `"l" from 1 to 3`) {
+		w.Errorf("events: %q", got)
+	}
+	w.add1(limited("l", 1))
+	_, held, _ := w.find(more)
+	equal(w, "slots under the third", held.Max, 1)
+	equal(w, "tasks that run", len(held.Running), 3)
+	equal(w, "events", len(w.limitEvents()), 2)
+}
+
+func limitRaised(w *world) {
+	worker := w.worker(w.s)
+	s := limited("l", 1)
+	all := w.add(s, s, s, s)
+	first := w.fetches("at first", worker, 10, all[0])[0]
+	w.setLimit(s.Limit.Hash("k"), 3, true)
+	equal(w, "state of the next", w.task(all[1]).State, queue.Available)
+	w.fetches("when raised to three", worker, 10, all[1], all[2])
+	_, held, _ := w.find(all[0])
+	equal(w, "slots", held.Max, 3)
+	if got := w.limitEvents(); len(got) != 1 || !strings.Contains(got[0], "from 1 to 3 by me") {
+		w.Errorf("events: %q", got)
+	}
+	w.done(worker, first.Ref, queue.Success)
+	w.fetches("the last", worker, 10, all[3])
+	w.setLimit(queue.Hash{1}, 3, false)
+}
+
+func (w *world) setLimit(key queue.Hash, n int, want bool) {
+	w.Helper()
+	ok, err := w.s.Tasks.SetLimit(w.ctx, key, n, "me")
+	w.check("SetLimit", err)
+	equal(w, "SetLimit", ok, want)
+}
+
+func limitLowered(w *world) {
+	worker := w.worker(w.s)
+	s := limited("l", 3)
+	all := w.add(s, s, s, s, s)
+	got := w.fetches("at first", worker, 10, all[:3]...)
+	w.setLimit(s.Limit.Hash("k"), 1, true)
+	asked, err := w.s.Queue.Mine(w.ctx, worker, false)
+	w.check("Mine", err)
+	equal(w, "tasks that still run", len(asked), 3)
+	for i, f := range got {
+		w.fetches(fmt.Sprintf("with %d running", 3-i), worker, 10)
+		w.done(worker, f.Ref, queue.Success)
+	}
+	f := w.fetches("with none running", worker, 10, all[3])
+	w.fetches("with one running", worker, 10)
+	w.done(worker, f[0].Ref, queue.Success)
+	w.fetches("the last", worker, 10, all[4])
+	equal(w, "repairs", w.tend().Repaired, 0)
+}
+
+func limitTokens(w *world) {
+	worker := w.worker(w.s)
+	var specs []queue.Spec
+	for range 20 {
+		specs = append(specs, limited("l", 1))
+	}
+	w.add(specs...)
+	var last lease.Token
+	for range specs {
+		got := w.fetch(worker, 10)
+		if len(got) != 1 {
+			w.Fatalf("Fetch: %v", ids(got))
+		}
+		if got[0].Token <= last {
+			w.Errorf("token %d after %d", got[0].Token, last)
+		}
+		last = got[0].Token
+		w.done(worker, got[0].Ref, queue.Success)
+	}
+}
+
+func limitRetry(w *world) {
+	worker := w.worker(w.s)
+	first, second := w.add1(limited("l", 1)), w.add1(limited("l", 1))
+	c := w.ended(w.fetch1(worker, first).Ref, queue.Retry)
+	c.Delay = time.Hour
+	equal(w, "Finish", w.finish(worker, c), queue.OK)
+	f := w.fetches("meanwhile", worker, 10, second)
+	now := w.now(w.s)
+	w.act(queue.Action{Act: queue.ActEdit, IDs: []queue.ID{first}, Edit: queue.Edit{RunAt: &now}})
+	w.fetches("when its instant has come and the slot is taken", worker, 10)
+	equal(w, "its state", w.task(first).State, queue.Blocked)
+	w.done(worker, f[0].Ref, queue.Success)
+	w.fetches("when the slot is free", worker, 10, first)
+	equal(w, "its attempts: waiting has cost none", w.task(first).Attempts, 1)
+}

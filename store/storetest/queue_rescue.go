@@ -1,0 +1,289 @@
+package storetest
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+var rescuePromises = []promise{
+	{"a dead worker's tasks become suspect and charge nobody", rescued},
+	{"a live worker's tasks are left alone", rescueSpares},
+	{"suspects are given one at a time", suspectsSingly},
+	{"a suspect is charged only when its start was written", suspectCharged},
+	{"one that took a worker down is given only to who asks for it", chargedApart},
+	{"crashes end with their budget", crashBudget},
+	{"a rescue frees the slot and leaves the keys", rescueKeeps},
+	{"a rescue takes a bounded amount at a time", rescueBounded},
+	{"many may rescue at once, and each task is rescued once", rescueTogether},
+	{"whoever leaves is forgotten, and its tasks are others' at once", leave},
+}
+
+// dies lets a worker's lease lapse, and has somebody notice.
+func (w *world) dies(worker lease.Ref) queue.Tended {
+	w.Helper()
+	w.lapse(w.s, worker)
+	return w.tend()
+}
+
+func rescued(w *world) {
+	worker := w.worker(w.s)
+	all := w.add(some(), some(), some())
+	got := w.fetches("Fetch", worker, 2, all[:2]...)
+	equal(w, "Start of one", w.begin(worker, got[0].Ref), queue.OK)
+	t := w.dies(worker)
+	equal(w, "rescued", t.Rescued, 2)
+	equal(w, "crashed", t.Crashed, 0)
+	if len(t.Dead) != 1 || t.Dead[0].Lease != worker || t.Dead[0].Host != "h" || t.Dead[0].PID != 1 || t.Dead[0].Running != 2 {
+		w.Errorf("dead workers: %+v", t.Dead)
+	}
+	for i, id := range all {
+		t := w.task(id)
+		equal(w, "state", t.State, queue.Available)
+		equal(w, "attempts", t.Attempts, 0)
+		equal(w, "crashes", t.Crashes, 0)
+		equal(w, "suspect", t.Suspect, i < 2)
+	}
+	again := w.tend()
+	equal(w, "rescued by a second look", again.Rescued, 0)
+	equal(w, "dead workers at a second look", len(again.Dead), 0)
+
+	other := w.worker(w.s)
+	f := w.fetches("one suspect, and the other task", other, 10, all[0], all[2])
+	equal(w, "the worker is told", f[0].Suspect, true)
+	equal(w, "its start must be written", f[0].MustStart(), true)
+	equal(w, "the other's need not", f[1].MustStart(), false)
+	w.done(other, f[0].Ref, queue.Success)
+	w.fetches("the other suspect", other, 10, all[1])
+}
+
+func rescueSpares(w *world) {
+	worker := w.worker(w.s)
+	id := w.add1(some())
+	f := w.fetch1(worker, id)
+	for range 3 {
+		equal(w, "Renew", w.renew(w.s, worker).Status, lease.OK)
+		equal(w, "rescued", w.tend().Rescued, 0)
+	}
+	w.state("a live worker's task", id, queue.Running, "")
+	w.done(worker, f.Ref, queue.Success)
+	equal(w, "rescued from one that has nothing", w.dies(worker).Rescued, 0)
+}
+
+// suspects are n tasks whose worker died while it had them.
+func (w *world) suspects(n int, s queue.Spec) []queue.ID {
+	w.Helper()
+	worker := w.worker(w.s)
+	var all []queue.ID
+	for range n {
+		all = append(all, w.add1(s))
+	}
+	if got := w.fetch(worker, n); len(got) != n {
+		w.Fatalf("Fetch: %v", ids(got))
+	}
+	equal(w, "rescued", w.dies(worker).Rescued, n)
+	return all
+}
+
+func suspectsSingly(w *world) {
+	suspects, healthy := w.suspects(3, some()), w.add(some(), some())
+	worker := w.worker(w.s)
+	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+	w.order("without suspects", ids(got.Tasks), healthy)
+	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	w.order("with suspects", ids(got.Tasks), suspects[:1])
+	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	w.order("once more, beside the first", ids(got.Tasks), suspects[1:2])
+	later := w.add1(some())
+	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	w.order("a suspect in its place among others", ids(got.Tasks), []queue.ID{suspects[2], later})
+}
+
+func suspectCharged(w *world) {
+	id := w.suspects(1, some())[0]
+	die := func(what string, begun bool, crashes int) {
+		w.Helper()
+		worker := w.worker(w.s)
+		f := w.fetch1(worker, id)
+		if begun {
+			equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
+		}
+		equal(w, "rescued "+what, w.dies(worker).Rescued, 1)
+		t := w.task(id)
+		equal(w, "crashes "+what, t.Crashes, crashes)
+		equal(w, "attempts "+what, t.Attempts, 0)
+		equal(w, "state "+what, t.State, queue.Available)
+	}
+	die("before its start", false, 0)
+	die("before its start, again", false, 0)
+	die("after its start", true, 1)
+	die("before its start, at last", false, 1)
+	die("after its start, again", true, 2)
+	worker := w.worker(w.s)
+	f := w.fetch1(worker, id)
+	equal(w, "crashes that the worker is told", f.Crashes, 2)
+	w.done(worker, f.Ref, queue.Success)
+	w.state("it may still succeed", id, queue.Succeeded, "")
+}
+
+func chargedApart(w *world) {
+	id := w.suspects(1, some())[0]
+	worker := w.worker(w.s)
+	equal(w, "Start", w.begin(worker, w.fetch1(worker, id).Ref), queue.OK)
+	equal(w, "rescued", w.dies(worker).Rescued, 1)
+	suspect := w.suspects(1, queue.Spec{Queue: "q", Kind: "other"})[0]
+	worker = w.worker(w.s)
+	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	w.order("without charged ones", ids(got.Tasks), []queue.ID{suspect})
+	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	equal(w, "what is left without charged ones", len(got.Tasks), 0)
+	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true, Charged: true})
+	w.order("with charged ones", ids(got.Tasks), []queue.ID{id})
+}
+
+func crashBudget(w *world) {
+	s := unique("u", queue.UntilFinished)
+	s.Limit = &queue.Limit{Key: "l"}
+	s.MaxCrashes = 2
+	id := w.suspects(1, s)[0]
+	behind := w.add1(queue.Spec{Queue: "q", Kind: "k", Limit: s.Limit})
+	for n := 1; n <= 2; n++ {
+		w.duplicate(s, id, w.task(id).State)
+		worker := w.worker(w.s)
+		equal(w, "Start", w.begin(worker, w.fetch1(worker, id).Ref), queue.OK)
+		t := w.dies(worker)
+		equal(w, "crashed", t.Crashed, n/2)
+		equal(w, "rescued", t.Rescued, 1-n/2)
+	}
+	t := w.task(id)
+	equal(w, "state", t.State, queue.Crashed)
+	equal(w, "crashes", t.Crashes, 2)
+	equal(w, "it ended", t.Ended.IsZero(), false)
+	if n := len(t.History); n != 2 || t.History[n-1].Outcome != "crashed" || t.History[n-1].Host != "h" ||
+		t.History[n-1].Started.IsZero() || t.History[n-1].Ended.Before(t.History[n-1].Started) {
+		w.Errorf("history: %+v", t.History)
+	}
+	worker := w.worker(w.s)
+	w.fetches("who waited behind it", worker, 10, behind)
+	w.add1(s) // its key is free
+
+	// Whoever looks into it may try it again, with a fresh budget.
+	w.acted(queue.ActRetry, id, queue.Taken)
+	other := w.suspects(1, queue.Spec{Queue: "q", Kind: "once", Options: queue.Options{MaxCrashes: 1}})[0]
+	for range 2 {
+		worker := w.worker(w.s)
+		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Kinds: []string{"once"}, Suspects: true, Charged: true})
+		if len(got.Tasks) != 1 {
+			w.Fatalf("Fetch: %v", ids(got.Tasks))
+		}
+		equal(w, "Start", w.begin(worker, got.Tasks[0].Ref), queue.OK)
+		equal(w, "crashed", w.dies(worker).Crashed, 1)
+		w.acted(queue.ActRetry, other, queue.Done)
+		equal(w, "crashes after a manual retry", w.task(other).Crashes, 0)
+	}
+}
+
+func rescueKeeps(w *world) {
+	worker := w.worker(w.s)
+	finished, started, begun := unique("f", queue.UntilFinished), unique("s", queue.UntilStarted), unique("b", queue.UntilStarted)
+	finished.Limit = &queue.Limit{Key: "l"}
+	all := w.add(finished, started, begun)
+	behind := w.add1(limited("l", 1))
+	got := w.fetches("Fetch", worker, 10, all...)
+	equal(w, "Start", w.begin(worker, got[2].Ref), queue.OK)
+	equal(w, "rescued", w.dies(worker).Rescued, 3)
+	_, held, _ := w.find(all[0])
+	equal(w, "slots in use", len(held.Running), 0)
+	w.duplicate(finished, all[0], queue.Available)
+	w.duplicate(started, all[1], queue.Available)
+	w.add1(begun)
+	worker = w.worker(w.s)
+	f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Kinds: []string{"k"}, Max: 1, Suspects: true})
+	w.order("its place behind the limit is the first", ids(f.Tasks), all[:1])
+	w.done(worker, f.Tasks[0].Ref, queue.Success)
+	equal(w, "who waited behind the limit is given", slices.Contains(ids(w.fetch(worker, 100)), behind), true)
+	equal(w, "repairs", w.tend().Repaired, 0)
+}
+
+func rescueBounded(w *world) {
+	worker := w.worker(w.s)
+	var specs []queue.Spec
+	for range 25 {
+		specs = append(specs, some())
+	}
+	w.add(specs...)
+	equal(w, "tasks", len(w.fetch(worker, 100)), 25)
+	w.lapse(w.s, worker)
+	total := 0
+	for range 20 {
+		t := w.tendWith(queue.TendRequest{Max: 10})
+		if t.Rescued > 10 {
+			w.Errorf("it rescued %d of at most 10", t.Rescued)
+		}
+		total += t.Rescued
+		if !t.More {
+			break
+		}
+	}
+	equal(w, "rescued", total, 25)
+	equal(w, "tasks that still run", len(w.tasks(queue.Filter{States: []queue.State{queue.Running}})), 0)
+}
+
+func rescueTogether(w *world) {
+	processes := []*store.Store{w.s, w.process(), w.process()}
+	var total, crashed atomic.Int64
+	for range 4 {
+		worker := w.worker(w.s)
+		w.add(limited("l", 5), some(), some(), limited("l", 5))
+		if got := w.fetch(worker, 4); len(got) == 0 {
+			w.Fatal("nothing to fetch")
+		}
+		w.lapse(w.s, worker)
+	}
+	running := len(w.tasks(queue.Filter{States: []queue.State{queue.Running}}))
+	together(8, func(i int) {
+		t, err := processes[i%3].Queue.Tend(w.ctx, queue.TendRequest{})
+		if err != nil {
+			w.Errorf("Tend: %v", err)
+		}
+		total.Add(int64(t.Rescued))
+		crashed.Add(int64(t.Crashed))
+		equal(w, "repairs", t.Repaired, 0)
+	})
+	equal(w, "rescued", int(total.Load()), running)
+	equal(w, "crashed", int(crashed.Load()), 0)
+	worker, left := w.worker(w.s), 16
+	for deadline := w.now(w.s).Add(20 * time.Second); left > 0 && w.now(w.s).Before(deadline); {
+		for _, f := range w.fetch(worker, 10) {
+			w.done(worker, f.Ref, queue.Success)
+			left--
+		}
+	}
+	equal(w, "tasks that were not given again", left, 0)
+}
+
+func leave(w *world) {
+	worker := w.worker(w.s)
+	id := w.add1(some())
+	w.fetch1(worker, id)
+	equal(w, "workers", len(w.workers()), 1)
+	w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
+	equal(w, "workers after it", len(w.workers()), 0)
+	t := w.task(id)
+	equal(w, "state", t.State, queue.Available)
+	equal(w, "suspect", t.Suspect, true)
+	equal(w, "crashes", t.Crashes, 0)
+	w.check("Leave again", w.s.Queue.Leave(w.ctx, worker))
+	w.fetch1(w.worker(w.s), id)
+}
+
+func (w *world) workers() []queue.Process {
+	w.Helper()
+	all, err := w.s.Tasks.Workers(w.ctx)
+	w.check("Workers", err)
+	return all
+}

@@ -1,0 +1,388 @@
+package storetest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+var uniquePromises = []promise{
+	{"until finished holds the key until a final state", untilFinished},
+	{"until finished holds the key across retries", uniqueAcrossRetries},
+	{"every final state frees the key", uniqueFreed},
+	{"until started frees the key at the start and not at the fetch", untilStarted},
+	{"until started is not retaken by a retry", untilStartedRetry},
+	{"a window holds the key after success only", uniqueWindow},
+	{"one of a hundred concurrent enqueuers of a key is taken", hundredEnqueuers},
+	{"duplicates within a batch are answered one after the other", uniqueBatch},
+	{"concurrent batches of the same keys do not wait for each other for ever", crossedBatches},
+	{"a key is its kind's, or shared, and never its queue's", uniqueIdentity},
+	{"keys are compared byte by byte in the queue as well", uniqueKeys},
+	{"replace gives the waiting task what is new", replaceWaiting},
+	{"what comes after the start is a task of its own", replaceStarted},
+	{"debounce puts off, but not beyond its longest wait", debounce},
+	{"replacing keeps one of many that come at once", replaceTogether},
+}
+
+func untilFinished(w *world) {
+	worker := w.worker(w.s)
+	s := unique("u", "") // the default
+	later := s
+	later.Delay = time.Hour
+	id := w.add1(later)
+	w.duplicate(s, id, queue.Scheduled)
+	w.acted(queue.ActPromote, id, queue.Done)
+	w.duplicate(s, id, queue.Available)
+	f := w.fetch1(worker, id)
+	w.duplicate(s, id, queue.Running)
+	equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
+	w.duplicate(s, id, queue.Running)
+	w.done(worker, f.Ref, queue.Success)
+	again := w.add1(s)
+	equal(w, "a later task has a larger id", again > id, true)
+	w.duplicate(s, again, queue.Available)
+	equal(w, "tasks", len(w.tasks(queue.Filter{Unique: "u"})), 2)
+}
+
+func uniqueAcrossRetries(w *world) {
+	worker := w.worker(w.s)
+	s := unique("u", queue.UntilFinished)
+	id := w.add1(s)
+	c := w.ended(w.fetch1(worker, id).Ref, queue.Retry)
+	c.Delay = 10 * time.Millisecond
+	equal(w, "Finish", w.finish(worker, c), queue.OK)
+	a := w.enqueue(w.s, s)[0]
+	if a.Answer != queue.Duplicate || a.ID != id {
+		w.Errorf("Enqueue while it waits for its retry: %+v", a)
+	}
+	w.past(c.Delay)
+	f := w.fetch1(worker, id)
+	w.duplicate(s, id, queue.Running)
+	c = w.ended(f.Ref, queue.Snooze)
+	c.Delay = time.Hour
+	equal(w, "Finish", w.finish(worker, c), queue.OK)
+	w.duplicate(s, id, queue.Scheduled)
+	w.acted(queue.ActPromote, id, queue.Done)
+	w.done(worker, w.fetch1(worker, id).Ref, queue.Return)
+	w.duplicate(s, id, queue.Available)
+}
+
+func uniqueFreed(w *world) {
+	worker := w.worker(w.s)
+	s := unique("u", queue.UntilFinished)
+	free := func(what string, id queue.ID, want queue.State) {
+		w.Helper()
+		equal(w, "state after "+what, w.task(id).State, want)
+		a := w.enqueue(w.s, s)[0]
+		if a.Answer != queue.New {
+			w.Fatalf("Enqueue after %s: %+v", what, a)
+		}
+		w.acted(queue.ActCancel, a.ID, queue.Done)
+	}
+	for v, want := range map[queue.Verdict]queue.State{queue.Success: queue.Succeeded, queue.Fail: queue.Failed, queue.Cancel: queue.Canceled, queue.Drop: queue.Discarded} {
+		id := w.add1(s)
+		w.done(worker, w.fetch1(worker, id).Ref, v)
+		free(string(want), id, want)
+	}
+	for act, want := range map[queue.Act]queue.State{queue.ActCancel: queue.Canceled, queue.ActDiscard: queue.Discarded} {
+		id := w.add1(s)
+		w.acted(act, id, queue.Done)
+		free(string(act), id, want)
+	}
+	expiring := s
+	expiring.ExpiresAt = w.now(w.s).Add(20 * time.Millisecond)
+	id := w.add1(expiring)
+	w.until(expiring.ExpiresAt)
+	w.tend()
+	free("its expiry", id, queue.Discarded)
+}
+
+func untilStarted(w *world) {
+	worker := w.worker(w.s)
+	s := unique("u", queue.UntilStarted)
+	id := w.add1(s)
+	w.duplicate(s, id, queue.Available)
+	f := w.fetch1(worker, id)
+	equal(w, "its start must be written", f.MustStart(), true)
+	w.duplicate(s, id, queue.Running)
+	equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
+	second := w.add1(s) // one runs, and one waits
+	w.duplicate(s, second, queue.Available)
+	w.done(worker, f.Ref, queue.Success)
+	w.duplicate(s, second, queue.Available) // whoever ended did not hold it any more
+
+	// What is handed back before it started holds the key as before.
+	f = w.fetch1(worker, second)
+	w.done(worker, f.Ref, queue.Return)
+	w.duplicate(s, second, queue.Available)
+	f = w.fetch1(worker, second)
+	equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
+	w.add1(s)
+}
+
+func untilStartedRetry(w *world) {
+	worker := w.worker(w.s)
+	s := unique("u", queue.UntilStarted)
+	first := w.add1(s)
+	f := w.fetch1(worker, first)
+	equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
+	w.done(worker, f.Ref, queue.Retry)
+	second := w.add1(s)
+	f = w.fetches("both", worker, 10, first, second)[0]
+	equal(w, "Start of the retry", w.begin(worker, f.Ref), queue.OK)
+	w.duplicate(s, second, queue.Running) // its start frees nothing of the second
+	w.done(worker, f.Ref, queue.Fail)
+	w.duplicate(s, second, queue.Running) // nor does its end
+}
+
+func uniqueWindow(w *world) {
+	worker := w.worker(w.s)
+	s := unique("u", queue.UntilFinished)
+	s.Unique.Window = 400 * time.Millisecond
+	failed := w.add1(s)
+	w.done(worker, w.fetch1(worker, failed).Ref, queue.Fail)
+	id := w.add1(s) // a failure opens no window
+	w.done(worker, w.fetch1(worker, id).Ref, queue.Success)
+	ended := w.task(id).Ended
+	for {
+		a := w.enqueue(w.s, s)[0]
+		if a.Answer == queue.New {
+			if at := w.task(a.ID).Enqueued; at.Before(ended.Add(s.Unique.Window)) {
+				w.Errorf("it was taken in at %v; the window ends at %v", at, ended.Add(s.Unique.Window))
+			}
+			break
+		}
+		equal(w, "Enqueue within the window", a, queue.Enqueued{Answer: queue.Duplicate, ID: id, State: queue.Succeeded})
+		if w.Failed() || w.now(w.s).After(ended.Add(10*time.Second)) {
+			w.Fatalf("the window does not end")
+		}
+		w.tend() // nobody need do so for the window to end, and it ends none early
+		w.past(20 * time.Millisecond)
+	}
+	equal(w, "the state of the first", w.task(id).State, queue.Succeeded)
+}
+
+func hundredEnqueuers(w *world) {
+	const callers = 100
+	processes := []*store.Store{w.s, w.process(), w.process(), w.process()}
+	answers := make([]queue.Enqueued, callers)
+	together(callers, func(i int) {
+		s := unique("u", queue.UntilFinished)
+		_ = s.Check()
+		a, err := processes[i%len(processes)].Queue.Enqueue(w.ctx, []queue.Spec{s})
+		if err != nil || len(a) != 1 {
+			w.Errorf("Enqueue: %v, %v", a, err)
+			return
+		}
+		answers[i] = a[0]
+	})
+	taken := w.tasks(queue.Filter{})
+	if len(taken) != 1 {
+		w.Fatalf("%d tasks were taken in", len(taken))
+	}
+	count := map[queue.Admission]int{}
+	for _, a := range answers {
+		count[a.Answer]++
+		equal(w, "the id in an answer", a.ID, taken[0].ID)
+		equal(w, "the state in an answer", a.State, queue.Available)
+	}
+	equal(w, "answers that it is new", count[queue.New], 1)
+	equal(w, "answers that it is a duplicate", count[queue.Duplicate], callers-1)
+}
+
+func uniqueBatch(w *world) {
+	there := w.add1(unique("there", queue.UntilFinished))
+	a := w.enqueue(w.s, unique("a", queue.UntilFinished), some(), unique("there", queue.UntilStarted), unique("b", queue.UntilStarted),
+		unique("a", queue.UntilStarted), unique("b", queue.UntilFinished), some())
+	want := []queue.Enqueued{
+		{Answer: queue.New, ID: a[0].ID, State: queue.Available}, {Answer: queue.New, ID: a[1].ID, State: queue.Available},
+		{Answer: queue.Duplicate, ID: there, State: queue.Available}, {Answer: queue.New, ID: a[3].ID, State: queue.Available},
+		{Answer: queue.Duplicate, ID: a[0].ID, State: queue.Available}, {Answer: queue.Duplicate, ID: a[3].ID, State: queue.Available},
+		{Answer: queue.New, ID: a[6].ID, State: queue.Available},
+	}
+	for i := range want {
+		equal(w, "an item of the batch", a[i], want[i])
+	}
+	if a[0].ID >= a[1].ID || a[1].ID >= a[3].ID || a[3].ID >= a[6].ID {
+		w.Errorf("ids do not grow within the batch: %+v", a)
+	}
+	equal(w, "tasks", len(w.tasks(queue.Filter{})), 5)
+
+	// The second of a batch may replace the first.
+	s := unique("r", queue.UntilStarted)
+	s.Unique.Again = queue.Replace
+	newer := s
+	newer.Args = json.RawMessage(`2`)
+	a = w.enqueue(w.s, s, newer)
+	equal(w, "the second of a batch", a[1], queue.Enqueued{Answer: queue.Updated, ID: a[0].ID, State: queue.Available})
+	w.sameJSON("its arguments", w.task(a[0].ID).Args, newer.Args)
+}
+
+// crossedBatches enqueues the same keys in opposite orders at the same time.
+func crossedBatches(w *world) {
+	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	processes := []*store.Store{w.s, w.process()}
+	for range 5 {
+		together(4, func(i int) {
+			specs := make([]queue.Spec, len(keys))
+			for j, k := range keys {
+				at := j
+				if i%2 == 1 {
+					at = len(keys) - 1 - j
+				}
+				specs[at] = unique(k, queue.UntilFinished)
+				_ = specs[at].Check()
+			}
+			if _, err := processes[i%2].Queue.Enqueue(w.ctx, specs); err != nil {
+				w.Errorf("Enqueue: %v", err)
+			}
+		})
+		all := w.tasks(queue.Filter{States: []queue.State{queue.Available}})
+		equal(w, "tasks", len(all), len(keys))
+		for _, t := range all {
+			w.acted(queue.ActDiscard, t.ID, queue.Done)
+		}
+	}
+}
+
+func uniqueIdentity(w *world) {
+	of := func(q, kind string, shared bool) queue.Spec {
+		return queue.Spec{Queue: q, Kind: kind, Unique: &queue.Unique{Key: "u", Shared: shared}}
+	}
+	a, b := w.add1(of("q", "a", false)), w.add1(of("q", "b", false))
+	shared := w.add1(of("q", "a", true))
+	w.duplicate(of("elsewhere", "a", false), a, queue.Available)
+	w.duplicate(of("elsewhere", "b", false), b, queue.Available)
+	w.duplicate(of("elsewhere", "c", true), shared, queue.Available)
+	w.duplicate(of("q", "b", true), shared, queue.Available)
+	// A move takes the key along.
+	w.act(queue.Action{Act: queue.ActMove, IDs: []queue.ID{a}, Queue: "moved"})
+	w.duplicate(of("q", "a", false), a, queue.Available)
+	// A limit's key of the same name is another thing.
+	l := queue.Spec{Queue: "q", Kind: "c", Limit: &queue.Limit{Key: "u", Shared: true}}
+	w.add(l, l)
+	// Nor can parts run into each other.
+	w.add(queue.Spec{Queue: "q", Kind: "x", Unique: &queue.Unique{Key: "yz"}}, queue.Spec{Queue: "q", Kind: "xy", Unique: &queue.Unique{Key: "z"}})
+}
+
+func uniqueKeys(w *world) {
+	var specs []queue.Spec
+	for _, k := range unlike {
+		specs = append(specs, unique(string(k), queue.UntilFinished))
+	}
+	byKey := w.add(specs...)
+	for i, a := range w.enqueue(w.s, specs...) {
+		equal(w, "Enqueue again of "+string(unlike[i]), a, queue.Enqueued{Answer: queue.Duplicate, ID: byKey[i], State: queue.Available})
+	}
+	for i, k := range unlike {
+		if got := w.tasks(queue.Filter{Unique: string(k)}); len(got) != 1 || got[0].ID != byKey[i] || got[0].Unique.Key != string(k) {
+			w.Errorf("Tasks of key %q: %d", k, len(got))
+		}
+	}
+}
+
+// replacing is unique until started, with again.
+func replacing(again queue.Again) queue.Spec {
+	s := unique("u", queue.UntilStarted)
+	s.Unique.Again = again
+	return s
+}
+
+func replaceWaiting(w *world) {
+	worker := w.worker(w.s)
+	s := replacing(queue.Replace)
+	s.Args, s.Tags, s.Priority = json.RawMessage(`{"v":1}`), []string{"one"}, 1
+	id, between := w.add1(s), w.add1(some())
+	s.Args, s.Tags, s.Priority = json.RawMessage(`{"v":2}`), []string{"two", "2"}, 0
+	equal(w, "Enqueue again", w.enqueue(w.s, s)[0], queue.Enqueued{Answer: queue.Updated, ID: id, State: queue.Available})
+	t := w.task(id)
+	w.sameJSON("arguments", t.Args, s.Args)
+	equal(w, "priority", t.Priority, 0)
+	equal(w, "tags", len(t.Tags) == 2 && t.Tags[0] == "two", true)
+	equal(w, "tasks of the old tag", len(w.tasks(queue.Filter{Tag: "one"})), 0)
+	equal(w, "tasks of the new tag", len(w.tasks(queue.Filter{Tag: "two"})), 1)
+	equal(w, "tasks", len(w.tasks(queue.Filter{})), 2)
+
+	s.Delay = time.Hour
+	equal(w, "Enqueue for later", w.enqueue(w.s, s)[0], queue.Enqueued{Answer: queue.Updated, ID: id, State: queue.Scheduled})
+	w.done(worker, w.fetch1(worker, between).Ref, queue.Return)
+	s.Delay, s.Args = 0, json.RawMessage(`3`)
+	equal(w, "Enqueue for now", w.enqueue(w.s, s)[0], queue.Enqueued{Answer: queue.Updated, ID: id, State: queue.Available})
+	got := w.fetches("it kept its place", worker, 10, id, between)
+	w.sameJSON("the arguments that are fetched", got[0].Args, s.Args)
+
+	// A refusing one of the same key replaces nothing.
+	s = unique("r", queue.UntilStarted)
+	s.Args = json.RawMessage(`1`)
+	first := w.add1(s)
+	s.Args = json.RawMessage(`2`)
+	w.duplicate(s, first, queue.Available)
+	w.sameJSON("arguments after a refusal", w.task(first).Args, json.RawMessage(`1`))
+}
+
+// replaceStarted: the worker has the old arguments from its fetch on, so newer ones must not be written where nobody reads them.
+func replaceStarted(w *world) {
+	worker := w.worker(w.s)
+	s := replacing(queue.Replace)
+	s.Args = json.RawMessage(`1`)
+	id := w.add1(s)
+	f := w.fetch1(worker, id)
+	s.Args = json.RawMessage(`2`)
+	second := w.add1(s)
+	s.Args = json.RawMessage(`3`)
+	equal(w, "a third one", w.enqueue(w.s, s)[0], queue.Enqueued{Answer: queue.Updated, ID: second, State: queue.Available})
+	equal(w, "Start of the first", w.begin(worker, f.Ref), queue.OK)
+	equal(w, "after its start", w.enqueue(w.s, s)[0], queue.Enqueued{Answer: queue.Updated, ID: second, State: queue.Available})
+	w.sameJSON("arguments of the first", w.task(id).Args, json.RawMessage(`1`))
+	w.done(worker, f.Ref, queue.Success)
+	f = w.fetch1(worker, second)
+	w.sameJSON("arguments of the second", f.Args, s.Args)
+}
+
+func debounce(w *world) {
+	s := replacing(queue.Debounce)
+	s.Delay, s.Unique.MaxWait = time.Hour, 90*time.Minute
+	id := w.add1(s)
+	first := w.task(id)
+	equal(w, "state", first.State, queue.Scheduled)
+	between(w, "run at", first.Enqueued.Add(s.Delay), first.RunAt, w.now(w.s).Add(s.Delay))
+	w.past(5 * time.Millisecond)
+	before := w.now(w.s)
+	s.Args = json.RawMessage(`2`)
+	equal(w, "Enqueue again", w.enqueue(w.s, s)[0], queue.Enqueued{Answer: queue.Updated, ID: id, State: queue.Scheduled})
+	second := w.task(id)
+	between(w, "run at, put off", before.Add(s.Delay), second.RunAt, w.now(w.s).Add(s.Delay))
+	sameTime(w, "enqueued", second.Enqueued, first.Enqueued)
+	w.sameJSON("arguments", second.Args, s.Args)
+	s.Delay = 24 * time.Hour
+	w.enqueue(w.s, s)
+	sameTime(w, "run at, at the longest", w.task(id).RunAt, first.Enqueued.Add(s.Unique.MaxWait))
+
+	// With a wait that is over it is due at once.
+	s = replacing(queue.Debounce)
+	s.Unique.Key, s.Delay, s.Unique.MaxWait = "short", time.Hour, 20*time.Millisecond
+	id = w.add1(s)
+	w.until(w.task(id).Enqueued.Add(s.Unique.MaxWait))
+	w.enqueue(w.s, s)
+	f := w.fetchWith(w.s, queue.FetchRequest{Worker: w.worker(w.s)})
+	w.order("Fetch after the longest wait", ids(f.Tasks), []queue.ID{id})
+}
+
+// replaceTogether replaces from many sides: one task stays, with arguments that somebody gave last.
+func replaceTogether(w *world) {
+	processes := []*store.Store{w.s, w.process()}
+	id := w.add1(replacing(queue.Replace))
+	together(16, func(i int) {
+		s := replacing(queue.Replace)
+		s.Args = json.RawMessage(`"x"`)
+		_ = s.Check()
+		a, err := processes[i%2].Queue.Enqueue(w.ctx, []queue.Spec{s})
+		if err != nil || len(a) != 1 || a[0].Answer != queue.Updated || a[0].ID != id {
+			w.Errorf("Enqueue: %+v, %v", a, err)
+		}
+	})
+	equal(w, "tasks", len(w.tasks(queue.Filter{})), 1)
+	w.sameJSON("arguments", w.task(id).Args, json.RawMessage(`"x"`))
+}

@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+var verdictPromises = []promise{
+	{"every verdict does what it says", everyVerdict},
+	{"a retry waits for its delay, and counts", retryDelay},
+	{"attempts that did not succeed are kept as they were reported", attemptsKept},
+	{"a return takes its old place and costs nothing", returnPlace},
+}
+
+func everyVerdict(w *world) {
+	worker := w.worker(w.s)
+	for _, v := range []struct {
+		verdict           queue.Verdict
+		state             queue.State
+		attempts, snoozes int
+		kept              int // attempts in its history
+	}{
+		{queue.Success, queue.Succeeded, 1, 0, 0},
+		{queue.Retry, queue.Retryable, 1, 0, 1},
+		{queue.Fail, queue.Failed, 1, 0, 1},
+		{queue.Cancel, queue.Canceled, 1, 0, 1},
+		{queue.Drop, queue.Discarded, 1, 0, 1},
+		{queue.Snooze, queue.Scheduled, 0, 1, 1},
+		{queue.Return, queue.Available, 0, 0, 1},
+	} {
+		id := w.add1(queue.Spec{Queue: "v", Kind: "k"})
+		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"v"}})
+		w.order("Fetch", ids(f.Tasks), []queue.ID{id})
+		if len(f.Tasks) != 1 {
+			return
+		}
+		c := w.ended(f.Tasks[0].Ref, v.verdict)
+		c.Delay = time.Hour
+		if v.state.Final() && v.verdict != queue.Success {
+			c.Reason = "why ß"
+		}
+		before := w.now(w.s)
+		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		t := w.task(id)
+		what := string(v.state)
+		equal(w, "state of "+what, t.State, v.state)
+		equal(w, "attempts of "+what, t.Attempts, v.attempts)
+		equal(w, "snoozes of "+what, t.Snoozes, v.snoozes)
+		equal(w, "reason of "+what, t.Reason, c.Reason)
+		equal(w, "history of "+what, len(t.History), v.kept)
+		equal(w, "granted, crashes and suspicion of "+what, t.Granted == 0 && t.Crashes == 0 && !t.Suspect, true)
+		switch {
+		case t.State.Final():
+			between(w, "end of "+what, before, t.Ended, w.now(w.s))
+		case v.verdict == queue.Return:
+			equal(w, "end of "+what+" is zero", t.Ended.IsZero(), true)
+			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"v"}})
+			w.order("Fetch of what was returned", ids(got.Tasks), []queue.ID{id})
+		default:
+			equal(w, "end of "+what+" is zero", t.Ended.IsZero(), true)
+			between(w, "run at of "+what, before.Add(c.Delay), t.RunAt, w.now(w.s).Add(c.Delay))
+			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"v"}})
+			equal(w, "tasks before the delay is over", len(got.Tasks), 0)
+		}
+	}
+}
+
+func retryDelay(w *world) {
+	worker := w.worker(w.s)
+	id := w.add1(some())
+	f := w.fetch1(worker, id)
+	for n := 1; n <= 3; n++ {
+		c := w.ended(f.Ref, queue.Retry)
+		c.Delay = 60 * time.Millisecond
+		from := w.now(w.s)
+		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		for {
+			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+			if len(got.Tasks) == 1 {
+				f = got.Tasks[0]
+				if got.Now.Before(from.Add(c.Delay)) {
+					w.Errorf("given at %v, before %v", got.Now, from.Add(c.Delay))
+				}
+				equal(w, "attempts that the worker is told", f.Attempts, n)
+				break
+			}
+			if got.Now.After(from.Add(10 * time.Second)) {
+				w.Fatalf("it was not given again: %+v", w.task(id))
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	w.done(worker, f.Ref, queue.Retry) // without a delay it is due at once
+	w.fetch1(worker, id)
+	equal(w, "attempts", w.task(id).Attempts, 4)
+}
+
+func attemptsKept(w *world) {
+	worker := w.worker(w.s)
+	id := w.add1(some())
+	from := w.now(w.s)
+	var want []queue.Attempt
+	for i, v := range []queue.Verdict{queue.Retry, queue.Snooze, queue.Return, queue.Retry, queue.Fail} {
+		f := w.fetch1(worker, id)
+		c := w.ended(f.Ref, v)
+		c.Outcome = []string{"timed_out", "snoozed", "returned", "failed", "failed"}[i]
+		c.Started, c.Ended = from.Add(time.Duration(i)*time.Second), from.Add(time.Duration(i+1)*time.Second)
+		c.Error = []string{"took 日本 \"long\"\n\tat 'x' \\ %s", "", "", "second", "third"}[i]
+		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		want = append(want, queue.Attempt{N: []int{1, 2, 2, 2, 3}[i], Outcome: c.Outcome, Started: c.Started, Ended: c.Ended, Host: "h", Error: c.Error})
+	}
+	t := w.task(id)
+	if len(t.History) != len(want) {
+		w.Fatalf("history: %+v", t.History)
+	}
+	for i := range want {
+		equal(w, "an attempt", t.History[i], want[i])
+	}
+	for _, listed := range w.tasks(queue.Filter{}) {
+		equal(w, "attempts in a list", len(listed.History), 0)
+	}
+}
+
+func returnPlace(w *world) {
+	worker := w.worker(w.s)
+	all := w.add(some(), some(), some())
+	got := w.fetches("Fetch", worker, 2, all[:2]...)
+	w.done(worker, got[1].Ref, queue.Return)
+	w.done(worker, got[0].Ref, queue.Return)
+	got = w.fetches("Fetch again", worker, 10, all...)
+	for _, f := range got {
+		equal(w, "attempts", f.Attempts, 0)
+		equal(w, "suspect", f.Suspect, false)
+	}
+}

@@ -1,0 +1,350 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+var walkPromises = []promise{
+	{"states follow the drawing, whatever happens", randomWalk},
+	{"nothing is lost or shared among workers that come, crash and go", randomCrowd},
+}
+
+// A walk does one random thing after the other to a few tasks, and knows after each of them what must
+// hold. The suite prints its seed.
+type walk struct {
+	*world
+	rng     *rand.Rand
+	workers []lease.Ref
+	tasks   map[queue.ID]queue.Task // as they stood after the last step
+	runs    map[queue.ID]run1       // what runs, as far as Fetch and Finish said
+	begun   map[queue.ID]bool       // those whose start was written
+	tokens  map[string]lease.Token  // the last one of each task and limit
+	max     map[queue.Hash]int      // what each limit was declared or set to
+	paused  map[string]bool         // queues
+	doing   string
+}
+
+// run1 is a run that the walk has to end.
+type run1 struct {
+	worker lease.Ref
+	queue.Fetched
+}
+
+func randomWalk(w *world) {
+	seed := rand.Uint64()
+	w.Logf("seed %d", seed)
+	k := &walk{world: w, rng: rand.New(rand.NewPCG(seed, seed)), tasks: map[queue.ID]queue.Task{}, runs: map[queue.ID]run1{}, begun: map[queue.ID]bool{},
+		tokens: map[string]lease.Token{}, max: map[queue.Hash]int{}, paused: map[string]bool{}}
+	k.workers = []lease.Ref{w.worker(w.s), w.worker(w.s)}
+	steps := []func(){k.enqueue1, k.enqueue1, k.enqueue1, k.fetchSome, k.fetchSome, k.fetchSome, k.finishOne, k.finishOne, k.finishOne, k.finishOne,
+		k.startOne, k.actOne, k.actOne, k.actOne, k.dieOne, k.pauseOne, k.setOne, k.tendAll}
+	for n := range 150 {
+		steps[k.rng.IntN(len(steps))]()
+		k.look()
+		if w.Failed() {
+			w.Fatalf("seed %d, step %d: %s", seed, n, k.doing)
+		}
+	}
+	k.drain()
+}
+
+func pick[T any](rng *rand.Rand, all ...T) T { return all[rng.IntN(len(all))] }
+
+func (k *walk) enqueue1() {
+	s := queue.Spec{Queue: pick(k.rng, "a", "b"), Kind: pick(k.rng, "x", "y"), Priority: k.rng.IntN(3)}
+	s.Delay = pick(k.rng, 0, 0, 0, time.Hour)
+	s.MaxCrashes = 1 + k.rng.IntN(2)
+	switch k.rng.IntN(4) {
+	case 0:
+		s.Unique = &queue.Unique{Key: pick(k.rng, "f1", "f2"), Shared: true}
+	case 1:
+		s.Unique = &queue.Unique{Key: pick(k.rng, "s1", "s2"), Shared: true, Until: queue.UntilStarted}
+	}
+	if k.rng.IntN(2) == 0 {
+		n := 1 + k.rng.IntN(3)
+		s.Limit = &queue.Limit{Key: fmt.Sprint("l", n), Max: n, Shared: n < 3, OnContention: pick(k.rng, queue.Wait, queue.Wait, queue.Displace, queue.Discard)}
+	}
+	k.doing = fmt.Sprintf("enqueue %+v %+v %+v", s, s.Unique, s.Limit)
+	holder := k.holder(s.Unique)
+	a := k.enqueue(k.s, s)[0]
+	switch {
+	case holder != 0:
+		equal(k.world, "the answer to a taken key", a, queue.Enqueued{Answer: queue.Duplicate, ID: holder, State: k.tasks[holder].State})
+	case a.Answer != queue.New:
+		k.Errorf("the answer to a free key: %+v", a)
+	case s.Limit != nil:
+		k.max[s.Limit.Hash(s.Kind)] = s.Limit.Max
+	}
+}
+
+// holder is the task that holds a key, as the rules have it.
+func (k *walk) holder(u *queue.Unique) queue.ID {
+	for id, t := range k.tasks {
+		if u != nil && t.Unique != nil && t.Unique.Key == u.Key && !t.State.Final() && (u.Until != queue.UntilStarted || !k.begun[id]) {
+			return id
+		}
+	}
+	return 0
+}
+
+func (k *walk) fetchSome() {
+	r := queue.FetchRequest{Worker: pick(k.rng, k.workers...), Queues: pick(k.rng, []string{"a"}, []string{"b", "a"}), Max: pick(k.rng, 1, 2, 100),
+		Kinds: pick(k.rng, nil, nil, []string{"x"}), Suspects: true, Charged: true}
+	k.doing = fmt.Sprintf("fetch %+v", r)
+	f := k.fetchWith(k.s, r)
+	for _, t := range f.Tasks {
+		if was := k.tasks[t.ID]; !was.State.Waiting() || k.paused[was.Queue] || !slices.Contains(r.Queues, was.Queue) || r.Kinds != nil && was.Kind != "x" {
+			k.Errorf("it gave task %d, which was %s, of %s and %s", t.ID, was.State, was.Queue, was.Kind)
+		}
+		k.grew(fmt.Sprint("task ", t.ID), t.Token)
+		if t.Limit != nil {
+			k.grew(fmt.Sprint("limit ", t.Limit.Hash(t.Kind)), t.Token)
+		}
+		k.runs[t.ID] = run1{r.Worker, t}
+	}
+	k.look()
+	if len(f.Tasks) < r.Max {
+		k.exhausted(r)
+	}
+}
+
+func (k *walk) grew(what string, token lease.Token) {
+	if token <= k.tokens[what] {
+		k.Errorf("%s: token %d after %d", what, token, k.tokens[what])
+	}
+	k.tokens[what] = token
+}
+
+// exhausted checks that a fetch which wanted more had a reason to leave what it left. Suspects are
+// given one at a time, so they, and what waits behind them, may be left.
+func (k *walk) exhausted(r queue.FetchRequest) {
+	running, suspects := map[queue.Hash]int{}, map[queue.Hash]bool{}
+	for _, t := range k.tasks {
+		if t.Limit != nil {
+			h := t.Limit.Hash(t.Kind)
+			if t.State == queue.Running {
+				running[h]++
+			}
+			suspects[h] = suspects[h] || t.Suspect && t.State.Waiting()
+		}
+	}
+	for id, t := range k.tasks {
+		if t.State != queue.Available && t.State != queue.Blocked || t.Suspect || k.paused[t.Queue] || !slices.Contains(r.Queues, t.Queue) || r.Kinds != nil && t.Kind != "x" {
+			continue
+		}
+		if t.Limit == nil {
+			k.Errorf("a fetch with room left task %d, which is %s", id, t.State)
+		} else if h := t.Limit.Hash(t.Kind); running[h] < k.max[h] && !suspects[h] {
+			k.Errorf("a fetch with room left task %d, which is %s, with %d of %d running", id, t.State, running[h], k.max[h])
+		}
+	}
+}
+
+// oneRun is some run that has not ended; ok is false where there is none.
+func (k *walk) oneRun() (r run1, ok bool) {
+	if len(k.runs) == 0 {
+		return r, false
+	}
+	var all []queue.ID
+	for id := range k.runs {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	return k.runs[pick(k.rng, all...)], true
+}
+
+func (k *walk) startOne() {
+	if r, ok := k.oneRun(); ok {
+		k.doing = fmt.Sprint("start ", r.ID)
+		equal(k.world, "Start", k.world.begin(r.worker, r.Ref), queue.OK)
+		k.begun[r.ID] = true
+	}
+}
+
+func (k *walk) finishOne() {
+	r, ok := k.oneRun()
+	if !ok {
+		return
+	}
+	v := pick(k.rng, queue.Success, queue.Success, queue.Retry, queue.Fail, queue.Cancel, queue.Drop, queue.Snooze, queue.Return)
+	k.doing = fmt.Sprintf("finish %d with %d", r.ID, v)
+	if v != queue.Return && r.MustStart() {
+		equal(k.world, "Start", k.world.begin(r.worker, r.Ref), queue.OK)
+		k.begun[r.ID] = true
+	}
+	c := k.ended(r.Ref, v)
+	c.Delay = pick(k.rng, 0, time.Hour)
+	equal(k.world, "Finish", k.finish(r.worker, c), queue.OK)
+	delete(k.runs, r.ID)
+	want := map[queue.Verdict]queue.State{queue.Success: queue.Succeeded, queue.Retry: queue.Retryable, queue.Fail: queue.Failed,
+		queue.Cancel: queue.Canceled, queue.Drop: queue.Discarded, queue.Snooze: queue.Scheduled}[v]
+	if s := k.task(r.ID).State; want != "" && s != want || want == "" && s != queue.Available && s != queue.Blocked {
+		k.Errorf("state after verdict %d: %s", v, s)
+	}
+}
+
+func (k *walk) actOne() {
+	if len(k.tasks) == 0 {
+		return
+	}
+	var all []queue.ID
+	for id := range k.tasks {
+		all = append(all, id)
+	}
+	slices.Sort(all)
+	id := pick(k.rng, all...)
+	t, at, priority := k.tasks[id], k.now(k.s).Add(time.Hour), k.rng.IntN(3)
+	a := queue.Action{Act: pick(k.rng, queue.ActRetry, queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete),
+		IDs: []queue.ID{id}, Queue: pick(k.rng, "a", "b"), Edit: pick(k.rng, queue.Edit{Priority: &priority}, queue.Edit{RunAt: &at})}
+	k.doing = fmt.Sprintf("%s of %d, which is %s", a.Act, id, t.State)
+	holder := queue.ID(0)
+	if a.Act == queue.ActRetry && t.State.Final() && t.Unique != nil {
+		holder = k.holder(t.Unique)
+	}
+	answer := k.act(a)[0]
+	switch {
+	case holder != 0:
+		equal(k.world, "the answer", answer, queue.Acted{ID: id, Answer: queue.Taken, State: t.State, Other: holder})
+	case a.Act == queue.ActRetry && t.State.Final():
+		equal(k.world, "the answer", answer.Answer, queue.Done)
+		delete(k.begun, id)
+	case a.Act == queue.ActDelete && t.State.Final():
+		equal(k.world, "the answer", answer.Answer, queue.Done)
+		delete(k.tasks, id)
+	case a.Act == queue.ActCancel && t.State == queue.Running:
+		equal(k.world, "the answer", answer.Answer, queue.Asking)
+	case t.State.Waiting() && a.Act != queue.ActDelete && (a.Act != queue.ActRetry || t.State == queue.Retryable):
+		equal(k.world, "the answer", answer.Answer, queue.Done)
+	default:
+		equal(k.world, "the answer", answer, queue.Acted{ID: id, Answer: queue.Unfit, State: t.State})
+	}
+}
+
+// dieOne ends a worker without a word, and has its tasks rescued.
+func (k *walk) dieOne() {
+	i := k.rng.IntN(len(k.workers))
+	dead := k.workers[i]
+	k.doing = "a worker dies"
+	k.release(k.s, dead)
+	n := 0
+	for id, r := range k.runs {
+		if r.worker == dead {
+			delete(k.runs, id)
+			n++
+		}
+	}
+	t := k.tend()
+	equal(k.world, "rescued and crashed", t.Rescued+t.Crashed, n)
+	equal(k.world, "repaired", t.Repaired, 0)
+	k.workers[i] = k.worker(k.s)
+}
+
+func (k *walk) pauseOne() {
+	q := pick(k.rng, "a", "b")
+	k.doing = "pause or resume " + q
+	if k.paused[q] {
+		k.resume(q, "", true)
+	} else if k.rng.IntN(2) == 0 {
+		k.pauseQueue(queue.Pause{Queue: q})
+		k.paused[q] = true
+		return
+	}
+	delete(k.paused, q)
+}
+
+func (k *walk) setOne() {
+	for h := range k.max {
+		k.doing = "set a limit"
+		k.max[h] = 1 + k.rng.IntN(3)
+		k.setLimit(h, k.max[h], true)
+		return
+	}
+}
+
+func (k *walk) tendAll() {
+	k.doing = "tend"
+	equal(k.world, "repaired", k.tend().Repaired, 0)
+}
+
+// look compares every task with how it stood before.
+func (k *walk) look() {
+	now, running, before := map[queue.ID]queue.Task{}, map[queue.Hash]int{}, map[queue.Hash]int{}
+	keys := map[string]queue.ID{}
+	for _, t := range k.world.tasks(queue.Filter{Max: 1000}) {
+		now[t.ID] = t
+		was := k.tasks[t.ID].State
+		if !step1(was, t.State) {
+			k.Errorf("task %d went from %q to %q", t.ID, was, t.State)
+		}
+		if _, runs := k.runs[t.ID]; runs != (t.State == queue.Running) {
+			k.Errorf("task %d is %s; a worker has it: %v", t.ID, t.State, runs)
+		}
+		if t.State == queue.Running && t.Limit != nil {
+			running[t.Limit.Hash(t.Kind)]++
+		}
+		if u := t.Unique; u != nil && !t.State.Final() && (u.Until != queue.UntilStarted || !k.begun[t.ID]) {
+			if other := keys[u.Key]; other != 0 {
+				k.Errorf("tasks %d and %d both hold key %s", other, t.ID, u.Key)
+			}
+			keys[u.Key] = t.ID
+		}
+	}
+	for id, t := range k.tasks {
+		if _, there := now[id]; !there {
+			k.Errorf("task %d is gone", id)
+		}
+		if t.State == queue.Running && t.Limit != nil {
+			before[t.Limit.Hash(t.Kind)]++
+		}
+	}
+	for h, n := range running {
+		if n > k.max[h] && n > before[h] {
+			k.Errorf("%d run of a limit of %d", n, k.max[h])
+		}
+	}
+	k.tasks = now
+}
+
+// step1 says whether one operation may take a task from one state to the other. It may pass
+// through available on its way: a task that became due is fetched at once, or finds its limit reached.
+func step1(from, to queue.State) bool {
+	return from == to || queue.Allowed(from, to) || queue.Allowed(from, queue.Available) && queue.Allowed(queue.Available, to)
+}
+
+// drain works all that is left, so that nothing can have been forgotten.
+func (k *walk) drain() {
+	for q := range k.paused {
+		k.resume(q, "", true)
+	}
+	for _, r := range k.runs {
+		k.done(r.worker, r.Ref, queue.Success)
+	}
+	var waiting []queue.ID
+	for id, t := range k.tasks {
+		if t.State.Waiting() {
+			waiting = append(waiting, id)
+		}
+	}
+	k.act(queue.Action{Act: queue.ActPromote, IDs: waiting})
+	for empty := 0; empty < 3; {
+		f := k.fetchWith(k.s, queue.FetchRequest{Worker: k.workers[0], Queues: []string{"a", "b"}, Suspects: true, Charged: true})
+		for _, t := range f.Tasks {
+			k.done(k.workers[0], t.Ref, queue.Success)
+		}
+		empty++
+		if len(f.Tasks) > 0 {
+			empty = 0
+		}
+	}
+	for _, t := range k.world.tasks(queue.Filter{Max: 1000}) {
+		if !t.State.Final() {
+			k.Errorf("task %d is %s, and nobody is given it", t.ID, t.State)
+		}
+	}
+}
