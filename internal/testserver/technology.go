@@ -57,14 +57,16 @@ var postgresTech = technology{
 	ping: pingPostgres,
 }
 
+// A MariaDB that starts removes every #sql… file of its tmpdir, those of another that is just
+// making its tables included: each has a tmpdir of its own.
 var mariadbTech = technology{
 	name: "mariadb", user: "mysql", binaries: []string{"mariadbd", "mariadb-install-db"},
 	prepare: func(s *Server) error {
-		return s.run("mariadb-install-db", "--no-defaults", "--datadir="+s.data,
+		return s.run("mariadb-install-db", "--no-defaults", "--datadir="+s.data, "--tmpdir="+s.dir,
 			"--auth-root-authentication-method=normal", "--skip-name-resolve")
 	},
 	command: func(s *Server) []string {
-		return []string{"--no-defaults", "--datadir=" + s.data, "--port=" + strconv.Itoa(s.port),
+		return []string{"--no-defaults", "--datadir=" + s.data, "--tmpdir=" + s.dir, "--port=" + strconv.Itoa(s.port),
 			"--bind-address=127.0.0.1", "--socket=" + filepath.Join(s.dir, "s"), "--pid-file=" + filepath.Join(s.data, "pid"),
 			"--init-file=" + s.write("init.sql", rootOverTCP), "--max-connections=300", "--innodb-buffer-pool-size=32M"}
 	},
