@@ -87,13 +87,13 @@ func (e *ended) again(c *Completion, h *handled) {
 	}
 }
 
-// overdue ends a task whose time for retries ran out while it waited. The first attempt is always made: a task
-// never fails without having been tried.
+// overdue ends a task whose time for retries ran out while it waited; that is no attempt. The first attempt is always
+// made: a task never fails without having been tried.
 func overdue(f *Fetched, now time.Time) (Completion, bool) {
 	if f.RetryUntil.IsZero() || f.Attempts == f.Granted || !now.After(f.RetryUntil) {
 		return Completion{}, false
 	}
-	return Completion{Ref: f.Ref, Verdict: Fail, Outcome: "failed", Started: now, Ended: now,
+	return Completion{Ref: f.Ref, Verdict: Fail,
 		Reason: "no time left: retry_until was " + f.RetryUntil.UTC().Format(time.RFC3339)}, true
 }
 

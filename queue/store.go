@@ -61,7 +61,7 @@ type Store interface {
 
 	// Count adds to the store's counters (see Count). It is bookkeeping: no promise rests on it. What no
 	// worker or client sees the store counts by itself: discards as expired, overlap, superseded
-	// or by an operator, cancels of waiting tasks, rescues and crashes.
+	// or by an operator, cancels that are not a worker's verdict, rescues and crashes.
 	Count(ctx context.Context, counts []Count) error
 
 	// Watch returns a channel that receives when a task may have become available in one of the queues,
@@ -168,6 +168,11 @@ func (f *Fetched) MustStart() bool {
 	return f.Suspect || f.Unique != nil && f.Unique.Until == UntilStarted
 }
 
+// Counts says whether an attempt of the task was made.
+func (c *Completion) Counts() bool {
+	return c.Verdict == Success || c.Verdict != Snooze && c.Verdict != Return && c.Outcome != ""
+}
+
 // Completion is how a run of a task ended.
 type Completion struct {
 	Ref
@@ -176,7 +181,8 @@ type Completion struct {
 	Delay time.Duration
 	// Reason goes with a final verdict.
 	Reason string
-	// Outcome, Started, Ended and Error describe the attempt; see Attempt. Outcome may be empty for Success.
+	// Outcome, Started, Ended and Error describe the attempt; see Attempt. Outcome may be empty for Success. With
+	// any other verdict an empty one says that the work never began: no attempt is counted, and none is kept.
 	Outcome        string
 	Started, Ended time.Time
 	Error          string
@@ -185,7 +191,8 @@ type Completion struct {
 // Verdict is what becomes of a task after a run.
 type Verdict uint8
 
-// The verdicts. All but Snooze and Return count the attempt.
+// The verdicts. All but Snooze and Return count the attempt. A task that was asked to stop is not tried again: where a
+// verdict would have it wait, it ends as canceled, for the reason for which it was to stop.
 const (
 	Success Verdict = iota + 1 // succeeded
 	Retry                      // retryable, after Delay
@@ -214,7 +221,8 @@ type TendRequest struct {
 // Tended is what Tend did.
 type Tended struct {
 	Now time.Time
-	// Rescued tasks were a dead worker's and are available again; Crashed ones have used up their budget.
+	// Rescued tasks were a dead worker's and are available again, or canceled where they were asked to stop;
+	// Crashed ones have used up their budget.
 	Rescued, Crashed int
 	// Expired were discarded; Due became available; Freed are windows that ended; Deleted is retention.
 	Expired, Due, Freed, Deleted int

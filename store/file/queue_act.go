@@ -62,9 +62,7 @@ func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other qu
 	}
 	switch act.Act {
 	case queue.ActCancel:
-		if err = b.end(t, queue.Canceled, queue.ReasonOperator); err == nil {
-			err = b.tally(t, queue.CountCanceled)
-		}
+		err = b.cancel(t, queue.ReasonOperator)
 	case queue.ActDiscard:
 		err = b.discard(t, queue.ReasonOperator)
 	case queue.ActPromote, queue.ActMove, queue.ActEdit:

@@ -179,6 +179,14 @@ func (b *board) end(t *task, s queue.State, reason string) error {
 	return b.move(t, from)
 }
 
+// cancel ends a task that somebody stopped, where no worker says so.
+func (b *board) cancel(t *task, reason string) error {
+	if err := b.end(t, queue.Canceled, reason); err != nil {
+		return err
+	}
+	return b.tally(t, queue.CountCanceled)
+}
+
 // discard ends a task that the store itself, or somebody through it, decided not to do.
 func (b *board) discard(t *task, reason string) error {
 	if err := b.end(t, queue.Discarded, reason); err != nil {

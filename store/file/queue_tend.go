@@ -119,7 +119,7 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 }
 
 // rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and its start
-// was written (rule Q4).
+// was written (rule Q4). One that was asked to stop is not tried again.
 func (b *board) rescue(t *task) error {
 	w, err := b.process(t.worker)
 	if err != nil {
@@ -131,12 +131,15 @@ func (b *board) rescue(t *task) error {
 			return err
 		}
 	}
-	t.Suspect, t.Stop, t.displaced = true, "", false
-	if t.Crashes >= t.CrashBudget() {
+	t.Suspect, t.displaced = true, false
+	switch {
+	case t.Crashes >= t.CrashBudget():
 		if err := b.end(t, queue.Crashed, ""); err != nil {
 			return err
 		}
 		return b.tally(t, queue.CountCrashed)
+	case t.Stop != "":
+		return b.cancel(t, t.Stop)
 	}
 	t.State = queue.Available
 	if err := b.move(t, queue.Running); err != nil {

@@ -49,8 +49,7 @@ func (d *board) act(t *task, act queue.Action, now time.Time) (answer queue.ActA
 	}
 	switch act.Act {
 	case queue.ActCancel:
-		d.end(t, queue.Canceled, queue.ReasonOperator, now)
-		d.tally(t, queue.CountCanceled, now)
+		d.cancel(t, queue.ReasonOperator, now)
 	case queue.ActDiscard:
 		d.discard(t, queue.ReasonOperator, now)
 	case queue.ActPromote, queue.ActMove, queue.ActEdit:

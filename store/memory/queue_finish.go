@@ -50,7 +50,7 @@ func (d *board) finish(worker lease.Ref, c queue.Completion, now time.Time) queu
 		return queue.Gone
 	}
 	t.completed, t.by = c.Token, worker
-	if c.Verdict != queue.Snooze && c.Verdict != queue.Return {
+	if c.Counts() {
 		t.Attempts++
 	}
 	t.remember(c)
@@ -69,10 +69,14 @@ func (d *board) finish(worker lease.Ref, c queue.Completion, now time.Time) queu
 	return queue.OK
 }
 
-// again lets t wait for its next attempt.
+// again lets t wait for its next attempt. One that was asked to stop has none.
 func (d *board) again(t *task, c queue.Completion, now time.Time) {
+	if t.Stop != "" {
+		d.cancel(t, t.Stop, now)
+		return
+	}
 	d.pull(t)
-	t.Stop, t.displaced = "", false
+	t.displaced = false
 	switch c.Verdict {
 	case queue.Retry:
 		t.State, t.RunAt = queue.Retryable, micro(now.Add(c.Delay))
@@ -92,7 +96,7 @@ func (t *task) remember(c queue.Completion) {
 		return
 	}
 	n := t.Attempts
-	if c.Verdict == queue.Snooze || c.Verdict == queue.Return {
+	if !c.Counts() {
 		n++
 	}
 	t.History = append(t.History, queue.Attempt{N: n, Outcome: c.Outcome, Started: micro(c.Started), Ended: micro(c.Ended),

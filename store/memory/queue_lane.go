@@ -144,6 +144,12 @@ func (d *board) end(t *task, s queue.State, reason string, now time.Time) {
 	d.file(t)
 }
 
+// cancel ends a task that somebody stopped, where no worker says so.
+func (d *board) cancel(t *task, reason string, now time.Time) {
+	d.end(t, queue.Canceled, reason, now)
+	d.tally(t, queue.CountCanceled, now)
+}
+
 // discard ends a task that the store itself, or somebody through it, decided not to do.
 func (d *board) discard(t *task, reason string, now time.Time) {
 	d.end(t, queue.Discarded, reason, now)

@@ -69,21 +69,26 @@ func (w *worker) tasks() []*task {
 }
 
 // rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and
-// its start was written (rule Q4).
+// its start was written (rule Q4). One that was asked to stop is not tried again.
 func (d *board) rescue(t *task, now time.Time) (crashed bool) {
-	d.pull(t)
 	if t.Suspect && t.begun {
 		t.Crashes++
 		t.History = append(t.History, queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: now, Host: t.Worker.Host})
 	}
-	t.Suspect, t.State, t.Stop, t.displaced = true, queue.Available, "", false
-	d.file(t)
-	if t.Crashes >= t.CrashBudget() {
+	t.Suspect = true
+	switch {
+	case t.Crashes >= t.CrashBudget():
 		d.end(t, queue.Crashed, "", now)
 		d.tally(t, queue.CountCrashed, now)
 		return true
+	case t.Stop != "":
+		d.cancel(t, t.Stop, now)
+	default:
+		d.pull(t)
+		t.State, t.displaced = queue.Available, false
+		d.file(t)
+		d.tally(t, queue.CountRescued, now)
 	}
-	d.tally(t, queue.CountRescued, now)
 	return false
 }
 

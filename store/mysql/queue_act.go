@@ -116,8 +116,7 @@ func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other qu
 	}
 	switch act.Act {
 	case queue.ActCancel:
-		b.tally(t, queue.CountCanceled)
-		err = b.end(t, queue.Canceled, queue.ReasonOperator)
+		err = b.cancel(t, queue.ReasonOperator)
 	case queue.ActDiscard:
 		err = b.discard(t, queue.ReasonOperator)
 	case queue.ActPromote, queue.ActMove, queue.ActEdit:

@@ -127,7 +127,7 @@ func (b *board) finish(live bool, id int64, c queue.Completion) (queue.Status, e
 		return queue.Gone, err
 	}
 	t.completed = c.Token
-	if c.Verdict != queue.Snooze && c.Verdict != queue.Return {
+	if c.Counts() {
 		t.Attempts++
 	}
 	if err := b.rememberEnd(t, c); err != nil {
@@ -148,9 +148,12 @@ func (b *board) finish(live bool, id int64, c queue.Completion) (queue.Status, e
 	return queue.OK, err
 }
 
-// again lets t wait for its next attempt.
+// again lets t wait for its next attempt. One that was asked to stop has none.
 func (b *board) again(t *task, c queue.Completion) error {
-	t.Stop, t.displaced = "", false
+	if t.Stop != "" {
+		return b.cancel(t, t.Stop)
+	}
+	t.displaced = false
 	switch c.Verdict {
 	case queue.Retry:
 		t.State, t.RunAt = queue.Retryable, micro(b.now.Add(c.Delay))
@@ -170,7 +173,7 @@ func (b *board) rememberEnd(t *task, c queue.Completion) error {
 		return nil
 	}
 	n := t.Attempts
-	if c.Verdict == queue.Snooze || c.Verdict == queue.Return {
+	if !c.Counts() {
 		n++
 	}
 	w, err := b.process(t.worker)

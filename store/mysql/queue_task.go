@@ -289,6 +289,12 @@ func (b *board) end(t *task, s queue.State, reason string) error {
 	return b.move(t, from)
 }
 
+// cancel ends a task that somebody stopped, where no worker says so.
+func (b *board) cancel(t *task, reason string) error {
+	b.tally(t, queue.CountCanceled)
+	return b.end(t, queue.Canceled, reason)
+}
+
 // discard ends a task that the store itself, or somebody through it, decided not to do.
 func (b *board) discard(t *task, reason string) error {
 	b.tally(t, queue.CountDiscarded+":"+reason)

@@ -162,7 +162,7 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 }
 
 // rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and its start
-// was written (rule Q4).
+// was written (rule Q4). One that was asked to stop is not tried again.
 func (b *board) rescue(t *task) error {
 	w, err := b.process(t.worker)
 	if err != nil {
@@ -172,10 +172,13 @@ func (b *board) rescue(t *task) error {
 		t.Crashes++
 		b.remember(t, queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: b.now, Host: w.Host})
 	}
-	t.Suspect, t.Stop, t.displaced = true, "", false
-	if t.Crashes >= t.CrashBudget() {
+	t.Suspect, t.displaced = true, false
+	switch {
+	case t.Crashes >= t.CrashBudget():
 		b.tally(t, queue.CountCrashed)
 		return b.end(t, queue.Crashed, "")
+	case t.Stop != "":
+		return b.cancel(t, t.Stop)
 	}
 	t.State = queue.Available
 	b.tally(t, queue.CountRescued)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
 )
@@ -15,6 +16,7 @@ var actPromises = []promise{
 	{"a manual retry takes the unique key again, or is a duplicate", actRetryUnique},
 	{"a manual retry within a window is its own holder's", actRetryWindow},
 	{"cancel ends what waits and asks what runs", actCancel},
+	{"one that is asked to stop is not tried again, whatever becomes of its run", actCancelHolds},
 	{"promote moves to the front, and makes due", actPromote},
 	{"a move takes everything along", actMove},
 	{"an edit changes priority and instant", actEdit},
@@ -165,8 +167,57 @@ func actCancel(w *world) {
 	equal(w, "cancel again", w.act1(queue.ActCancel, id).Answer, queue.Asking)
 	equal(w, "why it is to stop", w.task(id).Stop, queue.ReasonOperator)
 	// What is done is done, although it was asked to stop; and the request ends with the run.
-	w.done(worker, got[0].Ref, queue.Retry)
+	w.done(worker, got[0].Ref, queue.Success)
+	w.state("one that was done all the same", id, queue.Succeeded, "")
 	equal(w, "why it is to stop, after its run", w.task(id).Stop, "")
+}
+
+// asked is a task of queue "r" that a worker has, and that somebody asks to stop.
+func (w *world) asked(worker lease.Ref, s queue.Spec) queue.Fetched {
+	w.Helper()
+	s.Queue = "r"
+	id := w.add1(s)
+	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"r"}, Suspects: true, Charged: true}).Tasks
+	w.order("Fetch", ids(got), []queue.ID{id})
+	w.acted(queue.ActCancel, id, queue.Asking)
+	return got[0]
+}
+
+// Its worker may not have heard of the request before it reports, or dies: the task ends all the same.
+func actCancelHolds(w *world) {
+	worker := w.worker(w.s)
+	s := unique("u", queue.UntilFinished)
+	s.Limit = &queue.Limit{Key: "l"}
+	for _, v := range []queue.Verdict{queue.Retry, queue.Snooze, queue.Return} {
+		f := w.asked(worker, s)
+		behind := w.add1(limited("l", 1))
+		c := w.ended(f.Ref, v)
+		c.Delay = time.Hour
+		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		t := w.task(f.ID)
+		w.state("one asked to stop, whose run ended "+c.Outcome, f.ID, queue.Canceled, queue.ReasonOperator)
+		equal(w, "it has an end", t.Ended.IsZero(), false)
+		equal(w, "why it is to stop, after its run", t.Stop, "")
+		equal(w, "its history", len(t.History), 1)
+		if v == queue.Retry {
+			equal(w, "its attempts", t.Attempts, 1)
+		}
+		w.done(worker, w.fetch1(worker, behind).Ref, queue.Success)
+		equal(w, "Finish, repeated", w.finish(worker, c), queue.OK)
+	}
+	f := w.asked(worker, s)
+	left := w.asked(w.worker(w.s), unique("other", queue.UntilFinished))
+	w.check("Leave", w.s.Queue.Leave(w.ctx, w.task(left.ID).Worker.Lease))
+	w.state("one asked to stop, whose worker left", left.ID, queue.Canceled, queue.ReasonOperator)
+	behind := w.add1(limited("l", 1))
+	equal(w, "rescued", w.dies(worker).Rescued, 1)
+	w.state("one asked to stop, whose worker died", f.ID, queue.Canceled, queue.ReasonOperator)
+	equal(w, "crashes", w.task(f.ID).Crashes, 0)
+	worker = w.worker(w.s)
+	w.fetch1(worker, behind)
+	w.asked(worker, unique("other", queue.UntilFinished)) // the keys are free
+	w.acted(queue.ActRetry, f.ID, queue.Done)
+	equal(w, "repairs", w.tend().Repaired, 0)
 }
 
 func actPromote(w *world) {

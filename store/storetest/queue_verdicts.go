@@ -11,6 +11,7 @@ var verdictPromises = []promise{
 	{"a retry waits for its delay, and counts", retryDelay},
 	{"attempts that did not succeed are kept as they were reported", attemptsKept},
 	{"a return takes its old place and costs nothing", returnPlace},
+	{"an attempt counts only if the work began", untried},
 }
 
 func everyVerdict(w *world) {
@@ -119,6 +120,34 @@ func attemptsKept(w *world) {
 	}
 	for _, listed := range w.tasks(queue.Filter{}) {
 		equal(w, "attempts in a list", len(listed.History), 0)
+	}
+}
+
+// Who says no outcome did not begin: the time for it was over, it was told to stop, or it had no slot.
+func untried(w *world) {
+	worker := w.worker(w.s)
+	for verdict, state := range map[queue.Verdict]queue.State{queue.Success: queue.Succeeded, queue.Fail: queue.Failed, queue.Cancel: queue.Canceled,
+		queue.Drop: queue.Discarded, queue.Return: queue.Available} {
+		s := some()
+		s.Queue = string(state)
+		id := w.add1(s)
+		fetch := func() queue.Fetched {
+			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{s.Queue}}).Tasks
+			w.order("Fetch", ids(got), []queue.ID{id})
+			return got[0]
+		}
+		w.done(worker, fetch().Ref, queue.Retry)
+		c := queue.Completion{Ref: fetch().Ref, Verdict: verdict}
+		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		want := 1
+		if verdict == queue.Success {
+			want = 2
+		}
+		t := w.task(id)
+		equal(w, "state", t.State, state)
+		equal(w, "attempts of one that is "+string(state), t.Attempts, want)
+		equal(w, "attempts that are kept of one that is "+string(state), len(t.History), 1)
+		equal(w, "Finish, repeated", w.finish(worker, c), queue.OK)
 	}
 }
 

@@ -938,13 +938,18 @@ BEGIN
         FOR NO KEY UPDATE OF x
       LOOP
         done := done || t.id;
-        IF t.verdict < 6 THEN
+        IF t.verdict = 1 OR t.verdict < 6 AND t.outcome <> '' THEN
           t.attempts := t.attempts + 1;
         END IF;
         IF t.verdict > 1 AND t.outcome <> '' THEN
           INSERT INTO dibs.task_attempts (task, token, worker, n, outcome, started, ended, error)
           VALUES (t.id, t.token, me, t.attempts + CASE WHEN t.verdict < 6 THEN 0 ELSE 1 END, t.outcome, t.began, t.stopped, t.error)
           ON CONFLICT DO NOTHING;
+        END IF;
+        IF t.verdict IN (2, 6, 7) AND t.stop IS NOT NULL THEN -- it was asked to stop, and is not tried again
+          t.verdict := 4;
+          t.why := t.stop;
+          PERFORM dibs.queue_tally(t.queue, t.kind, 'canceled', 1);
         END IF;
         CASE
           WHEN t.verdict = 1 THEN
@@ -991,7 +996,8 @@ BEGIN
 END $$;
 
 -- Takes tasks from a worker that is gone, at most so many. The death charges one only if it was suspect
--- already and its start was written (rule Q4). The token grows, so that nothing passes for an end of theirs.
+-- already and its start was written (rule Q4). One that was asked to stop is not tried again. The token grows, so that
+-- nothing passes for an end of theirs.
 CREATE FUNCTION dibs.queue_rescue(p_ns text, p_worker int, p_most int, OUT rescued int, OUT crashed int) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1017,6 +1023,10 @@ BEGIN
       PERFORM dibs.queue_end(ARRAY[t.id], 14::smallint, NULL, t_now);
       PERFORM dibs.queue_tally(t.queue, t.kind, 'crashed', 1);
       crashed := crashed + 1;
+    ELSIF t.stop IS NOT NULL THEN
+      PERFORM dibs.queue_end(ARRAY[t.id], 13::smallint, t.stop, t_now);
+      PERFORM dibs.queue_tally(t.queue, t.kind, 'canceled', 1);
+      rescued := rescued + 1;
     ELSE
       PERFORM dibs.queue_tally(t.queue, t.kind, 'rescued', 1);
       PERFORM dibs.queue_tell(t.queue, false);

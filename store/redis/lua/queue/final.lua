@@ -46,6 +46,12 @@ local function conclude(t, state, reason)
   if state ~= SUCCEEDED then put('final:' .. state, tonumber(t[ID]), t[ID]) end
 end
 
+-- cancel ends a task that somebody stopped, where no worker says so. It must be out of where it waited, or ran.
+local function cancel(t, reason)
+  conclude(t, CANCELED, reason)
+  tally(t, 'canceled')
+end
+
 -- close_window lets go of the key of a task that succeeded.
 local function close_window(t)
   drop('windows', t[ID])

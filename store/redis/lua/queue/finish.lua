@@ -14,14 +14,18 @@ if worker then load(ids) end
 local done = {}
 local function carry_out(t, verdict, delay, reason, outcome, began, stopped, problem)
   done[#done + 1] = t[ID]
-  if stop_of(t) ~= '' then call('SREM', prefix .. 'asked:' .. worker, t[ID]) end
+  local stop = stop_of(t)
+  if stop ~= '' then call('SREM', prefix .. 'asked:' .. worker, t[ID]) end
   t[TOLD] = 1
-  if verdict < SNOOZE then t[ATTEMPTS] = t[ATTEMPTS] + 1 end
+  local counts = verdict == SUCCESS or verdict < SNOOZE and outcome ~= ''
+  if counts then t[ATTEMPTS] = t[ATTEMPTS] + 1 end
   if verdict ~= SUCCESS and outcome ~= '' then
-    remember(t, verdict < SNOOZE and t[ATTEMPTS] or t[ATTEMPTS] + 1, outcome, began, stopped, problem)
+    remember(t, counts and t[ATTEMPTS] or t[ATTEMPTS] + 1, outcome, began, stopped, problem)
   end
   if becomes[verdict] then
     conclude(t, becomes[verdict], reason)
+  elseif stop ~= '' then -- it was asked to stop, and is not tried again
+    cancel(t, stop)
   else
     if verdict == SNOOZE then t[SNOOZES] = t[SNOOZES] + 1 end
     if verdict ~= RETURN then t[RUN_AT] = now + delay end

@@ -34,8 +34,10 @@ local function stop_running(t)
   if stop_of(t) ~= '' then call('SREM', prefix .. 'asked:' .. t[WORKER], t[ID]) end
 end
 
--- rescue takes a task from a worker that is gone, and says whether it crashed of it (rule Q4).
+-- rescue takes a task from a worker that is gone, and says whether it crashed of it (rule Q4). One that was asked to stop
+-- is not tried again.
 local function rescue(t)
+  local stop = stop_of(t)
   stop_running(t)
   if t[SUSPECT] == 1 and t[BEGUN] == 1 then
     t[CRASHES] = t[CRASHES] + 1
@@ -46,6 +48,8 @@ local function rescue(t)
   if crashed then
     conclude(t, CRASHED, '')
     tally(t, 'crashed')
+  elseif stop ~= '' then
+    cancel(t, stop)
   else
     wait_again(t)
     tally(t, 'rescued')
