@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -28,7 +27,7 @@ func (it *item) take() bool {
 // perform does one task and hands its end to the finishers.
 func (s *shift) perform(it *item) {
 	if s.work.Err() != nil {
-		s.release(it, Return, "")
+		s.release(it, "")
 		return
 	}
 	now := s.now()
@@ -42,7 +41,7 @@ func (s *shift) perform(it *item) {
 	e := ended{task: &it.Fetched, attempt: it.Attempts - it.Granted + 1, started: now}
 	h, ok := s.w.o.Mux.handler(it.Kind)
 	if !ok { // the store gave what was not asked for
-		s.release(it, Return, "no handler for kind "+it.Kind)
+		s.release(it, "no handler for kind "+it.Kind)
 		return
 	}
 	e.handler = h
@@ -102,7 +101,7 @@ func (s *shift) started(it *item) bool {
 	switch {
 	case err != nil:
 		s.w.log.Warn("the start of a task could not be written; it is handed back", "task", it.ID, "error", err)
-		s.release(it, Return, err.Error())
+		s.release(it, err.Error())
 		return false
 	case st[0] != OK:
 		s.w.tally.add(it.Queue, it.Kind, CountStale)
@@ -130,9 +129,7 @@ func (s *shift) stopTask(a Asked) {
 	case cancel != nil:
 		cancel(ErrStopped)
 	case it.take():
-		now := s.now()
-		s.report(it, Completion{Ref: it.Ref, Verdict: Cancel, Reason: a.Stop, Started: now, Ended: now,
-			Outcome: "canceled", Error: fmt.Sprintf("stopped before it began: %s", a.Stop)})
+		s.report(it, Completion{Ref: it.Ref, Verdict: Cancel, Reason: a.Stop}) // it has not begun: no attempt
 	}
 }
 
@@ -149,15 +146,20 @@ func (s *shift) handBack(d time.Duration) {
 	s.mu.Unlock()
 	for _, it := range old {
 		if it.take() {
-			s.release(it, Return, "it waited for a slot")
+			s.slow(d) // else it would be fetched again at once, and kept from others as before
+			s.release(it, "")
 		}
 	}
 }
 
-// release ends a task's run without an attempt.
-func (s *shift) release(it *item, v Verdict, why string) {
-	now := s.now()
-	s.report(it, Completion{Ref: it.Ref, Verdict: v, Outcome: "returned", Started: now, Ended: now, Error: why})
+// release hands a task back without an attempt. Its history tells of that only where something went wrong.
+func (s *shift) release(it *item, why string) {
+	c := Completion{Ref: it.Ref, Verdict: Return}
+	if why != "" {
+		now := s.now()
+		c.Outcome, c.Started, c.Ended, c.Error = "returned", now, now, why
+	}
+	s.report(it, c)
 }
 
 // now is the store's time, as far as it is known without asking.
@@ -166,6 +168,11 @@ func (s *shift) now() time.Time {
 		return now
 	}
 	return time.Now().UTC()
+}
+
+// slow says that tasks take d at least, although none has ended that did.
+func (s *shift) slow(d time.Duration) {
+	s.pace.Store(max(s.pace.Load(), int64(d)))
 }
 
 // paced takes in how long a task was at work.

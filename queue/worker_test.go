@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -173,6 +174,62 @@ func TestAttemptsEndAndFirstOnesAreAlwaysMade(t *testing.T) {
 		}
 		w.end(wk)
 	})
+}
+
+// An attempt is work that began: none is counted for a task whose time runs out in the queue.
+func TestTimeThatRunsOutWhileATaskWaitsIsNoAttempt(t *testing.T) {
+	virtual(t, func(w *world) {
+		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { return errors.New("no") })})
+		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{RetryUntil: time.Now().Add(3 * time.Second)}}).ID
+		w.expect(id, queue.Retryable, time.Second)
+		if err := w.st.Tasks.Pause(t.Context(), queue.Pause{Queue: "default", Until: time.Now().Add(10 * time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		got := w.expect(id, queue.Failed, time.Minute)
+		if got.Attempts != 1 || len(got.History) != 1 || !strings.HasPrefix(got.Reason, "no time left") {
+			t.Errorf("%d attempts, %q, %+v", got.Attempts, got.Reason, got.History)
+		}
+		w.end(wk)
+	})
+}
+
+// What is fetched ahead and does not get a slot in time is handed back; that is no part of the task's history.
+func TestWhatNeverBeganLeavesNoTrace(t *testing.T) {
+	virtual(t, func(w *world) {
+		wk := w.work(queue.WorkerOptions{Slots: 1, Mux: handler(func(_ context.Context, r *queue.Run) error {
+			if string(r.Args) == "true" {
+				time.Sleep(5 * time.Second)
+			}
+			return nil
+		})})
+		for range 300 { // so that it fetches ahead
+			w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+		}
+		specs := []queue.Spec{{Kind: "k", Args: []byte("true")}, {Kind: "k"}, {Kind: "k"}}
+		all, err := w.client.EnqueueMany(w.Context(), specs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.expect(all[2].ID, queue.Running, time.Second) // fetched ahead
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		for _, e := range all[1:] { // another worker may have it, for as long as this one is busy
+			w.expect(e.ID, queue.Available, 0)
+		}
+		w.act(queue.ActCancel, all[1].ID)
+		if got := w.expect(all[1].ID, queue.Canceled, time.Second); got.Attempts != 0 || len(got.History) != 0 {
+			t.Errorf("handed back: %d attempts, %+v", got.Attempts, got.History)
+		}
+		w.expect(all[2].ID, queue.Succeeded, 10*time.Second)
+		w.end(wk)
+	})
+}
+
+func (w *world) act(a queue.Act, id queue.ID) {
+	w.Helper()
+	if acted, err := w.st.Tasks.Act(w.Context(), queue.Action{Act: a, IDs: []queue.ID{id}, By: "me"}); err != nil {
+		w.Fatalf("%s: %+v, %v", a, acted, err)
+	}
 }
 
 func TestWhatAHandlerDecides(t *testing.T) {
