@@ -18,7 +18,7 @@ type Admin interface {
 	// there is none.
 	Task(ctx context.Context, id ID) (t Task, held Slots, ok bool, err error)
 
-	// Pause stops the fetching of what it names; an earlier pause of the same is replaced.
+	// Pause stops the fetching of what it names; an earlier pause of the same is replaced. p is valid (Pause.Check).
 	Pause(ctx context.Context, p Pause) error
 	// Resume ends a pause. ok is false where there was none.
 	Resume(ctx context.Context, queue, kind, by string) (ok bool, err error)
@@ -26,7 +26,7 @@ type Admin interface {
 	Pauses(ctx context.Context) ([]Pause, error)
 
 	// Act does one thing to tasks, and records it as an event in the same step, with who and why.
-	// Each task has its answer. A task that waits for what another transaction does to it is not
+	// Each task has its answer. The action is valid (Action.Check). A task that waits for what another transaction does to it is not
 	// waited for longer than the store's lock_wait.
 	Act(ctx context.Context, a Action) ([]Acted, error)
 	// SetLimit changes how many may run on a limit's key, and promotes what waits (rule Q5). ok

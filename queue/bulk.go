@@ -55,6 +55,9 @@ type Progress struct {
 // between two steps.
 func (b Bulk) Do(ctx context.Context, last ID, each func(Progress)) (Progress, error) {
 	p := Progress{Answers: map[ActAnswer]int{}}
+	if err := b.Action.Check(); err != nil {
+		return p, err
+	}
 	err := b.pages(ctx, last, func(tasks []Task) error {
 		a := b.Action
 		for i := range tasks {

@@ -3,6 +3,7 @@ package queue
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -62,18 +63,56 @@ func (s *Spec) checkArgs() error {
 }
 
 func (s *Spec) checkTimes() error {
+	due := s.RunAt
+	if !due.IsZero() {
+		due = due.Add(s.Delay)
+	}
+	for _, c := range []struct {
+		field string
+		at    time.Time
+	}{{"run_at", s.RunAt}, {"delay", due}, {"expires_at", s.ExpiresAt}, {"retry_until", s.RetryUntil}} {
+		if err := checkInstant(c.field, c.at); err != nil {
+			return err
+		}
+	}
 	switch {
 	case s.Delay < 0:
 		return &SpecError{"delay", "it is negative"}
 	case s.Timeout < 0:
 		return &SpecError{"timeout", "it is negative"}
-	case !s.ExpiresAt.IsZero() && !s.RunAt.IsZero() && !s.ExpiresAt.After(s.RunAt.Add(s.Delay)):
+	case !s.ExpiresAt.IsZero() && !s.RunAt.IsZero() && !s.ExpiresAt.After(due):
 		return &SpecError{"expires_at", "it is not after run_at, so the task could never run"}
 	}
 	return nil
 }
 
+// checkInstant refuses what JSON, or some store, cannot hold: one such task would make every list of tasks unreadable.
+func checkInstant(field string, t time.Time) error {
+	if year := t.UTC().Year(); !t.IsZero() && (year < 1970 || year > 9999) {
+		return &SpecError{field, fmt.Sprintf("it is in the year %d; it must be from 1970 to 9999", year)}
+	}
+	return nil
+}
+
+func (b *Backoff) check() error {
+	if b == nil {
+		return nil
+	}
+	switch {
+	case len(b.List) > 100:
+		return &SpecError{"backoff.list", fmt.Sprintf("it has %d pauses; at most 100, and the last one stands for all that follow", len(b.List))}
+	case b.Base < 0 || b.Cap < 0 || slices.ContainsFunc(b.List, func(d time.Duration) bool { return d < 0 }):
+		return &SpecError{"backoff", "a pause is negative"}
+	case b.Factor != 0 && !(b.Factor >= 1 && b.Factor <= 1000): // which NaN is not either
+		return &SpecError{"backoff.factor", fmt.Sprintf("%g is not from 1 to 1000 (0 is 2)", b.Factor)}
+	}
+	return nil
+}
+
 func (s *Spec) checkOptions() error {
+	if err := s.Backoff.check(); err != nil {
+		return err
+	}
 	if s.Priority < MinPriority || s.Priority > MaxPriority {
 		return &SpecError{"priority", fmt.Sprintf("%d is not from %d to %d; a higher one is fetched sooner", s.Priority, MinPriority, MaxPriority)}
 	}
@@ -143,6 +182,36 @@ func checkKey(field, key string) error {
 		return &SpecError{field, err.Error()}
 	}
 	return nil
+}
+
+// Check refuses what a store must not be given, with a *SpecError.
+func (a *Action) Check() error {
+	switch {
+	case a.Act == ActMove && a.Queue == "":
+		return &SpecError{"queue", "it is empty; name the one to move to"}
+	case a.Act == ActMove:
+		return checkName("queue", a.Queue)
+	case a.Act != ActEdit:
+		return nil
+	case a.Edit.Priority != nil && (*a.Edit.Priority < MinPriority || *a.Edit.Priority > MaxPriority):
+		return &SpecError{"priority", fmt.Sprintf("%d is not from %d to %d; a higher one is fetched sooner", *a.Edit.Priority, MinPriority, MaxPriority)}
+	case a.Edit.RunAt != nil && a.Edit.RunAt.IsZero():
+		return &SpecError{"run_at", "it is empty"}
+	case a.Edit.RunAt != nil:
+		return checkInstant("run_at", *a.Edit.RunAt)
+	}
+	return nil
+}
+
+// Check refuses what a store must not be given, with a *SpecError.
+func (p *Pause) Check() error {
+	if err := checkName("queue", p.Queue); err != nil {
+		return err
+	}
+	if err := checkName("kind", p.Kind); err != nil {
+		return err
+	}
+	return checkInstant("until", p.Until)
 }
 
 // Longest is how far Debounce may put a task off, counted from when it was first enqueued.

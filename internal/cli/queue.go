@@ -16,7 +16,7 @@ import (
 func newQueue(e env) *cobra.Command {
 	cmd := &cobra.Command{Use: "queue", Short: "See, pause, drain and clear queues"}
 	cmd.AddCommand(newQueueList(e), newQueueShow(e), newQueueWorkers(e), newQueuePause(e), newQueueResume(e), newQueueDrain(e), newQueueClear(e), newQueueLimit(e))
-	return cmd
+	return sayingAll(cmd)
 }
 
 // laneView is one kind in one queue; its form is stable.
@@ -235,6 +235,9 @@ func runQueuePause(ctx context.Context, e env, o queuePauseOptions) error {
 	pause := queue.Pause{Queue: o.queue, Kind: o.kind, By: whoami(p.Self.Host), Why: o.why}
 	if pause.Until, err = o.end(now); err != nil {
 		return err
+	}
+	if err := pause.Check(); err != nil {
+		return usage(err)
 	}
 	if err := p.store.Tasks.Pause(ctx, pause); err != nil {
 		return fmt.Errorf("pause %s: %w", pause.What(), err)

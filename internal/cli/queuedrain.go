@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +65,9 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 	switch {
 	case o.to != "":
 		b.Action.Act, b.Action.Queue = queue.ActMove, o.to
+		if err := b.Action.Check(); err != nil {
+			return usage(err)
+		}
 		return runBulk(ctx, e, b, "move", o.yes, o.out)
 	case o.discard:
 		return runBulk(ctx, e, b, "discard", o.yes, o.out)
@@ -140,8 +144,8 @@ waiting tasks run at once; lowering it stops nothing that runs.`,
 }
 
 func runQueueLimit(ctx context.Context, e env, flag, kind, key, text string) error {
-	var n int
-	if _, err := fmt.Sscanf(text, "%d", &n); err != nil || n < 1 || n > 1_000_000 {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1_000_000 {
 		return usage(fmt.Errorf("%q: want a number from 1 to 1000000; to stop tasks, pause them", text))
 	}
 	p, err := openQueue(ctx, e, flag)

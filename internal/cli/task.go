@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dibs-run/dibs/queue"
 )
@@ -18,6 +21,29 @@ func newTask(e env) *cobra.Command {
 	cmd := &cobra.Command{Use: "task", Short: "Enqueue tasks, and look at or intervene in single ones"}
 	cmd.AddCommand(newTaskEnqueue(e), newTaskList(e), newTaskShow(e))
 	cmd.AddCommand(newTaskActs(e)...)
+	return sayingAll(cmd)
+}
+
+// sayingAll has the commands below cmd refuse arguments and flags that are given and empty. They come of variables
+// that are not set, and would mean another thing than they say: no unique key, every queue.
+func sayingAll(cmd *cobra.Command) *cobra.Command {
+	for _, c := range cmd.Commands() {
+		sayingAll(c)
+	}
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+			args = args[:dash]
+		}
+		if slices.Contains(args, "") {
+			return usage(errors.New("an argument is empty"))
+		}
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if v := f.Value.String(); err == nil && (v == "" || v == "[]") {
+				err = usage(fmt.Errorf("--%s is given, and empty", f.Name))
+			}
+		})
+		return err
+	}
 	return cmd
 }
 
@@ -85,6 +111,7 @@ type taskEnqueueOptions struct {
 	unique, until, again                    string
 	limit, contention                       string
 	window, maxWait                         time.Duration
+	backoff                                 []time.Duration
 	slots                                   int
 	uniqueShared, limitShared               bool
 	spec                                    queue.Spec
@@ -131,6 +158,7 @@ func newTaskEnqueue(e env) *cobra.Command {
 	f.StringVar(&o.expires, "expires-at", "", "discard it if it still waits at this `INSTANT`")
 	f.IntVar(&o.spec.MaxAttempts, "max-attempts", 0, "how often it is tried (default 25)")
 	f.StringVar(&o.retryUntil, "retry-until", "", "no retry begins after this `INSTANT`")
+	f.DurationSliceVar(&o.backoff, "backoff", nil, "pauses after the first, second, … failed attempt, such as 10s,1m,10m; the last one stands for all that follow (default 1s, doubled up to 1h)")
 	f.DurationVar(&o.spec.Timeout, "timeout", 0, "bound of each attempt")
 	f.IntVar(&o.spec.MaxCrashes, "max-crashes", 0, "how often it may take its worker down (default 3)")
 	f.StringSliceVar(&o.spec.Tags, "tag", nil, "a word to find it by; may be given several times")
@@ -157,6 +185,9 @@ func (o *taskEnqueueOptions) complete(cmdArgs []byte) (queue.Spec, error) {
 			continue
 		}
 		t, err := parseTime("--"+flag, text)
+		if err == nil && t.IsZero() {
+			err = usage(fmt.Errorf("--%s %q: want an instant from 1970 on", flag, text))
+		}
 		if err != nil {
 			return s, err
 		}
@@ -165,11 +196,16 @@ func (o *taskEnqueueOptions) complete(cmdArgs []byte) (queue.Spec, error) {
 	if o.unique != "" {
 		s.Unique = &queue.Unique{Key: o.unique, Shared: o.uniqueShared, Until: queue.Until(o.until), Window: o.window,
 			Again: queue.Again(o.again), MaxWait: o.maxWait}
-	} else if o.again != "refuse" || o.window != 0 || o.until != "finished" {
-		return s, usage(errors.New("--again, --unique-until and --unique-window go with --unique-key"))
+	} else if o.again != "refuse" || o.window != 0 || o.until != "finished" || o.uniqueShared || o.maxWait != 0 {
+		return s, usage(errors.New("--again, --max-wait, --unique-until, --unique-window and --unique-shared go with --unique-key"))
 	}
 	if o.limit != "" {
 		s.Limit = &queue.Limit{Key: o.limit, Shared: o.limitShared, Max: o.slots, OnContention: queue.Contention(o.contention)}
+	} else if o.slots != 1 || o.limitShared || o.contention != "wait" {
+		return s, usage(errors.New("--limit, --limit-shared and --on-contention go with --limit-key"))
+	}
+	if len(o.backoff) > 0 {
+		s.Backoff = &queue.Backoff{List: o.backoff}
 	}
 	if err := s.Check(); err != nil {
 		return s, usage(err)
@@ -251,15 +287,18 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
 	}
 	var specs []queue.Spec
 	lines := newLines(e.stdin, queue.MaxArgs)
-	for lines.Scan() {
+	for n := 1; lines.Scan(); n++ {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
 		s, err := o.complete([]byte(lines.Text()))
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", len(specs)+1, err)
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		specs = append(specs, s)
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, usage(fmt.Errorf("a line after task %d is longer than the %d bytes that arguments may have", len(specs), queue.MaxArgs))
 	}
 	return specs, lines.Err()
 }

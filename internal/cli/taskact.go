@@ -116,6 +116,8 @@ func (o *taskActOptions) check(v taskVerb) error {
 		return usage(fmt.Errorf("%d ids; at most 1000 at a time", len(o.ids)))
 	case v.act == queue.ActMove && o.action.Queue == "":
 		return usage(errors.New("--to is required: which queue?"))
+	case v.act == queue.ActEdit && o.action.Edit.Priority == nil && o.runAt == "":
+		return usage(errors.New("say what to change: --priority, --run-at"))
 	}
 	if o.runAt != "" {
 		at, err := parseTime("--run-at", o.runAt)
@@ -124,11 +126,8 @@ func (o *taskActOptions) check(v taskVerb) error {
 		}
 		o.action.Edit.RunAt = &at
 	}
-	if p := o.action.Edit.Priority; p != nil && (*p < queue.MinPriority || *p > queue.MaxPriority) {
-		return usage(fmt.Errorf("--priority %d: want %d to %d", *p, queue.MinPriority, queue.MaxPriority))
-	}
-	if v.act == queue.ActEdit && o.action.Edit == (queue.Edit{}) {
-		return usage(errors.New("say what to change: --priority, --run-at"))
+	if err := o.action.Check(); err != nil {
+		return usage(err)
 	}
 	if len(f.States) == 0 {
 		f.States = v.states

@@ -79,7 +79,7 @@ func newWork(e env) *cobra.Command {
 	f.DurationVar(&o.keepIt, "keep", queue.Retention[queue.Failed], "how long failed, crashed, discarded and canceled tasks are kept")
 	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each task")
-	return cmd
+	return sayingAll(cmd)
 }
 
 // mux makes the command the handler.
@@ -119,7 +119,23 @@ func parseRate(s string) (r queue.Rate, err error) {
 	return r, nil
 }
 
+func (o workOptions) check() error {
+	if o.slots < 1 {
+		return usage(fmt.Errorf("--slots %d: want 1 at least", o.slots))
+	}
+	for flag, d := range map[string]time.Duration{"grace": o.grace, "stop-grace": o.stopGrace, "timeout": o.timeout, "postpone": o.postpone,
+		"keep-succeeded": o.keepSuccess, "keep": o.keepIt} {
+		if d < 0 {
+			return usage(fmt.Errorf("--%s %s: it is negative", flag, d))
+		}
+	}
+	return nil
+}
+
 func runWork(ctx context.Context, e env, o workOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	log := serveOptions{logJSON: o.logJSON, verbose: o.verbose}.logger(e.stderr)
 	w := &commandWork{workOptions: o, log: log, out: e.stdout}
 	m, err := o.mux(w)
@@ -138,7 +154,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	holder := p.Self
 	holder.Command = "dibs work " + strings.Join(o.queues, " ")
 	worker, err := queue.NewWorker(queue.WorkerOptions{Store: p.store.Queue, Keeper: p.Keeper, Mux: m, Queues: o.queues, Slots: o.slots,
-		Grace: o.grace, Keep: keep, Holder: holder, Log: log})
+		Grace: max(o.grace, 1), Keep: keep, Holder: holder, Log: log})
 	if err != nil {
 		return usage(err)
 	}
