@@ -63,7 +63,7 @@ func (b Bulk) Do(ctx context.Context, last ID, each func(Progress)) (Progress, e
 		for i := range tasks {
 			a.IDs = append(a.IDs, tasks[i].ID)
 		}
-		acted, err := b.Admin.Act(ctx, a)
+		acted, err := b.Admin.Act(context.WithoutCancel(ctx), a) // else nobody would know how far it came
 		if err != nil {
 			return err
 		}

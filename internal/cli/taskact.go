@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -232,6 +234,9 @@ func runBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, ou
 		}
 		return nil
 	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the second one ends it at once
 	last := time.Now()
 	done, err := b.Do(ctx, pre.Last, func(p queue.Progress) {
 		if time.Since(last) > time.Second {
