@@ -25,6 +25,9 @@ type Admin interface {
 	// Pauses returns those that hold now, sorted.
 	Pauses(ctx context.Context) ([]Pause, error)
 
+	// Rates returns the declared ones, by kind.
+	Rates(ctx context.Context) (map[string]Pace, error)
+
 	// Act does one thing to tasks, and records it as an event in the same step, with who and why.
 	// Each task has its answer. The action is valid (Action.Check). A task that waits for what another transaction does to it is not
 	// waited for longer than the store's lock_wait.
@@ -90,6 +93,13 @@ type Pause struct {
 	Since       time.Time // set by the store
 	Until       time.Time // zero: until somebody resumes
 	By, Why     string
+}
+
+// A Pace is how far the rate of a kind is used.
+type Pace struct {
+	// Each is the time that one task costs. Next is when the next one may be fetched; it may be past.
+	Each time.Duration
+	Next time.Time
 }
 
 // An Act is what an operator does to a task.

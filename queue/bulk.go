@@ -150,6 +150,10 @@ func Why(ctx context.Context, a Admin, t Task, held Slots, now time.Time) ([]str
 	if err != nil {
 		return nil, err
 	}
+	rates, err := a.Rates(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var why []string
 	if (t.State == Scheduled || t.State == Retryable) && t.RunAt.After(now) {
 		why = append(why, fmt.Sprintf("its instant, %s, has not come", t.RunAt.UTC().Format(time.RFC3339)))
@@ -162,6 +166,9 @@ func Why(ctx context.Context, a Admin, t Task, held Slots, now time.Time) ([]str
 	}
 	if t.State == Blocked {
 		why = append(why, blocked(held))
+	}
+	if p, found := rates[t.Kind]; found && t.State == Available && p.Next.After(now) {
+		why = append(why, fmt.Sprintf("the rate of its kind, one in every %s, is used up until %s", p.Each, p.Next.UTC().Format(time.RFC3339)))
 	}
 	return append(why, unworked(t, workers)...), nil
 }

@@ -29,6 +29,19 @@ func (d desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
 	return all, err
 }
 
+// Rates fulfils queue.Admin.
+func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
+	all := map[string]queue.Pace{}
+	err := d.look(ctx, func(b *board) error {
+		rates, err := b.rates()
+		for kind, r := range rates {
+			all[kind] = queue.Pace{Each: r.each, Next: r.full.Add(r.each - r.burst)}
+		}
+		return err
+	})
+	return all, err
+}
+
 // Pause fulfils queue.Admin.
 func (d desk) Pause(ctx context.Context, p queue.Pause) error {
 	return d.db.step(ctx, func(b *board) error {

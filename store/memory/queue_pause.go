@@ -65,6 +65,16 @@ func (a desk) Pauses(ctx context.Context) ([]queue.Pause, error) {
 	})
 }
 
+func (a desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
+	return on(ctx, a.board, func(time.Time) map[string]queue.Pace {
+		all := map[string]queue.Pace{}
+		for kind, r := range a.rates {
+			all[kind] = queue.Pace{Each: r.each, Next: r.full.Add(r.each - r.burst)}
+		}
+		return all
+	})
+}
+
 func (q tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err

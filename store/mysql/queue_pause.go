@@ -26,6 +26,18 @@ func (d desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
 	return all, err
 }
 
+// Rates fulfils queue.Admin.
+func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
+	f := fetch{board: &board{}}
+	f.rates = map[string]*rate{}
+	err := d.run(ctx, new(packet).add("rates", d.ns), f.readRate)
+	all := map[string]queue.Pace{}
+	for kind, r := range f.rates {
+		all[kind] = queue.Pace{Each: r.each, Next: r.full.Add(r.each - r.burst)}
+	}
+	return all, err
+}
+
 // Pause fulfils queue.Admin.
 func (d desk) Pause(ctx context.Context, x queue.Pause) error {
 	name, kind := []byte(x.Queue), []byte(x.Kind)

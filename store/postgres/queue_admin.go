@@ -255,6 +255,18 @@ func (t desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
 	return all, err
 }
 
+func (t desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
+	all := map[string]queue.Pace{}
+	err := t.db.run(ctx, "read rates", do(sqlTasks()[17], t.ns).each(func(rows pgx.Rows) error {
+		var kind string
+		var every, burst, busy int64
+		err := rows.Scan(&kind, &every, &burst, &busy)
+		all[kind] = queue.Pace{Each: time.Duration(every) * time.Microsecond, Next: instant(busy + every - burst)}
+		return err
+	}))
+	return all, err
+}
+
 var acts = map[int]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken, 6: queue.Busy}
 
 func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {

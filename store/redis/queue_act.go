@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dibs-run/dibs/queue"
 )
@@ -52,6 +54,24 @@ func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err e
 	event, words := queue.ResumeEvent(name, kind, by)
 	r, err := d.run(ctx, "resume", pauseQueueScript, append(d.newArgs(5), laneName(name, kind), 0, "", event, words))
 	return r.int(1) == 1, err
+}
+
+// Rates reads what declare.lua writes: of each kind, what one task costs, the bucket, when it is full, and the kind.
+func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
+	lines, err := d.client.HVals(ctx, d.prefix+"rates").Result()
+	if err != nil {
+		return nil, d.wrap("read rates", err)
+	}
+	all := map[string]queue.Pace{}
+	for _, line := range lines {
+		var each, burst, full int64
+		var kind string
+		if _, err := fmt.Sscan(line, &each, &burst, &full, &kind); err != nil {
+			return nil, fmt.Errorf("read rates: %q: %w", line, err)
+		}
+		all[kind] = queue.Pace{Each: time.Duration(each) * time.Microsecond, Next: time.UnixMicro(full + each - burst)}
+	}
+	return all, nil
 }
 
 func (d desk) Pauses(ctx context.Context) ([]queue.Pause, error) {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -291,14 +292,31 @@ func fetchRates(w *world) {
 		}
 		return n
 	}
+	pace := func() (queue.Pace, bool) {
+		all, err := w.process().Tasks.Rates(w.ctx)
+		w.check("Rates", err)
+		p, found := all["k"]
+		return p, found
+	}
+	p, _ := pace()
+	equal(w, "what one costs", p.Each, 30*time.Minute)
+	from := w.now(w.s)
+	equal(w, "one may be fetched at once", p.Next.After(from), false)
 	got := count(w.fetch(worker, 100))
+	p, _ = pace()
+	between(w, "when the next one may be fetched", from.Add(30*time.Minute), p.Next, w.now(w.s).Add(30*time.Minute))
 	equal(w, "tasks of the kind with a rate", got["k"], 2)
 	equal(w, "tasks of the kind without one", got["free"], 6)
 	equal(w, "tasks for another worker", len(w.fetch(w.worker(w.process()), 100)), 0)
 	for _, t := range w.tasks(queue.Filter{Kind: "k", States: []queue.State{queue.Available}}) {
 		equal(w, "attempts of one that waits for its rate", t.Attempts, 0)
+		why, err := queue.Why(w.ctx, w.s.Tasks, t, queue.Slots{}, w.now(w.s))
+		w.check("Why", err)
+		equal(w, "it is said why it waits", len(why) == 1 && strings.HasPrefix(why[0], "the rate of its kind, one in every 30m0s, is used up until "), true)
 	}
 	declare(queue.Rate{})
+	_, there := pace()
+	equal(w, "a rate that was taken back is told", there, false)
 	equal(w, "tasks when the rate is gone", count(w.fetch(worker, 100))["k"], 4)
 
 	// The bucket fills with time, and holds no more than its burst.

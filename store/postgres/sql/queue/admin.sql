@@ -76,3 +76,5 @@ DELETE FROM dibs.queue_rates WHERE ns = $1 AND k = ANY ($2::bigint[]);
 INSERT INTO dibs.queue_rates AS r (ns, k, every, burst)
 SELECT $1, q.k, q.every, q.burst FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) q(k, every, burst) ORDER BY q.k
 ON CONFLICT (ns, k) DO UPDATE SET every = excluded.every, burst = excluded.burst;
+
+SELECT n.name, r.every, r.burst, r.busy FROM dibs.queue_rates r JOIN dibs.queue_names n ON n.id = r.k AND n.kind WHERE r.ns = $1;
