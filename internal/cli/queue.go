@@ -105,26 +105,42 @@ func lanes(ctx context.Context, p *opened, only string) ([]laneView, error) {
 		}
 		for _, pause := range pauses {
 			if pause.Covers(l.Queue, l.Kind, now) {
-				v.Paused = &pauseView{pause.Queue, pause.Kind, pause.Since, pause.Until, pause.By, pause.Why}
+				v.Paused = viewPause(pause)
 			}
 		}
 		views = append(views, v)
 	}
-	return views, nil
+	return append(views, idlePauses(pauses, views, only, now)...), nil
+}
+
+func viewPause(p queue.Pause) *pauseView {
+	return &pauseView{p.Queue, p.Kind, p.Since, p.Until, p.By, p.Why}
+}
+
+// idlePauses are those that hold back nothing now, and so would be found out when there is something.
+func idlePauses(pauses []queue.Pause, views []laneView, only string, now time.Time) (idle []laneView) {
+	for _, p := range pauses {
+		covers := func(v laneView) bool { return p.Covers(v.Queue, v.Kind, now) }
+		if (only == "" || p.Queue == "" || p.Queue == only) && !slices.ContainsFunc(views, covers) {
+			idle = append(idle, laneView{Queue: p.Queue, Kind: p.Kind, Depth: map[queue.State]int{}, Paused: viewPause(p)})
+		}
+	}
+	return idle
 }
 
 func tellLanes(e env, views []laneView) error {
 	rows := make([][]string, len(views))
 	for i, v := range views {
 		state := "-"
-		if v.Paused != nil {
-			state = "paused by " + v.Paused.By
+		if p := v.Paused; p != nil {
+			_, words := queue.Pause{Queue: p.Queue, Kind: p.Kind, Until: p.Until, By: p.By, Why: p.Why}.Event()
+			state = words
 		}
 		age := "-"
 		if v.Age > 0 {
 			age = time.Duration(v.Age * float64(time.Second)).Round(time.Second).String()
 		}
-		row := []string{v.Queue, orDash(v.Kind)}
+		row := []string{orDash(v.Queue), orDash(v.Kind)}
 		for _, s := range []queue.State{queue.Available, queue.Blocked, queue.Running, queue.Scheduled, queue.Retryable, queue.Failed, queue.Crashed} {
 			row = append(row, fmt.Sprint(v.Depth[s]))
 		}

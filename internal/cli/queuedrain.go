@@ -77,6 +77,9 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 		return fmt.Errorf("count the tasks: %w", err)
 	}
 	if pre.Tasks > 0 {
+		if err := warnIdle(ctx, e, p, o); err != nil {
+			return err
+		}
 		b.Filter.States = append(b.Filter.States, queue.Running)
 		if err := b.Drained(ctx, pre.Last, func(left int) {
 			fmt.Fprintf(e.stderr, "%d of %d are left\n", left, pre.Tasks)
@@ -89,6 +92,23 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 	}
 	fmt.Fprintf(e.stdout, "drained: none of the %d tasks that waited in queue %s is left\n", pre.Tasks, o.queue)
 	return nil
+}
+
+// warnIdle says of which tasks of a queue nobody works, since who drains it would wait for ever.
+func warnIdle(ctx context.Context, e env, p *opened, o queueDrainOptions) error {
+	views, err := lanes(ctx, p, o.queue)
+	for _, v := range views {
+		waits := v.Depth[queue.Available] + v.Depth[queue.Blocked] + v.Depth[queue.Retryable]
+		switch {
+		case waits == 0 || o.kind != "" && o.kind != v.Kind:
+		case v.Paused != nil:
+			_, words := queue.Pause{Queue: v.Paused.Queue, Kind: v.Paused.Kind, Until: v.Paused.Until, By: v.Paused.By, Why: v.Paused.Why}.Event()
+			fmt.Fprintf(e.stderr, "kind %s waits: paused: %s\n", v.Kind, printable(words))
+		case v.Workers == 0:
+			fmt.Fprintf(e.stderr, "kind %s waits: no live worker does it in queue %s\n", v.Kind, v.Queue)
+		}
+	}
+	return err
 }
 
 func newQueueClear(e env) *cobra.Command {
@@ -121,11 +141,17 @@ func runQueueClear(ctx context.Context, e env, o queueDrainOptions) error {
 	defer p.close()
 	b := queue.Bulk{Admin: p.store.Tasks, Filter: queue.Filter{Queue: o.queue, Kind: o.kind, States: queue.Waits(true)},
 		Action: queue.Action{Act: queue.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
-	if err := runBulk(ctx, e, b, "discard", o.yes, o.out); err != nil {
-		return err
+	v, err := doBulk(ctx, e, b, "discard", o.yes, o.out)
+	views := []bulkView{v}
+	if err == nil {
+		b.Filter.States, b.Action.Act = []queue.State{queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}, queue.ActDelete
+		v, err = doBulk(ctx, e, b, "delete", o.yes, o.out)
+		views = append(views, v)
 	}
-	b.Filter.States, b.Action.Act = []queue.State{queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}, queue.ActDelete
-	return runBulk(ctx, e, b, "delete", o.yes, o.out)
+	if o.out == "json" {
+		return errors.Join(err, writeJSON(e.stdout, views))
+	}
+	return err
 }
 
 func newQueueLimit(e env) *cobra.Command {

@@ -217,22 +217,32 @@ type bulkView struct {
 	Exceptions []actedView             `json:"exceptions,omitempty"`
 }
 
-// runBulk previews, and with yes acts, with its progress on standard error.
+// runBulk is doBulk whose result is all that there is to tell.
 func runBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out format) error {
+	v, err := doBulk(ctx, e, b, name, yes, out)
+	if out == "json" && v.Act != "" {
+		return errors.Join(err, writeJSON(e.stdout, v))
+	}
+	return err
+}
+
+// doBulk previews, and with yes acts, with its progress on standard error. It tells people its result; JSON is its
+// caller's.
+func doBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out format) (v bulkView, err error) {
 	pre, err := b.Preview(ctx)
 	if err != nil {
-		return fmt.Errorf("count the tasks: %w", err)
+		return v, fmt.Errorf("count the tasks: %w", err)
 	}
-	v := bulkView{Act: b.Action.Act, Tasks: pre.Tasks, States: pre.States, Preview: !yes}
+	v = bulkView{Act: b.Action.Act, Tasks: pre.Tasks, States: pre.States, Preview: !yes}
 	if !yes || pre.Tasks == 0 {
 		if out == "json" {
-			return writeJSON(e.stdout, v)
+			return v, nil
 		}
 		fmt.Fprintf(e.stdout, "%d tasks would be affected (%s)\n", pre.Tasks, statesWords(pre.States))
 		if pre.Tasks > 0 {
 			fmt.Fprintf(e.stdout, "nothing was done; say --yes to %s them\n", name)
 		}
-		return nil
+		return v, nil
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -248,17 +258,16 @@ func runBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, ou
 	for _, a := range done.Exceptions {
 		v.Exceptions = append(v.Exceptions, actedView(a))
 	}
-	if out == "json" {
-		return errors.Join(err, writeJSON(e.stdout, v))
+	if out != "json" {
+		for _, a := range done.Exceptions {
+			fmt.Fprintln(e.stdout, actedWords(a))
+		}
+		fmt.Fprintf(e.stdout, "%s: %d of %d tasks\n", name, done.Answers[queue.Done]+done.Answers[queue.Asking], pre.Tasks)
 	}
-	for _, a := range done.Exceptions {
-		fmt.Fprintln(e.stdout, actedWords(a))
-	}
-	fmt.Fprintf(e.stdout, "%s: %d of %d tasks\n", name, done.Answers[queue.Done]+done.Answers[queue.Asking], pre.Tasks)
 	if err != nil {
-		return fmt.Errorf("it ended early, and can be begun again: %w", err)
+		return v, fmt.Errorf("it ended early, and can be begun again: %w", err)
 	}
-	return nil
+	return v, nil
 }
 
 func statesWords(states map[queue.State]int) string {
