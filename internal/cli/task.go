@@ -275,7 +275,7 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
 		if o.args == "-" {
 			b, err := readAll(e.stdin, queue.MaxArgs)
 			if err != nil {
-				return nil, fmt.Errorf("--args -: %w", err)
+				return nil, usage(fmt.Errorf("--args -: %w", err))
 			}
 			args = b
 		}
@@ -293,7 +293,7 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
 		}
 		s, err := o.complete([]byte(lines.Text()))
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, usage(fmt.Errorf("line %d: %w", n, err))
 		}
 		specs = append(specs, s)
 	}
