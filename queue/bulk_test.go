@@ -2,7 +2,10 @@ package queue_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dibs-run/dibs/queue"
@@ -47,5 +50,47 @@ func TestABulkActEndsBetweenTwoSteps(t *testing.T) {
 	}
 	if _, err := (queue.Bulk{Admin: st.Tasks, Filter: b.Filter, Action: queue.Action{Act: queue.ActMove, Queue: "no such"}}).Do(t.Context(), 0, nil); err == nil {
 		t.Error("a move to a queue that cannot be is not refused")
+	}
+}
+
+// steps notes how much is taken in at a time.
+type steps struct {
+	queue.Store
+	tasks, bytes []int
+}
+
+func (s *steps) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+	n := 0
+	for i := range specs {
+		n += len(specs[i].Args)
+	}
+	s.tasks, s.bytes = append(s.tasks, len(specs)), append(s.bytes, n)
+	return s.Store.Enqueue(ctx, specs)
+}
+
+// A step is bounded by what its tasks weigh as well: 1,000 may be a quarter of a gigabyte.
+func TestManyLargeTasksGoInSeveralSteps(t *testing.T) {
+	s := &steps{Store: memory.New(memory.Options{}).Store().Queue}
+	c := queue.NewClient(queue.ClientOptions{Store: s})
+	defer c.Close()
+	large := json.RawMessage(`"` + strings.Repeat("x", queue.MaxArgs-2) + `"`)
+	var specs []queue.Spec
+	for range 70 {
+		specs = append(specs, queue.Spec{Kind: "k", Args: large})
+	}
+	for range 1500 {
+		specs = append(specs, queue.Spec{Kind: "k"})
+	}
+	answers, err := c.EnqueueMany(t.Context(), specs)
+	if err != nil || len(answers) != len(specs) {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	for i, a := range answers {
+		if a.Answer != queue.New || a.ID != queue.ID(i+1) {
+			t.Fatalf("answer %d: %+v", i, a)
+		}
+	}
+	if !slices.Equal(s.tasks, []int{32, 32, 1000, 506}) || slices.Max(s.bytes) > 8<<20 {
+		t.Errorf("steps of %v tasks, %v bytes", s.tasks, s.bytes)
 	}
 }

@@ -9,8 +9,11 @@ import (
 	"github.com/dibs-run/dibs/internal/coalesce"
 )
 
-// maxBatch is how many tasks travel in one call of a Client.
-const maxBatch = 1000
+// maxBatch is how many tasks travel in one call of a Client, maxBytes how large their arguments are in all.
+const (
+	maxBatch = 1000
+	maxBytes = 8 << 20
+)
 
 // ClientOptions make a Client. Only Store is required.
 type ClientOptions struct {
@@ -69,8 +72,8 @@ func (c *Client) send(batch []numbered) ([]Enqueued, error) {
 	return c.store.Enqueue(ctx, specs)
 }
 
-// EnqueueMany takes many in, each with its own answer. Up to 1,000 are one atomic step; on an error
-// the answers of the steps before it are returned with it.
+// EnqueueMany takes many in, each with its own answer. Up to 1,000 with at most 8 MiB of arguments are one atomic
+// step; on an error the answers of the steps before it are returned with it.
 func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, error) {
 	checked := make([]Spec, len(specs))
 	for i, s := range specs {
@@ -81,7 +84,7 @@ func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, err
 	}
 	answers := make([]Enqueued, 0, len(specs))
 	for len(checked) > 0 {
-		part := checked[:min(len(checked), maxBatch)]
+		part := checked[:stepOf(checked)]
 		got, err := c.step(ctx, part)
 		if err != nil {
 			return answers, err
@@ -92,6 +95,19 @@ func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, err
 		answers, checked = append(answers, got...), checked[len(part):]
 	}
 	return answers, nil
+}
+
+// stepOf is how many of specs go in one step: one that takes longer than Timeout would be cut off with nobody knowing
+// what became of it.
+func stepOf(specs []Spec) int {
+	n, bytes := 1, len(specs[0].Args)
+	for n < min(len(specs), maxBatch) {
+		if bytes += len(specs[n].Args); bytes > maxBytes {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 func (c *Client) step(ctx context.Context, specs []Spec) ([]Enqueued, error) {

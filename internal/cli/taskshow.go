@@ -104,11 +104,19 @@ func (v taskView) show(e env, now time.Time) {
 		line("limit", fmt.Sprintf("%s, %d at the same time", l.Key, l.Slots()))
 	}
 	for _, a := range v.History {
-		line(fmt.Sprintf("attempt %d", a.N), fmt.Sprintf("%s at %s on %s, took %s: %s", a.Outcome, stampOf(a.Started), orDash(a.Host), took(a.Started, a.Ended), abridged(a.Error, 300)))
+		line(fmt.Sprintf("attempt %d", a.N), fmt.Sprintf("%s at %s on %s, took %s%s", a.Outcome, stampOf(a.Started), orDash(a.Host), took(a.Started, a.Ended), after(": ", abridged(a.Error, 300))))
 		for _, more := range further(a.Error) {
 			fmt.Fprintf(e.stdout, "           | %s\n", printable(more))
 		}
 	}
+}
+
+// after is text behind sep, and nothing where there is no text.
+func after(sep, text string) string {
+	if text == "" {
+		return ""
+	}
+	return sep + text
 }
 
 func orFinished(u queue.Until) queue.Until {
