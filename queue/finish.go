@@ -30,6 +30,10 @@ func tallied(c Completion) string {
 		return CountCanceled
 	case Drop:
 		return CountDiscarded + ":" + c.Reason
+	case Snooze:
+		return CountPostponed
+	case Return:
+		return CountReturned
 	}
 	return CountRetried
 }

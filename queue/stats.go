@@ -13,7 +13,9 @@ const (
 	CountDuplicate = "duplicate" // + ":" + the scope, such as finished
 	CountUpdated   = "replaced"
 	CountSucceeded = "succeeded"
-	CountRetried   = "retried"
+	CountRetried   = "retried"   // failed attempts that are followed by another one
+	CountPostponed = "postponed" // put off by their handler, or by exit status 75
+	CountReturned  = "returned"  // handed back: no slot was free, or the worker ended
 	CountFailed    = "failed"
 	CountCanceled  = "canceled"
 	CountDiscarded = "discarded" // + ":" + the reason
