@@ -200,8 +200,12 @@ func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
 	}
 	req := tick.CloseRequest{Claim: f.Claim, Run: run.Record{Job: string(f.Key), Tick: f.Tick,
 		Owner: f.Claim.Owner, Token: f.Claim.Token, Host: p.Self.Host, Outcome: res.Outcome, Reason: res.Reason}}
-	if f.Again { // a tick that ran was not skipped: it ended as its last run did (rule T3)
-		req.Run.Outcome, req.Run.Inferred, req.Run.Reason = run.Crashed, true, "not run again: "+res.Reason
+	if f.Again { // a tick that ran was not skipped
+		last, err := p.lastRun(ctx, req.Run.Job, f.Tick)
+		if err != nil {
+			p.log().Warn("how its last run ended is not known; it is taken for crashed", "job", f.Key, "tick", stamp(f.Tick), "error", err)
+		}
+		req.Run = notAgain(req.Run, last)
 	}
 	req.Run.Reason = clean(req.Run.Reason)
 	_, first, err := p.report(f.Accept, req, nil)
