@@ -164,10 +164,8 @@ func (p *Place) deliver(ctx context.Context, all bool) error {
 func (p *Place) deliverOne(ctx context.Context, i Item, all bool, unclaimed map[string]*unrun) error {
 	switch {
 	case i.Close != nil:
-		_, first, err := p.close(ctx, *i.Close, true)
-		if first {
-			p.tellEnd(i.Close.Run, "", nil)
-		}
+		_, what, err := p.close(ctx, *i.Close, true)
+		p.tellNews(what, i.Close.Run, "", nil)
 		return err
 	case i.Unavailable != nil:
 		return p.witness(ctx, *i.Unavailable, unclaimed)

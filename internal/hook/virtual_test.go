@@ -217,6 +217,25 @@ func TestRecovery(t *testing.T) {
 			}
 		})
 	}
+	for name, c := range map[string]struct {
+		since []run.Record
+		want  bool
+	}{
+		"after it was taken for crashed": {[]run.Record{of("a", 1, run.Succeeded)}, true},
+		"another one failed since":       {[]run.Record{of("a", 6, run.Failed)}, false},
+		"another one succeeded since":    {[]run.Record{of("a", 6, run.Succeeded)}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, to, _ := virtual(t, &records{all: append(c.since, of("me", 5, run.Succeeded))}, ping(job.OnRecovery))
+			told := happened(job.OnSuccess, "me")
+			told.Run.Ended, told.Amends = at(5), run.Crashed
+			r.Tell(told)
+			closeWithin(r, time.Minute)
+			if (len(to.got) == 1) != c.want {
+				t.Errorf("%s: told %q", name, to.all())
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		r, to, events := virtual(t, &records{err: errors.New("down")}, ping(job.OnRecovery, job.OnSuccess))
 		r.Tell(happened(job.OnSuccess, "me"))
