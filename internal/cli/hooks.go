@@ -14,12 +14,21 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// hookDrain is what hooks get at the end of dibs serve, for what they are still to tell. A single
-// fire has nothing else to do, and gives them longer.
+// What hooks get at the end of dibs serve, for what they are still to tell: what a drain left of its time
+// and afterDrain, so that all of it is over within the 30 s that Kubernetes gives by default; yet something
+// when work took long to stop, and no more than is of use. A single fire has nothing else to do, and gives
+// them longer.
 const (
-	hookDrain       = 10 * time.Second
+	afterDrain      = 4 * time.Second
+	leastHookDrain  = 2 * time.Second
+	mostHookDrain   = 10 * time.Second
 	singleHookDrain = 2 * time.Minute
 )
+
+// hookDrain is what hooks get when some time has passed since serve was told to stop.
+func hookDrain(drain, passed time.Duration) time.Duration {
+	return min(max(drain+afterDrain-passed, leastHookDrain), mostHookDrain)
+}
 
 // hooksOf makes what runs the hooks of the jobs at a place.
 func (s *service) hooksOf(p *opened) *hook.Runner {
@@ -44,7 +53,7 @@ func (s *service) hooksFor(spec *job.Spec) (set func(), err error) {
 // closeHooks lets hooks tell what they are still to tell, within a bound. Whoever asks a single fire to
 // end meanwhile need not wait for them: its outcome stands.
 func (s *service) closeHooks() {
-	ctx, bound := context.Background(), hookDrain
+	ctx, bound := context.Background(), hookDrain(s.drain, time.Since(s.told))
 	if s.bare {
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)

@@ -315,6 +315,24 @@ func TestHooksOfWhatDidNotRun(t *testing.T) {
 	})
 }
 
+// A hook that hangs does not make an end longer than the drain and its few seconds.
+func TestAHangingHookAtTheEnd(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	w.env = append(w.env, "HOOK_SECRET=s")
+	p := w.serve(w.hooked("job", "@every 2s", `{}`, []string{"sleep", "300"},
+		`{"on": ["failure"], "timeout_seconds": 60, "command": {"shell": "sleep 60"}}`), "--drain", "3s")
+	p.logs("event=run-started")
+	begun := time.Now()
+	stop(p)
+	if took := time.Since(begun); took < 6500*time.Millisecond || took > 10*time.Second {
+		t.Errorf("it ended after %s, with a drain of 3s: %s", took, p)
+	}
+	if !strings.Contains(p.stderr(), "event=hook-failed") || w.history("app/job")[0].Outcome != "canceled" {
+		t.Errorf("%+v\n%s", w.history("app/job"), p)
+	}
+}
+
 // A drain waits for what hooks are still to tell.
 func TestHooksAreDrained(t *testing.T) {
 	t.Parallel()
