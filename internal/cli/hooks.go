@@ -39,6 +39,11 @@ func (s *service) hooksOf(p *opened) *hook.Runner {
 
 // hooksFor makes the hooks of a job; set puts them in the place of earlier ones, once its place is open.
 func (s *service) hooksFor(spec *job.Spec) (set func(), err error) {
+	for i := range spec.Hooks {
+		if err := hook.Check(&spec.Hooks[i]); err != nil {
+			return nil, fmt.Errorf("hook %d (%s): %w", i+1, hook.Describe(&spec.Hooks[i]), err)
+		}
+	}
 	var secret []byte
 	if len(spec.Secrets) > 0 && slices.ContainsFunc(spec.Hooks, func(h job.Hook) bool { return h.Request != nil }) {
 		all, err := secrets(spec.Secrets)

@@ -51,9 +51,8 @@ func (r *receiver) all() string {
 func virtual(t *testing.T, h history.Store, hooks ...job.Hook) (*Runner, *receiver, *[]history.Event) {
 	t.Helper()
 	to, events := &receiver{}, &[]history.Event{}
-	old := client
-	client = &http.Client{Transport: to, CheckRedirect: old.CheckRedirect}
-	t.Cleanup(func() { client = old })
+	client = &http.Client{Transport: to}
+	t.Cleanup(func() { client = nil })
 	r := New(Options{History: h, Log: slog.New(slog.DiscardHandler), Event: func(_ context.Context, e history.Event) {
 		to.mu.Lock()
 		defer to.mu.Unlock()
@@ -64,7 +63,7 @@ func virtual(t *testing.T, h history.Store, hooks ...job.Hook) (*Runner, *receiv
 }
 
 func ping(on ...job.HookEvent) job.Hook {
-	return job.Hook{On: on, Ping: "https://hc.example/key/{app}-{job}?create=1", TooLong: time.Minute, Timeout: 5 * time.Second}
+	return job.Hook{On: on, Ping: &job.Request{URL: "https://hc.example/key/{app}-{job}?create=1"}, TooLong: time.Minute, Timeout: 5 * time.Second}
 }
 
 func closeWithin(r *Runner, bound time.Duration) {
