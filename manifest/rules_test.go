@@ -135,6 +135,7 @@ func TestRules(t *testing.T) {
 		{request(func(top, j obj) { top["defaults"] = obj{"dst": "skip"}; j["policy"] = obj{"timeout_seconds": 601} }), ""}, {top("defaults", obj{"dst": "Skip"}), "defaults/dst"},
 		{command(obj{"dir": "/", "env": obj{"A": ""}}), ""}, {of("dir", "/"), "jobs/0/dir"}, {of("env", obj{}), "jobs/0/env"}, {command(obj{"env": obj{"A=": ""}}), "jobs/0/env/A="}, {command(obj{"dir": "\x00"}), "jobs/0/dir"},
 		{command(obj{"command": []any{}}), "jobs/0/command"}, {command(obj{"command": []any{""}}), "jobs/0/command/0"}, {command(obj{"command": []any{"a", ""}}), ""}, {command(obj{"command": []any{"a", "\x00"}}), "jobs/0/command/1"},
+		{command(obj{"command": obj{"args": many("a", 1)}}), "jobs/0/command"}, {command(obj{"command": obj{"command": "a"}}), "jobs/0/command"},
 		{command(obj{"command": "a"}), "jobs/0/command"}, {command(obj{"command": obj{"shell": "a"}}), ""}, {command(obj{"command": obj{"shell": " "}}), "jobs/0/command/shell"}, {command(obj{"command": obj{}}), "jobs/0/command/shell"},
 		{top("defaults", obj{}), ""}, {top("defaults", obj{"policy": obj{"timeout_seconds": 600}}), ""}, {top("defaults", obj{"policy": obj{"timeout_seconds": 601}}), "defaults/policy/timeout_seconds"}, {top("defaults", obj{"policy": obj{"timeout_seconds": 601, "catch_up": "all"}}), ""},
 		{top("defaults", obj{"policy": obj{"retries": obj{"min_seconds": 61}}}), "defaults/policy/retries"}, {top("defaults", obj{"timezone": "x"}), "defaults/timezone"}, {top("defaults", obj{"request": obj{"url": "https://h/"}}), "defaults/request/url"},

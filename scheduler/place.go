@@ -108,11 +108,11 @@ func (p *Place) now() time.Time {
 // many that are alike the first is written at once, and the others are counted.
 func (p *Place) Event(ctx context.Context, e history.Event) {
 	p.log().Info(e.Reason, "event", e.Kind, "job", e.Job, "tick", stamp(e.Tick), "run_id", e.RunID)
-	p.record(ctx, e)
+	p.Record(ctx, e)
 }
 
-// record is Event without the line in the log.
-func (p *Place) record(ctx context.Context, e history.Event) {
+// Record is Event without the line in the log.
+func (p *Place) Record(ctx context.Context, e history.Event) {
 	e.Host = p.Self.Host
 	if p.History == nil {
 		return

@@ -32,7 +32,7 @@ func hookDrain(drain, passed time.Duration) time.Duration {
 
 // hooksOf makes what runs the hooks of the jobs at a place.
 func (s *service) hooksOf(p *opened) *hook.Runner {
-	h := hook.New(hook.Options{History: p.History, Event: p.Event, Log: s.log})
+	h := hook.New(hook.Options{History: p.History, Event: p.Record, Log: s.log})
 	p.Hooks = h
 	return h
 }

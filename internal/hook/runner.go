@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// History tells whether a success is a recovery.
 	History history.Store
-	// Event records a hook that failed.
+	// Event records a hook that failed, of which Log has its line already.
 	Event func(context.Context, history.Event)
 	// Log takes a line for each hook that failed. Default slog.Default().
 	Log *slog.Logger
