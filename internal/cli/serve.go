@@ -178,7 +178,10 @@ func (s *service) decideScope(spec *job.Spec) error {
 		}
 	}
 	if spec.Policy.Scope == job.Global && !shared {
-		return fmt.Errorf("%s: job %s is global, and %s reaches only this host: name a shared store with --store or DIBS_STORE, or make it scope host", s.source, spec.Key(), s.address)
+		if !s.address.OnlyHost {
+			return fmt.Errorf("%s: job %s is global, and %s reaches only this host: name a shared store with --store or DIBS_STORE, make it scope host, or declare with ?reach=only-host that there is no other host", s.source, spec.Key(), s.address)
+		}
+		spec.Policy.Scope = job.Host // which is all there is
 	}
 	return nil
 }

@@ -105,6 +105,15 @@ func TestJobs(t *testing.T) {
 		}, func(s *doctor.Setting) {
 			s.Way = func(r job.Request) error { return errors.New(r.TLS.CAFile + ": no such file") }
 		}, "request", doctor.Error, "Its hook 1 could not tell anybody from here: /ca: no such file"},
+		{"a global job on the only host", nil, func(s *doctor.Setting) { s.Shared, s.OnlyHost = false, true }, "scope", doctor.Info, "This host runs each tick (scope global)"},
+		{"a global job on the only host, whose definition is another one", nil, func(s *doctor.Setting) {
+			s.Shared, s.OnlyHost = false, true
+			registered(healthy(func(d *job.Spec) { d.Policy.Scope, d.Schedules = job.Host, []string{"@daily"} }), job.Host)(s)
+		}, "manifest_differs", doctor.Error, "another definition"},
+		{"a global job on the only host, as it is registered", nil, func(s *doctor.Setting) {
+			s.Shared, s.OnlyHost = false, true
+			registered(healthy(func(d *job.Spec) { d.Policy.Scope = job.Host }), job.Host)(s)
+		}, "", "", ""},
 		{"a store without queues", func(s *job.Spec) { s.Command, s.Task = nil, &job.Task{Kind: "k", Queue: "q"} }, func(s *doctor.Setting) {
 			s.NoQueue = map[job.Scope]string{job.Global: "redis://cache"}
 		}, "queue", doctor.Error, "It enqueues a task, and redis://cache keeps no queues"},
