@@ -23,12 +23,12 @@ type kind struct {
 	fails   float64
 	when    bool
 	dormant func(machine int) bool
-	rare    bool // it is in one version of five only
+	rare    int // it is in one of so many versions only
 }
 
 // yearKinds are a mixed set of jobs: every dialect, zone, policy. every is the interval of the most
-// frequent ones.
-func yearKinds(every time.Duration) []kind {
+// frequent ones but one, which is there in one of bursts versions and fires every second.
+func yearKinds(every time.Duration, bursts int) []kind {
 	forbid := func(p *job.Policy) {}
 	one := func(e ...string) []string { return e }
 	each := func(d time.Duration) string { return "@every " + d.String() }
@@ -70,7 +70,7 @@ func yearKinds(every time.Duration) []kind {
 		{name: "yearly", exprs: [][]string{one("0 0 3 1 1 ? 2000/1"), one("@monthly")}, policy: forbid, takes: time.Second},
 		{name: "asked", exprs: [][]string{one("*/7 * * * *")}, policy: forbid, when: true, takes: 10 * time.Second,
 			dormant: func(machine int) bool { return machine > 2 }},
-		{name: "burst", exprs: [][]string{one("@every 1s"), one("* * * * * *")}, policy: forbid, takes: 2 * time.Second, rare: true},
+		{name: "burst", exprs: [][]string{one("@every 1s"), one("* * * * * *")}, policy: forbid, takes: 2 * time.Second, rare: bursts},
 		{name: "stuck", exprs: [][]string{one("*/6 * * * *")}, takes: 8 * time.Minute, long: 0.1,
 			policy: func(p *job.Policy) {
 				p.Concurrency, p.StopGrace, p.CatchUp = job.Replace, 40*time.Second, job.CatchUpLatest
@@ -94,7 +94,7 @@ func yearKinds(every time.Duration) []kind {
 func (f *fleet) yearManifest(kinds []kind, version int) (all []*yearJob) {
 	for _, k := range kinds {
 		d := f.dice("version "+k.name, time.UnixMicro(0), version)
-		if d.IntN(12) == 0 || k.rare && d.IntN(5) > 0 {
+		if d.IntN(12) == 0 || k.rare > 0 && d.IntN(k.rare) > 0 {
 			continue
 		}
 		spec := job.Spec{App: "app", Name: k.name, Schedules: k.exprs[0], Timezone: cmp.Or(k.zone, "UTC"), DST: cmp.Or(k.dst, job.DSTVixie), Policy: job.DefaultPolicy(true)}

@@ -169,10 +169,16 @@ func (a *admission) unheld() step {
 	for _, m := range items {
 		at[m.uniq.Bytes] = m
 	}
-	columns := append(a.common(items),
-		column(items, func(m item) pgtype.UUID { return m.uniq }),
-		column(items, func(m item) int64 { return m.hold }), strconv.FormatInt(lockWait.Milliseconds(), 10))
-	return do(sqlEnqueue()[6], columns...).each(func(rows pgx.Rows) error {
+	keys, patience := column(items, func(m item) pgtype.UUID { return m.uniq }), strconv.FormatInt(lockWait.Milliseconds(), 10)
+	var s step
+	if first := items[0]; allAlike(items) {
+		columns := a.alike(items)
+		columns[3] = column(items, func(m item) string { return m.cold }) // it tells of the key
+		s = do(sqlEnqueue()[7], append(columns, keys, first.hold, patience)...)
+	} else {
+		s = do(sqlEnqueue()[6], append(a.common(items), keys, column(items, func(m item) int64 { return m.hold }), patience)...)
+	}
+	return s.each(func(rows pgx.Rows) error {
 		var id int64
 		var state int
 		var key pgtype.UUID
@@ -187,12 +193,11 @@ func (a *admission) unheld() step {
 // simple takes in a batch without keys and limits.
 func (a *admission) simple() step {
 	items, next := a.rounds[0], 0
-	first := items[0]
-	s := do(sqlEnqueue()[1], a.common(items)...)
-	if !slices.ContainsFunc(items, func(m item) bool { return !alike(m, first) }) {
-		s = do(sqlEnqueue()[5], a.t.names.queue(first.spec.Queue), a.t.names.kind(first.spec.Kind), int64(rank(first.spec.Priority)), first.cold,
-			column(items, func(m item) string { return string(m.spec.Args) }),
-			micros(first.spec.RunAt), first.spec.Delay.Microseconds(), micros(first.spec.ExpiresAt))
+	var s step
+	if allAlike(items) {
+		s = do(sqlEnqueue()[5], a.alike(items)...)
+	} else {
+		s = do(sqlEnqueue()[1], a.common(items)...)
 	}
 	return s.each(func(rows pgx.Rows) error {
 		var id int64
@@ -206,11 +211,23 @@ func (a *admission) simple() step {
 	})
 }
 
-// alike says that two items differ in their arguments only.
-func alike(m, n item) bool {
-	x, y := m.spec, n.spec
-	return x.Queue == y.Queue && x.Kind == y.Kind && x.Priority == y.Priority && m.cold == n.cold && x.Delay == y.Delay &&
-		x.RunAt.Equal(y.RunAt) && x.ExpiresAt.Equal(y.ExpiresAt)
+// allAlike says that items differ in their arguments and keys only, as those of a batch mostly do.
+func allAlike(items []item) bool {
+	first := items[0]
+	y := first.spec
+	return !slices.ContainsFunc(items, func(m item) bool {
+		x := m.spec
+		return x.Queue != y.Queue || x.Kind != y.Kind || x.Priority != y.Priority || !m.uniq.Valid && m.cold != first.cold || x.Delay != y.Delay ||
+			!x.RunAt.Equal(y.RunAt) || !x.ExpiresAt.Equal(y.ExpiresAt) || m.hold != first.hold
+	})
+}
+
+// alike are the columns of items that are: as common, but arrays of what differs only.
+func (a *admission) alike(items []item) []any {
+	s := items[0].spec
+	return []any{a.t.names.queue(s.Queue), a.t.names.kind(s.Kind), int64(rank(s.Priority)), items[0].cold,
+		column(items, func(m item) string { return string(m.spec.Args) }),
+		micros(s.RunAt), s.Delay.Microseconds(), micros(s.ExpiresAt)}
 }
 
 func (a *admission) steps() (steps []step) {

@@ -53,3 +53,16 @@ FROM (
 WHERE NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.uniq = f.uniq AND t.held)
 ORDER BY f.uniq
 RETURNING id, state, uniq;
+
+-- The same, of tasks that differ in their arguments and keys only: $4 what tells of the keys, $5 arguments, $9 keys, and one each of all else.
+INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold, uniq, hold, held)
+SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
+       f.args, nullif(f.cold, ''), f.uniq, $10::bigint, true
+FROM (
+  SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN $6::bigint = 0 THEN n.now ELSE $6 END + $7::bigint AS due, q.args, q.cold, q.uniq
+  FROM (SELECT dibs.now_us() AS now, set_config('lock_timeout', $11, true) OFFSET 0) n, unnest($4::text[], $5::text[], $9::uuid[]) q(cold, args, uniq)
+  OFFSET 0
+) f
+WHERE NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.uniq = f.uniq AND t.held)
+ORDER BY f.uniq
+RETURNING id, state, uniq;
