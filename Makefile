@@ -19,7 +19,7 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 
 test: ## pass the tests (at most 5 minutes), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
-	@DIBS_TEST_UNCOVERED=$(UNCOVERED) $(GO) test -timeout 10m ./... ; status=$$?; \
+	@DIBS_TEST_UNCOVERED=$(UNCOVERED) $(GO) test -short -timeout 10m ./... ; status=$$?; \
 	if [ -s $(UNCOVERED) ]; then \
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
@@ -44,7 +45,11 @@ func randomWalk(w *world) {
 	k.workers = []lease.Ref{w.worker(w.s), w.worker(w.s)}
 	steps := []func(){k.enqueue1, k.enqueue1, k.enqueue1, k.fetchSome, k.fetchSome, k.fetchSome, k.finishOne, k.finishOne, k.finishOne, k.finishOne,
 		k.startOne, k.actOne, k.actOne, k.actOne, k.dieOne, k.pauseOne, k.setOne, k.tendAll}
-	for n := range 150 {
+	length := 150
+	if testing.Short() {
+		length = 60
+	}
+	for n := range length {
 		steps[k.rng.IntN(len(steps))]()
 		k.look()
 		if w.Failed() {
