@@ -27,7 +27,7 @@ type options struct {
 	turn   time.Duration // one contestant's part of a round of cycles
 	hold   time.Duration // the heartbeat's
 	leases int           // the heartbeat's
-	tasks  int           // that a queue works off in a turn
+	tasks  int           // that are worked off in a turn
 }
 
 func main() {
@@ -55,7 +55,7 @@ func bench(ctx context.Context, w io.Writer, o options, args []string) error {
 	case len(args) == 1 && args[0] == "postgres":
 		return postgresCycles(ctx, w, o)
 	case len(args) == 2 && args[0] == "queue" && args[1] == "redis":
-		return redisTasks(ctx, w, o)
+		return redisQueues(ctx, w, o)
 	case len(args) == 2 && args[0] == "queue" && args[1] == "postgres":
 		return postgresQueues(ctx, w, o)
 	case len(args) == 2 && args[0] == "heartbeat":

@@ -12,8 +12,26 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
+// openQueue opens a store in a namespace of this process's own.
+func openQueue(ctx context.Context, url string, open func(context.Context, store.Config) (*store.Store, error)) (*store.Store, *lease.Keeper, error) {
+	c, err := store.Parse(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Namespace, c.Init = namespace, true
+	s, err := open(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Margin: lease.MarginFor(ttl)})
+	if err != nil {
+		_ = s.Close()
+	}
+	return s, k, err
+}
+
 // dibsShop is the library's Client and Worker over a store. With unique, each task has a unique key.
-func dibsShop(s *store.Store, k *lease.Keeper, name, in string, unique bool) workshop {
+func dibsShop(s *store.Store, k *lease.Keeper, name, in string, slots int, unique bool) workshop {
 	client := queue.NewClient(queue.ClientOptions{Store: s.Queue})
 	var n atomic.Int64
 	spec := func() queue.Spec {
@@ -30,7 +48,8 @@ func dibsShop(s *store.Store, k *lease.Keeper, name, in string, unique bool) wor
 			_, err := client.Enqueue(ctx, spec())
 			return err
 		},
-		bulk: func(ctx context.Context, n int) error {
+		bulk: true,
+		fill: func(ctx context.Context, n int) error {
 			specs := make([]queue.Spec, n)
 			for i := range specs {
 				specs[i] = spec()
@@ -44,7 +63,7 @@ func dibsShop(s *store.Store, k *lease.Keeper, name, in string, unique bool) wor
 				done()
 				return nil
 			}})
-			w, err := queue.NewWorker(queue.WorkerOptions{Store: s.Queue, Keeper: k, Mux: &m, Queues: []string{in}, Slots: 100, Holder: holder()})
+			w, err := queue.NewWorker(queue.WorkerOptions{Store: s.Queue, Keeper: k, Mux: &m, Queues: []string{in}, Slots: slots, Holder: holder()})
 			if err != nil {
 				return nil, err
 			}

@@ -14,8 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
-	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/postgres"
 )
 
@@ -30,21 +28,11 @@ func postgresQueues(ctx context.Context, w io.Writer, o options) error {
 	if err := migrateRiver(ctx, pool); err != nil {
 		return err
 	}
-	c, err := store.Parse(addresses["postgres"])
+	s, k, err := openQueue(ctx, addresses["postgres"], postgres.Open)
 	if err != nil {
 		return err
 	}
-	c.Namespace, c.Init = namespace, true
-	s, err := postgres.Open(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Margin: lease.MarginFor(ttl)})
-	if err != nil {
-		return err
-	}
-	defer k.Close()
+	defer func() { k.Close(); _ = s.Close() }()
 	usual, err := riverShop(pool, "River", "usual", func(*river.Config) {})
 	if err != nil {
 		return err
@@ -53,7 +41,8 @@ func postgresQueues(ctx context.Context, w io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	shops := []workshop{dibsShop(s, k, "dibs", "plain", false), dibsShop(s, k, "dibs, unique", "unique", true), usual, best}
+	shops := []workshop{dibsShop(s, k, "dibs", "plain", 100, false), dibsShop(s, k, "dibs, unique", "unique", 100, true), usual, best}
+	shops[3].variant = true
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m := &meter{pool: pool, by: map[int]time.Duration{}}

@@ -68,13 +68,18 @@ func riverShop(pool *pgxpool.Pool, name, in string, set func(*river.Config)) (wo
 			_, err := client.Insert(ctx, nothing{1}, opts)
 			return err
 		},
-		bulk: func(ctx context.Context, n int) error {
-			params := make([]river.InsertManyParams, n)
-			for i := range params {
-				params[i] = river.InsertManyParams{Args: nothing{int64(i)}, InsertOpts: opts}
+		bulk: true,
+		fill: func(ctx context.Context, n int) error {
+			for ; n > 0; n -= bulkTasks {
+				params := make([]river.InsertManyParams, min(n, bulkTasks))
+				for i := range params {
+					params[i] = river.InsertManyParams{Args: nothing{int64(i)}, InsertOpts: opts}
+				}
+				if _, err := client.InsertManyFast(ctx, params); err != nil {
+					return err
+				}
 			}
-			_, err := client.InsertManyFast(ctx, params)
-			return err
+			return nil
 		},
 		work: func(ctx context.Context, done func()) (func(), error) {
 			c, err := river.NewClient[pgx.Tx](driver, config(done))

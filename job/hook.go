@@ -24,10 +24,10 @@ const (
 type Hook struct {
 	On      []HookEvent
 	Command *Command // Args or Shell alone
-	Request *Request // a POST of the facts; URL and Headers alone
-	// Ping is an address in the convention of healthchecks.io; {app} and {job} in it stand for the
-	// names of both.
-	Ping string
+	Request *Request // a POST of the facts; URL, Headers and which way it goes
+	// Ping is a request to an address in the convention of healthchecks.io; {app} and {job} in it stand
+	// for the names of both. URL and which way it goes.
+	Ping *Request
 	// TooLong is how long a run may take before OnTooLong.
 	TooLong time.Duration
 	// Timeout bounds each attempt to tell. 0 is DefaultHookTimeout.

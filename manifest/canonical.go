@@ -67,7 +67,10 @@ type canonicalRequest struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers"` // written by key
 	Body    string            `json:"body"`
+	canonicalWay
+}
 
+type canonicalWay struct {
 	Redirects job.Redirects `json:"redirects,omitempty"`
 	Proxy     string        `json:"proxy,omitempty"`
 	TLS       *canonicalTLS `json:"tls,omitempty"`
@@ -135,7 +138,7 @@ func canonicalOf(s *job.Spec) canonicalJob {
 			headers = map[string]string{}
 		}
 		c.Request = &canonicalRequest{s.Request.Method, s.Request.URL, headers, s.Request.Body,
-			s.Request.Redirects, s.Request.Proxy, (*canonicalTLS)(s.Request.TLS)}
+			canonicalWayOf(s.Request)}
 	case s.Task != nil:
 		c.Task = canonicalTaskOf(s.Task)
 	case s.Command != nil:
@@ -147,6 +150,10 @@ func canonicalOf(s *job.Spec) canonicalJob {
 		}
 	}
 	return c
+}
+
+func canonicalWayOf(r *job.Request) canonicalWay {
+	return canonicalWay{r.Redirects, r.Proxy, (*canonicalTLS)(r.TLS)}
 }
 
 // canonicalProgram is a command in one of its two forms.

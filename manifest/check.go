@@ -119,7 +119,12 @@ func (r *reader) checkMap(f field, s *shape) {
 }
 
 func (r *reader) checkObject(f field, s *shape) {
-	for _, m := range r.members(f) {
+	all := r.members(f)
+	if i := slices.IndexFunc(all, func(m named) bool { return s.instead[m.name] != "" }); i >= 0 {
+		r.refuse(f, "it has no field %s: %s", all[i].name, s.instead[all[i].name]) // and is not what it seems to be
+		return
+	}
+	for _, m := range all {
 		if len(r.errs) > maxErrors {
 			break
 		}

@@ -201,8 +201,12 @@ func commandShape() *shape {
 	line.want = lineWant
 	args := listOf("The program and its arguments, word for word.", 1, 0, textOf("", nulRule))
 	args.first = textOf("", argRule)
-	return &shape{about: "A program to run, in place of a request.", want: commandWant,
-		forms: []*shape{args, objectOf("", prop{"shell", true, line})}}
+	shell := objectOf("", prop{"shell", true, line})
+	shell.instead = map[string]string{}
+	for _, name := range []string{"args", "argv", "cmd", "command", "exec", "program", "run"} {
+		shell.instead[name] = "want " + commandWant
+	}
+	return &shape{about: "A program to run, in place of a request.", want: commandWant, forms: []*shape{args, shell}}
 }
 
 // policyShape is the widest: that of a command, and of the defaults.

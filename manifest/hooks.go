@@ -15,14 +15,12 @@ func hooksShape() *shape {
 func hookShape() *shape {
 	command := commandShape()
 	command.about = "A program that is told: the facts are in its environment, and as JSON on its standard input."
-	ping := textOf("A check's address in the convention of healthchecks.io; {app} and {job} stand for the names.", urlRule)
-	ping.want = urlWant
 	s := objectOf("A hook: on what, and how.",
 		prop{"on", true, listOf("What it is told of.", 1, maxHooks, wordOf("",
 			job.OnStart, job.OnSuccess, job.OnFailure, job.OnSkip, job.OnMiss, job.OnRecovery, job.OnTooLong))},
 		prop{"command", false, command},
 		prop{"request", false, hookRequestShape()},
-		prop{"ping", false, ping},
+		prop{"ping", false, pingShape()},
 		prop{"too_long_seconds", false, numberOf("How long a run may take before too_long.", 1, maxSeconds)},
 		prop{"timeout_seconds", false, numberOf("For each attempt to tell.", 1, maxHookTime).byDefault(inSeconds(job.DefaultHookTimeout))})
 	s.prop("on").want = "a list of events"
@@ -33,9 +31,20 @@ func hookShape() *shape {
 func hookRequestShape() *shape {
 	url := textOf("Where the facts are sent, with POST, as JSON.", urlRule)
 	url.want = urlWant
-	return objectOf("A webhook that is told.",
-		prop{"url", true, url},
-		prop{"headers", false, headersShape(maxInherited)})
+	return objectOf("A webhook that is told.", append([]prop{
+		{"url", true, url},
+		{"headers", false, headersShape(maxInherited)}}, wayProps()...)...)
+}
+
+// pingShape is an address, alone or with which way the ping goes.
+func pingShape() *shape {
+	url := func() *shape {
+		s := textOf("A check's address in the convention of healthchecks.io; {app} and {job} stand for the names.", urlRule)
+		s.want = urlWant
+		return s
+	}
+	return &shape{about: "A check that is pinged.", want: "an address, or an object with its url and which way it goes",
+		forms: []*shape{url(), objectOf("", append([]prop{{"url", true, url()}}, wayProps()...)...)}}
 }
 
 // hooks reads those of a job, or of the defaults.
@@ -65,18 +74,33 @@ func (r *reader) hook(o fields) job.Hook {
 	}
 	if f := o.get("request"); f.present() {
 		request := fieldsOf(f)
-		h.Request = &job.Request{URL: r.url(request.get("url")), Headers: r.headers(request)}
+		h.Request = r.told(request.get("url"), request)
+		h.Request.Headers = r.headers(request)
 	}
 	if ping := o.get("ping"); ping.present() {
-		h.Ping = r.url(ping)
+		address, object := ping, fieldsOf(ping)
+		if url := object.get("url"); url.present() {
+			address = url
+		}
+		h.Ping = r.told(address, object)
 	}
 	return h
+}
+
+// told reads where a hook's request is sent, and which way. It inherits nothing from the jobs' requests: it goes
+// to somebody else, who is not to see their certificate.
+func (r *reader) told(address field, of fields) *job.Request {
+	req := &job.Request{URL: r.url(address)}
+	r.way(of, req)
+	return req
 }
 
 // hooksSize is about how much of the canonical form they are.
 func hooksSize(all []job.Hook) (size int) {
 	for _, h := range all {
-		size += len(h.Ping)
+		if h.Ping != nil {
+			size += len(h.Ping.URL) + len(h.Ping.Proxy)
+		}
 		if h.Command != nil {
 			size += len(h.Command.Shell)
 			for _, arg := range h.Command.Args {
@@ -84,7 +108,7 @@ func hooksSize(all []job.Hook) (size int) {
 			}
 		}
 		if h.Request != nil {
-			size += len(h.Request.URL)
+			size += len(h.Request.URL) + len(h.Request.Proxy)
 			for name, value := range h.Request.Headers {
 				size += len(name) + len(value)
 			}
@@ -97,7 +121,7 @@ type canonicalHook struct {
 	On      []job.HookEvent       `json:"on"`
 	Command any                   `json:"command,omitempty"`
 	Request *canonicalHookRequest `json:"request,omitempty"`
-	Ping    string                `json:"ping,omitempty"`
+	Ping    any                   `json:"ping,omitempty"`
 	TooLong int64                 `json:"too_long_seconds,omitempty"`
 	Timeout *int64                `json:"timeout_seconds,omitempty"`
 }
@@ -105,18 +129,35 @@ type canonicalHook struct {
 type canonicalHookRequest struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers,omitempty"` // written by key
+	canonicalWay
+}
+
+type canonicalPing struct {
+	URL string `json:"url"`
+	canonicalWay
 }
 
 func canonicalHooks(all []job.Hook) (written []canonicalHook) {
 	for _, h := range all {
-		c := canonicalHook{On: h.On, Ping: h.Ping, TooLong: int64(h.TooLong / time.Second), Timeout: seconds(h.Timeout, job.DefaultHookTimeout)}
+		c := canonicalHook{On: h.On, TooLong: int64(h.TooLong / time.Second), Timeout: seconds(h.Timeout, job.DefaultHookTimeout)}
 		if h.Command != nil {
 			c.Command = canonicalProgram(h.Command)
 		}
 		if h.Request != nil {
-			c.Request = &canonicalHookRequest{h.Request.URL, h.Request.Headers}
+			c.Request = &canonicalHookRequest{h.Request.URL, h.Request.Headers, canonicalWayOf(h.Request)}
+		}
+		if h.Ping != nil {
+			c.Ping = canonicalPingOf(h.Ping)
 		}
 		written = append(written, c)
 	}
 	return written
+}
+
+// canonicalPingOf is an address alone where no more is said.
+func canonicalPingOf(ping *job.Request) any {
+	if way := canonicalWayOf(ping); way != (canonicalWay{}) {
+		return canonicalPing{ping.URL, way}
+	}
+	return ping.URL
 }

@@ -33,6 +33,8 @@ type shape struct {
 	props   []prop   // of an object with known names, in the order of documents
 	choices []choice // of which exactly one must be there
 	needs   []need
+	// instead says, of names that do not belong here and yet may stand here, what is meant to.
+	instead map[string]string
 
 	values   *shape // of an object with free names
 	names    rule

@@ -36,7 +36,7 @@ func (r *reader) request(o fields) *job.Request {
 	req := &job.Request{Method: word(r, o.get("method"), "POST"), Headers: r.headers(o)}
 	req.URL = r.url(o.get("url"))
 	req.Body, _ = r.text(o.get("body"))
-	r.way(o, req)
+	r.way(o, req, r.defaults.self.object("request"))
 	if len(r.defaults.headers) == 0 {
 		return req
 	}
@@ -52,16 +52,17 @@ func (r *reader) request(o fields) *job.Request {
 	return req
 }
 
-// way reads which way the request goes. What tls says is inherited as a whole, by what is sent over TLS.
-func (r *reader) way(o fields, req *job.Request) {
-	standard := r.defaults.self.object("request")
-	if way := word(r, inherit("redirects", o, standard), job.RedirectsNone); way != job.RedirectsNone {
+// way reads which way the request goes: what stands there, else what it inherits. What tls says is inherited
+// as a whole, by what is sent over TLS.
+func (r *reader) way(o fields, req *job.Request, inherits ...fields) {
+	from := append([]fields{o}, inherits...)
+	if way := word(r, inherit("redirects", from...), job.RedirectsNone); way != job.RedirectsNone {
 		req.Redirects = way
 	}
-	if proxy, ok := r.text(inherit("proxy", o, standard)); ok && proxy != job.ProxyEnvironment {
+	if proxy, ok := r.text(inherit("proxy", from...)); ok && proxy != job.ProxyEnvironment {
 		req.Proxy = proxy
 	}
-	t, of := job.TLS{}, fieldsOf(inherit("tls", o, standard))
+	t, of := job.TLS{}, fieldsOf(inherit("tls", from...))
 	t.CAFile, _ = r.text(of.get("ca_file"))
 	t.CertFile, _ = r.text(of.get("cert_file"))
 	t.KeyFile, _ = r.text(of.get("key_file"))

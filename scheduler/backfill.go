@@ -101,7 +101,7 @@ func (p *Place) Backfill(accept, work context.Context, j *Job, b Backfill, repor
 	}
 	p.Event(work, history.Event{Kind: "backfill-begun", Job: j.Spec.Key(), Reason: what})
 	n, err := f.run(accept, work)
-	p.Event(work, history.Event{Kind: "backfill-ended", Job: j.Spec.Key(), Reason: fmt.Sprintf("%s: %d ticks run", what, n)})
+	p.Event(work, history.Event{Kind: "backfill-ended", Job: j.Spec.Key(), Reason: fmt.Sprintf("%s: %s run", what, ticks(n))})
 	return errors.Join(err, p.Book.Release(context.WithoutCancel(work)))
 }
 
@@ -478,4 +478,12 @@ func span(groups ...[]time.Time) (parts []tick.Tick) {
 		}
 	}
 	return parts
+}
+
+// ticks counts them in words.
+func ticks(n int) string {
+	if n == 1 {
+		return "1 tick"
+	}
+	return fmt.Sprintf("%d ticks", n)
 }

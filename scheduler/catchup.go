@@ -207,38 +207,3 @@ func (s *Server) claimLate(ctx context.Context, e *entry, t tick.Tick) (tick.Ans
 	}
 	return s.place.Book.Fill(ctx, t)
 }
-
-// rerunEnded runs again, once, the ticks of a job whose run was lost, crashed, or was canceled
-// because its server was shut down, where the job asks for that (rule T3).
-func (s *Server) rerunEnded(ctx, accept, work context.Context, e *entry) error {
-	if e.Spec.Policy.OnCrash != job.CrashRerun || e.Dormant || accept.Err() != nil {
-		return nil
-	}
-	rows, err := s.place.recent(ctx, e.Spec.Key(), e.Spec.Policy.CatchUpWindow)
-	if err != nil {
-		return err
-	}
-	for _, t := range rows {
-		if t.State != tick.Closed || t.Reruns >= maxReruns || !mayRerun(t) {
-			continue
-		}
-		known, ok, err := s.place.registered(ctx, t.Job)
-		if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(s.place.now()) {
-			return err // nothing is begun in a pause, or by a policy that is no more
-		}
-		if err := s.takeOver(ctx, accept, work, e, t, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func mayRerun(t tick.Tick) bool {
-	switch t.Outcome {
-	case run.Lost, run.Crashed:
-		return true
-	case run.Canceled:
-		return t.Reason == run.ReasonShutdown
-	}
-	return false
-}

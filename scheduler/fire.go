@@ -200,11 +200,15 @@ func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
 	}
 	req := tick.CloseRequest{Claim: f.Claim, Run: run.Record{Job: string(f.Key), Tick: f.Tick,
 		Owner: f.Claim.Owner, Token: f.Claim.Token, Host: p.Self.Host, Outcome: res.Outcome, Reason: res.Reason}}
-	if f.Again { // a tick that ran was not skipped: it ended as its last run did (rule T3)
-		req.Run.Outcome, req.Run.Inferred, req.Run.Reason = run.Crashed, true, "not run again: "+res.Reason
+	if f.Again { // a tick that ran was not skipped
+		last, err := p.lastRun(ctx, req.Run.Job, f.Tick)
+		if err != nil {
+			p.log().Warn("how its last run ended is not known; it is taken for crashed", "job", f.Key, "tick", stamp(f.Tick), "error", err)
+		}
+		req.Run = notAgain(req.Run, last)
 	}
 	req.Run.Reason = clean(req.Run.Reason)
-	_, first, err := p.report(f.Accept, req, nil)
+	_, what, err := p.report(f.Accept, req, nil)
 	if err != nil {
 		res.Err = errors.Join(res.Err, err)
 	}
@@ -213,9 +217,7 @@ func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
 		heldBy = res.Held.Record.Holder.String()
 		p.Event(ctx, skipEvent(f, res))
 	}
-	if first {
-		p.tellEnd(req.Run, heldBy, nil)
-	}
+	p.tellNews(what, req.Run, heldBy, nil)
 	return res
 }
 
@@ -314,11 +316,9 @@ func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 		rec.Attempts[i].Error = clean(rec.Attempts[i].Error)
 	}
 	res := Result{Run: rec, Outcome: rec.Outcome, Reason: rec.Reason}
-	a, first, err := p.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, l)
+	a, what, err := p.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, l)
 	l.Drop()
-	if first {
-		p.tellEnd(rec, "", f.tail.kept())
-	}
+	p.tellNews(what, rec, "", f.tail.kept())
 	switch {
 	case err != nil:
 		res.Err = err
@@ -332,8 +332,8 @@ func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 // report tells the store an outcome, again and again while the lease is good: as long as nobody
 // was told, the lease stays renewed and nobody else starts. When that has lasted for two TTLs, when
 // the lease is lost, or at the end of a shutdown, the outcome is spooled (rule T9). An outcome
-// without a lease is tried for one rpc timeout. first is close's.
-func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (a tick.Answer, first bool, err error) {
+// without a lease is tried for one rpc timeout. what is close's.
+func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (a tick.Answer, what news, err error) {
 	var lost <-chan struct{}
 	patience := p.Keeper.Margin().RPCTimeout
 	if l != nil {
@@ -342,8 +342,8 @@ func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Leas
 	enough := time.NewTimer(patience)
 	defer enough.Stop()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, p.Keeper.Margin().Heartbeat) {
-		if a, first, err = p.close(ctx, req, isClosed(lost)); err == nil {
-			return a, first, nil
+		if a, what, err = p.close(ctx, req, isClosed(lost)); err == nil {
+			return a, what, nil
 		}
 		if pause == 50*time.Millisecond {
 			p.log().Warn("an outcome cannot be recorded yet", "event", "outcome-delayed", "job", req.Run.Job, "run_id", req.Run.ID, "error", err)
@@ -361,7 +361,7 @@ func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Leas
 		if l != nil {
 			_ = l.Release(ctx) // the outcome is safe on this host, and the key need not wait for the TTL
 		}
-		return tick.Answer{}, false, nil
+		return tick.Answer{}, noNews, nil
 	}
 }
 

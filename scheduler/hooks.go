@@ -30,6 +30,9 @@ type Happening struct {
 	// Outcome and Reason are empty while the run goes on.
 	Outcome run.Outcome
 	Reason  string
+	// Amends is what was told of the same run before, of a success that came late: others had concluded
+	// that the run crashed.
+	Amends run.Outcome
 	// HeldBy says who had the lease of a tick that was skipped, for people.
 	HeldBy string
 	// Output is the end of what the run printed, where it ran in this process.

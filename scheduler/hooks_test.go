@@ -54,13 +54,14 @@ func (e *ears) on(event job.HookEvent) (some []heard) {
 	return some
 }
 
-// ended is how often the end of each tick was told, whatever it was. A range counts for each of its ticks.
+// ended is how often the end of each tick was told, whatever it was, but for what amends another one. A
+// range counts for each of its ticks.
 func (e *ears) ended(every time.Duration) map[time.Time]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := map[time.Time]int{}
 	for _, h := range e.all {
-		if h.On == job.OnStart {
+		if h.On == job.OnStart || h.Amends != "" {
 			continue
 		}
 		for i := range max(h.Count, 1) {
@@ -220,6 +221,73 @@ func TestACrashIsToldElsewhere(t *testing.T) {
 			}
 			for _, h := range hosts {
 				h.stop()
+			}
+		})
+	}
+}
+
+// A run that had succeeded, and could not say so before others concluded that it crashed, is told as the success
+// that history has then. Where its tick was run again, its outcome is that run's, and there is no other news.
+func TestALateSuccessIsTold(t *testing.T) {
+	for _, c := range []struct {
+		onCrash job.OnCrash
+		ticked  bool
+		want    int
+	}{{job.CrashSkip, true, 1}, {job.CrashRerun, true, 0}, {job.CrashSkip, false, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			e, hosts := w.listening(3)
+			policy := func(p *job.Policy) { p.OnCrash = c.onCrash }
+			var manual sync.WaitGroup
+			if c.ticked {
+				for _, h := range hosts {
+					h.start(t, newJob(t, "*/10 * * * *", w.target(5*time.Second), policy))
+				}
+			} else {
+				manual.Go(func() {
+					hosts[0].place.TriggerNow(t.Context(), t.Context(), newJob(t, "*/10 * * * *", w.target(5*time.Second), policy), "", nil)
+				})
+			}
+			for len(e.on(job.OnStart)) == 0 {
+				time.Sleep(time.Second)
+			}
+			start := e.on(job.OnStart)[0]
+			first := hosts[start.host-1]
+			first.cut(true) // it ends well, within its lease, and cannot say so
+			time.Sleep(time.Minute)
+			if !c.ticked { // the next run of the job finds it dead
+				hosts[1].place.TriggerNow(t.Context(), t.Context(), newJob(t, "*/10 * * * *", w.target(0), policy), "", nil)
+			}
+			if f := e.on(job.OnFailure); len(f) != 1 || f[0].host == start.host || f[0].Run.ID != start.Run.ID {
+				t.Fatalf("%+v: told%s", c, e)
+			}
+			first.cut(false)
+			time.Sleep(time.Minute)
+			if !c.ticked {
+				manual.Wait()
+				if err := first.place.Deliver(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var late []heard
+			for _, h := range e.on(job.OnSuccess) {
+				if h.Run.ID == start.Run.ID {
+					late = append(late, h)
+				}
+			}
+			if len(late) != c.want || c.want == 1 && (late[0].host != start.host || late[0].Amends != run.Crashed || late[0].Outcome != run.Succeeded) {
+				t.Errorf("%+v: told%s", c, e)
+			}
+			if c.ticked {
+				if row := w.history()[0]; row.Outcome != run.Succeeded || row.Inferred {
+					t.Errorf("%+v: %+v", c, row)
+				}
+				for _, h := range hosts {
+					h.stop()
+				}
+			}
+			if n := len(e.on(job.OnFailure)); n != 1 {
+				t.Errorf("%+v: told%s", c, e)
 			}
 		})
 	}

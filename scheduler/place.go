@@ -108,11 +108,11 @@ func (p *Place) now() time.Time {
 // many that are alike the first is written at once, and the others are counted.
 func (p *Place) Event(ctx context.Context, e history.Event) {
 	p.log().Info(e.Reason, "event", e.Kind, "job", e.Job, "tick", stamp(e.Tick), "run_id", e.RunID)
-	p.record(ctx, e)
+	p.Record(ctx, e)
 }
 
-// record is Event without the line in the log.
-func (p *Place) record(ctx context.Context, e history.Event) {
+// Record is Event without the line in the log.
+func (p *Place) Record(ctx context.Context, e history.Event) {
 	e.Host = p.Self.Host
 	if p.History == nil {
 		return
@@ -164,10 +164,8 @@ func (p *Place) deliver(ctx context.Context, all bool) error {
 func (p *Place) deliverOne(ctx context.Context, i Item, all bool, unclaimed map[string]*unrun) error {
 	switch {
 	case i.Close != nil:
-		_, first, err := p.close(ctx, *i.Close, true)
-		if first {
-			p.tellEnd(i.Close.Run, "", nil)
-		}
+		_, what, err := p.close(ctx, *i.Close, true)
+		p.tellNews(what, i.Close.Run, "", nil)
 		return err
 	case i.Unavailable != nil:
 		return p.witness(ctx, *i.Unavailable, unclaimed)

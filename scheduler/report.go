@@ -41,5 +41,5 @@ func (p *Place) contended(ctx context.Context, f Fire, res Result) {
 		}
 	}
 	e.ID, e.At = "", time.Time{}
-	p.record(ctx, e)
+	p.Record(ctx, e)
 }

@@ -57,8 +57,8 @@ func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
 		switch {
 		case t.State == tick.Started:
 			err = p.crashed(ctx, t)
-		case p.now().After(j.StartBy(t.At)):
-			err = p.overdue(ctx, t)
+		case p.now().After(j.StartBy(t.At)) && (t.Reruns == 0 || p.now().After(t.Claimed.Add(j.rules().late))):
+			err = p.overdue(ctx, t) // who stands by to run it again has had the time for that
 		}
 		if err != nil {
 			return err

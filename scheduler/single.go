@@ -57,8 +57,8 @@ func (p *Place) early(ctx context.Context, w tick.Want, a tick.Answer) error {
 }
 
 // standBy waits, where a crash is to be followed by another run, until the tick has an outcome, and
-// takes over a run that crashed, was lost, or was canceled by a shutdown, within the catch-up window. It
-// reports true when the tick is to be claimed again.
+// takes over a run that crashed, was lost, or was canceled by a shutdown, within the catch-up window; also
+// where who had taken it over died before it began. It reports true when the tick is to be claimed again.
 func (p *Place) standBy(ctx context.Context, policy job.Policy, t tick.Tick, w *tick.Want) (again bool, err error) {
 	if policy.OnCrash != job.CrashRerun || t.Lease.Key == "" {
 		return false, nil
@@ -71,10 +71,11 @@ func (p *Place) standBy(ctx context.Context, policy job.Policy, t tick.Tick, w *
 		switch t = rows[0]; {
 		case t.State == tick.Closed && !(mayRerun(t) && t.Reruns < maxReruns):
 			return false, nil
-		case t.State != tick.Claimed && policy.CatchUpWindow > 0 && p.now().Sub(t.At) > policy.CatchUpWindow:
+		case (t.State != tick.Claimed || t.Reruns > 0) && policy.CatchUpWindow > 0 && p.now().Sub(t.At) > policy.CatchUpWindow:
 			return false, nil // also of one that is still at work: whatever becomes of it comes too late
-		case t.State == tick.Closed, t.State == tick.Started && !t.Live && t.Reruns < maxReruns:
-			a, err := p.take(ctx, t, true)
+		case t.State == tick.Closed, t.State == tick.Started && !t.Live && t.Reruns < maxReruns,
+			t.State == tick.Claimed && !t.Live && t.Reruns > 0:
+			a, err := p.take(ctx, t, t.State != tick.Claimed)
 			w.StartBy = time.Time{} // it was started in time; running it again has another bound (rule T3)
 			return err == nil && a.Status == tick.Won, err
 		case t.State == tick.Claimed && !t.Live:

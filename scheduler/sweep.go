@@ -133,7 +133,7 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 
 // adopt decides about a tick whose lease lapsed. One that was claimed and not started provably ran
 // nothing: it is run, or missed if that is too late (rule T2). One that was started has crashed:
-// it is run again if its job asks for that (rule T3).
+// it is run again if its job asks for that (rule T3), also if who was to do so died before it began.
 func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick) error {
 	now := s.place.now()
 	if e == nil && !strings.HasPrefix(t.Job, s.app+"/") {
@@ -149,7 +149,7 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 		return s.place.overdue(ctx, t)
 	case t.State == tick.Started && !mine, e == nil:
 		return nil
-	case t.State == tick.Claimed && now.After(e.StartBy(t.At)):
+	case t.State == tick.Claimed && now.After(e.takeBy(t)):
 		return s.place.overdue(ctx, t)
 	case !mine:
 		return nil
@@ -183,9 +183,6 @@ func ended(t tick.Tick) string {
 	return "gone, " + string(t.State)
 }
 
-// maxReruns is how often a tick is run again after crashes (rule T3).
-const maxReruns = 1
-
 // crashed records the end of a run whose lease lapsed without an outcome. The run's own late
 // report amends it.
 func (p *Place) crashed(ctx context.Context, t tick.Tick) error {
@@ -204,14 +201,23 @@ func (p *Place) crashed(ctx context.Context, t tick.Tick) error {
 	return nil
 }
 
-// overdue closes a claim that nobody started in time.
+// overdue closes a claim that nobody started in time: nothing ran, but for the run before it where the
+// tick was to be run again.
 func (p *Place) overdue(ctx context.Context, t tick.Tick) error {
+	r := run.Record{Job: t.Job, Tick: t.At, Host: p.Self.Host, Outcome: run.Missed,
+		Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}
+	if t.Reruns > 0 {
+		last, err := p.lastRun(ctx, t.Job, t.At)
+		if err != nil {
+			return err
+		}
+		r = notAgain(r, last)
+	}
 	a, err := p.Book.Take(ctx, t, false)
 	if err != nil || a.Status != tick.Won {
 		return err
 	}
-	r := run.Record{Job: t.Job, Tick: t.At, Owner: a.Tick.Lease.Owner, Token: a.Tick.Lease.Token, Host: p.Self.Host,
-		Outcome: run.Missed, Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}
+	r.Owner, r.Token = a.Tick.Lease.Owner, a.Tick.Lease.Token
 	a, err = p.Book.Close(ctx, tick.CloseRequest{Claim: a.Tick.Lease, Run: r})
 	if err == nil && a.Status == tick.Won {
 		p.tellEnd(r, "", nil)

@@ -77,24 +77,65 @@ func (p *Place) runOf(ctx context.Context, id string) (r run.Record, ok bool, er
 	return rows[0], true, nil
 }
 
-// close records an outcome. first says that nobody knew of it before: neither this process, whose
-// request may have gone unanswered, nor another one. late is of a report after its lease was lost:
-// others may have concluded that the run crashed, and have told so. Whether they did is what the
-// store decides: the report comes as a conclusion of ours first, which stands only if there was none.
-func (p *Place) close(ctx context.Context, req tick.CloseRequest, late bool) (a tick.Answer, first bool, err error) {
-	first = true
+// news says what an outcome is to hooks, once the store has it.
+type news uint8
+
+const (
+	noNews     news = iota // it was told, or whoever concluded it tells
+	freshNews              // nobody knew of it
+	betterNews             // it was taken for crashed, and told so, and had succeeded
+)
+
+// tellNews tells of an outcome as far as it is news.
+func (p *Place) tellNews(what news, r run.Record, heldBy string, output []byte) {
+	switch what {
+	case freshNews:
+		p.tellEnd(r, heldBy, output)
+	case betterNews:
+		p.tell(Happening{On: job.OnSuccess, Job: r.Job, Tick: r.Tick, Outcome: r.Outcome, Reason: r.Reason, Run: r, Output: output, Amends: run.Crashed})
+	}
+}
+
+// close records an outcome and says what it is to hooks: nothing new where this process, whose request may
+// have gone unanswered, or another one knew of it. late is of a report after its lease was lost: others
+// may have concluded that the run crashed, and have told so. Whether they did is what the store
+// decides: the report comes as a conclusion of ours first, which stands only if there was none.
+func (p *Place) close(ctx context.Context, req tick.CloseRequest, late bool) (a tick.Answer, what news, err error) {
+	what = freshNews
 	if late && req.Run.ID != "" && p.Hooks != nil {
 		guess := tick.CloseRequest{Run: req.Run, Claim: req.Claim}
 		guess.Run.Inferred, guess.Run.Reason = true, p.concluded(req.Run.Reason)
 		if a, err = p.Book.Close(ctx, guess); err != nil {
-			return a, false, err
+			return a, noNews, err
 		}
-		if first, err = p.stands(ctx, a, guess.Run); err != nil {
-			return a, false, err
+		if what, err = p.newsOf(ctx, a, guess.Run); err != nil {
+			return a, noNews, err
 		}
 	}
-	a, err = p.Book.Close(ctx, req)
-	return a, first && err == nil && a.Status == tick.Won, err
+	if a, err = p.Book.Close(ctx, req); err != nil || a.Status != tick.Won {
+		what = noNews
+	}
+	return a, what, err
+}
+
+// newsOf says what a late report is, by what became of its conclusion.
+func (p *Place) newsOf(ctx context.Context, a tick.Answer, guess run.Record) (news, error) {
+	mine, err := p.stands(ctx, a, guess)
+	if mine || err != nil {
+		return freshNews, err
+	}
+	crashed := a.Tick.RunID == guess.ID && a.Tick.Inferred && a.Tick.Outcome == run.Crashed // of its own: not run again
+	if guess.Tick.IsZero() {
+		there, ok, err := p.runOf(ctx, guess.ID)
+		if err != nil {
+			return noNews, err
+		}
+		crashed = ok && there.Inferred && there.Outcome == run.Crashed
+	}
+	if crashed && guess.Outcome == run.Succeeded {
+		return betterNews, nil
+	}
+	return noNews, nil
 }
 
 // concluded is the reason of a conclusion, by which this process knows its own.

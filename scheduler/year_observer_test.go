@@ -304,6 +304,12 @@ func (y *yearBook) collect(until time.Time) {
 				if r.State != tick.Closed {
 					y.t.Errorf("%s: %s at %s is %s still", y.name, name, r.At, r.State)
 				}
+				y.mu.Lock()
+				begun := y.starts[name][r.At.UnixMicro()]
+				y.mu.Unlock()
+				if begun > 0 && !r.Outcome.Ran() {
+					y.wrong("%s: tick %s was started, and ended as %s: %s", name, r.At, r.Outcome, r.Reason)
+				}
 				row := yearRow{at: r.At.UnixMicro(), count: max(r.Count, 1), outcome: r.Outcome}
 				if row.through = row.at; !r.Through.IsZero() {
 					row.through = r.Through.UnixMicro()

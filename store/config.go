@@ -21,6 +21,9 @@ type Config struct {
 	Session bool
 	// FleetReach states that a loopback address does reach the whole fleet (?reach=fleet, rule H2).
 	FleetReach bool
+	// OnlyHost states, of a store that reaches one host, that there is no other (?reach=only-host): it then
+	// does for global jobs as well (promise 12).
+	OnlyHost bool
 	// Expect pins the store's installation id (?expect_store=); another one is refused.
 	Expect string
 	// Init states that an empty store is new, so that nothing has to be waited for, and
@@ -73,14 +76,26 @@ func Parse(s string) (Config, error) {
 		return nil
 	})
 	take("reach", func(v string) error {
-		if c.FleetReach = v == "fleet"; !c.FleetReach {
-			return fmt.Errorf("want fleet")
-		}
-		return nil
+		return c.setReach(v)
 	})
 	take("expect_store", func(v string) error { c.Expect = v; return nil })
 	u.RawQuery = q.Encode()
 	return c, err
+}
+
+// setReach takes what is stated of the store's reach, where that can be meant.
+func (c *Config) setReach(v string) error {
+	host := c.URL.Scheme == "file" || c.URL.Scheme == "memory"
+	switch {
+	case v == "fleet" && host:
+		return fmt.Errorf("it reaches this host only; if there is no other host, say only-host")
+	case v == "only-host" && !host:
+		return fmt.Errorf("that is said of a directory; of a server whose address every host resolves to itself, say fleet if it does reach the whole fleet")
+	case v != "fleet" && v != "only-host":
+		return fmt.Errorf("want fleet, or of a directory only-host")
+	}
+	c.FleetReach, c.OnlyHost = v == "fleet", v == "only-host"
+	return nil
 }
 
 // String is the address without its password.

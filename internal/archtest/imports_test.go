@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/clock":    {},
 	"internal/coalesce": {},
 	"internal/spool":    {"scheduler", "history"},
-	"internal/hook":     {"scheduler", "job", "run", "history", "run/webhook", "internal/guardian/..."},
+	"internal/hook":     {"scheduler", "job", "run", "history", "run/command", "run/webhook", "internal/clock"},
 	"internal/mirror":   {"scheduler", "history", "tick", "run", "lease"},
 	"internal/cli":      {"..."},
 	"cmd/dibs":          {"internal/cli", "run/command", "internal/guardian/..."},

@@ -52,6 +52,9 @@ func (x *examination) examine(ctx context.Context) {
 		return
 	}
 	x.lookAtStore(ctx)
+	if x.address.OnlyHost {
+		x.found(doctor.OnlyHost(x.address.String())...)
+	}
 	own, err := x.address.host()
 	if err != nil {
 		own.URL = x.address.URL
@@ -263,7 +266,7 @@ func (x *examination) global() (names []string) {
 }
 
 func (x *examination) lookAtJobs() {
-	x.found(doctor.Jobs(x.jobs, doctor.Setting{Manifest: x.source, Store: x.address.String(), Shared: x.address.shared(),
+	x.found(doctor.Jobs(x.jobs, doctor.Setting{Manifest: x.source, Store: x.address.String(), Shared: x.address.shared(), OnlyHost: x.address.OnlyHost,
 		Now: time.Now(), Registered: x.registered, NoQueue: x.noQueue,
 		Secret: func(ref string) error {
 			_, err := secrets([]string{ref})

@@ -41,10 +41,13 @@ func (w *wording) decided() {
 	default:
 		w.open()
 	}
-	if w.Reruns > 0 {
+	switch {
+	case w.Reruns > 0 && !w.Started.IsZero():
 		w.say("It was run again %s, after the run before it had ended without finishing its work.", times(w.Reruns))
+	case w.Reruns > 0 && w.Ended.IsZero():
+		w.say("It is to be run again, since the run before it ended without finishing its work.")
 	}
-	if w.Inferred && run.Outcome(w.Outcome).Ran() {
+	if w.Inferred && run.Outcome(w.Outcome).Ran() && (w.Reruns == 0 || !w.Started.IsZero()) {
 		w.say("Others concluded this outcome. If the run still reports, its own word replaces it.")
 	}
 }
@@ -166,6 +169,8 @@ func (w *wording) open() {
 	case w.Outcome == string(tick.Claimed) && w.Alive:
 		w.say("That process is alive and has started nothing yet: it waits for the job's lease, or for a store that is holding back.")
 		w.blocker("has the key")
+	case w.Outcome == string(tick.Claimed) && w.Reruns > 0:
+		w.say("That process is gone, and did not begin. Any server takes the tick over within the job's catch_up_window_seconds; after that it ends as its last run did.")
 	case w.Outcome == string(tick.Claimed):
 		w.say("That process is gone, and nothing was started. Any server takes the tick over until %s; after that it is missed.", w.at(w.StartBy))
 	case w.Alive:

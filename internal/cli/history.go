@@ -144,8 +144,10 @@ func openFor(ctx context.Context, e env, flag string) (*opened, error) {
 	return open(ctx, a.Config, logTo(e))
 }
 
-// logTo is the log of a command that only looks.
-func logTo(e env) *slog.Logger { return slog.New(slog.NewTextHandler(e.stderr, nil)) }
+// logTo is the log of a command that somebody types: it says itself what it did.
+func logTo(e env) *slog.Logger {
+	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
 
 // recall joins ticks with their runs, and puts runs without a tick between them, latest first.
 func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {

@@ -14,22 +14,36 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// hookDrain is what hooks get at the end of dibs serve, for what they are still to tell. A single
-// fire has nothing else to do, and gives them longer.
+// What hooks get at the end of dibs serve, for what they are still to tell: what a drain left of its time
+// and afterDrain, so that all of it is over within the 30 s that Kubernetes gives by default; yet something
+// when work took long to stop, and no more than is of use. A single fire has nothing else to do, and gives
+// them longer.
 const (
-	hookDrain       = 10 * time.Second
+	afterDrain      = 4 * time.Second
+	leastHookDrain  = 2 * time.Second
+	mostHookDrain   = 10 * time.Second
 	singleHookDrain = 2 * time.Minute
 )
 
+// hookDrain is what hooks get when some time has passed since serve was told to stop.
+func hookDrain(drain, passed time.Duration) time.Duration {
+	return min(max(drain+afterDrain-passed, leastHookDrain), mostHookDrain)
+}
+
 // hooksOf makes what runs the hooks of the jobs at a place.
 func (s *service) hooksOf(p *opened) *hook.Runner {
-	h := hook.New(hook.Options{History: p.History, Event: p.Event, Log: s.log})
+	h := hook.New(hook.Options{History: p.History, Event: p.Record, Log: s.log})
 	p.Hooks = h
 	return h
 }
 
 // hooksFor makes the hooks of a job; set puts them in the place of earlier ones, once its place is open.
 func (s *service) hooksFor(spec *job.Spec) (set func(), err error) {
+	for i := range spec.Hooks {
+		if err := hook.Check(&spec.Hooks[i]); err != nil {
+			return nil, fmt.Errorf("hook %d (%s): %w", i+1, hook.Describe(&spec.Hooks[i]), err)
+		}
+	}
 	var secret []byte
 	if len(spec.Secrets) > 0 && slices.ContainsFunc(spec.Hooks, func(h job.Hook) bool { return h.Request != nil }) {
 		all, err := secrets(spec.Secrets)
@@ -44,7 +58,7 @@ func (s *service) hooksFor(spec *job.Spec) (set func(), err error) {
 // closeHooks lets hooks tell what they are still to tell, within a bound. Whoever asks a single fire to
 // end meanwhile need not wait for them: its outcome stands.
 func (s *service) closeHooks() {
-	ctx, bound := context.Background(), hookDrain
+	ctx, bound := context.Background(), hookDrain(s.drain, time.Since(s.told))
 	if s.bare {
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)

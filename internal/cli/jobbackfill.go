@@ -290,7 +290,7 @@ func (r *backfillReport) end() error {
 	if r.DryRun {
 		verb = "to run"
 	}
-	fmt.Fprintf(r.to, "%s: %d ticks in [%s, %s): %d %s", r.Job, r.Ticks, stampOf(r.From), stampOf(r.To), r.Fill+r.Again, verb)
+	fmt.Fprintf(r.to, "%s: %s in [%s, %s): %d %s", r.Job, plural(r.Ticks, "tick"), stampOf(r.From), stampOf(r.To), r.Fill+r.Again, verb)
 	if r.Again > 0 {
 		fmt.Fprintf(r.to, ", %d of them again", r.Again)
 	}

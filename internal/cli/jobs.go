@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -77,15 +77,8 @@ func (s *service) target(spec *job.Spec) (run.Target, error) {
 
 // request is the target of a request, but for who sends it.
 func request(r *job.Request) webhook.Target {
-	t := webhook.Target{Method: r.Method, URL: r.URL, Headers: r.Headers, Body: r.Body,
-		SameOrigin: r.Redirects == job.RedirectsSameOrigin, Proxy: r.Proxy}
-	if r.TLS == nil {
-		return t
-	}
-	t.TLS = &webhook.TLS{CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile, ServerName: r.TLS.ServerName}
-	if r.TLS.MinVersion == "1.3" {
-		t.TLS.MinVersion = tls.VersionTLS13
-	}
+	t := hook.Target(r)
+	t.Method, t.Headers, t.Body = r.Method, r.Headers, r.Body
 	return t
 }
 

@@ -132,9 +132,10 @@ func (p *plan) scoped() error {
 	case "host":
 		p.host = true
 	case "global":
-		if !p.address.shared() {
-			return fmt.Errorf("--scope global: %s reaches only this host; name a shared store with --store or DIBS_STORE", p.address)
+		if !p.address.shared() && !p.address.OnlyHost {
+			return fmt.Errorf("--scope global: %s reaches only this host; name a shared store with --store or DIBS_STORE, or declare with ?reach=only-host that there is no other host", p.address)
 		}
+		p.host = !p.address.shared()
 	default:
 		return fmt.Errorf("--scope %q: want host or global", p.scope)
 	}

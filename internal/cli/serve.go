@@ -36,8 +36,9 @@ exactly one server does (jobs of scope host: one per host). A job is a command, 
 enqueue, which any worker of its queue does (dibs work).
 
 SIGTERM and SIGINT drain: no new ticks are claimed, what runs goes on for --drain, is then told to
-stop and gets its grace, and the leases are released; hooks have 10 s more for what they are still
-to tell. A second one ends the drain at once.
+stop and gets its grace, and the leases are released; hooks have until 4 s after the drain for what
+they are still to tell, at least 2 s. With the default all of it is over in 30 s, if the work heeds
+SIGTERM. A second one ends the drain at once.
 SIGHUP, or a change of the file or of the directory's files, reloads the manifest without losing a
 tick; a manifest with an error is reported and the one that is served stays. An application is
 asked again on SIGHUP only; standard input cannot be read again.
@@ -91,6 +92,7 @@ type service struct {
 	log     *slog.Logger
 	app     string
 	secret  map[string]bool // variables of our own environment that hold secrets
+	told    time.Time       // when it was told to stop
 	bare    bool            // one fire of one job: its output goes without its name, the store's weaknesses unsaid
 	places  map[job.Scope]*opened
 	hooks   map[job.Scope]*hook.Runner
@@ -176,7 +178,10 @@ func (s *service) decideScope(spec *job.Spec) error {
 		}
 	}
 	if spec.Policy.Scope == job.Global && !shared {
-		return fmt.Errorf("%s: job %s is global, and %s reaches only this host: name a shared store with --store or DIBS_STORE, or make it scope host", s.source, spec.Key(), s.address)
+		if !s.address.OnlyHost {
+			return fmt.Errorf("%s: job %s is global, and %s reaches only this host: name a shared store with --store or DIBS_STORE, make it scope host, or declare with ?reach=only-host that there is no other host", s.source, spec.Key(), s.address)
+		}
+		spec.Policy.Scope = job.Host // which is all there is
 	}
 	return nil
 }
@@ -262,6 +267,7 @@ func (s *service) run(ctx context.Context, stop, hangup <-chan os.Signal, watch 
 		s.log.Info("draining: no new ticks; running work goes on for a while", "event", "draining", "signal", sig.String(), "drain", s.drain)
 	case <-ctx.Done():
 	}
+	s.told = time.Now()
 	end()
 	idle := make(chan struct{})
 	go func() { s.serving.Wait(); close(idle) }()

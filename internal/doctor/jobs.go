@@ -18,6 +18,8 @@ type Setting struct {
 	// Manifest is its name and Store the store's; Shared says whether that reaches beyond this host.
 	Manifest, Store string
 	Shared          bool
+	// OnlyHost: it reaches one host, and is declared to be the only one's.
+	OnlyHost bool
 	// Now is when schedules are looked at from.
 	Now time.Time
 	// Registered are the jobs that the place of each scope holds. A scope whose place could not be
@@ -73,8 +75,10 @@ func (s Setting) scope(spec *job.Spec) []Finding {
 	const check = "scope"
 	where := s.where(spec)
 	switch global := spec.Policy.Scope == job.Global; {
+	case global && !s.Shared && s.OnlyHost:
+		return []Finding{found(Info, check, where, "", "This host runs each tick (scope global): the store's address declares that there is no other.")}
 	case global && !s.Shared:
-		return []Finding{found(Error, check, where, "Name a shared store with --store or DIBS_STORE, or make it concurrency_scope: host.",
+		return []Finding{found(Error, check, where, "Name a shared store with --store or DIBS_STORE, make it concurrency_scope: host, or declare with ?reach=only-host on the store that there is no other host.",
 			"It is global, and %s reaches only this host: dibs serve refuses it.", s.Store)}
 	case global:
 		return []Finding{found(Info, check, where, "", "One server of the fleet runs each tick (scope global).")}
@@ -146,6 +150,9 @@ func (s Setting) registered(spec *job.Spec) []Finding {
 	scopes := []job.Scope{spec.Policy.Scope}
 	if !spec.ScopeDeclared && s.Shared {
 		scopes = []job.Scope{job.Global, job.Host}
+	}
+	if s.OnlyHost { // where global means host
+		scopes = []job.Scope{job.Host}
 	}
 	differs := false
 	for _, scope := range scopes {

@@ -100,6 +100,20 @@ func TestJobs(t *testing.T) {
 		}, func(s *doctor.Setting) {
 			s.Way = func(r job.Request) error { return errors.New(r.TLS.CAFile + ": no such file") }
 		}, "request", doctor.Error, "/ca: no such file"},
+		{"a hook's certificate that is missing", func(s *job.Spec) {
+			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnStart}, Ping: &job.Request{URL: "https://h/", TLS: &job.TLS{CAFile: "/ca"}}}}
+		}, func(s *doctor.Setting) {
+			s.Way = func(r job.Request) error { return errors.New(r.TLS.CAFile + ": no such file") }
+		}, "request", doctor.Error, "Its hook 1 could not tell anybody from here: /ca: no such file"},
+		{"a global job on the only host", nil, func(s *doctor.Setting) { s.Shared, s.OnlyHost = false, true }, "scope", doctor.Info, "This host runs each tick (scope global)"},
+		{"a global job on the only host, whose definition is another one", nil, func(s *doctor.Setting) {
+			s.Shared, s.OnlyHost = false, true
+			registered(healthy(func(d *job.Spec) { d.Policy.Scope, d.Schedules = job.Host, []string{"@daily"} }), job.Host)(s)
+		}, "manifest_differs", doctor.Error, "another definition"},
+		{"a global job on the only host, as it is registered", nil, func(s *doctor.Setting) {
+			s.Shared, s.OnlyHost = false, true
+			registered(healthy(func(d *job.Spec) { d.Policy.Scope = job.Host }), job.Host)(s)
+		}, "", "", ""},
 		{"a store without queues", func(s *job.Spec) { s.Command, s.Task = nil, &job.Task{Kind: "k", Queue: "q"} }, func(s *doctor.Setting) {
 			s.NoQueue = map[job.Scope]string{job.Global: "redis://cache"}
 		}, "queue", doctor.Error, "It enqueues a task, and redis://cache keeps no queues"},
@@ -111,7 +125,7 @@ func TestJobs(t *testing.T) {
 			s.User = func(c job.Command) error { return errors.New("no user " + c.User) }
 		}, "user", doctor.Error, "no user nobody-here"},
 		{"a hook's program that is missing", func(s *job.Spec) {
-			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnStart}, Ping: "http://h/"}, {On: []job.HookEvent{job.OnStart}, Command: &job.Command{Args: []string{"page"}}}}
+			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnStart}, Ping: &job.Request{URL: "http://h/"}}, {On: []job.HookEvent{job.OnStart}, Command: &job.Command{Args: []string{"page"}}}}
 		}, func(s *doctor.Setting) {
 			s.Program = func(c job.Command) error {
 				if c.Args[0] == "page" {
@@ -122,11 +136,11 @@ func TestJobs(t *testing.T) {
 		}, "program", doctor.Warning, "hook 2 would not start here: page: not found"},
 		{"a hook that is never told", func(s *job.Spec) {
 			s.Policy.Timeout = time.Minute
-			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnTooLong}, Ping: "http://h/", TooLong: time.Minute}}
+			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnTooLong}, Ping: &job.Request{URL: "http://h/"}, TooLong: time.Minute}}
 		}, nil, "hook", doctor.Warning, "no run takes longer than 1m0s"},
 		{"a hook that may be told", func(s *job.Spec) {
 			s.Policy.Timeout = time.Minute
-			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnTooLong}, Ping: "http://h/", TooLong: time.Minute - time.Second}}
+			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnTooLong}, Ping: &job.Request{URL: "http://h/"}, TooLong: time.Minute - time.Second}}
 		}, nil, "", "", ""},
 		{"a user that is there", func(s *job.Spec) { s.Command.Group = "www-data" }, nil, "", "", ""},
 		{"a request has no program", func(s *job.Spec) { s.Command, s.Request = nil, &job.Request{} }, func(s *doctor.Setting) {

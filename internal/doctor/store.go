@@ -185,3 +185,9 @@ func some(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// OnlyHost says what a declaration means that nothing can check: a directory sees no other host.
+func OnlyHost(where string) []Finding {
+	return []Finding{found(Info, "only-host", where, "If there is another host, name a store that both reach, or every host runs each tick of every global job.",
+		"It is declared to be of the only host there is, so global jobs may live in it. Nothing here can tell whether that is so.")}
+}

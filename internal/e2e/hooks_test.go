@@ -315,6 +315,42 @@ func TestHooksOfWhatDidNotRun(t *testing.T) {
 	})
 }
 
+// The command of a hook dies with the dibs that told it, whatever it started.
+func TestTheHooksOfTheKilledDieWithIt(t *testing.T) {
+	t.Parallel()
+	for _, cgroup := range []string{"on", "off"} {
+		w := fileWorld(t)
+		w.env = append(w.env, "HOOK_SECRET=s", "DIBS_CGROUP="+cgroup)
+		hook, err := json.Marshal(w.work("hook", work{For: 5 * time.Minute, Family: true, Deaf: true}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := w.serve(w.hooked("job", "@every 2s", `{}`, []string{"true"}, fmt.Sprintf(`{"on": ["success"], "timeout_seconds": 600, "command": %s}`, hook)))
+		pids := w.worksWithFamily("hook")
+		killed := time.Now()
+		p.signal(syscall.SIGKILL)
+		t.Logf("cgroup %s: gone %s after the kill", cgroup, w.gone(killed, time.Second, pids).Sub(killed))
+	}
+}
+
+// A hook that hangs does not make an end longer than the drain and its few seconds.
+func TestAHangingHookAtTheEnd(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	w.env = append(w.env, "HOOK_SECRET=s")
+	p := w.serve(w.hooked("job", "@every 2s", `{}`, []string{"sleep", "300"},
+		`{"on": ["failure"], "timeout_seconds": 60, "command": {"shell": "sleep 60"}}`), "--drain", "3s")
+	p.logs("event=run-started")
+	begun := time.Now()
+	stop(p)
+	if took := time.Since(begun); took < 6500*time.Millisecond || took > 10*time.Second {
+		t.Errorf("it ended after %s, with a drain of 3s: %s", took, p)
+	}
+	if strings.Count(p.stderr(), "event=hook-failed") != 1 || w.history("app/job")[0].Outcome != "canceled" {
+		t.Errorf("%+v\n%s", w.history("app/job"), p)
+	}
+}
+
 // A drain waits for what hooks are still to tell.
 func TestHooksAreDrained(t *testing.T) {
 	t.Parallel()

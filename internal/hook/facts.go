@@ -21,6 +21,7 @@ type Facts struct {
 	Count    int           `json:"count,omitempty"`
 	Outcome  run.Outcome   `json:"outcome,omitempty"`
 	Reason   string        `json:"reason,omitempty"`
+	Amends   run.Outcome   `json:"amends,omitempty"`
 	HeldBy   string        `json:"held_by,omitempty"`
 	RunID    string        `json:"run_id,omitempty"`
 	Token    int64         `json:"token,omitempty"`
@@ -33,7 +34,7 @@ type Facts struct {
 
 func factsOf(h scheduler.Happening) Facts {
 	return Facts{Event: h.On, Job: h.Job, Tick: h.Tick.UTC(), Through: h.Through.UTC(), Count: h.Count,
-		Outcome: h.Outcome, Reason: h.Reason, HeldBy: h.HeldBy,
+		Outcome: h.Outcome, Reason: h.Reason, Amends: h.Amends, HeldBy: h.HeldBy,
 		RunID: h.Run.ID, Token: int64(h.Run.Token), Host: h.Run.Host, Attempts: len(h.Run.Attempts),
 		Started: h.Run.Started.UTC(), Ended: h.Run.Ended.UTC(), Output: strings.ToValidUTF8(string(h.Output), "\uFFFD")}
 }
@@ -67,6 +68,7 @@ func (f Facts) environ() (env []string) {
 	add("_COUNT", strconv.Itoa(f.Count))
 	add("_OUTCOME", string(f.Outcome))
 	add("_REASON", f.Reason)
+	add("_AMENDS", string(f.Amends))
 	add("_HELD_BY", f.HeldBy)
 	add("_RUN_ID", f.RunID)
 	add("_TOKEN", strconv.FormatInt(f.Token, 10))
@@ -86,6 +88,9 @@ func (f Facts) words() string {
 	}
 	if f.Reason != "" {
 		b.WriteString(": " + f.Reason)
+	}
+	if f.Amends != "" {
+		b.WriteString(": it had been taken for " + string(f.Amends))
 	}
 	if f.Count > 1 {
 		b.WriteString(" (" + strconv.Itoa(f.Count) + " ticks)")

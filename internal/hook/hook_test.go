@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -101,7 +103,7 @@ func TestAPingGetsTheEndOfTheOutput(t *testing.T) {
 		target, body = r.RequestURI, string(b)
 	}))
 	defer srv.Close()
-	if events := told(t, job.Hook{Ping: srv.URL + "/9f/"}, []byte("s"), nil); len(events) > 0 {
+	if events := told(t, job.Hook{Ping: &job.Request{URL: srv.URL + "/9f/"}}, []byte("s"), nil); len(events) > 0 {
 		t.Fatal(events)
 	}
 	if want := "/9f/fail?rid=" + failure.Run.ID; target != want {
@@ -114,7 +116,7 @@ func TestAPingGetsTheEndOfTheOutput(t *testing.T) {
 
 func TestACommandIsToldInItsEnvironmentAndOnItsInput(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	h := job.Hook{Command: &job.Command{Shell: "cat > " + out + "; env | grep -v -e ^PWD -e ^_= -e ^SHLVL -e ^DIBS_HOOK_CALL | sort >> " + out}}
+	h := job.Hook{Command: &job.Command{Shell: "cat > " + out + "; env | grep -v -e ^PWD -e ^_= -e ^SHLVL -e ^DIBS_RUN_ID | sort >> " + out}}
 	if events := told(t, h, nil, []byte("A=1 PATH="+os.Getenv("PATH"))); len(events) > 0 {
 		t.Fatal(events)
 	}
@@ -140,6 +142,68 @@ PATH=` + os.Getenv("PATH") + "\n"; string(b) != want {
 	var f hook.Facts
 	if err := json.Unmarshal([]byte(facts), &f); err != nil || f.Token != 42 {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// A ping and a webhook go the way that they say: through a proxy, to a server whose authority they name,
+// and on to where the same origin redirects them, signed anew.
+func TestTheWayOfAHook(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/moved/fail" || r.URL.Path == "/moved" {
+			http.Redirect(w, r, strings.Replace(r.URL.String(), "/moved", "/here", 1), http.StatusPermanentRedirect)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		how := "unsigned"
+		if s := r.Header.Get("X-Cron-Signature"); s != "" {
+			var at int64
+			var sum string
+			if _, err := fmt.Sscanf(strings.Replace(s, ",v1=", " ", 1), "t=%d %s", &at, &sum); err != nil {
+				t.Error(err)
+			}
+			mac := hmac.New(sha256.New, []byte("s3cret"))
+			fmt.Fprintf(mac, "%d.POST.%s.%s", at, r.RequestURI, body)
+			how = fmt.Sprint("signed well: ", sum == hex.EncodeToString(mac.Sum(nil)))
+		}
+		got = append(got, fmt.Sprint(r.URL.Path, " ", len(body) > 0, " ", how))
+	}))
+	defer srv.Close()
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of those who do not believe it
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, "proxy "+r.RequestURI)
+	}))
+	defer proxy.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trusted := &job.TLS{CAFile: ca}
+	for _, c := range []struct {
+		hook job.Hook
+		got  string
+		why  string
+	}{
+		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k"}}, "", "certificate"},
+		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k", TLS: trusted}}, "/k/fail true unsigned", ""},
+		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "308 Permanent Redirect, and that is not followed"},
+		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted, Redirects: job.RedirectsSameOrigin}}, "/here/fail true unsigned", ""},
+		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved?a=b", TLS: trusted, Redirects: job.RedirectsSameOrigin}}, "/here true signed well: true", ""},
+		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "redirects are not followed"},
+		{job.Hook{Ping: &job.Request{URL: "http://check.example/k", Proxy: proxy.URL}}, "proxy http://check.example/k/fail?rid=" + failure.Run.ID, ""},
+		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k", TLS: &job.TLS{CAFile: ca + "x"}}}, "", "no such file"},
+	} {
+		got = nil
+		c.hook.Timeout = time.Minute
+		events := told(t, c.hook, []byte("s3cret"), nil)
+		if strings.Join(got, ", ") != c.got || (len(events) == 1) != (c.why != "") || c.why != "" && !strings.Contains(events[0].Reason, c.why) {
+			t.Errorf("%+v: got %q, %+v; want %q, %q", c.hook, got, events, c.got, c.why)
+		}
 	}
 }
 

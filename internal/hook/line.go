@@ -33,15 +33,19 @@ const maxWaiting = 100
 func newLine(r *Runner, spec *job.Spec, i int) *line {
 	l := &line{r: r, hook: spec.Hooks[i]}
 	l.name = fmt.Sprintf("hook %d (%s)", i+1, Describe(&l.hook))
-	l.hook.Ping = strings.NewReplacer("{app}", spec.App, "{job}", spec.Name).Replace(l.hook.Ping)
+	if l.hook.Ping != nil {
+		ping := *l.hook.Ping
+		ping.URL = strings.NewReplacer("{app}", spec.App, "{job}", spec.Name).Replace(ping.URL)
+		l.hook.Ping = &ping
+	}
 	return l
 }
 
 // Describe says what a hook does, for people: without what may be secret in an address.
 func Describe(h *job.Hook) string {
 	switch {
-	case h.Ping != "":
-		return "ping " + host(h.Ping)
+	case h.Ping != nil:
+		return "ping " + host(h.Ping.URL)
 	case h.Request != nil:
 		return "request " + host(h.Request.URL)
 	case h.Command.Shell != "":

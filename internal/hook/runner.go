@@ -19,7 +19,7 @@ import (
 type Options struct {
 	// History tells whether a success is a recovery.
 	History history.Store
-	// Event records a hook that failed.
+	// Event records a hook that failed, of which Log has its line already.
 	Event func(context.Context, history.Event)
 	// Log takes a line for each hook that failed. Default slog.Default().
 	Log *slog.Logger
@@ -159,7 +159,8 @@ func (r *Runner) failed(l *line, h scheduler.Happening, err error) {
 }
 
 // recovered says whether a success is the first one after a failure: whether of the runs that ended
-// before it the last one to succeed or to fail had failed.
+// before it the last one to succeed or to fail had failed. One that had been taken for crashed comes
+// after its own failure, unless another run has ended since.
 func (r *Runner) recovered(ctx context.Context, h scheduler.Happening) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, job.DefaultHookTimeout)
 	defer cancel()
@@ -171,12 +172,15 @@ func (r *Runner) recovered(ctx context.Context, h scheduler.Happening) (bool, er
 	failure := false
 	for _, o := range runs {
 		failed := scheduler.Failure(o.Outcome)
-		if o.ID == h.Run.ID || !failed && o.Outcome != run.Succeeded || o.Ended.After(h.Run.Ended) || o.Ended.Before(last) {
-			continue
+		switch {
+		case o.ID == h.Run.ID || !failed && o.Outcome != run.Succeeded:
+		case o.Ended.After(h.Run.Ended) && h.Amends != "":
+			return false, nil
+		case !o.Ended.After(h.Run.Ended) && !o.Ended.Before(last):
+			last, failure = o.Ended, failed
 		}
-		last, failure = o.Ended, failed
 	}
-	return failure, nil
+	return failure || h.Amends != "", nil
 }
 
 // recent is how many runs are looked at for a recovery.

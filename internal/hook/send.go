@@ -3,6 +3,7 @@ package hook
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,22 +16,23 @@ import (
 	"github.com/dibs-run/dibs/scheduler"
 )
 
-// client follows no redirects, and keeps no connection for what is told seldom.
-var client = &http.Client{
-	Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
+// client is a test's; nil: the target's own.
+var client *http.Client
 
 // send makes one attempt at a ping or a webhook. again says whether another one may do better.
 func (l *line) send(ctx context.Context, h scheduler.Happening) (again bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout(), fmt.Errorf("no answer within %s", l.timeout()))
 	defer cancel()
-	req, err := l.request(ctx, factsOf(h))
+	f := factsOf(h)
+	to, err := l.target(f)
 	if err != nil {
 		return false, err
 	}
-	res, err := client.Do(req)
-	if err != nil {
+	res, why, err := to.Do(func(address string) (*http.Request, error) { return l.request(ctx, f, address) })
+	switch {
+	case errors.Is(err, errAddress):
+		return false, errAddress
+	case err != nil:
 		return true, unanswered(ctx, err)
 	}
 	defer res.Body.Close()
@@ -39,7 +41,51 @@ func (l *line) send(ctx context.Context, h scheduler.Happening) (again bool, err
 		return false, nil
 	}
 	again = res.StatusCode >= 500 || res.StatusCode == http.StatusRequestTimeout || res.StatusCode == http.StatusTooManyRequests
-	return again, fmt.Errorf("it answered %s", res.Status)
+	if why != "" && l.hook.Ping != nil {
+		why = ", and that is not followed" // where it leads may have the check's address in it
+	}
+	return again, fmt.Errorf("it answered %s%s", res.Status, why)
+}
+
+var errAddress = errors.New("the address is not a valid one")
+
+// target is where a hook tells of facts, and which way.
+func (l *line) target(f Facts) (webhook.Target, error) {
+	if l.hook.Request != nil {
+		t := Target(l.hook.Request)
+		t.Client = client
+		return t, nil
+	}
+	t := Target(l.hook.Ping)
+	t.Client = client
+	var err error
+	t.URL, err = pingAddress(l.hook.Ping.URL, f)
+	return t, err
+}
+
+// Target is where and which way a request of a manifest goes, a job's or a hook's.
+func Target(r *job.Request) webhook.Target {
+	t := webhook.Target{URL: r.URL, SameOrigin: r.Redirects == job.RedirectsSameOrigin, Proxy: r.Proxy}
+	if r.TLS == nil {
+		return t
+	}
+	t.TLS = &webhook.TLS{CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile, ServerName: r.TLS.ServerName}
+	if r.TLS.MinVersion == "1.3" {
+		t.TLS.MinVersion = tls.VersionTLS13
+	}
+	return t
+}
+
+// Check says what is wrong with a hook before it tells anything: files that cannot be read, say.
+func Check(h *job.Hook) error {
+	for _, r := range []*job.Request{h.Request, h.Ping} {
+		if r != nil {
+			if err := Target(r).Check(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // unanswered leaves out the address, which may be a password.
@@ -54,25 +100,21 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// request is made anew for each attempt, and so is its signature.
-func (l *line) request(ctx context.Context, f Facts) (*http.Request, error) {
-	address, body := "", []byte(nil)
+// request is made anew for each attempt and each redirect, and so is its signature.
+func (l *line) request(ctx context.Context, f Facts, address string) (*http.Request, error) {
+	var body []byte
 	var headers map[string]string
-	if l.hook.Request != nil {
-		address, headers, body = l.hook.Request.URL, l.hook.Request.Headers, f.json()
-	} else {
-		var err error
-		if address, err = pingAddress(l.hook.Ping, f); err != nil {
-			return nil, err
-		}
-		if f.Event != job.OnStart {
-			body = []byte(f.words())
-		}
+	switch {
+	case l.hook.Request != nil:
+		headers, body = l.hook.Request.Headers, f.json()
+	case f.Event != job.OnStart:
+		body = []byte(f.words())
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("the address is not a valid one")
+		return nil, errAddress
 	}
+	req.GetBody = nil // whoever sends it has no second copy
 	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	if l.hook.Request != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -100,7 +142,7 @@ var suffixes = map[job.HookEvent]string{job.OnStart: "start", job.OnSuccess: "",
 func pingAddress(check string, f Facts) (string, error) {
 	u, err := url.Parse(check)
 	if err != nil {
-		return "", errors.New("the address is not a valid one")
+		return "", errAddress
 	}
 	suffix, ok := suffixes[f.Event]
 	if !ok {

@@ -51,9 +51,8 @@ func (r *receiver) all() string {
 func virtual(t *testing.T, h history.Store, hooks ...job.Hook) (*Runner, *receiver, *[]history.Event) {
 	t.Helper()
 	to, events := &receiver{}, &[]history.Event{}
-	old := client
-	client = &http.Client{Transport: to, CheckRedirect: old.CheckRedirect}
-	t.Cleanup(func() { client = old })
+	client = &http.Client{Transport: to}
+	t.Cleanup(func() { client = nil })
 	r := New(Options{History: h, Log: slog.New(slog.DiscardHandler), Event: func(_ context.Context, e history.Event) {
 		to.mu.Lock()
 		defer to.mu.Unlock()
@@ -64,7 +63,7 @@ func virtual(t *testing.T, h history.Store, hooks ...job.Hook) (*Runner, *receiv
 }
 
 func ping(on ...job.HookEvent) job.Hook {
-	return job.Hook{On: on, Ping: "https://hc.example/key/{app}-{job}?create=1", TooLong: time.Minute, Timeout: 5 * time.Second}
+	return job.Hook{On: on, Ping: &job.Request{URL: "https://hc.example/key/{app}-{job}?create=1"}, TooLong: time.Minute, Timeout: 5 * time.Second}
 }
 
 func closeWithin(r *Runner, bound time.Duration) {
@@ -214,6 +213,25 @@ func TestRecovery(t *testing.T) {
 			closeWithin(r, time.Minute)
 			if (len(to.got) == 1) != c.want || len(*events) > 0 {
 				t.Errorf("%s: told %q, %+v", name, to.all(), *events)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		since []run.Record
+		want  bool
+	}{
+		"after it was taken for crashed": {[]run.Record{of("a", 1, run.Succeeded)}, true},
+		"another one failed since":       {[]run.Record{of("a", 6, run.Failed)}, false},
+		"another one succeeded since":    {[]run.Record{of("a", 6, run.Succeeded)}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r, to, _ := virtual(t, &records{all: append(c.since, of("me", 5, run.Succeeded))}, ping(job.OnRecovery))
+			told := happened(job.OnSuccess, "me")
+			told.Run.Ended, told.Amends = at(5), run.Crashed
+			r.Tell(told)
+			closeWithin(r, time.Minute)
+			if (len(to.got) == 1) != c.want {
+				t.Errorf("%s: told %q", name, to.all())
 			}
 		})
 	}

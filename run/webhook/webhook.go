@@ -66,7 +66,7 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	defer cancel()
 	ctx, enough := context.WithCancelCause(ctx)
 	defer enough(nil)
-	a, err := t.send(ctx, c, cl)
+	a, err := t.send(cl, func(address string) (*http.Request, error) { return t.request(ctx, c, address) })
 	switch {
 	case errors.Is(err, errRequest):
 		return run.Result{Outcome: run.Failed, Final: true, Err: err}
@@ -77,11 +77,26 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	return a.read(ctx, enough, c.Output)
 }
 
+// Do sends a request of another kind the target's way: that which makes makes for its URL and, where it is
+// redirected, for each further one, since a signature is of one address. The answer's body is the
+// caller's to close. why says, of a redirect, why it was not followed. An error may have the address in it.
+func (t Target) Do(makes func(address string) (*http.Request, error)) (res *http.Response, why string, err error) {
+	cl, err := t.client()
+	if err != nil {
+		return nil, "", err
+	}
+	a, err := t.send(cl, makes)
+	if err != nil {
+		return nil, "", err
+	}
+	return a.Response, a.stays, nil
+}
+
 // send sends the request, and again where it is redirected to.
-func (t Target) send(ctx context.Context, c run.Call, cl *http.Client) (*answer, error) {
+func (t Target) send(cl *http.Client, makes func(address string) (*http.Request, error)) (*answer, error) {
 	at := t.URL
 	for hops := 0; ; hops++ {
-		req, err := t.request(ctx, c, at)
+		req, err := makes(at)
 		if err != nil {
 			return nil, err
 		}

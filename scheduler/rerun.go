@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// maxReruns is how often a tick is run again after crashes (rule T3).
+const maxReruns = 1
+
+// rerunEnded runs again, once, the ticks of a job whose run was lost, crashed, or was canceled
+// because its server was shut down, where the job asks for that (rule T3).
+func (s *Server) rerunEnded(ctx, accept, work context.Context, e *entry) error {
+	if e.Spec.Policy.OnCrash != job.CrashRerun || e.Dormant || accept.Err() != nil {
+		return nil
+	}
+	rows, err := s.place.recent(ctx, e.Spec.Key(), e.Spec.Policy.CatchUpWindow)
+	if err != nil {
+		return err
+	}
+	for _, t := range rows {
+		if t.State != tick.Closed || t.Reruns >= maxReruns || !mayRerun(t) {
+			continue
+		}
+		known, ok, err := s.place.registered(ctx, t.Job)
+		if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(s.place.now()) {
+			return err // nothing is begun in a pause, or by a policy that is no more
+		}
+		if err := s.takeOver(ctx, accept, work, e, t, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mayRerun(t tick.Tick) bool {
+	switch t.Outcome {
+	case run.Lost, run.Crashed:
+		return true
+	case run.Canceled:
+		return t.Reason == run.ReasonShutdown
+	}
+	return false
+}
+
+// takeBy is until when a claim that lapsed unstarted may be taken over. One that was to run a tick again
+// has the bound of that, and none where it is not asked for any more.
+func (j *Job) takeBy(t tick.Tick) time.Time {
+	switch {
+	case t.Reruns == 0:
+		return j.StartBy(t.At)
+	case j.Spec.Policy.OnCrash != job.CrashRerun:
+		return time.Time{}
+	}
+	return t.At.Add(j.Spec.Policy.CatchUpWindow)
+}
+
+// notAgain is the end of a tick that ran and was to be run again, which came to nothing: it ended as its
+// last run did (rule T3), so it was neither missed nor skipped.
+func notAgain(r, last run.Record) run.Record {
+	r.Outcome, r.Inferred, r.Reason = run.Crashed, true, "not run again: "+r.Reason
+	if mayRerun(tick.Tick{Outcome: last.Outcome, Reason: last.Reason}) {
+		r.Outcome, r.Inferred = last.Outcome, last.Inferred
+	}
+	if last.Reason != "" {
+		r.Reason = last.Reason + "; " + r.Reason
+	}
+	return r
+}
+
+// lastRun is the latest run of a tick; zero if there is none any more.
+func (p *Place) lastRun(ctx context.Context, name string, at time.Time) (run.Record, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
+	defer cancel()
+	rows, err := p.History.Runs(ctx, history.Query{Job: name, From: at.Add(-tick.Ahead), Limit: settleBatch})
+	if err != nil {
+		return run.Record{}, fmt.Errorf("read the runs of %s at %s: %w", name, stamp(at), err)
+	}
+	i := slices.IndexFunc(rows, func(r run.Record) bool { return r.Tick.Equal(at) })
+	if i < 0 {
+		return run.Record{}, nil
+	}
+	return rows[i], nil
+}
