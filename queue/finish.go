@@ -10,14 +10,14 @@ import (
 // end is how the run of a task ended, on its way to the store.
 type end struct {
 	Completion
-	limited bool // its slot may let another one run
+	queue, kind string
+	limited     bool // its slot may let another one run
 }
 
-// report hands a task's end to the finishers, and counts it.
+// report hands a task's end to the finishers.
 func (s *shift) report(it *item, c Completion) {
-	s.w.tally.add(it.Queue, it.Kind, tallied(c))
 	s.drop(it, true)
-	s.ends <- end{c, it.Limit != nil}
+	s.ends <- end{c, it.Queue, it.Kind, it.Limit != nil}
 }
 
 func tallied(c Completion) string {
@@ -106,6 +106,7 @@ func (s *shift) lost() bool {
 	}
 }
 
+// answered counts what the store has taken; nothing else has happened to those tasks.
 func (s *shift) answered(batch []end, st []Status) {
 	limited := false
 	s.mu.Lock()
@@ -114,10 +115,15 @@ func (s *shift) answered(batch []end, st []Status) {
 	}
 	s.mu.Unlock()
 	for i := range st {
-		limited = limited || batch[i].limited
+		e := &batch[i]
+		limited = limited || e.limited
+		name := tallied(e.Completion)
 		if st[i] == Gone {
-			s.w.log.Warn("the end of a task was refused: it is somebody else's by now", "task", batch[i].ID, "token", batch[i].Token)
-			s.w.tally.add("", "", CountStale)
+			s.w.log.Warn("the end of a task was refused: it is somebody else's by now", "task", e.ID, "token", e.Token)
+			name = CountStale
+		}
+		if e.kind != "" { // else it never came to the shift
+			s.w.tally.add(e.queue, e.kind, name)
 		}
 	}
 	if limited {

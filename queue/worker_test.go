@@ -417,6 +417,45 @@ func TestLostAnswersLoseNoTask(t *testing.T) {
 	})
 }
 
+// A thief gives a task to somebody else before its worker reports.
+type thief struct {
+	queue.Store
+	steals queue.ID
+}
+
+func (s *thief) Finish(ctx context.Context, w lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+	if ends[0].ID == s.steals {
+		return []queue.Status{queue.Gone}, nil
+	}
+	return s.Store.Finish(ctx, w, ends)
+}
+
+func TestOnlyWhatTheStoreTookIsCounted(t *testing.T) {
+	virtual(t, func(w *world) {
+		ours, stolen := w.enqueue(queue.Spec{Kind: "k"}), w.enqueue(queue.Spec{Kind: "k"})
+		wk := w.work(queue.WorkerOptions{Store: &thief{w.st.Queue, stolen.ID}, Slots: 1, Mux: handler(func(context.Context, *queue.Run) error {
+			time.Sleep(time.Second)
+			return nil
+		})})
+		w.expect(ours.ID, queue.Succeeded, 5*time.Second)
+		time.Sleep(5 * time.Second)
+		w.end(wk)
+		got := map[string]int64{}
+		counts, err := w.st.Tasks.Counts(w.Context(), time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range counts {
+			if c.Queue == queue.DefaultQueue && c.Kind == "k" {
+				got[c.Name] += c.N
+			}
+		}
+		if got[queue.CountSucceeded] != 1 || got[queue.CountStale] != 1 {
+			t.Errorf("counted: %v; want one that succeeded, and one stale", got)
+		}
+	})
+}
+
 // A worker that is stopped for longer than its lease can report nothing when it wakes; another has its tasks
 // by then.
 func TestAStoppedWorkerReportsNothing(t *testing.T) {
