@@ -113,6 +113,7 @@ func (s *shift) await(slots *sync.WaitGroup) error {
 	go func() { slots.Wait(); close(done) }()
 	timer := time.NewTimer(s.w.o.Grace)
 	defer timer.Stop()
+	hurry := s.w.o.Hurry
 	for told := false; ; told = true {
 		select {
 		case <-done:
@@ -121,11 +122,13 @@ func (s *shift) await(slots *sync.WaitGroup) error {
 			<-done // the guard sees to it that somebody hears if this takes too long
 			return nil
 		case <-timer.C:
+		case <-hurry:
 		}
 		if told {
 			return fmt.Errorf("%w: %d of them, %s after the end of the grace", ErrStuck, s.count(), stuckAfter)
 		}
 		s.end(ErrShutdown)
+		hurry = nil // it has been heard
 		timer.Reset(stuckAfter)
 	}
 }

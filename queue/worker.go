@@ -29,6 +29,8 @@ type WorkerOptions struct {
 	// they are canceled, and what has not succeeded is handed back without using an attempt.
 	// Default 25 s.
 	Grace time.Duration
+	// Hurry ends the grace at once when it is closed.
+	Hurry <-chan struct{}
 	// Poll is how often an idle worker looks where the store does not tell it. Default 1 s where
 	// the store notifies, else 100 ms.
 	Poll time.Duration

@@ -317,6 +317,22 @@ func TestAShutdownHandsBackWithoutAnAttempt(t *testing.T) {
 		if got := w.expect(waiting, queue.Available, 0); got.Attempts != 0 || got.Suspect {
 			t.Errorf("handed back: %+v", got)
 		}
+		hurry := make(chan struct{})
+		wk = w.work(queue.WorkerOptions{Slots: 1, Grace: time.Hour, Hurry: hurry, Mux: handler(func(ctx context.Context, r *queue.Run) error {
+			<-ctx.Done()
+			time.Sleep(2 * time.Second)
+			return ctx.Err()
+		})})
+		w.expect(waiting, queue.Running, time.Second)
+		at = time.Now()
+		time.AfterFunc(3*time.Second, func() { close(hurry) })
+		w.end(wk)
+		if d := time.Since(at); d < 5*time.Second || d > 6*time.Second {
+			t.Errorf("it ended after %s, told to hurry after 3 s what takes 2 s more", d)
+		}
+		if got := w.expect(waiting, queue.Available, 0); got.Attempts != 0 {
+			t.Errorf("handed back in a hurry: %+v", got)
+		}
 	})
 }
 

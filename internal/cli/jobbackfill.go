@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -315,23 +313,4 @@ func keysOf(m map[string]int) (keys []string) {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// stoppedTwice are the contexts of what is still to begin and of what runs. The first signal ends the
-// one, the second the other.
-func stoppedTwice(ctx context.Context) (accept, work context.Context, stop func()) {
-	survivePipes()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	accept, endAccept := context.WithCancelCause(ctx)
-	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
-	go func() {
-		if sig, ok := <-signals; ok {
-			endAccept(signaled{sig.(syscall.Signal)})
-		}
-		if _, ok := <-signals; ok {
-			endWork(run.ErrShutdown)
-		}
-	}()
-	return accept, work, func() { signal.Stop(signals); close(signals); endAccept(nil); endWork(nil) }
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"github.com/dibs-run/dibs/run"
 )
 
 // A relay takes the signals of `dibs run`. Until the command runs, one that ends a program ends
@@ -75,3 +77,40 @@ func survivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 type signaled struct{ syscall.Signal }
 
 func (s signaled) Error() string { return fmt.Sprintf("ended by signal: %s", s.Signal) }
+
+// stopped are the contexts of the waiting and of the work. A signal that ends programs ends both;
+// the work is then told to stop and gets its grace.
+func stopped(ctx context.Context) (accept, work context.Context, stop func()) {
+	survivePipes()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	accept, endAccept := context.WithCancelCause(ctx)
+	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		sig, ok := <-signals
+		if ok {
+			endAccept(signaled{sig.(syscall.Signal)})
+			endWork(run.ErrShutdown)
+		}
+	}()
+	return accept, work, func() { signal.Stop(signals); close(signals); endAccept(nil); endWork(nil) }
+}
+
+// stoppedTwice are the contexts of what is still to begin and of what runs. The first signal ends the
+// one, the second the other.
+func stoppedTwice(ctx context.Context) (accept, work context.Context, stop func()) {
+	survivePipes()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	accept, endAccept := context.WithCancelCause(ctx)
+	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		if sig, ok := <-signals; ok {
+			endAccept(signaled{sig.(syscall.Signal)})
+		}
+		if _, ok := <-signals; ok {
+			endWork(run.ErrShutdown)
+		}
+	}()
+	return accept, work, func() { signal.Stop(signals); close(signals); endAccept(nil); endWork(nil) }
+}

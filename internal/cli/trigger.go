@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -204,24 +202,6 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 		return fmt.Errorf("%s declares no job %s; it has %s", t.source, name, strings.Join(known, ", "))
 	}
 	return nil
-}
-
-// stopped are the contexts of the waiting and of the work. A signal that ends programs ends both;
-// the work is then told to stop and gets its grace.
-func stopped(ctx context.Context) (accept, work context.Context, stop func()) {
-	survivePipes()
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	accept, endAccept := context.WithCancelCause(ctx)
-	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
-	go func() {
-		sig, ok := <-signals
-		if ok {
-			endAccept(signaled{sig.(syscall.Signal)})
-			endWork(run.ErrShutdown)
-		}
-	}()
-	return accept, work, func() { signal.Stop(signals); close(signals); endAccept(nil); endWork(nil) }
 }
 
 // fire opens the job's place, finds the tick and carries it out.

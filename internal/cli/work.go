@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +48,8 @@ BEFORE anybody else can be given the tasks. If the process is killed, its comman
 are picked up elsewhere within one TTL (15 s).
 
 SIGTERM and SIGINT stop gracefully: nothing more is fetched, what has not begun is handed back, running commands get
---grace to end by themselves, are then told to stop, and are handed back without using an attempt.`
+--grace to end by themselves, are then told to stop, and are handed back without using an attempt. A second one ends the grace
+at once.`
 
 func newWork(e env) *cobra.Command {
 	o := workOptions{}
@@ -142,7 +141,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	ctx, hurry, stop := stoppedTwice(ctx)
 	defer stop()
 	p, err := openQueue(ctx, e, o.store)
 	if err != nil {
@@ -154,7 +153,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	holder := p.Self
 	holder.Command = "dibs work " + strings.Join(o.queues, " ")
 	worker, err := queue.NewWorker(queue.WorkerOptions{Store: p.store.Queue, Keeper: p.Keeper, Mux: m, Queues: o.queues, Slots: o.slots,
-		Grace: max(o.grace, 1), Keep: keep, Holder: holder, Log: log})
+		Grace: max(o.grace, 1), Hurry: hurry.Done(), Keep: keep, Holder: holder, Log: log})
 	if err != nil {
 		return usage(err)
 	}
