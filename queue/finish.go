@@ -11,13 +11,13 @@ import (
 type end struct {
 	Completion
 	queue, kind string
-	limited     bool // its slot may let another one run
+	next        bool // its end may let another one run
 }
 
 // report hands a task's end to the finishers.
 func (s *shift) report(it *item, c Completion) {
 	s.drop(it, true)
-	s.ends <- end{c, it.Queue, it.Kind, it.Limit != nil}
+	s.ends <- end{c, it.Queue, it.Kind, it.Limit != nil || it.Suspect}
 }
 
 func tallied(c Completion) string {
@@ -108,7 +108,7 @@ func (s *shift) lost() bool {
 
 // answered counts what the store has taken; nothing else has happened to those tasks.
 func (s *shift) answered(batch []end, st []Status) {
-	limited := false
+	next := false
 	s.mu.Lock()
 	for i := range batch {
 		delete(s.ending, batch[i].ID)
@@ -116,7 +116,7 @@ func (s *shift) answered(batch []end, st []Status) {
 	s.mu.Unlock()
 	for i := range st {
 		e := &batch[i]
-		limited = limited || e.limited
+		next = next || e.next
 		name := tallied(e.Completion)
 		if st[i] == Gone {
 			s.w.log.Warn("the end of a task was refused: it is somebody else's by now", "task", e.ID, "token", e.Token)
@@ -126,7 +126,7 @@ func (s *shift) answered(batch []end, st []Status) {
 			s.w.tally.add(e.queue, e.kind, name)
 		}
 	}
-	if limited {
-		s.sign() // its slot may have gone to the next one
+	if next {
+		s.sign() // its slot may have gone to the next one; and suspects are fetched one after the other
 	}
 }
