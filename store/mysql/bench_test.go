@@ -3,9 +3,11 @@ package mysql
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/internal/testserver"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
 )
 
 func requests(n int) (reqs []lease.AcquireRequest) {
@@ -55,6 +57,35 @@ func BenchmarkRenew(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "leases/s")
+		})
+	}
+}
+
+// Tasks that do nothing, through four workers that share one machine with the server.
+func BenchmarkWork(b *testing.B) {
+	const n = 1000
+	for _, x := range []struct {
+		name string
+		spec func(i int) queue.Spec
+	}{
+		{"plain", func(int) queue.Spec { return spec() }},
+		{"20 limits of 1", func(i int) queue.Spec { return spec(limitOf(fmt.Sprint("l", i%20), 1)) }},
+		{"200 limits of 1", func(i int) queue.Spec { return spec(limitOf(fmt.Sprint("l", i%200), 1)) }},
+		{"1 limit of 5", func(int) queue.Spec { return spec(limitOf("l", 5)) }},
+		{"1 limit of 1", func(int) queue.Spec { return spec(limitOf("l", 1)) }},
+	} {
+		b.Run(x.name, func(b *testing.B) {
+			var specs []queue.Spec
+			for i := range n {
+				specs = append(specs, x.spec(i))
+			}
+			var took time.Duration
+			for b.Loop() {
+				c := queueConfig(b, testserver.MariaDB(b))
+				enqueue(b, mustOpen(b, c).Queue, specs...)
+				took += workOff(b, c, n, 10*time.Millisecond)
+			}
+			b.ReportMetric(float64(b.N*n)/took.Seconds(), "tasks/s")
 		})
 	}
 }

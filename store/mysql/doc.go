@@ -33,22 +33,27 @@
 // The queue needs SKIP LOCKED, so MySQL 8 or MariaDB 10.6; on an older MariaDB Store.Queue is nil. It
 // needs no stored routines and no privileges beyond those of the leases.
 //
-// What a step does to tasks is decided in Go, over rows that were read without a lock. One packet
-// then carries it out: it locks what the decision rests on and compares versions, in this order:
-// rates, limits, tasks, each by primary key. If one has changed, or the worker's lease is not live
-// by now, or the decision is older than 3 s, the packet ends with ROLLBACK instead of COMMIT, and
-// the step is decided anew; after 20 s of that it is ErrUnavailable. So a client that dies or is
-// stopped holds nothing, and no packet waits for anything but another packet. Tasks that somebody
-// else has locked are passed over (SKIP LOCKED). Fetching tasks without limits and rates does not
-// conflict at all: the packet takes the first of many candidates that nobody else takes.
+// What a step does to tasks is decided in Go. One packet then carries it out: it locks what the
+// decision rests on, rates before tasks, each by primary key, and compares versions. If one has
+// changed, or the worker's lease is not live by now, or the decision is older than 3 s, the packet
+// ends with ROLLBACK instead of COMMIT, and the step is decided anew; after 20 s of that it is
+// ErrUnavailable. Tasks that somebody else has locked are passed over (SKIP LOCKED). Fetching tasks
+// without limits and rates does not conflict at all: the packet takes the first of many candidates
+// that nobody else takes.
 //
-// Each task in line for a limit is available or blocked; who changes the line writes a new version
-// of the limit. Whoever cannot lock the limit leaves a row in dibs_task_wakes, and the next fetch or
-// Tend does what is due.
+// Limits are what many contend for. A step that has to do with some locks their rows first, all at
+// once and by primary key, reads its tasks and the heads of the lines then, and is decided once: who
+// comes second waits for some ms, or, in a fetch, takes others (SKIP LOCKED). These locks last for
+// two or three round trips, and are the only ones that outlast a packet. If the client dies, the
+// server rolls back when it sees the connection end; if it is stopped or cut off, after 5 s of
+// silence (wait_timeout, of this session and for this time). Whoever waits for a limit for more than
+// 2 s begins again.
+//
+// Each task in line for a limit is available or blocked. Whoever cannot lock the limit, as a caller's
+// transaction must not, leaves a row in dibs_task_wakes, and the next fetch or Tend does what is due.
 //
 // A batch that does not fit into one packet (2,000 tasks, 1 MiB of arguments) is several steps, and
-// so is a call of Fetch, Tend or Leave that has to do with many tasks. Within a batch, steps that
-// contend for few limits are slow: each is decided anew when another was first.
+// so is a call of Fetch, Tend or Leave that has to do with many tasks.
 //
 // QueueTx is the queue as part of a transaction of the caller's. It never locks a limit, a lease or
 // a counter of others, and waits 2 s at most.

@@ -69,7 +69,7 @@ func (b *board) prepareActs(act queue.Action) error {
 	if err := b.load(act.IDs); err != nil {
 		return err
 	}
-	if err := b.loadLimitsOfTasks(); err != nil || act.Act != queue.ActRetry {
+	if err := b.lockTheirs(); err != nil || act.Act != queue.ActRetry {
 		return err
 	}
 	var keys list

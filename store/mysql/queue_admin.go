@@ -163,17 +163,11 @@ func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue
 
 // slots says how far a limit is used.
 func (b *board) slots(t *task) (s queue.Slots, err error) {
-	if err := b.loadLimits(list{t.limit[:]}); err != nil {
-		return s, err
-	}
-	l := b.limits[*t.limit]
-	if s.Key, s.Max = l.key, l.max; l.ver == 0 {
-		s.Key, s.Max = t.Limit.Key, t.Limit.Slots() // nobody but a transaction has named it
-	}
+	s.Key, s.Max = t.Limit.Key, t.Limit.Slots() // as long as nobody but a transaction has named it
 	var found []*task
 	err = b.ask(func(p *packet) []reader {
-		p.add("blocked", b.q.ns, t.limit[:]).add("task-columns").add("tasks-slots", b.q.ns, t.limit[:])
-		return []reader{func(r *sql.Rows) error { return r.Scan(&s.Waiting) }, b.reads(&found)}
+		p.add("slots", b.q.ns, t.limit[:]).add("blocked", b.q.ns, t.limit[:]).add("task-columns").add("tasks-slots", b.q.ns, t.limit[:])
+		return []reader{func(r *sql.Rows) error { return r.Scan(&s.Key, &s.Max) }, func(r *sql.Rows) error { return r.Scan(&s.Waiting) }, b.reads(&found)}
 	})
 	if err != nil {
 		return s, err

@@ -1,10 +1,10 @@
 package mysql
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -64,7 +64,7 @@ func (q queues) enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 // known are the lanes and workers that this process knows to have a row, which none of them loses while it is used.
 type known struct {
 	lanes   sync.Map // by namespace and place
-	workers sync.Map // worker by lease.Ref
+	workers sync.Map // *member by lease.Ref
 }
 
 func (q queues) newLanes(ctx context.Context, specs []queue.Spec) error {
@@ -164,41 +164,37 @@ func (a *admission) answer() []queue.Enqueued {
 
 // prepare reads what the batch needs.
 func (a *admission) prepare(specs []queue.Spec) error {
-	var keys, limits list
-	var ensure []wake
+	var keys list
+	var limits []wake
 	for _, s := range specs {
 		if s.Unique != nil {
 			h := s.Unique.Hash(s.Kind)
 			keys = append(keys, h[:])
 		}
 		if s.Limit != nil {
-			h := s.Limit.Hash(s.Kind)
-			limits = append(limits, h[:])
-			ensure = append(ensure, wake{hash: h, key: s.Limit.Key, slots: s.Limit.Slots()})
+			limits = append(limits, wake{hash: s.Limit.Hash(s.Kind), key: s.Limit.Key, slots: s.Limit.Slots()})
 		}
 	}
-	if len(limits) > 0 {
-		if err := a.loadLimits(limits); err != nil {
+	if len(keys) > 0 {
+		if _, err := a.find("tasks-by-key", a.q.ns, keys); err != nil {
 			return err
 		}
-		ensure = slices.DeleteFunc(ensure, func(w wake) bool { return a.limits[w.hash] != nil && a.limits[w.hash].ver != 0 })
-		slices.SortStableFunc(ensure, func(x, y wake) int { return bytes.Compare(x.hash[:], y.hash[:]) })
-		if len(ensure) > 0 {
-			if err := a.q.ensure(a.ctx, ensure); err != nil {
-				return err
-			}
-			if err := a.loadLimits(limits); err != nil {
-				return err
-			}
+		if err := a.unsettled(keys); err != nil {
+			return err
 		}
 	}
-	if len(keys) == 0 {
+	for _, t := range a.tasks {
+		if t.limit != nil {
+			limits = append(limits, t.declared())
+		}
+	}
+	switch {
+	case len(limits) > 0:
+		return a.lock(limits, false, a.byID(slices.Collect(maps.Keys(a.tasks))))
+	case len(keys) == 0:
 		return a.ask(func(*packet) []reader { return nil })
 	}
-	if _, err := a.find("tasks-by-key", a.q.ns, keys); err != nil {
-		return err
-	}
-	return a.unsettled(keys)
+	return nil
 }
 
 // errPending says that another transaction is taking a key.
@@ -329,21 +325,41 @@ func (a *admission) admit(to *admitted, s queue.Spec) error {
 	return a.move(t, "")
 }
 
-// insert appends the new tasks.
+// insert appends the new tasks, in their order: one that takes a unique key by itself, the others together.
 func (b *board) insert(p *packet) (readers []reader) {
-	for _, t := range b.added {
+	for rest := b.added; len(rest) > 0; {
+		n := 1
+		for rest[0].ukey == nil && n < len(rest) && rest[n].ukey == nil {
+			n++
+		}
+		some := rest[:n]
+		rest = rest[n:]
 		p.add("insert-tasks")
-		p.argument(rows{append(append([]any{b.q.ns}, t.columns()...), t.cold(), []byte(t.Args))})
-		if t.ukey != nil {
+		p.argument(b.rows(some))
+		if some[0].ukey != nil {
 			p.text.WriteByte(' ')
 			p.add("same").add("if-one")
 		} else {
 			p.text.WriteString("; ")
 		}
-		p.add("last-id")
-		readers = append(readers, func(r *sql.Rows) error { return r.Scan(&t.ID) })
+		p.add("inserted")
+		readers = append(readers, func(r *sql.Rows) error {
+			var now, first, each int64
+			err := r.Scan(&now, &first, &each)
+			for i, t := range some {
+				t.ID = queue.ID(first + int64(i)*each)
+			}
+			return err
+		})
 	}
 	return readers
+}
+
+func (b *board) rows(tasks []*task) (all rows) {
+	for _, t := range tasks {
+		all = append(all, append(append([]any{b.q.ns}, t.columns()...), t.cold(), []byte(t.Args)))
+	}
+	return all
 }
 
 // replace gives a waiting task what a newer spec says (rule Q3). Its id and place stay.

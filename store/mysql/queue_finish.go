@@ -21,22 +21,42 @@ func (b *board) mine(live bool, id int64, r queue.Ref) (*task, error) {
 	return t, nil
 }
 
-// runs prepares a step on runs of a worker's tasks.
-func (b *board) runs(worker lease.Ref, refs []queue.Ref) (live bool, err error) {
+// runs prepares a step on runs of a worker's tasks, which frees slots or none.
+func (b *board) runs(worker lease.Ref, refs []queue.Ref, slots map[slot]int) (live bool, err error) {
 	ids := make(list, len(refs))
 	for i, r := range refs {
 		ids[i] = int64(r.ID)
 	}
 	var found []*task
-	err = b.ask(func(p *packet) []reader {
+	read := func(p *packet) []reader {
 		p.add("live-worker", b.q.ns, []byte(worker.Key), nonce(worker.Owner), int64(worker.Token))
 		p.add("task-columns").add("tasks-by-id", b.q.ns, ids)
-		return []reader{func(r *sql.Rows) error { return r.Scan(&live) }, b.reads(&found)}
-	})
+		return append([]reader{func(r *sql.Rows) error { return r.Scan(&live) }, b.reads(&found)}, b.addNext(p, slots)...)
+	}
+	if len(slots) > 0 {
+		var limits []wake
+		for s := range slots {
+			limits = append(limits, wake{hash: s.limit})
+		}
+		err = b.lock(limits, false, read)
+	} else {
+		err = b.ask(read)
+	}
 	if live {
 		b.worker = worker
 	}
 	return live, err
+}
+
+// addNext asks for those who get the slots. The first of a limit is read with it.
+func (b *board) addNext(p *packet, slots map[slot]int) (readers []reader) {
+	for s, n := range slots {
+		if n > 1 {
+			b.members(s.limit)
+			readers = append(readers, b.addBlocked(p, part{b.limits[s.limit], s.lane, n}))
+		}
+	}
+	return readers
 }
 
 // Start fulfils queue.Store.
@@ -49,7 +69,7 @@ func (q queues) Start(ctx context.Context, ref lease.Ref, refs []queue.Ref) (ans
 		return nil, fmt.Errorf("start: %w", err)
 	}
 	err = q.step(ctx, func(b *board) error {
-		live, err := b.runs(ref, refs)
+		live, err := b.runs(ref, refs, nil)
 		if err != nil {
 			return err
 		}
@@ -75,44 +95,42 @@ func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []queue.Completi
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
-	id, err := q.workerID(ctx, ref)
+	m, err := q.member(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
+	slots := map[slot]int{}
+	for _, c := range ends {
+		if s, ok := m.limits.Load(c.ID); ok {
+			slots[s.(slot)]++
+		}
+	}
 	err = q.step(ctx, func(b *board) error {
-		answers, err = b.finishAll(ref, id, ends)
+		answers, err = b.finishAll(ref, m.id, ends, slots)
 		return err
 	})
+	if err == nil {
+		for _, c := range ends {
+			m.limits.Delete(c.ID)
+		}
+	}
 	return answers, err
 }
 
-func (b *board) finishAll(ref lease.Ref, id int64, ends []queue.Completion) ([]queue.Status, error) {
+// finishAll ends tasks. Their slots are known as far as this process was given them.
+func (b *board) finishAll(ref lease.Ref, id int64, ends []queue.Completion, slots map[slot]int) ([]queue.Status, error) {
 	refs := make([]queue.Ref, len(ends))
 	for i, c := range ends {
 		refs[i] = c.Ref
 	}
-	live, err := b.runs(ref, refs)
+	live, err := b.runs(ref, refs, slots)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.loadLimitsOfTasks(); err != nil {
+	if err := b.lockTheirs(); err != nil {
 		return nil, err
 	}
 	return answer(ends, func(c queue.Completion) (queue.Status, error) { return b.finish(live, id, c) })
-}
-
-// loadLimitsOfTasks reads the limits of all tasks that are known, with one statement.
-func (b *board) loadLimitsOfTasks() error {
-	var hashes list
-	for h, l := range b.limits {
-		if l.ver == 0 {
-			hashes = append(hashes, h[:])
-		}
-	}
-	if len(hashes) == 0 || b.tx != nil {
-		return nil
-	}
-	return b.loadLimits(hashes)
 }
 
 func (b *board) finish(live bool, id int64, c queue.Completion) (queue.Status, error) {

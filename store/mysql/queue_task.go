@@ -24,11 +24,10 @@ type task struct {
 	window    time.Time // until when it holds it after it succeeded
 	limit     *queue.Hash
 
-	had     []byte // its unique key in the table
-	tabled  int    // its ordinal there
+	row     *task  // as the table has it
+	had     []byte // its unique key there
 	isNew   bool   // it is not there yet, and its id is only for the order
 	dirty   bool   // to be written
-	counts  bool   // something was decided on its state, so it must not have changed
 	respelt bool   // its arguments too
 	gone    bool   // to be deleted
 }
@@ -82,6 +81,11 @@ func (t *task) over(now time.Time) bool {
 	return t.State.Waiting() && !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt)
 }
 
+// due says whether t waits for an instant that has come.
+func (t *task) due(now time.Time) bool {
+	return (t.State == queue.Scheduled || t.State == queue.Retryable) && !t.RunAt.After(now)
+}
+
 // takesKey says that t is to hold a unique key that it does not hold in the table.
 func (t *task) takesKey() bool { return t.ukey != nil && t.had == nil }
 
@@ -103,7 +107,7 @@ func readTask(r *sql.Rows) (t *task, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t.had, t.tabled = t.ukey, ordinal
+	t.had = t.ukey
 	t.State, t.Suspect, t.Front = states[state], class > 0, ordinal < front/2
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.window = instant(runAt), instant(enqueued), instant(expires),
 		instant(started), instant(ended), instant(window)
@@ -111,10 +115,13 @@ func readTask(r *sql.Rows) (t *task, err error) {
 		t.limit = new(queue.Hash)
 		copy(t.limit[:], limit)
 	}
-	return t, t.Thaw(cold)
+	err = t.Thaw(cold)
+	row := *t
+	t.row = &row
+	return t, err
 }
 
-// columns are those of insert-tasks without the namespace, up to line.
+// columns are those of columnNames.
 func (t *task) columns() []any {
 	var due, lapses, done, holder int64
 	switch {
@@ -141,28 +148,11 @@ func (t *task) columns() []any {
 		text(t.Reason), text(t.Stop)}
 }
 
-const ukeyColumn = 25 // of columns
-
 func (t *task) cold() []byte {
 	if c := t.Cold(); c != nil {
 		return c
 	}
 	return []byte{}
-}
-
-// addUpdate appends the update of t's row.
-func (t *task) addUpdate(p *packet) {
-	columns := t.columns()
-	if t.takesKey() {
-		columns[ukeyColumn] = nil // take-key, once the rest is done
-	}
-	p.add("update-task", append(columns, int64(t.ID))...)
-	if t.takesKey() {
-		p.add("take-key", t.ukey, int64(t.ID)).add("if-one")
-	}
-	if t.respelt {
-		p.add("update-spec", t.cold(), []byte(t.Args), int64(t.ID))
-	}
 }
 
 // reads takes tasks in that a statement found; one that is known already stays as it is known.
@@ -255,7 +245,8 @@ func (b *board) move(t *task, from queue.State) error {
 	if t.State == queue.Running {
 		l.running++
 	}
-	return b.settle(l)
+	b.settle(l)
+	return nil
 }
 
 // wait lets t, which was in state from, wait by its instant.

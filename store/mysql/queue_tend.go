@@ -90,17 +90,18 @@ func (t *tending) look() error {
 	return t.step(func(b *board) error { return b.look(wanted) })
 }
 
-// every does one thing to the tasks that a statement finds, and counts them.
-func (t *tending) every(n *int, do func(*board, *task) error, selection string, args ...any) error {
+// every does one thing to the tasks that a statement finds, and counts them. Where it changes lines, the tasks may be
+// others by then.
+func (t *tending) every(n *int, lines bool, do func(*board, *task) error, selection string, args ...any) error {
 	for t.left > 0 {
 		most, did, found := min(t.left, chunk), 0, 0
 		err := t.step(func(b *board) error {
 			all, err := b.find(selection, append(args, most)...)
-			if err == nil {
-				err = b.loadLimitsOfTasks()
+			if err == nil && lines {
+				err = b.lockTheirs()
 			}
 			did, found = 0, len(all)
-			for _, x := range all {
+			for _, x := range b.fresh(all) {
 				if err != nil {
 					return err
 				}
@@ -121,7 +122,7 @@ func (t *tending) every(n *int, do func(*board, *task) error, selection string, 
 }
 
 func (t *tending) expired() error {
-	return t.every(&t.Expired, func(b *board, x *task) error {
+	return t.every(&t.Expired, true, func(b *board, x *task) error {
 		if !x.over(b.now) {
 			return nil
 		}
@@ -136,13 +137,18 @@ func (t *tending) due() error {
 		if err != nil {
 			return err
 		}
-		err = t.every(&t.Due, func(b *board, x *task) error { return b.wait(x, x.State) }, "tasks-due", t.ns, laneNumber(at))
+		err = t.every(&t.Due, true, func(b *board, x *task) error {
+			if !x.due(b.now) {
+				return nil
+			}
+			return b.wait(x, x.State)
+		}, "tasks-due", t.ns, laneNumber(at))
 	}
 	return err
 }
 
 func (t *tending) freed() error {
-	return t.every(&t.Freed, func(b *board, x *task) error { b.unlock(x); return nil }, "tasks-windows", t.ns)
+	return t.every(&t.Freed, false, func(b *board, x *task) error { b.unlock(x); return nil }, "tasks-windows", t.ns)
 }
 
 // deleted is retention. What holds its key in a window is not old (rule Q1).
@@ -151,7 +157,7 @@ func (t *tending) deleted(keep map[queue.State]time.Duration) error {
 		if !s.Final() {
 			continue
 		}
-		err := t.every(&t.Deleted, func(b *board, x *task) error { b.remove(x); return nil },
+		err := t.every(&t.Deleted, false, func(b *board, x *task) error { b.remove(x); return nil },
 			"tasks-old", t.ns, stateNumber(s), d.Microseconds())
 		if err != nil {
 			return err

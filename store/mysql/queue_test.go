@@ -86,8 +86,8 @@ func complete(t testing.TB, by queue.Finisher, w lease.Ref, tasks ...queue.Fetch
 	}
 }
 
-// workOff has four workers do all there is, and says how long it took.
-func workOff(t testing.TB, c store.Config, n int) time.Duration {
+// workOff has four workers do all there is, and says how long it took. Who finds nothing looks again after poll.
+func workOff(t testing.TB, c store.Config, n int, poll time.Duration) time.Duration {
 	t.Helper()
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -104,7 +104,7 @@ func workOff(t testing.TB, c store.Config, n int) time.Duration {
 					return
 				}
 				if len(f.Tasks) == 0 {
-					time.Sleep(time.Millisecond)
+					time.Sleep(poll)
 					continue
 				}
 				var ends []queue.Completion
@@ -150,7 +150,7 @@ func TestWorkersShareWhatThereIs(t *testing.T) {
 			t.Logf("taken in: %.0f tasks/s", n/time.Since(begin).Seconds())
 			db := raw(t, address, nil)
 			dead := status(t, db, "Innodb_deadlocks")
-			t.Logf("worked: %.0f tasks/s", n/workOff(t, c, n).Seconds())
+			t.Logf("worked: %.0f tasks/s", n/workOff(t, c, n, time.Millisecond).Seconds())
 			if got := status(t, db, "Innodb_deadlocks") - dead; got > 0 {
 				t.Logf("%d deadlocks of the whole server, each begun anew", got)
 			}

@@ -97,7 +97,7 @@ func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completi
 		if err != nil {
 			return err
 		}
-		answers, err = b.finishAll(worker, id, ends)
+		answers, err = b.finishAll(worker, id, ends, nil)
 		return err
 	})
 	if err != nil {
@@ -210,7 +210,7 @@ func (x *Tx) query(ctx context.Context, text string, args []any, each reader) er
 // flush writes what has been decided so far.
 func (b *board) flush() error {
 	p := new(packet)
-	readers := b.write(p, b.changed(), nil)
+	readers := b.write(p, b.changed())
 	if p.text.Len() == 0 {
 		return nil
 	}
@@ -218,7 +218,8 @@ func (b *board) flush() error {
 		return err
 	}
 	for _, t := range b.tasks {
-		t.dirty, t.respelt, t.had = false, false, t.ukey
+		row := *t
+		t.dirty, t.respelt, t.had, t.row = false, false, t.ukey, &row
 	}
 	b.tries, b.wakes = nil, nil
 	clear(b.counts)
@@ -297,7 +298,7 @@ func (a *admission) lockHolder(h queue.Hash, s *queue.Spec) error {
 func (a *admission) insertTx() error {
 	for _, t := range a.added {
 		p := new(packet).add("insert-tasks")
-		p.argument(rows{append(append([]any{a.q.ns}, t.columns()...), t.cold(), []byte(t.Args))})
+		p.argument(a.rows([]*task{t}))
 		r, err := a.tx.tx.ExecContext(a.ctx, p.text.String(), p.args...)
 		if err != nil {
 			return err

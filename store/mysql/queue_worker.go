@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
@@ -34,17 +35,38 @@ func readWorker(r *sql.Rows) (w worker, err error) {
 	return w, err
 }
 
-// workerID is the row of a worker, made where it never joined.
-func (q queues) workerID(ctx context.Context, ref lease.Ref) (id int64, err error) {
+// member is what this process knows of a worker of its own.
+type member struct {
+	id     int64
+	limits sync.Map // slot by queue.ID, of tasks that were given to it: a hint
+}
+
+// A slot is what a task under a limit takes, and somebody else of its lane gets when it ends.
+type slot struct {
+	limit queue.Hash
+	lane  int64
+}
+
+// member is a worker with its row, made where it never joined.
+func (q queues) member(ctx context.Context, ref lease.Ref) (*member, error) {
 	if known, ok := q.known.workers.Load(ref); ok {
-		return known.(int64), nil
+		return known.(*member), nil
 	}
+	m := new(member)
 	p := new(packet).add("worker-id", q.ns, nonce(ref.Owner), int64(ref.Token), []byte(ref.Key))
-	if err = q.run(ctx, p, func(r *sql.Rows) error { return r.Scan(&id) }); err != nil {
+	if err := q.run(ctx, p, func(r *sql.Rows) error { return r.Scan(&m.id) }); err != nil {
+		return nil, err
+	}
+	known, _ := q.known.workers.LoadOrStore(ref, m)
+	return known.(*member), nil
+}
+
+func (q queues) workerID(ctx context.Context, ref lease.Ref) (int64, error) {
+	m, err := q.member(ctx, ref)
+	if err != nil {
 		return 0, err
 	}
-	q.known.workers.Store(ref, id)
-	return id, nil
+	return m.id, nil
 }
 
 // processes reads what workers said of themselves.
@@ -145,7 +167,10 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, t := range all {
+	if err := b.lockTheirs(); err != nil {
+		return 0, 0, err
+	}
+	for _, t := range b.fresh(all) {
 		if b.locked[t.ID] || t.State != queue.Running || t.worker != id {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 func TestOperatorsAgainstABacklog(t *testing.T) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
-			n := min(tasks(s.name, 2_000, 60_000), 100_000)
+			n := min(tasks(2_000, 60_000), 100_000)
 			r := prepare(t, s.shared(t))
 			r.enqueue(n)
 			r.operate(n)

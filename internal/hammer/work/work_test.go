@@ -41,10 +41,7 @@ func TestMain(m *testing.M) {
 var long = os.Getenv("DIBS_TEST_LONG") != ""
 
 // tasks is how many to work off. DIBS_TEST_TASKS says it otherwise; 200000 take a few minutes for each store.
-func tasks(store string, short, longer int) int {
-	if store == "mariadb" { // limits that many contend for are slow there
-		longer /= 10
-	}
+func tasks(short, longer int) int {
 	if n, err := strconv.Atoi(os.Getenv("DIBS_TEST_TASKS")); err == nil {
 		return min(n, most)
 	}
@@ -63,7 +60,7 @@ var stores = []struct {
 func TestEveryEffectOncePerToken(t *testing.T) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
-			n := tasks(s.name, 2_000, 30_000)
+			n := tasks(2_000, 30_000)
 			r := prepare(t, s.shared(t))
 			r.enqueue(n)
 			r.work(4, func(workers []*worker) {
@@ -88,7 +85,7 @@ func TestAStoppedWorkerIsRefused(t *testing.T) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
 			r := prepare(t, s.shared(t))
-			n := tasks(s.name, 2_000, 20_000)
+			n := tasks(2_000, 20_000)
 			r.enqueue(n)
 			stopped := false
 			r.work(4, func(workers []*worker) {

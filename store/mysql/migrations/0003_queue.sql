@@ -84,7 +84,6 @@ CREATE TABLE IF NOT EXISTS dibs_task_workers (
 CREATE TABLE IF NOT EXISTS dibs_task_limits (
   ns        VARBINARY(64)  NOT NULL,
   hash      BINARY(16)     NOT NULL,
-  ver       BIGINT         NOT NULL DEFAULT 1, -- grows with every change of it and of its line
   limit_key VARBINARY(530) NOT NULL,
   slots     INT            NOT NULL,
   token     BIGINT         NOT NULL DEFAULT 0, -- the largest that was given under it

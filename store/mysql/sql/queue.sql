@@ -14,9 +14,6 @@ FORCE INDEX (PRIMARY) WHERE t.ns = ? AND t.id IN (?);
 -- name: tasks-by-key
 FORCE INDEX (one) WHERE t.ns = ? AND t.ukey IN (?);
 
--- name: tasks-in-line
-FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = ? AND t.line = 1 AND t.lane = ? ORDER BY t.ordinal, t.id LIMIT ?;
-
 -- name: tasks-due
 FORCE INDEX (due) WHERE t.ns = ? AND t.lane = ? AND t.due_at > 0 AND t.due_at <= @dibs_now ORDER BY t.due_at, t.id LIMIT ?;
 
@@ -48,6 +45,11 @@ COMMIT;
 -- name: live-worker
 SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now;
 
+-- name: whats-up
+-- Whether the worker's lease is live, and whether somebody has paused, bounded or left something.
+SELECT (SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now),
+  EXISTS (SELECT 1 FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now)) OR EXISTS (SELECT 1 FROM dibs_task_rates WHERE ns = ?) OR EXISTS (SELECT 1 FROM dibs_task_wakes WHERE ns = ?);
+
 -- name: lanes
 SELECT DISTINCT queue, kind FROM dibs_task_lanes WHERE ns = ?;
 
@@ -55,14 +57,17 @@ SELECT DISTINCT queue, kind FROM dibs_task_lanes WHERE ns = ?;
 INSERT INTO dibs_task_lanes (ns, queue, kind, salt) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE salt = dibs_task_lanes.salt;
 
 -- name: due
-SELECT id, ver, limited IS NOT NULL FROM dibs_tasks FORCE INDEX (due)
+SELECT id, limited IS NOT NULL FROM dibs_tasks FORCE INDEX (due)
 WHERE ns = ? AND lane = ? AND due_at > 0 AND due_at <= @dibs_now ORDER BY due_at, id LIMIT ?;
 
 -- name: next-due
 SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND lane = ? AND due_at > @dibs_now;
 
+-- name: first-due
+SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND lane = ? AND due_at > 0;
+
 -- name: ready
-SELECT id, queue, kind, ordinal, class, limited IS NOT NULL, expires FROM dibs_tasks FORCE INDEX (ready)
+SELECT id, queue, kind, ordinal, class, limited, expires FROM dibs_tasks FORCE INDEX (ready)
 WHERE ns = ? AND lane = ? AND state = 1 AND class = ? ORDER BY ordinal, id LIMIT ?;
 
 -- name: ripe
@@ -73,26 +78,59 @@ SET @dibs_sql = CONCAT('UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = 1, d
 PREPARE dibs_ripen FROM @dibs_sql;
 EXECUTE dibs_ripen;
 
--- name: limits
-SELECT hash, ver, limit_key, slots, token,
-  (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 3)
-FROM dibs_task_limits l WHERE ns = ? AND hash IN (?);
+-- name: hold
+-- The step goes on in packets to come. Where none comes for some seconds, the server closes the connection, and has
+-- rolled back then: a client that was stopped keeps nobody waiting for longer.
+SET @dibs_idle = @@wait_timeout;
+SET SESSION wait_timeout = 5;
+
+-- name: held
+SET SESSION wait_timeout = @dibs_idle;
+
+-- name: give-up
+ROLLBACK;
+SET SESSION innodb_lock_wait_timeout = @dibs_was, SESSION wait_timeout = @dibs_idle;
+
+-- name: lock-limits
+-- In the order of the primary key. Whoever waits here holds no lock that another one of these waits for.
+SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE INDEX (PRIMARY) WHERE ns = ? AND hash IN (?) FOR UPDATE;
+
+-- name: lock-free-limits
+-- Those that nobody has.
+SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE INDEX (PRIMARY) WHERE ns = ? AND hash IN (?) FOR UPDATE SKIP LOCKED;
+
+-- name: locked-limits
+-- With the first of those that are blocked, and the last lane in which somebody is. A statement of its own: it sees what
+-- was committed before the locks were had.
+SELECT l.hash, l.limit_key, l.slots, l.token, COALESCE(FIND_IN_SET(HEX(l.hash), @dibs_limits), 0) > 0,
+  (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 3),
+  (SELECT CONCAT_WS(' ', t.id, t.ver, t.lane, t.ordinal) FROM dibs_tasks t FORCE INDEX (line)
+   WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 ORDER BY t.lane, t.ordinal, t.id LIMIT 1),
+  (SELECT t.lane FROM dibs_tasks t FORCE INDEX (line)
+   WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 ORDER BY t.lane DESC LIMIT 1)
+FROM dibs_task_limits l FORCE INDEX (PRIMARY) WHERE l.ns = ? AND l.hash IN (?);
+
+-- name: slots
+SELECT limit_key, slots FROM dibs_task_limits WHERE ns = ? AND hash = ?;
+
+-- name: open-in-line
+SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited IN (?) AND state = 1 AND line = 1 AND FIND_IN_SET(HEX(limited), @dibs_limits);
+
+-- name: blocked-in-line
+SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2 AND line = 1 AND lane = ?
+ORDER BY ordinal, id LIMIT ?;
+
+-- name: blocked-lanes
+-- Found by one look each, however long the line is.
+WITH RECURSIVE l (lane) AS (
+  SELECT (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 2 AND t.line = 1)
+  UNION ALL
+  SELECT (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 2 AND t.line = 1 AND t.lane > l.lane)
+  FROM l WHERE l.lane IS NOT NULL)
+SELECT lane FROM l WHERE lane IS NOT NULL;
 
 -- name: ensure-limit
 INSERT INTO dibs_task_limits (ns, hash, limit_key, slots) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE slots = dibs_task_limits.slots;
-
--- name: line-ends
--- The first and the last lane of a line. Mostly it is one, and two looks at the index say so.
-SELECT MIN(lane), MAX(lane) FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = ? AND line = 1 HAVING MIN(lane) IS NOT NULL;
-
--- name: line-lanes
--- The lanes of a line, found by one look each, however long it is.
-WITH RECURSIVE s (state) AS (SELECT 1 UNION ALL SELECT 2), l (state, lane) AS (
-  SELECT s.state, (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = s.state AND t.line = 1) FROM s
-  UNION ALL
-  SELECT l.state, (SELECT MIN(t.lane) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = l.state AND t.line = 1 AND t.lane > l.lane)
-  FROM l WHERE l.lane IS NOT NULL)
-SELECT DISTINCT lane FROM l WHERE lane IS NOT NULL;
 
 -- name: blocked
 SELECT COUNT(*) FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2;
@@ -113,11 +151,6 @@ SET SESSION innodb_lock_wait_timeout = 2, SESSION group_concat_max_len = 1048576
 -- name: hold-rates
 SELECT COUNT(IF(CONCAT(ver, '/', kind) IN (?), 1, NULL)) INTO @dibs_n FROM dibs_task_rates FORCE INDEX (PRIMARY)
 WHERE ns = ? AND kind IN (?) FOR UPDATE;
-SET @dibs_ok = @dibs_ok AND @dibs_n = ?;
-
--- name: hold-limits
-SELECT COUNT(IF(CONCAT(ver, '/', HEX(hash)) IN (?), 1, NULL)) INTO @dibs_n FROM dibs_task_limits FORCE INDEX (PRIMARY)
-WHERE ns = ? AND hash IN (?) FOR UPDATE;
 SET @dibs_ok = @dibs_ok AND @dibs_n = ?;
 
 -- name: hold-tasks
@@ -141,10 +174,11 @@ SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_pauses WHERE ns = ? 
 SET @dibs_ok = @dibs_ok AND ROW_COUNT() = 1;
 
 -- name: claim-tasks
--- The first of the named tasks that nobody has. SKIP LOCKED: two fetches share them without waiting.
-SELECT GROUP_CONCAT(id ORDER BY FIELD(queue, ?), ordinal, id) INTO @dibs_claimed FROM dibs_tasks FORCE INDEX (PRIMARY)
-WHERE id IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) FOR UPDATE SKIP LOCKED;
-SET @dibs_claimed = IF(@dibs_ok = 1, COALESCE(SUBSTRING_INDEX(@dibs_claimed, ',', ?), '0'), '0'), @dibs_worker = ?;
+-- The first of the named tasks that nobody has. SKIP LOCKED: two fetches share them without waiting. No more are locked
+-- than are taken, so the order is that of the index.
+SELECT GROUP_CONCAT(t.id) INTO @dibs_claimed FROM (SELECT id FROM dibs_tasks FORCE INDEX (PRIMARY)
+WHERE id IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED) t;
+SET @dibs_claimed = IF(@dibs_ok = 1, COALESCE(@dibs_claimed, '0'), '0'), @dibs_worker = ?;
 SET @dibs_sql = CONCAT('UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = 3, lapses = 0, due_at = 0, started = @dibs_now, begun = 0, worker = @dibs_worker, holder = @dibs_worker, token = GREATEST(token + 1, @dibs_now), stop = '''', ver = ver + 1 WHERE id IN (', @dibs_claimed, ')');
 PREPARE dibs_claim FROM @dibs_sql;
 EXECUTE dibs_claim;
@@ -154,11 +188,8 @@ SET @dibs_sql = CONCAT(?, ' FORCE INDEX (PRIMARY) WHERE t.id IN (', @dibs_claime
 PREPARE dibs_claim FROM @dibs_sql;
 EXECUTE dibs_claim;
 
--- name: update-task
-UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET lane = ?, queue = ?, kind = ?, state = ?, class = ?, ordinal = ?, priority = ?, run_at = ?, due_at = ?,
-enqueued = ?, expires = ?, lapses = ?, started = ?, ended = ?, done = ?, attempts = ?, granted = ?, crashes = ?, snoozes = ?, begun = ?, displaced = ?,
-token = ?, worker = ?, holder = ?, completed = ?, ukey = ?, win = ?, limited = ?, line = ?, reason = ?, stop = ?, ver = ver + 1
-WHERE id = ? AND @dibs_ok = 1;
+-- name: flip-tasks
+UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = ?, ver = ver + 1 WHERE id IN (?) AND @dibs_ok = 1;
 
 -- name: take-key
 -- IGNORE: where somebody else has taken the key, nothing is changed, and the packet goes on to its end.
@@ -182,11 +213,8 @@ ON DUPLICATE KEY UPDATE ver = dibs_tasks.ver;
 -- name: inserted
 SELECT @dibs_now, LAST_INSERT_ID(), @@auto_increment_increment;
 
--- name: last-id
-SELECT LAST_INSERT_ID();
-
--- name: delete-task
-DELETE FROM dibs_tasks WHERE id = ? AND @dibs_ok = 1;
+-- name: delete-tasks
+DELETE t FROM dibs_tasks t FORCE INDEX (PRIMARY) WHERE id IN (?) AND @dibs_ok = 1;
 
 -- name: delete-attempts
 DELETE a FROM dibs_task_attempts a FORCE INDEX (PRIMARY) WHERE task IN (?);
@@ -197,8 +225,11 @@ INSERT INTO dibs_task_attempts (task, attempt) VALUES (?, ?);
 -- name: attempts
 SELECT attempt FROM dibs_task_attempts WHERE task = ? ORDER BY i;
 
--- name: update-limit
-UPDATE dibs_task_limits SET slots = ?, token = ?, ver = ver + 1 WHERE ns = ? AND hash = ?;
+-- name: raise-tokens
+UPDATE dibs_task_limits SET token = ? WHERE ns = ? AND hash IN (?) AND @dibs_ok = 1;
+
+-- name: set-slots
+UPDATE dibs_task_limits SET slots = ? WHERE ns = ? AND hash = ? AND @dibs_ok = 1;
 
 -- name: use-rate
 UPDATE dibs_task_rates SET full = ?, ver = ver + 1 WHERE ns = ? AND kind = ?;

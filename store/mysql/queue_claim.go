@@ -1,0 +1,75 @@
+package mysql
+
+import (
+	"cmp"
+	"database/sql"
+	"slices"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// easy says that the packet can take the task where nobody else does, whatever else it decides.
+func (f *fetch) easy(c candidate) bool {
+	return c.class == 0 && c.limit == nil && f.rates[c.place.kind] == nil && (c.expires == 0 || c.expires > micros(f.now))
+}
+
+// claims are plain tasks that a packet takes, as far as nobody else has.
+type claims struct {
+	worker int64
+	want   int
+	ids    list
+	got    []*task
+}
+
+func (c *claims) add(p *packet, b *board) []reader {
+	if c == nil {
+		return nil
+	}
+	p.add("claim-tasks", c.ids, c.want, c.worker).add("claimed-prefix", statements()["task-columns"])
+	return []reader{func(r *sql.Rows) error {
+		t, err := readTask(r)
+		c.got = append(c.got, t)
+		return err
+	}}
+}
+
+// claim names what is easy, the first ones first. Where their order is that of their ids, those behind them are named as
+// well, which the server takes where others have the first.
+func (f *fetch) claim() *claims {
+	if len(f.plain) == 0 {
+		return nil
+	}
+	c := &claims{worker: f.id, want: len(f.plain)}
+	for _, x := range f.found {
+		if f.easy(x) {
+			c.ids = append(c.ids, int64(x.id))
+		}
+	}
+	if !slices.IsSortedFunc(c.ids, func(x, y any) int { return cmp.Compare(x.(int64), y.(int64)) }) {
+		c.ids = c.ids[:c.want]
+	}
+	return c
+}
+
+// finish takes what is easy, and puts everything in order.
+func (f *fetch) finish() error {
+	f.claims = f.claim()
+	hard, full := len(f.granted), f.room() <= 0
+	if err := f.carryOut(); err != nil {
+		return err
+	}
+	if f.claims != nil {
+		for _, t := range f.claims.got {
+			f.granted = append(f.granted, t.fetched())
+		}
+		// Others were faster: there may be more behind.
+		f.again = f.again || len(f.granted)-hard < f.claims.want
+	}
+	f.again = f.again || full && len(f.given)+len(f.granted) < f.r.Max // than one pass gives
+	place := map[queue.ID]int{}
+	for i, c := range f.found {
+		place[c.id] = i
+	}
+	slices.SortStableFunc(f.granted, func(a, b queue.Fetched) int { return cmp.Compare(place[a.ID], place[b.ID]) })
+	return nil
+}

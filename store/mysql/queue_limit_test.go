@@ -1,0 +1,131 @@
+package mysql
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+func limitNamed(key string) wake {
+	l := queue.Limit{Key: key}
+	return wake{hash: l.Hash("k"), key: key, slots: 1}
+}
+
+// slotsOf is how many tasks may run under a limit.
+func slotsOf(t testing.TB, s *store.Store, id queue.ID) int {
+	t.Helper()
+	_, held, ok, err := s.Tasks.Task(t.Context(), id)
+	if err != nil || !ok {
+		t.Fatalf("task %d: %v, %v", id, ok, err)
+	}
+	return held.Max
+}
+
+// Who contends for limits waits, and decides once: no step is begun again because another one was first.
+func TestContendersDecideOnce(t *testing.T) {
+	c := queueConfig(t, testserver.MariaDB(t))
+	s := mustOpen(t, c)
+	id := enqueue(t, s.Queue, spec(limitOf("a", 1)), spec(limitOf("b", 1)))[0].ID
+	const workers, rounds = 4, 25
+	var tries atomic.Int64
+	var all sync.WaitGroup
+	for i := range workers {
+		q := mustOpen(t, c).Queue.(queues)
+		both := []wake{limitNamed("a"), limitNamed("b")}
+		if i%2 == 1 {
+			both[0], both[1] = both[1], both[0] // the order is not the caller's
+		}
+		all.Go(func() {
+			for range rounds {
+				err := q.step(t.Context(), func(b *board) error {
+					tries.Add(1)
+					if err := b.lock(both, false, nothing); err != nil {
+						return err
+					}
+					l, err := b.limit(limitNamed("a"))
+					if err != nil {
+						return err
+					}
+					return b.resize(l, l.max+1, "test")
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := slotsOf(t, s, id); n != 1+workers*rounds {
+		t.Errorf("%d slots after %d times one more: some were lost", n, workers*rounds)
+	}
+	if n := tries.Load(); n != workers*rounds {
+		t.Errorf("%d steps took %d tries", workers*rounds, n)
+	}
+}
+
+// A fetch takes other tasks while somebody has a limit.
+func TestAFetchPassesALockedLimitOver(t *testing.T) {
+	c := queueConfig(t, testserver.MariaDB(t))
+	s, other := mustOpen(t, c), mustOpen(t, c).Queue.(queues)
+	w := joined(t, s)
+	got := enqueue(t, s.Queue, spec(limitOf("a", 1)), spec(limitOf("b", 1)), spec())
+	err := other.step(t.Context(), func(b *board) error {
+		if err := b.lock([]wake{limitNamed("a")}, false, nothing); err != nil {
+			return err
+		}
+		begin := time.Now()
+		f := fetchSome(t, s, w, 10)
+		if len(f.Tasks) != 2 || f.Tasks[0].ID != got[1].ID || f.Tasks[1].ID != got[2].ID {
+			t.Errorf("fetched while the limit of task %d was locked: %+v", got[0].ID, f.Tasks)
+		}
+		if took := time.Since(begin); took >= lockWait {
+			t.Errorf("the fetch took %v", took)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := fetchSome(t, s, w, 10); len(f.Tasks) != 1 || f.Tasks[0].ID != got[0].ID {
+		t.Errorf("fetched then: %+v", f.Tasks)
+	}
+}
+
+// A client that is stopped while it has a limit keeps others waiting for some seconds, and changes nothing when it goes
+// on.
+func TestAStoppedClientLosesItsLimits(t *testing.T) {
+	c := queueConfig(t, testserver.MariaDB(t))
+	s, stopped := mustOpen(t, c), mustOpen(t, c).Queue.(queues)
+	w := joined(t, s)
+	id := enqueue(t, s.Queue, spec(limitOf("a", 1)), spec(limitOf("a", 1)))[0].ID
+	f := fetchSome(t, s, w, 10)
+	err := stopped.step(t.Context(), func(b *board) error {
+		if err := b.lock([]wake{limitNamed("a")}, false, nothing); err != nil {
+			return err
+		}
+		l, err := b.limit(limitNamed("a"))
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		complete(t, s.Queue, w, f.Tasks...)
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("a completion took %v", took)
+		}
+		return b.resize(l, 7, "test")
+	})
+	if err == nil {
+		t.Error("what the stopped client had decided was carried out")
+	}
+	if n := slotsOf(t, s, id); n != 1 {
+		t.Errorf("%d slots", n)
+	}
+	if n := len(fetchSome(t, s, w, 10).Tasks); n != 1 {
+		t.Errorf("%d tasks are fetched", n)
+	}
+}

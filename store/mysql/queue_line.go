@@ -1,0 +1,257 @@
+package mysql
+
+import (
+	"cmp"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// A waiter is one of a line: a row of which only the place was read, or a task that the step knows.
+type waiter struct {
+	id      queue.ID
+	ver     int64
+	lane    int64
+	ordinal int
+	state   queue.State
+	task    *task
+}
+
+// line is the head of those that are blocked in a lane.
+type line struct {
+	asked int // how many
+	found []waiter
+}
+
+// whole says that there are no others.
+func (s *line) whole() bool { return len(s.found) < s.asked }
+
+// begin notes what was read of a limit's blocked ones when it was locked: the first one, and the last lane.
+func (l *limit) begin(head string, last int64) error {
+	w := waiter{state: queue.Blocked}
+	if _, err := fmt.Sscan(head, &w.id, &w.ver, &w.lane, &w.ordinal); err != nil {
+		return fmt.Errorf("the head of a line: %w", err)
+	}
+	if l.blocked[w.lane] == nil { // else more of them are being read
+		l.blocked[w.lane] = &line{1, []waiter{w}}
+	}
+	l.lanes = []int64{w.lane}
+	if last != w.lane {
+		l.lanes = append(l.lanes, last)
+		l.wide = true
+	}
+	return nil
+}
+
+func readWaiter(r *sql.Rows, s queue.State) (h queue.Hash, w waiter, err error) {
+	var hash []byte
+	w.state = s
+	err = r.Scan(&hash, &w.id, &w.ver, &w.lane, &w.ordinal)
+	copy(h[:], hash)
+	return h, w, err
+}
+
+func (b *board) readOpen(r *sql.Rows) error {
+	h, w, err := readWaiter(r, queue.Available)
+	b.members(h)
+	b.limits[h].open = append(b.limits[h].open, w)
+	return err
+}
+
+// settle has done what a changed number of free slots, or of those in line, asks for, in every lane (rule Q5), at the end
+// of the step.
+func (b *board) settle(l *limit) { l.touched = true }
+
+func (b *board) settleAll() error {
+	limits := b.touched()
+	if len(limits) == 0 {
+		return nil
+	}
+	if err := b.readAhead(limits); err != nil {
+		return err
+	}
+	for _, l := range limits {
+		for _, lane := range l.everyLane() {
+			if err := b.settleLane(l, lane); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// everyLane are those in which somebody may stand in line.
+func (l *limit) everyLane() []int64 {
+	all := slices.Clone(l.lanes)
+	for _, w := range l.open {
+		all = append(all, w.lane)
+	}
+	for _, t := range l.members {
+		all = append(all, t.lane)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// settleLane makes the first of a lane available, as many as there are free slots, and blocks the others.
+func (b *board) settleLane(l *limit, lane int64) error {
+	if n := b.lacks(l, lane); n > 0 {
+		if err := b.readBlocked([]part{{l, lane, n}}); err != nil {
+			return err
+		}
+	}
+	for i, w := range b.inLine(l, lane) {
+		to := queue.Blocked
+		if i < l.free() {
+			to = queue.Available
+		}
+		b.flip(w, to)
+	}
+	return nil
+}
+
+// inLine are those of a lane that are known, in order, without those that somebody else has.
+func (b *board) inLine(l *limit, lane int64) (all []waiter) {
+	add := func(w waiter) {
+		if w.lane != lane || w.task == nil && b.tasks[w.id] != nil {
+			return
+		}
+		if b.locked[w.id] {
+			b.leave(wake{hash: l.hash, key: l.key}) // it is looked at again when it may be free
+			return
+		}
+		all = append(all, w)
+	}
+	for _, w := range l.open {
+		add(w)
+	}
+	if seen := l.blocked[lane]; seen != nil {
+		for _, w := range seen.found {
+			add(w)
+		}
+	}
+	for _, t := range l.members {
+		if t.queues() && (t.State == queue.Available || t.State == queue.Blocked) {
+			add(waiter{id: t.ID, lane: t.lane, ordinal: t.ordinal(), state: t.State, task: t})
+		}
+	}
+	slices.SortFunc(all, func(x, y waiter) int { return cmp.Or(cmp.Compare(x.ordinal, y.ordinal), cmp.Compare(x.id, y.id)) })
+	return all
+}
+
+// lacks is how many of the blocked ones of a lane are still to be read; 0 where those that are known will do. They stand
+// behind those that are available, unless somebody has disturbed the line.
+func (b *board) lacks(l *limit, lane int64) int {
+	n, seen := l.free(), l.blocked[lane]
+	if n == 0 || seen == nil && !l.wide && !slices.Contains(l.lanes, lane) {
+		return 0
+	}
+	if !l.disturbed {
+		for _, w := range l.open {
+			if w.lane == lane && b.tasks[w.id] == nil && !b.locked[w.id] {
+				n--
+			}
+		}
+	}
+	if n <= 0 {
+		return 0
+	}
+	for _, t := range l.members { // these may be among them
+		if t.row != nil && t.row.State == queue.Blocked && t.row.lane == lane {
+			n++
+		}
+	}
+	if n += len(b.locked); seen != nil && (seen.asked >= n || seen.whole()) {
+		return 0
+	}
+	return n
+}
+
+// flipped is one that is to be in a state, while nothing else of him changes.
+type flipped struct {
+	waiter
+	to queue.State
+}
+
+// flip has w be in state to.
+func (b *board) flip(w waiter, to queue.State) {
+	switch {
+	case w.task != nil && w.state != to:
+		w.task.State = to
+		b.save(w.task)
+	case w.task == nil && w.state != to:
+		b.flips[w.id] = flipped{w, to}
+	default:
+		delete(b.flips, w.id)
+	}
+}
+
+// part is so much of what is blocked in a lane.
+type part struct {
+	l    *limit
+	lane int64
+	n    int
+}
+
+// readBlocked reads parts with one packet.
+func (b *board) readBlocked(parts []part) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	return b.ask(func(p *packet) (readers []reader) {
+		for _, x := range parts {
+			readers = append(readers, b.addBlocked(p, x))
+		}
+		return readers
+	})
+}
+
+func (b *board) addBlocked(p *packet, x part) reader {
+	seen := &line{asked: x.n}
+	x.l.blocked[x.lane] = seen
+	p.add("blocked-in-line", b.q.ns, x.l.hash[:], x.lane, x.n)
+	return func(r *sql.Rows) error {
+		_, w, err := readWaiter(r, queue.Blocked)
+		seen.found = append(seen.found, w)
+		return err
+	}
+}
+
+// readAhead reads at once what settling limits needs in any case.
+func (b *board) readAhead(limits []*limit) error {
+	if err := b.readLanes(limits); err != nil {
+		return err
+	}
+	var parts []part
+	for _, l := range limits {
+		for _, lane := range l.everyLane() {
+			if n := b.lacks(l, lane); n > 0 {
+				parts = append(parts, part{l, lane, n})
+			}
+		}
+	}
+	return b.readBlocked(parts)
+}
+
+// readLanes reads in which lanes somebody is blocked.
+func (b *board) readLanes(limits []*limit) error {
+	wide := slices.DeleteFunc(slices.Clone(limits), func(l *limit) bool { return !l.wide })
+	if len(wide) == 0 {
+		return nil
+	}
+	return b.ask(func(p *packet) (readers []reader) {
+		for _, l := range wide {
+			l.wide, l.lanes = false, nil
+			p.add("blocked-lanes", b.q.ns, l.hash[:], b.q.ns, l.hash[:])
+			readers = append(readers, func(r *sql.Rows) error {
+				var lane int64
+				err := r.Scan(&lane)
+				l.lanes = append(l.lanes, lane)
+				return err
+			})
+		}
+		return readers
+	})
+}

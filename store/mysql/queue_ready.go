@@ -1,0 +1,167 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// candidate is a task that may be given.
+type candidate struct {
+	id      queue.ID
+	place   place
+	ordinal int
+	class   int
+	limit   *queue.Hash
+	expires int64
+}
+
+// lane is what a fetch finds in one.
+type lane struct {
+	at    place
+	next  time.Time // when the first of what waits for its instant is due
+	found []candidate
+}
+
+const mostDue = 1000
+
+// ready makes what is due available, and gathers the first of what is.
+func (f *fetch) ready() error {
+	var due []*lane
+	for _, l := range f.lanes {
+		if !l.next.IsZero() && !l.next.After(f.now) {
+			due = append(due, l)
+		}
+	}
+	if len(due) > 0 {
+		if err := f.ripenAll(due); err != nil {
+			return err
+		}
+	}
+	for _, l := range f.lanes {
+		f.found = append(f.found, l.found...)
+		if !l.next.IsZero() && (f.nextDue.IsZero() || l.next.Before(f.nextDue)) {
+			f.nextDue = l.next
+		}
+	}
+	return nil
+}
+
+// ripenAll makes tasks available, each kind of them with a step of its own, and reads what there is then.
+func (f *fetch) ripenAll(due []*lane) error {
+	var ripe list
+	var limited []queue.ID
+	err := f.ask(func(p *packet) (readers []reader) {
+		for _, l := range due {
+			p.add("due", f.q.ns, laneNumber(l.at), mostDue).add("next-due", f.q.ns, laneNumber(l.at))
+			readers = append(readers, readDue(&ripe, &limited), l.readNext)
+		}
+		return readers
+	})
+	if err == nil {
+		err = f.q.ripen(f.ctx, ripe)
+	}
+	if err == nil && len(limited) > 0 {
+		err = f.q.step(f.ctx, func(b *board) error { _, err := b.ripen(limited[:min(len(limited), 200)]); return err })
+	}
+	if err != nil {
+		return err
+	}
+	return f.ask(func(p *packet) (readers []reader) {
+		for _, l := range due {
+			l.found = nil
+			readers = append(readers, f.addReady(p, l)...)
+		}
+		return readers
+	})
+}
+
+func readDue(ripe *list, limited *[]queue.ID) reader {
+	return func(r *sql.Rows) error {
+		var id int64
+		var inLine bool
+		err := r.Scan(&id, &inLine)
+		if inLine {
+			*limited = append(*limited, queue.ID(id))
+		} else {
+			*ripe = append(*ripe, id)
+		}
+		return err
+	}
+}
+
+// addLanes asks for what there is to know about lanes.
+func (f *fetch) addLanes(p *packet, lanes []*lane) (readers []reader) {
+	for _, l := range lanes {
+		p.add("first-due", f.q.ns, laneNumber(l.at))
+		readers = append(readers, l.readNext)
+		readers = append(readers, f.addReady(p, l)...)
+	}
+	return readers
+}
+
+func (l *lane) readNext(r *sql.Rows) error {
+	var next int64
+	err := r.Scan(&next)
+	l.next = instant(next)
+	return err
+}
+
+// addReady asks for more than there is room for: others are fetching the same.
+func (f *fetch) addReady(p *packet, l *lane) (readers []reader) {
+	for class := range 3 {
+		want := min(2*(f.r.Max-len(f.given))+20, 4*mostGiven)
+		if class > 0 {
+			want = 5
+		}
+		if !f.wants(class) {
+			continue
+		}
+		p.add("ready", f.q.ns, laneNumber(l.at), class, want)
+		readers = append(readers, l.readReady)
+	}
+	return readers
+}
+
+func (l *lane) readReady(r *sql.Rows) error {
+	var c candidate
+	var limit []byte
+	err := r.Scan(&c.id, &c.place.queue, &c.place.kind, &c.ordinal, &c.class, &limit, &c.expires)
+	if limit != nil {
+		c.limit = (*queue.Hash)(limit)
+	}
+	l.found = append(l.found, c)
+	return err
+}
+
+// ripen makes tasks without a limit available, as far as they are due and nobody has them.
+func (q queues) ripen(ctx context.Context, ids list) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	p := new(packet).add("fresh").add("begin").add("clock").add("ripe", ids).add("decide")
+	return q.run(ctx, p)
+}
+
+// ripen makes those available whose instant has come.
+func (b *board) ripen(ids []queue.ID) (n int, err error) {
+	if err := b.load(ids); err != nil {
+		return 0, err
+	}
+	if err := b.lockTheirs(); err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		t := b.tasks[id]
+		if t == nil || b.locked[id] || !t.due(b.now) {
+			continue
+		}
+		if err := b.wait(t, t.State); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

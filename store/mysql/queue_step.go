@@ -1,0 +1,155 @@
+package mysql
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+const (
+	// lockWait is how long a step waits for a task that another transaction has (rule Q2).
+	lockWait = 2 * time.Second
+	// stale is how long what was decided may take to be carried out.
+	stale = 3 * time.Second
+	// tenacity is how long a step is tried again while others change what it was decided on.
+	tenacity = 20 * time.Second
+)
+
+var (
+	// errChanged says that a step was not carried out: what it was decided on has changed.
+	errChanged = errors.New("others keep changing the same tasks")
+	// errLimits says that a step has to do with limits that it had not locked when it began to decide.
+	errLimits = errors.New("the step needs more limits")
+)
+
+// step decides and carries out one atomic step on the queues.
+func (q queues) step(ctx context.Context, do func(b *board) error) error {
+	locked, want := map[queue.ID]bool{}, map[queue.Hash]bool{}
+	begin := time.Now()
+	for n := 1; ; n++ {
+		b := &board{ctx: ctx, q: q, locked: locked, want: want, patient: time.Since(begin) < lockWait}
+		b.reset()
+		err := b.attempt(do)
+		code := number(err)
+		switch {
+		case errors.Is(err, errLimits):
+			if err := q.ensure(ctx, b.missing); err != nil {
+				return err
+			}
+		case !errors.Is(err, errChanged) && code != 1213 && code != 1205:
+			return err
+		}
+		if time.Since(begin) > tenacity {
+			return fmt.Errorf("%w: %w", lease.ErrUnavailable, err)
+		}
+		locked = b.locked
+		if errors.Is(err, errLimits) {
+			continue
+		}
+		if err := pause(ctx, n, len(locked) > 0); err != nil {
+			return err
+		}
+	}
+}
+
+// attempt is one try at a step.
+func (b *board) attempt(do func(b *board) error) (err error) {
+	if len(b.want) > 0 {
+		err = b.lock(nil, false, nothing)
+	}
+	if err == nil {
+		err = do(b)
+	}
+	if err == nil {
+		err = b.carryOut()
+	}
+	b.giveUp()
+	return err
+}
+
+// pause lets others go first, for about as long as a packet takes, or, where somebody holds a task, a little longer.
+func pause(ctx context.Context, n int, longer bool) error {
+	d := rand.N(time.Duration(min(n, 8)) * time.Millisecond)
+	if longer {
+		d += 5 * time.Millisecond
+	}
+	return rest(ctx, d)
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", lease.ErrUnavailable, ctx.Err())
+	}
+}
+
+// reading begins a packet that only reads. All packets of a step read at the same instant, its own.
+func (b *board) reading() (*packet, []reader) {
+	if b.now.IsZero() {
+		return new(packet).add("clock").add("now"), []reader{readInstant(&b.now)}
+	}
+	return new(packet).add("at", micros(b.now)), nil
+}
+
+// ask reads with one statement, or several.
+func (b *board) ask(add func(*packet) []reader) error {
+	p, readers := b.reading()
+	readers = append(readers, add(p)...)
+	return b.send(p, readers)
+}
+
+func (b *board) send(p *packet, readers []reader) error {
+	switch {
+	case b.tx != nil:
+		return b.tx.send(b.ctx, p, readers)
+	case b.conn != nil:
+		_, err := consume(b.ctx, b.conn, p, readers)
+		if err != nil {
+			b.cutOff()
+		}
+		return b.q.explain(err)
+	}
+	return b.q.run(b.ctx, p, readers...)
+}
+
+// begin begins the transaction in which the step goes on. Its first packet locks.
+func (b *board) begin() (*packet, error) {
+	conn, err := b.q.db.Conn(b.ctx)
+	if err != nil {
+		return nil, b.q.explain(err)
+	}
+	b.conn = conn
+	return new(packet).add("fresh").add("begin").add("hold"), nil
+}
+
+// giveUp ends the transaction, where there still is one, without a change. So it does if the server does not answer.
+func (b *board) giveUp() {
+	if b.conn != nil {
+		_ = b.send(new(packet).add("give-up"), nil)
+		b.handBack()
+	}
+}
+
+// handBack returns the connection of a transaction that has ended.
+func (b *board) handBack() {
+	if b.conn != nil {
+		_ = b.conn.Close()
+		b.conn = nil
+	}
+}
+
+// cutOff closes the connection, which makes the server roll back.
+func (b *board) cutOff() {
+	_ = b.conn.Raw(func(any) error { return driver.ErrBadConn })
+	b.handBack()
+}

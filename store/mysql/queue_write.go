@@ -1,0 +1,204 @@
+package mysql
+
+import (
+	"bytes"
+	"cmp"
+	"database/sql"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run"
+)
+
+func (b *board) idle() bool {
+	return len(b.added)+len(b.events)+len(b.wakes)+len(b.woken)+len(b.joins)+len(b.counts)+len(b.flips) == 0 && b.claims == nil &&
+		len(b.changed()) == 0 && !slices.ContainsFunc(b.touched(), (*limit).changed)
+}
+
+// changed are the tasks to write, those first that give a unique key up.
+func (b *board) changed() (all []*task) {
+	for _, t := range b.tasks {
+		if t.dirty && !t.isNew {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(x, y *task) int {
+		return cmp.Or(cmp.Compare(flag(x.takesKey()), flag(y.takesKey())), cmp.Compare(x.ID, y.ID))
+	})
+	return all
+}
+
+func (b *board) touched() (all []*limit) {
+	for _, l := range b.limits {
+		if l.touched {
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(x, y *limit) int { return bytes.Compare(x.hash[:], y.hash[:]) })
+	return all
+}
+
+// carryOut sends what the step changes as one packet, which ends the step's transaction, or is one itself. Locks are
+// taken in the order limits, rates, tasks, each in that of the primary key; leases are not locked, and everything else is
+// only added to.
+func (b *board) carryOut() error {
+	if b.done {
+		return nil
+	}
+	if err := b.settleAll(); err != nil || b.idle() {
+		return err
+	}
+	p := new(packet)
+	if b.conn == nil {
+		p.add("fresh").add("begin")
+	}
+	tasks := b.changed()
+	held := b.hold(p, tasks)
+	b.check(p)
+	readers := b.claims.add(p, b)
+	readers = append(readers, b.write(p, tasks)...)
+	if b.conn != nil {
+		p.add("held")
+	}
+	var ok bool
+	var got []byte
+	p.add("decide")
+	readers = append(readers, func(r *sql.Rows) error {
+		var now int64
+		return r.Scan(&ok, &now, &got)
+	})
+	if err := b.send(p, readers); err != nil {
+		return err
+	}
+	b.handBack()
+	if b.done = ok; ok {
+		return nil
+	}
+	b.locked = others(held, string(got))
+	return errChanged
+}
+
+// hold locks what the step was decided on, and sees whether it is unchanged.
+func (b *board) hold(p *packet, tasks []*task) (held list) {
+	var vers, ids list
+	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
+		if r := b.rates[kind]; r.used {
+			vers, ids = append(vers, []byte(fmt.Sprintf("%d/%s", r.ver, kind))), append(ids, []byte(kind))
+		}
+	}
+	if len(ids) > 0 {
+		p.add("hold-rates", vers, b.q.ns, ids, len(ids))
+	}
+	vers = nil
+	note := func(ver int64, id queue.ID) {
+		vers, held = append(vers, []byte(fmt.Sprintf("%d/%d", ver, id))), append(held, int64(id))
+	}
+	for _, t := range tasks {
+		note(t.ver, t.ID)
+	}
+	for _, w := range b.flips {
+		note(w.ver, w.id)
+	}
+	if len(held) > 0 {
+		p.add("hold-tasks", vers, held, len(held))
+	}
+	return held
+}
+
+// check adds what must be so at the instant at which the packet has its locks.
+func (b *board) check(p *packet) {
+	p.add("clock").add("if-current", micros(b.now.Add(stale)))
+	if b.worker != (lease.Ref{}) {
+		p.add("if-live", b.q.ns, []byte(b.worker.Key), nonce(b.worker.Owner), int64(b.worker.Token))
+	}
+	if !b.notAfter.IsZero() {
+		p.add("if-current", micros(b.notAfter))
+	}
+	if b.unpaused {
+		p.add("if-unpaused", b.q.ns, micros(b.now))
+	}
+}
+
+// write appends the changes themselves.
+func (b *board) write(p *packet, tasks []*task) (readers []reader) {
+	b.writeLimits(p)
+	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
+		if r := b.rates[kind]; r.used {
+			p.add("use-rate", micros(r.full), b.q.ns, []byte(kind))
+		}
+	}
+	b.writeTasks(p, tasks)
+	salt := int64(0)
+	if b.tx == nil {
+		readers = b.insert(p)
+	} else {
+		salt = rand.Int64()
+	}
+	for _, t := range b.tries {
+		p.add("add-attempt", int64(t.task.ID), toJSON(t.attempt))
+	}
+	b.addCounts(p, salt)
+	for _, w := range b.wakes {
+		p.add("add-wake", b.q.ns, rand.Int64(), w.hash[:], []byte(w.key), w.slots)
+	}
+	if len(b.woken) > 0 {
+		p.add("drop-wakes", b.q.ns, b.woken)
+	}
+	for _, e := range b.events {
+		b.q.addEvent(p, e.kind, e.reason)
+	}
+	for _, join := range b.joins {
+		join(p)
+	}
+	return readers
+}
+
+func (b *board) writeLimits(p *packet) {
+	tokens := map[lease.Token]list{}
+	for _, l := range b.touched() {
+		if l.max != l.was.max {
+			p.add("set-slots", l.max, b.q.ns, l.hash[:])
+		}
+		if l.token != l.was.token {
+			tokens[l.token] = append(tokens[l.token], l.hash[:])
+		}
+	}
+	for _, token := range slices.Sorted(maps.Keys(tokens)) {
+		p.add("raise-tokens", int64(token), b.q.ns, tokens[token])
+	}
+}
+
+// addCounts adds to counters, always in the same order.
+func (b *board) addCounts(p *packet, salt int64) {
+	minute := micros(b.now.Truncate(time.Minute))
+	for _, c := range slices.SortedFunc(maps.Keys(b.counts), func(x, y counter) int {
+		return cmp.Or(strings.Compare(x.queue, y.queue), strings.Compare(x.kind, y.kind), strings.Compare(x.name, y.name))
+	}) {
+		p.add("count", b.q.ns, minute, []byte(c.queue), []byte(c.kind), []byte(c.name), salt, b.counts[c], b.counts[c])
+	}
+}
+
+func (q queues) addEvent(p *packet, kind, reason string) {
+	p.add("append", q.ns, 0, 0, []byte(run.NewID()), []byte(kind), []byte{}, []byte{}, 0, []byte{}, "", text(reason))
+}
+
+// others are the tasks that somebody else had, by what the packet got.
+func others(held list, got string) map[queue.ID]bool {
+	all := map[queue.ID]bool{}
+	for _, id := range held {
+		all[queue.ID(id.(int64))] = true
+	}
+	for id := range strings.SplitSeq(got, ",") {
+		if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+			delete(all, queue.ID(n))
+		}
+	}
+	return all
+}
