@@ -112,7 +112,9 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 		_ = l.Release(ctx)
 		return p.refuse(ctx, f, res)
 	}
-	if f.Accept.Err() != nil { // it was called off while the start was on its way
+	// It was called off while the start was on its way. A tick that a draining server has begun goes on, as those that
+	// began before it do.
+	if f.Accept.Err() != nil && (ctx.Err() != nil || f.Claim == (lease.Ref{})) {
 		rec.Outcome, rec.Reason, rec.Ended = run.Canceled, context.Cause(f.Accept).Error(), rec.Started
 		res := p.finish(ctx, f, l, rec)
 		res.Err = errors.Join(res.Err, context.Cause(f.Accept))
