@@ -151,3 +151,28 @@ func TestStandingByForARerunThatNeverBegan(t *testing.T) {
 		})
 	}
 }
+
+// lastMoment is the store of a server that is told to stop while it begins something.
+type lastMoment struct {
+	tick.Store
+	stop func()
+}
+
+func (s lastMoment) Start(ctx context.Context, r tick.StartRequest) (tick.Answer, error) {
+	s.stop()
+	return s.Store.Start(ctx, r)
+}
+
+// A tick whose start is recorded is carried out while its server drains, like what began before it.
+func TestATickThatBeginsAsItsServerStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.ticks.Store = lastMoment{h.ticks.Store, func() { h.cancel() }}
+		h.start(t, newJob(t, "* * * * *", w.target(2*time.Second), nil))
+		<-h.done
+		if rows := w.history(); len(rows) != 1 || rows[0].Outcome != run.Succeeded {
+			t.Errorf("%+v; want one that succeeded", rows)
+		}
+	})
+}
