@@ -59,6 +59,13 @@ const (
 
 // compareQueues has workshops take turns in everything that is measured.
 func compareQueues(ctx context.Context, w io.Writer, o options, title string, shops []workshop) error {
+	// First of all, since a server that has just been busy tidies up for a while.
+	fmt.Fprintf(w, "\n%s: from enqueue to start on an idle queue (%d tasks, a minute at most)\n", title, starts)
+	for _, s := range shops {
+		if err := latency(ctx, w, s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
 	all := func(workshop) bool { return true }
 	parts := []struct {
 		what string
@@ -88,12 +95,6 @@ func compareQueues(ctx context.Context, w io.Writer, o options, title string, sh
 		t.print(w, showRate)
 		for _, s := range here {
 			fmt.Fprintf(w, "  %-18s %.1f µs of the processors per task\n", s.name, median((*s.usedUp)[1:]))
-		}
-	}
-	fmt.Fprintf(w, "\n%s: from enqueue to start on an idle queue (%d tasks, a minute at most)\n", title, starts)
-	for _, s := range shops {
-		if err := latency(ctx, w, s); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	return nil
