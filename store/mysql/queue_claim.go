@@ -18,6 +18,7 @@ type claims struct {
 	worker int64
 	want   int
 	ids    list
+	lanes  list // in which they were found
 	got    []*task
 }
 
@@ -25,7 +26,7 @@ func (c *claims) add(p *packet, b *board) []reader {
 	if c == nil {
 		return nil
 	}
-	p.add("claim-tasks", c.ids, c.want, c.worker).add("claimed-prefix", statements()["task-columns"])
+	p.add("claim-tasks", c.ids, c.lanes, c.want, c.worker).add("claimed-prefix", statements()["task-columns"])
 	return []reader{func(r *sql.Rows) error {
 		t, err := readTask(r)
 		c.got = append(c.got, t)
@@ -43,6 +44,9 @@ func (f *fetch) claim() *claims {
 	for _, x := range f.found {
 		if f.easy(x) {
 			c.ids = append(c.ids, int64(x.id))
+			if lane := laneNumber(x.place); !slices.Contains(c.lanes, any(lane)) {
+				c.lanes = append(c.lanes, lane)
+			}
 		}
 	}
 	if !slices.IsSortedFunc(c.ids, func(x, y any) int { return cmp.Compare(x.(int64), y.(int64)) }) {

@@ -52,8 +52,8 @@ func (f *fetch) meetAll() error {
 		if err != nil {
 			return err
 		}
-		if t == nil || t.State != queue.Available {
-			f.again = true // somebody has met it since: there may be more behind
+		if t == nil || t.State != queue.Available || t.lane != laneNumber(c.place) {
+			f.again = true // somebody has met it since, or moved it: there may be more behind
 			continue
 		}
 		if err := f.meet(t, rate); err != nil {

@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +21,7 @@ var actPromises = []promise{
 	{"one that is asked to stop is not tried again, whatever becomes of its run", actCancelHolds},
 	{"promote moves to the front, and makes due", actPromote},
 	{"a move takes everything along", actMove},
+	{"what is moved while it is fetched is fetched where it was, or is moved", actMoveRace},
 	{"an edit changes priority and instant", actEdit},
 	{"discard ends what waits, and delete removes what has ended", actDiscard},
 	{"acts are answered one by one, and only where they apply", actAnswers},
@@ -423,4 +426,47 @@ func actTogether(w *world) {
 		equal(w, "state", t.State.Final(), true)
 	}
 	equal(w, "repairs", w.tend().Repaired, 0)
+}
+
+// The fetches of one queue and a move out of it share its tasks: none is moved and given to a worker of the old queue.
+func actMoveRace(w *world) {
+	worker := w.worker(w.s)
+	for range 8 {
+		var specs []queue.Spec
+		for i := range 40 {
+			s := some()
+			if i%4 == 0 {
+				s = limited(fmt.Sprint("l", i), 1)
+			}
+			specs = append(specs, s)
+		}
+		ids := w.add(specs...)
+		moved := map[queue.ID]bool{}
+		var acts sync.WaitGroup
+		acts.Go(func() {
+			for part := range slices.Chunk(ids, 5) {
+				answers, err := w.s.Tasks.Act(w.ctx, queue.Action{Act: queue.ActMove, IDs: part, Queue: "elsewhere"})
+				if err != nil {
+					w.Errorf("Act: %v", err)
+				}
+				for _, a := range answers {
+					moved[a.ID] = a.Answer == queue.Done
+				}
+			}
+		})
+		var got []queue.Fetched
+		for range 8 {
+			got = append(got, w.fetch(worker, 6)...)
+		}
+		acts.Wait()
+		for _, f := range got {
+			if f.Queue != "q" || moved[f.ID] {
+				w.Errorf("task %d was moved (%v), and given to a worker of the queue where it had been: %+v", f.ID, moved[f.ID], f)
+			}
+			w.done(worker, f.Ref, queue.Success)
+		}
+		for _, f := range w.fetch(worker, 100) { // what nobody has met
+			w.done(worker, f.Ref, queue.Success)
+		}
+	}
 }

@@ -174,10 +174,10 @@ SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_pauses WHERE ns = ? 
 SET @dibs_ok = @dibs_ok AND ROW_COUNT() = 1;
 
 -- name: claim-tasks
--- The first of the named tasks that nobody has. SKIP LOCKED: two fetches share them without waiting. No more are locked
+-- The first of the named tasks that nobody has, or has moved elsewhere since. SKIP LOCKED: two fetches share them without waiting. No more are locked
 -- than are taken, so the order is that of the index.
 SELECT GROUP_CONCAT(t.id) INTO @dibs_claimed FROM (SELECT id FROM dibs_tasks FORCE INDEX (PRIMARY)
-WHERE id IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED) t;
+WHERE id IN (?) AND lane IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED) t;
 SET @dibs_claimed = IF(@dibs_ok = 1, COALESCE(@dibs_claimed, '0'), '0'), @dibs_worker = ?;
 SET @dibs_sql = CONCAT('UPDATE dibs_tasks FORCE INDEX (PRIMARY) SET state = 3, lapses = 0, due_at = 0, started = @dibs_now, begun = 0, worker = @dibs_worker, holder = @dibs_worker, token = GREATEST(token + 1, @dibs_now), stop = '''', ver = ver + 1 WHERE id IN (', @dibs_claimed, ')');
 PREPARE dibs_claim FROM @dibs_sql;
