@@ -27,6 +27,7 @@ test: ## pass the tests (at most 5 minutes), on the servers that are here or can
 test-long: ## the long rounds, and everything under the race detector
 	@$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer)
 	@DIBS_TEST_LONG=1 $(GO) test -p 1 -count=1 -timeout 40m ./schedule ./scheduler ./internal/e2e ./internal/hammer
+	@DIBS_TEST_LONG=1 DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/hammer/work
 
 lint: ## go vet, staticcheck, gofmt
 	@$(GO) vet ./...
