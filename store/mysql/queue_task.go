@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
@@ -53,10 +52,6 @@ func (t *task) ordinal() int {
 		return front - t.Priority
 	}
 	return -t.Priority
-}
-
-func before(a, b *task) int {
-	return cmp.Or(cmp.Compare(a.ordinal(), b.ordinal()), cmp.Compare(a.ID, b.ID))
 }
 
 // class is what is known against it.
