@@ -45,13 +45,13 @@ type board struct {
 	locked  map[queue.ID]bool
 	patient bool
 
-	worker   lease.Ref // its lease must be live
-	notAfter time.Time
-	unpaused bool // no pause may have begun since now
-	claims   *claims
-	joins    []func(*packet)
-	pending  map[queue.Hash]bool // unique keys that another transaction is taking
-	done     bool                // it is carried out
+	worker      lease.Ref // its lease must be live
+	notAfter    time.Time
+	pausedSince list // when the pauses began that the step knows, and 0; nil: it has nothing to do with pauses
+	claims      *claims
+	joins       []func(*packet)
+	pending     map[queue.Hash]bool // unique keys that another transaction is taking
+	done        bool                // it is carried out
 
 	// conn is of the transaction that has limits locked: those that were asked for. want are limits that the step was
 	// found to need too late, so that they are asked for first when it is tried again; missing those without a row.

@@ -93,7 +93,10 @@ func (f *fetch) pass() error {
 	if err := f.ready(); err != nil {
 		return err
 	}
-	f.unpaused = true
+	f.pausedSince = list{int64(0)}
+	for _, p := range f.pauses {
+		f.pausedSince = append(f.pausedSince, micros(p.Since))
+	}
 	if err := f.meetAll(); err != nil {
 		return err
 	}

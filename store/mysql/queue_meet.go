@@ -42,7 +42,10 @@ func (f *fetch) meetAll() error {
 		switch {
 		case f.room() <= 0:
 			return nil
-		case !f.wants(c.class) || f.locked[c.id] || rate != nil && !rate.ready(f.now) || c.limit != nil && !f.has(*c.limit):
+		case !f.wants(c.class) || f.locked[c.id] || rate != nil && !rate.ready(f.now):
+			continue
+		case c.limit != nil && !f.has(*c.limit):
+			f.again = f.again || !f.busy[*c.limit] // others were before it, some of which were not met after all
 			continue
 		case f.easy(c):
 			f.plain = append(f.plain, int64(c.id))
@@ -52,8 +55,8 @@ func (f *fetch) meetAll() error {
 		if err != nil {
 			return err
 		}
-		if t == nil || t.State != queue.Available || t.lane != laneNumber(c.place) {
-			f.again = true // somebody has met it since, or moved it: there may be more behind
+		if t == nil || t.State != queue.Available || t.lane != laneNumber(c.place) || !f.wants(t.class()) {
+			f.again = true // somebody has met or moved it since, or it has become suspect: there may be more behind
 			continue
 		}
 		if err := f.meet(t, rate); err != nil {
@@ -77,7 +80,8 @@ func (f *fetch) preload() error {
 		f.again = f.stuck
 	}
 	for _, c := range f.found {
-		if len(ids) >= f.room()+spare || f.easy(c) || f.locked[c.id] || !f.prompt(c) {
+		rate := f.rates[c.place.kind]
+		if len(ids) >= f.room()+spare || f.easy(c) || f.locked[c.id] || !f.prompt(c) || !f.wants(c.class) || rate != nil && !rate.ready(f.now) {
 			continue
 		}
 		ids = append(ids, c.id)

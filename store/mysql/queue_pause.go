@@ -41,7 +41,7 @@ func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
 // Pause fulfils queue.Admin.
 func (d desk) Pause(ctx context.Context, x queue.Pause) error {
 	name, kind := []byte(x.Queue), []byte(x.Kind)
-	p := new(packet).add("begin").add("lock-pause", d.ns, name, kind).add("clock")
+	p := new(packet).add("begin").add("before-pause", d.ns).add("lock-pause", d.ns, name, kind).add("clock")
 	p.add("pause-queue", d.ns, name, kind, micros(x.Until), text(x.By), text(x.Why))
 	eventKind, reason := x.Event()
 	d.addEvent(p, eventKind, reason)

@@ -103,7 +103,7 @@ func (b *board) process(id int64) (queue.Process, error) {
 // there are the workers that have not left, and were not found dead.
 func (b *board) there() (all []worker, err error) {
 	err = b.ask(func(p *packet) []reader {
-		p.add("workers").add("workers-there", b.q.ns)
+		p.add("workers").add("workers-there", b.q.ns, b.q.ns)
 		return []reader{func(r *sql.Rows) error {
 			w, err := readWorker(r)
 			b.workers[w.id] = w
@@ -146,7 +146,7 @@ func (q queues) Leave(ctx context.Context, ref lease.Ref) error {
 		err := q.step(ctx, func(b *board) error {
 			rescued, crashed, err := b.rescueAll(id, chunk)
 			n = rescued + crashed
-			if n < chunk {
+			if n < chunk && len(b.locked) == 0 { // what a transaction of a caller's has is left to who tends
 				b.joins = append(b.joins, func(p *packet) { p.add("end-worker", id) })
 			}
 			return err

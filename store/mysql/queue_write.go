@@ -121,8 +121,8 @@ func (b *board) check(p *packet) {
 	if !b.notAfter.IsZero() {
 		p.add("if-current", micros(b.notAfter))
 	}
-	if b.unpaused {
-		p.add("if-unpaused", b.q.ns, micros(b.now))
+	if b.pausedSince != nil {
+		p.add("no-pause", b.q.ns).add("if-unpaused", b.q.ns, b.pausedSince)
 	}
 }
 

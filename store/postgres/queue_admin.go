@@ -201,7 +201,7 @@ func (t desk) slots(ctx context.Context, of taskRow) (queue.Slots, error) {
 
 func (t desk) Pause(ctx context.Context, p queue.Pause) error {
 	kind, reason := p.Event()
-	return t.db.run(ctx, "pause",
+	return t.db.run(ctx, "pause", do(sqlTasks()[18], t.ns),
 		do(sqlTasks()[5], t.ns, p.Queue, p.Kind, t.named(false, p.Queue), t.named(true, p.Kind), micros(p.Until), p.By, p.Why),
 		do(sqlTasks()[6], t.ns, kind, reason))
 }

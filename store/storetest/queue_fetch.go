@@ -24,6 +24,7 @@ var fetchPromises = []promise{
 	{"no two workers get the same task", fetchOnce},
 	{"tokens of a task only grow", taskTokens},
 	{"rates bound how many of a kind are fetched", fetchRates},
+	{"what waits for its rate holds up nobody behind it", fetchBehindRate},
 }
 
 func fetchOrder(w *world) {
@@ -339,5 +340,25 @@ func fetchRates(w *world) {
 	}
 	if d := at[3].Sub(at[0]); d < 290*time.Millisecond {
 		w.Errorf("4 tasks within %v, at 10 a second", d)
+	}
+}
+
+func fetchBehindRate(w *world) {
+	worker := w.worker(w.s)
+	w.check("Declare", w.s.Queue.Declare(w.ctx, map[string]queue.Rate{"slow": {Count: 1, Per: time.Hour, Burst: 1}}))
+	rated := some()
+	rated.Kind = "slow"
+	first := w.add(rated)[0]
+	w.order("what the rate allows", ids(w.fetch(worker, 1)), []queue.ID{first})
+	for i := range 60 {
+		one := rated
+		if i%2 == 0 {
+			one.Limit = &queue.Limit{Key: fmt.Sprint("r", i)}
+		}
+		w.add(one)
+	}
+	behind := w.add(limited("l", 1), some(), limited("m", 1))
+	for _, id := range behind {
+		w.order("behind 60 that wait for their rate", ids(w.fetch(worker, 1)), []queue.ID{id})
 	}
 }

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
@@ -13,6 +15,7 @@ var queuePausePromises = []promise{
 	{"pauses are told, replaced, ended, and recorded", pauseTold},
 	{"a pause touches neither keys nor what runs", pauseTouches},
 	{"a paused queue does not hold up a limit", pauseLimit},
+	{"nothing is given any more once a pause is answered", pauseAnswered},
 }
 
 func (w *world) pauseQueue(p queue.Pause) {
@@ -166,4 +169,45 @@ func pauseLimit(w *world) {
 	w.resume("a", "", true)
 	fetch("when the pause is over", all[0])
 	fetch("the last", all[2])
+}
+
+func pauseAnswered(w *world) {
+	worker := w.worker(w.s)
+	waiting := func() int { return len(w.tasks(queue.Filter{States: queue.Waits(true), Max: 1000})) }
+	for n := range 6 {
+		var specs []queue.Spec
+		for i := range 200 {
+			s := some()
+			if i%5 == 0 {
+				s = limited(fmt.Sprint("l", n, i), 1)
+			}
+			specs = append(specs, s)
+		}
+		w.add(specs...)
+		var over atomic.Bool
+		var left int
+		together(4, func(i int) {
+			if i == 0 {
+				time.Sleep(time.Duration(n) * time.Millisecond) // they are at it
+				if err := w.s.Tasks.Pause(w.ctx, queue.Pause{Queue: "q"}); err != nil {
+					w.Errorf("Pause: %v", err)
+				}
+				left = waiting()
+				time.Sleep(20 * time.Millisecond) // what is still given shows below
+				over.Store(true)
+				return
+			}
+			for !over.Load() {
+				if _, err := w.s.Queue.Fetch(w.ctx, queue.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 7, Suspects: true, Charged: true}); err != nil {
+					w.Errorf("Fetch: %v", err)
+					return
+				}
+			}
+		})
+		equal(w, "tasks that wait, some time after the pause was answered", waiting(), left)
+		w.resume("q", "", true)
+		for w.fetch(worker, 100) != nil && waiting() > 0 {
+			continue
+		}
+	}
 }

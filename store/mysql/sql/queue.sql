@@ -167,8 +167,17 @@ SET @dibs_ok = @dibs_ok AND @dibs_now <= ?;
 SET @dibs_alive = (SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now);
 SET @dibs_ok = @dibs_ok AND @dibs_alive = 1;
 
+-- name: no-pause
+-- Until the end of the transaction: whoever pauses waits for the fetches that are under way, so that nothing is given once
+-- he has been answered.
+SELECT COUNT(created) INTO @dibs_locked FROM dibs_meta WHERE ns = ? LOCK IN SHARE MODE;
+
+-- name: before-pause
+SELECT COUNT(created) INTO @dibs_locked FROM dibs_meta WHERE ns = ? FOR UPDATE;
+
 -- name: if-unpaused
-SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_pauses WHERE ns = ? AND since > ?) = 0;
+-- No pause holds but those that the step knew, by when they began.
+SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now) AND since NOT IN (?)) = 0;
 
 -- name: if-one
 SET @dibs_ok = @dibs_ok AND ROW_COUNT() = 1;
@@ -299,7 +308,8 @@ FROM dibs_task_workers w LEFT JOIN dibs_leases l ON l.ns = w.ns AND l.lease_key 
   AND l.token = w.token AND l.expires > @dibs_now
 
 -- name: workers-there
-WHERE w.ns = ? AND w.ended = 0 ORDER BY w.id;
+-- And those that were thought to have ended, while a fetch of theirs was under way.
+WHERE w.ns = ? AND (w.ended = 0 OR w.id IN (SELECT holder FROM dibs_tasks FORCE INDEX (held) WHERE ns = ? AND holder > 0)) ORDER BY w.id;
 
 -- name: workers-by-id
 WHERE w.ns = ? AND w.id IN (?);

@@ -591,6 +591,25 @@ BEGIN
   RETURN n;
 END $$;
 
+-- The places of the first available tasks without a limit that a fetch may give, as many as it needs.
+CREATE FUNCTION dibs.queue_ahead(p_queue bigint, p_kinds bigint[], p_banned bigint[], p_rated bigint[], p_allowed int[], p_need int)
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  ahead bigint[] := ARRAY(SELECT t.place FROM dibs.tasks t WHERE t.queue = p_queue AND t.state = 1
+    AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) AND (p_banned IS NULL OR t.kind <> ALL (p_banned))
+    AND (p_rated IS NULL OR t.kind <> ALL (p_rated))
+    ORDER BY t.place LIMIT p_need);
+BEGIN
+  FOR i IN 1 .. coalesce(cardinality(p_rated), 0) LOOP
+    ahead := ahead || ARRAY(SELECT t.place FROM dibs.tasks t WHERE t.queue = p_queue AND t.state = 1 AND t.kind = p_rated[i]
+      AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) AND (p_banned IS NULL OR t.kind <> ALL (p_banned))
+      ORDER BY t.place LIMIT least(p_need, p_allowed[i]));
+  END LOOP;
+  RETURN ahead;
+END $$;
+
 -- Gives tasks to a worker. The last row, of task 0, is about the call: token is the clock, due the next instant at
 -- which a task becomes due (0: none is known), attempts a sum of 1 late, 2 the lease is not live, 4 there may be
 -- more at once, 8 somebody watches all of the queues already.
@@ -647,6 +666,8 @@ BEGIN
     RETURN NEXT;
     RETURN;
   END IF;
+  -- Whoever pauses waits for the fetches that are under way, so that nothing is given once he has been answered.
+  PERFORM pg_advisory_xact_lock_shared(1684628081, hashtext(p_ns));
   pauses := EXISTS (SELECT FROM dibs.queue_pauses z WHERE z.ns = p_ns AND (z.until = 0 OR z.until > t_now));
   IF EXISTS (SELECT FROM dibs.queue_rates r WHERE r.ns = p_ns) THEN
     PERFORM FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds)) ORDER BY r.k FOR NO KEY UPDATE;
@@ -662,7 +683,9 @@ BEGIN
     -- enqueues has limits locked, and may wait for a task's unique key.
     spent := ARRAY(
       SELECT w.id FROM unnest(p_queues) v(v), LATERAL (SELECT t.id FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3
-        AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) ORDER BY t.place LIMIT 2 * need + 20) w);
+        AND (p_kinds IS NULL OR t.kind = ANY (p_kinds))
+        AND (rated IS NULL OR NOT t.kind = ANY (rated) OR allowed[array_position(rated, t.kind)] > 0)
+        ORDER BY t.place LIMIT 2 * need + 20) w);
     INSERT INTO dibs.queue_limits (lim, ns, key, slots)
     SELECT DISTINCT ON (t.lim) t.lim, p_ns, coalesce(t.cold::json -> 'limit' ->> 'key', ''), t.slots
     FROM dibs.tasks t WHERE t.id = ANY (spent) AND NOT EXISTS (SELECT FROM dibs.queue_limits x WHERE x.lim = t.lim)
@@ -699,11 +722,10 @@ BEGIN
 
     -- Tasks with a limit. The nominees name their limits; what is given is the first of each one's lane.
     IF limited AND EXISTS (SELECT FROM dibs.tasks t WHERE t.queue = this AND t.state = 3 ORDER BY t.place LIMIT 1) THEN
-      ahead := ARRAY(SELECT t.place FROM dibs.tasks t WHERE t.queue = this AND t.state = 1
-        AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) AND (banned IS NULL OR t.kind <> ALL (banned))
-        ORDER BY t.place LIMIT need);
+      ahead := dibs.queue_ahead(this, p_kinds, banned, rated, allowed, need);
       spent := ARRAY(SELECT t.id FROM dibs.tasks t WHERE t.queue = this AND t.state = 3
         AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) AND (banned IS NULL OR t.kind <> ALL (banned))
+        AND (rated IS NULL OR NOT t.kind = ANY (rated) OR allowed[array_position(rated, t.kind)] > 0)
         ORDER BY t.place LIMIT 2 * need + 20);
       IF cardinality(spent) = 2 * need + 20 THEN
         flags := flags | 4;
@@ -790,9 +812,7 @@ BEGIN
       ORDER BY t.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
       IF FOUND THEN
         IF ahead IS NULL THEN
-          ahead := ARRAY(SELECT t.place FROM dibs.tasks t WHERE t.queue = this AND t.state = 1
-            AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) AND (banned IS NULL OR t.kind <> ALL (banned))
-            ORDER BY t.place LIMIT need);
+          ahead := dibs.queue_ahead(this, p_kinds, banned, rated, allowed, need);
         END IF;
         IF c.expires <= t_now THEN
           PERFORM dibs.queue_discard(ARRAY[c.id], 'expired', t_now);

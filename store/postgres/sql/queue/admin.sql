@@ -78,3 +78,6 @@ SELECT $1, q.k, q.every, q.burst FROM unnest($2::bigint[], $3::bigint[], $4::big
 ON CONFLICT (ns, k) DO UPDATE SET every = excluded.every, burst = excluded.burst;
 
 SELECT n.name, r.every, r.burst, r.busy FROM dibs.queue_rates r JOIN dibs.queue_names n ON n.id = r.k AND n.kind WHERE r.ns = $1;
+
+-- Waits for the fetches that are under way: see queue_fetch.
+SELECT pg_advisory_xact_lock(1684628081, hashtext($1));
