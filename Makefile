@@ -1,6 +1,9 @@
 # Every target says what it does; `make` alone lists them.
 GO ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The packages with tests in virtual time. Under the race detector they get one processor: Go 1.26 crashes (SIGSEGV in
+# unlockAndRun) where two goroutines of one bubble meet timers that are due at the same time.
+BUBBLES := $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|^\./||; s|/[^/]*$$||' | sort -u)
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
@@ -25,7 +28,8 @@ test: ## pass the tests (at most 5 minutes), on the servers that are here or can
 	fi; exit $$status
 
 test-long: ## the long rounds, and everything under the race detector
-	@$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer)
+	@$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer $(BUBBLES:%=-e '/%$$'))
+	@$(GO) test -race -cpu 1 -timeout 30m $(BUBBLES:%=./%)
 	@DIBS_TEST_LONG=1 $(GO) test -p 1 -count=1 -timeout 40m ./schedule ./scheduler ./internal/e2e ./internal/hammer
 	@DIBS_TEST_LONG=1 DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/hammer/work
 
