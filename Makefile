@@ -20,7 +20,7 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 	@$(MAKE) --no-print-directory build
 	@$(GO) run ./internal/demo bin/dibs
 
-test: ## pass the tests (at most 5 minutes), on the servers that are here or can be started
+test: ## pass the tests (five to six minutes on two cores), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
 	@DIBS_TEST_UNCOVERED=$(UNCOVERED) $(GO) test -short -timeout 10m ./... ; status=$$?; \
 	if [ -s $(UNCOVERED) ]; then \
