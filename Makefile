@@ -21,18 +21,22 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 	@$(GO) run ./internal/demo bin/dibs
 
 # Nothing is taken from the cache: it knows neither the servers nor the binary that internal/e2e builds.
-test: ## pass the tests (five to six minutes on two cores), on the servers that are here or can be started
+test: ## pass the tests (six to ten minutes on two cores), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
 	@DIBS_TEST_UNCOVERED=$(UNCOVERED) $(GO) test -short -count=1 -timeout 10m ./... ; status=$$?; \
 	if [ -s $(UNCOVERED) ]; then \
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status
 
-test-long: ## the long rounds, and everything under the race detector
-	@$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer $(BUBBLES:%=-e '/%$$'))
-	@$(GO) test -race -cpu 1 -timeout 30m $(BUBBLES:%=./%)
-	@DIBS_TEST_LONG=1 $(GO) test -p 1 -count=1 -timeout 40m ./schedule ./scheduler ./internal/e2e ./internal/hammer
-	@DIBS_TEST_LONG=1 DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/hammer/work
+# How much of the long rounds: 1 is the whole of them.
+LONG ?= 1
+
+test-long: ## the long rounds (LONG=0.2: a fifth of what can be had in parts), and everything under the race detector
+	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer $(BUBBLES:%=-e '/%$$'))
+	@$(GO) test -race -cpu 1 -count=1 -timeout 30m $(BUBBLES:%=./%)
+	@DIBS_TEST_LONG=$(LONG) $(GO) test -count=1 -timeout 40m ./schedule ./scheduler
+	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/e2e ./internal/hammer
+	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/hammer/work
 
 lint: ## go vet, staticcheck, gofmt
 	@$(GO) vet ./...

@@ -28,6 +28,7 @@ type options struct {
 	hold   time.Duration // the heartbeat's
 	leases int           // the heartbeat's
 	tasks  int           // that are worked off in a turn
+	part   string        // of what is measured of queues; empty: all
 }
 
 func main() {
@@ -37,6 +38,7 @@ func main() {
 	flag.DurationVar(&o.hold, "hold", 30*time.Second, "how long the leases are held in heartbeat")
 	flag.IntVar(&o.leases, "leases", 10_000, "how many leases heartbeat holds")
 	flag.IntVar(&o.tasks, "tasks", 50_000, "how many tasks are worked off in a turn")
+	flag.StringVar(&o.part, "part", "", "of what is measured of queues only this: start, work, single or bulk")
 	flag.Parse()
 	// An interrupted run removes what it made.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -60,25 +60,31 @@ const (
 // compareQueues has workshops take turns in everything that is measured.
 func compareQueues(ctx context.Context, w io.Writer, o options, title string, shops []workshop) error {
 	// First of all, since a server that has just been busy tidies up for a while.
-	fmt.Fprintf(w, "\n%s: from enqueue to start on an idle queue (%d tasks, a minute at most)\n", title, starts)
-	for _, s := range shops {
-		if err := latency(ctx, w, s); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+	if o.part == "" || o.part == "start" {
+		fmt.Fprintf(w, "\n%s: from enqueue to start on an idle queue (%d tasks, a minute at most)\n", title, starts)
+		for _, s := range shops {
+			if err := latency(ctx, w, s); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
 		}
 	}
 	all := func(workshop) bool { return true }
 	parts := []struct {
+		name string
 		what string
 		who  func(workshop) bool
 		turn func(workshop) (float64, error)
 	}{
-		{"tasks that do nothing, worked off", all, func(s workshop) (float64, error) { return emptied(ctx, o, s) }},
-		{"enqueued by 32 callers, one at a time", func(s workshop) bool { return !s.variant }, func(s workshop) (float64, error) { return added(ctx, o, s, 32, 1, s.add) }},
-		{"enqueued 1,000 at a time by one caller", func(s workshop) bool { return s.bulk && !s.variant }, func(s workshop) (float64, error) {
+		{"work", "tasks that do nothing, worked off", all, func(s workshop) (float64, error) { return emptied(ctx, o, s) }},
+		{"single", "enqueued by 32 callers, one at a time", func(s workshop) bool { return !s.variant }, func(s workshop) (float64, error) { return added(ctx, o, s, 32, 1, s.add) }},
+		{"bulk", "enqueued 1,000 at a time by one caller", func(s workshop) bool { return s.bulk && !s.variant }, func(s workshop) (float64, error) {
 			return added(ctx, o, s, 1, bulkTasks, func(ctx context.Context) error { return s.fill(ctx, bulkTasks) })
 		}},
 	}
 	for _, p := range parts {
+		if o.part != "" && o.part != p.name {
+			continue
+		}
 		var here []workshop
 		var contestants []contestant
 		for _, s := range shops {

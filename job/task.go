@@ -11,8 +11,13 @@ type Task struct {
 	// Delay is how long after it was enqueued it is not fetched; Expires how long after that instant it
 	// is discarded if it still waits, 0: never.
 	Delay, Expires time.Duration
-	// MaxAttempts bounds how often it is tried; 0: the queue's own bound. Timeout bounds each attempt; 0: none.
+	// MaxAttempts bounds how often it is tried; 0: the queue's own bound. Retry is how long after it was
+	// enqueued an attempt but the first may begin; 0: at any time. Backoff are the pauses after the first,
+	// second, … failed attempt, of which the last one stands for all that follow; empty: those of the kind at
+	// the worker. Timeout bounds each attempt; 0: none.
 	MaxAttempts int
+	Retry       time.Duration
+	Backoff     []time.Duration
 	Timeout     time.Duration
 	Limit       *TaskLimit // nil: it runs beside any others
 	Tags        []string

@@ -120,6 +120,9 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 		}
 		return k.granted(r.Record, r.sent)
 	case Held:
+		// So an earlier request, which can do nothing any more, has not got it: what is granted from here on counts by
+		// its own sending, and another silence is a first one again.
+		a.sent, a.stalled = 0, false
 		return nil, &HeldError{Record: r.Record, Now: r.now}
 	case Late:
 		return nil, errLate

@@ -254,6 +254,32 @@ func TestAStallOfTheStoreIsSurvivedByAnAcquire(t *testing.T) {
 	}
 }
 
+// One who waits outlives silences that are apart: what is granted later is as good as any.
+func TestAWaitOutlivesShortSilences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		holder, waiter := newProcess(t, b, 1), newProcess(t, b, 2)
+		held := holder.acquire(t, "k")
+		time.AfterFunc(90*time.Second, func() { _ = held.Release(context.Background()) })
+		for _, after := range []time.Duration{10 * time.Second, 30 * time.Second, 50 * time.Second} {
+			time.AfterFunc(after, func() { waiter.link.Cut(true) })
+			time.AfterFunc(after+time.Second, func() { waiter.link.Cut(false) })
+		}
+		l, err := waiter.Acquire(t.Context(), lease.Want{Key: "k", Wait: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-l.Lost():
+			t.Errorf("it was granted and lost: %v", l.Loss().Err)
+		case <-time.After(waiter.Margin().Heartbeat / 2):
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // slowCommit is a store whose first acquire is answered by nobody and seen by no read until it is
 // asked again: its commit was under way.
 type slowCommit struct {

@@ -83,19 +83,20 @@ func TestHalfASurrogate(t *testing.T) {
 func TestCanonicalIsIdentity(t *testing.T) {
 	valid := 0
 	rapid.Check(t, func(t *rapid.T) {
-		none := 0
-		data, err := json.Marshal(drawer{t, &none}.value(described().manifest))
-		if err != nil {
-			t.Fatal(err)
+		for range 20 { // about one in fourteen keeps also the rules that the description cannot state
+			none := 0
+			data, err := json.Marshal(drawer{t, &none}.value(described().manifest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m, errs := load(data, "m.json"); len(errs) == 0 {
+				valid++
+				identity(t, m)
+				return
+			}
 		}
-		m, errs := load(data, "m.json")
-		if len(errs) > 0 {
-			return // of a rule that the description cannot state
-		}
-		valid++
-		identity(t, m)
 	})
-	if valid < 1 { // about one in fourteen is
+	if valid < 5 {
 		t.Errorf("%d documents were valid", valid)
 	}
 }

@@ -16,6 +16,7 @@ const (
 	maxTaskAttempts = 1_000_000
 	maxSlots        = 1_000_000
 	taskAttempts    = 25
+	maxPauses       = 100
 	taskQueue       = "default"
 )
 
@@ -33,6 +34,9 @@ func taskShape() *shape {
 		prop{"priority", false, numberOf("A higher one is fetched sooner.", -maxPriority, maxPriority).byDefault(int64(0))},
 		prop{"delay_seconds", false, numberOf("How long after it was enqueued it is not begun.", 0, maxSeconds).byDefault(int64(0))},
 		prop{"max_attempts", false, numberOf("How often it is tried, the first one included.", 1, maxTaskAttempts).byDefault(int64(taskAttempts))},
+		prop{"retry_seconds", false, numberOf("No attempt but the first begins so long after it was enqueued; 0 is any time.", 0, maxSeconds).byDefault(int64(0))},
+		prop{"backoff_seconds", false, listOf("The pauses after the first, second, … failed attempt; the last one stands for all that follow. Without them: what the worker says of the kind, or 1 s, doubled up to 1 h.",
+			0, maxPauses, numberOf("", 0, maxSeconds))},
 		prop{"timeout_seconds", false, numberOf("For each attempt; 0 is none.", 0, maxSeconds).byDefault(int64(0))},
 		prop{"expires_seconds", false, numberOf("It is discarded if it still waits so long after it was enqueued; 0 is never.", 0, maxSeconds).byDefault(int64(0))},
 		prop{"limit", false, objectOf("With how many others it may run at the same time.",
@@ -53,14 +57,21 @@ func (r *reader) task(f field) *job.Task {
 	o := fieldsOf(f)
 	t := &job.Task{Queue: word(r, o.get("queue"), taskQueue), Args: r.args(o.get("args")), Priority: int(r.integer(o.get("priority"), 0)),
 		Delay: r.seconds(o.get("delay_seconds"), 0), Expires: r.seconds(o.get("expires_seconds"), 0),
-		MaxAttempts: int(r.integer(o.get("max_attempts"), taskAttempts)), Timeout: r.seconds(o.get("timeout_seconds"), 0)}
+		MaxAttempts: int(r.integer(o.get("max_attempts"), taskAttempts)), Retry: r.seconds(o.get("retry_seconds"), 0),
+		Timeout: r.seconds(o.get("timeout_seconds"), 0)}
 	t.Kind, _ = r.text(o.get("kind"))
+	for _, item := range items(o.get("backoff_seconds")) {
+		t.Backoff = append(t.Backoff, r.seconds(item, 0))
+	}
 	for _, item := range items(o.get("tags")) {
 		tag, _ := r.text(item)
 		t.Tags = append(t.Tags, tag)
 	}
 	if t.Expires > 0 && t.Expires <= t.Delay {
 		r.fail(o.get("expires_seconds"), "it would be discarded before its delay of %d s is over: want more than delay_seconds", t.Delay/time.Second)
+	}
+	if t.Retry > 0 && t.Retry <= t.Delay {
+		r.fail(o.get("retry_seconds"), "no attempt but the first could begin after its delay of %d s: want more than delay_seconds", t.Delay/time.Second)
 	}
 	if l := o.get("limit"); l.present() {
 		of := fieldsOf(l)
@@ -129,6 +140,8 @@ type canonicalTask struct {
 	Priority    int             `json:"priority,omitempty"`
 	Delay       int64           `json:"delay_seconds,omitempty"`
 	MaxAttempts int             `json:"max_attempts"`
+	Retry       int64           `json:"retry_seconds,omitempty"`
+	Backoff     []int64         `json:"backoff_seconds,omitempty"`
 	Timeout     int64           `json:"timeout_seconds,omitempty"`
 	Expires     int64           `json:"expires_seconds,omitempty"`
 	Limit       *canonicalLimit `json:"limit,omitempty"`
@@ -143,6 +156,11 @@ type canonicalLimit struct {
 }
 
 func canonicalTaskOf(t *job.Task) *canonicalTask {
-	return &canonicalTask{t.Kind, t.Queue, json.RawMessage(t.Args), t.Priority, int64(t.Delay / time.Second), t.MaxAttempts,
-		int64(t.Timeout / time.Second), int64(t.Expires / time.Second), (*canonicalLimit)(t.Limit), t.Tags}
+	c := &canonicalTask{Kind: t.Kind, Queue: t.Queue, Args: json.RawMessage(t.Args), Priority: t.Priority, Delay: int64(t.Delay / time.Second),
+		MaxAttempts: t.MaxAttempts, Retry: int64(t.Retry / time.Second), Timeout: int64(t.Timeout / time.Second),
+		Expires: int64(t.Expires / time.Second), Limit: (*canonicalLimit)(t.Limit), Tags: t.Tags}
+	for _, d := range t.Backoff {
+		c.Backoff = append(c.Backoff, int64(d/time.Second))
+	}
+	return c
 }

@@ -69,7 +69,7 @@ type Holding struct {
 // Filter selects tasks. Zero fields select everything.
 type Filter struct {
 	Queue, Kind string
-	States      []State
+	States      []State // what is no state selects nothing
 	Tag         string
 	// Unique and Limit select by key, as declared, whatever its scope.
 	Unique, Limit string
@@ -132,6 +132,10 @@ type Action struct {
 	By, Why string
 	Queue   string // ActMove
 	Edit    Edit   // ActEdit
+	// From and States restrict it to tasks that are in this queue, and in one of these states, when it is done: somebody may have
+	// got to them after they were selected. Others are answered Changed. Empty: any.
+	From   string
+	States []State
 }
 
 // Edit changes a waiting task; nil leaves as it is.
@@ -160,4 +164,5 @@ const (
 	Unfit    ActAnswer = "wrong_state" // the act does not apply to its state
 	Taken    ActAnswer = "duplicate"   // its unique key is another task's now
 	Busy     ActAnswer = "undecided"   // another transaction has it
+	Changed  ActAnswer = "changed"     // it is not what From and States say, or no longer
 )

@@ -2,8 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 )
 
@@ -11,11 +9,12 @@ import (
 const page = 1000
 
 // A Bulk is an act on all tasks that a filter selects: as they are when it begins, in steps, each of which
-// stands for itself. It may be interrupted after any of them, and begun again.
+// stands for itself. It may be interrupted after any of them, and begun again. A task that has come into another queue
+// or state by the time of its step is left alone (Changed).
 type Bulk struct {
 	Admin  Admin
 	Filter Filter // its cursor and bound are the Bulk's own
-	Action Action // without IDs
+	Action Action // without IDs, From and States
 }
 
 // Preview is what a Bulk would be done to.
@@ -60,6 +59,7 @@ func (b Bulk) Do(ctx context.Context, last ID, each func(Progress)) (Progress, e
 	}
 	err := b.pages(ctx, last, func(tasks []Task) error {
 		a := b.Action
+		a.From, a.States = b.Filter.Queue, b.Filter.States
 		for i := range tasks {
 			a.IDs = append(a.IDs, tasks[i].ID)
 		}
@@ -128,81 +128,10 @@ func (b Bulk) Drained(ctx context.Context, last ID, each func(left int)) error {
 	}
 }
 
-// Waits are the states of tasks that wait, without those whose instant has not come unless scheduled is set.
+// Waits are the states of tasks that wait, without those that were never begun and whose instant has not come unless scheduled is set.
 func Waits(scheduled bool) []State {
 	if scheduled {
 		return []State{Scheduled, Available, Blocked, Retryable}
 	}
 	return []State{Available, Blocked, Retryable}
-}
-
-// Why says, in sentences, why a task that waits is not worked: all reasons that there are. It is empty
-// for a task that does not wait, or that simply has others before it.
-func Why(ctx context.Context, a Admin, t Task, held Slots, now time.Time) ([]string, error) {
-	if !t.State.Waiting() {
-		return nil, nil
-	}
-	pauses, err := a.Pauses(ctx)
-	if err != nil {
-		return nil, err
-	}
-	workers, err := a.Workers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rates, err := a.Rates(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var why []string
-	if (t.State == Scheduled || t.State == Retryable) && t.RunAt.After(now) {
-		why = append(why, fmt.Sprintf("its instant, %s, has not come", t.RunAt.UTC().Format(time.RFC3339)))
-	}
-	for _, p := range pauses {
-		if p.Covers(t.Queue, t.Kind, now) {
-			_, words := p.Event()
-			why = append(why, "paused: "+words)
-		}
-	}
-	if t.State == Blocked {
-		why = append(why, blocked(held))
-	}
-	if p, found := rates[t.Kind]; found && t.State == Available && p.Next.After(now) {
-		why = append(why, fmt.Sprintf("the rate of its kind, one in every %s, is used up until %s", p.Each, p.Next.UTC().Format(time.RFC3339)))
-	}
-	return append(why, unworked(t, workers)...), nil
-}
-
-// Covers says whether p holds back tasks of kind in queue at now.
-func (p Pause) Covers(queue, kind string, now time.Time) bool {
-	return (p.Queue == "" || p.Queue == queue) && (p.Kind == "" || p.Kind == kind) && (p.Until.IsZero() || p.Until.After(now))
-}
-
-func blocked(s Slots) string {
-	words := fmt.Sprintf("its limit %q lets %d run at the same time", s.Key, s.Max)
-	for i, h := range s.Running {
-		if i == 5 {
-			return words + fmt.Sprintf(", and %d more", len(s.Running)-i)
-		}
-		words += fmt.Sprintf("; task %d does, on %s pid %d, since %s", h.ID, h.Worker.Host, h.Worker.PID, h.Since.UTC().Format(time.RFC3339))
-	}
-	return words
-}
-
-// unworked says whether any worker could take it.
-func unworked(t Task, workers []Process) []string {
-	served, known := false, false
-	for _, w := range workers {
-		if slices.Contains(w.Queues, t.Queue) {
-			served = true
-			known = known || len(w.Kinds) == 0 || slices.Contains(w.Kinds, t.Kind)
-		}
-	}
-	switch {
-	case !served:
-		return []string{"no worker works queue " + t.Queue}
-	case !known:
-		return []string{"no worker of queue " + t.Queue + " knows kind " + t.Kind}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -56,7 +57,7 @@ func (s *Spec) checkArgs() error {
 		return &SpecError{"args", fmt.Sprintf("they have %d bytes; at most %d fit: store large data elsewhere, and pass where it is", len(s.Args), MaxArgs)}
 	case !json.Valid(s.Args):
 		return &SpecError{"args", "they are not JSON"}
-	case !utf8.Valid(s.Args) || strings.Contains(string(s.Args), `\u0000`):
+	case !utf8.Valid(s.Args) || bytes.Contains(s.Args, []byte(`\u0000`)):
 		return &SpecError{"args", "they are not UTF-8, or contain the character U+0000, which some stores cannot keep"}
 	}
 	return nil
@@ -88,7 +89,10 @@ func (s *Spec) checkTimes() error {
 
 // checkInstant refuses what JSON, or some store, cannot hold: one such task would make every list of tasks unreadable.
 func checkInstant(field string, t time.Time) error {
-	if year := t.UTC().Year(); !t.IsZero() && (year < 1970 || year > 9999) {
+	if t.IsZero() {
+		return nil
+	}
+	if year := t.UTC().Year(); year < 1970 || year > 9999 {
 		return &SpecError{field, fmt.Sprintf("it is in the year %d; it must be from 1970 to 9999", year)}
 	}
 	return nil
@@ -116,9 +120,12 @@ func (s *Spec) checkOptions() error {
 	if s.Priority < MinPriority || s.Priority > MaxPriority {
 		return &SpecError{"priority", fmt.Sprintf("%d is not from %d to %d; a higher one is fetched sooner", s.Priority, MinPriority, MaxPriority)}
 	}
-	for field, n := range map[string]int{"max_attempts": s.MaxAttempts, "max_crashes": s.MaxCrashes, "max_snoozes": s.MaxSnoozes} {
-		if n < 0 || n > 1_000_000 {
-			return &SpecError{field, fmt.Sprintf("%d is not from 1 to 1000000 (0 is the default)", n)}
+	for _, c := range [...]struct {
+		field string
+		n     int
+	}{{"max_attempts", s.MaxAttempts}, {"max_crashes", s.MaxCrashes}, {"max_snoozes", s.MaxSnoozes}} {
+		if c.n < 0 || c.n > 1_000_000 {
+			return &SpecError{c.field, fmt.Sprintf("%d is not from 1 to 1000000 (0 is the default)", c.n)}
 		}
 	}
 	if len(s.Tags) > MaxTags {

@@ -101,3 +101,28 @@ func TestWhatATaskMaySay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is kept of a task that declares a key and nothing else is what the encoder makes of it, whatever the key.
+func TestColdIsJSON(t *testing.T) {
+	for _, key := range []string{"k", "a/b:c 7", `"`, `\`, `\u0041`, "<&>", "ü", "\u2028", "\x7f", `","until":"started`, `"}}`, ""} {
+		for _, u := range []queue.Unique{{Key: key}, {Key: key, Shared: true}, {Key: key, Window: 1}} {
+			s := queue.Spec{Kind: "k", Unique: &u}
+			want, err := json.Marshal(map[string]any{"unique": u})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Cold(); string(got) != string(want) {
+				t.Errorf("Cold: %s, want %s", got, want)
+			}
+			var back queue.Spec
+			if err := back.Thaw(s.Cold()); err != nil || back.Unique == nil || *back.Unique != u {
+				t.Errorf("Thaw of %s: %+v, %v", want, back.Unique, err)
+			}
+		}
+	}
+	for _, damaged := range []string{`{"unique":{"key":"k`, `{"unique":{"key":"k"}`, `{"unique":{"key":"}}`} {
+		if err := new(queue.Spec).Thaw([]byte(damaged)); err == nil {
+			t.Errorf("%s was read", damaged)
+		}
+	}
+}

@@ -2,7 +2,8 @@ package queue
 
 import (
 	"context"
-	"strconv"
+	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,15 +27,9 @@ type ClientOptions struct {
 type Client struct {
 	store   Store
 	timeout time.Duration
-	singles *coalesce.Batcher[numbered, Enqueued]
-	calls   atomic.Uint64
+	singles *coalesce.Batcher[Spec, Enqueued]
+	closed  atomic.Bool
 	tally   *tally
-}
-
-// numbered is a Spec that no other is the same call as.
-type numbered struct {
-	Spec
-	n uint64
 }
 
 // NewClient makes a Client. Close it, so that what it counted is written.
@@ -43,7 +38,7 @@ func NewClient(o ClientOptions) *Client {
 		o.Timeout = 10 * time.Second
 	}
 	c := &Client{store: o.Store, timeout: o.Timeout, tally: newTally(o.Store)}
-	c.singles = coalesce.New(maxBatch/2, 2, func(s numbered) string { return strconv.FormatUint(s.n, 36) }, c.send)
+	c.singles = coalesce.New(maxBatch/2, 2, nil, c.send)
 	return c
 }
 
@@ -55,18 +50,17 @@ func (c *Client) Enqueue(ctx context.Context, s Spec) (Enqueued, error) {
 	if err := s.Check(); err != nil {
 		return Enqueued{}, err
 	}
-	e, err := c.singles.Do(ctx, numbered{s, c.calls.Add(1)})
+	e, err := c.singles.Do(ctx, s)
+	if errors.Is(err, coalesce.ErrClosed) {
+		return e, ErrClosed
+	}
 	if err == nil {
-		c.tally.admitted(&s, e)
+		c.tally.admitted([]Spec{s}, []Enqueued{e})
 	}
 	return e, err
 }
 
-func (c *Client) send(batch []numbered) ([]Enqueued, error) {
-	specs := make([]Spec, len(batch))
-	for i := range batch {
-		specs[i] = batch[i].Spec
-	}
+func (c *Client) send(specs []Spec) ([]Enqueued, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	return c.store.Enqueue(ctx, specs)
@@ -75,12 +69,12 @@ func (c *Client) send(batch []numbered) ([]Enqueued, error) {
 // EnqueueMany takes many in, each with its own answer. Up to 1,000 with at most 8 MiB of arguments are one atomic
 // step; on an error the answers of the steps before it are returned with it.
 func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, error) {
-	checked := make([]Spec, len(specs))
-	for i, s := range specs {
-		if err := s.Check(); err != nil {
-			return nil, &BatchError{i, err}
-		}
-		checked[i] = s
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	checked, err := checkAll(specs)
+	if err != nil {
+		return nil, err
 	}
 	answers := make([]Enqueued, 0, len(specs))
 	for len(checked) > 0 {
@@ -89,9 +83,7 @@ func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, err
 		if err != nil {
 			return answers, err
 		}
-		for i := range got {
-			c.tally.admitted(&part[i], got[i])
-		}
+		c.tally.admitted(part, got)
 		answers, checked = append(answers, got...), checked[len(part):]
 	}
 	return answers, nil
@@ -116,19 +108,31 @@ func (c *Client) step(ctx context.Context, specs []Spec) ([]Enqueued, error) {
 	return c.store.Enqueue(ctx, specs)
 }
 
-// Close writes what was counted. Calls that are under way are answered.
-func (c *Client) Close() { c.singles.Close(); c.tally.close() }
+// Close writes what was counted. Calls that are under way are answered, later ones refused (ErrClosed).
+func (c *Client) Close() {
+	c.closed.Store(true)
+	c.singles.Close()
+	c.tally.close()
+}
 
 // EnqueueIn takes tasks in as part of a transaction of the caller's: nothing of it exists before the
-// commit, or after a rollback (promise 22). A store's package makes in from a transaction, such as
-// postgres.QueueTx. An Undecided answer leaves the transaction usable.
+// commit, or after a rollback (promise 22). A store's package makes in from a transaction:
+// postgres.QueueTx, mysql.QueueTx, file.QueueTx. An Undecided answer leaves the transaction usable.
 func EnqueueIn(ctx context.Context, in Inserter, specs ...Spec) ([]Enqueued, error) {
-	checked := make([]Spec, len(specs))
-	for i, s := range specs {
-		if err := s.Check(); err != nil {
-			return nil, &BatchError{i, err}
-		}
-		checked[i] = s
+	checked, err := checkAll(specs)
+	if err != nil {
+		return nil, err
 	}
 	return in.Enqueue(ctx, checked)
+}
+
+// checkAll are specs with their defaults.
+func checkAll(specs []Spec) ([]Spec, error) {
+	checked := slices.Clone(specs)
+	for i := range checked {
+		if err := checked[i].Check(); err != nil {
+			return nil, &BatchError{i, err}
+		}
+	}
+	return checked, nil
 }

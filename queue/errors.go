@@ -12,6 +12,8 @@ import (
 var (
 	// ErrUnavailable is wrapped when the store did not answer: it is not known whether anything was done.
 	ErrUnavailable = lease.ErrUnavailable
+	// ErrClosed is returned by a Client that was closed. Nothing was taken in.
+	ErrClosed = errors.New("the Client was closed")
 	// ErrStale is returned when a run of a task is no longer the caller's: it was rescued, or its
 	// worker's lease lapsed. Nothing was written.
 	ErrStale = errors.New("the task is no longer this worker's")

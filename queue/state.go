@@ -14,7 +14,7 @@ const (
 	Blocked State = "blocked"
 	// Running: a worker has fetched it.
 	Running State = "running"
-	// Retryable: an attempt failed, and the next one's instant has not come.
+	// Retryable: an attempt failed, or was put off by its handler, and the next one's instant has not come.
 	Retryable State = "retryable"
 
 	// Succeeded: done.
@@ -71,8 +71,7 @@ var transitions = []transition{
 	{Blocked, Scheduled, "put off: edited, or replaced by a newer one"},
 	{Available, Running, "fetch"},
 	{Running, Succeeded, "done"},
-	{Running, Retryable, "an attempt failed"},
-	{Running, Scheduled, "snoozed"},
+	{Running, Retryable, "an attempt failed, or it was postponed"},
 	{Running, Available, "handed back, or its worker died"},
 	{Running, Failed, "no attempt is left"},
 	{Running, Canceled, "stopped on request"},

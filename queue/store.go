@@ -199,7 +199,7 @@ const (
 	Fail                       // failed
 	Cancel                     // canceled
 	Drop                       // discarded
-	Snooze                     // scheduled, after Delay; no attempt, one snooze
+	Snooze                     // retryable, after Delay; no attempt, one snooze
 	Return                     // available, in its place; no attempt
 )
 

@@ -30,11 +30,13 @@ type counted struct {
 
 func newTally(s Store) *tally { return &tally{store: s, counts: map[counted]int64{}} }
 
-func (t *tally) add(queue, kind, name string) {
+func (t *tally) add(queue, kind, name string) { t.addMany(queue, kind, name, 1) }
+
+func (t *tally) addMany(queue, kind, name string, n int64) {
 	minute := time.Now().Unix() / 60
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counts[counted{minute, queue, kind, name}]++
+	t.counts[counted{minute, queue, kind, name}] += n
 	t.arm()
 }
 
@@ -45,18 +47,33 @@ func (t *tally) arm() {
 	}
 }
 
-// admitted counts the answer to s.
-func (t *tally) admitted(s *Spec, e Enqueued) {
-	name := CountEnqueued
+// admitted counts the answers to specs, those that follow each other and are the same at once.
+func (t *tally) admitted(specs []Spec, answers []Enqueued) {
+	n := 0
+	for i := range specs {
+		s, name := &specs[i], admitted(&specs[i], answers[i])
+		n++
+		if i+1 < len(specs) && specs[i+1].Queue == s.Queue && specs[i+1].Kind == s.Kind && admitted(&specs[i+1], answers[i+1]) == name {
+			continue
+		}
+		if name != "" {
+			t.addMany(s.Queue, s.Kind, name, int64(n))
+		}
+		n = 0
+	}
+}
+
+// admitted is what an answer to s counts as; empty where as nothing.
+func admitted(s *Spec, e Enqueued) string {
 	switch e.Answer {
 	case Duplicate:
-		name = CountDuplicate + ":" + string(cmp.Or(s.Unique.Until, UntilFinished))
+		return CountDuplicate + ":" + string(cmp.Or(s.Unique.Until, UntilFinished))
 	case Updated:
-		name = CountUpdated
+		return CountUpdated
 	case Undecided:
-		return
+		return ""
 	}
-	t.add(s.Queue, s.Kind, name)
+	return CountEnqueued
 }
 
 // took counts a duration into the histogram of name.

@@ -241,7 +241,7 @@ func TestWhatAHandlerDecides(t *testing.T) {
 		"final":    {queue.Final(errors.New("x")), queue.Failed, 1},
 		"give up":  {queue.GiveUp("moot"), queue.Discarded, 1},
 		"wrapped":  {fmt.Errorf("outer: %w", queue.GiveUp("moot")), queue.Discarded, 1},
-		"postpone": {queue.Postpone(time.Hour), queue.Scheduled, 0},
+		"postpone": {queue.Postpone(time.Hour), queue.Retryable, 0},
 		"retry":    {queue.RetryAfter(time.Hour, errors.New("x")), queue.Retryable, 1},
 		"plain":    {errors.New("x"), queue.Retryable, 1},
 		"nil":      {nil, queue.Succeeded, 1},

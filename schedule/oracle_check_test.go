@@ -3,12 +3,12 @@ package schedule_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata" // the same zones on every machine
 
+	"github.com/dibs-run/dibs/internal/testsize"
 	"github.com/dibs-run/dibs/schedule"
 )
 
@@ -35,10 +35,7 @@ func changes(zone *time.Location, year int) (all []time.Time) {
 // daylight saving and instants, most of them near a change of the zone's clock.
 // DIBS_TEST_LONG=1: at least 100,000 triples, about a minute.
 func TestAgainstOracle(t *testing.T) {
-	triples := 3000
-	if os.Getenv("DIBS_TEST_LONG") != "" {
-		triples = 110_000
-	}
+	triples := testsize.Of(3000, 110_000)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := &comparison{TB: t, Rand: rand.New(rand.NewPCG(seed, 1)), changes: map[string][]time.Time{}, walls: map[string]*wall{}}

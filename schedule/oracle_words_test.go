@@ -3,13 +3,13 @@ package schedule_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/testsize"
 	"github.com/dibs-run/dibs/schedule"
 )
 
@@ -19,10 +19,7 @@ func TestDescriptionsAreTrue(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 2))
-	read, wanted := 0, 300
-	if os.Getenv("DIBS_TEST_LONG") != "" {
-		wanted = 4000
-	}
+	read, wanted := 0, testsize.Of(300, 4000)
 	for read < wanted && !t.Failed() {
 		make := maker{r, 2000 + r.IntN(60), fmt.Sprintf("app/job-%d", r.IntN(1000))}
 		expr, m := make.expression()

@@ -102,7 +102,10 @@ func (p *Place) Backfill(accept, work context.Context, j *Job, b Backfill, repor
 	p.Event(work, history.Event{Kind: "backfill-begun", Job: j.Spec.Key(), Reason: what})
 	n, err := f.run(accept, work)
 	p.Event(work, history.Event{Kind: "backfill-ended", Job: j.Spec.Key(), Reason: fmt.Sprintf("%s: %s run", what, ticks(n))})
-	return errors.Join(err, p.Book.Release(context.WithoutCancel(work)))
+	if err := p.Book.Release(context.WithoutCancel(work)); err != nil {
+		p.log().Warn("the lease of this back-fill could not be released; it lapses by itself", "error", err)
+	}
+	return err
 }
 
 // countdown says, for a limit, whether one more is allowed; 0 is no limit.
@@ -213,12 +216,37 @@ func (f *backfilling) tell(s Step, r Result) {
 	f.report(s, r)
 }
 
+// insist tries again what failed because the store does not answer, for four TTLs: a restart of the
+// store, or a minute in which it is busy, ends no back-fill. What it tries takes no longer than a store's answers.
+func (f *backfilling) insist(ctx context.Context, try func() error) error {
+	var enough <-chan time.Time
+	m := f.place.Keeper.Margin()
+	for pause := m.Heartbeat / 8; ; pause = min(2*pause, m.Heartbeat) {
+		err := try()
+		if !errors.Is(err, lease.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		if enough == nil {
+			enough = time.After(4 * m.TTL)
+			f.place.log().Warn("the store does not answer; the back-fill goes on when it does", "job", f.job.key(), "patience", 4*m.TTL, "error", err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-enough:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
 // one carries out one step.
 func (f *backfilling) one(accept, work context.Context, s Step) (Step, Result) {
 	if s.Do == Again {
 		return s, f.beside(accept, work, s.At)
 	}
-	s, t, err := f.take(accept, s)
+	var t tick.Tick
+	err := f.insist(accept, func() (err error) { s, t, err = f.take(accept, s); return err })
 	switch {
 	case err != nil:
 		return s, Result{Err: err}
@@ -253,8 +281,13 @@ func (f *backfilling) beside(accept, work context.Context, at time.Time) Result 
 	cause.Again = at
 	x.Accept, x.Late, x.Cause = accept, true, cause
 	x.IdempotencyKey = idempotency(run.Record{Job: string(x.Key), Tick: at}) + "#" + f.ID
-	if known, ok, err := f.place.registered(accept, string(x.Key)); err != nil || !ok || known.Pause.Covers(f.place.now()) {
-		return Result{Outcome: run.Paused, Reason: PausedBy(known.Pause), Err: err}
+	var known tick.Job
+	var ok bool
+	switch err := f.insist(accept, func() (err error) { known, ok, err = f.known(accept); return err }); {
+	case err != nil:
+		return Result{Err: err}
+	case !ok || known.Pause.Covers(f.place.now()):
+		return Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}
 	}
 	return f.place.Fire(work, x)
 }
@@ -271,6 +304,15 @@ func (f *backfilling) take(ctx context.Context, s Step) (Step, tick.Tick, error)
 		known, row, err := f.look(ctx, s.At)
 		if err != nil {
 			return s, row, err
+		}
+		if f.ours(row) && !known.Pause.Covers(f.place.now()) {
+			switch a, err := f.regain(ctx, row); {
+			case err != nil:
+				return s, row, err
+			case a.Status == tick.Won:
+				return s, a.Tick, nil
+			}
+			continue
 		}
 		parts, own := partition(f.job, row, s.At)
 		if s = f.decide(f.job, s.At, row, own, known.Pause, f.place.now()); s.Do != Fill {
@@ -300,18 +342,52 @@ func (f *backfilling) take(ctx context.Context, s Step) (Step, tick.Tick, error)
 	return s, tick.Tick{}, nil
 }
 
+// ours says whether a row is a claim of this process. Then an earlier try of this very step made it, and the answer was
+// lost: no other step asks for that tick.
+func (f *backfilling) ours(row tick.Tick) bool {
+	was, self := row.Claimant, f.place.Self
+	return row.State == tick.Claimed && was.Host == self.Host && was.PID == self.PID && was.Command == self.Command
+}
+
+// regain goes on with a claim of ours; one under a lease that was lost meanwhile is taken over once it has lapsed, as any.
+func (f *backfilling) regain(ctx context.Context, row tick.Tick) (tick.Answer, error) {
+	server, err := f.place.Book.Server(ctx)
+	switch {
+	case err != nil:
+		return tick.Answer{}, err
+	case row.Lease == server.Ref():
+		return tick.Answer{Status: tick.Won, Tick: row}, nil
+	case row.Live:
+		return tick.Answer{}, fmt.Errorf("%w: an earlier claim of this process has not lapsed", lease.ErrUnavailable)
+	}
+	return f.place.Book.Take(ctx, row, false)
+}
+
+// known is the registration of the job.
+func (f *backfilling) known(ctx context.Context) (tick.Job, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.place.Keeper.Margin().TTL)
+	defer cancel()
+	known, ok, err := f.place.registered(ctx, f.job.Spec.Key())
+	if err != nil {
+		return known, ok, unavailable(err)
+	}
+	return known, ok, nil
+}
+
 // look reads the registration, and the row that accounts for a tick; the zero row where there is none.
 func (f *backfilling) look(ctx context.Context, at time.Time) (tick.Job, tick.Tick, error) {
-	known, ok, err := f.place.registered(ctx, f.job.Spec.Key())
-	if err == nil && !ok {
-		err = fmt.Errorf("%s: %w in %s", f.job.Spec.Key(), ErrUnknownJob, f.place.Name)
-	}
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, f.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
+	defer cancel()
+	known, ok, err := f.known(ctx)
+	switch {
+	case err != nil:
 		return known, tick.Tick{}, err
+	case !ok:
+		return known, tick.Tick{}, fmt.Errorf("%s: %w in %s", f.job.Spec.Key(), ErrUnknownJob, f.place.Name)
 	}
 	rows, err := f.place.History.Ticks(ctx, history.Query{Job: f.job.Spec.Key(), From: at, To: at.Add(time.Microsecond), Limit: 2})
 	if err != nil {
-		return known, tick.Tick{}, fmt.Errorf("read the tick %s of %s: %w", stamp(at), f.job.Spec.Key(), err)
+		return known, tick.Tick{}, fmt.Errorf("read the tick %s of %s: %w", stamp(at), f.job.Spec.Key(), unavailable(err))
 	}
 	return known, rowOf(at, rows), nil
 }
@@ -369,10 +445,12 @@ const backlogPage = 1000
 // page finds the rows of ticks, and whether each is of this job's definition; n is for how many of them,
 // which are fewer if the rows between them are more than one answer holds.
 func (p *Place) page(ctx context.Context, j *Job, due []time.Time) (row func(time.Time) (r tick.Tick, own bool), n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().TTL) // a silent store must not hold it for ever
+	defer cancel()
 	for n = len(due); ; n = max(n/2, 1) {
 		rows, err := p.History.Ticks(ctx, history.Query{Job: j.Spec.Key(), From: due[0], To: due[n-1].Add(time.Microsecond), Limit: settleBatch})
 		if err != nil {
-			return nil, 0, fmt.Errorf("read the ticks of %s: %w", j.Spec.Key(), err)
+			return nil, 0, fmt.Errorf("read the ticks of %s: %w", j.Spec.Key(), unavailable(err))
 		}
 		if len(rows) == settleBatch && n > 1 {
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
@@ -62,10 +63,7 @@ func (w *world) eachRunOnce(every time.Duration, from, to time.Time) {
 		rows[r.At] = r
 	}
 	for at := from; at.Before(to); at = at.Add(every) {
-		w.mu.Lock()
-		n := w.runs[at.UTC()]
-		w.mu.Unlock()
-		if n != 1 {
+		if n := w.times(at.UTC()); n != 1 {
 			w.t.Errorf("tick %s was run %d times", at, n)
 		}
 		if r := rows[at.UTC()]; r.Outcome != run.Succeeded || !r.Through.IsZero() {
@@ -356,7 +354,7 @@ func TestABackfillWithoutItsStore(t *testing.T) {
 			t.Error(err)
 		}
 		for at := b.From; at.Before(b.To); at = at.Add(time.Minute) {
-			if n := w.runs[at.UTC()]; n != 1 {
+			if n := w.times(at.UTC()); n != 1 {
 				t.Errorf("tick %s was run %d times", at, n)
 			}
 		}
@@ -364,6 +362,86 @@ func TestABackfillWithoutItsStore(t *testing.T) {
 			t.Errorf("outcomes are %v", n)
 		}
 	})
+}
+
+// A store that is away for a while ends no back-fill that looks or claims, what was claimed without an answer is found again, and
+// whatever else the silence meets is told: no tick is left in silence, and each is begun at most once.
+func TestABackfillWaitsForItsStore(t *testing.T) {
+	for name, c := range map[string]outage{
+		"nothing is answered, for a second":            {away: time.Second, cut: true, most: true},
+		"nothing is answered, for longer than a lease": {away: 40 * time.Second, cut: true, most: true},
+		"the registration cannot be read":              {away: 40 * time.Second, deaf: "jobs", most: true},
+		"the same, where ticks are run again":          {away: 40 * time.Second, deaf: "jobs", force: true, most: true},
+		"claims are carried out unheard":               {away: 8 * time.Second, deaf: "claim", most: true},
+		"and the lease that they are under is lost":    {away: 12 * time.Second, deaf: "last claim", leases: true, most: true},
+		"starts are carried out unheard":               {away: 8 * time.Second, deaf: "start"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole := 0
+			const from, step, cases = 100 * time.Second, 15 * time.Millisecond, 30 // round the end of the tenth tick's run
+			for i := range cases {
+				c.after = from + time.Duration(i)*step
+				synctest.Test(t, func(t *testing.T) {
+					if c.meetsBackfill(t) {
+						whole++
+					}
+				})
+			}
+			if c.most && whole < cases*3/4 {
+				t.Errorf("%d of %d went through", whole, cases)
+			}
+		})
+	}
+}
+
+// An outage of a back-fill's store, or of a part of it.
+type outage struct {
+	after, away time.Duration
+	cut, leases bool   // of all, or of the leases
+	deaf        string // tickLink's
+	force       bool   // the back-fill's
+	most        bool   // most back-fills are not ended by it
+}
+
+// meetsBackfill says whether a back-fill ran all its ticks; if not, it has to say so, and no tick is run twice.
+func (o outage) meetsBackfill(t *testing.T) (whole bool) {
+	w := newWorld(t)
+	h := w.host(1, 0)
+	from := time.Now().Add(-time.Hour).Truncate(time.Minute)
+	h.start(t, newJob(t, "* * * * *", w.target(0), nil))
+	time.Sleep(time.Second)
+	h.stop()
+	const ticks = 20
+	b := scheduler.Backfill{From: from, To: from.Add(ticks * time.Minute)}
+	if o.force {
+		if n, err := w.host(3, 0).backfill(t, t.Context(), newJob(t, "* * * * *", w.target(0), nil), b); n != ticks || err != nil {
+			t.Fatal(n, err)
+		}
+		b.Force = true
+	}
+	filler := w.host(2, 0)
+	set := func(on bool) {
+		filler.ticks.mu.Lock()
+		filler.ticks.cut, filler.ticks.deaf = on && o.cut, ""
+		if on {
+			filler.ticks.deaf = o.deaf
+		}
+		filler.ticks.mu.Unlock()
+		filler.link.Cut(on && (o.cut || o.leases))
+	}
+	time.AfterFunc(o.after, func() { set(true) })
+	time.AfterFunc(o.after+o.away, func() { set(false) })
+	n, err := filler.backfill(t, t.Context(), newJob(t, "* * * * *", w.target(10*time.Second), nil), b)
+	for at := b.From; at.Before(b.To); at = at.Add(time.Minute) {
+		if n := w.times(at.UTC()); n > 1 {
+			t.Errorf("tick %s was run %d times", at, n)
+		}
+	}
+	whole = n == ticks && err == nil
+	if !whole && !errors.Is(err, lease.ErrUnavailable) {
+		t.Errorf("%+v: it ran %d of %d: %v; %v", o, n, ticks, err, w.outcomes())
+	}
+	return whole
 }
 
 // What is older than what history keeps may have run, so it is left; so is what belongs to an earlier

@@ -134,7 +134,7 @@ func TestWhatWasUnavailableIsCaughtUp(t *testing.T) {
 				if n := len(order()); n != inTime+1 || !slices.IsSortedFunc(order(), time.Time.Compare) {
 					t.Errorf("they were run as %v", order())
 				}
-				for at, n := range w.runs {
+				for at, n := range w.ran() {
 					if n != 1 {
 						t.Errorf("tick %s was run %d times", at, n)
 					}
@@ -197,7 +197,7 @@ func TestStandingByEndsWithTheWindow(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			first.cut(false)
 			both.Wait()
-			if n := w.runs[at]; n != want {
+			if n := w.times(at); n != want {
 				t.Errorf("with a window of %s the tick was run again %d times, want %d", window, n, want)
 			}
 		})

@@ -21,7 +21,7 @@ func TestAClockThatIsOffIsAnEvent(t *testing.T) {
 			h.start(t, newJob(t, "* * * * *", w.target(0), nil))
 			time.Sleep(30 * time.Minute)
 			h.stop()
-			if n := len(w.runs); n < 29 {
+			if n := len(w.ran()); n < 29 {
 				t.Errorf("%d ticks were run in 30 minutes", n)
 			}
 			events, err := h.place.History.Events(t.Context(), history.Query{Limit: 100})

@@ -30,7 +30,7 @@ func TestAWitnessOfWhatIsNoTickAnyMoreIsNotHeard(t *testing.T) {
 				changed := time.Now()
 				after(w, t, there)
 				time.Sleep(5 * time.Minute)
-				if len(away.spool.items) == 0 {
+				if len(away.spool.kept()) == 0 {
 					t.Fatal("the host that is cut off noted nothing")
 				}
 				away.cut(false)
@@ -42,7 +42,7 @@ func TestAWitnessOfWhatIsNoTickAnyMoreIsNotHeard(t *testing.T) {
 						t.Errorf("tick %s, of a schedule that ended at %s, is %s: %s", r.At, changed, r.Outcome, r.Reason)
 					}
 				}
-				if n := len(away.spool.items); n > 0 {
+				if n := len(away.spool.kept()); n > 0 {
 					t.Errorf("%d items are kept still", n)
 				}
 			})

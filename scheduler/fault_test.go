@@ -44,7 +44,7 @@ func (w *world) oncePerMinute(from, to time.Time) map[run.Outcome]int {
 			continue
 		}
 		n[of[0].Outcome]++
-		if ran := w.runs[at.UTC()]; ran > 1 || ran == 0 && of[0].Outcome.Ran() {
+		if ran := w.times(at.UTC()); ran > 1 || ran == 0 && of[0].Outcome.Ran() {
 			w.t.Errorf("tick %s was run %d times and ended %s", at, ran, of[0].Outcome)
 		}
 	}

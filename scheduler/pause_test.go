@@ -40,18 +40,18 @@ func TestTheTicksOfAPauseEndAsPaused(t *testing.T) {
 				b.start(t, newJob(t, "* * * * *", w.target(0), policy))
 				time.Sleep(5 * time.Minute)
 				b.pause(t, tick.PauseRequest{By: "ann", Why: "a test"})
-				ran := len(w.runs)
+				ran := len(w.ran())
 				time.Sleep(30 * time.Minute)
-				if len(w.runs) != ran {
-					t.Errorf("%d ticks of the pause were run", len(w.runs)-ran)
+				if len(w.ran()) != ran {
+					t.Errorf("%d ticks of the pause were run", len(w.ran())-ran)
 				}
 				b.pause(t, tick.PauseRequest{By: "bob", Resume: true})
 				time.Sleep(10 * time.Minute)
 				a.stop()
 				b.stop()
 				n := w.outcomes()
-				if n[run.Paused] != 30 || n[run.Missed] != 0 || n[run.Succeeded] != len(w.runs) || len(w.runs) < 14 || len(w.runs) > 15 {
-					t.Errorf("outcomes %v, %d runs; want 30 paused, none missed, 15 run", n, len(w.runs))
+				if n[run.Paused] != 30 || n[run.Missed] != 0 || n[run.Succeeded] != len(w.ran()) || len(w.ran()) < 14 || len(w.ran()) > 15 {
+					t.Errorf("outcomes %v, %d runs; want 30 paused, none missed, 15 run", n, len(w.ran()))
 				}
 				for _, r := range w.history() {
 					if r.Outcome == run.Paused && (r.Inferred || r.Reason == "") {
@@ -118,19 +118,19 @@ func TestAPauseOnlyDelaysWhatWasMissedBefore(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		admin := w.host(3, 0)
 		admin.pause(t, tick.PauseRequest{By: "ann", Why: "a test"})
-		before := len(w.runs)
+		before := len(w.ran())
 		h = w.host(2, 0)
 		h.start(t, newJob(t, "* * * * *", w.target(0), policy))
 		time.Sleep(10 * time.Minute)
-		if len(w.runs) != before {
-			t.Errorf("%d ticks were run during the pause", len(w.runs)-before)
+		if len(w.ran()) != before {
+			t.Errorf("%d ticks were run during the pause", len(w.ran())-before)
 		}
 		admin.pause(t, tick.PauseRequest{By: "ann", Resume: true})
 		time.Sleep(10 * time.Minute)
 		h.stop()
 		n := w.outcomes()
-		if n[run.Paused] != 10 || n[run.Missed] != 0 || len(w.runs) < 24 {
-			t.Errorf("outcomes %v, %d runs; want 10 paused, none missed", n, len(w.runs))
+		if n[run.Paused] != 10 || n[run.Missed] != 0 || len(w.ran()) < 24 {
+			t.Errorf("outcomes %v, %d runs; want 10 paused, none missed", n, len(w.ran()))
 		}
 	})
 }
@@ -144,8 +144,8 @@ func TestAPauseStopsWhatWaitsForItsLease(t *testing.T) {
 		time.Sleep(11 * time.Minute) // the tick of 00:05 runs until 00:13, that of 00:10 waits
 		admin.pause(t, tick.PauseRequest{By: "ann", Why: "a test"})
 		time.Sleep(10 * time.Minute)
-		if len(w.runs) != 1 {
-			t.Errorf("%d runs began; want the one before the pause", len(w.runs))
+		if len(w.ran()) != 1 {
+			t.Errorf("%d runs began; want the one before the pause", len(w.ran()))
 		}
 		admin.pause(t, tick.PauseRequest{By: "ann", Resume: true})
 		h.stop()

@@ -28,13 +28,6 @@ func (d dying) Start(context.Context, tick.StartRequest) (tick.Answer, error) {
 // diesBeforeItStarts has a host claim what it may, and die before it starts it.
 func (h *host) diesBeforeItStarts() { h.ticks.Store = &dying{h.ticks.Store, func() { h.cut(true) }} }
 
-func (l *tickLink) Start(ctx context.Context, r tick.StartRequest) (tick.Answer, error) {
-	if err := l.fail(ctx); err != nil {
-		return tick.Answer{}, err
-	}
-	return l.Store.Start(ctx, r)
-}
-
 // hanging works until it is told to stop.
 func hanging() run.Target {
 	return run.Func(func(ctx context.Context, _ run.Call) error { <-ctx.Done(); return context.Cause(ctx) })
@@ -86,14 +79,14 @@ func TestARerunThatNeverBegan(t *testing.T) {
 				third.start(t, newJob(t, "*/5 * * * *", w.target(time.Second), policy))
 				time.Sleep(2 * time.Minute)
 				row := w.history()[0]
-				if !row.At.Equal(at) || row.Outcome != c.want || w.runs[at] != c.runs || row.Reruns != 1 || !strings.Contains(row.Reason, c.reason) {
-					t.Errorf("run again %d times, %+v; want %d, %s", w.runs[at], row, c.runs, c.want)
+				if !row.At.Equal(at) || row.Outcome != c.want || w.times(at) != c.runs || row.Reruns != 1 || !strings.Contains(row.Reason, c.reason) {
+					t.Errorf("run again %d times, %+v; want %d, %s", w.times(at), row, c.runs, c.want)
 				}
 				// What the dead ones kept comes late, and changes nothing.
 				first.cut(false)
 				second.cut(false)
 				time.Sleep(time.Minute)
-				if late := w.history()[0]; late.Outcome != c.want || w.runs[at] != c.runs {
+				if late := w.history()[0]; late.Outcome != c.want || w.times(at) != c.runs {
 					t.Errorf("after the dead ones came back: %+v", late)
 				}
 				if !c.shutdown {
@@ -139,8 +132,8 @@ func TestStandingByForARerunThatNeverBegan(t *testing.T) {
 				want, runs = run.Succeeded, 1
 			}
 			rows := w.history()
-			if row := rows[0]; !row.At.Equal(at) || row.Outcome != want || w.runs[at] != runs || row.Reruns != 1 {
-				t.Errorf("somebody stands by: %v; run again %d times, %+v", standsBy, w.runs[at], row)
+			if row := rows[0]; !row.At.Equal(at) || row.Outcome != want || w.times(at) != runs || row.Reruns != 1 {
+				t.Errorf("somebody stands by: %v; run again %d times, %+v", standsBy, w.times(at), row)
 			}
 			if last := rows[len(rows)-1]; !last.At.Equal(next) || last.Outcome != run.Succeeded {
 				t.Errorf("the next one: %+v", last)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -41,6 +42,7 @@ type tickLink struct {
 	tick.Store
 	mu     sync.Mutex
 	cut    bool
+	deaf   string        // which requests, claim or start, are carried out where they win, and the answer lost; last claim: and all is cut then; or jobs: these cannot be read
 	claims int           // asked for
 	slow   time.Duration // what a Close takes on its way
 }
@@ -61,14 +63,36 @@ func (l *tickLink) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Ans
 	l.mu.Lock()
 	l.claims += len(r)
 	l.mu.Unlock()
-	return l.Store.Claim(ctx, r)
+	a, err := l.Store.Claim(ctx, r)
+	return a, errors.Join(err, l.unheard("claim", a), l.unheard("last claim", a))
+}
+
+func (l *tickLink) Start(ctx context.Context, r tick.StartRequest) (tick.Answer, error) {
+	if err := l.fail(ctx); err != nil {
+		return tick.Answer{}, err
+	}
+	a, err := l.Store.Start(ctx, r)
+	return a, errors.Join(err, l.unheard("start", []tick.Answer{a}))
+}
+
+func (l *tickLink) unheard(what string, as []tick.Answer) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.deaf == what && slices.ContainsFunc(as, func(a tick.Answer) bool { return a.Status == tick.Won }) {
+		l.cut = l.cut || what == "last claim"
+		return lease.ErrUnavailable
+	}
+	return nil
 }
 
 func (l *tickLink) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Answer, error) {
 	if err := l.fail(ctx); err != nil {
 		return nil, err
 	}
-	time.Sleep(l.slow)
+	l.mu.Lock()
+	slow := l.slow
+	l.mu.Unlock()
+	time.Sleep(slow)
 	return l.Store.Close(ctx, r)
 }
 
@@ -83,7 +107,20 @@ func (l *tickLink) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) 
 	if err := l.fail(ctx); err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	unread := l.deaf == "jobs"
+	l.mu.Unlock()
+	if unread {
+		return nil, lease.ErrUnavailable
+	}
 	return l.Store.Jobs(ctx, prefix)
+}
+
+// asked is how many claims there were.
+func (l *tickLink) asked() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claims
 }
 
 func (h *host) cut(cut bool) {
@@ -104,6 +141,13 @@ func (s *spool) Put(i scheduler.Item) error {
 	defer s.mu.Unlock()
 	s.items = append(s.items, i)
 	return nil
+}
+
+// kept are its items, for who looks on.
+func (s *spool) kept() []scheduler.Item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.items)
 }
 
 func (s *spool) Deliver(give func(scheduler.Item) error) error {
@@ -157,6 +201,20 @@ func (w *world) target(d time.Duration) run.Target {
 			return context.Cause(ctx)
 		}
 	})
+}
+
+// times is how often a tick was run.
+func (w *world) times(at time.Time) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.runs[at]
+}
+
+// ran counts the runs of each tick. Sleeping in virtual time orders nothing: what others write is read under a lock.
+func (w *world) ran() map[time.Time]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.runs)
 }
 
 func (w *world) host(seed uint64, skew time.Duration) *host {
@@ -243,8 +301,8 @@ func TestEachTickIsRunByExactlyOneServer(t *testing.T) {
 			t.Fatalf("%d ticks in more than 30 minutes", len(rows))
 		}
 		for _, r := range rows {
-			if r.Outcome != run.Succeeded || w.runs[r.At] != 1 {
-				t.Errorf("tick %s: %s, run %d times", r.At, r.Outcome, w.runs[r.At])
+			if r.Outcome != run.Succeeded || w.times(r.At) != 1 {
+				t.Errorf("tick %s: %s, run %d times", r.At, r.Outcome, w.times(r.At))
 			}
 		}
 	})
@@ -301,8 +359,8 @@ func tickFaults(t *testing.T, seed uint64) {
 		if !out.Valid() {
 			t.Errorf("seed %d: tick %s ended as %q", seed, at, out)
 		}
-		if w.runs[at] > 1 {
-			t.Errorf("seed %d: tick %s was run %d times", seed, at, w.runs[at])
+		if w.times(at) > 1 {
+			t.Errorf("seed %d: tick %s was run %d times", seed, at, w.times(at))
 		}
 	}
 	if n < 30 {
@@ -334,8 +392,8 @@ func TestACrashedRunIsRunAgainOnlyWhereAskedFor(t *testing.T) {
 				if on == job.CrashRerun {
 					want, reruns = run.Succeeded, 1
 				}
-				if rows[0].Outcome != want || w.runs[rows[0].At] != reruns {
-					t.Errorf("outcome %s after %d further runs; want %s after %d", rows[0].Outcome, w.runs[rows[0].At], want, reruns)
+				if rows[0].Outcome != want || w.times(rows[0].At) != reruns {
+					t.Errorf("outcome %s after %d further runs; want %s after %d", rows[0].Outcome, w.times(rows[0].At), want, reruns)
 				}
 				dying.cut(false)
 				dying.stop()
@@ -501,10 +559,10 @@ func TestWithTheStoreDownNothingStarts(t *testing.T) {
 		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		time.Sleep(2 * time.Minute)
 		h.cut(true)
-		before := len(w.runs)
+		before := len(w.ran())
 		time.Sleep(5 * time.Minute)
-		if len(w.runs) != before {
-			t.Errorf("%d runs without a store", len(w.runs)-before)
+		if len(w.ran()) != before {
+			t.Errorf("%d runs without a store", len(w.ran())-before)
 		}
 		h.cut(false)
 		time.Sleep(5 * time.Minute)
@@ -547,7 +605,7 @@ func TestCatchUp(t *testing.T) {
 					h.stop()
 				}
 				caught := 0
-				for at, n := range w.runs {
+				for at, n := range w.ran() {
 					if at.After(down) && at.Before(up.Add(-5*time.Minute)) {
 						caught++
 					}

@@ -25,18 +25,16 @@ func TestATickCostsOneClaim(t *testing.T) {
 		}
 		claims := func() (per []int, sum int) {
 			for _, h := range all {
-				h.ticks.mu.Lock()
-				per, sum = append(per, h.ticks.claims), sum+h.ticks.claims
-				h.ticks.mu.Unlock()
+				per, sum = append(per, h.ticks.asked()), sum+h.ticks.asked()
 			}
 			return per, sum
 		}
 		time.Sleep(time.Minute)
 		_, before := claims()
-		ran := len(w.runs)
+		ran := len(w.ran())
 		time.Sleep(200 * time.Minute)
 		per, after := claims()
-		if n := len(w.runs) - ran; n < 199 || after-before > n+n/20 {
+		if n := len(w.ran()) - ran; n < 199 || after-before > n+n/20 {
 			t.Errorf("%d claims for %d ticks", after-before, n)
 		}
 		for i, n := range per {

@@ -51,15 +51,15 @@ func TestADormantJobIsLeftToOthers(t *testing.T) {
 		a, b := w.host(1, 0), w.host(2, 0)
 		a.start(t, dormant)
 		time.Sleep(10 * time.Minute)
-		if len(w.runs) != 0 {
-			t.Errorf("%d ticks were run where they must not be", len(w.runs))
+		if len(w.ran()) != 0 {
+			t.Errorf("%d ticks were run where they must not be", len(w.ran()))
 		}
 		b.start(t, newJob(t, "* * * * *", w.target(0), policy))
 		time.Sleep(10 * time.Minute)
 		a.stop()
 		b.stop()
-		if n := w.outcomes(); n[run.Missed] != 0 || len(w.runs) < 18 {
-			t.Errorf("outcomes %v, %d runs; want 20 run, ten of them caught up on", n, len(w.runs))
+		if n := w.outcomes(); n[run.Missed] != 0 || len(w.ran()) < 18 {
+			t.Errorf("outcomes %v, %d runs; want 20 run, ten of them caught up on", n, len(w.ran()))
 		}
 	})
 }

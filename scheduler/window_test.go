@@ -34,7 +34,7 @@ func TestTicksOutsideTheWindowsAreSkipped(t *testing.T) {
 			want["2000-01-"+at] = true
 		}
 		got := map[string]bool{}
-		for at := range w.runs {
+		for at := range w.ran() {
 			got[at.UTC().Format("2006-01-02T15")] = true
 		}
 		for at := range want {
@@ -72,8 +72,8 @@ func TestJitterIsAJobsOwn(t *testing.T) {
 		time.Sleep(12 * time.Hour)
 		a.stop()
 		b.stop()
-		if len(w.runs) != 12 && len(w.runs) != 11 {
-			t.Errorf("%d runs in 12 hours", len(w.runs))
+		if len(w.ran()) != 12 && len(w.ran()) != 11 {
+			t.Errorf("%d runs in 12 hours", len(w.ran()))
 		}
 		share := j.Starts(time.Time{}).Sub(time.Time{})
 		if share <= 0 || share >= 10*time.Minute {

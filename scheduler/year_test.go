@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/testsize"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -52,11 +53,12 @@ var yearMargin = lease.Margin{TTL: 8 * time.Minute, Heartbeat: time.Minute, RPCT
 // 10 GiB, of which what the store keeps for 90 days is a third), whose halves are lived side by side; in the long rounds (DIBS_TEST_LONG=1) through 20 days of each; otherwise
 // through the two days round a change of the clocks.
 func TestAFleetThroughAYear(t *testing.T) {
-	year, long := os.Getenv("DIBS_TEST_YEAR") != "", os.Getenv("DIBS_TEST_LONG") != ""
+	year, long := os.Getenv("DIBS_TEST_YEAR") != "", testsize.Long()
 	for _, seed := range yearSeeds(t, 3) {
 		begins, days, bursts := []int{85}, 2, 5
 		if long {
-			begins, days = []int{75, 288}, 20 // in which the clocks change
+			days = testsize.Of(days, 20)
+			begins = []int{85 - days/2, 303 - 3*days/4} // the clocks change on the days 85, 92 and 302
 		}
 		if year {
 			begins, days, bursts = []int{0, 183}, 183, 40

@@ -62,6 +62,9 @@ func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	var st statusError
 	switch {
 	case errors.As(err, &st):
+		if st.err != nil {
+			st.err = err // with the words that were put round it
+		}
 	case errors.Is(err, lease.ErrUnavailable):
 		st = statusError{exitUnavailable, err}
 	case errors.Is(err, errUsage) || cmd == root:

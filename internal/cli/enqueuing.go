@@ -24,7 +24,7 @@ func (s *service) enqueuing(spec *job.Spec) (run.Target, error) {
 	if s.queues[scope] == nil {
 		s.queues[scope] = queue.NewClient(queue.ClientOptions{Store: place.store.Queue, Timeout: place.Keeper.Margin().RPCTimeout})
 	}
-	t := enqueue.Target{Queue: s.queues[scope], Spec: taskOf(spec.Task), Expires: spec.Task.Expires,
+	t := enqueue.Target{Queue: s.queues[scope], Spec: taskOf(spec.Task), Expires: spec.Task.Expires, Retry: spec.Task.Retry,
 		Again: spec.Policy.CatchUpWindow, Now: place.Keeper.Now}
 	return t, t.Check()
 }
@@ -45,6 +45,9 @@ func taskOf(t *job.Task) queue.Spec {
 		Options: queue.Options{Timeout: t.Timeout, Tags: t.Tags}}
 	if t.MaxAttempts != queue.DefaultMaxAttempts {
 		s.MaxAttempts = t.MaxAttempts
+	}
+	if len(t.Backoff) > 0 {
+		s.Backoff = &queue.Backoff{List: t.Backoff}
 	}
 	if l := t.Limit; l != nil {
 		s.Limit = &queue.Limit{Key: l.Key, Shared: l.Shared, Max: l.Max, OnContention: queue.Contention(l.OnContention)}

@@ -39,6 +39,9 @@ It runs on this machine, one tick after the other, and waits where the job's lea
 falls due meanwhile finds the lease held, as beside any other run: with the policy Forbid it is skipped.
 In a pause nothing is run. The manifest's definition must be the one that the servers have loaded.
 
+A store that does not answer when a tick is to be claimed is waited for: a minute, at the usual TTL of
+15 s. With --force there is no claim, but a lease that is lost with less.
+
 SIGINT or SIGTERM lets the run that goes on end, and a second one tells it to stop. The same command goes
 on where it was ended (with --force: and --id, which it prints).
 
@@ -197,7 +200,7 @@ func (o backfillOptions) conclude(e env, rep *backfillReport, err error) error {
 		return usage(fmt.Errorf("%w: its ticks begin when a server loads it (dibs serve, dibs trigger)", err))
 	case errors.Is(err, scheduler.ErrOtherDefinition):
 		return usage(fmt.Errorf("%w than this manifest: use the one that the servers have, or have them load this one first", err))
-	case errors.Is(err, lease.ErrUnavailable):
+	case errors.Is(err, lease.ErrUnavailable), errors.Is(err, lease.ErrLost):
 		rep.Ended = err.Error()
 	case err != nil:
 		return err

@@ -305,7 +305,7 @@ func runQueueResume(ctx context.Context, e env, o queuePauseOptions) error {
 	}
 	for _, l := range left {
 		_, words := l.Event()
-		fmt.Fprintf(e.stdout, "still paused: %s\n", words)
+		fmt.Fprintf(e.stdout, "still paused: %s\n", printable(words))
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ type queueDrainOptions struct {
 	out                         format
 }
 
-const queueDrainHelp = `Drain the backlog of a queue: the tasks that wait in it now (with --scheduled also those whose instant has not come).
+const queueDrainHelp = `Drain the backlog of a queue: the tasks that wait in it now with those that are to be tried again later
+(and with --scheduled also those that were never begun and whose instant has not come).
 Running ones go on, and new ones are taken in as before.
 
   without more     wait until the workers have done them; progress is shown
@@ -40,7 +41,7 @@ func newQueueDrain(e env) *cobra.Command {
 	formatFlag(cmd, &o.out)
 	f := cmd.Flags()
 	f.StringVar(&o.kind, "kind", "", "only this kind of task")
-	f.BoolVar(&o.scheduled, "scheduled", false, "also tasks whose instant has not come")
+	f.BoolVar(&o.scheduled, "scheduled", false, "also tasks that were never begun and whose instant has not come")
 	f.BoolVar(&o.discard, "discard", false, "end them as discarded")
 	f.StringVar(&o.to, "to", "", "move them into this queue")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do it")
@@ -54,6 +55,9 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 	}
 	if o.discard && o.to != "" {
 		return usage(errors.New("--discard and --to exclude each other"))
+	}
+	if o.to == o.queue {
+		return usage(fmt.Errorf("--to %s: they are in that queue", o.to))
 	}
 	p, err := openQueue(ctx, e, o.store)
 	if err != nil {

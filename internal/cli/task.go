@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,6 +82,7 @@ type taskView struct {
 	Granted    int             `json:"granted,omitempty"`
 	Max        int             `json:"max_attempts"`
 	RetryUntil time.Time       `json:"retry_until,omitzero"`
+	Backoff    []float64       `json:"backoff_seconds,omitempty"`
 	Timeout    float64         `json:"timeout_seconds,omitempty"`
 	Crashes    int             `json:"crashes,omitempty"`
 	Snoozes    int             `json:"snoozes,omitempty"`
@@ -99,6 +101,11 @@ func viewTask(t queue.Task) taskView {
 		Started: t.Started, Ended: t.Ended, Attempts: t.Attempts, Granted: t.Granted, Max: t.AttemptBudget(),
 		RetryUntil: t.RetryUntil, Timeout: t.Timeout.Seconds(), Crashes: t.Crashes, Snoozes: t.Snoozes, Suspect: t.Suspect,
 		Token: int64(t.Token), Reason: t.Reason, Stop: t.Stop, History: t.History}
+	if t.Backoff != nil {
+		for _, d := range t.Backoff.List {
+			v.Backoff = append(v.Backoff, d.Seconds())
+		}
+	}
 	if t.State == queue.Running {
 		v.Worker = &t.Worker
 	}
@@ -274,6 +281,9 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
 		args := []byte(o.args)
 		if o.args == "-" {
 			b, err := readAll(e.stdin, queue.MaxArgs)
+			if err == nil && len(bytes.TrimSpace(b)) == 0 { // of a pipe whose other end failed
+				err = errors.New("standard input is empty; write null for no arguments")
+			}
 			if err != nil {
 				return nil, usage(fmt.Errorf("--args -: %w", err))
 			}
@@ -355,7 +365,7 @@ func newTaskList(e env) *cobra.Command {
 		}}
 	o.flags(cmd)
 	formatFlag(cmd, &o.out)
-	cmd.Flags().IntVarP(&o.filter.Max, "max", "n", 100, "how many at most, up to 1000")
+	cmd.Flags().IntVarP(&o.filter.Max, "max", "n", 100, "how many at most, 1 to 1000")
 	cmd.Flags().Int64Var(&o.after, "after", 0, "only ids above this one: where the last list ended")
 	return cmd
 }
@@ -365,8 +375,11 @@ func runTaskList(ctx context.Context, e env, o taskListOptions) error {
 		return err
 	}
 	f, err := o.selects()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case f.Max < 1 || f.Max > 1000:
+		return usage(fmt.Errorf("-n %d: want 1 to 1000; --after goes on where a list ended", f.Max))
 	}
 	p, err := openQueue(ctx, e, o.store)
 	if err != nil {

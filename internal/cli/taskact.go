@@ -201,6 +201,8 @@ func actedWords(a queue.Acted) string {
 		return fmt.Sprintf("task %d: there is no such task, or no longer", a.ID)
 	case queue.Taken:
 		return fmt.Sprintf("task %d: its unique key is held by task %d", a.ID, a.Other)
+	case queue.Changed:
+		return fmt.Sprintf("task %d: somebody got to it first, and it is %s", a.ID, a.State)
 	case queue.Busy:
 		return fmt.Sprintf("task %d: another transaction has it; try again", a.ID)
 	}
@@ -238,8 +240,10 @@ func doBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out
 		if out == "json" {
 			return v, nil
 		}
-		fmt.Fprintf(e.stdout, "%d tasks would be affected (%s)\n", pre.Tasks, statesWords(pre.States))
-		if pre.Tasks > 0 {
+		if pre.Tasks == 0 {
+			fmt.Fprintf(e.stdout, "%s: there is no such task\n", name)
+		} else {
+			fmt.Fprintf(e.stdout, "%s would be affected (%s)\n", plural(pre.Tasks, "task"), statesWords(pre.States))
 			fmt.Fprintf(e.stdout, "nothing was done; say --yes to %s them\n", name)
 		}
 		return v, nil
@@ -262,7 +266,7 @@ func doBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out
 		for _, a := range done.Exceptions {
 			fmt.Fprintln(e.stdout, actedWords(a))
 		}
-		fmt.Fprintf(e.stdout, "%s: %d of %d tasks\n", name, done.Answers[queue.Done]+done.Answers[queue.Asking], pre.Tasks)
+		fmt.Fprintf(e.stdout, "%s: %d of %s\n", name, done.Answers[queue.Done]+done.Answers[queue.Asking], plural(pre.Tasks, "task"))
 	}
 	if err != nil {
 		return v, fmt.Errorf("it ended early, and can be begun again: %w", err)

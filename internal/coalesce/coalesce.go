@@ -39,7 +39,7 @@ type call[Q, A any] struct {
 }
 
 // New makes a Batcher that calls do with at most max items. Items with the same key never
-// travel in the same batch. At most flights batches are under way at once.
+// travel in the same batch; where key is nil any may. At most flights batches are under way at once.
 func New[Q, A any](max, flights int, key func(Q) string, do Func[Q, A]) *Batcher[Q, A] {
 	return &Batcher[Q, A]{do: do, key: key, max: max, flights: flights}
 }
@@ -112,6 +112,12 @@ func (b *Batcher[Q, A]) fly() {
 // take removes the next batch from the queue: the oldest calls first, no key twice, sorted by key
 // so that batches of several processes lock in the same order (rule L4).
 func (b *Batcher[Q, A]) take() []*call[Q, A] {
+	if b.key == nil {
+		n := min(len(b.queue), b.max)
+		batch, rest := b.queue[:n:n], b.queue[n:]
+		b.queue = append(make([]*call[Q, A], 0, len(rest)+n), rest...) // most likely as many come again
+		return batch
+	}
 	seen := make(map[string]bool, min(len(b.queue), b.max))
 	var batch, rest []*call[Q, A]
 	for _, c := range b.queue {

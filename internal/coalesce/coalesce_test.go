@@ -58,6 +58,42 @@ func TestAnswersAndBatches(t *testing.T) {
 	}
 }
 
+// Without keys nothing keeps calls apart, and they leave in the order in which they came.
+func TestCallsWithoutKeys(t *testing.T) {
+	arrived, leave := make(chan struct{}), make(chan struct{})
+	var r recorder
+	b := New(3, 1, nil, func(keys []string) ([]string, error) {
+		if keys[0] == "first" {
+			close(arrived)
+			<-leave
+		}
+		return r.do(keys)
+	})
+	var all sync.WaitGroup
+	call := func(key string) {
+		all.Go(func() {
+			if a, err := b.Do(context.Background(), key); err != nil || a != key {
+				t.Errorf("Do(%q) = %q, %v", key, a, err)
+			}
+		})
+	}
+	call("first")
+	<-arrived
+	for i, key := range []string{"b", "a", "a", "c", "a"} {
+		call(key)
+		for waiting := 0; waiting <= i; runtime.Gosched() {
+			b.mu.Lock()
+			waiting = len(b.queue)
+			b.mu.Unlock()
+		}
+	}
+	close(leave)
+	all.Wait()
+	if want := [][]string{{"first"}, {"b", "a", "a"}, {"c", "a"}}; !slices.EqualFunc(r.batches, want, slices.Equal[[]string]) {
+		t.Errorf("the batches are %q, want %q", r.batches, want)
+	}
+}
+
 // Calls that arrive while a batch is under way leave together, and the one that led is answered
 // without waiting for theirs.
 func TestLeaderDoesNotWaitForOthers(t *testing.T) {

@@ -45,6 +45,16 @@ func TestQueues(t *testing.T) {
 			}
 		}
 		says("nothing there")
+		if err := st.Tasks.Pause(ctx, queue.Pause{By: "ops", Why: "a move"}); err != nil {
+			t.Fatal(err)
+		}
+		says("everything paused, for a while")
+		time.Sleep(25 * time.Hour)
+		says("everything paused for a day, before the first task", "queue-paused: Everything is paused for 25h0m0s now, by ops: a move.")
+		if _, err := st.Tasks.Resume(ctx, "", "", "ops"); err != nil {
+			t.Fatal(err)
+		}
+
 		enqueue(queue.Spec{Kind: "a", Limit: &queue.Limit{Key: "shop"}})
 		enqueue(queue.Spec{Kind: "a", Limit: &queue.Limit{Key: "shop"}})
 		says("nobody works", "queue-unworked: Tasks of kind a wait in queue default (2 of them), and no live worker")

@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -107,7 +108,7 @@ func TestATickEnqueuesATask(t *testing.T) {
 // Rule Q9: what has no tick has the run's id as its identity; what expires, is blocked or is delayed is so as the manifest says.
 func TestATriggeredJobEnqueuesATask(t *testing.T) {
 	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
-		m := w.enqueues("@yearly", `, "delay_seconds": 3600, "expires_seconds": 7200, "limit": {"key": "k", "max": 2}`)
+		m := w.enqueues("@yearly", `, "delay_seconds": 3600, "expires_seconds": 7200, "retry_seconds": 10800, "backoff_seconds": [1, 60], "limit": {"key": "k", "max": 2}`)
 		scope := "global"
 		if w.name == "file" {
 			scope = "host"
@@ -130,6 +131,8 @@ func TestATriggeredJobEnqueuesATask(t *testing.T) {
 		var one struct {
 			Enqueued, Expires time.Time
 			ExpiresAt         time.Time `json:"expires_at"`
+			RetryUntil        time.Time `json:"retry_until"`
+			Backoff           []float64 `json:"backoff_seconds"`
 			RunAt             time.Time `json:"run_at"`
 			Limit             struct {
 				Key string
@@ -139,6 +142,9 @@ func TestATriggeredJobEnqueuesATask(t *testing.T) {
 		w.decode(&one, "task", "show", fmt.Sprint(tasks[0].ID), "-o", "json")
 		if wait, end := one.RunAt.Sub(one.Enqueued), one.ExpiresAt.Sub(one.Enqueued).Round(time.Minute); wait != time.Hour || end != 2*time.Hour || one.Limit.Key != "k" || one.Limit.Max != 2 {
 			t.Errorf("it is %+v", one)
+		}
+		if tries := one.RetryUntil.Sub(one.Enqueued).Round(time.Minute); tries != 3*time.Hour || !slices.Equal(one.Backoff, []float64{1, 60}) {
+			t.Errorf("it is tried again for %s, with pauses %v", tries, one.Backoff)
 		}
 	})
 }

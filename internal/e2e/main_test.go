@@ -11,13 +11,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/testsize"
 )
 
 // The binaries under test: what people run, and the build that lets a test shift its wall clock.
 var dibsBinary, shiftedBinary string
 
 // long says that the full rounds are asked for.
-var long = os.Getenv("DIBS_TEST_LONG") != ""
+var long = testsize.Long()
 
 // The test binary also plays the commands that dibs runs: see work_test.go.
 func TestMain(m *testing.M) {

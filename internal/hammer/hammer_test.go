@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/testsize"
 )
 
 // The test binary is its own client.
@@ -28,9 +29,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 }
-
-// long says whether to do the full number of cycles and all the harm.
-var long = os.Getenv("DIBS_TEST_LONG") != ""
 
 const (
 	few  = 500  // cycles per client
@@ -51,23 +49,19 @@ func separator(address string) string {
 // are killed in the middle of their work and when the server is. They are in 4 processes, which
 // leaves 2 cores time for other tests.
 func TestNoTwoHoldersAtOnce(t *testing.T) {
-	cycles := int64(few)
-	if long {
-		cycles = many
-	}
-	inParallel(t, stores, clients/4, cycles)
+	inParallel(t, stores, clients/4, int64(testsize.Of(few, many)))
 }
 
 // The same with a process for each client.
 func TestNoTwoProcessesHoldAtOnce(t *testing.T) {
-	if !long {
+	if !testsize.Long() {
 		t.Skip("set DIBS_TEST_LONG=1 for the long rounds")
 	}
 	inParallel(t, stores, clients, few)
 }
 
 func TestNoTwoHoldersAtOnceWhereMoreCanGoWrong(t *testing.T) {
-	if !long {
+	if !testsize.Long() {
 		t.Skip("set DIBS_TEST_LONG=1 for the long rounds")
 	}
 	inParallel(t, []round{
@@ -117,7 +111,7 @@ func (r round) run(t *testing.T, processes int, quota int64) {
 	s.begin()
 	s.harm(0.25, "a process killed", s.killHolder)
 	s.harm(0.5, "the server killed and restarted", func() { s.restart(server) })
-	if long {
+	if testsize.Long() {
 		s.harm(0.6, "the server killed and away for two TTLs", func() { s.outage(server.Kill, server.Restart) })
 		s.harm(0.75, "the server stopped for two TTLs", func() { s.outage(server.Stop, server.Cont) })
 	}

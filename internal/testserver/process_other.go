@@ -29,3 +29,4 @@ func (*process) stopAll() error { return nil }
 func (*process) contAll() error { return nil }
 func (*process) killAll()       {}
 func detach(*exec.Cmd)          {}
+func scratch() string           { return "" }

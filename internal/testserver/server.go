@@ -67,7 +67,7 @@ func start(tech technology, args []string) (s *Server, err error) {
 // makeDir makes a directory that the server's account can enter, and has it removed even when
 // this process is killed.
 func (s *Server) makeDir() (err error) {
-	if s.dir, err = os.MkdirTemp("", "dibs-"+s.tech.name+"-"); err != nil {
+	if s.dir, err = os.MkdirTemp(scratch(), "dibs-"+s.tech.name+"-"); err != nil {
 		return err
 	}
 	s.data = filepath.Join(s.dir, "data")

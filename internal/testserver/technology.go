@@ -49,7 +49,8 @@ var postgresTech = technology{
 	},
 	command: func(s *Server) []string {
 		return []string{"-D", s.data, "-p", strconv.Itoa(s.port), "-h", "127.0.0.1",
-			"-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "shared_buffers=32MB"}
+			"-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "shared_buffers=32MB",
+			"-c", "dynamic_shared_memory_type=mmap"} // in its own directory, and gone with it
 	},
 	url: func(port int) string {
 		return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)

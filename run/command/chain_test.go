@@ -209,7 +209,10 @@ func TestStopWakesTheStoppedAndReachesWhoDetached(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run := newRun(t)
 		p := start(t, Spec{Args: shell(run, escapee(run)+"kill -STOP $$"), RunID: run})
-		awaitLiving(t, run, escaped)
+		// Once the shell has stopped itself, whoever detached the last one has ended: nobody forks any more, and so
+		// nobody is born after the signal.
+		awaitStopped(t, run)
+		awaitLiving(t, run, 1+escaped)
 		p.Stop(time.Hour)
 		if x := within(t, "exit", soon, p.Exited()); x.Signal != syscall.SIGTERM {
 			t.Errorf("%+v, want SIGTERM", x)

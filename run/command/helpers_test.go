@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,6 +88,20 @@ func awaitLiving(t *testing.T, run string, n int) {
 		}
 		if time.Now().After(end) {
 			t.Fatalf("of %d processes there are only %v", n, left)
+		}
+	}
+}
+
+// awaitStopped waits until a process of the run has been stopped.
+func awaitStopped(t *testing.T, run string) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		left := living(run)
+		if slices.ContainsFunc(left, func(p string) bool { return strings.Contains(p, " T ") }) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("none of %v is stopped", left)
 		}
 	}
 }

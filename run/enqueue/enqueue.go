@@ -26,10 +26,11 @@ type Queue interface {
 // or is there already. What becomes of the task is not the run's.
 type Target struct {
 	Queue Queue
-	// Spec is what is enqueued; its Unique and ExpiresAt are the Target's.
+	// Spec is what is enqueued; its Unique, ExpiresAt and RetryUntil are the Target's.
 	Spec queue.Spec
-	// Expires is how long after it was enqueued the task is discarded if it still waits; 0: never.
-	Expires time.Duration
+	// Expires is how long after it was enqueued the task is discarded if it still waits; 0: never. Retry is how long
+	// after it was enqueued another attempt may begin; 0: at any time.
+	Expires, Retry time.Duration
 	// Again is how long after its tick a run may be run again: for so long, and Grace, the key is
 	// held once the task has succeeded. A task that has ended otherwise frees its key (rule Q1).
 	Again time.Duration
@@ -58,6 +59,21 @@ func (t Target) spec(key string) queue.Spec {
 	return s
 }
 
+// bound gives s the instants that are counted from now.
+func (t Target) bound(ctx context.Context, s *queue.Spec) error {
+	if t.Expires == 0 && t.Retry == 0 {
+		return nil
+	}
+	now, err := t.Now(ctx)
+	if t.Expires > 0 {
+		s.ExpiresAt = now.Add(t.Expires)
+	}
+	if t.Retry > 0 {
+		s.RetryUntil = now.Add(t.Retry)
+	}
+	return err
+}
+
 // Attempt enqueues. An attempt that was not answered may have enqueued all the same: the next one, or the
 // tick's next run, then finds the task there.
 func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
@@ -65,12 +81,8 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 		return run.Result{Outcome: run.Failed, Err: err}
 	}
 	s := t.spec(Key(c))
-	if t.Expires > 0 {
-		now, err := t.Now(ctx)
-		if err != nil {
-			return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the task was not enqueued: %w", err)}
-		}
-		s.ExpiresAt = now.Add(t.Expires)
+	if err := t.bound(ctx, &s); err != nil {
+		return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the task was not enqueued: %w", err)}
 	}
 	e, err := t.Queue.Enqueue(ctx, s)
 	var wrong *queue.SpecError

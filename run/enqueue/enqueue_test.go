@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 func TestTheKeyIsTheTick(t *testing.T) {
 	q := &answers{Enqueued: queue.Enqueued{Answer: queue.New}}
 	tg := target(q)
-	tg.Expires = time.Minute
+	tg.Expires, tg.Retry = time.Minute, time.Hour
 	cl, _ := call()
 	tg.Attempt(t.Context(), cl)
 	cl.Attempt, tg.Spec.Kind = 2, "renamed"
@@ -89,6 +89,9 @@ func TestTheKeyIsTheTick(t *testing.T) {
 		u := q.asked[i].Unique
 		if u.Key != key || !u.Shared || u.Until != queue.UntilFinished || u.Window != 25*time.Hour || u.Again != "" {
 			t.Errorf("%d: %+v", i, u)
+		}
+		if !q.asked[i].RetryUntil.Equal(noon.Add(time.Hour)) {
+			t.Errorf("%d: retries until %s", i, q.asked[i].RetryUntil)
 		}
 		if !q.asked[i].ExpiresAt.Equal(noon.Add(time.Minute)) {
 			t.Errorf("%d: expires at %s", i, q.asked[i].ExpiresAt)

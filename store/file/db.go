@@ -106,21 +106,24 @@ func (s *db) makeFile() error {
 
 func (s *db) pool(n int, params string) *sql.DB {
 	// sql.Open fails only for a driver that does not exist.
-	p, _ := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: s.path, RawQuery: params}).String())
+	p, _ := sql.Open("sqlite", s.address(params))
 	p.SetMaxOpenConns(n)
 	p.SetMaxIdleConns(n)
 	return p
 }
 
-// busyFor is how long a writer waits for those of other processes.
+func (s *db) address(params string) string {
+	return (&url.URL{Scheme: "file", Path: s.path, RawQuery: params}).String()
+}
+
+// busyFor is how long a writer waits for others.
 const busyFor = 5 * time.Second
 
 // begin starts a writing transaction: it has the database's write lock.
-func begin(ctx context.Context, p *sql.DB) (*sql.Tx, error) {
-	end := time.Now().Add(busyFor)
+func begin(ctx context.Context, p *sql.DB, until time.Time) (*sql.Tx, error) {
 	for {
 		tx, err := p.BeginTx(ctx, nil)
-		if err == nil || !isBusy(err) || time.Now().After(end) || ctx.Err() != nil {
+		if err == nil || !isBusy(err) || time.Now().After(until) || ctx.Err() != nil {
 			return tx, err
 		}
 	}
@@ -133,11 +136,16 @@ func (s *db) write(ctx context.Context, f func(*sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	return fail("write to", s.path, transact(ctx, p.writer, f))
+	return fail("write to", s.path, s.transact(ctx, p.writer, f))
 }
 
-func transact(ctx context.Context, p *sql.DB, f func(*sql.Tx) error) error {
-	tx, err := begin(ctx, p)
+func (s *db) transact(ctx context.Context, p *sql.DB, f func(*sql.Tx) error) error {
+	until := time.Now().Add(busyFor)
+	if err := s.leases.turn.take(ctx, until); err != nil {
+		return err
+	}
+	defer s.leases.turn.end()
+	tx, err := begin(ctx, p, until)
 	if err != nil {
 		return err
 	}
@@ -158,8 +166,8 @@ func (s *db) migrate(ctx context.Context, p *sql.DB) error {
 	if err != nil || have == len(steps) {
 		return err
 	}
-	return transact(ctx, p, func(tx *sql.Tx) error {
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+	return s.transact(ctx, p, func(tx *sql.Tx) error {
+		if have, err = applied(ctx, tx); err != nil {
 			return err
 		}
 		for i := have; i < len(steps); i++ {
@@ -171,7 +179,7 @@ func (s *db) migrate(ctx context.Context, p *sql.DB) error {
 				return fmt.Errorf("migration %s: %w", steps[i].Name(), err)
 			}
 		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+		_, err := tx.ExecContext(ctx, "UPDATE dibs_schema SET version = ?", len(steps))
 		return err
 	})
 }
@@ -180,7 +188,7 @@ func (s *db) migrate(ctx context.Context, p *sql.DB) error {
 // into a database, for which processes may have to queue.
 func (s *db) version(ctx context.Context, p *sql.DB) (have int, err error) {
 	for end := time.Now().Add(busyFor); ; {
-		err = p.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have)
+		have, err = applied(ctx, p)
 		if err == nil || !isBusy(err) || time.Now().After(end) || ctx.Err() != nil {
 			break
 		}
@@ -190,6 +198,16 @@ func (s *db) version(ctx context.Context, p *sql.DB) (have int, err error) {
 		err = fmt.Errorf("it has schema %d, this dibs knows up to %d: use the newer dibs here too", have, len(steps))
 	}
 	return have, err
+}
+
+// applied is how many migrations were. It is kept in a table: user_version is the application's, whose tables may be in
+// the same file.
+func applied(ctx context.Context, q querier) (n int, err error) {
+	count := func(row scanner) (n int, err error) { return n, row.Scan(&n) }
+	if n, _, err = one(ctx, q, count, "SELECT count(*) FROM sqlite_schema WHERE name = 'dibs_schema'"); err == nil && n > 0 {
+		n, _, err = one(ctx, q, count, "SELECT version FROM dibs_schema")
+	}
+	return n, err
 }
 
 // micros and instantOf carry instants to and from columns.

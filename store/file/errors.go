@@ -61,13 +61,13 @@ func cureSQLite(err error) string {
 	case sqlite3.SQLITE_FULL:
 		return "; the disk is full: free some space there, nothing else is needed"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return "; the database is damaged: stop what uses it, then restore a copy of it, or move it aside together with its -wal and -shm files and lose the history (locks do not depend on it)"
+		return "; the database is damaged: stop what uses it, then restore a copy of it, or move it aside together with its -wal and -shm files and lose the history, the tasks, and whatever an application keeps in it (locks do not depend on it)"
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
 		return "; run as the directory's owner, and see that the file system is writable"
 	case sqlite3.SQLITE_IOERR:
 		return "; the disk failed or is full: see the kernel's log (dmesg) and df"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return "; another process holds the database: look for one that is stopped (state T in ps)"
+		return "; somebody has been writing to the database for seconds: look for a process that is stopped (state T in ps), or for an application's transaction that stays open"
 	}
 	return ""
 }

@@ -283,7 +283,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.writer.Exec("PRAGMA user_version = 99"); err != nil {
+	if _, err := p.writer.Exec("UPDATE dibs_schema SET version = 99"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = openAt(t, dir).History.Events(context.Background(), history.Query{})

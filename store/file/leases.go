@@ -23,6 +23,7 @@ import (
 type leases struct {
 	dir     *dir
 	journal *journal
+	turn    turn // to write to the database
 
 	mu    sync.Mutex // over the table and every write to a lock file; held for microseconds
 	holds map[lease.Key]*hold
@@ -40,7 +41,7 @@ func leasesOf(d *dir) *leases {
 	defer tables.Unlock()
 	l := tables.byPath[d.path]
 	if l == nil {
-		l = &leases{dir: d, journal: newJournal(d), holds: map[lease.Key]*hold{}}
+		l = &leases{dir: d, journal: newJournal(d), turn: make(turn, 1), holds: map[lease.Key]*hold{}}
 		if tables.byPath == nil {
 			tables.byPath = map[string]*leases{}
 		}

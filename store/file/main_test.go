@@ -33,6 +33,8 @@ var roles = map[string]func(*store.Store) error{
 	"probe":      roleProbe,
 	"import":     roleImport,
 	"claim":      roleClaim,
+	"transact":   roleTransact,
+	"enqueue":    roleEnqueue,
 	"open":       func(s *store.Store) error { fmt.Println(s.Properties.InstallationID); return nil },
 }
 

@@ -4,10 +4,13 @@ package file
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -27,5 +30,30 @@ func Inspect(path string) (Directory, error) {
 // Open is refused here: whether a lock is held can be asked without taking it only where there
 // are locks of open file descriptions, and inheriting one is what this store stands on.
 func Open(_ context.Context, c store.Config) (*store.Store, error) {
-	return nil, fmt.Errorf("store %s: the embedded directory needs Linux; use a server as the store: %w", c, errors.ErrUnsupported)
+	return nil, needsLinux(c.String())
+}
+
+func needsLinux(address string) error {
+	return fmt.Errorf("store %s: the embedded directory needs Linux; use a server as the store: %w", address, errors.ErrUnsupported)
+}
+
+// OpenDB is refused here, as Open is.
+func OpenDB(_ context.Context, s *store.Store, _ ...string) (*sql.DB, error) {
+	return nil, needsLinux(s.URL)
+}
+
+// Tx refuses everything here.
+type Tx struct{ address string }
+
+// QueueTx makes one.
+func QueueTx(_ *sql.Tx, s *store.Store) *Tx { return &Tx{s.URL} }
+
+// Enqueue is of queue.Inserter.
+func (x *Tx) Enqueue(context.Context, []queue.Spec) ([]queue.Enqueued, error) {
+	return nil, needsLinux(x.address)
+}
+
+// Finish is of queue.Finisher.
+func (x *Tx) Finish(context.Context, lease.Ref, []queue.Completion) ([]queue.Status, error) {
+	return nil, needsLinux(x.address)
 }

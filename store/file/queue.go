@@ -56,13 +56,13 @@ func (p *pools) prepare(ctx context.Context) (map[string]*sql.Stmt, error) {
 	return all, nil
 }
 
-// board is one transaction on the queues.
+// board is one step of one transaction on the queues.
 type board struct {
-	ctx context.Context
-	db  *db
-	tx  *sql.Tx
-	now time.Time
-	sql map[string]*sql.Stmt
+	ctx  context.Context
+	db   *db
+	tx   *sql.Tx
+	now  time.Time
+	stmt func(name string) (*sql.Stmt, error) // a statement of this transaction
 
 	limits  map[int64]*limit
 	workers map[int64]queue.Process
@@ -72,6 +72,11 @@ type board struct {
 
 // A place is a queue and a kind.
 type place struct{ queue, kind string }
+
+func (s *db) board(ctx context.Context, tx *sql.Tx, stmt func(string) (*sql.Stmt, error)) *board {
+	return &board{ctx: ctx, db: s, tx: tx, now: instantNow().time(), stmt: stmt, limits: map[int64]*limit{},
+		workers: map[int64]queue.Process{}, alive: map[lease.Ref]bool{}, lanes: map[place]int64{}}
+}
 
 // step does one atomic step on the queues.
 func (s *db) step(ctx context.Context, do func(b *board) error) error {
@@ -84,14 +89,34 @@ func (s *db) step(ctx context.Context, do func(b *board) error) error {
 		return fail("prepare", s.path, err)
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
-		return do(&board{ctx: ctx, db: s, tx: tx, sql: prepared, now: instantNow().time(), limits: map[int64]*limit{},
-			workers: map[int64]queue.Process{}, alive: map[lease.Ref]bool{}, lanes: map[place]int64{}})
+		return do(s.board(ctx, tx, func(name string) (*sql.Stmt, error) { return tx.StmtContext(ctx, prepared[name]), nil }))
 	})
 }
 
+// preparing prepares statements for a transaction on any connection, as they are asked for. They end with it.
+func preparing(tx *sql.Tx) func(name string) (*sql.Stmt, error) {
+	known := map[string]*sql.Stmt{}
+	return func(name string) (*sql.Stmt, error) {
+		if s := known[name]; s != nil {
+			return s, nil
+		}
+		s, err := tx.Prepare(statement[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		known[name] = s
+		return s, nil
+	}
+}
+
+// stepper does steps in transactions of its own, or of the caller's.
+type stepper interface {
+	step(ctx context.Context, do func(*board) error) error
+}
+
 // answer answers items one by one, in one step.
-func answer[Q, A any](ctx context.Context, s *db, items []Q, one func(*board, Q) (A, error)) (answers []A, err error) {
-	err = s.step(ctx, func(b *board) error {
+func answer[Q, A any](ctx context.Context, in stepper, items []Q, one func(*board, Q) (A, error)) (answers []A, err error) {
+	err = in.step(ctx, func(b *board) error {
 		answers = make([]A, 0, len(items))
 		for _, item := range items {
 			a, err := one(b, item)
@@ -105,15 +130,24 @@ func answer[Q, A any](ctx context.Context, s *db, items []Q, one func(*board, Q)
 	return answers, err
 }
 
-// stmt is a statement of this transaction.
-func (b *board) stmt(name string) *sql.Stmt { return b.tx.StmtContext(b.ctx, b.sql[name]) }
-
-func (b *board) row(name string, args ...any) *sql.Row {
-	return b.stmt(name).QueryRowContext(b.ctx, args...)
+func (b *board) row(name string, args ...any) scanner {
+	s, err := b.stmt(name)
+	if err != nil {
+		return noRow{err}
+	}
+	return s.QueryRowContext(b.ctx, args...)
 }
 
+// noRow is the row of a statement that could not be prepared.
+type noRow struct{ err error }
+
+func (r noRow) Scan(...any) error { return r.err }
+
 func (b *board) exec(name string, args ...any) error {
-	_, err := b.stmt(name).ExecContext(b.ctx, args...)
+	s, err := b.stmt(name)
+	if err == nil {
+		_, err = s.ExecContext(b.ctx, args...)
+	}
 	return err
 }
 
@@ -124,7 +158,11 @@ func (b *board) scan(name string, args []any, into ...any) error {
 
 // rows reads all rows of a statement.
 func rows[T any](b *board, read func(scanner) (T, error), name string, args ...any) ([]T, error) {
-	found, err := b.stmt(name).QueryContext(b.ctx, args...)
+	s, err := b.stmt(name)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.QueryContext(b.ctx, args...)
 	if err != nil {
 		return nil, err
 	}

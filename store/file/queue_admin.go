@@ -12,10 +12,22 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// look makes a step that only reads; it is a writing transaction all the same, and so sees what the last one wrote.
-func (d desk) look(ctx context.Context, do func(*board) error) error { return d.db.step(ctx, do) }
+// look reads the last committed state, one and the same for all of do. It waits for nobody who writes, and holds up nobody.
+func (d desk) look(ctx context.Context, do func(*board) error) error {
+	p, err := d.db.open(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := p.reader.BeginTx(ctx, nil)
+	if err == nil {
+		defer func() { _ = tx.Rollback() }()
+		err = do(d.db.board(ctx, tx, preparing(tx)))
+	}
+	return fail("read", d.db.path, err)
+}
 
 // Queues fulfils queue.Admin.
 func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
@@ -34,7 +46,7 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 			if err := row.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
 				return nil, err
 			}
-			l, s := at(p), states[state]
+			l, s := at(p), life.States[state]
 			l.Depth[s] = n
 			if due := instantOf(oldest); (s == queue.Available || s == queue.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 				l.Oldest = due
@@ -104,13 +116,13 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 			for i := range found {
 				t := &found[i]
 				after = int64(t.ID)
-				if !selects(f, t) {
+				if !t.Matches(&f) {
 					continue
 				}
 				if t.Worker, err = b.process(t.worker); err != nil {
 					return err
 				}
-				if out = append(out, t.Task); len(out) == f.Rows() {
+				if out = append(out, t.Task.Task); len(out) == f.Rows() {
 					return nil
 				}
 			}
@@ -138,16 +150,14 @@ func selection(f queue.Filter, after int64) (where string, args []any) {
 	if len(f.States) > 0 {
 		where += " AND t.state IN (?" + strings.Repeat(", ?", len(f.States)-1) + ")"
 		for _, s := range f.States {
-			args = append(args, stateNumber(s))
+			number := -1 // what is no state selects nothing
+			if s.Valid() {
+				number = life.Number(s)
+			}
+			args = append(args, number)
 		}
 	}
 	return where + " ORDER BY t.id LIMIT ?", args
-}
-
-func selects(f queue.Filter, t *task) bool {
-	return (f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
-		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
-		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
 }
 
 // Task fulfils queue.Admin.
@@ -167,7 +177,7 @@ func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue
 			}
 			return a, err
 		}, "attempts", int64(id))
-		out = t.Task
+		out = t.Task.Task
 		if err == nil && t.limit != 0 {
 			held, err = b.slots(t.limit)
 		}

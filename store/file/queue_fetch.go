@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // Fetch fulfils queue.Store.
@@ -32,7 +33,10 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 			}
 		}
 		out.Tasks, out.NextDue = f.given, f.nextDue
-		return nil
+		if len(f.given) == 0 {
+			return nil
+		}
+		return f.exec("worker_back", f.worker) // who fetches under a live lease is there, whatever it said before
 	})
 	return out, err
 }
@@ -122,9 +126,9 @@ type candidate struct {
 // candidates are the first in order of what the lanes have, as many as there is room for.
 func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 	for _, l := range lanes {
-		for class := range 3 {
+		for class := range life.Classes {
 			want := f.r.Max - len(f.given)
-			if class > 0 {
+			if class > life.Clear {
 				want = min(want, 1)
 			}
 			if !f.wants(class) || want <= 0 {
@@ -143,16 +147,8 @@ func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 	return all, nil
 }
 
-// wants says whether a task of the class may be given (rule Q4).
-func (f *fetch) wants(class int) bool {
-	switch class {
-	case 1:
-		return f.r.Suspects && !f.suspect
-	case 2:
-		return f.r.Suspects && f.r.Charged && !f.suspect
-	}
-	return true
-}
+// wants says whether a task of the class may be given.
+func (f *fetch) wants(class int) bool { return life.Admits(&f.r, class, f.suspect) }
 
 // meetAll gives them in order, and says with how many something was done.
 func (f *fetch) meetAll(all []candidate) (met int, err error) {
@@ -160,7 +156,7 @@ func (f *fetch) meetAll(all []candidate) (met int, err error) {
 		switch {
 		case len(f.given) >= f.r.Max:
 			return met, nil
-		case !f.wants(c.class) || c.rate != nil && !c.rate.ready(f.now):
+		case !f.wants(c.class) || c.rate != nil && !c.rate.Ready(f.now):
 			continue
 		}
 		t, err := f.get(c.id)
@@ -188,7 +184,7 @@ func (f *fetch) meet(t *task, r *rate) error {
 		}
 	}
 	switch {
-	case t.over(f.now):
+	case t.Over(f.now):
 		return f.discard(t, queue.ReasonExpired)
 	case l == nil || l.free() > 0:
 		return f.give(t, l, r)
@@ -199,27 +195,30 @@ func (f *fetch) meet(t *task, r *rate) error {
 }
 
 func (f *fetch) give(t *task, l *limit, r *rate) error {
-	t.Token = max(t.Token+1, lease.Token(f.now.UnixMicro()))
+	above := lease.Token(0)
 	if l != nil {
-		t.Token = max(t.Token, l.token+1)
+		above = l.token
+	}
+	from := t.State
+	t.Give(above, f.now)
+	t.worker = f.worker
+	if l != nil {
 		l.token = t.Token
 		if err := f.exec("limit_update", l.max, int64(l.token), l.id); err != nil {
 			return err
 		}
 	}
 	if r != nil {
-		r.take(f.now)
-		if err := f.exec("rate_use", micros(r.full), r.kind); err != nil {
+		r.Take(f.now)
+		if err := f.exec("rate_use", micros(r.Full), r.kind); err != nil {
 			return err
 		}
 	}
 	f.suspect = f.suspect || t.Suspect
-	t.State, t.Started, t.begun, t.Stop, t.worker = queue.Running, f.now, false, "", f.worker
-	if err := f.move(t, queue.Available); err != nil {
+	if err := f.move(t, from); err != nil {
 		return err
 	}
-	f.given = append(f.given, queue.Fetched{Ref: queue.Ref{ID: t.ID, Token: t.Token}, Spec: t.Spec, Enqueued: t.Enqueued,
-		Attempts: t.Attempts, Crashes: t.Crashes, Snoozes: t.Snoozes, Granted: t.Granted, Suspect: t.Suspect})
+	f.given = append(f.given, t.Given())
 	return nil
 }
 
@@ -229,7 +228,7 @@ func (b *board) ripen(lane int64, most int) (n int, err error) {
 	for _, id := range due {
 		t, err := b.get(id)
 		if err == nil {
-			err = b.wait(t, t.State)
+			err = b.wait(t)
 		}
 		if err != nil {
 			return n, err
@@ -239,29 +238,18 @@ func (b *board) ripen(lane int64, most int) (n int, err error) {
 	return n, err
 }
 
-// A rate is how many tasks of a kind may be fetched, as a bucket that fills with time.
+// A rate is how many tasks of a kind may be fetched.
 type rate struct {
-	kind  string
-	each  time.Duration // the time that one task costs
-	burst time.Duration // how far ahead of now full may be
-	full  time.Time     // when the bucket is full again
-}
-
-func (r *rate) ready(now time.Time) bool { return r.full.Add(r.each).Sub(now) <= r.burst }
-
-func (r *rate) take(now time.Time) {
-	if r.full.Before(now) {
-		r.full = now
-	}
-	r.full = r.full.Add(r.each)
+	kind string
+	life.Bucket
 }
 
 func (b *board) rates() (map[string]*rate, error) {
 	all, err := rows(b, func(row scanner) (*rate, error) {
 		var r rate
 		var full int64
-		err := row.Scan(&r.kind, &r.each, &r.burst, &full)
-		r.full = instantOf(full)
+		err := row.Scan(&r.kind, &r.Each, &r.Burst, &full)
+		r.Full = instantOf(full)
 		return &r, err
 	}, "rates")
 	by := map[string]*rate{}
@@ -279,15 +267,10 @@ func (q queues) Declare(ctx context.Context, rates map[string]queue.Rate) error 
 	return q.db.step(ctx, func(b *board) error {
 		for kind, r := range rates {
 			var err error
-			if r.Count <= 0 || r.Per <= 0 {
-				err = b.exec("rate_delete", kind)
+			if k, bounds := life.BucketOf(r); bounds {
+				err = b.exec("rate_set", kind, int64(k.Each), int64(k.Burst))
 			} else {
-				burst := r.Burst
-				if burst <= 0 {
-					burst = r.Count
-				}
-				each := r.Per / time.Duration(r.Count)
-				err = b.exec("rate_set", kind, int64(each), int64(each)*int64(burst))
+				err = b.exec("rate_delete", kind)
 			}
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
@@ -19,7 +20,7 @@ func (b *board) mine(worker lease.Ref, r queue.Ref) (t *task, id int64, err erro
 		return nil, id, err
 	}
 	t, err = b.get(r.ID)
-	if err != nil || t == nil || !live || t.State != queue.Running || t.Token != r.Token || t.worker != id {
+	if err != nil || t == nil || !live || !t.Runs(r) || t.worker != id {
 		return nil, id, err
 	}
 	return t, id, nil
@@ -32,11 +33,7 @@ func (q queues) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) (
 		if err != nil || t == nil {
 			return queue.Gone, err
 		}
-		t.begun = true
-		if t.Unique != nil && t.Unique.Until == queue.UntilStarted {
-			t.ukey = nil
-		}
-		return queue.OK, b.save(t)
+		return queue.OK, b.change(t, t.Start)
 	})
 }
 
@@ -51,66 +48,13 @@ func (b *board) finish(worker lease.Ref, c queue.Completion) (queue.Status, erro
 		return 0, err
 	}
 	if t == nil {
-		if t, err = b.get(c.ID); err == nil && t != nil && t.completed == c.Token && t.worker == id {
-			return queue.OK, nil // the answer to the first one was lost
+		// The answer to the first one was lost. Who had it is not known any more where it has been given anew.
+		if t, err = b.get(c.ID); err == nil && t != nil && t.Completed == c.Token && (t.worker == id || t.Token != c.Token) {
+			return queue.OK, nil
 		}
 		return queue.Gone, err
 	}
-	t.completed = c.Token
-	if c.Counts() {
-		t.Attempts++
-	}
-	if err := b.rememberEnd(t, c); err != nil {
-		return 0, err
-	}
-	switch c.Verdict {
-	case queue.Success:
-		err = b.end(t, queue.Succeeded, c.Reason)
-	case queue.Fail:
-		err = b.end(t, queue.Failed, c.Reason)
-	case queue.Cancel:
-		err = b.end(t, queue.Canceled, c.Reason)
-	case queue.Drop:
-		err = b.end(t, queue.Discarded, c.Reason)
-	default:
-		err = b.again(t, c)
-	}
-	return queue.OK, err
-}
-
-// again lets t wait for its next attempt. One that was asked to stop has none.
-func (b *board) again(t *task, c queue.Completion) error {
-	if t.Stop != "" {
-		return b.cancel(t, t.Stop)
-	}
-	t.displaced = false
-	switch c.Verdict {
-	case queue.Retry:
-		t.State, t.RunAt = queue.Retryable, micro(b.now.Add(c.Delay))
-	case queue.Snooze:
-		t.State, t.RunAt = queue.Scheduled, micro(b.now.Add(c.Delay))
-		t.Snoozes++
-	case queue.Return:
-		t.State = queue.Available
-	}
-	return b.move(t, queue.Running)
-}
-
-// rememberEnd adds an attempt that did not succeed to t's history. One that is not counted bears the number of the next that
-// will be.
-func (b *board) rememberEnd(t *task, c queue.Completion) error {
-	if c.Verdict == queue.Success || c.Outcome == "" {
-		return nil
-	}
-	n := t.Attempts
-	if !c.Counts() {
-		n++
-	}
-	w, err := b.process(t.worker)
-	if err != nil {
-		return err
-	}
-	return b.remember(t, queue.Attempt{N: n, Outcome: c.Outcome, Started: micro(c.Started), Ended: micro(c.Ended), Host: w.Host, Error: c.Error})
+	return queue.OK, b.change(t, func() life.Note { return t.Finish(c, b.now) })
 }
 
 // Mine fulfils queue.Store.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are free slots
@@ -141,15 +142,12 @@ func (b *board) turn(to queue.State, l *limit, lane int64, n int) error {
 	}
 	found, err := rows(b, readSpot, which, l.id, lane, n)
 	for _, s := range found {
-		if err := b.exec("set_state", stateNumber(to), int64(s.id)); err != nil {
+		if err := b.exec("set_state", life.Number(to), int64(s.id)); err != nil {
 			return err
 		}
 	}
 	return err
 }
-
-// rival says that a newer task of its limit may supersede t.
-func (t *task) rival() bool { return t.limit != 0 && t.Limit.OnContention == queue.Displace }
 
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded.
 func (b *board) displace(t *task) error {
@@ -166,7 +164,7 @@ func (b *board) displace(t *task) error {
 		if err != nil {
 			return err
 		}
-		if other.rival() && other.Stop == "" {
+		if other.Rival() && other.Stop == "" {
 			other.Stop = queue.ReasonReplaced
 			if err := b.save(other); err != nil {
 				return err
@@ -182,13 +180,13 @@ func (b *board) displace(t *task) error {
 		if err != nil {
 			return err
 		}
-		if other.rival() && other.State.Waiting() {
+		if other.Rival() && other.State.Waiting() {
 			if err := b.discard(other, queue.ReasonSuperseded); err != nil {
 				return err
 			}
 		}
 	}
-	t.displaced = true
+	t.Displaced = true
 	return b.move(t, t.State)
 }
 

@@ -35,7 +35,7 @@ func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
 	err := d.look(ctx, func(b *board) error {
 		rates, err := b.rates()
 		for kind, r := range rates {
-			all[kind] = queue.Pace{Each: r.each, Next: r.full.Add(r.each - r.burst)}
+			all[kind] = r.Pace()
 		}
 		return err
 	})

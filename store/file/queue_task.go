@@ -6,68 +6,17 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"time"
 
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // task is a row.
 type task struct {
-	queue.Task
-	lane      int64
-	begun     bool // its start was written under its token
-	displaced bool // it has asked for its slot: from now on it waits like others
-	completed lease.Token
-	worker    int64
-	ukey      []byte    // while it holds its unique key
-	window    time.Time // until when it holds it after it succeeded
-	limit     int64     // 0 where it has none
-}
-
-// states are as the database numbers them.
-var states = []queue.State{queue.Scheduled, queue.Available, queue.Blocked, queue.Running, queue.Retryable,
-	queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}
-
-func stateNumber(s queue.State) int {
-	for i := range states {
-		if states[i] == s {
-			return i
-		}
-	}
-	panic("file: no such state: " + string(s))
-}
-
-// front is added to the rank of what was moved to the front, so that it comes before every priority.
-const front = -100
-
-func (t *task) rank() int {
-	if t.Front {
-		return front - t.Priority
-	}
-	return -t.Priority
-}
-
-// class is what is known against it.
-func (t *task) class() int {
-	switch {
-	case t.Suspect && t.Crashes > 0:
-		return 2
-	case t.Suspect:
-		return 1
-	}
-	return 0
-}
-
-// queues says that t stands in line for its limit. What wants to be discarded or to displace must meet a fetch to do
-// so, and waits in the open until then.
-func (t *task) queues() bool {
-	return t.limit != 0 && (t.Limit.OnContention != queue.Discard && t.Limit.OnContention != queue.Displace || t.displaced)
-}
-
-// over says whether t's waiting has ended unused (rule Q6).
-func (t *task) over(now time.Time) bool {
-	return t.State.Waiting() && !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt)
+	life.Task
+	lane   int64
+	worker int64
+	limit  int64 // 0 where it has none
 }
 
 func readTask(row scanner) (t task, err error) {
@@ -75,13 +24,13 @@ func readTask(row scanner) (t task, err error) {
 	var runAt, enqueued, expires, started, ended, window int64
 	var cold []byte
 	err = row.Scan(&t.ID, &t.lane, &t.Queue, &t.Kind, &state, &class, &rank, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
-		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.begun, &t.displaced, &t.Token, &t.worker, &t.completed,
-		&t.ukey, &window, &t.limit, &t.Args, &cold, &t.Reason, &t.Stop)
+		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.Begun, &t.Displaced, &t.Token, &t.worker, &t.Completed,
+		&t.Key, &window, &t.limit, &t.Args, &cold, &t.Reason, &t.Stop)
 	if err != nil {
 		return t, err
 	}
-	t.State, t.Suspect, t.Front = states[state], class > 0, rank < front/2
-	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.window = instantOf(runAt), instantOf(enqueued), instantOf(expires),
+	t.State, t.Suspect, t.Front = life.States[state], class > life.Clear, life.IsFront(rank)
+	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instantOf(runAt), instantOf(enqueued), instantOf(expires),
 		instantOf(started), instantOf(ended), instantOf(window)
 	return t, t.Thaw(cold)
 }
@@ -92,9 +41,9 @@ func (t *task) columns() []any {
 	if cold == nil {
 		cold = []byte{}
 	}
-	return []any{t.lane, stateNumber(t.State), t.class(), t.rank(), t.Priority, micros(t.RunAt), micros(t.Enqueued), micros(t.ExpiresAt),
-		micros(t.Started), micros(t.Ended), t.Attempts, t.Granted, t.Crashes, t.Snoozes, t.begun, t.displaced, int64(t.Token), t.worker,
-		int64(t.completed), t.ukey, micros(t.window), t.limit, t.queues(), []byte(t.Args), cold, t.Reason, t.Stop}
+	return []any{t.lane, life.Number(t.State), t.Class(), t.Rank(), t.Priority, micros(t.RunAt), micros(t.Enqueued), micros(t.ExpiresAt),
+		micros(t.Started), micros(t.Ended), t.Attempts, t.Granted, t.Crashes, t.Snoozes, t.Begun, t.Displaced, int64(t.Token), t.worker,
+		int64(t.Completed), t.Key, micros(t.Window), t.limit, t.Queues(), []byte(t.Args), cold, t.Reason, t.Stop}
 }
 
 // get reads one task; nil where there is none.
@@ -115,17 +64,34 @@ func (b *board) save(t *task) error {
 	return b.exec("task_update", append(t.columns(), int64(t.ID))...)
 }
 
+// change does what what says to t, and writes it with all that follows from it.
+func (b *board) change(t *task, what func() life.Note) error {
+	from := t.State
+	n := what()
+	if n.Tried != nil {
+		if err := b.remember(t, *n.Tried); err != nil {
+			return err
+		}
+	}
+	if n.Count != "" {
+		if err := b.tally(t, n.Count); err != nil {
+			return err
+		}
+	}
+	return b.move(t, from)
+}
+
 // move writes t, which was in state from, and does what its going means for its limit: who waits moves up, or steps
 // back (rule Q5).
 func (b *board) move(t *task, from queue.State) error {
-	if t.limit == 0 {
+	if t.limit == 0 || t.State == from && !t.State.Waiting() {
 		return b.save(t)
 	}
 	l, err := b.limit(t.limit)
 	if err != nil {
 		return err
 	}
-	if t.State == queue.Available && t.queues() {
+	if t.State == queue.Available && t.Queues() {
 		t.State = queue.Blocked // until its door nominates it
 	}
 	if err := b.save(t); err != nil {
@@ -151,52 +117,28 @@ func (b *board) look(t *task) error {
 	var now int
 	err := b.scan("state", []any{int64(t.ID)}, &now)
 	if err == nil {
-		t.State = states[now]
+		t.State = life.States[now]
 	}
 	return err
 }
 
-// wait lets t, which was in state from, wait by its instant.
-func (b *board) wait(t *task, from queue.State) error {
-	switch {
-	case !t.RunAt.After(b.now):
-		t.State = queue.Available
-	case t.State != queue.Retryable:
-		t.State = queue.Scheduled
-	}
-	return b.move(t, from)
-}
-
-// end gives t its final state.
-func (b *board) end(t *task, s queue.State, reason string) error {
-	from := t.State
-	t.State, t.Reason, t.Ended, t.Stop = s, reason, b.now, ""
-	if t.ukey != nil && s == queue.Succeeded && t.Unique.Window > 0 {
-		t.window = micro(b.now.Add(t.Unique.Window))
-	} else {
-		t.ukey = nil
-	}
-	return b.move(t, from)
-}
-
-// cancel ends a task that somebody stopped, where no worker says so.
-func (b *board) cancel(t *task, reason string) error {
-	if err := b.end(t, queue.Canceled, reason); err != nil {
-		return err
-	}
-	return b.tally(t, queue.CountCanceled)
+// wait lets t wait by its instant.
+func (b *board) wait(t *task) error {
+	return b.change(t, func() life.Note { return t.Wait(b.now) })
 }
 
 // discard ends a task that the store itself, or somebody through it, decided not to do.
 func (b *board) discard(t *task, reason string) error {
-	if err := b.end(t, queue.Discarded, reason); err != nil {
-		return err
-	}
-	return b.tally(t, queue.CountDiscarded+":"+reason)
+	return b.change(t, func() life.Note { return t.Discard(reason, b.now) })
 }
 
-// remember adds an attempt to t's history.
+// remember adds an attempt by t's worker to its history.
 func (b *board) remember(t *task, a queue.Attempt) error {
+	w, err := b.process(t.worker)
+	if err != nil {
+		return err
+	}
+	a.Host = w.Host
 	text, err := json.Marshal(a)
 	if err == nil {
 		err = b.exec("attempt_add", int64(t.ID), string(text))

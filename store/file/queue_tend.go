@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 const (
@@ -106,7 +107,7 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 		if err != nil {
 			return rescued, crashed, err
 		}
-		if err := b.rescue(t); err != nil {
+		if err := b.change(t, func() life.Note { return t.Rescue(b.now) }); err != nil {
 			return rescued, crashed, err
 		}
 		if t.State == queue.Crashed {
@@ -116,36 +117,6 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 		}
 	}
 	return rescued, crashed, err
-}
-
-// rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and its start
-// was written (rule Q4). One that was asked to stop is not tried again.
-func (b *board) rescue(t *task) error {
-	w, err := b.process(t.worker)
-	if err != nil {
-		return err
-	}
-	if t.Suspect && t.begun {
-		t.Crashes++
-		if err := b.remember(t, queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: b.now, Host: w.Host}); err != nil {
-			return err
-		}
-	}
-	t.Suspect, t.displaced = true, false
-	switch {
-	case t.Crashes >= t.CrashBudget():
-		if err := b.end(t, queue.Crashed, ""); err != nil {
-			return err
-		}
-		return b.tally(t, queue.CountCrashed)
-	case t.Stop != "":
-		return b.cancel(t, t.Stop)
-	}
-	t.State = queue.Available
-	if err := b.move(t, queue.Running); err != nil {
-		return err
-	}
-	return b.tally(t, queue.CountRescued)
 }
 
 // Tend fulfils queue.Store.
@@ -234,7 +205,7 @@ func (t *tending) expired() error {
 func (t *tending) due() error {
 	lanes, err := rows(t.board, readLane, "lanes")
 	for _, l := range lanes {
-		if err := t.every(&t.Due, func(x *task) error { return t.wait(x, x.State) }, "due", l.id, micros(t.now)); err != nil {
+		if err := t.every(&t.Due, t.wait, "due", l.id, micros(t.now)); err != nil {
 			return err
 		}
 	}
@@ -242,7 +213,8 @@ func (t *tending) due() error {
 }
 
 func (t *tending) freed() error {
-	return t.every(&t.Freed, t.unlock, "windows", micros(t.now))
+	unlock := func(x *task) error { return t.change(x, func() life.Note { return x.LoseKey(t.now) }) }
+	return t.every(&t.Freed, unlock, "windows", micros(t.now))
 }
 
 // deleted is retention. What holds its key in a window is not old (rule Q1).
@@ -251,7 +223,7 @@ func (t *tending) deleted(keep map[queue.State]time.Duration) error {
 		if !s.Final() {
 			continue
 		}
-		if err := t.every(&t.Deleted, t.remove, "old", stateNumber(s), micros(t.now.Add(-d))); err != nil {
+		if err := t.every(&t.Deleted, t.remove, "old", life.Number(s), micros(t.now.Add(-d))); err != nil {
 			return err
 		}
 	}

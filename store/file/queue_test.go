@@ -12,10 +12,10 @@ import (
 // No statement of the queue's hot path looks at rows that it does not need: each finds its index.
 func TestQueuePlans(t *testing.T) {
 	s := inside(openAt(t, t.TempDir()))
-	want := map[string]string{"ready": "tasks_ready", "due": "tasks_due", "next_due": "tasks_due", "line_count": "tasks_line", "line_last": "tasks_line",
-		"line_next": "tasks_line", "line_lanes": "tasks_line", "rivals": "tasks_line", "blocked": "tasks_line", "slots": "tasks_slots",
-		"limit_get": "tasks_slots", "limit_declare": "tasks_slots", "limit_find": "tasks_slots", "running": "tasks_running", "running_count": "tasks_running",
-		"expired": "tasks_expire", "windows": "tasks_window", "old": "tasks_ended", "task_by_key": "tasks_unique", "workers_there": "workers_there"}
+	want := map[string]string{"ready": "dibs_tasks_ready", "due": "dibs_tasks_due", "next_due": "dibs_tasks_due", "line_count": "dibs_tasks_line", "line_last": "dibs_tasks_line",
+		"line_next": "dibs_tasks_line", "line_lanes": "dibs_tasks_line", "rivals": "dibs_tasks_line", "blocked": "dibs_tasks_line", "slots": "dibs_tasks_slots",
+		"limit_get": "dibs_tasks_slots", "limit_declare": "dibs_tasks_slots", "limit_find": "dibs_tasks_slots", "running": "dibs_tasks_running", "running_count": "dibs_tasks_running",
+		"expired": "dibs_tasks_expire", "windows": "dibs_tasks_window", "old": "dibs_tasks_ended", "task_by_key": "dibs_tasks_unique", "workers_there": "dibs_workers_there"}
 	err := s.write(t.Context(), func(tx *sql.Tx) error {
 		for name, index := range want {
 			args := make([]any, strings.Count(statement[name], "?")-strings.Count(statement[name], "?1"))
@@ -30,7 +30,7 @@ func TestQueuePlans(t *testing.T) {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			plan := strings.Join(steps, "; ")
-			if !strings.Contains(plan, index) || strings.Contains(plan, "SCAN tasks") || strings.Contains(plan, "SCAN t ") {
+			if !strings.Contains(plan, index) || strings.Contains(plan, "SCAN dibs_tasks") || strings.Contains(plan, "SCAN t ") {
 				t.Errorf("%s: %s", name, plan)
 			}
 		}

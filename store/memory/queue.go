@@ -7,6 +7,7 @@ import (
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // tasks is b's side of queue.Store, desk that of queue.Admin.
@@ -29,7 +30,7 @@ type board struct {
 	keys    map[queue.Hash]*task // who holds a unique key
 	workers map[lease.Ref]*worker
 	pauses  map[place]queue.Pause
-	rates   map[string]*rate
+	rates   map[string]*life.Bucket
 	counts  map[queue.Count]int64 // their N is 0
 
 	expiry  pile                  // waiting tasks, by ExpiresAt
@@ -43,14 +44,9 @@ type place struct{ queue, kind string }
 
 // task is a row.
 type task struct {
-	queue.Task
-	begun     bool      // its start was written under its token
-	displaced bool      // it has asked for its slot: from now on it waits like others
-	window    time.Time // until when it holds its key after it succeeded
-	// completed and by are what the last completion was carried out under, to know a repeated one.
-	completed lease.Token
-	by        lease.Ref
-	limit     *limit // nil where it has none
+	life.Task
+	by    lease.Ref // who finished it under Completed, to know a repeated completion
+	limit *limit    // nil where it has none
 	// Where it is: in the pile of its state, among the nominees of its door, and in expiry.
 	at, nominated, expires int
 }
@@ -64,10 +60,10 @@ type worker struct {
 func newBoard(b *Backend) *board {
 	d := &board{b: b, tasks: map[queue.ID]*task{}, lanes: map[place]*lane{}, limits: map[queue.Hash]*limit{},
 		keys: map[queue.Hash]*task{}, workers: map[lease.Ref]*worker{}, pauses: map[place]queue.Pause{},
-		rates: map[string]*rate{}, counts: map[queue.Count]int64{}, ended: map[queue.State]*pile{},
+		rates: map[string]*life.Bucket{}, counts: map[queue.Count]int64{}, ended: map[queue.State]*pile{},
 		hints: map[string]map[chan struct{}]bool{}}
 	d.expiry = pile{before: func(x, y *task) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *task) *int { return &t.expires }}
-	d.windows = pile{before: func(x, y *task) bool { return x.window.Before(y.window) }, pos: position}
+	d.windows = pile{before: func(x, y *task) bool { return x.Window.Before(y.Window) }, pos: position}
 	for _, s := range queue.States {
 		if s.Final() {
 			d.ended[s] = &pile{before: func(x, y *task) bool { return x.Ended.Before(y.Ended) }, pos: position}
@@ -97,14 +93,9 @@ func (d *board) record(kind, reason string, now time.Time) {
 	d.b.record(history.Event{Kind: kind, Reason: reason}, now)
 }
 
-// tally counts what the store itself did to t.
-func (d *board) tally(t *task, name string, now time.Time) {
-	d.counts[queue.Count{Minute: now.Truncate(time.Minute), Queue: t.Queue, Kind: t.Kind, Name: name}]++
-}
-
 // told is t for whoever asks: it shares nothing with the board.
 func (t *task) told() queue.Task {
-	out := t.Task
+	out := t.Task.Task
 	out.Spec = t.Spec.Clone()
 	out.Worker = cloneWorker(t.Worker)
 	out.History = nil

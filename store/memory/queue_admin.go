@@ -67,21 +67,12 @@ func (a desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
 			if len(out) == f.Rows() || f.UpTo != 0 && id > f.UpTo {
 				break
 			}
-			if t := a.tasks[id]; t != nil && selects(f, t) {
+			if t := a.tasks[id]; t != nil && t.Matches(&f) {
 				out = append(out, t.told())
 			}
 		}
 		return out
 	})
-}
-
-func selects(f queue.Filter, t *task) bool {
-	return (f.Queue == "" || f.Queue == t.Queue) &&
-		(f.Kind == "" || f.Kind == t.Kind) &&
-		(len(f.States) == 0 || slices.Contains(f.States, t.State)) &&
-		(f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
-		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
-		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
 }
 
 func (a desk) Task(ctx context.Context, id queue.ID) (t queue.Task, held queue.Slots, ok bool, err error) {

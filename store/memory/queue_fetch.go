@@ -8,6 +8,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 func (q tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
@@ -66,11 +67,11 @@ func (f *fetch) lanesOf(name string) (found []*lane) {
 // first is the first in order of what may be given.
 func (f *fetch) first(lanes []*lane) (t *task) {
 	for _, l := range lanes {
-		if r := f.rates[l.kind]; r != nil && !r.ready(f.now) {
+		if r := f.rates[l.kind]; r != nil && !r.Ready(f.now) {
 			continue
 		}
 		for i := range l.ready {
-			if i > 0 && (f.suspect || !f.r.Suspects) || i > 1 && !f.r.Charged {
+			if !life.Admits(&f.r, i, f.suspect) {
 				continue
 			}
 			if head := l.ready[i].first(); head != nil && (t == nil || ranks(head, t)) {
@@ -84,7 +85,7 @@ func (f *fetch) first(lanes []*lane) (t *task) {
 // meet gives a task, or does with it what its limit says.
 func (f *fetch) meet(t *task) {
 	switch {
-	case t.over(f.now):
+	case t.Over(f.now):
 		f.discard(t, queue.ReasonExpired, f.now)
 	case t.limit == nil || t.limit.free() > 0:
 		f.give(t)
@@ -98,9 +99,9 @@ func (f *fetch) meet(t *task) {
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded.
 func (f *fetch) displace(t *task) {
 	f.pull(t)
-	t.displaced = true
+	t.Displaced = true
 	for _, other := range t.limit.running {
-		if other.rival() && other.Stop == "" {
+		if other.Rival() && other.Stop == "" {
 			other.Stop = queue.ReasonReplaced
 		}
 	}
@@ -113,55 +114,38 @@ func (f *fetch) displace(t *task) {
 }
 
 func (f *fetch) give(t *task) {
-	f.pull(t)
-	t.Token = max(t.Token+1, lease.Token(f.now.UnixMicro()))
-	if l := t.limit; l != nil {
-		t.Token = max(t.Token, l.token+1)
-		l.token = t.Token
+	above := lease.Token(0)
+	if t.limit != nil {
+		above = t.limit.token
+	}
+	f.change(t, f.now, func() life.Note {
+		t.Worker = f.worker(f.r.Worker).Process
+		return t.Give(above, f.now)
+	})
+	if t.limit != nil {
+		t.limit.token = t.Token
 	}
 	if r := f.rates[t.Kind]; r != nil {
-		r.take(f.now)
+		r.Take(f.now)
 	}
 	f.suspect = f.suspect || t.Suspect
-	t.State, t.Started, t.begun, t.Stop = queue.Running, f.now, false, ""
-	t.Worker = f.worker(f.r.Worker).Process
-	f.file(t)
-	f.given = append(f.given, queue.Fetched{Ref: queue.Ref{ID: t.ID, Token: t.Token}, Spec: t.Spec.Clone(), Enqueued: t.Enqueued,
-		Attempts: t.Attempts, Crashes: t.Crashes, Snoozes: t.Snoozes, Granted: t.Granted, Suspect: t.Suspect})
-}
-
-// A rate is how many tasks of a kind may be fetched, as a bucket that fills with time.
-type rate struct {
-	each  time.Duration // the time that one task costs
-	burst time.Duration // how far ahead of now full may be
-	full  time.Time     // when the bucket is full again
-}
-
-func (r *rate) ready(now time.Time) bool { return r.full.Add(r.each).Sub(now) <= r.burst }
-
-func (r *rate) take(now time.Time) {
-	if r.full.Before(now) {
-		r.full = now
-	}
-	r.full = r.full.Add(r.each)
+	given := t.Given()
+	given.Spec = t.Spec.Clone()
+	f.given = append(f.given, given)
 }
 
 func (q tasks) Declare(ctx context.Context, rates map[string]queue.Rate) error {
 	_, err := on(ctx, q.board, func(time.Time) any {
 		for kind, r := range rates {
-			if r.Count <= 0 || r.Per <= 0 {
+			b, bounds := life.BucketOf(r)
+			switch had := q.rates[kind]; {
+			case !bounds:
 				delete(q.rates, kind)
 				continue
+			case had != nil:
+				b.Full = had.Full
 			}
-			if q.rates[kind] == nil {
-				q.rates[kind] = &rate{}
-			}
-			burst := r.Burst
-			if burst <= 0 {
-				burst = r.Count
-			}
-			each := r.Per / time.Duration(r.Count)
-			q.rates[kind].each, q.rates[kind].burst = each, each*time.Duration(burst)
+			q.rates[kind] = &b
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // A lane is one kind of task in one queue.
@@ -11,7 +12,7 @@ type lane struct {
 	place
 	// ready are the tasks that may be fetched: those that nothing is known against, suspects, and
 	// suspects that took a worker down.
-	ready [3]pile
+	ready [life.Classes]pile
 	due   pile // scheduled and retryable ones, by their instant
 }
 
@@ -37,13 +38,7 @@ func sooner(x, y *task) bool {
 
 // readyFor is the pile that t waits in when it may be fetched.
 func (l *lane) readyFor(t *task) *pile {
-	switch {
-	case t.Suspect && t.Crashes > 0:
-		return &l.ready[2]
-	case t.Suspect:
-		return &l.ready[1]
-	}
-	return &l.ready[0]
+	return &l.ready[t.Class()]
 }
 
 // file puts t where its state says. A task that waits for a limit becomes blocked here where no slot is left for it.
@@ -51,7 +46,7 @@ func (d *board) file(t *task) {
 	switch {
 	case t.State == queue.Scheduled || t.State == queue.Retryable:
 		d.lane(t).due.push(t)
-	case t.State == queue.Available && t.queues():
+	case t.State == queue.Available && t.Queues():
 		t.limit.line(d, t)
 	case t.State == queue.Available:
 		d.open(t)
@@ -60,12 +55,12 @@ func (d *board) file(t *task) {
 		if t.limit != nil {
 			t.limit.occupy(d, t)
 		}
-	case t.State.Final() && !t.window.IsZero():
+	case t.State.Final() && !t.Window.IsZero():
 		d.windows.push(t)
 	default:
 		d.ended[t.State].push(t)
 	}
-	if t.rival() && (t.State == queue.Available || t.State == queue.Blocked) {
+	if t.Rival() && (t.State == queue.Available || t.State == queue.Blocked) {
 		t.limit.rivals[t.ID] = t
 	}
 	if t.State.Waiting() && !t.ExpiresAt.IsZero() {
@@ -73,7 +68,7 @@ func (d *board) file(t *task) {
 	}
 }
 
-// pull takes t out of wherever it is. What waits for the slot that it frees moves up.
+// pull takes t, which does not run, out of wherever it is.
 func (d *board) pull(t *task) {
 	l := d.lane(t)
 	switch {
@@ -84,11 +79,6 @@ func (d *board) pull(t *task) {
 		if t.limit != nil {
 			delete(t.limit.rivals, t.ID)
 			t.limit.unline(d, t)
-		}
-	case t.State == queue.Running:
-		delete(d.worker(t.Worker.Lease).running, t.ID)
-		if t.limit != nil {
-			t.limit.vacate(d, t)
 		}
 	case t.State.Final():
 		d.windows.drop(t)
@@ -104,54 +94,62 @@ func (d *board) open(t *task) {
 	d.hint(t.Queue)
 }
 
-// wait files a task that waits, by its instant.
-func (d *board) wait(t *task, now time.Time) {
-	switch {
-	case !t.RunAt.After(now):
-		t.State = queue.Available
-	case t.State != queue.Retryable:
-		t.State = queue.Scheduled
-	}
-	d.file(t)
-}
-
 // ripen makes those of a lane available whose instant has come, at most most.
 func (d *board) ripen(l *lane, now time.Time, most int) (n int) {
 	for t := l.due.first(); t != nil && !t.RunAt.After(now) && n < most; t = l.due.first() {
-		d.pull(t)
-		d.wait(t, now)
+		d.change(t, now, func() life.Note { return t.Wait(now) })
 		n++
 	}
 	return n
 }
 
-// over says whether t's waiting has ended unused (rule Q6).
-func (t *task) over(now time.Time) bool {
-	return t.State.Waiting() && !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt)
+// vacate takes t, which ran, from its worker. What waits for the slot that it frees moves up.
+func (d *board) vacate(t *task) {
+	delete(d.worker(t.Worker.Lease).running, t.ID)
+	if t.limit != nil {
+		t.limit.vacate(d, t)
+	}
 }
 
-// end gives t its final state.
-func (d *board) end(t *task, s queue.State, reason string, now time.Time) {
-	d.pull(t)
-	t.State, t.Reason, t.Ended, t.Stop = s, reason, now, ""
-	if u := t.Unique; u != nil && d.keys[u.Hash(t.Kind)] == t {
-		if s == queue.Succeeded && u.Window > 0 {
-			t.window = micro(now.Add(u.Window))
-		} else {
-			delete(d.keys, u.Hash(t.Kind))
+// change does what what says to t, and all that follows from it. What waits or has ended is sorted by what may change; what
+// runs is not, and keeps its slot unless it ends.
+func (d *board) change(t *task, now time.Time, what func() life.Note) {
+	ran := t.State == queue.Running
+	if !ran {
+		d.pull(t)
+	}
+	n := what()
+	if n.Tried != nil {
+		n.Tried.Host = t.Worker.Host
+		t.History = append(t.History, *n.Tried)
+	}
+	if n.Count != "" {
+		d.counts[queue.Count{Minute: now.Truncate(time.Minute), Queue: t.Queue, Kind: t.Kind, Name: n.Count}]++
+	}
+	d.index(t)
+	if ran {
+		if t.State == queue.Running {
+			return
 		}
+		d.vacate(t)
 	}
 	d.file(t)
 }
 
-// cancel ends a task that somebody stopped, where no worker says so.
-func (d *board) cancel(t *task, reason string, now time.Time) {
-	d.end(t, queue.Canceled, reason, now)
-	d.tally(t, queue.CountCanceled, now)
+// index notes whether t holds its unique key.
+func (d *board) index(t *task) {
+	if t.Unique == nil {
+		return
+	}
+	switch h := t.Unique.Hash(t.Kind); {
+	case t.Key != nil:
+		d.keys[h] = t
+	case d.keys[h] == t:
+		delete(d.keys, h)
+	}
 }
 
-// discard ends a task that the store itself, or somebody through it, decided not to do.
+// discard ends a task that the store itself decided not to do.
 func (d *board) discard(t *task, reason string, now time.Time) {
-	d.end(t, queue.Discarded, reason, now)
-	d.tally(t, queue.CountDiscarded+":"+reason, now)
+	d.change(t, now, func() life.Note { return t.Discard(reason, now) })
 }

@@ -25,15 +25,6 @@ type door struct {
 	blocked  pile // the first one in order first
 }
 
-// queues says that t waits in line for its limit. What wants to be discarded or to displace must meet
-// a fetch to do so, and waits in the open until then.
-func (t *task) queues() bool {
-	return t.limit != nil && (t.Limit.OnContention != queue.Discard && t.Limit.OnContention != queue.Displace || t.displaced)
-}
-
-// rival says that a newer task of its limit may supersede t.
-func (t *task) rival() bool { return t.limit != nil && t.Limit.OnContention == queue.Displace }
-
 // declare is the limit that a spec names, made where it is new. The last declaration wins.
 func (d *board) declare(s *queue.Spec, now time.Time) *limit {
 	h := s.Limit.Hash(s.Kind)

@@ -69,7 +69,7 @@ func (a desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
 	return on(ctx, a.board, func(time.Time) map[string]queue.Pace {
 		all := map[string]queue.Pace{}
 		for kind, r := range a.rates {
-			all[kind] = queue.Pace{Each: r.each, Next: r.full.Add(r.each - r.burst)}
+			all[kind] = r.Pace()
 		}
 		return all
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // kept is how long counters are.
@@ -68,28 +69,10 @@ func (w *worker) tasks() []*task {
 	return all
 }
 
-// rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and
-// its start was written (rule Q4). One that was asked to stop is not tried again.
+// rescue takes t from a worker that is gone.
 func (d *board) rescue(t *task, now time.Time) (crashed bool) {
-	if t.Suspect && t.begun {
-		t.Crashes++
-		t.History = append(t.History, queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: now, Host: t.Worker.Host})
-	}
-	t.Suspect = true
-	switch {
-	case t.Crashes >= t.CrashBudget():
-		d.end(t, queue.Crashed, "", now)
-		d.tally(t, queue.CountCrashed, now)
-		return true
-	case t.Stop != "":
-		d.cancel(t, t.Stop, now)
-	default:
-		d.pull(t)
-		t.State, t.displaced = queue.Available, false
-		d.file(t)
-		d.tally(t, queue.CountRescued, now)
-	}
-	return false
+	d.change(t, now, func() life.Note { return t.Rescue(now) })
+	return t.State == queue.Crashed
 }
 
 func (q tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, error) {
@@ -149,7 +132,7 @@ func (t *tending) dead() {
 }
 
 func (t *tending) expired() {
-	for x := t.expiry.first(); x != nil && x.over(t.Now) && t.left > 0; x = t.expiry.first() {
+	for x := t.expiry.first(); x != nil && x.Over(t.Now) && t.left > 0; x = t.expiry.first() {
 		t.discard(x, queue.ReasonExpired, t.Now)
 		t.Expired++
 		t.left--
@@ -157,8 +140,8 @@ func (t *tending) expired() {
 }
 
 func (t *tending) freed() {
-	for x := t.windows.first(); x != nil && !t.Now.Before(x.window) && t.left > 0; x = t.windows.first() {
-		t.unlock(x)
+	for x := t.windows.first(); x != nil && x.LostKey(t.Now) && t.left > 0; x = t.windows.first() {
+		t.change(x, t.Now, func() life.Note { return x.LoseKey(t.Now) })
 		t.Freed++
 		t.left--
 	}
@@ -181,9 +164,8 @@ func (t *tending) deleted(keep map[queue.State]time.Duration) {
 // remove forgets a final task.
 func (d *board) remove(t *task) {
 	d.pull(t)
-	if u := t.Unique; u != nil && d.keys[u.Hash(t.Kind)] == t {
-		delete(d.keys, u.Hash(t.Kind))
-	}
+	t.Key = nil
+	d.index(t)
 	delete(d.tasks, t.ID)
 	if len(d.ids) > 2*len(d.tasks)+1000 {
 		d.ids = slices.DeleteFunc(d.ids, func(id queue.ID) bool { return d.tasks[id] == nil })

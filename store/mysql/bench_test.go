@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -86,6 +87,20 @@ func BenchmarkWork(b *testing.B) {
 				took += workOff(b, c, n, 10*time.Millisecond)
 			}
 			b.ReportMetric(float64(b.N*n)/took.Seconds(), "tasks/s")
+		})
+	}
+}
+
+// Plain tasks, alone and together.
+func BenchmarkEnqueue(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := mustOpen(b, queueConfig(b, testserver.MariaDB(b)))
+			specs := slices.Repeat([]queue.Spec{spec()}, n)
+			for b.Loop() {
+				enqueue(b, s.Queue, specs...)
+			}
+			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "tasks/s")
 		})
 	}
 }

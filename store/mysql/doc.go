@@ -44,7 +44,8 @@
 // Limits are what many contend for. A step that has to do with some locks their rows first, all at
 // once and by primary key, reads its tasks and the heads of the lines then, and is decided once: who
 // comes second waits for some ms, or, in a fetch, takes others (SKIP LOCKED). These locks last for
-// two or three round trips, and are the only ones that outlast a packet. If the client dies, the
+// two or three round trips, and are the only ones that outlast a packet. A step has one connection at a
+// time, and all of them together less than half of the pool, so that no renewal waits for a limit. If the client dies, the
 // server rolls back when it sees the connection end; if it is stopped or cut off, after 5 s of
 // silence (wait_timeout, of this session and for this time). Whoever waits for a limit for more than
 // 2 s begins again.

@@ -45,7 +45,8 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 // interpolateParams=true and time_zone=%27%2B00%3A00%27, and must leave sql_mode strict, autocommit
 // on and the character set utf8mb4, as they are by default. New checks a connection of it. The
 // store takes a connection per operation (one more for as long as it is open, with c.Session), so
-// the pool needs at least three. Close leaves the pool open. c.URL may be nil.
+// the pool needs at least three. The queue takes less than half of them at a time, as the pool is
+// bounded when New is called. Close leaves the pool open. c.URL may be nil.
 func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
 	return open(ctx, db, c)
 }
@@ -73,7 +74,7 @@ func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error)
 		Close:    func() error { return nil },
 	}
 	if srv.skipsLocked() {
-		q := queues{d, new(known)}
+		q := queues{d, new(known), roomIn(db)}
 		s.Queue, s.Tasks = q, desk{q}
 	}
 	for _, f := range srv.flaws() {

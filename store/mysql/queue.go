@@ -16,6 +16,7 @@ type (
 	queues struct {
 		*database
 		known *known
+		room  room
 	}
 	desk struct{ queues }
 )
@@ -38,7 +39,7 @@ type board struct {
 	tries   []try
 	events  []entry
 	wakes   []wake
-	woken   list // salts of wakes that this step answers
+	woken   list // ids of wakes that this step answers
 
 	// locked are tasks that somebody else had when this step was tried before; patient is how long the step
 	// still tries to have those that it is about.
@@ -115,14 +116,6 @@ func (b *board) live(ref lease.Ref) (is bool, err error) {
 }
 
 func (b *board) record(kind, reason string) { b.events = append(b.events, entry{kind, reason}) }
-
-// tally counts what the store itself did to t.
-func (b *board) tally(t *task, name string) {
-	b.counts[counter{t.Queue, t.Kind, name}]++
-}
-
-// remember adds an attempt to t's history.
-func (b *board) remember(t *task, a queue.Attempt) { b.tries = append(b.tries, try{t, a}) }
 
 // Watch fulfils queue.Store: the server cannot tell, so workers poll.
 func (q queues) Watch(context.Context, []string) (<-chan struct{}, error) { return nil, nil }

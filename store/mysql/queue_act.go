@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // Act fulfils queue.Admin.
@@ -101,74 +102,30 @@ func (b *board) actOn(id queue.ID, act queue.Action) (t *task, a queue.Acted, er
 
 // act does one thing to one task.
 func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other queue.ID, err error) {
-	switch {
-	case act.Act == queue.ActRetry && (t.State.Final() || t.State == queue.Retryable):
-		return b.retry(t)
-	case act.Act == queue.ActCancel && t.State == queue.Running:
-		t.Stop = queue.ReasonOperator
-		b.save(t)
-		return queue.Asking, 0, nil
-	case act.Act == queue.ActDelete && t.State.Final():
+	if answer = t.Refuses(&act); answer != "" {
+		return answer, 0, nil
+	}
+	switch act.Act {
+	case queue.ActDelete:
 		b.remove(t)
 		return queue.Done, 0, nil
-	case !t.State.Waiting():
-		return queue.Unfit, 0, nil
-	}
-	switch act.Act {
-	case queue.ActCancel:
-		err = b.cancel(t, queue.ReasonOperator)
-	case queue.ActDiscard:
-		err = b.discard(t, queue.ReasonOperator)
-	case queue.ActPromote, queue.ActMove, queue.ActEdit:
-		from := t.State
-		b.change(t, act)
-		err = b.wait(t, from)
-	default:
-		return queue.Unfit, 0, nil
-	}
-	return queue.Done, 0, err
-}
-
-// change is what promotion, a move and an edit write.
-func (b *board) change(t *task, act queue.Action) {
-	switch act.Act {
-	case queue.ActPromote:
-		t.Front = true
-		if t.RunAt.After(b.now) {
-			t.RunAt = b.now
-		}
 	case queue.ActMove:
-		t.Queue = act.Queue
 		t.lane = laneNumber(place{act.Queue, t.Kind})
-	case queue.ActEdit:
-		if p := act.Edit.Priority; p != nil {
-			t.Priority = *p
+	case queue.ActRetry:
+		if !t.Reclaims() {
+			break
 		}
-		if at := act.Edit.RunAt; at != nil {
-			t.RunAt = micro(*at)
-		}
-	}
-}
-
-// retry runs a task anew, with one fresh budget (rule Q7). One that ended takes its unique key again, if that is free.
-func (b *board) retry(t *task) (answer queue.ActAnswer, other queue.ID, err error) {
-	if t.Unique != nil && t.State.Final() {
-		h := t.Unique.Hash(t.Kind)
-		there, err := b.holder(h)
+		there, err := b.holder(t.Unique.Hash(t.Kind))
 		if err != nil {
 			return "", 0, err
 		}
 		if there != nil && there.ID != t.ID {
 			return queue.Taken, there.ID, nil
 		}
-		t.ukey = h[:]
-		b.keys[h] = t
 	}
-	from := t.State
-	t.Granted, t.Crashes, t.Snoozes = t.Attempts, 0, 0
-	t.window, t.Ended, t.Reason, t.RunAt, t.displaced = zero, zero, "", b.now, false
-	if !t.ExpiresAt.IsZero() && !b.now.Before(t.ExpiresAt) {
-		t.ExpiresAt = zero // it has been waited for; somebody wants it nevertheless
-	}
-	return queue.Done, 0, b.wait(t, from)
+	err = b.change(t, func() (n life.Note) {
+		answer, n = t.Act(act, b.now)
+		return n
+	})
+	return answer, 0, err
 }

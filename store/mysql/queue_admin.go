@@ -7,12 +7,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
-
-var zero time.Time
 
 // Queues fulfils queue.Admin.
 func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
@@ -31,7 +29,7 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 		if err := r.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
 			return err
 		}
-		l, s := at(p), states[state]
+		l, s := at(p), life.States[state]
 		l.Depth[s] = n
 		if due := instant(oldest); (s == queue.Available || s == queue.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 			l.Oldest = due
@@ -91,7 +89,7 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 	numbers := list{-1}
 	for _, s := range f.States {
 		if s.Valid() {
-			numbers = append(numbers, stateNumber(s))
+			numbers = append(numbers, life.Number(s))
 		}
 	}
 	for after := int64(f.After); ; {
@@ -110,13 +108,13 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 		}
 		for _, t := range found {
 			after = int64(t.ID)
-			if !selects(f, t) {
+			if !t.Matches(&f) {
 				continue
 			}
 			if t.Worker, err = b.process(t.worker); err != nil {
 				return nil, err
 			}
-			if out = append(out, t.Task); len(out) == f.Rows() {
+			if out = append(out, t.Task.Task); len(out) == f.Rows() {
 				return out, nil
 			}
 		}
@@ -124,12 +122,6 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 			return out, nil
 		}
 	}
-}
-
-func selects(f queue.Filter, t *task) bool {
-	return (f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
-		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
-		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
 }
 
 // Task fulfils queue.Admin.
@@ -158,7 +150,7 @@ func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue
 	if err == nil && t.limit != nil {
 		held, err = b.slots(t)
 	}
-	return t.Task, held, ok, err
+	return t.Task.Task, held, ok, err
 }
 
 // slots says how far a limit is used.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // columnNames are those of dibs_tasks that task.columns gives, in its order.
@@ -45,10 +46,10 @@ func (b *board) writeTasks(p *packet, tasks []*task) {
 			continue
 		}
 		if t.takesKey() {
-			p.add("take-key", t.ukey, int64(t.ID)).add("if-one")
+			p.add("take-key", t.Key, int64(t.ID)).add("if-one")
 		}
 		if t.respelt {
-			p.add("update-spec", t.cold(), []byte(t.Args), int64(t.ID))
+			p.add("update-spec", cold(&t.Spec), []byte(t.Args), int64(t.ID))
 		}
 	}
 	for _, to := range []queue.State{queue.Blocked, queue.Available} {
@@ -59,7 +60,7 @@ func (b *board) writeTasks(p *packet, tasks []*task) {
 			}
 		}
 		if len(ids) > 0 {
-			p.add("flip-tasks", stateNumber(to), ids)
+			p.add("flip-tasks", life.Number(to), ids)
 		}
 	}
 }

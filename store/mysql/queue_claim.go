@@ -64,10 +64,13 @@ func (f *fetch) finish() error {
 	}
 	if f.claims != nil {
 		for _, t := range f.claims.got {
-			f.granted = append(f.granted, t.fetched())
+			f.granted = append(f.granted, t.Given())
 		}
-		// Others were faster: there may be more behind.
-		f.again = f.again || len(f.granted)-hard < f.claims.want
+		if len(f.granted)-hard < f.claims.want { // others have them, and there may be more behind
+			for _, id := range f.claims.ids {
+				f.passBy(queue.ID(id.(int64)))
+			}
+		}
 	}
 	f.again = f.again || full && len(f.given)+len(f.granted) < f.r.Max // than one pass gives
 	place := map[queue.ID]int{}

@@ -2,17 +2,21 @@ package mysql
 
 import "github.com/dibs-run/dibs/queue"
 
-// rival says that a newer task of its limit may supersede t.
-func (t *task) rival() bool { return t.limit != nil && t.Limit.OnContention == queue.Displace }
-
-// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded.
+// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. As long as
+// another transaction has one of them, t has not asked everybody, and asks again when it is met again: the transaction
+// may be rolled back.
 func (b *board) displace(t *task) error {
 	running, err := b.find("tasks-slots", b.q.ns, t.limit[:])
 	if err != nil {
 		return err
 	}
+	asked := true
 	for _, other := range running {
-		if other.State == queue.Running && other.rival() && other.Stop == "" && !b.locked[other.ID] {
+		switch {
+		case other.State != queue.Running || !other.Rival() || other.Stop != "":
+		case b.locked[other.ID]:
+			asked = false
+		default:
 			other.Stop = queue.ReasonReplaced
 			b.save(other)
 		}
@@ -22,12 +26,19 @@ func (b *board) displace(t *task) error {
 		return err
 	}
 	for _, other := range older {
-		if other.rival() && other.State.Waiting() && !b.locked[other.ID] {
+		switch {
+		case !other.Rival() || !other.State.Waiting():
+		case b.locked[other.ID]:
+			asked = false
+		default:
 			if err := b.discard(other, queue.ReasonSuperseded); err != nil {
 				return err
 			}
 		}
 	}
-	t.displaced = true
+	if !asked {
+		return nil
+	}
+	t.Displaced = true
 	return b.move(t, t.State)
 }

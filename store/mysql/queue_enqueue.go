@@ -1,8 +1,10 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // mostSpecs and mostBytes bound what is taken in with one packet, which the server must be ready to receive.
@@ -47,10 +50,8 @@ func (q queues) enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 		if err := a.prepare(specs); err != nil {
 			return err
 		}
-		for i, s := range specs {
-			if err := a.enqueue(i, s); err != nil {
-				return err
-			}
+		if err := a.enqueueAll(specs); err != nil {
+			return err
 		}
 		if err := b.carryOut(); err != nil {
 			return err
@@ -59,6 +60,21 @@ func (q queues) enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 		return nil
 	})
 	return answers, err
+}
+
+// enqueueAll takes them in one after the other. Where limits are missing it goes on, to know of all of them: the step is
+// begun again then.
+func (a *admission) enqueueAll(specs []queue.Spec) (missing error) {
+	for i, s := range specs {
+		err := a.enqueue(i, s)
+		switch {
+		case errors.Is(err, errLimits):
+			missing = err
+		case err != nil:
+			return err
+		}
+	}
+	return missing
 }
 
 // known are the lanes and workers that this process knows to have a row, which none of them loses while it is used.
@@ -124,7 +140,7 @@ func (q queues) enqueuePlain(ctx context.Context, specs []queue.Spec) ([]queue.E
 	answers := make([]queue.Enqueued, len(specs))
 	for i, s := range specs {
 		answers[i] = queue.Enqueued{Answer: queue.New, ID: queue.ID(first + int64(i)*each), State: queue.Available}
-		if at := s.RunAt; at.IsZero() && s.Delay >= time.Microsecond || !at.IsZero() && micro(at).Add(s.Delay).After(now) {
+		if at := s.RunAt; at.IsZero() && s.Delay >= time.Microsecond || !at.IsZero() && instant(micros(at)).Add(s.Delay).After(now) {
 			answers[i].State = queue.Scheduled
 		}
 	}
@@ -132,11 +148,11 @@ func (q queues) enqueuePlain(ctx context.Context, specs []queue.Spec) ([]queue.E
 }
 
 func (q queues) addPlain(p *packet, s queue.Spec) {
-	s.RetryUntil = micro(s.RetryUntil)
-	t := task{Task: queue.Task{Spec: s}}
+	s.RetryUntil = instant(micros(s.RetryUntil))
+	t := life.Task{Task: queue.Task{Spec: s}}
 	at, delay, expires := micros(s.RunAt), s.Delay.Microseconds(), micros(s.ExpiresAt)
-	p.add("plain-row", q.ns, laneNumber(place{s.Queue, s.Kind}), []byte(s.Queue), []byte(s.Kind), at, at, delay, t.ordinal(), s.Priority,
-		at, at, delay, at, at, delay, at, at, delay, expires, expires, t.cold(), []byte(s.Args))
+	p.add("plain-row", q.ns, laneNumber(place{s.Queue, s.Kind}), []byte(s.Queue), []byte(s.Kind), at, at, delay, t.Rank(), s.Priority,
+		at, at, delay, at, at, delay, at, at, delay, expires, expires, cold(&s), []byte(s.Args))
 }
 
 // admission takes in a batch of tasks, one after the other.
@@ -145,10 +161,12 @@ type admission struct {
 	answers []admitted
 }
 
-// admitted is the answer for one of them, as far as it is known before the step is carried out.
+// admitted is the answer for one of them, as far as it is known before the step is carried out. The state is the one that
+// the task had then; none where that is seen when its line is settled, at the end of the step.
 type admitted struct {
 	queue.Admission
 	*task
+	state queue.State
 }
 
 func (a *admission) answer() []queue.Enqueued {
@@ -156,7 +174,7 @@ func (a *admission) answer() []queue.Enqueued {
 	for i, x := range a.answers {
 		all[i].Answer = x.Admission
 		if x.task != nil {
-			all[i].ID, all[i].State = x.task.ID, x.task.State
+			all[i].ID, all[i].State = x.task.ID, cmp.Or(x.state, x.task.State)
 		}
 	}
 	return all
@@ -172,16 +190,11 @@ func (a *admission) prepare(specs []queue.Spec) error {
 			keys = append(keys, h[:])
 		}
 		if s.Limit != nil {
-			limits = append(limits, wake{hash: s.Limit.Hash(s.Kind), key: s.Limit.Key, slots: s.Limit.Slots()})
+			limits = append(limits, wake{hash: s.Limit.Hash(s.Kind)}) // it is declared if the task is taken in
 		}
 	}
-	if len(keys) > 0 {
-		if _, err := a.find("tasks-by-key", a.q.ns, keys); err != nil {
-			return err
-		}
-		if err := a.unsettled(keys); err != nil {
-			return err
-		}
+	if err := a.holders(keys); err != nil {
+		return err
 	}
 	for _, t := range a.tasks {
 		if t.limit != nil {
@@ -200,107 +213,100 @@ func (a *admission) prepare(specs []queue.Spec) error {
 // errPending says that another transaction is taking a key.
 var errPending = fmt.Errorf("%w: another transaction is taking a unique key", errChanged)
 
-// unsettled looks for keys that a transaction takes which has not ended. As long as there is patience, the step is
-// tried again; then they are left alone, and answered Undecided.
-func (a *admission) unsettled(keys list) error {
+// holders reads who has the keys, and which of them a transaction is taking that has not ended: who is seen before it is
+// committed, and not after. As long as there is patience, the step is tried again; then these keys are left alone, and
+// answered Undecided.
+func (a *admission) holders(keys list) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	var seen []queue.Hash
+	err := a.ask(func(p *packet) []reader {
+		p.add("unsettled-keys", a.q.ns, keys).add("task-columns").add("tasks-by-key", a.q.ns, keys)
+		return []reader{func(r *sql.Rows) error {
+			var key []byte
+			err := r.Scan(&key)
+			if err == nil {
+				seen = append(seen, queue.Hash(key))
+			}
+			return err
+		}, a.reads(new([]*task))}
+	})
 	a.pending = map[queue.Hash]bool{}
-	p := new(packet).add("unsettled-keys", a.q.ns, keys)
-	err := a.q.run(a.ctx, p, func(r *sql.Rows) error {
-		var key []byte
-		var id int64
-		err := r.Scan(&key, &id)
-		if h := queue.Hash(key); err == nil && a.keys[h] == nil {
+	for _, h := range seen {
+		if a.keys[h] == nil {
 			a.pending[h] = true
 		}
-		return err
-	})
+	}
 	if err == nil && len(a.pending) > 0 && a.patient {
 		return errPending
 	}
 	return err
 }
 
-func debounces(s *queue.Spec) bool { return s.Unique != nil && s.Unique.Again == queue.Debounce }
-
-func (a *admission) enqueue(i int, s queue.Spec) (err error) {
+func (a *admission) enqueue(i int, s queue.Spec) error {
 	to := &a.answers[i]
-	if s.RunAt.IsZero() {
-		s.RunAt = a.now
+	err := a.take(to, s)
+	if t := to.task; t != nil && !a.unsettled(t) {
+		to.state = t.State
 	}
-	if !debounces(&s) {
-		s.RunAt, s.Delay = s.RunAt.Add(s.Delay), 0
-	}
+	return err
+}
+
+// unsettled says that t stands in a line that this step has changed.
+func (a *admission) unsettled(t *task) bool {
+	return t.limit != nil && t.Queues() && (t.State == queue.Available || t.State == queue.Blocked) && a.limits[*t.limit] != nil && a.limits[*t.limit].touched
+}
+
+func (a *admission) take(to *admitted, s queue.Spec) error {
+	s = life.Timed(s, a.now)
 	if s.Unique == nil {
 		return a.admit(to, s)
 	}
 	hash := s.Unique.Hash(s.Kind)
 	if a.pending[hash] {
-		*to = admitted{queue.Undecided, nil}
+		*to = admitted{Admission: queue.Undecided}
 		return nil
 	}
 	there, err := a.holder(hash)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case there == nil:
-		return a.admit(to, s)
-	case s.Unique.Again != queue.Replace && s.Unique.Again != queue.Debounce:
-		*to = admitted{queue.Duplicate, there}
-		return nil
-	case a.busy(there):
-		*to = admitted{queue.Undecided, nil}
-		return nil
-	case there.State.Waiting():
-		*to = admitted{queue.Updated, there}
-		return a.replace(there, s)
 	}
-	// A worker has its arguments already: the new ones make a task of their own, which holds the key from now on.
-	a.board.free(there)
-	a.save(there)
-	return a.admit(to, s)
+	if there == nil {
+		return a.admit(to, s)
+	}
+	*to = admitted{Admission: there.Again(&s), task: there}
+	switch {
+	case !life.Replaces(&s): // it is not changed, whoever has it
+	case a.busy(there):
+		*to = admitted{Admission: queue.Undecided}
+	case to.Admission == queue.Updated:
+		there.respelt = true
+		return a.change(there, func() life.Note { return there.Renew(s, a.now) })
+	case to.Admission == queue.New:
+		a.board.free(there)
+		a.save(there)
+		return a.admit(to, s)
+	}
+	return nil
 }
 
 // holder is who holds a unique key now; nil where nobody does.
 func (b *board) holder(h queue.Hash) (*task, error) {
 	t := b.keys[h]
-	switch {
-	case t == nil || b.locked[t.ID]:
+	if t == nil || b.locked[t.ID] || !t.LostKey(b.now) {
 		return t, nil
-	case t.over(b.now):
-		return nil, b.discard(t, queue.ReasonExpired)
-	case t.State == queue.Succeeded && !b.now.Before(t.window):
-		b.unlock(t)
-		return nil, nil
 	}
-	return t, nil
-}
-
-// unlock ends the window of a task that succeeded.
-func (b *board) unlock(t *task) {
-	t.window = time.Time{}
-	b.free(t)
-	b.save(t)
+	return nil, b.change(t, func() life.Note { return t.LoseKey(b.now) })
 }
 
 // make is a new task of a spec.
 func (b *board) make(s queue.Spec) *task {
-	t := &task{Task: queue.Task{Spec: s, Enqueued: b.now}, isNew: true, lane: laneNumber(place{s.Queue, s.Kind})}
-	if debounces(&s) {
-		t.RunAt, t.Delay = t.RunAt.Add(s.Delay), 0
-	}
-	t.RunAt, t.ExpiresAt, t.RetryUntil = micro(t.RunAt), micro(t.ExpiresAt), micro(t.RetryUntil)
+	t := &task{Task: life.New(s, b.now), isNew: true, lane: laneNumber(place{s.Queue, s.Kind})}
 	t.ID = queue.ID(1<<60 + len(b.added)) // after all that are there
-	t.State = queue.Available
-	if t.RunAt.After(b.now) {
-		t.State = queue.Scheduled
-	}
 	if s.Limit != nil {
 		h := s.Limit.Hash(s.Kind)
 		t.limit = &h
-	}
-	if s.Unique != nil {
-		h := s.Unique.Hash(s.Kind)
-		t.ukey = h[:]
 	}
 	return t
 }
@@ -308,10 +314,8 @@ func (b *board) make(s queue.Spec) *task {
 func (a *admission) admit(to *admitted, s queue.Spec) error {
 	t := a.make(s)
 	a.added = append(a.added, t)
-	*to = admitted{queue.New, t}
-	if t.ukey != nil {
-		a.keys[queue.Hash(t.ukey)] = t
-	}
+	*to = admitted{Admission: queue.New, task: t}
+	a.index(t, nil)
 	if t.limit == nil {
 		return nil
 	}
@@ -329,14 +333,14 @@ func (a *admission) admit(to *admitted, s queue.Spec) error {
 func (b *board) insert(p *packet) (readers []reader) {
 	for rest := b.added; len(rest) > 0; {
 		n := 1
-		for rest[0].ukey == nil && n < len(rest) && rest[n].ukey == nil {
+		for rest[0].Key == nil && n < len(rest) && rest[n].Key == nil {
 			n++
 		}
 		some := rest[:n]
 		rest = rest[n:]
 		p.add("insert-tasks")
 		p.argument(b.rows(some))
-		if some[0].ukey != nil {
+		if some[0].Key != nil {
 			p.text.WriteByte(' ')
 			p.add("same").add("if-one")
 		} else {
@@ -357,22 +361,7 @@ func (b *board) insert(p *packet) (readers []reader) {
 
 func (b *board) rows(tasks []*task) (all rows) {
 	for _, t := range tasks {
-		all = append(all, append(append([]any{b.q.ns}, t.columns()...), t.cold(), []byte(t.Args)))
+		all = append(all, append(append([]any{b.q.ns}, t.columns()...), cold(&t.Spec), []byte(t.Args)))
 	}
 	return all
-}
-
-// replace gives a waiting task what a newer spec says (rule Q3). Its id and place stay.
-func (b *board) replace(t *task, s queue.Spec) error {
-	from := t.State
-	t.Args, t.Priority, t.Tags, t.RunAt = s.Args, s.Priority, s.Tags, s.RunAt
-	t.Granted, t.Snoozes, t.respelt = t.Attempts, 0, true
-	if debounces(&s) {
-		t.RunAt = b.now.Add(s.Delay)
-		if last := t.Enqueued.Add(s.Unique.Longest(s.Delay)); t.RunAt.After(last) {
-			t.RunAt = last
-		}
-	}
-	t.RunAt = micro(t.RunAt)
-	return b.wait(t, from)
 }

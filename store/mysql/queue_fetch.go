@@ -4,11 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
 )
+
+// mostPasses is how many passes a Fetch makes that get on and find nothing. Each looks at twice as many as the one before.
+const mostPasses = 10
 
 // Fetch fulfils queue.Store. It goes in passes, each a step of its own: what was met in one may have let others in.
 func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetch, err error) {
@@ -16,11 +20,13 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 	if err != nil {
 		return out, fmt.Errorf("fetch: %w", err)
 	}
-	busy, begin := map[queue.Hash]bool{}, time.Now()
-	for n, vain := 0, 0; vain < 3; n++ {
+	busy, passed, begin := map[queue.Hash]bool{}, map[queue.ID]bool{}, time.Now()
+	looks, last := true, int64(math.MaxInt64) // at wakes, up to which one
+	for n, vain, empty := 0, 0, 0; vain < 3; n++ {
 		var f *fetch
 		err = q.step(ctx, func(b *board) error {
-			f = &fetch{board: b, r: r, id: m.id, given: out.Tasks, first: n == 0, busy: busy, waits: vain == 2}
+			f = &fetch{board: b, r: r, id: m.id, given: out.Tasks, busy: busy, passed: passed, empty: empty, waits: vain == 2}
+			f.looks, f.wanted.last = looks, last
 			return f.pass()
 		})
 		if err != nil { // what was given in earlier passes is handed back by whoever does not know of it
@@ -30,29 +36,42 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 			out.Now, out.Late, out.Gone = f.now, f.late, f.gone
 		}
 		out.NextDue = f.nextDue
-		for _, t := range f.granted {
-			if t.Limit != nil {
-				m.limits.Store(t.ID, slot{t.Limit.Hash(t.Kind), laneNumber(place{t.Queue, t.Kind})})
-			}
-		}
+		m.took(f.granted)
 		out.Tasks = append(out.Tasks, f.granted...)
-		if !f.again || len(out.Tasks) >= r.Max || len(out.Tasks) > 0 && hurry(ctx, begin) {
+		looks, last = false, f.wanted.last
+		switch {
+		case len(out.Tasks) > 0 || f.again || f.late || f.gone:
+		case len(f.wanted.wakes) > 0:
+			f.again, looks = true, true // there may be something under other limits
+		case len(passed) > 0:
+			f.again, f.stuck = true, true // these may be free by now
+		}
+		if !f.again || len(out.Tasks) >= r.Max || (len(out.Tasks) > 0 || f.moved) && hurry(ctx, begin) {
 			break
 		}
 		if f.stuck {
 			clear(busy)
+			clear(passed)
 			if err := pause(ctx, 1<<vain, false); err != nil {
 				return queue.Fetch{}, fmt.Errorf("fetch: %w", err)
 			}
 		}
-		if len(f.granted) == 0 && !f.skipped {
+		for _, id := range f.behind {
+			passed[id] = true
+		}
+		empty++
+		switch {
+		case len(f.granted) > 0 || looks:
+			empty = 0
+		case !f.moved || empty > mostPasses:
 			vain++
 		}
 	}
 	return out, nil
 }
 
-// hurry says that less time is left than has passed: what is given must reach the worker.
+// hurry says that less time is left than has passed: what is given must reach the worker, and what was done is not to
+// end in an error.
 func hurry(ctx context.Context, begin time.Time) bool {
 	end, bounded := ctx.Deadline()
 	return bounded && time.Until(end) < time.Since(begin)
@@ -63,7 +82,7 @@ type fetch struct {
 	*board
 	r          queue.FetchRequest
 	id         int64 // the worker's row
-	first      bool
+	looks      bool  // at what is wanted, before it gives anything
 	late, gone bool
 	given      []queue.Fetched // by earlier passes
 	granted    []queue.Fetched // by this one
@@ -73,11 +92,14 @@ type fetch struct {
 	nextDue    time.Time
 	pauses     []queue.Pause
 	lanes      []*lane
-	wanted     []wake
+	wanted     wanted
 	found      []candidate
 	busy       map[queue.Hash]bool // limits that others had
-	skipped    bool                // some more have been found to be so
-	stuck      bool                // nothing but these was left
+	passed     map[queue.ID]bool   // tasks that others had: the Fetch looks behind them
+	behind     []queue.ID          // some more of these
+	empty      int                 // how many passes before this one have found nothing
+	moved      bool                // it has got on: more of these are known, or something was ended
+	stuck      bool                // nothing but what others had was left
 	waits      bool                // for others, if need be
 }
 
@@ -86,10 +108,15 @@ func (f *fetch) pass() error {
 		return err
 	}
 	f.notAfter = f.r.NotAfter
-	if f.first && len(f.wanted) > 0 {
-		f.again = true
-		return f.board.look(f.wanted) // and then the fetch
+	if f.looks && len(f.wanted.wakes) > 0 {
+		f.again, f.moved = true, true
+		return f.board.look(f.wanted.wakes) // and then the fetch
 	}
+	return f.giveAll()
+}
+
+// giveAll gives what may be given by what was looked at.
+func (f *fetch) giveAll() error {
 	if err := f.ready(); err != nil {
 		return err
 	}
@@ -117,8 +144,8 @@ func (f *fetch) look() (done bool, err error) {
 	})
 	if err == nil && more {
 		err = f.ask(func(p *packet) []reader {
-			p.add("pauses", f.q.ns).add("rates", f.q.ns).add("wakes", f.q.ns)
-			return []reader{readPauses(&f.pauses), f.readRate, readWakes(&f.wanted)}
+			p.add("pauses", f.q.ns).add("rates", f.q.ns)
+			return []reader{readPauses(&f.pauses), f.readRate, f.q.addWakes(p, &f.wanted)}
 		})
 	}
 	if err != nil {

@@ -4,21 +4,65 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
 func (b *board) mine(live bool, id int64, r queue.Ref) (*task, error) {
 	t, err := b.get(r.ID)
-	if err != nil || t == nil || !live || t.State != queue.Running || t.Token != r.Token || t.worker != id {
+	if err != nil || t == nil || !live || !t.Runs(r) || t.worker != id {
 		return nil, err
 	}
-	if b.busy(t) {
-		return nil, fmt.Errorf("%w: task %d is locked by another transaction", lease.ErrUnavailable, t.ID)
-	}
 	return t, nil
+}
+
+// withheld is the answer for a run whose task another transaction has. No caller sees it.
+const withheld queue.Status = 0
+
+// each does one thing to runs, with one step. Those that other transactions have are left out, waited for with a step of
+// their own, and unavailable in the end; the others are done by then, and answered again when the call is repeated.
+func (q queues) each(ctx context.Context, refs []queue.Ref, do func(b *board, some []int) ([]queue.Status, error)) ([]queue.Status, error) {
+	answers := make([]queue.Status, len(refs))
+	for _, waits := range []bool{false, true} {
+		var some []int
+		for i, a := range answers {
+			if a == withheld {
+				some = append(some, i)
+			}
+		}
+		if len(some) == 0 {
+			break
+		}
+		var got []queue.Status
+		err := q.step(ctx, func(b *board) (err error) {
+			b.patient = b.patient && waits
+			got, err = do(b, some)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range some {
+			answers[i] = got[n]
+		}
+	}
+	if i := slices.Index(answers, withheld); i >= 0 {
+		return nil, fmt.Errorf("%w: task %d is locked by another transaction", lease.ErrUnavailable, refs[i].ID)
+	}
+	return answers, nil
+}
+
+// picked are some of items.
+func picked[T any](items []T, some []int) []T {
+	all := make([]T, len(some))
+	for n, i := range some {
+		all[n] = items[i]
+	}
+	return all
 }
 
 // runs prepares a step on runs of a worker's tasks, which frees slots or none.
@@ -68,26 +112,24 @@ func (q queues) Start(ctx context.Context, ref lease.Ref, refs []queue.Ref) (ans
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	err = q.step(ctx, func(b *board) error {
-		live, err := b.runs(ref, refs, nil)
+	return q.each(ctx, refs, func(b *board, some []int) ([]queue.Status, error) {
+		live, err := b.runs(ref, picked(refs, some), nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		answers, err = answer(refs, func(r queue.Ref) (queue.Status, error) {
-			t, err := b.mine(live, id, r)
-			if err != nil || t == nil {
-				return queue.Gone, err
-			}
-			t.begun = true
-			if t.Unique != nil && t.Unique.Until == queue.UntilStarted {
-				b.free(t)
-			}
-			b.save(t)
-			return queue.OK, nil
-		})
-		return err
+		return answer(some, func(i int) (queue.Status, error) { return b.start(live, id, refs[i]) })
 	})
-	return answers, err
+}
+
+func (b *board) start(live bool, id int64, r queue.Ref) (queue.Status, error) {
+	t, err := b.mine(live, id, r)
+	switch {
+	case err != nil || t == nil:
+		return queue.Gone, err
+	case b.busy(t):
+		return withheld, nil
+	}
+	return queue.OK, b.change(t, t.Start)
 }
 
 // Finish fulfils queue.Store.
@@ -99,31 +141,27 @@ func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []queue.Completi
 	if err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
-	slots := map[slot]int{}
-	for _, c := range ends {
-		if s, ok := m.limits.Load(c.ID); ok {
-			slots[s.(slot)]++
-		}
-	}
-	err = q.step(ctx, func(b *board) error {
-		answers, err = b.finishAll(ref, m.id, ends, slots)
-		return err
+	answers, err = q.each(ctx, refsOf(ends), func(b *board, some []int) ([]queue.Status, error) {
+		these := picked(ends, some)
+		return b.finishAll(ref, m.id, these, m.freed(these))
 	})
 	if err == nil {
-		for _, c := range ends {
-			m.limits.Delete(c.ID)
-		}
+		m.forget(ends)
 	}
 	return answers, err
 }
 
-// finishAll ends tasks. Their slots are known as far as this process was given them.
-func (b *board) finishAll(ref lease.Ref, id int64, ends []queue.Completion, slots map[slot]int) ([]queue.Status, error) {
+func refsOf(ends []queue.Completion) []queue.Ref {
 	refs := make([]queue.Ref, len(ends))
 	for i, c := range ends {
 		refs[i] = c.Ref
 	}
-	live, err := b.runs(ref, refs, slots)
+	return refs
+}
+
+// finishAll ends tasks. Their slots are known as far as this process was given them.
+func (b *board) finishAll(ref lease.Ref, id int64, ends []queue.Completion, slots map[slot]int) ([]queue.Status, error) {
+	live, err := b.runs(ref, refsOf(ends), slots)
 	if err != nil {
 		return nil, err
 	}
@@ -139,67 +177,16 @@ func (b *board) finish(live bool, id int64, c queue.Completion) (queue.Status, e
 		return 0, err
 	}
 	if t == nil {
-		if t, err = b.get(c.ID); err == nil && t != nil && t.completed == c.Token && t.worker == id {
-			return queue.OK, nil // the answer to the first one was lost
+		// The answer to the first one was lost. Who had it is not known any more where it has been given anew.
+		if t, err = b.get(c.ID); err == nil && t != nil && t.Completed == c.Token && (t.worker == id || t.Token != c.Token) {
+			return queue.OK, nil
 		}
 		return queue.Gone, err
 	}
-	t.completed = c.Token
-	if c.Counts() {
-		t.Attempts++
+	if b.busy(t) {
+		return withheld, nil
 	}
-	if err := b.rememberEnd(t, c); err != nil {
-		return 0, err
-	}
-	switch c.Verdict {
-	case queue.Success:
-		err = b.end(t, queue.Succeeded, c.Reason)
-	case queue.Fail:
-		err = b.end(t, queue.Failed, c.Reason)
-	case queue.Cancel:
-		err = b.end(t, queue.Canceled, c.Reason)
-	case queue.Drop:
-		err = b.end(t, queue.Discarded, c.Reason)
-	default:
-		err = b.again(t, c)
-	}
-	return queue.OK, err
-}
-
-// again lets t wait for its next attempt. One that was asked to stop has none.
-func (b *board) again(t *task, c queue.Completion) error {
-	if t.Stop != "" {
-		return b.cancel(t, t.Stop)
-	}
-	t.displaced = false
-	switch c.Verdict {
-	case queue.Retry:
-		t.State, t.RunAt = queue.Retryable, micro(b.now.Add(c.Delay))
-	case queue.Snooze:
-		t.State, t.RunAt = queue.Scheduled, micro(b.now.Add(c.Delay))
-		t.Snoozes++
-	case queue.Return:
-		t.State = queue.Available
-	}
-	return b.move(t, queue.Running)
-}
-
-// rememberEnd adds an attempt that did not succeed to t's history. One that is not counted bears the number of the next
-// that will be.
-func (b *board) rememberEnd(t *task, c queue.Completion) error {
-	if c.Verdict == queue.Success || c.Outcome == "" {
-		return nil
-	}
-	n := t.Attempts
-	if !c.Counts() {
-		n++
-	}
-	w, err := b.process(t.worker)
-	if err != nil {
-		return err
-	}
-	b.remember(t, queue.Attempt{N: n, Outcome: c.Outcome, Started: micro(c.Started), Ended: micro(c.Ended), Host: w.Host, Error: c.Error})
-	return nil
+	return queue.OK, b.change(t, func() life.Note { return t.Finish(c, b.now) })
 }
 
 // Mine fulfils queue.Store.

@@ -240,6 +240,9 @@ func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string
 		if ok = l != nil && l.there; !ok {
 			return nil
 		}
+		if l, err = b.limit(wake{hash: key}); err != nil { // somebody made it after it was looked for to be locked
+			return err
+		}
 		return b.resize(l, max(slots, 1), by)
 	})
 	if err != nil {

@@ -1,6 +1,9 @@
 package mysql
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -127,5 +130,74 @@ func TestAStoppedClientLosesItsLimits(t *testing.T) {
 	}
 	if n := len(fetchSome(t, s, w, 10).Tasks); n != 1 {
 		t.Errorf("%d tasks are fetched", n)
+	}
+}
+
+// A rate that is declared while a fetch is deciding bounds what it gives.
+func TestARateIsNotOvertaken(t *testing.T) {
+	s := mustOpen(t, queueConfig(t, testserver.MariaDB(t)))
+	w, q := joined(t, s), s.Queue.(queues)
+	enqueue(t, s.Queue, slices.Repeat([]queue.Spec{spec()}, 10)...)
+	m, err := q.member(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f *fetch
+	declare := sync.OnceValue(func() error {
+		return s.Queue.Declare(t.Context(), map[string]queue.Rate{"k": {Count: 1, Per: time.Hour}})
+	})
+	err = q.step(t.Context(), func(b *board) error {
+		f = &fetch{board: b, r: queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10}, id: m.id}
+		done, err := f.look()
+		if err != nil || done {
+			return fmt.Errorf("it is over: %v, %w", done, err)
+		}
+		if err := declare(); err != nil {
+			return err
+		}
+		return f.giveAll()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.granted) != 1 {
+		t.Errorf("%d were given beside a rate of 1", len(f.granted))
+	}
+}
+
+// What a member remembers of its tasks is bounded, whoever ends them.
+func TestAMemberForgets(t *testing.T) {
+	m := new(member)
+	given := func(from, n int) (some []queue.Fetched) {
+		for i := range n {
+			some = append(some, queue.Fetched{Ref: queue.Ref{ID: queue.ID(from + i)}, Spec: spec(limitOf("l", 1))})
+		}
+		return some
+	}
+	for n := range 12 {
+		last := given(1000*n, 1000)
+		m.took(last)
+		ends := []queue.Completion{{Ref: last[0].Ref}, {Ref: last[999].Ref}, {Ref: queue.Ref{ID: 1 << 40}}}
+		if s := slices.Collect(maps.Values(m.freed(ends))); len(m.slots) > mostSlots || len(s) != 1 || s[0] != 2 {
+			t.Fatalf("%d are remembered, of which the last free %v", len(m.slots), s)
+		}
+	}
+	m.forget([]queue.Completion{{Ref: queue.Ref{ID: 11999}}})
+	if s := m.freed([]queue.Completion{{Ref: queue.Ref{ID: 11999}}}); len(s) != 0 {
+		t.Errorf("what was ended is remembered: %v", s)
+	}
+}
+
+// A key's holder is there already: who is refused because of him names no limit.
+func TestWhoIsRefusedDeclaresNoLimit(t *testing.T) {
+	s := mustOpen(t, queueConfig(t, testserver.MariaDB(t)))
+	enqueue(t, s.Queue, spec(uniqueKey("u"), limitOf("first", 1)))
+	if got := enqueue(t, s.Queue, spec(uniqueKey("u"), limitOf("second", 1)))[0]; got.Answer != queue.Duplicate {
+		t.Errorf("answer: %+v", got)
+	}
+	for key, named := range map[string]bool{"first": true, "second": false} {
+		if ok, err := s.Tasks.SetLimit(t.Context(), limitNamed(key).hash, 2, "me"); ok != named || err != nil {
+			t.Errorf("%s: %v, %v", key, ok, err)
+		}
 	}
 }

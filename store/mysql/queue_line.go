@@ -133,8 +133,8 @@ func (b *board) inLine(l *limit, lane int64) (all []waiter) {
 		}
 	}
 	for _, t := range l.members {
-		if t.queues() && (t.State == queue.Available || t.State == queue.Blocked) {
-			add(waiter{id: t.ID, lane: t.lane, ordinal: t.ordinal(), state: t.State, task: t})
+		if t.Queues() && (t.State == queue.Available || t.State == queue.Blocked) {
+			add(waiter{id: t.ID, lane: t.lane, ordinal: t.Rank(), state: t.State, task: t})
 		}
 	}
 	slices.SortFunc(all, func(x, y waiter) int { return cmp.Or(cmp.Compare(x.ordinal, y.ordinal), cmp.Compare(x.id, y.id)) })

@@ -6,18 +6,13 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // wants says whether a task of the class may be given (rule Q4).
 func (f *fetch) wants(class int) bool {
 	suspect := f.suspect || slices.ContainsFunc(f.given, func(t queue.Fetched) bool { return t.Suspect })
-	switch class {
-	case 1:
-		return f.r.Suspects && !suspect
-	case 2:
-		return f.r.Suspects && f.r.Charged && !suspect
-	}
-	return true
+	return life.Admits(&f.r, class, suspect)
 }
 
 // mostGiven is how many tasks one pass gives at most: a packet is not to take longer than a worker waits for it.
@@ -42,7 +37,10 @@ func (f *fetch) meetAll() error {
 		switch {
 		case f.room() <= 0:
 			return nil
-		case !f.wants(c.class) || f.locked[c.id] || rate != nil && !rate.ready(f.now):
+		case f.locked[c.id]:
+			f.passBy(c.id)
+			continue
+		case !f.wants(c.class) || rate != nil && !rate.Ready(f.now):
 			continue
 		case c.limit != nil && !f.has(*c.limit):
 			f.again = f.again || !f.busy[*c.limit] // others were before it, some of which were not met after all
@@ -55,7 +53,7 @@ func (f *fetch) meetAll() error {
 		if err != nil {
 			return err
 		}
-		if t == nil || t.State != queue.Available || t.lane != laneNumber(c.place) || !f.wants(t.class()) {
+		if t == nil || t.State != queue.Available || t.lane != laneNumber(c.place) || !f.wants(t.Class()) {
 			f.again = true // somebody has met or moved it since, or it has become suspect: there may be more behind
 			continue
 		}
@@ -64,6 +62,12 @@ func (f *fetch) meetAll() error {
 		}
 	}
 	return nil
+}
+
+// passBy looks behind a task that somebody else has, or that cannot displace who has its slot yet, from the next pass on.
+func (f *fetch) passBy(id queue.ID) {
+	f.behind = append(f.behind, id)
+	f.again, f.moved = true, true
 }
 
 // spare is how many candidates more than there is room for a fetch may lock.
@@ -75,16 +79,21 @@ const spare = 4
 func (f *fetch) preload() error {
 	var ids []queue.ID
 	var limits []wake
+	ended := 0
 	if len(f.found) > 0 && !slices.ContainsFunc(f.found, f.prompt) {
 		f.stuck = !f.waits && len(f.given) == 0
 		f.again = f.stuck
 	}
 	for _, c := range f.found {
 		rate := f.rates[c.place.kind]
-		if len(ids) >= f.room()+spare || f.easy(c) || f.locked[c.id] || !f.prompt(c) || !f.wants(c.class) || rate != nil && !rate.ready(f.now) {
+		over := c.expires > 0 && c.expires <= micros(f.now) // of these all are met
+		if !over && len(ids)-ended >= f.room()+spare || f.easy(c) || f.locked[c.id] || !f.prompt(c) || !f.wants(c.class) || rate != nil && !rate.Ready(f.now) {
 			continue
 		}
 		ids = append(ids, c.id)
+		if over {
+			ended++
+		}
 		if c.limit != nil {
 			limits = append(limits, wake{hash: *c.limit})
 		}
@@ -101,20 +110,21 @@ func (f *fetch) preload() error {
 // prompt says that c need not be waited for, as far as this Fetch knows.
 func (f *fetch) prompt(c candidate) bool { return c.limit == nil || f.waits || !f.busy[*c.limit] }
 
-// passOver notes the limits that others have. One that has no row yet is made.
-func (f *fetch) passOver(ids []queue.ID) error {
+// passOver notes the limits that others have. Those that have no row yet are made.
+func (f *fetch) passOver(ids []queue.ID) (err error) {
 	for _, id := range ids {
 		t := f.tasks[id]
 		if t == nil || t.limit == nil || f.has(*t.limit) {
 			continue
 		}
 		if !f.limits[*t.limit].there {
-			_, err := f.limitOf(t)
-			return err
+			_, e := f.limitOf(t)
+			err = cmp.Or(err, e)
+			continue
 		}
-		f.busy[*t.limit], f.skipped, f.again = true, true, true
+		f.busy[*t.limit], f.moved, f.again = true, true, true
 	}
-	return nil
+	return err
 }
 
 // has says that the limit is locked by this pass.
@@ -122,8 +132,8 @@ func (f *fetch) has(h queue.Hash) bool { return f.limits[h] != nil && f.limits[h
 
 // meet gives a task, or does with it what its limit says.
 func (f *fetch) meet(t *task, r *rate) error {
-	if t.over(f.now) {
-		f.again = true
+	if t.Over(f.now) {
+		f.again, f.moved = true, true
 		return f.discard(t, queue.ReasonExpired)
 	}
 	if t.limit == nil {
@@ -133,7 +143,7 @@ func (f *fetch) meet(t *task, r *rate) error {
 	if err != nil {
 		return err
 	}
-	if t.queues() && f.crowded(l, t.lane) {
+	if t.Queues() && f.crowded(l, t.lane) {
 		// A transaction has left it here without looking at the line.
 		if err := f.settleLane(l, t.lane); err != nil || t.State != queue.Available {
 			f.again = true
@@ -144,11 +154,15 @@ func (f *fetch) meet(t *task, r *rate) error {
 	case l.free() > 0:
 		return f.give(t, l, r)
 	case t.Limit.OnContention == queue.Discard:
-		f.again = true
+		f.again, f.moved = true, true
 		return f.discard(t, queue.ReasonOverlap)
 	}
 	f.again = true
-	return f.displace(t)
+	err = f.displace(t)
+	if !t.Displaced {
+		f.passBy(t.ID)
+	}
+	return err
 }
 
 // crowded says that more of a lane are available than may run.
@@ -163,24 +177,24 @@ func (f *fetch) crowded(l *limit, lane int64) bool {
 }
 
 func (f *fetch) give(t *task, l *limit, r *rate) error {
-	t.Token = max(t.Token+1, lease.Token(f.now.UnixMicro()))
+	above := lease.Token(0)
 	if l != nil {
-		t.Token = max(t.Token, l.token+1)
+		above = l.token
+	}
+	from := t.State
+	t.Give(above, f.now)
+	t.worker = f.id
+	if l != nil {
 		l.token, l.touched = t.Token, true
 	}
 	if r != nil {
-		r.take(f.now)
+		r.Take(f.now)
+		r.used = true
 	}
 	f.suspect = f.suspect || t.Suspect
-	t.State, t.Started, t.begun, t.Stop, t.worker = queue.Running, f.now, false, "", f.id
-	if err := f.move(t, queue.Available); err != nil {
+	if err := f.move(t, from); err != nil {
 		return err
 	}
-	f.granted = append(f.granted, t.fetched())
+	f.granted = append(f.granted, t.Given())
 	return nil
-}
-
-func (t *task) fetched() queue.Fetched {
-	return queue.Fetched{Ref: queue.Ref{ID: t.ID, Token: t.Token}, Spec: t.Spec, Enqueued: t.Enqueued,
-		Attempts: t.Attempts, Crashes: t.Crashes, Snoozes: t.Snoozes, Granted: t.Granted, Suspect: t.Suspect}
 }

@@ -33,7 +33,7 @@ func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
 	err := d.run(ctx, new(packet).add("rates", d.ns), f.readRate)
 	all := map[string]queue.Pace{}
 	for kind, r := range f.rates {
-		all[kind] = queue.Pace{Each: r.each, Next: r.full.Add(r.each - r.burst)}
+		all[kind] = r.Pace()
 	}
 	return all, err
 }

@@ -4,35 +4,24 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// A rate is how many tasks of a kind may be fetched, as a bucket that fills with time.
+// A rate is how many tasks of a kind may be fetched.
 type rate struct {
-	ver   int64
-	each  time.Duration // the time that one task costs
-	burst time.Duration // how far ahead of now full may be
-	full  time.Time     // when the bucket is full again
-	used  bool
-}
-
-func (r *rate) ready(now time.Time) bool { return r.full.Add(r.each).Sub(now) <= r.burst }
-
-func (r *rate) take(now time.Time) {
-	if r.full.Before(now) {
-		r.full = now
-	}
-	r.full, r.used = r.full.Add(r.each), true
+	life.Bucket
+	ver  int64
+	used bool
 }
 
 func (f *fetch) readRate(r *sql.Rows) error {
 	var kind string
 	var x rate
 	var full int64
-	err := r.Scan(&kind, &x.ver, &x.each, &x.burst, &full)
-	x.full = instant(full)
+	err := r.Scan(&kind, &x.ver, &x.Each, &x.Burst, &full)
+	x.Full = instant(full)
 	f.rates[kind] = &x
 	return err
 }
@@ -44,17 +33,13 @@ func (q queues) Declare(ctx context.Context, rates map[string]queue.Rate) error 
 	}
 	p := new(packet).add("begin")
 	for _, kind := range sortedKeys(rates) {
-		r := rates[kind]
-		if r.Count <= 0 || r.Per <= 0 {
+		b, bounds := life.BucketOf(rates[kind])
+		if !bounds {
 			p.add("drop-rate", q.ns, []byte(kind))
 			continue
 		}
-		burst := r.Burst
-		if burst <= 0 {
-			burst = r.Count
-		}
-		each := int64(r.Per / time.Duration(r.Count))
-		p.add("set-rate", q.ns, []byte(kind), each, each*int64(burst), each, each*int64(burst))
+		each, burst := int64(b.Each), int64(b.Burst)
+		p.add("set-rate", q.ns, []byte(kind), each, burst, each, burst)
 	}
 	if err := q.run(ctx, p.add("commit")); err != nil {
 		return fmt.Errorf("declare: %w", err)

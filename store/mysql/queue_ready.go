@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // candidate is a task that may be given.
@@ -109,31 +110,37 @@ func (l *lane) readNext(r *sql.Rows) error {
 	return err
 }
 
-// addReady asks for more than there is room for: others are fetching the same.
+// addReady asks for more than there is room for: others are fetching the same. Where a pass has found nothing, the next
+// one looks further.
 func (f *fetch) addReady(p *packet, l *lane) (readers []reader) {
-	for class := range 3 {
+	for class := range life.Classes {
 		want := min(2*(f.r.Max-len(f.given))+20, 4*mostGiven)
-		if class > 0 {
+		if class > life.Clear {
 			want = 5
 		}
 		if !f.wants(class) {
 			continue
 		}
+		want = min(want<<min(f.empty, mostPasses), 4*mostGiven) + len(f.passed)
 		p.add("ready", f.q.ns, laneNumber(l.at), class, want)
-		readers = append(readers, l.readReady)
+		readers = append(readers, f.readReady(l))
 	}
 	return readers
 }
 
-func (l *lane) readReady(r *sql.Rows) error {
-	var c candidate
-	var limit []byte
-	err := r.Scan(&c.id, &c.place.queue, &c.place.kind, &c.ordinal, &c.class, &limit, &c.expires)
-	if limit != nil {
-		c.limit = (*queue.Hash)(limit)
+func (f *fetch) readReady(l *lane) reader {
+	return func(r *sql.Rows) error {
+		var c candidate
+		var limit []byte
+		err := r.Scan(&c.id, &c.place.queue, &c.place.kind, &c.ordinal, &c.class, &limit, &c.expires)
+		if limit != nil {
+			c.limit = (*queue.Hash)(limit)
+		}
+		if !f.passed[c.id] {
+			l.found = append(l.found, c)
+		}
+		return err
 	}
-	l.found = append(l.found, c)
-	return err
 }
 
 // ripen makes tasks without a limit available, as far as they are due and nobody has them.
@@ -155,10 +162,10 @@ func (b *board) ripen(ids []queue.ID) (n int, err error) {
 	}
 	for _, id := range ids {
 		t := b.tasks[id]
-		if t == nil || b.locked[id] || !t.due(b.now) {
+		if t == nil || b.locked[id] || !t.Due(b.now) {
 			continue
 		}
-		if err := b.wait(t, t.State); err != nil {
+		if err := b.wait(t); err != nil {
 			return n, err
 		}
 		n++

@@ -30,11 +30,16 @@ var (
 
 // step decides and carries out one atomic step on the queues.
 func (q queues) step(ctx context.Context, do func(b *board) error) error {
+	if err := alone(ctx); err != nil {
+		return err
+	}
 	locked, want := map[queue.ID]bool{}, map[queue.Hash]bool{}
 	begin := time.Now()
 	for n := 1; ; n++ {
-		b := &board{ctx: ctx, q: q, locked: locked, want: want, patient: time.Since(begin) < lockWait}
+		b := &board{q: q, locked: locked, want: want, patient: time.Since(begin) < lockWait}
+		b.ctx = context.WithValue(ctx, inStep{}, b)
 		b.reset()
+		known := len(locked)
 		err := b.attempt(do)
 		code := number(err)
 		switch {
@@ -49,7 +54,7 @@ func (q queues) step(ctx context.Context, do func(b *board) error) error {
 			return fmt.Errorf("%w: %w", lease.ErrUnavailable, err)
 		}
 		locked = b.locked
-		if errors.Is(err, errLimits) {
+		if errors.Is(err, errLimits) || len(locked) > known { // it gets on: more is known of what others have
 			continue
 		}
 		if err := pause(ctx, n, len(locked) > 0); err != nil {
@@ -124,8 +129,12 @@ func (b *board) send(p *packet, readers []reader) error {
 
 // begin begins the transaction in which the step goes on. Its first packet locks.
 func (b *board) begin() (*packet, error) {
+	if err := b.q.room.enter(b.ctx); err != nil {
+		return nil, err
+	}
 	conn, err := b.q.db.Conn(b.ctx)
 	if err != nil {
+		b.q.room.leave()
 		return nil, b.q.explain(err)
 	}
 	b.conn = conn
@@ -145,6 +154,7 @@ func (b *board) handBack() {
 	if b.conn != nil {
 		_ = b.conn.Close()
 		b.conn = nil
+		b.q.room.leave()
 	}
 }
 

@@ -4,24 +4,18 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
-	"time"
 
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // task is a row.
 type task struct {
-	queue.Task
-	ver       int64
-	lane      int64
-	begun     bool // its start was written under its token
-	displaced bool // it has asked for its slot: from now on it waits like others
-	completed lease.Token
-	worker    int64
-	ukey      []byte    // while it holds its unique key
-	window    time.Time // until when it holds it after it succeeded
-	limit     *queue.Hash
+	life.Task
+	ver    int64
+	lane   int64
+	worker int64
+	limit  *queue.Hash
 
 	row     *task  // as the table has it
 	had     []byte // its unique key there
@@ -31,58 +25,8 @@ type task struct {
 	gone    bool   // to be deleted
 }
 
-// states are as the table numbers them.
-var states = []queue.State{queue.Scheduled, queue.Available, queue.Blocked, queue.Running, queue.Retryable,
-	queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}
-
-func stateNumber(s queue.State) int {
-	for i := range states {
-		if states[i] == s {
-			return i
-		}
-	}
-	panic("mysql: no such state: " + string(s))
-}
-
-// front is added to the ordinal of what was moved to the front, so that it comes before every priority.
-const front = -100
-
-func (t *task) ordinal() int {
-	if t.Front {
-		return front - t.Priority
-	}
-	return -t.Priority
-}
-
-// class is what is known against it.
-func (t *task) class() int {
-	switch {
-	case t.Suspect && t.Crashes > 0:
-		return 2
-	case t.Suspect:
-		return 1
-	}
-	return 0
-}
-
-// queues says that t stands in line for its limit. What wants to be discarded or to displace must meet a fetch to do
-// so, and waits in the open until then.
-func (t *task) queues() bool {
-	return t.limit != nil && (t.Limit.OnContention != queue.Discard && t.Limit.OnContention != queue.Displace || t.displaced)
-}
-
-// over says whether t's waiting has ended unused (rule Q6).
-func (t *task) over(now time.Time) bool {
-	return t.State.Waiting() && !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt)
-}
-
-// due says whether t waits for an instant that has come.
-func (t *task) due(now time.Time) bool {
-	return (t.State == queue.Scheduled || t.State == queue.Retryable) && !t.RunAt.After(now)
-}
-
 // takesKey says that t is to hold a unique key that it does not hold in the table.
-func (t *task) takesKey() bool { return t.ukey != nil && t.had == nil }
+func (t *task) takesKey() bool { return t.Key != nil && t.had == nil }
 
 // laneNumber is that of a queue and a kind.
 func laneNumber(at place) int64 {
@@ -97,14 +41,14 @@ func readTask(r *sql.Rows) (t *task, err error) {
 	var runAt, enqueued, expires, started, ended, window int64
 	var limit, cold []byte
 	err = r.Scan(&t.ID, &t.ver, &t.lane, &t.Queue, &t.Kind, &state, &class, &ordinal, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
-		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.begun, &t.displaced, &t.Token, &t.worker, &t.completed,
-		&t.ukey, &window, &limit, &t.Args, &cold, &t.Reason, &t.Stop)
+		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.Begun, &t.Displaced, &t.Token, &t.worker, &t.Completed,
+		&t.Key, &window, &limit, &t.Args, &cold, &t.Reason, &t.Stop)
 	if err != nil {
 		return nil, err
 	}
-	t.had = t.ukey
-	t.State, t.Suspect, t.Front = states[state], class > 0, ordinal < front/2
-	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.window = instant(runAt), instant(enqueued), instant(expires),
+	t.had = t.Key
+	t.State, t.Suspect, t.Front = life.States[state], class > life.Clear, life.IsFront(ordinal)
+	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instant(runAt), instant(enqueued), instant(expires),
 		instant(started), instant(ended), instant(window)
 	if limit != nil {
 		t.limit = new(queue.Hash)
@@ -125,26 +69,26 @@ func (t *task) columns() []any {
 	case t.State == queue.Running:
 		holder = t.worker
 	case t.State.Final():
-		done = int64(stateNumber(t.State))
+		done = int64(life.Number(t.State))
 	}
 	if t.State.Waiting() {
 		lapses = micros(t.ExpiresAt)
 	}
 	var ukey, limit any
-	if t.ukey != nil {
-		ukey = t.ukey
+	if t.Key != nil {
+		ukey = t.Key
 	}
 	if t.limit != nil {
 		limit = t.limit[:]
 	}
-	return []any{t.lane, []byte(t.Queue), []byte(t.Kind), stateNumber(t.State), t.class(), t.ordinal(), t.Priority, micros(t.RunAt), due,
+	return []any{t.lane, []byte(t.Queue), []byte(t.Kind), life.Number(t.State), t.Class(), t.Rank(), t.Priority, micros(t.RunAt), due,
 		micros(t.Enqueued), micros(t.ExpiresAt), lapses, micros(t.Started), micros(t.Ended), done, t.Attempts, t.Granted, t.Crashes, t.Snoozes,
-		flag(t.begun), flag(t.displaced), int64(t.Token), t.worker, holder, int64(t.completed), ukey, micros(t.window), limit, flag(t.queues()),
+		flag(t.Begun), flag(t.Displaced), int64(t.Token), t.worker, holder, int64(t.Completed), ukey, micros(t.Window), limit, flag(t.Queues()),
 		text(t.Reason), text(t.Stop)}
 }
 
-func (t *task) cold() []byte {
-	if c := t.Cold(); c != nil {
+func cold(s *queue.Spec) []byte {
+	if c := s.Cold(); c != nil {
 		return c
 	}
 	return []byte{}
@@ -164,8 +108,8 @@ func (b *board) reads(found *[]*task) reader {
 			t = had
 		} else {
 			b.tasks[t.ID] = t
-			if t.ukey != nil {
-				b.keys[queue.Hash(t.ukey)] = t
+			if t.Key != nil {
+				b.keys[queue.Hash(t.Key)] = t
 			}
 			if t.limit != nil {
 				b.members(*t.limit)[t.ID] = t
@@ -213,11 +157,40 @@ func (b *board) get(id queue.ID) (*task, error) {
 // save has t written as it is.
 func (b *board) save(t *task) { t.dirty = !t.isNew }
 
+// change does what what says to t, and has it written with all that follows from it.
+func (b *board) change(t *task, what func() life.Note) error {
+	from, key := t.State, t.Key
+	n := what()
+	b.index(t, key)
+	if n.Tried != nil {
+		w, err := b.process(t.worker)
+		if err != nil {
+			return err
+		}
+		n.Tried.Host = w.Host
+		b.tries = append(b.tries, try{t, *n.Tried})
+	}
+	if n.Count != "" {
+		b.counts[counter{t.Queue, t.Kind, n.Count}]++
+	}
+	return b.move(t, from)
+}
+
+// index notes whether t holds its unique key, which it did as had says.
+func (b *board) index(t *task, had []byte) {
+	switch {
+	case t.Key != nil:
+		b.keys[queue.Hash(t.Key)] = t
+	case had != nil:
+		b.keys[queue.Hash(had)] = nil
+	}
+}
+
 // move has t written, which was in state from, and does what its going means for its limit: who waits moves up, or steps
 // back (rule Q5).
 func (b *board) move(t *task, from queue.State) error {
 	b.save(t)
-	if t.limit == nil {
+	if t.limit == nil || t.State == from && !t.State.Waiting() {
 		return nil
 	}
 	if b.tx != nil {
@@ -231,7 +204,7 @@ func (b *board) move(t *task, from queue.State) error {
 	if err != nil {
 		return err
 	}
-	if t.State == queue.Available && t.queues() {
+	if t.State == queue.Available && t.Queues() {
 		t.State = queue.Blocked // until its lane nominates it
 	}
 	if from == queue.Running {
@@ -244,47 +217,21 @@ func (b *board) move(t *task, from queue.State) error {
 	return nil
 }
 
-// wait lets t, which was in state from, wait by its instant.
-func (b *board) wait(t *task, from queue.State) error {
-	switch {
-	case !t.RunAt.After(b.now):
-		t.State = queue.Available
-	case t.State != queue.Retryable:
-		t.State = queue.Scheduled
-	}
-	return b.move(t, from)
+// wait lets t wait by its instant.
+func (b *board) wait(t *task) error {
+	return b.change(t, func() life.Note { return t.Wait(b.now) })
+}
+
+// discard ends a task that the store itself decided not to do.
+func (b *board) discard(t *task, reason string) error {
+	return b.change(t, func() life.Note { return t.Discard(reason, b.now) })
 }
 
 // free gives t's unique key up.
 func (b *board) free(t *task) {
-	if t.ukey != nil {
-		b.keys[queue.Hash(t.ukey)] = nil
-		t.ukey = nil
-	}
-}
-
-// end gives t its final state.
-func (b *board) end(t *task, s queue.State, reason string) error {
-	from := t.State
-	t.State, t.Reason, t.Ended, t.Stop = s, reason, b.now, ""
-	if t.ukey != nil && s == queue.Succeeded && t.Unique.Window > 0 {
-		t.window = micro(b.now.Add(t.Unique.Window))
-	} else {
-		b.free(t)
-	}
-	return b.move(t, from)
-}
-
-// cancel ends a task that somebody stopped, where no worker says so.
-func (b *board) cancel(t *task, reason string) error {
-	b.tally(t, queue.CountCanceled)
-	return b.end(t, queue.Canceled, reason)
-}
-
-// discard ends a task that the store itself, or somebody through it, decided not to do.
-func (b *board) discard(t *task, reason string) error {
-	b.tally(t, queue.CountDiscarded+":"+reason)
-	return b.end(t, queue.Discarded, reason)
+	had := t.Key
+	t.Key = nil
+	b.index(t, had)
 }
 
 // remove forgets a final task.
@@ -292,6 +239,3 @@ func (b *board) remove(t *task) {
 	b.free(t)
 	t.dirty, t.gone = true, true
 }
-
-// micro is t as the tables keep it.
-func micro(t time.Time) time.Time { return instant(micros(t)) }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 const (
@@ -82,12 +84,12 @@ func (t *tending) bury(w worker) error {
 
 // look settles the limits that transactions of callers have left to others.
 func (t *tending) look() error {
-	var wanted []wake
-	err := t.run(t.ctx, new(packet).add("wakes", t.ns), readWakes(&wanted))
-	if err != nil || len(wanted) == 0 {
+	p, some := new(packet), wanted{last: math.MaxInt64}
+	read := t.addWakes(p, &some)
+	if err := t.run(t.ctx, p, read); err != nil || len(some.wakes) == 0 {
 		return err
 	}
-	return t.step(func(b *board) error { return b.look(wanted) })
+	return t.step(func(b *board) error { return b.look(some.wakes) })
 }
 
 // every does one thing to the tasks that a statement finds, and counts them. Where it changes lines, the tasks may be
@@ -123,7 +125,7 @@ func (t *tending) every(n *int, lines bool, do func(*board, *task) error, select
 
 func (t *tending) expired() error {
 	return t.every(&t.Expired, true, func(b *board, x *task) error {
-		if !x.over(b.now) {
+		if !x.Over(b.now) {
 			return nil
 		}
 		return b.discard(x, queue.ReasonExpired)
@@ -138,17 +140,19 @@ func (t *tending) due() error {
 			return err
 		}
 		err = t.every(&t.Due, true, func(b *board, x *task) error {
-			if !x.due(b.now) {
+			if !x.Due(b.now) {
 				return nil
 			}
-			return b.wait(x, x.State)
+			return b.wait(x)
 		}, "tasks-due", t.ns, laneNumber(at))
 	}
 	return err
 }
 
 func (t *tending) freed() error {
-	return t.every(&t.Freed, false, func(b *board, x *task) error { b.unlock(x); return nil }, "tasks-windows", t.ns)
+	return t.every(&t.Freed, false, func(b *board, x *task) error {
+		return b.change(x, func() life.Note { return x.LoseKey(b.now) })
+	}, "tasks-windows", t.ns)
 }
 
 // deleted is retention. What holds its key in a window is not old (rule Q1).
@@ -158,7 +162,7 @@ func (t *tending) deleted(keep map[queue.State]time.Duration) error {
 			continue
 		}
 		err := t.every(&t.Deleted, false, func(b *board, x *task) error { b.remove(x); return nil },
-			"tasks-old", t.ns, stateNumber(s), d.Microseconds())
+			"tasks-old", t.ns, life.Number(s), d.Microseconds())
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // ErrIsolation is returned for a transaction that is not READ COMMITTED: at other levels it would not see who has
@@ -33,14 +34,16 @@ type Tx struct {
 }
 
 // QueueTx is the queue of a namespace as seen from a transaction of database/sql. Its level is asked of
-// information_schema.innodb_trx, which needs the PROCESS privilege; without that it is the session's that counts
-// (transaction_isolation=%27READ-COMMITTED%27 in the DSN).
+// information_schema.innodb_trx, which needs the PROCESS privilege, and tells of the present only where nobody on the server has
+// read it for 100 ms. Where it does not tell, it is the session's level that counts: set that
+// (tx_isolation=%27READ-COMMITTED%27 in the DSN for MariaDB, transaction_isolation for MySQL) if you join more than a few
+// transactions a second, else they wait, and may be refused.
 func QueueTx(tx *sql.Tx, namespace string) *Tx {
 	if namespace == "" {
 		namespace = "dibs"
 	}
 	d := &database{addr: "(the caller's transaction)", ns: []byte(namespace)}
-	return &Tx{tx: tx, q: queues{d, new(known)}}
+	return &Tx{tx: tx, q: queues{d, new(known), nil}}
 }
 
 // Enqueue is of queue.Inserter.
@@ -50,6 +53,9 @@ func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.E
 	}
 	err = x.do(ctx, func(b *board) error {
 		a := &admission{board: b, answers: make([]admitted, len(specs))}
+		if err := a.lanesTx(specs); err != nil {
+			return err
+		}
 		for _, i := range keysInOrder(specs) {
 			if err := a.enqueueTx(i, specs[i]); err != nil {
 				return err
@@ -109,27 +115,34 @@ func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completi
 // do carries out a step in a savepoint, which is given up when it fails.
 func (x *Tx) do(ctx context.Context, step func(*board) error) (err error) {
 	if err := x.isolated(ctx); err != nil {
-		return x.q.explain(err)
+		return err
 	}
 	b := x.q.board(ctx)
 	b.looks, b.tx = false, x
 	var waited int64
 	begin := new(packet).add("savepoint").add("lock-wait").add("utc-clock").add("set-wait", int(lockWait.Seconds()))
 	readers := []reader{func(r *sql.Rows) error { return r.Scan(&waited) }, readInstant(&b.now)}
-	if err = x.send(ctx, begin, readers); err != nil {
+	if err = x.send(ctx, begin, readers); number(err) == 1305 {
+		// Each statement from here on would be committed by itself.
+		_ = x.tx.Rollback()
+		return fmt.Errorf("the transaction is over: the server rolled it back at an earlier deadlock, or a statement such as DDL committed it: %w", err)
+	}
+	if err != nil {
 		return x.q.explain(err)
 	}
 	if err = step(b); err == nil {
 		err = b.flush()
 	}
-	if number(err) == 1213 {
-		return fmt.Errorf("the server has rolled the transaction back: %w", x.q.explain(err))
-	}
 	end := new(packet)
-	if err != nil {
-		end.add("undo-savepoint")
+	switch {
+	case number(err) == 1213: // and its savepoint with it
+		err = fmt.Errorf("the server has rolled the transaction back: %w", x.q.explain(err))
+	case err != nil:
+		end.add("undo-savepoint").add("drop-savepoint")
+	default:
+		end.add("drop-savepoint")
 	}
-	end.add("drop-savepoint").add("set-wait", waited)
+	end.add("set-wait", waited)
 	return errors.Join(x.q.explain(err), x.q.explain(x.send(context.WithoutCancel(ctx), end, nil)))
 }
 
@@ -138,31 +151,51 @@ func (x *Tx) isolated(ctx context.Context) error {
 	if x.good {
 		return nil
 	}
-	var level, whole string
+	var session, whole string
 	one := func(to *string) reader { return func(r *sql.Rows) error { return r.Scan(to) } }
-	// The first statement begins it for InnoDB, which lists it then.
-	err := x.send(ctx, new(packet).add("on-timeout").add("begun"), []reader{one(&whole), one(new(string))})
-	for n := 0; err == nil && level == "" && n < 10; n++ {
-		if n > 0 {
-			err = rest(ctx, 110*time.Millisecond) // the server renews that table every 100 ms
-		}
-		if err == nil {
-			err = x.send(ctx, new(packet).add("isolation"), []reader{one(&level)})
-		}
-	}
-	if code := number(err); code == 1227 || code == 1142 || err == nil && level == "" {
-		err = x.send(ctx, new(packet).add("session-isolation"), []reader{func(r *sql.Rows) error { return r.Scan(new(string), &level) }})
+	named := func(r *sql.Rows) error { return r.Scan(new(string), &session) }
+	// The second statement begins it for InnoDB, which lists it then.
+	err := x.send(ctx, new(packet).add("on-timeout").add("begun").add("session-isolation"), []reader{one(&whole), one(new(string)), named})
+	level, seen := "", false
+	if err == nil {
+		level, seen, err = x.level(ctx, session)
 	}
 	switch {
 	case err != nil:
-		return err
-	case strings.ReplaceAll(level, "-", " ") != "READ COMMITTED":
-		return fmt.Errorf("%w (it is %s)", ErrIsolation, strings.ReplaceAll(level, "-", " "))
+		return x.q.explain(err)
+	case level != committed && !seen:
+		return fmt.Errorf("%w (its session is %s, and the server did not tell about the transaction itself; if it is at that level, have the session be so)", ErrIsolation, level)
+	case level != committed:
+		return fmt.Errorf("%w (it is %s)", ErrIsolation, level)
 	case whole == "1":
-		return refusal("the server rolls transactions back when they have waited too long; set innodb_rollback_on_timeout=OFF")
+		return x.q.explain(refusal("the server rolls transactions back when they have waited too long; set innodb_rollback_on_timeout=OFF"))
 	}
 	x.good = true
 	return nil
+}
+
+const committed = "READ COMMITTED"
+
+// level is the transaction's, if it was seen, else its session's. The server tells it where nobody else has asked just before, on
+// any connection; a session that is at the right level is not kept waiting for that.
+func (x *Tx) level(ctx context.Context, session string) (level string, seen bool, err error) {
+	session = strings.ReplaceAll(session, "-", " ")
+	for n := range 10 {
+		if n > 0 {
+			if err := rest(ctx, 110*time.Millisecond+rand.N(time.Duration(n)*40*time.Millisecond)); err != nil {
+				return "", false, err
+			}
+		}
+		text, _, _ := strings.Cut(strings.Replace(statements()["isolation"], "NONCE", lease.NewNonce().String(), 1), ";")
+		err := x.query(ctx, text, nil, func(r *sql.Rows) error { return r.Scan(&level) })
+		switch code := number(err); {
+		case code == 1227 || code == 1142 || err == nil && level == "" && session == committed: // there is no right to ask, or no need
+			return session, false, nil
+		case err != nil || level != "":
+			return level, true, err
+		}
+	}
+	return session, false, nil
 }
 
 // send carries a packet out statement by statement: the caller's connection need not take several at once.
@@ -219,7 +252,7 @@ func (b *board) flush() error {
 	}
 	for _, t := range b.tasks {
 		row := *t
-		t.dirty, t.respelt, t.had, t.row = false, false, t.ukey, &row
+		t.dirty, t.respelt, t.had, t.row = false, false, t.Key, &row
 	}
 	b.tries, b.wakes = nil, nil
 	clear(b.counts)
@@ -228,9 +261,6 @@ func (b *board) flush() error {
 
 // enqueueTx takes one task in. What it decides on is locked before, and none of it is a limit.
 func (a *admission) enqueueTx(i int, s queue.Spec) error {
-	if err := a.laneTx(place{s.Queue, s.Kind}); err != nil {
-		return err
-	}
 	for {
 		var h queue.Hash
 		if s.Unique != nil {
@@ -262,7 +292,7 @@ func (a *admission) undecided(i int, err error) error {
 	if number(err) != 1205 {
 		return err
 	}
-	a.answers[i] = admitted{queue.Undecided, nil}
+	a.answers[i] = admitted{Admission: queue.Undecided}
 	return nil
 }
 
@@ -278,7 +308,9 @@ func (a *admission) lockHolder(h queue.Hash, s *queue.Spec) error {
 		t := found[0]
 		name := "share-waiting"
 		switch {
-		case t.over(a.now), t.State == queue.Succeeded && !a.now.Before(t.window), s.Unique.Again == queue.Replace, s.Unique.Again == queue.Debounce:
+		case t.State == queue.Running && t.Unique.Until != queue.UntilStarted: // nobody replaces it
+			return nil
+		case t.LostKey(a.now), life.Replaces(s):
 			name = "lock-version"
 		case !t.State.Waiting():
 			return nil
@@ -313,11 +345,22 @@ func (a *admission) insertTx() error {
 	return nil
 }
 
-// laneTx makes a lane's row where there is none, one of its own: nobody waits for it.
-func (a *admission) laneTx(at place) error {
-	if _, ok := a.q.known.lanes.Load(at); ok {
-		return nil
+// lanesTx makes the rows of lanes where there are none, of this transaction's own: nobody waits for them. It asks each
+// time: the caller may have rolled back to a savepoint, and the rows with it.
+func (a *admission) lanesTx(specs []queue.Spec) error {
+	seen := map[place]bool{}
+	for _, s := range specs {
+		if at := (place{s.Queue, s.Kind}); !seen[at] {
+			seen[at] = true
+			if err := a.laneTx(at); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+func (a *admission) laneTx(at place) error {
 	there := false
 	err := a.ask(func(p *packet) []reader {
 		p.add("lane-there", a.q.ns, []byte(at.queue), []byte(at.kind))
@@ -325,9 +368,6 @@ func (a *admission) laneTx(at place) error {
 	})
 	if err == nil && !there {
 		err = a.send(new(packet).add("add-lane", a.q.ns, []byte(at.queue), []byte(at.kind), rand.Int64()), nil)
-	}
-	if err == nil {
-		a.q.known.lanes.Store(at, true)
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 
 // A wake asks for a look at a limit, of somebody who could not lock it.
 type wake struct {
-	salt  int64
+	id    int64
 	hash  queue.Hash
 	key   string
 	slots int // what it declares, else 0
@@ -30,14 +30,22 @@ func (b *board) leave(w wake) {
 	}
 }
 
-// readWakes reads what was asked for.
-func readWakes(to *[]wake) reader {
+// wanted are some wakes, the oldest ones, as far as they are no younger than last; what is read says which one that can be.
+// Those that come after it are not waited for: where somebody has a task of a limit's line, a look leaves a wake again.
+type wanted struct {
+	wakes []wake
+	last  int64
+}
+
+func (q queues) addWakes(p *packet, to *wanted) reader {
+	p.add("wakes", q.ns, q.ns, to.last)
 	return func(r *sql.Rows) error {
 		var w wake
 		var hash []byte
-		err := r.Scan(&w.salt, &hash, &w.key, &w.slots)
+		var youngest int64
+		err := r.Scan(&w.id, &hash, &w.key, &w.slots, &youngest)
 		copy(w.hash[:], hash)
-		*to = append(*to, w)
+		to.wakes, to.last = append(to.wakes, w), min(to.last, youngest)
 		return err
 	}
 }
@@ -46,7 +54,7 @@ func readWakes(to *[]wake) reader {
 func (b *board) look(asked []wake) error {
 	limits := make([]wake, len(asked))
 	for i, w := range asked {
-		b.woken = append(b.woken, w.salt)
+		b.woken = append(b.woken, w.id)
 		limits[i] = w
 		limits[i].slots = max(w.slots, 1)
 	}

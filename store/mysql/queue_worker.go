@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // worker is a row of a worker, whose lease may be live.
@@ -37,8 +38,50 @@ func readWorker(r *sql.Rows) (w worker, err error) {
 
 // member is what this process knows of a worker of its own.
 type member struct {
-	id     int64
-	limits sync.Map // slot by queue.ID, of tasks that were given to it: a hint
+	id int64
+
+	mu    sync.Mutex
+	slots map[queue.ID]slot // of tasks that were given to it: a hint, which spares their end a round trip
+}
+
+// mostSlots is how many a member remembers: more than any worker has tasks. Those that a caller's transaction has ended
+// stay until then.
+const mostSlots = 5000
+
+// took remembers the slots of tasks.
+func (m *member) took(tasks []queue.Fetched) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.slots == nil || len(m.slots)+len(tasks) > mostSlots {
+		m.slots = map[queue.ID]slot{}
+	}
+	for _, t := range tasks {
+		if t.Limit != nil {
+			m.slots[t.ID] = slot{t.Limit.Hash(t.Kind), laneNumber(place{t.Queue, t.Kind})}
+		}
+	}
+}
+
+// freed is how many of each slot ends free, as far as it is known.
+func (m *member) freed(ends []queue.Completion) map[slot]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[slot]int{}
+	for _, c := range ends {
+		if s, ok := m.slots[c.ID]; ok {
+			all[s]++
+		}
+	}
+	return all
+}
+
+// forget drops the slots of tasks that have ended.
+func (m *member) forget(ends []queue.Completion) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range ends {
+		delete(m.slots, c.ID)
+	}
 }
 
 // A slot is what a task under a limit takes, and somebody else of its lane gets when it ends.
@@ -174,7 +217,7 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 		if b.locked[t.ID] || t.State != queue.Running || t.worker != id {
 			continue
 		}
-		if err := b.rescue(t); err != nil {
+		if err := b.change(t, func() life.Note { return t.Rescue(b.now) }); err != nil {
 			return rescued, crashed, err
 		}
 		if t.State == queue.Crashed {
@@ -184,30 +227,6 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 		}
 	}
 	return rescued, crashed, err
-}
-
-// rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and its start
-// was written (rule Q4). One that was asked to stop is not tried again.
-func (b *board) rescue(t *task) error {
-	w, err := b.process(t.worker)
-	if err != nil {
-		return err
-	}
-	if t.Suspect && t.begun {
-		t.Crashes++
-		b.remember(t, queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: b.now, Host: w.Host})
-	}
-	t.Suspect, t.displaced = true, false
-	switch {
-	case t.Crashes >= t.CrashBudget():
-		b.tally(t, queue.CountCrashed)
-		return b.end(t, queue.Crashed, "")
-	case t.Stop != "":
-		return b.cancel(t, t.Stop)
-	}
-	t.State = queue.Available
-	b.tally(t, queue.CountRescued)
-	return b.move(t, queue.Running)
 }
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -60,6 +60,9 @@ func (b *board) carryOut() error {
 		p.add("fresh").add("begin")
 	}
 	tasks := b.changed()
+	for _, t := range tasks {
+		delete(b.flips, t.ID) // it was met after its line was settled, and is written as a whole
+	}
 	held := b.hold(p, tasks)
 	b.check(p)
 	readers := b.claims.add(p, b)
@@ -81,7 +84,7 @@ func (b *board) carryOut() error {
 	if b.done = ok; ok {
 		return nil
 	}
-	b.locked = others(held, string(got))
+	maps.Copy(b.locked, others(held, string(got))) // with those of earlier tries: else two of them would take turns
 	return errChanged
 }
 
@@ -123,6 +126,11 @@ func (b *board) check(p *packet) {
 	}
 	if b.pausedSince != nil {
 		p.add("no-pause", b.q.ns).add("if-unpaused", b.q.ns, b.pausedSince)
+		kinds := list{[]byte{}}
+		for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
+			kinds = append(kinds, []byte(kind))
+		}
+		p.add("if-unbounded", b.q.ns, kinds)
 	}
 }
 
@@ -131,7 +139,7 @@ func (b *board) write(p *packet, tasks []*task) (readers []reader) {
 	b.writeLimits(p)
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
 		if r := b.rates[kind]; r.used {
-			p.add("use-rate", micros(r.full), b.q.ns, []byte(kind))
+			p.add("use-rate", micros(r.Full), b.q.ns, []byte(kind))
 		}
 	}
 	b.writeTasks(p, tasks)
@@ -146,7 +154,7 @@ func (b *board) write(p *packet, tasks []*task) (readers []reader) {
 	}
 	b.addCounts(p, salt)
 	for _, w := range b.wakes {
-		p.add("add-wake", b.q.ns, rand.Int64(), w.hash[:], []byte(w.key), w.slots)
+		p.add("add-wake", b.q.ns, w.hash[:], []byte(w.key), w.slots)
 	}
 	if len(b.woken) > 0 {
 		p.add("drop-wakes", b.q.ns, b.woken)

@@ -64,6 +64,24 @@ func overPool(p *pgxpool.Pool) func(context.Context, *pgx.Batch) error {
 	return func(ctx context.Context, b *pgx.Batch) error { return p.SendBatch(ctx, b).Close() }
 }
 
+// forLeases is how many connections of a pool the queue leaves alone.
+const forLeases = 2
+
+// besideLeases sends what may wait for a transaction of somebody's, for seconds. It never takes the pool's last
+// connections, so that no renewal waits with it; who finds no place waits here.
+func besideLeases(p *pgxpool.Pool) func(context.Context, *pgx.Batch) error {
+	places, send := make(chan struct{}, max(1, p.Config().MaxConns-forLeases)), overPool(p)
+	return func(ctx context.Context, b *pgx.Batch) error {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			return send(ctx, b)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // column makes one array argument of a batch.
 func column[T, V any](items []T, of func(T) V) []V {
 	c := make([]V, len(items))

@@ -23,6 +23,7 @@ type mortal struct {
 	*store.Store
 	mu      sync.Mutex
 	sockets []*socket
+	dead    bool
 }
 
 type socket struct {
@@ -45,11 +46,15 @@ func newMortal(t *testing.T, c store.Config) *mortal {
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mortal"
 	m := &mortal{}
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.dead {
+			// The client takes back what it was cut off from, over a connection of its own. The dead do not.
+			return nil, net.ErrClosed
+		}
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		s := &socket{Conn: conn}
-		m.mu.Lock()
 		m.sockets = append(m.sockets, s)
-		m.mu.Unlock()
 		return s, err
 	}
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
@@ -76,6 +81,7 @@ func (m *mortal) written() (n int64) {
 func (m *mortal) die() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.dead = true
 	for _, s := range m.sockets {
 		_ = s.Conn.Close()
 	}

@@ -13,7 +13,7 @@ import (
 
 // Open connects to the server of a postgres:// or postgresql:// address and prepares what is not
 // prepared. Beside dibs's own parameters the address takes those of libpq and of pgxpool (such as
-// sslmode, several hosts, and pool_max_conns; default 6).
+// sslmode, several hosts, and pool_max_conns; default 8).
 //
 // Its errors wrap lease.ErrUnavailable where the server cannot be reached or is a standby.
 func Open(ctx context.Context, c store.Config) (*store.Store, error) {
@@ -44,7 +44,8 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 
 // New makes a store over the caller's pool, which stays the caller's: Close leaves it open. Of c
 // the URL is used for messages only and may be nil. The connections must default to READ COMMITTED,
-// else New refuses; whatever else matters, each operation sets for its own transaction.
+// else New refuses; whatever else matters, each operation sets for its own transaction. An operation takes
+// one connection, and the queue leaves two of the pool's to the leases: give it at least three.
 func New(ctx context.Context, pool *pgxpool.Pool, c store.Config) (*store.Store, error) {
 	return over(ctx, pool, c, true)
 }
@@ -68,7 +69,7 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool)
 	}
 	rows := leases{db: d, ns: c.Namespace, maxTTL: longest(c)}
 	watch := newListener(rows, pool)
-	queued := newTasks(d, c.Namespace, watch)
+	queued := newTasks(&db{send: besideLeases(pool), foreign: foreign, address: d.address}, c.Namespace, watch)
 	s := &store.Store{Kind: "postgres", URL: d.address, Leases: rows, Ticks: ticks{rows}, History: told{d, c.Namespace},
 		Queue: queued, Tasks: desk{queued},
 		Notify: watch, Properties: n.properties(srv, c.Session), Prepared: p.lines, Close: watch.close}

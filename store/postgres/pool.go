@@ -15,7 +15,7 @@ import (
 
 // defaultConns is how many connections a store opens at most where its address does not say
 // (pool_max_conns): batches make more of little use.
-const defaultConns = 6
+const defaultConns = 8
 
 // poolConfig says what our own connections are like, on top of what the address says.
 func poolConfig(c store.Config) (*pgxpool.Config, error) {

@@ -43,6 +43,9 @@ var states = map[int]queue.State{scheduled: queue.Scheduled, 1: queue.Available,
 
 // numbers are those of some states.
 func numbers(of []queue.State) (n []int16) {
+	if len(of) > 0 {
+		n = []int16{} // what is no state selects nothing; nil selects everything
+	}
 	for _, want := range of {
 		for number, s := range states {
 			if s == want {
@@ -68,7 +71,8 @@ func fromPlace(place int64) (priority int, front bool) {
 
 // hashed is a key's hash as this store keeps it: it contains the namespace.
 func (t tasks) hashed(h queue.Hash) pgtype.UUID {
-	sum := sha256.Sum256(append([]byte(t.ns+"\x00"), h[:]...))
+	b := append(make([]byte, 0, 128), t.ns...)
+	sum := sha256.Sum256(append(append(b, 0), h[:]...))
 	u := pgtype.UUID{Valid: true}
 	copy(u.Bytes[:], sum[:])
 	return u

@@ -267,7 +267,7 @@ func (t desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
 	return all, err
 }
 
-var acts = map[int]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken, 6: queue.Busy}
+var acts = map[int]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken, 6: queue.Busy, 7: queue.Changed}
 
 func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {
 	event, words := a.Event(nil)
@@ -279,7 +279,11 @@ func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {
 		steps = append(steps, t.names.store([]name{{false, a.Queue}}))
 	}
 	var priority *int32
-	var due *int64
+	var due, from *int64
+	if a.From != "" {
+		v := t.names.queue(a.From)
+		from = &v
+	}
 	if p := a.Edit.Priority; p != nil {
 		v := int32(*p)
 		priority = &v
@@ -290,7 +294,7 @@ func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {
 	}
 	all := column(a.IDs, func(id queue.ID) int64 { return int64(id) })
 	answers, stands := make([]queue.Acted, len(a.IDs)), map[queue.ID]queue.State{}
-	steps = append(steps, do(sqlTasks()[9], t.ns, string(a.Act), all, to, priority, due, lockWait.Milliseconds(), event, words).each(func(rows pgx.Rows) error {
+	steps = append(steps, do(sqlTasks()[9], t.ns, string(a.Act), all, to, priority, due, lockWait.Milliseconds(), event, words, from, numbers(a.States)).each(func(rows pgx.Rows) error {
 		var i, answer int
 		var other int64
 		err := rows.Scan(&i, &answer, &other)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,9 +28,8 @@ type item struct {
 	contention int16
 }
 
-func (t tasks) item(i int, s queue.Spec) item {
-	s.RetryUntil = s.RetryUntil.UTC().Truncate(time.Microsecond)
-	m := item{i: i, spec: &s, cold: string(s.Cold())}
+func (t tasks) item(i int, s *queue.Spec) item {
+	m := item{i: i, spec: s, cold: cold(s)}
 	if u := s.Unique; u != nil {
 		m.uniq, m.hold = t.hashed(u.Hash(s.Kind)), u.Window.Microseconds()
 		if u.Until == queue.UntilStarted {
@@ -54,6 +54,16 @@ func (t tasks) item(i int, s queue.Spec) item {
 	return m
 }
 
+// cold is what the store only keeps of a spec, with its instant as every other instant is kept.
+func cold(s *queue.Spec) string {
+	if s.RetryUntil.IsZero() {
+		return string(s.Cold())
+	}
+	kept := *s
+	kept.RetryUntil = s.RetryUntil.UTC().Truncate(time.Microsecond)
+	return string(kept.Cold())
+}
+
 // An admission takes a batch in: at once where none has a unique key or a limit, else in rounds in which no key is
 // twice.
 type admission struct {
@@ -66,14 +76,19 @@ type admission struct {
 	answers []queue.Enqueued
 	fresh   []name
 	told    []int64 // queues in which there may be something to fetch
+	last    string  // the name of the last one
 }
 
 func (t tasks) admission(specs []queue.Spec, own bool) *admission {
-	a := &admission{t: t, own: own, plain: true, keyed: true, same: map[int]int{}, answers: make([]queue.Enqueued, len(specs))}
+	a := &admission{t: t, own: own, plain: true, keyed: true, rounds: [][]item{make([]item, 0, len(specs))},
+		same: map[int]int{}, answers: make([]queue.Enqueued, len(specs))}
 	seen := map[name]bool{}
 	last, round := map[pgtype.UUID]int{}, map[pgtype.UUID]int{}
-	for i, s := range specs {
-		seen[name{false, s.Queue}], seen[name{true, s.Kind}] = true, true
+	for i := range specs {
+		s := &specs[i]
+		if i == 0 || s.Queue != specs[i-1].Queue || s.Kind != specs[i-1].Kind {
+			seen[name{false, s.Queue}], seen[name{true, s.Kind}] = true, true
+		}
 		m := t.item(i, s)
 		a.plain = a.plain && s.Unique == nil && s.Limit == nil
 		a.keyed = a.keyed && s.Unique != nil && s.Limit == nil
@@ -126,7 +141,7 @@ func (t tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueue
 func (a *admission) run(ctx context.Context) error {
 	if a.keyed && len(a.rounds) == 1 {
 		err := a.t.db.run(ctx, "enqueue", append(a.named(), a.unheld())...)
-		if err != nil && !refused(err, "23505", "55P03") {
+		if err != nil && !refused(err, "23505", "55P03", "40P01") {
 			return err
 		}
 		if err != nil {
@@ -164,42 +179,52 @@ func (a *admission) named() []step {
 
 // unheld takes in those whose key nobody holds.
 func (a *admission) unheld() step {
-	items := a.rounds[0]
-	at := make(map[[16]byte]item, len(items))
-	for _, m := range items {
-		at[m.uniq.Bytes] = m
-	}
+	items, places := byKey(a.rounds[0])
 	keys, patience := column(items, func(m item) pgtype.UUID { return m.uniq }), strconv.FormatInt(lockWait.Milliseconds(), 10)
 	var s step
 	if first := items[0]; allAlike(items) {
 		columns := a.alike(items)
 		columns[3] = column(items, func(m item) string { return m.cold }) // it tells of the key
-		s = do(sqlEnqueue()[7], append(columns, keys, first.hold, patience)...)
+		s = do(sqlEnqueue()[7], append(columns, keys, first.hold, patience, places)...)
 	} else {
-		s = do(sqlEnqueue()[6], append(a.common(items), keys, column(items, func(m item) int64 { return m.hold }), patience)...)
+		s = do(sqlEnqueue()[6], append(a.common(items), keys, column(items, func(m item) int64 { return m.hold }), patience, places)...)
 	}
 	return s.each(func(rows pgx.Rows) error {
 		var id int64
 		var state int
 		var key pgtype.UUID
-		err := rows.Scan(&id, &state, &key)
-		if err == nil {
-			a.take(at[key.Bytes], queue.Enqueued{Answer: queue.New, ID: queue.ID(id), State: states[state]})
+		if err := rows.Scan(&id, &state, &key); err != nil {
+			return err
 		}
-		return err
+		// They come in the order in which they were given.
+		for len(items) > 0 && items[0].uniq != key {
+			items = items[1:]
+		}
+		if len(items) == 0 {
+			return errors.New("the server answers in another order than that in which it was asked")
+		}
+		a.take(items[0], queue.Enqueued{Answer: queue.New, ID: queue.ID(id), State: states[state]})
+		return nil
 	})
+}
+
+// byKey are items in the order of their keys, with the places that they had, which begin at 1.
+func byKey(items []item) (sorted []item, places []int32) {
+	places = make([]int32, len(items))
+	for n := range places {
+		places[n] = int32(n) + 1
+	}
+	slices.SortFunc(places, func(x, y int32) int { return bytes.Compare(items[x-1].uniq.Bytes[:], items[y-1].uniq.Bytes[:]) })
+	return column(places, func(n int32) item { return items[n-1] }), places
 }
 
 // simple takes in a batch without keys and limits.
 func (a *admission) simple() step {
 	items, next := a.rounds[0], 0
-	var s step
-	if allAlike(items) {
-		s = do(sqlEnqueue()[5], a.alike(items)...)
-	} else {
-		s = do(sqlEnqueue()[1], a.common(items)...)
+	if !a.own && allAlike(items) { // database/sql knows no arrays
+		return do(sqlEnqueue()[5], a.alike(items)...).each(func(rows pgx.Rows) error { return a.takeAlike(rows, items) })
 	}
-	return s.each(func(rows pgx.Rows) error {
+	return do(sqlEnqueue()[1], a.common(items)...).each(func(rows pgx.Rows) error {
 		var id int64
 		var state int
 		if err := rows.Scan(&id, &state); err != nil {
@@ -209,6 +234,22 @@ func (a *admission) simple() step {
 		next++
 		return nil
 	})
+}
+
+func (a *admission) takeAlike(rows pgx.Rows, items []item) error {
+	var ids []int64
+	var state int
+	if err := rows.Scan(&ids, &state); err != nil {
+		return err
+	}
+	if len(ids) != len(items) {
+		return fmt.Errorf("of %d tasks the server took %d in", len(items), len(ids))
+	}
+	slices.Sort(ids) // they were drawn in the order of the items
+	for i, m := range items {
+		a.take(m, queue.Enqueued{Answer: queue.New, ID: queue.ID(ids[i]), State: states[state]})
+	}
+	return nil
 }
 
 // allAlike says that items differ in their arguments and keys only, as those of a batch mostly do.
@@ -294,10 +335,8 @@ var admissions = map[int]queue.Admission{1: queue.New, 2: queue.Duplicate, 3: qu
 
 func (a *admission) take(m item, e queue.Enqueued) {
 	a.answers[m.i] = e
-	if e.State == queue.Available && e.Answer != queue.Duplicate {
-		if q := a.t.names.queue(m.spec.Queue); len(a.told) == 0 || a.told[len(a.told)-1] != q {
-			a.told = append(a.told, q)
-		}
+	if e.State == queue.Available && e.Answer != queue.Duplicate && (len(a.told) == 0 || a.last != m.spec.Queue) {
+		a.told, a.last = append(a.told, a.t.names.queue(m.spec.Queue)), m.spec.Queue
 	}
 }
 

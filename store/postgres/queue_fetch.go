@@ -20,13 +20,14 @@ const (
 	fetchHeard
 )
 
-// again is how often a fetch is repeated at once where it met more than it looks at in one step.
+// again is how often a fetch is repeated at once where it met more than it looks at in one step. Each time it looks at
+// twice as many.
 const again = 8
 
 func (t tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
 	f := fetch{t: t, r: r}
-	for range again {
-		if err := f.ask(ctx); err != nil {
+	for n := range again {
+		if err := f.ask(ctx, 1<<n); err != nil {
 			if len(f.got) > 0 {
 				break // what was given is given
 			}
@@ -59,14 +60,14 @@ type fetched struct {
 	place, queue, kind int64
 }
 
-func (f *fetch) ask(ctx context.Context) error {
+func (f *fetch) ask(ctx context.Context, look int) error {
 	f.queues = column(f.r.Queues, f.t.names.queue)
 	var kinds []int64
 	if len(f.r.Kinds) > 0 {
 		kinds = column(f.r.Kinds, f.t.names.kind)
 	}
 	return f.t.db.run(ctx, "fetch", do(sqlWork()[0], args(f.t.ns)(append(ref(f.r.Worker),
-		micros(f.r.NotAfter), f.queues, kinds, f.r.Max, f.r.Suspects, f.r.Charged)...)...).each(f.row))
+		micros(f.r.NotAfter), f.queues, kinds, f.r.Max, f.r.Suspects, f.r.Charged, look)...)...).each(f.row))
 }
 
 func (f *fetch) row(rows pgx.Rows) error {

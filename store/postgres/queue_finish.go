@@ -3,8 +3,10 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -43,11 +45,52 @@ func (t tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Comple
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
-	f := t.finish(worker, ends, false)
-	if err := t.db.run(ctx, "finish", f.steps...); err != nil {
+	f := t.finish(worker, ends, false, false)
+	err := t.db.run(ctx, "finish", f.steps...)
+	switch {
+	case refused(err, "55P03"):
+		return t.finishFree(ctx, worker, ends)
+	case err != nil:
 		return nil, err
 	}
 	return f.statuses, nil
+}
+
+// withheld is the answer for a run whose task another transaction has. No caller sees it.
+const withheld queue.Status = 0
+
+// finishFree ends the runs that no other transaction has, and the others as soon as they are free. Where that takes too
+// long, those that are ended by then are answered again when the call is repeated.
+func (t tasks) finishFree(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+	answers := make([]queue.Status, len(ends))
+	for begin := time.Now(); ; {
+		var left []int
+		for i, a := range answers {
+			if a == withheld {
+				left = append(left, i)
+			}
+		}
+		if len(left) == 0 {
+			return answers, nil
+		}
+		if time.Since(begin) > lockWait {
+			return nil, fmt.Errorf("postgres store %s: finish: %w: task %d is locked by another transaction", t.db.address, lease.ErrUnavailable, ends[left[0]].ID)
+		}
+		f := t.finish(worker, column(left, func(i int) queue.Completion { return ends[i] }), false, true)
+		if err := t.db.run(ctx, "finish", f.steps...); err != nil {
+			return nil, err
+		}
+		for n, i := range left {
+			answers[i] = f.statuses[n]
+		}
+		if slices.Contains(f.statuses, withheld) {
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+				return nil, t.db.fail("finish", ctx.Err())
+			}
+		}
+	}
 }
 
 // finish ends runs, in rounds in which no task is twice.
@@ -56,7 +99,8 @@ type finish struct {
 	statuses []queue.Status
 }
 
-func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own bool) *finish {
+// With skip, those that another transaction has are withheld.
+func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own, skip bool) *finish {
 	f := &finish{statuses: make([]queue.Status, len(ends))}
 	seen := map[queue.ID]int{}
 	var rounds [][]int
@@ -75,11 +119,15 @@ func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own bool) *fini
 		for _, i := range round {
 			at[int64(ends[i].ID)] = i
 		}
-		columns := completions(column(round, func(i int) queue.Completion { return ends[i] }))
+		columns := append(completions(column(round, func(i int) queue.Completion { return ends[i] })), skip)
 		f.steps = append(f.steps, do(sqlWork()[2], args(t.ns, own)(append(ref(worker), columns...)...)...).each(func(rows pgx.Rows) error {
 			var id int64
 			err := rows.Scan(&id)
-			f.statuses[at[id]] = queue.OK
+			if id < 0 {
+				f.statuses[at[-id]] = withheld
+			} else {
+				f.statuses[at[id]] = queue.OK
+			}
 			return err
 		}))
 	}

@@ -125,6 +125,10 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			s, p := explained(t, c) // sessions of its own, which have no plan yet
 			enqueue(t, s.Queue, spec(uniqueKey(step.name)), spec(limitOf("l", 1)), spec(limitOf("l", 1)))
 			p.check(t, "enqueue")
+			enqueue(t, s.Queue, spec(uniqueKey(step.name+"1")), spec(uniqueKey(step.name+"2")))
+			p.check(t, "enqueue of keys", "Index Only Scan using tasks_unique on tasks")
+			enqueue(t, s.Queue, spec(uniqueKey(step.name+"3")), spec(uniqueKey(step.name+"4"), func(s *queue.Spec) { s.Priority = 1 }))
+			p.check(t, "enqueue of keys that differ in more", "Index Only Scan using tasks_unique on tasks")
 			f := fetchSome(t, s, w, 300)
 			if len(f.Tasks) != 300 {
 				t.Fatalf("fetched %d", len(f.Tasks))

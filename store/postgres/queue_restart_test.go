@@ -34,6 +34,8 @@ func TestAServerThatIsKilledLosesNothingAcknowledged(t *testing.T) {
 		srv.Restart() // a kill and a start
 		cancel()
 		all.Wait()
+		s = open(t, c) // a connection that the kill has broken is found out by a call that fails
+		r.s = s
 	}
 	r.check()
 }

@@ -75,7 +75,7 @@ func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completi
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
-	f := x.tasks.finish(worker, ends, true)
+	f := x.tasks.finish(worker, ends, true, false)
 	if err := x.do(ctx, "finish", f.steps); err != nil {
 		return nil, err
 	}
@@ -102,6 +102,9 @@ func (x *Tx) do(ctx context.Context, what string, steps []step) error {
 			return fmt.Errorf("%w (it is %s)", ErrIsolation, strings.ToUpper(level))
 		}
 		x.good = true
+	}
+	if err := ctx.Err(); err != nil { // nothing is sent: to undo what did not begin would end the caller's transaction
+		return x.tasks.db.fail(what, err)
 	}
 	steps = append([]step{do("SAVEPOINT dibs_queue")}, append(steps, do("RELEASE SAVEPOINT dibs_queue"))...)
 	if err := x.run(ctx, steps); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-var actAnswers = map[int64]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken}
+var actAnswers = map[int64]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken, 6: queue.Changed}
 
 // Act leaves it to the script to count and name the tasks in the event's words, as queue.Action does.
 func (d desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) {
@@ -25,9 +25,13 @@ func (d desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) 
 	if at := act.Edit.RunAt; at != nil {
 		runAt = micros(*at)
 	}
+	among := ""
+	for _, s := range act.States {
+		among += string(rune(stateNumber(s)))
+	}
 	out := make([]queue.Acted, 0, len(act.IDs))
 	err := inBatches(act.IDs, func(ids []queue.ID) error {
-		a := append(d.newArgs(6+len(ids)), string(act.Act), act.Queue, priority, runAt, kind, tail)
+		a := append(d.newArgs(8+len(ids)), string(act.Act), act.Queue, priority, runAt, kind, tail, act.From, among)
 		for _, id := range ids {
 			a = append(a, int64(id))
 		}

@@ -124,9 +124,16 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 	t.Helper()
 	ctx := t.Context()
 	want := map[string]int{} // "set member" → 1, "hash field" → count
-	tasks, err := s.Tasks.Tasks(ctx, queue.Filter{Max: 1000})
-	if err != nil {
-		t.Fatal(err)
+	var tasks []queue.Task
+	for after := queue.ID(0); ; after = tasks[len(tasks)-1].ID {
+		some, err := s.Tasks.Tasks(ctx, queue.Filter{Max: 1000, After: after})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks = append(tasks, some...)
+		if len(some) < 1000 {
+			break
+		}
 	}
 	lanes := raw.HGetAll(ctx, prefix+"lane-of").Val()
 	for _, x := range tasks {
@@ -134,7 +141,7 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 		add := func(key, field string) { want[key+" "+field]++ }
 		add("depth:"+lane, strconv.Itoa(stateNumber(x.State)))
 		if !x.State.Final() {
-			add("open", "0")
+			add("unfinished", fmt.Sprint(x.ID/1000))
 		}
 		if x.State.Waiting() && !x.ExpiresAt.IsZero() {
 			add("expiry", id)
@@ -156,7 +163,7 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			add("blocked:"+lane, id)
 			add("behind:"+limit+":"+lane, id)
 		case queue.Running:
-			add("run:1", id)
+			add("running:1", id)
 			if limit != "" {
 				add("slots:"+limit, id)
 			}
@@ -172,7 +179,7 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 		name := strings.TrimPrefix(key, prefix)
 		kind, _, _ := strings.Cut(name, ":")
 		switch kind {
-		case "depth", "open":
+		case "depth", "unfinished":
 			for f, n := range raw.HGetAll(ctx, key).Val() {
 				found[name+" "+f], _ = strconv.Atoi(n)
 			}
@@ -180,7 +187,7 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			for _, id := range raw.ZRange(ctx, key, 0, -1).Val() {
 				found[name+" "+id]++
 			}
-		case "run", "slots", "asked":
+		case "running", "slots", "asked":
 			for _, id := range raw.SMembers(ctx, key).Val() {
 				found[name+" "+id]++
 			}

@@ -9,7 +9,8 @@ var (
 	waitParts   = with(placeParts, "queue/wait")
 	workerParts = with(waitParts, "queue/worker")
 
-	enqueueScript    = load(with(waitParts, "identity", "queue/enqueue")...)
+	freeScript       = load(with(taskParts, "queue/place", "identity", "queue/new", "queue/enqueue_free")...)
+	enqueueScript    = load(with(waitParts, "identity", "queue/new", "queue/enqueue")...)
 	fetchScript      = load(with(workerParts, "queue/pauses", "queue/fetch")...)
 	startTasksScript = load(with(workerParts, "queue/start")...)
 	finishScript     = load(with(workerParts, "queue/finish")...)

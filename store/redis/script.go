@@ -36,7 +36,7 @@ func (s *script) text() (source, sha string) {
 			}
 			b.Write(text)
 		}
-		s.source = b.String()
+		s.source = lean(b.String())
 		sum := sha1.Sum([]byte(s.source))
 		s.sha = hex.EncodeToString(sum[:])
 	})

@@ -3,6 +3,8 @@
 //
 //	func TestStore(t *testing.T) { storetest.Run(t, Open, testserver.Redis(t)) }
 //
+// One whose tasks join transactions of its callers passes RunTransactions as well.
+//
 // It calls nothing but the contracts, and adapts to nothing but what the store declares. "Another
 // process" is another Open of the same namespace. Nothing waits for a length of time: a lease is
 // made to lapse by renewing it for a moment, and the store's own clock tells when it has. Where a task

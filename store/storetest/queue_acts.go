@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ var actPromises = []promise{
 	{"an edit changes priority and instant", actEdit},
 	{"discard ends what waits, and delete removes what has ended", actDiscard},
 	{"acts are answered one by one, and only where they apply", actAnswers},
+	{"what has changed since it was selected is left alone", actChanged},
 	{"every act is an event, with who and why", actEvents},
 	{"of acts that come at once, one is done", actTogether},
 }
@@ -343,6 +345,54 @@ func actAnswers(w *world) {
 	for i, want := range []queue.ActAnswer{queue.Unfit, queue.Done, queue.NotThere, queue.Done} {
 		equal(w, "an item of a batch", a[i].Answer, want)
 	}
+}
+
+// meddled is an Admin beside which somebody else acts on what a Bulk has selected.
+type meddled struct {
+	queue.Admin
+	meddle func()
+}
+
+func (m meddled) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
+	tasks, err := m.Admin.Tasks(ctx, f)
+	m.meddle()
+	return tasks, err
+}
+
+func actChanged(w *world) {
+	ids := w.add(some(), some(), some())
+	once := sync.OnceFunc(func() {
+		w.act(queue.Action{Act: queue.ActMove, IDs: ids[:1], Queue: "elsewhere"})
+		w.act(queue.Action{Act: queue.ActCancel, IDs: ids[1:2]})
+	})
+	b := queue.Bulk{Admin: meddled{w.s.Tasks, once}, Filter: queue.Filter{Queue: "q", States: queue.Waits(true)},
+		Action: queue.Action{Act: queue.ActDiscard}}
+	p, err := b.Do(w.Context(), 0, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	equal(w, "those that were discarded", p.Answers[queue.Done], 1)
+	equal(w, "those that were left alone", p.Answers[queue.Changed], 2)
+	for i, want := range []queue.State{queue.Available, queue.Canceled, queue.Discarded} {
+		equal(w, "state", w.task(ids[i]).State, want)
+	}
+
+	// A state is what is told of a task, however many a store makes of it.
+	all := w.waiting()
+	for state, id := range all {
+		for _, other := range queue.States {
+			if other != state {
+				a := w.act(queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, From: "q", States: []queue.State{other}})
+				equal(w, "act on one that is "+string(state)+", if it is "+string(other), a[0], queue.Acted{ID: id, Answer: queue.Changed, State: state})
+			}
+		}
+		a := w.act(queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, From: "nowhere"})
+		equal(w, "act on one in another queue", a[0].Answer, queue.Changed)
+		a = w.act(queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, From: "q", States: []queue.State{queue.Failed, state}})
+		equal(w, "act on one that is "+string(state), a[0].Answer, queue.Done)
+	}
+	a := w.act(queue.Action{Act: queue.ActRetry, IDs: []queue.ID{1 << 40}, From: "q"})
+	equal(w, "act on none", a[0].Answer, queue.NotThere)
 }
 
 func actEvents(w *world) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/tick"
 )
 
 var enqueuePromises = []promise{
@@ -23,6 +24,7 @@ var enqueuePromises = []promise{
 	{"queues of namespaces are apart", queuesApart},
 	{"an enqueue whose context has ended takes nothing in", enqueueEnded},
 	{"nothing that was acknowledged is lost under many enqueuers", manyEnqueuers},
+	{"a queue may share its namespace with jobs whose ticks are under way", tasksBesideTicks},
 }
 
 func oneTask(w *world) {
@@ -48,6 +50,30 @@ func oneTask(w *world) {
 	equal(w, "attempts", t.Attempts, 1)
 	between(w, "ended", t.Started, t.Ended, w.now(w.s))
 	equal(w, "what is left to fetch", len(w.fetch(worker, 10)), 0)
+}
+
+// tasksBesideTicks: a tick that enqueues a task is under way while the task is taken in, and mostly when it is worked off.
+func tasksBesideTicks(w *world) {
+	if w.s.Ticks == nil {
+		return
+	}
+	server := w.server(w.s)
+	w.claim(w.s, tick.ClaimRequest{Job: "j", At: w.at(0), Lease: server})
+	oneTask(w)
+	worker := w.worker(w.s)
+	limit := some()
+	limit.Limit = &queue.Limit{Key: "l"}
+	ids := w.add(keyed("u", ""), limit, limit)
+	w.duplicate(keyed("u", ""), ids[0], queue.Available)
+	equal(w, "unfinished tasks", len(w.tasks(queue.Filter{States: []queue.State{queue.Available, queue.Blocked}})), 3)
+	w.acted(queue.ActCancel, ids[0], queue.Done)
+	w.done(worker, w.fetch1(worker, ids[1]).Ref, queue.Success)
+	w.done(worker, w.fetch1(worker, ids[2]).Ref, queue.Success)
+	w.tend()
+	equal(w, "unfinished tasks at the end", len(w.tasks(queue.Filter{States: []queue.State{queue.Available, queue.Blocked, queue.Running}})), 0)
+	row := w.row("j", w.at(0))
+	equal(w, "the tick's state", row.State, tick.Claimed)
+	equal(w, "the tick's lease", row.Lease, server)
 }
 
 func enqueueBatch(w *world) {
@@ -128,41 +154,43 @@ func thousand(w *world) {
 // full is a spec in which everything that a store keeps is set.
 func (w *world) full() queue.Spec {
 	now := w.now(w.s)
-	return queue.Spec{Queue: "q", Kind: "k/ä:🐘", Args: json.RawMessage(`{"a":[1,"é"],"b":null}`), Priority: -7,
+	return queue.Spec{Queue: "q", Kind: "k/ä:🐘", Args: json.RawMessage(`{"a;?":[1,"é\"\\,{}"],"b":null}`), Priority: -7,
 		RunAt: now.Add(-time.Second), ExpiresAt: now.Add(time.Hour),
-		Unique: &queue.Unique{Key: "u 🐘'\\", Window: time.Minute},
-		Limit:  &queue.Limit{Key: "l %_", Max: 3, OnContention: queue.Displace, Shared: true},
+		Unique: &queue.Unique{Key: "u 🐘'\\;?\"{},", Window: time.Minute},
+		Limit:  &queue.Limit{Key: "l %_;?", Max: 3, OnContention: queue.Displace, Shared: true},
 		Options: queue.Options{MaxAttempts: 3, RetryUntil: now.Add(2 * time.Hour), Timeout: 7 * time.Second, MaxCrashes: 5, MaxSnoozes: 6,
 			Backoff: &queue.Backoff{List: []time.Duration{time.Second, time.Minute}, NoJitter: true}, Tags: []string{"a", "ß", "tag:1"}}}
+}
+
+// same compares a spec as it came back with what was asked for.
+func (w *world) same(where string, got, want queue.Spec) {
+	w.Helper()
+	for _, at := range []struct {
+		what      string
+		got, want *time.Time
+	}{{"run at", &got.RunAt, &want.RunAt}, {"expires at", &got.ExpiresAt, &want.ExpiresAt}, {"retry until", &got.RetryUntil, &want.RetryUntil}} {
+		sameTime(w, where+": "+at.what, at.got.UTC(), at.want.Truncate(time.Microsecond))
+		*at.got = *at.want
+	}
+	w.sameJSON(where+": args", got.Args, want.Args)
+	got.Args = want.Args
+	if !reflect.DeepEqual(got, want) {
+		w.Errorf("%s: got\n%+v, want\n%+v", where, got, want)
+	}
 }
 
 func taskRoundTrip(w *world) {
 	want := w.full()
 	id := w.add1(want)
-	check := func(where string, got queue.Spec) {
-		w.Helper()
-		for _, at := range []struct {
-			what      string
-			got, want *time.Time
-		}{{"run at", &got.RunAt, &want.RunAt}, {"expires at", &got.ExpiresAt, &want.ExpiresAt}, {"retry until", &got.RetryUntil, &want.RetryUntil}} {
-			sameTime(w, where+": "+at.what, at.got.UTC(), at.want.Truncate(time.Microsecond))
-			*at.got = *at.want
-		}
-		w.sameJSON(where+": args", got.Args, want.Args)
-		got.Args = want.Args
-		if !reflect.DeepEqual(got, want) {
-			w.Errorf("%s: got\n%+v, want\n%+v", where, got, want)
-		}
-	}
-	check("Task", w.task(id).Spec)
+	w.same("Task", w.task(id).Spec, want)
 	listed, err := w.process().Tasks.Tasks(w.ctx, queue.Filter{})
 	w.check("Tasks", err)
 	if len(listed) != 1 {
 		w.Fatalf("Tasks: %d", len(listed))
 	}
-	check("Tasks", listed[0].Spec)
+	w.same("Tasks", listed[0].Spec, want)
 	f := w.fetch1(w.worker(w.s), id)
-	check("Fetch", f.Spec)
+	w.same("Fetch", f.Spec, want)
 	sameTime(w, "enqueued", f.Enqueued, w.task(id).Enqueued)
 
 	bare := w.task(w.add1(queue.Spec{Queue: "q", Kind: "bare"}))

@@ -12,6 +12,7 @@ var fencePromises = []promise{
 	{"a worker whose lease lapsed changes nothing when it wakes", finishLapsed},
 	{"a stale worker completes nothing of its successor's", finishStale},
 	{"a repeated completion is answered again", finishRepeated},
+	{"a repeated completion is known, also where the task runs anew", finishKnown},
 	{"a start is fenced as a completion is", startTaskFenced},
 	{"a worker is told what it has", mineTold},
 }
@@ -130,6 +131,34 @@ func finishRepeated(w *world) {
 		w.Errorf("Finish of the same twice: %v", answers)
 	}
 	equal(w, "attempts", w.task(f.ID).Attempts, 1)
+}
+
+// finishKnown: who did not hear that his completion was carried out is told so, whoever has the task by then.
+func finishKnown(w *world) {
+	worker, other := w.worker(w.s), w.worker(w.process())
+	for _, s := range []queue.Spec{some(), keyed("u", "l")} {
+		for _, v := range []queue.Verdict{queue.Retry, queue.Snooze, queue.Return} {
+			for _, next := range []lease.Ref{other, worker} {
+				id := w.add1(s)
+				c := w.ended(w.fetch1(worker, id).Ref, v)
+				c.Delay = time.Millisecond
+				equal(w, "Finish", w.finish(worker, c), queue.OK)
+				w.until(w.now(w.s).Add(c.Delay))
+				f := w.fetch1(next, id)
+				before := w.task(id)
+				equal(w, "Finish again, while the task runs", w.finish(worker, c), queue.OK)
+				never := c
+				never.Token = f.Token - 1
+				equal(w, "Finish with a token that nobody had", w.finish(worker, never), queue.Gone)
+				after := w.task(id)
+				equal(w, "state", after.State, queue.Running)
+				equal(w, "token", after.Token, f.Token)
+				equal(w, "attempts", after.Attempts, before.Attempts)
+				w.done(next, f.Ref, queue.Success)
+				equal(w, "Finish of the last one, again", w.finish(next, w.ended(f.Ref, queue.Success)), queue.OK)
+			}
+		}
+	}
 }
 
 func startTaskFenced(w *world) {

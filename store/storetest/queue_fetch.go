@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ var fetchPromises = []promise{
 	{"a task is fetched no sooner than its instant", fetchDue},
 	{"a fetch tells when the next task becomes due", fetchNextDue},
 	{"an expired task is discarded and never given", fetchExpired},
+	{"what has expired hides nothing behind it", fetchBehindExpired},
 	{"a fetch gives at most as many as are asked for", fetchMax},
 	{"a fetch past its not_after, or without a live lease, gives nothing", fetchRefused},
 	{"no two workers get the same task", fetchOnce},
@@ -130,6 +130,22 @@ func fetchNextDue(w *world) {
 	before := w.now(w.s)
 	equal(w, "Finish", w.finish(worker, c), queue.OK)
 	between(w, "of a retry", before.Add(c.Delay), next(), w.now(w.s).Add(c.Delay))
+}
+
+// However many have expired, the first fetch finds what stands behind them.
+func fetchBehindExpired(w *world) {
+	worker := w.worker(w.s)
+	for _, s := range []queue.Spec{some(), limited("l", 1)} {
+		soon := make([]queue.Spec, 300)
+		for i := range soon {
+			soon[i] = s
+			soon[i].ExpiresAt = w.now(w.s).Add(200 * time.Millisecond)
+		}
+		w.add(soon...)
+		id := w.add1(s)
+		w.until(soon[len(soon)-1].ExpiresAt)
+		w.fetches("behind the expired", worker, 1, id)
+	}
 }
 
 func fetchExpired(w *world) {
@@ -327,18 +343,20 @@ func fetchRates(w *world) {
 		specs = append(specs, queue.Spec{Queue: "q", Kind: "slow"})
 	}
 	w.add(specs...)
-	var at []time.Time
+	var at []int64 // the instants of their being given, which are not quite that of the fetch: a first token is one (rule L10)
 	for start := w.now(w.s); len(at) < 4; time.Sleep(5 * time.Millisecond) {
 		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
 		if len(f.Tasks) > 1 {
 			w.Errorf("%d tasks at once with a burst of 1", len(f.Tasks))
 		}
-		at = append(at, slices.Repeat([]time.Time{f.Now}, len(f.Tasks))...)
+		for _, t := range f.Tasks {
+			at = append(at, int64(t.Token))
+		}
 		if f.Now.After(start.Add(20 * time.Second)) {
 			w.Fatalf("%d of 4 in %v", len(at), f.Now.Sub(start))
 		}
 	}
-	if d := at[3].Sub(at[0]); d < 290*time.Millisecond {
+	if d := time.Duration(at[3]-at[0]) * time.Microsecond; d < 300*time.Millisecond {
 		w.Errorf("4 tasks within %v, at 10 a second", d)
 	}
 }

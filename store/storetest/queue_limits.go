@@ -20,9 +20,11 @@ var limitPromises = []promise{
 	{"blocked tasks stand in nobody's way", limitBlocked},
 	{"order within a limit is front, priority, id", limitOrder},
 	{"a limit is its kind's, or shared, and never its queue's", limitIdentity},
+	{"a task that waits in the open keeps no place in the line", limitOpen},
 	{"discard ends what finds its limit reached", limitDiscard},
 	{"displace stops its like, supersedes older ones, and runs", limitDisplace},
 	{"the last declaration of a limit wins, and is an event", limitDeclared},
+	{"a task that is refused within a batch declares no limit", limitRefused},
 	{"raising a limit lets more run at once", limitRaised},
 	{"lowering a limit stops nothing", limitLowered},
 	{"tokens grow across the tasks of a limit", limitTokens},
@@ -286,6 +288,33 @@ func limitIdentity(w *world) {
 	w.fetches("one of every key", worker, 1000, w.add(specs...)...)
 }
 
+// What wants to be discarded or to displace waits for a fetch, and for nothing that its limit could give it. So it is not
+// the one that a freed slot wakes.
+func limitOpen(w *world) {
+	for _, c := range []queue.Contention{queue.Discard, queue.Displace} {
+		worker := w.worker(w.s)
+		f := w.fetch1(worker, w.add1(limited(string(c), 1)))
+		open, waits := limited(string(c), 1), limited(string(c), 1)
+		open.Limit.OnContention, waits.Priority = c, 3
+		all := w.add(open, waits)
+		w.state("the one in the open", all[0], queue.Available, "")
+		w.state("the one in the line", all[1], queue.Blocked, "")
+		w.done(worker, f.Ref, queue.Success)
+		w.state("the one in the line, once the slot is free", all[1], queue.Available, "")
+		w.done(worker, w.fetches("the first in order", worker, 1, all[1])[0].Ref, queue.Success)
+		w.done(worker, w.fetch1(worker, all[0]).Ref, queue.Success)
+
+		w.state("beside one in the open", w.add(open, waits)[1], queue.Available, "")
+		open.Limit, waits.Limit = &queue.Limit{Key: string(c) + "2", OnContention: c}, &queue.Limit{Key: string(c) + "2"}
+		w.add1(open)
+		w.state("after one in the open", w.add1(waits), queue.Available, "")
+		for _, t := range w.fetch(worker, 100) {
+			w.done(worker, t.Ref, queue.Success)
+		}
+	}
+	equal(w, "repairs", w.tend().Repaired, 0)
+}
+
 func limitDiscard(w *world) {
 	worker := w.worker(w.s)
 	s := limited("l", 1)
@@ -371,6 +400,25 @@ func limitDeclared(w *world) {
 	equal(w, "slots under the third", held.Max, 1)
 	equal(w, "tasks that run", len(held.Running), 3)
 	equal(w, "events", len(w.limitEvents()), 2)
+
+	for _, what := range []string{"where nobody has named it yet", "where it is so already"} {
+		w.add(limited("batch", 2), limited("batch", 2), limited("batch", 1))
+		got := append(w.fetch(worker, 10), w.fetch(worker, 10)...)
+		equal(w, "how many run when the last of a batch lets one, "+what, len(got), 1)
+		for ; len(got) > 0; got = w.fetch(worker, 10) {
+			for _, t := range got {
+				w.done(worker, t.Ref, queue.Success)
+			}
+		}
+	}
+}
+
+func limitRefused(w *world) {
+	got := w.enqueue(w.s, keyed("u", "first"), keyed("u", "second"), keyed("", "third"))
+	equal(w, "the answer to the second", got[1], queue.Enqueued{Answer: queue.Duplicate, ID: got[0].ID, State: queue.Available})
+	for limit, named := range map[string]bool{"first": true, "second": false, "third": true} {
+		w.setLimit(keyed("", limit).Limit.Hash("k"), 2, named)
+	}
 }
 
 func limitRaised(w *world) {

@@ -53,6 +53,8 @@ func listTasks(w *world) {
 	check("a limit of any scope", queue.Filter{Limit: "l0"}, func(i int) bool { return i%5 == 0 })
 	check("a state", queue.Filter{States: []queue.State{queue.Scheduled}}, func(i int) bool { return i%4 == 3 })
 	check("two states", queue.Filter{Max: 1000, States: []queue.State{queue.Scheduled, queue.Available}}, any)
+	check("a state that is none", queue.Filter{States: []queue.State{"runing"}}, func(int) bool { return false })
+	check("a state that is none beside one that is", queue.Filter{States: []queue.State{"runing", queue.Scheduled}}, func(i int) bool { return i%4 == 3 })
 	check("a state that none has", queue.Filter{States: []queue.State{queue.Crashed}}, func(int) bool { return false })
 	check("everything at once", queue.Filter{Queue: "q1", Kind: "k0", Tag: "all", Limit: "l3", States: []queue.State{queue.Scheduled}},
 		func(i int) bool { return i%2 == 1 && i%3 == 0 && i%5 == 3 && i%4 == 3 })

@@ -14,6 +14,8 @@ var rescuePromises = []promise{
 	{"a dead worker's tasks become suspect and charge nobody", rescued},
 	{"a live worker's tasks are left alone", rescueSpares},
 	{"suspects are given one at a time", suspectsSingly},
+	{"suspects are given in order, whether they have a limit or not", suspectsInOrder},
+	{"a suspect that may not be given is not ended for its limit either", suspectsLeftAlone},
 	{"a suspect is charged only when its start was written", suspectCharged},
 	{"one that took a worker down is given only to who asks for it", chargedApart},
 	{"crashes end with their budget", crashBudget},
@@ -21,6 +23,7 @@ var rescuePromises = []promise{
 	{"a rescue takes a bounded amount at a time", rescueBounded},
 	{"many may rescue at once, and each task is rescued once", rescueTogether},
 	{"whoever leaves is forgotten, and its tasks are others' at once", leave},
+	{"what a worker is given after it left is rescued with its lease", leaveLate},
 }
 
 // dies lets a worker's lease lapse, and has somebody notice.
@@ -101,6 +104,62 @@ func suspectsSingly(w *world) {
 	later := w.add1(some())
 	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
 	w.order("a suspect in its place among others", ids(got.Tasks), []queue.ID{suspects[2], later})
+}
+
+func suspectsInOrder(w *world) {
+	of := func(key string, priority int) queue.Spec {
+		s := some()
+		s.Priority = priority
+		if key != "" {
+			s.Limit = &queue.Limit{Key: key}
+		}
+		return s
+	}
+	worker := w.worker(w.s)
+	suspects := w.add(of("a", 9), of("", 8), of("b", 7), of("", 6), of("c", 5))
+	w.fetches("Fetch", worker, 10, suspects...)
+	equal(w, "rescued", w.dies(worker).Rescued, len(suspects))
+	worker = w.worker(w.s)
+	for _, id := range suspects[:3] {
+		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+		w.order("suspects alone", ids(got.Tasks), []queue.ID{id})
+	}
+	healthy := w.add(of("d", 1), of("e", 2), of("", 3))
+	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true, Max: 2})
+	w.order("a suspect before others", ids(got.Tasks), []queue.ID{suspects[3], healthy[2]})
+	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	w.order("what is left", ids(got.Tasks), []queue.ID{suspects[4], healthy[1], healthy[0]})
+}
+
+func suspectsLeftAlone(w *world) {
+	for _, on := range []queue.Contention{queue.Discard, queue.Displace} {
+		s := limited(string(on), 1)
+		s.Limit.OnContention = on
+		suspect, first := w.suspects(1, s)[0], some()
+		first.Priority = 9
+		before := w.suspects(1, first)[0]
+		worker := w.worker(w.s)
+		s.Queue = "p"
+		full := w.add1(s)
+		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"p"}})
+		w.order("who takes the slot", ids(got.Tasks), []queue.ID{full})
+
+		left := func(what string, may bool, want ...queue.ID) {
+			w.Helper()
+			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: may})
+			w.order(what, ids(got.Tasks), want)
+			w.state(what, suspect, queue.Available, "")
+			equal(w, what+": who has the slot is asked to stop", w.task(full).Stop, "")
+		}
+		left(string(on)+" without suspects", false)
+		left(string(on)+" behind another suspect", true, before)
+		w.fetches("all of them", worker, 10)
+		if on == queue.Discard {
+			w.state("its limit is full", suspect, queue.Discarded, queue.ReasonOverlap)
+		} else {
+			equal(w, "who has the slot is asked to stop", w.task(full).Stop, queue.ReasonReplaced)
+		}
+	}
 }
 
 func suspectCharged(w *world) {
@@ -279,6 +338,19 @@ func leave(w *world) {
 	equal(w, "crashes", t.Crashes, 0)
 	w.check("Leave again", w.s.Queue.Leave(w.ctx, worker))
 	w.fetch1(w.worker(w.s), id)
+}
+
+// leaveLate: the lease alone decides who may fetch. What was given after the worker had left is rescued like the rest.
+func leaveLate(w *world) {
+	worker := w.worker(w.s)
+	w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
+	id, other := w.add1(some()), w.add1(limited("l", 1))
+	got := w.fetches("by who has left, under a live lease", worker, 2, id, other)
+	w.done(worker, got[0].Ref, queue.Success)
+	w.release(w.s, worker)
+	equal(w, "Finish without a lease", w.finish(worker, w.ended(got[1].Ref, queue.Success)), queue.Gone)
+	equal(w, "tasks that were rescued", w.tend().Rescued, 1)
+	w.fetch1(w.worker(w.s), other)
 }
 
 func (w *world) workers() []queue.Process {

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
@@ -17,13 +19,32 @@ var uniquePromises = []promise{
 	{"a window holds the key after success only", uniqueWindow},
 	{"one of a hundred concurrent enqueuers of a key is taken", hundredEnqueuers},
 	{"duplicates within a batch are answered one after the other", uniqueBatch},
+	{"a batch tells the state of a task as it is when its turn comes", uniqueStates},
+	{"a batch of keys, some of which are held, keeps its order", keyedBatch},
 	{"concurrent batches of the same keys do not wait for each other for ever", crossedBatches},
 	{"a key is its kind's, or shared, and never its queue's", uniqueIdentity},
 	{"keys are compared byte by byte in the queue as well", uniqueKeys},
 	{"replace gives the waiting task what is new", replaceWaiting},
 	{"what comes after the start is a task of its own", replaceStarted},
+	{"a key is free when all who ever had it end together", replacedTogether},
+	{"who would replace takes no key that is held until the end, or in its window", replaceHeld},
 	{"debounce puts off, but not beyond its longest wait", debounce},
 	{"replacing keeps one of many that come at once", replaceTogether},
+}
+
+// The one that was replaced waits again, without the key, since its worker died before the start.
+func replacedTogether(w *world) {
+	s := unique("u", queue.UntilStarted)
+	s.Unique.Again = queue.Replace
+	worker := w.worker(w.s)
+	older := w.add1(s)
+	w.fetch1(worker, older)
+	newer := w.add1(s)
+	equal(w, "rescued", w.dies(worker).Rescued, 1)
+	for _, a := range w.act(queue.Action{Act: queue.ActCancel, IDs: []queue.ID{newer, older}, By: "ops"}) {
+		equal(w, "cancel", a.Answer, queue.Done)
+	}
+	w.add1(unique("u", queue.UntilFinished))
 }
 
 func untilFinished(w *world) {
@@ -46,6 +67,59 @@ func untilFinished(w *world) {
 	equal(w, "tasks", len(w.tasks(queue.Filter{Unique: "u"})), 2)
 }
 
+func uniqueStates(w *world) {
+	now := replacer("u", "")
+	again := unique("u", queue.UntilStarted)
+	later := w.later(now)
+	got := w.enqueue(w.s, later, again, now, again, later)
+	for i, want := range []queue.Enqueued{
+		{Answer: queue.New, State: queue.Scheduled}, {Answer: queue.Duplicate, State: queue.Scheduled}, {Answer: queue.Updated, State: queue.Available},
+		{Answer: queue.Duplicate, State: queue.Available}, {Answer: queue.Updated, State: queue.Scheduled}} {
+		want.ID = got[0].ID
+		equal(w, fmt.Sprint("answer ", i), got[i], want)
+	}
+	// So it is with one that stands in line.
+	later = w.later(replacer("v", "l"))
+	id := w.add1(replacer("v", "l"))
+	for _, a := range w.enqueue(w.s, keyed("v", ""), later)[:1] {
+		equal(w, "the answer of one in line", a, queue.Enqueued{Answer: queue.Duplicate, ID: id, State: queue.Available})
+	}
+}
+
+// keyedBatch is of tasks that differ in their keys and arguments only, and then in more. A store that takes keys in an
+// order of its own gives each task what is its own nevertheless, and ids in the order of the batch.
+func keyedBatch(w *world) {
+	for _, alike := range []bool{true, false} {
+		var specs, before []queue.Spec
+		for i := range 60 {
+			s := unique(fmt.Sprint(alike, i), "")
+			s.Args = json.RawMessage(strconv.Itoa(i))
+			if !alike {
+				s.Priority, s.Kind = i%5, fmt.Sprint("k", i%3)
+			}
+			if specs = append(specs, s); i%7 == 3 {
+				before = append(before, s)
+			}
+		}
+		held, last := w.add(before...), queue.ID(0)
+		for i, a := range w.enqueue(w.s, specs...) {
+			if i%7 == 3 {
+				equal(w, "the answer to a held key", a, queue.Enqueued{Answer: queue.Duplicate, ID: held[i/7], State: queue.Available})
+				continue
+			}
+			if a.Answer != queue.New || a.ID <= last {
+				w.Errorf("item %d: %+v after id %d", i, a, last)
+			}
+			last = a.ID
+			t := w.task(a.ID)
+			equal(w, "arguments", string(t.Args), string(specs[i].Args))
+			equal(w, "key", t.Unique.Key, specs[i].Unique.Key)
+			equal(w, "priority", t.Priority, specs[i].Priority)
+			equal(w, "kind", t.Kind, specs[i].Kind)
+		}
+	}
+}
+
 func uniqueAcrossRetries(w *world) {
 	worker := w.worker(w.s)
 	s := unique("u", queue.UntilFinished)
@@ -63,7 +137,7 @@ func uniqueAcrossRetries(w *world) {
 	c = w.ended(f.Ref, queue.Snooze)
 	c.Delay = time.Hour
 	equal(w, "Finish", w.finish(worker, c), queue.OK)
-	w.duplicate(s, id, queue.Scheduled)
+	w.duplicate(s, id, queue.Retryable)
 	w.acted(queue.ActPromote, id, queue.Done)
 	w.done(worker, w.fetch1(worker, id).Ref, queue.Return)
 	w.duplicate(s, id, queue.Available)
@@ -218,6 +292,20 @@ func uniqueBatch(w *world) {
 	a = w.enqueue(w.s, s, newer)
 	equal(w, "the second of a batch", a[1], queue.Enqueued{Answer: queue.Updated, ID: a[0].ID, State: queue.Available})
 	w.sameJSON("its arguments", w.task(a[0].ID).Args, newer.Args)
+	later := s
+	later.RunAt = w.now(w.s).Add(time.Hour)
+	a = w.enqueue(w.s, s, later, s, later)
+	equal(w, "the last of a batch", a[3], queue.Enqueued{Answer: queue.Updated, ID: a[0].ID, State: queue.Scheduled})
+	lanes, err := w.s.Tasks.Queues(w.ctx)
+	w.check("Queues", err)
+	depth := map[queue.State]int{}
+	for _, l := range lanes {
+		for state, n := range l.Depth {
+			depth[state] += n
+		}
+	}
+	equal(w, "what waits for its instant", depth[queue.Scheduled], 1)
+	equal(w, "what is available", depth[queue.Available], 5)
 }
 
 // crossedBatches enqueues the same keys in opposite orders at the same time.
@@ -339,6 +427,30 @@ func replaceStarted(w *world) {
 	w.done(worker, f.Ref, queue.Success)
 	f = w.fetch1(worker, second)
 	w.sameJSON("arguments of the second", f.Args, s.Args)
+}
+
+// replaceHeld: how long a key is held is said by the task that holds it, and not by who comes later (promise 17).
+func replaceHeld(w *world) {
+	worker := w.worker(w.s)
+	first := unique("u", queue.UntilFinished)
+	first.Unique.Window = time.Hour
+	id := w.add1(first)
+	f := w.fetch1(worker, id)
+	later := []queue.Spec{replacing(queue.Replace), replacing(queue.Debounce)}
+	later[1].Delay = time.Hour
+	held := func(state queue.State) {
+		w.Helper()
+		for _, s := range later {
+			w.duplicate(s, id, state)
+		}
+		w.duplicate(first, id, state)
+	}
+	held(queue.Running)
+	equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
+	held(queue.Running)
+	w.done(worker, f.Ref, queue.Success)
+	held(queue.Succeeded)
+	equal(w, "tasks", len(w.tasks(queue.Filter{})), 1)
 }
 
 func debounce(w *world) {

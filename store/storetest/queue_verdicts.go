@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
@@ -8,6 +9,7 @@ import (
 
 var verdictPromises = []promise{
 	{"every verdict does what it says", everyVerdict},
+	{"when a task was to run is told the same after its success", runAtKept},
 	{"a retry waits for its delay, and counts", retryDelay},
 	{"attempts that did not succeed are kept as they were reported", attemptsKept},
 	{"a return takes its old place and costs nothing", returnPlace},
@@ -27,7 +29,7 @@ func everyVerdict(w *world) {
 		{queue.Fail, queue.Failed, 1, 0, 1},
 		{queue.Cancel, queue.Canceled, 1, 0, 1},
 		{queue.Drop, queue.Discarded, 1, 0, 1},
-		{queue.Snooze, queue.Scheduled, 0, 1, 1},
+		{queue.Snooze, queue.Retryable, 0, 1, 1},
 		{queue.Return, queue.Available, 0, 0, 1},
 	} {
 		id := w.add1(queue.Spec{Queue: "v", Kind: "k"})
@@ -65,6 +67,33 @@ func everyVerdict(w *world) {
 			equal(w, "tasks before the delay is over", len(got.Tasks), 0)
 		}
 	}
+}
+
+// A window is counted from the success, wherever a store keeps its end.
+func runAtKept(w *world) {
+	worker, old := w.worker(w.s), w.now(w.s).Add(-time.Hour)
+	plain, free, open, brief := some(), unique("a", queue.UntilFinished), unique("b", queue.UntilFinished), unique("c", queue.UntilFinished)
+	open.Unique.Window, brief.Unique.Window = time.Hour, time.Millisecond
+	late := open.Clone()
+	late.Unique.Key, late.RunAt = "d", old
+	before := map[queue.ID]time.Time{}
+	for _, id := range w.add(plain, free, open, brief, late) {
+		before[id] = w.task(id).RunAt
+	}
+	for _, f := range w.fetch(worker, 10) {
+		sameTime(w, "run at, fetched", f.RunAt, before[f.ID])
+		w.done(worker, f.Ref, queue.Success)
+	}
+	told := func(when string) {
+		for id, at := range before {
+			w.state(when, id, queue.Succeeded, "")
+			sameTime(w, fmt.Sprintf("run at of task %d, %s", id, when), w.task(id).RunAt, at)
+		}
+	}
+	told("after its success")
+	w.past(time.Millisecond)
+	w.tend()
+	told("after the end of a window")
 }
 
 func retryDelay(w *world) {

@@ -189,7 +189,7 @@ func (k *walk) finishOne() {
 	equal(k.world, "Finish", k.finish(r.worker, c), queue.OK)
 	delete(k.runs, r.ID)
 	want := map[queue.Verdict]queue.State{queue.Success: queue.Succeeded, queue.Retry: queue.Retryable, queue.Fail: queue.Failed,
-		queue.Cancel: queue.Canceled, queue.Drop: queue.Discarded, queue.Snooze: queue.Scheduled}[v]
+		queue.Cancel: queue.Canceled, queue.Drop: queue.Discarded, queue.Snooze: queue.Retryable}[v]
 	if asked && (v == queue.Retry || v == queue.Snooze || v == queue.Return) {
 		want = queue.Canceled
 	}

@@ -37,7 +37,7 @@ func Run(t *testing.T, open Open, url string) {
 	}
 	if sample.Queue != nil && !sample.Properties.Session { // session locks change nothing about tasks
 		group(t, "queue", open, url, slices.Concat(enqueuePromises, uniquePromises, fetchPromises, limitPromises, fencePromises, verdictPromises))
-		group(t, "queue-workers", open, url, slices.Concat(rescuePromises, tendPromises, walkPromises))
+		group(t, "queue-workers", open, url, slices.Concat(rescuePromises, tendPromises, walkPromises, twinPromises))
 		group(t, "queue-operators", open, url, slices.Concat(queuePausePromises, actPromises, listPromises))
 		group(t, "queue-gotchas", open, url, gotchaPromises)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/testsize"
 	"github.com/dibs-run/dibs/queue"
 )
 
@@ -38,7 +39,7 @@ func (r *round) operate(n int) {
 	r.act(queue.Action{Act: queue.ActPromote, IDs: []queue.ID{last}})
 	r.resume()
 	r.await("the promoted task", func() bool { return r.list(queue.Filter{After: last - 1, UpTo: last})[0].State == queue.Succeeded })
-	if left := r.left(); left < n/10 && long {
+	if left := r.left(); left < n/10 && testsize.Long() {
 		r.Errorf("when the promoted one was done, %d of %d were left", left, n)
 	}
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
@@ -37,18 +38,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// long says whether to work off all the tasks.
-var long = os.Getenv("DIBS_TEST_LONG") != ""
-
 // tasks is how many to work off. DIBS_TEST_TASKS says it otherwise; 200000 take a few minutes for each store.
 func tasks(short, longer int) int {
 	if n, err := strconv.Atoi(os.Getenv("DIBS_TEST_TASKS")); err == nil {
 		return min(n, most)
 	}
-	if long {
-		return longer
-	}
-	return short
+	return testsize.Of(short, longer)
 }
 
 var stores = []struct {
@@ -79,7 +74,7 @@ func TestEveryEffectOncePerToken(t *testing.T) {
 
 // A worker that is stopped for two TTLs, and goes on then, reports nothing.
 func TestAStoppedWorkerIsRefused(t *testing.T) {
-	if !long {
+	if !testsize.Long() {
 		t.Skip("set DIBS_TEST_LONG=1 for the long rounds")
 	}
 	for _, s := range stores {
@@ -197,7 +192,7 @@ func (r *round) work(n int, harm func([]*worker)) {
 		}
 	}()
 	pause := time.Second
-	if !long {
+	if !testsize.Long() {
 		pause = 200 * time.Millisecond // a short round is over in seconds
 	}
 	patience := time.Now().Add(15 * time.Minute)

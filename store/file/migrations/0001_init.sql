@@ -1,6 +1,12 @@
--- All instants are microseconds since the Unix epoch, UTC; 0 is none. TEXT compares bytewise.
+-- All instants are microseconds since the Unix epoch, UTC; 0 is none. TEXT compares bytewise. What begins with dibs_ is
+-- dibs's; beside it an application may have its own.
 
-CREATE TABLE jobs (
+CREATE TABLE dibs_schema (
+    version INTEGER NOT NULL -- how many migrations were applied
+) STRICT;
+INSERT INTO dibs_schema VALUES (0);
+
+CREATE TABLE dibs_jobs (
     name       TEXT    PRIMARY KEY,
     definition TEXT    NOT NULL,
     generation INTEGER NOT NULL,
@@ -13,7 +19,7 @@ CREATE TABLE jobs (
     paused_why   TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE ticks (
+CREATE TABLE dibs_ticks (
     job         TEXT    NOT NULL,
     at          INTEGER NOT NULL,
     last        INTEGER NOT NULL, -- at, or the last tick of a range
@@ -34,10 +40,10 @@ CREATE TABLE ticks (
     PRIMARY KEY (job, at)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX ticks_unfinished ON ticks (at, job) WHERE state <> 'closed';
-CREATE INDEX ticks_at ON ticks (at, job);
+CREATE INDEX dibs_ticks_unfinished ON dibs_ticks (at, job) WHERE state <> 'closed';
+CREATE INDEX dibs_ticks_at ON dibs_ticks (at, job);
 
-CREATE TABLE runs (
+CREATE TABLE dibs_runs (
     id        TEXT    PRIMARY KEY,
     job       TEXT    NOT NULL,
     tick      INTEGER NOT NULL,
@@ -55,15 +61,15 @@ CREATE TABLE runs (
     attempts  TEXT    NOT NULL  -- JSON
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX runs_started ON runs (started, id);
-CREATE INDEX runs_unfinished ON runs (id) WHERE outcome = '' AND tick = 0;
+CREATE INDEX dibs_runs_started ON dibs_runs (started, id);
+CREATE INDEX dibs_runs_unfinished ON dibs_runs (id) WHERE outcome = '' AND tick = 0;
 
-CREATE TABLE outputs (
+CREATE TABLE dibs_outputs (
     run_id TEXT PRIMARY KEY,
     output BLOB NOT NULL
 ) STRICT;
 
-CREATE TABLE events (
+CREATE TABLE dibs_events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     at     INTEGER NOT NULL,
     kind   TEXT    NOT NULL,
@@ -75,4 +81,4 @@ CREATE TABLE events (
     reason TEXT    NOT NULL
 ) STRICT;
 
-CREATE INDEX events_at ON events (at, id);
+CREATE INDEX dibs_events_at ON dibs_events (at, id);

@@ -1,14 +1,14 @@
 -- The queue. Instants are as in version 1. States: 0 scheduled, 1 available, 2 blocked, 3 running, 4 retryable;
 -- 5 succeeded, 6 failed, 7 discarded, 8 canceled, 9 crashed.
 
-CREATE TABLE lanes (
+CREATE TABLE dibs_lanes (
     id    INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     kind  TEXT NOT NULL,
     UNIQUE (queue, kind)
 ) STRICT;
 
-CREATE TABLE workers (
+CREATE TABLE dibs_workers (
     id    INTEGER PRIMARY KEY,
     key   TEXT    NOT NULL, -- of its lease, with owner and token
     owner TEXT    NOT NULL,
@@ -21,9 +21,9 @@ CREATE TABLE workers (
     ended INTEGER NOT NULL DEFAULT 0, -- when it left, or was found dead
     UNIQUE (owner, token, key)
 ) STRICT;
-CREATE INDEX workers_there ON workers (id) WHERE ended = 0;
+CREATE INDEX dibs_workers_there ON dibs_workers (id) WHERE ended = 0;
 
-CREATE TABLE limits (
+CREATE TABLE dibs_limits (
     id    INTEGER PRIMARY KEY,
     hash  BLOB    NOT NULL UNIQUE,
     key   TEXT    NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE limits (
     token INTEGER NOT NULL DEFAULT 0 -- the largest that was given under it
 ) STRICT;
 
-CREATE TABLE tasks (
+CREATE TABLE dibs_tasks (
     id        INTEGER PRIMARY KEY AUTOINCREMENT, -- an id is never given twice
     lane      INTEGER NOT NULL,
     state     INTEGER NOT NULL,
@@ -62,25 +62,25 @@ CREATE TABLE tasks (
     stop      TEXT NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX tasks_unique ON tasks (ukey) WHERE ukey IS NOT NULL;
-CREATE INDEX tasks_ready ON tasks (lane, class, rank, id) WHERE state = 1;
-CREATE INDEX tasks_due ON tasks (lane, run_at, id) WHERE state IN (0, 4);
-CREATE INDEX tasks_line ON tasks (limited, line, state, lane, rank, id) WHERE limited IS NOT NULL AND state IN (1, 2);
-CREATE INDEX tasks_slots ON tasks (limited) WHERE limited IS NOT NULL AND state = 3;
-CREATE INDEX tasks_running ON tasks (worker) WHERE state = 3;
-CREATE INDEX tasks_expire ON tasks (expires) WHERE expires > 0 AND state IN (0, 1, 2, 4);
-CREATE INDEX tasks_window ON tasks (window) WHERE window > 0;
-CREATE INDEX tasks_ended ON tasks (state, ended) WHERE state >= 5;
-CREATE INDEX tasks_lane ON tasks (lane, state, run_at);
+CREATE UNIQUE INDEX dibs_tasks_unique ON dibs_tasks (ukey) WHERE ukey IS NOT NULL;
+CREATE INDEX dibs_tasks_ready ON dibs_tasks (lane, class, rank, id) WHERE state = 1;
+CREATE INDEX dibs_tasks_due ON dibs_tasks (lane, run_at, id) WHERE state IN (0, 4);
+CREATE INDEX dibs_tasks_line ON dibs_tasks (limited, line, state, lane, rank, id) WHERE limited IS NOT NULL AND state IN (1, 2);
+CREATE INDEX dibs_tasks_slots ON dibs_tasks (limited) WHERE limited IS NOT NULL AND state = 3;
+CREATE INDEX dibs_tasks_running ON dibs_tasks (worker) WHERE state = 3;
+CREATE INDEX dibs_tasks_expire ON dibs_tasks (expires) WHERE expires > 0 AND state IN (0, 1, 2, 4);
+CREATE INDEX dibs_tasks_window ON dibs_tasks (window) WHERE window > 0;
+CREATE INDEX dibs_tasks_ended ON dibs_tasks (state, ended) WHERE state >= 5;
+CREATE INDEX dibs_tasks_lane ON dibs_tasks (lane, state, run_at);
 
-CREATE TABLE attempts (
+CREATE TABLE dibs_attempts (
     task    INTEGER NOT NULL,
     i       INTEGER NOT NULL, -- in the order of their ends
     attempt TEXT    NOT NULL, -- JSON
     PRIMARY KEY (task, i)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE pauses (
+CREATE TABLE dibs_pauses (
     queue TEXT    NOT NULL,
     kind  TEXT    NOT NULL,
     since INTEGER NOT NULL,
@@ -90,14 +90,14 @@ CREATE TABLE pauses (
     PRIMARY KEY (queue, kind)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE rates (
+CREATE TABLE dibs_rates (
     kind  TEXT    PRIMARY KEY,
     each  INTEGER NOT NULL, -- ns that one task costs
     burst INTEGER NOT NULL, -- ns
     full  INTEGER NOT NULL  -- when the bucket is full again, µs
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE counts (
+CREATE TABLE dibs_counts (
     minute INTEGER NOT NULL,
     queue  TEXT    NOT NULL,
     kind   TEXT    NOT NULL,

@@ -1,4 +1,4 @@
-INSERT INTO jobs (name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why)
+INSERT INTO dibs_jobs (name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
 ON CONFLICT (name) DO UPDATE SET definition = excluded.definition, generation = excluded.generation,
     since = excluded.since, mark = excluded.mark, removed = excluded.removed,

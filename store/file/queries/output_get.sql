@@ -1,1 +1,1 @@
-SELECT output FROM outputs WHERE run_id = ?1;
+SELECT output FROM dibs_outputs WHERE run_id = ?1;

@@ -1,1 +1,1 @@
-DELETE FROM events WHERE at < ?1;
+DELETE FROM dibs_events WHERE at < ?1;

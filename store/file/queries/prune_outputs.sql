@@ -1,1 +1,1 @@
-DELETE FROM outputs WHERE run_id IN (SELECT id FROM runs WHERE ended <> 0 AND ended < ?1);
+DELETE FROM dibs_outputs WHERE run_id IN (SELECT id FROM dibs_runs WHERE ended <> 0 AND ended < ?1);

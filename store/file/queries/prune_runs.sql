@@ -1,1 +1,1 @@
-DELETE FROM runs WHERE ended <> 0 AND ended < ?1;
+DELETE FROM dibs_runs WHERE ended <> 0 AND ended < ?1;

@@ -1,162 +1,168 @@
 -- The statements of the queue, each under its name. A partial index is used only where its own condition stands in the query, word
 -- for word: hence "state IN (1, 2) AND state = 1". TestQueuePlans checks that each finds its index.
 
+-- name: write_lock
+UPDATE dibs_schema SET version = version WHERE false
+
 -- name: lane_id
-INSERT INTO lanes (queue, kind) VALUES (?, ?) ON CONFLICT DO UPDATE SET queue = queue RETURNING id
+INSERT INTO dibs_lanes (queue, kind) VALUES (?, ?) ON CONFLICT DO UPDATE SET queue = queue RETURNING id
 
 -- name: lanes
-SELECT id, queue, kind FROM lanes
+SELECT id, queue, kind FROM dibs_lanes
 
 -- name: task_columns
 SELECT t.id, t.lane, l.queue, l.kind, t.state, t.class, t.rank, t.priority, t.run_at, t.enqueued, t.expires, t.started, t.ended,
   t.attempts, t.granted, t.crashes, t.snoozes, t.begun, t.displaced, t.token, t.worker, t.completed,
   t.ukey, t.window, coalesce(t.limited, 0), t.args, t.cold, t.reason, t.stop
-FROM tasks t JOIN lanes l ON l.id = t.lane
+FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane
 
 -- name: task_insert
-INSERT INTO tasks (lane, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes,
+INSERT INTO dibs_tasks (lane, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes,
   begun, displaced, token, worker, completed, ukey, window, limited, line, args, cold, reason, stop)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?) RETURNING id
 
 -- name: task_update
-UPDATE tasks SET lane = ?, state = ?, class = ?, rank = ?, priority = ?, run_at = ?, enqueued = ?, expires = ?, started = ?, ended = ?,
+UPDATE dibs_tasks SET lane = ?, state = ?, class = ?, rank = ?, priority = ?, run_at = ?, enqueued = ?, expires = ?, started = ?, ended = ?,
   attempts = ?, granted = ?, crashes = ?, snoozes = ?, begun = ?, displaced = ?, token = ?, worker = ?, completed = ?,
   ukey = ?, window = ?, limited = nullif(?, 0), line = ?, args = ?, cold = ?, reason = ?, stop = ?
 WHERE id = ?
 
 -- name: task_delete
-DELETE FROM tasks WHERE id = ?
+DELETE FROM dibs_tasks WHERE id = ?
 
 -- name: attempts_delete
-DELETE FROM attempts WHERE task = ?
+DELETE FROM dibs_attempts WHERE task = ?
 
 -- name: attempt_add
-INSERT INTO attempts (task, i, attempt) SELECT ?1, coalesce(max(i), 0) + 1, ?2 FROM attempts WHERE task = ?1
+INSERT INTO dibs_attempts (task, i, attempt) SELECT ?1, coalesce(max(i), 0) + 1, ?2 FROM dibs_attempts WHERE task = ?1
 
 -- name: attempts
-SELECT attempt FROM attempts WHERE task = ? ORDER BY i
+SELECT attempt FROM dibs_attempts WHERE task = ? ORDER BY i
 
 -- name: ready
-SELECT id, rank FROM tasks WHERE state = 1 AND lane = ? AND class = ? ORDER BY rank, id LIMIT ?
+SELECT id, rank FROM dibs_tasks WHERE state = 1 AND lane = ? AND class = ? ORDER BY rank, id LIMIT ?
 
 -- name: due
-SELECT id FROM tasks WHERE state IN (0, 4) AND lane = ? AND run_at <= ? ORDER BY run_at, id LIMIT ?
+SELECT id FROM dibs_tasks WHERE state IN (0, 4) AND lane = ? AND run_at <= ? ORDER BY run_at, id LIMIT ?
 
 -- name: next_due
-SELECT coalesce(min(run_at), 0) FROM tasks INDEXED BY tasks_due WHERE state IN (0, 4) AND lane = ?
+SELECT coalesce(min(run_at), 0) FROM dibs_tasks INDEXED BY dibs_tasks_due WHERE state IN (0, 4) AND lane = ?
 
 -- name: limit_declare
-INSERT INTO limits (hash, key, max) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET key = key
-RETURNING id, key, max, token, (SELECT count(*) FROM tasks WHERE limited = limits.id AND limited IS NOT NULL AND state = 3)
+INSERT INTO dibs_limits (hash, key, max) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET key = key
+RETURNING id, key, max, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3)
 
 -- name: limit_get
-SELECT id, key, max, token, (SELECT count(*) FROM tasks WHERE limited = limits.id AND limited IS NOT NULL AND state = 3) FROM limits WHERE id = ?
+SELECT id, key, max, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3) FROM dibs_limits WHERE id = ?
 
 -- name: limit_find
-SELECT id, key, max, token, (SELECT count(*) FROM tasks WHERE limited = limits.id AND limited IS NOT NULL AND state = 3) FROM limits WHERE hash = ?
+SELECT id, key, max, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3) FROM dibs_limits WHERE hash = ?
 
 -- name: limit_update
-UPDATE limits SET max = ?, token = ? WHERE id = ?
+UPDATE dibs_limits SET max = ?, token = ? WHERE id = ?
 
 -- name: line_lanes
 WITH RECURSIVE l (lane) AS (
-  SELECT min(lane) FROM tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2
+  SELECT min(lane) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2
   UNION ALL
-  SELECT (SELECT min(lane) FROM tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane > l.lane)
+  SELECT (SELECT min(lane) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane > l.lane)
   FROM l WHERE l.lane IS NOT NULL),
 o (lane) AS (
-  SELECT min(lane) FROM tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1
+  SELECT min(lane) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1
   UNION ALL
-  SELECT (SELECT min(lane) FROM tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane > o.lane)
+  SELECT (SELECT min(lane) FROM dibs_tasks WHERE limited = ?1 AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane > o.lane)
   FROM o WHERE o.lane IS NOT NULL)
 SELECT lane FROM l WHERE lane IS NOT NULL UNION SELECT lane FROM o WHERE lane IS NOT NULL
 
 -- name: line_count
-SELECT count(*) FROM tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ?
+SELECT count(*) FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ?
 
 -- name: line_last
-SELECT id, rank FROM tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ? ORDER BY rank DESC, id DESC LIMIT ?
+SELECT id, rank FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 1 AND lane = ? ORDER BY rank DESC, id DESC LIMIT ?
 
 -- name: line_next
-SELECT id, rank FROM tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane = ? ORDER BY rank, id LIMIT ?
+SELECT id, rank FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND line = 1 AND state IN (1, 2) AND state = 2 AND lane = ? ORDER BY rank, id LIMIT ?
 
 -- name: state
-SELECT state FROM tasks WHERE id = ?
+SELECT state FROM dibs_tasks WHERE id = ?
 
 -- name: set_state
-UPDATE tasks SET state = ? WHERE id = ?
+UPDATE dibs_tasks SET state = ? WHERE id = ?
 
 -- name: rivals
-SELECT id FROM tasks WHERE limited = ? AND limited IS NOT NULL AND state IN (1, 2) AND id < ? AND (displaced = 1 OR line = 0)
+SELECT id FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND state IN (1, 2) AND id < ? AND (displaced = 1 OR line = 0)
 
 -- name: slots
-SELECT t.id, l.kind, t.started, t.worker FROM tasks t JOIN lanes l ON l.id = t.lane WHERE t.limited = ? AND t.limited IS NOT NULL AND t.state = 3 ORDER BY t.id
+SELECT t.id, l.kind, t.started, t.worker FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane WHERE t.limited = ? AND t.limited IS NOT NULL AND t.state = 3 ORDER BY t.id
 
 -- name: blocked
-SELECT count(*) FROM tasks WHERE limited = ? AND limited IS NOT NULL AND state IN (1, 2) AND state = 2
+SELECT count(*) FROM dibs_tasks WHERE limited = ? AND limited IS NOT NULL AND state IN (1, 2) AND state = 2
 
 -- name: worker_id
-INSERT INTO workers (key, owner, token) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET key = key RETURNING id
+INSERT INTO dibs_workers (key, owner, token) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET key = key RETURNING id
 
 -- name: worker_join
-UPDATE workers SET host = ?, pid = ?, does = ?, slots = ?, since = CASE since WHEN 0 THEN ? ELSE since END, ended = 0 WHERE id = ?
+UPDATE dibs_workers SET host = ?, pid = ?, does = ?, slots = ?, since = CASE since WHEN 0 THEN ? ELSE since END, ended = 0 WHERE id = ?
+
+-- name: worker_back
+UPDATE dibs_workers SET ended = 0 WHERE id = ? AND ended > 0
 
 -- name: worker_end
-UPDATE workers SET ended = ? WHERE id = ?
+UPDATE dibs_workers SET ended = ? WHERE id = ?
 
 -- name: workers_there
-SELECT id, key, owner, token, host, pid, does, slots, since FROM workers WHERE ended = 0
+SELECT id, key, owner, token, host, pid, does, slots, since FROM dibs_workers WHERE ended = 0
 
 -- name: worker_get
-SELECT id, key, owner, token, host, pid, does, slots, since FROM workers WHERE id = ?
+SELECT id, key, owner, token, host, pid, does, slots, since FROM dibs_workers WHERE id = ?
 
 -- name: workers_forget
-DELETE FROM workers WHERE ended > 0 AND ended < ?
+DELETE FROM dibs_workers WHERE ended > 0 AND ended < ?
 
 -- name: running
-SELECT id, token, stop FROM tasks WHERE state = 3 AND worker = ? ORDER BY id LIMIT ?
+SELECT id, token, stop FROM dibs_tasks WHERE state = 3 AND worker = ? ORDER BY id LIMIT ?
 
 -- name: running_count
-SELECT count(*) FROM tasks WHERE state = 3 AND worker = ?
+SELECT count(*) FROM dibs_tasks WHERE state = 3 AND worker = ?
 
 -- name: expired
-SELECT id FROM tasks WHERE expires > 0 AND expires <= ? AND state IN (0, 1, 2, 4) ORDER BY expires LIMIT ?
+SELECT id FROM dibs_tasks WHERE expires > 0 AND expires <= ? AND state IN (0, 1, 2, 4) ORDER BY expires LIMIT ?
 
 -- name: windows
-SELECT id FROM tasks WHERE window > 0 AND window <= ? ORDER BY window LIMIT ?
+SELECT id FROM dibs_tasks WHERE window > 0 AND window <= ? ORDER BY window LIMIT ?
 
 -- name: old
-SELECT id FROM tasks WHERE state = ? AND state >= 5 AND ended < ? AND window = 0 ORDER BY ended LIMIT ?
+SELECT id FROM dibs_tasks WHERE state = ? AND state >= 5 AND ended < ? AND window = 0 ORDER BY ended LIMIT ?
 
 -- name: pauses
-SELECT queue, kind, since, until, by, why FROM pauses WHERE until = 0 OR until > ? ORDER BY queue, kind
+SELECT queue, kind, since, until, by, why FROM dibs_pauses WHERE until = 0 OR until > ? ORDER BY queue, kind
 
 -- name: pause
-INSERT OR REPLACE INTO pauses (queue, kind, since, until, by, why) VALUES (?, ?, ?, ?, ?, ?)
+INSERT OR REPLACE INTO dibs_pauses (queue, kind, since, until, by, why) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: resume
-DELETE FROM pauses WHERE queue = ? AND kind = ? RETURNING until
+DELETE FROM dibs_pauses WHERE queue = ? AND kind = ? RETURNING until
 
 -- name: rate_set
-INSERT INTO rates (kind, each, burst, full) VALUES (?, ?, ?, 0) ON CONFLICT DO UPDATE SET each = excluded.each, burst = excluded.burst
+INSERT INTO dibs_rates (kind, each, burst, full) VALUES (?, ?, ?, 0) ON CONFLICT DO UPDATE SET each = excluded.each, burst = excluded.burst
 
 -- name: rate_delete
-DELETE FROM rates WHERE kind = ?
+DELETE FROM dibs_rates WHERE kind = ?
 
 -- name: rates
-SELECT kind, each, burst, full FROM rates
+SELECT kind, each, burst, full FROM dibs_rates
 
 -- name: rate_use
-UPDATE rates SET full = ? WHERE kind = ?
+UPDATE dibs_rates SET full = ? WHERE kind = ?
 
 -- name: count
-INSERT INTO counts (minute, queue, kind, name, n) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n
+INSERT INTO dibs_counts (minute, queue, kind, name, n) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n
 
 -- name: counts
-SELECT queue, kind, name, sum(n) FROM counts WHERE minute >= ? AND minute < ? GROUP BY queue, kind, name ORDER BY queue, kind, name
+SELECT queue, kind, name, sum(n) FROM dibs_counts WHERE minute >= ? AND minute < ? GROUP BY queue, kind, name ORDER BY queue, kind, name
 
 -- name: counts_forget
-DELETE FROM counts WHERE minute < ?
+DELETE FROM dibs_counts WHERE minute < ?
 
 -- name: depths
-SELECT l.queue, l.kind, t.state, count(*), min(t.run_at) FROM tasks t JOIN lanes l ON l.id = t.lane GROUP BY t.lane, t.state
+SELECT l.queue, l.kind, t.state, count(*), min(t.run_at) FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane GROUP BY t.lane, t.state

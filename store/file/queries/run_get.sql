@@ -1,2 +1,2 @@
 SELECT id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, lease_key, cause
-FROM runs WHERE id = ?1;
+FROM dibs_runs WHERE id = ?1;

@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS dibs_tasks (
   cold      MEDIUMBLOB     NOT NULL,
   args      MEDIUMBLOB     NOT NULL,
   PRIMARY KEY (id),
+  KEY listed (ns, id),
   UNIQUE KEY one (ns, ukey),
   KEY ready (ns, lane, state, class, ordinal, id),
   KEY due (ns, lane, due_at),
@@ -94,11 +95,12 @@ CREATE TABLE IF NOT EXISTS dibs_task_limits (
 -- took in a task, declared a maximum (slots, else 0) or freed a slot.
 CREATE TABLE IF NOT EXISTS dibs_task_wakes (
   ns        VARBINARY(64)  NOT NULL,
-  salt      BIGINT         NOT NULL,
+  id        BIGINT         NOT NULL AUTO_INCREMENT, -- the oldest is looked at first
   hash      BINARY(16)     NOT NULL,
   limit_key VARBINARY(530) NOT NULL,
   slots     INT            NOT NULL,
-  PRIMARY KEY (ns, salt)
+  PRIMARY KEY (ns, id),
+  KEY id (id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS dibs_task_attempts (

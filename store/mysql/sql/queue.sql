@@ -36,10 +36,10 @@ FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 3 ORDER BY t.i
 FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state IN (1, 2) AND t.id < ? AND (t.displaced = 1 OR t.line = 0);
 
 -- name: unsettled-keys
--- Keys that somebody is taking in a transaction that has not ended. It is a hint; the index decides.
+-- Keys that somebody has or is taking, in a transaction that may not have ended. It is a hint; the index decides.
 SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;
 START TRANSACTION;
-SELECT ukey, id FROM dibs_tasks FORCE INDEX (one) WHERE ns = ? AND ukey IN (?);
+SELECT ukey FROM dibs_tasks FORCE INDEX (one) WHERE ns = ? AND ukey IN (?);
 COMMIT;
 
 -- name: live-worker
@@ -89,7 +89,7 @@ SET SESSION wait_timeout = @dibs_idle;
 
 -- name: give-up
 ROLLBACK;
-SET SESSION innodb_lock_wait_timeout = @dibs_was, SESSION wait_timeout = @dibs_idle;
+SET SESSION innodb_lock_wait_timeout = @dibs_was, SESSION group_concat_max_len = @dibs_concat, SESSION wait_timeout = @dibs_idle;
 
 -- name: lock-limits
 -- In the order of the primary key. Whoever waits here holds no lock that another one of these waits for.
@@ -100,12 +100,13 @@ SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE IND
 SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE INDEX (PRIMARY) WHERE ns = ? AND hash IN (?) FOR UPDATE SKIP LOCKED;
 
 -- name: locked-limits
--- With the first of those that are blocked, and the last lane in which somebody is. A statement of its own: it sees what
--- was committed before the locks were had.
+-- With the first of those that are blocked and have not expired, and the last lane in which somebody is. A statement of
+-- its own: it sees what was committed before the locks were had.
 SELECT l.hash, l.limit_key, l.slots, l.token, COALESCE(FIND_IN_SET(HEX(l.hash), @dibs_limits), 0) > 0,
   (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 3),
   (SELECT CONCAT_WS(' ', t.id, t.ver, t.lane, t.ordinal) FROM dibs_tasks t FORCE INDEX (line)
-   WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 ORDER BY t.lane, t.ordinal, t.id LIMIT 1),
+   WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 AND (t.expires = 0 OR t.expires > @dibs_now)
+   ORDER BY t.lane, t.ordinal, t.id LIMIT 1),
   (SELECT t.lane FROM dibs_tasks t FORCE INDEX (line)
    WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 ORDER BY t.lane DESC LIMIT 1)
 FROM dibs_task_limits l FORCE INDEX (PRIMARY) WHERE l.ns = ? AND l.hash IN (?);
@@ -117,8 +118,9 @@ SELECT limit_key, slots FROM dibs_task_limits WHERE ns = ? AND hash = ?;
 SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited IN (?) AND state = 1 AND line = 1 AND FIND_IN_SET(HEX(limited), @dibs_limits);
 
 -- name: blocked-in-line
+-- Those that have expired are left to Tend: nobody is to wait behind them.
 SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2 AND line = 1 AND lane = ?
-ORDER BY ordinal, id LIMIT ?;
+AND (expires = 0 OR expires > @dibs_now) ORDER BY ordinal, id LIMIT ?;
 
 -- name: blocked-lanes
 -- Found by one look each, however long the line is.
@@ -136,16 +138,18 @@ INSERT INTO dibs_task_limits (ns, hash, limit_key, slots) VALUES (?, ?, ?, ?) ON
 SELECT COUNT(*) FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2;
 
 -- name: wakes
-SELECT salt, hash, limit_key, slots FROM dibs_task_wakes WHERE ns = ? ORDER BY salt LIMIT 20;
+-- The oldest up to one, each with the youngest there is.
+SELECT id, hash, limit_key, slots, (SELECT MAX(id) FROM dibs_task_wakes FORCE INDEX (PRIMARY) WHERE ns = ?) FROM dibs_task_wakes FORCE INDEX (PRIMARY)
+WHERE ns = ? AND id <= ? ORDER BY id LIMIT 20;
 
 -- name: add-wake
-INSERT INTO dibs_task_wakes (ns, salt, hash, limit_key, slots) VALUES (?, ?, ?, ?, ?);
+INSERT INTO dibs_task_wakes (ns, hash, limit_key, slots) VALUES (?, ?, ?, ?);
 
 -- name: drop-wakes
-DELETE w FROM dibs_task_wakes w FORCE INDEX (PRIMARY) WHERE ns = ? AND salt IN (?);
+DELETE w FROM dibs_task_wakes w FORCE INDEX (PRIMARY) WHERE ns = ? AND id IN (?);
 
 -- name: fresh
-SET @dibs_ok = 1, @dibs_ids = NULL, @dibs_claimed = NULL, @dibs_was = @@innodb_lock_wait_timeout;
+SET @dibs_ok = 1, @dibs_ids = NULL, @dibs_claimed = NULL, @dibs_was = @@innodb_lock_wait_timeout, @dibs_concat = @@group_concat_max_len;
 SET SESSION innodb_lock_wait_timeout = 2, SESSION group_concat_max_len = 1048576;
 
 -- name: hold-rates
@@ -178,6 +182,10 @@ SELECT COUNT(created) INTO @dibs_locked FROM dibs_meta WHERE ns = ? FOR UPDATE;
 -- name: if-unpaused
 -- No pause holds but those that the step knew, by when they began.
 SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now) AND since NOT IN (?)) = 0;
+
+-- name: if-unbounded
+-- No kind has a rate that the step did not know.
+SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_rates WHERE ns = ? AND kind NOT IN (?)) = 0;
 
 -- name: if-one
 SET @dibs_ok = @dibs_ok AND ROW_COUNT() = 1;
@@ -249,7 +257,7 @@ SET @dibs_sql = IF(@dibs_ok = 1, 'COMMIT', 'DO 0');
 PREPARE dibs_end FROM @dibs_sql;
 EXECUTE dibs_end;
 ROLLBACK;
-SET SESSION innodb_lock_wait_timeout = @dibs_was;
+SET SESSION innodb_lock_wait_timeout = @dibs_was, SESSION group_concat_max_len = @dibs_concat;
 SELECT @dibs_ok, @dibs_now, COALESCE(@dibs_ids, '');
 
 -- name: rates
@@ -324,10 +332,12 @@ SELECT queue, kind, state, COUNT(*), MIN(run_at) FROM dibs_tasks WHERE ns = ? GR
 SELECT id, token, stop FROM dibs_tasks FORCE INDEX (held) WHERE ns = ? AND holder = ? AND (? = 0 OR stop <> '') ORDER BY id;
 
 -- name: tasks-filtered
-FORCE INDEX (PRIMARY) WHERE t.ns = ? AND t.id > ? AND t.id <= ? AND (? = '' OR t.queue = ?) AND (? = '' OR t.kind = ?) AND (? = 0 OR t.state IN (?)) ORDER BY t.id LIMIT ?;
+FORCE INDEX (listed) WHERE t.ns = ? AND t.id > ? AND t.id <= ? AND (? = '' OR t.queue = ?) AND (? = '' OR t.kind = ?) AND (? = 0 OR t.state IN (?)) ORDER BY t.id LIMIT ?;
 
 -- name: savepoint
+-- Outside of a transaction there is none to go back to.
 SAVEPOINT dibs_queue;
+ROLLBACK TO SAVEPOINT dibs_queue;
 SET @dibs_ok = 1;
 
 -- name: undo-savepoint
@@ -353,7 +363,8 @@ SELECT @@innodb_rollback_on_timeout;
 SELECT COUNT(*) FROM dibs_schema;
 
 -- name: isolation
-SELECT trx_isolation_level FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID();
+-- The server renews that table only where nobody has read it for 100 ms. What it tells is of now if it tells of this very query.
+SELECT trx_isolation_level FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID() AND LOCATE('NONCE', trx_query) > 0;
 
 -- name: session-isolation
 -- MySQL 8 has no tx_isolation, and MariaDB 10 has no transaction_isolation.

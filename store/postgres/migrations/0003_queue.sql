@@ -22,12 +22,12 @@ CREATE TABLE dibs.tasks (
   queue      bigint NOT NULL,
   kind       bigint NOT NULL,
   enqueued   bigint NOT NULL,
-  due        bigint NOT NULL, -- when it becomes, or became, due; of a succeeded one when its window ends
+  due        bigint NOT NULL, -- when it becomes, or became, due
   token      bigint NOT NULL DEFAULT 0,
   fetched    bigint,
   ended      bigint,
   expires    bigint,
-  hold       bigint, -- how long the unique key is held after success; -1: until the start
+  hold       bigint, -- how long the unique key is held after success, so that the window ends at ended + hold; -1: until the start
   uniq       uuid,
   lim        uuid,
   slots      int, -- what it declares of its limit
@@ -57,7 +57,7 @@ CREATE INDEX tasks_running ON dibs.tasks (worker) WHERE state = 5;
 CREATE INDEX tasks_slot ON dibs.tasks (lim) WHERE state = 5 AND lim IS NOT NULL;
 CREATE INDEX tasks_due ON dibs.tasks (queue, due) WHERE state IN (0, 6);
 CREATE INDEX tasks_expiry ON dibs.tasks (queue, expires) WHERE expires IS NOT NULL AND state IN (0, 1, 2, 3, 4, 6);
-CREATE INDEX tasks_window ON dibs.tasks (queue, due) WHERE state = 10;
+CREATE INDEX tasks_window ON dibs.tasks (queue, (ended + hold)) WHERE state = 10;
 CREATE INDEX tasks_rival ON dibs.tasks (lim, id) WHERE contention IN (2, 3) AND state IN (3, 4);
 CREATE UNIQUE INDEX tasks_unique ON dibs.tasks (uniq) WHERE held;
 
@@ -237,7 +237,7 @@ END $$;
 
 -- Sees that at every lane of a limit the first tasks are nominated, as many as there are free slots, and all
 -- others blocked. The caller has the limit locked. A task that another transaction has locked is passed over, and
--- owed.
+-- owed. Blocked ones that have expired are left to queue_expire: nobody is to wait behind them.
 CREATE FUNCTION dibs.queue_settle(p_lim uuid) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -248,9 +248,13 @@ DECLARE
   want  int;
   n     int;
   moved int := 0;
+  t_now bigint := dibs.now_us();
   most CONSTANT int := 1000;
 BEGIN
   SELECT * INTO l FROM dibs.queue_limits WHERE lim = p_lim;
+  IF NOT FOUND THEN
+    RETURN 0; -- its nominees are met by a fetch, which makes it
+  END IF;
   free := greatest(l.slots - l.running, 0);
   FOR lane IN
     WITH RECURSIVE lanes AS (
@@ -282,22 +286,58 @@ BEGIN
   LOOP
     SELECT count(*) INTO want FROM (
       SELECT FROM dibs.tasks WHERE state = 3 AND lim = p_lim AND queue = lane.queue AND kind = lane.kind
+        AND (contention IS NULL OR contention = 3)
       LIMIT free) have;
     want := least(free - want, most);
     IF want > 0 THEN
       UPDATE dibs.tasks SET state = 3 WHERE id = ANY (ARRAY(
         SELECT id FROM dibs.tasks WHERE state = 4 AND lim = p_lim AND queue = lane.queue AND kind = lane.kind
+          AND (expires IS NULL OR expires > t_now)
         ORDER BY place LIMIT want FOR NO KEY UPDATE SKIP LOCKED));
       GET DIAGNOSTICS n = ROW_COUNT;
       moved := moved + n;
       PERFORM dibs.queue_tell(lane.queue, false);
       IF n < want AND EXISTS (
-        SELECT FROM dibs.tasks WHERE state = 4 AND lim = p_lim AND queue = lane.queue AND kind = lane.kind) THEN
+        SELECT FROM dibs.tasks WHERE state = 4 AND lim = p_lim AND queue = lane.queue AND kind = lane.kind
+          AND (expires IS NULL OR expires > t_now)) THEN
         INSERT INTO dibs.queue_debts VALUES (l.ns, p_lim, 0);
       END IF;
     END IF;
   END LOOP;
   RETURN moved;
+END $$;
+
+-- Makes the rows of limits that only transactions of callers' have named so far, from tasks under them.
+CREATE FUNCTION dibs.queue_meet(p_ns text, p_ids bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  INSERT INTO dibs.queue_limits (lim, ns, key, slots)
+  SELECT DISTINCT ON (t.lim) t.lim, p_ns, coalesce(t.cold::json -> 'limit' ->> 'key', ''), t.slots
+  FROM dibs.tasks t WHERE t.id = ANY (p_ids) AND t.lim IS NOT NULL AND NOT EXISTS (SELECT FROM dibs.queue_limits x WHERE x.lim = t.lim)
+  ORDER BY t.lim
+  ON CONFLICT DO NOTHING;
+END $$;
+
+-- Notes that a limit must be looked at. One without a row, under which nobody is blocked, needs no look.
+CREATE FUNCTION dibs.queue_owe(p_ns text, p_lim uuid) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  INSERT INTO dibs.queue_debts SELECT p_ns, p_lim, 0
+  WHERE EXISTS (SELECT FROM dibs.queue_limits WHERE lim = p_lim) OR EXISTS (SELECT FROM dibs.tasks WHERE state = 4 AND lim = p_lim);
+END $$;
+
+-- Limits that something is owed to, at most so many, and such of their blocked tasks as they can be made from.
+CREATE FUNCTION dibs.queue_owed(p_ns text, p_most int, OUT lims uuid[], OUT ids bigint[]) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  lims := ARRAY(SELECT d.lim FROM dibs.queue_debts d
+    WHERE d.ns = p_ns AND (EXISTS (SELECT FROM dibs.queue_limits x WHERE x.lim = d.lim) OR EXISTS (SELECT FROM dibs.tasks t WHERE t.state = 4 AND t.lim = d.lim))
+    GROUP BY d.lim LIMIT p_most);
+  ids := ARRAY(SELECT (SELECT t.id FROM dibs.tasks t WHERE t.state = 4 AND t.lim = v LIMIT 1)
+    FROM unnest(lims) v WHERE NOT EXISTS (SELECT FROM dibs.queue_limits x WHERE x.lim = v));
 END $$;
 
 -- Sets how many may run. The caller has the limit locked, and settles it.
@@ -359,7 +399,12 @@ DECLARE
 BEGIN
   INSERT INTO dibs.queue_limits (lim, ns, key, slots)
   SELECT DISTINCT ON (q.lim) q.lim, p_ns, q.key, q.slots
-  FROM unnest(p_lim, p_key, p_slots) WITH ORDINALITY q(lim, key, slots, n)
+  FROM (
+    SELECT * FROM unnest(p_lim, p_key, p_slots) WITH ORDINALITY u(lim, key, slots, n)
+    UNION ALL
+    SELECT t.lim, coalesce(t.cold::json -> 'limit' ->> 'key', ''), t.slots, 0 -- as in queue_meet
+    FROM unnest(p_uniq) u(uniq) JOIN dibs.tasks t ON t.uniq = u.uniq AND t.held WHERE t.lim IS NOT NULL
+  ) q
   WHERE NOT EXISTS (SELECT FROM dibs.queue_limits k WHERE k.lim = q.lim)
   ORDER BY q.lim, n DESC
   ON CONFLICT DO NOTHING;
@@ -375,11 +420,14 @@ DECLARE
   changed bool := false;
 BEGIN
   FOR l IN
-    SELECT DISTINCT ON (q.lim) q.lim, q.slots, q.id FROM unnest(p_lim, p_slots, p_ids) q(lim, slots, id)
+    SELECT DISTINCT ON (q.lim) q.lim, q.slots, q.id, min(q.slots) OVER w <> max(q.slots) OVER w AS mixed
+    FROM unnest(p_lim, p_slots, p_ids) q(lim, slots, id)
     WHERE q.lim IS NOT NULL AND q.id = ANY (p_taken)
+    WINDOW w AS (PARTITION BY q.lim)
     ORDER BY q.lim, q.id DESC
   LOOP
-    IF l.slots <> (SELECT slots FROM dibs.queue_limits WHERE lim = l.lim) THEN
+    -- A fetch must know that those before the last one have been heard.
+    IF l.mixed OR l.slots <> (SELECT slots FROM dibs.queue_limits WHERE lim = l.lim) THEN
       PERFORM dibs.queue_resize(l.lim, l.slots, l.id, '');
       PERFORM dibs.queue_settle(l.lim);
       changed := true;
@@ -424,10 +472,10 @@ BEGIN
       WHEN p_own THEN CASE WHEN q.uniq IS NOT NULL OR q.nth = 1 THEN 3 ELSE 4 END
       WHEN q.nth <= k.slots - k.running - (
         SELECT count(*) FROM (SELECT FROM dibs.tasks t WHERE t.state = 3 AND t.lim = q.lim AND t.queue = q.queue AND t.kind = q.kind
-          LIMIT greatest(k.slots - k.running, 0)) have) THEN 3
+          AND (t.contention IS NULL OR t.contention = 3) LIMIT greatest(k.slots - k.running, 0)) have) THEN 3
       ELSE 4 END
     FROM (SELECT *, CASE WHEN d = 0 THEN t_now ELSE d END + delay AS due,
-                 row_number() OVER (PARTITION BY lim, queue, kind, CASE WHEN d = 0 THEN t_now ELSE d END + delay > t_now ORDER BY rank, n) AS nth
+                 row_number() OVER (PARTITION BY lim, queue, kind, contention IN (1, 2), CASE WHEN d = 0 THEN t_now ELSE d END + delay > t_now ORDER BY rank, n) AS nth
           FROM unnest(p_queue, p_kind, p_rank, p_due, p_delay, p_uniq, p_lim, p_contention)
             WITH ORDINALITY q(queue, kind, rank, d, delay, uniq, lim, contention, n)) q
     LEFT JOIN dibs.queue_limits k ON k.lim = q.lim
@@ -486,12 +534,15 @@ BEGIN
         IF there.id IS NULL THEN
           NULL; -- it has gone meanwhile
         ELSIF there.state NOT IN (5, 10) AND there.expires <= t_now THEN
-          PERFORM FROM dibs.tasks WHERE id = there.id FOR NO KEY UPDATE;
-          PERFORM dibs.queue_discard(ARRAY[there.id], 'expired', t_now);
-        ELSIF there.state = 10 AND there.due <= t_now THEN
+          PERFORM FROM dibs.tasks WHERE id = there.id AND state::int NOT IN (5, 10) AND expires <= t_now FOR NO KEY UPDATE;
+          IF FOUND THEN -- else it has been fetched in time
+            PERFORM dibs.queue_discard(ARRAY[there.id], 'expired', t_now);
+            PERFORM dibs.queue_owe(p_ns, there.lim);
+          END IF;
+        ELSIF there.state = 10 AND there.ended + there.hold <= t_now THEN
           PERFORM dibs.queue_free(ARRAY[there.id]);
-        ELSIF p_again[x] = 0 THEN
-          answer := 2;
+        ELSIF p_again[x] = 0 OR there.state IN (5, 10) AND there.hold >= 0 THEN
+          answer := 2; -- who holds its key until the end, or in a window, is not replaced (promise 17)
         ELSIF there.state NOT IN (5, 10) THEN
           -- It takes over what is new, and keeps its id and place in its priority (rule Q3).
           IF p_again[x] = 2 THEN
@@ -514,7 +565,7 @@ BEGIN
             granted = attempts, snoozes = 0
           WHERE id = there.id;
           IF there.lim IS NOT NULL AND p_own THEN
-            INSERT INTO dibs.queue_debts VALUES (p_ns, there.lim, 0);
+            PERFORM dibs.queue_owe(p_ns, there.lim);
           ELSIF there.lim IS NOT NULL THEN
             PERFORM dibs.queue_settle(there.lim);
             SELECT state INTO there.state FROM dibs.tasks WHERE id = there.id;
@@ -543,8 +594,10 @@ BEGIN
     RETURN NEXT;
   END LOOP;
   PERFORM set_config('lock_timeout', patience, true);
-  IF NOT p_own THEN
-    -- Those that were not taken in may have been counted as nominees.
+  -- Those that were not taken in may have been counted as nominees.
+  IF p_own THEN
+    PERFORM dibs.queue_owe(p_ns, v) FROM (SELECT DISTINCT unnest(p_lim)) q(v) WHERE v IS NOT NULL;
+  ELSE
     PERFORM dibs.queue_settle(v) FROM (SELECT DISTINCT unnest(p_lim)) q(v) WHERE v IS NOT NULL;
   END IF;
 END $$;
@@ -580,7 +633,7 @@ DECLARE
 BEGIN
   WITH gone AS (
     DELETE FROM dibs.tasks WHERE id = ANY (ARRAY(
-      SELECT id FROM dibs.tasks WHERE id = ANY (p_ids) AND state = 10 AND due <= dibs.now_us() ORDER BY id FOR UPDATE))
+      SELECT id FROM dibs.tasks WHERE id = ANY (p_ids) AND state = 10 AND ended + hold <= dibs.now_us() ORDER BY id FOR UPDATE))
     RETURNING *
   )
   INSERT INTO dibs.tasks_ended
@@ -612,9 +665,10 @@ END $$;
 
 -- Gives tasks to a worker. The last row, of task 0, is about the call: token is the clock, due the next instant at
 -- which a task becomes due (0: none is known), attempts a sum of 1 late, 2 the lease is not live, 4 there may be
--- more at once, 8 somebody watches all of the queues already.
+-- more at once, 8 somebody watches all of the queues already. p_look is how many times as many nominees as usual are
+-- looked at: those that another transaction has stand in the way of others.
 CREATE FUNCTION dibs.queue_fetch(p_ns text, p_key bytea, p_owner text, p_token bigint, p_not_after bigint,
-  p_queues bigint[], p_kinds bigint[], p_most int, p_suspects bool, p_charged bool)
+  p_queues bigint[], p_kinds bigint[], p_most int, p_suspects bool, p_charged bool, p_look int)
 RETURNS TABLE (task bigint, token bigint, place bigint, queue bigint, kind bigint, due bigint, enqueued bigint, expires bigint,
   attempts int, granted int, crashes int, snoozes int, suspect bool, args text, cold text) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
@@ -636,11 +690,13 @@ DECLARE
   spent   bigint[];
   doubted bool := NOT p_suspects; -- no suspect is given any more
   lims    uuid[];                 -- that are locked
+  owed    record;
   mine    uuid[];
   limited bool;
   c       record;
   l       dibs.queue_limits;
   ahead   bigint[];
+  wary    bigint;                 -- the place of the suspect without a limit that may be given
   given   int;
   pick    bigint;
   picked  tid[];
@@ -676,7 +732,7 @@ BEGIN
     INTO rated, allowed
     FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds));
   END IF;
-  limited := EXISTS (SELECT FROM dibs.queue_limits x WHERE x.ns = p_ns) OR EXISTS (
+  limited := EXISTS (SELECT FROM dibs.queue_limits x WHERE x.ns = p_ns) OR EXISTS (SELECT FROM dibs.queue_debts d WHERE d.ns = p_ns) OR EXISTS (
     SELECT FROM unnest(p_queues) v(v), LATERAL (SELECT FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3 ORDER BY t.place LIMIT 1) w);
   IF limited THEN
     -- The limits that are met below, and those that something is owed to. They are locked before any task is: whoever
@@ -685,14 +741,11 @@ BEGIN
       SELECT w.id FROM unnest(p_queues) v(v), LATERAL (SELECT t.id FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3
         AND (p_kinds IS NULL OR t.kind = ANY (p_kinds))
         AND (rated IS NULL OR NOT t.kind = ANY (rated) OR allowed[array_position(rated, t.kind)] > 0)
-        ORDER BY t.place LIMIT 2 * need + 20) w);
-    INSERT INTO dibs.queue_limits (lim, ns, key, slots)
-    SELECT DISTINCT ON (t.lim) t.lim, p_ns, coalesce(t.cold::json -> 'limit' ->> 'key', ''), t.slots
-    FROM dibs.tasks t WHERE t.id = ANY (spent) AND NOT EXISTS (SELECT FROM dibs.queue_limits x WHERE x.lim = t.lim)
-    ORDER BY t.lim
-    ON CONFLICT DO NOTHING;
+        ORDER BY t.place LIMIT (2 * need + 20) * p_look) w);
+    SELECT * INTO owed FROM dibs.queue_owed(p_ns, 100);
+    PERFORM dibs.queue_meet(p_ns, spent || owed.ids);
     lims := ARRAY(SELECT x.lim FROM dibs.queue_limits x
-      WHERE x.lim = ANY (ARRAY(SELECT d.lim FROM dibs.queue_debts d WHERE d.ns = p_ns LIMIT 100) || ARRAY(SELECT t.lim FROM dibs.tasks t WHERE t.id = ANY (spent)))
+      WHERE x.lim = ANY (owed.lims || ARRAY(SELECT t.lim FROM dibs.tasks t WHERE t.id = ANY (spent)))
       ORDER BY x.lim FOR NO KEY UPDATE);
     PERFORM dibs.queue_pay(ARRAY(SELECT DISTINCT d.lim FROM dibs.queue_debts d WHERE d.ns = p_ns AND d.lim = ANY (lims)));
   END IF;
@@ -723,11 +776,20 @@ BEGIN
     -- Tasks with a limit. The nominees name their limits; what is given is the first of each one's lane.
     IF limited AND EXISTS (SELECT FROM dibs.tasks t WHERE t.queue = this AND t.state = 3 ORDER BY t.place LIMIT 1) THEN
       ahead := dibs.queue_ahead(this, p_kinds, banned, rated, allowed, need);
+      wary := NULL;
+      IF NOT doubted THEN
+        SELECT t.place INTO wary FROM dibs.tasks t
+        WHERE t.queue = this AND t.state = 2 AND (p_charged OR t.crashes = 0)
+          AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) AND (banned IS NULL OR t.kind <> ALL (banned))
+          AND (rated IS NULL OR NOT t.kind = ANY (rated) OR allowed[array_position(rated, t.kind)] > 0)
+        ORDER BY t.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+        ahead := ahead || wary;
+      END IF;
       spent := ARRAY(SELECT t.id FROM dibs.tasks t WHERE t.queue = this AND t.state = 3
         AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) AND (banned IS NULL OR t.kind <> ALL (banned))
         AND (rated IS NULL OR NOT t.kind = ANY (rated) OR allowed[array_position(rated, t.kind)] > 0)
-        ORDER BY t.place LIMIT 2 * need + 20);
-      IF cardinality(spent) = 2 * need + 20 THEN
+        ORDER BY t.place LIMIT (2 * need + 20) * p_look);
+      IF cardinality(spent) = (2 * need + 20) * p_look THEN
         flags := flags | 4;
       END IF;
       -- What has come since is not waited for.
@@ -754,7 +816,7 @@ BEGIN
               (SELECT x.id FROM dibs.tasks x WHERE x.state = 3 AND x.lim = c.lim AND x.queue = c.queue AND x.kind = c.kind
                  AND (x.contention IS NULL OR x.contention = 3) ORDER BY x.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED),
               (SELECT x.id FROM dibs.tasks x WHERE x.state = 4 AND x.lim = c.lim AND x.queue = c.queue AND x.kind = c.kind
-                 ORDER BY x.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)])
+                 AND (x.expires IS NULL OR x.expires > t_now) ORDER BY x.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)])
             ORDER BY t.place LIMIT 1;
           END IF;
           CONTINUE WHEN pick IS NULL;
@@ -766,7 +828,7 @@ BEGIN
           END IF;
           -- Whatever stands before it without a limit comes first.
           CONTINUE WHEN given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.place) >= had;
-          CONTINUE WHEN c.suspect AND (doubted OR c.crashes > 0 AND NOT p_charged);
+          CONTINUE WHEN c.suspect AND (doubted OR wary < c.place OR c.crashes > 0 AND NOT p_charged);
           IF rated IS NOT NULL AND c.kind = ANY (rated) THEN
             CONTINUE WHEN allowed[array_position(rated, c.kind)] <= 0;
             allowed[array_position(rated, c.kind)] := allowed[array_position(rated, c.kind)] - 1;
@@ -778,11 +840,15 @@ BEGIN
             WHERE t.id = pick
             RETURNING t.id, t.token, t.place, t.queue, t.kind, t.due, t.enqueued, t.expires,
               t.attempts, t.granted, t.crashes, t.snoozes, t.suspect, t.args, t.cold;
-          doubted := doubted OR c.suspect;
+          IF c.suspect THEN
+            doubted := true;
+            ahead := array_remove(ahead, wary);
+          END IF;
           need := need - 1;
           given := given + 1;
         ELSIF c.contention IN (1, 2) THEN
           CONTINUE WHEN given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.place) >= had;
+          CONTINUE WHEN c.suspect AND (doubted OR wary < c.place OR c.crashes > 0 AND NOT p_charged); -- nothing is decided about it yet
           SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = c.id AND t.state = 3 FOR NO KEY UPDATE SKIP LOCKED;
           CONTINUE WHEN pick IS NULL;
           IF c.expires <= t_now THEN
@@ -796,7 +862,10 @@ BEGIN
             PERFORM dibs.queue_discard(ARRAY(
               SELECT x.id FROM dibs.tasks x WHERE x.contention IN (2, 3) AND x.state IN (3, 4) AND x.lim = c.lim AND x.id < pick
               ORDER BY x.id FOR UPDATE SKIP LOCKED), 'superseded', t_now);
-            UPDATE dibs.tasks t SET state = 4, contention = 3 WHERE t.id = pick;
+            -- As long as another transaction has one of them, which may be rolled back, it asks again.
+            UPDATE dibs.tasks t SET state = 4, contention = 3 WHERE t.id = pick
+              AND NOT EXISTS (SELECT FROM dibs.tasks x WHERE x.state = 5 AND x.lim = c.lim AND x.contention IN (2, 3) AND x.stop IS NULL)
+              AND NOT EXISTS (SELECT FROM dibs.tasks x WHERE x.contention IN (2, 3) AND x.state IN (3, 4) AND x.lim = c.lim AND x.id < pick);
           END IF;
         END IF;
       END LOOP;
@@ -897,10 +966,14 @@ END $$;
 -- Ends runs, and returns the ids of those that are ended by it, or were by an earlier call. With p_verdicts null all
 -- succeeded, and so they do where theirs is 1; 2 retry, 3 fail, 4 cancel, 5 drop, 6 snooze, 7 return.
 --
+-- It fails where another transaction has one of them for long: nobody is to wait for the limits of the others meanwhile. With p_skip
+-- such tasks are left out, and returned as negative ids.
+--
 -- The conditions on state and worker are written so that no index on them fits: tasks are found by their ids, whatever
 -- the planner believes about how common a state is.
 CREATE FUNCTION dibs.queue_finish(p_ns text, p_own bool, p_key bytea, p_owner text, p_token bigint, p_ids bigint[], p_tokens bigint[],
-  p_verdicts smallint[], p_delays bigint[], p_reasons text[], p_outcomes text[], p_started bigint[], p_ended bigint[], p_errors text[])
+  p_verdicts smallint[], p_delays bigint[], p_reasons text[], p_outcomes text[], p_started bigint[], p_ended bigint[], p_errors text[],
+  p_skip bool)
 RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -910,9 +983,13 @@ DECLARE
   lims  uuid[];
   freed uuid[];
   done  bigint[] := '{}';
+  busy  bigint[];
   t     record;
   n     int;
 BEGIN
+  IF NOT p_own AND NOT p_skip THEN
+    PERFORM set_config('lock_timeout', '300ms', true);
+  END IF;
   IF me IS NOT NULL THEN
     IF EXISTS (SELECT FROM dibs.queue_limits x WHERE x.ns = p_ns) THEN
       lims := ARRAY(SELECT DISTINCT x.lim FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.lim IS NOT NULL ORDER BY x.lim);
@@ -920,7 +997,20 @@ BEGIN
         PERFORM FROM dibs.queue_limits x WHERE x.lim = ANY (lims) ORDER BY x.lim FOR NO KEY UPDATE;
       END IF;
     END IF;
-    IF p_verdicts IS NOT NULL OR lims <> '{}' THEN
+    IF p_skip THEN
+      done := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED);
+      busy := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND NOT x.id = ANY (done));
+      done := '{}';
+      IF busy <> '{}' THEN
+        RETURN QUERY SELECT -v FROM unnest(busy) v;
+        SELECT coalesce(array_agg(q.id), '{}'), array_agg(q.token), array_agg(q.verdict), array_agg(q.delay), array_agg(q.why),
+          array_agg(q.outcome), array_agg(q.began), array_agg(q.stopped), array_agg(q.error)
+        INTO p_ids, p_tokens, p_verdicts, p_delays, p_reasons, p_outcomes, p_started, p_ended, p_errors
+        FROM unnest(p_ids, p_tokens, p_verdicts, p_delays, p_reasons, p_outcomes, p_started, p_ended, p_errors)
+          q(id, token, verdict, delay, why, outcome, began, stopped, error)
+        WHERE NOT q.id = ANY (busy);
+      END IF;
+    ELSIF p_verdicts IS NOT NULL OR lims <> '{}' THEN
       -- More than one statement below touches them: so that they are locked in order, all are first.
       PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE;
     END IF;
@@ -973,10 +1063,10 @@ BEGIN
         END IF;
         CASE
           WHEN t.verdict = 1 THEN
-            UPDATE dibs.tasks x SET state = 10, attempts = t.attempts, ended = t_now, due = t_now + t.hold, reason = t.why, stop = NULL
+            UPDATE dibs.tasks x SET state = 10, attempts = t.attempts, ended = t_now, reason = t.why, stop = NULL
             WHERE x.id = t.id;
           WHEN t.verdict IN (2, 6) THEN
-            UPDATE dibs.tasks x SET state = CASE t.verdict WHEN 2 THEN 6 ELSE 0 END, attempts = t.attempts, due = t_now + t.delay,
+            UPDATE dibs.tasks x SET state = 6, attempts = t.attempts, due = t_now + t.delay,
               snoozes = x.snoozes + CASE t.verdict WHEN 2 THEN 0 ELSE 1 END, stop = NULL, contention = CASE x.contention WHEN 3 THEN 2 ELSE x.contention END
             WHERE x.id = t.id;
           WHEN t.verdict = 7 THEN
@@ -1086,10 +1176,11 @@ BEGIN
         ORDER BY x.expires LIMIT p_most) t
     LIMIT p_most);
   lims := ARRAY(SELECT DISTINCT lim FROM dibs.tasks WHERE id = ANY (ids) AND lim IS NOT NULL);
+  PERFORM dibs.queue_meet(p_ns, ids);
   PERFORM FROM dibs.queue_limits WHERE lim = ANY (lims) ORDER BY lim FOR NO KEY UPDATE;
   ids := ARRAY(SELECT id FROM dibs.tasks WHERE id = ANY (ids) AND state::int <> 5 AND expires <= t_now ORDER BY id FOR UPDATE SKIP LOCKED);
   PERFORM dibs.queue_discard(ids, 'expired', t_now);
-  PERFORM dibs.queue_settle(v) FROM unnest(lims) v WHERE EXISTS (SELECT FROM dibs.queue_limits WHERE lim = v);
+  PERFORM dibs.queue_settle(v) FROM unnest(lims) v;
   RETURN cardinality(ids);
 END $$;
 
@@ -1100,15 +1191,19 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   lims  uuid[] := ARRAY(SELECT lim FROM dibs.queue_limits WHERE ns = p_ns AND checked < dibs.now_us() - 60000000 ORDER BY checked LIMIT p_most);
-  owed  uuid[] := ARRAY(SELECT DISTINCT lim FROM dibs.queue_debts WHERE ns = p_ns LIMIT p_most);
+  owed  record;
   l     dibs.queue_limits;
   n     int;
   wrong int := 0;
 BEGIN
-  PERFORM FROM dibs.queue_limits WHERE lim = ANY (lims || owed) ORDER BY lim FOR NO KEY UPDATE;
-  PERFORM dibs.queue_pay(lims || owed);
+  SELECT * INTO owed FROM dibs.queue_owed(p_ns, p_most);
+  PERFORM dibs.queue_meet(p_ns, owed.ids);
+  PERFORM FROM dibs.queue_limits WHERE lim = ANY (lims || owed.lims) ORDER BY lim FOR NO KEY UPDATE;
+  PERFORM dibs.queue_pay(lims || owed.lims);
   FOR l IN SELECT * FROM dibs.queue_limits WHERE lim = ANY (lims) ORDER BY lim LOOP
-    SELECT count(*) INTO n FROM dibs.tasks WHERE lim = l.lim AND state = 5;
+    -- And what a transaction has freed meanwhile, which is still to be paid, as of the same instant.
+    SELECT (SELECT count(*) FROM dibs.tasks WHERE lim = l.lim AND state = 5)
+      + (SELECT coalesce(sum(freed), 0) FROM dibs.queue_debts WHERE ns = l.ns AND lim = l.lim) INTO n;
     UPDATE dibs.queue_limits SET checked = dibs.now_us(), running = n WHERE lim = l.lim;
     IF n <> l.running THEN
       wrong := wrong + 1;
@@ -1139,8 +1234,9 @@ END $$;
 
 -- What an operator does to tasks. p_event is the kind of the event, p_words what follows the list of ids in it.
 -- A task that another transaction has is waited for, for p_wait ms in all. Answers: 1 done, 2 asked, 3 not found, 4 wrong
--- state, 5 duplicate, 6 undecided.
-CREATE FUNCTION dibs.queue_act(p_ns text, p_act text, p_ids bigint[], p_queue bigint, p_priority int, p_due bigint, p_wait int, p_event text, p_words text)
+-- state, 5 duplicate, 6 undecided, 7 not in queue p_from, or in none of p_states (null for any).
+CREATE FUNCTION dibs.queue_act(p_ns text, p_act text, p_ids bigint[], p_queue bigint, p_priority int, p_due bigint, p_wait int, p_event text, p_words text,
+  p_from bigint, p_states smallint[])
 RETURNS TABLE (i int, answer int, other bigint) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1158,6 +1254,7 @@ DECLARE
   patience text := current_setting('lock_timeout');
 BEGIN
   lims := ARRAY(SELECT DISTINCT x.lim FROM dibs.all_tasks x WHERE x.id = ANY (p_ids) AND x.lim IS NOT NULL);
+  PERFORM dibs.queue_meet(p_ns, p_ids);
   PERFORM FROM dibs.queue_limits x WHERE x.lim = ANY (lims) ORDER BY x.lim FOR NO KEY UPDATE;
   FOR this IN SELECT DISTINCT v FROM unnest(p_ids) v ORDER BY v LOOP
     BEGIN
@@ -1185,17 +1282,20 @@ BEGIN
         answer := 6;
       ELSIF t.id IS NULL OR NOT EXISTS (SELECT FROM dibs.queue_names n WHERE n.id = t.queue AND n.ns = p_ns) THEN
         answer := 3;
+      ELSIF t.queue <> p_from OR t.state <> ALL (p_states) THEN
+        answer := 7;
       ELSIF p_act = 'retry' AND t.state IN (6, 10, 11, 12, 13, 14) THEN
         IF old AND t.uniq IS NOT NULL THEN
           SELECT x.* INTO h FROM dibs.tasks x WHERE x.uniq = t.uniq AND x.held;
-          IF h.state = 10 AND h.due <= t_now OR h.state NOT IN (5, 10) AND h.expires <= t_now THEN
+          IF h.state = 10 AND h.ended + h.hold <= t_now OR h.state NOT IN (5, 10) AND h.expires <= t_now THEN
             PERFORM FROM dibs.tasks x WHERE x.id = h.id FOR UPDATE NOWAIT;
           END IF;
           IF h.id IS NULL THEN
             NULL;
           ELSIF h.state NOT IN (5, 10) AND h.expires <= t_now THEN
             PERFORM dibs.queue_discard(ARRAY[h.id], 'expired', t_now);
-          ELSIF h.state = 10 AND h.due <= t_now THEN
+            PERFORM dibs.queue_owe(p_ns, h.lim);
+          ELSIF h.state = 10 AND h.ended + h.hold <= t_now THEN
             PERFORM dibs.queue_free(ARRAY[h.id]);
           ELSE
             answer := 5; other := h.id;

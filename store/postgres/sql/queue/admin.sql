@@ -52,7 +52,7 @@ SELECT queue, kind, since, until, by, why FROM dibs.queue_pauses
 WHERE ns = $1 AND (until = 0 OR until > dibs.now_us()) ORDER BY queue, kind;
 
 -- Does something to tasks: see queue_act.
-SELECT i, answer, other FROM dibs.queue_act($1, $2, $3::bigint[], $4::bigint, $5::int, $6::bigint, $7::int, $8, $9);
+SELECT i, answer, other FROM dibs.queue_act($1, $2, $3::bigint[], $4::bigint, $5::int, $6::bigint, $7::int, $8, $9, $10::bigint, $11::smallint[]);
 
 -- Where tasks stand.
 SELECT t.id, t.state FROM dibs.all_tasks t

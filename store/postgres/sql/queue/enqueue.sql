@@ -28,41 +28,51 @@ SELECT count(*) FROM (SELECT DISTINCT unnest($1::bigint[])) q(v) WHERE dibs.queu
 -- Locks limits: see queue_declare.
 SELECT dibs.queue_declare($1, $2::uuid[], $3::text[], $4::int[], $5::uuid[]);
 
--- Takes in tasks that differ in their arguments only: $5 arguments, and one each of all else.
-INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold)
-SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END, f.args, nullif($4::text, '')
-FROM (
-  SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN $6::bigint = 0 THEN n.now ELSE $6 END + $7::bigint AS due, q.args
-  FROM (SELECT dibs.now_us() AS now OFFSET 0) n, unnest($5::text[]) q(args)
-) f
-RETURNING id, state;
+-- Takes in tasks that differ in their arguments only: $5 arguments, and one each of all else. The answer is one row, since a
+-- thousand of them cost both sides more than an array. The ids, in their order, are those of the items; the state is that of all.
+WITH taken AS (
+  INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold)
+  SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END, f.args, nullif($4::text, '')
+  FROM (
+    SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN $6::bigint = 0 THEN n.now ELSE $6 END + $7::bigint AS due, q.args
+    FROM (SELECT dibs.now_us() AS now OFFSET 0) n, unnest($5::text[]) q(args)
+  ) f
+  RETURNING id, state
+)
+SELECT array_agg(id), min(state) FROM taken;
 
--- Takes in tasks with a unique key that nobody holds, in the order of the keys; the others are left to queue_admit. So is
--- all of it where two take a key at the same time, which fails here after a wait of $11 at most.
+-- Takes in tasks with a unique key that nobody holds, given in the order of the keys; the others are left to queue_admit. So is
+-- all of it where two take a key at the same time, which fails here after a wait of $11 at most. $12 is each one's place
+-- in the batch: in that order ids are drawn. (In a list of columns unnest gives rows as they are wanted; in FROM it gathers all of them
+-- first. The keys that are held are read in their index's order, so that no plan but by that index is worth a thought.)
 INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold, uniq, hold, held)
 SELECT f.id, f.rank::bigint << 53 | f.id, f.queue, f.kind, f.now, f.due, nullif(f.expires, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
        f.args, nullif(f.cold, ''), f.uniq, f.hold, true
 FROM (
-  SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN q.due = 0 THEN n.now ELSE q.due END + q.delay AS due,
+  SELECT q.ids[q.n] AS id, q.now, CASE WHEN q.due = 0 THEN q.now ELSE q.due END + q.delay AS due,
          q.queue, q.kind, q.rank, q.args, q.cold, q.expires, q.uniq, q.hold
-  FROM (SELECT dibs.now_us() AS now, set_config('lock_timeout', $11, true) OFFSET 0) n,
-       unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::uuid[], $10::bigint[])
-         q(queue, kind, rank, args, cold, due, delay, expires, uniq, hold)
-  OFFSET 0
+  FROM (
+    SELECT b.now, b.ids, unnest($1::bigint[]) AS queue, unnest($2::bigint[]) AS kind, unnest($3::int[]) AS rank, unnest($4::text[]) AS args,
+           unnest($5::text[]) AS cold, unnest($6::bigint[]) AS due, unnest($7::bigint[]) AS delay, unnest($8::bigint[]) AS expires,
+           unnest($9::uuid[]) AS uniq, unnest($10::bigint[]) AS hold, unnest($12::int[]) AS n
+    FROM (SELECT dibs.now_us() AS now, set_config('lock_timeout', $11, true),
+                 ARRAY(SELECT nextval('dibs.task_ids') FROM generate_series(1, cardinality($12::int[]))) AS ids OFFSET 0) b
+  ) q
 ) f
-WHERE NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.uniq = f.uniq AND t.held)
-ORDER BY f.uniq
+WHERE f.uniq NOT IN (SELECT t.uniq FROM dibs.tasks t WHERE t.uniq = ANY ($9) AND t.held ORDER BY t.uniq)
 RETURNING id, state, uniq;
 
--- The same, of tasks that differ in their arguments and keys only: $4 what tells of the keys, $5 arguments, $9 keys, and one each of all else.
+-- The same, of tasks that differ in their arguments and keys only: $4 what tells of the keys, $5 arguments, $9 keys, $12 places, and one each of all else.
 INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold, uniq, hold, held)
 SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
        f.args, nullif(f.cold, ''), f.uniq, $10::bigint, true
 FROM (
-  SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN $6::bigint = 0 THEN n.now ELSE $6 END + $7::bigint AS due, q.args, q.cold, q.uniq
-  FROM (SELECT dibs.now_us() AS now, set_config('lock_timeout', $11, true) OFFSET 0) n, unnest($4::text[], $5::text[], $9::uuid[]) q(cold, args, uniq)
-  OFFSET 0
+  SELECT q.ids[q.n] AS id, q.now, CASE WHEN $6::bigint = 0 THEN q.now ELSE $6 END + $7::bigint AS due, q.args, q.cold, q.uniq
+  FROM (
+    SELECT b.now, b.ids, unnest($4::text[]) AS cold, unnest($5::text[]) AS args, unnest($9::uuid[]) AS uniq, unnest($12::int[]) AS n
+    FROM (SELECT dibs.now_us() AS now, set_config('lock_timeout', $11, true),
+                 ARRAY(SELECT nextval('dibs.task_ids') FROM generate_series(1, cardinality($12::int[]))) AS ids OFFSET 0) b
+  ) q
 ) f
-WHERE NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.uniq = f.uniq AND t.held)
-ORDER BY f.uniq
+WHERE f.uniq NOT IN (SELECT t.uniq FROM dibs.tasks t WHERE t.uniq = ANY ($9) AND t.held ORDER BY t.uniq)
 RETURNING id, state, uniq;

@@ -28,7 +28,7 @@ WHERE EXISTS (SELECT FROM dibs.tasks t WHERE t.queue = q.id AND t.state IN (0, 6
 -- Ends windows that are over.
 SELECT dibs.queue_free(ARRAY(
   SELECT t.id FROM (SELECT DISTINCT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind) q,
-    LATERAL (SELECT x.id FROM dibs.tasks x WHERE x.queue = q.id AND x.state = 10 AND x.due <= dibs.now_us() ORDER BY x.due LIMIT $2::int) t
+    LATERAL (SELECT x.id FROM dibs.tasks x WHERE x.queue = q.id AND x.state = 10 AND x.ended + x.hold <= dibs.now_us() ORDER BY x.ended + x.hold LIMIT $2::int) t
   LIMIT $2::int));
 
 -- Repairs limits.

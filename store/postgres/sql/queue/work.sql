@@ -1,14 +1,14 @@
 -- Gives tasks to a worker: see queue_fetch.
 SELECT task, token, coalesce(place, 0), coalesce(queue, 0), coalesce(kind, 0), due, coalesce(enqueued, 0), coalesce(expires, 0),
        attempts, coalesce(granted, 0), coalesce(crashes, 0), coalesce(snoozes, 0), coalesce(suspect, false), args, cold
-FROM dibs.queue_fetch($1, $2, $3, $4, $5, $6::bigint[], $7::bigint[], $8::int, $9::bool, $10::bool);
+FROM dibs.queue_fetch($1, $2, $3, $4, $5, $6::bigint[], $7::bigint[], $8::int, $9::bool, $10::bool, $11::int);
 
 -- Writes that work begins.
 SELECT v FROM dibs.queue_start($1, $2, $3, $4, $5::bigint[], $6::bigint[]) v;
 
 -- Ends runs: see queue_finish.
 SELECT v FROM dibs.queue_finish($1, $2::bool, $3, $4, $5::bigint, $6::bigint[], $7::bigint[],
-  $8::smallint[], $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::text[]) v;
+  $8::smallint[], $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::text[], $15::bool) v;
 
 -- What runs under a worker's lease; $5: only what is asked to stop.
 SELECT t.id, t.token, coalesce(t.stop, '') FROM dibs.queue_workers w JOIN dibs.tasks t ON t.worker = w.id AND t.state = 5

@@ -1,7 +1,8 @@
--- ARGV: act, new queue, new priority ('' for none), new instant ('' for none), the event's kind, and what its
--- words end with; then ids. Answers: now, then of each: answer, state, other id.
-local act, queue, priority, run_at, kind, tail = unpack(ARGV, 1, 6)
-local DONE, ASKED, NOT_THERE, UNFIT, TAKEN = 1, 2, 3, 4, 5
+-- ARGV: act, new queue, new priority ('' for none), new instant ('' for none), the event's kind, what its
+-- words end with, the queue in which the tasks must be, and the states, a byte each, of which they must be in one ('' for any);
+-- then ids. Answers: now, then of each: answer, state, other id.
+local act, queue, priority, run_at, kind, tail, from, among = unpack(ARGV, 1, 8)
+local DONE, ASKED, NOT_THERE, UNFIT, TAKEN, CHANGED_SINCE = 1, 2, 3, 4, 5, 6
 
 -- retake gives a task that ended its unique key again, or answers who has it.
 local function retake(t)
@@ -59,6 +60,8 @@ end
 
 local function carry_out(t)
   if not t then return NOT_THERE end
+  if from ~= '' and queue_of(t[LANE]) ~= from then return CHANGED_SINCE end
+  if among ~= '' and not string.find(among, string.char(t[STATE]), 1, true) then return CHANGED_SINCE end
   if act == 'retry' and (final(t[STATE]) or t[STATE] == RETRYABLE) then return retry(t) end
   if act == 'cancel' and t[STATE] == RUNNING then
     more(t).stop = 'operator'
@@ -84,7 +87,7 @@ local function carry_out(t)
   return DONE
 end
 
-local ids = {unpack(ARGV, 7)}
+local ids = {unpack(ARGV, 9)}
 load(ids)
 local reply, done = {now}, {}
 for _, id in ipairs(ids) do

@@ -35,6 +35,7 @@ end
 local given, looked, rearranged = {}, 0, false
 
 local function give(t, rate)
+  if t[TOLD] == 1 then more(t).completed = t[TOKEN] end
   t[TOKEN] = math.max(t[TOKEN] + 1, now)
   t[WORKER], t[FETCHED], t[BEGUN], t[TOLD] = worker, now, 0, 0
   say(t, 'stop', '')
@@ -230,7 +231,7 @@ for i, t in ipairs(given) do
   end
 end
 if #ids == 0 then return reply end
-call('SADD', prefix .. 'run:' .. worker, unpack(ids))
+call('SADD', prefix .. 'running:' .. worker, unpack(ids))
 reply[4] = names
 local specs = {}
 for n, p in pairs(grouped(ids)) do

@@ -11,16 +11,21 @@ local function tally(t, name)
   tallies[field] = (tallies[field] or 0) + 1
 end
 
--- let_go gives up the key of a task, if it is still the task's when the script ends.
-local leaving = {} -- ids by key
-local function let_go(t) leaving[key_of(t)] = t[ID] end
+-- let_go gives up the key of a task, if it is still the task's when the script ends. Others that had it before may end in
+-- the same script.
+local leaving = {} -- sets of ids, by key
+local function let_go(t)
+  local key = key_of(t)
+  leaving[key] = leaving[key] or {}
+  leaving[key][t[ID]] = true
+end
 
 local function free_keys()
   local keys, over = {}, {}
   for key in pairs(leaving) do keys[#keys + 1] = key end
   if #keys == 0 then return end
   for i, id in ipairs(call('HMGET', prefix .. 'unique', unpack(keys))) do
-    if id == leaving[keys[i]] then over[#over + 1] = keys[i] end
+    if leaving[keys[i]][id] then over[#over + 1] = keys[i] end
   end
   if #over > 0 then call('HDEL', prefix .. 'unique', unpack(over)) end
 end

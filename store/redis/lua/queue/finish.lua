@@ -29,7 +29,7 @@ local function carry_out(t, verdict, delay, reason, outcome, began, stopped, pro
   else
     if verdict == SNOOZE then t[SNOOZES] = t[SNOOZES] + 1 end
     if verdict ~= RETURN then t[RUN_AT] = now + delay end
-    wait_again(t, verdict == RETRY and RETRYABLE or verdict == SNOOZE and SCHEDULED)
+    wait_again(t, verdict ~= RETURN and RETRYABLE)
   end
   if t[LIMIT] > 0 then limits().give_back_slot(t) end
 end
@@ -37,19 +37,18 @@ end
 local reply = {now}
 for i = 3, #ARGV, 4 do
   local t, status = rows[ARGV[i]], GONE
-  if t and t[WORKER] == worker then
+  if t then
     local token, verdict, delay, began, stopped, reason = struct.unpack(RUN_END, ARGV[i + 1])
-    if t[TOKEN] == token then
-      if t[STATE] == RUNNING and lives then
-        carry_out(t, verdict, delay, reason, ARGV[i + 2], began, stopped, ARGV[i + 3])
-        status = OK
-      elseif t[TOLD] == 1 then
-        status = OK -- the answer to the first one was lost
-      end
+    local mine = t[WORKER] == worker
+    if mine and lives and t[STATE] == RUNNING and t[TOKEN] == token then
+      carry_out(t, verdict, delay, reason, ARGV[i + 2], began, stopped, ARGV[i + 3])
+      status = OK
+    elseif (mine or t[TOKEN] ~= token) and completed(t, token) then
+      status = OK -- the answer to the first one was lost; who had it is not known any more where it was given anew
     end
   end
   reply[#reply + 1] = status
 end
-if #done > 0 then call('SREM', prefix .. 'run:' .. worker, unpack(done)) end
+if #done > 0 then call('SREM', prefix .. 'running:' .. worker, unpack(done)) end
 finish()
 return reply

@@ -1,12 +1,12 @@
 -- ARGV: hold, how many tasks to rescue at most. Answers: now, how many are left.
 local n = worker_of(ARGV[1])
 if not n then return {now, 0} end
-local ids = call('SRANDMEMBER', prefix .. 'run:' .. n, ARGV[2])
+local ids = call('SRANDMEMBER', prefix .. 'running:' .. n, ARGV[2])
 load(ids)
 for _, id in ipairs(ids) do
   if rows[id] then rescue(rows[id]) end
 end
 finish()
-local left = call('SCARD', prefix .. 'run:' .. n)
+local left = call('SCARD', prefix .. 'running:' .. n)
 if left == 0 then bury(n) end
 return {now, left}

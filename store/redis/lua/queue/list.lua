@@ -84,7 +84,7 @@ local function pages_after(id)
     return call('ZRANGEBYSCORE', prefix .. 'pages', page(id), page(up_to), 'LIMIT', 0, 4)
   end
   local some = {}
-  for _, n in ipairs(call('HKEYS', prefix .. 'open')) do
+  for _, n in ipairs(call('HKEYS', prefix .. 'unfinished')) do
     n = tonumber(n)
     if n >= page(id) and n <= page(up_to) then some[#some + 1] = n end
   end

@@ -1,6 +1,6 @@
 -- A task is a row, which changes, and a spec, which no script looks into. A thousand neighbours share
 -- the hashes 'rows:<id / 1000>' and 'specs:<id / 1000>', so that one command reads or writes a batch
--- of them, and Admin can go through all tasks by id; 'pages' is the index of those hashes, 'open' how
+-- of them, and Admin can go through all tasks by id; 'pages' is the index of those hashes, 'unfinished' how
 -- many unfinished tasks each has.
 --
 -- A lane is a kind in a queue. It has a number, which rows and names of keys carry: 'lane-of' maps
@@ -28,7 +28,8 @@ local function parse(id, s)
   return t
 end
 
--- more is the rest of a row: its unique key and window, its limit and what it declared of it, its words.
+-- more is the rest of a row: its unique key and window, its limit and what it declared of it, its words, and the token
+-- under which it was completed, where it was given anew since.
 local function more(t)
   local m = t[MORE]
   if m then return m end
@@ -36,17 +37,24 @@ local function more(t)
   m = {key = '', window = 0, limit_key = '', max = 0, reason = '', stop = ''}
   if t[UNIQUE] > 0 then m.key, m.window, at = struct.unpack('<c16d', rest, at) end
   if t[LIMIT] > 0 then m.limit_key, m.max, at = struct.unpack('<c32I4', rest, at) end
-  m.reason, m.stop = struct.unpack('<I2c0I2c0', rest, at)
+  m.reason, m.stop, at = struct.unpack('<I2c0I2c0', rest, at)
+  if at <= #rest then m.completed = struct.unpack('<d', rest, at) end
   t[MORE] = m
   return m
 end
 
--- wordless says that the rest is as long as one without words is: most need not be taken apart to know that.
+-- wordless says that the rest is as long as one that ends with NO_WORDS is: most need not be taken apart to know that.
 local function wordless(t)
   return not t[MORE] and #t[REST] == 4 + (t[UNIQUE] > 0 and 24 or 0) + (t[LIMIT] > 0 and 36 or 0)
 end
 
 local function stop_of(t) return wordless(t) and '' or more(t).stop end
+
+-- completed says whether a run of t's was completed under a token, as long as none was since. TOLD is that its last one was.
+local function completed(t, token)
+  if t[TOKEN] == token then return t[TOLD] == 1 end
+  return t[TOLD] == 0 and not wordless(t) and more(t).completed == token
+end
 
 local function say(t, field, words)
   if words ~= '' or not wordless(t) then more(t)[field] = words end
@@ -61,7 +69,8 @@ local function packed(t)
   if not m then return s .. t[REST] end
   if t[UNIQUE] > 0 then s = s .. struct.pack('<c16d', m.key, m.window) end
   if t[LIMIT] > 0 then s = s .. struct.pack('<c32I4', m.limit_key, m.max) end
-  return s .. struct.pack('<I2c0I2c0', #m.reason, m.reason, #m.stop, m.stop)
+  s = s .. struct.pack('<I2c0I2c0', #m.reason, m.reason, #m.stop, m.stop)
+  return m.completed and s .. struct.pack('<d', m.completed) or s
 end
 
 -- What this script has read, and has yet to write. save writes it.
@@ -195,6 +204,6 @@ local function save()
     end
   end
   for n, by in pairs(opened) do
-    if by ~= 0 and call('HINCRBY', prefix .. 'open', n, by) == 0 then call('HDEL', prefix .. 'open', n) end
+    if by ~= 0 and call('HINCRBY', prefix .. 'unfinished', n, by) == 0 then call('HDEL', prefix .. 'unfinished', n) end
   end
 end

@@ -10,7 +10,7 @@ end
 local rescued, crashed, dead = 0, 0, {}
 local function rescue_from(n)
   if left <= 0 then return end
-  local ids = call('SRANDMEMBER', prefix .. 'run:' .. n, left)
+  local ids = call('SRANDMEMBER', prefix .. 'running:' .. n, left)
   load(ids)
   table.sort(ids, function(x, y) return tonumber(x) < tonumber(y) end)
   for _, id in ipairs(ids) do
@@ -18,11 +18,11 @@ local function rescue_from(n)
     if t and t[STATE] == RUNNING and tostring(t[WORKER]) == n then
       if rescue(t) then crashed = crashed + 1 else rescued = rescued + 1 end
     else
-      call('SREM', prefix .. 'run:' .. n, id)
+      call('SREM', prefix .. 'running:' .. n, id)
     end
   end
   if spend(#ids) > 0 then dead[#dead + 1] = {n, #ids} end
-  if call('EXISTS', prefix .. 'run:' .. n) == 0 then bury(n) end
+  if call('EXISTS', prefix .. 'running:' .. n) == 0 then bury(n) end
 end
 
 -- Five hundred workers at a time, those first that were not looked at for longest.

@@ -1,7 +1,7 @@
 -- Workers have numbers, which rows carry: 'worker-of' maps '<owner>:<token>' to it, and 'worker:<n>' is the
 -- hash of its lease, its hold, what it told of itself as JSON, its host and when it joined. 'overseen' are those
 -- that may have tasks, by when they were last looked at, and 'gone' those that are dead, by when that was seen.
--- 'run:<n>' are its tasks, 'asked:<n>' those of them that are asked to stop.
+-- 'running:<n>' are its tasks, 'asked:<n>' those of them that are asked to stop.
 local function worker_of(hold) return tonumber(call('HGET', prefix .. 'worker-of', hold) or nil) end
 
 -- join is the worker's number, made where it never joined.
@@ -30,7 +30,7 @@ end
 
 -- stop_running takes a task from its worker.
 local function stop_running(t)
-  call('SREM', prefix .. 'run:' .. t[WORKER], t[ID])
+  call('SREM', prefix .. 'running:' .. t[WORKER], t[ID])
   if stop_of(t) ~= '' then call('SREM', prefix .. 'asked:' .. t[WORKER], t[ID]) end
 end
 

@@ -1,0 +1,31 @@
+// Package testsize says how much a test does: little by default, much in the long rounds.
+//
+// DIBS_TEST_LONG asks for these: 1 for the whole of them, 0.2 for a fifth of what can be had in parts.
+package testsize
+
+import (
+	"os"
+	"strconv"
+)
+
+// Env is the name of the setting.
+const Env = "DIBS_TEST_LONG"
+
+// Long says whether this is a long round.
+func Long() bool { return share() > 0 }
+
+// Of is how much to do: short by default, in a long round its share of long, though no less than short.
+func Of(short, long int) int {
+	return max(short, int(float64(long)*share()))
+}
+
+func share() float64 {
+	told := os.Getenv(Env)
+	if told == "" {
+		return 0
+	}
+	if n, err := strconv.ParseFloat(told, 64); err == nil && n >= 0 {
+		return n
+	}
+	panic(Env + "=" + told + ": want a number, 1 for the whole long rounds")
+}

@@ -1,0 +1,202 @@
+//go:build linux
+
+package file
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"modernc.org/sqlite"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// OpenDB opens a pool of the caller's own, to be closed by the caller, on the database of s: an application that has its tables there
+// can have its transactions joined (QueueTx). Names that begin with dibs_ are dibs's, all others the application's.
+//
+// Transactions are IMMEDIATE, but for read-only ones. They wait for other writers: in this process for those who came before, 5 s at most, and
+// for other processes as long again, then BeginTx fails with an error that wraps lease.ErrUnavailable. A commit is on disk when it returns
+// (synchronous=FULL). Params are more of the driver's parameters, such as "_pragma=foreign_keys(1)" or "_time_format=sqlite".
+//
+// There is one writer at a time. While a transaction of the pool is open, nothing on this host is enqueued, fetched, completed or claimed
+// in this namespace, and who wants to is told after 5 s that the store is unavailable. Leases go on. So keep transactions short, and
+// call nothing of the store's while one is open, except through QueueTx: it would wait for its own caller.
+//
+// No program may have the file open through two different libraries of SQLite: closing it in one of them drops the locks of the other.
+func OpenDB(ctx context.Context, s *store.Store, params ...string) (*sql.DB, error) {
+	d, err := dbOf(s)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.open(ctx); err != nil { // which makes dibs's own tables
+		return nil, err
+	}
+	const own = "_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(full)"
+	c, err := sqlite.NewConnector(d.address(strings.Join(append([]string{own}, params...), "&")))
+	if err != nil {
+		return nil, fail("open", d.path, err)
+	}
+	p := sql.OpenDB(orderly{c, d})
+	p.SetMaxIdleConns(4)
+	if err := p.PingContext(ctx); err != nil {
+		_ = p.Close()
+		return nil, fail("open", d.path, err)
+	}
+	return p, nil
+}
+
+func dbOf(s *store.Store) (*db, error) {
+	if q, ok := s.Queue.(queues); ok {
+		return q.db, nil
+	}
+	return nil, fmt.Errorf("store %s: it is not an embedded directory, and has no SQLite database to share: %w", s.URL, errors.ErrUnsupported)
+}
+
+// Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the commit, or after a
+// rollback. It is used by one goroutine at a time, as the transaction is.
+//
+// No answer is ever Undecided: there is one writer, so another's uncommitted key is waited for when the transaction begins.
+//
+// After an error the transaction is as it was before the call, and goes on; except where SQLite gives all of it up, as it does when the
+// disk is full or fails. Then it is over, and the error says so.
+type Tx struct {
+	tx   *sql.Tx
+	db   *db
+	bad  error // why it is of no use
+	stmt func(name string) (*sql.Stmt, error)
+	ours bool // its database was looked at
+}
+
+// QueueTx is the queue of s as seen from a transaction on its database, best one of OpenDB's. A transaction on any other database is refused
+// when it is used.
+func QueueTx(tx *sql.Tx, s *store.Store) *Tx {
+	d, err := dbOf(s)
+	return &Tx{tx: tx, db: d, bad: err, stmt: preparing(tx)}
+}
+
+// Enqueue is of queue.Inserter. Who watches is told at the commit.
+func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+	if len(specs) == 0 {
+		return nil, ctx.Err()
+	}
+	return answer(ctx, x, specs, (*board).enqueue)
+}
+
+// Finish is of queue.Finisher. Slots are free as soon as it commits.
+func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+	if len(ends) == 0 {
+		return nil, ctx.Err()
+	}
+	return answer(ctx, x, ends, func(b *board, c queue.Completion) (queue.Status, error) { return b.finish(worker, c) })
+}
+
+// step does one step in a savepoint, which is given up when it fails. Once begun it does not end with ctx: SQLite gives all of
+// a transaction up when one of its writes is interrupted.
+func (x *Tx) step(ctx context.Context, do func(*board) error) error {
+	if err := errors.Join(x.bad, ctx.Err()); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := x.look(ctx); err != nil {
+		return err
+	}
+	if err := x.goesOn(ctx); err != nil {
+		return err
+	}
+	err := x.exec(ctx, "SAVEPOINT dibs_queue")
+	if isBusy(err) {
+		return fmt.Errorf("a statement of the transaction that writes is not at its end: read its rows (RETURNING), or close them, before the queue is called: %w", err)
+	}
+	if err != nil {
+		return x.fail(err)
+	}
+	if err = x.lock(ctx); err == nil {
+		err = x.fail(do(x.db.board(ctx, x.tx, x.stmt)))
+	}
+	if err == nil {
+		err = x.fail(x.exec(ctx, "RELEASE dibs_queue"))
+	}
+	if err == nil {
+		return nil
+	}
+	return x.undo(ctx, err)
+}
+
+// goesOn sees to it that there still is a transaction. SQLite gives all of it up at some errors of the application's statements, such as
+// a write that was interrupted, or a conflict with OR ROLLBACK; a savepoint then would be a transaction of its own, and committed.
+func (x *Tx) goesOn(ctx context.Context) error {
+	if err := x.exec(ctx, "BEGIN"); err != nil {
+		return nil // there is one, in which no other can begin; or what comes next fails as well
+	}
+	_ = x.tx.Rollback()
+	return errors.New("the transaction is over: SQLite rolled all of it back at an earlier error of one of its statements, such as a write that was interrupted")
+}
+
+// look sees to it that the transaction is one on this directory's database.
+func (x *Tx) look(ctx context.Context) error {
+	if x.ours {
+		return nil
+	}
+	files, err := query(ctx, x.tx, func(row scanner) (at [3]string, err error) { return at, row.Scan(&at[0], &at[1], &at[2]) }, "PRAGMA database_list")
+	if err != nil {
+		return x.fail(err)
+	}
+	have, want := "", x.db.path
+	for _, f := range files {
+		if f[1] == "main" {
+			have = f[2]
+		}
+	}
+	is, err := os.Stat(want)
+	if err != nil {
+		return x.fail(err)
+	}
+	if there, err := os.Stat(have); err != nil || !os.SameFile(is, there) {
+		return fmt.Errorf("the transaction is on the database %q, and the tasks are in %s: begin it on a pool of OpenDB's for this store", have, want)
+	}
+	x.ours = true
+	return nil
+}
+
+// lock makes the transaction the one that writes, before anything is looked at or a clock is read.
+func (x *Tx) lock(ctx context.Context) error {
+	s, err := x.stmt("write_lock")
+	if err == nil {
+		_, err = s.ExecContext(ctx)
+	}
+	if isBusy(err) {
+		return fmt.Errorf("%w: %w", ErrDeferred, err)
+	}
+	return x.fail(err)
+}
+
+// undo gives the savepoint up. Where SQLite has given up the whole transaction, what came next would be committed statement by statement.
+func (x *Tx) undo(ctx context.Context, why error) error {
+	err := x.exec(ctx, "ROLLBACK TO dibs_queue")
+	if err == nil {
+		err = x.exec(ctx, "RELEASE dibs_queue")
+	}
+	if err == nil {
+		return why
+	}
+	_ = x.tx.Rollback()
+	return fmt.Errorf("the transaction was rolled back, and is over: %w", why)
+}
+
+func (x *Tx) exec(ctx context.Context, text string) error {
+	_, err := x.tx.ExecContext(ctx, text)
+	return err
+}
+
+func (x *Tx) fail(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return err
+	}
+	return fail("join a transaction on", x.db.path, err)
+}

@@ -1,0 +1,87 @@
+package life
+
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+// Timed is s with the instant from which on it may run: now where it says none, and with its Delay added. A debounced one keeps its
+// delay, which counts from now whenever it comes again.
+func Timed(s queue.Spec, now time.Time) queue.Spec {
+	if s.RunAt.IsZero() {
+		s.RunAt = now
+	}
+	if !debounces(&s) {
+		s.RunAt, s.Delay = s.RunAt.Add(s.Delay), 0
+	}
+	s.RunAt, s.ExpiresAt, s.RetryUntil = micro(s.RunAt), micro(s.ExpiresAt), micro(s.RetryUntil)
+	return s
+}
+
+func debounces(s *queue.Spec) bool { return s.Unique != nil && s.Unique.Again == queue.Debounce }
+
+// New is a task of a spec that is Timed, without an id. It holds its unique key.
+func New(s queue.Spec, now time.Time) Task {
+	t := Task{Task: queue.Task{Spec: s, Enqueued: now}}
+	if debounces(&s) {
+		t.RunAt, t.Delay = micro(t.RunAt.Add(t.Delay)), 0
+	}
+	t.takeKey()
+	t.Wait(now)
+	return t
+}
+
+func (t *Task) takeKey() {
+	if t.Unique != nil {
+		h := t.Unique.Hash(t.Kind)
+		t.Key = h[:]
+	}
+}
+
+// Replaces says that s has a waiting task of its unique key changed.
+func Replaces(s *queue.Spec) bool {
+	return s.Unique != nil && (s.Unique.Again == queue.Replace || s.Unique.Again == queue.Debounce)
+}
+
+// Again is the answer to a spec whose unique key t holds. Updated: it is to be Renewed. New: a worker has t's arguments already, and the
+// spec is a task of its own, for which t gives the key up.
+func (t *Task) Again(s *queue.Spec) queue.Admission {
+	switch {
+	case !Replaces(s):
+		return queue.Duplicate
+	case t.State.Waiting():
+		return queue.Updated
+	case t.Unique.Until != queue.UntilStarted: // it holds the key until its end, or its window's (promise 17)
+		return queue.Duplicate
+	}
+	return queue.New
+}
+
+// Renew gives t, which waits, what a newer spec of its key says, which is Timed (rule Q3). Its id and place stay.
+func (t *Task) Renew(s queue.Spec, now time.Time) Note {
+	t.Args, t.Priority, t.Tags, t.RunAt = s.Args, s.Priority, s.Tags, s.RunAt
+	t.Granted, t.Snoozes = t.Attempts, 0
+	if debounces(&s) {
+		t.RunAt = now.Add(s.Delay)
+		if last := t.Enqueued.Add(s.Unique.Longest(s.Delay)); t.RunAt.After(last) {
+			t.RunAt = last
+		}
+		t.RunAt = micro(t.RunAt)
+	}
+	return t.Wait(now)
+}
+
+// LostKey says that t is not to hold its unique key any more: its time is over.
+func (t *Task) LostKey(now time.Time) bool {
+	return t.Over(now) || t.State == queue.Succeeded && !now.Before(t.Window)
+}
+
+// LoseKey ends what has LostKey: a task that waited too long, or the window of one that succeeded.
+func (t *Task) LoseKey(now time.Time) Note {
+	if t.Over(now) {
+		return t.Discard(queue.ReasonExpired, now)
+	}
+	t.Window, t.Key = time.Time{}, nil
+	return Note{}
+}

@@ -1,0 +1,28 @@
+-- What all that enqueues begins with.
+--
+-- ARGV: fresh installation id, schema, longest TTL (for identity), how many lanes and how many limits; the
+-- lanes' names; of each limit: its key, and the readable one; then of each task: what is asked for
+-- (PLAIN, or ASKED and the unique key), and its spec. Answers: now, then of each: 16 times the answer and the state, id.
+-- What is asked for ends with the key, so that the rest is alike in most tasks of a batch.
+local PLAIN, PLAIN_SIZE = '<I2bddI4', 23
+local ASKED, ASKED_SIZE = '<I2bddI4dBBddBI4I2', 56
+local NEW, DUPLICATE, UPDATED = 1, 2, 3
+
+-- Without the namespace's record the data is gone: leases are held back from now on (rule L9).
+if call('HEXISTS', prefix .. 'meta', 'id') == 0 then identity(ARGV[1], ARGV[2], ARGV[3]) end
+
+local lanes, named, from = {}, {}, 6
+for i = 1, tonumber(ARGV[4]) do
+  lanes[i] = lane_of(ARGV[from])
+  from = from + 1
+end
+for i = 1, tonumber(ARGV[5]) do
+  named[i] = {key = ARGV[from], readable = ARGV[from + 1]}
+  from = from + 2
+end
+
+-- Ids are taken from last. A page's first id is a multiple of a thousand, but for 1.
+local last = num(call('HGET', prefix .. 'queue', 'id'))
+local function due(run_at, delay) return (run_at > 0 and run_at or now) + delay end
+
+local reply = {now}

@@ -1,0 +1,219 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// What others do beside a transaction that stays open, where not only one of them writes at a time.
+var besidePromises = []pledge{
+	{"a key that another transaction keeps having is undecided, and the transaction goes on", besideKey},
+	{"a fetch looks behind what a transaction has", besideFetch},
+	{"a fetch looks behind those who cannot displace", besideRivals},
+	{"an open transaction blocks no limit", besideLimit},
+	{"a freed slot passes over what a transaction has", besideLine},
+	{"a fetch ends where a transaction has all that comes next", besideNext},
+	{"a transaction holds up no batch", besideBatch},
+	{"what runs is held up by no duplicate", besideRun},
+	{"an operator is told that a transaction has the task", besideAct},
+}
+
+func besideKey(c *caller) {
+	first, second := c.open(), c.open()
+	id := first.enqueue(keyed("u", ""))[0].ID
+	want := func(who string, got []queue.Enqueued) queue.ID {
+		c.Helper()
+		if got[0] != (queue.Enqueued{Answer: queue.Undecided}) || got[1].Answer != queue.New || got[2].Answer != queue.New {
+			c.Errorf("answers to %s: %+v", who, got)
+		}
+		return got[1].ID
+	}
+	other := want("another transaction", second.enqueue(keyed("u", ""), keyed("v", ""), some()))
+	second.goesOn()
+	want("one without a transaction", c.enqueue(c.s, keyed("u", ""), keyed("w", ""), some()))
+	first.commit()
+	second.commit()
+	c.duplicate(keyed("u", ""), id, queue.Available)
+	c.duplicate(keyed("v", ""), other, queue.Available)
+}
+
+func besideFetch(c *caller) {
+	worker := c.worker(c.s)
+	low := some()
+	low.Priority = -1
+	for i, last := range []queue.Spec{some(), low, keyed("", "last")} {
+		for j, n := range []int{2, 100} {
+			var heads []queue.Spec
+			for k := range n {
+				limit := ""
+				if last.Limit != nil {
+					limit = fmt.Sprint("l", j, k)
+				}
+				heads = append(heads, keyed(fmt.Sprint("u", i, j, k), limit))
+			}
+			all := c.add(heads...)
+			id := c.add1(last)
+			x := c.open()
+			x.enqueue(heads...)
+			what := fmt.Sprintf("a fetch behind %d of a transaction's, kind %d", n, i)
+			c.finishes(worker, c.fetches(what, worker, 1, id)...)
+			x.commit()
+			c.finishes(worker, c.fetches("the others after the commit", worker, 200, all...)...)
+		}
+	}
+}
+
+func besideRivals(c *caller) {
+	worker := c.worker(c.s)
+	var rivals []queue.Spec
+	for i := range 8 {
+		s := limited(fmt.Sprint("l", i), 1)
+		s.Limit.OnContention = queue.Displace
+		rivals = append(rivals, s)
+	}
+	running := c.fetches("the first of each", worker, 10, c.add(rivals...)...)
+	x := c.open()
+	x.finish(worker, queue.OK, running...)
+	c.add(rivals...)
+	last := c.add1(keyed("", "last"))
+	c.fetches("a fetch beside the transaction", worker, 1, last)
+	x.rollback()
+	c.fetches("a fetch after the rollback", worker, 10)
+	asked, err := c.s.Queue.Mine(c.ctx, worker, true)
+	c.check("Mine", err)
+	equal(c.world, "tasks that are asked to stop", len(asked), len(running))
+}
+
+// besideLimit: a transaction that stays open holds no lock on a limit (rule Q5).
+func besideLimit(c *caller) {
+	worker := c.worker(c.s)
+	all := c.add(limited("l", 2), limited("l", 2), limited("l", 2), limited("l", 2))
+	f := c.fetches("under the limit", worker, 10, all[:2]...)
+	x := c.open()
+	x.finish(worker, queue.OK, f[0])
+	x.enqueue(limited("l", 2))
+	c.fetches("before anybody has ended", worker, 10)
+	c.finishes(worker, f[1])
+	c.fetches("in the slot that was freed beside the transaction", worker, 10, all[2])
+	x.commit()
+	c.fetches("in the slot that the transaction freed", worker, 10, all[3])
+	equal(c.world, "repairs", c.tend().Repaired, 0)
+}
+
+// besideLine: who ends is held up by none of those who would come next; the one behind them does, and they come after him.
+func besideLine(c *caller) {
+	worker := c.worker(c.s)
+	for n := range 2 { // behind those that a transaction has
+		limit := fmt.Sprint("l", n)
+		f := c.fetch1(worker, c.add1(keyed("", limit)))
+		two := []queue.Spec{keyed(fmt.Sprint("u", n), limit), keyed(fmt.Sprint("v", n), limit)}
+		line := c.add(append(two, slices.Repeat([]queue.Spec{keyed("", limit)}, n)...)...)
+		x := c.open()
+		x.enqueue(two...)
+		begun := time.Now()
+		c.finishes(worker, f)
+		if took := time.Since(begun); took > time.Second {
+			c.Errorf("an end took %v", took)
+		}
+		runs := c.fetches("the one behind those of the transaction", worker, 10, line[2:]...)
+		x.commit()
+		for _, id := range line[:2] {
+			c.finishes(worker, runs...)
+			runs = c.fetches("one that the transaction had, in its turn", worker, 10, id)
+		}
+		c.finishes(worker, runs...)
+	}
+}
+
+// besideNext: what a fetch cannot do for those of a transaction it leaves to the next one.
+func besideNext(c *caller) {
+	worker := c.worker(c.s)
+	var first, next []queue.Spec
+	for i := range 25 {
+		limit := fmt.Sprint("l", i)
+		first, next = append(first, keyed("", limit)), append(next, keyed(fmt.Sprint("u", i), limit))
+	}
+	running := c.fetches("the first of each line", worker, 100, c.add(first...)...)
+	line := c.add(next...)
+	x := c.open()
+	x.enqueue(next...)
+	c.finishes(worker, running...)
+	begun := time.Now()
+	c.fetches("beside the transaction", worker, 100)
+	if took := time.Since(begun); took > 2*time.Second {
+		c.Errorf("a fetch took %v", took)
+	}
+	x.commit()
+	var got []queue.ID
+	for len(got) < len(line) {
+		f := c.fetch(worker, 100)
+		if len(f) == 0 {
+			break
+		}
+		got = append(got, ids(f)...)
+	}
+	slices.Sort(got)
+	c.order("what was fetched then", got, line)
+}
+
+func besideBatch(c *caller) {
+	worker := c.worker(c.s)
+	c.add(some(), keyed("", "l"), keyed("", "m"), keyed("", "m"))
+	f := c.fetch(worker, 10)
+	if len(f) != 3 {
+		c.Fatalf("Fetch: %v", ids(f))
+	}
+	x := c.open()
+	x.finish(worker, queue.OK, f[1])
+	var refs []queue.Ref
+	for _, t := range f {
+		refs = append(refs, t.Ref)
+	}
+	if got, err := c.s.Queue.Start(c.ctx, worker, refs); !errors.Is(err, lease.ErrUnavailable) {
+		c.Errorf("Start beside the transaction: %v, %v", got, err)
+	}
+	if got, err := c.s.Queue.Finish(c.ctx, worker, succeeded(f)); !errors.Is(err, lease.ErrUnavailable) {
+		c.Errorf("Finish beside the transaction: %v, %v", got, err)
+	}
+	for i, want := range []queue.State{queue.Succeeded, queue.Running, queue.Succeeded} {
+		equal(c.world, fmt.Sprintf("state of task %d of the batch", i), c.task(f[i].ID).State, want)
+	}
+	equal(c.world, "tasks that run in the slot that the batch freed", len(c.fetch(worker, 10)), 1)
+	x.rollback()
+	c.finishes(worker, f...)
+}
+
+// besideRun: a transaction whose duplicate runs has no lock on it, also where it would have replaced it.
+func besideRun(c *caller) {
+	worker := c.worker(c.s)
+	for i, again := range []queue.Again{"", queue.Replace, queue.Debounce} {
+		key := fmt.Sprint("u", i)
+		f := c.fetch1(worker, c.add1(keyed(key, "l")))
+		s := keyed(key, "l")
+		if again != "" {
+			s.Unique.Until, s.Unique.Again, s.Delay = queue.UntilStarted, again, time.Minute
+		}
+		x := c.open()
+		equal(c.world, "the answer", x.enqueue(s)[0], queue.Enqueued{Answer: queue.Duplicate, ID: f.ID, State: queue.Running})
+		begun := time.Now()
+		c.finishes(worker, f)
+		if took := time.Since(begun); took > time.Second {
+			c.Errorf("an end took %v", took)
+		}
+		x.commit()
+	}
+}
+
+func besideAct(c *caller) {
+	id := c.add1(keyed("u", "l"))
+	x := c.open()
+	x.enqueue(keyed("u", "l"))
+	c.acted(queue.ActCancel, id, queue.Busy)
+	x.commit()
+	c.acted(queue.ActCancel, id, queue.Done)
+}
