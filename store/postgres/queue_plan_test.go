@@ -2,10 +2,13 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,22 +19,43 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// plans are those that the server made on tasks, as auto_explain tells them: the lines that scan or sort.
+// plans are those that the server made on tasks, as auto_explain tells them: the lines that scan or sort. An index that is
+// read without a condition is marked, since that walks the table.
 type plans struct {
 	mu  sync.Mutex
 	all []string
 }
 
-var scans = regexp.MustCompile(`(Seq Scan|Index Scan|Index Only Scan|Bitmap Heap Scan|Tid Scan)[^\n]* on (tasks|queue_limits|queue_workers|leases)\b|  (Sort|Hash Join|Merge Join) `)
+var scans = regexp.MustCompile(`(Seq Scan|Index Scan|Index Only Scan|Bitmap Heap Scan|Tid Scan)[^\n]* on (tasks|tasks_ended|queue_limits|queue_workers|leases)\b|  (Sort|Hash Join|Merge Join) `)
 
 func (p *plans) notice(_ *pgconn.PgConn, n *pgconn.Notice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, line := range strings.Split(n.Message, "\n") {
-		if scans.MatchString(line) {
-			p.all = append(p.all, strings.TrimSpace(line))
+	lines := strings.Split(n.Message, "\n")
+	for i, line := range lines {
+		if !scans.MatchString(line) {
+			continue
+		}
+		if line = strings.TrimSpace(line); strings.Contains(line, "Index") && !conditional(lines[i+1:]) {
+			line += walked
+		}
+		p.all = append(p.all, line)
+	}
+}
+
+const walked = " (the whole of it)"
+
+// conditional says whether the rest of a plan begins with details of the node above that have a condition on its index.
+func conditional(rest []string) bool {
+	for _, line := range rest {
+		if strings.Contains(line, "->") {
+			break
+		}
+		if strings.Contains(line, "Index Cond:") {
+			return true
 		}
 	}
+	return false
 }
 
 // take returns what was planned since the last call.
@@ -125,6 +149,12 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			s, p := explained(t, c) // sessions of its own, which have no plan yet
 			enqueue(t, s.Queue, spec(uniqueKey(step.name)), spec(limitOf("l", 1)), spec(limitOf("l", 1)))
 			p.check(t, "enqueue")
+			displace := func(s *queue.Spec) {
+				s.Limit = &queue.Limit{Key: "d", Max: 1, OnContention: queue.Displace}
+				s.Priority = 9
+			}
+			enqueue(t, s.Queue, spec(displace), spec(displace))
+			p.check(t, "enqueue of rivals")
 			enqueue(t, s.Queue, spec(uniqueKey(step.name+"1")), spec(uniqueKey(step.name+"2")))
 			p.check(t, "enqueue of keys", "Index Only Scan using tasks_unique on tasks")
 			enqueue(t, s.Queue, spec(uniqueKey(step.name+"3")), spec(uniqueKey(step.name+"4"), func(s *queue.Spec) { s.Priority = 1 }))
@@ -138,8 +168,30 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.check(t, "start", "using tasks_pkey on tasks")
-			complete(t, s.Queue, w, f.Tasks...)
+			complete(t, s.Queue, w, f.Tasks[:100]...)
 			p.check(t, "finish", "using tasks_pkey on tasks")
+			// What was displaced has been asked to stop, so its slot is still taken, and its rival in turn is displaced here.
+			enqueue(t, s.Queue, spec(displace))
+			fetchSome(t, s, w, 1)
+			p.check(t, "fetch of a rival")
+			for i, left := range slices.Collect(slices.Chunk(f.Tasks[100:], 20)) {
+				verdict := queue.Success + queue.Verdict(i)%queue.Return
+				st, err := s.Queue.Finish(t.Context(), w, column(left, func(f queue.Fetched) queue.Completion {
+					return queue.Completion{Ref: f.Ref, Verdict: verdict, Outcome: "failed", Reason: "r", Delay: time.Hour}
+				}))
+				if err != nil || slices.ContainsFunc(st, func(s queue.Status) bool { return s != queue.OK }) {
+					t.Fatalf("finish by %d: %v, %v", verdict, st, err)
+				}
+				p.check(t, fmt.Sprintf("finish by %d", verdict), "using tasks_pkey on tasks")
+			}
+			if _, err := s.Queue.Tend(t.Context(), queue.TendRequest{Keep: queue.Retention}); err != nil {
+				t.Fatal(err)
+			}
+			all := strings.Join(p.take(), "\n") // it may look at all that runs, and at nothing else
+			if strings.Contains(all, "Seq Scan") || strings.Contains(all, "Heap Scan on tasks_ended") || !strings.Contains(all, "using tasks_ended_succeeded on tasks_ended") ||
+				!strings.Contains(all, "using tasks_ended_otherwise on tasks_ended") {
+				t.Errorf("tend:\n%s", all)
+			}
 		})
 	}
 }
@@ -148,7 +200,7 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 func (p *plans) check(t *testing.T, what string, want ...string) {
 	t.Helper()
 	all := strings.Join(p.take(), "\n")
-	for _, bad := range []string{"Seq Scan", "Bitmap", "Hash Join", "Merge Join", "tasks_running on tasks"} {
+	for _, bad := range []string{"Seq Scan", "Bitmap", "Hash Join", "Merge Join", "tasks_running on tasks", walked} {
 		if strings.Contains(all, bad) {
 			t.Errorf("%s: %s in\n%s", what, bad, all)
 		}

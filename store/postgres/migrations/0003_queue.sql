@@ -13,6 +13,12 @@
 -- has touched the task that holds it: so a step that touched a task locks no limit any more, unless with SKIP LOCKED. Tasks
 -- that somebody merely looks for are taken with SKIP LOCKED and never waited for. No lock on a limit is held in a transaction of a caller's: what
 -- such a transaction changes about a limit it leaves as a note in queue_debts, for the next one that comes by.
+--
+-- No plan may depend on what the planner believes of the tables, which grow from nothing to a million rows under plans that sessions keep.
+-- What a batch names is found row by row, by an index, and whole indexes are left no way to be read instead:
+--   * id BETWEEN q.id AND q.id joins a batch: by q.id alone, or with an order, a table that is thought to be small is walked for each item.
+--   * What is sought for each item and may be missing stands in a subquery of its own, with OFFSET 0 or as a value.
+--   * state::int = 5 fits no index, where rows are found by their ids.
 
 CREATE SEQUENCE dibs.task_ids;
 
@@ -63,7 +69,9 @@ CREATE UNIQUE INDEX tasks_unique ON dibs.tasks (uniq) WHERE held;
 
 -- Tasks that ended, out of the way of those that live; but one with an open window stays among those.
 CREATE TABLE dibs.tasks_ended (LIKE dibs.tasks INCLUDING DEFAULTS, PRIMARY KEY (id));
-CREATE INDEX tasks_ended_at ON dibs.tasks_ended USING brin (ended) WITH (pages_per_range = 32, autosummarize = on);
+-- What retention looks for, every second: in order of their end. Successes, which most are, are only ever added at the end of theirs.
+CREATE INDEX tasks_ended_succeeded ON dibs.tasks_ended (ended) WHERE state = 10;
+CREATE INDEX tasks_ended_otherwise ON dibs.tasks_ended (state, ended) WHERE state <> 10;
 
 CREATE VIEW dibs.all_tasks AS SELECT * FROM dibs.tasks UNION ALL SELECT * FROM dibs.tasks_ended;
 
@@ -314,7 +322,7 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   INSERT INTO dibs.queue_limits (lim, ns, key, slots)
   SELECT DISTINCT ON (t.lim) t.lim, p_ns, coalesce(t.cold::json -> 'limit' ->> 'key', ''), t.slots
-  FROM dibs.tasks t WHERE t.id = ANY (p_ids) AND t.lim IS NOT NULL AND NOT EXISTS (SELECT FROM dibs.queue_limits x WHERE x.lim = t.lim)
+  FROM dibs.tasks t WHERE t.id = ANY (p_ids) AND t.lim IS NOT NULL AND (SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = t.lim) IS NULL
   ORDER BY t.lim
   ON CONFLICT DO NOTHING;
 END $$;
@@ -334,10 +342,10 @@ SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bit
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   lims := ARRAY(SELECT d.lim FROM dibs.queue_debts d
-    WHERE d.ns = p_ns AND (EXISTS (SELECT FROM dibs.queue_limits x WHERE x.lim = d.lim) OR EXISTS (SELECT FROM dibs.tasks t WHERE t.state = 4 AND t.lim = d.lim))
+    WHERE d.ns = p_ns AND coalesce((SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = d.lim), (SELECT t.lim FROM dibs.tasks t WHERE t.state = 4 AND t.lim = d.lim LIMIT 1)) IS NOT NULL
     GROUP BY d.lim LIMIT p_most);
   ids := ARRAY(SELECT (SELECT t.id FROM dibs.tasks t WHERE t.state = 4 AND t.lim = v LIMIT 1)
-    FROM unnest(lims) v WHERE NOT EXISTS (SELECT FROM dibs.queue_limits x WHERE x.lim = v));
+    FROM unnest(lims) v WHERE (SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = v) IS NULL);
 END $$;
 
 -- Sets how many may run. The caller has the limit locked, and settles it.
@@ -403,12 +411,12 @@ BEGIN
     SELECT * FROM unnest(p_lim, p_key, p_slots) WITH ORDINALITY u(lim, key, slots, n)
     UNION ALL
     SELECT t.lim, coalesce(t.cold::json -> 'limit' ->> 'key', ''), t.slots, 0 -- as in queue_meet
-    FROM unnest(p_uniq) u(uniq) JOIN dibs.tasks t ON t.uniq = u.uniq AND t.held WHERE t.lim IS NOT NULL
+    FROM unnest(p_uniq) u(uniq), LATERAL (SELECT * FROM dibs.tasks WHERE uniq = u.uniq AND held OFFSET 0) t WHERE t.lim IS NOT NULL
   ) q
-  WHERE NOT EXISTS (SELECT FROM dibs.queue_limits k WHERE k.lim = q.lim)
+  WHERE (SELECT k.lim FROM dibs.queue_limits k WHERE k.lim = q.lim) IS NULL
   ORDER BY q.lim, n DESC
   ON CONFLICT DO NOTHING;
-  lims := p_lim || ARRAY(SELECT t.lim FROM unnest(p_uniq) q(u) JOIN dibs.tasks t ON t.uniq = q.u AND t.held WHERE t.lim IS NOT NULL);
+  lims := p_lim || ARRAY(SELECT t.lim FROM unnest(p_uniq) q(u), LATERAL (SELECT lim FROM dibs.tasks WHERE uniq = q.u AND held OFFSET 0) t WHERE t.lim IS NOT NULL);
   PERFORM FROM dibs.queue_limits k WHERE k.lim = ANY (lims) ORDER BY k.lim FOR NO KEY UPDATE;
 END $$;
 
@@ -478,7 +486,7 @@ BEGIN
                  row_number() OVER (PARTITION BY lim, queue, kind, contention IN (1, 2), CASE WHEN d = 0 THEN t_now ELSE d END + delay > t_now ORDER BY rank, n) AS nth
           FROM unnest(p_queue, p_kind, p_rank, p_due, p_delay, p_uniq, p_lim, p_contention)
             WITH ORDINALITY q(queue, kind, rank, d, delay, uniq, lim, contention, n)) q
-    LEFT JOIN dibs.queue_limits k ON k.lim = q.lim
+    LEFT JOIN LATERAL (SELECT slots, running FROM dibs.queue_limits WHERE lim = q.lim OFFSET 0) k ON true
     ORDER BY q.n);
   END IF;
 
@@ -502,7 +510,7 @@ BEGIN
     END LOOP;
   END;
   IF NOT p_own AND p_lim IS NOT NULL AND dibs.queue_declared(p_lim, p_slots, ids, taken) THEN
-    states := ARRAY(SELECT coalesce(t.state, q.s) FROM unnest(ids, states) WITH ORDINALITY q(id, s, n) LEFT JOIN dibs.tasks t ON t.id = q.id ORDER BY q.n);
+    states := ARRAY(SELECT coalesce((SELECT t.state FROM dibs.tasks t WHERE t.id = q.id), q.s) FROM unnest(ids, states) WITH ORDINALITY q(id, s, n) ORDER BY q.n);
   END IF;
   IF cardinality(taken) = cardinality(ids) THEN
     PERFORM set_config('lock_timeout', patience, true);
@@ -633,7 +641,7 @@ DECLARE
 BEGIN
   WITH gone AS (
     DELETE FROM dibs.tasks WHERE id = ANY (ARRAY(
-      SELECT id FROM dibs.tasks WHERE id = ANY (p_ids) AND state = 10 AND ended + hold <= dibs.now_us() ORDER BY id FOR UPDATE))
+      SELECT id FROM dibs.tasks WHERE id = ANY (p_ids) AND state::int = 10 AND ended + hold <= dibs.now_us() ORDER BY id FOR UPDATE))
     RETURNING *
   )
   INSERT INTO dibs.tasks_ended
@@ -801,7 +809,7 @@ BEGIN
       END IF;
       lims := coalesce(lims, '{}') || mine;
       t_now := dibs.now_us();
-      FOR c IN SELECT t.* FROM dibs.tasks t WHERE t.id = ANY (spent) AND t.state = 3 AND t.lim = ANY (mine) ORDER BY t.place LOOP
+      FOR c IN SELECT t.* FROM dibs.tasks t WHERE t.id = ANY (spent) AND t.state::int = 3 AND t.lim = ANY (mine) ORDER BY t.place LOOP
         EXIT WHEN need <= 0;
         SELECT * INTO l FROM dibs.queue_limits x WHERE x.lim = c.lim;
         IF c.slots <> l.slots AND c.id > l.declared THEN
@@ -810,7 +818,7 @@ BEGIN
         END IF;
         IF l.running < l.slots THEN
           IF c.contention IN (1, 2) THEN
-            SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = c.id AND t.state = 3 FOR NO KEY UPDATE SKIP LOCKED;
+            SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = c.id AND t.state::int = 3 FOR NO KEY UPDATE SKIP LOCKED;
           ELSE
             SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = ANY (ARRAY[
               (SELECT x.id FROM dibs.tasks x WHERE x.state = 3 AND x.lim = c.lim AND x.queue = c.queue AND x.kind = c.kind
@@ -849,7 +857,7 @@ BEGIN
         ELSIF c.contention IN (1, 2) THEN
           CONTINUE WHEN given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.place) >= had;
           CONTINUE WHEN c.suspect AND (doubted OR wary < c.place OR c.crashes > 0 AND NOT p_charged); -- nothing is decided about it yet
-          SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = c.id AND t.state = 3 FOR NO KEY UPDATE SKIP LOCKED;
+          SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = c.id AND t.state::int = 3 FOR NO KEY UPDATE SKIP LOCKED;
           CONTINUE WHEN pick IS NULL;
           IF c.expires <= t_now THEN
             PERFORM dibs.queue_discard(ARRAY[pick], 'expired', t_now);
@@ -858,10 +866,10 @@ BEGIN
           ELSE
             UPDATE dibs.tasks t SET stop = 'replaced' WHERE t.id = ANY (ARRAY(
               SELECT x.id FROM dibs.tasks x WHERE x.state = 5 AND x.lim = c.lim AND x.contention IN (2, 3) AND x.stop IS NULL
-              ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED));
+              FOR NO KEY UPDATE SKIP LOCKED));
             PERFORM dibs.queue_discard(ARRAY(
               SELECT x.id FROM dibs.tasks x WHERE x.contention IN (2, 3) AND x.state IN (3, 4) AND x.lim = c.lim AND x.id < pick
-              ORDER BY x.id FOR UPDATE SKIP LOCKED), 'superseded', t_now);
+              FOR UPDATE SKIP LOCKED), 'superseded', t_now);
             -- As long as another transaction has one of them, which may be rolled back, it asks again.
             UPDATE dibs.tasks t SET state = 4, contention = 3 WHERE t.id = pick
               AND NOT EXISTS (SELECT FROM dibs.tasks x WHERE x.state = 5 AND x.lim = c.lim AND x.contention IN (2, 3) AND x.stop IS NULL)
@@ -959,7 +967,7 @@ BEGIN
   PERFORM FROM dibs.tasks t WHERE t.id = ANY (p_ids) ORDER BY t.id FOR NO KEY UPDATE;
   RETURN QUERY UPDATE dibs.tasks t SET begun = true, held = t.held AND t.hold <> -1
     FROM unnest(p_ids, p_tokens) q(id, token)
-    WHERE t.id = q.id AND t.token = q.token AND t.state::int = 5 AND t.worker IS NOT DISTINCT FROM me AND me IS NOT NULL
+    WHERE t.id BETWEEN q.id AND q.id AND t.token = q.token AND t.state::int = 5 AND t.worker IS NOT DISTINCT FROM me AND me IS NOT NULL
     RETURNING t.id;
 END $$;
 
@@ -968,9 +976,6 @@ END $$;
 --
 -- It fails where another transaction has one of them for long: nobody is to wait for the limits of the others meanwhile. With p_skip
 -- such tasks are left out, and returned as negative ids.
---
--- The conditions on state and worker are written so that no index on them fits: tasks are found by their ids, whatever
--- the planner believes about how common a state is.
 CREATE FUNCTION dibs.queue_finish(p_ns text, p_own bool, p_key bytea, p_owner text, p_token bigint, p_ids bigint[], p_tokens bigint[],
   p_verdicts smallint[], p_delays bigint[], p_reasons text[], p_outcomes text[], p_started bigint[], p_ended bigint[], p_errors text[],
   p_skip bool)
@@ -1016,14 +1021,14 @@ BEGIN
     END IF;
     t_now := dibs.now_us();
     IF lims <> '{}' THEN
-      freed := ARRAY(SELECT x.lim FROM dibs.tasks x JOIN unnest(p_ids, p_tokens) q(id, token) ON x.id = q.id AND x.token = q.token
+      freed := ARRAY(SELECT x.lim FROM unnest(p_ids, p_tokens) q(id, token) JOIN dibs.tasks x ON x.id BETWEEN q.id AND q.id AND x.token = q.token
         WHERE x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me AND x.lim IS NOT NULL);
     END IF;
 
     -- Those that succeeded.
     WITH gone AS (
       DELETE FROM dibs.tasks x USING unnest(p_ids, p_tokens, p_verdicts, p_reasons) q(id, token, verdict, reason)
-      WHERE x.id = q.id AND x.token = q.token AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+      WHERE x.id BETWEEN q.id AND q.id AND x.token = q.token AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
         AND coalesce(q.verdict, 1) = 1 AND NOT (x.held AND x.hold > 0)
       RETURNING x.*, q.reason AS why
     ), kept AS (
@@ -1038,14 +1043,13 @@ BEGIN
 
     -- The others, and those whose window begins.
     IF cardinality(done) < cardinality(p_ids) THEN
+      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE; -- few have not been yet
       FOR t IN
         SELECT x.*, coalesce(q.verdict, 1) AS verdict, q.delay, q.why, q.outcome, q.began, q.stopped, q.error
         FROM unnest(p_ids, p_tokens, p_verdicts, p_delays, p_reasons, p_outcomes, p_started, p_ended, p_errors)
           q(id, token, verdict, delay, why, outcome, began, stopped, error)
-        JOIN dibs.tasks x ON x.id = q.id AND x.token = q.token
+        JOIN dibs.tasks x ON x.id BETWEEN q.id AND q.id AND x.token = q.token
         WHERE x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
-        ORDER BY x.id
-        FOR NO KEY UPDATE OF x
       LOOP
         done := done || t.id;
         IF t.verdict = 1 OR t.verdict < 6 AND t.outcome <> '' THEN
@@ -1215,16 +1219,23 @@ END $$;
 
 -- Deletes tasks of one final state that ended before an instant, at most so many.
 CREATE FUNCTION dibs.queue_prune(p_ns text, p_state smallint, p_before bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
-  ids bigint[];
+  ours bigint[];
+  old  tid[];
+  ids  bigint[];
 BEGIN
+  ours := ARRAY(SELECT id FROM dibs.queue_names WHERE ns = p_ns AND NOT kind);
+  IF p_state = 10 THEN
+    old := ARRAY(SELECT ctid FROM dibs.tasks_ended WHERE state = 10 AND ended < p_before AND queue = ANY (ours)
+      ORDER BY ended LIMIT p_most FOR UPDATE SKIP LOCKED);
+  ELSE
+    old := ARRAY(SELECT ctid FROM dibs.tasks_ended WHERE state <> 10 AND state = p_state AND ended < p_before AND queue = ANY (ours)
+      ORDER BY ended LIMIT p_most FOR UPDATE SKIP LOCKED);
+  END IF;
   WITH gone AS (
-    DELETE FROM dibs.tasks_ended WHERE ctid = ANY (ARRAY(
-      SELECT ctid FROM dibs.tasks_ended WHERE ended < p_before AND state = p_state
-        AND queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = p_ns AND NOT kind))
-      LIMIT p_most FOR UPDATE SKIP LOCKED))
+    DELETE FROM dibs.tasks_ended WHERE ctid = ANY (old)
     RETURNING id
   )
   SELECT array_agg(id) INTO ids FROM gone;
