@@ -60,4 +60,4 @@ SELECT q.i, dibs.now_us(), coalesce(j.generation, 0), coalesce(j.mark, 0), j.nam
 FROM asked q
 LEFT JOIN dibs.jobs j ON j.ns = q.ns AND j.name = q.job
 LEFT JOIN dibs.leases l ON l.ns = q.ns AND l.key = q.lease_key AND l.owner = q.lease_owner AND l.token = q.lease_token
-LEFT JOIN dibs.tick_rows t ON t.ns = q.ns AND t.job = q.job AND t.at = q.at;
+LEFT JOIN LATERAL (SELECT * FROM dibs.tick_rows x WHERE x.ns = q.ns AND x.job = q.job AND x.at = q.at OFFSET 0) t ON true;

@@ -56,4 +56,4 @@ SELECT q.i, dibs.now_us(), coalesce(r.owner, ''), coalesce(r.token, 0), coalesce
        t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended, t.live
 FROM asked q
 LEFT JOIN dibs.runs r ON r.ns = q.ns AND r.run_id = q.run_id
-LEFT JOIN dibs.tick_rows t ON t.ns = q.ns AND t.job = q.job AND t.at = q.at;
+LEFT JOIN LATERAL (SELECT * FROM dibs.tick_rows x WHERE x.ns = q.ns AND x.job = q.job AND x.at = q.at OFFSET 0) t ON true;

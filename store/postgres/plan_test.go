@@ -16,17 +16,19 @@ import (
 
 	"github.com/dibs-run/dibs/internal/testserver"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/tick"
 )
 
-// plans are those that the server made on tasks, as auto_explain tells them: the lines that scan or sort. An index that is
+// plans are those that the server made, as auto_explain tells them: the lines that scan or sort. An index that is
 // read without a condition is marked, since that walks the table.
 type plans struct {
 	mu  sync.Mutex
 	all []string
 }
 
-var scans = regexp.MustCompile(`(Seq Scan|Index Scan|Index Only Scan|Bitmap Heap Scan|Tid Scan)[^\n]* on (tasks|tasks_ended|queue_limits|queue_workers|leases)\b|  (Sort|Hash Join|Merge Join) `)
+var scans = regexp.MustCompile(`(Seq Scan|Index Scan|Index Only Scan|Bitmap Heap Scan|Tid Scan)[^\n]* on (ticks|runs|jobs|tasks|tasks_ended|queue_limits|queue_workers|leases)\b|  (Sort|Hash Join|Merge Join) `)
 
 func (p *plans) notice(_ *pgconn.PgConn, n *pgconn.Notice) {
 	p.mu.Lock()
@@ -193,6 +195,51 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 				t.Errorf("tend:\n%s", all)
 			}
 		})
+	}
+}
+
+// A tick is claimed, begun and closed by its key alone, however many there are.
+func TestNoPlanWalksTheTicks(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	server := grant(t, s, "server").Ref()
+	first := time.Now().Add(-24 * time.Hour).Truncate(time.Second)
+	claims := func(from, n int) []tick.ClaimRequest {
+		reqs := make([]tick.ClaimRequest, n)
+		for i := range reqs {
+			reqs[i] = tick.ClaimRequest{Job: "j", At: first.Add(time.Duration(from+i) * time.Second), Lease: server}
+		}
+		return reqs
+	}
+	claim := func(s *store.Store, from, n int) {
+		t.Helper()
+		a, err := s.Ticks.Claim(t.Context(), claims(from, n))
+		if err != nil || slices.ContainsFunc(a, func(a tick.Answer) bool { return a.Status != tick.Won }) {
+			t.Fatalf("%v, %+v", err, a)
+		}
+	}
+	claim(s, 0, 2000)
+	for i, knows := range []string{"SELECT", "ANALYZE dibs.ticks"} {
+		if _, err := admin(t, c.URL.String()).Exec(t.Context(), knows); err != nil {
+			t.Fatal(err)
+		}
+		s, p := explained(t, c)
+		from := 2000 + 10*i
+		claim(s, from, 10)
+		p.check(t, "claim")
+		id := run.NewID()
+		begun := tick.StartRequest{Run: run.Record{ID: id, Job: "j", Tick: claims(from, 1)[0].At, Started: time.Now()}, Claim: server, Lease: server}
+		if a, err := s.Ticks.Start(t.Context(), begun); err != nil || a.Status != tick.Won {
+			t.Fatalf("start: %+v, %v", a, err)
+		}
+		p.check(t, "start")
+		end := begun.Run
+		end.Outcome, end.Owner, end.Token, end.Ended = run.Succeeded, server.Owner, server.Token, time.Now()
+		skipped := tick.CloseRequest{Run: run.Record{Job: "j", Tick: claims(from+1, 1)[0].At, Outcome: run.Canceled, Owner: server.Owner, Token: server.Token}, Claim: server}
+		if a, err := s.Ticks.Close(t.Context(), []tick.CloseRequest{{Run: end, Claim: server}, skipped}); err != nil || a[0].Status != tick.Won || a[1].Status != tick.Won {
+			t.Fatalf("close: %+v, %v", a, err)
+		}
+		p.check(t, "close")
 	}
 }
 
