@@ -170,7 +170,7 @@ func TestStoreOverACallersPool(t *testing.T) {
 				ours := s.Close
 				s.Close = func() error { err := ours(); pool.Close(); return err }
 				return s, nil
-			}, testserver.Postgres(t))
+			}, database(t, testserver.Postgres(t)))
 		})
 	}
 }

@@ -141,4 +141,4 @@ func TestLeaseLife(t *testing.T) {
 	})
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, Open, testserver.Postgres(t)) }
+func TestStore(t *testing.T) { storetest.Run(t, Open, database(t, testserver.Postgres(t))) }

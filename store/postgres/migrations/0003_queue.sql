@@ -1043,7 +1043,8 @@ BEGIN
 
     -- The others, and those whose window begins.
     IF cardinality(done) < cardinality(p_ids) THEN
-      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE; -- few have not been yet
+      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+        ORDER BY x.id FOR NO KEY UPDATE; -- few are not locked yet
       FOR t IN
         SELECT x.*, coalesce(q.verdict, 1) AS verdict, q.delay, q.why, q.outcome, q.began, q.stopped, q.error
         FROM unnest(p_ids, p_tokens, p_verdicts, p_delays, p_reasons, p_outcomes, p_started, p_ended, p_errors)
