@@ -94,7 +94,7 @@ func explained(t *testing.T, c store.Config) (*store.Store, *plans) {
 	return s, p
 }
 
-// The plans of the hot path go by the keys, in order, whatever the statistics say about how common a state is: none at
+// The plans of the hot path go by the keys, whatever the statistics say about how common a state is: none at
 // all, none of a state, or nothing but that state; and while an old snapshot is held open.
 func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
