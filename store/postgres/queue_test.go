@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,5 +149,62 @@ func TestABusyQueueIsNotTold(t *testing.T) {
 	var rows int
 	if err := admin(t, c.URL.String()).QueryRow(t.Context(), "SELECT count(*) FROM dibs.queue_watched").Scan(&rows); err != nil || rows != 0 {
 		t.Errorf("%d queues are watched, %v", rows, err)
+	}
+}
+
+// A completion that waits for whoever has its task ends what it finds then: a task that was taken from its worker meanwhile
+// is left alone, and one that the worker has anew holds nobody up.
+func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	w := joined(t, s)
+	sql, watch := admin(t, c.URL.String()), admin(t, c.URL.String())
+	for name, taken := range map[string]bool{"taken meanwhile": true, "had anew": false} {
+		t.Run(name, func(t *testing.T) {
+			for i := range 3 {
+				enqueue(t, s.Queue, spec(func(s *queue.Spec) { s.Unique = &queue.Unique{Key: fmt.Sprint(name, i), Window: time.Hour} }))
+			}
+			f := fetchSome(t, s, w, 3).Tasks
+			again := "UPDATE dibs.tasks SET token = token + 1 WHERE id = $1"
+			if taken {
+				again = "UPDATE dibs.tasks SET token = token + 1, state = 2, worker = NULL WHERE id = $1"
+			} else if _, err := sql.Exec(t.Context(), again, int64(f[1].ID)); err != nil {
+				t.Fatal(err)
+			}
+			tx, err := sql.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = tx.Exec(t.Context(), again, int64(f[1].ID)); err != nil {
+				t.Fatal(err)
+			}
+			type answer struct {
+				st  []queue.Status
+				err error
+			}
+			done := make(chan answer, 1)
+			go func() {
+				st, err := s.Queue.Finish(context.Background(), w, column(f, func(f queue.Fetched) queue.Completion {
+					return queue.Completion{Ref: f.Ref, Verdict: queue.Success}
+				}))
+				done <- answer{st, err}
+			}()
+			if taken {
+				for one[int](t, watch, "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if err = tx.Commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a := <-done
+			if want := []queue.Status{queue.OK, queue.Gone, queue.OK}; a.err != nil || !slices.Equal(a.st, want) {
+				t.Errorf("%v, %v, want %v", a.st, a.err, want)
+			}
+			_ = tx.Rollback(context.Background())
+			if st := one[int](t, watch, "SELECT state::int FROM dibs.tasks WHERE id = "+fmt.Sprint(f[1].ID)); st == 10 {
+				t.Error("what is not the worker's any more has succeeded")
+			}
+		})
 	}
 }

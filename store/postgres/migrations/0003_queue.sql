@@ -56,7 +56,7 @@ CREATE TABLE dibs.tasks (
         autovacuum_analyze_scale_factor = 0.5);
 CREATE INDEX tasks_ready ON dibs.tasks (queue, place) WHERE state = 1;
 CREATE INDEX tasks_suspect ON dibs.tasks (queue, place) WHERE state = 2;
-CREATE INDEX tasks_nominee ON dibs.tasks (queue, place) WHERE state = 3;
+CREATE INDEX tasks_nominee ON dibs.tasks (queue, place) WHERE state = 3 AND place >= 0; -- as all are: who seeks a limit's has to take the next one
 CREATE INDEX tasks_nominee_lane ON dibs.tasks (lim, queue, kind, place) WHERE state = 3 AND lim IS NOT NULL;
 CREATE INDEX tasks_blocked ON dibs.tasks (lim, queue, kind, place) WHERE state = 4;
 CREATE INDEX tasks_running ON dibs.tasks (worker) WHERE state = 5;
@@ -69,9 +69,9 @@ CREATE UNIQUE INDEX tasks_unique ON dibs.tasks (uniq) WHERE held;
 
 -- Tasks that ended, out of the way of those that live; but one with an open window stays among those.
 CREATE TABLE dibs.tasks_ended (LIKE dibs.tasks INCLUDING DEFAULTS, PRIMARY KEY (id));
--- What retention looks for, every second: in order of their end. Successes, which most are, are only ever added at the end of theirs.
-CREATE INDEX tasks_ended_succeeded ON dibs.tasks_ended (ended) WHERE state = 10;
-CREATE INDEX tasks_ended_otherwise ON dibs.tasks_ended (state, ended) WHERE state <> 10;
+-- What retention looks for, every second: in order of their end. Successes, which most are, are only ever added at the end of their queue's.
+CREATE INDEX tasks_ended_succeeded ON dibs.tasks_ended (queue, ended) WHERE state = 10;
+CREATE INDEX tasks_ended_otherwise ON dibs.tasks_ended (queue, state, ended) WHERE state <> 10;
 
 CREATE VIEW dibs.all_tasks AS SELECT * FROM dibs.tasks UNION ALL SELECT * FROM dibs.tasks_ended;
 
@@ -181,7 +181,7 @@ CREATE TABLE dibs.queue_watched (
 -- Tells those who watch a queue. NOTIFY makes commits wait for each other, so nobody is told who does not wait, and
 -- nobody twice. A transaction of a caller's leaves the row alone, which it would lock until its end.
 CREATE FUNCTION dibs.queue_tell(p_queue bigint, p_own bool) RETURNS bool LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   IF EXISTS (SELECT FROM dibs.queue_watched WHERE queue = p_queue AND watched > dibs.now_us()) THEN
@@ -200,7 +200,7 @@ END $$;
 
 -- The worker whose lease that is, if it is live.
 CREATE FUNCTION dibs.queue_worker(p_ns text, p_key bytea, p_owner text, p_token bigint) RETURNS int LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   RETURN (SELECT w.id FROM dibs.leases l
@@ -221,7 +221,7 @@ END $$;
 
 -- Ends tasks that the caller has locked, other than by success.
 CREATE FUNCTION dibs.queue_end(p_ids bigint[], p_state smallint, p_reason text, p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   WITH gone AS (
@@ -235,7 +235,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION dibs.queue_discard(p_ids bigint[], p_reason text, p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   PERFORM dibs.queue_tally(t.queue, t.kind, 'discarded:' || p_reason, t.n)
@@ -247,7 +247,7 @@ END $$;
 -- others blocked. The caller has the limit locked. A task that another transaction has locked is passed over, and
 -- owed. Blocked ones that have expired are left to queue_expire: nobody is to wait behind them.
 CREATE FUNCTION dibs.queue_settle(p_lim uuid) RETURNS int LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   l     dibs.queue_limits;
@@ -317,7 +317,7 @@ END $$;
 
 -- Makes the rows of limits that only transactions of callers' have named so far, from tasks under them.
 CREATE FUNCTION dibs.queue_meet(p_ns text, p_ids bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   INSERT INTO dibs.queue_limits (lim, ns, key, slots)
@@ -329,7 +329,7 @@ END $$;
 
 -- Notes that a limit must be looked at. One without a row, under which nobody is blocked, needs no look.
 CREATE FUNCTION dibs.queue_owe(p_ns text, p_lim uuid) RETURNS void LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   INSERT INTO dibs.queue_debts SELECT p_ns, p_lim, 0
@@ -338,7 +338,7 @@ END $$;
 
 -- Limits that something is owed to, at most so many, and such of their blocked tasks as they can be made from.
 CREATE FUNCTION dibs.queue_owed(p_ns text, p_most int, OUT lims uuid[], OUT ids bigint[]) LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
   lims := ARRAY(SELECT d.lim FROM dibs.queue_debts d
@@ -363,7 +363,7 @@ END $$;
 
 -- Pays what is owed to limits that the caller has locked.
 CREATE FUNCTION dibs.queue_pay(p_lims uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   l     uuid;
@@ -380,7 +380,7 @@ END $$;
 -- Makes due tasks of a queue available, at most so many. Of each lane of a limit the first one becomes a
 -- nominee; that the others are blocked can be said without the limit's lock, since the nominee commits with them.
 CREATE FUNCTION dibs.queue_ripen(p_queue bigint, p_now bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   ids bigint[];
@@ -400,7 +400,7 @@ END $$;
 -- Locks the limits of tasks that are about to be taken in, and of those that they may take the place of (p_uniq). What is
 -- declared is set when they have been taken in. In a transaction of the caller's none of it is done: a fetch takes it from the task.
 CREATE FUNCTION dibs.queue_declare(p_ns text, p_lim uuid[], p_key text[], p_slots int[], p_uniq uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   lims uuid[];
@@ -452,7 +452,7 @@ CREATE FUNCTION dibs.queue_admit(
   p_uniq uuid[], p_hold bigint[], p_again smallint[], p_longest bigint[],
   p_lim uuid[], p_slots int[], p_contention smallint[])
 RETURNS TABLE (i int, answer smallint, task bigint, stands smallint) LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -616,7 +616,7 @@ CREATE FUNCTION dibs.queue_insert(
   p_queue bigint[], p_kind bigint[], p_rank int[], p_args text[], p_cold text[], p_due bigint[], p_delay bigint[], p_expires bigint[],
   p_uniq uuid[], p_hold bigint[], p_lim uuid[], p_slots int[], p_contention smallint[])
 RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 BEGIN
 RETURN QUERY
@@ -634,7 +634,7 @@ END $$;
 
 -- Ends the windows of tasks that succeeded: they join those that ended.
 CREATE FUNCTION dibs.queue_free(p_ids bigint[]) RETURNS int LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   n int;
@@ -655,7 +655,7 @@ END $$;
 -- The places of the first available tasks without a limit that a fetch may give, as many as it needs.
 CREATE FUNCTION dibs.queue_ahead(p_queue bigint, p_kinds bigint[], p_banned bigint[], p_rated bigint[], p_allowed int[], p_need int)
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   ahead bigint[] := ARRAY(SELECT t.place FROM dibs.tasks t WHERE t.queue = p_queue AND t.state = 1
@@ -679,7 +679,7 @@ CREATE FUNCTION dibs.queue_fetch(p_ns text, p_key bytea, p_owner text, p_token b
   p_queues bigint[], p_kinds bigint[], p_most int, p_suspects bool, p_charged bool, p_look int)
 RETURNS TABLE (task bigint, token bigint, place bigint, queue bigint, kind bigint, due bigint, enqueued bigint, expires bigint,
   attempts int, granted int, crashes int, snoozes int, suspect bool, args text, cold text) LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -741,12 +741,12 @@ BEGIN
     FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds));
   END IF;
   limited := EXISTS (SELECT FROM dibs.queue_limits x WHERE x.ns = p_ns) OR EXISTS (SELECT FROM dibs.queue_debts d WHERE d.ns = p_ns) OR EXISTS (
-    SELECT FROM unnest(p_queues) v(v), LATERAL (SELECT FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3 ORDER BY t.place LIMIT 1) w);
+    SELECT FROM unnest(p_queues) v(v), LATERAL (SELECT FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3 AND t.place >= 0 ORDER BY t.place LIMIT 1) w);
   IF limited THEN
     -- The limits that are met below, and those that something is owed to. They are locked before any task is: whoever
     -- enqueues has limits locked, and may wait for a task's unique key.
     spent := ARRAY(
-      SELECT w.id FROM unnest(p_queues) v(v), LATERAL (SELECT t.id FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3
+      SELECT w.id FROM unnest(p_queues) v(v), LATERAL (SELECT t.id FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3 AND t.place >= 0
         AND (p_kinds IS NULL OR t.kind = ANY (p_kinds))
         AND (rated IS NULL OR NOT t.kind = ANY (rated) OR allowed[array_position(rated, t.kind)] > 0)
         ORDER BY t.place LIMIT (2 * need + 20) * p_look) w);
@@ -782,7 +782,7 @@ BEGIN
     ahead := NULL;
 
     -- Tasks with a limit. The nominees name their limits; what is given is the first of each one's lane.
-    IF limited AND EXISTS (SELECT FROM dibs.tasks t WHERE t.queue = this AND t.state = 3 ORDER BY t.place LIMIT 1) THEN
+    IF limited AND EXISTS (SELECT FROM dibs.tasks t WHERE t.queue = this AND t.state = 3 AND t.place >= 0 ORDER BY t.place LIMIT 1) THEN
       ahead := dibs.queue_ahead(this, p_kinds, banned, rated, allowed, need);
       wary := NULL;
       IF NOT doubted THEN
@@ -793,7 +793,7 @@ BEGIN
         ORDER BY t.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
         ahead := ahead || wary;
       END IF;
-      spent := ARRAY(SELECT t.id FROM dibs.tasks t WHERE t.queue = this AND t.state = 3
+      spent := ARRAY(SELECT t.id FROM dibs.tasks t WHERE t.queue = this AND t.state = 3 AND t.place >= 0
         AND (p_kinds IS NULL OR t.kind = ANY (p_kinds)) AND (banned IS NULL OR t.kind <> ALL (banned))
         AND (rated IS NULL OR NOT t.kind = ANY (rated) OR allowed[array_position(rated, t.kind)] > 0)
         ORDER BY t.place LIMIT (2 * need + 20) * p_look);
@@ -959,7 +959,7 @@ END $$;
 -- Writes that work begins. Returns the ids of those that the worker has.
 CREATE FUNCTION dibs.queue_start(p_ns text, p_key bytea, p_owner text, p_token bigint, p_ids bigint[], p_tokens bigint[])
 RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   me int := dibs.queue_worker(p_ns, p_key, p_owner, p_token);
@@ -980,7 +980,7 @@ CREATE FUNCTION dibs.queue_finish(p_ns text, p_own bool, p_key bytea, p_owner te
   p_verdicts smallint[], p_delays bigint[], p_reasons text[], p_outcomes text[], p_started bigint[], p_ended bigint[], p_errors text[],
   p_skip bool)
 RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   me    int := dibs.queue_worker(p_ns, p_key, p_owner, p_token);
@@ -1043,7 +1043,7 @@ BEGIN
 
     -- The others, and those whose window begins.
     IF cardinality(done) < cardinality(p_ids) THEN
-      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
         ORDER BY x.id FOR NO KEY UPDATE; -- few are not locked yet
       FOR t IN
         SELECT x.*, coalesce(q.verdict, 1) AS verdict, q.delay, q.why, q.outcome, q.began, q.stopped, q.error
@@ -1114,7 +1114,7 @@ END $$;
 -- already and its start was written (rule Q4). One that was asked to stop is not tried again. The token grows, so that
 -- nothing passes for an end of theirs.
 CREATE FUNCTION dibs.queue_rescue(p_ns text, p_worker int, p_most int, OUT rescued int, OUT crashed int) LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   ids   bigint[] := ARRAY(SELECT id FROM dibs.tasks WHERE worker = p_worker AND state = 5 LIMIT p_most);
@@ -1168,7 +1168,7 @@ END $$;
 
 -- Discards waiting tasks whose time is over, at most so many.
 CREATE FUNCTION dibs.queue_expire(p_ns text, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   t_now bigint := dibs.now_us();
@@ -1192,7 +1192,7 @@ END $$;
 -- Checks the limits that were not checked for the longest time, a minute at least: what is counted against what runs, and whether all are
 -- promoted who should be. Returns how many were wrong.
 CREATE FUNCTION dibs.queue_repair(p_ns text, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   lims  uuid[] := ARRAY(SELECT lim FROM dibs.queue_limits WHERE ns = p_ns AND checked < dibs.now_us() - 60000000 ORDER BY checked LIMIT p_most);
@@ -1220,20 +1220,22 @@ END $$;
 
 -- Deletes tasks of one final state that ended before an instant, at most so many.
 CREATE FUNCTION dibs.queue_prune(p_ns text, p_state smallint, p_before bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   ours bigint[];
   old  tid[];
   ids  bigint[];
 BEGIN
-  ours := ARRAY(SELECT id FROM dibs.queue_names WHERE ns = p_ns AND NOT kind);
+  ours := ARRAY(SELECT DISTINCT id FROM dibs.queue_names WHERE ns = p_ns AND NOT kind);
   IF p_state = 10 THEN
-    old := ARRAY(SELECT ctid FROM dibs.tasks_ended WHERE state = 10 AND ended < p_before AND queue = ANY (ours)
-      ORDER BY ended LIMIT p_most FOR UPDATE SKIP LOCKED);
+    old := ARRAY(SELECT t.ctid FROM unnest(ours) q(id),
+      LATERAL (SELECT x.ctid FROM dibs.tasks_ended x WHERE x.state = 10 AND x.queue = q.id AND x.ended < p_before
+        ORDER BY x.ended LIMIT p_most FOR UPDATE SKIP LOCKED) t LIMIT p_most);
   ELSE
-    old := ARRAY(SELECT ctid FROM dibs.tasks_ended WHERE state <> 10 AND state = p_state AND ended < p_before AND queue = ANY (ours)
-      ORDER BY ended LIMIT p_most FOR UPDATE SKIP LOCKED);
+    old := ARRAY(SELECT t.ctid FROM unnest(ours) q(id),
+      LATERAL (SELECT x.ctid FROM dibs.tasks_ended x WHERE x.state <> 10 AND x.state = p_state AND x.queue = q.id AND x.ended < p_before
+        ORDER BY x.ended LIMIT p_most FOR UPDATE SKIP LOCKED) t LIMIT p_most);
   END IF;
   WITH gone AS (
     DELETE FROM dibs.tasks_ended WHERE ctid = ANY (old)
@@ -1250,7 +1252,7 @@ END $$;
 CREATE FUNCTION dibs.queue_act(p_ns text, p_act text, p_ids bigint[], p_queue bigint, p_priority int, p_due bigint, p_wait int, p_event text, p_words text,
   p_from bigint, p_states smallint[])
 RETURNS TABLE (i int, answer int, other bigint) LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE

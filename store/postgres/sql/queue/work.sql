@@ -11,8 +11,9 @@ SELECT v FROM dibs.queue_finish($1, $2::bool, $3, $4, $5::bigint, $6::bigint[], 
   $8::smallint[], $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::text[], $15::bool) v;
 
 -- What runs under a worker's lease; $5: only what is asked to stop.
-SELECT t.id, t.token, coalesce(t.stop, '') FROM dibs.queue_workers w JOIN dibs.tasks t ON t.worker = w.id AND t.state = 5
-WHERE w.key = $2 AND w.owner = $3 AND w.token = $4 AND w.ns = $1 AND (NOT $5::bool OR t.stop IS NOT NULL)
+SELECT t.id, t.token, coalesce(t.stop, '') FROM dibs.tasks t
+WHERE t.state = 5 AND t.worker = (SELECT w.id FROM dibs.queue_workers w WHERE w.key = $2 AND w.owner = $3 AND w.token = $4 AND w.ns = $1)
+  AND (NOT $5::bool OR t.stop IS NOT NULL)
 ORDER BY t.id;
 
 -- Names of numbers.
