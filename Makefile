@@ -7,7 +7,7 @@ BUBBLES := $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
-.PHONY: help build run test test-long lint bench fuzz
+.PHONY: help build run test test-race test-long lint bench fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -28,12 +28,14 @@ test: ## pass the tests (six to ten minutes on two cores), on the servers that a
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status
 
+test-race: ## all but the processes' tests under the race detector
+	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer $(BUBBLES:%=-e '/%$$'))
+	@$(GO) test -race -cpu 1 -count=1 -timeout 30m $(BUBBLES:%=./%)
+
 # How much of the long rounds: 1 is the whole of them.
 LONG ?= 1
 
-test-long: ## the long rounds (LONG=0.2: a fifth of what can be had in parts), and everything under the race detector
-	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer $(BUBBLES:%=-e '/%$$'))
-	@$(GO) test -race -cpu 1 -count=1 -timeout 30m $(BUBBLES:%=./%)
+test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fifth of what can be had in parts)
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -count=1 -timeout 40m ./schedule ./scheduler
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/e2e ./internal/hammer
 	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/hammer/work
