@@ -52,7 +52,7 @@ func (w *world) tasks(flags ...string) (all []taskView) {
 // Rule Q9: two servers and a worker; one of the servers is killed. Each tick that succeeded has enqueued one task, no tick
 // two, and each task is done once. History shows which task it was.
 func TestATickEnqueuesATask(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.enqueues("@every 3s", "")
 		servers := []*process{w.serve(m), w.serve(m)}
 		worker := w.dibs("work", "q", "--", "/bin/sh", "-c", `echo "$DIBS_TASK $(cat)" >> `+w.path("done"))

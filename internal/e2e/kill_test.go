@@ -26,8 +26,9 @@ func TestRunKilled(t *testing.T) {
 				waiter.exits(0, 30*time.Second)
 				got := w.hears(time.Second, 1, "start", "second "+cgroup)[0].At
 				t.Logf("command gone %s after the kill, the waiting one started %s after that", gone.Sub(killed), got.Sub(gone))
-				if after := got.Sub(gone); after > time.Second {
-					t.Errorf("started only %s after the command of the killed one was gone", after)
+				// At once, on a busy machine: long before the lease would have lapsed.
+				if after := got.Sub(gone); after > w.ttl/2 {
+					t.Errorf("started only %s after the command of the killed one was gone; the ttl is %s", after, w.ttl)
 				}
 				w.noOverlap()
 			})
@@ -51,7 +52,7 @@ func TestRunKilledSeenFromAnotherNamespace(t *testing.T) {
 		got := w.hears(time.Second, 1, "start", "second")[0].At
 		t.Logf("command gone %s after the kill; one in another pid namespace started %s after the kill (ttl %s)", gone.Sub(killed), got.Sub(killed), w.ttl)
 		// The start of a process on a busy machine comes on top.
-		if after := got.Sub(killed); after > w.ttl+500*time.Millisecond {
+		if after := got.Sub(killed); after > w.ttl+2*time.Second {
 			t.Errorf("started only %s after the kill; the ttl is %s", after, w.ttl)
 		}
 		w.noOverlap()
