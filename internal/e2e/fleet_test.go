@@ -152,7 +152,7 @@ func (w *world) serverKilled(onCrash string) {
 	}
 	killed := time.Now()
 	servers[i].signal(syscall.SIGKILL)
-	gone := w.gone(killed, time.Second, pids)
+	gone := w.gone(killed, 2*time.Second, pids)
 	w.create("go")
 	servers = slices.Delete(servers, i, i+1)
 	next := w.hears(3*w.ttl+8*time.Second, 2, "start", "job")[1]
@@ -275,7 +275,7 @@ func TestRunStandsByForACrash(t *testing.T) {
 		w.waits(loser)
 		killed := time.Now()
 		winner.signal(syscall.SIGKILL)
-		w.gone(killed, time.Second, pids)
+		w.gone(killed, 2*time.Second, pids)
 		started := w.hears(3*w.ttl, 2, "start", "job")
 		t.Logf("the one standing by started %s after the kill (ttl %s)", started[1].At.Sub(killed), w.ttl)
 		wantRerun(t, started[0], started[1])
@@ -318,7 +318,7 @@ func TestRunAgainPastTheStartingDeadline(t *testing.T) {
 		time.Sleep(time.Until(tick.Add(period/2 + time.Second)))
 		killed := time.Now()
 		winner.signal(syscall.SIGKILL)
-		w.gone(killed, time.Second, pids)
+		w.gone(killed, 2*time.Second, pids)
 		started := w.hears(3*w.ttl, 2, "start", "job")
 		wantRerun(t, started[0], started[1])
 		w.hears(20*time.Second, 2*(family-1), "born", "job")

@@ -22,7 +22,7 @@ func TestRunKilled(t *testing.T) {
 				w.waits(waiter)
 				killed := time.Now()
 				holder.signal(syscall.SIGKILL)
-				gone := w.gone(killed, time.Second, pids)
+				gone := w.gone(killed, 2*time.Second, pids)
 				waiter.exits(0, 30*time.Second)
 				got := w.hears(time.Second, 1, "start", "second "+cgroup)[0].At
 				t.Logf("command gone %s after the kill, the waiting one started %s after that", gone.Sub(killed), got.Sub(gone))
@@ -47,7 +47,7 @@ func TestRunKilledSeenFromAnotherNamespace(t *testing.T) {
 		w.waits(waiter)
 		killed := time.Now()
 		holder.signal(syscall.SIGKILL)
-		gone := w.gone(killed, time.Second, pids)
+		gone := w.gone(killed, 2*time.Second, pids)
 		waiter.exits(0, 60*time.Second)
 		got := w.hears(time.Second, 1, "start", "second")[0].At
 		t.Logf("command gone %s after the kill; one in another pid namespace started %s after the kill (ttl %s)", gone.Sub(killed), got.Sub(killed), w.ttl)

@@ -39,7 +39,7 @@ func TestRunWaitPolicy(t *testing.T) {
 		w.create("go")
 		first.exits(0, 20*time.Second)
 		second.exits(0, 20*time.Second)
-		if after := w.hears(time.Second, 1, "start", "second")[0].At.Sub(first.endedAt); after > time.Second {
+		if after := w.hears(time.Second, 1, "start", "second")[0].At.Sub(first.endedAt); after > 3*time.Second {
 			t.Errorf("started only %s after the first one's end", after)
 		}
 		if n := len(which(heard(t, w.dir), "start", "third")); n > 0 {
