@@ -70,7 +70,6 @@ type attempt struct {
 	reclaim  Ref
 	late     int
 	stalled  bool
-	sent     time.Duration // boot instant of the first request that went unanswered; 0: none did
 	polls    int
 	holder   Nonce     // the holder last seen
 	since    time.Time // the store instant at which contention with it began
@@ -104,29 +103,20 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	case errors.Is(err, coalesce.ErrClosed): // it was never sent
 		return nil, fmt.Errorf("lease %q: %w", a.want.Key, ErrClosed)
 	case errors.As(err, &open):
-		if a.sent == 0 {
-			a.sent = open.sent
-		}
 		return a.settle(ctx, open)
 	case err != nil:
 		return nil, err
 	}
 	switch r.Status {
 	case OK:
-		if a.sent != 0 {
-			// The grant may be that of the earlier request, which a read-back does not see while its
-			// commit is under way: its time counts from there.
-			return k.granted(r.Record, a.sent)
-		}
-		return k.granted(r.Record, r.sent)
+		return k.granted(r.Record, r.now, r.sent)
 	case Held:
-		// So an earlier request, which can do nothing any more, has not got it: what is granted from here on counts by
-		// its own sending, and another silence is a first one again.
-		a.sent, a.stalled = 0, false
+		a.stalled = false // another silence is a first one again
 		return nil, &HeldError{Record: r.Record, Now: r.now}
 	case Late:
 		return nil, errLate
 	case HeldBack:
+		a.stalled = false
 		return nil, heldBackError{r.Until.Sub(r.now)}
 	case TooLong:
 		return nil, fmt.Errorf("lease %q: ttl %s is longer than the store's max_ttl %s; raise it with `dibs init` and ?ttl=%s on the store",
@@ -145,14 +135,14 @@ func (a *attempt) settle(ctx context.Context, open unansweredError) (*Lease, err
 	if !sleep(context.WithoutCancel(ctx), open.sent+k.margin.RPCTimeout+k.margin.drift()-k.clock.Boot()) {
 		return nil, cause
 	}
-	r, _, err := k.call("read back", 1, func(ctx context.Context) (Reply, error) {
+	r, sent, err := k.call("read back", 1, func(ctx context.Context) (Reply, error) {
 		return k.store.Read(ctx, []Key{a.want.Key})
 	})
 	if err != nil {
 		return nil, cause
 	}
 	if rec := r.Answers[0].Record; rec.Owner == a.want.Holder.ID && rec.Live(r.Now) {
-		return k.granted(rec, a.sent)
+		return k.granted(rec, r.Now, sent)
 	}
 	return nil, stalledError{cause}
 }
@@ -165,17 +155,28 @@ type unansweredError struct {
 
 func (e unansweredError) Unwrap() error { return e.error }
 
-// stalledError is an acquire that went unanswered and, as far as a read-back shows, was not carried
-// out, of a store that answers again.
+// stalledError is an acquire that came to nothing since the store was silent, and that is worth one more
+// try: the store answers again.
 type stalledError struct{ error }
 
 func (e stalledError) Unwrap() error { return e.error }
 
-// granted hands out a lease that the store granted, unless the Keeper was closed meanwhile: nobody
-// would watch over it, so it is given back.
-func (k *Keeper) granted(r Record, sent time.Duration) (*Lease, error) {
-	l := &Lease{keeper: k, ref: r.Ref(), record: r, sent: sent,
+// granted hands out a lease that the store described at its instant now, in answer to a request sent at a
+// boot instant. The record may be that of an earlier request, so what is left of the lease counts, and not
+// when it was asked for: now lies after the sending, so the lease lasts at least that long from there.
+//
+// A lease that would be lost before its first heartbeat is renewed first; if that fails, nothing is handed
+// out. Nor is it when the Keeper was closed meanwhile: nobody would watch over it, so it is given back.
+func (k *Keeper) granted(r Record, now time.Time, sent time.Duration) (*Lease, error) {
+	left := min(r.Expires.Sub(now), k.margin.TTL)
+	l := &Lease{keeper: k, ref: r.Ref(), record: r, sent: sent - (k.margin.TTL - left),
 		lost: make(chan struct{}), wanted: make(chan struct{})}
+	if !l.roomy() {
+		k.renew([]*Lease{l})
+	}
+	if !l.roomy() {
+		return nil, stalledError{fmt.Errorf("lease %q: %w: it was granted, but its time ran out before it could be used", l.ref.Key, ErrUnavailable)}
+	}
 	if k.add(l) {
 		return l, nil
 	}

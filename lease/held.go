@@ -86,6 +86,13 @@ func (l *Lease) SafeUntil() time.Duration {
 	return l.sent + l.keeper.margin.Safe()
 }
 
+// roomy reports whether the lease outlasts its first heartbeat and the answer to it, and so can be handed out.
+func (l *Lease) roomy() bool {
+	m := l.keeper.margin
+	term, _ := l.Deadlines()
+	return l.keeper.clock.Boot()+m.Heartbeat+m.RPCTimeout <= term
+}
+
 // OnRenew has f called after each renewal, from the Keeper's goroutine, until forget is called: f
 // must not block.
 func (l *Lease) OnRenew(f func()) (forget func()) {

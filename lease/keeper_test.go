@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -284,19 +285,29 @@ func TestAWaitOutlivesShortSilences(t *testing.T) {
 // asked again: its commit was under way.
 type slowCommit struct {
 	lease.Store
-	first []lease.AcquireRequest
+	asked int
 }
 
 func (s *slowCommit) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
-	if s.first == nil {
-		s.first = reqs
-		<-ctx.Done()
-		return lease.Reply{}, ctx.Err()
+	r, err := s.Store.Acquire(context.WithoutCancel(ctx), reqs)
+	if s.asked++; s.asked > 1 {
+		return r, err
 	}
-	return s.Store.Acquire(ctx, reqs)
+	<-ctx.Done()
+	return lease.Reply{}, ctx.Err()
 }
 
-// Rule L4: a grant that was asked for twice counts from the first request, whose grant it may be.
+func (s *slowCommit) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {
+	r, err := s.Store.Read(ctx, keys)
+	if s.asked == 1 {
+		for i := range r.Answers {
+			r.Answers[i] = lease.Answer{Status: lease.Gone}
+		}
+	}
+	return r, err
+}
+
+// Rule L4: a grant that was asked for twice counts from the first request, whose grant it is.
 func TestAGrantThatWasAskedForTwiceCountsFromTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.Virtual{Start: time.Now().Add(-time.Hour)}
@@ -317,6 +328,83 @@ func TestAGrantThatWasAskedForTwiceCountsFromTheFirst(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A silence says nothing about a later grant: what is granted after a hold-back counts from its own request.
+func TestAGrantAfterASilenceAndAHoldBackIsAWholeOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, memory.New(memory.Options{HoldBack: true}), 1)
+		if err := p.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.link.Cut(true)
+		time.AfterFunc(time.Second, func() { p.link.Cut(false) })
+		l, err := p.Acquire(t.Context(), lease.Want{Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := l.SafeUntil() - p.clock.Boot(); left < p.Margin().Safe()-time.Second {
+			t.Errorf("it was granted just now, and is safe for %s more", left)
+		}
+		worked := false
+		guard := lease.Guard{Keeper: p.Keeper}
+		if err := guard.Hold(t.Context(), l, func(context.Context, *lease.Lease) error { worked = true; return nil }); err != nil || !worked {
+			t.Errorf("worked: %t, %v", worked, err)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+// jumpy is a boot clock that a suspend moves and timers do not follow, and the store's clock beside it.
+type jumpy struct {
+	clock.Virtual
+	asleep *atomic.Int64
+}
+
+func (c jumpy) Boot() time.Duration   { return c.Virtual.Boot() + time.Duration(c.asleep.Load()) }
+func (c jumpy) store() time.Time      { return time.Now().Add(time.Duration(c.asleep.Load())) }
+func (c jumpy) sleep(d time.Duration) { c.asleep.Add(int64(d)) }
+
+// suspended is a store on the way of whose first grant the asking machine sleeps.
+type suspended struct {
+	lease.Store
+	sleep func()
+}
+
+func (s *suspended) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	r, err := s.Store.Acquire(ctx, reqs)
+	if s.sleep != nil {
+		s.sleep()
+		s.sleep = nil
+	}
+	return r, err
+}
+
+// A lease that grew old before it could be handed out is renewed first, or had anew: nobody begins work under
+// one that is as good as lost.
+func TestALeaseThatGrewOldOnTheWayIsMadeNew(t *testing.T) {
+	for _, asleep := range []time.Duration{7 * time.Second, 12 * time.Second, 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			c := jumpy{clock.Virtual{Start: time.Now().Add(-time.Hour)}, new(atomic.Int64)}
+			b := memory.New(memory.Options{Clock: c.store})
+			k, err := lease.NewKeeper(lease.Options{Clock: c,
+				Store: &suspended{b.Store().Leases, func() { c.sleep(asleep) }}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			l, err := k.Acquire(t.Context(), lease.Want{Key: "k"})
+			if err != nil {
+				t.Fatal(asleep, err)
+			}
+			if left := l.SafeUntil() - c.Boot(); left < k.Margin().Safe()-time.Second {
+				t.Errorf("after %s asleep it was handed out with %s left", asleep, left)
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(asleep, err)
+			}
+		})
+	}
 }
 
 // Promise 1, under every fault that the network has: nobody works while another does.

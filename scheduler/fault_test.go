@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store/memory"
@@ -212,6 +214,46 @@ func TestADefinitionThatCannotBeRead(t *testing.T) {
 		jobs, err := h.place.Ticks.Jobs(t.Context(), "app/gone")
 		if err != nil || len(jobs) != 1 || jobs[0].Removed.IsZero() {
 			t.Errorf("what is no longer in the manifest is %+v: %v", jobs, err)
+		}
+	})
+}
+
+// A store that grows silent between a tick's claim and its start costs no tick: nothing ran, so it is tried again
+// while it may still start.
+func TestATickThatTheStoreDidNotLetBeginIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.ticks.claimed = sync.OnceFunc(func() {
+			h.link.Cut(true)
+			time.AfterFunc(7*time.Second, func() { h.link.Cut(false) })
+		})
+		from := time.Now().Truncate(time.Minute).Add(time.Minute)
+		h.start(t, newJob(t, "* * * * *", w.target(time.Second), nil))
+		time.Sleep(3 * time.Minute)
+		h.stop()
+		to := time.Now().Truncate(time.Minute)
+		if n := w.oncePerMinute(from, to); n[run.Succeeded] != 2 {
+			t.Errorf("outcomes are %v", n)
+		}
+	})
+}
+
+// The lease is lost after the start was recorded, before anything was executed: that is no lost run.
+func TestARunThatNeverBeganIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		res := h.place.Fire(t.Context(), scheduler.Fire{Key: "k", Target: w.target(0), Policy: job.DefaultPolicy(true),
+			OnStart: func(r run.Record) {
+				_, _, ok, err := h.place.Keeper.Break(t.Context(), lease.Ref{Key: "k"}, lease.Broken{By: "ann", Why: "test", Now: true})
+				if !ok || err != nil {
+					t.Error(ok, err)
+				}
+				time.Sleep(h.place.Keeper.Margin().TTL)
+			}})
+		if res.Outcome != run.Unavailable || !strings.HasPrefix(res.Run.Reason, "nothing was executed") {
+			t.Errorf("outcome %s, reason %q", res.Outcome, res.Run.Reason)
 		}
 	})
 }

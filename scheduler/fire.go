@@ -44,6 +44,9 @@ type Fire struct {
 	Previous bool
 	// Wait is how long to wait for the lease under Forbid, as lease.Want has it.
 	Wait time.Duration
+	// StartBy is the store instant until which a tick that the store did not let begin is tried again.
+	// Zero: it is tried once.
+	StartBy time.Time
 	// Late says that the tick is run after all: it waits for the lease for as long as it takes, skips
 	// nothing and asks nobody to stop, whatever the policy (but for Allow, which waits for nobody).
 	Late bool
@@ -75,6 +78,8 @@ type Result struct {
 	Taken *tick.Tick
 	// Err is an error of ours or of the store's; the work's own is in Run.
 	Err error
+
+	again bool // the store kept it from being started, for certain: it can be tried again
 }
 
 // Fire carries out f at this place: the lease, the start, the work, and its outcome with the
@@ -97,19 +102,9 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 		}
 		return p.refuse(ctx, f, Result{Outcome: run.Skipped, Reason: run.ReasonWhen})
 	}
-	begun := p.now()
 	previous := p.previousSuccess(ctx, f)
-	l, res := p.overlap(f)
+	l, rec, res := p.begin(ctx, f)
 	if l == nil {
-		return p.refuse(ctx, f, res)
-	}
-	if res, paused := p.pausedMeanwhile(ctx, f, begun); paused {
-		_ = l.Release(ctx)
-		return p.refuse(ctx, f, res)
-	}
-	rec, res, ok := p.start(ctx, f, l)
-	if !ok {
-		_ = l.Release(ctx)
 		return p.refuse(ctx, f, res)
 	}
 	// It was called off while the start was on its way. A tick that a draining server has begun goes on, as those that
@@ -137,6 +132,40 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	over()
 	tidied.Wait()
 	return p.finish(ctx, f, l, rec)
+}
+
+// begin gets the lease and records the start under it, or says what becomes of the tick instead. While
+// the store keeps a tick from being started, it is tried again until its time is up.
+func (p *Place) begin(ctx context.Context, f Fire) (*lease.Lease, run.Record, Result) {
+	for begun := p.now(); ; {
+		l, rec, res := p.beginOnce(ctx, f, begun)
+		if l != nil || !res.again || !p.now().Before(f.StartBy) {
+			return l, rec, res
+		}
+		p.log().Warn("the store did not let this tick begin; it is tried again", "event", "start-delayed", "job", f.Key, "tick", stamp(f.Tick), "error", res.Reason)
+		select {
+		case <-f.Accept.Done():
+			return nil, run.Record{}, Result{Err: context.Cause(f.Accept)}
+		case <-time.After(min(p.Keeper.Margin().Heartbeat, time.Second)):
+		}
+	}
+}
+
+func (p *Place) beginOnce(ctx context.Context, f Fire, begun time.Time) (*lease.Lease, run.Record, Result) {
+	l, res := p.overlap(f)
+	if l == nil {
+		return nil, run.Record{}, res
+	}
+	if res, paused := p.pausedMeanwhile(ctx, f, begun); paused {
+		_ = l.Release(ctx)
+		return nil, run.Record{}, res
+	}
+	rec, res, ok := p.start(ctx, f, l)
+	if !ok {
+		_ = l.Release(ctx)
+		return nil, run.Record{}, res
+	}
+	return l, rec, Result{}
 }
 
 // pausedMeanwhile looks, after a wait for the lease, whether the job was paused since its tick was
@@ -227,7 +256,7 @@ func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
 func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, Result, bool) {
 	now, err := p.Keeper.Now(ctx)
 	if err != nil {
-		return run.Record{}, notStarted(err), false
+		return run.Record{}, refusedStart(err), false
 	}
 	rec := run.Record{ID: f.RunID, Job: string(f.Key), Tick: f.Tick, Owner: l.Ref().Owner, Token: l.Token(),
 		Host: p.Self.Host, PID: p.Self.PID, Command: clean(f.Command), Started: now.Truncate(time.Microsecond), Cause: f.Cause}
@@ -238,7 +267,7 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 	case a.Status == tick.Taken:
 		return rec, Result{Taken: &a.Tick}, false
 	case a.Status != tick.Won:
-		return rec, notStarted(fmt.Errorf("%w: the start was answered %q", lease.ErrUnavailable, a.Status)), false
+		return rec, refusedStart(fmt.Errorf("%w: the start was answered %q", lease.ErrUnavailable, a.Status)), false
 	}
 	return rec, Result{}, true
 }
@@ -247,6 +276,13 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 // same, the tick is closed by whoever finds its lease released.
 func notStarted(err error) Result {
 	return Result{Outcome: run.Unavailable, Reason: "the start could not be recorded: " + err.Error(), Err: err}
+}
+
+// refusedStart is the result of a start that was certainly not carried out.
+func refusedStart(err error) Result {
+	res := notStarted(err)
+	res.again = true
+	return res
 }
 
 // work runs the attempts under the guard. What it returns beside the record is to be called once
@@ -270,6 +306,10 @@ func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record
 	}
 	if !started {
 		rec.Reason = "nothing was executed: " + rec.Reason
+		// There was no run to lose. A tick that is run again after a loss keeps its second chance, though.
+		if f.Policy.OnCrash != job.CrashRerun {
+			rec.Outcome = run.Unavailable
+		}
 	}
 	rec.Ended = p.now().Truncate(time.Microsecond)
 	return rec, recorded

@@ -51,7 +51,7 @@ func (p *Place) got(l *lease.Lease, err error) (*lease.Lease, Result) {
 	case errors.As(err, &held):
 		return nil, Result{Outcome: run.Skipped, Reason: run.ReasonOverlap, Held: held}
 	case errors.Is(err, lease.ErrUnavailable), errors.Is(err, lease.ErrLost):
-		return nil, Result{Outcome: run.Unavailable, Reason: err.Error(), Err: err}
+		return nil, Result{Outcome: run.Unavailable, Reason: err.Error(), Err: err, again: true}
 	}
 	// The wait was ended from here: what was claimed lapses with this process, and others may
 	// take it over (rule T2).

@@ -337,6 +337,9 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	f, done := e.fire(t.At)
 	defer done()
 	f.Claim, f.Again, f.Accept, f.Late = t.Lease, t.Reruns > 0, accept, late
+	if !late && !f.Again {
+		f.StartBy = e.StartBy(t.At)
+	}
 	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
 	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
 	res := s.place.Fire(work, f)

@@ -40,11 +40,12 @@ type host struct {
 // tickLink cuts the ticks off together with the leases, as one network does.
 type tickLink struct {
 	tick.Store
-	mu     sync.Mutex
-	cut    bool
-	deaf   string        // which requests, claim or start, are carried out where they win, and the answer lost; last claim: and all is cut then; or jobs: these cannot be read
-	claims int           // asked for
-	slow   time.Duration // what a Close takes on its way
+	mu      sync.Mutex
+	cut     bool
+	deaf    string        // which requests, claim or start, are carried out where they win, and the answer lost; last claim: and all is cut then; or jobs: these cannot be read
+	claims  int           // asked for
+	slow    time.Duration // what a Close takes on its way
+	claimed func()        // hears of each claim that was answered; set before use
 }
 
 func (l *tickLink) fail(ctx context.Context) error {
@@ -64,6 +65,9 @@ func (l *tickLink) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Ans
 	l.claims += len(r)
 	l.mu.Unlock()
 	a, err := l.Store.Claim(ctx, r)
+	if l.claimed != nil {
+		l.claimed()
+	}
 	return a, errors.Join(err, l.unheard("claim", a), l.unheard("last claim", a))
 }
 

@@ -31,7 +31,7 @@ func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.A
 			}
 			continue
 		case a.Status == tick.Won:
-			f.Tick, f.Claim, f.Again = w.At, a.Tick.Lease, a.Tick.Reruns > 0
+			f.Tick, f.Claim, f.Again, f.StartBy = w.At, a.Tick.Lease, a.Tick.Reruns > 0, w.StartBy
 			res := p.Fire(ctx, f)
 			if res.Taken == nil {
 				return res, a, nil
