@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/clock"
@@ -36,6 +37,7 @@ type Keeper struct {
 	margin   Margin
 	clock    clock.Clock
 	time     *storeTime
+	epoch    atomic.Int64 // the highest that an acquire was answered with
 	acquires *coalesce.Batcher[AcquireRequest, reply]
 	releases *coalesce.Batcher[Ref, reply]
 
@@ -156,13 +158,24 @@ func (k *Keeper) call(what string, n int, f func(context.Context) (Reply, error)
 func (k *Keeper) sendAcquires(reqs []AcquireRequest) ([]reply, error) {
 	notAfter := k.NotAfter()
 	for i := range reqs {
-		reqs[i].NotAfter = notAfter
+		reqs[i].NotAfter, reqs[i].Seen = notAfter, Epoch(k.epoch.Load())
 	}
 	r, sent, err := k.call("acquire", len(reqs), func(ctx context.Context) (Reply, error) { return k.store.Acquire(ctx, reqs) })
 	if err != nil {
 		return nil, unansweredError{sent, err}
 	}
+	k.saw(r.Epoch)
 	return replies(r, sent), nil
+}
+
+// saw remembers an epoch of the store, so that an older state of it is recognised (rule L9).
+func (k *Keeper) saw(e Epoch) {
+	for {
+		known := k.epoch.Load()
+		if int64(e) <= known || k.epoch.CompareAndSwap(known, int64(e)) {
+			return
+		}
+	}
 }
 
 func (k *Keeper) sendReleases(refs []Ref) ([]reply, error) {

@@ -407,6 +407,75 @@ func TestALeaseThatGrewOldOnTheWayIsMadeNew(t *testing.T) {
 	}
 }
 
+// behind is the address of a store behind which the server changes.
+type behind struct {
+	lease.Store // not asked
+	now         *atomic.Pointer[lease.Store]
+}
+
+func (s behind) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	return (*s.now.Load()).Acquire(ctx, reqs)
+}
+
+func (s behind) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
+	return (*s.now.Load()).Renew(ctx, reqs)
+}
+
+func (s behind) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
+	return (*s.now.Load()).Release(ctx, refs)
+}
+
+func (s behind) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {
+	return (*s.now.Load()).Read(ctx, keys)
+}
+
+// Rule L9: clients that were on a promoted replica are pointed back to the old primary, which knows nothing of the
+// replica's leases and has no reason to doubt itself. Its clients tell it.
+func TestAFailBackToAnOldPrimaryIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		address := behind{now: new(atomic.Pointer[lease.Store])}
+		failTo := func(b *memory.Backend) { s := b.Store().Leases; address.now.Store(&s) }
+		primary := memory.New(memory.Options{})
+		failTo(primary)
+		var all []process
+		for seed := range uint64(2) {
+			link := sim.NewLink(address, seed)
+			c := clock.Virtual{Start: time.Now().Add(-time.Hour)}
+			k, err := lease.NewKeeper(lease.Options{Store: link, Clock: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(k.Close)
+			all = append(all, process{k, link, c})
+		}
+		holder, waiter := all[0], all[1]
+		_ = holder.acquire(t, "before").Release(t.Context())
+		time.Sleep(time.Second)
+
+		failTo(memory.New(memory.Options{HoldBack: true}))
+		held := holder.acquire(t, "k")
+		if _, err := waiter.Acquire(t.Context(), lease.Want{Key: "k"}); !errors.Is(err, lease.ErrHeld) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+
+		failTo(primary)
+		back := time.Now()
+		l := waiter.acquire(t, "k")
+		if d := time.Since(back); d < waiter.Margin().TTL {
+			t.Errorf("the old primary granted the key %s after it was back", d)
+		}
+		select {
+		case <-held.Lost():
+		default:
+			t.Error("two hold the key")
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Promise 1, under every fault that the network has: nobody works while another does.
 func TestNoTwoWorkAtOnceUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {

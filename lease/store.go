@@ -24,7 +24,8 @@ type Store interface {
 	// hold does, and is answered Held until then (rule L8). The granted token is
 	// max(previous + 1, store time in µs) (rule L10). An owner that already holds the key
 	// (a repeated request) is answered OK with its own record, unchanged.
-	// Answers: OK, Held, Late, HeldBack, TooLong.
+	// Answers: OK, Held, Late, HeldBack, TooLong. Grants are never held back for longer than max_ttl from
+	// now, whatever the record of it says: a store whose clock was ahead when it wrote that mends it here.
 	Acquire(ctx context.Context, reqs []AcquireRequest) (Reply, error)
 
 	// Renew sets expires = store now + TTL where the record is still this hold's, has not
@@ -67,6 +68,25 @@ type AcquireRequest struct {
 	Reclaim Ref
 	// Unguarded disregards BusyUntil (`on_lost_request: proceed`, rule L8).
 	Unguarded bool
+	// Seen is the highest Reply.Epoch that the asker knows of this namespace; 0: none. A store with a lower one
+	// has lost a part of its history (an old primary, a stale replica, a backup): it holds grants back as after
+	// a change of its identity, and goes on with an epoch above Seen (rule L9).
+	Seen Epoch
+}
+
+// An Epoch numbers the spans of a namespace's history: it grows with each change of the store's identity
+// (rule L9). It is max(previous + 1, store time in µs), at most MaxEpoch.
+type Epoch int64
+
+// MaxEpoch is the highest epoch: the largest integer that every store keeps exactly. A higher one is taken for it.
+const MaxEpoch Epoch = 1<<53 - 1
+
+// Seen is the highest epoch that the askers of a batch know.
+func Seen(reqs []AcquireRequest) (e Epoch) {
+	for _, r := range reqs {
+		e = max(e, min(r.Seen, MaxEpoch))
+	}
+	return e
 }
 
 // RenewRequest asks for more time.
@@ -84,6 +104,9 @@ type RenewRequest struct {
 type Reply struct {
 	Now     time.Time
 	Answers []Answer
+	// Epoch, of an Acquire, is that of the namespace; 0 where the store has none, since it cannot be replaced by
+	// an older state of itself.
+	Epoch Epoch
 }
 
 // Answer is what a store says to one item.

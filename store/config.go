@@ -15,7 +15,8 @@ type Config struct {
 	URL *url.URL
 	// Namespace keeps environments apart in one store (?namespace=). Default "dibs".
 	Namespace string
-	// TTL is the fleet's lease TTL (?ttl=). Default 15 s.
+	// TTL is the fleet's lease TTL (?ttl=). Parse's default is 15 s. Beyond 15 s it must be the namespace's, and
+	// another one is refused (CheckTTL). Zero: whatever the namespace has.
 	TTL time.Duration
 	// Session asks for the store's session lock beside the lease row (?lock=session, rule L11).
 	Session bool
@@ -96,6 +97,21 @@ func (c *Config) setReach(v string) error {
 	}
 	c.FleetReach, c.OnlyHost = v == "fleet", v == "only-host"
 	return nil
+}
+
+// CheckTTL refuses to use a namespace whose longest TTL is maxTTL with another one (rule L9). After the loss of the
+// store's data the first who opens it says how long grants are held back: if one configuration believed in 15 s and
+// another in 60 s, that would be too short for a lease that still lives. Up to 15 s all are alike.
+func (c Config) CheckTTL(maxTTL time.Duration) error {
+	if c.Init || c.TTL == 0 || max(lease.DefaultTTL, c.TTL) == maxTTL {
+		return nil
+	}
+	cure := fmt.Sprintf("add ttl=%s to this address", maxTTL)
+	if c.TTL > maxTTL {
+		cure += fmt.Sprintf(", or raise it for the whole fleet: `dibs init` with ttl=%s in the address, and then in all other addresses", c.TTL)
+	}
+	return fmt.Errorf("store %s: the ttl of namespace %s is %s, and here it is %s; all who use a namespace must use the same one: %s",
+		c, c.Namespace, maxTTL, c.TTL, cure)
 }
 
 // String is the address without its password.

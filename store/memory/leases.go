@@ -37,9 +37,26 @@ func (b *Backend) put(k lease.Key, r lease.Record, s lease.Status) lease.Answer 
 }
 
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
-	return l.batch(ctx, len(reqs), func(i int, now time.Time) lease.Answer {
+	epoch := lease.Epoch(0)
+	r, err := l.batch(ctx, len(reqs), func(i int, now time.Time) lease.Answer {
+		epoch = l.b.identify(lease.Seen(reqs), now)
 		return l.b.acquire(reqs[i], now)
 	})
+	r.Epoch = epoch
+	return r, err
+}
+
+// identify holds grants back if an asker has seen a later state of this store, and mends a hold-back that was
+// taken by a clock which ran ahead (rule L9).
+func (b *Backend) identify(seen lease.Epoch, now time.Time) lease.Epoch {
+	longest := now.Add(b.maxTTL)
+	if b.epoch < seen {
+		b.epoch, b.holdUntil = min(max(seen+1, lease.Epoch(now.UnixMicro())), lease.MaxEpoch), longest
+	}
+	if b.holdUntil.After(longest) {
+		b.holdUntil = longest
+	}
+	return b.epoch
 }
 
 func (b *Backend) acquire(req lease.AcquireRequest, now time.Time) lease.Answer {

@@ -37,6 +37,7 @@ type Backend struct {
 	mu        sync.Mutex
 	maxTTL    time.Duration
 	holdUntil time.Time // nothing is granted before it
+	epoch     lease.Epoch
 	leases    map[lease.Key]lease.Record
 	ticks     map[string]*ledger // by job
 	jobs      map[string]tick.Job
@@ -67,6 +68,7 @@ func New(o Options) *Backend {
 	if b.url == "" {
 		b.url = "memory:"
 	}
+	b.epoch = lease.Epoch(b.now().UnixMicro())
 	if o.HoldBack {
 		b.holdUntil = b.now().Add(b.maxTTL)
 	}
@@ -90,6 +92,7 @@ func (b *Backend) Store() *store.Store {
 	defer b.mu.Unlock()
 	p := store.Properties{Reach: store.Process, InstallationID: b.id, MaxTTL: b.maxTTL,
 		Weaker: []string{"Everything is lost when the process ends.", "It excludes within one process only."}}
+	b.identify(0, b.now())
 	if b.holdUntil.After(b.now()) {
 		p.HoldUntil = b.holdUntil
 	}
@@ -121,6 +124,9 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	if c.Expect != "" && c.Expect != b.id {
 		return nil, fmt.Errorf("memory store: its installation id is %s, and expect_store asks for %s; correct the address or the pin", b.id, c.Expect)
 	}
+	if err := c.CheckTTL(b.longest()); err != nil {
+		return nil, err
+	}
 	registry.byNamespace[c.Namespace] = b
 	if c.Init && b.raise(c.TTL) {
 		prepared = append(prepared, fmt.Sprintf("raised max_ttl to %s", c.TTL))
@@ -128,6 +134,12 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	s := b.Store()
 	s.Prepared = prepared
 	return s, nil
+}
+
+func (b *Backend) longest() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.maxTTL
 }
 
 // raise lets longer TTLs be granted; they are never lowered under a live lease.

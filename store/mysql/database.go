@@ -6,7 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"time"
+	"sync/atomic"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 
@@ -19,7 +19,9 @@ type database struct {
 	addr     string // without its password
 	ns       []byte
 	identity string // the statement that says which server this is
-	newTTL   time.Duration
+	// maxTTL is the longest TTL that was seen, in µs. A namespace whose record went missing is made again with it:
+	// what is held then may be held for as long (rule L9).
+	maxTTL atomic.Int64
 }
 
 // reader takes one row of a result set.

@@ -27,7 +27,8 @@ const most = 500
 type allowance struct {
 	now    time.Time
 	until  time.Time     // nothing is granted before it
-	maxTTL time.Duration // negative: this is not the server that we know
+	maxTTL time.Duration // negative: nothing can be granted before the namespace was looked at
+	epoch  lease.Epoch
 }
 
 // batch applies do to chunks of items and joins the answers. The reply's time is the first chunk's.
@@ -40,7 +41,7 @@ func batch[T any](items []T, do func([]T) (lease.Reply, error)) (reply lease.Rep
 		if reply.Now.IsZero() {
 			reply.Now = r.Now
 		}
-		reply.Answers = append(reply.Answers, r.Answers...)
+		reply.Answers, reply.Epoch = append(reply.Answers, r.Answers...), max(reply.Epoch, r.Epoch)
 	}
 	return reply, nil
 }
@@ -74,7 +75,7 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	ks := keys(reqs, func(r lease.AcquireRequest) lease.Key { return r.Key })
 	p := new(packet).add("begin").add("ensure", l.inNamespace(ks)).add("commit")
-	l.locked(p, ks).add(l.identity).add("allowed", l.ns)
+	l.locked(p, ks).add(l.identity).add("allowed", l.ns, int64(lease.Seen(reqs)))
 	for _, r := range reqs {
 		ttl, owner := r.TTL.Microseconds(), nonce(r.Holder.ID)
 		p.add("grant", owner, toJSON(r.Holder), flag(r.Holder.Replaceable), ttl, ttl,
@@ -87,11 +88,12 @@ func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 		return lease.Reply{}, fmt.Errorf("acquire: %w", err)
 	}
 	if may.maxTTL < 0 {
-		if err := l.holdBack(ctx, &may); err != nil {
+		if err := l.holdBack(ctx, &may, lease.Seen(reqs)); err != nil {
 			return lease.Reply{}, fmt.Errorf("acquire: %w", err)
 		}
 	}
-	reply := lease.Reply{Now: may.now, Answers: make([]lease.Answer, len(reqs))}
+	l.maxTTL.Store(max(l.maxTTL.Load(), may.maxTTL.Microseconds()))
+	reply := lease.Reply{Now: may.now, Epoch: may.epoch, Answers: make([]lease.Answer, len(reqs))}
 	for i, r := range reqs {
 		reply.Answers[i] = may.answer(r, found[r.Key])
 	}
@@ -111,7 +113,7 @@ func (d *database) inNamespace(ks list) rows {
 
 func (a *allowance) read(r *sql.Rows) error {
 	var now, ttl, until int64
-	err := r.Scan(&now, &ttl, &until)
+	err := r.Scan(&now, &ttl, &until, &a.epoch)
 	a.now, a.maxTTL, a.until = instant(now), span(ttl), instant(until)
 	return err
 }

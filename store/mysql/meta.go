@@ -15,12 +15,13 @@ type meta struct {
 	installation string
 	maxTTL       time.Duration
 	holdUntil    time.Time
+	epoch        lease.Epoch
 	now          time.Time
 }
 
 func (m *meta) read(r *sql.Rows) error {
 	var ttl, until int64
-	err := r.Scan(&m.installation, &ttl, &until)
+	err := r.Scan(&m.installation, &ttl, &until, &m.epoch)
 	m.maxTTL, m.holdUntil = span(ttl), instant(until)
 	return err
 }
@@ -41,7 +42,7 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 			d.addr, d.ns, is, c.Expect)
 	}
 	ours := lease.NewNonce().String()
-	p := d.known(ours, c.Init)
+	p := d.known(ours, c.Init, 0)
 	if c.Init {
 		p.add("raise-max-ttl", c.TTL.Microseconds(), d.ns)
 	}
@@ -49,15 +50,15 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 	if err = d.run(ctx, p, readInstant(&m.now), m.read); err != nil {
 		return m, nil, err
 	}
-	return m, changes(string(d.ns), ours, before, m), nil
+	return m, changes(string(d.ns), ours, before, m), c.CheckTTL(m.maxTTL)
 }
 
 // known begins a packet after which the namespace knows this server. If there is no such namespace
-// it is made, with id as its installation id.
-func (d *database) known(id string, isNew bool) *packet {
+// it is made, with id as its installation id. seen is the highest epoch that somebody has seen.
+func (d *database) known(id string, isNew bool, seen lease.Epoch) *packet {
 	p := new(packet).add("clock").add(d.identity)
-	p.add("create-meta", d.ns, []byte(id), flag(isNew), d.newTTL.Microseconds())
-	return p.add("begin").add("clock").add("hold-back", d.ns)
+	p.add("create-meta", d.ns, []byte(id), flag(isNew), d.maxTTL.Load())
+	return p.add("begin").add("lock-meta", d.ns).add("clock").add("hold-back", int64(seen), int64(seen), d.ns, int64(seen))
 }
 
 func changes(ns, ours string, before, m meta) (did []string) {
@@ -74,10 +75,11 @@ func changes(ns, ours string, before, m meta) (did []string) {
 	return did
 }
 
-// holdBack is what Acquire does when the namespace does not know the server that it found.
-func (d *database) holdBack(ctx context.Context, a *allowance) error {
+// holdBack is what Acquire does when the namespace does not know the server that it found, or is in an older state
+// than somebody has seen.
+func (d *database) holdBack(ctx context.Context, a *allowance, seen lease.Epoch) error {
 	var m meta
-	err := d.run(ctx, d.known(lease.NewNonce().String(), false).add("now").add("read-meta", d.ns).add("commit"), readInstant(&m.now), m.read)
-	a.now, a.maxTTL, a.until = m.now, m.maxTTL, m.holdUntil
+	err := d.run(ctx, d.known(lease.NewNonce().String(), false, seen).add("now").add("read-meta", d.ns).add("commit"), readInstant(&m.now), m.read)
+	a.now, a.maxTTL, a.until, a.epoch = m.now, m.maxTTL, m.holdUntil, m.epoch
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/internal/testserver"
 	"github.com/dibs-run/dibs/store"
@@ -34,4 +35,12 @@ func TestSessionStore(t *testing.T) {
 		return s, nil
 	}
 	storetest.Run(t, open, testserver.MariaDB(t)+"?lock=session")
+}
+
+func TestAHoldBackOfAFastClockEnds(t *testing.T) {
+	address := testserver.MariaDB(t)
+	db := raw(t, address, nil)
+	storetest.RunHoldBack(t, Open, address, func(t *testing.T, c store.Config, until time.Time) {
+		exec(t, db, "UPDATE dibs_meta SET hold_until = ? WHERE ns = ?", until.UnixMicro(), c.Namespace)
+	})
 }

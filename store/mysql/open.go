@@ -52,7 +52,8 @@ func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) 
 }
 
 func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
-	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace), newTTL: max(lease.DefaultTTL, c.TTL)}
+	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace)}
+	d.maxTTL.Store(max(lease.DefaultTTL, c.TTL).Microseconds())
 	srv, err := d.inspect(ctx)
 	if err != nil {
 		return nil, err
@@ -66,6 +67,7 @@ func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error)
 	if err != nil {
 		return nil, err
 	}
+	d.maxTTL.Store(m.maxTTL.Microseconds())
 	s := &store.Store{
 		Kind: "mysql", URL: d.addr, Leases: leases{d}, Ticks: ticks{d}, History: told{d},
 		Properties: store.Properties{Reach: store.Fleet, InstallationID: m.installation, MaxTTL: m.maxTTL,

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,8 +14,9 @@ import (
 type leases struct {
 	db *db
 	ns string
-	// maxTTL is that of a namespace whose record went missing and is made again.
-	maxTTL time.Duration
+	// maxTTL is the longest TTL that was seen, in µs. A namespace whose record went missing is made again with it:
+	// what is held then may be held for as long (rule L9).
+	maxTTL *atomic.Int64
 }
 
 // listed is the most records that List returns.
@@ -28,6 +30,9 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	g := newGrants()
 	if err := l.db.run(ctx, "acquire", l.grant(reqs).each(g.row)); err != nil {
 		return lease.Reply{}, err
+	}
+	if g.known {
+		l.maxTTL.Store(max(l.maxTTL.Load(), g.maxTTL.Microseconds()))
 	}
 	var again []lease.AcquireRequest
 	for _, r := range reqs {
@@ -44,7 +49,7 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 			return lease.Reply{}, err
 		}
 	}
-	return lease.Reply{Now: g.now, Answers: column(reqs, g.answer)}, nil
+	return lease.Reply{Now: g.now, Answers: column(reqs, g.answer), Epoch: g.epoch}, nil
 }
 
 // reread looks who has got what was still not granted: the record that was read was free.
@@ -79,7 +84,7 @@ func (l leases) grant(reqs []lease.AcquireRequest) step {
 		column(reqs, func(r lease.AcquireRequest) string { return owner(r.Reclaim.Owner) }),
 		column(reqs, func(r lease.AcquireRequest) int64 { return int64(r.Reclaim.Token) }),
 		column(reqs, func(r lease.AcquireRequest) bool { return r.Unguarded }),
-		l.maxTTL.Microseconds())
+		l.maxTTL.Load(), int64(lease.Seen(reqs)))
 }
 
 // grants is what an acquire was answered: the clock, what the namespace grants, what was granted,
@@ -89,6 +94,7 @@ type grants struct {
 	known     bool // what the namespace grants
 	holdUntil time.Time
 	maxTTL    time.Duration
+	epoch     lease.Epoch
 	granted   map[lease.Key]lease.Record // token and instant alone
 	records   map[lease.Key]lease.Record
 }
@@ -99,15 +105,17 @@ func newGrants() *grants {
 
 func (g *grants) row(rows pgx.Rows) error {
 	var (
-		now                                int64
-		holdUntil, maxTTL, token, acquired *int64
-		granted                            *bool
-		key                                []byte
+		now                      int64
+		holdUntil, maxTTL, epoch *int64
+		token, acquired          *int64
+		granted                  *bool
+		key                      []byte
 	)
-	r, found, err := new(recordRow).scan(rows, &now, &holdUntil, &maxTTL, &granted, &key, &token, &acquired)
+	r, found, err := new(recordRow).scan(rows, &now, &holdUntil, &maxTTL, &epoch, &granted, &key, &token, &acquired)
 	g.now = instant(now)
 	if g.known = holdUntil != nil; g.known {
 		g.holdUntil, g.maxTTL = instant(*holdUntil), time.Duration(*maxTTL)*time.Microsecond
+		g.epoch = lease.Epoch(*epoch)
 	}
 	switch {
 	case granted != nil && *granted:

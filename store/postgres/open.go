@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -55,7 +56,8 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool)
 		c.Namespace = "dibs"
 	}
 	d := &db{send: overPool(pool), foreign: foreign, address: address(c, pool)}
-	p := &preparation{db: d, pool: pool, c: c}
+	p := &preparation{db: d, pool: pool, c: c, maxTTL: new(atomic.Int64)}
+	p.maxTTL.Store(longest(c).Microseconds())
 	srv, err := p.server(ctx)
 	if err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool)
 	if err != nil {
 		return nil, err
 	}
-	rows := leases{db: d, ns: c.Namespace, maxTTL: longest(c)}
+	rows := leases{db: d, ns: c.Namespace, maxTTL: p.maxTTL}
 	watch := newListener(rows, pool)
 	queued := newTasks(&db{send: besideLeases(pool), foreign: foreign, address: d.address}, c.Namespace, watch)
 	s := &store.Store{Kind: "postgres", URL: d.address, Leases: rows, Ticks: ticks{rows}, History: told{d, c.Namespace},

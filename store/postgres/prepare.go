@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,10 +36,11 @@ type namespace struct {
 
 // preparation makes or upgrades schema and namespace.
 type preparation struct {
-	db    *db
-	pool  *pgxpool.Pool
-	c     store.Config
-	lines []string // what was done
+	db     *db
+	pool   *pgxpool.Pool
+	c      store.Config
+	maxTTL *atomic.Int64 // leases's
+	lines  []string      // what was done
 }
 
 func (p *preparation) server(ctx context.Context) (s server, err error) {
@@ -138,13 +140,12 @@ func (p *preparation) did(format string, args ...any) {
 
 // namespace makes the namespace where there is none, and has its identity checked (rule L9).
 func (p *preparation) namespace(ctx context.Context) (n namespace, err error) {
-	maxTTL := longest(p.c)
 	before, err := p.read(ctx)
 	if err != nil {
 		return n, err
 	}
 	if before.installation == "" {
-		err = p.db.run(ctx, "make the namespace", do(sqlPrepare()[4], p.c.Namespace, maxTTL.Microseconds(), p.c.Init))
+		err = p.db.run(ctx, "make the namespace", do(sqlPrepare()[4], p.c.Namespace, p.maxTTL.Load(), p.c.Init))
 	} else if p.c.Init && before.maxTTL < p.c.TTL {
 		if err = p.db.run(ctx, "raise max_ttl", do(sqlPrepare()[5], p.c.Namespace, p.c.TTL.Microseconds())); err == nil {
 			p.did("raised max_ttl of namespace %s from %s to %s", p.c.Namespace, before.maxTTL, p.c.TTL)
@@ -152,7 +153,7 @@ func (p *preparation) namespace(ctx context.Context) (n namespace, err error) {
 	}
 	if err == nil {
 		// An acquire of nothing makes the check that every acquire makes.
-		_, err = leases{db: p.db, ns: p.c.Namespace, maxTTL: maxTTL}.Acquire(ctx, nil)
+		_, err = leases{db: p.db, ns: p.c.Namespace, maxTTL: p.maxTTL}.Acquire(ctx, nil)
 	}
 	if err == nil {
 		n, err = p.read(ctx)
@@ -164,7 +165,7 @@ func (p *preparation) namespace(ctx context.Context) (n namespace, err error) {
 	if p.c.Expect != "" && p.c.Expect != n.installation {
 		return n, fmt.Errorf("postgres store %s: its installation id is %s, and expect_store asks for %s; correct the address or the pin", p.db.address, n.installation, p.c.Expect)
 	}
-	return n, nil
+	return n, p.c.CheckTTL(n.maxTTL)
 }
 
 func (p *preparation) tell(before, now namespace) {

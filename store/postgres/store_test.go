@@ -142,3 +142,17 @@ func TestLeaseLife(t *testing.T) {
 }
 
 func TestStore(t *testing.T) { storetest.Run(t, Open, database(t, testserver.Postgres(t))) }
+
+func TestAHoldBackOfAFastClockEnds(t *testing.T) {
+	address := database(t, testserver.Postgres(t))
+	storetest.RunHoldBack(t, Open, address, func(t *testing.T, c store.Config, until time.Time) {
+		conn, err := pgx.Connect(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		if _, err := conn.Exec(t.Context(), "UPDATE dibs.namespaces SET hold_until = $2 WHERE ns = $1", c.Namespace, until.UnixMicro()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

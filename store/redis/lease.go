@@ -30,7 +30,7 @@ func inBatches[T any](items []T, do func([]T) error) error {
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	out := lease.Reply{Answers: make([]lease.Answer, 0, len(reqs))}
 	err := inBatches(reqs, func(reqs []lease.AcquireRequest) error {
-		a := append(l.newArgs(3+7*len(reqs)), freshID(), schema, l.maxTTL.Microseconds())
+		a := append(l.newArgs(4+7*len(reqs)), freshID(), schema, l.maxTTL.Load(), int64(lease.Seen(reqs)))
 		for _, q := range reqs {
 			reclaim := ""
 			if q.Reclaim.Owner != (lease.Nonce{}) {
@@ -43,7 +43,8 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 		if err != nil {
 			return err
 		}
-		out.Now = r.time(0)
+		out.Now, out.Epoch = r.time(0), lease.Epoch(r.int(3))
+		l.maxTTL.Store(max(l.maxTTL.Load(), r.int(2)))
 		for i, q := range reqs {
 			out.Answers = append(out.Answers, acquired(q, r, i))
 		}
@@ -55,14 +56,14 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 // acquired reads answer i. A grant is answered by its token alone: the rest is what was asked for.
 func acquired(q lease.AcquireRequest, r reply, i int) lease.Answer {
 	now := r.time(0)
-	if token := r.int(3 + i); token > 0 {
+	if token := r.int(4 + i); token > 0 {
 		ttl := duration(q.TTL.Microseconds())
 		return lease.Answer{Status: lease.OK, Record: lease.Record{
 			Key: q.Key, Owner: q.Holder.ID, Token: lease.Token(token), Holder: q.Holder,
 			TTL: ttl, Acquired: now, Renewed: now, Expires: now.Add(ttl),
 		}}
 	}
-	found := r.list(3 + i)
+	found := r.list(4 + i)
 	a := lease.Answer{Status: lease.Status(found.int(0)), Record: parseRecord(q.Key, found.list(1))}
 	switch a.Status {
 	case lease.HeldBack:

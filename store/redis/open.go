@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -17,13 +18,14 @@ import (
 // schema is the version of the layout that the scripts write.
 const schema = 1
 
-// db is an opened namespace. It is immutable, and so safe for concurrent use.
+// db is an opened namespace. It is safe for concurrent use.
 type db struct {
 	client goredis.UniversalClient
 	addr   string // without a password, for errors
 	prefix string // of all names, with the hash tag
-	// maxTTL restores the namespace's meta record should it be gone (rule L9).
-	maxTTL time.Duration
+	// maxTTL is the longest TTL that was seen, in µs. It restores the namespace's meta record should that be gone:
+	// what is held then may be held for as long (rule L9).
+	maxTTL atomic.Int64
 }
 
 // Open connects to the server of a redis:// or rediss:// address, prepares the namespace where it is
@@ -83,9 +85,6 @@ func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*
 	if c.Namespace == "" {
 		c.Namespace = "dibs"
 	}
-	if c.TTL == 0 {
-		c.TTL = lease.DefaultTTL
-	}
 	if c.Session {
 		return nil, fmt.Errorf("redis: there are no session locks here; leave out lock=session")
 	}
@@ -93,13 +92,13 @@ func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*
 		client: client,
 		addr:   address(client, c.URL),
 		prefix: "dibs:{" + c.Namespace + "}:",
-		maxTTL: max(lease.DefaultTTL, c.TTL),
 	}
+	d.maxTTL.Store(max(lease.DefaultTTL, c.TTL).Microseconds())
 	meta, err := d.prepare(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	d.maxTTL = meta.MaxTTL
+	d.maxTTL.Store(meta.MaxTTL.Microseconds())
 	notify := newNotifier(d)
 	return &store.Store{
 		Kind: "redis", URL: d.addr,

@@ -22,7 +22,7 @@ type meta struct {
 // prepare creates the namespace where there is none, compares the server with the one that it knows
 // (rule L9), and refuses what this program must not touch: all of it in one atomic script.
 func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
-	a := append(d.newArgs(4), freshID(), schema, d.maxTTL.Microseconds(), flag(c.Init))
+	a := append(d.newArgs(4), freshID(), schema, d.maxTTL.Load(), flag(c.Init))
 	r, err := d.run(ctx, "open", prepareScript, a)
 	if err != nil {
 		return meta{}, err
@@ -37,6 +37,9 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	m := meta{InstallationID: id, MaxTTL: duration(r.int(3)), schema: int(found)}
 	if until := r.time(4); until.After(now) {
 		m.HoldUntil = until
+	}
+	if err := c.CheckTTL(m.MaxTTL); err != nil {
+		return meta{}, err
 	}
 	created, raised, changed := r.int(5) == 1, r.int(6) == 1, r.int(7) == 1
 	if created {

@@ -97,7 +97,7 @@ func (q tasks) enqueueArgs(specs []queue.Spec) args {
 		tasks = append(tasks, room[from:len(room):len(room)], packSpec(s))
 	}
 	a := q.newArgs(5 + len(names) + len(declared) + len(tasks))
-	a = append(a, freshID(), schema, q.maxTTL.Microseconds(), len(names), len(declared)/2)
+	a = append(a, freshID(), schema, q.maxTTL.Load(), len(names), len(declared)/2)
 	return append(append(append(a, names...), declared...), tasks...)
 }
 

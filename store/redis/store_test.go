@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/internal/testserver"
 	"github.com/dibs-run/dibs/store"
@@ -20,4 +21,13 @@ func TestStore(t *testing.T) {
 		return Open(ctx, c)
 	}
 	storetest.Run(t, open, testserver.Redis(t))
+}
+
+func TestAHoldBackOfAFastClockEnds(t *testing.T) {
+	storetest.RunHoldBack(t, Open, testserver.Redis(t), func(t *testing.T, c store.Config, until time.Time) {
+		key := "dibs:{" + c.Namespace + "}:meta"
+		if err := rawClient(t, c).HSet(t.Context(), key, "hold_until", until.UnixMicro()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

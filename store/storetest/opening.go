@@ -13,6 +13,8 @@ var openPromises = []promise{
 	{"a store that is not prepared grants nothing at first", heldBack},
 	{"the installation id is stable and can be pinned", installationID},
 	{"max_ttl is the first one's and only init raises it", maxTTL},
+	{"one ttl for all who use a namespace", oneTTL},
+	{"a state older than an asker has seen is held back", olderState},
 	{"session locks are declared or refused", sessionLocks},
 }
 
@@ -80,17 +82,95 @@ func installationID(w *world) {
 
 func maxTTL(w *world) {
 	equal(w, "at first", w.s.Properties.MaxTTL, lease.DefaultTTL)
-	w.config.TTL = 40 * time.Second
-	s := w.process()
-	equal(w, "after a plain opening with a longer ttl", s.Properties.MaxTTL, lease.DefaultTTL)
 	req := request("k")
-	req.TTL = w.config.TTL
-	equal(w, "Acquire", w.acquire(s, req).Status, lease.TooLong)
-	s = w.prepare()
+	req.TTL = 40 * time.Second
+	equal(w, "Acquire", w.acquire(w.s, req).Status, lease.TooLong)
+	w.config.TTL = req.TTL
+	s := w.prepare()
 	equal(w, "after init with a longer ttl", s.Properties.MaxTTL, w.config.TTL)
 	w.grant(s, req)
 	w.config.TTL = lease.DefaultTTL
 	equal(w, "after init with a shorter ttl", w.prepare().Properties.MaxTTL, 40*time.Second)
+}
+
+// oneTTL: who opens a store that lost its data says for how long grants are held back, so nobody may believe in
+// another TTL than the holders of its leases.
+func oneTTL(w *world) {
+	if w.s.Properties.Reach == store.Host {
+		return // the kernel's locks tell whether anybody holds a lease, whatever its TTL
+	}
+	refused := func(ttl, has time.Duration) {
+		w.Helper()
+		c := w.config
+		c.TTL = ttl
+		s, err := w.open(w.ctx, c)
+		if err == nil {
+			_ = s.Close()
+			w.Errorf("it opens with ttl %s, and the namespace has %s", ttl, has)
+			return
+		}
+		for _, part := range []string{ttl.String(), has.String(), "ttl=" + has.String()} {
+			if !strings.Contains(err.Error(), part) {
+				w.Errorf("the refusal does not say %q: %v", part, err)
+			}
+		}
+	}
+	refused(40*time.Second, lease.DefaultTTL)
+	w.config.TTL = 40 * time.Second
+	w.prepare()
+	refused(lease.DefaultTTL, 40*time.Second)
+	refused(time.Minute, 40*time.Second)
+	equal(w, "max_ttl for those who agree", w.process().Properties.MaxTTL, 40*time.Second)
+	w.config.TTL = 0
+	equal(w, "max_ttl for those who take what there is", w.process().Properties.MaxTTL, 40*time.Second)
+}
+
+// olderState: an asker has seen a later state of the namespace, of a server that this one stood in for, or that
+// stood in for this one. Its leases are unknown here.
+func olderState(w *world) {
+	r := w.hold(w.s, "held")
+	reply := func(s *store.Store, req lease.AcquireRequest) lease.Reply {
+		w.Helper()
+		r, err := s.Leases.Acquire(w.ctx, []lease.AcquireRequest{req})
+		w.check("Acquire", err)
+		return r
+	}
+	first := request("first")
+	epoch := reply(w.s, first).Epoch
+	if epoch == 0 {
+		equal(w, "reach of a store without epochs", w.s.Properties.Reach, store.Host)
+		return
+	}
+	known := request("known")
+	known.Seen = epoch
+	equal(w, "Acquire by one who has seen this state", reply(w.s, known).Answers[0].Status, lease.OK)
+
+	later := request("k")
+	later.Seen = epoch + 1_000_000_000_000
+	got := reply(w.s, later)
+	a := got.Answers[0]
+	equal(w, "Acquire by one who has seen a later state", a.Status, lease.HeldBack)
+	if wait := a.Until.Sub(got.Now) - w.s.Properties.MaxTTL; wait.Abs() > time.Second {
+		w.Errorf("held back until %v at %v, want max_ttl %v", a.Until, got.Now, w.s.Properties.MaxTTL)
+	}
+	if got.Epoch <= later.Seen || got.Epoch > lease.MaxEpoch {
+		w.Errorf("the epoch is %d, and %d was seen", got.Epoch, later.Seen)
+	}
+	other := w.process()
+	for _, req := range []lease.AcquireRequest{later, request("k2")} {
+		again := reply(other, req)
+		equal(w, "Acquire by others", again.Answers[0].Status, lease.HeldBack)
+		sameTime(w, "until", again.Answers[0].Until, a.Until)
+		equal(w, "the epoch", again.Epoch, got.Epoch)
+	}
+	equal(w, "Renew meanwhile", w.renew(w.s, r.Ref()).Status, lease.OK)
+	equal(w, "Release meanwhile", w.release(w.s, r.Ref()), lease.OK)
+
+	later.Seen = lease.MaxEpoch + 7 // of a client that is mad, or worse
+	got = reply(w.s, later)
+	equal(w, "Acquire with an absurd epoch", got.Answers[0].Status, lease.HeldBack)
+	equal(w, "the epoch after it", got.Epoch, lease.MaxEpoch)
+	sameTime(w, "until, when it is asked for again", reply(w.s, later).Answers[0].Until, got.Answers[0].Until)
 }
 
 func sessionLocks(w *world) {

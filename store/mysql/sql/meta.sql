@@ -1,24 +1,34 @@
 -- name: allowed
--- What the grants of this packet may do (rule L9). Both stay NULL, and so nothing is granted,
--- unless the namespace is known to this very server.
-SET @dibs_max_ttl = NULL, @dibs_hold = NULL;
-SELECT max_ttl, hold_until INTO @dibs_max_ttl, @dibs_hold FROM dibs_meta WHERE ns = ? AND identity = @dibs_identity;
+-- What the grants of this packet may do (rule L9). All stay NULL, and so nothing is granted, unless the namespace
+-- is known to this very server, in an epoch that is no older than the one that was seen, and with a hold-back that
+-- no clock which ran ahead has written.
+SET @dibs_max_ttl = NULL, @dibs_hold = NULL, @dibs_epoch = NULL;
+SELECT max_ttl, hold_until, epoch INTO @dibs_max_ttl, @dibs_hold, @dibs_epoch FROM dibs_meta
+WHERE ns = ? AND identity = @dibs_identity AND epoch >= ? AND hold_until <= @dibs_now + max_ttl;
 
 -- name: allowance
-SELECT @dibs_now, COALESCE(@dibs_max_ttl, -1), COALESCE(@dibs_hold, -1);
+SELECT @dibs_now, COALESCE(@dibs_max_ttl, -1), COALESCE(@dibs_hold, -1), COALESCE(@dibs_epoch, 0);
 
 -- name: read-meta
-SELECT installation, max_ttl, hold_until FROM dibs_meta WHERE ns = ?;
+SELECT installation, max_ttl, hold_until, epoch FROM dibs_meta WHERE ns = ?;
 
 -- name: create-meta
 -- With an empty identity the statement that follows holds everything back.
-INSERT INTO dibs_meta (ns, installation, identity, max_ttl, hold_until, created)
-VALUES (?, ?, IF(? = 1, @dibs_identity, ''), ?, 0, @dibs_now)
+INSERT INTO dibs_meta (ns, installation, identity, max_ttl, hold_until, created, epoch)
+VALUES (?, ?, IF(? = 1, @dibs_identity, ''), ?, 0, @dibs_now, @dibs_now)
 ON DUPLICATE KEY UPDATE created = dibs_meta.created;
 
+-- name: lock-meta
+-- Before the clock is read: by an instant from before a wait, another's hold-back would seem too long.
+SELECT COUNT(max_ttl) INTO @dibs_locked FROM dibs_meta FORCE INDEX (PRIMARY) WHERE ns = ? FOR UPDATE;
+
 -- name: hold-back
-UPDATE dibs_meta SET hold_until = GREATEST(hold_until, @dibs_now + max_ttl), identity = @dibs_identity
-WHERE ns = ? AND identity <> @dibs_identity;
+-- Assignments run from left to right: the identity is the last, since the epoch grows only with a change of it, or
+-- if a later one was seen. A hold-back longer than max_ttl was written by a clock which ran ahead, and begins anew.
+UPDATE dibs_meta SET hold_until = @dibs_now + max_ttl,
+  epoch = IF(identity <> @dibs_identity OR epoch < ?, LEAST(GREATEST(epoch + 1, ? + 1, @dibs_now), 9007199254740991), epoch),
+  identity = @dibs_identity
+WHERE ns = ? AND (identity <> @dibs_identity OR epoch < ? OR hold_until > @dibs_now + max_ttl);
 
 -- name: raise-max-ttl
 UPDATE dibs_meta SET max_ttl = GREATEST(max_ttl, ?) WHERE ns = ?;

@@ -8,27 +8,34 @@ WHERE l.key IS NULL
 ORDER BY q.key
 ON CONFLICT DO NOTHING;
 
--- Grants, if the namespace is of this server (rule L9); else holds grants back, for max_ttl $10 where
--- the namespace's record is missing. What looks taken is left alone, so that a refusal writes
+-- Grants, if the namespace is of this server (rule L9). Holds grants back, for max_ttl, if it is of another one, if
+-- its record is missing ($10 is max_ttl then), or if somebody has seen a later epoch than it has ($11): this is an
+-- older state of the data. A hold-back longer than that was written by a clock which ran ahead, and begins anew.
+-- What looks taken is left alone, so that a refusal writes
 -- nothing; what looks free is locked in the order of the keys, and judged by the clock only after
 -- its lock was obtained. Returns the clock and what the namespace grants, with the key, token and
 -- instant of each grant, and the record of each key that was not granted, as it was when the
 -- statement began: one row at least.
 WITH here AS MATERIALIZED (
-  SELECT dibs.identity() AS identity
+  SELECT dibs.identity() AS identity, dibs.now_us() AS now
+), known AS MATERIALIZED (
+  SELECT n.hold_until, n.max_ttl, n.epoch FROM dibs.namespaces n, here h
+  WHERE n.ns = $1 AND n.identity = h.identity AND n.epoch >= $11::bigint AND n.hold_until <= h.now + n.max_ttl
 ), changed AS (
-  INSERT INTO dibs.namespaces AS n (ns, installation, identity, hold_until, max_ttl)
-  SELECT $1, gen_random_uuid()::text, h.identity, dibs.now_us() + $10::bigint, $10
+  INSERT INTO dibs.namespaces AS n (ns, installation, identity, epoch, hold_until, max_ttl)
+  SELECT $1, gen_random_uuid()::text, h.identity, least(greatest($11 + 1, h.now), 9007199254740991), h.now + $10::bigint, $10
   FROM here h
-  WHERE NOT EXISTS (SELECT FROM dibs.namespaces k WHERE k.ns = $1 AND k.identity = h.identity)
+  WHERE NOT EXISTS (SELECT FROM known)
   ON CONFLICT (ns) DO UPDATE
-    SET identity = excluded.identity, hold_until = greatest(n.hold_until, dibs.now_us() + n.max_ttl)
-    WHERE n.identity <> excluded.identity
-  RETURNING n.hold_until, n.max_ttl
+    SET identity = excluded.identity, hold_until = dibs.now_us() + n.max_ttl,
+        epoch = CASE WHEN n.identity <> excluded.identity OR n.epoch < $11
+          THEN least(greatest(n.epoch + 1, $11 + 1, dibs.now_us()), 9007199254740991) ELSE n.epoch END
+    WHERE n.identity <> excluded.identity OR n.epoch < $11 OR n.hold_until > dibs.now_us() + n.max_ttl
+  RETURNING n.hold_until, n.max_ttl, n.epoch
 ), granting AS MATERIALIZED (
-  SELECT n.hold_until, n.max_ttl FROM dibs.namespaces n, here h WHERE n.ns = $1 AND n.identity = h.identity
+  SELECT hold_until, max_ttl, epoch FROM known
   UNION ALL
-  SELECT hold_until, max_ttl FROM changed
+  SELECT hold_until, max_ttl, epoch FROM changed
 ), asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::bool[])
@@ -51,7 +58,7 @@ WITH here AS MATERIALIZED (
     AND (t.expires = 0 OR (t.reclaimed OR t.expires <= t.now) AND (t.busy_until <= t.now OR t.unguarded))
   RETURNING l.key, l.token, l.acquired
 )
-SELECT dibs.now_us(), n.hold_until, n.max_ttl, a.granted, a.key, a.token, a.acquired,
+SELECT dibs.now_us(), n.hold_until, n.max_ttl, n.epoch, a.granted, a.key, a.token, a.acquired,
        (a.l).key, (a.l).owner, (a.l).token, (a.l).holder, (a.l).ttl, (a.l).acquired, (a.l).renewed, (a.l).expires, (a.l).busy_until, (a.l).wanted, (a.l).broken
 FROM (SELECT) one
 LEFT JOIN granting n ON true

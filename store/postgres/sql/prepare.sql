@@ -14,8 +14,8 @@ SELECT pg_advisory_xact_lock(1684628083, 0);
 SELECT coalesce(max(version), 0) FROM dibs.migrations;
 
 -- Makes the namespace $1 with max_ttl $2. Grants are held back unless it is known to be new ($3).
-INSERT INTO dibs.namespaces (ns, installation, identity, hold_until, max_ttl)
-VALUES ($1, gen_random_uuid()::text, dibs.identity(), CASE WHEN $3::bool THEN 0 ELSE dibs.now_us() + $2::bigint END, $2)
+INSERT INTO dibs.namespaces (ns, installation, identity, epoch, hold_until, max_ttl)
+VALUES ($1, gen_random_uuid()::text, dibs.identity(), dibs.now_us(), CASE WHEN $3::bool THEN 0 ELSE dibs.now_us() + $2::bigint END, $2)
 ON CONFLICT DO NOTHING;
 
 -- Raises max_ttl.

@@ -1,7 +1,7 @@
--- ARGV: fresh installation id, schema, longest TTL (all three for identity), then of each item:
+-- ARGV: fresh installation id, schema, longest TTL, epoch that was seen (all four for identity), then of each item:
 -- name, owner, ttl, not_after, holder, reclaim ('owner:token' or ''), unguarded ('1' or '').
--- Answers: now, hold_until, max_ttl, then of each item: the token of a grant, or {status, record}.
-local hold_until, max_ttl = identity(ARGV[1], ARGV[2], ARGV[3])
+-- Answers: now, hold_until, max_ttl, epoch, then of each item: the token of a grant, or {status, record}.
+local hold_until, max_ttl, epoch = identity(ARGV[1], ARGV[2], ARGV[3], ARGV[4])
 
 local expiry = {} -- ttl → when a lease granted now expires, formatted once
 local function expires_in(ttl)
@@ -43,8 +43,8 @@ local function acquire(name, owner, ttl, not_after, holder, reclaim, unguarded)
   return token
 end
 
-local reply = {now, hold_until, max_ttl}
-for i = 4, #ARGV, 7 do
+local reply = {now, hold_until, max_ttl, epoch}
+for i = 5, #ARGV, 7 do
   reply[#reply + 1] = acquire(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
 end
 return reply

@@ -6,7 +6,7 @@ local found = call('HGET', key, 'schema')
 -- A newer schema is left as it is; the caller refuses it.
 if found and tonumber(found) > tonumber(schema) then return {now, '', tonumber(found), 0, 0, 0, 0, 0} end
 
-local hold_until, max_ttl, changed = identity(fresh_id, schema, wanted)
+local hold_until, max_ttl, _, changed = identity(fresh_id, schema, wanted, 0)
 local raised = false
 if init and not found then
   -- Somebody states that the store is new: there is nothing to wait for.
