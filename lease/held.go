@@ -127,6 +127,11 @@ func (l *Lease) BusyFor(d time.Duration) error {
 	return nil
 }
 
+// Check asks the store at once whether it still has the hold, and returns when it answered, or after one RPC
+// timeout: for who has reason to doubt it and does not want to wait for the next heartbeat. After a refusal Lost is
+// closed.
+func (l *Lease) Check() { l.keeper.renew([]*Lease{l}) }
+
 // Release frees the lease and stops its renewal. It returns an error that wraps ErrLost if the
 // hold was gone, and ErrUnavailable if the store did not answer: the lease then lapses.
 // It does not give up when ctx ends: the store's timeout bounds it.

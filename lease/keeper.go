@@ -99,6 +99,36 @@ func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
 // rely on is Now.
 func (k *Keeper) Estimate() (now time.Time, within time.Duration, ok bool) { return k.time.estimate() }
 
+// Passed is a time that both the store's clock and the schedules have reached: after a step of the store's clock these
+// two differ for a while (rule L12). What is over by it is over for good. Zero before the first answer.
+func (k *Keeper) Passed() time.Time {
+	if !k.time.known() {
+		return time.Time{}
+	}
+	return k.time.passed()
+}
+
+// Jumped says whether an instant lies in a time over which the store's clock has stepped, by more than MaxJump at once,
+// as far as this process has watched it: that time did not pass, and what was due in it is not owed.
+func (k *Keeper) Jumped(at time.Time) bool { return k.time.jumped(at) }
+
+// Steady says that the store's clock has made no step for a minute, as far as this process has watched it.
+func (k *Keeper) Steady() bool { return k.time.steady() }
+
+// Reached says whether the store's clock is at most ahead before an instant, and otherwise how far it is from there.
+// It asks the store unless that was heard within the last heartbeat.
+func (k *Keeper) Reached(ctx context.Context, at time.Time, ahead time.Duration) (left time.Duration, ok bool) {
+	if k.time.age() > k.margin.Heartbeat || !k.time.known() {
+		_ = k.Sync(ctx)
+	}
+	now, known := k.time.now()
+	if !known {
+		return 0, false
+	}
+	left = at.Sub(now) - ahead
+	return left, left <= 0
+}
+
 // Sync asks the store for its time again.
 func (k *Keeper) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)

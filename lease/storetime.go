@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,16 @@ type storeTime struct {
 	// line is the newest line: store time = origin + boot. settled is the one that ticks follow.
 	line, settled line
 	stepped       time.Duration // the boot instant of the first sample off the settled line
+	// heard is the boot instant of the last sample, and since that of the first one after the last step.
+	heard, since time.Duration
+	jumps        []jump // the latest, of which there are few
 }
+
+// jump is the time (from, to] over which the store's clock stepped forward.
+type jump struct{ from, to time.Time }
+
+// mostJumps bounds how many are remembered.
+const mostJumps = 8
 
 // line maps the boot clock to the store's: at boot instant 0 the store's clock read low at the
 // earliest and low+width at the latest.
@@ -28,9 +38,15 @@ type line struct {
 }
 
 const (
-	maxStep   = 5 * time.Second  // a step of the store's clock beyond this is an event
-	stepQuiet = 60 * time.Second // ticks follow the old line for this long
-	lineAge   = 30 * time.Second // an older sample gives way even to a less exact one
+	// MaxStep is the largest step of a store's clock that is taken for the drift of clocks (rule L12).
+	MaxStep = 5 * time.Second
+	// StepQuiet is how long schedules follow the line on which the store's clock was before a larger step.
+	StepQuiet = 60 * time.Second
+
+	// MaxJump is the largest step forward whose ticks are caught up on: what a larger one jumps over is not.
+	MaxJump = 15 * time.Minute
+
+	lineAge = 30 * time.Second // an older sample gives way even to a less exact one
 )
 
 // sample takes in a reply: sent and received are boot instants.
@@ -41,6 +57,7 @@ func (s *storeTime) sample(now time.Time, sent, received time.Duration) {
 	next := line{low: now.Add(-received), width: received - sent, at: received}
 	s.mu.Lock()
 	step := s.take(next)
+	s.heard = received
 	s.mu.Unlock()
 	if step != 0 && s.onGap != nil {
 		s.onGap(step)
@@ -51,20 +68,46 @@ func (s *storeTime) sample(now time.Time, sent, received time.Duration) {
 func (s *storeTime) take(next line) (step time.Duration) {
 	// Between two samples the clocks may drift; anything beyond is a step.
 	off := gap(s.line, next)
+	if s.line.low.IsZero() || off.Abs() > MaxStep {
+		s.stepped, s.since = 0, next.at // what is to persist begins here
+	}
 	if s.line.low.IsZero() || off != 0 || next.width <= s.line.width || next.at-s.line.at > lineAge {
 		s.line = next
 	}
 	off = gap(s.settled, next)
 	switch {
-	case s.settled.low.IsZero() || off.Abs() <= maxStep:
+	case s.settled.low.IsZero() || off.Abs() <= MaxStep:
 		s.settled, s.stepped = s.line, 0
 	case s.stepped == 0:
 		s.stepped = next.at
 		return off
-	case next.at-s.stepped >= stepQuiet:
-		s.settled, s.stepped = s.line, 0
+	case next.at-s.stepped >= StepQuiet:
+		s.adopt(s.line, next.at)
 	}
 	return 0
+}
+
+// adopt has the schedules follow another line. What the clock jumped over is remembered until the clock is back before it.
+func (s *storeTime) adopt(next line, boot time.Duration) {
+	from, to := s.settled.low.Add(boot), next.low.Add(boot)
+	s.settled, s.stepped = next, 0
+	if to.Sub(from) > MaxJump+MaxStep {
+		s.jumps = append(s.jumps, jump{from, to})
+		s.jumps = s.jumps[max(len(s.jumps)-mostJumps, 0):]
+	}
+	s.jumps = slices.DeleteFunc(s.jumps, func(j jump) bool { return !j.from.Before(to) })
+	for i := range s.jumps {
+		if s.jumps[i].to.After(to) {
+			s.jumps[i].to = to
+		}
+	}
+}
+
+// jumped says whether an instant is one that the store's clock jumped over.
+func (s *storeTime) jumped(at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.jumps, func(j jump) bool { return at.After(j.from) && !at.After(j.to) })
 }
 
 // gap is how far b lies outside what a allows: 0 where the two agree.
@@ -103,6 +146,32 @@ func (s *storeTime) estimate() (t time.Time, within time.Duration, ok bool) {
 	defer s.mu.Unlock()
 	half := s.line.width / 2
 	return s.line.low.Add(boot + half), half, !s.line.low.IsZero()
+}
+
+// passed is the earliest that the store's clock can read, or the time that schedules follow where that is earlier.
+func (s *storeTime) passed() time.Time {
+	boot := s.clock.Boot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled.low.Before(s.line.low) {
+		return s.settled.low.Add(boot)
+	}
+	return s.line.low.Add(boot)
+}
+
+// steady says whether the store's clock has kept to one line for as long as a step has to last.
+func (s *storeTime) steady() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.line.low.IsZero() && s.stepped == 0 && s.heard-s.since >= StepQuiet
+}
+
+// age is how long ago the store was last heard.
+func (s *storeTime) age() time.Duration {
+	boot := s.clock.Boot()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return boot - s.heard
 }
 
 // ticks is the store's time that schedules follow.

@@ -57,7 +57,8 @@ func (s *shift) fetch(ctx context.Context) {
 				s.dry.Store(false)
 			}
 			if f.Gone {
-				return // the guard's context ends as well, as soon as the heartbeat has heard of it
+				s.disowned()
+				return
 			}
 			if !f.NextDue.IsZero() {
 				next = min(next, max(f.NextDue.Sub(f.Now), time.Millisecond))
@@ -80,6 +81,14 @@ func (s *shift) fetch(ctx context.Context) {
 			s.dry.Store(false)
 		}
 	}
+}
+
+// disowned takes in that the store does not know this worker's lease: a server took over that never had it, its
+// data was cleared, or its clock jumped past the lease. The store may give the tasks to others at once, so they are
+// stopped now, and not at the next heartbeat.
+func (s *shift) disowned() {
+	s.lease.Check() // as a rule the lease is lost by this, and its guard stops the tasks
+	s.end(errDisowned)
 }
 
 // pass puts tasks before the slots. What has no room when ctx ends is handed back with the others.

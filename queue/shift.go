@@ -13,6 +13,9 @@ import (
 // stuckAfter is what tasks get to return once their context has ended for a shutdown.
 const stuckAfter = 10 * time.Second
 
+// errDisowned ends a shift whose worker's lease the store does not know.
+var errDisowned = fmt.Errorf("the worker's %w: the store says that it is not there", lease.ErrLost)
+
 // A shift is what a worker does under one lease. Its tasks move from the fetcher through buffer to the slots,
 // and how they ended from there to the finishers.
 //
@@ -93,7 +96,8 @@ func (s *shift) run(told, work context.Context) error {
 	undo()
 	stopFetching()
 
-	if work.Err() == nil {
+	disowned := context.Cause(s.work) == errDisowned
+	if work.Err() == nil && !disowned {
 		s.handBack(0)
 	}
 	close(s.buffer)
@@ -104,6 +108,9 @@ func (s *shift) run(told, work context.Context) error {
 	}
 	stop()
 	others.Wait()
+	if err == nil && disowned {
+		return errDisowned
+	}
 	return err
 }
 

@@ -94,9 +94,9 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 }
 
 // Run works until ctx ends, then stops gracefully: it fetches nothing more, hands back what has not
-// begun, lets running tasks end within Grace, and returns nil. Loss of its lease, or a store that is away, is no
-// reason to return: it goes on as soon as it can. It returns an error only for what waiting does not cure, and
-// ErrStuck for tasks that do not end although their context did.
+// begun, lets running tasks end within Grace, and returns nil. It returns nil for no other reason. If its lease is
+// lost, or the store is away, it stops its tasks as it must, and begins anew under another lease as soon as it can. It
+// returns an error for what waiting does not cure, and ErrStuck for tasks that do not end although their context did.
 func (w *Worker) Run(ctx context.Context) error {
 	w.tally = newTally(w.o.Store)
 	defer w.tally.close()
@@ -104,18 +104,23 @@ func (w *Worker) Run(ctx context.Context) error {
 		if !wait(ctx, pause) {
 			return nil
 		}
+		begun := time.Now()
 		err := w.shift(ctx)
+		if time.Since(begun) > w.o.Keeper.Margin().TTL {
+			pause = 0 // it went well for a while
+		}
+		pause = min(max(2*pause, 250*time.Millisecond), 5*time.Second)
 		switch {
 		case errors.Is(err, ErrStuck):
 			return err
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, lease.ErrLost), errors.Is(err, ErrStale):
-			w.log.Error("the worker's lease is lost; its tasks were stopped, and it begins anew", "error", err)
-			pause = 0
+			w.log.Warn("the worker's lease is lost; its tasks were stopped, and it begins anew", "event", "worker-lost", "error", err)
 		case errors.Is(err, ErrUnavailable):
 			w.log.Error("the store is not available; nothing is worked", "error", err)
-			pause = min(max(2*pause, 250*time.Millisecond), 5*time.Second)
+		case err == nil:
+			return errors.New("the worker ended although nobody told it to")
 		default:
 			return err
 		}

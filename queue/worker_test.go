@@ -536,3 +536,48 @@ func TestALimitIsWokenByWhoFreesIt(t *testing.T) {
 		w.end(wk)
 	})
 }
+
+// A worker whose lease the store no longer knows begins anew, whether it works or idles: after a step of the store's
+// clock, and after a server took over that never had the lease.
+func TestAWorkerWhoseLeaseIsGoneBeginsAnew(t *testing.T) {
+	for name, far := range map[string]time.Duration{"step": 20 * time.Second, "gone": 0} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var ahead atomic.Int64
+				b := memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+				w.st = b.Store()
+				w.client = queue.NewClient(queue.ClientOptions{Store: w.st.Queue})
+				defer w.client.Close()
+				idle := w.work(queue.WorkerOptions{Slots: 1, Mux: handler(func(context.Context, *queue.Run) error { return nil })})
+				w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+				for range 3 {
+					ahead.Add(int64(far))
+					for _, a := range w.leases() {
+						if far == 0 {
+							if _, err := w.st.Leases.Break(t.Context(), a.Record.Ref(), lease.Broken{By: "test", Now: true}); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+					select {
+					case err := <-idle.done:
+						t.Fatalf("the worker ended: %v", err)
+					default:
+					}
+					time.Sleep(time.Minute)
+				}
+				w.end(idle)
+			})
+		})
+	}
+}
+
+func (w *world) leases() []lease.Answer {
+	w.Helper()
+	rs, err := w.st.Leases.List(w.Context(), "", false)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return rs.Answers
+}

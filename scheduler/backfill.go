@@ -11,6 +11,7 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -461,7 +462,7 @@ func (p *Place) page(ctx context.Context, j *Job, due []time.Time) (row func(tim
 		for _, r := range rows {
 			if single[r.At.UnixMicro()] = r; !r.Through.IsZero() {
 				ranges = append(ranges, r)
-				foreign[r.At.UnixMicro()] = len(ticksOf(j, r)) == 0
+				foreign[r.At.UnixMicro()] = len(ticksOf(j.Set, r)) == 0
 			}
 		}
 		return func(at time.Time) (tick.Tick, bool) {
@@ -523,7 +524,7 @@ func partition(j *Job, row tick.Tick, at time.Time) (parts []tick.Tick, ok bool)
 	if row.Through.IsZero() {
 		return []tick.Tick{row}, true
 	}
-	all := ticksOf(j, row)
+	all := ticksOf(j.Set, row)
 	for i, x := range all {
 		if x.Equal(at) {
 			return span(all[:i], all[i:i+1], all[i+1:]), true
@@ -532,12 +533,12 @@ func partition(j *Job, row tick.Tick, at time.Time) (parts []tick.Tick, ok bool)
 	return nil, false
 }
 
-// ticksOf are those for which a range stands; none where it is not made of this job's ticks.
-func ticksOf(j *Job, row tick.Tick) (all []time.Time) {
-	x, more := j.Set.Next(row.At.Add(-time.Nanosecond))
+// ticksOf are those for which a range stands; none where it is not made of these schedules'.
+func ticksOf(set schedule.Set, row tick.Tick) (all []time.Time) {
+	x, more := set.Next(row.At.Add(-time.Nanosecond))
 	for more && !x.After(row.Through) && len(all) <= row.Count {
 		all = append(all, x)
-		x, more = j.Set.Next(x)
+		x, more = set.Next(x)
 	}
 	if n := len(all); n == 0 || n != row.Count || !all[0].Equal(row.At) || !all[n-1].Equal(row.Through) {
 		return nil

@@ -68,7 +68,7 @@ func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn 
 // joined carries out what fell due while a catch-up was under way: it joined the end (rule T8).
 func (s *Server) joined(accept, work context.Context, e *entry, last time.Time, turn *lease.Lease) {
 	for at, ok := e.Set.Next(last); ok && !e.Starts(at).After(s.place.now()); at, ok = e.Set.Next(at) {
-		if e.Open(at) {
+		if e.Open(at) && !s.place.Keeper.Jumped(at) {
 			s.catchUpOn(accept, work, e, tick.Tick{At: at}, turn)
 		}
 	}
@@ -118,7 +118,7 @@ func (s *Server) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.T
 	from := s.place.now().Add(-e.Spec.Policy.CatchUpWindow)
 	var todo []tick.Tick
 	for _, at := range tick.Unaccounted(due, rows) {
-		if !at.Before(from) && !known.Pause.Covers(at) && e.Open(at) {
+		if !at.Before(from) && !known.Pause.Covers(at) && e.Open(at) && !s.place.Keeper.Jumped(at) {
 			todo = append(todo, tick.Tick{Job: known.Name, At: at})
 		}
 	}

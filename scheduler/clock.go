@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // ClockBound is how far a host's clock may be off the store's before somebody should look at it.
@@ -41,4 +42,31 @@ func Offset(d time.Duration) string {
 		where = "behind"
 	}
 	return fmt.Sprintf("%s %s", d.Abs().Round(100*time.Millisecond), where)
+}
+
+// lookAgain bounds every wait for the store's clock: it may have stepped, for a moment or for good.
+const lookAgain = time.Second
+
+// early waits before a tick is asked for again whose time the store's clock has not reached: for as long as it takes by
+// that clock, a second at most. It reports false where ctx ended.
+func (p *Place) early(ctx context.Context, at time.Time) bool {
+	wait := lookAgain
+	if left, ok := p.Keeper.Reached(ctx, at, tick.Ahead); ok || left < wait {
+		wait = max(left, 10*time.Millisecond)
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// passed is the time by which something is over for good, by the store's clock and for the schedules; before the first
+// answer, the zero time.
+func (p *Place) passed() time.Time {
+	_ = p.now() // asks, where nothing is known yet
+	return p.Keeper.Passed()
 }

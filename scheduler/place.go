@@ -212,6 +212,8 @@ func (p *Place) witness(ctx context.Context, u Unclaimed, told map[string]*unrun
 		return err
 	case a.Status == tick.Differs:
 		return fmt.Errorf("%s: its definition has just changed", u.Job) // the next delivery looks again
+	case a.Status == tick.Early: // the store's clock has stepped back: the tick may still be run
+		return ErrNotYet
 	}
 	if a.Tick.State == tick.Claimed {
 		l, err := p.Book.Server(ctx)

@@ -27,11 +27,13 @@ type Server struct {
 	// Stats count what happened since the start.
 	Stats Stats
 
-	mu    sync.Mutex
-	jobs  map[string]*entry
-	wake  chan struct{}
-	hurry chan struct{}
-	fires sync.WaitGroup
+	mu   sync.Mutex
+	jobs map[string]*entry
+	// followed is the time of the schedules when it was last looked at.
+	followed time.Time
+	wake     chan struct{}
+	hurry    chan struct{}
+	fires    sync.WaitGroup
 
 	turn     turn
 	loading  atomic.Int64 // Loads under way: what the store holds may be newer than the entries, and ours
@@ -90,7 +92,11 @@ func (s *Server) Load(ctx context.Context, jobs []*Job) error {
 		if old := before[r.Name]; old != nil && old.generation == r.Generation {
 			e.next = old.next
 		} else {
-			if at, ok := j.Set.Next(r.Mark); ok {
+			from := r.Mark
+			if Ahead(r, now) > 0 {
+				from = now // what is settled beyond it is taken back
+			}
+			if at, ok := j.Set.Next(from); ok {
 				e.next = s.startable(j, at, now)
 			}
 		}
@@ -137,7 +143,7 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 // that no tick falls between. That lies above the mark, which therefore moves, even where the store's
 // clock has stepped back: whoever still settles by the old definition is refused.
 func (s *Server) end(ctx context.Context, known tick.Job) (until time.Time, err error) {
-	until = s.place.now()
+	until = s.place.passed()
 	if err := s.place.conclude(ctx, known, until); err != nil {
 		return until, err
 	}
@@ -245,8 +251,12 @@ func (s *Server) follow(accept, work context.Context) {
 func (s *Server) due(accept, work context.Context, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wait := longestSleep
+	wait, back := longestSleep, now.Before(s.followed.Add(-lease.MaxStep))
+	s.followed = now
 	for _, e := range s.jobs {
+		if back && !e.differs.Load() {
+			e.next = s.again(e.Job, now)
+		}
 		if !e.next.IsZero() && e.StartBy(e.next).Before(now) {
 			e.next = s.startable(e.Job, e.next, now) // after a suspend, say: the rest is settled as missed
 		}
@@ -264,6 +274,16 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 		}
 	}
 	return wait
+}
+
+// again is the first tick to fire once schedules follow a clock that stepped back. What fell due by it meanwhile was not
+// fired; what has an outcome already is refused.
+func (s *Server) again(j *Job, now time.Time) time.Time {
+	at, ok := j.Set.Next(now.Add(-lease.StepQuiet - longestSleep))
+	if !ok {
+		return time.Time{}
+	}
+	return s.startable(j, at, now)
 }
 
 // fire claims one tick and carries it out if it is won.
@@ -298,6 +318,8 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		s.carryOut(accept, work, e, a.Tick, false)
 	case a.Status == tick.Differs:
 		s.differs(work, e)
+	case a.Status == tick.Early:
+		log.Warn("the store's clock has stepped back and has not come to this tick yet: it is fired when it has", "event", "tick-early")
 	case a.Status == tick.Paused:
 		s.Stats.paused.Add(1)
 		log.Debug("the job is paused", "event", "tick-paused")
@@ -307,18 +329,33 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	}
 }
 
-// claim asks for the tick until the store answers or it is too late to start.
+// claim asks for the tick until the store answers or it is too late to start. Early: the store's clock has not come to
+// the tick in all the time that it had to start.
 func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool) (tick.Answer, error) {
 	startBy := e.StartBy(at)
-	for {
-		a, err := s.place.Book.Claim(ctx, tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation, StartBy: startBy})
+	w := tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation, StartBy: startBy}
+	enough := time.NewTimer(max(startBy.Sub(s.place.now()), 0)) // goes on where the store's clock steps back
+	defer enough.Stop()
+	for early := (tick.Answer{}); ; {
+		a, err := s.place.Book.Claim(ctx, w)
 		pause := min(s.place.Keeper.Margin().Heartbeat, time.Second)
 		switch {
-		case err == nil && a.Status == tick.Early:
-			pause = max(at.Sub(a.Now)-tick.Ahead, 10*time.Millisecond)
-			_ = s.place.Keeper.Sync(ctx)
+		case err == nil && s.place.premature(ctx, w, a):
+			select {
+			case <-enough.C:
+				a.Status = tick.Early
+				return a, nil
+			default:
+			}
+			if early = a; s.place.early(ctx, at) {
+				continue
+			}
+			return a, context.Cause(ctx)
 		case err == nil:
 			return a, nil
+		case errors.Is(err, tick.ErrTooLate) && early.Status != 0:
+			early.Status = tick.Early
+			return early, nil
 		case errors.Is(err, tick.ErrTooLate) && inTime:
 			return a, fmt.Errorf("%w: it did not let this tick be claimed in time", lease.ErrUnavailable)
 		case !errors.Is(err, lease.ErrUnavailable) || s.place.now().After(startBy):

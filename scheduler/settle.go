@@ -57,7 +57,7 @@ func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
 		switch {
 		case t.State == tick.Started:
 			err = p.crashed(ctx, t)
-		case p.now().After(j.StartBy(t.At)) && (t.Reruns == 0 || p.now().After(t.Claimed.Add(j.rules().late))):
+		case p.passed().After(j.StartBy(t.At)) && (t.Reruns == 0 || p.passed().After(t.Claimed.Add(j.rules().late))):
 			err = p.overdue(ctx, t) // who stands by to run it again has had the time for that
 		}
 		if err != nil {
@@ -75,7 +75,7 @@ func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
 // Conclude settles what is left of a definition that ends now, by its own schedules: the ticks
 // that nobody claimed get their outcome before another definition, or none, takes over (rule T11).
 func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
-	return p.conclude(ctx, known, p.now())
+	return p.conclude(ctx, known, p.passed())
 }
 
 // conclude does so for the ticks before an instant: in ranges as far as the mark can be raised, and
@@ -148,7 +148,7 @@ func (p *Place) registered(ctx context.Context, name string) (tick.Job, bool, er
 
 // tooLate says whether a tick can no longer be started, a claim that is on its way included.
 func (p *Place) tooLate(j *Job) func(time.Time) bool {
-	over := p.now().Add(-p.Keeper.Margin().TTL)
+	over := p.passed().Add(-p.Keeper.Margin().TTL)
 	return func(at time.Time) bool { return j.StartBy(at).Before(over) }
 }
 
@@ -180,7 +180,7 @@ func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, ov
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
-	outcomes, err := unclaimed(known, due, rows)
+	outcomes, err := p.unclaimed(known, due, rows)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", known.Name, err)
 	}
@@ -199,7 +199,7 @@ func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, ov
 }
 
 // unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
-func unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Tick, err error) {
+func (p *Place) unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Tick, err error) {
 	if len(tick.Unaccounted(due, rows)) == 0 {
 		return nil, nil // mostly
 	}
@@ -211,9 +211,16 @@ func unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Ti
 	if err != nil {
 		return nil, err
 	}
+	fate := func(at time.Time) (run.Outcome, string) {
+		outcome, reason := w.fate(known.Pause, at)
+		if outcome == run.Missed && p.Keeper.Jumped(at) {
+			reason = "the store's clock jumped over it"
+		}
+		return outcome, reason
+	}
 	for len(due) > 0 {
-		outcome, reason := w.fate(known.Pause, due[0])
-		n := slices.IndexFunc(due, func(at time.Time) bool { o, _ := w.fate(known.Pause, at); return o != outcome })
+		outcome, reason := fate(due[0])
+		n := slices.IndexFunc(due, func(at time.Time) bool { o, r := fate(at); return o != outcome || r != reason })
 		if n < 0 {
 			n = len(due)
 		}
@@ -233,7 +240,7 @@ const retention = 90 * 24 * time.Hour
 func (p *Place) prune(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	n, err := p.History.Prune(ctx, p.now().Add(-retention))
+	n, err := p.History.Prune(ctx, p.passed().Add(-retention))
 	switch {
 	case err != nil:
 		p.log().Warn("old history could not be pruned", "error", err)

@@ -25,9 +25,9 @@ func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.A
 		switch {
 		case err != nil:
 			return Result{}, a, err
-		case a.Status == tick.Early:
-			if err := p.early(f.Accept, w, a); err != nil {
-				return Result{}, a, err
+		case p.premature(f.Accept, w, a):
+			if !p.early(f.Accept, w.At) {
+				return Result{}, a, context.Cause(f.Accept)
 			}
 			continue
 		case a.Status == tick.Won:
@@ -42,17 +42,6 @@ func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.A
 		if err != nil || !again {
 			return Result{}, a, err
 		}
-	}
-}
-
-// early waits for a tick that the store's clock has not reached: at most what two clocks differ by.
-func (p *Place) early(ctx context.Context, w tick.Want, a tick.Answer) error {
-	_ = p.Keeper.Sync(ctx)
-	select {
-	case <-time.After(max(w.At.Sub(a.Now)-tick.Ahead, 10*time.Millisecond)):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -52,6 +52,7 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	if err := s.learn(ctx); err != nil {
 		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
 	}
+	_ = s.place.Keeper.Sync(ctx) // nothing is concluded by a clock that has stepped meanwhile
 	s.checkClock(ctx)
 	s.place.flush(ctx, false)
 	orphans, err := s.place.Ticks.Orphans(ctx, "", 100)
@@ -120,6 +121,9 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 		s.differs(ctx, e)
 		return nil
 	}
+	if Ahead(known, s.place.passed()) > 0 {
+		return s.place.unsettle(ctx, known, e.Set) // the next sweep goes on
+	}
 	if err := s.rerunEnded(ctx, accept, work, e); err != nil {
 		return err
 	}
@@ -135,7 +139,7 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 // nothing: it is run, or missed if that is too late (rule T2). One that was started has crashed:
 // it is run again if its job asks for that (rule T3), also if who was to do so died before it began.
 func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick) error {
-	now := s.place.now()
+	now := s.place.passed()
 	if e == nil && !strings.HasPrefix(t.Job, s.app+"/") {
 		return nil // another application's: its own servers know its policy
 	}

@@ -81,7 +81,17 @@ type Store interface {
 	// range row that would cover a tick with a row of its own, or end above To: rows that end
 	// above the lowered To are left out, so that no tick has two outcomes.
 	Settle(ctx context.Context, req SettleRequest) (Answer, error)
+
+	// Unsettle takes back, in one step, what was settled ahead of the store's clock: that was fast, and is right again
+	// (rule L12). It deletes those of Rows that begin after To, that nobody ever claimed, and that still go Through the
+	// same tick; it lowers the mark from From to To. The definition's Since becomes To + 1 µs where it was later, and so
+	// does that of a pause without an end. It does nothing, and answers Taken, unless the mark is From and lies ahead
+	// of the store's now, and To lies before From and at most MaxBack before that now; Won otherwise.
+	Unsettle(ctx context.Context, req UnsettleRequest) (Answer, error)
 }
+
+// MaxBack is how far before the store's now Unsettle lowers a mark at most.
+const MaxBack = time.Minute
 
 // Status is how one item ended.
 type Status uint8
@@ -226,4 +236,28 @@ type SettleRequest struct {
 	Job      string
 	From, To time.Time
 	Rows     []Tick // Closed, with At, Through, Count, Outcome, Reason
+}
+
+// UnsettleRequest takes back the settling of the ticks of (To, From].
+type UnsettleRequest struct {
+	Job      string
+	From, To time.Time
+	Rows     []Tick // as they were read; only At and Through count
+}
+
+// Back is the job as it stands once it is settled up to an earlier instant only.
+func (j Job) Back(to time.Time) Job {
+	next := to.Add(time.Microsecond)
+	if j.Mark = to; j.Since.After(next) {
+		j.Since = next
+	}
+	if j.Pause.Until.IsZero() && j.Pause.Since.After(next) {
+		j.Pause.Since = next
+	}
+	return j
+}
+
+// Allows says whether a job's mark may be lowered as the request asks, at an instant of the store's clock.
+func (r UnsettleRequest) Allows(j Job, now time.Time) bool {
+	return j.Mark.Equal(r.From) && r.From.After(now) && r.To.Before(r.From) && !r.To.Before(now.Add(-MaxBack))
 }

@@ -114,6 +114,10 @@ func (k ticks) Split(ctx context.Context, r tick.SplitRequest) (tick.Answer, err
 	return call(ctx, k.p, k.s, func(ctx context.Context) (tick.Answer, error) { return k.near.Split(ctx, r) })
 }
 
+func (k ticks) Unsettle(ctx context.Context, r tick.UnsettleRequest) (tick.Answer, error) {
+	return call(ctx, k.p, k.s, func(ctx context.Context) (tick.Answer, error) { return k.near.Unsettle(ctx, r) })
+}
+
 type past struct {
 	near history.Store
 	p    *Process

@@ -16,6 +16,8 @@ var (
 	sqlJobs string
 	//go:embed queries/ticks_between.sql
 	sqlTicksBetween string
+	//go:embed queries/tick_delete.sql
+	sqlTickDelete string
 )
 
 // Jobs fulfils tick.Store.
@@ -129,6 +131,33 @@ func (k *ticks) settle(ctx context.Context, tx *sql.Tx, job tick.Job, req tick.S
 	}
 	job.Mark = to
 	return putJob(ctx, tx, job)
+}
+
+// Unsettle fulfils tick.Store.
+func (k *ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (a tick.Answer, err error) {
+	req.From, req.To = micro(req.From), micro(req.To)
+	err = k.db.write(ctx, func(tx *sql.Tx) error {
+		a = tick.Answer{Status: tick.Taken, Now: instantNow().time()}
+		job, found, err := getJob(ctx, tx, req.Job)
+		if err != nil || !found || !req.Allows(job, a.Now) {
+			return err
+		}
+		a.Status = tick.Won
+		for _, r := range req.Rows {
+			t, there, err := getTick(ctx, tx, req.Job, micros(r.At))
+			if err != nil {
+				return err
+			}
+			if !there || !t.At.After(req.To) || t.State != tick.Closed || !t.Claimed.IsZero() || !t.Through.Equal(micro(r.Through)) {
+				continue
+			}
+			if _, err := tx.ExecContext(ctx, sqlTickDelete, req.Job, micros(r.At)); err != nil {
+				return err
+			}
+		}
+		return putJob(ctx, tx, job.Back(req.To))
+	})
+	return a, err
 }
 
 // Split fulfils tick.Store.

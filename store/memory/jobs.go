@@ -122,6 +122,27 @@ func (b *Backend) settleable(req tick.SettleRequest) time.Time {
 	return to
 }
 
+func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
+	return step(ctx, k.b, func(now time.Time) tick.Answer {
+		return tick.Answer{Status: k.b.unsettle(req, now), Now: now}
+	})
+}
+
+func (b *Backend) unsettle(req tick.UnsettleRequest, now time.Time) tick.Status {
+	req.From, req.To = micro(req.From), micro(req.To)
+	job, found := b.jobs[req.Job]
+	if !found || !req.Allows(job, now) {
+		return tick.Taken
+	}
+	for _, r := range req.Rows {
+		if t, there := b.row(req.Job, r.At); there && t.At.After(req.To) && t.State == tick.Closed && t.Claimed.IsZero() && t.Through.Equal(micro(r.Through)) {
+			b.ticks[req.Job].remove(t.At)
+		}
+	}
+	b.jobs[req.Job] = job.Back(req.To)
+	return tick.Won
+}
+
 func settled(job string, row tick.Tick, now time.Time) tick.Tick {
 	t := tick.Tick{Job: job, At: micro(row.At), Through: micro(row.Through), Count: row.Count, State: tick.Closed,
 		Outcome: row.Outcome, Reason: row.Reason, Inferred: row.Inferred, Ended: micro(row.Ended)}

@@ -38,6 +38,13 @@ func (l *ledger) put(t tick.Tick) {
 	}
 }
 
+// remove deletes a closed row.
+func (l *ledger) remove(at time.Time) {
+	if i, found := l.find(at); found {
+		l.rows = slices.Delete(l.rows, i, i+1)
+	}
+}
+
 // latest are the rows that q selects, the latest first.
 func (l *ledger) latest(q history.Query) (found []tick.Tick) {
 	n := len(l.rows)

@@ -114,6 +114,16 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 	return k.settled(ctx, "settle", p.add("settle-mark", k.ns, name).add("settled").add("commit"))
 }
 
+func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
+	name, to := []byte(req.Job), micros(req.To)
+	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name}).add("clock")
+	p.add("unsettle-open", k.ns, name, micros(req.From), to, to, tick.MaxBack.Microseconds())
+	for _, row := range req.Rows {
+		p.add("unsettle-row", k.ns, name, micros(row.At), micros(row.Through), to)
+	}
+	return k.settled(ctx, "unsettle", p.add("unsettle-mark", to, to, to, k.ns, name).add("settled").add("commit"))
+}
+
 // settled sends a packet that answers the clock and whether it did what it was to do.
 func (k ticks) settled(ctx context.Context, what string, p *packet) (tick.Answer, error) {
 	a, won := tick.Answer{Status: tick.Taken}, false

@@ -100,6 +100,28 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 	return a, nil
 }
 
+func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
+	a := tick.Answer{Status: tick.Taken}
+	now := func(rows pgx.Rows) error {
+		var us int64
+		err := rows.Scan(&us)
+		a.Now = instant(us)
+		return err
+	}
+	job := []byte(req.Job)
+	err := k.db.run(ctx, "unsettle",
+		do(sqlSettle()[0], k.ns, job),
+		do(sqlSettle()[5], k.ns, job, micros(req.From), micros(req.To),
+			column(req.Rows, func(t tick.Tick) int64 { return micros(t.At) }),
+			column(req.Rows, func(t tick.Tick) int64 { return micros(t.Through) }), tick.MaxBack.Microseconds()).
+			each(func(rows pgx.Rows) error { a.Status = tick.Won; return now(rows) }),
+		do(sqlSettle()[2]).each(now))
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	return a, nil
+}
+
 func (k ticks) Split(ctx context.Context, req tick.SplitRequest) (tick.Answer, error) {
 	a := tick.Answer{Status: tick.Taken}
 	row, job := req.Row, []byte(req.Row.Job)

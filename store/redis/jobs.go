@@ -74,3 +74,12 @@ func (t ticks) Split(ctx context.Context, q tick.SplitRequest) (tick.Answer, err
 	r, err := t.run(ctx, "split", splitScript, a)
 	return tickAnswer(r), err
 }
+
+func (t ticks) Unsettle(ctx context.Context, q tick.UnsettleRequest) (tick.Answer, error) {
+	a := append(t.newArgs(4+2*len(q.Rows)), q.Job, micros(q.From), micros(q.To), tick.MaxBack.Microseconds())
+	for _, row := range q.Rows {
+		a = append(a, micros(row.At), micros(row.Through))
+	}
+	r, err := t.run(ctx, "unsettle", unsettleScript, a)
+	return tickAnswer(r), err
+}

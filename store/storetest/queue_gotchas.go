@@ -21,6 +21,7 @@ var gotchaPromises = []promise{
 	{"a task never fails without having run", gotchaExhaustion},
 	{"contenders for a limit burn no attempts and spin in no loop", gotchaContention},
 	{"a killed worker strands neither its tasks nor their keys", gotchaKilled},
+	{"a worker whose lease is gone begins anew", gotchaGone},
 	{"a unique key outlives every retry and nothing more", gotchaLifetime},
 	{"a task that takes longer than any timeout of the queue is not run twice", gotchaLong},
 	{"a discard is no success", gotchaDiscard},
@@ -92,6 +93,41 @@ func (s *shop) comes(id queue.ID, want queue.State) queue.Task {
 			s.Fatalf("task %d is %s (%s, %+v), want %s", id, t.State, t.Reason, t.History, want)
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// gotchaGone takes the lease of a worker away while it is idle, and again while it works: as a flush does, or a replica
+// that is promoted and never had the lease.
+func gotchaGone(w *world) {
+	s := w.shop()
+	begun := make(chan struct{}, 10)
+	s.work(1, func(ctx context.Context, r *queue.Run) error {
+		begun <- struct{}{}
+		if r.Tags != nil && !r.Suspect { // it waits to be told
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	})
+	s.comes(s.enqueueOne(some()).ID, queue.Succeeded)
+	s.takeAway()
+	s.comes(s.enqueueOne(some()).ID, queue.Succeeded)
+	long := some()
+	long.Tags = []string{"long"}
+	id := s.enqueueOne(long).ID
+	s.comes(id, queue.Running)
+	for len(begun) < 3 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.takeAway()
+	s.comes(id, queue.Succeeded)
+}
+
+// takeAway frees the leases of all processes.
+func (w *world) takeAway() {
+	w.Helper()
+	for _, key := range w.list(w.s, "once", false) {
+		w.breakIt(w.s, lease.Ref{Key: key}, lease.Broken{By: "a test", Now: true})
 	}
 }
 

@@ -13,6 +13,8 @@ var settlePromises = []promise{
 	{"the mark stops before an unfinished tick", settleStops},
 	{"a range never covers a tick that has a row", settleRange},
 	{"one of many settles", oneSettles},
+	{"what was settled ahead of the store's clock is taken back", unsettles},
+	{"nothing else is taken back", unsettlesNothing},
 }
 
 func (w *world) settle(req tick.SettleRequest) tick.Status {
@@ -138,4 +140,75 @@ func oneSettles(w *world) {
 		}
 	}
 	equal(w, "winners", wins, 1)
+}
+
+func (w *world) unsettle(req tick.UnsettleRequest) tick.Status {
+	w.Helper()
+	a, err := w.s.Ticks.Unsettle(w.ctx, req)
+	w.check("Unsettle", err)
+	return a.Status
+}
+
+// ahead is a job whose ticks are settled up to an hour ahead of the store's clock, as they are when that was fast: three
+// that nobody claimed, one of them before to and a range, and one that ran.
+func (w *world) ahead() (now, to time.Time, claimed tick.Tick, rows []tick.Tick) {
+	w.Helper()
+	now = w.now(w.s).Truncate(time.Microsecond)
+	to = now.Add(2 * time.Second)
+	ref := w.server(w.s)
+	w.setJob(w.s, "j", "{}", now.Add(30*time.Minute))
+	equal(w, "Claim", w.claim(w.s, tick.ClaimRequest{Job: "j", At: now.Add(40 * time.Minute), Lease: ref, Ahead: time.Hour}).Status, tick.Won)
+	w.close(w.s, tick.CloseRequest{Run: run.Record{Job: "j", Tick: now.Add(40 * time.Minute), Outcome: run.Skipped}, Claim: ref})
+	for _, at := range []time.Duration{-time.Second, 31 * time.Minute, 32 * time.Minute} {
+		rows = append(rows, tick.Tick{Job: "j", At: now.Add(at), State: tick.Closed, Outcome: run.Missed})
+	}
+	rows[2].Through, rows[2].Count = now.Add(35*time.Minute), 4
+	from := w.job("j").Mark
+	equal(w, "Settle", w.settle(tick.SettleRequest{Job: "j", From: from, To: now.Add(time.Hour), Rows: rows}), tick.Won)
+	return now, to, w.row("j", now.Add(40*time.Minute)), rows
+}
+
+func unsettles(w *world) {
+	now, to, claimed, rows := w.ahead()
+	mark := now.Add(time.Hour)
+	other := rows[1]
+	other.Through = now.Add(33 * time.Minute) // it has been split since it was read
+	some := []tick.Tick{rows[0], other, rows[2], claimed}
+	equal(w, "Unsettle from another mark", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark.Add(-1), To: to, Rows: some}), tick.Taken)
+	equal(w, "Unsettle of an unknown job", w.unsettle(tick.UnsettleRequest{Job: "none", From: mark, To: to, Rows: some}), tick.Taken)
+	equal(w, "rows after them", len(w.rows(historyOf("j"))), 4)
+
+	equal(w, "Unsettle", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: to, Rows: some}), tick.Won)
+	j := w.job("j")
+	sameTime(w, "the mark", j.Mark, to)
+	sameTime(w, "since", j.Since, to.Add(time.Microsecond))
+	equal(w, "the one before", w.row("j", rows[0].At).State, tick.Closed)
+	equal(w, "the one that differs", w.row("j", rows[1].At).State, tick.Closed)
+	equal(w, "the range", w.row("j", rows[2].At).State, "")
+	equal(w, "the one that was claimed", w.row("j", claimed.At), claimed)
+	equal(w, "Unsettle again", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: to}), tick.Taken)
+
+	ref := w.server(w.s)
+	a := w.claim(w.s, tick.ClaimRequest{Job: "j", At: rows[2].At, Lease: ref, Ahead: time.Hour})
+	equal(w, "Claim of what is due again", a.Status, tick.Won)
+	a = w.claim(w.s, tick.ClaimRequest{Job: "j", At: claimed.At, Lease: ref, Ahead: time.Hour})
+	equal(w, "Claim of what was claimed", a.Status, tick.Taken)
+	a = w.claim(w.s, tick.ClaimRequest{Job: "j", At: to, Lease: ref, Ahead: time.Hour})
+	equal(w, "Claim below the mark", a.Status, tick.Settled)
+}
+
+func unsettlesNothing(w *world) {
+	now, to, _, rows := w.ahead()
+	mark := now.Add(time.Hour)
+	equal(w, "Unsettle far into the past", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: now.Add(-2 * tick.MaxBack), Rows: rows}), tick.Taken)
+	equal(w, "Unsettle upwards", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: mark.Add(time.Hour), Rows: rows}), tick.Taken)
+	equal(w, "rows after them", len(w.rows(historyOf("j"))), 4)
+	past := now.Add(-time.Second)
+	w.setJob(w.s, "k", "{}", past)
+	equal(w, "Unsettle of a mark that is not ahead", w.unsettle(tick.UnsettleRequest{Job: "k", From: w.job("k").Mark, To: past.Add(-10 * time.Second)}), tick.Taken)
+
+	p, err := w.s.Ticks.Pause(w.ctx, tick.PauseRequest{Job: "j", By: "x"})
+	w.check("Pause", err)
+	equal(w, "Unsettle in a pause", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: to}), tick.Won)
+	sameTime(w, "a pause that began before", w.job("j").Pause.Since, p.Pause.Since)
 }

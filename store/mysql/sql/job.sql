@@ -57,6 +57,19 @@ UPDATE dibs_jobs SET mark = GREATEST(mark, @dibs_to) WHERE ns = ? AND name = ? A
 -- name: settled
 SELECT @dibs_now, @dibs_from IS NOT NULL;
 
+-- name: unsettle-open
+SET @dibs_from = (SELECT mark FROM dibs_jobs
+  WHERE ns = ? AND name = ? AND mark = ? AND mark > @dibs_now AND ? < mark AND ? >= @dibs_now - ?);
+
+-- name: unsettle-row
+-- What somebody claimed stays.
+DELETE FROM dibs_ticks WHERE ns = ? AND job = ? AND at = ? AND through = ? AND at > ?
+  AND state = 'closed' AND claimed = 0 AND @dibs_from IS NOT NULL;
+
+-- name: unsettle-mark
+UPDATE dibs_jobs SET mark = ?, since = LEAST(since, ? + 1), paused_since = IF(paused_until = 0, LEAST(paused_since, ? + 1), paused_since)
+WHERE ns = ? AND name = ? AND @dibs_from IS NOT NULL;
+
 -- name: split-open
 -- Whether the range row is still as it was read.
 SET @dibs_split = EXISTS (SELECT 1 FROM dibs_ticks WHERE ns = ? AND job = ? AND at = ? AND through <> 0 AND through = ? AND many = ?);

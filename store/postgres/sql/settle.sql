@@ -55,3 +55,21 @@ UPDATE dibs.ticks t SET through = p.through, count = p.count
 FROM whole w, parts p
 WHERE t.ns = w.ns AND t.job = w.job AND t.at = w.at AND p.at = w.at
 RETURNING dibs.now_us();
+
+-- Takes back what was settled ahead of this clock: deletes the rows $5 at, $6 through that begin after $4 and that
+-- nobody ever claimed, and lowers the mark from $3 to $4, which lies at most $7 before now.
+WITH job AS MATERIALIZED (
+  SELECT name, now FROM dibs.jobs, (SELECT dibs.now_us() AS now) clock
+  WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint AND mark > now AND $4::bigint < mark AND $4 >= now - $7::bigint
+), deleted AS (
+  DELETE FROM dibs.ticks t
+  USING job, unnest($5::bigint[], $6::bigint[]) AS q(at, through)
+  WHERE t.ns = $1 AND t.job = $2 AND t.at = q.at AND t.through = q.through AND t.at > $4
+    AND t.state = 'closed' AND t.claimed = 0
+)
+UPDATE dibs.jobs j
+SET mark = $4, since = least(j.since, $4 + 1),
+    paused_since = CASE WHEN j.paused_until = 0 THEN least(j.paused_since, $4 + 1) ELSE j.paused_since END
+FROM job
+WHERE j.ns = $1 AND j.name = job.name
+RETURNING job.now;

@@ -1,0 +1,229 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// stepping is a world whose store has a clock that can be set; step moves it.
+func stepping(t *testing.T) (w *world, step func(time.Duration)) {
+	w = newWorld(t)
+	off := new(atomic.Int64)
+	w.b = memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(off.Load())) }})
+	return w, func(d time.Duration) { off.Add(int64(d)) }
+}
+
+// fleet starts servers of one job.
+func (w *world) fleet(n int, expr string, change func(*job.Policy)) (stop func()) {
+	w.t.Helper()
+	var hosts []*host
+	for i := range n {
+		h := w.host(uint64(i+1), 0)
+		h.start(w.t, newJob(w.t, expr, w.target(time.Second), change))
+		hosts = append(hosts, h)
+	}
+	return func() {
+		for _, h := range hosts {
+			h.stop()
+		}
+	}
+}
+
+func (w *world) registered() tick.Job {
+	w.t.Helper()
+	jobs, err := w.b.Store().Ticks.Jobs(w.t.Context(), "app/j")
+	if err != nil || len(jobs) != 1 {
+		w.t.Fatalf("the registered jobs are %+v: %v", jobs, err)
+	}
+	return jobs[0]
+}
+
+// Rule L12: a store's clock that is wrong for ten seconds, from three seconds before a daily tick whose time to start is
+// five minutes, loses that tick for nobody, and runs it once.
+func TestAGlitchLosesNoTick(t *testing.T) {
+	for _, off := range []time.Duration{time.Hour, -time.Hour, 20 * time.Second, -20 * time.Second, 30 * 24 * time.Hour, -30 * 24 * time.Hour} {
+		for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpLatest} {
+			t.Run(fmt.Sprint(off, " ", catchUp), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w, step := stepping(t)
+					stop := w.fleet(2, "0 1 * * *", func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = catchUp, 2*time.Hour })
+					at := time.Now().Truncate(24 * time.Hour).Add(time.Hour).UTC()
+					time.Sleep(time.Until(at.Add(-3 * time.Second)))
+					step(off)
+					time.Sleep(10 * time.Second)
+					step(-off)
+					time.Sleep(10 * time.Minute)
+					stop()
+					if rows := w.history(); len(rows) != 1 || rows[0].Outcome != run.Succeeded || w.times(at) != 1 {
+						t.Errorf("it was run %d times; the rows are %+v", w.times(at), rows)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same tick, where the clock goes back for good: it is run once, as soon as the store's clock comes to it.
+func TestATickThatTheStoresClockHasNotComeTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		stop := w.fleet(2, "0 1 * * *", nil)
+		at := time.Now().Truncate(24 * time.Hour).Add(time.Hour).UTC()
+		time.Sleep(time.Until(at.Add(-3 * time.Second)))
+		step(-time.Hour)
+		time.Sleep(30 * time.Minute)
+		if rows := w.history(); len(rows) != 0 || w.times(at) != 0 {
+			t.Errorf("before its time it was run %d times; the rows are %+v", w.times(at), rows)
+		}
+		time.Sleep(35 * time.Minute)
+		stop()
+		if rows := w.history(); len(rows) != 1 || rows[0].Outcome != run.Succeeded || w.times(at) != 1 {
+			t.Errorf("it was run %d times; the rows are %+v", w.times(at), rows)
+		}
+	})
+}
+
+// Rule L12: while the store's clock is behind the schedules, nothing is settled that lies ahead of it, and what it has
+// come to twice is run once.
+func TestNothingAheadOfTheStoresClockIsSettled(t *testing.T) {
+	for _, expr := range []string{"*/5 * * * * *", "* * * * *"} {
+		for _, back := range []time.Duration{20 * time.Second, 10 * time.Minute, time.Hour} {
+			t.Run(fmt.Sprint(expr, " ", back), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w, step := stepping(t)
+					stop := w.fleet(3, expr, nil)
+					time.Sleep(5*time.Minute + time.Second)
+					highest := w.registered().Mark
+					step(-back)
+					for end := time.Now().Add(2*time.Minute + back); time.Now().Before(end); time.Sleep(time.Second) {
+						mark := w.registered().Mark
+						if now := time.Now().Add(-back); mark.After(highest.Add(20*time.Second)) && mark.After(now) {
+							t.Fatalf("it is settled up to %s; the store's clock says %s", mark, now)
+						}
+					}
+					time.Sleep(10 * time.Minute)
+					if a := scheduler.Ahead(w.registered(), time.Now().Add(-back)); a != 0 {
+						t.Errorf("it is settled %s ahead of the store's clock", a)
+					}
+					stop()
+					w.once(t)
+					if n := w.missed(); n > 15 { // what fell due by the new line while the old one was followed
+						t.Errorf("%d ticks are missed", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// once checks that no tick has more than one run, and no instant more than one row.
+func (w *world) once(t *testing.T) {
+	t.Helper()
+	for at, n := range w.ran() {
+		if n != 1 {
+			t.Errorf("tick %s was run %d times", at, n)
+		}
+	}
+	var through time.Time
+	for _, r := range w.history() {
+		if !r.At.After(through) {
+			t.Errorf("the row of %s overlaps with one up to %s", r.At, through)
+		}
+		if through = r.At; r.Through.After(through) {
+			through = r.Through
+		}
+	}
+}
+
+func (w *world) missed() (n int) {
+	w.t.Helper()
+	for _, r := range w.history() {
+		if r.Outcome == run.Missed {
+			n += max(r.Count, 1)
+		}
+	}
+	return n
+}
+
+// A store's clock that was fast for longer than a step has to last, and is corrected: the jobs are not silent until the
+// clock has caught up with itself, no tick is run twice, and what was missed in the time that has not come yet is due.
+func TestAFastClockThatIsCorrected(t *testing.T) {
+	for _, fast := range []time.Duration{20 * time.Second, time.Hour, 100 * 24 * time.Hour} {
+		for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpLatest, job.CatchUpAll} {
+			for _, restarted := range []bool{false, true} {
+				t.Run(fmt.Sprint(fast, " ", catchUp, " ", restarted), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w, step := stepping(t)
+						change := func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = catchUp, 2*time.Hour }
+						stop := w.fleet(2, "*/10 * * * * *", change)
+						time.Sleep(3 * time.Minute)
+						step(fast)
+						time.Sleep(3 * time.Minute)
+						step(-fast)
+						if restarted {
+							stop()
+							time.Sleep(5 * time.Second)
+							stop = w.fleet(2, "*/10 * * * * *", change)
+						}
+						time.Sleep(90 * time.Second)
+						before := len(w.ran())
+						time.Sleep(2 * time.Minute)
+						if n := len(w.ran()) - before; n < 11 {
+							t.Errorf("%d ticks were run in two minutes", n)
+						}
+						if a := scheduler.Ahead(w.registered(), time.Now()); a != 0 {
+							t.Errorf("it is settled %s ahead of the store's clock", a)
+						}
+						for _, r := range w.history() {
+							if r.Outcome == run.Missed && r.At.After(time.Now()) {
+								t.Errorf("%s … %s is missed already", r.At, r.Through)
+							}
+						}
+						if told := w.reasons("mark-brought-back"); fast > time.Minute && (len(told) == 0 || !strings.Contains(told[0], "ahead of the store's clock")) {
+							t.Errorf("the events say %q", told)
+						}
+						stop()
+						w.once(t)
+					})
+				})
+			}
+		}
+	}
+}
+
+// What a step forward of more than a quarter of an hour jumps over is not caught up on, and due when its time comes after all.
+func TestAJumpIsNotCaughtUpOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		stop := w.fleet(2, "0 * * * *", func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, 200*24*time.Hour })
+		from := time.Now().Truncate(time.Hour).UTC()
+		time.Sleep(30 * time.Minute)
+		step(10 * 24 * time.Hour)
+		time.Sleep(10 * time.Minute)
+		if n := len(w.ran()); n > 0 {
+			t.Errorf("%d ticks were caught up on", n)
+		}
+		if rows := w.history(); len(rows) != 1 || rows[0].Count < 239 || rows[0].Reason != "the store's clock jumped over it" {
+			t.Errorf("the rows are %+v", rows)
+		}
+		step(-10 * 24 * time.Hour)
+		time.Sleep(5 * time.Hour)
+		stop()
+		for i := range 5 {
+			if at := from.Add(time.Duration(i+1) * time.Hour); w.times(at) != 1 {
+				t.Errorf("tick %s was run %d times", at, w.times(at))
+			}
+		}
+		w.once(t)
+	})
+}

@@ -1,0 +1,1 @@
+DELETE FROM dibs_ticks WHERE job = ?1 AND at = ?2;
