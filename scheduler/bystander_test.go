@@ -100,7 +100,9 @@ func TestALogThatTakesNothing(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
 		stuck := make(chan struct{})
-		h.place.Log = slog.New(held{slog.DiscardHandler, stuck})
+		p := h.place
+		h.place = &scheduler.Place{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: p.History, Self: p.Self,
+			Spool: p.Spool, TimeOfDay: p.TimeOfDay, Log: slog.New(held{slog.DiscardHandler, stuck})}
 		h.Server = scheduler.NewServer(h.place, "app")
 		h.start(t, newJob(t, "@every 1s", w.target(100*time.Millisecond), nil))
 		time.Sleep(10 * time.Minute)
