@@ -24,7 +24,8 @@ type Options struct {
 	Margin Margin
 	// Clock is for tests in virtual time. Default: the machine's.
 	Clock clock.Clock
-	// OnStep hears that the store's clock stepped by more than 5 s (rule L12).
+	// OnStep hears that the store's clock stepped by more than 5 s (rule L12). It is called on a goroutine of its own:
+	// no heartbeat waits for it.
 	OnStep func(step time.Duration)
 }
 

@@ -60,7 +60,7 @@ func (s *storeTime) sample(now time.Time, sent, received time.Duration) {
 	s.heard = received
 	s.mu.Unlock()
 	if step != 0 && s.onGap != nil {
-		s.onGap(step)
+		go s.onGap(step) // a heartbeat waits for this sample
 	}
 }
 

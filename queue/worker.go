@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -41,7 +42,8 @@ type WorkerOptions struct {
 	// OnOverrun is called when work has not ended by the instant at which it must, because the
 	// worker's lease is lost: from then on only tokens exclude (rule L8). Default: it is logged.
 	OnOverrun func()
-	// Log says what the worker does. Default: nothing.
+	// Log says what the worker does. Nobody waits for it: lines that it does not take in time are dropped, and counted
+	// in a line of their own. Default: nothing.
 	Log *slog.Logger
 }
 
@@ -87,10 +89,7 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 	if o.Keep == nil {
 		o.Keep = Retention
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Worker{o: o, log: o.Log}, nil
+	return &Worker{o: o, log: aside.Logger(o.Log)}, nil
 }
 
 // Run works until ctx ends, then stops gracefully: it fetches nothing more, hands back what has not
@@ -98,6 +97,7 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 // lost, or the store is away, it stops its tasks as it must, and begins anew under another lease as soon as it can. It
 // returns an error for what waiting does not cure, and ErrStuck for tasks that do not end although their context did.
 func (w *Worker) Run(ctx context.Context) error {
+	defer aside.Flush(w.log)
 	w.tally = newTally(w.o.Store)
 	defer w.tally.close()
 	for pause := time.Duration(0); ; {

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -119,18 +117,12 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 		f.OnStart(rec)
 	}
 	over := p.tellStart(rec)
-	var tidied sync.WaitGroup
-	tidied.Go(func() {
-		// First what is known, then what can only be inferred.
-		if err := p.Deliver(ctx); err != nil {
-			p.log().Warn("what is kept on this host is left for later", "error", err)
-		}
-		p.closeDead(ctx, f)
-	})
+	beside := p.beside(ctx, f, l)
+	defer beside.end() // after the release, which waits for nothing of it
 	rec, recorded := p.work(ctx, f, l, rec, previous)
 	defer recorded()
 	over()
-	tidied.Wait()
+	beside.released.Store(true)
 	return p.finish(ctx, f, l, rec)
 }
 
@@ -185,40 +177,6 @@ func (p *Place) pausedMeanwhile(ctx context.Context, f Fire, begun time.Time) (R
 		res.Outcome, res.Reason = run.Missed, "it waited for its turn when the job was "+res.Reason
 	}
 	return res, true
-}
-
-// closeDead ends the records of runs without a tick whose process died: as long as this one holds
-// the key no other can be at work. (Those with a tick are the sweep's; the directory, whose locks
-// tell at once, does this by itself.)
-func (p *Place) closeDead(ctx context.Context, f Fire) {
-	if f.Policy.Concurrency == job.Allow || p.Descriptor != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().RPCTimeout)
-	defer cancel()
-	recent, err := p.History.Runs(ctx, history.Query{Job: string(f.Key), Limit: 10})
-	if err != nil {
-		return // the next run of this key does it
-	}
-	var beside map[lease.Nonce]lease.Holder
-	for _, r := range recent {
-		if r.Outcome != "" || r.ID == f.RunID || !r.Tick.IsZero() {
-			continue
-		}
-		if beside == nil {
-			if beside, err = p.Keeper.Unshared(ctx); err != nil {
-				return
-			}
-		}
-		if _, live := beside[r.Owner]; live {
-			continue // a run under Allow, which has a lease of its own
-		}
-		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, p.now().Truncate(time.Microsecond)
-		r.Reason = fmt.Sprintf("%s pid %d is gone without a report", r.Host, r.PID)
-		if a, err := p.Book.Close(ctx, tick.CloseRequest{Run: r}); err == nil && a.Status == tick.Won {
-			p.tellEnd(r, "", nil) // the key is ours: nobody else concluded it
-		}
-	}
 }
 
 // refuse closes the tick of a fire that got no lease. A lost race for it is nothing (rule T6).

@@ -3,15 +3,19 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -45,10 +49,15 @@ type Place struct {
 	// TimeOfDay is this host's own clock, to be compared with the store's; nothing is decided by it.
 	// Nil: it is not compared.
 	TimeOfDay func() time.Time
-	// Log takes one line per event. Default slog.Default().
+	// Log takes one line per event. Nobody waits for it: lines that it does not take in time are dropped, and
+	// counted in a line of their own. Default slog.Default().
 	Log *slog.Logger
 
 	folds folds
+	// sweeping says that a Server of this process delivers the spool, several times per TTL.
+	sweeping atomic.Bool
+	once     sync.Once
+	bounded  *slog.Logger // Log, which nobody waits for
 }
 
 // A Spool keeps, on this host and through a crash, what a store could not be told.
@@ -56,7 +65,8 @@ type Spool interface {
 	// Put returns once the item is on the disk.
 	Put(Item) error
 	// Deliver hands over each item for this place, oldest first, and forgets those for which
-	// give returns nil. One for which it returns ErrNotYet is kept, and holds up nothing.
+	// give returns nil. One for which it returns ErrNotYet is kept, and holds up nothing; ErrEnough
+	// ends the delivery, and keeps all that is left in its place.
 	Deliver(give func(Item) error) error
 }
 
@@ -72,6 +82,9 @@ type Item struct {
 
 // ErrNotYet is returned to a Spool for an item that is to be kept until its time has come.
 var ErrNotYet = errors.New("not yet")
+
+// ErrEnough is returned to a Spool that is to stop delivering, and by Deliver when something was left.
+var ErrEnough = errors.New("the rest is delivered later")
 
 // String is the item as JSON.
 func (i Item) String() string {
@@ -92,10 +105,8 @@ type Unclaimed struct {
 }
 
 func (p *Place) log() *slog.Logger {
-	if p.Log != nil {
-		return p.Log
-	}
-	return slog.Default()
+	p.once.Do(func() { p.bounded = aside.Logger(cmp.Or(p.Log, slog.Default())) })
+	return p.bounded
 }
 
 // now is the store's time; before the first answer, the zero time.
@@ -128,7 +139,8 @@ func (p *Place) Record(ctx context.Context, e history.Event) {
 }
 
 // Deliver tells the store what it could not be told before: this host's spool. It stops at the first
-// item that the store does not take. An event of which more may come is kept for a minute.
+// item that the store does not take, and when ctx ends: then it returns ErrEnough. An event of which more may come
+// is kept for a minute.
 func (p *Place) Deliver(ctx context.Context) error { return p.deliver(ctx, false) }
 
 // DeliverAll tells it all of that, for somebody who looks at it now.
@@ -141,9 +153,16 @@ func (p *Place) deliver(ctx context.Context, all bool) error {
 	var last undeliverable
 	unclaimed := map[string]*unrun{}
 	err := p.Spool.Deliver(func(i Item) error {
+		if ctx.Err() != nil { // a spool may be long, and whoever delivers it has other things to do
+			return ErrEnough
+		}
 		err := p.deliverOne(ctx, i, all, unclaimed)
 		last.some = last.some || err == nil
-		if err != nil && !errors.Is(err, ErrNotYet) {
+		switch {
+		case err == nil || errors.Is(err, ErrNotYet):
+		case ctx.Err() != nil:
+			err = ErrEnough // it went unanswered since the time was up
+		default:
 			last.item, last.error = i.String(), err
 		}
 		return err
@@ -152,6 +171,9 @@ func (p *Place) deliver(ctx context.Context, all bool) error {
 		p.tell(u.Happening)
 	}
 	switch {
+	case errors.Is(err, ErrEnough):
+		last.error = err
+		return &last
 	case err != nil && last.error != nil:
 		return fmt.Errorf("deliver what was kept on this host: %w", &last)
 	case err != nil:

@@ -36,7 +36,9 @@ func (p *Place) contended(ctx context.Context, f Fire, res Result) {
 		if p.Spool.Put(Item{Event: &e}) == nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
 			defer cancel()
-			_ = p.Deliver(ctx) // else the next one does
+			if !p.sweeping.Load() {
+				_ = p.Deliver(ctx) // else the next one does
+			}
 			return
 		}
 	}

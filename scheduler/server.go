@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -189,11 +190,14 @@ func (s *Server) startable(j *Job, at, now time.Time) time.Time {
 // Run serves until ctx ends: then it claims nothing more, lets what runs go on for drain, tells it
 // to stop after that, and releases what it holds once all of it is gone.
 func (s *Server) Run(ctx context.Context, drain time.Duration) error {
+	defer aside.Flush(s.log)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	sweeping, endSweep := context.WithCancel(work)
 	defer endSweep()
 	var sweeper sync.WaitGroup
+	s.place.sweeping.Store(true)
+	defer s.place.sweeping.Store(false)
 	sweeper.Go(func() { s.sweep(sweeping, ctx, work) })
 	s.follow(ctx, work)
 	endSweep() // before the wait: it may start what it takes over
@@ -209,7 +213,9 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	<-idle
 	ctx = context.WithoutCancel(ctx)
 	s.place.flush(ctx, true)
-	if err := s.place.DeliverAll(ctx); err != nil {
+	last, enough := context.WithTimeout(ctx, s.place.Keeper.Margin().RPCTimeout)
+	defer enough()
+	if err := s.place.DeliverAll(last); err != nil {
 		s.log.Warn("what is kept on this host is left for later", "error", err)
 	}
 	return s.place.Book.Release(ctx)

@@ -48,7 +48,7 @@ const pruneEvery = time.Hour
 func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
-	undelivered := s.place.Deliver(ctx)
+	undelivered := s.deliver(ctx)
 	if err := s.learn(ctx); err != nil {
 		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
 	}
@@ -64,10 +64,15 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 		jobs[e.Spec.Key()] = e
 	}
 	failed := s.patience(undelivered)
+	more := errors.Is(failed, ErrEnough)
+	if more {
+		failed = nil
+		s.log.Debug("what is kept on this host is being delivered", "event", "delivering")
+	}
 	for _, t := range orphans {
 		failed = errors.Join(failed, s.adopt(ctx, accept, work, jobs[t.Job], t))
 	}
-	if failed != nil {
+	if failed != nil || more {
 		return failed // what this host has seen comes before what can only be concluded
 	}
 	known, err := s.place.Ticks.Jobs(ctx, s.app+"/") // after the entries, which must not be newer
@@ -83,6 +88,13 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	return failed
 }
 
+// deliver delivers this host's spool for as long as a sweep may take in all: the rest of it looks after others.
+func (s *Server) deliver(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL/sweepsPerTTL)
+	defer cancel()
+	return s.place.Deliver(ctx)
+}
+
 // patience passes on that something on this host could not be delivered although the store answers,
 // but not for ever: one item that no store takes must not keep every tick from being settled. It ends
 // once each item was tried for a TTL and none was taken: a witness behind many that no store takes
@@ -93,7 +105,12 @@ func (s *Server) patience(undelivered error) error {
 		return nil
 	}
 	var stuck *undeliverable
-	if errors.As(undelivered, &stuck) {
+	found := errors.As(undelivered, &stuck)
+	if found && stuck.some && errors.Is(undelivered, ErrEnough) {
+		s.undelivered, s.tried = 0, nil
+		return undelivered
+	}
+	if found {
 		if stuck.some || s.tried == nil {
 			s.undelivered, s.tried = 0, map[string]bool{}
 		}

@@ -33,7 +33,7 @@ func (p *Place) Trigger(accept, work context.Context, j *Job, at time.Time) (Res
 		return res, a, err
 	}
 	if a.Status == tick.Won {
-		p.TidyAfter(work, j, j.Spec.Key())
+		p.TidyAfter(accept, j, j.Spec.Key())
 	}
 	return res, a, p.Book.Release(context.WithoutCancel(work))
 }
@@ -64,11 +64,11 @@ func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string, cau
 	return p.Fire(work, f)
 }
 
-// TidyAfter settles what is over of a job that just ran; what is left, the next run does.
+// TidyAfter settles what is over of a job that just ran, until ctx ends; what is left, the next run does.
 func (p *Place) TidyAfter(ctx context.Context, j *Job, name string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().TTL)
+	bounded, cancel := context.WithTimeout(ctx, p.Keeper.Margin().TTL)
 	defer cancel()
-	if err := p.tidy(ctx, j, name); err != nil {
+	if err := p.tidy(bounded, j, name); err != nil && ctx.Err() == nil {
 		p.log().Warn("what is over could not be settled; the next run does it", "job", name, "error", err)
 	}
 }

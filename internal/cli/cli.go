@@ -48,8 +48,16 @@ func (e statusError) Unwrap() error { return e.err }
 
 func usage(err error) error { return statusError{exitUsage, err} }
 
-// Exec carries out a command line and returns the exit status.
+// Exec carries out a command line and returns the exit status. What it prints cannot speak to a terminal; a standard
+// error that nobody reads holds it up for a second at its end, and at no other time.
 func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out, log := &cleaner{to: stdout}, newPrinter(&cleaner{to: stderr})
+	defer log.flush()
+	defer out.end()
+	return execute(ctx, args, stdin, out, log)
+}
+
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot(env{stdin, stdout, stderr})
 	root.SetArgs(args)
 	root.SetIn(stdin)

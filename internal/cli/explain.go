@@ -140,7 +140,7 @@ func (o explainOptions) lookIn(ctx context.Context, e env, a address) (explained
 	if p.History == nil || p.Ticks == nil {
 		return x, fmt.Errorf("store %s keeps no ticks and no history: %w", a, errors.ErrUnsupported)
 	}
-	if err := p.DeliverAll(ctx); err != nil {
+	if err := deliverBy(ctx, p.DeliverAll); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not considered: %v\n", err)
 	}
 	f, err := o.gather(ctx, p.Place)

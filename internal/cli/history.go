@@ -100,7 +100,7 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	if place.History == nil {
 		return fmt.Errorf("store %s keeps no history: %w", place.config, errors.ErrUnsupported)
 	}
-	if err := place.DeliverAll(ctx); err != nil {
+	if err := deliverBy(ctx, place.DeliverAll); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not shown: %v\n", err)
 	}
 	if o.events {
@@ -146,7 +146,7 @@ func openFor(ctx context.Context, e env, flag string) (*opened, error) {
 
 // logTo is the log of a command that somebody types: it says itself what it did.
 func logTo(e env) *slog.Logger {
-	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return textLogger(e.stderr, slog.LevelWarn)
 }
 
 // recall joins ticks with their runs, and puts runs without a tick between them, latest first.

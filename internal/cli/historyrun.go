@@ -80,7 +80,7 @@ func (o historyOptions) findRunIn(ctx context.Context, e env, a address) (shown 
 	if p.History == nil {
 		return shown, fmt.Errorf("store %s keeps no history: %w", a, errors.ErrUnsupported)
 	}
-	if err := p.Deliver(ctx); err != nil {
+	if err := deliverBy(ctx, p.Deliver); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not shown: %v\n", err)
 	}
 	jobs := []string{""}
@@ -132,8 +132,8 @@ func showing(r run.Record, kept []byte) runShown {
 	return s
 }
 
-// print writes what is kept of the output, byte for byte; what there is to say of it goes to
-// standard error.
+// print writes what is kept of the output, byte for byte unless it is for a terminal; what there is to
+// say of it goes to standard error.
 func (s runShown) print(e env) error {
 	switch {
 	case s.Outcome == "running":
@@ -145,7 +145,7 @@ func (s runShown) print(e env) error {
 	case s.Truncated:
 		fmt.Fprintf(e.stderr, "dibs: of %d bytes that run %s printed %d are kept\n", s.Printed, s.RunID, len(s.kept))
 	}
-	_, err := e.stdout.Write(s.kept)
+	_, err := verbatim(e.stdout).Write(s.kept)
 	return err
 }
 

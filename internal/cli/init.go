@@ -42,7 +42,7 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 		return printMigrations(e, a)
 	}
 	a.Init = true
-	p, err := open(ctx, a.Config, slog.New(slog.NewTextHandler(e.stderr, nil)))
+	p, err := open(ctx, a.Config, textLogger(e.stderr, slog.LevelInfo))
 	if err != nil {
 		return err
 	}

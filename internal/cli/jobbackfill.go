@@ -153,7 +153,9 @@ func runJobBackfill(ctx context.Context, e env, o backfillOptions) error {
 	if !b.From.Before(b.To) {
 		return usage(fmt.Errorf("--from %s is not before --to %s", stampOf(b.From), stampOf(b.To)))
 	}
-	rep := &backfillReport{out: o.out, to: e.stdout, backfillRecord: backfillRecord{Job: t.spec.Key(), ID: b.ID, From: b.From, To: b.To, DryRun: o.dry,
+	out := newPrinter(e.stdout) // nobody waits for a reader while the back-fill holds its key
+	defer out.flush()
+	rep := &backfillReport{out: o.out, to: out, backfillRecord: backfillRecord{Job: t.spec.Key(), ID: b.ID, From: b.From, To: b.To, DryRun: o.dry,
 		Left: map[string]int{}, Outcomes: map[string]int{}, Runs: []filledRecord{}}}
 	if o.dry {
 		err = place.Backlog(accept, j, b, func(s scheduler.Step) bool { rep.step(s); return accept.Err() == nil })

@@ -49,7 +49,7 @@ func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
 			if s.bare {
 				prefix = ""
 			}
-			return &captured{to: out, prefix: []byte(prefix), keep: func(b []byte) {
+			return &captured{to: out, prefix: []byte(prefix), foreign: spec.Command == nil, keep: func(b []byte) {
 				ctx, cancel := context.WithTimeout(context.Background(), place.Keeper.Margin().RPCTimeout)
 				defer cancel()
 				if err := place.History.Output(ctx, r.ID, b); err != nil {
@@ -176,6 +176,9 @@ type captured struct {
 	to     *printer
 	prefix []byte
 	keep   func([]byte)
+	// foreign is what an application answers: it must not speak to the terminal, as a command of ours may, and whoever
+	// passes it on holds a lease, and is not to be slowed down.
+	foreign bool
 
 	mu   sync.Mutex
 	line []byte
@@ -214,8 +217,12 @@ func (c *captured) Write(p []byte) (int, error) {
 
 // print writes one line in one call, so that the lines of several runs do not mix.
 func (c *captured) print(line []byte) {
-	line = append(append([]byte{}, c.prefix...), bytes.TrimSuffix(line, []byte("\n"))...)
-	c.to.print(append(line, '\n'))
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	if c.foreign {
+		_, _ = c.to.Write(slices.Concat(c.prefix, clean(line), []byte("\n")))
+		return
+	}
+	c.to.print(slices.Concat(c.prefix, line, []byte("\n")))
 }
 
 // Close prints an unfinished line and keeps the output. It comes after the release.

@@ -131,12 +131,12 @@ func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire)
 		return r.unclaimed(j, at, err)
 	}
 	if a.Status != tick.Won { // the winner does it beside its run
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.place.Keeper.Margin().RPCTimeout)
+		bounded, cancel := context.WithTimeout(waiting, r.place.Keeper.Margin().RPCTimeout)
 		defer cancel()
 		_ = r.place.Deliver(bounded) // else the next one does
 	}
 	if a.Status == tick.Won {
-		r.place.TidyAfter(ctx, j, string(r.key))
+		r.place.TidyAfter(waiting, j, string(r.key))
 	}
 	_ = r.place.Book.Release(context.WithoutCancel(ctx))
 	if a.Status == tick.Won {

@@ -138,7 +138,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 		OnStep: func(d time.Duration) {
 			log.Warn("the store's clock stepped", "event", "clock-step", "step", d, "store", c.String())
 			if p := place.Load(); p != nil {
-				go p.ClockStepped(d) // a heartbeat may be waiting for this
+				p.ClockStepped(d)
 			}
 		}})
 	if err != nil {
@@ -163,6 +163,13 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 		Spool: spool.In(hostDir(), s.Properties.InstallationID, c.Namespace)}
 	place.Store(p)
 	return &opened{Place: p, store: s, config: c}, nil
+}
+
+// deliverBy tells the store what is kept on this host, for somebody who looks now, and does not wait for long.
+func deliverBy(ctx context.Context, deliver func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	return deliver(ctx)
 }
 
 // close lets go of the store's connections. One that does not answer any more gets no long

@@ -3,133 +3,72 @@ package cli
 import (
 	"fmt"
 	"io"
-	"sync"
-	"time"
+	"log/slog"
+
+	"github.com/dibs-run/dibs/internal/aside"
 )
 
-const (
-	// maxQueued bounds, in bytes, what waits to be printed.
-	maxQueued = 1 << 20
-	// stallTime is without how much progress an output counts as stalled.
-	stallTime = 250 * time.Millisecond
-	// flushTime is how long the end of a run waits for its lines to be printed.
-	flushTime = time.Second
-)
+// maxQueued bounds, in bytes, what waits to be printed.
+const maxQueued = 1 << 20
 
-// A printer writes lines in the background, each in one call. A slow reader slows down those who
-// print; one that does not read at all holds up nobody: lines are dropped then, and counted
-// where they are missing. It is safe for concurrent use.
+// A printer writes lines in the background, each in one call. An output that nobody reads holds up nobody: lines are
+// dropped then, and counted where they are missing. It is safe for concurrent use.
 type printer struct {
-	to io.Writer
-
-	mu              sync.Mutex
-	queue           [][]byte
-	size            int // of the queue and of what is being written
-	queued, written int // lines, ever
-	dropped         int // lines, since the last notice
-	stalled, busy   bool
-	progress        chan struct{} // closed after each write
+	to    io.Writer
+	queue *aside.Queue
 }
 
-func newPrinter(to io.Writer) *printer { return &printer{to: to, progress: make(chan struct{})} }
+func newPrinter(to io.Writer) *printer {
+	return &printer{to, &aside.Queue{Most: maxQueued, Missing: func(dropped map[string]int) {
+		fmt.Fprintf(to, "dibs: %d lines are missing here, since nobody read this output\n", dropped[lines])
+	}}}
+}
 
-// printer is the one that all jobs share, since they share the standard output.
+// lines is what a printer counts.
+const lines = "lines"
+
+// printer is the one that all jobs share, since they share the standard output. What commands print is theirs, and is
+// passed on as it is.
 func (s *service) printer() *printer {
 	p, ok := s.stdout.(*printer)
 	if !ok {
-		p = newPrinter(s.stdout)
+		p = newPrinter(asIs(s.stdout))
 		s.stdout = p
 	}
 	return p
 }
 
-// Write prints p, as a line of its own.
+// Write prints p, as a line of its own, and does not wait for a slow reader either.
 func (p *printer) Write(line []byte) (int, error) {
-	p.print(append([]byte{}, line...))
+	own := append([]byte{}, line...)
+	p.queue.Do(lines, len(own), func() { p.put(own) })
 	return len(line), nil
 }
 
-// print queues a line, which is the printer's from now on.
+// print queues a line, which is the printer's from now on. A slow reader slows down the caller.
 func (p *printer) print(line []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.size > 0 && p.size+len(line) > maxQueued {
-		if p.stalled || !p.advance(stallTime) {
-			p.stalled = true
-			p.dropped++
-			return
-		}
-	}
-	p.notice()
-	p.push(line)
+	p.queue.DoPaced(lines, len(line), func() { p.put(line) })
 }
 
-// advance waits for progress, without the lock; false if there is none.
-func (p *printer) advance(within time.Duration) bool {
-	progress := p.progress
-	p.mu.Unlock()
-	defer p.mu.Lock()
-	select {
-	case <-progress:
-		return true
-	case <-time.After(within):
-		return false
-	}
-}
-
-// notice says what is missing at this point.
-func (p *printer) notice() {
-	if p.dropped > 0 {
-		n := p.dropped
-		p.dropped = 0
-		p.push(fmt.Appendf(nil, "dibs: %d lines are missing here, since nobody read this output\n", n))
-	}
-}
-
-func (p *printer) push(line []byte) {
-	p.queue = append(p.queue, line)
-	p.size += len(line)
-	p.queued++
-	if !p.busy {
-		p.busy = true
-		go p.drain()
-	}
-}
-
-// drain writes until nothing is queued.
-func (p *printer) drain() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for {
-		if len(p.queue) == 0 {
-			p.notice()
-		}
-		if len(p.queue) == 0 {
-			p.busy = false
-			return
-		}
-		line := p.queue[0]
-		p.queue = p.queue[1:]
-		p.mu.Unlock()
-		_, _ = p.to.Write(line) // a closed log must not stop the work
-		p.mu.Lock()
-		p.size -= len(line)
-		p.written++
-		p.stalled = false
-		close(p.progress)
-		p.progress = make(chan struct{})
-	}
+func (p *printer) put(line []byte) {
+	_, _ = p.to.Write(line) // a closed log must not stop the work
 }
 
 // flush waits until what was queued is written, but not for a stalled output.
-func (p *printer) flush() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	end := time.Now().Add(flushTime)
-	for last := p.queued; p.written < last && !p.stalled; {
-		left := time.Until(end)
-		if left <= 0 || !p.advance(left) {
-			return
-		}
+func (p *printer) flush() { p.queue.Flush(aside.FlushTime) }
+
+// newLogger makes a logger to an output of this process, in order with what else is printed there. A log that nobody
+// reads holds up nobody: see printer.
+func newLogger(to io.Writer, handler func(io.Writer) slog.Handler) *slog.Logger {
+	if p, ok := to.(*printer); ok {
+		return slog.New(p.queue.Handler(handler(p.to)))
 	}
+	return aside.Logger(slog.New(handler(to)))
+}
+
+// textLogger logs lines for people, from a level on.
+func textLogger(to io.Writer, from slog.Level) *slog.Logger {
+	return newLogger(to, func(w io.Writer) slog.Handler {
+		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: from})
+	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
@@ -177,19 +178,34 @@ func (r *runner) status(rep report) error {
 }
 
 // write writes the report as one line.
-func (rep report) write(to io.Writer, contendedExit int) error {
+func (rep report) write(until context.Context, to io.Writer, contendedExit int) error {
 	rep.ExitStatus = rep.exit(contendedExit)
-	return rep.line(to)
+	return rep.line(until, to)
 }
 
-// line writes the report as it is.
-func (rep report) line(to io.Writer) error {
+// line writes the report as it is. It waits for a slow reader, since nothing is held any more, but for a second at most
+// once until has ended.
+func (rep report) line(until context.Context, to io.Writer) error {
 	b, err := json.Marshal(rep)
 	if err != nil {
 		return err
 	}
-	_, err = to.Write(append(b, '\n'))
-	return err
+	written := make(chan error, 1)
+	go func() {
+		_, err := to.Write(append(clean(b), '\n'))
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		return err
+	case <-until.Done():
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-time.After(aside.FlushTime):
+		return fmt.Errorf("nobody read the result: %w", context.Cause(until))
+	}
 }
 
 // openReport makes ready what --json names: nothing, an inherited descriptor, or a file, which is

@@ -58,7 +58,7 @@ func TestReportsGoOnlyWhereTheCallerPointed(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	rep := report{Key: "k", Outcome: run.Succeeded}
-	if err := rep.write(to, 0); err != nil {
+	if err := rep.write(t.Context(), to, 0); err != nil {
 		t.Fatal(err)
 	}
 	to.Close()
@@ -80,7 +80,7 @@ func TestAReportsFileIsMadeAtTheEnd(t *testing.T) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("made before the end: %v", err)
 	}
-	if err := (report{Key: "k", Outcome: run.Succeeded}).write(to, 0); err != nil {
+	if err := (report{Key: "k", Outcome: run.Succeeded}).write(t.Context(), to, 0); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(b, []byte(`{"key":"k"`)) {

@@ -185,7 +185,7 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 			return statusError{exitInternal, err}
 		}
 	}
-	place, err := open(signals.waiting, config, slog.New(slog.NewTextHandler(e.stderr, nil)))
+	place, err := open(signals.waiting, config, textLogger(e.stderr, slog.LevelInfo))
 	var early signaled
 	switch {
 	case errors.As(context.Cause(signals.waiting), &early):
@@ -202,8 +202,9 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	if p.cron && p.oncePer == "" && !p.host {
 		fmt.Fprintf(e.stderr, "dibs: %s: this is a lock and nothing more: a job that is faster than the servers' clocks differ runs on each of them; add --once-per 'EXPR', or --once-per none if that is meant\n", p.key)
 	}
-	rep := r.run(ctx)
-	if err := rep.write(to, p.contendedExit); err != nil {
+	rep := r.run()
+	signals.over()
+	if err := rep.write(signals.waiting, to, p.contendedExit); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
 	}
 	if p.host && p.address.shared() && !p.address.implicit {
@@ -230,14 +231,14 @@ type runner struct {
 }
 
 // run waits for the lease, under --once-per for the tick, and runs the command.
-func (r *runner) run(ctx context.Context) report {
+func (r *runner) run() report {
 	f := r.fire
 	f.Accept = r.signals.waiting
 	f.Holder = r.holder
 	f.OnStart = func(run.Record) { r.signals.start() }
-	f.Target = command.Target{Args: r.args, Stdio: true, Signals: r.signals.toCommand,
-		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}
-	return r.once.fire(r.signals.waiting, ctx, r, f)
+	f.Target = relayed{signals: r.signals, Target: command.Target{Args: r.args, Stdio: true, Signals: r.signals.toCommand,
+		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}}
+	return r.once.fire(r.signals.waiting, r.signals.working, r, f)
 }
 
 // holder adds what instant reclaim needs to know of the run (rule L6).

@@ -77,10 +77,12 @@ func (o serveOptions) loggerFrom(w io.Writer, level slog.Level) *slog.Logger {
 	if o.verbose {
 		opts.Level = slog.LevelDebug
 	}
-	if o.logJSON {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	return newLogger(w, func(w io.Writer) slog.Handler {
+		if o.logJSON {
+			return slog.NewJSONHandler(w, opts)
+		}
+		return slog.NewTextHandler(w, opts)
+	})
 }
 
 // service is a process that serves: a server per place that its jobs need.

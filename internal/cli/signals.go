@@ -13,22 +13,25 @@ import (
 )
 
 // A relay takes the signals of `dibs run`. Until the command runs, one that ends a program ends
-// the wait; from then on they are all the command's. None is swallowed in between.
+// the wait; while it runs they are all the command's; after it, they end what is still to be done.
+// None is swallowed in between.
 type relay struct {
-	// waiting ends, with a signaled as its cause, when a signal arrives before the command runs.
-	waiting   context.Context
-	toCommand chan os.Signal
+	// waiting ends, with a signaled as its cause, when a signal arrives before the command runs, or after it has
+	// ended; working only after it has.
+	waiting, working context.Context
+	toCommand        chan os.Signal
 
-	stop    context.CancelCauseFunc
-	mu      sync.Mutex
-	started bool
-	taken   os.Signal // arrived before the start
+	stop, hurry    context.CancelCauseFunc
+	mu             sync.Mutex
+	started, ended bool
+	taken          os.Signal // arrived before the start
 }
 
 // newRelay installs the handlers; they come before any wait, so that no signal finds the default action.
 func newRelay(ctx context.Context) *relay {
 	r := &relay{toCommand: make(chan os.Signal, 16)}
 	r.waiting, r.stop = context.WithCancelCause(ctx)
+	r.working, r.hurry = context.WithCancelCause(ctx)
 	from := make(chan os.Signal, 16)
 	signal.Notify(from, forwarded()...)
 	survivePipes()
@@ -44,8 +47,14 @@ func (r *relay) take(sig os.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
+	case r.ended && sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2:
+		r.stop(signaled{sig.(syscall.Signal)})
+		r.hurry(run.ErrShutdown)
 	case r.started:
-		r.toCommand <- sig
+		select {
+		case r.toCommand <- sig:
+		default: // it heeds none
+		}
 	case sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2:
 		r.taken = sig
 		r.stop(signaled{sig.(syscall.Signal)})
@@ -60,6 +69,24 @@ func (r *relay) start() {
 	if r.taken != nil {
 		r.toCommand <- r.taken
 	}
+}
+
+// over says that the command has ended.
+func (r *relay) over() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+}
+
+// relayed is a command after which the signals are for this process again.
+type relayed struct {
+	run.Target
+	signals *relay
+}
+
+func (t relayed) Attempt(ctx context.Context, c run.Call) run.Result {
+	defer t.signals.over()
+	return t.Target.Attempt(ctx, c)
 }
 
 // forwarded are the signals that reach the command. One that dibs was told to ignore stays ignored,

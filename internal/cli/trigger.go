@@ -143,7 +143,7 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	defer t.close()
 	rep := t.fire(accept, work)
 	rep.ExitStatus = t.status(&rep)
-	if err := rep.line(to); err != nil {
+	if err := rep.line(accept, to); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
 	}
 	if host := t.places[job.Host]; host != nil && t.address.shared() {

@@ -65,7 +65,7 @@ func runValidate(ctx context.Context, e env, o validateOptions) error {
 	}
 	m, err := from.Load(ctx)
 	if o.canonical && err == nil {
-		_, err := e.stdout.Write(m.Canonical())
+		_, err := verbatim(e.stdout).Write(m.Canonical())
 		return err
 	}
 	var list manifest.Errors

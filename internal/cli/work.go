@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,7 +137,9 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 		return err
 	}
 	log := serveOptions{logJSON: o.logJSON, verbose: o.verbose}.logger(e.stderr)
-	w := &commandWork{workOptions: o, log: log, out: e.stdout}
+	out := newPrinter(asIs(e.stdout))
+	defer out.flush()
+	w := &commandWork{workOptions: o, log: log, out: out}
 	m, err := o.mux(w)
 	if err != nil {
 		return err
@@ -168,8 +171,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 type commandWork struct {
 	workOptions
 	log *slog.Logger
-	mu  sync.Mutex
-	out io.Writer
+	out *printer
 }
 
 // do runs the command for one task.
@@ -203,11 +205,10 @@ func (w *commandWork) do(ctx context.Context, r *queue.Run) error {
 	return err
 }
 
-// Write passes on what commands print, a piece at a time.
+// Write passes on what commands print, a piece at a time. An output that nobody reads holds up no task.
 func (w *commandWork) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Write(b)
+	w.out.print(bytes.Clone(b))
+	return len(b), nil
 }
 
 // tailWriter passes on what is printed, and keeps the end of it.

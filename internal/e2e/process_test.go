@@ -62,7 +62,7 @@ func (w *world) command(binary string, args ...string) *exec.Cmd {
 }
 
 // start starts a command. What it prints goes to files, which children may keep open for as long
-// as they like; descriptor 3 is a file for its result.
+// as they like; descriptor 3 is a file for its result. Files that the command names itself it keeps.
 func (w *world) start(cmd *exec.Cmd) *process {
 	w.t.Helper()
 	p := &process{Cmd: cmd, t: w.t, out: filepath.Join(w.dir, "out-"+rand.Text()), ended: make(chan struct{})}
@@ -75,7 +75,12 @@ func (w *world) start(cmd *exec.Cmd) *process {
 		defer f.Close()
 		files = append(files, f)
 	}
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = files[0], files[1], files[2:]
+	if cmd.Stdout == nil {
+		cmd.Stdout, cmd.Stderr = files[0], files[1]
+	}
+	if cmd.ExtraFiles == nil {
+		cmd.ExtraFiles = files[2:]
+	}
 	if err := launch(cmd); err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/dibs-run/dibs/scheduler"
@@ -49,9 +50,11 @@ func (s *Spool) Deliver(give func(scheduler.Item) error) error {
 		s.mu.Unlock()
 		err := give(next) // without the lock: it may take long, and there is more to keep
 		s.mu.Lock()
-		s.items = s.items[1:]
-		if err != nil {
-			s.items = append(s.items, next)
+		switch {
+		case err == nil:
+			s.items = s.items[1:]
+		case !errors.Is(err, scheduler.ErrEnough):
+			s.items = append(s.items[1:], next)
 		}
 		s.mu.Unlock()
 		if err != nil {

@@ -80,10 +80,8 @@ func (s Spool) deliverAside(give func(scheduler.Item) error) error {
 		return fmt.Errorf("spool: %w", err)
 	}
 	rest, later, failed := deliver(all, give)
-	for _, i := range later { // before they are removed here
-		if err := s.Put(i); err != nil {
-			return errors.Join(failed, err)
-		}
+	if err := s.put(later...); err != nil { // before they are removed here
+		return errors.Join(failed, err)
 	}
 	if len(rest) == 0 {
 		return errors.Join(failed, os.Remove(s.aside()))
@@ -103,6 +101,8 @@ func deliver(all []byte, give func(scheduler.Item) error) (rest, later []schedul
 		switch err := give(i); {
 		case errors.Is(err, scheduler.ErrNotYet):
 			later = append(later, i)
+		case errors.Is(err, scheduler.ErrEnough):
+			failed, rest = err, append(rest, i)
 		case err != nil:
 			failed, culprit = err, []scheduler.Item{i}
 		}

@@ -33,10 +33,21 @@ const most = 16 << 20
 var ErrFull = errors.New("spool: full: the store has been away for too long")
 
 // Put appends an item and returns once it is on the disk.
-func (s Spool) Put(i scheduler.Item) error {
-	line, err := json.Marshal(i)
-	if err != nil {
-		return fmt.Errorf("spool: %w", err)
+func (s Spool) Put(i scheduler.Item) error { return s.put(i) }
+
+// put appends items, all of them at once.
+func (s Spool) put(all ...scheduler.Item) error {
+	if len(all) == 0 {
+		return nil
+	}
+	var text []byte
+	dear := false
+	for _, i := range all {
+		line, err := json.Marshal(i)
+		if err != nil {
+			return fmt.Errorf("spool: %w", err)
+		}
+		text, dear = append(append(text, line...), '\n'), dear || i.Close != nil
 	}
 	f, err := s.append()
 	if err != nil {
@@ -47,12 +58,12 @@ func (s Spool) Put(i scheduler.Item) error {
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
-	if i.Close == nil && before.Size() > most {
+	if !dear && before.Size() > most {
 		return ErrFull
 	}
 	// One write: a line is never mixed with another's. A torn last line, of a full disk or lost
 	// power, is closed off by the newline in front.
-	if _, err := f.Write(append(append([]byte{'\n'}, line...), '\n')); err != nil {
+	if _, err := f.Write(append([]byte{'\n'}, text...)); err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
 	if err := f.Sync(); err != nil {

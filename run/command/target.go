@@ -40,7 +40,8 @@ type Target struct {
 	Input []byte
 	// Signals are forwarded to the command's group while it runs.
 	Signals <-chan os.Signal
-	// OnLeftovers hears, 10 s after the main process ended, of the processes that it left (rule L7).
+	// OnLeftovers hears, 10 s after the main process ended, of the processes that it left (rule L7), on a
+	// goroutine of its own.
 	OnLeftovers func(pids []int)
 }
 
@@ -197,7 +198,7 @@ func (t Target) attend(ctx context.Context, p *Process, c run.Call) (e ending) {
 			ended(x)
 		case <-late:
 			if pids := p.Leftovers(); len(pids) > 0 && t.OnLeftovers != nil {
-				t.OnLeftovers(pids)
+				go t.OnLeftovers(pids) // beside: a loss must find nobody busy here
 			}
 		case sig := <-t.Signals:
 			e.forwarded = sig

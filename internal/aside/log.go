@@ -1,0 +1,74 @@
+package aside
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+// recordSize is what a record of a log counts for in a queue, in bytes.
+const recordSize = 512
+
+// FlushTime is how long the end of something waits for its last log lines.
+const FlushTime = time.Second
+
+// Logger makes a logger that never waits for the one given: its records go through a bounded queue. Those that did not
+// fit are counted, and their number by level is logged where they are missing. Nil is a logger that discards.
+func Logger(to *slog.Logger) *slog.Logger {
+	switch {
+	case to == nil:
+		return slog.New(slog.DiscardHandler)
+	case to.Handler() == slog.DiscardHandler:
+		return to
+	}
+	if _, ok := to.Handler().(*handler); ok {
+		return to
+	}
+	return slog.New((&Queue{}).Handler(to.Handler()))
+}
+
+// Handler hands records on through the queue, and has it log what is missing.
+func (q *Queue) Handler(to slog.Handler) slog.Handler {
+	q.Missing = func(dropped map[string]int) {
+		total, attrs := 0, []slog.Attr{}
+		for _, level := range slices.Sorted(maps.Keys(dropped)) {
+			total += dropped[level]
+			attrs = append(attrs, slog.Int(level, dropped[level]))
+		}
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, fmt.Sprintf("%d log lines are missing here: nobody read the log", total), 0)
+		r.AddAttrs(slog.String("event", "log-dropped"))
+		r.AddAttrs(attrs...)
+		_ = to.Handle(context.Background(), r)
+	}
+	return &handler{to, q}
+}
+
+// Flush waits until the records that a logger made by this package was given are written, for at most FlushTime.
+func Flush(l *slog.Logger) {
+	if h, ok := l.Handler().(*handler); ok {
+		h.queue.Flush(FlushTime)
+	}
+}
+
+type handler struct {
+	to    slog.Handler
+	queue *Queue
+}
+
+func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.to.Enabled(ctx, l) }
+
+// Handle queues a record. Its values must not change afterwards.
+func (h *handler) Handle(ctx context.Context, r slog.Record) error {
+	ctx, r = context.WithoutCancel(ctx), r.Clone()
+	h.queue.Do(r.Level.String(), recordSize, func() { _ = h.to.Handle(ctx, r) })
+	return nil
+}
+
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{h.to.WithAttrs(attrs), h.queue}
+}
+
+func (h *handler) WithGroup(name string) slog.Handler { return &handler{h.to.WithGroup(name), h.queue} }
