@@ -235,9 +235,20 @@ func (r *runner) run(ctx context.Context) report {
 	f.Accept = r.signals.waiting
 	f.Holder = r.holder
 	f.OnStart = func(run.Record) { r.signals.start() }
-	f.Target = command.Target{Args: r.args, Stdio: true, Signals: r.signals.toCommand,
-		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}
+	f.Target = signaledTarget{r.signals, command.Target{Args: r.args, Stdio: true, Signals: r.signals.toCommand,
+		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}}
 	return r.once.fire(r.signals.waiting, ctx, r, f)
+}
+
+// signaledTarget is a command, of which the relay knows when it ended.
+type signaledTarget struct {
+	signals *relay
+	command.Target
+}
+
+func (t signaledTarget) Attempt(ctx context.Context, c run.Call) run.Result {
+	defer t.signals.ended()
+	return t.Target.Attempt(ctx, c)
 }
 
 // holder adds what instant reclaim needs to know of the run (rule L6).
