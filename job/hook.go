@@ -2,6 +2,7 @@ package job
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,6 +33,11 @@ type Hook struct {
 	TooLong time.Duration
 	// Timeout bounds each attempt to tell. 0 is DefaultHookTimeout.
 	Timeout time.Duration
+}
+
+// PingURL is the address of a hook's Ping for a job, with the names in it.
+func (h *Hook) PingURL(s *Spec) string {
+	return strings.NewReplacer("{app}", s.App, "{job}", s.Name).Replace(h.Ping.URL)
 }
 
 // DefaultHookTimeout is that of a hook which says none.

@@ -49,6 +49,14 @@ type Command struct {
 	Nice        int  // 0: that of dibs
 }
 
+// Argv is the program to execute, with its arguments.
+func (c *Command) Argv() []string {
+	if c.Shell != "" {
+		return []string{"/bin/sh", "-c", c.Shell}
+	}
+	return c.Args
+}
+
 // A Request is an HTTP request to send.
 type Request struct {
 	Method  string

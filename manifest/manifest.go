@@ -10,12 +10,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dibs-run/dibs/internal/conffile"
 	"github.com/dibs-run/dibs/job"
 )
 
@@ -34,17 +33,11 @@ type Manifest struct {
 
 // LoadFile reads a file; see Load.
 func LoadFile(path string) (*Manifest, error) {
-	f, err := os.Open(path)
+	data, err := conffile.Read(path, MaxSize)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	defer f.Close()
-	// One byte more than Load accepts, so that it is Load which refuses the rest.
-	var data bytes.Buffer
-	if _, err = data.ReadFrom(io.LimitReader(f, MaxSize+1)); err != nil {
-		return nil, fmt.Errorf("manifest %s: %w", path, err)
-	}
-	return Load(data.Bytes(), path)
+	return Load(data, path)
 }
 
 // Load reads a document. Its name is used in errors, and its ending tells the format: .json,

@@ -336,6 +336,9 @@ func FuzzLoad(f *testing.F) {
 			f.Add(data, filepath.Ext(path) == ".yaml")
 		}
 	}
+	for _, text := range hostile(64) {
+		f.Add([]byte(text), true)
+	}
 	f.Fuzz(func(t *testing.T, data []byte, yaml bool) {
 		name := "m.json"
 		if yaml {

@@ -9,6 +9,7 @@ type node struct {
 	fields []member // in the document's order, duplicates included
 	at     position
 	weight int    // about its bytes, with aliases written out; never much more than MaxSize
+	values int    // how many there are in it, itself among them, with aliases written out; as bounded
 	unread string // what is wrong, of something that has no meaning here (kind unreadable)
 }
 
@@ -41,11 +42,12 @@ func (k kind) String() string {
 // weigh sums up what is in a node of YAML. It stops counting where a document is refused anyway,
 // since aliases of aliases grow beyond any number.
 func (n *node) weigh() {
-	n.weight = 1 + len(n.text)
+	n.weight, n.values = 1+len(n.text), 1
 	for _, item := range n.items {
-		n.weight = min(n.weight+item.weight, MaxSize+1)
+		n.weight, n.values = min(n.weight+item.weight, MaxSize+1), min(n.values+item.values, maxValues+1)
 	}
 	for _, m := range n.fields {
 		n.weight = min(n.weight+len(m.name)+m.value.weight, MaxSize+1)
+		n.values = min(n.values+m.value.values, maxValues+1)
 	}
 }

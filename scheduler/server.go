@@ -64,25 +64,58 @@ func NewServer(p *Place, app string) *Server {
 // loses no tick; the ticks of a new one begin now (rule T4), those of a changed one with its
 // registration (rule T11).
 func (s *Server) Load(ctx context.Context, jobs []*Job) error {
+	p, err := s.Prepare(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	p.Swap()
+	return nil
+}
+
+// Prepared are jobs that are registered and not served yet.
+type Prepared struct {
+	s          *Server
+	jobs       []*Job
+	registered []tick.Job
+	now        time.Time
+	close      func()
+}
+
+// Prepare is the part of Load that can fail: it registers the jobs, and what the server serves stays as it was
+// until Swap. Servers of several places so change together. The caller closes what it returns.
+func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err error) {
 	s.loading.Add(1)
-	defer s.loading.Add(-1)
+	p := &Prepared{s: s, jobs: jobs, close: sync.OnceFunc(func() { s.loading.Add(-1) })}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
 	for _, j := range jobs {
 		if err := j.Check(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	reqs, err := s.registration(ctx, jobs)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	registered, err := s.place.Ticks.SetJobs(ctx, reqs)
-	if err != nil {
-		return fmt.Errorf("register the jobs at %s: %w", s.place.Name, err)
+	if p.registered, err = s.place.Ticks.SetJobs(ctx, reqs); err != nil {
+		return nil, fmt.Errorf("register the jobs at %s: %w", s.place.Name, err)
 	}
-	now, err := s.place.Keeper.Now(ctx)
-	if err != nil {
-		return err
+	if p.now, err = s.place.Keeper.Now(ctx); err != nil {
+		return nil, err
 	}
+	return p, nil
+}
+
+// Close ends the loading, whether or not the jobs were swapped.
+func (p *Prepared) Close() { p.close() }
+
+// Swap has the server serve the jobs in place of those before. It cannot fail.
+func (p *Prepared) Swap() {
+	s, jobs, registered, now := p.s, p.jobs, p.registered, p.now
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.jobs
@@ -104,7 +137,6 @@ func (s *Server) Load(ctx context.Context, jobs []*Job) error {
 		s.jobs[r.Name] = e
 	}
 	s.poke()
-	return nil
 }
 
 // registration lists the definitions to set, and the removal of jobs that are no longer there. What

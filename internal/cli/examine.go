@@ -86,6 +86,9 @@ func (x *examination) manifest(ctx context.Context) {
 	from, err := x.open(x.env, x.source)
 	var m *manifest.Manifest
 	if err == nil {
+		if g := from.Grants(); g != nil {
+			x.found(doctor.Granted(x.source, g.Origin, g.String()))
+		}
 		m, err = from.Load(ctx)
 	}
 	if err != nil {
@@ -269,7 +272,7 @@ func (x *examination) lookAtJobs() {
 	x.found(doctor.Jobs(x.jobs, doctor.Setting{Manifest: x.source, Store: x.address.String(), Shared: x.address.shared(), OnlyHost: x.address.OnlyHost,
 		Now: time.Now(), Registered: x.registered, NoQueue: x.noQueue,
 		Secret: func(ref string) error {
-			_, err := secrets([]string{ref})
+			_, err := x.values([]string{ref})
 			return err
 		},
 		Way: func(r job.Request) error { return request(&r).Check() },

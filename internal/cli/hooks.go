@@ -38,7 +38,7 @@ func (s *service) hooksOf(p *opened) *hook.Runner {
 }
 
 // hooksFor makes the hooks of a job; set puts them in the place of earlier ones, once its place is open.
-func (s *service) hooksFor(spec *job.Spec) (set func(), err error) {
+func (s *service) hooksFor(spec *job.Spec, env []string) (set func(), err error) {
 	for i := range spec.Hooks {
 		if err := hook.Check(&spec.Hooks[i]); err != nil {
 			return nil, fmt.Errorf("hook %d (%s): %w", i+1, hook.Describe(&spec.Hooks[i]), err)
@@ -46,13 +46,13 @@ func (s *service) hooksFor(spec *job.Spec) (set func(), err error) {
 	}
 	var secret []byte
 	if len(spec.Secrets) > 0 && slices.ContainsFunc(spec.Hooks, func(h job.Hook) bool { return h.Request != nil }) {
-		all, err := secrets(spec.Secrets)
+		all, err := s.values(spec.Secrets)
 		if err != nil {
 			return nil, err
 		}
 		secret = all[0]
 	}
-	return func() { s.hooks[spec.Policy.Scope].Set(spec, secret, s.environ()) }, nil
+	return func() { s.hooks[spec.Policy.Scope].Set(spec, secret, env) }, nil
 }
 
 // closeHooks lets hooks tell what they are still to tell, within a bound. Whoever asks a single fire to

@@ -129,7 +129,7 @@ func runJobBackfill(ctx context.Context, e env, o backfillOptions) error {
 	if err := t.prepare(ctx, work, o.job); err != nil {
 		return usage(err)
 	}
-	accept, working, stop := stoppedTwice(ctx)
+	accept, working, stop := stoppedTwice(ctx, t.lastGrace, endings...)
 	defer stop() // last of all: until then a signal ends what waits, and not this process
 	defer t.close()
 	if err := t.place(accept, t.spec.Policy.Scope); err != nil {

@@ -22,12 +22,16 @@ import (
 )
 
 // build makes what the scheduler serves of a job of the manifest.
-func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
+func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 	set, err := scheduler.SetOf(spec)
 	if err != nil {
 		return nil, err
 	}
-	target, err := s.target(spec)
+	target, err := s.target(spec, env)
+	if err != nil {
+		return nil, err
+	}
+	when, err := s.when(spec, env)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +40,7 @@ func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
 	if dormant {
 		s.log.Info("this job is for other environments: it is left to their servers", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
 	}
-	return &scheduler.Job{Spec: *spec, Set: set, Target: target, Dormant: dormant, When: s.when(spec),
+	return &scheduler.Job{Spec: *spec, Set: set, Target: target, Dormant: dormant, When: when,
 		Holder: func(runID string) lease.Holder {
 			h := place.Self
 			if spec.Command != nil {
@@ -59,14 +63,14 @@ func (s *service) build(spec *job.Spec) (*scheduler.Job, error) {
 		}}, nil
 }
 
-func (s *service) target(spec *job.Spec) (run.Target, error) {
+func (s *service) target(spec *job.Spec, env []string) (run.Target, error) {
 	switch {
 	case spec.Command != nil:
-		return s.command(spec)
+		return s.command(spec, env)
 	case spec.Task != nil:
 		return s.enqueuing(spec)
 	}
-	secrets, err := secrets(spec.Secrets)
+	secrets, err := s.values(spec.Secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -83,89 +87,53 @@ func request(r *job.Request) webhook.Target {
 }
 
 // command is the target of a job that runs one.
-func (s *service) command(spec *job.Spec) (run.Target, error) {
+func (s *service) command(spec *job.Spec, env []string) (run.Target, error) {
 	c := spec.Command
-	t := command.Target{Args: c.Args, Dir: c.Dir, Env: s.environ(), Umask: c.Umask, Nice: c.Nice,
+	t := command.Target{Args: c.Argv(), Dir: c.Dir, Env: env, Umask: c.Umask, Nice: c.Nice,
 		Leftovers: leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
 		OnLeftovers: func(pids []int) {
 			s.places[spec.Policy.Scope].Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
 				Reason: fmt.Sprintf("the command has ended, but processes that it started go on, and so does its lease: %v", pids)})
 		}}
-	if c.Shell != "" {
-		t.Args = []string{"/bin/sh", "-c", c.Shell}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		t.ExtraEnv = append(t.ExtraEnv, name+"="+c.Env[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.EnvFrom)) {
-		values, err := secrets([]string{c.EnvFrom[name]})
-		if err != nil {
-			return nil, fmt.Errorf("env_from/%s: %w", name, err)
-		}
-		t.ExtraEnv = append(t.ExtraEnv, name+"="+string(values[0]))
-	}
-	if c.User == "" && c.Group == "" {
-		return t, nil
-	}
 	var err error
-	t.User, err = command.LookupUser(c.User, c.Group)
+	t.ExtraEnv, t.User, err = s.identity(c)
 	return t, err
 }
 
-// environ is the environment of dibs for commands: without what the manifest names as secrets, each
-// of which is for the job that names it.
-func (s *service) environ() []string {
+// identity is what a job's command finds in its environment beside that of dibs, and whom it runs as.
+func (s *service) identity(c *job.Command) (env []string, user *command.User, err error) {
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		env = append(env, name+"="+c.Env[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.EnvFrom)) {
+		values, err := s.values([]string{c.EnvFrom[name]})
+		if err != nil {
+			return nil, nil, fmt.Errorf("env_from/%s: %w", name, err)
+		}
+		env = append(env, name+"="+string(values[0]))
+	}
+	if c.User == "" && c.Group == "" {
+		return env, nil, nil
+	}
+	user, err = command.LookupUser(c.User, c.Group)
+	return env, user, err
+}
+
+// environ is the environment of dibs for commands: without what holds the secrets of --secret, and those that
+// jobs name, each of which is for the job that names it.
+func (s *service) environ(specs []*job.Spec) []string {
+	var refs []string
+	for _, spec := range specs {
+		refs = append(refs, spec.Secrets...)
+		if spec.Command != nil {
+			refs = slices.AppendSeq(refs, maps.Values(spec.Command.EnvFrom))
+		}
+	}
+	secret := s.variables(refs...)
 	return slices.DeleteFunc(command.WithoutStore(os.Environ()), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return s.secret[name]
+		return secret[name]
 	})
-}
-
-// secretNames are the variables of this process's own environment that jobs name as secrets.
-func secretNames(specs []*job.Spec) map[string]bool {
-	names := map[string]bool{}
-	note := func(ref string) {
-		if name, ok := strings.CutPrefix(ref, "env:"); ok {
-			names[name] = true
-		}
-	}
-	for _, spec := range specs {
-		for _, ref := range spec.Secrets {
-			note(ref)
-		}
-		if spec.Command != nil {
-			for _, ref := range spec.Command.EnvFrom {
-				note(ref)
-			}
-		}
-	}
-	return names
-}
-
-// secrets reads what references of the form env:NAME and file:PATH name.
-func secrets(refs []string) ([][]byte, error) {
-	var out [][]byte
-	for _, ref := range refs {
-		kind, name, _ := strings.Cut(ref, ":")
-		var value []byte
-		switch kind {
-		case "env":
-			value = []byte(os.Getenv(name))
-		case "file":
-			b, err := os.ReadFile(name)
-			if err != nil {
-				return nil, fmt.Errorf("secret %q: %w", ref, err)
-			}
-			value = bytes.TrimRight(b, "\r\n")
-		default:
-			return nil, fmt.Errorf("secret %q: want env:NAME or file:/path", ref)
-		}
-		if len(value) == 0 {
-			return nil, fmt.Errorf("secret %q is empty", ref)
-		}
-		out = append(out, value)
-	}
-	return out, nil
 }
 
 // maxKept is how much of a run's output is kept with it: the end.

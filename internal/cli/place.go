@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/conffile"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run/command"
@@ -51,7 +52,7 @@ func resolve(flag string) (address, error) {
 		if !said {
 			path = storeFile
 		}
-		b, err := os.ReadFile(path)
+		b, err := conffile.Read(path, conffile.Small)
 		switch {
 		case err == nil:
 			from, text = path, strings.TrimSpace(string(b))

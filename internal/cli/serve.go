@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,14 +39,16 @@ enqueue, which any worker of its queue does (dibs work).
 SIGTERM and SIGINT drain: no new ticks are claimed, what runs goes on for --drain, is then told to
 stop and gets its grace, and the leases are released; hooks have until 4 s after the drain for what
 they are still to tell, at least 2 s. With the default all of it is over in 30 s, if the work heeds
-SIGTERM. A second one ends the drain at once.
+SIGTERM. A second one ends the drain at once: what runs is told to stop and gets its grace, and 10 s
+later dibs ends, whatever still waits. A third one ends it at once; its guardians then kill what runs.
 SIGHUP, or a change of the file or of the directory's files, reloads the manifest without losing a
 tick; a manifest with an error is reported and the one that is served stays. An application is
 asked again on SIGHUP only; standard input cannot be read again.
 
 ` + sourcesHelp + `
 
-Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unavailable at the start.`
+Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unavailable at the start,
+128 and the signal's number when it had to be told more than once.`
 
 func newServe(e env) *cobra.Command {
 	o := serveOptions{}
@@ -93,12 +96,14 @@ type service struct {
 	from    *source.Source
 	log     *slog.Logger
 	app     string
-	secret  map[string]bool // variables of our own environment that hold secrets
-	told    time.Time       // when it was told to stop
-	bare    bool            // one fire of one job: its output goes without its name, the store's weaknesses unsaid
+	told    time.Time // when it was told to stop
+	bare    bool      // one fire of one job: its output goes without its name, the store's weaknesses unsaid
 	places  map[job.Scope]*opened
 	hooks   map[job.Scope]*hook.Runner
 	queues  map[job.Scope]*queue.Client // of the places whose jobs enqueue
+
+	// stopGrace is the longest of any job that was served, in nanoseconds; 0: none was.
+	stopGrace atomic.Int64
 
 	mu      sync.Mutex // guards what follows
 	servers map[job.Scope]*scheduler.Server
@@ -127,28 +132,49 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	s := &service{serveOptions: o, env: e, address: a, from: from, log: o.logger(e.stderr),
 		places: map[job.Scope]*opened{}, hooks: map[job.Scope]*hook.Runner{}, servers: map[job.Scope]*scheduler.Server{}, running: map[job.Scope]bool{}}
 	hangup := make(chan os.Signal, 1)
-	stop := make(chan os.Signal, 2)
-	survivePipes()
 	signal.Notify(hangup, syscall.SIGHUP) // a daemon's, nohup or not: it reloads
-	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(hangup)
-	defer signal.Stop(stop)
+	accept, hurry, stop := stoppedTwice(ctx, s.lastGrace, syscall.SIGTERM, syscall.SIGINT)
+	defer stop() // last of all: until then the signals are ours
 
 	watch := newWatch(from)
-	specs, err := s.load(ctx)
-	if err != nil {
-		return usage(err)
-	}
+	m, err := s.load(accept)
 	defer s.close()
-	if err := s.apply(ctx, specs); err != nil {
+	if err == nil {
+		err = s.apply(accept, m)
+	} else {
+		err = usage(err)
+	}
+	switch {
+	case accept.Err() != nil && ctx.Err() == nil:
+		s.log.Info("told to stop before anything was served", "event", "draining")
+		return nil
+	case err != nil:
 		return err
 	}
-	s.log.Info("serving", "event", "serving", "app", s.app, "jobs", len(specs), "manifest", o.source, "reloaded_on", watch.when())
-	return s.run(ctx, stop, hangup, watch)
+	s.log.Info("serving", "event", "serving", "app", s.app, "jobs", len(m.specs), "manifest", o.source, "reloaded_on", watch.when())
+	return s.run(accept, hurry, hangup, watch)
 }
 
-// load reads the manifest and decides each job's scope (rule H2, promise 12).
-func (s *service) load(ctx context.Context) ([]*job.Spec, error) {
+// lastGrace is what is left to this process once it was told twice to stop: nothing while it serves nothing, then
+// what its work may take to stop, and something to release the leases and to tell the hooks.
+func (s *service) lastGrace() time.Duration {
+	if grace := time.Duration(s.stopGrace.Load()); grace > 0 {
+		return grace + forcedAfter
+	}
+	return 0
+}
+
+// A reading is what was read of the manifest. Nothing of it counts before it is applied, and then all of it does.
+type reading struct {
+	app   string
+	specs []*job.Spec
+	// env is the environment of commands.
+	env []string
+}
+
+// load reads the manifest and decides each job's scope (rule H2, promise 12). It changes nothing.
+func (s *service) load(ctx context.Context) (*reading, error) {
 	m, err := s.from.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -156,16 +182,15 @@ func (s *service) load(ctx context.Context) ([]*job.Spec, error) {
 	if s.app != "" && m.App != s.app {
 		return nil, fmt.Errorf("%s: the app is %q now; it was %q, and a running server does not change it: restart it", s.source, m.App, s.app)
 	}
-	s.app = m.App
-	var specs []*job.Spec
+	r := &reading{app: m.App}
 	for i := range m.Jobs {
 		if err := s.decideScope(&m.Jobs[i]); err != nil {
 			return nil, err
 		}
-		specs = append(specs, &m.Jobs[i])
+		r.specs = append(r.specs, &m.Jobs[i])
 	}
-	s.secret = secretNames(specs)
-	return specs, nil
+	r.env = s.environ(r.specs)
+	return r, nil
 }
 
 func (s *service) decideScope(spec *job.Spec) error {
@@ -188,33 +213,39 @@ func (s *service) decideScope(spec *job.Spec) error {
 	return nil
 }
 
-// apply opens the places that the jobs need and hands each its jobs. A place that has none left
-// gets the empty list.
-func (s *service) apply(ctx context.Context, specs []*job.Spec) error {
+// apply opens the places that the jobs need and hands each its jobs. A place that has none left gets the empty
+// list. All of it is one swap, at the end, when nothing can fail any more.
+func (s *service) apply(ctx context.Context, r *reading) error {
+	if s.app == "" {
+		s.app = r.app
+	}
 	jobs := map[job.Scope][]*scheduler.Job{}
-	var hooked []func()
-	for _, spec := range specs {
+	var swaps []func()
+	for _, spec := range r.specs {
 		if err := s.place(ctx, spec.Policy.Scope); err != nil {
 			return err
 		}
-		j, err := s.build(spec)
+		j, err := s.build(spec, r.env)
 		if err != nil {
 			return usage(fmt.Errorf("%s: job %s: %w", s.source, spec.Key(), err))
 		}
-		set, err := s.hooksFor(spec)
+		set, err := s.hooksFor(spec, r.env)
 		if err != nil {
 			return usage(fmt.Errorf("%s: job %s: %w", s.source, spec.Key(), err))
 		}
 		jobs[spec.Policy.Scope] = append(jobs[spec.Policy.Scope], j)
-		hooked = append(hooked, set)
+		swaps = append(swaps, set, func() { s.stopGrace.Store(max(s.stopGrace.Load(), int64(max(spec.Policy.StopGrace, 1)))) })
 	}
 	for scope, server := range s.servers {
-		if err := server.Load(ctx, jobs[scope]); err != nil {
+		p, err := server.Prepare(ctx, jobs[scope])
+		if err != nil {
 			return err
 		}
+		defer p.Close()
+		swaps = append(swaps, p.Swap)
 	}
-	for _, set := range hooked { // of a manifest that is not loaded nothing holds
-		set()
+	for _, swap := range swaps {
+		swap()
 	}
 	return nil
 }
@@ -259,23 +290,20 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 }
 
 // run serves until it is told to stop and all is drained.
-func (s *service) run(ctx context.Context, stop, hangup <-chan os.Signal, watch *watch) error {
-	accept, end := context.WithCancel(ctx)
-	defer end()
+func (s *service) run(accept, hurry context.Context, hangup <-chan os.Signal, watch *watch) error {
 	s.start(accept)
 	s.serving.Go(func() { s.follow(accept, hangup, watch) })
-	select {
-	case sig := <-stop:
-		s.log.Info("draining: no new ticks; running work goes on for a while", "event", "draining", "signal", sig.String(), "drain", s.drain)
-	case <-ctx.Done():
-	}
+	<-accept.Done()
 	s.told = time.Now()
-	end()
+	var by signaled
+	if errors.As(context.Cause(accept), &by) {
+		s.log.Info("draining: no new ticks; running work goes on for a while", "event", "draining", "signal", by.String(), "drain", s.drain)
+	}
 	idle := make(chan struct{})
 	go func() { s.serving.Wait(); close(idle) }()
 	select {
 	case <-idle:
-	case <-stop:
+	case <-hurry.Done():
 		s.log.Warn("told to stop again: ending the drain", "event", "drain-ended")
 		s.mu.Lock()
 		for _, server := range s.servers {
@@ -318,15 +346,21 @@ func (s *service) start(accept context.Context) {
 func (s *service) follow(accept context.Context, hangup <-chan os.Signal, watch *watch) {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
+	delayed := false // a SIGHUP that the store has not let through yet
 	for {
 		select {
 		case <-accept.Done():
 			return
 		case <-hangup:
-			s.reload(accept, "SIGHUP")
+			delayed = !s.reload(accept, "SIGHUP")
 		case <-look.C:
-			if watch.changed() && s.reload(accept, "the file changed") {
-				watch.seen()
+			switch {
+			case watch.changed():
+				if s.reload(accept, "the file changed") {
+					watch.seen()
+				}
+			case delayed:
+				delayed = !s.reload(accept, "SIGHUP")
 			}
 		}
 	}
@@ -338,13 +372,15 @@ const reloadTime = 10 * time.Second
 // reload replaces the manifest. One with an error changes nothing; it reports false where the store
 // did not answer, and the same text is to be tried again.
 func (s *service) reload(accept context.Context, why string) bool {
-	specs, err := s.load(accept) // which bounds itself
+	m, err := s.load(accept) // which bounds itself
 	if err == nil {
 		ctx, cancel := context.WithTimeout(accept, reloadTime)
 		defer cancel()
-		err = s.apply(ctx, specs)
+		err = s.apply(ctx, m)
 	}
 	switch {
+	case accept.Err() != nil:
+		return false // it is being drained
 	case errors.Is(err, lease.ErrUnavailable):
 		s.log.Warn("the store does not answer: the new manifest is not loaded yet", "event", "reload-delayed", "why", why, "error", err)
 		return false
@@ -353,7 +389,7 @@ func (s *service) reload(accept context.Context, why string) bool {
 		return true
 	}
 	s.start(accept)
-	s.log.Info("manifest reloaded", "event", "reloaded", "why", why, "jobs", len(specs))
+	s.log.Info("manifest reloaded", "event", "reloaded", "why", why, "jobs", len(m.specs))
 	return true
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/dibs-run/dibs/run"
 )
@@ -25,6 +26,7 @@ type relay struct {
 	mu             sync.Mutex
 	started, ended bool
 	taken          os.Signal // arrived before the start
+	asked          int       // how many signals asked this process to end, before the command or after it
 }
 
 // newRelay installs the handlers; they come before any wait, so that no signal finds the default action.
@@ -43,22 +45,32 @@ func newRelay(ctx context.Context) *relay {
 	return r
 }
 
-func (r *relay) take(sig os.Signal) {
+// take passes a signal on to the command while it runs. Before and after that, one ends what is waited for, and a
+// second one this process, whatever it waits for.
+func (r *relay) take(got os.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.ended && sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2:
-		r.stop(signaled{sig.(syscall.Signal)})
-		r.hurry(run.ErrShutdown)
-	case r.started:
+	sig, ends := got.(syscall.Signal), got != syscall.SIGUSR1 && got != syscall.SIGUSR2
+	if r.started && !r.ended {
 		select {
 		case r.toCommand <- sig:
 		default: // it heeds none
 		}
-	case sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2:
-		r.taken = sig
-		r.stop(signaled{sig.(syscall.Signal)})
+		return
 	}
+	if !ends {
+		return
+	}
+	if r.asked++; r.asked > 1 {
+		die(sig)
+	}
+	r.stop(signaled{sig})
+	if r.ended {
+		r.hurry(run.ErrShutdown)
+		time.AfterFunc(forcedAfter, func() { die(sig) })
+		return
+	}
+	r.taken = sig
 }
 
 // start says that the command runs now. What arrived too late to prevent that is its first signal.
@@ -75,7 +87,9 @@ func (r *relay) start() {
 func (r *relay) over() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended = true
+	if !r.ended {
+		r.ended, r.asked = true, 0
+	}
 }
 
 // relayed is a command after which the signals are for this process again.
@@ -105,39 +119,85 @@ type signaled struct{ syscall.Signal }
 
 func (s signaled) Error() string { return fmt.Sprintf("ended by signal: %s", s.Signal) }
 
-// stopped are the contexts of the waiting and of the work. A signal that ends programs ends both;
-// the work is then told to stop and gets its grace.
-func stopped(ctx context.Context) (accept, work context.Context, stop func()) {
-	survivePipes()
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	accept, endAccept := context.WithCancelCause(ctx)
-	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
-	go func() {
-		sig, ok := <-signals
-		if ok {
-			endAccept(signaled{sig.(syscall.Signal)})
-			endWork(run.ErrShutdown)
-		}
-	}()
-	return accept, work, func() { signal.Stop(signals); close(signals); endAccept(nil); endWork(nil) }
+// endings are the signals that end programs.
+var endings = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+
+// stopped are the contexts of the waiting and of the work. A signal that ends programs ends both; the work is
+// then told to stop and gets its grace. A second one ends this process after last.
+func stopped(ctx context.Context, last func() time.Duration) (accept, work context.Context, stop func()) {
+	accept, work, stop, acts := contexts(ctx)
+	return accept, work, listen(endings, stop, last, func(sig syscall.Signal) { acts[0](sig); acts[1](sig) }, func(syscall.Signal) {})
 }
 
 // stoppedTwice are the contexts of what is still to begin and of what runs. The first signal ends the
-// one, the second the other.
-func stoppedTwice(ctx context.Context) (accept, work context.Context, stop func()) {
-	survivePipes()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+// one, the second the other, and, after last, this process.
+func stoppedTwice(ctx context.Context, last func() time.Duration, signals ...os.Signal) (accept, work context.Context, stop func()) {
+	accept, work, stop, acts := contexts(ctx)
+	return accept, work, listen(signals, stop, last, acts...)
+}
+
+func contexts(ctx context.Context) (accept, work context.Context, stop func(), acts []func(syscall.Signal)) {
 	accept, endAccept := context.WithCancelCause(ctx)
 	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	return accept, work, func() { endAccept(nil); endWork(nil) }, []func(syscall.Signal){
+		func(sig syscall.Signal) { endAccept(signaled{sig}) },
+		func(syscall.Signal) { endWork(run.ErrShutdown) },
+	}
+}
+
+// listen attends to signals until the returned function is called, which calls stop as well.
+func listen(which []os.Signal, stop func(), last func() time.Duration, acts ...func(syscall.Signal)) func() {
+	survivePipes()
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, which...)
+	go attend(signals, last, die, acts...)
+	return func() { signal.Stop(signals); close(signals); stop() }
+}
+
+// attend acts on one signal after the other, until there are no more. Whatever waits, here or in a library, or
+// for a disk or a log that does not answer: the second signal ends this process once last has passed, and
+// the third at once. It waits for nothing itself.
+func attend(signals <-chan os.Signal, last func() time.Duration, die func(syscall.Signal), acts ...func(syscall.Signal)) {
+	var force *time.Timer
+	for n := 0; ; n++ {
+		got, ok := <-signals
+		if !ok {
+			if force != nil {
+				force.Stop()
+			}
+			return
+		}
+		sig := got.(syscall.Signal)
+		if n < len(acts) {
+			acts[n](sig)
+		}
+		switch n {
+		case 0:
+		case 1:
+			force = time.AfterFunc(last(), func() { die(sig) })
+		default:
+			die(sig)
+		}
+	}
+}
+
+// forcedAfter is what a process gets, after the grace of its work, to release its leases and to end.
+const forcedAfter = 10 * time.Second
+
+// exit is a test's to replace.
+var exit = os.Exit
+
+// die ends this process, and does not wait for anybody to read that. Its guardians kill what runs; its leases
+// lapse by themselves.
+func die(sig syscall.Signal) {
+	said := make(chan struct{})
 	go func() {
-		if sig, ok := <-signals; ok {
-			endAccept(signaled{sig.(syscall.Signal)})
-		}
-		if _, ok := <-signals; ok {
-			endWork(run.ErrShutdown)
-		}
+		fmt.Fprintf(os.Stderr, "dibs: told more than once to end (%s), and something still waits: ending now; what runs is killed, and its leases lapse\n", sig)
+		close(said)
 	}()
-	return accept, work, func() { signal.Stop(signals); close(signals); endAccept(nil); endWork(nil) }
+	select {
+	case <-said:
+	case <-time.After(100 * time.Millisecond):
+	}
+	exit(128 + int(sig))
 }

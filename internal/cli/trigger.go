@@ -138,7 +138,7 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	if err := t.prepare(ctx, e, name); err != nil {
 		return statusError{triggerBroken, err}
 	}
-	accept, work, stop := stopped(ctx)
+	accept, work, stop := stopped(ctx, t.lastGrace)
 	defer stop() // last of all: until then a signal ends what waits, and not this process
 	defer t.close()
 	rep := t.fire(accept, work)
@@ -160,6 +160,7 @@ type trigger struct {
 	*service
 	options triggerOptions
 	spec    *job.Spec
+	read    *reading
 }
 
 // prepare finds the job in the manifest.
@@ -188,12 +189,12 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	t.service = &service{serveOptions: o, env: e, address: a, from: from, bare: true,
 		places: map[job.Scope]*opened{}, hooks: map[job.Scope]*hook.Runner{}, servers: map[job.Scope]*scheduler.Server{}}
 	t.log = o.quietLogger(e.stderr)
-	specs, err := t.load(ctx)
-	if err != nil {
+	if t.read, err = t.load(ctx); err != nil {
 		return err
 	}
+	t.app = t.read.app
 	var known []string
-	for _, spec := range specs {
+	for _, spec := range t.read.specs {
 		if known = append(known, spec.App+"."+spec.Name); spec.App == app && spec.Name == jobName {
 			t.spec = spec
 		}
@@ -203,6 +204,9 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	}
 	return nil
 }
+
+// lastGrace is what is left to this process once it was told twice to end.
+func (t *trigger) lastGrace() time.Duration { return t.spec.Policy.StopGrace + forcedAfter }
 
 // fire opens the job's place, finds the tick and carries it out.
 func (t *trigger) fire(accept, work context.Context) report {
@@ -258,12 +262,12 @@ func (t *trigger) fire(accept, work context.Context) report {
 
 // ready builds the job and sets its hooks; its place is open.
 func (t *trigger) ready() (*scheduler.Job, error) {
-	set, err := t.hooksFor(t.spec)
+	set, err := t.hooksFor(t.spec, t.read.env)
 	if err != nil {
 		return nil, err
 	}
 	set()
-	return t.build(t.spec)
+	return t.build(t.spec, t.read.env)
 }
 
 // unclaimed keeps a note of the tick for which no store was found.
@@ -271,7 +275,7 @@ func (t *trigger) unclaimed(cause error) {
 	if t.spec.Policy.Scope != job.Global || t.options.now {
 		return
 	}
-	j, err := t.build(t.spec)
+	j, err := t.build(t.spec, t.read.env)
 	if err != nil || j.Dormant {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
+	"github.com/dibs-run/dibs/manifest/source"
 )
 
 // validateOptions are the flags of `dibs validate`.
@@ -26,7 +27,7 @@ func newValidate(e env) *cobra.Command {
 		Long: "Check a manifest, JSON or YAML. All errors are told at once, each with its path. Exit status: 0 valid, 2 not valid.\n\n" + sourcesHelp,
 		Example: `  dibs validate jobs.yaml
   dibs validate jobs.yaml --canonical > jobs.json
-  dibs validate https://shop.internal --secret env:CRON_SECRET
+  dibs validate https://shop.internal --secret env:CRON_SECRET --allow-host hc-ping.com
   dibs validate --schema > manifest.schema.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.schema {
@@ -53,6 +54,8 @@ func newValidate(e env) *cobra.Command {
 type verdict struct {
 	Valid  bool             `json:"valid"`
 	Errors []manifest.Error `json:"errors"`
+	// Granted is what an application may name in its manifest; nil for one of the operator's own.
+	Granted *source.Grants `json:"granted,omitempty"`
 }
 
 func runValidate(ctx context.Context, e env, o validateOptions) error {
@@ -73,7 +76,7 @@ func runValidate(ctx context.Context, e env, o validateOptions) error {
 		list = manifest.Errors{{Message: err.Error()}}
 	}
 	if o.out == "json" {
-		v := verdict{Valid: err == nil, Errors: append([]manifest.Error{}, list...)}
+		v := verdict{Valid: err == nil, Errors: append([]manifest.Error{}, list...), Granted: from.Grants()}
 		if werr := writeJSON(e.stdout, v); werr != nil || err == nil {
 			return werr
 		}
@@ -83,6 +86,9 @@ func runValidate(ctx context.Context, e env, o validateOptions) error {
 		return usage(err)
 	}
 	fmt.Fprintf(e.stdout, "%s: valid, %d jobs of app %s\n", from, len(m.Jobs), m.App)
+	if g := from.Grants(); g != nil {
+		fmt.Fprintf(e.stdout, "  granted to %s: %s\n", g.Origin, g)
+	}
 	for i := range m.Jobs {
 		fmt.Fprintf(e.stdout, "  %s: %s\n", m.Jobs[i].Key(), reach(&m.Jobs[i]))
 		if t := m.Jobs[i].Task; t != nil {

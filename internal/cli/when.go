@@ -3,13 +3,12 @@ package cli
 import (
 	"context"
 	"os"
-	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run/command"
 )
 
 // environmentFlag is the flag by which a server says what it is.
@@ -20,29 +19,25 @@ func environmentFlag(cmd *cobra.Command, to *string) {
 // whenTime bounds a job's condition: the tick is claimed meanwhile.
 const whenTime = time.Minute
 
-// when asks a job's condition: an exit status of 0 is yes. One that cannot be asked is no, and the
-// log says why. It has the environment of commands.
-func (s *service) when(spec *job.Spec) func(context.Context) bool {
+// when asks a job's condition: an exit status of 0 is yes. One that cannot be asked is no, and the log says
+// why. It runs as the job's command does: as the same user, in the same place, with the same environment.
+func (s *service) when(spec *job.Spec, env []string) (func(context.Context) bool, error) {
 	if spec.When == nil {
-		return nil
+		return nil, nil
 	}
-	args := spec.When.Args
-	if spec.When.Shell != "" {
-		args = []string{"/bin/sh", "-c", spec.When.Shell}
+	b := command.Brief{Args: spec.When.Argv(), Env: env, Timeout: whenTime}
+	if c := spec.Command; c != nil {
+		var err error
+		if b.ExtraEnv, b.User, err = s.identity(c); err != nil {
+			return nil, err
+		}
+		b.Dir, b.Umask, b.Nice = c.Dir, c.Umask, c.Nice
 	}
 	return func(ctx context.Context) bool {
-		ctx, cancel := context.WithTimeout(ctx, whenTime)
-		defer cancel()
-		c := exec.CommandContext(ctx, args[0], args[1:]...)
-		c.Env = s.environ()
-		// It is no work, and leaves nothing behind: what it started ends with it.
-		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-		c.WaitDelay = time.Second
-		out, err := c.CombinedOutput()
+		printed, err := b.Run(ctx)
 		if err != nil {
-			s.log.Info("the job's condition said no", "event", "when", "job", spec.Key(), "error", err, "output", string(out[:min(len(out), 1000)]))
+			s.log.Info("the job's condition said no", "event", "when", "job", spec.Key(), "error", err, "output", printed)
 		}
 		return err == nil
-	}
+	}, nil
 }

@@ -144,7 +144,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx, hurry, stop := stoppedTwice(ctx)
+	ctx, hurry, stop := stoppedTwice(ctx, func() time.Duration { return o.stopGrace + forcedAfter }, endings...)
 	defer stop()
 	p, err := openQueue(ctx, e, o.store)
 	if err != nil {

@@ -48,6 +48,11 @@ func Invalid(where string, err error) (all []Finding) {
 	return all
 }
 
+// Granted says what an application may name in its manifest.
+func Granted(where, origin, grants string) Finding {
+	return found(Info, "grants", where, "", "This application may name, beside its own origin %s: %s.", origin, grants)
+}
+
 // Jobs judges the jobs of a manifest.
 func Jobs(specs []job.Spec, s Setting) (all []Finding) {
 	for i := range specs {

@@ -46,7 +46,7 @@ func TestAnApplicationInNode(t *testing.T) {
 	if out := w.must("validate", address, "--secret", "env:CRON_SECRET", "--canonical"); !strings.Contains(out, `"app":"node-example"`) || !strings.Contains(out, `"concurrency_scope":"global"`) {
 		t.Errorf("the manifest is %s", out)
 	}
-	w.must("validate", address, "--secret", "env:OLDER")
+	w.dibs("validate", address, "--secret", "env:OLDER").exits(2, 30*time.Second).says(`jobs/0/auth/secret_refs/0: "env:CRON_SECRET" is not granted`)
 	w.dibs("validate", address, "--secret", "env:WRONG").exits(2, 30*time.Second).says("401", "--secret is one of its secrets")
 
 	// A run is verified, done, and told its facts; the next one knows of it.

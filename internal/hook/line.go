@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ func newLine(r *Runner, spec *job.Spec, i int) *line {
 	l.name = fmt.Sprintf("hook %d (%s)", i+1, Describe(&l.hook))
 	if l.hook.Ping != nil {
 		ping := *l.hook.Ping
-		ping.URL = strings.NewReplacer("{app}", spec.App, "{job}", spec.Name).Replace(ping.URL)
+		ping.URL = l.hook.PingURL(spec)
 		l.hook.Ping = &ping
 	}
 	return l

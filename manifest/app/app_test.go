@@ -49,7 +49,8 @@ func serving(t *testing.T, o app.Options, jobs map[string]app.Func) string {
 // fetch reads the manifest as dibs does.
 func fetch(t *testing.T, address, secret string) ([]job.Spec, error) {
 	t.Helper()
-	s, err := source.New(address, source.Options{Secrets: func() ([][]byte, error) { return [][]byte{[]byte(secret)}, nil }})
+	s, err := source.New(address, source.Options{Secrets: func() ([][]byte, error) { return [][]byte{[]byte(secret)}, nil },
+		Grants: source.Grants{Secrets: []string{"env:CRON_SECRET"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dibs-run/dibs/internal/conffile"
 	"github.com/dibs-run/dibs/manifest"
 )
 
@@ -24,8 +25,11 @@ func readPath(path string) ([]manifest.Document, error) {
 	case info.IsDir():
 		return readDir(path)
 	}
-	data, err := readFile(path)
-	if err != nil {
+	data, err := conffile.Read(path, manifest.MaxSize)
+	switch {
+	case errors.Is(err, conffile.ErrNotRegular):
+		return nil, fmt.Errorf("%w: name a file or a directory, or pipe the manifest in and name it -", bare(err))
+	case err != nil:
 		return nil, bare(err)
 	}
 	return []manifest.Document{{Name: path, Data: data}}, nil
@@ -48,15 +52,11 @@ func readDir(path string) (documents []manifest.Document, err error) {
 		if len(documents) == maxFiles || size > manifest.MaxSize {
 			return nil, fmt.Errorf("it has more than %d files, or more than %d bytes in them: split it", maxFiles, manifest.MaxSize)
 		}
-		info, err := os.Stat(file) // of what a link names
-		if err != nil {
-			return nil, err
-		}
-		if !info.Mode().IsRegular() {
+		data, err := conffile.Read(file, manifest.MaxSize)
+		switch {
+		case errors.Is(err, conffile.ErrNotRegular):
 			return nil, fmt.Errorf("%s is no file: rename it, or move it elsewhere", file)
-		}
-		data, err := readFile(file)
-		if err != nil {
+		case err != nil:
 			return nil, err
 		}
 		size += len(data)
@@ -66,15 +66,6 @@ func readDir(path string) (documents []manifest.Document, err error) {
 		return nil, errors.New("there is no *.json, *.yaml or *.yml in the directory: put the manifest there, or name another one")
 	}
 	return documents, nil
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return bounded(f)
 }
 
 // bare is an error without the path, which stands before it already.

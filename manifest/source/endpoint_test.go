@@ -47,7 +47,7 @@ func TestEndpoint(t *testing.T) {
 		asked = r.RequestURI
 		fmt.Fprint(w, doc("a"))
 	})
-	o := Options{Secrets: signing, Client: s.Client()}
+	o := Options{Secrets: signing, Client: s.Client(), Grants: Grants{Hosts: []string{"h"}, Queues: []string{"default"}}}
 	for path, want := range map[string]string{
 		"": WellKnown, "/": WellKnown, WellKnown: WellKnown, WellKnown + "?a=1&b=%2F<": WellKnown + "?a=1&b=%2F<", "/other#part": "/other",
 	} {
@@ -67,7 +67,7 @@ func TestEndpointIsYAMLToo(t *testing.T) {
 	s := application(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "version: 1\napp: shop\njobs:\n- {name: a, schedule: '@daily', request: {url: 'https://h/'}}\n")
 	})
-	if m, err := load(t, s.URL, Options{Secrets: signing, Client: s.Client()}); err != nil || m.App != "shop" {
+	if m, err := load(t, s.URL, Options{Secrets: signing, Client: s.Client(), Grants: Grants{Hosts: []string{"h"}, Queues: []string{"default"}}}); err != nil || m.App != "shop" {
 		t.Error(err)
 	}
 }
@@ -77,7 +77,7 @@ func TestEndpointMayEnqueue(t *testing.T) {
 	s := application(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, strings.Replace(doc("a"), `"request":{"url":"https://h/"}`, `"task":{"kind":"k"}`, 1))
 	})
-	if m, err := load(t, s.URL, Options{Secrets: signing, Client: s.Client()}); err != nil || m.Jobs[0].Task == nil || m.Jobs[0].Task.Kind != "k" {
+	if m, err := load(t, s.URL, Options{Secrets: signing, Client: s.Client(), Grants: Grants{Hosts: []string{"h"}, Queues: []string{"default"}}}); err != nil || m.Jobs[0].Task == nil || m.Jobs[0].Task.Kind != "k" {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -94,13 +94,13 @@ func TestEndpointRefused(t *testing.T) {
 		"it is larger than 4194304 bytes": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, manifest.MaxSize+1)) },
 		"want version, app and jobs":      func(http.ResponseWriter, *http.Request) {},
 		"jobs/0/name":                     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, doc("A")) },
-		"would choose what runs on this server": func(w http.ResponseWriter, _ *http.Request) {
+		"jobs/0/command: an application does not choose what runs on this server": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(doc("a"), `"request":{"url":"https://h/"}`, `"command":["sh"]`, 1))
 		},
-		"has in its when a command": func(w http.ResponseWriter, _ *http.Request) {
+		"jobs/0/when: an application does not choose": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(doc("a"), `"request":`, `"when":["sh"],"request":`, 1))
 		},
-		"has in its hooks a command": func(w http.ResponseWriter, _ *http.Request) {
+		"jobs/0/hooks/1/command: an application does not choose": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(doc("a"), `"request":`, `"hooks":[{"on":["start"],"ping":"https://h/"},{"on":["start"],"command":["sh"]}],"request":`, 1))
 		},
 		"unexpected EOF": func(w http.ResponseWriter, _ *http.Request) {
@@ -109,7 +109,7 @@ func TestEndpointRefused(t *testing.T) {
 		},
 	} {
 		s := application(t, answer)
-		_, err := load(t, s.URL, Options{Secrets: signing, Client: s.Client()})
+		_, err := load(t, s.URL, Options{Secrets: signing, Client: s.Client(), Grants: Grants{Hosts: []string{"h"}, Queues: []string{"default"}}})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), s.URL+WellKnown) || strings.Contains(err.Error(), secret) {
 			t.Errorf("got %v\nwant %q", err, want)
 		}
@@ -126,7 +126,7 @@ func TestEndpointThatNeverEnds(t *testing.T) {
 			}
 			<-r.Context().Done()
 		})
-		e, err := newEndpoint(s.URL, Options{Secrets: signing, Client: s.Client()})
+		e, err := newEndpoint(s.URL, Options{Secrets: signing, Client: s.Client(), Grants: Grants{Hosts: []string{"h"}, Queues: []string{"default"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,12 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 
-	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
 )
 
@@ -25,6 +24,8 @@ type Options struct {
 	// Secrets answers what signs a request for a manifest, when it is sent: the first one does.
 	// An address is not asked without one.
 	Secrets func() ([][]byte, error)
+	// Grants are what an application may name in its manifest. The zero value is its own origin alone.
+	Grants Grants
 	// AllowHTTP permits http:// to another host than this one.
 	AllowHTTP bool
 	// Client sends the request; its redirects are not followed. Default: one that reuses no
@@ -37,6 +38,9 @@ type Source struct {
 	name string
 	read func(context.Context) ([]manifest.Document, error)
 	kind kind
+	// origin and grants are an application's.
+	origin *url.URL
+	grants *Grants
 }
 
 type kind uint8
@@ -63,6 +67,8 @@ func New(name string, o Options) (*Source, error) {
 			return nil, err
 		}
 		s.kind, s.name, s.read = address, e.url.String(), e.read
+		s.origin, s.grants = e.url, &o.Grants
+		s.grants.Origin = strings.ToLower(e.url.Scheme + "://" + e.url.Host)
 	default:
 		s.read = func(context.Context) ([]manifest.Document, error) { return readPath(name) }
 	}
@@ -95,30 +101,18 @@ func (s *Source) Load(ctx context.Context) (*manifest.Manifest, error) {
 		return nil, fmt.Errorf("manifest %s: %w", s, err)
 	}
 	m, err := manifest.LoadAll(documents, s.name)
-	if err != nil || s.kind != address {
+	if err != nil || s.grants == nil {
 		return m, err
 	}
-	for i := range m.Jobs {
-		if what := executes(&m.Jobs[i]); what != "" {
-			return nil, fmt.Errorf("manifest %s: job %s %s a command, and whoever answers there would choose what runs on this server: want a request, or the manifest as a file",
-				s, m.Jobs[i].Key(), what)
-		}
+	if err := s.grants.check(s.origin, m); err != nil {
+		return nil, fmt.Errorf("manifest %s names what the application was not granted:\n%w", s, err)
 	}
 	return m, nil
 }
 
-// executes says how a job comes to run a command; "" if it does not.
-func executes(s *job.Spec) string {
-	switch {
-	case s.Command != nil:
-		return "is"
-	case s.When != nil:
-		return "has in its when"
-	case slices.ContainsFunc(s.Hooks, func(h job.Hook) bool { return h.Command != nil }):
-		return "has in its hooks"
-	}
-	return ""
-}
+// Grants are what the application was granted; nil if the manifest is the operator's own, which may name
+// whatever the server can reach and read.
+func (s *Source) Grants() *Grants { return s.grants }
 
 // Fingerprint is another one when what is there has changed: a file's content, the names and
 // contents of a directory's files, or why they cannot be read.
@@ -138,15 +132,29 @@ func (s *Source) Fingerprint() [sha256.Size]byte {
 // once reads a stream, which cannot be read again.
 func once(r io.Reader) func(context.Context) ([]manifest.Document, error) {
 	var mu sync.Mutex
-	return func(context.Context) ([]manifest.Document, error) {
+	return func(ctx context.Context) ([]manifest.Document, error) {
 		mu.Lock()
-		defer mu.Unlock()
-		if r == nil {
+		from := r
+		r = nil
+		mu.Unlock()
+		if from == nil {
 			return nil, errors.New("it was read at the start and cannot be read again: give a file, to be able to reload it")
 		}
-		data, err := bounded(r)
-		r = nil
-		return []manifest.Document{{Name: "standard input", Data: data}}, err
+		type answer struct {
+			data []byte
+			err  error
+		}
+		read := make(chan answer, 1)
+		go func() {
+			data, err := bounded(from)
+			read <- answer{data, err}
+		}()
+		select {
+		case a := <-read:
+			return []manifest.Document{{Name: "standard input", Data: a.data}}, a.err
+		case <-ctx.Done(): // whoever writes it may never end
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/conffile"
 )
 
 // NoProxy is the Proxy that is none.
@@ -94,7 +95,7 @@ func (t *TLS) config() (*tls.Config, error) {
 	}
 	c.ServerName, c.MinVersion = t.ServerName, max(t.MinVersion, c.MinVersion)
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		pem, err := conffile.Read(t.CAFile, conffile.Bundle)
 		if err != nil {
 			return nil, fmt.Errorf("tls/ca_file: %w", err)
 		}
@@ -103,11 +104,23 @@ func (t *TLS) config() (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" || t.KeyFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		pair, err := t.pair()
 		if err != nil {
 			return nil, fmt.Errorf("tls/cert_file and key_file: %w", err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
+}
+
+func (t *TLS) pair() (tls.Certificate, error) {
+	cert, err := conffile.Read(t.CertFile, conffile.Small)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := conffile.Read(t.KeyFile, conffile.Small)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }

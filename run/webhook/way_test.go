@@ -202,7 +202,7 @@ func TestTLS(t *testing.T) {
 		"the address's name":   {func(c *webhook.TLS) { c.ServerName = "" }, "doesn't contain any IP SANs"},
 		"nobody asks":          {func(c *webhook.TLS) { c.CertFile, c.KeyFile = "", "" }, "tls: "},
 		"too old":              {func(c *webhook.TLS) { c.MinVersion = tls.VersionTLS13 }, "protocol version"},
-		"a file that is gone":  {func(c *webhook.TLS) { c.CAFile = at("gone.pem") }, "tls/ca_file: open "},
+		"a file that is gone":  {func(c *webhook.TLS) { c.CAFile = at("gone.pem") }, "tls/ca_file: stat "},
 		"a file that is none":  {func(c *webhook.TLS) { c.CAFile = at("client.key") }, "there is no certificate in it"},
 		"another one's key":    {func(c *webhook.TLS) { c.KeyFile = at("server.key") }, "private key does not match"},
 		"a key without a cert": {func(c *webhook.TLS) { c.CertFile = "" }, "tls/cert_file and key_file: "},
