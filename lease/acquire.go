@@ -246,7 +246,8 @@ func (a *attempt) contend(ctx context.Context, held *HeldError) error {
 // reclaimable reports whether the holder's work is proven gone: what runs on this host by Gone, and
 // a request, which may be at work in an application, by its BusyUntil alone (rule L8).
 func (a *attempt) reclaimable(ctx context.Context, held *HeldError) bool {
-	if a.want.Gone == nil || a.busy(held.Record, held.Now) {
+	// A record of another key is a store's mistake, or somebody's claim to that key's work.
+	if a.want.Gone == nil || held.Record.Key != a.want.Key || a.busy(held.Record, held.Now) {
 		return false
 	}
 	still := func() bool {

@@ -61,6 +61,9 @@ type Holder struct {
 	RunID   string `json:"run_id,omitempty"`
 	Command string `json:"command,omitempty"`
 	Cgroup  string `json:"cgroup,omitempty"` // the run's own cgroup, where it has one
+	// Apart says that the work has no part in a lock of the store's, as a command of another user has
+	// not: a lock that is free is then no proof that the work is gone, and rule L6 decides.
+	Apart bool `json:"apart,omitempty"`
 	// Replaceable says that the holder's policy is Replace, so that a newcomer may ask for it (rule T7).
 	Replaceable bool `json:"replaceable,omitempty"`
 }

@@ -32,7 +32,7 @@ type Fire struct {
 	// Command describes the work to people who look at the lease.
 	Command string
 	// Holder completes what Place.Self says, for the run with this id; nil: nothing to add.
-	Holder func(runID string) lease.Holder
+	Holder func(key lease.Key, runID string) lease.Holder
 	// RunID of the run. Default: a new one.
 	RunID string
 	// IdempotencyKey is what the work is told, so that a repetition can be recognised (rule T3).

@@ -25,7 +25,7 @@ type Job struct {
 	Set    schedule.Set
 	Target run.Target
 	// Holder and Output are Fire's; Output is asked for per run.
-	Holder func(runID string) lease.Holder
+	Holder func(key lease.Key, runID string) lease.Holder
 	Output func(run.Record) io.WriteCloser
 	// When is Fire's.
 	When func(context.Context) bool

@@ -33,7 +33,7 @@ func (p *Place) overlap(f Fire) (*lease.Lease, Result) {
 func (p *Place) want(f Fire, key lease.Key) lease.Want {
 	h := p.Self
 	if f.Holder != nil {
-		h = f.Holder(f.RunID)
+		h = f.Holder(key, f.RunID)
 	}
 	h.RunID, h.Command, h.Replaceable = f.RunID, clean(f.Command), f.Policy.Concurrency == job.Replace
 	return lease.Want{Key: key, Holder: h, OnHeldBack: p.OnHeldBack, Gone: p.Gone,

@@ -41,10 +41,11 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 		s.log.Info("this job is for other environments: it is left to their servers", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
 	}
 	return &scheduler.Job{Spec: *spec, Set: set, Target: target, Dormant: dormant, When: when,
-		Holder: func(runID string) lease.Holder {
+		Holder: func(key lease.Key, runID string) lease.Holder {
 			h := place.Self
 			if spec.Command != nil {
-				h.Cgroup = command.CgroupFor(runID)
+				h.Cgroup = command.CgroupFor(key, runID)
+				h.Apart = apart(target)
 			}
 			return h
 		},
@@ -61,6 +62,12 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 				}
 			}}
 		}}, nil
+}
+
+// apart says whether a target's command runs as another user, and so without the lease's lock.
+func apart(t run.Target) bool {
+	c, ok := t.(command.Target)
+	return ok && c.User != nil
 }
 
 func (s *service) target(spec *job.Spec, env []string) (run.Target, error) {

@@ -76,7 +76,7 @@ func (o once) fire(waiting, ctx context.Context, r *runner, f scheduler.Fire) re
 // perDuration starts nothing within a distance of the last start, by the store's clock. A lease
 // beside the key makes the look at history and the start one step.
 func (o once) perDuration(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {
-	gate, err := r.place.Keeper.Acquire(waiting, lease.Want{Key: r.key.Gate(), Holder: r.holder(""), Wait: r.place.Keeper.Margin().TTL, Gone: r.place.Gone, OnHeldBack: r.place.OnHeldBack})
+	gate, err := r.place.Keeper.Acquire(waiting, lease.Want{Key: r.key.Gate(), Holder: r.holder(r.key.Gate(), ""), Wait: r.place.Keeper.Margin().TTL, Gone: r.place.Gone, OnHeldBack: r.place.OnHeldBack})
 	if err != nil {
 		return r.refused(err)
 	}

@@ -191,10 +191,10 @@ func (o *opened) close() {
 // gone is rule L6: the holder was on this host, and its work is gone, or is now.
 func gone(self lease.Holder) func(context.Context, lease.Record, func() bool) bool {
 	return func(ctx context.Context, r lease.Record, held func() bool) bool {
-		if command.WorkGone(r.Holder) || command.EarlierBoot(self, r.Holder) {
+		if command.WorkGone(r.Key, r.Holder) || command.EarlierBoot(self, r.Holder) {
 			return true
 		}
-		done, err := command.KillOrphaned(ctx, r.Holder, held)
+		done, err := command.KillOrphaned(ctx, r.Key, r.Holder, held)
 		return err == nil && done
 	}
 }

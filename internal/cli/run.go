@@ -242,9 +242,9 @@ func (r *runner) run() report {
 }
 
 // holder adds what instant reclaim needs to know of the run (rule L6).
-func (r *runner) holder(runID string) lease.Holder {
+func (r *runner) holder(key lease.Key, runID string) lease.Holder {
 	h := r.place.Self
-	h.Cgroup = command.CgroupFor(runID)
+	h.Cgroup = command.CgroupFor(key, runID)
 	return h
 }
 

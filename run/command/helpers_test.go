@@ -25,7 +25,7 @@ import (
 // bothWays runs a test with a control group and without one.
 func bothWays(t *testing.T, test func(t *testing.T)) {
 	t.Run("cgroup", func(t *testing.T) {
-		if CgroupFor("x") == "" {
+		if CgroupFor(testKey, "x") == "" {
 			t.Skip("no control group can be made here")
 		}
 		test(t)
@@ -35,6 +35,9 @@ func bothWays(t *testing.T, test func(t *testing.T)) {
 		test(t)
 	})
 }
+
+// testKey is that of the lease in these tests.
+const testKey lease.Key = "k"
 
 // newRun is a run id that no other process's arguments contain. When the test ends, nothing of
 // the run may be left.
@@ -46,7 +49,7 @@ func newRun(t *testing.T) string {
 			t.Errorf("left behind: %v", left)
 		}
 		if parent := cgroup.Parent(); parent != "" {
-			if _, err := os.Stat(filepath.Join(parent, cgroup.Name(id))); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(parent, cgroup.Name(bound(testKey, id)))); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the run's control group is left behind: %v", err)
 			}
 		}

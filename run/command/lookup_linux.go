@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/dibs-run/dibs/lease"
 )
 
 // defaultPath is where commands are looked up if the environment has no PATH, as execvp(3) does.
@@ -71,12 +73,14 @@ func getenv(env []string, name, otherwise string) string {
 	return otherwise
 }
 
-// withRun adds the run's id to the environment, and keeps the one of a run that this one is within.
-func withRun(env []string, runID string) []string {
+// withRun adds to the environment what its processes are found by: the run's id, and the proof of its
+// lease. It keeps those of the runs that this one is within.
+func withRun(env []string, key lease.Key, runID string) []string {
 	outer, parents := getenv(env, EnvRunID, ""), getenv(env, EnvRunParents, "")
-	own := make([]string, 0, len(env)+2)
+	proofs := strings.Trim(getenv(env, EnvRunProofs, "")+":"+bound(key, runID), ":")
+	own := make([]string, 0, len(env)+3)
 	for _, v := range env {
-		if !strings.HasPrefix(v, EnvRunID+"=") && !strings.HasPrefix(v, EnvRunParents+"=") {
+		if name, _, _ := strings.Cut(v, "="); name != EnvRunID && name != EnvRunParents && name != EnvRunProofs {
 			own = append(own, v)
 		}
 	}
@@ -86,7 +90,7 @@ func withRun(env []string, runID string) []string {
 	if parents != "" {
 		own = append(own, EnvRunParents+"="+parents)
 	}
-	return append(own, EnvRunID+"="+runID)
+	return append(own, EnvRunProofs+"="+proofs, EnvRunID+"="+runID)
 }
 
 // startError gives an error of an exec its exit status.

@@ -67,7 +67,7 @@ func supervise(args []string) {
 	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
 		panic(err)
 	}
-	s := Spec{Args: p.Args, RunID: p.RunID, Stdout: os.Stdout, Stderr: os.Stderr, HoldLocks: p.HoldLocks, Leftovers: p.Leftovers}
+	s := Spec{Args: p.Args, RunID: p.RunID, Key: testKey, Stdout: os.Stdout, Stderr: os.Stderr, HoldLocks: p.HoldLocks, Leftovers: p.Leftovers}
 	now := clock.System.Boot()
 	if p.Term > 0 {
 		s.Deadline.Term = now + p.Term

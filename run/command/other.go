@@ -8,12 +8,14 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/dibs-run/dibs/lease"
 )
 
 var errPlatform = fmt.Errorf("guarding a command is not supported on %s, only on Linux: %w", runtime.GOOS, errors.ErrUnsupported)
 
 // CgroupFor is "": control groups are Linux's.
-func CgroupFor(string) string { return "" }
+func CgroupFor(lease.Key, string) string { return "" }
 
 // Find answers that nothing can be executed here.
 func Find(string, string, []string) error { return errPlatform }

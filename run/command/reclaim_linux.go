@@ -3,13 +3,11 @@ package command
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/guardian"
-	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 	"github.com/dibs-run/dibs/internal/guardian/proc"
 	"github.com/dibs-run/dibs/lease"
 )
@@ -24,12 +22,19 @@ func identify(h *lease.Holder) {
 	}
 }
 
-// WorkGone says whether the work of h, a holder in this process's boot and pid namespace, is
+// A lease record is a claim by whoever could write it, in a directory that a group shares as in a
+// database. What it says about processes is therefore only ever looked up, never obeyed: a group is
+// killed if it is a control group of this user's that is named for the run and the lease, a process if
+// its own environment says that it belongs to both. Who writes the record of one key can harm the work
+// of that key.
+
+// WorkGone says whether the work of h, a holder of key in this process's boot and pid namespace, is
 // provably gone (rule L6): its supervisor has ended, so has its guardian, and so has everything
 // that they started. False means that there is no proof, not that the work lives. The work of a
 // holder of an earlier boot is EarlierBoot's to judge.
-func WorkGone(h lease.Holder) bool {
-	_, gone := inspect(h)
+func WorkGone(key lease.Key, h lease.Holder) bool {
+	left, gone := inspect(key, h)
+	left.group.close()
 	return gone
 }
 
@@ -37,11 +42,12 @@ func WorkGone(h lease.Holder) bool {
 type remainder struct {
 	supervisor, guardian bool
 	work                 []proc.Stat
-	populated            bool // the run's cgroup is
+	group                *group // the run's, nil where it is not known
+	populated            bool
 }
 
 // inspect looks at what is left of h's work; gone is true only where that is certain.
-func inspect(h lease.Holder) (left remainder, gone bool) {
+func inspect(key lease.Key, h lease.Holder) (left remainder, gone bool) {
 	if !here(h) || !seesAll() || alive(h) {
 		left.supervisor = true
 		return left, false
@@ -55,15 +61,14 @@ func inspect(h lease.Holder) (left remainder, gone bool) {
 	if left.guardian = slices.ContainsFunc(all, func(s proc.Stat) bool { return guards(s, h.RunID) }); left.guardian {
 		return left, false
 	}
-	if known, populated := groupOf(h); known {
-		left.populated = populated
-		if populated {
-			left.work = inGroup(all, h)
+	if left.group = groupOf(key, h); left.group != nil {
+		if left.populated = left.group.populated(); left.populated && !left.group.own {
+			left.work = orphansOf(all, bound(key, h.RunID))
 		}
-		return left, !populated
+		return left, !left.populated
 	}
 	certain := true
-	left.work = proc.Below(all, func(s proc.Stat) bool {
+	work := proc.Below(all, func(s proc.Stat) bool {
 		if !s.Alive() || s.Kernel || s.Start < h.Start {
 			return false // what is older than the holder cannot descend from it
 		}
@@ -71,7 +76,10 @@ func inspect(h lease.Holder) (left remainder, gone bool) {
 		certain = certain && (a != unknown || h.Cgroup != "")
 		return a == yes
 	})
-	return left, certain && len(left.work) == 0
+	if len(work) > 0 {
+		left.work = orphansOf(all, bound(key, h.RunID))
+	}
+	return left, certain && len(work) == 0
 }
 
 // here says whether h's numbers mean something in this process.
@@ -106,52 +114,27 @@ func guards(s proc.Stat, run string) bool {
 	return len(args) > 1 && args[0] == guardian.Name && args[1] == run
 }
 
-// groupOf asks the kernel about the cgroup that h names. It is not known where h has none, and
-// where it is absent: it may be so because it was empty and removed, or because this process
-// sees another part of the hierarchy; then environments are asked as well. A record comes from
-// a shared store, so its path is not believed further than that it has the run's name.
-func groupOf(h lease.Holder) (known, populated bool) {
-	if h.Cgroup == "" || filepath.Base(h.Cgroup) != cgroup.Name(h.RunID) || filepath.Clean(h.Cgroup) != h.Cgroup {
-		return false, false
-	}
-	populated, exists, err := cgroup.Populated(h.Cgroup)
-	return exists && err == nil, populated
-}
-
-func inGroup(all []proc.Stat, h lease.Holder) []proc.Stat {
-	pids := cgroup.Procs(h.Cgroup)
-	return slices.DeleteFunc(all, func(s proc.Stat) bool { return !slices.Contains(pids, s.PID) })
-}
-
 // killTime bounds KillOrphaned: a process that SIGKILL does not end by then is stuck in the kernel.
 const killTime = 2 * time.Second
 
 // KillOrphaned kills work of h that has lost both its supervisor and its guardian, and reports
 // whether the work is gone within 2 s, or before ctx ends, which is an error. A living supervisor
-// or guardian is left alone: false at once. Only what is certain to be h's is killed, and only if
+// or guardian is left alone: false at once. Only what is certain to be h's under this key is killed, and only if
 // held says that h's hold is still on record: what a run has left behind on purpose, and released
 // its lease, lives on. A dead supervisor releases nothing any more, so it is asked once.
-func KillOrphaned(ctx context.Context, h lease.Holder, held func() bool) (bool, error) {
-	over, asked := time.After(killTime), false
+func KillOrphaned(ctx context.Context, key lease.Key, h lease.Holder, held func() bool) (bool, error) {
+	asked := false
+	return untilGone(ctx, func() (done, gone bool) { return killOnce(key, h, &asked, held) })
+}
+
+// untilGone repeats a round, ever less often, until there is nothing more to do, for killTime at most.
+func untilGone(ctx context.Context, round func() (done, gone bool)) (bool, error) {
+	over := time.After(killTime)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		left, gone := inspect(h)
-		switch {
-		case gone:
-			if known, _ := groupOf(h); known {
-				_ = cgroup.Remove(h.Cgroup)
-			}
-			return true, nil
-		case left.supervisor, left.guardian:
-			return false, nil
-		case !asked && !held():
-			return false, nil
-		case left.populated:
-			_ = cgroup.Kill(h.Cgroup)
-		case len(left.work) == 0:
-			return false, nil // nothing that could be killed, and no proof to be had
+		done, gone := round()
+		if done {
+			return gone, nil
 		}
-		asked = true
-		killAll(left.work)
 		select {
 		case <-ctx.Done():
 			return false, ctx.Err()
@@ -160,4 +143,26 @@ func KillOrphaned(ctx context.Context, h lease.Holder, held func() bool) (bool, 
 		case <-time.After(wait):
 		}
 	}
+}
+
+// killOnce is one round of KillOrphaned. done says that there is nothing more to do: the work is gone, or
+// nothing may be killed.
+func killOnce(key lease.Key, h lease.Holder, asked *bool, held func() bool) (done, gone bool) {
+	left, gone := inspect(key, h)
+	defer left.group.close()
+	switch {
+	case gone:
+		left.group.remove()
+		return true, true
+	case left.supervisor, left.guardian:
+		return true, false
+	case !*asked && !held():
+		return true, false
+	case left.group.kill():
+	case len(left.work) == 0:
+		return true, false // nothing that could be killed, and no proof to be had
+	}
+	*asked = true
+	killAll(left.work)
+	return false, false
 }

@@ -11,9 +11,9 @@ import (
 func identify(*lease.Holder) {}
 
 // WorkGone is false: the proof needs Linux.
-func WorkGone(lease.Holder) bool { return false }
+func WorkGone(lease.Key, lease.Holder) bool { return false }
 
 // KillOrphaned does nothing: it needs Linux.
-func KillOrphaned(context.Context, lease.Holder, func() bool) (bool, error) {
+func KillOrphaned(context.Context, lease.Key, lease.Holder, func() bool) (bool, error) {
 	return false, errPlatform
 }

@@ -1,12 +1,15 @@
 package command
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"syscall"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/guardian"
+	"github.com/dibs-run/dibs/lease"
 )
 
 // Environment variables that Start adds to the command's environment.
@@ -15,7 +18,17 @@ const (
 	EnvRunID = guardian.RunID
 	// EnvRunParents holds the ids of the runs, separated by colons, within which this one was started.
 	EnvRunParents = guardian.RunParents
+	// EnvRunProofs holds what binds the run, and each run around it, to its lease: words separated by
+	// colons. Only a process that carries the word of a lease's run is ever killed as its orphan.
+	EnvRunProofs = "DIBS_RUN_PROOFS"
 )
+
+// bound names a run together with the lease it is under. A record is a claim by its writer: who
+// can write that of one key must not be able to name another key's work by its run id.
+func bound(key lease.Key, runID string) string {
+	sum := sha256.Sum256([]byte(key))
+	return runID + "-" + hex.EncodeToString(sum[:16])
+}
 
 // StatusFault is the exit status of a fault of ours rather than of the command's.
 const StatusFault = 125
@@ -52,7 +65,8 @@ type Spec struct {
 	// other descriptor but the locks.
 	Stdin, Stdout, Stderr *os.File
 	// Locks are inherited by the guardian, which holds them until nothing of the command is
-	// left, and by the command as descriptors 3 and following, unless Leftovers is Leave.
+	// left, and by the command as descriptors 3 and following, unless Leftovers is Leave or the
+	// command runs as a User: whoever has a descriptor of a lock can also free it.
 	Locks []*os.File
 	// HoldLocks has the guardian keep them after Empty, until Process.Release, so that the
 	// outcome can be recorded under them. They are freed as well when this process dies, or is
@@ -60,6 +74,8 @@ type Spec struct {
 	HoldLocks bool
 	// RunID identifies the run. Required, and unique.
 	RunID string
+	// Key is that of the lease the run is under. KillOrphaned finds the run's processes by both.
+	Key lease.Key
 	// Deadline is in force before the command is executed.
 	Deadline Deadline
 	// User, where not nil, is whom the command runs as; this process must be root then. The guardian

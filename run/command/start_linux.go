@@ -12,12 +12,18 @@ import (
 
 	"github.com/dibs-run/dibs/internal/guardian"
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+	"github.com/dibs-run/dibs/lease"
 )
 
-// CgroupFor is the path of the control group that the run will have, "" where none can be made.
-// Put it into lease.Holder before acquiring, so that others can prove the work gone (rule L6).
-// DIBS_CGROUP=off in this process's environment does without. The group itself is made by Start.
-func CgroupFor(runID string) string { return cgroup.For(runID) }
+// CgroupFor is the path of the control group that the run under this lease will have, "" where none
+// can be made. Put it into lease.Holder before acquiring, so that others can prove the work gone (rule
+// L6). DIBS_CGROUP=off in this process's environment does without. Start makes the group itself.
+func CgroupFor(key lease.Key, runID string) string {
+	if runID == "" {
+		return ""
+	}
+	return cgroup.For(bound(key, runID))
+}
 
 // Start starts a guardian, and below it the command. When it returns, the command has been
 // executed. An error is a *StartError, and then nothing is left of either. Any number of
@@ -105,14 +111,14 @@ func (s Spec) guard(path string) (*Process, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "supervisor")
 	defer theirs.Close()
 
-	p := &Process{run: s.RunID, cgroup: CgroupFor(s.RunID), sock: ours,
+	p := &Process{run: s.RunID, cgroup: CgroupFor(s.Key, s.RunID), sock: ours,
 		exited: make(chan Exit, 1), empty: make(chan struct{}), reaped: make(chan struct{})}
 	files, closeNull, err := s.files(theirs)
 	if err == nil {
 		defer closeNull()
 		argv := append([]string{guardian.Name, s.RunID, orDash(p.cgroup), path}, s.Args...)
 		p.guardian, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Dir: s.Dir,
-			Env: withRun(s.Env, s.RunID), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+			Env: withRun(s.Env, s.Key, s.RunID), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
 	}
 	if err != nil {
 		ours.Close()

@@ -92,7 +92,7 @@ func fault(c run.Call, err error) run.Result {
 
 func (t Target) spec(c run.Call, out *output) Spec {
 	term, kill := c.Lease.Deadlines()
-	s := Spec{Args: t.Args, Dir: t.Dir, Env: t.environment(c), RunID: c.Run.ID,
+	s := Spec{Args: t.Args, Dir: t.Dir, Env: t.environment(c), RunID: c.Run.ID, Key: c.Lease.Ref().Key,
 		User: t.User, Umask: t.Umask, Nice: t.Nice,
 		Stdin: out.stdin, Stdout: out.stdout, Stderr: out.stderr,
 		Deadline:  Deadline{Term: term, Kill: kill},

@@ -49,3 +49,28 @@ func locate(mountinfo, self string) string {
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
+
+// MountOf finds the mount of cgroup2 that a path is below by its text, and the rest of the path; ""
+// where there is none.
+func MountOf(path string) (mount, below string) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", ""
+	}
+	return mountOf(string(mounts), path)
+}
+
+func mountOf(mountinfo, path string) (mount, below string) {
+	for line := range strings.Lines(mountinfo) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(before)
+		if !strings.HasPrefix(after, "cgroup2 ") || len(fields) < 5 {
+			continue
+		}
+		point := unescape(fields[4])
+		if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(point, "/")+"/"); ok && rest != "" && len(point) > len(mount) {
+			mount, below = point, rest
+		}
+	}
+	return mount, below
+}
