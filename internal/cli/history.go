@@ -141,6 +141,7 @@ func openFor(ctx context.Context, e env, flag string) (*opened, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
+	a.TTL = 0 // whoever looks or intervenes takes the namespace's
 	return open(ctx, a.Config, logTo(e))
 }
 

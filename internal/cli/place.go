@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +135,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 		return nil, fmt.Errorf("store %s: %w", c, err)
 	}
 	var place atomic.Pointer[scheduler.Place] // which needs the keeper that tells it
-	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Margin: lease.MarginFor(c.TTL),
+	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Margin: lease.MarginFor(cmp.Or(c.TTL, s.Properties.MaxTTL)),
 		OnStep: func(d time.Duration) {
 			log.Warn("the store's clock stepped", "event", "clock-step", "step", d, "store", c.String())
 			if p := place.Load(); p != nil {
