@@ -109,10 +109,11 @@ func TestOncePerDurationStartsNothingWithoutItsGate(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Gate = gate.Ref()
-		f.Due = func(ctx context.Context) error { // it is due, and then this process is stopped
-			first.Stop(true)
-			time.AfterFunc(time.Minute, func() { first.Stop(false) })
-			time.Sleep(30 * time.Second)
+		f.Due = func(ctx context.Context) error { // it is due, and then the gate is gone
+			_, _, ok, err := second.place.Keeper.Break(ctx, lease.Ref{Key: gate.Key()}, lease.Broken{By: "ann", Why: "test", Now: true})
+			if !ok || err != nil {
+				t.Error(ok, err)
+			}
 			if rep := second.oncePer(t, policy); rep.Outcome != run.Succeeded {
 				t.Errorf("the second: %+v", rep)
 			}
