@@ -141,9 +141,6 @@ func openFor(ctx context.Context, e env, flag string) (*opened, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	if a.TTL == lease.DefaultTTL { // to look, or to intervene, nobody needs to know the namespace's
-		a.TTL = 0
-	}
 	return open(ctx, a.Config, logTo(e))
 }
 
