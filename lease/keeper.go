@@ -24,6 +24,8 @@ type Options struct {
 	Margin Margin
 	// Clock is for tests in virtual time. Default: the machine's.
 	Clock clock.Clock
+	// Seen is the highest epoch of the store that this process's predecessors knew (Keeper.Epoch); 0: none.
+	Seen Epoch
 	// OnStep hears that the store's clock stepped by more than 5 s (rule L12). It is called on a goroutine of its own:
 	// no heartbeat waits for it.
 	OnStep func(step time.Duration)
@@ -75,6 +77,7 @@ func NewKeeper(o Options) (*Keeper, error) {
 	k := &Keeper{store: o.Store, notify: o.Notify, margin: o.Margin, clock: o.Clock,
 		time: &storeTime{clock: o.Clock, onGap: o.OnStep},
 		held: make(map[Nonce]*Lease), wake: make(chan struct{}, 1)}
+	k.epoch.Store(int64(o.Seen))
 	k.acquires = coalesce.New(maxBatch, 1, func(r AcquireRequest) string { return string(r.Key) }, k.sendAcquires)
 	k.releases = coalesce.New(maxBatch, 1, func(r Ref) string { return string(r.Key) }, k.sendReleases)
 	return k, nil
@@ -82,6 +85,9 @@ func NewKeeper(o Options) (*Keeper, error) {
 
 // Margin is the arithmetic that the Keeper follows.
 func (k *Keeper) Margin() Margin { return k.margin }
+
+// Epoch is the highest that is known of the store, to be given to the Keepers of later processes (Options.Seen).
+func (k *Keeper) Epoch() Epoch { return Epoch(k.epoch.Load()) }
 
 // Now is the store's time, asked for once and then extrapolated on the boot clock (rule L12).
 func (k *Keeper) Now(ctx context.Context) (time.Time, error) {

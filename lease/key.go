@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -30,6 +31,21 @@ func ParseKey(s string) (Key, error) {
 	return Key(s), nil
 }
 
+// ParseInternal is the reverse of String for dibs's own keys.
+func ParseInternal(s string) (Key, error) {
+	at := strings.LastIndex(s, "/")
+	if at > 0 && slices.Contains(parts, s[at+1:]) {
+		base, err := ParseKey(s[:at])
+		return base + mark + Key(s[at+1:]), err
+	}
+	if nonce, ok := strings.CutPrefix(s, "once/"); ok {
+		if n, err := ParseNonce(nonce); err == nil {
+			return Key(oncePrefix + n.String()), nil
+		}
+	}
+	return "", fmt.Errorf("%w: %q is not the name of a lease that dibs itself uses: once/NONCE, or KEY/ and one of %s", ErrBadKey, head(s), strings.Join(parts, ", "))
+}
+
 func head(s string) string {
 	if len(s) > 40 {
 		return strings.ToValidUTF8(s[:40], "")
@@ -40,6 +56,9 @@ func head(s string) string {
 // mark separates the parts of the keys that dibs itself uses. It is a control character, which
 // no key of a person's can contain, so the two can never collide.
 const mark = "\x1f"
+
+// parts are what dibs's own leases are called beside the key that they belong to.
+var parts = []string{"next", "gate", "catch-up", "mirror", "back-fill"}
 
 // Next is the key of k's waiting place, which is itself a lease (rule T7).
 func (k Key) Next() Key { return k + mark + "next" }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -26,9 +27,10 @@ type Margin struct {
 // DefaultTTL is the TTL of a lease where nobody says otherwise.
 const DefaultTTL = 15 * time.Second
 
-// MarginFor is the default margin for a TTL. From 15 s up the other figures stay as they are and
+// MarginFor is the default margin for a TTL; 0 means DefaultTTL. From 15 s up the other figures stay as they are and
 // the survivable outage grows; below it they shrink in proportion.
 func MarginFor(ttl time.Duration) Margin {
+	ttl = cmp.Or(ttl, DefaultTTL)
 	m := Margin{TTL: ttl, Heartbeat: 2 * time.Second, RPCTimeout: 2 * time.Second,
 		LostGrace: 5 * time.Second, Kill: time.Second, Rho: 0.01}
 	if ttl < DefaultTTL {

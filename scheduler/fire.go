@@ -57,6 +57,12 @@ type Fire struct {
 	// When, where not nil, is asked once whether to run the tick that was won: false skips it. It is
 	// not asked again for a run that crashed, nor of a run without a tick.
 	When func(context.Context) bool
+	// Due, where not nil, is asked once the lease is had, after whatever wait that took, and before the start is
+	// recorded: an error ends the fire, and nothing is started.
+	Due func(context.Context) error
+	// Gate, of a run without a tick, is a lease that must be live at its start, beside the run's own: what was found
+	// to be due under it still is then. Zero: there is none.
+	Gate lease.Ref
 	// OnStart hears of the run before anything is executed.
 	OnStart func(run.Record)
 
@@ -152,6 +158,12 @@ func (p *Place) beginOnce(ctx context.Context, f Fire, begun time.Time) (*lease.
 		_ = l.Release(ctx)
 		return nil, run.Record{}, res
 	}
+	if f.Due != nil {
+		if err := f.Due(f.Accept); err != nil {
+			_ = l.Release(ctx)
+			return nil, run.Record{}, Result{Err: err}
+		}
+	}
 	rec, res, ok := p.start(ctx, f, l)
 	if !ok {
 		_ = l.Release(ctx)
@@ -218,7 +230,11 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 	}
 	rec := run.Record{ID: f.RunID, Job: string(f.Key), Tick: f.Tick, Owner: l.Ref().Owner, Token: l.Token(),
 		Host: p.Self.Host, PID: p.Self.PID, Command: clean(f.Command), Started: now.Truncate(time.Microsecond), Cause: f.Cause}
-	a, err := p.Book.Start(ctx, f.Claim, rec, l)
+	claim := f.Claim
+	if f.Tick.IsZero() {
+		claim = f.Gate
+	}
+	a, err := p.Book.Start(ctx, claim, rec, l)
 	switch {
 	case err != nil:
 		return rec, notStarted(err), false

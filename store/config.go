@@ -15,9 +15,12 @@ type Config struct {
 	URL *url.URL
 	// Namespace keeps environments apart in one store (?namespace=). Default "dibs".
 	Namespace string
-	// TTL is the fleet's lease TTL (?ttl=). Parse's default is 15 s. Beyond 15 s it must be the namespace's, and
-	// another one is refused (CheckTTL). Zero: whatever the namespace has.
+	// TTL is the fleet's lease TTL (?ttl=). Zero, the default: the namespace's, which is 15 s unless somebody said
+	// otherwise (Properties.MaxTTL). Beyond 15 s another one than the namespace's is refused (CheckTTL).
 	TTL time.Duration
+	// SeenTTL is the longest TTL that this host has ever seen in the namespace; zero: none. If the store has lost its
+	// data, grants are held back for that long at least (rule L9).
+	SeenTTL time.Duration
 	// Session asks for the store's session lock beside the lease row (?lock=session, rule L11).
 	Session bool
 	// FleetReach states that a loopback address does reach the whole fleet (?reach=fleet, rule H2).
@@ -34,7 +37,7 @@ type Config struct {
 
 // Parse reads a store's address: a URL, or the path of a directory.
 func Parse(s string) (Config, error) {
-	c := Config{Namespace: "dibs", TTL: lease.DefaultTTL}
+	c := Config{Namespace: "dibs"}
 	if s == "" {
 		return c, fmt.Errorf("store address is empty; give a directory or a URL such as redis://host:6379/0")
 	}
@@ -99,6 +102,9 @@ func (c *Config) setReach(v string) error {
 	return nil
 }
 
+// Longest is max_ttl of a namespace that is made for c.
+func (c Config) Longest() time.Duration { return max(lease.DefaultTTL, c.TTL, c.SeenTTL) }
+
 // CheckTTL refuses to use a namespace whose longest TTL is maxTTL with another one (rule L9). After the loss of the
 // store's data the first who opens it says how long grants are held back: if one configuration believed in 15 s and
 // another in 60 s, that would be too short for a lease that still lives. Up to 15 s all are alike.
@@ -106,9 +112,9 @@ func (c Config) CheckTTL(maxTTL time.Duration) error {
 	if c.Init || c.TTL == 0 || max(lease.DefaultTTL, c.TTL) == maxTTL {
 		return nil
 	}
-	cure := fmt.Sprintf("add ttl=%s to this address", maxTTL)
+	cure := fmt.Sprintf("leave ttl out of this address, or make it ttl=%s", maxTTL)
 	if c.TTL > maxTTL {
-		cure += fmt.Sprintf(", or raise it for the whole fleet: `dibs init` with ttl=%s in the address, and then in all other addresses", c.TTL)
+		cure += fmt.Sprintf(", or raise it for the whole fleet: `dibs init` with ttl=%s in the address", c.TTL)
 	}
 	return fmt.Errorf("store %s: the ttl of namespace %s is %s, and here it is %s; all who use a namespace must use the same one: %s",
 		c, c.Namespace, maxTTL, c.TTL, cure)

@@ -175,7 +175,7 @@ func (b *Book) take(ctx context.Context, t Tick, r TakeRequest) (Answer, error) 
 	})
 }
 
-// Start records that r begins, under l, before anything is executed (rule T1).
+// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's.
 func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *lease.Lease) (Answer, error) {
 	return persist(ctx, b, "record the start", func(ctx context.Context, notAfter time.Time) (Answer, error) {
 		return b.store.Start(ctx, StartRequest{Run: r, Claim: claim, Lease: l.Ref(), NotAfter: notAfter})

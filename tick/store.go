@@ -173,9 +173,11 @@ func (t Tick) Fillable() bool {
 
 // StartRequest starts a run.
 type StartRequest struct {
-	Run      run.Record // Outcome empty; Owner and Token are Lease's
-	Claim    lease.Ref  // the lease that the tick's row names now; ignored without a tick
-	Lease    lease.Ref  // the lease under which the run lives from here on
+	Run run.Record // Outcome empty; Owner and Token are Lease's
+	// Claim is the lease that the tick's row names now. Without a tick it is a gate: a lease that must be live as
+	// well, under which the run was found to be due (rule T10); zero: there is none.
+	Claim    lease.Ref
+	Lease    lease.Ref // the lease under which the run lives from here on
 	NotAfter time.Time
 }
 

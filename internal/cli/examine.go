@@ -114,7 +114,7 @@ func (x *examination) lookAtStore(ctx context.Context) {
 	defer cancel()
 	x.spool = p.store.Properties.InstallationID + "-" + x.address.Namespace
 	x.found(doctor.Opened(where, p.store)...)
-	x.found(doctor.Trial(ctx, where, p.store.Leases, x.address.TTL)...)
+	x.found(doctor.Trial(ctx, where, p.store.Leases, p.Keeper.Margin().TTL)...)
 	x.found(doctor.Weaknesses(where, p.store.Properties)...)
 	x.found(doctor.Margin(where, p.Keeper.Margin()))
 	if x.address.shared() { // a directory's clock is this host's

@@ -82,7 +82,11 @@ func runLeaseList(ctx context.Context, e env, o leaseListOptions) error {
 		return err
 	}
 	defer p.close()
-	reply, err := p.store.Leases.List(ctx, o.prefix, o.all)
+	prefix := o.prefix
+	if o.internal { // the name of a key of our own has a slash that the key has not
+		prefix, _, _ = strings.Cut(prefix, "/")
+	}
+	reply, err := p.store.Leases.List(ctx, prefix, o.all)
 	if err != nil {
 		return fmt.Errorf("list leases: %w", err)
 	}
@@ -94,7 +98,7 @@ func runLeaseList(ctx context.Context, e env, o leaseListOptions) error {
 		}
 	}
 	for _, a := range reply.Answers {
-		if a.Record.Key.Internal() && !o.internal {
+		if a.Record.Key.Internal() && !o.internal || !strings.HasPrefix(a.Record.Key.String(), o.prefix) {
 			continue
 		}
 		v := view(a.Record, reply.Now)
@@ -127,6 +131,7 @@ func tellLeases(e env, views []leaseView) error {
 // leaseShowOptions are the flags of `dibs lease show`.
 type leaseShowOptions struct {
 	store, key string
+	internal   bool
 	out        format
 }
 
@@ -139,16 +144,45 @@ func newLeaseShow(e env) *cobra.Command {
 		}}
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
+	internalFlag(cmd, &o.internal)
 	return cmd
+}
+
+// internalFlag is the flag of what looks at one lease or breaks it.
+func internalFlag(cmd *cobra.Command, to *bool) {
+	cmd.Flags().BoolVar(to, "internal", false, "KEY is a lease that dibs itself uses, as `list --internal` names it")
+}
+
+// named is the key that a command was given.
+func named(text string, internal bool) (lease.Key, error) {
+	parse := lease.ParseKey
+	if internal {
+		parse = lease.ParseInternal
+	}
+	key, err := parse(text)
+	if err != nil {
+		err = usage(err)
+	}
+	return key, err
+}
+
+// none says that there is no lease of that name, and, where dibs itself uses one that is called so, how to name it.
+func (p *opened) none(ctx context.Context, key lease.Key, what string) error {
+	if ours, err := lease.ParseInternal(string(key)); err == nil {
+		if _, r, err := p.Keeper.Read(ctx, ours); err == nil && r.Key != "" {
+			return fmt.Errorf("lease %q: %s; a lease that dibs itself uses is called so: add --internal to mean that one", key, what)
+		}
+	}
+	return fmt.Errorf("lease %q: %s", key, what)
 }
 
 func runLeaseShow(ctx context.Context, e env, o leaseShowOptions) error {
 	if err := o.out.check(); err != nil {
 		return err
 	}
-	key, err := lease.ParseKey(o.key)
+	key, err := named(o.key, o.internal)
 	if err != nil {
-		return usage(err)
+		return err
 	}
 	p, err := openFor(ctx, e, o.store)
 	if err != nil {
@@ -160,7 +194,11 @@ func runLeaseShow(ctx context.Context, e env, o leaseShowOptions) error {
 		return err
 	}
 	if r.Key == "" {
-		return fmt.Errorf("lease %q: there is none in %s, and never was", key, p.config)
+		what := "there is none in %s, and never was"
+		if key.Once() {
+			what = "there is none in %s: it was used once, and nothing is kept of it"
+		}
+		return p.none(ctx, key, fmt.Sprintf(what, p.config))
 	}
 	if o.out == "json" {
 		return writeJSON(e.stdout, view(r, now))
@@ -171,7 +209,7 @@ func runLeaseShow(ctx context.Context, e env, o leaseShowOptions) error {
 // leaseBreakOptions are the flags of `dibs lease break`.
 type leaseBreakOptions struct {
 	store, key, why string
-	now             bool
+	now, internal   bool
 	out             format
 }
 
@@ -193,6 +231,7 @@ Use it only when you know that it is not.`,
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
 	cmd.Flags().StringVar(&o.why, "reason", "", "why; recorded (required with --now)")
+	internalFlag(cmd, &o.internal)
 	cmd.Flags().BoolVar(&o.now, "now", false, "free it at once, without waiting for the holder: UNSAFE")
 	return cmd
 }
@@ -201,9 +240,9 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 	if err := o.out.check(); err != nil {
 		return err
 	}
-	key, err := lease.ParseKey(o.key)
+	key, err := named(o.key, o.internal)
 	if err != nil {
-		return usage(err)
+		return err
 	}
 	if o.now && o.why == "" {
 		return usage(fmt.Errorf("--now is unsafe and demands a --reason"))
@@ -219,13 +258,13 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("lease %q is held by nobody: there is nothing to break", key)
+		return p.none(ctx, key, "it is held by nobody: there is nothing to break")
 	}
 	kind, how := "lease-broken", "waiting for the holder to stop"
 	if o.now {
 		kind, how = "lease-broken-unsafe", "freed at once, without waiting for the holder"
 	}
-	ev := history.Event{Kind: kind, Key: string(key), Job: string(key), RunID: r.Holder.RunID, Host: p.Self.Host,
+	ev := history.Event{Kind: kind, Key: key.String(), Job: key.String(), RunID: r.Holder.RunID, Host: p.Self.Host,
 		Reason: fmt.Sprintf("broken by %s (%s), held by %s; %s", by, orDash(o.why), r.Holder, how)}
 	if p.History != nil {
 		if err := p.History.Append(ctx, []history.Event{ev}); err != nil {

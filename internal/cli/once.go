@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
@@ -73,41 +75,68 @@ func (o once) fire(waiting, ctx context.Context, r *runner, f scheduler.Fire) re
 	return r.report(r.place.Fire(ctx, f))
 }
 
-// perDuration starts nothing within a distance of the last start, by the store's clock. A lease
-// beside the key makes the look at history and the start one step.
+// perDuration starts nothing within a distance of the last start, by the store's clock. A lease beside the key, the
+// gate, makes the look at history and the start one step: the store records the start only while the gate is live. The
+// wait for the key may have taken long, so the look comes after it once more: others start runs of this key without
+// a gate. A process that lost its gate meanwhile begins anew.
 func (o once) perDuration(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {
-	gate, err := r.place.Keeper.Acquire(waiting, lease.Want{Key: r.key.Gate(), Holder: r.holder(r.key.Gate(), ""), Wait: r.place.Keeper.Margin().TTL, Gone: r.place.Gone, OnHeldBack: r.place.OnHeldBack})
-	if err != nil {
-		return r.refused(err)
+	for until := time.Now().Add(f.Wait); ; f.Wait = max(time.Until(until), 0) {
+		gate, err := r.place.Keeper.Acquire(waiting, lease.Want{Key: r.key.Gate(), Holder: r.holder(r.key.Gate(), ""), Wait: r.place.Keeper.Margin().TTL, Gone: r.place.Gone, OnHeldBack: r.place.OnHeldBack})
+		if err != nil {
+			return r.refused(err)
+		}
+		rep, begun := o.behindGate(waiting, ctx, r, f, gate)
+		if begun || !lostGate(gate) || waiting.Err() != nil || rep.Outcome == notDue || rep.Outcome == contended {
+			return rep
+		}
 	}
-	free := func() { _ = gate.Release(context.WithoutCancel(ctx)) }
-	bounded, cancel := context.WithTimeout(waiting, openTimeout)
+}
+
+func lostGate(gate *lease.Lease) bool {
+	select {
+	case <-gate.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// behindGate fires f if it is due, and frees the gate at the start. It reports whether a run was begun.
+func (o once) behindGate(waiting, ctx context.Context, r *runner, f scheduler.Fire, gate *lease.Lease) (rep report, begun bool) {
+	free := sync.OnceFunc(func() { _ = gate.Release(context.WithoutCancel(ctx)) })
+	defer free()
+	due := func(ctx context.Context) error { return o.due(ctx, r) }
+	if err := due(waiting); err != nil {
+		return r.refused(err), false
+	}
+	onStart := f.OnStart
+	f.Due, f.Gate = due, gate.Ref()
+	f.OnStart = func(rec run.Record) { begun = true; free(); onStart(rec) }
+	rep = r.report(r.place.Fire(ctx, f))
+	return rep, begun
+}
+
+// due returns errNotDue if the last start of the key is too near.
+func (o once) due(ctx context.Context, r *runner) error {
+	bounded, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	last, err := r.place.History.Runs(bounded, history.Query{Job: string(r.key), Limit: 1})
 	if err != nil {
-		free()
-		return r.refused(fmt.Errorf("read the last start: %w: %w", lease.ErrUnavailable, err))
+		return fmt.Errorf("read the last start: %w: %w", lease.ErrUnavailable, err)
 	}
-	now, err := r.now(waiting)
+	now, err := r.now(ctx)
 	if err != nil {
-		free()
-		return r.refused(err)
+		return err
 	}
 	if len(last) > 0 && now.Sub(last[0].Started) < o.every {
-		free()
-		return report{Key: string(r.key), Outcome: notDue, err: fmt.Errorf("%s: not due: the last start was at %s on %s, and --once-per says %s",
-			r.key, last[0].Started.Format(time.RFC3339), last[0].Host, o.every)}
+		return fmt.Errorf("%s: %w: the last start was at %s on %s, and --once-per says %s",
+			r.key, errNotDue, last[0].Started.Format(time.RFC3339), last[0].Host, o.every)
 	}
-	onStart := f.OnStart
-	opened := false
-	f.OnStart = func(rec run.Record) { opened = true; free(); onStart(rec) }
-	defer func() {
-		if !opened {
-			free()
-		}
-	}()
-	return r.report(r.place.Fire(ctx, f))
+	return nil
 }
+
+// errNotDue is why a run that is not due is not started.
+var errNotDue = errors.New("not due")
 
 // perTick claims the tick that is due now, and runs it if it is won.
 func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {

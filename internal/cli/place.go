@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,6 +116,7 @@ type opened struct {
 	*scheduler.Place
 	store  *store.Store
 	config store.Config
+	was    remembered // when it was opened
 }
 
 // openTimeout bounds the opening of a store, with the preparation of a new one.
@@ -130,12 +132,14 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	redis.Quiet()
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
+	was := rememberedOf(c)
+	c.SeenTTL = was.ttl
 	s, err := all.Open(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", c, err)
 	}
 	var place atomic.Pointer[scheduler.Place] // which needs the keeper that tells it
-	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Margin: lease.MarginFor(c.TTL),
+	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Seen: was.epoch, Margin: lease.MarginFor(cmp.Or(c.TTL, s.Properties.MaxTTL)),
 		OnStep: func(d time.Duration) {
 			log.Warn("the store's clock stepped", "event", "clock-step", "step", d, "store", c.String())
 			if p := place.Load(); p != nil {
@@ -163,7 +167,8 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, TimeOfDay: clock.System.Wall, Log: log,
 		Spool: spool.In(hostDir(), s.Properties.InstallationID, c.Namespace)}
 	place.Store(p)
-	return &opened{Place: p, store: s, config: c}, nil
+	was.keepTTL(c, s)
+	return &opened{Place: p, store: s, config: c, was: was}, nil
 }
 
 // deliverBy tells the store what is kept on this host, for somebody who looks now, and does not wait for long.
@@ -176,6 +181,7 @@ func deliverBy(ctx context.Context, deliver func(context.Context) error) error {
 // close lets go of the store's connections. One that does not answer any more gets no long
 // farewell: the process is about to end, and whoever started it waits.
 func (o *opened) close() {
+	o.was.keepEpoch(o.config, o.Keeper.Epoch())
 	o.Keeper.Close()
 	closed := make(chan struct{})
 	go func() {

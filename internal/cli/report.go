@@ -101,7 +101,7 @@ func (r *runner) refused(err error) report {
 		rep.Outcome, rep.signal, rep.err = run.Canceled, sig.Signal, nil
 	case errors.As(err, &held):
 		rep.Outcome, rep.HeldBy = contended, &held.Record.Holder
-	case errors.Is(err, tick.ErrTooLate):
+	case errors.Is(err, tick.ErrTooLate), errors.Is(err, errNotDue):
 		rep.Outcome = notDue
 	case errors.Is(err, lease.ErrUnavailable):
 		rep.Outcome = run.Unavailable
@@ -163,6 +163,10 @@ func (r *runner) status(rep report) error {
 		// Cron mails on output, not on status.
 		if r.quiet || r.cron {
 			rep.err = nil
+		}
+	case run.Unavailable:
+		if rep.err == nil {
+			rep.err = fmt.Errorf("%s: %s", r.key, rep.Reason)
 		}
 	case run.Lost:
 		rep.err = errors.Join(rep.err, fmt.Errorf("%s: the lease was lost and the command stopped: %s", r.key, rep.Reason))

@@ -16,6 +16,10 @@ import (
 // lives, and needs no database.
 func (k *ticks) Start(ctx context.Context, req tick.StartRequest) (a tick.Answer, err error) {
 	if req.Run.Tick.IsZero() {
+		// A gate cannot pass to others between this look and the start: while this process is stopped it keeps the lock.
+		if open, err := k.gateOpen(req); err != nil || !open {
+			return tick.Answer{Status: tick.Lapsed, Now: instantNow().time()}, err
+		}
 		if a, done, err := k.startInFile(ctx, req); done || err != nil {
 			return a, err
 		}
@@ -35,6 +39,14 @@ func (k *ticks) Start(ctx context.Context, req tick.StartRequest) (a tick.Answer
 		return err
 	})
 	return a, err
+}
+
+// gateOpen says whether the lease that a run without a tick stands on, beside its own, is live.
+func (k *ticks) gateOpen(req tick.StartRequest) (bool, error) {
+	if req.Claim == (lease.Ref{}) {
+		return true, nil
+	}
+	return k.db.leases.alive(req.Claim)
 }
 
 func (k *ticks) mayStart(ctx context.Context, tx *sql.Tx, req tick.StartRequest, row tick.Tick, found bool) (s tick.Status, fresh bool, err error) {

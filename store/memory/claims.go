@@ -188,7 +188,7 @@ func (b *Backend) start(req tick.StartRequest, now time.Time) tick.Status {
 		return tick.Won
 	case repeated, ticked && (!found || row.State != tick.Claimed || row.Lease != req.Claim):
 		return tick.Taken
-	case !b.live(req.Lease, now):
+	case !b.live(req.Lease, now), !ticked && req.Claim != lease.Ref{} && !b.live(req.Claim, now):
 		return tick.Lapsed
 	}
 	if ticked {

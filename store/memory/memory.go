@@ -118,7 +118,7 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	defer registry.Unlock()
 	b, prepared := registry.byNamespace[c.Namespace], []string(nil)
 	if b == nil {
-		b = New(Options{URL: c.String(), MaxTTL: max(lease.DefaultTTL, c.TTL), HoldBack: !c.Init})
+		b = New(Options{URL: c.String(), MaxTTL: c.Longest(), HoldBack: !c.Init})
 		prepared = append(prepared, fmt.Sprintf("created namespace %s in memory", c.Namespace))
 	}
 	if c.Expect != "" && c.Expect != b.id {

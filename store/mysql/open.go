@@ -12,7 +12,6 @@ import (
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -53,7 +52,7 @@ func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) 
 
 func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
 	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace)}
-	d.maxTTL.Store(max(lease.DefaultTTL, c.TTL).Microseconds())
+	d.maxTTL.Store(c.Longest().Microseconds())
 	srv, err := d.inspect(ctx)
 	if err != nil {
 		return nil, err

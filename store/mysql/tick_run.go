@@ -19,12 +19,16 @@ func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, e
 	key, owner, token := []byte(req.Lease.Key), nonce(req.Lease.Owner), int64(req.Lease.Token)
 	claimKey, claimOwner, claimToken := []byte(req.Claim.Key), nonce(req.Claim.Owner), int64(req.Claim.Token)
 
-	p := new(packet).add("begin").add("share-leases", k.ns, list{key}).add("lock-ticks", k.ns, pairs([]spot{at}))
+	standsOn := list{key}
+	if at.at == 0 && len(claimKey) > 0 {
+		standsOn = append(standsOn, claimKey)
+	}
+	p := new(packet).add("begin").add("share-leases", k.ns, standsOn).add("lock-ticks", k.ns, pairs([]spot{at}))
 	p.add("lock-runs", k.ns, list{id}).add("clock")
 	f, before := newFacts(), newFacts()
 	p.add("now").add("live", k.ns, list{key}).add("ticks", k.ns, pairs([]spot{at})).add("runs", k.ns, list{id})
 	p.add("start-run", id, name, at.at, text(r.Host), r.PID, text(r.Command), micros(r.Started), micros(r.Started), attemptsOf(r), causeOf(r),
-		k.ns, key, owner, token, bound(req.NotAfter), at.at, name, at.at, claimKey, claimOwner, claimToken)
+		k.ns, key, owner, token, bound(req.NotAfter), at.at, claimKey, claimKey, claimOwner, claimToken, name, at.at, claimKey, claimOwner, claimToken)
 	if at.at != 0 {
 		p.add("start-tick", key, owner, token, id, k.ns, name, at.at, claimKey, claimOwner, claimToken, k.ns, id, owner, token, name, at.at)
 	}

@@ -57,7 +57,7 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool)
 	}
 	d := &db{send: overPool(pool), foreign: foreign, address: address(c, pool)}
 	p := &preparation{db: d, pool: pool, c: c, maxTTL: new(atomic.Int64)}
-	p.maxTTL.Store(longest(c).Microseconds())
+	p.maxTTL.Store(c.Longest().Microseconds())
 	srv, err := p.server(ctx)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -188,9 +187,6 @@ func (p *preparation) read(ctx context.Context) (n namespace, err error) {
 	}))
 	return n, err
 }
-
-// longest is max_ttl of a namespace that is made for c.
-func longest(c store.Config) time.Duration { return max(lease.DefaultTTL, c.TTL) }
 
 func (n namespace) properties(s server, session bool) store.Properties {
 	p := store.Properties{Reach: store.Fleet, InstallationID: n.installation, MaxTTL: n.maxTTL,

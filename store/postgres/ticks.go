@@ -167,8 +167,12 @@ func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, e
 	var s tickState
 	r := req.Run
 	job, at := []byte(r.Job), micros(r.Tick)
+	standsOn := []lease.Ref{req.Lease}
+	if r.Tick.IsZero() && req.Claim != (lease.Ref{}) {
+		standsOn = append(standsOn, req.Claim)
+	}
 	err := k.db.run(ctx, "start",
-		k.hold(req.Lease),
+		k.hold(standsOn...),
 		do(sqlStart()[0], k.ns, job, at),
 		do(sqlStart()[1], k.ns, r.ID, job, at, keyBytes(req.Claim.Key), owner(req.Claim.Owner), int64(req.Claim.Token),
 			keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token), micros(req.NotAfter),
@@ -187,7 +191,7 @@ func (s *tickState) started(req tick.StartRequest) tick.Status {
 		return tick.Won
 	case late(s.now, req.NotAfter):
 		return tick.Late
-	case s.owner == "" && claimed && !s.live:
+	case s.owner == "" && claimed && (!s.live || req.Run.Tick.IsZero()): // its own lease, or its gate
 		return tick.Lapsed
 	}
 	return tick.Taken

@@ -120,3 +120,20 @@ func TestReplicaIsUnavailable(t *testing.T) {
 		t.Errorf("acquire on a replica: %v", err)
 	}
 }
+
+// The ttl was raised under a process that goes on, and then the data was lost: leases may live for as long as anybody
+// was allowed to have them.
+func TestHoldBackAfterFlushIsForTheLongestTTLThatWasSeen(t *testing.T) {
+	server := ownServer(t)
+	s, c := prepared(t, server.URL)
+	c.Init, c.TTL = true, time.Minute
+	open(t, c)
+	grantOf(t, s, "k") // whose answer tells the ttl
+	if err := rawClient(t, c).FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	a := acquire(t, s, request("k"))
+	if a.Status != lease.HeldBack || a.Until.Sub(storeNow(t, s)) < 50*time.Second {
+		t.Errorf("%s until %v, want held back for a minute", a.Status, a.Until)
+	}
+}

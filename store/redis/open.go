@@ -93,7 +93,7 @@ func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*
 		addr:   address(client, c.URL),
 		prefix: "dibs:{" + c.Namespace + "}:",
 	}
-	d.maxTTL.Store(max(lease.DefaultTTL, c.TTL).Microseconds())
+	d.maxTTL.Store(c.Longest().Microseconds())
 	meta, err := d.prepare(ctx, c)
 	if err != nil {
 		return nil, err

@@ -11,8 +11,36 @@ var breakPromises = []promise{
 	{"a broken lease is free once it lapses", brokenLapses},
 	{"a break now frees at once", breakNow},
 	{"a break names a hold or finds nothing", breakNothing},
+	{"dibs's own leases are listed, read and broken alike", breakInternal},
 	{"a request is written for a replaceable holder only", askReplaceable},
 	{"the newest request stands and ends with the hold", newestRequest},
+}
+
+// breakInternal: by the name that a list prints, as people have it.
+func breakInternal(w *world) {
+	own := []lease.Key{lease.OnceKey(), "app/j"}
+	for _, k := range []lease.Key{"app/j", "k"} {
+		own = append(own, k.Next(), k.Gate(), k.CatchUp(), k.Mirror(), k.Backfill())
+	}
+	holds := map[lease.Key]lease.Record{}
+	for _, key := range own {
+		holds[key] = w.hold(w.s, key)
+	}
+	other := w.process()
+	listed := w.list(other, "", false)
+	equal(w, "leases that are listed", len(listed), len(own))
+	for _, found := range listed {
+		name := found.String()
+		parse := lease.ParseKey
+		if found.Internal() {
+			parse = lease.ParseInternal
+		}
+		key, err := parse(name)
+		w.check("parse "+name, err)
+		equal(w, "the hold that is read by the name "+name, w.read(other, key).Record.Ref(), holds[found].Ref())
+		equal(w, "Break by the name "+name, w.breakIt(other, lease.Ref{Key: key}, lease.Broken{By: "ann"}).Status, lease.OK)
+		equal(w, "Renew after it", w.renew(w.s, holds[found].Ref()).Status, lease.Gone)
+	}
 }
 
 func breakSafely(w *world) {

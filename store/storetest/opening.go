@@ -14,6 +14,7 @@ var openPromises = []promise{
 	{"the installation id is stable and can be pinned", installationID},
 	{"max_ttl is the first one's and only init raises it", maxTTL},
 	{"one ttl for all who use a namespace", oneTTL},
+	{"a namespace made anew waits for the longest ttl that was seen", seenTTL},
 	{"a state older than an asker has seen is held back", olderState},
 	{"session locks are declared or refused", sessionLocks},
 }
@@ -123,6 +124,22 @@ func oneTTL(w *world) {
 	equal(w, "max_ttl for those who agree", w.process().Properties.MaxTTL, 40*time.Second)
 	w.config.TTL = 0
 	equal(w, "max_ttl for those who take what there is", w.process().Properties.MaxTTL, 40*time.Second)
+}
+
+// seenTTL: who makes the record anew, after the loss of the data, may know less than the holders of its leases.
+func seenTTL(w *world) {
+	if w.s.Properties.Reach == store.Host {
+		return // as in oneTTL
+	}
+	config := w.config
+	config.Namespace, config.SeenTTL = config.Namespace+"s", time.Minute
+	s := w.opened(config)
+	equal(w, "max_ttl", s.Properties.MaxTTL, time.Minute)
+	if wait := s.Properties.HoldUntil.Sub(w.now(s)); !s.Properties.HoldUntil.IsZero() && wait < 50*time.Second {
+		w.Errorf("grants wait for %s, want a minute", wait)
+	}
+	config.SeenTTL = 0
+	equal(w, "max_ttl for others", w.opened(config).Properties.MaxTTL, time.Minute)
 }
 
 // olderState: an asker has seen a later state of the namespace, of a server that this one stood in for, or that

@@ -106,6 +106,19 @@ func startWithoutTick(w *world) {
 	equal(w, "Start under a lapsed lease", w.start(w.s, lapsed).Status, tick.Lapsed)
 	equal(w, "runs after both", w.run(late.Run.ID).ID+w.run(lapsed.Run.ID).ID, "")
 
+	gate := w.hold(w.s, "gate").Ref()
+	gated := func(gate lease.Ref) tick.StartRequest {
+		return tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "g"}, Lease: ref, Claim: gate}
+	}
+	passed, stranded := gated(gate), gated(gate)
+	equal(w, "Start behind a gate", w.start(w.s, passed).Status, tick.Won)
+	equal(w, "a repeated Start behind a gate", w.start(w.s, passed).Status, tick.Won)
+	w.lapse(w.s, gate)
+	equal(w, "Start behind a gate that lapsed", w.start(w.s, stranded).Status, tick.Lapsed)
+	w.hold(w.s, "gate")
+	equal(w, "Start behind a gate that another has", w.start(w.s, stranded).Status, tick.Lapsed)
+	equal(w, "a run after both", w.run(stranded.Run.ID).ID, "")
+
 	done := req.Run
 	done.Owner, done.Token, done.Outcome = ref.Owner, ref.Token, run.Failed
 	stranger := done

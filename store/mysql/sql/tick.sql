@@ -58,12 +58,16 @@ UPDATE dibs_ticks SET state = 'claimed', lease_key = ?, lease_owner = ?, lease_t
 WHERE ns = ? AND job = ? AND at = ? AND @dibs_take IS NOT NULL;
 
 -- name: start-run
+-- Without a tick the claim is a gate, where there is one: a lease that must be live as well.
 INSERT INTO dibs_runs (ns, run_id, job, tick, owner, token, host, pid, command, started, attempts, cause)
 SELECT l.ns, ?, ?, ?, l.owner, l.token, ?, ?, ?, IF(? = 0, @dibs_now, ?), ?, ?
 FROM dibs_leases l
 WHERE l.ns = ? AND l.lease_key = ? AND l.owner = ? AND l.token = ? AND l.expires > @dibs_now AND @dibs_now <= ?
-  AND (? = 0 OR EXISTS (SELECT 1 FROM dibs_ticks t WHERE t.ns = l.ns AND t.job = ? AND t.at = ?
-    AND t.state = 'claimed' AND t.lease_key = ? AND t.lease_owner = ? AND t.lease_token = ?))
+  AND IF(? = 0,
+    ? = '' OR EXISTS (SELECT 1 FROM dibs_leases g WHERE g.ns = l.ns AND g.lease_key = ? AND g.owner = ? AND g.token = ?
+      AND g.expires > @dibs_now),
+    EXISTS (SELECT 1 FROM dibs_ticks t WHERE t.ns = l.ns AND t.job = ? AND t.at = ?
+      AND t.state = 'claimed' AND t.lease_key = ? AND t.lease_owner = ? AND t.lease_token = ?))
 ON DUPLICATE KEY UPDATE pid = dibs_runs.pid;
 
 -- name: start-tick

@@ -1,13 +1,16 @@
 -- Locks the tick ($2 job, $3 at), where there is one.
 SELECT at FROM dibs.ticks WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint FOR NO KEY UPDATE;
 
--- Starts the run $2 of job $3 and tick $4 (0: of none), whose claim lives under $5 $6 $7, under the
+-- Starts the run $2 of job $3 and tick $4 (0: of none), whose claim (without a tick:
+-- whose gate, if there is one) lives under $5 $6 $7, under the
 -- live lease $8 $9 $10, not after $11. $12 host, $13 pid, $14 command, $15 start (0: now), $16 cause.
 WITH allowed AS MATERIALIZED (
   SELECT dibs.now_us() AS now
   FROM dibs.leases l
   WHERE l.ns = $1 AND l.key = $8::bytea AND l.owner = $9 AND l.token = $10::bigint AND l.expires > dibs.now_us()
     AND ($11::bigint = 0 OR dibs.now_us() <= $11)
+    AND ($4::bigint <> 0 OR $5::bytea = '' OR EXISTS (
+      SELECT FROM dibs.leases g WHERE g.ns = $1 AND g.key = $5 AND g.owner = $6 AND g.token = $7::bigint AND g.expires > dibs.now_us()))
     AND NOT EXISTS (SELECT FROM dibs.runs WHERE ns = $1 AND run_id = $2)
 ), started AS (
   UPDATE dibs.ticks t

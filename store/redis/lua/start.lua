@@ -1,5 +1,6 @@
 -- ARGV: lease and hold that the tick's row names, lease and hold of the run, not_after, then the run as
--- insert_run takes it: id, hold, job, tick, … Without a tick ('0') only the run is inserted.
+-- insert_run takes it: id, hold, job, tick, … Without a tick ('0') only the run is inserted, and the first lease,
+-- unless it is '', is a gate that must be live as well.
 -- Answers: now, status, tick.
 local claim, claim_hold, lease, hold, not_after, id, fence, job, at = unpack(ARGV, 1, 9)
 local m = member(job, at)
@@ -12,7 +13,7 @@ local function start()
   end
   local r = at ~= '0' and call('HMGET', prefix .. 'tick:' .. m, 'state', 'lease', 'hold')
   if r and (r[1] ~= 'claimed' or r[2] ~= claim or r[3] ~= claim_hold) then return TAKEN end
-  if not live(lease, hold) then return LAPSED end
+  if not live(lease, hold) or not r and claim ~= '' and not live(claim, claim_hold) then return LAPSED end
   if r then
     call('HSET', prefix .. 'tick:' .. m, 'state', 'started', 'lease', lease, 'hold', hold, 'run', id, 'started', now_text)
   end
