@@ -72,6 +72,7 @@ func NewKeeper(o Options) (*Keeper, error) {
 	k := &Keeper{store: o.Store, notify: o.Notify, margin: o.Margin, clock: o.Clock,
 		time: &storeTime{clock: o.Clock, onGap: o.OnStep},
 		held: make(map[Nonce]*Lease), wake: make(chan struct{}, 1)}
+	k.time.onSteady = k.steadied
 	k.acquires = coalesce.New(maxBatch, 1, func(r AcquireRequest) string { return string(r.Key) }, k.sendAcquires)
 	k.releases = coalesce.New(maxBatch, 1, func(r Ref) string { return string(r.Key) }, k.sendReleases)
 	return k, nil
