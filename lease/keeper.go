@@ -111,6 +111,9 @@ func (k *Keeper) Passed() time.Time {
 // as far as this process has watched it: that time did not pass, and what was due in it is not owed.
 func (k *Keeper) Jumped(at time.Time) bool { return k.time.jumped(at) }
 
+// Leapt is how much time the store's clock has jumped over so, all in all: nothing has become older by it.
+func (k *Keeper) Leapt() time.Duration { return k.time.leapt() }
+
 // Steady says that the store's clock has made no step for a minute, as far as this process has watched it.
 func (k *Keeper) Steady() bool { return k.time.steady() }
 

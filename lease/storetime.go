@@ -117,6 +117,16 @@ func (s *storeTime) jumped(at time.Time) bool {
 	return slices.ContainsFunc(s.jumps, func(j jump) bool { return at.After(j.from) && !at.After(j.to) })
 }
 
+// leapt is how much time the store's clock jumped over, all in all.
+func (s *storeTime) leapt() (d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jumps {
+		d += j.to.Sub(j.from)
+	}
+	return d
+}
+
 // gap is how far b lies outside what a allows: 0 where the two agree.
 func gap(a, b line) time.Duration {
 	if a.low.IsZero() {

@@ -73,7 +73,7 @@ func (o once) fire(waiting, ctx context.Context, r *runner, f scheduler.Fire) re
 	return r.report(r.place.Fire(ctx, f))
 }
 
-// perDuration starts nothing within a distance of the last start, by the store's clock. A lease
+// perDuration starts nothing within a distance of a start, on either side, by the store's clock. A lease
 // beside the key makes the look at history and the start one step.
 func (o once) perDuration(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {
 	gate, err := r.place.Keeper.Acquire(waiting, lease.Want{Key: r.key.Gate(), Holder: r.holder(""), Wait: r.place.Keeper.Margin().TTL, Gone: r.place.Gone, OnHeldBack: r.place.OnHeldBack})
@@ -83,15 +83,16 @@ func (o once) perDuration(waiting, ctx context.Context, r *runner, f scheduler.F
 	free := func() { _ = gate.Release(context.WithoutCancel(ctx)) }
 	bounded, cancel := context.WithTimeout(waiting, openTimeout)
 	defer cancel()
-	last, err := r.place.History.Runs(bounded, history.Query{Job: string(r.key), Limit: 1})
-	if err != nil {
-		free()
-		return r.refused(fmt.Errorf("read the last start: %w: %w", lease.ErrUnavailable, err))
-	}
 	now, err := r.now(waiting)
 	if err != nil {
 		free()
 		return r.refused(err)
+	}
+	// A start further ahead than that is of a clock that was fast once, and must not silence the key until then.
+	last, err := r.place.History.Runs(bounded, history.Query{Job: string(r.key), To: now.Add(o.every), Limit: 1})
+	if err != nil {
+		free()
+		return r.refused(fmt.Errorf("read the last start: %w: %w", lease.ErrUnavailable, err))
 	}
 	if len(last) > 0 && now.Sub(last[0].Started) < o.every {
 		free()
