@@ -232,6 +232,7 @@ func (a *attempt) contend(ctx context.Context, held *HeldError) error {
 	if a.want.Wait >= 0 && left <= 0 && proven {
 		return held
 	}
+	a.keeper.trim(ctx, held)
 	a.listen(ctx)
 	wait := a.poll()
 	if lapse := held.Record.Expires.Sub(held.Now); lapse > 0 {

@@ -78,6 +78,7 @@ func NewKeeper(o Options) (*Keeper, error) {
 		time: &storeTime{clock: o.Clock, onGap: o.OnStep},
 		held: make(map[Nonce]*Lease), wake: make(chan struct{}, 1)}
 	k.epoch.Store(int64(o.Seen))
+	k.time.onSteady = k.steadied
 	k.acquires = coalesce.New(maxBatch, 1, func(r AcquireRequest) string { return string(r.Key) }, k.sendAcquires)
 	k.releases = coalesce.New(maxBatch, 1, func(r Ref) string { return string(r.Key) }, k.sendReleases)
 	return k, nil
@@ -118,6 +119,9 @@ func (k *Keeper) Passed() time.Time {
 // Jumped says whether an instant lies in a time over which the store's clock has stepped, by more than MaxJump at once,
 // as far as this process has watched it: that time did not pass, and what was due in it is not owed.
 func (k *Keeper) Jumped(at time.Time) bool { return k.time.jumped(at) }
+
+// Leapt is how much time the store's clock has jumped over so, all in all: nothing has become older by it.
+func (k *Keeper) Leapt() time.Duration { return k.time.leapt() }
 
 // Steady says that the store's clock has made no step for a minute, as far as this process has watched it.
 func (k *Keeper) Steady() bool { return k.time.steady() }

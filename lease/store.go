@@ -47,6 +47,11 @@ type Store interface {
 	// stands, Broken set), Gone (nothing is held, or another hold).
 	Break(ctx context.Context, ref Ref, b Broken) (Reply, error)
 
+	// Trim shortens each hold that lasts longer than a renewal now would make it, by more than MaxStep: expires becomes
+	// store now + its TTL. Such a hold was renewed when the store's clock was further ahead than now (rule L12): whoever
+	// has it has renewed since, or works no longer than its TTL from that renewal. BusyUntil stays.
+	Trim(ctx context.Context, keys []Key) error
+
 	// Read returns the records of keys, one answer each (Gone and a zero record where there is
 	// none). It never acquires. With no keys it tells the store's time, and nothing else.
 	Read(ctx context.Context, keys []Key) (Reply, error)

@@ -11,8 +11,9 @@ import (
 // storeTime extrapolates the store's clock on this machine's boot clock (rule L12). Every reply
 // of the store is a sample: it was made between the sending and the receipt.
 type storeTime struct {
-	clock clock.Clock
-	onGap func(step time.Duration)
+	clock    clock.Clock
+	onGap    func(step time.Duration)
+	onSteady func() // hears, once after the first sample and after each step, that the clock has kept to its line
 
 	mu sync.Mutex
 	// line is the newest line: store time = origin + boot. settled is the one that ticks follow.
@@ -20,6 +21,7 @@ type storeTime struct {
 	stepped       time.Duration // the boot instant of the first sample off the settled line
 	// heard is the boot instant of the last sample, and since that of the first one after the last step.
 	heard, since time.Duration
+	told         bool   // onSteady has heard of this line
 	jumps        []jump // the latest, of which there are few
 }
 
@@ -58,7 +60,12 @@ func (s *storeTime) sample(now time.Time, sent, received time.Duration) {
 	s.mu.Lock()
 	step := s.take(next)
 	s.heard = received
+	tell := !s.told && s.keeps()
+	s.told = s.told || tell
 	s.mu.Unlock()
+	if tell && s.onSteady != nil {
+		s.onSteady()
+	}
 	if step != 0 && s.onGap != nil {
 		go s.onGap(step) // a heartbeat waits for this sample
 	}
@@ -69,7 +76,7 @@ func (s *storeTime) take(next line) (step time.Duration) {
 	// Between two samples the clocks may drift; anything beyond is a step.
 	off := gap(s.line, next)
 	if s.line.low.IsZero() || off.Abs() > MaxStep {
-		s.stepped, s.since = 0, next.at // what is to persist begins here
+		s.stepped, s.since, s.told = 0, next.at, false // what is to persist begins here
 	}
 	if s.line.low.IsZero() || off != 0 || next.width <= s.line.width || next.at-s.line.at > lineAge {
 		s.line = next
@@ -108,6 +115,16 @@ func (s *storeTime) jumped(at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.jumps, func(j jump) bool { return at.After(j.from) && !at.After(j.to) })
+}
+
+// leapt is how much time the store's clock jumped over, all in all.
+func (s *storeTime) leapt() (d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jumps {
+		d += j.to.Sub(j.from)
+	}
+	return d
 }
 
 // gap is how far b lies outside what a allows: 0 where the two agree.
@@ -163,6 +180,10 @@ func (s *storeTime) passed() time.Time {
 func (s *storeTime) steady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.keeps()
+}
+
+func (s *storeTime) keeps() bool {
 	return !s.line.low.IsZero() && s.stepped == 0 && s.heard-s.since >= StepQuiet
 }
 

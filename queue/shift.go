@@ -142,6 +142,9 @@ func (s *shift) await(slots *sync.WaitGroup) error {
 
 // overrun is called when tasks outlast what a lost lease leaves them.
 func (s *shift) overrun() {
+	if s.count() == 0 {
+		return // a worker that idles has nothing to stop
+	}
 	s.w.log.Error("tasks did not end although their worker's lease is lost; from now on only their tokens exclude", "tasks", s.count())
 	if s.w.o.OnOverrun != nil {
 		s.w.o.OnOverrun()

@@ -227,3 +227,22 @@ func TestAJumpIsNotCaughtUpOn(t *testing.T) {
 		w.once(t)
 	})
 }
+
+// A clock that is 100 days fast for some hours makes nothing so old that it is forgotten.
+func TestAJumpForgetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		stop := w.fleet(2, "*/10 * * * *", nil)
+		time.Sleep(2 * time.Hour)
+		n := len(w.history())
+		step(100 * 24 * time.Hour)
+		time.Sleep(5 * time.Hour)
+		step(-100 * 24 * time.Hour)
+		time.Sleep(2 * time.Hour)
+		stop()
+		if got := len(w.history()); n < 10 || got < n+35 {
+			t.Errorf("of %d rows before, and 40 since, %d are left", n, got)
+		}
+		w.once(t)
+	})
+}

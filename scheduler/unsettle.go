@@ -42,6 +42,16 @@ func Ahead(known tick.Job, now time.Time) time.Duration {
 	return 0
 }
 
+// AheadWords says so of a job to people; empty where it is not.
+func AheadWords(known tick.Job, now time.Time) string {
+	d := Ahead(known, now)
+	if d == 0 {
+		return ""
+	}
+	return fmt.Sprintf("settled up to %s, %s ahead of the store's clock, which was fast once: until that is taken back none of its ticks is run; "+
+		"dibs serve and dibs run do that once they have seen the clock keep to its line for a minute", stamp(known.Mark), d.Round(time.Second))
+}
+
 // unsettleBatch bounds the rows that are deleted in one step.
 const unsettleBatch = 500
 

@@ -46,7 +46,7 @@ type yearBook struct {
 	told    time.Time                 // rows before it are in rows
 	faults  int
 
-	works, excused, most int
+	works, excused, most, unsettled int
 }
 
 // An era is a time in which one definition of a job was registered.
@@ -191,6 +191,42 @@ func (y *yearBook) registered(j tick.Job, from time.Time, before []int64) {
 	for _, at := range before {
 		y.beyond[j.Name][at] = true
 	}
+}
+
+// Unsettle writes down that the definition which is registered counts from earlier on: what was claimed above the new mark
+// stays what it is, whichever definition it was of.
+func (k seenTicks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
+	a, err := k.Store.Unsettle(ctx, req)
+	if err != nil || a.Status != tick.Won {
+		return a, err
+	}
+	from := req.To.Add(time.Microsecond)
+	rows, err := k.y.b.Store().History.Ticks(ctx, history.Query{Job: req.Job, From: from, Limit: 10_000})
+	if err != nil {
+		k.y.t.Error(err)
+	}
+	k.y.mu.Lock()
+	defer k.y.mu.Unlock()
+	k.y.unsettled++
+	if k.y.beyond[req.Job] == nil {
+		k.y.beyond[req.Job] = map[int64]bool{}
+	}
+	for _, r := range rows {
+		k.y.beyond[req.Job][r.At.UnixMicro()] = true
+	}
+	all := k.y.eras[req.Job]
+	last := all[len(all)-1]
+	all = slices.DeleteFunc(all[:len(all)-1], func(e era) bool { return !e.from.Before(from) })
+	for i := range all {
+		if all[i].to.After(from) {
+			all[i].to = from
+		}
+	}
+	if last.from.After(from) {
+		last.from = from
+	}
+	k.y.eras[req.Job] = append(all, last)
+	return a, nil
 }
 
 // Start checks that a tick's run begins only when no other one of it is unfinished, and in no pause.

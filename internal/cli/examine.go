@@ -170,6 +170,12 @@ func (x *examination) register(ctx context.Context, p *opened, where string, sco
 	for _, s := range scopes {
 		x.registered[s] = mirror.Own(known)
 	}
+	now, err := p.Keeper.Now(ctx)
+	if err != nil {
+		x.found(doctor.Unusable(where, fmt.Errorf("its clock cannot be read: %w", err)))
+		return
+	}
+	x.found(doctor.Ahead(where, mirror.Own(known), now)...)
 }
 
 // hostJobs reads what is registered in this host's directory beside a shared store, if there is one.

@@ -100,6 +100,9 @@ func (w *wording) due() {
 	if !w.Removed.IsZero() {
 		w.say("It was removed at %s: there are no ticks from then on.", w.at(w.Removed))
 	}
+	if w.Ahead != "" {
+		w.say("The job is %s.", w.Ahead)
+	}
 	if w.Pause != nil && w.Outcome != string(run.Paused) {
 		w.say("The job is %s.", scheduler.PausedBy(*w.Pause))
 	}

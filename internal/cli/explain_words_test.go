@@ -50,6 +50,7 @@ func TestExplainInWords(t *testing.T) {
 		{"unavailable", explain.Account{Outcome: "unavailable", Reason: "store unavailable, seen by web-1"}, "unavailable", []string{"A server was there for it, and the store was not: store unavailable, seen by web-1"}},
 		{"paused", explain.Account{Outcome: "paused", Reason: "paused by ann@laptop at 2026-11-21T04:00:00Z: migration"}, "paused", []string{"the job was paused by ann@laptop at 2026-11-21T04:00:00Z: migration. Ticks of a pause"}},
 		{"due in a pause", explain.Account{Outcome: explain.Due, Timezone: "UTC", Pause: &tick.Pause{Since: at("04:16:00"), By: "ann", Why: "migration"}}, "due", []string{"The job is paused by ann at 2026-11-21T04:16:00Z: migration."}},
+		{"due, and settled ahead", explain.Account{Outcome: explain.Due, Timezone: "UTC", Ahead: "settled up to tomorrow"}, "due", []string{"The job is settled up to tomorrow."}},
 		{"replaced", explain.Account{Outcome: "replaced", Ended: at("04:20:00"), Replaced: &explain.Newcomer{Tick: at("04:20:00"), RunID: "r2", Host: "web-2", At: at("04:20:01")}},
 			"replaced", []string{"Run r2, for the tick 2026-11-21T04:20:00Z, asked for that from web-2 at 2026-11-21T04:20:01Z"}},
 		{"lost", explain.Account{Outcome: "lost", Reason: "lease lost: broken by ann"}, "lost", []string{"lost the lease and was stopped: lease lost: broken by ann"}},

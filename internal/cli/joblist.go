@@ -65,6 +65,7 @@ type jobRecord struct {
 	Generation int64       `json:"generation"`
 	Since      time.Time   `json:"since"`
 	Settled    time.Time   `json:"settled_until"`
+	Ahead      float64     `json:"settled_ahead_seconds,omitempty"` // of the store's clock: nothing runs
 	Next       time.Time   `json:"next,omitzero"`
 	Last       *lastTick   `json:"last,omitempty"`
 	Pause      *tick.Pause `json:"pause,omitempty"`
@@ -73,6 +74,7 @@ type jobRecord struct {
 
 	zone  *time.Location
 	words string
+	ahead string
 }
 
 type lastTick struct {
@@ -128,6 +130,7 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 // describeJob adds to what is registered when the job is due and how it last ended.
 func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (jobRecord, error) {
 	r := jobRecord{Job: j.Name, State: "active", Generation: j.Generation, Since: j.Since, Settled: j.Mark, Removed: j.Removed}
+	r.Ahead, r.ahead = scheduler.Ahead(j, now).Seconds(), scheduler.AheadWords(j, now)
 	spec, set, err := scheduler.Registered(j)
 	if err != nil {
 		return r.unreadable(j, err), nil
@@ -176,6 +179,9 @@ func listJobs(e env, records []jobRecord) error {
 		if r.Pause != nil && !r.Pause.Until.IsZero() {
 			state += " until " + stampOf(r.Pause.Until)
 		}
+		if r.ahead != "" {
+			state += ", settled ahead of the store's clock"
+		}
 		if r.Last != nil {
 			last = r.Last.Outcome + " " + stampOf(r.Last.Tick)
 		}
@@ -204,4 +210,7 @@ func (r jobRecord) show(e env) {
 	line("policy", fmt.Sprintf("%s, scope %s, catch-up %s, on crash %s", r.Policy.Concurrency, r.Policy.Scope, r.Policy.CatchUp, r.Policy.OnCrash))
 	line("since", fmt.Sprintf("%s, generation %d", stampOf(r.Since), r.Generation))
 	line("settled", "all ticks until "+stampOf(r.Settled))
+	if r.ahead != "" {
+		line("ahead", "it is "+r.ahead)
+	}
 }

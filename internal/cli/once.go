@@ -75,7 +75,7 @@ func (o once) fire(waiting, ctx context.Context, r *runner, f scheduler.Fire) re
 	return r.report(r.place.Fire(ctx, f))
 }
 
-// perDuration starts nothing within a distance of the last start, by the store's clock. A lease beside the key, the
+// perDuration starts nothing within a distance of a start, on either side, by the store's clock. A lease beside the key, the
 // gate, makes the look at history and the start one step: the store records the start only while the gate is live. The
 // wait for the key may have taken long, so the look comes after it once more: others start runs of this key without
 // a gate. A process that lost its gate meanwhile begins anew.
@@ -120,13 +120,14 @@ func (o once) behindGate(waiting, ctx context.Context, r *runner, f scheduler.Fi
 func (o once) due(ctx context.Context, r *runner) error {
 	bounded, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	last, err := r.place.History.Runs(bounded, history.Query{Job: string(r.key), Limit: 1})
-	if err != nil {
-		return fmt.Errorf("read the last start: %w: %w", lease.ErrUnavailable, err)
-	}
 	now, err := r.now(ctx)
 	if err != nil {
 		return err
+	}
+	// A start further ahead than that is of a clock that was fast once, and must not silence the key until then.
+	last, err := r.place.History.Runs(bounded, history.Query{Job: string(r.key), To: now.Add(o.every), Limit: 1})
+	if err != nil {
+		return fmt.Errorf("read the last start: %w: %w", lease.ErrUnavailable, err)
 	}
 	if len(last) > 0 && now.Sub(last[0].Started) < o.every {
 		return fmt.Errorf("%s: %w: the last start was at %s on %s, and --once-per says %s",

@@ -180,6 +180,18 @@ func (s Setting) registered(spec *job.Spec) []Finding {
 		"The store holds another definition of it (schedules, zone or policy) than this manifest.")}
 }
 
+// Ahead are the findings of registered jobs that are settled ahead of the store's clock.
+func Ahead(where string, known []tick.Job, now time.Time) (all []Finding) {
+	for _, k := range known {
+		if words := scheduler.AheadWords(k, now); words != "" {
+			all = append(all, found(Error, "settled-ahead", where+" "+k.Name,
+				"See that the store's clock is right and stays so, and that a server serves the job: it takes this back by itself. A tick that has had its run already is not run again.",
+				"It is %s.", words))
+		}
+	}
+	return all
+}
+
 // needs looks for what the job needs on this host.
 func (s Setting) needs(spec *job.Spec) (all []Finding) {
 	where := s.where(spec)

@@ -193,3 +193,12 @@ func TestInvalid(t *testing.T) {
 	}
 	want(t, doctor.Invalid("jobs.json", errors.New("no such file")), "manifest", doctor.Error)
 }
+
+func TestJobsThatAreSettledAheadOfTheClock(t *testing.T) {
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	all := doctor.Ahead("redis://cache", []tick.Job{{Name: "shop/a", Mark: now.Add(time.Hour)}, {Name: "shop/b", Mark: now},
+		{Name: "shop/c", Mark: now.Add(time.Hour), Removed: now}, {Name: "shop/d", Mark: now.Add(time.Second)}}, now)
+	if len(all) != 1 || all[0].Severity != doctor.Error || all[0].Where != "redis://cache shop/a" || !strings.Contains(all[0].What, "1h0m0s ahead of the store's clock") {
+		t.Errorf("the findings are %+v", all)
+	}
+}

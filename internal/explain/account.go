@@ -36,6 +36,8 @@ type Account struct {
 	Removed     time.Time `json:"removed,omitzero"`
 	// Pause is one that covers the tick, or goes on now, so that nobody may claim it.
 	Pause *tick.Pause `json:"pause,omitempty"`
+	// Ahead says that the job is settled ahead of the store's clock, so that none of its ticks is run.
+	Ahead string `json:"settled_ahead,omitempty"`
 	// StartBy is until when a start is on time, and CatchUpUntil until when it may be caught up on.
 	StartBy      time.Time `json:"start_by,omitzero"`
 	CatchUpUntil time.Time `json:"catch_up_until,omitzero"`

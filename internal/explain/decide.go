@@ -9,6 +9,7 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -43,6 +44,7 @@ func (a *Account) define(f Facts) {
 	}
 	a.Schedules, a.Timezone, a.Zone, a.Description = d.Spec.Schedules, d.Spec.Timezone, d.Zone, d.Set.Description()
 	a.Since, a.Removed = d.Since, d.Removed
+	a.Ahead = scheduler.AheadWords(d.Job, f.Now)
 	if prev, ok := d.Set.Prev(f.At.Add(-time.Nanosecond)); ok && d.covers(prev) {
 		a.Previous = prev
 	}
@@ -99,7 +101,7 @@ func (a *Account) unrecorded(f Facts) {
 		a.Outcome = NotDue
 	case f.Host != "":
 		a.Outcome = NotTold // it exists only if the host was there, and that is for the host to say
-	case !f.At.After(d.Mark):
+	case !f.At.After(d.Mark) && a.Ahead == "":
 		a.Outcome = Forgotten
 	default:
 		outcome, reason := d.job.Fate(d.Pause, f.At)

@@ -561,3 +561,36 @@ func TestAKeyWithoutAScheduleHasItsLastRun(t *testing.T) {
 		}
 	})
 }
+
+// Of a job that is settled ahead of the store's clock it says so, for its ticks that are due and for those that were
+// settled before their time.
+func TestAJobThatIsSettledAheadOfTheClock(t *testing.T) {
+	spec := job.Spec{App: "app", Name: "j", Schedules: []string{"0 * * * *"}, Timezone: "UTC", Policy: job.DefaultPolicy(true)}
+	now := time.Date(2026, 11, 21, 4, 0, 10, 0, time.UTC)
+	known := tick.Job{Name: "app/j", Definition: spec.Definition(), Generation: 1, Since: now.Add(-time.Hour), Mark: now.Add(100 * time.Hour)}
+	at := now.Truncate(time.Hour)
+	for name, c := range map[string]struct {
+		row     *tick.Tick
+		outcome string
+	}{
+		"due":                     {nil, explain.Due},
+		"settled before its time": {&tick.Tick{Job: "app/j", At: at, State: tick.Closed, Outcome: run.Missed}, string(run.Missed)},
+	} {
+		d, err := explain.Define(known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := explain.Decide(explain.Facts{Name: "app/j", At: at, Now: now, TTL: 15 * time.Second, Definition: d, Row: c.row})
+		if a.Outcome != c.outcome || !strings.Contains(a.Ahead, "100h0m0s ahead of the store's clock") {
+			t.Errorf("%s: %s, %q", name, a.Outcome, a.Ahead)
+		}
+	}
+	known.Mark = now
+	d, err := explain.Define(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := explain.Decide(explain.Facts{Name: "app/j", At: at, Now: now, TTL: 15 * time.Second, Definition: d}); a.Ahead != "" || a.Outcome != explain.Forgotten {
+		t.Errorf("of a job that is not: %q, %s", a.Ahead, a.Outcome)
+	}
+}

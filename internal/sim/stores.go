@@ -65,6 +65,12 @@ func (l leases) List(ctx context.Context, prefix string, all bool) (lease.Reply,
 	return call(ctx, l.p, l.s, func(ctx context.Context) (lease.Reply, error) { return l.near.List(ctx, prefix, all) })
 }
 
+func (l leases) Trim(ctx context.Context, keys []lease.Key) error {
+	keys = slices.Clone(keys)
+	_, err := call(ctx, l.p, l.s, func(ctx context.Context) (done, error) { return done{}, l.near.Trim(ctx, keys) })
+	return err
+}
+
 type ticks struct {
 	near tick.Store
 	p    *Process

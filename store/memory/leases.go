@@ -116,6 +116,19 @@ func (l leases) Break(ctx context.Context, ref lease.Ref, by lease.Broken) (leas
 	})
 }
 
+func (l leases) Trim(ctx context.Context, keys []lease.Key) error {
+	_, err := step(ctx, l.b, func(now time.Time) bool {
+		for _, key := range keys {
+			if r := l.b.leases[key]; r.Overlong(now) {
+				r.Expires = now.Add(r.TTL)
+				l.b.leases[key] = r
+			}
+		}
+		return true
+	})
+	return err
+}
+
 func (l leases) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {
 	return l.batch(ctx, len(keys), func(i int, _ time.Time) lease.Answer {
 		r, found := l.b.leases[keys[i]]

@@ -135,3 +135,14 @@ func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease
 	}
 	return lease.Reply{Now: now, Answers: []lease.Answer{a}}, nil
 }
+
+func (l leases) Trim(ctx context.Context, all []lease.Key) error {
+	for chunk := range slices.Chunk(all, most) {
+		ks := keys(chunk, func(k lease.Key) lease.Key { return k })
+		p := l.locked(new(packet), ks).add("trim", l.ns, ks, lease.MaxStep.Microseconds()).add("commit")
+		if err := l.run(ctx, p); err != nil {
+			return fmt.Errorf("trim: %w", err)
+		}
+	}
+	return nil
+}

@@ -233,6 +233,10 @@ func (l leases) one(ctx context.Context, what string, key lease.Key, act step) (
 	return s.reply(err, 1, func(int) (lease.Key, lease.Status) { return key, did.status(key) })
 }
 
+func (l leases) Trim(ctx context.Context, keys []lease.Key) error {
+	return l.db.run(ctx, "trim", do(sqlTrim(), l.ns, column(keys, keyBytes), lease.MaxStep.Microseconds()))
+}
+
 func (l leases) read(keys []lease.Key) step { return do(sqlRead(), l.ns, column(keys, keyBytes)) }
 
 func (l leases) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {

@@ -55,6 +55,7 @@ var (
 	sqlRelease  = lazily("release")
 	sqlAsk      = lazily("ask")
 	sqlBreak    = lazily("break")
+	sqlTrim     = lazily("trim")
 	sqlWatch    = lazily("watch")
 	sqlHold     = lazily("hold")
 	sqlClaim    = lazilyAll("claim")

@@ -31,6 +31,17 @@ func single(key lease.Key, r reply) lease.Reply {
 	return lease.Reply{Now: r.time(0), Answers: []lease.Answer{a}}
 }
 
+func (l leases) Trim(ctx context.Context, keys []lease.Key) error {
+	return inBatches(keys, func(keys []lease.Key) error {
+		a := append(l.newArgs(1+len(keys)), lease.MaxStep.Microseconds())
+		for _, key := range keys {
+			a = append(a, string(key))
+		}
+		_, err := l.run(ctx, "trim", trimScript, a)
+		return err
+	})
+}
+
 func (l leases) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {
 	if len(keys) == 0 {
 		now, err := l.client.Time(ctx).Result()

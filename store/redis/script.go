@@ -54,6 +54,7 @@ var (
 	readScript    = load("common", "read")
 	listScript    = load("common", "list")
 	forgetScript  = load("common", "forget")
+	trimScript    = load("common", "trim")
 
 	claimScript    = load("common", "tick", "claim")
 	takeScript     = load("common", "tick", "run", "take")

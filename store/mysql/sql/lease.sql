@@ -22,6 +22,11 @@ UPDATE dibs_leases FORCE INDEX (PRIMARY) SET ttl = ?, renewed = @dibs_now, expir
 WHERE ns = ? AND lease_key IN (?) AND CONCAT(owner, token, '/', lease_key) IN (?)
   AND expires > @dibs_now AND broken_at = 0 AND @dibs_now <= ?;
 
+-- name: trim
+-- Holds that were renewed when the clock was further ahead than now (rule L12).
+UPDATE dibs_leases FORCE INDEX (PRIMARY) SET expires = @dibs_now + ttl
+WHERE ns = ? AND lease_key IN (?) AND expires > @dibs_now + ttl + ?;
+
 -- name: release
 UPDATE dibs_leases FORCE INDEX (PRIMARY) SET expires = 0, busy_until = 0, wanted = NULL
 WHERE ns = ? AND lease_key IN (?) AND CONCAT(owner, token, '/', lease_key) IN (?) AND expires <> 0;

@@ -1,0 +1,52 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Overlong says whether a hold lasts longer than a renewal at an instant of the store's clock would make it: it was
+// renewed when that clock was further ahead (rule L12).
+func (r Record) Overlong(now time.Time) bool { return r.Expires.Sub(now) > r.TTL+MaxStep }
+
+// steadied is called when the store's clock has kept to its line for a minute. Where it had stepped back before, the
+// holds of the dead would last until it has caught up with itself.
+func (k *Keeper) steadied() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
+		k.goroutines.Go(k.trimAll)
+	}
+}
+
+// trimAll shortens all overlong holds. What fails is left to contenders, each of which does so for its own key.
+func (k *Keeper) trimAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), k.margin.RPCTimeout)
+	defer cancel()
+	r, err := k.store.List(ctx, "", false)
+	if err != nil {
+		return
+	}
+	var keys []Key
+	for _, a := range r.Answers {
+		if a.Record.Overlong(r.Now) {
+			keys = append(keys, a.Record.Key)
+		}
+	}
+	for some := range slices.Chunk(keys, maxBatch) {
+		if k.store.Trim(ctx, some) != nil {
+			return
+		}
+	}
+}
+
+// trim shortens the hold that is in a contender's way, if it is overlong and the store's clock can be believed.
+func (k *Keeper) trim(ctx context.Context, held *HeldError) {
+	if !held.Record.Overlong(held.Now) || !k.time.steady() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
+	defer cancel()
+	_ = k.store.Trim(ctx, []Key{held.Record.Key}) // else the next look does
+}

@@ -1,0 +1,20 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/storetest"
+)
+
+func TestAHoldOfAFastClockIsShortened(t *testing.T) {
+	both(t, func(t *testing.T, c store.Config) {
+		storetest.Overlong(t, Open, c, func(key lease.Key) {
+			const ahead = "UPDATE dibs.leases SET expires = expires + 3600000000 WHERE ns = $1 AND key = $2"
+			if _, err := admin(t, c.URL.String()).Exec(t.Context(), ahead, c.Namespace, []byte(key)); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
