@@ -104,7 +104,6 @@ func TestASecondSignalEndsWhatWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
 	const size, setSize = 4096, 1031 // F_SETPIPE_SZ
 	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, full.Fd(), setSize, size); errno != 0 {
 		t.Fatal(errno)
@@ -121,7 +120,7 @@ func TestASecondSignalEndsWhatWaits(t *testing.T) {
 	full.Close()
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	defer func() { _ = cmd.Process.Kill(); <-ended }()
+	defer func() { r.Close(); _ = cmd.Process.Kill(); <-ended }()
 	told(t, cmd.Process, ended)
 
 	// Standard input that never ends.
