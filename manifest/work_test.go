@@ -16,10 +16,7 @@ func hostile(n int) map[string]string {
 		many := strings.Repeat(unit, n/len(unit))
 		all[unit] = many
 		all["["+unit] = "[" + many + "]"
-		all["{"+unit] = "{" + many + "}"
 		all["key "+unit] = "a: " + many
-		all["text "+unit] = "a: \"" + many + "\""
-		all["block "+unit] = "a: |\n  " + many
 	}
 	counted := func(line string) string {
 		var b strings.Builder
@@ -36,6 +33,8 @@ func hostile(n int) map[string]string {
 	all["args"] = "version: 1\napp: a\ndefaults: &a [" + strings.Repeat("1,", min(n/4, 100_000)) + "]\njobs:\n" +
 		counted("- {name: a%d, schedule: '@daily', task: {kind: k, args: [*a, *a, *a, *a]}}\n")
 	all["steps"] = stairs(n)
+	all["text"] = "a: \"" + strings.Repeat("x\\n ", n/4) + "\""
+	all["block"] = "a: |\n" + strings.Repeat("  x\n", n/4)
 	return all
 }
 

@@ -218,6 +218,15 @@ func (s Setting) needs(spec *job.Spec) (all []Finding) {
 			all = append(all, found(Error, "user", where, "Make that user here, or correct the manifest; dibs serve refuses it without.", "Whom its command runs as is not known here: %v.", err))
 		}
 	}
+	if spec.When != nil {
+		when := *spec.When
+		if c := spec.Command; c != nil { // which it runs as
+			when.Dir, when.Env = c.Dir, c.Env
+		}
+		if err := s.Program(when); err != nil {
+			all = append(all, found(Warning, "program", where, "Install it on this host, or name it by its absolute path.", "Its condition (when) would not start here: %v. Each tick would be skipped.", err))
+		}
+	}
 	if spec.Command != nil {
 		if err := s.Program(*spec.Command); err != nil {
 			all = append(all, found(Warning, "program", where, "Install it on this host, or name it by its absolute path.", "Its command would not start here: %v.", err))

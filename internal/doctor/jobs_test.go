@@ -134,6 +134,14 @@ func TestJobs(t *testing.T) {
 				return nil
 			}
 		}, "program", doctor.Warning, "hook 2 would not start here: page: not found"},
+		{"a condition's program that is missing", func(s *job.Spec) { s.When, s.Command.Dir = &job.Command{Args: []string{"./ask"}}, "/srv" }, func(s *doctor.Setting) {
+			s.Program = func(c job.Command) error {
+				if c.Args[0] == "./ask" && c.Dir == "/srv" {
+					return errors.New("./ask: not found")
+				}
+				return nil
+			}
+		}, "program", doctor.Warning, "Its condition (when) would not start here: ./ask: not found"},
 		{"a hook that is never told", func(s *job.Spec) {
 			s.Policy.Timeout = time.Minute
 			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnTooLong}, Ping: &job.Request{URL: "http://h/"}, TooLong: time.Minute}}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSignalsEndWhateverWaits: the first and the second signal act, the process ends last after the second, and at
+// once after the third; nothing that the acts set off has to return.
+func TestSignalsEndWhateverWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var acts []int
+		var died []time.Duration
+		begun := time.Now()
+		signals := make(chan os.Signal, 3)
+		act := func(n int) func(syscall.Signal) { return func(syscall.Signal) { acts = append(acts, n) } }
+		go attend(signals, func() time.Duration { return time.Minute }, func(syscall.Signal) { died = append(died, time.Since(begun)) }, act(1), act(2))
+		signals <- syscall.SIGTERM
+		time.Sleep(time.Hour)
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		if len(acts) != 2 || len(died) != 0 {
+			t.Errorf("after two: acts %v, died %v", acts, died)
+		}
+		time.Sleep(30 * time.Second)
+		signals <- syscall.SIGINT
+		time.Sleep(time.Hour)
+		if len(died) != 2 || died[0] != time.Hour+30*time.Second || died[1] != time.Hour+time.Minute {
+			t.Errorf("died after %v", died)
+		}
+		close(signals)
+	})
+}
+
+// TestARelayEndsWhatWaits: before the command runs a second signal ends dibs run; while it runs all are the
+// command's, however many; after it has ended, one is enough if the command got one, else it has a while.
+func TestARelayEndsWhatWaits(t *testing.T) {
+	var died int
+	exit = func(int) { died++ }
+	defer func() { exit = os.Exit }()
+	relay := func() *relay {
+		r := &relay{toCommand: make(chan os.Signal, 16)}
+		r.waiting, r.stop = context.WithCancelCause(t.Context())
+		died = 0
+		return r
+	}
+	r := relay()
+	r.take(syscall.SIGUSR1)
+	r.take(syscall.SIGTERM)
+	if died != 0 || r.waiting.Err() == nil {
+		t.Error("the first one ends the wait, and nothing more")
+	}
+	if r.take(syscall.SIGTERM); died != 1 {
+		t.Error("the second one should end the process")
+	}
+
+	r = relay()
+	r.start()
+	for range 100 { // more than anybody reads
+		r.take(syscall.SIGTERM)
+	}
+	if died != 0 || len(r.toCommand) != 16 {
+		t.Errorf("died %d times; %d signals for the command", died, len(r.toCommand))
+	}
+	r.ended()
+	if r.take(syscall.SIGUSR1); died != 0 {
+		t.Error("SIGUSR1 ends nothing")
+	}
+	if r.take(syscall.SIGTERM); died != 1 {
+		t.Error("one more after the command's end should end the process")
+	}
+}

@@ -1,0 +1,155 @@
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A reload that fails changes nothing that could be seen of the old manifest: neither its jobs nor its hooks, nor
+// which variables commands, conditions and hooks find.
+func TestAReloadThatFailsChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	w.env = append(w.env, "OTHER=visible")
+	told := w.path("told")
+	manifest := func(when, more string) string {
+		return w.write("m.yaml", fmt.Sprintf(`
+version: 1
+app: app
+jobs:
+- {name: job, schedule: "@every 1s", command: {shell: 'echo "%[1]s command $OTHER" >> %[2]s'}, when: {shell: 'echo "%[1]s when $OTHER" >> %[2]s'},
+   hooks: [{on: [success], command: {shell: 'echo "%[1]s hook $OTHER" >> %[2]s'}}]}
+%[3]s`, when, told, more))
+	}
+	lines := func() []string {
+		b, _ := os.ReadFile(told)
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+	p := w.serve(manifest("old", ""))
+	p.logs("event=serving")
+	// The new one names OTHER as a secret of another job, and then a file that is not there.
+	manifest("new", `- {name: other, schedule: "@yearly", command: ["true"], env_from: {A: "env:OTHER"}}
+- {name: bad, schedule: "@yearly", request: {url: "http://127.0.0.1:1/"}, auth: {secret_refs: ["file:/nonexistent/secret"]}}
+`)
+	p.logs("event=reload-failed", "/nonexistent/secret")
+	before := len(lines())
+	eventually(t, 60*time.Second, func() bool { return len(lines()) > before+9 }, p.String)
+	want := []string{"old command visible", "old when visible", "old hook visible"}
+	for _, line := range lines() {
+		if !slices.Contains(want, line) {
+			t.Errorf("%q was said", line)
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(lines()[before:], line) {
+			t.Errorf("%q is missing after the reload", line)
+		}
+	}
+
+	// The next one that is right is served, all of it.
+	manifest("new", `- {name: other, schedule: "@yearly", command: ["true"], env_from: {A: "env:OTHER"}}
+`)
+	p.logs("event=reloaded")
+	eventually(t, 60*time.Second, func() bool {
+		all := lines()
+		return slices.Contains(all, "new command ") && slices.Contains(all, "new when ") && slices.Contains(all, "new hook ")
+	}, p.String)
+	stop(p)
+}
+
+// A secret that is a pipe, a device or too large fails the reload at once; the server goes on, reloads again and
+// ends when it is told to.
+func TestAPipeIsNoSecret(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	manifest := func(secret string) string {
+		return w.write("m.yaml", `
+version: 1
+app: app
+jobs:
+- {name: job, schedule: "@daily", request: {url: "http://127.0.0.1:1/"}, auth: {secret_refs: ["file:`+secret+`"]}}
+`)
+	}
+	if err := syscall.Mkfifo(w.path("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := w.serve(manifest(w.write("secret", "s")))
+	p.logs("event=serving")
+	for _, bad := range []string{w.path("pipe"), "/dev/zero", w.dir, w.write("large", strings.Repeat("x", 65537))} {
+		manifest(bad)
+		p.logs("event=reload-failed", bad)
+	}
+	manifest(w.path("secret"))
+	p.logs("event=reloaded")
+	stop(p)
+
+	// Nor does it keep a start waiting, nor is it a manifest.
+	w.serve(manifest(w.path("pipe"))).exits(2, 30*time.Second).says("it is no regular file (a pipe)")
+	w.serve(w.path("pipe")).exits(2, 30*time.Second).says("it is no regular file (a pipe)")
+}
+
+// Whatever a process waits for, a second signal ends it: here a log that nobody reads, and a manifest that nobody
+// writes.
+func TestASecondSignalEndsWhatWaits(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t)
+	r, full, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size, setSize = 4096, 1031 // F_SETPIPE_SZ
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, full.Fd(), setSize, size); errno != 0 {
+		t.Fatal(errno)
+	}
+	if _, err := full.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	m := w.write("m.yaml", "version: 1\napp: app\njobs:\n- {name: job, schedule: '@every 1s', command: [touch, "+w.path("ran")+"]}\n")
+	cmd := w.serving(dibsBinary, m)
+	cmd.Stderr = full
+	if err := launch(cmd); err != nil {
+		t.Fatal(err)
+	}
+	full.Close()
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	defer func() { r.Close(); _ = cmd.Process.Kill(); <-ended }()
+	told(t, cmd.Process, ended)
+
+	// Standard input that never ends.
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd = w.serving(dibsBinary, "-")
+	cmd.Stdin = in
+	p := w.start(cmd)
+	told(t, p.Process, p.ended)
+}
+
+// told sends SIGTERM until the process has ended; three times are enough.
+func told(t *testing.T, p *os.Process, ended <-chan struct{}) {
+	t.Helper()
+	time.Sleep(2 * time.Second) // it handles signals by then, and waits; one that is slower dies of them
+	for range 2 {
+		_ = p.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			return
+		case <-time.After(3 * time.Second):
+		}
+	}
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Errorf("still running after two signals")
+	}
+}
