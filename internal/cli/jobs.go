@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/environ"
 	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
@@ -113,8 +114,9 @@ func (s *service) command(spec *job.Spec) (run.Target, error) {
 }
 
 // environ is the environment of dibs for commands: without what the manifest names as secrets, each
-// of which is for the job that names it.
+// of which is for the job that names it. Nor can they be seen any more in what the kernel shows of dibs.
 func (s *service) environ() []string {
+	_ = environ.Hide(slices.Collect(maps.Keys(s.secret))...) // where it cannot be, it is as it was
 	return slices.DeleteFunc(command.WithoutStore(os.Environ()), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return s.secret[name]
@@ -151,6 +153,7 @@ func secrets(refs []string) ([][]byte, error) {
 		switch kind {
 		case "env":
 			value = []byte(os.Getenv(name))
+			_ = environ.Hide(name)
 		case "file":
 			b, err := os.ReadFile(name)
 			if err != nil {
