@@ -35,19 +35,13 @@ type Config struct {
 	Init bool
 }
 
-// Parse reads a store's address: a URL, or the path of a directory.
+// Parse reads a store's address: a URL, or the path of a directory. An error about an address that is not understood
+// quotes nothing of it: there may be a password anywhere in it.
 func Parse(s string) (Config, error) {
 	c := Config{Namespace: "dibs"}
-	if s == "" {
-		return c, fmt.Errorf("store address is empty; give a directory or a URL such as redis://host:6379/0")
-	}
-	if strings.HasPrefix(s, "/") || strings.HasPrefix(s, ".") || !strings.Contains(s, ":") {
-		path, query, _ := strings.Cut(s, "?")
-		s = (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
-	}
-	u, err := url.Parse(s)
+	u, err := parseURL(s)
 	if err != nil {
-		return c, fmt.Errorf("store address: %w", redactParse(err))
+		return c, fmt.Errorf("store address: %w", err)
 	}
 	c.URL = u
 	q := u.Query()
@@ -122,27 +116,3 @@ func (c Config) CheckTTL(maxTTL time.Duration) error {
 
 // String is the address without its password.
 func (c Config) String() string { return Redact(c.URL) }
-
-// Redact shows an address without its password, nor any parameter that could hold one.
-func Redact(u *url.URL) string {
-	if u == nil {
-		return ""
-	}
-	v := *u
-	q := v.Query()
-	for name := range q {
-		if strings.Contains(strings.ToLower(name), "pass") {
-			q.Set(name, "xxxxx")
-		}
-	}
-	v.RawQuery = q.Encode()
-	return v.Redacted()
-}
-
-// redactParse drops the address, and with it any password, from url.Parse's error.
-func redactParse(err error) error {
-	if e, ok := err.(*url.Error); ok {
-		return e.Err
-	}
-	return err
-}

@@ -122,3 +122,44 @@ func TestPaced(t *testing.T) {
 		}
 	})
 }
+
+// Promise 24: a storm of warnings that are alike is few lines, which count all of them; others are logged each.
+func TestAStormIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		q := &aside.Queue{}
+		log := slog.New(q.FoldingHandler(slog.NewTextHandler(&out, nil)))
+		const n = 3000
+		for i := range n { // ten a second
+			for _, job := range []string{"j1", "j2"} {
+				log.With("job", job).Warn("a hook failed", "on", "start", "run_id", fmt.Sprint("r", i), "error", fmt.Sprintf("no answer within %dms", i))
+			}
+			if i%10 == 0 {
+				log.Info("started", "job", "j1")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		log.Warn("a hook failed", "job", "j1", "on", "end", "error", "no answer")
+		q.Flush(time.Second)
+		lines, told, started := 0, map[string]int{}, 0
+		for l := range strings.Lines(out.String()) {
+			switch {
+			case strings.Contains(l, "msg=started"):
+				started++
+			case strings.Contains(l, "on=end"):
+				told["end"]++
+			default:
+				lines++
+				times := 1
+				if _, text, ok := strings.Cut(l, " times="); ok {
+					_, _ = fmt.Sscan(text, &times)
+				}
+				_, job, _ := strings.Cut(l, " job=")
+				told[job[:2]] += times
+			}
+		}
+		if lines > 14 || told["j1"] != n || told["j2"] != n || told["end"] != 1 || started != n/10 {
+			t.Errorf("%d lines tell of %v; %d started", lines, told, started)
+		}
+	})
+}

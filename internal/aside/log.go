@@ -32,7 +32,7 @@ func Logger(to *slog.Logger) *slog.Logger {
 
 // Handler hands records on through the queue, and has it log what is missing.
 func (q *Queue) Handler(to slog.Handler) slog.Handler {
-	q.Missing = func(dropped map[string]int) {
+	missing := func(dropped map[string]int) {
 		total, attrs := 0, []slog.Attr{}
 		for _, level := range slices.Sorted(maps.Keys(dropped)) {
 			total += dropped[level]
@@ -43,7 +43,23 @@ func (q *Queue) Handler(to slog.Handler) slog.Handler {
 		r.AddAttrs(attrs...)
 		_ = to.Handle(context.Background(), r)
 	}
-	return &handler{to, q}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.Missing = missing
+	return &handler{to: to, queue: q}
+}
+
+// FoldingHandler is Handler, but of warnings and errors that are alike only the first is logged at once, and once a
+// minute the last one of those that followed, with their number.
+func (q *Queue) FoldingHandler(to slog.Handler) slog.Handler {
+	h := q.Handler(to).(*handler)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.folds == nil {
+		q.folds = &folds{}
+	}
+	h.folds = q.folds
+	return h
 }
 
 // Flush waits until the records that a logger made by this package was given are written, for at most FlushTime.
@@ -56,6 +72,8 @@ func Flush(l *slog.Logger) {
 type handler struct {
 	to    slog.Handler
 	queue *Queue
+	folds *folds // nil: each record is logged
+	with  string // of the likeness of all its records
 }
 
 func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.to.Enabled(ctx, l) }
@@ -63,12 +81,27 @@ func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.to.
 // Handle queues a record. Its values must not change afterwards.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	ctx, r = context.WithoutCancel(ctx), r.Clone()
-	h.queue.Do(r.Level.String(), recordSize, func() { _ = h.to.Handle(ctx, r) })
+	log := func(r slog.Record) {
+		h.queue.Do(r.Level.String(), recordSize, func() { _ = h.to.Handle(ctx, r) })
+	}
+	if h.folds != nil && r.Level >= slog.LevelWarn && h.folds.take(likeness(h.with, r), func(times int) {
+		r.AddAttrs(slog.Int("times", times))
+		log(r)
+	}) {
+		return nil
+	}
+	log(r)
 	return nil
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &handler{h.to.WithAttrs(attrs), h.queue}
+	with := h.with
+	for _, a := range attrs {
+		with += likenessOf(a)
+	}
+	return &handler{h.to.WithAttrs(attrs), h.queue, h.folds, with}
 }
 
-func (h *handler) WithGroup(name string) slog.Handler { return &handler{h.to.WithGroup(name), h.queue} }
+func (h *handler) WithGroup(name string) slog.Handler {
+	return &handler{h.to.WithGroup(name), h.queue, h.folds, h.with + "\x00" + name}
+}

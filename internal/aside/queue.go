@@ -24,6 +24,7 @@ type Queue struct {
 	Missing func(dropped map[string]int)
 
 	mu       sync.Mutex
+	folds    *folds // of the handlers that count what is alike; nil: none does
 	waiting  []item
 	size     int // of what waits, and of what is being carried out
 	added    int // items, ever
@@ -68,6 +69,12 @@ func (q *Queue) DoPaced(kind string, size int, f func()) {
 // Flush waits until what was handed over before is carried out, but no longer than within, and not for a queue that
 // is stalled already. It reports whether all of it was.
 func (q *Queue) Flush(within time.Duration) bool {
+	q.mu.Lock()
+	folds := q.folds
+	q.mu.Unlock()
+	if folds != nil {
+		folds.end()
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	enough := time.NewTimer(within)
@@ -119,8 +126,8 @@ func (q *Queue) notice() {
 	}
 	dropped := q.dropped
 	q.dropped = nil
-	if q.Missing != nil {
-		q.push(item{0, func() { q.Missing(dropped) }})
+	if missing := q.Missing; missing != nil {
+		q.push(item{0, func() { missing(dropped) }})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/environ"
 	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
@@ -127,7 +128,7 @@ func (s *service) identity(c *job.Command) (env []string, user *command.User, er
 }
 
 // environ is the environment of dibs for commands: without what holds the secrets of --secret, and those that
-// jobs name, each of which is for the job that names it.
+// jobs name, each of which is for the job that names it. Nor can they be seen any more in what the kernel shows of dibs.
 func (s *service) environ(specs []*job.Spec) []string {
 	var refs []string
 	for _, spec := range specs {
@@ -137,6 +138,7 @@ func (s *service) environ(specs []*job.Spec) []string {
 		}
 	}
 	secret := s.variables(refs...)
+	_ = environ.Hide(slices.Collect(maps.Keys(secret))...) // where it cannot be, it is as it was
 	return slices.DeleteFunc(command.WithoutStore(os.Environ()), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return secret[name]

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/conffile"
+	"github.com/dibs-run/dibs/internal/environ"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run/command"
@@ -46,7 +47,9 @@ type address struct {
 func resolve(flag string) (address, error) {
 	from, text := "--store", flag
 	if text == "" {
-		from, text = "DIBS_STORE", os.Getenv("DIBS_STORE")
+		if from, text = "DIBS_STORE", os.Getenv("DIBS_STORE"); text != "" {
+			_ = environ.Hide(from) // from commands of our own user; where it cannot be, it is as it was
+		}
 	}
 	if text == "" {
 		path, said := os.LookupEnv("DIBS_STORE_FILE")

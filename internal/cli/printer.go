@@ -58,10 +58,10 @@ func (p *printer) put(line []byte) {
 func (p *printer) flush() { p.queue.Flush(aside.FlushTime) }
 
 // newLogger makes a logger to an output of this process, in order with what else is printed there. A log that nobody
-// reads holds up nobody: see printer.
+// reads holds up nobody: see printer. A storm of warnings that are alike is few lines, which count.
 func newLogger(to io.Writer, handler func(io.Writer) slog.Handler) *slog.Logger {
 	if p, ok := to.(*printer); ok {
-		return slog.New(p.queue.Handler(handler(p.to)))
+		return slog.New(p.queue.FoldingHandler(handler(p.to)))
 	}
 	return aside.Logger(slog.New(handler(to)))
 }

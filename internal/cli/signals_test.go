@@ -37,7 +37,7 @@ func TestSignalsEndWhateverWaits(t *testing.T) {
 }
 
 // TestARelayEndsWhatWaits: before the command runs a second signal ends dibs run; while it runs all are the
-// command's, however many; after it has ended, one is enough if the command got one, else it has a while.
+// command's, however many; after it has ended, the first ends what is still to be done, the second the process.
 func TestARelayEndsWhatWaits(t *testing.T) {
 	var died int
 	exit = func(int) { died++ }
@@ -45,6 +45,7 @@ func TestARelayEndsWhatWaits(t *testing.T) {
 	relay := func() *relay {
 		r := &relay{toCommand: make(chan os.Signal, 16)}
 		r.waiting, r.stop = context.WithCancelCause(t.Context())
+		r.working, r.hurry = context.WithCancelCause(t.Context())
 		died = 0
 		return r
 	}
@@ -66,11 +67,14 @@ func TestARelayEndsWhatWaits(t *testing.T) {
 	if died != 0 || len(r.toCommand) != 16 {
 		t.Errorf("died %d times; %d signals for the command", died, len(r.toCommand))
 	}
-	r.ended()
-	if r.take(syscall.SIGUSR1); died != 0 {
+	r.over()
+	if r.take(syscall.SIGUSR1); died != 0 || r.working.Err() != nil {
 		t.Error("SIGUSR1 ends nothing")
 	}
+	if r.take(syscall.SIGTERM); died != 0 || r.working.Err() == nil {
+		t.Error("the first one after the command's end should end what is still to be done")
+	}
 	if r.take(syscall.SIGTERM); died != 1 {
-		t.Error("one more after the command's end should end the process")
+		t.Error("the second one after the command's end should end the process")
 	}
 }

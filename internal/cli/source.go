@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/internal/conffile"
+	"github.com/dibs-run/dibs/internal/environ"
 	"github.com/dibs-run/dibs/manifest/source"
 )
 
@@ -137,6 +138,7 @@ func (o *sourceOptions) whereIs(ref string) (string, error) {
 
 func readSecret(at string) ([]byte, error) {
 	if name, ok := strings.CutPrefix(at, "env:"); ok {
+		_ = environ.Hide(name) // from commands of our own user; where it cannot be, it is as it was
 		return []byte(os.Getenv(name)), nil
 	}
 	b, err := conffile.Read(strings.TrimPrefix(at, "file:"), conffile.Small)

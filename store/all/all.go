@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/dibs-run/dibs/store"
@@ -44,8 +42,7 @@ var Drivers = map[string]Driver{
 func For(c store.Config) (Driver, error) {
 	d, ok := Drivers[c.URL.Scheme]
 	if !ok {
-		return d, fmt.Errorf("store address %s: no store is called %q; there are %s", c, c.URL.Scheme,
-			strings.Join(slices.Sorted(maps.Keys(Drivers)), ", "))
+		return d, fmt.Errorf("store address: it has not the scheme of a store; there are %s", strings.Join(store.Schemes, ", "))
 	}
 	if c.Session && d.Fleet && strings.HasPrefix(c.URL.Scheme, "redis") || c.Session && !d.Fleet {
 		return d, fmt.Errorf("store address %s: lock=session is offered by mysql and postgres only; leave it out", c)
@@ -59,5 +56,6 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.Open(ctx, c)
+	s, err := d.Open(ctx, c)
+	return s, c.Scrub(err)
 }

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Schemes are those of the addresses of stores.
+var Schemes = []string{"file", "mariadb", "memory", "mysql", "postgres", "postgresql", "redis", "rediss"}
+
+// The errors about an address that is not understood. Where a password begins and ends in one, nobody can tell, so
+// that none of them quotes any of it, and none wraps an error of somebody else's that does.
+var (
+	errEmpty   = errors.New("it is empty; give a directory or a URL such as redis://host:6379/0")
+	errForm    = errors.New("it is neither a URL, such as redis://host:6379/0, nor the path of a directory, with / or ./ in front")
+	errScheme  = fmt.Errorf("it does not begin with the scheme of a store; there are %s", strings.Join(Schemes, ", "))
+	errControl = errors.New("it has a control character in it, or a line end")
+	errEscapes = errors.New("in a user name or password write / as %2F, ? as %3F, # as %23, @ as %40, : as %3A, [ as %5B, % as %25 and a blank as %20")
+	errParse   = fmt.Errorf("it is not a valid URL: %w", errEscapes)
+	errPort    = fmt.Errorf("what follows the colon after its host is no port: %w", errEscapes)
+	errAt      = fmt.Errorf("it has an @ behind the host or in the user name: %w", errEscapes)
+	errHash    = fmt.Errorf("it has a # in it: %w", errEscapes)
+	errUser    = fmt.Errorf("its user name has a colon in it; write USER:PASSWORD, and %w", errEscapes)
+	errQuery   = fmt.Errorf("its parameters are not of the form ?name=value&name=value: %w", errEscapes)
+	errHere    = errors.New("a directory has no host and no user; write file:///var/lib/dibs, with three slashes")
+	errSecrets = errors.New("a password is not taken as a parameter here; write it before the host, as in mysql://user:password@host/database")
+)
+
+// scheme is what a URL begins with.
+var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
+
+// parseURL reads an address. Its errors quote nothing of it.
+func parseURL(s string) (*url.URL, error) {
+	switch {
+	case s == "":
+		return nil, errEmpty
+	case strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }):
+		return nil, errControl
+	case s == "memory:" || strings.HasPrefix(s, "memory:?"):
+		s = "memory://" + strings.TrimPrefix(s, "memory:")
+	case strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//"), strings.HasPrefix(s, "."):
+		path, query, _ := strings.Cut(s, "?")
+		s = (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
+		return parsed(s)
+	}
+	m := scheme.FindStringSubmatch(s)
+	switch {
+	case m == nil:
+		return nil, errForm
+	case !slices.Contains(Schemes, strings.ToLower(m[1])):
+		return nil, errScheme
+	case strings.Contains(s, "#"):
+		return nil, errHash
+	}
+	return parsed(s)
+}
+
+func parsed(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	var port *url.Error
+	switch {
+	case errors.As(err, &port) && strings.HasPrefix(port.Err.Error(), "invalid port"):
+		return nil, errPort
+	case err != nil:
+		return nil, errParse
+	}
+	return u, check(u)
+}
+
+// check refuses what was read as something else than it was meant to be: parts of a password, say, as a path.
+func check(u *url.URL) error {
+	name := u.User.Username()
+	q, err := url.ParseQuery(u.RawQuery)
+	switch {
+	case err != nil:
+		return errQuery
+	case here(u) && (u.Host != "" && (u.Scheme != "file" || u.Host != "localhost") || u.User != nil || u.Scheme == "memory" && u.Path != ""):
+		return errHere
+	case u.Scheme != "file" && strings.Contains(u.EscapedPath()+u.RawQuery, "@"):
+		return errAt
+	case strings.Contains(name, ":"):
+		return errUser
+	case strings.Contains(name, "@"):
+		return errAt
+	case u.Scheme == "mysql" || u.Scheme == "mariadb":
+		for p := range q {
+			if !shown[strings.ToLower(p)] && secretive.MatchString(p) {
+				return errSecrets
+			}
+		}
+	}
+	return nil
+}
+
+// here says that a store is no server.
+func here(u *url.URL) bool { return u.Scheme == "file" || u.Scheme == "memory" }
+
+// secretive are the names of parameters that hold secrets.
+var secretive = regexp.MustCompile(`(?i)pass|pwd|secret|token|auth|cred|user|key`)
+
+// shown are the parameters whose values are shown.
+var shown = map[string]bool{
+	"namespace": true, "ttl": true, "lock": true, "reach": true, "expect_store": true,
+	"host": true, "port": true, "dbname": true, "db": true, "search_path": true, "sslmode": true, "target_session_attrs": true,
+	"application_name": true, "connect_timeout": true, "pool_max_conns": true, "pool_min_conns": true, "socket": true,
+	"timeout": true, "readtimeout": true, "writetimeout": true, "tls": true, "charset": true, "collation": true,
+	"protocol": true, "dial_timeout": true, "read_timeout": true, "write_timeout": true, "pool_size": true,
+}
+
+// hidden stands for what is not shown.
+const hidden = "xxxxx"
+
+// Redact shows an address without its password, nor any parameter that could hold one, nor Redis's user name: a
+// password without the colon in front looks like one.
+func Redact(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	v := *u
+	v.Fragment, v.RawFragment = "", ""
+	if v.Opaque != "" {
+		v.Opaque = hidden
+	}
+	q := v.Query()
+	names := !secretParameter(q) && !here(u)
+	for name := range q {
+		switch {
+		case shown[strings.ToLower(name)]:
+		case names || secretive.MatchString(name):
+			q[name] = []string{hidden}
+		default: // it may be what follows an & in a password
+			delete(q, name)
+			q[hidden] = []string{hidden}
+		}
+	}
+	v.RawQuery = q.Encode()
+	if _, ok := v.User.Password(); v.User != nil && strings.HasPrefix(v.Scheme, "redis") {
+		v.User = url.User(hidden)
+		if ok {
+			v.User = url.UserPassword("", hidden)
+		}
+	}
+	return v.Redacted()
+}
+
+// Scrub leaves the secrets of the address out of what an error says, should a client have quoted them. What it wraps
+// stays wrapped. Nil stays nil.
+func (c Config) Scrub(err error) error {
+	if err == nil || c.URL == nil {
+		return err
+	}
+	text := err.Error()
+	for _, s := range c.secrets() {
+		text = strings.ReplaceAll(text, s, hidden)
+	}
+	if text == err.Error() {
+		return err
+	}
+	return scrubbed{err, text}
+}
+
+// secretParameter says whether one of the parameters holds a secret.
+func secretParameter(q url.Values) bool {
+	for name := range q {
+		if !shown[strings.ToLower(name)] && !strings.EqualFold(name, "user") && secretive.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// secrets are the password and what parameters may hold, in all the forms in which they can be quoted. What is very
+// short is none, nor what the address shows anyway: to leave it out would garble every message.
+func (c Config) secrets() (all []string) {
+	open := []string{c.URL.Scheme, c.URL.User.Username(), c.URL.Hostname(), strings.TrimPrefix(c.URL.Path, "/"), c.Namespace}
+	add := func(s string) {
+		if len(s) < 3 || slices.Contains(open, s) {
+			return
+		}
+		for _, form := range []string{s, url.QueryEscape(s), url.PathEscape(s), url.UserPassword("", s).String()[1:]} {
+			if !slices.Contains(all, form) {
+				all = append(all, form)
+			}
+		}
+	}
+	if p, ok := c.URL.User.Password(); ok {
+		add(p)
+	}
+	if q := c.URL.Query(); secretParameter(q) {
+		for name, values := range q {
+			if shown[strings.ToLower(name)] || strings.EqualFold(name, "user") {
+				continue
+			}
+			if !secretive.MatchString(name) {
+				add(name)
+			}
+			for _, v := range values {
+				add(v)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return all
+}
+
+type scrubbed struct {
+	error
+	text string
+}
+
+func (s scrubbed) Error() string { return s.text }
+func (s scrubbed) Unwrap() error { return s.error }
