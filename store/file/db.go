@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -40,7 +39,7 @@ type pools struct {
 }
 
 func newDB(d *dir, l *leases) *db {
-	return &db{dir: d, leases: l, path: filepath.Join(d.path, "dibs.db")}
+	return &db{dir: d, leases: l, path: filepath.Join(d.path, databaseName)}
 }
 
 func (s *db) close() error {
@@ -90,18 +89,15 @@ func (s *db) open(ctx context.Context) (*pools, error) {
 // is never opened here under its name: SQLite's locks are of the kind that this process loses
 // when it closes any descriptor of the file.
 func (s *db) makeFile() error {
-	if _, err := os.Stat(s.path); !os.IsNotExist(err) {
-		return err
-	}
-	tmp, err := writeTempBytes(s.path, nil, s.dir.perm)
+	own, err := s.dir.own()
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp)
-	if err := os.Link(tmp, s.path); err != nil && !os.IsExist(err) {
+	if there, err := own.Exists(databaseName); err != nil || there {
 		return err
 	}
-	return nil
+	_, err = own.Publish(databaseName, nil)
+	return err
 }
 
 func (s *db) pool(n int, params string) *sql.DB {
