@@ -2,10 +2,15 @@ package beneath
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -195,4 +200,15 @@ func (d *Dir) temp(name string, b []byte, sync bool) (string, error) {
 		return "", err
 	}
 	return tmp, nil
+}
+
+// FileName makes a file's name of what came from elsewhere, such as an id that a store tells: what it
+// was, if that is one short name without slashes, control characters and a dot in front, and else a hash of it.
+func FileName(from string) string {
+	odd := func(c rune) bool { return c == '/' || unicode.IsControl(c) }
+	if checkName(from) == nil && len(from) <= 128 && from[0] != '.' && utf8.ValidString(from) && !strings.ContainsFunc(from, odd) {
+		return from
+	}
+	sum := sha256.Sum256([]byte(from))
+	return "x" + hex.EncodeToString(sum[:16])
 }

@@ -5,6 +5,7 @@ package file
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -25,6 +27,7 @@ type db struct {
 	leases *leases
 
 	mu     sync.Mutex
+	at     *beneath.Dir // where the database is opened; nil before
 	pools  *pools
 	closed bool
 }
@@ -86,18 +89,22 @@ func (s *db) open(ctx context.Context) (*pools, error) {
 }
 
 // makeFile makes an empty file of the right mode; SQLite gives its companions the same. The file
-// is never opened here under its name: SQLite's locks are of the kind that this process loses
+// is never opened here: SQLite's locks are of the kind that this process loses
 // when it closes any descriptor of the file.
 func (s *db) makeFile() error {
 	own, err := s.dir.own()
 	if err != nil {
 		return err
 	}
-	if there, err := own.Exists(databaseName); err != nil || there {
+	if there, err := own.Exists(databaseName); err != nil {
 		return err
+	} else if !there {
+		if _, err = own.Publish(databaseName, nil); err != nil {
+			return err
+		}
 	}
-	_, err = own.Publish(databaseName, nil)
-	return err
+	s.at = own
+	return errors.Join(registerVFS(), checkDatabase(own))
 }
 
 func (s *db) pool(n int, params string) *sql.DB {
@@ -108,8 +115,11 @@ func (s *db) pool(n int, params string) *sql.DB {
 	return p
 }
 
+// address is the database's, once it was opened. A schema is what others may have written: it gets no
+// say in what functions are called (trusted_schema).
 func (s *db) address(params string) string {
-	return (&url.URL{Scheme: "file", Path: s.path, RawQuery: params}).String()
+	return (&url.URL{Scheme: "file", Path: s.at.At() + "/" + databaseName,
+		RawQuery: params + "&_pragma=trusted_schema(0)&vfs=" + vfsName}).String()
 }
 
 // busyFor is how long a writer waits for others.

@@ -81,5 +81,10 @@ func isBusy(err error) bool {
 // errStopped is returned where a lock that is only ever held for microseconds stays taken.
 var errStopped = errors.New("another process has had it locked for seconds; look for one that is stopped (state T in ps)")
 
+// errVFS says that SQLite did not take what it is given here, which is a mistake in this program.
+var errVFS = errors.New("SQLite refuses the way in which dibs opens files")
+
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
 // errDamaged is wrapped where a small file does not hold what was written there.
 var errDamaged = errors.New("damaged")

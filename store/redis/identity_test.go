@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/testserver"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/storetest"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -119,4 +121,14 @@ func TestReplicaIsUnavailable(t *testing.T) {
 	if !errors.Is(err, lease.ErrUnavailable) {
 		t.Errorf("acquire on a replica: %v", err)
 	}
+}
+
+func TestAnInstallationIDIsNoPath(t *testing.T) {
+	_, c := prepared(t, testserver.Redis(t))
+	raw := rawClient(t, c)
+	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+		if err := raw.HSet(t.Context(), "dibs:{"+c.Namespace+"}:meta", "id", id).Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
