@@ -151,7 +151,7 @@ func checkName(name string) error {
 func settle(try func() (again bool, err error)) error {
 	for n := 0; ; n++ {
 		again, err := try()
-		if !again || n == 20 {
+		if !again || n == 10 {
 			return err
 		}
 		time.Sleep(time.Millisecond)
