@@ -119,7 +119,9 @@ func everything(path string) {
 	_, _ = s.Leases.Break(ctx, lease.Ref{Key: "torn"}, lease.Broken{By: "somebody", Now: true})
 }
 
-// sharedDir is a directory of root's that a group shares, as docs/operations.md sets one up.
+// sharedDir is a directory of root's that a group shares, as docs/operations.md sets one up. The secret beside
+// it has the group's id, but its mode gives the group nothing: only what it is and where says that it
+// is not dibs's.
 func sharedDir(t *testing.T) (path, secret string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -133,7 +135,8 @@ func sharedDir(t *testing.T) (path, secret string) {
 	}
 	path, secret = filepath.Join(top, "dibs"), filepath.Join(top, "roots", "secret")
 	if err := errors.Join(os.Mkdir(path, 0o700), os.Chown(path, 0, gamesGroup), os.Chmod(path, 0o2770),
-		os.Mkdir(filepath.Dir(secret), 0o700), os.WriteFile(secret, []byte("root's own, and not JSON\n"), 0o600)); err != nil {
+		os.Mkdir(filepath.Dir(secret), 0o700), os.WriteFile(secret, []byte("root's own, and not JSON\n"), 0o600),
+		os.Chown(secret, 0, gamesGroup)); err != nil {
 		t.Fatal(err)
 	}
 	return path, secret
