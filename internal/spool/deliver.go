@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,7 +30,7 @@ func (s Spool) Deliver(give func(scheduler.Item) error) error {
 	if waits, err := s.waiting(d); err != nil || !waits {
 		return err
 	}
-	turn, err := locked(d, s.name+".lock", unix.O_RDWR|unix.O_CREAT, unix.LOCK_EX|unix.LOCK_NB)
+	turn, err := locked(d, s.name+".lock", unix.O_RDWR|unix.O_CREAT, unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil
 	}
@@ -81,6 +82,12 @@ const mostRead = 256 << 20
 // deliverAside waits for the last writers of the file that was set aside, and delivers it.
 func (s Spool) deliverAside(d *beneath.Dir, give func(scheduler.Item) error) error {
 	f, err := locked(d, s.aside(), unix.O_RDWR, unix.LOCK_EX)
+	for end := time.Now().Add(patience); errors.Is(err, unix.EWOULDBLOCK); f, err = locked(d, s.aside(), unix.O_RDWR, unix.LOCK_EX) {
+		if time.Now().After(end) {
+			return errLocked(d.Join(s.aside()))
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -101,29 +102,41 @@ func (s Spool) Put(i scheduler.Item) error {
 
 // append opens the file for writing, under a lock that says that a writer is at it.
 func (s Spool) append(d *beneath.Dir) (*os.File, error) {
-	for {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		f, err := locked(d, s.name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, unix.LOCK_SH)
-		if err != nil {
+		if err == nil {
+			same, err := d.Same(int(f.Fd()), s.name)
+			if same && err == nil {
+				return f, nil
+			}
+			f.Close() // it was set aside before we had the lock
+			if err != nil {
+				return nil, wrap(err)
+			}
+		} else if !errors.Is(err, unix.EWOULDBLOCK) { // who delivers it has locked it, and set it aside
 			return nil, err
 		}
-		same, err := d.Same(int(f.Fd()), s.name)
-		if same && err == nil {
-			return f, nil
-		}
-		f.Close() // it was set aside before we had the lock
-		if err != nil {
-			return nil, wrap(err)
+		if time.Now().After(end) {
+			return nil, errLocked(d.Join(s.name))
 		}
 	}
 }
 
-// locked opens a file under a lock.
+// patience is how long a lock is waited for that is held for moments only, unless somebody who shares the
+// directory keeps it.
+const patience = 2 * time.Second
+
+func errLocked(path string) error {
+	return fmt.Errorf("spool %s: another process has had it locked for seconds; look for one that is stopped (state T in ps)", path)
+}
+
+// locked opens a file under a lock, for which it does not wait: then the error is unix.EWOULDBLOCK.
 func locked(d *beneath.Dir, name string, flag, lock int) (*os.File, error) {
 	f, err := d.OpenFile(name, flag)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	if err := unix.Flock(int(f.Fd()), lock); err != nil {
+	if err := unix.Flock(int(f.Fd()), lock|unix.LOCK_NB); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("spool %s: %w", d.Join(name), err)
 	}

@@ -4,6 +4,7 @@ package file
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -42,12 +44,12 @@ func (j *journal) append(r run.Record) error {
 		return fmt.Errorf("journal of runs: %w", err)
 	}
 	line := append(append([]byte{'\n'}, text...), '\n')
-	for {
-		done, err := j.tryAppend(line)
-		if done || err != nil {
-			return fail("append to", j.path, err)
-		}
+	// Readers take it away in a moment. Somebody else who shares the directory could keep it locked.
+	ok, err := patiently(context.Background(), 2*time.Second, func() (bool, error) { return j.tryAppend(line) })
+	if err == nil && !ok {
+		err = errStopped
 	}
+	return fail("append to", j.path, err)
 }
 
 func (j *journal) tryAppend(line []byte) (done bool, err error) {

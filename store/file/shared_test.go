@@ -4,6 +4,7 @@ package file
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
@@ -106,4 +108,19 @@ func TestTheLockThatIsHandedOnCannotWrite(t *testing.T) {
 	if _, err := f.WriteAt([]byte("x"), 0); err == nil {
 		t.Error("it wrote")
 	}
+}
+
+// Somebody who keeps the journal locked holds no run's end up for longer than a moment.
+func TestAJournalThatIsKeptLockedHoldsNobodyUp(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	j := inside(s).leases.journal
+	f, err := os.Create(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX)); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, "append", j.append(run.Record{ID: "r", Outcome: run.Succeeded}), j.path, "locked for seconds")
 }
