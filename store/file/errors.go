@@ -37,7 +37,7 @@ func cure(err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "; run as the directory's owner, or name a directory of your own (DIBS_DIR)"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return "; too many open files: each lease held needs one, raise the limit (ulimit -n)"
+		return "; too many open files: each lease held needs two, raise the limit (ulimit -n)"
 	case errors.Is(err, fs.ErrNotExist):
 		return "; the directory was removed while in use: start again, which makes a new one"
 	case errors.Is(err, unix.ENOTDIR):
