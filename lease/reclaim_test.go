@@ -80,3 +80,37 @@ func TestARequestThatIsSentBeforeTheEndIsSeen(t *testing.T) {
 		}
 	})
 }
+
+// claiming is a store whose records of holders speak of another key.
+type claiming struct{ lease.Store }
+
+func (s claiming) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	r, err := s.Store.Acquire(ctx, reqs)
+	for i := range r.Answers {
+		if r.Answers[i].Status == lease.Held {
+			r.Answers[i].Record.Key = "victim"
+		}
+	}
+	return r, err
+}
+
+// Nobody is asked to end the work of a key that was not asked for.
+func TestARecordOfAnotherKeyReclaimsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		l := newProcess(t, b, 1).acquire(t, "k")
+		k, err := lease.NewKeeper(lease.Options{Store: claiming{b.Store().Leases}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		gone := func(_ context.Context, r lease.Record, _ func() bool) bool {
+			t.Errorf("asked to prove, or end, the work of %q", r.Key)
+			return false
+		}
+		if _, err := k.Acquire(t.Context(), lease.Want{Key: "k", Gone: gone}); !errors.Is(err, lease.ErrHeld) {
+			t.Errorf("acquire: %v", err)
+		}
+		_ = l.Release(t.Context())
+	})
+}

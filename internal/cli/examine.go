@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/clock"
@@ -241,7 +242,7 @@ func missing(path string) bool {
 
 // unreadable says that something of dibs's is there, for others to read.
 func unreadable(dir string) bool {
-	f, err := os.Open(filepath.Join(dir, "host.json"))
+	f, err := os.OpenFile(filepath.Join(dir, "host.json"), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not hold us up
 	if err == nil {
 		f.Close()
 	}

@@ -41,7 +41,11 @@ func HostDirectory(d Directory, uid int) []Finding {
 	case perm&0o007 != 0:
 		all = append(all, found(Warning, "directory-mode", d.Path, "chmod o= "+d.Path, "Everybody may look into it (mode %04o): who runs what, and when.", perm))
 	}
-	if d.UID != uid && uid != 0 && d.Mode.Perm()&0o020 == 0 {
+	switch {
+	case d.UID == uid, d.UID == 0 && d.Mode.Perm()&0o020 != 0:
+	case uid == 0:
+		all = append(all, found(Error, "directory-owner", d.Path, "Run dibs as that user, or chown root "+d.Path+" and share it with a group (chmod 0770, g+s).", "It belongs to %s, who could have root do things there: dibs refuses it as root.", owner(d.UID)))
+	case d.Mode.Perm()&0o020 == 0:
 		all = append(all, found(Error, "directory-owner", d.Path, "Run dibs as its owner, share it through a group (chmod 0770, g+s), or name another with DIBS_DIR.", "It belongs to %s, and this process runs as %s.", owner(d.UID), owner(uid)))
 	}
 	return all

@@ -21,7 +21,7 @@ func TestHostDirectory(t *testing.T) {
 		want   doctor.Severity
 	}{
 		{"mine", nil, 1000, "", ""},
-		{"root looks at somebody's", nil, 0, "", ""},
+		{"root looks at somebody's", nil, 0, "directory-owner", doctor.Error},
 		{"a group's", func(d *doctor.Directory) { d.Mode |= 0o070 }, 1001, "", ""},
 		{"somebody else's", nil, 1001, "directory-owner", doctor.Error},
 		{"everybody reads", func(d *doctor.Directory) { d.Mode |= 0o005 }, 1000, "directory-mode", doctor.Warning},

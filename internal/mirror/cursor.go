@@ -2,10 +2,12 @@ package mirror
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/beneath"
 )
 
 // A Cursor keeps how far a directory was copied to one store, through a crash. One that is lost costs
@@ -32,18 +34,24 @@ type ID struct {
 	At  time.Time `json:"tick"`
 }
 
-// File is a Cursor in a file of the host's directory.
-type File string
+// A File is a Cursor in a file of the host's directory, DIR/mirror/NAME.json. Others may share the
+// directory, so it is opened beneath it.
+type File struct{ dir, name string }
 
 // FileIn is the cursor in dir for the store with the given installation id and namespace.
 func FileIn(dir, installation, namespace string) File {
-	return File(filepath.Join(dir, "mirror", installation+"-"+namespace+".json"))
+	return File{dir, beneath.FileName(installation+"-"+namespace) + ".json"}
 }
+
+const folder = "mirror"
+
+// mostCursor bounds the file, which whoever shares the directory can make of any size.
+const mostCursor = 64 << 20
 
 // Load fulfils Cursor. A file that cannot be understood, as a loss of power can leave one, is none.
 func (f File) Load() (p Position, err error) {
-	b, err := os.ReadFile(string(f))
-	if os.IsNotExist(err) {
+	b, err := f.read()
+	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}
 	if err != nil {
@@ -55,34 +63,29 @@ func (f File) Load() (p Position, err error) {
 	return p, nil
 }
 
+func (f File) read() ([]byte, error) {
+	d, err := beneath.Open(f.dir)
+	if err == nil {
+		d, err = d.Sub(folder)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.Read(f.name, mostCursor)
+}
+
 // Save fulfils Cursor.
 func (f File) Save(p Position) error {
 	b, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	mode, group := os.FileMode(0o600), os.FileMode(0o700)
-	if st, err := os.Stat(filepath.Dir(filepath.Dir(string(f)))); err == nil && st.Mode().Perm()&0o020 != 0 {
-		mode, group = 0o660, 0o770 // a group's directory: whoever copies next writes it
-	}
-	dir := filepath.Dir(string(f))
-	if os.Mkdir(dir, group) == nil {
-		_ = os.Chmod(dir, group) // whatever the umask is
-	}
-	tmp, err := os.CreateTemp(dir, ".new-")
-	if err != nil {
-		return fmt.Errorf("how far this host's jobs were copied: %w", err)
-	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // it was renamed
-	_, err = tmp.Write(b)
+	d, err := beneath.Open(f.dir)
 	if err == nil {
-		err = tmp.Chmod(mode)
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
+		d, err = d.MakeSub(folder)
 	}
 	if err == nil {
-		err = os.Rename(tmp.Name(), string(f))
+		err = d.Replace(f.name, b, false)
 	}
 	if err != nil {
 		return fmt.Errorf("how far this host's jobs were copied: %w", err)

@@ -5,15 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/scheduler"
 )
 
@@ -22,10 +20,17 @@ import (
 // does nothing. It sets the file aside first, so that nobody who has
 // something to keep waits for a store.
 func (s Spool) Deliver(give func(scheduler.Item) error) error {
-	if !s.waiting() {
+	d, err := s.open()
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	turn, err := open(s.path+".lock", os.O_RDWR|os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		return err
+	}
+	if waits, err := s.waiting(d); err != nil || !waits {
+		return err
+	}
+	turn, err := locked(d, s.name+".lock", unix.O_RDWR|unix.O_CREAT, unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil
 	}
@@ -34,11 +39,14 @@ func (s Spool) Deliver(give func(scheduler.Item) error) error {
 	}
 	defer turn.Close()
 	// First what an earlier delivery set aside, then what has come since.
-	for round := 0; round < 2 && s.waiting(); round++ {
-		if err := s.setAside(); err != nil {
+	for range 2 {
+		if waits, err := s.waiting(d); err != nil || !waits {
 			return err
 		}
-		if err := s.deliverAside(give); err != nil {
+		if err := s.setAside(d); err != nil {
+			return err
+		}
+		if err := s.deliverAside(d, give); err != nil {
 			return err
 		}
 	}
@@ -46,47 +54,57 @@ func (s Spool) Deliver(give func(scheduler.Item) error) error {
 }
 
 // waiting says whether there is anything to deliver.
-func (s Spool) waiting() bool {
-	for _, path := range []string{s.aside(), s.path} {
-		if _, err := os.Stat(path); err == nil {
-			return true
+func (s Spool) waiting(d *beneath.Dir) (bool, error) {
+	for _, name := range []string{s.aside(), s.name} {
+		if there, err := d.Exists(name); err != nil || there {
+			return there, wrap(err)
 		}
 	}
-	return false
+	return false, nil
 }
 
-func (s Spool) aside() string { return s.path + ".aside" }
+func (s Spool) aside() string { return s.name + ".aside" }
 
 // setAside renames the file, unless an older one, of a delivery that failed, comes first.
-func (s Spool) setAside() error {
-	if _, err := os.Stat(s.aside()); err == nil {
-		return nil
+func (s Spool) setAside(d *beneath.Dir) error {
+	if there, err := d.Exists(s.aside()); err != nil || there {
+		return wrap(err)
 	}
-	if err := os.Rename(s.path, s.aside()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("spool: %w", err)
+	if err := d.Rename(s.name, s.aside()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return wrap(err)
 	}
 	return nil
 }
 
+// mostRead bounds what is read of a spool, which whoever shares the directory can make of any size.
+const mostRead = 256 << 20
+
 // deliverAside waits for the last writers of the file that was set aside, and delivers it.
-func (s Spool) deliverAside(give func(scheduler.Item) error) error {
-	f, err := open(s.aside(), os.O_RDWR, unix.LOCK_EX)
+func (s Spool) deliverAside(d *beneath.Dir, give func(scheduler.Item) error) error {
+	f, err := locked(d, s.aside(), unix.O_RDWR, unix.LOCK_EX)
+	for end := time.Now().Add(patience); errors.Is(err, unix.EWOULDBLOCK); f, err = locked(d, s.aside(), unix.O_RDWR, unix.LOCK_EX) {
+		if time.Now().After(end) {
+			return errLocked(d.Join(s.aside()))
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	all, err := io.ReadAll(f)
+	all, err := beneath.ReadAll(f, mostRead)
 	if err != nil {
-		return fmt.Errorf("spool: %w", err)
+		return wrap(err)
 	}
 	rest, later, failed := deliver(all, give)
 	if err := s.put(later...); err != nil { // before they are removed here
 		return errors.Join(failed, err)
 	}
 	if len(rest) == 0 {
-		return errors.Join(failed, os.Remove(s.aside()))
+		return errors.Join(failed, wrap(d.Remove(s.aside())))
 	}
-	return errors.Join(failed, s.keep(lines(rest)))
+	// A crash before this can deliver an item twice, which changes nothing; none is lost.
+	return errors.Join(failed, wrap(d.Replace(s.aside(), lines(rest), true)))
 }
 
 // deliver returns what could not be delivered, and what is to be delivered later, without lines that
@@ -152,25 +170,4 @@ func lines(all []scheduler.Item) []byte {
 		b.Write(append(line, '\n'))
 	}
 	return b.Bytes()
-}
-
-// keep puts rest in the place of what was set aside, where nobody writes any more. A crash before
-// it can deliver an item twice, which changes nothing; none is lost.
-func (s Spool) keep(rest []byte) error {
-	path := s.aside() + ".new"
-	f, err := open(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, unix.LOCK_EX)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.Write(rest); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	if err := os.Rename(path, s.aside()); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	return syncDir(filepath.Dir(s.path))
 }

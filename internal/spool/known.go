@@ -3,9 +3,6 @@ package spool
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -15,42 +12,28 @@ func Remember(dir, address, installation string) error {
 	if Known(dir, address) == installation {
 		return nil
 	}
-	path := known(dir, address)
-	if err := (Spool{path}).makeDir(); err != nil {
+	d, err := Spool{dir: dir}.make()
+	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".known-")
-	if err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it was renamed
-	if shared(filepath.Dir(path)) {
-		_ = f.Chmod(0o660)
-	}
-	_, err = f.WriteString(installation + "\n")
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	return nil
+	return wrap(d.Replace(known(address), []byte(installation+"\n"), false))
 }
 
 // Known is the installation id of the store that was at an address when it was last used for a tick;
 // "" where none was.
 func Known(dir, address string) string {
-	b, err := os.ReadFile(known(dir, address))
+	d, err := Spool{dir: dir}.open()
+	if err != nil {
+		return ""
+	}
+	b, err := d.Read(known(address), 1<<10)
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
 }
 
-func known(dir, address string) string {
+func known(address string) string {
 	sum := sha256.Sum256([]byte(address))
-	return filepath.Join(dir, "spool", hex.EncodeToString(sum[:8])+".store")
+	return hex.EncodeToString(sum[:8]) + ".store"
 }

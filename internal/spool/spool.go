@@ -6,23 +6,55 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/scheduler"
 )
 
-// A Spool is one file of JSON lines per store. It is safe for concurrent use by many processes.
-type Spool struct{ path string }
+// A Spool is one file of JSON lines per store, NAME.jsonl in DIR/spool. While it is delivered there are
+// also NAME.jsonl.lock, NAME.jsonl.aside and NAME.jsonl.aside.new. It is safe for concurrent use by many
+// processes. Others may share the directory, so everything is opened beneath it.
+type Spool struct{ dir, name string }
 
 var _ scheduler.Spool = Spool{}
 
 // In is the spool in dir for the store with the given installation id and namespace.
 func In(dir, installation, namespace string) Spool {
-	return Spool{filepath.Join(dir, "spool", installation+"-"+namespace+".jsonl")}
+	return Spool{dir, beneath.FileName(installation+"-"+namespace) + suffix}
+}
+
+const (
+	folder = "spool"
+	suffix = ".jsonl"
+)
+
+// open opens the spool's directory; its error wraps fs.ErrNotExist where there is none.
+func (s Spool) open() (*beneath.Dir, error) {
+	d, err := beneath.Open(s.dir)
+	if err == nil {
+		d, err = d.Sub(folder)
+	}
+	return d, wrap(err)
+}
+
+// make is open, and makes it where there is none, as open as the host's directory is.
+func (s Spool) make() (*beneath.Dir, error) {
+	d, _, err := beneath.Make(s.dir)
+	if err == nil {
+		d, err = d.MakeSub(folder)
+	}
+	return d, wrap(err)
+}
+
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("spool: %w", err)
 }
 
 // most bounds the file where it holds no more than that ticks could not be claimed: about 100,000
@@ -49,7 +81,11 @@ func (s Spool) put(all ...scheduler.Item) error {
 		}
 		text, dear = append(append(text, line...), '\n'), dear || i.Close != nil
 	}
-	f, err := s.append()
+	d, err := s.make()
+	if err != nil {
+		return err
+	}
+	f, err := s.append(d)
 	if err != nil {
 		return err
 	}
@@ -70,87 +106,59 @@ func (s Spool) put(all ...scheduler.Item) error {
 		return fmt.Errorf("spool: %w", err)
 	}
 	if before.Size() == 0 { // the file is new, and so may be its directory
-		return errors.Join(syncDir(filepath.Dir(s.path)), syncDir(filepath.Dir(filepath.Dir(s.path))))
+		return errors.Join(wrap(d.Sync()), s.syncHost())
 	}
 	return nil
 }
 
 // append opens the file for writing, under a lock that says that a writer is at it.
-func (s Spool) append() (*os.File, error) {
-	if err := s.makeDir(); err != nil {
-		return nil, err
-	}
-	for {
-		f, err := open(s.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, unix.LOCK_SH)
-		if err != nil {
-			return nil, err
-		}
-		mine, err := f.Stat()
+func (s Spool) append(d *beneath.Dir) (*os.File, error) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		f, err := locked(d, s.name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, unix.LOCK_SH)
 		if err == nil {
-			var there os.FileInfo
-			if there, err = os.Stat(s.path); err == nil && os.SameFile(mine, there) {
+			same, err := d.Same(int(f.Fd()), s.name)
+			if same && err == nil {
 				return f, nil
 			}
+			f.Close() // it was set aside before we had the lock
+			if err != nil {
+				return nil, wrap(err)
+			}
+		} else if !errors.Is(err, unix.EWOULDBLOCK) { // who delivers it has locked it, and set it aside
+			return nil, err
 		}
-		f.Close() // it was set aside before we had the lock
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("spool: %w", err)
+		if time.Now().After(end) {
+			return nil, errLocked(d.Join(s.name))
 		}
 	}
 }
 
-// makeDir makes the spool's directory. Who may write to the host's directory may write to the spool.
-func (s Spool) makeDir() error {
-	dir := filepath.Dir(s.path)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	switch err := os.Mkdir(dir, 0o700); {
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("spool: %w", err)
-	}
-	if !shared(filepath.Dir(dir)) {
-		return nil
-	}
-	if err := os.Chmod(dir, 0o770|os.ModeSetgid); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	return nil
+// patience is how long a lock is waited for that is held for moments only, unless somebody who shares the
+// directory keeps it.
+const patience = 2 * time.Second
+
+func errLocked(path string) error {
+	return fmt.Errorf("spool %s: another process has had it locked for seconds; look for one that is stopped (state T in ps)", path)
 }
 
-// shared reports whether a directory is a group's.
-func shared(dir string) bool {
-	st, err := os.Stat(dir)
-	return err == nil && st.Mode().Perm()&0o020 != 0
-}
-
-// open opens a file under a lock.
-func open(path string, flag, lock int) (*os.File, error) {
-	f, err := os.OpenFile(path, flag, 0o600)
+// locked opens a file under a lock, for which it does not wait: then the error is unix.EWOULDBLOCK.
+func locked(d *beneath.Dir, name string, flag, lock int) (*os.File, error) {
+	f, err := d.OpenFile(name, flag)
 	if err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
+		return nil, wrap(err)
 	}
-	if flag&os.O_CREATE != 0 && shared(filepath.Dir(path)) {
-		_ = f.Chmod(0o660) // its maker's alone to do, who does it
-	}
-	if err := unix.Flock(int(f.Fd()), lock); err != nil {
+	if err := unix.Flock(int(f.Fd()), lock|unix.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("spool %s: %w", path, err)
+		return nil, fmt.Errorf("spool %s: %w", d.Join(name), err)
 	}
 	return f, nil
 }
 
-// syncDir has the names in a directory on the disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("spool: %w", err)
+// syncHost has the name of the spool's directory on the disk.
+func (s Spool) syncHost() error {
+	d, err := beneath.Open(s.dir)
+	if err == nil {
+		err = d.Sync()
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	return nil
+	return wrap(err)
 }

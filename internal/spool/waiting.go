@@ -5,10 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -28,27 +25,35 @@ type Backlog struct {
 
 // Waiting looks into all spools of a directory; it delivers nothing, and waits for nobody.
 func Waiting(dir string) ([]Backlog, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "spool", "*.jsonl*"))
-	if err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
+	d, err := Spool{dir: dir}.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.Names()
+	if err != nil {
+		return nil, wrap(err)
+	}
+	slices.Sort(names)
 	var all []Backlog
-	for _, path := range paths {
-		name, kind, _ := strings.Cut(filepath.Base(path), ".jsonl")
-		if kind != "" && kind != ".aside" {
+	for _, file := range names {
+		name, kind, ok := strings.Cut(file, suffix)
+		if !ok || kind != "" && kind != ".aside" {
 			continue
 		}
-		text, err := os.ReadFile(path)
+		text, err := d.Read(file, mostRead)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was delivered just now
 		}
 		if err != nil {
-			return all, fmt.Errorf("spool: %w", err)
+			return all, wrap(err)
 		}
 		i := slices.IndexFunc(all, func(b Backlog) bool { return b.Store == name })
 		if i < 0 {
 			i = len(all)
-			all = append(all, Backlog{Store: name, Path: filepath.Join(dir, "spool", name+".jsonl")})
+			all = append(all, Backlog{Store: name, Path: d.Join(name + suffix)})
 		}
 		all[i].count(text)
 	}

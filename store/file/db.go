@@ -5,16 +5,17 @@ package file
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -26,6 +27,7 @@ type db struct {
 	leases *leases
 
 	mu     sync.Mutex
+	at     *beneath.Dir // where the database is opened; nil before
 	pools  *pools
 	closed bool
 }
@@ -40,7 +42,7 @@ type pools struct {
 }
 
 func newDB(d *dir, l *leases) *db {
-	return &db{dir: d, leases: l, path: filepath.Join(d.path, "dibs.db")}
+	return &db{dir: d, leases: l, path: filepath.Join(d.path, databaseName)}
 }
 
 func (s *db) close() error {
@@ -87,21 +89,22 @@ func (s *db) open(ctx context.Context) (*pools, error) {
 }
 
 // makeFile makes an empty file of the right mode; SQLite gives its companions the same. The file
-// is never opened here under its name: SQLite's locks are of the kind that this process loses
+// is never opened here: SQLite's locks are of the kind that this process loses
 // when it closes any descriptor of the file.
 func (s *db) makeFile() error {
-	if _, err := os.Stat(s.path); !os.IsNotExist(err) {
-		return err
-	}
-	tmp, err := writeTempBytes(s.path, nil, s.dir.perm)
+	own, err := s.dir.own()
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp)
-	if err := os.Link(tmp, s.path); err != nil && !os.IsExist(err) {
+	if there, err := own.Exists(databaseName); err != nil {
 		return err
+	} else if !there {
+		if _, err = own.Publish(databaseName, nil); err != nil {
+			return err
+		}
 	}
-	return nil
+	s.at = own
+	return errors.Join(registerVFS(), checkDatabase(own))
 }
 
 func (s *db) pool(n int, params string) *sql.DB {
@@ -112,8 +115,11 @@ func (s *db) pool(n int, params string) *sql.DB {
 	return p
 }
 
+// address is the database's, once it was opened. A schema is what others may have written: it gets no
+// say in what functions are called (trusted_schema).
 func (s *db) address(params string) string {
-	return (&url.URL{Scheme: "file", Path: s.path, RawQuery: params}).String()
+	return (&url.URL{Scheme: "file", Path: s.at.At() + "/" + databaseName,
+		RawQuery: params + "&_pragma=trusted_schema(0)&vfs=" + vfsName}).String()
 }
 
 // busyFor is how long a writer waits for others.

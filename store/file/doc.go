@@ -6,6 +6,7 @@
 //	DIR/ns/NAME/namespace.json      max_ttl, and until when grants are held back (rule L9)
 //	DIR/ns/NAME/leases/SHA256       one file per key: the lock, and the record of its hold
 //	DIR/ns/NAME/leases/SHA256.req   what others ask of the holder: Replace, or break
+//	DIR/ns/NAME/requests.lock       taken by whoever asks, breaks or changes settings
 //	DIR/ns/NAME/journal.jsonl       ended runs without a tick, until somebody reads history
 //	DIR/ns/NAME/dibs.db             SQLite: ticks, jobs, runs, output, events, tasks; and an application's own tables
 //
@@ -14,7 +15,9 @@
 // One holder per key, exactly, among the processes of this host that use the directory, whatever
 // clocks, loads and pauses do: a hold is a flock, and the kernel grants it to one open file. The
 // open file is inherited by the command, so that the lock lasts as long as any of the work does,
-// also when its supervisor is killed (Descriptor, Detach). When the last process that has it dies,
+// also when its supervisor is killed (Descriptor, Detach). It can only be read: records are written
+// through another one. A command of another user does not inherit it, since it could free it; the record
+// then says that the work is apart, and a free lock alone does not free the key. When the last process that has it dies,
 // however it dies, the next grant needs no waiting: a record that is neither released nor lapsed,
 // with a free lock, is a dead holder's.
 //
@@ -57,6 +60,12 @@
 // SQLite's locks are POSIX locks, which a process loses with the first descriptor of the file that it closes. The library knows of its own descriptors,
 // but not of another library's: hence the pool from here, over the same driver. Other processes may use any SQLite.
 //
+// # Who may write there
+//
+// The directory's owner, root or this user, may share it with a group. Its members can plant anything under
+// any name, so everything is opened through package internal/beneath, and SQLite opens its files through a
+// VFS (vfs.go).
+//
 // # What is not
 //
 //   - It is this host's alone. Containers exclude each other only if they share the directory
@@ -84,5 +93,5 @@
 //
 // Acquire, Start and Close of a run without a tick take some 45 system calls, about 0.1 ms of
 // processor time in all, and no wait for the disk. A claim takes one write transaction, and so
-// one sync. Each live hold needs one open file.
+// one sync. Each live hold needs two open files.
 package file

@@ -37,7 +37,7 @@ func cure(err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "; run as the directory's owner, or name a directory of your own (DIBS_DIR)"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return "; too many open files: each lease held needs one, raise the limit (ulimit -n)"
+		return "; too many open files: each lease held needs two, raise the limit (ulimit -n)"
 	case errors.Is(err, fs.ErrNotExist):
 		return "; the directory was removed while in use: start again, which makes a new one"
 	case errors.Is(err, unix.ENOTDIR):
@@ -80,6 +80,11 @@ func isBusy(err error) bool {
 
 // errStopped is returned where a lock that is only ever held for microseconds stays taken.
 var errStopped = errors.New("another process has had it locked for seconds; look for one that is stopped (state T in ps)")
+
+// errVFS says that SQLite did not take what it is given here, which is a mistake in this program.
+var errVFS = errors.New("SQLite refuses the way in which dibs opens files")
+
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // errDamaged is wrapped where a small file does not hold what was written there.
 var errDamaged = errors.New("damaged")

@@ -5,7 +5,9 @@ package file
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -14,17 +16,32 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// A hold is one lease of this instance: the open file whose lock it is, and what is written there.
+// A hold is one lease of this instance: the file, opened twice, and what is written there. The record
+// is written through fd. lock can only be read: it has the locks that are the hold, and is what others
+// inherit.
 type hold struct {
+	at     seat
 	fd     int
+	lock   int
 	rec    record
 	handed bool // somebody has a duplicate, so that the lock may outlive our copy
 	timer  *time.Timer
 }
 
-// hold enters a granted lease in the table. Call it with l.mu held.
-func (l *leases) hold(fd int, rec record) {
-	h := &hold{fd: fd, rec: rec}
+// unlock frees the locks at once, for all who share them.
+func (h *hold) unlock() {
+	unlock(h.lock)
+	unlock(h.fd)
+}
+
+func (h *hold) close() {
+	closeFD(h.lock)
+	closeFD(h.fd)
+}
+
+// keep enters a granted lease in the table. Call it with l.mu held.
+func (l *leases) keep(h *hold, rec record) {
+	h.rec = rec
 	h.timer = time.AfterFunc(time.Duration(rec.TTL)*time.Microsecond, func() { l.lapse(h) })
 	l.holds[rec.Key] = h
 }
@@ -60,34 +77,37 @@ func (l *leases) letGo(h *hold) {
 	delete(l.holds, h.rec.Key)
 	h.timer.Stop()
 	if !h.handed {
-		unlock(h.fd)
+		h.unlock()
 	}
-	closeFD(h.fd)
+	h.close()
 }
 
 // edit changes the record of a hold, if it is still the hold's and no other file is in its place:
 // through the table, or through the file for a hold that was handed on. change decides; only
 // what it answers OK is written. held says whether the kernel still holds the lock.
 func (l *leases) edit(ctx context.Context, ref lease.Ref, change func(r *record, held bool, now instant) (lease.Status, error)) (a lease.Answer, err error) {
-	path := l.lockPath(ref.Key)
+	at, err := l.seat(ref.Key)
+	if err != nil {
+		return a, fail("write", l.lockPath(ref.Key), err)
+	}
 	_, err = patiently(ctx, time.Second, func() (done bool, err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if h := l.live(ref.Key, instantNow()); h != nil && h.rec.ref() == ref {
-			a, err = l.editHeld(h, path, change)
+			a, err = l.editHeld(h, at, change)
 			return true, err
 		}
-		a, done, err = l.editFile(ref, path, change)
+		a, done, err = l.editFile(ref, at, change)
 		return done, err
 	})
 	if err == nil && a.Status == 0 {
 		err = cmp.Or(ctx.Err(), errStopped)
 	}
-	return a, fail("write", path, err)
+	return a, fail("write", at.String(), err)
 }
 
-func (l *leases) editHeld(h *hold, path string, change func(*record, bool, instant) (lease.Status, error)) (lease.Answer, error) {
-	same, err := samePath(h.fd, path)
+func (l *leases) editHeld(h *hold, at seat, change func(*record, bool, instant) (lease.Status, error)) (lease.Answer, error) {
+	same, err := at.same(h.fd)
 	if err != nil {
 		return lease.Answer{}, err
 	}
@@ -99,7 +119,7 @@ func (l *leases) editHeld(h *hold, path string, change func(*record, bool, insta
 	rec := h.rec
 	status, err := change(&rec, true, now)
 	if err == nil && status == lease.OK {
-		err = keep(h.fd, &rec, path)
+		err = keep(h.fd, &rec, at)
 	}
 	if err != nil {
 		return lease.Answer{}, err
@@ -117,23 +137,23 @@ func (l *leases) editHeld(h *hold, path string, change func(*record, bool, insta
 
 // editFile takes the write lock first: grants take it too, so that the record cannot become
 // another's between the check and the write.
-func (l *leases) editFile(ref lease.Ref, path string, change func(*record, bool, instant) (lease.Status, error)) (_ lease.Answer, done bool, err error) {
-	fd, err := open(path, unix.O_RDWR, 0)
-	if os.IsNotExist(err) {
+func (l *leases) editFile(ref lease.Ref, at seat, change func(*record, bool, instant) (lease.Status, error)) (_ lease.Answer, done bool, err error) {
+	fd, err := at.open(unix.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) {
 		return lease.Answer{Status: lease.Gone}, true, nil
 	}
 	if err != nil {
 		return lease.Answer{}, false, err
 	}
 	defer closeFD(fd)
-	if ok, err := tryByte(fd, writeByte); err != nil || !ok {
+	if ok, err := tryByte(fd, unix.F_WRLCK, writeByte); err != nil || !ok {
 		return lease.Answer{}, false, err
 	}
 	defer unlockByte(fd, writeByte)
-	if same, err := samePath(fd, path); err != nil || !same {
+	if same, err := at.same(fd); err != nil || !same {
 		return lease.Answer{}, false, err
 	}
-	rec, held, err := l.look(fd)
+	rec, held, err := l.look(fd, at.name)
 	if err != nil {
 		return lease.Answer{}, false, err
 	}
@@ -143,15 +163,15 @@ func (l *leases) editFile(ref lease.Ref, path string, change func(*record, bool,
 	}
 	status, err := change(&rec, held, now)
 	if err == nil && status == lease.OK {
-		err = keep(fd, &rec, path)
+		err = keep(fd, &rec, at)
 	}
 	return lease.Answer{Status: status, Record: l.view(&rec, held, now)}, true, err
 }
 
 // keep writes what became of a record: nothing, if it is released and its key never used again.
-func keep(fd int, r *record, path string) error {
+func keep(fd int, r *record, at seat) error {
 	if r.released() && r.Run == nil && r.Key.Once() {
-		return os.Remove(path)
+		return at.remove()
 	}
 	return writeRecord(fd, r)
 }
@@ -159,9 +179,9 @@ func keep(fd int, r *record, path string) error {
 // look reads a record, and asks whether its lock is held, without taking anything. fd must not
 // be the description that holds it. Where the hold's time is up, its process gets a moment to
 // let go of the lock: its timer may be a little late.
-func (l *leases) look(fd int) (rec record, held bool, err error) {
+func (l *leases) look(fd int, name string) (rec record, held bool, err error) {
 	for end := time.Now().Add(10 * time.Millisecond); ; time.Sleep(time.Millisecond) {
-		if rec, err = readRecord(fd); err != nil {
+		if rec, err = readRecord(fd, name); err != nil {
 			return rec, false, err
 		}
 		held, err = byteHeld(fd, heldByte)
@@ -188,17 +208,12 @@ func (l *leases) alive(ref lease.Ref) (bool, error) {
 	l.mu.Lock()
 	l.live(ref.Key, instantNow()) // lets go of our own, if its time is up
 	l.mu.Unlock()
-	path := l.lockPath(ref.Key)
-	fd, err := open(path, unix.O_RDONLY, 0)
-	if os.IsNotExist(err) {
-		return false, nil
-	}
+	at, err := l.seat(ref.Key)
 	if err != nil {
-		return false, fail("read", path, err)
+		return false, fail("read", l.lockPath(ref.Key), err)
 	}
-	defer closeFD(fd)
-	rec, held, err := l.look(fd)
-	return held && rec.ref() == ref && !rec.released(), fail("read", path, err)
+	rec, held, ok, err := l.lookAt(at)
+	return ok && held && rec.ref() == ref && !rec.released(), fail("read", at.String(), err)
 }
 
 // descriptor fulfils store.Store.Descriptor.
@@ -209,7 +224,7 @@ func (l *leases) descriptor(ref lease.Ref) (*os.File, error) {
 	if h == nil || h.rec.ref() != ref {
 		return nil, fmt.Errorf("lease %q: its lock is not held by this process: %w", ref.Key, lease.ErrLost)
 	}
-	fd, err := unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := unix.FcntlInt(uintptr(h.lock), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, fail("duplicate the lock of", l.lockPath(ref.Key), err)
 	}

@@ -6,8 +6,9 @@ import (
 	"context"
 	"database/sql"
 	_ "embed" // the statements
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 
@@ -90,8 +91,8 @@ type seenRun struct {
 
 // runs reads the unclosed runs of all lock files, and which holds of single use are dead.
 func (l *leases) runs(ctx context.Context) (all []seenRun, spent []lease.Ref, err error) {
-	err = l.scan(ctx, func(path string) error {
-		rec, held, ok, err := l.lookAt(path)
+	err = l.scan(ctx, func(at seat) error {
+		rec, held, ok, err := l.lookAt(at)
 		if err != nil || !ok {
 			return err
 		}
@@ -108,17 +109,20 @@ func (l *leases) runs(ctx context.Context) (all []seenRun, spent []lease.Ref, er
 
 func (l *leases) removeSpent(refs []lease.Ref) error {
 	for _, ref := range refs {
-		path := l.lockPath(ref.Key)
-		if err := l.removeOne(ref, path); err != nil && !os.IsNotExist(err) {
-			return fail("remove", path, err)
+		at, err := l.seat(ref.Key)
+		if err == nil {
+			err = l.removeOne(ref, at)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fail("remove", l.lockPath(ref.Key), err)
 		}
 	}
 	return nil
 }
 
 // removeOne takes the lock first, so that it removes nobody's hold.
-func (l *leases) removeOne(ref lease.Ref, path string) error {
-	fd, err := open(path, unix.O_RDWR, 0)
+func (l *leases) removeOne(ref lease.Ref, at seat) error {
+	fd, err := at.open(unix.O_RDWR)
 	if err != nil {
 		return err
 	}
@@ -127,14 +131,14 @@ func (l *leases) removeOne(ref lease.Ref, path string) error {
 		return err
 	}
 	defer unlock(fd)
-	if same, err := samePath(fd, path); err != nil || !same {
+	if same, err := at.same(fd); err != nil || !same {
 		return err
 	}
-	if rec, err := readRecord(fd); err != nil || rec.ref() != ref {
+	if rec, err := readRecord(fd, at.name); err != nil || rec.ref() != ref {
 		return err
 	}
-	_ = os.Remove(requestPath(path))
-	return os.Remove(path)
+	_ = at.requests().remove()
+	return at.remove()
 }
 
 // news says whether there is anything to write: mostly not, and then readers only read.

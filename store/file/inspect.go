@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/internal/beneath"
+	"github.com/dibs-run/dibs/store"
 )
 
 // A Directory is what is there at a path.
@@ -39,8 +41,9 @@ func Inspect(path string) (Directory, error) {
 	if d.SharedFS, err = checkFS(path); err != nil && !errors.Is(err, errShared) {
 		return d, fmt.Errorf("directory %s: %w", path, err)
 	}
+	// It may be anybody's directory, so what is there is looked at with care, and may be nothing.
 	var m hostMeta
-	if err := readJSON(filepath.Join(path, "host.json"), &m); err == nil {
+	if at, err := beneath.Look(path); err == nil && readJSON(at, hostName, &m) == nil && store.CheckInstallation(m.ID) == nil {
 		d.ID = m.ID
 	}
 	return d, nil

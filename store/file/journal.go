@@ -4,15 +4,19 @@ package file
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"sort"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 )
@@ -29,7 +33,7 @@ type journal struct {
 }
 
 func newJournal(d *dir) *journal {
-	return &journal{dir: d, path: filepath.Join(d.path, "journal.jsonl")}
+	return &journal{dir: d, path: filepath.Join(d.path, journalName)}
 }
 
 // append writes one run. Each line begins with the newline: a
@@ -40,16 +44,20 @@ func (j *journal) append(r run.Record) error {
 		return fmt.Errorf("journal of runs: %w", err)
 	}
 	line := append(append([]byte{'\n'}, text...), '\n')
-	for {
-		done, err := j.tryAppend(line)
-		if done || err != nil {
-			return fail("append to", j.path, err)
-		}
+	// Readers take it away in a moment. Somebody else who shares the directory could keep it locked.
+	ok, err := patiently(context.Background(), 2*time.Second, func() (bool, error) { return j.tryAppend(line) })
+	if err == nil && !ok {
+		err = errStopped
 	}
+	return fail("append to", j.path, err)
 }
 
 func (j *journal) tryAppend(line []byte) (done bool, err error) {
-	fd, err := open(j.path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT, j.dir.perm)
+	own, err := j.dir.own()
+	if err != nil {
+		return false, err
+	}
+	fd, err := own.Open(journalName, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT)
 	if err != nil {
 		return false, err
 	}
@@ -58,17 +66,8 @@ func (j *journal) tryAppend(line []byte) (done bool, err error) {
 	if ok, err := tryFlock(fd, unix.LOCK_SH); err != nil || !ok {
 		return false, err
 	}
-	if same, err := samePath(fd, j.path); err != nil || !same {
+	if same, err := own.Same(fd, journalName); err != nil || !same {
 		return false, err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return false, err
-	}
-	if st.Size == 0 {
-		if err := widen(j.path, j.dir.perm); err != nil {
-			return false, err
-		}
 	}
 	n, err := unix.Write(fd, line)
 	if err == nil && n < len(line) {
@@ -79,7 +78,7 @@ func (j *journal) tryAppend(line []byte) (done bool, err error) {
 
 // A chapter is a piece of the journal that nobody writes to any more.
 type chapter struct {
-	path string
+	at   seat
 	runs []run.Record
 	bad  [][]byte
 	fd   int
@@ -90,7 +89,7 @@ type chapter struct {
 // close removes the chapter, if it may go, and lets go of it.
 func (c *chapter) close(imported bool) {
 	if imported && c.whole {
-		_ = os.Remove(c.path)
+		_ = c.at.remove()
 	}
 	unlock(c.fd)
 	closeFD(c.fd)
@@ -98,43 +97,53 @@ func (c *chapter) close(imported bool) {
 
 // pending says whether there is anything to read.
 func (j *journal) pending() (bool, error) {
-	names, err := j.chapters()
-	if err != nil || len(names) > 0 {
-		return len(names) > 0, err
+	own, err := j.dir.own()
+	if err != nil {
+		return false, err
 	}
-	st, err := os.Stat(j.path)
-	if os.IsNotExist(err) {
+	all, err := chapters(own)
+	if err != nil || len(all) > 0 {
+		return len(all) > 0, err
+	}
+	st, err := own.Stat(journalName)
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil && st.Size() > 0, err
+	return err == nil && st.Size > 0, err
 }
 
 // chapters are the files that were renamed and not yet removed, in no matter which order: a
 // run's own report wins over what others conclude, whichever is read first.
-func (j *journal) chapters() ([]string, error) {
-	names, err := filepath.Glob(filepath.Join(escapeGlob(j.dir.path), "journal-*.jsonl"))
+func chapters(own *beneath.Dir) ([]seat, error) {
+	names, err := own.Names()
 	sort.Strings(names)
-	return names, err
-}
-
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+	var all []seat
+	for _, name := range names {
+		if strings.HasPrefix(name, chapterPrefix) && strings.HasSuffix(name, chapterSuffix) {
+			all = append(all, seat{own, name})
+		}
+	}
+	return all, err
 }
 
 // take ends the present chapter and reads all there are. Close each.
 func (j *journal) take() ([]*chapter, error) {
-	next := filepath.Join(j.dir.path, "journal-"+lease.NewNonce().String()+".jsonl")
-	if err := os.Rename(j.path, next); err != nil && !os.IsNotExist(err) {
+	own, err := j.dir.own()
+	if err != nil {
 		return nil, err
 	}
-	names, err := j.chapters()
+	next := chapterPrefix + lease.NewNonce().String() + chapterSuffix
+	if err := own.Rename(journalName, next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	there, err := chapters(own)
 	if err != nil {
 		return nil, err
 	}
 	var all []*chapter
-	for _, name := range names {
-		c, err := readChapter(name)
-		if os.IsNotExist(err) { // another reader was faster
+	for _, at := range there {
+		c, err := readChapter(at)
+		if errors.Is(err, fs.ErrNotExist) { // another reader was faster
 			continue
 		}
 		if err != nil {
@@ -152,18 +161,22 @@ func closeAll(all []*chapter, imported bool) {
 	}
 }
 
-func readChapter(path string) (*chapter, error) {
-	fd, err := open(path, unix.O_RDONLY, 0)
+// mostJournal bounds what is read of a chapter: some half a million runs. Whoever shares the directory
+// can make one of any size.
+const mostJournal = 256 << 20
+
+func readChapter(at seat) (*chapter, error) {
+	fd, err := at.open(unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
-	c := &chapter{path: path, fd: fd}
+	c := &chapter{at: at, fd: fd}
 	// A writer that is stopped in the middle keeps its chapter for a later time.
 	if c.whole, err = tryFlock(fd, unix.LOCK_EX); err != nil {
 		c.close(false)
 		return nil, err
 	}
-	text, err := preadAll(fd)
+	text, err := readAll(fd, at.String(), mostJournal)
 	if err != nil {
 		c.close(false)
 		return nil, err
@@ -190,7 +203,11 @@ func (c *chapter) parse(text []byte) {
 
 // setAside keeps unreadable lines for a person to look at.
 func (j *journal) setAside(bad [][]byte) error {
-	f, err := os.OpenFile(j.badPath(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, j.dir.perm)
+	own, err := j.dir.own()
+	if err != nil {
+		return err
+	}
+	f, err := own.OpenFile(badName, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND)
 	if err != nil {
 		return err
 	}
@@ -201,13 +218,17 @@ func (j *journal) setAside(bad [][]byte) error {
 	return err
 }
 
-func (j *journal) badPath() string { return filepath.Join(j.dir.path, "journal.bad") }
+func (j *journal) badPath() string { return filepath.Join(j.dir.path, badName) }
 
 // size is that of the journal that is being written.
 func (j *journal) size() int64 {
-	st, err := os.Stat(j.path)
+	own, err := j.dir.own()
 	if err != nil {
 		return 0
 	}
-	return st.Size()
+	st, err := own.Stat(journalName)
+	if err != nil {
+		return 0
+	}
+	return st.Size
 }

@@ -176,7 +176,11 @@ func TestReportWinsOverInference(t *testing.T) {
 		if err := beginRun(s, ref, id); err != nil {
 			t.Fatal(err)
 		}
-		rec, _, _, err := l.lookAt(l.lockPath("k"))
+		at, err := l.seat("k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, _, _, err := l.lookAt(at)
 		if err != nil || rec.Run == nil {
 			t.Fatal(rec, err)
 		}

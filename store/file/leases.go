@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -50,10 +49,15 @@ func leasesOf(d *dir) *leases {
 	return l
 }
 
-// lockPath is the file of a key: keys may be longer than file names, and contain anything.
-func (l *leases) lockPath(k lease.Key) string {
+// lockFile is the name of a key's file: keys may be longer than file names, and contain anything.
+func lockFile(k lease.Key) string {
 	sum := sha256.Sum256([]byte(k))
-	return filepath.Join(l.dir.path, "leases", hex.EncodeToString(sum[:]))
+	return hex.EncodeToString(sum[:])
+}
+
+// lockPath is the path of a key's file, for messages.
+func (l *leases) lockPath(k lease.Key) string {
+	return filepath.Join(l.dir.path, leasesName, lockFile(k))
 }
 
 // undecided is how long an acquirer waits for a lock whose record is nobody's: another one may
@@ -98,25 +102,31 @@ func (l *leases) acquire(ctx context.Context, q *lease.AcquireRequest) (_ lease.
 	if instantNow().past(q.NotAfter) {
 		return lease.Answer{Status: lease.Late}, true, nil
 	}
-	path := l.lockPath(q.Key)
-	if a, ok, err := l.ours(q, path); ok || err != nil {
-		return a, ok, fail("acquire", path, err)
+	at, err := l.seat(q.Key)
+	if err != nil {
+		return lease.Answer{}, false, fail("open", l.lockPath(q.Key), err)
+	}
+	if a, ok, err := l.ours(q, at); ok || err != nil {
+		return a, ok, fail("acquire", at.String(), err)
 	}
 	if a, refused := l.refuse(q, m, instantNow()); refused {
 		return a, true, nil
 	}
-	fd, err := l.openLock(path)
+	h := &hold{at: at}
+	if h.fd, h.lock, err = at.openLock(); errors.Is(err, errMoved) {
+		return lease.Answer{Status: lease.Held}, false, nil
+	}
 	if err != nil {
-		return lease.Answer{}, false, fail("open", path, err)
+		return lease.Answer{}, false, fail("open", at.String(), err)
 	}
-	a, settled, err := l.grant(ctx, q, m, fd, path)
+	a, settled, err := l.grant(ctx, q, m, h)
 	if !settled || err != nil || a.Status != lease.OK || l.holds[q.Key] == nil {
-		// What flock and bytes this description got goes at once, also if a child that is
-		// just being forked shares it for a moment.
-		unlock(fd)
-		closeFD(fd)
+		// What flock and bytes these descriptions got goes at once, also if a child that is
+		// just being forked shares them for a moment.
+		h.unlock()
+		h.close()
 	}
-	return a, settled, fail("acquire", path, err)
+	return a, settled, fail("acquire", at.String(), err)
 }
 
 // refuse answers what no look at the file can change.
@@ -133,13 +143,13 @@ func (l *leases) refuse(q *lease.AcquireRequest, m nsMeta, now instant) (lease.A
 }
 
 // ours answers for a key in the table, unless its file was replaced (break --now).
-func (l *leases) ours(q *lease.AcquireRequest, path string) (lease.Answer, bool, error) {
+func (l *leases) ours(q *lease.AcquireRequest, at seat) (lease.Answer, bool, error) {
 	now := instantNow()
 	h := l.live(q.Key, now)
 	if h == nil {
 		return lease.Answer{}, false, nil
 	}
-	same, err := samePath(h.fd, path)
+	same, err := at.same(h.fd)
 	if err != nil {
 		return lease.Answer{}, false, err
 	}
@@ -158,35 +168,22 @@ func (l *leases) ours(q *lease.AcquireRequest, path string) (lease.Answer, bool,
 	return lease.Answer{}, false, nil
 }
 
-func (l *leases) openLock(path string) (int, error) {
-	fd, err := open(path, unix.O_RDWR, 0)
-	if !errors.Is(err, os.ErrNotExist) {
-		return fd, err
-	}
-	fd, err = open(path, unix.O_RDWR|unix.O_CREAT, l.dir.perm)
-	if err == nil {
-		if err = widen(path, l.dir.perm); err != nil {
-			closeFD(fd)
-		}
-	}
-	return fd, err
-}
-
-// grant decides about the file of one key. The caller lets go of fd unless it became a hold.
-func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, fd int, path string) (lease.Answer, bool, error) {
-	if ok, err := tryFlock(fd, unix.LOCK_EX); err != nil {
+// grant decides about the file of one key. The caller lets go of h unless it became a hold.
+func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, h *hold) (lease.Answer, bool, error) {
+	fd := h.fd
+	if ok, err := tryFlock(h.lock, unix.LOCK_EX); err != nil {
 		return lease.Answer{}, false, err
 	} else if !ok {
 		return l.contended(q, fd)
 	}
 	// A break --now may have put another file in the place of the one opened.
-	if same, err := samePath(fd, path); err != nil || !same {
+	if same, err := h.at.same(fd); err != nil || !same {
 		return lease.Answer{Status: lease.Held}, false, err
 	}
-	if ok, err := tryByte(fd, writeByte); err != nil || !ok {
+	if ok, err := tryByte(fd, unix.F_WRLCK, writeByte); err != nil || !ok {
 		return lease.Answer{Status: lease.Held}, false, err
 	}
-	old, err := readRecord(fd)
+	old, err := readRecord(fd, h.at.name)
 	if err != nil {
 		return lease.Answer{}, false, err
 	}
@@ -199,21 +196,26 @@ func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, f
 	if old.busy(l.dir.boot, now) && !q.Unguarded {
 		return lease.Answer{Status: lease.Held, Record: l.view(&old, false, now)}, true, nil
 	}
+	// Nor does it say anything of work that has no part in the lock: that it is gone has to be proven, as
+	// in every other store (rule L6).
+	if old.Holder.Apart && !old.released() && !old.lapsed(l.dir.boot, now) && q.Reclaim != old.ref() {
+		return lease.Answer{Status: lease.Held, Record: l.view(&old, false, now)}, true, nil
+	}
 	if err := l.bury(&old, now); err != nil {
 		return lease.Answer{}, false, err
 	}
 	rec := l.newRecord(q, old.Token, now)
-	if ok, err := tryByte(fd, heldByte); err != nil || !ok {
+	if ok, err := tryByte(h.lock, unix.F_RDLCK, heldByte); err != nil || !ok {
 		return lease.Answer{Status: lease.Held}, false, err
 	}
 	if err := writeRecord(fd, &rec); err != nil {
 		return lease.Answer{}, false, err
 	}
 	unlockByte(fd, writeByte)
-	if same, err := l.dropRequests(ctx, fd, path, rec.ref()); err != nil || !same {
+	if same, err := l.dropRequests(ctx, h, rec.ref()); err != nil || !same {
 		return lease.Answer{Status: lease.Held}, false, err
 	}
-	l.hold(fd, rec)
+	l.keep(h, rec)
 	return lease.Answer{Status: lease.OK, Record: l.view(&rec, true, now)}, true, nil
 }
 
@@ -229,7 +231,7 @@ func (l *leases) newRecord(q *lease.AcquireRequest, last lease.Token, now instan
 // contended answers for a lock that another description has. It is settled only if the record
 // says whose it is.
 func (l *leases) contended(q *lease.AcquireRequest, fd int) (lease.Answer, bool, error) {
-	rec, held, err := l.look(fd)
+	rec, held, err := l.look(fd, lockFile(q.Key))
 	if err != nil {
 		return lease.Answer{}, false, err
 	}

@@ -35,10 +35,18 @@ var roles = map[string]func(*store.Store) error{
 	"claim":      roleClaim,
 	"transact":   roleTransact,
 	"enqueue":    roleEnqueue,
+	"share":      roleShare,
 	"open":       func(s *store.Store) error { fmt.Println(s.Properties.InstallationID); return nil },
 }
 
 func TestMain(m *testing.M) {
+	if p := strings.Split(os.Getenv(attackerEnv), "\n"); len(p) == 3 {
+		if err := plant(p[0], p[1], p[2]); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	role, ok := roles[os.Getenv(roleEnv)]
 	if !ok {
 		os.Exit(m.Run())

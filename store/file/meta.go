@@ -5,14 +5,16 @@ package file
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 )
@@ -49,14 +51,14 @@ func (m nsMeta) holdUntil(boot string, now instant) time.Time {
 func (m nsMeta) maxTTL() time.Duration { return time.Duration(m.MaxTTL) * time.Microsecond }
 
 // identity reads the directory's id and makes it where there is none.
-func identity(root string, perm os.FileMode) (id string, fresh bool, err error) {
-	path := filepath.Join(root, "host.json")
+func identity(root *beneath.Dir) (id string, fresh bool, err error) {
+	path := root.Join(hostName)
 	var m hostMeta
-	err = readJSON(path, &m)
-	if os.IsNotExist(err) {
+	err = readJSON(root, hostName, &m)
+	if errors.Is(err, fs.ErrNotExist) {
 		m = hostMeta{Layout: layout, ID: lease.NewNonce().String(), Made: time.Now().UTC()}
-		if fresh, err = createJSON(path, m, perm); err == nil && !fresh {
-			err = readJSON(path, &m)
+		if fresh, err = createJSON(root, hostName, m); err == nil && !fresh {
+			err = readJSON(root, hostName, &m)
 		}
 	}
 	if err == nil && m.ID == "" {
@@ -64,6 +66,9 @@ func identity(root string, perm os.FileMode) (id string, fresh bool, err error) 
 	}
 	if err != nil {
 		return "", false, fail("read", path, err)
+	}
+	if err := store.CheckInstallation(m.ID); err != nil {
+		return "", false, fmt.Errorf("%s: %w", path, err)
 	}
 	return m.ID, fresh, newer(path, m.Layout)
 }
@@ -78,6 +83,7 @@ func newer(path string, have int) error {
 // meta is namespace.json, read again whenever the file is another one: grants must obey the
 // directory that is there now, not the one that was there at first (rule L9).
 type meta struct {
+	dir  *dir
 	path string
 	id   string
 
@@ -87,8 +93,12 @@ type meta struct {
 }
 
 func (m *meta) current() (nsMeta, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(m.path, &st); err != nil {
+	own, err := m.dir.own()
+	if err != nil {
+		return nsMeta{}, fail("read", m.path, err)
+	}
+	st, err := own.Stat(namespaceName)
+	if err != nil {
 		return nsMeta{}, fail("read", m.path, err)
 	}
 	m.mu.Lock()
@@ -97,7 +107,7 @@ func (m *meta) current() (nsMeta, error) {
 		return m.m, nil
 	}
 	var n nsMeta
-	if err := readJSON(m.path, &n); err != nil {
+	if err := readJSON(own, namespaceName, &n); err != nil {
 		return nsMeta{}, fail("read", m.path, err)
 	}
 	if n.MaxTTL <= 0 {
@@ -113,42 +123,44 @@ func (m *meta) current() (nsMeta, error) {
 // prepare makes the namespace where it is missing. Without Init an empty directory may be one
 // whose files were removed under running work, so that grants wait until that work has lapsed
 // (rule L9); unless the kernel knows that nobody on this machine holds such a lock.
-func (m *meta) prepare(d *dir, c store.Config) ([]string, error) {
+func (m *meta) prepare(root *beneath.Dir, c store.Config) ([]string, error) {
 	longest := max(lease.DefaultTTL, c.TTL).Microseconds()
-	if _, err := os.Stat(m.path); os.IsNotExist(err) {
-		return m.create(d, c, longest)
+	own, err := m.dir.own()
+	there := false
+	if err == nil {
+		there, err = own.Exists(namespaceName)
 	}
-	if !c.Init {
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fail("open", m.path, err)
+	case !there:
+		return m.create(root, c, longest)
+	case !c.Init:
 		return nil, nil
 	}
-	return m.upgrade(d, longest)
+	return m.upgrade(m.dir, longest)
 }
 
-func (m *meta) create(d *dir, c store.Config, longest int64) ([]string, error) {
+func (m *meta) create(root *beneath.Dir, c store.Config, longest int64) ([]string, error) {
 	n := nsMeta{Layout: layout, MaxTTL: longest}
 	line := fmt.Sprintf("prepared the namespace %q", c.Namespace)
 	if !c.Init && anyHold() {
 		now := instantNow()
-		n.Boot, n.Hold, n.Line = d.boot, now.boot+longest, now.wall-now.boot
+		n.Boot, n.Hold, n.Line = m.dir.boot, now.boot+longest, now.wall-now.boot
 		line += fmt.Sprintf("; its first lease is granted in %s, in case earlier files were removed under the work that is running here (dibs init says that they were not)", n.maxTTL())
 	}
-	if err := d.mkdir(filepath.Join(d.path, "leases")); err != nil {
-		return nil, fail("make", d.path, err)
+	p, err := m.dir.placesIn(root, (*beneath.Dir).MakeSub)
+	if err != nil {
+		return nil, fail("make", m.dir.path, err)
 	}
-	// The parents, too, may be new.
-	for _, p := range []string{filepath.Dir(d.path), d.path} {
-		if err := widen(p, d.mode); err != nil {
-			return nil, fail("make", p, err)
-		}
-	}
-	made, err := createJSON(m.path, n, d.perm)
+	made, err := createJSON(p.own, namespaceName, n)
 	switch {
 	case err != nil:
 		return nil, fail("make", m.path, err)
 	case made:
 		return []string{line}, nil
 	case c.Init: // somebody else made it meanwhile, perhaps holding back
-		return m.upgrade(d, longest)
+		return m.upgrade(m.dir, longest)
 	}
 	return nil, nil
 }
@@ -170,7 +182,11 @@ func (m *meta) upgrade(d *dir, longest int64) (lines []string, err error) {
 			return nil
 		}
 		n.MaxTTL, n.Boot, n.Hold, n.Line = max(n.MaxTTL, longest), "", 0, 0
-		return replaceJSON(m.path, n, d.perm)
+		own, err := d.own()
+		if err != nil {
+			return err
+		}
+		return replaceJSON(own, namespaceName, n, true)
 	})
 	return lines, fail("change", m.path, err)
 }
@@ -178,15 +194,16 @@ func (m *meta) upgrade(d *dir, longest int64) (lines []string, err error) {
 // exclusively runs f under the namespace's own lock, which serialises what is rare: requests
 // to holders, breaks, changes of settings. Grants and renewals never wait for it.
 func (d *dir) exclusively(ctx context.Context, f func() error) error {
-	path := filepath.Join(d.path, "requests.lock")
-	fd, err := open(path, unix.O_RDWR|unix.O_CREAT, d.perm)
+	path := filepath.Join(d.path, lockName)
+	own, err := d.own()
+	if err != nil {
+		return fail("lock", path, err)
+	}
+	fd, err := own.Open(lockName, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
 		return fail("lock", path, err)
 	}
 	defer closeFD(fd)
-	if err := widen(path, d.perm); err != nil {
-		return fail("lock", path, err)
-	}
 	ok, err := patiently(ctx, 2*time.Second, func() (bool, error) { return tryFlock(fd, unix.LOCK_EX) })
 	if err == nil && !ok {
 		err = cmp.Or(ctx.Err(), errStopped)

@@ -4,24 +4,25 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/store"
 )
 
 // A dir is the opened directory: where things are, and under which identity.
 type dir struct {
-	root string      // the directory of the address
-	path string      // the namespace's own, below it
-	perm os.FileMode // of the files made there
-	mode os.FileMode // of the directories
+	root string // the directory of the address
+	name string // of the namespace's own directory
+	path string // the same, for messages
 	boot string
 	meta *meta
+	held held
 }
 
 // Open opens the directory of c.URL (file:///path) and makes it, with its parents and mode 0700,
@@ -38,7 +39,8 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	if c.Session {
 		return nil, fmt.Errorf("store %s: lock=session is for databases; the directory's locks are the kernel's already: drop the parameter", c)
 	}
-	d := &dir{root: root, path: filepath.Join(root, "ns", escape(c.Namespace))}
+	d := &dir{root: root, name: escape(c.Namespace)}
+	d.path = filepath.Join(root, nsName, d.name)
 	if d.boot, err = bootID(); err != nil {
 		return nil, fail("read the boot id", "of this machine", err)
 	}
@@ -103,14 +105,11 @@ func escape(namespace string) string {
 
 // prepare makes what is missing, checks what is there, and says in lines what it did.
 func (d *dir) prepare(c store.Config) (done []string, err error) {
-	if _, err := os.Stat(filepath.Join(d.root, "host.json")); c.Expect != "" && os.IsNotExist(err) {
-		return nil, fmt.Errorf("store %s: there is no directory of dibs's, and installation id %s is expected: correct the path or expect_store", c, c.Expect)
-	}
-	made, err := d.makeRoot()
+	root, made, err := d.openRoot(c)
 	if err != nil {
 		return nil, err
 	}
-	id, fresh, err := identity(d.root, d.perm)
+	id, fresh, err := identity(root)
 	if err != nil {
 		return nil, err
 	}
@@ -123,55 +122,30 @@ func (d *dir) prepare(c store.Config) (done []string, err error) {
 	if fresh {
 		done = append(done, "gave it the installation id "+id+", which is also this host's id")
 	}
-	d.meta = &meta{path: filepath.Join(d.path, "namespace.json"), id: id}
-	lines, err := d.meta.prepare(d, c)
+	d.meta = &meta{dir: d, path: filepath.Join(d.path, namespaceName), id: id}
+	lines, err := d.meta.prepare(root, c)
 	return append(done, lines...), err
 }
 
-// makeRoot makes the directory and refuses one whose locks would not be ours alone.
-func (d *dir) makeRoot() (made bool, err error) {
-	st, err := os.Stat(d.root)
-	if os.IsNotExist(err) {
-		if err = os.MkdirAll(d.root, 0o700); err == nil {
-			made = true
-			st, err = os.Stat(d.root)
+// openRoot opens the directory, makes it where that is meant, and refuses one whose locks would not be
+// ours alone.
+func (d *dir) openRoot(c store.Config) (root *beneath.Dir, made bool, err error) {
+	if c.Expect == "" {
+		root, made, err = beneath.Make(d.root)
+	} else if root, err = beneath.Open(d.root); err == nil {
+		var there bool
+		if there, err = root.Exists(hostName); err == nil && !there {
+			err = fs.ErrNotExist
 		}
 	}
+	if c.Expect != "" && errors.Is(err, fs.ErrNotExist) {
+		return nil, false, fmt.Errorf("store %s: there is no directory of dibs's, and installation id %s is expected: correct the path or expect_store", c, c.Expect)
+	}
 	if err != nil {
-		return false, fail("open directory", d.root, err)
-	}
-	if !st.IsDir() {
-		return false, fail("open directory", d.root, &fs.PathError{Op: "open", Path: d.root, Err: fmt.Errorf("it is not a directory; name one")})
-	}
-	if st.Mode().Perm()&0o002 != 0 {
-		return false, fail("open directory", d.root, fmt.Errorf("everybody may write to it, and so take or break any lease; name a directory of its own, or chmod o-w"))
+		return nil, false, fail("open directory", d.root, err)
 	}
 	if name, err := checkFS(d.root); err != nil {
-		return false, fail("open directory", d.root+" ("+name+")", err)
+		return nil, false, fail("open directory", d.root+" ("+name+")", err)
 	}
-	d.perm, d.mode = 0o600, 0o700
-	if st.Mode().Perm()&0o020 != 0 { // a group that may write to the directory shares what is in it
-		d.perm, d.mode = 0o660, 0o770|st.Mode()&os.ModeSetgid
-	}
-	return made, nil
-}
-
-// mkdir makes one directory below the root, as open as the root is.
-func (d *dir) mkdir(path string) error {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return err
-	}
-	return widen(path, d.mode)
-}
-
-// widen gives what a group shares its mode, where the process's umask withheld it. What belongs
-// to somebody else was widened by its maker.
-func widen(path string, perm os.FileMode) error {
-	if perm&0o077 == 0 {
-		return nil
-	}
-	if err := os.Chmod(path, perm); err != nil && !os.IsPermission(err) {
-		return err
-	}
-	return nil
+	return root, made, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -158,6 +159,9 @@ func (x *Tx) look(ctx context.Context) error {
 		return x.fail(err)
 	}
 	if there, err := os.Stat(have); err != nil || !os.SameFile(is, there) {
+		if real, err := filepath.EvalSymlinks(have); err == nil {
+			have = real // of a pool of OpenDB's it is that of a descriptor
+		}
 		return fmt.Errorf("the transaction is on the database %q, and the tasks are in %s: begin it on a pool of OpenDB's for this store", have, want)
 	}
 	x.ours = true

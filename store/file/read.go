@@ -4,7 +4,8 @@ package file
 
 import (
 	"context"
-	"os"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -33,13 +34,13 @@ const listMax = 10_000
 func (l *leases) List(ctx context.Context, prefix string, all bool) (lease.Reply, error) {
 	var found []lease.Answer
 	now := instantNow()
-	err := l.scan(ctx, func(path string) error {
-		rec, held, ok, err := l.lookAt(path)
+	err := l.scan(ctx, func(at seat) error {
+		rec, held, ok, err := l.lookAt(at)
 		if err != nil || !ok || !strings.HasPrefix(string(rec.Key), prefix) {
 			return err
 		}
 		if v := l.view(&rec, held, now); all || v.Live(now.time()) {
-			if err := addRequests(path, &v); err != nil {
+			if err := addRequests(at, &v); err != nil {
 				return err
 			}
 			found = append(found, lease.Answer{Status: lease.OK, Record: v})
@@ -54,15 +55,14 @@ func (l *leases) List(ctx context.Context, prefix string, all bool) (lease.Reply
 }
 
 // scan visits each lock file.
-func (l *leases) scan(ctx context.Context, visit func(path string) error) error {
+func (l *leases) scan(ctx context.Context, visit func(at seat) error) error {
 	l.sweep()
-	folder := filepath.Join(l.dir.path, "leases")
-	f, err := os.Open(folder)
+	folder := filepath.Join(l.dir.path, leasesName)
+	p, err := l.dir.places()
 	if err != nil {
 		return fail("list", folder, err)
 	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
+	names, err := p.leases.Names()
 	if err != nil {
 		return fail("list", folder, err)
 	}
@@ -73,7 +73,7 @@ func (l *leases) scan(ctx context.Context, visit func(path string) error) error 
 		if err := ctx.Err(); err != nil {
 			return fail("list", folder, err)
 		}
-		if err := visit(filepath.Join(folder, name)); err != nil {
+		if err := visit(seat{p.leases, name}); err != nil {
 			return fail("read", filepath.Join(folder, name), err)
 		}
 	}
@@ -92,31 +92,34 @@ func (l *leases) sweep() {
 
 // read is the record of one key as others see it, if there is one.
 func (l *leases) read(key lease.Key, now instant) (lease.Record, bool, error) {
-	path := l.lockPath(key)
-	rec, held, ok, err := l.lookAt(path)
+	at, err := l.seat(key)
+	if err != nil {
+		return lease.Record{}, false, fail("read", l.lockPath(key), err)
+	}
+	rec, held, ok, err := l.lookAt(at)
 	if err != nil || !ok {
-		return lease.Record{}, false, fail("read", path, err)
+		return lease.Record{}, false, fail("read", at.String(), err)
 	}
 	v := l.view(&rec, held, now)
-	return v, true, fail("read", path, addRequests(path, &v))
+	return v, true, fail("read", at.String(), addRequests(at, &v))
 }
 
 // lookAt reads a lock file, if it is there and says anything.
-func (l *leases) lookAt(path string) (rec record, held, ok bool, err error) {
-	fd, err := open(path, unix.O_RDONLY, 0)
-	if os.IsNotExist(err) {
+func (l *leases) lookAt(at seat) (rec record, held, ok bool, err error) {
+	fd, err := at.open(unix.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
 		return rec, false, false, nil
 	}
 	if err != nil {
 		return rec, false, false, err
 	}
 	defer closeFD(fd)
-	rec, held, err = l.look(fd)
+	rec, held, err = l.look(fd, at.name)
 	return rec, held, rec.Key != "", err
 }
 
-func addRequests(path string, v *lease.Record) error {
-	r, err := readRequests(requestPath(path))
+func addRequests(at seat, v *lease.Record) error {
+	r, err := readRequests(at.requests())
 	r.addTo(v)
 	return err
 }

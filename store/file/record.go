@@ -110,7 +110,7 @@ func (r *record) view(boot string, held bool, now instant) lease.Record {
 	switch {
 	case held && over:
 		v.Expires = now.time().Add(lookAgain)
-	case !held && !r.released() && v.Live(now.time()):
+	case !held && !r.released() && v.Live(now.time()) && !r.Holder.Apart:
 		v.Expires = now.time()
 	}
 	return v
@@ -144,14 +144,17 @@ func decode(b []byte) (record, error) {
 }
 
 // readRecord reads a record that another may be rewriting: a checksum that does not match is
-// given a little time. A file that stays damaged, as a loss of power can leave one, tells nothing.
-func readRecord(fd int) (record, error) {
+// given a little time. name is that of the file, which is its key's. A file that stays damaged, as a loss of power can leave one, tells nothing.
+func readRecord(fd int, name string) (record, error) {
 	for try := 0; ; try++ {
 		b, err := preadAll(fd)
 		if err != nil {
 			return record{}, err
 		}
 		r, err := decode(b)
+		if err == nil && r.Key != "" && lockFile(r.Key) != name {
+			r = record{} // it speaks of another key, about which it has no say
+		}
 		if err == nil || try == 20 {
 			return r, nil
 		}

@@ -5,7 +5,8 @@ package file
 import (
 	"context"
 	"encoding/json"
-	"os"
+	"errors"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 
@@ -20,14 +21,15 @@ type requests struct {
 	Broken *lease.Broken `json:"broken,omitempty"`
 }
 
-func requestPath(lockPath string) string { return lockPath + ".req" }
-
 // requestsTo reads what is wanted of ref: mostly nothing, at the cost of one failed open.
 func (l *leases) requestsTo(ref lease.Ref) (requests, error) {
-	path := requestPath(l.lockPath(ref.Key))
-	r, err := readRequests(path)
+	at, err := l.seat(ref.Key)
 	if err != nil {
-		return r, fail("read", path, err)
+		return requests{}, fail("read", l.lockPath(ref.Key), err)
+	}
+	r, err := readRequests(at.requests())
+	if err != nil {
+		return r, fail("read", at.requests().String(), err)
 	}
 	if r.To != ref {
 		return requests{}, nil
@@ -35,9 +37,9 @@ func (l *leases) requestsTo(ref lease.Ref) (requests, error) {
 	return r, nil
 }
 
-func readRequests(path string) (requests, error) {
-	fd, err := open(path, unix.O_RDONLY, 0)
-	if os.IsNotExist(err) {
+func readRequests(at seat) (requests, error) {
+	fd, err := at.open(unix.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
 		return requests{}, nil
 	}
 	if err != nil {
@@ -107,12 +109,15 @@ func (l *leases) request(ctx context.Context, key lease.Key, ask func(*record, *
 }
 
 func (l *leases) requestLocked(key lease.Key, ask func(*record, *requests) (bool, error)) (lease.Answer, error) {
-	path := l.lockPath(key)
-	rec, live, err := l.target(key)
+	at, err := l.seat(key)
+	if err != nil {
+		return lease.Answer{}, err
+	}
+	rec, live, err := l.target(at, key)
 	if err != nil || !live {
 		return lease.Answer{Status: lease.Gone, Record: l.view(&rec, live, instantNow())}, err
 	}
-	reqs, err := readRequests(requestPath(path))
+	reqs, err := readRequests(at.requests())
 	if err != nil {
 		return lease.Answer{}, err
 	}
@@ -122,19 +127,19 @@ func (l *leases) requestLocked(key lease.Key, ask func(*record, *requests) (bool
 	if ok, err := ask(&rec, &reqs); err != nil || !ok {
 		return lease.Answer{Status: lease.Gone, Record: l.view(&rec, true, instantNow())}, err
 	}
-	if err := l.writeRequests(path, reqs); err != nil {
+	if err := replaceJSON(at.in, at.requests().name, reqs, false); err != nil {
 		return lease.Answer{}, err
 	}
-	now, live, err := l.target(key)
+	now, live, err := l.target(at, key)
 	if err != nil {
 		return lease.Answer{}, err
 	}
 	if !live || now.ref() != rec.ref() {
-		_ = os.Remove(requestPath(path))
+		_ = at.requests().remove()
 		return lease.Answer{Status: lease.Gone, Record: l.view(&now, live, instantNow())}, nil
 	}
 	if reqs.Broken != nil && reqs.Broken.Now {
-		return l.replace(path, now, *reqs.Broken)
+		return l.replace(at, now, *reqs.Broken)
 	}
 	v := l.view(&now, true, instantNow())
 	reqs.addTo(&v)
@@ -142,70 +147,44 @@ func (l *leases) requestLocked(key lease.Key, ask func(*record, *requests) (bool
 }
 
 // target reads the hold that is in force, if any.
-func (l *leases) target(key lease.Key) (record, bool, error) {
+func (l *leases) target(at seat, key lease.Key) (record, bool, error) {
 	l.mu.Lock()
 	l.live(key, instantNow())
 	l.mu.Unlock()
-	fd, err := open(l.lockPath(key), unix.O_RDONLY, 0)
-	if os.IsNotExist(err) {
-		return record{}, false, nil
-	}
-	if err != nil {
-		return record{}, false, err
-	}
-	defer closeFD(fd)
-	rec, held, err := l.look(fd)
+	rec, held, _, err := l.lookAt(at)
 	return rec, held && !rec.released(), err
-}
-
-func (l *leases) writeRequests(path string, r requests) error {
-	tmp, err := writeTemp(requestPath(path), r, l.dir.perm)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, requestPath(path)); err != nil {
-		_ = os.Remove(tmp)
-		return err
-	}
-	return nil
 }
 
 // replace puts a freed copy of the record in the place of the lock file. The old lock excludes
 // nobody any more; its holder sees another file there at its next heartbeat.
-func (l *leases) replace(path string, rec record, b lease.Broken) (lease.Answer, error) {
+func (l *leases) replace(at seat, rec record, b lease.Broken) (lease.Answer, error) {
 	rec.release()
 	rec.Broken = &b
 	text, err := rec.encode()
 	if err != nil {
 		return lease.Answer{}, err
 	}
-	tmp, err := writeTempBytes(path, text, l.dir.perm)
-	if err != nil {
+	if err := at.in.Replace(at.name, text, false); err != nil {
 		return lease.Answer{}, err
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		_ = os.Remove(tmp)
-		return lease.Answer{}, err
-	}
-	_ = os.Remove(requestPath(path)) // what it says, the new file says too
+	_ = at.requests().remove() // what it says, the new file says too
 	return lease.Answer{Status: lease.OK, Record: l.view(&rec, false, instantNow())}, nil
 }
 
 // dropRequests removes what was wanted of earlier holds, once the record is the new one's. It
 // says whether path still leads to fd: a break --now of the earlier hold may just have replaced it.
-func (l *leases) dropRequests(ctx context.Context, fd int, path string, ref lease.Ref) (same bool, err error) {
-	if err := unix.Access(requestPath(path), unix.F_OK); err == unix.ENOENT {
-		return true, nil
-	} else if err != nil {
-		return false, os.NewSyscallError("access", err)
+func (l *leases) dropRequests(ctx context.Context, h *hold, ref lease.Ref) (same bool, err error) {
+	asked := h.at.requests()
+	if there, err := asked.in.Exists(asked.name); err != nil || !there {
+		return err == nil, err
 	}
 	err = l.dir.exclusively(ctx, func() error {
-		if same, err = samePath(fd, path); err != nil || !same {
+		if same, err = h.at.same(h.fd); err != nil || !same {
 			return err
 		}
-		r, err := readRequests(requestPath(path))
+		r, err := readRequests(asked)
 		if err == nil && r.To != ref {
-			err = os.Remove(requestPath(path))
+			err = asked.remove()
 		}
 		return err
 	})

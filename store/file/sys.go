@@ -3,8 +3,10 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -27,18 +29,6 @@ const (
 	writeByte = heldByte + 1 // locked for the microseconds in which a record is decided upon and written
 )
 
-func open(path string, flags int, perm os.FileMode) (int, error) {
-	for {
-		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, uint32(perm))
-		if err == nil {
-			return fd, nil
-		}
-		if err != unix.EINTR {
-			return -1, &fs.PathError{Op: "open", Path: path, Err: err}
-		}
-	}
-}
-
 // closeFD lets go of a descriptor. It is never repeated: on Linux it is gone whatever close says.
 func closeFD(fd int) { _ = unix.Close(fd) }
 
@@ -57,10 +47,11 @@ func tryFlock(fd, how int) (bool, error) {
 	}
 }
 
-// tryByte locks one byte for this open file description, without waiting.
-func tryByte(fd int, b int64) (bool, error) {
+// tryByte locks one byte for this open file description, without waiting. A description that can only
+// be read takes it as a shared lock.
+func tryByte(fd int, how int16, b int64) (bool, error) {
 	for {
-		lk := unix.Flock_t{Type: unix.F_WRLCK, Start: b, Len: 1}
+		lk := unix.Flock_t{Type: how, Start: b, Len: 1}
 		switch err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lk); err {
 		case nil:
 			return true, nil
@@ -94,26 +85,19 @@ func unlock(fd int) {
 	_ = unix.Flock(fd, unix.LOCK_UN)
 }
 
-// samePath says whether path still leads to the open file.
-func samePath(fd int, path string) (bool, error) {
-	var f, p unix.Stat_t
-	if err := unix.Fstat(fd, &f); err != nil {
-		return false, os.NewSyscallError("fstat", err)
-	}
-	switch err := unix.Stat(path, &p); err {
-	case nil:
-		return f.Ino == p.Ino && f.Dev == p.Dev, nil
-	case unix.ENOENT:
-		return false, nil
-	default:
-		return false, &fs.PathError{Op: "stat", Path: path, Err: err}
-	}
-}
+// mostRecord bounds a lock file and what stands beside it: who may write to them must not be able to fill
+// the memory of others.
+const mostRecord = 1 << 20
 
 // preadAll reads a small file whole.
-func preadAll(fd int) ([]byte, error) {
+func preadAll(fd int) ([]byte, error) { return readAll(fd, "", mostRecord) }
+
+func readAll(fd int, path string, most int) ([]byte, error) {
 	b := make([]byte, 0, 4096)
 	for {
+		if len(b) > most {
+			return b, fmt.Errorf("%s is larger than %d bytes: %w", cmp.Or(path, "the file"), most, errDamaged)
+		}
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
 		}

@@ -50,6 +50,9 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 	if err = d.run(ctx, p, readInstant(&m.now), m.read); err != nil {
 		return m, nil, err
 	}
+	if err := store.CheckInstallation(m.installation); err != nil {
+		return m, nil, fmt.Errorf("mysql store %s: %w", d.addr, err)
+	}
 	return m, changes(string(d.ns), ours, before, m), c.CheckTTL(m.maxTTL)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/dibs-run/dibs/internal/testserver"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/storetest"
 )
 
 // ownDatabase is an empty database on the shared server.
@@ -169,4 +170,18 @@ func TestStatements(t *testing.T) {
 	if got := p.text.String(); strings.Count(got, "?") != len(p.args) || !strings.Contains(got, "IN ((?,?),(?,?))") || !strings.Contains(got, "IN (?,?,?)") {
 		t.Errorf("%s with %d arguments", got, len(p.args))
 	}
+}
+
+func TestAnInstallationIDIsNoPath(t *testing.T) {
+	address := ownDatabase(t)
+	c := config(t, address)
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	db := raw(t, address, nil)
+	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+		exec(t, db, "UPDATE dibs_meta SET installation = ?", id)
+	})
 }

@@ -174,3 +174,22 @@ func TestStoreOverACallersPool(t *testing.T) {
 		})
 	}
 }
+
+func TestAnInstallationIDIsNoPath(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	pool, err := pgxpool.New(t.Context(), c.URL.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+		if _, err := pool.Exec(t.Context(), "UPDATE dibs.namespaces SET installation = $2 WHERE ns = $1", c.Namespace, id); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -160,6 +160,9 @@ func (p *preparation) namespace(ctx context.Context) (n namespace, err error) {
 	if err != nil {
 		return n, err
 	}
+	if err := store.CheckInstallation(n.installation); err != nil {
+		return n, fmt.Errorf("postgres store %s: %w", p.db.address, err)
+	}
 	p.tell(before, n)
 	if p.c.Expect != "" && p.c.Expect != n.installation {
 		return n, fmt.Errorf("postgres store %s: its installation id is %s, and expect_store asks for %s; correct the address or the pin", p.db.address, n.installation, p.c.Expect)

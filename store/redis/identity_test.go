@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/testserver"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/storetest"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -136,4 +138,14 @@ func TestHoldBackAfterFlushIsForTheLongestTTLThatWasSeen(t *testing.T) {
 	if a.Status != lease.HeldBack || a.Until.Sub(storeNow(t, s)) < 50*time.Second {
 		t.Errorf("%s until %v, want held back for a minute", a.Status, a.Until)
 	}
+}
+
+func TestAnInstallationIDIsNoPath(t *testing.T) {
+	_, c := prepared(t, testserver.Redis(t))
+	raw := rawClient(t, c)
+	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+		if err := raw.HSet(t.Context(), "dibs:{"+c.Namespace+"}:meta", "id", id).Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -31,6 +31,9 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	if found > schema {
 		return meta{}, fmt.Errorf("redis %s: namespace %q has schema %d, this program knows up to %d; upgrade dibs here", d.addr, c.Namespace, found, schema)
 	}
+	if err := store.CheckInstallation(id); err != nil {
+		return meta{}, fmt.Errorf("redis %s: %w", d.addr, err)
+	}
 	if c.Expect != "" && c.Expect != id {
 		return meta{}, fmt.Errorf("redis %s: this is installation %s, expected is %s; correct the address, or expect_store if the store was meant to change", d.addr, id, c.Expect)
 	}

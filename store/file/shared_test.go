@@ -1,0 +1,126 @@
+//go:build linux
+
+package file
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/store/storetest"
+)
+
+func TestAnInstallationIDIsNoPath(t *testing.T) {
+	c := configAt(t.TempDir(), true)
+	openAt(t, c.URL.Path)
+	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+		b, err := json.Marshal(hostMeta{Layout: layout, ID: id})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(c.URL.Path, hostName), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A command of another user has no part in the lock. When its supervisor and guardian are dead the lock
+// is free, and the command may live: its key is granted on proof that it does not, or when the hold
+// has lapsed.
+func TestAFreeLockIsNoProofOfWorkApart(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	l := inside(s).leases
+	die := func(key lease.Key, apart bool, ttl time.Duration) lease.Ref {
+		q := requestFor(key, ttl)
+		q.Holder.Apart = apart
+		a, err := tryAcquire(s, q)
+		if err != nil || a.Status != lease.OK {
+			t.Fatal(a.Status, err)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.letGo(l.holds[key])
+		return a.Record.Ref()
+	}
+	want := func(what string, q lease.AcquireRequest, status lease.Status) lease.Answer {
+		t.Helper()
+		a, err := tryAcquire(s, q)
+		if err != nil || a.Status != status {
+			t.Errorf("%s: %v, %v; want %v", what, a.Status, err, status)
+		}
+		return a
+	}
+	die("together", false, lease.DefaultTTL)
+	want("work that shares the lock", requestFor("together", lease.DefaultTTL), lease.OK)
+
+	ref := die("apart", true, lease.DefaultTTL)
+	q := requestFor("apart", lease.DefaultTTL)
+	if a := want("work apart", q, lease.Held); a.Record.Ref() != ref || !a.Record.Live(instantNow().time()) {
+		t.Errorf("it is shown as %+v", a.Record)
+	}
+	q.Reclaim = ref
+	want("with proof", q, lease.OK)
+
+	die("lapsing", true, 50*time.Millisecond)
+	time.Sleep(60 * time.Millisecond)
+	want("once it has lapsed", requestFor("lapsing", lease.DefaultTTL), lease.OK)
+}
+
+// A record is in the file of its key. One that speaks of another key, as a member of the group can write
+// one, has no say about it.
+func TestARecordSpeaksOfItsOwnKeyOnly(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	l := inside(s).leases
+	granted(t, s, "victim")
+	b, err := os.ReadFile(l.lockPath("victim"))
+	if err == nil {
+		err = os.WriteFile(l.lockPath("k"), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, ok, err := l.read("k", instantNow()); ok || err != nil {
+		t.Errorf("the record of k is %+v, %v", r, err)
+	}
+	if a, err := tryAcquire(s, requestFor("k", lease.DefaultTTL)); err != nil || a.Status != lease.OK || a.Record.Key != "k" {
+		t.Errorf("k: %+v, %v", a, err)
+	}
+}
+
+// What a command inherits of the lock cannot write the record.
+func TestTheLockThatIsHandedOnCannotWrite(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	f, err := s.Descriptor(granted(t, s, "k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err != nil || flags&unix.O_ACCMODE != unix.O_RDONLY {
+		t.Errorf("its flags are %#x, %v", flags, err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 0); err == nil {
+		t.Error("it wrote")
+	}
+}
+
+// Somebody who keeps the journal locked holds no run's end up for longer than a moment.
+func TestAJournalThatIsKeptLockedHoldsNobodyUp(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	j := inside(s).leases.journal
+	f, err := os.Create(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX)); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, "append", j.append(run.Record{ID: "r", Outcome: run.Succeeded}), j.path, "locked for seconds")
+}

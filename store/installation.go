@@ -1,0 +1,18 @@
+package store
+
+import "fmt"
+
+// CheckInstallation refuses an installation id that dibs did not make: an id is read from a store, which
+// others may write to, and becomes part of the names of files on this host. Letters, digits and dashes,
+// 64 at most.
+func CheckInstallation(id string) error {
+	ok := id != "" && len(id) <= 64
+	for i := range len(id) {
+		c := id[i]
+		ok = ok && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-')
+	}
+	if !ok {
+		return fmt.Errorf("the store's installation id is %.80q, which dibs never made: somebody has changed it; put the old one back, or use a new namespace", id)
+	}
+	return nil
+}
