@@ -2,10 +2,13 @@ package command
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/guardian"
@@ -35,9 +38,10 @@ func WorkGone(h lease.Holder) bool {
 
 // remainder is what an inspection found alive of a holder.
 type remainder struct {
-	supervisor, guardian bool
-	work                 []proc.Stat
-	populated            bool // the run's cgroup is
+	supervisor bool
+	guards     []proc.Stat // guardian and warden
+	work       []proc.Stat
+	populated  bool // the run's cgroup is
 }
 
 // inspect looks at what is left of h's work; gone is true only where that is certain.
@@ -52,7 +56,8 @@ func inspect(h lease.Holder) (left remainder, gone bool) {
 	if err != nil {
 		return left, false
 	}
-	if left.guardian = slices.ContainsFunc(all, func(s proc.Stat) bool { return guards(s, h.RunID) }); left.guardian {
+	if left.guards = guardsOf(all, h); len(left.guards) > 0 {
+		left.supervisor = slices.ContainsFunc(left.guards, supervised)
 		return left, false
 	}
 	if known, populated := groupOf(h); known {
@@ -97,13 +102,36 @@ func alive(h lease.Holder) bool {
 	return s.Start == h.Start && s.Alive()
 }
 
-// guards says whether a process is the guardian of the run.
-func guards(s proc.Stat, run string) bool {
-	if !s.Alive() || s.Kernel {
+// guardsOf lists the living guardian and warden of h's run.
+func guardsOf(all []proc.Stat, h lease.Holder) (found []proc.Stat) {
+	for _, s := range all {
+		if !s.Alive() || s.Kernel || s.Start < h.Start {
+			continue
+		}
+		if args := proc.Args(s.PID); len(args) > 1 && guardian.IsGuard(args[0]) && args[1] == h.RunID {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// supervised says whether the process that a guard has as its parent may be its supervisor: one that
+// runs the same program, and is no guard. A record that calls a living supervisor dead is not believed.
+// This user can read what a supervisor runs if it can read what the guard runs, so one where it cannot is
+// a reaper.
+func supervised(guard proc.Stat) bool {
+	if args := proc.Args(guard.Parent); len(args) > 0 && guardian.IsGuard(args[0]) {
+		return false // its own warden; or the guardian of a run around this one, which got the orphan
+	}
+	own, err := os.Stat(fmt.Sprintf("/proc/%d/exe", guard.PID))
+	if err != nil {
+		return true
+	}
+	parent, err := os.Stat(fmt.Sprintf("/proc/%d/exe", guard.Parent))
+	if errors.Is(err, os.ErrPermission) {
 		return false
 	}
-	args := proc.Args(s.PID)
-	return len(args) > 1 && args[0] == guardian.Name && args[1] == run
+	return err != nil || os.SameFile(own, parent)
 }
 
 // groupOf asks the kernel about the cgroup that h names. It is not known where h has none, and
@@ -126,13 +154,17 @@ func inGroup(all []proc.Stat, h lease.Holder) []proc.Stat {
 // killTime bounds KillOrphaned: a process that SIGKILL does not end by then is stuck in the kernel.
 const killTime = 2 * time.Second
 
-// KillOrphaned kills work of h that has lost both its supervisor and its guardian, and reports
-// whether the work is gone within 2 s, or before ctx ends, which is an error. A living supervisor
-// or guardian is left alone: false at once. Only what is certain to be h's is killed, and only if
-// held says that h's hold is still on record: what a run has left behind on purpose, and released
+// guardTime is what guardian and warden of a dead supervisor have of that to kill all by themselves.
+const guardTime = killTime / 4
+
+// KillOrphaned kills work of h that has lost its supervisor, and reports whether the work is gone within
+// 2 s, or before ctx ends, which is an error. A guardian that lives is continued, should it be stopped;
+// one that does not end everything at once then, as it does when its supervisor has died, is killed too.
+// A living supervisor is left alone: false at once. Only what is certain to be h's is killed, and only
+// if held says that h's hold is still on record: what a run has left behind on purpose, and released
 // its lease, lives on. A dead supervisor releases nothing any more, so it is asked once.
 func KillOrphaned(ctx context.Context, h lease.Holder, held func() bool) (bool, error) {
-	over, asked := time.After(killTime), false
+	began, asked := time.Now(), false
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		left, gone := inspect(h)
 		switch {
@@ -141,10 +173,10 @@ func KillOrphaned(ctx context.Context, h lease.Holder, held func() bool) (bool, 
 				_ = cgroup.Remove(h.Cgroup)
 			}
 			return true, nil
-		case left.supervisor, left.guardian:
+		case left.supervisor, !asked && !held():
 			return false, nil
-		case !asked && !held():
-			return false, nil
+		case len(left.guards) > 0:
+			left.end(h, time.Since(began) > guardTime)
 		case left.populated:
 			_ = cgroup.Kill(h.Cgroup)
 		case len(left.work) == 0:
@@ -155,9 +187,33 @@ func KillOrphaned(ctx context.Context, h lease.Holder, held func() bool) (bool, 
 		select {
 		case <-ctx.Done():
 			return false, ctx.Err()
-		case <-over:
-			return false, nil
 		case <-time.After(wait):
 		}
+		if time.Since(began) > killTime {
+			return false, nil
+		}
+	}
+}
+
+// end has the guards of a dead supervisor do their work, or where they had the time for it, does it in
+// their place. They themselves come last: while one of them lives, orphans stay below it.
+func (left remainder) end(h lease.Holder, late bool) {
+	if !late {
+		for _, g := range left.guards {
+			_ = syscall.Kill(g.PID, syscall.SIGCONT)
+		}
+		return
+	}
+	if known, populated := groupOf(h); known && populated {
+		_ = cgroup.Kill(h.Cgroup)
+	}
+	isGuard := func(s proc.Stat) bool {
+		return slices.ContainsFunc(left.guards, func(g proc.Stat) bool { return g.PID == s.PID })
+	}
+	all, err := proc.All()
+	work := slices.DeleteFunc(proc.Below(all, isGuard), isGuard)
+	killAll(work)
+	if err == nil && len(work) == 0 {
+		killAll(left.guards)
 	}
 }

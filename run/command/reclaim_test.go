@@ -69,7 +69,7 @@ func TestOrphansAreKilled(t *testing.T) {
 	})
 }
 
-// orphans makes work that has lost both its supervisor and its guardian. before is called while all
+// orphans makes work that has lost its supervisor, its guardian and its warden. before is called while all
 // of it lives.
 func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run string) {
 	t.Helper()
@@ -78,19 +78,20 @@ func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run strin
 	awaitLiving(t, run, 1+escaped)
 	h = holderOf(s, run)
 	before(h)
-	// A stopped guardian cannot act on its supervisor's death.
-	for _, kill := range []func() error{
-		func() error { return syscall.Kill(s.Guardian, syscall.SIGSTOP) },
-		s.Process.Kill,
-		func() error { return syscall.Kill(s.Guardian, syscall.SIGKILL) },
-	} {
-		if err := kill(); err != nil {
-			t.Fatal(err)
-		}
+	// Stopped guards cannot act on each other's deaths.
+	for _, pid := range []int{s.Guardian, s.Warden} {
+		signal(t, pid, syscall.SIGSTOP)
+		awaitState(t, pid, 'T')
 	}
-	awaitLiving(t, run, escaped-1)
-	awaitDeath(t, s.Process.Pid)
-	awaitDeath(t, s.Guardian)
+	for _, pid := range []int{s.Process.Pid, s.Warden, s.Guardian} {
+		signal(t, pid, syscall.SIGKILL)
+	}
+	for _, pid := range []int{s.Process.Pid, s.Warden, s.Guardian} {
+		awaitDeath(t, pid)
+	}
+	if left := living(run); len(left) < escaped-1 {
+		t.Fatalf("of %d orphans there are only %v", escaped-1, left)
+	}
 	return h, run
 }
 
@@ -108,29 +109,47 @@ func awaitDeath(t *testing.T, pid int) {
 	}
 }
 
-// The guardian of a dead supervisor kills by itself; one that is stopped must not hold up a contender.
-func TestALivingGuardianIsLeftAlone(t *testing.T) {
+// The guardian of a dead supervisor kills by itself. One that is stopped, again and again, must not hold
+// up a contender.
+func TestAStoppedGuardianOfADeadSupervisorIsEnded(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		run := newRun(t)
+		s := inSupervisor(t, part{Args: shell(run, escapee(run)+bareEscapee(run)+deaf), RunID: run})
+		awaitLiving(t, run, 1+escaped+1)
+		h := holderOf(s, run)
+		keepStopped(t, s.Warden, s.Guardian)
+		s.signal(t, syscall.SIGKILL)
+		_ = s.Wait()
+		if gone, err := KillOrphaned(t.Context(), h, func() bool { return false }); gone || err != nil {
+			t.Errorf("a released lease's work: gone %v, %v", gone, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*soon)
+		defer cancel()
+		for gone := false; !gone; {
+			var err error
+			if gone, err = KillOrphaned(ctx, h, held); err != nil || ctx.Err() != nil {
+				t.Fatalf("gone %v, %v; there are %v", gone, err, living(run))
+			}
+		}
+		if left := living(run); len(left) > 0 {
+			t.Errorf("said to be gone: %v", left)
+		}
+	})
+}
+
+// A record that names a dead process as the supervisor of a living one's run kills nothing.
+func TestARunWithASupervisorIsLeftAlone(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run := newRun(t)
 		s := inSupervisor(t, part{Args: shell(run, deaf), RunID: run})
 		awaitLiving(t, run, 1)
-		for _, kill := range []func() error{
-			func() error { return syscall.Kill(s.Guardian, syscall.SIGSTOP) },
-			s.Process.Kill,
-		} {
-			if err := kill(); err != nil {
-				t.Fatal(err)
-			}
+		h := holderOf(s, run)
+		h.Start-- // its number was another process's before
+		if gone, err := KillOrphaned(t.Context(), h, held); gone || err != nil {
+			t.Errorf("gone %v, %v", gone, err)
 		}
-		_ = s.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if gone, err := KillOrphaned(ctx, holderOf(s, run), held); gone || err != nil {
-			t.Errorf("a stopped guardian's work: gone %v, %v; want false at once", gone, err)
-		}
-		if err := syscall.Kill(s.Guardian, syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(guardTime)
+		awaitLiving(t, run, 1)
 	})
 }
 
