@@ -52,10 +52,11 @@ type guard struct {
 	empty bool // nothing of the command is left
 	// What is due when, zero once it was done; stop is when a Stop turns into a kill.
 	term, kill, stop time.Duration
-	termed           bool // the deadline has passed
-	byDeadline       bool // … while the main process lived
-	doomed           bool // everything is being killed
-	rounds           int  // how often so far
+	patience         time.Duration // LastResort of term and kill
+	termed           bool          // the deadline has passed
+	byDeadline       bool          // … while the main process lived
+	doomed           bool          // everything is being killed
+	rounds           int           // how often so far
 
 	hold     bool // the locks are kept until freed
 	freed    chan struct{}
@@ -88,7 +89,7 @@ func serve(cgroupPath, path string, args []string) error {
 	if err != nil {
 		return err
 	}
-	g := &guard{timer: timer, alarms: alarms, policy: arm.Leftovers, grace: arm.Grace, term: arm.Term, kill: arm.Kill,
+	g := &guard{timer: timer, alarms: alarms, policy: arm.Leftovers, grace: arm.Grace, term: arm.Term, kill: arm.Kill, patience: LastResort(arm.Term, arm.Kill),
 		hold: arm.Hold, freed: make(chan struct{}), arm: arm}
 	if cgroupPath != "-" {
 		g.cgroup = cgroupPath

@@ -52,16 +52,27 @@ func (g *guard) setTimer() error {
 	if g.doomed && !g.empty {
 		last = bootTime()
 	}
+	if last != 0 {
+		last += g.patience
+	}
 	return errors.Join(setTimer(g.timer, earliest(g.term, kill)), g.alarms.set(g.term, kill, last))
 }
 
 // alarms are what the kernel does where this process cannot: it is continued when something is due, and
-// killed when it has not done that within LastResort. With it dies the command, by its PDEATHSIG; the
+// killed when it has not done that soon after. With it dies the command, by its PDEATHSIG; the
 // warden and the supervisor end the rest.
 type alarms struct{ term, kill, last Alarm }
 
-// LastResort is how long after the instant of a kill. It is within the margin of a lease for the kill (rule L3).
-const LastResort = 500 * time.Millisecond
+// LastResort is how long after the instant of a kill a guardian that did nothing is killed. Between term
+// and kill lies a lease's lost grace, and what is left after that for the kill is a fifth of it (rule L3):
+// this is half of that, and at most, or where there is no grace, half a second.
+func LastResort(term, kill time.Duration) time.Duration {
+	const most = 500 * time.Millisecond
+	if term == 0 || kill <= term {
+		return most
+	}
+	return min((kill-term)/10, most)
+}
 
 // armTime is how long a guardian waits for its first message.
 const armTime = time.Minute
@@ -77,11 +88,8 @@ func newAlarms() (a alarms, err error) {
 	return a, a.last.Set(bootTime() + armTime)
 }
 
-// set sets them; last is when the process should have killed everything, zero for never.
+// set sets them; zero is never.
 func (a alarms) set(term, kill, last time.Duration) error {
-	if last != 0 {
-		last += LastResort
-	}
 	return errors.Join(a.term.Set(term), a.kill.Set(kill), a.last.Set(last))
 }
 
@@ -118,7 +126,7 @@ func (g *guard) extend(term, kill time.Duration) {
 	case g.termed:
 		g.kill = earliest(g.kill, kill)
 	default:
-		g.term, g.kill = term, kill
+		g.term, g.kill, g.patience = term, kill, LastResort(term, kill)
 	}
 }
 

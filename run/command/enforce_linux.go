@@ -21,16 +21,17 @@ const patience = 2 * time.Second
 
 // bounds are the instants of the boot clock at which everything is to be killed; zero is none.
 type bounds struct {
-	mu           sync.Mutex
-	kill, stopAt time.Duration
-	timer        *time.Timer
-	alarm        guardian.Alarm // continues this process, should it be stopped then
-	over         bool
+	mu       sync.Mutex
+	deadline Deadline
+	stopAt   time.Duration
+	timer    *time.Timer
+	alarm    guardian.Alarm // continues this process, should it be stopped then
+	over     bool
 }
 
 // prepare makes what can fail, before anything is started.
-func (b *bounds) prepare(kill time.Duration) (err error) {
-	b.kill = kill
+func (b *bounds) prepare(d Deadline) (err error) {
+	b.deadline = d
 	if b.alarm, err = guardian.NewAlarm(syscall.SIGCONT); err != nil {
 		return err
 	}
@@ -57,10 +58,10 @@ func (b *bounds) close() {
 	}
 }
 
-func (b *bounds) extend(kill time.Duration) {
+func (b *bounds) extend(d Deadline) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.kill = kill
+	b.deadline = d
 	b.set()
 }
 
@@ -85,15 +86,15 @@ func (b *bounds) set() {
 		_ = b.alarm.Set(0)
 	default:
 		b.timer.Reset(at - clock.System.Boot())
-		_ = b.alarm.Set(at + 2*guardian.LastResort) // it fails for no alarm that there is
+		_ = b.alarm.Set(at + 3*guardian.LastResort(b.deadline.Term, b.deadline.Kill)/2) // it fails for no alarm that there is
 	}
 }
 
 func (b *bounds) first() time.Duration {
-	if b.kill == 0 || (b.stopAt != 0 && b.stopAt < b.kill) {
-		return b.stopAt
+	if kill := b.deadline.Kill; b.stopAt == 0 || (kill != 0 && kill < b.stopAt) {
+		return kill
 	}
-	return b.kill
+	return b.stopAt
 }
 
 // due says whether the time has come, and whether it is the deadline's. If not, the timer is set anew:
@@ -109,7 +110,7 @@ func (b *bounds) due() (due, byDeadline bool) {
 		b.set()
 		return false, false
 	}
-	return true, b.kill != 0 && b.kill <= now
+	return true, b.deadline.Kill != 0 && b.deadline.Kill <= now
 }
 
 // enforce kills everything in rounds once a bound has passed, until nothing is left. A guardian that

@@ -39,7 +39,7 @@ func (p *Process) Pid() int { return p.pid }
 // SIGTERM for a passed deadline, the instant of the kill is only ever moved nearer. An error
 // says that the guardian is gone, or does not listen: the deadline is then the last one it heard.
 func (p *Process) Extend(d Deadline) error {
-	p.bounds.extend(d.Kill)
+	p.bounds.extend(d)
 	return p.send(guardian.Message{Kind: guardian.Extend, Term: d.Term, Kill: d.Kill})
 }
 

@@ -195,7 +195,7 @@ func (p *Process) arm(s Spec) error {
 		}
 		p.madeCgroup = true
 	}
-	if err := p.bounds.prepare(s.Deadline.Kill); err != nil {
+	if err := p.bounds.prepare(s.Deadline); err != nil {
 		return err
 	}
 	m := guardian.Message{Kind: guardian.Arm, Term: s.Deadline.Term, Kill: s.Deadline.Kill,
