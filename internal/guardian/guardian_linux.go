@@ -122,7 +122,7 @@ func ignoreSignals() {
 func (g *guard) start(path string, args []string) error {
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2},
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
-	if g.policy != Leave {
+	if g.policy != Leave && !g.arm.As.Set { // another user must not be able to free the lock
 		for _, fd := range g.locks {
 			attr.Files = append(attr.Files, uintptr(fd))
 		}

@@ -3,6 +3,7 @@
 package command
 
 import (
+	"bufio"
 	"context"
 	"os"
 	"path/filepath"
@@ -78,17 +79,20 @@ func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run strin
 	awaitLiving(t, run, 1+escaped)
 	h = holderOf(s, run)
 	before(h)
-	// Stopped guards cannot act on each other's deaths.
-	for _, pid := range []int{s.Guardian, s.Warden} {
+	// Stopped guards cannot act on each other's deaths; the supervisor's continues the warden.
+	stop := func(pid int) {
 		signal(t, pid, syscall.SIGSTOP)
 		awaitState(t, pid, 'T')
 	}
-	for _, pid := range []int{s.Process.Pid, s.Warden, s.Guardian} {
+	kill := func(pid int) {
 		signal(t, pid, syscall.SIGKILL)
-	}
-	for _, pid := range []int{s.Process.Pid, s.Warden, s.Guardian} {
 		awaitDeath(t, pid)
 	}
+	stop(s.Guardian)
+	kill(s.Process.Pid)
+	stop(s.Warden)
+	kill(s.Guardian)
+	kill(s.Warden)
 	if left := living(run); len(left) < escaped-1 {
 		t.Fatalf("of %d orphans there are only %v", escaped-1, left)
 	}
@@ -115,7 +119,7 @@ func TestAStoppedGuardianOfADeadSupervisorIsEnded(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run := newRun(t)
 		s := inSupervisor(t, part{Args: shell(run, escapee(run)+bareEscapee(run)+deaf), RunID: run})
-		awaitLiving(t, run, 1+escaped+1)
+		awaitUp(t, bufio.NewReader(s.out))
 		h := holderOf(s, run)
 		keepStopped(t, s.Warden, s.Guardian)
 		s.signal(t, syscall.SIGKILL)

@@ -19,15 +19,37 @@ import (
 // What the kill chain does where some of it are stopped, and are stopped again as often as they are
 // continued (promise 3).
 
-// stopped starts a deaf command with escapees, under a guardian and a warden that stay stopped.
-func stopped(t *testing.T, s Spec) (*Process, string) {
+// family starts a deaf command with escapees, and returns once all of them are there.
+func family(t *testing.T, s Spec) (p *Process, id string, lines *bufio.Reader) {
 	t.Helper()
-	id := newRun(t)
-	s.Args, s.RunID = shell(id, escapee(id)+bareEscapee(id)+deaf), id
-	p := start(t, s)
-	awaitLiving(t, id, 1+escaped+1)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	id = newRun(t)
+	s.Args, s.RunID, s.Stdout = shell(id, escapee(id)+bareEscapee(id)+deaf), id, w
+	p = start(t, s)
+	w.Close()
+	lines = bufio.NewReader(r)
+	awaitUp(t, lines)
+	return p, id, lines
+}
+
+// awaitUp waits until a deaf command has said so, upon which what it left behind has begun.
+func awaitUp(t *testing.T, lines *bufio.Reader) {
+	t.Helper()
+	if line, err := lines.ReadString('\n'); line != "up\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+}
+
+// stopped is a family under a guardian and a warden that stay stopped.
+func stopped(t *testing.T, s Spec) (p *Process, id string, lines *bufio.Reader) {
+	t.Helper()
+	p, id, lines = family(t, s)
 	keepStopped(t, p.warden.pid, p.guardian.pid)
-	return p, id
+	return p, id, lines
 }
 
 // goneWithin waits for Empty, upon which nothing may be left of the run.
@@ -47,7 +69,7 @@ func goneWithin(t *testing.T, p *Process, id string) Exit {
 
 func TestGuardianStoppedThenStop(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
-		p, id := stopped(t, Spec{})
+		p, id, _ := stopped(t, Spec{})
 		p.Stop(100 * time.Millisecond)
 		if x := goneWithin(t, p, id); x.ByDeadline {
 			t.Errorf("%+v, want it not by deadline", x)
@@ -57,7 +79,7 @@ func TestGuardianStoppedThenStop(t *testing.T) {
 
 func TestGuardianStoppedThenKill(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
-		p, id := stopped(t, Spec{})
+		p, id, _ := stopped(t, Spec{})
 		p.Kill()
 		goneWithin(t, p, id)
 	})
@@ -65,7 +87,7 @@ func TestGuardianStoppedThenKill(t *testing.T) {
 
 func TestGuardianStoppedThenDeadline(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
-		p, id := stopped(t, Spec{Deadline: Deadline{Kill: clock.System.Boot() + time.Hour}})
+		p, id, _ := stopped(t, Spec{Deadline: Deadline{Kill: clock.System.Boot() + time.Hour}})
 		if err := p.Extend(Deadline{Kill: clock.System.Boot() + time.Second/5}); err != nil {
 			t.Fatal(err)
 		}
@@ -109,14 +131,7 @@ func pipeOpenFor(t *testing.T, d time.Duration) *os.File {
 // The forwarded signal reaches the command, whatever the guardian does.
 func TestGuardianStoppedThenSignal(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
-		r, w, _ := os.Pipe()
-		defer r.Close()
-		p, id := stopped(t, Spec{Stdout: w})
-		w.Close()
-		lines := bufio.NewReader(r)
-		if line, err := lines.ReadString('\n'); line != "up\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
+		p, id, lines := stopped(t, Spec{})
 		if err := p.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
@@ -155,7 +170,7 @@ func TestAllStoppedOnce(t *testing.T) {
 		const term, kill = 3 * time.Second, 4 * time.Second
 		began := clock.System.Boot()
 		s := inSupervisor(t, part{Args: shell(id, escapee(id)+bareEscapee(id)+deaf), RunID: id, Lock: lock, HoldLocks: true, Term: term, Kill: kill})
-		awaitLiving(t, id, 1+escaped+1)
+		awaitUp(t, bufio.NewReader(s.out))
 		for _, pid := range []int{s.Process.Pid, s.Warden, s.Guardian} {
 			signal(t, pid, syscall.SIGSTOP)
 			awaitState(t, pid, 'T')
@@ -177,7 +192,7 @@ func TestAllStoppedAndTheGuardianKeptSo(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		id, lock := newRun(t), filepath.Join(t.TempDir(), "lock")
 		s := inSupervisor(t, part{Args: shell(id, escapee(id)+bareEscapee(id)+deaf), RunID: id, Lock: lock, Term: 3 * time.Second, Kill: 4 * time.Second})
-		awaitLiving(t, id, 1+escaped+1)
+		awaitUp(t, bufio.NewReader(s.out))
 		keepStopped(t, s.Guardian)
 		for _, pid := range []int{s.Process.Pid, s.Warden} {
 			signal(t, pid, syscall.SIGSTOP)
@@ -270,9 +285,7 @@ func TestAGuardKilledAlone(t *testing.T) {
 			"warden":   func(p *Process) helper { return p.warden },
 		} {
 			t.Run(name, func(t *testing.T) {
-				id := newRun(t)
-				p := start(t, Spec{Args: shell(id, escapee(id)+bareEscapee(id)+deaf), RunID: id})
-				awaitLiving(t, id, 1+escaped+1)
+				p, id, _ := family(t, Spec{})
 				which(p).signal(syscall.SIGKILL)
 				goneWithin(t, p, id)
 			})
@@ -283,9 +296,7 @@ func TestAGuardKilledAlone(t *testing.T) {
 // The guardian is killed while the warden is stopped.
 func TestGuardianKilledWithTheWardenStopped(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
-		id := newRun(t)
-		p := start(t, Spec{Args: shell(id, escapee(id)+bareEscapee(id)+deaf), RunID: id})
-		awaitLiving(t, id, 1+escaped+1)
+		p, id, _ := family(t, Spec{})
 		keepStopped(t, p.warden.pid)
 		p.guardian.signal(syscall.SIGKILL)
 		goneWithin(t, p, id)
@@ -297,7 +308,7 @@ func TestSupervisorAndGuardianKilledTogether(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		id := newRun(t)
 		s := inSupervisor(t, part{Args: shell(id, escapee(id)+bareEscapee(id)+deaf), RunID: id})
-		awaitLiving(t, id, 1+escaped+1)
+		awaitUp(t, bufio.NewReader(s.out))
 		signal(t, s.Guardian, syscall.SIGSTOP) // lest it acts
 		signal(t, s.Process.Pid, syscall.SIGKILL)
 		signal(t, s.Guardian, syscall.SIGKILL)
