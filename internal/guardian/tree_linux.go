@@ -6,7 +6,7 @@ import (
 	"github.com/dibs-run/dibs/internal/guardian/proc"
 )
 
-// A Tree is what descends from the process Root, but for the process Spare (0: none is spared). The
+// A Tree is what descends from the process Root (0: nothing), but for the process Spare (0: none). The
 // warden, the guardian and the supervisor each can end a command by it, without the others.
 type Tree struct{ Root, Spare int }
 
@@ -17,6 +17,9 @@ func (t Tree) Living() []proc.Stat {
 }
 
 func (t Tree) living() ([]proc.Stat, error) {
+	if t.Root <= 1 { // below these is everything
+		return nil, nil
+	}
 	all, err := proc.Descendants(t.Root)
 	living := all[:0]
 	for _, p := range all {

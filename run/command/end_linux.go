@@ -86,7 +86,8 @@ func exitOf(ws unix.WaitStatus, byDeadline bool) Exit {
 // as this user can see them.
 func (p *Process) remains() (pids []int) {
 	all, _ := proc.All()
-	for _, s := range proc.Below(all, func(s proc.Stat) bool { return !p.guards(s) && s.Alive() && ofRun(s.PID, p.run) == yes }) {
+	ours := func(s proc.Stat) bool { return !p.guards(s) && s.Alive() && ofRun(s.PID, p.run) == yes }
+	for _, s := range proc.Below(all, ours) {
 		pids = append(pids, s.PID)
 	}
 	return pids
@@ -146,10 +147,19 @@ func (p *Process) awaitWarden() {
 	for {
 		select {
 		case <-ended:
+			p.awaitGuardian()
 			return
 		case <-time.After(patience):
 			p.killGuards()
 		}
+	}
+}
+
+// awaitGuardian waits for one that was killed together with its warden: its locks are free only then. It
+// is bounded, since a frozen process dies only when it is thawed.
+func (p *Process) awaitGuardian() {
+	for end := time.Now().Add(patience); p.guardian.alive() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -178,10 +178,7 @@ type helper struct {
 }
 
 func helperOf(pid int) helper {
-	s, err := proc.Read(pid)
-	if err != nil {
-		return helper{}
-	}
+	s, _ := proc.Read(pid) // one that cannot be read is taken for dead
 	return helper{pid, s.Start}
 }
 

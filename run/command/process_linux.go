@@ -121,10 +121,13 @@ func (p *Process) Leftovers() []int {
 
 // tree is the command, without those that guard it.
 func (p *Process) tree() guardian.Tree {
-	if !p.warden.alive() { // then the guardian is somebody else's child
+	switch {
+	case p.warden.alive():
+		return guardian.Tree{Root: p.warden.pid, Spare: p.guardian.pid}
+	case p.guardian.alive(): // somebody else's child by now
 		return guardian.Tree{Root: p.guardian.pid}
 	}
-	return guardian.Tree{Root: p.warden.pid, Spare: p.guardian.pid}
+	return guardian.Tree{} // their numbers may be others'
 }
 
 var errGuardianGone = errors.New("the guardian is gone")
