@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,13 +18,13 @@ func TestHolderStopped(t *testing.T) {
 		waiter := w.run("k", []string{"--wait", "5m"}, w.work("second", work{}))
 		w.waits(waiter)
 		stopped := time.Now()
-		holder.signal(syscall.SIGSTOP)
+		resume := stays(t, holder.Process.Pid) // the kernel continues it when its lease is lost
 		gone := w.gone(stopped, w.ttl, pids)
 		waiter.exits(0, 2*w.ttl)
 		got := w.hears(time.Second, 1, "start", "second")[0].At
 		t.Logf("command gone %s after the stop, the waiting one started after %s (ttl %s)", gone.Sub(stopped), got.Sub(stopped), w.ttl)
 		time.Sleep(time.Until(stopped.Add(2 * w.ttl)))
-		holder.signal(syscall.SIGCONT)
+		resume()
 		holder.exits(79, 10*time.Second)
 		if r := holder.result(); r.Outcome != "lost" || r.ExitStatus != 79 || r.Reason == "" {
 			t.Errorf("the result is %s", holder)

@@ -24,6 +24,7 @@ type work struct {
 	For    time.Duration
 	Until  string        `json:",omitempty"` // a file to wait for, after For
 	Family bool          `json:",omitempty"` // start a child, and a grandchild in a session of its own that nobody waits for
+	Bare   bool          `json:",omitempty"` // that grandchild has nothing of our environment either
 	Linger time.Duration `json:",omitempty"` // how long the family lives, at most; default 5 minutes
 	Deaf   bool          `json:",omitempty"` // do not end on TERM
 	Status int           `json:",omitempty"`
@@ -145,6 +146,9 @@ func linger(args []string) {
 // detach starts one of the family in a session of its own and ends.
 func detach(args []string) {
 	cmd := exec.Command(os.Args[0], "linger", args[0])
+	if parseWork(args).Bare {
+		cmd.Env = []string{}
+	}
 	cmd.ExtraFiles = []*os.File{os.NewFile(3, "busy")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

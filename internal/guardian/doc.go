@@ -3,11 +3,17 @@
 // the supervisor cannot keep it: killed, the guardian sees the end of its connection and kills
 // everything at once; stopped, or unable to renew, the guardian knows the deadline and keeps it.
 //
-//	supervisor ── socket ── guardian (own session, subreaper) ── command (own group and cgroup)
+//	supervisor ── warden (own session, subreaper) ── guardian (subreaper) ── command (own group and cgroup)
 //
 // It is the same binary, executed again under the name Name. Since it is a subreaper, whatever
 // the command starts stays below it, however it forks and detaches; so it has no more children
 // exactly when nothing of the command is left. It holds the inherited locks until then.
+//
+// The warden, again the same binary, does nothing but catch the guardian's fall: when the guardian is
+// killed, what it leaves comes to the warden, which kills it. So there is no one process whose death
+// or stop lets work go on: the guardian's is seen by warden and supervisor, the warden's by the
+// guardian, the supervisor's by the guardian. Should all of them be stopped, the kernel continues the
+// guardian when its deadline comes, and kills it if it does not act then (see Alarm).
 //
 // The package depends on next to nothing, so that Main can run before the rest of a large binary
 // is initialised: see package guardian/early.
@@ -20,6 +26,17 @@ const Name = "dibs-guardian"
 
 // Socket is the descriptor of the guardian's connection. Locks follow it.
 const Socket = 3
+
+// Warden is the zeroth argument of a warden. The first and second are as of a guardian, the third is
+// the number of locks, then come path and arguments.
+const Warden = "dibs-warden"
+
+// IsGuard says whether the zeroth argument of a process is a guardian's or a warden's.
+func IsGuard(arg0 string) bool { return arg0 == Name || arg0 == Warden }
+
+// wardenComm is what the kernel calls it. It does not begin as dibs does, so that what is sent to all
+// processes of that name (pkill dibs) does not reach it too.
+const wardenComm = "warden"
 
 // RunID is the environment variable in which a command, all that it starts, and its guardian
 // carry the id of their run.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 )
@@ -15,17 +14,22 @@ import (
 // fault is the status of a guardian that could not do its work.
 const fault = 125
 
-// Main turns this process into a guardian if it was started as one, and then never returns.
+// Main turns this process into a warden or a guardian if it was started as one, and then never returns.
 func Main() {
 	ready = true
-	if len(os.Args) < 5 || os.Args[0] != Name {
-		return
+	switch {
+	case len(os.Args) >= 6 && os.Args[0] == Warden:
+		end(ward(os.Args[2], os.Args[3], os.Args[4:]))
+	case len(os.Args) >= 5 && os.Args[0] == Name:
+		end(serve(os.Args[2], os.Args[3], os.Args[4:]))
 	}
-	// The command dies with the thread that started it (PDEATHSIG is per thread,
-	// golang/go#27505). This is the main thread, and it stays until the process ends.
-	runtime.LockOSThread()
-	if err := serve(os.Args[2], os.Args[3], os.Args[4:]); err != nil {
-		_, _ = os.Stderr.WriteString(Name + ": " + err.Error() + " (it is started by dibs itself, not by hand)\n")
+}
+
+func end(err error) {
+	_ = syscall.Kill(os.Getppid(), syscall.SIGCONT) // a warden that was stopped is to end as well
+
+	if err != nil {
+		_, _ = os.Stderr.WriteString(os.Args[0] + ": " + err.Error() + " (it is started by dibs itself, not by hand)\n")
 		os.Exit(fault)
 	}
 	os.Exit(0)
@@ -35,6 +39,7 @@ func Main() {
 // and ends the process when nothing is left; the other listens and keeps the deadline.
 type guard struct {
 	timer  int    // a timerfd on the boot clock, which unlike Go's timers goes on in suspend
+	alarms alarms // for when this process is stopped
 	cgroup string // "" without one
 	policy Leftovers
 	grace  time.Duration
@@ -47,10 +52,11 @@ type guard struct {
 	empty bool // nothing of the command is left
 	// What is due when, zero once it was done; stop is when a Stop turns into a kill.
 	term, kill, stop time.Duration
-	termed           bool // the deadline has passed
-	byDeadline       bool // … while the main process lived
-	doomed           bool // everything is being killed
-	rounds           int  // how often so far
+	patience         time.Duration // LastResort of term and kill
+	termed           bool          // the deadline has passed
+	byDeadline       bool          // … while the main process lived
+	doomed           bool          // everything is being killed
+	rounds           int           // how often so far
 
 	hold     bool // the locks are kept until freed
 	freed    chan struct{}
@@ -58,6 +64,9 @@ type guard struct {
 }
 
 func serve(cgroupPath, path string, args []string) error {
+	// The command dies with the thread that started it (PDEATHSIG is per thread,
+	// golang/go#27505). This is the main thread, and it stays until the process ends.
+	runtime.LockOSThread()
 	ignoreSignals()
 	// Nothing but what the command is given below is to reach it.
 	if err := closeOnExec(); err != nil {
@@ -66,9 +75,12 @@ func serve(cgroupPath, path string, args []string) error {
 	if err := prctl(prSetSubreaper, 1); err != nil {
 		return err
 	}
-	name := append([]byte(Name), 0)
-	_ = prctl(prSetName, uintptr(unsafe.Pointer(&name[0]))) // for ps, instead of "exe"
-
+	rename(Name)
+	_ = prctl(prSetDeathSignal, uintptr(syscall.SIGCONT)) // the warden's death is to be seen
+	alarms, err := newAlarms()
+	if err != nil {
+		return err
+	}
 	timer, err := newTimer()
 	if err != nil {
 		return err
@@ -77,7 +89,7 @@ func serve(cgroupPath, path string, args []string) error {
 	if err != nil {
 		return err
 	}
-	g := &guard{timer: timer, policy: arm.Leftovers, grace: arm.Grace, term: arm.Term, kill: arm.Kill,
+	g := &guard{timer: timer, alarms: alarms, policy: arm.Leftovers, grace: arm.Grace, term: arm.Term, kill: arm.Kill, patience: LastResort(arm.Term, arm.Kill),
 		hold: arm.Hold, freed: make(chan struct{}), arm: arm}
 	if cgroupPath != "-" {
 		g.cgroup = cgroupPath
@@ -153,14 +165,8 @@ func (g *guard) start(path string, args []string) error {
 	if late { // the signal may have come before there was anybody to get it
 		g.terminate()
 	}
-	// Readers of the command's output must see its end, not the guardian's.
-	if null, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0); err == nil {
-		for fd := range Socket {
-			_ = syscall.Dup3(null, fd, 0)
-		}
-		_ = syscall.Close(null)
-	}
-	send(Message{Kind: Started, Value: int64(pid)})
+	_ = nullStdio()
+	send(Message{Kind: Started, Value: int64(pid), Guardian: int64(os.Getpid())})
 	return nil
 }
 

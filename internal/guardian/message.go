@@ -17,9 +17,7 @@ const (
 	Arm Kind = iota + 1
 	// Extend moves the deadline to Term and Kill.
 	Extend
-	// Signal sends the signal Value to the command's group.
-	Signal
-	// Stop tells everything to terminate, and kills at the instant Kill what is left.
+	// Stop kills at the instant Kill what is left; the supervisor itself has told everything to terminate.
 	Stop
 	// KillAll kills everything now.
 	KillAll
@@ -30,7 +28,7 @@ const (
 // From the guardian to the supervisor. The end of the connection without Failed or Empty before
 // it means that the guardian was killed.
 const (
-	// Started: the command was executed; Value is its pid.
+	// Started: the command was executed; Value is its pid, Guardian the guardian's.
 	Started Kind = iota + 100
 	// Failed: nothing was executed; Value is the errno. The guardian has ended.
 	Failed
@@ -56,6 +54,7 @@ type Message struct {
 	// Term and Kill are instants of the boot clock; zero is none.
 	Term, Kill time.Duration
 	Value      int64
+	Guardian   int64
 	// ByDeadline, of Exited: a passed deadline had ended it.
 	ByDeadline bool
 	// Of Arm:

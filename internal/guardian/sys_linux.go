@@ -15,6 +15,7 @@ import (
 
 const (
 	clockBoottime     = 7
+	prSetDeathSignal  = 1
 	prSetName         = 15
 	prSetSubreaper    = 36
 	timerCloexec      = syscall.O_CLOEXEC

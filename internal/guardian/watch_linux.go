@@ -7,37 +7,90 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
-	"github.com/dibs-run/dibs/internal/guardian/proc"
 )
 
 // watch listens to the supervisor and keeps the deadline, until the process ends.
 func (g *guard) watch() {
-	fds := []pollFd{{fd: Socket, events: pollIn}, {fd: int32(g.timer), events: pollIn}}
+	fds := []pollFd{{fd: Socket, events: pollIn}, {fd: int32(g.timer), events: pollIn},
+		{fd: int32(Socket + 1 + len(g.locks)), events: pollIn}}
 	for {
 		if err := errors.Join(g.setTimer(), poll(fds, g.killPause())); err != nil {
 			g.doom()
 		}
-		if fds[0].revents != 0 {
-			m, err := receive()
-			switch {
-			case err == nil:
-				g.obey(m)
-			case !errors.Is(err, syscall.EAGAIN): // the supervisor is dead
-				fds[0].fd = -1
-				g.doom()
-				g.free()
-			}
+		if fds[0].revents != 0 && !g.listen() {
+			fds[0].fd = -1
+			g.doom()
+			g.free()
+		}
+		if fds[2].revents != 0 { // the warden is dead
+			fds[2].fd = -1
+			g.doom()
 		}
 		g.keepDeadline(bootTime())
 		g.killRound()
 	}
 }
 
-// setTimer wakes watch at the next instant at which something is due.
+// listen obeys all that the supervisor has said, and says whether it lives. All comes before the
+// deadline is judged: a guardian that was stopped finds the renewals of that time here.
+func (g *guard) listen() bool {
+	for {
+		m, err := receive()
+		if err != nil {
+			return errors.Is(err, syscall.EAGAIN)
+		}
+		g.obey(m)
+	}
+}
+
+// setTimer wakes watch at the next instant at which something is due, even if this process is stopped.
 func (g *guard) setTimer() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return setTimer(g.timer, earliest(earliest(g.term, g.kill), g.stop))
+	kill := earliest(g.kill, g.stop)
+	last := kill
+	if g.doomed && !g.empty {
+		last = bootTime()
+	}
+	if last != 0 {
+		last += g.patience
+	}
+	return errors.Join(setTimer(g.timer, earliest(g.term, kill)), g.alarms.set(g.term, kill, last))
+}
+
+// alarms are what the kernel does where this process cannot: it is continued when something is due, and
+// killed when it has not done that soon after. With it dies the command, by its PDEATHSIG; the
+// warden and the supervisor end the rest.
+type alarms struct{ term, kill, last Alarm }
+
+// LastResort is how long after the instant of a kill a guardian that did nothing is killed. Between term
+// and kill lies a lease's lost grace, and what is left after that for the kill is a fifth of it (rule L3):
+// this is half of that, and at most, or where there is no grace, half a second.
+func LastResort(term, kill time.Duration) time.Duration {
+	const most = 500 * time.Millisecond
+	if term == 0 || kill <= term {
+		return most
+	}
+	return min((kill-term)/10, most)
+}
+
+// armTime is how long a guardian waits for its first message.
+const armTime = time.Minute
+
+func newAlarms() (a alarms, err error) {
+	var errs [3]error
+	a.term, errs[0] = NewAlarm(syscall.SIGCONT)
+	a.kill, errs[1] = NewAlarm(syscall.SIGCONT)
+	a.last, errs[2] = NewAlarm(syscall.SIGKILL)
+	if err := errors.Join(errs[:]...); err != nil {
+		return a, err
+	}
+	return a, a.last.Set(bootTime() + armTime)
+}
+
+// set sets them; zero is never.
+func (a alarms) set(term, kill, last time.Duration) error {
+	return errors.Join(a.term.Set(term), a.kill.Set(kill), a.last.Set(last))
 }
 
 // earliest is the lesser of two instants of which zero is none.
@@ -54,13 +107,10 @@ func (g *guard) obey(m Message) {
 		g.mu.Lock()
 		g.extend(m.Term, m.Kill)
 		g.mu.Unlock()
-	case Signal:
-		g.signalGroup(syscall.Signal(m.Value))
 	case Stop:
 		g.mu.Lock()
 		g.stop = earliest(g.stop, m.Kill)
 		g.mu.Unlock()
-		g.terminate()
 	case KillAll:
 		g.doom()
 	case Release:
@@ -76,7 +126,7 @@ func (g *guard) extend(term, kill time.Duration) {
 	case g.termed:
 		g.kill = earliest(g.kill, kill)
 	default:
-		g.term, g.kill = term, kill
+		g.term, g.kill, g.patience = term, kill, LastResort(term, kill)
 	}
 }
 
@@ -105,39 +155,16 @@ func (g *guard) keepDeadline(now time.Duration) {
 	}
 }
 
-// signalGroup sends to the command's process group.
-func (g *guard) signalGroup(s syscall.Signal) {
+// terminate sends TERM to everything.
+func (g *guard) terminate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.main == 0 {
-		return
-	}
-	if !g.ended {
-		_ = syscall.Kill(-g.main, s)
-		return
-	}
-	// The leader's number may be another's by now; those of the group that descend from us are ours.
-	left, _ := proc.Descendants(os.Getpid())
-	for _, p := range left {
-		if p.Group == g.main {
-			_ = syscall.Kill(p.PID, s)
-		}
+	if g.main != 0 {
+		g.tree().Terminate(g.main, !g.ended)
 	}
 }
 
-// terminate sends TERM to everything, the group first, in one piece; CONT lets what is stopped
-// hear it.
-func (g *guard) terminate() {
-	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
-		g.signalGroup(s)
-		left, _ := proc.Descendants(os.Getpid())
-		for _, p := range left {
-			if p.Group != g.main {
-				_ = syscall.Kill(p.PID, s)
-			}
-		}
-	}
-}
+func (g *guard) tree() Tree { return Tree{Root: os.Getpid()} }
 
 // doom has everything killed, in rounds, until nothing is left, which reap sees. A supervisor's
 // death, or its Kill, is not to be taken back.
@@ -175,8 +202,7 @@ func (g *guard) free() {
 	g.freeOnce.Do(func() { close(g.freed) })
 }
 
-// killTree kills what it finds once. Whole groups are killed in one piece, so that a process
-// which forks faster than /proc is read does not get away.
+// killTree kills what it finds once.
 func (g *guard) killTree() {
 	if g.cgroup != "" {
 		_ = cgroup.Kill(g.cgroup)
@@ -186,13 +212,5 @@ func (g *guard) killTree() {
 		_ = syscall.Kill(-g.main, syscall.SIGKILL)
 	}
 	g.mu.Unlock()
-	left, _ := proc.Descendants(os.Getpid())
-	own := syscall.Getpgrp()
-	for _, p := range left {
-		// A group is within a session, and the sessions below this one are all the run's.
-		if p.Group != own {
-			_ = syscall.Kill(-p.Group, syscall.SIGKILL)
-		}
-		_ = syscall.Kill(p.PID, syscall.SIGKILL)
-	}
+	_, _ = g.tree().Kill() // reap sees when nothing is left
 }

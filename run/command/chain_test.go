@@ -44,7 +44,7 @@ func TestSupervisorKilled(t *testing.T) {
 func TestSupervisorStopped(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run, lock := newRun(t), filepath.Join(t.TempDir(), "lock")
-		const term, kill, slack = time.Second, 1500 * time.Millisecond, 300 * time.Millisecond
+		const term, kill, slack = time.Second, 1500 * time.Millisecond, 10 * time.Second
 		began := time.Now()
 		s := inSupervisor(t, part{Args: shell(run, escapee(run)+deaf), RunID: run, Lock: lock, HoldLocks: true, Term: term, Kill: kill})
 		s.signal(t, syscall.SIGSTOP)
@@ -72,7 +72,7 @@ func TestGuardianKilled(t *testing.T) {
 		run := newRun(t)
 		p := start(t, Spec{Args: shell(run, escapee(run)+deaf), RunID: run})
 		awaitLiving(t, run, 1+escaped)
-		if err := syscall.Kill(p.guardian, syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(p.guardian.pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		x := within(t, "exit", time.Second, p.Exited())
@@ -97,7 +97,7 @@ func TestGuardianIgnoresSignals(t *testing.T) {
 	run := newRun(t)
 	p := start(t, Spec{Args: shell(run, "sleep 0.3; exit 6"), RunID: run})
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1} {
-		if err := syscall.Kill(p.guardian, sig); err != nil {
+		if err := syscall.Kill(p.guardian.pid, sig); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -81,12 +81,12 @@ func awaitGone(run string, bound time.Duration) []string {
 	}
 }
 
-// awaitLiving waits until n processes of the run besides the guardian live.
+// awaitLiving waits until n processes of the run live, besides warden and guardian, or one in their place.
 func awaitLiving(t *testing.T, run string, n int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		left := living(run)
-		if len(left) >= n+1 {
+		if len(left) >= n+2 {
 			return
 		}
 		if time.Now().After(end) {
@@ -118,9 +118,58 @@ func escapee(run string) string {
 // escaped is how many processes escapee leaves.
 const escaped = 3
 
+// bareEscapee leaves behind a child in a session of its own, of whose environment nothing is left.
+func bareEscapee(run string) string {
+	return fmt.Sprintf("env -i '%s' detach /bin/sh -c 'while :; do /bin/sleep 0.3; done; : %s'; ", os.Args[0], run)
+}
+
+func signal(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitState waits until a process is in a state, as /proc/PID/stat has it.
+func awaitState(t *testing.T, pid int, state byte) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		s, err := proc.Read(pid)
+		if err == nil && s.State == state {
+			return
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("process %d is not in state %c: %+v, %v", pid, state, s, err)
+		}
+	}
+}
+
+// keepStopped stops the processes, and stops them again whenever they are continued, until they have
+// ended.
+func keepStopped(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		before, err := proc.Read(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signal(t, pid, syscall.SIGSTOP)
+		awaitState(t, pid, 'T')
+		go func() {
+			for t.Context().Err() == nil {
+				if s, err := proc.Read(pid); err != nil || s.Start != before.Start || !s.Alive() {
+					return
+				}
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+				time.Sleep(100 * time.Microsecond)
+			}
+		}()
+	}
+}
+
 type started struct {
-	PID, Guardian int
-	Self          lease.Holder
+	PID, Warden, Guardian int
+	Self                  lease.Holder
 }
 
 // A supervisor is another process that supervises a part.

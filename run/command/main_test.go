@@ -93,7 +93,7 @@ func supervise(args []string) {
 	for _, f := range s.Locks {
 		f.Close()
 	}
-	_ = tell.Encode(started{PID: proc.Pid(), Guardian: proc.guardian, Self: Self()})
+	_ = tell.Encode(started{PID: proc.Pid(), Warden: proc.warden.pid, Guardian: proc.guardian.pid, Self: Self()})
 	<-proc.Empty()
 	_ = tell.Encode("empty")
 	select {}

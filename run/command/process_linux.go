@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -12,19 +13,23 @@ import (
 
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/guardian"
-	"github.com/dibs-run/dibs/internal/guardian/cgroup"
-	"github.com/dibs-run/dibs/internal/guardian/proc"
 )
 
 // A Process is a command that was started. Its methods are safe for concurrent use.
 type Process struct {
-	pid, guardian int
-	run, cgroup   string
-	madeCgroup    bool
-	sock          *os.File
-	exited        chan Exit
-	empty, reaped chan struct{}
-	told          atomic.Bool // the exit was delivered
+	pid              int
+	warden, guardian helper
+	run, cgroup      string
+	madeCgroup       bool
+	sock             *os.File
+	exited           chan Exit
+	empty, reaped    chan struct{}
+	told             atomic.Bool // the exit was delivered
+	hold             bool        // the guardian keeps the locks …
+	released         atomic.Bool // … until now
+	bounds           bounds
+	overdue          atomic.Bool // the deadline's Kill has passed
+	enforcing        sync.Once
 }
 
 // Pid is that of the command's main process, and the number of its group.
@@ -34,33 +39,49 @@ func (p *Process) Pid() int { return p.pid }
 // SIGTERM for a passed deadline, the instant of the kill is only ever moved nearer. An error
 // says that the guardian is gone, or does not listen: the deadline is then the last one it heard.
 func (p *Process) Extend(d Deadline) error {
+	p.bounds.extend(d)
 	return p.send(guardian.Message{Kind: guardian.Extend, Term: d.Term, Kill: d.Kill})
 }
 
 // Signal sends a signal to the command's process group.
 func (p *Process) Signal(sig syscall.Signal) error {
-	return p.send(guardian.Message{Kind: guardian.Signal, Value: int64(sig)})
+	select {
+	case <-p.empty:
+		return fmt.Errorf("signal command %d: %w", p.pid, os.ErrProcessDone)
+	default:
+		p.tree().SignalGroup(p.pid, !p.told.Load(), sig)
+		return nil
+	}
 }
 
 // Stop tells the command and all that it started to terminate, and kills after grace what is
 // left. It returns at once; Empty tells when all are gone. A second Stop can only shorten the grace.
 func (p *Process) Stop(grace time.Duration) {
 	at := max(clock.System.Boot()+grace, 1)
+	p.bounds.stop(at)
 	_ = p.send(guardian.Message{Kind: guardian.Stop, Kill: at}) // without a guardian all are killed anyway
+	if !p.isEmpty() {
+		p.tree().Terminate(p.pid, !p.told.Load())
+	}
 }
 
 // Kill kills the command and all that it started, now. It returns at once; Empty tells when all
 // are gone.
 func (p *Process) Kill() {
-	if p.cgroup != "" {
-		_ = cgroup.Kill(p.cgroup) // the nearest way
-	}
+	p.bounds.stop(1) // long past
 	_ = p.send(guardian.Message{Kind: guardian.KillAll})
+	_, _ = p.killWork() // enforce goes on until nothing is left
 }
 
 // Release lets the guardian free the locks of a Spec with HoldLocks once nothing of the command
 // is left. It returns at once; Reaped tells when they are free.
-func (p *Process) Release() { _ = p.send(guardian.Message{Kind: guardian.Release}) }
+func (p *Process) Release() {
+	_ = p.send(guardian.Message{Kind: guardian.Release})
+	p.released.Store(true)
+	if p.isEmpty() {
+		p.boundEnd()
+	}
+}
 
 // Exited delivers, once, how the main process ended.
 func (p *Process) Exited() <-chan Exit { return p.exited }
@@ -70,6 +91,15 @@ func (p *Process) Exited() <-chan Exit { return p.exited }
 // Exited delivers before.
 func (p *Process) Empty() <-chan struct{} { return p.empty }
 
+func (p *Process) isEmpty() bool {
+	select {
+	case <-p.empty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Reaped is closed a moment after Empty (and Release), when the guardian has ended as well. A process that
 // would exit right after Empty waits for it, so that it leaves no zombie to an init that does
 // not reap.
@@ -78,12 +108,10 @@ func (p *Process) Reaped() <-chan struct{} { return p.reaped }
 // Leftovers lists the living processes of the command: all of them, the main one included while
 // it lives.
 func (p *Process) Leftovers() []int {
-	select {
-	case <-p.empty:
+	if p.isEmpty() {
 		return nil
-	default:
 	}
-	below, _ := proc.Descendants(p.guardian)
+	below := p.tree().Living()
 	pids := make([]int, len(below))
 	for i, s := range below {
 		pids[i] = s.PID
@@ -91,9 +119,21 @@ func (p *Process) Leftovers() []int {
 	return pids
 }
 
+// tree is the command, without those that guard it.
+func (p *Process) tree() guardian.Tree {
+	switch {
+	case p.warden.alive():
+		return guardian.Tree{Root: p.warden.pid, Spare: p.guardian.pid}
+	case p.guardian.alive(): // somebody else's child by now
+		return guardian.Tree{Root: p.guardian.pid}
+	}
+	return guardian.Tree{} // their numbers may be others'
+}
+
 var errGuardianGone = errors.New("the guardian is gone")
 
-// send never blocks: a guardian that does not read must not hold up a heartbeat.
+// send never blocks: a guardian that does not read must not hold up a heartbeat. One that was stopped
+// is continued.
 func (p *Process) send(m guardian.Message) error {
 	raw, err := p.sock.SyscallConn()
 	if err != nil {
@@ -109,85 +149,6 @@ func (p *Process) send(m guardian.Message) error {
 	if sendErr != nil {
 		return fmt.Errorf("tell the guardian of command %d: %w", p.pid, sendErr)
 	}
+	p.wake()
 	return nil
-}
-
-// watch passes on what the guardian says, until it has ended.
-func (p *Process) watch() {
-	defer close(p.reaped)
-	var why error
-	for {
-		m, err := p.receive()
-		if errors.Is(err, unix.ECONNRESET) {
-			// It ended with a message of ours unread, which is told before what it said last.
-			m, err = p.receive()
-		}
-		if err != nil {
-			why = err
-			break
-		}
-		switch m.Kind {
-		case guardian.Exited:
-			p.exited <- exitOf(unix.WaitStatus(m.Value), m.ByDeadline)
-			p.told.Store(true)
-		case guardian.Empty:
-			close(p.empty)
-			_, _ = p.receive() // it ends now, or once the locks are released
-			p.sock.Close()
-			_ = p.reapGuardian()
-			return
-		}
-	}
-	// The guardian was killed. Its zombie keeps the number of the command's session from being
-	// another's, until it is reaped below.
-	p.killRemains()
-	p.sock.Close()
-	how := p.reapGuardian()
-	if p.madeCgroup {
-		_ = cgroup.Remove(p.cgroup)
-	}
-	if !p.told.Load() {
-		p.exited <- Exit{Status: StatusFault, Err: fmt.Errorf("command %d was killed: %w (%s): %w", p.pid, errGuardianGone, how, why)}
-	}
-	close(p.empty)
-}
-
-func exitOf(ws unix.WaitStatus, byDeadline bool) Exit {
-	if ws.Signaled() {
-		return Exit{Status: 128 + int(ws.Signal()), Signal: ws.Signal(), ByDeadline: byDeadline}
-	}
-	return Exit{Status: ws.ExitStatus(), ByDeadline: byDeadline}
-}
-
-// remains are the processes of the command that go on although the guardian let go of them, as far
-// as this user can see them.
-func (p *Process) remains() (pids []int) {
-	all, _ := proc.All()
-	for _, s := range proc.Below(all, func(s proc.Stat) bool { return s.PID != p.guardian && s.Alive() && ofRun(s.PID, p.run) == yes }) {
-		pids = append(pids, s.PID)
-	}
-	return pids
-}
-
-// killRemains kills what a dead guardian leaves, until nothing is left. The main process gets its
-// SIGKILL from the kernel; the others are found by cgroup, session and environment.
-func (p *Process) killRemains() {
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		if p.madeCgroup {
-			_ = cgroup.Kill(p.cgroup)
-		}
-		all, _ := proc.All()
-		remains := proc.Below(all, func(s proc.Stat) bool {
-			return s.PID != p.guardian && (s.Session == p.guardian || ofRun(s.PID, p.run) == yes)
-		})
-		populated := false
-		if p.madeCgroup {
-			populated, _, _ = cgroup.Populated(p.cgroup)
-		}
-		if len(remains) == 0 && !populated {
-			return
-		}
-		killAll(remains)
-		time.Sleep(wait)
-	}
 }

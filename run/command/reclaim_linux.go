@@ -2,9 +2,12 @@ package command
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/guardian"
@@ -40,10 +43,11 @@ func WorkGone(key lease.Key, h lease.Holder) bool {
 
 // remainder is what an inspection found alive of a holder.
 type remainder struct {
-	supervisor, guardian bool
-	work                 []proc.Stat
-	group                *group // the run's, nil where it is not known
-	populated            bool
+	supervisor bool
+	guards     []proc.Stat // guardian and warden
+	work       []proc.Stat
+	group      *group // the run's, nil where it is not known
+	populated  bool
 }
 
 // inspect looks at what is left of h's work; gone is true only where that is certain.
@@ -58,7 +62,10 @@ func inspect(key lease.Key, h lease.Holder) (left remainder, gone bool) {
 	if err != nil {
 		return left, false
 	}
-	if left.guardian = slices.ContainsFunc(all, func(s proc.Stat) bool { return guards(s, h.RunID) }); left.guardian {
+	if left.guards = guardsOf(all, h); len(left.guards) > 0 {
+		left.supervisor = slices.ContainsFunc(left.guards, func(s proc.Stat) bool {
+			return !ours(s, bound(key, h.RunID)) || supervised(s)
+		})
 		return left, false
 	}
 	if left.group = groupOf(key, h); left.group != nil {
@@ -105,26 +112,66 @@ func alive(h lease.Holder) bool {
 	return s.Start == h.Start && s.Alive()
 }
 
-// guards says whether a process is the guardian of the run.
-func guards(s proc.Stat, run string) bool {
-	if !s.Alive() || s.Kernel {
+// guardsOf lists the living guardian and warden of h's run.
+func guardsOf(all []proc.Stat, h lease.Holder) (found []proc.Stat) {
+	for _, s := range all {
+		if !s.Alive() || s.Kernel || s.Start < h.Start {
+			continue
+		}
+		if args := proc.Args(s.PID); len(args) > 1 && guardian.IsGuard(args[0]) && args[1] == h.RunID {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// ours says whether a process that calls itself a guard of the run is one that this user's dibs started for
+// this key. Anybody can start a process of that name, so another one is left alone: it delays a
+// contender until the lease has lapsed, and no longer.
+func ours(guard proc.Stat, proof string) bool {
+	if ownerOf(guard.PID) != os.Geteuid() {
 		return false
 	}
-	args := proc.Args(s.PID)
-	return len(args) > 1 && args[0] == guardian.Name && args[1] == run
+	env, err := proc.Environ(guard.PID)
+	return err == nil && env.Lists(EnvRunProofs, proof)
+}
+
+// supervised says whether the process that a guard has as its parent may be its supervisor: one that
+// runs the same program, and is no guard. A record that calls a living supervisor dead is not believed.
+// This user can read what a supervisor runs if it can read what the guard runs, so one where it cannot is
+// a reaper.
+func supervised(guard proc.Stat) bool {
+	if args := proc.Args(guard.Parent); len(args) > 0 && guardian.IsGuard(args[0]) {
+		return false // its own warden; or the guardian of a run around this one, which got the orphan
+	}
+	own, err := os.Stat(fmt.Sprintf("/proc/%d/exe", guard.PID))
+	if err != nil {
+		return true
+	}
+	parent, err := os.Stat(fmt.Sprintf("/proc/%d/exe", guard.Parent))
+	if errors.Is(err, os.ErrPermission) {
+		return false
+	}
+	return err != nil || os.SameFile(own, parent)
 }
 
 // killTime bounds KillOrphaned: a process that SIGKILL does not end by then is stuck in the kernel.
 const killTime = 2 * time.Second
 
-// KillOrphaned kills work of h that has lost both its supervisor and its guardian, and reports
-// whether the work is gone within 2 s, or before ctx ends, which is an error. A living supervisor
-// or guardian is left alone: false at once. Only what is certain to be h's under this key is killed, and only if
-// held says that h's hold is still on record: what a run has left behind on purpose, and released
+// guardTime is what guardian and warden of a dead supervisor have of that to kill all by themselves.
+const guardTime = killTime / 4
+
+// KillOrphaned kills work of h that has lost its supervisor, and reports whether the work is gone within
+// 2 s, or before ctx ends, which is an error. A guardian that lives is continued, should it be stopped;
+// one that does not end everything at once then, as it does when its supervisor has died, is killed too.
+// A living supervisor is left alone: false at once. Only what is certain to be h's under this key is killed, and
+// only if held says that h's hold is still on record: what a run has left behind on purpose, and released
 // its lease, lives on. A dead supervisor releases nothing any more, so it is asked once.
 func KillOrphaned(ctx context.Context, key lease.Key, h lease.Holder, held func() bool) (bool, error) {
-	asked := false
-	return untilGone(ctx, func() (done, gone bool) { return killOnce(key, h, &asked, held) })
+	began, asked := time.Now(), false
+	return untilGone(ctx, func() (done, gone bool) {
+		return killOnce(key, h, time.Since(began) > guardTime, &asked, held)
+	})
 }
 
 // untilGone repeats a round, ever less often, until there is nothing more to do, for killTime at most.
@@ -145,19 +192,19 @@ func untilGone(ctx context.Context, round func() (done, gone bool)) (bool, error
 	}
 }
 
-// killOnce is one round of KillOrphaned. done says that there is nothing more to do: the work is gone, or
-// nothing may be killed.
-func killOnce(key lease.Key, h lease.Holder, asked *bool, held func() bool) (done, gone bool) {
+// killOnce is one round of KillOrphaned. late says that the guards have had the time to do it by themselves; done
+// that there is nothing more to do: the work is gone, or nothing may be killed.
+func killOnce(key lease.Key, h lease.Holder, late bool, asked *bool, held func() bool) (done, gone bool) {
 	left, gone := inspect(key, h)
 	defer left.group.close()
 	switch {
 	case gone:
 		left.group.remove()
 		return true, true
-	case left.supervisor, left.guardian:
+	case left.supervisor, !*asked && !held():
 		return true, false
-	case !*asked && !held():
-		return true, false
+	case len(left.guards) > 0:
+		left.end(key, h, late)
 	case left.group.kill():
 	case len(left.work) == 0:
 		return true, false // nothing that could be killed, and no proof to be had
@@ -165,4 +212,27 @@ func killOnce(key lease.Key, h lease.Holder, asked *bool, held func() bool) (don
 	*asked = true
 	killAll(left.work)
 	return false, false
+}
+
+// end has the guards of a dead supervisor do their work, or where they had the time for it, does it in
+// their place. They themselves come last: while one of them lives, orphans stay below it.
+func (left remainder) end(key lease.Key, h lease.Holder, late bool) {
+	if !late {
+		for _, g := range left.guards {
+			_ = syscall.Kill(g.PID, syscall.SIGCONT)
+		}
+		return
+	}
+	g := groupOf(key, h)
+	g.kill()
+	g.close()
+	isGuard := func(s proc.Stat) bool {
+		return slices.ContainsFunc(left.guards, func(g proc.Stat) bool { return g.PID == s.PID })
+	}
+	all, err := proc.All()
+	work := slices.DeleteFunc(proc.Below(all, isGuard), isGuard)
+	killAll(work)
+	if err == nil && len(work) == 0 {
+		killAll(left.guards)
+	}
 }

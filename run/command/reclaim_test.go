@@ -3,6 +3,7 @@
 package command
 
 import (
+	"bufio"
 	"context"
 	"syscall"
 	"testing"
@@ -66,7 +67,7 @@ func TestOrphansAreKilled(t *testing.T) {
 	})
 }
 
-// orphans makes work that has lost both its supervisor and its guardian. before is called while all
+// orphans makes work that has lost its supervisor, its guardian and its warden. before is called while all
 // of it lives.
 func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run string) {
 	t.Helper()
@@ -75,19 +76,23 @@ func orphans(t *testing.T, before func(lease.Holder)) (h lease.Holder, run strin
 	awaitLiving(t, run, 1+escaped)
 	h = holderOf(s, run)
 	before(h)
-	// A stopped guardian cannot act on its supervisor's death.
-	for _, kill := range []func() error{
-		func() error { return syscall.Kill(s.Guardian, syscall.SIGSTOP) },
-		s.Process.Kill,
-		func() error { return syscall.Kill(s.Guardian, syscall.SIGKILL) },
-	} {
-		if err := kill(); err != nil {
-			t.Fatal(err)
-		}
+	// Stopped guards cannot act on each other's deaths; the supervisor's continues the warden.
+	stop := func(pid int) {
+		signal(t, pid, syscall.SIGSTOP)
+		awaitState(t, pid, 'T')
 	}
-	awaitLiving(t, run, escaped-1)
-	awaitDeath(t, s.Process.Pid)
-	awaitDeath(t, s.Guardian)
+	kill := func(pid int) {
+		signal(t, pid, syscall.SIGKILL)
+		awaitDeath(t, pid)
+	}
+	stop(s.Guardian)
+	kill(s.Process.Pid)
+	stop(s.Warden)
+	kill(s.Guardian)
+	kill(s.Warden)
+	if left := living(run); len(left) < escaped-1 {
+		t.Fatalf("of %d orphans there are only %v", escaped-1, left)
+	}
 	return h, run
 }
 
@@ -105,29 +110,47 @@ func awaitDeath(t *testing.T, pid int) {
 	}
 }
 
-// The guardian of a dead supervisor kills by itself; one that is stopped must not hold up a contender.
-func TestALivingGuardianIsLeftAlone(t *testing.T) {
+// The guardian of a dead supervisor kills by itself. One that is stopped, again and again, must not hold
+// up a contender.
+func TestAStoppedGuardianOfADeadSupervisorIsEnded(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		run := newRun(t)
+		s := inSupervisor(t, part{Args: shell(run, escapee(run)+bareEscapee(run)+deaf), RunID: run})
+		awaitUp(t, bufio.NewReader(s.out))
+		h := holderOf(s, run)
+		keepStopped(t, s.Warden, s.Guardian)
+		s.signal(t, syscall.SIGKILL)
+		_ = s.Wait()
+		if gone, err := KillOrphaned(t.Context(), testKey, h, func() bool { return false }); gone || err != nil {
+			t.Errorf("a released lease's work: gone %v, %v", gone, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*soon)
+		defer cancel()
+		for gone := false; !gone; {
+			var err error
+			if gone, err = KillOrphaned(ctx, testKey, h, held); err != nil || ctx.Err() != nil {
+				t.Fatalf("gone %v, %v; there are %v", gone, err, living(run))
+			}
+		}
+		if left := living(run); len(left) > 0 {
+			t.Errorf("said to be gone: %v", left)
+		}
+	})
+}
+
+// A record that names a dead process as the supervisor of a living one's run kills nothing.
+func TestARunWithASupervisorIsLeftAlone(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run := newRun(t)
 		s := inSupervisor(t, part{Args: shell(run, deaf), RunID: run})
 		awaitLiving(t, run, 1)
-		for _, kill := range []func() error{
-			func() error { return syscall.Kill(s.Guardian, syscall.SIGSTOP) },
-			s.Process.Kill,
-		} {
-			if err := kill(); err != nil {
-				t.Fatal(err)
-			}
+		h := holderOf(s, run)
+		h.Start-- // its number was another process's before
+		if gone, err := KillOrphaned(t.Context(), testKey, h, held); gone || err != nil {
+			t.Errorf("gone %v, %v", gone, err)
 		}
-		_ = s.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if gone, err := KillOrphaned(ctx, testKey, holderOf(s, run), held); gone || err != nil {
-			t.Errorf("a stopped guardian's work: gone %v, %v; want false at once", gone, err)
-		}
-		if err := syscall.Kill(s.Guardian, syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		time.Sleep(guardTime)
+		awaitLiving(t, run, 1)
 	})
 }
 

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/guardian"
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 	"github.com/dibs-run/dibs/lease"
@@ -48,20 +51,47 @@ func Start(s Spec) (*Process, error) {
 		p.abandon()
 		return nil, &StartError{StatusFault, name, err}
 	}
-	m, err := p.receive()
+	m, err := p.answer(s.Deadline.Kill)
 	switch {
 	case err != nil:
-		err = &StartError{StatusFault, name, fmt.Errorf("the guardian ended before it started the command: %w", err)}
-		p.killRemains()
 		p.abandon()
-		return nil, err
+		return nil, &StartError{StatusFault, name, fmt.Errorf("the guardian did not start the command: %w", err)}
 	case m.Kind == guardian.Failed:
 		p.abandon()
 		return nil, startError(name, syscall.Errno(m.Value))
 	}
-	p.pid = int(m.Value)
+	p.pid, p.guardian = int(m.Value), helperOf(int(m.Guardian))
+	p.bounds.open(p.enforce)
 	go p.watch()
 	return p, nil
+}
+
+// startTime bounds how long an exec may hang (on a dead file server) where no deadline does.
+const startTime = time.Minute
+
+// answer waits for the guardian to say whether the command was executed, at most until the deadline.
+// Whoever was stopped before that is continued.
+func (p *Process) answer(kill time.Duration) (guardian.Message, error) {
+	if latest := clock.System.Boot() + startTime; kill == 0 || kill > latest {
+		kill = latest
+	}
+	for {
+		_ = p.sock.SetReadDeadline(time.Now().Add(min(patience/4, max(kill-clock.System.Boot(), 0))))
+		m, err := p.receive()
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			_ = p.sock.SetReadDeadline(time.Time{})
+			return m, err
+		case clock.System.Boot() >= kill:
+			return m, fmt.Errorf("it has not answered by the deadline: %w", syscall.ETIME)
+		}
+		p.warden.signal(syscall.SIGCONT)
+		for _, s := range (guardian.Tree{Root: p.warden.pid}).Living() {
+			if s.Parent == p.warden.pid { // the guardian
+				_ = syscall.Kill(s.PID, syscall.SIGCONT)
+			}
+		}
+	}
 }
 
 // check finds what is wrong before anything is started.
@@ -100,7 +130,7 @@ func (s Spec) check() error {
 	return nil
 }
 
-// guard starts the guardian, which then waits to be armed.
+// guard starts the warden, and this the guardian, which then waits to be armed.
 func (s Spec) guard(path string) (*Process, error) {
 	name := s.Args[0]
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -111,14 +141,16 @@ func (s Spec) guard(path string) (*Process, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "supervisor")
 	defer theirs.Close()
 
-	p := &Process{run: s.RunID, cgroup: CgroupFor(s.Key, s.RunID), sock: ours,
+	p := &Process{hold: s.HoldLocks, run: s.RunID, cgroup: CgroupFor(s.Key, s.RunID), sock: ours,
 		exited: make(chan Exit, 1), empty: make(chan struct{}), reaped: make(chan struct{})}
 	files, closeNull, err := s.files(theirs)
 	if err == nil {
 		defer closeNull()
-		argv := append([]string{guardian.Name, s.RunID, orDash(p.cgroup), path}, s.Args...)
-		p.guardian, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Dir: s.Dir,
+		argv := append([]string{guardian.Warden, s.RunID, orDash(p.cgroup), strconv.Itoa(len(s.Locks)), path}, s.Args...)
+		var pid int
+		pid, err = syscall.ForkExec("/proc/self/exe", argv, &syscall.ProcAttr{Dir: s.Dir,
 			Env: withRun(s.Env, s.Key, s.RunID), Files: files, Sys: &syscall.SysProcAttr{Setsid: true}})
+		p.warden = helperOf(pid)
 	}
 	if err != nil {
 		ours.Close()
@@ -169,6 +201,9 @@ func (p *Process) arm(s Spec) error {
 		}
 		p.madeCgroup = true
 	}
+	if err := p.bounds.prepare(s.Deadline); err != nil {
+		return err
+	}
 	m := guardian.Message{Kind: guardian.Arm, Term: s.Deadline.Term, Kill: s.Deadline.Kill,
 		Leftovers: s.Leftovers, Grace: s.LeftoverGrace, Locks: byte(len(s.Locks)), Hold: s.HoldLocks,
 		Umask: -1, Nice: int8(s.Nice)}
@@ -180,32 +215,6 @@ func (p *Process) arm(s Spec) error {
 		m.As.Groups = byte(copy(m.As.Group[:], s.User.Groups))
 	}
 	return p.send(m)
-}
-
-// abandon waits for a guardian that starts nothing, and removes what was made for it.
-func (p *Process) abandon() {
-	p.sock.Close()
-	_ = p.reapGuardian()
-	if p.madeCgroup {
-		_ = cgroup.Remove(p.cgroup)
-	}
-}
-
-// reapGuardian waits for the guardian to end and says how it did.
-func (p *Process) reapGuardian() string {
-	for {
-		var ws unix.WaitStatus
-		_, err := unix.Wait4(p.guardian, &ws, 0, nil)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return "it was reaped elsewhere: " + err.Error()
-		case ws.Signaled():
-			return "signal: " + ws.Signal().String()
-		}
-		return fmt.Sprintf("exit status %d", ws.ExitStatus())
-	}
 }
 
 // receive reads the guardian's next message; io.EOF once it has ended.

@@ -52,7 +52,8 @@ func parse(pid int, b []byte) (Stat, error) {
 		Kernel: n(6)&kernelThread != 0, Threads: n(17), Start: start}, err
 }
 
-// All reads every process that can be seen. Those that end meanwhile are left out.
+// All reads every process that can be seen. Those that end meanwhile are left out, as are those that
+// this user may not read. With an error there may be more than it found.
 func All() ([]Stat, error) {
 	pids, err := pids()
 	if err != nil {
@@ -60,8 +61,12 @@ func All() ([]Stat, error) {
 	}
 	all := make([]Stat, 0, len(pids))
 	for _, pid := range pids {
-		if s, err := Read(pid); err == nil {
+		s, err := Read(pid)
+		switch {
+		case err == nil:
 			all = append(all, s)
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission):
+			return all, err
 		}
 	}
 	return all, nil

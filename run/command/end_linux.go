@@ -1,0 +1,183 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/internal/guardian"
+	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+	"github.com/dibs-run/dibs/internal/guardian/proc"
+)
+
+// watch passes on what the guardian says, until it has ended.
+func (p *Process) watch() {
+	defer close(p.reaped)
+	defer p.bounds.close()
+	var why error
+	for {
+		m, err := p.receive()
+		if errors.Is(err, unix.ECONNRESET) {
+			// It ended with a message of ours unread, which is told before what it said last.
+			m, err = p.receive()
+		}
+		if err != nil {
+			why = err
+			break
+		}
+		switch m.Kind {
+		case guardian.Exited:
+			p.exited <- exitOf(unix.WaitStatus(m.Value), m.ByDeadline || p.overdue.Load())
+			p.told.Store(true)
+		case guardian.Empty:
+			close(p.empty)
+			p.awaitEnd()
+			return
+		}
+	}
+	// The guardian was killed. The warden has, or is, what keeps the number of the command's session
+	// from being another's, until it is reaped below.
+	p.killRemains()
+	p.sock.Close()
+	p.awaitWarden()
+	p.killRemains() // it may have been stopped, and killed only now
+	how := p.reap()
+	if p.madeCgroup {
+		_ = cgroup.Remove(p.cgroup)
+	}
+	if !p.told.Load() {
+		p.exited <- Exit{Status: StatusFault, ByDeadline: p.overdue.Load(),
+			Err: fmt.Errorf("command %d was killed: %w (%s): %w", p.pid, errGuardianGone, how, why)}
+	}
+	close(p.empty)
+}
+
+// awaitEnd waits for a guardian that has nothing left to guard but the locks.
+func (p *Process) awaitEnd() {
+	if !p.hold || p.released.Load() {
+		p.boundEnd()
+	}
+	if _, err := p.receive(); errors.Is(err, os.ErrDeadlineExceeded) {
+		p.killGuards()
+	}
+	p.sock.Close()
+	p.awaitWarden()
+	_ = p.reap()
+}
+
+// boundEnd has awaitEnd wait no longer than patience. Before it, a guardian that was stopped is continued.
+func (p *Process) boundEnd() {
+	p.wake()
+	_ = p.sock.SetReadDeadline(time.Now().Add(patience))
+}
+
+func exitOf(ws unix.WaitStatus, byDeadline bool) Exit {
+	if ws.Signaled() {
+		return Exit{Status: 128 + int(ws.Signal()), Signal: ws.Signal(), ByDeadline: byDeadline}
+	}
+	return Exit{Status: ws.ExitStatus(), ByDeadline: byDeadline}
+}
+
+// remains are the processes of the command that go on although the guardian let go of them, as far
+// as this user can see them.
+func (p *Process) remains() (pids []int) {
+	all, _ := proc.All()
+	ours := func(s proc.Stat) bool { return !p.guards(s) && s.Alive() && ofRun(s.PID, p.run) == yes }
+	for _, s := range proc.Below(all, ours) {
+		pids = append(pids, s.PID)
+	}
+	return pids
+}
+
+func (p *Process) guards(s proc.Stat) bool { return s.PID == p.warden.pid || s.PID == p.guardian.pid }
+
+// killRemains kills what a dead guardian leaves, until it is certain that nothing is left. The main
+// process gets its SIGKILL from the kernel; the others have come to the warden, and where that was
+// killed too, they are found by cgroup, session and environment.
+func (p *Process) killRemains() {
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		p.warden.signal(syscall.SIGCONT)
+		if p.madeCgroup {
+			_ = cgroup.Kill(p.cgroup)
+		}
+		all, err := proc.All()
+		remains := proc.Below(all, func(s proc.Stat) bool {
+			return s.PID != p.warden.pid && (s.Parent == p.warden.pid || s.Session == p.warden.pid || ofRun(s.PID, p.run) == yes)
+		})
+		populated := false
+		if p.madeCgroup {
+			populated, _, _ = cgroup.Populated(p.cgroup)
+		}
+		if err == nil && len(remains) == 0 && !populated {
+			return
+		}
+		killAll(remains)
+		time.Sleep(wait)
+	}
+}
+
+// abandon ends a guardian that has started nothing, or has not said so in time, and removes what was
+// made for it.
+func (p *Process) abandon() {
+	p.sock.Close() // from now on it starts nothing
+	p.killRemains()
+	p.killGuards()
+	p.killRemains()
+	p.awaitWarden()
+	_ = p.reap()
+	p.bounds.close()
+	if p.madeCgroup {
+		_ = cgroup.Remove(p.cgroup)
+	}
+}
+
+// awaitWarden waits for the warden to end, which has nothing left to do, but does not reap it. One that
+// does not end by itself is killed.
+func (p *Process) awaitWarden() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for errors.Is(unix.Waitid(unix.P_PID, p.warden.pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+		}
+	}()
+	for {
+		select {
+		case <-ended:
+			p.awaitGuardian()
+			return
+		case <-time.After(patience):
+			p.killGuards()
+		}
+	}
+}
+
+// awaitGuardian waits for one that was killed together with its warden: its locks are free only then. It
+// is bounded, since a frozen process dies only when it is thawed.
+func (p *Process) awaitGuardian() {
+	for end := time.Now().Add(patience); p.guardian.alive() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// reap reaps the warden, and says how the guardian ended.
+func (p *Process) reap() string {
+	for {
+		var ws unix.WaitStatus
+		_, err := unix.Wait4(p.warden.pid, &ws, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return "it was reaped elsewhere: " + err.Error()
+		case ws.Signaled():
+			return "the warden's end: signal: " + ws.Signal().String()
+		case ws.ExitStatus() > 128:
+			return "signal: " + syscall.Signal(ws.ExitStatus()-128).String()
+		}
+		return fmt.Sprintf("exit status %d", ws.ExitStatus())
+	}
+}
