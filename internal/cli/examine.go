@@ -197,6 +197,7 @@ func (x *examination) hostJobs(ctx context.Context) {
 
 // host looks at this host's own directory, those that could be meant by mistake, and the spools.
 func (x *examination) host(path string) {
+	refused := false // what is wrong with the directory is said once
 	d, err := file.Inspect(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -204,7 +205,9 @@ func (x *examination) host(path string) {
 	case err != nil:
 		x.found(doctor.Unreadable(path, err))
 	default:
-		x.found(doctor.HostDirectory(doctor.Directory(d), os.Geteuid())...)
+		about := doctor.HostDirectory(doctor.Directory(d), os.Geteuid())
+		refused = slices.ContainsFunc(about, func(f doctor.Finding) bool { return f.Severity == doctor.Error })
+		x.found(about...)
 	}
 	var others []doctor.Directory
 	for _, at := range elsewhere() {
@@ -214,7 +217,7 @@ func (x *examination) host(path string) {
 	}
 	x.found(doctor.OtherDirectories(path, others)...)
 	backlogs, err := spool.Waiting(hostDir())
-	if err != nil {
+	if err != nil && !refused {
 		x.found(doctor.Unreadable(hostDir(), err))
 	}
 	x.found(doctor.Spool(backlogs, x.spool)...)

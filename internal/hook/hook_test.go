@@ -116,7 +116,7 @@ func TestAPingGetsTheEndOfTheOutput(t *testing.T) {
 
 func TestACommandIsToldInItsEnvironmentAndOnItsInput(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	h := job.Hook{Command: &job.Command{Shell: "cat > " + out + "; env | grep -v -e ^PWD -e ^_= -e ^SHLVL -e ^DIBS_RUN_ID | sort >> " + out}}
+	h := job.Hook{Command: &job.Command{Shell: "cat > " + out + "; env | grep -v -e ^PWD -e ^_= -e ^SHLVL -e ^DIBS_RUN_ | sort >> " + out}}
 	if events := told(t, h, nil, []byte("A=1 PATH="+os.Getenv("PATH"))); len(events) > 0 {
 		t.Fatal(events)
 	}

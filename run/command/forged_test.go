@@ -84,6 +84,10 @@ func TestARecordsGroupIsBelievedOnlyIfItIsOne(t *testing.T) {
 func TestARecordOfOneKeyHarmsNoOther(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		h, run := orphans(t, func(lease.Holder) {})
+		// The main process dies with its guardian, a moment later.
+		for end := time.Now().Add(30 * time.Second); len(living(run)) > escaped && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
 		before := len(living(run))
 		for _, group := range []string{h.Cgroup, CgroupFor("other", run), ""} {
 			claim := forged(run, group)
