@@ -317,7 +317,7 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 // again is the first tick to fire once schedules follow a clock that stepped back. What fell due by it meanwhile was not
 // fired; what has an outcome already is refused.
 func (s *Server) again(j *Job, now time.Time) time.Time {
-	at, ok := j.Set.Next(now.Add(-lease.StepQuiet - longestSleep))
+	at, ok := j.Set.Next(now.Add(-waited))
 	if !ok {
 		return time.Time{}
 	}

@@ -139,7 +139,7 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 		return nil
 	}
 	if Ahead(known, s.place.passed()) > 0 {
-		return s.place.unsettle(ctx, known, e.Set) // the next sweep goes on
+		return s.place.unsettle(ctx, known, e.Set, 0) // the next sweep goes on
 	}
 	if err := s.rerunEnded(ctx, accept, work, e); err != nil {
 		return err

@@ -18,15 +18,15 @@ func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool 
 		return true
 	}
 	unclaimed := a.Status == tick.Taken && a.Tick.State == tick.Closed && a.Tick.Claimed.IsZero()
-	if a.Status != tick.Settled && !unclaimed || !w.At.Add(p.Keeper.Margin().TTL).After(a.Now) {
-		return false // settling follows the clock by more than that
+	if a.Status != tick.Settled && !unclaimed || a.Now.After(w.StartBy) {
+		return false // it may well have been settled in its time
 	}
 	known, ok, err := p.registered(ctx, w.Job)
 	if err != nil || !ok || Ahead(known, a.Now) == 0 {
 		return false
 	}
 	if _, set, err := Registered(known); err == nil {
-		if err := p.unsettle(ctx, known, set); err != nil {
+		if err := p.unsettle(ctx, known, set, a.Now.Sub(w.At)); err != nil {
 			p.log().Warn("what was settled ahead of the store's clock could not be taken back", "job", w.Job, "error", err)
 		}
 	}
@@ -55,14 +55,19 @@ func AheadWords(known tick.Job, now time.Time) string {
 // unsettleBatch bounds the rows that are deleted in one step.
 const unsettleBatch = 500
 
-// unsettle takes back what was settled ahead of the store's clock, once that has kept to its line for a minute. A tick
-// that was claimed keeps its row, and with it its outcome: none is run twice.
-func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set) error {
+// waited is for how long ticks may have been refused until that was taken back: by a process that watches the clock.
+const waited = lease.StepQuiet + longestSleep
+
+// unsettle takes back what was settled ahead of the store's clock, once that has kept to its line for a minute, and what
+// fell due in that minute, or since: it may still have time to start. A tick that was claimed keeps its row, and with it
+// its outcome: none is run twice.
+func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, since time.Duration) error {
 	now := p.passed().Truncate(time.Microsecond)
 	ahead := Ahead(known, now)
 	if ahead == 0 || !p.Keeper.Steady() {
 		return nil
 	}
+	now = now.Add(-min(max(since, waited), tick.MaxBack-lease.MaxStep))
 	from := known.Mark
 	for mark := from; mark.After(now); {
 		to, rows, err := p.foreseen(ctx, known.Name, set, now, mark)

@@ -91,7 +91,7 @@ type Store interface {
 }
 
 // MaxBack is how far before the store's now Unsettle lowers a mark at most.
-const MaxBack = time.Minute
+const MaxBack = 10 * time.Minute
 
 // Status is how one item ended.
 type Status uint8

@@ -9,9 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/internal/cli"
 	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/redis"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // at is a store's address with a namespace of the test's own, on a host with a directory of its own.
@@ -189,4 +195,72 @@ func TestDoctorFlagsSettingsThatWeakenAStore(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	})
+}
+
+// A job that is settled ahead of the store's clock: every command that people ask says so.
+func TestAJobThatIsSettledAheadOfTheClockIsShown(t *testing.T) {
+	address := at(t, testserver.Redis(t), "reach", "fleet")
+	dibs(t, 0, "init", "--store", address)
+	c, err := store.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := redis.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	spec := job.Spec{App: "shop", Name: "a", Schedules: []string{"* * * * *"}, Timezone: "UTC", Policy: job.DefaultPolicy(true)}
+	now, err := s.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Ticks.SetJobs(t.Context(), []tick.JobRequest{{Name: spec.Key(), Definition: spec.Definition(), Since: now.Add(100 * time.Hour)}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		status int
+		args   []string
+		want   string
+	}{
+		{0, []string{"job", "list"}, "active, settled ahead of the store's clock"},
+		{0, []string{"job", "show", "shop/a"}, "ahead of the store's clock, which was fast once"},
+		{0, []string{"job", "show", "shop/a", "-o", "json"}, `"settled_ahead_seconds": 359`},
+		{0, []string{"explain", "shop/a"}, "The job is settled up to"},
+		{1, []string{"doctor"}, "settled-ahead"},
+	} {
+		if out := dibs(t, c.status, append(c.args, "--store", address)...); !strings.Contains(out, c.want) {
+			t.Errorf("dibs %q says\n%s", c.args, out)
+		}
+	}
+}
+
+// A start that was recorded while the store's clock was far ahead does not keep --once-per D silent until then; one within D
+// of now counts, on either side.
+func TestAStartFarAheadSilencesNoOncePer(t *testing.T) {
+	address := at(t, testserver.Redis(t), "reach", "fleet")
+	dibs(t, 0, "init", "--store", address)
+	c, err := store.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := redis.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	now, err := s.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, c := range map[string]struct {
+		ahead  time.Duration
+		status int
+	}{"far": {100 * time.Hour, 0}, "near": {30 * time.Minute, 75}} {
+		r := run.Record{ID: run.NewID(), Job: key, Host: "web-1", Started: now.Add(c.ahead), Ended: now.Add(c.ahead + time.Second), Outcome: run.Succeeded}
+		if err := s.History.AppendRuns(t.Context(), []run.Record{r}); err != nil {
+			t.Fatal(err)
+		}
+		dibs(t, c.status, "run", "--key", key, "--once-per", "1h", "--store", address, "--", "true")
+	}
 }

@@ -60,16 +60,16 @@ RETURNING dibs.now_us();
 -- nobody ever claimed, and lowers the mark from $3 to $4, which lies at most $7 before now.
 WITH job AS MATERIALIZED (
   SELECT name, now FROM dibs.jobs, (SELECT dibs.now_us() AS now) clock
-  WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint AND mark > now AND $4::bigint < mark AND $4 >= now - $7::bigint
+  WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint AND mark > now AND $4::bigint < mark AND $4::bigint >= now - $7::bigint
 ), deleted AS (
   DELETE FROM dibs.ticks t
   USING job, unnest($5::bigint[], $6::bigint[]) AS q(at, through)
-  WHERE t.ns = $1 AND t.job = $2 AND t.at = q.at AND t.through = q.through AND t.at > $4
+  WHERE t.ns = $1 AND t.job = $2 AND t.at = q.at AND t.through = q.through AND t.at > $4::bigint
     AND t.state = 'closed' AND t.claimed = 0
 )
 UPDATE dibs.jobs j
-SET mark = $4, since = least(j.since, $4 + 1),
-    paused_since = CASE WHEN j.paused_until = 0 THEN least(j.paused_since, $4 + 1) ELSE j.paused_since END
+SET mark = $4::bigint, since = least(j.since, $4::bigint + 1),
+    paused_since = CASE WHEN j.paused_until = 0 THEN least(j.paused_since, $4::bigint + 1) ELSE j.paused_since END
 FROM job
 WHERE j.ns = $1 AND j.name = job.name
 RETURNING job.now;
