@@ -110,8 +110,8 @@ func (c Config) CheckTTL(maxTTL time.Duration) error {
 	if c.TTL > maxTTL {
 		cure += fmt.Sprintf(", or raise it for the whole fleet: `dibs init` with ttl=%s in the address", c.TTL)
 	}
-	return fmt.Errorf("store %s: the ttl of namespace %s is %s, and here it is %s; all who use a namespace must use the same one: %s",
-		c, c.Namespace, maxTTL, c.TTL, cure)
+	return fmt.Errorf("the ttl of namespace %s is %s, and here it is %s; all who use a namespace must use the same one: %s",
+		c.Namespace, maxTTL, c.TTL, cure)
 }
 
 // String is the address without its password.

@@ -96,7 +96,7 @@ func (s session) refused(ctx context.Context, reqs []lease.AcquireRequest, t tak
 	if err != nil {
 		return lease.Reply{}, err
 	}
-	reply := lease.Reply{Now: granted.Now}
+	reply := lease.Reply{Now: granted.Now, Epoch: granted.Epoch}
 	if reply.Now.IsZero() {
 		reply.Now = read.Now
 	}

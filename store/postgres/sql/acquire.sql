@@ -23,14 +23,14 @@ WITH here AS MATERIALIZED (
   WHERE n.ns = $1 AND n.identity = h.identity AND n.epoch >= $11::bigint AND n.hold_until <= h.now + n.max_ttl
 ), changed AS (
   INSERT INTO dibs.namespaces AS n (ns, installation, identity, epoch, hold_until, max_ttl)
-  SELECT $1, gen_random_uuid()::text, h.identity, least(greatest($11 + 1, h.now), 9007199254740991), h.now + $10::bigint, $10
+  SELECT $1, gen_random_uuid()::text, h.identity, least(greatest($11::bigint + 1, h.now), 9007199254740991), h.now + $10::bigint, $10
   FROM here h
   WHERE NOT EXISTS (SELECT FROM known)
   ON CONFLICT (ns) DO UPDATE
     SET identity = excluded.identity, hold_until = dibs.now_us() + n.max_ttl,
-        epoch = CASE WHEN n.identity <> excluded.identity OR n.epoch < $11
-          THEN least(greatest(n.epoch + 1, $11 + 1, dibs.now_us()), 9007199254740991) ELSE n.epoch END
-    WHERE n.identity <> excluded.identity OR n.epoch < $11 OR n.hold_until > dibs.now_us() + n.max_ttl
+        epoch = CASE WHEN n.identity <> excluded.identity OR n.epoch < $11::bigint
+          THEN least(greatest(n.epoch + 1, $11::bigint + 1, dibs.now_us()), 9007199254740991) ELSE n.epoch END
+    WHERE n.identity <> excluded.identity OR n.epoch < $11::bigint OR n.hold_until > dibs.now_us() + n.max_ttl
   RETURNING n.hold_until, n.max_ttl, n.epoch
 ), granting AS MATERIALIZED (
   SELECT hold_until, max_ttl, epoch FROM known
