@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"store/memory":        append([]string{"store/internal/life"}, contracts...),
 	"store/file":          append([]string{"store/internal/life", "internal/clock", "internal/beneath"}, contracts...),
 	"store/redis":         contracts,
-	"store/postgres":      contracts,
+	"store/postgres":      append([]string{"internal/conffile"}, contracts...),
 	"store/mysql":         append([]string{"store/internal/life"}, contracts...),
 	"store/internal/life": {"lease", "queue"},
 	"internal/aside":      {},

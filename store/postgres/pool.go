@@ -1,15 +1,21 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"net/url"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/dibs-run/dibs/internal/conffile"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -19,6 +25,9 @@ const defaultConns = 8
 
 // poolConfig says what our own connections are like, on top of what the address says.
 func poolConfig(c store.Config) (*pgxpool.Config, error) {
+	if err := readable(c.URL.Query()); err != nil {
+		return nil, fmt.Errorf("postgres store %s: %w", c, err)
+	}
 	cfg, err := pgxpool.ParseConfig(c.URL.String())
 	if err != nil {
 		return nil, fmt.Errorf("postgres store %s: the address is not understood: %w", c, withoutAddress(err))
@@ -39,6 +48,25 @@ func poolConfig(c store.Config) (*pgxpool.Config, error) {
 	cfg.ConnConfig.DialFunc = dialer.DialContext
 	cfg.AfterConnect = settings
 	return cfg, nil
+}
+
+// readable looks at the files that the client reads, without a bound and however long it takes, for an address.
+// One that is missing is the client's to tell of: it needs not all of them.
+func readable(q url.Values) error {
+	for _, f := range []struct {
+		parameter, variable string
+		most                int
+	}{{"sslrootcert", "PGSSLROOTCERT", conffile.Bundle}, {"sslcert", "PGSSLCERT", conffile.Small}, {"sslkey", "PGSSLKEY", conffile.Small},
+		{"passfile", "PGPASSFILE", conffile.Bundle}, {"servicefile", "PGSERVICEFILE", conffile.Bundle}} {
+		path := cmp.Or(q.Get(f.parameter), os.Getenv(f.variable))
+		if path == "" {
+			continue
+		}
+		if _, err := conffile.Read(path, f.most); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: %w", f.parameter, err)
+		}
+	}
+	return nil
 }
 
 // withoutAddress drops the address, and with it any password, from the client's error.
