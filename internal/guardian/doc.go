@@ -7,7 +7,7 @@
 //
 // It is the same binary, executed again under the name Name. Since it is a subreaper, whatever
 // the command starts stays below it, however it forks and detaches; so it has no more children
-// exactly when nothing of the command is left. It holds the inherited locks until then.
+// exactly when nothing of the command is left. It holds the inherited locks until then, and so does the warden.
 //
 // The warden, again the same binary, does nothing but catch the guardian's fall: when the guardian is
 // killed, what it leaves comes to the warden, which kills it. So there is no one process whose death

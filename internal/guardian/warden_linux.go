@@ -33,10 +33,9 @@ func ward(cgroupPath, locks string, args []string) error {
 		send(Message{Kind: Failed, Value: int64(errnoOf(err))})
 		return nil
 	}
-	// Neither connection nor locks nor the command's output are the warden's.
-	for fd := range locked + 1 {
-		_ = syscall.Close(Socket + fd)
-	}
+	// The connection and the command's output are not the warden's. The locks are: should the guardian be
+	// killed, they are held until what it left is gone.
+	_ = syscall.Close(Socket)
 	if err := nullStdio(); err != nil {
 		return err
 	}

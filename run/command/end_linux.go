@@ -34,8 +34,13 @@ func (p *Process) watch() {
 			p.exited <- exitOf(unix.WaitStatus(m.Value), m.ByDeadline || p.overdue.Load())
 			p.told.Store(true)
 		case guardian.Empty:
+			if p.hold || !p.locks {
+				close(p.empty)
+				p.awaitEnd()
+				return
+			}
+			p.awaitEnd() // the warden frees the locks with its end
 			close(p.empty)
-			p.awaitEnd()
 			return
 		}
 	}

@@ -25,6 +25,7 @@ type Process struct {
 	exited           chan Exit
 	empty, reaped    chan struct{}
 	told             atomic.Bool // the exit was delivered
+	locks            bool        // there are some
 	hold             bool        // the guardian keeps the locks …
 	released         atomic.Bool // … until now
 	bounds           bounds

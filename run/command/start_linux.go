@@ -141,7 +141,7 @@ func (s Spec) guard(path string) (*Process, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "supervisor")
 	defer theirs.Close()
 
-	p := &Process{hold: s.HoldLocks, run: s.RunID, cgroup: CgroupFor(s.Key, s.RunID), sock: ours,
+	p := &Process{locks: len(s.Locks) > 0, hold: s.HoldLocks, run: s.RunID, cgroup: CgroupFor(s.Key, s.RunID), sock: ours,
 		exited: make(chan Exit, 1), empty: make(chan struct{}), reaped: make(chan struct{})}
 	files, closeNull, err := s.files(theirs)
 	if err == nil {
