@@ -1,0 +1,128 @@
+//go:build linux
+
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// insideEnv is set in the namespaces; its value is the binary under test.
+const insideEnv = "DIBS_CHAOS_INSIDE"
+
+// parts are what the test binary plays besides the test.
+var parts = map[string]func(args []string) int{"host": playHost, "work": playWork, "beat": playBeat}
+
+var (
+	dibsBinary string
+	self       string // this binary
+	// notIsolated says why the rounds cannot run here; nil where they can.
+	notIsolated error
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if self, err = os.Executable(); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+	if len(os.Args) > 1 {
+		if play, ok := parts[os.Args[1]]; ok {
+			os.Exit(play(os.Args[2:]))
+		}
+	}
+	if dibsBinary = os.Getenv(insideEnv); dibsBinary != "" {
+		if err := settle(); err != nil {
+			fmt.Fprintln(os.Stderr, "chaos: in its namespaces:", err)
+			os.Exit(1)
+		}
+		os.Exit(m.Run())
+	}
+	status, err := isolated()
+	if err == nil {
+		os.Exit(status)
+	}
+	notIsolated = err
+	os.Exit(m.Run())
+}
+
+// isolated builds dibs, and runs this binary again in namespaces of its own. An error means that it never began.
+func isolated() (int, error) {
+	if os.Geteuid() != 0 {
+		return 0, errors.New("network and mount namespaces need root")
+	}
+	dir, err := os.MkdirTemp("", "dibs-chaos-bin-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "dibs")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/dibs-run/dibs/cmd/dibs").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1, nil
+	}
+	runtime.LockOSThread() // the death signal comes at the end of the thread that started it
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), insideEnv+"="+binary)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL,
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("new namespaces: %w", err)
+	}
+	err = cmd.Wait()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1), nil
+	}
+	return 0, err
+}
+
+// settle makes new namespaces usable: mounts that nobody else sees, a /proc of these processes, a loopback.
+func settle() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("private mounts: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return fmt.Errorf("/proc: %w", err)
+	}
+	return command("ip", "link", "set", "lo", "up")
+}
+
+// command runs a program to its end; its error has what it printed.
+func command(name string, args ...string) error {
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %v: %w: %s", name, args, err, out)
+	}
+	return nil
+}
+
+// notCovered skips what this machine cannot do, and says so at the end of make test.
+func notCovered(t *testing.T, why error, what string) {
+	t.Helper()
+	if why == nil {
+		return
+	}
+	if os.Getenv("DIBS_TEST_REQUIRE") == "all" {
+		t.Fatalf("%s: %v; DIBS_TEST_REQUIRE=all forbids skipping", what, why)
+	}
+	t.Logf("NOT COVERED: %s: %v", what, why)
+	if path := os.Getenv("DIBS_TEST_UNCOVERED"); path != "" {
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(what + "\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
