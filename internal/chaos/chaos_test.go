@@ -14,7 +14,7 @@ import (
 )
 
 // smoke is how long the faults go on unless DIBS_TEST_CHAOS says otherwise: enough to see that the guard itself lives.
-const smoke = 20 * time.Second
+const smoke = 12 * time.Second
 
 // TestChaos is the guard: whatever happens to hosts, store, wires, clocks and disks, nothing overlaps, no tick is without
 // one true outcome, no worker goes in silence, and once the faults are over everything runs again without a command.
@@ -28,23 +28,30 @@ func TestChaos(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		tech technology
-	}{{"redis", redis{}}} {
+		tech technology // nil: the directory, which has no server
+	}{{"redis", redis{}}, {"postgres", postgres{}}, {"mariadb", mariadb{}}, {"directory", nil}} {
 		t.Run(c.name, func(t *testing.T) {
-			if notCovered(t, notIsolated, "chaos"); notIsolated != nil {
-				t.SkipNow()
-			}
 			if length == smoke && c.name != "redis" {
 				t.Skip("set DIBS_TEST_CHAOS=30m for the rounds on every store")
 			}
-			for _, name := range c.tech.binaries() {
-				if _, err := binaryPath(name); err != nil {
-					notCovered(t, err, "chaos on "+c.name)
-					t.SkipNow()
-				}
+			require(t, notIsolated, "chaos")
+			require(t, missing("ip"), "chaos")
+			if c.tech == nil {
+				newRound(t, c.name, length).onDirectory()
+				return
 			}
+			require(t, missing(c.tech.binaries()...), "chaos on "+c.name)
 			newRound(t, c.name, length).onCluster(c.tech)
 		})
+	}
+}
+
+// require skips a round that this machine cannot have, and says so.
+func require(t *testing.T, why error, what string) {
+	t.Helper()
+	if why != nil {
+		notCovered(t, why, what)
+		t.SkipNow()
 	}
 }
 
@@ -120,25 +127,36 @@ func newRound(t *testing.T, name string, length time.Duration) *round {
 // onCluster is a round of three hosts on a store with a replica.
 func (r *round) onCluster(tech technology) {
 	var err error
-	r.cluster, err = newCluster(r.dir, tech)
+	r.cluster, err = newCluster(r.dir, tech, r.say)
 	r.must(err)
 	notCovered(r.t, r.cluster.noClock, "chaos: steps of the store's clock")
 	r.store = r.address(r.cluster.nodes[0].address())
 	_, err = r.dibs("init")
 	r.must(err)
-	r.must(r.cluster.replicate())
+	r.cluster.replicate()
 	for n := 1; n <= 3; n++ {
 		inner, outer := addresses(n)
 		spec := hostSpec{Name: fmt.Sprintf("h%d", n), Address: inner, Peer: outer, DiskBytes: 16 << 20}
 		if n == 3 {
 			spec.Env = []string{"DIBS_CGROUP=off"}
 		}
-		r.startHost(n, spec, r.cluster.nodes[0].address(), r.address(outer+":6000"))
+		r.startHost(n, spec, r.cluster.nodes[0].address(), r.address(outer+":6000"), 1)
 	}
 	r.kinds = append(append(append(processKinds(), hostKinds()...), localKinds()...), storeKinds(r.cluster)...)
 	if r.length == smoke {
 		r.kinds = append(processKinds(), hostKinds()...)
 	}
+	r.live()
+}
+
+// onDirectory is a round of one host on a directory: three servers and workers, no network, and the machine's own clock.
+func (r *round) onDirectory() {
+	inner, outer := addresses(1)
+	spec := hostSpec{Name: "h1", Address: inner, Peer: outer, DiskBytes: 32 << 20}
+	const shared = "shared?reach=only-host"
+	r.startHost(1, spec, "", filepath.Join(r.dir, spec.Name, "dibs", shared), 3)
+	r.store = filepath.Join(r.hosts[0].disk(), shared)
+	r.kinds = append(processKinds(), localKinds()...)
 	r.live()
 }
 
@@ -152,10 +170,10 @@ func (r *round) address(at string) string {
 	return base + separator + "namespace=chaos&reach=fleet&ttl=" + r.ttl.String()
 }
 
-func (r *round) startHost(n int, spec hostSpec, target, store string) {
+func (r *round) startHost(n int, spec hostSpec, target, store string, copies int) {
 	dir := filepath.Join(r.dir, spec.Name)
 	spec.Env = append(spec.Env, "DIBS_DIR="+filepath.Join(dir, "dibs"))
-	spec.Services = append(spec.Services, services(dir, store)...)
+	spec.Services = append(spec.Services, services(dir, store, copies)...)
 	r.must(os.MkdirAll(dir, 0o755))
 	r.must(manifest(filepath.Join(dir, "jobs.json"), filepath.Join(dir, "works"), jobs()))
 	h, err := startHost(r.dir, n, target, spec)

@@ -15,8 +15,6 @@ import (
 // A kind of fault. What it uses is a thing of which only one fault at a time may make use; with an @ it is each host's own.
 type kind struct {
 	name, uses string
-	// alone: no other fault is there from its beginning to its end, since a documented bound holds only so.
-	alone bool
 	// plan says what is to happen to a host, or to the store; no stages: nothing to harm was found.
 	plan func(r *round, h *host) plan
 }
@@ -32,7 +30,13 @@ type plan struct {
 type stage struct {
 	after time.Duration // since the stage before it
 	do    func() error
+	// alone: it waits until no other fault is left, and none begins from when it is due; quiet: none begins while it is awaited.
+	// The documented bound of a clock's step holds only where nothing else is wrong.
+	alone, quiet bool
 }
+
+// never is the end of what has not ended.
+const never = time.Duration(1 << 62)
 
 // A fault is one that happened.
 type fault struct {
@@ -47,12 +51,16 @@ type fault struct {
 }
 
 func (f fault) String() string {
-	return fmt.Sprintf("%s %s %s (%s to %s)", f.kind.name, f.host, f.detail, clockText(f.from), clockText(f.until))
+	until := "now"
+	if f.until != never {
+		until = clockText(f.until)
+	}
+	return fmt.Sprintf("%s %s %s (%s to %s)", f.kind.name, f.host, f.detail, clockText(f.from), until)
 }
 
 // lasting is the plan of a fault that is begun, and healed a while later.
 func lasting(detail string, d time.Duration, begin, heal func() error) plan {
-	return plan{detail: fmt.Sprintf("%s for %s", detail, d.Round(100*time.Millisecond)), stages: []stage{{0, begin}, {d, heal}}}
+	return plan{detail: fmt.Sprintf("%s for %s", detail, d.Round(100*time.Millisecond)), stages: []stage{{do: begin}, {after: d, do: heal}}}
 }
 
 func between(rnd *rand.Rand, from, to time.Duration) time.Duration {
@@ -66,18 +74,18 @@ func (r *round) harm(length time.Duration) error {
 	var active []*fault
 	for bootTime() < end || len(active) > 0 {
 		for _, f := range active {
-			if err := r.advance(f); err != nil {
+			if err := r.advance(f, len(active) == 1); err != nil {
 				return fmt.Errorf("%s: %w", f, err)
 			}
 		}
 		active = slices.DeleteFunc(active, func(f *fault) bool { return len(f.stages) == 0 })
-		if now := bootTime(); now < end && now >= next && len(active) < 3 {
+		if now := bootTime(); now < end && now >= next && len(active) < 3 && !slices.ContainsFunc(active, (*fault).wantsPeace) {
 			if len(bag) == 0 {
 				bag = slices.Clone(r.kinds)
 				r.rnd.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
 			}
 			h := r.hosts[r.rnd.IntN(len(r.hosts))]
-			if i := slices.IndexFunc(bag, func(k kind) bool { return mayBegin(k, h, active) }); i >= 0 {
+			if i := slices.IndexFunc(bag, func(k kind) bool { return !inUse(k, h, active) }); i >= 0 {
 				k := bag[i]
 				bag = slices.Delete(bag, i, i+1)
 				if f := r.begin(k, h); f != nil {
@@ -91,11 +99,9 @@ func (r *round) harm(length time.Duration) error {
 	return nil
 }
 
-// mayBegin keeps faults apart that would undo each other, and those that are to be alone.
-func mayBegin(k kind, h *host, active []*fault) bool {
-	return !slices.ContainsFunc(active, func(f *fault) bool {
-		return k.alone || f.kind.alone || used(k, h.name) == used(f.kind, f.host)
-	})
+// inUse keeps faults apart that would undo each other.
+func inUse(k kind, h *host, active []*fault) bool {
+	return slices.ContainsFunc(active, func(f *fault) bool { return used(k, h.name) == used(f.kind, f.host) })
 }
 
 func used(k kind, host string) string { return strings.ReplaceAll(k.uses, "@", "@"+host) }
@@ -105,7 +111,7 @@ func (r *round) begin(k kind, h *host) *fault {
 	if len(p.stages) == 0 {
 		return nil
 	}
-	f := &fault{kind: k, detail: p.detail, runs: p.runs, limit: p.limit, from: bootTime(), due: bootTime(), stages: p.stages}
+	f := &fault{kind: k, detail: p.detail, runs: p.runs, limit: p.limit, from: bootTime(), until: never, due: bootTime(), stages: p.stages}
 	if strings.Contains(k.uses, "@") {
 		f.host = h.name
 	}
@@ -115,20 +121,28 @@ func (r *round) begin(k kind, h *host) *fault {
 }
 
 // advance carries out what is due of a fault.
-func (r *round) advance(f *fault) error {
-	for len(f.stages) > 0 && bootTime() >= f.due+f.stages[0].after {
+func (r *round) advance(f *fault, alone bool) error {
+	for len(f.stages) > 0 && f.isDue() && (alone || !f.stages[0].alone) {
 		s := f.stages[0]
 		f.stages = f.stages[1:]
-		if err := s.do(); err != nil {
-			return err
+		if s.do != nil {
+			if err := s.do(); err != nil {
+				return err
+			}
 		}
-		f.due, f.until = bootTime(), bootTime()
+		f.due = bootTime()
 	}
 	if len(f.stages) == 0 {
+		f.until = bootTime()
 		r.say("healed: %s %s", f.kind.name, f.host)
 	}
 	return nil
 }
+
+func (f *fault) isDue() bool { return bootTime() >= f.due+f.stages[0].after }
+
+// wantsPeace says that nothing else is to begin now.
+func (f *fault) wantsPeace() bool { return f.stages[0].quiet || f.stages[0].alone && f.isDue() }
 
 // hostKinds are the faults of wires, disks and logs.
 func hostKinds() []kind {

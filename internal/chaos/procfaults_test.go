@@ -79,7 +79,7 @@ func kill(v victim) kind {
 		if len(found) == 0 {
 			return plan{}
 		}
-		return plan{detail: describe(found), limit: v.both, runs: guarded(found), stages: []stage{{0, func() error {
+		return plan{detail: describe(found), limit: v.both, runs: guarded(found), stages: []stage{{do: func() error {
 			signalAll(syscall.SIGKILL, found...)
 			return nil
 		}}}}

@@ -37,11 +37,14 @@ type technology interface {
 type cluster struct {
 	technology
 	dir         string
+	tell        func(format string, args ...any)
 	nodes       [2]*node
 	replication *proxy // the way from the replica to the primary
 	serving     int    // which node the address leads to
 	clock       *os.File
 	noClock     error // why the clock cannot be stepped
+	// following is closed once the replica follows; closing says that it need not any more.
+	following, closing chan struct{}
 }
 
 // A node is one server, in a process namespace of its own: the end of its first process is the end of all of them.
@@ -55,25 +58,25 @@ type node struct {
 
 const (
 	replicationPort = 7003
-	nodeDisk        = 320 << 20 // bytes
+	nodeDisk        = 512 << 20 // bytes
 )
 
-func newCluster(dir string, tech technology) (c *cluster, err error) {
-	c = &cluster{technology: tech, dir: dir}
+func newCluster(dir string, tech technology, tell func(string, ...any)) (c *cluster, err error) {
+	c = &cluster{technology: tech, dir: dir, tell: tell, closing: make(chan struct{})}
 	c.clock, c.noClock = newClock(dir)
 	for i := range c.nodes {
 		n := &node{cluster: c, dir: filepath.Join(dir, "store"+string(rune('a'+i))), port: 7001 + i}
 		n.data = filepath.Join(n.dir, "data")
-		if err := n.mount(); err != nil {
-			return nil, err
-		}
 		c.nodes[i] = n
+		if err := n.mount(); err != nil {
+			return c, err
+		}
 	}
 	if err := c.install(c.nodes[0]); err != nil {
-		return nil, err
+		return c, err
 	}
 	if err := c.nodes[0].start(); err != nil {
-		return nil, err
+		return c, err
 	}
 	c.replication, err = newProxy(fmt.Sprintf("127.0.0.1:%d", replicationPort), c.nodes[0].address())
 	return c, err
@@ -102,7 +105,15 @@ func (c *cluster) step(by time.Duration) error {
 }
 
 func (c *cluster) kill() {
+	c.nodes[0].kill()
+	close(c.closing)
+	if c.following != nil {
+		<-c.following
+	}
 	for _, n := range c.nodes {
+		if n == nil {
+			continue
+		}
 		n.kill()
 		_ = unix.Unmount(n.dir, unix.MNT_DETACH) // the end of the test process would do it as well
 	}
@@ -237,11 +248,14 @@ func (n *node) alive() bool {
 }
 
 func (n *node) kill() {
-	if n.cmd != nil {
+	if n != nil && n.cmd != nil {
 		_ = n.cmd.Process.Kill() // it may have ended
 		<-n.ended
 	}
 }
+
+// signalFirst sends a signal to the server's first process alone.
+func (n *node) signalFirst(s syscall.Signal) { _ = n.cmd.Process.Signal(s) } // it may have ended
 
 func (n *node) signal(s syscall.Signal) {
 	if n.alive() {
@@ -260,4 +274,14 @@ func binaryPath(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%s is not on this machine", name)
+}
+
+// missing says which of some programs is not on this machine.
+func missing(names ...string) error {
+	for _, name := range names {
+		if _, err := binaryPath(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -24,7 +24,7 @@ func storeKinds(c *cluster) (kinds []kind) {
 			return lasting("", between(r.rnd, 100*time.Millisecond, r.long), func() error { c.primary().kill(); return nil }, c.revive)
 		}},
 		{name: "store restarted", uses: "store", plan: func(*round, *host) plan {
-			return plan{stages: []stage{{0, func() error { c.primary().kill(); return c.revive() }}}}
+			return plan{stages: []stage{{do: func() error { c.primary().kill(); return c.revive() }}}}
 		}},
 		{name: "store stopped", uses: "store", plan: func(r *round, _ *host) plan {
 			return lasting("", between(r.rnd, time.Second, r.long),
@@ -33,7 +33,7 @@ func storeKinds(c *cluster) (kinds []kind) {
 		}},
 		{name: "store's disk full", uses: "store", plan: func(r *round, _ *host) plan {
 			p := diskFull(r, func() string { return c.primary().dir })
-			p.stages = append(p.stages, stage{time.Second, c.revive}) // it may have given up
+			p.stages = append(p.stages, stage{after: time.Second, do: c.revive}) // it may have given up
 			return p
 		}},
 		{name: "failover and fail-back", uses: "store", plan: failover},
@@ -46,18 +46,25 @@ func storeKinds(c *cluster) (kinds []kind) {
 	return kinds
 }
 
-// clockKind steps the store's clock and, a while later, back. A minute is how long schedules follow the old line (L12).
+// peace is how long a holder may need to learn of a step, and to stop for it.
+const peace = 8 * time.Second
+
+// clockKind steps the store's clock and, a while later, back. Sometimes the store is restarted in between, and sees time step
+// while nobody is there.
 func clockKind(name string, by, held time.Duration) kind {
-	return kind{name: fmt.Sprintf("%s of %s", name, by), uses: "store", alone: true, plan: func(r *round, _ *host) plan {
+	return kind{name: fmt.Sprintf("%s of %s", name, by), uses: "store", plan: func(r *round, _ *host) plan {
 		step := func(to, by time.Duration) func() error {
 			return func() error {
 				r.steps = append(r.steps, clockStep{bootTime(), by})
 				return r.cluster.step(to)
 			}
 		}
-		p := lasting("", held, func() error { return step(by, by)() }, step(0, -by))
-		// Nothing else goes wrong while the holders learn of the last step.
-		p.stages = append(p.stages, stage{8 * time.Second, func() error { return nil }})
+		p := plan{stages: []stage{{do: step(by, by), alone: true}, {after: peace, quiet: true}}}
+		if r.rnd.IntN(3) == 0 {
+			p.detail = "with a restart in between"
+			p.stages = append(p.stages, stage{do: func() error { r.cluster.primary().kill(); return r.cluster.revive() }})
+		}
+		p.stages = append(p.stages, stage{after: held - peace, do: step(0, -by), alone: true}, stage{after: peace, quiet: true})
 		return p
 	}}
 }
@@ -66,17 +73,20 @@ func clockKind(name string, by, held time.Duration) kind {
 // what happened meanwhile. Then the replica is made anew.
 func failover(r *round, _ *host) plan {
 	c := r.cluster
+	if !c.follows() {
+		return plan{}
+	}
 	lag := between(r.rnd, time.Second, r.long)
 	away := between(r.rnd, r.long, 3*r.long)
 	dies := r.rnd.IntN(2) == 0
 	lost := len(r.lost)
 	return plan{detail: fmt.Sprintf("after %s of lag, for %s, the primary killed: %v", lag, away, dies), stages: []stage{
-		{0, func() error {
-			r.lost = append(r.lost, lostSpan{bootTime(), 1 << 62})
+		{do: func() error {
+			r.lost = append(r.lost, lostSpan{bootTime(), never})
 			c.replication.refuse(true)
 			return nil
 		}},
-		{lag, func() error {
+		{after: lag, do: func() error {
 			if dies {
 				c.nodes[0].kill()
 			}
@@ -87,7 +97,7 @@ func failover(r *round, _ *host) plan {
 			r.moveStore()
 			return nil
 		}},
-		{away, func() error {
+		{after: away, do: func() error {
 			c.serving = 0
 			if err := c.revive(); err != nil {
 				return err
@@ -96,7 +106,7 @@ func failover(r *round, _ *host) plan {
 			r.lost[lost].until = bootTime()
 			return nil
 		}},
-		{time.Second, c.replicate},
+		{after: time.Second, do: func() error { c.replicate(); return nil }},
 	}}
 }
 
@@ -111,18 +121,38 @@ func (c *cluster) revive() error {
 	return nil
 }
 
-// replicate makes the second node a fresh replica of the first.
-func (c *cluster) replicate() error {
-	n := c.nodes[1]
-	n.kill()
+// replicate makes the second node a fresh replica of the first, in the background: the primary may be harmed meanwhile.
+func (c *cluster) replicate() {
 	c.replication.refuse(false)
-	if err := n.empty(); err != nil {
-		return err
+	c.following = make(chan struct{})
+	go func() {
+		defer close(c.following)
+		for {
+			c.nodes[1].kill()
+			err := c.nodes[1].empty()
+			if err == nil {
+				err = c.follow(c.nodes[1], replicationPort)
+			}
+			if err == nil {
+				return
+			}
+			c.tell("a fresh replica: %v", err)
+			select {
+			case <-c.closing:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+}
+
+func (c *cluster) follows() bool {
+	select {
+	case <-c.following:
+		return true
+	default:
+		return false
 	}
-	if err := c.follow(n, replicationPort); err != nil {
-		return fmt.Errorf("a fresh replica: %w", err)
-	}
-	return nil
 }
 
 // moveStore leads every host's address to the serving node.

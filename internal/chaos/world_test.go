@@ -85,17 +85,22 @@ func callers() []caller {
 
 const queueName = "q"
 
-// services are all that a host runs.
-func services(dir, store string) []service {
+// services are all that a host runs, with so many servers and workers.
+func services(dir, store string, copies int) []service {
 	witness := filepath.Join(dir, "works")
 	work := func(args ...string) []string { return append([]string{self, "work", "-to", witness}, args...) }
 	dibs := func(args ...string) []string { return append([]string{dibsBinary}, args...) }
-	list := []service{
-		{Name: "serve", Args: dibs("serve", filepath.Join(dir, "jobs.json"), "--store", store)},
-		{Name: "work", Args: append(dibs("work", queueName, "--slots", "2", "--store", store, "--"), work("-task", "-from", "50ms", "-until", "1s")...)},
+	var list []service
+	for n := range copies {
+		suffix := map[bool]string{true: fmt.Sprint(n + 1)}[n > 0]
+		list = append(list,
+			service{Name: "serve" + suffix, Args: dibs("serve", filepath.Join(dir, "jobs.json"), "--store", store)},
+			service{Name: "work" + suffix, Args: append(dibs("work", queueName, "--slots", "2", "--store", store, "--"), work("-task", "-from", "50ms", "-until", "1s")...)})
+	}
+	list = append(list, []service{
 		{Name: "enqueue", Every: 3 * time.Second, Args: dibs("task", "enqueue", "mail", "--queue", queueName, "--args", "{}", "-o", "json", "--store", store)},
 		{Name: "enqueue-limited", Every: 4 * time.Second, Args: dibs("task", "enqueue", "report", "--queue", queueName, "--limit-key", "one", "--args", `{"Limit":"one"}`, "-o", "json", "--store", store)},
-	}
+	}...)
 	for _, c := range callers() {
 		args := append(dibs("run", "--key", c.key, "-q", "--store", store), c.flags...)
 		list = append(list, service{Name: "run-" + c.name, Every: c.every, Args: append(append(args, "--"), work(c.work...)...)})
