@@ -69,15 +69,33 @@ func (r *round) judge(v overlap) {
 			return
 		}
 	}
-	for _, f := range r.faults {
-		stopped := slices.Contains(f.runs, v.older.Run) || len(f.runs) > 0 && v.older.Task != ""
-		if f.limit && stopped && f.host == v.older.Host && v.newer.begin >= f.from && v.newer.begin <= f.until+r.ttl+5*time.Second {
-			r.counts["overlaps of works whose supervisor and guardian were harmed together"]++
-			r.say("limit of promise 3: %s", v)
-			return
-		}
+	if r.leftAlone(v.older.Run) {
+		r.counts["overlaps of works whose supervisor and guardian were both harmed"]++
+		r.say("limit of promise 3: %s", v)
+		return
 	}
 	r.problem(v.older.begin, v.older.last, "overlap: %s", v)
+}
+
+// leftAlone says whether a run's supervisor and its guardian were stopped or dead at the same time: nobody was left to stop
+// the work, which is the limit of promise 3.
+func (r *round) leftAlone(run string) bool {
+	for _, f := range r.faults {
+		for _, g := range r.faults {
+			if slices.Contains(f.orphans, run) && slices.Contains(g.unguarded, run) && f.from <= g.over() && g.from <= f.over() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// over is when the harm is.
+func (f *fault) over() time.Duration {
+	if f.forever {
+		return never
+	}
+	return f.until
 }
 
 // stepBound is L12's: heartbeat, rpc timeout and kill, which shrink with a TTL below the default; a second is for the observer.

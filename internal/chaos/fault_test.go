@@ -23,8 +23,9 @@ type kind struct {
 type plan struct {
 	detail string
 	stages []stage
-	runs   []string // whose supervisor and guardian are both harmed: the limit of promise 3
-	limit  bool
+	// orphans are the runs whose supervisor is harmed, unguarded those whose guardian is; forever says that they are killed.
+	orphans, unguarded []string
+	forever            bool
 }
 
 type stage struct {
@@ -40,14 +41,11 @@ const never = time.Duration(1 << 62)
 
 // A fault is one that happened.
 type fault struct {
-	kind         kind
-	host, detail string
-	from, until  time.Duration // boot clock
-	runs         []string
-	limit        bool
-
-	stages []stage
-	due    time.Duration
+	kind        kind
+	host        string
+	from, until time.Duration // boot clock
+	plan                      // what is left of it
+	due         time.Duration // the stage before
 }
 
 func (f fault) String() string {
@@ -111,7 +109,7 @@ func (r *round) begin(k kind, h *host) *fault {
 	if len(p.stages) == 0 {
 		return nil
 	}
-	f := &fault{kind: k, detail: p.detail, runs: p.runs, limit: p.limit, from: bootTime(), until: never, due: bootTime(), stages: p.stages}
+	f := &fault{kind: k, plan: p, from: bootTime(), until: never, due: bootTime()}
 	if strings.Contains(k.uses, "@") {
 		f.host = h.name
 	}

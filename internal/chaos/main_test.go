@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -54,12 +56,27 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// binPrefix begins the names of directories that a killed test process leaves; its pid follows.
+const binPrefix = "dibs-chaos-bin-"
+
+// removeLeftovers removes the binaries of test processes that were killed.
+func removeLeftovers() {
+	found, _ := filepath.Glob(filepath.Join(os.TempDir(), binPrefix+"*")) // the pattern is well formed
+	for _, dir := range found {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), binPrefix), "-")
+		if _, err := os.Stat("/proc/" + pid); os.IsNotExist(err) {
+			_ = os.RemoveAll(dir) // the next one tries again
+		}
+	}
+}
+
 // isolated builds dibs, and runs this binary again in namespaces of its own. An error means that it never began.
 func isolated() (int, error) {
 	if os.Geteuid() != 0 {
 		return 0, errors.New("network and mount namespaces need root")
 	}
-	dir, err := os.MkdirTemp("", "dibs-chaos-bin-")
+	removeLeftovers()
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", binPrefix, os.Getpid()))
 	if err != nil {
 		return 0, err
 	}
@@ -79,6 +96,12 @@ func isolated() (int, error) {
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("new namespaces: %w", err)
 	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		_ = cmd.Process.Kill() // and with it everything in its namespaces
+	}()
 	err = cmd.Wait()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1), nil

@@ -13,8 +13,6 @@ import (
 type victim struct {
 	name string
 	pick func(r *round, procs []proc) []proc
-	// both: supervisor and guardian are harmed together.
-	both bool
 }
 
 // supervisors are the processes of dibs with these first arguments.
@@ -50,7 +48,7 @@ var victims = []victim{
 	{name: "guardian", pick: func(r *round, ps []proc) []proc { return one(r, guardians(ps)) }},
 	{name: "all guardians", pick: func(_ *round, ps []proc) []proc { return guardians(ps) }},
 	{name: "work", pick: func(r *round, ps []proc) []proc { return one(r, works(ps)) }},
-	{name: "supervisor and its guardians", both: true, pick: func(r *round, ps []proc) []proc {
+	{name: "supervisor and its guardians", pick: func(r *round, ps []proc) []proc {
 		guarded := slices.DeleteFunc(anySupervisor(ps), func(p proc) bool { return len(guardians(ps, p)) == 0 })
 		s := one(r, guarded)
 		return append(s, guardians(ps, s...)...)
@@ -58,7 +56,7 @@ var victims = []victim{
 }
 
 // frozen are all processes of a host but its init: the host stands still, as a virtual machine that is paused.
-var frozen = victim{name: "everything", both: true, pick: func(_ *round, ps []proc) []proc {
+var frozen = victim{name: "everything", pick: func(_ *round, ps []proc) []proc {
 	if len(ps) == 0 {
 		return nil
 	}
@@ -75,36 +73,46 @@ func processKinds() (kinds []kind) {
 
 func kill(v victim) kind {
 	return kind{name: "kill " + v.name, uses: "kill@", plan: func(r *round, h *host) plan {
-		found := v.pick(r, h.procs())
+		all := h.procs()
+		found := v.pick(r, all)
 		if len(found) == 0 {
 			return plan{}
 		}
-		return plan{detail: describe(found), limit: v.both, runs: guarded(found), stages: []stage{{do: func() error {
+		p := plan{detail: describe(found), forever: true, stages: []stage{{do: func() error {
 			signalAll(syscall.SIGKILL, found...)
 			return nil
 		}}}}
+		p.orphans, p.unguarded = harmedRuns(all, found)
+		return p
 	}}
 }
 
 func stop(v victim) kind {
 	return kind{name: "stop " + v.name, uses: "stop@", plan: func(r *round, h *host) plan {
-		found := v.pick(r, h.procs())
+		all := h.procs()
+		found := v.pick(r, all)
 		if len(found) == 0 {
 			return plan{}
 		}
 		p := lasting(describe(found), between(r.rnd, time.Second, 2*r.long),
 			func() error { signalAll(syscall.SIGSTOP, found...); return nil },
 			func() error { signalAll(syscall.SIGCONT, found...); return nil })
-		p.limit, p.runs = v.both, guarded(found)
+		p.orphans, p.unguarded = harmedRuns(all, found)
 		return p
 	}}
 }
 
-func guarded(procs []proc) (runs []string) {
-	for _, p := range guardians(procs) {
-		runs = append(runs, p.guards())
+// harmedRuns are the runs whose supervisor is among the victims, and those whose guardian is.
+func harmedRuns(all, victims []proc) (orphans, unguarded []string) {
+	for _, p := range guardians(all) {
+		if slices.ContainsFunc(victims, func(v proc) bool { return v.pid == p.parent }) {
+			orphans = append(orphans, p.guards())
+		}
+		if slices.ContainsFunc(victims, func(v proc) bool { return v.pid == p.pid }) {
+			unguarded = append(unguarded, p.guards())
+		}
 	}
-	return runs
+	return orphans, unguarded
 }
 
 func describe(procs []proc) string {

@@ -159,7 +159,7 @@ func (r *round) askAll(from, to time.Time) error {
 	for _, c := range callers() {
 		keys = append(keys, c.key)
 	}
-	const margin = 2 * time.Minute // catch-ups run late
+	const margin = 90 * time.Minute // a clock that was an hour off ran ticks of that time
 	for _, key := range keys {
 		var found []entry
 		out, err := r.dibs("history", key, "-n", "10000", "-o", "json", "--from", stamp(from.Add(-margin)), "--to", stamp(to.Add(margin)))

@@ -56,6 +56,7 @@ func clockKind(name string, by, held time.Duration) kind {
 		step := func(to, by time.Duration) func() error {
 			return func() error {
 				r.steps = append(r.steps, clockStep{bootTime(), by})
+				r.say("the store's clock steps by %s", by)
 				return r.cluster.step(to)
 			}
 		}
@@ -95,6 +96,7 @@ func failover(r *round, _ *host) plan {
 			}
 			c.serving = 1
 			r.moveStore()
+			r.say("the replica is promoted")
 			return nil
 		}},
 		{after: away, do: func() error {
@@ -103,6 +105,7 @@ func failover(r *round, _ *host) plan {
 				return err
 			}
 			r.moveStore()
+			r.say("the old primary serves again")
 			r.lost[lost].until = bootTime()
 			return nil
 		}},
