@@ -196,18 +196,30 @@ func (r *round) accountOutcomes(key string) {
 			recorded[run.RunID] = true
 			r.accountRun(e, run.RunID, run.Outcome, run.Host, lives[run.RunID], run.Started, run.Ended)
 		}
-		if ran, known := didRun[e.Outcome]; known && !ran && e.Tick != nil && e.Count < 2 {
-			for _, l := range r.seen.lives {
-				if l.Key == key && l.Tick == stamp(*e.Tick) && !r.isLost(l.begin) {
-					r.problem(l.begin, l.last, "%s %s is recorded as %s (%s), and run %s was seen on %s", key, l.Tick, e.Outcome, e.Reason, l.Run, l.Host)
-				}
-			}
+	}
+	for _, l := range r.seen.lives {
+		if l.Key == key && l.Tick != "" && !r.isLost(l.begin) {
+			r.accountSeen(l)
 		}
 	}
 	for run, seen := range lives {
 		r.counts["runs seen"]++
 		if !recorded[run] && !r.isLost(seen[0].begin) {
 			r.problem(seen[0].begin, seen[0].last, "%s: run %s of tick %s was seen on %s and is not on record", key, run, seen[0].Tick, seen[0].Host)
+		}
+	}
+}
+
+// accountSeen wants no tick that ran to be recorded as one that did not.
+func (r *round) accountSeen(l *life) {
+	at, err := time.Parse(time.RFC3339, l.Tick)
+	if err != nil {
+		r.problem(l.begin, l.last, "%s: run %s was told of a tick %q", l.Key, l.Run, l.Tick)
+		return
+	}
+	for _, e := range r.covering(l.Key, at) {
+		if ran, known := didRun[e.Outcome]; known && !ran {
+			r.problem(l.begin, l.last, "%s %s is recorded as %s (%s), and run %s was seen on %s", l.Key, l.Tick, e.Outcome, e.Reason, l.Run, l.Host)
 		}
 	}
 }

@@ -37,6 +37,7 @@ func TestChaos(t *testing.T) {
 			require(t, notIsolated, "chaos")
 			require(t, missing("ip"), "chaos")
 			if c.tech == nil {
+				require(t, missing("nsenter"), "chaos on the directory")
 				newRound(t, c.name, length).onDirectory()
 				return
 			}
@@ -73,6 +74,7 @@ type round struct {
 	kinds   []kind
 	seen    *observer
 	store   string // the address by which the test asks
+	only    *host  // whose own directory the store is; else nil
 
 	faults []*fault
 	steps  []clockStep
@@ -153,9 +155,9 @@ func (r *round) onCluster(tech technology) {
 func (r *round) onDirectory() {
 	inner, outer := addresses(1)
 	spec := hostSpec{Name: "h1", Address: inner, Peer: outer, DiskBytes: 32 << 20}
-	const shared = "shared?reach=only-host"
-	r.startHost(1, spec, "", filepath.Join(r.dir, spec.Name, "dibs", shared), 3)
-	r.store = filepath.Join(r.hosts[0].disk(), shared)
+	r.store = filepath.Join(r.dir, spec.Name, "dibs", "shared") + "?reach=only-host"
+	r.startHost(1, spec, "", r.store, 3)
+	r.only = r.hosts[0]
 	r.kinds = append(processKinds(), localKinds()...)
 	r.live()
 }

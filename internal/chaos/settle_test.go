@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -229,9 +230,13 @@ func (h *host) enqueued() (ids []int64) {
 	return ids
 }
 
-// dibs asks the store, from outside of the hosts.
+// dibs asks the store: from outside of the hosts, or on the only host where the store is that host's own.
 func (r *round) dibs(args ...string) ([]byte, error) {
-	cmd := exec.Command(dibsBinary, append(args, "--store", r.store)...)
+	line := append(append([]string{dibsBinary}, args...), "--store", r.store)
+	if r.only != nil {
+		line = append([]string{"nsenter", "--target", strconv.Itoa(r.only.cmd.Process.Pid), "--mount", "--pid", "--"}, line...)
+	}
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(cleanEnvironment(), "DIBS_DIR="+filepath.Join(r.dir, "asking"))
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
