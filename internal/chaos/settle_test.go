@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,13 +132,13 @@ type entry struct {
 	Reason    string
 	Count     int
 	Unsettled bool
-	Runs      []struct {
-		RunID          string `json:"run_id"`
-		Host           string
-		Outcome        string
-		Reason         string
-		Started, Ended time.Time
-	}
+	Runs      []recordedRun
+}
+
+type recordedRun struct {
+	RunID                 string `json:"run_id"`
+	Host, Outcome, Reason string
+	Started, Ended        time.Time
 }
 
 // A taskRow is a line of `dibs task list`.
@@ -204,28 +203,20 @@ func (r *round) waitingTasks() (n int) {
 	return n
 }
 
-// enqueued are the ids that were acknowledged.
+// enqueued are the ids that were acknowledged. The answers of several processes are in one file, one object after the other; one
+// that was killed may have left half of one.
 func (h *host) enqueued() (ids []int64) {
 	for _, name := range []string{"enqueue", "enqueue-limited"} {
-		f, err := os.Open(filepath.Join(h.dir, name+".out"))
-		if err != nil {
-			continue // it never said anything
-		}
-		for d := json.NewDecoder(f); ; {
+		b, _ := os.ReadFile(filepath.Join(h.dir, name+".out")) // none: it never said anything
+		for _, object := range strings.SplitAfter(string(b), "}") {
 			var answer struct {
 				Outcome string
 				ID      int64
 			}
-			if err := d.Decode(&answer); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				break // cut off by the death of who wrote it: what follows is not looked at
-			}
-			if answer.Outcome == "enqueued" {
+			if json.Unmarshal([]byte(object), &answer) == nil && answer.Outcome == "enqueued" {
 				ids = append(ids, answer.ID)
 			}
 		}
-		_ = f.Close()
 	}
 	return ids
 }
