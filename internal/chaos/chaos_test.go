@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -185,8 +187,19 @@ func (r *round) startHost(n int, spec hostSpec, target, store string, copies int
 	r.must(err)
 }
 
+// keepWanted keeps the kinds of fault that DIBS_TEST_CHAOS_FAULTS wants, to look for a cause.
+func (r *round) keepWanted() {
+	wanted, err := regexp.Compile(os.Getenv("DIBS_TEST_CHAOS_FAULTS"))
+	r.must(err)
+	r.kinds = slices.DeleteFunc(r.kinds, func(k kind) bool { return !wanted.MatchString(k.name) })
+	if len(r.kinds) == 0 {
+		r.t.Fatal("DIBS_TEST_CHAOS_FAULTS leaves no fault")
+	}
+}
+
 // live is the round itself.
 func (r *round) live() {
+	r.keepWanted()
 	r.t.Logf("seed %d, ttl %s, faults for %s", r.seed, r.ttl, r.length)
 	r.seen = newObserver(r.hosts)
 	if r.expectRuns(0, "at the start"); len(r.problems) > 0 {

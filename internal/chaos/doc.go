@@ -13,5 +13,6 @@
 // mount of the round; nothing is left to clean up.
 //
 // DIBS_TEST_CHAOS=30m says how long the faults go on (a short smoke by default), DIBS_TEST_SEED repeats a sequence of
-// faults, and DIBS_TEST_CHAOS_KEEP names a directory for the evidence of a failed round.
+// faults, DIBS_TEST_CHAOS_FAULTS keeps the kinds of fault whose names match a regular expression, and DIBS_TEST_CHAOS_KEEP
+// names a directory for the evidence of a failed round.
 package chaos
