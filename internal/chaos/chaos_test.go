@@ -37,7 +37,6 @@ func TestChaos(t *testing.T) {
 				t.Skip("set DIBS_TEST_CHAOS=30m for the rounds on every store")
 			}
 			require(t, notIsolated, "chaos")
-			require(t, missing("ip"), "chaos")
 			if c.tech == nil {
 				require(t, missing("nsenter"), "chaos on the directory")
 				newRound(t, c.name, length).onDirectory()

@@ -12,7 +12,7 @@
 // The test process moves into namespaces of its own first. Its end, however it comes, ends every process, network and
 // mount of the round; nothing is left to clean up.
 //
-// DIBS_TEST_CHAOS=30m says how long the faults go on (a short smoke by default), DIBS_TEST_SEED repeats a sequence of
-// faults, DIBS_TEST_CHAOS_FAULTS keeps the kinds of fault whose names match a regular expression, and DIBS_TEST_CHAOS_KEEP
-// names a directory for the evidence of a failed round.
+// DIBS_TEST_CHAOS=30m says how long the faults go on (a short smoke by default), DIBS_TEST_SEED chooses the same
+// faults again (what they hit depends on the machine's timing as well), DIBS_TEST_CHAOS_FAULTS keeps the kinds of fault whose
+// names match a regular expression, and DIBS_TEST_CHAOS_KEEP names a directory for the evidence of a failed round.
 package chaos

@@ -88,13 +88,18 @@ func (r *round) harm(length time.Duration) error {
 				bag = slices.Delete(bag, i, i+1)
 				if f := r.begin(k, h); f != nil {
 					active = append(active, f)
+				} else {
+					bag = append(bag, k) // there was nothing to harm
 				}
 				next = now + between(r.rnd, r.pace/4, r.pace)
 			}
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return nil
+	if r.cluster == nil {
+		return nil
+	}
+	return r.cluster.revive() // as a supervisor of its own would: it may have died of a fault a while after it
 }
 
 // inUse keeps faults apart that would undo each other.

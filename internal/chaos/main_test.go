@@ -42,9 +42,9 @@ func TestMain(m *testing.M) {
 		}
 	}
 	if dibsBinary = os.Getenv(insideEnv); dibsBinary != "" {
-		if err := settle(); err != nil {
+		if err := errors.Join(settle(), probe()); err != nil {
 			fmt.Fprintln(os.Stderr, "chaos: in its namespaces:", err)
-			os.Exit(1)
+			os.Exit(unsettled)
 		}
 		os.Exit(m.Run())
 	}
@@ -103,10 +103,20 @@ func isolated() (int, error) {
 		_ = cmd.Process.Kill() // and with it everything in its namespaces
 	}()
 	err = cmd.Wait()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return max(exit.ExitCode(), 1), nil
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+		return 0, err
+	} else if exit.ExitCode() == unsettled {
+		return 0, errors.New("the namespaces lack something: see above")
 	}
-	return 0, err
+	return max(cmd.ProcessState.ExitCode(), 1), nil
+}
+
+// unsettled is the exit status of a process that finds its namespaces of no use.
+const unsettled = 77
+
+// probe finds out whether there are wires between network namespaces.
+func probe() error {
+	return errors.Join(command("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"), command("ip", "link", "del", "probe0"))
 }
 
 // settle makes new namespaces usable: mounts that nobody else sees, a /proc of these processes, a loopback.
