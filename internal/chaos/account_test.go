@@ -31,6 +31,7 @@ func (r *round) account(from, to time.Time) {
 			r.accountSpacing(c)
 		}
 	}
+	r.accountGrants()
 	r.accountTasks()
 	r.accountServices()
 	if r.seen.unread > 0 {

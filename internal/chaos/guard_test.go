@@ -15,7 +15,7 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 	tick := time.Now().UTC().Truncate(5 * time.Second).Add(-10 * time.Second)
 	at := boot(tick)
 	ran := func(key, run string, token int64, from, until time.Duration, ended bool) *life {
-		l := &life{facts: facts{Key: key, Host: "h1", Run: run, Tick: stamp(tick), Token: token}, id: run, begin: at + from, last: at + until, ended: ended}
+		l := &life{facts: facts{Key: key, Host: "h1", Run: run, Tick: stamp(tick), Token: tick.UnixMicro() + token}, id: run, begin: at + from, last: at + until, ended: ended}
 		for b := l.begin; b <= l.last; b += beatEvery {
 			l.beats = append(l.beats, b)
 		}
@@ -37,7 +37,7 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 		"a late waker": {func(r *round) {
 			r.seen.lives["a"].last, r.seen.lives["b"] = at+9*s, ran("chaos/long", "b", 2, 3*s, 4*s, true)
 		}, "none while that lived"},
-		"a small token": {func(r *round) { r.seen.lives["b"] = ran("chaos/long", "b", 1, 3*s, 4*s, true) }, "token 1 of run b after 1"},
+		"a small token": {func(r *round) { r.seen.lives["b"] = ran("chaos/long", "b", 1, 3*s, 4*s, true) }, " of run b after "},
 		"a tick twice":  {func(r *round) { r.seen.lives["b"] = ran("chaos/long", "b", 2, 3*s, 4*s, true) }, "begun 2 times"},
 		"no outcome":    {func(r *round) { r.history["chaos/long"] = nil }, "no outcome"},
 		"two outcomes": {func(r *round) {
@@ -47,7 +47,15 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 		"an unseen end":     {func(r *round) { r.seen.lives["a"].ended = false }, "its end was not seen"},
 		"an unseen run":     {func(r *round) { delete(r.seen.lives, "a"); r.history["chaos/long"][0].Runs[0].Outcome = "lost" }, "nothing of it was seen"},
 		"a lost task":       {func(r *round) { delete(r.tasks, 7) }, "task 7 was acknowledged"},
-		"a silent worker":   {func(r *round) { r.write("init.log", "1 work 5 gone-in-silence\n") }, "work ended with status 0"},
+		"an unread log that holds a key": {func(r *round) {
+			r.faults = []*fault{{kind: kind{uses: "logs@"}, host: "h1", from: at - 30*s, until: at + s}}
+			r.seen.lives["a"].Token -= (20 * s).Microseconds()
+		}, "though neither store nor processes were harmed"},
+		"a cut that holds a key": {func(r *round) {
+			r.faults = []*fault{{kind: kind{uses: "wire@"}, host: "h1", from: at - 10*s, until: at - 5*s}}
+			r.seen.lives["a"].Token -= (20 * s).Microseconds()
+		}, ""},
+		"a silent worker": {func(r *round) { r.write("init.log", "1 work 5 gone-in-silence\n") }, "work ended with status 0"},
 		"within L12": {func(r *round) {
 			r.steps = []clockStep{{at + s/2, time.Hour}}
 			r.seen.lives["b"] = ran("chaos/long", "b", 2, s, 3*s, true)
@@ -74,6 +82,7 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 			r.accountTwice("chaos/long", false)
 			r.accountOutcomes("chaos/long")
 			r.accountTick("chaos/long", tick)
+			r.accountGrants()
 			r.accountTasks()
 			r.accountServices()
 			found := strings.Join(r.problems, "\n")

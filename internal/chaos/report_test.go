@@ -48,6 +48,29 @@ func (r *round) accountSpacing(c caller) {
 	}
 }
 
+// grantToWork is how long a work may take from its grant to its first line where nothing stands between them but a slow machine.
+const grantToWork = 8 * time.Second
+
+// accountGrants wants no granted key to wait for a log or a disk before its work begins (promise 27). The token of a grant
+// tells when it was: the store's time in microseconds.
+func (r *round) accountGrants() {
+	for _, l := range r.seen.lives {
+		granted := boot(time.UnixMicro(l.Token))
+		if l.Task != "" || l.begin-granted < grantToWork || r.isLost(l.begin) {
+			continue
+		}
+		excused := slices.ContainsFunc(r.faults, func(f *fault) bool {
+			uses, where := strings.CutSuffix(f.kind.uses, "@")
+			bystander := uses == "logs" || uses == "disk"
+			return !bystander && (!where || f.host == l.Host) && f.from <= l.begin && f.until >= granted-time.Second
+		})
+		if !excused {
+			r.problem(granted, l.begin, "%s: run %s on %s was granted its key at %s, and its work began %s later, though neither store nor processes were harmed",
+				l.Key, l.Run, l.Host, clockText(granted), (l.begin - granted).Round(time.Millisecond))
+		}
+	}
+}
+
 // accountTasks wants every task that was acknowledged, and every effect repeated only under a larger token.
 func (r *round) accountTasks() {
 	lives := r.seen.by(func(l *life) string { return l.Task })
