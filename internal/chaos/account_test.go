@@ -78,8 +78,8 @@ func (r *round) judge(v overlap) {
 	r.problem(v.older.begin, v.older.last, "overlap: %s", v)
 }
 
-// leftAlone says whether a run's supervisor and its guardian were stopped or dead at the same time: nobody was left to stop
-// the work, which is the limit of promise 3.
+// leftAlone says whether a run's supervisor and its guardian were stopped or dead at the same time: nobody was left
+// to stop the work, which is the limit of promise 3.
 func (r *round) leftAlone(run string) bool {
 	for _, f := range r.faults {
 		for _, g := range r.faults {
@@ -99,7 +99,8 @@ func (f *fault) over() time.Duration {
 	return f.until
 }
 
-// stepBound is L12's: heartbeat, rpc timeout and kill, which shrink with a TTL below the default; a second is for the observer.
+// stepBound is L12's: heartbeat, rpc timeout and kill, which shrink with a TTL below the default; a second is for the
+// observer.
 func (r *round) stepBound() time.Duration {
 	return min(5*time.Second, 5*r.ttl/15) + time.Second
 }

@@ -18,8 +18,9 @@ import (
 // smoke is how long the faults go on unless DIBS_TEST_CHAOS says otherwise: enough to see that the guard itself lives.
 const smoke = 12 * time.Second
 
-// TestChaos is the guard: whatever happens to hosts, store, wires, clocks and disks, nothing overlaps, no tick is without
-// one true outcome, no worker goes in silence, and once the faults are over everything runs again without a command.
+// TestChaos is the guard: whatever happens to hosts, store, wires, clocks and disks, nothing overlaps, no tick is
+// without one true outcome, no worker goes in silence, and once the faults are over everything runs again without a
+// command.
 func TestChaos(t *testing.T) {
 	length := smoke
 	if told := os.Getenv("DIBS_TEST_CHAOS"); told != "" {
@@ -145,14 +146,15 @@ func (r *round) onCluster(tech technology) {
 		}
 		r.startHost(n, spec, r.cluster.nodes[0].address(), r.address(outer+":6000"), 1)
 	}
-	r.kinds = append(append(append(processKinds(), hostKinds()...), localKinds()...), storeKinds(r.cluster)...)
+	r.kinds = append(append(append(processKinds(), wireKinds()...), localKinds()...), storeKinds(r.cluster)...)
 	if r.length == smoke {
-		r.kinds = append(processKinds(), hostKinds()...)
+		r.kinds = append(processKinds(), wireKinds()...)
 	}
 	r.live()
 }
 
-// onDirectory is a round of one host on a directory: three servers and workers, no network, and the machine's own clock.
+// onDirectory is a round of one host on a directory: three servers and workers, no network, and the machine's own
+// clock.
 func (r *round) onDirectory() {
 	inner, outer := addresses(1)
 	spec := hostSpec{Name: "h1", Address: inner, Peer: outer, DiskBytes: 32 << 20}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A kind of fault. What it uses is a thing of which only one fault at a time may make use; with an @ it is each host's own.
+// A kind of fault. What it uses is a thing of which only one fault at a time may make use; with an @ it is each
+// host's own.
 type kind struct {
 	name, uses string
 	// plan says what is to happen to a host, or to the store; no stages: nothing to harm was found.
@@ -23,7 +24,8 @@ type kind struct {
 type plan struct {
 	detail string
 	stages []stage
-	// orphans are the runs whose supervisor is harmed, unguarded those whose guardian is; forever says that they are killed.
+	// orphans are the runs whose supervisor is harmed, unguarded those whose guardian is; forever says that they are
+	// killed.
 	orphans, unguarded []string
 	forever            bool
 }
@@ -31,8 +33,8 @@ type plan struct {
 type stage struct {
 	after time.Duration // since the stage before it
 	do    func() error
-	// alone: it waits until no other fault is left, and none begins from when it is due; quiet: none begins while it is awaited.
-	// The documented bound of a clock's step holds only where nothing else is wrong.
+	// alone: it waits until no other fault is left, and none begins from when it is due; quiet: none begins while it
+	// is awaited. The documented bound of a clock's step holds only where nothing else is wrong.
 	alone, quiet bool
 }
 
@@ -147,8 +149,8 @@ func (f *fault) isDue() bool { return bootTime() >= f.due+f.stages[0].after }
 // wantsPeace says that nothing else is to begin now.
 func (f *fault) wantsPeace() bool { return f.stages[0].quiet || f.stages[0].alone && f.isDue() }
 
-// hostKinds are the faults of wires, disks and logs.
-func hostKinds() []kind {
+// wireKinds are the faults between a host and the store.
+func wireKinds() []kind {
 	wire := func(name string, do func(h *host, on bool) error) kind {
 		return kind{name: name, uses: "wire@", plan: func(r *round, h *host) plan {
 			return lasting("", between(r.rnd, 2*time.Second, r.long),
@@ -168,6 +170,7 @@ func hostKinds() []kind {
 	}
 }
 
+// localKinds are the faults of disks and logs.
 func localKinds() []kind {
 	return []kind{
 		{name: "host's disk full", uses: "disk@", plan: func(r *round, h *host) plan { return diskFull(r, h.disk) }},

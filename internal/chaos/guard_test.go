@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// The guard would say so: each thing that may not happen is found in a story that has it, and nothing in the story without.
+// The guard would say so: each thing that may not happen is found in a story that has it, and nothing in the story
+// without.
 func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 	tick := time.Now().UTC().Truncate(5 * time.Second).Add(-10 * time.Second)
 	at := boot(tick)

@@ -124,16 +124,6 @@ func cleanEnvironment() (env []string) {
 
 func (h *host) procs() []proc { return family(h.cmd.Process.Pid) }
 
-// find lists the processes of the host that match.
-func (h *host) find(match func(proc) bool) (found []proc) {
-	for _, p := range h.procs() {
-		if match(p) {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
 func (h *host) flag(name string, set bool) {
 	path := filepath.Join(h.dir, name)
 	if !set {

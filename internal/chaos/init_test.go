@@ -105,8 +105,9 @@ func (i *initProcess) note(name string, pid int, what string) {
 	fmt.Fprintf(i.log, "%d %s %d %s\n", bootTime(), name, pid, what)
 }
 
-// keep restarts a service that ends with a failure after one to two seconds, as systemd does with Restart=on-failure. One
-// that ends well and unasked is noted; it would stay away for ever, and is started again only to see what else happens.
+// keep restarts a service that ends with a failure after one to two seconds, as systemd does with Restart=on-failure.
+// One that ends well and unasked is noted; it would stay away for ever, and is started again only to see what else
+// happens.
 func (i *initProcess) keep(s service) {
 	for !i.isStopping() {
 		pid, ended, err := i.start(s)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A proxy stands between a host and the store (or a replica and its primary): it delays, holds back, refuses, and moves
-// the address to another server.
+// A proxy stands between a host and the store (or a replica and its primary): it delays, holds back, refuses, and
+// moves the address to another server.
 type proxy struct {
 	listener net.Listener
 

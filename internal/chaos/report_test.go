@@ -48,11 +48,12 @@ func (r *round) accountSpacing(c caller) {
 	}
 }
 
-// grantToWork is how long a work may take from its grant to its first line where nothing stands between them but a slow machine.
+// grantToWork is how long a work may take from its grant to its first line where nothing stands between them but a
+// slow machine.
 const grantToWork = 8 * time.Second
 
-// accountGrants wants no granted key to wait for a log or a disk before its work begins (promise 27). The token of a grant
-// tells when it was: the store's time in microseconds.
+// accountGrants wants no granted key to wait for a log or a disk before its work begins (promise 27). The token of a
+// grant tells when it was: the store's time in microseconds.
 func (r *round) accountGrants() {
 	for _, l := range r.seen.lives {
 		granted := boot(time.UnixMicro(l.Token))

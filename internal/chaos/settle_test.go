@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// bound is within which time everything runs again after the last fault, without a command: leases that have to expire,
-// once more for a hold-back, and a minute, for which schedules follow the line of a clock that was stepped (L12).
+// bound is within which time everything runs again after the last fault, without a command: leases that have to
+// expire, once more for a hold-back, and a minute, for which schedules follow the line of a clock that was stepped
+// (L12).
 func (r *round) bound() time.Duration { return 2*r.ttl + time.Minute }
 
 // expectRuns waits until every job, every caller's key and every worker have begun work since an instant.
@@ -203,8 +204,8 @@ func (r *round) waitingTasks() (n int) {
 	return n
 }
 
-// enqueued are the ids that were acknowledged. The answers of several processes are in one file, one object after the other; one
-// that was killed may have left half of one.
+// enqueued are the ids that were acknowledged. The answers of several processes are in one file, one object after the
+// other; one that was killed may have left half of one.
 func (h *host) enqueued() (ids []int64) {
 	for _, name := range []string{"enqueue", "enqueue-limited"} {
 		b, _ := os.ReadFile(filepath.Join(h.dir, name+".out")) // none: it never said anything

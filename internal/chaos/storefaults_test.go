@@ -49,8 +49,8 @@ func storeKinds(c *cluster) (kinds []kind) {
 // peace is how long a holder may need to learn of a step, and to stop for it.
 const peace = 8 * time.Second
 
-// clockKind steps the store's clock and, a while later, back. Sometimes the store is restarted in between, and sees time step
-// while nobody is there.
+// clockKind steps the store's clock and, a while later, back. Sometimes the store is restarted in between, and sees
+// time step while nobody is there.
 func clockKind(name string, by, held time.Duration) kind {
 	return kind{name: fmt.Sprintf("%s of %s", name, by), uses: "store", plan: func(r *round, _ *host) plan {
 		step := func(to, by time.Duration) func() error {
@@ -71,8 +71,8 @@ func clockKind(name string, by, held time.Duration) kind {
 	}}
 }
 
-// failover promotes a replica that has fallen behind, and some time later goes back to the old primary, which knows nothing of
-// what happened meanwhile. Then the replica is made anew.
+// failover promotes a replica that has fallen behind, and some time later goes back to the old primary, which knows
+// nothing of what happened meanwhile. Then the replica is made anew.
 func failover(r *round, _ *host) plan {
 	c := r.cluster
 	if !c.follows() {
@@ -125,7 +125,8 @@ func (c *cluster) revive() error {
 	return nil
 }
 
-// replicate makes the second node a fresh replica of the first, in the background: the primary may be harmed meanwhile.
+// replicate makes the second node a fresh replica of the first, in the background: the primary may be harmed
+// meanwhile.
 func (c *cluster) replicate() {
 	c.replication.refuse(false)
 	c.following = make(chan struct{})

@@ -31,8 +31,8 @@ func bootTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// A witness appends lines about one work. Each line is one short write to a file opened for appending, so that those of
-// many processes do not mix.
+// A witness appends lines about one work. Each line is one short write to a file opened for appending, so that those
+// of many processes do not mix.
 type witness struct {
 	file *os.File
 	id   string
