@@ -64,7 +64,7 @@ func removeLeftovers() {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), binPrefix+"*")) // the pattern is well formed
 	for _, dir := range found {
 		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), binPrefix), "-")
-		if _, err := os.Stat("/proc/" + pid); os.IsNotExist(err) {
+		if !alive(pid) {
 			_ = os.RemoveAll(dir) // the next one tries again
 		}
 	}
@@ -93,6 +93,16 @@ func isolated() (int, error) {
 	cmd.Env = append(os.Environ(), insideEnv+"="+binary)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL,
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS}
+	if group, err := makeGroup(); err == nil {
+		defer removeGroup(group)
+		f, err := os.Open(group)
+		if err != nil {
+			return 0, err
+		}
+		defer f.Close()
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(f.Fd())
+		cmd.Env = append(cmd.Env, groupEnv+"="+group)
+	}
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("new namespaces: %w", err)
 	}
@@ -138,7 +148,7 @@ func command(name string, args ...string) error {
 	return nil
 }
 
-// notCovered skips what this machine cannot do, and says so at the end of make test.
+// notCovered says what this machine cannot do, at the end of make test as well. Nil is nothing to say.
 func notCovered(t *testing.T, why error, what string) {
 	t.Helper()
 	if why == nil {
