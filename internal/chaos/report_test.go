@@ -103,10 +103,22 @@ func (r *round) accountServices() {
 			case n.what == "gone-in-silence":
 				r.problem(n.at, n.at, "%s: %s ended with status 0 and was not asked to", h.name, n.name)
 			case strings.HasPrefix(n.what, "ended "):
-				r.counts["ends of "+n.name+": "+strings.TrimPrefix(n.what, "ended ")]++
+				status := strings.TrimPrefix(n.what, "ended ")
+				r.counts["ends of "+n.name+": "+status]++
+				if strings.HasPrefix(n.name, "run-") && !documented(status) {
+					r.problem(n.at, n.at, "%s: %s ended with %s, which neither its command nor dibs run is known to do", h.name, n.name, status)
+				}
 			}
 		}
 	}
+}
+
+// documented says whether a status is one of `dibs run`, or of the works that it runs here: 0, 3, or a signal's.
+func documented(status string) bool {
+	if strings.HasPrefix(status, "signal-") || len(status) == 3 && status >= "128" {
+		return true
+	}
+	return slices.Contains([]string{"0", "3", "69", "75", "79", "124", "125"}, status)
 }
 
 // report tells the counts, and fails the test for each problem.
