@@ -1,0 +1,255 @@
+//go:build linux
+
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// didRun says which outcomes mean that something ran.
+var didRun = map[string]bool{"succeeded": true, "failed": true, "timed_out": true, "replaced": true, "canceled": true, "lost": true,
+	"crashed": true, "skipped": false, "missed": false, "paused": false, "unavailable": false}
+
+// account compares what dibs recorded with what was seen.
+func (r *round) account(from, to time.Time) {
+	r.accountOverlaps()
+	for _, j := range jobs() {
+		r.accountTwice(j.key(), j.rerun)
+		if !j.host {
+			r.accountOutcomes(j.key())
+			for _, at := range expected(j.every, from, to) {
+				r.accountTick(j.key(), at)
+			}
+		}
+	}
+	for _, c := range callers() {
+		r.accountTwice(c.key, c.rerun)
+		r.accountOutcomes(c.key)
+		if c.spaced > 0 {
+			r.accountSpacing(c)
+		}
+	}
+	r.accountGrants()
+	r.accountTasks()
+	r.accountServices()
+	if r.seen.unread > 0 {
+		r.problem(0, 0, "%d lines of works whose beginning was not seen: the observer is at fault", r.seen.unread)
+	}
+}
+
+// accountOverlaps judges works of one key, of one task, and of one limit.
+func (r *round) accountOverlaps() {
+	shared := map[string]bool{}
+	for _, j := range jobs() {
+		shared[j.key()] = j.shared
+	}
+	groups := r.seen.by(func(l *life) string { return map[bool]string{false: l.Key}[shared[l.Key]] })
+	for key, lives := range r.seen.by(func(l *life) string { return l.Limit }) {
+		groups["limit/"+key] = lives
+	}
+	for key, lives := range groups {
+		for _, v := range overlaps(key, lives) {
+			r.judge(v)
+		}
+		for i := 1; i < len(lives); i++ {
+			if a, b := lives[i-1], lives[i]; b.Token <= a.Token && key == b.Key {
+				r.problem(a.begin, b.begin, "%s: token %d of run %s after %d of run %s", key, b.Token, b.Run, a.Token, a.Run)
+			}
+		}
+	}
+}
+
+// judge tells an overlap that a documented limit allows from one that nothing does.
+func (r *round) judge(v overlap) {
+	for _, s := range r.steps {
+		if s.by > 0 && s.at <= v.newer.begin && v.older.last <= s.at+r.stepBound() {
+			r.counts["overlaps within L12's bound after a forward step of the store's clock"]++
+			r.say("allowed by L12: %s", v)
+			return
+		}
+	}
+	if r.leftAlone(v.older.Run) {
+		r.counts["overlaps of works whose supervisor and guardian were both harmed"]++
+		r.say("limit of promise 3: %s", v)
+		return
+	}
+	r.problem(v.older.begin, v.older.last, "overlap: %s", v)
+}
+
+// leftAlone says whether a run's supervisor and its guardian were stopped or dead at the same time: nobody was left
+// to stop the work, which is the limit of promise 3.
+func (r *round) leftAlone(run string) bool {
+	for _, f := range r.faults {
+		for _, g := range r.faults {
+			if slices.Contains(f.orphans, run) && slices.Contains(g.unguarded, run) && f.from <= g.over() && g.from <= f.over() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// over is when the harm is.
+func (f *fault) over() time.Duration {
+	if f.forever {
+		return never
+	}
+	return f.until
+}
+
+// stepBound is L12's: heartbeat, rpc timeout and kill, which shrink with a TTL below the default; a second is for the
+// observer.
+func (r *round) stepBound() time.Duration {
+	return min(5*time.Second, 5*r.ttl/15) + time.Second
+}
+
+// expected are the ticks of a period between two instants.
+func expected(every time.Duration, from, to time.Time) (ticks []time.Time) {
+	for at := from.UTC().Truncate(every).Add(every); at.Before(to); at = at.Add(every) {
+		ticks = append(ticks, at)
+	}
+	return ticks
+}
+
+// accountTick wants exactly one outcome of a tick.
+func (r *round) accountTick(key string, at time.Time) {
+	covering := r.covering(key, at)
+	switch {
+	case len(covering) == 0:
+		r.counts["ticks without an outcome"]++
+		r.tickProblem(at, "%s %s: no outcome", key, stamp(at))
+	case covering[0].Unsettled:
+		r.counts["ticks without an outcome"]++
+		r.tickProblem(at, "%s %s: nobody has settled it", key, stamp(at))
+	default:
+		r.counts["ticks "+covering[0].Outcome]++
+		if len(covering) > 1 {
+			r.tickProblem(at, "%s %s: %d outcomes: %s, %s", key, stamp(at), len(covering), covering[0].Outcome, covering[1].Outcome)
+		}
+	}
+}
+
+func (r *round) covering(key string, at time.Time) (found []entry) {
+	for _, e := range r.history[key] {
+		if e.Tick != nil && (e.Tick.Equal(at) || e.Through != nil && !at.Before(*e.Tick) && !at.After(*e.Through)) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// unsettled are the ticks that have no outcome yet.
+func (r *round) unsettled(from, to time.Time) (ticks []string) {
+	for _, j := range jobs() {
+		if j.host {
+			continue
+		}
+		for _, at := range expected(j.every, from, to) {
+			if c := r.covering(j.key(), at); len(c) == 0 || c[0].Unsettled || c[0].Outcome == "running" {
+				ticks = append(ticks, j.name+" "+stamp(at))
+			}
+		}
+	}
+	return ticks
+}
+
+// accountTwice wants no tick begun twice, but where a crash may be followed by one rerun.
+func (r *round) accountTwice(key string, rerun bool) {
+	most := 1
+	if rerun {
+		most = 2
+	}
+	ticks := r.seen.by(func(l *life) string {
+		if l.Tick == "" || l.Key != key && l.Key != key+"@"+l.Host || r.isLost(l.begin) {
+			return ""
+		}
+		return l.Key + " " + l.Tick
+	})
+	for tick, lives := range ticks {
+		if len(lives) > most {
+			r.problem(lives[0].begin, lives[len(lives)-1].begin, "%s begun %d times: %s", tick, len(lives), runsOf(lives))
+		}
+		if len(lives) > 1 {
+			r.counts["ticks begun again after a crash"]++
+		}
+	}
+}
+
+func runsOf(lives []*life) (text string) {
+	for _, l := range lives {
+		text += fmt.Sprintf("[run %s on %s at %s, ended %v]", l.Run, l.Host, clockText(l.begin), l.ended)
+	}
+	return text
+}
+
+// isLost says whether a failover may have forgotten what was recorded then.
+func (r *round) isLost(at time.Duration) bool {
+	return slices.ContainsFunc(r.lost, func(s lostSpan) bool { return at >= s.from-time.Second && at <= s.until+time.Second })
+}
+
+// accountOutcomes wants each recorded outcome to be true, and each run that was seen on record.
+func (r *round) accountOutcomes(key string) {
+	lives := r.seen.by(func(l *life) string { return map[bool]string{true: l.Run}[l.Key == key] })
+	recorded := map[string]bool{}
+	for _, e := range r.history[key] {
+		for _, run := range e.Runs {
+			recorded[run.RunID] = true
+			r.accountRun(e, run.RunID, run.Outcome, run.Host, lives[run.RunID], run.Started, run.Ended)
+		}
+	}
+	for _, l := range r.seen.lives {
+		if l.Key == key && l.Tick != "" && !r.isLost(l.begin) {
+			r.accountSeen(l)
+		}
+	}
+	for run, seen := range lives {
+		r.counts["runs seen"]++
+		if !recorded[run] && !r.isLost(seen[0].begin) {
+			r.problem(seen[0].begin, seen[0].last, "%s: run %s of tick %s was seen on %s and is not on record", key, run, seen[0].Tick, seen[0].Host)
+		}
+	}
+}
+
+// accountSeen wants no tick that ran to be recorded as one that did not.
+func (r *round) accountSeen(l *life) {
+	at, err := time.Parse(time.RFC3339, l.Tick)
+	if err != nil {
+		r.problem(l.begin, l.last, "%s: run %s was told of a tick %q", l.Key, l.Run, l.Tick)
+		return
+	}
+	for _, e := range r.covering(l.Key, at) {
+		if ran, known := didRun[e.Outcome]; known && !ran {
+			r.problem(l.begin, l.last, "%s %s is recorded as %s (%s), and run %s was seen on %s", l.Key, l.Tick, e.Outcome, e.Reason, l.Run, l.Host)
+		}
+	}
+}
+
+// accountRun judges what is recorded of one run.
+func (r *round) accountRun(e entry, id, outcome, host string, seen []*life, started, ended time.Time) {
+	tick := "none"
+	if e.Tick != nil {
+		tick = stamp(*e.Tick)
+	}
+	began, over := boot(started), boot(ended)
+	switch {
+	case outcome == "succeeded" && !slices.ContainsFunc(seen, func(l *life) bool { return l.ended }):
+		r.problem(began, over, "%s tick %s run %s on %s succeeded by the record, and its end was not seen", e.Job, tick, id, host)
+	case didRun[outcome] && len(seen) == 0 && !started.IsZero():
+		r.counts["runs recorded as "+outcome+" of which nothing was seen"]++
+		if !r.harmed(host, began-time.Second, over+time.Second) {
+			r.problem(began, over, "%s tick %s run %s on %s: %s by the record (%s), nothing of it was seen, and no process there was harmed", e.Job, tick, id, host, outcome, e.Reason)
+		}
+	}
+}
+
+// harmed says whether a process of a host was killed or stopped at a time.
+func (r *round) harmed(host string, from, until time.Duration) bool {
+	return slices.ContainsFunc(r.faults, func(f *fault) bool {
+		return f.host == host && (f.kind.uses == "kill@" || f.kind.uses == "stop@") && f.from <= until && f.until >= from
+	})
+}
+
+// boot is an instant of the wall clock on the boot clock. Nobody steps the machine's own wall clock.
+func boot(at time.Time) time.Duration { return bootTime() - time.Since(at) }
