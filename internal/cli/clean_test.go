@@ -96,7 +96,11 @@ func TestNothingThatIsPrintedSpeaksToATerminal(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("DIBS_DIR", filepath.Join(dir, "host"))
 	t.Setenv("DIBS_STORE", "")
-	t.Setenv("DIBS_STORE_FILE", "/dev/null")
+	none := filepath.Join(dir, "no-store")
+	if err := os.WriteFile(none, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DIBS_STORE_FILE", none)
 	manifest := filepath.Join(dir, "jobs.json")
 	text := fmt.Sprintf(`{"version": 1, "app": "app", "defaults": {"policy": {"concurrency_scope": "host", "retries": {"max_attempts": 1}}}, "jobs": [
 		{"name": "ask", "schedule": "@every 1h", "request": {"url": %q}}]}`, app.URL)
