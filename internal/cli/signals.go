@@ -27,6 +27,7 @@ type relay struct {
 	started, ended bool
 	taken          os.Signal // arrived before the start
 	asked          int       // how many signals asked this process to end, before the command or after it
+	force          *time.Timer
 }
 
 // newRelay installs the handlers; they come before any wait, so that no signal finds the default action.
@@ -63,11 +64,12 @@ func (r *relay) take(got os.Signal) {
 	}
 	if r.asked++; r.asked > 1 {
 		die(sig)
+		return // in tests
 	}
 	r.stop(signaled{sig})
 	if r.ended {
 		r.hurry(run.ErrShutdown)
-		time.AfterFunc(forcedAfter, func() { die(sig) })
+		r.force = time.AfterFunc(forcedAfter, func() { die(sig) })
 		return
 	}
 	r.taken = sig

@@ -71,7 +71,7 @@ func TestARelayEndsWhatWaits(t *testing.T) {
 	if r.take(syscall.SIGUSR1); died != 0 || r.working.Err() != nil {
 		t.Error("SIGUSR1 ends nothing")
 	}
-	if r.take(syscall.SIGTERM); died != 0 || r.working.Err() == nil {
+	if r.take(syscall.SIGTERM); died != 0 || r.working.Err() == nil || !r.force.Stop() {
 		t.Error("the first one after the command's end should end what is still to be done")
 	}
 	if r.take(syscall.SIGTERM); died != 1 {
