@@ -7,7 +7,7 @@ BUBBLES := $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
-.PHONY: help build run test test-race test-long lint bench fuzz
+.PHONY: help build run test test-race test-long chaos lint bench fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -25,14 +25,14 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 test: ## pass the tests (eight to twelve minutes on two cores), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
 	@export DIBS_TEST_UNCOVERED=$(UNCOVERED); \
-	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer); status=$$?; \
-	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/e2e ./internal/hammer/... || status=1; \
+	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer -e /internal/chaos); status=$$?; \
+	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/e2e ./internal/hammer/... ./internal/chaos || status=1; \
 	if [ -s $(UNCOVERED) ]; then \
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status
 
 test-race: ## all but the processes' tests under the race detector
-	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer $(BUBBLES:%=-e '/%$$'))
+	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer -e /internal/chaos $(BUBBLES:%=-e '/%$$'))
 	@$(GO) test -race -cpu 1 -count=1 -timeout 30m $(BUBBLES:%=./%)
 
 # How much of the long rounds: 1 is the whole of them.
@@ -42,6 +42,15 @@ test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fif
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -count=1 -timeout 40m ./schedule ./scheduler
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/e2e ./internal/hammer
 	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/hammer/work
+
+# How long chaos reigns, and on which stores; on two cores they take turns.
+CHAOS ?= 30m
+STORES ?= redis postgres mariadb directory
+
+chaos: ## faults at random on three hosts, CHAOS=30m on each of STORES; needs root and iproute2
+	@rm -f $(UNCOVERED); export DIBS_TEST_UNCOVERED=$(UNCOVERED) DIBS_TEST_CHAOS=$(CHAOS); status=0; \
+	for store in $(STORES); do $(GO) test -count=1 -timeout 3h -v -run "^TestChaos$$/^$$store$$" ./internal/chaos || status=1; done; \
+	if [ -s $(UNCOVERED) ]; then echo; echo "NOT COVERED:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); fi; exit $$status
 
 lint: ## go vet, staticcheck, gofmt
 	@$(GO) vet ./...
