@@ -57,7 +57,7 @@ func TestAHostRemembersTheTTLAndTheEpochOfAStore(t *testing.T) {
 
 	server.Restart() // and all data is gone
 	third := opens(config(""))
-	if wait := third.store.Properties.HoldUntil.Sub(time.Now()); wait < 50*time.Second {
+	if wait := time.Until(third.store.Properties.HoldUntil); wait < 50*time.Second {
 		t.Errorf("it grants again in %s; leases of a minute may be alive", wait)
 	}
 }

@@ -43,10 +43,10 @@ func TestBadInput(t *testing.T) {
 		{[]string{"next", "* * * * *", "--tz", "Mars/Base"}, 2, []string{"--tz", "Mars/Base"}},
 		{[]string{"next", "* * * * *", "--after", "noon"}, 2, []string{"--after", "noon", "2026-"}},
 		// stores
-		{run("--key", "k", "--store", "oracle://h/"), 125, []string{"--store", "oracle"}},
+		{run("--key", "k", "--store", "oracle://h/"), 125, []string{"--store", "scheme", "postgres"}},
 		{run("--key", "k", "--store", "redis://h/?ttl=tomorrow"), 125, []string{"--store", "ttl", "tomorrow"}},
 		{run("--key", "k", "--store", "redis://h:port/"), 125, []string{"--store", "port"}},
-		{[]string{"history", "--store", "oracle://h/"}, 2, []string{"--store", "oracle"}},
+		{[]string{"history", "--store", "oracle://h/"}, 2, []string{"--store", "scheme", "postgres"}},
 		// manifests
 		{[]string{"serve", bad}, 2, []string{"jobs/0/polcy", "policy"}},
 		{[]string{"validate", bad}, 2, []string{"jobs/0/polcy", "policy"}},
