@@ -180,6 +180,35 @@ func TestALongSpoolIsDeliveredInSteps(t *testing.T) {
 	})
 }
 
+// How a run of this host ended may be in the spool: as long as that is being delivered, it is not taken for crashed.
+func TestAHostHearsItsOwnSpoolBeforeItConcludes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		dead := w.host(1, 0)
+		dead.start(t, newJob(t, "@every 10s", w.target(time.Hour), nil))
+		time.Sleep(15 * time.Second)
+		again := w.host(1, 0) // another process there
+		long := &longSpool{100 * time.Millisecond, 3_000}
+		again.place.Spool = long
+		again.start(t, newJob(t, "@every 10s", w.target(time.Second), nil))
+		dead.cut(true)
+		crashed := func(r tick.Tick) bool { return r.Outcome == run.Crashed }
+		time.Sleep(2 * time.Minute)
+		if n := count(w.history(), crashed); n != 0 || long.items == 0 {
+			t.Errorf("%d ticks are taken for crashed, with %d items still to be delivered", n, long.items)
+		}
+		for long.items > 0 {
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		if n := count(w.history(), crashed); n != 1 {
+			t.Errorf("%d ticks have crashed", n)
+		}
+		again.stop()
+		dead.stop()
+	})
+}
+
 func count(rows []tick.Tick, is func(tick.Tick) bool) (n int) {
 	for _, r := range rows {
 		if is(r) {

@@ -55,13 +55,19 @@ func (e *ears) on(event job.HookEvent) (some []heard) {
 }
 
 // ended is how often the end of each tick was told, whatever it was, but for what amends another one. A
-// range counts for each of its ticks.
+// range counts for each of its ticks; what this host could not claim is told as one, with gaps, in which
+// others ran: of three or more it is not said which.
 func (e *ears) ended(every time.Duration) map[time.Time]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := map[time.Time]int{}
 	for _, h := range e.all {
 		if h.On == job.OnStart || h.Amends != "" {
+			continue
+		}
+		if h.Count == 2 {
+			n[h.Tick]++
+			n[h.Through]++
 			continue
 		}
 		for i := range max(h.Count, 1) {

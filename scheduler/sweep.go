@@ -69,7 +69,11 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 		failed = nil
 		s.log.Debug("what is kept on this host is being delivered", "event", "delivering")
 	}
+	pending := failed != nil || more
 	for _, t := range orphans {
+		if pending && t.Claimant.Host == s.place.Self.Host {
+			continue // how it ended may be among what is kept here
+		}
 		failed = errors.Join(failed, s.adopt(ctx, accept, work, jobs[t.Job], t))
 	}
 	if failed != nil || more {
