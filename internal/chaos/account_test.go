@@ -70,33 +70,28 @@ func (r *round) judge(v overlap) {
 			return
 		}
 	}
-	if r.leftAlone(v.older.Run) {
-		r.counts["overlaps of works whose supervisor and guardian were both harmed"]++
-		r.say("limit of promise 3: %s", v)
+	if r.leftAlone(v.older) {
+		r.counts["overlaps of works whose guardian and warden were both killed"]++
+		r.say("limit of L6: %s", v)
 		return
 	}
 	r.problem(v.older.begin, v.older.last, "overlap: %s", v)
 }
 
-// leftAlone says whether a run's supervisor and its guardian were stopped or dead at the same time: nobody was left
-// to stop the work, which is the limit of promise 3.
-func (r *round) leftAlone(run string) bool {
-	for _, f := range r.faults {
-		for _, g := range r.faults {
-			if slices.Contains(f.orphans, run) && slices.Contains(g.unguarded, run) && f.from <= g.over() && g.from <= f.over() {
-				return true
-			}
-		}
+// leftAlone says whether nobody was left who knows a work that escaped: its guardian and its warden were killed, and
+// there was no control group, or nobody to kill that (L6). Whoever is only stopped is no excuse: the kernel continues
+// the guardian when its deadline comes.
+func (r *round) leftAlone(l *life) bool {
+	killed := func(of func(*fault) []string) bool {
+		return slices.ContainsFunc(r.faults, func(f *fault) bool { return f.forever && slices.Contains(of(f), l.Run) })
 	}
-	return false
+	return killed(func(f *fault) []string { return f.unguarded }) && killed(func(f *fault) []string { return f.unwarded }) &&
+		(!r.grouped(l.Host) || killed(func(f *fault) []string { return f.orphans }))
 }
 
-// over is when the harm is.
-func (f *fault) over() time.Duration {
-	if f.forever {
-		return never
-	}
-	return f.until
+// grouped says whether the runs on a host have control groups.
+func (r *round) grouped(name string) bool {
+	return slices.ContainsFunc(r.hosts, func(h *host) bool { return h.name == name && h.grouped })
 }
 
 // stepBound is L12's: heartbeat, rpc timeout and kill, which shrink with a TTL below the default; a second is for the

@@ -143,7 +143,7 @@ func (r *round) onCluster(tech technology) {
 		inner, outer := addresses(n)
 		spec := hostSpec{Name: fmt.Sprintf("h%d", n), Address: inner, Peer: outer, DiskBytes: 16 << 20}
 		if n == 3 {
-			spec.Env = []string{"DIBS_CGROUP=off"}
+			spec.Env = []string{groupsOff}
 		}
 		r.startHost(n, spec, r.cluster.nodes[0].address(), r.address(outer+":6000"), 1)
 	}

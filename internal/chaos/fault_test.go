@@ -24,11 +24,12 @@ type kind struct {
 type plan struct {
 	detail string
 	stages []stage
-	// orphans are the runs whose supervisor is harmed, unguarded those whose guardian is; forever says that they are
-	// killed.
-	orphans, unguarded []string
-	forever            bool
+	harm
+	forever bool // they are killed, not stopped
 }
+
+// harm says which runs have lost whom: their supervisor, their guardian, their warden.
+type harm struct{ orphans, unguarded, unwarded []string }
 
 type stage struct {
 	after time.Duration // since the stage before it

@@ -29,6 +29,11 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 		return e
 	}
 	first := ran("chaos/long", "a", 1, 0, 2*s, true)
+	overlapping := func(r *round) {
+		r.seen.lives["b"] = ran("chaos/allow", "b", 2, s, 3*s, true)
+		r.seen.lives["b"].Key, r.seen.lives["b"].Tick = "chaos/long", ""
+		r.history["chaos/long"][0].Runs = append(r.history["chaos/long"][0].Runs, recordedRun{RunID: "b", Outcome: "succeeded"})
+	}
 	for name, c := range map[string]struct {
 		change func(r *round)
 		want   string // "" is no problem
@@ -64,11 +69,19 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 			r.history["chaos/long"][0].Runs = append(r.history["chaos/long"][0].Runs, recordedRun{RunID: "b", Outcome: "succeeded"})
 		}, ""},
 		"left alone": {func(r *round) {
-			r.faults = []*fault{{plan: plan{orphans: []string{"a"}}, from: at, until: at + 2*s}, {plan: plan{unguarded: []string{"a"}, forever: true}, from: at, until: at}}
-			r.seen.lives["b"] = ran("chaos/allow", "b", 2, s, 3*s, true)
-			r.seen.lives["b"].Key, r.seen.lives["b"].Tick = "chaos/long", ""
-			r.history["chaos/long"][0].Runs = append(r.history["chaos/long"][0].Runs, recordedRun{RunID: "b", Outcome: "succeeded"})
+			r.faults = []*fault{{plan: plan{harm: harm{unguarded: []string{"a"}, unwarded: []string{"a"}}, forever: true}, from: at, until: at}}
+			overlapping(r)
 		}, ""},
+		"left alone in a group": {func(r *round) {
+			r.faults = []*fault{{plan: plan{harm: harm{unguarded: []string{"a"}, unwarded: []string{"a"}}, forever: true}, from: at, until: at}}
+			r.hosts[0].grouped = true
+			overlapping(r)
+		}, "both lived for 1s"},
+		"all were stopped": {func(r *round) {
+			all := harm{orphans: []string{"a"}, unguarded: []string{"a"}, unwarded: []string{"a"}}
+			r.faults = []*fault{{plan: plan{harm: all}, from: at, until: at + 2*s}}
+			overlapping(r)
+		}, "both lived for 1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
