@@ -154,7 +154,7 @@ func (f *fault) wantsPeace() bool { return f.stages[0].quiet || f.stages[0].alon
 func wireKinds() []kind {
 	wire := func(name string, do func(h *host, on bool) error) kind {
 		return kind{name: name, uses: "wire@", plan: func(r *round, h *host) plan {
-			return lasting("", between(r.rnd, 2*time.Second, r.long),
+			return lasting("", between(r.rnd, r.long/7, r.long),
 				func() error { return do(h, true) }, func() error { return do(h, false) })
 		}}
 	}
@@ -184,7 +184,7 @@ func localKinds() []kind {
 
 func diskFull(r *round, dir func() string) plan {
 	heal := func() {}
-	return lasting("", between(r.rnd, 2*time.Second, r.long), func() (err error) {
+	return lasting("", between(r.rnd, r.long/7, r.long), func() (err error) {
 		heal, err = fill(dir())
 		return err
 	}, func() error { heal(); return nil })

@@ -52,7 +52,18 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 		"an untrue outcome": {func(r *round) { r.history["chaos/long"][0].Outcome = "missed" }, "is recorded as missed"},
 		"an unseen end":     {func(r *round) { r.seen.lives["a"].ended = false }, "its end was not seen"},
 		"an unseen run":     {func(r *round) { delete(r.seen.lives, "a"); r.history["chaos/long"][0].Runs[0].Outcome = "lost" }, "nothing of it was seen"},
-		"a lost task":       {func(r *round) { delete(r.tasks, 7) }, "task 7 was acknowledged"},
+		"an unseen run of a slow clock": {func(r *round) {
+			delete(r.seen.lives, "a")
+			r.history["chaos/long"][0].Runs[0].Outcome = "crashed"
+			r.steps = []clockStep{{at - 30*s, -20 * s}}
+			r.faults = []*fault{{kind: kind{uses: "kill@"}, host: "h1", from: at + 21*s, until: at + 21*s}}
+		}, ""},
+		"an unseen run that was killed": {func(r *round) {
+			delete(r.seen.lives, "a")
+			r.history["chaos/long"][0].Runs[0].Outcome = "crashed"
+			r.faults = []*fault{{plan: plan{harm: harm{unguarded: []string{"a"}}}, from: at + 30*s, until: at + 31*s}}
+		}, ""},
+		"a lost task": {func(r *round) { delete(r.tasks, 7) }, "task 7 was acknowledged"},
 		"an unread log that holds a key": {func(r *round) {
 			r.faults = []*fault{{kind: kind{uses: "logs@"}, host: "h1", from: at - 30*s, until: at + s}}
 			r.seen.lives["a"].Token -= (20 * s).Microseconds()
