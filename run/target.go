@@ -156,11 +156,11 @@ func once(ctx context.Context, t Target, c Call, timeout time.Duration, now func
 	return a, res
 }
 
-// outcomeOf is the outcome of work whose context ended with cause. Work that was done before it
-// was told to stop has succeeded.
+// outcomeOf is the outcome of work whose context ended with cause, or that was stopped without one (nil). Work
+// that was done before it was told to stop has succeeded.
 func outcomeOf(cause error, done bool) Outcome {
 	switch {
-	case errors.Is(cause, lease.ErrLost):
+	case cause == nil, errors.Is(cause, lease.ErrLost): // nil: its guardian heard of no renewal in time
 		return Lost
 	case done:
 		return Succeeded

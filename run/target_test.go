@@ -127,3 +127,16 @@ func TestOutcomesAreAClosedSet(t *testing.T) {
 		t.Error("others are valid")
 	}
 }
+
+// Work that was stopped though nobody cancelled it was stopped for its lease: the guardian heard of no renewal.
+func TestWorkThatItsGuardianStoppedIsLost(t *testing.T) {
+	polite := stopped{run.Result{Outcome: run.Succeeded, Stopped: true, Err: errors.New("stopped; then it exited with status 0")}}
+	_, out, reason, _ := run.Attempts(t.Context(), polite, run.Call{}, run.Limits{}, time.Now)
+	if out != run.Lost || reason == "" {
+		t.Errorf("%s, %q; want lost, and why", out, reason)
+	}
+}
+
+type stopped struct{ run.Result }
+
+func (s stopped) Attempt(context.Context, run.Call) run.Result { return s.Result }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
@@ -20,12 +21,17 @@ func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.A
 	if f.Accept == nil {
 		f.Accept = ctx
 	}
+	silenced := false
 	for {
 		a, err := p.Book.Claim(f.Accept, w)
 		switch {
 		case err != nil:
+			if silenced && errors.Is(err, tick.ErrTooLate) {
+				p.endSilence(f.Accept, w)
+			}
 			return Result{}, a, err
 		case p.premature(f.Accept, w, a):
+			silenced = silenced || a.Status != tick.Early
 			if !p.early(f.Accept, w.At) {
 				return Result{}, a, context.Cause(f.Accept)
 			}

@@ -1,8 +1,10 @@
 package scheduler_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -199,6 +201,44 @@ func TestAFastClockThatIsCorrected(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The same where no server works on the job any more, only processes that come for one tick each, and a tick's time to
+// start is shorter than the minute for which the clock is watched: one of them takes back what was settled too early.
+func TestAFastClockThatIsCorrectedForThoseWhoComeForOneTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		stop := w.fleet(1, "*/10 * * * * *", nil)
+		time.Sleep(time.Minute)
+		step(time.Hour)
+		time.Sleep(3 * time.Minute)
+		stop()
+		step(-time.Hour)
+		var all sync.WaitGroup
+		before := 0
+		for n := range 30 {
+			if n == 15 {
+				before = len(w.ran())
+			}
+			time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(10*time.Second + 50*time.Millisecond)))
+			at, p := time.Now().Truncate(10*time.Second).UTC(), w.host(uint64(100+n), 0).place
+			all.Go(func() {
+				_, _, err := p.Single(t.Context(), tick.Want{Job: "app/j", At: at, StartBy: at.Add(5 * time.Second)}, scheduler.Fire{Key: "app/j", Target: w.target(time.Second)})
+				if err != nil && !errors.Is(err, tick.ErrTooLate) {
+					t.Error(err)
+				}
+				_ = p.Book.Release(t.Context())
+			})
+		}
+		all.Wait()
+		if n := len(w.ran()) - before; n < 15 {
+			t.Errorf("only %d of the last 15 ticks were run", n)
+		}
+		if told := w.reasons("mark-brought-back"); len(told) == 0 {
+			t.Error("no event says that the mark was brought back")
+		}
+		w.once(t)
+	})
 }
 
 // What a step forward of more than a quarter of an hour jumps over is not caught up on, and due when its time comes after all.

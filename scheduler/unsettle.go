@@ -25,12 +25,34 @@ func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool 
 	if err != nil || !ok || Ahead(known, a.Now) == 0 {
 		return false
 	}
+	p.tryUnsettle(ctx, known, a.Now.Sub(w.At))
+	return true
+}
+
+func (p *Place) tryUnsettle(ctx context.Context, known tick.Job, since time.Duration) {
 	if _, set, err := Registered(known); err == nil {
-		if err := p.unsettle(ctx, known, set, a.Now.Sub(w.At)); err != nil {
-			p.log().Warn("what was settled ahead of the store's clock could not be taken back", "job", w.Job, "error", err)
+		if err := p.unsettle(ctx, known, set, since); err != nil {
+			p.log().Warn("what was settled ahead of the store's clock could not be taken back", "job", known.Name, "error", err)
 		}
 	}
-	return true
+}
+
+// endSilence waits until a job is not settled ahead of the store's clock any more, at most for twice the minute after
+// which a process takes that back. A tick whose time to start is shorter is then lost; but if only such processes work
+// on the job, and none of them waited, nothing would run until the clock has caught up.
+func (p *Place) endSilence(ctx context.Context, w tick.Want) {
+	ctx, cancel := context.WithTimeout(ctx, 2*lease.StepQuiet)
+	defer cancel()
+	for p.early(ctx, w.At.Add(2*lease.StepQuiet)) {
+		known, ok, err := p.registered(ctx, w.Job)
+		switch {
+		case err != nil:
+		case !ok || Ahead(known, p.passed()) == 0:
+			return
+		default:
+			p.tryUnsettle(ctx, known, 0)
+		}
+	}
 }
 
 // Ahead is how far a job is settled ahead of an instant of the store's clock; 0 where that is no more than two looks at

@@ -17,7 +17,7 @@ import (
 )
 
 // smoke is how long the faults go on unless DIBS_TEST_CHAOS says otherwise: enough to see that the guard itself lives.
-const smoke = 12 * time.Second
+const smoke = 6 * time.Second
 
 // TestChaos is the guard: whatever happens to hosts, store, wires, clocks and disks, nothing overlaps, no tick is
 // without one true outcome, no worker goes in silence, and once the faults are over everything runs again without a
@@ -91,10 +91,14 @@ type round struct {
 	slowest  string
 }
 
+// isSmoke says that the round is a part of every test run: it takes no longer than it must, and is not to fail for
+// a slow machine. So it goes without the works of long periods, and every wait is generous.
+func (r *round) isSmoke() bool { return r.length == smoke }
+
 func newRound(t *testing.T, name string, length time.Duration) *round {
 	r := &round{t: t, name: name, length: length, seed: 1, ttl: 15 * time.Second, pace: 6 * time.Second, long: 14 * time.Second, counts: map[string]int{}}
-	if length == smoke {
-		r.ttl, r.pace, r.long = 6*time.Second, 3*time.Second, 4*time.Second
+	if r.isSmoke() {
+		r.ttl, r.pace, r.long = 6*time.Second, 2*time.Second, 2*time.Second
 	}
 	if told := os.Getenv("DIBS_TEST_SEED"); told != "" {
 		n, err := strconv.ParseUint(told, 10, 64)
@@ -143,12 +147,12 @@ func (r *round) onCluster(tech technology) {
 		inner, outer := addresses(n)
 		spec := hostSpec{Name: fmt.Sprintf("h%d", n), Address: inner, Peer: outer, DiskBytes: 16 << 20}
 		if n == 3 {
-			spec.Env = []string{"DIBS_CGROUP=off"}
+			spec.Env = []string{groupsOff}
 		}
 		r.startHost(n, spec, r.cluster.nodes[0].address(), r.address(outer+":6000"), 1)
 	}
 	r.kinds = append(append(append(processKinds(), wireKinds()...), localKinds()...), storeKinds(r.cluster)...)
-	if r.length == smoke {
+	if r.isSmoke() {
 		r.kinds = append(processKinds(), wireKinds()...)
 	}
 	r.live()
@@ -179,9 +183,9 @@ func (r *round) address(at string) string {
 func (r *round) startHost(n int, spec hostSpec, target, store string, copies int) {
 	dir := filepath.Join(r.dir, spec.Name)
 	spec.Env = append(spec.Env, "DIBS_DIR="+filepath.Join(dir, "dibs"))
-	spec.Services = append(spec.Services, services(dir, store, copies)...)
+	spec.Services = append(spec.Services, services(dir, store, copies, r.callers())...)
 	r.must(os.MkdirAll(dir, 0o755))
-	r.must(manifest(filepath.Join(dir, "jobs.json"), filepath.Join(dir, "works"), jobs()))
+	r.must(manifest(filepath.Join(dir, "jobs.json"), filepath.Join(dir, "works"), r.jobs()))
 	h, err := startHost(r.dir, n, target, spec)
 	if h != nil {
 		r.hosts = append(r.hosts, h)

@@ -24,11 +24,12 @@ type kind struct {
 type plan struct {
 	detail string
 	stages []stage
-	// orphans are the runs whose supervisor is harmed, unguarded those whose guardian is; forever says that they are
-	// killed.
-	orphans, unguarded []string
-	forever            bool
+	harm
+	forever bool // they are killed, not stopped
 }
+
+// harm says which runs have lost whom: their supervisor, their guardian, their warden.
+type harm struct{ orphans, unguarded, unwarded []string }
 
 type stage struct {
 	after time.Duration // since the stage before it
@@ -153,7 +154,7 @@ func (f *fault) wantsPeace() bool { return f.stages[0].quiet || f.stages[0].alon
 func wireKinds() []kind {
 	wire := func(name string, do func(h *host, on bool) error) kind {
 		return kind{name: name, uses: "wire@", plan: func(r *round, h *host) plan {
-			return lasting("", between(r.rnd, 2*time.Second, r.long),
+			return lasting("", between(r.rnd, r.long/7, r.long),
 				func() error { return do(h, true) }, func() error { return do(h, false) })
 		}}
 	}
@@ -183,7 +184,7 @@ func localKinds() []kind {
 
 func diskFull(r *round, dir func() string) plan {
 	heal := func() {}
-	return lasting("", between(r.rnd, 2*time.Second, r.long), func() (err error) {
+	return lasting("", between(r.rnd, r.long/7, r.long), func() (err error) {
 		heal, err = fill(dir())
 		return err
 	}, func() error { heal(); return nil })

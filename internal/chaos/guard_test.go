@@ -29,6 +29,11 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 		return e
 	}
 	first := ran("chaos/long", "a", 1, 0, 2*s, true)
+	overlapping := func(r *round) {
+		r.seen.lives["b"] = ran("chaos/allow", "b", 2, s, 3*s, true)
+		r.seen.lives["b"].Key, r.seen.lives["b"].Tick = "chaos/long", ""
+		r.history["chaos/long"][0].Runs = append(r.history["chaos/long"][0].Runs, recordedRun{RunID: "b", Outcome: "succeeded"})
+	}
 	for name, c := range map[string]struct {
 		change func(r *round)
 		want   string // "" is no problem
@@ -47,7 +52,18 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 		"an untrue outcome": {func(r *round) { r.history["chaos/long"][0].Outcome = "missed" }, "is recorded as missed"},
 		"an unseen end":     {func(r *round) { r.seen.lives["a"].ended = false }, "its end was not seen"},
 		"an unseen run":     {func(r *round) { delete(r.seen.lives, "a"); r.history["chaos/long"][0].Runs[0].Outcome = "lost" }, "nothing of it was seen"},
-		"a lost task":       {func(r *round) { delete(r.tasks, 7) }, "task 7 was acknowledged"},
+		"an unseen run of a slow clock": {func(r *round) {
+			delete(r.seen.lives, "a")
+			r.history["chaos/long"][0].Runs[0].Outcome = "crashed"
+			r.steps = []clockStep{{at - 30*s, -20 * s}}
+			r.faults = []*fault{{kind: kind{uses: "kill@"}, host: "h1", from: at + 21*s, until: at + 21*s}}
+		}, ""},
+		"an unseen run that was killed": {func(r *round) {
+			delete(r.seen.lives, "a")
+			r.history["chaos/long"][0].Runs[0].Outcome = "crashed"
+			r.faults = []*fault{{plan: plan{harm: harm{unguarded: []string{"a"}}}, from: at + 30*s, until: at + 31*s}}
+		}, ""},
+		"a lost task": {func(r *round) { delete(r.tasks, 7) }, "task 7 was acknowledged"},
 		"an unread log that holds a key": {func(r *round) {
 			r.faults = []*fault{{kind: kind{uses: "logs@"}, host: "h1", from: at - 30*s, until: at + s}}
 			r.seen.lives["a"].Token -= (20 * s).Microseconds()
@@ -64,11 +80,19 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 			r.history["chaos/long"][0].Runs = append(r.history["chaos/long"][0].Runs, recordedRun{RunID: "b", Outcome: "succeeded"})
 		}, ""},
 		"left alone": {func(r *round) {
-			r.faults = []*fault{{plan: plan{orphans: []string{"a"}}, from: at, until: at + 2*s}, {plan: plan{unguarded: []string{"a"}, forever: true}, from: at, until: at}}
-			r.seen.lives["b"] = ran("chaos/allow", "b", 2, s, 3*s, true)
-			r.seen.lives["b"].Key, r.seen.lives["b"].Tick = "chaos/long", ""
-			r.history["chaos/long"][0].Runs = append(r.history["chaos/long"][0].Runs, recordedRun{RunID: "b", Outcome: "succeeded"})
+			r.faults = []*fault{{plan: plan{harm: harm{unguarded: []string{"a"}, unwarded: []string{"a"}}, forever: true}, from: at, until: at}}
+			overlapping(r)
 		}, ""},
+		"left alone in a group": {func(r *round) {
+			r.faults = []*fault{{plan: plan{harm: harm{unguarded: []string{"a"}, unwarded: []string{"a"}}, forever: true}, from: at, until: at}}
+			r.hosts[0].grouped = true
+			overlapping(r)
+		}, "both lived for 1s"},
+		"all were stopped": {func(r *round) {
+			all := harm{orphans: []string{"a"}, unguarded: []string{"a"}, unwarded: []string{"a"}}
+			r.faults = []*fault{{plan: plan{harm: all}, from: at, until: at + 2*s}}
+			overlapping(r)
+		}, "both lived for 1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,6 +23,9 @@ const (
 	unreadFlag = "unread" // nobody reads the logs
 )
 
+// groupsOff has dibs make no control groups.
+const groupsOff = "DIBS_CGROUP=off"
+
 // A host is what the test holds of one.
 type host struct {
 	name, dir string
@@ -29,6 +33,7 @@ type host struct {
 	cmd       *exec.Cmd
 	orders    io.WriteCloser
 	store     *proxy // nil where there is no network store
+	grouped   bool   // its runs have control groups
 }
 
 // launches start the processes that die with the test: a death signal is tied to the thread that forked.
@@ -55,7 +60,8 @@ func launch(cmd *exec.Cmd) error {
 
 // startHost starts the host of a number, from 1, with a wire of its own and a proxy to the store at its other end.
 func startHost(dir string, n int, target string, spec hostSpec) (h *host, err error) {
-	h = &host{name: spec.Name, dir: filepath.Join(dir, spec.Name), wire: fmt.Sprintf("chaos%d", n)}
+	h = &host{name: spec.Name, dir: filepath.Join(dir, spec.Name), wire: fmt.Sprintf("chaos%d", n),
+		grouped: os.Getenv(groupEnv) != "" && !slices.Contains(spec.Env, groupsOff)}
 	spec.Dir = h.dir
 	if err := os.MkdirAll(filepath.Join(h.dir, "dibs"), 0o755); err != nil {
 		return nil, err

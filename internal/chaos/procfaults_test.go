@@ -22,10 +22,20 @@ func supervisors(procs []proc, sub ...string) []proc {
 	})
 }
 
-func guardians(procs []proc, of ...proc) []proc {
-	return slices.DeleteFunc(slices.Clone(procs), func(p proc) bool {
-		return p.guards() == "" || len(of) > 0 && !slices.ContainsFunc(of, func(s proc) bool { return s.pid == p.parent })
-	})
+func guardians(procs []proc) []proc {
+	return slices.DeleteFunc(slices.Clone(procs), func(p proc) bool { return p.guards() == "" })
+}
+
+func wardens(procs []proc) []proc {
+	return slices.DeleteFunc(slices.Clone(procs), func(p proc) bool { return p.wards() == "" })
+}
+
+// chainOf are the wardens and the guardians of a supervisor.
+func chainOf(procs []proc, of proc) []proc {
+	mine := slices.DeleteFunc(wardens(procs), func(p proc) bool { return p.parent != of.pid })
+	return append(mine, slices.DeleteFunc(guardians(procs), func(p proc) bool {
+		return !slices.ContainsFunc(mine, func(w proc) bool { return w.pid == p.parent })
+	})...)
 }
 
 func works(procs []proc) []proc {
@@ -48,11 +58,31 @@ var victims = []victim{
 	{name: "guardian", pick: func(r *round, ps []proc) []proc { return one(r, guardians(ps)) }},
 	{name: "all guardians", pick: func(_ *round, ps []proc) []proc { return guardians(ps) }},
 	{name: "work", pick: func(r *round, ps []proc) []proc { return one(r, works(ps)) }},
+	{name: "warden", pick: func(r *round, ps []proc) []proc { return one(r, wardens(ps)) }},
+	{name: "all wardens", pick: func(_ *round, ps []proc) []proc { return wardens(ps) }},
 	{name: "supervisor and its guardians", pick: func(r *round, ps []proc) []proc {
-		guarded := slices.DeleteFunc(anySupervisor(ps), func(p proc) bool { return len(guardians(ps, p)) == 0 })
-		s := one(r, guarded)
-		return append(s, guardians(ps, s...)...)
+		return withChain(r, ps, func(p proc) bool { return p.guards() != "" })
 	}},
+	{name: "supervisor and its wardens", pick: func(r *round, ps []proc) []proc {
+		return withChain(r, ps, func(p proc) bool { return p.wards() != "" })
+	}},
+	{name: "supervisor, its wardens and guardians", pick: func(r *round, ps []proc) []proc {
+		return withChain(r, ps, func(proc) bool { return true })
+	}},
+}
+
+// withChain is a supervisor that guards something, and those of its chain that are wanted.
+func withChain(r *round, ps []proc, wanted func(proc) bool) []proc {
+	guarded := slices.DeleteFunc(anySupervisor(ps), func(p proc) bool { return !slices.ContainsFunc(chainOf(ps, p), wanted) })
+	s := one(r, guarded)
+	for _, of := range s {
+		for _, p := range chainOf(ps, of) {
+			if wanted(p) {
+				s = append(s, p)
+			}
+		}
+	}
+	return s
 }
 
 // frozen are all processes of a host but its init: the host stands still, as a virtual machine that is paused.
@@ -82,7 +112,7 @@ func kill(v victim) kind {
 			signalAll(syscall.SIGKILL, found...)
 			return nil
 		}}}}
-		p.orphans, p.unguarded = harmedRuns(all, found)
+		p.harm = harmedRuns(all, found)
 		return p
 	}}
 }
@@ -97,22 +127,28 @@ func stop(v victim) kind {
 		p := lasting(describe(found), between(r.rnd, time.Second, 2*r.long),
 			func() error { signalAll(syscall.SIGSTOP, found...); return nil },
 			func() error { signalAll(syscall.SIGCONT, found...); return nil })
-		p.orphans, p.unguarded = harmedRuns(all, found)
+		p.harm = harmedRuns(all, found)
 		return p
 	}}
 }
 
-// harmedRuns are the runs whose supervisor is among the victims, and those whose guardian is.
-func harmedRuns(all, victims []proc) (orphans, unguarded []string) {
-	for _, p := range guardians(all) {
-		if slices.ContainsFunc(victims, func(v proc) bool { return v.pid == p.parent }) {
-			orphans = append(orphans, p.guards())
+// harmedRuns are the runs whose supervisor is among the victims, those whose guardian is, and those whose warden is.
+func harmedRuns(all, victims []proc) (h harm) {
+	harmed := func(pid int) bool { return slices.ContainsFunc(victims, func(v proc) bool { return v.pid == pid }) }
+	for _, w := range wardens(all) {
+		if harmed(w.parent) {
+			h.orphans = append(h.orphans, w.wards())
 		}
-		if slices.ContainsFunc(victims, func(v proc) bool { return v.pid == p.pid }) {
-			unguarded = append(unguarded, p.guards())
+		if harmed(w.pid) {
+			h.unwarded = append(h.unwarded, w.wards())
 		}
 	}
-	return orphans, unguarded
+	for _, g := range guardians(all) {
+		if harmed(g.pid) {
+			h.unguarded = append(h.unguarded, g.guards())
+		}
+	}
+	return h
 }
 
 func describe(procs []proc) string {
@@ -123,6 +159,8 @@ func describe(procs []proc) string {
 			return fmt.Sprintf("%s and %d more", text, len(procs)-i)
 		case p.guards() != "":
 			text += fmt.Sprintf("[%d guardian of %s]", p.pid, p.guards())
+		case p.wards() != "":
+			text += fmt.Sprintf("[%d warden of %s]", p.pid, p.wards())
 		case len(p.args) > 1:
 			text += fmt.Sprintf("[%d %s]", p.pid, p.args[1])
 		default:

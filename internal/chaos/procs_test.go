@@ -30,9 +30,14 @@ func (p proc) is(args ...string) bool {
 	return true
 }
 
-// guards is the run whose guardian this is, "" if it is none.
-func (p proc) guards() string {
-	if len(p.args) > 1 && p.args[0] == "dibs-guardian" {
+// guards is the run whose guardian this is, "" if it is none; wards is the run whose warden this is. The warden is the
+// supervisor's child and the guardian is the warden's.
+func (p proc) guards() string { return p.runOf("dibs-guardian") }
+
+func (p proc) wards() string { return p.runOf("dibs-warden") }
+
+func (p proc) runOf(name string) string {
+	if len(p.args) > 1 && p.args[0] == name {
 		return p.args[1]
 	}
 	return ""

@@ -18,12 +18,17 @@ import (
 // bound is within which time everything runs again after the last fault, without a command: leases that have to
 // expire, once more for a hold-back, and a minute, for which schedules follow the line of a clock that was stepped
 // (L12).
-func (r *round) bound() time.Duration { return 2*r.ttl + time.Minute }
+func (r *round) bound() time.Duration {
+	if r.isSmoke() {
+		return 5 * time.Minute
+	}
+	return 2*r.ttl + time.Minute
+}
 
 // expectRuns waits until every job, every caller's key and every worker have begun work since an instant.
 func (r *round) expectRuns(since time.Duration, when string) {
 	var awaited []string
-	for _, j := range jobs() {
+	for _, j := range r.jobs() {
 		if !j.host {
 			awaited = append(awaited, j.key())
 			continue
@@ -32,7 +37,7 @@ func (r *round) expectRuns(since time.Duration, when string) {
 			awaited = append(awaited, j.key()+"@"+h.name)
 		}
 	}
-	for _, c := range callers() {
+	for _, c := range r.callers() {
 		awaited = append(awaited, c.key)
 	}
 	for _, h := range r.hosts {
@@ -91,10 +96,10 @@ func (r *round) stopHosts() {
 		return slices.ContainsFunc(h.notes(), func(n initNote) bool { return n.name == "init" && n.what == "stopped" })
 	}
 	for _, h := range r.hosts {
-		for end := bootTime() + 90*time.Second; !stopped(h) && bootTime() < end; time.Sleep(100 * time.Millisecond) {
+		for end := bootTime() + r.bound(); !stopped(h) && bootTime() < end; time.Sleep(100 * time.Millisecond) {
 		}
 		if !stopped(h) {
-			r.problem(bootTime()-90*time.Second, bootTime(), "%s: SIGTERM did not end its services within 90s: %s", h.name, describe(anySupervisor(h.procs())))
+			r.problem(bootTime()-r.bound(), bootTime(), "%s: SIGTERM did not end its services within %s: %s", h.name, r.bound(), describe(anySupervisor(h.procs())))
 		}
 	}
 	var left []string
@@ -152,12 +157,12 @@ type taskRow struct {
 func (r *round) askAll(from, to time.Time) error {
 	r.history = map[string][]entry{}
 	keys := []string{}
-	for _, j := range jobs() {
+	for _, j := range r.jobs() {
 		if !j.host {
 			keys = append(keys, j.key())
 		}
 	}
-	for _, c := range callers() {
+	for _, c := range r.callers() {
 		keys = append(keys, c.key)
 	}
 	const margin = 90 * time.Minute // a clock that was an hour off ran ticks of that time

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -36,6 +37,19 @@ func jobs() []jobSpec {
 		{name: "timeout", every: 10 * s, work: []string{"-from", "1s", "-until", "4s"}, policy: map[string]any{"timeout_seconds": 2, "stop_grace_seconds": 1}},
 		{name: "own", every: 5 * s, work: []string{"-host", "-from", "100ms", "-until", "3s"}, host: true},
 	}
+}
+
+// smokePeriod is the longest period of a smoke's works.
+const smokePeriod = 6 * time.Second
+
+// jobs are those of this round.
+func (r *round) jobs() []jobSpec {
+	return slices.DeleteFunc(jobs(), func(j jobSpec) bool { return r.isSmoke() && j.every > smokePeriod })
+}
+
+// callers are those of this round.
+func (r *round) callers() []caller {
+	return slices.DeleteFunc(callers(), func(c caller) bool { return r.isSmoke() && max(c.every, c.spaced) > smokePeriod })
 }
 
 const app = "chaos"
@@ -86,7 +100,7 @@ func callers() []caller {
 const queueName = "q"
 
 // services are all that a host runs, with so many servers and workers.
-func services(dir, store string, copies int) []service {
+func services(dir, store string, copies int, cron []caller) []service {
 	witness := filepath.Join(dir, "works")
 	work := func(args ...string) []string { return append([]string{self, "work", "-to", witness}, args...) }
 	dibs := func(args ...string) []string { return append([]string{dibsBinary}, args...) }
@@ -101,7 +115,7 @@ func services(dir, store string, copies int) []service {
 		{Name: "enqueue", Every: 3 * time.Second, Args: dibs("task", "enqueue", "mail", "--queue", queueName, "--args", "{}", "-o", "json", "--store", store)},
 		{Name: "enqueue-limited", Every: 4 * time.Second, Args: dibs("task", "enqueue", "report", "--queue", queueName, "--limit-key", "one", "--args", `{"Limit":"one"}`, "-o", "json", "--store", store)},
 	}...)
-	for _, c := range callers() {
+	for _, c := range cron {
 		args := append(dibs("run", "--key", c.key, "-q", "--store", store), c.flags...)
 		list = append(list, service{Name: "run-" + c.name, Every: c.every, Args: append(append(args, "--"), work(c.work...)...)})
 	}

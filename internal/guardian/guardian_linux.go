@@ -97,6 +97,10 @@ func serve(cgroupPath, path string, args []string) error {
 	for i := range int(arm.Locks) {
 		g.locks = append(g.locks, Socket+1+i)
 	}
+	// Before there is a command: watch may get to it only after this process was stopped.
+	if err := g.setTimer(); err != nil {
+		return err
+	}
 	go g.watch()
 	if err := g.start(path, args); err != nil {
 		g.removeCgroup()

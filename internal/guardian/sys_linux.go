@@ -22,6 +22,7 @@ const (
 	timerAbsolute     = 1
 	pollIn, pollHup   = 0x1, 0x10
 	waitAll           = 0 // P_ALL
+	waitPID           = 1 // P_PID
 	waitExited        = 4
 	waitLook          = 0x01000000 // WNOWAIT: leave it to be reaped
 	waitAnyClone      = 0x40000000 // __WALL: also children that do not send SIGCHLD
@@ -101,6 +102,16 @@ func poll(fds []pollFd, timeout time.Duration) error {
 func awaitDead(options uintptr) error {
 	_, err := call("waitid", syscall.SYS_WAITID, waitAll, 0, 0, waitExited|waitLook|waitAnyClone|options, 0)
 	return err
+}
+
+// isDead says whether a child is dead. It does not reap it.
+func isDead(pid int) bool {
+	var info struct { // siginfo_t: the signal is 0 where there is nothing to tell
+		signal int32
+		_      [124]byte
+	}
+	_, err := call("waitid", syscall.SYS_WAITID, waitPID, uintptr(pid), uintptr(unsafe.Pointer(&info)), waitExited|waitLook|waitAnyClone|syscall.WNOHANG, 0)
+	return err == nil && info.signal != 0
 }
 
 // reapOne reaps a dead child; pid is 0 if there is none.

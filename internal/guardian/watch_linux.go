@@ -142,7 +142,7 @@ func (g *guard) keepDeadline(now time.Duration) {
 	g.mu.Lock()
 	term, kill, stop := passed(&g.term), passed(&g.kill), passed(&g.stop)
 	late := term || kill
-	g.termed, g.byDeadline = g.termed || late, g.byDeadline || late
+	g.termed, g.byDeadline = g.termed || late, g.byDeadline || late && !g.mainDead()
 	g.mu.Unlock()
 	if term {
 		g.terminate()
@@ -154,6 +154,10 @@ func (g *guard) keepDeadline(now time.Duration) {
 		g.doom()
 	}
 }
+
+// mainDead says whether the main process has ended, reaped or not. Its own end counts, not a deadline that passed
+// after it while this process was stopped. The caller has the mutex, so that the number is not another's.
+func (g *guard) mainDead() bool { return g.ended || g.main != 0 && isDead(g.main) }
 
 // terminate sends TERM to everything.
 func (g *guard) terminate() {

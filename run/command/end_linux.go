@@ -31,7 +31,9 @@ func (p *Process) watch() {
 		}
 		switch m.Kind {
 		case guardian.Exited:
-			p.exited <- exitOf(unix.WaitStatus(m.Value), m.ByDeadline || p.overdue.Load())
+			// The supervisor only ever kills for the deadline: an exit is the command's own.
+			ws := unix.WaitStatus(m.Value)
+			p.exited <- exitOf(ws, m.ByDeadline || p.overdue.Load() && ws.Signaled())
 			p.told.Store(true)
 		case guardian.Empty:
 			if p.hold || !p.locks {
