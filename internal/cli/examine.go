@@ -9,8 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/doctor"
@@ -243,12 +244,10 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// unreadable says that something of dibs's is there, for others to read.
+// unreadable says that something of dibs's is there, for others to read. It opens nothing: in the place of another
+// user's file may be a link to a device, and to open one can do something.
 func unreadable(dir string) bool {
-	f, err := os.OpenFile(filepath.Join(dir, "host.json"), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not hold us up
-	if err == nil {
-		f.Close()
-	}
+	err := unix.Faccessat(unix.AT_FDCWD, filepath.Join(dir, "host.json"), unix.R_OK, unix.AT_SYMLINK_NOFOLLOW)
 	return errors.Is(err, fs.ErrPermission)
 }
 

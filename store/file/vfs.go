@@ -69,12 +69,14 @@ func vfsFullPathname(_ *libc.TLS, _, path uintptr, size int32, out uintptr) int3
 
 type openFunc = func(tls *libc.TLS, vfs, path, file uintptr, flags int32, flagsOut uintptr) int32
 
-// vfsOpen is xOpen: SQLite's own, for files that are plain ones or not there. One without a name is
-// temporary, and SQLite's to name.
+// vfsOpen is xOpen: SQLite's own, for files that are plain ones or not there, and for no journal of several
+// databases (a super-journal). One without a name is temporary, and SQLite's to name.
 func vfsOpen(tls *libc.TLS, vfs, path, file uintptr, flags int32, flagsOut uintptr) int32 {
 	if path != 0 {
 		name := libc.GoString(path)
-		if !plain(name) || flags&sqlite3.SQLITE_OPEN_MAIN_DB != 0 && !plain(name+"-shm") {
+		// What is named by a journal, which whoever shares the directory can have written, is anywhere, and may
+		// be a FIFO, whose opening would wait for ever. A database in WAL mode has no such journal.
+		if flags&sqlite3.SQLITE_OPEN_SUPER_JOURNAL != 0 || !plain(name) || flags&sqlite3.SQLITE_OPEN_MAIN_DB != 0 && !plain(name+"-shm") {
 			// SQLite looks at the file's methods also after a failure.
 			(*sqlite3.Tsqlite3_file)(pointer(file)).FpMethods = 0
 			return sqlite3.SQLITE_CANTOPEN
