@@ -82,8 +82,56 @@ type Prepared struct {
 	close      func()
 }
 
+// A Change is what a server is to serve.
+type Change struct {
+	Server *Server
+	Jobs   []*Job
+}
+
+// PrepareAll prepares several servers, in order. Nothing is registered anywhere unless all jobs are sound and all stores
+// answer: a server whose own registration is newer than what it serves would fire nothing of what has changed (rule
+// T11) for as long as another store is away. The caller closes what it returns.
+func PrepareAll(ctx context.Context, changes []Change) (all []*Prepared, err error) {
+	for _, c := range changes {
+		if err := c.Server.check(ctx, c.Jobs); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range changes {
+		p, err := c.Server.Prepare(ctx, c.Jobs)
+		if err != nil {
+			for _, p := range all {
+				p.Close()
+			}
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// check says whether Prepare has a prospect. It changes nothing.
+func (s *Server) check(ctx context.Context, jobs []*Job) error {
+	for _, j := range jobs {
+		if err := j.Check(); err != nil {
+			return err
+		}
+	}
+	_, err := s.known(ctx)
+	return err
+}
+
+// known are the jobs that are registered at the store.
+func (s *Server) known(ctx context.Context) ([]tick.Job, error) {
+	known, err := s.place.Ticks.Jobs(ctx, s.app+"/")
+	if err != nil {
+		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+	}
+	return known, nil
+}
+
 // Prepare is the part of Load that can fail: it registers the jobs, and what the server serves stays as it was
-// until Swap. Servers of several places so change together. The caller closes what it returns.
+// until Swap. The caller closes what it returns.
 func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err error) {
 	s.loading.Add(1)
 	p := &Prepared{s: s, jobs: jobs, close: sync.OnceFunc(func() { s.loading.Add(-1) })}
@@ -148,9 +196,9 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 		definitions[j.Spec.Key()] = j.Spec.Definition()
 		reqs = append(reqs, tick.JobRequest{Name: j.Spec.Key(), Definition: j.Spec.Definition()})
 	}
-	known, err := s.place.Ticks.Jobs(ctx, s.app+"/")
+	known, err := s.known(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+		return nil, err
 	}
 	s.awaitClaims(ctx)
 	for _, k := range known {
