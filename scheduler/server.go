@@ -32,9 +32,11 @@ type Server struct {
 	jobs map[string]*entry
 	// followed is the time of the schedules when it was last looked at.
 	followed time.Time
-	wake     chan struct{}
-	hurry    chan struct{}
-	fires    sync.WaitGroup
+	// hand counts, by tick, what is under way here. A claim of a tick in hand would be answered as a repeated one.
+	hand  map[spot]int
+	wake  chan struct{}
+	hurry chan struct{}
+	fires sync.WaitGroup
 
 	turn     turn
 	loading  atomic.Int64 // Loads under way: what the store holds may be newer than the entries, and ours
@@ -57,7 +59,7 @@ type entry struct {
 
 // NewServer makes a server of app's jobs at a place.
 func NewServer(p *Place, app string) *Server {
-	return &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	return &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, hand: map[spot]int{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 }
 
 // Load registers jobs in place of those loaded before. A job whose definition did not change
@@ -80,6 +82,27 @@ type Prepared struct {
 	registered []tick.Job
 	now        time.Time
 	close      func()
+}
+
+// spot is a tick.
+type spot struct {
+	job string
+	at  int64 // in µs
+}
+
+// hold takes a tick in hand until letGo is called. It is false where that was so already.
+func (s *Server) hold(job string, at time.Time) (letGo func(), first bool) {
+	x := spot{job, at.UnixMicro()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hand[x]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.hand[x]--; s.hand[x] == 0 {
+			delete(s.hand, x)
+		}
+	}, s.hand[x] == 1
 }
 
 // A Change is what a server is to serve.
@@ -375,6 +398,12 @@ func (s *Server) again(j *Job, now time.Time) time.Time {
 // fire claims one tick and carries it out if it is won.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
+	letGo, first := s.hold(e.Spec.Key(), at)
+	defer letGo()
+	if !first {
+		log.Debug("this server has this tick in hand already", "event", "tick-in-hand")
+		return
+	}
 	s.claiming.Add(1)
 	claimed := sync.OnceFunc(func() { s.claiming.Add(-1) })
 	defer claimed()
@@ -457,6 +486,8 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 
 // carryOut fires a tick that this server has won. late is Fire's.
 func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, late bool) {
+	letGo, _ := s.hold(e.Spec.Key(), t.At) // for who came by another way than fire
+	defer letGo()
 	f, done := e.fire(t.At)
 	defer done()
 	f.Claim, f.Again, f.Accept, f.Late = t.Lease, t.Reruns > 0, accept, late
