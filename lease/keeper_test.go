@@ -429,6 +429,14 @@ func (s behind) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error)
 	return (*s.now.Load()).Read(ctx, keys)
 }
 
+func (s behind) List(ctx context.Context, prefix string, all bool) (lease.Reply, error) {
+	return (*s.now.Load()).List(ctx, prefix, all)
+}
+
+func (s behind) Trim(ctx context.Context, keys []lease.Key) error {
+	return (*s.now.Load()).Trim(ctx, keys)
+}
+
 // Rule L9: clients that were on a promoted replica are pointed back to the old primary, which knows nothing of the
 // replica's leases and has no reason to doubt itself. Its clients tell it.
 func TestAFailBackToAnOldPrimaryIsHeldBack(t *testing.T) {
