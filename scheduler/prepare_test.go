@@ -50,3 +50,46 @@ func TestPreparedJobsAreServedFromTheSwapOn(t *testing.T) {
 		h.stop()
 	})
 }
+
+// TestAReloadWhileOneStoreIsAwayStopsNoJob: of two places one cannot be reached, so nothing of the new manifest is served.
+// What the other place serves goes on, also where its definition is to change.
+func TestAReloadWhileOneStoreIsAwayStopsNoJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := newWorld(t), newWorld(t)
+		h, away := near.host(1, 0), far.host(2, 0)
+		h.start(t, newJob(t, "* * * * *", near.target(0), nil))
+		away.start(t, newJob(t, "* * * * *", far.target(0), nil))
+		time.Sleep(5*time.Minute + time.Second)
+		away.cut(true)
+		changes := []scheduler.Change{
+			{Server: h.Server, Jobs: []*scheduler.Job{newJob(t, "*/2 * * * *", near.target(0), nil)}},
+			{Server: away.Server, Jobs: []*scheduler.Job{newJob(t, "*/2 * * * *", far.target(0), nil)}},
+		}
+		before := len(near.ran())
+		for range 10 {
+			if _, err := scheduler.PrepareAll(t.Context(), changes); err == nil {
+				t.Fatal("prepared without a store")
+			}
+			time.Sleep(time.Minute)
+		}
+		if ran := len(near.ran()) - before; ran != 10 {
+			t.Errorf("it ran %d times in 10 minutes in which it could not be reloaded, want 10", ran)
+		}
+		away.cut(false)
+		all, err := scheduler.PrepareAll(t.Context(), changes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range all {
+			p.Swap()
+			p.Close()
+		}
+		before = len(near.ran())
+		time.Sleep(10 * time.Minute)
+		if ran := len(near.ran()) - before; ran != 5 {
+			t.Errorf("it ran %d times in 10 minutes after the reload, want 5", ran)
+		}
+		h.stop()
+		away.stop()
+	})
+}

@@ -32,9 +32,11 @@ type Server struct {
 	jobs map[string]*entry
 	// followed is the time of the schedules when it was last looked at.
 	followed time.Time
-	wake     chan struct{}
-	hurry    chan struct{}
-	fires    sync.WaitGroup
+	// hand counts, by tick, what is under way here. A claim of a tick in hand would be answered as a repeated one.
+	hand  map[spot]int
+	wake  chan struct{}
+	hurry chan struct{}
+	fires sync.WaitGroup
 
 	turn     turn
 	loading  atomic.Int64 // Loads under way: what the store holds may be newer than the entries, and ours
@@ -57,7 +59,7 @@ type entry struct {
 
 // NewServer makes a server of app's jobs at a place.
 func NewServer(p *Place, app string) *Server {
-	return &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	return &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, hand: map[spot]int{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 }
 
 // Load registers jobs in place of those loaded before. A job whose definition did not change
@@ -82,8 +84,77 @@ type Prepared struct {
 	close      func()
 }
 
+// spot is a tick.
+type spot struct {
+	job string
+	at  int64 // in µs
+}
+
+// hold takes a tick in hand until letGo is called. It is false where that was so already.
+func (s *Server) hold(job string, at time.Time) (letGo func(), first bool) {
+	x := spot{job, at.UnixMicro()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hand[x]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.hand[x]--; s.hand[x] == 0 {
+			delete(s.hand, x)
+		}
+	}, s.hand[x] == 1
+}
+
+// A Change is what a server is to serve.
+type Change struct {
+	Server *Server
+	Jobs   []*Job
+}
+
+// PrepareAll prepares several servers, in order. Nothing is registered anywhere unless all jobs are sound and all stores
+// answer: a server whose own registration is newer than what it serves would fire nothing of what has changed (rule
+// T11) for as long as another store is away. The caller closes what it returns.
+func PrepareAll(ctx context.Context, changes []Change) (all []*Prepared, err error) {
+	for _, c := range changes {
+		if err := c.Server.check(ctx, c.Jobs); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range changes {
+		p, err := c.Server.Prepare(ctx, c.Jobs)
+		if err != nil {
+			for _, p := range all {
+				p.Close()
+			}
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// check says whether Prepare has a prospect. It changes nothing.
+func (s *Server) check(ctx context.Context, jobs []*Job) error {
+	for _, j := range jobs {
+		if err := j.Check(); err != nil {
+			return err
+		}
+	}
+	_, err := s.known(ctx)
+	return err
+}
+
+// known are the jobs that are registered at the store.
+func (s *Server) known(ctx context.Context) ([]tick.Job, error) {
+	known, err := s.place.Ticks.Jobs(ctx, s.app+"/")
+	if err != nil {
+		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+	}
+	return known, nil
+}
+
 // Prepare is the part of Load that can fail: it registers the jobs, and what the server serves stays as it was
-// until Swap. Servers of several places so change together. The caller closes what it returns.
+// until Swap. The caller closes what it returns.
 func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err error) {
 	s.loading.Add(1)
 	p := &Prepared{s: s, jobs: jobs, close: sync.OnceFunc(func() { s.loading.Add(-1) })}
@@ -148,9 +219,9 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 		definitions[j.Spec.Key()] = j.Spec.Definition()
 		reqs = append(reqs, tick.JobRequest{Name: j.Spec.Key(), Definition: j.Spec.Definition()})
 	}
-	known, err := s.place.Ticks.Jobs(ctx, s.app+"/")
+	known, err := s.known(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+		return nil, err
 	}
 	s.awaitClaims(ctx)
 	for _, k := range known {
@@ -327,6 +398,12 @@ func (s *Server) again(j *Job, now time.Time) time.Time {
 // fire claims one tick and carries it out if it is won.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
+	letGo, first := s.hold(e.Spec.Key(), at)
+	defer letGo()
+	if !first {
+		log.Debug("this server has this tick in hand already", "event", "tick-in-hand")
+		return
+	}
 	s.claiming.Add(1)
 	claimed := sync.OnceFunc(func() { s.claiming.Add(-1) })
 	defer claimed()
@@ -409,6 +486,8 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 
 // carryOut fires a tick that this server has won. late is Fire's.
 func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, late bool) {
+	letGo, _ := s.hold(e.Spec.Key(), t.At) // for who came by another way than fire
+	defer letGo()
 	f, done := e.fire(t.At)
 	defer done()
 	f.Claim, f.Again, f.Accept, f.Late = t.Lease, t.Reruns > 0, accept, late

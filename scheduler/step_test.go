@@ -311,3 +311,44 @@ func TestASingleTickBelowAMarkThatIsAhead(t *testing.T) {
 		w.once(t)
 	})
 }
+
+// A tick that a server has in hand, asking for it or waiting to start it, is not fired there once more when the schedules
+// follow a clock that stepped back: the second fire would have the same claim, and skip, replace or outwait the first.
+func TestATickInHandIsNotFiredAgain(t *testing.T) {
+	for _, policy := range []job.Concurrency{job.Forbid, job.Replace, job.Wait, job.Allow} {
+		t.Run("asked for, "+string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, step := stepping(t)
+				h := w.host(1, 0)
+				h.start(t, newJob(t, "0 1 * * *", w.target(10*time.Minute), func(p *job.Policy) { p.Concurrency = policy }))
+				at := time.Now().Truncate(24 * time.Hour).Add(time.Hour).UTC()
+				time.Sleep(time.Until(at.Add(-3 * time.Second)))
+				step(-2 * time.Minute)
+				time.Sleep(20 * time.Minute)
+				h.stop()
+				if rows := w.history(); len(rows) != 1 || rows[0].Outcome != run.Succeeded || w.times(at) != 1 {
+					t.Errorf("it was run %d times; the rows are %+v", w.times(at), rows)
+				}
+				if told := w.reasons("tick-skipped"); len(told) > 0 {
+					t.Errorf("the events say %q", told)
+				}
+			})
+		})
+	}
+	t.Run("waiting", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, step := stepping(t)
+			h := w.host(1, 0)
+			h.start(t, newJob(t, "0 1,2 * * *", w.target(150*time.Minute), func(p *job.Policy) { p.Concurrency = job.Wait }))
+			at := time.Now().Truncate(24 * time.Hour).Add(2 * time.Hour).UTC()
+			time.Sleep(time.Until(at.Add(30 * time.Second)))
+			step(-time.Hour)
+			time.Sleep(6 * time.Hour)
+			h.stop()
+			if w.times(at) != 1 {
+				t.Errorf("it was run %d times; the rows are %+v", w.times(at), w.history())
+			}
+			w.once(t)
+		})
+	})
+}

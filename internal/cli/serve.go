@@ -236,11 +236,17 @@ func (s *service) apply(ctx context.Context, r *reading) error {
 		jobs[spec.Policy.Scope] = append(jobs[spec.Policy.Scope], j)
 		swaps = append(swaps, set, func() { s.stopGrace.Store(max(s.stopGrace.Load(), int64(max(spec.Policy.StopGrace, 1)))) })
 	}
-	for scope, server := range s.servers {
-		p, err := server.Prepare(ctx, jobs[scope])
-		if err != nil {
-			return err
+	var changes []scheduler.Change
+	for _, scope := range []job.Scope{job.Global, job.Host} { // what is far away, and so likelier to fail, comes first
+		if server := s.servers[scope]; server != nil {
+			changes = append(changes, scheduler.Change{Server: server, Jobs: jobs[scope]})
 		}
+	}
+	prepared, err := scheduler.PrepareAll(ctx, changes)
+	if err != nil {
+		return err
+	}
+	for _, p := range prepared {
 		defer p.Close()
 		swaps = append(swaps, p.Swap)
 	}
