@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // A Token is a fencing token: a number that strictly increases per key, for ever. Hand it to
@@ -68,13 +70,19 @@ type Holder struct {
 	Replaceable bool `json:"replaceable,omitempty"`
 }
 
-// String names the holder in a line: where, which process, doing what.
+// String names the holder in a line: where, which process, doing what. What its record says is a claim by whoever
+// could write it, so that a character which does not print, such as a line end, is shown as U+FFFD.
 func (h Holder) String() string {
 	s := fmt.Sprintf("%s pid %d", h.Host, h.PID)
 	if h.RunID != "" {
 		s += " run " + h.RunID
 	}
-	return s
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
 }
 
 // A Record is what a store keeps per key. It is never deleted on release, so that the token
