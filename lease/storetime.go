@@ -94,7 +94,8 @@ func (s *storeTime) take(next line) (step time.Duration) {
 	return 0
 }
 
-// adopt has the schedules follow another line. What the clock jumped over is remembered until the clock is back before it.
+// adopt has the schedules follow another line. What the clock jumped over is remembered until the clock is back
+// before it.
 func (s *storeTime) adopt(next line, boot time.Duration) {
 	from, to := s.settled.low.Add(boot), next.low.Add(boot)
 	s.settled, s.stepped = next, 0

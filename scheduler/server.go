@@ -111,9 +111,9 @@ type Change struct {
 	Jobs   []*Job
 }
 
-// PrepareAll prepares several servers, in order. Nothing is registered anywhere unless all jobs are sound and all stores
-// answer: a server whose own registration is newer than what it serves would fire nothing of what has changed (rule
-// T11) for as long as another store is away. The caller closes what it returns.
+// PrepareAll prepares several servers, in order. Nothing is registered anywhere unless all jobs are sound and all
+// stores answer: a server whose own registration is newer than what it serves would fire nothing of what has changed
+// (rule T11) for as long as another store is away. The caller closes what it returns.
 func PrepareAll(ctx context.Context, changes []Change) (all []*Prepared, err error) {
 	for _, c := range changes {
 		if err := c.Server.check(ctx, c.Jobs); err != nil {
@@ -385,8 +385,8 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 	return wait
 }
 
-// again is the first tick to fire once schedules follow a clock that stepped back. What fell due by it meanwhile was not
-// fired; what has an outcome already is refused.
+// again is the first tick to fire once schedules follow a clock that stepped back. What fell due by it meanwhile was
+// not fired; what has an outcome already is refused.
 func (s *Server) again(j *Job, now time.Time) time.Time {
 	at, ok := j.Set.Next(now.Add(-waited))
 	if !ok {

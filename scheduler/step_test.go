@@ -50,8 +50,8 @@ func (w *world) registered() tick.Job {
 	return jobs[0]
 }
 
-// Rule L12: a store's clock that is wrong for ten seconds, from three seconds before a daily tick whose time to start is
-// five minutes, loses that tick for nobody, and runs it once.
+// Rule L12: a store's clock that is wrong for ten seconds, from three seconds before a daily tick whose time to
+// start is five minutes, loses that tick for nobody, and runs it once.
 func TestAGlitchLosesNoTick(t *testing.T) {
 	for _, off := range []time.Duration{time.Hour, -time.Hour, 20 * time.Second, -20 * time.Second, 30 * 24 * time.Hour, -30 * 24 * time.Hour} {
 		for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpLatest} {
@@ -241,7 +241,8 @@ func TestAFastClockThatIsCorrectedForThoseWhoComeForOneTick(t *testing.T) {
 	})
 }
 
-// What a step forward of more than a quarter of an hour jumps over is not caught up on, and due when its time comes after all.
+// What a step forward of more than a quarter of an hour jumps over is not caught up on, and due when its time comes
+// after all.
 func TestAJumpIsNotCaughtUpOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -287,8 +288,8 @@ func TestAJumpForgetsNothing(t *testing.T) {
 	})
 }
 
-// Where no server is up, a process that comes for one tick takes back what is in its way, within the time that the tick has
-// to start.
+// Where no server is up, a process that comes for one tick takes back what is in its way, within the time that the
+// tick has to start.
 func TestASingleTickBelowAMarkThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -312,8 +313,9 @@ func TestASingleTickBelowAMarkThatIsAhead(t *testing.T) {
 	})
 }
 
-// A tick that a server has in hand, asking for it or waiting to start it, is not fired there once more when the schedules
-// follow a clock that stepped back: the second fire would have the same claim, and skip, replace or outwait the first.
+// A tick that a server has in hand, asking for it or waiting to start it, is not fired there once more when the
+// schedules follow a clock that stepped back: the second fire would have the same claim, and skip, replace or
+// outwait the first.
 func TestATickInHandIsNotFiredAgain(t *testing.T) {
 	for _, policy := range []job.Concurrency{job.Forbid, job.Replace, job.Wait, job.Allow} {
 		t.Run("asked for, "+string(policy), func(t *testing.T) {

@@ -80,9 +80,9 @@ const unsettleBatch = 500
 // waited is for how long ticks may have been refused until that was taken back: by a process that watches the clock.
 const waited = lease.StepQuiet + longestSleep
 
-// unsettle takes back what was settled ahead of the store's clock, once that has kept to its line for a minute, and what
-// fell due in that minute, or since: it may still have time to start. A tick that was claimed keeps its row, and with it
-// its outcome: none is run twice.
+// unsettle takes back what was settled ahead of the store's clock, once that has kept to its line for a minute, and
+// what fell due in that minute, or since: it may still have time to start. A tick that was claimed keeps its row,
+// and with it its outcome: none is run twice.
 func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, since time.Duration) error {
 	now := p.passed().Truncate(time.Microsecond)
 	ahead := Ahead(known, now)

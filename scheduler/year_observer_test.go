@@ -193,8 +193,8 @@ func (y *yearBook) registered(j tick.Job, from time.Time, before []int64) {
 	}
 }
 
-// Unsettle writes down that the definition which is registered counts from earlier on: what was claimed above the new mark
-// stays what it is, whichever definition it was of.
+// Unsettle writes down that the definition which is registered counts from earlier on: what was claimed above the
+// new mark stays what it is, whichever definition it was of.
 func (k seenTicks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
 	a, err := k.Store.Unsettle(ctx, req)
 	if err != nil || a.Status != tick.Won {

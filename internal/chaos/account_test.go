@@ -240,8 +240,8 @@ func (r *round) accountRun(e entry, id, outcome, host string, seen []*life, star
 	}
 }
 
-// harmed says whether the processes of a run were killed or stopped, or some of its host at the time of the run. That is
-// by the store's clock, which may have been off then by what it was stepped.
+// harmed says whether the processes of a run were killed or stopped, or some of its host at the time of the run.
+// That is by the store's clock, which may have been off then by what it was stepped.
 func (r *round) harmed(run, host string, from, until time.Duration) bool {
 	offs, off := []time.Duration{0}, time.Duration(0)
 	for _, s := range r.steps {

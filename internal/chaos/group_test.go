@@ -16,8 +16,8 @@ import (
 // groupEnv is set in the namespaces where the round has a control group of its own.
 const groupEnv = "DIBS_CHAOS_GROUP"
 
-// groupPrefix begins the names of the rounds' control groups; the pid of who made one follows. Below it are those of the
-// runs, which a host that is killed leaves behind.
+// groupPrefix begins the names of the rounds' control groups; the pid of who made one follows. Below it are those of
+// the runs, which a host that is killed leaves behind.
 const groupPrefix = "dibs-chaos-"
 
 // makeGroup makes a control group (version 2) for all of a test process's rounds, below the one that we are in.

@@ -52,8 +52,8 @@ func (r *round) accountSpacing(c caller) {
 // slow machine.
 const grantToWork = 8 * time.Second
 
-// accountGrants, but for a smoke on a machine of any speed, wants no granted key to wait for a log or a disk before its work begins (promise 27). The token of a
-// grant tells when it was: the store's time in microseconds.
+// accountGrants, but for a smoke on a machine of any speed, wants no granted key to wait for a log or a disk before
+// its work begins (promise 27). The token of a grant tells when it was: the store's time in microseconds.
 func (r *round) accountGrants() {
 	if r.isSmoke() {
 		return

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Promise 28: no command shows the password of its store's address, wherever that is said and whatever is wrong with it.
+// Promise 28: no command shows the password of its store's address, wherever that is said and whatever is wrong with
+// it.
 func TestNoCommandShowsAPassword(t *testing.T) {
 	const password = "hunter2"
 	dir := t.TempDir()

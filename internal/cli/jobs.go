@@ -128,7 +128,8 @@ func (s *service) identity(c *job.Command) (env []string, user *command.User, er
 }
 
 // environ is the environment of dibs for commands: without what holds the secrets of --secret, and those that
-// jobs name, each of which is for the job that names it. Nor can they be seen any more in what the kernel shows of dibs.
+// jobs name, each of which is for the job that names it. Nor can they be seen any more in what the kernel shows of
+// dibs.
 func (s *service) environ(specs []*job.Spec) []string {
 	var refs []string
 	for _, spec := range specs {

@@ -75,10 +75,10 @@ func (o once) fire(waiting, ctx context.Context, r *runner, f scheduler.Fire) re
 	return r.report(r.place.Fire(ctx, f))
 }
 
-// perDuration starts nothing within a distance of a start, on either side, by the store's clock. A lease beside the key, the
-// gate, makes the look at history and the start one step: the store records the start only while the gate is live. The
-// wait for the key may have taken long, so the look comes after it once more: others start runs of this key without
-// a gate. A process that lost its gate meanwhile begins anew.
+// perDuration starts nothing within a distance of a start, on either side, by the store's clock. A lease beside the
+// key, the gate, makes the look at history and the start one step: the store records the start only while the gate
+// is live. The wait for the key may have taken long, so the look comes after it once more: others start runs of this
+// key without a gate. A process that lost its gate meanwhile begins anew.
 func (o once) perDuration(waiting, ctx context.Context, r *runner, f scheduler.Fire) report {
 	for until := time.Now().Add(f.Wait); ; f.Wait = max(time.Until(until), 0) {
 		gate, err := r.place.Keeper.Acquire(waiting, lease.Want{Key: r.key.Gate(), Holder: r.holder(r.key.Gate(), ""), Wait: r.place.Keeper.Margin().TTL, Gone: r.place.Gone, OnHeldBack: r.place.OnHeldBack})

@@ -235,8 +235,8 @@ func TestAJobThatIsSettledAheadOfTheClockIsShown(t *testing.T) {
 	}
 }
 
-// A start that was recorded while the store's clock was far ahead does not keep --once-per D silent until then; one within D
-// of now counts, on either side.
+// A start that was recorded while the store's clock was far ahead does not keep --once-per D silent until then; one
+// within D of now counts, on either side.
 func TestAStartFarAheadSilencesNoOncePer(t *testing.T) {
 	address := at(t, testserver.Redis(t), "reach", "fleet")
 	dibs(t, 0, "init", "--store", address)

@@ -17,8 +17,8 @@
 // open file is inherited by the command, so that the lock lasts as long as any of the work does,
 // also when its supervisor is killed (Descriptor, Detach). It can only be read: records are written
 // through another one. A command of another user does not inherit it, since it could free it; the record
-// then says that the work is apart, and a free lock alone does not free the key. When the last process that has it dies,
-// however it dies, the next grant needs no waiting: a record that is neither released nor lapsed,
+// then says that the work is apart, and a free lock alone does not free the key. When the last process that has it
+// dies, however it dies, the next grant needs no waiting: a record that is neither released nor lapsed,
 // with a free lock, is a dead holder's.
 //
 // A flock can be tested only by taking it, and a probe must never acquire. So whoever gets the

@@ -144,7 +144,8 @@ func decode(b []byte) (record, error) {
 }
 
 // readRecord reads a record that another may be rewriting: a checksum that does not match is
-// given a little time. name is that of the file, which is its key's. A file that stays damaged, as a loss of power can leave one, tells nothing.
+// given a little time. name is that of the file, which is its key's. A file that stays damaged, as a loss of power
+// can leave one, tells nothing.
 func readRecord(fd int, name string) (record, error) {
 	for try := 0; ; try++ {
 		b, err := preadAll(fd)

@@ -11,9 +11,9 @@ import (
 	"github.com/dibs-run/dibs/store/memory"
 )
 
-// Rule L12: a holder dies, and the store's clock steps back by an hour. Its key is free a minute and one TTL later: for who
-// waits for it, and, of those for which nobody waits, by any process that has lived through the step. A holder that lives
-// keeps its key.
+// Rule L12: a holder dies, and the store's clock steps back by an hour. Its key is free a minute and one TTL later:
+// for who waits for it, and, of those for which nobody waits, by any process that has lived through the step. A
+// holder that lives keeps its key.
 func TestADeadHoldersKeyAfterAStepBack(t *testing.T) {
 	for name, see := range map[string]func(lease.Store) lease.Store{
 		"listed":     func(s lease.Store) lease.Store { return s },

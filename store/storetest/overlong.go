@@ -8,8 +8,9 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// Overlong checks that Trim shortens a hold which was renewed when the store's clock was further ahead, and no other. ahead
-// moves a record of c's namespace as that would have: its expires one hour further. No store is asked to step its clock.
+// Overlong checks that Trim shortens a hold which was renewed when the store's clock was further ahead, and no
+// other. ahead moves a record of c's namespace as that would have: its expires one hour further. No store is asked
+// to step its clock.
 func Overlong(t *testing.T, open Open, c store.Config, ahead func(lease.Key)) {
 	w := &world{T: t, ctx: t.Context(), open: open, config: c}
 	w.s = w.prepare()

@@ -149,8 +149,8 @@ func (w *world) unsettle(req tick.UnsettleRequest) tick.Status {
 	return a.Status
 }
 
-// ahead is a job whose ticks are settled up to an hour ahead of the store's clock, as they are when that was fast: three
-// that nobody claimed, one of them before to and a range, and one that ran.
+// ahead is a job whose ticks are settled up to an hour ahead of the store's clock, as they are when that was fast:
+// three that nobody claimed, one of them before to and a range, and one that ran.
 func (w *world) ahead() (now, to time.Time, claimed tick.Tick, rows []tick.Tick) {
 	w.Helper()
 	now = w.now(w.s).Truncate(time.Microsecond)
