@@ -17,7 +17,7 @@ import (
 )
 
 // smoke is how long the faults go on unless DIBS_TEST_CHAOS says otherwise: enough to see that the guard itself lives.
-const smoke = 6 * time.Second
+const smoke = 4 * time.Second
 
 // TestChaos is the guard: whatever happens to hosts, store, wires, clocks and disks, nothing overlaps, no tick is
 // without one true outcome, no worker goes in silence, and once the faults are over everything runs again without a
