@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -201,6 +202,51 @@ func TestAFastClockThatIsCorrected(t *testing.T) {
 			}
 		}
 	}
+}
+
+// splitElsewhere is a store in which another process splits each range just before it is asked to, the first time.
+type splitElsewhere struct {
+	tick.Store
+	was *bool
+}
+
+func (s splitElsewhere) Split(ctx context.Context, r tick.SplitRequest) (tick.Answer, error) {
+	a, err := s.Store.Split(ctx, r)
+	if !*s.was && err == nil {
+		*s.was = true
+		a.Status = tick.Taken
+	}
+	return a, err
+}
+
+// Of several that take back at once what a fast clock settled, none lowers the mark below a range that another one has
+// just split: the ticks of its second part would have two outcomes.
+func TestWhatOthersTakeBackIsNotLeftAheadOfTheMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		stop := w.fleet(1, "*/10 * * * * *", nil)
+		time.Sleep(time.Minute)
+		stop()
+		time.Sleep(5 * time.Minute) // nobody is there: one range, from here into what the fast clock says
+		step(time.Hour)
+		h, was := w.host(1, 0), false
+		h.place.Ticks = splitElsewhere{h.place.Ticks, &was}
+		h.place.Book = tick.NewBook(h.place.Ticks, h.place.Keeper, h.place.Self)
+		h.start(t, newJob(t, "*/10 * * * * *", w.target(time.Second), nil))
+		time.Sleep(20 * time.Second)
+		step(-time.Hour)
+		time.Sleep(5 * time.Minute)
+		for _, r := range w.history() {
+			if r.Through.After(time.Now()) {
+				t.Errorf("%s … %s is %s already", r.At, r.Through, r.Outcome)
+			}
+		}
+		if a := scheduler.Ahead(w.registered(), time.Now()); a != 0 || !was {
+			t.Errorf("it is settled %s ahead of the store's clock; a range was split elsewhere: %v", a, was)
+		}
+		h.stop()
+		w.once(t)
+	})
 }
 
 // The same where no server works on the job any more, only processes that come for one tick each, and a tick's time to

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -93,7 +94,10 @@ func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, 
 	from := known.Mark
 	for mark := from; mark.After(now); {
 		to, rows, err := p.foreseen(ctx, known.Name, set, now, mark)
-		if err != nil {
+		switch {
+		case errors.Is(err, errChanged):
+			return nil // another process is at it; the next look goes on
+		case err != nil:
 			return err
 		}
 		a, err := p.Ticks.Unsettle(ctx, tick.UnsettleRequest{Job: known.Name, From: mark, To: to, Rows: rows})
@@ -139,8 +143,12 @@ func (p *Place) foreseen(ctx context.Context, name string, set schedule.Set, now
 	return to, found, nil
 }
 
+// errChanged says that a range is no longer as it was read. Whoever lowered the mark all the same would leave the
+// other's part of it ahead of the mark, for ticks that are due again.
+var errChanged = errors.New("the range has changed")
+
 // cutRange splits a range row after an instant and returns its second part; nothing where the row is not one of these
-// schedules' or has changed meanwhile: then it stays as it is.
+// schedules': then it stays as it is.
 func (p *Place) cutRange(ctx context.Context, set schedule.Set, row tick.Tick, now time.Time) ([]tick.Tick, error) {
 	all := ticksOf(set, row)
 	n := 0
@@ -152,8 +160,11 @@ func (p *Place) cutRange(ctx context.Context, set schedule.Set, row tick.Tick, n
 	}
 	parts := span(all[:n], all[n:])
 	a, err := p.Ticks.Split(ctx, tick.SplitRequest{Row: row, Parts: parts})
-	if err != nil || a.Status != tick.Won {
+	switch {
+	case err != nil:
 		return nil, err
+	case a.Status != tick.Won:
+		return nil, errChanged
 	}
 	return parts[1:], nil
 }
