@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,18 +20,24 @@ import (
 // longSpool is a spool of which each item takes its time.
 type longSpool struct {
 	each  time.Duration
-	items int
+	items atomic.Int64
+}
+
+func newLongSpool(each time.Duration, items int64) *longSpool {
+	s := &longSpool{each: each}
+	s.items.Store(items)
+	return s
 }
 
 func (s *longSpool) Put(scheduler.Item) error { return nil }
 
 func (s *longSpool) Deliver(give func(scheduler.Item) error) error {
-	for s.items > 0 {
+	for s.items.Load() > 0 {
 		time.Sleep(s.each)
 		if err := give(scheduler.Item{}); err != nil {
 			return err
 		}
-		s.items--
+		s.items.Add(-1)
 	}
 	return nil
 }
@@ -52,7 +59,7 @@ func (silentHistory) Append(ctx context.Context, _ []history.Event) error {
 // after it, and at once when it is told to.
 func TestAReleaseWaitsForNobody(t *testing.T) {
 	for name, slow := range map[string]func(*scheduler.Place){
-		"a spool":   func(p *scheduler.Place) { p.Spool = &longSpool{10 * time.Millisecond, 5000} },
+		"a spool":   func(p *scheduler.Place) { p.Spool = newLongSpool(10*time.Millisecond, 5000) },
 		"a history": func(p *scheduler.Place) { p.History = silentHistory{p.History} },
 	} {
 		for _, told := range []bool{false, true} {
@@ -149,13 +156,13 @@ func TestALongSpoolIsDeliveredInSteps(t *testing.T) {
 		dead.start(t, newJob(t, "@every 10s", w.target(time.Hour), func(p *job.Policy) { p.OnCrash = job.CrashSkip }))
 		time.Sleep(15 * time.Second)
 		h := w.host(2, 0)
-		long := &longSpool{100 * time.Millisecond, 10_000}
+		long := newLongSpool(100*time.Millisecond, 10_000)
 		h.place.Spool = long
 		h.start(t, j)
 		time.Sleep(time.Minute)
 		dead.cut(true) // its tick is taken for crashed though the spool is not delivered yet
 		time.Sleep(5 * time.Minute)
-		if n := long.items; n > 9_000 || n < 5_000 {
+		if n := long.items.Load(); n > 9_000 || n < 5_000 {
 			t.Errorf("%d of 10000 items are left", n)
 		}
 		crashed := func(r tick.Tick) bool { return r.Outcome == run.Crashed }
@@ -167,14 +174,14 @@ func TestALongSpoolIsDeliveredInSteps(t *testing.T) {
 		if took := time.Since(begun); took > 15*time.Second {
 			t.Errorf("it ended after %s", took)
 		}
-		if err := h.place.Deliver(t.Context()); err != nil || long.items != 0 {
-			t.Errorf("%v, %d items are left", err, long.items)
+		if err := h.place.Deliver(t.Context()); err != nil || long.items.Load() != 0 {
+			t.Errorf("%v, %d items are left", err, long.items.Load())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		long.items = 2
-		if err := h.place.Deliver(ctx); !errors.Is(err, scheduler.ErrEnough) || long.items != 2 {
-			t.Errorf("%v, %d items are left", err, long.items)
+		long.items.Store(2)
+		if err := h.place.Deliver(ctx); !errors.Is(err, scheduler.ErrEnough) || long.items.Load() != 2 {
+			t.Errorf("%v, %d items are left", err, long.items.Load())
 		}
 		dead.stop()
 	})
@@ -188,16 +195,16 @@ func TestAHostHearsItsOwnSpoolBeforeItConcludes(t *testing.T) {
 		dead.start(t, newJob(t, "@every 10s", w.target(time.Hour), nil))
 		time.Sleep(15 * time.Second)
 		again := w.host(1, 0) // another process there
-		long := &longSpool{100 * time.Millisecond, 3_000}
+		long := newLongSpool(100*time.Millisecond, 3_000)
 		again.place.Spool = long
 		again.start(t, newJob(t, "@every 10s", w.target(time.Second), nil))
 		dead.cut(true)
 		crashed := func(r tick.Tick) bool { return r.Outcome == run.Crashed }
 		time.Sleep(2 * time.Minute)
-		if n := count(w.history(), crashed); n != 0 || long.items == 0 {
-			t.Errorf("%d ticks are taken for crashed, with %d items still to be delivered", n, long.items)
+		if n := count(w.history(), crashed); n != 0 || long.items.Load() == 0 {
+			t.Errorf("%d ticks are taken for crashed, with %d items still to be delivered", n, long.items.Load())
 		}
-		for long.items > 0 {
+		for long.items.Load() > 0 {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(time.Minute)

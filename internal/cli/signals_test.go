@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,22 +14,38 @@ import (
 // once after the third; nothing that the acts set off has to return.
 func TestSignalsEndWhateverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var acts []int
 		var died []time.Duration
 		begun := time.Now()
 		signals := make(chan os.Signal, 3)
-		act := func(n int) func(syscall.Signal) { return func(syscall.Signal) { acts = append(acts, n) } }
-		go attend(signals, func() time.Duration { return time.Minute }, func(syscall.Signal) { died = append(died, time.Since(begun)) }, act(1), act(2))
+		act := func(n int) func(syscall.Signal) {
+			return func(syscall.Signal) {
+				mu.Lock()
+				defer mu.Unlock()
+				acts = append(acts, n)
+			}
+		}
+		die := func(syscall.Signal) {
+			mu.Lock()
+			defer mu.Unlock()
+			died = append(died, time.Since(begun))
+		}
+		go attend(signals, func() time.Duration { return time.Minute }, die, act(1), act(2))
 		signals <- syscall.SIGTERM
 		time.Sleep(time.Hour)
 		signals <- syscall.SIGTERM
 		synctest.Wait()
+		mu.Lock()
 		if len(acts) != 2 || len(died) != 0 {
 			t.Errorf("after two: acts %v, died %v", acts, died)
 		}
+		mu.Unlock()
 		time.Sleep(30 * time.Second)
 		signals <- syscall.SIGINT
 		time.Sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(died) != 2 || died[0] != time.Hour+30*time.Second || died[1] != time.Hour+time.Minute {
 			t.Errorf("died after %v", died)
 		}
