@@ -241,22 +241,41 @@ func (r *round) accountRun(e entry, id, outcome, host string, seen []*life, star
 }
 
 // harmed says whether the processes of a run were killed or stopped, or some of its host at the time of the run.
-// That is by the store's clock, which may have been off then by what it was stepped.
-func (r *round) harmed(run, host string, from, until time.Duration) bool {
-	offs, off := []time.Duration{0}, time.Duration(0)
-	for _, s := range r.steps {
-		off += s.by
-		offs = append(offs, off)
-	}
+// That is by the store's clock, which may have been off then by what it was stepped, and by something else when the run
+// began than when it was over.
+func (r *round) harmed(run, host string, began, over time.Duration) bool {
 	return slices.ContainsFunc(r.faults, func(f *fault) bool {
 		if slices.Contains(slices.Concat(f.orphans, f.unguarded, f.unwarded), run) {
 			return true
 		}
-		uses := f.host == host && (f.kind.uses == "kill@" || f.kind.uses == "stop@")
-		return uses && slices.ContainsFunc(offs, func(off time.Duration) bool {
-			return r.wasOff(off, from-off) && f.from <= until-off+time.Second && f.until >= from-off-time.Second
-		})
+		if f.host != host || f.kind.uses != "kill@" && f.kind.uses != "stop@" {
+			return false
+		}
+		for _, from := range r.instants(began) {
+			for _, until := range r.instants(over) {
+				if from <= until+time.Second && f.from <= until+time.Second && f.until >= from-time.Second {
+					return true
+				}
+			}
+		}
+		return false
 	})
+}
+
+// instants are those on the boot clock that an instant of the store's clock may have been.
+func (r *round) instants(told time.Duration) (real []time.Duration) {
+	off := time.Duration(0)
+	offs := []time.Duration{off}
+	for _, s := range r.steps {
+		off += s.by
+		offs = append(offs, off)
+	}
+	for _, off := range offs {
+		if r.wasOff(off, told-off) {
+			real = append(real, told-off)
+		}
+	}
+	return real
 }
 
 // wasOff says whether the store's clock was off by so much at an instant, or within a minute before it: a process that

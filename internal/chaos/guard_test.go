@@ -58,6 +58,13 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 			r.steps = []clockStep{{at - 30*s, -20 * s}}
 			r.faults = []*fault{{kind: kind{uses: "kill@"}, host: "h1", from: at + 21*s, until: at + 21*s}}
 		}, ""},
+		"an unseen run of a fast clock that was corrected before the run was over": {func(r *round) {
+			delete(r.seen.lives, "a")
+			run, began := &r.history["chaos/long"][0].Runs[0], at-time.Hour
+			run.Outcome, run.Ended = "crashed", tick.Add(10*s-time.Hour)
+			r.steps = []clockStep{{began - 30*s, time.Hour}, {began + 5*s, -time.Hour}}
+			r.faults = []*fault{{kind: kind{uses: "kill@"}, host: "h1", from: began + 3*s, until: began + 3*s}}
+		}, ""},
 		"an unseen run that was killed": {func(r *round) {
 			delete(r.seen.lives, "a")
 			r.history["chaos/long"][0].Runs[0].Outcome = "crashed"
