@@ -44,8 +44,20 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 			r.seen.lives["a"].last, r.seen.lives["b"] = at+9*s, ran("chaos/long", "b", 2, 3*s, 4*s, true)
 		}, "none while that lived"},
 		"a small token": {func(r *round) { r.seen.lives["b"] = ran("chaos/long", "b", 1, 3*s, 4*s, true) }, " of run b after "},
-		"a tick twice":  {func(r *round) { r.seen.lives["b"] = ran("chaos/long", "b", 2, 3*s, 4*s, true) }, "begun 2 times"},
-		"no outcome":    {func(r *round) { r.history["chaos/long"] = nil }, "no outcome"},
+		"a token that stepped back with the clock, its record lost": {func(r *round) {
+			r.seen.lives["a"].Token += time.Hour.Microseconds()
+			r.steps, r.lost = []clockStep{{at - 30*s, time.Hour}, {at + s, -time.Hour}}, []lostSpan{{at, at + 2*s}}
+			r.seen.lives["b"] = ran("chaos/long", "b", 1, 3*s, 4*s, true)
+			r.seen.lives["b"].Tick = ""
+			r.history["chaos/long"][0].Runs = append(r.history["chaos/long"][0].Runs, recordedRun{RunID: "b", Outcome: "succeeded"})
+		}, ""},
+		"a token that stepped back with the clock": {func(r *round) {
+			r.seen.lives["a"].Token += time.Hour.Microseconds()
+			r.steps = []clockStep{{at - 30*s, time.Hour}, {at + s, -time.Hour}}
+			r.seen.lives["b"] = ran("chaos/long", "b", 1, 3*s, 4*s, true)
+		}, " of run b after "},
+		"a tick twice": {func(r *round) { r.seen.lives["b"] = ran("chaos/long", "b", 2, 3*s, 4*s, true) }, "begun 2 times"},
+		"no outcome":   {func(r *round) { r.history["chaos/long"] = nil }, "no outcome"},
 		"two outcomes": {func(r *round) {
 			r.history["chaos/long"] = append(r.history["chaos/long"], entry{Job: "chaos/long", Tick: &tick, Outcome: "missed"})
 		}, "2 outcomes"},
