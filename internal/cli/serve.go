@@ -243,7 +243,10 @@ func (s *service) apply(ctx context.Context, r *reading) error {
 		}
 	}
 	prepared, err := scheduler.PrepareAll(ctx, changes)
-	if err != nil {
+	switch {
+	case errors.Is(err, scheduler.ErrOtherSource):
+		return usage(fmt.Errorf("%s: %w. If this application speaks for it, add --app %s on every server", s.source, err, r.app))
+	case err != nil:
 		return err
 	}
 	for _, p := range prepared {

@@ -23,6 +23,9 @@ func healthy(change func(*job.Spec)) job.Spec {
 	return s
 }
 
+// by makes a job one of an application that chose its app by itself.
+func by(source string) func(*job.Spec) { return func(s *job.Spec) { s.Source = source } }
+
 func setting(change func(*doctor.Setting)) doctor.Setting {
 	s := doctor.Setting{Manifest: "jobs.yaml", Store: "redis://cache", Shared: true, Now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
 		Secret: func(string) error { return nil }, Program: func(job.Command) error { return nil }, User: func(job.Command) error { return nil }, Way: func(job.Request) error { return nil }}
@@ -32,7 +35,7 @@ func setting(change func(*doctor.Setting)) doctor.Setting {
 	return s
 }
 
-var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "secret", "program", "user", "request", "hook", "queue"}
+var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "app_not_granted", "secret", "program", "user", "request", "hook", "queue"}
 
 // Each check of a job with its trigger; all others must then be silent.
 func TestJobs(t *testing.T) {
@@ -79,6 +82,16 @@ func TestJobs(t *testing.T) {
 		}, nil, "", "", ""},
 
 		{"as registered", nil, registered(healthy(nil), job.Global), "", "", ""},
+		{"an app of another source", by("https://b"), registered(healthy(by("https://a")), job.Global), "app_not_granted", doctor.Error, `and shop/b is registered on the operator's word`},
+		{"an app of the operator's", by("https://b"), func(s *doctor.Setting) {
+			d := healthy(nil)
+			s.Registered = map[job.Scope][]tick.Job{job.Global: {{Name: "shop/a", Definition: d.Definition()}, {Name: "shopping/a", Definition: "else"}}}
+		}, "app_not_granted", doctor.Error, `nobody said that https://b speaks for "shop"`},
+		{"an app of its own", by("https://b"), func(s *doctor.Setting) {
+			d := healthy(by("https://b"))
+			s.Registered = map[job.Scope][]tick.Job{job.Global: {{Name: "shop/a", Definition: d.Definition()}, {Name: "shopping/a", Definition: "else"}}}
+		}, "", "", ""},
+		{"an app that was granted", nil, registered(healthy(by("https://a")), job.Global), "", "", ""},
 		{"another definition", nil, registered(healthy(func(s *job.Spec) { s.Timezone = "UTC" }), job.Global), "manifest_differs", doctor.Error, "another definition"},
 		{"another one on this host only", nil, registered(healthy(func(s *job.Spec) { s.Timezone = "UTC" }), job.Host), "", "", ""},
 		{"another one that was removed", nil, func(s *doctor.Setting) {
