@@ -68,17 +68,19 @@ func TestAnAppIsOneSources(t *testing.T) {
 // neither reload its jobs nor end them.
 func TestTheOperatorsWordEndsAnothersHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, stolen := newWorld(t), newWorld(t)
+		w, stolen, more := newWorld(t), newWorld(t), newWorld(t)
 		squatter, owner := w.host(1, 0), w.host(2, 0)
-		squatter.start(t, from(t, thief, stolen.target(0)))
+		other := from(t, thief, more.target(0))
+		other.Spec.Name = "other" // which the owner has not
+		squatter.start(t, from(t, thief, stolen.target(0)), other)
 		time.Sleep(5*time.Minute + time.Second)
-		if len(stolen.ran()) != 5 {
-			t.Fatalf("who came first ran %d ticks, want 5", len(stolen.ran()))
+		if len(stolen.ran()) != 5 || len(more.ran()) != 5 {
+			t.Fatalf("who came first ran %d and %d ticks, want 5", len(stolen.ran()), len(more.ran()))
 		}
 		owner.start(t, from(t, "", w.target(0))) // the same schedule, word for word
 		time.Sleep(10 * time.Minute)
-		if n, own := len(stolen.ran()), len(w.ran()); n != 5 || own != 10 {
-			t.Errorf("after the operator's word: %d ticks of the other's, want 5, and %d of the owner's, want 10", n, own)
+		if n, m, own := len(stolen.ran()), len(more.ran()), len(w.ran()); n != 5 || m != 5 || own != 10 {
+			t.Errorf("after the operator's word: %d and %d ticks of the other's, want 5, and %d of the owner's, want 10", n, m, own)
 		}
 		before := w.registry(t)
 		for name, jobs := range map[string][]*scheduler.Job{"the same": {from(t, thief, stolen.target(0))}, "no jobs": nil} {

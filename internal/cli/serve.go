@@ -53,7 +53,7 @@ Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unava
 func newServe(e env) *cobra.Command {
 	o := serveOptions{}
 	cmd := &cobra.Command{Use: "serve MANIFEST", Short: "Serve a manifest of jobs; every server runs this", Long: serveHelp,
-		Example: "  dibs serve jobs.yaml --store postgres://dibs@db/app\n  dibs serve /etc/dibs/jobs.d --default-scope global --drain 1m\n  dibs serve https://shop.internal --secret env:CRON_SECRET",
+		Example: "  dibs serve jobs.yaml --store postgres://dibs@db/app\n  dibs serve /etc/dibs/jobs.d --default-scope global --drain 1m\n  dibs serve https://shop.internal --app shop --secret env:CRON_SECRET",
 		Args:    exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.source = args[0]

@@ -23,9 +23,6 @@ func healthy(change func(*job.Spec)) job.Spec {
 	return s
 }
 
-// by makes a job one of an application that chose its app by itself.
-func by(source string) func(*job.Spec) { return func(s *job.Spec) { s.Source = source } }
-
 func setting(change func(*doctor.Setting)) doctor.Setting {
 	s := doctor.Setting{Manifest: "jobs.yaml", Store: "redis://cache", Shared: true, Now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
 		Secret: func(string) error { return nil }, Program: func(job.Command) error { return nil }, User: func(job.Command) error { return nil }, Way: func(job.Request) error { return nil }}
@@ -82,16 +79,6 @@ func TestJobs(t *testing.T) {
 		}, nil, "", "", ""},
 
 		{"as registered", nil, registered(healthy(nil), job.Global), "", "", ""},
-		{"an app of another source", by("https://b"), registered(healthy(by("https://a")), job.Global), "app_not_granted", doctor.Error, `and shop/b is registered on the operator's word`},
-		{"an app of the operator's", by("https://b"), func(s *doctor.Setting) {
-			d := healthy(nil)
-			s.Registered = map[job.Scope][]tick.Job{job.Global: {{Name: "shop/a", Definition: d.Definition()}, {Name: "shopping/a", Definition: "else"}}}
-		}, "app_not_granted", doctor.Error, `nobody said that https://b speaks for "shop"`},
-		{"an app of its own", by("https://b"), func(s *doctor.Setting) {
-			d := healthy(by("https://b"))
-			s.Registered = map[job.Scope][]tick.Job{job.Global: {{Name: "shop/a", Definition: d.Definition()}, {Name: "shopping/a", Definition: "else"}}}
-		}, "", "", ""},
-		{"an app that was granted", nil, registered(healthy(by("https://a")), job.Global), "", "", ""},
 		{"another definition", nil, registered(healthy(func(s *job.Spec) { s.Timezone = "UTC" }), job.Global), "manifest_differs", doctor.Error, "another definition"},
 		{"another one on this host only", nil, registered(healthy(func(s *job.Spec) { s.Timezone = "UTC" }), job.Host), "", "", ""},
 		{"another one that was removed", nil, func(s *doctor.Setting) {
@@ -184,6 +171,41 @@ func TestJobs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An application that chose its app by itself may have what nobody else has registered (rule T14); which of its jobs
+// that concerns is no other finding.
+func TestAnAppThatIsNotItsOwn(t *testing.T) {
+	const own = "https://own.example/jobs"
+	for _, c := range []struct {
+		name, source string
+		known        map[string]string // of jobs, who registered them
+		refused      string
+	}{
+		{"of nobody", own, nil, ""},
+		{"of its own", own, map[string]string{"shop/a": own}, ""},
+		{"of its own, beside another app", own, map[string]string{"shop/a": own, "shopping/a": ""}, ""},
+		{"of another application", own, map[string]string{"shop/a": "https://b.example"}, `own.example/jobs speaks for "shop", and shop/a is registered by "https://b.example"`},
+		{"of the operator", own, map[string]string{"shop/a": own, "shop/b": ""}, "and shop/b is registered on the operator's word"},
+		{"granted", "", map[string]string{"shop/a": own}, ""},
+	} {
+		for _, declared := range []bool{true, false} {
+			spec := healthy(func(s *job.Spec) { s.Source, s.ScopeDeclared = c.source, declared })
+			all := doctor.Jobs([]job.Spec{spec}, setting(func(s *doctor.Setting) {
+				s.Registered = map[job.Scope][]tick.Job{job.Host: {{Name: "apple/a", Definition: "else"}}}
+				for name, source := range c.known {
+					registered := healthy(func(s *job.Spec) { s.Source = source })
+					s.Registered[job.Global] = append(s.Registered[job.Global], tick.Job{Name: name, Definition: registered.Definition()})
+				}
+			}))
+			want(t, all, "manifest_differs", "")
+			if c.refused == "" {
+				want(t, all, "app_not_granted", "")
+			} else if f := want(t, all, "app_not_granted", doctor.Error); !strings.Contains(f.What, c.refused) || !strings.Contains(f.Cure, "--app shop") || f.Where != "jobs.yaml" {
+				t.Errorf("%s: %+v does not say %q", c.name, f, c.refused)
+			}
+		}
 	}
 }
 

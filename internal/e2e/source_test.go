@@ -120,6 +120,9 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 		}
 		owner := serve(shop)
 		owner.logs("event=serving", "app=shop")
+		if out := w.must("job", "show", "shop/invoice"); !strings.Contains(out, "source      "+shop.URL) {
+			t.Errorf("it is not said whose it is: %s", out)
+		}
 		refused()
 		w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, 30*time.Second)
 		stop(owner)
