@@ -25,7 +25,8 @@ func CheckSource(app, source string, known []tick.Job) error {
 	}
 	for _, k := range count {
 		if by := sourceOf(k); by != source {
-			return fmt.Errorf("%w: nobody said that %s speaks for %q, and %s is registered %s", ErrOtherSource, source, app, k.Name, registeredBy(by))
+			return fmt.Errorf("%w: nobody said that %s speaks for %q, and %s is registered %s",
+				ErrOtherSource, source, app, k.Name, registeredBy(by))
 		}
 	}
 	return nil
@@ -71,7 +72,7 @@ func registeredBy(source string) string {
 	if source == "" {
 		return "on the operator's word"
 	}
-	return "by " + fmt.Sprintf("%q", source)
+	return fmt.Sprintf("by %q", source)
 }
 
 // DefinitionBeside is the definition of a job for somebody who named the job, and so takes its app as it is: with the

@@ -25,6 +25,8 @@ func from(t *testing.T, source string, target run.Target) *scheduler.Job {
 
 // Rule T14: an application that chose its app by itself has it as long as nobody else registers it.
 func TestAnAppIsOneSources(t *testing.T) {
+	own := func(t *testing.T, w *world, h *host) { h.load(t, from(t, shop, w.target(0))) }
+	ended := func(t *testing.T, w *world, h *host) { own(t, w, h); h.load(t) }
 	for _, c := range []struct {
 		name   string
 		before func(*testing.T, *world, *host) // what was registered
@@ -32,14 +34,14 @@ func TestAnAppIsOneSources(t *testing.T) {
 		ok     bool
 	}{
 		{"nothing is registered", func(*testing.T, *world, *host) {}, thief, true},
-		{"its own", func(t *testing.T, w *world, h *host) { h.load(t, from(t, shop, w.target(0))) }, shop, true},
-		{"another application's", func(t *testing.T, w *world, h *host) { h.load(t, from(t, shop, w.target(0))) }, thief, false},
+		{"its own", own, shop, true},
+		{"another application's", own, thief, false},
 		{"the operator's", func(t *testing.T, w *world, h *host) { h.load(t, from(t, "", w.target(0))) }, thief, false},
-		{"the operator's word", func(t *testing.T, w *world, h *host) { h.load(t, from(t, shop, w.target(0))) }, "", true},
-		{"all of it was removed", func(t *testing.T, w *world, h *host) { h.load(t, from(t, shop, w.target(0))); h.load(t) }, thief, false},
-		{"its own, removed", func(t *testing.T, w *world, h *host) { h.load(t, from(t, shop, w.target(0))); h.load(t) }, shop, true},
+		{"the operator's word", own, "", true},
+		{"all of it was removed", ended, thief, false},
+		{"its own, removed", ended, shop, true},
 		{"its own, and a key of --once-per", func(t *testing.T, w *world, h *host) {
-			h.load(t, from(t, shop, w.target(0)))
+			own(t, w, h)
 			w.register(t, "app/backup", `{"schedules":["@daily"],"timezone":"UTC"}`)
 		}, shop, false},
 		{"what cannot be read", func(t *testing.T, w *world, _ *host) { w.register(t, "app/j", "else") }, thief, false},
@@ -80,7 +82,8 @@ func TestTheOperatorsWordEndsAnothersHold(t *testing.T) {
 		owner.start(t, from(t, "", w.target(0))) // the same schedule, word for word
 		time.Sleep(10 * time.Minute)
 		if n, m, own := len(stolen.ran()), len(more.ran()), len(w.ran()); n != 5 || m != 5 || own != 10 {
-			t.Errorf("after the operator's word: %d and %d ticks of the other's, want 5, and %d of the owner's, want 10", n, m, own)
+			t.Errorf("after the operator's word: %d and %d ticks of the other's, want 5, and %d of the owner's, want 10",
+				n, m, own)
 		}
 		before := w.registry(t)
 		for name, jobs := range map[string][]*scheduler.Job{"the same": {from(t, thief, stolen.target(0))}, "no jobs": nil} {
@@ -115,7 +118,8 @@ func TestAFireByNameLeavesTheSource(t *testing.T) {
 				if _, a, err := h.place.Trigger(t.Context(), t.Context(), j, at); err != nil || a.Status != tick.Won {
 					t.Errorf("registered by %q, fired by %q: %+v, %v", registered, source, a, err)
 				}
-				if ran, err := h.backfill(t, t.Context(), j, scheduler.Backfill{From: at.Add(-2 * time.Minute), To: at, Concurrency: 1}); err != nil || ran != 2 {
+				b := scheduler.Backfill{From: at.Add(-2 * time.Minute), To: at, Concurrency: 1}
+				if ran, err := h.backfill(t, t.Context(), j, b); err != nil || ran != 2 {
 					t.Errorf("registered by %q, back-filled by %q: %d, %v", registered, source, ran, err)
 				}
 				if after := w.registry(t); after != before {
@@ -128,7 +132,8 @@ func TestAFireByNameLeavesTheSource(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
 		time.Sleep(time.Minute)
-		if _, _, err := h.place.Trigger(t.Context(), t.Context(), from(t, shop, w.target(0)), time.Now().Truncate(time.Minute)); err != nil {
+		j, at := from(t, shop, w.target(0)), time.Now().Truncate(time.Minute)
+		if _, _, err := h.place.Trigger(t.Context(), t.Context(), j, at); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(w.registry(t), shop) {
@@ -146,7 +151,8 @@ func (h *host) load(t *testing.T, jobs ...*scheduler.Job) {
 
 func (w *world) register(t *testing.T, name, definition string) {
 	t.Helper()
-	if _, err := w.b.Store().Ticks.SetJobs(t.Context(), []tick.JobRequest{{Name: name, Definition: definition}}); err != nil {
+	one := []tick.JobRequest{{Name: name, Definition: definition}}
+	if _, err := w.b.Store().Ticks.SetJobs(t.Context(), one); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -63,7 +63,7 @@ type jobRecord struct {
 	Schedules  []string    `json:"schedules"`
 	Timezone   string      `json:"timezone"`
 	Generation int64       `json:"generation"`
-	Source     string      `json:"source,omitempty"` // the application that registered it, if it chose the app by itself
+	Source     string      `json:"source,omitempty"` // the application that registered it without --app
 	Since      time.Time   `json:"since"`
 	Settled    time.Time   `json:"settled_until"`
 	Ahead      float64     `json:"settled_ahead_seconds,omitempty"` // of the store's clock: nothing runs

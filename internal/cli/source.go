@@ -38,9 +38,11 @@ func (o *sourceOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.secrets, "secret", nil, "env:NAME or file:/path: what signs the request to an application;\nNAME=env:VARIABLE or NAME=file:/path: what a manifest may name as NAME")
 	f.StringArrayVar(&o.apps, "app", nil, "`NAME` of the app that an application speaks for")
-	f.StringArrayVar(&o.hosts, "allow-host", nil, "`HOST[:PORT]` that an application's manifest may name over https, beside its own\norigin; http://HOST[:PORT]: without TLS")
+	f.StringArrayVar(&o.hosts, "allow-host", nil, "`HOST[:PORT]` that an application's manifest may name over https,"+
+		"\nbeside its own origin; http://HOST[:PORT]: without TLS")
 	f.StringArrayVar(&o.queues, "allow-queue", nil, "`QUEUE` that tasks of an application's manifest may enter")
-	f.StringArrayVar(&o.limits, "allow-limit", nil, "`KEY` that tasks of an application's manifest may have a limit on, beside APP/…")
+	f.StringArrayVar(&o.limits, "allow-limit", nil,
+		"`KEY` that tasks of an application's manifest may have a limit on, beside APP/…")
 	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask an application on another host without TLS")
 }
 
@@ -53,7 +55,8 @@ func (o *sourceOptions) open(e env, name string) (*source.Source, error) {
 	}
 	options := source.Options{Stdin: e.stdin, AllowHTTP: o.allowHTTP}
 	if !source.IsAddress(name) && len(o.apps)+len(o.hosts)+len(o.queues)+len(o.limits) > 0 {
-		return nil, usage(errors.New("--app, --allow-host, --allow-queue and --allow-limit are for the manifest of an application: that of a file may name whatever it likes"))
+		return nil, usage(errors.New("--app, --allow-host, --allow-queue and --allow-limit are for the manifest of an application: " +
+			"that of a file may name whatever it likes"))
 	}
 	for _, app := range o.apps {
 		if err := source.CheckApp(app); err != nil {

@@ -57,7 +57,8 @@ func Granted(where, origin, grants string) Finding {
 // AppUnsaid says that an application chose its app by itself.
 func AppUnsaid(where, app string) Finding {
 	return found(Warning, "app", where, "Say whom it speaks for: --app "+app+", on every server.",
-		"Nobody said which app this application speaks for. It says %q now, and may take any that nobody else has registered.", app)
+		"Nobody said which app this application speaks for. It says %q now, and may take any that nobody else has registered.",
+		app)
 }
 
 // Jobs judges the jobs of a manifest.
@@ -174,7 +175,8 @@ func (s Setting) foreign(specs []job.Spec) []Finding {
 			}
 		}
 		if err := scheduler.CheckSource(app, source, known); err != nil {
-			return []Finding{found(Error, "app_not_granted", s.Manifest, "If this application speaks for it: --app "+app+", on every server. If not, it takes another's jobs over: do not serve it.",
+			return []Finding{found(Error, "app_not_granted", s.Manifest,
+				"If this application speaks for it: --app "+app+", on every server. If not, it claims another's jobs.",
 				"%s: %v: `dibs serve` refuses it.", s.Store, err)}
 		}
 	}

@@ -186,8 +186,10 @@ func TestAnAppThatIsNotItsOwn(t *testing.T) {
 		{"of nobody", own, nil, ""},
 		{"of its own", own, map[string]string{"shop/a": own}, ""},
 		{"of its own, beside another app", own, map[string]string{"shop/a": own, "shopping/a": ""}, ""},
-		{"of another application", own, map[string]string{"shop/a": "https://b.example"}, `own.example/jobs speaks for "shop", and shop/a is registered by "https://b.example"`},
-		{"of the operator", own, map[string]string{"shop/a": own, "shop/b": ""}, "and shop/b is registered on the operator's word"},
+		{"of another application", own, map[string]string{"shop/a": "https://b.example"},
+			`own.example/jobs speaks for "shop", and shop/a is registered by "https://b.example"`},
+		{"of the operator", own, map[string]string{"shop/a": own, "shop/b": ""},
+			"and shop/b is registered on the operator's word"},
 		{"granted", "", map[string]string{"shop/a": own}, ""},
 	} {
 		for _, declared := range []bool{true, false} {
@@ -196,13 +198,17 @@ func TestAnAppThatIsNotItsOwn(t *testing.T) {
 				s.Registered = map[job.Scope][]tick.Job{job.Host: {{Name: "apple/a", Definition: "else"}}}
 				for name, source := range c.known {
 					registered := healthy(func(s *job.Spec) { s.Source = source })
-					s.Registered[job.Global] = append(s.Registered[job.Global], tick.Job{Name: name, Definition: registered.Definition()})
+					known := tick.Job{Name: name, Definition: registered.Definition()}
+					s.Registered[job.Global] = append(s.Registered[job.Global], known)
 				}
 			}))
 			want(t, all, "manifest_differs", "")
 			if c.refused == "" {
 				want(t, all, "app_not_granted", "")
-			} else if f := want(t, all, "app_not_granted", doctor.Error); !strings.Contains(f.What, c.refused) || !strings.Contains(f.Cure, "--app shop") || f.Where != "jobs.yaml" {
+				continue
+			}
+			f := want(t, all, "app_not_granted", doctor.Error)
+			if !strings.Contains(f.What, c.refused) || !strings.Contains(f.Cure, "--app shop") || f.Where != "jobs.yaml" {
 				t.Errorf("%s: %+v does not say %q", c.name, f, c.refused)
 			}
 		}

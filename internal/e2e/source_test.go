@@ -116,7 +116,8 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 		}
 		refused := func(flags ...string) {
 			t.Helper()
-			serve(thief, flags...).exits(2, 30*time.Second).says("the app is not its own", thief.URL, "shop/invoice", "add --app shop on every server")
+			p := serve(thief, flags...).exits(2, 30*time.Second)
+			p.says("the app is not its own", thief.URL, "shop/invoice", "add --app shop on every server")
 		}
 		owner := serve(shop)
 		owner.logs("event=serving", "app=shop")
@@ -160,16 +161,18 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t).in(t, "CRON_SECRET=hunter2")
-	file := w.serve(w.write("m.yaml", "{version: 1, app: billing, jobs: [{name: invoice, schedule: '@yearly', command: ['true']}]}"))
+	m := w.write("m.yaml", "{version: 1, app: billing, jobs: [{name: invoice, schedule: '@yearly', command: ['true']}]}")
+	file := w.serve(m)
 	file.logs("event=serving", "app=billing")
 	thief := serves(t, "billing", ownRequest)
 	p := w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, 30*time.Second)
-	for _, says := range []string{"app_not_granted", "--app billing", "billing/invoice is registered on the operator's word"} {
+	const by = "billing/invoice is registered on the operator's word"
+	for _, says := range []string{"app_not_granted", "--app billing", by} {
 		if !strings.Contains(p.stdout(), says) {
 			t.Errorf("doctor does not say %q: %s", says, p)
 		}
 	}
-	w.serve(thief.URL, "--secret", "env:CRON_SECRET").exits(2, 30*time.Second).says("billing/invoice is registered on the operator's word", "add --app billing")
+	w.serve(thief.URL, "--secret", "env:CRON_SECRET").exits(2, 30*time.Second).says(by, "add --app billing")
 	if out := w.must("job", "show", "billing/invoice"); !strings.Contains(out, "@yearly") {
 		t.Errorf("the job is another one now: %s", out)
 	}
@@ -181,19 +184,25 @@ func TestAReloadNamesOnlyWhatWasGranted(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t).in(t, "CRON_SECRET=hunter2")
 	app := serves(t, "shop", ownRequest)
-	p := w.serve(app.URL, "--secret", "env:CRON_SECRET", "--app", "shop", "--allow-host", "hooks.example", "--allow-queue", "mail")
+	p := w.serve(app.URL, "--secret", "env:CRON_SECRET", "--app", "shop", "--allow-host", "hooks.example",
+		"--allow-queue", "mail")
 	p.logs("event=serving")
+	hook := func(url string) string { return `, "hooks": [{"on": ["success"], "ping": "` + url + `"}]` }
+	task := func(limit string) string {
+		return `"task": {"kind": "k", "queue": "mail", "limit": {"key": "` + limit + `", "max": 1000}}`
+	}
+	const plain = "add --allow-host http://hooks.example"
 	for _, c := range []struct{ what, path, cure string }{
-		{`"request": {"url": "http://hooks.example/"}`, "jobs/0/request/url", "add --allow-host http://hooks.example"},
-		{`"request": {"url": "ORIGIN/"}, "hooks": [{"on": ["success"], "ping": "http://hooks.example/a"}]`, "jobs/0/hooks/0/ping/url", "add --allow-host http://hooks.example"},
-		{`"task": {"kind": "k", "queue": "mail", "limit": {"key": "smtp", "max": 1000}}`, "jobs/0/task/limit/key", "add --allow-limit smtp"},
+		{`"request": {"url": "http://hooks.example/"}`, "jobs/0/request/url", plain},
+		{ownRequest + hook("http://hooks.example/a"), "jobs/0/hooks/0/ping/url", plain},
+		{task("smtp"), "jobs/0/task/limit/key", "add --allow-limit smtp"},
 		{`"task": {"kind": "k", "queue": "other"}`, "jobs/0/task/queue", "add --allow-queue other"},
 	} {
 		app.says("shop", c.what)
 		p.signal(syscall.SIGHUP)
 		p.logs("event=reload-failed", c.path, c.cure)
 	}
-	app.says("shop", `"task": {"kind": "k", "queue": "mail", "limit": {"key": "shop/smtp", "max": 1000}}, "hooks": [{"on": ["success"], "ping": "https://hooks.example/a"}]`)
+	app.says("shop", task("shop/smtp")+hook("https://hooks.example/a"))
 	p.signal(syscall.SIGHUP)
 	p.logs("event=reloaded")
 	stop(p)

@@ -37,13 +37,14 @@ type Grants struct {
 
 var (
 	appForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
-	hostForm = regexp.MustCompile(`^((https?|socks5)://)?([0-9A-Za-z_]([0-9A-Za-z._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
+	hostForm = regexp.MustCompile(`^((https?|socks5)://)?` +
+		`([0-9A-Za-z_]([0-9A-Za-z._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
 )
 
 // CheckApp says what is wrong with an app that is granted.
 func CheckApp(app string) error {
 	if !appForm.MatchString(app) {
-		return fmt.Errorf("%q: want the name of an app: a lower-case letter, then up to 62 lower-case letters, digits and hyphens", app)
+		return fmt.Errorf("%q: want the name of an app: a lower-case letter, then up to 62 of a-z, 0-9 and -", app)
 	}
 	return nil
 }
@@ -51,18 +52,18 @@ func CheckApp(app string) error {
 // CheckHost says what is wrong with a host that is granted.
 func CheckHost(host string) error {
 	if !hostForm.MatchString(host) {
-		return fmt.Errorf("%q: want HOST or HOST:PORT for https, as in hooks.example.com or 10.0.0.7:8443, or http://HOST", host)
+		return fmt.Errorf("%q: want HOST or HOST:PORT for https, as in hooks.example.com or 10.0.0.7:8443, or http://HOST",
+			host)
 	}
 	return nil
 }
 
 // String is the grants in words.
 func (g *Grants) String() string {
-	list := func(all []string, none string) string {
-		return cmp.Or(strings.Join(all, ", "), none)
-	}
-	return fmt.Sprintf("app: %s; secrets: %s; hosts beside its own: %s; queues: %s; limit keys beside those of its app: %s; no files and no commands",
-		list(g.Apps, "one that nobody else has registered"), list(g.Secrets, "none"), list(g.Hosts, "none"), list(g.Queues, "none"), list(g.Limits, "none"))
+	list := func(all []string) string { return cmp.Or(strings.Join(all, ", "), "none") }
+	app := cmp.Or(strings.Join(g.Apps, ", "), "one that nobody else has registered")
+	return fmt.Sprintf("app: %s; secrets: %s; hosts beside its own: %s; queues: %s; limit keys beside those of its app: %s; "+
+		"no files and no commands", app, list(g.Secrets), list(g.Hosts), list(g.Queues), list(g.Limits))
 }
 
 // authority holds a fetched manifest against what its author was granted.
@@ -76,7 +77,8 @@ type authority struct {
 func (g *Grants) check(own *url.URL, m *manifest.Manifest) error {
 	a := authority{own: own, grants: g}
 	if len(g.Apps) > 0 && !slices.Contains(g.Apps, m.App) {
-		a.refuse("app", "this application does not speak for %q, but for %s: if it is to, add --app %s", m.App, strings.Join(g.Apps, ", "), m.App)
+		a.refuse("app", "this application does not speak for %q, but for %s: if it is to, add --app %s",
+			m.App, strings.Join(g.Apps, ", "), m.App)
 	}
 	for i := range m.Jobs {
 		a.job(fmt.Sprintf("jobs/%d", i), &m.Jobs[i])
@@ -124,8 +126,8 @@ func (a *authority) task(path string, s *job.Spec) {
 		a.refuse(path+"/queue", "the queue %q is not granted to this application: add --allow-queue %s", t.Queue, t.Queue)
 	}
 	if l := t.Limit; l != nil && !strings.HasPrefix(l.Key, s.App+"/") && !slices.Contains(a.grants.Limits, l.Key) {
-		a.refuse(path+"/limit/key", "the limit of %q is not granted to this application, and it would count for others' tasks: want a key that begins with %s/, or add --allow-limit %s",
-			l.Key, s.App, l.Key)
+		a.refuse(path+"/limit/key", "the limit of %q is not granted to this application, and it would count for others' tasks: "+
+			"want a key that begins with %s/, or add --allow-limit %s", l.Key, s.App, l.Key)
 	}
 }
 
@@ -169,7 +171,8 @@ func (a *authority) address(path, address string) {
 	case err != nil || u.Hostname() == "":
 		a.refuse(path, "%v", errAddress)
 	case !a.allows(u):
-		a.refuse(path, "%s://%s is not granted to this application, whose own is %s: add --allow-host %s", u.Scheme, u.Host, a.grants.Origin, grantOf(u))
+		a.refuse(path, "%s://%s is not granted to this application, whose own is %s: add --allow-host %s",
+			u.Scheme, u.Host, a.grants.Origin, grantOf(u))
 	}
 }
 

@@ -40,30 +40,31 @@ func TestAFetchedManifestNamesOnlyWhatWasGranted(t *testing.T) {
 	hook := func(rest string) string {
 		return job(`"request":{"url":"ORIGIN/a"},"hooks":[{"on":["success"],` + rest + `}]`)
 	}
+	limit := func(rest string) string { return job(`"task":{"kind":"k","queue":"mail","limit":{` + rest + `}}`) }
 	granted := Grants{Secrets: []string{"env:OWN", "key"}, Queues: []string{"mail"}, Limits: []string{"smtp"},
-		Hosts: []string{"hooks.example", "far.example:8443", "[fd00::1]:443", "https://said.example", "http://plain.example", "http://plain.example:8080",
-			"http://10.0.0.7:3128", "socks5://10.0.0.8"}}
+		Hosts: []string{"hooks.example", "far.example:8443", "[fd00::1]:443", "https://said.example", "http://plain.example",
+			"http://plain.example:8080", "http://10.0.0.7:3128", "socks5://10.0.0.8"}}
 	for jobs, want := range map[string]string{
-		request(`"url":"ORIGIN/a"`):                                                                                      "",
-		request(`"url":"https://hooks.example/"`):                                                                        "",
-		request(`"url":"https://HOOKS.Example:443"`):                                                                     "",
-		request(`"url":"https://said.example/"`):                                                                         "",
-		request(`"url":"http://plain.example/"`):                                                                         "",
-		request(`"url":"HTTP://Plain.example:80/"`):                                                                      "",
-		request(`"url":"http://plain.example:8080/"`):                                                                    "",
-		request(`"url":"https://far.example:8443/"`):                                                                     "",
-		request(`"url":"https://[fd00::1]/"`):                                                                            "",
-		job(`"request":{"url":"ORIGIN/a"},"auth":{"secret_refs":["env:OWN","key"]}`):                                     "",
-		job(`"task":{"kind":"k","queue":"mail"}`):                                                                        "",
-		request(`"url":"ORIGIN/a","proxy":"none"`):                                                                       "",
-		request(`"url":"ORIGIN/a","proxy":"environment"`):                                                                "",
-		request(`"url":"ORIGIN/a","proxy":"http://10.0.0.7:3128"`):                                                       "",
-		request(`"url":"ORIGIN/a","proxy":"socks5://10.0.0.8:1080"`):                                                     "",
-		request(`"url":"ORIGIN/a","tls":{"server_name":"hooks.example"}`):                                                "",
-		job(`"task":{"kind":"k","queue":"mail","limit":{"key":"shop/a"}}`):                                               "",
-		job(`"task":{"kind":"k","queue":"mail","limit":{"key":"smtp","max":9,"shared":true,"on_contention":"replace"}}`): "",
-		hook(`"ping":"https://hooks.example/{app}-{job}"`):                                                               "",
-		hook(`"request":{"url":"ORIGIN/told"}`):                                                                          "",
+		request(`"url":"ORIGIN/a"`):                                                  "",
+		request(`"url":"https://hooks.example/"`):                                    "",
+		request(`"url":"https://HOOKS.Example:443"`):                                 "",
+		request(`"url":"https://said.example/"`):                                     "",
+		request(`"url":"http://plain.example/"`):                                     "",
+		request(`"url":"HTTP://Plain.example:80/"`):                                  "",
+		request(`"url":"http://plain.example:8080/"`):                                "",
+		request(`"url":"https://far.example:8443/"`):                                 "",
+		request(`"url":"https://[fd00::1]/"`):                                        "",
+		job(`"request":{"url":"ORIGIN/a"},"auth":{"secret_refs":["env:OWN","key"]}`): "",
+		job(`"task":{"kind":"k","queue":"mail"}`):                                    "",
+		request(`"url":"ORIGIN/a","proxy":"none"`):                                   "",
+		request(`"url":"ORIGIN/a","proxy":"environment"`):                            "",
+		request(`"url":"ORIGIN/a","proxy":"http://10.0.0.7:3128"`):                   "",
+		request(`"url":"ORIGIN/a","proxy":"socks5://10.0.0.8:1080"`):                 "",
+		request(`"url":"ORIGIN/a","tls":{"server_name":"hooks.example"}`):            "",
+		limit(`"key":"shop/a"`):                                                      "",
+		limit(`"key":"smtp","max":9,"shared":true,"on_contention":"replace"`):        "",
+		hook(`"ping":"https://hooks.example/{app}-{job}"`):                           "",
+		hook(`"request":{"url":"ORIGIN/told"}`):                                      "",
 
 		// Names do not stand in a host. Another host, another port, another scheme of its own, and what looks like its own.
 		request(`"url":"https://internal.example/"`):                     "jobs/0/request/url",
@@ -105,11 +106,11 @@ func TestAFetchedManifestNamesOnlyWhatWasGranted(t *testing.T) {
 		job(`"request":{"url":"ORIGIN/"},"auth":{"secret_refs":["key","file:/etc/shadow"]}`): "jobs/0/auth/secret_refs/1",
 		job(`"request":{"url":"ORIGIN/"},"auth":{"secret_refs":["env:DIBS_STORE"]}`):         "jobs/0/auth/secret_refs/0",
 		job(`"request":{"url":"ORIGIN/"},"auth":{"secret_refs":["env:key"]}`):                "jobs/0/auth/secret_refs/0",
-		job(`"task":{"kind":"k"}`): "jobs/0/task/queue",
-		job(`"task":{"kind":"k","queue":"mail","limit":{"key":"digest"}}`):            "jobs/0/task/limit/key",
-		job(`"task":{"kind":"k","queue":"mail","limit":{"key":"shop"}}`):              "jobs/0/task/limit/key",
-		job(`"task":{"kind":"k","queue":"mail","limit":{"key":"billing/a"}}`):         "jobs/0/task/limit/key",
-		job(`"task":{"kind":"k","queue":"far","limit":{"key":"SMTP","shared":true}}`): "jobs/0/task/queue jobs/0/task/limit/key",
+		job(`"task":{"kind":"k"}`):                              "jobs/0/task/queue",
+		limit(`"key":"digest"`):                                 "jobs/0/task/limit/key",
+		limit(`"key":"shop"`):                                   "jobs/0/task/limit/key",
+		limit(`"key":"billing/a"`):                              "jobs/0/task/limit/key",
+		limit(`"key":"SMTP","shared":true`):                     "jobs/0/task/limit/key",
 		job(`"command":["sh"]`):                                 "jobs/0/command",
 		job(`"command":["sh"],"env_from":{"A":"env:B"}`):        "jobs/0/command",
 		job(`"task":{"kind":"k","queue":"mail"},"when":["sh"]`): "jobs/0/when",
@@ -163,7 +164,8 @@ jobs:
 // TestGrantedHostsHaveAForm: an address, or a pattern, is none.
 func TestGrantedHostsHaveAForm(t *testing.T) {
 	for host, ok := range map[string]bool{"h": true, "hooks.example": true, "hooks.example:8443": true, "10.0.0.7": true, "[::1]:80": true, "[::1]": true,
-		"https://h": true, "http://h:8080": true, "http://[::1]:80": true, "socks5://h:1080": true, "ftp://h": false, "http://": false, "http://u@h": false, "http://h/": false, "://h": false,
+		"https://h": true, "http://h:8080": true, "http://[::1]:80": true, "socks5://h:1080": true,
+		"ftp://h": false, "http://": false, "http://u@h": false, "http://h/": false, "://h": false,
 		"": false, "h/": false, "*.example": false, "h:": false, "h:port": false, "::1": false, "a b": false, "u@h": false, "h#": false} {
 		if err := CheckHost(host); (err == nil) != ok {
 			t.Errorf("%q: %v", host, err)
@@ -173,7 +175,8 @@ func TestGrantedHostsHaveAForm(t *testing.T) {
 
 // TestWhatIsMissingIsSaidAsItIsGranted: the cure is what dibs takes, and grants what was refused.
 func TestWhatIsMissingIsSaidAsItIsGranted(t *testing.T) {
-	for address, want := range map[string]string{"https://h/a": "h", "https://h:8443/a": "h:8443", "http://h/a": "http://h", "http://H:8080/": "http://H:8080", "http://[fd00::1]/": "http://[fd00::1]"} {
+	for address, want := range map[string]string{"https://h/a": "h", "https://h:8443/a": "h:8443", "http://h/a": "http://h",
+		"http://H:8080/": "http://H:8080", "http://[fd00::1]/": "http://[fd00::1]"} {
 		jobs := `{"name":"a","schedule":"@daily","request":{"url":"` + address + `"}}`
 		_, err := fetched(t, jobs, Grants{})
 		if err == nil || !strings.HasSuffix(err.Error(), ": add --allow-host "+want) {
@@ -187,8 +190,10 @@ func TestWhatIsMissingIsSaidAsItIsGranted(t *testing.T) {
 
 // TestAnApplicationSpeaksForTheAppsThatItWasGranted, and where it was granted none, its jobs say whose they are.
 func TestAnApplicationSpeaksForTheAppsThatItWasGranted(t *testing.T) {
-	const jobs = `{"name":"a","schedule":"@daily","request":{"url":"ORIGIN/"}},{"name":"b","schedule":"@daily","request":{"url":"ORIGIN/"}}`
-	for granted, ok := range map[string]bool{"": true, "shop": true, "billing,shop": true, "billing": false, "shop2": false} {
+	const jobs = `{"name":"a","schedule":"@daily","request":{"url":"ORIGIN/"}},
+		{"name":"b","schedule":"@daily","request":{"url":"ORIGIN/"}}`
+	granting := map[string]bool{"": true, "shop": true, "billing,shop": true, "billing": false, "shop2": false}
+	for granted, ok := range granting {
 		g := Grants{}
 		if granted != "" {
 			g.Apps = strings.Split(granted, ",")
@@ -205,7 +210,8 @@ func TestAnApplicationSpeaksForTheAppsThatItWasGranted(t *testing.T) {
 			continue
 		}
 		for _, j := range m.Jobs {
-			if own := strings.HasPrefix(j.Source, "https://127.0.0.1:") && strings.HasSuffix(j.Source, WellKnown); own != (granted == "") {
+			own := strings.HasPrefix(j.Source, "https://127.0.0.1:") && strings.HasSuffix(j.Source, WellKnown)
+			if own != (granted == "") {
 				t.Errorf("%q is granted, and the source is %q", granted, j.Source)
 			}
 		}
@@ -233,7 +239,8 @@ func TestTheIdentityOfAnApplication(t *testing.T) {
 
 // TestGrantedAppsHaveAForm: that of an app.
 func TestGrantedAppsHaveAForm(t *testing.T) {
-	for app, ok := range map[string]bool{"shop": true, "a-1": true, "": false, "Shop": false, "shop/a": false, "*": false, "-": false} {
+	forms := map[string]bool{"shop": true, "a-1": true, "": false, "Shop": false, "shop/a": false, "*": false, "-": false}
+	for app, ok := range forms {
 		if err := CheckApp(app); (err == nil) != ok {
 			t.Errorf("%q: %v", app, err)
 		}
