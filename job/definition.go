@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A definition is what all servers must agree on (rule T11): when the job is due and under which
-// policy. What it runs is not part of it, so that a new version of a program can be rolled out.
+// A definition is what all servers must agree on (rule T11): when the job is due, under which policy, and which
+// application registered it, if nobody said that it may. What it runs is not part of it, so that a new version of a
+// program can be rolled out.
 //
 // Its bytes are compared between servers of neighbouring versions of dibs: a field added here
 // later must be left out (omitempty, omitzero) while it has its default.
@@ -18,6 +19,7 @@ type definition struct {
 	Timezone  string           `json:"timezone"`
 	DST       DST              `json:"dst,omitempty"` // not written if it is the default
 	Policy    definitionPolicy `json:"policy"`
+	Source    string           `json:"source,omitempty"`
 }
 
 type definitionPolicy struct {
@@ -52,7 +54,7 @@ func (d *duration) UnmarshalText(b []byte) error {
 }
 
 // Definition is the canonical JSON of what a store holds and compares of a job: its schedules as
-// a set, its zone with the meaning of daylight saving, and its policy. Equal definitions have equal bytes.
+// a set, its zone with the meaning of daylight saving, its policy, and its source. Equal definitions have equal bytes.
 func (s *Spec) Definition() string {
 	schedules := slices.Clone(s.Schedules)
 	slices.Sort(schedules)
@@ -84,6 +86,7 @@ func (s *Spec) Definition() string {
 			Between:          p.Between,
 			UnlessBetween:    p.UnlessBetween,
 		},
+		Source: s.Source,
 	})
 	if err != nil {
 		panic(err) // strings, numbers and durations always marshal
@@ -91,7 +94,7 @@ func (s *Spec) Definition() string {
 	return string(b)
 }
 
-// ParseDefinition reads what Definition wrote: a Spec with Schedules, Timezone, DST and Policy only.
+// ParseDefinition reads what Definition wrote: a Spec with Schedules, Timezone, DST, Policy and Source only.
 // With it and the job's name any process can settle the ticks of a registered job, without its
 // manifest.
 func ParseDefinition(text string) (*Spec, error) {
@@ -121,5 +124,6 @@ func ParseDefinition(text string) (*Spec, error) {
 			Between:          p.Between,
 			UnlessBetween:    p.UnlessBetween,
 		},
+		Source: d.Source,
 	}, nil
 }

@@ -8,6 +8,9 @@ import "time"
 type Spec struct {
 	App  string
 	Name string
+	// Source is the address of the application that chose App by itself; empty where the operator did: the manifest is
+	// their own, or they said that the application speaks for App. It is part of the definition.
+	Source string
 	// Schedules are expressions of package schedule; the job is due when any of them is.
 	Schedules []string
 	// Timezone is the IANA name of the zone whose wall clock the schedules read.

@@ -49,7 +49,11 @@ func TestDefinitionIsOfTiming(t *testing.T) {
 	if c, err := ParseDefinition(b.Definition()); a.Definition() == b.Definition() || err != nil || c.DST != DSTSkip {
 		t.Errorf("another meaning of daylight saving makes no difference, or is not read: %v", err)
 	}
-	b.DST, b.Timezone = "", "UTC"
+	b.DST, b.Source = "", "https://shop.example/jobs"
+	if c, err := ParseDefinition(b.Definition()); a.Definition() == b.Definition() || err != nil || c.Source != b.Source {
+		t.Errorf("another source makes no difference, or is not read: %v", err)
+	}
+	b.Source, b.Timezone = "", "UTC"
 	if a.Definition() == b.Definition() {
 		t.Error("another zone makes no difference")
 	}

@@ -127,7 +127,7 @@ func (p *Place) fillable(ctx context.Context, j *Job) (tick.Job, error) {
 		return known, unavailable(err)
 	case !ok:
 		return known, fmt.Errorf("%s: %w in %s", j.Spec.Key(), ErrUnknownJob, p.Name)
-	case known.Definition != j.Spec.Definition():
+	case known.Definition != DefinitionBeside(&j.Spec, known):
 		return known, fmt.Errorf("%s: %w", j.Spec.Key(), ErrOtherDefinition)
 	}
 	return known, nil

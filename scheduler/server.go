@@ -30,6 +30,8 @@ type Server struct {
 
 	mu   sync.Mutex
 	jobs map[string]*entry
+	// sources are those of the jobs that were loaded last, if there were any.
+	sources []string
 	// followed is the time of the schedules when it was last looked at.
 	followed time.Time
 	// hand counts, by tick, what is under way here. A claim of a tick in hand would be answered as a repeated one.
@@ -140,8 +142,11 @@ func (s *Server) check(ctx context.Context, jobs []*Job) error {
 			return err
 		}
 	}
-	_, err := s.known(ctx)
-	return err
+	known, err := s.known(ctx)
+	if err != nil {
+		return err
+	}
+	return s.mayHave(jobs, known)
 }
 
 // known are the jobs that are registered at the store.
@@ -190,6 +195,9 @@ func (p *Prepared) Swap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.jobs
+	if len(jobs) > 0 {
+		s.sources = sourcesOf(jobs)
+	}
 	s.jobs = make(map[string]*entry, len(jobs))
 	for i, j := range jobs {
 		r := registered[i]
@@ -221,6 +229,9 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 	}
 	known, err := s.known(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.mayHave(jobs, known); err != nil {
 		return nil, err
 	}
 	s.awaitClaims(ctx)

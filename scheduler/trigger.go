@@ -86,8 +86,9 @@ func (p *Place) adopt(ctx context.Context, j *Job, at time.Time) (generation int
 	if at.After(now.Add(tick.Ahead)) { // it would raise the mark over ticks that are still to come
 		return 0, fmt.Errorf("%s: the tick %s lies in the future", j.Spec.Key(), stamp(at))
 	}
-	name, definition := j.Spec.Key(), j.Spec.Definition()
+	name := j.Spec.Key()
 	known, ok, err := p.registered(ctx, name)
+	definition := DefinitionBeside(&j.Spec, known)
 	switch {
 	case err != nil:
 		return 0, unavailable(err)

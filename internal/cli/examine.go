@@ -97,6 +97,9 @@ func (x *examination) manifest(ctx context.Context) {
 		x.found(doctor.Invalid(x.source, err)...)
 		return
 	}
+	if g := from.Grants(); g != nil && len(g.Apps) == 0 {
+		x.found(doctor.AppUnsaid(x.source, m.App))
+	}
 	x.jobs, x.loaded = m.Jobs, true
 }
 

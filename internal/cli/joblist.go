@@ -63,6 +63,7 @@ type jobRecord struct {
 	Schedules  []string    `json:"schedules"`
 	Timezone   string      `json:"timezone"`
 	Generation int64       `json:"generation"`
+	Source     string      `json:"source,omitempty"` // the application that registered it without --app
 	Since      time.Time   `json:"since"`
 	Settled    time.Time   `json:"settled_until"`
 	Ahead      float64     `json:"settled_ahead_seconds,omitempty"` // of the store's clock: nothing runs
@@ -136,6 +137,7 @@ func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (job
 		return r.unreadable(j, err), nil
 	}
 	r.Schedules, r.Timezone, r.Policy, r.words = spec.Schedules, spec.Timezone, &spec.Policy, set.Description()
+	r.Source = spec.Source
 	if r.zone, err = schedule.LoadZone(spec.Timezone); err != nil {
 		return r, err
 	}
@@ -208,6 +210,9 @@ func (r jobRecord) show(e env) {
 		line("last", r.Last.Outcome+", tick "+stampIn(r.Last.Tick, r.zone))
 	}
 	line("policy", fmt.Sprintf("%s, scope %s, catch-up %s, on crash %s", r.Policy.Concurrency, r.Policy.Scope, r.Policy.CatchUp, r.Policy.OnCrash))
+	if r.Source != "" {
+		line("source", r.Source+", which was not granted the app (--app)")
+	}
 	line("since", fmt.Sprintf("%s, generation %d", stampOf(r.Since), r.Generation))
 	line("settled", "all ticks until "+stampOf(r.Settled))
 	if r.ahead != "" {

@@ -53,8 +53,10 @@ Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unava
 func newServe(e env) *cobra.Command {
 	o := serveOptions{}
 	cmd := &cobra.Command{Use: "serve MANIFEST", Short: "Serve a manifest of jobs; every server runs this", Long: serveHelp,
-		Example: "  dibs serve jobs.yaml --store postgres://dibs@db/app\n  dibs serve /etc/dibs/jobs.d --default-scope global --drain 1m\n  dibs serve https://shop.internal --secret env:CRON_SECRET",
-		Args:    exactly(1, "one manifest"),
+		Example: `  dibs serve jobs.yaml --store postgres://dibs@db/app
+  dibs serve /etc/dibs/jobs.d --default-scope global --drain 1m
+  dibs serve https://shop.internal --app shop --secret env:CRON_SECRET`,
+		Args: exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.source = args[0]
 			return runServe(cmd.Context(), e, o)
@@ -243,7 +245,11 @@ func (s *service) apply(ctx context.Context, r *reading) error {
 		}
 	}
 	prepared, err := scheduler.PrepareAll(ctx, changes)
-	if err != nil {
+	switch {
+	case errors.Is(err, scheduler.ErrOtherSource):
+		return usage(fmt.Errorf("%s: %w. If this application speaks for it, add --app %s on every server",
+			s.source, err, r.app))
+	case err != nil:
 		return err
 	}
 	for _, p := range prepared {

@@ -18,9 +18,9 @@ import (
 
 // sourceOptions are the flags of commands that read a manifest.
 type sourceOptions struct {
-	secrets       []string
-	hosts, queues []string
-	allowHTTP     bool
+	secrets                     []string
+	apps, hosts, queues, limits []string
+	allowHTTP                   bool
 }
 
 // sourcesHelp is the same in the help of each of them.
@@ -30,14 +30,19 @@ standard input, or the https address of an application that serves its manifest
 a signature, so --secret env:NAME is needed, and over https, except on this host's loopback.
 
 The manifest of an application may name only what you grant: the secret that signs, its own origin, and
-what --secret NAME=env:VARIABLE (in secret_refs: NAME), --allow-host and --allow-queue name. It may name no
-files and no commands. Each of these flags may be given several times.`
+what --secret NAME=env:VARIABLE (in secret_refs: NAME), --allow-host, --allow-queue and --allow-limit name.
+It may name no files and no commands. Its app is what --app names; without --app, it may have one that
+nobody else has registered in the store. Each of these flags may be given several times.`
 
 func (o *sourceOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.secrets, "secret", nil, "env:NAME or file:/path: what signs the request to an application;\nNAME=env:VARIABLE or NAME=file:/path: what a manifest may name as NAME")
-	f.StringArrayVar(&o.hosts, "allow-host", nil, "`HOST[:PORT]` that an application's manifest may name, beside its own origin")
+	f.StringArrayVar(&o.apps, "app", nil, "`NAME` of the app that an application speaks for")
+	f.StringArrayVar(&o.hosts, "allow-host", nil, "`HOST[:PORT]` that an application's manifest may name over https,"+
+		"\nbeside its own origin; http://HOST[:PORT]: without TLS")
 	f.StringArrayVar(&o.queues, "allow-queue", nil, "`QUEUE` that tasks of an application's manifest may enter")
+	f.StringArrayVar(&o.limits, "allow-limit", nil,
+		"`KEY` that tasks of an application's manifest may have a limit on, beside APP/…")
 	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask an application on another host without TLS")
 }
 
@@ -48,9 +53,15 @@ func (o *sourceOptions) open(e env, name string) (*source.Source, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	options := source.Options{Stdin: e.stdin, AllowHTTP: o.allowHTTP, Grants: source.Grants{Secrets: []string{}, Hosts: []string{}, Queues: []string{}}}
-	if !source.IsAddress(name) && len(o.hosts)+len(o.queues) > 0 {
-		return nil, usage(errors.New("--allow-host and --allow-queue are for the manifest of an application: that of a file may name any host and any queue"))
+	options := source.Options{Stdin: e.stdin, AllowHTTP: o.allowHTTP}
+	if !source.IsAddress(name) && len(o.apps)+len(o.hosts)+len(o.queues)+len(o.limits) > 0 {
+		return nil, usage(errors.New("--app, --allow-host, --allow-queue and --allow-limit are for the manifest of an application: " +
+			"that of a file may name whatever it likes"))
+	}
+	for _, app := range o.apps {
+		if err := source.CheckApp(app); err != nil {
+			return nil, usage(fmt.Errorf("--app %w", err))
+		}
 	}
 	for _, host := range o.hosts {
 		if err := source.CheckHost(host); err != nil {
@@ -58,7 +69,9 @@ func (o *sourceOptions) open(e env, name string) (*source.Source, error) {
 		}
 	}
 	g := &options.Grants
-	g.Hosts, g.Queues = append(g.Hosts, o.hosts...), append(g.Queues, o.queues...)
+	g.Secrets = []string{} // none is [] in JSON
+	g.Apps, g.Hosts = append([]string{}, o.apps...), append([]string{}, o.hosts...)
+	g.Queues, g.Limits = append([]string{}, o.queues...), append([]string{}, o.limits...)
 	if own != "" {
 		options.Secrets = func() ([][]byte, error) { return o.values([]string{own}) }
 		g.Secrets = append(g.Secrets, own)

@@ -27,7 +27,7 @@ func newValidate(e env) *cobra.Command {
 		Long: "Check a manifest, JSON or YAML. All errors are told at once, each with its path. Exit status: 0 valid, 2 not valid.\n\n" + sourcesHelp,
 		Example: `  dibs validate jobs.yaml
   dibs validate jobs.yaml --canonical > jobs.json
-  dibs validate https://shop.internal --secret env:CRON_SECRET --allow-host hc-ping.com
+  dibs validate https://shop.internal --app shop --secret env:CRON_SECRET --allow-host hc-ping.com
   dibs validate --schema > manifest.schema.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if o.schema {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/job"
@@ -53,8 +54,16 @@ func Granted(where, origin, grants string) Finding {
 	return found(Info, "grants", where, "", "This application may name, beside its own origin %s: %s.", origin, grants)
 }
 
+// AppUnsaid says that an application chose its app by itself.
+func AppUnsaid(where, app string) Finding {
+	return found(Warning, "app", where, "Say whom it speaks for: --app "+app+", on every server.",
+		"Nobody said which app this application speaks for. It says %q now, and may take any that nobody else has registered.",
+		app)
+}
+
 // Jobs judges the jobs of a manifest.
 func Jobs(specs []job.Spec, s Setting) (all []Finding) {
+	all = append(all, s.foreign(specs)...)
 	for i := range specs {
 		spec := &specs[i]
 		set, err := scheduler.SetOf(spec)
@@ -149,25 +158,54 @@ func together(a, b *schedule.Schedule, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// registered compares a job with what the store holds of it (rule T11). A job that says no scope on a
-// shared store has two meanings, of which one must fit.
+// foreign looks for an app that an application chose by itself and that is not its own (rule T14).
+func (s Setting) foreign(specs []job.Spec) []Finding {
+	if len(specs) == 0 {
+		return nil
+	}
+	app, source := specs[0].App, specs[0].Source
+	for _, scope := range []job.Scope{job.Global, job.Host} {
+		if !slices.ContainsFunc(specs, func(spec job.Spec) bool { return slices.Contains(s.scopes(&spec), scope) }) {
+			continue
+		}
+		var known []tick.Job
+		for _, k := range s.Registered[scope] {
+			if strings.HasPrefix(k.Name, app+"/") {
+				known = append(known, k)
+			}
+		}
+		if err := scheduler.CheckSource(app, source, known); err != nil {
+			return []Finding{found(Error, "app_not_granted", s.Manifest,
+				"If this application speaks for it: --app "+app+", on every server. If not, it claims another's jobs.",
+				"%s: %v: `dibs serve` refuses it.", s.Store, err)}
+		}
+	}
+	return nil
+}
+
+// scopes are those that a job may have here. One that says no scope on a shared store has two meanings.
+func (s Setting) scopes(spec *job.Spec) []job.Scope {
+	switch {
+	case s.OnlyHost: // where global means host
+		return []job.Scope{job.Host}
+	case !spec.ScopeDeclared && s.Shared:
+		return []job.Scope{job.Global, job.Host}
+	}
+	return []job.Scope{spec.Policy.Scope}
+}
+
+// registered compares a job with what the store holds of it (rule T11). Of two meanings one must fit. Whose the app is
+// is another question.
 func (s Setting) registered(spec *job.Spec) []Finding {
-	scopes := []job.Scope{spec.Policy.Scope}
-	if !spec.ScopeDeclared && s.Shared {
-		scopes = []job.Scope{job.Global, job.Host}
-	}
-	if s.OnlyHost { // where global means host
-		scopes = []job.Scope{job.Host}
-	}
 	differs := false
-	for _, scope := range scopes {
+	for _, scope := range s.scopes(spec) {
 		meant := *spec
 		meant.Policy.Scope = scope
 		for _, k := range s.Registered[scope] {
 			if k.Name != spec.Key() || !k.Removed.IsZero() {
 				continue
 			}
-			if k.Definition == meant.Definition() {
+			if k.Definition == scheduler.DefinitionBeside(&meant, k) {
 				return nil
 			}
 			differs = true

@@ -32,7 +32,7 @@ func setting(change func(*doctor.Setting)) doctor.Setting {
 	return s
 }
 
-var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "secret", "program", "user", "request", "hook", "queue"}
+var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "app_not_granted", "secret", "program", "user", "request", "hook", "queue"}
 
 // Each check of a job with its trigger; all others must then be silent.
 func TestJobs(t *testing.T) {
@@ -171,6 +171,47 @@ func TestJobs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An application that chose its app by itself may have what nobody else has registered (rule T14); which of its jobs
+// that concerns is no other finding.
+func TestAnAppThatIsNotItsOwn(t *testing.T) {
+	const own = "https://own.example/jobs"
+	for _, c := range []struct {
+		name, source string
+		known        map[string]string // of jobs, who registered them
+		refused      string
+	}{
+		{"of nobody", own, nil, ""},
+		{"of its own", own, map[string]string{"shop/a": own}, ""},
+		{"of its own, beside another app", own, map[string]string{"shop/a": own, "shopping/a": ""}, ""},
+		{"of another application", own, map[string]string{"shop/a": "https://b.example"},
+			`own.example/jobs speaks for "shop", and shop/a is registered by "https://b.example"`},
+		{"of the operator", own, map[string]string{"shop/a": own, "shop/b": ""},
+			"and shop/b is registered on the operator's word"},
+		{"granted", "", map[string]string{"shop/a": own}, ""},
+	} {
+		for _, declared := range []bool{true, false} {
+			spec := healthy(func(s *job.Spec) { s.Source, s.ScopeDeclared = c.source, declared })
+			all := doctor.Jobs([]job.Spec{spec}, setting(func(s *doctor.Setting) {
+				s.Registered = map[job.Scope][]tick.Job{job.Host: {{Name: "apple/a", Definition: "else"}}}
+				for name, source := range c.known {
+					registered := healthy(func(s *job.Spec) { s.Source = source })
+					known := tick.Job{Name: name, Definition: registered.Definition()}
+					s.Registered[job.Global] = append(s.Registered[job.Global], known)
+				}
+			}))
+			want(t, all, "manifest_differs", "")
+			if c.refused == "" {
+				want(t, all, "app_not_granted", "")
+				continue
+			}
+			f := want(t, all, "app_not_granted", doctor.Error)
+			if !strings.Contains(f.What, c.refused) || !strings.Contains(f.Cure, "--app shop") || f.Where != "jobs.yaml" {
+				t.Errorf("%s: %+v does not say %q", c.name, f, c.refused)
+			}
+		}
 	}
 }
 

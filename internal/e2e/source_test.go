@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -74,5 +75,135 @@ func TestServeAsksAnApplication(t *testing.T) {
 	if n := asked.Load(); n != 3 {
 		t.Errorf("the application was asked %d times, want 3", n)
 	}
+	stop(p)
+}
+
+// served is an application whose manifest a test changes. It asks nobody for a signature.
+type served struct {
+	*httptest.Server
+	manifest atomic.Pointer[string]
+}
+
+// serves starts an application with an app and one job, what of which is as said: ORIGIN is its own.
+func serves(t *testing.T, app, what string) *served {
+	t.Helper()
+	s := &served{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/.well-known/cron-manifest" {
+			fmt.Fprint(rw, strings.ReplaceAll(*s.manifest.Load(), "ORIGIN", s.URL))
+		}
+	}))
+	t.Cleanup(s.Close)
+	s.says(app, what)
+	return s
+}
+
+func (s *served) says(app, what string) {
+	text := fmt.Sprintf(`{"version": 1, "app": %q, "jobs": [{"name": "invoice", "schedule": "@every 60m", %s}]}`, app, what)
+	s.manifest.Store(&text)
+}
+
+const ownRequest = `"request": {"url": "ORIGIN/"}`
+
+// An application that chooses the name of another one's app is refused, at the start, when it is asked again, and
+// after everybody else has gone; the operator's word gives the app to whom it names.
+func TestAnApplicationTakesNoOtherApp(t *testing.T) {
+	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+		w = w.in(t, "CRON_SECRET=hunter2")
+		shop, thief := serves(t, "shop", ownRequest), serves(t, "shop", ownRequest)
+		serve := func(s *served, flags ...string) *process {
+			return w.serve(s.URL, append(flags, "--secret", "env:CRON_SECRET")...)
+		}
+		refused := func(flags ...string) {
+			t.Helper()
+			p := serve(thief, flags...).exits(2, 30*time.Second)
+			p.says("the app is not its own", thief.URL, "shop/invoice", "add --app shop on every server")
+		}
+		owner := serve(shop)
+		owner.logs("event=serving", "app=shop")
+		if out := w.must("job", "show", "shop/invoice"); !strings.Contains(out, "source      "+shop.URL) {
+			t.Errorf("it is not said whose it is: %s", out)
+		}
+		refused()
+		w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, 30*time.Second)
+		stop(owner)
+		refused()
+		owner = serve(shop) // by itself, as ever
+		owner.logs("event=serving", "app=shop")
+
+		// Nor does it get there by another name first, granted or not.
+		thief.says("thief", ownRequest)
+		free := serve(thief)
+		free.logs("event=serving", "app=thief")
+		bound := serve(thief, "--app", "thief")
+		bound.logs("event=serving", "app=thief")
+		thief.says("shop", ownRequest)
+		free.signal(syscall.SIGHUP)
+		free.logs("event=reload-failed", "a running server does not change it")
+		bound.signal(syscall.SIGHUP)
+		bound.logs("event=reload-failed", "app: this application does not speak for", "add --app shop")
+		stop(free, bound)
+		refused()
+		serve(thief, "--app", "thief").exits(2, 30*time.Second).says("app: this application does not speak for")
+
+		// The operator says who has it. Who had it by itself keeps nothing that it could change.
+		moved := serves(t, "shop", ownRequest)
+		heir := serve(moved, "--app", "billing", "--app", "shop")
+		heir.logs("event=serving", "app=shop")
+		owner.signal(syscall.SIGHUP)
+		owner.logs("event=reload-failed", "the app is not its own", "on the operator's word")
+		stop(owner, heir)
+		refused()
+	})
+}
+
+// What the manifest of a file has registered, an application does not take over.
+func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t).in(t, "CRON_SECRET=hunter2")
+	m := w.write("m.yaml", "{version: 1, app: billing, jobs: [{name: invoice, schedule: '@yearly', command: ['true']}]}")
+	file := w.serve(m)
+	file.logs("event=serving", "app=billing")
+	thief := serves(t, "billing", ownRequest)
+	p := w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, 30*time.Second)
+	const by = "billing/invoice is registered on the operator's word"
+	for _, says := range []string{"app_not_granted", "--app billing", by} {
+		if !strings.Contains(p.stdout(), says) {
+			t.Errorf("doctor does not say %q: %s", says, p)
+		}
+	}
+	w.serve(thief.URL, "--secret", "env:CRON_SECRET").exits(2, 30*time.Second).says(by, "add --app billing")
+	if out := w.must("job", "show", "billing/invoice"); !strings.Contains(out, "@yearly") {
+		t.Errorf("the job is another one now: %s", out)
+	}
+	stop(file)
+}
+
+// A reload meets the same grants as the start: what the new manifest names beyond them leaves the old one in force.
+func TestAReloadNamesOnlyWhatWasGranted(t *testing.T) {
+	t.Parallel()
+	w := fileWorld(t).in(t, "CRON_SECRET=hunter2")
+	app := serves(t, "shop", ownRequest)
+	p := w.serve(app.URL, "--secret", "env:CRON_SECRET", "--app", "shop", "--allow-host", "hooks.example",
+		"--allow-queue", "mail")
+	p.logs("event=serving")
+	hook := func(url string) string { return `, "hooks": [{"on": ["success"], "ping": "` + url + `"}]` }
+	task := func(limit string) string {
+		return `"task": {"kind": "k", "queue": "mail", "limit": {"key": "` + limit + `", "max": 1000}}`
+	}
+	const plain = "add --allow-host http://hooks.example"
+	for _, c := range []struct{ what, path, cure string }{
+		{`"request": {"url": "http://hooks.example/"}`, "jobs/0/request/url", plain},
+		{ownRequest + hook("http://hooks.example/a"), "jobs/0/hooks/0/ping/url", plain},
+		{task("smtp"), "jobs/0/task/limit/key", "add --allow-limit smtp"},
+		{`"task": {"kind": "k", "queue": "other"}`, "jobs/0/task/queue", "add --allow-queue other"},
+	} {
+		app.says("shop", c.what)
+		p.signal(syscall.SIGHUP)
+		p.logs("event=reload-failed", c.path, c.cure)
+	}
+	app.says("shop", task("shop/smtp")+hook("https://hooks.example/a"))
+	p.signal(syscall.SIGHUP)
+	p.logs("event=reloaded")
 	stop(p)
 }

@@ -11,7 +11,7 @@ import (
 
 // An application with one job. Serve it, point dibs at it, and it is fired:
 //
-//	dibs serve https://shop.internal --secret env:CRON_SECRET
+//	dibs serve https://shop.internal --app shop --secret env:CRON_SECRET
 func Example() {
 	shop, err := app.New(app.Options{Name: "shop", URL: "https://shop.internal",
 		Secrets: [][]byte{[]byte("correct horse")}, SecretRefs: []string{"env:CRON_SECRET"}})

@@ -19,35 +19,51 @@ import (
 type Grants struct {
 	// Origin is the application's: scheme, host and port. New fills it in.
 	Origin string `json:"origin"`
+	// Apps are those that it speaks for. With none, Load tells the application's jobs whose they are (Spec.Source): a
+	// store then takes them only where nobody else has registered the app.
+	Apps []string `json:"apps"`
 	// Secrets are the references that it may use, word for word: names, and its own as "env:NAME".
 	Secrets []string `json:"secrets"`
-	// Hosts are where its requests, hooks and proxies may lead: HOST, for the usual port of the address,
-	// or HOST:PORT. An IPv6 address stands in brackets.
+	// Hosts are where its requests, hooks and proxies may lead: HOST or HOST:PORT for https, and with a scheme in front
+	// (http://HOST, socks5://HOST:PORT) for that one. Without a port it is the scheme's usual one. An IPv6 address
+	// stands in brackets.
 	Hosts []string `json:"hosts"`
 	// Queues are those that its tasks may enter.
 	Queues []string `json:"queues"`
+	// Limits are the keys that its tasks may have a limit on, beside those that begin with its app and a slash. Who
+	// names a key also says how many tasks of it run, in all queues, and may stop the running one.
+	Limits []string `json:"limits"`
 }
 
-// hostForm is HOST or HOST:PORT.
-var hostForm = regexp.MustCompile(`^([0-9A-Za-z_]([0-9A-Za-z._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
+var (
+	appForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	hostForm = regexp.MustCompile(`^((https?|socks5)://)?` +
+		`([0-9A-Za-z_]([0-9A-Za-z._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
+)
+
+// CheckApp says what is wrong with an app that is granted.
+func CheckApp(app string) error {
+	if !appForm.MatchString(app) {
+		return fmt.Errorf("%q: want the name of an app: a lower-case letter, then up to 62 of a-z, 0-9 and -", app)
+	}
+	return nil
+}
 
 // CheckHost says what is wrong with a host that is granted.
 func CheckHost(host string) error {
 	if !hostForm.MatchString(host) {
-		return fmt.Errorf("%q: want HOST or HOST:PORT, as in hooks.example.com or 10.0.0.7:8443", host)
+		return fmt.Errorf("%q: want HOST or HOST:PORT for https, as in hooks.example.com or 10.0.0.7:8443, or http://HOST",
+			host)
 	}
 	return nil
 }
 
 // String is the grants in words.
 func (g *Grants) String() string {
-	list := func(all []string) string {
-		if len(all) == 0 {
-			return "none"
-		}
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("secrets: %s; hosts beside its own: %s; queues: %s; no files and no commands", list(g.Secrets), list(g.Hosts), list(g.Queues))
+	list := func(all []string) string { return cmp.Or(strings.Join(all, ", "), "none") }
+	app := cmp.Or(strings.Join(g.Apps, ", "), "one that nobody else has registered")
+	return fmt.Sprintf("app: %s; secrets: %s; hosts beside its own: %s; queues: %s; limit keys beside those of its app: %s; "+
+		"no files and no commands", app, list(g.Secrets), list(g.Hosts), list(g.Queues), list(g.Limits))
 }
 
 // authority holds a fetched manifest against what its author was granted.
@@ -60,6 +76,10 @@ type authority struct {
 // check lists all that a manifest names and was not granted.
 func (g *Grants) check(own *url.URL, m *manifest.Manifest) error {
 	a := authority{own: own, grants: g}
+	if len(g.Apps) > 0 && !slices.Contains(g.Apps, m.App) {
+		a.refuse("app", "this application does not speak for %q, but for %s: if it is to, add --app %s",
+			m.App, strings.Join(g.Apps, ", "), m.App)
+	}
 	for i := range m.Jobs {
 		a.job(fmt.Sprintf("jobs/%d", i), &m.Jobs[i])
 	}
@@ -91,11 +111,23 @@ func (a *authority) job(path string, s *job.Spec) {
 	if s.Request != nil {
 		a.request(path+"/request", s.Request)
 	}
-	if t := s.Task; t != nil && !slices.Contains(a.grants.Queues, t.Queue) {
-		a.refuse(path+"/task/queue", "the queue %q is not granted to this application: add --allow-queue %s", t.Queue, t.Queue)
+	if s.Task != nil {
+		a.task(path+"/task", s)
 	}
 	for i := range s.Hooks {
 		a.hook(fmt.Sprintf("%s/hooks/%d", path, i), s, &s.Hooks[i])
+	}
+}
+
+// task checks which queue a task enters, and whose limit it declares: that is the key's, in whatever queue.
+func (a *authority) task(path string, s *job.Spec) {
+	t := s.Task
+	if !slices.Contains(a.grants.Queues, t.Queue) {
+		a.refuse(path+"/queue", "the queue %q is not granted to this application: add --allow-queue %s", t.Queue, t.Queue)
+	}
+	if l := t.Limit; l != nil && !strings.HasPrefix(l.Key, s.App+"/") && !slices.Contains(a.grants.Limits, l.Key) {
+		a.refuse(path+"/limit/key", "the limit of %q is not granted to this application, and it would count for others' tasks: "+
+			"want a key that begins with %s/, or add --allow-limit %s", l.Key, s.App, l.Key)
 	}
 }
 
@@ -139,7 +171,8 @@ func (a *authority) address(path, address string) {
 	case err != nil || u.Hostname() == "":
 		a.refuse(path, "%v", errAddress)
 	case !a.allows(u):
-		a.refuse(path, "%s://%s is not granted to this application, whose own is %s: add --allow-host %s", u.Scheme, u.Host, a.grants.Origin, hostAndPort(u))
+		a.refuse(path, "%s://%s is not granted to this application, whose own is %s: add --allow-host %s",
+			u.Scheme, u.Host, a.grants.Origin, grantOf(u))
 	}
 }
 
@@ -151,17 +184,27 @@ func (a *authority) allows(u *url.URL) bool {
 		return true
 	}
 	return slices.ContainsFunc(a.grants.Hosts, func(granted string) bool {
-		g := url.URL{Scheme: u.Scheme, Host: granted}
-		return same(u.Hostname(), g.Hostname()) && portOf(u) == portOf(&g)
+		g := grantedHost(granted)
+		return same(u.Scheme, g.Scheme) && same(u.Hostname(), g.Hostname()) && portOf(u) == portOf(g)
 	})
 }
 
 // named says whether a host may be named as that of a certificate.
 func (a *authority) named(host string) bool {
 	return same(host, a.own.Hostname()) || slices.ContainsFunc(a.grants.Hosts, func(granted string) bool {
-		g := url.URL{Host: granted}
-		return same(host, g.Hostname())
+		g := grantedHost(granted)
+		return g.Scheme == "https" && same(host, g.Hostname())
 	})
+}
+
+// grantedHost is what is granted by HOST, HOST:PORT or one of them behind a scheme. Without TLS whoever answers for the
+// name decides where a request goes, so that has to be said.
+func grantedHost(granted string) *url.URL {
+	scheme, host, ok := strings.Cut(granted, "://")
+	if !ok {
+		scheme, host = "https", granted
+	}
+	return &url.URL{Scheme: scheme, Host: host}
 }
 
 func same(a, b string) bool { return strings.EqualFold(a, b) }
@@ -171,14 +214,17 @@ func portOf(u *url.URL) string {
 	return cmp.Or(u.Port(), usual[strings.ToLower(u.Scheme)])
 }
 
-// hostAndPort is how a host is granted.
-func hostAndPort(u *url.URL) string {
+// grantOf is how an address's host is granted.
+func grantOf(u *url.URL) string {
 	host := u.Hostname()
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
 	if u.Port() != "" {
 		host += ":" + u.Port()
+	}
+	if !same(u.Scheme, "https") {
+		host = strings.ToLower(u.Scheme) + "://" + host
 	}
 	return host
 }

@@ -107,7 +107,22 @@ func (s *Source) Load(ctx context.Context) (*manifest.Manifest, error) {
 	if err := s.grants.check(s.origin, m); err != nil {
 		return nil, fmt.Errorf("manifest %s names what the application was not granted:\n%w", s, err)
 	}
+	if len(s.grants.Apps) == 0 {
+		for i := range m.Jobs {
+			m.Jobs[i].Source = identity(s.origin)
+		}
+	}
 	return m, nil
+}
+
+// identity is how a store knows an application that chose its app by itself: its address without the query, which is
+// nobody's name and may hold what is secret.
+func identity(u *url.URL) string {
+	host := strings.ToLower(u.Host)
+	if port := u.Port(); port != "" && port == portOf(&url.URL{Scheme: u.Scheme}) {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return strings.ToLower(u.Scheme) + "://" + host + u.EscapedPath()
 }
 
 // Grants are what the application was granted; nil if the manifest is the operator's own, which may name
