@@ -33,9 +33,11 @@ type Call struct {
 	Lease   *lease.Lease
 	// IdempotencyKey is the same for every attempt and every re-run of a tick.
 	IdempotencyKey string
-	// PreviousSuccess is the tick of the job's latest run that succeeded (its start, for one without
-	// a tick); zero if it is not known.
+	// PreviousSuccess is the tick of the job's latest run before this one that succeeded (its start, for one without a
+	// tick); zero if none of the last 100 did, or if PreviousUnknown says that history was asked and did not answer in
+	// time. Work outside of a job is told neither.
 	PreviousSuccess time.Time
+	PreviousUnknown bool
 	// StopGrace is what work gets between being told to stop and being killed, for every cause
 	// but a lost lease.
 	StopGrace time.Duration

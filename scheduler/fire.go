@@ -38,7 +38,7 @@ type Fire struct {
 	// IdempotencyKey is what the work is told, so that a repetition can be recognised (rule T3).
 	// Default: one that is stable per tick; without a tick, the run's id.
 	IdempotencyKey string
-	// Previous has the work be told when the job succeeded last, as far as history tells.
+	// Previous has the work be told when the job succeeded last, as far as history tells in time.
 	Previous bool
 	// Wait is how long to wait for the lease under Forbid, as lease.Want has it.
 	Wait time.Duration
@@ -66,7 +66,8 @@ type Fire struct {
 	// OnStart hears of the run before anything is executed.
 	OnStart func(run.Record)
 
-	tail *tail // the end of Output, for hooks
+	tail *tail     // the end of Output, for hooks
+	back *lookBack // for Previous
 }
 
 // Result is what became of a Fire.
@@ -106,7 +107,8 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 		}
 		return p.refuse(ctx, f, Result{Outcome: run.Skipped, Reason: run.ReasonWhen})
 	}
-	previous := p.previousSuccess(ctx, f)
+	f.back = p.lookBack(f)
+	defer f.back.drop()
 	l, rec, res := p.begin(ctx, f)
 	if l == nil {
 		return p.refuse(ctx, f, res)
@@ -125,7 +127,7 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	over := p.tellStart(rec)
 	beside := p.beside(ctx, f, l)
 	defer beside.end() // after the release, which waits for nothing of it
-	rec, recorded := p.work(ctx, f, l, rec, previous)
+	rec, recorded := p.work(ctx, f, l, rec)
 	defer recorded()
 	over()
 	beside.released.Store(true)
@@ -164,6 +166,7 @@ func (p *Place) beginOnce(ctx context.Context, f Fire, begun time.Time) (*lease.
 			return nil, run.Record{}, Result{Err: err}
 		}
 	}
+	f.back.begin(ctx)
 	rec, res, ok := p.start(ctx, f, l)
 	if !ok {
 		_ = l.Release(ctx)
@@ -261,10 +264,10 @@ func refusedStart(err error) Result {
 
 // work runs the attempts under the guard. What it returns beside the record is to be called once
 // the outcome is recorded.
-func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, previous func() time.Time) (run.Record, func()) {
+func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) (run.Record, func()) {
 	guard := lease.Guard{Keeper: p.Keeper, OnOverrun: p.OnOverrun}
-	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)), StopGrace: f.Policy.StopGrace, Output: f.Output,
-		PreviousSuccess: previous()}
+	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)), StopGrace: f.Policy.StopGrace, Output: f.Output}
+	f.back.tell(&call)
 	recorded, started := func() {}, false
 	err := guard.Hold(ctx, l, func(ctx context.Context, l *lease.Lease) error {
 		started = true
