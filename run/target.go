@@ -97,7 +97,8 @@ type Limits struct {
 	Timeout, Deadline time.Duration
 	// Attempts is the most tries. Default 1.
 	Attempts int
-	// Backoff is the pause before attempt n+1, n counted from 1. Default none.
+	// Backoff is the pause before attempt n+1, n counted from 1. The lease is held meanwhile: compute it and return.
+	// Default none.
 	Backoff func(n int) time.Duration
 }
 
