@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -31,7 +32,8 @@ type Fire struct {
 	Limits run.Limits
 	// Command describes the work to people who look at the lease.
 	Command string
-	// Holder completes what Place.Self says, for the run with this id; nil: nothing to add.
+	// Holder completes what Place.Self says, for the run with this id, before the lease is asked for: compute it and
+	// return. Nil: nothing to add.
 	Holder func(key lease.Key, runID string) lease.Holder
 	// RunID of the run. Default: a new one.
 	RunID string
@@ -52,18 +54,22 @@ type Fire struct {
 	Cause *run.Cause
 	// Accept ends the wait for the lease, though not a run, when it is done. Default: Fire's context.
 	Accept context.Context
-	// Output takes what the work prints. Default: nowhere.
+	// Output takes what the work prints, one Write at a time. A slow one slows the work down. One that takes nothing for
+	// a second is waited for no longer: what is printed until it does is dropped, and the log says how much. A Write that
+	// has not returned by the end of the fire goes on beside it. Default: nowhere.
 	Output io.Writer
 	// When, where not nil, is asked once whether to run the tick that was won: false skips it. It is
-	// not asked again for a run that crashed, nor of a run without a tick.
+	// not asked again for a run that crashed, nor of a run without a tick. No lease is held meanwhile, but the tick waits
+	// for the answer: it must come soon once the context has ended.
 	When func(context.Context) bool
 	// Due, where not nil, is asked once the lease is had, after whatever wait that took, and before the start is
-	// recorded: an error ends the fire, and nothing is started.
+	// recorded: an error ends the fire, and nothing is started. The lease is held meanwhile: bound it.
 	Due func(context.Context) error
 	// Gate, of a run without a tick, is a lease that must be live at its start, beside the run's own: what was found
 	// to be due under it still is then. Zero: there is none.
 	Gate lease.Ref
-	// OnStart hears of the run before anything is executed.
+	// OnStart is the first part of the work: it is called under the lease, and nothing is executed before it has returned.
+	// Who only wants to know has Place.Hooks.
 	OnStart func(run.Record)
 
 	tail *tail     // the end of Output, for hooks
@@ -91,6 +97,11 @@ type Result struct {
 // release in one step. When ctx ends the work is told to stop; Fire returns once it is gone and
 // its outcome recorded or spooled.
 func (p *Place) Fire(ctx context.Context, f Fire) Result {
+	defer p.FlushHooks(aside.FlushTime)
+	return p.fire(ctx, f)
+}
+
+func (p *Place) fire(ctx context.Context, f Fire) Result {
 	if f.RunID == "" {
 		f.RunID = run.NewID()
 	}
@@ -100,6 +111,7 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	if f.Output == nil {
 		f.Output = io.Discard
 	}
+	defer p.pace(&f)()
 	p.keepTail(&f)
 	if f.When != nil && !f.Tick.IsZero() && !f.Again && !f.When(f.Accept) {
 		if err := context.Cause(f.Accept); err != nil {
