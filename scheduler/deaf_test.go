@@ -75,8 +75,8 @@ func (l eventLog) count(event string) int {
 // withPlace has the host serve at a place like its own, but for what change changes.
 func (h *host) withPlace(change func(*scheduler.Place)) {
 	p := h.place
-	h.place = &scheduler.Place{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: p.History, Self: p.Self,
-		Spool: p.Spool, TimeOfDay: p.TimeOfDay, Log: p.Log}
+	h.place = &scheduler.Place{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: p.History,
+		Self: p.Self, Spool: p.Spool, TimeOfDay: p.TimeOfDay, Log: p.Log}
 	change(h.place)
 	h.Server = scheduler.NewServer(h.place, "app")
 }
@@ -111,7 +111,8 @@ func TestCallbacksThatNeverReturn(t *testing.T) {
 		started := 0
 		for name, least := range map[string]int{"app/j": 119, "app/other": 1190} {
 			rows, err := w.b.Store().History.Ticks(t.Context(), history.Query{Job: name, Limit: 10_000})
-			if n := count(rows, func(r tick.Tick) bool { return r.Outcome == run.Succeeded }); err != nil || n < least || n < len(rows) {
+			n := count(rows, func(r tick.Tick) bool { return r.Outcome == run.Succeeded })
+			if err != nil || n < least || n < len(rows) {
 				t.Errorf("%d of %d ticks of %s succeeded (%v)", n, len(rows), name, err)
 			}
 			started += len(rows)
@@ -139,7 +140,8 @@ func TestAReleaseWaitsForNoOutput(t *testing.T) {
 		h, other := w.host(1, 0), w.host(2, 0)
 		goOn := make(chan struct{})
 		begun := time.Now()
-		go h.place.Fire(t.Context(), scheduler.Fire{Key: "k", Output: stuckOutput{goOn}, Policy: job.Policy{Concurrency: job.Forbid},
+		go h.place.Fire(t.Context(), scheduler.Fire{Key: "k", Output: stuckOutput{goOn},
+			Policy: job.Policy{Concurrency: job.Forbid},
 			Target: run.Func(func(_ context.Context, c run.Call) error {
 				time.Sleep(time.Second)
 				for range 100 {

@@ -278,7 +278,8 @@ func refusedStart(err error) Result {
 // the outcome is recorded.
 func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) (run.Record, func()) {
 	guard := lease.Guard{Keeper: p.Keeper, OnOverrun: p.OnOverrun}
-	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)), StopGrace: f.Policy.StopGrace, Output: f.Output}
+	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)),
+		StopGrace: f.Policy.StopGrace, Output: f.Output}
 	f.back.tell(&call)
 	recorded, started := func() {}, false
 	err := guard.Hold(ctx, l, func(ctx context.Context, l *lease.Lease) error {

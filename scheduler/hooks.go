@@ -29,7 +29,8 @@ func (p *Place) aside(size int, do func(Hooks), attrs ...any) {
 	if hooks == nil || p.telling.Do("happening", hooked+size, func() { do(hooks) }) {
 		return
 	}
-	p.log().Warn("hooks are not told: they have not taken what they were told before", append([]any{"event", "hooks-behind"}, attrs...)...)
+	p.log().Warn("hooks are not told: they have not taken what they were told before",
+		append([]any{"event", "hooks-behind"}, attrs...)...)
 }
 
 // FlushHooks waits until the hooks have taken what happened before, but no longer than within, and reports whether they

@@ -12,8 +12,8 @@ import (
 // outputPatience is how long the work waits for an Output that takes nothing.
 const outputPatience = time.Second
 
-// An outlet passes on what the work prints. A slow Output slows the work down, as a slow reader of a pipe does; one that
-// takes nothing at all for outputPatience holds nobody up any more: what is printed until it does is dropped and
+// An outlet passes on what the work prints. A slow Output slows the work down, as a slow reader of a pipe does. One
+// that takes nothing at all for outputPatience holds nobody up any more: what is printed until it does is dropped and
 // counted.
 type outlet struct {
 	to    io.Writer

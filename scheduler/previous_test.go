@@ -119,7 +119,8 @@ func TestAStartDoesNotWaitForHistory(t *testing.T) {
 					var got run.Call
 					fire := func() (began time.Duration) {
 						begun := time.Now()
-						h.place.Fire(t.Context(), scheduler.Fire{Key: "app/j", Previous: true, Policy: job.Policy{Concurrency: job.Forbid},
+						h.place.Fire(t.Context(), scheduler.Fire{Key: "app/j", Previous: true,
+							Policy: job.Policy{Concurrency: job.Forbid},
 							Target: run.Func(func(_ context.Context, c run.Call) error {
 								got, began = c, time.Since(begun)
 								return nil

@@ -16,7 +16,8 @@ import (
 
 func (p *Place) tell(h Happening) {
 	if h.On != "" {
-		p.aside(len(h.Output), func(hooks Hooks) { hooks.Tell(h) }, "on", h.On, "job", h.Job, "tick", stamp(h.Tick), "run_id", h.Run.ID)
+		p.aside(len(h.Output), func(hooks Hooks) { hooks.Tell(h) },
+			"on", h.On, "job", h.Job, "tick", stamp(h.Tick), "run_id", h.Run.ID)
 	}
 }
 
@@ -184,7 +185,8 @@ func (p *Place) tellMissed(ctx context.Context, name string, rows []tick.Tick, t
 		if slices.ContainsFunc(there, func(o tick.Tick) bool {
 			return o.At.Equal(t.At) && o.Through.Equal(t.Through) && o.Outcome == t.Outcome && o.Ended.Equal(t.Ended)
 		}) {
-			tell(Happening{On: job.OnMiss, Job: name, Tick: t.At, Through: t.Through, Count: t.Count, Outcome: t.Outcome, Reason: t.Reason})
+			tell(Happening{On: job.OnMiss, Job: name, Tick: t.At, Through: t.Through, Count: t.Count, Outcome: t.Outcome,
+				Reason: t.Reason})
 		}
 	}
 }

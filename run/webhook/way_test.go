@@ -249,7 +249,9 @@ func TestOurHeadersAreOurs(t *testing.T) {
 			t.Errorf("%s: %q", name, v)
 		}
 	}
-	for _, name := range []string{"X-Cron-Fire-Time", "X-Cron-Previous-Success-Time", "Dibs-Previous-Success", "X-Cron-Signature"} { // no tick, no success, no secret
+	// There is no tick, no success, no secret.
+	for _, name := range []string{"X-Cron-Fire-Time", "X-Cron-Previous-Success-Time", "Dibs-Previous-Success",
+		"X-Cron-Signature"} {
 		if got.Get(name) != "" {
 			t.Errorf("%s: %q", name, got.Get(name))
 		}
