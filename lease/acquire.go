@@ -28,9 +28,12 @@ type Want struct {
 	//
 	// Before it ends any work it asks held, once it knows that the holder itself is gone: whether
 	// the hold is still on record. The work of one that was released is none of its business (rule L7).
+	// This acquire, and nothing else, waits for its answer: it must give one soon once ctx has ended.
 	Gone func(ctx context.Context, r Record, held func() bool) bool
 	// OnHeldBack hears that the store grants nothing until a given time (rule L9): this is
-	// waited out, whatever Wait says, since it is neither held nor down.
+	// waited out, whatever Wait says, since it is neither held nor down. Nobody waits for it or for OnHeld: each is
+	// called on a goroutine of its own, one call at a time, also when Acquire has returned meanwhile. Of what comes
+	// before a call has returned it hears the latest only.
 	OnHeldBack func(wait time.Duration)
 	// OnHeld hears of the holder that is waited for, once per holder.
 	OnHeld func(*HeldError)
@@ -75,6 +78,7 @@ type attempt struct {
 	since    time.Time // the store instant at which contention with it began
 	listened bool
 	events   <-chan struct{}
+	told     struct{ held, heldBack hearer }
 }
 
 // errLate is an acquire that reached the store too late.
@@ -200,7 +204,7 @@ func (a *attempt) pause(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.As(err, &back):
 		if a.want.OnHeldBack != nil {
-			a.want.OnHeldBack(back.wait)
+			a.told.heldBack.tell(func() { a.want.OnHeldBack(back.wait) })
 		}
 		a.deadline += back.wait
 		return a.sleep(ctx, back.wait+time.Millisecond)
@@ -220,7 +224,7 @@ func (a *attempt) contend(ctx context.Context, held *HeldError) error {
 	if a.holder != held.Record.Owner {
 		a.holder, a.since = held.Record.Owner, held.Now
 		if a.want.OnHeld != nil {
-			a.want.OnHeld(held)
+			a.told.held.tell(func() { a.want.OnHeld(held) })
 		}
 	}
 	if a.reclaimable(ctx, held) {

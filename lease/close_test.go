@@ -16,8 +16,9 @@ func TestCloseStopsTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
 		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
-		var told, overran time.Time
-		guard := lease.Guard{Keeper: p.Keeper, OnOverrun: func(*lease.Lease) { overran = time.Now() }}
+		var told time.Time
+		over := make(chan time.Time, 1)
+		guard := lease.Guard{Keeper: p.Keeper, OnOverrun: func(*lease.Lease) { over <- time.Now() }}
 		started, done := make(chan struct{}), make(chan error)
 		go func() {
 			done <- guard.Run(t.Context(), lease.Want{Key: "k"}, func(ctx context.Context, _ *lease.Lease) error {
@@ -49,7 +50,7 @@ func TestCloseStopsTheWork(t *testing.T) {
 		if d := told.Sub(closed); d != 0 {
 			t.Errorf("told to stop %s after the Keeper was closed", d)
 		}
-		if overran.IsZero() || !overran.Before(granted) {
+		if overran := <-over; !overran.Before(granted) {
 			t.Errorf("overrun at %s, granted elsewhere at %s", overran, granted)
 		}
 		_ = l.Release(t.Context())

@@ -13,7 +13,8 @@ type Guard struct {
 	Keeper *Keeper
 	// OnOverrun is called when work was told to stop because its lease is lost and has not
 	// returned by the instant at which it must be gone. A function cannot be killed from here:
-	// exclusion then rests on the token alone (rule L8). The dibs binary exits 79. Default: nothing.
+	// exclusion then rests on the token alone (rule L8). The dibs binary exits 79. It is called on a goroutine of its
+	// own, so that nobody waits for it. Default: nothing.
 	OnOverrun func(l *Lease)
 }
 
@@ -104,7 +105,7 @@ func (g Guard) watch(l *Lease, cancel context.CancelCauseFunc, done <-chan struc
 	case <-done:
 	default:
 		if g.OnOverrun != nil {
-			g.OnOverrun(l)
+			go g.OnOverrun(l) // whoever waits for the end of the work does not wait for this
 		}
 	}
 }

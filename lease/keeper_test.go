@@ -81,7 +81,8 @@ func TestSilenceStopsTheWorkBeforeTheLeaseCanExpireElsewhere(t *testing.T) {
 		m := p.Margin()
 		var told, overran, granted time.Time
 		var cut time.Time
-		guard := lease.Guard{Keeper: p.Keeper, OnOverrun: func(*lease.Lease) { overran = time.Now() }}
+		over := make(chan time.Time, 1)
+		guard := lease.Guard{Keeper: p.Keeper, OnOverrun: func(*lease.Lease) { over <- time.Now() }}
 		done := make(chan error)
 		go func() {
 			done <- guard.Run(t.Context(), lease.Want{Key: "k"}, func(ctx context.Context, _ *lease.Lease) error {
@@ -109,7 +110,7 @@ func TestSilenceStopsTheWorkBeforeTheLeaseCanExpireElsewhere(t *testing.T) {
 		if early := told.Sub(cut); early < m.Outage()-m.Heartbeat || early > m.TermAfter() {
 			t.Errorf("told to stop %s after the cut; outage %s, term %s", early, m.Outage(), m.TermAfter())
 		}
-		if !overran.Before(granted) || overran.IsZero() {
+		if overran = <-over; !overran.Before(granted) {
 			t.Errorf("overrun at %s, granted at %s", overran, granted)
 		}
 		if d := overran.Sub(told); d < m.LostGrace-100*time.Millisecond || d > m.LostGrace+m.Kill {
@@ -580,14 +581,51 @@ func TestAMarginThatDoesNotHoldIsRefusedWithItsNumbers(t *testing.T) {
 func TestAHeldBackStoreIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t, memory.New(memory.Options{HoldBack: true}), 1)
-		start, said := time.Now(), time.Duration(0)
-		l, err := p.Acquire(t.Context(), lease.Want{Key: "k", OnHeldBack: func(d time.Duration) { said = d }})
+		start, heard := time.Now(), make(chan time.Duration, 1)
+		l, err := p.Acquire(t.Context(), lease.Want{Key: "k", OnHeldBack: func(d time.Duration) { heard <- d }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := time.Since(start); d < 15*time.Second || d > 16*time.Second || said < 14*time.Second {
+		if d, said := time.Since(start), <-heard; d < 15*time.Second || d > 16*time.Second || said < 14*time.Second {
 			t.Errorf("granted after %s; it was said to take %s", d, said)
 		}
+		_ = l.Release(t.Context())
+	})
+}
+
+// Promise 27: nobody waits for those who are only told.
+func TestNobodyWaitsForAListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{HoldBack: true})
+		p, q := newProcess(t, b, 1), newProcess(t, b, 2)
+		goOn := make(chan struct{})
+		begun := time.Now()
+		l, err := p.Acquire(t.Context(), lease.Want{Key: "k", OnHeldBack: func(time.Duration) { <-goOn }})
+		if took := time.Since(begun); err != nil || took > 16*time.Second {
+			t.Fatalf("after %s: %v", took, err)
+		}
+		guard := lease.Guard{Keeper: p.Keeper, OnOverrun: func(*lease.Lease) { <-goOn }}
+		done := make(chan error, 1)
+		go func() {
+			done <- guard.Hold(t.Context(), l, func(ctx context.Context, _ *lease.Lease) error {
+				<-ctx.Done()
+				time.Sleep(time.Minute) // does not listen
+				return nil
+			})
+		}()
+		time.Sleep(time.Minute)
+		p.link.Cut(true)
+		l, err = q.Acquire(t.Context(), lease.Want{Key: "k", Wait: -1, OnHeld: func(*lease.HeldError) { <-goOn }})
+		if took := time.Since(begun); err != nil || took > 2*time.Minute {
+			t.Fatalf("after %s: %v", took, err)
+		}
+		if err := <-done; !errors.Is(err, lease.ErrLost) {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took > 3*time.Minute {
+			t.Errorf("the work ended after two minutes, and this was heard of after %s", took)
+		}
+		close(goOn)
 		_ = l.Release(t.Context())
 	})
 }

@@ -20,7 +20,8 @@ type Handler struct {
 	Do func(ctx context.Context, r *Run) error
 	// Timeout bounds an attempt of a task that names none. Default none.
 	Timeout time.Duration
-	// Backoff is the pause after the n-th failed attempt of a task that names none. Default Backoff{}.After.
+	// Backoff is the pause after the n-th failed attempt of a task that names none. It is part of the attempt, whose
+	// slot and task wait for it: compute it and return. Default Backoff{}.After.
 	Backoff func(n int, err error) time.Duration
 	// Rate bounds how many are fetched, by all workers of the fleet together. Default any number.
 	Rate Rate

@@ -40,7 +40,7 @@ type WorkerOptions struct {
 	// Holder describes the process, for people.
 	Holder lease.Holder
 	// OnOverrun is called when work has not ended by the instant at which it must, because the
-	// worker's lease is lost: from then on only tokens exclude (rule L8). Default: it is logged.
+	// worker's lease is lost: from then on only tokens exclude (rule L8). Nobody waits for it. It is logged in any case.
 	OnOverrun func()
 	// Log says what the worker does. Nobody waits for it: lines that it does not take in time are dropped, and counted
 	// in a line of their own. Default: nothing.

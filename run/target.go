@@ -33,13 +33,15 @@ type Call struct {
 	Lease   *lease.Lease
 	// IdempotencyKey is the same for every attempt and every re-run of a tick.
 	IdempotencyKey string
-	// PreviousSuccess is the tick of the job's latest run that succeeded (its start, for one without
-	// a tick); zero if it is not known.
+	// PreviousSuccess is the tick of the job's latest run before this one that succeeded (its start, for one without a
+	// tick); zero if none of the last 100 did, or if PreviousUnknown says that history was asked and did not answer in
+	// time. Work outside of a job is told neither.
 	PreviousSuccess time.Time
+	PreviousUnknown bool
 	// StopGrace is what work gets between being told to stop and being killed, for every cause
 	// but a lost lease.
 	StopGrace time.Duration
-	// Output takes what the work prints; never nil.
+	// Output takes what the work prints; never nil. The scheduler's never blocks for long: see scheduler.Fire.
 	Output io.Writer
 	// Lock, on the embedded directory, is the open file whose kernel lock is the lease, for a
 	// command to inherit; the Target closes it. Detach, where not nil, is to be called once the
@@ -95,7 +97,8 @@ type Limits struct {
 	Timeout, Deadline time.Duration
 	// Attempts is the most tries. Default 1.
 	Attempts int
-	// Backoff is the pause before attempt n+1, n counted from 1. Default none.
+	// Backoff is the pause before attempt n+1, n counted from 1. The lease is held meanwhile: compute it and return.
+	// Default none.
 	Backoff func(n int) time.Duration
 }
 

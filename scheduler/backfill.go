@@ -257,7 +257,7 @@ func (f *backfilling) one(accept, work context.Context, s Step) (Step, Result) {
 	x, done := f.job.fire(s.At)
 	defer done()
 	x.Claim, x.Accept, x.Late, x.Cause = t.Lease, accept, true, f.cause()
-	res := f.place.Fire(work, x)
+	res := f.place.fire(work, x)
 	if res.Run.ID == "" && res.Outcome == "" && res.Taken == nil {
 		f.place.giveBack(x, s)
 	}
@@ -290,7 +290,7 @@ func (f *backfilling) beside(accept, work context.Context, at time.Time) Result 
 	case !ok || known.Pause.Covers(f.place.now()):
 		return Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}
 	}
-	return f.place.Fire(work, x)
+	return f.place.fire(work, x)
 }
 
 func (f *backfilling) cause() *run.Cause {

@@ -224,3 +224,33 @@ func count(rows []tick.Tick, is func(tick.Tick) bool) (n int) {
 	}
 	return n
 }
+
+// silentEvents takes no event.
+type silentEvents struct{ history.Store }
+
+func (silentEvents) Append(ctx context.Context, _ []history.Event) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Who takes a tick over carries it out at once: that it did so is recorded beside.
+func TestATakeoverWaitsForNoHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		again := func(p *job.Policy) { p.OnCrash = job.CrashRerun }
+		dead, h := w.host(1, 0), w.host(2, 0)
+		dead.start(t, newJob(t, "*/10 * * * *", w.target(time.Hour), again))
+		time.Sleep(11 * time.Minute)
+		h.withPlace(func(p *scheduler.Place) { p.History = silentEvents{p.History} })
+		h.start(t, newJob(t, "*/10 * * * *", w.target(time.Second), again))
+		dead.cut(true)
+		time.Sleep(2 * time.Minute)
+		row := w.history()[0]
+		if took := row.Started.Sub(row.Claimed); row.Reruns != 1 || took > time.Second {
+			t.Errorf("it began %s after it was taken over: %+v", took, row)
+		}
+		dead.cut(false)
+		dead.stop()
+		h.stop()
+	})
+}

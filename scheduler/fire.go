@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -31,14 +32,15 @@ type Fire struct {
 	Limits run.Limits
 	// Command describes the work to people who look at the lease.
 	Command string
-	// Holder completes what Place.Self says, for the run with this id; nil: nothing to add.
+	// Holder completes what Place.Self says, for the run with this id, before the lease is asked for: compute it and
+	// return. Nil: nothing to add.
 	Holder func(key lease.Key, runID string) lease.Holder
 	// RunID of the run. Default: a new one.
 	RunID string
 	// IdempotencyKey is what the work is told, so that a repetition can be recognised (rule T3).
 	// Default: one that is stable per tick; without a tick, the run's id.
 	IdempotencyKey string
-	// Previous has the work be told when the job succeeded last, as far as history tells.
+	// Previous has the work be told when the job succeeded last, as far as history tells in time.
 	Previous bool
 	// Wait is how long to wait for the lease under Forbid, as lease.Want has it.
 	Wait time.Duration
@@ -52,21 +54,26 @@ type Fire struct {
 	Cause *run.Cause
 	// Accept ends the wait for the lease, though not a run, when it is done. Default: Fire's context.
 	Accept context.Context
-	// Output takes what the work prints. Default: nowhere.
+	// Output takes what the work prints, one Write at a time. A slow one slows the work down. One that takes nothing for
+	// a second is waited for no longer: what is printed until it does is dropped, and the log says how much. A Write that
+	// has not returned by the end of the fire goes on beside it. Default: nowhere.
 	Output io.Writer
 	// When, where not nil, is asked once whether to run the tick that was won: false skips it. It is
-	// not asked again for a run that crashed, nor of a run without a tick.
+	// not asked again for a run that crashed, nor of a run without a tick. No lease is held meanwhile, but the tick waits
+	// for the answer: it must come soon once the context has ended.
 	When func(context.Context) bool
 	// Due, where not nil, is asked once the lease is had, after whatever wait that took, and before the start is
-	// recorded: an error ends the fire, and nothing is started.
+	// recorded: an error ends the fire, and nothing is started. The lease is held meanwhile: bound it.
 	Due func(context.Context) error
 	// Gate, of a run without a tick, is a lease that must be live at its start, beside the run's own: what was found
 	// to be due under it still is then. Zero: there is none.
 	Gate lease.Ref
-	// OnStart hears of the run before anything is executed.
+	// OnStart is the first part of the work: it is called under the lease, and nothing is executed before it has returned.
+	// Who only wants to know has Place.Hooks.
 	OnStart func(run.Record)
 
-	tail *tail // the end of Output, for hooks
+	tail *tail     // the end of Output, for hooks
+	back *lookBack // for Previous
 }
 
 // Result is what became of a Fire.
@@ -90,6 +97,11 @@ type Result struct {
 // release in one step. When ctx ends the work is told to stop; Fire returns once it is gone and
 // its outcome recorded or spooled.
 func (p *Place) Fire(ctx context.Context, f Fire) Result {
+	defer p.FlushHooks(aside.FlushTime)
+	return p.fire(ctx, f)
+}
+
+func (p *Place) fire(ctx context.Context, f Fire) Result {
 	if f.RunID == "" {
 		f.RunID = run.NewID()
 	}
@@ -99,6 +111,7 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	if f.Output == nil {
 		f.Output = io.Discard
 	}
+	defer p.pace(&f)()
 	p.keepTail(&f)
 	if f.When != nil && !f.Tick.IsZero() && !f.Again && !f.When(f.Accept) {
 		if err := context.Cause(f.Accept); err != nil {
@@ -106,7 +119,8 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 		}
 		return p.refuse(ctx, f, Result{Outcome: run.Skipped, Reason: run.ReasonWhen})
 	}
-	previous := p.previousSuccess(ctx, f)
+	f.back = p.lookBack(f)
+	defer f.back.drop()
 	l, rec, res := p.begin(ctx, f)
 	if l == nil {
 		return p.refuse(ctx, f, res)
@@ -125,7 +139,7 @@ func (p *Place) Fire(ctx context.Context, f Fire) Result {
 	over := p.tellStart(rec)
 	beside := p.beside(ctx, f, l)
 	defer beside.end() // after the release, which waits for nothing of it
-	rec, recorded := p.work(ctx, f, l, rec, previous)
+	rec, recorded := p.work(ctx, f, l, rec)
 	defer recorded()
 	over()
 	beside.released.Store(true)
@@ -164,6 +178,7 @@ func (p *Place) beginOnce(ctx context.Context, f Fire, begun time.Time) (*lease.
 			return nil, run.Record{}, Result{Err: err}
 		}
 	}
+	f.back.begin(ctx)
 	rec, res, ok := p.start(ctx, f, l)
 	if !ok {
 		_ = l.Release(ctx)
@@ -261,10 +276,11 @@ func refusedStart(err error) Result {
 
 // work runs the attempts under the guard. What it returns beside the record is to be called once
 // the outcome is recorded.
-func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, previous func() time.Time) (run.Record, func()) {
+func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) (run.Record, func()) {
 	guard := lease.Guard{Keeper: p.Keeper, OnOverrun: p.OnOverrun}
-	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)), StopGrace: f.Policy.StopGrace, Output: f.Output,
-		PreviousSuccess: previous()}
+	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)),
+		StopGrace: f.Policy.StopGrace, Output: f.Output}
+	f.back.tell(&call)
 	recorded, started := func() {}, false
 	err := guard.Hold(ctx, l, func(ctx context.Context, l *lease.Lease) error {
 		started = true

@@ -271,7 +271,7 @@ func TestALateSuccessIsTold(t *testing.T) {
 			time.Sleep(time.Minute)
 			if !c.ticked {
 				manual.Wait()
-				if err := first.place.Deliver(t.Context()); err != nil {
+				if err := first.place.Deliver(t.Context()); err != nil || !first.place.FlushHooks(time.Second) {
 					t.Fatal(err)
 				}
 			}
@@ -375,7 +375,7 @@ func TestWhatADefinitionLeavesIsToldAsOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Conclude(t.Context(), known[0]); err != nil {
+		if err := p.Conclude(t.Context(), known[0]); err != nil || !p.FlushHooks(time.Second) {
 			t.Fatal(err)
 		}
 		rows := w.history()

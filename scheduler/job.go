@@ -24,7 +24,8 @@ type Job struct {
 	Spec   job.Spec
 	Set    schedule.Set
 	Target run.Target
-	// Holder and Output are Fire's; Output is asked for per run.
+	// Holder and Output are Fire's. Output is asked for per run, before the lease is, and closed after the release: this
+	// tick, and the end of a Server, wait for both.
 	Holder func(key lease.Key, runID string) lease.Holder
 	Output func(run.Record) io.WriteCloser
 	// When is Fire's.

@@ -36,18 +36,20 @@ type Place struct {
 	Descriptor func(lease.Ref) (*os.File, error)
 	Detach     func(lease.Ref) error
 	// Gone proves that a dead holder's work on this host is gone, so that its lease can be had
-	// at once (rule L6). Nil: never.
+	// at once (rule L6), as lease.Want's does: who wants the lease waits for its answer. Nil: never.
 	Gone func(ctx context.Context, r lease.Record, held func() bool) bool
-	// OnHeldBack hears that the store grants nothing for a while (rule L9).
+	// OnHeldBack hears that the store grants nothing for a while (rule L9). Nobody waits for it.
 	OnHeldBack func(time.Duration)
-	// OnOverrun is lease.Guard's.
+	// OnOverrun is lease.Guard's. Nobody waits for it.
 	OnOverrun func(*lease.Lease)
-	// Spool keeps outcomes that could not be delivered, for any later dibs on this host (rule T9).
+	// Spool keeps outcomes that could not be delivered, for any later dibs on this host (rule T9). A run that has ended
+	// holds its lease for a TTL at most while an outcome is put there.
 	Spool Spool
-	// Hooks are told what happens to jobs. Nil: nobody is.
+	// Hooks are told what happens to jobs. Nobody waits for them: what they do not take in time is not told, and the
+	// log has a line for each. Nil: nobody is told.
 	Hooks Hooks
-	// TimeOfDay is this host's own clock, to be compared with the store's; nothing is decided by it.
-	// Nil: it is not compared.
+	// TimeOfDay is this host's own clock, to be compared with the store's; nothing is decided by it. It is read like a
+	// clock, and returns at once. Nil: it is not compared.
 	TimeOfDay func() time.Time
 	// Log takes one line per event. Nobody waits for it: lines that it does not take in time are dropped, and
 	// counted in a line of their own. Default slog.Default().
@@ -58,6 +60,7 @@ type Place struct {
 	sweeping atomic.Bool
 	once     sync.Once
 	bounded  *slog.Logger // Log, which nobody waits for
+	telling  aside.Queue  // Hooks, which nobody waits for
 }
 
 // A Spool keeps, on this host and through a crash, what a store could not be told.
@@ -267,11 +270,24 @@ func due(known tick.Job, at time.Time) bool {
 	return ok && next.Equal(at) || at.Before(known.Since)
 }
 
-// spool keeps an item on this host, or says loudly that it could not.
+// spool keeps an item on this host, or says loudly that it could not. A disk that does not answer is waited for as
+// long as a process that died would keep others from starting; what it takes later is there all the same.
 func (p *Place) spool(i Item, cause error) {
-	err := errors.New("there is no spool")
-	if p.Spool != nil {
-		err = p.Spool.Put(i)
+	put := make(chan error, 1)
+	go func() {
+		if p.Spool == nil {
+			put <- errors.New("there is no spool")
+			return
+		}
+		put <- p.Spool.Put(i)
+	}()
+	enough := time.NewTimer(p.Keeper.Margin().TTL)
+	defer enough.Stop()
+	var err error
+	select {
+	case err = <-put:
+	case <-enough.C:
+		err = fmt.Errorf("it was not on this host's disk after %s; it may get there yet", p.Keeper.Margin().TTL)
 	}
 	if err != nil {
 		p.log().Error("an outcome could not be recorded, here or in the store", "place", p.Name, "item", i.String(), "store", cause, "spool", err)

@@ -3,12 +3,17 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
 )
 
 // Each run is told the tick of the latest one before it that succeeded, wherever that ran.
@@ -43,4 +48,98 @@ func TestThePreviousSuccessIsTold(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A run that waited for the one before it is told of that one's success, which came while it waited.
+func TestTheSuccessThatWasWaitedForIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var mu sync.Mutex
+		told := map[time.Time]time.Time{}
+		target := run.Func(func(_ context.Context, c run.Call) error {
+			mu.Lock()
+			told[c.Run.Tick] = c.PreviousSuccess
+			mu.Unlock()
+			time.Sleep(90 * time.Second)
+			return nil
+		})
+		h := w.host(1, 0)
+		h.start(t, newJob(t, "* * * * *", target, func(p *job.Policy) { p.Concurrency = job.Wait }))
+		time.Sleep(4 * time.Minute)
+		h.stop()
+		mu.Lock()
+		defer mu.Unlock()
+		first := time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC)
+		if got := told[first.Add(time.Minute)]; !got.Equal(first) {
+			t.Errorf("the run of the second tick was told %s: the first one had succeeded by then", got)
+		}
+	})
+}
+
+// lateHistory answers in its time, or with its error.
+type lateHistory struct {
+	history.Store
+	after time.Duration
+	err   error
+}
+
+func (h lateHistory) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
+	select {
+	case <-time.After(h.after):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if h.err != nil {
+		return nil, h.err
+	}
+	return h.Store.Runs(ctx, q)
+}
+
+// Promise 27: work that is started does not wait for history. That its job's last success is not known is told apart
+// from that there is none.
+func TestAStartDoesNotWaitForHistory(t *testing.T) {
+	for _, c := range []struct {
+		after   time.Duration
+		err     error
+		unknown bool
+	}{
+		{0, nil, false},
+		{0, lease.ErrUnavailable, true},
+		{50 * time.Millisecond, nil, false},
+		{time.Second, nil, true},
+		{time.Hour, nil, true},
+	} {
+		for _, ran := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.after, c.err, ran), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					h := w.host(1, 0)
+					h.link.Latency = 0
+					before := time.Now().UTC()
+					var got run.Call
+					fire := func() (began time.Duration) {
+						begun := time.Now()
+						h.place.Fire(t.Context(), scheduler.Fire{Key: "app/j", Previous: true,
+							Policy: job.Policy{Concurrency: job.Forbid},
+							Target: run.Func(func(_ context.Context, c run.Call) error {
+								got, began = c, time.Since(begun)
+								return nil
+							})})
+						return began
+					}
+					if ran {
+						fire()
+					}
+					h.place.History = lateHistory{h.place.History, c.after, c.err}
+					began := fire()
+					if most := h.place.Keeper.Margin().RPCTimeout / 8; began > most {
+						t.Errorf("the work began after %s, want %s at most", began, most)
+					}
+					if got.PreviousUnknown != c.unknown || got.PreviousSuccess.Equal(before) != (ran && !c.unknown) {
+						t.Errorf("it was told %s, unknown: %t", got.PreviousSuccess, got.PreviousUnknown)
+					}
+				})
+			})
+		}
+	}
 }

@@ -305,6 +305,7 @@ func (s *Server) startable(j *Job, at, now time.Time) time.Time {
 // to stop after that, and releases what it holds once all of it is gone.
 func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	defer aside.Flush(s.log)
+	defer s.place.FlushHooks(aside.FlushTime)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	sweeping, endSweep := context.WithCancel(work)
@@ -507,7 +508,7 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	}
 	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
 	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
-	res := s.place.Fire(work, f)
+	res := s.place.fire(work, f)
 	s.Stats.count(res)
 	switch {
 	case res.Run.ID != "":

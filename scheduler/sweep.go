@@ -194,9 +194,9 @@ func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Ti
 		return err
 	}
 	s.Stats.taken.Add(1)
+	s.fires.Go(func() { s.carryOut(accept, work, e, a.Tick, false) }) // which does not wait for history
 	s.place.Event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
 		Reason: fmt.Sprintf("taken over from %s (%s)", t.Claimant, ended(t))})
-	s.fires.Go(func() { s.carryOut(accept, work, e, a.Tick, false) })
 	return nil
 }
 

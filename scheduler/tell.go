@@ -15,8 +15,9 @@ import (
 )
 
 func (p *Place) tell(h Happening) {
-	if p.Hooks != nil && h.On != "" {
-		p.Hooks.Tell(h)
+	if h.On != "" {
+		p.aside(len(h.Output), func(hooks Hooks) { hooks.Tell(h) },
+			"on", h.On, "job", h.Job, "tick", stamp(h.Tick), "run_id", h.Run.ID)
 	}
 }
 
@@ -160,9 +161,20 @@ func (p *Place) stands(ctx context.Context, a tick.Answer, r run.Record) (bool, 
 // and are its own. Rows may have been left out (see tick.Store), and are then another's.
 func (p *Place) tellSettled(ctx context.Context, name string, rows []tick.Tick) {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(t tick.Tick) bool { return t.Outcome != run.Missed })
-	if len(rows) == 0 || p.Hooks == nil || !p.Hooks.Wants(name, job.OnMiss) {
+	if len(rows) == 0 {
 		return
 	}
+	p.aside(len(rows)*hooked, func(hooks Hooks) {
+		if hooks.Wants(name, job.OnMiss) {
+			p.tellMissed(ctx, name, rows, hooks.Tell)
+		}
+	}, "on", job.OnMiss, "job", name, "tick", stamp(rows[0].At))
+}
+
+// tellMissed reads back what was settled, within an rpc timeout.
+func (p *Place) tellMissed(ctx context.Context, name string, rows []tick.Tick, tell func(Happening)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
+	defer cancel()
 	until := rows[len(rows)-1].At.Add(time.Microsecond)
 	there, err := p.History.Ticks(ctx, history.Query{Job: name, From: rows[0].At, To: until, Limit: settleBatch})
 	if err != nil {
@@ -173,7 +185,8 @@ func (p *Place) tellSettled(ctx context.Context, name string, rows []tick.Tick) 
 		if slices.ContainsFunc(there, func(o tick.Tick) bool {
 			return o.At.Equal(t.At) && o.Through.Equal(t.Through) && o.Outcome == t.Outcome && o.Ended.Equal(t.Ended)
 		}) {
-			p.tell(Happening{On: job.OnMiss, Job: name, Tick: t.At, Through: t.Through, Count: t.Count, Outcome: t.Outcome, Reason: t.Reason})
+			tell(Happening{On: job.OnMiss, Job: name, Tick: t.At, Through: t.Through, Count: t.Count, Outcome: t.Outcome,
+				Reason: t.Reason})
 		}
 	}
 }

@@ -118,6 +118,21 @@ func (f *fleet) yearManifest(kinds []kind, version int) (all []*yearJob) {
 	return all
 }
 
+// longest is what the longest attempt of all kinds may take.
+func longest(kinds []kind) (d time.Duration) {
+	for _, k := range kinds {
+		takes := k.takes
+		if k.long > 0 {
+			takes *= longer
+		}
+		d = max(d, takes)
+	}
+	return d
+}
+
+// longer is by how much a long one of its kind exceeds the others.
+const longer = 10
+
 func (f *fleet) labour(k kind, at time.Time, attempt int) labour {
 	d := f.dice(k.name, at, attempt)
 	l := labour{takes: upTo(d, k.takes), fails: d.Float64() < k.fails, lags: upTo(d, 15*time.Second)}
@@ -125,7 +140,7 @@ func (f *fleet) labour(k kind, at time.Time, attempt int) labour {
 		l.takes = 0
 	}
 	if d.Float64() < k.long {
-		l.takes *= 10
+		l.takes *= longer
 	}
 	return l
 }

@@ -364,6 +364,21 @@ func (y *yearBook) collect(until time.Time) {
 	y.most = max(y.most, kept)
 }
 
+// busy says whether a tick of the last days has no outcome yet although it was claimed.
+func (y *yearBook) busy() bool {
+	y.mu.Lock()
+	names := slices.Collect(maps.Keys(y.eras))
+	y.mu.Unlock()
+	return slices.ContainsFunc(names, func(name string) bool {
+		q := history.Query{Job: name, From: y.now().Add(-24 * time.Hour), Limit: 10_000}
+		rows, err := y.b.Store().History.Ticks(context.Background(), q)
+		if err != nil {
+			y.t.Fatal(err)
+		}
+		return slices.ContainsFunc(rows, func(r tick.Tick) bool { return r.State != tick.Closed })
+	})
+}
+
 // judge compares what was written down with the ticks that the registered schedules have.
 func (y *yearBook) judge(reruns map[string]bool) (ticks int, outcomes map[run.Outcome]int) {
 	outcomes = map[run.Outcome]int{}

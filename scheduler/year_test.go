@@ -113,6 +113,11 @@ func liveThrough(t *testing.T, seed uint64, plan yearPlan) {
 			}
 		}
 	}
+	f.end(t, kinds, plan, begun)
+}
+
+// end lets the fleet, which is left alone now, end what it has begun, stops it, and judges it.
+func (f *fleet) end(t *testing.T, kinds []kind, plan yearPlan, begun time.Time) {
 	f.heal()
 	for _, k := range kinds {
 		f.resume(k.key(), k.within())
@@ -120,12 +125,51 @@ func liveThrough(t *testing.T, seed uint64, plan yearPlan) {
 	time.Sleep(plan.rest) // all is settled by then
 	f.retire()
 	time.Sleep(plan.rest)
+	f.awaitRuns(2 * longest(kinds)) // behind the longest run one may wait that is as long
 	for _, m := range f.machines {
 		m.out().shut()
 	}
 	f.ending.Wait()
 	time.Sleep(time.Minute) // what is on its way arrives
 	f.judge(t, kinds, time.Since(begun))
+}
+
+// awaitRuns waits until every tick that was claimed has ended, which takes no longer than most: a run that goes on is
+// let go on, and one that waits for it (Concurrency Wait) has its turn then. Were the servers stopped sooner, nobody
+// would be left to take its claim over.
+func (f *fleet) awaitRuns(most time.Duration) {
+	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Minute) {
+		if !slices.ContainsFunc(f.books(), (*yearBook).busy) {
+			return
+		}
+	}
+}
+
+// A tick that waits behind a long run has its turn once that has ended, also when its job is gone from the manifest
+// by then.
+func TestAWaitingTickHasItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, plan := time.Now(), yearPlan{rest: 20 * time.Minute}
+		f := newFleet(t, 1, lease.MarginFor(lease.DefaultTTL), 2)
+		k := kind{name: "long", exprs: [][]string{{"*/6 * * * *"}}, takes: 80 * time.Minute,
+			policy: func(p *job.Policy) { p.Concurrency = job.Wait }}
+		f.manifest = func(version int) []*yearJob {
+			all := f.yearManifest([]kind{k}, version)
+			for _, y := range all {
+				y.work = func(time.Time, int) labour { return labour{takes: k.takes} }
+			}
+			return all
+		}
+		time.Sleep(1500 * time.Millisecond)
+		for _, m := range f.machines {
+			m.up()
+		}
+		time.Sleep(20 * time.Minute)
+		f.end(t, []kind{k}, plan, begun)
+		if f.shared.works != 2 {
+			t.Errorf("%d runs: one that was at work, and one that waited for it, were to end", f.shared.works)
+		}
+	})
 }
 
 // heal ends all faults, and has every machine serve the latest manifest.

@@ -23,7 +23,7 @@ type Book struct {
 	keeper *lease.Keeper
 	self   lease.Holder
 	claims *coalesce.Batcher[ClaimRequest, Answer]
-	// OnHeldBack hears that the store grants nothing for a while (rule L9). Set it before use.
+	// OnHeldBack hears that the store grants nothing for a while (rule L9), as lease.Want's does. Set it before use.
 	OnHeldBack func(wait time.Duration)
 
 	// turn is held by whoever uses server: a lock that can be waited for with a context, since an

@@ -163,3 +163,45 @@ func TestAStormIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// The same of events at INFO that are of no run of the job, such as contention: the first is logged at once. What
+// starts and ends, and what is of no job, is logged each time.
+func TestAStormOfContentionIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		q := &aside.Queue{}
+		log := slog.New(q.FoldingHandler(slog.NewTextHandler(&out, nil)))
+		const n = 1000
+		for i := range n { // ten a second
+			id := fmt.Sprint("r", i)
+			log.Info("not run here", "event", "lock-contended", "app", "shop", "job", "j", "run_id", id, "holder", "host-a")
+			log.Info("overlap: held by host-a", "event", "tick-skipped", "job", "shop/j", "tick", "04:15", "run_id", "")
+			log.With("job", "shop/j", "run_id", id).Info("started", "event", "run-started")
+			log.Info("manifest reloaded", "event", "reloaded", "jobs", 3)
+			if i == 0 {
+				synctest.Wait()
+				if lines := strings.Count(out.String(), "\n"); lines != 4 {
+					t.Errorf("at once there are %d lines: want all four\n%s", lines, out.String())
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		q.Flush(time.Second)
+		lines, told := map[string]int{}, map[string]int{}
+		for l := range strings.Lines(out.String()) {
+			_, rest, _ := strings.Cut(l, "event=")
+			event, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			times := 1
+			if _, text, ok := strings.Cut(l, " times="); ok {
+				_, _ = fmt.Sscan(text, &times)
+			}
+			lines[event]++
+			told[event] += times
+		}
+		for event, most := range map[string]int{"lock-contended": 3, "tick-skipped": 3, "run-started": n, "reloaded": n} {
+			if told[event] != n || lines[event] > most || most == n && lines[event] != n {
+				t.Errorf("%d lines tell of %d %s, want %d in %d at most", lines[event], told[event], event, n, most)
+			}
+		}
+	})
+}

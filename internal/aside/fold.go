@@ -19,7 +19,7 @@ const (
 // once are the attributes by which records differ that are alike.
 var once = []string{"tick", "run_id", "token", "took", "wait", "task"}
 
-// folds make one of many warnings that are alike: the first is logged at once, and after a minute the last one of
+// folds make one of many records that are alike: the first is logged at once, and after a minute the last one of
 // those that followed, with how many times it came.
 type folds struct {
 	mu  sync.Mutex
@@ -77,6 +77,39 @@ func (f *folds) end() {
 		}
 	}
 	clear(f.hot)
+}
+
+// about is what a record tells of, as far as it says so.
+type about struct {
+	event    string
+	job, run bool
+}
+
+// contended is the one event whose run is another job's: the holder's.
+const contended = "lock-contended"
+
+func (b *about) take(a slog.Attr) {
+	switch a.Key {
+	case "event":
+		b.event = a.Value.String()
+	case "job":
+		b.job = a.Value.String() != ""
+	case "run_id":
+		b.run = a.Value.String() != ""
+	}
+}
+
+func (b about) of(r slog.Record) about {
+	r.Attrs(func(a slog.Attr) bool {
+		b.take(a)
+		return true
+	})
+	return b
+}
+
+// folds says whether a record may be counted with those that are like it.
+func (b about) folds(l slog.Level) bool {
+	return l >= slog.LevelWarn || l == slog.LevelInfo && b.job && b.event != "" && (!b.run || b.event == contended)
 }
 
 // likeness is the same for records that are alike: but for the instants and the numbers in them.

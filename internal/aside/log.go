@@ -49,8 +49,9 @@ func (q *Queue) Handler(to slog.Handler) slog.Handler {
 	return &handler{to: to, queue: q}
 }
 
-// FoldingHandler is Handler, but of warnings and errors that are alike only the first is logged at once, and once a
-// minute the last one of those that followed, with their number.
+// FoldingHandler is Handler, but of records that are alike only the first is logged at once, and once a minute the last
+// one of those that followed, with their number: of warnings and errors, and at INFO of the events of a job that are of
+// no run of its own, such as contention for its lease. The start and the end of each run are logged.
 func (q *Queue) FoldingHandler(to slog.Handler) slog.Handler {
 	h := q.Handler(to).(*handler)
 	q.mu.Lock()
@@ -74,6 +75,7 @@ type handler struct {
 	queue *Queue
 	folds *folds // nil: each record is logged
 	with  string // of the likeness of all its records
+	about about  // what all of them are
 }
 
 func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.to.Enabled(ctx, l) }
@@ -84,7 +86,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	log := func(r slog.Record) {
 		h.queue.Do(r.Level.String(), recordSize, func() { _ = h.to.Handle(ctx, r) })
 	}
-	if h.folds != nil && r.Level >= slog.LevelWarn && h.folds.take(likeness(h.with, r), func(times int) {
+	if h.folds != nil && h.about.of(r).folds(r.Level) && h.folds.take(likeness(h.with, r), func(times int) {
 		r.AddAttrs(slog.Int("times", times))
 		log(r)
 	}) {
@@ -95,13 +97,14 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	with := h.with
+	with, about := h.with, h.about
 	for _, a := range attrs {
 		with += likenessOf(a)
+		about.take(a)
 	}
-	return &handler{h.to.WithAttrs(attrs), h.queue, h.folds, with}
+	return &handler{h.to.WithAttrs(attrs), h.queue, h.folds, with, about}
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
-	return &handler{h.to.WithGroup(name), h.queue, h.folds, h.with + "\x00" + name}
+	return &handler{h.to.WithGroup(name), h.queue, h.folds, h.with + "\x00" + name, h.about}
 }

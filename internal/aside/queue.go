@@ -3,6 +3,7 @@
 package aside
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -10,8 +11,8 @@ import (
 const (
 	// defaultMost bounds a queue, in bytes.
 	defaultMost = 1 << 20
-	// stallTime without any progress makes a full queue count as stalled.
-	stallTime = 250 * time.Millisecond
+	// defaultPatience is a queue's that names none.
+	defaultPatience = 250 * time.Millisecond
 )
 
 // A Queue carries out, in order, what it is given, on a goroutine of its own that lives only while there is something
@@ -19,6 +20,8 @@ const (
 type Queue struct {
 	// Most bounds the size, in bytes, of what waits or is being carried out. Default 1 MiB.
 	Most int
+	// Patience without any progress makes a full queue count as stalled. Default 250 ms.
+	Patience time.Duration
 	// Missing is called where something was dropped, in its place in the order: with how much, by kind. Nil: nobody
 	// hears of it. Set it before the first use.
 	Missing func(dropped map[string]int)
@@ -30,7 +33,7 @@ type Queue struct {
 	added    int // items, ever
 	done     int // of them
 	dropped  map[string]int
-	stalled  bool // it was full, and nothing was carried out for stallTime
+	stalled  bool // it was full, and nothing was carried out for Patience
 	busy     bool // the goroutine lives
 	progress chan struct{}
 }
@@ -40,30 +43,33 @@ type item struct {
 	do   func()
 }
 
-// Do hands over f and never waits: where f does not fit, it is dropped and counted under kind.
-func (q *Queue) Do(kind string, size int, f func()) {
+// Do hands over f and never waits: where f does not fit, it is dropped and counted under kind. It reports whether f
+// was taken.
+func (q *Queue) Do(kind string, size int, f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.fits(size) {
 		q.drop(kind)
-		return
+		return false
 	}
 	q.add(size, f)
+	return true
 }
 
 // DoPaced is Do for one who can be slowed down: it waits for room as long as there is progress. Where there is none
-// for 250 ms, f is dropped, and so is what follows until there is.
-func (q *Queue) DoPaced(kind string, size int, f func()) {
+// for Patience, f is dropped, and so is what follows until there is.
+func (q *Queue) DoPaced(kind string, size int, f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !q.fits(size) {
-		if q.stalled || !q.advance(stallTime) {
+		if q.stalled || !q.advance(cmp.Or(q.Patience, defaultPatience)) {
 			q.stalled = true
 			q.drop(kind)
-			return
+			return false
 		}
 	}
 	q.add(size, f)
+	return true
 }
 
 // Flush waits until what was handed over before is carried out, but no longer than within, and not for a queue that

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/job"
 )
@@ -67,6 +68,9 @@ func (s *service) closeHooks() {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	for _, p := range s.places {
+		p.FlushHooks(aside.FlushTime)
+	}
 	var closing sync.WaitGroup
 	for _, h := range s.hooks {
 		closing.Go(func() { h.Close(ctx) })

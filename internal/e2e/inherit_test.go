@@ -49,7 +49,7 @@ var (
 	// What its processes are found by.
 	ofRuns     = []string{"DIBS_RUN_ID", "DIBS_RUN_PARENTS", "DIBS_RUN_PROOFS"}
 	ofAttempts = []string{"DIBS_KEY", "DIBS_TOKEN", "DIBS_ATTEMPT", "DIBS_IDEMPOTENCY_KEY", "DIBS_TICK",
-		"DIBS_PREVIOUS_SUCCESS", "TRACEPARENT"}
+		"DIBS_PREVIOUS_SUCCESS", "DIBS_PREVIOUS_SUCCESS_UNKNOWN", "TRACEPARENT"}
 	ofTasks = []string{"DIBS_TASK", "DIBS_KIND", "DIBS_QUEUE", "DIBS_TAGS"}
 	ofHooks = []string{"DIBS_HOOK", "DIBS_HOOK_*"}
 	ofUsers = []string{"USER", "LOGNAME"}

@@ -50,8 +50,10 @@ type Attempt struct {
 	RunID string
 	N     int
 	// Scheduled is the tick, and Sent when it was sent. PreviousSuccess is the tick of the latest run
-	// that succeeded. Zero: there is none, or it is not known.
+	// that succeeded. Zero: there is none among the last 100, or PreviousUnknown says that dibs could not find it out in
+	// time.
 	Scheduled, Sent, PreviousSuccess time.Time
+	PreviousUnknown                  bool
 	// Token only grows from one grant of the job to the next: refuse a smaller one where you write.
 	Token int64
 	// IdempotencyKey is the same also when a tick is run again after a crash.
@@ -225,5 +227,6 @@ func attemptOf(r *http.Request, body []byte) Attempt {
 	token, _ := strconv.ParseInt(h.Get("Dibs-Token"), 10, 64)
 	return Attempt{Job: h.Get("X-Cron-Schedule-Name"), RunID: h.Get("X-Cron-Run-Id"), N: n,
 		Scheduled: instant("X-Cron-Fire-Time"), Sent: instant("X-Cron-Fire-Time-Actual"), PreviousSuccess: instant("X-Cron-Previous-Success-Time"),
-		Token: token, IdempotencyKey: h.Get("Idempotency-Key"), TraceParent: h.Get("traceparent"), Body: body}
+		PreviousUnknown: h.Get("Dibs-Previous-Success") == "unknown",
+		Token:           token, IdempotencyKey: h.Get("Idempotency-Key"), TraceParent: h.Get("traceparent"), Body: body}
 }

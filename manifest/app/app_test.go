@@ -73,10 +73,15 @@ func send(t *testing.T, spec job.Spec, secret, runID string, n int) (run.Result,
 	if err != nil {
 		t.Fatal(err)
 	}
+	previous := tick.Add(-time.Hour)
+	if n == 2 { // history is late then
+		previous = time.Time{}
+	}
 	var out bytes.Buffer
 	r := webhook.Target{Method: spec.Request.Method, URL: spec.Request.URL, Headers: spec.Request.Headers, Body: spec.Request.Body,
 		Secrets: [][]byte{[]byte(secret)}, Name: spec.Name, Timeout: 20 * time.Second}.Attempt(t.Context(), run.Call{
-		Run: run.Record{ID: runID, Job: spec.Key(), Tick: tick, Token: l.Token()}, Attempt: n, Lease: l, IdempotencyKey: "shop/j@t", PreviousSuccess: tick.Add(-time.Hour), Output: &out})
+		Run: run.Record{ID: runID, Job: spec.Key(), Tick: tick, Token: l.Token()}, Attempt: n, Lease: l, IdempotencyKey: "shop/j@t",
+		PreviousSuccess: previous, PreviousUnknown: previous.IsZero(), Output: &out})
 	return r, out.String()
 }
 
@@ -96,7 +101,7 @@ func TestDibsTalksToIt(t *testing.T) {
 		if r.Outcome != run.Succeeded || r.Status != 200 {
 			t.Fatalf("%+v", r)
 		}
-		if got.Job != "report" || got.RunID != id || got.N != i+1 || !got.Scheduled.Equal(tick) || !got.PreviousSuccess.Equal(tick.Add(-time.Hour)) || got.Token <= 0 ||
+		if got.Job != "report" || got.RunID != id || got.N != i+1 || !got.Scheduled.Equal(tick) || got.PreviousUnknown != (i == 1) || !got.PreviousUnknown && !got.PreviousSuccess.Equal(tick.Add(-time.Hour)) || got.Token <= 0 ||
 			got.IdempotencyKey != "shop/j@t" || time.Since(got.Sent).Abs() > time.Minute || !strings.HasPrefix(got.TraceParent, "00-"+strings.ReplaceAll(id, "-", "")) || string(got.Body) != `{"a":1}` {
 			t.Errorf("%+v", got)
 		}

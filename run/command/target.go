@@ -124,7 +124,10 @@ func (t Target) environment(c run.Call) []string {
 	if at := c.Run.Scheduled(); !at.IsZero() {
 		env = append(env, "DIBS_TICK="+at.UTC().Format(time.RFC3339))
 	}
-	if !c.PreviousSuccess.IsZero() {
+	switch {
+	case c.PreviousUnknown:
+		env = append(env, "DIBS_PREVIOUS_SUCCESS_UNKNOWN=1")
+	case !c.PreviousSuccess.IsZero():
 		env = append(env, "DIBS_PREVIOUS_SUCCESS="+c.PreviousSuccess.UTC().Format(time.RFC3339))
 	}
 	// One that shares our standard files is part of whatever called us, and of its trace.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,5 +138,25 @@ func TestWhatIsLeftAloneIsRecorded(t *testing.T) {
 	recorded()
 	if all[0].Error != "" {
 		t.Errorf("nothing was left, and it says %q", all[0].Error)
+	}
+}
+
+// A command can tell that its job has not succeeded before from that nobody knows.
+func TestACommandIsToldOfThePreviousSuccess(t *testing.T) {
+	at := time.Date(2026, 11, 1, 4, 15, 0, 0, time.UTC)
+	for _, c := range []struct {
+		at      time.Time
+		unknown bool
+		want    []string
+	}{
+		{time.Time{}, false, nil},
+		{time.Time{}, true, []string{"DIBS_PREVIOUS_SUCCESS_UNKNOWN=1"}},
+		{at, false, []string{"DIBS_PREVIOUS_SUCCESS=2026-11-01T04:15:00Z"}},
+	} {
+		env := Target{Env: []string{"PATH=/bin"}}.environment(run.Call{PreviousSuccess: c.at, PreviousUnknown: c.unknown})
+		got := slices.DeleteFunc(env, func(v string) bool { return !strings.HasPrefix(v, "DIBS_PREVIOUS_SUCCESS") })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

@@ -36,6 +36,7 @@ func (t Target) request(ctx context.Context, c run.Call, address string) (*http.
 		"X-Cron-Fire-Time-Actual":      stamp(now),
 		"X-Cron-Attempt":               strconv.Itoa(c.Attempt),
 		"X-Cron-Previous-Success-Time": stamp(c.PreviousSuccess),
+		"Dibs-Previous-Success":        previous(c),
 		"Traceparent":                  c.TraceParent(),
 		"Dibs-Token":                   strconv.FormatInt(int64(c.Run.Token), 10),
 		"Idempotency-Key":              c.IdempotencyKey,
@@ -50,6 +51,14 @@ func (t Target) request(ctx context.Context, c run.Call, address string) (*http.
 		req.Header.Set(SignatureHeader, Sign(t.Secrets[0], now, t.Method, req.URL.RequestURI(), []byte(t.Body)))
 	}
 	return req, nil
+}
+
+// previous says why X-Cron-Previous-Success-Time is missing where that is not because no run has succeeded.
+func previous(c run.Call) string {
+	if c.PreviousUnknown {
+		return "unknown"
+	}
+	return ""
 }
 
 func stamp(t time.Time) string {

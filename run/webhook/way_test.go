@@ -235,7 +235,7 @@ func TestOurHeadersAreOurs(t *testing.T) {
 	c.Run.ID = "01a1fc70-b48c-73d2-87e9-34028ce2fb52"
 	c.Run.Tick = time.Time{}
 	ours := []string{"X-Cron-Run-Id", "X-Cron-Schedule-Name", "X-Cron-Fire-Time", "X-Cron-Fire-Time-Actual", "X-Cron-Attempt", "X-Cron-Previous-Success-Time",
-		"Traceparent", "Dibs-Token", "Idempotency-Key", "X-Cron-Signature"}
+		"Traceparent", "Dibs-Token", "Dibs-Previous-Success", "Idempotency-Key", "X-Cron-Signature"}
 	forged := map[string]string{"user-agent": "mine"}
 	for i, name := range ours {
 		forged[[]func(string) string{strings.ToLower, strings.ToUpper}[i%2](name)] = "forged"
@@ -249,7 +249,9 @@ func TestOurHeadersAreOurs(t *testing.T) {
 			t.Errorf("%s: %q", name, v)
 		}
 	}
-	for _, name := range []string{"X-Cron-Fire-Time", "X-Cron-Previous-Success-Time", "X-Cron-Signature"} { // no tick, nothing known, no secret
+	// There is no tick, no success, no secret.
+	for _, name := range []string{"X-Cron-Fire-Time", "X-Cron-Previous-Success-Time", "Dibs-Previous-Success",
+		"X-Cron-Signature"} {
 		if got.Get(name) != "" {
 			t.Errorf("%s: %q", name, got.Get(name))
 		}
@@ -267,6 +269,13 @@ func TestOurHeadersAreOurs(t *testing.T) {
 	}
 	if v := got.Get("X-Cron-Previous-Success-Time"); v != "2026-11-01T04:15:00Z" {
 		t.Errorf("the previous success is %q", v)
+	}
+	c.PreviousSuccess, c.PreviousUnknown = time.Time{}, true
+	if r := target.Attempt(t.Context(), c); r.Outcome != run.Succeeded {
+		t.Fatalf("%+v", r)
+	}
+	if v := got.Get("Dibs-Previous-Success"); v != "unknown" || got.Get("X-Cron-Previous-Success-Time") != "" {
+		t.Errorf("what is not known is %q, %q", v, got.Get("X-Cron-Previous-Success-Time"))
 	}
 }
 
