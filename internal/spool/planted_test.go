@@ -81,7 +81,8 @@ func TestAHugeSpoolIsNotRead(t *testing.T) {
 	if _, err := Waiting(dir); !errors.Is(err, beneath.ErrRefused) {
 		t.Errorf("Waiting: %v", err)
 	}
-	if err := s.Deliver(func(scheduler.Item) error { t.Error("something was delivered"); return nil }); !errors.Is(err, beneath.ErrRefused) {
+	err := s.Deliver(func(scheduler.Item) error { t.Error("something was delivered"); return nil })
+	if !errors.Is(err, beneath.ErrRefused) {
 		t.Errorf("Deliver: %v", err)
 	}
 	if st, err := os.Stat(path + ".aside"); err != nil || st.Size() != 1<<40 {
