@@ -205,3 +205,24 @@ func TestAStormOfContentionIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// A storm of more kinds than are counted at once is logged beyond that, each record: memory is bounded, nothing is lost.
+func TestAStormOfManyKindsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		q := &aside.Queue{}
+		log := slog.New(q.FoldingHandler(slog.NewTextHandler(&out, nil)))
+		const kinds, each = 1500, 5
+		for range each {
+			for i := range kinds {
+				log.Warn("a hook failed", "job", fmt.Sprint("j", i))
+				synctest.Wait()
+			}
+		}
+		q.Flush(time.Second)
+		// The first thousand kinds are two lines each, the others one for each record.
+		if n := strings.Count(out.String(), "\n"); n != 1000*2+500*each {
+			t.Errorf("%d lines", n)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -99,5 +100,20 @@ func TestAStalledOutputStopsNobody(t *testing.T) {
 	}
 	if missing == 0 || printed+missing != n+2 || lines[len(lines)-1] != "after" {
 		t.Errorf("%d lines printed and %d missing of %d; the last is %q", printed, missing, n+2, lines[len(lines)-1])
+	}
+}
+
+// What a process logs beside what it prints is counted where it comes in storms (promise 24).
+func TestAProcessCountsAStorm(t *testing.T) {
+	var out log
+	p := newPrinter(&out)
+	l := textLogger(p, slog.LevelInfo)
+	const n = 500
+	for range n {
+		l.Warn("a hook failed", "job", "j")
+	}
+	p.flush()
+	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, fmt.Sprint("times=", n-1)) {
+		t.Errorf("%s", got)
 	}
 }

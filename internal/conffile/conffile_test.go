@@ -48,11 +48,13 @@ func TestFilesAreBounded(t *testing.T) {
 	if b, err := Read(link, Small); err != nil || len(b) != Small {
 		t.Fatal(len(b), err)
 	}
-	if err := os.Truncate(path, 1<<40); err != nil { // sparse
-		t.Fatal(err)
-	}
-	if b, err := Read(path, Small); err == nil || !strings.Contains(err.Error(), "larger than 65536 bytes") {
-		t.Fatal(len(b), err)
+	for _, size := range []int64{Small + 1, 1 << 40} { // sparse
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := Read(path, Small); err == nil || !strings.Contains(err.Error(), "larger than 65536 bytes") {
+			t.Fatal(size, len(b), err)
+		}
 	}
 }
 

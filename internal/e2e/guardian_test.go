@@ -169,7 +169,11 @@ func TestGuardianKilled(t *testing.T) {
 			if err := syscall.Kill(guards(w.t, pids[len(pids)-1])[0], syscall.SIGKILL); err != nil {
 				w.t.Fatal(err)
 			}
-			holder.exits(125, time.Minute)
+			// In the directory the key is free with the warden's end: a renewal may find the next holder before
+			// the first one has said how its command ended.
+			if status := holder.wait(time.Minute); status != 125 && (status != 79 || w.name != "file") {
+				w.t.Fatalf("exit status %d: %s", status, holder)
+			}
 			w.gone(time.Now(), 0, pids)
 			waiter.exits(0, time.Minute)
 			w.noOverlap()

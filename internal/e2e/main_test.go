@@ -42,6 +42,10 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // other users run the binaries too
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	dibsBinary, shiftedBinary = filepath.Join(dir, "dibs"), filepath.Join(dir, "dibs-shifted")
 	var builds sync.WaitGroup
 	failed := make(chan error, 2)

@@ -58,6 +58,7 @@ func (w *world) running(key string, flags, command []string) *exec.Cmd {
 func (w *world) command(binary string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Env, cmd.Dir = w.environ(), w.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: w.user}
 	return cmd
 }
 
@@ -99,7 +100,10 @@ func (w *world) start(cmd *exec.Cmd) *process {
 // launch starts a command that dies with this process, should that be killed: the signal comes at the
 // end of the thread that started it, so that is one that stays for ever.
 func launch(cmd *exec.Cmd) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	launching.Do(func() {
 		go func() {
 			runtime.LockOSThread()

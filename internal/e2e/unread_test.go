@@ -36,27 +36,27 @@ func (w *world) deafly(cmd *exec.Cmd) *process {
 // Promise 27: a server whose output nobody reads goes on with its jobs, holds none of their leases, and ends when it
 // is told to.
 func TestAServerThatNobodyReads(t *testing.T) {
-	t.Parallel()
-	w := fileWorld(t)
-	var jobs []job
-	for _, name := range []string{"a", "b", "c"} {
-		jobs = append(jobs, job{name, "@every 1s", `{}`, []string{"sh", "-c", "yes | head -c 200000"}})
-	}
-	p := w.deafly(w.command(dibsBinary, "serve", w.jobs(jobs...), "--default-scope", "host", "-v"))
-	eventually(t, 60*time.Second, func() bool {
-		done := map[string]int{}
-		for _, e := range w.history() {
-			if e.Outcome == "succeeded" {
-				done[e.Job]++
-			}
+	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+		var jobs []job
+		for _, name := range []string{"a", "b", "c"} {
+			jobs = append(jobs, job{name, "@every 1s", `{}`, []string{"sh", "-c", "yes | head -c 200000"}})
 		}
-		return done["app/a"] >= 5 && done["app/b"] >= 5 && done["app/c"] >= 5
-	}, func() string { return w.must("history") })
-	p.signal(syscall.SIGTERM)
-	p.exits(0, 60*time.Second)
-	if out := w.must("lease", "list"); strings.Contains(out, "app/") {
-		t.Errorf("still held:\n%s", out)
-	}
+		p := w.deafly(w.command(dibsBinary, "serve", w.jobs(jobs...), "--default-scope", w.scope(), "-v"))
+		eventually(t, 60*time.Second, func() bool {
+			done := map[string]int{}
+			for _, e := range w.history() {
+				if e.Outcome == "succeeded" {
+					done[e.Job]++
+				}
+			}
+			return done["app/a"] >= 5 && done["app/b"] >= 5 && done["app/c"] >= 5
+		}, func() string { return w.must("history") })
+		p.signal(syscall.SIGTERM)
+		p.exits(0, 60*time.Second)
+		if out := w.must("lease", "list"); strings.Contains(out, "app/") {
+			t.Errorf("still held:\n%s", out)
+		}
+	})
 }
 
 // The same of one fire, of a worker, and of a run, whose result somebody wanted and does not read.

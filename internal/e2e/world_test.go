@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +29,7 @@ type world struct {
 	url  string // of the store
 	ttl  time.Duration
 	env  []string
+	user *syscall.Credential // who runs dibs; nil: this process's user
 }
 
 const (
@@ -63,6 +66,24 @@ func newWorld(t *testing.T, store, address string, ttl time.Duration) *world {
 	t.Cleanup(w.nothingLeft)
 	w.must("init")
 	return w
+}
+
+// as has a user run dibs from now on, to whom the world's directory belongs then. Nil: nothing changes.
+func (w *world) as(user *syscall.Credential) {
+	if user == nil {
+		return
+	}
+	w.t.Helper()
+	w.user = user
+	err := os.Chmod(filepath.Dir(w.dir), 0o755) // the testing package's own
+	if err == nil {
+		err = filepath.WalkDir(w.dir, func(path string, _ os.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(path, int(user.Uid), int(user.Gid)))
+		})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // host is the embedded directory of the world's host.

@@ -16,12 +16,14 @@ import (
 // Whoever shares the host's directory can plant each name of the spool. Nothing is written, widened or read
 // where that leads, and nothing waits.
 func TestNothingPlantedInTheSpoolIsFollowed(t *testing.T) {
-	outside := filepath.Join(t.TempDir(), "file")
+	outside, away := filepath.Join(t.TempDir(), "file"), t.TempDir()
 	plants := map[string]func(string) error{
-		"link":      func(p string) error { return os.Symlink(outside, p) },
-		"hard link": func(p string) error { return os.Link(outside, p) },
-		"fifo":      func(p string) error { return unix.Mkfifo(p, 0o600) },
-		"directory": func(p string) error { return os.Mkdir(p, 0o700) },
+		"link":                func(p string) error { return os.Symlink(outside, p) },
+		"link to a directory": func(p string) error { return os.Symlink(away, p) },
+		"link to nothing":     func(p string) error { return os.Symlink(filepath.Join(away, "made"), p) },
+		"hard link":           func(p string) error { return os.Link(outside, p) },
+		"fifo":                func(p string) error { return unix.Mkfifo(p, 0o600) },
+		"directory":           func(p string) error { return os.Mkdir(p, 0o700) },
 	}
 	for _, name := range []string{"", "x-dibs.jsonl", "x-dibs.jsonl.lock", "x-dibs.jsonl.aside", known("redis://h")} {
 		for kind, plant := range plants {
@@ -58,7 +60,33 @@ func TestNothingPlantedInTheSpoolIsFollowed(t *testing.T) {
 			if err != nil || string(b) != `{"unavailable":{"job":"secret"}}`+"\n" || st.Mode().Perm() != 0o600 {
 				t.Errorf("%s at %q: outside is %q, mode %o, %v", kind, name, b, st.Mode().Perm(), err)
 			}
+			if made, err := os.ReadDir(away); err != nil || len(made) > 0 {
+				t.Fatalf("%s at %q: it made %v elsewhere, %v", kind, name, made, err)
+			}
 		}
+	}
+}
+
+// A spool that somebody has made huge does not fill the memory: it is told of, and left as it is.
+func TestAHugeSpoolIsNotRead(t *testing.T) {
+	dir := t.TempDir()
+	s := In(dir, "x", "dibs")
+	if err := s.Put(scheduler.Item{Unavailable: &scheduler.Unclaimed{Job: "j"}}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, folder, "x-dibs.jsonl")
+	if err := os.Truncate(path, 1<<40); err != nil { // sparse
+		t.Fatal(err)
+	}
+	if _, err := Waiting(dir); !errors.Is(err, beneath.ErrRefused) {
+		t.Errorf("Waiting: %v", err)
+	}
+	err := s.Deliver(func(scheduler.Item) error { t.Error("something was delivered"); return nil })
+	if !errors.Is(err, beneath.ErrRefused) {
+		t.Errorf("Deliver: %v", err)
+	}
+	if st, err := os.Stat(path + ".aside"); err != nil || st.Size() != 1<<40 {
+		t.Errorf("%+v, %v", st, err)
 	}
 }
 

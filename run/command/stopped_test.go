@@ -303,6 +303,28 @@ func TestGuardianKilledWithTheWardenStopped(t *testing.T) {
 	})
 }
 
+// A killed guardian's locks are not free before what it left is gone, although nothing of that has a part in them.
+func TestTheLockOutlivesAKilledGuardian(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		id, lock := newRun(t), filepath.Join(t.TempDir(), "lock")
+		s := inSupervisor(t, part{Args: shell(id, "exec 3>&-; "+bareEscapee(id)+deaf), RunID: id, Lock: lock})
+		awaitUp(t, bufio.NewReader(s.out))
+		for _, pid := range []int{s.Process.Pid, s.Warden} {
+			signal(t, pid, syscall.SIGSTOP)
+			awaitState(t, pid, 'T')
+		}
+		signal(t, s.Guardian, syscall.SIGKILL)
+		awaitState(t, s.Guardian, 'Z')
+		if !locked(t, lock) {
+			t.Errorf("it is free, beside %v", living(id))
+		}
+		signal(t, s.Warden, syscall.SIGCONT)
+		signal(t, s.Process.Pid, syscall.SIGCONT)
+		awaitWorkGone(t, s, id)
+		awaitUnlocked(t, lock)
+	})
+}
+
 // The warden survives what kills supervisor and guardian together, and ends what they leave.
 func TestSupervisorAndGuardianKilledTogether(t *testing.T) {
 	bothWays(t, func(t *testing.T) {

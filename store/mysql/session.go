@@ -97,6 +97,13 @@ func (s session) refused(ctx context.Context, reqs []lease.AcquireRequest, t tak
 		return lease.Reply{}, err
 	}
 	reply := lease.Reply{Now: granted.Now, Epoch: granted.Epoch}
+	if len(granted.Answers) == 0 { // nobody was asked for it
+		var m meta
+		if err := s.leases.run(ctx, new(packet).add("read-meta", s.leases.ns), m.read); err != nil {
+			return lease.Reply{}, fmt.Errorf("acquire: %w", err)
+		}
+		reply.Epoch = m.epoch
+	}
 	if reply.Now.IsZero() {
 		reply.Now = read.Now
 	}

@@ -22,6 +22,27 @@ func TestNamedLockExcludes(t *testing.T) {
 	if a := acquire(t, other, request("k")); a.Status != lease.Held || a.Record.Ref() != ref {
 		t.Errorf("Acquire by another process: %v of %v, want held of %v", a.Status, a.Record.Ref(), ref)
 	}
+	// Whatever is refused by a name, the reply tells the namespace's epoch.
+	var epochs []lease.Epoch
+	for _, keys := range [][]lease.Key{{"k"}, {"k", "free"}, {"free"}} {
+		var reqs []lease.AcquireRequest
+		for _, k := range keys {
+			reqs = append(reqs, request(k))
+		}
+		r, err := other.Leases.Acquire(t.Context(), reqs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		epochs = append(epochs, r.Epoch)
+		for _, a := range r.Answers {
+			if a.Status == lease.OK {
+				release(t, other, a.Record.Ref())
+			}
+		}
+	}
+	if epochs[2] == 0 || epochs[0] != epochs[2] || epochs[1] != epochs[2] {
+		t.Errorf("epochs that were told: %v", epochs)
+	}
 	if s := renew(t, one, ref); s != lease.OK {
 		t.Errorf("Renew: %v", s)
 	}

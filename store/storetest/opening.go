@@ -162,6 +162,10 @@ func olderState(w *world) {
 	known.Seen = epoch
 	equal(w, "Acquire by one who has seen this state", reply(w.s, known).Answers[0].Status, lease.OK)
 
+	refused := reply(w.process(), request("held"))
+	equal(w, "Acquire of what another holds", refused.Answers[0].Status, lease.Held)
+	equal(w, "the epoch told with it", refused.Epoch, epoch)
+
 	later := request("k")
 	later.Seen = epoch + 1_000_000_000_000
 	got := reply(w.s, later)

@@ -14,6 +14,7 @@ var startPromises = []promise{
 	{"a start moves the tick under the run's lease", startMoves},
 	{"a repeated start won, and it starts once", startOnce},
 	{"a run without a tick starts as well", startWithoutTick},
+	{"nothing starts behind a gate that lapsed", startGated},
 }
 
 func startRecorded(w *world) {
@@ -106,6 +107,19 @@ func startWithoutTick(w *world) {
 	equal(w, "Start under a lapsed lease", w.start(w.s, lapsed).Status, tick.Lapsed)
 	equal(w, "runs after both", w.run(late.Run.ID).ID+w.run(lapsed.Run.ID).ID, "")
 
+	done := req.Run
+	done.Owner, done.Token, done.Outcome = ref.Owner, ref.Token, run.Failed
+	stranger := done
+	stranger.Owner = lease.NewNonce()
+	equal(w, "Close by another", w.close(w.s, tick.CloseRequest{Run: stranger}).Status, tick.Taken)
+	equal(w, "Close", w.close(w.s, tick.CloseRequest{Run: done, Release: ref}).Status, tick.Won)
+	equal(w, "its outcome", w.run(done.ID).Outcome, run.Failed)
+	equal(w, "its lease is live", w.read(w.s, "k").Record.Live(w.now(w.s)), false)
+}
+
+// startGated: who waited for its lease may have lost the gate meanwhile, under which it saw that a start is due.
+func startGated(w *world) {
+	ref := w.hold(w.s, "k").Ref()
 	gate := w.hold(w.s, "gate").Ref()
 	gated := func(gate lease.Ref) tick.StartRequest {
 		return tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "g"}, Lease: ref, Claim: gate}
@@ -118,13 +132,4 @@ func startWithoutTick(w *world) {
 	w.hold(w.s, "gate")
 	equal(w, "Start behind a gate that another has", w.start(w.s, stranded).Status, tick.Lapsed)
 	equal(w, "a run after both", w.run(stranded.Run.ID).ID, "")
-
-	done := req.Run
-	done.Owner, done.Token, done.Outcome = ref.Owner, ref.Token, run.Failed
-	stranger := done
-	stranger.Owner = lease.NewNonce()
-	equal(w, "Close by another", w.close(w.s, tick.CloseRequest{Run: stranger}).Status, tick.Taken)
-	equal(w, "Close", w.close(w.s, tick.CloseRequest{Run: done, Release: ref}).Status, tick.Won)
-	equal(w, "its outcome", w.run(done.ID).Outcome, run.Failed)
-	equal(w, "its lease is live", w.read(w.s, "k").Record.Live(w.now(w.s)), false)
 }
