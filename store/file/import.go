@@ -127,7 +127,7 @@ func (l *leases) removeOne(ref lease.Ref, at seat) error {
 		return err
 	}
 	defer closeFD(fd)
-	if ok, err := tryFlock(fd, unix.LOCK_EX); err != nil || !ok {
+	if ok, err := tryLock(fd, fd); err != nil || !ok {
 		return err
 	}
 	defer unlock(fd)
