@@ -26,6 +26,8 @@ type leases struct {
 
 	mu    sync.Mutex // over the table and every write to a lock file; held for microseconds
 	holds map[lease.Key]*hold
+
+	opened opened
 }
 
 // tables has one table per namespace, whichever Open of this process was the first: what the

@@ -81,8 +81,8 @@ func replaceOpen(tls *libc.TLS, standard uintptr) error {
 		return errVFS
 	}
 	sqliteOpen = *(*func(*libc.TLS, uintptr, int32, int32) int32)(unsafe.Pointer(&was))
-	rc := (*(*func(tls *libc.TLS, vfs, name, to uintptr) int32)(unsafe.Pointer(&set)))(tls, standard, name, pointerTo(openBeneath))
-	if rc != sqlite3.SQLITE_OK {
+	change := *(*func(tls *libc.TLS, vfs, name, to uintptr) int32)(unsafe.Pointer(&set))
+	if change(tls, standard, name, pointerTo(openBeneath)) != sqlite3.SQLITE_OK {
 		return errVFS
 	}
 	return nil

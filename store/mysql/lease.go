@@ -53,10 +53,11 @@ func (l leases) locked(p *packet, ks list) *packet {
 
 // finish ends a packet with the records of ks, sends it, and returns the store's time with them. before reads what the
 // packet selects earlier.
-func (l leases) finish(ctx context.Context, p *packet, ks list, before ...reader) (now time.Time, found records, err error) {
-	found = records{}
+func (l leases) finish(ctx context.Context, p *packet, ks list, before ...reader) (time.Time, records, error) {
+	var now time.Time
+	found := records{}
 	p.add("now").add("records", l.ns, ks).add("commit")
-	err = l.run(ctx, p, append(before, readInstant(&now), found.read)...)
+	err := l.run(ctx, p, append(before, readInstant(&now), found.read)...)
 	return now, found, err
 }
 

@@ -57,11 +57,13 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 }
 
 // known begins a packet after which the namespace knows this server. If there is no such namespace
-// it is made, with id as its installation id. seen is the highest epoch that somebody has seen, ttl the longest TTL in µs.
+// it is made, with id as its installation id. seen is the highest epoch that somebody has seen, ttl the longest TTL, in
+// µs.
 func (d *database) known(id string, isNew bool, seen lease.Epoch, ttl int64) *packet {
 	p := new(packet).add("clock").add(d.identity)
 	p.add("create-meta", d.ns, []byte(id), flag(isNew), d.maxTTL.Load())
-	return p.add("begin").add("lock-meta", d.ns).add("clock").add("hold-back", ttl, int64(seen), int64(seen), ttl, d.ns, int64(seen), ttl)
+	p.add("begin").add("lock-meta", d.ns).add("clock")
+	return p.add("hold-back", ttl, int64(seen), int64(seen), ttl, d.ns, int64(seen), ttl)
 }
 
 func changes(ns, ours string, before, m meta) (did []string) {

@@ -182,7 +182,8 @@ func (p *preparation) tell(before, now namespace) {
 	case before.identity != now.identity:
 		p.did("the server of namespace %s is another one than before (%s, was %s), so nothing is granted for %s", p.c.Namespace, now.identity, before.identity, held)
 	case held > 0 && before.maxTTL < p.c.SeenTTL:
-		p.did("the leases of namespace %s lasted %s, and it knew %s only: its data was lost, so nothing is granted for %s", p.c.Namespace, p.c.SeenTTL, before.maxTTL, held)
+		p.did("the leases of namespace %s lasted %s, and it knew %s only: its data was lost, so nothing is granted for %s",
+			p.c.Namespace, p.c.SeenTTL, before.maxTTL, held)
 	}
 }
 

@@ -15,7 +15,8 @@ func RunLoss(t *testing.T, open Open, url string, lose func(t *testing.T, c stor
 	const ttl = time.Minute
 	for _, c := range []struct {
 		name string
-		// come is how somebody shows up who knows of the longer leases: s is a process of before the loss, held its lease.
+		// come is how somebody shows up who knows of the longer leases: s is a process of before the loss, held its
+		// lease.
 		come func(w *world, s *store.Store, held lease.Ref)
 		late bool // only after the newcomer's hold-back
 	}{

@@ -21,7 +21,8 @@ WITH here AS MATERIALIZED (
   SELECT dibs.identity() AS identity, dibs.now_us() AS now
 ), known AS MATERIALIZED (
   SELECT n.hold_until, n.max_ttl, n.epoch FROM dibs.namespaces n, here h
-  WHERE n.ns = $1 AND n.identity = h.identity AND n.epoch >= $11::bigint AND n.max_ttl >= $10::bigint AND n.hold_until <= h.now + n.max_ttl
+  WHERE n.ns = $1 AND n.identity = h.identity AND n.epoch >= $11::bigint AND n.max_ttl >= $10::bigint
+    AND n.hold_until <= h.now + n.max_ttl
 ), changed AS (
   INSERT INTO dibs.namespaces AS n (ns, installation, identity, epoch, hold_until, max_ttl)
   SELECT $1, gen_random_uuid()::text, h.identity, least(greatest($11::bigint + 1, h.now), 9007199254740991), h.now + $10::bigint, $10
