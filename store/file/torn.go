@@ -62,15 +62,19 @@ func (o *opened) times() int {
 	return o.torn
 }
 
-// renew closes all connections but an application's own, which close by themselves (orderlyConn), and empties the
-// file.
+// renew empties the file, and then closes all connections but an application's own, which close by themselves
+// (orderlyConn). In this order: who opens the database between the two must find no part of it.
 func (o *opened) renew(own *beneath.Dir) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.torn++
+	o.empty(own)
 	for s := range o.dbs {
 		_ = s.drop()
 	}
+}
+
+func (o *opened) empty(own *beneath.Dir) {
 	const name = databaseName + "-shm"
 	if same, err := own.Same(o.shm, name); o.shm == 0 || err == nil && !same {
 		fd, err := own.Open(name, unix.O_RDWR)
@@ -82,7 +86,12 @@ func (o *opened) renew(own *beneath.Dir) {
 		}
 		o.shm = fd
 	}
-	_ = unix.Ftruncate(o.shm, 0) // else it is as it was
+	// SQLite makes it in whole regions. One that somebody else has made anew meanwhile is theirs too: who emptied that
+	// would have them begin again, and they this process, for ever.
+	var st unix.Stat_t
+	if err := unix.Fstat(o.shm, &st); err == nil && st.Size%sqlite3.WALINDEX_PGSZ != 0 {
+		_ = unix.Ftruncate(o.shm, 0) // else it is as it was
+	}
 }
 
 // fail is fail for the database. After it the next who needs the database finds its memory whole again: mostly; while

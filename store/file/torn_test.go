@@ -34,8 +34,11 @@ func tell(s *store.Store) error {
 	return s.History.Append(context.Background(), []history.Event{{Kind: "test"}})
 }
 
-// roleTell writes an event for each line that it reads.
+// roleTell writes an event for each line that it reads, and looks at the database all the time, as workers do.
 func roleTell(s *store.Store) error {
+	if _, err := s.Queue.Watch(context.Background(), nil); err != nil {
+		return err
+	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		errs, err := again(func() error { return tell(s) })
 		if err != nil {
@@ -63,15 +66,22 @@ func TestATruncatedSharedMemoryIsMadeAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := play(t, "tell", path)
+	var others []*process
+	for range 3 {
+		others = append(others, play(t, "tell", path))
+	}
 	told := 0
-	otherTells := func() string {
+	othersTell := func() {
 		t.Helper()
-		if _, err := io.WriteString(other.in.(io.Writer), "go\n"); err != nil {
-			t.Fatal(err)
+		for _, p := range others {
+			if _, err := io.WriteString(p.in.(io.Writer), "go\n"); err != nil {
+				t.Fatal(err)
+			}
 		}
-		told++
-		return other.line(t)
+		for _, p := range others {
+			p.line(t)
+			told++
+		}
 	}
 	succeeds := func(what string, do func() error) {
 		t.Helper()
@@ -110,7 +120,7 @@ func TestATruncatedSharedMemoryIsMadeAnew(t *testing.T) {
 	if err := errors.Join(tell(s), tell(idle), appPools()); err != nil {
 		t.Fatal(err)
 	}
-	otherTells()
+	othersTell()
 	for _, size := range []int64{0, 3, 4096, 0} {
 		if err := os.Truncate(inside(s).path+"-shm", size); err != nil {
 			t.Fatal(err)
@@ -128,7 +138,7 @@ func TestATruncatedSharedMemoryIsMadeAnew(t *testing.T) {
 		})
 		succeeds("an event", func() error { return tell(s) })
 		told++
-		otherTells()
+		othersTell()
 		for range signsOf(signs) { // of before
 		}
 		succeeds("another event", func() error { return tell(idle) })

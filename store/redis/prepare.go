@@ -54,7 +54,7 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	if changed {
 		m.say("the server was restarted or replaced since it was last used")
 	}
-	if (created || changed) && !m.HoldUntil.IsZero() {
+	if (created || raised || changed) && !m.HoldUntil.IsZero() {
 		m.say("grants are held back until %s, when every lease that may be unknown here has lapsed", m.HoldUntil.Format(time.RFC3339))
 	}
 	return m, nil
