@@ -3,6 +3,7 @@
 package file
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -93,11 +94,14 @@ func replaceOpen(tls *libc.TLS, standard uintptr) error {
 //
 // A regular file is never closed here: this process would lose SQLite's locks, were it the database by another name.
 func openBeneath(tls *libc.TLS, path uintptr, flags, mode int32) int32 {
-	name := libc.GoString(path)
-	if in, ok := strings.CutPrefix(name, heldDirectories); !ok || !strings.Contains(in, "/") {
+	in, held := strings.CutPrefix(libc.GoString(path), heldDirectories)
+	at, name, _ := strings.Cut(in, "/")
+	dir, err := strconv.Atoi(at)
+	if !held || err != nil || name == "" || strings.Contains(name, "/") {
 		return sqliteOpen(tls, path, flags, mode)
 	}
-	fd, err := unix.Open(name, int(flags)|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, uint32(mode))
+	how := int(flags) | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := unix.Openat(dir, name, how, uint32(mode))
 	var st unix.Stat_t
 	if err == nil {
 		err = unix.Fstat(fd, &st)
