@@ -26,6 +26,10 @@ type Store interface {
 	// (a repeated request) is answered OK with its own record, unchanged.
 	// Answers: OK, Held, Late, HeldBack, TooLong. Grants are never held back for longer than max_ttl from
 	// now, whatever the record of it says: a store whose clock was ahead when it wrote that mends it here.
+	//
+	// A client knows the longest max_ttl that it was told of. A store that can lose its data under its clients compares
+	// that with its own in Acquire and Renew: a shorter one is of a record that was made anew by somebody who knew less.
+	// It takes the longer one over, and holds grants back for it, before it grants anything (rule L9).
 	Acquire(ctx context.Context, reqs []AcquireRequest) (Reply, error)
 
 	// Renew sets expires = store now + TTL where the record is still this hold's, has not

@@ -18,8 +18,8 @@ type Config struct {
 	// TTL is the fleet's lease TTL (?ttl=). Zero, the default: the namespace's, which is 15 s unless somebody said
 	// otherwise (Properties.MaxTTL). Beyond 15 s another one than the namespace's is refused (CheckTTL).
 	TTL time.Duration
-	// SeenTTL is the longest TTL that this host has ever seen in the namespace; zero: none. If the store has lost its
-	// data, grants are held back for that long at least (rule L9).
+	// SeenTTL is the longest TTL that this host has ever seen in the namespace; zero: none. A store that knows a
+	// shorter one has lost its data: it takes this one over, and holds grants back for that long (rule L9).
 	SeenTTL time.Duration
 	// Session asks for the store's session lock beside the lease row (?lock=session, rule L11).
 	Session bool

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"log/slog"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,5 +61,20 @@ func TestAHostRemembersTheTTLAndTheEpochOfAStore(t *testing.T) {
 	third := opens(config(""))
 	if wait := time.Until(third.store.Properties.HoldUntil); wait < 50*time.Second {
 		t.Errorf("it grants again in %s; leases of a minute may be alive", wait)
+	}
+
+	server.Restart()
+	own := os.Getenv("DIBS_DIR")
+	t.Setenv("DIBS_DIR", t.TempDir()) // the first who comes now is a host that knows nothing
+	if ttl := opens(config("")).store.Properties.MaxTTL; ttl != lease.DefaultTTL {
+		t.Errorf("a host that was never here takes %s for granted", ttl)
+	}
+	t.Setenv("DIBS_DIR", own)
+	fourth := opens(config("")).store
+	if wait := time.Until(fourth.Properties.HoldUntil); fourth.Properties.MaxTTL != time.Minute || wait < 50*time.Second {
+		t.Errorf("the ttl is %s, and it grants again in %s; leases of a minute may be alive", fourth.Properties.MaxTTL, wait)
+	}
+	if said := strings.Join(fourth.Prepared, "; "); !strings.Contains(said, "1m0s") || !strings.Contains(said, "held back") {
+		t.Errorf("it says %q", said)
 	}
 }

@@ -173,7 +173,7 @@ func (k *ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick
 	}
 	rows, err := query(ctx, p.reader, readTick, sqlTicksUnfinished, job)
 	if err != nil {
-		return nil, fail("read", k.db.path, err)
+		return nil, k.db.fail("read", err)
 	}
 	known := map[lease.Ref]bool{}
 	var dead []tick.Tick

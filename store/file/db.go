@@ -42,19 +42,29 @@ type pools struct {
 }
 
 func newDB(d *dir, l *leases) *db {
-	return &db{dir: d, leases: l, path: filepath.Join(d.path, databaseName)}
+	s := &db{dir: d, leases: l, path: filepath.Join(d.path, databaseName)}
+	l.opened.add(s)
+	return s
 }
 
 func (s *db) close() error {
+	s.leases.opened.remove(s)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	return fail("close", s.path, s.drop())
+}
+
+// drop closes what is open, when nobody uses it any more. The next who needs the database opens it anew.
+func (s *db) drop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
 	if s.pools == nil {
 		return nil
 	}
 	p := s.pools
 	s.pools = nil
-	return fail("close", s.path, p.close())
+	return p.close()
 }
 
 func (p *pools) close() error {
@@ -66,6 +76,11 @@ func (p *pools) close() error {
 }
 
 func (s *db) open(ctx context.Context) (*pools, error) {
+	p, err := s.openPools(ctx)
+	return p, s.fail("open", err)
+}
+
+func (s *db) openPools(ctx context.Context) (*pools, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -75,14 +90,14 @@ func (s *db) open(ctx context.Context) (*pools, error) {
 		return s.pools, nil
 	}
 	if err := s.makeFile(); err != nil {
-		return nil, fail("open", s.path, err)
+		return nil, err
 	}
 	// Busy is answered soon and tried again here, where a context can end the waiting.
 	p := &pools{writer: s.pool(1, "_txlock=immediate&_pragma=busy_timeout(50)&_pragma=journal_mode(wal)&_pragma=synchronous(full)"),
 		reader: s.pool(4, "_pragma=busy_timeout(5000)&_pragma=query_only(1)")}
 	if err := s.migrate(ctx, p.writer); err != nil {
 		_ = p.close()
-		return nil, fail("open", s.path, err)
+		return nil, err
 	}
 	s.pools = p
 	return p, nil
@@ -142,7 +157,7 @@ func (s *db) write(ctx context.Context, f func(*sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	return fail("write to", s.path, s.transact(ctx, p.writer, f))
+	return s.fail("write to", s.transact(ctx, p.writer, f))
 }
 
 func (s *db) transact(ctx context.Context, p *sql.DB, f func(*sql.Tx) error) error {

@@ -17,9 +17,10 @@
 // open file is inherited by the command, so that the lock lasts as long as any of the work does,
 // also when its supervisor is killed (Descriptor, Detach). It can only be read: records are written
 // through another one. A command of another user does not inherit it, since it could free it; the record
-// then says that the work is apart, and a free lock alone does not free the key. When the last process that has it
-// dies, however it dies, the next grant needs no waiting: a record that is neither released nor lapsed,
-// with a free lock, is a dead holder's.
+// then says that the work is apart, and a free lock alone does not free the key. One of this user can free it too, on
+// purpose: by accident no more than the flock goes, which alone frees nothing, and a renewal finds out. When the last
+// process that has it dies, however it dies, the next grant needs no waiting: a record that is neither released nor
+// lapsed, with a free lock, is a dead holder's.
 //
 // A flock can be tested only by taking it, and a probe must never acquire. So whoever gets the
 // flock also locks one byte of the file for the same open file description, about which
@@ -84,7 +85,8 @@
 //     token can then step back only if the wall clock steps back as well (rule L10).
 //   - If the directory is removed under running work, holders notice at their next heartbeat. A new
 //     one in its place grants nothing for max_ttl, unless the kernel has no such lock left anywhere
-//     on the machine, or dibs init says that the directory is new.
+//     on the machine, or dibs init says that the directory is new. If that is shorter than the TTL of work whose
+//     supervisor is stopped just then, the work may go on beside a new one until its own TTL is over.
 //   - Waiters are not notified.
 //   - Lock files are small and are never removed, one per key ever used; the exception is
 //     keys of single use (lease.OnceKey).

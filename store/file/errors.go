@@ -57,6 +57,9 @@ func cureSQLite(err error) string {
 	if !errors.As(err, &e) {
 		return ""
 	}
+	if isTorn(err) {
+		return "; somebody truncated its -shm file, or the disk is full: it is opened anew, try again"
+	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:
 		return "; the disk is full: free some space there, nothing else is needed"

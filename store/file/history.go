@@ -98,7 +98,7 @@ func ask[T any](ctx context.Context, s *db, read func(scanner) (T, error), text 
 		return nil, err
 	}
 	all, err := query(ctx, p.reader, read, text, args...)
-	return all, fail("read", s.path, err)
+	return all, s.fail("read", err)
 }
 
 // from and to are the bounds of a query, open ones included.
@@ -144,7 +144,7 @@ func (h *histories) ReadOutput(ctx context.Context, runID string) ([]byte, error
 	}
 	read := func(row scanner) (b []byte, err error) { return b, row.Scan(&b) }
 	b, _, err := one(ctx, p.reader, read, sqlOutputGet, runID)
-	return b, fail("read", h.db.path, err)
+	return b, h.db.fail("read", err)
 }
 
 // Ticks fulfils history.Store.

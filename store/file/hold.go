@@ -34,6 +34,19 @@ func (h *hold) unlock() {
 	unlock(h.fd)
 }
 
+// still takes the locks again, which is nothing where they are held, and says whether the hold is in force. A command
+// that inherited them can have freed them, and then somebody else can have been granted the key.
+func (h *hold) still() (bool, error) {
+	if ok, err := tryFlock(h.lock, unix.LOCK_EX); err != nil || !ok {
+		return false, err
+	}
+	if ok, err := tryByte(h.lock, unix.F_RDLCK, heldByte); err != nil || !ok {
+		return false, err
+	}
+	rec, err := readRecord(h.fd, h.at.name)
+	return err != nil || rec.Token <= h.rec.Token, nil // what cannot be read is nobody's grant, and is written anew
+}
+
 func (h *hold) close() {
 	closeFD(h.lock)
 	closeFD(h.fd)
@@ -108,6 +121,9 @@ func (l *leases) edit(ctx context.Context, ref lease.Ref, change func(r *record,
 
 func (l *leases) editHeld(h *hold, at seat, change func(*record, bool, instant) (lease.Status, error)) (lease.Answer, error) {
 	same, err := at.same(h.fd)
+	if err == nil && same {
+		same, err = h.still()
+	}
 	if err != nil {
 		return lease.Answer{}, err
 	}

@@ -127,7 +127,7 @@ func (l *leases) removeOne(ref lease.Ref, at seat) error {
 		return err
 	}
 	defer closeFD(fd)
-	if ok, err := tryFlock(fd, unix.LOCK_EX); err != nil || !ok {
+	if ok, err := tryLock(fd, fd); err != nil || !ok {
 		return err
 	}
 	defer unlock(fd)
@@ -153,14 +153,14 @@ func (s *db) news(ctx context.Context, seen []seenRun) (bool, error) {
 	for _, r := range seen {
 		old, known, err := getRun(ctx, p.reader, r.ID)
 		if err != nil {
-			return false, fail("read", s.path, err)
+			return false, s.fail("read", err)
 		}
 		if !known || old.Outcome == "" && !r.live {
 			return true, nil
 		}
 	}
 	dead, err := s.dead(ctx, p.reader, nil)
-	return len(dead) > 0, fail("read", s.path, err)
+	return len(dead) > 0, s.fail("read", err)
 }
 
 // dead are the unfinished runs, of the lock files and of the database, whose hold is.

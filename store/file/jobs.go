@@ -27,7 +27,7 @@ func (k *ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
 		return nil, err
 	}
 	jobs, err := query(ctx, p.reader, readJob, sqlJobs, prefix)
-	return jobs, fail("read", k.db.path, err)
+	return jobs, k.db.fail("read", err)
 }
 
 // SetJobs fulfils tick.Store.

@@ -26,6 +26,8 @@ type leases struct {
 
 	mu    sync.Mutex // over the table and every write to a lock file; held for microseconds
 	holds map[lease.Key]*hold
+
+	opened opened
 }
 
 // tables has one table per namespace, whichever Open of this process was the first: what the
@@ -171,7 +173,7 @@ func (l *leases) ours(q *lease.AcquireRequest, at seat) (lease.Answer, bool, err
 // grant decides about the file of one key. The caller lets go of h unless it became a hold.
 func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, h *hold) (lease.Answer, bool, error) {
 	fd := h.fd
-	if ok, err := tryFlock(h.lock, unix.LOCK_EX); err != nil {
+	if ok, err := tryLock(h.lock, fd); err != nil {
 		return lease.Answer{}, false, err
 	} else if !ok {
 		return l.contended(q, fd)

@@ -36,6 +36,7 @@ var roles = map[string]func(*store.Store) error{
 	"transact":   roleTransact,
 	"enqueue":    roleEnqueue,
 	"share":      roleShare,
+	"tell":       roleTell,
 	"open":       func(s *store.Store) error { fmt.Println(s.Properties.InstallationID); return nil },
 }
 

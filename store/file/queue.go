@@ -86,7 +86,7 @@ func (s *db) step(ctx context.Context, do func(b *board) error) error {
 	}
 	prepared, err := p.prepare(ctx)
 	if err != nil {
-		return fail("prepare", s.path, err)
+		return s.fail("prepare", err)
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
 		return do(s.board(ctx, tx, func(name string) (*sql.Stmt, error) { return tx.StmtContext(ctx, prepared[name]), nil }))

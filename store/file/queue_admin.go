@@ -26,7 +26,7 @@ func (d desk) look(ctx context.Context, do func(*board) error) error {
 		defer func() { _ = tx.Rollback() }()
 		err = do(d.db.board(ctx, tx, preparing(tx)))
 	}
-	return fail("read", d.db.path, err)
+	return d.db.fail("read", err)
 }
 
 // Queues fulfils queue.Admin.

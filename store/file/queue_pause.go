@@ -77,17 +77,14 @@ func (q queues) Watch(ctx context.Context, _ []string) (<-chan struct{}, error) 
 	if _, err := q.db.open(ctx); err != nil {
 		return nil, err
 	}
-	pool := q.db.pool(1, "_pragma=busy_timeout(5000)&_pragma=query_only(1)")
-	conn, err := pool.Conn(ctx)
+	at, err := q.db.watcher(ctx)
 	if err != nil {
-		_ = pool.Close()
-		return nil, fail("watch", q.db.path, err)
+		return nil, err
 	}
 	signs := make(chan struct{}, 1)
 	go func() {
 		defer close(signs)
-		defer pool.Close()
-		defer conn.Close()
+		defer func() { at.close() }()
 		var last int64
 		for tick := time.NewTicker(watchEvery); ; {
 			select {
@@ -97,7 +94,13 @@ func (q queues) Watch(ctx context.Context, _ []string) (<-chan struct{}, error) 
 			case <-tick.C:
 			}
 			var now int64
-			if err := conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&now); err != nil {
+			err := at.conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&now)
+			if isTorn(err) {
+				at.close()
+				_ = q.db.fail("watch", err)
+				at, err = q.db.watcher(ctx)
+			}
+			if err != nil {
 				return // who waits polls as well
 			}
 			if now != last {
@@ -110,4 +113,25 @@ func (q queues) Watch(ctx context.Context, _ []string) (<-chan struct{}, error) 
 		}
 	}()
 	return signs, nil
+}
+
+// A watcher is a connection that looks for changes, the only one of its pool.
+type watcher struct {
+	pool *sql.DB
+	conn *sql.Conn
+}
+
+func (s *db) watcher(ctx context.Context) (w watcher, err error) {
+	w.pool = s.pool(1, "_pragma=busy_timeout(5000)&_pragma=query_only(1)")
+	if w.conn, err = w.pool.Conn(ctx); err != nil {
+		w.close()
+	}
+	return w, s.fail("watch", err)
+}
+
+func (w watcher) close() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+	}
+	_ = w.pool.Close()
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 
@@ -45,9 +46,10 @@ func OpenDB(ctx context.Context, s *store.Store, params ...string) (*sql.DB, err
 	}
 	p := sql.OpenDB(orderly{c, d})
 	p.SetMaxIdleConns(4)
+	p.SetConnMaxIdleTime(time.Minute) // one that is idle keeps the memory that is shared as it is (torn)
 	if err := p.PingContext(ctx); err != nil {
 		_ = p.Close()
-		return nil, fail("open", d.path, err)
+		return nil, d.fail("open", err)
 	}
 	return p, nil
 }
@@ -202,5 +204,5 @@ func (x *Tx) fail(err error) error {
 	if errors.Is(err, sql.ErrTxDone) {
 		return err
 	}
-	return fail("join a transaction on", x.db.path, err)
+	return x.db.fail("join a transaction on", err)
 }

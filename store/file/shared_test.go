@@ -5,6 +5,7 @@ package file
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
@@ -123,4 +125,117 @@ func TestAJournalThatIsKeptLockedHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFault(t, "append", j.append(run.Record{ID: "r", Outcome: run.Succeeded}), j.path, "locked for seconds")
+}
+
+// another is what a second process has of the directory: its own open files, and no part in s's table.
+func another(s *store.Store) *leases {
+	l := inside(s).leases
+	return &leases{dir: l.dir, journal: l.journal, turn: l.turn, holds: map[lease.Key]*hold{}}
+}
+
+// askedBy is the status that a second process is answered for a key.
+func askedBy(t *testing.T, l *leases, key lease.Key) lease.Answer {
+	t.Helper()
+	r, err := l.Acquire(t.Context(), []lease.AcquireRequest{requestFor(key, lease.DefaultTTL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Answers[0]
+}
+
+func statusOfRenewal(t *testing.T, s *store.Store, ref lease.Ref) lease.Status {
+	t.Helper()
+	r, err := s.Leases.Renew(t.Context(), []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Answers[0].Status
+}
+
+// Fault: a command that unlocked the descriptor which it inherited, as `flock -u 3` does, freed the lease under which it
+// ran. So it did for its retries, and where dibs keeps no lock of its own (Detach).
+func TestACommandThatUnlocksWhatItInheritedFreesNothing(t *testing.T) {
+	for _, detached := range []bool{false, true} {
+		t.Run(fmt.Sprintf("detached=%t", detached), func(t *testing.T) {
+			s := openAt(t, t.TempDir())
+			ref := granted(t, s, "k")
+			f, err := s.Descriptor(ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if detached {
+				if err := s.Detach(ref); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_UN); err != nil {
+				t.Fatal(err)
+			}
+			l := another(s)
+			if a := askedBy(t, l, "k"); a.Status != lease.Held || a.Record.Ref() != ref {
+				t.Errorf("another is answered %v, of %+v", a.Status, a.Record)
+			}
+			if err := l.removeOne(ref, seatOf(t, l, "k")); err != nil {
+				t.Error(err)
+			}
+			if status := statusOfRenewal(t, s, ref); status != lease.OK {
+				t.Errorf("the renewal is answered %v", status)
+			}
+			if r, err := s.Leases.Release(t.Context(), []lease.Ref{ref}); err != nil || r.Answers[0].Status != lease.OK {
+				t.Errorf("the release is answered %+v, %v", r, err)
+			}
+			f.Close()
+			if a := askedBy(t, l, "k"); a.Status != lease.OK {
+				t.Errorf("after the release another is answered %v", a.Status)
+			}
+		})
+	}
+}
+
+// One that frees all of it, on purpose, is found out at the next heartbeat: its dibs then stops it. The new holder's
+// record, whose token is larger, is not written over.
+func TestAHoldThatItsCommandFreedIsLostAtTheNextHeartbeat(t *testing.T) {
+	for _, c := range []struct{ detached, over bool }{{false, false}, {false, true}, {true, false}} {
+		t.Run(fmt.Sprintf("detached=%t,over=%t", c.detached, c.over), func(t *testing.T) {
+			s := openAt(t, t.TempDir())
+			ref := granted(t, s, "k")
+			f, err := s.Descriptor(ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if c.detached {
+				if err := s.Detach(ref); err != nil {
+					t.Fatal(err)
+				}
+			}
+			unlock(int(f.Fd()))
+			l := another(s)
+			a := askedBy(t, l, "k")
+			if a.Status != lease.OK || a.Record.Token <= ref.Token {
+				t.Fatalf("another is answered %v, %+v", a.Status, a.Record)
+			}
+			if c.over { // it has come and gone
+				if _, err := l.Release(t.Context(), []lease.Ref{a.Record.Ref()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if status := statusOfRenewal(t, s, ref); status != lease.Gone {
+				t.Errorf("the renewal is answered %v", status)
+			}
+			if rec, _, err := l.read("k", instantNow()); err != nil || rec.Ref() != a.Record.Ref() {
+				t.Errorf("the record is %+v, %v, want the newer holder's", rec, err)
+			}
+		})
+	}
+}
+
+func seatOf(t *testing.T, l *leases, key lease.Key) seat {
+	t.Helper()
+	at, err := l.seat(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
 }

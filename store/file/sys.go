@@ -47,6 +47,19 @@ func tryFlock(fd, how int) (bool, error) {
 	}
 }
 
+// tryLock takes the flock of a lock file, if nobody has its byte either: a command can have unlocked the flock that it
+// inherited, as with flock -u, and the hold goes on. fd is any description of the file.
+func tryLock(lock, fd int) (bool, error) {
+	if ok, err := tryFlock(lock, unix.LOCK_EX); err != nil || !ok {
+		return false, err
+	}
+	held, err := byteHeld(fd, heldByte)
+	if err != nil || held {
+		_ = unix.Flock(lock, unix.LOCK_UN)
+	}
+	return err == nil && !held, err
+}
+
 // tryByte locks one byte for this open file description, without waiting. A description that can only
 // be read takes it as a shared lock.
 func tryByte(fd int, how int16, b int64) (bool, error) {

@@ -39,9 +39,9 @@ type orderly struct {
 func (o orderly) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := o.Connector.Connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, o.db.fail("open", err)
 	}
-	return &orderlyConn{c.(connection), o.db}, nil
+	return &orderlyConn{c.(connection), o.db, o.db.leases.opened.times()}, nil
 }
 
 // connection is what database/sql may ask of one.
@@ -58,7 +58,20 @@ type connection interface {
 
 type orderlyConn struct {
 	connection
-	db *db
+	db    *db
+	since int // how many times the shared memory had been torn when it was opened
+}
+
+// ResetSession and IsValid have database/sql close a connection that goes on with memory which was torn.
+func (c *orderlyConn) ResetSession(ctx context.Context) error {
+	if !c.IsValid() {
+		return driver.ErrBadConn
+	}
+	return c.connection.ResetSession(ctx)
+}
+
+func (c *orderlyConn) IsValid() bool {
+	return c.since == c.db.leases.opened.times() && c.connection.IsValid()
 }
 
 // BeginTx begins a transaction. Who only reads waits for nobody.
@@ -73,7 +86,7 @@ func (c *orderlyConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.T
 	tx, err := c.connection.BeginTx(ctx, o)
 	if err != nil {
 		turn.end()
-		return nil, fail("write to", c.db.path, err)
+		return nil, c.db.fail("write to", err)
 	}
 	return &orderlyTx{tx, turn}, nil
 }

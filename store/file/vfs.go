@@ -3,6 +3,7 @@
 package file
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -19,9 +20,10 @@ import (
 // begins at the held directory, and a VFS of dibs's own: SQLite's, but that it takes the path as it
 // is, whose last name it then opens without following a link, and that it looks at each file first.
 //
-// Between that look and the opening is a moment in which a hard link or a FIFO could be put there. A
-// kernel that protects hard links (fs.protected_hardlinks=1, the default of all distributions) allows
-// only links to one's own files; a FIFO blocks nobody who may open it for writing.
+// Between that look and the opening is a moment in which something else can be put there. So the opening itself, also of
+// the -shm file, which SQLite opens past its VFS, waits for nothing and looks once more at what it got (openBeneath). What
+// is left is a hard link: a kernel that protects them (fs.protected_hardlinks=1, the default of all distributions) allows
+// only links to one's own files.
 const vfsName = "dibs"
 
 // databaseNames are those of the database and of the files that SQLite puts beside it.
@@ -51,11 +53,69 @@ var registerVFS = sync.OnceValue(func() error {
 	dibsVFS = unixVFS
 	dibsVFS.FpNext, dibsVFS.FzName = 0, name
 	dibsVFS.FxOpen, dibsVFS.FxFullPathname = pointerTo(vfsOpen), pointerTo(vfsFullPathname)
+	if err := replaceOpen(tls, standard); err != nil {
+		return err
+	}
 	if rc := sqlite3.Xsqlite3_vfs_register(tls, uintptr(unsafe.Pointer(&dibsVFS)), 0); rc != sqlite3.SQLITE_OK {
 		return errVFS
 	}
 	return nil
 })
+
+// heldDirectories begins the path of whatever SQLite opens for dibs: a descriptor of ours, and a name (beneath.Dir.At).
+const heldDirectories = "/proc/self/fd/"
+
+// sqliteOpen is the open(2) that SQLite had.
+var sqliteOpen func(tls *libc.TLS, path uintptr, flags, mode int32) int32
+
+// replaceOpen gives SQLite another open(2). It has one for all its VFSs: files that are not in a directory which dibs
+// holds are opened as ever.
+func replaceOpen(tls *libc.TLS, standard uintptr) error {
+	name, err := libc.CString("open")
+	if err != nil {
+		return err
+	}
+	defer libc.Xfree(tls, name)
+	get, set := unixVFS.FxGetSystemCall, unixVFS.FxSetSystemCall
+	was := (*(*func(tls *libc.TLS, vfs, name uintptr) uintptr)(unsafe.Pointer(&get)))(tls, standard, name)
+	if was == 0 {
+		return errVFS
+	}
+	sqliteOpen = *(*func(*libc.TLS, uintptr, int32, int32) int32)(unsafe.Pointer(&was))
+	change := *(*func(tls *libc.TLS, vfs, name, to uintptr) int32)(unsafe.Pointer(&set))
+	if change(tls, standard, name, pointerTo(openBeneath)) != sqlite3.SQLITE_OK {
+		return errVFS
+	}
+	return nil
+}
+
+// openBeneath opens a file of a held directory without waiting and without following a link, and refuses what is no
+// regular file. Somebody may have put a FIFO there since it was looked at, and a reader of it would wait for ever.
+//
+// A regular file is never closed here: this process would lose SQLite's locks, were it the database by another name.
+func openBeneath(tls *libc.TLS, path uintptr, flags, mode int32) int32 {
+	in, held := strings.CutPrefix(libc.GoString(path), heldDirectories)
+	at, name, _ := strings.Cut(in, "/")
+	dir, err := strconv.Atoi(at)
+	if !held || err != nil || name == "" || strings.Contains(name, "/") {
+		return sqliteOpen(tls, path, flags, mode)
+	}
+	how := int(flags) | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := unix.Openat(dir, name, how, uint32(mode))
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		closeFD(fd)
+		err = unix.ENXIO
+	}
+	if errno, failed := err.(unix.Errno); failed {
+		*(*int32)(pointer(libc.X__errno_location(tls))) = int32(errno)
+		return -1
+	}
+	return int32(fd)
+}
 
 // vfsFullPathname is xFullPathname: the path as it is.
 func vfsFullPathname(_ *libc.TLS, _, path uintptr, size int32, out uintptr) int32 {
@@ -88,7 +148,7 @@ func vfsOpen(tls *libc.TLS, vfs, path, file uintptr, flags int32, flagsOut uintp
 
 // plain says whether there is a regular file with one name, or nothing.
 func plain(path string) bool {
-	if !strings.HasPrefix(path, "/proc/self/fd/") { // an application's own, which it attached
+	if !strings.HasPrefix(path, heldDirectories) { // an application's own, which it attached
 		return true
 	}
 	var st unix.Stat_t

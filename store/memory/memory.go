@@ -124,10 +124,11 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	if c.Expect != "" && c.Expect != b.id {
 		return nil, fmt.Errorf("memory store: its installation id is %s, and expect_store asks for %s; correct the address or the pin", b.id, c.Expect)
 	}
-	if err := c.CheckTTL(b.longest()); err != nil {
+	if err := c.CheckTTL(max(b.longest(), c.SeenTTL)); err != nil {
 		return nil, err
 	}
 	registry.byNamespace[c.Namespace] = b
+	b.sawTTL(c.SeenTTL)
 	if c.Init && b.raise(c.TTL) {
 		prepared = append(prepared, fmt.Sprintf("raised max_ttl to %s", c.TTL))
 	}
@@ -140,6 +141,15 @@ func (b *Backend) longest() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.maxTTL
+}
+
+// sawTTL holds grants back for a TTL that is longer than b knows: it was seen, so the data of then was lost (rule L9).
+func (b *Backend) sawTTL(ttl time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ttl > b.maxTTL {
+		b.maxTTL, b.holdUntil = ttl, b.now().Add(ttl)
+	}
 }
 
 // raise lets longer TTLs be granted; they are never lowered under a live lease.

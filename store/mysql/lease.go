@@ -51,11 +51,13 @@ func (l leases) locked(p *packet, ks list) *packet {
 	return p.add("begin").add("lock-leases", l.ns, ks).add("clock")
 }
 
-// finish ends a packet with the records of ks, sends it, and returns the store's time with them.
-func (l leases) finish(ctx context.Context, p *packet, ks list) (now time.Time, found records, err error) {
-	found = records{}
+// finish ends a packet with the records of ks, sends it, and returns the store's time with them. before reads what the
+// packet selects earlier.
+func (l leases) finish(ctx context.Context, p *packet, ks list, before ...reader) (time.Time, records, error) {
+	var now time.Time
+	found := records{}
 	p.add("now").add("records", l.ns, ks).add("commit")
-	err = l.run(ctx, p, readInstant(&now), found.read)
+	err := l.run(ctx, p, append(before, readInstant(&now), found.read)...)
 	return now, found, err
 }
 
@@ -75,7 +77,7 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	ks := keys(reqs, func(r lease.AcquireRequest) lease.Key { return r.Key })
 	p := new(packet).add("begin").add("ensure", l.inNamespace(ks)).add("commit")
-	l.locked(p, ks).add(l.identity).add("allowed", l.ns, int64(lease.Seen(reqs)))
+	l.locked(p, ks).add(l.identity).add("allowed", l.ns, int64(lease.Seen(reqs)), l.maxTTL.Load())
 	for _, r := range reqs {
 		ttl, owner := r.TTL.Microseconds(), nonce(r.Holder.ID)
 		p.add("grant", owner, toJSON(r.Holder), flag(r.Holder.Replaceable), ttl, ttl,

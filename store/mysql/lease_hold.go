@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strconv"
@@ -41,15 +42,21 @@ func (l leases) renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Rep
 		t := terms{r.TTL, bound(r.NotAfter), micros(r.BusyUntil)}
 		alike[t] = append(alike[t], r.Ref)
 	}
-	p := l.locked(new(packet), ks)
+	var longest int64
+	p := l.locked(new(packet).add("longest", l.ns), ks)
 	for t, refs := range alike {
 		ttl := t.ttl.Microseconds()
 		some, hs := holdsOf(refs)
 		p.add("renew", ttl, ttl, t.busyUntil, l.ns, some, hs, t.notAfter)
 	}
-	now, found, err := l.finish(ctx, p, ks)
+	now, found, err := l.finish(ctx, p, ks, func(r *sql.Rows) error { return r.Scan(&longest) })
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("renew: %w", err)
+	}
+	if longest < l.maxTTL.Load() {
+		// The data was lost. The holders who still come are refused, but others of theirs may be cut off. If this is
+		// not answered, the next heartbeat does it again.
+		_ = l.holdBack(ctx, new(allowance), 0)
 	}
 	reply := lease.Reply{Now: now}
 	for _, r := range reqs {

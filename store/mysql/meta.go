@@ -42,7 +42,7 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 			d.addr, d.ns, is, c.Expect)
 	}
 	ours := lease.NewNonce().String()
-	p := d.known(ours, c.Init, 0)
+	p := d.known(ours, c.Init, 0, c.SeenTTL.Microseconds())
 	if c.Init {
 		p.add("raise-max-ttl", c.TTL.Microseconds(), d.ns)
 	}
@@ -57,11 +57,13 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 }
 
 // known begins a packet after which the namespace knows this server. If there is no such namespace
-// it is made, with id as its installation id. seen is the highest epoch that somebody has seen.
-func (d *database) known(id string, isNew bool, seen lease.Epoch) *packet {
+// it is made, with id as its installation id. seen is the highest epoch that somebody has seen, ttl the longest TTL, in
+// µs.
+func (d *database) known(id string, isNew bool, seen lease.Epoch, ttl int64) *packet {
 	p := new(packet).add("clock").add(d.identity)
 	p.add("create-meta", d.ns, []byte(id), flag(isNew), d.maxTTL.Load())
-	return p.add("begin").add("lock-meta", d.ns).add("clock").add("hold-back", int64(seen), int64(seen), d.ns, int64(seen))
+	p.add("begin").add("lock-meta", d.ns).add("clock")
+	return p.add("hold-back", ttl, int64(seen), int64(seen), ttl, d.ns, int64(seen), ttl)
 }
 
 func changes(ns, ours string, before, m meta) (did []string) {
@@ -78,11 +80,12 @@ func changes(ns, ours string, before, m meta) (did []string) {
 	return did
 }
 
-// holdBack is what Acquire does when the namespace does not know the server that it found, or is in an older state
-// than somebody has seen.
+// holdBack is what Acquire does when the namespace does not know the server that it found, is in an older state than
+// somebody has seen, or has a shorter max_ttl.
 func (d *database) holdBack(ctx context.Context, a *allowance, seen lease.Epoch) error {
 	var m meta
-	err := d.run(ctx, d.known(lease.NewNonce().String(), false, seen).add("now").add("read-meta", d.ns).add("commit"), readInstant(&m.now), m.read)
+	p := d.known(lease.NewNonce().String(), false, seen, d.maxTTL.Load()).add("now").add("read-meta", d.ns).add("commit")
+	err := d.run(ctx, p, readInstant(&m.now), m.read)
 	a.now, a.maxTTL, a.until, a.epoch = m.now, m.maxTTL, m.holdUntil, m.epoch
 	return err
 }

@@ -37,6 +37,15 @@ func TestSessionStore(t *testing.T) {
 	storetest.Run(t, open, testserver.MariaDB(t)+"?lock=session")
 }
 
+func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
+	address := testserver.MariaDB(t)
+	db := raw(t, address, nil)
+	storetest.RunLoss(t, Open, address, func(t *testing.T, c store.Config) {
+		exec(t, db, "DELETE FROM dibs_meta WHERE ns = ?", c.Namespace)
+		exec(t, db, "DELETE FROM dibs_leases WHERE ns = ?", c.Namespace)
+	})
+}
+
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)

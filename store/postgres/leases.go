@@ -14,8 +14,8 @@ import (
 type leases struct {
 	db *db
 	ns string
-	// maxTTL is the longest TTL that was seen, in µs. A namespace whose record went missing is made again with it:
-	// what is held then may be held for as long (rule L9).
+	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it: should the namespace's record
+	// be gone, or made anew with a shorter one, what is held may be held for as long (rule L9).
 	maxTTL *atomic.Int64
 }
 
@@ -159,7 +159,8 @@ func late(now, notAfter time.Time) bool { return !notAfter.IsZero() && now.After
 func (l leases) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
 	s := newSnapshot()
 	err := l.db.run(ctx, "renew",
-		do(sqlRenew(), l.ns,
+		do(sqlRenew()[0], l.ns, l.maxTTL.Load()),
+		do(sqlRenew()[1], l.ns,
 			column(reqs, func(r lease.RenewRequest) []byte { return keyBytes(r.Key) }),
 			column(reqs, func(r lease.RenewRequest) string { return owner(r.Owner) }),
 			column(reqs, func(r lease.RenewRequest) int64 { return int64(r.Token) }),

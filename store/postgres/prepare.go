@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 )
 
@@ -145,14 +146,16 @@ func (p *preparation) namespace(ctx context.Context) (n namespace, err error) {
 	}
 	if before.installation == "" {
 		err = p.db.run(ctx, "make the namespace", do(sqlPrepare()[4], p.c.Namespace, p.maxTTL.Load(), p.c.Init))
-	} else if p.c.Init && before.maxTTL < p.c.TTL {
+	}
+	if err == nil {
+		// An acquire of nothing makes the check that every acquire makes. What this address asks for was not seen.
+		p.maxTTL.Store(max(lease.DefaultTTL, p.c.SeenTTL).Microseconds())
+		_, err = leases{db: p.db, ns: p.c.Namespace, maxTTL: p.maxTTL}.Acquire(ctx, nil)
+	}
+	if err == nil && before.installation != "" && p.c.Init && before.maxTTL < p.c.TTL {
 		if err = p.db.run(ctx, "raise max_ttl", do(sqlPrepare()[5], p.c.Namespace, p.c.TTL.Microseconds())); err == nil {
 			p.did("raised max_ttl of namespace %s from %s to %s", p.c.Namespace, before.maxTTL, p.c.TTL)
 		}
-	}
-	if err == nil {
-		// An acquire of nothing makes the check that every acquire makes.
-		_, err = leases{db: p.db, ns: p.c.Namespace, maxTTL: p.maxTTL}.Acquire(ctx, nil)
 	}
 	if err == nil {
 		n, err = p.read(ctx)
@@ -178,6 +181,9 @@ func (p *preparation) tell(before, now namespace) {
 		p.did("created namespace %s", p.c.Namespace)
 	case before.identity != now.identity:
 		p.did("the server of namespace %s is another one than before (%s, was %s), so nothing is granted for %s", p.c.Namespace, now.identity, before.identity, held)
+	case held > 0 && before.maxTTL < p.c.SeenTTL:
+		p.did("the leases of namespace %s lasted %s, and it knew %s only: its data was lost, so nothing is granted for %s",
+			p.c.Namespace, p.c.SeenTTL, before.maxTTL, held)
 	}
 }
 

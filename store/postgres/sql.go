@@ -51,7 +51,7 @@ var (
 	sqlAcquire  = lazilyAll("acquire")
 	sqlRead     = lazily("read")
 	sqlList     = lazily("list")
-	sqlRenew    = lazily("renew")
+	sqlRenew    = lazilyAll("renew")
 	sqlRelease  = lazily("release")
 	sqlAsk      = lazily("ask")
 	sqlBreak    = lazily("break")

@@ -143,6 +143,22 @@ func TestLeaseLife(t *testing.T) {
 
 func TestStore(t *testing.T) { storetest.Run(t, Open, database(t, testserver.Postgres(t))) }
 
+func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
+	address := database(t, testserver.Postgres(t))
+	storetest.RunLoss(t, Open, address, func(t *testing.T, c store.Config) {
+		conn, err := pgx.Connect(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		for _, table := range []string{"namespaces", "leases"} {
+			if _, err := conn.Exec(t.Context(), "DELETE FROM dibs."+table+" WHERE ns = $1", c.Namespace); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
 	storetest.RunHoldBack(t, Open, address, func(t *testing.T, c store.Config, until time.Time) {

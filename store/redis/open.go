@@ -23,8 +23,8 @@ type db struct {
 	client goredis.UniversalClient
 	addr   string // without a password, for errors
 	prefix string // of all names, with the hash tag
-	// maxTTL is the longest TTL that was seen, in µs. It restores the namespace's meta record should that be gone:
-	// what is held then may be held for as long (rule L9).
+	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it: should the meta record be
+	// gone, or made anew with a shorter one, what is held may be held for as long (rule L9).
 	maxTTL atomic.Int64
 }
 

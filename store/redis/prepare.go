@@ -22,7 +22,7 @@ type meta struct {
 // prepare creates the namespace where there is none, compares the server with the one that it knows
 // (rule L9), and refuses what this program must not touch: all of it in one atomic script.
 func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
-	a := append(d.newArgs(4), freshID(), schema, d.maxTTL.Load(), flag(c.Init))
+	a := append(d.newArgs(5), freshID(), schema, d.maxTTL.Load(), flag(c.Init), c.SeenTTL.Microseconds())
 	r, err := d.run(ctx, "open", prepareScript, a)
 	if err != nil {
 		return meta{}, err
@@ -54,7 +54,7 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	if changed {
 		m.say("the server was restarted or replaced since it was last used")
 	}
-	if (created || changed) && !m.HoldUntil.IsZero() {
+	if (created || raised || changed) && !m.HoldUntil.IsZero() {
 		m.say("grants are held back until %s, when every lease that may be unknown here has lapsed", m.HoldUntil.Format(time.RFC3339))
 	}
 	return m, nil

@@ -47,7 +47,7 @@ var (
 	prepareScript = load("common", "identity", "prepare")
 
 	acquireScript = load("common", "identity", "acquire")
-	renewScript   = load("common", "renew")
+	renewScript   = load("common", "identity", "renew")
 	releaseScript = load("common", "release")
 	askScript     = load("common", "ask")
 	breakScript   = load("common", "break")

@@ -23,6 +23,15 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, open, testserver.Redis(t))
 }
 
+func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
+	lose := func(t *testing.T, c store.Config) { sweep(t, c) }
+	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
+		t.Cleanup(func() { sweep(t, c) })
+		return Open(ctx, c)
+	}
+	storetest.RunLoss(t, open, testserver.Redis(t), lose)
+}
+
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	storetest.RunHoldBack(t, Open, testserver.Redis(t), func(t *testing.T, c store.Config, until time.Time) {
 		key := "dibs:{" + c.Namespace + "}:meta"

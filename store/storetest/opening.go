@@ -117,6 +117,7 @@ func oneTTL(w *world) {
 		}
 	}
 	refused(40*time.Second, lease.DefaultTTL)
+	equal(w, "max_ttl after the refusal", w.process().Properties.MaxTTL, lease.DefaultTTL)
 	w.config.TTL = 40 * time.Second
 	w.prepare()
 	refused(lease.DefaultTTL, 40*time.Second)
@@ -140,6 +141,22 @@ func seenTTL(w *world) {
 	}
 	config.SeenTTL = 0
 	equal(w, "max_ttl for others", w.opened(config).Properties.MaxTTL, time.Minute)
+
+	// The record was made already, by somebody who knew even less.
+	r := w.hold(w.s, "held")
+	config = w.config
+	config.SeenTTL = time.Minute
+	s = w.opened(config)
+	equal(w, "max_ttl, which was shorter", s.Properties.MaxTTL, time.Minute)
+	a := w.acquire(w.s, request("k"))
+	equal(w, "Acquire", a.Status, lease.HeldBack)
+	sameTime(w, "the declared end of the wait", s.Properties.HoldUntil, a.Until)
+	if wait := a.Until.Sub(w.now(s)); wait > time.Minute || wait < 50*time.Second {
+		w.Errorf("grants wait for %s, want a minute", wait)
+	}
+	equal(w, "Renew meanwhile", w.renew(w.s, r.Ref()).Status, lease.OK)
+	again := w.opened(config)
+	sameTime(w, "the end of the wait, opened again", again.Properties.HoldUntil, a.Until)
 }
 
 // olderState: an asker has seen a later state of the namespace, of a server that this one stood in for, or that

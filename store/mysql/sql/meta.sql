@@ -1,10 +1,10 @@
 -- name: allowed
 -- What the grants of this packet may do (rule L9). All stay NULL, and so nothing is granted, unless the namespace
--- is known to this very server, in an epoch that is no older than the one that was seen, and with a hold-back that
--- no clock which ran ahead has written.
+-- is known to this very server, in an epoch that is no older and with a max_ttl that is no shorter than those that
+-- were seen, and with a hold-back that no clock which ran ahead has written.
 SET @dibs_max_ttl = NULL, @dibs_hold = NULL, @dibs_epoch = NULL;
 SELECT max_ttl, hold_until, epoch INTO @dibs_max_ttl, @dibs_hold, @dibs_epoch FROM dibs_meta
-WHERE ns = ? AND identity = @dibs_identity AND epoch >= ? AND hold_until <= @dibs_now + max_ttl;
+WHERE ns = ? AND identity = @dibs_identity AND epoch >= ? AND max_ttl >= ? AND hold_until <= @dibs_now + max_ttl;
 
 -- name: allowance
 SELECT @dibs_now, COALESCE(@dibs_max_ttl, -1), COALESCE(@dibs_hold, -1), COALESCE(@dibs_epoch, 0);
@@ -24,11 +24,15 @@ SELECT COUNT(max_ttl) INTO @dibs_locked FROM dibs_meta FORCE INDEX (PRIMARY) WHE
 
 -- name: hold-back
 -- Assignments run from left to right: the identity is the last, since the epoch grows only with a change of it, or
--- if a later one was seen. A hold-back longer than max_ttl was written by a clock which ran ahead, and begins anew.
-UPDATE dibs_meta SET hold_until = @dibs_now + max_ttl,
+-- if a later one was seen. A hold-back longer than max_ttl was written by a clock which ran ahead, and begins anew. A
+-- max_ttl shorter than one that was seen is of somebody who made the record anew after the data was lost.
+UPDATE dibs_meta SET hold_until = @dibs_now + GREATEST(max_ttl, ?),
   epoch = IF(identity <> @dibs_identity OR epoch < ?, LEAST(GREATEST(epoch + 1, ? + 1, @dibs_now), 9007199254740991), epoch),
-  identity = @dibs_identity
-WHERE ns = ? AND (identity <> @dibs_identity OR epoch < ? OR hold_until > @dibs_now + max_ttl);
+  identity = @dibs_identity, max_ttl = GREATEST(max_ttl, ?)
+WHERE ns = ? AND (identity <> @dibs_identity OR epoch < ? OR max_ttl < ? OR hold_until > @dibs_now + max_ttl);
+
+-- name: longest
+SELECT COALESCE((SELECT max_ttl FROM dibs_meta WHERE ns = ?), 0);
 
 -- name: raise-max-ttl
 UPDATE dibs_meta SET max_ttl = GREATEST(max_ttl, ?) WHERE ns = ?;

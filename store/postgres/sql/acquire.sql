@@ -9,8 +9,9 @@ ORDER BY q.key
 ON CONFLICT DO NOTHING;
 
 -- Grants, if the namespace is of this server (rule L9). Holds grants back, for max_ttl, if it is of another one, if
--- its record is missing ($10 is max_ttl then), or if somebody has seen a later epoch than it has ($11): this is an
--- older state of the data. A hold-back longer than that was written by a clock which ran ahead, and begins anew.
+-- its record is missing ($10 is max_ttl then) or was made anew by somebody who did not know of a max_ttl of $10, or if
+-- somebody has seen a later epoch than it has ($11): this is an older state of the data. A hold-back longer than that
+-- was written by a clock which ran ahead, and begins anew.
 -- What looks taken is left alone, so that a refusal writes
 -- nothing; what looks free is locked in the order of the keys, and judged by the clock only after
 -- its lock was obtained. Returns the clock and what the namespace grants, with the key, token and
@@ -20,17 +21,20 @@ WITH here AS MATERIALIZED (
   SELECT dibs.identity() AS identity, dibs.now_us() AS now
 ), known AS MATERIALIZED (
   SELECT n.hold_until, n.max_ttl, n.epoch FROM dibs.namespaces n, here h
-  WHERE n.ns = $1 AND n.identity = h.identity AND n.epoch >= $11::bigint AND n.hold_until <= h.now + n.max_ttl
+  WHERE n.ns = $1 AND n.identity = h.identity AND n.epoch >= $11::bigint AND n.max_ttl >= $10::bigint
+    AND n.hold_until <= h.now + n.max_ttl
 ), changed AS (
   INSERT INTO dibs.namespaces AS n (ns, installation, identity, epoch, hold_until, max_ttl)
   SELECT $1, gen_random_uuid()::text, h.identity, least(greatest($11::bigint + 1, h.now), 9007199254740991), h.now + $10::bigint, $10
   FROM here h
   WHERE NOT EXISTS (SELECT FROM known)
   ON CONFLICT (ns) DO UPDATE
-    SET identity = excluded.identity, hold_until = dibs.now_us() + n.max_ttl,
+    SET identity = excluded.identity, max_ttl = greatest(n.max_ttl, excluded.max_ttl),
+        hold_until = dibs.now_us() + greatest(n.max_ttl, excluded.max_ttl),
         epoch = CASE WHEN n.identity <> excluded.identity OR n.epoch < $11::bigint
           THEN least(greatest(n.epoch + 1, $11::bigint + 1, dibs.now_us()), 9007199254740991) ELSE n.epoch END
-    WHERE n.identity <> excluded.identity OR n.epoch < $11::bigint OR n.hold_until > dibs.now_us() + n.max_ttl
+    WHERE n.identity <> excluded.identity OR n.epoch < $11::bigint OR n.max_ttl < excluded.max_ttl
+      OR n.hold_until > dibs.now_us() + n.max_ttl
   RETURNING n.hold_until, n.max_ttl, n.epoch
 ), granting AS MATERIALIZED (
   SELECT hold_until, max_ttl, epoch FROM known

@@ -4,28 +4,32 @@
 -- A server that was restarted or promoted has another run_id: leases that were acknowledged may be missing
 -- from its data, so nothing is granted before the longest of them has surely lapsed. The same holds if the
 -- meta record is gone, or if its epoch is lower than one that a client has seen: this is an older state of the
--- data. INFO costs about 4 µs, once per batch.
-local function identity(fresh_id, schema, default_max_ttl, seen)
+-- data. The same holds if a client has seen a longer TTL here than the record says: the data was lost, and the record
+-- made anew by somebody who did not know of it. INFO costs about 4 µs, once per batch.
+local function identity(fresh_id, schema, default_max_ttl, seen, seen_ttl)
   local key = prefix .. 'meta'
   local m = call('HMGET', key, 'run_id', 'hold_until', 'max_ttl', 'epoch')
   local run_id = string.match(call('INFO', 'server'), 'run_id:(%w+)')
   if not run_id then error('INFO server tells no run_id') end
   local hold_until, epoch = num(m[2]), num(m[4])
-  seen = tonumber(seen)
+  seen, seen_ttl = tonumber(seen), tonumber(seen_ttl)
   if m[1] == run_id and epoch >= seen then
     local max_ttl = num(m[3])
-    if hold_until > now + max_ttl then -- it was written by a clock that ran ahead
+    if max_ttl < seen_ttl then
+      max_ttl, hold_until = seen_ttl, now + seen_ttl
+      call('HSET', key, 'max_ttl', text(max_ttl), 'hold_until', text(hold_until))
+    elseif hold_until > now + max_ttl then -- it was written by a clock that ran ahead
       hold_until = now + max_ttl
       call('HSET', key, 'hold_until', text(hold_until))
     end
     return hold_until, max_ttl, epoch, false
   end
-  local max_ttl = m[3] or default_max_ttl
+  local max_ttl = math.max(tonumber(m[3] or default_max_ttl), seen_ttl)
   hold_until = now + max_ttl
   epoch = math.min(math.max(epoch + 1, seen + 1, now), 9007199254740991) -- lease.MaxEpoch
   if not m[3] then
-    call('HSET', key, 'id', fresh_id, 'schema', schema, 'max_ttl', max_ttl)
+    call('HSET', key, 'id', fresh_id, 'schema', schema)
   end
-  call('HSET', key, 'run_id', run_id, 'hold_until', text(hold_until), 'epoch', text(epoch))
-  return hold_until, tonumber(max_ttl), epoch, true
+  call('HSET', key, 'run_id', run_id, 'max_ttl', text(max_ttl), 'hold_until', text(hold_until), 'epoch', text(epoch))
+  return hold_until, max_ttl, epoch, true
 end

@@ -1,4 +1,4 @@
--- ARGV: fresh installation id, schema, longest TTL in µs (wanted), '1' for init.
+-- ARGV: fresh installation id, schema, longest TTL in µs (wanted), '1' for init, longest TTL that was seen.
 -- Answers: now, id, schema, max_ttl, hold_until, created, raised, changed.
 local fresh_id, schema, wanted, init = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local key = prefix .. 'meta'
@@ -6,8 +6,9 @@ local found = call('HGET', key, 'schema')
 -- A newer schema is left as it is; the caller refuses it.
 if found and tonumber(found) > tonumber(schema) then return {now, '', tonumber(found), 0, 0, 0, 0, 0} end
 
-local hold_until, max_ttl, _, changed = identity(fresh_id, schema, wanted, 0)
-local raised = false
+local before = num(call('HGET', key, 'max_ttl'))
+local hold_until, max_ttl, _, changed = identity(fresh_id, schema, wanted, 0, ARGV[5])
+local raised = found and max_ttl > before
 if init and not found then
   -- Somebody states that the store is new: there is nothing to wait for.
   hold_until = 0

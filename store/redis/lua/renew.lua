@@ -1,7 +1,13 @@
--- ARGV: of each item: name, hold, terms, '1' for the whole record. terms is 'ttl not_after busy_until', or
--- '' for those of the item before: in a heartbeat they are all the same.
+-- ARGV: fresh installation id, schema, longest TTL that was seen (all three for identity), then of each item: name, hold,
+-- terms, '1' for the whole record. terms is 'ttl not_after busy_until', or '' for those of the item before: in a
+-- heartbeat they are all the same.
 -- Answers: now, max_ttl, then {item, status, record} of each item that is not simply renewed, or was asked for.
 local max_ttl = num(call('HGET', prefix .. 'meta', 'max_ttl'))
+if max_ttl < tonumber(ARGV[3]) then
+  -- The data was lost. The holders who still come are refused, but others of theirs may be cut off.
+  local _
+  _, max_ttl = identity(ARGV[1], ARGV[2], ARGV[3], 0, ARGV[3])
+end
 local ttl, not_after, busy, expires
 
 -- renew answers a status, and whether the lease is odd.
@@ -22,7 +28,7 @@ local function renew(name, hold)
 end
 
 local reply = {now, max_ttl}
-for i = 1, #ARGV, 4 do
+for i = 4, #ARGV, 4 do
   local name, terms = ARGV[i], ARGV[i + 2]
   if terms ~= '' then
     ttl, not_after, busy = string.match(terms, '(%d+) (%d+) (%d+)')
@@ -30,7 +36,7 @@ for i = 1, #ARGV, 4 do
   end
   local status, odd = renew(name, ARGV[i + 1])
   if status ~= OK or odd or ARGV[i + 3] == '1' then
-    reply[#reply + 1] = {(i - 1) / 4, status, record(name)}
+    reply[#reply + 1] = {(i - 4) / 4, status, record(name)}
   end
 end
 return reply
