@@ -16,7 +16,8 @@ import (
 // store's own clock inside that same atomic step.
 //
 // Retries: a store never retries; an error of the call means unknown. Every method may be
-// repeated: a repeated winner is told that it won.
+// repeated: a repeated winner is told that it won, also past its not_after, and when a lease that it
+// stands on has lapsed since: that is judged first.
 //
 // Concurrency: safe for any number of goroutines and processes.
 type Store interface {
