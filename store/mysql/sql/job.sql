@@ -59,15 +59,22 @@ SELECT @dibs_now, @dibs_from IS NOT NULL;
 
 -- name: unsettle-open
 SET @dibs_from = (SELECT mark FROM dibs_jobs
-  WHERE ns = ? AND name = ? AND mark = ? AND mark > @dibs_now AND ? < mark AND ? >= @dibs_now - ?);
+  WHERE ns = ? AND name = ? AND mark = ? AND (mark = ? OR mark > @dibs_now AND ? < mark AND ? >= @dibs_now - ?));
 
--- name: unsettle-row
--- What somebody claimed stays.
-DELETE FROM dibs_ticks WHERE ns = ? AND job = ? AND at = ? AND through = ? AND at > ?
-  AND state = 'closed' AND claimed = 0 AND @dibs_from IS NOT NULL;
+-- name: unsettle-rows
+-- Whether all rows are as they were read: settled, or tick.Tick's Foreseen.
+SET @dibs_from = IF((SELECT COUNT(*) FROM dibs_ticks FORCE INDEX (PRIMARY)
+  WHERE ns = ? AND job = ? AND (at, through) IN (?) AND at IN (?) AND at > ? AND state = 'closed' AND (claimed = 0
+    OR ended > @dibs_now AND run_id = '' AND reruns = 0
+      AND (outcome IN ('missed', 'paused', 'unavailable') OR outcome = 'skipped' AND reason = 'window'))) = ?, @dibs_from, NULL);
+
+-- name: unsettle-delete
+DELETE FROM dibs_ticks WHERE ns = ? AND job = ? AND at IN (?) AND @dibs_from IS NOT NULL;
 
 -- name: unsettle-mark
-UPDATE dibs_jobs SET mark = ?, since = LEAST(since, ? + 1), paused_since = IF(paused_until = 0, LEAST(paused_since, ? + 1), paused_since)
+-- since and paused_since come first: an assignment sees those before it.
+UPDATE dibs_jobs SET since = LEAST(since, ? + 1),
+  paused_since = IF(paused_until = 0 AND mark > ?, LEAST(paused_since, ? + 1), paused_since), mark = ?
 WHERE ns = ? AND name = ? AND @dibs_from IS NOT NULL;
 
 -- name: split-open
