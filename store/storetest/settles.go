@@ -16,7 +16,7 @@ var settlePromises = []promise{
 	{"one of many settles", oneSettles},
 	{"what was settled ahead of the store's clock is taken back", unsettles},
 	{"nothing else is taken back", unsettlesNothing},
-	{"nothing is taken back by who was overtaken", unsettlesOvertaken},
+	{"an overtaken process takes nothing back", unsettlesOvertaken},
 	{"what was concluded ahead of the store's clock is taken back", unsettlesForeseen},
 }
 
