@@ -20,19 +20,28 @@ func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool 
 	}
 	concluded := a.Status == tick.Taken && foreseen(a.Tick, a.Now)
 	unclaimed := a.Status == tick.Taken && a.Tick.State == tick.Closed && a.Tick.Claimed.IsZero()
-	if a.Status != tick.Settled && !unclaimed && !concluded || a.Now.After(w.StartBy) {
+	refused := a.Status == tick.Settled || a.Status == tick.Paused || unclaimed || concluded
+	if !refused || a.Now.After(w.StartBy) {
 		return false // it may well have been settled in its time
 	}
 	known, ok, err := p.registered(ctx, w.Job)
-	if err != nil || !ok || Ahead(known, a.Now) == 0 && !concluded {
+	if err != nil || !ok {
+		return false
+	}
+	ahead := concluded || Ahead(known, a.Now) > 0
+	if a.Status == tick.Paused {
+		ahead = pausedAhead(known, a.Now)
+	}
+	if !ahead {
 		return false
 	}
 	p.tryUnsettle(ctx, known, a.Now.Sub(w.At))
 	return true
 }
 
-// foreseen is the tick's, by more than two looks at one clock may differ by.
-func foreseen(t tick.Tick, now time.Time) bool { return t.Foreseen(now.Add(lease.MaxStep)) }
+// pausedAhead is the pause's, and foreseen the tick's, by more than two looks at one clock may differ by.
+func pausedAhead(j tick.Job, now time.Time) bool { return j.Pause.Ahead(now.Add(lease.MaxStep)) }
+func foreseen(t tick.Tick, now time.Time) bool   { return t.Foreseen(now.Add(lease.MaxStep)) }
 
 func (p *Place) tryUnsettle(ctx context.Context, known tick.Job, since time.Duration) {
 	if _, set, err := Registered(known); err == nil {
@@ -42,9 +51,9 @@ func (p *Place) tryUnsettle(ctx context.Context, known tick.Job, since time.Dura
 	}
 }
 
-// endSilence waits until neither a job nor its tick is settled ahead of the store's clock any more, at most for twice the minute after
-// which a process takes that back. A tick whose time to start is shorter is then lost; but if only such processes work
-// on the job, and none of them waited, nothing would run until the clock has caught up.
+// endSilence waits until a job is neither settled nor paused ahead of the store's clock any more, nor its tick, at most
+// for twice the minute after which a process takes that back. A tick whose time to start is shorter is then lost; but
+// if only such processes work on the job, and none of them waited, nothing would run until the clock has caught up.
 func (p *Place) endSilence(ctx context.Context, w tick.Want) {
 	ctx, cancel := context.WithTimeout(ctx, 2*lease.StepQuiet)
 	defer cancel()
@@ -52,7 +61,7 @@ func (p *Place) endSilence(ctx context.Context, w tick.Want) {
 		known, ok, err := p.registered(ctx, w.Job)
 		switch {
 		case err != nil:
-		case !ok || Ahead(known, p.passed()) == 0 && !p.closedAhead(ctx, w):
+		case !ok || Ahead(known, p.passed()) == 0 && !pausedAhead(known, p.passed()) && !p.closedAhead(ctx, w):
 			return
 		default:
 			p.tryUnsettle(ctx, known, 0)
@@ -97,7 +106,7 @@ const waited = lease.StepQuiet + longestSleep
 // is no longer as known says, or is still ahead: the next look goes on.
 func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, since time.Duration) (again bool, err error) {
 	now := p.passed().Truncate(time.Microsecond)
-	u := unsettling{p: p, name: known.Name, set: set, now: now, mark: known.Mark}
+	u := unsettling{p: p, name: known.Name, set: set, now: now, mark: known.Mark, paused: pausedAhead(known, now)}
 	u.low = now.Add(-min(max(since, waited), tick.MaxBack-lease.MaxStep))
 	ahead := Ahead(known, now)
 	switch {
@@ -106,7 +115,12 @@ func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, 
 	case ahead == 0 && known.Mark.After(u.low):
 		u.low = known.Mark // which stays
 	}
+	paused := u.paused
 	defer func() {
+		if paused && !u.paused {
+			p.Event(ctx, history.Event{Kind: "pause-brought-back", Job: known.Name, Reason: fmt.Sprintf(
+				"%s; its end, or else its beginning, was ahead of the store's clock, which was fast then: it is now", PausedBy(known.Pause))})
+		}
 		if u.mark.Before(known.Mark) {
 			p.Event(ctx, history.Event{Kind: "mark-brought-back", Job: known.Name, Reason: fmt.Sprintf(
 				"it was settled up to %s, %s ahead of the store's clock, which was fast then; from now on its ticks are due again, but for those that have had a run",
@@ -126,7 +140,7 @@ func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, 
 			return true, err
 		}
 	}
-	return u.concluded > 0 || u.mark.Before(known.Mark), nil
+	return u.concluded > 0 || u.mark.Before(known.Mark) || paused, nil
 }
 
 // unsettling is one look at what lies ahead of the store's clock in the rows of a job.
@@ -137,6 +151,7 @@ type unsettling struct {
 	now  time.Time
 	// low is the instant after which outcomes are taken back, and to which the mark is lowered if it lies above it.
 	low, mark time.Time
+	paused    bool      // the job's pause is still to be corrected
 	concluded int       // rows of claimed ticks that were taken back
 	latest    time.Time // the last one of them
 }
@@ -152,7 +167,7 @@ func (u *unsettling) step(ctx context.Context, before time.Time) (next time.Time
 	if end.Before(to) {
 		to = end
 	}
-	if len(found) == 0 && to.Equal(u.mark) {
+	if len(found) == 0 && to.Equal(u.mark) && !u.paused {
 		return end.Add(time.Microsecond), !end.After(u.low), nil
 	}
 	a, err := u.p.Ticks.Unsettle(ctx, tick.UnsettleRequest{Job: u.name, From: u.mark, To: to, Rows: found})
@@ -162,7 +177,7 @@ func (u *unsettling) step(ctx context.Context, before time.Time) (next time.Time
 	case a.Status != tick.Won:
 		return next, false, errChanged
 	}
-	u.mark = to
+	u.mark, u.paused = to, false
 	for _, t := range found {
 		if t.Claimed.IsZero() {
 			continue

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,6 +142,36 @@ func TestASingleTickThatWasConcludedOnAFastClock(t *testing.T) {
 	})
 }
 
+// The same of a pause that was ended on a fast clock: it ends when that is taken back, for the ticks after it.
+func TestASingleTickOfAPauseThatWasEndedOnAFastClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		j := newJob(t, "*/10 * * * *", w.target(time.Second), func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, 24*time.Hour })
+		h := w.host(1, 0)
+		h.start(t, j)
+		time.Sleep(25 * time.Minute)
+		h.pause(t, tick.PauseRequest{By: "ann"})
+		step(5 * time.Hour)
+		time.Sleep(3 * time.Minute)
+		h.stop()
+		h.pause(t, tick.PauseRequest{By: "ann", Resume: true})
+		step(-5 * time.Hour)
+		at := time.Now().Truncate(10 * time.Minute).Add(10 * time.Minute).UTC()
+		time.Sleep(time.Until(at))
+		if known := w.registered(); !known.Pause.Covers(time.Now()) {
+			t.Fatalf("the job is %+v", known)
+		}
+		for i, want := range []tick.Status{tick.Paused, tick.Won} {
+			at := at.Add(time.Duration(i) * 10 * time.Minute)
+			time.Sleep(time.Until(at))
+			_, a, err := w.host(uint64(9+i), 0).place.Trigger(t.Context(), t.Context(), j, at)
+			if err != nil || a.Status != want {
+				t.Errorf("the tick at %s is %v, want %v: %v", at, a.Status, want, err)
+			}
+		}
+	})
+}
+
 func (w *world) rowAt(at time.Time) tick.Tick {
 	for _, r := range w.history() {
 		if r.At.Equal(at) {
@@ -148,4 +179,50 @@ func (w *world) rowAt(at time.Time) tick.Tick {
 		}
 	}
 	return tick.Tick{}
+}
+
+// A pause that was ended on a fast clock is over when that clock is right again, and one that began then goes on.
+func TestAPauseOfAFastClock(t *testing.T) {
+	for _, resumed := range []bool{true, false} {
+		for _, begun := range []bool{true, false} { // on the fast clock
+			t.Run(fmt.Sprint("resumed ", resumed, ", begun then ", begun), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w, step := stepping(t)
+					h := w.host(1, 0)
+					h.start(t, newJob(t, "*/10 * * * * *", w.target(time.Second), nil))
+					time.Sleep(2 * time.Minute)
+					if !begun {
+						h.pause(t, tick.PauseRequest{By: "ann"})
+					}
+					step(time.Hour)
+					time.Sleep(3 * time.Minute)
+					if begun {
+						h.pause(t, tick.PauseRequest{By: "ann"})
+						time.Sleep(time.Minute)
+					}
+					if resumed {
+						h.pause(t, tick.PauseRequest{By: "ann", Resume: true})
+					}
+					step(-time.Hour)
+					time.Sleep(3 * time.Minute)
+					before := len(w.ran())
+					time.Sleep(20 * time.Minute)
+					want := 0
+					if resumed {
+						want = 120
+					}
+					if n := len(w.ran()) - before; n != want {
+						t.Errorf("%d ticks were run in 20 minutes, want %d; the job is %+v", n, want, w.registered())
+					}
+					told := w.reasons("pause-brought-back")
+					if ahead := resumed || begun; ahead != (len(told) > 0) {
+						t.Errorf("the events say %q", told)
+					}
+					w.foreseen(t)
+					h.stop()
+					w.once(t)
+				})
+			})
+		}
+	}
 }

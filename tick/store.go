@@ -85,8 +85,8 @@ type Store interface {
 
 	// Unsettle takes back, in one step, outcomes that ticks got ahead of the store's clock: that was fast, and is right
 	// again (rule L12). It deletes Rows and lowers the mark from From to To; with To = From the mark stays. The
-	// definition's Since becomes To + 1 µs where it was later, and so does that of a pause without an end if the mark
-	// is lowered. It does nothing, and answers Taken, unless the mark is From and all of Rows are as they were read:
+	// definition's Since becomes To + 1 µs where it was later. A pause that was Resumed after the store's now ends now;
+	// one without an end that began after it begins now, or at To + 1 µs if the mark is lowered. It does nothing, and answers Taken, unless the mark is From and all of Rows are as they were read:
 	// each is there, goes Through the same tick, begins after To, and was settled or is Foreseen. The caller was
 	// overtaken then, and reads anew. Nor does it lower a mark that does not lie ahead of the store's now, or to
 	// further than MaxBack before that. Won otherwise.
@@ -218,9 +218,9 @@ func (r PauseRequest) Apply(p Pause, now time.Time) Pause {
 	on := p.Covers(now)
 	switch {
 	case r.Resume && on:
-		p.Until = now
+		p.Until, p.Resumed = now, true
 	case !r.Resume && on:
-		p.Until, p.By, p.Why = r.Until, r.By, r.Why
+		p.Until, p.Resumed, p.By, p.Why = r.Until, false, r.By, r.Why
 	case !r.Resume:
 		p = Pause{Since: now, Until: r.Until, By: r.By, Why: r.Why}
 	}
@@ -250,15 +250,24 @@ type UnsettleRequest struct {
 	Rows     []Tick // as they were read; only At and Through count
 }
 
-// Back is the job as it stands once it is settled up to an earlier instant only.
-func (j Job) Back(to time.Time) Job {
+// Back is the job as it stands once it is settled up to an earlier instant only, or to the same, at an instant of the
+// store's clock.
+func (j Job) Back(to, now time.Time) Job {
 	next := to.Add(time.Microsecond)
-	lowered := to.Before(j.Mark)
+	begins := now
+	if to.Before(j.Mark) {
+		begins = next
+	}
 	if j.Mark = to; j.Since.After(next) {
 		j.Since = next
 	}
-	if lowered && j.Pause.Until.IsZero() && j.Pause.Since.After(next) {
-		j.Pause.Since = next
+	switch p := &j.Pause; {
+	case p.Until.IsZero() && p.Since.After(begins):
+		p.Since = begins
+	case p.Resumed && p.Until.After(now):
+		if p.Until = now; p.Since.After(now) {
+			p.Since = now
+		}
 	}
 	return j
 }

@@ -153,7 +153,7 @@ func (k *ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (a tick.
 				return err
 			}
 		}
-		return putJob(ctx, tx, job.Back(req.To))
+		return putJob(ctx, tx, job.Back(req.To, a.Now))
 	})
 	return a, err
 }

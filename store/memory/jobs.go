@@ -142,7 +142,7 @@ func (b *Backend) unsettle(req tick.UnsettleRequest, now time.Time) tick.Status 
 	for _, r := range req.Rows {
 		b.ticks[req.Job].remove(micro(r.At))
 	}
-	b.jobs[req.Job] = job.Back(req.To)
+	b.jobs[req.Job] = job.Back(req.To, now)
 	return tick.Won
 }
 

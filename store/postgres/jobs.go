@@ -23,7 +23,7 @@ func jobRows(into *[]tick.Job) func(pgx.Rows) error {
 			pausedSince, pausedUntil int64
 		)
 		if err := rows.Scan(&name, &j.Definition, &j.Generation, &since, &mark, &removed,
-			&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why); err != nil {
+			&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed); err != nil {
 			return err
 		}
 		j.Pause.Since, j.Pause.Until = instant(pausedSince), instant(pausedUntil)

@@ -81,7 +81,11 @@ WITH job AS MATERIALIZED (
 )
 UPDATE dibs.jobs j
 SET mark = $4::bigint, since = least(j.since, $4::bigint + 1),
-    paused_since = CASE WHEN j.paused_until = 0 AND j.mark > $4 THEN least(j.paused_since, $4::bigint + 1) ELSE j.paused_since END
+    paused_since = CASE
+      WHEN j.paused_until = 0 THEN least(j.paused_since, CASE WHEN j.mark > $4 THEN $4::bigint + 1 ELSE u.now END)
+      WHEN j.paused_resumed AND j.paused_until > u.now THEN least(j.paused_since, u.now)
+      ELSE j.paused_since END,
+    paused_until = CASE WHEN j.paused_resumed THEN least(j.paused_until, u.now) ELSE j.paused_until END
 FROM unchanged u
 WHERE j.ns = $1 AND j.name = u.name
 RETURNING u.now;

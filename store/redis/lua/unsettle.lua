@@ -2,7 +2,7 @@
 -- Answers: now, status.
 local job, from, to = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local key = prefix .. 'job:' .. job
-local j = call('HMGET', key, 'mark', 'since', 'paused_since', 'paused_until')
+local j = call('HMGET', key, 'mark', 'since', 'paused_since', 'paused_until', 'paused_resumed')
 local mark = tonumber(from)
 local lowers = to ~= mark
 if j[1] ~= from or lowers and (mark <= now or to >= mark or to < now - tonumber(ARGV[4])) then return {now, TAKEN} end
@@ -35,5 +35,11 @@ end
 local since = text(to + 1)
 call('HSET', key, 'mark', ARGV[3])
 if num(j[2]) > to + 1 then call('HSET', key, 'since', since) end
-if lowers and num(j[4]) == 0 and num(j[3]) > to + 1 then call('HSET', key, 'paused_since', since) end
+local begins = lowers and to + 1 or now
+if num(j[4]) == 0 then
+  if num(j[3]) > begins then call('HSET', key, 'paused_since', text(begins)) end
+elseif j[5] == '1' and num(j[4]) > now then
+  call('HSET', key, 'paused_until', now_text)
+  if num(j[3]) > now then call('HSET', key, 'paused_since', now_text) end
+end
 return {now, WON}
