@@ -104,7 +104,9 @@ const waited = lease.StepQuiet + longestSleep
 // minute, and those of ticks that fell due in that minute, or since: they may still have time to start. A tick that was
 // won, and ran or was skipped, keeps its row, and with it its outcome: none is run twice. It reports true where the job
 // is no longer as known says, or is still ahead: the next look goes on.
-func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, since time.Duration) (again bool, err error) {
+func (p *Place) unsettle(
+	ctx context.Context, known tick.Job, set schedule.Set, since time.Duration,
+) (again bool, err error) {
 	now := p.passed().Truncate(time.Microsecond)
 	u := unsettling{p: p, name: known.Name, set: set, now: now, mark: known.Mark, paused: pausedAhead(known, now)}
 	u.low = now.Add(-min(max(since, waited), tick.MaxBack-lease.MaxStep))
@@ -119,16 +121,19 @@ func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, 
 	defer func() {
 		if paused && !u.paused {
 			p.Event(ctx, history.Event{Kind: "pause-brought-back", Job: known.Name, Reason: fmt.Sprintf(
-				"%s; its end, or else its beginning, was ahead of the store's clock, which was fast then: it is now", PausedBy(known.Pause))})
+				"%s; its end, or else its beginning, was ahead of the store's clock, which was fast then: it is now",
+				PausedBy(known.Pause))})
 		}
 		if u.mark.Before(known.Mark) {
 			p.Event(ctx, history.Event{Kind: "mark-brought-back", Job: known.Name, Reason: fmt.Sprintf(
-				"it was settled up to %s, %s ahead of the store's clock, which was fast then; from now on its ticks are due again, but for those that have had a run",
+				"it was settled up to %s, %s ahead of the store's clock, which was fast then; "+
+					"from now on its ticks are due again, but for those that have had a run",
 				stamp(known.Mark), ahead.Round(time.Second))})
 		}
 		if u.concluded > 0 {
 			p.Event(ctx, history.Event{Kind: "ticks-taken-back", Job: known.Name, Reason: fmt.Sprintf(
-				"%d of its ticks up to %s had an outcome from a store's clock that was fast, and no run; they are due when their time comes",
+				"%d of its ticks up to %s had an outcome from a store's clock that was fast, and no run; "+
+					"they are due when their time comes",
 				u.concluded, stamp(u.latest))})
 		}
 	}()
@@ -189,9 +194,11 @@ func (u *unsettling) step(ctx context.Context, before time.Time) (next time.Time
 	return end.Add(time.Microsecond), !end.After(u.low), nil
 }
 
-// find are the latest rows before an instant that are to be taken back, and the instant after which there are no others.
+// find are the latest rows before an instant that are to be taken back, and the instant after which there are no
+// others.
 func (u *unsettling) find(ctx context.Context, before time.Time) (end time.Time, found []tick.Tick, err error) {
-	rows, err := u.p.History.Ticks(ctx, history.Query{Job: u.name, From: u.low.Add(time.Microsecond), To: before, Limit: unsettleBatch})
+	q := history.Query{Job: u.name, From: u.low.Add(time.Microsecond), To: before, Limit: unsettleBatch}
+	rows, err := u.p.History.Ticks(ctx, q)
 	if err != nil {
 		return end, nil, fmt.Errorf("read the ticks of %s: %w", u.name, err)
 	}

@@ -80,7 +80,7 @@ func TestWhatWasConcludedOnAFastClockIsDueAgain(t *testing.T) {
 func TestWhatAPauseEndedOnAFastClockIsDueAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
-		j := newJob(t, "*/10 * * * * *", w.target(time.Second), func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, 24*time.Hour })
+		j := newJob(t, "*/10 * * * * *", w.target(time.Second), catchesUp)
 		w.pausedAhead(t, j, step, time.Hour)
 		if n := w.outcomes()[run.Paused]; n < 300 {
 			t.Fatalf("%d ticks are paused", n)
@@ -127,7 +127,7 @@ func (w *world) pausedAhead(t *testing.T, j *scheduler.Job, step func(time.Durat
 func TestASingleTickThatWasConcludedOnAFastClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
-		j := newJob(t, "*/10 * * * *", w.target(time.Second), func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, 24*time.Hour })
+		j := newJob(t, "*/10 * * * *", w.target(time.Second), catchesUp)
 		w.pausedAhead(t, j, step, 5*time.Hour)
 		at := time.Now().Truncate(10 * time.Minute).Add(20 * time.Minute).UTC()
 		time.Sleep(time.Until(at))
@@ -146,7 +146,7 @@ func TestASingleTickThatWasConcludedOnAFastClock(t *testing.T) {
 func TestASingleTickOfAPauseThatWasEndedOnAFastClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
-		j := newJob(t, "*/10 * * * *", w.target(time.Second), func(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, 24*time.Hour })
+		j := newJob(t, "*/10 * * * *", w.target(time.Second), catchesUp)
 		h := w.host(1, 0)
 		h.start(t, j)
 		time.Sleep(25 * time.Minute)
@@ -226,3 +226,5 @@ func TestAPauseOfAFastClock(t *testing.T) {
 		}
 	}
 }
+
+func catchesUp(p *job.Policy) { p.CatchUp, p.CatchUpWindow = job.CatchUpAll, 24*time.Hour }

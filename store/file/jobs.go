@@ -143,7 +143,8 @@ func (k *ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (a tick.
 			return err
 		}
 		for _, r := range req.Rows {
-			if t, there, err := getTick(ctx, tx, req.Job, micros(r.At)); err != nil || !there || !req.Takes(t, micro(r.Through), a.Now) {
+			t, there, err := getTick(ctx, tx, req.Job, micros(r.At))
+			if err != nil || !there || !req.Takes(t, micro(r.Through), a.Now) {
 				return err
 			}
 		}

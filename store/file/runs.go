@@ -50,7 +50,9 @@ func (k *ticks) gateOpen(req tick.StartRequest) (bool, error) {
 	return k.db.leases.alive(req.Claim)
 }
 
-func (k *ticks) mayStart(ctx context.Context, tx *sql.Tx, req tick.StartRequest, row tick.Tick, found, open bool) (s tick.Status, fresh bool, err error) {
+func (k *ticks) mayStart(
+	ctx context.Context, tx *sql.Tx, req tick.StartRequest, row tick.Tick, found, open bool,
+) (s tick.Status, fresh bool, err error) {
 	old, repeated, err := getRun(ctx, tx, req.Run.ID)
 	if err != nil {
 		return 0, false, err
@@ -95,7 +97,9 @@ func begun(req tick.StartRequest, now time.Time) run.Record {
 
 // startInFile writes the run into its lock file, unless its gate is closed or another run of the same lease is
 // there already: a second one goes to the database.
-func (k *ticks) startInFile(ctx context.Context, req tick.StartRequest, open bool) (a tick.Answer, done bool, err error) {
+func (k *ticks) startInFile(
+	ctx context.Context, req tick.StartRequest, open bool,
+) (a tick.Answer, done bool, err error) {
 	a.Now = instantNow().time()
 	_, err = k.db.leases.edit(ctx, req.Lease, func(r *record, held bool, now instant) (lease.Status, error) {
 		a.Now = now.time()

@@ -121,7 +121,8 @@ func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Ans
 	var ranges rows
 	for _, row := range req.Rows {
 		us := micros(row.At)
-		spots, at, ranges = append(spots, spotOf(req.Job, row.At)), append(at, us), append(ranges, []any{us, micros(row.Through)})
+		spots, at = append(spots, spotOf(req.Job, row.At)), append(at, us)
+		ranges = append(ranges, []any{us, micros(row.Through)})
 	}
 	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name})
 	if len(spots) > 0 {

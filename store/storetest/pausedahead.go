@@ -52,7 +52,8 @@ func PausedAhead(t *testing.T, open Open, c store.Config, ahead func(job string)
 	between(w, "the end of a pause that was ended", before, p.Until, after)
 	sameTime(w, "its beginning", p.Since, p.Until)
 	equal(w, "it was ended by somebody", p.Resumed, true)
-	equal(w, "Claim after it", w.claim(w.s, tick.ClaimRequest{Job: "ended", At: future, Ahead: 2 * time.Hour, Lease: w.server(w.s)}).Status, tick.Won)
+	claim := tick.ClaimRequest{Job: "ended", At: future, Ahead: 2 * time.Hour, Lease: w.server(w.s)}
+	equal(w, "Claim after it", w.claim(w.s, claim).Status, tick.Won)
 
 	j = paused("planned", past, false, future)
 	_, _, p = unsettled(j, j.Mark)

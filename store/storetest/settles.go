@@ -236,7 +236,8 @@ func unsettlesOvertaken(w *world) {
 	overtaken("what somebody claimed and decided", rows[1], claimed, rows[2])
 	overtaken("what lies before", rows[0], rows[1], rows[2])
 
-	parts := []tick.Tick{{At: rows[2].At, Through: now.Add(33 * time.Minute), Count: 2}, {At: now.Add(34 * time.Minute), Through: rows[2].Through, Count: 2}}
+	parts := []tick.Tick{{At: rows[2].At, Through: now.Add(33 * time.Minute), Count: 2},
+		{At: now.Add(34 * time.Minute), Through: rows[2].Through, Count: 2}}
 	a, err := w.s.Ticks.Split(w.ctx, tick.SplitRequest{Row: rows[2], Parts: parts})
 	w.check("Split", err)
 	equal(w, "Split", a.Status, tick.Won)
@@ -247,7 +248,8 @@ func unsettlesOvertaken(w *world) {
 	equal(w, "Take", took.Status, tick.Won)
 	overtaken("what is run after all", rows[1], parts[0], parts[1])
 
-	equal(w, "Unsettle as they stand", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: to, Rows: parts}), tick.Won)
+	as := tick.UnsettleRequest{Job: "j", From: mark, To: to, Rows: parts}
+	equal(w, "Unsettle as they stand", w.unsettle(as), tick.Won)
 	sameTime(w, "the mark", w.job("j").Mark, to)
 	equal(w, "the part of the range", w.row("j", parts[1].At).State, "")
 	equal(w, "what is run", w.row("j", rows[1].At).State, tick.Claimed)
@@ -290,10 +292,14 @@ func unsettlesForeseen(w *world) {
 		}
 		return rows
 	}
+	unsettle := func(from, to time.Time, rows []tick.Tick) tick.Status {
+		w.Helper()
+		return w.unsettle(tick.UnsettleRequest{Job: "j", From: from, To: to, Rows: rows})
+	}
 	keeps := func(what string, n int) {
 		w.Helper()
 		rows := of(10, n)
-		equal(w, "Unsettle of "+what, w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: mark, Rows: rows}), tick.Taken)
+		equal(w, "Unsettle of "+what, unsettle(mark, mark, rows), tick.Taken)
 		equal(w, "what was beside "+what, w.row("j", at(10)), rows[0])
 		equal(w, what, w.row("j", at(n)), rows[1])
 	}
@@ -303,7 +309,7 @@ func unsettlesForeseen(w *world) {
 	keeps("a claim", 17)
 	equal(w, "Foreseen of one that was run again", again.Foreseen(now), false)
 	keeps("a tick that was to be run again", 18)
-	equal(w, "Unsettle with a mark that is not ahead", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: mark.Add(-time.Minute), Rows: of(10)}), tick.Taken)
+	equal(w, "Unsettle with a mark that is not ahead", unsettle(mark, mark.Add(-time.Minute), of(10)), tick.Taken)
 	p, err := w.s.Ticks.Pause(w.ctx, tick.PauseRequest{Job: "j", By: "x"})
 	w.check("Pause", err)
 
@@ -311,16 +317,17 @@ func unsettlesForeseen(w *world) {
 	for _, t := range rows {
 		equal(w, "Foreseen", t.Foreseen(now), true)
 	}
-	equal(w, "Unsettle from another mark", w.unsettle(tick.UnsettleRequest{Job: "j", From: at(-29), To: at(-29), Rows: rows}), tick.Taken)
-	equal(w, "Unsettle", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: mark, Rows: rows}), tick.Won)
+	equal(w, "Unsettle from another mark", unsettle(at(-29), at(-29), rows), tick.Taken)
+	equal(w, "Unsettle", unsettle(mark, mark, rows), tick.Won)
 	for _, t := range rows {
 		equal(w, "what was concluded", w.row("j", t.At).State, "")
 	}
 	equal(w, "the rows that stay", len(w.rows(historyOf("j"))), 6)
 	sameTime(w, "the mark", w.job("j").Mark, mark)
 	sameTime(w, "a pause", w.job("j").Pause.Since, p.Pause.Since)
-	equal(w, "Unsettle of what is gone", w.unsettle(tick.UnsettleRequest{Job: "j", From: mark, To: mark, Rows: rows[:1]}), tick.Taken)
-	equal(w, "Claim of what is due again", w.claim(w.s, tick.ClaimRequest{Job: "j", At: at(10), Lease: ref, Ahead: time.Hour, Outcome: run.Missed}).Status, tick.Won)
+	equal(w, "Unsettle of what is gone", unsettle(mark, mark, rows[:1]), tick.Taken)
+	due := tick.ClaimRequest{Job: "j", At: at(10), Lease: ref, Ahead: time.Hour, Outcome: run.Missed}
+	equal(w, "Claim of what is due again", w.claim(w.s, due).Status, tick.Won)
 }
 
 // rerunUnrun is a tick that ran, was to be run again, and ended without that.

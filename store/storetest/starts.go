@@ -92,8 +92,8 @@ func startOnce(w *world) {
 	equal(w, "a second run", w.run(req.Run.ID).ID, "")
 }
 
-// repeatedLate is a winner whose answer was lost, and whose repetition the store carries out past its not_after: were it
-// told that it came too late, nothing would be executed for what the store says has begun.
+// repeatedLate is a winner whose answer was lost, and whose repetition the store carries out past its not_after: were
+// it told that it came too late, nothing would be executed for what the store says has begun.
 func repeatedLate(w *world) {
 	ref, past := w.server(w.s), func() time.Time { return w.now(w.s).Add(-time.Millisecond) }
 	future := w.now(w.s).Add(time.Hour)

@@ -67,7 +67,8 @@ SET @dibs_from = (SELECT mark FROM dibs_jobs
 SET @dibs_from = IF((SELECT COUNT(*) FROM dibs_ticks FORCE INDEX (PRIMARY)
   WHERE ns = ? AND job = ? AND (at, through) IN (?) AND at IN (?) AND at > ? AND state = 'closed' AND (claimed = 0
     OR ended > @dibs_now AND run_id = '' AND reruns = 0
-      AND (outcome IN ('missed', 'paused', 'unavailable') OR outcome = 'skipped' AND reason = 'window'))) = ?, @dibs_from, NULL);
+      AND (outcome IN ('missed', 'paused', 'unavailable') OR outcome = 'skipped' AND reason = 'window'))) = ?,
+  @dibs_from, NULL);
 
 -- name: unsettle-delete
 DELETE FROM dibs_ticks WHERE ns = ? AND job = ? AND at IN (?) AND @dibs_from IS NOT NULL;

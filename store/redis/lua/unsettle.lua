@@ -9,13 +9,15 @@ if j[1] ~= from or lowers and (mark <= now or to >= mark or to < now - tonumber(
 
 -- foreseen is tick.Tick's: nobody ran it, and it was so written by a clock that was ahead.
 local function foreseen(outcome, reason, run, reruns, ended)
-  local unrun = outcome == 'missed' or outcome == 'paused' or outcome == 'unavailable' or outcome == 'skipped' and reason == 'window'
+  local unrun = outcome == 'missed' or outcome == 'paused' or outcome == 'unavailable' or
+    outcome == 'skipped' and reason == 'window'
   return unrun and (run or '') == '' and num(reruns) == 0 and num(ended) > now
 end
 
 -- takes says whether a row may be deleted: it is as it was read.
 local function takes(at, through)
-  local r = call('HMGET', prefix .. 'tick:' .. member(job, at), 'through', 'state', 'claimed', 'outcome', 'reason', 'run', 'reruns', 'ended')
+  local r = call('HMGET', prefix .. 'tick:' .. member(job, at), 'through', 'state', 'claimed',
+    'outcome', 'reason', 'run', 'reruns', 'ended')
   return tonumber(at) > to and r[2] == 'closed' and num(r[1]) == tonumber(through) and
     (num(r[3]) == 0 or foreseen(unpack(r, 4, 8)))
 end
