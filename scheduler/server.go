@@ -57,6 +57,7 @@ type entry struct {
 	next       time.Time             // its next tick; zero: none
 	looked     atomic.Pointer[since] // up to where there is nothing to catch up on but what nobody claimed
 	differs    atomic.Bool           // the store holds another definition, from a newer load (rule T11)
+	timely     bool                  // the sweep's own: no outcome lies ahead of the store's clock since its last step
 }
 
 // NewServer makes a server of app's jobs at a place.

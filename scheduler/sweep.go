@@ -55,6 +55,11 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	_ = s.place.Keeper.Sync(ctx) // nothing is concluded by a clock that has stepped meanwhile
 	s.checkClock(ctx)
 	s.place.flush(ctx, false)
+	if !s.place.Keeper.Steady() {
+		for _, e := range s.entries() {
+			e.timely = false
+		}
+	}
 	orphans, err := s.place.Ticks.Orphans(ctx, "", 100)
 	if err != nil {
 		return errors.Join(undelivered, fmt.Errorf("look for orphaned ticks: %w", err))
@@ -142,8 +147,11 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 		s.differs(ctx, e)
 		return nil
 	}
-	if Ahead(known, s.place.passed()) > 0 {
-		return s.place.unsettle(ctx, known, e.Set, 0) // the next sweep goes on
+	if !e.timely || Ahead(known, s.place.passed()) > 0 {
+		if again, err := s.place.unsettle(ctx, known, e.Set, 0); again || err != nil {
+			return err // the next sweep goes on
+		}
+		e.timely = s.place.Keeper.Steady()
 	}
 	if err := s.rerunEnded(ctx, accept, work, e); err != nil {
 		return err

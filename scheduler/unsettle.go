@@ -13,34 +13,47 @@ import (
 )
 
 // premature says whether a tick is to be asked for again although it was refused: the store's clock has not come to it,
-// or it was settled before its time by a clock that was fast. That is taken back here, where it may be.
+// or it got its outcome before its time by a clock that was fast. That is taken back here, where it may be.
 func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool {
 	if a.Status == tick.Early {
 		return true
 	}
+	concluded := a.Status == tick.Taken && foreseen(a.Tick, a.Now)
 	unclaimed := a.Status == tick.Taken && a.Tick.State == tick.Closed && a.Tick.Claimed.IsZero()
-	if a.Status != tick.Settled && !unclaimed || a.Now.After(w.StartBy) {
+	refused := a.Status == tick.Settled || a.Status == tick.Paused || unclaimed || concluded
+	if !refused || a.Now.After(w.StartBy) {
 		return false // it may well have been settled in its time
 	}
 	known, ok, err := p.registered(ctx, w.Job)
-	if err != nil || !ok || Ahead(known, a.Now) == 0 {
+	if err != nil || !ok {
+		return false
+	}
+	ahead := concluded || Ahead(known, a.Now) > 0
+	if a.Status == tick.Paused {
+		ahead = pausedAhead(known, a.Now)
+	}
+	if !ahead {
 		return false
 	}
 	p.tryUnsettle(ctx, known, a.Now.Sub(w.At))
 	return true
 }
 
+// pausedAhead is the pause's, and foreseen the tick's, by more than two looks at one clock may differ by.
+func pausedAhead(j tick.Job, now time.Time) bool { return j.Pause.Ahead(now.Add(lease.MaxStep)) }
+func foreseen(t tick.Tick, now time.Time) bool   { return t.Foreseen(now.Add(lease.MaxStep)) }
+
 func (p *Place) tryUnsettle(ctx context.Context, known tick.Job, since time.Duration) {
 	if _, set, err := Registered(known); err == nil {
-		if err := p.unsettle(ctx, known, set, since); err != nil {
+		if _, err := p.unsettle(ctx, known, set, since); err != nil {
 			p.log().Warn("what was settled ahead of the store's clock could not be taken back", "job", known.Name, "error", err)
 		}
 	}
 }
 
-// endSilence waits until a job is not settled ahead of the store's clock any more, at most for twice the minute after
-// which a process takes that back. A tick whose time to start is shorter is then lost; but if only such processes work
-// on the job, and none of them waited, nothing would run until the clock has caught up.
+// endSilence waits until a job is neither settled nor paused ahead of the store's clock any more, nor its tick, at most
+// for twice the minute after which a process takes that back. A tick whose time to start is shorter is then lost; but
+// if only such processes work on the job, and none of them waited, nothing would run until the clock has caught up.
 func (p *Place) endSilence(ctx context.Context, w tick.Want) {
 	ctx, cancel := context.WithTimeout(ctx, 2*lease.StepQuiet)
 	defer cancel()
@@ -48,12 +61,18 @@ func (p *Place) endSilence(ctx context.Context, w tick.Want) {
 		known, ok, err := p.registered(ctx, w.Job)
 		switch {
 		case err != nil:
-		case !ok || Ahead(known, p.passed()) == 0:
+		case !ok || Ahead(known, p.passed()) == 0 && !pausedAhead(known, p.passed()) && !p.closedAhead(ctx, w):
 			return
 		default:
 			p.tryUnsettle(ctx, known, 0)
 		}
 	}
+}
+
+// closedAhead says whether a tick has an outcome from before its time.
+func (p *Place) closedAhead(ctx context.Context, w tick.Want) bool {
+	rows, err := p.History.Ticks(ctx, history.Query{Job: w.Job, From: w.At, To: w.At.Add(time.Microsecond), Limit: 1})
+	return err == nil && len(rows) == 1 && foreseen(rows[0], p.passed())
 }
 
 // Ahead is how far a job is settled ahead of an instant of the store's clock; 0 where that is no more than two looks at
@@ -75,77 +94,138 @@ func AheadWords(known tick.Job, now time.Time) string {
 		"dibs serve and dibs run do that once they have seen the clock keep to its line for a minute", stamp(known.Mark), d.Round(time.Second))
 }
 
-// unsettleBatch bounds the rows that are deleted in one step.
+// unsettleBatch bounds the rows that are looked at, and deleted, in one step.
 const unsettleBatch = 500
 
 // waited is for how long ticks may have been refused until that was taken back: by a process that watches the clock.
 const waited = lease.StepQuiet + longestSleep
 
-// unsettle takes back what was settled ahead of the store's clock, once that has kept to its line for a minute, and
-// what fell due in that minute, or since: it may still have time to start. A tick that was claimed keeps its row,
-// and with it its outcome: none is run twice.
-func (p *Place) unsettle(ctx context.Context, known tick.Job, set schedule.Set, since time.Duration) error {
+// unsettle takes back the outcomes that ticks got ahead of the store's clock, once that has kept to its line for a
+// minute, and those of ticks that fell due in that minute, or since: they may still have time to start. A tick that was
+// won, and ran or was skipped, keeps its row, and with it its outcome: none is run twice. It reports true where the job
+// is no longer as known says, or is still ahead: the next look goes on.
+func (p *Place) unsettle(
+	ctx context.Context, known tick.Job, set schedule.Set, since time.Duration,
+) (again bool, err error) {
 	now := p.passed().Truncate(time.Microsecond)
+	u := unsettling{p: p, name: known.Name, set: set, now: now, mark: known.Mark, paused: pausedAhead(known, now)}
+	u.low = now.Add(-min(max(since, waited), tick.MaxBack-lease.MaxStep))
 	ahead := Ahead(known, now)
-	if ahead == 0 || !p.Keeper.Steady() {
-		return nil
+	switch {
+	case !p.Keeper.Steady():
+		return ahead > 0, nil
+	case ahead == 0 && known.Mark.After(u.low):
+		u.low = known.Mark // which stays
 	}
-	now = now.Add(-min(max(since, waited), tick.MaxBack-lease.MaxStep))
-	from := known.Mark
-	for mark := from; mark.After(now); {
-		to, rows, err := p.foreseen(ctx, known.Name, set, now, mark)
-		switch {
+	paused := u.paused
+	defer func() {
+		if paused && !u.paused {
+			p.Event(ctx, history.Event{Kind: "pause-brought-back", Job: known.Name, Reason: fmt.Sprintf(
+				"%s; its end, or else its beginning, was ahead of the store's clock, which was fast then: it is now",
+				PausedBy(known.Pause))})
+		}
+		if u.mark.Before(known.Mark) {
+			p.Event(ctx, history.Event{Kind: "mark-brought-back", Job: known.Name, Reason: fmt.Sprintf(
+				"it was settled up to %s, %s ahead of the store's clock, which was fast then; "+
+					"from now on its ticks are due again, but for those that have had a run",
+				stamp(known.Mark), ahead.Round(time.Second))})
+		}
+		if u.concluded > 0 {
+			p.Event(ctx, history.Event{Kind: "ticks-taken-back", Job: known.Name, Reason: fmt.Sprintf(
+				"%d of its ticks up to %s had an outcome from a store's clock that was fast, and no run; "+
+					"they are due when their time comes",
+				u.concluded, stamp(u.latest))})
+		}
+	}()
+	for before, done := (time.Time{}), false; !done; {
+		switch before, done, err = u.step(ctx, before); {
 		case errors.Is(err, errChanged):
-			return nil // another process is at it; the next look goes on
+			return true, nil // another process is at it
 		case err != nil:
-			return err
+			return true, err
 		}
-		a, err := p.Ticks.Unsettle(ctx, tick.UnsettleRequest{Job: known.Name, From: mark, To: to, Rows: rows})
-		switch {
-		case err != nil:
-			return fmt.Errorf("take back what is settled of %s: %w", known.Name, err)
-		case a.Status != tick.Won:
-			return nil // another process was faster
-		}
-		mark = to
 	}
-	p.Event(ctx, history.Event{Kind: "mark-brought-back", Job: known.Name, Reason: fmt.Sprintf(
-		"it was settled up to %s, %s ahead of the store's clock, which was fast then; from now on its ticks are due again, but for those that have had a run",
-		stamp(from), ahead.Round(time.Second))})
-	return nil
+	return u.concluded > 0 || u.mark.Before(known.Mark) || paused, nil
 }
 
-// foreseen are the latest rows of ticks in (now, mark] that nobody claimed, and the instant after which there are no
-// others.
-func (p *Place) foreseen(ctx context.Context, name string, set schedule.Set, now, mark time.Time) (to time.Time, found []tick.Tick, err error) {
-	rows, err := p.History.Ticks(ctx, history.Query{Job: name, From: now.Add(time.Microsecond), To: mark.Add(time.Microsecond), Limit: unsettleBatch})
+// unsettling is one look at what lies ahead of the store's clock in the rows of a job.
+type unsettling struct {
+	p    *Place
+	name string
+	set  schedule.Set
+	now  time.Time
+	// low is the instant after which outcomes are taken back, and to which the mark is lowered if it lies above it.
+	low, mark time.Time
+	paused    bool      // the job's pause is still to be corrected
+	concluded int       // rows of claimed ticks that were taken back
+	latest    time.Time // the last one of them
+}
+
+// step takes back what it finds in the latest rows before an instant (zero: in the latest), and returns the instant
+// before which there may be more.
+func (u *unsettling) step(ctx context.Context, before time.Time) (next time.Time, done bool, err error) {
+	end, found, err := u.find(ctx, before)
 	if err != nil {
-		return to, nil, fmt.Errorf("read the ticks of %s: %w", name, err)
+		return next, false, err
 	}
-	if to = now; len(rows) == unsettleBatch {
-		if oldest := rows[len(rows)-1].At; oldest.After(now) {
-			to = oldest.Add(-time.Microsecond)
+	to := u.mark
+	if end.Before(to) {
+		to = end
+	}
+	if len(found) == 0 && to.Equal(u.mark) && !u.paused {
+		return end.Add(time.Microsecond), !end.After(u.low), nil
+	}
+	a, err := u.p.Ticks.Unsettle(ctx, tick.UnsettleRequest{Job: u.name, From: u.mark, To: to, Rows: found})
+	switch {
+	case err != nil:
+		return next, false, fmt.Errorf("take back what is settled of %s: %w", u.name, err)
+	case a.Status != tick.Won:
+		return next, false, errChanged
+	}
+	u.mark, u.paused = to, false
+	for _, t := range found {
+		if t.Claimed.IsZero() {
+			continue
+		}
+		if u.concluded++; t.At.After(u.latest) {
+			u.latest = t.At
+		}
+	}
+	return end.Add(time.Microsecond), !end.After(u.low), nil
+}
+
+// find are the latest rows before an instant that are to be taken back, and the instant after which there are no
+// others.
+func (u *unsettling) find(ctx context.Context, before time.Time) (end time.Time, found []tick.Tick, err error) {
+	q := history.Query{Job: u.name, From: u.low.Add(time.Microsecond), To: before, Limit: unsettleBatch}
+	rows, err := u.p.History.Ticks(ctx, q)
+	if err != nil {
+		return end, nil, fmt.Errorf("read the ticks of %s: %w", u.name, err)
+	}
+	if end = u.low; len(rows) == unsettleBatch {
+		if oldest := rows[len(rows)-1].At; oldest.After(u.low) {
+			end = oldest.Add(-time.Microsecond)
 		}
 	}
 	for _, t := range rows {
 		switch {
-		case t.State != tick.Closed || !t.Claimed.IsZero():
-		case t.At.After(now):
+		case t.State != tick.Closed || !t.Claimed.IsZero() && !foreseen(t, u.now):
+		case t.At.After(u.low):
 			found = append(found, t)
-		default: // a range across now: only what is after it is taken back
-			part, err := p.cutRange(ctx, set, t, now)
+		case t.Claimed.IsZero(): // a range across it: only what is after it is taken back
+			part, err := u.p.cutRange(ctx, u.set, t, u.low)
 			if err != nil {
-				return to, nil, err
+				return end, nil, err
 			}
 			found = append(found, part...)
 		}
 	}
-	return to, found, nil
+	return end, found, nil
 }
 
-// errChanged says that a range is no longer as it was read. Whoever lowered the mark all the same would leave the
-// other's part of it ahead of the mark, for ticks that are due again.
-var errChanged = errors.New("the range has changed")
+// errChanged says that a row is no longer as it was read. Whoever lowered the mark all the same would leave the
+// other's part of a range ahead of the mark, for ticks that are due again.
+var errChanged = errors.New("the rows have changed")
 
 // cutRange splits a range row after an instant and returns its second part; nothing where the row is not one of these
 // schedules': then it stays as it is.

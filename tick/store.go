@@ -16,7 +16,8 @@ import (
 // store's own clock inside that same atomic step.
 //
 // Retries: a store never retries; an error of the call means unknown. Every method may be
-// repeated: a repeated winner is told that it won.
+// repeated: a repeated winner is told that it won, also past its not_after, and when a lease that it
+// stands on has lapsed since: that is judged first.
 //
 // Concurrency: safe for any number of goroutines and processes.
 type Store interface {
@@ -82,11 +83,13 @@ type Store interface {
 	// above the lowered To are left out, so that no tick has two outcomes.
 	Settle(ctx context.Context, req SettleRequest) (Answer, error)
 
-	// Unsettle takes back, in one step, what was settled ahead of the store's clock: that was fast, and is right again
-	// (rule L12). It deletes those of Rows that begin after To, that nobody ever claimed, and that still go Through the
-	// same tick; it lowers the mark from From to To. The definition's Since becomes To + 1 µs where it was later, and so
-	// does that of a pause without an end. It does nothing, and answers Taken, unless the mark is From and lies ahead
-	// of the store's now, and To lies before From and at most MaxBack before that now; Won otherwise.
+	// Unsettle takes back, in one step, outcomes that ticks got ahead of the store's clock: that was fast, and is right
+	// again (rule L12). It deletes Rows and lowers the mark from From to To; with To = From the mark stays. The
+	// definition's Since becomes To + 1 µs where it was later. A pause that was Resumed after the store's now ends now;
+	// one without an end that began after it begins now, or at To + 1 µs if the mark is lowered. It does nothing, and answers Taken, unless the mark is From and all of Rows are as they were read:
+	// each is there, goes Through the same tick, begins after To, and was settled or is Foreseen. The caller was
+	// overtaken then, and reads anew. Nor does it lower a mark that does not lie ahead of the store's now, or to
+	// further than MaxBack before that. Won otherwise.
 	Unsettle(ctx context.Context, req UnsettleRequest) (Answer, error)
 }
 
@@ -215,9 +218,9 @@ func (r PauseRequest) Apply(p Pause, now time.Time) Pause {
 	on := p.Covers(now)
 	switch {
 	case r.Resume && on:
-		p.Until = now
+		p.Until, p.Resumed = now, true
 	case !r.Resume && on:
-		p.Until, p.By, p.Why = r.Until, r.By, r.Why
+		p.Until, p.Resumed, p.By, p.Why = r.Until, false, r.By, r.Why
 	case !r.Resume:
 		p = Pause{Since: now, Until: r.Until, By: r.By, Why: r.Why}
 	}
@@ -240,26 +243,51 @@ type SettleRequest struct {
 	Rows     []Tick // Closed, with At, Through, Count, Outcome, Reason
 }
 
-// UnsettleRequest takes back the settling of the ticks of (To, From].
+// UnsettleRequest takes back outcomes of ticks after To.
 type UnsettleRequest struct {
 	Job      string
 	From, To time.Time
 	Rows     []Tick // as they were read; only At and Through count
 }
 
-// Back is the job as it stands once it is settled up to an earlier instant only.
-func (j Job) Back(to time.Time) Job {
+// Back is the job as it stands once it is settled up to an earlier instant only, or to the same, at an instant of the
+// store's clock.
+func (j Job) Back(to, now time.Time) Job {
 	next := to.Add(time.Microsecond)
+	begins := now
+	if to.Before(j.Mark) {
+		begins = next
+	}
 	if j.Mark = to; j.Since.After(next) {
 		j.Since = next
 	}
-	if j.Pause.Until.IsZero() && j.Pause.Since.After(next) {
-		j.Pause.Since = next
+	switch p := &j.Pause; {
+	case p.Until.IsZero() && p.Since.After(begins):
+		p.Since = begins
+	case p.Resumed && p.Until.After(now):
+		if p.Until = now; p.Since.After(now) {
+			p.Since = now
+		}
 	}
 	return j
 }
 
-// Allows says whether a job's mark may be lowered as the request asks, at an instant of the store's clock.
+// Allows says whether a job's mark may become what the request asks for, at an instant of the store's clock.
 func (r UnsettleRequest) Allows(j Job, now time.Time) bool {
-	return j.Mark.Equal(r.From) && r.From.After(now) && r.To.Before(r.From) && !r.To.Before(now.Add(-MaxBack))
+	lowers := r.From.After(now) && r.To.Before(r.From) && !r.To.Before(now.Add(-MaxBack))
+	return j.Mark.Equal(r.From) && (lowers || r.To.Equal(r.From))
+}
+
+// Takes says whether a row that ends at through when it was read may be deleted as it is now.
+func (r UnsettleRequest) Takes(t Tick, through, now time.Time) bool {
+	return t.State == Closed && t.At.After(r.To) && t.Through.Equal(through) && (t.Claimed.IsZero() || t.Foreseen(now))
+}
+
+// Foreseen says whether a tick that somebody claimed got its outcome by a clock that was ahead of an instant of the
+// store's clock, without a run and through no decision but that nobody runs it: its definition ended, its job was
+// paused, no store was there. Such an outcome does not stand before the tick's time has come (rule L12).
+func (t Tick) Foreseen(now time.Time) bool {
+	unrun := t.Outcome == run.Missed || t.Outcome == run.Paused || t.Outcome == run.Unavailable ||
+		t.Outcome == run.Skipped && t.Reason == run.ReasonWindow
+	return t.State == Closed && unrun && t.RunID == "" && t.Reruns == 0 && !t.Claimed.IsZero() && t.Ended.After(now)
 }

@@ -70,6 +70,8 @@ type Pause struct {
 	// resumes the job.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
+	// Resumed says that somebody resumed the job at Until; else Until was set beforehand.
+	Resumed bool `json:"resumed,omitempty"`
 	// By and Why are for people.
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"`
@@ -77,6 +79,12 @@ type Pause struct {
 
 // Stops says whether a tick cannot be claimed at an instant: it is of the pause, or the pause goes on.
 func (p Pause) Stops(at, now time.Time) bool { return p.Covers(at) || p.Covers(now) }
+
+// Ahead says whether the pause began, without an end, or was ended after an instant of the store's clock: by that clock
+// when it was fast (rule L12). An end that was set beforehand stays what it is.
+func (p Pause) Ahead(now time.Time) bool {
+	return p.Until.IsZero() && p.Since.After(now) || p.Resumed && p.Until.After(now)
+}
 
 // Covers says whether an instant lies within the pause.
 func (p Pause) Covers(at time.Time) bool {

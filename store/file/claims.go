@@ -49,10 +49,10 @@ func (k *ticks) claim(ctx context.Context, tx *sql.Tx, req tick.ClaimRequest) (t
 		return tick.Answer{}, err
 	}
 	switch {
-	case now.past(req.NotAfter):
-		return k.answer(tick.Late, row)
 	case found && row.Lease == req.Lease && row.RunID == "" && row.Outcome == req.Outcome:
 		return k.answer(tick.Won, row) // the answer to its first request was lost
+	case now.past(req.NotAfter):
+		return k.answer(tick.Late, row)
 	case found:
 		return k.answer(tick.Taken, row)
 	case registered && !req.Fill && !req.At.After(job.Mark):
@@ -116,10 +116,10 @@ func (k *ticks) mayTake(req tick.TakeRequest, row tick.Tick, found bool) (tick.S
 	switch {
 	case err != nil:
 		return 0, err
-	case instantNow().past(req.NotAfter):
-		return tick.Late, nil
 	case found && row.State == tick.Claimed && row.Lease == req.Lease:
 		return tick.Won, nil // repeated
+	case instantNow().past(req.NotAfter):
+		return tick.Late, nil
 	case !found || row.Lease != req.From || !takeable(row, req, live):
 		return tick.Taken, nil
 	case !mine:

@@ -142,20 +142,19 @@ func (k *ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (a tick.
 		if err != nil || !found || !req.Allows(job, a.Now) {
 			return err
 		}
-		a.Status = tick.Won
 		for _, r := range req.Rows {
 			t, there, err := getTick(ctx, tx, req.Job, micros(r.At))
-			if err != nil {
+			if err != nil || !there || !req.Takes(t, micro(r.Through), a.Now) {
 				return err
 			}
-			if !there || !t.At.After(req.To) || t.State != tick.Closed || !t.Claimed.IsZero() || !t.Through.Equal(micro(r.Through)) {
-				continue
-			}
+		}
+		a.Status = tick.Won
+		for _, r := range req.Rows {
 			if _, err := tx.ExecContext(ctx, sqlTickDelete, req.Job, micros(r.At)); err != nil {
 				return err
 			}
 		}
-		return putJob(ctx, tx, job.Back(req.To))
+		return putJob(ctx, tx, job.Back(req.To, a.Now))
 	})
 	return a, err
 }

@@ -15,12 +15,13 @@ import (
 // Start fulfils tick.Store. A run without a tick is written into the lock file under which it
 // lives, and needs no database.
 func (k *ticks) Start(ctx context.Context, req tick.StartRequest) (a tick.Answer, err error) {
+	open := true
 	if req.Run.Tick.IsZero() {
 		// A gate cannot pass to others between this look and the start: while this process is stopped it keeps the lock.
-		if open, err := k.gateOpen(req); err != nil || !open {
-			return tick.Answer{Status: tick.Lapsed, Now: instantNow().time()}, err
+		if open, err = k.gateOpen(req); err != nil {
+			return a, err
 		}
-		if a, done, err := k.startInFile(ctx, req); done || err != nil {
+		if a, done, err := k.startInFile(ctx, req, open); done || err != nil {
 			return a, err
 		}
 	}
@@ -29,7 +30,7 @@ func (k *ticks) Start(ctx context.Context, req tick.StartRequest) (a tick.Answer
 		if err != nil {
 			return err
 		}
-		status, fresh, err := k.mayStart(ctx, tx, req, row, found)
+		status, fresh, err := k.mayStart(ctx, tx, req, row, found, open)
 		if err == nil && fresh {
 			row, err = k.start(ctx, tx, req, row)
 		}
@@ -49,7 +50,9 @@ func (k *ticks) gateOpen(req tick.StartRequest) (bool, error) {
 	return k.db.leases.alive(req.Claim)
 }
 
-func (k *ticks) mayStart(ctx context.Context, tx *sql.Tx, req tick.StartRequest, row tick.Tick, found bool) (s tick.Status, fresh bool, err error) {
+func (k *ticks) mayStart(
+	ctx context.Context, tx *sql.Tx, req tick.StartRequest, row tick.Tick, found, open bool,
+) (s tick.Status, fresh bool, err error) {
 	old, repeated, err := getRun(ctx, tx, req.Run.ID)
 	if err != nil {
 		return 0, false, err
@@ -59,13 +62,13 @@ func (k *ticks) mayStart(ctx context.Context, tx *sql.Tx, req tick.StartRequest,
 	switch {
 	case err != nil:
 		return 0, false, err
-	case instantNow().past(req.NotAfter):
-		return tick.Late, false, nil
 	case repeated && old.Outcome == "" && old.Owner == req.Lease.Owner && old.Token == req.Lease.Token:
 		return tick.Won, false, nil
+	case instantNow().past(req.NotAfter):
+		return tick.Late, false, nil
 	case repeated, ticked && (!found || row.State != tick.Claimed || row.Lease != req.Claim):
 		return tick.Taken, false, nil
-	case !live:
+	case !live, !open:
 		return tick.Lapsed, false, nil
 	}
 	return tick.Won, true, nil
@@ -92,21 +95,24 @@ func begun(req tick.StartRequest, now time.Time) run.Record {
 	return r
 }
 
-// startInFile writes the run into its lock file, unless another run of the same lease is
+// startInFile writes the run into its lock file, unless its gate is closed or another run of the same lease is
 // there already: a second one goes to the database.
-func (k *ticks) startInFile(ctx context.Context, req tick.StartRequest) (a tick.Answer, done bool, err error) {
+func (k *ticks) startInFile(
+	ctx context.Context, req tick.StartRequest, open bool,
+) (a tick.Answer, done bool, err error) {
 	a.Now = instantNow().time()
-	if instantNow().past(req.NotAfter) {
-		a.Status = tick.Late
-		return a, true, nil
-	}
 	_, err = k.db.leases.edit(ctx, req.Lease, func(r *record, held bool, now instant) (lease.Status, error) {
 		a.Now = now.time()
 		switch {
+		case r.Run != nil && r.Run.ID == req.Run.ID:
+			a.Status, done = tick.Won, true // repeated, unless it has ended
+			if r.Run.Outcome != "" {
+				a.Status = tick.Taken
+			}
 		case now.past(req.NotAfter):
 			a.Status, done = tick.Late, true
-		case r.Run != nil && r.Run.ID == req.Run.ID:
-			a.Status, done = tick.Won, true
+		case !open:
+			a.Status, done = tick.Lapsed, true
 		case r.Run == nil && held && !r.released():
 			a.Status, done = tick.Won, true
 			begun := begun(req, now.time())

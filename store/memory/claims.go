@@ -89,10 +89,10 @@ func (b *Backend) mayClaim(req tick.ClaimRequest, now time.Time) tick.Status {
 	row, found := b.row(req.Job, req.At)
 	job, registered := b.jobs[req.Job]
 	switch {
-	case late(now, req.NotAfter):
-		return tick.Late
 	case found && row.Lease == req.Lease && row.RunID == "" && row.Outcome == req.Outcome:
 		return tick.Won // the answer to its first request was lost
+	case late(now, req.NotAfter):
+		return tick.Late
 	case found:
 		return tick.Taken
 	case registered && !req.Fill && !req.At.After(job.Mark):
@@ -127,10 +127,10 @@ func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, err
 func (b *Backend) take(req tick.TakeRequest, now time.Time) tick.Status {
 	row, found := b.row(req.Job, req.At)
 	switch {
-	case late(now, req.NotAfter):
-		return tick.Late
 	case found && row.State == tick.Claimed && row.Lease == req.Lease:
 		return tick.Won // repeated
+	case late(now, req.NotAfter):
+		return tick.Late
 	case !found || row.Lease != req.From || !takeable(row, req, b.live(row.Lease, now)):
 		return tick.Taken
 	case !b.live(req.Lease, now):
@@ -182,10 +182,10 @@ func (b *Backend) start(req tick.StartRequest, now time.Time) tick.Status {
 	row, found := b.row(req.Run.Job, req.Run.Tick)
 	ticked := !req.Run.Tick.IsZero()
 	switch {
-	case late(now, req.NotAfter):
-		return tick.Late
 	case repeated && old.Outcome == "" && old.Owner == req.Lease.Owner && old.Token == req.Lease.Token:
 		return tick.Won
+	case late(now, req.NotAfter):
+		return tick.Late
 	case repeated, ticked && (!found || row.State != tick.Claimed || row.Lease != req.Claim):
 		return tick.Taken
 	case !b.live(req.Lease, now), !ticked && req.Claim != lease.Ref{} && !b.live(req.Claim, now):

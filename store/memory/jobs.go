@@ -135,11 +135,14 @@ func (b *Backend) unsettle(req tick.UnsettleRequest, now time.Time) tick.Status 
 		return tick.Taken
 	}
 	for _, r := range req.Rows {
-		if t, there := b.row(req.Job, r.At); there && t.At.After(req.To) && t.State == tick.Closed && t.Claimed.IsZero() && t.Through.Equal(micro(r.Through)) {
-			b.ticks[req.Job].remove(t.At)
+		if t, there := b.row(req.Job, r.At); !there || !req.Takes(t, micro(r.Through), now) {
+			return tick.Taken
 		}
 	}
-	b.jobs[req.Job] = job.Back(req.To)
+	for _, r := range req.Rows {
+		b.ticks[req.Job].remove(micro(r.At))
+	}
+	b.jobs[req.Job] = job.Back(req.To, now)
 	return tick.Won
 }
 

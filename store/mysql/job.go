@@ -116,12 +116,23 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 
 func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
 	name, to := []byte(req.Job), micros(req.To)
-	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name}).add("clock")
-	p.add("unsettle-open", k.ns, name, micros(req.From), to, to, tick.MaxBack.Microseconds())
+	var spots []spot
+	var at list
+	var ranges rows
 	for _, row := range req.Rows {
-		p.add("unsettle-row", k.ns, name, micros(row.At), micros(row.Through), to)
+		us := micros(row.At)
+		spots, at = append(spots, spotOf(req.Job, row.At)), append(at, us)
+		ranges = append(ranges, []any{us, micros(row.Through)})
 	}
-	return k.settled(ctx, "unsettle", p.add("unsettle-mark", to, to, to, k.ns, name).add("settled").add("commit"))
+	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name})
+	if len(spots) > 0 {
+		p.add("lock-ticks", k.ns, pairs(spots))
+	}
+	p.add("clock").add("unsettle-open", k.ns, name, micros(req.From), to, to, to, tick.MaxBack.Microseconds())
+	if len(spots) > 0 {
+		p.add("unsettle-rows", k.ns, name, ranges, at, to, len(at)).add("unsettle-delete", k.ns, name, at)
+	}
+	return k.settled(ctx, "unsettle", p.add("unsettle-mark", to, to, to, to, k.ns, name).add("settled").add("commit"))
 }
 
 // settled sends a packet that answers the clock and whether it did what it was to do.

@@ -88,7 +88,7 @@ func (m jobRows) read(r *sql.Rows) error {
 
 func scanJob(r *sql.Rows) (j tick.Job, err error) {
 	var since, mark, removed, pausedSince, pausedUntil int64
-	err = r.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed, &pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why)
+	err = r.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed, &pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed)
 	j.Pause.Since, j.Pause.Until = instant(pausedSince), instant(pausedUntil)
 	j.Since, j.Mark, j.Removed = instant(since), instant(mark), instant(removed)
 	return j, err

@@ -91,10 +91,10 @@ func (f *facts) claimed(r tick.ClaimRequest) tick.Status {
 	row, found := f.ticks[spotOf(r.Job, r.At)]
 	job, registered := f.jobs[r.Job]
 	switch {
-	case late(f.now, r.NotAfter):
-		return tick.Late
 	case found && row.Lease == r.Lease && row.RunID == "" && row.Outcome == r.Outcome:
 		return tick.Won // now, or when it asked before
+	case late(f.now, r.NotAfter):
+		return tick.Late
 	case found:
 		return tick.Taken
 	case registered && !r.Fill && !r.At.After(job.Mark):
@@ -133,10 +133,10 @@ func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error
 func (f *facts) taken(r tick.TakeRequest, before, after tick.Tick) tick.Status {
 	ours := after.State == tick.Claimed && after.Lease == r.Lease && r.Lease != lease.Ref{}
 	switch {
-	case late(f.now, r.NotAfter):
-		return tick.Late
 	case ours:
 		return tick.Won // now, or when it asked before
+	case late(f.now, r.NotAfter):
+		return tick.Late
 	case before.Lease == r.From && !f.live[r.Lease] && takeable(before, r):
 		return tick.Lapsed
 	}

@@ -44,10 +44,10 @@ func (f *facts) started(req tick.StartRequest, before *facts, at spot) tick.Stat
 	_, repeated := before.runs[req.Run.ID]
 	was := before.ticks[at]
 	switch {
-	case late(f.now, req.NotAfter):
-		return tick.Late
 	case found && known.Outcome == "" && known.Owner == req.Lease.Owner && known.Token == req.Lease.Token:
 		return tick.Won // now, or when it asked before
+	case late(f.now, req.NotAfter):
+		return tick.Late
 	case repeated, at.at != 0 && (was.State != tick.Claimed || was.Lease != req.Claim):
 		return tick.Taken
 	}

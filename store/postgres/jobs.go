@@ -23,7 +23,7 @@ func jobRows(into *[]tick.Job) func(pgx.Rows) error {
 			pausedSince, pausedUntil int64
 		)
 		if err := rows.Scan(&name, &j.Definition, &j.Generation, &since, &mark, &removed,
-			&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why); err != nil {
+			&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed); err != nil {
 			return err
 		}
 		j.Pause.Since, j.Pause.Until = instant(pausedSince), instant(pausedUntil)
@@ -108,11 +108,11 @@ func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Ans
 		a.Now = instant(us)
 		return err
 	}
-	job := []byte(req.Job)
+	job, at := []byte(req.Job), column(req.Rows, func(t tick.Tick) int64 { return micros(t.At) })
 	err := k.db.run(ctx, "unsettle",
 		do(sqlSettle()[0], k.ns, job),
-		do(sqlSettle()[5], k.ns, job, micros(req.From), micros(req.To),
-			column(req.Rows, func(t tick.Tick) int64 { return micros(t.At) }),
+		do(sqlSettle()[6], k.ns, job, at),
+		do(sqlSettle()[5], k.ns, job, micros(req.From), micros(req.To), at,
 			column(req.Rows, func(t tick.Tick) int64 { return micros(t.Through) }), tick.MaxBack.Microseconds()).
 			each(func(rows pgx.Rows) error { a.Status = tick.Won; return now(rows) }),
 		do(sqlSettle()[2]).each(now))

@@ -81,7 +81,7 @@ func (s *claimState) answer(req tick.ClaimRequest) tick.Answer {
 
 func (s *claimState) status(req tick.ClaimRequest) tick.Status {
 	switch {
-	case s.found && s.row.Lease == req.Lease:
+	case s.found && s.row.Lease == req.Lease && s.row.RunID == "" && s.row.Outcome == req.Outcome:
 		return tick.Won // now, or before: the answer to its first request was lost
 	case late(s.now, req.NotAfter):
 		return tick.Late

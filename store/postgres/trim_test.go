@@ -18,3 +18,15 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 		})
 	})
 }
+
+func TestAPauseOfAFastClock(t *testing.T) {
+	both(t, func(t *testing.T, c store.Config) {
+		storetest.PausedAhead(t, Open, c, func(job string) {
+			const ahead = `UPDATE dibs.jobs SET paused_since = paused_since + 3600000000,
+				paused_until = CASE WHEN paused_until = 0 THEN 0 ELSE paused_until + 3600000000 END WHERE ns = $1 AND name = $2`
+			if _, err := admin(t, c.URL.String()).Exec(t.Context(), ahead, c.Namespace, []byte(job)); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}

@@ -43,7 +43,7 @@ func parseJobs(r reply) []tick.Job {
 		j := r.list(i)
 		all = append(all, tick.Job{Name: j.text(0), Definition: j.text(1), Generation: j.int(2),
 			Since: j.time(3), Mark: j.time(4), Removed: j.time(5),
-			Pause: tick.Pause{Since: j.time(6), Until: j.time(7), By: j.text(8), Why: j.text(9)}})
+			Pause: tick.Pause{Since: j.time(6), Until: j.time(7), By: j.text(8), Why: j.text(9), Resumed: j.int(10) == 1}})
 	}
 	return all
 }

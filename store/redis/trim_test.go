@@ -17,3 +17,17 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 		}
 	})
 }
+
+func TestAPauseOfAFastClock(t *testing.T) {
+	_, c := prepared(t, testserver.Redis(t))
+	storetest.PausedAhead(t, Open, c, func(job string) {
+		raw, name := rawClient(t, c), "dibs:{"+c.Namespace+"}:job:"+job
+		for _, field := range []string{"paused_since", "paused_until"} {
+			if us, err := raw.HGet(t.Context(), name, field).Int64(); err != nil {
+				t.Fatal(err)
+			} else if us > 0 {
+				raw.HIncrBy(t.Context(), name, field, 3_600_000_000)
+			}
+		}
+	})
+}

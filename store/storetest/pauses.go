@@ -54,7 +54,7 @@ func resumePause(w *world) {
 	before := w.now(w.s)
 	resumed := w.pause(w.process(), tick.PauseRequest{Job: "j", By: "bob", Resume: true}).Pause
 	between(w, "its end", before, resumed.Until, w.now(w.s))
-	equal(w, "the pause that ended", resumed, tick.Pause{Since: paused.Pause.Since, Until: resumed.Until, By: "ann", Why: "one"})
+	equal(w, "the pause that ended", resumed, tick.Pause{Since: paused.Pause.Since, Until: resumed.Until, Resumed: true, By: "ann", Why: "one"})
 	equal(w, "a second resume", w.pause(w.s, tick.PauseRequest{Job: "j", Resume: true}).Pause, resumed)
 	again := w.pause(w.s, tick.PauseRequest{Job: "j", By: "cem"}).Pause
 	equal(w, "the next pause", again, tick.Pause{Since: again.Since, By: "cem"})

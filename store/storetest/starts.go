@@ -13,6 +13,7 @@ var startPromises = []promise{
 	{"a start is fenced", startFenced},
 	{"a start moves the tick under the run's lease", startMoves},
 	{"a repeated start won, and it starts once", startOnce},
+	{"what is repeated too late has won nevertheless", repeatedLate},
 	{"a run without a tick starts as well", startWithoutTick},
 	{"nothing starts behind a gate that lapsed", startGated},
 }
@@ -90,6 +91,61 @@ func startOnce(w *world) {
 	equal(w, "Start of a second run", w.start(w.s, req).Status, tick.Taken)
 	equal(w, "the run of the tick", w.row("j", w.at(0)).RunID, id)
 	equal(w, "a second run", w.run(req.Run.ID).ID, "")
+}
+
+// repeatedLate is a winner whose answer was lost, and whose repetition the store carries out past its not_after: were
+// it told that it came too late, nothing would be executed for what the store says has begun.
+func repeatedLate(w *world) {
+	ref, past := w.server(w.s), func() time.Time { return w.now(w.s).Add(-time.Millisecond) }
+	future := w.now(w.s).Add(time.Hour)
+	claim := tick.ClaimRequest{Job: "j", At: w.at(0), Lease: ref, NotAfter: future}
+	equal(w, "Claim", w.claim(w.s, claim).Status, tick.Won)
+	claim.NotAfter = past()
+	equal(w, "a Claim repeated late", w.claim(w.s, claim).Status, tick.Won)
+	closed := tick.ClaimRequest{Job: "j", At: w.at(1), Lease: ref, Outcome: run.Missed, NotAfter: future}
+	equal(w, "Claim with an outcome", w.claim(w.s, closed).Status, tick.Won)
+	closed.NotAfter = past()
+	equal(w, "it repeated late", w.claim(w.s, closed).Status, tick.Won)
+	closed.NotAfter, closed.Outcome = future, run.Paused
+	equal(w, "a Claim of one's own tick with another outcome", w.claim(w.s, closed).Status, tick.Taken)
+
+	start := tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "j", Tick: w.at(0)}, Claim: ref, Lease: ref, NotAfter: future}
+	equal(w, "Start", w.start(w.s, start).Status, tick.Won)
+	row := w.row("j", w.at(0))
+	start.NotAfter = past()
+	a := w.start(w.process(), start)
+	equal(w, "a Start repeated late", a.Status, tick.Won)
+	equal(w, "the run that it tells", a.Tick.RunID, start.Run.ID)
+	equal(w, "the row after it", w.row("j", w.at(0)), row)
+	claim.NotAfter = future
+	equal(w, "a Claim of what was started since", w.claim(w.s, claim).Status, tick.Taken)
+	other := start
+	other.Run.ID = run.NewID()
+	equal(w, "another run's Start, late", w.start(w.s, other).Status, tick.Late)
+	w.close(w.s, tick.CloseRequest{Run: end(w.run(start.Run.ID), run.Failed), Claim: ref})
+	if s := w.start(w.s, start).Status; s == tick.Won {
+		w.Errorf("a Start repeated after its run ended: %v", s)
+	}
+
+	from, to := w.server(w.s), w.server(w.s)
+	w.won(w.s, "j", w.at(2), from)
+	w.lapse(w.s, from)
+	take := tick.TakeRequest{Job: "j", At: w.at(2), From: from, Lease: to, NotAfter: future}
+	equal(w, "Take", w.take(w.s, take).Status, tick.Won)
+	take.NotAfter = past()
+	equal(w, "a Take repeated late", w.take(w.s, take).Status, tick.Won)
+
+	own, gate := w.hold(w.s, "k").Ref(), w.hold(w.s, "gate").Ref()
+	free := tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "k"}, Lease: own, Claim: gate, NotAfter: future}
+	equal(w, "Start without a tick", w.start(w.s, free).Status, tick.Won)
+	free.NotAfter = past()
+	equal(w, "it repeated late", w.start(w.s, free).Status, tick.Won)
+	w.lapse(w.s, gate)
+	equal(w, "it repeated behind a gate that has lapsed since", w.start(w.s, free).Status, tick.Won)
+	w.close(w.s, tick.CloseRequest{Run: end(w.run(free.Run.ID), run.Failed)})
+	if s := w.start(w.s, free).Status; s == tick.Won {
+		w.Errorf("a Start without a tick repeated after its run ended: %v", s)
+	}
 }
 
 func startWithoutTick(w *world) {

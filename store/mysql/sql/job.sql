@@ -1,10 +1,10 @@
 -- name: jobs
 SELECT name, COALESCE(definition, ''), generation, since, mark, removed,
-  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, '') FROM dibs_jobs WHERE ns = ? AND name IN (?);
+  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, ''), paused_resumed FROM dibs_jobs WHERE ns = ? AND name IN (?);
 
 -- name: registry
 SELECT name, COALESCE(definition, ''), generation, since, mark, removed,
-  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, '')
+  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, ''), paused_resumed
 FROM dibs_jobs WHERE ns = ? AND name >= ? AND LEFT(name, ?) = ? ORDER BY name;
 
 -- name: register
@@ -25,11 +25,12 @@ SET @dibs_pausing = (SELECT paused_since > 0 AND (paused_until = 0 OR @dibs_now 
   FROM dibs_jobs WHERE ns = ? AND name = ? AND removed = 0);
 
 -- name: pause
-UPDATE dibs_jobs SET paused_since = IF(@dibs_pausing, paused_since, @dibs_now), paused_until = ?, paused_by = ?, paused_why = ?
+UPDATE dibs_jobs SET paused_since = IF(@dibs_pausing, paused_since, @dibs_now), paused_until = ?, paused_by = ?, paused_why = ?,
+  paused_resumed = 0
 WHERE ns = ? AND name = ? AND @dibs_pausing IS NOT NULL;
 
 -- name: resume
-UPDATE dibs_jobs SET paused_until = @dibs_now WHERE ns = ? AND name = ? AND @dibs_pausing = 1;
+UPDATE dibs_jobs SET paused_until = @dibs_now, paused_resumed = 1 WHERE ns = ? AND name = ? AND @dibs_pausing = 1;
 
 -- name: settle-open
 SET @dibs_from = (SELECT mark FROM dibs_jobs WHERE ns = ? AND name = ? AND mark = ?);
@@ -59,15 +60,25 @@ SELECT @dibs_now, @dibs_from IS NOT NULL;
 
 -- name: unsettle-open
 SET @dibs_from = (SELECT mark FROM dibs_jobs
-  WHERE ns = ? AND name = ? AND mark = ? AND mark > @dibs_now AND ? < mark AND ? >= @dibs_now - ?);
+  WHERE ns = ? AND name = ? AND mark = ? AND (mark = ? OR mark > @dibs_now AND ? < mark AND ? >= @dibs_now - ?));
 
--- name: unsettle-row
--- What somebody claimed stays.
-DELETE FROM dibs_ticks WHERE ns = ? AND job = ? AND at = ? AND through = ? AND at > ?
-  AND state = 'closed' AND claimed = 0 AND @dibs_from IS NOT NULL;
+-- name: unsettle-rows
+-- Whether all rows are as they were read: settled, or tick.Tick's Foreseen.
+SET @dibs_from = IF((SELECT COUNT(*) FROM dibs_ticks FORCE INDEX (PRIMARY)
+  WHERE ns = ? AND job = ? AND (at, through) IN (?) AND at IN (?) AND at > ? AND state = 'closed' AND (claimed = 0
+    OR ended > @dibs_now AND run_id = '' AND reruns = 0
+      AND (outcome IN ('missed', 'paused', 'unavailable') OR outcome = 'skipped' AND reason = 'window'))) = ?,
+  @dibs_from, NULL);
+
+-- name: unsettle-delete
+DELETE FROM dibs_ticks WHERE ns = ? AND job = ? AND at IN (?) AND @dibs_from IS NOT NULL;
 
 -- name: unsettle-mark
-UPDATE dibs_jobs SET mark = ?, since = LEAST(since, ? + 1), paused_since = IF(paused_until = 0, LEAST(paused_since, ? + 1), paused_since)
+-- What is read comes before it is assigned: an assignment sees those before it.
+UPDATE dibs_jobs SET since = LEAST(since, ? + 1),
+  paused_since = CASE WHEN paused_until = 0 THEN LEAST(paused_since, IF(mark > ?, ? + 1, @dibs_now))
+    WHEN paused_resumed = 1 AND paused_until > @dibs_now THEN LEAST(paused_since, @dibs_now) ELSE paused_since END,
+  paused_until = IF(paused_resumed = 1, LEAST(paused_until, @dibs_now), paused_until), mark = ?
 WHERE ns = ? AND name = ? AND @dibs_from IS NOT NULL;
 
 -- name: split-open

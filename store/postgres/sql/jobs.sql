@@ -1,5 +1,5 @@
 -- The jobs whose name lies in [$2, $3), or from $2 on where $3 is empty.
-SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why
+SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed
 FROM dibs.jobs
 WHERE ns = $1 AND name >= $2::bytea AND ($3::bytea = '' OR name < $3)
 ORDER BY name;
@@ -32,7 +32,7 @@ FROM locked k
 WHERE j.ns = k.ns AND j.name = k.name;
 
 -- The jobs $2 as they now stand.
-SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why
+SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed
 FROM dibs.jobs
 WHERE ns = $1 AND name = ANY($2::bytea[]);
 
@@ -49,8 +49,9 @@ WITH locked AS MATERIALIZED (
 UPDATE dibs.jobs j
 SET paused_since = CASE WHEN k.going_on OR $6::bool THEN j.paused_since ELSE k.now END,
     paused_until = CASE WHEN NOT $6 THEN $3::bigint WHEN k.going_on THEN k.now ELSE j.paused_until END,
+    paused_resumed = CASE WHEN NOT $6 THEN false WHEN k.going_on THEN true ELSE j.paused_resumed END,
     paused_by = CASE WHEN $6 THEN j.paused_by ELSE $4::text END,
     paused_why = CASE WHEN $6 THEN j.paused_why ELSE $5::text END
 FROM judged k
 WHERE j.ns = $1 AND j.name = k.name
-RETURNING j.name, j.definition, j.generation, j.since, j.mark, j.removed, j.paused_since, j.paused_until, j.paused_by, j.paused_why;
+RETURNING j.name, j.definition, j.generation, j.since, j.mark, j.removed, j.paused_since, j.paused_until, j.paused_by, j.paused_why, j.paused_resumed;

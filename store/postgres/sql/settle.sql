@@ -56,20 +56,39 @@ FROM whole w, parts p
 WHERE t.ns = w.ns AND t.job = w.job AND t.at = w.at AND p.at = w.at
 RETURNING dibs.now_us();
 
--- Takes back what was settled ahead of this clock: deletes the rows $5 at, $6 through that begin after $4 and that
--- nobody ever claimed, and lowers the mark from $3 to $4, which lies at most $7 before now.
+-- Takes back what ticks got ahead of this clock: deletes the rows $5 at, $6 through that begin after $4, and lowers
+-- the mark from $3 to $4, which lies at most $7 before now, unless it stays. Nothing, unless all rows are as they were
+-- read: settled, or tick.Tick's Foreseen. They are locked, so that what this sees is how they stand.
 WITH job AS MATERIALIZED (
   SELECT name, now FROM dibs.jobs, (SELECT dibs.now_us() AS now) clock
-  WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint AND mark > now AND $4::bigint < mark AND $4::bigint >= now - $7::bigint
+  WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint
+    AND ($4::bigint = mark OR mark > now AND $4 < mark AND $4 >= now - $7::bigint)
+), asked AS MATERIALIZED (
+  SELECT * FROM unnest($5::bigint[], $6::bigint[]) AS q(at, through)
+), same AS MATERIALIZED (
+  SELECT t.at
+  FROM asked q CROSS JOIN job
+  JOIN dibs.ticks t ON t.ns = $1 AND t.job = $2 AND t.at = q.at AND t.through = q.through
+  WHERE t.at > $4 AND t.state = 'closed' AND (t.claimed = 0
+    OR t.ended > job.now AND t.run_id = '' AND t.reruns = 0
+      AND (t.outcome IN ('missed', 'paused', 'unavailable') OR t.outcome = 'skipped' AND t.reason = 'window'))
+), unchanged AS MATERIALIZED (
+  SELECT job.* FROM job WHERE (SELECT count(*) FROM same) = (SELECT count(*) FROM asked)
 ), deleted AS (
   DELETE FROM dibs.ticks t
-  USING job, unnest($5::bigint[], $6::bigint[]) AS q(at, through)
-  WHERE t.ns = $1 AND t.job = $2 AND t.at = q.at AND t.through = q.through AND t.at > $4::bigint
-    AND t.state = 'closed' AND t.claimed = 0
+  USING unchanged, asked q
+  WHERE t.ns = $1 AND t.job = $2 AND t.at = q.at
 )
 UPDATE dibs.jobs j
 SET mark = $4::bigint, since = least(j.since, $4::bigint + 1),
-    paused_since = CASE WHEN j.paused_until = 0 THEN least(j.paused_since, $4::bigint + 1) ELSE j.paused_since END
-FROM job
-WHERE j.ns = $1 AND j.name = job.name
-RETURNING job.now;
+    paused_since = CASE
+      WHEN j.paused_until = 0 THEN least(j.paused_since, CASE WHEN j.mark > $4 THEN $4::bigint + 1 ELSE u.now END)
+      WHEN j.paused_resumed AND j.paused_until > u.now THEN least(j.paused_since, u.now)
+      ELSE j.paused_since END,
+    paused_until = CASE WHEN j.paused_resumed THEN least(j.paused_until, u.now) ELSE j.paused_until END
+FROM unchanged u
+WHERE j.ns = $1 AND j.name = u.name
+RETURNING u.now;
+
+-- Locks the rows ($2 job, $3 at) that are to be taken back.
+SELECT at FROM dibs.ticks WHERE ns = $1 AND job = $2::bytea AND at = ANY($3::bigint[]) ORDER BY at FOR UPDATE;

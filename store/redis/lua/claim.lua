@@ -11,11 +11,10 @@ end
 local function claim(job, at, generation, lease, hold, claimant, ahead, not_after, outcome, reason, fill)
   local m = member(job, at)
   local r = row(m)
+  -- A repeated claim has won, however late it comes.
+  if r and r[6] == lease and r[7] == hold and not r[9] and (r[10] or '') == outcome then return {WON, r} end
   if late(not_after) then return {TICK_LATE, r} end
-  if r then
-    local repeated = r[6] == lease and r[7] == hold and not r[9] and (r[10] or '') == outcome
-    return {repeated and WON or TAKEN, r}
-  end
+  if r then return {TAKEN, r} end
   local j = call('HMGET', prefix .. 'job:' .. job, 'generation', 'mark', 'removed', 'paused_since', 'paused_until')
   if j[2] and fill ~= '1' and tonumber(at) <= tonumber(j[2]) then return {SETTLED} end
   if generation ~= '0' and (j[1] ~= generation or num(j[3]) > 0) then return {DIFFERS} end

@@ -6,9 +6,9 @@ if j[1] ~= '0' then return {now} end
 local since, ended = num(j[2]), num(j[3])
 local on = since > 0 and now >= since and (ended == 0 or now < ended)
 if resume == '1' then
-  if on then call('HSET', key, 'paused_until', now_text) end
+  if on then call('HSET', key, 'paused_until', now_text, 'paused_resumed', '1') end
 else
   if not on then call('HSET', key, 'paused_since', now_text) end
-  call('HSET', key, 'paused_until', till, 'paused_by', by, 'paused_why', why)
+  call('HSET', key, 'paused_until', till, 'paused_by', by, 'paused_why', why, 'paused_resumed', '0')
 end
 return {now, job_row(name)}

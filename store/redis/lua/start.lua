@@ -6,11 +6,10 @@ local claim, claim_hold, lease, hold, not_after, id, fence, job, at = unpack(ARG
 local m = member(job, at)
 
 local function start()
-  if late(not_after) then return TICK_LATE end
   local known = call('HMGET', prefix .. 'run:' .. id, 'hold', 'outcome')
-  if known[1] then
-    return known[1] == fence and known[2] == '' and WON or TAKEN -- repeated, or another's
-  end
+  if known[1] and known[1] == fence and known[2] == '' then return WON end -- repeated, however late
+  if late(not_after) then return TICK_LATE end
+  if known[1] then return TAKEN end
   local r = at ~= '0' and call('HMGET', prefix .. 'tick:' .. m, 'state', 'lease', 'hold')
   if r and (r[1] ~= 'claimed' or r[2] ~= claim or r[3] ~= claim_hold) then return TAKEN end
   if not live(lease, hold) or not r and claim ~= '' and not live(claim, claim_hold) then return LAPSED end

@@ -18,8 +18,8 @@ end
 
 local function take()
   local r = row(m)
-  if late(not_after) then return TICK_LATE end
   if r and r[5] == 'claimed' and r[6] == lease and r[7] == hold then return WON end -- repeated
+  if late(not_after) then return TICK_LATE end
   if not r or (r[6] or '') ~= from or (r[7] or '') ~= from_hold or not takeable(r) then return TAKEN end
   if not live(lease, hold) then return LAPSED end
   if r[5] == 'started' then infer_crash(r[9]) end
