@@ -28,7 +28,8 @@ type Store interface {
 	// ReadOutput returns it, nil where nothing is kept.
 	ReadOutput(ctx context.Context, runID string) ([]byte, error)
 
-	// Ticks returns rows of ticks, the latest At first.
+	// Ticks returns rows of ticks, the latest At first. Those of one Job, with a Limit of up to Snapshot, are all of
+	// one instant: a range that is split meanwhile is told as it was before or as it is then.
 	Ticks(ctx context.Context, q Query) ([]tick.Tick, error)
 	// Runs returns runs, the latest start first: those with a tick and those without.
 	Runs(ctx context.Context, q Query) ([]run.Record, error)
@@ -45,6 +46,9 @@ type Store interface {
 	// never a tick above its job's mark. It returns how many rows went.
 	Prune(ctx context.Context, before time.Time) (int, error)
 }
+
+// Snapshot is the most ticks of a job that Store.Ticks reads at one instant.
+const Snapshot = 500
 
 // Query selects. The zero Query selects everything, up to the default limit.
 type Query struct {

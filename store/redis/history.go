@@ -39,6 +39,11 @@ func (p past) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 }
 
 func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
+	if q.Job != "" && q.Max() <= history.Snapshot {
+		from, to := bounds(q)
+		r, err := p.run(ctx, "read ticks", windowScript, append(p.newArgs(4), q.Job, from, to, q.Max()))
+		return parseTicks(r), err
+	}
 	members, err := p.newest(ctx, of("ticks", q.Job), q)
 	if err != nil {
 		return nil, err
@@ -144,18 +149,25 @@ func (p past) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
 
 // scored is the members of an index whose score lies in q's bounds, the highest first.
 func (p past) scored(ctx context.Context, index string, q history.Query) ([]goredis.Z, error) {
-	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(q.Max())}
-	if !q.From.IsZero() {
-		by.Min = strconv.FormatInt(micros(q.From), 10)
-	}
-	if !q.To.IsZero() {
-		by.Max = "(" + strconv.FormatInt(micros(q.To), 10)
-	}
+	from, to := bounds(q)
+	by := &goredis.ZRangeBy{Min: from, Max: to, Count: int64(q.Max())}
 	found, err := p.client.ZRevRangeByScoreWithScores(ctx, p.prefix+index, by).Result()
 	if err != nil {
 		return nil, p.wrap("read "+index, err)
 	}
 	return found, nil
+}
+
+// bounds are q's, as those of scores.
+func bounds(q history.Query) (from, to string) {
+	from, to = "-inf", "+inf"
+	if !q.From.IsZero() {
+		from = strconv.FormatInt(micros(q.From), 10)
+	}
+	if !q.To.IsZero() {
+		to = "(" + strconv.FormatInt(micros(q.To), 10)
+	}
+	return from, to
 }
 
 // newest is scored without the scores.

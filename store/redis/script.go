@@ -62,6 +62,7 @@ var (
 	closeScript    = load("common", "tick", "run", "close")
 	orphansScript  = load("common", "tick", "orphans")
 	rowsScript     = load("common", "tick", "rows")
+	windowScript   = load("common", "tick", "window")
 	settleScript   = load("common", "tick", "settle")
 	splitScript    = load("common", "tick", "split")
 	unsettleScript = load("common", "tick", "unsettle")

@@ -15,6 +15,7 @@ import (
 
 var historyPromises = []promise{
 	{"ticks are told latest first, within bounds", tellTicks},
+	{"ticks of one job are told as they are at one instant", tellTicksAtOnce},
 	{"runs are told latest first, within bounds", tellRuns},
 	{"events are told newest first, within bounds", tellEvents},
 	{"events come back as they were written", eventRoundTrip},
@@ -53,6 +54,60 @@ func minutes[T any](w *world, all []T, at func(T) time.Time) []int {
 		got = append(got, int(at(x).Sub(w.at(0))/time.Minute))
 	}
 	return got
+}
+
+// A reader misses nothing of a range that others split while it reads.
+func tellTicksAtOnce(w *world) {
+	if w.s.Ticks == nil {
+		w.Skip("it keeps no ticks")
+	}
+	const n = 120
+	job := w.setJob(w.s, "j", "{}", w.at(0))
+	whole := w.missed(1, n, n)
+	req := tick.SettleRequest{Job: "j", From: job.Mark, To: w.at(n), Rows: []tick.Tick{whole}}
+	equal(w, "Settle", w.settle(req), tick.Won)
+	other := w.process()
+	split := make(chan struct{})
+	go func() { // it cuts off the end, tick by tick, which moves what reaches across the reader's first instant
+		defer close(split)
+		for last := n; last > 1; last-- {
+			row := tick.Tick{Job: "j", At: w.at(1), Through: w.at(last), Count: last}
+			first := tick.Tick{At: w.at(1), Count: 1}
+			if last > 2 {
+				first = tick.Tick{At: w.at(1), Through: w.at(last - 1), Count: last - 1}
+			}
+			cut := tick.SplitRequest{Row: row, Parts: []tick.Tick{first, {At: w.at(last), Count: 1}}}
+			if a, err := other.Ticks.Split(w.ctx, cut); err != nil || a.Status != tick.Won {
+				w.Errorf("Split at %d: %v, %v", last, a.Status, err)
+				return
+			}
+		}
+	}()
+	defer func() { <-split }()
+	for done := false; !done; {
+		select {
+		case <-split:
+			done = true
+		default:
+		}
+		for _, from := range []int{2, n / 2, n - 2} {
+			told := 0
+			q := history.Query{Job: "j", From: w.at(from), To: w.at(n + 1), Limit: history.Snapshot}
+			for _, t := range w.rows(q) {
+				first, last := t.At, t.At
+				if !t.Through.IsZero() {
+					last = t.Through
+				}
+				if first.Before(w.at(from)) {
+					first = w.at(from)
+				}
+				told += int(last.Sub(first)/time.Minute) + 1
+			}
+			if told != n-from+1 {
+				w.Fatalf("%d ticks from %d on are told of, not %d", told, from, n-from+1)
+			}
+		}
+	}
 }
 
 func tellTicks(w *world) {
