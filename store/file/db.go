@@ -25,6 +25,7 @@ type db struct {
 	dir    *dir
 	path   string
 	leases *leases
+	log    log
 
 	mu     sync.Mutex
 	at     *beneath.Dir // where the database is opened; nil before
@@ -157,7 +158,10 @@ func (s *db) write(ctx context.Context, f func(*sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	return s.fail("write to", s.transact(ctx, p.writer, f))
+	if err = s.transact(ctx, p.writer, f); err == nil {
+		s.shorten(ctx, p.writer)
+	}
+	return s.fail("write to", err)
 }
 
 func (s *db) transact(ctx context.Context, p *sql.DB, f func(*sql.Tx) error) error {
