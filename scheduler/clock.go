@@ -47,12 +47,14 @@ func Offset(d time.Duration) string {
 // lookAgain bounds every wait for the store's clock: it may have stepped, for a moment or for good.
 const lookAgain = time.Second
 
-// early waits before a tick is asked for again whose time the store's clock has not reached: for as long as it takes by
-// that clock, a second at most. It reports false where ctx ended.
-func (p *Place) early(ctx context.Context, at time.Time) bool {
+// again waits before a tick is asked for again that was refused: where the store's clock has not reached it, for as long
+// as that takes by that clock; a second at most. It reports false where ctx ended.
+func (p *Place) again(ctx context.Context, at time.Time, refused tick.Status) bool {
 	wait := lookAgain
-	if left, ok := p.Keeper.Reached(ctx, at, tick.Ahead); ok || left < wait {
-		wait = max(left, 10*time.Millisecond)
+	if refused == tick.Early {
+		if left, ok := p.Keeper.Reached(ctx, at, tick.Ahead); ok || left < wait {
+			wait = max(left, 10*time.Millisecond)
+		}
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()

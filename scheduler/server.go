@@ -475,7 +475,7 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 				return a, nil
 			default:
 			}
-			if early = a; s.place.early(ctx, at) {
+			if early = a; s.place.again(ctx, at, a.Status) {
 				continue
 			}
 			return a, context.Cause(ctx)

@@ -32,7 +32,7 @@ func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.A
 			return Result{}, a, err
 		case p.premature(f.Accept, w, a):
 			silenced = silenced || a.Status != tick.Early
-			if !p.early(f.Accept, w.At) {
+			if !p.again(f.Accept, w.At, a.Status) {
 				return Result{}, a, context.Cause(f.Accept)
 			}
 			continue

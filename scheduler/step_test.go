@@ -287,6 +287,34 @@ func TestAFastClockThatIsCorrectedForThoseWhoComeForOneTick(t *testing.T) {
 	})
 }
 
+// Who waited for longer than that minute, since the clock was stepped once more, runs its tick all the same; meanwhile
+// it asks once a second.
+func TestATickThatWaitedForAFastClockForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		stop := w.fleet(1, "*/10 * * * * *", nil)
+		time.Sleep(time.Minute)
+		step(time.Hour)
+		time.Sleep(3 * time.Minute)
+		stop()
+		step(-time.Hour)
+		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(10*time.Second + 50*time.Millisecond)))
+		h := w.host(100, 0)
+		at, p := time.Now().Truncate(10*time.Second).UTC(), h.place
+		time.AfterFunc(50*time.Second, func() { step(10 * time.Second) })
+		want := tick.Want{Job: "app/j", At: at, StartBy: at.Add(5 * time.Minute)}
+		_, a, err := p.Single(t.Context(), want, scheduler.Fire{Key: "app/j", Target: w.target(time.Second)})
+		if err != nil || w.times(at) != 1 {
+			t.Errorf("the tick was run %d times: %v, %v", w.times(at), a.Status, err)
+		}
+		if h.ticks.claims > 150 {
+			t.Errorf("it was asked for %d times in two minutes", h.ticks.claims)
+		}
+		_ = p.Book.Release(t.Context())
+		w.once(t)
+	})
+}
+
 // What a step forward of more than a quarter of an hour jumps over is not caught up on, and due when its time comes
 // after all.
 func TestAJumpIsNotCaughtUpOn(t *testing.T) {

@@ -35,7 +35,7 @@ func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool 
 	if !ahead {
 		return false
 	}
-	p.tryUnsettle(ctx, known, a.Now.Sub(w.At))
+	p.tryUnsettle(ctx, known, a.Now.Sub(w.At)+lease.MaxStep) // the tick itself as well
 	return true
 }
 
@@ -57,7 +57,7 @@ func (p *Place) tryUnsettle(ctx context.Context, known tick.Job, since time.Dura
 func (p *Place) endSilence(ctx context.Context, w tick.Want) {
 	ctx, cancel := context.WithTimeout(ctx, 2*lease.StepQuiet)
 	defer cancel()
-	for p.early(ctx, w.At.Add(2*lease.StepQuiet)) {
+	for p.again(ctx, w.At, tick.Settled) {
 		known, ok, err := p.registered(ctx, w.Job)
 		switch {
 		case err != nil:
