@@ -66,6 +66,7 @@ func (r *round) judge(v overlap) {
 	for _, s := range r.steps {
 		if s.by > 0 && s.at <= v.newer.begin && v.older.last <= s.at+r.stepBound() {
 			r.counts["overlaps within L12's bound after a forward step of the store's clock"]++
+			r.overlapped = max(r.overlapped, v.lasted)
 			r.say("allowed by L12: %s", v)
 			return
 		}

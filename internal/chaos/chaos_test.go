@@ -89,6 +89,8 @@ type round struct {
 	problems []string
 	longest  time.Duration // until something ran again
 	slowest  string
+
+	overlapped time.Duration // the longest overlap that L12 allows
 }
 
 // isSmoke says that the round is a part of every test run: it takes no longer than it must, and is not to fail for

@@ -137,6 +137,7 @@ func (r *round) report() {
 			fmt.Fprintf(&b, "%8d %s\n", m[name], name)
 		}
 	}
+	fmt.Fprintf(&b, "longest overlap within L12's bound: %s of %s\n", r.overlapped.Round(time.Millisecond), r.stepBound())
 	fmt.Fprintf(&b, "longest until something ran again: %s, of %s (bound %s)\nproblems: %d\n", r.longest.Round(time.Millisecond), r.slowest, r.bound(), len(r.problems))
 	r.t.Log(b.String())
 	_ = os.WriteFile(filepath.Join(r.dir, "report.txt"), []byte(b.String()+strings.Join(r.problems, "\n")+"\n"), 0o644) // the log has it too
