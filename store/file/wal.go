@@ -29,7 +29,9 @@ type log struct {
 // shorten empties a log that has become long: it keeps other writers out, waits for those who read it, for as long as
 // the connection waits where it is busy, and copies it. A process that is stopped while it reads prevents that.
 func (s *db) shorten(ctx context.Context, p *sql.DB) {
-	s.log.mu.Lock()
+	if !s.log.mu.TryLock() {
+		return // somebody else is at it
+	}
 	defer s.log.mu.Unlock()
 	if time.Now().Before(s.log.next) || s.logSize() < mostLog {
 		return
