@@ -258,3 +258,45 @@ func TestARunThatNeverBeganIsNotLost(t *testing.T) {
 		}
 	})
 }
+
+// A start that is carried out, and whose answer is lost, is asked for again: its tick runs. If it is never answered,
+// the tick ends as one of which nothing was executed. In no case does somebody take it for crashed.
+func TestAStartThatWasCarriedOutUnheard(t *testing.T) {
+	for name, c := range map[string]struct {
+		deaf time.Duration
+		want run.Outcome
+	}{
+		"answered after a while": {10 * time.Second, run.Succeeded},
+		"never answered":         {time.Hour, run.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				deaf, other := w.host(1, 0), w.host(2, 0)
+				deaf.start(t, newJob(t, "0 * * * *", w.target(time.Second), nil))
+				time.Sleep(time.Second)
+				at := time.Now().Truncate(time.Hour).Add(time.Hour)
+				hear := func(what string) {
+					deaf.ticks.mu.Lock()
+					deaf.ticks.deaf = what
+					deaf.ticks.mu.Unlock()
+				}
+				hear("start")
+				time.Sleep(time.Until(at))
+				time.AfterFunc(c.deaf, func() { hear("") })
+				other.start(t, newJob(t, "0 * * * *", w.target(time.Second), nil)) // it looks after what is left, and is late
+				time.Sleep(5 * time.Minute)
+				deaf.stop()
+				other.stop()
+				ran := 0
+				if c.want.Ran() {
+					ran = 1
+				}
+				row := w.rowAt(at)
+				if row.Outcome != c.want || w.times(at.UTC()) != ran {
+					t.Errorf("the tick was run %d times, and is %s: %q", w.times(at.UTC()), row.Outcome, row.Reason)
+				}
+			})
+		})
+	}
+}

@@ -249,9 +249,10 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 	if f.Tick.IsZero() {
 		claim = f.Gate
 	}
-	a, err := p.Book.Start(ctx, claim, rec, l)
+	a, err := p.Book.Start(ctx, claim, rec, l, f.StartBy)
 	switch {
 	case err != nil:
+		p.disown(ctx, f, l, rec, err)
 		return rec, notStarted(err), false
 	case a.Status == tick.Taken:
 		return rec, Result{Taken: &a.Tick}, false
@@ -261,8 +262,28 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 	return rec, Result{}, true
 }
 
-// notStarted is the result of a start that was not acknowledged. If it was carried out all the
-// same, the tick is closed by whoever finds its lease released.
+// disown reports that a run was not executed whose start was not acknowledged: it may have been carried out. Where it was
+// not, the store has no such run, and nothing comes of the report.
+func (p *Place) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, cause error) {
+	rec.Outcome, rec.Reason = unexecuted(f), clean("nothing was executed: the start was not answered: "+cause.Error())
+	rec.Ended = p.now().Truncate(time.Microsecond)
+	_, what, err := p.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, nil)
+	if err != nil {
+		return // it is in the log
+	}
+	p.tellNews(what, rec, "", nil)
+}
+
+// unexecuted is the outcome of a run of which nothing was executed: there was no run to lose. A tick that is run again
+// after a loss keeps its second chance, though.
+func unexecuted(f Fire) run.Outcome {
+	if f.Policy.OnCrash == job.CrashRerun {
+		return run.Lost
+	}
+	return run.Unavailable
+}
+
+// notStarted is the result of a start that was not acknowledged.
 func notStarted(err error) Result {
 	return Result{Outcome: run.Unavailable, Reason: "the start could not be recorded: " + err.Error(), Err: err}
 }
@@ -295,11 +316,7 @@ func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record
 		rec.Outcome, rec.Reason = run.Lost, lostReason(l, err)
 	}
 	if !started {
-		rec.Reason = "nothing was executed: " + rec.Reason
-		// There was no run to lose. A tick that is run again after a loss keeps its second chance, though.
-		if f.Policy.OnCrash != job.CrashRerun {
-			rec.Outcome = run.Unavailable
-		}
+		rec.Outcome, rec.Reason = unexecuted(f), "nothing was executed: "+rec.Reason
 	}
 	rec.Ended = p.now().Truncate(time.Microsecond)
 	return rec, recorded

@@ -175,11 +175,35 @@ func (b *Book) take(ctx context.Context, t Tick, r TakeRequest) (Answer, error) 
 	})
 }
 
-// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's.
-func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *lease.Lease) (Answer, error) {
-	return persist(ctx, b, "record the start", func(ctx context.Context, notAfter time.Time) (Answer, error) {
+// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's. A start that is
+// not answered may have been carried out, and somebody would conclude that its run crashed. So it is asked for again, as
+// long as the lease is good, for a TTL at most; but none that comes after startBy (zero: no bound) is carried out then.
+func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *lease.Lease, startBy time.Time) (a Answer, err error) {
+	enough := time.NewTimer(b.keeper.Margin().TTL)
+	defer enough.Stop()
+	start := func(ctx context.Context, notAfter time.Time) (Answer, error) {
 		return b.store.Start(ctx, StartRequest{Run: r, Claim: claim, Lease: l.Ref(), NotAfter: notAfter})
-	})
+	}
+	again := func(ctx context.Context, notAfter time.Time) (Answer, error) {
+		if !startBy.IsZero() && startBy.Before(notAfter) {
+			notAfter = startBy
+		}
+		return start(ctx, notAfter)
+	}
+	a, err = persist(ctx, b, "record the start", start)
+	for pause := 50 * time.Millisecond; err != nil; pause = min(2*pause, b.keeper.Margin().Heartbeat) {
+		select {
+		case <-time.After(pause):
+			a, err = persist(ctx, b, "record the start", again)
+		case <-l.Lost():
+			return a, err
+		case <-ctx.Done():
+			return a, err
+		case <-enough.C:
+			return a, err
+		}
+	}
+	return a, nil
 }
 
 // Close records an outcome and frees the lease in the same step (rule T9).

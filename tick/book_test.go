@@ -72,7 +72,7 @@ func TestAClaimThatLapsedUnstartedIsTakenOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			rec := run.Record{ID: run.NewID(), Job: "j", Tick: w.At, Owner: l.Ref().Owner, Token: l.Token()}
-			if a, err := p.Start(t.Context(), first.Tick.Lease, rec, l); err != nil || a.Status == tick.Won {
+			if a, err := p.Start(t.Context(), first.Tick.Lease, rec, l, time.Time{}); err != nil || a.Status == tick.Won {
 				t.Errorf("the stale winner's start was answered %s, %v", a.Status, err)
 			}
 		})
@@ -133,7 +133,7 @@ func TestAStallOfTheStoreCostsNoTick(t *testing.T) {
 					t.Fatal(err)
 				}
 				rec := run.Record{ID: run.NewID(), Job: "j", Tick: w.At, Owner: l.Ref().Owner, Token: l.Token()}
-				if a, err := p.Start(t.Context(), a.Tick.Lease, rec, l); err != nil || a.Status != tick.Won {
+				if a, err := p.Start(t.Context(), a.Tick.Lease, rec, l, time.Time{}); err != nil || a.Status != tick.Won {
 					t.Errorf("the start was answered %s, %v", a.Status, err)
 				}
 				return l
