@@ -30,7 +30,7 @@ type Server struct {
 
 	mu   sync.Mutex
 	jobs map[string]*entry
-	// sources are those of the jobs that were loaded last, if there were any.
+	// sources are those of the jobs that were last to be loaded, if there were any.
 	sources []string
 	// followed is the time of the schedules when it was last looked at.
 	followed time.Time
@@ -196,9 +196,6 @@ func (p *Prepared) Swap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.jobs
-	if len(jobs) > 0 {
-		s.sources = sourcesOf(jobs)
-	}
 	s.jobs = make(map[string]*entry, len(jobs))
 	for i, j := range jobs {
 		r := registered[i]

@@ -33,14 +33,14 @@ func CheckSource(app, source string, known []tick.Job) error {
 }
 
 // mayHave says whether the jobs' sources may have the server's app. A server that is left without jobs ends them all,
-// in the name of the source that it served.
+// in the name of the source whose jobs were last to be loaded, and may have been refused.
 func (s *Server) mayHave(jobs []*Job, known []tick.Job) error {
 	s.mu.Lock()
+	if len(jobs) > 0 {
+		s.sources = sourcesOf(jobs)
+	}
 	sources := s.sources
 	s.mu.Unlock()
-	if len(jobs) > 0 {
-		sources = sourcesOf(jobs)
-	}
 	for _, source := range sources {
 		if err := CheckSource(s.app, source, known); err != nil {
 			return fmt.Errorf("%s: %w", s.place.Name, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"sync"
@@ -216,8 +217,15 @@ func (s *service) decideScope(spec *job.Spec) error {
 }
 
 // apply opens the places that the jobs need and hands each its jobs. A place that has none left gets the empty
-// list. All of it is one swap, at the end, when nothing can fail any more.
-func (s *service) apply(ctx context.Context, r *reading) error {
+// list. All of it is one swap, at the end, when nothing can fail any more; a place that was opened for jobs which were
+// refused is closed again.
+func (s *service) apply(ctx context.Context, r *reading) (err error) {
+	before := maps.Clone(s.places)
+	defer func() {
+		if err != nil {
+			s.forget(before)
+		}
+	}()
 	if s.app == "" {
 		s.app = r.app
 	}
@@ -260,6 +268,25 @@ func (s *service) apply(ctx context.Context, r *reading) error {
 		swap()
 	}
 	return nil
+}
+
+// forget closes the places that are not among those that stay.
+func (s *service) forget(stay map[job.Scope]*opened) {
+	for scope, p := range s.places {
+		if stay[scope] == p {
+			continue
+		}
+		s.mu.Lock()
+		delete(s.servers, scope)
+		s.mu.Unlock()
+		delete(s.places, scope)
+		delete(s.hooks, scope) // nothing was told on them
+		if c := s.queues[scope]; c != nil {
+			c.Close()
+			delete(s.queues, scope)
+		}
+		p.close()
+	}
 }
 
 // place opens the place of a scope once. The directory opens only when something is host-scoped.

@@ -179,6 +179,36 @@ func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
 	stop(file)
 }
 
+// An application whose global job was refused at a reload ends nobody's jobs by having none there again.
+func TestARefusedReloadLeavesOthersJobs(t *testing.T) {
+	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+		if w.name == "file" {
+			t.Skip("it has one place for all jobs")
+		}
+		w = w.in(t, "CRON_SECRET=hunter2")
+		m := w.write("m.yaml", "{version: 1, app: billing, jobs: [{name: invoice, schedule: '@yearly', command: ['true']}]}")
+		file := w.serve(m)
+		file.logs("event=serving", "app=billing")
+		scoped := func(scope string) string { return ownRequest + `, "policy": {"concurrency_scope": "` + scope + `"}` }
+		thief := serves(t, "billing", scoped("host"))
+		p := w.serve(thief.URL, "--secret", "env:CRON_SECRET")
+		p.logs("event=serving", "app=billing")
+		thief.says("billing", scoped("global"))
+		p.signal(syscall.SIGHUP)
+		p.logs("event=reload-failed", "the app is not its own")
+		thief.says("billing", scoped("host"))
+		p.signal(syscall.SIGHUP)
+		p.logs("event=reloaded")
+		if out := w.must("job", "list"); !strings.Contains(out, "billing/invoice  active") {
+			t.Errorf("the operator's job is gone: %s", out)
+		}
+		thief.says("billing", scoped("global"))
+		p.signal(syscall.SIGHUP)
+		p.logs("event=reload-failed", "the app is not its own")
+		stop(p, file)
+	})
+}
+
 // A reload meets the same grants as the start: what the new manifest names beyond them leaves the old one in force.
 func TestAReloadNamesOnlyWhatWasGranted(t *testing.T) {
 	t.Parallel()
