@@ -178,6 +178,9 @@ func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err err
 	if err != nil {
 		return nil, err
 	}
+	if err := s.check(ctx, jobs); err != nil { // once more: to end definitions has taken a while
+		return nil, err
+	}
 	if p.registered, err = s.place.Ticks.SetJobs(ctx, reqs); err != nil {
 		return nil, fmt.Errorf("register the jobs at %s: %w", s.place.Name, err)
 	}

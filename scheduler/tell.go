@@ -164,11 +164,14 @@ func (p *Place) tellSettled(ctx context.Context, name string, rows []tick.Tick) 
 	if len(rows) == 0 {
 		return
 	}
-	p.aside(len(rows)*hooked, func(hooks Hooks) {
-		if hooks.Wants(name, job.OnMiss) {
-			p.tellMissed(ctx, name, rows, hooks.Tell)
-		}
-	}, "on", job.OnMiss, "job", name, "tick", stamp(rows[0].At))
+	const most, each = 1000, 100 // rows at a time, and bytes of a row
+	for part := range slices.Chunk(rows, most) {
+		p.aside(len(part)*each, func(hooks Hooks) {
+			if hooks.Wants(name, job.OnMiss) {
+				p.tellMissed(ctx, name, part, hooks.Tell)
+			}
+		}, "on", job.OnMiss, "job", name, "tick", stamp(part[0].At))
+	}
 }
 
 // tellMissed reads back what was settled, within an rpc timeout.

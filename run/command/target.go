@@ -111,7 +111,7 @@ func (t Target) environment(c run.Call) []string {
 	if env == nil {
 		env = os.Environ()
 	}
-	env = WithoutStore(env)
+	env = withoutOuterRun(WithoutStore(env))
 	if t.User != nil {
 		env = append(env, t.User.environment()...)
 	}
@@ -135,6 +135,15 @@ func (t Target) environment(c run.Call) []string {
 		env = append(env, "TRACEPARENT="+c.TraceParent())
 	}
 	return lastOfEach(env)
+}
+
+// withoutOuterRun takes away what a run within which this one was started was told of its own job: this one's may have
+// no such thing.
+func withoutOuterRun(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name == "DIBS_TICK" || name == "DIBS_PREVIOUS_SUCCESS" || name == "DIBS_PREVIOUS_SUCCESS_UNKNOWN"
+	})
 }
 
 // WithoutStore takes the store's address out of an environment.

@@ -160,3 +160,17 @@ func TestACommandIsToldOfThePreviousSuccess(t *testing.T) {
 		}
 	}
 }
+
+// A run within a run is told nothing of the outer one's tick.
+func TestNothingOfAnOuterRunIsTold(t *testing.T) {
+	outer := []string{"PATH=/bin", "DIBS_TICK=2020-01-01T00:00:00Z", "DIBS_PREVIOUS_SUCCESS=x", "DIBS_PREVIOUS_SUCCESS_UNKNOWN=1"}
+	told := Target{Env: outer, ExtraEnv: []string{"A=b"}}.environment(run.Call{})
+	for _, v := range told {
+		if strings.HasPrefix(v, "DIBS_TICK") || strings.HasPrefix(v, "DIBS_PREVIOUS") {
+			t.Errorf("it is told %s", v)
+		}
+	}
+	if !slices.Contains(told, "PATH=/bin") || !slices.Contains(told, "A=b") {
+		t.Errorf("it is told %q", told)
+	}
+}

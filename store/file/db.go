@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
@@ -26,9 +27,9 @@ type db struct {
 	path   string
 	leases *leases
 	log    log
+	at     atomic.Pointer[beneath.Dir] // where the database is opened; nil before
 
 	mu     sync.Mutex
-	at     *beneath.Dir // where the database is opened; nil before
 	pools  *pools
 	closed bool
 }
@@ -94,7 +95,8 @@ func (s *db) openPools(ctx context.Context) (*pools, error) {
 		return nil, err
 	}
 	// Busy is answered soon and tried again here, where a context can end the waiting.
-	p := &pools{writer: s.pool(1, "_txlock=immediate&_pragma=busy_timeout(50)&_pragma=journal_mode(wal)&_pragma=synchronous(full)"),
+	busy := fmt.Sprintf("&_pragma=busy_timeout(%d)", busyTimeout.Milliseconds())
+	p := &pools{writer: s.pool(1, "_txlock=immediate"+busy+"&_pragma=journal_mode(wal)&_pragma=synchronous(full)"),
 		reader: s.pool(4, "_pragma=busy_timeout(5000)&_pragma=query_only(1)")}
 	if err := s.migrate(ctx, p.writer); err != nil {
 		_ = p.close()
@@ -119,7 +121,7 @@ func (s *db) makeFile() error {
 			return err
 		}
 	}
-	s.at = own
+	s.at.Store(own)
 	return errors.Join(registerVFS(), checkDatabase(own))
 }
 
@@ -134,12 +136,16 @@ func (s *db) pool(n int, params string) *sql.DB {
 // address is the database's, once it was opened. A schema is what others may have written: it gets no
 // say in what functions are called (trusted_schema).
 func (s *db) address(params string) string {
-	return (&url.URL{Scheme: "file", Path: s.at.At() + "/" + databaseName,
+	return (&url.URL{Scheme: "file", Path: s.at.Load().At() + "/" + databaseName,
 		RawQuery: params + "&_pragma=trusted_schema(0)&vfs=" + vfsName}).String()
 }
 
-// busyFor is how long a writer waits for others.
-const busyFor = 5 * time.Second
+const (
+	// busyFor is how long a writer waits for others.
+	busyFor = 5 * time.Second
+	// busyTimeout is how long SQLite waits for them at a time.
+	busyTimeout = 50 * time.Millisecond
+)
 
 // begin starts a writing transaction: it has the database's write lock.
 func begin(ctx context.Context, p *sql.DB, until time.Time) (*sql.Tx, error) {

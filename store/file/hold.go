@@ -34,10 +34,22 @@ func (h *hold) unlock() {
 	unlock(h.fd)
 }
 
+// probes are how many milliseconds a lock may be with somebody who only tries it: they let go of it at once, having
+// found its byte taken.
+const probes = 5
+
 // still takes the locks again, which is nothing where they are held, and says whether the hold is in force. A command
 // that inherited them can have freed them, and then somebody else can have been granted the key.
 func (h *hold) still() (bool, error) {
-	if ok, err := tryFlock(h.lock, unix.LOCK_EX); err != nil || !ok {
+	ok, err := tryFlock(h.lock, unix.LOCK_EX)
+	for range probes {
+		if err != nil || ok {
+			break
+		}
+		time.Sleep(time.Millisecond)
+		ok, err = tryFlock(h.lock, unix.LOCK_EX)
+	}
+	if err != nil || !ok {
 		return false, err
 	}
 	if ok, err := tryByte(h.lock, unix.F_RDLCK, heldByte); err != nil || !ok {

@@ -87,7 +87,7 @@ func TestAFIFOInTheLastMomentIsNotWaitedFor(t *testing.T) {
 	if err := s.History.Append(t.Context(), []history.Event{{Kind: "test"}}); err != nil {
 		t.Fatal(err)
 	}
-	held := inside(s).at
+	held := inside(s).at.Load()
 	for _, flags := range []int32{
 		sqlite3.SQLITE_OPEN_READONLY | sqlite3.SQLITE_OPEN_MAIN_JOURNAL, // as a hot journal is looked into
 		sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE | sqlite3.SQLITE_OPEN_WAL,

@@ -5,16 +5,16 @@ package file
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"sync"
-	"time"
 )
 
 const (
 	// mostLog is how long the write-ahead log may get, in bytes, before a writer sees to it: twice of where SQLite
 	// begins to copy it back after each commit.
 	mostLog = 8 << 20
-	// shortenEvery and shortenSeldom are how long a process waits after it could not: it doubles.
-	shortenEvery, shortenSeldom = time.Second, time.Minute
+	// logPatience is how long it waits for readers for each mostLog that the log is long, at most logPatiences times that.
+	logPatience, logPatiences = busyTimeout, 10
 )
 
 // A log is the write-ahead log, as far as this process looks after it. SQLite begins it anew only when a writer finds
@@ -22,35 +22,52 @@ const (
 // and the log grows until the disk is full, when it cannot be copied any more either.
 type log struct {
 	mu    sync.Mutex
-	next  time.Time
-	pause time.Duration
+	grown int64 // how long it was when it could not be emptied
 }
 
-// shorten empties a log that has become long: it keeps other writers out, waits for those who read it, for as long as
-// the connection waits where it is busy, and copies it. A process that is stopped while it reads prevents that.
+// shorten empties a log that has become long: it keeps other writers out, waits for those who read, the longer the log
+// is, and copies it. Where that fails, the log first grows once more: a process that is stopped while it reads may keep
+// it for long, and writers are not to wait for that again and again.
 func (s *db) shorten(ctx context.Context, p *sql.DB) {
 	if !s.log.mu.TryLock() {
 		return // somebody else is at it
 	}
 	defer s.log.mu.Unlock()
-	if time.Now().Before(s.log.next) || s.logSize() < mostLog {
+	size := s.logSize()
+	if size < mostLog {
+		s.log.grown = 0
+	}
+	if size < s.log.grown+mostLog {
 		return
+	}
+	if s.log.grown = size; empty(ctx, p, min(size/mostLog, logPatiences)*logPatience.Milliseconds()) {
+		s.log.grown = 0
+	}
+}
+
+// empty says whether it has emptied the log. It waits for others for some milliseconds.
+func empty(ctx context.Context, p *sql.DB, patience int64) bool {
+	c, err := p.Conn(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	wait := func(ms int64) error {
+		_, err := c.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("PRAGMA busy_timeout(%d)", ms))
+		return err
+	}
+	defer func() { _ = wait(busyTimeout.Milliseconds()) }() // a connection that fails is replaced
+	if wait(patience) != nil {
+		return false
 	}
 	var busy, frames, copied int
-	err := p.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &copied)
-	if err == nil && busy == 0 {
-		s.log.pause = 0
-		return
-	}
-	s.log.pause = min(max(2*s.log.pause, shortenEvery), shortenSeldom)
-	s.log.next = time.Now().Add(s.log.pause)
+	err = c.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &frames, &copied)
+	return err == nil && busy == 0
 }
 
 // logSize is in bytes; 0 where there is no log.
 func (s *db) logSize() int64 {
-	s.mu.Lock()
-	at := s.at
-	s.mu.Unlock()
+	at := s.at.Load()
 	if at == nil {
 		return 0
 	}

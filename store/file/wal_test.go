@@ -12,6 +12,13 @@ import (
 
 // Whoever writes keeps the write-ahead log short, although somebody reads at every moment.
 func TestTheLogStaysShortBesideReaders(t *testing.T) {
+	for _, each := range []time.Duration{5 * time.Millisecond, 100 * time.Millisecond} {
+		t.Run(each.String(), func(t *testing.T) { logBesideReaders(t, each) })
+	}
+}
+
+// logBesideReaders has the next one begin to read before the last one has ended, which each does for so long.
+func logBesideReaders(t *testing.T, each time.Duration) {
 	s := openAt(t, t.TempDir())
 	write := func() {
 		if err := s.History.Append(t.Context(), []history.Event{{Kind: "test", Key: "k", Reason: "r"}}); err != nil {
@@ -33,10 +40,10 @@ func TestTheLogStaysShortBesideReaders(t *testing.T) {
 		}
 		return tx
 	}
-	go func() { // the next one begins before the last one has ended
+	go func() {
 		defer close(stopped)
 		for last := begin(); ; {
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(each)
 			next := begin()
 			_ = last.Rollback()
 			last = next
