@@ -58,6 +58,30 @@ func (postgres) follow(n *node, port int) error {
 	return n.start()
 }
 
+func (p postgres) follows(ctx context.Context, primary, replica *node) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var there string
+	if err := p.ask(ctx, primary, &there, "SELECT pg_current_wal_lsn()::text"); err != nil {
+		return err
+	}
+	for caughtUp := false; !caughtUp; time.Sleep(20 * time.Millisecond) {
+		if err := p.ask(ctx, replica, &caughtUp, "SELECT pg_last_wal_replay_lsn() >= $1::text::pg_lsn", there); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p postgres) ask(ctx context.Context, n *node, answer any, question string, args ...any) error {
+	c, err := pgx.Connect(ctx, p.url(n.address()))
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	return c.QueryRow(ctx, question, args...).Scan(answer)
+}
+
 // promote does what pg_ctl does, which looks for the server in its own process namespace.
 func (p postgres) promote(n *node) error {
 	if err := os.WriteFile(filepath.Join(n.data, "promote"), nil, 0o644); err != nil {

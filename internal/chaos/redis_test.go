@@ -44,6 +44,10 @@ func (r redis) follow(n *node, port int) error {
 	}
 }
 
+func (r redis) follows(ctx context.Context, primary, _ *node) error {
+	return r.expect(ctx, primary, ":1", "SET chaos-follows 1\r\nWAIT 1 5000") // it waits for what its own connection wrote
+}
+
 func (r redis) promote(n *node) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -29,6 +29,8 @@ type technology interface {
 	ping(ctx context.Context, n *node) error
 	// follow makes an empty node the replica of the server at a port, and starts it.
 	follow(n *node, port int) error
+	// follows fails if the replica is not soon where the primary is now.
+	follows(ctx context.Context, primary, replica *node) error
 	promote(n *node) error
 	url(address string) string
 }

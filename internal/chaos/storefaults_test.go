@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 	"time"
@@ -75,7 +76,14 @@ func clockKind(name string, by, held time.Duration) kind {
 // nothing of what happened meanwhile. Then the replica is made anew.
 func failover(r *round, _ *host) plan {
 	c := r.cluster
-	if !c.follows() {
+	if !c.isReplicated() {
+		return plan{}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := c.follows(ctx, c.nodes[0], c.nodes[1]); err != nil {
+		r.say("the replica has fallen behind by itself, and is made anew: %v", err)
+		c.replicate()
 		return plan{}
 	}
 	lag := between(r.rnd, time.Second, r.long)
@@ -151,7 +159,7 @@ func (c *cluster) replicate() {
 	}()
 }
 
-func (c *cluster) follows() bool {
+func (c *cluster) isReplicated() bool {
 	select {
 	case <-c.following:
 		return true
