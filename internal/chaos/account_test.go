@@ -141,12 +141,21 @@ func (r *round) accountTick(key string, at time.Time) {
 	case covering[0].Unsettled:
 		r.counts["ticks without an outcome"]++
 		r.tickProblem(at, "%s %s: nobody has settled it", key, stamp(at))
+	case unfinished(covering[0]):
+		r.counts["ticks without an outcome"]++
+		r.tickProblem(at, "%s %s: it is %s still", key, stamp(at), covering[0].Outcome)
 	default:
 		r.counts["ticks "+covering[0].Outcome]++
 		if len(covering) > 1 {
 			r.tickProblem(at, "%s %s: %d outcomes: %s, %s", key, stamp(at), len(covering), covering[0].Outcome, covering[1].Outcome)
 		}
 	}
+}
+
+// unfinished says whether a tick is on its way to its outcome.
+func unfinished(e entry) bool {
+	_, known := didRun[e.Outcome]
+	return !known
 }
 
 func (r *round) covering(key string, at time.Time) (found []entry) {
@@ -165,7 +174,7 @@ func (r *round) unsettled(from, to time.Time) (ticks []string) {
 			continue
 		}
 		for _, at := range expected(j.every, from, to) {
-			if c := r.covering(j.key(), at); len(c) == 0 || c[0].Unsettled || c[0].Outcome == "running" {
+			if c := r.covering(j.key(), at); len(c) == 0 || c[0].Unsettled || unfinished(c[0]) {
 				ticks = append(ticks, j.name+" "+stamp(at))
 			}
 		}

@@ -61,6 +61,10 @@ func TestTheGuardSeesWhatIsWrong(t *testing.T) {
 		"two outcomes": {func(r *round) {
 			r.history["chaos/long"] = append(r.history["chaos/long"], entry{Job: "chaos/long", Tick: &tick, Outcome: "missed"})
 		}, "2 outcomes"},
+		"a claim that stays": {func(r *round) {
+			r.history["chaos/long"] = []entry{{Job: "chaos/long", Tick: &tick, Outcome: "claimed"}}
+			delete(r.seen.lives, "a")
+		}, "it is claimed still"},
 		"an untrue outcome": {func(r *round) { r.history["chaos/long"][0].Outcome = "missed" }, "is recorded as missed"},
 		"an unseen end":     {func(r *round) { r.seen.lives["a"].ended = false }, "its end was not seen"},
 		"an unseen run":     {func(r *round) { delete(r.seen.lives, "a"); r.history["chaos/long"][0].Runs[0].Outcome = "lost" }, "nothing of it was seen"},
