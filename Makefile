@@ -7,7 +7,7 @@ BUBBLES := $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
-.PHONY: help build run test test-race test-long chaos lint bench fuzz
+.PHONY: help build run test test-race test-long chaos mutants lint bench fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -51,6 +51,12 @@ chaos: ## faults at random on three hosts, CHAOS=30m on each of STORES; needs ro
 	@rm -f $(UNCOVERED); export DIBS_TEST_UNCOVERED=$(UNCOVERED) DIBS_TEST_CHAOS=$(CHAOS); status=0; \
 	for store in $(STORES); do $(GO) test -count=1 -timeout 3h -v -run "^TestChaos$$/^$$store$$" ./internal/chaos || status=1; done; \
 	if [ -s $(UNCOVERED) ]; then echo; echo "NOT COVERED:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); fi; exit $$status
+
+# Which bugs: all, those of a package (./lease), or one (lease/acquire-unbounded).
+PKG ?= all
+
+mutants: ## see which plausible bugs the tests find, PKG=./lease: of one package; all of them take hours
+	@DIBS_TEST_MUTANTS=$(PKG) $(GO) test -v -count=1 -timeout 24h -run '^TestMutants$$' ./internal/mutants
 
 lint: ## go vet, staticcheck, gofmt
 	@$(GO) vet ./...

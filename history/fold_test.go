@@ -31,3 +31,33 @@ func TestFoldCountsExactly(t *testing.T) {
 		}
 	}
 }
+
+// Only what nobody would tell apart is folded: a run is told by itself, and each host for its own part.
+func TestWhatIsLikeEachOther(t *testing.T) {
+	e := history.Event{At: time.Now(), Kind: "k", Key: "key", Job: "j", Host: "h", Reason: "why"}
+	like, ok := e.Like()
+	if !ok {
+		t.Error("an event of no run is like none")
+	}
+	for name, change := range map[string]func(*history.Event){
+		"kind":   func(e *history.Event) { e.Kind = "other" },
+		"key":    func(e *history.Event) { e.Key = "other" },
+		"job":    func(e *history.Event) { e.Job = "other" },
+		"host":   func(e *history.Event) { e.Host = "other" },
+		"reason": func(e *history.Event) { e.Reason = "other" },
+	} {
+		other := e
+		change(&other)
+		if l, _ := other.Like(); l == like {
+			t.Errorf("events of another %s are alike", name)
+		}
+	}
+	later := history.Fold(e, e)
+	if l, ok := later.Like(); !ok || l != like {
+		t.Errorf("what was folded is like %+v", l)
+	}
+	e.RunID = "r"
+	if _, ok := e.Like(); ok {
+		t.Error("an event of a run is like others")
+	}
+}

@@ -34,6 +34,10 @@ type Store interface {
 	// Runs returns runs, the latest start first: those with a tick and those without.
 	Runs(ctx context.Context, q Query) ([]run.Record, error)
 
+	// Latest returns the n latest runs of each job, as Runs does of one: answer i for job i. Many jobs that are due at
+	// one time ask together. A batch of any length is taken; n is 1 to 100.
+	Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error)
+
 	// AppendRuns adds finished runs without a tick that were recorded elsewhere first (the embedded
 	// directory's journal, a host's spool): insert or nothing, by run id.
 	AppendRuns(ctx context.Context, runs []run.Record) error
@@ -42,10 +46,19 @@ type Store interface {
 	// here: insert or replace, by job and instant. Their Lease is not kept.
 	AppendTicks(ctx context.Context, ticks []tick.Tick) error
 
-	// Prune deletes closed ticks, ended runs with their output, and events older than before;
-	// never a tick above its job's mark. It returns how many rows went.
-	Prune(ctx context.Context, before time.Time) (int, error)
+	// Prune is one bounded step of deleting what is older than before: at most Step closed ticks, Step ended runs with
+	// their output, and Step events; never a tick above its job's mark. It returns how many rows went, and whether
+	// there may be more.
+	Prune(ctx context.Context, before time.Time) (n int, more bool, err error)
+
+	// PruneOutputs deletes what runs of a job printed, and leaves the runs: it looks at the Step runs that started
+	// before the newest keep, and returns how many outputs went. If any went, older ones may be left: look at the
+	// next Step runs with keep+Step.
+	PruneOutputs(ctx context.Context, job string, keep int) (int, error)
 }
+
+// Step bounds what one step deletes: a step must never hold up a heartbeat.
+const Step = 100
 
 // Snapshot is the most ticks of a job that Store.Ticks reads at one instant.
 const Snapshot = 500

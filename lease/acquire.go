@@ -139,14 +139,12 @@ func (a *attempt) settle(ctx context.Context, open unansweredError) (*Lease, err
 	if !sleep(context.WithoutCancel(ctx), open.sent+k.margin.RPCTimeout+k.margin.drift()-k.clock.Boot()) {
 		return nil, cause
 	}
-	r, sent, err := k.call("read back", 1, func(ctx context.Context) (Reply, error) {
-		return k.store.Read(ctx, []Key{a.want.Key})
-	})
+	r, err := k.reads.Do(context.WithoutCancel(ctx), a.want.Key)
 	if err != nil {
 		return nil, cause
 	}
-	if rec := r.Answers[0].Record; rec.Owner == a.want.Holder.ID && rec.Live(r.Now) {
-		return k.granted(rec, r.Now, sent)
+	if rec := r.Record; rec.Owner == a.want.Holder.ID && rec.Live(r.now) {
+		return k.granted(rec, r.now, r.sent)
 	}
 	return nil, stalledError{cause}
 }
@@ -176,7 +174,7 @@ func (k *Keeper) granted(r Record, now time.Time, sent time.Duration) (*Lease, e
 	l := &Lease{keeper: k, ref: r.Ref(), record: r, sent: sent - (k.margin.TTL - left),
 		lost: make(chan struct{}), wanted: make(chan struct{})}
 	if !l.roomy() {
-		k.renew([]*Lease{l})
+		k.renewNow(l)
 	}
 	if !l.roomy() {
 		return nil, stalledError{fmt.Errorf("lease %q: %w: it was granted, but its time ran out before it could be used", l.ref.Key, ErrUnavailable)}

@@ -120,7 +120,7 @@ func (l *Lease) BusyFor(d time.Duration) error {
 	l.mu.Lock()
 	l.busy = until
 	l.mu.Unlock()
-	l.keeper.renew([]*Lease{l})
+	l.keeper.renewNow(l)
 	if l.Record().BusyUntil.Before(until.Truncate(time.Microsecond)) {
 		return fmt.Errorf("lease %q: %w: the request was not sent, since it could not be recorded first", l.ref.Key, ErrUnavailable)
 	}
@@ -130,7 +130,7 @@ func (l *Lease) BusyFor(d time.Duration) error {
 // Check asks the store at once whether it still has the hold, and returns when it answered, or after one RPC
 // timeout: for who has reason to doubt it and does not want to wait for the next heartbeat. After a refusal Lost is
 // closed.
-func (l *Lease) Check() { l.keeper.renew([]*Lease{l}) }
+func (l *Lease) Check() { l.keeper.renewNow(l) }
 
 // Release frees the lease and stops its renewal. It returns an error that wraps ErrLost if the
 // hold was gone, and ErrUnavailable if the store did not answer: the lease then lapses.

@@ -42,7 +42,10 @@ type Keeper struct {
 	time     *storeTime
 	epoch    atomic.Int64 // the highest that an acquire was answered with
 	acquires *coalesce.Batcher[AcquireRequest, reply]
+	width    *coalesce.Width // of acquires
 	releases *coalesce.Batcher[Ref, reply]
+	reads    *coalesce.Batcher[Key, reply]
+	renewals *coalesce.Batcher[*Lease, struct{}] // those that somebody waits for, beside the heartbeat
 
 	mu      sync.Mutex
 	held    map[Nonce]*Lease
@@ -79,13 +82,19 @@ func NewKeeper(o Options) (*Keeper, error) {
 		held: make(map[Nonce]*Lease), wake: make(chan struct{}, 1)}
 	k.epoch.Store(int64(o.Seen))
 	k.time.onSteady = k.steadied
-	k.acquires = coalesce.New(maxBatch, 1, func(r AcquireRequest) string { return string(r.Key) }, k.sendAcquires)
+	k.width = coalesce.NewWidth(maxBatch, k.margin.RPCTimeout)
+	k.acquires = coalesce.New(k.width.Now(), 1, func(r AcquireRequest) string { return string(r.Key) }, k.sendAcquires)
 	k.releases = coalesce.New(maxBatch, 1, func(r Ref) string { return string(r.Key) }, k.sendReleases)
+	k.reads = coalesce.New(maxBatch, 1, func(key Key) string { return string(key) }, k.sendReads)
+	k.renewals = coalesce.New(maxBatch, 1, func(l *Lease) string { return string(l.ref.Key) }, k.sendRenewals)
 	return k, nil
 }
 
 // Margin is the arithmetic that the Keeper follows.
 func (k *Keeper) Margin() Margin { return k.margin }
+
+// Boot is an instant of the clock on which the Keeper counts, which goes on while the machine is suspended.
+func (k *Keeper) Boot() time.Duration { return k.clock.Boot() }
 
 // Epoch is the highest that is known of the store, to be given to the Keepers of later processes (Options.Seen).
 func (k *Keeper) Epoch() Epoch { return Epoch(k.epoch.Load()) }
@@ -202,6 +211,7 @@ func (k *Keeper) sendAcquires(reqs []AcquireRequest) ([]reply, error) {
 		reqs[i].NotAfter, reqs[i].Seen = notAfter, Epoch(k.epoch.Load())
 	}
 	r, sent, err := k.call("acquire", len(reqs), func(ctx context.Context) (Reply, error) { return k.store.Acquire(ctx, reqs) })
+	k.acquires.Limit(k.width.Learn(len(reqs), k.clock.Boot()-sent, err == nil))
 	if err != nil {
 		return nil, unansweredError{sent, err}
 	}
@@ -224,6 +234,20 @@ func (k *Keeper) sendReleases(refs []Ref) ([]reply, error) {
 	return replies(r, sent), err
 }
 
+func (k *Keeper) sendReads(keys []Key) ([]reply, error) {
+	r, sent, err := k.call("read", len(keys), func(ctx context.Context) (Reply, error) { return k.store.Read(ctx, keys) })
+	return replies(r, sent), err
+}
+
+func (k *Keeper) sendRenewals(leases []*Lease) ([]struct{}, error) {
+	k.renewChunk(leases, k.clock.Boot()+k.margin.RPCTimeout)
+	return make([]struct{}, len(leases)), nil
+}
+
+// renewNow renews one lease at once, together with others of which the same is asked, and returns when that was
+// answered, or not in time.
+func (k *Keeper) renewNow(l *Lease) { _, _ = k.renewals.Do(context.Background(), l) }
+
 func replies(r Reply, sent time.Duration) []reply {
 	out := make([]reply, len(r.Answers))
 	for i := range r.Answers {
@@ -241,11 +265,11 @@ func unavailable(what string, err error) error {
 
 // Read looks at a key without acquiring it; the record is zero where there is none.
 func (k *Keeper) Read(ctx context.Context, key Key) (now time.Time, r Record, err error) {
-	reply, _, err := k.call("read", 1, func(ctx context.Context) (Reply, error) { return k.store.Read(ctx, []Key{key}) })
+	answer, err := k.reads.Do(context.WithoutCancel(ctx), key)
 	if err != nil {
 		return time.Time{}, Record{}, err
 	}
-	return reply.Now, reply.Answers[0].Record, ctx.Err()
+	return answer.now, answer.Record, ctx.Err()
 }
 
 // Unshared are the holders of the live leases that exclude nobody (OnceKey): of runs under Allow,

@@ -58,7 +58,7 @@ func head(s string) string {
 const mark = "\x1f"
 
 // parts are what dibs's own leases are called beside the key that they belong to.
-var parts = []string{"next", "gate", "catch-up", "mirror", "back-fill"}
+var parts = []string{"next", "gate", "catch-up", "mirror", "back-fill", "sweep"}
 
 // Next is the key of k's waiting place, which is itself a lease (rule T7).
 func (k Key) Next() Key { return k + mark + "next" }
@@ -93,6 +93,10 @@ func (k Key) Mirror() Key { return k + mark + "mirror" }
 // Backfill is the key of the lease under which the ticks of the job k are run once more, beside their
 // outcomes: by one back-fill at a time (rule T12).
 func (k Key) Backfill() Key { return k + mark + "back-fill" }
+
+// Sweep is the key of the lease under which one of the servers k, which all serve the same, looks after what others
+// left behind.
+func (k Key) Sweep() Key { return k + mark + "sweep" }
 
 // Internal says whether k is one of dibs's own keys rather than a person's.
 func (k Key) Internal() bool { return strings.Contains(string(k), mark) }

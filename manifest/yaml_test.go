@@ -19,7 +19,7 @@ func TestYAMLScalars(t *testing.T) {
 		"no": "no", "No": "No", "yes": "yes", "on": "on", "off": "off", "y": "y", "N": "N", "2026-11-21": "2026-11-21", "1:30": "1:30", "'5'": "5",
 		`"5"`: "5", `"null"`: "null", "a5": "a5", "1.2.3": "1.2.3", "0xg": "0xg", "|\n        5\n": "5\n",
 		"5": "found a number", "0x1f": "found a number", "012": "found a number", "08": "found a number", "1e3": "found a number", "1e999": "found a number", ".5": "found a number", "+5": "found a number",
-		"1_000": "found a number", ".inf": "found a number", ".nan": "found a number", "true": "found a boolean", "False": "found a boolean", "~": "found null", "null": "found null", "": "found null",
+		"1_000": "found a number", ".inf": "found a number", ".nan": "found a number", "true": "found a boolean", "True": "found a boolean", "TRUE": "found a boolean", "false": "found a boolean", "False": "found a boolean", "FALSE": "found a boolean", "~": "found null", "null": "found null", "": "found null",
 		"!!str 5": "a tag has no meaning here", "123456789012345678901234567890": "found a number",
 	} {
 		m, errs := load([]byte(yamlJob("      body: "+scalar+"\n")), "m.yaml")

@@ -32,9 +32,12 @@ type Admin interface {
 	// Each task has its answer. The action is valid (Action.Check). A task that waits for what another transaction does to it is not
 	// waited for longer than the store's lock_wait.
 	Act(ctx context.Context, a Action) ([]Acted, error)
-	// SetLimit changes how many may run on a limit's key, and promotes what waits (rule Q5). ok
-	// is false where no task ever named the key.
+	// SetLimit says how many may run on a limit's key, and promotes what waits: very many in steps, of which this is the first (rule Q5). An operator's word stands
+	// above what tasks declare, until max 0 takes it back: then what they declared last holds again. ok is false where
+	// no task ever named the key.
 	SetLimit(ctx context.Context, key Hash, max int, by string) (ok bool, err error)
+	// Limits returns the operators' words that stand, sorted by key, at most 1,000.
+	Limits(ctx context.Context) ([]Word, error)
 
 	// Counts sums the counters of the minutes in [from, to).
 	Counts(ctx context.Context, from, to time.Time) ([]Count, error)
@@ -56,6 +59,18 @@ type Slots struct {
 	Running []Holding
 	// Waiting is how many tasks wait for a slot.
 	Waiting int
+}
+
+// A Word is an operator's on how many may run on a limit's key.
+type Word struct {
+	// Hash is the limit's identity, Key its readable key.
+	Hash Hash
+	Key  string
+	// Max is what the operator said, and holds; Declared what tasks declared last, which holds once the word is taken
+	// back.
+	Max, Declared int
+	By            string
+	Since         time.Time
 }
 
 // Holding is a task that holds a slot.

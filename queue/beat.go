@@ -51,6 +51,11 @@ func (s *shift) tendOnce(ctx context.Context) (more bool) {
 	for _, d := range t.Dead {
 		s.w.log.Warn("a worker is gone; its tasks are available again", "host", d.Host, "pid", d.PID, "tasks", d.Running)
 	}
+	if t.Crashed > 0 {
+		s.w.log.Warn("tasks have taken their workers down until their crashes were used up, and are not tried again; see dibs task list --state crashed",
+			"event", "task-crashed", "tasks", t.Crashed)
+		s.w.told.tell(Happening{On: TaskCrashed, Outcome: "crashed", Count: t.Crashed, Ended: t.Now})
+	}
 	if t.Repaired > 0 {
 		s.w.log.Error("slots of limits were counted wrongly, and were repaired", "slots", t.Repaired)
 	}

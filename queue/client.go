@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -44,8 +45,8 @@ func NewClient(o ClientOptions) *Client {
 
 // Enqueue takes one task in and answers truthfully (promise 16): Enqueued.Answer says whether it is
 // New, or a Duplicate of which task, in which state. An error that wraps ErrUnavailable means that
-// nobody knows: a Spec with a unique key may simply be sent again. When ctx ends first, the task
-// may still be taken in.
+// nobody knows: a Spec with a unique key may simply be sent again. So may one after ErrUndecided, which
+// took nothing in. When ctx ends first, the task may still be taken in.
 func (c *Client) Enqueue(ctx context.Context, s Spec) (Enqueued, error) {
 	if err := s.Check(); err != nil {
 		return Enqueued{}, err
@@ -54,10 +55,11 @@ func (c *Client) Enqueue(ctx context.Context, s Spec) (Enqueued, error) {
 	if errors.Is(err, coalesce.ErrClosed) {
 		return e, ErrClosed
 	}
-	if err == nil {
-		c.tally.admitted([]Spec{s}, []Enqueued{e})
+	if err != nil {
+		return e, err
 	}
-	return e, err
+	c.tally.admitted([]Spec{s}, []Enqueued{e})
+	return e, undecided([]Spec{s}, []Enqueued{e})
 }
 
 func (c *Client) send(specs []Spec) ([]Enqueued, error) {
@@ -67,7 +69,8 @@ func (c *Client) send(specs []Spec) ([]Enqueued, error) {
 }
 
 // EnqueueMany takes many in, each with its own answer. Up to 1,000 with at most 8 MiB of arguments are one atomic
-// step; on an error the answers of the steps before it are returned with it.
+// step; on an error the answers of the steps before it are returned with it. With ErrUndecided all of them are: those
+// that say Undecided were not taken in, and the others were.
 func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, error) {
 	if c.closed.Load() {
 		return nil, ErrClosed
@@ -86,7 +89,35 @@ func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, err
 		c.tally.admitted(part, got)
 		answers, checked = append(answers, got...), checked[len(part):]
 	}
-	return answers, nil
+	return answers, undecided(specs, answers)
+}
+
+// undecided is the error for answers that took nothing in and name no task; nil where there is none.
+func undecided(specs []Spec, answers []Enqueued) error {
+	first, n := -1, 0
+	for i := range answers {
+		if answers[i].Answer != Undecided {
+			continue
+		}
+		if n++; first < 0 {
+			first = i
+		}
+	}
+	switch {
+	case n == 0:
+		return nil
+	case len(answers) == 1:
+		return fmt.Errorf("task of kind %s, unique key %q: %w", specs[0].Kind, uniqueKey(&specs[0]), ErrUndecided)
+	}
+	return fmt.Errorf("%d of %d tasks, the first is task %d of the batch, kind %s, unique key %q: %w",
+		n, len(answers), first, specs[first].Kind, uniqueKey(&specs[first]), ErrUndecided)
+}
+
+func uniqueKey(s *Spec) string {
+	if s.Unique == nil {
+		return ""
+	}
+	return s.Unique.Key
 }
 
 // stepOf is how many of specs go in one step: one that takes longer than Timeout would be cut off with nobody knowing
@@ -117,13 +148,19 @@ func (c *Client) Close() {
 
 // EnqueueIn takes tasks in as part of a transaction of the caller's: nothing of it exists before the
 // commit, or after a rollback (promise 22). A store's package makes in from a transaction:
-// postgres.QueueTx, mysql.QueueTx, file.QueueTx. An Undecided answer leaves the transaction usable.
+// postgres.QueueTx, mysql.QueueTx, file.QueueTx. Roll back on an error, as on that of any other statement.
+// ErrUndecided leaves the transaction usable: of the answers, which come with it, those that say Undecided were not
+// taken in.
 func EnqueueIn(ctx context.Context, in Inserter, specs ...Spec) ([]Enqueued, error) {
 	checked, err := checkAll(specs)
 	if err != nil {
 		return nil, err
 	}
-	return in.Enqueue(ctx, checked)
+	answers, err := in.Enqueue(ctx, checked)
+	if err != nil {
+		return nil, err
+	}
+	return answers, undecided(checked, answers)
 }
 
 // checkAll are specs with their defaults.

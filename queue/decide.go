@@ -1,10 +1,8 @@
 package queue
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -16,10 +14,13 @@ type ended struct {
 	task           *Fetched
 	attempt        int
 	handler        Handler
-	err            error
+	says           opinion
+	pause          time.Duration // of the handler's Backoff, where paused
+	paused         bool
 	cause          error // why its context ended; nil where it did not
 	stop           string
 	started, ended time.Time
+	took           time.Duration
 }
 
 // decide says what becomes of the task; ok is false where nothing may be written any more.
@@ -31,13 +32,12 @@ func decide(e ended) (c Completion, ok bool) {
 	if errors.Is(e.cause, lease.ErrLost) {
 		return c, false
 	}
-	if e.err == nil {
+	if e.says.err == nil {
 		c.Verdict = Success
 		return c, true
 	}
-	c.Error = bounded(e.err.Error())
-	var h *handled
-	errors.As(e.err, &h)
+	c.Error = bounded(e.says.text)
+	h := e.says.handled
 	switch {
 	case errors.Is(e.cause, ErrStopped):
 		c.Verdict, c.Outcome, c.Reason = Cancel, "canceled", e.stop
@@ -73,8 +73,8 @@ func (e *ended) again(c *Completion, h *handled) {
 		c.Delay = h.delay
 	case e.task.Backoff != nil:
 		c.Delay = e.task.Backoff.After(e.attempt)
-	case e.handler.Backoff != nil:
-		c.Delay = e.handler.Backoff(e.attempt, e.err)
+	case e.paused:
+		c.Delay = e.pause
 	default:
 		c.Delay = Backoff{}.After(e.attempt)
 	}
@@ -104,14 +104,4 @@ func bounded(s string) string {
 		s = s[:most] + "…"
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "")
-}
-
-// call does the task; a panic is an error with its stack.
-func call(ctx context.Context, h Handler, r *Run) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return h.Do(ctx, r)
 }

@@ -17,6 +17,10 @@ var (
 	// ErrStale is returned when a run of a task is no longer the caller's: it was rescued, or its
 	// worker's lease lapsed. Nothing was written.
 	ErrStale = errors.New("the task is no longer this worker's")
+	// ErrUndecided is wrapped when another transaction has a task's unique key, and did not end within the store's
+	// lock_wait (rule Q2): the task was not taken in, and which task it would be a duplicate of is not known. A
+	// transaction of the caller's goes on; roll it back, and try again later.
+	ErrUndecided = errors.New("undecided: another transaction has the unique key, and did not end in time; nothing was taken in")
 	// ErrStuck is returned by Worker.Run when tasks still run after their grace: end the process. Its lease then
 	// lapses, and only then are they given to others.
 	ErrStuck = errors.New("tasks did not end when they were told to")
@@ -30,6 +34,14 @@ var (
 	ErrStopped = errors.New("asked to stop")
 	// ErrShutdown: the worker ends, and its grace is over.
 	ErrShutdown = errors.New("the worker is shutting down")
+)
+
+// Why an attempt failed, where no handler says so.
+var (
+	// ErrExited: the handler ended its goroutine instead of returning, as t.FailNow and runtime.Goexit do.
+	ErrExited = errors.New("the handler ended its goroutine (runtime.Goexit, or FailNow of a test) instead of returning")
+	// ErrUncommitted: Run.Complete was called, the handler returned nil, and the transaction was not committed.
+	ErrUncommitted = errors.New("Run.Complete was called, but its transaction was not committed when the handler returned")
 )
 
 // A SpecError says what of a Spec is wrong, and what would be right.
@@ -50,11 +62,20 @@ func (e *BatchError) Unwrap() error { return e.Err }
 
 // A handler's error is a failed attempt, which is tried again after a pause. These say otherwise.
 
-// Final makes err the end of the task: failed, whatever attempts are left.
-func Final(err error) error { return &handled{verdict: Fail, err: err} }
+// Final makes err the end of the task: failed, whatever attempts are left. Final(nil) is nil.
+func Final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &handled{verdict: Fail, err: err}
+}
 
 // RetryAfter is an ordinary failure whose next attempt begins after d, whatever the back-off says.
+// RetryAfter(d, nil) is nil.
 func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &handled{verdict: Retry, delay: d, err: err}
 }
 

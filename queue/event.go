@@ -56,6 +56,11 @@ func LimitEvent(key string, from, to int, by string) (kind, reason string) {
 	return "limit-changed", signed(fmt.Sprintf("%q from %d to %d", key, from, to), by, "")
 }
 
+// BackEvent is the kind and the words of the event for an operator's word on a limit that is taken back.
+func BackEvent(key string, from, to int, by string) (kind, reason string) {
+	return "limit-changed", signed(fmt.Sprintf("%q from %d to %d, as its tasks declare,", key, from, to), by, "")
+}
+
 func signed(what, by, why string) string {
 	if by != "" {
 		what += " by " + by

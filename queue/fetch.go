@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -63,7 +64,16 @@ func (s *shift) fetch(ctx context.Context) {
 			if !f.NextDue.IsZero() {
 				next = min(next, max(f.NextDue.Sub(f.Now), time.Millisecond))
 			}
-			s.pass(ctx, s.hold(f.Tasks))
+			items := s.hold(f.Tasks)
+			last := slices.IndexFunc(items, func(it *item) bool { return it.LastCrash() })
+			if last < 0 {
+				s.pass(ctx, items)
+			} else {
+				s.pass(ctx, slices.Concat(items[:last], items[last+1:]))
+				s.alone(ctx, items[last])
+				s.dry.Store(false)
+				continue
+			}
 			if len(f.Tasks) == room && s.count() <= s.low() {
 				continue
 			}
@@ -80,6 +90,34 @@ func (s *shift) fetch(ctx context.Context) {
 		case <-timer.C:
 			s.dry.Store(false)
 		}
+	}
+}
+
+// alone works a task that the next crash would end: all others of the worker end first, and nothing is fetched until
+// it has ended itself. So a crash is its own, and a neighbour's ends it not (rule Q4).
+func (s *shift) alone(ctx context.Context, it *item) {
+	s.lonely.Store(it)
+	defer s.lonely.Store(nil)
+	for s.count() > 1 && s.knows(it.ID) {
+		if !s.sleep(ctx) {
+			return
+		}
+	}
+	s.pass(ctx, []*item{it})
+	for s.knows(it.ID) {
+		if !s.sleep(ctx) {
+			return
+		}
+	}
+}
+
+// sleep waits until a task has ended; false where ctx has.
+func (s *shift) sleep(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.wake:
+		return true
 	}
 }
 

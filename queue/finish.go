@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -12,12 +13,33 @@ type end struct {
 	Completion
 	queue, kind string
 	next        bool // its end may let another one run
+	// unsure: a transaction of the handler's may have completed it. What is said here holds only if it has not.
+	unsure bool
+	told   *Happening // for listeners; nil: none is to hear of it
 }
 
 // report hands a task's end to the finishers.
-func (s *shift) report(it *item, c Completion) {
+func (s *shift) report(it *item, c Completion) { s.hand(it, end{Completion: c}) }
+
+func (s *shift) hand(it *item, e end) {
+	e.queue, e.kind, e.next = it.Queue, it.Kind, it.Limit != nil || it.Suspect
 	s.drop(it, true)
-	s.ends <- end{c, it.Queue, it.Kind, it.Limit != nil || it.Suspect}
+	s.ends <- e
+}
+
+// reportAttempt hands the end of an attempt to the finishers, and says in the log what failed.
+func (s *shift) reportAttempt(it *item, a *attempt, c Completion, unsure bool) {
+	e := end{Completion: c, unsure: unsure}
+	if !unsure {
+		s.logFailure(&it.Fetched, a.attempt, &c)
+	}
+	if s.w.o.Listen != nil {
+		h := happeningOf(c)
+		h.of(it, a.attempt)
+		h.Err = a.says.err
+		e.told = &h
+	}
+	s.hand(it, e)
 }
 
 func tallied(c Completion) string {
@@ -69,6 +91,9 @@ func (s *shift) gather(first end) []end {
 // send repeats until the store has answered, or the lease is lost: then the tasks are rescued, and what is
 // reported of them would be refused.
 func (s *shift) send(batch []end) {
+	if batch = s.uncommitted(batch); len(batch) == 0 {
+		return
+	}
 	ends := make([]Completion, len(batch))
 	for i := range batch {
 		ends[i] = batch[i].Completion
@@ -78,7 +103,7 @@ func (s *shift) send(batch []end) {
 		st, err := s.w.o.Store.Finish(ctx, s.ref, ends)
 		cancel()
 		if err == nil {
-			s.answered(batch, st)
+			s.answered(s.putOff(batch, st))
 			return
 		}
 		s.w.log.Warn("ends of tasks could not be reported; repeating", "tasks", len(batch), "error", err)
@@ -87,12 +112,75 @@ func (s *shift) send(batch []end) {
 			s.send(batch[len(batch)/2:])
 			return
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-s.lease.Lost():
-			t.Stop()
+		s.rest(pause)
+	}
+}
+
+// rest waits, but not beyond the loss of the lease.
+func (s *shift) rest(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.lease.Lost():
+	}
+}
+
+// uncommitted is batch without the ends that a transaction of their handler's has written by now. Which those are the
+// store says: they do not run any more. All it takes is one look, however many there are.
+func (s *shift) uncommitted(batch []end) []end {
+	if !slices.ContainsFunc(batch, func(e end) bool { return e.unsure }) {
+		return batch
+	}
+	for pause := 50 * time.Millisecond; !s.lost(); pause = min(2*pause, time.Second) {
+		ctx, cancel := s.bound(context.Background())
+		mine, err := s.w.o.Store.Mine(ctx, s.ref, false)
+		cancel()
+		if err == nil {
+			return s.settled(batch, mine)
 		}
+		s.w.log.Warn("whether tasks were completed could not be asked; repeating", "tasks", len(batch), "error", err)
+		s.rest(pause)
+	}
+	return nil
+}
+
+// settled counts what was completed by its handler, and is what is left to be reported. mine runs still.
+func (s *shift) settled(batch []end, mine []Asked) (left []end) {
+	runs := make(map[Ref]bool, len(mine))
+	for _, m := range mine {
+		runs[m.Ref] = true
+	}
+	for i := range batch {
+		e := &batch[i]
+		switch {
+		case !e.unsure:
+			left = append(left, *e)
+		case runs[e.Ref]:
+			e.unsure = false
+			s.w.log.Error("a handler completed its task in a transaction that was not committed when it returned; the attempt has failed",
+				"event", "task-uncommitted", "kind", e.kind, "queue", e.queue, "task", e.ID)
+			left = append(left, *e)
+		default:
+			s.completed(e)
+		}
+	}
+	return left
+}
+
+// completed takes in that the handler's transaction has completed its task.
+func (s *shift) completed(e *end) {
+	s.mu.Lock()
+	delete(s.ending, e.ID)
+	s.mu.Unlock()
+	s.w.tally.add(e.queue, e.kind, CountSucceeded)
+	if e.told != nil {
+		e.told.On, e.told.Outcome, e.told.Error, e.told.Err = TaskSucceeded, "succeeded", "", nil
+		e.told.Reason, e.told.Again = "", 0
+		s.w.told.tell(*e.told)
+	}
+	if e.next {
+		s.sign()
 	}
 }
 
@@ -121,6 +209,8 @@ func (s *shift) answered(batch []end, st []Status) {
 		if st[i] == Gone {
 			s.w.log.Warn("the end of a task was refused: it is somebody else's by now", "task", e.ID, "token", e.Token)
 			name = CountStale
+		} else if e.told != nil {
+			s.w.told.tell(*e.told)
 		}
 		if e.kind != "" { // else it never came to the shift
 			s.w.tally.add(e.queue, e.kind, name)

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,12 +19,13 @@ type Handler struct {
 	// (ErrTimedOut, ErrStopped, ErrShutdown, or one that wraps lease.ErrLost, after which
 	// somebody else may do the task). A panic is a failed attempt.
 	Do func(ctx context.Context, r *Run) error
-	// Timeout bounds an attempt of a task that names none. Default none.
+	// Timeout bounds an attempt of a task that names none: it is the deadline of Do's context. Default none.
 	Timeout time.Duration
 	// Backoff is the pause after the n-th failed attempt of a task that names none. It is part of the attempt, whose
-	// slot and task wait for it: compute it and return. Default Backoff{}.After.
+	// slot and task wait for it: compute it and return. Where it panics, the default stands. Default Backoff{}.After.
 	Backoff func(n int, err error) time.Duration
-	// Rate bounds how many are fetched, by all workers of the fleet together. Default any number.
+	// Rate bounds how many are fetched, by all workers of the fleet together. The last worker that began says it: one
+	// whose handler has none takes it back. Default any number.
 	Rate Rate
 }
 
@@ -33,10 +35,13 @@ type Mux struct {
 	any      *Handler
 }
 
-// Handle makes h do the tasks of kind.
+// Handle makes h do the tasks of kind. It panics where kind has a handler already.
 func (m *Mux) Handle(kind string, h Handler) {
 	if kind == "" || h.Do == nil {
 		panic("queue: Mux.Handle without a kind or a function")
+	}
+	if _, there := m.handlers[kind]; there {
+		panic(fmt.Sprintf("queue: Mux.Handle: kind %q has a handler already", kind))
 	}
 	if m.handlers == nil {
 		m.handlers = map[string]Handler{}
@@ -44,8 +49,30 @@ func (m *Mux) Handle(kind string, h Handler) {
 	m.handlers[kind] = h
 }
 
-// HandleAny makes h do the tasks of every kind that has no handler of its own.
-func (m *Mux) HandleAny(h Handler) { m.any = &h }
+// HandleAny makes h do the tasks of every kind that has no handler of its own. It panics where there is such a
+// handler already. h has no Rate, which bounds kinds that are named: NewWorker refuses it.
+func (m *Mux) HandleAny(h Handler) {
+	if h.Do == nil {
+		panic("queue: Mux.HandleAny without a function")
+	}
+	if m.any != nil {
+		panic("queue: Mux.HandleAny: there is a handler for any kind already")
+	}
+	m.any = &h
+}
+
+// check refuses rates that would bind nothing.
+func (m *Mux) check() error {
+	if m.any != nil && m.any.Rate != (Rate{}) {
+		return errors.New("queue: the handler of HandleAny has a Rate, which bounds kinds that are named: give it to Handle")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(m.handlers)) {
+		if err := m.handlers[kind].Rate.check(); err != nil {
+			return fmt.Errorf("queue: the handler of kind %s: %w", kind, err)
+		}
+	}
+	return nil
+}
 
 // kinds are those that a worker with m fetches; none: any.
 func (m *Mux) kinds() []string {
@@ -71,12 +98,11 @@ func (m *Mux) Handles(kind string) bool {
 	return ok
 }
 
+// rates are those of all kinds that m names. One without a rate takes an earlier one back.
 func (m *Mux) rates() map[string]Rate {
-	rates := map[string]Rate{}
+	rates := make(map[string]Rate, len(m.handlers))
 	for kind, h := range m.handlers {
-		if h.Rate != (Rate{}) {
-			rates[kind] = h.Rate
-		}
+		rates[kind] = h.Rate
 	}
 	return rates
 }
@@ -94,13 +120,13 @@ func (k Kind[A]) Spec(args A) Spec {
 	return Spec{Kind: k.Name, Args: b, broken: err}
 }
 
-// Handle makes do the handler of the kind; h says the rest, and its Do is ignored. Arguments that are no A
-// fail the task at once: another attempt would read the same.
+// Handle makes do the handler of the kind; h says the rest, and its Do is ignored. Arguments that are no A are a failed
+// attempt as any: a worker of another version may read them.
 func (k Kind[A]) Handle(m *Mux, do func(ctx context.Context, r *Run, args A) error, h Handler) {
 	h.Do = func(ctx context.Context, r *Run) error {
 		var args A
 		if err := json.Unmarshal(r.Args, &args); err != nil {
-			return Final(fmt.Errorf("arguments of kind %s: %w", k.Name, err))
+			return fmt.Errorf("arguments of kind %s: %w", k.Name, err)
 		}
 		return do(ctx, r, args)
 	}
@@ -120,7 +146,8 @@ type Run struct {
 
 // Complete writes, in a transaction of the caller's, that the task is done: the work and its
 // completion commit together or not at all. On ErrStale somebody else has the task by now: roll back. After
-// the commit the handler returns nil; nothing more is written.
+// the commit the handler returns nil; nothing more is written. Where it returns nil without a commit, the attempt
+// has failed (ErrUncommitted).
 func (r *Run) Complete(ctx context.Context, tx Finisher) error {
 	s, err := tx.Finish(ctx, r.Lease.Ref(), []Completion{{Ref: r.Ref, Verdict: Success}})
 	switch {

@@ -1,18 +1,21 @@
 package queue
 
-import (
-	"cmp"
-	"context"
-	"time"
-)
+import "time"
 
 // slot works tasks, one after the other, until the buffer is closed.
 func (s *shift) slot() {
+	done := false
+	defer func() {
+		if !done { // a handler has ended this goroutine: another one goes on in its place
+			s.slots.Go(s.slot)
+		}
+	}()
 	for it := range s.buffer {
 		if it.take() {
 			s.perform(it)
 		}
 	}
+	done = true
 }
 
 // take makes the caller the one who decides about a task that waits; false where somebody else did.
@@ -38,58 +41,43 @@ func (s *shift) perform(it *item) {
 	if it.MustStart() && !s.started(it) {
 		return
 	}
-	e := ended{task: &it.Fetched, attempt: it.Attempts - it.Granted + 1, started: now}
 	h, ok := s.w.o.Mux.handler(it.Kind)
 	if !ok { // the store gave what was not asked for
 		s.release(it, "no handler for kind "+it.Kind)
 		return
 	}
-	e.handler = h
-	r := &Run{Fetched: it.Fetched, Attempt: e.attempt, Lease: s.lease}
-	begun := time.Now()
-	e.err, e.cause = s.attempt(it, r)
-	took := time.Since(begun)
-	s.paced(took)
-	e.ended = now.Add(took)
-	it.mu.Lock()
-	e.stop = it.stop
-	it.mu.Unlock()
-	s.w.tally.took(it.Queue, it.Kind, CountWait, now.Sub(it.RunAt))
-	s.w.tally.took(it.Queue, it.Kind, CountWork, took)
-	if r.done && e.err == nil {
-		s.w.tally.add(it.Queue, it.Kind, CountSucceeded)
-		s.drop(it, false)
-		return
+	n := it.Attempts - it.Granted + 1
+	a := &attempt{ended: ended{task: &it.Fetched, attempt: n, handler: h, started: now},
+		run: Run{Fetched: it.Fetched, Attempt: n, Lease: s.lease}}
+	if s.w.o.Listen != nil {
+		s.tell(Happening{On: TaskStarted, Started: now}, it, n)
 	}
-	c, ok := decide(e)
+	s.begin(it, a)
+	defer s.conclude(it, a) // also where the handler ends the goroutine
+	s.do(it, a)
+}
+
+// conclude says what an attempt makes of its task, and hands that to the finishers.
+func (s *shift) conclude(it *item, a *attempt) {
+	a.returned()
+	defer a.cancel(nil)
+	s.paced(a.took)
+	a.ended.ended = a.started.Add(a.took)
+	it.mu.Lock()
+	a.stop = it.stop
+	it.mu.Unlock()
+	s.w.tally.took(it.Queue, it.Kind, CountWait, a.started.Sub(it.RunAt))
+	s.w.tally.took(it.Queue, it.Kind, CountWork, a.took)
+	unsure := a.run.done && a.says.err == nil
+	if unsure { // what holds if it was not committed: the finishers find that out
+		a.says = opinion{err: ErrUncommitted, text: ErrUncommitted.Error()}
+	}
+	c, ok := decide(a.ended)
 	if !ok {
 		s.drop(it, false)
 		return
 	}
-	s.report(it, c)
-}
-
-// attempt calls the handler under the context that timeout, stop, shutdown and loss end.
-func (s *shift) attempt(it *item, r *Run) (err, cause error) {
-	ctx, cancel := context.WithCancelCause(s.work)
-	defer cancel(nil)
-	it.mu.Lock()
-	it.cancel = cancel
-	stopped := it.stop != ""
-	it.mu.Unlock()
-	if stopped {
-		cancel(ErrStopped)
-	}
-	h, _ := s.w.o.Mux.handler(it.Kind)
-	if timeout := cmp.Or(it.Timeout, h.Timeout); timeout > 0 {
-		t := time.AfterFunc(timeout, func() { cancel(ErrTimedOut) })
-		defer t.Stop()
-	}
-	err = call(ctx, h, r)
-	if ctx.Err() != nil {
-		cause = context.Cause(ctx)
-	}
-	return err, cause
+	s.reportAttempt(it, a, c, unsure)
 }
 
 // started has the store write that the work begins; false where that cannot be said, and the task is given up or
@@ -139,7 +127,7 @@ func (s *shift) handBack(d time.Duration) {
 	s.mu.Lock()
 	var old []*item
 	for _, it := range s.held {
-		if now.Sub(it.since) >= d {
+		if now.Sub(it.since) >= d && (d == 0 || it != s.lonely.Load()) {
 			old = append(old, it)
 		}
 	}

@@ -10,9 +10,6 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// stuckAfter is what tasks get to return once their context has ended for a shutdown.
-const stuckAfter = 10 * time.Second
-
 // errDisowned ends a shift whose worker's lease the store does not know.
 var errDisowned = fmt.Errorf("the worker's %w: the store says that it is not there", lease.ErrLost)
 
@@ -26,16 +23,20 @@ type shift struct {
 	ref   lease.Ref
 	lease *lease.Lease
 
+	slots  sync.WaitGroup
 	work   context.Context // of all tasks; its cause is the loss, or the shutdown
 	end    context.CancelCauseFunc
 	buffer chan *item
 	ends   chan end
-	wake   chan struct{} // tells the fetcher that something changed
+	wake   chan struct{}  // tells the fetcher that something changed
+	late   sync.WaitGroup // sendings of ends that were put off
 
 	mu      sync.Mutex
 	held    map[ID]*item
 	ending  map[ID]bool // their ends are on the way to the store
 	charged int         // how many of them are suspects that took a worker down before
+
+	lonely atomic.Pointer[item] // a task that is worked alone: see alone
 
 	// pace is the mean time at work of the last tasks, in ns. dry says that the store had less than was
 	// asked for, so that asking again waits for a sign.
@@ -79,9 +80,9 @@ func (s *shift) join(ctx context.Context) error {
 func (s *shift) run(told, work context.Context) error {
 	s.work, s.end = context.WithCancelCause(work)
 	defer s.end(nil)
-	var slots, finishers, others sync.WaitGroup
+	var finishers, others sync.WaitGroup
 	for range s.w.o.Slots {
-		slots.Go(s.slot)
+		s.slots.Go(s.slot)
 	}
 	for range 2 { // one gathers while the other one's call is under way
 		finishers.Go(s.finish)
@@ -101,10 +102,11 @@ func (s *shift) run(told, work context.Context) error {
 		s.handBack(0)
 	}
 	close(s.buffer)
-	err := s.await(&slots)
+	err := s.await(&s.slots)
 	if err == nil {
 		close(s.ends)
 		finishers.Wait()
+		s.late.Wait()
 	}
 	stop()
 	others.Wait()
@@ -132,11 +134,11 @@ func (s *shift) await(slots *sync.WaitGroup) error {
 		case <-hurry:
 		}
 		if told {
-			return fmt.Errorf("%w: %d of them, %s after the end of the grace", ErrStuck, s.count(), stuckAfter)
+			return fmt.Errorf("%w: %d of them, %s after the end of the grace", ErrStuck, s.count(), s.w.o.StopGrace)
 		}
 		s.end(ErrShutdown)
 		hurry = nil // it has been heard
-		timer.Reset(stuckAfter)
+		timer.Reset(s.w.o.StopGrace)
 	}
 }
 
@@ -146,9 +148,15 @@ func (s *shift) overrun() {
 		return // a worker that idles has nothing to stop
 	}
 	s.w.log.Error("tasks did not end although their worker's lease is lost; from now on only their tokens exclude", "tasks", s.count())
-	if s.w.o.OnOverrun != nil {
-		s.w.o.OnOverrun()
+	if s.w.o.OnOverrun == nil {
+		return
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.w.log.Error("OnOverrun panicked", "panic", textOf(p))
+		}
+	}()
+	s.w.o.OnOverrun()
 }
 
 // leave gives the lease back. What could not be reported is rescued by others.
@@ -205,7 +213,7 @@ func (s *shift) drop(it *item, ending bool) {
 	}
 	left := len(s.held)
 	s.mu.Unlock()
-	if !s.dry.Load() && left <= s.low() {
+	if s.lonely.Load() != nil || !s.dry.Load() && left <= s.low() {
 		s.poke()
 	}
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
@@ -76,6 +77,7 @@ type Inserter interface {
 	// Enqueue takes tasks in, each with its own answer. Two of one batch that share a unique key are
 	// answered one after the other, as if they had come so. Specs are valid (Spec.Check).
 	// Answers: New, Duplicate, Updated, Undecided (only where a transaction of somebody's has the key, rule Q2).
+	// In a transaction of the caller's they are counted with it (Admissions); otherwise a Client does that.
 	Enqueue(ctx context.Context, specs []Spec) ([]Enqueued, error)
 }
 
@@ -83,8 +85,9 @@ type Inserter interface {
 type Finisher interface {
 	// Finish writes how runs ended: OK, or Gone where the task does not run under this token any
 	// more, or the worker's lease is not live. A completion that was carried out before, under the
-	// same token, is answered OK again. Where a slot frees, the oldest waiting task of every
-	// (queue, kind) on that limit becomes available in the same step (rule Q5).
+	// same token, is answered OK again. Where another transaction has a task for long, a store may answer Withheld, so that
+	// no other one waits for it. Where a slot frees, the oldest waiting task of every
+	// (queue, kind) on that limit becomes available in the same step, as far as that is bounded (rule Q5).
 	Finish(ctx context.Context, worker lease.Ref, ends []Completion) ([]Status, error)
 }
 
@@ -127,6 +130,8 @@ const (
 	OK Status = iota + 1
 	// Gone: not, or no longer, this worker's.
 	Gone
+	// Withheld: another transaction has the task, and nothing was done. Ask again.
+	Withheld
 )
 
 // FetchRequest asks for tasks.
@@ -147,7 +152,8 @@ type FetchRequest struct {
 type Fetch struct {
 	Now   time.Time
 	Tasks []Fetched
-	// NextDue is the earliest instant at which a task of the queues becomes due; zero: none known.
+	// NextDue is the earliest instant at which a task of the queues becomes due; zero: none known. One that is not after Now
+	// says that there is more to do than one step does: ask again.
 	NextDue time.Time
 	// Late says that the request came past its NotAfter; Gone that the worker's lease is not live.
 	Late, Gone bool
@@ -167,6 +173,10 @@ type Fetched struct {
 func (f *Fetched) MustStart() bool {
 	return f.Suspect || f.Unique != nil && f.Unique.Until == UntilStarted
 }
+
+// LastCrash says that the task is a suspect that the next crash would end (rule Q4). It is worked alone: with others
+// beside it nobody could say whose fault that crash was.
+func (f *Fetched) LastCrash() bool { return f.Suspect && f.Crashes+1 >= f.CrashBudget() }
 
 // Counts says whether an attempt of the task was made.
 func (c *Completion) Counts() bool {
@@ -240,6 +250,21 @@ type Rate struct {
 	Per   time.Duration
 	// Burst is Count where it is 0.
 	Burst int
+}
+
+// check refuses a rate that would bind nothing, or everything. None at all is well.
+func (r Rate) check() error {
+	switch {
+	case r == Rate{}:
+		return nil
+	case r.Count <= 0 || r.Per <= 0:
+		return fmt.Errorf("its Rate is %d in %s: give both, such as Rate{Count: 10, Per: time.Second}", r.Count, r.Per)
+	case r.Burst < 0:
+		return fmt.Errorf("its Rate has a Burst of %d", r.Burst)
+	case r.Per/time.Duration(r.Count) < time.Microsecond:
+		return fmt.Errorf("its Rate of %d in %s is more than a million a second: leave it away", r.Count, r.Per)
+	}
+	return nil
 }
 
 // Count is an increment of one of the store's counters, which are kept per minute of Minute.

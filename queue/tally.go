@@ -47,9 +47,31 @@ func (t *tally) arm() {
 	}
 }
 
-// admitted counts the answers to specs, those that follow each other and are the same at once.
+// admitted counts the answers to specs.
 func (t *tally) admitted(specs []Spec, answers []Enqueued) {
-	n := 0
+	eachAdmitted(specs, answers, t.addMany)
+}
+
+// Admissions are the counts of what was answered to specs. A Client counts so by itself; a store's view of a caller's
+// transaction does it in that transaction, so that a rollback leaves no trace of it either.
+func Admissions(specs []Spec, answers []Enqueued) (counts []Count) {
+	minute := time.Now().UTC().Truncate(time.Minute)
+	at := map[Count]int{}
+	eachAdmitted(specs, answers, func(queue, kind, name string, n int64) {
+		c := Count{Minute: minute, Queue: queue, Kind: kind, Name: name}
+		i, there := at[c]
+		if !there {
+			i = len(counts)
+			at[c], counts = i, append(counts, c)
+		}
+		counts[i].N += n
+	})
+	return counts
+}
+
+// eachAdmitted tells of the answers to specs, those that follow each other and are the same at once.
+func eachAdmitted(specs []Spec, answers []Enqueued, tell func(queue, kind, name string, n int64)) {
+	n := int64(0)
 	for i := range specs {
 		s, name := &specs[i], admitted(&specs[i], answers[i])
 		n++
@@ -57,7 +79,7 @@ func (t *tally) admitted(specs []Spec, answers []Enqueued) {
 			continue
 		}
 		if name != "" {
-			t.addMany(s.Queue, s.Kind, name, int64(n))
+			tell(s.Queue, s.Kind, name, n)
 		}
 		n = 0
 	}

@@ -67,8 +67,8 @@ type Options struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Backoff is the pause before the next attempt. Default: that of its kind at the worker.
 	Backoff *Backoff `json:"backoff,omitempty"`
-	// MaxCrashes bounds how often it may take a worker down with it, once it is suspect (rule Q4).
-	// Default 3.
+	// MaxCrashes bounds how often it may take a worker down with it, once it is suspect (rule Q4). The crash that would
+	// end it is one that it has alone: its worker lets all others end first. Default 3.
 	MaxCrashes int `json:"max_crashes,omitempty"`
 	// MaxSnoozes bounds how often it may ask to be tried again without using an attempt (rule Q6).
 	// Default 1000.

@@ -28,8 +28,10 @@ type WorkerOptions struct {
 	Prefetch int
 	// Grace is what running tasks get to end by themselves when the worker is told to stop; then
 	// they are canceled, and what has not succeeded is handed back without using an attempt.
-	// Default 25 s.
+	// Default 12 s, which with StopGrace is over within the 30 s that Kubernetes gives.
 	Grace time.Duration
+	// StopGrace is what canceled tasks then get to return, before Run gives up with ErrStuck. Default 10 s.
+	StopGrace time.Duration
 	// Hurry ends the grace at once when it is closed.
 	Hurry <-chan struct{}
 	// Poll is how often an idle worker looks where the store does not tell it. Default 1 s where
@@ -42,7 +44,13 @@ type WorkerOptions struct {
 	// OnOverrun is called when work has not ended by the instant at which it must, because the
 	// worker's lease is lost: from then on only tokens exclude (rule L8). Nobody waits for it. It is logged in any case.
 	OnOverrun func()
-	// Log says what the worker does. Nobody waits for it: lines that it does not take in time are dropped, and counted
+	// Listen is told what happens to the worker's tasks: of an end once the store has it, so of each at most once in
+	// the fleet. It is called on a goroutine of its own, one call after the other and in order, and nobody waits for
+	// it: about 1 MiB of what happens meanwhile waits, what comes beyond that is not told, and each time the log says
+	// so. A panic in it is logged.
+	Listen func(Happening)
+	// Log says what the worker does: at WARN each attempt that failed, panicked or took too long. Nobody waits for it:
+	// lines that it does not take in time are dropped, and counted
 	// in a line of their own. Default: nothing.
 	Log *slog.Logger
 }
@@ -54,12 +62,20 @@ var Retention = map[State]time.Duration{
 	Failed: 30 * 24 * time.Hour, Crashed: 30 * 24 * time.Hour,
 }
 
+// What a worker's tasks get at its end by default: together less than the 30 s that Kubernetes gives, so that what
+// they leave can be reported, and the lease given back.
+const (
+	DefaultGrace     = 12 * time.Second
+	DefaultStopGrace = 10 * time.Second
+)
+
 // A Worker works the tasks of queues until it is told to stop. All its tasks are under one lease of
 // its process: when that is lost, they are told to stop before anybody else can be given them.
 type Worker struct {
 	o     WorkerOptions
 	log   *slog.Logger
 	tally *tally
+	told  *listener
 }
 
 // NewWorker makes a Worker. It does nothing until Run.
@@ -71,6 +87,9 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 		return nil, errors.New("queue: the Mux handles no kind; the worker would fetch nothing")
 	case o.Slots < 0 || o.Slots > 10_000:
 		return nil, fmt.Errorf("queue: %d slots; give 1 to 10000", o.Slots)
+	}
+	if err := o.Mux.check(); err != nil {
+		return nil, err
 	}
 	if len(o.Queues) == 0 {
 		o.Queues = []string{DefaultQueue}
@@ -84,12 +103,16 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 	o.Slots = cmp.Or(o.Slots, 10)
 	o.Prefetch = max(cmp.Or(o.Prefetch, 1000), 0)
 	if o.Grace <= 0 {
-		o.Grace = 25 * time.Second
+		o.Grace = DefaultGrace
+	}
+	if o.StopGrace <= 0 {
+		o.StopGrace = DefaultStopGrace
 	}
 	if o.Keep == nil {
 		o.Keep = Retention
 	}
-	return &Worker{o: o, log: aside.Logger(o.Log)}, nil
+	log := aside.Logger(o.Log)
+	return &Worker{o: o, log: log, told: newListener(o.Listen, log)}, nil
 }
 
 // Run works until ctx ends, then stops gracefully: it fetches nothing more, hands back what has not
@@ -98,6 +121,7 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 // returns an error for what waiting does not cure, and ErrStuck for tasks that do not end although their context did.
 func (w *Worker) Run(ctx context.Context) error {
 	defer aside.Flush(w.log)
+	defer w.told.queue.Flush(aside.FlushTime)
 	w.tally = newTally(w.o.Store)
 	defer w.tally.close()
 	for pause := time.Duration(0); ; {

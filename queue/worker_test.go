@@ -55,10 +55,17 @@ func (w *world) work(o queue.WorkerOptions) *worker {
 	if o.Store == nil {
 		o.Store = w.st.Queue
 	}
-	k, err := lease.NewKeeper(lease.Options{Store: w.st.Leases, Clock: clock.Virtual{Start: time.Now()}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	return w.workWith(w.keeper(), o)
+}
+
+// workAs starts a worker in a process that may die.
+func (w *world) workAs(p *mortal, o queue.WorkerOptions) *worker {
+	o.Store = p
+	return w.workWith(w.keeperOf(p.lease), o)
+}
+
+func (w *world) workWith(k *lease.Keeper, o queue.WorkerOptions) *worker {
+	w.Helper()
 	o.Keeper, o.Log, o.Holder = k, w.log, lease.Holder{Host: "host", PID: 1}
 	wk, err := queue.NewWorker(o)
 	if err != nil {
@@ -68,6 +75,17 @@ func (w *world) work(o queue.WorkerOptions) *worker {
 	run := &worker{stop: stop, done: make(chan error, 1), k: k}
 	go func() { run.done <- wk.Run(ctx) }()
 	return run
+}
+
+func (w *world) keeper() *lease.Keeper { return w.keeperOf(w.st.Leases) }
+
+func (w *world) keeperOf(s lease.Store) *lease.Keeper {
+	w.Helper()
+	k, err := lease.NewKeeper(lease.Options{Store: s, Clock: clock.Virtual{Start: time.Now()}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return k
 }
 
 // end stops a worker gracefully.

@@ -8,30 +8,52 @@ import (
 
 // A Set is the union of a job's schedules: an instant at which several are due is one tick. The
 // zero Set is never due.
-type Set struct{ members []*Schedule }
+type Set struct {
+	members     []*Schedule
+	from, until time.Time // Within's
+}
 
 // Union joins schedules, which may have different zones.
-func Union(schedules ...*Schedule) Set { return Set{slices.Clone(schedules)} }
+func Union(schedules ...*Schedule) Set { return Set{members: slices.Clone(schedules)} }
+
+// Within is the part of the set from an instant on, and before another one; zero: without that bound. Its Period stays
+// that of the whole set.
+func (u Set) Within(from, until time.Time) Set {
+	u.from, u.until = from, until
+	return u
+}
 
 // Schedules are the members, in the order given to Union.
 func (u Set) Schedules() []*Schedule { return slices.Clone(u.members) }
 
 // Next is the first tick strictly after the given instant, in UTC; false if there is none.
 func (u Set) Next(after time.Time) (first time.Time, found bool) {
+	if before := u.from.Add(-time.Nanosecond); !u.from.IsZero() && after.Before(before) {
+		after = before
+	}
 	for _, s := range u.members {
 		if t, ok := s.Next(after); ok && (!found || t.Before(first)) {
 			first, found = t, true
 		}
+	}
+	if found && !u.until.IsZero() && !first.Before(u.until) {
+		return time.Time{}, false
 	}
 	return first, found
 }
 
 // Prev is the latest tick at or before the given instant, in UTC; false if there is none.
 func (u Set) Prev(at time.Time) (last time.Time, found bool) {
+	if before := u.until.Add(-time.Nanosecond); !u.until.IsZero() && at.After(before) {
+		at = before
+	}
 	for _, s := range u.members {
 		if t, ok := s.Prev(at); ok && (!found || t.After(last)) {
 			last, found = t, true
 		}
+	}
+	if found && last.Before(u.from) {
+		return time.Time{}, false
 	}
 	return last, found
 }
@@ -52,6 +74,7 @@ func (u Set) Period() time.Duration {
 	if len(u.members) < 2 {
 		return shortest
 	}
+	u.from, u.until = time.Time{}, time.Time{}
 	last, ok := u.Next(reference)
 	for i := 1; ok && i < 1000; i++ {
 		var t time.Time

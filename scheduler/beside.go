@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -72,7 +71,7 @@ func (b *beside) closeDead(ctx context.Context, f Fire) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().RPCTimeout)
 	defer cancel()
-	recent, err := p.History.Runs(ctx, history.Query{Job: string(f.Key), Limit: 10})
+	recent, err := p.batches().recent.Do(ctx, string(f.Key))
 	if err != nil {
 		return // the next run of this key does it
 	}

@@ -45,6 +45,11 @@ func (s *longSpool) Deliver(give func(scheduler.Item) error) error {
 // silentHistory never answers.
 type silentHistory struct{ history.Store }
 
+func (silentHistory) Latest(ctx context.Context, _ []string, _ int) ([][]run.Record, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 func (silentHistory) Runs(ctx context.Context, _ history.Query) ([]run.Record, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -67,6 +72,7 @@ func TestAReleaseWaitsForNobody(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
 					h, other := w.host(1, 0), w.host(2, 0)
+					t.Cleanup(func() { time.Sleep(h.place.Keeper.Margin().RPCTimeout) }) // a request that nobody waits for ends by itself
 					slow(h.place)
 					accept, end := context.WithCancel(t.Context())
 					defer end()

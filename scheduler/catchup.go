@@ -45,15 +45,18 @@ func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick
 // beginCatchUp settles what is not to be caught up on, and sets off with the rest under turn.
 func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn *lease.Lease) (bool, error) {
 	known, ok, err := s.place.registered(ctx, e.Spec.Key())
-	if err != nil || !ok {
+	if err != nil || !ok || known.Generation != e.generation {
 		return false, err
 	}
+	known = known.As(e.definition)
 	todo, err := s.missed(ctx, e, known)
 	if err != nil || len(todo) == 0 {
 		return false, err
 	}
-	if _, err := s.place.settle(ctx, known, e.Set, func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
-		return false, err
+	if e.first(known.Mark) {
+		if _, err := s.place.settle(ctx, known, e.Set, func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
+			return false, err
+		}
 	}
 	s.fires.Go(func() {
 		defer turn.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it lapses by itself
@@ -122,11 +125,13 @@ func (s *Server) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.T
 			todo = append(todo, tick.Tick{Job: known.Name, At: at})
 		}
 	}
-	failed, err := s.cutOff(ctx, e, known, from)
-	if err != nil {
-		return nil, err
+	if e.cutOff {
+		failed, err := s.cutOff(ctx, e, known, from)
+		if err != nil {
+			return nil, err
+		}
+		todo = append(todo, failed...)
 	}
-	todo = append(todo, failed...)
 	slices.SortFunc(todo, func(x, y tick.Tick) int { return x.At.Compare(y.At) })
 	if n := len(todo); e.Spec.Policy.CatchUp == job.CatchUpLatest && n > 1 {
 		return todo[n-1:], nil
@@ -144,7 +149,7 @@ func (s *Server) cutOff(ctx context.Context, e *entry, known tick.Job, from time
 			from = t
 		}
 	}
-	rows, err := s.place.History.Ticks(ctx, history.Query{Job: known.Name, From: from, Limit: settleBatch})
+	rows, err := s.place.History.Ticks(ctx, history.Query{Job: known.Name, From: from, To: known.Until, Limit: settleBatch})
 	if err != nil {
 		return nil, fmt.Errorf("read the ticks of %s: %w", known.Name, err)
 	}
@@ -152,7 +157,7 @@ func (s *Server) cutOff(ctx context.Context, e *entry, known tick.Job, from time
 look:
 	for _, t := range rows { // the latest first
 		switch {
-		case t.Fillable() && t.Outcome != run.Skipped && !t.Claimed.IsZero():
+		case cutOff(t):
 			if !known.Pause.Covers(t.At) && e.Open(t.At) {
 				found = append(found, t)
 			}
@@ -167,6 +172,11 @@ look:
 		e.looked.CompareAndSwap(looked, &since{known.Mark})
 	}
 	return found, nil
+}
+
+// cutOff says whether a tick was claimed, or could not be, and ended without a run through no decision of anybody's.
+func cutOff(t tick.Tick) bool {
+	return t.Fillable() && t.Outcome != run.Skipped && !t.Claimed.IsZero()
 }
 
 // since is an instant that may not be there.

@@ -253,9 +253,9 @@ type countedJobs struct {
 	reads atomic.Int64
 }
 
-func (c *countedJobs) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+func (c *countedJobs) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	c.reads.Add(1)
-	return c.Store.Jobs(ctx, prefix)
+	return c.Store.Jobs(ctx, q)
 }
 
 // countedHistory counts the rows that are read.

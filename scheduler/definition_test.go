@@ -57,7 +57,7 @@ func TestAnOldDefinitionConcludesNothing(t *testing.T) {
 		h := w.host(1, 0)
 		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		time.Sleep(3 * time.Minute)
-		old, err := h.place.Ticks.Jobs(t.Context(), "app/j")
+		old, err := h.place.Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestAnOldDefinitionConcludesNothing(t *testing.T) {
 		h.start(t, newJob(t, "0 0 * * *", w.target(0), nil))
 		changed := time.Now()
 		time.Sleep(20 * time.Minute)
-		if err := h.place.Conclude(t.Context(), old[0]); err != nil {
+		if _, err := h.place.Conclude(t.Context(), old[0]); err != nil {
 			t.Fatal(err)
 		}
 		h.stop()
@@ -117,7 +117,7 @@ func TestAnOldDefinitionSettlesNothingAfterAStepBack(t *testing.T) {
 		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		time.Sleep(10 * time.Minute)
 		h.stop()
-		old, err := w.b.Store().Ticks.Jobs(t.Context(), "app/j")
+		old, err := w.b.Store().Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,10 +153,11 @@ func TestNoTickFallsBetweenTwoDefinitions(t *testing.T) {
 		h = w.host(2, 0)
 		h.place.Ticks = slowly{h.place.Ticks}
 		h.start(t, newJob(t, "0 0 * * *", w.target(0), nil))
-		jobs, err := w.b.Store().Ticks.Jobs(t.Context(), "app/j")
+		jobs, err := w.b.Store().Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 		if err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(3 * time.Minute) // what the first one left open gets its outcome
 		h.stop()
 		told := map[int64]bool{}
 		for _, r := range w.history() {

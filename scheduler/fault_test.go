@@ -2,6 +2,9 @@ package scheduler_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -212,7 +215,7 @@ func TestADefinitionThatCannotBeRead(t *testing.T) {
 		if len(told) != 2 || !strings.Contains(told[0], `zone "Atlantis/Capital" is unknown`) {
 			t.Errorf("the events say %q", told)
 		}
-		jobs, err := h.place.Ticks.Jobs(t.Context(), "app/gone")
+		jobs, err := h.place.Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/gone"}})
 		if err != nil || len(jobs) != 1 || jobs[0].Removed.IsZero() {
 			t.Errorf("what is no longer in the manifest is %+v: %v", jobs, err)
 		}
@@ -296,6 +299,194 @@ func TestAStartThatWasCarriedOutUnheard(t *testing.T) {
 				if row.Outcome != c.want || w.times(at.UTC()) != ran {
 					t.Errorf("the tick was run %d times, and is %s: %q", w.times(at.UTC()), row.Outcome, row.Reason)
 				}
+			})
+		})
+	}
+}
+
+// The store is silent from the claim on, for less and for longer than a lease lasts, and back in time: the tick runs, once.
+func TestASilenceAfterTheClaimLosesNoTick(t *testing.T) {
+	for _, silence := range []time.Duration{3 * time.Second, 6 * time.Second, 10 * time.Second, 16 * time.Second, 40 * time.Second} {
+		for _, when := range []string{"claim", "start"} {
+			t.Run(fmt.Sprint(silence, " after the ", when), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					h := w.host(1, 0)
+					stop := sync.OnceFunc(func() {
+						h.cut(true)
+						time.AfterFunc(silence, func() { h.cut(false) })
+					})
+					at := time.Now().Truncate(time.Hour).Add(time.Hour)
+					if when == "claim" {
+						h.ticks.claimed = stop
+					} else {
+						h.ticks.Store = &afterStart{Store: h.ticks.Store, stop: stop}
+					}
+					h.start(t, newJob(t, "0 * * * *", w.target(time.Second), nil))
+					time.Sleep(time.Until(at.Add(6 * time.Minute)))
+					h.stop()
+					if row := w.rowAt(at); row.Outcome != run.Succeeded || w.times(at.UTC()) != 1 {
+						t.Errorf("the tick was run %d times, and is %s: %q", w.times(at.UTC()), row.Outcome, row.Reason)
+					}
+				})
+			})
+		}
+	}
+}
+
+// afterStart is a store that carries out a start, whose answer is lost with all that comes after it.
+type afterStart struct {
+	tick.Store
+	stop func()
+	once atomic.Bool
+}
+
+func (s *afterStart) Start(ctx context.Context, r []tick.StartRequest) ([]tick.Answer, error) {
+	as, err := s.Store.Start(ctx, r)
+	if s.once.Swap(true) {
+		return as, err
+	}
+	s.stop()
+	return nil, errors.Join(err, lease.ErrUnavailable)
+}
+
+// silentOn does not answer a batch with one job, as a database does not where that job's row is locked by somebody; or
+// answers it with an error which, as all of the directory's do, says that the store is unavailable.
+type silentOn struct {
+	tick.Store
+	job    string
+	answer bool
+}
+
+func (s silentOn) none(ctx context.Context) ([]tick.Answer, error) {
+	if !s.answer {
+		<-ctx.Done()
+	}
+	return nil, fmt.Errorf("%w: something about one row", lease.ErrUnavailable)
+}
+
+func (s silentOn) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Answer, error) {
+	if slices.ContainsFunc(r, func(q tick.ClaimRequest) bool { return q.Job == s.job }) {
+		return s.none(ctx)
+	}
+	return s.Store.Claim(ctx, r)
+}
+
+func (s silentOn) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Answer, error) {
+	if slices.ContainsFunc(r, func(q tick.CloseRequest) bool { return q.Run.Job == s.job }) {
+		return s.none(ctx)
+	}
+	return s.Store.Close(ctx, r)
+}
+
+// A claim, or an outcome, that the store does not answer, or answers with an error that is called unavailable, costs no
+// other job its tick, and no other key its release.
+func TestOneSilentItemCostsNoOther(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		answer bool
+	}{{"claim", false}, {"claim", true}, {"close", false}, {"close", true}} {
+		t.Run(fmt.Sprint(c.what, " answered ", c.answer), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				h := w.host(1, 0)
+				var st tick.Store = silentOn{h.ticks, "app/bad", c.answer}
+				if c.what == "close" {
+					st = onlyClose{h.ticks, silentOn{h.ticks, "app/bad", c.answer}}
+				}
+				h.place.Book = tick.NewBook(st, h.place.Keeper, h.place.Self)
+				var jobs []*scheduler.Job
+				for i := range 60 {
+					j := newJob(t, "*/2 * * * *", w.target(0), nil)
+					j.Spec.Name = fmt.Sprint("j", i)
+					if i == 30 {
+						j.Spec.Name = "bad"
+					}
+					jobs = append(jobs, j)
+				}
+				h.start(t, jobs...)
+				time.Sleep(time.Until(time.Now().Truncate(2 * time.Minute).Add(2*time.Minute + 5*time.Second)))
+				count := func() (open int) {
+					for _, j := range jobs {
+						if j.Spec.Name == "bad" {
+							continue
+						}
+						rows, err := w.b.Store().History.Ticks(t.Context(), history.Query{Job: j.Spec.Key(), Limit: 1})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if len(rows) == 0 || rows[0].State != tick.Closed {
+							open++
+						}
+					}
+					return open
+				}
+				for _, d := range []time.Duration{0, 5 * time.Second, 10 * time.Second, 10 * time.Second, 20 * time.Second} {
+					time.Sleep(d)
+					if n := count(); n > 0 {
+						t.Errorf("%s after the tick %d of the 59 others have no outcome, and hold their keys or have not begun", time.Since(time.Now().Truncate(2*time.Minute)), n)
+					}
+				}
+				h.cancel()
+				h.Hurry()
+				<-h.done
+			})
+		})
+	}
+}
+
+type onlyClose struct {
+	tick.Store
+	close silentOn
+}
+
+func (s onlyClose) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Answer, error) {
+	return s.close.Close(ctx, r)
+}
+
+// Such a claim costs nobody a tick, however often it is asked for beside theirs.
+func TestOneSilentClaimLosesNoOthersTick(t *testing.T) {
+	for _, answer := range []bool{false, true} {
+		t.Run(fmt.Sprint("answered ", answer), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				h := w.host(1, 0)
+				h.place.Book = tick.NewBook(silentOn{h.ticks, "app/bad", answer}, h.place.Keeper, h.place.Self)
+				var jobs []*scheduler.Job
+				for i := range 60 {
+					j := newJob(t, "* * * * *", w.target(0), nil)
+					j.Spec.Name = fmt.Sprint("j", i)
+					if i == 30 {
+						j.Spec.Name = "bad"
+					}
+					jobs = append(jobs, j)
+				}
+				h.start(t, jobs...)
+				time.Sleep(10*time.Minute + 50*time.Second)
+				lost, late := 0, time.Duration(0)
+				for _, j := range jobs {
+					if j.Spec.Name == "bad" {
+						continue
+					}
+					rows, err := w.b.Store().History.Ticks(t.Context(), history.Query{Job: j.Spec.Key(), Limit: 100})
+					if err != nil {
+						t.Fatal(err)
+					}
+					ran := 0
+					for _, r := range rows {
+						if r.Outcome == run.Succeeded {
+							ran++
+							late = max(late, r.Started.Sub(r.At))
+						}
+					}
+					lost += 10 - min(ran, 10)
+				}
+				if lost > 0 || late > 15*time.Second {
+					t.Errorf("of 590 ticks of other jobs %d were not run, and the latest start was %s late", lost, late)
+				}
+				h.cancel()
+				h.Hurry()
+				<-h.done
 			})
 		})
 	}

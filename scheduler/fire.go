@@ -91,6 +91,9 @@ type Result struct {
 	Err error
 
 	again bool // the store kept it from being started, for certain: it can be tried again
+	// anew is the tick where a run of it was recorded and nothing executed, and this process has claimed it once more:
+	// it is to be fired again, as another run.
+	anew *tick.Tick
 }
 
 // Fire carries out f at this place: the lease, the start, the work, and its outcome with the
@@ -122,6 +125,9 @@ func (p *Place) fire(ctx context.Context, f Fire) Result {
 	f.back = p.lookBack(f)
 	defer f.back.drop()
 	l, rec, res := p.begin(ctx, f)
+	if l == nil && res.anew != nil {
+		return res
+	}
 	if l == nil {
 		return p.refuse(ctx, f, res)
 	}
@@ -252,8 +258,7 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 	a, err := p.Book.Start(ctx, claim, rec, l, f.StartBy)
 	switch {
 	case err != nil:
-		p.disown(ctx, f, l, rec, err)
-		return rec, notStarted(err), false
+		return rec, p.disown(ctx, f, l, rec, err), false
 	case a.Status == tick.Taken:
 		return rec, Result{Taken: &a.Tick}, false
 	case a.Status != tick.Won:
@@ -263,15 +268,44 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 }
 
 // disown reports that a run was not executed whose start was not acknowledged: it may have been carried out. Where it was
-// not, the store has no such run, and nothing comes of the report.
-func (p *Place) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, cause error) {
+// not, the store has no such run, and nothing comes of the report: a tick that is still claimed for this process can
+// begin again then. As long as it may, the report is not given up.
+func (p *Place) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, cause error) Result {
 	rec.Outcome, rec.Reason = unexecuted(f), clean("nothing was executed: the start was not answered: "+cause.Error())
 	rec.Ended = p.now().Truncate(time.Microsecond)
-	_, what, err := p.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, nil)
-	if err != nil {
-		return // it is in the log
+	patience := max(f.StartBy.Sub(p.now()), p.Keeper.Margin().RPCTimeout)
+	a, what, err := p.reportFor(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, nil, patience)
+	res := notStarted(cause)
+	switch {
+	case err != nil || a.Status == 0: // it is in the log, or in the spool
+	case a.Status == tick.Won:
+		if res.anew = p.anew(ctx, f, l.Ref()); res.anew == nil {
+			p.tellNews(what, rec, "", nil)
+		}
+	case !f.Tick.IsZero() && a.Tick.State == tick.Claimed && a.Tick.Lease == f.Claim:
+		res.again = true
+	case !f.Tick.IsZero() && a.Tick.State != "" && a.Tick.RunID != rec.ID:
+		return Result{Taken: &a.Tick}
 	}
-	p.tellNews(what, rec, "", nil)
+	return res
+}
+
+// anew claims a tick once more that has ended as unavailable, since nothing was executed of the run that was recorded
+// under a lease, as long as its time to start is not over. Only one can win that (rule T8).
+func (p *Place) anew(ctx context.Context, f Fire, of lease.Ref) *tick.Tick {
+	if f.Tick.IsZero() || f.Again || !p.now().Before(f.StartBy) || f.Accept.Err() != nil {
+		return nil
+	}
+	if known, ok, err := p.registered(ctx, string(f.Key)); err != nil || !ok || known.Pause.Covers(p.now()) {
+		return nil
+	}
+	a, err := p.Book.Fill(ctx, tick.Tick{Job: string(f.Key), At: f.Tick, Lease: of})
+	if err != nil || a.Status != tick.Won {
+		return nil
+	}
+	p.log().Warn("nothing was executed of this run, and there is time left: the tick is begun anew", "event", "tick-anew",
+		"job", f.Key, "tick", stamp(f.Tick), "run_id", f.RunID)
+	return &a.Tick
 }
 
 // unexecuted is the outcome of a run of which nothing was executed: there was no run to lose. A tick that is run again
@@ -367,7 +401,12 @@ func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 	res := Result{Run: rec, Outcome: rec.Outcome, Reason: rec.Reason}
 	a, what, err := p.report(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, l)
 	l.Drop()
-	p.tellNews(what, rec, "", f.tail.kept())
+	if rec.Outcome == run.Unavailable && a.Status == tick.Won {
+		res.anew = p.anew(ctx, f, l.Ref())
+	}
+	if res.anew == nil {
+		p.tellNews(what, rec, "", f.tail.kept())
+	}
 	switch {
 	case err != nil:
 		res.Err = err
@@ -383,10 +422,17 @@ func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 // the lease is lost, or at the end of a shutdown, the outcome is spooled (rule T9). An outcome
 // without a lease is tried for one rpc timeout. what is close's.
 func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (a tick.Answer, what news, err error) {
-	var lost <-chan struct{}
-	patience := p.Keeper.Margin().RPCTimeout
 	if l != nil {
-		lost, patience = l.Lost(), 2*p.Keeper.Margin().TTL
+		return p.reportFor(ctx, req, l, 2*p.Keeper.Margin().TTL)
+	}
+	return p.reportFor(ctx, req, nil, p.Keeper.Margin().RPCTimeout)
+}
+
+// reportFor is report with a patience of its own. An answer without a status: it was spooled.
+func (p *Place) reportFor(ctx context.Context, req tick.CloseRequest, l *lease.Lease, patience time.Duration) (a tick.Answer, what news, err error) {
+	var lost <-chan struct{}
+	if l != nil {
+		lost = l.Lost()
 	}
 	enough := time.NewTimer(patience)
 	defer enough.Stop()

@@ -371,11 +371,11 @@ func TestWhatADefinitionLeavesIsToldAsOne(t *testing.T) {
 			t.Fatal(a, err)
 		}
 		time.Sleep(5 * time.Minute)
-		known, err := p.Ticks.Jobs(t.Context(), "app/j")
+		known, err := p.Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Conclude(t.Context(), known[0]); err != nil || !p.FlushHooks(time.Second) {
+		if _, err := p.Conclude(t.Context(), known[0]); err != nil || !p.FlushHooks(time.Second) {
 			t.Fatal(err)
 		}
 		rows := w.history()

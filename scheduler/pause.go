@@ -57,12 +57,22 @@ func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
 	if known.Pause.Since.IsZero() || !known.Mark.Before(until) {
 		return nil
 	}
+	for _, d := range p.definitions(ctx, known) {
+		if err := p.concludePauseOf(ctx, d, until); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Place) concludePauseOf(ctx context.Context, known tick.Job, until time.Time) error {
 	spec, set, err := p.readable(ctx, known)
 	if err != nil || spec == nil {
 		return err
 	}
 	if !(&Job{Spec: *spec}).catchesUp() {
-		return p.conclude(ctx, known, until)
+		_, err = p.concludeOne(ctx, known, until)
+		return err
 	}
 	for from := known; ; {
 		due, rows, err := p.open(ctx, from, set, func(at time.Time) bool { return at.Before(until) })

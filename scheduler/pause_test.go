@@ -178,3 +178,41 @@ func TestAPausedTickIsNotUnavailable(t *testing.T) {
 		}
 	})
 }
+
+// Rule T8: the next pause leaves none of the one before without its outcome, however many ticks that had.
+func TestTheTicksOfALongPauseEndAsPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.start(t, newJob(t, "@every 1s", w.target(0), nil))
+		time.Sleep(10 * time.Second)
+		operator := w.host(9, 0)
+		operator.pause(t, tick.PauseRequest{By: "ann", Why: "the first"})
+		h.stop()
+		begun := time.Now()
+		time.Sleep(7 * time.Hour)
+		operator.pause(t, tick.PauseRequest{By: "ann", Resume: true})
+		ended := time.Now()
+		time.Sleep(time.Minute)
+		operator.pause(t, tick.PauseRequest{By: "ann", Why: "the second"})
+		time.Sleep(time.Minute)
+		h = w.host(2, 0)
+		h.start(t, newJob(t, "@every 1s", w.target(0), nil))
+		time.Sleep(time.Minute)
+		h.stop()
+		paused, want := 0, int(ended.Sub(begun)/time.Second)
+		for _, r := range w.allRows(t) {
+			if !r.At.After(begun) || !r.At.Before(ended) {
+				continue
+			}
+			if r.Outcome != run.Paused {
+				t.Errorf("%d ticks from %s on ended as %s", max(r.Count, 1), r.At, r.Outcome)
+				continue
+			}
+			paused += max(r.Count, 1)
+		}
+		if paused < want-1 {
+			t.Errorf("%d of %d ticks of the first pause ended as paused", paused, want)
+		}
+	})
+}

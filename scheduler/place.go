@@ -55,10 +55,14 @@ type Place struct {
 	// counted in a line of their own. Default slog.Default().
 	Log *slog.Logger
 
-	folds folds
+	folds    folds
+	together together
 	// sweeping says that a Server of this process delivers the spool, several times per TTL.
 	sweeping atomic.Bool
 	once     sync.Once
+	unkept   unkept
+	hanging  atomic.Int64 // writes to this host's disk that were given up, and have not been answered
+	printed  printed
 	bounded  *slog.Logger // Log, which nobody waits for
 	telling  aside.Queue  // Hooks, which nobody waits for
 }
@@ -127,16 +131,14 @@ func (p *Place) Event(ctx context.Context, e history.Event) {
 
 // Record is Event without the line in the log.
 func (p *Place) Record(ctx context.Context, e history.Event) {
-	e.Host = p.Self.Host
+	e.Host, e.Reason = p.Self.Host, clean(e.Reason)
 	if p.History == nil {
 		return
 	}
 	if e.At = p.now(); !e.At.IsZero() && p.folds.take(e) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
-	defer cancel()
-	if err := p.History.Append(ctx, []history.Event{e}); err != nil {
+	if _, err := p.batches().events.Do(context.WithoutCancel(ctx), e); err != nil {
 		p.log().Warn("could not record an event", "event", e.Kind, "error", err)
 	}
 }
@@ -150,12 +152,9 @@ func (p *Place) Deliver(ctx context.Context) error { return p.deliver(ctx, false
 func (p *Place) DeliverAll(ctx context.Context) error { return p.deliver(ctx, true) }
 
 func (p *Place) deliver(ctx context.Context, all bool) error {
-	if p.Spool == nil {
-		return nil
-	}
 	var last undeliverable
 	unclaimed := map[string]*unrun{}
-	err := p.Spool.Deliver(func(i Item) error {
+	give := func(i Item) error {
 		if ctx.Err() != nil { // a spool may be long, and whoever delivers it has other things to do
 			return ErrEnough
 		}
@@ -169,7 +168,11 @@ func (p *Place) deliver(ctx context.Context, all bool) error {
 			last.item, last.error = i.String(), err
 		}
 		return err
-	})
+	}
+	err := p.deliverUnkept(ctx, give)
+	if err == nil && p.Spool != nil {
+		err = p.Spool.Deliver(give)
+	}
 	for _, u := range unclaimed {
 		p.tell(u.Happening)
 	}
@@ -224,7 +227,7 @@ func (p *Place) witness(ctx context.Context, u Unclaimed, told map[string]*unrun
 	if err != nil {
 		return err
 	}
-	if !ok || !due(known, u.At) {
+	if !ok || !p.due(ctx, known, u.At) {
 		p.log().Info("a tick that could not be claimed is none any more: its job's definition has changed", "event", "tick-void", "job", u.Job, "tick", stamp(u.At))
 		return nil
 	}
@@ -261,36 +264,52 @@ func (p *Place) witness(ctx context.Context, u Unclaimed, told map[string]*unrun
 
 // due says whether an instant is a tick of a registered definition, or lies before it: there the
 // store refuses what is settled.
-func due(known tick.Job, at time.Time) bool {
-	_, set, err := Registered(known)
-	if err != nil {
-		return true // whoever registered it can read it
+func (p *Place) due(ctx context.Context, known tick.Job, at time.Time) bool {
+	since := known.Since
+	for _, d := range p.definitions(ctx, known) {
+		_, set, err := Registered(d)
+		if err != nil {
+			return true // whoever registered it can read it
+		}
+		if next, ok := set.Next(at.Add(-time.Microsecond)); ok && next.Equal(at) {
+			return true
+		}
+		if d.Since.Before(since) {
+			since = d.Since
+		}
 	}
-	next, ok := set.Next(at.Add(-time.Microsecond))
-	return ok && next.Equal(at) || at.Before(known.Since)
+	return at.Before(since)
 }
 
-// spool keeps an item on this host, or says loudly that it could not. A disk that does not answer is waited for as
-// long as a process that died would keep others from starting; what it takes later is there all the same.
-func (p *Place) spool(i Item, cause error) {
+// put keeps an item on this host. A disk that does not answer is waited for as long as a process that died would keep others
+// from starting; what it takes later is there all the same. Nobody else waits for it until it has answered.
+func (p *Place) put(i Item) error {
+	if p.Spool == nil {
+		return errors.New("there is no spool")
+	}
+	if p.hanging.Load() > 0 {
+		return errors.New("this host's disk has not answered yet to what was written before")
+	}
 	put := make(chan error, 1)
-	go func() {
-		if p.Spool == nil {
-			put <- errors.New("there is no spool")
-			return
-		}
-		put <- p.Spool.Put(i)
-	}()
+	go func() { put <- p.Spool.Put(i) }()
 	enough := time.NewTimer(p.Keeper.Margin().TTL)
 	defer enough.Stop()
-	var err error
 	select {
-	case err = <-put:
+	case err := <-put:
+		return err
 	case <-enough.C:
-		err = fmt.Errorf("it was not on this host's disk after %s; it may get there yet", p.Keeper.Margin().TTL)
 	}
-	if err != nil {
-		p.log().Error("an outcome could not be recorded, here or in the store", "place", p.Name, "item", i.String(), "store", cause, "spool", err)
+	p.hanging.Add(1)
+	go func() { <-put; p.hanging.Add(-1) }()
+	return fmt.Errorf("it was not on this host's disk after %s; it may get there yet", p.Keeper.Margin().TTL)
+}
+
+// spool keeps an item on this host, or says loudly that it could not, and remembers it.
+func (p *Place) spool(i Item, cause error) {
+	if err := p.put(i); err != nil {
+		remembered := p.unkept.add(i)
+		p.log().Error("an outcome could not be recorded, here or in the store", "place", p.Name, "item", i.String(), "store", cause,
+			"spool", err, "tried_again", remembered)
 		return
 	}
 	p.log().Warn("kept on this host, to be told to the store later", "place", p.Name, "cause", cause)

@@ -5,15 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/run"
 )
 
 const (
-	// maxPrevious is how many runs back a job's last success is looked for.
-	maxPrevious = 100
-	// fewPrevious are looked through first: mostly the last success is among them, and every run asks.
-	fewPrevious = 5
 	// previousShare of an rpc timeout, 250 ms by default, is what the look gets beyond the start's own time.
 	previousShare = 8
 )
@@ -91,23 +86,24 @@ func (b *lookBack) drop() {
 // lastSuccess is the tick of the latest run that succeeded (its start, for one without a tick); zero if none of the
 // last ones did.
 func (p *Place) lastSuccess(ctx context.Context, f Fire) (time.Time, error) {
-	for _, limit := range []int{fewPrevious, maxPrevious} {
-		runs, err := p.History.Runs(ctx, history.Query{Job: string(f.Key), Limit: limit})
-		if err != nil {
-			return time.Time{}, err
-		}
-		for _, r := range runs { // the latest start first
-			switch {
-			case r.Outcome != run.Succeeded || r.ID == f.RunID:
-			case r.Tick.IsZero():
-				return r.Started, nil
-			default:
-				return r.Tick, nil
-			}
-		}
-		if len(runs) < limit {
-			break // there are no more
+	runs, err := p.batches().recent.Do(ctx, string(f.Key))
+	at := lastSuccess(runs, f)
+	if err != nil || !at.IsZero() || len(runs) < recentRuns {
+		return at, err
+	}
+	runs, err = p.batches().earlier.Do(ctx, string(f.Key))
+	return lastSuccess(runs, f), err
+}
+
+func lastSuccess(runs []run.Record, f Fire) time.Time {
+	for _, r := range runs { // the latest start first
+		switch {
+		case r.Outcome != run.Succeeded || r.ID == f.RunID:
+		case r.Tick.IsZero():
+			return r.Started
+		default:
+			return r.Tick
 		}
 	}
-	return time.Time{}, nil
+	return time.Time{}
 }

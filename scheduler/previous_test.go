@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,7 +85,7 @@ type lateHistory struct {
 	err   error
 }
 
-func (h lateHistory) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
+func (h lateHistory) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
 	select {
 	case <-time.After(h.after):
 	case <-ctx.Done():
@@ -92,7 +94,7 @@ func (h lateHistory) Runs(ctx context.Context, q history.Query) ([]run.Record, e
 	if h.err != nil {
 		return nil, h.err
 	}
-	return h.Store.Runs(ctx, q)
+	return h.Store.Latest(ctx, jobs, n)
 }
 
 // Promise 27: work that is started does not wait for history. That its job's last success is not known is told apart
@@ -131,6 +133,7 @@ func TestAStartDoesNotWaitForHistory(t *testing.T) {
 						fire()
 					}
 					h.place.History = lateHistory{h.place.History, c.after, c.err}
+					t.Cleanup(func() { time.Sleep(h.place.Keeper.Margin().RPCTimeout) }) // a request that nobody waits for ends by itself
 					began := fire()
 					if most := h.place.Keeper.Margin().RPCTimeout / 8; began > most {
 						t.Errorf("the work began after %s, want %s at most", began, most)
@@ -142,4 +145,45 @@ func TestAStartDoesNotWaitForHistory(t *testing.T) {
 			})
 		}
 	}
+}
+
+// damagedHistory cannot read the runs of one job.
+type damagedHistory struct{ history.Store }
+
+func (h damagedHistory) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
+	time.Sleep(5 * time.Millisecond)
+	if slices.Contains(jobs, "app/bad") {
+		return nil, errors.New("a damaged row")
+	}
+	return h.Store.Latest(ctx, jobs, n)
+}
+
+// One job whose runs cannot be read does not keep others from being told.
+func TestOneDamagedRunSpoilsNoOthersPrevious(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.place.History = damagedHistory{h.place.History}
+		var unknown atomic.Int32
+		var all sync.WaitGroup
+		for i := range 50 {
+			name := lease.Key(fmt.Sprintf("app/j%d", i))
+			if i == 25 {
+				name = "app/bad"
+			}
+			all.Go(func() {
+				h.place.Fire(t.Context(), scheduler.Fire{Key: name, Previous: true, Policy: job.Policy{Concurrency: job.Forbid},
+					Target: run.Func(func(_ context.Context, c run.Call) error {
+						if c.PreviousUnknown {
+							unknown.Add(1)
+						}
+						return nil
+					})})
+			})
+		}
+		all.Wait()
+		if n := unknown.Load(); n != 1 {
+			t.Errorf("%d of 50 jobs were not told when they succeeded last, for one damaged row", n)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -219,6 +220,51 @@ func TestAWitnessWaitsUntilNobodyCanStartTheTick(t *testing.T) {
 		}
 		if rows := w.history(); len(rows) != 1 || rows[0].Outcome != run.Unavailable || len(spool.items) > 0 {
 			t.Errorf("it ended as %+v", rows)
+		}
+	})
+}
+
+// pickyEvents does not take one kind of event.
+type pickyEvents struct{ history.Store }
+
+func (h pickyEvents) Append(ctx context.Context, all []history.Event) error {
+	time.Sleep(10 * time.Millisecond)
+	if slices.ContainsFunc(all, func(e history.Event) bool { return e.Kind == "untold" }) {
+		return errors.New("a value that the store does not take")
+	}
+	return h.Store.Append(ctx, all)
+}
+
+// An event that the store does not take costs no other that travels with it.
+func TestOneBadEventLosesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.place.History = pickyEvents{h.place.History}
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() {
+				e := history.Event{Kind: "told", Job: fmt.Sprintf("app/j%d", i), Reason: "a reason"}
+				if i == 50 {
+					e.Kind = "untold"
+				}
+				h.place.Record(t.Context(), e)
+			})
+		}
+		all.Wait()
+		if n := len(w.events("told")); n != 99 {
+			t.Errorf("%d of 99 events are there", n)
+		}
+	})
+}
+
+// Events are fit for every store, as runs are.
+func TestAnEventIsFitForEveryStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.host(1, 0).place.Record(t.Context(), history.Event{Kind: "told", Reason: "a\xffb\x00c"})
+		if got := w.events("told"); len(got) != 1 || got[0].Reason != "a\uFFFDb\uFFFDc" {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -15,29 +15,11 @@ import (
 // maxReruns is how often a tick is run again after crashes (rule T3).
 const maxReruns = 1
 
-// rerunEnded runs again, once, the ticks of a job whose run was lost, crashed, or was canceled
-// because its server was shut down, where the job asks for that (rule T3).
-func (s *Server) rerunEnded(ctx, accept, work context.Context, e *entry) error {
-	if e.Spec.Policy.OnCrash != job.CrashRerun || e.Dormant || accept.Err() != nil {
-		return nil
-	}
-	rows, err := s.place.recent(ctx, e.Spec.Key(), e.Spec.Policy.CatchUpWindow)
-	if err != nil {
-		return err
-	}
-	for _, t := range rows {
-		if t.State != tick.Closed || t.Reruns >= maxReruns || !mayRerun(t) {
-			continue
-		}
-		known, ok, err := s.place.registered(ctx, t.Job)
-		if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(s.place.now()) {
-			return err // nothing is begun in a pause, or by a policy that is no more
-		}
-		if err := s.takeOver(ctx, accept, work, e, t, true); err != nil {
-			return err
-		}
-	}
-	return nil
+// runsAgain says whether a tick is to be run again whose run has ended: once, within the window, where the job asks for
+// that (rule T3).
+func (j *Job) runsAgain(t tick.Tick, now time.Time) bool {
+	return j.Spec.Policy.OnCrash == job.CrashRerun && !j.Dormant && t.State == tick.Closed && t.Reruns < maxReruns &&
+		mayRerun(t) && now.Sub(t.At) <= j.Spec.Policy.CatchUpWindow
 }
 
 func mayRerun(t tick.Tick) bool {

@@ -20,9 +20,9 @@ type dying struct {
 	die func()
 }
 
-func (d dying) Start(context.Context, tick.StartRequest) (tick.Answer, error) {
+func (d dying) Start(context.Context, []tick.StartRequest) ([]tick.Answer, error) {
 	d.die()
-	return tick.Answer{}, lease.ErrUnavailable
+	return nil, lease.ErrUnavailable
 }
 
 // diesBeforeItStarts has a host claim what it may, and die before it starts it.
@@ -151,7 +151,7 @@ type lastMoment struct {
 	stop func()
 }
 
-func (s lastMoment) Start(ctx context.Context, r tick.StartRequest) (tick.Answer, error) {
+func (s lastMoment) Start(ctx context.Context, r []tick.StartRequest) ([]tick.Answer, error) {
 	s.stop()
 	return s.Store.Start(ctx, r)
 }

@@ -41,13 +41,22 @@ type Server struct {
 	fires sync.WaitGroup
 
 	turn     turn
+	sweeps   sweeps
 	loading  atomic.Int64 // Loads under way: what the store holds may be newer than the entries, and ours
 	claiming atomic.Int64 // fires that wait for their turn, or for the answer to their claim
 
 	// The sweep's own.
-	undelivered int             // sweeps in a row that could not deliver this host's spool
-	tried       map[string]bool // what was tried in them
-	clockOff    time.Duration   // the offset of the clock that was told of last
+	adopted     tick.Spot            // where it goes on among the unfinished ticks,
+	strayed     tick.Spot            // among those of all apps,
+	owing       tick.Spot            // among those that are owed,
+	read        string               // and in the registry
+	served      map[string]bool      // the apps that have a live server
+	gone        map[string]time.Time // apps that nobody serves, and since when they are missed
+	seen        map[string]bool      // those that were met in this round
+	undelivered int                  // sweeps in a row that could not deliver this host's spool
+	tried       map[string]bool      // what was tried in them
+	sick        bool                 // the last sweep that it made for all failed
+	clockOff    time.Duration        // the offset of the clock that was told of last
 }
 
 // entry is a job with its place in time.
@@ -57,12 +66,22 @@ type entry struct {
 	next       time.Time             // its next tick; zero: none
 	looked     atomic.Pointer[since] // up to where there is nothing to catch up on but what nobody claimed
 	differs    atomic.Bool           // the store holds another definition, from a newer load (rule T11)
-	timely     bool                  // the sweep's own: no outcome lies ahead of the store's clock since its last step
+	view
+
+	definition tick.Job  // what it was made of
+	whole      *Job      // the job as it was loaded, whenever it is due
+	past       []*entry  // those of the definitions before it that left ticks open, oldest first
+	main       *entry    // of one of these: whose past it is; nil for the one in force
+	done       bool      // the sweep's own, of a past one: all its ticks have their outcome
+	returned   time.Time // the earliest tick that came back since the definition is being replaced
 }
 
 // NewServer makes a server of app's jobs at a place.
 func NewServer(p *Place, app string) *Server {
-	return &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, hand: map[spot]int{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	s := &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, hand: map[spot]int{},
+		gone: map[string]time.Time{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	s.sweeps.among(app, nil)
+	return s
 }
 
 // Load registers jobs in place of those loaded before. A job whose definition did not change
@@ -80,11 +99,10 @@ func (s *Server) Load(ctx context.Context, jobs []*Job) error {
 
 // Prepared are jobs that are registered and not served yet.
 type Prepared struct {
-	s          *Server
-	jobs       []*Job
-	registered []tick.Job
-	now        time.Time
-	close      func()
+	s       *Server
+	entries []*entry
+	now     time.Time
+	close   func()
 }
 
 // spot is a tick.
@@ -152,7 +170,9 @@ func (s *Server) check(ctx context.Context, jobs []*Job) error {
 
 // known are the jobs that are registered at the store.
 func (s *Server) known(ctx context.Context) ([]tick.Job, error) {
-	known, err := s.place.Ticks.Jobs(ctx, s.app+"/")
+	ctx, cancel := context.WithTimeout(ctx, registerTime)
+	defer cancel()
+	known, err := tick.Registry(ctx, s.place.Ticks, s.app+"/")
 	if err != nil {
 		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
 	}
@@ -163,7 +183,7 @@ func (s *Server) known(ctx context.Context) ([]tick.Job, error) {
 // until Swap. The caller closes what it returns.
 func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err error) {
 	s.loading.Add(1)
-	p := &Prepared{s: s, jobs: jobs, close: sync.OnceFunc(func() { s.loading.Add(-1) })}
+	p := &Prepared{s: s, close: sync.OnceFunc(func() { s.loading.Add(-1) })}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -174,15 +194,12 @@ func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err err
 			return nil, err
 		}
 	}
-	reqs, err := s.registration(ctx, jobs)
+	registered, err := s.register(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.check(ctx, jobs); err != nil { // once more: to end definitions has taken a while
-		return nil, err
-	}
-	if p.registered, err = s.place.Ticks.SetJobs(ctx, reqs); err != nil {
-		return nil, fmt.Errorf("register the jobs at %s: %w", s.place.Name, err)
+	for i, j := range jobs {
+		p.entries = append(p.entries, s.entry(ctx, j, registered[i]))
 	}
 	if p.now, err = s.place.Keeper.Now(ctx); err != nil {
 		return nil, err
@@ -195,93 +212,18 @@ func (p *Prepared) Close() { p.close() }
 
 // Swap has the server serve the jobs in place of those before. It cannot fail.
 func (p *Prepared) Swap() {
-	s, jobs, registered, now := p.s, p.jobs, p.registered, p.now
+	s := p.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.jobs
-	s.jobs = make(map[string]*entry, len(jobs))
-	for i, j := range jobs {
-		r := registered[i]
-		e := &entry{Job: j, generation: r.Generation}
-		if old := before[r.Name]; old != nil && old.generation == r.Generation {
-			e.next = old.next
-		} else {
-			from := r.Mark
-			if Ahead(r, now) > 0 {
-				from = now // what is settled beyond it is taken back
-			}
-			if at, ok := j.Set.Next(from); ok {
-				e.next = s.startable(j, at, now)
-			}
-		}
-		s.jobs[r.Name] = e
+	s.jobs = make(map[string]*entry, len(p.entries))
+	for _, e := range p.entries {
+		name := e.Spec.Key()
+		s.takeUp(e, before[name], p.now)
+		s.jobs[name] = e
 	}
+	s.sweeps.among(s.app, s.jobs)
 	s.poke()
-}
-
-// registration lists the definitions to set, and the removal of jobs that are no longer there. What
-// is left of definitions that end with it is settled first.
-func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobRequest, error) {
-	var reqs []tick.JobRequest
-	definitions := map[string]string{}
-	for _, j := range jobs {
-		definitions[j.Spec.Key()] = j.Spec.Definition()
-		reqs = append(reqs, tick.JobRequest{Name: j.Spec.Key(), Definition: j.Spec.Definition()})
-	}
-	known, err := s.known(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.mayHave(jobs, known); err != nil {
-		return nil, err
-	}
-	s.awaitClaims(ctx)
-	for _, k := range known {
-		definition, stays := definitions[k.Name]
-		if !k.Removed.IsZero() || stays && definition == k.Definition {
-			continue
-		}
-		until, err := s.end(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		if !stays {
-			reqs = append(reqs, tick.JobRequest{Name: k.Name, Since: until, Remove: true})
-			continue
-		}
-		i := slices.IndexFunc(reqs, func(r tick.JobRequest) bool { return r.Name == k.Name })
-		reqs[i].Since = until
-	}
-	return reqs, nil
-}
-
-// end concludes a definition and returns when it ends, and the next one begins: at one instant, so
-// that no tick falls between. That lies above the mark, which therefore moves, even where the store's
-// clock has stepped back: whoever still settles by the old definition is refused.
-func (s *Server) end(ctx context.Context, known tick.Job) (until time.Time, err error) {
-	until = s.place.passed()
-	if err := s.place.conclude(ctx, known, until); err != nil {
-		return until, err
-	}
-	known, _, err = s.place.registered(ctx, known.Name)
-	if above := known.Mark.Add(2 * time.Microsecond); until.Before(above) {
-		until = above
-	}
-	return until, err
-}
-
-// awaitClaims lets fires that are under way claim their ticks, which a new definition would settle as
-// missed. One that the store does not answer is not waited for.
-func (s *Server) awaitClaims(ctx context.Context) {
-	for end := time.NewTimer(s.place.Keeper.Margin().RPCTimeout); s.claiming.Load() > 0; {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-end.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // startable is the first tick after one, that one included, which may still be started: what is
@@ -315,6 +257,7 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	s.place.sweeping.Store(true)
 	defer s.place.sweeping.Store(false)
 	sweeper.Go(func() { s.sweep(sweeping, ctx, work) })
+	sweeper.Go(func() { s.retain(sweeping) })
 	s.follow(ctx, work)
 	endSweep() // before the wait: it may start what it takes over
 	sweeper.Wait()
@@ -375,8 +318,8 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 	defer s.mu.Unlock()
 	wait, back := longestSleep, now.Before(s.followed.Add(-lease.MaxStep))
 	s.followed = now
-	for _, e := range s.jobs {
-		if back && !e.differs.Load() {
+	for _, e := range s.following() {
+		if back && !e.root().differs.Load() {
 			e.next = s.again(e.Job, now)
 		}
 		if !e.next.IsZero() && e.StartBy(e.next).Before(now) {
@@ -398,6 +341,14 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 	return wait
 }
 
+// following are the entries of all definitions that have ticks to fire.
+func (s *Server) following() (all []*entry) {
+	for _, e := range s.jobs {
+		all = append(all, e.line()...)
+	}
+	return all
+}
+
 // again is the first tick to fire once schedules follow a clock that stepped back. What fell due by it meanwhile was
 // not fired; what has an outcome already is refused.
 func (s *Server) again(j *Job, now time.Time) time.Time {
@@ -411,6 +362,12 @@ func (s *Server) again(j *Job, now time.Time) time.Time {
 // fire claims one tick and carries it out if it is won.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
+	changed := false
+	defer func() {
+		if changed {
+			s.handBack(e, at)
+		}
+	}()
 	letGo, first := s.hold(e.Spec.Key(), at)
 	defer letGo()
 	if !first {
@@ -445,7 +402,8 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		s.Stats.won.Add(1)
 		s.carryOut(accept, work, e, a.Tick, false)
 	case a.Status == tick.Differs:
-		s.differs(work, e)
+		changed = true
+		s.differs(work, e.root())
 	case a.Status == tick.Early:
 		log.Warn("the store's clock has stepped back and has not come to this tick yet: it is fired when it has", "event", "tick-early")
 	case a.Status == tick.Paused:
@@ -510,6 +468,10 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
 	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
 	res := s.place.fire(work, f)
+	if res.anew != nil {
+		s.carryOut(accept, work, e, *res.anew, late)
+		return
+	}
 	s.Stats.count(res)
 	switch {
 	case res.Run.ID != "":
@@ -531,7 +493,9 @@ func (s *Server) differs(ctx context.Context, e *entry) {
 	}
 	s.mu.Lock()
 	first := s.jobs[e.Spec.Key()] == e && e.differs.CompareAndSwap(false, true) // else it was replaced here meanwhile
-	e.next = time.Time{}
+	for _, x := range e.line() {
+		x.next = time.Time{}
+	}
 	s.mu.Unlock()
 	if first {
 		s.place.Event(ctx, history.Event{Kind: "manifest-differs", Job: e.Spec.Key(),

@@ -71,12 +71,12 @@ func (l *tickLink) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Ans
 	return a, errors.Join(err, l.unheard("claim", a), l.unheard("last claim", a))
 }
 
-func (l *tickLink) Start(ctx context.Context, r tick.StartRequest) (tick.Answer, error) {
+func (l *tickLink) Start(ctx context.Context, r []tick.StartRequest) ([]tick.Answer, error) {
 	if err := l.fail(ctx); err != nil {
-		return tick.Answer{}, err
+		return nil, err
 	}
 	a, err := l.Store.Start(ctx, r)
-	return a, errors.Join(err, l.unheard("start", []tick.Answer{a}))
+	return a, errors.Join(err, l.unheard("start", a))
 }
 
 func (l *tickLink) unheard(what string, as []tick.Answer) error {
@@ -100,14 +100,21 @@ func (l *tickLink) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Ans
 	return l.Store.Close(ctx, r)
 }
 
-func (l *tickLink) Orphans(ctx context.Context, j string, n int) ([]tick.Tick, error) {
+func (l *tickLink) Orphans(ctx context.Context, q tick.Look) (tick.Found, error) {
 	if err := l.fail(ctx); err != nil {
-		return nil, err
+		return tick.Found{}, err
 	}
-	return l.Store.Orphans(ctx, j, n)
+	return l.Store.Orphans(ctx, q)
 }
 
-func (l *tickLink) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+func (l *tickLink) Owed(ctx context.Context, q tick.OwedLook) (tick.Found, error) {
+	if err := l.fail(ctx); err != nil {
+		return tick.Found{}, err
+	}
+	return l.Store.Owed(ctx, q)
+}
+
+func (l *tickLink) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	if err := l.fail(ctx); err != nil {
 		return nil, err
 	}
@@ -117,7 +124,7 @@ func (l *tickLink) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) 
 	if unread {
 		return nil, lease.ErrUnavailable
 	}
-	return l.Store.Jobs(ctx, prefix)
+	return l.Store.Jobs(ctx, q)
 }
 
 // asked is how many claims there were.
@@ -339,7 +346,7 @@ func tickFaults(t *testing.T, seed uint64) {
 	for _, h := range hosts {
 		h.stop()
 	}
-	jobs, err := w.b.Store().Ticks.Jobs(t.Context(), "app/j")
+	jobs, err := w.b.Store().Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 	if err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
 	}
@@ -620,7 +627,7 @@ func TestCatchUp(t *testing.T) {
 				if caught < want-1 || caught > want {
 					t.Errorf("%d ticks were caught up on, want %d", caught, want)
 				}
-				jobs, _ := w.b.Store().Ticks.Jobs(t.Context(), "app/j")
+				jobs, _ := w.b.Store().Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 				if jobs[0].Mark.Before(up) {
 					t.Errorf("ticks are settled up to %s only; the servers came up at %s", jobs[0].Mark, up)
 				}

@@ -16,7 +16,8 @@ import (
 // SetOf is the union of a job's schedules in its zone, under its name and meaning of daylight saving.
 func SetOf(spec *job.Spec) (schedule.Set, error) { return setOf(spec, spec.Key()) }
 
-// Registered reads a registered definition: its spec, which lacks its name, and its schedules.
+// Registered reads a registered definition, or another one of tick.Job's Definitions: its spec, which lacks its name,
+// and its schedules, for as long as it is in force.
 func Registered(known tick.Job) (*job.Spec, schedule.Set, error) {
 	spec, err := job.ParseDefinition(known.Definition)
 	if err != nil {
@@ -25,6 +26,9 @@ func Registered(known tick.Job) (*job.Spec, schedule.Set, error) {
 	set, err := setOf(spec, known.Name)
 	if err != nil {
 		return nil, schedule.Set{}, fmt.Errorf("%s: its registered schedule: %w", known.Name, err)
+	}
+	if known.Past != "" || !known.Until.IsZero() { // other ticks above the mark are of its other definitions
+		set = set.Within(known.Since, known.Until)
 	}
 	return spec, set, nil
 }
@@ -49,11 +53,11 @@ func setOf(spec *job.Spec, name string) (schedule.Set, error) {
 // tidy settles what is over of one job: runs that crashed, claims that nobody started, ticks that
 // nobody claimed. Any process that touches a job does it (rule T4).
 func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
-	orphans, err := p.Ticks.Orphans(ctx, name, 100)
+	orphans, err := p.Ticks.Orphans(ctx, tick.Look{Job: name})
 	if err != nil {
 		return fmt.Errorf("look for orphaned ticks of %s: %w", name, err)
 	}
-	for _, t := range orphans {
+	for _, t := range orphans.Ticks {
 		switch {
 		case t.State == tick.Started:
 			err = p.crashed(ctx, t)
@@ -68,53 +72,91 @@ func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
 	if err != nil || !ok {
 		return err
 	}
-	_, err = p.settle(ctx, known, j.Set, p.tooLate(j))
-	return err
+	for _, d := range p.definitions(ctx, known) {
+		as, err := j.under(d)
+		if err != nil {
+			p.unreadable(ctx, d, err)
+			continue
+		}
+		if _, open := as.Set.Next(known.Mark); open || d.Until.IsZero() {
+			_, err = p.settle(ctx, d, as.Set, p.tooLate(as))
+			return err // what came after it, the next one does
+		}
+	}
+	return nil
 }
 
-// Conclude settles what is left of a definition that ends now, by its own schedules: the ticks
-// that nobody claimed get their outcome before another definition, or none, takes over (rule T11).
-func (p *Place) Conclude(ctx context.Context, known tick.Job) error {
-	return p.conclude(ctx, known, p.passed())
+// Conclude settles what is left of a job that ends now, by the schedules of its definitions: the ticks that nobody
+// claimed get their outcome (rule T11). It returns the removal that may then be made: of the generation that was
+// concluded, at the instant up to which it was. An error leaves the job as far as it has come; the next call goes on.
+func (p *Place) Conclude(ctx context.Context, known tick.Job) (removal tick.JobRequest, err error) {
+	until, mark := above(p.passed(), known.Mark), known.Mark
+	for _, d := range p.definitions(ctx, known) {
+		d.Mark = mark
+		if mark, err = p.concludeOne(ctx, d, until); err != nil {
+			return removal, err
+		}
+	}
+	return tick.JobRequest{Name: known.Name, Since: above(until, mark), Of: known.Generation, Remove: true}, nil
 }
 
-// conclude does so for the ticks before an instant: in ranges as far as the mark can be raised, and
-// one by one above a tick that is not finished yet.
-func (p *Place) conclude(ctx context.Context, known tick.Job, until time.Time) error {
-	spec, set, err := p.readable(ctx, known)
-	if err != nil || spec == nil {
-		return err
+// concludeOne concludes one of a job's definitions up to an instant, step by step: in ranges as far as the mark can be
+// raised, and one by one above a tick that is not finished yet.
+func (p *Place) concludeOne(ctx context.Context, d tick.Job, until time.Time) (mark time.Time, err error) {
+	spec, set, err := p.readable(ctx, d)
+	if err != nil || spec == nil || !hasOpen(set, d.Mark, until) {
+		return d.Mark, err
 	}
 	before := func(at time.Time) bool { return at.Before(until) }
-	if _, err := p.settle(ctx, known, set, before); err != nil {
-		return err
+	for stuck := 0; stuck < 2 && hasOpen(set, d.Mark, until); stuck++ { // one step may be spoilt by a claim beside it
+		if _, err := p.settle(ctx, d, set, before); err != nil {
+			return d.Mark, err
+		}
+		now, ok, err := p.registered(ctx, d.Name)
+		if err != nil || !ok || now.Generation != d.Generation {
+			return d.Mark, err
+		}
+		if !now.Mark.Equal(d.Mark) {
+			d.Mark, stuck = now.Mark, -1
+		}
 	}
-	generation := known.Generation
-	known, ok, err := p.registered(ctx, known.Name)
-	if err != nil || !ok || known.Generation != generation {
-		return err
-	}
-	due, rows, err := p.open(ctx, known, set, before)
-	if err != nil || len(due) == 0 {
-		return err
-	}
+	return d.Mark, p.concludeSingly(ctx, d, spec, set, before)
+}
+
+// concludeSingly gives an outcome to each tick above the mark that has no row.
+func (p *Place) concludeSingly(ctx context.Context, known tick.Job, spec *job.Spec, set schedule.Set, before func(time.Time) bool) error {
 	w, err := windowsOf(spec)
 	if err != nil {
 		return fmt.Errorf("%s: %w", known.Name, err)
 	}
+	for {
+		due, rows, err := p.open(ctx, known, set, before)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		if differs, err := p.concludeEach(ctx, known, w, tick.Unaccounted(due, rows)); err != nil || differs {
+			return err
+		}
+		known.Mark = due[len(due)-1]
+	}
+}
+
+// concludeEach gives these ticks their outcome. It differs where another definition has taken over: whoever was faster
+// has concluded this one.
+func (p *Place) concludeEach(ctx context.Context, known tick.Job, w windows, ticks []time.Time) (differs bool, err error) {
 	var missed unrun
 	defer func() { p.tell(missed.Happening) }()
-	for _, at := range tick.Unaccounted(due, rows) {
+	for _, at := range ticks {
 		outcome, reason := w.fate(known.Pause, at)
 		a, err := p.Book.Claim(ctx, tick.Want{Job: known.Name, At: at, Generation: known.Generation, Outcome: outcome, Reason: reason})
-		if err != nil || a.Status == tick.Differs { // whoever was faster has concluded it
-			return err
+		if err != nil || a.Status == tick.Differs {
+			return true, err
 		}
 		if a.Status == tick.Won && outcome == run.Missed {
 			missed.add(known.Name, at, outcome, reason)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // readable is Registered, for what must go on where a definition cannot be read: its zone, say, has gone
@@ -127,23 +169,20 @@ func (p *Place) readable(ctx context.Context, known tick.Job) (spec *job.Spec, s
 	if ctx.Err() != nil {
 		return nil, set, context.Cause(ctx)
 	}
-	p.Event(ctx, history.Event{Kind: "definition-unreadable", Job: known.Name,
-		Reason: fmt.Sprintf("%v; which ticks it had after %s cannot be told, so those that nobody claimed get no outcome", err, stamp(known.Mark))})
+	p.unreadable(ctx, known, err)
 	return nil, set, nil
 }
 
 // registered is the active registration of a job.
 func (p *Place) registered(ctx context.Context, name string) (tick.Job, bool, error) {
-	known, err := p.Ticks.Jobs(ctx, name)
+	known, err := p.batches().jobs.Do(ctx, name)
 	if err != nil {
 		return tick.Job{}, false, fmt.Errorf("read the mark of %s: %w", name, err)
 	}
-	for _, k := range known {
-		if k.Name == name && k.Removed.IsZero() {
-			return k, true, nil
-		}
+	if known.Name != name || !known.Removed.IsZero() {
+		return tick.Job{}, false, nil
 	}
-	return tick.Job{}, false, nil
+	return known, true, nil
 }
 
 // tooLate says whether a tick can no longer be started, a claim that is on its way included.
@@ -152,7 +191,7 @@ func (p *Place) tooLate(j *Job) func(time.Time) bool {
 	return func(at time.Time) bool { return j.StartBy(at).Before(over) }
 }
 
-// settleBatch bounds the ticks that are settled in one step; the next sweep goes on.
+// settleBatch bounds the ticks that are settled in one step; the next one goes on.
 const settleBatch = 10_000
 
 // open lists the ticks above the mark that are over, and the rows that account for some of them.
@@ -173,29 +212,44 @@ func (p *Place) open(ctx context.Context, known tick.Job, set schedule.Set, over
 	return due, rows, err
 }
 
+// settled is what became of a settling: how many rows it wrote, and whether a tick that is not finished holds up the mark.
+type settled struct {
+	rows  int
+	stuck bool
+}
+
 // settle records the outcome of the ticks that are over and that nobody claimed, and raises the
-// high-water mark (rule T4). It returns how many rows it wrote.
-func (p *Place) settle(ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool) (int, error) {
+// high-water mark (rule T4).
+func (p *Place) settle(
+	ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool,
+) (done settled, err error) {
 	due, rows, err := p.open(ctx, known, set, over)
 	if err != nil || len(due) == 0 {
-		return 0, err
+		return done, err
+	}
+	for _, t := range rows {
+		done.stuck = done.stuck || t.State != tick.Closed
+		if t.State != tick.Closed && !t.At.After(due[0]) && t.At.After(known.Mark) {
+			return done, nil // the first of them already
+		}
 	}
 	outcomes, err := p.unclaimed(known, due, rows)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", known.Name, err)
+		return done, fmt.Errorf("%s: %w", known.Name, err)
 	}
 	for i, now := 0, p.now().Truncate(time.Microsecond); i < len(outcomes); i++ {
 		outcomes[i].Ended = now // by which they are known as ours
 	}
-	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Rows: outcomes})
+	a, err := p.Ticks.Settle(ctx, tick.SettleRequest{Job: known.Name, From: known.Mark, To: due[len(due)-1], Generation: known.Generation, Rows: outcomes})
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("settle %s: %w", known.Name, err)
+		return done, fmt.Errorf("settle %s: %w", known.Name, err)
 	case a.Status != tick.Won:
-		return 0, nil // another process was faster
+		return settled{}, nil // another process was faster
 	}
 	p.tellSettled(ctx, known.Name, outcomes)
-	return len(outcomes), nil
+	done.rows = len(outcomes)
+	return done, nil
 }
 
 // unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
@@ -231,21 +285,4 @@ func (p *Place) unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (al
 		due = due[n:]
 	}
 	return all, nil
-}
-
-// retention is how long history is kept: longer than any catch-up window.
-const retention = 90 * 24 * time.Hour
-
-// prune forgets what is older than the retention.
-func (p *Place) prune(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	_ = p.Keeper.Sync(ctx) // a clock that has just jumped makes nothing old
-	n, err := p.History.Prune(ctx, p.passed().Add(-retention-p.Keeper.Leapt()))
-	switch {
-	case err != nil:
-		p.log().Warn("old history could not be pruned", "error", err)
-	case n > 0:
-		p.log().Info("old history was pruned", "event", "pruned", "rows", n)
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -39,6 +40,10 @@ func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.A
 		case a.Status == tick.Won:
 			f.Tick, f.Claim, f.Again, f.StartBy = w.At, a.Tick.Lease, a.Tick.Reruns > 0, w.StartBy
 			res := p.Fire(ctx, f)
+			for res.anew != nil {
+				f.Claim, f.RunID = res.anew.Lease, run.NewID()
+				res = p.Fire(ctx, f)
+			}
 			if res.Taken == nil {
 				return res, a, nil
 			}

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -160,7 +161,7 @@ func (w *world) register(t *testing.T, name, definition string) {
 // registry is all that is registered, in words.
 func (w *world) registry(t *testing.T) string {
 	t.Helper()
-	known, err := w.b.Store().Ticks.Jobs(t.Context(), "")
+	known, err := w.b.Store().Ticks.Jobs(t.Context(), tick.JobQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,4 +170,37 @@ func (w *world) registry(t *testing.T) string {
 		fmt.Fprintln(&b, k.Name, k.Definition, k.Generation, k.Removed)
 	}
 	return b.String()
+}
+
+// Rule T14: between a server's first look at who has the app and its registration, it ends definitions, which takes a
+// while. Who has come meanwhile is not registered over.
+func TestWhoComesDuringALoadIsNotRegisteredOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		owner, squatter := w.host(1, 0), w.host(2, 0)
+		looked := &afterJobs{Store: squatter.place.Ticks, then: func() { owner.load(t, from(t, "", w.target(0))) }}
+		squatter.place.Ticks = looked
+		_, err := squatter.Prepare(t.Context(), []*scheduler.Job{from(t, thief, w.target(0))})
+		if !errors.Is(err, scheduler.ErrOtherSource) {
+			t.Errorf("it is prepared: %v", err)
+		}
+		if strings.Contains(w.registry(t), thief) {
+			t.Errorf("it is registered over the owner: %s", w.registry(t))
+		}
+	})
+}
+
+// afterJobs does something once, after the registrations were read for the first time.
+type afterJobs struct {
+	tick.Store
+	then func()
+}
+
+func (s *afterJobs) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
+	known, err := s.Store.Jobs(ctx, q)
+	if then := s.then; then != nil {
+		s.then = nil
+		then()
+	}
+	return known, err
 }

@@ -44,7 +44,7 @@ func (w *world) fleet(n int, expr string, change func(*job.Policy)) (stop func()
 
 func (w *world) registered() tick.Job {
 	w.t.Helper()
-	jobs, err := w.b.Store().Ticks.Jobs(w.t.Context(), "app/j")
+	jobs, err := w.b.Store().Ticks.Jobs(w.t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 	if err != nil || len(jobs) != 1 {
 		w.t.Fatalf("the registered jobs are %+v: %v", jobs, err)
 	}

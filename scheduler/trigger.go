@@ -87,24 +87,29 @@ func (p *Place) adopt(ctx context.Context, j *Job, at time.Time) (generation int
 		return 0, fmt.Errorf("%s: the tick %s lies in the future", j.Spec.Key(), stamp(at))
 	}
 	name := j.Spec.Key()
-	known, ok, err := p.registered(ctx, name)
-	definition := DefinitionBeside(&j.Spec, known)
-	switch {
-	case err != nil:
-		return 0, unavailable(err)
-	case ok && known.Definition == definition:
-		return known.Generation, nil
-	case ok:
-		p.log().Warn("the store held another definition of this job, which this one replaces; is every server's manifest the same?", "event", "definition-replaced", "job", name)
-		if err := p.conclude(ctx, known, at); err != nil {
+	for range registerTries {
+		known, ok, err := p.registered(ctx, name)
+		req := tick.JobRequest{Name: name, Definition: DefinitionBeside(&j.Spec, known), Since: at}
+		switch {
+		case err != nil:
 			return 0, unavailable(err)
+		case ok && known.Definition == req.Definition:
+			return known.Generation, nil
+		case ok:
+			p.log().Warn("the store held another definition of this job, which this one replaces; is every server's manifest the same?", "event", "definition-replaced", "job", name)
+			if req, err = p.leave(ctx, known, req); err != nil {
+				return 0, unavailable(err)
+			}
+		}
+		set, err := p.Ticks.SetJobs(ctx, []tick.JobRequest{req})
+		if err != nil {
+			return 0, unavailable(fmt.Errorf("register %s: %w", name, err))
+		}
+		if stands(req, set[0]) {
+			return set[0].Generation, nil
 		}
 	}
-	set, err := p.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: name, Definition: definition, Since: at}})
-	if err != nil {
-		return 0, unavailable(fmt.Errorf("register %s: %w", name, err))
-	}
-	return set[0].Generation, nil
+	return 0, errContended(name)
 }
 
 func unavailable(err error) error {

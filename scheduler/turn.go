@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,7 +14,12 @@ import (
 )
 
 // ServerOf is what the lease of a process says that serves an app: by it the servers know each other.
-func ServerOf(app string) string { return "dibs serve " + app }
+func ServerOf(app string) string { return serves + app }
+
+const serves = "dibs serve "
+
+// servedBy is the reverse.
+func servedBy(h lease.Holder) (app string, ok bool) { return strings.CutPrefix(h.Command, serves) }
 
 // turnStep is how much later each further server tries for a tick than the one before it.
 const turnStep = 250 * time.Millisecond
@@ -37,16 +43,27 @@ func (s *Server) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	peers := []lease.Nonce{me.Ref().Owner}
+	peers, apps := []lease.Nonce{me.Ref().Owner}, map[string]bool{s.app: true}
 	for owner, h := range live {
-		if owner != me.Ref().Owner && h.Command == ServerOf(s.app) {
-			peers = append(peers, owner)
+		if app, ok := servedBy(h); ok {
+			apps[app] = true
+			if app == s.app && owner != me.Ref().Owner {
+				peers = append(peers, owner)
+			}
 		}
 	}
 	s.turn.mu.Lock()
 	s.turn.peers = peers
 	s.turn.mu.Unlock()
+	s.served = apps
 	return nil
+}
+
+// among is how many servers there are.
+func (t *turn) among() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.peers)
 }
 
 // rank is how many servers come before this one for a tick.
@@ -88,6 +105,13 @@ func (s *Server) await(ctx context.Context, e *entry, at time.Time) (claimed boo
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().RPCTimeout)
 	defer cancel()
+	looks := s.place.batches().looks
+	select {
+	case looks <- struct{}{}:
+		defer func() { <-looks }()
+	case <-bounded.Done():
+		return false
+	}
 	rows, err := s.place.History.Ticks(bounded, history.Query{Job: e.Spec.Key(), From: at, To: at.Add(time.Microsecond), Limit: 1})
 	// A claim whose server died before the start is for the claim to find out.
 	return err == nil && len(rows) == 1 && (rows[0].State != tick.Claimed || rows[0].Live)

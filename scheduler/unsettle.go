@@ -117,8 +117,14 @@ func (p *Place) unsettle(
 	case ahead == 0 && known.Mark.After(u.low):
 		u.low = known.Mark // which stays
 	}
-	paused := u.paused
+	u.early = known.Since.After(now.Add(lease.MaxStep))
+	paused, early := u.paused, u.early
 	defer func() {
+		if early && !u.early {
+			p.Event(ctx, history.Event{Kind: "definition-brought-back", Job: known.Name, Reason: fmt.Sprintf(
+				"its definition was to be in force from %s on, ahead of the store's clock, which was fast then: it is now",
+				stamp(known.Since))})
+		}
 		if paused && !u.paused {
 			p.Event(ctx, history.Event{Kind: "pause-brought-back", Job: known.Name, Reason: fmt.Sprintf(
 				"%s; its end, or else its beginning, was ahead of the store's clock, which was fast then: it is now",
@@ -145,7 +151,7 @@ func (p *Place) unsettle(
 			return true, err
 		}
 	}
-	return u.concluded > 0 || u.mark.Before(known.Mark) || paused, nil
+	return u.concluded > 0 || u.mark.Before(known.Mark) || paused || early, nil
 }
 
 // unsettling is one look at what lies ahead of the store's clock in the rows of a job.
@@ -157,6 +163,7 @@ type unsettling struct {
 	// low is the instant after which outcomes are taken back, and to which the mark is lowered if it lies above it.
 	low, mark time.Time
 	paused    bool      // the job's pause is still to be corrected
+	early     bool      // the beginning of its definition is
 	concluded int       // rows of claimed ticks that were taken back
 	latest    time.Time // the last one of them
 }
@@ -172,7 +179,7 @@ func (u *unsettling) step(ctx context.Context, before time.Time) (next time.Time
 	if end.Before(to) {
 		to = end
 	}
-	if len(found) == 0 && to.Equal(u.mark) && !u.paused {
+	if len(found) == 0 && to.Equal(u.mark) && !u.paused && !u.early {
 		return end.Add(time.Microsecond), !end.After(u.low), nil
 	}
 	a, err := u.p.Ticks.Unsettle(ctx, tick.UnsettleRequest{Job: u.name, From: u.mark, To: to, Rows: found})
@@ -182,7 +189,7 @@ func (u *unsettling) step(ctx context.Context, before time.Time) (next time.Time
 	case a.Status != tick.Won:
 		return next, false, errChanged
 	}
-	u.mark, u.paused = to, false
+	u.mark, u.paused, u.early = to, false, false
 	for _, t := range found {
 		if t.Claimed.IsZero() {
 			continue

@@ -25,54 +25,72 @@ func (w *world) foreseen(t *testing.T) {
 // A definition that ends on a fast clock, while a run is under way, has its ticks closed one by one up to what that
 // clock says. Once it is right again they are taken back: those of the new definition are run when their time comes.
 func TestWhatWasConcludedOnAFastClockIsDueAgain(t *testing.T) {
-	for name, removed := range map[string]bool{"changed": false, "removed, and back": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w, step := stepping(t)
-				old, next := w.host(1, 0), w.host(2, 0)
-				old.start(t, newJob(t, "*/10 * * * * *", w.target(7*time.Minute), nil))
-				time.Sleep(time.Minute)
-				step(time.Hour)
-				time.Sleep(3 * time.Minute)
-				j := newJob(t, "*/20 * * * * *", w.target(time.Second), nil)
-				if removed {
-					next.start(t)
-				} else {
-					next.start(t, j)
-				}
-				time.Sleep(10 * time.Second)
-				step(-time.Hour)
-				if removed {
-					next.stop()
-					time.Sleep(2 * time.Minute)
-					next = w.host(3, 0)
-					next.start(t, j)
-				}
-				ahead := 0
-				for _, r := range w.history() {
-					if r.Outcome == run.Missed && r.At.After(time.Now().Add(time.Minute)) {
-						ahead++
-					}
-				}
-				if ahead < 300 {
-					t.Fatalf("%d ticks were concluded ahead of the clock", ahead)
-				}
-				time.Sleep(5 * time.Minute)
-				before := len(w.ran())
-				time.Sleep(2 * time.Minute)
-				if n := len(w.ran()) - before; n != 6 {
-					t.Errorf("%d ticks were run in two minutes", n)
-				}
-				w.foreseen(t)
-				if told := w.reasons("ticks-taken-back"); len(told) == 0 {
-					t.Error("no event says that ticks were taken back")
-				}
-				old.stop()
-				next.stop()
-				w.once(t)
-			})
-		})
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		old, next := w.host(1, 0), w.host(2, 0)
+		old.start(t, newJob(t, "*/10 * * * * *", w.target(7*time.Minute), nil))
+		time.Sleep(time.Minute)
+		step(time.Hour)
+		time.Sleep(3 * time.Minute)
+		next.start(t)
+		time.Sleep(10 * time.Second)
+		step(-time.Hour)
+		next.stop()
+		time.Sleep(2 * time.Minute)
+		next = w.host(3, 0)
+		next.start(t, newJob(t, "*/20 * * * * *", w.target(time.Second), nil))
+		ahead := 0
+		for _, r := range w.history() {
+			if r.Outcome == run.Missed && r.At.After(time.Now().Add(time.Minute)) {
+				ahead++
+			}
+		}
+		if ahead < 300 {
+			t.Fatalf("%d ticks were concluded ahead of the clock", ahead)
+		}
+		w.runsEvery20s(t)
+		w.foreseen(t)
+		if told := w.reasons("ticks-taken-back"); len(told) == 0 {
+			t.Error("no event says that ticks were taken back")
+		}
+		old.stop()
+		next.stop()
+		w.once(t)
+	})
+}
+
+func (w *world) runsEvery20s(t *testing.T) {
+	t.Helper()
+	time.Sleep(5 * time.Minute)
+	before := len(w.ran())
+	time.Sleep(2 * time.Minute)
+	if n := len(w.ran()) - before; n != 6 {
+		t.Errorf("%d ticks were run in two minutes", n)
 	}
+}
+
+// A definition that was registered on a fast clock is in force once the clock is right, not an hour later; meanwhile
+// the one before it goes on.
+func TestADefinitionOfAFastClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, step := stepping(t)
+		old, next := w.host(1, 0), w.host(2, 0)
+		old.start(t, newJob(t, "*/10 * * * * *", w.target(7*time.Minute), nil))
+		time.Sleep(time.Minute)
+		step(time.Hour)
+		time.Sleep(3 * time.Minute)
+		next.start(t, newJob(t, "*/20 * * * * *", w.target(time.Second), nil))
+		time.Sleep(10 * time.Second)
+		step(-time.Hour)
+		w.runsEvery20s(t)
+		w.foreseen(t)
+		if told := w.reasons("definition-brought-back"); len(told) != 1 {
+			t.Errorf("events of it: %q", told)
+		}
+		old.stop()
+		next.stop()
+		w.once(t)
+	})
 }
 
 // The ticks of a pause that ended on a fast clock are closed one by one when the next pause begins, where the job

@@ -230,25 +230,31 @@ func (k seenTicks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick
 }
 
 // Start checks that a tick's run begins only when no other one of it is unfinished, and in no pause.
-func (k seenTicks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, error) {
-	a, err := k.Store.Start(ctx, req)
-	if err == nil && a.Status == tick.Won {
-		k.y.paused(a)
-		for _, id := range k.y.earlier(req.Run) {
-			runs, err := k.y.b.Store().History.Runs(ctx, history.Query{Job: req.Run.Job, RunID: id, Limit: 1})
-			if err != nil || len(runs) != 1 || runs[0].Outcome == "" {
-				k.y.mu.Lock()
-				k.y.wrong("%s at %s: run %s begins while %s is unfinished (%v)", req.Run.Job, req.Run.Tick, req.Run.ID, id, err)
-				k.y.mu.Unlock()
-			}
+func (k seenTicks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	as, err := k.Store.Start(ctx, reqs)
+	for i, a := range as {
+		if err == nil && a.Status == tick.Won {
+			k.y.paused(a)
+			k.alone(ctx, reqs[i].Run)
 		}
 	}
-	return a, err
+	return as, err
+}
+
+func (k seenTicks) alone(ctx context.Context, r run.Record) {
+	for _, id := range k.y.earlier(r) {
+		runs, err := k.y.b.Store().History.Runs(ctx, history.Query{Job: r.Job, RunID: id, Limit: 1})
+		if err != nil || len(runs) != 1 || runs[0].Outcome == "" {
+			k.y.mu.Lock()
+			k.y.wrong("%s at %s: run %s begins while %s is unfinished (%v)", r.Job, r.Tick, r.ID, id, err)
+			k.y.mu.Unlock()
+		}
+	}
 }
 
 // paused checks that a tick which was not run before is not claimed and begun in a pause (rule T8).
 func (y *yearBook) paused(a tick.Answer) {
-	jobs, err := y.b.Store().Ticks.Jobs(context.Background(), a.Tick.Job)
+	jobs, err := y.b.Store().Ticks.Jobs(context.Background(), tick.JobQuery{Names: []string{a.Tick.Job}})
 	i := slices.IndexFunc(jobs, func(j tick.Job) bool { return j.Name == a.Tick.Job })
 	if err != nil || i < 0 || a.Tick.Reruns > 0 {
 		return
@@ -389,7 +395,7 @@ func (y *yearBook) judge(reruns map[string]bool) (ticks int, outcomes map[run.Ou
 }
 
 func (y *yearBook) judgeJob(name string, eras []era, outcomes map[run.Outcome]int, rerun bool) (n int) {
-	jobs, err := y.b.Store().Ticks.Jobs(context.Background(), name)
+	jobs, err := y.b.Store().Ticks.Jobs(context.Background(), tick.JobQuery{Names: []string{name}})
 	if err != nil || len(jobs) == 0 {
 		y.t.Fatal(name, err)
 	}
@@ -492,8 +498,8 @@ func yearSet(t *testing.T, definition, name string) schedule.Set {
 // nothingLeft checks that the end leaves nothing open.
 func (y *yearBook) nothingLeft() {
 	st, ctx := y.b.Store(), context.Background()
-	if open, err := st.Ticks.Orphans(ctx, "", 1000); err != nil || len(open) > 0 {
-		y.wrong("%d ticks are unfinished (%v), such as %+v", len(open), err, open[0])
+	if open, err := st.Ticks.Orphans(ctx, tick.Look{}); err != nil || len(open.Ticks) > 0 {
+		y.wrong("%d ticks are unfinished (%v), such as %+v", len(open.Ticks), err, open.Ticks[0])
 	}
 	if r, err := st.Leases.List(ctx, "", false); err != nil || len(r.Answers) > 0 {
 		y.wrong("%d leases are held still (%v), such as %+v", len(r.Answers), err, r.Answers[0].Record)

@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
@@ -55,11 +54,7 @@ func Parse(s string) (Config, error) {
 	}
 	take("namespace", func(v string) error {
 		c.Namespace = v
-		_, err := lease.ParseKey(v)
-		if err == nil && (len(v) > 64 || strings.ContainsAny(v, "{} ")) {
-			err = fmt.Errorf("use at most 64 bytes, without braces and blanks")
-		}
-		return err
+		return CheckNamespace(v)
 	})
 	take("ttl", func(v string) (err error) {
 		if c.TTL, err = time.ParseDuration(v); err == nil {

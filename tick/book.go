@@ -17,12 +17,18 @@ const Ahead = 2 * time.Second
 
 // A Book makes the claims of one process in one store, under one lease of that process: when the
 // process dies, all that it claimed and did not start lapses together. It is safe for concurrent
-// use; claims that come at the same time travel in one request.
+// use; claims, starts and outcomes that come at the same time travel in one request each.
+//
+// What goes unanswered is asked for once more: a store that stalls for one rpc timeout then costs no tick. That is safe
+// for what a Book asks. A request that was carried out is, under the same lease, answered as before; and past its
+// not_after, which is when it is given up, the first one can do nothing any more (rule L1).
 type Book struct {
 	store  Store
 	keeper *lease.Keeper
 	self   lease.Holder
-	claims *coalesce.Batcher[ClaimRequest, Answer]
+	claims *line[ClaimRequest]
+	starts *line[*beginning]
+	closes *line[CloseRequest]
 	// OnHeldBack hears that the store grants nothing for a while (rule L9), as lease.Want's does. Set it before use.
 	OnHeldBack func(wait time.Duration)
 
@@ -35,11 +41,28 @@ type Book struct {
 // NewBook makes a Book. self describes the process to others.
 func NewBook(s Store, k *lease.Keeper, self lease.Holder) *Book {
 	b := &Book{store: s, keeper: k, self: self, turn: make(chan struct{}, 1)}
-	b.claims = coalesce.New(500, 1, claimKey, b.send)
+	b.claims = (&line[ClaimRequest]{keeper: k, what: "claim", send: b.sendClaims, persist: true}).open(claimKey)
+	b.starts = (&line[*beginning]{keeper: k, what: "record the start", send: b.sendStarts}).open(startKey)
+	b.closes = (&line[CloseRequest]{keeper: k, what: "record the outcome", send: b.sendCloses}).open(closeKey)
 	return b
 }
 
-func claimKey(r ClaimRequest) string { return r.Job + "\x00" + r.At.UTC().Format(time.RFC3339Nano) }
+// A tick is in a batch once: whether others of the same tick come to something depends on it.
+func tickKey(job string, at time.Time) string {
+	return job + "\x00" + at.UTC().Format(time.RFC3339Nano)
+}
+
+func claimKey(r ClaimRequest) string { return tickKey(r.Job, r.At) }
+func startKey(r *beginning) string   { return runKey(r.Run) }
+func closeKey(r CloseRequest) string { return runKey(r.Run) }
+
+// runKey is that of its tick, or its own where there is none.
+func runKey(r run.Record) string {
+	if r.Tick.IsZero() {
+		return r.Job + "\x00" + r.ID
+	}
+	return tickKey(r.Job, r.Tick)
+}
 
 // ErrTooLate is returned for a tick whose time to start has passed.
 var ErrTooLate = errors.New("too late to start")
@@ -87,6 +110,10 @@ func (b *Book) Claim(ctx context.Context, w Want) (Answer, error) {
 		case a.Status != Taken || w.Outcome != "":
 			return a, nil
 		case a.Tick.State == Claimed && !a.Tick.Live && a.Now.Before(w.StartBy):
+			if paused, err := b.paused(ctx, w.Job, a.Now); err != nil || paused {
+				a.Status = Paused
+				return a, err
+			}
 			if a, err = b.Take(ctx, a.Tick, false); err != nil || a.Status == Won {
 				return a, err
 			}
@@ -108,6 +135,20 @@ func (b *Book) Claim(ctx context.Context, w Want) (Answer, error) {
 	}
 }
 
+// paused says whether a job is paused: the store asks that of a claim, and not of a takeover, but in a pause nothing is
+// begun (rule T8).
+func (b *Book) paused(ctx context.Context, job string, now time.Time) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.keeper.Margin().RPCTimeout)
+	defer cancel()
+	known, err := b.store.Jobs(ctx, JobQuery{Names: []string{job}})
+	for _, k := range known {
+		if k.Name == job && k.Removed.IsZero() && k.Pause.Covers(now) {
+			return true, nil
+		}
+	}
+	return false, unavailable("read the pause of "+job, err)
+}
+
 // ask sends one claim under the live lease of this process.
 func (b *Book) ask(ctx context.Context, w Want) (Answer, lease.Ref, error) {
 	l, err := b.Server(ctx)
@@ -120,36 +161,21 @@ func (b *Book) ask(ctx context.Context, w Want) (Answer, lease.Ref, error) {
 	} else if !w.StartBy.IsZero() && now.After(w.StartBy) {
 		return Answer{}, l.Ref(), fmt.Errorf("%s at %s: %w", w.Job, w.At.Format(time.RFC3339), ErrTooLate)
 	}
-	a, err := b.claims.Do(context.WithoutCancel(ctx), ClaimRequest{
+	a, err := b.claims.submit(ctx, ClaimRequest{
 		Job: w.Job, At: w.At, Generation: w.Generation, Lease: l.Ref(), Claimant: b.claimant(l),
 		Ahead: Ahead, Outcome: w.Outcome, Reason: w.Reason, Fill: w.Fill,
 	})
 	return a, l.Ref(), err
 }
 
-func (b *Book) send(reqs []ClaimRequest) ([]Answer, error) {
-	return persist(context.Background(), b, "claim", func(ctx context.Context, notAfter time.Time) ([]Answer, error) {
-		for i := range reqs {
-			reqs[i].NotAfter = notAfter
-		}
-		return b.store.Claim(ctx, reqs)
-	})
-}
-
-// persist sends a request, and once more if it went unanswered: a store that stalls for one rpc
-// timeout then costs no tick. That is safe for what a Book asks. A request that was carried out
-// is, under the same lease, answered as before; and past its not_after, which is when it is given
-// up, the first one can do nothing any more (rule L1).
-func persist[A any](ctx context.Context, b *Book, what string, f func(context.Context, time.Time) (A, error)) (a A, err error) {
-	for range 2 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.keeper.Margin().RPCTimeout)
-		a, err = f(ctx, b.keeper.NotAfter())
-		cancel()
-		if err == nil {
-			return a, nil
-		}
+func (b *Book) sendClaims(reqs []ClaimRequest) ([]Answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), b.keeper.Margin().RPCTimeout)
+	defer cancel()
+	notAfter := b.keeper.NotAfter()
+	for i := range reqs {
+		reqs[i].NotAfter = notAfter
 	}
-	return a, unavailable(what, err)
+	return b.store.Claim(ctx, reqs)
 }
 
 // Take takes over a tick whose lease lapsed; rerun as in TakeRequest.
@@ -168,11 +194,28 @@ func (b *Book) take(ctx context.Context, t Tick, r TakeRequest) (Answer, error) 
 	if err != nil {
 		return Answer{}, err
 	}
-	return persist(ctx, b, "take over", func(ctx context.Context, notAfter time.Time) (Answer, error) {
-		r.Job, r.At, r.From = t.Job, t.At, t.Lease
-		r.Lease, r.Claimant, r.NotAfter = l.Ref(), b.claimant(l), notAfter
-		return b.store.Take(ctx, r)
-	})
+	r.Job, r.At, r.From = t.Job, t.At, t.Lease
+	r.Lease, r.Claimant = l.Ref(), b.claimant(l)
+	a, err := b.sendTake(ctx, r)
+	if errors.Is(err, lease.ErrUnavailable) || coalesce.Silent(err) {
+		a, err = b.sendTake(ctx, r)
+	}
+	return a, unavailable("take over", err)
+}
+
+func (b *Book) sendTake(ctx context.Context, r TakeRequest) (Answer, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.keeper.Margin().RPCTimeout)
+	defer cancel()
+	r.NotAfter = b.keeper.NotAfter()
+	return b.store.Take(ctx, r)
+}
+
+// beginning is a start, and the instant until which it may be carried out; zero: as long as its request is good. One that
+// is asked for again may not come after its time.
+type beginning struct {
+	StartRequest
+	until   time.Time
+	startBy time.Time
 }
 
 // Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's. A start that is
@@ -181,20 +224,12 @@ func (b *Book) take(ctx context.Context, t Tick, r TakeRequest) (Answer, error) 
 func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *lease.Lease, startBy time.Time) (a Answer, err error) {
 	enough := time.NewTimer(b.keeper.Margin().TTL)
 	defer enough.Stop()
-	start := func(ctx context.Context, notAfter time.Time) (Answer, error) {
-		return b.store.Start(ctx, StartRequest{Run: r, Claim: claim, Lease: l.Ref(), NotAfter: notAfter})
-	}
-	again := func(ctx context.Context, notAfter time.Time) (Answer, error) {
-		if !startBy.IsZero() && startBy.Before(notAfter) {
-			notAfter = startBy
-		}
-		return start(ctx, notAfter)
-	}
-	a, err = persist(ctx, b, "record the start", start)
+	begin := &beginning{StartRequest: StartRequest{Run: r, Claim: claim, Lease: l.Ref()}, startBy: startBy}
+	a, err = b.starts.submit(ctx, begin)
 	for pause := 50 * time.Millisecond; err != nil; pause = min(2*pause, b.keeper.Margin().Heartbeat) {
 		select {
 		case <-time.After(pause):
-			a, err = persist(ctx, b, "record the start", again)
+			a, err = b.starts.submit(ctx, begin)
 		case <-l.Lost():
 			return a, err
 		case <-ctx.Done():
@@ -206,15 +241,29 @@ func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *leas
 	return a, nil
 }
 
+func (b *Book) sendStarts(starts []*beginning) ([]Answer, error) {
+	reqs, notAfter := make([]StartRequest, len(starts)), b.keeper.NotAfter()
+	for i, s := range starts {
+		reqs[i] = s.StartRequest
+		if reqs[i].NotAfter = notAfter; !s.until.IsZero() && s.until.Before(notAfter) {
+			reqs[i].NotAfter = s.until
+		}
+		s.until = s.startBy
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.keeper.Margin().RPCTimeout)
+	defer cancel()
+	return b.store.Start(ctx, reqs)
+}
+
 // Close records an outcome and frees the lease in the same step (rule T9).
 func (b *Book) Close(ctx context.Context, r CloseRequest) (Answer, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.keeper.Margin().RPCTimeout)
+	return b.closes.submit(ctx, r)
+}
+
+func (b *Book) sendCloses(reqs []CloseRequest) ([]Answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), b.keeper.Margin().RPCTimeout)
 	defer cancel()
-	as, err := b.store.Close(ctx, []CloseRequest{r})
-	if err != nil {
-		return Answer{}, unavailable("record the outcome", err)
-	}
-	return as[0], nil
+	return b.store.Close(ctx, reqs)
 }
 
 // Server is the lease under which this process's claims live, acquired when first needed and

@@ -106,8 +106,8 @@ func (f *forgetful) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.An
 	return stalled(f, ctx, func() ([]tick.Answer, error) { return f.Store.Claim(ctx, r) })
 }
 
-func (f *forgetful) Start(ctx context.Context, r tick.StartRequest) (tick.Answer, error) {
-	return stalled(f, ctx, func() (tick.Answer, error) { return f.Store.Start(ctx, r) })
+func (f *forgetful) Start(ctx context.Context, r []tick.StartRequest) ([]tick.Answer, error) {
+	return stalled(f, ctx, func() ([]tick.Answer, error) { return f.Store.Start(ctx, r) })
 }
 
 func (f *forgetful) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error) {

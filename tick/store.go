@@ -11,9 +11,11 @@ import (
 // Store is the contract that a technology fulfils to keep ticks, for the same namespace and in
 // the same place as its leases (rule T9).
 //
-// Atomicity: each item of a batch is atomic by itself and independent of the others; Close and
-// Settle say what one item comprises. The checks of leases and of not_after are made by the
-// store's own clock inside that same atomic step.
+// Atomicity: each item of a batch is atomic by itself and independent of the others, and answer i is item i's; Close
+// and Settle say what one item comprises. Items that say the same, or that ask for the same thing, are answered as if
+// they had come one after the other. A batch of any length is taken: the store cuts it into steps that it can bear, and
+// an error of one of them is the call's, though others may have been carried out. The checks of leases and of
+// not_after, which each item has of its own, are made by the store's own clock inside that same atomic step.
 //
 // Retries: a store never retries; an error of the call means unknown. Every method may be
 // repeated: a repeated winner is told that it won, also past its not_after, and when a lease that it
@@ -37,11 +39,11 @@ type Store interface {
 	// Answers: Won, Taken (somebody else, or alive), Late, Lapsed.
 	Take(ctx context.Context, req TakeRequest) (Answer, error)
 
-	// Start inserts the run row and turns the tick from Claimed to Started, moving it under
-	// req.Lease; it is acknowledged before anything is executed (rule T1). For a run without a
-	// tick (Run.Tick zero) only the run row is inserted. req.Lease must be live.
+	// Start inserts the run row of each item and turns its tick from Claimed to Started, moving it under
+	// the item's Lease; it is acknowledged before anything is executed (rule T1). For a run without a
+	// tick (Run.Tick zero) only the run row is inserted. The item's Lease must be live.
 	// Answers: Won (also when repeated), Taken (fenced: no longer this claim's), Late, Lapsed.
-	Start(ctx context.Context, req StartRequest) (Answer, error)
+	Start(ctx context.Context, reqs []StartRequest) ([]Answer, error)
 
 	// Close records outcomes: of each item the run row, the tick's row and the release of the
 	// lease are ONE atomic step (rule T9). A run is closed only by the (id, owner, token) that
@@ -51,17 +53,23 @@ type Store interface {
 	// Answers: Won, Taken (fenced; the release is still tried, conditional as ever).
 	Close(ctx context.Context, reqs []CloseRequest) ([]Answer, error)
 
-	// Orphans lists unfinished ticks whose lease is not live, oldest first: of one job, or of
-	// all with "". At most limit.
-	Orphans(ctx context.Context, job string, limit int) ([]Tick, error)
+	// Orphans looks at unfinished ticks and finds those whose lease is not live. What it costs does not grow with
+	// the ticks of other jobs, nor with those that are closed.
+	Orphans(ctx context.Context, l Look) (Found, error)
 
-	// Jobs lists the registry: the jobs whose name begins with prefix, by name, removed ones too.
-	Jobs(ctx context.Context, prefix string) ([]Job, error)
+	// Owed finds ticks of an app that may still have to be run (Tick.Owed). What it costs does not grow with the
+	// ticks of other apps, nor with those that are older or not owed.
+	Owed(ctx context.Context, l OwedLook) (Found, error)
+
+	// Jobs lists the registry, by name, removed jobs too. Names that are not registered are left out.
+	Jobs(ctx context.Context, q JobQuery) ([]Job, error)
 
 	// SetJobs registers definitions: a new job gets generation 1; a changed definition the next
-	// generation, Since = req.Since and its mark raised to Since − 1 µs where it was below;
-	// the same one changes nothing, not even Since. Of a new job Mark = Since − 1 µs. A zero
-	// Since means the store's now. Answers the jobs as they then stand, item by item.
+	// generation, Since = req.Since and its mark raised to Since − 1 µs where it was below, unless
+	// it has a Past: then the mark stays. A change or removal with an Of is made only of that generation, while it is
+	// not removed.
+	// The same one changes nothing, not even Since. Of a new job Mark = Since − 1 µs, whatever its Past. A zero
+	// Since means the store's now. A removal forgets the Past. Answers the jobs as they then stand, item by item.
 	SetJobs(ctx context.Context, reqs []JobRequest) ([]Job, error)
 
 	// Pause begins or ends a pause of a registered job, by the store's clock. Claims that come
@@ -76,8 +84,8 @@ type Store interface {
 	Split(ctx context.Context, req SplitRequest) (Answer, error)
 
 	// Settle inserts rows (each: insert or nothing) and raises the mark from From to To in one
-	// step. It does nothing, and answers Taken, if the mark is no longer From; Won otherwise.
-	// To is lowered by the store to just before the job's oldest unfinished tick above the mark (one
+	// step. It does nothing, and answers Taken, if the mark is no longer From or the Generation another one; Won
+	// otherwise. To is lowered by the store to just before the job's oldest unfinished tick above the mark (one
 	// below it was settled, and is being run after all), and to before a
 	// range row that would cover a tick with a row of its own, or end above To: rows that end
 	// above the lowered To are left out, so that no tick has two outcomes.
@@ -201,7 +209,35 @@ type JobRequest struct {
 	Name       string
 	Definition string
 	Since      time.Time
-	Remove     bool
+	// Past is Job's, of a changed definition: what the one before it leaves open.
+	Past string
+	// Of is the generation that a change or a removal was made of: it is right for no other. 0: any, without a Past.
+	Of     int64
+	Remove bool
+}
+
+// Apply is what the request makes of a job, at an instant of the store's clock.
+func (r JobRequest) Apply(j Job, found bool, now time.Time) (_ Job, changed bool) {
+	since := r.Since.UTC().Truncate(time.Microsecond)
+	if r.Since.IsZero() {
+		since = now
+	}
+	switch {
+	case !found && r.Remove:
+		return Job{Name: r.Name}, false // there is nothing to end
+	case found && r.Of != 0 && (j.Generation != r.Of || !j.Removed.IsZero()):
+		return j, false
+	case r.Remove && j.Removed.IsZero():
+		j.Removed, j.Past = since, ""
+		return j, true
+	case r.Remove || found && j.Definition == r.Definition && j.Removed.IsZero():
+		return j, false
+	}
+	j.Name, j.Definition, j.Past, j.Generation, j.Since, j.Removed = r.Name, r.Definition, r.Past, j.Generation+1, since, time.Time{}
+	if before := since.Add(-time.Microsecond); (!found || r.Past == "") && j.Mark.Before(before) {
+		j.Mark = before
+	}
+	return j, true
 }
 
 // PauseRequest begins a pause of a job, or with Resume ends it.
@@ -240,7 +276,10 @@ type SplitRequest struct {
 type SettleRequest struct {
 	Job      string
 	From, To time.Time
-	Rows     []Tick // Closed, with At, Through, Count, Outcome, Reason
+	// Generation must be the registered one: after a change of the definition nobody settles by the one before it.
+	// 0 skips the check.
+	Generation int64
+	Rows       []Tick // Closed, with At, Through, Count, Outcome, Reason
 }
 
 // UnsettleRequest takes back outcomes of ticks after To.

@@ -61,6 +61,11 @@ type Job struct {
 	Removed time.Time `json:"removed,omitzero"`
 	// Pause is the last pause: one that goes on, or has ended; zero where there never was one.
 	Pause Pause `json:"pause,omitzero"`
+	// Past are the definitions before this one that left ticks open above the mark, as PastOf writes them. The store
+	// only keeps it.
+	Past string `json:"past,omitempty"`
+	// Until is when a definition that is no longer in force ended: of what Definitions returns. It is never stored.
+	Until time.Time `json:"-"`
 }
 
 // A Pause is a time in which no tick of a job is claimed. Its own ticks end as paused, for good:

@@ -41,7 +41,7 @@ func (q *Queue) Handler(to slog.Handler) slog.Handler {
 		r := slog.NewRecord(time.Now(), slog.LevelWarn, fmt.Sprintf("%d log lines are missing here: nobody read the log", total), 0)
 		r.AddAttrs(slog.String("event", "log-dropped"))
 		r.AddAttrs(attrs...)
-		_ = to.Handle(context.Background(), r)
+		write(context.Background(), to, r)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,7 +84,7 @@ func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.to.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	ctx, r = context.WithoutCancel(ctx), r.Clone()
 	log := func(r slog.Record) {
-		h.queue.Do(r.Level.String(), recordSize, func() { _ = h.to.Handle(ctx, r) })
+		h.queue.Do(r.Level.String(), recordSize, func() { write(ctx, h.to, r) })
 	}
 	if h.folds != nil && h.about.of(r).folds(r.Level) && h.folds.take(likeness(h.with, r), func(times int) {
 		r.AddAttrs(slog.Int("times", times))
@@ -94,6 +94,13 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	log(r)
 	return nil
+}
+
+// write hands a record to the log, which is the caller's, as what it prints may be: a panic there costs the record,
+// not the process.
+func write(ctx context.Context, to slog.Handler, r slog.Record) {
+	defer func() { _ = recover() }()
+	_ = to.Handle(ctx, r)
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {

@@ -50,11 +50,15 @@ func (r *round) accountOverlaps() {
 		groups["limit/"+key] = lives
 	}
 	for key, lives := range groups {
+		beside := map[[2]*life]bool{}
 		for _, v := range overlaps(key, lives) {
 			r.judge(v)
+			beside[[2]*life{v.older, v.newer}] = true
 		}
 		for i := 1; i < len(lives); i++ {
-			if a, b := lives[i-1], lives[i]; b.Token <= a.Token && key == b.Key {
+			a, b := lives[i-1], lives[i]
+			// Of two that overlap either may have been granted first; the overlap itself is judged above.
+			if key == b.Key && (b.Token == a.Token || b.Token < a.Token && !beside[[2]*life{a, b}]) {
 				r.judgeTokens(key, a, b)
 			}
 		}
@@ -80,9 +84,10 @@ func (r *round) judge(v overlap) {
 }
 
 // judgeTokens tells a token that stepped back as L10 says it can from one that may not: the failover forgot the record
-// of the larger one, and the store's clock has not come to that yet, since it was further ahead when it was granted.
+// of the larger one, and the store's clock had not come to that yet, since it was further ahead when it was granted. A
+// work begins some time after its grant, at most a TTL, and the clock may have been stepped in between.
 func (r *round) judgeTokens(key string, older, newer *life) {
-	clock := newer.begin + r.off(newer.begin)
+	clock := newer.begin + min(r.off(newer.begin), r.off(newer.begin-r.ttl))
 	if r.isLost(older.begin) && clock < boot(time.UnixMicro(older.Token)) {
 		r.counts["tokens that stepped back within L10's limit: record lost and clock stepped back"]++
 		r.say("limit of L10: %s: token %d of run %s after %d of run %s", key, newer.Token, newer.Run, older.Token, older.Run)
@@ -310,18 +315,20 @@ func (r *round) instants(told time.Duration) (real []time.Duration) {
 	return real
 }
 
-// wasOff says whether the store's clock was off by so much at an instant, or within a minute before it: a process that
-// extrapolates goes on as it was until it hears of a step.
+// wasOff says whether the store's clock was off by so much at an instant, or a process may have gone on as if it were: it
+// follows the old line until a new one has persisted for a minute, and hears of a step at its next heartbeat.
 func (r *round) wasOff(by, at time.Duration) bool {
-	off, was := time.Duration(0), by == 0
+	const persists = time.Minute + 5*time.Second
+	off, last, was := time.Duration(0), time.Duration(0), by == 0
 	for _, s := range r.steps {
 		if s.at > at {
 			break
 		}
-		off += s.by
-		was = off == by || was && s.at > at-time.Minute
+		was = was && (off == by || s.at-last < persists)
+		off, last = off+s.by, s.at
+		was = was || off == by
 	}
-	return was
+	return off == by || was && at-last < persists
 }
 
 // boot is an instant of the wall clock on the boot clock. Nobody steps the machine's own wall clock.

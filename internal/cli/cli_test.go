@@ -14,13 +14,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/dibs-run/dibs/internal/cli"
+	"github.com/dibs-run/dibs/internal/testdirs"
 	"github.com/dibs-run/dibs/run/command"
 	"github.com/dibs-run/dibs/run/webhook"
 )
 
+// guarded are the tests, which make no directory of a real host.
+type guarded struct{ m *testing.M }
+
+func (g guarded) Run() int { return testdirs.Run(g.m) }
+
 func TestMain(m *testing.M) {
 	command.GuardianMain() // dibs run starts its guardian from this binary
-	testscript.Main(m, map[string]func(){
+	testscript.Main(guarded{m}, map[string]func(){
 		"dibs": func() { os.Exit(cli.Exec(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }

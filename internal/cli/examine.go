@@ -17,6 +17,7 @@ import (
 	"github.com/dibs-run/dibs/internal/doctor"
 	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/internal/spool"
+	"github.com/dibs-run/dibs/internal/unit"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
 	"github.com/dibs-run/dibs/run/command"
@@ -117,7 +118,7 @@ func (x *examination) lookAtStore(ctx context.Context) {
 	defer p.close()
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	x.spool = p.store.Properties.InstallationID + "-" + x.address.Namespace
+	x.spool = spool.Name(p.store.Properties.InstallationID, x.address.Namespace)
 	x.found(doctor.Opened(where, p.store)...)
 	x.found(doctor.Trial(ctx, where, p.store.Leases, p.Keeper.Margin().TTL)...)
 	x.found(doctor.Weaknesses(where, p.store.Properties)...)
@@ -167,7 +168,7 @@ func (x *examination) register(ctx context.Context, p *opened, where string, sco
 	if p.Ticks == nil {
 		return
 	}
-	known, err := p.Ticks.Jobs(ctx, "")
+	known, err := tick.Registry(ctx, p.Ticks, "")
 	if err != nil {
 		x.found(doctor.Unusable(where, fmt.Errorf("its registered jobs cannot be read: %w", err)))
 		return
@@ -225,6 +226,7 @@ func (x *examination) host(path string) {
 		x.found(doctor.Unreadable(hostDir(), err))
 	}
 	x.found(doctor.Spool(backlogs, x.spool)...)
+	x.found(doctor.Units(unit.Find("/"))...)
 }
 
 // elsewhere are the places where an embedded directory is by default: root's, and each user's.

@@ -97,6 +97,9 @@ func (w *wording) due() {
 		line += "; a start is on time until " + w.at(w.StartBy)
 	}
 	w.say("%s.", line)
+	if !w.Until.IsZero() {
+		w.say("That schedule and its policy ended at %s; its ticks keep to them.", w.at(w.Until))
+	}
 	if !w.Removed.IsZero() {
 		w.say("It was removed at %s: there are no ticks from then on.", w.at(w.Removed))
 	}

@@ -15,10 +15,9 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// What hooks get at the end of dibs serve, for what they are still to tell: what a drain left of its time
-// and afterDrain, so that all of it is over within the 30 s that Kubernetes gives by default; yet something
-// when work took long to stop, and no more than is of use. A single fire has nothing else to do, and gives
-// them longer.
+// What hooks get at the end of dibs serve and dibs work, for what they are still to tell: what a drain left of its time
+// and afterDrain; yet something when work took long to stop, and no more than is of use. By default all of it is over 24 s
+// after SIGTERM, within the 30 s that Kubernetes gives. A single fire has nothing else to do, and gives them longer.
 const (
 	afterDrain      = 4 * time.Second
 	leastHookDrain  = 2 * time.Second
@@ -33,7 +32,7 @@ func hookDrain(drain, passed time.Duration) time.Duration {
 
 // hooksOf makes what runs the hooks of the jobs at a place.
 func (s *service) hooksOf(p *opened) *hook.Runner {
-	h := hook.New(hook.Options{History: p.History, Event: p.Record, Log: s.log})
+	h := hook.New(hook.Options{History: p.History, Event: p.Record, Log: s.log, Enter: s.inner.enter})
 	p.Hooks = h
 	return h
 }
@@ -57,7 +56,8 @@ func (s *service) hooksFor(spec *job.Spec, env []string) (set func(), err error)
 }
 
 // closeHooks lets hooks tell what they are still to tell, within a bound. Whoever asks a single fire to
-// end meanwhile need not wait for them: its outcome stands.
+// end meanwhile need not wait for them: its outcome stands. One who asked before, while it ran or while its first
+// hook was told already, waits for them as for those of a server.
 func (s *service) closeHooks() {
 	ctx, bound := context.Background(), hookDrain(s.drain, time.Since(s.told))
 	if s.bare {
@@ -68,6 +68,9 @@ func (s *service) closeHooks() {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	if s.bare && s.asked != nil {
+		defer context.AfterFunc(s.asked, func() { time.AfterFunc(mostHookDrain, cancel) })()
+	}
 	for _, p := range s.places {
 		p.FlushHooks(aside.FlushTime)
 	}

@@ -44,19 +44,24 @@ func runJobForget(ctx context.Context, e env, o jobForgetOptions) error {
 		return err
 	}
 	defer p.close()
-	known, err := p.Ticks.Jobs(ctx, o.name)
+	known, err := p.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{o.name}})
 	if err != nil {
 		return fmt.Errorf("read the registered jobs: %w", err)
 	}
 	for _, j := range known {
-		if j.Name != o.name || !j.Removed.IsZero() {
+		if !j.Removed.IsZero() {
 			continue
 		}
-		if err := p.Conclude(ctx, j); err != nil {
+		removal, err := p.Conclude(ctx, j)
+		if err != nil {
 			return err
 		}
-		if _, err := p.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: o.name, Remove: true}}); err != nil {
+		now, err := p.Ticks.SetJobs(ctx, []tick.JobRequest{removal})
+		switch {
+		case err != nil:
 			return fmt.Errorf("forget %s: %w", o.name, err)
+		case now[0].Removed.IsZero():
+			return fmt.Errorf("%s is not forgotten: its definition was changed at the same time; try again", o.name)
 		}
 		ev := history.Event{Kind: "job-forgotten", Job: o.name, Host: p.Self.Host,
 			Reason: fmt.Sprintf("forgotten by %s; it was due at %s", whoami(p.Self.Host), scheduleOf(j))}

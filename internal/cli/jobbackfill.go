@@ -131,6 +131,7 @@ func runJobBackfill(ctx context.Context, e env, o backfillOptions) error {
 	}
 	accept, working, stop := stoppedTwice(ctx, t.lastGrace, endings...)
 	defer stop() // last of all: until then a signal ends what waits, and not this process
+	t.asked = accept
 	defer t.close()
 	if err := t.place(accept, t.spec.Policy.Scope); err != nil {
 		return err

@@ -95,7 +95,7 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 	if !p.store.Ticked() {
 		return fmt.Errorf("store %s keeps no jobs: %w", p.config, errors.ErrUnsupported)
 	}
-	known, err := p.Ticks.Jobs(ctx, o.name)
+	known, err := tick.Registry(ctx, p.Ticks, o.name)
 	if err != nil {
 		return fmt.Errorf("read the registered jobs: %w", err)
 	}

@@ -58,7 +58,7 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 			return &captured{to: out, prefix: []byte(prefix), foreign: spec.Command == nil, keep: func(b []byte) {
 				ctx, cancel := context.WithTimeout(context.Background(), place.Keeper.Margin().RPCTimeout)
 				defer cancel()
-				if err := place.History.Output(ctx, r.ID, b); err != nil {
+				if err := place.KeepOutput(ctx, r, b); err != nil {
 					s.log.Warn("the run's output could not be kept", "run_id", r.ID, "error", err)
 				}
 			}}
@@ -97,7 +97,7 @@ func request(r *job.Request) webhook.Target {
 // command is the target of a job that runs one.
 func (s *service) command(spec *job.Spec, env []string) (run.Target, error) {
 	c := spec.Command
-	t := command.Target{Args: c.Argv(), Dir: c.Dir, Env: env, Umask: c.Umask, Nice: c.Nice,
+	t := command.Target{Args: c.Argv(), Dir: c.Dir, Env: env, Enter: s.inner.enter, Umask: c.Umask, Nice: c.Nice,
 		Leftovers: leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
 		OnLeftovers: func(pids []int) {
 			s.places[spec.Policy.Scope].Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
@@ -140,7 +140,7 @@ func (s *service) environ(specs []*job.Spec) []string {
 	}
 	secret := s.variables(refs...)
 	_ = environ.Hide(slices.Collect(maps.Keys(secret))...) // where it cannot be, it is as it was
-	return slices.DeleteFunc(command.WithoutStore(os.Environ()), func(v string) bool {
+	return slices.DeleteFunc(s.inner.environ(os.Environ()), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return secret[name]
 	})

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/mirror"
@@ -56,6 +57,26 @@ func (s *service) mirror(ctx context.Context, host *opened) {
 		}
 	}
 }
+
+// retainAfter forgets what history does not keep, at the end of a process that ran one thing, so that a host without a
+// server does so too. It asks the store some seven times, which may be far away, so one run in retainOneIn does it. What fails,
+// or is not done in time, is left for another run.
+func retainAfter(ctx context.Context, place *opened) {
+	if rand.IntN(retainOneIn) > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), place.Keeper.Margin().RPCTimeout)
+	defer cancel()
+	if err := place.Retain(ctx, mostAfter); err != nil {
+		place.Log.Debug("history was not pruned; another run does it", "error", err)
+	}
+}
+
+const (
+	retainOneIn = 10
+	// mostAfter bounds the steps of the store that a process takes after its one run.
+	mostAfter = 10
+)
 
 // mirrorAfter copies at the end of a process that ran one thing on this host, unless one that serves
 // does. It takes little time and says nothing: what a store did not take now, the next one tells it.

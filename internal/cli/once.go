@@ -200,7 +200,7 @@ func (o once) register(ctx context.Context, r *runner, at time.Time) error {
 	here := &job.Spec{Schedules: []string{o.expr}, Timezone: o.schedule.Zone().String(), DST: job.DST(o.schedule.DST())}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	jobs, err := r.place.Ticks.Jobs(ctx, string(r.key))
+	jobs, err := r.place.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{string(r.key)}})
 	if err != nil {
 		return fmt.Errorf("read the schedule of %s: %w: %w", r.key, lease.ErrUnavailable, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/conffile"
 	"github.com/dibs-run/dibs/internal/environ"
+	"github.com/dibs-run/dibs/internal/nested"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run/command"
@@ -41,6 +42,8 @@ type address struct {
 	store.Config
 	// implicit: nobody said anything, so it is this host's own directory (rule H2).
 	implicit bool
+	// file is the path of the file that named it; empty: something else did.
+	file string
 }
 
 // resolve finds the store's address.
@@ -51,22 +54,25 @@ func resolve(flag string) (address, error) {
 			_ = environ.Hide(from) // from commands of our own user; where it cannot be, it is as it was
 		}
 	}
+	file := ""
 	if text == "" {
 		path, said := os.LookupEnv("DIBS_STORE_FILE")
+		if !said && os.Getenv(nested.Variable) != "" {
+			return address{}, errWithheld
+		}
 		if !said {
 			path = storeFile
 		}
 		b, err := conffile.Read(path, conffile.Small)
 		switch {
 		case err == nil:
-			from, text = path, strings.TrimSpace(string(b))
+			from, text, file = path, strings.TrimSpace(string(b)), path
 		case said || !errors.Is(err, fs.ErrNotExist):
 			return address{}, fmt.Errorf("the file that names the store: %w", err)
 		}
 	}
 	if text == "" {
-		c, err := store.Parse(hostDir())
-		return address{Config: c, implicit: true}, err
+		return implied()
 	}
 	c, err := store.Parse(text)
 	if err == nil {
@@ -75,7 +81,13 @@ func resolve(flag string) (address, error) {
 	if err != nil {
 		return address{}, fmt.Errorf("%s: %w", from, err)
 	}
-	return address{Config: c}, nil
+	return address{Config: c, file: file}, nil
+}
+
+// implied is the address where nobody named a store: this host's own directory.
+func implied() (address, error) {
+	c, err := store.Parse(hostDir())
+	return address{Config: c, implicit: true}, err
 }
 
 // hostDir is the embedded directory: this host's own (rule H1).

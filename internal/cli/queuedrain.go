@@ -160,11 +160,12 @@ func runQueueClear(ctx context.Context, e env, o queueDrainOptions) error {
 
 func newQueueLimit(e env) *cobra.Command {
 	var store, kind string
-	cmd := &cobra.Command{Use: "limit KEY N", Short: "Change how many tasks of a limit's key run at the same time",
-		Long: `Change how many tasks of a limit's key run at the same time, until a task declares it otherwise. Raising it lets
-waiting tasks run at once; lowering it stops nothing that runs.`,
-		Example: "  dibs queue limit supplier-9 4 --kind import\n  dibs queue limit tenant-7 1        # a key that is shared between kinds",
-		Args:    exactly(2, "a key and a number"),
+	cmd := &cobra.Command{Use: "limit KEY N|declared", Short: "Change how many tasks of a limit's key run at the same time",
+		Long: `Change how many tasks of a limit's key run at the same time, whatever its tasks declare, until you take that back with the word
+declared: then what they declared last holds again. Raising it lets waiting tasks run at once; lowering it stops nothing that runs.
+dibs queue show names the limits that somebody changed so.`,
+		Example: "  dibs queue limit supplier-9 4 --kind import\n  dibs queue limit tenant-7 1           # a key that is shared between kinds\n  dibs queue limit tenant-7 declared    # takes that back",
+		Args:    exactly(2, "a key, and a number or the word declared"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runQueueLimit(cmd.Context(), e, store, kind, args[0], args[1])
 		}}
@@ -175,8 +176,11 @@ waiting tasks run at once; lowering it stops nothing that runs.`,
 
 func runQueueLimit(ctx context.Context, e env, flag, kind, key, text string) error {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > 1_000_000 {
-		return usage(fmt.Errorf("%q: want a number from 1 to 1000000; to stop tasks, pause them", text))
+	switch back := text == "declared"; {
+	case back:
+		n = 0
+	case err != nil || n < 1 || n > 1_000_000:
+		return usage(fmt.Errorf("%q: want a number from 1 to 1000000, or the word declared; to stop tasks, pause them", text))
 	}
 	p, err := openQueue(ctx, e, flag)
 	if err != nil {
@@ -191,6 +195,10 @@ func runQueueLimit(ctx context.Context, e env, flag, kind, key, text string) err
 	case !known:
 		return fmt.Errorf("no task ever named the limit %q (kind %s): a key belongs to a kind unless it is shared", key, orDash(kind))
 	}
-	fmt.Fprintf(e.stdout, "limit %s: %d at the same time\n", key, n)
+	if n == 0 {
+		fmt.Fprintf(e.stdout, "limit %s: as its tasks declare\n", key)
+	} else {
+		fmt.Fprintf(e.stdout, "limit %s: %d at the same time, whatever its tasks declare\n", key, n)
+	}
 	return nil
 }

@@ -20,7 +20,8 @@ func newQueueShow(e env) *cobra.Command {
 	cmd := &cobra.Command{Use: "show QUEUE", Short: "Show one queue: depth, age, throughput, waiting times, duplicates and discards",
 		Long: `Show one queue: how deep it is per kind and state, and what its counters say of the last hour (--since): how many were
 enqueued, were duplicates, succeeded, failed and were discarded, for which reasons, and how long they waited and worked.
-Times are upper bounds, by powers of two of milliseconds.`,
+Times are upper bounds, by powers of two of milliseconds. It also names the limits of its kinds, and the shared ones, on which somebody
+has the last word (dibs queue limit).`,
 		Example: "  dibs queue show mail\n  dibs queue show mail --since 24h -o json",
 		Args:    exactly(1, "one queue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,6 +39,45 @@ type queueView struct {
 	Kinds   []laneView      `json:"kinds"`
 	Since   time.Time       `json:"since"`
 	Numbers []queue.Numbers `json:"numbers"`
+	Limits  []limitView     `json:"limits,omitempty"`
+}
+
+// limitView is a limit of which an operator said how many may run; its form is stable.
+type limitView struct {
+	Key      string    `json:"key"`
+	Kind     string    `json:"kind,omitempty"` // none: it is shared
+	Max      int       `json:"max"`
+	Declared int       `json:"declared"`
+	By       string    `json:"by"`
+	Since    time.Time `json:"since"`
+}
+
+// limitsOf are those among words that concern the kinds of a queue: their own, and the shared ones.
+func limitsOf(words []queue.Word, kinds []laneView) (found []limitView) {
+	for _, w := range words {
+		v := limitView{Key: w.Key, Max: w.Max, Declared: w.Declared, By: w.By, Since: w.Since}
+		if l := (queue.Limit{Key: w.Key, Shared: true}); l.Hash("") == w.Hash {
+			found = append(found, v)
+		}
+		for _, lane := range kinds {
+			if l := (queue.Limit{Key: w.Key}); l.Hash(lane.Kind) == w.Hash {
+				v.Kind = lane.Kind
+				found = append(found, v)
+			}
+		}
+	}
+	return found
+}
+
+func tellLimits(e env, limits []limitView) {
+	for _, l := range limits {
+		whose := "shared"
+		if l.Kind != "" {
+			whose = "kind " + l.Kind
+		}
+		fmt.Fprintf(e.stdout, "\nlimit %s (%s): %d at the same time, said by %s at %s; its tasks declare %d (dibs queue limit KEY declared takes that back)\n",
+			printable(l.Key), printable(whose), l.Max, printable(orDash(l.By)), stampOf(l.Since), l.Declared)
+	}
 }
 
 func runQueueShow(ctx context.Context, e env, flag, name string, since time.Duration, out format) error {
@@ -66,12 +106,18 @@ func runQueueShow(ctx context.Context, e env, flag, name string, since time.Dura
 	}
 	counts = slices.DeleteFunc(counts, func(c queue.Count) bool { return c.Queue != name })
 	v.Numbers = queue.Summarize(counts, now.Sub(v.Since))
+	words, err := p.store.Tasks.Limits(ctx)
+	if err != nil {
+		return fmt.Errorf("read the limits: %w", err)
+	}
+	v.Limits = limitsOf(words, v.Kinds)
 	if out == "json" {
 		return writeJSON(e.stdout, v)
 	}
 	if err := tellLanes(e, v.Kinds); err != nil {
 		return err
 	}
+	tellLimits(e, v.Limits)
 	for _, n := range v.Numbers {
 		var words []string
 		for _, c := range slices.Sorted(maps.Keys(n.Counts)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -94,7 +95,11 @@ func (o runOptions) check() (plan, error) {
 		return p, errors.New("no command; write it after --, as in: dibs run --key KEY -- COMMAND")
 	}
 	var err error
-	if p.address, err = resolve(o.store); err != nil {
+	p.address, err = resolve(o.store)
+	if errors.Is(err, errWithheld) && o.scope == "host" {
+		p.address, err = implied() // which is meant, whatever the store is
+	}
+	if err != nil {
 		return p, err
 	}
 	if err := p.scoped(); err != nil {
@@ -198,7 +203,9 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	}
 	defer place.close()
 	defer place.Book.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it lapses by itself
-	r := runner{plan: p, place: place, signals: signals, stderr: e.stderr, now: place.Keeper.Now}
+	r := runner{plan: p, place: place, signals: signals, stderr: e.stderr, now: place.Keeper.Now,
+		inner: newInner(p.address, textLogger(e.stderr, slog.LevelWarn))}
+	defer r.inner.close()
 	if p.cron && p.oncePer == "" && !p.host {
 		fmt.Fprintf(e.stderr, "dibs: %s: this is a lock and nothing more: a job that is faster than the servers' clocks differ runs on each of them; add --once-per 'EXPR', or --once-per none if that is meant\n", p.key)
 	}
@@ -209,6 +216,9 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	}
 	if p.host && p.address.shared() && !p.address.implicit {
 		mirrorAfter(ctx, place, p.address.Config)
+	}
+	if !rep.Started.IsZero() {
+		retainAfter(ctx, place)
 	}
 	return r.status(rep)
 }
@@ -228,6 +238,7 @@ type runner struct {
 	signals *relay
 	stderr  io.Writer
 	now     func(context.Context) (time.Time, error)
+	inner   *inner
 }
 
 // run waits for the lease, under --once-per for the tick, and runs the command.
@@ -236,7 +247,7 @@ func (r *runner) run() report {
 	f.Accept = r.signals.waiting
 	f.Holder = r.holder
 	f.OnStart = func(run.Record) { r.signals.start() }
-	f.Target = relayed{signals: r.signals, Target: command.Target{Args: r.args, Stdio: true, Signals: r.signals.toCommand,
+	f.Target = relayed{signals: r.signals, Target: command.Target{Args: r.args, Env: r.inner.environ(os.Environ()), Enter: r.inner.enter, Stdio: true, Signals: r.signals.toCommand,
 		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}}
 	return r.once.fire(r.signals.waiting, r.signals.working, r, f)
 }

@@ -16,7 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/doctor"
 	"github.com/dibs-run/dibs/internal/hook"
+	"github.com/dibs-run/dibs/internal/unit"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/manifest/source"
@@ -67,7 +69,7 @@ func newServe(e env) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
 	environmentFlag(cmd, &o.environment)
-	f.DurationVar(&o.drain, "drain", 25*time.Second, "how long running work may go on after SIGTERM before it is told to stop")
+	f.DurationVar(&o.drain, "drain", 12*time.Second, "how long running work may go on after SIGTERM before it is told to stop")
 	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log lost races as well")
 	return cmd
@@ -99,10 +101,12 @@ type service struct {
 	from    *source.Source
 	log     *slog.Logger
 	app     string
-	told    time.Time // when it was told to stop
-	bare    bool      // one fire of one job: its output goes without its name, the store's weaknesses unsaid
+	told    time.Time       // when it was told to stop
+	bare    bool            // one fire of one job: its output goes without its name, the store's weaknesses unsaid
+	asked   context.Context // of one fire: ended when the process is told to end
 	places  map[job.Scope]*opened
 	hooks   map[job.Scope]*hook.Runner
+	inner   *inner
 	queues  map[job.Scope]*queue.Client // of the places whose jobs enqueue
 
 	// stopGrace is the longest of any job that was served, in nanoseconds; 0: none was.
@@ -132,7 +136,8 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 		return err
 	}
 	o.source = from.String()
-	s := &service{serveOptions: o, env: e, address: a, from: from, log: o.logger(e.stderr),
+	log := o.logger(e.stderr)
+	s := &service{serveOptions: o, env: e, address: a, from: from, log: log, inner: newInner(a, log),
 		places: map[job.Scope]*opened{}, hooks: map[job.Scope]*hook.Runner{}, servers: map[job.Scope]*scheduler.Server{}, running: map[job.Scope]bool{}}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // a daemon's, nohup or not: it reloads
@@ -156,6 +161,9 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 		return err
 	}
 	s.log.Info("serving", "event", "serving", "app", s.app, "jobs", len(m.specs), "manifest", o.source, "reloaded_on", watch.when())
+	if u, ok := unit.OfSelf(); ok && u.KillMode == unit.ControlGroup {
+		s.log.Warn("when this service stops, systemd ends its jobs at once, without a drain", "event", "unit-kill-mode", "unit", u.Path, "cure", doctor.KillModeCure(u))
+	}
 	return s.run(accept, hurry, hangup, watch)
 }
 
@@ -287,6 +295,7 @@ func (s *service) forget(stay map[job.Scope]*opened) {
 		}
 		p.close()
 	}
+	s.inner.close()
 }
 
 // place opens the place of a scope once. The directory opens only when something is host-scoped.
@@ -405,8 +414,9 @@ func (s *service) follow(accept context.Context, hangup <-chan os.Signal, watch 
 	}
 }
 
-// reloadTime bounds the handing over of a manifest: a store that is silent is tried again.
-const reloadTime = 10 * time.Second
+// reloadTime bounds the handing over of a manifest, of which each request has its own bound: what is not done then is
+// gone on with at the next try.
+const reloadTime = time.Minute
 
 // reload replaces the manifest. One with an error changes nothing; it reports false where the store
 // did not answer, and the same text is to be tried again.

@@ -50,7 +50,15 @@ func sayingAll(cmd *cobra.Command) *cobra.Command {
 
 // openQueue opens a store for its queues.
 func openQueue(ctx context.Context, e env, flag string) (*opened, error) {
-	p, err := openFor(ctx, e, flag)
+	a, err := resolve(flag)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return openQueueAt(ctx, e, a)
+}
+
+func openQueueAt(ctx context.Context, e env, a address) (*opened, error) {
+	p, err := open(ctx, a.Config, logTo(e))
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +144,9 @@ finished, discarded or cleared. --unique-until started frees it at the first sta
 task the newer arguments, --again debounce puts it off as well.
 
 A limit (--limit-key) bounds how many tasks of that key run at the same time; the others keep their place and
-cost no attempt.`
+cost no attempt.
+
+In a command that dibs runs it enqueues in that dibs's store, without knowing its address, unless another is named.`
 
 func newTaskEnqueue(e env) *cobra.Command {
 	o := taskEnqueueOptions{}
@@ -223,8 +233,8 @@ func (o *taskEnqueueOptions) complete(cmdArgs []byte) (queue.Spec, error) {
 // enqueuedView is the answer to an enqueue; its form is stable.
 type enqueuedView struct {
 	Outcome   queue.Admission `json:"outcome"`
-	ID        queue.ID        `json:"id"`
-	State     queue.State     `json:"state"`
+	ID        queue.ID        `json:"id,omitempty"` // none where it is undecided
+	State     queue.State     `json:"state,omitempty"`
 	UniqueKey string          `json:"unique_key,omitempty"`
 }
 
@@ -236,13 +246,11 @@ func runTaskEnqueue(ctx context.Context, e env, o taskEnqueueOptions, batch bool
 	if err != nil {
 		return err
 	}
-	p, err := openQueue(ctx, e, o.store)
+	client, done, err := enqueuer(ctx, e, o.store)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	client := queue.NewClient(queue.ClientOptions{Store: p.store.Queue})
-	defer client.Close()
+	defer done()
 	answers, err := client.EnqueueMany(ctx, specs)
 	duplicates := 0
 	views := make([]enqueuedView, len(answers))
@@ -262,17 +270,40 @@ func runTaskEnqueue(ctx context.Context, e env, o taskEnqueueOptions, batch bool
 		err = errors.Join(err, writeJSON(e.stdout, views))
 	default:
 		for _, v := range views {
-			if v.Outcome == queue.Duplicate {
+			switch v.Outcome {
+			case queue.Duplicate:
 				fmt.Fprintf(e.stdout, "duplicate of task %d, which is %s\n", v.ID, v.State)
-			} else {
+			case queue.Undecided:
+				fmt.Fprintln(e.stdout, "undecided: nothing was taken in")
+			default:
 				fmt.Fprintf(e.stdout, "%s: task %d, %s\n", v.Outcome, v.ID, v.State)
 			}
 		}
 	}
-	if err == nil && duplicates > 0 && duplicateExit != 0 {
+	switch {
+	case errors.Is(err, queue.ErrUndecided):
+		return statusError{exitContended, fmt.Errorf("%w; try again later", err)}
+	case err == nil && duplicates > 0 && duplicateExit != 0:
 		return statusError{duplicateExit, nil}
 	}
 	return err
+}
+
+type enqueuesMany interface {
+	EnqueueMany(context.Context, []queue.Spec) ([]queue.Enqueued, error)
+}
+
+// enqueuer is the way to a store's queue: through the dibs that runs this command, where it knows no other.
+func enqueuer(ctx context.Context, e env, flag string) (c enqueuesMany, done func(), err error) {
+	if c, ok := via(flag); ok {
+		return c, func() {}, nil
+	}
+	p, err := openQueue(ctx, e, flag)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := queue.NewClient(queue.ClientOptions{Store: p.store.Queue})
+	return client, func() { client.Close(); p.close() }, nil
 }
 
 // specs are the tasks that the command line, or standard input, describes.

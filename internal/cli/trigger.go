@@ -140,6 +140,7 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	}
 	accept, work, stop := stopped(ctx, t.lastGrace)
 	defer stop() // last of all: until then a signal ends what waits, and not this process
+	t.asked = accept
 	defer t.close()
 	rep := t.fire(accept, work)
 	rep.ExitStatus = t.status(&rep)
@@ -148,6 +149,11 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	}
 	if host := t.places[job.Host]; host != nil && t.address.shared() {
 		mirrorAfter(ctx, host, t.address.Config)
+	}
+	if !rep.Started.IsZero() && accept.Err() == nil {
+		for _, place := range t.places {
+			retainAfter(ctx, place)
+		}
 	}
 	if rep.ExitStatus == 0 && rep.err == nil {
 		return nil
@@ -189,6 +195,7 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	t.service = &service{serveOptions: o, env: e, address: a, from: from, bare: true,
 		places: map[job.Scope]*opened{}, hooks: map[job.Scope]*hook.Runner{}, servers: map[job.Scope]*scheduler.Server{}}
 	t.log = o.quietLogger(e.stderr)
+	t.inner = newInner(a, t.log)
 	if t.read, err = t.load(ctx); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func unsettled(ctx context.Context, p *opened, q history.Query) ([]tick.Tick, er
 	if p.Ticks == nil {
 		return nil, nil
 	}
-	known, err := p.Ticks.Jobs(ctx, q.Job)
+	known, err := registeredAs(ctx, p, q.Job)
 	if err != nil {
 		return nil, fmt.Errorf("the registered jobs: %w", err)
 	}
@@ -30,9 +30,6 @@ func unsettled(ctx context.Context, p *opened, q history.Query) ([]tick.Tick, er
 		ttl    = p.Keeper.Margin().TTL
 	)
 	for _, k := range known {
-		if q.Job != "" && k.Name != q.Job {
-			continue
-		}
 		// What cannot be read as a schedule has no ticks to tell of; it shows in dibs explain.
 		if d, err := explain.Define(k); err == nil && d.Overdue(now, ttl) {
 			if late = append(late, d); oldest.IsZero() || k.Mark.Before(oldest) {
@@ -86,7 +83,7 @@ func rowsAbove(ctx context.Context, p *opened, name string, mark time.Time) (map
 func rowsOf(ctx context.Context, p *opened, d *explain.Definition) ([]tick.Tick, error) {
 	rows, err := p.History.Ticks(ctx, history.Query{Job: d.Name, From: d.Mark.Add(time.Microsecond), Limit: mostRows})
 	if err == nil && len(rows) == mostRows {
-		d.Mark = rows[mostRows-1].At
+		d.Settled(rows[mostRows-1].At)
 	}
 	return rows, err
 }
@@ -98,4 +95,12 @@ func inside(t tick.Tick, q history.Query) bool {
 		last = t.Through
 	}
 	return (q.From.IsZero() || !last.Before(q.From)) && (q.To.IsZero() || t.At.Before(q.To))
+}
+
+// registeredAs reads one registered job, or all of them with "".
+func registeredAs(ctx context.Context, p *opened, name string) ([]tick.Job, error) {
+	if name == "" {
+		return tick.Registry(ctx, p.Ticks, "")
+	}
+	return p.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
 }

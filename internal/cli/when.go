@@ -25,7 +25,7 @@ func (s *service) when(spec *job.Spec, env []string) (func(context.Context) bool
 	if spec.When == nil {
 		return nil, nil
 	}
-	b := command.Brief{Args: spec.When.Argv(), Env: env, Timeout: whenTime}
+	b := command.Brief{Args: spec.When.Argv(), Env: env, Enter: s.inner.enter, Timeout: whenTime}
 	if c := spec.Command; c != nil {
 		var err error
 		if b.ExtraEnv, b.User, err = s.identity(c); err != nil {

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"
@@ -31,6 +34,7 @@ type workOptions struct {
 	logJSON, verbose    bool
 	args                []string
 	keepSuccess, keepIt time.Duration
+	hooks               taskHooks
 }
 
 const workHelp = `Work the tasks of queues with a command, in any language. For each task the command is run once:
@@ -49,15 +53,18 @@ BEFORE anybody else can be given the tasks. If the process is killed, its comman
 are picked up elsewhere within one TTL (15 s).
 
 SIGTERM and SIGINT stop gracefully: nothing more is fetched, what has not begun is handed back, running commands get
---grace to end by themselves, are then told to stop, and are handed back without using an attempt. A second one ends the grace
-at once.`
+--grace to end by themselves, are then told to stop, killed after --stop-grace, and handed back without using an attempt. By
+default all of it is over within the 30 s that Kubernetes gives. A second signal ends the grace at once.
+
+` + taskHooksHelp
 
 func newWork(e env) *cobra.Command {
 	o := workOptions{}
 	cmd := &cobra.Command{Use: "work QUEUE… [flags] -- COMMAND [ARG…]", Short: "Work the tasks of queues with a command", Long: workHelp,
 		Example: `  dibs work mail -- php worker.php
   dibs work default slow --slots 4 --kind resize -- ./resize.sh
-  dibs work mail --rate 10/1s -- ./send`,
+  dibs work mail --kind send --rate 10/1s -- ./send
+  dibs work mail --hook failure,crash=https://chat.example/hook --hook retry='logger -t mail' -- php worker.php`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at := cmd.ArgsLenAtDash()
 			if at < 0 || at == len(args) {
@@ -72,11 +79,14 @@ func newWork(e env) *cobra.Command {
 	f.IntVar(&o.slots, "slots", 1, "how many tasks run at the same time")
 	f.DurationVar(&o.timeout, "timeout", 0, "bound of an attempt of tasks that name none (0: none)")
 	f.DurationVar(&o.postpone, "postpone", 30*time.Second, "after how long a task comes back that exits 75")
-	f.DurationVar(&o.grace, "grace", 25*time.Second, "how long running tasks may go on after SIGTERM")
+	f.DurationVar(&o.grace, "grace", queue.DefaultGrace, "how long running tasks may go on after SIGTERM")
 	f.DurationVar(&o.stopGrace, "stop-grace", 10*time.Second, "time between TERM and KILL when a command is stopped")
 	f.StringVar(&o.rate, "rate", "", "at most `N/D` tasks of each --kind, by all workers together, such as 10/1s")
 	f.DurationVar(&o.keepSuccess, "keep-succeeded", queue.Retention[queue.Succeeded], "how long succeeded tasks are kept")
 	f.DurationVar(&o.keepIt, "keep", queue.Retention[queue.Failed], "how long failed, crashed, discarded and canceled tasks are kept")
+	f.StringArrayVar(&o.hooks.texts, "hook", nil, "tell `EVENTS=TARGET` what happens to tasks; may be given several times")
+	f.StringVar(&o.hooks.secret, "hook-secret", "", "where the secret is that signs webhooks: `env:NAME` or file:/path")
+	f.DurationVar(&o.hooks.timeout, "hook-timeout", job.DefaultHookTimeout, "bound of each attempt to tell")
 	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each task")
 	return sayingAll(cmd)
@@ -123,7 +133,7 @@ func (o workOptions) check() error {
 	if o.slots < 1 {
 		return usage(fmt.Errorf("--slots %d: want 1 at least", o.slots))
 	}
-	for flag, d := range map[string]time.Duration{"grace": o.grace, "stop-grace": o.stopGrace, "timeout": o.timeout, "postpone": o.postpone,
+	for flag, d := range map[string]time.Duration{"grace": o.grace, "stop-grace": o.stopGrace, "timeout": o.timeout, "postpone": o.postpone, "hook-timeout": o.hooks.timeout,
 		"keep-succeeded": o.keepSuccess, "keep": o.keepIt} {
 		if d < 0 {
 			return usage(fmt.Errorf("--%s %s: it is negative", flag, d))
@@ -146,17 +156,35 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	}
 	ctx, hurry, stop := stoppedTwice(ctx, func() time.Duration { return o.stopGrace + forcedAfter }, endings...)
 	defer stop()
-	p, err := openQueue(ctx, e, o.store)
+	a, err := resolve(o.store)
+	if err != nil {
+		return usage(err)
+	}
+	p, err := openQueueAt(ctx, e, a)
 	if err != nil {
 		return err
 	}
 	defer p.close()
+	w.inner = newInner(a, log)
+	defer w.inner.close()
+	hooks, err := o.hooks.runner(p, w)
+	if err != nil {
+		return err
+	}
+	var told atomic.Pointer[time.Time]
+	context.AfterFunc(ctx, func() { now := time.Now(); told.Store(&now) })
+	defer func() { closeTaskHooks(hooks, o.grace, told.Load()) }()
 	keep := map[queue.State]time.Duration{queue.Succeeded: o.keepSuccess, queue.Failed: o.keepIt, queue.Crashed: o.keepIt,
 		queue.Discarded: o.keepIt, queue.Canceled: o.keepIt}
 	holder := p.Self
 	holder.Command = "dibs work " + strings.Join(o.queues, " ")
+	var listen func(queue.Happening)
+	if hooks != nil {
+		listen = hooks.TellTask
+	}
 	worker, err := queue.NewWorker(queue.WorkerOptions{Store: p.store.Queue, Keeper: p.Keeper, Mux: m, Queues: o.queues, Slots: o.slots,
-		Grace: max(o.grace, 1), Hurry: hurry.Done(), Keep: keep, Holder: holder, Log: log})
+		Grace: max(o.grace, 1), StopGrace: o.stopGrace + killGrace, Hurry: hurry.Done(), Keep: keep, Holder: holder, Log: log,
+		Listen: listen})
 	if err != nil {
 		return usage(err)
 	}
@@ -167,18 +195,24 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	return err
 }
 
+// killGrace is what a command may still take to be gone once it was killed: then its task is handed back, and not left
+// to the lapse of the worker's lease.
+const killGrace = 4 * time.Second
+
 // commandWork does tasks with a command.
 type commandWork struct {
 	workOptions
 	log *slog.Logger
 	out *printer
+
+	inner *inner
 }
 
 // do runs the command for one task.
 func (w *commandWork) do(ctx context.Context, r *queue.Run) error {
 	tail := &tailWriter{to: w}
 	id := strconv.FormatInt(int64(r.ID), 10)
-	t := command.Target{Args: w.args, Input: r.Args, ExtraEnv: []string{
+	t := command.Target{Args: w.args, Input: r.Args, Env: w.inner.environ(os.Environ()), Enter: w.inner.enter, ExtraEnv: []string{
 		"DIBS_TASK=" + id, "DIBS_KIND=" + r.Kind, "DIBS_QUEUE=" + r.Queue, "DIBS_TAGS=" + strings.Join(r.Tags, ",")}}
 	res := t.Attempt(ctx, run.Call{Run: run.Record{ID: run.NewID(), Job: r.Queue + "/" + r.Kind, Token: r.Token}, Attempt: r.Attempt,
 		Lease: r.Lease, IdempotencyKey: "task/" + id, StopGrace: w.stopGrace, Output: tail})

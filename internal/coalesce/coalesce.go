@@ -6,10 +6,12 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // ErrClosed is returned by Do after Close.
@@ -27,6 +29,8 @@ type Batcher[Q, A any] struct {
 	queue   []*call[Q, A]
 	flying  int
 	flights int
+	halving time.Duration
+	boot    func() time.Duration
 	crowd   bool // the last batch was of several calls
 	closed  bool
 }
@@ -42,6 +46,13 @@ type call[Q, A any] struct {
 // travel in the same batch; where key is nil any may. At most flights batches are under way at once.
 func New[Q, A any](max, flights int, key func(Q) string, do Func[Q, A]) *Batcher[Q, A] {
 	return &Batcher[Q, A]{do: do, key: key, max: max, flights: flights}
+}
+
+// Limit has later batches be of n items at most.
+func (b *Batcher[Q, A]) Limit(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.max = n
 }
 
 // Do submits one item and waits for its answer. When ctx ends first, Do returns its error and
@@ -138,14 +149,27 @@ func (b *Batcher[Q, A]) send(batch []*call[Q, A]) {
 	if len(batch) == 0 {
 		return // another flight took it
 	}
+	if b.halving > 0 {
+		b.sendInHalves(batch)
+		return
+	}
+	as, err := b.carryOut(batch)
+	answer(batch, as, err)
+}
+
+func (b *Batcher[Q, A]) carryOut(batch []*call[Q, A]) ([]A, error) {
 	qs := make([]Q, len(batch))
 	for i, c := range batch {
 		qs[i] = c.q
 	}
 	as, err := b.do(qs)
 	if err == nil && len(as) != len(qs) {
-		err = errors.New("coalesce: the batch was answered with another number of items")
+		err = fmt.Errorf("coalesce: %d of %d items were answered", len(as), len(qs))
 	}
+	return as, err
+}
+
+func answer[Q, A any](batch []*call[Q, A], as []A, err error) {
 	for i, c := range batch {
 		if err != nil {
 			c.err = err

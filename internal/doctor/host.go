@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/spool"
+	"github.com/dibs-run/dibs/internal/unit"
 )
 
 // A Directory is an embedded directory, as store/file finds it.
@@ -73,6 +74,23 @@ func OtherDirectories(mine string, others []Directory) (all []Finding) {
 			"There is another dibs directory on this host, with id %s, owned by %s: jobs of scope host that run there and in %s do not exclude each other.", id(d), owner(d.UID), mine))
 	}
 	return all
+}
+
+// Units judges how systemd stops the services that run dibs.
+func Units(units []unit.Unit) (all []Finding) {
+	for _, u := range units {
+		if u.KillMode != unit.ControlGroup {
+			continue
+		}
+		all = append(all, found(Warning, "unit-kill-mode", u.Path, KillModeCure(u),
+			"Its KillMode is control-group: when the service stops, systemd sends SIGTERM to every job beside dibs. They end at once, without the drain, as failed, and on_crash does not apply."))
+	}
+	return all
+}
+
+// KillModeCure is what to do about a unit that has systemd signal the jobs.
+func KillModeCure(u unit.Unit) string {
+	return "Say KillMode=mixed in its [Service] section (systemctl edit " + u.Name + "), then systemctl daemon-reload."
 }
 
 // StoreFile judges the file that names the store, with its password (rule H3).

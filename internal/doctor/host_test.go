@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/doctor"
 	"github.com/dibs-run/dibs/internal/spool"
+	"github.com/dibs-run/dibs/internal/unit"
 )
 
 func TestHostDirectory(t *testing.T) {
@@ -55,6 +56,17 @@ func TestOtherDirectories(t *testing.T) {
 	f := want(t, doctor.OtherDirectories("/d", []doctor.Directory{{Path: "/other", ID: "xyz", UID: 4711}}), "directory-other", doctor.Warning)
 	if f.Where != "/other" || !strings.Contains(f.What, "xyz") || !strings.Contains(f.What, "uid 4711") || !strings.Contains(f.Cure, "DIBS_DIR=/d") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A unit by which systemd would end the jobs with the server is found, with what to do.
+func TestUnits(t *testing.T) {
+	u := unit.Unit{Name: "dibs.service", Path: "/etc/systemd/system/dibs.service"}
+	for mode, s := range map[string]doctor.Severity{"mixed": "", "process": "", unit.ControlGroup: doctor.Warning} {
+		u.KillMode = mode
+		if f := want(t, doctor.Units([]unit.Unit{u}), "unit-kill-mode", s); s != "" && (f.Where != u.Path || !strings.Contains(f.Cure, "KillMode=mixed")) {
+			t.Errorf("%+v", f)
+		}
 	}
 }
 

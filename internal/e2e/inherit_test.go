@@ -47,7 +47,7 @@ type legacy struct {
 var (
 	ofEverybody = []string{"PATH", "HOME", "TZ", "DIBS_DIR", "DIBS_CGROUP"}
 	// What its processes are found by.
-	ofRuns     = []string{"DIBS_RUN_ID", "DIBS_RUN_PARENTS", "DIBS_RUN_PROOFS"}
+	ofRuns     = []string{"DIBS_RUN_ID", "DIBS_RUN_PARENTS", "DIBS_RUN_PROOFS", "DIBS_STORE_VIA"}
 	ofAttempts = []string{"DIBS_KEY", "DIBS_TOKEN", "DIBS_ATTEMPT", "DIBS_IDEMPOTENCY_KEY", "DIBS_TICK",
 		"DIBS_PREVIOUS_SUCCESS", "DIBS_PREVIOUS_SUCCESS_UNKNOWN", "TRACEPARENT"}
 	ofTasks = []string{"DIBS_TASK", "DIBS_KIND", "DIBS_QUEUE", "DIBS_TAGS"}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/testdirs"
 	"github.com/dibs-run/dibs/internal/testsize"
 )
 
@@ -63,7 +64,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	default:
-		return m.Run()
+		return testdirs.Run(m)
 	}
 }
 

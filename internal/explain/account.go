@@ -33,7 +33,9 @@ type Account struct {
 	Timezone    string    `json:"timezone,omitempty"`
 	Description string    `json:"description,omitempty"`
 	Since       time.Time `json:"since,omitzero"`
-	Removed     time.Time `json:"removed,omitzero"`
+	// Until is when that definition ended, where the tick is of one that left ticks open (rule T11).
+	Until   time.Time `json:"until,omitzero"`
+	Removed time.Time `json:"removed,omitzero"`
 	// Pause is one that covers the tick, or goes on now, so that nobody may claim it.
 	Pause *tick.Pause `json:"pause,omitempty"`
 	// Ahead says that the job is settled ahead of the store's clock, so that none of its ticks is run.

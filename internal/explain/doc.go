@@ -3,6 +3,7 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -40,10 +41,26 @@ type Definition struct {
 	Set  schedule.Set
 	Zone *time.Location
 	job  *scheduler.Job
+	// before are those that ended and left ticks open, oldest first (rule T11).
+	before []*Definition
 }
 
-// Define reads a registered definition.
+// Define reads a registered definition, and those before it that left ticks open, as far as they can be read.
 func Define(known tick.Job) (*Definition, error) {
+	d, err := define(known)
+	if err != nil {
+		return nil, err
+	}
+	all, _ := known.Definitions() // whoever settles by them tells of what cannot be read
+	for _, ended := range all[:len(all)-1] {
+		if b, err := define(ended); err == nil {
+			d.before = append(d.before, b)
+		}
+	}
+	return d, nil
+}
+
+func define(known tick.Job) (*Definition, error) {
 	spec, set, err := scheduler.Registered(known)
 	if err != nil {
 		return nil, err
@@ -53,7 +70,20 @@ func Define(known tick.Job) (*Definition, error) {
 		return nil, err
 	}
 	spec.App, spec.Name, _ = strings.Cut(known.Name, "/")
-	return &Definition{known, spec, set, zone, &scheduler.Job{Spec: *spec, Set: set}}, nil
+	return &Definition{Job: known, Spec: spec, Set: set, Zone: zone, job: &scheduler.Job{Spec: *spec, Set: set}}, nil
+}
+
+// line are the definitions that left ticks open, and this one, oldest first.
+func (d *Definition) line() []*Definition { return append(slices.Clone(d.before), d) }
+
+// Of is the definition that an instant belongs to.
+func (d *Definition) Of(at time.Time) *Definition {
+	for _, b := range d.before {
+		if b.covers(at) {
+			return b
+		}
+	}
+	return d
 }
 
 // has says whether at is one of the definition's ticks: earlier ones, and those after its removal,
@@ -64,7 +94,7 @@ func (d *Definition) has(at time.Time) bool {
 }
 
 func (d *Definition) covers(at time.Time) bool {
-	return !at.Before(d.Since) && (d.Removed.IsZero() || at.Before(d.Removed))
+	return !at.Before(d.Since) && (d.Removed.IsZero() || at.Before(d.Removed)) && (d.Until.IsZero() || at.Before(d.Until))
 }
 
 // over says whether a tick can no longer be started, a claim that is on its way included: what

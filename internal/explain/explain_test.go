@@ -90,11 +90,11 @@ func (c cutTicks) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Answ
 	return c.Store.Close(ctx, r)
 }
 
-func (c cutTicks) Orphans(ctx context.Context, job string, n int) ([]tick.Tick, error) {
+func (c cutTicks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	if c.cut.Load() {
-		return nil, lease.ErrUnavailable
+		return tick.Found{}, lease.ErrUnavailable
 	}
-	return c.Store.Orphans(ctx, job, n)
+	return c.Store.Orphans(ctx, l)
 }
 
 // place is that of a host, and how it is cut off.
@@ -440,7 +440,7 @@ func TestASettledTickWhoseRecordIsGone(t *testing.T) {
 		_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
 		defer stop()
 		time.Sleep(3 * time.Hour)
-		if _, err := w.b.Store().History.Prune(t.Context(), time.Now().Add(-90*time.Minute)); err != nil {
+		if _, _, err := w.b.Store().History.Prune(t.Context(), time.Now().Add(-90*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		w.want(w.explain("01:00"), explain.Forgotten)
@@ -463,8 +463,8 @@ func TestATickOfAnEarlierDefinition(t *testing.T) {
 		time.Sleep(time.Hour)
 		a := w.explain("01:00")
 		w.want(a, "succeeded")
-		if !a.Tick.Before(a.Since) {
-			t.Errorf("tick %s, the definition since %s", a.Tick, a.Since)
+		if a.Tick.Before(a.Since) || !a.Tick.Before(a.Until) {
+			t.Errorf("tick %s, the definition since %s until %s", a.Tick, a.Since, a.Until)
 		}
 		w.want(w.explain("01:30"), "succeeded")
 		w.want(w.explain("02:00"), explain.NoTick)

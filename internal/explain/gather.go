@@ -22,21 +22,18 @@ const lookBack = time.Hour
 
 // Find reads the definition of a job, also one that was removed; nil where there is none.
 func Find(ctx context.Context, p *scheduler.Place, name string) (*Definition, error) {
-	known, err := p.Ticks.Jobs(ctx, name)
+	known, err := p.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
 	if err != nil {
 		return nil, fmt.Errorf("read the registered jobs: %w", err)
 	}
-	for _, k := range known {
-		if k.Name != name {
-			continue
-		}
-		d, err := Define(k)
-		if err != nil {
-			return nil, fmt.Errorf("the registered definition of %w", err)
-		}
-		return d, nil
+	if len(known) == 0 {
+		return nil, nil
 	}
-	return nil, nil
+	d, err := Define(known[0])
+	if err != nil {
+		return nil, fmt.Errorf("the registered definition of %w", err)
+	}
+	return d, nil
 }
 
 // Gather reads what a place knows about the tick of a job that was asked for.
@@ -60,6 +57,9 @@ func Gather(ctx context.Context, p *scheduler.Place, name, at string) (Facts, er
 	g := gatherer{ctx, p, &f}
 	if err := g.pick(w); err != nil {
 		return f, err
+	}
+	if f.Definition != nil {
+		f.Definition = f.Definition.Of(f.At)
 	}
 	return f, g.read()
 }

@@ -25,7 +25,7 @@ func (g gatherer) pick(w When) error {
 			return err
 		}
 		for _, r := range rows { // of an earlier definition, or of none
-			if g.f.Definition == nil || !g.f.Definition.covers(r.At) {
+			if g.f.Definition == nil || !g.f.Definition.Of(r.At).covers(r.At) {
 				if n++; len(ticks) < 5 {
 					ticks = append(ticks, r.At)
 				}
@@ -63,10 +63,19 @@ const most = 10_000
 
 // scheduled are the first ticks of the definition in a span, and how many there are.
 func (g gatherer) scheduled(s span) (first []time.Time, n int) {
-	d := g.f.Definition
-	if d == nil {
+	if g.f.Definition == nil {
 		return nil, 0
 	}
+	for _, d := range g.f.Definition.line() {
+		some, m := d.scheduled(s)
+		if first, n = append(first, some...), n+m; len(first) > 3 {
+			first = first[:3]
+		}
+	}
+	return first, n
+}
+
+func (d *Definition) scheduled(s span) (first []time.Time, n int) {
 	from := s.from
 	if from.Before(d.Since) {
 		from = d.Since
@@ -87,9 +96,11 @@ func (g gatherer) latest() error {
 		if !d.Removed.IsZero() && d.Removed.Before(end) {
 			end = d.Removed.Add(-time.Nanosecond)
 		}
-		if at, ok := d.Set.Prev(end); ok && d.covers(at) {
-			g.f.At = at
-			return nil
+		for _, x := range slices.Backward(d.line()) {
+			if at, ok := x.Set.Prev(end); ok && x.covers(at) {
+				g.f.At = at
+				return nil
+			}
 		}
 	}
 	rows, err := g.ticks(history.Query{Job: g.f.Name, Limit: 1})

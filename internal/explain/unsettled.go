@@ -22,12 +22,18 @@ const counted = 100_000
 // process has recorded as missed or paused yet (rule T4): neighbours as one row, oldest first, and without a
 // State, since none of them is in the store. rows are the job's above its mark, in any order.
 func (d *Definition) Unsettled(rows []tick.Tick, now time.Time, ttl time.Duration) (missed []tick.Tick) {
-	if !d.Overdue(now, ttl) {
-		return nil
-	}
-	end := d.end(now, ttl)
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b tick.Tick) int { return a.At.Compare(b.At) })
+	for _, x := range d.line() {
+		if x.overdue(now, ttl) {
+			missed = append(missed, x.unsettled(rows, x.end(now, ttl))...)
+		}
+	}
+	return missed
+}
+
+// unsettled does so for the ticks of one definition. rows are sorted.
+func (d *Definition) unsettled(rows []tick.Tick, end time.Time) (missed []tick.Tick) {
 	budget, from := counted, d.Mark
 	for _, r := range rows {
 		if !r.At.Before(end) {
@@ -46,6 +52,17 @@ func (d *Definition) Unsettled(rows []tick.Tick, now time.Time, ttl time.Duratio
 // Overdue says whether any tick above the mark can no longer start, claimed or not. The ticks of a
 // job that was removed were settled with its removal.
 func (d *Definition) Overdue(now time.Time, ttl time.Duration) bool {
+	return slices.ContainsFunc(d.line(), func(x *Definition) bool { return x.overdue(now, ttl) })
+}
+
+// Settled has Unsettled tell only of what comes after an instant.
+func (d *Definition) Settled(mark time.Time) {
+	for _, x := range d.line() {
+		x.Mark = mark
+	}
+}
+
+func (d *Definition) overdue(now time.Time, ttl time.Duration) bool {
 	at, ok := d.Set.Next(d.Mark)
 	return ok && d.Removed.IsZero() && at.Before(d.end(now, ttl))
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/testdirs"
 	"github.com/dibs-run/dibs/internal/testserver"
 	"github.com/dibs-run/dibs/internal/testsize"
 )
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 		if err := flag.Set("test.parallel", "4"); err != nil {
 			panic(err)
 		}
-		os.Exit(m.Run())
+		os.Exit(testdirs.Run(m))
 	}
 	if err := runClients(told); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

@@ -5,13 +5,11 @@ import (
 	"fmt"
 
 	"github.com/dibs-run/dibs/run/command"
-	"github.com/dibs-run/dibs/scheduler"
 )
 
 // execute runs a command with the facts in its environment, and as JSON on its standard input.
-func (l *line) execute(ctx context.Context, h scheduler.Happening) error {
-	f := factsOf(h)
-	b := command.Brief{Args: l.hook.Command.Argv(), Env: l.env, ExtraEnv: f.environ(), Input: f.json(), Timeout: l.timeout()}
+func (l *line) execute(ctx context.Context, f Facts) error {
+	b := command.Brief{Args: l.hook.Command.Argv(), Env: l.env, Enter: l.r.o.Enter, ExtraEnv: f.environ(), Input: f.json(), Timeout: l.timeout()}
 	printed, err := b.Run(ctx)
 	if err != nil && printed != "" {
 		err = fmt.Errorf("%w: it printed %q", err, printed)

@@ -15,7 +15,7 @@ import (
 // stable: fields may be added.
 type Facts struct {
 	Event    job.HookEvent `json:"event"`
-	Job      string        `json:"job"`
+	Job      string        `json:"job,omitempty"`
 	Tick     time.Time     `json:"tick,omitzero"`
 	Through  time.Time     `json:"through,omitzero"`
 	Count    int           `json:"count,omitempty"`
@@ -30,6 +30,15 @@ type Facts struct {
 	Started  time.Time     `json:"started,omitzero"`
 	Ended    time.Time     `json:"ended,omitzero"`
 	Output   string        `json:"output,omitempty"`
+
+	// Of a task, in place of a job's.
+	Task    int64    `json:"task,omitempty"`
+	Kind    string   `json:"kind,omitempty"`
+	Queue   string   `json:"queue,omitempty"`
+	Tags    []string `json:"tags,omitempty"`
+	Attempt int      `json:"attempt,omitempty"`
+	Error   string   `json:"error,omitempty"`
+	Again   float64  `json:"again_seconds,omitempty"`
 }
 
 func factsOf(h scheduler.Happening) Facts {
@@ -76,13 +85,23 @@ func (f Facts) environ() (env []string) {
 	add("_ATTEMPTS", strconv.Itoa(f.Attempts))
 	add("_STARTED", at(f.Started))
 	add("_ENDED", at(f.Ended))
+	add("_TASK", strconv.FormatInt(f.Task, 10))
+	add("_KIND", f.Kind)
+	add("_QUEUE", f.Queue)
+	add("_TAGS", strings.Join(f.Tags, ","))
+	add("_ATTEMPT", strconv.Itoa(f.Attempt))
+	add("_ERROR", f.Error)
+	add("_AGAIN", strconv.FormatFloat(f.Again, 'f', -1, 64))
 	return env
 }
 
 // words are the facts for a ping's log: a line, and the end of what the run printed.
 func (f Facts) words() string {
 	var b strings.Builder
-	b.WriteString(f.Job + ": " + string(f.Event))
+	if f.Job != "" {
+		b.WriteString(f.Job + ": ")
+	}
+	b.WriteString(f.about())
 	if f.Outcome != "" && string(f.Outcome) != string(f.Event) {
 		b.WriteString(", " + string(f.Outcome))
 	}
@@ -92,12 +111,12 @@ func (f Facts) words() string {
 	if f.Amends != "" {
 		b.WriteString(": it had been taken for " + string(f.Amends))
 	}
-	if f.Count > 1 {
+	if f.Count > 1 && f.Event != onCrash {
 		b.WriteString(" (" + strconv.Itoa(f.Count) + " ticks)")
 	}
 	b.WriteByte('\n')
-	if f.Output != "" {
-		b.WriteString("\n" + f.Output)
+	if end := f.Output + f.Error; end != "" {
+		b.WriteString("\n" + end)
 	}
 	return b.String()
 }
@@ -105,7 +124,12 @@ func (f Facts) words() string {
 // id is the same for each attempt to tell this, and another one for everything else.
 func (f Facts) id() string {
 	what := f.RunID
-	if what == "" {
+	switch {
+	case f.Task != 0:
+		what = "task/" + strconv.FormatInt(f.Task, 10) + "/" + strconv.FormatInt(f.Token, 10)
+	case f.Event == onCrash:
+		what = "tasks@" + f.Ended.Format(time.RFC3339Nano)
+	case what == "":
 		what = f.Job + "@" + f.Tick.Format(time.RFC3339Nano)
 	}
 	return what + "/" + string(f.Event)

@@ -22,8 +22,14 @@ type line struct {
 	env    []string
 
 	mu      sync.Mutex
-	waiting []scheduler.Happening
+	waiting []message
 	busy    bool
+}
+
+// A message is one thing to tell: its facts, and, of a job, what happened, by which a recovery is known.
+type message struct {
+	Facts
+	of scheduler.Happening
 }
 
 // maxWaiting bounds what waits behind a hook that is slow.
@@ -62,15 +68,15 @@ func host(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// add has the line tell h on.
-func (l *line) add(h scheduler.Happening) {
+// add has the line tell m on.
+func (l *line) add(m message) {
 	if !l.r.admit() {
 		return
 	}
 	l.mu.Lock()
 	full := len(l.waiting) >= maxWaiting
 	if !full {
-		l.waiting = append(l.waiting, h)
+		l.waiting = append(l.waiting, m)
 	}
 	first := !l.busy && !full
 	l.busy = l.busy || first
@@ -79,7 +85,7 @@ func (l *line) add(h scheduler.Happening) {
 	case full:
 		go func() {
 			defer l.r.told()
-			l.r.failed(l, h, fmt.Errorf("left out: %d wait before it", maxWaiting))
+			l.r.failed(l, m, fmt.Errorf("left out: %d wait before it", maxWaiting))
 		}()
 	case first:
 		go l.work()
@@ -95,11 +101,11 @@ func (l *line) work() {
 			l.mu.Unlock()
 			return
 		}
-		h := l.waiting[0]
+		m := l.waiting[0]
 		l.waiting = l.waiting[1:]
 		l.mu.Unlock()
-		if err := l.tell(l.r.ctx, h); err != nil {
-			l.r.failed(l, h, err)
+		if err := l.tell(l.r.ctx, m); err != nil {
+			l.r.failed(l, m, err)
 		}
 		l.r.told()
 	}
@@ -109,20 +115,20 @@ func (l *line) work() {
 var pauses = []time.Duration{time.Second, 4 * time.Second}
 
 // tell tells one thing on. A command has one attempt: it may have done half of its work.
-func (l *line) tell(ctx context.Context, h scheduler.Happening) error {
+func (l *line) tell(ctx context.Context, m message) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if h.On == job.OnRecovery {
-		if is, err := l.r.recovered(ctx, h); err != nil || !is {
+	if m.Event == job.OnRecovery {
+		if is, err := l.r.recovered(ctx, m.of); err != nil || !is {
 			return err
 		}
 	}
 	if l.hook.Command != nil {
-		return l.execute(ctx, h)
+		return l.execute(ctx, m.Facts)
 	}
 	for n := 0; ; n++ {
-		again, err := l.send(ctx, h)
+		again, err := l.send(ctx, m.Facts)
 		switch {
 		case err == nil:
 			return nil

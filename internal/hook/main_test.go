@@ -4,10 +4,11 @@ import (
 	"os"
 	"testing"
 
+	"github.com/dibs-run/dibs/internal/testdirs"
 	"github.com/dibs-run/dibs/run/command"
 )
 
 func TestMain(m *testing.M) {
 	command.GuardianMain() // commands of hooks have their guardian from this binary
-	os.Exit(m.Run())
+	os.Exit(testdirs.Run(m))
 }

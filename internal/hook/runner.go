@@ -12,6 +12,7 @@ import (
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/run/command"
 	"github.com/dibs-run/dibs/scheduler"
 )
 
@@ -23,6 +24,8 @@ type Options struct {
 	Event func(context.Context, history.Event)
 	// Log takes a line for each hook that failed. Default slog.Default().
 	Log *slog.Logger
+	// Enter is what commands are given while they run: see command.Brief.
+	Enter command.Entrance
 }
 
 // A Runner runs the hooks of the jobs of one place. It is safe for concurrent use.
@@ -81,18 +84,20 @@ func (r *Runner) lines(name string) []*line {
 func (r *Runner) Tell(h scheduler.Happening) {
 	for _, l := range r.lines(h.Job) {
 		if l.hook.Wants(h.On) {
-			l.add(h)
+			l.add(ofJob(h))
 		}
 		switch {
 		case h.On == job.OnStart && l.hook.Wants(job.OnTooLong):
 			go l.watch(h)
 		case h.On == job.OnSuccess && l.hook.Wants(job.OnRecovery):
 			h.On = job.OnRecovery // if it is one, which the line finds out
-			l.add(h)
+			l.add(ofJob(h))
 			h.On = job.OnSuccess
 		}
 	}
 }
+
+func ofJob(h scheduler.Happening) message { return message{factsOf(h), h} }
 
 // watch tells of a run that takes too long, while it runs.
 func (l *line) watch(h scheduler.Happening) {
@@ -103,7 +108,7 @@ func (l *line) watch(h scheduler.Happening) {
 	case <-l.r.ctx.Done():
 	case <-t.C:
 		h.On, h.Reason = job.OnTooLong, fmt.Sprintf("it has been running for %s", l.hook.TooLong)
-		l.add(h)
+		l.add(ofJob(h))
 	}
 }
 
@@ -149,13 +154,17 @@ func (r *Runner) told() {
 }
 
 // failed says of a hook that it failed: an event and a line in the log, and nothing else.
-func (r *Runner) failed(l *line, h scheduler.Happening, err error) {
-	r.o.Log.Warn("a hook failed", "event", "hook-failed", "job", h.Job, "hook", l.name, "on", h.On, "run_id", h.Run.ID, "error", err)
+func (r *Runner) failed(l *line, m message, err error) {
+	about := []any{"job", m.Job, "run_id", m.RunID}
+	if m.Job == "" {
+		about = []any{"kind", m.Kind, "queue", m.Queue, "task", m.Task}
+	}
+	r.o.Log.Warn("a hook failed", append([]any{"event", "hook-failed", "hook", l.name, "on", m.Event, "error", err}, about...)...)
 	if r.o.Event == nil || r.ctx.Err() != nil { // the process ends: it waits for no store now
 		return
 	}
-	r.o.Event(r.ctx, history.Event{Kind: "hook-failed", Job: h.Job, Tick: h.Tick, RunID: h.Run.ID,
-		Reason: fmt.Sprintf("%s, on %s: %v", l.name, h.On, err)})
+	r.o.Event(r.ctx, history.Event{Kind: "hook-failed", Job: m.Job, Tick: m.of.Tick, RunID: m.RunID,
+		Reason: fmt.Sprintf("%s, on %s: %v", l.name, m.about(), err)})
 }
 
 // recovered says whether a success is the first one after a failure: whether of the runs that ended

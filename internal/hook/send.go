@@ -13,17 +13,15 @@ import (
 
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/run/webhook"
-	"github.com/dibs-run/dibs/scheduler"
 )
 
 // client is a test's; nil: the target's own.
 var client *http.Client
 
 // send makes one attempt at a ping or a webhook. again says whether another one may do better.
-func (l *line) send(ctx context.Context, h scheduler.Happening) (again bool, err error) {
+func (l *line) send(ctx context.Context, f Facts) (again bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout(), fmt.Errorf("no answer within %s", l.timeout()))
 	defer cancel()
-	f := factsOf(h)
 	to, err := l.target(f)
 	if err != nil {
 		return false, err
@@ -135,7 +133,7 @@ func (l *line) request(ctx context.Context, f Facts, address string) (*http.Requ
 
 // suffixes are those of the convention: what is neither start, success nor failure is logged, and
 // changes nothing about whether the check is up.
-var suffixes = map[job.HookEvent]string{job.OnStart: "start", job.OnSuccess: "", job.OnFailure: "fail"}
+var suffixes = map[job.HookEvent]string{job.OnStart: "start", job.OnSuccess: "", job.OnFailure: "fail", onCrash: "fail"}
 
 // pingAddress is the check's address for an event, with the run's id, so that start and end are
 // known as a pair.

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
@@ -63,22 +64,59 @@ func (c *copying) sendRuns(rows []run.Record) error {
 	return nil
 }
 
-// jobs copies ticks: the new ones, and those that were settled since.
+// jobs copies ticks: the new ones of all jobs, and of each job whose mark has moved those that were settled since.
 func (c *copying) jobs(jobs []tick.Job) error {
+	known := map[string]bool{}
 	for _, j := range jobs {
-		q := history.Query{Job: j.Name, From: c.from}
-		if mark := c.before.Marks[j.Name]; !mark.Equal(j.Mark) && mark.Before(c.from) {
-			q.From = mark
+		known[j.Name], c.after.Marks[j.Name] = true, j.Mark
+	}
+	send := func(rows []tick.Tick) error {
+		return c.sendTicks(slices.DeleteFunc(slices.Clone(rows), func(t tick.Tick) bool { return !known[t.Job] }))
+	}
+	if err := c.recent(jobs, send); err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		mark := c.before.Marks[j.Name]
+		if mark.Equal(j.Mark) || !mark.Before(c.from) {
+			continue
 		}
-		if oldest := c.now.Add(-lookBack); q.From.Before(oldest) {
-			q.From = oldest
+		if oldest := c.now.Add(-lookBack); mark.Before(oldest) {
+			mark = oldest
 		}
-		c.after.Marks[j.Name] = j.Mark
-		if err := pages(q, read(c.ctx, c.From.History.Ticks), func(t tick.Tick) time.Time { return t.At }, c.sendTicks); err != nil {
+		if err := c.ticks(history.Query{Job: j.Name, From: mark, To: c.from}, send); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// recent copies the new ticks of all jobs, without asking for each job: but where more are due at one instant than a page
+// has.
+func (c *copying) recent(jobs []tick.Job, send func([]tick.Tick) error) error {
+	for q := (history.Query{From: c.from, Limit: page}); ; {
+		rows, err := read(c.ctx, c.From.History.Ticks)(q)
+		if err != nil {
+			return err
+		}
+		if err := send(rows); err != nil || len(rows) < page {
+			return err
+		}
+		last := rows[page-1].At
+		if q.To = last.Add(time.Microsecond); !rows[0].At.Equal(last) {
+			continue // others of that instant may be on the next page
+		}
+		for _, j := range jobs {
+			if err := c.ticks(history.Query{Job: j.Name, From: last, To: q.To}, send); err != nil {
+				return err
+			}
+		}
+		q.To = last
+	}
+}
+
+func (c *copying) ticks(q history.Query, send func([]tick.Tick) error) error {
+	return pages(q, read(c.ctx, c.From.History.Ticks), func(t tick.Tick) time.Time { return t.At }, send)
 }
 
 func (c *copying) sendTicks(rows []tick.Tick) error {

@@ -35,7 +35,7 @@ func Hosts(ctx context.Context, p *scheduler.Place) ([]Host, error) {
 	if p.Ticks == nil {
 		return nil, nil
 	}
-	rows, err := p.Ticks.Jobs(ctx, hostPrefix)
+	rows, err := tick.Registry(ctx, p.Ticks, hostPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("read the hosts whose jobs are copied here: %w", err)
 	}

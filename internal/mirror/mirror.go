@@ -122,7 +122,7 @@ func (m *Mirror) Pass(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the host's directory: %w", err)
 	}
-	jobs, err := m.From.Ticks.Jobs(ctx, "")
+	jobs, err := tick.Registry(ctx, m.From.Ticks, "")
 	if err != nil {
 		return fmt.Errorf("the jobs of the host's directory: %w", err)
 	}
@@ -186,15 +186,13 @@ func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) e
 
 // recall reads what the store knows of this host.
 func (m *Mirror) recall(ctx context.Context, name string) error {
-	rows, err := m.To.Ticks.Jobs(ctx, name)
+	rows, err := m.To.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
 	if err != nil {
 		return fmt.Errorf("look for this host in the shared store: %w", err)
 	}
 	m.host = tick.Job{}
-	for _, r := range rows {
-		if r.Name == name {
-			m.host = r
-		}
+	if len(rows) > 0 {
+		m.host = rows[0]
 	}
 	return nil
 }

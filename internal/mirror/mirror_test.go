@@ -43,11 +43,11 @@ type farTicks struct {
 	*network
 }
 
-func (f farTicks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+func (f farTicks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	if err := f.err(); err != nil {
 		return nil, err
 	}
-	return f.Store.Jobs(ctx, prefix)
+	return f.Store.Jobs(ctx, q)
 }
 
 func (f farTicks) SetJobs(ctx context.Context, r []tick.JobRequest) ([]tick.Job, error) {

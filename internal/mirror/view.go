@@ -24,8 +24,15 @@ type viewTicks struct {
 	host       Host
 }
 
-func (v viewTicks) Jobs(_ context.Context, prefix string) ([]tick.Job, error) {
-	return slices.DeleteFunc(slices.Clone(v.host.Jobs), func(j tick.Job) bool { return !strings.HasPrefix(j.Name, prefix) }), nil
+func (v viewTicks) Jobs(_ context.Context, q tick.JobQuery) ([]tick.Job, error) {
+	found := slices.DeleteFunc(slices.Clone(v.host.Jobs), func(j tick.Job) bool {
+		if len(q.Names) > 0 {
+			return !slices.Contains(q.Names, j.Name)
+		}
+		return !strings.HasPrefix(j.Name, q.Prefix) || j.Name <= q.After
+	})
+	slices.SortFunc(found, func(x, y tick.Job) int { return strings.Compare(x.Name, y.Name) })
+	return found[:min(len(found), q.Max())], nil
 }
 
 // viewHistory tells what is of one host.

@@ -86,8 +86,9 @@ func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error
 	return call(ctx, k.p, k.s, func(ctx context.Context) (tick.Answer, error) { return k.near.Take(ctx, r) })
 }
 
-func (k ticks) Start(ctx context.Context, r tick.StartRequest) (tick.Answer, error) {
-	return call(ctx, k.p, k.s, func(ctx context.Context) (tick.Answer, error) { return k.near.Start(ctx, r) })
+func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	reqs = slices.Clone(reqs)
+	return call(ctx, k.p, k.s, func(ctx context.Context) ([]tick.Answer, error) { return k.near.Start(ctx, reqs) })
 }
 
 func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
@@ -95,12 +96,17 @@ func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answ
 	return call(ctx, k.p, k.s, func(ctx context.Context) ([]tick.Answer, error) { return k.near.Close(ctx, reqs) })
 }
 
-func (k ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
-	return call(ctx, k.p, k.s, func(ctx context.Context) ([]tick.Tick, error) { return k.near.Orphans(ctx, job, limit) })
+func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
+	return call(ctx, k.p, k.s, func(ctx context.Context) (tick.Found, error) { return k.near.Orphans(ctx, l) })
 }
 
-func (k ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
-	return call(ctx, k.p, k.s, func(ctx context.Context) ([]tick.Job, error) { return k.near.Jobs(ctx, prefix) })
+func (k ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
+	return call(ctx, k.p, k.s, func(ctx context.Context) (tick.Found, error) { return k.near.Owed(ctx, l) })
+}
+
+func (k ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
+	q.Names = slices.Clone(q.Names)
+	return call(ctx, k.p, k.s, func(ctx context.Context) ([]tick.Job, error) { return k.near.Jobs(ctx, q) })
 }
 
 func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
@@ -159,6 +165,11 @@ func (h past) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	return call(ctx, h.p, h.s, func(ctx context.Context) ([]run.Record, error) { return h.near.Runs(ctx, q) })
 }
 
+func (h past) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
+	jobs = slices.Clone(jobs)
+	return call(ctx, h.p, h.s, func(ctx context.Context) ([][]run.Record, error) { return h.near.Latest(ctx, jobs, n) })
+}
+
 func (h past) AppendRuns(ctx context.Context, runs []run.Record) error {
 	_, err := call(ctx, h.p, h.s, func(ctx context.Context) (done, error) { return done{}, h.near.AppendRuns(ctx, runs) })
 	return err
@@ -170,6 +181,18 @@ func (h past) AppendTicks(ctx context.Context, rows []tick.Tick) error {
 	return err
 }
 
-func (h past) Prune(ctx context.Context, before time.Time) (int, error) {
-	return call(ctx, h.p, h.s, func(ctx context.Context) (int, error) { return h.near.Prune(ctx, before) })
+func (h past) Prune(ctx context.Context, before time.Time) (int, bool, error) {
+	type pruned struct {
+		n    int
+		more bool
+	}
+	r, err := call(ctx, h.p, h.s, func(ctx context.Context) (r pruned, err error) {
+		r.n, r.more, err = h.near.Prune(ctx, before)
+		return r, err
+	})
+	return r.n, r.more, err
+}
+
+func (h past) PruneOutputs(ctx context.Context, job string, keep int) (int, error) {
+	return call(ctx, h.p, h.s, func(ctx context.Context) (int, error) { return h.near.PruneOutputs(ctx, job, keep) })
 }

@@ -24,7 +24,12 @@ var _ scheduler.Spool = Spool{}
 
 // In is the spool in dir for the store with the given installation id and namespace.
 func In(dir, installation, namespace string) Spool {
-	return Spool{dir, beneath.FileName(installation+"-"+namespace) + suffix}
+	return Spool{dir, Name(installation, namespace) + suffix}
+}
+
+// Name is what a Backlog calls the store with an installation id and a namespace.
+func Name(installation, namespace string) string {
+	return beneath.FileName(installation + "-" + namespace)
 }
 
 const (

@@ -15,7 +15,7 @@ import (
 
 // A Backlog is what waits on this host to be told to one store.
 type Backlog struct {
-	// Store is its installation id and namespace, joined by a dash.
+	// Store is its installation id and namespace, as Name joins them.
 	Store string
 	Path  string
 	Items int

@@ -11,12 +11,13 @@ import (
 var errNoBinary = errors.New("not on this machine")
 
 // giveUp ends a test that has no server: loudly where it must not be missing.
-func giveUp(t testing.TB, name string, err error) {
+func giveUp(t testing.TB, tech technology, err error) {
 	t.Helper()
+	name := tech.name
 	if !errors.Is(err, errNoBinary) {
 		t.Fatalf("testserver: %s: %v", name, err)
 	}
-	if os.Getenv("DIBS_TEST_REQUIRE") == "all" {
+	if os.Getenv("DIBS_TEST_REQUIRE") == "all" && !tech.optional {
 		t.Fatalf("testserver: %s: %v; DIBS_TEST_REQUIRE=all forbids skipping: install it, or name a server in DIBS_TEST_%s",
 			name, err, envName(name))
 	}

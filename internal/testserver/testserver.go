@@ -10,7 +10,7 @@
 //
 // Where neither a server nor its binaries exist the test is skipped, and the technology's name is
 // appended to the file that DIBS_TEST_UNCOVERED names, so that a green run cannot hide it. With
-// DIBS_TEST_REQUIRE=all it fails instead.
+// DIBS_TEST_REQUIRE=all it fails instead, but for pgbouncer, which is listed all the same.
 package testserver
 
 import (
@@ -52,7 +52,7 @@ func (s *shared) url(t testing.TB) string {
 	t.Helper()
 	s.once.Do(func() { s.found, s.err = s.find() })
 	if s.err != nil {
-		giveUp(t, s.tech.name, s.err)
+		giveUp(t, s.tech, s.err)
 	}
 	return s.found
 }
@@ -90,7 +90,7 @@ func own(t testing.TB, tech technology, args []string) *Server {
 	t.Helper()
 	s, err := start(tech, args)
 	if err != nil {
-		giveUp(t, tech.name, err)
+		giveUp(t, tech, err)
 	}
 	s.t = t
 	t.Cleanup(s.close)

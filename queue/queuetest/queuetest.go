@@ -5,6 +5,7 @@ package queuetest
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,8 @@ func New(t testing.TB) *Kit {
 }
 
 // Work has the handlers of m do whatever is due in the queues (default: "default"), until nothing that they know is:
-// neither available nor running. Tasks for later stay. A task that a handler enqueues meanwhile is done as well.
+// neither available nor running. Tasks for later stay. A task that a handler enqueues meanwhile is done as well. Where
+// a handler ended the test (FailNow, SkipNow), Work ends it, once the attempt has ended as failed.
 func (k *Kit) Work(m *queue.Mux, queues ...string) {
 	k.t.Helper()
 	if len(queues) == 0 {
@@ -45,7 +47,13 @@ func (k *Kit) Work(m *queue.Mux, queues ...string) {
 		k.t.Fatal(err)
 	}
 	defer keeper.Close()
-	w, err := queue.NewWorker(queue.WorkerOptions{Store: k.Store.Queue, Keeper: keeper, Mux: m, Queues: queues, Grace: time.Hour})
+	var exited atomic.Bool
+	w, err := queue.NewWorker(queue.WorkerOptions{Store: k.Store.Queue, Keeper: keeper, Mux: m, Queues: queues, Grace: time.Hour,
+		Listen: func(h queue.Happening) {
+			if h.Err == queue.ErrExited {
+				exited.Store(true)
+			}
+		}})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -58,6 +66,12 @@ func (k *Kit) Work(m *queue.Mux, queues ...string) {
 	stop()
 	if err := <-done; err != nil {
 		k.t.Fatal(err)
+	}
+	switch {
+	case exited.Load() && k.t.Skipped():
+		k.t.SkipNow()
+	case exited.Load() && k.t.Failed():
+		k.t.FailNow()
 	}
 }
 

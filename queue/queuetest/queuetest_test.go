@@ -3,6 +3,7 @@ package queuetest_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,5 +66,49 @@ func TestWorkLeavesWhatItDoesNotKnow(t *testing.T) {
 	k.Work(m)
 	if a, b := k.Tasks("other")[0].State, k.Tasks("welcome")[0].State; a != queue.Available || b != queue.Succeeded {
 		t.Errorf("other is %s, welcome %s", a, b)
+	}
+}
+
+// inner is a test within a test.
+type inner struct {
+	testing.TB
+	failed, skipped bool
+}
+
+func (i *inner) FailNow()      { i.failed = true; runtime.Goexit() }
+func (i *inner) SkipNow()      { i.skipped = true; runtime.Goexit() }
+func (i *inner) Failed() bool  { return i.failed }
+func (i *inner) Skipped() bool { return i.skipped }
+
+// A handler that ends the test, as an assertion does, ends it where it was worked; nothing hangs.
+func TestAHandlerMayEndTheTest(t *testing.T) {
+	for name, end := range map[string]func(testing.TB){
+		"FailNow": testing.TB.FailNow,
+		"SkipNow": testing.TB.SkipNow,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			in, after := &inner{TB: t}, false
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				k := queuetest.New(in)
+				if _, err := k.Client.Enqueue(t.Context(), welcome.Spec(mail{1})); err != nil {
+					t.Error(err)
+				}
+				m := &queue.Mux{}
+				welcome.Handle(m, func(context.Context, *queue.Run, mail) error { end(in); return nil }, queue.Handler{})
+				defer func() {
+					if tasks := k.Tasks(""); tasks[0].State != queue.Retryable || tasks[0].Attempts != 1 {
+						t.Errorf("%s: %+v", name, tasks[0])
+					}
+				}()
+				k.Work(m)
+				after = true
+			}()
+			<-ended
+			if in.failed != (name == "FailNow") || in.skipped != (name == "SkipNow") || after {
+				t.Errorf("%s: failed %v, skipped %v, went on %v", name, in.failed, in.skipped, after)
+			}
+		})
 	}
 }

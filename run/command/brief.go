@@ -26,6 +26,8 @@ type Brief struct {
 	User          *User
 	Umask         *int
 	Nice          int
+	// Enter is what it is given for as long as it runs.
+	Enter Entrance
 	// Input is what it reads on its standard input; nil: nothing.
 	Input []byte
 	// Timeout is when it is killed, without being asked first. Required.
@@ -48,7 +50,9 @@ func (b Brief) Run(ctx context.Context) (printed string, err error) {
 	if err != nil {
 		return "", err
 	}
-	p, err := Start(b.spec(files))
+	given, leave := b.Enter.enter(b.User)
+	defer leave()
+	p, err := Start(b.spec(files, given))
 	files.started()
 	if err == nil {
 		err = b.attend(ctx, p)
@@ -62,12 +66,13 @@ func (b Brief) tooLong() error {
 
 // spec says what is started. Its run id is its own: by that of a run that it is about, what is left of that run
 // is found and killed. The guardian keeps the time too, should this process be stopped.
-func (b Brief) spec(files *pipes) Spec {
+func (b Brief) spec(files *pipes, given []string) Spec {
 	env := slices.Clone(b.Env)
 	if b.User != nil {
 		env = append(env, b.User.environment()...)
 	}
-	return Spec{Args: b.Args, Dir: b.Dir, Env: lastOfEach(append(env, b.ExtraEnv...)), User: b.User, Umask: b.Umask, Nice: b.Nice,
+	env = append(append(env, given...), b.ExtraEnv...)
+	return Spec{Args: b.Args, Dir: b.Dir, Env: lastOfEach(env), User: b.User, Umask: b.Umask, Nice: b.Nice,
 		RunID: run.NewID(), Stdin: files.stdin, Stdout: files.stdout, Stderr: files.stdout, Leftovers: Kill,
 		Deadline: Deadline{Kill: clock.System.Boot() + b.Timeout + lingering}}
 }

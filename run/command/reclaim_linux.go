@@ -89,10 +89,11 @@ func inspect(key lease.Key, h lease.Holder) (left remainder, gone bool) {
 	return left, certain && len(work) == 0
 }
 
-// here says whether h's numbers mean something in this process.
+// here says whether h's numbers mean something in this process. Machines that were cloned while they ran have one boot
+// id, and the same numbers of pid namespaces: only the host's name tells them apart.
 func here(h lease.Holder) bool {
 	s := Self()
-	return h.BootID != "" && h.BootID == s.BootID && h.PIDNS != "" && h.PIDNS == s.PIDNS &&
+	return h.Host == s.Host && h.BootID != "" && h.BootID == s.BootID && h.PIDNS != "" && h.PIDNS == s.PIDNS &&
 		h.PID > 0 && h.Start > 0 && h.RunID != ""
 }
 
@@ -168,11 +169,20 @@ const guardTime = killTime / 4
 // only if held says that h's hold is still on record: what a run has left behind on purpose, and released
 // its lease, lives on. A dead supervisor releases nothing any more, so it is asked once.
 func KillOrphaned(ctx context.Context, key lease.Key, h lease.Holder, held func() bool) (bool, error) {
-	began, asked := time.Now(), false
+	began, asked, unsure := time.Now(), false, 0
 	return untilGone(ctx, func() (done, gone bool) {
-		return killOnce(key, h, time.Since(began) > guardTime, &asked, held)
+		done, gone = killOnce(key, h, time.Since(began) > guardTime, &asked, held)
+		if done && !gone && asked {
+			unsure++
+			done = unsure > unsureRounds
+		}
+		return done, gone
 	})
 }
+
+// unsureRounds is how often there is looked again where nothing was left to be killed and no proof to be had, over some
+// 60 ms in all: a process of anybody's that is just being executed shows no environment for a moment.
+const unsureRounds = 6
 
 // untilGone repeats a round, ever less often, until there is nothing more to do, for killTime at most.
 func untilGone(ctx context.Context, round func() (done, gone bool)) (bool, error) {

@@ -5,6 +5,7 @@ package command
 import (
 	"bufio"
 	"context"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -201,6 +202,24 @@ func TestWorkWithinARunBelongsToIt(t *testing.T) {
 	<-p.Reaped()
 	if !WorkGone(testKey, h) {
 		t.Error("not gone")
+	}
+}
+
+// Of machines that were cloned while they ran, the boot id, the pid namespace and the pids are the same: what is gone
+// here may well live there.
+func TestACloneOfThisHostIsAnother(t *testing.T) {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	h := Self()
+	h.PID, h.Start, h.RunID = gone.Process.Pid, h.Start+1, "run-of-a-clone"
+	if !WorkGone(testKey, h) {
+		t.Fatal("the work of a holder that is gone here, is not")
+	}
+	h.Host += "-clone"
+	if WorkGone(testKey, h) {
+		t.Error("the work of a clone's holder is taken for gone")
 	}
 }
 

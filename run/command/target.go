@@ -33,6 +33,8 @@ type Target struct {
 	// Leftovers and LeftoverGrace are Spec's.
 	Leftovers     Leftovers
 	LeftoverGrace time.Duration
+	// Enter is what the command is given for as long as it runs.
+	Enter Entrance
 	// Stdio lets the command inherit this process's standard files. Otherwise it reads nothing
 	// and what it prints goes to Call.Output.
 	Stdio bool
@@ -43,6 +45,18 @@ type Target struct {
 	// OnLeftovers hears, 10 s after the main process ended, of the processes that it left (rule L7), on a
 	// goroutine of its own.
 	OnLeftovers func(pids []int)
+}
+
+// An Entrance returns variables for a command that begins as a user (nil: as this process), and leave, which is called
+// when the command is gone: what they lead to is then closed to it. Both return at once. It is safe for concurrent use.
+type Entrance func(*User) (env []string, leave func())
+
+// enter calls an Entrance, where there is one.
+func (e Entrance) enter(u *User) (env []string, leave func()) {
+	if e == nil {
+		return nil, func() {}
+	}
+	return e(u)
 }
 
 // lookAgain is how often a loss is looked at again while the command ends.
@@ -57,7 +71,9 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	if err != nil {
 		return fault(c, err)
 	}
-	p, err := Start(t.spec(c, out))
+	given, leave := t.Enter.enter(t.User)
+	defer leave()
+	p, err := Start(t.spec(c, out, given))
 	out.started()
 	if c.Lock != nil {
 		c.Lock.Close()
@@ -90,9 +106,9 @@ func fault(c run.Call, err error) run.Result {
 	return run.Result{Outcome: run.Failed, Status: StatusFault, Err: err}
 }
 
-func (t Target) spec(c run.Call, out *output) Spec {
+func (t Target) spec(c run.Call, out *output, given []string) Spec {
 	term, kill := c.Lease.Deadlines()
-	s := Spec{Args: t.Args, Dir: t.Dir, Env: t.environment(c), RunID: c.Run.ID, Key: c.Lease.Ref().Key,
+	s := Spec{Args: t.Args, Dir: t.Dir, Env: t.environment(c, given), RunID: c.Run.ID, Key: c.Lease.Ref().Key,
 		User: t.User, Umask: t.Umask, Nice: t.Nice,
 		Stdin: out.stdin, Stdout: out.stdout, Stderr: out.stderr,
 		Deadline:  Deadline{Term: term, Kill: kill},
@@ -104,9 +120,9 @@ func (t Target) spec(c run.Call, out *output) Spec {
 	return s
 }
 
-// environment adds what a command is told about its run, and takes away the store's address,
+// environment adds what a command is given and told about its run, and takes away the store's address,
 // which may hold a password (rule H3). Of two values of a variable the later one counts.
-func (t Target) environment(c run.Call) []string {
+func (t Target) environment(c run.Call, given []string) []string {
 	env := t.Env
 	if env == nil {
 		env = os.Environ()
@@ -115,7 +131,7 @@ func (t Target) environment(c run.Call) []string {
 	if t.User != nil {
 		env = append(env, t.User.environment()...)
 	}
-	env = append(env, t.ExtraEnv...)
+	env = append(append(env, given...), t.ExtraEnv...)
 	env = append(env,
 		"DIBS_KEY="+c.Run.Job,
 		"DIBS_TOKEN="+strconv.FormatInt(int64(c.Run.Token), 10),
@@ -146,9 +162,11 @@ func withoutOuterRun(env []string) []string {
 	})
 }
 
-// WithoutStore takes the store's address out of an environment.
+// WithoutStore takes the store's address out of an environment, and the way to the store of an outer run.
 func WithoutStore(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "DIBS_STORE=") })
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		return strings.HasPrefix(v, "DIBS_STORE=") || strings.HasPrefix(v, "DIBS_STORE_VIA=")
+	})
 }
 
 // lastOfEach keeps the last value of each variable: with two of them, which one a program finds

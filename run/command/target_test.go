@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -153,7 +154,7 @@ func TestACommandIsToldOfThePreviousSuccess(t *testing.T) {
 		{time.Time{}, true, []string{"DIBS_PREVIOUS_SUCCESS_UNKNOWN=1"}},
 		{at, false, []string{"DIBS_PREVIOUS_SUCCESS=2026-11-01T04:15:00Z"}},
 	} {
-		env := Target{Env: []string{"PATH=/bin"}}.environment(run.Call{PreviousSuccess: c.at, PreviousUnknown: c.unknown})
+		env := Target{Env: []string{"PATH=/bin"}}.environment(run.Call{PreviousSuccess: c.at, PreviousUnknown: c.unknown}, nil)
 		got := slices.DeleteFunc(env, func(v string) bool { return !strings.HasPrefix(v, "DIBS_PREVIOUS_SUCCESS") })
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)
@@ -161,10 +162,54 @@ func TestACommandIsToldOfThePreviousSuccess(t *testing.T) {
 	}
 }
 
+// What a command printed last reaches a writer that is slower than the command.
+func TestTheLastLinesAreWaitedFor(t *testing.T) {
+	id := newRun(t)
+	w := &slow{}
+	r := Target{Args: shell(id, "echo first; echo last")}.Attempt(t.Context(), call(t, id, memory.New(memory.Options{}), w))
+	if got := w.String(); got != "first\nlast\n" || r.Outcome != run.Succeeded {
+		t.Errorf("%q, %+v", got, r)
+	}
+	r.Recorded()
+}
+
+// slow takes a while for each write.
+type slow struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	time.Sleep(100 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(b)
+}
+
+func (s *slow) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// The store's address may hold a password: a command is given neither it nor the way to an outer run's store (rule H3).
+func TestTheStoreIsNotInherited(t *testing.T) {
+	outer := []string{"PATH=/bin", "DIBS_STORE=redis://:secret@h/0", "DIBS_STORE_VIA=@dibs-x", "DIBS_STORE_FILE=/etc/dibs/store"}
+	told := Target{Env: outer}.environment(run.Call{}, nil)
+	for _, v := range told {
+		if strings.HasPrefix(v, "DIBS_STORE=") || strings.HasPrefix(v, "DIBS_STORE_VIA=") {
+			t.Errorf("it is told %s", v)
+		}
+	}
+	if !slices.Contains(told, "DIBS_STORE_FILE=/etc/dibs/store") {
+		t.Errorf("it is told %q", told)
+	}
+}
+
 // A run within a run is told nothing of the outer one's tick.
 func TestNothingOfAnOuterRunIsTold(t *testing.T) {
 	outer := []string{"PATH=/bin", "DIBS_TICK=2020-01-01T00:00:00Z", "DIBS_PREVIOUS_SUCCESS=x", "DIBS_PREVIOUS_SUCCESS_UNKNOWN=1"}
-	told := Target{Env: outer, ExtraEnv: []string{"A=b"}}.environment(run.Call{})
+	told := Target{Env: outer, ExtraEnv: []string{"A=b"}}.environment(run.Call{}, nil)
 	for _, v := range told {
 		if strings.HasPrefix(v, "DIBS_TICK") || strings.HasPrefix(v, "DIBS_PREVIOUS") {
 			t.Errorf("it is told %s", v)

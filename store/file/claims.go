@@ -18,8 +18,12 @@ import (
 // their files inside it.
 type ticks struct{ db *db }
 
-//go:embed queries/ticks_unfinished.sql
-var sqlTicksUnfinished string
+var (
+	//go:embed queries/ticks_unfinished.sql
+	sqlTicksUnfinished string
+	//go:embed queries/ticks_owed.sql
+	sqlTicksOwed string
+)
 
 // Claim fulfils tick.Store. All items share one transaction, and one sync to the disk.
 func (k *ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
@@ -166,28 +170,29 @@ func (k *ticks) take(ctx context.Context, tx *sql.Tx, req tick.TakeRequest, row 
 
 // Orphans fulfils tick.Store. Leases are asked after the rows are read: one that is found dead
 // then was not live when the row named it, or has died since.
-func (k *ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
-	p, err := k.db.open(ctx)
+func (k *ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
+	from, to := l.Range()
+	rows, err := ask(ctx, k.db, readTick, sqlTicksUnfinished, from, to, l.After.Job, l.AfterAt(), l.Max())
 	if err != nil {
-		return nil, err
-	}
-	rows, err := query(ctx, p.reader, readTick, sqlTicksUnfinished, job)
-	if err != nil {
-		return nil, k.db.fail("read", err)
+		return tick.Found{}, err
 	}
 	known := map[lease.Ref]bool{}
-	var dead []tick.Tick
-	for _, t := range rows {
+	for i := range rows {
+		t := &rows[i]
 		live, asked := known[t.Lease]
 		if !asked {
 			if live, err = k.db.leases.alive(t.Lease); err != nil {
-				return nil, err
+				return tick.Found{}, err
 			}
 			known[t.Lease] = live
 		}
-		if !live && len(dead) < limit {
-			dead = append(dead, t)
-		}
+		t.Live = live
 	}
-	return dead, nil
+	return tick.Ended(rows, l.Max(), tick.Dead), nil
+}
+
+// Owed fulfils tick.Store.
+func (k *ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
+	rows, err := ask(ctx, k.db, readTick, sqlTicksOwed, l.App+"/", micros(l.From), l.AfterAt(), l.After.Job, l.Max())
+	return tick.Ended(rows, l.Max(), tick.Tick.Owed), err
 }

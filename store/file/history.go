@@ -21,6 +21,8 @@ import (
 var (
 	//go:embed queries/ticks.sql
 	sqlTicks string
+	//go:embed queries/ticks_of.sql
+	sqlTicksOf string
 	//go:embed queries/runs.sql
 	sqlRuns string
 	//go:embed queries/events.sql
@@ -41,6 +43,8 @@ var (
 	sqlPruneOutputs string
 	//go:embed queries/prune_events.sql
 	sqlPruneEvents string
+	//go:embed queries/prune_outputs_of.sql
+	sqlPruneOutputsOf string
 )
 
 // histories fulfils history.Store.
@@ -149,7 +153,11 @@ func (h *histories) ReadOutput(ctx context.Context, runID string) ([]byte, error
 
 // Ticks fulfils history.Store.
 func (h *histories) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
-	rows, err := ask(ctx, h.db, readTick, sqlTicks, q.Job, from(q), to(q), q.Max(), q.RunID)
+	text, args := sqlTicks, []any{from(q), to(q), q.Max(), q.RunID}
+	if q.Job != "" {
+		text, args = sqlTicksOf, append(args, q.Job)
+	}
+	rows, err := ask(ctx, h.db, readTick, text, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +180,25 @@ func (h *histories) Runs(ctx context.Context, q history.Query) ([]run.Record, er
 		runs = append(runs, r.Record)
 	}
 	return runs, err
+}
+
+// Latest fulfils history.Store.
+func (h *histories) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
+	found := make([][]run.Record, len(jobs))
+	if err := h.db.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	for i, job := range jobs {
+		q := history.Query{Job: job, Limit: n}
+		rows, err := ask(ctx, h.db, readRun, sqlRuns, q.Job, q.RunID, from(q), to(q), q.Max())
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			found[i] = append(found[i], r.Record)
+		}
+	}
+	return found, nil
 }
 
 // AppendRuns fulfils history.Store.
@@ -200,25 +227,42 @@ func (h *histories) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
 }
 
 // Prune fulfils history.Store.
-func (h *histories) Prune(ctx context.Context, before time.Time) (n int, err error) {
+func (h *histories) Prune(ctx context.Context, before time.Time) (n int, more bool, err error) {
 	if err := h.db.catchUp(ctx); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	err = h.db.write(ctx, func(tx *sql.Tx) error {
-		n = 0
+		n, more = 0, false
 		// Outputs are found through their runs, and do not count by themselves.
 		for _, text := range []string{sqlPruneTicks, sqlPruneOutputs, sqlPruneRuns, sqlPruneEvents} {
-			r, err := tx.ExecContext(ctx, text, ceil(before))
+			gone, err := changed(tx.ExecContext(ctx, text, ceil(before), history.Step))
 			if err != nil {
 				return err
 			}
-			if gone, err := r.RowsAffected(); err != nil {
-				return err
-			} else if text != sqlPruneOutputs {
-				n += int(gone)
+			if text != sqlPruneOutputs {
+				n += gone
+				more = more || gone == history.Step
 			}
 		}
 		return nil
 	})
+	return n, more, err
+}
+
+// PruneOutputs fulfils history.Store.
+func (h *histories) PruneOutputs(ctx context.Context, job string, keep int) (n int, err error) {
+	err = h.db.write(ctx, func(tx *sql.Tx) (err error) {
+		n, err = changed(tx.ExecContext(ctx, sqlPruneOutputsOf, job, history.Step, keep))
+		return err
+	})
 	return n, err
+}
+
+// changed is how many rows a statement changed.
+func changed(r sql.Result, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.RowsAffected()
+	return int(n), err
 }

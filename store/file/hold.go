@@ -41,15 +41,7 @@ const probes = 5
 // still takes the locks again, which is nothing where they are held, and says whether the hold is in force. A command
 // that inherited them can have freed them, and then somebody else can have been granted the key.
 func (h *hold) still() (bool, error) {
-	ok, err := tryFlock(h.lock, unix.LOCK_EX)
-	for range probes {
-		if err != nil || ok {
-			break
-		}
-		time.Sleep(time.Millisecond)
-		ok, err = tryFlock(h.lock, unix.LOCK_EX)
-	}
-	if err != nil || !ok {
+	if ok, err := retake(h.lock, time.Sleep); err != nil || !ok {
 		return false, err
 	}
 	if ok, err := tryByte(h.lock, unix.F_RDLCK, heldByte); err != nil || !ok {
@@ -57,6 +49,16 @@ func (h *hold) still() (bool, error) {
 	}
 	rec, err := readRecord(h.fd, h.at.name)
 	return err != nil || rec.Token <= h.rec.Token, nil // what cannot be read is nobody's grant, and is written anew
+}
+
+// retake locks fd, as soon as those who only try its lock have let go of it.
+func retake(fd int, sleep func(time.Duration)) (ok bool, err error) {
+	ok, err = tryFlock(fd, unix.LOCK_EX)
+	for i := 0; i < probes && err == nil && !ok; i++ {
+		sleep(time.Millisecond)
+		ok, err = tryFlock(fd, unix.LOCK_EX)
+	}
+	return ok, err
 }
 
 func (h *hold) close() {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed" // the statements
+	"encoding/json"
 	"time"
 
 	"github.com/dibs-run/dibs/tick"
@@ -14,6 +15,8 @@ import (
 var (
 	//go:embed queries/jobs.sql
 	sqlJobs string
+	//go:embed queries/jobs_named.sql
+	sqlJobsNamed string
 	//go:embed queries/ticks_between.sql
 	sqlTicksBetween string
 	//go:embed queries/tick_delete.sql
@@ -21,13 +24,16 @@ var (
 )
 
 // Jobs fulfils tick.Store.
-func (k *ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
-	p, err := k.db.open(ctx)
-	if err != nil {
-		return nil, err
+func (k *ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
+	if len(q.Names) > 0 {
+		names, err := json.Marshal(q.Names)
+		if err != nil {
+			return nil, err
+		}
+		return ask(ctx, k.db, readJob, sqlJobsNamed, string(names))
 	}
-	jobs, err := query(ctx, p.reader, readJob, sqlJobs, prefix)
-	return jobs, k.db.fail("read", err)
+	from, to := q.Range()
+	return ask(ctx, k.db, readJob, sqlJobs, from, to, q.After, q.Max())
 }
 
 // SetJobs fulfils tick.Store.
@@ -40,7 +46,7 @@ func (k *ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job
 			if err != nil {
 				return err
 			}
-			next, changed := register(j, found, req)
+			next, changed := req.Apply(j, found, instantNow().time())
 			if changed {
 				if err := putJob(ctx, tx, next); err != nil {
 					return err
@@ -51,34 +57,6 @@ func (k *ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job
 		return nil
 	})
 	return jobs, err
-}
-
-func register(j tick.Job, found bool, req tick.JobRequest) (_ tick.Job, changed bool) {
-	since := micro(req.Since)
-	if since.IsZero() {
-		since = instantNow().time()
-	}
-	switch {
-	case !found && req.Remove:
-		return tick.Job{Name: req.Name}, false // there is nothing to end
-	case !found:
-		return define(tick.Job{Name: req.Name}, req.Definition, since), true
-	case req.Remove && j.Removed.IsZero():
-		j.Removed = since
-		return j, true
-	case !req.Remove && (j.Definition != req.Definition || !j.Removed.IsZero()):
-		return define(j, req.Definition, since), true
-	}
-	return j, false
-}
-
-// define makes the next generation: ticks before since do not belong to it (rule T11).
-func define(j tick.Job, definition string, since time.Time) tick.Job {
-	j.Definition, j.Generation, j.Since, j.Removed = definition, j.Generation+1, since, time.Time{}
-	if before := since.Add(-time.Microsecond); j.Mark.Before(before) {
-		j.Mark = before
-	}
-	return j
 }
 
 // Pause fulfils tick.Store.
@@ -103,7 +81,7 @@ func (k *ticks) Settle(ctx context.Context, req tick.SettleRequest) (a tick.Answ
 	err = k.db.write(ctx, func(tx *sql.Tx) error {
 		a = tick.Answer{Status: tick.Taken, Now: instantNow().time()}
 		job, found, err := getJob(ctx, tx, req.Job)
-		if err != nil || !found || !job.Mark.Equal(micro(req.From)) {
+		if err != nil || !found || !job.Mark.Equal(micro(req.From)) || req.Generation != 0 && req.Generation != job.Generation {
 			return err
 		}
 		a.Status = tick.Won

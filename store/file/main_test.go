@@ -161,10 +161,10 @@ func granted(t testing.TB, s *store.Store, key lease.Key) lease.Ref {
 
 // beginRun starts a run without a tick under ref.
 func beginRun(s *store.Store, ref lease.Ref, id string) error {
-	a, err := s.Ticks.Start(context.Background(), tick.StartRequest{
-		Run: run.Record{ID: id, Job: string(ref.Key), Host: "h", Command: "true"}, Lease: ref})
-	if err == nil && a.Status != tick.Won {
-		err = fmt.Errorf("start: %v", a.Status)
+	a, err := s.Ticks.Start(context.Background(), []tick.StartRequest{{
+		Run: run.Record{ID: id, Job: string(ref.Key), Host: "h", Command: "true"}, Lease: ref}})
+	if err == nil && a[0].Status != tick.Won {
+		err = fmt.Errorf("start: %v", a[0].Status)
 	}
 	return err
 }

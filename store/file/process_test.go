@@ -13,6 +13,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // soon is far below the TTL: what must not wait for an expiry happens within it.
@@ -247,11 +248,11 @@ func TestProcessesShareTicks(t *testing.T) {
 		t.Errorf("%d ticks were won, of %d", total, contested)
 	}
 	orphans := func() int {
-		rows, err := s.Ticks.Orphans(context.Background(), "", 1000)
+		rows, err := s.Ticks.Orphans(context.Background(), tick.Look{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(rows)
+		return len(rows.Ticks)
 	}
 	if n := orphans(); n != 0 {
 		t.Errorf("%d orphans while their processes live", n)

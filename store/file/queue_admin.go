@@ -192,7 +192,7 @@ func (b *board) slots(id int64) (s queue.Slots, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Key, s.Max = l.key, l.max
+	s.Key, s.Max = l.key, l.Max
 	if err := b.scan("blocked", []any{id}, &s.Waiting); err != nil {
 		return s, err
 	}
@@ -226,14 +226,16 @@ func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string
 
 // Count fulfils queue.Store.
 func (q queues) Count(ctx context.Context, counts []queue.Count) error {
-	return q.db.step(ctx, func(b *board) error {
-		for _, c := range counts {
-			if err := b.exec("count", micros(c.Minute.Truncate(time.Minute)), c.Queue, c.Kind, c.Name, c.N); err != nil {
-				return err
-			}
+	return q.db.step(ctx, func(b *board) error { return b.countAll(counts) })
+}
+
+func (b *board) countAll(counts []queue.Count) error {
+	for _, c := range counts {
+		if err := b.exec("count", micros(c.Minute.Truncate(time.Minute)), c.Queue, c.Kind, c.Name, c.N); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Counts fulfils queue.Admin.

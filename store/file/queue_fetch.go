@@ -204,7 +204,7 @@ func (f *fetch) give(t *task, l *limit, r *rate) error {
 	t.worker = f.worker
 	if l != nil {
 		l.token = t.Token
-		if err := f.exec("limit_update", l.max, int64(l.token), l.id); err != nil {
+		if err := f.exec("limit_given", int64(l.token), l.id); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ package file
 
 import (
 	"cmp"
+	"context"
 	"database/sql"
 	"errors"
 
@@ -15,16 +16,16 @@ import (
 // A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are free slots
 // are available, the first ones in order; all others are blocked, and no fetch looks at them.
 type limit struct {
+	life.Cap
 	id      int64
 	key     string
-	max     int
 	token   lease.Token // the largest that was given under it
 	running int
 }
 
 func readLimit(row scanner) (*limit, error) {
 	var l limit
-	err := row.Scan(&l.id, &l.key, &l.max, &l.token, &l.running)
+	err := row.Scan(&l.id, &l.key, &l.Max, &l.Declared, &l.token, &l.running)
 	return &l, err
 }
 
@@ -48,7 +49,7 @@ func (b *board) known(l *limit, err error) (*limit, error) {
 }
 
 // free is how many slots are.
-func (l *limit) free() int { return max(l.max-l.running, 0) }
+func (l *limit) free() int { return max(l.Max-l.running, 0) }
 
 // declare is the limit that a spec names, made where it is new. The last declaration wins.
 func (b *board) declare(s *queue.Spec) (*limit, error) {
@@ -57,20 +58,20 @@ func (b *board) declare(s *queue.Spec) (*limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l, b.resize(l, s.Limit.Slots(), "")
+	return l, b.hears(l, s.Limit.Slots())
 }
 
-// resize sets how many may run, and records it. It stops nothing that runs.
-func (b *board) resize(l *limit, slots int, by string) error {
-	if l.max == slots {
+// hears takes in what a task declares of a limit. It stops nothing that runs.
+func (b *board) hears(l *limit, slots int) error {
+	was := l.Cap
+	if l.Hears(slots); l.Cap == was {
 		return nil
 	}
-	kind, reason := queue.LimitEvent(l.key, l.max, slots, by)
-	if err := b.record(kind, reason); err != nil {
+	if err := b.exec("limit_declared", l.Max, l.Declared, l.id); err != nil || l.Max == was.Max {
 		return err
 	}
-	l.max = slots
-	if err := b.exec("limit_update", l.max, int64(l.token), l.id); err != nil {
+	kind, reason := queue.LimitEvent(l.key, was.Max, l.Max, "")
+	if err := b.record(kind, reason); err != nil {
 		return err
 	}
 	return b.settle(l)
@@ -199,5 +200,32 @@ func (d desk) setLimit(b *board, key queue.Hash, slots int, by string) (bool, er
 	if err != nil {
 		return false, err
 	}
-	return true, b.resize(l, max(slots, 1), by)
+	was := l.Max
+	if !l.Says(slots, by, b.now) {
+		return true, nil
+	}
+	kind, reason := life.SaidEvent(l.key, was, &l.Cap, by)
+	if err := b.record(kind, reason); err != nil {
+		return false, err
+	}
+	if err := b.exec("limit_said", l.Max, l.Declared, l.By, micros(l.Since), l.id); err != nil {
+		return false, err
+	}
+	return true, b.settle(l)
+}
+
+// Limits fulfils queue.Admin.
+func (d desk) Limits(ctx context.Context) (words []queue.Word, err error) {
+	err = d.look(ctx, func(b *board) (err error) {
+		words, err = rows(b, func(row scanner) (w queue.Word, err error) {
+			var hash []byte
+			var since int64
+			err = row.Scan(&hash, &w.Key, &w.Max, &w.Declared, &w.By, &since)
+			copy(w.Hash[:], hash)
+			w.Since = instantOf(since)
+			return w, err
+		}, "limits_said")
+		return err
+	})
+	return words, err
 }

@@ -88,7 +88,30 @@ func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued,
 	if len(specs) == 0 {
 		return nil, ctx.Err()
 	}
-	return answer(ctx, x, specs, (*board).enqueue)
+	counting := counted{x, specs, nil}
+	return answer(ctx, &counting, specs, counting.enqueue)
+}
+
+// counted enqueues, and counts what it answered, in the same step.
+type counted struct {
+	*Tx
+	specs   []queue.Spec
+	answers []queue.Enqueued
+}
+
+func (c *counted) enqueue(b *board, s queue.Spec) (queue.Enqueued, error) {
+	e, err := b.enqueue(s)
+	c.answers = append(c.answers, e)
+	return e, err
+}
+
+func (c *counted) step(ctx context.Context, do func(*board) error) error {
+	return c.Tx.step(ctx, func(b *board) error {
+		if err := do(b); err != nil {
+			return err
+		}
+		return b.countAll(queue.Admissions(c.specs, c.answers))
+	})
 }
 
 // Finish is of queue.Finisher. Slots are free as soon as it commits.

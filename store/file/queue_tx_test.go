@@ -274,7 +274,7 @@ func TestAnOpenTransactionHoldsUpWritersAlone(t *testing.T) {
 	_, err := a.s.Tasks.Queues(ctx)
 	_, werr := a.s.Tasks.Workers(ctx)
 	_, herr := a.s.History.Events(ctx, history.Query{})
-	_, jerr := a.s.Ticks.Jobs(ctx, "")
+	_, jerr := a.s.Ticks.Jobs(ctx, tick.JobQuery{})
 	if err := errors.Join(err, werr, herr, jerr); err != nil {
 		t.Errorf("looking: %v", err)
 	}

@@ -165,8 +165,8 @@ func roleClaim(s *store.Store) error {
 		}
 		won++
 		r := run.Record{ID: run.NewID(), Job: "j", Tick: at}
-		if b, err := s.Ticks.Start(ctx, tick.StartRequest{Run: r, Claim: ref, Lease: ref}); err != nil || b.Status != tick.Won {
-			return fmt.Errorf("start: %v %w", b.Status, err)
+		if b, err := s.Ticks.Start(ctx, []tick.StartRequest{{Run: r, Claim: ref, Lease: ref}}); err != nil || b[0].Status != tick.Won {
+			return fmt.Errorf("start: %v %w", b, err)
 		}
 	}
 	fmt.Println(won)

@@ -148,7 +148,7 @@ func attemptsText(all []run.Attempt) (string, error) {
 func readJob(row scanner) (j tick.Job, err error) {
 	var since, mark, removed, pausedSince, pausedUntil int64
 	err = row.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed,
-		&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed)
+		&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed, &j.Past)
 	j.Since, j.Mark, j.Removed = instantOf(since), instantOf(mark), instantOf(removed)
 	j.Pause.Since, j.Pause.Until = instantOf(pausedSince), instantOf(pausedUntil)
 	return j, err
@@ -160,6 +160,6 @@ func getJob(ctx context.Context, tx *sql.Tx, name string) (tick.Job, bool, error
 
 func putJob(ctx context.Context, tx *sql.Tx, j tick.Job) error {
 	_, err := tx.ExecContext(ctx, sqlJobPut, j.Name, j.Definition, j.Generation, micros(j.Since), micros(j.Mark), micros(j.Removed),
-		micros(j.Pause.Since), micros(j.Pause.Until), j.Pause.By, j.Pause.Why, j.Pause.Resumed)
+		micros(j.Pause.Since), micros(j.Pause.Until), j.Pause.By, j.Pause.Why, j.Pause.Resumed, j.Past)
 	return err
 }

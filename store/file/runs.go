@@ -13,33 +13,52 @@ import (
 )
 
 // Start fulfils tick.Store. A run without a tick is written into the lock file under which it
-// lives, and needs no database.
-func (k *ticks) Start(ctx context.Context, req tick.StartRequest) (a tick.Answer, err error) {
-	open := true
-	if req.Run.Tick.IsZero() {
-		// A gate cannot pass to others between this look and the start: while this process is stopped it keeps the lock.
-		if open, err = k.gateOpen(req); err != nil {
-			return a, err
+// lives, and needs no database. All others share one transaction, and one sync to the disk.
+func (k *ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	answers, open := make([]tick.Answer, len(reqs)), make([]bool, len(reqs))
+	var rest []int
+	for i, req := range reqs {
+		done := false
+		if open[i] = true; req.Run.Tick.IsZero() {
+			// A gate cannot pass to others between this look and the start: while this process is stopped it keeps the lock.
+			var err error
+			if open[i], err = k.gateOpen(req); err != nil {
+				return nil, err
+			}
+			if answers[i], done, err = k.startInFile(ctx, req, open[i]); err != nil {
+				return nil, err
+			}
 		}
-		if a, done, err := k.startInFile(ctx, req, open); done || err != nil {
-			return a, err
+		if !done {
+			rest = append(rest, i)
 		}
 	}
-	err = k.db.write(ctx, func(tx *sql.Tx) error {
-		row, found, err := getTick(ctx, tx, req.Run.Job, micros(req.Run.Tick))
-		if err != nil {
-			return err
+	if len(rest) == 0 {
+		return answers, nil
+	}
+	return answers, k.db.write(ctx, func(tx *sql.Tx) (err error) {
+		for _, i := range rest {
+			if answers[i], err = k.startInDB(ctx, tx, reqs[i], open[i]); err != nil {
+				return err
+			}
 		}
-		status, fresh, err := k.mayStart(ctx, tx, req, row, found, open)
-		if err == nil && fresh {
-			row, err = k.start(ctx, tx, req, row)
-		}
-		if err == nil {
-			a, err = k.answer(status, row)
-		}
-		return err
+		return nil
 	})
-	return a, err
+}
+
+func (k *ticks) startInDB(ctx context.Context, tx *sql.Tx, req tick.StartRequest, open bool) (tick.Answer, error) {
+	row, found, err := getTick(ctx, tx, req.Run.Job, micros(req.Run.Tick))
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	status, fresh, err := k.mayStart(ctx, tx, req, row, found, open)
+	if err == nil && fresh {
+		row, err = k.start(ctx, tx, req, row)
+	}
+	if err != nil {
+		return tick.Answer{}, err
+	}
+	return k.answer(status, row)
 }
 
 // gateOpen says whether the lease that a run without a tick stands on, beside its own, is live.

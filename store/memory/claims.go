@@ -54,7 +54,7 @@ func (b *Backend) row(job string, at time.Time) (tick.Tick, bool) {
 
 func (b *Backend) putRow(t tick.Tick) {
 	if b.ticks[t.Job] == nil {
-		b.ticks[t.Job] = &ledger{open: map[int64]bool{}}
+		b.ticks[t.Job] = &ledger{open: map[int64]bool{}, owed: map[int64]bool{}}
 	}
 	t.Live = false
 	b.ticks[t.Job].put(t)
@@ -170,9 +170,11 @@ func (b *Backend) infer(id string, now time.Time) {
 	}
 }
 
-func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, error) {
-	return step(ctx, k.b, func(now time.Time) tick.Answer {
-		return k.b.answer(k.b.start(req, now), req.Run.Job, req.Run.Tick, now)
+func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	return step(ctx, k.b, func(now time.Time) []tick.Answer {
+		return each(reqs, now, func(req tick.StartRequest, now time.Time) tick.Answer {
+			return k.b.answer(k.b.start(req, now), req.Run.Job, req.Run.Tick, now)
+		})
 	})
 }
 
@@ -224,22 +226,71 @@ func instants(r run.Record) run.Record {
 	return r
 }
 
-func (k ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
-	return step(ctx, k.b, func(now time.Time) []tick.Tick {
-		var found []tick.Tick
-		for name, l := range k.b.ticks {
-			if job != "" && job != name {
-				continue
+func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
+	return step(ctx, k.b, func(now time.Time) tick.Found {
+		var open []tick.Spot
+		for _, name := range k.b.named(l.Job, l.Prefix) {
+			for us := range k.b.ticks[name].open {
+				open = append(open, tick.Spot{Job: name, At: micro(time.UnixMicro(us))})
 			}
-			for at := range l.open {
-				if t, _ := k.b.row(name, time.UnixMicro(at)); !k.b.live(t.Lease, now) {
-					found = append(found, t)
+		}
+		slices.SortFunc(open, byJob)
+		return k.b.looked(open, l.After, l.Max(), byJob, tick.Dead, now)
+	})
+}
+
+func (k ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
+	return step(ctx, k.b, func(now time.Time) tick.Found {
+		var owed []tick.Spot
+		for _, name := range k.b.named("", l.App+"/") {
+			ledger := k.b.ticks[name]
+			for us := range ledger.owed {
+				if at := micro(time.UnixMicro(us)); !at.Before(l.From) {
+					owed = append(owed, tick.Spot{Job: name, At: at})
 				}
 			}
 		}
-		slices.SortFunc(found, func(x, y tick.Tick) int {
-			return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Job, y.Job))
-		})
-		return found[:min(len(found), limit)]
+		slices.SortFunc(owed, latestFirst)
+		return k.b.looked(owed, l.After, l.Max(), latestFirst, tick.Tick.Owed, now)
 	})
+}
+
+// named are the jobs with ticks that a Look is about.
+func (b *Backend) named(job, prefix string) (names []string) {
+	if job != "" {
+		if b.ticks[job] == nil {
+			return nil
+		}
+		return []string{job}
+	}
+	for name := range b.ticks {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func byJob(x, y tick.Spot) int { return cmp.Or(strings.Compare(x.Job, y.Job), x.At.Compare(y.At)) }
+func latestFirst(x, y tick.Spot) int {
+	return cmp.Or(y.At.Compare(x.At), strings.Compare(y.Job, x.Job))
+}
+
+// looked looks at the spots after one, which are in an order.
+func (b *Backend) looked(
+	all []tick.Spot, after tick.Spot, limit int, order func(x, y tick.Spot) int, keep func(tick.Tick) bool, now time.Time,
+) tick.Found {
+	if (after != tick.Spot{}) {
+		n, found := slices.BinarySearchFunc(all, after, order)
+		if found {
+			n++
+		}
+		all = all[n:]
+	}
+	var read []tick.Tick
+	for _, at := range all[:min(len(all), limit)] {
+		t, _ := b.row(at.Job, at.At)
+		read = append(read, b.told(t, now))
+	}
+	return tick.Ended(read, limit, keep)
 }

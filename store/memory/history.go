@@ -110,6 +110,12 @@ func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	})
 }
 
+func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
+	return step(ctx, h.b, func(now time.Time) [][]run.Record {
+		return each(jobs, now, func(job string, _ time.Time) []run.Record { return h.b.runsOf[job].latest(history.Query{Limit: n}) })
+	})
+}
+
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	_, err := step(ctx, h.b, func(time.Time) any {
 		for _, r := range runs {
@@ -134,16 +140,30 @@ func (h told) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
 	return err
 }
 
-func (h told) Prune(ctx context.Context, before time.Time) (int, error) {
-	return step(ctx, h.b, func(now time.Time) int {
-		n := h.b.pruneTicks(before) + h.b.pruneRuns(before)
-		kept := slices.IndexFunc(h.b.events, func(e history.Event) bool { return !e.At.Before(before) })
-		if kept < 0 {
-			kept = len(h.b.events)
-		}
-		h.b.events = slices.Delete(h.b.events, 0, kept)
+func (h told) Prune(ctx context.Context, before time.Time) (n int, more bool, err error) {
+	n, err = step(ctx, h.b, func(now time.Time) int {
+		ticks, runs := h.b.pruneTicks(before), h.b.pruneRuns(before)
+		events, _ := slices.BinarySearchFunc(h.b.events, before, func(e history.Event, at time.Time) int { return e.At.Compare(at) })
+		events = min(events, history.Step)
+		h.b.events = slices.Delete(h.b.events, 0, events)
 		h.b.forgetLeases(now.Add(-keepFree))
-		return n + kept
+		more = max(ticks, runs, events) == history.Step
+		return ticks + runs + events
+	})
+	return n, more, err
+}
+
+func (h told) PruneOutputs(ctx context.Context, job string, keep int) (int, error) {
+	return step(ctx, h.b, func(time.Time) (n int) {
+		all := h.b.runsOf[job]
+		old := all[:max(0, len(all)-keep)]
+		for _, r := range old[max(0, len(old)-history.Step):] {
+			if _, kept := h.b.outputs[r.ID]; kept {
+				delete(h.b.outputs, r.ID)
+				n++
+			}
+		}
+		return n
 	})
 }
 
@@ -154,7 +174,7 @@ func (b *Backend) pruneTicks(before time.Time) (n int) {
 		if job, registered := b.jobs[name]; registered {
 			mark = &job.Mark
 		}
-		n += l.prune(before, mark)
+		n += l.prune(before, mark, history.Step-n)
 	}
 	return n
 }

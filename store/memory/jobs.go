@@ -9,17 +9,31 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-func (k ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+func (k ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	return step(ctx, k.b, func(time.Time) []tick.Job {
 		var found []tick.Job
-		for name, j := range k.b.jobs {
-			if strings.HasPrefix(name, prefix) {
+		for _, name := range k.b.registered(q) {
+			if j, there := k.b.jobs[name]; there {
 				found = append(found, j)
 			}
 		}
-		slices.SortFunc(found, func(x, y tick.Job) int { return strings.Compare(x.Name, y.Name) })
 		return found
 	})
+}
+
+// registered are the names that a query is about, sorted.
+func (b *Backend) registered(q tick.JobQuery) []string {
+	if len(q.Names) > 0 {
+		return slices.Compact(slices.Sorted(slices.Values(q.Names)))
+	}
+	var names []string
+	for name := range b.jobs {
+		if strings.HasPrefix(name, q.Prefix) && name > q.After {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), q.Max())]
 }
 
 func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
@@ -28,29 +42,9 @@ func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 
 func (b *Backend) setJob(req tick.JobRequest, now time.Time) tick.Job {
 	job, found := b.jobs[req.Name]
-	since := micro(req.Since)
-	if since.IsZero() {
-		since = now
-	}
-	switch {
-	case !found && req.Remove:
-		return tick.Job{Name: req.Name} // there is nothing to end
-	case !found:
-		job = define(tick.Job{Name: req.Name}, req.Definition, since)
-	case req.Remove && job.Removed.IsZero():
-		job.Removed = since
-	case !req.Remove && (job.Definition != req.Definition || !job.Removed.IsZero()):
-		job = define(job, req.Definition, since)
-	}
-	b.jobs[req.Name] = job
-	return job
-}
-
-// define makes the next generation: ticks before since do not belong to it (rule T11).
-func define(job tick.Job, definition string, since time.Time) tick.Job {
-	job.Definition, job.Generation, job.Since, job.Removed = definition, job.Generation+1, since, time.Time{}
-	if before := since.Add(-time.Microsecond); job.Mark.Before(before) {
-		job.Mark = before
+	job, changed := req.Apply(job, found, now)
+	if changed {
+		b.jobs[req.Name] = job
 	}
 	return job
 }
@@ -76,7 +70,7 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 
 func (b *Backend) settle(req tick.SettleRequest, now time.Time) tick.Status {
 	job, found := b.jobs[req.Job]
-	if !found || !job.Mark.Equal(micro(req.From)) {
+	if !found || !job.Mark.Equal(micro(req.From)) || req.Generation != 0 && req.Generation != job.Generation {
 		return tick.Taken
 	}
 	to := b.settleable(req)

@@ -17,6 +17,7 @@ import (
 type ledger struct {
 	rows []tick.Tick
 	open map[int64]bool // the unfinished ones, by At in µs
+	owed map[int64]bool // those that are owed
 }
 
 // find is where the row of an instant is, or belongs.
@@ -31,10 +32,15 @@ func (l *ledger) put(t tick.Tick) {
 	} else {
 		l.rows = slices.Insert(l.rows, i, t)
 	}
-	if us := t.At.UnixMicro(); t.State == tick.Closed {
-		delete(l.open, us)
+	mark(l.open, t.At, t.State != tick.Closed)
+	mark(l.owed, t.At, t.Owed())
+}
+
+func mark(in map[int64]bool, at time.Time, there bool) {
+	if us := at.UnixMicro(); there {
+		in[us] = true
 	} else {
-		l.open[us] = true
+		delete(in, us)
 	}
 }
 
@@ -42,6 +48,7 @@ func (l *ledger) put(t tick.Tick) {
 func (l *ledger) remove(at time.Time) {
 	if i, found := l.find(at); found {
 		l.rows = slices.Delete(l.rows, i, i+1)
+		delete(l.owed, at.UnixMicro())
 	}
 }
 
@@ -61,12 +68,22 @@ func (l *ledger) latest(q history.Query) (found []tick.Tick) {
 	return found
 }
 
-// prune deletes the closed rows that end before an instant and not after the mark, if there is one.
-func (l *ledger) prune(before time.Time, mark *time.Time) int {
+// prune deletes the first closed rows that end before an instant and not after the mark, if there is one.
+func (l *ledger) prune(before time.Time, mark *time.Time, most int) int {
+	goes := func(t *tick.Tick) bool {
+		return t.State == tick.Closed && last(t).Before(before) && (mark == nil || !last(t).After(*mark))
+	}
 	old, _ := l.find(before)
-	gone := old // what stays of the old rows moves up to the others, which are many and are not copied
-	for i := old - 1; i >= 0; i-- {
-		if t := &l.rows[i]; t.State == tick.Closed && last(t).Before(before) && (mark == nil || !last(t).After(*mark)) {
+	end := 0 // behind the last one that goes
+	for i := 0; i < old && most > 0; i++ {
+		if goes(&l.rows[i]) {
+			end, most = i+1, most-1
+		}
+	}
+	gone := end // what stays of these rows moves up to the others, which are many and are not copied
+	for i := end - 1; i >= 0; i-- {
+		if t := &l.rows[i]; goes(t) {
+			delete(l.owed, t.At.UnixMicro())
 			continue
 		}
 		gone--
@@ -112,13 +129,13 @@ func (all runs) latest(q history.Query) (found []run.Record) {
 	return found
 }
 
-// pruneRuns deletes what ended before an instant; nothing that began later has.
+// pruneRuns deletes a step of what ended before an instant; nothing that began later has.
 func (b *Backend) pruneRuns(before time.Time) (n int) {
 	for job, all := range b.runsOf {
 		old, _ := slices.BinarySearchFunc(all, before, func(r *run.Record, at time.Time) int { return r.Started.Compare(at) })
 		var kept runs
 		for _, r := range all[:old] {
-			if r.Outcome == "" || !r.Ended.Before(before) {
+			if n == history.Step || r.Outcome == "" || !r.Ended.Before(before) {
 				kept = append(kept, r)
 				continue
 			}

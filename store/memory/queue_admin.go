@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"slices"
@@ -93,7 +94,7 @@ func (a desk) Task(ctx context.Context, id queue.ID) (t queue.Task, held queue.S
 
 // slots says how far l is used.
 func (l *limit) slots() queue.Slots {
-	s := queue.Slots{Key: l.key, Max: l.max, Waiting: l.waiting()}
+	s := queue.Slots{Key: l.key, Max: l.Max, Waiting: l.waiting()}
 	for _, t := range l.running {
 		s.Running = append(s.Running, queue.Holding{ID: t.ID, Kind: t.Kind, Worker: cloneWorker(t.Worker), Since: t.Started})
 	}
@@ -105,9 +106,23 @@ func (a desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string
 	return on(ctx, a.board, func(now time.Time) bool {
 		l := a.limits[key]
 		if l != nil {
-			l.resize(a.board, max(slots, 1), by, now)
+			l.says(a.board, slots, by, now)
 		}
 		return l != nil
+	})
+}
+
+func (a desk) Limits(ctx context.Context) ([]queue.Word, error) {
+	return on(ctx, a.board, func(time.Time) (words []queue.Word) {
+		for h, l := range a.limits {
+			if l.Stands() {
+				words = append(words, queue.Word{Hash: h, Key: l.key, Max: l.Max, Declared: l.Declared, By: l.By, Since: l.Since})
+			}
+		}
+		slices.SortFunc(words, func(x, y queue.Word) int {
+			return cmp.Or(strings.Compare(x.Key, y.Key), bytes.Compare(x.Hash[:], y.Hash[:]))
+		})
+		return words[:min(len(words), 1000)]
 	})
 }
 

@@ -5,12 +5,13 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // A limit is a key of which so many tasks may run.
 type limit struct {
+	life.Cap
 	key     string
-	max     int
 	token   lease.Token // the largest that was given under it
 	running map[queue.ID]*task
 	doors   map[place]*door
@@ -30,26 +31,37 @@ func (d *board) declare(s *queue.Spec, now time.Time) *limit {
 	h := s.Limit.Hash(s.Kind)
 	l := d.limits[h]
 	if l == nil {
-		l = &limit{key: s.Limit.Key, max: s.Limit.Slots(), running: map[queue.ID]*task{}, doors: map[place]*door{}, rivals: map[queue.ID]*task{}}
+		l = &limit{key: s.Limit.Key, Cap: life.Cap{Max: s.Limit.Slots()}, running: map[queue.ID]*task{}, doors: map[place]*door{}, rivals: map[queue.ID]*task{}}
 		d.limits[h] = l
 	}
-	l.resize(d, s.Limit.Slots(), "", now)
+	if was := l.Max; l.hears(s.Limit.Slots()) {
+		kind, reason := queue.LimitEvent(l.key, was, l.Max, "")
+		d.record(kind, reason, now)
+		l.settle(d)
+	}
 	return l
 }
 
-// resize sets how many may run, and records it. It stops nothing that runs.
-func (l *limit) resize(d *board, slots int, by string, now time.Time) {
-	if l.max == slots {
+// hears takes in what a task declares, and reports whether another number may run now. It stops nothing that runs.
+func (l *limit) hears(slots int) bool {
+	was := l.Max
+	l.Hears(slots)
+	return l.Max != was
+}
+
+// says takes in an operator's word, and records it.
+func (l *limit) says(d *board, slots int, by string, now time.Time) {
+	was := l.Max
+	if !l.Says(slots, by, now) {
 		return
 	}
-	kind, reason := queue.LimitEvent(l.key, l.max, slots, by)
+	kind, reason := life.SaidEvent(l.key, was, &l.Cap, by)
 	d.record(kind, reason, now)
-	l.max = slots
 	l.settle(d)
 }
 
 // free is how many slots are.
-func (l *limit) free() int { return max(l.max-len(l.running), 0) }
+func (l *limit) free() int { return max(l.Max-len(l.running), 0) }
 
 func (l *limit) occupy(d *board, t *task) {
 	l.running[t.ID] = t

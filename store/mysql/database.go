@@ -57,21 +57,34 @@ func (d *database) send(ctx context.Context, p *packet, readers []reader) (read 
 }
 
 func consume(ctx context.Context, conn *sql.Conn, p *packet, readers []reader) (read bool, err error) {
-	r, err := conn.QueryContext(ctx, p.text.String(), p.args...)
-	if err != nil {
-		return false, err
+	for text, args := range p.parts() {
+		r, err := conn.QueryContext(ctx, text, args...)
+		if err != nil {
+			return read, err
+		}
+		some, sets, err := hand(r, readers)
+		if read = read || some; err != nil {
+			return read, err
+		}
+		readers = readers[sets:]
 	}
+	return read, nil
+}
+
+// hand gives each of the sets of r to its reader.
+func hand(r *sql.Rows, readers []reader) (read bool, sets int, err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
-	for _, each := range readers {
+	columns, err := r.Columns()
+	for is := len(columns) > 0; err == nil && is && sets < len(readers); sets++ {
 		for r.Next() {
 			read = true
-			if err := each(r); err != nil {
-				return read, err
+			if err := readers[sets](r); err != nil {
+				return read, sets, err
 			}
 		}
-		r.NextResultSet()
+		is = r.NextResultSet()
 	}
-	return read, r.Err()
+	return read, sets, errors.Join(err, r.Err())
 }
 
 // number is the server's error number, 0 where err is not the server's.

@@ -150,8 +150,8 @@ func (h *hammer) ticks(s *store.Store, rnd *rand.Rand, worker, n int) {
 			h.Errorf("%s at %s has two winners: %v and %d", claims[i].Job, claims[i].At, by, worker)
 		}
 		rec := run.Record{ID: run.NewID(), Job: claims[i].Job, Tick: claims[i].At, Owner: ref.Owner, Token: ref.Token}
-		if a, err := s.Ticks.Start(h.Context(), tick.StartRequest{Run: rec, Claim: ref, Lease: ref}); err != nil || a.Status != tick.Won {
-			h.Errorf("Start: %v, %v", a.Status, err)
+		if a, err := s.Ticks.Start(h.Context(), []tick.StartRequest{{Run: rec, Claim: ref, Lease: ref}}); err != nil || a[0].Status != tick.Won {
+			h.Errorf("Start: %v, %v", a, err)
 		}
 		rec.Outcome = run.Succeeded
 		closes = append(closes, tick.CloseRequest{Run: rec, Claim: ref})

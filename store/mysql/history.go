@@ -81,6 +81,35 @@ func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	return query(ctx, h, "run-history", q, scanRun)
 }
 
+func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
+	found := make([][]run.Record, len(jobs))
+	from, to := window(history.Query{})
+	for chunk := range slices.Chunk(indices(jobs), mostTicks) {
+		p, readers := new(packet).add("clock"), make([]reader, 0, len(chunk))
+		for _, i := range chunk {
+			job := []byte(jobs[i])
+			p.add("run-history", h.ns, job, job, []byte{}, []byte{}, from, to, n)
+			readers = append(readers, func(r *sql.Rows) error {
+				rec, err := scanRun(r)
+				found[i] = append(found[i], rec)
+				return err
+			})
+		}
+		if err := h.run(ctx, p, readers...); err != nil {
+			return nil, fmt.Errorf("latest runs: %w", err)
+		}
+	}
+	return found, nil
+}
+
+func indices[T any](items []T) []int {
+	all := make([]int, len(items))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 func (h told) Output(ctx context.Context, runID string, output []byte) error {
 	if output == nil {
 		output = []byte{} // kept, and empty

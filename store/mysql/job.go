@@ -11,9 +11,17 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-func (k ticks) Jobs(ctx context.Context, prefix string) (found []tick.Job, err error) {
-	b := []byte(prefix)
-	err = k.run(ctx, new(packet).add("registry", k.ns, b, len(b), b), func(r *sql.Rows) error {
+func (k ticks) Jobs(ctx context.Context, q tick.JobQuery) (found []tick.Job, err error) {
+	from, to := q.Range()
+	p := new(packet).add("registry", k.ns, []byte(from), []byte(to), []byte(to), []byte(q.After), q.Max())
+	if len(q.Names) > 0 {
+		var names list
+		for _, name := range q.Names {
+			names = append(names, []byte(name))
+		}
+		p = new(packet).add("jobs", k.ns, names)
+	}
+	err = k.run(ctx, p, func(r *sql.Rows) error {
 		j, err := scanJob(r)
 		found = append(found, j)
 		return err
@@ -46,11 +54,11 @@ func (k ticks) setJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 	for _, r := range sorted {
 		name, since, definition := []byte(r.Name), micros(r.Since), []byte(r.Definition)
 		if r.Remove {
-			p.add("remove", since, since, k.ns, name)
+			p.add("remove", since, since, k.ns, name, r.Of)
 			continue
 		}
 		p.add("register", k.ns, name)
-		p.add("define", since, since, since, since, definition, k.ns, name, definition)
+		p.add("define", since, since, text(r.Past), definition, k.ns, name, definition, r.Of, r.Of)
 	}
 	found := jobRows{}
 	p.add("jobs", k.ns, names).add("commit")
@@ -95,7 +103,7 @@ func last(t tick.Tick) time.Time {
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
 	name, from := []byte(req.Job), micros(req.From)
 	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name}).add("clock")
-	p.add("settle-open", k.ns, name, from, micros(req.To), k.ns, name, from)
+	p.add("settle-open", k.ns, name, from, req.Generation, micros(req.To), k.ns, name, from)
 	for _, row := range req.Rows {
 		if at, through := micros(row.At), micros(row.Through); through != 0 {
 			p.add("settle-covered", k.ns, name, at, through, at)
@@ -116,20 +124,20 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 
 func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
 	name, to := []byte(req.Job), micros(req.To)
-	var spots []spot
+	var where spots
 	var at list
 	var ranges rows
 	for _, row := range req.Rows {
 		us := micros(row.At)
-		spots, at = append(spots, spotOf(req.Job, row.At)), append(at, us)
+		where, at = append(where, spotOf(req.Job, row.At)), append(at, us)
 		ranges = append(ranges, []any{us, micros(row.Through)})
 	}
 	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name})
-	if len(spots) > 0 {
-		p.add("lock-ticks", k.ns, pairs(spots))
+	if len(where) > 0 {
+		p.add("lock-ticks", k.ns, where)
 	}
 	p.add("clock").add("unsettle-open", k.ns, name, micros(req.From), to, to, to, tick.MaxBack.Microseconds())
-	if len(spots) > 0 {
+	if len(where) > 0 {
 		p.add("unsettle-rows", k.ns, name, ranges, at, to, len(at)).add("unsettle-delete", k.ns, name, at)
 	}
 	return k.settled(ctx, "unsettle", p.add("unsettle-mark", to, to, to, to, k.ns, name).add("settled").add("commit"))
@@ -155,7 +163,7 @@ func (k ticks) settled(ctx context.Context, what string, p *packet) (tick.Answer
 
 func (k ticks) Split(ctx context.Context, req tick.SplitRequest) (tick.Answer, error) {
 	name, whole := []byte(req.Row.Job), micros(req.Row.At)
-	p := new(packet).add("begin").add("lock-ticks", k.ns, pairs([]spot{spotOf(req.Row.Job, req.Row.At)})).add("clock")
+	p := new(packet).add("begin").add("lock-ticks", k.ns, spots{spotOf(req.Row.Job, req.Row.At)}).add("clock")
 	p.add("split-open", k.ns, name, whole, micros(req.Row.Through), req.Row.Count)
 	for _, part := range req.Parts {
 		if at, through := micros(part.At), micros(part.Through); at != whole {

@@ -15,6 +15,10 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
+// mostConns is how many connections a store opens at most: as many as a process has requests under way, so that none
+// waits for another's connection.
+const mostConns = 16
+
 // Open connects to mysql://user:password@host:3306/database (or mariadb://). What the address has
 // as parameters beside those of dibs goes to the driver (tls, timeout, …); socket=/path connects
 // through a Unix socket. Errors wrap lease.ErrUnavailable where the server does not answer.
@@ -28,8 +32,8 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 		return nil, fmt.Errorf("mysql store %s: %w", c, err)
 	}
 	db := sql.OpenDB(connector)
-	db.SetMaxOpenConns(10)
-	db.SetMaxIdleConns(10)
+	db.SetMaxOpenConns(mostConns)
+	db.SetMaxIdleConns(mostConns)
 	db.SetConnMaxIdleTime(time.Minute) // long before any wait_timeout
 	s, err := open(ctx, db, c)
 	if err != nil {
@@ -51,6 +55,9 @@ func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) 
 }
 
 func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
+	if err := store.CheckNamespace(c.Namespace); err != nil {
+		return nil, fmt.Errorf("mysql store: %w", err)
+	}
 	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace)}
 	d.maxTTL.Store(c.Longest().Microseconds())
 	srv, err := d.inspect(ctx)

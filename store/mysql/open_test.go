@@ -166,7 +166,7 @@ func TestStatements(t *testing.T) {
 	if len(statements()) < 40 {
 		t.Errorf("%d statements", len(statements()))
 	}
-	p := new(packet).add("lock-ticks", "ns", rows{{"a", 1}, {"b", 2}}).add("lock-runs", "ns", list{"x", "y", "z"})
+	p := new(packet).add("prune-events", "ns", rows{{1, "a"}, {2, "b"}}).add("lock-runs", "ns", list{"x", "y", "z"})
 	if got := p.text.String(); strings.Count(got, "?") != len(p.args) || !strings.Contains(got, "IN ((?,?),(?,?))") || !strings.Contains(got, "IN (?,?,?)") {
 		t.Errorf("%s with %d arguments", got, len(p.args))
 	}

@@ -3,6 +3,8 @@ package mysql
 import (
 	"embed"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -37,7 +39,9 @@ func load() map[string]string {
 	return found
 }
 
-// list is an argument that stands for (a, b, c); rows is one for (a, b), (c, d).
+// list is an argument that stands for (a, b, c); rows is one for (a, b), (c, d); spots is one for the ticks with these
+// jobs and instants, as (job = a AND at = b) OR (job = c AND at = d): MariaDB looks through a whole namespace, and locks
+// it, for (job, at) IN (…).
 type (
 	list []any
 	rows [][]any
@@ -45,9 +49,38 @@ type (
 
 // A packet is the text of one operation. It is sent as a single COM_QUERY, so that the server has
 // all of it, COMMIT included, or nothing: no half of it can be waiting in a socket (rule L1).
+//
+// Only a step that takes in more than mostBytes is sent in parts, on one connection that has its transaction open: the
+// last part has the COMMIT.
 type packet struct {
 	text strings.Builder
 	args []any
+	cuts []cut // where parts end
+	size int   // of the last part, as far as fit was told
+}
+
+type cut struct{ text, args int }
+
+// fit begins a new part where n more bytes are too many for the last one.
+func (p *packet) fit(n int) {
+	if p.size > 0 && p.size+n > mostBytes {
+		p.cuts = append(p.cuts, cut{p.text.Len(), len(p.args)})
+		p.size = 0
+	}
+	p.size += n
+}
+
+// parts are what is sent one after the other.
+func (p *packet) parts() iter.Seq2[string, []any] {
+	return func(yield func(string, []any) bool) {
+		text, from := p.text.String(), cut{}
+		for _, to := range append(slices.Clip(p.cuts), cut{len(text), len(p.args)}) {
+			if !yield(text[from.text:to.text], p.args[from.args:to.args]) {
+				return
+			}
+			from = to
+		}
+	}
 }
 
 // add appends the section name of the SQL files. Each ? takes one argument; a list or rows takes
@@ -81,6 +114,14 @@ func (p *packet) argument(arg any) {
 			p.marks(len(row))
 			p.text.WriteByte(')')
 			p.args = append(p.args, row...)
+		}
+	case spots:
+		for i, s := range arg {
+			if i > 0 {
+				p.text.WriteString(" OR ")
+			}
+			p.text.WriteString("(job = ? AND at = ?)")
+			p.args = append(p.args, []byte(s.job), s.at)
 		}
 	default:
 		p.marks(1)

@@ -22,7 +22,7 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 		return lanes[p]
 	}
 	var pauses []queue.Pause
-	err = d.run(ctx, new(packet).add("clock").add("depths", d.ns).add("pauses", d.ns), func(r *sql.Rows) error {
+	read := func(r *sql.Rows) error {
 		var p place
 		var state, n int
 		var oldest int64
@@ -30,12 +30,21 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 			return err
 		}
 		l, s := at(p), life.States[state]
-		l.Depth[s] = n
+		l.Depth[s] += n
 		if due := instant(oldest); (s == queue.Available || s == queue.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 			l.Oldest = due
 		}
 		return nil
-	}, readPauses(&pauses))
+	}
+	w := walk{n: looked}
+	for err == nil && w.n == looked {
+		p, after := new(packet), w.end
+		first := w.add(p, d.ns, math.MaxInt64)
+		err = d.run(ctx, p.add("depths", d.ns, after), first, read)
+	}
+	if err == nil {
+		err = d.run(ctx, new(packet).add("clock").add("pauses", d.ns), readPauses(&pauses))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +103,14 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 	}
 	for after := int64(f.After); ; {
 		b := d.board(ctx)
-		found, err := b.find("tasks-filtered", d.ns, after, upTo, []byte(f.Queue), []byte(f.Queue), []byte(f.Kind), []byte(f.Kind),
-			len(f.States), numbers, many)
+		var found []*task
+		w := walk{end: after}
+		err := b.ask(func(p *packet) []reader {
+			first := w.add(p, d.ns, upTo)
+			p.add("task-columns").add("tasks-filtered", d.ns, after, []byte(f.Queue), []byte(f.Queue), []byte(f.Kind), []byte(f.Kind),
+				len(f.States), numbers, many)
+			return []reader{first, b.reads(&found)}
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -118,10 +133,25 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 				return out, nil
 			}
 		}
-		if len(found) < many {
+		if len(found) == many {
+			continue
+		}
+		if after = w.end; w.n < looked {
 			return out, nil
 		}
 	}
+}
+
+// A walk is so much of a namespace as one statement walks over.
+type walk struct {
+	end int64 // the last task of it; those of the next one come after it
+	n   int   // how many tasks it has
+}
+
+// add has the next window be the one of the statements that follow.
+func (w *walk) add(p *packet, ns []byte, upTo int64) reader {
+	p.add("window", ns, w.end, upTo, looked)
+	return func(r *sql.Rows) error { return r.Scan(&w.end, &w.n) }
 }
 
 // Task fulfils queue.Admin.
@@ -158,9 +188,12 @@ func (b *board) slots(t *task) (s queue.Slots, err error) {
 	s.Key, s.Max = t.Limit.Key, t.Limit.Slots() // as long as nobody but a transaction has named it
 	var found []*task
 	err = b.ask(func(p *packet) []reader {
-		p.add("slots", b.q.ns, t.limit[:]).add("blocked", b.q.ns, t.limit[:]).add("task-columns").add("tasks-slots", b.q.ns, t.limit[:])
-		return []reader{func(r *sql.Rows) error { return r.Scan(&s.Key, &s.Max) }, func(r *sql.Rows) error { return r.Scan(&s.Waiting) }, b.reads(&found)}
+		p.add("slots", b.q.ns, t.limit[:]).add("task-columns").add("tasks-slots", b.q.ns, t.limit[:])
+		return []reader{func(r *sql.Rows) error { return r.Scan(&s.Key, &s.Max) }, b.reads(&found)}
 	})
+	if err == nil {
+		s.Waiting, err = b.countBlocked(*t.limit)
+	}
 	if err != nil {
 		return s, err
 	}
@@ -175,6 +208,24 @@ func (b *board) slots(t *task) (s queue.Slots, err error) {
 		}
 	}
 	return s, err
+}
+
+// countBlocked counts who is blocked in all lanes of a limit, in steps.
+func (b *board) countBlocked(h queue.Hash) (n int, err error) {
+	last, rest := waiter{lane: -1}, 0
+	for more := true; err == nil && more; {
+		more = false
+		after := []any{b.q.ns, h[:], last.lane, last.lane, last.ordinal, last.ordinal, int64(last.id)}
+		err = b.ask(func(p *packet) []reader {
+			p.add("blocked", append(after, looked-1)...).add("blocked-rest", append(after, looked)...)
+			return []reader{func(r *sql.Rows) error {
+				more = true
+				return r.Scan(&last.lane, &last.ordinal, &last.id)
+			}, func(r *sql.Rows) error { return r.Scan(&rest) }}
+		})
+		n += rest
+	}
+	return n, err
 }
 
 // told is a worker without how many tasks it has.

@@ -49,6 +49,7 @@ func (b *board) writeTasks(p *packet, tasks []*task) {
 			p.add("take-key", t.Key, int64(t.ID)).add("if-one")
 		}
 		if t.respelt {
+			p.fit(weight(&t.Spec))
 			p.add("update-spec", cold(&t.Spec), []byte(t.Args), int64(t.ID))
 		}
 	}

@@ -4,11 +4,14 @@ import "github.com/dibs-run/dibs/queue"
 
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. As long as
 // another transaction has one of them, t has not asked everybody, and asks again when it is met again: the transaction
-// may be rolled back.
-func (b *board) displace(t *task) error {
+// may be rolled back. So does one that has more rivals than a step ends.
+func (b *board) displace(t *task) (more bool, err error) {
 	running, err := b.find("tasks-slots", b.q.ns, t.limit[:])
 	if err != nil {
-		return err
+		return false, err
+	}
+	for _, other := range b.members(*t.limit) { // what this very step gave is not there yet
+		running = append(running, other)
 	}
 	asked := true
 	for _, other := range running {
@@ -21,10 +24,11 @@ func (b *board) displace(t *task) error {
 			b.save(other)
 		}
 	}
-	older, err := b.find("tasks-rivals", b.q.ns, t.limit[:], int64(t.ID))
+	older, err := b.find("tasks-rivals", b.q.ns, t.limit[:], int64(t.ID), mostEnded)
 	if err != nil {
-		return err
+		return false, err
 	}
+	ended := 0
 	for _, other := range older {
 		switch {
 		case !other.Rival() || !other.State.Waiting():
@@ -32,13 +36,14 @@ func (b *board) displace(t *task) error {
 			asked = false
 		default:
 			if err := b.discard(other, queue.ReasonSuperseded); err != nil {
-				return err
+				return false, err
 			}
+			ended++
 		}
 	}
-	if !asked {
-		return nil
+	if more = len(older) == mostEnded && ended > 0; more || !asked {
+		return more, nil
 	}
 	t.Displaced = true
-	return b.move(t, t.State)
+	return false, b.move(t, t.State)
 }

@@ -15,18 +15,12 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// mostSpecs and mostBytes bound what is taken in with one packet, which the server must be ready to receive.
-const (
-	mostSpecs = 2000
-	mostBytes = 1 << 20
-)
-
-// Enqueue fulfils queue.Store. A batch that does not fit into one packet is taken in with several.
+// Enqueue fulfils queue.Store. More than mostSpecs, or than mostArgs of arguments, are taken in with several steps.
 func (q queues) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.Enqueued, err error) {
 	for len(specs) > 0 {
 		n, size := 0, 0
-		for n < len(specs) && n < mostSpecs && (n == 0 || size+len(specs[n].Args) <= mostBytes) {
-			size += len(specs[n].Args) + 512
+		for n < len(specs) && n < mostSpecs && (n == 0 || size+len(specs[n].Args) <= mostArgs) {
+			size += len(specs[n].Args)
 			n++
 		}
 		some, err := q.enqueue(ctx, specs[:n])
@@ -39,7 +33,12 @@ func (q queues) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 }
 
 func (q queues) enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.Enqueued, err error) {
-	if !slices.ContainsFunc(specs, func(s queue.Spec) bool { return s.Unique != nil || s.Limit != nil }) {
+	size, plain := 0, true
+	for i := range specs {
+		size += weight(&specs[i])
+		plain = plain && specs[i].Unique == nil && specs[i].Limit == nil
+	}
+	if plain && size <= mostBytes {
 		return q.enqueuePlain(ctx, specs)
 	}
 	if err := q.newLanes(ctx, specs); err != nil {
@@ -61,6 +60,9 @@ func (q queues) enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 	})
 	return answers, err
 }
+
+// weight is about how many bytes of a packet a task takes.
+func weight(s *queue.Spec) int { return len(s.Args) + 512 }
 
 // enqueueAll takes them in one after the other. Where limits are missing it goes on, to know of all of them: the step is
 // begun again then.
@@ -332,10 +334,12 @@ func (a *admission) admit(to *admitted, s queue.Spec) error {
 // insert appends the new tasks, in their order: one that takes a unique key by itself, the others together.
 func (b *board) insert(p *packet) (readers []reader) {
 	for rest := b.added; len(rest) > 0; {
-		n := 1
-		for rest[0].Key == nil && n < len(rest) && rest[n].Key == nil {
+		n, size := 1, weight(&rest[0].Spec)
+		for rest[0].Key == nil && n < len(rest) && rest[n].Key == nil && size+weight(&rest[n].Spec) <= mostBytes {
+			size += weight(&rest[n].Spec)
 			n++
 		}
+		p.fit(size)
 		some := rest[:n]
 		rest = rest[n:]
 		p.add("insert-tasks")

@@ -11,25 +11,26 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are free slots
-// are available, the first ones in order; all others are blocked, and no fetch looks at them. A transaction of a caller's
+// are available (or mostGiven), the first ones in order; all others are blocked, and no fetch looks at them. A transaction of a caller's
 // cannot see to that, since it must not lock the limit: what it takes in is available until a fetch or Tend looks at
 // the limit, which it asks for with a wake.
 //
 // Whoever else changes a line, or takes or frees a slot, has the limit locked from before he read it: what he decides
 // is certain, and the next one waits for him, or passes it over.
 type limit struct {
-	hash    queue.Hash
-	there   bool // it has a row
-	locked  bool
+	hash   queue.Hash
+	there  bool // it has a row
+	locked bool
+	life.Cap
 	key     string
-	max     int
 	token   lease.Token // the largest that was given under it
 	running int
 	was     struct { // in its row
-		max   int
+		life.Cap
 		token lease.Token
 	}
 
@@ -43,10 +44,14 @@ type limit struct {
 }
 
 // free is how many slots are.
-func (l *limit) free() int { return max(l.max-l.running, 0) }
+func (l *limit) free() int { return max(l.Max-l.running, 0) }
+
+// nominees is how many of a lane are to be available at least, where there are as many. Whoever takes a slot, or frees one,
+// sees to it, so there is always somebody to give it to.
+func (l *limit) nominees() int { return min(l.free(), mostGiven) }
 
 // changed says that its row is to be written.
-func (l *limit) changed() bool { return l.max != l.was.max || l.token != l.was.token }
+func (l *limit) changed() bool { return l.Cap != l.was.Cap || l.token != l.was.token }
 
 // members are the tasks of a limit that are known.
 func (b *board) members(h queue.Hash) map[queue.ID]*task {
@@ -144,13 +149,32 @@ func (b *board) lock(limits []wake, free bool, also func(*packet) []reader) erro
 		name = "lock-free-limits"
 	}
 	hashes := hashList(b.asked)
-	p.add(name, b.q.ns, hashes).add("clock").add("now").add("locked-limits", b.q.ns, hashes).add("open-in-line", b.q.ns, hashes)
+	p.add(name, b.q.ns, hashes).add("clock").add("now").add("locked-limits", b.q.ns, hashes).add("open-in-line", b.q.ns, hashes, mostOpen)
 	b.reset()
 	readers := append([]reader{readInstant(&b.now), b.readLimit, b.readOpen}, also(p)...)
-	if err := b.send(p, readers); err != nil || free {
+	if err := b.send(p, readers); err != nil {
 		return err
 	}
+	b.leaveRest()
+	if free {
+		return nil
+	}
 	return b.allThere(limits)
+}
+
+// leaveRest asks for another look at limits of which more are available than were read.
+func (b *board) leaveRest() {
+	n, last := 0, []byte{}
+	for h, l := range b.limits {
+		if n += len(l.open); len(l.open) > 0 && bytes.Compare(h[:], last) > 0 {
+			last = h[:]
+		}
+	}
+	for h, l := range b.limits {
+		if n >= mostOpen && l.locked && bytes.Compare(h[:], last) >= 0 {
+			b.leave(wake{hash: l.hash, key: l.key})
+		}
+	}
 }
 
 // allThere says whether limits are locked, unless nobody declares them.
@@ -183,17 +207,17 @@ func (b *board) readLimit(r *sql.Rows) error {
 	var hash, head []byte
 	var last sql.NullInt64
 	var l limit
-	if err := r.Scan(&hash, &l.key, &l.max, &l.token, &l.locked, &l.running, &head, &last); err != nil {
+	if err := r.Scan(&hash, &l.key, &l.Max, &l.Declared, &l.token, &l.locked, &l.running, &head, &last); err != nil {
 		return err
 	}
 	b.members(queue.Hash(hash))
 	known := b.limits[queue.Hash(hash)]
-	known.there, known.locked, known.key, known.max, known.token, known.running = true, l.locked, l.key, l.max, l.token, l.running
-	known.was.max, known.was.token = l.max, l.token
+	known.there, known.locked, known.key, known.Cap, known.token, known.running = true, l.locked, l.key, l.Cap, l.token, l.running
+	known.was.Cap, known.was.token = l.Cap, l.token
 	if len(head) == 0 {
 		return nil
 	}
-	return known.begin(string(head), last.Int64)
+	return known.begin(string(head), last.Int64, b.now)
 }
 
 // ensure makes limits that are new, before the step that has to lock them.
@@ -216,17 +240,18 @@ func (b *board) declare(t *task) error {
 		return err
 	}
 	l.members[t.ID] = t
-	return b.resize(l, t.Limit.Slots(), "")
+	return b.hears(l, t.Limit.Slots())
 }
 
-// resize sets how many may run, and records it. It stops nothing that runs.
-func (b *board) resize(l *limit, slots int, by string) error {
-	if l.max == slots {
-		return nil
+// hears takes in what a task declares of a limit. It stops nothing that runs.
+func (b *board) hears(l *limit, slots int) error {
+	was := l.Max
+	l.Hears(slots)
+	if l.Max != was {
+		b.record(queue.LimitEvent(l.key, was, l.Max, ""))
+		b.settle(l)
 	}
-	b.record(queue.LimitEvent(l.key, l.max, slots, by))
-	l.max = slots
-	b.settle(l)
+	l.touched = l.touched || l.changed()
 	return nil
 }
 
@@ -243,10 +268,36 @@ func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string
 		if l, err = b.limit(wake{hash: key}); err != nil { // somebody made it after it was looked for to be locked
 			return err
 		}
-		return b.resize(l, max(slots, 1), by)
+		was := l.Max
+		if l.Says(slots, by, b.now) {
+			b.record(life.SaidEvent(l.key, was, &l.Cap, by))
+			b.settle(l)
+		}
+		return nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("set limit: %w", err)
 	}
 	return ok, nil
+}
+
+// wordOf is by as the row of a limit holds it.
+func wordOf(by string) string {
+	const most = 1000
+	return text(by[:min(len(by), most)])
+}
+
+// Limits fulfils queue.Admin.
+func (d desk) Limits(ctx context.Context) (words []queue.Word, err error) {
+	err = d.run(ctx, new(packet).add("limits-said", d.ns), func(r *sql.Rows) error {
+		var w queue.Word
+		var hash []byte
+		var since int64
+		err := r.Scan(&hash, &w.Key, &w.Max, &w.Declared, &w.By, &since)
+		copy(w.Hash[:], hash)
+		w.Since = instant(since)
+		words = append(words, w)
+		return err
+	})
+	return words, err
 }

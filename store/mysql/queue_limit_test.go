@@ -54,7 +54,7 @@ func TestContendersDecideOnce(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					return b.resize(l, l.max+1, "test")
+					return b.hears(l, l.Max+1)
 				})
 				if err != nil {
 					t.Error(err)
@@ -120,7 +120,7 @@ func TestAStoppedClientLosesItsLimits(t *testing.T) {
 		if took := time.Since(begin); took > 10*time.Second {
 			t.Errorf("a completion took %v", took)
 		}
-		return b.resize(l, 7, "test")
+		return b.hears(l, 7)
 	})
 	if err == nil {
 		t.Error("what the stopped client had decided was carried out")

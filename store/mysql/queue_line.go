@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dibs-run/dibs/queue"
 )
@@ -23,19 +24,22 @@ type waiter struct {
 type line struct {
 	asked int // how many
 	found []waiter
+	over  int // that have expired: they are left to Tend, and nobody is to wait behind them
 }
 
 // whole says that there are no others.
-func (s *line) whole() bool { return len(s.found) < s.asked }
+func (s *line) whole() bool { return len(s.found)+s.over < s.asked }
 
 // begin notes what was read of a limit's blocked ones when it was locked: the first one, and the last lane.
-func (l *limit) begin(head string, last int64) error {
+func (l *limit) begin(head string, last int64, now time.Time) error {
 	w := waiter{state: queue.Blocked}
-	if _, err := fmt.Sscan(head, &w.id, &w.ver, &w.lane, &w.ordinal); err != nil {
+	var expires int64
+	if _, err := fmt.Sscan(head, &w.id, &w.ver, &w.lane, &w.ordinal, &expires); err != nil {
 		return fmt.Errorf("the head of a line: %w", err)
 	}
-	if l.blocked[w.lane] == nil { // else more of them are being read
-		l.blocked[w.lane] = &line{1, []waiter{w}}
+	over := expires > 0 && expires <= micros(now)
+	if l.blocked[w.lane] == nil && !over { // else more of them are being read
+		l.blocked[w.lane] = &line{asked: 1, found: []waiter{w}}
 	}
 	l.lanes = []int64{w.lane}
 	if last != w.lane {
@@ -45,16 +49,11 @@ func (l *limit) begin(head string, last int64) error {
 	return nil
 }
 
-func readWaiter(r *sql.Rows, s queue.State) (h queue.Hash, w waiter, err error) {
-	var hash []byte
-	w.state = s
-	err = r.Scan(&hash, &w.id, &w.ver, &w.lane, &w.ordinal)
-	copy(h[:], hash)
-	return h, w, err
-}
-
 func (b *board) readOpen(r *sql.Rows) error {
-	h, w, err := readWaiter(r, queue.Available)
+	var hash []byte
+	w := waiter{state: queue.Available}
+	err := r.Scan(&hash, &w.id, &w.ver, &w.lane, &w.ordinal)
+	h := queue.Hash(hash)
 	b.members(h)
 	b.limits[h].open = append(b.limits[h].open, w)
 	return err
@@ -74,6 +73,10 @@ func (b *board) settleAll() error {
 	}
 	for _, l := range limits {
 		for _, lane := range l.everyLane() {
+			if len(b.flips) >= mostFlips {
+				b.leave(wake{hash: l.hash, key: l.key})
+				break
+			}
 			if err := b.settleLane(l, lane); err != nil {
 				return err
 			}
@@ -97,14 +100,14 @@ func (l *limit) everyLane() []int64 {
 
 // settleLane makes the first of a lane available, as many as there are free slots, and blocks the others.
 func (b *board) settleLane(l *limit, lane int64) error {
-	if n := b.lacks(l, lane); n > 0 {
+	for n := b.lacks(l, lane); n > 0; n = b.lacks(l, lane) {
 		if err := b.readBlocked([]part{{l, lane, n}}); err != nil {
 			return err
 		}
 	}
 	for i, w := range b.inLine(l, lane) {
 		to := queue.Blocked
-		if i < l.free() {
+		if i < l.nominees() || i < l.free() && w.state == queue.Available {
 			to = queue.Available
 		}
 		b.flip(w, to)
@@ -144,7 +147,7 @@ func (b *board) inLine(l *limit, lane int64) (all []waiter) {
 // lacks is how many of the blocked ones of a lane are still to be read; 0 where those that are known will do. They stand
 // behind those that are available, unless somebody has disturbed the line.
 func (b *board) lacks(l *limit, lane int64) int {
-	n, seen := l.free(), l.blocked[lane]
+	n, seen := l.nominees(), l.blocked[lane]
 	if n == 0 || seen == nil && !l.wide && !slices.Contains(l.lanes, lane) {
 		return 0
 	}
@@ -163,7 +166,14 @@ func (b *board) lacks(l *limit, lane int64) int {
 			n++
 		}
 	}
-	if n += len(b.locked); seen != nil && (seen.asked >= n || seen.whole()) {
+	n += len(b.locked)
+	if seen == nil {
+		return n
+	}
+	if seen.over > 0 {
+		n += min(2*seen.over+20, mostOver)
+	}
+	if seen.asked >= n || seen.whole() {
 		return 0
 	}
 	return n
@@ -213,8 +223,13 @@ func (b *board) addBlocked(p *packet, x part) reader {
 	x.l.blocked[x.lane] = seen
 	p.add("blocked-in-line", b.q.ns, x.l.hash[:], x.lane, x.n)
 	return func(r *sql.Rows) error {
-		_, w, err := readWaiter(r, queue.Blocked)
-		seen.found = append(seen.found, w)
+		w, over := waiter{state: queue.Blocked}, false
+		err := r.Scan(&w.id, &w.ver, &w.lane, &w.ordinal, &over)
+		if over {
+			seen.over++
+		} else {
+			seen.found = append(seen.found, w)
+		}
 		return err
 	}
 }

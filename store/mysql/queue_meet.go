@@ -15,9 +15,6 @@ func (f *fetch) wants(class int) bool {
 	return life.Admits(&f.r, class, suspect)
 }
 
-// mostGiven is how many tasks one pass gives at most: a packet is not to take longer than a worker waits for it.
-const mostGiven = 250
-
 // room is for how many more tasks there is some, in this pass.
 func (f *fetch) room() int {
 	return min(f.r.Max-len(f.given), mostGiven) - len(f.granted) - len(f.plain)
@@ -47,6 +44,9 @@ func (f *fetch) meetAll() error {
 			continue
 		case f.easy(c):
 			f.plain = append(f.plain, int64(c.id))
+			continue
+		case f.over(c) && f.tasks[c.id] == nil: // there are too many of these for one pass, or somebody has ended it
+			f.again = true
 			continue
 		}
 		t, err := f.get(c.id)
@@ -86,7 +86,7 @@ func (f *fetch) preload() error {
 	}
 	for _, c := range f.found {
 		rate := f.rates[c.place.kind]
-		over := c.expires > 0 && c.expires <= micros(f.now) // of these all are met
+		over := f.over(c) && ended < mostEnded // of these all are met
 		if !over && len(ids)-ended >= f.room()+spare || f.easy(c) || f.locked[c.id] || !f.prompt(c) || !f.wants(c.class) || rate != nil && !rate.Ready(f.now) {
 			continue
 		}
@@ -106,6 +106,9 @@ func (f *fetch) preload() error {
 	}
 	return f.passOver(ids)
 }
+
+// over says that c has expired.
+func (f *fetch) over(c candidate) bool { return c.expires > 0 && c.expires <= micros(f.now) }
 
 // prompt says that c need not be waited for, as far as this Fetch knows.
 func (f *fetch) prompt(c candidate) bool { return c.limit == nil || f.waits || !f.busy[*c.limit] }
@@ -158,8 +161,11 @@ func (f *fetch) meet(t *task, r *rate) error {
 		return f.discard(t, queue.ReasonOverlap)
 	}
 	f.again = true
-	err = f.displace(t)
-	if !t.Displaced {
+	more, err := f.displace(t)
+	switch {
+	case more:
+		f.moved, f.nextDue = true, f.now
+	case !t.Displaced:
 		f.passBy(t.ID)
 	}
 	return err

@@ -26,8 +26,6 @@ type lane struct {
 	found []candidate
 }
 
-const mostDue = 1000
-
 // ready makes what is due available, and gathers the first of what is.
 func (f *fetch) ready() error {
 	var due []*lane
@@ -55,8 +53,9 @@ func (f *fetch) ripenAll(due []*lane) error {
 	var ripe list
 	var limited []queue.ID
 	err := f.ask(func(p *packet) (readers []reader) {
+		most := max(mostDue/len(due), 1)
 		for _, l := range due {
-			p.add("due", f.q.ns, laneNumber(l.at), mostDue).add("next-due", f.q.ns, laneNumber(l.at))
+			p.add("due", f.q.ns, laneNumber(l.at), most).add("next-due", f.q.ns, laneNumber(l.at), most)
 			readers = append(readers, readDue(&ripe, &limited), l.readNext)
 		}
 		return readers
@@ -65,10 +64,13 @@ func (f *fetch) ripenAll(due []*lane) error {
 		err = f.q.ripen(f.ctx, ripe)
 	}
 	if err == nil && len(limited) > 0 {
-		err = f.q.step(f.ctx, func(b *board) error { _, err := b.ripen(limited[:min(len(limited), 200)]); return err })
+		err = f.q.step(f.ctx, func(b *board) error { _, err := b.ripen(limited[:min(len(limited), chunk)]); return err })
 	}
 	if err != nil {
 		return err
+	}
+	if len(limited) > chunk {
+		f.nextDue = f.now // for the others
 	}
 	return f.ask(func(p *packet) (readers []reader) {
 		for _, l := range due {

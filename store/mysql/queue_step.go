@@ -21,6 +21,32 @@ const (
 	tenacity = 20 * time.Second
 )
 
+// How much one step does, and one packet has, whatever there is to do. What is left is for the next.
+const (
+	// mostSpecs and mostArgs bound what is taken in with one step, mostBytes what of it is sent with one packet, which the
+	// server must be ready to receive.
+	mostSpecs = 2000
+	mostArgs  = 16 << 20
+	mostBytes = 1 << 20
+	// mostGiven is how many tasks one pass of a fetch gives: a packet is not to take longer than a worker waits for it. A
+	// lane has no more nominees than that for a limit, however many slots are free: who is given gets a successor.
+	mostGiven = 250
+	// mostEnded is how many tasks a pass discards, as expired or superseded.
+	mostEnded = 1000
+	// mostDue is how many tasks a fetch makes available whose instant has come, chunk how many of them have a limit, and
+	// how many tasks one step takes that nobody is waiting for.
+	mostDue = 1000
+	chunk   = 200
+	// mostOpen is how many of those that are available under its limits a step reads, and mostFlips about how many it
+	// makes available or blocked beside those that it is about.
+	mostOpen  = 2000
+	mostFlips = 2000
+	// mostOver is how many blocked ones a step looks at, at most, behind those that have expired.
+	mostOver = 1000
+	// looked is how many tasks a statement of a list or a count walks over.
+	looked = 10_000
+)
+
 var (
 	// errChanged says that a step was not carried out: what it was decided on has changed.
 	errChanged = errors.New("others keep changing the same tasks")

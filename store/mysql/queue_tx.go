@@ -22,6 +22,10 @@ import (
 // transaction stays usable.
 var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it at that level to enqueue or complete tasks in it")
 
+// ErrNamespace is returned where the database has no such namespace: what was enqueued there would be answered
+// enqueued, and worked by nobody. Nothing was done, and the transaction stays usable.
+var ErrNamespace = errors.New("there is no such namespace in this database; name the one of your store, or make it with dibs init")
+
 // Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
 // commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.
 //
@@ -30,14 +34,28 @@ var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it a
 type Tx struct {
 	tx   *sql.Tx
 	q    queues
-	good bool // its isolation was looked at
+	good bool // its isolation and its namespace were looked at
+	ours bool // BeginTx began it, at the right level
 }
 
-// QueueTx is the queue of a namespace as seen from a transaction of database/sql. Its level is asked of
+// BeginTx begins a READ COMMITTED transaction of db's, which has the tables of the namespace, and gives its queue. Nothing has
+// to be set for it, and no right to be granted: a level that is known need not be asked for.
+func BeginTx(ctx context.Context, db *sql.DB, namespace string) (*sql.Tx, *Tx, error) {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, nil, err
+	}
+	q := QueueTx(tx, namespace)
+	q.ours = true
+	return tx, q, nil
+}
+
+// QueueTx is the queue of a namespace as seen from a transaction of database/sql that somebody else began; BeginTx begins
+// one that is taken without a question. The level of this one is its session's, or else is asked of
 // information_schema.innodb_trx, which needs the PROCESS privilege, and tells of the present only where nobody on the server has
-// read it for 100 ms. Where it does not tell, it is the session's level that counts: set that
-// (tx_isolation=%27READ-COMMITTED%27 in the DSN for MariaDB, transaction_isolation for MySQL) if you join more than a few
-// transactions a second, else they wait, and may be refused.
+// read it for 100 ms. Where it does not tell, the transaction is refused (ErrIsolation). Set the session's level
+// (tx_isolation=%27READ-COMMITTED%27 in the DSN for MariaDB, transaction_isolation for MySQL), or use BeginTx, if you join
+// more than a few transactions a second.
 func QueueTx(tx *sql.Tx, namespace string) *Tx {
 	if namespace == "" {
 		namespace = "dibs"
@@ -62,6 +80,9 @@ func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.E
 			}
 		}
 		answers = a.answer()
+		for _, c := range queue.Admissions(specs, answers) {
+			b.counts[counter{c.Queue, c.Kind, c.Name}] += c.N
+		}
 		return nil
 	})
 	if err != nil {
@@ -146,25 +167,29 @@ func (x *Tx) do(ctx context.Context, step func(*board) error) (err error) {
 	return errors.Join(x.q.explain(err), x.q.explain(x.send(context.WithoutCancel(ctx), end, nil)))
 }
 
-// isolated sees to it that the transaction is READ COMMITTED.
+// isolated sees to it, once, that the transaction is READ COMMITTED and that somebody made its namespace.
 func (x *Tx) isolated(ctx context.Context) error {
 	if x.good {
 		return nil
 	}
-	var session, whole string
-	one := func(to *string) reader { return func(r *sql.Rows) error { return r.Scan(to) } }
-	named := func(r *sql.Rows) error { return r.Scan(new(string), &session) }
+	var session, name, whole string
+	there := 0
+	one := func(to any) reader { return func(r *sql.Rows) error { return r.Scan(to) } }
+	named := func(r *sql.Rows) error { return r.Scan(&name, &session) }
 	// The second statement begins it for InnoDB, which lists it then.
-	err := x.send(ctx, new(packet).add("on-timeout").add("begun").add("session-isolation"), []reader{one(&whole), one(new(string)), named})
-	level, seen := "", false
-	if err == nil {
+	err := x.send(ctx, new(packet).add("on-timeout").add("begun", x.q.ns).add("session-isolation"), []reader{one(&whole), one(&there), named})
+	level, seen := committed, true
+	if err == nil && there > 0 && !x.ours {
 		level, seen, err = x.level(ctx, session)
 	}
 	switch {
 	case err != nil:
 		return x.q.explain(err)
+	case there == 0:
+		return fmt.Errorf("namespace %q: %w", x.q.ns, ErrNamespace)
 	case level != committed && !seen:
-		return fmt.Errorf("%w (its session is %s, and the server did not tell about the transaction itself; if it is at that level, have the session be so)", ErrIsolation, level)
+		return fmt.Errorf("%w (its session is %s, and the server does not tell of the transaction itself: begin it with mysql.BeginTx, or put %s=%%27READ-COMMITTED%%27 into the DSN)",
+			ErrIsolation, level, name)
 	case level != committed:
 		return fmt.Errorf("%w (it is %s)", ErrIsolation, level)
 	case whole == "1":
@@ -174,13 +199,16 @@ func (x *Tx) isolated(ctx context.Context) error {
 	return nil
 }
 
-const committed = "READ COMMITTED"
+const (
+	committed = "READ COMMITTED"
+	asks      = 4 // how often the server is asked for a level, within half a second or so
+)
 
 // level is the transaction's, if it was seen, else its session's. The server tells it where nobody else has asked just before, on
 // any connection; a session that is at the right level is not kept waiting for that.
 func (x *Tx) level(ctx context.Context, session string) (level string, seen bool, err error) {
 	session = strings.ReplaceAll(session, "-", " ")
-	for n := range 10 {
+	for n := range asks {
 		if n > 0 {
 			if err := rest(ctx, 110*time.Millisecond+rand.N(time.Duration(n)*40*time.Millisecond)); err != nil {
 				return "", false, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,11 +62,21 @@ func beginAt(t *testing.T, db *sql.DB, namespace string, level sql.IsolationLeve
 	return tx, QueueTx(tx, namespace)
 }
 
+func begin(t *testing.T, db *sql.DB, namespace string) (*sql.Tx, *Tx) {
+	t.Helper()
+	tx, q, err := BeginTx(context.Background(), db, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx, q
+}
+
 // The level that counts is the transaction's own, and never that of the one before it on the same connection.
 func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
+	address := testserver.StartMariaDB(t).URL // nobody else asks there
 	for name, change := range callers {
 		t.Run(name, func(t *testing.T) {
-			address := testserver.MariaDB(t)
 			c := queueConfig(t, address)
 			mustOpen(t, c)
 			db := raw(t, address, change)
@@ -84,6 +95,53 @@ func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A transaction that BeginTx began is taken at once, whoever asks, and whatever rights its user has. Others are refused soon,
+// with the cure.
+func TestTheLevelOfATransactionIsNotWaitedFor(t *testing.T) {
+	address := testserver.MariaDB(t)
+	c := queueConfig(t, address)
+	mustOpen(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	asking, over := raw(t, address, nil), make(chan struct{})
+	asked := make(chan struct{}, 1)
+	go func() { // nobody is told of the present then
+		defer close(over)
+		for ctx.Err() == nil {
+			_, _ = asking.ExecContext(ctx, "SELECT COUNT(*) FROM information_schema.innodb_trx")
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	defer func() { cancel(); <-over }()
+	<-asked
+	for name, change := range callers {
+		db := raw(t, address, change)
+		tx, q, err := BeginTx(t.Context(), db, c.Namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		got := enqueue(t, q, spec())
+		if took := time.Since(begun); took > lockWait/2 {
+			t.Errorf("%s: it took %v", name, took)
+		}
+		if err := tx.Commit(); err != nil || got[0].Answer != queue.New {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		_, q = beginAt(t, db, c.Namespace, sql.LevelReadCommitted)
+		begun = time.Now()
+		_, err = q.Enqueue(t.Context(), []queue.Spec{spec()})
+		if !errors.Is(err, ErrIsolation) || !strings.Contains(err.Error(), "mysql.BeginTx") || !strings.Contains(err.Error(), "isolation=%27READ-COMMITTED%27") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(begun); took > lockWait/2 {
+			t.Errorf("%s: it was refused after %v", name, took)
+		}
 	}
 }
 
@@ -135,8 +193,8 @@ func TestWaitingLeavesTheSessionAsItWas(t *testing.T) {
 	c := queueConfig(t, address)
 	mustOpen(t, c)
 	db := raw(t, address, nil)
-	tx1, q1 := beginAt(t, db, c.Namespace, sql.LevelReadCommitted)
-	tx2, q2 := beginAt(t, db, c.Namespace, sql.LevelReadCommitted)
+	tx1, q1 := begin(t, db, c.Namespace)
+	tx2, q2 := begin(t, db, c.Namespace)
 	wait := func(tx *sql.Tx) (n int) {
 		if err := tx.QueryRow("SELECT @@innodb_lock_wait_timeout").Scan(&n); err != nil {
 			t.Error(err)
@@ -173,7 +231,7 @@ func TestAFetchPutsALineInOrder(t *testing.T) {
 	w := joined(t, s)
 	enqueue(t, s.Queue, spec(limitOf("l", 1)))
 	f := fetchSome(t, s, w, 1).Tasks
-	tx, q := beginAt(t, raw(t, address, nil), c.Namespace, sql.LevelReadCommitted)
+	tx, q := begin(t, raw(t, address, nil), c.Namespace)
 	var many []queue.Spec
 	for range 15 {
 		many = append(many, spec(limitOf("l", 1)))

@@ -67,7 +67,7 @@ func (b *board) look(asked []wake) error {
 			return err
 		}
 		if w.slots > 0 {
-			if err := b.resize(l, w.slots, ""); err != nil {
+			if err := b.hears(l, w.slots); err != nil {
 				return err
 			}
 		}

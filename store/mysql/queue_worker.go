@@ -201,9 +201,6 @@ func (q queues) Leave(ctx context.Context, ref lease.Ref) error {
 	}
 }
 
-// chunk is how many tasks one step takes that nobody is waiting for.
-const chunk = 200
-
 // rescueAll takes tasks from a worker that is gone, at most most.
 func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) {
 	all, err := b.find("tasks-held", b.q.ns, id, most)

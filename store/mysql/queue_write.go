@@ -55,9 +55,9 @@ func (b *board) carryOut() error {
 	if err := b.settleAll(); err != nil || b.idle() {
 		return err
 	}
-	p := new(packet)
-	if b.conn == nil {
-		p.add("fresh").add("begin")
+	p, err := b.opening()
+	if err != nil {
+		return err
 	}
 	tasks := b.changed()
 	for _, t := range tasks {
@@ -86,6 +86,26 @@ func (b *board) carryOut() error {
 	}
 	maps.Copy(b.locked, others(held, string(got))) // with those of earlier tries: else two of them would take turns
 	return errChanged
+}
+
+// opening begins the last packet of a step. What does not fit into one needs a connection of its own.
+func (b *board) opening() (*packet, error) {
+	size := 0
+	for _, t := range b.added {
+		size += weight(&t.Spec)
+	}
+	for _, t := range b.tasks {
+		if t.respelt {
+			size += weight(&t.Spec)
+		}
+	}
+	switch {
+	case b.conn != nil:
+		return new(packet), nil
+	case size > mostBytes:
+		return b.begin()
+	}
+	return new(packet).add("fresh").add("begin"), nil
 }
 
 // hold locks what the step was decided on, and sees whether it is unchanged.
@@ -171,8 +191,11 @@ func (b *board) write(p *packet, tasks []*task) (readers []reader) {
 func (b *board) writeLimits(p *packet) {
 	tokens := map[lease.Token]list{}
 	for _, l := range b.touched() {
-		if l.max != l.was.max {
-			p.add("set-slots", l.max, b.q.ns, l.hash[:])
+		if l.Max != l.was.Max || l.Declared != l.was.Declared {
+			p.add("set-slots", l.Max, l.Declared, b.q.ns, l.hash[:])
+		}
+		if !l.Since.IsZero() { // said in this step
+			p.add("set-word", wordOf(l.By), micros(l.Since), b.q.ns, l.hash[:])
 		}
 		if l.token != l.was.token {
 			tokens[l.token] = append(tokens[l.token], l.hash[:])

@@ -52,7 +52,7 @@ func TestNamedLockExcludes(t *testing.T) {
 	// Close frees the name with the row.
 	ref = grant(t, one, request("k"))
 	id := run.NewID()
-	if a, err := one.Ticks.Start(t.Context(), tick.StartRequest{Run: run.Record{ID: id, Job: "j"}, Lease: ref}); err != nil || a.Status != tick.Won {
+	if a, err := one.Ticks.Start(t.Context(), []tick.StartRequest{{Run: run.Record{ID: id, Job: "j"}, Lease: ref}}); err != nil || a[0].Status != tick.Won {
 		t.Fatal(a, err)
 	}
 	closed, err := one.Ticks.Close(t.Context(), []tick.CloseRequest{{Release: ref,

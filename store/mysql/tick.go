@@ -29,13 +29,8 @@ type spot struct {
 
 func spotOf(job string, at time.Time) spot { return spot{job, micros(at)} }
 
-func pairs(spots []spot) rows {
-	r := make(rows, len(spots))
-	for i, s := range spots {
-		r[i] = []any{[]byte(s.job), s.at}
-	}
-	return r
-}
+// spots are ticks as the argument of a statement.
+type spots []spot
 
 // tickRows collects ticks by their identity.
 type tickRows map[spot]tick.Tick
@@ -88,7 +83,7 @@ func (m jobRows) read(r *sql.Rows) error {
 
 func scanJob(r *sql.Rows) (j tick.Job, err error) {
 	var since, mark, removed, pausedSince, pausedUntil int64
-	err = r.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed, &pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed)
+	err = r.Scan(&j.Name, &j.Definition, &j.Generation, &since, &mark, &removed, &pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed, &j.Past)
 	j.Pause.Since, j.Pause.Until = instant(pausedSince), instant(pausedUntil)
 	j.Since, j.Mark, j.Removed = instant(since), instant(mark), instant(removed)
 	return j, err
@@ -139,16 +134,29 @@ func attemptsOf(r run.Record) any {
 	return toJSON(all)
 }
 
-func (k ticks) Orphans(ctx context.Context, job string, limit int) (found []tick.Tick, err error) {
-	name := []byte(job)
-	p := new(packet).add("clock").add("orphans", k.ns, name, name, limit)
+func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
+	from, to := l.Range()
+	upto, job, at := []byte(to), []byte(l.After.Job), l.AfterAt()
+	p := new(packet).add("clock").add("orphans", k.ns, []byte(from), upto, upto, job, job, at, l.Max())
+	read, err := k.read(ctx, "orphans", p)
+	return tick.Ended(read, l.Max(), tick.Dead), err
+}
+
+func (k ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
+	at := l.AfterAt()
+	p := new(packet).add("clock").add("owed", k.ns, []byte(l.App+"/"), micros(l.From), at, at, []byte(l.After.Job), l.Max())
+	read, err := k.read(ctx, "owed", p)
+	return tick.Ended(read, l.Max(), tick.Tick.Owed), err
+}
+
+func (k ticks) read(ctx context.Context, what string, p *packet) (found []tick.Tick, err error) {
 	err = k.run(ctx, p, func(r *sql.Rows) error {
 		t, err := scanTick(r)
 		found = append(found, t)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("orphans: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return found, nil
 }

@@ -41,10 +41,10 @@ func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) (answers []t
 
 func (k ticks) claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
 	var names, holders list
-	var spots []spot
+	var at spots
 	for _, r := range reqs {
 		names, holders = append(names, []byte(r.Job)), append(holders, []byte(r.Lease.Key))
-		spots = append(spots, spotOf(r.Job, r.At))
+		at = append(at, spotOf(r.Job, r.At))
 	}
 	// The jobs are locked for writing although only their marks are read: two claimants of one
 	// tick then wait here, before the clock is read, and not in the INSERT after it.
@@ -53,13 +53,13 @@ func (k ticks) claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answ
 		k.addClaim(p, r)
 	}
 	f := newFacts()
-	p.add("now").add("jobs", k.ns, names).add("live", k.ns, holders).add("ticks", k.ns, pairs(spots)).add("commit")
+	p.add("now").add("jobs", k.ns, names).add("live", k.ns, holders).add("ticks", k.ns, at).add("commit")
 	if err := k.run(ctx, p, readInstant(&f.now), f.jobs.read, f.live.read, f.ticks.read); err != nil {
 		return nil, err
 	}
 	answers := make([]tick.Answer, len(reqs))
 	for i, r := range reqs {
-		answers[i] = f.answer(f.claimed(r), spots[i])
+		answers[i] = f.answer(f.claimed(r), at[i])
 	}
 	return answers, nil
 }
@@ -113,15 +113,15 @@ func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error
 	at, name, us, rerun := spotOf(r.Job, r.At), []byte(r.Job), micros(r.At), flag(r.Rerun)
 	holders := list{[]byte(r.From.Key), []byte(r.Lease.Key)}
 	// The old holder's lease is locked, so that a renewal under way is seen or has to wait.
-	p := new(packet).add("begin").add("share-leases", k.ns, holders).add("lock-ticks", k.ns, pairs([]spot{at})).add("clock")
+	p := new(packet).add("begin").add("share-leases", k.ns, holders).add("lock-ticks", k.ns, spots{at}).add("clock")
 	p.add("take", []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token), k.ns, name, us, bound(r.NotAfter),
 		[]byte(r.From.Key), nonce(r.From.Owner), int64(r.From.Token), flag(r.Fill), rerun, rerun, rerun)
 	f := newFacts()
-	p.add("now").add("live", k.ns, holders).add("ticks", k.ns, pairs([]spot{at}))
+	p.add("now").add("live", k.ns, holders).add("ticks", k.ns, spots{at})
 	p.add("take-run", k.ns, k.ns, name, us)
 	p.add("take-tick", []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token), toJSON(r.Claimant), rerun, k.ns, name, us)
 	after := tickRows{}
-	p.add("ticks", k.ns, pairs([]spot{at})).add("commit")
+	p.add("ticks", k.ns, spots{at}).add("commit")
 	if err := k.run(ctx, p, readInstant(&f.now), f.live.read, f.ticks.read, after.read); err != nil {
 		return tick.Answer{}, fmt.Errorf("take: %w", err)
 	}

@@ -13,30 +13,55 @@ import (
 // rerunnable are the outcomes that a tick may be run again after (rule T3).
 var rerunnable = []run.Outcome{run.Lost, run.Crashed, run.Canceled}
 
-func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, error) {
+func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) (answers []tick.Answer, err error) {
+	for chunk := range slices.Chunk(reqs, mostTicks) {
+		some, err := k.start(ctx, chunk)
+		if err != nil {
+			return nil, fmt.Errorf("start: %w", err)
+		}
+		answers = append(answers, some...)
+	}
+	return answers, nil
+}
+
+func (k ticks) start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	var ids, holders, standsOn list
+	var at spots
+	for _, r := range reqs {
+		ids, at = append(ids, []byte(r.Run.ID)), append(at, spotOf(r.Run.Job, r.Run.Tick))
+		holders, standsOn = append(holders, []byte(r.Lease.Key)), append(standsOn, []byte(r.Lease.Key))
+		if r.Run.Tick.IsZero() && r.Claim.Key != "" {
+			standsOn = append(standsOn, []byte(r.Claim.Key))
+		}
+	}
+	p := new(packet).add("begin").add("share-leases", k.ns, standsOn).add("lock-ticks", k.ns, at)
+	p.add("lock-runs", k.ns, ids).add("clock")
+	f, before := newFacts(), newFacts()
+	p.add("now").add("live", k.ns, holders).add("ticks", k.ns, at).add("runs", k.ns, ids)
+	for _, r := range reqs {
+		k.addStart(p, r)
+	}
+	p.add("ticks", k.ns, at).add("runs", k.ns, ids).add("commit")
+	if err := k.run(ctx, p, readInstant(&f.now), f.live.read, before.ticks.read, before.runs.read, f.ticks.read, f.runs.read); err != nil {
+		return nil, err
+	}
+	answers := make([]tick.Answer, len(reqs))
+	for i, r := range reqs {
+		answers[i] = f.answer(f.started(r, before, at[i]), at[i])
+	}
+	return answers, nil
+}
+
+func (k ticks) addStart(p *packet, req tick.StartRequest) {
 	r, at := req.Run, spotOf(req.Run.Job, req.Run.Tick)
 	id, name := []byte(r.ID), []byte(r.Job)
 	key, owner, token := []byte(req.Lease.Key), nonce(req.Lease.Owner), int64(req.Lease.Token)
 	claimKey, claimOwner, claimToken := []byte(req.Claim.Key), nonce(req.Claim.Owner), int64(req.Claim.Token)
-
-	standsOn := list{key}
-	if at.at == 0 && len(claimKey) > 0 {
-		standsOn = append(standsOn, claimKey)
-	}
-	p := new(packet).add("begin").add("share-leases", k.ns, standsOn).add("lock-ticks", k.ns, pairs([]spot{at}))
-	p.add("lock-runs", k.ns, list{id}).add("clock")
-	f, before := newFacts(), newFacts()
-	p.add("now").add("live", k.ns, list{key}).add("ticks", k.ns, pairs([]spot{at})).add("runs", k.ns, list{id})
 	p.add("start-run", id, name, at.at, text(r.Host), r.PID, text(r.Command), micros(r.Started), micros(r.Started), attemptsOf(r), causeOf(r),
 		k.ns, key, owner, token, bound(req.NotAfter), at.at, claimKey, claimKey, claimOwner, claimToken, name, at.at, claimKey, claimOwner, claimToken)
 	if at.at != 0 {
 		p.add("start-tick", key, owner, token, id, k.ns, name, at.at, claimKey, claimOwner, claimToken, k.ns, id, owner, token, name, at.at)
 	}
-	p.add("ticks", k.ns, pairs([]spot{at})).add("runs", k.ns, list{id}).add("commit")
-	if err := k.run(ctx, p, readInstant(&f.now), f.live.read, before.ticks.read, before.runs.read, f.ticks.read, f.runs.read); err != nil {
-		return tick.Answer{}, fmt.Errorf("start: %w", err)
-	}
-	return f.answer(f.started(req, before, at), at), nil
 }
 
 func (f *facts) started(req tick.StartRequest, before *facts, at spot) tick.Status {
@@ -49,6 +74,8 @@ func (f *facts) started(req tick.StartRequest, before *facts, at spot) tick.Stat
 	case late(f.now, req.NotAfter):
 		return tick.Late
 	case repeated, at.at != 0 && (was.State != tick.Claimed || was.Lease != req.Claim):
+		return tick.Taken
+	case found, at.at != 0 && f.ticks[at].State != tick.Claimed: // another item of the batch was first
 		return tick.Taken
 	}
 	return tick.Lapsed
@@ -68,10 +95,10 @@ func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) (answers []t
 // close records outcomes and frees their leases in one transaction (rule T9).
 func (k ticks) close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
 	var ids list
-	var spots []spot
+	var at spots
 	var released []lease.Ref
 	for _, r := range reqs {
-		ids, spots = append(ids, []byte(r.Run.ID)), append(spots, spotOf(r.Run.Job, r.Run.Tick))
+		ids, at = append(ids, []byte(r.Run.ID)), append(at, spotOf(r.Run.Job, r.Run.Tick))
 		if (r.Release.Owner != lease.Nonce{}) {
 			released = append(released, r.Release)
 		}
@@ -81,7 +108,7 @@ func (k ticks) close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answ
 		ks, _ := holdsOf(released)
 		p.add("lock-leases", k.ns, ks)
 	}
-	p.add("lock-ticks", k.ns, pairs(spots)).add("lock-runs", k.ns, ids).add("clock")
+	p.add("lock-ticks", k.ns, at).add("lock-runs", k.ns, ids).add("clock")
 	for _, r := range reqs {
 		k.addClose(p, r)
 	}
@@ -89,13 +116,13 @@ func (k ticks) close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answ
 		k.addRelease(p, released)
 	}
 	f := newFacts()
-	p.add("now").add("ticks", k.ns, pairs(spots)).add("runs", k.ns, ids).add("commit")
+	p.add("now").add("ticks", k.ns, at).add("runs", k.ns, ids).add("commit")
 	if err := k.run(ctx, p, readInstant(&f.now), f.ticks.read, f.runs.read); err != nil {
 		return nil, err
 	}
 	answers := make([]tick.Answer, len(reqs))
 	for i, r := range reqs {
-		answers[i] = f.answer(f.closed(r, spots[i]), spots[i])
+		answers[i] = f.answer(f.closed(r, at[i]), at[i])
 	}
 	return answers, nil
 }

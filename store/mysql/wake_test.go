@@ -62,8 +62,8 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 		return err
 	})
 	unanswered("Start", func() error {
-		_, err := client.Ticks.Start(ctx, tick.StartRequest{Run: run.Record{ID: run.NewID(), Job: "started", Tick: at},
-			Claim: server, Lease: server, NotAfter: late.NotAfter})
+		_, err := client.Ticks.Start(ctx, []tick.StartRequest{{Run: run.Record{ID: run.NewID(), Job: "started", Tick: at},
+			Claim: server, Lease: server, NotAfter: late.NotAfter}})
 		return err
 	})
 	// What has no bound is carried out however late: it shows that the buffers were not lost.

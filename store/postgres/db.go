@@ -16,6 +16,8 @@ type db struct {
 	send func(context.Context, *pgx.Batch) error
 	// foreign connections have settings of their own, which each operation overrides for itself.
 	foreign bool
+	// behind a pooler a connection has no settings at all. Nil: of one session.
+	behind *behind
 	// address is the server's, without a password, for errors.
 	address string
 }
@@ -35,7 +37,7 @@ func (s step) each(row func(pgx.Rows) error) step { s.row = row; return s }
 // commit comes after the last of them, and can still fail.
 func (d *db) run(ctx context.Context, what string, steps ...step) error {
 	var b pgx.Batch
-	if d.foreign {
+	if d.foreign || d.behind != nil && d.behind.pooler.Load() {
 		b.Queue(sqlSettings()[1])
 	}
 	for _, s := range steps {

@@ -30,6 +30,9 @@
 //     of its own.
 //   - Limits are rows, with the number of tasks that run. A task that waits for one is blocked, which the
 //     fetch never sees, but for as many as there are free slots: those are nominated.
+//   - A fetch goes by lines: a queue, a kind and a rank. It looks at the head of each that it may give from. Each remembers a floor below which
+//     nothing stands, so that dead entries of its index are not walked over again; the migration says how that is safe.
+//   - A step changes no more rows than it is bound to, and leaves the rest to the next.
 //   - Locks are taken in the order rates, limits by key, tasks by id. To insert a unique key can be to wait for
 //     who has touched the task that holds it, so limits come before whatever touches tasks. Tasks that are merely
 //     looked for are passed over where another has them (SKIP LOCKED).
@@ -64,9 +67,9 @@
 // off or local, READ COMMITTED, plans that go by the keys, timeouts and TCP keepalives that keep a dead
 // client's locks short, and application_name=dibs. With a pool that is passed to New, each operation
 // sets what matters for its own transaction and leaves the connection as it was. Any mode of pgx
-// works, and so do poolers; behind pgbouncer in transaction mode use New with
-// default_query_exec_mode=exec, and expect no notification, since LISTEN needs a session: waiters
-// poll.
+// works. Open finds out whether a pooler stands between, such as pgbouncer in transaction mode: then it prepares no
+// statements, makes its settings for each transaction, and nobody is told of anything, since LISTEN needs a session:
+// waiters poll. A pool that is passed to New needs default_query_exec_mode=exec there.
 //
 // # Session locks
 //

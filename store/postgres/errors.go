@@ -37,6 +37,8 @@ func (d *db) refusal(what string, e *pgconn.PgError) error {
 		return fmt.Errorf("postgres store %s: %s: %w: the server undid it in favour of another transaction; nothing was done, try again: %w", d.address, what, lease.ErrUnavailable, e)
 	case "55P03":
 		return fmt.Errorf("postgres store %s: %s: %w: another transaction held the rows for too long; look for a long one in pg_stat_activity: %w", d.address, what, lease.ErrUnavailable, e)
+	case "42P05", "26000":
+		return fmt.Errorf("postgres store %s: %s: a pooler in transaction mode stands between, and this connection keeps prepared statements; nothing was done: open the pool with default_query_exec_mode=exec, or leave that parameter out of the address: %w", d.address, what, e)
 	case "42501":
 		return fmt.Errorf("postgres store %s: %s: the role may not do it; run `dibs init` as the owner of the schema dibs, or grant the role its rights: %w", d.address, what, e)
 	case "3F000", "42P01", "42883":

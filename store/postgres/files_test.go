@@ -24,7 +24,7 @@ func TestFilesOfAnAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = poolConfig(c)
+		_, err = poolConfig(c, new(behind))
 		text := fmt.Sprint(err)
 		if !strings.Contains(text, parameter) || !strings.Contains(text, "no regular file") || strings.Contains(text, "hunter2") {
 			t.Errorf("%s: %s", address, text)

@@ -61,7 +61,11 @@ func from(q history.Query) int64 {
 
 func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	var found []tick.Tick
-	err := h.db.run(ctx, "ticks", do(sqlHistory()[2], h.ns, []byte(q.Job), from(q), micros(q.To), q.Max()).each(tickRows(&found)))
+	text := sqlHistory()[2]
+	if q.Job != "" {
+		text = sqlHistory()[6]
+	}
+	err := h.db.run(ctx, "ticks", do(text, h.ns, []byte(q.Job), from(q), micros(q.To), q.Max()).each(tickRows(&found)))
 	return found, err
 }
 
@@ -70,6 +74,30 @@ func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	err := h.db.run(ctx, "runs", do(sqlHistory()[3], h.ns, []byte(q.Job), q.RunID, from(q), micros(q.To), q.Max()).each(runRows(&found)))
 	return found, err
 }
+
+func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
+	found := make([][]run.Record, 0, len(jobs))
+	for part := range slices.Chunk(jobs, mostJobs) {
+		some := make([][]run.Record, len(part))
+		err := h.db.run(ctx, "latest runs", do(sqlHistory()[7], h.ns, column(part, func(s string) []byte { return []byte(s) }), n).
+			each(func(rows pgx.Rows) error {
+				var i int
+				r, err := scanRun(rows, &i)
+				if err == nil {
+					some[i-1] = append(some[i-1], r)
+				}
+				return err
+			}))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	return found, nil
+}
+
+// mostJobs bounds how many jobs one statement reads the runs of.
+const mostJobs = 500
 
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	return h.db.run(ctx, "append runs", do(sqlHistory()[4], append([]any{h.ns}, runColumns(runs)...)...))
@@ -116,24 +144,26 @@ func (h told) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 	return output, err
 }
 
-// pruned is how many rows a statement of sql/prune.sql deletes at most.
-const pruned = 5000
-
-func (h told) Prune(ctx context.Context, before time.Time) (int, error) {
-	total := 0
+func (h told) Prune(ctx context.Context, before time.Time) (total int, more bool, err error) {
 	for i, sql := range sqlPrune() {
-		for n := pruned; n == pruned; {
-			err := h.db.run(ctx, "prune", do(sql, h.ns, micros(before)).
-				each(func(rows pgx.Rows) error { return rows.Scan(&n) }))
-			if err != nil {
-				return total, err
-			}
-			if i < len(sqlPrune())-1 { // the last are leases, which are no history
-				total += n
-			}
+		var n int
+		err := h.db.run(ctx, "prune", do(sql, h.ns, micros(before), history.Step).
+			each(func(rows pgx.Rows) error { return rows.Scan(&n) }))
+		if err != nil {
+			return total, more, err
+		}
+		more = more || n == history.Step
+		if i < len(sqlPrune())-1 { // the last are leases, which are no history
+			total += n
 		}
 	}
-	return total, nil
+	return total, more, nil
+}
+
+func (h told) PruneOutputs(ctx context.Context, job string, keep int) (n int, err error) {
+	err = h.db.run(ctx, "prune outputs", do(sqlOutput()[2], h.ns, []byte(job), keep, history.Step).
+		each(func(rows pgx.Rows) error { return rows.Scan(&n) }))
+	return n, err
 }
 
 // runColumns are whole runs, in the order of the columns of sql/history.sql.

@@ -8,9 +8,14 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-func (k ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
+func (k ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	var found []tick.Job
-	err := k.db.run(ctx, "jobs", do(sqlJobs()[0], k.ns, []byte(prefix), beyond(prefix)).each(jobRows(&found)))
+	from, to := q.Range()
+	read := do(sqlJobs()[0], k.ns, []byte(from), []byte(to), []byte(q.After), q.Max())
+	if len(q.Names) > 0 {
+		read = do(sqlJobs()[3], k.ns, column(q.Names, func(name string) []byte { return []byte(name) }))
+	}
+	err := k.db.run(ctx, "jobs", read.each(jobRows(&found)))
 	return found, err
 }
 
@@ -23,7 +28,7 @@ func jobRows(into *[]tick.Job) func(pgx.Rows) error {
 			pausedSince, pausedUntil int64
 		)
 		if err := rows.Scan(&name, &j.Definition, &j.Generation, &since, &mark, &removed,
-			&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed); err != nil {
+			&pausedSince, &pausedUntil, &j.Pause.By, &j.Pause.Why, &j.Pause.Resumed, &j.Past); err != nil {
 			return err
 		}
 		j.Pause.Since, j.Pause.Until = instant(pausedSince), instant(pausedUntil)
@@ -44,10 +49,12 @@ func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 	}
 	name := func(r tick.JobRequest) []byte { return []byte(r.Name) }
 	since := func(r tick.JobRequest) int64 { return micros(r.Since) }
+	of := func(r tick.JobRequest) int64 { return r.Of }
 	var found []tick.Job
 	err := k.db.run(ctx, "set jobs",
-		do(sqlJobs()[1], k.ns, column(set, name), column(set, func(r tick.JobRequest) string { return r.Definition }), column(set, since)),
-		do(sqlJobs()[2], k.ns, column(removed, name), column(removed, since)),
+		do(sqlJobs()[1], k.ns, column(set, name), column(set, func(r tick.JobRequest) string { return r.Definition }), column(set, since),
+			column(set, func(r tick.JobRequest) string { return r.Past }), column(set, of)),
+		do(sqlJobs()[2], k.ns, column(removed, name), column(removed, since), column(removed, of)),
 		do(sqlJobs()[3], k.ns, column(reqs, name)).each(jobRows(&found)))
 	if err != nil {
 		return nil, err
@@ -91,7 +98,7 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 			column(rows, func(t tick.Tick) string { return string(t.Outcome) }),
 			column(rows, func(t tick.Tick) string { return t.Reason }),
 			column(rows, func(t tick.Tick) bool { return t.Inferred }),
-			column(rows, func(t tick.Tick) int64 { return micros(t.Ended) })).
+			column(rows, func(t tick.Tick) int64 { return micros(t.Ended) }), req.Generation).
 			each(func(rows pgx.Rows) error { a.Status = tick.Won; return now(rows) }),
 		do(sqlSettle()[2]).each(now))
 	if err != nil {
@@ -132,7 +139,7 @@ func (k ticks) Split(ctx context.Context, req tick.SplitRequest) (tick.Answer, e
 			column(req.Parts, func(t tick.Tick) int64 { return micros(t.Through) }),
 			column(req.Parts, func(t tick.Tick) int32 { return int32(t.Count) })).
 			each(func(pgx.Rows) error { a.Status = tick.Won; return nil }),
-		do(sqlHistory()[2], k.ns, job, micros(row.At), micros(row.At)+1, 1).each(func(rows pgx.Rows) (err error) {
+		do(sqlHistory()[6], k.ns, job, micros(row.At), micros(row.At)+1, 1).each(func(rows pgx.Rows) (err error) {
 			a.Tick, _, err = new(tickRow).scan(rows)
 			return err
 		}),

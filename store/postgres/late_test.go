@@ -39,7 +39,7 @@ func (s *socket) Write(b []byte) (int, error) {
 
 func newMortal(t *testing.T, c store.Config) *mortal {
 	t.Helper()
-	cfg, err := poolConfig(c)
+	cfg, err := poolConfig(c, new(behind))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +146,8 @@ func TestBufferedRequestsOfADeadClientDoNothingLate(t *testing.T) {
 			return err
 		},
 		"start": func(m *mortal) error {
-			_, err := m.Ticks.Start(t.Context(), tick.StartRequest{Run: run.Record{ID: "r", Job: "j", Tick: claim(2, server).At},
-				Claim: server, Lease: server, NotAfter: notAfter})
+			_, err := m.Ticks.Start(t.Context(), []tick.StartRequest{{Run: run.Record{ID: "r", Job: "j", Tick: claim(2, server).At},
+				Claim: server, Lease: server, NotAfter: notAfter}})
 			return err
 		},
 	}
@@ -216,7 +216,7 @@ func warmUp(t *testing.T, m *mortal) {
 		_, err = m.Ticks.Take(ctx, tick.TakeRequest{})
 	}
 	if err == nil {
-		_, err = m.Ticks.Start(ctx, tick.StartRequest{Run: run.Record{ID: "none"}})
+		_, err = m.Ticks.Start(ctx, []tick.StartRequest{{Run: run.Record{ID: "none"}}})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,7 @@ const (
 type listener struct {
 	rows leases
 	pool *pgxpool.Pool
+	deaf bool            // a pooler stands between: nobody can be told
 	done context.Context // ended by close
 	end  context.CancelFunc
 

@@ -21,7 +21,8 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	if c.URL == nil || c.URL.Scheme != "postgres" && c.URL.Scheme != "postgresql" {
 		return nil, fmt.Errorf("postgres store: %s is not a postgres:// address", c)
 	}
-	cfg, err := poolConfig(c)
+	b := new(behind)
+	cfg, err := poolConfig(c, b)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +30,7 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres store %s: %w", c, err)
 	}
-	s, err := over(ctx, pool, c, false)
+	s, err := over(ctx, pool, c, b)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -48,19 +49,36 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 // else New refuses; whatever else matters, each operation sets for its own transaction. An operation takes
 // one connection, and the queue leaves two of the pool's to the leases: give it at least three.
 func New(ctx context.Context, pool *pgxpool.Pool, c store.Config) (*store.Store, error) {
-	return over(ctx, pool, c, true)
+	return over(ctx, pool, c, nil)
 }
 
-func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool) (*store.Store, error) {
+// over makes a store over a pool: ours, which says by b whether a pooler stands between, or with nil the caller's.
+func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, b *behind) (*store.Store, error) {
 	if c.Namespace == "" {
 		c.Namespace = "dibs"
 	}
-	d := &db{send: overPool(pool), foreign: foreign, address: address(c, pool)}
+	if err := store.CheckNamespace(c.Namespace); err != nil {
+		return nil, fmt.Errorf("postgres store: %w", err)
+	}
+	d := &db{send: overPool(pool), foreign: b == nil, behind: b, address: address(c, pool)}
 	p := &preparation{db: d, pool: pool, c: c, maxTTL: new(atomic.Int64)}
 	p.maxTTL.Store(c.Longest().Microseconds())
+	if b == nil {
+		var err error
+		if d.behind, err = foreignBehind(ctx, pool); err != nil {
+			return nil, d.fail("open", err)
+		}
+	}
 	srv, err := p.server(ctx)
+	if errors.Is(err, errPooled) { // now that we know of it
+		srv, err = p.server(ctx)
+	}
 	if err != nil {
 		return nil, err
+	}
+	pooled := d.behind.pooler.Load()
+	if pooled && c.Session {
+		return nil, fmt.Errorf("postgres store %s: %w", d.address, errPooler)
 	}
 	if err = p.schema(ctx, &srv); err != nil {
 		return nil, err
@@ -71,10 +89,15 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, foreign bool)
 	}
 	rows := leases{db: d, ns: c.Namespace, maxTTL: p.maxTTL}
 	watch := newListener(rows, pool)
-	queued := newTasks(&db{send: besideLeases(pool), foreign: foreign, address: d.address}, c.Namespace, watch)
+	watch.deaf = pooled
+	queued := newTasks(&db{send: besideLeases(pool), foreign: d.foreign, behind: d.behind, address: d.address}, c.Namespace, watch)
 	s := &store.Store{Kind: "postgres", URL: d.address, Leases: rows, Ticks: ticks{rows}, History: told{d, c.Namespace},
 		Queue: queued, Tasks: desk{queued},
 		Notify: watch, Properties: n.properties(srv, c.Session), Prepared: p.lines, Close: watch.close}
+	if pooled {
+		s.Notify = nil // waiters poll
+		behindPooler(&s.Properties, d.foreign, pool)
+	}
 	if c.Session {
 		named := newSession(rows, pool, n.maxTTL)
 		if err = named.connect(ctx); err != nil {

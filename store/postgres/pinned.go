@@ -69,15 +69,13 @@ func (p *pinned) connect(ctx context.Context) error {
 			return c, nil
 		}
 		c, err := dial(ctx, p.pool)
-		if err != nil {
+		switch {
+		case errors.Is(err, errPooled):
+			return c, errors.Join(errPooler, c.Close(ctx))
+		case err != nil:
 			return c, err
 		}
-		// The server tells its process to the client at connecting; a pooler tells something else.
-		var pid uint32
-		if err = c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err == nil && pid != c.PgConn().PID() {
-			err = errors.Join(errPooler, c.Close(ctx))
-		}
-		return c, err
+		return c, nil
 	})
 }
 

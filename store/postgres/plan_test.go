@@ -74,7 +74,7 @@ func (p *plans) take() []string {
 func explained(t *testing.T, c store.Config) (*store.Store, *plans) {
 	t.Helper()
 	p := &plans{}
-	cfg, err := poolConfig(c)
+	cfg, err := poolConfig(c, new(behind))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestNoPlanWalksTheTicks(t *testing.T) {
 		p.check(t, "claim")
 		id := run.NewID()
 		begun := tick.StartRequest{Run: run.Record{ID: id, Job: "j", Tick: claims(from, 1)[0].At, Started: time.Now()}, Claim: server, Lease: server}
-		if a, err := s.Ticks.Start(t.Context(), begun); err != nil || a.Status != tick.Won {
+		if a, err := s.Ticks.Start(t.Context(), []tick.StartRequest{begun}); err != nil || a[0].Status != tick.Won {
 			t.Fatalf("start: %+v, %v", a, err)
 		}
 		p.check(t, "start")

@@ -19,12 +19,13 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// defaultConns is how many connections a store opens at most where its address does not say
-// (pool_max_conns): batches make more of little use.
-const defaultConns = 8
+// defaultConns is how many connections a store opens at most where its address does not say (pool_max_conns): as many as
+// a process has requests under way, so that none waits for another's connection. There are four of a heartbeat, one of
+// each kind that travels in batches, and the few of a sweep; most of the time one or two are open.
+const defaultConns = 16
 
 // poolConfig says what our own connections are like, on top of what the address says.
-func poolConfig(c store.Config) (*pgxpool.Config, error) {
+func poolConfig(c store.Config, b *behind) (*pgxpool.Config, error) {
 	if err := readable(c.URL.Query()); err != nil {
 		return nil, fmt.Errorf("postgres store %s: %w", c, err)
 	}
@@ -46,7 +47,7 @@ func poolConfig(c store.Config) (*pgxpool.Config, error) {
 	}
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: time.Second, Count: 3}}
 	cfg.ConnConfig.DialFunc = dialer.DialContext
-	cfg.AfterConnect = settings
+	cfg.BeforeConnect, cfg.AfterConnect = b.before, b.after
 	return cfg, nil
 }
 
@@ -103,7 +104,8 @@ func settings(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// dial opens a connection beside the pool, made as the pool makes its own.
+// dial opens a connection beside the pool, made as the pool makes its own, for what needs a session: it is no
+// pooler's. The caller closes it, also after an error.
 func dial(ctx context.Context, p *pgxpool.Pool) (*pgx.Conn, error) {
 	cfg := p.Config()
 	cc := cfg.ConnConfig.Copy()
@@ -113,8 +115,14 @@ func dial(ctx context.Context, p *pgxpool.Pool) (*pgx.Conn, error) {
 		}
 	}
 	c, err := pgx.ConnectConfig(ctx, cc)
-	if err == nil {
-		err = settings(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	switch pooled, err := poolerBetween(ctx, c.PgConn()); {
+	case err != nil:
+		return c, err
+	case pooled:
+		return c, errPooled
+	}
+	return c, settings(ctx, c)
 }

@@ -20,14 +20,12 @@ import (
 type place[T any] struct{ queue, kind T }
 
 func (t desk) Queues(ctx context.Context) ([]queue.Lane, error) {
+	queues, err := t.queues(ctx, "")
+	if err != nil {
+		return nil, err
+	}
 	lanes, unknown := map[place[int64]]*queue.Lane{}, map[int64]bool{}
-	err := t.db.run(ctx, "read queues", do(sqlTasks()[0], t.ns).each(func(rows pgx.Rows) error {
-		var at place[int64]
-		var state, n int
-		var oldest int64
-		if err := rows.Scan(&at.queue, &at.kind, &state, &n, &oldest); err != nil {
-			return err
-		}
+	if err := t.count(ctx, queues, func(at place[int64], state, n int, oldest int64) {
 		l := lanes[at]
 		if l == nil {
 			l = &queue.Lane{Depth: map[queue.State]int{}}
@@ -37,9 +35,7 @@ func (t desk) Queues(ctx context.Context) ([]queue.Lane, error) {
 		if since := instant(oldest); oldest != 0 && (l.Oldest.IsZero() || since.Before(l.Oldest)) {
 			l.Oldest = since
 		}
-		return nil
-	}))
-	if err != nil {
+	}); err != nil {
 		return nil, err
 	}
 	if err := t.names.learn(ctx, t.db, unknown); err != nil {
@@ -80,36 +76,59 @@ type taskRow struct {
 	lim         pgtype.UUID
 }
 
+// read reads as much as fits into one answer, in steps: none of them looks at more than it may, whatever there is of others.
 func (t desk) read(ctx context.Context, f queue.Filter) ([]taskRow, error) {
-	var found []taskRow
-	var q, k int64
-	if f.Queue != "" {
-		q = t.names.queue(f.Queue)
+	queues, err := t.queues(ctx, f.Queue)
+	if err != nil || len(queues) == 0 {
+		return nil, err
 	}
-	if f.Kind != "" {
-		k = t.names.kind(f.Kind)
-	}
-	upTo := int64(f.UpTo)
+	after, upTo := int64(f.After), int64(f.UpTo)
 	if upTo == 0 {
 		upTo = math.MaxInt64
 	}
-	unknown := map[int64]bool{}
-	err := t.db.run(ctx, "read tasks", do(sqlTasks()[1], t.ns, q, k, numbers(f.States), f.Tag, f.Unique, f.Limit, int64(f.After), upTo, f.Rows()).each(func(rows pgx.Rows) error {
-		r, err := scanTask(rows)
-		unknown[r.queue], unknown[r.kind] = true, true
-		found = append(found, r)
-		return err
-	}))
-	if err != nil {
-		return nil, err
+	var ids []int64
+	if upTo-after > looked {
+		if ids, err = t.few(ctx, queues); err != nil {
+			return nil, err
+		}
 	}
-	if err := t.names.learn(ctx, t.db, unknown); err != nil {
-		return nil, err
+	var found []taskRow
+	for unknown := map[int64]bool{}; after < upTo && len(found) < f.Rows(); {
+		to := upTo
+		if ids == nil {
+			if err := t.db.run(ctx, "read tasks", do(sqlTasks()[21], after, upTo, looked/2).each(number1(&to))); err != nil {
+				return nil, err
+			}
+		}
+		if err := t.db.run(ctx, "read tasks", t.reading(f, queues, ids, after, to, f.Rows()-len(found)).each(func(rows pgx.Rows) error {
+			r, err := scanTask(rows)
+			unknown[r.queue], unknown[r.kind] = true, true
+			found = append(found, r)
+			return err
+		})); err != nil {
+			return nil, err
+		}
+		if err := t.names.learn(ctx, t.db, unknown); err != nil {
+			return nil, err
+		}
+		after = to
 	}
 	for i := range found {
 		found[i].Queue, found[i].Kind = t.names.text(found[i].queue), t.names.text(found[i].kind)
 	}
 	return found, nil
+}
+
+func (t desk) reading(f queue.Filter, queues, ids []int64, after, to int64, rows int) step {
+	var kind int64
+	if f.Kind != "" {
+		kind = t.names.kind(f.Kind)
+	}
+	args := []any{queues, kind, numbers(f.States), f.Tag, f.Unique, f.Limit, after, to, rows}
+	if ids != nil {
+		return do(sqlTasks()[23], append(args, ids)...)
+	}
+	return do(sqlTasks()[1], args...)
 }
 
 func scanTask(rows pgx.Rows) (r taskRow, err error) {
@@ -317,17 +336,34 @@ func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {
 }
 
 func (t desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
-	err = t.db.run(ctx, "set a limit", do(sqlTasks()[11], t.ns, t.hashed(key), max(slots, 1), by).each(func(rows pgx.Rows) error { return rows.Scan(&ok) }))
+	err = t.db.run(ctx, "set a limit", do(sqlTasks()[11], t.hashed(key), pgtype.UUID{Bytes: key, Valid: true}, max(slots, 0), by).each(func(rows pgx.Rows) error { return rows.Scan(&ok) }))
 	return ok, err
 }
 
+func (t desk) Limits(ctx context.Context) (words []queue.Word, err error) {
+	err = t.db.run(ctx, "read limits", do(sqlTasks()[24], t.ns).each(func(rows pgx.Rows) error {
+		var w queue.Word
+		var of pgtype.UUID
+		var since int64
+		err := rows.Scan(&of, &w.Key, &w.Max, &w.Declared, &w.By, &since)
+		w.Hash, w.Since = of.Bytes, instant(since)
+		words = append(words, w)
+		return err
+	}))
+	return words, err
+}
+
 func (t tasks) Count(ctx context.Context, counts []queue.Count) error {
-	return t.db.run(ctx, "count", do(sqlTasks()[12], t.ns,
+	return t.db.run(ctx, "count", t.counting(counts))
+}
+
+func (t tasks) counting(counts []queue.Count) step {
+	return do(sqlTasks()[12], t.ns,
 		column(counts, func(c queue.Count) int64 { return micros(c.Minute.Truncate(time.Minute)) }),
 		column(counts, func(c queue.Count) string { return c.Queue }),
 		column(counts, func(c queue.Count) string { return c.Kind }),
 		column(counts, func(c queue.Count) string { return c.Name }),
-		column(counts, func(c queue.Count) int64 { return c.N })))
+		column(counts, func(c queue.Count) int64 { return c.N }))
 }
 
 func (t desk) Counts(ctx context.Context, from, to time.Time) (sums []queue.Count, err error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -75,6 +76,7 @@ type admission struct {
 	same    map[int]int // items that share their key with an earlier one, and are answered as that was
 	answers []queue.Enqueued
 	fresh   []name
+	lines   []line  // that the database may not know
 	told    []int64 // queues in which there may be something to fetch
 	last    string  // the name of the last one
 }
@@ -82,12 +84,15 @@ type admission struct {
 func (t tasks) admission(specs []queue.Spec, own bool) *admission {
 	a := &admission{t: t, own: own, plain: true, keyed: true, rounds: [][]item{make([]item, 0, len(specs))},
 		same: map[int]int{}, answers: make([]queue.Enqueued, len(specs))}
-	seen := map[name]bool{}
+	seen, lines := map[name]bool{}, map[line]bool{}
 	last, round := map[pgtype.UUID]int{}, map[pgtype.UUID]int{}
 	for i := range specs {
 		s := &specs[i]
 		if i == 0 || s.Queue != specs[i-1].Queue || s.Kind != specs[i-1].Kind {
 			seen[name{false, s.Queue}], seen[name{true, s.Kind}] = true, true
+		}
+		if i == 0 || s.Queue != specs[i-1].Queue || s.Kind != specs[i-1].Kind || s.Priority != specs[i-1].Priority {
+			lines[line{t.names.queue(s.Queue), t.names.kind(s.Kind), rank(s.Priority)}] = true
 		}
 		m := t.item(i, s)
 		a.plain = a.plain && s.Unique == nil && s.Limit == nil
@@ -107,11 +112,9 @@ func (t tasks) admission(specs []queue.Spec, own bool) *admission {
 		a.put(round[m.uniq], m)
 	}
 	if own {
-		for of := range seen {
-			a.fresh = append(a.fresh, of)
-		}
+		a.fresh, a.lines = slices.Collect(maps.Keys(seen)), slices.Collect(maps.Keys(lines))
 	} else {
-		a.fresh = t.names.unstored(seen)
+		a.fresh, a.lines = t.names.unstored(seen), t.names.newLines(lines)
 	}
 	return a
 }
@@ -132,6 +135,7 @@ func (t tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueue
 		return nil, err
 	}
 	t.names.known(a.fresh)
+	t.names.knownLines(a.lines)
 	answers, err := a.answer()
 	t.watch.tell(a.told)
 	return answers, err
@@ -169,12 +173,15 @@ func refused(err error, codes ...string) bool {
 	return errors.As(err, &e) && slices.Contains(codes, e.Code)
 }
 
-// named sees that the names are known.
-func (a *admission) named() []step {
-	if len(a.fresh) == 0 {
-		return nil
+// named sees that the names and lines are known.
+func (a *admission) named() (steps []step) {
+	if len(a.fresh) > 0 {
+		steps = append(steps, a.t.names.store(a.fresh))
 	}
-	return []step{a.t.names.store(a.fresh)}
+	if len(a.lines) > 0 {
+		steps = append(steps, storeLines(a.lines))
+	}
+	return steps
 }
 
 // unheld takes in those whose key nobody holds.

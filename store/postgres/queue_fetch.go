@@ -18,6 +18,7 @@ const (
 	fetchGone
 	fetchMore
 	fetchHeard
+	fetchFull // more may be given at once, though not in one step
 )
 
 // again is how often a fetch is repeated at once where it met more than it looks at in one step. Each time it looks at
@@ -33,9 +34,15 @@ func (t tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, er
 			}
 			return queue.Fetch{}, err
 		}
+		if f.marks&fetchFull != 0 && len(f.got) < r.Max {
+			continue
+		}
 		if f.marks&fetchMore == 0 || len(f.got) > 0 {
 			break
 		}
+	}
+	if f.marks&fetchMore != 0 && len(f.got) == 0 {
+		f.due = f.now // there is more to do at once
 	}
 	if len(f.got) < r.Max && f.marks&(fetchLate|fetchGone|fetchHeard) == 0 {
 		t.watch.arm(f.queues)
@@ -52,6 +59,8 @@ type fetch struct {
 	due    time.Time
 	marks  int
 	got    []fetched
+	// suspect says that one was given.
+	suspect bool
 }
 
 // fetched is one task as it is read.
@@ -67,7 +76,7 @@ func (f *fetch) ask(ctx context.Context, look int) error {
 		kinds = column(f.r.Kinds, f.t.names.kind)
 	}
 	return f.t.db.run(ctx, "fetch", do(sqlWork()[0], args(f.t.ns)(append(ref(f.r.Worker),
-		micros(f.r.NotAfter), f.queues, kinds, f.r.Max, f.r.Suspects, f.r.Charged, look)...)...).each(f.row))
+		micros(f.r.NotAfter), f.queues, kinds, f.r.Max-len(f.got), f.r.Suspects && !f.suspect, f.r.Charged, look)...)...).each(f.row))
 }
 
 func (f *fetch) row(rows pgx.Rows) error {
@@ -90,7 +99,7 @@ func (f *fetch) row(rows pgx.Rows) error {
 	x.Ref = queue.Ref{ID: queue.ID(id), Token: lease.Token(token)}
 	x.Args, x.RunAt, x.Enqueued, x.ExpiresAt = args, instant(due), instant(enqueued), instant(expires)
 	x.Priority, _ = fromPlace(x.place)
-	f.got = append(f.got, x)
+	f.got, f.suspect = append(f.got, x), f.suspect || x.Suspect
 	return nil
 }
 

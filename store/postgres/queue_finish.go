@@ -3,10 +3,8 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,50 +45,14 @@ func (t tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Comple
 	}
 	f := t.finish(worker, ends, false, false)
 	err := t.db.run(ctx, "finish", f.steps...)
-	switch {
-	case refused(err, "55P03"):
-		return t.finishFree(ctx, worker, ends)
-	case err != nil:
+	if refused(err, "55P03") { // then those that no other transaction has, and nobody waits
+		f = t.finish(worker, ends, false, true)
+		err = t.db.run(ctx, "finish", f.steps...)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return f.statuses, nil
-}
-
-// withheld is the answer for a run whose task another transaction has. No caller sees it.
-const withheld queue.Status = 0
-
-// finishFree ends the runs that no other transaction has, and the others as soon as they are free. Where that takes too
-// long, those that are ended by then are answered again when the call is repeated.
-func (t tasks) finishFree(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
-	answers := make([]queue.Status, len(ends))
-	for begin := time.Now(); ; {
-		var left []int
-		for i, a := range answers {
-			if a == withheld {
-				left = append(left, i)
-			}
-		}
-		if len(left) == 0 {
-			return answers, nil
-		}
-		if time.Since(begin) > lockWait {
-			return nil, fmt.Errorf("postgres store %s: finish: %w: task %d is locked by another transaction", t.db.address, lease.ErrUnavailable, ends[left[0]].ID)
-		}
-		f := t.finish(worker, column(left, func(i int) queue.Completion { return ends[i] }), false, true)
-		if err := t.db.run(ctx, "finish", f.steps...); err != nil {
-			return nil, err
-		}
-		for n, i := range left {
-			answers[i] = f.statuses[n]
-		}
-		if slices.Contains(f.statuses, withheld) {
-			select {
-			case <-time.After(20 * time.Millisecond):
-			case <-ctx.Done():
-				return nil, t.db.fail("finish", ctx.Err())
-			}
-		}
-	}
 }
 
 // finish ends runs, in rounds in which no task is twice.
@@ -99,7 +61,7 @@ type finish struct {
 	statuses []queue.Status
 }
 
-// With skip, those that another transaction has are withheld.
+// With skip, those that another transaction has are left as they are.
 func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own, skip bool) *finish {
 	f := &finish{statuses: make([]queue.Status, len(ends))}
 	seen := map[queue.ID]int{}
@@ -124,7 +86,7 @@ func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own, skip bool)
 			var id int64
 			err := rows.Scan(&id)
 			if id < 0 {
-				f.statuses[at[-id]] = withheld
+				f.statuses[at[-id]] = queue.Withheld
 			} else {
 				f.statuses[at[id]] = queue.OK
 			}
@@ -160,7 +122,11 @@ func storable(s string) string {
 
 func (t tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
 	var found []queue.Asked
-	err := t.db.run(ctx, "read a worker's tasks", do(sqlWork()[3], args(t.ns)(append(ref(worker), asked)...)...).each(func(rows pgx.Rows) error {
+	which := sqlWork()[3]
+	if asked {
+		which = sqlWork()[6]
+	}
+	err := t.db.run(ctx, "read a worker's tasks", do(which, args(t.ns)(ref(worker)...)...).each(func(rows pgx.Rows) error {
 		var a queue.Asked
 		var id, token int64
 		err := rows.Scan(&id, &token, &a.Stop)

@@ -3,18 +3,27 @@ package postgres
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // names are those of queues and kinds that this process has seen, with their numbers.
 type names struct {
-	ns string
+	ns    string
+	swept atomic.Int64 // the queue whose turn was the last one; 0: the first is the next. See tending
 
 	mu      sync.RWMutex
 	numbers map[name]int64
 	stored  map[int64]bool // the database knows it
 	of      map[int64]string
+	lines   map[line]bool // the database knows them
+}
+
+// line is a queue, a kind and a rank: see the migration.
+type line struct {
+	queue, kind int64
+	rank        int32
 }
 
 // name is that of a queue or of a kind.
@@ -24,7 +33,7 @@ type name struct {
 }
 
 func newNames(ns string) *names {
-	return &names{ns: ns, numbers: map[name]int64{}, stored: map[int64]bool{}, of: map[int64]string{}}
+	return &names{ns: ns, numbers: map[name]int64{}, stored: map[int64]bool{}, of: map[int64]string{}, lines: map[line]bool{}}
 }
 
 func (n *names) queue(text string) int64 { return n.number(name{false, text}) }
@@ -72,6 +81,34 @@ func (n *names) known(list []name) {
 		n.mu.Lock()
 		n.stored[v] = true
 		n.mu.Unlock()
+	}
+}
+
+// newLines are those among some that the database may not know, and storeLines the step that makes it know them.
+func (n *names) newLines(some map[line]bool) (list []line) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for l := range some {
+		if !n.lines[l] {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+func storeLines(list []line) step {
+	return do(sqlEnqueue()[8],
+		column(list, func(l line) int64 { return l.queue }),
+		column(list, func(l line) int64 { return l.kind }),
+		column(list, func(l line) int32 { return l.rank }))
+}
+
+// knownLines says that the database knows them.
+func (n *names) knownLines(list []line) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range list {
+		n.lines[l] = true
 	}
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 const (
 	// keptCounts is how long counters are kept.
 	keptCounts = 7 * 24 * time.Hour
-	// repaired is how many limits one call of Tend checks.
+	// repaired is how many limits one call of Tend checks, and swept how many queues it looks at.
 	repaired = 50
+	swept    = 500
 )
 
 func (t tasks) Join(ctx context.Context, w queue.Process) error {
@@ -35,7 +37,7 @@ func (t tasks) Join(ctx context.Context, w queue.Process) error {
 func list(s []string) []string { return append([]string{}, s...) }
 
 func (t tasks) Leave(ctx context.Context, worker lease.Ref) error {
-	return t.db.run(ctx, "leave", do(sqlWorkers()[1], args(t.ns)(ref(worker)...)...))
+	return t.db.run(ctx, "leave", do(sqlWorkers()[1], args(t.ns)(append(ref(worker), costly)...)...))
 }
 
 // workerRow scans the columns of a worker, which are null where there is none.
@@ -95,9 +97,12 @@ func number1[T int | int64](into *T) func(pgx.Rows) error {
 // Tend takes one step after the other, each atomic by itself: together they would hold the locks of many limits, in
 // an order that no other step could keep to.
 func (t tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, error) {
-	d := tending{tasks: t, left: r.Max}
+	d := tending{tasks: t, left: r.Max, queues: []int64{}}
 	if r.Max <= 0 {
-		d.left = 1000
+		d.left = bound
+	}
+	if err := d.turn(ctx); err != nil {
+		return d.Tended, err
 	}
 	for _, step := range []func(context.Context) error{d.rescue, d.expire, d.ripen, d.free, d.repair} {
 		if err := step(ctx); err != nil {
@@ -109,8 +114,8 @@ func (t tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, err
 	}
 	var now int64
 	err := t.db.run(ctx, "tend",
-		do(sqlTend()[8], t.ns, keptCounts.Microseconds()), do(sqlTend()[9], t.ns), do(sqlTend()[10], t.ns),
-		do(sqlTend()[11]).each(number1(&now)))
+		do(sqlTend()[9], t.ns, keptCounts.Microseconds(), bound), do(sqlTend()[10], t.ns, bound), do(sqlTend()[11], t.ns, bound),
+		do(sqlTend()[12]).each(number1(&now)))
 	d.Now, d.More = instant(now), d.left <= 0
 	return d.Tended, err
 }
@@ -119,77 +124,98 @@ func (t tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, err
 type tending struct {
 	tasks
 	queue.Tended
-	left int // how many tasks it may still touch
+	queues []int64 // whose turn it is
+	left   int     // how many tasks it may still touch
+}
+
+// turn takes the next queues of the namespace.
+func (d *tending) turn(ctx context.Context) error {
+	for {
+		after := d.names.swept.Load()
+		if after == 0 {
+			after = math.MinInt64
+		}
+		err := d.db.run(ctx, "read queues", do(sqlTend()[0], d.ns, after, swept).each(func(rows pgx.Rows) error {
+			var q int64
+			err := rows.Scan(&q)
+			d.queues = append(d.queues, q)
+			return err
+		}))
+		next := int64(0)
+		if len(d.queues) == swept {
+			next = d.queues[swept-1]
+		}
+		d.names.swept.Store(next)
+		if err != nil || len(d.queues) > 0 || after == math.MinInt64 {
+			return err
+		}
+	}
 }
 
 func (d *tending) rescue(ctx context.Context) error {
 	var dead []busy
-	if err := d.db.run(ctx, "look for dead workers", do(sqlTend()[0], d.ns).each(busyRows(&dead))); err != nil {
+	if err := d.db.run(ctx, "look for dead workers", do(sqlTend()[1], d.ns).each(busyRows(&dead))); err != nil || len(dead) == 0 {
 		return err
 	}
 	for _, w := range dead {
-		if d.left <= 0 {
-			return nil
-		}
-		var rescued, crashed int
-		err := d.db.run(ctx, "rescue", do(sqlTend()[1], d.ns, w.id, d.left).each(func(rows pgx.Rows) error { return rows.Scan(&rescued, &crashed) }))
-		if err != nil {
-			return err
-		}
-		if n := rescued + crashed; n > 0 {
+		for n := costly; n == costly && d.left > 0; {
+			var rescued, crashed int
+			err := d.db.run(ctx, "rescue", do(sqlTend()[2], d.ns, w.id, min(costly, d.left)).each(func(rows pgx.Rows) error { return rows.Scan(&rescued, &crashed) }))
+			if err != nil {
+				return err
+			}
+			n = rescued + crashed
 			d.Rescued, d.Crashed, d.left = d.Rescued+rescued, d.Crashed+crashed, d.left-n
-			w.Running = n
+			w.Running += n
+		}
+		if w.Running > 0 {
 			d.Dead = append(d.Dead, w.Process)
 		}
 	}
-	return d.db.run(ctx, "forget dead workers", do(sqlTend()[2], d.ns))
+	return d.db.run(ctx, "forget dead workers", do(sqlTend()[3], column(dead, func(w busy) int32 { return w.id })))
 }
 
-// bounded carries out a step that returns how many tasks it touched.
-func (d *tending) bounded(ctx context.Context, what string, s step, sum *int) error {
-	n := 0
-	err := d.db.run(ctx, what, s.each(number1(&n)))
-	*sum, d.left = *sum+n, d.left-n
-	return err
+// bounded repeats a step of so many at most, which returns how many tasks it touched, until there is nothing more to do, or no more may be done.
+func (d *tending) bounded(ctx context.Context, what string, most int, sum *int, s func(most int) step) error {
+	for d.left > 0 {
+		n, ask := 0, min(most, d.left)
+		err := d.db.run(ctx, what, s(ask).each(number1(&n)))
+		*sum, d.left = *sum+n, d.left-n
+		if err != nil || n < ask {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *tending) expire(ctx context.Context) error {
-	if d.left <= 0 {
-		return nil
-	}
-	return d.bounded(ctx, "expire", do(sqlTend()[3], d.ns, d.left), &d.Expired)
+	return d.bounded(ctx, "expire", costly, &d.Expired, func(most int) step { return do(sqlTend()[4], d.ns, d.queues, most) })
 }
 
 func (d *tending) ripen(ctx context.Context) error {
-	if d.left <= 0 {
-		return nil
-	}
-	return d.bounded(ctx, "make due tasks available", do(sqlTend()[4], d.ns, d.left), &d.Due)
+	return d.bounded(ctx, "make due tasks available", bound, &d.Due, func(most int) step { return do(sqlTend()[5], d.queues, most) })
 }
 
 func (d *tending) free(ctx context.Context) error {
-	if d.left <= 0 {
-		return nil
-	}
-	return d.bounded(ctx, "end windows", do(sqlTend()[5], d.ns, d.left), &d.Freed)
+	return d.bounded(ctx, "end windows", bound, &d.Freed, func(most int) step { return do(sqlTend()[6], d.queues, most) })
 }
 
 func (d *tending) repair(ctx context.Context) error {
-	return d.db.run(ctx, "repair limits", do(sqlTend()[6], d.ns, repaired).each(number1(&d.Repaired)))
+	return d.db.run(ctx, "repair limits", do(sqlTend()[7], d.ns, repaired).each(number1(&d.Repaired)))
 }
 
 func (d *tending) prune(ctx context.Context, keep map[queue.State]time.Duration) error {
 	var now int64
-	if err := d.db.run(ctx, "read the clock", do(sqlTend()[11]).each(number1(&now))); err != nil {
+	if err := d.db.run(ctx, "read the clock", do(sqlTend()[12]).each(number1(&now))); err != nil {
 		return err
 	}
 	for _, s := range queue.States {
 		kept, named := keep[s]
-		if !named || !s.Final() || d.left <= 0 {
+		if !named || !s.Final() {
 			continue
 		}
-		before := now - kept.Microseconds()
-		if err := d.bounded(ctx, "prune tasks", do(sqlTend()[7], d.ns, slices.Max(numbers([]queue.State{s})), before, d.left), &d.Deleted); err != nil {
+		state, before := slices.Max(numbers([]queue.State{s})), now-kept.Microseconds()
+		if err := d.bounded(ctx, "prune tasks", bound, &d.Deleted, func(most int) step { return do(sqlTend()[8], d.queues, state, before, most) }); err != nil {
 			return err
 		}
 	}

@@ -90,7 +90,7 @@ func TestAStoreWithoutTasksIsUpgraded(t *testing.T) {
 	}
 	c.Init = true
 	s := open(t, c)
-	if !strings.Contains(strings.Join(s.Prepared, "\n"), "from version 1 to 5") {
+	if !strings.Contains(strings.Join(s.Prepared, "\n"), "from version 1 to 9") {
 		t.Errorf("prepared: %q", s.Prepared)
 	}
 	w := joined(t, s)

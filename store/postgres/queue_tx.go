@@ -19,6 +19,10 @@ import (
 // taken a unique key since it began (rule Q2). Nothing was done, and the transaction stays usable.
 var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it at that level to enqueue or complete tasks in it")
 
+// ErrNamespace is returned where the database has no such namespace: what was enqueued there would be answered
+// enqueued, and worked by nobody. Nothing was done, and the transaction stays usable.
+var ErrNamespace = errors.New("there is no such namespace in this database; name the one of your store, or make it with dibs init")
+
 // Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
 // commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.
 //
@@ -28,7 +32,7 @@ type Tx struct {
 	tasks tasks
 	run   func(ctx context.Context, steps []step) error
 	undo  func(ctx context.Context) error // gives the savepoint up
-	good  bool                            // its isolation was looked at
+	good  bool                            // its isolation and its namespace were looked at
 }
 
 // QueueTx is the queue of a namespace as seen from a transaction of pgx.
@@ -64,10 +68,47 @@ func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued,
 		return nil, ctx.Err()
 	}
 	a := x.tasks.admission(specs, true)
-	if err := x.do(ctx, "enqueue", append(append(a.named(), a.steps()...), do(sqlEnqueue()[3], a.queues(), true))); err != nil {
+	guess := allNew(specs)
+	steps := append(append(a.named(), a.steps()...), do(sqlEnqueue()[3], a.queues(), true), x.tasks.counting(guess))
+	if err := x.do(ctx, "enqueue", steps); err != nil {
 		return nil, err
 	}
-	return a.answer()
+	answers, err := a.answer()
+	if err != nil {
+		return nil, err
+	}
+	if counts := corrected(queue.Admissions(specs, answers), guess); len(counts) > 0 {
+		err = x.do(ctx, "count", []step{x.tasks.counting(counts)})
+	}
+	return answers, err
+}
+
+// allNew are the counts of specs that are all taken in, as most are: they go with the same message.
+func allNew(specs []queue.Spec) []queue.Count {
+	answers := make([]queue.Enqueued, len(specs))
+	for i := range answers {
+		answers[i].Answer = queue.New
+	}
+	return queue.Admissions(specs, answers)
+}
+
+// corrected are the counts that make is of guess, by adding to it.
+func corrected(is, guess []queue.Count) (more []queue.Count) {
+	sums := map[queue.Count]int64{}
+	for i, counts := range [][]queue.Count{is, guess} {
+		for _, c := range counts {
+			n := c.N
+			c.N = 0
+			sums[c] += n - 2*n*int64(i)
+		}
+	}
+	for c, n := range sums {
+		if n != 0 {
+			c.N = n
+			more = append(more, c)
+		}
+	}
+	return more
 }
 
 // Finish is of queue.Finisher. Slots are free as soon as it commits.
@@ -92,16 +133,8 @@ func (a *admission) queues() (all []int64) {
 
 // do carries out steps in a savepoint, which is given up when one of them fails.
 func (x *Tx) do(ctx context.Context, what string, steps []step) error {
-	if !x.good {
-		level := ""
-		err := x.run(ctx, []step{do("SELECT current_setting('transaction_isolation')").each(func(rows pgx.Rows) error { return rows.Scan(&level) })})
-		if err != nil {
-			return x.tasks.db.fail(what, err)
-		}
-		if level != "read committed" {
-			return fmt.Errorf("%w (it is %s)", ErrIsolation, strings.ToUpper(level))
-		}
-		x.good = true
+	if err := x.look(ctx, what); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil { // nothing is sent: to undo what did not begin would end the caller's transaction
 		return x.tasks.db.fail(what, err)
@@ -110,6 +143,26 @@ func (x *Tx) do(ctx context.Context, what string, steps []step) error {
 	if err := x.run(ctx, steps); err != nil {
 		return errors.Join(x.tasks.db.fail(what, err), x.undo(context.WithoutCancel(ctx)))
 	}
+	return nil
+}
+
+// look sees to it, once, that the transaction is READ COMMITTED and that somebody made its namespace.
+func (x *Tx) look(ctx context.Context, what string) error {
+	if x.good {
+		return nil
+	}
+	level, there := "", false
+	err := x.run(ctx, []step{do("SELECT current_setting('transaction_isolation'), EXISTS (SELECT FROM dibs.namespaces WHERE ns = $1)", x.tasks.ns).
+		each(func(rows pgx.Rows) error { return rows.Scan(&level, &there) })})
+	switch {
+	case err != nil:
+		return x.tasks.db.fail(what, err)
+	case level != "read committed":
+		return fmt.Errorf("%w (it is %s)", ErrIsolation, strings.ToUpper(level))
+	case !there:
+		return fmt.Errorf("namespace %q: %w", x.tasks.ns, ErrNamespace)
+	}
+	x.good = true
 	return nil
 }
 

@@ -63,7 +63,7 @@ var (
 	sqlStart    = lazilyAll("start")
 	sqlTick     = lazily("tick")
 	sqlClose    = lazilyAll("close")
-	sqlOrphans  = lazily("orphans")
+	sqlOrphans  = lazilyAll("orphans")
 	sqlJobs     = lazilyAll("jobs")
 	sqlSettle   = lazilyAll("settle")
 	sqlHistory  = lazilyAll("history")

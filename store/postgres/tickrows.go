@@ -68,28 +68,34 @@ func tickRows(into *[]tick.Tick) func(pgx.Rows) error {
 // runRows scans whole runs.
 func runRows(into *[]run.Record) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
-		var (
-			r                             run.Record
-			job                           []byte
-			tickAt, token, started, ended int64
-			owner, outcome, attempts, why string
-		)
-		err := rows.Scan(&r.ID, &job, &tickAt, &owner, &token, &r.Host, &r.PID, &r.Command, &outcome, &r.Reason,
-			&r.Inferred, &started, &ended, &attempts, &why)
-		if err != nil {
-			return err
+		r, err := scanRun(rows)
+		if err == nil {
+			*into = append(*into, r)
 		}
-		r.Job, r.Tick, r.Token, r.Outcome = string(job), instant(tickAt), lease.Token(token), run.Outcome(outcome)
-		r.Started, r.Ended = instant(started), instant(ended)
-		if r.Owner, err = nonce(owner); err == nil {
-			err = errors.Join(fromJSON(attempts, &r.Attempts), fromJSON(why, &r.Cause))
-		}
-		if err != nil {
-			return damaged("run "+r.ID, err)
-		}
-		*into = append(*into, r)
-		return nil
+		return err
 	}
+}
+
+// scanRun scans a whole run, after what stands before it.
+func scanRun(rows pgx.Rows, before ...any) (r run.Record, err error) {
+	var (
+		job                           []byte
+		tickAt, token, started, ended int64
+		owner, outcome, attempts, why string
+	)
+	if err := rows.Scan(append(before, &r.ID, &job, &tickAt, &owner, &token, &r.Host, &r.PID, &r.Command, &outcome, &r.Reason,
+		&r.Inferred, &started, &ended, &attempts, &why)...); err != nil {
+		return r, err
+	}
+	r.Job, r.Tick, r.Token, r.Outcome = string(job), instant(tickAt), lease.Token(token), run.Outcome(outcome)
+	r.Started, r.Ended = instant(started), instant(ended)
+	if r.Owner, err = nonce(owner); err == nil {
+		err = errors.Join(fromJSON(attempts, &r.Attempts), fromJSON(why, &r.Cause))
+	}
+	if err != nil {
+		return r, damaged("run "+r.ID, err)
+	}
+	return r, nil
 }
 
 // attempts are a run's as the store keeps them: to the microsecond, in UTC.

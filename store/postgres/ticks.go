@@ -110,15 +110,12 @@ type tickState struct {
 	found   bool
 }
 
-func (s *tickState) scan(rows pgx.Rows) (err error) {
+// scan reads a row of the clock, the lease, the run and the tick, after what stands before these.
+func (s *tickState) scan(rows pgx.Rows, before ...any) (err error) {
 	var now int64
-	s.row, s.found, err = new(tickRow).scan(rows, &now, &s.live, &s.owner, &s.token, &s.outcome)
+	s.row, s.found, err = new(tickRow).scan(rows, append(before, &now, &s.live, &s.owner, &s.token, &s.outcome)...)
 	s.now = instant(now)
 	return err
-}
-
-func (s *tickState) read(k ticks, job string, at time.Time, l lease.Ref, runID string) step {
-	return do(sqlTick(), k.ns, []byte(job), micros(at), keyBytes(l.Key), owner(l.Owner), int64(l.Token), runID).each(s.scan)
 }
 
 func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
@@ -130,7 +127,8 @@ func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, err
 		do(sqlTake()[1], k.ns, job, at, keyBytes(req.From.Key), owner(req.From.Owner), int64(req.From.Token),
 			keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token), toJSON(req.Claimant),
 			req.Rerun, micros(req.NotAfter), req.Fill),
-		s.read(k, req.Job, req.At, req.Lease, ""))
+		do(sqlTick(), k.ns, job, at, keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token)).
+			each(func(rows pgx.Rows) error { return s.scan(rows) }))
 	if err != nil {
 		return tick.Answer{}, err
 	}
@@ -163,25 +161,47 @@ func takeable(row tick.Tick, req tick.TakeRequest) bool {
 	return req.Rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
 }
 
-func (k ticks) Start(ctx context.Context, req tick.StartRequest) (tick.Answer, error) {
-	var s tickState
-	r := req.Run
-	job, at := []byte(r.Job), micros(r.Tick)
-	standsOn := []lease.Ref{req.Lease}
-	if r.Tick.IsZero() && req.Claim != (lease.Ref{}) {
-		standsOn = append(standsOn, req.Claim)
+func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	var standsOn []lease.Ref
+	for _, r := range reqs {
+		standsOn = append(standsOn, r.Lease)
+		if r.Run.Tick.IsZero() && r.Claim != (lease.Ref{}) {
+			standsOn = append(standsOn, r.Claim)
+		}
 	}
+	ids := column(reqs, func(r tick.StartRequest) string { return r.Run.ID })
+	jobs := column(reqs, func(r tick.StartRequest) []byte { return []byte(r.Run.Job) })
+	at := column(reqs, func(r tick.StartRequest) int64 { return micros(r.Run.Tick) })
+	keys := column(reqs, func(r tick.StartRequest) []byte { return keyBytes(r.Lease.Key) })
+	owners := column(reqs, func(r tick.StartRequest) string { return owner(r.Lease.Owner) })
+	tokens := column(reqs, func(r tick.StartRequest) int64 { return int64(r.Lease.Token) })
+	answers := make([]tick.Answer, len(reqs))
 	err := k.db.run(ctx, "start",
 		k.hold(standsOn...),
-		do(sqlStart()[0], k.ns, job, at),
-		do(sqlStart()[1], k.ns, r.ID, job, at, keyBytes(req.Claim.Key), owner(req.Claim.Owner), int64(req.Claim.Token),
-			keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token), micros(req.NotAfter),
-			r.Host, int64(r.PID), r.Command, micros(r.Started), cause(r.Cause)),
-		s.read(k, r.Job, r.Tick, req.Lease, r.ID))
+		do(sqlStart()[0], k.ns, jobs, at),
+		do(sqlStart()[1], k.ns, ids, jobs, at,
+			column(reqs, func(r tick.StartRequest) []byte { return keyBytes(r.Claim.Key) }),
+			column(reqs, func(r tick.StartRequest) string { return owner(r.Claim.Owner) }),
+			column(reqs, func(r tick.StartRequest) int64 { return int64(r.Claim.Token) }),
+			keys, owners, tokens, column(reqs, func(r tick.StartRequest) int64 { return micros(r.NotAfter) }),
+			column(reqs, func(r tick.StartRequest) string { return r.Run.Host }),
+			column(reqs, func(r tick.StartRequest) int64 { return int64(r.Run.PID) }),
+			column(reqs, func(r tick.StartRequest) string { return r.Run.Command }),
+			column(reqs, func(r tick.StartRequest) int64 { return micros(r.Run.Started) }),
+			column(reqs, func(r tick.StartRequest) string { return cause(r.Run.Cause) })),
+		do(sqlStart()[2], k.ns, ids, jobs, at, keys, owners, tokens).each(func(rows pgx.Rows) error {
+			var i int
+			var s tickState
+			if err := s.scan(rows, &i); err != nil {
+				return err
+			}
+			answers[i-1] = tick.Answer{Status: s.started(reqs[i-1]), Tick: s.row, Now: s.now}
+			return nil
+		}))
 	if err != nil {
-		return tick.Answer{}, err
+		return nil, err
 	}
-	return tick.Answer{Status: s.started(req), Tick: s.row, Now: s.now}, nil
+	return answers, nil
 }
 
 func (s *tickState) started(req tick.StartRequest) tick.Status {
@@ -197,8 +217,16 @@ func (s *tickState) started(req tick.StartRequest) tick.Status {
 	return tick.Taken
 }
 
-func (k ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
-	var found []tick.Tick
-	err := k.db.run(ctx, "orphans", do(sqlOrphans(), k.ns, []byte(job), limit).each(tickRows(&found)))
-	return found, err
+func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
+	from, to := l.Range()
+	var read []tick.Tick
+	err := k.db.run(ctx, "orphans", do(sqlOrphans()[0], k.ns, []byte(from), []byte(to), []byte(l.After.Job), l.AfterAt(), l.Max()).each(tickRows(&read)))
+	return tick.Ended(read, l.Max(), tick.Dead), err
+}
+
+func (k ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
+	var read []tick.Tick
+	err := k.db.run(ctx, "owed", do(sqlOrphans()[1], k.ns, []byte(l.App+"/"), micros(l.From), l.AfterAt(), []byte(l.After.Job), l.Max()).
+		each(tickRows(&read)))
+	return tick.Ended(read, l.Max(), tick.Tick.Owed), err
 }

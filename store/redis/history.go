@@ -107,6 +107,49 @@ func (p past) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	return found, err
 }
 
+func (p past) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
+	found := make([][]run.Record, 0, len(jobs))
+	err := inBatches(jobs, func(jobs []string) error {
+		pipe, indexes := p.client.Pipeline(), make([]*goredis.StringSliceCmd, len(jobs))
+		for i, job := range jobs {
+			indexes[i] = pipe.ZRevRange(ctx, p.prefix+of("runs", job), 0, int64(n-1))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return p.wrap("read runs", err)
+		}
+		var ids []string
+		for _, index := range indexes {
+			ids = append(ids, index.Val()...)
+		}
+		var rows []reply
+		err := inBatches(ids, func(ids []string) error {
+			some, err := p.hashes(ctx, "run:", ids, runFields)
+			rows = append(rows, some...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, index := range indexes {
+			of := len(index.Val())
+			found = append(found, parseRuns(rows[:of]))
+			rows = rows[of:]
+		}
+		return nil
+	})
+	return found, err
+}
+
+// parseRuns leaves out what was pruned meanwhile.
+func parseRuns(rows []reply) (found []run.Record) {
+	for _, r := range rows {
+		if rec := parseRun(r); rec.ID != "" {
+			found = append(found, rec)
+		}
+	}
+	return found
+}
+
 // hashes reads fields of several hashes in one round trip.
 func (p past) hashes(ctx context.Context, kind string, ids, fields []string) ([]reply, error) {
 	pipe := p.client.Pipeline()

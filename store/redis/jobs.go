@@ -2,33 +2,34 @@ package redis
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Jobs goes through the index of names in pages.
-func (t ticks) Jobs(ctx context.Context, prefix string) ([]tick.Job, error) {
-	var all []tick.Job
-	from, to := lexRange(prefix)
-	for {
-		r, err := t.run(ctx, "jobs", jobsScript, append(t.newArgs(3), from, to, maxBatch))
-		if err != nil {
-			return nil, err
+func (t ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
+	if len(q.Names) > 0 {
+		a := t.newArgs(len(q.Names))
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(q.Names))) {
+			a = append(a, name)
 		}
-		all = append(all, parseJobs(r)...)
-		if len(r) <= maxBatch {
-			return all, nil
-		}
-		from = "(" + all[len(all)-1].Name
+		r, err := t.run(ctx, "jobs", namedScript, a)
+		return parseJobs(r), err
 	}
+	from, to := lexRange(q.Prefix)
+	if q.After != "" {
+		from = "(" + q.After
+	}
+	r, err := t.run(ctx, "jobs", jobsScript, append(t.newArgs(3), from, to, q.Max()))
+	return parseJobs(r), err
 }
 
 func (t ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
 	out := make([]tick.Job, 0, len(reqs))
 	err := inBatches(reqs, func(reqs []tick.JobRequest) error {
-		a := t.newArgs(4 * len(reqs))
+		a := t.newArgs(6 * len(reqs))
 		for _, q := range reqs {
-			a = append(a, q.Name, q.Definition, micros(q.Since), flag(q.Remove))
+			a = append(a, q.Name, q.Definition, micros(q.Since), q.Past, q.Of, flag(q.Remove))
 		}
 		r, err := t.run(ctx, "register", setJobsScript, a)
 		out = append(out, parseJobs(r)...)
@@ -43,7 +44,7 @@ func parseJobs(r reply) []tick.Job {
 		j := r.list(i)
 		all = append(all, tick.Job{Name: j.text(0), Definition: j.text(1), Generation: j.int(2),
 			Since: j.time(3), Mark: j.time(4), Removed: j.time(5),
-			Pause: tick.Pause{Since: j.time(6), Until: j.time(7), By: j.text(8), Why: j.text(9), Resumed: j.int(10) == 1}})
+			Pause: tick.Pause{Since: j.time(6), Until: j.time(7), By: j.text(8), Why: j.text(9), Resumed: j.int(10) == 1}, Past: j.text(11)})
 	}
 	return all
 }
@@ -57,7 +58,7 @@ func (t ticks) Pause(ctx context.Context, q tick.PauseRequest) (tick.Job, error)
 }
 
 func (t ticks) Settle(ctx context.Context, q tick.SettleRequest) (tick.Answer, error) {
-	a := append(t.newArgs(3+7*len(q.Rows)), q.Job, micros(q.From), micros(q.To))
+	a := append(t.newArgs(4+7*len(q.Rows)), q.Job, micros(q.From), micros(q.To), q.Generation)
 	for _, row := range q.Rows {
 		a = append(a, micros(row.At), micros(row.Through), row.Count, string(row.Outcome), row.Reason,
 			flag(row.Inferred), micros(row.Ended))

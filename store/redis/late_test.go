@@ -46,7 +46,7 @@ func TestBufferedRequestsOfTheDead(t *testing.T) {
 			return err
 		},
 		func() error {
-			_, err := dying.Ticks.Start(ctx, tick.StartRequest{Run: run.Record{ID: "late", Job: "j", Tick: base}, Claim: ref, Lease: ref, NotAfter: notAfter})
+			_, err := dying.Ticks.Start(ctx, []tick.StartRequest{{Run: run.Record{ID: "late", Job: "j", Tick: base}, Claim: ref, Lease: ref, NotAfter: notAfter}})
 			return err
 		},
 		func() error {
@@ -101,7 +101,7 @@ func warm(t *testing.T, s *store.Store, ref lease.Ref, base time.Time) {
 	wg.Wait()
 	stranger := lease.Ref{Key: "nobody", Owner: lease.NewNonce(), Token: 1}
 	_, err1 := s.Ticks.Claim(t.Context(), []tick.ClaimRequest{{Job: "j", At: base, Lease: stranger}})
-	_, err2 := s.Ticks.Start(t.Context(), tick.StartRequest{Run: run.Record{ID: "none", Job: "none", Tick: base}, Lease: stranger})
+	_, err2 := s.Ticks.Start(t.Context(), []tick.StartRequest{{Run: run.Record{ID: "none", Job: "none", Tick: base}, Lease: stranger}})
 	_, err3 := s.Ticks.Take(t.Context(), tick.TakeRequest{Job: "none", At: base, Lease: stranger})
 	if err1 != nil || err2 != nil || err3 != nil {
 		t.Fatal(err1, err2, err3)

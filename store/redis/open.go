@@ -65,9 +65,10 @@ func options(u *url.URL) (*goredis.Options, error) {
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ContextTimeoutEnabled = true
 	o.ClientName = "dibs"
-	// Requests are coalesced, so that a process has few under way, whatever its number of goroutines.
+	// Requests are coalesced, so that a process has few under way, whatever its number of goroutines. None of them is to
+	// wait for another's connection.
 	if o.PoolSize == 0 {
-		o.PoolSize = max(8, 2*runtime.GOMAXPROCS(0))
+		o.PoolSize = max(16, 2*runtime.GOMAXPROCS(0))
 	}
 	if o.DialTimeout == 0 {
 		o.DialTimeout = 2 * time.Second
@@ -84,6 +85,9 @@ func options(u *url.URL) (*goredis.Options, error) {
 func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*store.Store, error) {
 	if c.Namespace == "" {
 		c.Namespace = "dibs"
+	}
+	if err := store.CheckNamespace(c.Namespace); err != nil {
+		return nil, fmt.Errorf("redis store: %w", err)
 	}
 	if c.Session {
 		return nil, fmt.Errorf("redis: there are no session locks here; leave out lock=session")

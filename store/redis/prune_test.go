@@ -42,9 +42,16 @@ func TestPruneLeavesNothingBehind(t *testing.T) {
 	if err := s.History.Append(ctx, events); err != nil {
 		t.Fatal(err)
 	}
-	gone, err := s.History.Prune(ctx, start.Add(time.Minute))
-	if err != nil || gone != 3*n {
-		t.Errorf("pruned %d rows, want %d, %v", gone, 3*n, err)
+	gone := 0
+	for more := true; more; {
+		some, again, err := s.History.Prune(ctx, start.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone, more = gone+some, again
+	}
+	if gone != 3*n {
+		t.Errorf("pruned %d rows, want %d", gone, 3*n)
 	}
 	left, err := rawClient(t, c).Keys(ctx, "dibs:{"+c.Namespace+"}:*").Result()
 	if err != nil || len(left) != 9 {
@@ -71,8 +78,10 @@ func TestPruneForgetsLeasesLongFree(t *testing.T) {
 	grantOf(t, s, "held")
 	age("old")
 	age("held")
-	if _, err := s.History.Prune(ctx, storeNow(t, s)); err != nil {
-		t.Fatal(err)
+	for range 100 { // each looks at a page that begins anywhere
+		if _, _, err := s.History.Prune(ctx, storeNow(t, s)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for key, want := range map[lease.Key]lease.Status{"old": lease.Gone, "young": lease.OK, "held": lease.OK} {
 		if got := read(t, s, key).Status; got != want {

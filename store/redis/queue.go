@@ -248,13 +248,26 @@ func statuses[T any](items []T, do func([]T) (reply, error)) ([]queue.Status, er
 	return out, err
 }
 
+// Mine looks at some at a time; one may be met twice meanwhile.
 func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
-	r, err := q.run(ctx, "read own tasks", mineScript, append(q.newArgs(2), hold(worker), flag(asked)))
 	var out []queue.Asked
-	for i := 1; i+2 < len(r); i += 3 {
-		out = append(out, queue.Asked{Ref: queue.Ref{ID: queue.ID(r.int(i)), Token: lease.Token(r.int(i + 1))}, Stop: r.text(i + 2)})
+	met := map[queue.Ref]bool{}
+	for at := "0"; ; {
+		r, err := q.run(ctx, "read own tasks", mineScript, append(q.newArgs(3), hold(worker), flag(asked), at))
+		if err != nil {
+			return nil, err
+		}
+		for i := 2; i+2 < len(r); i += 3 {
+			ref := queue.Ref{ID: queue.ID(r.int(i)), Token: lease.Token(r.int(i + 1))}
+			if !met[ref] {
+				met[ref] = true
+				out = append(out, queue.Asked{Ref: ref, Stop: r.text(i + 2)})
+			}
+		}
+		if at = r.text(1); at == "0" {
+			return out, nil
+		}
 	}
-	return out, err
 }
 
 // countField is a counter's name within its minute.

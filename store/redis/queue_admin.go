@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -28,7 +29,8 @@ func (d desk) Queues(ctx context.Context) ([]queue.Lane, error) {
 		return nil, d.wrap("list queues", err)
 	}
 	var out []queue.Lane
-	for part := range slices.Chunk(numbers, lanesAtOnce) {
+	for len(numbers) > 0 {
+		part := numbers[:min(len(numbers), lanesAtOnce)]
 		a := d.newArgs(len(part))
 		for _, n := range part {
 			a = append(a, n)
@@ -37,11 +39,16 @@ func (d desk) Queues(ctx context.Context) ([]queue.Lane, error) {
 		if err != nil {
 			return nil, err
 		}
+		done := (len(r) - 1) / 3 // the first ones at least
+		if done == 0 {
+			return nil, fmt.Errorf("redis %s: list queues: of %d lanes none was answered", d.addr, len(part))
+		}
 		for i := 1; i+2 < len(r); i += 3 {
 			if l := parseLane(r.text(i), r.list(i+1), r.time(i+2)); len(l.Depth) > 0 {
 				out = append(out, l)
 			}
 		}
+		numbers = numbers[done:]
 	}
 	if out, err = d.addPaused(ctx, out); err != nil {
 		return nil, err
@@ -218,7 +225,25 @@ func (d desk) Counts(ctx context.Context, from, to time.Time) ([]queue.Count, er
 
 func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
 	_, words := queue.LimitEvent("", 0, 0, by)
+	if slots <= 0 {
+		_, words = queue.BackEvent("", 0, 0, by)
+	}
 	tail := strings.TrimPrefix(words, `"" from 0 to 0`)
-	r, err := d.run(ctx, "set limit", setLimitScript, append(d.newArgs(3), hex.EncodeToString(key[:]), max(slots, 1), tail))
+	r, err := d.run(ctx, "set limit", setLimitScript, append(d.newArgs(4), hex.EncodeToString(key[:]), max(slots, 0), tail, by))
 	return r.int(1) == 1, err
+}
+
+func (d desk) Limits(ctx context.Context) (words []queue.Word, err error) {
+	r, err := d.run(ctx, "read limits", wordsScript, d.newArgs(0))
+	for i := 1; i+5 < len(r); i += 6 {
+		w := queue.Word{Key: r.text(i + 1), Max: int(r.int(i + 2)), Declared: int(r.int(i + 3)), By: r.text(i + 4), Since: r.time(i + 5)}
+		if _, err := hex.Decode(w.Hash[:], []byte(r.text(i))); err != nil {
+			return nil, d.wrap("read limits", fmt.Errorf("%q is no limit: %w", r.text(i), err))
+		}
+		words = append(words, w)
+	}
+	slices.SortFunc(words, func(x, y queue.Word) int {
+		return cmp.Or(strings.Compare(x.Key, y.Key), bytes.Compare(x.Hash[:], y.Hash[:]))
+	})
+	return words, err
 }

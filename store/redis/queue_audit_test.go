@@ -44,59 +44,105 @@ type rampage struct {
 	rng    *rand.Rand
 	worker lease.Ref
 	runs   []queue.Fetched
+	try    func() error // what is next; it may be tried again after it failed
 }
 
 func (r *rampage) step() {
+	r.t.Helper()
+	r.plan()
+	if err := r.try(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// plan decides what is next.
+func (r *rampage) plan() {
 	ctx := r.t.Context()
-	var err error
-	switch n := r.rng.IntN(12); {
-	case n < 4:
+	switch n := r.rng.IntN(24); {
+	case n < 8:
 		specs := make([]queue.Spec, 1+r.rng.IntN(6))
 		for i := range specs {
 			specs[i] = r.spec()
-		}
-		enqueue(r.t, r.s, specs...)
-	case n < 6:
-		var f queue.Fetch
-		f, err = r.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: r.worker, Queues: []string{"a", "b"}, Max: 1 + r.rng.IntN(6), Suspects: true, Charged: true})
-		r.runs = append(r.runs, f.Tasks...)
-	case n < 9:
-		if len(r.runs) == 0 {
-			return
-		}
-		i := r.rng.IntN(len(r.runs))
-		ref := r.runs[i].Ref
-		r.runs = slices.Delete(r.runs, i, i+1)
-		if r.rng.IntN(2) == 0 {
-			_, err = r.s.Queue.Start(ctx, r.worker, []queue.Ref{ref})
-		}
-		if err == nil {
-			_, err = r.s.Queue.Finish(ctx, r.worker, []queue.Completion{{Ref: ref, Verdict: queue.Verdict(1 + r.rng.IntN(7)), Outcome: "x",
-				Delay: time.Duration(r.rng.IntN(2)) * 5 * time.Millisecond}})
-		}
-	case n < 11:
-		acts := []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete}
-		var ids []queue.ID
-		for range 4 {
-			ids = append(ids, queue.ID(1+r.rng.IntN(400)))
-		}
-		later := time.Now().Add(time.Duration(r.rng.IntN(3)) * 5 * time.Millisecond)
-		_, err = r.s.Tasks.Act(ctx, queue.Action{Act: acts[r.rng.IntN(len(acts))], IDs: ids, Queue: "b", Edit: queue.Edit{RunAt: &later}})
-	default:
-		if r.rng.IntN(3) == 0 {
-			err = r.s.Queue.Leave(ctx, r.worker)
-			r.runs = nil
-		}
-		if err == nil {
-			keep := map[queue.State]time.Duration{queue.Succeeded: 20 * time.Millisecond, queue.Discarded: 0, queue.Canceled: 0}
-			var done queue.Tended
-			if done, err = r.s.Queue.Tend(ctx, queue.TendRequest{Keep: keep}); done.Repaired > 0 {
-				r.t.Errorf("Tend found %d things to repair", done.Repaired)
+			if err := specs[i].Check(); err != nil {
+				r.t.Fatal(err)
 			}
 		}
+		r.try = func() error { _, err := r.s.Queue.Enqueue(ctx, specs); return err }
+	case n < 12:
+		max := 1 + r.rng.IntN(6)
+		r.try = func() error {
+			f, err := r.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: r.worker, Queues: []string{"a", "b"}, Max: max, Suspects: true, Charged: true})
+			r.runs = append(r.runs, f.Tasks...)
+			return err
+		}
+	case n < 18:
+		r.planEnd()
+	case n < 21:
+		r.planAct()
+	case n < 22:
+		slots := 1 + r.rng.IntN(8)
+		key := (&queue.Limit{Key: strconv.Itoa(r.rng.IntN(3)), Shared: true}).Hash("")
+		r.try = func() error { _, err := r.s.Tasks.SetLimit(ctx, key, slots, "t"); return err }
+	default:
+		if r.rng.IntN(3) == 0 {
+			r.try = func() error { r.runs = nil; return r.s.Queue.Leave(ctx, r.worker) }
+			return
+		}
+		r.try = func() error { _, err := r.tend(); return err }
 	}
-	if err != nil {
-		r.t.Fatal(err)
+}
+
+func (r *rampage) planEnd() {
+	ctx := r.t.Context()
+	if len(r.runs) == 0 {
+		r.try = func() error { _, err := r.s.Queue.Mine(ctx, r.worker, false); return err }
+		return
+	}
+	i := r.rng.IntN(len(r.runs))
+	ref := r.runs[i].Ref
+	if r.rng.IntN(3) == 0 {
+		r.try = func() error { _, err := r.s.Queue.Start(ctx, r.worker, []queue.Ref{ref}); return err }
+		return
+	}
+	r.runs = slices.Delete(r.runs, i, i+1)
+	end := queue.Completion{Ref: ref, Verdict: queue.Verdict(1 + r.rng.IntN(7)), Outcome: "x", Delay: time.Duration(r.rng.IntN(2)) * 5 * time.Millisecond}
+	r.try = func() error { _, err := r.s.Queue.Finish(ctx, r.worker, []queue.Completion{end}); return err }
+}
+
+func (r *rampage) planAct() {
+	acts := []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete}
+	var ids []queue.ID
+	for range 4 {
+		ids = append(ids, queue.ID(1+r.rng.IntN(400)))
+	}
+	later := time.Now().Add(time.Duration(r.rng.IntN(3)) * 5 * time.Millisecond)
+	act := queue.Action{Act: acts[r.rng.IntN(len(acts))], IDs: ids, Queue: "b", Edit: queue.Edit{RunAt: &later}}
+	r.try = func() error { _, err := r.s.Tasks.Act(r.t.Context(), act); return err }
+}
+
+func (r *rampage) tend() (queue.Tended, error) {
+	keep := map[queue.State]time.Duration{queue.Succeeded: 20 * time.Millisecond, queue.Discarded: 0, queue.Canceled: 0}
+	done, err := r.s.Queue.Tend(r.t.Context(), queue.TendRequest{Keep: keep})
+	if done.Repaired > 0 {
+		r.t.Errorf("Tend found %d things to repair", done.Repaired)
+	}
+	return done, err
+}
+
+// settle has the sweeps do all that is left to do.
+func (r *rampage) settle() {
+	r.t.Helper()
+	for n := 0; ; n++ {
+		done, err := r.tend()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if !done.More {
+			return
+		}
+		if n == 10_000 {
+			r.t.Fatal("the sweeps never come to an end")
+		}
 	}
 }
 

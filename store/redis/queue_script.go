@@ -4,7 +4,8 @@ import "slices"
 
 // The scripts of the queue begin with what they need of lua/queue, in the order in which one uses the other.
 var (
-	taskParts   = []string{"common", "queue/task"}
+	laterParts  = []string{"common", "queue/later"}
+	taskParts   = with(laterParts, "queue/task")
 	placeParts  = with(taskParts, "queue/place", "queue/note", "queue/limit", "queue/final")
 	waitParts   = with(placeParts, "queue/wait")
 	workerParts = with(waitParts, "queue/worker")
@@ -18,12 +19,13 @@ var (
 	joinScript       = load(with(workerParts, "queue/join")...)
 	leaveScript      = load(with(workerParts, "queue/leave")...)
 	tendScript       = load(with(workerParts, "queue/tend")...)
-	declareScript    = load("common", "queue/declare")
-	countScript      = load("common", "queue/count")
+	declareScript    = load(with(laterParts, "queue/declare")...)
+	countScript      = load(with(laterParts, "queue/count")...)
 
 	actScript        = load(with(workerParts, "queue/act")...)
 	setLimitScript   = load(with(placeParts, "queue/set_limit")...)
-	pauseQueueScript = load("common", "queue/note", "queue/pause")
+	pauseQueueScript = load(with(laterParts, "queue/note", "queue/pause")...)
+	wordsScript      = load(with(placeParts, "queue/words")...)
 	lanesScript      = load(with(placeParts, "queue/lanes")...)
 	workersScript    = load(with(workerParts, "queue/workers")...)
 	showTaskScript   = load(with(workerParts, "queue/show")...)

@@ -65,16 +65,29 @@ func (q tasks) Tend(ctx context.Context, t queue.TendRequest) (queue.Tended, err
 	return out, nil
 }
 
+// Workers looks at some at a time; one may be met twice meanwhile.
 func (d desk) Workers(ctx context.Context) ([]queue.Process, error) {
-	r, err := d.run(ctx, "list workers", workersScript, d.newArgs(0))
 	var out []queue.Process
-	for i := 1; i+1 < len(r); i += 2 {
-		w := parseWorker(r.list(i))
-		w.Running = int(r.int(i + 1))
-		out = append(out, w)
+	met := map[lease.Ref]bool{}
+	for at := "0"; ; {
+		r, err := d.run(ctx, "list workers", workersScript, append(d.newArgs(1), at))
+		if err != nil {
+			return nil, err
+		}
+		for i := 2; i+1 < len(r); i += 2 {
+			w := parseWorker(r.list(i))
+			w.Running = int(r.int(i + 1))
+			if !met[w.Lease] {
+				met[w.Lease] = true
+				out = append(out, w)
+			}
+		}
+		if at = r.text(1); at == "0" {
+			break
+		}
 	}
 	slices.SortFunc(out, func(x, y queue.Process) int {
 		return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
 	})
-	return out, err
+	return out, nil
 }

@@ -40,3 +40,8 @@ func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 		}
 	})
 }
+
+// One fetch that superseded 8,000 tasks, which is what Lua's stack holds, used to lose them.
+func TestABacklogOfThousands(t *testing.T) {
+	storetest.RunBacklog(t, Open, testserver.Redis(t), 8500)
+}

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
@@ -63,28 +64,35 @@ func (t ticks) Take(ctx context.Context, q tick.TakeRequest) (tick.Answer, error
 	return tickAnswer(r), err
 }
 
-func (t ticks) Start(ctx context.Context, q tick.StartRequest) (tick.Answer, error) {
-	rec := q.Run
-	rec.Owner, rec.Token = q.Lease.Owner, q.Lease.Token
-	rec.Outcome, rec.Reason, rec.Inferred, rec.Ended = "", "", false, time.Time{}
-	a := append(t.newArgs(19), string(q.Claim.Key), hold(q.Claim), string(q.Lease.Key), hold(q.Lease), micros(q.NotAfter))
-	r, err := t.run(ctx, "start", startScript, append(a, runArgs(rec)...))
-	return tickAnswer(r), err
-}
-
-// tickAnswer reads the answer of Take and Start.
+// tickAnswer reads the answer to what is asked of a single tick.
 func tickAnswer(r reply) tick.Answer {
 	return tick.Answer{Status: tick.Status(r.int(1)), Tick: parseTick(r.list(2)), Now: r.time(0)}
 }
 
+func (t ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
+	return inTicks(ctx, t, "start", startScript, reqs, startArgs)
+}
+
+func startArgs(q tick.StartRequest) args {
+	rec := q.Run
+	rec.Owner, rec.Token = q.Lease.Owner, q.Lease.Token
+	rec.Outcome, rec.Reason, rec.Inferred, rec.Ended = "", "", false, time.Time{}
+	return append(args{string(q.Claim.Key), hold(q.Claim), string(q.Lease.Key), hold(q.Lease), micros(q.NotAfter)}, runArgs(rec)...)
+}
+
 func (t ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
+	return inTicks(ctx, t, "close", closeScript, reqs, closeArgs)
+}
+
+// inTicks carries out a script that answers each item with a status and a tick.
+func inTicks[Q any](ctx context.Context, t ticks, what string, s *script, reqs []Q, words func(Q) args) ([]tick.Answer, error) {
 	out := make([]tick.Answer, 0, len(reqs))
-	err := inBatches(reqs, func(reqs []tick.CloseRequest) error {
-		a := t.newArgs(13 * len(reqs))
+	err := inBatches(reqs, func(reqs []Q) error {
+		a := t.newArgs(19 * len(reqs))
 		for _, q := range reqs {
-			a = append(a, closeArgs(q)...)
+			a = append(a, words(q)...)
 		}
-		r, err := t.run(ctx, "close", closeScript, a)
+		r, err := t.run(ctx, what, s, a)
 		if err != nil {
 			return err
 		}
@@ -107,9 +115,28 @@ func closeArgs(q tick.CloseRequest) args {
 		string(q.Release.Key), release}
 }
 
-func (t ticks) Orphans(ctx context.Context, job string, limit int) ([]tick.Tick, error) {
-	r, err := t.run(ctx, "orphans", orphansScript, append(t.newArgs(2), job, limit))
-	return parseTicks(r), err
+func (t ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
+	from, to := lexRange(l.Prefix)
+	if l.Job != "" {
+		from, to = lexRange(l.Job + beside)
+	}
+	if l.After != (tick.Spot{}) {
+		from = "(" + l.After.Job + beside + strconv.FormatInt(micros(l.After.At), 10)
+	}
+	r, err := t.run(ctx, "orphans", orphansScript, append(t.newArgs(3), from, to, l.Max()))
+	return tick.Ended(parseTicks(r), l.Max(), tick.Dead), err
+}
+
+// beside separates job and instant in the index of unfinished ticks. No name contains it.
+const beside = "\x1f"
+
+func (t ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
+	from, to := "["+strconv.FormatInt(micros(l.From), 10), "+"
+	if l.After != (tick.Spot{}) {
+		to = "(" + strconv.FormatInt(micros(l.After.At), 10) + ":" + l.After.Job
+	}
+	r, err := t.run(ctx, "owed", owedScript, append(t.newArgs(4), l.App+"/", from, to, l.Max()))
+	return tick.Ended(parseTicks(r), l.Max(), tick.Tick.Owed), err
 }
 
 // runHold is the fence of a run: that of the lease under which it was started.

@@ -17,6 +17,7 @@ var historyPromises = []promise{
 	{"ticks are told latest first, within bounds", tellTicks},
 	{"ticks of one job are told as they are at one instant", tellTicksAtOnce},
 	{"runs are told latest first, within bounds", tellRuns},
+	{"the latest runs of many jobs are told at once", tellLatest},
 	{"events are told newest first, within bounds", tellEvents},
 	{"events come back as they were written", eventRoundTrip},
 	{"events recorded elsewhere are appended once", appendEvents},
@@ -24,6 +25,8 @@ var historyPromises = []promise{
 	{"output is replaced, and nil where there is none", tellOutput},
 	{"runs recorded elsewhere are appended once", appendRuns},
 	{"pruning leaves what is unfinished or above the mark", prune},
+	{"pruning goes in bounded steps and says whether there is more", pruneInSteps},
+	{"outputs beyond a job's newest are forgotten in bounded steps", pruneOutputs},
 	{"history of namespaces is apart", historyApart},
 }
 
@@ -54,6 +57,42 @@ func minutes[T any](w *world, all []T, at func(T) time.Time) []int {
 		got = append(got, int(at(x).Sub(w.at(0))/time.Minute))
 	}
 	return got
+}
+
+func tellLatest(w *world) {
+	ref := w.server(w.s)
+	want := map[string][]string{}
+	for i := range 12 {
+		name := []string{"a", "b", "b", "neighbour"}[i%4]
+		r := run.Record{ID: run.NewID(), Job: name, Started: w.at(i)}
+		equal(w, "Start", w.start(w.s, tick.StartRequest{Run: r, Lease: ref}).Status, tick.Won)
+		want[name] = append([]string{r.ID}, want[name]...)
+	}
+	all, err := w.s.History.Latest(w.ctx, []string{"b", "none", "a", "b"}, 4)
+	w.check("Latest", err)
+	if len(all) != 4 {
+		w.Fatalf("Latest of 4 jobs: %d answers", len(all))
+	}
+	for i, name := range []string{"b", "none", "a", "b"} {
+		ids := []string{}
+		for _, r := range all[i] {
+			ids = append(ids, r.ID)
+		}
+		if most := want[name][:min(len(want[name]), 4)]; !slices.Equal(ids, most) {
+			w.Errorf("the latest runs of %s: %q, want %q", name, ids, most)
+		}
+	}
+	equal(w, "the latest is told as Runs tells it", fmt.Sprint(all[2][0]), fmt.Sprint(w.run(want["a"][0])))
+	many := make([]string, 1100)
+	for i := range many {
+		many[i] = fmt.Sprint("none", i)
+	}
+	many[1000] = "a"
+	all, err = w.s.History.Latest(w.ctx, many, 1)
+	w.check("Latest", err)
+	if len(all) != len(many) || len(all[1000]) != 1 || len(all[999]) != 0 {
+		w.Fatalf("Latest of %d jobs: %d answers", len(many), len(all))
+	}
 }
 
 // A reader misses nothing of a range that others split while it reads.
@@ -264,12 +303,9 @@ func appendTicks(w *world) {
 		w.Errorf("they come back as\n%+v, want\n%+v", got, []tick.Tick{many, amended})
 	}
 	equal(w, "within the range", len(w.rows(history.Query{Job: one.Job, From: w.at(7), To: w.at(8)})), 1)
-	orphans, err := w.s.Ticks.Orphans(w.ctx, "", 10)
-	w.check("Orphans", err)
-	equal(w, "orphans", len(orphans), 0)
-	n, err := w.s.History.Prune(w.ctx, w.now(w.s).Add(time.Hour))
-	w.check("Prune", err)
-	equal(w, "rows that go with time", n, 2)
+	equal(w, "orphans", len(w.orphans(w.s, "", 10)), 0)
+	equal(w, "owed", len(w.owed(w.s, tick.OwedLook{App: tick.AppOf(one.Job)}).Ticks), 0)
+	equal(w, "rows that go with time", w.prune(w.now(w.s).Add(time.Hour)), 2)
 }
 
 func tellOutput(w *world) {
@@ -311,14 +347,8 @@ func prune(w *world) {
 		w.started(w.s, "changed", w.at(6), ref)
 		w.setJob(w.s, "changed", "{ }", w.at(10))
 	}
-	n, err := h.Prune(w.ctx, w.at(-60))
-	w.check("Prune", err)
-	equal(w, "rows older than all", n, 0)
-	n, err = h.Prune(w.ctx, w.now(w.s).Add(time.Hour))
-	w.check("Prune", err)
-	if n < want || n > want+1 { // the output may be a row of its own
-		w.Errorf("rows that went: %d, want %d", n, want)
-	}
+	equal(w, "rows older than all", w.prune(w.at(-60)), 0)
+	equal(w, "rows that went", w.prune(w.now(w.s).Add(time.Hour)), want)
 	equal(w, "the ended run", w.run(done.ID).ID, "")
 	equal(w, "events", len(w.events(history.Query{})), 0)
 	if b, err := h.ReadOutput(w.ctx, done.ID); b != nil || err != nil {
@@ -331,6 +361,88 @@ func prune(w *world) {
 		equal(w, "the unfinished tick below a mark", w.row("changed", w.at(6)).State, tick.Started)
 		equal(w, "ticks that are left", len(w.rows(history.Query{})), 3)
 	}
+}
+
+// prune deletes all that is older than an instant. A step is bounded, and all but the last find something.
+func (w *world) prune(before time.Time) (total int) {
+	w.Helper()
+	for {
+		n, more, err := w.s.History.Prune(w.ctx, before)
+		w.check("Prune", err)
+		if total += n; n > 3*history.Step {
+			w.Fatalf("one step deleted %d rows", n)
+		}
+		if !more {
+			return total
+		}
+		if n == 0 {
+			w.Fatalf("a step deleted nothing and says that there is more")
+		}
+	}
+}
+
+func pruneInSteps(w *world) {
+	const many = 2*history.Step + 7
+	var runs []run.Record
+	var events []history.Event
+	var ticks []tick.Tick
+	for i := range many {
+		r := w.elsewhere("j", i)
+		runs = append(runs, r)
+		events = append(events, history.Event{At: w.at(i), Kind: "old", RunID: r.ID})
+		ticks = append(ticks, tick.Tick{Job: "j", At: w.at(i), State: tick.Closed, Outcome: run.Missed, Ended: w.at(i)})
+	}
+	stays := w.elsewhere("j", many+60)
+	w.check("AppendRuns", w.s.History.AppendRuns(w.ctx, append(runs, stays)))
+	w.check("Append", w.s.History.Append(w.ctx, events))
+	w.check("AppendTicks", w.s.History.AppendTicks(w.ctx, ticks))
+	for _, r := range []run.Record{runs[0], runs[many-1], stays} {
+		w.check("Output", w.s.History.Output(w.ctx, r.ID, []byte("x")))
+	}
+	n, more, err := w.s.History.Prune(w.ctx, w.at(many))
+	w.check("Prune", err)
+	equal(w, "there is more after the first step", more, true)
+	if n < history.Step || n > 3*history.Step {
+		w.Errorf("rows that went with the first step: %d, want %d to %d", n, history.Step, 3*history.Step)
+	}
+	equal(w, "rows that went in all", n+w.prune(w.at(many)), 3*many)
+	equal(w, "runs that are left", len(w.runs(history.Query{Limit: 1000})), 1)
+	equal(w, "ticks that are left", len(w.rows(history.Query{Limit: 1000})), 0)
+	equal(w, "events that are left", len(w.events(history.Query{Limit: 1000})), 0)
+	for id, want := range map[string]int{runs[0].ID: 0, runs[many-1].ID: 0, stays.ID: 1} {
+		b, err := w.s.History.ReadOutput(w.ctx, id)
+		w.check("ReadOutput", err)
+		equal(w, "bytes of output that are left", len(b), want)
+	}
+}
+
+func pruneOutputs(w *world) {
+	const keep, beyond = 5, history.Step + 20
+	var runs []run.Record
+	for i := range keep + beyond {
+		runs = append(runs, w.elsewhere("j", i))
+	}
+	silent := w.elsewhere("j", keep+beyond) // counts, though it printed nothing
+	other := w.elsewhere("k", 0)
+	w.check("AppendRuns", w.s.History.AppendRuns(w.ctx, append(runs, silent, other)))
+	for _, r := range append(runs, other) {
+		w.check("Output", w.s.History.Output(w.ctx, r.ID, []byte("x")))
+	}
+	for i, want := range []int{history.Step, beyond + 1 - history.Step, 0} {
+		n, err := w.s.History.PruneOutputs(w.ctx, "j", keep+i*history.Step)
+		w.check("PruneOutputs", err)
+		equal(w, fmt.Sprintf("outputs that went with step %d", i+1), n, want)
+	}
+	for what, c := range map[string]struct {
+		of   run.Record
+		want int
+	}{"the oldest": {runs[0], 0}, "the first beyond": {runs[beyond], 0}, "the last that is kept": {runs[beyond+1], 1},
+		"the newest": {runs[len(runs)-1], 1}, "another job's": {other, 1}} {
+		b, err := w.s.History.ReadOutput(w.ctx, c.of.ID)
+		w.check("ReadOutput", err)
+		equal(w, "the output of "+what, len(b), c.want)
+	}
+	equal(w, "runs that are left", len(w.runs(history.Query{Limit: 1000})), keep+beyond+2)
 }
 
 func historyApart(w *world) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,21 +11,29 @@ import (
 var jobPromises = []promise{
 	{"a definition has a generation, a beginning and a mark", defineJobs},
 	{"the same definition changes nothing", sameDefinition},
+	{"a changed definition keeps what the one before it left open", keepPast},
+	{"a change is made of the generation that it was made for", changeOfOne},
+	{"a removal is made of the generation that it was made for", removalOfOne},
 	{"a job can be removed and come back", removeJob},
 	{"concurrent registrations of one definition are one", registerTogether},
 	{"jobs are listed by a literal prefix", listJobs},
+	{"the registry is read in steps", manyJobs},
 }
 
 func (w *world) job(name string) tick.Job {
 	w.Helper()
-	jobs, err := w.s.Ticks.Jobs(w.ctx, name)
-	w.check("Jobs", err)
-	for _, j := range jobs {
-		if j.Name == name {
-			return j
-		}
+	jobs := w.registered(tick.JobQuery{Names: []string{name}})
+	if len(jobs) == 0 {
+		return tick.Job{}
 	}
-	return tick.Job{}
+	return jobs[0]
+}
+
+func (w *world) registered(q tick.JobQuery) []tick.Job {
+	w.Helper()
+	jobs, err := w.s.Ticks.Jobs(w.ctx, q)
+	w.check("Jobs", err)
+	return jobs
 }
 
 func defineJobs(w *world) {
@@ -52,6 +61,81 @@ func sameDefinition(w *world) {
 	equal(w, "the same with none", w.setJob(w.s, "j", `{"a":1}`, time.Time{}), first)
 	// The store only compares: equal in meaning is not the same.
 	equal(w, "another spelling", w.setJob(w.s, "j", `{"a": 1}`, w.at(20)).Generation, 2)
+}
+
+// change registers a definition of j with what the one before it leaves open.
+func (w *world) change(definition string, since time.Time, past string, of int64) tick.Job {
+	w.Helper()
+	jobs, err := w.s.Ticks.SetJobs(w.ctx, []tick.JobRequest{
+		{Name: "other", Definition: definition, Since: since}, {Name: "j", Definition: definition, Since: since, Past: past, Of: of}})
+	w.check("SetJobs", err)
+	return jobs[1]
+}
+
+func keepPast(w *world) {
+	first := w.setJob(w.s, "j", "{}", w.at(0))
+	first.Until = w.at(10)
+	past := tick.PastOf([]tick.Job{first})
+	want := tick.Job{Name: "j", Definition: `{"é":"\\ 🐘 %"}`, Generation: 2, Since: w.at(10), Mark: first.Mark, Past: past}
+	equal(w, "the change leaves the mark", w.change(want.Definition, w.at(10), past, 1), want)
+	equal(w, "as another process lists it", w.job("j"), want)
+	all, err := w.job("j").Definitions()
+	w.check("Definitions", err)
+	equal(w, "definitions", len(all), 2)
+	equal(w, "the one that ended", all[0], tick.Job{Name: "j", Definition: "{}", Generation: 2, Since: w.at(0), Until: w.at(10), Mark: first.Mark})
+
+	// What it left open can still be claimed, under the generation that is in force.
+	server := w.server(w.s)
+	a := w.claim(w.s, tick.ClaimRequest{Job: "j", At: w.at(5), Generation: 2, Lease: server})
+	equal(w, "a claim of a tick of the past", a.Status, tick.Won)
+
+	// Whoever still settles by the definition that ended is refused, although the mark is as it was.
+	settle := tick.SettleRequest{Job: "j", From: first.Mark, To: w.at(9), Generation: 1}
+	stale, err := w.s.Ticks.Settle(w.ctx, settle)
+	w.check("Settle", err)
+	equal(w, "a settling by the generation before", stale.Status, tick.Taken)
+	equal(w, "its mark", w.job("j").Mark, first.Mark)
+
+	want.Definition, want.Generation, want.Since, want.Mark, want.Past = "{}", 3, w.at(20), w.at(20).Add(-time.Microsecond), ""
+	equal(w, "a change that leaves nothing", w.change("{}", w.at(20), "", 2), want)
+	w.change("{2}", w.at(30), past, 3)
+	equal(w, "a removal forgets it", w.setJob(w.s, "j", "", w.at(40)).Past, "")
+	equal(w, "a new job's mark is before its beginning", w.setJob(w.s, "new", "{}", w.at(10)).Mark.Equal(w.at(10).Add(-time.Microsecond)), true)
+}
+
+func changeOfOne(w *world) {
+	first := w.setJob(w.s, "j", "{}", w.at(0))
+	second := w.change("{2}", w.at(10), "", 1)
+	equal(w, "the second generation", second.Generation, 2)
+	first.Until = w.at(20)
+	past := tick.PastOf([]tick.Job{first})
+	equal(w, "a change of a generation that is no more", w.change("{3}", w.at(20), past, 1), second)
+	equal(w, "of one that is not there yet", w.change("{3}", w.at(20), past, 3), second)
+	equal(w, "of whatever generation", w.change("{3}", w.at(20), "", 0).Generation, 3)
+	removed := w.setJob(w.s, "j", "", w.at(30))
+	equal(w, "a change of what was removed", w.change("{4}", w.at(40), past, 3), removed)
+}
+
+func removalOfOne(w *world) {
+	remove := func(of int64) tick.Job {
+		w.Helper()
+		jobs, err := w.s.Ticks.SetJobs(w.ctx, []tick.JobRequest{
+			{Name: "none", Remove: true, Of: of}, {Name: "j", Since: w.at(30), Remove: true, Of: of}})
+		w.check("SetJobs", err)
+		return jobs[1]
+	}
+	first := w.setJob(w.s, "j", "{}", w.at(0))
+	first.Until = w.at(10)
+	past := tick.PastOf([]tick.Job{first})
+	second := w.change("{2}", w.at(10), past, 1)
+	equal(w, "a removal of a generation that is no more", remove(1), second)
+	equal(w, "of one that is not there yet", remove(3), second)
+	equal(w, "as another process lists it", w.job("j"), second)
+	removed := second
+	removed.Removed, removed.Past = w.at(30), ""
+	equal(w, "of the one that is there", remove(2), removed)
+	equal(w, "repeated", remove(2), removed)
+	equal(w, "of one that was not registered", w.job("none"), tick.Job{})
 }
 
 func removeJob(w *world) {
@@ -109,14 +193,47 @@ func listJobs(w *world) {
 		"": {"App/e", "app%d", "app/a", "app/b", "app/é", "app_c", "b"}, "app/": {"app/a", "app/b", "app/é"},
 		"app_": {"app_c"}, "app%": {"app%d"}, "app": {"app%d", "app/a", "app/b", "app/é", "app_c"}, "c": nil,
 	} {
-		jobs, err := w.s.Ticks.Jobs(w.ctx, prefix)
-		w.check("Jobs", err)
-		var got []string
-		for _, j := range jobs {
-			got = append(got, j.Name)
-		}
-		if !slices.Equal(got, want) {
+		if got := jobNames(w.registered(tick.JobQuery{Prefix: prefix})); !slices.Equal(got, want) {
 			w.Errorf("Jobs(%q): %q, want %q", prefix, got, want)
 		}
+		for _, limit := range []int{1, 2} { // step by step
+			var got []string
+			for q := (tick.JobQuery{Prefix: prefix, Limit: limit}); ; {
+				page := jobNames(w.registered(q))
+				if got = append(got, page...); len(page) < limit {
+					break
+				}
+				q.After = page[limit-1]
+			}
+			if !slices.Equal(got, want) {
+				w.Errorf("Jobs(%q), %d at a time: %q, want %q", prefix, limit, got, want)
+			}
+		}
 	}
+	some := tick.JobQuery{Names: []string{"b", "app/é", "nobody", "app/a", "app/", "b"}}
+	if got, want := jobNames(w.registered(some)), []string{"app/a", "app/é", "b"}; !slices.Equal(got, want) {
+		w.Errorf("Jobs of these names: %q, want %q", got, want)
+	}
+}
+
+func jobNames(jobs []tick.Job) (names []string) {
+	for _, j := range jobs {
+		names = append(names, j.Name)
+	}
+	return names
+}
+
+// manyJobs: the registry is read in steps, however large it is.
+func manyJobs(w *world) {
+	var reqs []tick.JobRequest
+	for i := range tick.MostLooked + 2 {
+		reqs = append(reqs, tick.JobRequest{Name: fmt.Sprintf("app/j%04d", i), Definition: "d"})
+	}
+	_, err := w.s.Ticks.SetJobs(w.ctx, reqs)
+	w.check("SetJobs", err)
+	equal(w, "jobs in one step", len(w.registered(tick.JobQuery{})), tick.MostLooked)
+	equal(w, "jobs in one step, asked for more", len(w.registered(tick.JobQuery{Prefix: "app/", Limit: 5000})), tick.MostLooked)
+	all, err := tick.Registry(w.ctx, w.s.Ticks, "app/")
+	w.check("Registry", err)
+	equal(w, "jobs in all", len(all), len(reqs))
 }

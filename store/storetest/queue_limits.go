@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,12 +24,82 @@ var limitPromises = []promise{
 	{"a task that waits in the open keeps no place in the line", limitOpen},
 	{"discard ends what finds its limit reached", limitDiscard},
 	{"displace stops its like, supersedes older ones, and runs", limitDisplace},
+	{"displace stops what the same fetch gives", limitDisplaceAtOnce},
 	{"the last declaration of a limit wins, and is an event", limitDeclared},
 	{"a task that is refused within a batch declares no limit", limitRefused},
 	{"raising a limit lets more run at once", limitRaised},
+	{"an operator's word on a limit stands until it is taken back", limitSaid},
+	{"a word on a limit is its own, and is listed", limitListed},
 	{"lowering a limit stops nothing", limitLowered},
 	{"tokens grow across the tasks of a limit", limitTokens},
 	{"a task that waits for a retry holds no slot", limitRetry},
+	{"a limit that is raised over many lets all of them run", limitRaisedOverMany},
+	{"one that supersedes many runs once they are superseded", limitSupersedesMany},
+}
+
+// many is more than any store changes in one step of its own.
+const many = 2500
+
+func addMany(w *world, s queue.Spec) (all []queue.ID) {
+	w.Helper()
+	for n := many; n > 0; n -= 500 {
+		specs := make([]queue.Spec, 500)
+		for i := range specs {
+			specs[i] = s
+		}
+		all = append(all, w.add(specs...)...)
+	}
+	return all
+}
+
+// limitRaisedOverMany: a step is bounded, and what is left over is done by those that follow (rule Q5).
+func limitRaisedOverMany(w *world) {
+	worker := w.worker(w.s)
+	all := addMany(w, limited("l", 1))
+	w.done(worker, w.fetches("the first", worker, 10, all[0])[0].Ref, queue.Success)
+	w.tend()
+	ok, err := w.s.Tasks.SetLimit(w.ctx, (&queue.Limit{Key: "l"}).Hash("k"), many, "me")
+	w.check("SetLimit", err)
+	equal(w, "SetLimit", ok, true)
+	var got []queue.ID
+	for idle := 0; len(got) < many-1 && idle < 20; {
+		f := w.fetch(worker, 700)
+		if got = append(got, ids(f)...); len(f) == 0 {
+			idle++
+			w.tend()
+		}
+	}
+	w.order("all that waited", got, all[1:])
+}
+
+// limitSupersedesMany: the newest of many that would replace what runs is the one that does, however many steps it takes.
+func limitSupersedesMany(w *world) {
+	worker := w.worker(w.s)
+	s := limited("l", 1)
+	s.Limit.OnContention = queue.Displace
+	first := w.fetch1(worker, w.add1(s))
+	w.check("Pause", w.s.Tasks.Pause(w.ctx, queue.Pause{Queue: "q", By: "me", Why: "because"}))
+	older := addMany(w, s)
+	s.Priority = 9
+	last := w.add1(s)
+	_, err := w.s.Tasks.Resume(w.ctx, "q", "", "me")
+	w.check("Resume", err)
+	for idle := 0; w.task(last).State != queue.Blocked; idle++ {
+		w.fetches("while the first runs", worker, 10)
+		if idle > many {
+			w.Fatalf("task %d is %s", last, w.task(last).State)
+		}
+	}
+	asked, err := w.s.Queue.Mine(w.ctx, worker, true)
+	w.check("Mine", err)
+	equal(w, "tasks that are to stop", len(asked), 1)
+	for _, id := range []queue.ID{older[0], older[many/2], older[many-1]} {
+		w.state("an older one", id, queue.Discarded, queue.ReasonSuperseded)
+	}
+	w.done(worker, first.Ref, queue.Success)
+	w.done(worker, w.fetch1(worker, last).Ref, queue.Success)
+	equal(w, "tasks left", len(w.fetch(worker, 10)), 0)
+	equal(w, "repairs", w.tend().Repaired, 0)
 }
 
 func limitOne(w *world) {
@@ -376,6 +447,28 @@ func limitDisplace(w *world) {
 	equal(w, "state of the fifth", w.task(fifth).State, queue.Blocked)
 }
 
+// limitDisplaceAtOnce: the one that runs is given by the very fetch that meets its rival.
+func limitDisplaceAtOnce(w *world) {
+	worker := w.worker(w.s)
+	s := limited("l", 1)
+	s.Limit.OnContention = queue.Displace
+	s.Priority = 9
+	first := w.add1(s)
+	s.Priority = 0
+	second := w.add1(s)
+	f := w.fetches("a fetch that meets both", worker, 10, first)
+	asked, err := w.s.Queue.Mine(w.ctx, worker, true)
+	w.check("Mine", err)
+	if len(asked) != 1 || asked[0] != (queue.Asked{Ref: f[0].Ref, Stop: queue.ReasonReplaced}) {
+		w.Errorf("tasks that are asked to stop: %+v, want %+v", asked, f[0].Ref)
+	}
+	equal(w, "state of the second", w.task(second).State, queue.Blocked)
+	c := w.ended(f[0].Ref, queue.Cancel)
+	c.Reason = queue.ReasonReplaced
+	equal(w, "Finish of the first", w.finish(worker, c), queue.OK)
+	w.fetches("the second", worker, 10, second)
+}
+
 // limitEvents are the events of a limit's key, in words, the newest first.
 func (w *world) limitEvents() (found []string) {
 	for _, e := range w.happened("limit-changed") {
@@ -437,6 +530,76 @@ func limitRaised(w *world) {
 	w.done(worker, first.Ref, queue.Success)
 	w.fetches("the last", worker, 10, all[3])
 	w.setLimit(queue.Hash{1}, 3, false)
+}
+
+// limitSaid: tasks may declare what they like, an operator's word stands above it (rule Q5).
+func limitSaid(w *world) {
+	worker := w.worker(w.s)
+	h := limited("l", 1).Limit.Hash("k")
+	all := w.add(limited("l", 1), limited("l", 1), limited("l", 1))
+	w.fetches("at first", worker, 10, all[0])
+	w.setLimit(h, 0, true) // there is nothing to take back
+	equal(w, "events of nothing", len(w.limitEvents()), 0)
+	w.setLimit(h, 2, true)
+	w.fetches("when an operator said two", worker, 10, all[1])
+	for _, declared := range []int{1, 3, 2, 3} { // 2 is what holds anyway, and must be remembered all the same
+		w.add1(limited("l", declared))
+		_, held, _ := w.find(all[0])
+		equal(w, "the limit, whatever is declared", held.Max, 2)
+		w.fetches("whatever is declared", worker, 10)
+		w.said(queue.Word{Hash: h, Key: "l", Max: 2, Declared: declared, By: "me"})
+	}
+	w.setLimit(h, 2, true) // it is so already
+	if got := w.limitEvents(); len(got) != 1 || !strings.Contains(got[0], "from 1 to 2 by me") {
+		w.Errorf("events: %q", got)
+	}
+	w.setLimit(h, 0, true)
+	w.said()
+	w.fetches("when it is taken back, by the last declaration", worker, 10, all[2])
+	w.fetches("one too many", worker, 10)
+	w.setLimit(h, 0, true)
+	if got := w.limitEvents(); len(got) != 2 || !strings.Contains(got[1]+got[0], "from 2 to 3, as its tasks declare, by me") {
+		w.Errorf("events: %q", got)
+	}
+	w.add1(limited("l", 5))
+	_, held, _ := w.find(all[0])
+	equal(w, "the limit, as declared again", held.Max, 5)
+	equal(w, "repairs", w.tend().Repaired, 0)
+}
+
+func limitListed(w *world) {
+	shared := limited("l", 1)
+	shared.Limit.Shared = true
+	other := limited("l", 1)
+	other.Kind = "other"
+	all := w.add(limited("l", 1), other, shared, limited("a", 1), limited("b", 1))
+	w.setLimit(shared.Limit.Hash("k"), 4, true)
+	w.setLimit(limited("b", 1).Limit.Hash("k"), 7, true)
+	w.setLimit(limited("a", 1).Limit.Hash("k"), 1, true) // no other number, and yet a word
+	for i, want := range []int{1, 1, 4, 1, 7} {
+		_, held, _ := w.find(all[i])
+		equal(w, fmt.Sprint("limit ", i), held.Max, want)
+	}
+	w.said(queue.Word{Hash: limited("a", 1).Limit.Hash("k"), Key: "a", Max: 1, Declared: 1, By: "me"},
+		queue.Word{Hash: limited("b", 1).Limit.Hash("k"), Key: "b", Max: 7, Declared: 1, By: "me"},
+		queue.Word{Hash: shared.Limit.Hash("k"), Key: "l", Max: 4, Declared: 1, By: "me"})
+	w.setLimit(queue.Hash{1}, 0, false)
+}
+
+// said checks which words of operators stand.
+func (w *world) said(want ...queue.Word) {
+	w.Helper()
+	got, err := w.s.Tasks.Limits(w.ctx)
+	w.check("Limits", err)
+	for i := range got {
+		if got[i].Since.IsZero() {
+			w.Errorf("%+v: since when?", got[i])
+		}
+		got[i].Since = time.Time{}
+	}
+	if !slices.Equal(got, want) {
+		w.Errorf("words that stand:\n%+v\nwant\n%+v", got, want)
+	}
 }
 
 func (w *world) setLimit(key queue.Hash, n int, want bool) {

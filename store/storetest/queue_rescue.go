@@ -30,7 +30,9 @@ var rescuePromises = []promise{
 func (w *world) dies(worker lease.Ref) queue.Tended {
 	w.Helper()
 	w.lapse(w.s, worker)
-	return w.tend()
+	t := w.tend()
+	equal(w, "repairs in the step that rescues", t.Repaired, 0) // else that step left something wrong
+	return t
 }
 
 func rescued(w *world) {

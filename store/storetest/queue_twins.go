@@ -349,7 +349,7 @@ func (m *twins) acts() {
 }
 
 func (m *twins) limits() {
-	l, n := queue.Limit{Key: pick(m.rng, "0", "1", "2"), Shared: m.oneIn(2)}, 1+m.rng.IntN(3)
+	l, n := queue.Limit{Key: pick(m.rng, "0", "1", "2"), Shared: m.oneIn(2)}, m.rng.IntN(4)
 	m.asks("limit %v to %d", l, n)
 	for _, t := range m.both {
 		_, err := t.s.Tasks.SetLimit(t.ctx, l.Hash("k"), n, "me")

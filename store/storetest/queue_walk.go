@@ -20,15 +20,17 @@ var walkPromises = []promise{
 // hold. The suite prints its seed.
 type walk struct {
 	*world
-	rng     *rand.Rand
-	workers []lease.Ref
-	tasks   map[queue.ID]queue.Task // as they stood after the last step
-	runs    map[queue.ID]run1       // what runs, as far as Fetch and Finish said
-	begun   map[queue.ID]bool       // those whose start was written
-	tokens  map[string]lease.Token  // the last one of each task and limit
-	max     map[queue.Hash]int      // what each limit was declared or set to
-	paused  map[string]bool         // queues
-	doing   string
+	rng      *rand.Rand
+	workers  []lease.Ref
+	tasks    map[queue.ID]queue.Task // as they stood after the last step
+	runs     map[queue.ID]run1       // what runs, as far as Fetch and Finish said
+	begun    map[queue.ID]bool       // those whose start was written
+	tokens   map[string]lease.Token  // the last one of each task and limit
+	max      map[queue.Hash]int      // what holds of each limit
+	declared map[queue.Hash]int      // what its tasks declared last
+	said     map[queue.Hash]bool     // an operator's word stands
+	paused   map[string]bool         // queues
+	doing    string
 }
 
 // run1 is a run that the walk has to end.
@@ -41,7 +43,7 @@ func randomWalk(w *world) {
 	seed := rand.Uint64()
 	w.Logf("seed %d", seed)
 	k := &walk{world: w, rng: rand.New(rand.NewPCG(seed, seed)), tasks: map[queue.ID]queue.Task{}, runs: map[queue.ID]run1{}, begun: map[queue.ID]bool{},
-		tokens: map[string]lease.Token{}, max: map[queue.Hash]int{}, paused: map[string]bool{}}
+		tokens: map[string]lease.Token{}, max: map[queue.Hash]int{}, declared: map[queue.Hash]int{}, said: map[queue.Hash]bool{}, paused: map[string]bool{}}
 	k.workers = []lease.Ref{w.worker(w.s), w.worker(w.s)}
 	steps := []func(){k.enqueue1, k.enqueue1, k.enqueue1, k.fetchSome, k.fetchSome, k.fetchSome, k.finishOne, k.finishOne, k.finishOne, k.finishOne,
 		k.startOne, k.actOne, k.actOne, k.actOne, k.dieOne, k.pauseOne, k.setOne, k.tendAll}
@@ -84,7 +86,10 @@ func (k *walk) enqueue1() {
 	case a.Answer != queue.New:
 		k.Errorf("the answer to a free key: %+v", a)
 	case s.Limit != nil:
-		k.max[s.Limit.Hash(s.Kind)] = s.Limit.Max
+		h := s.Limit.Hash(s.Kind)
+		if k.declared[h] = s.Limit.Max; !k.said[h] {
+			k.max[h] = s.Limit.Max
+		}
 	}
 }
 
@@ -275,8 +280,12 @@ func (k *walk) pauseOne() {
 func (k *walk) setOne() {
 	for h := range k.max {
 		k.doing = "set a limit"
-		k.max[h] = 1 + k.rng.IntN(3)
-		k.setLimit(h, k.max[h], true)
+		n := k.rng.IntN(4)
+		k.max[h], k.said[h] = n, n > 0
+		if n == 0 {
+			k.doing, k.max[h] = "take back what was said of a limit", k.declared[h]
+		}
+		k.setLimit(h, n, true)
 		return
 	}
 }

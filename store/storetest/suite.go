@@ -32,11 +32,11 @@ func Run(t *testing.T, open Open, url string) {
 		group(t, "notification", open, url, notifyPromises)
 	}
 	if sample.Ticks != nil {
-		group(t, "ticks", open, url, slices.Concat(claimPromises, startPromises, closePromises, takePromises))
+		group(t, "ticks", open, url, slices.Concat(claimPromises, startPromises, closePromises, takePromises, orphanPromises, tickBatchPromises))
 		group(t, "registry", open, url, slices.Concat(jobPromises, pausePromises, settlePromises, fillPromises))
 	}
 	if sample.Queue != nil && !sample.Properties.Session { // session locks change nothing about tasks
-		group(t, "queue", open, url, slices.Concat(enqueuePromises, uniquePromises, fetchPromises, limitPromises, fencePromises, verdictPromises))
+		group(t, "queue", open, url, slices.Concat(enqueuePromises, uniquePromises, fetchPromises, limitPromises, fencePromises, repeatPromises, verdictPromises, backlogPromises))
 		group(t, "queue-workers", open, url, slices.Concat(rescuePromises, tendPromises, walkPromises, twinPromises))
 		group(t, "queue-operators", open, url, slices.Concat(queuePausePromises, actPromises, listPromises))
 		group(t, "queue-gotchas", open, url, gotchaPromises)

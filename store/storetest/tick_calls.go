@@ -54,10 +54,20 @@ func (w *world) won(s *store.Store, job string, at time.Time, ref lease.Ref) {
 
 func (w *world) start(s *store.Store, req tick.StartRequest) tick.Answer {
 	w.Helper()
-	req.Run.Owner, req.Run.Token = req.Lease.Owner, req.Lease.Token
-	a, err := s.Ticks.Start(w.ctx, req)
+	return w.startAll(s, []tick.StartRequest{req})[0]
+}
+
+func (w *world) startAll(s *store.Store, reqs []tick.StartRequest) []tick.Answer {
+	w.Helper()
+	for i := range reqs {
+		reqs[i].Run.Owner, reqs[i].Run.Token = reqs[i].Lease.Owner, reqs[i].Lease.Token
+	}
+	answers, err := s.Ticks.Start(w.ctx, reqs)
 	w.check("Start", err)
-	return a
+	if len(answers) != len(reqs) {
+		w.Fatalf("Start of %d: %d answers", len(reqs), len(answers))
+	}
+	return answers
 }
 
 // started claims a tick under ref, starts it under the same, and returns its run.
@@ -128,11 +138,24 @@ func (w *world) run(id string) run.Record {
 	return runs[0]
 }
 
+// orphans are those that the first limit unfinished ticks of a job have, or of all jobs with "".
 func (w *world) orphans(s *store.Store, job string, limit int) []tick.Tick {
 	w.Helper()
-	rows, err := s.Ticks.Orphans(w.ctx, job, limit)
+	return w.look(s, tick.Look{Job: job, Limit: limit}).Ticks
+}
+
+func (w *world) look(s *store.Store, l tick.Look) tick.Found {
+	w.Helper()
+	found, err := s.Ticks.Orphans(w.ctx, l)
 	w.check("Orphans", err)
-	return rows
+	return found
+}
+
+func (w *world) owed(s *store.Store, l tick.OwedLook) tick.Found {
+	w.Helper()
+	found, err := s.Ticks.Owed(w.ctx, l)
+	w.check("Owed", err)
+	return found
 }
 
 // setJob registers a definition, or with "" removes the job.

@@ -71,7 +71,7 @@ type pledge struct {
 
 func (c Caller) promises(pledges []pledge) (all []promise) {
 	for _, p := range pledges {
-		all = append(all, promise{p.name, func(w *world) { p.keep(&caller{w, c.OneWriter, c.Connect(w.T, w.s, w.config)}) }})
+		all = append(all, promise{p.name, func(w *world) { p.keep(&caller{w, c, c.Connect(w.T, w.s, w.config)}) }})
 	}
 	return all
 }
@@ -79,7 +79,7 @@ func (c Caller) promises(pledges []pledge) (all []promise) {
 // caller is a world in which somebody has transactions.
 type caller struct {
 	*world
-	oneWriter bool
+	Caller
 	connected Begin
 }
 
@@ -163,7 +163,7 @@ func succeeded(tasks []queue.Fetched) (ends []queue.Completion) {
 // nothing is to be had while a transaction is open that has all there is: a fetch finds nothing, or waits for the one that writes.
 func (c *caller) nothing(what string, worker lease.Ref) {
 	c.Helper()
-	if !c.oneWriter {
+	if !c.OneWriter {
 		c.fetches(what, worker, 10)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
@@ -13,6 +14,7 @@ import (
 // What others do beside a transaction that stays open, where not only one of them writes at a time.
 var besidePromises = []pledge{
 	{"a key that another transaction keeps having is undecided, and the transaction goes on", besideKey},
+	{"a namespace that nobody made is refused, and the transaction goes on", besideNamespace},
 	{"a fetch looks behind what a transaction has", besideFetch},
 	{"a fetch looks behind those who cannot displace", besideRivals},
 	{"an open transaction blocks no limit", besideLimit},
@@ -26,20 +28,56 @@ var besidePromises = []pledge{
 func besideKey(c *caller) {
 	first, second := c.open(), c.open()
 	id := first.enqueue(keyed("u", ""))[0].ID
-	want := func(who string, got []queue.Enqueued) queue.ID {
+	want := func(who string, got []queue.Enqueued, err error) queue.ID {
 		c.Helper()
+		if !errors.Is(err, queue.ErrUndecided) {
+			c.Errorf("the error of %s: %v, want undecided", who, err)
+		}
 		if got[0] != (queue.Enqueued{Answer: queue.Undecided}) || got[1].Answer != queue.New || got[2].Answer != queue.New {
 			c.Errorf("answers to %s: %+v", who, got)
 		}
 		return got[1].ID
 	}
-	other := want("another transaction", second.enqueue(keyed("u", ""), keyed("v", ""), some()))
+	got, err := queue.EnqueueIn(c.ctx, second.Queue, keyed("u", ""), keyed("v", ""), some())
+	other := want("another transaction", got, err)
 	second.goesOn()
-	want("one without a transaction", c.enqueue(c.s, keyed("u", ""), keyed("w", ""), some()))
+	client := queue.NewClient(queue.ClientOptions{Store: c.s.Queue})
+	defer client.Close()
+	got, err = client.EnqueueMany(c.ctx, []queue.Spec{keyed("u", ""), keyed("w", ""), some()})
+	want("one without a transaction", got, err)
+	if e, err := client.Enqueue(c.ctx, keyed("u", "")); !errors.Is(err, queue.ErrUndecided) || e != (queue.Enqueued{Answer: queue.Undecided}) {
+		c.Errorf("a single one: %+v, %v", e, err)
+	}
 	first.commit()
 	second.commit()
 	c.duplicate(keyed("u", ""), id, queue.Available)
 	c.duplicate(keyed("v", ""), other, queue.Available)
+}
+
+// besideNamespace: a slip of the pen in its name must not be answered "enqueued".
+func besideNamespace(c *caller) {
+	table, worker := c.table(), c.worker(c.s)
+	id := c.add1(some())
+	running := c.fetch1(worker, id)
+	typo := c.config
+	typo.Namespace += "d"
+	tx, err := c.Connect(c.T, c.s, typo)(c.ctx)
+	c.check("beginning a transaction", err)
+	x := transaction{c, tx}
+	defer x.Rollback(c.ctx)
+	for range 2 {
+		x.exec("INSERT INTO " + table + " VALUES ('order')")
+		got, err := queue.EnqueueIn(c.ctx, x.Queue, some())
+		if err == nil || !strings.Contains(err.Error(), typo.Namespace) || len(got) != 0 {
+			c.Errorf("an enqueue into namespace %s: %+v, %v", typo.Namespace, got, err)
+		}
+		if st, err := x.Queue.Finish(c.ctx, worker, []queue.Completion{{Ref: running.Ref, Verdict: queue.Success}}); err == nil {
+			c.Errorf("a completion in namespace %s: %v", typo.Namespace, st)
+		}
+	}
+	x.commit()
+	c.rows("after the commit", table, 2)
+	equal(c.world, "state of the task", c.task(id).State, queue.Running)
 }
 
 func besideFetch(c *caller) {
@@ -177,7 +215,9 @@ func besideBatch(c *caller) {
 	if got, err := c.s.Queue.Start(c.ctx, worker, refs); !errors.Is(err, lease.ErrUnavailable) {
 		c.Errorf("Start beside the transaction: %v, %v", got, err)
 	}
-	if got, err := c.s.Queue.Finish(c.ctx, worker, succeeded(f)); !errors.Is(err, lease.ErrUnavailable) {
+	// A store either says of the whole batch that it has to be repeated, or of each task what became of it.
+	got, err := c.s.Queue.Finish(c.ctx, worker, succeeded(f))
+	if !errors.Is(err, lease.ErrUnavailable) && (err != nil || !slices.Equal(got, []queue.Status{queue.OK, queue.Withheld, queue.OK})) {
 		c.Errorf("Finish beside the transaction: %v, %v", got, err)
 	}
 	for i, want := range []queue.State{queue.Succeeded, queue.Running, queue.Succeeded} {

@@ -12,6 +12,8 @@ import (
 
 var joinPromises = []pledge{
 	{"an enqueue joins the caller's transaction", joinEnqueue},
+	{"what a transaction takes in, and what it finds there, is counted with it", joinCounted},
+	{"an operator's word on a limit stands above a transaction's", joinSaid},
 	{"a completion counts from the commit", joinFinish},
 	{"a rollback leaves no trace, no key, no slot", joinRollback},
 	{"a savepoint of the caller's takes back what came after it", joinSavepoint},
@@ -41,6 +43,62 @@ func joinEnqueue(c *caller) {
 	tasks := c.fetches("a fetch after the commit", worker, 10, got[0].ID, got[1].ID)
 	c.same("Fetch", tasks[1].Spec, full)
 	c.finishes(worker, tasks...)
+}
+
+// joinCounted: numbers that leave out what is enqueued the natural way would tell nothing.
+func joinCounted(c *caller) {
+	counts := func() map[string]int64 {
+		c.Helper()
+		now := c.now(c.s)
+		all, err := c.s.Tasks.Counts(c.ctx, now.Add(-time.Hour), now.Add(time.Hour))
+		c.check("Counts", err)
+		sums := map[string]int64{}
+		for _, n := range all {
+			if n.N != 0 {
+				sums[n.Queue+" "+n.Kind+" "+n.Name] = n.N
+			}
+		}
+		return sums
+	}
+	for _, keeps := range []bool{false, true} {
+		x := c.open()
+		x.enqueue(some(), keyed("u", ""), keyed("u", ""), some())
+		x.enqueue(keyed("u", ""))
+		equal(c.world, "counters before the end", len(counts()), 0)
+		if !c.OneWriter { // nobody waits for what it counts
+			minute := c.now(c.s).Truncate(time.Minute)
+			c.check("Count", c.s.Queue.Count(c.ctx, []queue.Count{{Minute: minute, Queue: "q", Kind: "k", Name: queue.CountDuplicate + ":finished", N: 1},
+				{Minute: minute, Queue: "q", Kind: "k", Name: queue.CountDuplicate + ":finished", N: -1}}))
+		}
+		if keeps {
+			x.commit()
+		} else {
+			x.rollback()
+			equal(c.world, "counters after a rollback", len(counts()), 0)
+		}
+	}
+	at := some().Queue + " " + some().Kind + " "
+	if got := counts(); len(got) != 2 || got[at+queue.CountEnqueued] != 3 || got[at+queue.CountDuplicate+":finished"] != 2 {
+		c.Errorf("counters after the commit: %v", got)
+	}
+}
+
+func joinSaid(c *caller) {
+	worker := c.worker(c.s)
+	h := limited("l", 1).Limit.Hash("k")
+	all := c.add(limited("l", 1), limited("l", 1))
+	c.fetches("at first", worker, 10, all[0])
+	c.setLimit(h, 2, true)
+	late := c.committed(limited("l", 4), limited("l", 4))
+	c.fetches("under an operator's word", worker, 10, all[1])
+	for range 3 { // whoever looks at the limit next hears of it
+		c.tend()
+		c.fetches("whatever a transaction declares", worker, 10)
+	}
+	_, held, _ := c.find(all[0])
+	equal(c.world, "the limit", held.Max, 2)
+	c.setLimit(h, 4, true)
+	c.fetches("when the operator says more", worker, 10, late[0].ID, late[1].ID)
 }
 
 func joinFinish(c *caller) {

@@ -50,16 +50,25 @@ SELECT coalesce(min(run_at), 0) FROM dibs_tasks INDEXED BY dibs_tasks_due WHERE 
 
 -- name: limit_declare
 INSERT INTO dibs_limits (hash, key, max) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET key = key
-RETURNING id, key, max, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3)
+RETURNING id, key, max, declared, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3)
 
 -- name: limit_get
-SELECT id, key, max, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3) FROM dibs_limits WHERE id = ?
+SELECT id, key, max, declared, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3) FROM dibs_limits WHERE id = ?
 
 -- name: limit_find
-SELECT id, key, max, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3) FROM dibs_limits WHERE hash = ?
+SELECT id, key, max, declared, token, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3) FROM dibs_limits WHERE hash = ?
 
--- name: limit_update
-UPDATE dibs_limits SET max = ?, token = ? WHERE id = ?
+-- name: limit_given
+UPDATE dibs_limits SET token = ? WHERE id = ?
+
+-- name: limit_declared
+UPDATE dibs_limits SET max = ?, declared = ? WHERE id = ?
+
+-- name: limit_said
+UPDATE dibs_limits SET max = ?, declared = ?, said_by = ?, said = ? WHERE id = ?
+
+-- name: limits_said
+SELECT hash, key, max, declared, said_by, said FROM dibs_limits WHERE declared > 0 ORDER BY key, hash LIMIT 1000
 
 -- name: line_lanes
 WITH RECURSIVE l (lane) AS (

@@ -39,7 +39,7 @@ SELECT COUNT(token) INTO @dibs_locked FROM dibs_leases FORCE INDEX (PRIMARY) WHE
 SELECT COUNT(token) INTO @dibs_locked FROM dibs_leases FORCE INDEX (PRIMARY) WHERE ns = ? AND lease_key IN (?) LOCK IN SHARE MODE;
 
 -- name: lock-ticks
-SELECT COUNT(many) INTO @dibs_locked FROM dibs_ticks FORCE INDEX (PRIMARY) WHERE ns = ? AND (job, at) IN (?) FOR UPDATE;
+SELECT COUNT(many) INTO @dibs_locked FROM dibs_ticks FORCE INDEX (PRIMARY) WHERE ns = ? AND (?) FOR UPDATE;
 
 -- name: lock-runs
 SELECT COUNT(token) INTO @dibs_locked FROM dibs_runs FORCE INDEX (PRIMARY) WHERE ns = ? AND run_id IN (?) FOR UPDATE;

@@ -46,13 +46,19 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 SELECT t.job, t.at FROM dibs_ticks t LEFT JOIN dibs_jobs j ON j.ns = t.ns AND j.name = t.job
 WHERE t.ns = ? AND t.at < ? AND GREATEST(t.at, t.through) < ? AND t.state = 'closed'
   AND (j.mark IS NULL OR GREATEST(t.at, t.through) <= j.mark)
-LIMIT 300;
+ORDER BY t.at LIMIT ?;
 
 -- name: prune-ticks
-DELETE t FROM dibs_ticks t FORCE INDEX (PRIMARY) WHERE ns = ? AND (job, at) IN (?) AND state = 'closed';
+DELETE t FROM dibs_ticks t FORCE INDEX (PRIMARY) WHERE ns = ? AND (?) AND state = 'closed';
 
 -- name: old-runs
-SELECT run_id FROM dibs_runs WHERE ns = ? AND outcome <> '' AND ended < ? LIMIT 300;
+-- A run starts before it ends: the index of starts finds the old ones.
+SELECT run_id FROM dibs_runs WHERE ns = ? AND started < ? AND outcome <> '' AND ended < ? ORDER BY started LIMIT ?;
+
+-- name: outputs-beyond
+-- The runs of a job that have outputs, of those before its newest.
+SELECT r.run_id FROM (SELECT ns, run_id FROM dibs_runs WHERE ns = ? AND job = ? ORDER BY started DESC, run_id DESC LIMIT ? OFFSET ?) r
+STRAIGHT_JOIN dibs_outputs o ON o.ns = r.ns AND o.run_id = r.run_id;
 
 -- name: prune-outputs
 DELETE o FROM dibs_outputs o FORCE INDEX (PRIMARY) WHERE ns = ? AND run_id IN (?);
@@ -61,7 +67,7 @@ DELETE o FROM dibs_outputs o FORCE INDEX (PRIMARY) WHERE ns = ? AND run_id IN (?
 DELETE r FROM dibs_runs r FORCE INDEX (PRIMARY) WHERE ns = ? AND run_id IN (?) AND outcome <> '' AND ended < ?;
 
 -- name: old-events
-SELECT at, id FROM dibs_events WHERE ns = ? AND at < ? LIMIT 300;
+SELECT at, id FROM dibs_events WHERE ns = ? AND at < ? ORDER BY at LIMIT ?;
 
 -- name: prune-events
 DELETE e FROM dibs_events e FORCE INDEX (PRIMARY) WHERE ns = ? AND (at, id) IN (?);

@@ -1,23 +1,27 @@
 -- name: jobs
 SELECT name, COALESCE(definition, ''), generation, since, mark, removed,
-  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, ''), paused_resumed FROM dibs_jobs WHERE ns = ? AND name IN (?);
+  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, ''), paused_resumed, COALESCE(past, '') FROM dibs_jobs WHERE ns = ? AND name IN (?)
+ORDER BY name;
 
 -- name: registry
 SELECT name, COALESCE(definition, ''), generation, since, mark, removed,
-  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, ''), paused_resumed
-FROM dibs_jobs WHERE ns = ? AND name >= ? AND LEFT(name, ?) = ? ORDER BY name;
+  paused_since, paused_until, COALESCE(paused_by, ''), COALESCE(paused_why, ''), paused_resumed, COALESCE(past, '')
+FROM dibs_jobs WHERE ns = ? AND name >= ? AND (? = '' OR name < ?) AND name > ? ORDER BY name LIMIT ?;
 
 -- name: register
 INSERT INTO dibs_jobs (ns, name) VALUES (?, ?) ON DUPLICATE KEY UPDATE mark = dibs_jobs.mark;
 
 -- name: define
--- A new row has no definition yet, so it always differs. definition is compared as bytes.
-UPDATE dibs_jobs SET generation = generation + 1, since = IF(? = 0, @dibs_now, ?),
-  mark = GREATEST(mark, IF(? = 0, @dibs_now, ?) - 1), removed = 0, definition = ?
-WHERE ns = ? AND name = ? AND (definition IS NULL OR definition <> ? OR removed <> 0);
+-- A new row has no definition yet, so it always differs. definition is compared as bytes, and assigned last: an
+-- assignment sees those before it.
+UPDATE dibs_jobs SET generation = generation + 1, since = IF(? = 0, @dibs_now, ?), past = NULLIF(?, ''),
+  mark = IF(definition IS NULL OR past IS NULL, GREATEST(mark, since - 1), mark), removed = 0, definition = ?
+WHERE ns = ? AND name = ? AND (definition IS NULL OR definition <> ? OR removed <> 0)
+  AND (definition IS NULL OR ? = 0 OR generation = ? AND removed = 0);
 
 -- name: remove
-UPDATE dibs_jobs SET removed = IF(? = 0, @dibs_now, ?) WHERE ns = ? AND name = ? AND removed = 0;
+UPDATE dibs_jobs SET removed = IF(? = 0, @dibs_now, ?), past = NULL WHERE ns = ? AND name = ? AND removed = 0
+  AND ? IN (0, generation);
 
 -- name: pausing
 -- Whether a pause of the job goes on now; NULL if it is not registered.
@@ -33,7 +37,7 @@ WHERE ns = ? AND name = ? AND @dibs_pausing IS NOT NULL;
 UPDATE dibs_jobs SET paused_until = @dibs_now, paused_resumed = 1 WHERE ns = ? AND name = ? AND @dibs_pausing = 1;
 
 -- name: settle-open
-SET @dibs_from = (SELECT mark FROM dibs_jobs WHERE ns = ? AND name = ? AND mark = ?);
+SET @dibs_from = (SELECT mark FROM dibs_jobs WHERE ns = ? AND name = ? AND mark = ? AND ? IN (0, generation));
 SET @dibs_to = LEAST(?, COALESCE((SELECT MIN(at) - 1 FROM dibs_ticks
   WHERE ns = ? AND job = ? AND at > ? AND state IN ('claimed', 'started')), 9223372036854775807));
 

@@ -33,7 +33,7 @@ FORCE INDEX (held) WHERE t.ns = ? AND t.holder = ? ORDER BY t.id LIMIT ?;
 FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state = 3 ORDER BY t.id;
 
 -- name: tasks-rivals
-FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state IN (1, 2) AND t.id < ? AND (t.displaced = 1 OR t.line = 0);
+FORCE INDEX (line) WHERE t.ns = ? AND t.limited = ? AND t.state IN (1, 2) AND t.id < ? AND (t.displaced = 1 OR t.line = 0) LIMIT ?;
 
 -- name: unsettled-keys
 -- Keys that somebody has or is taking, in a transaction that may not have ended. It is a hint; the index decides.
@@ -61,7 +61,8 @@ SELECT id, limited IS NOT NULL FROM dibs_tasks FORCE INDEX (due)
 WHERE ns = ? AND lane = ? AND due_at > 0 AND due_at <= @dibs_now ORDER BY due_at, id LIMIT ?;
 
 -- name: next-due
-SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND lane = ? AND due_at > @dibs_now;
+-- Behind so many.
+SELECT COALESCE((SELECT due_at FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND lane = ? AND due_at > 0 ORDER BY due_at, id LIMIT 1 OFFSET ?), 0);
 
 -- name: first-due
 SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? AND lane = ? AND due_at > 0;
@@ -100,12 +101,12 @@ SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE IND
 SELECT GROUP_CONCAT(HEX(hash)) INTO @dibs_limits FROM dibs_task_limits FORCE INDEX (PRIMARY) WHERE ns = ? AND hash IN (?) FOR UPDATE SKIP LOCKED;
 
 -- name: locked-limits
--- With the first of those that are blocked and have not expired, and the last lane in which somebody is. A statement of
+-- With the first of those that are blocked, and the last lane in which somebody is. A statement of
 -- its own: it sees what was committed before the locks were had.
-SELECT l.hash, l.limit_key, l.slots, l.token, COALESCE(FIND_IN_SET(HEX(l.hash), @dibs_limits), 0) > 0,
+SELECT l.hash, l.limit_key, l.slots, l.declared, l.token, COALESCE(FIND_IN_SET(HEX(l.hash), @dibs_limits), 0) > 0,
   (SELECT COUNT(*) FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 3),
-  (SELECT CONCAT_WS(' ', t.id, t.ver, t.lane, t.ordinal) FROM dibs_tasks t FORCE INDEX (line)
-   WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 AND (t.expires = 0 OR t.expires > @dibs_now)
+  (SELECT CONCAT_WS(' ', t.id, t.ver, t.lane, t.ordinal, t.expires) FROM dibs_tasks t FORCE INDEX (line)
+   WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1
    ORDER BY t.lane, t.ordinal, t.id LIMIT 1),
   (SELECT t.lane FROM dibs_tasks t FORCE INDEX (line)
    WHERE t.ns = l.ns AND t.limited = l.hash AND t.state = 2 AND t.line = 1 ORDER BY t.lane DESC LIMIT 1)
@@ -115,12 +116,12 @@ FROM dibs_task_limits l FORCE INDEX (PRIMARY) WHERE l.ns = ? AND l.hash IN (?);
 SELECT limit_key, slots FROM dibs_task_limits WHERE ns = ? AND hash = ?;
 
 -- name: open-in-line
-SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited IN (?) AND state = 1 AND line = 1 AND FIND_IN_SET(HEX(limited), @dibs_limits);
+SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited IN (?) AND state = 1 AND line = 1 AND FIND_IN_SET(HEX(limited), @dibs_limits)
+ORDER BY limited, lane, ordinal, id LIMIT ?;
 
 -- name: blocked-in-line
--- Those that have expired are left to Tend: nobody is to wait behind them.
-SELECT limited, id, ver, lane, ordinal FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2 AND line = 1 AND lane = ?
-AND (expires = 0 OR expires > @dibs_now) ORDER BY ordinal, id LIMIT ?;
+SELECT id, ver, lane, ordinal, expires > 0 AND expires <= @dibs_now FROM dibs_tasks FORCE INDEX (line)
+WHERE ns = ? AND limited = ? AND state = 2 AND line = 1 AND lane = ? ORDER BY ordinal, id LIMIT ?;
 
 -- name: blocked-lanes
 -- Found by one look each, however long the line is.
@@ -135,7 +136,13 @@ SELECT lane FROM l WHERE lane IS NOT NULL;
 INSERT INTO dibs_task_limits (ns, hash, limit_key, slots) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE slots = dibs_task_limits.slots;
 
 -- name: blocked
-SELECT COUNT(*) FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2;
+-- The last of so many that come after one.
+SELECT lane, ordinal, id FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2 AND line = 1
+AND (lane > ? OR lane = ? AND (ordinal > ? OR ordinal = ? AND id > ?)) ORDER BY lane, ordinal, id LIMIT 1 OFFSET ?;
+
+-- name: blocked-rest
+SELECT COUNT(*) FROM (SELECT id FROM dibs_tasks FORCE INDEX (line) WHERE ns = ? AND limited = ? AND state = 2 AND line = 1
+AND (lane > ? OR lane = ? AND (ordinal > ? OR ordinal = ? AND id > ?)) LIMIT ?) r;
 
 -- name: wakes
 -- The oldest up to one, each with the youngest there is.
@@ -246,7 +253,14 @@ SELECT attempt FROM dibs_task_attempts WHERE task = ? ORDER BY i;
 UPDATE dibs_task_limits SET token = ? WHERE ns = ? AND hash IN (?) AND @dibs_ok = 1;
 
 -- name: set-slots
-UPDATE dibs_task_limits SET slots = ? WHERE ns = ? AND hash = ? AND @dibs_ok = 1;
+UPDATE dibs_task_limits SET slots = ?, declared = ? WHERE ns = ? AND hash = ? AND @dibs_ok = 1;
+
+-- name: set-word
+UPDATE dibs_task_limits SET said_by = ?, said = ? WHERE ns = ? AND hash = ? AND @dibs_ok = 1;
+
+-- name: limits-said
+SELECT hash, limit_key, slots, declared, said_by, said FROM dibs_task_limits FORCE INDEX (said)
+WHERE ns = ? AND declared > 0 ORDER BY limit_key, hash LIMIT 1000;
 
 -- name: use-rate
 UPDATE dibs_task_rates SET full = ?, ver = ver + 1 WHERE ns = ? AND kind = ?;
@@ -325,14 +339,20 @@ WHERE w.ns = ? AND w.id IN (?);
 -- name: forget-workers
 DELETE FROM dibs_task_workers WHERE ns = ? AND ended > 0 AND ended < @dibs_now - ? LIMIT 1000;
 
+-- name: window
+-- So many tasks, in the order of their ids: no statement walks over more.
+SELECT COALESCE(MAX(id), 0), COUNT(*) INTO @dibs_end, @dibs_n FROM (SELECT id FROM dibs_tasks FORCE INDEX (listed)
+WHERE ns = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?) w;
+SELECT @dibs_end, @dibs_n;
+
 -- name: depths
-SELECT queue, kind, state, COUNT(*), MIN(run_at) FROM dibs_tasks WHERE ns = ? GROUP BY queue, kind, state;
+SELECT queue, kind, state, COUNT(*), MIN(run_at) FROM dibs_tasks FORCE INDEX (listed) WHERE ns = ? AND id > ? AND id <= @dibs_end GROUP BY queue, kind, state;
 
 -- name: mine
 SELECT id, token, stop FROM dibs_tasks FORCE INDEX (held) WHERE ns = ? AND holder = ? AND (? = 0 OR stop <> '') ORDER BY id;
 
 -- name: tasks-filtered
-FORCE INDEX (listed) WHERE t.ns = ? AND t.id > ? AND t.id <= ? AND (? = '' OR t.queue = ?) AND (? = '' OR t.kind = ?) AND (? = 0 OR t.state IN (?)) ORDER BY t.id LIMIT ?;
+FORCE INDEX (listed) WHERE t.ns = ? AND t.id > ? AND t.id <= @dibs_end AND (? = '' OR t.queue = ?) AND (? = '' OR t.kind = ?) AND (? = 0 OR t.state IN (?)) ORDER BY t.id LIMIT ?;
 
 -- name: savepoint
 -- Outside of a transaction there is none to go back to.
@@ -360,7 +380,7 @@ SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 SELECT @@innodb_rollback_on_timeout;
 
 -- name: begun
-SELECT COUNT(*) FROM dibs_schema;
+SELECT COUNT(*) FROM dibs_meta WHERE ns = ?;
 
 -- name: isolation
 -- The server renews that table only where nobody has read it for 100 ms. What it tells is of now if it tells of this very query.

@@ -18,19 +18,29 @@ SELECT lease_key, owner, token FROM dibs_leases WHERE ns = ? AND lease_key IN (?
 -- name: ticks
 SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
   t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
-FROM dibs_ticks t
+FROM dibs_ticks t FORCE INDEX (PRIMARY)
 LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
   AND l.token = t.lease_token AND l.expires > @dibs_now
-WHERE t.ns = ? AND (t.job, t.at) IN (?);
+WHERE t.ns = ? AND (?);
 
 -- name: orphans
+-- Unfinished ticks by job and instant, and whether their lease is live: a step reads no more rows than it was asked to.
 SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
-  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, 0
-FROM dibs_ticks t
+  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
+FROM dibs_ticks t FORCE INDEX (unfinished_by_job)
 LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
   AND l.token = t.lease_token AND l.expires > @dibs_now
-WHERE t.ns = ? AND t.state IN ('claimed', 'started') AND (? = '' OR t.job = ?) AND l.ns IS NULL
-ORDER BY t.at, t.job LIMIT ?;
+WHERE t.ns = ? AND t.open_job >= ? AND (? = '' OR t.open_job < ?) AND (t.open_job > ? OR t.open_job = ? AND t.at > ?)
+ORDER BY t.open_job, t.at LIMIT ?;
+
+-- name: owed
+SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
+  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
+FROM dibs_ticks t FORCE INDEX (owed)
+LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
+  AND l.token = t.lease_token AND l.expires > @dibs_now
+WHERE t.ns = ? AND t.owed_app = ? AND t.at >= ? AND (t.at < ? OR t.at = ? AND t.job < ?)
+ORDER BY t.at DESC, t.job DESC LIMIT ?;
 
 -- name: take
 -- The state that may be taken over, or NULL. A closed one has ended, so its lease no longer matters.

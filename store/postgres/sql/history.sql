@@ -49,3 +49,22 @@ ORDER BY q.job, q.at
 ON CONFLICT (job, at, ns) DO UPDATE SET through = excluded.through, count = excluded.count, state = excluded.state,
   claimant = excluded.claimant, run_id = excluded.run_id, outcome = excluded.outcome, reason = excluded.reason,
   inferred = excluded.inferred, reruns = excluded.reruns, claimed = excluded.claimed, started = excluded.started, ended = excluded.ended;
+
+-- Ticks of the job $2, which is never empty: by its key, and by none of the others' rows. No two rows of a job cover the
+-- same instant, so of those that begin before $3 only the last can reach into it.
+SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,
+       t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended, t.live
+FROM dibs.tick_rows t
+WHERE t.ns = $1 AND t.job = $2::bytea
+  AND t.at >= (SELECT coalesce(max(p.at), $3::bigint) FROM dibs.ticks p WHERE p.ns = $1 AND p.job = $2 AND p.at < $3)
+  AND greatest(t.at, t.through) >= $3 AND ($4::bigint = 0 OR t.at < $4)
+ORDER BY t.at DESC
+LIMIT $5::int;
+
+-- The latest runs of each of the jobs $2, $3 at most of each.
+SELECT q.i, r.run_id, r.job, r.tick, r.owner, r.token, r.host, r.pid, r.command, r.outcome, r.reason, r.inferred, r.started, r.ended, r.attempts, r.cause
+FROM unnest($2::bytea[]) WITH ORDINALITY AS q(job, i)
+CROSS JOIN LATERAL (
+  SELECT x.* FROM dibs.runs x WHERE x.ns = $1 AND x.job = q.job ORDER BY x.started DESC, x.run_id DESC LIMIT $3::int
+) r
+ORDER BY q.i, r.started DESC, r.run_id DESC;

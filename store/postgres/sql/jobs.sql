@@ -1,40 +1,46 @@
--- The jobs whose name lies in [$2, $3), or from $2 on where $3 is empty.
-SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed
+-- The jobs whose name lies in [$2, $3), or from $2 on where $3 is empty, after $4; $5 at most.
+SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
 FROM dibs.jobs
-WHERE ns = $1 AND name >= $2::bytea AND ($3::bytea = '' OR name < $3)
-ORDER BY name;
+WHERE ns = $1 AND name >= $2::bytea AND ($3::bytea = '' OR name < $3) AND name > $4::bytea
+ORDER BY name
+LIMIT $5::int;
 
 -- Registers definitions. The same one changes nothing; a changed one, or one that had been
--- removed, is the next generation (rule T11). $2 names, $3 definitions, $4 since.
-INSERT INTO dibs.jobs AS j (ns, name, definition, generation, since, mark)
-SELECT $1, q.name, q.definition, 1, q.since, q.since - 1
+-- removed, is the next generation (rule T11). $2 names, $3 definitions, $4 since, $5 past definitions, $6 of which
+-- generation a change is made (0: of any). A new row's generation is the next one too, so a change sees $6 in it.
+INSERT INTO dibs.jobs AS j (ns, name, definition, generation, since, mark, past)
+SELECT $1, q.name, q.definition, q.of + 1, q.since, q.since - 1, q.past
 FROM (
-  SELECT name, definition, CASE WHEN since = 0 THEN dibs.now_us() ELSE since END AS since
-  FROM unnest($2::bytea[], $3::text[], $4::bigint[]) AS q(name, definition, since)
+  SELECT name, definition, CASE WHEN since = 0 THEN dibs.now_us() ELSE since END AS since, past, of
+  FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::text[], $6::bigint[]) AS q(name, definition, since, past, of)
 ) q
 ORDER BY q.name
 ON CONFLICT (name, ns) DO UPDATE
   SET definition = excluded.definition, generation = j.generation + 1, since = excluded.since,
-      mark = greatest(j.mark, excluded.since - 1), removed = 0
-  WHERE j.definition <> excluded.definition OR j.removed <> 0;
+      mark = CASE WHEN excluded.past = '' THEN greatest(j.mark, excluded.since - 1) ELSE j.mark END,
+      removed = 0, past = excluded.past
+  WHERE (j.definition <> excluded.definition OR j.removed <> 0)
+    AND (excluded.generation = 1 OR j.generation = excluded.generation - 1 AND j.removed = 0);
 
--- Ends the accounting of jobs. $2 names, $3 since.
+-- Ends the accounting of jobs. $2 names, $3 since, $4 of which generation each is removed (0: of any).
 WITH asked AS MATERIALIZED (
-  SELECT $1::text AS ns, q.* FROM unnest($2::bytea[], $3::bigint[]) AS q(name, since)
+  SELECT $1::text AS ns, q.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS q(name, since, of)
 ), locked AS MATERIALIZED (
-  SELECT q.* FROM asked q JOIN dibs.jobs j ON j.ns = q.ns AND j.name = q.name AND j.removed = 0
+  SELECT q.* FROM asked q
+  JOIN dibs.jobs j ON j.ns = q.ns AND j.name = q.name AND j.removed = 0 AND q.of IN (0, j.generation)
   ORDER BY j.name
   FOR NO KEY UPDATE OF j
 )
 UPDATE dibs.jobs j
-SET removed = CASE WHEN k.since = 0 THEN dibs.now_us() ELSE k.since END
+SET removed = CASE WHEN k.since = 0 THEN dibs.now_us() ELSE k.since END, past = ''
 FROM locked k
 WHERE j.ns = k.ns AND j.name = k.name;
 
 -- The jobs $2 as they now stand.
-SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed
+SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
 FROM dibs.jobs
-WHERE ns = $1 AND name = ANY($2::bytea[]);
+WHERE ns = $1 AND name = ANY($2::bytea[])
+ORDER BY name;
 
 -- Begins a pause of job $2 until $3, by $4 and why $5, or with $6 ends it. One that goes on keeps its
 -- beginning. Judged by the clock once the row is locked, behind the claims that are under way.
@@ -54,4 +60,4 @@ SET paused_since = CASE WHEN k.going_on OR $6::bool THEN j.paused_since ELSE k.n
     paused_why = CASE WHEN $6 THEN j.paused_why ELSE $5::text END
 FROM judged k
 WHERE j.ns = $1 AND j.name = k.name
-RETURNING j.name, j.definition, j.generation, j.since, j.mark, j.removed, j.paused_since, j.paused_until, j.paused_by, j.paused_why, j.paused_resumed;
+RETURNING j.name, j.definition, j.generation, j.since, j.mark, j.removed, j.paused_since, j.paused_until, j.paused_by, j.paused_why, j.paused_resumed, j.past;

@@ -1,7 +1,35 @@
--- Unfinished ticks whose lease is not live, oldest first: of job $2, or of all where it is empty.
+-- Unfinished ticks by job and instant: of the names in [$2, $3), or from $2 on where $3 is empty, after ($4, $5); $6 at
+-- most. Whether their lease is live is told of each, so that a step reads no more rows than it was asked to: those are
+-- chosen before anything else is asked of them.
+WITH page AS MATERIALIZED (
+  SELECT * FROM dibs.ticks
+  WHERE ns = $1 AND state <> 'closed' AND job >= $2::bytea AND ($3::bytea = '' OR job < $3)
+    AND (job, at) > ($4::bytea, $5::bigint)
+  ORDER BY job, at
+  LIMIT $6::int
+)
 SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,
-       t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended, t.live
-FROM dibs.tick_rows t
-WHERE t.ns = $1 AND t.state <> 'closed' AND ($2::bytea = '' OR t.job = $2) AND NOT t.live
-ORDER BY t.at, t.job
-LIMIT $3::int;
+       t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended,
+       EXISTS (SELECT FROM dibs.leases l
+         WHERE l.ns = t.ns AND l.key = t.lease_key AND l.owner = t.lease_owner AND l.token = t.lease_token
+           AND l.expires > dibs.now_us())
+FROM page t
+ORDER BY t.job, t.at;
+
+-- Ticks of the application $2 (with its slash) that are owed, from $3 on, the latest first, after ($4, $5); $6 at most.
+WITH page AS MATERIALIZED (
+  SELECT * FROM dibs.ticks
+  WHERE ns = $1 AND substring(job from 1 for position('\x2f'::bytea in job)) = $2::bytea
+    AND state = 'closed' AND lease_token > 0
+    AND (outcome IN ('lost', 'crashed', 'canceled', 'missed', 'unavailable', 'paused') OR outcome = 'skipped' AND reason = 'window')
+    AND at >= $3::bigint AND (at, job) < ($4::bigint, $5::bytea)
+  ORDER BY at DESC, job DESC
+  LIMIT $6::int
+)
+SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,
+       t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended,
+       EXISTS (SELECT FROM dibs.leases l
+         WHERE l.ns = t.ns AND l.key = t.lease_key AND l.owner = t.lease_owner AND l.token = t.lease_token
+           AND l.expires > dibs.now_us())
+FROM page t
+ORDER BY t.at DESC, t.job DESC;

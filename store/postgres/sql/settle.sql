@@ -3,9 +3,10 @@ SELECT name FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea FOR NO KEY UPDATE;
 
 -- Inserts rows and raises the mark from $3 to $4, or to just before the first tick that cannot be
 -- settled yet: one above the mark that is unfinished, or a range that would cover a tick with a row of its own,
--- which would then have two outcomes, or that the mark would cut in two.
+-- which would then have two outcomes, or that the mark would cut in two. Nothing, if the definition is no longer of
+-- generation $12 (0: of any).
 WITH job AS MATERIALIZED (
-  SELECT name, dibs.now_us() AS now FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint
+  SELECT name, dibs.now_us() AS now FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint AND $12::bigint IN (0, generation)
 ), rows AS MATERIALIZED (
   SELECT *, greatest(at, through) AS last
   FROM unnest($5::bigint[], $6::bigint[], $7::int[], $8::text[], $9::text[], $10::bool[], $11::bigint[])

@@ -8,5 +8,6 @@ local function replaceable()
 end
 
 if not live(name, hold) or not replaceable() then return {now, GONE, record(name)} end
+in_place()
 call('HSET', key, 'wanted', newcomer, 'odd', '1')
 return {now, OK, record(name)}

@@ -30,6 +30,7 @@ local function claim(job, at, generation, lease, hold, claimant, ahead, not_afte
     open(job, at, m)
   else
     call('HSET', key, 'state', 'closed', 'outcome', outcome, 'reason', reason, 'ended', now_text)
+    ended(job, m, outcome, reason)
   end
   return 0
 end

@@ -23,6 +23,11 @@ local function late(not_after)
   return bound > 0 and now > bound
 end
 
+-- in_place begins the writes of a script that only replaces what is there. A server whose memory is full (maxmemory with
+-- noeviction) refuses a script's first write if that may take memory, and none after one that was accepted. To delete a key
+-- that there never is is accepted, by all versions, and changes nothing.
+local function in_place() call('DEL', prefix .. 'nothing') end
+
 -- The statuses of lease.Answer.
 local OK, HELD, GONE, LATE, HELD_BACK, TOO_LONG = 1, 2, 3, 4, 5, 6
 

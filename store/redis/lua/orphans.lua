@@ -1,9 +1,8 @@
--- ARGV: job or '', most rows. Answers: now, then the unfinished ticks whose lease is not live, oldest first.
+-- ARGV: lower and upper bound as ZRANGEBYLEX takes them, most rows. Answers: now, then as many unfinished ticks, by job and
+-- instant, each of which tells whether its lease is live: a script reads no more rows than it was asked to.
 local reply = {now}
-local key = prefix .. (ARGV[1] == '' and 'open' or 'open:' .. ARGV[1])
-for _, m in ipairs(call('ZRANGE', key, 0, -1)) do
-  local r = row(m)
-  if r and r[17] == 0 then reply[#reply + 1] = r end
-  if #reply > tonumber(ARGV[2]) then break end
+for _, u in ipairs(call('ZRANGEBYLEX', prefix .. 'open', ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])) do
+  local job, at = string.match(u, '^(.*)\31(.*)$')
+  reply[#reply + 1] = row(member(job, at))
 end
 return reply

@@ -14,6 +14,7 @@ function drop.ticks(m)
   local mark = call('HGET', prefix .. 'job:' .. job, 'mark')
   if mark and last > tonumber(mark) then return false end
   call('DEL', key)
+  call('ZREM', prefix .. 'owed:' .. (string.match(job, '^[^/]*/') or ''), m)
   for _, i in ipairs({'ticks', 'ranges'}) do
     call('ZREM', prefix .. i, m)
     call('ZREM', prefix .. i .. ':' .. job, m)

@@ -28,6 +28,7 @@ local function renew(name, hold)
 end
 
 local reply = {now, max_ttl}
+in_place() -- a full server must end no work
 for i = 4, #ARGV, 4 do
   local name, terms = ARGV[i], ARGV[i + 2]
   if terms ~= '' then

@@ -1,26 +1,29 @@
--- ARGV: of each item: name, definition, since ('0' for now), '1' to remove it. Answers: now, then the jobs.
-local function set(name, definition, since)
+-- ARGV: of each item: name, definition, since ('0' for now), past definitions, of which generation a change or a
+-- removal is made ('0' for any), '1' to remove it. Answers: now, then the jobs.
+local function set(name, definition, since, past, of)
   local key = prefix .. 'job:' .. name
   local j = call('HMGET', key, 'definition', 'generation', 'mark', 'removed')
   -- A removed job that returns is a change: the ticks of its absence are nobody's.
   if j[1] == definition and num(j[4]) == 0 then return end
-  local mark = math.max(num(j[3]), tonumber(since) - 1)
+  if j[1] and of ~= '0' and (of ~= j[2] or num(j[4]) ~= 0) then return end
+  local mark = num(j[3])
+  if not j[1] or past == '' then mark = math.max(mark, tonumber(since) - 1) end
   call('HSET', key, 'definition', definition, 'generation', text(num(j[2]) + 1), 'since', since,
-    'mark', text(mark), 'removed', '0')
+    'mark', text(mark), 'removed', '0', 'past', past)
   call('ZADD', prefix .. 'jobs', 0, name)
 end
 
-local function remove(name, since)
+local function remove(name, since, of)
   local key = prefix .. 'job:' .. name
-  local removed = call('HGET', key, 'removed')
-  if removed == '0' then call('HSET', key, 'removed', since) end
+  local j = call('HMGET', key, 'generation', 'removed')
+  if j[2] == '0' and (of == '0' or of == j[1]) then call('HSET', key, 'removed', since, 'past', '') end
 end
 
 local reply = {now}
-for i = 1, #ARGV, 4 do
-  local name, definition, since = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+for i = 1, #ARGV, 6 do
+  local name, definition, since, past, of = unpack(ARGV, i, i + 4)
   if since == '0' then since = now_text end
-  if ARGV[i + 3] == '1' then remove(name, since) else set(name, definition, since) end
+  if ARGV[i + 5] == '1' then remove(name, since, of) else set(name, definition, since, past, of) end
   reply[#reply + 1] = job_row(name)
 end
 return reply

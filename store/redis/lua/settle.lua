@@ -1,8 +1,9 @@
--- ARGV: job, from, to, then of each row: at, through ('0' for a single tick), count, outcome, reason,
+-- ARGV: job, from, to, generation ('0' for any), then of each row: at, through ('0' for a single tick), count, outcome, reason,
 -- inferred, ended. Answers: now, status.
-local job, from, to = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local job, from, to, generation = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local key = prefix .. 'job:' .. job
-if call('HGET', key, 'mark') ~= from then return {now, TAKEN} end
+local j = call('HMGET', key, 'mark', 'generation')
+if j[1] ~= from or generation ~= '0' and j[2] ~= generation then return {now, TAKEN} end
 
 -- How far the mark may go: to just before the oldest unfinished tick above it,
 local function before(at) to = math.min(to, tonumber(at) - 1) end
@@ -10,11 +11,11 @@ local oldest = call('ZRANGEBYSCORE', prefix .. 'open:' .. job, '(' .. from, '+in
 if oldest then before(string.match(oldest, '^%d+')) end
 -- and before a range row that would cover a tick with a row of its own, which would then have two
 -- outcomes, or that the mark would cut in two: they are left for the next time.
-for i = 4, #ARGV, 7 do
+for i = 5, #ARGV, 7 do
   local at, through = ARGV[i], ARGV[i + 1]
   if through ~= '0' and call('ZCOUNT', prefix .. 'ticks:' .. job, at, through) > 0 then before(at) end
 end
-for i = 4, #ARGV, 7 do
+for i = 5, #ARGV, 7 do
   local at, last = tonumber(ARGV[i]), math.max(tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
   if at <= to and last > to then before(at) end
 end
@@ -33,6 +34,6 @@ local function insert(at, through, count, outcome, reason, inferred, ended)
     'outcome', outcome, 'reason', reason, 'inferred', inferred, 'ended', ended)
 end
 
-for i = 4, #ARGV, 7 do insert(unpack(ARGV, i, i + 6)) end
+for i = 5, #ARGV, 7 do insert(unpack(ARGV, i, i + 6)) end
 if to > tonumber(from) then call('HSET', key, 'mark', text(to)) end
 return {now, WON}

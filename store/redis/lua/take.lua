@@ -28,6 +28,7 @@ local function take()
   -- The row forgets its run: whatever that still reports concerns the run alone (rule T3).
   call('HDEL', key, 'run', 'outcome', 'reason', 'inferred', 'started', 'ended')
   open(job, at, m)
+  call('ZREM', owed_of(job), m)
   return WON
 end
 

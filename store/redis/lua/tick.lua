@@ -1,6 +1,7 @@
 -- A tick is a hash 'tick:<at>:<job>', known by its member '<at>:<job>' in the indexes: 'ticks' and
--- 'ticks:<job>' by instant, 'ranges' and 'ranges:<job>' by the last instant of a range row, 'open' and
--- 'open:<job>' as long as it is unfinished.
+-- 'ticks:<job>' by instant, 'ranges' and 'ranges:<job>' by the last instant of a range row, 'open:<job>' as long as it is
+-- unfinished. 'open' has all of those as '<job>\31<at>', and 'owed:<app>/' those of an application that may still
+-- have to be run (tick.Tick's Owed): both in the order of their members, so that a step goes on where the last one ended.
 local WON, TAKEN, SETTLED, EARLY, TICK_LATE, DIFFERS, LAPSED, PAUSED = 1, 2, 3, 4, 5, 6, 7, 8
 
 local function member(job, at) return at .. ':' .. job end
@@ -20,11 +21,23 @@ local function index(job, at, m)
 end
 
 local function open(job, at, m)
-  call('ZADD', prefix .. 'open', at, m)
+  call('ZADD', prefix .. 'open', 0, job .. '\31' .. at)
   call('ZADD', prefix .. 'open:' .. job, at, m)
 end
 
-local function finish(job, m)
-  call('ZREM', prefix .. 'open', m)
+local function finish(job, at, m)
+  call('ZREM', prefix .. 'open', job .. '\31' .. at)
   call('ZREM', prefix .. 'open:' .. job, m)
+end
+
+local function owed_of(job) return prefix .. 'owed:' .. (string.match(job, '^[^/]*/') or '') end
+
+local function owes(outcome, reason)
+  return outcome == 'lost' or outcome == 'crashed' or outcome == 'canceled' or outcome == 'missed'
+    or outcome == 'unavailable' or outcome == 'paused' or outcome == 'skipped' and reason == 'window'
+end
+
+-- ended notes whether a tick that was claimed here is owed, now that it has this outcome.
+local function ended(job, m, outcome, reason)
+  if owes(outcome, reason) then call('ZADD', owed_of(job), 0, m) else call('ZREM', owed_of(job), m) end
 end

@@ -1,6 +1,7 @@
 -- Shortens holds that were renewed when this clock was further ahead than now (rule L12). ARGV: by how much they may last
 -- longer than their TTL, then names. Answers: how many.
 local slack, n = tonumber(ARGV[1]), 0
+in_place()
 for i = 2, #ARGV do
   local key = prefix .. 'lease:' .. ARGV[i]
   local v = call('HMGET', key, 'expires', 'ttl')

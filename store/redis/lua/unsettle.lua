@@ -28,6 +28,7 @@ end
 for n = 5, #ARGV, 2 do
   local m = member(job, ARGV[n])
   call('DEL', prefix .. 'tick:' .. m)
+  call('ZREM', owed_of(job), m)
   for _, i in ipairs({'ticks', 'ranges'}) do
     call('ZREM', prefix .. i, m)
     call('ZREM', prefix .. i .. ':' .. job, m)

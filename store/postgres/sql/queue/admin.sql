@@ -1,22 +1,26 @@
--- How many tasks are in which state, and since when the oldest is due.
-SELECT t.queue, t.kind, t.state, count(*), coalesce(min(t.due) FILTER (WHERE t.state IN (1, 2, 3, 4)), 0)
-FROM dibs.all_tasks t WHERE t.queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind))
-GROUP BY t.queue, t.kind, t.state;
+-- How many tasks of one shelf (see shelves) of a queue are of which kind and state, and since when the oldest is due: of the first $4 after
+-- ($2, $3), and where the last of these stands.
+WITH page AS MATERIALIZED (
+  SELECT t.kind, t.state, t.due, FIRST AS a, SECOND AS b FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH AND (FIRST, SECOND) > ($2::bigint, $3::bigint)
+  ORDER BY FIRST, SECOND LIMIT $4::int
+)
+SELECT p.kind, p.state, count(*), coalesce(min(p.due) FILTER (WHERE p.state IN (1, 2, 3, 4)), 0), max(l.a), max(l.b)
+FROM page p, (SELECT a, b FROM page ORDER BY a DESC, b DESC LIMIT 1) l GROUP BY p.kind, p.state;
 
--- Tasks, by id. $2 queue and $3 kind (0: all), $4 states (null: all), $5 tag, $6 unique key and $7 limit as declared
--- (empty: all), ids in ($8, $9], $10 how many.
+-- Tasks of some queues ($1), by id. $2 kind (0: all), $3 states (null: all), $4 tag, $5 unique key and $6 limit as declared
+-- (empty: all), ids in ($7, $8], $9 how many.
 SELECT t.id, t.place, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
        t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.cold, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
        t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
 FROM (
   SELECT * FROM dibs.all_tasks t
-  WHERE t.queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND ($2::bigint = 0 OR id = $2)))
-    AND ($3::bigint = 0 OR t.kind = $3) AND ($4::smallint[] IS NULL OR t.state = ANY ($4))
-    AND ($5::text = '' OR t.cold::jsonb -> 'tags' ? $5)
-    AND ($6::text = '' OR t.cold::jsonb -> 'unique' ->> 'key' = $6)
-    AND ($7::text = '' OR t.cold::jsonb -> 'limit' ->> 'key' = $7)
-    AND t.id > $8::bigint AND t.id <= $9::bigint
-  ORDER BY t.id LIMIT $10::int
+  WHERE t.queue = ANY ($1::bigint[])
+    AND ($2::bigint = 0 OR t.kind = $2) AND ($3::smallint[] IS NULL OR t.state = ANY ($3))
+    AND ($4::text = '' OR t.cold::jsonb -> 'tags' ? $4)
+    AND ($5::text = '' OR t.cold::jsonb -> 'unique' ->> 'key' = $5)
+    AND ($6::text = '' OR t.cold::jsonb -> 'limit' ->> 'key' = $6)
+    AND t.id > $7::bigint AND t.id <= $8::bigint
+  ORDER BY t.id LIMIT $9::int
 ) t
 LEFT JOIN dibs.queue_workers w ON w.id = t.worker
 ORDER BY t.id;
@@ -58,7 +62,7 @@ SELECT i, answer, other FROM dibs.queue_act($1, $2, $3::bigint[], $4::bigint, $5
 SELECT t.id, t.state FROM dibs.all_tasks t
 WHERE t.id = ANY ($2::bigint[]) AND t.queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind));
 
-SELECT dibs.queue_set_limit($1, $2::uuid, $3::int, $4);
+SELECT dibs.queue_say($1::uuid, $2::uuid, $3::int, $4);
 
 -- Counters.
 INSERT INTO dibs.queue_counts (ns, minute, queue, kind, name, n)
@@ -81,3 +85,42 @@ SELECT n.name, r.every, r.burst, r.busy FROM dibs.queue_rates r JOIN dibs.queue_
 
 -- Waits for the fetches that are under way: see queue_fetch.
 SELECT pg_advisory_xact_lock(1684628081, hashtext($1));
+
+-- The queues of a namespace; $2: this one only, if it has it (0: all).
+SELECT DISTINCT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND ($2::bigint = 0 OR id = $2);
+
+-- The ids of a queue's tasks on one shelf, $2 at most.
+SELECT t.id FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH ORDER BY FIRST, SECOND LIMIT $2::int;
+
+-- How far a step may read that begins after $1 and ends at $2: $3 rows of each table.
+SELECT least($2::bigint,
+  (SELECT t.id FROM dibs.tasks t WHERE t.id > $1::bigint AND t.id <= $2 ORDER BY t.id OFFSET $3::int LIMIT 1),
+  (SELECT t.id FROM dibs.tasks_ended t WHERE t.id > $1 AND t.id <= $2 ORDER BY t.id OFFSET $3 LIMIT 1));
+
+-- What runs, with its worker's namespace: at most $2.
+SELECT t.id, t.queue, t.kind FROM dibs.queue_workers w, LATERAL (SELECT x.id, x.queue, x.kind FROM dibs.tasks x WHERE x.worker = w.id AND x.state = 5 OFFSET 0) t
+WHERE w.ns = $1 AND w.gone = 0
+UNION ALL
+SELECT t.id, t.queue, t.kind FROM dibs.queue_workers w, LATERAL (SELECT x.id, x.queue, x.kind FROM dibs.tasks x WHERE x.worker = w.id AND x.state = 5 OFFSET 0) t
+WHERE w.ns = $1 AND w.gone <> 0 AND w.owing
+LIMIT $2::int;
+
+-- Tasks as above, of the ids $10.
+SELECT t.id, t.place, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
+       t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.cold, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
+       t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
+FROM (
+  SELECT * FROM (SELECT x.* FROM dibs.all_tasks x WHERE x.id = ANY ($10::bigint[]) OFFSET 0) t
+  WHERE t.queue = ANY ($1::bigint[])
+    AND ($2::bigint = 0 OR t.kind = $2) AND ($3::smallint[] IS NULL OR t.state = ANY ($3))
+    AND ($4::text = '' OR t.cold::jsonb -> 'tags' ? $4)
+    AND ($5::text = '' OR t.cold::jsonb -> 'unique' ->> 'key' = $5)
+    AND ($6::text = '' OR t.cold::jsonb -> 'limit' ->> 'key' = $6)
+    AND t.id > $7::bigint AND t.id <= $8::bigint
+  ORDER BY t.id LIMIT $9::int
+) t
+LEFT JOIN dibs.queue_workers w ON w.id = t.worker
+ORDER BY t.id;
+
+-- Operators' words on limits that stand.
+SELECT said_of, key, slots, said, said_by, said_at FROM dibs.queue_limits WHERE ns = $1 AND said IS NOT NULL ORDER BY key, lim LIMIT 1000;

@@ -11,7 +11,7 @@ SELECT f.id, f.rank::bigint << 53 | f.id, f.queue, f.kind, f.now, f.due, nullif(
 FROM (
   SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN q.due = 0 THEN n.now ELSE q.due END + q.delay AS due,
          q.queue, q.kind, q.rank, q.args, q.cold, q.expires
-  FROM (SELECT dibs.now_us() AS now OFFSET 0) n,
+  FROM (SELECT dibs.queue_now() AS now OFFSET 0) n,
        unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[])
          q(queue, kind, rank, args, cold, due, delay, expires)
 ) f
@@ -35,7 +35,7 @@ WITH taken AS (
   SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END, f.args, nullif($4::text, '')
   FROM (
     SELECT nextval('dibs.task_ids') AS id, n.now, CASE WHEN $6::bigint = 0 THEN n.now ELSE $6 END + $7::bigint AS due, q.args
-    FROM (SELECT dibs.now_us() AS now OFFSET 0) n, unnest($5::text[]) q(args)
+    FROM (SELECT dibs.queue_now() AS now OFFSET 0) n, unnest($5::text[]) q(args)
   ) f
   RETURNING id, state
 )
@@ -55,8 +55,8 @@ FROM (
     SELECT b.now, b.ids, unnest($1::bigint[]) AS queue, unnest($2::bigint[]) AS kind, unnest($3::int[]) AS rank, unnest($4::text[]) AS args,
            unnest($5::text[]) AS cold, unnest($6::bigint[]) AS due, unnest($7::bigint[]) AS delay, unnest($8::bigint[]) AS expires,
            unnest($9::uuid[]) AS uniq, unnest($10::bigint[]) AS hold, unnest($12::int[]) AS n
-    FROM (SELECT dibs.now_us() AS now, set_config('lock_timeout', $11, true),
-                 ARRAY(SELECT nextval('dibs.task_ids') FROM generate_series(1, cardinality($12::int[]))) AS ids OFFSET 0) b
+    FROM (SELECT dibs.queue_now() AS now, set_config('lock_timeout', $11, true),
+                 ARRAY(SELECT nextval('dibs.task_ids') FROM (SELECT dibs.queue_now() OFFSET 0) n, generate_series(1, cardinality($12::int[]))) AS ids OFFSET 0) b
   ) q
 ) f
 WHERE f.uniq NOT IN (SELECT t.uniq FROM dibs.tasks t WHERE t.uniq = ANY ($9) AND t.held ORDER BY t.uniq)
@@ -70,9 +70,14 @@ FROM (
   SELECT q.ids[q.n] AS id, q.now, CASE WHEN $6::bigint = 0 THEN q.now ELSE $6 END + $7::bigint AS due, q.args, q.cold, q.uniq
   FROM (
     SELECT b.now, b.ids, unnest($4::text[]) AS cold, unnest($5::text[]) AS args, unnest($9::uuid[]) AS uniq, unnest($12::int[]) AS n
-    FROM (SELECT dibs.now_us() AS now, set_config('lock_timeout', $11, true),
-                 ARRAY(SELECT nextval('dibs.task_ids') FROM generate_series(1, cardinality($12::int[]))) AS ids OFFSET 0) b
+    FROM (SELECT dibs.queue_now() AS now, set_config('lock_timeout', $11, true),
+                 ARRAY(SELECT nextval('dibs.task_ids') FROM (SELECT dibs.queue_now() OFFSET 0) n, generate_series(1, cardinality($12::int[]))) AS ids OFFSET 0) b
   ) q
 ) f
 WHERE f.uniq NOT IN (SELECT t.uniq FROM dibs.tasks t WHERE t.uniq = ANY ($9) AND t.held ORDER BY t.uniq)
 RETURNING id, state, uniq;
+
+-- Adds lines that this process has not seen yet (see queue_lines), by queue, kind and rank.
+INSERT INTO dibs.queue_lines (queue, kind, rank, floor)
+SELECT q.queue, q.kind, q.rank, q.rank::bigint << 53 FROM unnest($1::bigint[], $2::bigint[], $3::int[]) q(queue, kind, rank)
+WHERE NOT EXISTS (SELECT FROM dibs.queue_lines l WHERE l.queue = q.queue AND l.kind = q.kind AND l.rank = q.rank);

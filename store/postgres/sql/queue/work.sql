@@ -10,10 +10,9 @@ SELECT v FROM dibs.queue_start($1, $2, $3, $4, $5::bigint[], $6::bigint[]) v;
 SELECT v FROM dibs.queue_finish($1, $2::bool, $3, $4, $5::bigint, $6::bigint[], $7::bigint[],
   $8::smallint[], $9::bigint[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::text[], $15::bool) v;
 
--- What runs under a worker's lease; $5: only what is asked to stop.
+-- What runs under a worker's lease.
 SELECT t.id, t.token, coalesce(t.stop, '') FROM dibs.tasks t
 WHERE t.state = 5 AND t.worker = (SELECT w.id FROM dibs.queue_workers w WHERE w.key = $2 AND w.owner = $3 AND w.token = $4 AND w.ns = $1)
-  AND (NOT $5::bool OR t.stop IS NOT NULL)
 ORDER BY t.id;
 
 -- Names of numbers.
@@ -23,3 +22,8 @@ SELECT DISTINCT id, name FROM dibs.queue_names WHERE id = ANY ($1::bigint[]);
 INSERT INTO dibs.queue_watched AS w (queue, watched)
 SELECT DISTINCT v, dibs.now_us() + $2::bigint FROM unnest($1::bigint[]) v ORDER BY v
 ON CONFLICT (queue) DO UPDATE SET watched = greatest(w.watched, excluded.watched);
+
+-- What of it is asked to stop.
+SELECT t.id, t.token, t.stop FROM dibs.tasks t
+WHERE t.state = 5 AND t.stop IS NOT NULL AND t.worker = (SELECT w.id FROM dibs.queue_workers w WHERE w.key = $2 AND w.owner = $3 AND w.token = $4 AND w.ns = $1)
+ORDER BY t.id;

@@ -7,7 +7,7 @@ ON CONFLICT (key, owner, token, ns) DO UPDATE
 RETURNING 1;
 
 -- Forgets one.
-SELECT dibs.queue_leave($1, $2, $3, $4);
+SELECT dibs.queue_leave($1, $2, $3, $4, $5::int);
 
 -- Those that have tasks or are there, with whether their lease is live and how many tasks they have. $2: of one id only.
 SELECT w.id, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since,

@@ -7,8 +7,8 @@ local DONE, ASKED, NOT_THERE, UNFIT, TAKEN, CHANGED_SINCE = 1, 2, 3, 4, 5, 6
 -- retake gives a task that ended its unique key again, or answers who has it.
 local function retake(t)
   if t[UNIQUE] == 0 then return nil end
-  local id = call('HGET', prefix .. 'unique', key_of(t))
-  local other = id and id ~= t[ID] and task(id)
+  local other = owner(key_of(t))
+  if other == t then other = nil end
   if other and in_window(other) and other[ENDED] + window_of(other) <= now then
     close_window(other)
   elseif other and waiting(other[STATE]) and other[EXPIRES] > 0 and other[EXPIRES] <= now then
@@ -16,7 +16,7 @@ local function retake(t)
   elseif other then
     return other
   end
-  call('HSET', prefix .. 'unique', key_of(t), t[ID])
+  own(key_of(t), t[ID])
   if t[UNIQUE] == STARTED then t[UNIQUE] = UNTIL_STARTED end
   return nil
 end
@@ -66,7 +66,7 @@ local function carry_out(t)
   if act == 'cancel' and t[STATE] == RUNNING then
     more(t).stop = 'operator'
     touch(t)
-    call('SADD', prefix .. 'asked:' .. t[WORKER], t[ID])
+    mark('asked:' .. t[WORKER], t[ID], true)
     return ASKED
   end
   if act == 'delete' and final(t[STATE]) then
@@ -87,7 +87,8 @@ local function carry_out(t)
   return DONE
 end
 
-local ids = {unpack(ARGV, 9)}
+local ids = {}
+for i = 9, #ARGV do ids[#ids + 1] = ARGV[i] end
 load(ids)
 local reply, done = {now}, {}
 for _, id in ipairs(ids) do
@@ -97,10 +98,10 @@ for _, id in ipairs(ids) do
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = answer, rows[id] and t[STATE] or 0, other or 0
 end
-finish()
 if #done > 0 then
   local words = #done .. (#done == 1 and ' task: ' or ' tasks: ') .. table.concat(done, ' ', 1, math.min(#done, 20))
   if #done > 20 then words = words .. ' and ' .. #done - 20 .. ' more' end
   note(kind, words .. tail)
 end
+finish()
 return reply

@@ -1,6 +1,7 @@
 -- ARGV: of each count: minute, field, n. Answers: now.
 for i = 1, #ARGV, 3 do
-  call('HINCRBY', prefix .. 'counts:' .. ARGV[i], ARGV[i + 1], ARGV[i + 2])
-  call('ZADD', prefix .. 'minutes', ARGV[i], ARGV[i])
+  order('HINCRBY', 'counts:' .. ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  put('minutes', tonumber(ARGV[i]), ARGV[i])
 end
+commit()
 return {now}

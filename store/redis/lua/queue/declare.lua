@@ -2,10 +2,11 @@
 for i = 1, #ARGV, 3 do
   local kind, each, burst = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   if each == '0' then
-    call('HDEL', prefix .. 'rates', kind)
+    remove('HDEL', 'rates', kind)
   else
     local full = string.match(call('HGET', prefix .. 'rates', kind) or '', '^%d+ %d+ (%d+)') or '0'
-    call('HSET', prefix .. 'rates', kind, each .. ' ' .. text(each * burst) .. ' ' .. full .. ' ' .. kind)
+    add('HSET', 'rates', kind, each .. ' ' .. text(each * burst) .. ' ' .. full .. ' ' .. kind)
   end
 end
+commit()
 return {now}

@@ -1,38 +1,15 @@
 -- Takes in whatever there is, one after the other.
 local new_specs = {}
-local function keep(id, spec)
-  local n = page(id)
-  local p = new_specs[n]
-  if not p then
-    p = {}
-    new_specs[n] = p
-  end
-  p[#p + 1] = id
-  p[#p + 1] = spec
-end
+local function keep(id, spec) new_specs[id] = spec end
 
 local function answer(what, id, state)
   local n = #reply
   reply[n + 1], reply[n + 2] = what * 16 + state, tonumber(id)
 end
 
--- Who holds the keys, at one glance, and who takes them.
-local holders, takers = {}, {}
-local function look_up(keys)
-  local ids, there = call('HMGET', prefix .. 'unique', unpack(keys)), {}
-  for i, key in ipairs(keys) do
-    if ids[i] then
-      holders[key] = ids[i]
-      there[#there + 1] = ids[i]
-    end
-  end
-  load(there)
-end
-
 -- holder is the task that holds the key now, if there is one.
 local function holder(key)
-  local id = holders[key]
-  local t = id and task(id)
+  local t = owner(key)
   if not t then return nil end
   if t[EXPIRES] > 0 and t[EXPIRES] <= now and waiting(t[STATE]) then
     stop_waiting(t, DISCARDED, 'expired')
@@ -41,7 +18,6 @@ local function holder(key)
   else
     return t
   end
-  holders[key] = nil
   return nil
 end
 
@@ -49,11 +25,8 @@ end
 -- budget of attempts (rule Q3).
 local function update(t, priority, run_at, spec)
   withdraw(t)
-  local id, n = t[ID], page(t[ID])
-  local old = call('HGET', prefix .. 'specs:' .. n, id)
-  for i, new in ipairs(new_specs[n] or {}) do
-    if new == id then old = new_specs[n][i + 1] end
-  end
+  local id = t[ID]
+  local old = new_specs[id] or call('HGET', prefix .. 'specs:' .. page(id), id)
   local args, tags = struct.unpack('<I4c0I4c0', spec)
   local _, _, rest = struct.unpack('<I4c0I4c0', old)
   keep(id, struct.pack('<I4c0I4c0', #args, args, #tags, tags) .. string.sub(old, rest))
@@ -112,7 +85,7 @@ local function take_in(a, key, spec)
   if there and not (a.again > 0 and there[UNIQUE] == UNTIL_STARTED) then return answer(DUPLICATE, there[ID], there[STATE]) end
 
   local id = insert(a, key, spec)
-  if a.unique > 0 then holders[key], takers[key] = id, id end
+  if a.unique > 0 then own(key, id) end
 end
 
 local keys = {}
@@ -120,19 +93,18 @@ for i = from, #ARGV, 2 do
   local asked = ARGV[i]
   if #asked > ASKED_SIZE then keys[#keys + 1] = string.sub(asked, ASKED_SIZE + 1) end
 end
-if #keys > 0 then look_up(keys) end
+if #keys > 0 then
+  look_up(keys)
+  local there = {}
+  for _, id in pairs(owners) do there[#there + 1] = id or nil end
+  load(there)
+end
 for i = from, #ARGV, 2 do
   local asked = ARGV[i]
   take_in(unpacked(string.sub(asked, 1, ASKED_SIZE)), string.sub(asked, ASKED_SIZE + 1), ARGV[i + 1])
 end
 
-call('HSET', prefix .. 'queue', 'id', text(last))
-for n, p in pairs(new_specs) do call('HSET', prefix .. 'specs:' .. n, unpack(p)) end
-local taken = {}
-for key, id in pairs(takers) do
-  taken[#taken + 1] = key
-  taken[#taken + 1] = id
-end
-if #taken > 0 then call('HSET', prefix .. 'unique', unpack(taken)) end
+counters.id = last
+for id, spec in pairs(new_specs) do add('HSET', 'specs:' .. page(id), id, spec) end
 finish()
 return reply

@@ -8,9 +8,9 @@ for i = from, #ARGV, 2 do
   if #asked > PLAIN_SIZE then keys[#keys + 1] = string.sub(asked, ASKED_SIZE + 1) end
 end
 if #keys > 0 then
-  local holders = call('HMGET', prefix .. 'unique', unpack(keys))
-  for i, key in ipairs(keys) do
-    if holders[i] or seen[key] then return reply end
+  local holders = fields('unique', keys)
+  for _, key in ipairs(keys) do
+    if holders[key] or seen[key] then return reply end
     seen[key] = true
   end
 end
@@ -48,7 +48,7 @@ for i = from, #ARGV, 2 do
   if n ~= at then
     at, new_rows, new_specs = n, {}, {}
     pages[n] = {rows = new_rows, specs = new_specs}
-    if last % 1000 == 0 or last == 1 then call('ZADD', prefix .. 'pages', n, n) end
+    if last % 1000 == 0 or last == 1 then add('ZADD', 'pages', n, n) end
   end
   n = #new_rows
   new_rows[n + 1], new_rows[n + 2] = id, f.row .. key .. f.rest
@@ -63,17 +63,21 @@ for i = from, #ARGV, 2 do
   end
 end
 
-call('HSET', prefix .. 'queue', 'id', text(last))
-for n, p in pairs(pages) do
-  call('HSET', prefix .. 'rows:' .. n, unpack(p.rows))
-  call('HSET', prefix .. 'specs:' .. n, unpack(p.specs))
-  call('HINCRBY', prefix .. 'unfinished', n, #p.rows / 2)
-end
-if #taken > 0 then call('HSET', prefix .. 'unique', unpack(taken)) end
 for _, f in pairs(forms) do
-  call('ZADD', prefix .. f.key, unpack(f.queue))
-  call('HINCRBY', prefix .. 'depth:' .. f.lane, f.state, #f.queue / 2)
   if f.due then sooner[f.lane] = math.min(sooner[f.lane] or f.due, f.due) else offered[f.lane] = true end
 end
 announce()
+counters.id = last
+commit(function()
+  for n, p in pairs(pages) do
+    call('HINCRBY', prefix .. 'unfinished', n, #p.rows / 2)
+    write('HSET', 'rows:' .. n, p.rows)
+    write('HSET', 'specs:' .. n, p.specs)
+  end
+  write('HSET', 'unique', taken)
+  for _, f in pairs(forms) do
+    write('ZADD', f.key, f.queue)
+    call('HINCRBY', prefix .. 'depth:' .. f.lane, f.state, #f.queue / 2)
+  end
+end)
 return reply

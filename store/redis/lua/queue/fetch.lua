@@ -20,19 +20,28 @@ end
 local paused = pauses()
 
 -- A rate is a bucket: 'full' is when it has filled up, each task empties it by 'each' µs, and it holds 'burst' µs.
-local rates = {}
-for _, line in ipairs(call('HVALS', prefix .. 'rates')) do
+local rates, how_many = {}, call('HLEN', prefix .. 'rates')
+local function know_rate(line)
   local each, burst, full, kind = string.match(line, '^(%d+) (%d+) (%d+) (.*)$')
   rates[kind] = {each = tonumber(each), burst = tonumber(burst), full = math.max(tonumber(full), now), used = false}
 end
+if how_many > 0 and how_many <= LANES then
+  for _, line in ipairs(call('HVALS', prefix .. 'rates')) do know_rate(line) end
+end
 
-local any_rate = next(rates) ~= nil
+local function rate_of(kind)
+  if how_many > LANES and rates[kind] == nil then
+    local line = call('HGET', prefix .. 'rates', kind)
+    if line then know_rate(line) else rates[kind] = false end
+  end
+  return rates[kind]
+end
 
 local function allowed(rate)
   return math.floor((rate.burst - (rate.full - now)) / rate.each)
 end
 
-local given, looked, rearranged = {}, 0, false
+local given = {}
 
 local function give(t, rate)
   if t[TOLD] == 1 then more(t).completed = t[TOKEN] end
@@ -52,21 +61,27 @@ end
 -- that supersedes very many does so in steps, and stays where it is meanwhile.
 local function displace(t)
   local l = limits().limit_of(t)
-  for _, id in ipairs(call('SMEMBERS', prefix .. 'slots:' .. l.key)) do
-    local r = task(id)
-    if r and r[LIMIT] >= DISPLACE and stop_of(r) == '' then
+  local guests = members_of('guests:' .. l.key, STEP)
+  load(guests)
+  for _, id in ipairs(guests) do
+    local r = rows[id]
+    spend(1)
+    if r and r[STATE] == RUNNING and stop_of(r) == '' then
       more(r).stop = 'replaced'
       touch(r)
-      call('SADD', prefix .. 'asked:' .. r[WORKER], id)
+      mark('asked:' .. r[WORKER], id, true)
     end
+    mark('guests:' .. l.key, id, false)
   end
-  settle()
-  local older = call('ZRANGEBYSCORE', prefix .. 'rivals:' .. l.key, '-inf', '(' .. t[ID], 'LIMIT', 0, 500)
-  load(older)
-  for _, id in ipairs(older) do
-    if rows[id] then stop_waiting(rows[id], DISCARDED, 'superseded') end
+  local rivals = zset('rivals:' .. l.key)
+  local id = first(rivals)
+  while id and tonumber(id) < tonumber(t[ID]) and not enough() do
+    take_first(rivals)
+    spend(1)
+    if task(id) then stop_waiting(rows[id], DISCARDED, 'superseded') end
+    id = first(rivals)
   end
-  if #older == 500 then return offer(t) end
+  if #guests == STEP or id and tonumber(id) < tonumber(t[ID]) then return offer(t) end
   t[LIMIT] = DISPLACED
   limits().line(t)
 end
@@ -85,42 +100,27 @@ local function meet(t, rate)
   else
     limits().step_back(limits().door(limits().limit_of(t), t[LANE]), t[ID])
   end
-  rearranged = true
-end
-
--- A source is a shelf, of which a page is known. What is picked of it goes from the shelf when the picking is over.
-local function look(s)
-  s.seen = call('ZRANGE', prefix .. s.key, s.picked, s.picked + s.page - 1, 'WITHSCORES')
-  s.at = 1
-end
-
--- pick_alone is pick where there is nothing to compare.
-local function pick_alone(key, n)
-  local ids = call('ZRANGE', prefix .. key, 0, n - 1)
-  if #ids > 0 then call('ZREMRANGEBYRANK', prefix .. key, 0, #ids - 1) end
-  return ids
+  spend(1)
 end
 
 local function head(s)
   if s.cap and s.cap.n <= 0 or s.rate and s.rate.n <= 0 then return nil end
-  if s.at > #s.seen and #s.seen > 0 then look(s) end
-  return s.seen[s.at + 1] and tonumber(s.seen[s.at + 1])
+  local _, score = first(s.shelf)
+  return score
 end
 
 -- pick is the next tasks of a queue in order, at most n, out of their shelves.
 local function pick(sources, n)
-  settle()
   local s = sources[1]
-  if not sources[2] and not s.suspect and not s.limited then return pick_alone(s.key, n) end
+  if not sources[2] and not s.suspect and not s.limited then return take_some(s.shelf, n) end
   local one_suspect, ids, rate_left = {n = suspects}, {}, {}
   for _, s in ipairs(sources) do
-    s.picked, s.page = 0, math.max(math.ceil(n / #sources), math.min(n, 8))
-    if s.suspect then s.cap, s.page = one_suspect, 1 end
+    s.shelf.size = math.max(math.ceil(n / #sources), math.min(n, 8))
+    if s.suspect then s.cap, s.shelf.size = one_suspect, 1 end
     if s.limited then
       rate_left[s.kind] = rate_left[s.kind] or {n = allowed(rates[s.kind])}
       s.rate = rate_left[s.kind]
     end
-    look(s)
   end
   while #ids < n do
     local best, best_rank, second
@@ -134,38 +134,44 @@ local function pick(sources, n)
     end
     if not best then break end
     repeat -- as long as it is the best, the others need not be asked
-      ids[#ids + 1] = best.seen[best.at]
-      best.at, best.picked = best.at + 2, best.picked + 1
+      ids[#ids + 1] = take_first(best.shelf)
       if best.cap then best.cap.n = best.cap.n - 1 end
       if best.rate then best.rate.n = best.rate.n - 1 end
       local r = #ids < n and head(best)
     until not r or second and r > second
   end
-  for _, s in ipairs(sources) do
-    if s.picked > 0 then call('ZREMRANGEBYRANK', prefix .. s.key, 0, s.picked - 1) end
-  end
   return ids
 end
 
--- from gives what there is in a queue, the first in order first.
+-- put_back puts those on their shelves again that were picked in vain.
+local function put_back(ids, from)
+  for i = from, #ids do
+    local t = rows[ids[i]]
+    if t and t[STATE] == AVAILABLE then put(shelf(t), rank(t), t[ID]) end
+  end
+end
+
+-- from gives what there is in a queue, the first in order first. Where what was met has others take its place, who is
+-- next has changed: the rest goes back, and few are picked at a time for a while.
 local function from(sources)
-  while left > 0 and looked < 2000 do
-    local ids = pick(sources, left)
+  local batch = left
+  while left > 0 and not enough() do
+    local ids = pick(sources, math.min(batch, left))
     if #ids == 0 then return end
     load(ids)
-    rearranged = false
+    batch = batch * 2
     for i, id in ipairs(ids) do
-      local t = rows[id] or {}
-      looked = looked + 1
-      if rearranged then
-        -- What was met has changed who is next: the others go back, and are picked anew.
-        for j = i, #ids do
-          local other = rows[ids[j]] or {}
-          if other[STATE] == AVAILABLE then put(shelf(other), rank(other), other[ID]) end
-        end
+      local t, before = rows[id], offers
+      if t and t[STATE] == AVAILABLE then
+        meet(t, how_many > 0 and rate_of(string.match(lane_name(t[LANE]), '[^\31]*$')))
+      else
+        spend(1)
+      end
+      if offers ~= before or enough() then
+        put_back(ids, i + 1)
+        batch = 4
         break
       end
-      if t[STATE] == AVAILABLE then meet(t, any_rate and rates[string.match(lane_name(t[LANE]), '[^\31]*$')]) end
     end
   end
 end
@@ -175,69 +181,101 @@ local function due_at(at)
   if at and (not next_due or at < next_due) then next_due = at end
 end
 
+-- numbers are the lanes of a queue in an index. Where there are very many, those of the kinds that this worker knows are
+-- looked up, or some are drawn: the others have their turn in another fetch.
+local function numbers(index, queue)
+  local key = prefix .. index .. ':' .. queue
+  if call('SCARD', key) <= LANES then return call('SMEMBERS', key) end
+  due_at(now)
+  if not kinds then return call('SRANDMEMBER', key, LANES) end
+  local names, found = {}, {}
+  for kind in pairs(kinds) do names[#names + 1] = queue .. '\31' .. kind end
+  for _, n in pairs(fields('lane-of', names)) do
+    if n and call('SISMEMBER', key, n) == 1 then found[#found + 1] = n end
+  end
+  return found
+end
+
 -- lanes of a queue that this worker may fetch from now, of an index.
 local function lanes_in(index, queue)
   local found = {}
-  for _, lane in ipairs(call('SMEMBERS', prefix .. index .. ':' .. queue)) do
+  for _, lane in ipairs(numbers(index, queue)) do
     local kind = string.match(lane_name(lane), '[^\31]*$')
     if (not kinds or kinds[kind]) and not paused(queue, kind) then found[#found + 1] = {lane = lane, kind = kind} end
   end
   return found
 end
 
+-- stocks are the lanes with something on a shelf: in the index, or since what is due came.
+local function stocks(queue)
+  local found, seen = lanes_in('offered', queue), {}
+  for _, o in ipairs(found) do seen[tonumber(o.lane)] = true end
+  for lane in pairs(offered) do
+    if not seen[tonumber(lane)] and queue_of(lane) == queue then
+      found[#found + 1] = {lane = lane, kind = string.match(lane_name(lane), '[^\31]*$')}
+    end
+  end
+  return found
+end
+
+local function stocked(z) return next(z.add) or call('ZCARD', prefix .. z.key) > z.taken end
+
+local dues = 0
 for i = queues_from, #ARGV do
   local queue = ARGV[i]
   for _, d in ipairs(lanes_in('dues', queue)) do
-    come_due(d.lane, 1000)
-    local first = call('ZRANGE', prefix .. 'due:' .. d.lane, 0, 0, 'WITHSCORES')
-    due_at(first[2] and tonumber(first[2]))
+    dues = dues + come_due(d.lane, STEP - dues)
+    local z = zset('due:' .. d.lane)
+    local next_one = call('ZRANGE', prefix .. z.key, z.taken, z.taken, 'WITHSCORES')
+    due_at(next_one[2] and tonumber(next_one[2]))
   end
-  settle()
-  if next(offered) then announce() end
   local sources = {}
-  for _, o in ipairs(lanes_in('offered', queue)) do
+  for _, o in ipairs(stocks(queue)) do
     local any = false
     for _, kind_of_shelf in ipairs({'ready:', 'suspect:', 'charged:'}) do
-      local s = {key = kind_of_shelf .. o.lane, kind = o.kind, limited = rates[o.kind] ~= nil, suspect = kind_of_shelf ~= 'ready:'}
-      if call('EXISTS', prefix .. s.key) == 1 then
+      local s = {shelf = zset(kind_of_shelf .. o.lane), kind = o.kind, limited = how_many > 0 and rate_of(o.kind), suspect = kind_of_shelf ~= 'ready:'}
+      if stocked(s.shelf) then
         any = true
         if not s.suspect or suspects == 1 and (charged or kind_of_shelf == 'suspect:') then sources[#sources + 1] = s end
       end
     end
-    if not any then call('SREM', prefix .. 'offered:' .. queue, o.lane) end
+    if not any then mark('offered:' .. queue, o.lane, false) end
   end
   if #sources > 0 and left > 0 then from(sources) end
   -- What a rate holds back is asked for again when it may go.
   for _, s in ipairs(sources) do
-    local r = rates[s.kind]
+    local r = s.limited
     if r and allowed(r) < 1 then due_at(r.full + r.each - r.burst) end
   end
 end
-if left > 0 and looked >= 2000 then due_at(now) end -- there is more, of what had to be passed over
+if left > 0 and call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20) then due_at(now) end
+if left > 0 and enough() then due_at(now) end -- there is more, of what had to be passed over
 
 for kind, r in pairs(rates) do
-  if r.used then call('HSET', prefix .. 'rates', kind, text(r.each) .. ' ' .. text(r.burst) .. ' ' .. text(r.full) .. ' ' .. kind) end
+  if r and r.used then add('HSET', 'rates', kind, text(r.each) .. ' ' .. text(r.burst) .. ' ' .. text(r.full) .. ' ' .. kind) end
 end
-finish()
-if left > 0 and queues_from <= #ARGV then call('SADD', prefix .. 'idle', unpack(ARGV, queues_from)) end
-
-local reply, ids, names, named = {now, 1, next_due or 0, {}}, {}, {}, {}
-for i, t in ipairs(given) do
-  ids[i] = t[ID]
+local specs, names, named = {}, {}, {}
+local has = marks('running:' .. worker)
+for _, t in ipairs(given) do
+  has[t[ID]] = true
   if not named[t[LANE]] then
     named[t[LANE]] = true
     names[#names + 1] = t[LANE]
     names[#names + 1] = lane_name(t[LANE])
   end
 end
-if #ids == 0 then return reply end
-call('SADD', prefix .. 'running:' .. worker, unpack(ids))
-reply[4] = names
-local specs = {}
+local ids = {}
+for i, t in ipairs(given) do ids[i] = t[ID] end
 for n, p in pairs(grouped(ids)) do
-  local found = call('HMGET', prefix .. 'specs:' .. n, unpack(p))
-  for i, id in ipairs(p) do specs[id] = found[i] end
+  for id, spec in pairs(fields('specs:' .. n, p)) do specs[id] = spec end
 end
+if left > 0 then
+  for i = queues_from, #ARGV do mark('idle', ARGV[i], true) end
+end
+finish()
+
+local reply = {now, 1, next_due or 0, names}
+if #ids == 0 then return reply end
 for _, t in ipairs(given) do
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = tonumber(t[ID]), t[PACKED], specs[t[ID]] or ''

@@ -20,14 +20,41 @@ local function let_go(t)
   leaving[key][t[ID]] = true
 end
 
-local function free_keys()
-  local keys, over = {}, {}
-  for key in pairs(leaving) do keys[#keys + 1] = key end
-  if #keys == 0 then return end
-  for i, id in ipairs(call('HMGET', prefix .. 'unique', unpack(keys))) do
-    if leaving[keys[i]][id] then over[#over + 1] = keys[i] end
+-- owners are the tasks that hold keys as this script leaves them; false is that there is none.
+local owners, owned = {}, {}
+local function look_up(keys)
+  local unknown = {}
+  for _, key in ipairs(keys) do
+    if owners[key] == nil then unknown[#unknown + 1] = key end
   end
-  if #over > 0 then call('HDEL', prefix .. 'unique', unpack(over)) end
+  for key, id in pairs(fields('unique', unknown)) do owners[key] = id end
+end
+
+-- owner is the task that holds a key now: none whose time was over in this script.
+local function owner(key)
+  look_up({key})
+  local id = owners[key]
+  return id and not (leaving[key] and leaving[key][id]) and task(id) or nil
+end
+
+local function own(key, id)
+  owners[key], owned[key] = id, true
+  if leaving[key] then leaving[key][id] = nil end
+end
+
+local function write_keys()
+  local keys = {}
+  for key in pairs(leaving) do keys[#keys + 1] = key end
+  look_up(keys)
+  for _, key in ipairs(keys) do
+    if owners[key] and leaving[key][owners[key]] then
+      owners[key] = false
+      remove('HDEL', 'unique', key)
+    end
+  end
+  for key in pairs(owned) do
+    if owners[key] then add('HSET', 'unique', key, owners[key]) end
+  end
 end
 
 local function list_ended(t, state)
@@ -79,27 +106,38 @@ end
 
 local function remove_deleted()
   if #deleted == 0 then return end
-  local tries = {}
-  for i, id in ipairs(deleted) do tries[i] = prefix .. 'tries:' .. id end
-  call('UNLINK', unpack(tries))
   local last = page(num(call('HGET', prefix .. 'queue', 'id')))
   for n, p in pairs(grouped(deleted)) do
-    call('HDEL', prefix .. 'rows:' .. n, unpack(p))
-    call('HDEL', prefix .. 'specs:' .. n, unpack(p))
-    if n < last and call('EXISTS', prefix .. 'rows:' .. n) == 0 then call('ZREM', prefix .. 'pages', n) end
+    for _, id in ipairs(p) do
+      order('UNLINK', 'tries:' .. id)
+      remove('HDEL', 'rows:' .. n, id)
+      remove('HDEL', 'specs:' .. n, id)
+    end
+    if n < last and call('HLEN', prefix .. 'rows:' .. n) == #p then drop('pages', n) end
   end
+end
+
+local function write_tallies()
+  if not next(tallies) then return end
+  local minute = text(now - now % 60000000)
+  for field, n in pairs(tallies) do order('HINCRBY', 'counts:' .. minute, field, n) end
+  put('minutes', now - now % 60000000, minute)
 end
 
 -- finish is how a script that changes tasks ends.
 local function finish()
-  settle()
-  for state, ids in pairs(ended) do call('RPUSH', prefix .. 'ended:' .. state, unpack(ids)) end
+  if limits_made then
+    limits().settle()
+    limits().write()
+  end
+  for state, ids in pairs(ended) do
+    local p = values(additions, 'RPUSH', 'ended:' .. state)
+    for _, id in ipairs(ids) do p[#p + 1] = id end
+  end
   announce()
-  free_keys()
+  write_keys()
   remove_deleted()
   save()
-  if not next(tallies) then return end
-  local minute = text(now - now % 60000000)
-  for field, n in pairs(tallies) do call('HINCRBY', prefix .. 'counts:' .. minute, field, n) end
-  call('ZADD', prefix .. 'minutes', minute, minute)
+  write_tallies()
+  commit()
 end

@@ -10,12 +10,12 @@ local lives = worker and live(ARGV[1], ARGV[2])
 local ids = {}
 for i = 3, #ARGV, 4 do ids[#ids + 1] = ARGV[i] end
 if worker then load(ids) end
+local had = worker and marks('running:' .. worker)
 
-local done = {}
 local function carry_out(t, verdict, delay, reason, outcome, began, stopped, problem)
-  done[#done + 1] = t[ID]
+  had[t[ID]] = false
   local stop = stop_of(t)
-  if stop ~= '' then call('SREM', prefix .. 'asked:' .. worker, t[ID]) end
+  if stop ~= '' then mark('asked:' .. worker, t[ID], false) end
   t[TOLD] = 1
   local counts = verdict == SUCCESS or verdict < SNOOZE and outcome ~= ''
   if counts then t[ATTEMPTS] = t[ATTEMPTS] + 1 end
@@ -49,6 +49,5 @@ for i = 3, #ARGV, 4 do
   end
   reply[#reply + 1] = status
 end
-if #done > 0 then call('SREM', prefix .. 'running:' .. worker, unpack(done)) end
 finish()
 return reply

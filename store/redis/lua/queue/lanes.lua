@@ -1,4 +1,4 @@
--- ARGV: lanes. Answers: now, then of each: its name, {state, count, …}, since when its oldest task is due.
+-- ARGV: lanes. Answers: now, then of each, of the first ones at least: its name, {state, count, …}, since when its oldest task is due.
 
 -- earliest looks at the first few of each rank, and at the first blocked ones: within a rank, ids are nearly
 -- in the order of instants.
@@ -10,10 +10,12 @@ local function earliest(lane)
     while head[1] do
       local above = (math.floor(tonumber(head[2]) / SPAN) + 1) * SPAN
       for _, id in ipairs(call('ZRANGEBYSCORE', key, head[2], '(' .. text(above), 'LIMIT', 0, 20)) do ids[#ids + 1] = id end
+      spend(1)
       head = call('ZRANGEBYSCORE', key, text(above), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     end
   end
   load(ids)
+  spend(#ids)
   local at = 0
   for _, id in ipairs(ids) do
     local t = rows[id]
@@ -28,5 +30,7 @@ local reply = {now}
 for _, lane in ipairs(ARGV) do
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = lane_name(lane), call('HGETALL', prefix .. 'depth:' .. lane), earliest(lane)
+  spend(1)
+  if enough() then break end
 end
 return reply

@@ -1,12 +1,13 @@
 -- ARGV: hold, how many tasks to rescue at most. Answers: now, how many are left.
 local n = worker_of(ARGV[1])
 if not n then return {now, 0} end
+local left = call('SCARD', prefix .. 'running:' .. n)
 local ids = call('SRANDMEMBER', prefix .. 'running:' .. n, ARGV[2])
 load(ids)
 for _, id in ipairs(ids) do
-  if rows[id] then rescue(rows[id]) end
+  if rows[id] then rescue(rows[id]) else mark('running:' .. n, id, false) end
 end
-finish()
-local left = call('SCARD', prefix .. 'running:' .. n)
+left = left - #ids
 if left == 0 then bury(n) end
+finish()
 return {now, left}

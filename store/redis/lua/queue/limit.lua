@@ -2,18 +2,26 @@
 -- tasks that run, 'doors:<key>' the lanes in which some wait. Of each such lane as many tasks as
 -- there are free slots are on the shelf, the first ones in order ('ahead:<key>:<lane>'); all
 -- others are blocked ('behind:<key>:<lane>', and 'blocked:<lane>' by the instant they were due), and no
--- fetch meets them. 'rivals:<key>' are those that wait and declared Displace, by id.
+-- fetch meets them. 'rivals:<key>' are those that wait and declared Displace, by id; 'guests:<key>' those that run,
+-- declared it, and have not been asked to stop.
+--
+-- Where more has to move than a step may, the limit is in 'untidy', and says at which door to go on: a cursor of
+-- SSCAN, with a '+' behind it if slots came or went since that round began. Whatever changes its slots goes on there, and
+-- so do Tend, and a fetch that finds too little (rule Q5).
 --
 -- Most scripts meet no task with a limit, so the functions are made when the first one is met.
 local limits_made
 local function limits()
   if limits_made then return limits_made end
-  local known = {}
+  local LOOKS = STEP -- at doors, beside the tasks that move
+  local known, looks = {}, 0
   local function limit(key)
     local l = known[key]
     if not l then
-      local v = call('HMGET', prefix .. 'limit:' .. key, 'max', 'token')
+      local v = call('HMGET', prefix .. 'limit:' .. key, 'max', 'token', 'untidy', 'said')
       l = {key = key, known = v[1], max = num(v[1]), token = num(v[2]), used = call('SCARD', prefix .. 'slots:' .. key), doors = {}}
+      l.untidy, l.said = v[3] or nil, v[4] and tonumber(v[4])
+      l.was_untidy = l.untidy
       known[key] = l
     end
     return l
@@ -29,102 +37,157 @@ local function limits()
   local function door(l, lane)
     local d = l.doors[lane]
     if not d then
-      d = {ahead = 'ahead:' .. l.key .. ':' .. lane, behind = 'behind:' .. l.key .. ':' .. lane, lane = lane}
-      d.n = call('ZCARD', prefix .. d.ahead)
+      d = {ahead = zset('ahead:' .. l.key .. ':' .. lane), behind = zset('behind:' .. l.key .. ':' .. lane), lane = lane}
+      d.n = call('ZCARD', prefix .. d.ahead.key)
       l.doors[lane] = d
     end
     return d
   end
 
-  local function first(key, command)
-    settle()
-    local v = call(command, prefix .. key, 0, 0, 'WITHSCORES')
-    return v[1], v[2] and tonumber(v[2])
-  end
-
   local function go_ahead(d, t)
-    put(d.ahead, rank(t), t[ID])
-    d.n, d.last = d.n + 1, nil
+    put(d.ahead.key, rank(t), t[ID])
+    d.n = d.n + 1
     offer(t)
   end
 
   local function go_behind(d, t)
     become(t, BLOCKED)
-    put(d.behind, rank(t), t[ID])
+    put(d.behind.key, rank(t), t[ID])
     put('blocked:' .. t[LANE], t[RUN_AT], t[ID])
   end
 
-  local function nominate(d, id)
-    local t = task(id)
-    drop(d.behind, id)
-    drop('blocked:' .. t[LANE], id)
-    go_ahead(d, t)
+  -- nominate moves the first one behind ahead. Its followers are read with it: as a rule they are next.
+  local function nominate(d)
+    local id, z = first(d.behind), d.behind
+    if rows[id] == nil then
+      local ids = {id}
+      for i = z.at + 2, #z.page, 2 do ids[#ids + 1] = z.page[i] end
+      load(ids)
+    end
+    take_first(z)
+    drop('blocked:' .. d.lane, id)
+    if rows[id] then go_ahead(d, rows[id]) end
   end
 
   local function step_back(d, id)
+    drop(d.ahead.key, id)
+    d.n = d.n - 1
     local t = task(id)
-    drop(d.ahead, id)
-    d.n, d.last = d.n - 1, nil
+    if not t then return end
     drop(shelf(t), id)
     go_behind(d, t)
   end
 
-  -- tidy does at one door what a changed number of free slots asks for, and says how many moved (rule Q5).
+  -- tidy does at one door what a changed number of free slots asks for (rule Q5), and says how many moved, and
+  -- whether that was all.
   local function tidy(l, d)
     local n, room = 0, free(l)
-    while d.n > room do
-      step_back(d, (first(d.ahead, 'ZREVRANGE')))
-      n = n + 1
-    end
-    while d.n < room do
-      local id = first(d.behind, 'ZRANGE')
-      if not id then break end
-      nominate(d, id)
-      n = n + 1
-    end
-    if d.n > 0 then
-      local next_id, next_rank = first(d.behind, 'ZRANGE')
-      while next_id do
-        local last_id, last_rank = first(d.ahead, 'ZREVRANGE')
-        if last_rank < next_rank then break end
-        step_back(d, last_id)
-        nominate(d, next_id)
-        n = n + 1
-        next_id, next_rank = first(d.behind, 'ZRANGE')
+    looks = looks + 1
+    while true do
+      local next_id, next_rank = first(d.behind)
+      local last_id, last_rank
+      if d.n > 0 and (d.n > room or next_id) then
+        last_id, last_rank = last_of(d.ahead)
+        if not last_id then d.n = 0 end
       end
+      local crowded, wanting = d.n > room, next_id and d.n < room
+      if not crowded and not wanting and not (next_id and last_id and next_rank < last_rank) then return n, true end
+      if enough() then return n, false end
+      if not wanting then step_back(d, last_id) end
+      if not crowded then nominate(d) end
+      spend(n == 0 and 2 or 1) -- the first one also has its lane counted and announced
+      n = n + 1
     end
-    return n
   end
 
   -- unlist forgets a door at which nobody waits.
   local function unlist(l, d)
-    if d.n == 0 and not first(d.behind, 'ZRANGE') then
-      call('SREM', prefix .. 'doors:' .. l.key, d.lane)
+    if d.n == 0 and d.listed ~= false and not first(d.behind) then
+      mark('doors:' .. l.key, d.lane, false)
       d.listed = false
     end
   end
 
+  -- tidy_all goes round the doors, and says how many moved. It looks at one page of them at least, all of which it
+  -- comes to unless it moves tasks: so every step gets on.
   local function tidy_all(l)
-    local n = 0
-    for _, lane in ipairs(call('SMEMBERS', prefix .. 'doors:' .. l.key)) do
-      local d = door(l, tonumber(lane))
-      n = n + tidy(l, d)
+    local moved, n, all, at, fresh = 0, 0, true, '0', true
+    if l.untidy then
+      local plus
+      at, plus = string.match(l.untidy, '^(%d+)(%+?)$')
+      fresh = at == '0' or not l.dirty and plus == ''
+    end
+    l.dirty = false
+    -- Those that this script has met come first: some may be new.
+    for _, d in pairs(l.doors) do
+      n, all = tidy(l, d)
+      moved = moved + n
+      if not all then break end
       unlist(l, d)
     end
-    return n
+    repeat
+      local some = all and call('SSCAN', prefix .. 'doors:' .. l.key, at, 'COUNT', 100) or {at, none}
+      for _, lane in ipairs(some[2]) do
+        lane = tonumber(lane)
+        if not l.doors[lane] then
+          local d = door(l, lane)
+          n, all = tidy(l, d)
+          moved = moved + n
+          if not all then break end
+          unlist(l, d)
+        end
+      end
+      if not all then
+        l.untidy = at .. (fresh and '' or '+')
+        return moved
+      end
+      at = some[1]
+    until at == '0' or enough() or looks >= LOOKS
+    l.untidy = at ~= '0' and at .. (fresh and '' or '+') or not fresh and '0' or nil
+    return moved
   end
 
+  -- resize sets what tasks declare. While an operator's word stands (said), that is only remembered (rule Q5).
   local function resize(l, max, readable, by)
+    if l.said then
+      if l.said ~= max then add('HSET', 'limit:' .. l.key, 'said', max) end
+      l.said = max
+      return
+    end
     if l.known and l.max == max then return end
     if l.known then
       local key = call('HGET', prefix .. 'limit:' .. l.key, 'key')
       note('limit-changed', quoted(key) .. ' from ' .. text(l.max) .. ' to ' .. text(max) .. by)
-      call('HSET', prefix .. 'limit:' .. l.key, 'max', max)
     else
-      call('HSET', prefix .. 'limit:' .. l.key, 'max', max, 'key', readable, 'token', '0', 'used', now_text)
-      call('ZADD', prefix .. 'limits', 0, l.key)
+      add('HSET', 'limit:' .. l.key, 'key', readable)
+      add('HSET', 'limit:' .. l.key, 'token', '0')
+      add('HSET', 'limit:' .. l.key, 'used', now_text)
+      put('limits', 0, l.key)
     end
-    l.known, l.max = true, max
+    add('HSET', 'limit:' .. l.key, 'max', max)
+    l.known, l.max, l.dirty = true, max, true
+    tidy_all(l)
+  end
+
+  -- say is an operator's word, or, where max is 0, its end.
+  local function say(l, max, words, by)
+    if max == 0 and not l.said or l.said and l.max == max then return end
+    local at, declared = 'limit:' .. l.key, l.said or l.max
+    local to = max > 0 and max or declared
+    note('limit-changed', quoted(call('HGET', prefix .. at, 'key')) .. ' from ' .. text(l.max) .. ' to ' .. text(to) .. words)
+    add('HSET', at, 'max', to)
+    if max > 0 then
+      add('HSET', at, 'said', declared)
+      add('HSET', at, 'by', by)
+      add('HSET', at, 'since', now_text)
+      put('words', 0, l.key)
+      l.said = declared
+    else
+      for _, name in ipairs({'said', 'by', 'since'}) do remove('HDEL', at, name) end
+      drop('words', l.key)
+      l.said = nil
+    end
+    l.max, l.dirty = to, true
     tidy_all(l)
   end
 
@@ -135,61 +198,103 @@ local function limits()
     return l
   end
 
+  -- arrange is tidy at one door, for who comes to it or leaves it.
+  local function arrange(l, d)
+    local _, all = tidy(l, d)
+    if not all then l.untidy = l.untidy or '0' end
+  end
+
   -- line puts t at its door: ahead where there is room and nobody else behind, and behind otherwise. Only
   -- one that comes before the last ahead needs more.
   local function line(t)
     local l = limit_of(t)
     local d = door(l, t[LANE])
     if not d.listed then
-      call('SADD', prefix .. 'doors:' .. l.key, t[LANE])
+      mark('doors:' .. l.key, t[LANE], true)
       d.listed = true
     end
     local room = free(l)
-    if d.n < room and not first(d.behind, 'ZRANGE') then return go_ahead(d, t) end
+    if d.n < room and not first(d.behind) then return go_ahead(d, t) end
     go_behind(d, t)
-    if d.n < room then return tidy(l, d) end
-    if room > 0 then
-      if not d.last then
-        local _, last = first(d.ahead, 'ZREVRANGE')
-        d.last = last
-      end
-      if rank(t) < d.last then tidy(l, d) end
-    end
+    if room == 0 then return end
+    local _, last_rank = last_of(d.ahead)
+    if d.n < room or not last_rank or rank(t) < last_rank then arrange(l, d) end
   end
 
   -- leave_line takes t from its door, and lets the next one up.
   local function leave_line(t)
     local l = limit_of(t)
     local d = door(l, t[LANE])
-    if drop(d.ahead, t[ID]) then
-      d.n, d.last = d.n - 1, nil
-    else
-      drop(d.behind, t[ID])
+    if t[STATE] == BLOCKED then
+      drop(d.behind.key, t[ID])
       drop('blocked:' .. t[LANE], t[ID])
+    else
+      drop(d.ahead.key, t[ID])
+      d.n = d.n - 1
     end
-    tidy(l, d)
+    arrange(l, d)
     unlist(l, d)
   end
 
+  -- take_slot and give_back_slot leave it to settle to let others up or down.
   local function take_slot(t)
     local l = limit_of(t)
     if queues(t) then
       local d = door(l, t[LANE])
-      if drop(d.ahead, t[ID]) then d.n, d.last = d.n - 1, nil end
+      drop(d.ahead.key, t[ID])
+      d.n = d.n - 1
     end
-    if t[LIMIT] >= DISPLACE then drop('rivals:' .. l.key, t[ID]) end
-    call('SADD', prefix .. 'slots:' .. l.key, t[ID])
+    if t[LIMIT] >= DISPLACE then
+      drop('rivals:' .. l.key, t[ID])
+      mark('guests:' .. l.key, t[ID], true)
+    end
+    mark('slots:' .. l.key, t[ID], true)
     l.used = l.used + 1
-    if l.token >= t[TOKEN] then t[TOKEN] = l.token + 1 end
-    l.token = t[TOKEN]
-    call('HSET', prefix .. 'limit:' .. l.key, 'token', text(t[TOKEN]), 'used', now_text)
-    tidy_all(l)
+    l.token = math.max(l.token + 1, t[TOKEN])
+    t[TOKEN] = l.token
+    l.dirty, l.taken = true, true
   end
 
   local function give_back_slot(t)
     local l = limit_of(t)
-    if call('SREM', prefix .. 'slots:' .. l.key, t[ID]) == 1 then l.used = l.used - 1 end
-    tidy_all(l)
+    mark('slots:' .. l.key, t[ID], false)
+    if t[LIMIT] >= DISPLACE then mark('guests:' .. l.key, t[ID], false) end
+    l.used = l.used - 1
+    l.dirty = true
+  end
+
+  -- go_on is tidy_all where it is not done, at up to so many limits. It says whether there is more.
+  local function go_on(n)
+    for _, key in ipairs(call('SRANDMEMBER', prefix .. 'untidy', n)) do
+      local l = limit(key)
+      if not l.known or not l.untidy then mark('untidy', key, false) elseif not enough() then tidy_all(l) end
+      if l.known and l.untidy then return true end
+    end
+    return false
+  end
+
+  local function settle()
+    for _, l in pairs(known) do
+      if l.dirty and looks < LOOKS then
+        tidy_all(l)
+      elseif l.dirty then
+        l.untidy = (string.match(l.untidy or '0', '%d+')) .. '+'
+      end
+    end
+  end
+
+  -- write keeps what is known of limits themselves.
+  local function write()
+    for key, l in pairs(known) do
+      if l.taken then
+        add('HSET', 'limit:' .. key, 'token', text(l.token))
+        add('HSET', 'limit:' .. key, 'used', now_text)
+      end
+      if l.untidy ~= l.was_untidy then
+        if l.untidy then add('HSET', 'limit:' .. key, 'untidy', l.untidy) else remove('HDEL', 'limit:' .. key, 'untidy') end
+        mark('untidy', key, l.untidy ~= nil)
+      end
+    end
   end
 
   limits_made = {
@@ -204,7 +309,11 @@ local function limits()
     take_slot = take_slot,
     give_back_slot = give_back_slot,
     resize = resize,
+    say = say,
     tidy_all = tidy_all,
+    go_on = go_on,
+    settle = settle,
+    write = write,
   }
   return limits_made
 end

@@ -33,7 +33,7 @@ end
 local specs = {}
 local function load_specs(ids)
   for n, p in pairs(grouped(ids)) do
-    for i, found in ipairs(call('HMGET', prefix .. 'specs:' .. n, unpack(p))) do specs[p[i]] = found or '' end
+    for id, found in pairs(fields('specs:' .. n, p)) do specs[id] = found or '' end
   end
 end
 
@@ -78,29 +78,29 @@ local function rare()
   consider({unpack(ids, 1, cut)})
 end
 
--- pages_after are a few of those that hold tasks after an id.
+-- pages_after are a few of those that hold tasks after an id, and the id up to which there are no others.
 local function pages_after(id)
-  if not only_open then
-    return call('ZRANGEBYSCORE', prefix .. 'pages', page(id), page(up_to), 'LIMIT', 0, 4)
+  local pages = call('ZRANGEBYSCORE', prefix .. 'pages', page(id), page(up_to), 'LIMIT', 0, only_open and 500 or 4)
+  local function ends(n) return math.min(n * 1000 + 999, up_to) end
+  if not only_open then return pages, #pages == 4 and ends(pages[4]) or up_to end
+  local open, some = fields('unfinished', pages), {}
+  for _, n in ipairs(pages) do
+    if open[n] then some[#some + 1] = n end
+    if #some == 4 then return some, ends(n) end
   end
-  local some = {}
-  for _, n in ipairs(call('HKEYS', prefix .. 'unfinished')) do
-    n = tonumber(n)
-    if n >= page(id) and n <= page(up_to) then some[#some + 1] = n end
-  end
-  table.sort(some)
-  return {unpack(some, 1, 4)}
+  return some, #pages == 500 and ends(pages[500]) or up_to
 end
 
 local function by_page()
-  local pages = pages_after(after + 1)
+  local pages, all = pages_after(after + 1)
   for _, n in ipairs(pages) do
     local ids = {}
     for id = math.max(after + 1, n * 1000), math.min(up_to, n * 1000 + 999) do ids[#ids + 1] = text(id) end
     consider(ids)
     if more then return end
   end
-  more = #pages == 4 and looked < up_to
+  looked = all
+  more = looked < up_to
 end
 
 if only_rare then rare() else by_page() end

@@ -9,7 +9,9 @@ local ASKED, ASKED_SIZE = '<I2bddI4dBBddBI4I2', 56
 local NEW, DUPLICATE, UPDATED = 1, 2, 3
 
 -- Without the namespace's record the data is gone: leases are held back from now on (rule L9).
-if call('HEXISTS', prefix .. 'meta', 'id') == 0 then identity(ARGV[1], ARGV[2], ARGV[3], 0, 0) end
+if call('HEXISTS', prefix .. 'meta', 'id') == 0 then
+  begins = function() identity(ARGV[1], ARGV[2], ARGV[3], 0, 0) end
+end
 
 local lanes, named, from = {}, {}, 6
 for i = 1, tonumber(ARGV[4]) do

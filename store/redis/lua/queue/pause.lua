@@ -1,19 +1,21 @@
 -- ARGV: 'queue<US>kind', until (0: none), the pause as JSON ('' to resume), the event's kind and words.
 -- Answers: now, 1 or 0 (there was none).
-local field, till, json, kind, words = unpack(ARGV)
+local field, till, json, kind, words = unpack(ARGV, 1, 5)
 if json ~= '' then
-  call('HSET', prefix .. 'pauses', field, till .. ' ' .. now_text .. ' ' .. json)
+  add('HSET', 'pauses', field, till .. ' ' .. now_text .. ' ' .. json)
   note(kind, words)
+  commit()
   return {now, 1}
 end
 local was = call('HGET', prefix .. 'pauses', field)
 if not was then return {now, 0} end
-call('HDEL', prefix .. 'pauses', field)
+remove('HDEL', 'pauses', field)
 local ended = tonumber(string.match(was, '^%d+'))
-if ended > 0 and ended <= now then return {now, 0} end
-note(kind, words)
-for _, queue in ipairs(call('SMEMBERS', prefix .. 'idle')) do
-  call('SREM', prefix .. 'idle', queue)
-  call('PUBLISH', prefix .. 'work:' .. queue, '')
+if ended > 0 and ended <= now then
+  commit()
+  return {now, 0}
 end
+note(kind, words)
+for _, queue in ipairs(call('SRANDMEMBER', prefix .. 'idle', STEP)) do wakes[queue] = true end -- beyond it they poll
+commit()
 return {now, 1}

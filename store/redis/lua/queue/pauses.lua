@@ -1,14 +1,25 @@
+local LANES = 200 -- that a fetch looks at: of a queue, and of pauses and rates unless it looks them up one by one
+
 -- 'pauses' maps 'queue<US>kind', either of which may be empty, to '<until, or 0> <JSON>'.
 -- pauses returns a function that says whether a lane is paused now.
 local function pauses()
-  local all = call('HGETALL', prefix .. 'pauses')
-  if #all == 0 then return function() return false end end
+  local key = prefix .. 'pauses'
+  local n = call('HLEN', key)
+  if n == 0 then return function() return false end end
   local holds = {}
-  for i = 1, #all, 2 do
-    local till = tonumber(string.match(all[i + 1], '^%d+'))
-    if till == 0 or till > now then holds[all[i]] = true end
+  local function judge(name, line)
+    local till = line and tonumber(string.match(line, '^%d+'))
+    holds[name] = till and (till == 0 or till > now) or false
+  end
+  if n <= LANES then
+    local all = call('HGETALL', key)
+    for i = 1, #all, 2 do judge(all[i], all[i + 1]) end
+  end
+  local function held(name)
+    if holds[name] == nil then judge(name, n > LANES and call('HGET', key, name)) end
+    return holds[name]
   end
   return function(queue, kind)
-    return holds['\31'] or holds[queue .. '\31'] or holds['\31' .. kind] or holds[queue .. '\31' .. kind] or false
+    return held('\31') or held(queue .. '\31') or held('\31' .. kind) or held(queue .. '\31' .. kind)
   end
 end

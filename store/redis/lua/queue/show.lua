@@ -1,16 +1,19 @@
 -- ARGV: id, '1' for its attempts and its limit's slots as well. Answers: now, row ('' where there is none), spec, {lane, name},
--- {worker, its hash}, {attempt, …}, {readable key, max, waiting, then of each holder: id, lane's name, worker's hash, since}.
+-- {worker, its hash}, {attempt, …}, {readable key, max, waiting, then of each holder: id, lane's name, worker's hash, since}. Of
+-- attempts, and of holders, it tells of STEP at most.
 local t = task(ARGV[1])
 if not t then return {now, ''} end
 
 local function slots(l)
   local waiting = 0
-  for _, lane in ipairs(call('SMEMBERS', prefix .. 'doors:' .. l.key)) do
+  for _, lane in ipairs(call('SRANDMEMBER', prefix .. 'doors:' .. l.key, STEP)) do
     waiting = waiting + call('ZCARD', prefix .. 'behind:' .. l.key .. ':' .. lane)
   end
   local all = {call('HGET', prefix .. 'limit:' .. l.key, 'key') or '', l.max, waiting}
-  for _, id in ipairs(call('SMEMBERS', prefix .. 'slots:' .. l.key)) do
-    local r = task(id)
+  local ids = call('SRANDMEMBER', prefix .. 'slots:' .. l.key, STEP)
+  load(ids)
+  for _, id in ipairs(ids) do
+    local r = rows[id]
     if r then
       local n = #all
       all[n + 1], all[n + 2], all[n + 3], all[n + 4] = tonumber(id), lane_name(r[LANE]), worker_info(r[WORKER]), r[FETCHED]
@@ -22,6 +25,6 @@ end
 return {
   now, t[PACKED], call('HGET', prefix .. 'specs:' .. page(t[ID]), t[ID]) or '', {t[LANE], lane_name(t[LANE])},
   t[WORKER] > 0 and {t[WORKER], worker_info(t[WORKER])} or {},
-  call('LRANGE', prefix .. 'tries:' .. t[ID], 0, -1),
+  call('LRANGE', prefix .. 'tries:' .. t[ID], -STEP, -1),
   t[LIMIT] > 0 and slots(limits().limit(more(t).limit_key)) or {},
 }

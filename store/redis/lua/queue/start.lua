@@ -1,5 +1,7 @@
 -- ARGV: the lease's name, its hold, then of each task: id, token. Answers: now, then 1 (OK) or 2 (Gone) of each.
-local reply, worker = {now}, live(ARGV[1], ARGV[2]) and worker_of(ARGV[2])
+local reply, worker, ids = {now}, live(ARGV[1], ARGV[2]) and worker_of(ARGV[2]), {}
+for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
+if worker then load(ids) end
 for i = 3, #ARGV, 2 do
   local t = worker and task(ARGV[i])
   local ok = t and t[STATE] == RUNNING and t[WORKER] == worker and t[TOKEN] == tonumber(ARGV[i + 1])

@@ -96,8 +96,7 @@ local function load(ids)
     if rows[id] == nil then unseen[#unseen + 1] = id end
   end
   for n, p in pairs(grouped(unseen)) do
-    local found = call('HMGET', prefix .. 'rows:' .. n, unpack(p))
-    for i, id in ipairs(p) do rows[id] = found[i] and parse(id, found[i]) end
+    for id, row in pairs(fields('rows:' .. n, p)) do rows[id] = row and parse(id, row) end
   end
 end
 
@@ -115,8 +114,12 @@ end
 
 local function shift(lane, state, by)
   if state == 0 then return end
-  local at = lane * 16 + state
-  shifts[at] = (shifts[at] or 0) + by
+  local of = shifts[lane]
+  if not of then
+    of = {}
+    shifts[lane] = of
+  end
+  of[state] = (of[state] or 0) + by
 end
 
 local function final(state) return state >= SUCCEEDED end
@@ -151,12 +154,14 @@ end
 local function queue_of(lane) return (string.match(lane_name(lane), '^[^\31]*')) end
 
 -- lane_of is the number of a lane, which is new where there is none.
+local new_lanes = {}
 local function lane_of(name)
-  local n = call('HGET', prefix .. 'lane-of', name)
+  local n = new_lanes[name] or call('HGET', prefix .. 'lane-of', name)
   if not n then
-    n = call('HINCRBY', prefix .. 'queue', 'lane', 1)
-    call('HSET', prefix .. 'lane-of', name, n)
-    call('HSET', prefix .. 'lanes', n, name)
+    n = counter('lane')
+    new_lanes[name] = n
+    add('HSET', 'lane-of', name, n)
+    add('HSET', 'lanes', n, name)
   end
   n = tonumber(n)
   lane_names[n] = name
@@ -165,45 +170,51 @@ end
 
 -- forget_lane removes a lane that has lost its last task. Its number is never another's.
 local function forget_lane(lane)
-  if call('EXISTS', prefix .. 'depth:' .. lane) == 1 then return end
-  local name = lane_name(lane)
-  call('HDEL', prefix .. 'lane-of', name)
-  call('HDEL', prefix .. 'lanes', lane)
-  call('SREM', prefix .. 'offered:' .. queue_of(lane), lane)
-  call('SREM', prefix .. 'dues:' .. queue_of(lane), lane)
-  call('SREM', prefix .. 'dues', lane)
+  remove('HDEL', 'lane-of', lane_name(lane))
+  remove('HDEL', 'lanes', lane)
+  mark('offered:' .. queue_of(lane), lane, false)
+  mark('dues:' .. queue_of(lane), lane, false)
+  mark('dues', lane, false)
 end
 
+-- write_counts adds to the numbers of a hash those that changed, by field, and says whether all of its fields are gone.
+local function write_counts(key, changes)
+  local names = {}
+  for name, by in pairs(changes) do
+    if by ~= 0 then names[#names + 1] = name end
+  end
+  local gone, come = 0, 0
+  for name, was in pairs(fields(key, names)) do
+    local is = num(was) + changes[name]
+    if is == 0 then
+      remove('HDEL', key, name)
+      gone = gone + (was and 1 or 0)
+    else
+      add('HSET', key, name, text(is))
+      come = come + (was and 0 or 1)
+    end
+  end
+  return gone > 0 and come == 0 and call('HLEN', prefix .. key) == gone
+end
+
+-- save has the rows that changed written, and what is counted.
 local function save()
   local pages = {}
   for _, t in ipairs(changed) do
     if rows[t[ID]] then -- else it was deleted
+      t[PACKED] = packed(t)
       local n = page(t[ID])
       local p = pages[n]
       if not p then
-        p = {}
+        p = values(additions, 'HSET', 'rows:' .. n)
         pages[n] = p
       end
-      t[PACKED] = packed(t)
-      p[#p + 1] = t[ID]
-      p[#p + 1] = t[PACKED]
+      n = #p
+      p[n + 1], p[n + 2] = t[ID], t[PACKED]
     end
   end
-  for n, p in pairs(pages) do call('HSET', prefix .. 'rows:' .. n, unpack(p)) end
-  -- What grows comes first, so that a lane which only changes never looks empty.
-  for at, by in pairs(shifts) do
-    if by > 0 then call('HINCRBY', prefix .. 'depth:' .. math.floor(at / 16), at % 16, by) end
+  for lane, changes in pairs(shifts) do
+    if write_counts('depth:' .. lane, changes) then forget_lane(lane) end
   end
-  for at, by in pairs(shifts) do
-    if by < 0 then
-      local lane, state = math.floor(at / 16), at % 16
-      if call('HINCRBY', prefix .. 'depth:' .. lane, state, by) == 0 then
-        call('HDEL', prefix .. 'depth:' .. lane, state)
-        forget_lane(lane)
-      end
-    end
-  end
-  for n, by in pairs(opened) do
-    if by ~= 0 and call('HINCRBY', prefix .. 'unfinished', n, by) == 0 then call('HDEL', prefix .. 'unfinished', n) end
-  end
+  write_counts('unfinished', opened)
 end

@@ -2,7 +2,7 @@
 -- Answers: now, rescued, crashed, expired, due, freed, deleted, repaired, more, then of each worker that was
 -- found dead with tasks: its hash, and how many of them were rescued.
 local left = tonumber(ARGV[1])
-local function spend(n)
+local function spend_of(n)
   left = left - n
   return n
 end
@@ -10,6 +10,7 @@ end
 local rescued, crashed, dead = 0, 0, {}
 local function rescue_from(n)
   if left <= 0 then return end
+  local has = call('SCARD', prefix .. 'running:' .. n)
   local ids = call('SRANDMEMBER', prefix .. 'running:' .. n, left)
   load(ids)
   table.sort(ids, function(x, y) return tonumber(x) < tonumber(y) end)
@@ -18,44 +19,36 @@ local function rescue_from(n)
     if t and t[STATE] == RUNNING and tostring(t[WORKER]) == n then
       if rescue(t) then crashed = crashed + 1 else rescued = rescued + 1 end
     else
-      call('SREM', prefix .. 'running:' .. n, id)
+      mark('running:' .. n, id, false)
     end
   end
-  if spend(#ids) > 0 then dead[#dead + 1] = {n, #ids} end
-  if call('EXISTS', prefix .. 'running:' .. n) == 0 then bury(n) end
+  if spend_of(#ids) > 0 then dead[#dead + 1] = {n, #ids} end
+  if has == #ids then bury(n) end
 end
 
 -- Five hundred workers at a time, those first that were not looked at for longest.
-local looked = {}
 for _, n in ipairs(call('ZRANGE', prefix .. 'overseen', 0, 499)) do
   local w = call('HMGET', prefix .. 'worker:' .. n, 'lease', 'hold')
-  if w[1] and live(w[1], w[2]) then
-    looked[#looked + 1] = now_text
-    looked[#looked + 1] = n
-  else
-    rescue_from(n)
-  end
+  if w[1] and live(w[1], w[2]) then put('overseen', now, n) else rescue_from(n) end
 end
-if #looked > 0 then call('ZADD', prefix .. 'overseen', unpack(looked)) end
 
 -- over does what is due to up to as many tasks as are left of a sorted set whose instants have passed. What is of another
 -- kind than it should be is taken out of the set, lest it be met for ever.
 local function over(key, fits, act)
   if left <= 0 then return 0 end
-  settle()
-  local ids = call('ZRANGEBYSCORE', prefix .. key, '-inf', now, 'LIMIT', 0, left)
+  local ids = passed(key, left)
   load(ids)
   for _, id in ipairs(ids) do
     if rows[id] and fits(rows[id]) then act(rows[id]) else drop(key, id) end
   end
-  return spend(#ids)
+  return spend_of(#ids)
 end
 
 local expired = over('expiry', function(t) return waiting(t[STATE]) end, function(t) stop_waiting(t, DISCARDED, 'expired') end)
 
 local due = 0
-for _, lane in ipairs(call('SMEMBERS', prefix .. 'dues')) do
-  if left > 0 then due = due + spend(come_due(lane, left)) end
+for _, lane in ipairs(call('SRANDMEMBER', prefix .. 'dues', 500)) do
+  if left > 0 then due = due + spend_of(come_due(lane, left)) end
 end
 
 local freed = over('windows', in_window, close_window)
@@ -68,7 +61,7 @@ local function retire(state, keep)
   local key = prefix .. 'ended:' .. state
   local ids = call('LRANGE', key, 0, left - 1)
   load(ids)
-  local passed, again = 0, {}
+  local n, again = 0, {}
   for _, id in ipairs(ids) do
     local t = rows[id]
     local there = t and t[STATE] == state
@@ -79,13 +72,17 @@ local function retire(state, keep)
       delete(t)
       gone = gone + 1
     end
-    passed = passed + 1
+    n = n + 1
   end
-  spend(passed - #again)
-  if passed > 0 then call('LTRIM', key, passed, -1) end
-  if #again > 0 then call('RPUSH', key, unpack(again)) end
+  spend_of(n - #again)
+  if n > 0 then remove('LTRIM', 'ended:' .. state, n, -1) end
+  for _, id in ipairs(again) do add('RPUSH', 'ended:' .. state, id) end
 end
 for i = 2, #ARGV, 2 do retire(tonumber(ARGV[i]), tonumber(ARGV[i + 1])) end
+
+-- What was given back above lets others up first, and what an earlier step has left to do comes next.
+if limits_made then limits().settle() end
+local more_to_tidy = call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20)
 
 -- mend looks at a few limits at a time, and puts right what no step should have left wrong. A limit that nobody
 -- used for thirty days is forgotten: its tokens follow the clock (rule L10).
@@ -93,41 +90,46 @@ local repaired = 0
 local month = 30 * 86400 * 1000000
 local function mend(key)
   local l = limits().limit(key)
-  for _, id in ipairs(call('SRANDMEMBER', prefix .. 'slots:' .. key, 100)) do
-    local t = task(id)
-    if not t or t[STATE] ~= RUNNING or more(t).limit_key ~= key then
-      call('SREM', prefix .. 'slots:' .. key, id)
+  if l.untidy then return end -- it is known not to be right yet
+  local ids = call('SRANDMEMBER', prefix .. 'slots:' .. key, 100)
+  load(ids)
+  local leave = members['slots:' .. key] or {}
+  for _, id in ipairs(ids) do
+    local t = rows[id]
+    if leave[id] ~= false and (not t or t[STATE] ~= RUNNING or more(t).limit_key ~= key) then
+      mark('slots:' .. key, id, false)
       l.used = l.used - 1
+      l.dirty = true
       repaired = repaired + 1
     end
   end
   repaired = repaired + limits().tidy_all(l)
-  if l.used == 0 and call('EXISTS', prefix .. 'doors:' .. key) == 0
+  if l.used == 0 and not l.untidy and not l.said and call('EXISTS', prefix .. 'doors:' .. key) == 0
       and num(call('HGET', prefix .. 'limit:' .. key, 'used')) < now - month then
-    call('DEL', prefix .. 'limit:' .. key)
-    call('ZREM', prefix .. 'limits', key)
+    order('DEL', 'limit:' .. key)
+    drop('limits', key)
   end
 end
 local from = call('HGET', prefix .. 'queue', 'mended') or ''
 local some = call('ZRANGEBYLEX', prefix .. 'limits', '(' .. from, '+', 'LIMIT', 0, 20)
 for _, key in ipairs(some) do mend(key) end
-if #some > 0 or from ~= '' then call('HSET', prefix .. 'queue', 'mended', #some == 20 and some[20] or '') end
+if #some > 0 or from ~= '' then add('HSET', 'queue', 'mended', #some == 20 and some[20] or '') end
 
 -- Bookkeeping: counters are kept for a week, what is known of workers that are gone for a month.
 for _, minute in ipairs(call('ZRANGEBYSCORE', prefix .. 'minutes', '-inf', now - 7 * 86400 * 1000000, 'LIMIT', 0, 100)) do
-  call('DEL', prefix .. 'counts:' .. minute)
-  call('ZREM', prefix .. 'minutes', minute)
+  order('UNLINK', 'counts:' .. minute)
+  drop('minutes', minute)
 end
 for _, n in ipairs(call('ZRANGEBYSCORE', prefix .. 'gone', '-inf', now - month, 'LIMIT', 0, 100)) do
-  call('HDEL', prefix .. 'worker-of', call('HGET', prefix .. 'worker:' .. n, 'hold') or '')
-  call('DEL', prefix .. 'worker:' .. n)
-  call('ZREM', prefix .. 'gone', n)
+  remove('HDEL', 'worker-of', call('HGET', prefix .. 'worker:' .. n, 'hold') or '')
+  order('UNLINK', 'worker:' .. n)
+  drop('gone', n)
 end
 
-finish()
-local reply = {now, rescued, crashed, expired, due, freed, gone, repaired, left <= 0 and 1 or 0}
+local reply = {now, rescued, crashed, expired, due, freed, gone, repaired, (left <= 0 or more_to_tidy) and 1 or 0}
 for _, d in ipairs(dead) do
   reply[#reply + 1] = worker_info(d[1])
   reply[#reply + 1] = d[2]
 end
+finish()
 return reply

@@ -49,19 +49,21 @@ end
 
 -- come_due makes up to n tasks of a lane available whose instant has come, and says how many.
 local function come_due(lane, n)
-  settle()
-  local ids = call('ZRANGEBYSCORE', prefix .. 'due:' .. lane, '-inf', now, 'LIMIT', 0, n)
+  if n <= 0 then return 0 end
+  local key = 'due:' .. lane
+  local z = zset(key)
+  local ids = call('ZRANGEBYSCORE', prefix .. key, '-inf', now, 'LIMIT', z.taken, n)
   if #ids == 0 then
-    if call('EXISTS', prefix .. 'due:' .. lane) == 0 then
-      call('SREM', prefix .. 'dues', lane)
-      call('SREM', prefix .. 'dues:' .. queue_of(lane), lane)
+    if z.taken == 0 and call('EXISTS', prefix .. key) == 0 then
+      mark('dues', lane, false)
+      mark('dues:' .. queue_of(lane), lane, false)
     end
     return 0
   end
-  call('ZREMRANGEBYRANK', prefix .. 'due:' .. lane, 0, #ids - 1)
+  z.taken = z.taken + #ids
   load(ids)
   for _, id in ipairs(ids) do
-    if rows[id] then admit(rows[id]) end
+    if rows[id] and not z.gone[id] then admit(rows[id]) end
   end
   return #ids
 end

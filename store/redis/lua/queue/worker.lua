@@ -8,30 +8,32 @@ local function worker_of(hold) return tonumber(call('HGET', prefix .. 'worker-of
 local function join(name, hold)
   local n = worker_of(hold)
   if not n then
-    n = call('HINCRBY', prefix .. 'queue', 'worker', 1)
-    call('HSET', prefix .. 'worker-of', hold, n)
-    call('HSET', prefix .. 'worker:' .. n, 'lease', name, 'hold', hold, 'since', now_text)
+    n = counter('worker')
+    add('HSET', 'worker-of', hold, n)
+    add('HSET', 'worker:' .. n, 'lease', name)
+    add('HSET', 'worker:' .. n, 'hold', hold)
+    add('HSET', 'worker:' .. n, 'since', now_text)
   end
-  call('ZADD', prefix .. 'overseen', 'NX', 0, n)
-  call('ZREM', prefix .. 'gone', n)
+  if not call('ZSCORE', prefix .. 'overseen', n) then put('overseen', 0, n) end
+  drop('gone', n)
   return n
 end
 
 local function bury(n)
-  call('ZREM', prefix .. 'overseen', n)
-  call('ZADD', prefix .. 'gone', now_text, n)
+  drop('overseen', n)
+  put('gone', now, n)
 end
 
 -- remember adds an attempt that did not succeed to the task's history.
 local function remember(t, n, outcome, started, ended, problem)
   local host = call('HGET', prefix .. 'worker:' .. t[WORKER], 'host') or ''
-  call('RPUSH', prefix .. 'tries:' .. t[ID], table.concat({n, host, outcome, text(started), text(ended), problem}, '\31'))
+  add('RPUSH', 'tries:' .. t[ID], table.concat({n, host, outcome, text(started), text(ended), problem}, '\31'))
 end
 
 -- stop_running takes a task from its worker.
 local function stop_running(t)
-  call('SREM', prefix .. 'running:' .. t[WORKER], t[ID])
-  if stop_of(t) ~= '' then call('SREM', prefix .. 'asked:' .. t[WORKER], t[ID]) end
+  mark('running:' .. t[WORKER], t[ID], false)
+  if stop_of(t) ~= '' then mark('asked:' .. t[WORKER], t[ID], false) end
 end
 
 -- rescue takes a task from a worker that is gone, and says whether it crashed of it (rule Q4). One that was asked to stop

@@ -1,6 +1,9 @@
--- Answers: now, then of each worker whose lease is live: its hash, and how many tasks it has.
-local reply = {now}
-for _, n in ipairs(call('ZRANGE', prefix .. 'overseen', 0, -1)) do
+-- ARGV: where to go on ('0' at first). Answers: now, where to go on ('0': that was all), then of each worker whose lease is
+-- live: its hash, and how many tasks it has. A worker may come twice.
+local some = call('ZSCAN', prefix .. 'overseen', ARGV[1], 'COUNT', 500)
+local reply = {now, some[1]}
+for i = 1, #some[2], 2 do
+  local n = some[2][i]
   local w = worker_info(n)
   if w[1] and live(w[1], w[2]) then
     reply[#reply + 1] = w

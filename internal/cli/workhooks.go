@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/hook"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run/command"
+)
+
+// taskHooks are who is told what happens to the tasks of `dibs work`.
+type taskHooks struct {
+	texts   []string
+	secret  string
+	timeout time.Duration
+}
+
+const taskHooksHelp = `Hooks are told what happens to tasks: --hook EVENTS=TARGET, any number of times. EVENTS are some of
+  start     an attempt begins                      success   the task is done
+  retry     an attempt failed; another follows     failure   the task has failed for good
+  crash     tasks have used up their crashes       discard   the worker gave it up       cancel   it was stopped
+joined by commas. TARGET is https://… or http://… for a POST of the facts as JSON, ping:https://… for a ping in the
+convention of healthchecks.io, env:NAME or file:/path for where such a TARGET is written, or else a line for /bin/sh,
+with the facts on its standard input and in DIBS_HOOK, DIBS_HOOK_TASK, DIBS_HOOK_KIND, DIBS_HOOK_ERROR, ….
+Nothing waits for a hook; each event is told at most once in the fleet, as best effort.`
+
+// parse makes hooks of the flags.
+func (h *taskHooks) parse() (hooks []job.Hook, secret []byte, err error) {
+	for _, text := range h.texts {
+		one, err := h.one(text)
+		if err != nil {
+			return nil, nil, usage(fmt.Errorf("--hook: %w", err))
+		}
+		hooks = append(hooks, one)
+	}
+	if h.secret != "" {
+		if !secretForm.MatchString(h.secret) {
+			return nil, nil, usage(errors.New("--hook-secret: say where it is, env:NAME or file:/path; the secret itself is no argument"))
+		}
+		if secret, err = readSecret(h.secret); err == nil && len(secret) == 0 {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return nil, nil, usage(fmt.Errorf("--hook-secret: %w", err))
+		}
+	}
+	return hooks, secret, nil
+}
+
+// one is a hook of EVENTS=TARGET. What may be a password in TARGET is not quoted.
+func (h *taskHooks) one(text string) (one job.Hook, err error) {
+	events, target, ok := strings.Cut(text, "=")
+	if !ok || target == "" {
+		return one, errors.New("want EVENTS=TARGET, such as failure=./alert.sh")
+	}
+	for _, e := range strings.Split(events, ",") {
+		if !slices.Contains(queue.TaskEvents, queue.TaskEvent(e)) {
+			return one, fmt.Errorf("%q is no event: want some of %s", e, taskEventNames())
+		}
+		one.On = append(one.On, job.HookEvent(e))
+	}
+	one.Timeout = h.timeout
+	if secretForm.MatchString(target) {
+		b, err := readSecret(target)
+		if err == nil && len(b) == 0 {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			return one, fmt.Errorf("%s: %w", target, err)
+		}
+		target = string(b)
+	}
+	address, ping := strings.CutPrefix(target, "ping:")
+	switch {
+	case ping && !isWeb(address):
+		return one, errors.New("after ping: comes an address, https://… or http://…")
+	case ping:
+		one.Ping = &job.Request{URL: address}
+	case strings.HasPrefix(target, "https://") || strings.HasPrefix(target, "http://"):
+		if !isWeb(target) {
+			return one, errors.New("its address is not a valid one")
+		}
+		one.Request = &job.Request{URL: target}
+	default:
+		one.Command = &job.Command{Shell: target}
+	}
+	return one, hook.Check(&one)
+}
+
+func isWeb(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
+func taskEventNames() string {
+	names := make([]string, len(queue.TaskEvents))
+	for i, e := range queue.TaskEvents {
+		names[i] = string(e)
+	}
+	return strings.Join(names, ", ")
+}
+
+// runner runs the hooks of tasks; nil where there are none.
+func (h *taskHooks) runner(p *opened, w *commandWork) (*hook.Runner, error) {
+	hooks, secret, err := h.parse()
+	if err != nil || len(hooks) == 0 {
+		return nil, err
+	}
+	return hook.NewTasks(hook.Options{History: p.History, Event: p.Record, Log: w.log}, hooks, secret, command.WithoutStore(os.Environ())), nil
+}
+
+// close gives hooks what is left of the worker's time for what they are still to tell.
+func closeTaskHooks(r *hook.Runner, grace time.Duration, told *time.Time) {
+	if r == nil {
+		return
+	}
+	passed := time.Duration(0)
+	if told != nil {
+		passed = time.Since(*told)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hookDrain(grace, passed))
+	defer cancel()
+	r.Close(ctx)
+}

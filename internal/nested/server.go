@@ -1,0 +1,177 @@
+//go:build linux
+
+package nested
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/queue"
+)
+
+const (
+	// perUser bounds the connections of one user at a time. The next one is told to come again.
+	perUser = 8
+	// talk is how long a command may take for its message, and how long the answer may take to be read.
+	talk = 10 * time.Second
+)
+
+// Enqueue takes tasks in, in steps as queue.Client does. It returns within a bounded time.
+type Enqueue func(context.Context, []queue.Spec) ([]queue.Enqueued, error)
+
+// A Server answers commands. It is safe for concurrent use.
+type Server struct {
+	name    string
+	socket  *net.UnixListener
+	enqueue Enqueue
+	ctx     context.Context
+	stop    context.CancelFunc
+	serving sync.WaitGroup
+
+	mu     sync.Mutex
+	guests map[string]uint32 // token → the user that the command runs as
+	busy   map[uint32]int    // connections by user
+}
+
+// Listen opens the socket. It has no name in a file system, where others could be in its way.
+func Listen(enqueue Enqueue) (*Server, error) {
+	name := "@dibs-" + rand.Text()
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("open a socket for commands: %w", err)
+	}
+	s := &Server{name: name, socket: socket, enqueue: enqueue, guests: map[string]uint32{}, busy: map[uint32]int{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.serving.Go(s.accept)
+	return s, nil
+}
+
+// Admit returns the variable for the environment of a command that runs as a user, and leave, which ends its right.
+// Both return at once.
+func (s *Server) Admit(uid uint32) (variable string, leave func()) {
+	token := rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.guests[token] = uid
+	return Variable + "=" + s.name + "/" + token, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.guests, token)
+	}
+}
+
+// Close ends the serving, requests under way included.
+func (s *Server) Close() error {
+	s.stop()
+	err := s.socket.Close()
+	s.serving.Wait()
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.socket.AcceptUnix()
+		switch {
+		case err != nil && s.ctx.Err() != nil:
+			return
+		case err != nil: // too many files are open, say
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-s.ctx.Done():
+			}
+			continue
+		}
+		uid, err := peer(c)
+		if err == nil {
+			err = s.enter(uid)
+		}
+		if err != nil {
+			_ = c.SetWriteDeadline(time.Now().Add(time.Millisecond)) // it fits into the socket's buffer
+			_ = send(c, failed(err))
+			c.Close()
+			continue
+		}
+		s.serving.Go(func() {
+			defer s.exit(uid)
+			defer c.Close()
+			defer context.AfterFunc(s.ctx, func() { c.Close() })()
+			s.serve(c, uid)
+		})
+	}
+}
+
+// peer is the user at the other end, as the kernel knows it.
+func peer(c *net.UnixConn) (uid uint32, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	controlled := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(controlled, err); err != nil {
+		return 0, err
+	}
+	return cred.Uid, nil
+}
+
+// enter lets in who may be running one of our commands: others cost nothing more than this.
+func (s *Server) enter(uid uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := uid == 0
+	for _, of := range s.guests {
+		known = known || of == uid
+	}
+	switch {
+	case !known:
+		return errStranger
+	case s.busy[uid] >= perUser:
+		return errBusy
+	}
+	s.busy[uid]++
+	return nil
+}
+
+func (s *Server) exit(uid uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[uid]--; s.busy[uid] == 0 {
+		delete(s.busy, uid)
+	}
+}
+
+// errStranger does not say which of it is wrong.
+var errStranger = errors.New("this is no command that runs now, or it runs as another user than it was started as")
+
+// serve answers one request.
+func (s *Server) serve(c *net.UnixConn, uid uint32) {
+	_ = c.SetDeadline(time.Now().Add(talk))
+	var r request
+	if err := receive(c, &r); err != nil {
+		_ = send(c, answer{Error: "the request cannot be read: " + strconv.Quote(err.Error())})
+		return
+	}
+	s.mu.Lock()
+	of, ok := s.guests[r.Token]
+	s.mu.Unlock()
+	if !ok || uid != 0 && uid != of {
+		_ = send(c, failed(errStranger))
+		return
+	}
+	_ = c.SetDeadline(time.Time{})
+	took, err := s.enqueue(s.ctx, r.Specs)
+	a := answer{Enqueued: took}
+	if err != nil {
+		a = failed(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(talk))
+	_ = send(c, a)
+}

@@ -1,0 +1,80 @@
+package unit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// write makes the files of a host.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		at := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+const (
+	serve = "[Unit]\nKillMode=process\n[Service]\nExecStart=/usr/bin/dibs serve /etc/dibs/jobs.yaml\n"
+	mixed = "[Service]\nKillMode=mixed\n"
+)
+
+func TestUnits(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string // the KillMode; empty: there is no such unit
+	}{
+		"says nothing":            {map[string]string{"etc/systemd/system/a.service": serve}, "control-group"},
+		"mixed":                   {map[string]string{"usr/lib/systemd/system/a.service": serve + "KillMode=mixed\n"}, "mixed"},
+		"a comment":               {map[string]string{"etc/systemd/system/a.service": serve + "# KillMode=mixed\n"}, "control-group"},
+		"taken back":              {map[string]string{"etc/systemd/system/a.service": serve + "KillMode=mixed\nKillMode=\n"}, "control-group"},
+		"by a drop-in":            {map[string]string{"lib/systemd/system/a.service": serve, "etc/systemd/system/a.service.d/10.conf": mixed}, "mixed"},
+		"by one for all services": {map[string]string{"lib/systemd/system/a.service": serve, "etc/systemd/system/service.d/10.conf": mixed}, "mixed"},
+		"by the later drop-in": {map[string]string{"lib/systemd/system/a.service": serve, "run/systemd/system/a.service.d/20.conf": "[Service]\nKillMode=control-group\n",
+			"etc/systemd/system/a.service.d/10.conf": mixed}, "control-group"},
+		"by the more important drop-in of its name": {map[string]string{"lib/systemd/system/a.service": serve,
+			"lib/systemd/system/a.service.d/10.conf": "[Service]\nKillMode=process\n", "etc/systemd/system/a.service.d/10.conf": mixed}, "mixed"},
+		"the more important unit": {map[string]string{"lib/systemd/system/a.service": serve, "etc/systemd/system/a.service": serve + "KillMode=mixed\n"}, "mixed"},
+		"a worker, wrapped":       {map[string]string{"etc/systemd/system/a.service": "[Service]\nExecStart=-/usr/bin/env X=1 \\\n  \"/opt/dibs\" work mail -- ./mail\n"}, "control-group"},
+		"another program":         {map[string]string{"etc/systemd/system/a.service": "[Service]\nExecStart=/usr/bin/dibsy serve\n"}, ""},
+		"another command":         {map[string]string{"etc/systemd/system/a.service": "[Service]\nExecStart=dibs run --key k -- true\n"}, ""},
+		"not a start":             {map[string]string{"etc/systemd/system/a.service": "[Service]\nExecStop=dibs serve x\n"}, ""},
+		"another program after all": {map[string]string{"etc/systemd/system/a.service": serve,
+			"etc/systemd/system/a.service.d/x.conf": "[Service]\nExecStart=\nExecStart=/bin/true\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Find(write(t, c.files))
+			switch {
+			case c.want == "" && len(got) == 0:
+			case len(got) != 1 || got[0].Name != "a.service" || got[0].KillMode != c.want:
+				t.Errorf("%+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestOwn(t *testing.T) {
+	root := write(t, map[string]string{"etc/systemd/system/a.service": serve, "etc/systemd/system/b@.service": serve + "KillMode=mixed\n"})
+	for cgroup, want := range map[string]string{
+		"0::/system.slice/a.service\n":                                  "a.service",
+		"0::/system.slice/a.service/dibs-run-1\n":                       "a.service",
+		"2:cpu:/\n1:name=systemd:/system.slice/a.service\n0::/\n":       "a.service",
+		"0::/system.slice/system-b.slice/b@one.service\n":               "b@.service",
+		"0::/system.slice/other.service\n":                              "",
+		"0::/user.slice/user-0.slice/session-3.scope\n":                 "",
+		"0::/user.slice/user@0.service/app.slice/a.service/x/y.scope\n": "a.service",
+		"": "",
+	} {
+		if u, ok := Own(root, []byte(cgroup)); u.Name != want || ok != (want != "") {
+			t.Errorf("%q: %q, want %q", cgroup, u.Name, want)
+		}
+	}
+}

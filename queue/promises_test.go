@@ -1,0 +1,146 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+func TestThePausesBetweenAttempts(t *testing.T) {
+	b := queue.Backoff{NoJitter: true, Cap: 5 * time.Second}
+	for n, want := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
+		if got := b.After(n); got != want {
+			t.Errorf("after the attempt %d: %s, want %s", n, got, want)
+		}
+	}
+	if b.NoJitter = false; b.After(1) > time.Second || b.After(1) < 500*time.Millisecond {
+		t.Error("jitter leaves the upper half")
+	}
+}
+
+// Rule Q6: a task is postponed as often as its budget says, and then fails.
+func TestPostponementsHaveABudget(t *testing.T) {
+	virtual(t, func(w *world) {
+		var began atomic.Int64
+		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error {
+			began.Add(1)
+			return queue.Postpone(time.Second)
+		})})
+		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxSnoozes: 2}}).ID
+		w.expect(id, queue.Failed, time.Minute)
+		w.end(wk)
+		if n := began.Load(); n != 3 {
+			t.Errorf("it began %d times; want twice to be postponed, and once to fail", n)
+		}
+	})
+}
+
+// A retry that would come after retry_until is not planned: the task fails at once.
+func TestNoRetryIsPlannedBeyondItsTime(t *testing.T) {
+	virtual(t, func(w *world) {
+		m := &queue.Mux{}
+		m.Handle("k", queue.Handler{Do: func(context.Context, *queue.Run) error { return errors.New("it failed") },
+			Backoff: func(int, error) time.Duration { return time.Hour }})
+		wk := w.work(queue.WorkerOptions{Mux: m})
+		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{RetryUntil: time.Now().Add(time.Minute)}}).ID
+		w.expect(id, queue.Failed, 10*time.Second)
+		w.end(wk)
+	})
+}
+
+// odd is a store whose answers are changed on their way.
+type odd struct {
+	queue.Store
+	fetch func(queue.FetchRequest, queue.Fetch) (queue.Fetch, error)
+	start func() []queue.Status
+}
+
+func (s *odd) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+	f, err := s.Store.Fetch(ctx, r)
+	if err != nil || s.fetch == nil {
+		return f, err
+	}
+	return s.fetch(r, f)
+}
+
+func (s *odd) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([]queue.Status, error) {
+	if s.start != nil {
+		return s.start(), nil
+	}
+	return s.Store.Start(ctx, worker, refs)
+}
+
+// What is somebody else's by now does not begin.
+func TestWhatIsGoneDoesNotBegin(t *testing.T) {
+	virtual(t, func(w *world) {
+		var began atomic.Int64
+		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, start: func() []queue.Status { return []queue.Status{queue.Gone} }},
+			Mux: handler(func(context.Context, *queue.Run) error { began.Add(1); return nil })})
+		w.enqueue(queue.Spec{Kind: "k", Unique: &queue.Unique{Key: "u", Until: queue.UntilStarted}})
+		time.Sleep(10 * time.Second)
+		w.end(wk)
+		if n := began.Load(); n != 0 {
+			t.Errorf("it began %d times", n)
+		}
+	})
+}
+
+// An answer that is lost takes nothing from what is at work.
+func TestALostAnswerHandsNothingBackThatRuns(t *testing.T) {
+	virtual(t, func(w *world) {
+		var began, fetches atomic.Int64
+		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, fetch: func(_ queue.FetchRequest, f queue.Fetch) (queue.Fetch, error) {
+			if began.Load() > 0 && fetches.Add(1) == 1 {
+				return queue.Fetch{}, queue.ErrUnavailable
+			}
+			return f, nil
+		}}, Mux: handler(func(ctx context.Context, _ *queue.Run) error {
+			began.Add(1)
+			select {
+			case <-time.After(20 * time.Second):
+			case <-ctx.Done():
+			}
+			return nil
+		})})
+		w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+		w.end(wk)
+		if n := began.Load(); n != 1 {
+			t.Errorf("it began %d times", n)
+		}
+	})
+}
+
+// Rule Q4: a worker that works a task which took a worker down asks for no other such task.
+func TestOneChargedTaskAtATime(t *testing.T) {
+	virtual(t, func(w *world) {
+		var working atomic.Bool
+		var asked atomic.Int64
+		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, fetch: func(r queue.FetchRequest, f queue.Fetch) (queue.Fetch, error) {
+			if working.Load() {
+				asked.Add(1)
+				if r.Charged {
+					t.Error("it asks for another one beside it")
+				}
+			}
+			for i := range f.Tasks {
+				f.Tasks[i].Crashes = 1
+			}
+			return f, nil
+		}}, Mux: handler(func(context.Context, *queue.Run) error {
+			working.Store(true)
+			time.Sleep(20 * time.Second)
+			working.Store(false)
+			return nil
+		})})
+		w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+		w.end(wk)
+		if asked.Load() == 0 {
+			t.Error("it did not ask meanwhile: this shows nothing")
+		}
+	})
+}

@@ -1,0 +1,32 @@
+package queue
+
+import "time"
+
+// offFor is how long an end waits that another transaction's hold on its task has put off.
+const offFor = 250 * time.Millisecond
+
+// putOff leaves what was withheld to a sending of its own, later: the ends of other tasks do not wait with it. It returns the others.
+func (s *shift) putOff(batch []end, st []Status) ([]end, []Status) {
+	var later, now []end
+	var answers []Status
+	for i := range batch {
+		if i < len(st) && st[i] == Withheld {
+			later = append(later, batch[i])
+			continue
+		}
+		now, answers = append(now, batch[i]), append(answers, st[i])
+	}
+	if len(later) == 0 {
+		return batch, st
+	}
+	s.late.Go(func() {
+		t := time.NewTimer(offFor)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-s.lease.Lost():
+		}
+		s.send(later)
+	})
+	return now, answers
+}

@@ -1,0 +1,8 @@
+-- Those of one job, ?5.
+SELECT * FROM (
+    SELECT job, at, last, count, state, lease_key, lease_owner, lease_token, claimant, run_id, outcome, reason, inferred, reruns, claimed, started, ended
+    FROM dibs_ticks WHERE job = ?5 AND at >= ?1 AND at < ?2 AND (?4 = '' OR run_id = ?4) ORDER BY at DESC, job LIMIT ?3
+) UNION ALL SELECT * FROM (
+    SELECT job, at, last, count, state, lease_key, lease_owner, lease_token, claimant, run_id, outcome, reason, inferred, reruns, claimed, started, ended
+    FROM dibs_ticks INDEXED BY dibs_ticks_ranges WHERE job = ?5 AND last > at AND last >= ?1 AND at < ?1 AND at < ?2 AND (?4 = '' OR run_id = ?4) ORDER BY at DESC, job LIMIT ?3
+) ORDER BY at DESC, job LIMIT ?3;

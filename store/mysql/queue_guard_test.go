@@ -1,0 +1,385 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// counted is a store of which the rows that it reads and changes are counted, by the sessions that it uses.
+type counted struct {
+	*store.Store
+	t    *testing.T
+	pool *sql.DB
+}
+
+func countedStore(t *testing.T, c store.Config) *counted {
+	t.Helper()
+	pool := raw(t, c.URL.String(), nil)
+	pool.SetMaxOpenConns(3)
+	pool.SetMaxIdleConns(3)
+	s, err := New(t.Context(), pool, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &counted{s, t, pool}
+}
+
+// rows is how many rows its sessions have read and changed so far, for SHOW reads none. An index's entry that is looked
+// at in vain counts.
+func (s *counted) rows() (n int64) {
+	s.t.Helper()
+	var conns []*sql.Conn
+	for range s.pool.Stats().OpenConnections {
+		c, err := s.pool.Conn(s.t.Context())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
+		r, err := c.QueryContext(s.t.Context(), `SHOW SESSION STATUS WHERE Variable_name LIKE 'Handler\_read%'
+			OR Variable_name IN ('Handler_icp_attempts', 'Handler_update', 'Handler_write', 'Handler_delete')`)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for r.Next() {
+			var some int64
+			if err := r.Scan(new(string), &some); err != nil {
+				s.t.Error(err)
+			}
+			n += some
+		}
+		if err := errors.Join(r.Err(), r.Close(), c.Close()); err != nil {
+			s.t.Error(err)
+		}
+	}
+	return n
+}
+
+// took fails where f takes more rows than most.
+func (s *counted) took(what string, most int64, f func()) {
+	s.t.Helper()
+	before := s.rows()
+	f()
+	n := s.rows() - before
+	s.t.Logf("%s: %d rows", what, n)
+	if n > most {
+		s.t.Errorf("%s took %d rows, more than %d", what, n, most)
+	}
+}
+
+// like makes n tasks that are as one is, but for columns that are said otherwise; i is their number.
+func like(t testing.TB, db *sql.DB, id queue.ID, n int, said map[string]string) {
+	t.Helper()
+	var names, values []string
+	for _, name := range append([]string{"ns", "cold", "args"}, columnNames...) {
+		value := said[name]
+		switch {
+		case name == "ukey":
+			continue
+		case value == "":
+			value = "t." + name
+		}
+		names, values = append(names, name), append(values, value)
+	}
+	exec(t, db, fmt.Sprintf("INSERT INTO dibs_tasks (%s) SELECT %s FROM dibs_tasks t JOIN (SELECT seq AS i FROM seq_1_to_%d) s WHERE t.id = ? ORDER BY i",
+		strings.Join(names, ", "), strings.Join(values, ", "), n), int64(id))
+}
+
+func kindOf(kind string) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Kind = kind }
+}
+
+// each is how many rows one task takes, all of its life; ofMany, one of many that a step takes.
+const (
+	each   = 60
+	ofMany = 30
+)
+
+// What cannot be given costs a fetch nothing, and no step grows with what there is (promise 26): the server counts the rows.
+func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
+	n := testsize.Of(30_000, 200_000)
+	c := queueConfig(t, testserver.MariaDB(t))
+	s := countedStore(t, c)
+	other := c
+	other.Namespace += "x"
+	elsewhere := mustOpen(t, other)
+	db := raw(t, c.URL.String(), nil)
+	ctx := t.Context()
+	t.Cleanup(func() {
+		_, _ = db.ExecContext(context.Background(), "DELETE FROM dibs_tasks WHERE ns IN (?, ?)", c.Namespace, other.Namespace)
+	})
+	fetch := func(w lease.Ref, most int, kinds ...string) queue.Fetch {
+		t.Helper()
+		f, err := s.Queue.Fetch(ctx, queue.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
+		if err != nil || f.Gone {
+			t.Fatalf("fetch: %+v, %v", f, err)
+		}
+		return f
+	}
+	holder := joined(t, s.Store)
+	one := func(with ...func(*queue.Spec)) queue.ID { return enqueue(t, s.Queue, spec(with...))[0].ID }
+	like(t, db, one(kindOf("unknown")), 2*n, nil)
+	like(t, db, one(kindOf("paused")), n, nil)
+	like(t, db, one(kindOf("rated")), n, nil)
+	first := one(kindOf("blocked"), limitOf("b", 1))
+	like(t, db, first, n, map[string]string{"state": "2"})
+	if got := fetch(holder, 1, "blocked").Tasks; len(got) != 1 || got[0].ID != first {
+		t.Fatalf("fetched %+v", got)
+	}
+	like(t, db, one(kindOf("nominee"), limitOf("n", 1)), n, map[string]string{"limited": "UNHEX(MD5(i))"})
+	like(t, db, one(func(s *queue.Spec) { s.Kind, s.Queue = "elsewhere", "r" }), n, nil)
+	like(t, db, enqueue(t, elsewhere.Queue, spec())[0].ID, n, nil)
+	if err := s.Tasks.Pause(ctx, queue.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Queue.Declare(ctx, map[string]queue.Rate{"rated": {Count: 1, Per: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	fetch(holder, 1, "rated") // it is used up
+
+	known := []string{"k", "paused", "rated", "blocked"}
+	enqueue(t, s.Queue, spec())
+	w := joined(t, s.Store)
+	complete(t, s.Queue, w, fetch(w, 1, known...).Tasks...) // what is learnt once
+	s.took("enqueue of 10", 10*each, func() { enqueue(t, s.Queue, slicesOf(10, spec())...) })
+	var got []queue.Fetched
+	s.took("fetch of 10", 10*each, func() { got = fetch(w, 10, known...).Tasks })
+	if len(got) != 10 {
+		t.Errorf("fetched %d", len(got))
+	}
+	s.took("finish of 10", 10*each, func() { complete(t, s.Queue, w, got...) })
+	s.took("a fetch that finds nothing", 10*each, func() {
+		if got := fetch(w, 10, known...).Tasks; len(got) > 0 {
+			t.Errorf("fetched %d", len(got))
+		}
+	})
+	s.took("a worker's look at what is to stop", each, func() {
+		if _, err := s.Queue.Mine(ctx, w, true); err != nil {
+			t.Error(err)
+		}
+	})
+	s.took("pause and resume", each, func() {
+		if err := s.Tasks.Pause(ctx, queue.Pause{Queue: "q", By: "me"}); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Tasks.Resume(ctx, "q", "", "me"); err != nil {
+			t.Error(err)
+		}
+	})
+	hash := spec(kindOf("blocked"), limitOf("b", 1)).Limit.Hash("blocked")
+	s.took("a limit that is raised", mostGiven*ofMany, func() {
+		if ok, err := s.Tasks.SetLimit(ctx, hash, 10*n, "me"); err != nil || !ok {
+			t.Errorf("%v, %v", ok, err)
+		}
+	})
+	s.took("a fetch of what it lets in", 1000*ofMany, func() {
+		if got := fetch(w, 1000, "blocked").Tasks; len(got) != 1000 {
+			t.Errorf("fetched %d", len(got))
+		}
+	})
+	s.took("leave of a worker that has 1,000", 1000*ofMany, func() {
+		if err := s.Queue.Leave(ctx, w); err != nil {
+			t.Error(err)
+		}
+	})
+	s.took("a limit that is lowered", mostGiven*ofMany, func() {
+		if ok, err := s.Tasks.SetLimit(ctx, hash, 1, "me"); err != nil || !ok {
+			t.Errorf("%v, %v", ok, err)
+		}
+	})
+	w = joined(t, s.Store)
+	like(t, db, enqueue(t, s.Queue, spec(kindOf("due"), func(s *queue.Spec) { s.Delay = time.Hour }))[0].ID, n,
+		map[string]string{"due_at": "1", "run_at": "1"})
+	s.took("a fetch when all are due at one instant", mostDue*ofMany, func() {
+		f := fetch(w, 10, "due")
+		if len(f.Tasks) != 10 || f.NextDue.IsZero() || f.NextDue.After(f.Now) {
+			t.Errorf("fetched %d; there is more, and it says %v at %v", len(f.Tasks), f.NextDue, f.Now)
+		}
+	})
+	s.took("tend", 1000*ofMany, func() {
+		if r, err := s.Queue.Tend(ctx, queue.TendRequest{Keep: queue.Retention}); err != nil || !r.More {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	like(t, db, first, n, map[string]string{"state": "2", "ordinal": "-9", "holder": "0", "expires": "1", "lapses": "1"})
+	ran := ref(t, s.Store, first)
+	s.took("a finish beside what has expired in line", 10*mostOver, func() { complete(t, s.Queue, holder, queue.Fetched{Ref: ran}) })
+	s.took("tend of what has expired", 1000*each, func() {
+		if r, err := s.Queue.Tend(ctx, queue.TendRequest{}); err != nil || !r.More || r.Expired == 0 {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+	empty := c
+	empty.Namespace += "y"
+	nobody := countedStore(t, empty)
+	nobody.took("lists and counts of an empty namespace", each, func() {
+		l, err := nobody.Tasks.Queues(ctx)
+		all, err2 := nobody.Tasks.Tasks(ctx, queue.Filter{})
+		if err != nil || err2 != nil || len(l)+len(all) > 0 {
+			t.Errorf("%v, %v, %v, %v", l, all, err, err2)
+		}
+	})
+}
+
+func slicesOf(n int, s queue.Spec) []queue.Spec { return slices.Repeat([]queue.Spec{s}, n) }
+
+// ref is the run of a task.
+func ref(t testing.TB, s *store.Store, id queue.ID) queue.Ref {
+	t.Helper()
+	x, _, ok, err := s.Tasks.Task(t.Context(), id)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	return queue.Ref{ID: id, Token: x.Token}
+}
+
+// Lists and counts go in steps, none of which walks over more tasks than it is bound to, and miss none.
+func TestListsGoInSteps(t *testing.T) {
+	n := testsize.Of(3*looked, 20*looked)
+	c := queueConfig(t, testserver.MariaDB(t))
+	s := countedStore(t, c)
+	db := raw(t, c.URL.String(), nil)
+	t.Cleanup(func() {
+		_, _ = db.ExecContext(context.Background(), "DELETE FROM dibs_tasks WHERE ns = ?", c.Namespace)
+	})
+	like(t, db, enqueue(t, s.Queue, spec())[0].ID, n-1, nil)
+	last := enqueue(t, s.Queue, spec(kindOf("last")))[0].ID
+	l, err := s.Tasks.Queues(t.Context())
+	if err != nil || len(l) != 2 || l[0].Depth[queue.Available] != n || l[1].Depth[queue.Available] != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	all, err := s.Tasks.Tasks(t.Context(), queue.Filter{Kind: "last"})
+	if err != nil || len(all) != 1 || all[0].ID != last {
+		t.Errorf("%+v, %v", all, err)
+	}
+	s.took("a step of a list", 5*looked, func() {
+		b := s.Tasks.(desk).board(t.Context())
+		w := walk{}
+		var found []*task
+		if err := b.ask(func(p *packet) []reader {
+			first := w.add(p, b.q.ns, 1<<62)
+			p.add("task-columns").add("tasks-filtered", b.q.ns, 0, []byte(""), []byte(""), []byte("last"), []byte("last"), 0, list{-1}, 100)
+			return []reader{first, b.reads(&found)}
+		}); err != nil || len(found) != 0 || w.n != looked {
+			t.Errorf("%v, %+v, %v", found, w, err)
+		}
+	})
+}
+
+// What supersedes many does so in parts.
+func TestSupersedingIsTakenInParts(t *testing.T) {
+	n := testsize.Of(5000, 50_000)
+	c := queueConfig(t, testserver.MariaDB(t))
+	s := countedStore(t, c)
+	db := raw(t, c.URL.String(), nil)
+	w := joined(t, s.Store)
+	rival := spec(func(s *queue.Spec) { s.Limit = &queue.Limit{Key: "d", Max: 1, OnContention: queue.Displace} })
+	id := enqueue(t, s.Queue, rival)[0].ID
+	first := fetchSome(t, s.Store, w, 1).Tasks
+	like(t, db, id, n, map[string]string{"state": "1", "holder": "0", "worker": "0"})
+	urgent := rival
+	urgent.Priority = 9
+	last := enqueue(t, s.Queue, urgent)[0].ID
+	if err := s.Queue.(queues).step(t.Context(), func(b *board) error {
+		if err := errors.Join(b.load([]queue.ID{last}), b.lockTheirs()); err != nil {
+			return err
+		}
+		more, err := b.displace(b.tasks[last])
+		if n := len(b.changed()); n > mostEnded+1 || !more { // and the one that runs
+			t.Errorf("a step changes %d, and says %v of more", n, more)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for steps := 0; ; steps++ {
+		if f := fetchSome(t, s.Store, w, 10); len(f.Tasks) > 0 || steps > n/mostEnded {
+			t.Fatalf("after %d steps: %+v", steps, f)
+		}
+		if x, _, _, err := s.Tasks.Task(t.Context(), last); err != nil || x.State == queue.Blocked {
+			break
+		}
+	}
+	if left := count(t, db, "SELECT COUNT(*) FROM dibs_tasks WHERE ns = ? AND state IN (1, 2)", c.Namespace); left != 1 {
+		t.Errorf("%d still wait", left)
+	}
+	complete(t, s.Queue, w, first...)
+	if f := fetchSome(t, s.Store, w, 10); len(f.Tasks) != 1 || f.Tasks[0].ID != last {
+		t.Errorf("fetched then: %+v", f)
+	}
+}
+
+// What transactions have left available under a limit is put in order in parts, and all of it runs.
+func TestManyNomineesArePutInOrderInParts(t *testing.T) {
+	const n = 3*mostOpen + 7
+	c := queueConfig(t, testserver.MariaDB(t))
+	s := countedStore(t, c)
+	db := raw(t, c.URL.String(), nil)
+	w := joined(t, s.Store)
+	id := enqueue(t, s.Queue, spec(limitOf("l", 1)))[0].ID
+	like(t, db, id, n, nil)
+	hash := spec(limitOf("l", 1)).Limit.Hash("k")
+	exec(t, db, "INSERT INTO dibs_task_wakes (ns, hash, limit_key, slots) VALUES (?, ?, 'l', 1)", c.Namespace, hash[:])
+	if err := s.Queue.(queues).step(t.Context(), func(b *board) error {
+		err := b.lock([]wake{{hash: hash}}, false, nothing)
+		if l := b.limits[hash]; err == nil && (len(l.open) > mostOpen || len(b.wakes) != 1) {
+			t.Errorf("a step reads %d, and leaves %v", len(l.open), b.wakes)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	done := 0
+	for range 3 {
+		f := fetchSome(t, s.Store, w, 10).Tasks
+		if len(f) != 1 || done == 0 && f[0].ID != id {
+			t.Fatalf("fetched %+v", f)
+		}
+		complete(t, s.Queue, w, f...)
+		done += len(f)
+	}
+	if open := count(t, db, "SELECT COUNT(*) FROM dibs_tasks WHERE ns = ? AND state = 1", c.Namespace); open != 1 {
+		t.Errorf("%d are available", open)
+	}
+	if ok, err := s.Tasks.SetLimit(t.Context(), hash, n, "me"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	for done <= n {
+		f := fetchSome(t, s.Store, w, 1000).Tasks
+		if done += len(f); len(f) == 0 {
+			t.Fatalf("only %d of %d were given", done, n+1)
+		}
+	}
+}
+
+// What is blocked is counted in steps, lane by lane, and all of it.
+func TestTheBlockedAreCountedInSteps(t *testing.T) {
+	c := queueConfig(t, testserver.MariaDB(t))
+	s := mustOpen(t, c)
+	db := raw(t, c.URL.String(), nil)
+	t.Cleanup(func() {
+		_, _ = db.ExecContext(context.Background(), "DELETE FROM dibs_tasks WHERE ns = ?", c.Namespace)
+	})
+	id := enqueue(t, s.Queue, spec(limitOf("l", 1)))[0].ID
+	like(t, db, id, 2*looked, map[string]string{"state": "2", "lane": "t.lane * (i % 2)", "ordinal": "i % 3"})
+	if _, held, _, err := s.Tasks.Task(t.Context(), id); err != nil || held.Waiting != 2*looked {
+		t.Errorf("%d wait, %v", held.Waiting, err)
+	}
+	like(t, db, id, 7, map[string]string{"state": "2"})
+	if _, held, _, err := s.Tasks.Task(t.Context(), id); err != nil || held.Waiting != 2*looked+7 {
+		t.Errorf("%d wait, %v", held.Waiting, err)
+	}
+}

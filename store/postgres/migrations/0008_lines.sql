@@ -1,0 +1,1454 @@
+-- Schema dibs, version 8: lines. What cannot be given costs a fetch nothing, no step grows with anybody's backlog, and what has died
+-- is not walked over for ever.
+--
+-- A line is the tasks of one queue, kind and rank (the upper bits of place). queue_lines says which ones there ever were; a fetch
+-- looks at the head of each line that it may give from, and at nothing else. A line may be there twice, as a name may.
+--
+-- While somebody holds an old snapshot, the index keeps the entries of all tasks that were given since, at the head of
+-- their line. So a line remembers a floor: no available task without a limit stands below it, but where a mark says so. How it is raised (queue_raise):
+--   1. A candidate is written and committed: the place of the first task that is there.
+--   2. A later fetch sees it, and writes down the next transaction id, x. Whoever has x or a later one sees the candidate.
+--   3. When all transactions before x have ended, what they did can be seen. What is found then is the new floor.
+-- A new task has a place above every floor and candidate that its transaction did not see, since its id is drawn once the transaction has its own
+-- id (queue_now). Whoever puts an older task back below a floor or candidate leaves a mark, in the same transaction (queue_back). Nobody
+-- waits for anybody. A transaction that writes for long only keeps floors where they are.
+CREATE TABLE dibs.queue_lines (
+  queue bigint NOT NULL,
+  kind  bigint NOT NULL,
+  rank  int NOT NULL,
+  floor bigint NOT NULL,
+  candidate bigint,
+  x     bigint
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX queue_lines_at ON dibs.queue_lines (queue, kind, rank);
+
+CREATE TABLE dibs.queue_marks (
+  queue bigint NOT NULL,
+  kind  bigint NOT NULL,
+  rank  int NOT NULL,
+  place bigint NOT NULL
+);
+CREATE INDEX queue_marks_at ON dibs.queue_marks (queue, kind, rank, place);
+
+INSERT INTO dibs.queue_lines (queue, kind, rank, floor)
+SELECT DISTINCT queue, kind, (place >> 53)::int, place >> 53 << 53 FROM dibs.tasks;
+
+-- By these, plans find tasks by line. The condition place >= 0 all tasks meet: it keeps who seeks a limit's from these indexes.
+DROP INDEX dibs.tasks_ready;
+DROP INDEX dibs.tasks_suspect;
+DROP INDEX dibs.tasks_nominee;
+DROP INDEX dibs.tasks_due;
+DROP INDEX dibs.tasks_window;
+CREATE INDEX tasks_ready ON dibs.tasks (queue, kind, place) WHERE state = 1;
+CREATE INDEX tasks_suspect ON dibs.tasks (queue, kind, place) WHERE state = 2;
+CREATE INDEX tasks_nominee ON dibs.tasks (queue, kind, place) WHERE state = 3 AND place >= 0;
+CREATE INDEX tasks_behind ON dibs.tasks (queue, kind, place) WHERE state = 4 AND place >= 0;
+CREATE INDEX tasks_due ON dibs.tasks (queue, due, id) WHERE state IN (0, 6);
+CREATE INDEX tasks_window ON dibs.tasks (queue, (ended + hold), id) WHERE state = 10;
+CREATE INDEX tasks_stop ON dibs.tasks (worker) WHERE state = 5 AND stop IS NOT NULL;
+
+-- The most rows that one step changes, whatever there is: what is left over is the next step's.
+CREATE FUNCTION dibs.queue_bound() RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT 1000 $$;
+
+-- The clock, read once the transaction has its id: see above.
+CREATE FUNCTION dibs.queue_now() RETURNS bigint LANGUAGE sql VOLATILE AS
+$$ SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN dibs.now_us() END $$;
+
+-- Tasks that were put back, or elsewhere, by this transaction. It sees to it that their lines are known, and marks those that stand below a floor.
+CREATE FUNCTION dibs.queue_back(p_ids bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  PERFORM pg_current_xact_id();
+  INSERT INTO dibs.queue_lines (queue, kind, rank, floor)
+  SELECT b.queue, b.kind, b.rank, b.rank::bigint << 53
+  FROM (SELECT DISTINCT t.queue, t.kind, (t.place >> 53)::int AS rank FROM dibs.tasks t WHERE t.id = ANY (p_ids)) b
+  WHERE NOT EXISTS (SELECT FROM dibs.queue_lines l WHERE l.queue = b.queue AND l.kind = b.kind AND l.rank = b.rank);
+  INSERT INTO dibs.queue_marks
+  SELECT b.queue, b.kind, b.rank, b.place
+  FROM (SELECT t.queue, t.kind, (t.place >> 53)::int AS rank, min(t.place) AS place FROM dibs.tasks t
+    WHERE t.id = ANY (p_ids) AND t.state::int = 1 GROUP BY 1, 2, 3) b
+  WHERE EXISTS (SELECT FROM dibs.queue_lines l WHERE l.queue = b.queue AND l.kind = b.kind AND l.rank = b.rank
+    AND b.place < greatest(l.floor, l.candidate));
+END $$;
+
+-- Takes the next step to a higher floor of a line, if that is worth it: p_gap places at least.
+CREATE FUNCTION dibs.queue_raise(p_queue bigint, p_kind bigint, p_rank int, p_gap bigint) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  at   tid;
+  f    bigint;
+  c    bigint;
+  till bigint;
+  low  bigint;
+  head bigint;
+BEGIN
+  SELECT l.ctid, l.floor, l.candidate, l.x INTO at, f, c, till FROM dibs.queue_lines l
+  WHERE l.queue = p_queue AND l.kind = p_kind AND l.rank = p_rank ORDER BY l.floor LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  IF c IS NOT NULL AND till IS NULL THEN
+    UPDATE dibs.queue_lines l SET x = pg_snapshot_xmax(pg_current_snapshot())::text::bigint WHERE l.ctid = at;
+    RETURN;
+  END IF;
+  IF c IS NOT NULL AND pg_snapshot_xmin(pg_current_snapshot())::text::bigint < till THEN
+    RETURN; -- somebody who does not know of it may still commit
+  END IF;
+  SELECT least(f, min(m.place)) INTO low FROM dibs.queue_marks m WHERE m.queue = p_queue AND m.kind = p_kind AND m.rank = p_rank;
+  IF c IS NULL THEN
+    -- The tip is read first: what is drawn after that stands above it.
+    SELECT last_value + 1 INTO c FROM dibs.task_ids;
+    c := p_rank::bigint << 53 | c;
+    SELECT t.place INTO head FROM dibs.tasks t WHERE t.queue = p_queue AND t.kind = p_kind AND t.state = 1
+      AND t.place >= low AND t.place < (p_rank + 1)::bigint << 53 ORDER BY t.place LIMIT 1;
+    c := least(c, head);
+    IF c - f >= p_gap THEN
+      UPDATE dibs.queue_lines l SET candidate = c WHERE l.ctid = at;
+    END IF;
+    RETURN;
+  END IF;
+  -- A mark that can be seen is of a task that can be seen: one look tells of both. Marks below low have come since it was read.
+  WITH gone AS (
+    DELETE FROM dibs.queue_marks m WHERE m.queue = p_queue AND m.kind = p_kind AND m.rank = p_rank AND m.place >= low
+  )
+  UPDATE dibs.queue_lines l SET candidate = NULL, x = NULL, floor = coalesce((
+    SELECT t.place FROM dibs.tasks t WHERE t.queue = p_queue AND t.kind = p_kind AND t.state = 1
+      AND t.place >= low AND t.place < c ORDER BY t.place LIMIT 1), c)
+  WHERE l.ctid = at;
+END $$;
+
+-- The lines of a queue that a worker may be given from: of kinds that it knows (null: any), and of none that is banned or whose rate is
+-- used up. low is where the first task can be, most how many of it there may be.
+CREATE FUNCTION dibs.queue_open(p_queue bigint, p_kinds bigint[], p_banned bigint[], p_rated bigint[], p_allowed int[], p_most int)
+RETURNS TABLE (kind bigint, rank int, low bigint, rising bool, most int) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+BEGIN
+  IF p_kinds IS NULL THEN
+    RETURN QUERY
+    SELECT l.kind, l.rank, least(min(l.floor), min(m.place)), bool_or(l.candidate IS NOT NULL),
+      coalesce(p_allowed[array_position(p_rated, l.kind)], p_most)
+    FROM dibs.queue_lines l LEFT JOIN LATERAL (SELECT x.place FROM dibs.queue_marks x
+      WHERE x.queue = p_queue AND x.kind = l.kind AND x.rank = l.rank ORDER BY x.place LIMIT 1) m ON true
+    WHERE l.queue = p_queue AND (p_banned IS NULL OR l.kind <> ALL (p_banned)) AND coalesce(p_allowed[array_position(p_rated, l.kind)], 1) > 0
+    GROUP BY l.kind, l.rank;
+  ELSE
+    RETURN QUERY
+    SELECT l.kind, l.rank, least(min(l.floor), min(m.place)), bool_or(l.candidate IS NOT NULL),
+      coalesce(p_allowed[array_position(p_rated, l.kind)], p_most)
+    FROM dibs.queue_lines l LEFT JOIN LATERAL (SELECT x.place FROM dibs.queue_marks x
+      WHERE x.queue = p_queue AND x.kind = l.kind AND x.rank = l.rank ORDER BY x.place LIMIT 1) m ON true
+    WHERE l.queue = p_queue AND l.kind = ANY (p_kinds)
+      AND (p_banned IS NULL OR l.kind <> ALL (p_banned)) AND coalesce(p_allowed[array_position(p_rated, l.kind)], 1) > 0
+    GROUP BY l.kind, l.rank;
+  END IF;
+END $$;
+
+-- The places of the first available tasks without a limit of some lines, as many as are wanted: no more of each rated kind than are allowed.
+CREATE FUNCTION dibs.queue_heads(p_queue bigint, p_kinds bigint[], p_ranks int[], p_lows bigint[], p_most int[], p_need int)
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  RETURN ARRAY(
+    SELECT h.place FROM (
+      SELECT t.place, l.most, row_number() OVER (PARTITION BY l.kind ORDER BY t.place) AS n
+      FROM unnest(p_kinds, p_ranks, p_lows, p_most) l(kind, rank, low, most),
+        LATERAL (SELECT x.place FROM dibs.tasks x WHERE x.queue = p_queue AND x.kind = l.kind AND x.state = 1
+          AND x.place >= l.low AND x.place < (l.rank + 1)::bigint << 53 ORDER BY x.place LIMIT least(p_need, l.most)) t
+    ) h WHERE h.n <= h.most ORDER BY h.place LIMIT p_need);
+END $$;
+
+-- The nominees of some kinds of a queue, the first in order first.
+CREATE FUNCTION dibs.queue_nominees(p_queue bigint, p_kinds bigint[], p_most int) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  RETURN ARRAY(SELECT w.id FROM (SELECT DISTINCT unnest(p_kinds) AS kind) k,
+    LATERAL (SELECT t.id, t.place FROM dibs.tasks t WHERE t.queue = p_queue AND t.kind = k.kind AND t.state = 3 AND t.place >= 0
+      ORDER BY t.place LIMIT p_most) w
+    ORDER BY w.place LIMIT p_most);
+END $$;
+
+-- The place of the first suspect without a limit, which is locked; null where there is none, or others have it.
+CREATE FUNCTION dibs.queue_suspect(p_queue bigint, p_kinds bigint[], p_charged bool) RETURNS bigint LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  RETURN (SELECT w.place FROM (SELECT DISTINCT unnest(p_kinds) AS kind) k,
+    LATERAL (SELECT t.place FROM dibs.tasks t WHERE t.queue = p_queue AND t.kind = k.kind AND t.state = 2 AND (p_charged OR t.crashes = 0)
+      ORDER BY t.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) w
+    ORDER BY w.place LIMIT 1);
+END $$;
+
+-- Where a limit has more rivals than a few, the newest of those that a fetch from some kinds of a queue may meet. All older ones
+-- give way to it in the end, so it does without meeting each.
+CREATE FUNCTION dibs.queue_newest(p_lim uuid, p_queue bigint, p_kinds bigint[]) RETURNS bigint LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  few CONSTANT int := 100;
+BEGIN
+  IF (SELECT count(*) FROM (SELECT FROM dibs.tasks t WHERE t.contention IN (2, 3) AND t.state IN (3, 4) AND t.lim = p_lim LIMIT few) r) < few THEN
+    RETURN NULL;
+  END IF;
+  RETURN (SELECT max(r.id) FROM (SELECT t.* FROM dibs.tasks t WHERE t.contention IN (2, 3) AND t.state IN (3, 4) AND t.lim = p_lim ORDER BY t.id DESC LIMIT few) r
+    WHERE r.state = 3 AND r.contention = 2 AND r.queue = p_queue AND r.kind = ANY (p_kinds) AND NOT r.suspect);
+END $$;
+
+-- What is paused of a queue: all of it, or some kinds.
+CREATE FUNCTION dibs.queue_banned(p_ns text, p_queue bigint, p_now bigint, OUT closed bool, OUT kinds bigint[]) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  SELECT coalesce(bool_or(z.kind = ''), false), coalesce(array_agg(z.k) FILTER (WHERE z.kind <> ''), '{}') INTO closed, kinds
+  FROM dibs.queue_pauses z WHERE z.ns = p_ns AND (z.until = 0 OR z.until > p_now) AND (z.queue = '' OR z.q = p_queue);
+END $$;
+
+DROP FUNCTION dibs.queue_ahead;
+
+-- Gives tasks to a worker. The last row, of task 0, is about the call: token is the clock, due the next instant at
+-- which a task becomes due (0: none is known), attempts a sum of 1 late, 2 the lease is not live, 4 there may be
+-- more at once, 8 somebody watches all of the queues already, 16 more can be given at once. p_look is how many times as many nominees as usual are
+-- looked at: those that another transaction has stand in the way of others.
+CREATE OR REPLACE FUNCTION dibs.queue_fetch(p_ns text, p_key bytea, p_owner text, p_token bigint, p_not_after bigint,
+  p_queues bigint[], p_kinds bigint[], p_most int, p_suspects bool, p_charged bool, p_look int)
+RETURNS TABLE (task bigint, token bigint, place bigint, queue bigint, kind bigint, due bigint, enqueued bigint, expires bigint,
+  attempts int, granted int, crashes int, snoozes int, suspect bool, args text, cold text) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  bound   CONSTANT int := dibs.queue_bound();
+  gap     CONSTANT bigint := 2048; -- places that have died before a line's floor is worth raising
+  me      int;
+  t_now   bigint := dibs.now_us();
+  this    bigint;
+  need    int := p_most;
+  had     int;
+  flags   int := 0;
+  next    bigint;
+  soonest bigint := 0;
+  pauses  bool;
+  closed  bool;
+  banned  bigint[];
+  rated   bigint[];
+  allowed int[];
+  spent   bigint[];
+  doubted bool := NOT p_suspects; -- no suspect is given any more
+  lims    uuid[];                 -- that are locked
+  owed    record;
+  mine    uuid[];
+  touched uuid[];                 -- limits to settle
+  limited bool;
+  filled  bool := false;          -- as many with a limit were given as one step may
+  c       record;
+  l       dibs.queue_limits;
+  kinds   bigint[];               -- the lines that may be given from
+  ranks   int[];
+  lows    bigint[];
+  rising  bool[];
+  most    int[];
+  ahead   bigint[];
+  wary    bigint;                 -- the place of the suspect without a limit that may be given
+  given   int;
+  pick    bigint;
+  picked  tid[];
+  ends    int := 0;               -- tasks that were ended so far, of those that are waited for no longer or have rivals
+  reach  int;
+  heads   bigint[];
+  tip     bigint;
+  n       int;
+BEGIN
+  me := dibs.queue_worker(p_ns, p_key, p_owner, p_token);
+  IF p_not_after <> 0 AND t_now > p_not_after THEN
+    flags := 1;
+  ELSIF me IS NULL THEN
+    -- One that never joined, or has left.
+    INSERT INTO dibs.queue_workers AS w (ns, key, owner, token, since)
+    SELECT x.ns, x.key, x.owner, x.token, t_now FROM dibs.leases x
+    WHERE x.key = p_key AND x.ns = p_ns AND x.owner = p_owner AND x.token = p_token AND x.expires > t_now
+    ON CONFLICT (key, owner, token, ns) DO UPDATE SET gone = 0
+    RETURNING w.id INTO me;
+    IF me IS NULL THEN
+      flags := 2;
+    END IF;
+  END IF;
+  IF flags <> 0 THEN
+    task := 0; token := t_now; due := 0; attempts := flags;
+    RETURN NEXT;
+    RETURN;
+  END IF;
+  -- Whoever pauses waits for the fetches that are under way, so that nothing is given once he has been answered.
+  PERFORM pg_advisory_xact_lock_shared(1684628081, hashtext(p_ns));
+  pauses := EXISTS (SELECT FROM dibs.queue_pauses z WHERE z.ns = p_ns AND (z.until = 0 OR z.until > t_now));
+  IF EXISTS (SELECT FROM dibs.queue_rates r WHERE r.ns = p_ns) THEN
+    PERFORM FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds)) ORDER BY r.k FOR NO KEY UPDATE;
+    t_now := dibs.now_us();
+    SELECT array_agg(r.k), array_agg(least(greatest((r.burst - (greatest(r.busy, t_now) - t_now)) / r.every, 0), p_most)::int)
+    INTO rated, allowed
+    FROM dibs.queue_rates r WHERE r.ns = p_ns AND (p_kinds IS NULL OR r.k = ANY (p_kinds));
+  END IF;
+  limited := EXISTS (SELECT FROM dibs.queue_limits x WHERE x.ns = p_ns) OR EXISTS (SELECT FROM dibs.queue_debts d WHERE d.ns = p_ns) OR EXISTS (
+    SELECT FROM unnest(p_queues) v(v), LATERAL (SELECT FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3 AND t.place >= 0 LIMIT 1) w);
+  reach := least((2 * least(need, 200) + 20) * p_look, 2 * bound);
+  IF limited THEN
+    -- The limits that are met below, and those that something is owed to. They are locked before any task is: whoever
+    -- enqueues has limits locked, and may wait for a task's unique key.
+    spent := '{}';
+    FOREACH this IN ARRAY p_queues LOOP
+      CONTINUE WHEN NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.queue = this AND t.state = 3 AND t.place >= 0 LIMIT 1);
+      SELECT b.closed, b.kinds INTO closed, banned FROM dibs.queue_banned(p_ns, this, t_now) b;
+      CONTINUE WHEN closed;
+      kinds := ARRAY(SELECT o.kind FROM dibs.queue_open(this, p_kinds, banned, rated, allowed, 1000000) o);
+      spent := spent || dibs.queue_nominees(this, kinds, reach);
+    END LOOP;
+    SELECT * INTO owed FROM dibs.queue_owed(p_ns, 100);
+    PERFORM dibs.queue_meet(p_ns, spent || owed.ids);
+    lims := ARRAY(SELECT x.lim FROM dibs.queue_limits x
+      WHERE x.lim = ANY (owed.lims || ARRAY(SELECT t.lim FROM dibs.tasks t WHERE t.id = ANY (spent)))
+      ORDER BY x.lim FOR NO KEY UPDATE);
+    t_now := dibs.now_us(); -- rates and limits may have been waited for
+    IF p_not_after <> 0 AND t_now > p_not_after THEN
+      task := 0; token := t_now; due := 0; attempts := 1;
+      RETURN NEXT;
+      RETURN;
+    END IF;
+    PERFORM dibs.queue_pay(ARRAY(SELECT DISTINCT d.lim FROM dibs.queue_debts d WHERE d.ns = p_ns AND d.lim = ANY (lims)));
+  END IF;
+
+  FOREACH this IN ARRAY p_queues LOOP
+    EXIT WHEN need <= 0;
+    banned := NULL;
+    IF pauses THEN
+      SELECT b.closed, b.kinds INTO closed, banned FROM dibs.queue_banned(p_ns, this, t_now) b;
+      CONTINUE WHEN closed;
+    END IF;
+    SELECT t.due INTO next FROM dibs.tasks t WHERE t.queue = this AND t.state IN (0, 6) ORDER BY t.due LIMIT 1;
+    IF next <= t_now THEN
+      IF dibs.queue_ripen(this, t_now, bound) = bound THEN
+        flags := flags | 4;
+      END IF;
+      SELECT t.due INTO next FROM dibs.tasks t WHERE t.queue = this AND t.state IN (0, 6) AND t.due > t_now ORDER BY t.due LIMIT 1;
+    END IF;
+    IF next IS NOT NULL AND (soonest = 0 OR next < soonest) THEN
+      soonest := next;
+    END IF;
+    SELECT array_agg(o.kind), array_agg(o.rank), array_agg(o.low), array_agg(o.rising), array_agg(o.most) INTO kinds, ranks, lows, rising, most
+    FROM dibs.queue_open(this, p_kinds, banned, rated, allowed, 1000000) o;
+    CONTINUE WHEN kinds IS NULL;
+    had := need;
+    given := 0;
+    ahead := NULL;
+
+    -- Tasks with a limit. The nominees name their limits; what is given is the first of each one's lane.
+    IF limited THEN
+      spent := dibs.queue_nominees(this, kinds, reach);
+    END IF;
+    IF limited AND spent <> '{}' THEN
+      ahead := dibs.queue_heads(this, kinds, ranks, lows, most, need);
+      wary := NULL;
+      IF NOT doubted THEN
+        wary := dibs.queue_suspect(this, kinds, p_charged);
+        ahead := ahead || wary;
+      END IF;
+      IF cardinality(spent) = reach THEN
+        flags := flags | 4;
+      END IF;
+      -- What has come since is not waited for.
+      SELECT count(DISTINCT t.lim) INTO n FROM dibs.tasks t WHERE t.id = ANY (spent);
+      mine := ARRAY(SELECT x.lim FROM dibs.queue_limits x
+        WHERE x.lim = ANY (ARRAY(SELECT t.lim FROM dibs.tasks t WHERE t.id = ANY (spent))) FOR NO KEY UPDATE SKIP LOCKED);
+      IF cardinality(mine) < n THEN
+        flags := flags | 4;
+      END IF;
+      lims := coalesce(lims, '{}') || mine;
+      t_now := dibs.now_us();
+      FOR c IN SELECT t.* FROM dibs.tasks t WHERE t.id = ANY (spent) AND t.state::int = 3 AND t.lim = ANY (mine) ORDER BY t.place LOOP
+        EXIT WHEN need <= 0;
+        IF ends >= bound OR given >= 200 THEN
+          flags := flags | 4; -- the rest is the next step's
+          IF given >= 200 THEN
+            flags := flags | 16;
+            filled := true;
+          END IF;
+          EXIT;
+        END IF;
+        SELECT * INTO l FROM dibs.queue_limits x WHERE x.lim = c.lim;
+        IF c.slots <> l.slots AND c.id > l.declared THEN
+          PERFORM dibs.queue_resize(c.lim, c.slots, c.id, '');
+          l.slots := c.slots;
+          touched := touched || c.lim;
+        END IF;
+        IF l.running < l.slots THEN
+          IF c.contention IN (1, 2) THEN
+            SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = c.id AND t.state::int = 3 FOR NO KEY UPDATE SKIP LOCKED;
+          ELSE
+            SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = ANY (ARRAY[
+              (SELECT x.id FROM dibs.tasks x WHERE x.state = 3 AND x.lim = c.lim AND x.queue = c.queue AND x.kind = c.kind
+                 AND (x.contention IS NULL OR x.contention = 3) ORDER BY x.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED),
+              (SELECT x.id FROM dibs.tasks x WHERE x.state = 4 AND x.lim = c.lim AND x.queue = c.queue AND x.kind = c.kind
+                 AND (x.expires IS NULL OR x.expires > t_now) ORDER BY x.place LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)])
+            ORDER BY t.place LIMIT 1;
+          END IF;
+          CONTINUE WHEN pick IS NULL;
+          SELECT * INTO c FROM dibs.tasks t WHERE t.id = pick;
+          IF c.expires <= t_now THEN
+            PERFORM dibs.queue_discard(ARRAY[pick], 'expired', t_now);
+            touched := touched || c.lim;
+            ends := ends + 5; -- one by one costs more than many at once
+            flags := flags | 4;
+            CONTINUE;
+          END IF;
+          -- Whatever stands before it without a limit comes first.
+          CONTINUE WHEN given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.place) >= had;
+          CONTINUE WHEN c.suspect AND (doubted OR wary < c.place OR c.crashes > 0 AND NOT p_charged);
+          IF rated IS NOT NULL AND c.kind = ANY (rated) THEN
+            CONTINUE WHEN allowed[array_position(rated, c.kind)] <= 0;
+            allowed[array_position(rated, c.kind)] := allowed[array_position(rated, c.kind)] - 1;
+            UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + r.every WHERE r.ns = p_ns AND r.k = c.kind;
+          END IF;
+          l.token := greatest(l.token + 1, c.token + 1, t_now);
+          UPDATE dibs.queue_limits x SET running = running + 1, token = l.token WHERE x.lim = c.lim;
+          RETURN QUERY UPDATE dibs.tasks t SET state = 5, token = l.token, worker = me, fetched = t_now, begun = false, stop = NULL
+            WHERE t.id = pick
+            RETURNING t.id, t.token, t.place, t.queue, t.kind, t.due, t.enqueued, t.expires,
+              t.attempts, t.granted, t.crashes, t.snoozes, t.suspect, t.args, t.cold;
+          IF c.suspect THEN
+            doubted := true;
+            ahead := array_remove(ahead, wary);
+          END IF;
+          touched := touched || c.lim;
+          need := need - 1;
+          given := given + 1;
+        ELSIF c.contention IN (1, 2) THEN
+          CONTINUE WHEN given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.place) >= had;
+          CONTINUE WHEN c.suspect AND (doubted OR wary < c.place OR c.crashes > 0 AND NOT p_charged); -- nothing is decided about it yet
+          IF c.contention = 2 THEN
+            pick := dibs.queue_newest(c.lim, this, kinds);
+            IF pick > c.id THEN
+              SELECT * INTO c FROM dibs.tasks t WHERE t.id = pick;
+            END IF;
+          END IF;
+          SELECT t.id INTO pick FROM dibs.tasks t WHERE t.id = c.id AND t.state::int = 3 FOR NO KEY UPDATE SKIP LOCKED;
+          CONTINUE WHEN pick IS NULL;
+          touched := touched || c.lim;
+          IF c.expires <= t_now THEN
+            PERFORM dibs.queue_discard(ARRAY[pick], 'expired', t_now);
+            ends := ends + 5;
+          ELSIF c.contention = 1 THEN
+            PERFORM dibs.queue_discard(ARRAY[pick], 'overlap', t_now);
+            ends := ends + 5;
+          ELSE
+            UPDATE dibs.tasks t SET stop = 'replaced' WHERE t.id = ANY (ARRAY(
+              SELECT x.id FROM dibs.tasks x WHERE x.state = 5 AND x.lim = c.lim AND x.contention IN (2, 3) AND x.stop IS NULL
+              LIMIT bound FOR NO KEY UPDATE SKIP LOCKED));
+            spent := ARRAY(
+              SELECT x.id FROM dibs.tasks x WHERE x.contention IN (2, 3) AND x.state IN (3, 4) AND x.lim = c.lim AND x.id < pick
+              ORDER BY x.id LIMIT greatest(bound - ends, 1) FOR UPDATE SKIP LOCKED);
+            PERFORM dibs.queue_discard(spent, 'superseded', t_now);
+            ends := ends + 5 + cardinality(spent);
+            -- As long as there are any, whether another transaction has them, which may be rolled back, or they are too many, it asks again.
+            UPDATE dibs.tasks t SET state = 4, contention = 3 WHERE t.id = pick
+              AND NOT EXISTS (SELECT FROM dibs.tasks x WHERE x.state = 5 AND x.lim = c.lim AND x.contention IN (2, 3) AND x.stop IS NULL)
+              AND NOT EXISTS (SELECT FROM dibs.tasks x WHERE x.contention IN (2, 3) AND x.state IN (3, 4) AND x.lim = c.lim AND x.id < pick);
+          END IF;
+        ELSE
+          touched := touched || c.lim; -- it is to step back
+          ends := ends + 5;
+        END IF;
+      END LOOP;
+      PERFORM dibs.queue_settle(v) FROM (SELECT DISTINCT unnest(touched)) q(v);
+      touched := NULL;
+      EXIT WHEN filled;
+    END IF;
+    IF rated IS NOT NULL AND need < had THEN -- of rated kinds, something may have been given
+      most := ARRAY(SELECT coalesce(allowed[array_position(rated, v.k)], v.m) FROM unnest(kinds, most) WITH ORDINALITY v(k, m, i) ORDER BY v.i);
+    END IF;
+
+    -- One suspect at most.
+    IF NOT doubted AND need > 0 THEN
+      wary := dibs.queue_suspect(this, CASE WHEN rated IS NULL THEN kinds ELSE ARRAY(SELECT k FROM unnest(kinds, most) v(k, m) WHERE m > 0) END, p_charged);
+      IF wary IS NOT NULL THEN
+        SELECT t.ctid, t.place, t.id, t.expires, t.kind INTO c FROM dibs.tasks t WHERE t.id = wary & ((1::bigint << 53) - 1);
+        IF ahead IS NULL THEN
+          ahead := dibs.queue_heads(this, kinds, ranks, lows, most, need);
+        END IF;
+        IF c.expires <= t_now THEN
+          PERFORM dibs.queue_discard(ARRAY[c.id], 'expired', t_now);
+          flags := flags | 4;
+        ELSIF given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.place) < had THEN
+          IF rated IS NOT NULL AND c.kind = ANY (rated) THEN
+            allowed[array_position(rated, c.kind)] := allowed[array_position(rated, c.kind)] - 1;
+            UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + r.every WHERE r.ns = p_ns AND r.k = c.kind;
+          END IF;
+          RETURN QUERY UPDATE dibs.tasks t SET state = 5, token = greatest(t.token + 1, t_now), worker = me, fetched = t_now, begun = false, stop = NULL
+            WHERE t.id = c.id
+            RETURNING t.id, t.token, t.place, t.queue, t.kind, t.due, t.enqueued, t.expires,
+              t.attempts, t.granted, t.crashes, t.snoozes, t.suspect, t.args, t.cold;
+          doubted := true;
+          need := need - 1;
+        END IF;
+      END IF;
+    END IF;
+    IF rated IS NOT NULL AND need < had THEN -- of rated kinds, something may have been given
+      most := ARRAY(SELECT coalesce(allowed[array_position(rated, v.k)], v.m) FROM unnest(kinds, most) WITH ORDINALITY v(k, m, i) ORDER BY v.i);
+    END IF;
+
+    -- All others.
+    reach := need;
+    FOR round IN 1 .. 100 LOOP
+      EXIT WHEN need <= 0;
+      IF cardinality(kinds) = 1 THEN
+        picked := ARRAY(
+          SELECT t.ctid FROM dibs.tasks t WHERE t.queue = this AND t.kind = kinds[1] AND t.state = 1
+            AND t.place >= lows[1] AND t.place < (ranks[1] + 1)::bigint << 53
+          ORDER BY t.place LIMIT least(need, most[1]) FOR NO KEY UPDATE SKIP LOCKED);
+      ELSE
+        -- How far the first of all lines reach is looked up before they are locked, so that no more are than are given.
+        heads := dibs.queue_heads(this, kinds, ranks, lows, most, reach);
+        EXIT WHEN heads = '{}';
+        picked := ARRAY(
+          SELECT w.at FROM (
+            SELECT x.at, x.place, l.most, row_number() OVER (PARTITION BY l.kind ORDER BY x.place) AS n
+            FROM unnest(kinds, ranks, lows, most) l(kind, rank, low, most),
+              LATERAL (SELECT t.ctid AS at, t.place FROM dibs.tasks t WHERE t.queue = this AND t.kind = l.kind AND t.state = 1
+                AND t.place >= l.low AND t.place < (l.rank + 1)::bigint << 53 AND t.place <= heads[cardinality(heads)]
+                ORDER BY t.place LIMIT least(need, l.most) FOR NO KEY UPDATE SKIP LOCKED) x
+          ) w WHERE w.n <= w.most ORDER BY w.place LIMIT need);
+      END IF;
+      IF rated IS NOT NULL AND picked <> '{}' THEN
+        FOR i IN 1 .. cardinality(rated) LOOP
+          SELECT count(*) INTO n FROM dibs.tasks t WHERE t.ctid = ANY (picked) AND t.kind = rated[i];
+          CONTINUE WHEN n = 0;
+          allowed[i] := allowed[i] - n;
+          UPDATE dibs.queue_rates r SET busy = greatest(r.busy, t_now) + n * r.every WHERE r.ns = p_ns AND r.k = rated[i];
+        END LOOP;
+        most := ARRAY(SELECT coalesce(allowed[array_position(rated, v.k)], v.m) FROM unnest(kinds, most) WITH ORDINALITY v(k, m, i) ORDER BY v.i);
+      END IF;
+      RETURN QUERY UPDATE dibs.tasks t SET state = 5, token = greatest(t.token + 1, t_now), worker = me, fetched = t_now, begun = false, stop = NULL
+        WHERE t.ctid = ANY (picked) AND (t.expires IS NULL OR t.expires > t_now)
+        RETURNING t.id, t.token, t.place, t.queue, t.kind, t.due, t.enqueued, t.expires,
+          t.attempts, t.granted, t.crashes, t.snoozes, t.suspect, t.args, t.cold;
+      GET DIAGNOSTICS n = ROW_COUNT;
+      need := need - n;
+      IF n < cardinality(picked) THEN
+        spent := ARRAY(SELECT t.id FROM dibs.tasks t WHERE t.ctid = ANY (picked) AND t.expires <= t_now);
+        PERFORM dibs.queue_discard(spent, 'expired', t_now);
+        ends := ends + cardinality(spent);
+      ELSIF cardinality(kinds) = 1 OR cardinality(heads) < reach AND n > 0 THEN
+        EXIT;
+      ELSE
+        -- Others have what stands up to there.
+        lows := ARRAY(SELECT greatest(v, heads[cardinality(heads)] + 1) FROM unnest(lows) v);
+        reach := least(2 * reach, bound);
+      END IF;
+      IF round = 100 OR ends >= bound THEN
+        flags := flags | 4;
+        EXIT;
+      END IF;
+    END LOOP;
+
+    -- Floors, now and then, of a line at a time.
+    IF true = ANY (rising) OR random() < 0.2 THEN
+      SELECT last_value INTO tip FROM dibs.task_ids;
+      SELECT o.k, o.r INTO c FROM unnest(kinds, ranks, lows, rising) o(k, r, v, up)
+      WHERE o.up OR (o.r::bigint << 53 | tip) - o.v >= gap ORDER BY o.up DESC, random() LIMIT 1;
+      IF FOUND THEN
+        PERFORM dibs.queue_raise(this, c.k, c.r, gap);
+      END IF;
+    END IF;
+  END LOOP;
+
+  IF need < p_most AND coalesce(lims, '{}') = '{}' THEN
+    -- A claim that a crash of the server loses only lets the task be run by another: its token is refused then. Slots
+    -- are never given on such terms (rule Q4).
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
+  IF (SELECT count(*) FROM dibs.queue_watched w WHERE w.queue = ANY (p_queues) AND w.watched > t_now + 30000000) = cardinality(p_queues) THEN
+    flags := flags | 8;
+  END IF;
+  task := 0; token := dibs.now_us(); due := soonest; attempts := flags;
+  RETURN NEXT;
+END $$;
+
+-- Sees that at every lane of a limit the first tasks are nominated, as many as there are free slots (though no more than a step is bound
+-- to: the fetches that take them nominate the next), and all others blocked. The caller has the limit locked. A task that another transaction has
+-- locked is passed over, and owed, as is what was too much for one step. Blocked ones that have expired are left to queue_expire: nobody is to wait behind them.
+CREATE OR REPLACE FUNCTION dibs.queue_settle(p_lim uuid) RETURNS int LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  bound CONSTANT int := dibs.queue_bound();
+  l     dibs.queue_limits;
+  lane  record;
+  free  int;
+  want  int;
+  n     int;
+  back  int := 0;
+  moved int := 0;
+  owing bool := false;
+  t_now bigint := dibs.now_us();
+BEGIN
+  SELECT * INTO l FROM dibs.queue_limits WHERE lim = p_lim;
+  IF NOT FOUND THEN
+    RETURN 0; -- its nominees are met by a fetch, which makes it
+  END IF;
+  free := least(greatest(l.slots - l.running, 0), bound);
+  IF free < bound THEN
+    FOR lane IN SELECT * FROM dibs.queue_lanes(p_lim, 3::smallint) LOOP
+      IF back >= bound THEN
+        owing := true;
+        EXIT;
+      END IF;
+      UPDATE dibs.tasks SET state = 4 WHERE id = ANY (ARRAY(
+        SELECT id FROM dibs.tasks WHERE state = 3 AND lim = p_lim AND queue = lane.queue AND kind = lane.kind
+          AND (contention IS NULL OR contention = 3)
+        ORDER BY place OFFSET free LIMIT bound - back FOR NO KEY UPDATE SKIP LOCKED));
+      GET DIAGNOSTICS n = ROW_COUNT;
+      back := back + n;
+    END LOOP;
+  END IF;
+  IF free > 0 THEN
+    FOR lane IN SELECT * FROM dibs.queue_lanes(p_lim, 4::smallint) LOOP
+      IF moved >= bound THEN
+        owing := true;
+        EXIT;
+      END IF;
+      SELECT count(*) INTO want FROM (
+        SELECT FROM dibs.tasks WHERE state = 3 AND lim = p_lim AND queue = lane.queue AND kind = lane.kind
+          AND (contention IS NULL OR contention = 3)
+        LIMIT free) have;
+      CONTINUE WHEN want >= free;
+      n := least(free - want, bound - moved);
+      owing := owing OR n < free - want;
+      want := n;
+      UPDATE dibs.tasks SET state = 3 WHERE id = ANY (ARRAY(
+        SELECT id FROM dibs.tasks WHERE state = 4 AND lim = p_lim AND queue = lane.queue AND kind = lane.kind
+          AND (expires IS NULL OR expires > t_now)
+        ORDER BY place LIMIT want FOR NO KEY UPDATE SKIP LOCKED));
+      GET DIAGNOSTICS n = ROW_COUNT;
+      moved := moved + n;
+      PERFORM dibs.queue_tell(lane.queue, false);
+      owing := owing OR n < want AND EXISTS (
+        SELECT FROM dibs.tasks WHERE state = 4 AND lim = p_lim AND queue = lane.queue AND kind = lane.kind
+          AND (expires IS NULL OR expires > t_now));
+    END LOOP;
+  END IF;
+  IF owing THEN
+    INSERT INTO dibs.queue_debts VALUES (l.ns, p_lim, 0);
+  END IF;
+  RETURN moved;
+END $$;
+
+-- The lanes in which tasks of a limit are nominated (state 3) or blocked (4). Of more than can be looked at in one step these are the first
+-- ones, and some from anywhere, so that all have their turn.
+CREATE FUNCTION dibs.queue_lanes(p_lim uuid, p_state smallint) RETURNS TABLE (queue bigint, kind bigint) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  most CONSTANT int := 100;
+  q    bigint := -9223372036854775808;
+  k    bigint := -9223372036854775808;
+  n    int;
+BEGIN
+  FOR round IN 1 .. 2 LOOP
+    IF p_state = 3 THEN
+      RETURN QUERY WITH RECURSIVE lanes AS (
+        (SELECT queue, kind, 1 AS n FROM dibs.tasks WHERE state = 3 AND lim = p_lim AND (queue, kind) >= (q, k) ORDER BY queue, kind LIMIT 1)
+        UNION ALL
+        SELECT n.queue, n.kind, p.n + 1 FROM lanes p, LATERAL (
+          SELECT queue, kind FROM dibs.tasks WHERE state = 3 AND lim = p_lim AND (queue, kind) > (p.queue, p.kind)
+          ORDER BY queue, kind LIMIT 1) n WHERE p.n < most
+      )
+      SELECT lanes.queue, lanes.kind FROM lanes;
+    ELSE
+      RETURN QUERY WITH RECURSIVE lanes AS (
+        (SELECT queue, kind, 1 AS n FROM dibs.tasks WHERE state = 4 AND lim = p_lim AND (queue, kind) >= (q, k) ORDER BY queue, kind LIMIT 1)
+        UNION ALL
+        SELECT n.queue, n.kind, p.n + 1 FROM lanes p, LATERAL (
+          SELECT queue, kind FROM dibs.tasks WHERE state = 4 AND lim = p_lim AND (queue, kind) > (p.queue, p.kind)
+          ORDER BY queue, kind LIMIT 1) n WHERE p.n < most
+      )
+      SELECT lanes.queue, lanes.kind FROM lanes;
+    END IF;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    EXIT WHEN n < most;
+    q := ((random() - 0.5) * 18e18)::bigint;
+  END LOOP;
+END $$;
+
+-- Limits that something is owed to, at most so many, and such of their blocked tasks as they can be made from.
+CREATE OR REPLACE FUNCTION dibs.queue_owed(p_ns text, p_most int, OUT lims uuid[], OUT ids bigint[]) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  lims := ARRAY(SELECT d.lim FROM (SELECT DISTINCT f.lim FROM (SELECT x.lim FROM dibs.queue_debts x WHERE x.ns = p_ns LIMIT dibs.queue_bound()) f) d
+    WHERE coalesce((SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = d.lim), (SELECT t.lim FROM dibs.tasks t WHERE t.state = 4 AND t.lim = d.lim LIMIT 1)) IS NOT NULL
+    LIMIT p_most);
+  ids := ARRAY(SELECT (SELECT t.id FROM dibs.tasks t WHERE t.state = 4 AND t.lim = v LIMIT 1)
+    FROM unnest(lims) v WHERE (SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = v) IS NULL);
+END $$;
+
+-- Pays what is owed to limits that the caller has locked, as much of it as one step may.
+CREATE OR REPLACE FUNCTION dibs.queue_pay(p_lims uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  bound CONSTANT int := dibs.queue_bound();
+  l     uuid;
+  freed bigint;
+  moved int := 0;
+BEGIN
+  FOREACH l IN ARRAY p_lims LOOP
+    EXIT WHEN moved >= bound;
+    WITH paid AS (
+      DELETE FROM dibs.queue_debts y WHERE y.ctid = ANY (ARRAY(
+        SELECT d.ctid FROM dibs.queue_limits x JOIN dibs.queue_debts d ON d.ns = x.ns AND d.lim = x.lim WHERE x.lim = l LIMIT bound))
+      RETURNING y.freed
+    )
+    SELECT coalesce(sum(p.freed), 0) INTO freed FROM paid p;
+    UPDATE dibs.queue_limits SET running = greatest(running - freed, 0) WHERE lim = l AND freed > 0;
+    moved := moved + dibs.queue_settle(l);
+  END LOOP;
+END $$;
+
+-- Makes due tasks of a queue available, at most so many. Of each lane of a limit the first one becomes a
+-- nominee; that the others are blocked can be said without the limit's lock, since the nominee commits with them.
+CREATE OR REPLACE FUNCTION dibs.queue_ripen(p_queue bigint, p_now bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  ids bigint[];
+BEGIN
+  ids := ARRAY(
+    SELECT id FROM dibs.tasks WHERE queue = p_queue AND state IN (0, 6) AND due <= p_now
+    ORDER BY due LIMIT p_most FOR NO KEY UPDATE SKIP LOCKED);
+  UPDATE dibs.tasks t
+  SET state = CASE WHEN t.lim IS NULL THEN CASE WHEN t.suspect THEN 2 ELSE 1 END
+                   WHEN r.n = 1 OR t.contention IN (1, 2) THEN 3 ELSE 4 END
+  FROM (SELECT id, row_number() OVER (PARTITION BY lim, queue, kind ORDER BY place) AS n FROM dibs.tasks WHERE id = ANY (ids)) r
+  WHERE t.id = r.id;
+  PERFORM dibs.queue_back(ids);
+  PERFORM dibs.queue_tell(p_queue, false);
+  RETURN cardinality(ids);
+END $$;
+
+-- The same of several queues, at most so many in all.
+CREATE FUNCTION dibs.queue_ripen_all(p_queues bigint[], p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  this  bigint;
+  t_now bigint := dibs.now_us();
+  n     int := 0;
+BEGIN
+  FOREACH this IN ARRAY p_queues LOOP
+    EXIT WHEN n >= p_most;
+    IF EXISTS (SELECT FROM dibs.tasks t WHERE t.queue = this AND t.state IN (0, 6) AND t.due <= t_now) THEN
+      n := n + dibs.queue_ripen(this, t_now, p_most - n);
+    END IF;
+  END LOOP;
+  RETURN n;
+END $$;
+
+-- Locks the limits of tasks that are about to be taken in, and of those that they may take the place of (p_uniq). What is
+-- declared is set when they have been taken in. In a transaction of the caller's none of it is done: a fetch takes it from the task.
+CREATE OR REPLACE FUNCTION dibs.queue_declare(p_ns text, p_lim uuid[], p_key text[], p_slots int[], p_uniq uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  lims uuid[];
+  have int;
+BEGIN
+  LOOP
+    INSERT INTO dibs.queue_limits (lim, ns, key, slots)
+    SELECT DISTINCT ON (q.lim) q.lim, p_ns, q.key, q.slots
+    FROM (
+      SELECT * FROM unnest(p_lim, p_key, p_slots) WITH ORDINALITY u(lim, key, slots, n)
+      UNION ALL
+      SELECT t.lim, coalesce(t.cold::json -> 'limit' ->> 'key', ''), t.slots, 0 -- as in queue_meet
+      FROM unnest(p_uniq) u(uniq), LATERAL (SELECT * FROM dibs.tasks WHERE uniq = u.uniq AND held OFFSET 0) t WHERE t.lim IS NOT NULL
+    ) q
+    WHERE (SELECT k.lim FROM dibs.queue_limits k WHERE k.lim = q.lim) IS NULL
+    ORDER BY q.lim, n DESC
+    ON CONFLICT DO NOTHING;
+    lims := p_lim || ARRAY(SELECT t.lim FROM unnest(p_uniq) q(u), LATERAL (SELECT lim FROM dibs.tasks WHERE uniq = q.u AND held OFFSET 0) t WHERE t.lim IS NOT NULL);
+    SELECT count(*) INTO have FROM (SELECT FROM dibs.queue_limits k WHERE k.lim = ANY (lims) ORDER BY k.lim FOR NO KEY UPDATE) k;
+    -- One may have been forgotten while it was waited for: then it is made anew.
+    EXIT WHEN have = (SELECT count(DISTINCT v) FROM unnest(lims) v);
+  END LOOP;
+END $$;
+
+-- Takes in tasks with a unique key or a limit, no key twice. Their limits are locked: see queue_declare. p_own: in a transaction of the caller's. Answers:
+-- 1 enqueued, 2 duplicate, 3 replaced, 4 undecided.
+CREATE OR REPLACE FUNCTION dibs.queue_admit(
+  p_ns text, p_own boolean, p_wait int,
+  p_queue bigint[], p_kind bigint[], p_rank int[], p_args text[], p_cold text[], p_due bigint[], p_delay bigint[], p_expires bigint[],
+  p_uniq uuid[], p_hold bigint[], p_again smallint[], p_longest bigint[],
+  p_lim uuid[], p_slots int[], p_contention smallint[])
+RETURNS TABLE (i int, answer smallint, task bigint, stands smallint) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  t_now  bigint;
+  till   bigint := dibs.now_us() + p_wait * 1000::bigint;
+  ids    bigint[];
+  states smallint[];
+  taken  bigint[];
+  passed int[];
+  there  dibs.tasks;
+  x      int;
+  patience text := current_setting('lock_timeout');
+BEGIN
+  t_now := dibs.queue_now(); -- before ids are drawn: see queue_lines
+  ids := ARRAY(SELECT nextval('dibs.task_ids') FROM generate_series(1, cardinality(p_queue)));
+  IF p_lim IS NULL THEN
+    states := ARRAY(SELECT CASE WHEN CASE WHEN d = 0 THEN t_now ELSE d END + delay > t_now THEN 0 ELSE 1 END
+      FROM unnest(p_due, p_delay) q(d, delay));
+  ELSE
+  states := ARRAY(
+    SELECT CASE
+      WHEN q.due > t_now THEN 0
+      WHEN q.lim IS NULL THEN 1
+      WHEN q.contention IN (1, 2) THEN 3
+      WHEN p_own THEN CASE WHEN q.uniq IS NOT NULL OR q.nth = 1 THEN 3 ELSE 4 END
+      WHEN q.nth <= least(k.slots - k.running, dibs.queue_bound()) - (
+        SELECT count(*) FROM (SELECT FROM dibs.tasks t WHERE t.state = 3 AND t.lim = q.lim AND t.queue = q.queue AND t.kind = q.kind
+          AND (t.contention IS NULL OR t.contention = 3) LIMIT least(greatest(k.slots - k.running, 0), dibs.queue_bound())) have) THEN 3
+      ELSE 4 END
+    FROM (SELECT *, CASE WHEN d = 0 THEN t_now ELSE d END + delay AS due,
+                 row_number() OVER (PARTITION BY lim, queue, kind, contention IN (1, 2), CASE WHEN d = 0 THEN t_now ELSE d END + delay > t_now ORDER BY rank, n) AS nth
+          FROM unnest(p_queue, p_kind, p_rank, p_due, p_delay, p_uniq, p_lim, p_contention)
+            WITH ORDINALITY q(queue, kind, rank, d, delay, uniq, lim, contention, n)) q
+    LEFT JOIN LATERAL (SELECT slots, running FROM dibs.queue_limits WHERE lim = q.lim OFFSET 0) k ON true
+    ORDER BY q.n);
+  END IF;
+
+  -- All at once, in the order of the keys. Where somebody's key is under way, that waits; when it waits for too long, each tries alone.
+  BEGIN
+    PERFORM set_config('lock_timeout', p_wait || 'ms', true);
+    taken := ARRAY(SELECT v FROM dibs.queue_insert(NULL, ids, t_now, states, p_queue, p_kind, p_rank, p_args, p_cold, p_due, p_delay, p_expires,
+      p_uniq, p_hold, p_lim, p_slots, p_contention) v);
+  EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+    taken := '{}';
+    FOR x IN SELECT n FROM unnest(p_uniq) WITH ORDINALITY q(u, n) ORDER BY u NULLS LAST, n LOOP
+      BEGIN
+        PERFORM set_config('lock_timeout', greatest((till - dibs.now_us()) / 1000, 1) || 'ms', true);
+        taken := taken || ARRAY(SELECT v FROM dibs.queue_insert(x, ids, t_now, states, p_queue, p_kind, p_rank, p_args, p_cold, p_due, p_delay, p_expires,
+          p_uniq, p_hold, p_lim, p_slots, p_contention) v);
+      EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+        i := x; answer := 4; task := 0; stands := 0;
+        passed := passed || x;
+        RETURN NEXT;
+      END;
+    END LOOP;
+  END;
+  IF NOT p_own AND p_lim IS NOT NULL AND dibs.queue_declared(p_lim, p_slots, ids, taken) THEN
+    states := ARRAY(SELECT coalesce((SELECT t.state FROM dibs.tasks t WHERE t.id = q.id), q.s) FROM unnest(ids, states) WITH ORDINALITY q(id, s, n) ORDER BY q.n);
+  END IF;
+  IF cardinality(taken) = cardinality(ids) THEN
+    PERFORM set_config('lock_timeout', patience, true);
+    RETURN QUERY SELECT n::int, 1::smallint, q.id, q.s FROM unnest(ids, states) WITH ORDINALITY q(id, s, n);
+    RETURN;
+  END IF;
+  RETURN QUERY SELECT n::int, 1::smallint, q.id, q.s FROM unnest(ids, states) WITH ORDINALITY q(id, s, n) WHERE q.id = ANY (taken);
+
+  -- What is left has met a holder of its key.
+  FOR x IN SELECT n FROM unnest(p_uniq, ids) WITH ORDINALITY q(u, id, n)
+    WHERE NOT q.id = ANY (taken) AND (passed IS NULL OR NOT n = ANY (passed)) ORDER BY u LOOP
+    BEGIN
+      i := x; answer := NULL;
+      WHILE answer IS NULL LOOP
+        PERFORM set_config('lock_timeout', greatest((till - dibs.now_us()) / 1000, 1) || 'ms', true);
+        there := NULL;
+        IF p_own OR p_again[x] > 0 THEN
+          -- What waits must not start before we have committed; what runs is left alone.
+          IF p_again[x] > 0 THEN
+            SELECT * INTO there FROM dibs.tasks WHERE uniq = p_uniq[x] AND held AND state <> 5 FOR NO KEY UPDATE;
+          ELSE
+            SELECT * INTO there FROM dibs.tasks WHERE uniq = p_uniq[x] AND held AND state <> 5 FOR SHARE;
+          END IF;
+        END IF;
+        IF there.id IS NULL THEN
+          SELECT * INTO there FROM dibs.tasks WHERE uniq = p_uniq[x] AND held;
+        END IF;
+        t_now := dibs.now_us();
+        IF there.id IS NULL THEN
+          NULL; -- it has gone meanwhile
+        ELSIF there.state NOT IN (5, 10) AND there.expires <= t_now THEN
+          PERFORM FROM dibs.tasks WHERE id = there.id AND state::int NOT IN (5, 10) AND expires <= t_now FOR NO KEY UPDATE;
+          IF FOUND THEN -- else it has been fetched in time
+            PERFORM dibs.queue_discard(ARRAY[there.id], 'expired', t_now);
+            PERFORM dibs.queue_owe(p_ns, there.lim);
+          END IF;
+        ELSIF there.state = 10 AND there.ended + there.hold <= t_now THEN
+          PERFORM dibs.queue_free(ARRAY[there.id]);
+        ELSIF p_again[x] = 0 OR there.state IN (5, 10) AND there.hold >= 0 THEN
+          answer := 2; -- who holds its key until the end, or in a window, is not replaced (promise 17)
+        ELSIF there.state NOT IN (5, 10) THEN
+          -- It takes over what is new, and keeps its id and place in its priority (rule Q3).
+          IF p_again[x] = 2 THEN
+            there.due := least(t_now + p_delay[x], there.enqueued + p_longest[x]);
+          ELSE
+            there.due := CASE WHEN p_due[x] = 0 THEN t_now ELSE p_due[x] END + p_delay[x];
+          END IF;
+          IF there.lim IS NOT NULL AND NOT p_own THEN
+            PERFORM FROM dibs.queue_limits WHERE lim = there.lim FOR NO KEY UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
+              -- The key has changed hands since the limits were locked. The store begins again.
+              RAISE EXCEPTION 'the limit of task % is not locked', there.id USING ERRCODE = 'DIBS1';
+            END IF;
+          END IF;
+          there.state := CASE WHEN there.due > t_now THEN CASE WHEN there.state = 6 THEN 6 ELSE 0 END
+                              WHEN there.lim IS NOT NULL THEN 3 WHEN there.suspect THEN 2 ELSE 1 END;
+          UPDATE dibs.tasks SET args = p_args[x], due = there.due, state = there.state,
+            cold = ((cold::jsonb - 'tags') || jsonb_strip_nulls(jsonb_build_object('tags', p_cold[x]::jsonb -> 'tags')))::text,
+            place = (CASE WHEN place >> 53 < 19 THEN 0 ELSE 19 END + p_rank[x] % 19)::bigint << 53 | id,
+            granted = attempts, snoozes = 0
+          WHERE id = there.id;
+          PERFORM dibs.queue_back(ARRAY[there.id]);
+          IF there.lim IS NOT NULL AND p_own THEN
+            PERFORM dibs.queue_owe(p_ns, there.lim);
+          ELSIF there.lim IS NOT NULL THEN
+            PERFORM dibs.queue_settle(there.lim);
+            SELECT state INTO there.state FROM dibs.tasks WHERE id = there.id;
+          END IF;
+          answer := 3;
+        ELSE
+          -- A worker has its arguments already: the new ones make a task of their own, which has the key from now on.
+          UPDATE dibs.tasks SET held = false WHERE id = there.id AND uniq = p_uniq[x] AND held;
+        END IF;
+        IF answer IS NULL THEN
+          taken := ARRAY(SELECT v FROM dibs.queue_insert(x, ids, t_now, states, p_queue, p_kind, p_rank, p_args, p_cold, p_due, p_delay, p_expires,
+            p_uniq, p_hold, p_lim, p_slots, p_contention) v);
+          IF taken <> '{}' THEN
+            IF NOT p_own AND p_lim IS NOT NULL THEN
+              PERFORM dibs.queue_declared(p_lim, p_slots, ids, taken);
+            END IF;
+            answer := 1; task := ids[x]; stands := states[x];
+          END IF;
+        ELSE
+          task := there.id; stands := there.state;
+        END IF;
+      END LOOP;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      i := x; answer := 4; task := 0; stands := 0;
+    END;
+    RETURN NEXT;
+  END LOOP;
+  PERFORM set_config('lock_timeout', patience, true);
+  -- Those that were not taken in may have been counted as nominees.
+  IF p_own THEN
+    PERFORM dibs.queue_owe(p_ns, v) FROM (SELECT DISTINCT unnest(p_lim)) q(v) WHERE v IS NOT NULL;
+  ELSE
+    PERFORM dibs.queue_settle(v) FROM (SELECT DISTINCT unnest(p_lim)) q(v) WHERE v IS NOT NULL;
+  END IF;
+END $$;
+
+-- Ends runs, and returns the ids of those that are ended by it, or were by an earlier call. With p_verdicts null all
+-- succeeded, and so they do where theirs is 1; 2 retry, 3 fail, 4 cancel, 5 drop, 6 snooze, 7 return.
+--
+-- It fails where another transaction has one of them for long: nobody is to wait for the limits of the others meanwhile. With p_skip
+-- such tasks are left out, and returned as negative ids.
+CREATE OR REPLACE FUNCTION dibs.queue_finish(p_ns text, p_own bool, p_key bytea, p_owner text, p_token bigint, p_ids bigint[], p_tokens bigint[],
+  p_verdicts smallint[], p_delays bigint[], p_reasons text[], p_outcomes text[], p_started bigint[], p_ended bigint[], p_errors text[],
+  p_skip bool)
+RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  me    int := dibs.queue_worker(p_ns, p_key, p_owner, p_token);
+  t_now bigint;
+  lims  uuid[];
+  freed uuid[];
+  done  bigint[] := '{}';
+  busy  bigint[];
+  t     record;
+  n     int;
+BEGIN
+  IF NOT p_own AND NOT p_skip THEN
+    PERFORM set_config('lock_timeout', '100ms', true);
+  END IF;
+  IF me IS NOT NULL THEN
+    IF EXISTS (SELECT FROM dibs.queue_limits x WHERE x.ns = p_ns) THEN
+      lims := ARRAY(SELECT DISTINCT x.lim FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.lim IS NOT NULL ORDER BY x.lim);
+      IF NOT p_own THEN
+        PERFORM FROM dibs.queue_limits x WHERE x.lim = ANY (lims) ORDER BY x.lim FOR NO KEY UPDATE;
+      END IF;
+    END IF;
+    IF p_skip THEN
+      done := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE SKIP LOCKED);
+      busy := ARRAY(SELECT x.id FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND NOT x.id = ANY (done));
+      done := '{}';
+      IF busy <> '{}' THEN
+        RETURN QUERY SELECT -v FROM unnest(busy) v;
+        SELECT coalesce(array_agg(q.id), '{}'), array_agg(q.token), array_agg(q.verdict), array_agg(q.delay), array_agg(q.why),
+          array_agg(q.outcome), array_agg(q.began), array_agg(q.stopped), array_agg(q.error)
+        INTO p_ids, p_tokens, p_verdicts, p_delays, p_reasons, p_outcomes, p_started, p_ended, p_errors
+        FROM unnest(p_ids, p_tokens, p_verdicts, p_delays, p_reasons, p_outcomes, p_started, p_ended, p_errors)
+          q(id, token, verdict, delay, why, outcome, began, stopped, error)
+        WHERE NOT q.id = ANY (busy);
+      END IF;
+    ELSIF p_verdicts IS NOT NULL OR lims <> '{}' THEN
+      -- More than one statement below touches them: so that they are locked in order, all are first.
+      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE;
+    END IF;
+    t_now := dibs.now_us();
+    IF lims <> '{}' THEN
+      freed := ARRAY(SELECT x.lim FROM unnest(p_ids, p_tokens) q(id, token) JOIN dibs.tasks x ON x.id BETWEEN q.id AND q.id AND x.token = q.token
+        WHERE x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me AND x.lim IS NOT NULL);
+    END IF;
+
+    -- Those that succeeded.
+    WITH gone AS (
+      DELETE FROM dibs.tasks x USING unnest(p_ids, p_tokens, p_verdicts, p_reasons) q(id, token, verdict, reason)
+      WHERE x.id BETWEEN q.id AND q.id AND x.token = q.token AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+        AND coalesce(q.verdict, 1) = 1 AND NOT (x.held AND x.hold > 0)
+      RETURNING x.*, q.reason AS why
+    ), kept AS (
+      INSERT INTO dibs.tasks_ended
+      SELECT id, place, queue, kind, enqueued, due, token, fetched, t_now, expires, hold, uniq, lim, slots, worker,
+             attempts + 1, granted, crashes, snoozes, 10, contention, false, suspect, begun, args, cold, NULL, why
+      FROM gone
+      RETURNING id
+    )
+    SELECT array_agg(k.id) INTO done FROM kept k;
+    done := coalesce(done, '{}');
+
+    -- The others, and those whose window begins.
+    IF cardinality(done) < cardinality(p_ids) THEN
+      PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) AND x.token = ANY (p_tokens) AND x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+        ORDER BY x.id FOR NO KEY UPDATE; -- few are not locked yet
+      FOR t IN
+        SELECT x.*, coalesce(q.verdict, 1) AS verdict, q.delay, q.why, q.outcome, q.began, q.stopped, q.error
+        FROM unnest(p_ids, p_tokens, p_verdicts, p_delays, p_reasons, p_outcomes, p_started, p_ended, p_errors)
+          q(id, token, verdict, delay, why, outcome, began, stopped, error)
+        JOIN dibs.tasks x ON x.id BETWEEN q.id AND q.id AND x.token = q.token
+        WHERE x.state::int = 5 AND x.worker IS NOT DISTINCT FROM me
+      LOOP
+        done := done || t.id;
+        IF t.verdict = 1 OR t.verdict < 6 AND t.outcome <> '' THEN
+          t.attempts := t.attempts + 1;
+        END IF;
+        IF t.verdict > 1 AND t.outcome <> '' THEN
+          INSERT INTO dibs.task_attempts (task, token, worker, n, outcome, started, ended, error)
+          VALUES (t.id, t.token, me, t.attempts + CASE WHEN t.verdict < 6 THEN 0 ELSE 1 END, t.outcome, t.began, t.stopped, t.error)
+          ON CONFLICT DO NOTHING;
+        END IF;
+        IF t.verdict IN (2, 6, 7) AND t.stop IS NOT NULL THEN -- it was asked to stop, and is not tried again
+          t.verdict := 4;
+          t.why := t.stop;
+          PERFORM dibs.queue_tally(t.queue, t.kind, 'canceled', 1);
+        END IF;
+        CASE
+          WHEN t.verdict = 1 THEN
+            UPDATE dibs.tasks x SET state = 10, attempts = t.attempts, ended = t_now, reason = t.why, stop = NULL
+            WHERE x.id = t.id;
+          WHEN t.verdict IN (2, 6) THEN
+            UPDATE dibs.tasks x SET state = 6, attempts = t.attempts, due = t_now + t.delay,
+              snoozes = x.snoozes + CASE t.verdict WHEN 2 THEN 0 ELSE 1 END, stop = NULL, contention = CASE x.contention WHEN 3 THEN 2 ELSE x.contention END
+            WHERE x.id = t.id;
+          WHEN t.verdict = 7 THEN
+            UPDATE dibs.tasks x SET state = CASE WHEN x.lim IS NOT NULL THEN 3 WHEN x.suspect THEN 2 ELSE 1 END, stop = NULL, contention = CASE x.contention WHEN 3 THEN 2 ELSE x.contention END
+            WHERE x.id = t.id;
+            PERFORM dibs.queue_back(ARRAY[t.id]);
+            PERFORM dibs.queue_tell(t.queue, p_own);
+          ELSE
+            UPDATE dibs.tasks x SET attempts = t.attempts WHERE x.id = t.id;
+            PERFORM dibs.queue_end(ARRAY[t.id], CASE t.verdict WHEN 3 THEN 11 WHEN 4 THEN 13 ELSE 12 END::smallint, t.why, t_now);
+        END CASE;
+      END LOOP;
+    END IF;
+
+    IF freed <> '{}' AND p_own THEN
+      INSERT INTO dibs.queue_debts SELECT p_ns, v, count(*) FROM unnest(freed) v GROUP BY v;
+    ELSIF freed <> '{}' THEN
+      FOR t IN SELECT v AS lim, count(*) AS n FROM unnest(freed) v GROUP BY v LOOP
+        UPDATE dibs.queue_limits x SET running = greatest(x.running - t.n, 0) WHERE x.lim = t.lim;
+        PERFORM dibs.queue_settle(t.lim);
+      END LOOP;
+    END IF;
+  END IF;
+
+  RETURN QUERY SELECT unnest(done);
+  IF cardinality(done) < cardinality(p_ids) THEN
+    -- The answer to an earlier call may have been lost.
+    RETURN QUERY
+      SELECT q.id FROM unnest(p_ids, p_tokens) q(id, token)
+      WHERE NOT q.id = ANY (done) AND (
+        EXISTS (SELECT FROM dibs.tasks x JOIN dibs.queue_workers w ON w.id = x.worker
+          WHERE x.id = q.id AND x.token = q.token AND x.state::int <> 5 AND w.key = p_key AND w.owner = p_owner AND w.token = p_token)
+        OR EXISTS (SELECT FROM dibs.tasks_ended x JOIN dibs.queue_workers w ON w.id = x.worker
+          WHERE x.id = q.id AND x.token = q.token AND w.key = p_key AND w.owner = p_owner AND w.token = p_token)
+        OR EXISTS (SELECT FROM dibs.task_attempts x JOIN dibs.queue_workers w ON w.id = x.worker
+          WHERE x.task = q.id AND x.token = q.token AND x.outcome <> 'crashed' AND w.key = p_key AND w.owner = p_owner AND w.token = p_token));
+  END IF;
+END $$;
+
+-- What an operator does to tasks. p_event is the kind of the event, p_words what follows the list of ids in it.
+-- A task that another transaction has is waited for, for p_wait ms in all. Answers: 1 done, 2 asked, 3 not found, 4 wrong
+-- state, 5 duplicate, 6 undecided, 7 not in queue p_from, or in none of p_states (null for any).
+CREATE OR REPLACE FUNCTION dibs.queue_act(p_ns text, p_act text, p_ids bigint[], p_queue bigint, p_priority int, p_due bigint, p_wait int, p_event text, p_words text,
+  p_from bigint, p_states smallint[])
+RETURNS TABLE (i int, answer int, other bigint) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  till  bigint := dibs.now_us() + p_wait * 1000::bigint;
+  t_now bigint;
+  lims  uuid[];
+  this  bigint;
+  t     dibs.tasks;
+  h     dibs.tasks;
+  old   bool;
+  busy  bigint[] := '{}';
+  done  bigint[] := '{}';
+  patience text := current_setting('lock_timeout');
+BEGIN
+  lims := ARRAY(SELECT DISTINCT x.lim FROM dibs.all_tasks x WHERE x.id = ANY (p_ids) AND x.lim IS NOT NULL);
+  PERFORM dibs.queue_meet(p_ns, p_ids);
+  PERFORM FROM dibs.queue_limits x WHERE x.lim = ANY (lims) ORDER BY x.lim FOR NO KEY UPDATE;
+  FOR this IN SELECT DISTINCT v FROM unnest(p_ids) v ORDER BY v LOOP
+    BEGIN
+      PERFORM set_config('lock_timeout', greatest((till - dibs.now_us()) / 1000, 1) || 'ms', true);
+      PERFORM FROM dibs.tasks x WHERE x.id = this FOR UPDATE;
+      IF NOT FOUND THEN
+        PERFORM FROM dibs.tasks_ended x WHERE x.id = this FOR UPDATE;
+      END IF;
+    EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+      busy := busy || this;
+    END;
+  END LOOP;
+  -- Whoever has a key that a retry wants may wait for a task that is locked here by now: that wait is a short one.
+  PERFORM set_config('lock_timeout', '500ms', true);
+  FOR i, this IN SELECT n, v FROM unnest(p_ids) WITH ORDINALITY q(v, n) ORDER BY n LOOP
+    answer := NULL; other := 0;
+    BEGIN
+      SELECT x.* INTO t FROM dibs.tasks x WHERE x.id = this;
+      old := t.id IS NULL;
+      IF old THEN
+        SELECT x.* INTO t FROM dibs.tasks_ended x WHERE x.id = this;
+      END IF;
+      t_now := dibs.now_us();
+      IF this = ANY (busy) THEN
+        answer := 6;
+      ELSIF t.id IS NULL OR NOT EXISTS (SELECT FROM dibs.queue_names n WHERE n.id = t.queue AND n.ns = p_ns) THEN
+        answer := 3;
+      ELSIF t.queue <> p_from OR t.state <> ALL (p_states) THEN
+        answer := 7;
+      ELSIF p_act = 'retry' AND t.state IN (6, 10, 11, 12, 13, 14) THEN
+        IF old AND t.uniq IS NOT NULL THEN
+          SELECT x.* INTO h FROM dibs.tasks x WHERE x.uniq = t.uniq AND x.held;
+          IF h.state = 10 AND h.ended + h.hold <= t_now OR h.state NOT IN (5, 10) AND h.expires <= t_now THEN
+            PERFORM FROM dibs.tasks x WHERE x.id = h.id FOR UPDATE NOWAIT;
+          END IF;
+          IF h.id IS NULL THEN
+            NULL;
+          ELSIF h.state NOT IN (5, 10) AND h.expires <= t_now THEN
+            PERFORM dibs.queue_discard(ARRAY[h.id], 'expired', t_now);
+            PERFORM dibs.queue_owe(p_ns, h.lim);
+          ELSIF h.state = 10 AND h.ended + h.hold <= t_now THEN
+            PERFORM dibs.queue_free(ARRAY[h.id]);
+          ELSE
+            answer := 5; other := h.id;
+          END IF;
+        END IF;
+        IF answer IS NULL THEN
+          IF old THEN
+            DELETE FROM dibs.tasks_ended x WHERE x.id = this;
+            t.held := t.uniq IS NOT NULL;
+          ELSE
+            DELETE FROM dibs.tasks x WHERE x.id = this;
+          END IF;
+          t.granted := t.attempts; t.crashes := 0; t.snoozes := 0; t.ended := NULL; t.reason := NULL; t.due := t_now; t.contention := CASE t.contention WHEN 3 THEN 2 ELSE t.contention END;
+          IF t.expires <= t_now THEN
+            t.expires := NULL; -- it was waited for; somebody wants it nevertheless
+          END IF;
+          t.state := CASE WHEN t.lim IS NOT NULL THEN 3 WHEN t.suspect THEN 2 ELSE 1 END;
+          INSERT INTO dibs.tasks SELECT t.*;
+          PERFORM dibs.queue_back(ARRAY[this]);
+          answer := 1;
+        END IF;
+      ELSIF p_act = 'cancel' AND t.state = 5 THEN
+        UPDATE dibs.tasks x SET stop = 'operator' WHERE x.id = this;
+        answer := 2;
+      ELSIF p_act = 'delete' AND t.state >= 10 THEN
+        DELETE FROM dibs.tasks x WHERE x.id = this;
+        DELETE FROM dibs.tasks_ended x WHERE x.id = this;
+        DELETE FROM dibs.task_attempts x WHERE x.task = this;
+        answer := 1;
+      ELSIF t.state IN (5, 10, 11, 12, 13, 14) OR p_act NOT IN ('cancel', 'discard', 'promote', 'move', 'edit') THEN
+        answer := 4;
+      ELSIF p_act = 'cancel' THEN
+        PERFORM dibs.queue_tally(t.queue, t.kind, 'canceled', 1);
+        PERFORM dibs.queue_end(ARRAY[this], 13::smallint, 'operator', t_now);
+        answer := 1;
+      ELSIF p_act = 'discard' THEN
+        PERFORM dibs.queue_discard(ARRAY[this], 'operator', t_now);
+        answer := 1;
+      ELSE
+        IF p_act = 'promote' THEN
+          t.place := (t.place >> 53) % 19 << 53 | this;
+          t.due := least(t.due, t_now);
+        ELSIF p_act = 'move' THEN
+          t.queue := p_queue;
+        ELSE
+          IF p_priority IS NOT NULL THEN
+            t.place := (CASE WHEN t.place >> 53 < 19 THEN 9 ELSE 28 END - p_priority)::bigint << 53 | this;
+          END IF;
+          t.due := coalesce(p_due, t.due);
+        END IF;
+        UPDATE dibs.tasks x SET place = t.place, queue = t.queue, due = t.due,
+          state = CASE WHEN t.due > t_now THEN CASE WHEN t.state = 6 THEN 6 ELSE 0 END
+                       WHEN t.lim IS NOT NULL THEN 3 WHEN t.suspect THEN 2 ELSE 1 END
+        WHERE x.id = this;
+        PERFORM dibs.queue_back(ARRAY[this]);
+        answer := 1;
+      END IF;
+      IF answer = 1 AND p_act NOT IN ('cancel', 'discard', 'delete') THEN
+        PERFORM dibs.queue_tell(CASE WHEN p_act = 'move' THEN p_queue ELSE t.queue END, false);
+      END IF;
+    EXCEPTION
+      WHEN lock_not_available THEN
+        answer := 6;
+      WHEN unique_violation THEN
+        answer := 5;
+        other := coalesce((SELECT x.id FROM dibs.tasks x WHERE x.uniq = t.uniq AND x.held), 0);
+    END;
+    IF answer IN (1, 2) THEN
+      done := done || this;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+  PERFORM set_config('lock_timeout', patience, true);
+  PERFORM dibs.queue_settle(x.lim) FROM dibs.queue_limits x WHERE x.lim = ANY (lims);
+  IF done <> '{}' THEN
+    SELECT array_agg(v ORDER BY n) INTO done FROM unnest(p_ids) WITH ORDINALITY q(v, n) WHERE v = ANY (done);
+    PERFORM dibs.queue_event(p_ns, p_event, CASE cardinality(done) WHEN 1 THEN '1 task: ' ELSE cardinality(done) || ' tasks: ' END
+      || array_to_string(done[1:20], ' ')
+      || CASE WHEN cardinality(done) > 20 THEN ' and ' || cardinality(done) - 20 || ' more' ELSE '' END || p_words);
+  END IF;
+END $$;
+
+-- A worker that has left, or whose lease has gone, and that may have tasks still.
+ALTER TABLE dibs.queue_workers ADD COLUMN owing boolean NOT NULL DEFAULT false;
+CREATE INDEX queue_workers_owing ON dibs.queue_workers (ns) WHERE owing;
+UPDATE dibs.queue_workers w SET owing = true WHERE gone <> 0 AND EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5);
+
+-- Takes tasks from a worker that is gone, at most so many. The death charges one only if it was suspect
+-- already and its start was written (rule Q4). One that was asked to stop is not tried again. The token grows, so that
+-- nothing passes for an end of theirs.
+CREATE OR REPLACE FUNCTION dibs.queue_rescue(p_ns text, p_worker int, p_most int, OUT rescued int, OUT crashed int) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  ids   bigint[] := ARRAY(SELECT id FROM dibs.tasks WHERE worker = p_worker AND state = 5 LIMIT p_most);
+  over  bigint[];
+  asked bigint[];
+  s     record;
+  t_now bigint;
+BEGIN
+  PERFORM FROM dibs.queue_limits x WHERE x.lim = ANY (ARRAY(SELECT DISTINCT lim FROM dibs.tasks WHERE id = ANY (ids) AND lim IS NOT NULL))
+    ORDER BY x.lim FOR NO KEY UPDATE;
+  t_now := dibs.now_us();
+  ids := ARRAY(SELECT id FROM dibs.tasks WHERE id = ANY (ids) AND state::int = 5 AND worker IS NOT DISTINCT FROM p_worker ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
+  over := ARRAY(SELECT id FROM dibs.tasks t WHERE id = ANY (ids)
+    AND t.crashes + CASE WHEN t.suspect AND t.begun THEN 1 ELSE 0 END >= coalesce((t.cold::json ->> 'max_crashes')::int, 3));
+  asked := ARRAY(SELECT id FROM dibs.tasks WHERE id = ANY (ids) AND stop IS NOT NULL AND NOT id = ANY (over));
+  crashed := cardinality(over);
+  rescued := cardinality(ids) - crashed;
+  INSERT INTO dibs.task_attempts (task, token, worker, n, outcome, started, ended, error)
+  SELECT t.id, t.token, p_worker, t.attempts + 1, 'crashed', t.fetched, t_now, '' FROM dibs.tasks t WHERE t.id = ANY (ids) AND t.suspect AND t.begun
+  ON CONFLICT DO NOTHING;
+  FOR s IN
+    SELECT t.queue, t.kind, CASE WHEN t.id = ANY (over) THEN 'crashed' WHEN t.id = ANY (asked) THEN 'canceled' ELSE 'rescued' END AS name, count(*) AS n
+    FROM dibs.tasks t WHERE t.id = ANY (ids) GROUP BY 1, 2, 3
+  LOOP
+    PERFORM dibs.queue_tally(s.queue, s.kind, s.name, s.n);
+  END LOOP;
+  FOR s IN SELECT t.stop AS why, array_agg(t.id) AS ids FROM dibs.tasks t WHERE t.id = ANY (asked) GROUP BY t.stop LOOP
+    UPDATE dibs.tasks SET token = token + 1, suspect = true, begun = false, crashes = crashes + CASE WHEN suspect AND begun THEN 1 ELSE 0 END
+    WHERE id = ANY (s.ids);
+    PERFORM dibs.queue_end(s.ids, 13::smallint, s.why, t_now);
+  END LOOP;
+  UPDATE dibs.tasks SET state = CASE WHEN lim IS NULL THEN 2 ELSE 3 END, token = token + 1, suspect = true, begun = false,
+    crashes = crashes + CASE WHEN suspect AND begun THEN 1 ELSE 0 END, stop = NULL, contention = CASE contention WHEN 3 THEN 2 ELSE contention END
+  WHERE id = ANY (ids) AND NOT id = ANY (asked);
+  PERFORM dibs.queue_tell(q.queue, false) FROM (SELECT DISTINCT t.queue FROM dibs.tasks t WHERE t.id = ANY (ids)) q;
+  FOR s IN SELECT lim, count(*) AS n FROM (
+    SELECT t.lim FROM dibs.tasks t WHERE t.id = ANY (ids) UNION ALL SELECT t.lim FROM dibs.tasks_ended t WHERE t.id = ANY (asked)) t
+    WHERE lim IS NOT NULL GROUP BY lim
+  LOOP
+    UPDATE dibs.queue_limits SET running = greatest(running - s.n, 0) WHERE lim = s.lim;
+  END LOOP;
+  PERFORM dibs.queue_end(over, 14::smallint, NULL, t_now);
+  PERFORM dibs.queue_settle(q.lim) FROM (
+    SELECT t.lim FROM dibs.tasks t WHERE t.id = ANY (ids) UNION SELECT t.lim FROM dibs.tasks_ended t WHERE t.id = ANY (over || asked)) q
+    WHERE q.lim IS NOT NULL;
+END $$;
+
+-- Forgets a worker, and rescues what it has: what is too much for one step is left to the sweeps.
+CREATE OR REPLACE FUNCTION dibs.queue_leave(p_ns text, p_key bytea, p_owner text, p_token bigint, p_most int) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  me int;
+BEGIN
+  UPDATE dibs.queue_workers SET gone = dibs.now_us() WHERE key = p_key AND owner = p_owner AND token = p_token AND ns = p_ns AND gone = 0
+  RETURNING id INTO me;
+  IF me IS NOT NULL THEN
+    PERFORM dibs.queue_rescue(p_ns, me, p_most);
+    UPDATE dibs.queue_workers w SET owing = true WHERE w.id = me AND EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = me AND t.state = 5);
+  END IF;
+END $$;
+DROP FUNCTION dibs.queue_leave(text, bytea, text, bigint);
+
+-- Workers that have tasks, or may have, and will not end them: they have left, or their lease is not live.
+CREATE FUNCTION dibs.queue_dead(p_ns text) RETURNS SETOF int LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  RETURN QUERY
+    SELECT w.id FROM dibs.queue_workers w WHERE w.ns = p_ns AND w.owing
+    UNION
+    SELECT w.id FROM dibs.queue_workers w WHERE w.ns = p_ns AND w.gone = 0
+      AND NOT EXISTS (SELECT FROM dibs.leases l WHERE l.key = w.key AND l.ns = w.ns AND l.owner = w.owner AND l.token = w.token AND l.expires > dibs.now_us())
+    LIMIT dibs.queue_bound();
+END $$;
+
+-- Those of some dead workers that have nothing left are gone.
+CREATE FUNCTION dibs.queue_bury(p_workers int[]) RETURNS void LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+  UPDATE dibs.queue_workers w SET gone = CASE WHEN w.gone = 0 THEN dibs.now_us() ELSE w.gone END, owing = false
+  WHERE w.id = ANY (p_workers) AND NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5)
+    AND (w.gone <> 0 OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.key = w.key AND l.ns = w.ns AND l.owner = w.owner AND l.token = w.token AND l.expires > dibs.now_us()));
+END $$;
+
+-- The sweeps take the queues of a namespace by turns, so many at a time.
+DROP INDEX dibs.queue_names_ns;
+CREATE INDEX queue_names_ns ON dibs.queue_names (ns, kind, id);
+
+-- Discards waiting tasks of some queues whose time is over, at most so many.
+DROP FUNCTION dibs.queue_expire;
+CREATE FUNCTION dibs.queue_expire(p_ns text, p_queues bigint[], p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  t_now bigint := dibs.now_us();
+  ids   bigint[];
+  lims  uuid[];
+BEGIN
+  ids := ARRAY(
+    SELECT t.id FROM unnest(p_queues) q(id),
+      LATERAL (SELECT x.id FROM dibs.tasks x WHERE x.queue = q.id AND x.expires <= t_now AND x.state IN (0, 1, 2, 3, 4, 6)
+        ORDER BY x.expires LIMIT p_most) t
+    LIMIT p_most);
+  IF ids = '{}' THEN
+    RETURN 0;
+  END IF;
+  lims := ARRAY(SELECT DISTINCT lim FROM dibs.tasks WHERE id = ANY (ids) AND lim IS NOT NULL);
+  PERFORM dibs.queue_meet(p_ns, ids);
+  PERFORM FROM dibs.queue_limits WHERE lim = ANY (lims) ORDER BY lim FOR NO KEY UPDATE;
+  ids := ARRAY(SELECT id FROM dibs.tasks WHERE id = ANY (ids) AND state::int <> 5 AND expires <= t_now ORDER BY id FOR UPDATE SKIP LOCKED);
+  PERFORM dibs.queue_discard(ids, 'expired', t_now);
+  PERFORM dibs.queue_settle(v) FROM unnest(lims) v;
+  RETURN cardinality(ids);
+END $$;
+
+-- A limit that nobody has used for a day is forgotten, unless an operator's word stands on it: the next task says it anew. The last use is
+-- its token, which is an instant. said is the operator's (the next version's), NULL where there is none.
+ALTER TABLE dibs.queue_limits ADD COLUMN said int;
+ALTER TABLE dibs.queue_limits ADD COLUMN since bigint NOT NULL DEFAULT dibs.now_us();
+
+-- Checks the limits that were not checked for the longest time, a minute at least: what is counted against what runs, and whether all are
+-- promoted who should be. Returns how many were wrong. Where very many run under one, they are not counted.
+CREATE OR REPLACE FUNCTION dibs.queue_repair(p_ns text, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  many  CONSTANT int := 10 * dibs.queue_bound();
+  t_now bigint := dibs.now_us();
+  lims  uuid[] := ARRAY(SELECT lim FROM dibs.queue_limits WHERE ns = p_ns AND checked < t_now - 60000000 ORDER BY checked LIMIT p_most);
+  owed  record;
+  l     dibs.queue_limits;
+  n     bigint;
+  moved int;
+  wrong int := 0;
+BEGIN
+  SELECT * INTO owed FROM dibs.queue_owed(p_ns, p_most);
+  PERFORM dibs.queue_meet(p_ns, owed.ids);
+  PERFORM FROM dibs.queue_limits WHERE lim = ANY (lims || owed.lims) ORDER BY lim FOR NO KEY UPDATE;
+  PERFORM dibs.queue_pay(lims || owed.lims);
+  FOR l IN SELECT * FROM dibs.queue_limits WHERE lim = ANY (lims) ORDER BY lim LOOP
+    IF l.running = 0 AND l.said IS NULL AND greatest(l.token, l.since) < t_now - 86400000000
+      AND NOT EXISTS (SELECT FROM dibs.tasks WHERE lim = l.lim AND state = 3) AND NOT EXISTS (SELECT FROM dibs.tasks WHERE lim = l.lim AND state = 4)
+      AND NOT EXISTS (SELECT FROM dibs.tasks WHERE lim = l.lim AND state = 5) AND NOT EXISTS (SELECT FROM dibs.queue_debts WHERE ns = l.ns AND lim = l.lim) THEN
+      DELETE FROM dibs.queue_limits WHERE lim = l.lim;
+      CONTINUE;
+    END IF;
+    -- And what a transaction has freed meanwhile, which is still to be paid, as of the same instant.
+    SELECT (SELECT count(*) FROM (SELECT FROM dibs.tasks WHERE lim = l.lim AND state = 5 LIMIT many) r)
+      + (SELECT coalesce(sum(freed), 0) FROM dibs.queue_debts WHERE ns = l.ns AND lim = l.lim) INTO n;
+    IF n >= many THEN
+      n := l.running;
+    END IF;
+    UPDATE dibs.queue_limits SET checked = t_now, running = n WHERE lim = l.lim;
+    IF n <> l.running THEN
+      wrong := wrong + 1;
+    END IF;
+    moved := dibs.queue_settle(l.lim);
+    IF NOT EXISTS (SELECT FROM dibs.queue_debts WHERE ns = l.ns AND lim = l.lim) THEN -- else the rest is the next step's
+      wrong := wrong + moved;
+    END IF;
+  END LOOP;
+  -- Debts of limits that nobody waits for, and that are no more.
+  DELETE FROM dibs.queue_debts WHERE ctid = ANY (ARRAY(
+    SELECT d.ctid FROM (SELECT x.ctid, x.lim FROM dibs.queue_debts x WHERE x.ns = p_ns LIMIT dibs.queue_bound()) d
+    WHERE (SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = d.lim) IS NULL
+      AND (SELECT t.lim FROM dibs.tasks t WHERE t.state = 4 AND t.lim = d.lim LIMIT 1) IS NULL));
+  RETURN wrong;
+END $$;
+
+-- Deletes tasks of one final state and of some queues that ended before an instant, at most so many.
+DROP FUNCTION dibs.queue_prune;
+CREATE FUNCTION dibs.queue_prune(p_queues bigint[], p_state smallint, p_before bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+  old  tid[];
+  ids  bigint[];
+BEGIN
+  IF p_state = 10 THEN
+    old := ARRAY(SELECT t.ctid FROM unnest(p_queues) q(id),
+      LATERAL (SELECT x.ctid FROM dibs.tasks_ended x WHERE x.state = 10 AND x.queue = q.id AND x.ended < p_before
+        ORDER BY x.ended LIMIT p_most FOR UPDATE SKIP LOCKED) t LIMIT p_most);
+  ELSE
+    old := ARRAY(SELECT t.ctid FROM unnest(p_queues) q(id),
+      LATERAL (SELECT x.ctid FROM dibs.tasks_ended x WHERE x.state <> 10 AND x.state = p_state AND x.queue = q.id AND x.ended < p_before
+        ORDER BY x.ended LIMIT p_most FOR UPDATE SKIP LOCKED) t LIMIT p_most);
+  END IF;
+  WITH gone AS (
+    DELETE FROM dibs.tasks_ended WHERE ctid = ANY (old)
+    RETURNING id
+  )
+  SELECT array_agg(id) INTO ids FROM gone;
+  DELETE FROM dibs.task_attempts WHERE task = ANY (ids);
+  RETURN coalesce(cardinality(ids), 0);
+END $$;
+
+-- So that what has ended can be read step by step.
+DROP INDEX dibs.tasks_ended_succeeded;
+DROP INDEX dibs.tasks_ended_otherwise;
+CREATE INDEX tasks_ended_succeeded ON dibs.tasks_ended (queue, ended, id) WHERE state = 10;
+CREATE INDEX tasks_ended_otherwise ON dibs.tasks_ended (queue, state, ended, id) WHERE state <> 10;
+
+INSERT INTO dibs.migrations (version) VALUES (8);

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-run/dibs/store"
+)
+
+// A pooler, such as pgbouncer, may give each transaction another session of the server. What belongs to a session does
+// not work through it: prepared statements (another client may have made one of that name), SET (others have it then),
+// LISTEN (somebody else is told), and session locks. So behind a pooler every statement is sent whole, settings are made
+// for each transaction, and waiters poll. In session mode that costs a little for nothing; nobody can tell it apart.
+
+// errPooled ends a connection that turned out to go through a pooler: the next one is made as that needs.
+var errPooled = errors.New("a pooler stands between")
+
+// behind says whether the connections of our own pool go through a pooler.
+type behind struct{ pooler atomic.Bool }
+
+// poolerBetween says whether a connection goes through a pooler: the server tells the client its process at connecting,
+// and a pooler tells something else.
+func poolerBetween(ctx context.Context, c *pgconn.PgConn) (bool, error) {
+	r := c.ExecParams(ctx, "SELECT pg_backend_pid()", nil, nil, nil, nil).Read()
+	if r.Err != nil || len(r.Rows) != 1 {
+		return false, r.Err
+	}
+	pid, err := strconv.ParseUint(string(r.Rows[0][0]), 10, 32)
+	return uint32(pid) != c.PID(), err
+}
+
+// before makes a connection as the pooler needs it, once we know of one. A mode that the address names stays.
+func (b *behind) before(_ context.Context, c *pgx.ConnConfig) error {
+	if b.pooler.Load() && c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	return nil
+}
+
+// after looks at a new connection, and makes our settings where it is the server's own session.
+func (b *behind) after(ctx context.Context, c *pgx.Conn) error {
+	pooled, err := poolerBetween(ctx, c.PgConn())
+	if err != nil {
+		return err
+	}
+	if !pooled {
+		return settings(ctx, c)
+	}
+	b.pooler.Store(true)
+	if c.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		return errPooled
+	}
+	return nil
+}
+
+// foreignBehind looks whether a caller's pool goes through a pooler.
+func foreignBehind(ctx context.Context, pool *pgxpool.Pool) (b *behind, err error) {
+	b = new(behind)
+	c, err := pool.Acquire(ctx)
+	if err != nil {
+		return b, err
+	}
+	defer c.Release()
+	pooled, err := poolerBetween(ctx, c.Conn().PgConn())
+	b.pooler.Store(pooled)
+	return b, err
+}
+
+// behindPooler says what a pooler between takes away.
+func behindPooler(p *store.Properties, foreign bool, pool *pgxpool.Pool) {
+	p.Weaker = append(p.Weaker, "A pooler stands between: nobody is told of a release or a task, so who waits looks again by itself, which takes a little longer.")
+	if foreign && pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		p.Flaw(store.Flaw{Breaks: true, What: "A pooler stands between, and this pool keeps prepared statements: in transaction mode operations fail, since another client made a statement of that name.",
+			Cure: "Open the pool with default_query_exec_mode=exec."})
+	}
+}

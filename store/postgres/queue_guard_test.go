@@ -1,0 +1,428 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// counted is a store of which the rows that each step reads and changes are counted, by the server itself.
+type counted struct {
+	*store.Store
+	t     *testing.T
+	sql   *pgx.Conn
+	pools []*pgxpool.Pool
+}
+
+// countedStore is one whose sessions tell their counts when they are asked to, and those of others beside it.
+func countedStore(t *testing.T, c store.Config, beside ...*counted) *counted {
+	t.Helper()
+	cfg, err := poolConfig(c, new(behind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxConns = 3
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s, err := New(t.Context(), pool, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &counted{s, t, admin(t, c.URL.String()), []*pgxpool.Pool{pool}}
+	for _, b := range beside {
+		all.pools = append(all.pools, b.pools...)
+	}
+	if one[int](t, all.sql, "SELECT count(*)::int FROM pg_proc WHERE proname = 'pg_stat_force_next_flush'") == 0 {
+		t.Skip("NOT COVERED: the server cannot be asked to tell what it has counted; version 15 can")
+	}
+	return all
+}
+
+// rows is how many rows of the queue's tables were read and changed so far. Dead entries of an index count as read.
+func (s *counted) rows() (n int64) {
+	s.t.Helper()
+	const sum = `SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del), 0)
+		+ coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'dibs' AND relname LIKE ANY (ARRAY['tasks%', 'queue%'])), 0)
+		FROM pg_stat_user_tables WHERE schemaname = 'dibs' AND relname LIKE ANY (ARRAY['tasks%', 'queue%'])`
+	for _, p := range s.pools {
+		for _, c := range p.AcquireAllIdle(s.t.Context()) {
+			if _, err := c.Exec(s.t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
+				s.t.Fatal(err)
+			}
+			c.Release()
+		}
+	}
+	if err := s.sql.QueryRow(s.t.Context(), sum).Scan(&n); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// took fails where f takes more rows than most.
+func (s *counted) took(what string, most int64, f func()) {
+	s.t.Helper()
+	before := s.rows()
+	f()
+	n := s.rows() - before
+	s.t.Logf("%s: %d rows", what, n)
+	if n > most {
+		s.t.Errorf("%s took %d rows, more than %d", what, n, most)
+	}
+}
+
+// fill takes tasks in, quickly.
+func fill(t testing.TB, s *store.Store, n int, of func(i int) queue.Spec) {
+	t.Helper()
+	for i := 0; i < n; i += 1000 {
+		specs := make([]queue.Spec, min(1000, n-i))
+		for j := range specs {
+			specs[j] = of(i + j)
+		}
+		enqueue(t, s.Queue, specs...)
+	}
+}
+
+func kindOf(kind string) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Kind = kind }
+}
+
+// What cannot be given costs a fetch nothing (promise 26): each step takes as many rows beside ten times as many neighbours of every sort as it
+// may take at all, whatever there is.
+func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
+	n := testsize.Of(3000, 300_000)
+	c := config(t, database(t, testserver.Postgres(t)))
+	first := countedStore(t, c)
+	plain := first.Store
+	other := c
+	other.Namespace += "-other"
+	second := countedStore(t, other, first)
+	elsewhere := second.Store
+	ctx := t.Context()
+	beat := func() lease.Ref { return joined(t, plain) }
+
+	fill(t, plain, 10*n, func(int) queue.Spec { return spec(kindOf("unknown")) })
+	fill(t, plain, n, func(int) queue.Spec { return spec(kindOf("paused")) })
+	fill(t, plain, n, func(int) queue.Spec { return spec(kindOf("rated")) })
+	fill(t, plain, n, func(int) queue.Spec { return spec(kindOf("blocked"), limitOf("b", 1)) })
+	fill(t, plain, n, func(i int) queue.Spec {
+		return spec(kindOf("unknown"), limitOf(fmt.Sprint("u", i), 1)) // nominees of a kind that the worker does not know
+	})
+	fill(t, plain, n, func(int) queue.Spec { return spec(kindOf("elsewhere"), func(s *queue.Spec) { s.Queue = "r" }) })
+	fill(t, elsewhere, n, func(int) queue.Spec { return spec() })
+	if err := plain.Tasks.Pause(ctx, queue.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := plain.Queue.Declare(ctx, map[string]queue.Rate{"rated": {Count: 1, Per: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	holder := beat()
+	fetchOf := func(s *store.Store, w lease.Ref, most int, kinds ...string) []queue.Fetched {
+		t.Helper()
+		f, err := s.Queue.Fetch(ctx, queue.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
+		if err != nil || f.Gone {
+			t.Fatalf("fetch: %+v, %v", f, err)
+		}
+		return f.Tasks
+	}
+	fetchOf(plain, holder, 1, "blocked")
+	fetchOf(plain, holder, 1, "rated") // its rate is used up
+	if err := plain.Queue.Leave(ctx, beat()); err != nil {
+		t.Fatal(err)
+	}
+
+	s := countedStore(t, c, second)
+	known := []string{"k", "paused", "rated", "blocked"}
+	enqueue(t, s.Queue, spec(), spec())
+	warm := beat()
+	complete(t, s.Queue, warm, fetchOf(s.Store, warm, 1, known...)...) // what is learnt once
+	const each = 60                                                    // rows for one task, all of its life
+	s.took("enqueue of 10", 10*each, func() { fill(t, s.Store, 10, func(int) queue.Spec { return spec() }) })
+	var got []queue.Fetched
+	w := beat()
+	s.took("fetch of 10", 10*each, func() { got = fetchOf(s.Store, w, 10, known...) })
+	if len(got) != 10 {
+		t.Errorf("fetched %d", len(got))
+	}
+	s.took("finish of 10", 10*each, func() { complete(t, s.Queue, w, got...) })
+	s.took("a fetch that finds nothing", 10*each, func() {
+		if got := fetchOf(s.Store, w, 10, known...); len(got) > 1 {
+			t.Errorf("fetched %d", len(got))
+		}
+	})
+	s.took("a worker's look at what is to stop", each, func() {
+		if _, err := s.Queue.Mine(ctx, w, true); err != nil {
+			t.Error(err)
+		}
+	})
+	const step = bound * each
+	s.took("a limit that is raised", step, func() {
+		if ok, err := s.Tasks.SetLimit(ctx, spec(kindOf("blocked"), limitOf("b", 1)).Limit.Hash("blocked"), 10*n, "me"); err != nil || !ok {
+			t.Errorf("%v, %v", ok, err)
+		}
+	})
+	s.took("tend", step, func() {
+		if _, err := s.Queue.Tend(ctx, queue.TendRequest{Keep: queue.Retention}); err != nil {
+			t.Error(err)
+		}
+	})
+	empty := c
+	empty.Namespace += "-empty"
+	nobody := countedStore(t, empty, s)
+	nobody.took("lists and counts of an empty namespace", 100, func() {
+		l, err := nobody.Tasks.Queues(ctx)
+		all, err2 := nobody.Tasks.Tasks(ctx, queue.Filter{})
+		if err != nil || err2 != nil || len(l)+len(all) > 0 {
+			t.Errorf("%v, %v, %v, %v", l, all, err, err2)
+		}
+	})
+	enqueue(t, nobody.Queue, spec())
+	nobody.took("lists and counts of a small one", 200, func() {
+		l, err := nobody.Tasks.Queues(ctx)
+		all, err2 := nobody.Tasks.Tasks(ctx, queue.Filter{Tag: "none"})
+		if err != nil || err2 != nil || len(l) != 1 || len(all) > 0 {
+			t.Errorf("%v, %v, %v, %v", l, all, err, err2)
+		}
+	})
+}
+
+// No step of what follows from many tasks that are taken together grows with them: it does as much as it is bound to, says that there is more, and
+// goes on in the next.
+func TestLargeStepsAreTakenInParts(t *testing.T) {
+	n := testsize.Of(3000, 100_000)
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	ctx := t.Context()
+	sql := admin(t, c.URL.String())
+	w := joined(t, s)
+	biggest := func(what string) { // the most rows that one transaction of ours has changed
+		t.Helper()
+		most := one[int64](t, sql, `SELECT coalesce(max(n), 0)::bigint FROM (SELECT count(*) AS n FROM dibs.tasks GROUP BY xmin) x`)
+		ended := one[int64](t, sql, `SELECT coalesce(max(n), 0)::bigint FROM (SELECT count(*) AS n FROM dibs.tasks_ended GROUP BY xmin) x`)
+		if most, ended := most, ended; max(most, ended) > 2*bound {
+			t.Errorf("%s: one step has changed %d rows", what, max(most, ended))
+		}
+	}
+
+	// Superseding.
+	rival := spec(func(s *queue.Spec) { s.Limit = &queue.Limit{Key: "d", OnContention: queue.Displace} })
+	enqueue(t, s.Queue, rival)
+	first := fetchSome(t, s, w, 1).Tasks
+	fill(t, s, n, func(int) queue.Spec { return rival })
+	urgent := rival
+	urgent.Priority = 9
+	id := enqueue(t, s.Queue, urgent)[0].ID
+	steps := 0
+	for task := (queue.Task{}); task.State != queue.Blocked; steps++ {
+		f := fetchSome(t, s, w, 10)
+		if len(f.Tasks) > 0 || steps > n {
+			t.Fatalf("after %d steps: %+v", steps, f)
+		}
+		var err error
+		if task, _, _, err = s.Tasks.Task(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		if task.State != queue.Blocked && f.NextDue.After(f.Now) {
+			t.Errorf("there is more to do, and the fetch says not before %s", f.NextDue)
+		}
+	}
+	biggest("superseding")
+	complete(t, s.Queue, w, first...)
+	complete(t, s.Queue, w, fetchSome(t, s, w, 10).Tasks...)
+	if left := one[int](t, sql, "SELECT count(*)::int FROM dibs.tasks"); left != 0 {
+		t.Errorf("%d are left", left)
+	}
+	if got, _, _, err := s.Tasks.Task(ctx, id); err != nil || got.State != queue.Succeeded {
+		t.Errorf("the urgent one: %s, %v", got.State, err)
+	}
+
+	// A limit that is raised.
+	fill(t, s, n, func(int) queue.Spec { return spec(limitOf("l", 1)) })
+	if _, err := s.Tasks.SetLimit(ctx, (&queue.Limit{Key: "l"}).Hash("k"), n, "me"); err != nil {
+		t.Fatal(err)
+	}
+	biggest("a raised limit")
+
+	// All are given all the same, a worker of which dies.
+	var given int
+	for given < n {
+		f := fetchSome(t, s, w, 1000)
+		if len(f.Tasks) == 0 {
+			t.Fatalf("only %d of %d were given", given, n)
+		}
+		given += len(f.Tasks)
+	}
+	biggest("the fetches")
+	if err := s.Queue.Leave(ctx, w); err != nil {
+		t.Fatal(err)
+	}
+	for more := true; more; {
+		d, err := s.Queue.Tend(ctx, queue.TendRequest{})
+		if err != nil || d.Repaired != 0 {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		more = d.More
+	}
+	biggest("a rescue")
+	if left := one[int](t, sql, "SELECT count(*)::int FROM dibs.tasks WHERE state = 5"); left != 0 {
+		t.Errorf("%d still run", left)
+	}
+}
+
+// While somebody holds an old snapshot, what was worked since costs a fetch next to nothing, in any order of events: nothing is passed
+// over by it either.
+func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
+	n := testsize.Of(12_000, 400_000)
+	c := config(t, database(t, testserver.Postgres(t)))
+	beside := countedStore(t, c)
+	plain := beside.Store
+	old := admin(t, c.URL.String())
+	if _, err := old.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM dibs.tasks"); err != nil {
+		t.Fatal(err)
+	}
+	s := countedStore(t, c, beside)
+	v := joined(t, plain)
+	enqueue(t, s.Queue, spec()) // the line is known before
+	complete(t, s.Queue, v, fetchSome(t, s.Store, v, 1).Tasks...)
+	// A transaction of somebody's that takes its id before all others', and one that is put back later.
+	early, err := admin(t, c.URL.String()).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := enqueue(t, QueueTx(early, c.Namespace), spec())[0].ID
+	later := enqueue(t, s.Queue, spec(func(s *queue.Spec) { s.Delay = 24 * time.Hour }))[0].ID
+	fill(t, plain, n, func(int) queue.Spec { return spec() })
+	w := joined(t, plain)
+	for done, beats := 0, time.Now(); done < n; {
+		f := fetchSome(t, s.Store, w, 1000)
+		complete(t, s.Queue, w, f.Tasks...)
+		if done += len(f.Tasks); len(f.Tasks) == 0 {
+			t.Fatalf("%d of %d were done", done, n)
+		}
+		if time.Since(beats) > 5*time.Second {
+			w, beats = joined(t, plain), time.Now()
+		}
+	}
+	fetchesOne := func(what string, id queue.ID) {
+		t.Helper()
+		w = joined(t, plain)
+		f := fetchSome(t, s.Store, w, 10)
+		if len(f.Tasks) != 1 || f.Tasks[0].ID != id {
+			t.Fatalf("%s: %+v, want task %d", what, f.Tasks, id)
+		}
+		complete(t, s.Queue, w, f.Tasks...)
+	}
+	// As long as it is open nothing may be taken for gone.
+	for range 50 {
+		fetchSome(t, s.Store, w, 1)
+	}
+	if err := early.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fetchesOne("what was taken in before all others, and committed after them", first)
+	for range 100 { // the floor is raised now and then
+		fetchSome(t, s.Store, w, 1)
+	}
+	s.took("a fetch", 4000, func() { fetchSome(t, s.Store, w, 10) })
+	if a, err := s.Tasks.Act(context.Background(), queue.Action{Act: queue.ActPromote, IDs: []queue.ID{later}}); err != nil || a[0].Answer != queue.Done {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	fetchesOne("what was put in front of the floor", later)
+	zero := time.Now().Add(-time.Minute)
+	again := enqueue(t, s.Queue, spec(func(s *queue.Spec) { s.Delay = 24 * time.Hour }))[0].ID
+	fill(t, plain, 3000, func(int) queue.Spec { return spec() })
+	for done := 0; done < 3000; {
+		f := fetchSome(t, s.Store, joined(t, plain), 1000)
+		done += len(f.Tasks)
+	}
+	for range 100 {
+		fetchSome(t, s.Store, w, 1)
+	}
+	if _, err := s.Tasks.Act(t.Context(), queue.Action{Act: queue.ActEdit, IDs: []queue.ID{again}, Edit: queue.Edit{RunAt: &zero}}); err != nil {
+		t.Fatal(err)
+	}
+	fetchesOne("what became due below the floor", again)
+	if floors := one[int](t, admin(t, c.URL.String()), "SELECT count(*)::int FROM dibs.queue_lines WHERE floor > rank::bigint << 53"); floors == 0 {
+		t.Error("no line has a floor")
+	}
+}
+
+// A limit that nobody uses any more is forgotten, and made anew where it is wanted again; what an operator said stays.
+func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	sql := admin(t, c.URL.String())
+	w := joined(t, s)
+	enqueue(t, s.Queue, spec(limitOf("gone", 1)), spec(limitOf("said", 1)), spec(limitOf("runs", 1)), spec(limitOf("waits", 1)))
+	f := fetchSome(t, s, w, 4)
+	for _, x := range f.Tasks {
+		if x.Limit.Key != "runs" {
+			complete(t, s.Queue, w, x)
+		}
+	}
+	enqueue(t, s.Queue, spec(limitOf("waits", 1)), spec(limitOf("fresh", 1)))
+	if ok, err := s.Tasks.SetLimit(t.Context(), (&queue.Limit{Key: "said"}).Hash("k"), 2, "me"); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if _, err := sql.Exec(t.Context(), "UPDATE dibs.queue_limits SET token = token - 25 * 3600000000::bigint, since = since - 25 * 3600000000::bigint, checked = 0 WHERE key <> 'fresh'"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Queue.Tend(t.Context(), queue.TendRequest{}); err != nil || r.Repaired != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if left := one[string](t, sql, "SELECT string_agg(key, ' ' ORDER BY key) FROM dibs.queue_limits"); left != "fresh runs said waits" {
+		t.Errorf("limits: %s", left)
+	}
+	enqueue(t, s.Queue, spec(limitOf("gone", 1)), spec(limitOf("gone", 1)))
+	var keys []string
+	for _, x := range fetchSome(t, s, w, 10).Tasks {
+		keys = append(keys, x.Limit.Key)
+	}
+	if got := strings.Join(keys, " "); got != "waits fresh gone" {
+		t.Errorf("fetched %s", got)
+	}
+}
+
+// A task that another transaction has is passed over, and nobody waits for it.
+func TestALockedTaskHoldsUpNoOther(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	w := joined(t, s)
+	enqueue(t, s.Queue, spec(), spec(limitOf("l", 1)), spec())
+	f := fetchSome(t, s, w, 3).Tasks
+	tx, err := admin(t, c.URL.String()).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT FROM dibs.tasks WHERE id = $1 FOR UPDATE", int64(f[1].ID)); err != nil {
+		t.Fatal(err)
+	}
+	ends := column(f, func(f queue.Fetched) queue.Completion { return queue.Completion{Ref: f.Ref, Verdict: queue.Success} })
+	begin := time.Now()
+	st, err := s.Queue.Finish(t.Context(), w, ends)
+	if err != nil || fmt.Sprint(st) != fmt.Sprint([]queue.Status{queue.OK, queue.Withheld, queue.OK}) {
+		t.Errorf("%v, %v", st, err)
+	}
+	if d := time.Since(begin); d > lockWait*3/4 {
+		t.Logf("it took %s", d) // it waits for a tenth of a second, and then for nothing
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st, err = s.Queue.Finish(t.Context(), w, ends); err != nil || fmt.Sprint(st) != fmt.Sprint([]queue.Status{queue.OK, queue.OK, queue.OK}) {
+		t.Errorf("once it is free: %v, %v", st, err)
+	}
+}

@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// queues are the numbers of the namespace's, or of the one that is named if it has it.
+func (t tasks) queues(ctx context.Context, only string) (all []int64, err error) {
+	var q int64
+	if only != "" {
+		q = t.names.queue(only)
+	}
+	err = t.db.run(ctx, "read queues", do(sqlTasks()[19], t.ns, q).each(into(&all)))
+	return all, err
+}
+
+func into[T any](all *[]T) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var v T
+		err := rows.Scan(&v)
+		*all = append(*all, v)
+		return err
+	}
+}
+
+// A shelf is where tasks of some states stand, in the order of an index that begins with their queue. What runs stands by its worker.
+type shelf struct {
+	count, ids func() string // statements
+}
+
+var shelves = []*shelf{
+	newShelf("tasks", "t.state = 1", "t.kind", "t.place"),
+	newShelf("tasks", "t.state = 2", "t.kind", "t.place"),
+	newShelf("tasks", "t.state = 3 AND t.place >= 0", "t.kind", "t.place"),
+	newShelf("tasks", "t.state = 4 AND t.place >= 0", "t.kind", "t.place"),
+	newShelf("tasks", "t.state IN (0, 6)", "t.due", "t.id"),
+	newShelf("tasks", "t.state = 10", "t.ended + t.hold", "t.id"),
+	newShelf("tasks_ended", "t.state = 10", "t.ended", "t.id"),
+	newShelf("tasks_ended", "t.state <> 10 AND t.state = 11", "t.ended", "t.id"),
+	newShelf("tasks_ended", "t.state <> 10 AND t.state = 12", "t.ended", "t.id"),
+	newShelf("tasks_ended", "t.state <> 10 AND t.state = 13", "t.ended", "t.id"),
+	newShelf("tasks_ended", "t.state <> 10 AND t.state = 14", "t.ended", "t.id"),
+}
+
+func newShelf(table, which, first, second string) *shelf {
+	fill := func(n int) func() string {
+		return sync.OnceValue(func() string {
+			return strings.NewReplacer("TABLE", table, "WHICH", which, "FIRST", first, "SECOND", second).Replace(sqlTasks()[n])
+		})
+	}
+	return &shelf{fill(0), fill(20)}
+}
+
+// few are the ids of all tasks of some queues, where these are few; nil where they are not. So nobody reads others' tasks for the sake of a
+// few of their own.
+func (t tasks) few(ctx context.Context, queues []int64) ([]int64, error) {
+	const most = looked / 4
+	ids := []int64{}
+	err := t.running(ctx, most+1, func(id int64, at place[int64]) {
+		if slices.Contains(queues, at.queue) {
+			ids = append(ids, id)
+		}
+	})
+	for _, q := range queues {
+		for _, s := range shelves {
+			if err != nil || len(ids) > most {
+				return nil, err
+			}
+			err = t.db.run(ctx, "read tasks", do(s.ids(), q, most+1).each(into(&ids)))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), err // one that moved meanwhile may have been met twice
+}
+
+// running tells what runs.
+func (t tasks) running(ctx context.Context, most int, each func(id int64, at place[int64])) error {
+	return t.db.run(ctx, "read tasks", do(sqlTasks()[22], t.ns, most).each(func(rows pgx.Rows) error {
+		var id int64
+		var at place[int64]
+		err := rows.Scan(&id, &at.queue, &at.kind)
+		each(id, at)
+		return err
+	}))
+}
+
+// count counts the tasks of queues by kind and state, step by step: what moves meanwhile from one state to the next may be counted in both, or in neither.
+func (t tasks) count(ctx context.Context, queues []int64, each func(at place[int64], state, n int, oldest int64)) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	err := t.running(ctx, math.MaxInt32, func(_ int64, at place[int64]) { each(at, running, 1, 0) })
+	for _, q := range queues {
+		for _, s := range shelves {
+			if err != nil {
+				return err
+			}
+			err = t.countShelf(ctx, q, s, each)
+		}
+	}
+	return err
+}
+
+func (t tasks) countShelf(ctx context.Context, queue int64, s *shelf, each func(at place[int64], state, n int, oldest int64)) error {
+	first, second := int64(math.MinInt64), int64(math.MinInt64)
+	for sum := looked; sum == looked; {
+		sum = 0
+		err := t.db.run(ctx, "read queues", do(s.count(), queue, first, second, looked).each(func(rows pgx.Rows) error {
+			at := place[int64]{queue: queue}
+			var state, n int
+			var oldest int64
+			if err := rows.Scan(&at.kind, &state, &n, &oldest, &first, &second); err != nil {
+				return err
+			}
+			sum += n
+			each(at, state, n, oldest)
+			return nil
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

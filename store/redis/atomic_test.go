@@ -1,0 +1,156 @@
+package redis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// probedRampage is a rampage on a server of its own whose scripts are probed, with steps of so many.
+func probedRampage(t *testing.T, step int) (r *rampage, p *probe, raw *goredis.Client, prefix string) {
+	t.Helper()
+	c := config(t, ownServer(t, "--enable-debug-command", "yes").URL)
+	c.Init, c.TTL = true, time.Hour
+	s := open(t, c)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r = &rampage{t: t, s: s, rng: rand.New(rand.NewPCG(seed, 1))}
+	r.worker = joined(t, s, time.Hour)
+	return r, probes(s, step), rawClient(t, c), "dibs:{" + c.Namespace + "}:"
+}
+
+// After its first write a script reads nothing, so it decides nothing, and nothing that it meets can end it half-way; no command is
+// given, or answers with, more than a bound; and each kind of key has one type, so that no write is of a wrong one. What the small steps
+// leave to do is done by the next ones: the books balance all the while.
+func TestScriptsReadBeforeTheyWrite(t *testing.T) {
+	for _, step := range []int{1, 3, maxStep} {
+		t.Run(fmt.Sprint("steps of ", step), func(t *testing.T) {
+			r, _, raw, prefix := probedRampage(t, step)
+			types := map[string]string{}
+			for n := range testsize.Of(150, 1500) {
+				r.step()
+				for _, done := range drain(t, raw, prefix) {
+					if done.Error != "" || len(done.Late) > 0 {
+						t.Fatalf("at %d: it read after a write: %q; error %q", n, done.Late, done.Error)
+					}
+					for family, kind := range done.Types {
+						if was := types[family]; was != "" && was != kind || strings.Contains(kind, " ") {
+							t.Errorf("%s is written as %s and as %s", family, was, kind)
+						}
+						types[family] = kind
+					}
+				}
+				if n%20 == 19 {
+					audit(t, r.s, raw, prefix)
+				}
+				if t.Failed() {
+					t.Fatalf("at step %d", n)
+				}
+			}
+			// What small steps left to do is done, and the sweeps that look at every limit find nothing to repair.
+			r.settle()
+			if left := raw.SCard(t.Context(), prefix+"untidy").Val(); left > 0 {
+				t.Errorf("%d limits are left as they should not be", left)
+			}
+			r.settle()
+			audit(t, r.s, raw, prefix)
+			if len(types) < 15 {
+				t.Errorf("it saw only %v", types)
+			}
+		})
+	}
+}
+
+// A script that fails, at whatever it reads or at its first write, has done nothing; a full server is such a failure. There is no
+// other: see TestScriptsReadBeforeTheyWrite.
+func TestScriptsThatFailHaveDoneNothing(t *testing.T) {
+	r, p, raw, prefix := probedRampage(t, 3)
+	digest := func() string {
+		raw.Del(t.Context(), "probe:"+prefix)
+		return raw.Do(t.Context(), "debug", "digest").String()
+	}
+	injected, full := 0, 0
+	for n := range testsize.Of(40, 600) {
+		r.plan()
+		for call := 2; ; call++ { // the first is TIME, for all
+			before := digest()
+			p.next(call)
+			err := r.try()
+			if err == nil {
+				break
+			}
+			if !strings.Contains(err.Error(), "injected") {
+				t.Fatal(err)
+			}
+			injected++
+			if digest() != before {
+				t.Fatalf("at %d: it failed at command %d, and had done something: %v", n, call, err)
+			}
+			if call > 100_000 {
+				t.Fatal("it never comes to its first write")
+			}
+		}
+		if err := raw.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+			t.Fatal(err)
+		}
+		r.plan()
+		before := digest()
+		if err := r.try(); err != nil {
+			full++
+			if !strings.Contains(err.Error(), "OOM") || digest() != before {
+				t.Fatalf("at %d: a full server: %v; done: %v", n, err, digest() != before)
+			}
+		}
+		if err := raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n%10 == 9 {
+			audit(t, r.s, raw, prefix)
+		}
+	}
+	t.Logf("%d commands failed, and %d scripts on a full server", injected, full)
+	if injected < 300 || full < 10 {
+		t.Errorf("%d commands failed, and %d scripts on a full server: too few to tell", injected, full)
+	}
+}
+
+// A full server takes nothing in, and takes the reports of what runs: these free more than they need.
+func TestAFullServerTakesReports(t *testing.T) {
+	s, c := prepared(t, ownServer(t).URL)
+	raw, w := rawClient(t, c), joined(t, s, ttl)
+	one := queue.Spec{Queue: "q", Kind: "k"}
+	limited := queue.Spec{Queue: "q", Kind: "l", Limit: &queue.Limit{Key: "l"}}
+	enqueue(t, s, one, limited, limited, one)
+	f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 3})
+	if err != nil || len(f.Tasks) != 3 {
+		t.Fatalf("fetch: %d, %v", len(f.Tasks), err)
+	}
+	if err := raw.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Queue.Enqueue(t.Context(), []queue.Spec{one}); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("enqueue: %v, want OOM", err)
+	}
+	var ends []queue.Completion
+	for _, x := range f.Tasks {
+		ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: queue.Success})
+	}
+	if a, err := s.Queue.Finish(t.Context(), w, ends); err != nil || slices.ContainsFunc(a, func(s queue.Status) bool { return s != queue.OK }) {
+		t.Errorf("finish: %v, %v", a, err)
+	}
+	if err := raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	audit(t, s, raw, "dibs:{"+c.Namespace+"}:")
+	if f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 9}); err != nil || len(f.Tasks) != 1 {
+		t.Errorf("fetch: %d, %v, want the one that waited for the slot", len(f.Tasks), err)
+	}
+}

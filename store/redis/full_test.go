@@ -1,0 +1,117 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// fill makes a server refuse whatever takes memory, as one does that has reached its maxmemory and evicts nothing.
+func fill(t *testing.T, c store.Config) {
+	t.Helper()
+	raw := rawClient(t, c)
+	for _, set := range [][2]string{{"maxmemory-policy", "noeviction"}, {"maxmemory", "1"}} {
+		if err := raw.ConfigSet(t.Context(), set[0], set[1]).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := raw.Set(t.Context(), "more", "x", 0).Err(); err == nil {
+		t.Fatal("the server is not full")
+	}
+}
+
+// A server whose memory is full begins nothing, and ends nothing: what replaces what is there goes on.
+func TestAFullServerTakesWhatOnlyReplaces(t *testing.T) {
+	s, c := prepared(t, ownServer(t).URL)
+	ctx := t.Context()
+	held, broken := grantOf(t, s, "held"), grantOf(t, s, "broken")
+	replaceable := request("asked")
+	replaceable.Holder.Replaceable = true
+	asked := acquire(t, s, replaceable).Record
+	at := storeNow(t, s).Truncate(time.Minute)
+	claim(t, s, held.Ref(), at)
+	rec := run.Record{ID: run.NewID(), Job: "j", Tick: at, Owner: held.Owner, Token: held.Token, Started: storeNow(t, s)}
+	started, err := s.Ticks.Start(ctx, []tick.StartRequest{{Run: rec, Claim: held.Ref(), Lease: held.Ref()}})
+	if err != nil || started[0].Status != tick.Won {
+		t.Fatal(started, err)
+	}
+	old := run.Record{ID: run.NewID(), Job: "old", Outcome: run.Succeeded, Started: at.Add(-time.Hour), Ended: at.Add(-time.Hour)}
+	if err := errors.Join(s.History.AppendRuns(ctx, []run.Record{old}), s.History.Output(ctx, old.ID, []byte("out"))); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, c)
+
+	full := map[string]func() error{
+		"an acquire": func() error {
+			_, err := s.Leases.Acquire(ctx, []lease.AcquireRequest{request("new")})
+			return err
+		},
+		"an output": func() error { return s.History.Output(ctx, rec.ID, []byte("out")) },
+	}
+	for what, do := range full {
+		if err := do(); !errors.Is(err, lease.ErrUnavailable) {
+			t.Errorf("%s of a full server: %v", what, err)
+		}
+	}
+
+	renewed, err := s.Leases.Renew(ctx, []lease.RenewRequest{{Ref: held.Ref(), TTL: ttl}})
+	if err != nil || renewed.Answers[0].Status != lease.OK {
+		t.Errorf("renew: %+v, %v", renewed.Answers, err)
+	}
+	if a, err := s.Leases.Break(ctx, broken.Ref(), lease.Broken{By: "ann", Why: "x"}); err != nil {
+		t.Errorf("break: %+v, %v", a, err)
+	}
+	if a, err := s.Leases.Ask(ctx, asked.Ref(), lease.Holder{Host: "web-2"}); err != nil || a.Answers[0].Status != lease.OK {
+		t.Errorf("ask: %+v, %v", a, err)
+	}
+	closed, err := s.Ticks.Close(ctx, []tick.CloseRequest{{Run: withOutcome(rec, storeNow(t, s)), Claim: held.Ref(), Release: held.Ref()}})
+	if err != nil || closed[0].Status != tick.Won {
+		t.Errorf("close: %+v, %v", closed, err)
+	}
+	if got := read(t, s, "held"); got.Status == lease.OK && got.Record.Expires.After(storeNow(t, s)) {
+		t.Errorf("the lease is not released with the outcome: %+v", got)
+	}
+	if r, err := s.Leases.Release(ctx, []lease.Ref{asked.Ref()}); err != nil || r.Answers[0].Status != lease.OK {
+		t.Errorf("release: %+v, %v", r.Answers, err)
+	}
+	n, more, err := s.History.Prune(ctx, at)
+	if n != 1 || more || err != nil {
+		t.Errorf("prune: %d rows, more %t, %v", n, more, err)
+	}
+}
+
+func withOutcome(r run.Record, at time.Time) run.Record {
+	r.Outcome, r.Ended, r.Attempts = run.Succeeded, at, []run.Attempt{{N: 1, Outcome: run.Succeeded, Started: r.Started, Ended: at}}
+	return r
+}
+
+// A holder outlives a server that is full for longer than its TTL.
+func TestAFullServerLosesNoLease(t *testing.T) {
+	c := config(t, ownServer(t).URL+"?ttl=15s")
+	c.Init = true
+	s := open(t, c)
+	k, err := lease.NewKeeper(lease.Options{Store: s.Leases})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	held, err := k.Acquire(t.Context(), lease.Want{Key: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, c)
+	select {
+	case <-held.Lost():
+		t.Fatal("the lease is lost")
+	case <-time.After(ttl + 3*time.Second):
+	}
+	if err := held.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,139 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/dibs-run/dibs/store"
+)
+
+// A probe has every script of a store run in a frame that looks at each command of it, and can make one fail.
+type probe struct {
+	step int // what the scripts take STEP for; 0: what it is
+
+	mu   sync.Mutex
+	fail int // the command that fails, of the next script, unless the script has written by then
+}
+
+// probed is what a script did.
+type probed struct {
+	Calls int // commands
+	Wide  int // the most values that a command was given, or answered with
+	Work  int // values that commands were given, and answered with, in all
+	Late  []string
+	Types map[string]string // of each family of keys, the type that it is written as
+	Error string            // what it ended with
+}
+
+// The frame looks at each command, and tells of them in a key beside the store's.
+const frame = `
+local probe = {Calls = 0, Wide = 0, Work = 0, Late = {}, Types = {}, Error = ''}
+local fail, wrote = %d, false
+local kinds = {HSET = 'hash', HDEL = 'hash', HINCRBY = 'hash', HSETNX = 'hash', ZADD = 'zset', ZREM = 'zset', ZREMRANGEBYRANK = 'zset',
+  ZREMRANGEBYSCORE = 'zset', SADD = 'set', SREM = 'set', RPUSH = 'list', LTRIM = 'list', SET = 'string', INCR = 'string', INCRBY = 'string',
+  DEL = '', UNLINK = '', PUBLISH = ''}
+local function size(r)
+  if type(r) ~= 'table' then return 1 end
+  local n = #r
+  for _, x in ipairs(r) do
+    if type(x) == 'table' then n = n + #x end
+  end
+  return n
+end
+local function probed(name, key, ...)
+  probe.Calls = probe.Calls + 1
+  if probe.Calls == fail and not wrote then error('injected at ' .. name) end
+  local kind = kinds[name]
+  if kind then
+    wrote = true
+    local family = string.match(string.sub(key, #KEYS[1] + 1), '^[^:]*')
+    if kind ~= '' then
+      local was = probe.Types[family]
+      probe.Types[family] = (not was or was == kind) and kind or was .. ' and ' .. kind
+    end
+  elseif wrote then
+    table.insert(probe.Late, name .. ' ' .. tostring(key))
+  end
+  local r = key == nil and redis.call(name) or redis.call(name, key, ...)
+  local n = select('#', ...) + size(r)
+  probe.Work, probe.Wide = probe.Work + n, math.max(probe.Wide, n)
+  return r
+end
+local function main()
+%s
+end
+local ok, r = pcall(main)
+if not ok then probe.Error = type(r) == 'table' and r.err or tostring(r) end
+if #probe.Late == 0 then probe.Late = nil end
+if not next(probe.Types) then probe.Types = nil end
+redis.call('RPUSH', 'probe:' .. KEYS[1], cjson.encode(probe))
+if not ok then return redis.error_reply('ERR ' .. string.gsub(probe.Error, '^ERR ', '')) end
+return r
+`
+
+// framed is a script in the frame.
+func (p *probe) framed(s *script, fail int) string {
+	source := strings.Replace(s.assemble(cmp.Or(p.step, maxStep)), "local call = redis.call\n", "local call = probed\n", 1)
+	return fmt.Sprintf(frame, fail, source)
+}
+
+func (p *probe) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (p *probe) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func (p *probe) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		a := cmd.Args()
+		if len(a) < 4 || a[0] != "evalsha" {
+			return next(ctx, cmd)
+		}
+		var s *script
+		for _, x := range scripts {
+			if _, sha := x.text(); sha == a[1] {
+				s = x
+			}
+		}
+		p.mu.Lock()
+		a[0], a[1] = "eval", p.framed(s, p.fail)
+		p.fail = 0
+		p.mu.Unlock()
+		return next(ctx, cmd)
+	}
+}
+
+// drain reads what the scripts told since the last time, the latest last.
+func drain(t testing.TB, raw *goredis.Client, prefix string) (all []probed) {
+	t.Helper()
+	for _, line := range raw.LRange(t.Context(), "probe:"+prefix, 0, -1).Val() {
+		var r probed
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	raw.Del(t.Context(), "probe:"+prefix)
+	return all
+}
+
+// probes puts a probe between a store and its server.
+func probes(s *store.Store, step int) *probe {
+	p := &probe{step: step}
+	s.Queue.(tasks).client.AddHook(p)
+	return p
+}
+
+// next has the command of this number fail in the script that comes next.
+func (p *probe) next(fail int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail = fail
+}

@@ -1,0 +1,175 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+)
+
+// What concerns very many tasks may take several steps, each of which does a bounded amount (rule Q5). None is lost on the way.
+var backlogPromises = sized(func() int { return testsize.Of(1200, 20_000) })
+
+// RunBacklog runs these with so many tasks.
+func RunBacklog(t *testing.T, open Open, url string, n int) {
+	t.Helper()
+	group(t, "backlog", open, url, sized(func() int { return n }))
+}
+
+func sized(size func() int) []promise {
+	with := func(keep func(*world, int)) func(*world) { return func(w *world) { keep(w, size()) } }
+	return []promise{
+		{"one that supersedes very many loses none of them", with(supersedeMany)},
+		{"a raised limit lets all run that waited behind it, each once", with(raiseMany)},
+		{"a lowered limit holds, however many were available", with(lowerMany)},
+	}
+}
+
+// addMany takes n tasks in, and returns their ids.
+func (w *world) addMany(n int, s queue.Spec) (all []queue.ID) {
+	w.Helper()
+	for len(all) < n {
+		specs := make([]queue.Spec, min(1000, n-len(all)))
+		for i := range specs {
+			specs[i] = s
+		}
+		all = append(all, w.add(specs...)...)
+	}
+	return all
+}
+
+// states counts the tasks of queue "q".
+func (w *world) states() map[queue.State]int {
+	w.Helper()
+	lanes, err := w.s.Tasks.Queues(w.ctx)
+	w.check("Queues", err)
+	all := map[queue.State]int{}
+	for _, l := range lanes {
+		for s, n := range l.Depth {
+			all[s] += n
+		}
+	}
+	listed := map[queue.State]int{}
+	for f := (queue.Filter{Max: 1000}); ; {
+		some := w.tasks(f)
+		for _, t := range some {
+			listed[t.State]++
+		}
+		if len(some) < 1000 {
+			break
+		}
+		f.After = some[len(some)-1].ID
+	}
+	for _, s := range queue.States {
+		equal(w, "tasks that are "+string(s)+", counted and listed", all[s], listed[s])
+	}
+	return all
+}
+
+func supersedeMany(w *world, n int) {
+	worker := w.worker(w.s)
+	displacing := limited("l", 1)
+	displacing.Limit.OnContention = queue.Displace
+	first := w.fetch1(worker, w.add1(displacing))
+	w.pauseQueue(queue.Pause{Queue: "q", By: "me"})
+	w.addMany(n, displacing)
+	displacing.Priority = 5
+	urgent := w.add1(displacing)
+	w.resume("q", "", true)
+	for steps := 0; w.task(urgent).State != queue.Blocked; steps++ {
+		w.fetches("while the slot is taken", worker, 100)
+		if steps > n/100 {
+			w.Fatalf("after %d fetches the urgent one is %s", steps, w.task(urgent).State)
+		}
+	}
+	equal(w, "why the first is to stop", w.task(first.ID).Stop, queue.ReasonReplaced)
+	got := w.states()
+	equal(w, "superseded", got[queue.Discarded], n)
+	w.done(worker, first.Ref, queue.Success)
+	f := w.fetch1(worker, urgent)
+	w.done(worker, f.Ref, queue.Success)
+	equal(w, "what is left", len(w.fetch(worker, 100)), 0)
+	got = w.states()
+	equal(w, "done", got[queue.Succeeded], 2)
+	equal(w, "discarded", got[queue.Discarded], n)
+	equal(w, "repairs", w.tend().Repaired, 0)
+}
+
+// workOff fetches and finishes until all are done, and counts how often each was given.
+func (w *world) workOff(worker lease.Ref, want int) map[queue.ID]int {
+	w.Helper()
+	given := map[queue.ID]int{}
+	for idle := 0; len(given) < want && idle < 100; idle++ {
+		got := w.fetch(worker, 1000)
+		var ends []queue.Completion
+		for _, t := range got {
+			given[t.ID]++
+			ends = append(ends, w.ended(t.Ref, queue.Success))
+		}
+		if len(got) == 0 {
+			continue // a step of what is left to do; it says so by an instant that has come
+		}
+		idle = -1
+		answers, err := w.s.Queue.Finish(w.ctx, worker, ends)
+		w.check("Finish", err)
+		for i, a := range answers {
+			if a != queue.OK {
+				w.Fatalf("Finish of task %d by who has it: %v", ends[i].ID, a)
+			}
+		}
+	}
+	return given
+}
+
+func raiseMany(w *world, n int) {
+	worker := w.worker(w.s)
+	s := limited("l", 1)
+	all := w.addMany(n, s)
+	w.setLimit(s.Limit.Hash("k"), 10*n, true)
+	got := w.states()
+	if got[queue.Available] == 0 || got[queue.Available]+got[queue.Blocked] != n {
+		w.Fatalf("when raised: %v, want some available, and the others blocked", got)
+	}
+	given := w.workOff(worker, n)
+	for _, id := range all {
+		if given[id] != 1 {
+			w.Fatalf("task %d was given %d times; %v", id, given[id], w.states())
+		}
+	}
+	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "done", w.states()[queue.Succeeded], n)
+}
+
+func lowerMany(w *world, n int) {
+	worker := w.worker(w.s)
+	s := limited("l", 10*n)
+	w.addMany(n, s)
+	w.setLimit(s.Limit.Hash("k"), 3, true)
+	for round := range 4 {
+		got := w.fetch(worker, 100)
+		for steps := 0; len(got) == 0 && steps < 100; steps++ {
+			got = w.fetch(worker, 100)
+		}
+		if len(got) == 0 || len(got) > 3 {
+			w.Fatalf("round %d: %d tasks are given, want three at most", round, len(got))
+		}
+		if more := w.fetch(worker, 100); len(got)+len(more) > 3 {
+			w.Fatalf("round %d: %d and %d tasks are given, want three at most", round, len(got), len(more))
+		} else {
+			got = append(got, more...)
+		}
+		for _, t := range got {
+			w.done(worker, t.Ref, queue.Success)
+		}
+	}
+	for more := true; more; {
+		done := w.tend()
+		equal(w, "repairs", done.Repaired, 0)
+		more = done.More
+	}
+	w.setLimit(s.Limit.Hash("k"), 10*n, true)
+	done := w.states()[queue.Succeeded]
+	w.workOff(worker, n-done)
+	equal(w, "done in the end", w.states()[queue.Succeeded], n)
+}
