@@ -77,8 +77,9 @@ func TestACommandFindsNoOtherStore(t *testing.T) {
 	// Once its dibs is gone, so is the way.
 	left := w.path("left")
 	p := w.run("gone", []string{"--leftovers", "leave"}, []string{"/bin/sh", "-c",
-		`setsid sh -c 'while kill -0 $PPID; do sleep 0.1; done 2>/dev/null; sleep 1; "$0" task enqueue late >$1 2>&1; echo "status $?" >>$1' ` +
-			dibsBinary + " " + left + ` </dev/null >/dev/null 2>&1 &`})
+		// It is told who its dibs is: its own parent may be gone before it looks.
+		`setsid sh -c 'while kill -0 "$2"; do sleep 0.1; done 2>/dev/null; sleep 1; "$0" task enqueue late >$1 2>&1; echo "status $?" >>$1' ` +
+			dibsBinary + " " + left + ` $PPID </dev/null >/dev/null 2>&1 &`})
 	p.exits(0, time.Minute)
 	eventually(t, time.Minute, func() bool { return strings.Contains(w.read("left"), "status") }, func() string { return p.String() })
 	if text := w.read("left"); !strings.Contains(text, "status 69") || !strings.Contains(text, "cannot be reached") {
