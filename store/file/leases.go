@@ -131,6 +131,12 @@ func (l *leases) acquire(ctx context.Context, q *lease.AcquireRequest) (_ lease.
 	return a, settled, fail("acquire", at.String(), err)
 }
 
+// heldBack says whether grants wait.
+func (l *leases) heldBack() (bool, error) {
+	m, err := l.dir.meta.current()
+	return !m.holdUntil(l.dir.boot, instantNow()).IsZero(), err
+}
+
 // refuse answers what no look at the file can change.
 func (l *leases) refuse(q *lease.AcquireRequest, m nsMeta, now instant) (lease.Answer, bool) {
 	switch until := m.holdUntil(l.dir.boot, now); {

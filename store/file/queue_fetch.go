@@ -51,6 +51,7 @@ type fetch struct {
 	worker  int64
 	given   []queue.Fetched
 	suspect bool // one was given
+	held    bool // slots of limits are held back, as grants are (rules Q5, L9)
 	nextDue time.Time
 }
 
@@ -69,6 +70,9 @@ func (f *fetch) prepare() (err error) {
 		return err
 	}
 	if f.rates, err = f.board.rates(); err != nil {
+		return err
+	}
+	if f.held, err = f.db.leases.heldBack(); err != nil {
 		return err
 	}
 	f.worker, err = f.workerID(f.r.Worker)
@@ -165,6 +169,9 @@ func (f *fetch) meetAll(all []candidate) (met int, err error) {
 		}
 		if t.State != queue.Available {
 			continue // an earlier one took the slot
+		}
+		if t.limit != 0 && f.held {
+			continue
 		}
 		met++
 		if err := f.meet(t, c.rate); err != nil {

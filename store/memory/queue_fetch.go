@@ -45,12 +45,21 @@ func (f *fetch) from(name string) {
 			f.nextDue = t.RunAt
 		}
 	}
+	var held []*task
 	for len(f.given) < f.r.Max {
 		t := f.first(lanes)
 		if t == nil {
-			return
+			break
+		}
+		if t.limit != nil && f.b.holdUntil.After(f.now) { // slots are held back as grants are (rules Q5, L9)
+			f.pull(t)
+			held = append(held, t)
+			continue
 		}
 		f.meet(t)
+	}
+	for _, t := range held {
+		f.file(t)
 	}
 }
 

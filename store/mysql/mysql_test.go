@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"testing"
 	"time"
@@ -49,7 +50,19 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
-	storetest.RunHoldBack(t, Open, address, func(t *testing.T, c store.Config, until time.Time) {
+	storetest.RunHoldBack(t, Open, address, holdUntil(db))
+}
+
+func holdUntil(db *sql.DB) func(t *testing.T, c store.Config, until time.Time) {
+	return func(t *testing.T, c store.Config, until time.Time) {
 		exec(t, db, "UPDATE dibs_meta SET hold_until = ? WHERE ns = ?", until.UnixMicro(), c.Namespace)
+	}
+}
+
+func TestSlotsAreHeldBack(t *testing.T) {
+	address := testserver.MariaDB(t)
+	db := raw(t, address, nil)
+	storetest.RunHeldSlots(t, Open, address, holdUntil(db), func(t *testing.T, c store.Config) {
+		exec(t, db, "UPDATE dibs_meta SET identity = 'another' WHERE ns = ?", c.Namespace)
 	})
 }

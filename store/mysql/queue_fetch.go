@@ -100,6 +100,7 @@ type fetch struct {
 	empty      int                 // how many passes before this one have found nothing
 	moved      bool                // it has got on: more of these are known, or something was ended
 	stuck      bool                // nothing but what others had was left
+	held       bool                // slots of limits are held back
 	waits      bool                // for others, if need be
 }
 
@@ -134,13 +135,14 @@ func (f *fetch) giveAll() error {
 // ends it.
 func (f *fetch) look() (done bool, err error) {
 	var live, more bool
+	var held holding
 	var places []place
 	f.rates = map[string]*rate{}
 	known := f.fetched(f.q.known.places())
 	err = f.ask(func(p *packet) []reader {
 		ns := f.q.ns
-		p.add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns).add("lanes", ns)
-		return append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &more) }, readPlaces(&places)}, f.addLanes(p, known)...)
+		p.add(f.q.identity).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns).add("lanes", ns)
+		return append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readPlaces(&places)}, f.addLanes(p, known)...)
 	})
 	if err == nil && more {
 		err = f.ask(func(p *packet) []reader {
@@ -155,6 +157,12 @@ func (f *fetch) look() (done bool, err error) {
 	f.late = late(f.now, f.r.NotAfter)
 	if f.gone = !f.late && !live; f.late || f.gone {
 		return true, nil
+	}
+	if f.held = held != goesOn; f.held {
+		f.leave(known)
+		if err := f.holdBack(held); err != nil {
+			return false, err
+		}
 	}
 	return false, f.lookAgain(known, places)
 }

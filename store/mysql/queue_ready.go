@@ -138,7 +138,7 @@ func (f *fetch) readReady(l *lane) reader {
 		if limit != nil {
 			c.limit = (*queue.Hash)(limit)
 		}
-		if !f.passed[c.id] {
+		if !f.passed[c.id] && !(f.held && c.limit != nil) {
 			l.found = append(l.found, c)
 		}
 		return err

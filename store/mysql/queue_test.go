@@ -44,7 +44,7 @@ func enqueue(t testing.TB, to queue.Inserter, specs ...queue.Spec) []queue.Enque
 // queueConfig lets a worker's lease outlast what a slow machine does.
 func queueConfig(t testing.TB, address string) store.Config {
 	c := config(t, address)
-	c.TTL = time.Minute
+	c.TTL = time.Hour // no machine is so slow that a worker's lease lapses
 	return c
 }
 
@@ -52,7 +52,7 @@ func queueConfig(t testing.TB, address string) store.Config {
 func joined(t testing.TB, s *store.Store) lease.Ref {
 	t.Helper()
 	r := request(lease.OnceKey())
-	r.TTL = time.Minute
+	r.TTL = time.Hour
 	c := grant(t, s, r)
 	if err := s.Queue.Join(t.Context(), queue.Process{Lease: c, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,29 @@ func joined(t testing.TB, s *store.Store) lease.Ref {
 	if err := s.Queue.Join(t.Context(), queue.Process{Lease: w, Host: "web-1", Queues: []string{"q"}, Slots: 10}); err != nil {
 		t.Fatal(err)
 	}
+	beat(t, s, w)
 	return w
+}
+
+// beat renews a lease until the test ends, or it is lost: a step beside very many may take longer than a TTL.
+func beat(t testing.TB, s *store.Store, w lease.Ref) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(3 * time.Second):
+			}
+			r, err := s.Leases.Renew(ctx, []lease.RenewRequest{{Ref: w, TTL: 15 * time.Second}})
+			if err == nil && r.Answers[0].Status == lease.Gone {
+				return
+			}
+		}
+	}()
 }
 
 func spec(change ...func(*queue.Spec)) queue.Spec {

@@ -161,13 +161,21 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
-	storetest.RunHoldBack(t, Open, address, func(t *testing.T, c store.Config, until time.Time) {
-		conn, err := pgx.Connect(t.Context(), address)
-		if err != nil {
+	storetest.RunHoldBack(t, Open, address, holdUntil(address))
+}
+
+func holdUntil(address string) func(t *testing.T, c store.Config, until time.Time) {
+	return func(t *testing.T, c store.Config, until time.Time) {
+		if _, err := admin(t, address).Exec(t.Context(), "UPDATE dibs.namespaces SET hold_until = $2 WHERE ns = $1", c.Namespace, until.UnixMicro()); err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close(t.Context())
-		if _, err := conn.Exec(t.Context(), "UPDATE dibs.namespaces SET hold_until = $2 WHERE ns = $1", c.Namespace, until.UnixMicro()); err != nil {
+	}
+}
+
+func TestSlotsAreHeldBack(t *testing.T) {
+	address := database(t, testserver.Postgres(t))
+	storetest.RunHeldSlots(t, Open, address, holdUntil(address), func(t *testing.T, c store.Config) {
+		if _, err := admin(t, address).Exec(t.Context(), "UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", c.Namespace); err != nil {
 			t.Fatal(err)
 		}
 	})

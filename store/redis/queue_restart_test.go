@@ -36,6 +36,8 @@ func TestQueueSurvivesTheServersDeath(t *testing.T) {
 	close(stop)
 	all.Wait()
 	reopened(t, s)
+	wantHeldBack(t, s, "k") // and so are the slots of limits
+	set(t, c, "hold_until", 1)
 	l.workOff()
 
 	for id := range l.enqueued {

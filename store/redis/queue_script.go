@@ -12,7 +12,7 @@ var (
 
 	freeScript       = load(with(taskParts, "queue/place", "identity", "queue/new", "queue/enqueue_free")...)
 	enqueueScript    = load(with(waitParts, "identity", "queue/new", "queue/enqueue")...)
-	fetchScript      = load(with(workerParts, "queue/pauses", "queue/fetch")...)
+	fetchScript      = load(with(workerParts, "queue/pauses", "identity", "queue/held", "queue/fetch")...)
 	startTasksScript = load(with(workerParts, "queue/start")...)
 	finishScript     = load(with(workerParts, "queue/finish")...)
 	mineScript       = load(with(workerParts, "queue/mine")...)

@@ -32,13 +32,24 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	storetest.RunLoss(t, open, testserver.Redis(t), lose)
 }
 
+// set changes a field of the namespace's record.
+func set(t *testing.T, c store.Config, field string, value any) {
+	t.Helper()
+	if err := rawClient(t, c).HSet(t.Context(), "dibs:{"+c.Namespace+"}:meta", field, value).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func holdUntil(t *testing.T, c store.Config, until time.Time) {
+	set(t, c, "hold_until", until.UnixMicro())
+}
+
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
-	storetest.RunHoldBack(t, Open, testserver.Redis(t), func(t *testing.T, c store.Config, until time.Time) {
-		key := "dibs:{" + c.Namespace + "}:meta"
-		if err := rawClient(t, c).HSet(t.Context(), key, "hold_until", until.UnixMicro()).Err(); err != nil {
-			t.Fatal(err)
-		}
-	})
+	storetest.RunHoldBack(t, Open, testserver.Redis(t), holdUntil)
+}
+
+func TestSlotsAreHeldBack(t *testing.T) {
+	storetest.RunHeldSlots(t, Open, testserver.Redis(t), holdUntil, func(t *testing.T, c store.Config) { set(t, c, "run_id", "another") })
 }
 
 // One fetch that superseded 8,000 tasks, which is what Lua's stack holds, used to lose them.

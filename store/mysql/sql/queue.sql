@@ -46,8 +46,10 @@ COMMIT;
 SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now;
 
 -- name: whats-up
--- Whether the worker's lease is live, and whether somebody has paused, bounded or left something.
+-- Whether the worker's lease is live, whether slots of limits are held back (1), or the namespace does not know that server
+-- yet (2: see store/mysql/queue_held.go), and whether somebody has paused, bounded or left something.
 SELECT (SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now),
+  COALESCE((SELECT IF(identity <> @dibs_identity OR hold_until > @dibs_now + max_ttl, 2, hold_until > @dibs_now) FROM dibs_meta WHERE ns = ?), 2),
   EXISTS (SELECT 1 FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now)) OR EXISTS (SELECT 1 FROM dibs_task_rates WHERE ns = ?) OR EXISTS (SELECT 1 FROM dibs_task_wakes WHERE ns = ?);
 
 -- name: lanes

@@ -86,11 +86,15 @@ local function displace(t)
   limits().line(t)
 end
 
+local waiting = {} -- what has a limit whose slots are held back: it is put back in the end
+
 -- meet gives a task that was taken from its shelf, or does with it what its time or its limit says.
 local function meet(t, rate)
   local full = t[LIMIT] > 0 and limits().free(limits().limit_of(t)) == 0
   if t[EXPIRES] > 0 and t[EXPIRES] <= now then
     stop_waiting(t, DISCARDED, 'expired')
+  elseif t[LIMIT] > 0 and held_until() > 0 then
+    waiting[#waiting + 1] = t
   elseif not full then
     return give(t, rate)
   elseif t[LIMIT] == DISCARD then
@@ -249,7 +253,10 @@ for i = queues_from, #ARGV do
   end
 end
 if left > 0 and call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20) then due_at(now) end
-if left > 0 and enough() then due_at(now) end -- there is more, of what had to be passed over
+-- There is more, of what had to be passed over; if not merely what is held back, which would be asked for again and again.
+if left > 0 and enough() and #waiting == 0 then due_at(now) end
+for _, t in ipairs(waiting) do put(shelf(t), rank(t), t[ID]) end
+if #waiting > 0 then due_at(held_until()) end
 
 for kind, r in pairs(rates) do
   if r and r.used then add('HSET', 'rates', kind, text(r.each) .. ' ' .. text(r.burst) .. ' ' .. text(r.full) .. ' ' .. kind) end

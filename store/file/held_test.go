@@ -1,0 +1,36 @@
+//go:build linux
+
+package file
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/storetest"
+)
+
+func TestSlotsAreHeldBack(t *testing.T) {
+	storetest.RunHeldSlots(t, Open, t.TempDir(), func(t *testing.T, c store.Config, until time.Time) {
+		s, err := Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		d := inside(s).dir
+		n, err := d.meta.current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := d.own()
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := instantNow()
+		n.Boot, n.Line = d.boot, now.wall-now.boot
+		n.Hold = until.UnixMicro() - n.Line
+		if err := replaceJSON(own, namespaceName, n, true); err != nil {
+			t.Fatal(err)
+		}
+	}, nil)
+}

@@ -1,0 +1,53 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store"
+)
+
+// RunHeldSlots checks that slots of limits are held back as grants of leases are (rules Q5, L9): a server that took over
+// may not know who has them. write changes a namespace's record: nothing is granted before until. forget changes it so that
+// it knows another server; nil where there is no other.
+func RunHeldSlots(t *testing.T, open Open, url string, write func(t *testing.T, c store.Config, until time.Time), forget func(t *testing.T, c store.Config)) {
+	t.Helper()
+	changes := map[string]func(w *world){
+		"while grants are": func(w *world) { write(w.T, w.config, w.now(w.s).Add(w.s.Properties.MaxTTL)) },
+	}
+	if forget != nil {
+		changes["by who meets another server"] = func(w *world) { forget(w.T, w.config) }
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, open, url)
+			worker := w.worker(w.s)
+			discarded, displaced := limited("discard", 1), limited("displace", 1)
+			discarded.Limit.OnContention, displaced.Limit.OnContention = queue.Discard, queue.Displace
+			held := w.add(limited("l", 1), limited("l", 1), discarded, displaced)
+			other := some()
+			other.Kind = "free"
+			free := w.add(other, other)
+
+			change(w)
+			f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Max: 10, Suspects: true})
+			w.order("what is given meanwhile", ids(f.Tasks), free)
+			w.fetches("what is given then", worker, 10)
+			for _, id := range held {
+				if state := w.task(id).State; state != queue.Available && state != queue.Blocked {
+					w.Errorf("task %d is %s meanwhile", id, state)
+				}
+			}
+			if !f.NextDue.IsZero() && f.NextDue.Sub(f.Now) > w.s.Properties.MaxTTL+time.Second {
+				w.Errorf("asked again at %v, from %v", f.NextDue, f.Now)
+			}
+			a := w.acquire(w.s, request("k"))
+			equal(w, "Acquire meanwhile", a.Status, lease.HeldBack)
+
+			write(t, w.config, w.now(w.s).Add(-time.Microsecond))
+			w.fetches("what is given in the end", worker, 10, held[0], held[2], held[3])
+		})
+	}
+}
