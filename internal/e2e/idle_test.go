@@ -29,9 +29,12 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// mostAsked is how many transactions three idle servers may ask of a store in a minute, however many jobs they have: of
-// Redis scripts, of MariaDB packets of statements.
+// mostAsked is how much three idle servers may ask of a store in a minute, however many jobs they have: transactions of
+// PostgreSQL, scripts of Redis, single statements of MariaDB, of which each transaction has several.
 const mostAsked = 600
+
+// atTheEdge is what a sweep and its heartbeats may be more than their share in a window of some seconds.
+const atTheEdge = 30
 
 // Fault: each server asked for each job in each sweep: 32,000 transactions a minute for three with 250 jobs.
 func TestIdleServersAskLittle(t *testing.T) {
@@ -54,8 +57,12 @@ func TestIdleServersAskLittle(t *testing.T) {
 			for what := range after {
 				perMinute := (after[what] - before[what]) * int64(time.Minute) / int64(watched)
 				t.Logf("%d jobs, three idle servers: %d %s a minute", jobs, perMinute, what)
-				if what == "transactions" && perMinute > mostAsked {
-					t.Errorf("%d %s a minute, want at most %d", perMinute, what, mostAsked)
+				most := mostAsked * int64(watched) / int64(time.Minute)
+				if watched < time.Minute {
+					most += atTheEdge
+				}
+				if (what == "transactions" || what == "statements") && after[what]-before[what] > most {
+					t.Errorf("%d %s in %v, want at most %d", after[what]-before[what], what, watched, most)
 				}
 			}
 		})

@@ -18,7 +18,7 @@ type database struct {
 	db       *sql.DB
 	addr     string // without its password
 	ns       []byte
-	identity string // the statement that says which server this is
+	identity string // the piece of a statement that says which server this is
 	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal compares it: should the namespace's record
 	// be gone, or made anew with a shorter one, what is held may be held for as long (rule L9).
 	maxTTL atomic.Int64

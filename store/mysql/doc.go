@@ -13,6 +13,14 @@
 // start. An answer is believed once the server has acknowledged COMMIT. Whatever goes wrong, the
 // connection is closed, and the server rolls back.
 //
+// Two kinds of packets have no transaction around them. What only reads is one statement, and its
+// clock is NOW(): it waits for no lock, and sees what was committed by then or later. What changes
+// one lease by its primary key, as a heartbeat does, is one UPDATE, which reads the clock for that
+// row once it has it, and a SELECT that says whether it found the row. That UPDATE locks the one
+// row alone at any level of isolation. The packets of servers with nothing to do are of these
+// kinds, but for who takes the turn to sweep. An acquire makes rows only where some are missing:
+// the first one ever of a key is two packets, of which the first grants nothing.
+//
 // Deadlocks do not occur between packets of this store, by the order of the locks. If the server
 // reports one all the same, the packet is sent once more: the transaction is then known to be
 // rolled back, and the second one checks not_after again.

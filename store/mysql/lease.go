@@ -13,11 +13,16 @@ import (
 
 // leases is lease.Store. Each of its methods sends one packet per 500 items:
 //
-//	make rows that are missing; START TRANSACTION; lock the rows, in the order of the primary key;
+//	START TRANSACTION; lock the rows, in the order of the primary key;
 //	read the clock; change; read the records back; COMMIT
+//
+// An acquire whose rows are missing makes them before that.
 //
 // The statements decide and say nothing. What they decided is read from the records as they then
 // stand, still under the locks; Go only puts the reason of a refusal into words.
+//
+// Servers with nothing to do renew and release one lease at a time, several times per TTL. For one row a statement is
+// a transaction, and how many rows it found says what it did: these are packets of two statements.
 type leases struct{ *database }
 
 // most is how many items travel in one packet (rule L4).
@@ -29,6 +34,7 @@ type allowance struct {
 	until  time.Time     // nothing is granted before it
 	maxTTL time.Duration // negative: nothing can be granted before the namespace was looked at
 	epoch  lease.Epoch
+	locked int // rows
 }
 
 // batch applies do to chunks of items and joins the answers. The reply's time is the first chunk's.
@@ -54,11 +60,11 @@ func (l leases) locked(p *packet, ks list) *packet {
 // finish ends a packet with the records of ks, sends it, and returns the store's time with them. before reads what the
 // packet selects earlier.
 func (l leases) finish(ctx context.Context, p *packet, ks list, before ...reader) (time.Time, records, error) {
-	var now time.Time
+	var us int64
 	found := records{}
-	p.add("now").add("records", l.ns, ks).add("commit")
-	err := l.run(ctx, p, append(before, readInstant(&now), found.read)...)
-	return now, found, err
+	p.add("told", with("decided"), l.ns, ks).add("commit")
+	err := l.run(ctx, p, append(before, found.beside(&us))...)
+	return instant(us), found, err
 }
 
 func readInstant(t *time.Time) reader {
@@ -74,19 +80,14 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	return batch(reqs, func(reqs []lease.AcquireRequest) (lease.Reply, error) { return l.acquire(ctx, reqs) })
 }
 
+// acquire makes the rows of keys that are used once. Those of others are mostly there, and are made where they are not.
 func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
-	ks := keys(reqs, func(r lease.AcquireRequest) lease.Key { return r.Key })
-	p := new(packet).add("begin").add("ensure", l.inNamespace(ks)).add("commit")
-	l.locked(p, ks).add(l.identity).add("allowed", l.ns, int64(lease.Seen(reqs)), l.maxTTL.Load())
-	for _, r := range reqs {
-		ttl, owner := r.TTL.Microseconds(), nonce(r.Holder.ID)
-		p.add("grant", owner, toJSON(r.Holder), flag(r.Holder.Replaceable), ttl, ttl,
-			l.ns, []byte(r.Key), bound(r.NotAfter), ttl, owner, nonce(r.Reclaim.Owner), int64(r.Reclaim.Token), flag(r.Unguarded))
+	once := slices.ContainsFunc(reqs, func(r lease.AcquireRequest) bool { return r.Key.Once() })
+	may, found, err := l.grant(ctx, reqs, once)
+	if err == nil && !once && may.locked < len(reqs) {
+		may, found, err = l.grant(ctx, reqs, true) // none was granted
 	}
-	var may allowance
-	found := records{}
-	p.add("allowance").add("records", l.ns, ks).add("commit")
-	if err := l.run(ctx, p, may.read, found.read); err != nil {
+	if err != nil {
 		return lease.Reply{}, fmt.Errorf("acquire: %w", err)
 	}
 	if may.maxTTL < 0 {
@@ -102,6 +103,31 @@ func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	return reply, nil
 }
 
+// grant sends the packet of an acquire, and answers what it was allowed to do and the records as they stand. If it makes
+// no rows it grants only where all of them are there: a row that somebody makes after the locks could be waited for after
+// the clock was read.
+func (l leases) grant(ctx context.Context, reqs []lease.AcquireRequest, makes bool) (may allowance, found records, err error) {
+	ks := keys(reqs, func(r lease.AcquireRequest) lease.Key { return r.Key })
+	p, least := new(packet), len(reqs)
+	if makes {
+		p.add("begin").add("ensure", l.inNamespace(ks)).add("commit")
+		least = 0 // one that somebody has deleted meanwhile keeps no other from being granted
+	}
+	p.add("begin").add("lock-leases", l.ns, ks)
+	p.add("allowed", with("evaluated"), l.ns, with(l.identity), int64(lease.Seen(reqs)), l.maxTTL.Load())
+	for _, r := range reqs {
+		ttl, owner := r.TTL.Microseconds(), nonce(r.Holder.ID)
+		p.add("grant", owner, toJSON(r.Holder), flag(r.Holder.Replaceable), ttl, ttl,
+			l.ns, []byte(r.Key), least, bound(r.NotAfter), ttl, owner, nonce(r.Reclaim.Owner), int64(r.Reclaim.Token), flag(r.Unguarded))
+	}
+	found = records{}
+	p.add("told", with("allowance"), l.ns, ks).add("commit")
+	var now, ttl, until int64
+	err = l.run(ctx, p, found.beside(&now, &ttl, &until, &may.epoch, &may.locked))
+	may.now, may.maxTTL, may.until = instant(now), span(ttl), instant(until)
+	return may, found, err
+}
+
 // inNamespace is the rows to be made, sorted, since they are locked in that order.
 func (d *database) inNamespace(ks list) rows {
 	sorted := slices.Clone(ks)
@@ -111,13 +137,6 @@ func (d *database) inNamespace(ks list) rows {
 		made[i] = []any{d.ns, k}
 	}
 	return made
-}
-
-func (a *allowance) read(r *sql.Rows) error {
-	var now, ttl, until int64
-	err := r.Scan(&now, &ttl, &until, &a.epoch)
-	a.now, a.maxTTL, a.until = instant(now), span(ttl), instant(until)
-	return err
 }
 
 // answer says what became of one request, from the record as it stands.

@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strconv"
@@ -42,22 +41,29 @@ func (l leases) renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Rep
 		t := terms{r.TTL, bound(r.NotAfter), micros(r.BusyUntil)}
 		alike[t] = append(alike[t], r.Ref)
 	}
-	var longest int64
-	p := l.locked(new(packet).add("longest", l.ns), ks)
+	if len(reqs) == 1 {
+		reply, done, err := l.renewOne(ctx, reqs[0])
+		if err != nil {
+			return lease.Reply{}, fmt.Errorf("renew: %w", err)
+		}
+		if done {
+			return reply, nil
+		} // else what follows finds out why
+	}
+	p := l.locked(new(packet), ks)
 	for t, refs := range alike {
 		ttl := t.ttl.Microseconds()
 		some, hs := holdsOf(refs)
 		p.add("renew", ttl, ttl, t.busyUntil, l.ns, some, hs, t.notAfter)
 	}
-	now, found, err := l.finish(ctx, p, ks, func(r *sql.Rows) error { return r.Scan(&longest) })
-	if err != nil {
+	var us, longest int64
+	found := records{}
+	p.add("told", with("renewed", with("longest", l.ns)), l.ns, ks).add("commit")
+	if err := l.run(ctx, p, found.beside(&us, &longest)); err != nil {
 		return lease.Reply{}, fmt.Errorf("renew: %w", err)
 	}
-	if longest < l.maxTTL.Load() {
-		// The data was lost. The holders who still come are refused, but others of theirs may be cut off. If this is
-		// not answered, the next heartbeat does it again.
-		_ = l.holdBack(ctx, new(allowance), 0)
-	}
+	l.lost(ctx, longest)
+	now := instant(us)
 	reply := lease.Reply{Now: now}
 	for _, r := range reqs {
 		rec := found[r.Key]
@@ -71,6 +77,32 @@ func (l leases) renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Rep
 		reply.Answers = append(reply.Answers, a)
 	}
 	return reply, nil
+}
+
+// lost holds grants back if the data was lost: the holders who still come are refused, but others of theirs may be cut
+// off. If this is not answered, the next heartbeat does it again.
+func (l leases) lost(ctx context.Context, longest int64) {
+	if longest < l.maxTTL.Load() {
+		_ = l.holdBack(ctx, new(allowance), 0)
+	}
+}
+
+// renewOne renews a lease that is there; done is false where it did not, or where the record is another by now.
+func (l leases) renewOne(ctx context.Context, r lease.RenewRequest) (reply lease.Reply, done bool, err error) {
+	ttl, key, now := r.TTL.Microseconds(), []byte(r.Key), with("evaluated")
+	p := new(packet).add("renew-one", ttl, now, ttl, micros(r.BusyUntil), l.ns, key, nonce(r.Owner), int64(r.Token), now, now, bound(r.NotAfter))
+	p.add("told", with("renewed-one", with("longest", l.ns)), l.ns, list{key})
+	var n, longest int64
+	found := records{}
+	if err := l.run(ctx, p, found.beside(&n, &longest)); err != nil {
+		return lease.Reply{}, false, err
+	}
+	rec := found[r.Key]
+	if n != 1 || !holds(rec, r.Ref) || rec.Broken != nil {
+		return lease.Reply{}, false, nil
+	}
+	l.lost(ctx, longest)
+	return lease.Reply{Now: rec.Renewed, Answers: []lease.Answer{{Status: lease.OK, Record: rec}}}, true, nil
 }
 
 func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
@@ -89,14 +121,16 @@ func (d *database) addRelease(p *packet, refs []lease.Ref) {
 }
 
 func (l leases) release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
+	if len(refs) == 1 && !refs[0].Key.Once() {
+		return l.releaseOne(ctx, refs[0])
+	}
 	ks, _ := holdsOf(refs)
 	p := l.locked(new(packet), ks)
-	held, found := records{}, records{}
+	held := records{}
 	p.add("records", l.ns, ks)
 	l.addRelease(p, refs)
-	var now time.Time
-	p.add("now").add("records", l.ns, ks).add("commit")
-	if err := l.run(ctx, p, held.read, readInstant(&now), found.read); err != nil {
+	now, found, err := l.finish(ctx, p, ks, held.read)
+	if err != nil {
 		return lease.Reply{}, fmt.Errorf("release: %w", err)
 	}
 	reply := lease.Reply{Now: now}
@@ -108,6 +142,21 @@ func (l leases) release(ctx context.Context, refs []lease.Ref) (lease.Reply, err
 		reply.Answers = append(reply.Answers, a)
 	}
 	return reply, nil
+}
+
+func (l leases) releaseOne(ctx context.Context, ref lease.Ref) (lease.Reply, error) {
+	ks, hs := holdsOf([]lease.Ref{ref})
+	p := new(packet).add("release", l.ns, ks, hs).add("told", with("released-one", with("began")), l.ns, ks)
+	var n, us int64
+	found := records{}
+	if err := l.run(ctx, p, found.beside(&n, &us)); err != nil {
+		return lease.Reply{}, fmt.Errorf("release: %w", err)
+	}
+	a := lease.Answer{Status: lease.Gone, Record: found[ref.Key]}
+	if n == 1 {
+		a.Status = lease.OK
+	}
+	return lease.Reply{Now: instant(us), Answers: []lease.Answer{a}}, nil
 }
 
 func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {

@@ -60,7 +60,7 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 // it is made, with id as its installation id. seen is the highest epoch that somebody has seen, ttl the longest TTL, in
 // µs.
 func (d *database) known(id string, isNew bool, seen lease.Epoch, ttl int64) *packet {
-	p := new(packet).add("clock").add(d.identity)
+	p := new(packet).add("clock").add("this-server", with(d.identity))
 	p.add("create-meta", d.ns, []byte(id), flag(isNew), d.maxTTL.Load())
 	p.add("begin").add("lock-meta", d.ns).add("clock")
 	return p.add("hold-back", ttl, int64(seen), int64(seen), ttl, d.ns, int64(seen), ttl)

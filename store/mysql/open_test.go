@@ -121,6 +121,7 @@ func TestNew(t *testing.T) {
 		"single statements":  {func(c *mysqldriver.Config) { c.MultiStatements = false }, "multiStatements"},
 		"another zone":       {func(c *mysqldriver.Config) { c.Params["time_zone"] = "'+02:00'" }, "time_zone"},
 		"lax":                {func(c *mysqldriver.Config) { c.Params["sql_mode"] = "''" }, "sql_mode"},
+		"a time of its own":  {func(c *mysqldriver.Config) { c.Params["timestamp"] = "1000000000" }, "timestamp"},
 		"another isolation":  {func(c *mysqldriver.Config) { c.Params["tx_isolation"] = "'SERIALIZABLE'" }, ""},
 		"no autocommit":      {func(c *mysqldriver.Config) { c.Params["autocommit"] = "0" }, "autocommit"},
 		"found rows counted": {func(c *mysqldriver.Config) { c.ClientFoundRows = true }, ""},

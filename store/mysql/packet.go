@@ -42,10 +42,18 @@ func load() map[string]string {
 // list is an argument that stands for (a, b, c); rows is one for (a, b), (c, d); spots is one for the ticks with these
 // jobs and instants, as (job = a AND at = b) OR (job = c AND at = d): MariaDB looks through a whole namespace, and locks
 // it, for (job, at) IN (…).
+//
+// A piece is a section within a statement.
 type (
-	list []any
-	rows [][]any
+	list  []any
+	rows  [][]any
+	piece struct {
+		name string
+		args []any
+	}
 )
+
+func with(name string, args ...any) piece { return piece{name, args} }
 
 // A packet is the text of one operation. It is sent as a single COM_QUERY, so that the server has
 // all of it, COMMIT included, or nothing: no half of it can be waiting in a socket (rule L1).
@@ -84,7 +92,7 @@ func (p *packet) parts() iter.Seq2[string, []any] {
 }
 
 // add appends the section name of the SQL files. Each ? takes one argument; a list or rows takes
-// as many as it has.
+// as many as it has, and a piece another section.
 func (p *packet) add(name string, args ...any) *packet {
 	text, known := statements()[name]
 	if !known || strings.Count(text, "?") != len(args) {
@@ -123,6 +131,8 @@ func (p *packet) argument(arg any) {
 			p.text.WriteString("(job = ? AND at = ?)")
 			p.args = append(p.args, []byte(s.job), s.at)
 		}
+	case piece:
+		p.add(arg.name, arg.args...)
 	default:
 		p.marks(1)
 		p.args = append(p.args, arg)

@@ -9,23 +9,39 @@ import (
 // records collects lease records by key.
 type records map[lease.Key]lease.Record
 
-func (m records) read(r *sql.Rows) error {
-	rec, err := scanRecord(r)
-	m[rec.Key] = rec
+func (m records) read(r *sql.Rows) error { return m.add(r) }
+
+// beside reads rows that have something else before each record.
+func (m records) beside(also ...any) reader {
+	return func(r *sql.Rows) error { return m.add(r, also...) }
+}
+
+func (m records) add(r *sql.Rows, also ...any) error {
+	rec, there, err := scanRecord(r, also...)
+	if there {
+		m[rec.Key] = rec
+	}
 	return err
 }
 
-// scanRecord reads the columns of the statements records and list.
-func scanRecord(r *sql.Rows) (rec lease.Record, err error) {
+// scanRecord reads the columns of the statements records, told and list, and what these have before them. The latter two
+// have a row also where there is no record.
+func scanRecord(r *sql.Rows, also ...any) (rec lease.Record, there bool, err error) {
 	var key, owner, holder, wanted, broken []byte
-	var ttl, acquired, renewed, expires, busyUntil, brokenAt int64
-	if err = r.Scan(&key, &owner, &rec.Token, &holder, &ttl, &acquired, &renewed, &expires, &busyUntil,
-		&wanted, &broken, &brokenAt); err != nil {
-		return rec, err
+	var token, ttl, acquired, renewed, expires, busyUntil, brokenAt sql.NullInt64
+	if err = r.Scan(append(also, &key, &owner, &token, &holder, &ttl, &acquired, &renewed, &expires, &busyUntil,
+		&wanted, &broken, &brokenAt)...); err != nil || key == nil {
+		return rec, false, err
 	}
-	rec.Key, rec.TTL = lease.Key(key), span(ttl)
-	rec.Acquired, rec.Renewed, rec.Expires = instant(acquired), instant(renewed), instant(expires)
-	rec.BusyUntil = instant(busyUntil)
+	rec, err = recordOf(key, owner, holder, wanted, broken, brokenAt.Int64)
+	rec.Token, rec.TTL = lease.Token(token.Int64), span(ttl.Int64)
+	rec.Acquired, rec.Renewed, rec.Expires = instant(acquired.Int64), instant(renewed.Int64), instant(expires.Int64)
+	rec.BusyUntil = instant(busyUntil.Int64)
+	return rec, true, err
+}
+
+func recordOf(key, owner, holder, wanted, broken []byte, brokenAt int64) (rec lease.Record, err error) {
+	rec.Key = lease.Key(key)
 	if rec.Owner, err = parseNonce(owner); err != nil {
 		return rec, err
 	}

@@ -86,11 +86,14 @@ func probe(ctx context.Context, conn *sql.Conn) error {
 	if err := r.Close(); err != nil {
 		return err
 	}
-	var slept, moves int
-	if err := conn.QueryRowContext(ctx, "SELECT SLEEP(0.001), SYSDATE(6) > NOW(6)").Scan(&slept, &moves); err != nil {
+	var slept, moves, set int
+	if err := conn.QueryRowContext(ctx, "SELECT SLEEP(0.001), SYSDATE(6) > NOW(6), ABS(TIMESTAMPDIFF(SECOND, NOW(6), SYSDATE(6))) > 60").Scan(&slept, &moves, &set); err != nil {
 		return err
 	}
-	if moves == 0 {
+	switch {
+	case set == 1:
+		return refusal("its sessions have a time of their own; remove timestamp from the pool's DSN")
+	case moves == 0:
 		return refusal("it runs with --sysdate-is-now, so that the clock stands still while a request waits; remove that option")
 	}
 	return nil

@@ -137,14 +137,14 @@ func attemptsOf(r run.Record) any {
 func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	from, to := l.Range()
 	upto, job, at := []byte(to), []byte(l.After.Job), l.AfterAt()
-	p := new(packet).add("clock").add("orphans", k.ns, []byte(from), upto, upto, job, job, at, l.Max())
+	p := new(packet).add("orphans", with("began"), k.ns, []byte(from), upto, upto, job, job, at, l.Max())
 	read, err := k.read(ctx, "orphans", p)
 	return tick.Ended(read, l.Max(), tick.Dead), err
 }
 
 func (k ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
 	at := l.AfterAt()
-	p := new(packet).add("clock").add("owed", k.ns, []byte(l.App+"/"), micros(l.From), at, at, []byte(l.After.Job), l.Max())
+	p := new(packet).add("owed", with("began"), k.ns, []byte(l.App+"/"), micros(l.From), at, at, []byte(l.After.Job), l.Max())
 	read, err := k.read(ctx, "owed", p)
 	return tick.Ended(read, l.Max(), tick.Tick.Owed), err
 }

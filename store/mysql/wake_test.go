@@ -29,6 +29,9 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 	if a, err := client.Ticks.Claim(t.Context(), []tick.ClaimRequest{claimed}); err != nil || a[0].Status != tick.Won {
 		t.Fatal(a, err)
 	}
+	for _, k := range []lease.Key{"late", "unbounded"} { // whose rows are there: a packet that makes none grants them
+		release(t, client, grant(t, client, request(k)))
+	}
 	// A warm connection for each request, so that none waits for a greeting of the stopped server.
 	var warm sync.WaitGroup
 	for range 12 {
@@ -39,6 +42,8 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 	_, now := read(t, client, "server")
 	late := request("late")
 	late.NotAfter = now.Add(300 * time.Millisecond)
+	once := request(lease.OnceKey()) // whose row the packet makes
+	once.NotAfter = late.NotAfter
 	srv.Stop()
 	ctx := within(t, 200*time.Millisecond)
 	var sent sync.WaitGroup
@@ -51,6 +56,10 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 	}
 	unanswered("Acquire", func() error {
 		_, err := client.Leases.Acquire(ctx, []lease.AcquireRequest{late})
+		return err
+	})
+	unanswered("Acquire of a new key", func() error {
+		_, err := client.Leases.Acquire(ctx, []lease.AcquireRequest{once})
 		return err
 	})
 	unanswered("Renew", func() error {
@@ -71,7 +80,7 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 		_, err := client.Leases.Acquire(ctx, []lease.AcquireRequest{request("unbounded")})
 		return err
 	})
-	sent.Wait() // the driver has closed the five sockets
+	sent.Wait() // the driver has closed the six sockets
 	time.Sleep(700 * time.Millisecond)
 	srv.Cont()
 
@@ -85,8 +94,10 @@ func TestLateRequestsOfDeadClients(t *testing.T) {
 	eventually(t, "no request is left under way", func() bool {
 		return count(t, db, "SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Query' AND id <> CONNECTION_ID()") == 0
 	})
-	if rec, now := read(t, after, "late"); rec.Live(now) {
-		t.Errorf("a late acquire was granted: %+v", rec)
+	for _, k := range []lease.Key{late.Key, once.Key} {
+		if rec, now := read(t, after, k); rec.Live(now) {
+			t.Errorf("a late acquire was granted: %+v", rec)
+		}
 	}
 	if rec, now := read(t, after, "renewed"); rec.Live(now) {
 		t.Errorf("a lapsed lease was revived: %+v", rec)

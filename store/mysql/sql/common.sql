@@ -18,13 +18,33 @@ SET @dibs_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6));
 -- name: now
 SELECT @dibs_now;
 
+-- name: tell-time
+SELECT ?;
+
+-- What follows up to identity-mariadb are pieces of statements.
+
+-- name: decided
+@dibs_now
+
+-- name: began
+-- When the statement began, for one that only reads and is a packet of its own: it waits for no lock, and what it sees
+-- was committed then or later. So nothing is concluded by a clock that is ahead of what was read.
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NOW(6))
+
+-- name: evaluated
+-- When it is evaluated: for a row that the statement changes, after the wait for that row.
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))
+
 -- name: identity-mysql
-SET @dibs_identity = @@server_uuid;
+@@server_uuid
 
 -- name: identity-mariadb
 -- Its server_uid is missing from older minor versions, and two processes that disagree about the
 -- expression would hold each other back for ever.
-SET @dibs_identity = CONCAT_WS('|', @@hostname, @@port, @@datadir, @@server_id);
+CONCAT_WS('|', @@hostname, @@port, @@datadir, @@server_id)
+
+-- name: this-server
+SET @dibs_identity = ?;
 
 -- name: lock-jobs
 -- These lock the rows they name and no others, in the order of the primary key. Counting a column

@@ -1,13 +1,15 @@
 -- name: allowed
--- What the grants of this packet may do (rule L9). All stay NULL, and so nothing is granted, unless the namespace
--- is known to this very server, in an epoch that is no older and with a max_ttl that is no shorter than those that
--- were seen, and with a hold-back that no clock which ran ahead has written.
-SET @dibs_max_ttl = NULL, @dibs_hold = NULL, @dibs_epoch = NULL;
-SELECT max_ttl, hold_until, epoch INTO @dibs_max_ttl, @dibs_hold, @dibs_epoch FROM dibs_meta
-WHERE ns = ? AND identity = @dibs_identity AND epoch >= ? AND max_ttl >= ? AND hold_until <= @dibs_now + max_ttl;
+-- The clock, read as ever after the locks, and what the grants of this packet may do by it (rule L9). All the others are
+-- NULL, and so nothing is granted, unless the namespace is known to this very server, in an epoch that is no older and
+-- with a max_ttl that is no shorter than those that were seen, and with a hold-back that no clock which ran ahead has
+-- written.
+SELECT clock.at, m.max_ttl, m.hold_until, m.epoch INTO @dibs_now, @dibs_max_ttl, @dibs_hold, @dibs_epoch
+FROM (SELECT ? AS at) clock
+LEFT JOIN dibs_meta m ON m.ns = ? AND m.identity = ? AND m.epoch >= ? AND m.max_ttl >= ? AND m.hold_until <= clock.at + m.max_ttl;
 
 -- name: allowance
-SELECT @dibs_now, COALESCE(@dibs_max_ttl, -1), COALESCE(@dibs_hold, -1), COALESCE(@dibs_epoch, 0);
+-- A piece of told.
+@dibs_now, COALESCE(@dibs_max_ttl, -1), COALESCE(@dibs_hold, -1), COALESCE(@dibs_epoch, 0), @dibs_locked
 
 -- name: read-meta
 SELECT installation, max_ttl, hold_until, epoch FROM dibs_meta WHERE ns = ?;
@@ -32,7 +34,8 @@ UPDATE dibs_meta SET hold_until = @dibs_now + GREATEST(max_ttl, ?),
 WHERE ns = ? AND (identity <> @dibs_identity OR epoch < ? OR max_ttl < ? OR hold_until > @dibs_now + max_ttl);
 
 -- name: longest
-SELECT COALESCE((SELECT max_ttl FROM dibs_meta WHERE ns = ?), 0);
+-- A piece of a statement.
+COALESCE((SELECT max_ttl FROM dibs_meta WHERE ns = ?), 0)
 
 -- name: raise-max-ttl
 UPDATE dibs_meta SET max_ttl = GREATEST(max_ttl, ?) WHERE ns = ?;

@@ -29,7 +29,7 @@ SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.le
   t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
 FROM dibs_ticks t FORCE INDEX (unfinished_by_job)
 LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
-  AND l.token = t.lease_token AND l.expires > @dibs_now
+  AND l.token = t.lease_token AND l.expires > ?
 WHERE t.ns = ? AND t.open_job >= ? AND (? = '' OR t.open_job < ?) AND (t.open_job > ? OR t.open_job = ? AND t.at > ?)
 ORDER BY t.open_job, t.at LIMIT ?;
 
@@ -38,7 +38,7 @@ SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.le
   t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
 FROM dibs_ticks t FORCE INDEX (owed)
 LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
-  AND l.token = t.lease_token AND l.expires > @dibs_now
+  AND l.token = t.lease_token AND l.expires > ?
 WHERE t.ns = ? AND t.owed_app = ? AND t.at >= ? AND (t.at < ? OR t.at = ? AND t.job < ?)
 ORDER BY t.at DESC, t.job DESC LIMIT ?;
 
