@@ -141,7 +141,7 @@ func (f *fetch) look() (done bool, err error) {
 	known := f.fetched(f.q.known.places())
 	err = f.ask(func(p *packet) []reader {
 		ns := f.q.ns
-		p.add(f.q.identity).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns).add("lanes", ns)
+		p.add("this-server", with(f.q.identity)).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns).add("lanes", ns)
 		return append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readPlaces(&places)}, f.addLanes(p, known)...)
 	})
 	if err == nil && more {
