@@ -133,7 +133,8 @@ func TestWhatStandsByRunsAgain(t *testing.T) {
 // A pause holds on every server, and what was due in it is accounted for.
 func TestPause(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
-		m := w.manifest("job", "@every 1s", `{"starting_deadline_seconds": 1}`, "job", work{})
+		// The deadline is what a slow machine has to start a trigger.
+		m := w.manifest("job", "@every 1s", `{"starting_deadline_seconds": 15}`, "job", work{})
 		servers := []*process{w.serve(m), w.serve(m)}
 		w.hears(patience, 2, "start", "job")
 		w.must("job", "pause", "app/job", "--reason", "a test")
