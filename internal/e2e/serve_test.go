@@ -121,6 +121,9 @@ func TestServeReloads(t *testing.T) {
 	w.hears(patience, n+2, "start", "a")
 	stop(p)
 	w.eachTickOnceOf("a", 2*time.Second)
+	if t.Failed() {
+		t.Logf("history has %+v\n%s", w.history("app/a"), p)
+	}
 }
 
 // logs waits until a line of the log has all of the texts.

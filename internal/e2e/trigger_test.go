@@ -80,7 +80,7 @@ func TestATriggerBelongsToTheTickAtWhichCronForked(t *testing.T) {
 func TestATriggerThatIsToldToStop(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
-	m := w.manifest("job", "@every 1s", `{"stop_grace_seconds": 5}`, "job", work{For: 5 * time.Minute})
+	m := w.manifest("job", "@every 1s", `{"stop_grace_seconds": 5, "starting_deadline_seconds": 60}`, "job", work{For: 5 * time.Minute})
 	p := w.dibs(w.triggering(m)...)
 	s := w.hears(patience, 1, "start", "job")[0]
 	p.signal(syscall.SIGINT)
