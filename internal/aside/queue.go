@@ -155,19 +155,23 @@ func (q *Queue) next() <-chan struct{} {
 	return q.progress
 }
 
-// advance waits for progress, without the lock; false if there is none.
+// advance waits for progress, without the lock; false if there is none. It waits in parts, so that the time in which this
+// process itself got none, on a busy machine, counts as one of them and not as the stall of a reader.
 func (q *Queue) advance(within time.Duration) bool {
+	const parts = 5
 	progress := q.next()
 	q.mu.Unlock()
 	defer q.mu.Lock()
-	enough := time.NewTimer(within)
-	defer enough.Stop()
-	select {
-	case <-progress:
-		return true
-	case <-enough.C:
-		return false
+	part := time.NewTicker(within / parts)
+	defer part.Stop()
+	for range parts {
+		select {
+		case <-progress:
+			return true
+		case <-part.C:
+		}
 	}
+	return false
 }
 
 // drain carries out what waits until nothing does. It takes the lock itself.

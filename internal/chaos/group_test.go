@@ -65,7 +65,7 @@ func ownGroup() (string, error) {
 // removeGroup removes a group with all below it, once its processes are gone.
 func removeGroup(dir string) {
 	var err error
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var dirs []string
 		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() {

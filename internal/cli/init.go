@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/store/all"
+	"github.com/dibs-run/dibs/tick"
 )
 
 // initOptions are the flags of `dibs init`.
@@ -47,6 +48,9 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 		return err
 	}
 	defer p.close()
+	if err := firstQuestion(ctx, p); err != nil {
+		return fmt.Errorf("store %s: %w", a, err)
+	}
 	for _, line := range p.store.Prepared {
 		fmt.Fprintln(e.stdout, line)
 	}
@@ -57,6 +61,15 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 		fmt.Fprintln(e.stdout, "note:", w)
 	}
 	return nil
+}
+
+// firstQuestion is for what a store prepares only when it is asked, such as the directory's database. Otherwise that is left
+// to the first tick, which has the time of one request for it: too little on a busy host.
+func firstQuestion(ctx context.Context, p *opened) error {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	_, err := p.Ticks.Jobs(ctx, tick.JobQuery{Limit: 1})
+	return err
 }
 
 func printMigrations(e env, a address) error {

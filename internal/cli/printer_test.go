@@ -73,7 +73,7 @@ func TestAStalledOutputStopsNobody(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the run waits for a reader")
 	}
 	if !bytes.HasSuffix(kept, []byte("x\nthe end")) || len(kept) != maxKept {

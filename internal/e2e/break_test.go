@@ -13,7 +13,7 @@ import (
 // Rule L5: a broken lease is free only once its holder has stopped, and the record says who broke it
 // and why.
 func TestBreak(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute, Family: true, Deaf: true}))
 		pids := w.worksWithFamily("first")
 		waiter := w.run("k", []string{"--wait", "5m"}, w.work("second", work{}))
@@ -21,8 +21,8 @@ func TestBreak(t *testing.T) {
 		w.must("lease", "break", "k", "--reason", "it hangs")
 		broken := time.Now()
 		gone := w.gone(broken, w.ttl, pids)
-		holder.exits(79, w.ttl)
-		waiter.exits(0, 2*w.ttl)
+		holder.exits(79, patience)
+		waiter.exits(0, patience)
 		got := w.hears(time.Second, 1, "start", "second")[0].At
 		t.Logf("command gone %s after the break, the waiting one started after %s (ttl %s)", gone.Sub(broken), got.Sub(broken), w.ttl)
 		w.noOverlap()
@@ -42,10 +42,10 @@ func TestBreak(t *testing.T) {
 
 // The unsafe break asks for a reason and is recorded as what it is.
 func TestBreakNow(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute}))
-		w.hears(20*time.Second, 1, "start", "first")
-		w.dibs("lease", "break", "k", "--now").exits(2, 30*time.Second).says("--reason")
+		w.hears(patience, 1, "start", "first")
+		w.dibs("lease", "break", "k", "--now").exits(2, patience).says("--reason")
 		if v := w.holder("k"); v.Holder.PID != holder.Process.Pid {
 			t.Errorf("a refused break changed the holder: %+v", v)
 		}
@@ -53,13 +53,13 @@ func TestBreakNow(t *testing.T) {
 		if !strings.Contains(out, "may still be going on") {
 			t.Errorf("it does not warn: %s", out)
 		}
-		holder.exits(79, w.ttl)
+		holder.exits(79, patience)
 		w.recorded("k", holder.result().RunID, "lost")
 		e := w.events("lease-broken-unsafe")
 		if len(e) != 1 || !strings.Contains(e[0].Reason, "its host burns") || !strings.Contains(e[0].Reason, me(t)) {
 			t.Errorf("events: %+v", e)
 		}
-		w.dibs("lease", "break", "k", "--reason", "again").exits(1, 30*time.Second).says("held by nobody")
+		w.dibs("lease", "break", "k", "--reason", "again").exits(1, patience).says("held by nobody")
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 func TestDamagedDirectory(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
-	w.run("before", nil, []string{"true"}).exits(0, 20*time.Second)
+	w.run("before", nil, []string{"true"}).exits(0, patience)
 	if all := w.history("before"); len(all) != 1 {
 		t.Fatalf("history has %+v", all)
 	}
@@ -41,7 +41,7 @@ func TestDamagedDirectory(t *testing.T) {
 		}
 		p.says(db, "damaged")
 		// A tick needs the database: nothing is started.
-		p = w.run("tick", []string{"--once-per", dueNow()}, w.work("tick", work{})).exits(69, 20*time.Second).says(db, "damaged")
+		p = w.run("tick", []string{"--once-per", dueNow()}, w.work("tick", work{})).exits(69, patience).says(db, "damaged")
 		if n := len(heard(t, w.dir)); n > 0 {
 			t.Errorf("%s: started: %s", name, p)
 		}
@@ -49,7 +49,7 @@ func TestDamagedDirectory(t *testing.T) {
 			t.Errorf("%s: the damaged file was changed, %v", name, err)
 		}
 		// A lock does not: the kernel decides, and the outcome waits in the journal.
-		w.run("meanwhile "+name, nil, []string{"true"}).exits(0, 20*time.Second)
+		w.run("meanwhile "+name, nil, []string{"true"}).exits(0, patience)
 	}
 	if err := os.WriteFile(db, whole, 0o600); err != nil { // the cure: a copy put back
 		t.Fatal(err)
@@ -108,14 +108,14 @@ func TestFullDirectory(t *testing.T) {
 	w.must("init")
 	recorded := map[string]string{} // run id to outcome
 	for range 3 {
-		p := w.run("k", nil, []string{"true"}).exits(0, 20*time.Second)
+		p := w.run("k", nil, []string{"true"}).exits(0, patience)
 		recorded[p.result().RunID] = "succeeded"
 	}
 	running := w.run("running", nil, w.work("running", work{Until: w.path("go")}))
-	w.hears(20*time.Second, 1, "start", "running")
+	w.hears(patience, 1, "start", "running")
 	w.fill()
 
-	p := w.run("new", []string{"--once-per", dueNow()}, w.work("new", work{})).exits(69, 20*time.Second).says(w.host())
+	p := w.run("new", []string{"--once-per", dueNow()}, w.work("new", work{})).exits(69, patience).says(w.host())
 	if !strings.Contains(p.stderr(), "full") && !strings.Contains(p.stderr(), "no space") {
 		t.Errorf("does not say what is wrong: %s", p)
 	}
@@ -123,20 +123,20 @@ func TestFullDirectory(t *testing.T) {
 		t.Errorf("started: %s", p)
 	}
 	// One that runs goes on, and holds its key.
-	w.run("running", nil, []string{"true"}).exits(75, 20*time.Second)
+	w.run("running", nil, []string{"true"}).exits(75, patience)
 	w.create("go")
-	running.exits(0, 30*time.Second)
+	running.exits(0, patience)
 
 	if err := os.Remove(filepath.Join(w.host(), "ballast")); err != nil {
 		t.Fatal(err)
 	}
-	p = w.run("k", nil, []string{"true"}).exits(0, 20*time.Second)
+	p = w.run("k", nil, []string{"true"}).exits(0, patience)
 	recorded[p.result().RunID] = "succeeded"
 	for id, outcome := range recorded {
 		w.recorded("k", id, outcome)
 	}
 	t.Logf("of the run that ended on the full disk, history has %+v", w.history("running"))
-	w.run("new", []string{"--once-per", dueNow()}, w.work("new", work{})).exits(0, 20*time.Second)
+	w.run("new", []string{"--once-per", dueNow()}, w.work("new", work{})).exits(0, patience)
 }
 
 // fill leaves no byte free in the world's directory.

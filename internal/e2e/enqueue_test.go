@@ -59,12 +59,12 @@ func TestATickEnqueuesATask(t *testing.T) {
 		done := func() int { return strings.Count(w.read("done"), "\n") }
 		enough := func(n int) func() bool { return func() bool { return done() >= n } }
 		says := func() string { return fmt.Sprintf("%d tasks done\n%s\n%s", done(), servers[1], worker) }
-		eventually(t, 60*time.Second, enough(2), says)
+		eventually(t, patience, enough(2), says)
 		servers[0].signal(syscall.SIGKILL)
 		before := done()
-		eventually(t, 90*time.Second, enough(before+2), says)
+		eventually(t, patience, enough(before+2), says)
 		stop(servers[1])
-		eventually(t, 30*time.Second, func() bool { return len(w.tasks()) == len(w.tasks("--state", "succeeded")) }, says)
+		eventually(t, patience, func() bool { return len(w.tasks()) == len(w.tasks("--state", "succeeded")) }, says)
 		stop(worker)
 
 		byKey := map[string]taskView{}
@@ -107,7 +107,7 @@ func TestATickEnqueuesATask(t *testing.T) {
 
 // Rule Q9: what has no tick has the run's id as its identity; what expires, is blocked or is delayed is so as the manifest says.
 func TestATriggeredJobEnqueuesATask(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.enqueues("@yearly", `, "delay_seconds": 3600, "expires_seconds": 7200, "retry_seconds": 10800, "backoff_seconds": [1, 60], "limit": {"key": "k", "max": 2}`)
 		scope := "global"
 		if w.name == "file" {

@@ -60,7 +60,7 @@ func findsNoSecrets(t *testing.T, user *syscall.Credential) {
 				p = w.dibs("work", "default", "--", "sh", "look")
 			}
 			var seen []byte
-			eventually(t, 60*time.Second, func() bool { seen, _ = os.ReadFile(w.path("seen")); return len(seen) > 0 }, p.String)
+			eventually(t, patience, func() bool { seen, _ = os.ReadFile(w.path("seen")); return len(seen) > 0 }, p.String)
 			_ = p.Process.Signal(syscall.SIGTERM)
 			p.wait(60 * time.Second)
 			for _, whose := range []string{"own", "dibs-guardian", "dibs-warden", "dibs"} {

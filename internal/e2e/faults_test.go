@@ -37,7 +37,7 @@ type logged struct {
 func TestACommandThatFillsItsOutput(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
-	path := w.jobs(job{"flood", "@daily", `{"timeout_seconds": 2, "stop_grace_seconds": 1}`, []string{"sh", "-c", "while :; do head -c 1000000 /dev/zero | tr '\\0' y; echo; done"}})
+	path := w.jobs(job{"flood", "@daily", `{"timeout_seconds": 5, "stop_grace_seconds": 1}`, []string{"sh", "-c", "while :; do head -c 1000000 /dev/zero | tr '\\0' y; echo; done"}})
 	p := w.dibs("trigger", "app.flood", "--manifest", path, "--now")
 	peak := 0 // in KiB
 	for p.running() {
@@ -100,8 +100,8 @@ func TestWhatAnApplicationAnswers(t *testing.T) {
 	request := map[string]any{"url": app.URL + "/?key=hunter2"}
 	text, err := json.Marshal(map[string]any{"version": 1, "app": "app", "jobs": []any{
 		map[string]any{"name": "twice", "schedule": "@daily", "request": request, "policy": map[string]any{"retries": map[string]any{"min_seconds": 0, "max_seconds": 1}}},
-		map[string]any{"name": "endless", "schedule": "@daily", "request": request, "policy": map[string]any{"timeout_seconds": 1, "retries": map[string]any{"max_attempts": 1}}},
-		map[string]any{"name": "later", "schedule": "@daily", "request": request, "policy": map[string]any{"deadline_seconds": 2}},
+		map[string]any{"name": "endless", "schedule": "@daily", "request": request, "policy": map[string]any{"timeout_seconds": 5, "retries": map[string]any{"max_attempts": 1}}},
+		map[string]any{"name": "later", "schedule": "@daily", "request": request, "policy": map[string]any{"deadline_seconds": 6}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestWhatAnApplicationAnswers(t *testing.T) {
 	path := w.write("jobs.json", string(text))
 	fire := func(name string, status int) (l logged) {
 		t.Helper()
-		w.dibs("trigger", "app."+name, "--manifest", path, "--now").exits(status, 30*time.Second)
+		w.dibs("trigger", "app."+name, "--manifest", path, "--now").exits(status, patience)
 		out := w.must("history", "app."+name, "--log", "-o", "json")
 		if strings.Contains(out, "hunter2") {
 			t.Errorf("a secret is on record: %s", out)

@@ -42,19 +42,20 @@ func stop(all ...*process) {
 		p.signal(syscall.SIGTERM)
 	}
 	for _, p := range all {
-		p.exits(0, 30*time.Second)
+		p.exits(0, patience)
 	}
 }
 
 // Promise 8: one run per tick, whenever the servers boot and whatever their clocks say.
 func TestServersWithSkewedBootsAndClocks(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
-		const every = 4 * time.Second
-		m := w.manifest("job", "@every 4s", `{"starting_deadline_seconds": 4}`, "job", work{For: 20 * time.Millisecond})
+		const every = 8 * time.Second // a run that is longer on a slow machine keeps the next tick from running
+		m := w.manifest("job", "@every 8s", `{"starting_deadline_seconds": 8}`, "job", work{For: 20 * time.Millisecond})
 		servers := []*process{w.serve(m)}
-		w.hears(20*time.Second, 1, "start", "job") // a tick is past: the others boot after it
+		w.hears(patience, 1, "start", "job") // a tick is past: the others boot after it
 		servers = append(servers, w.shifted("90s", m), w.shifted("-90s", m))
-		w.hears(2*time.Minute, rounds(5, 20), "start", "job")
+		n := rounds(5, 20)
+		w.hears(time.Duration(n)*every+patience, n, "start", "job")
 		stop(servers...)
 		w.eachTickOnce("app/job", "job", every)
 		for _, p := range servers {
@@ -71,14 +72,14 @@ func TestServersWithBootsSkewedAcrossAMinute(t *testing.T) {
 	if !long {
 		t.Skip("it takes two minutes: DIBS_TEST_LONG=1")
 	}
-	onEveryStore(t, fullTTL(), func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.manifest("job", "* * * * *", "{}", "job", work{For: 100 * time.Millisecond})
 		boundary := time.Now().Truncate(time.Minute).Add(time.Minute)
 		time.Sleep(time.Until(boundary.Add(-2 * time.Second)))
 		first := w.serve(m)
 		time.Sleep(time.Until(boundary.Add(2 * time.Second)))
 		second := w.shifted("90s", m)
-		w.hears(2*time.Minute, 2, "start", "job")
+		w.hears(patience, 2, "start", "job")
 		stop(first, second)
 		w.eachTickOnce("app/job", "job", time.Minute)
 	})
@@ -94,7 +95,8 @@ func (w *world) eachTickOnce(key, name string, every time.Duration) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if late := s.At.Sub(at); late < -time.Second || late > every+time.Second {
+		// Its starting deadline is the period, at most; the start of a process on a busy machine comes on top.
+		if late := s.At.Sub(at); late < -time.Second || late > every+15*time.Second {
 			w.t.Errorf("the tick %s started %s after it", at, late)
 		}
 		ticks = append(ticks, at)
@@ -131,7 +133,7 @@ func lastLine(text string) string {
 func TestServerKilled(t *testing.T) {
 	for _, policy := range []string{"rerun", "skip"} {
 		t.Run(policy, func(t *testing.T) {
-			onEveryStore(t, shortTTL, func(t *testing.T, w *world) { w.serverKilled(policy) })
+			onEveryStore(t, usualTTL, func(t *testing.T, w *world) { w.serverKilled(policy) })
 		})
 	}
 }
@@ -139,7 +141,7 @@ func TestServerKilled(t *testing.T) {
 func (w *world) serverKilled(onCrash string) {
 	every := "@every 4s"
 	if onCrash == "rerun" {
-		every = "@every 12s" // rarer than the TTL, so that the next tick does not come first
+		every = "@every 30s" // much rarer than the TTL, so that the next tick does not come first
 	}
 	m := w.manifest("job", every, fmt.Sprintf(`{"on_crash": %q, "leftovers": "kill", "stop_grace_seconds": 1}`, onCrash), "job", work{Until: w.path("go"), Family: true, Deaf: true})
 	servers := []*process{w.serve(m), w.serve(m), w.serve(m)}
@@ -152,10 +154,10 @@ func (w *world) serverKilled(onCrash string) {
 	}
 	killed := time.Now()
 	servers[i].signal(syscall.SIGKILL)
-	gone := w.gone(killed, 2*time.Second, pids)
+	gone := w.gone(killed, atOnce, pids)
 	w.create("go")
 	servers = slices.Delete(servers, i, i+1)
-	next := w.hears(3*w.ttl+8*time.Second, 2, "start", "job")[1]
+	next := w.hears(patience, 2, "start", "job")[1]
 	w.t.Logf("command gone %s after the kill, the next run started after %s (ttl %s)", gone.Sub(killed), next.At.Sub(killed), w.ttl)
 
 	tick := first.Env["DIBS_TICK"]
@@ -172,7 +174,7 @@ func (w *world) serverKilled(onCrash string) {
 		want, runs = "succeeded", 2
 	}
 	var e entry
-	eventually(w.t, 3*w.ttl, func() bool {
+	eventually(w.t, patience, func() bool {
 		for _, e = range w.history("app/job") {
 			if e.Tick != nil && e.Tick.Format(time.RFC3339) == tick {
 				return e.Outcome == want
@@ -182,7 +184,7 @@ func (w *world) serverKilled(onCrash string) {
 	}, func() string { return fmt.Sprintf("the killed tick %s; history has %+v", want, e) })
 	// The others go on, and run no tick twice.
 	after := len(which(heard(w.t, w.dir), "start", "job"))
-	w.hears(20*time.Second, after+1, "start", "job")
+	w.hears(patience, after+1, "start", "job")
 	stop(servers...)
 	if len(e.Runs) != runs || e.Runs[0].Outcome != "crashed" && onCrash == "skip" {
 		w.t.Errorf("history has %+v", e)
@@ -199,21 +201,21 @@ func (w *world) serverKilled(onCrash string) {
 
 // A tick whose re-run finds the job at work again was not skipped: it ran, and crashed.
 func TestCrashedTickIsNotSkipped(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		notCoveredBy(t, w.name == "file", "the directory tells at once that the run crashed: it is run again before the next tick")
 		m := w.manifest("job", "@every 2s", `{"on_crash": "rerun"}`, "job", work{Until: w.path("go")})
 		servers := []*process{w.serve(m), w.serve(m)}
-		first := w.hears(20*time.Second, 1, "start", "job")[0]
+		first := w.hears(patience, 1, "start", "job")[0]
 		holder := w.holder("app/job").Holder.PID
 		if holder == servers[1].Process.Pid {
 			slices.Reverse(servers)
 		}
 		servers[0].signal(syscall.SIGKILL)
-		second := w.hears(20*time.Second, 2, "start", "job")[1]
+		second := w.hears(patience, 2, "start", "job")[1]
 		if second.Env["DIBS_TICK"] == first.Env["DIBS_TICK"] {
 			t.Fatal("the crashed tick was run again before the next one: this test needs another period")
 		}
-		eventually(t, 3*w.ttl, func() bool { return w.tickOf("app/job", first).Outcome == "crashed" },
+		eventually(t, patience, func() bool { return w.tickOf("app/job", first).Outcome == "crashed" },
 			func() string { return fmt.Sprintf("the crashed tick is told as such: %+v", w.tickOf("app/job", first)) })
 		w.create("go")
 		stop(servers[1])
@@ -259,7 +261,7 @@ func dibsOnly(env map[string]string) map[string]string {
 
 // Rule T3 for `dibs run --on-crash rerun`: the loser stands by, and runs the tick of a winner that died.
 func TestRunStandsByForACrash(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		flags := []string{"--once-per", dueNow(), "--on-crash", "rerun"}
 		start := func() *process {
 			return w.run("k", flags, w.work("job", work{Until: w.path("go"), Family: true, Deaf: true}))
@@ -275,16 +277,16 @@ func TestRunStandsByForACrash(t *testing.T) {
 		w.waits(loser)
 		killed := time.Now()
 		winner.signal(syscall.SIGKILL)
-		w.gone(killed, 2*time.Second, pids)
-		started := w.hears(3*w.ttl, 2, "start", "job")
+		w.gone(killed, atOnce, pids)
+		started := w.hears(patience, 2, "start", "job")
 		t.Logf("the one standing by started %s after the kill (ttl %s)", started[1].At.Sub(killed), w.ttl)
 		wantRerun(t, started[0], started[1])
-		w.hears(20*time.Second, 2*(family-1), "born", "job")
+		w.hears(patience, 2*(family-1), "born", "job")
 		w.create("go")
-		w.hears(20*time.Second, 1, "end", "job")
+		w.hears(patience, 1, "end", "job")
 		killFamily(t, w, "job")
-		loser.exits(0, 30*time.Second)
-		start().exits(75, 30*time.Second).says("has ended already: succeeded")
+		loser.exits(0, patience)
+		start().exits(75, patience).says("has ended already: succeeded")
 		if n := len(which(heard(t, w.dir), "start", "job")); n != 2 {
 			t.Errorf("started %d times:\n%s", n, w.log())
 		}
@@ -297,14 +299,15 @@ func TestRunStandsByForACrash(t *testing.T) {
 }
 
 // Rule T3: a tick that was started in time and crashed is run again also when nobody could start it
-// for the first time any more. The starting deadline of this one is half its period, five seconds.
+// for the first time any more. The starting deadline of this one is half its period, ten seconds: what a slow machine has
+// for the start of both.
 func TestRunAgainPastTheStartingDeadline(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
-		const period = 10 * time.Second
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
+		const period = 20 * time.Second
 		into := time.Duration(time.Now().UnixNano()) % period
 		time.Sleep(period - into + 200*time.Millisecond) // both belong to the tick that begins now
 		tick := time.Now().Truncate(period)
-		flags := []string{"--once-per", "@every 10s", "--on-crash", "rerun"}
+		flags := []string{"--once-per", "@every 20s", "--on-crash", "rerun"}
 		start := func() *process {
 			return w.run("k", flags, w.work("job", work{Until: w.path("go"), Family: true, Deaf: true}))
 		}
@@ -318,14 +321,14 @@ func TestRunAgainPastTheStartingDeadline(t *testing.T) {
 		time.Sleep(time.Until(tick.Add(period/2 + time.Second)))
 		killed := time.Now()
 		winner.signal(syscall.SIGKILL)
-		w.gone(killed, 2*time.Second, pids)
-		started := w.hears(3*w.ttl, 2, "start", "job")
+		w.gone(killed, atOnce, pids)
+		started := w.hears(patience, 2, "start", "job")
 		wantRerun(t, started[0], started[1])
-		w.hears(20*time.Second, 2*(family-1), "born", "job")
+		w.hears(patience, 2*(family-1), "born", "job")
 		w.create("go")
-		w.hears(20*time.Second, 1, "end", "job")
+		w.hears(patience, 1, "end", "job")
 		killFamily(t, w, "job")
-		loser.exits(0, 30*time.Second)
+		loser.exits(0, patience)
 		w.noOverlap()
 	})
 }

@@ -74,18 +74,19 @@ func (w *world) withAndWithoutCgroup(test func(w *world, key string)) {
 func TestGuardianStopped(t *testing.T) {
 	t.Parallel()
 	fileWorld(t).withAndWithoutCgroup(func(w *world, key string) {
-		timed := w.run(key+"-timeout", []string{"--timeout", "3s", "--stop-grace", "1s"}, w.work("timed "+key, guarded))
+		// Its time is long enough for all of the family to be born, and for its guards to be stopped.
+		timed := w.run(key+"-timeout", []string{"--timeout", "12s", "--stop-grace", "1s"}, w.work("timed "+key, guarded))
 		pids := w.worksWithFamily("timed " + key)
 		stays(w.t, guards(w.t, pids[len(pids)-1])...)
-		if status := timed.wait(time.Minute); status == 0 {
+		if status := timed.wait(patience); status == 0 {
 			w.t.Errorf("status 0: %s", timed)
 		}
 		w.gone(time.Now(), 0, pids)
 
 		told := w.run(key+"-term", nil, w.work("told "+key, work{For: 5 * time.Minute}))
-		stays(w.t, guards(w.t, w.hears(time.Minute, 1, "start", "told "+key)[0].PID)...)
+		stays(w.t, guards(w.t, w.hears(patience, 1, "start", "told "+key)[0].PID)...)
 		told.signal(syscall.SIGTERM)
-		told.exits(143, time.Minute)
+		told.exits(143, patience)
 	})
 }
 
@@ -99,30 +100,30 @@ func TestGuardianStoppedThenBreak(t *testing.T) {
 			waiter := w.run(key, []string{"--wait", "5m"}, w.work("second "+key, work{}))
 			w.waits(waiter)
 			w.must("lease", "break", key, "--reason", "it hangs")
-			holder.exits(79, time.Minute)
+			holder.exits(79, patience)
 			w.gone(time.Now(), 0, pids)
-			waiter.exits(0, time.Minute)
+			waiter.exits(0, patience)
 			w.noOverlap()
 		})
 	})
 }
 
 func TestGuardianStoppedThenStoreSilent(t *testing.T) {
-	onOwnServers(t, fullTTL(), func(t *testing.T, w *world, server *testserver.Server) {
+	onOwnServers(t, usualTTL, func(t *testing.T, w *world, server *testserver.Server) {
 		holder := w.run("k", nil, w.work("first", guarded))
 		pids := w.worksWithFamily("first")
 		stays(w.t, guards(w.t, pids[len(pids)-1])...)
 		server.Stop()
 		silent := time.Now()
 		w.gone(silent, w.ttl, pids)
-		holder.exits(79, time.Minute)
+		holder.exits(79, patience)
 		server.Cont()
 	})
 }
 
 // As `pkill -STOP dibs` does, of a server; another one is granted the key once the lease has lapsed.
 func TestServerAndGuardiansStopped(t *testing.T) {
-	onEveryStore(t, fullTTL(), func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.manifest("job", "@every 1s", "", "job", guarded)
 		server := w.serve(m)
 		pids := w.worksWithFamily("job")
@@ -134,7 +135,7 @@ func TestServerAndGuardiansStopped(t *testing.T) {
 		}
 		other := w.serve(m)
 		w.gone(stopped, w.ttl, pids)
-		w.hears(time.Minute, 2, "start", "job")
+		w.hears(patience, 2, "start", "job")
 		w.noOverlap()
 		other.signal(syscall.SIGKILL)
 		server.signal(syscall.SIGKILL)
@@ -143,7 +144,7 @@ func TestServerAndGuardiansStopped(t *testing.T) {
 
 // The same with `dibs run`, whose guardian is kept stopped: the kernel ends it.
 func TestRunAndGuardianStopped(t *testing.T) {
-	onEveryStore(t, fullTTL(), func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		w.withAndWithoutCgroup(func(w *world, key string) {
 			holder := w.run(key, nil, w.work("first "+key, guarded))
 			pids := w.worksWithFamily("first " + key)
@@ -152,8 +153,8 @@ func TestRunAndGuardianStopped(t *testing.T) {
 			holder.signal(syscall.SIGSTOP)
 			waiter := w.elsewhere(key, []string{"--wait", "5m"}, w.work("second "+key, work{}))
 			w.gone(stopped, w.ttl, pids)
-			waiter.exits(0, time.Minute)
-			holder.exits(79, time.Minute) // continued, to end what the guardian left
+			waiter.exits(0, patience)
+			holder.exits(79, patience) // continued, to end what the guardian left
 			w.noOverlap()
 		})
 	})
@@ -161,7 +162,7 @@ func TestRunAndGuardianStopped(t *testing.T) {
 
 // Whoever waits is granted the key only when what the killed guardian left is gone.
 func TestGuardianKilled(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		w.withAndWithoutCgroup(func(w *world, key string) {
 			holder := w.run(key, nil, w.work("first "+key, guarded))
 			pids := w.worksWithFamily("first " + key)
@@ -172,11 +173,11 @@ func TestGuardianKilled(t *testing.T) {
 			}
 			// In the directory the key is free with the warden's end: a renewal may find the next holder before
 			// the first one has said how its command ended.
-			if status := holder.wait(time.Minute); status != 125 && (status != 79 || w.name != "file") {
+			if status := holder.wait(patience); status != 125 && (status != 79 || w.name != "file") {
 				w.t.Fatalf("exit status %d: %s", status, holder)
 			}
 			w.gone(time.Now(), 0, pids)
-			waiter.exits(0, time.Minute)
+			waiter.exits(0, patience)
 			w.noOverlap()
 		})
 	})

@@ -89,9 +89,9 @@ func TestHooks(t *testing.T) {
 			}
 			return n
 		}
-		eventually(t, time.Minute, func() bool { return ended("failed") >= 3 }, servers[0].String)
+		eventually(t, patience, func() bool { return ended("failed") >= 3 }, servers[0].String)
 		w.create("repaired")
-		eventually(t, time.Minute, func() bool { return ended("succeeded") >= 3 }, servers[0].String)
+		eventually(t, patience, func() bool { return ended("succeeded") >= 3 }, servers[0].String)
 		stop(servers...)
 
 		webhooks := app.told(t, "/web", secret)
@@ -104,8 +104,8 @@ func TestHooks(t *testing.T) {
 		slices.Reverse(entries)
 		for _, e := range entries {
 			if len(e.Runs) == 0 {
-				// On a slow machine a run may outlast the next tick, or be stopped before it begins.
-				if e.Outcome != "skipped" && e.Outcome != "claimed" {
+				// On a slow machine a run may outlast the next tick, begin too late, or be stopped before it begins.
+				if e.Outcome != "skipped" && e.Outcome != "missed" && e.Outcome != "claimed" {
 					t.Errorf("history has %+v", e)
 				}
 				continue
@@ -158,26 +158,26 @@ func TestHooks(t *testing.T) {
 
 // A server is killed in the middle of a run: another one concludes that, and tells of it once.
 func TestHooksOfAServerKilled(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		app := newApplication(t, func(int, http.ResponseWriter) {})
 		w.env = append(w.env, "HOOK_SECRET=s")
 		m := w.hooked("job", "@every 6s", `{"stop_grace_seconds": 1, "starting_deadline_seconds": 6}`, w.work("job", work{Until: w.path("go")}),
 			fmt.Sprintf(`{"on": ["start", "success", "failure", "recovery", "skip"], "ping": "%s/ping", "timeout_seconds": 60}`, app.URL),
 			fmt.Sprintf(`{"on": ["failure"], "request": {"url": "%s/web"}, "timeout_seconds": 60}`, app.URL))
 		servers := []*process{w.serve(m), w.serve(m), w.serve(m)}
-		w.hears(20*time.Second, 1, "start", "job")
+		w.hears(patience, 1, "start", "job")
 		holder := w.holder("app/job").Holder
 		i := slices.IndexFunc(servers, func(p *process) bool { return p.Process.Pid == holder.PID })
 		if i < 0 {
 			t.Fatalf("held by pid %d, which is none of the servers", holder.PID)
 		}
-		eventually(t, 20*time.Second, func() bool { return app.pings("/ping/start?rid="+holder.RunID) == 1 }, servers[i].String)
+		eventually(t, patience, func() bool { return app.pings("/ping/start?rid="+holder.RunID) == 1 }, servers[i].String)
 		servers[i].signal(syscall.SIGKILL)
 		servers = slices.Delete(servers, i, i+1)
 		crashed := "/ping/fail?rid=" + holder.RunID
-		eventually(t, time.Minute, func() bool { return app.pings(crashed) > 0 }, servers[0].String)
+		eventually(t, patience, func() bool { return app.pings(crashed) > 0 }, servers[0].String)
 		w.create("go")
-		eventually(t, time.Minute, func() bool {
+		eventually(t, patience, func() bool {
 			return slices.ContainsFunc(app.requests(), func(r request) bool { return r.header.Get("Dibs-Hook") == "recovery" })
 		}, servers[0].String)
 		stop(servers...)
@@ -213,28 +213,28 @@ func TestHooksOfAManifestThatIsNotLoaded(t *testing.T) {
 		return n
 	}
 	p := w.serve(manifest("old", ""))
-	eventually(t, 20*time.Second, func() bool { return told("/old") > 0 }, p.String)
+	eventually(t, patience, func() bool { return told("/old") > 0 }, p.String)
 	manifest("new", `, {"name": "b", "schedule": "@yearly", "request": {"url": "http://127.0.0.1:1/"}, "auth": {"secret_refs": ["env:NOBODY_SETS_THIS"]}}`)
 	p.logs("event=reload-failed", "NOBODY_SETS_THIS")
 	n := told("/old")
-	eventually(t, 20*time.Second, func() bool { return told("/old") > n+2 }, p.String)
+	eventually(t, patience, func() bool { return told("/old") > n+2 }, p.String)
 	manifest("new", "")
 	p.logs("event=reloaded", "the file changed")
-	eventually(t, 20*time.Second, func() bool { return told("/new") > 0 }, p.String)
+	eventually(t, patience, func() bool { return told("/new") > 0 }, p.String)
 	stop(p)
 }
 
 // A fire that waits for its hooks only is told to end: it does, with the outcome of its run, and takes
 // what the hook started with it, wherever that has gone.
 func TestASingleFireIsToldToEndWhileItsHooksTell(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		left := w.path("left")
 		m := w.hooked("job", "@every 1h", "{}", []string{"true"},
 			fmt.Sprintf(`{"on": ["success"], "timeout_seconds": 600, "command": {"shell": "setsid sleep 600 & echo $! > %[1]s.new && mv %[1]s.new %[1]s; sleep 600"}}`, left))
 		w.env = append(w.env, "HOOK_SECRET=s")
 		p := w.dibs(append(w.triggering(m), "--now")...)
 		pid := 0
-		eventually(t, 20*time.Second, func() bool {
+		eventually(t, patience, func() bool {
 			b, err := os.ReadFile(left)
 			if err != nil {
 				return false
@@ -243,8 +243,8 @@ func TestASingleFireIsToldToEndWhileItsHooksTell(t *testing.T) {
 			return err == nil
 		}, p.String)
 		p.signal(syscall.SIGTERM)
-		p.exits(0, 30*time.Second)
-		w.gone(time.Now(), w.ttl, []int{pid})
+		p.exits(0, patience)
+		w.gone(time.Now(), atOnce, []int{pid})
 	})
 }
 
@@ -265,13 +265,13 @@ func TestHooksOfWhatDidNotRun(t *testing.T) {
 			return some
 		}
 		servers := []*process{w.serve(m), w.serve(m)}
-		first := w.hears(20*time.Second, 1, "start", "job")[0].Env["DIBS_RUN_ID"]
-		eventually(t, time.Minute, func() bool { return len(of("skip")) >= 3 && len(of("too_long")) > 0 }, servers[0].String)
+		first := w.hears(patience, 1, "start", "job")[0].Env["DIBS_RUN_ID"]
+		eventually(t, patience, func() bool { return len(of("skip")) >= 3 && len(of("too_long")) > 0 }, servers[0].String)
 		if n := len(which(heard(t, w.dir), "end", "job")); n > 0 {
 			t.Errorf("the work has ended before it could take too long")
 		}
 		w.create("go")
-		w.hears(20*time.Second, 2, "end", "job")
+		w.hears(patience, 2, "end", "job")
 		stop(servers...)
 		time.Sleep(8 * time.Second) // ticks that nobody is there for
 		again := w.serve(m)
@@ -281,7 +281,7 @@ func TestHooksOfWhatDidNotRun(t *testing.T) {
 			}
 			return n
 		}
-		eventually(t, 2*time.Minute, func() bool { return told() >= 3 }, again.String)
+		eventually(t, patience, func() bool { return told() >= 3 }, again.String)
 		stop(again)
 		skipped, missed := map[string]int{}, 0
 		for _, e := range w.history("app/job") {
@@ -338,7 +338,7 @@ func TestTheHooksOfTheKilledDieWithIt(t *testing.T) {
 		pids := w.worksWithFamily("hook")
 		killed := time.Now()
 		p.signal(syscall.SIGKILL)
-		t.Logf("cgroup %s: gone %s after the kill", cgroup, w.gone(killed, 2*time.Second, pids).Sub(killed))
+		t.Logf("cgroup %s: gone %s after the kill", cgroup, w.gone(killed, 30*time.Second, pids).Sub(killed))
 	}
 }
 
@@ -348,14 +348,16 @@ func TestAHangingHookAtTheEnd(t *testing.T) {
 	w := fileWorld(t)
 	w.env = append(w.env, "HOOK_SECRET=s")
 	p := w.serve(w.hooked("job", "@every 2s", `{}`, []string{"sleep", "300"},
-		`{"on": ["failure"], "timeout_seconds": 60, "command": {"shell": "sleep 60"}}`), "--drain", "3s")
+		`{"on": ["failure"], "timeout_seconds": 600, "command": {"shell": "sleep 600"}}`), "--drain", "3s")
 	p.logs("event=run-started")
 	begun := time.Now()
 	stop(p)
-	if took := time.Since(begun); took < 6500*time.Millisecond || took > 15*time.Second {
+	if took := time.Since(begun); took < 6500*time.Millisecond || took > time.Minute {
 		t.Errorf("it ended after %s, with a drain of 3s: %s", took, p)
 	}
-	if strings.Count(p.stderr(), "event=hook-failed") != 1 || w.history("app/job")[0].Outcome != "canceled" {
+	// On a slow machine the run is long enough to keep the tick after it from running.
+	entries := slices.DeleteFunc(w.history("app/job"), func(e entry) bool { return len(e.Runs) == 0 })
+	if strings.Count(p.stderr(), "event=hook-failed") != 1 || len(entries) != 1 || entries[0].Outcome != "canceled" {
 		t.Errorf("%+v\n%s", w.history("app/job"), p)
 	}
 }
@@ -373,9 +375,16 @@ func TestHooksAreDrained(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v; %s", err, p)
 	}
+	ran := 0
 	for _, e := range w.history("app/job") {
-		if e.Outcome != "succeeded" || strings.Count(string(told), e.Runs[0].RunID) != 1 {
+		if len(e.Runs) == 0 {
+			continue // a tick that a slow machine skips, misses, or was stopped before
+		}
+		if ran++; e.Outcome != "succeeded" || strings.Count(string(told), e.Runs[0].RunID) != 1 {
 			t.Errorf("of %+v was told\n%s", e, told)
 		}
+	}
+	if ran == 0 {
+		t.Errorf("nothing ran: %s", p)
 	}
 }

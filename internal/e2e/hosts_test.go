@@ -21,6 +21,7 @@ type copied struct {
 	Job, Outcome, Reason string
 	HostID               string `json:"host_id"`
 	Tick                 *time.Time
+	Unsettled            bool
 	Runs                 []struct {
 		RunID   string `json:"run_id"`
 		Outcome string
@@ -42,7 +43,8 @@ func (w *world) told(args ...string) map[string][]string {
 	w.decode(&all, append([]string{"history", "-n", "10000", "-o", "json"}, args...)...)
 	by := map[string][]string{}
 	for _, c := range all {
-		if c.Outcome != "started" && c.Outcome != "claimed" && c.Outcome != "running" {
+		// What nobody has settled is in no store: it is told by the clock of whoever asks.
+		if c.Outcome != "started" && c.Outcome != "claimed" && c.Outcome != "running" && !c.Unsettled {
 			by[c.HostID] = append(by[c.HostID], c.String())
 		}
 	}
@@ -52,7 +54,7 @@ func (w *world) told(args ...string) map[string][]string {
 // Rule H1: what two hosts run by themselves can be read from a third machine, each host's as its own
 // directory has it, although the store was away meanwhile and one of them was killed.
 func TestHostJobsAreSeenFromElsewhere(t *testing.T) {
-	onOwnServers(t, shortTTL, func(t *testing.T, w *world, server *testserver.Server) {
+	onOwnServers(t, usualTTL, func(t *testing.T, w *world, server *testserver.Server) {
 		m := w.jobs(job{"j", "@every 1s", `{"starting_deadline_seconds": 1}`, []string{"true"}})
 		a, b, third := w.in(t, "DIBS_DIR="+w.path("a")), w.in(t, "DIBS_DIR="+w.path("b")), w.in(t, "DIBS_DIR="+w.path("third"))
 		serve := func(w *world) *process {
@@ -64,7 +66,7 @@ func TestHostJobsAreSeenFromElsewhere(t *testing.T) {
 		var by map[string][]string
 		hosts := func(atLeast int) {
 			t.Helper()
-			eventually(t, 40*time.Second, func() bool {
+			eventually(t, patience, func() bool {
 				by = third.told("app/j")
 				return len(by) == 2 && !slices.ContainsFunc([]string{a.id(), b.id()}, func(id string) bool { return len(by[id]) < atLeast })
 			}, func() string { return fmt.Sprintf("%d ticks of each of two hosts: %v", atLeast, by) })
@@ -74,19 +76,31 @@ func TestHostJobsAreSeenFromElsewhere(t *testing.T) {
 		server.Kill()
 		pb.logs("event=mirror-delayed")
 		n := len(a.ran())
-		eventually(t, 30*time.Second, func() bool { return len(a.ran()) > n+3 }, pa.String) // they run on
+		eventually(t, patience, func() bool { return len(a.ran()) > n+3 }, pa.String) // they run on
 		pa.signal(syscall.SIGKILL)
 		pa.wait(10 * time.Second)
 		pa = serve(a)
-		a.dibs("run", "--scope", "host", "--key", "alone", "--", "true").exits(0, 30*time.Second)
+		a.dibs("run", "--scope", "host", "--key", "alone", "--", "true").exits(0, patience)
 		server.Restart()
 		hosts(len(a.ran()))
 		stop(pa, pb)
 		for _, host := range []*world{a, b} {
-			here, there := host.told("app/j", "--store", host.own())[""], third.told("app/j")[host.id()]
-			here = append(here, host.told("alone", "--store", host.own())[""]...)
-			there = append(there, third.told("alone")[host.id()]...)
-			if len(here) == 0 || !slices.Equal(here, there) {
+			var here, there []string
+			same := func() bool {
+				here, there = host.told("app/j", "--store", host.own())[""], third.told("app/j")[host.id()]
+				here = append(here, host.told("alone", "--store", host.own())[""]...)
+				there = append(there, third.told("alone")[host.id()]...)
+				return slices.Equal(here, there)
+			}
+			// The last copy of a server that ends has little time. What it did not come to, the next one tells.
+			for range 3 {
+				if same() {
+					break
+				}
+				t.Logf("copied in part: %d of %d", len(there), len(here))
+				stop(serve(host))
+			}
+			if !same() || len(here) == 0 {
 				t.Errorf("its directory tells of %d:\n%s\nthe store of %d:\n%s", len(here), strings.Join(here, "\n"), len(there), strings.Join(there, "\n"))
 			}
 		}
@@ -95,7 +109,7 @@ func TestHostJobsAreSeenFromElsewhere(t *testing.T) {
 		}
 
 		// Both hosts have this machine's name, so one is meant by its id.
-		third.dibs("explain", "app/j").exits(2, 20*time.Second).says("--host", a.id(), b.id())
+		third.dibs("explain", "app/j").exits(2, patience).says("--host", a.id(), b.id())
 		if out := third.must("explain", "app/j", "--host", a.id()); !strings.Contains(out, "scope host") || !strings.Contains(out, `"@every 1s"`) {
 			t.Errorf("explained as %s", out)
 		}
@@ -167,23 +181,24 @@ func TestATickWithoutAStoreIsUnavailable(t *testing.T) {
 			time.Sleep(time.Until(time.Now().Truncate(every).Add(every + 200*time.Millisecond)))
 			return w.run("k", []string{"--once-per", "*/20 * * * * *"}, []string{"true"})
 		}
-		run().exits(0, 20*time.Second)
+		run().exits(0, patience)
 		server.Kill()
 		tick := time.Now().Truncate(every).Add(every).UTC()
-		run().exits(69, 20*time.Second)
+		run().exits(69, patience)
 		server.Restart()
 		if all := w.history("k"); slices.ContainsFunc(all, func(e entry) bool { return e.Outcome == "unavailable" }) && time.Now().Before(tick.Add(every/2)) {
 			t.Errorf("it is told while others can start the tick: %+v", all)
 		}
 		time.Sleep(time.Until(tick.Add(every/2 + time.Second)))
 		var told []entry
-		for _, e := range w.history("k") {
-			if e.Tick != nil && e.Tick.Equal(tick) {
-				told = append(told, e)
+		eventually(t, patience, func() bool {
+			told = nil
+			for _, e := range w.history("k") {
+				if e.Tick != nil && e.Tick.Equal(tick) {
+					told = append(told, e)
+				}
 			}
-		}
-		if len(told) != 1 || told[0].Outcome != "unavailable" || !strings.Contains(told[0].Reason, "seen by") {
-			t.Errorf("the tick %s is told as %+v", tick, told)
-		}
+			return len(told) == 1 && told[0].Outcome == "unavailable" && strings.Contains(told[0].Reason, "seen by")
+		}, func() string { return fmt.Sprintf("the tick %s is told as unavailable: %+v", tick, told) })
 	})
 }

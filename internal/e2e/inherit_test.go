@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // What a child of dibs inherits, of each kind, is a closed list. Whatever is not on it fails the test:
@@ -134,7 +133,7 @@ func (w *world) inherits() {
 
 	for kind, l := range legacies {
 		file := filepath.Join(dir, kind)
-		eventually(w.t, time.Minute, func() bool { _, err := os.Stat(file); return err == nil },
+		eventually(w.t, patience, func() bool { _, err := os.Stat(file); return err == nil },
 			func() string { return fmt.Sprintf("%s reported: %v", kind, started) })
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -147,12 +146,10 @@ func (w *world) inherits() {
 		})
 	}
 	for _, p := range started {
-		if p.running() {
-			p.signal(syscall.SIGTERM)
-		}
+		_ = p.Process.Signal(syscall.SIGTERM) // to some of them it comes when they have just ended
 	}
 	for _, p := range started {
-		p.wait(time.Minute)
+		p.wait(patience)
 	}
 }
 
@@ -230,7 +227,7 @@ func (l legacy) exceeded(in inheritance, by []*process) (problems []string) {
 			say("environment variable %s", name)
 		}
 	}
-	own := ownStatus()
+	own := ownStatus
 	want := map[string]string{"SigBlk": own["SigBlk"], "SigIgn": own["SigIgn"], "CapInh": own["CapInh"], "CapAmb": own["CapAmb"],
 		"CapPrm": own["CapPrm"], "CapEff": own["CapEff"], "CapBnd": own["CapBnd"], "Uid": own["Uid"], "Gid": own["Gid"], "Groups": own["Groups"]}
 	if l.user != 0 {
@@ -256,8 +253,9 @@ func (l legacy) exceeded(in inheritance, by []*process) (problems []string) {
 	return problems
 }
 
-// ownStatus is that of this process, from which dibs has its own.
-func ownStatus() map[string]string {
+// ownStatus is that of this process, from which dibs has its own: read at the start, since a thread that starts a process
+// blocks all signals meanwhile.
+var ownStatus = func() map[string]string {
 	b, _ := os.ReadFile("/proc/self/status")
 	own := map[string]string{}
 	for line := range strings.Lines(string(b)) {
@@ -265,7 +263,7 @@ func ownStatus() map[string]string {
 		own[name] = strings.TrimSpace(value)
 	}
 	return own
-}
+}()
 
 func sessionOf(pid int) int {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

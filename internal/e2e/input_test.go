@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Bad input: one error that names the place and the cure, a status of its own, and nothing started.
@@ -63,7 +62,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"frobnicate"}, 2, []string{"frobnicate"}},
 	} {
 		p := w.dibs(c.args...)
-		if p.exits(c.status, 20*time.Second).says(c.says...); strings.Count(strings.TrimSpace(p.stderr()), "dibs: ") != 1 {
+		if p.exits(c.status, patience).says(c.says...); strings.Count(strings.TrimSpace(p.stderr()), "dibs: ") != 1 {
 			t.Errorf("want one error: %s", p)
 		}
 	}
@@ -85,7 +84,7 @@ func TestStoreDown(t *testing.T) {
 			{"history"}, {"lease", "list"}, {"lease", "break", "k"}, {"init"},
 		} {
 			p := w.in(t, "DIBS_STORE="+address).dibs(args...)
-			p.exits(69, 30*time.Second).says("127.0.0.1:1")
+			p.exits(69, patience).says("127.0.0.1:1")
 		}
 	}
 	if n := len(heard(t, w.dir)); n > 0 {
@@ -111,7 +110,7 @@ func TestKeysAreBytes(t *testing.T) {
 			holders = append(holders, w.run(key, nil, some.args()))
 		}
 		for i, key := range keys {
-			eventually(t, 60*time.Second, func() bool { return len(heard(t, w.path(fmt.Sprint(i)))) > 0 || !holders[i].running() },
+			eventually(t, patience, func() bool { return len(heard(t, w.path(fmt.Sprint(i)))) > 0 || !holders[i].running() },
 				func() string { return fmt.Sprintf("%q held beside the others: %s", key, holders[i]) })
 			if !holders[i].running() {
 				t.Fatalf("%q: %s", key, holders[i])
@@ -122,14 +121,14 @@ func TestKeysAreBytes(t *testing.T) {
 			contenders = append(contenders, w.run(key, nil, []string{"true"}))
 		}
 		for i, key := range keys {
-			contenders[i].exits(75, 60*time.Second)
+			contenders[i].exits(75, patience)
 			if r := contenders[i].result(); r.Key != key || r.HeldBy == nil || r.HeldBy.PID != holders[i].Process.Pid {
 				t.Errorf("%q is held by pid %d, but: %s", key, holders[i].Process.Pid, contenders[i])
 			}
 		}
 		w.create("go")
 		for i, key := range keys {
-			holders[i].exits(0, 30*time.Second)
+			holders[i].exits(0, patience)
 			if all := w.history(key); len(all) != 1 || all[0].Job != key || all[0].Runs[0].RunID != holders[i].result().RunID {
 				t.Errorf("history of %q has %+v", key, all)
 			}

@@ -3,7 +3,11 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,7 +16,7 @@ import (
 // Promises 3 and 6: the command of a killed `dibs run` dies with it, whatever it started, and whoever
 // waits on the same host starts at once.
 func TestRunKilled(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		for _, cgroup := range []string{"on", "off"} {
 			t.Run("cgroup-"+cgroup, func(t *testing.T) {
 				w := w.in(t, "DIBS_CGROUP="+cgroup)
@@ -22,12 +26,12 @@ func TestRunKilled(t *testing.T) {
 				w.waits(waiter)
 				killed := time.Now()
 				holder.signal(syscall.SIGKILL)
-				gone := w.gone(killed, 2*time.Second, pids)
-				waiter.exits(0, 30*time.Second)
+				gone := w.gone(killed, atOnce, pids)
+				waiter.exits(0, patience)
 				got := w.hears(time.Second, 1, "start", "second "+cgroup)[0].At
 				t.Logf("command gone %s after the kill, the waiting one started %s after that", gone.Sub(killed), got.Sub(gone))
 				// At once, on a busy machine: long before the lease would have lapsed.
-				if after := got.Sub(gone); after > w.ttl/2 {
+				if after := got.Sub(gone); after > atOnce {
 					t.Errorf("started only %s after the command of the killed one was gone; the ttl is %s", after, w.ttl)
 				}
 				w.noOverlap()
@@ -40,23 +44,35 @@ func TestRunKilled(t *testing.T) {
 // (In the directory the kernel's lock tells at once, here as well.)
 func TestRunKilledSeenFromAnotherNamespace(t *testing.T) {
 	notCovered(t, os.Geteuid() != 0, "another pid namespace", "root is needed to make one")
-	onEveryStore(t, fullTTL(), func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute, Family: true, Deaf: true}))
 		pids := w.worksWithFamily("first")
 		waiter := w.elsewhere("k", []string{"--wait", "5m"}, w.work("second", work{}))
 		w.waits(waiter)
 		killed := time.Now()
 		holder.signal(syscall.SIGKILL)
-		gone := w.gone(killed, 2*time.Second, pids)
-		waiter.exits(0, 60*time.Second)
+		gone := w.gone(killed, atOnce, pids)
+		waiter.exits(0, patience)
 		got := w.hears(time.Second, 1, "start", "second")[0].At
 		t.Logf("command gone %s after the kill; one in another pid namespace started %s after the kill (ttl %s)", gone.Sub(killed), got.Sub(killed), w.ttl)
 		// The start of a process on a busy machine comes on top.
-		if after := got.Sub(killed); after > w.ttl+2*time.Second {
+		if after := got.Sub(killed); after > w.ttl+atOnce {
 			t.Errorf("started only %s after the kill; the ttl is %s", after, w.ttl)
 		}
 		w.noOverlap()
 	})
+}
+
+// opens waits until a process has opened the directory's store: by then it heeds signals.
+func (w *world) opens(p *process) {
+	w.t.Helper()
+	eventually(w.t, patience, func() bool {
+		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Process.Pid))
+		return slices.ContainsFunc(open, func(fd string) bool {
+			file, _ := os.Readlink(fd)
+			return strings.HasPrefix(file, w.host()+"/")
+		})
+	}, p.String)
 }
 
 // waits gives a waiting process the time to open its store and to find the key held. Nothing rests

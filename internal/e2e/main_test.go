@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +35,18 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Most of these tests wait most of the time.
 	_ = flag.Set("test.parallel", "12")
+	heedSignals()
 	os.Exit(buildAndRun(m))
+}
+
+// heedSignals has what the tests start begin with the usual signals, whatever a shell or nohup(1) told this process to
+// ignore: dibs, and its commands, ignore what they were told to.
+func heedSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 func buildAndRun(m *testing.M) int {
@@ -67,6 +80,10 @@ func buildAndRun(m *testing.M) int {
 		return testdirs.Run(m)
 	}
 }
+
+// patience is for what has to happen, on a machine that does much else: it ends the waiting of a test that fails. It is
+// shorter than the works that only a kill ends. How soon something happens is said where it is what a test shows.
+const patience = 2 * time.Minute
 
 // eventually polls until ok, or fails the test after the bound with what describe says.
 func eventually(t *testing.T, bound time.Duration, ok func() bool, describe func() string) {

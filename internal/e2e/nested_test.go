@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // Rule H3: a command of dibs's, of whatever kind and user, enqueues in the store of the dibs that runs it, although it is not
@@ -31,7 +30,7 @@ func TestACommandEnqueuesWhereItBelongs(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := w.serve(w.write("jobs.json", string(text)))
-		w.run("k", nil, child("of-run")).exits(0, time.Minute)
+		w.run("k", nil, child("of-run")).exits(0, patience)
 		w.must("task", "enqueue", "parent", "--queue", "parents")
 		worker := w.start(w.command(dibsBinary, append([]string{"work", "parents", "--"}, child("of-work")...)...))
 		missing := func() (none []string) {
@@ -42,11 +41,11 @@ func TestACommandEnqueuesWhereItBelongs(t *testing.T) {
 			}
 			return none
 		}
-		eventually(t, 90*time.Second, func() bool { return len(missing()) == 0 },
+		eventually(t, patience, func() bool { return len(missing()) == 0 },
 			func() string { return fmt.Sprintf("no task of %v\n%s\n%s", missing(), server, worker) })
 		for _, p := range []*process{server, worker} {
 			p.signal(syscall.SIGTERM)
-			p.exits(0, time.Minute)
+			p.exits(0, patience)
 		}
 	})
 }
@@ -70,18 +69,19 @@ func TestACommandFindsNoOtherStore(t *testing.T) {
 	} {
 		script := strings.ReplaceAll(dibsBinary+" "+c.command, "$DIR", w.path("another"))
 		p := w.run("outer", nil, []string{"/bin/sh", "-c", script})
-		if got := p.wait(time.Minute); (got == 0) != (c.status == 0) || !strings.Contains(p.stderr(), c.says) {
+		if got := p.wait(patience); (got == 0) != (c.status == 0) || !strings.Contains(p.stderr(), c.says) {
 			t.Errorf("%s: status %d, want %d\n%s", c.command, got, c.status, p)
 		}
 	}
 	// Once its dibs is gone, so is the way.
 	left := w.path("left")
 	p := w.run("gone", []string{"--leftovers", "leave"}, []string{"/bin/sh", "-c",
-		// It is told who its dibs is: its own parent may be gone before it looks.
-		`setsid sh -c 'while kill -0 "$2"; do sleep 0.1; done 2>/dev/null; sleep 1; "$0" task enqueue late >$1 2>&1; echo "status $?" >>$1' ` +
-			dibsBinary + " " + left + ` $PPID </dev/null >/dev/null 2>&1 &`})
-	p.exits(0, time.Minute)
-	eventually(t, time.Minute, func() bool { return strings.Contains(w.read("left"), "status") }, func() string { return p.String() })
+		// It is told when its dibs is gone, or ends with this test.
+		`setsid sh -c 'while ! test -e "$2"; do test -d "${2%/*}" || exit; sleep 0.1; done; "$0" task enqueue late >$1 2>&1; echo "status $?" >>$1' ` +
+			dibsBinary + " " + left + " " + w.path("gone") + ` </dev/null >/dev/null 2>&1 &`})
+	p.exits(0, patience)
+	w.create("gone")
+	eventually(t, patience, func() bool { return strings.Contains(w.read("left"), "status") }, func() string { return p.String() })
 	if text := w.read("left"); !strings.Contains(text, "status 69") || !strings.Contains(text, "cannot be reached") {
 		t.Errorf("after the end of its dibs it says %s", text)
 	}
@@ -95,7 +95,7 @@ func TestACommandIsToldNoPassword(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "redis", servers[0].shared(t), usualTTL)
 	p := w.run("k", nil, []string{"/bin/sh", "-c", "tr '\\0' '\\n' < /proc/self/environ; tr '\\0' '\\n' < /proc/$PPID/environ"})
-	p.exits(0, time.Minute)
+	p.exits(0, patience)
 	if out := p.stdout(); strings.Contains(out, w.url) || !strings.Contains(out, "DIBS_STORE_VIA=@dibs-") {
 		t.Errorf("it is told %s", out)
 	}

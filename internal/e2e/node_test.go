@@ -35,7 +35,7 @@ func TestAnApplicationInNode(t *testing.T) {
 	app := w.start(w.command(node, program))
 	var address string
 	listening := regexp.MustCompile(`listening on (\S+)`)
-	eventually(t, 30*time.Second, func() bool {
+	eventually(t, patience, func() bool {
 		if m := listening.FindStringSubmatch(app.stdout()); m != nil {
 			address = m[1]
 		}
@@ -46,14 +46,14 @@ func TestAnApplicationInNode(t *testing.T) {
 	if out := w.must("validate", address, "--secret", "env:CRON_SECRET", "--canonical"); !strings.Contains(out, `"app":"node-example"`) || !strings.Contains(out, `"concurrency_scope":"global"`) {
 		t.Errorf("the manifest is %s", out)
 	}
-	w.dibs("validate", address, "--secret", "env:OLDER").exits(2, 30*time.Second).says(`jobs/0/auth/secret_refs/0: "env:CRON_SECRET" is not granted`)
-	w.dibs("validate", address, "--secret", "env:WRONG").exits(2, 30*time.Second).says("401", "--secret is one of its secrets")
+	w.dibs("validate", address, "--secret", "env:OLDER").exits(2, patience).says(`jobs/0/auth/secret_refs/0: "env:CRON_SECRET" is not granted`)
+	w.dibs("validate", address, "--secret", "env:WRONG").exits(2, patience).says("401", "--secret is one of its secrets")
 
 	// A run is verified, done, and told its facts; the next one knows of it.
 	fire := func(name string) result {
 		t.Helper()
 		p := w.dibs("trigger", "node-example."+name, "--manifest", address, "--secret", "env:CRON_SECRET", "--now", "--json", "3")
-		return p.exits(0, 30*time.Second).result()
+		return p.exits(0, patience).result()
 	}
 	first := fire("tidy")
 	ran := fmt.Sprintf("ran tidy run=%s attempt=1 trace=00-%s-", first.RunID, strings.ReplaceAll(first.RunID, "-", ""))
@@ -95,15 +95,16 @@ func TestAnApplicationInNode(t *testing.T) {
 	stop(p)
 	p = w.serve(w.write("jobs.json", fmt.Sprintf(`{"version": 1, "app": "node-example", "jobs": [{"name": "tidy", "schedule": "@every 2s", "request": {"url": "%s/cron/tidy"},
 		"policy": {"concurrency_scope": "global", "starting_deadline_seconds": 2}, "auth": {"secret_refs": ["env:CRON_SECRET", "env:OLDER"]}}]}`, address)))
-	eventually(t, 60*time.Second, func() bool { return strings.Count(app.stdout(), "ran tidy") >= 3 }, app.String)
+	eventually(t, patience, func() bool { return strings.Count(app.stdout(), "ran tidy") >= 3 }, app.String)
 	stop(p)
 	for _, e := range w.history("node-example/tidy") {
-		if e.Tick != nil && e.Outcome != "succeeded" && e.Outcome != "missed" {
+		// On a slow machine a run may outlast the next tick, or be stopped before it begins.
+		if e.Tick != nil && e.Outcome != "succeeded" && e.Outcome != "missed" && e.Outcome != "skipped" && e.Outcome != "claimed" {
 			t.Errorf("%+v", e)
 		}
 	}
 	app.signal(syscall.SIGTERM)
-	app.exits(0, 20*time.Second)
+	app.exits(0, patience)
 }
 
 // replay sends what dibs sends, signed anew from the protocol's words.

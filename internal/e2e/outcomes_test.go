@@ -96,7 +96,7 @@ func TestEveryOutcome(t *testing.T) {
 		since := func(what string) func() string {
 			return func() string { return fmt.Sprintf("%s: %s\n%s", what, w.lacks(), a) }
 		}
-		eventually(t, patience, ended("fails", "slow", "replaced", "overlaps", "waits", "superseded", "stuck", "asked", "closed", "paused"), since("all that needs a server only"))
+		eventually(t, muchPatience, ended("fails", "slow", "replaced", "overlaps", "waits", "superseded", "stuck", "asked", "closed", "paused"), since("all that needs a server only"))
 
 		// The server that is at work on one of them is killed, the other one finds out.
 		holder := w.holder("app/crashes").Holder.PID
@@ -104,7 +104,7 @@ func TestEveryOutcome(t *testing.T) {
 			a, b = b, a
 		}
 		a.signal(syscall.SIGKILL)
-		eventually(t, patience, ended("crashes"), since("a run that crashed"))
+		eventually(t, muchPatience, ended("crashes"), since("a run that crashed"))
 
 		// The store falls silent: what runs is lost, and what is due cannot be claimed.
 		w.holder("app/long")
@@ -112,16 +112,16 @@ func TestEveryOutcome(t *testing.T) {
 		server.Stop()
 		time.Sleep(2 * w.ttl)
 		server.Cont()
-		eventually(t, patience, ended("long"), since("a run that was lost"))
-		eventually(t, patience, func() bool { return w.ending(endings[15]) != nil }, since("a tick without a store"))
+		eventually(t, muchPatience, ended("long"), since("a run that was lost"))
+		eventually(t, muchPatience, func() bool { return w.ending(endings[15]) != nil }, since("a tick without a store"))
 
 		// The server is told to end, and after a while without any there is another one.
-		w.hears(patience, begun+1, "start", "canceled")
+		w.hears(muchPatience, begun+1, "start", "canceled")
 		b.signal(syscall.SIGTERM)
-		b.exits(0, patience)
+		b.exits(0, muchPatience)
 		time.Sleep(6 * time.Second)
 		c := w.serve(m)
-		eventually(t, patience, func() bool { return w.lacks() == "" }, since("all"))
+		eventually(t, muchPatience, func() bool { return w.lacks() == "" }, since("all"))
 		c.signal(syscall.SIGKILL)
 		for _, e := range endings {
 			w.explained(e)
@@ -129,14 +129,14 @@ func TestEveryOutcome(t *testing.T) {
 	})
 }
 
-// patience is for a machine that does much else.
-const patience = 5 * time.Minute
+// muchPatience is for many jobs and servers at once.
+const muchPatience = 5 * time.Minute
 
 // ending is a tick that ended so. A store that has no time to answer is asked again.
 func (w *world) ending(e ending) *entry {
 	p := w.dibs("history", "-n", "10000", "-o", "json", "app/"+e.job)
 	var all []entry
-	if p.wait(patience) != 0 || json.Unmarshal([]byte(p.stdout()), &all) != nil {
+	if p.wait(muchPatience) != 0 || json.Unmarshal([]byte(p.stdout()), &all) != nil {
 		return nil
 	}
 	for _, t := range all {

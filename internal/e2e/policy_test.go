@@ -14,13 +14,13 @@ func TestRunAllow(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		flags := []string{"--policy", "allow"}
 		first := w.run("k", flags, w.work("first", work{Until: w.path("go")}))
-		w.hears(20*time.Second, 1, "start", "first")
-		w.run("k", flags, []string{"true"}).exits(0, 20*time.Second)
+		w.hears(patience, 1, "start", "first")
+		w.run("k", flags, []string{"true"}).exits(0, patience)
 		if !first.running() {
 			t.Errorf("the first one has ended: %s", first)
 		}
 		w.create("go")
-		first.exits(0, 20*time.Second)
+		first.exits(0, patience)
 	})
 }
 
@@ -29,17 +29,17 @@ func TestRunWaitPolicy(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		flags := []string{"--policy", "wait"}
 		first := w.run("k", flags, w.work("first", work{Until: w.path("go")}))
-		w.hears(20*time.Second, 1, "start", "first")
+		w.hears(patience, 1, "start", "first")
 		second := w.run("k", flags, w.work("second", work{}))
 		w.queued("k")
-		third := w.run("k", flags, w.work("third", work{})).exits(75, 20*time.Second).says("another one waits already")
+		third := w.run("k", flags, w.work("third", work{})).exits(75, patience).says("another one waits already")
 		if r := third.result(); r.Outcome != "contended" || r.Reason != "queue_full" {
 			t.Errorf("%s", third)
 		}
 		w.create("go")
-		first.exits(0, 20*time.Second)
-		second.exits(0, 20*time.Second)
-		if after := w.hears(time.Second, 1, "start", "second")[0].At.Sub(first.endedAt); after > 3*time.Second {
+		first.exits(0, patience)
+		second.exits(0, patience)
+		if after := w.hears(time.Second, 1, "start", "second")[0].At.Sub(first.endedAt); after > atOnce {
 			t.Errorf("started only %s after the first one's end", after)
 		}
 		if n := len(which(heard(t, w.dir), "start", "third")); n > 0 {
@@ -52,7 +52,7 @@ func TestRunWaitPolicy(t *testing.T) {
 // queued waits until somebody waits for a key.
 func (w *world) queued(key string) {
 	w.t.Helper()
-	eventually(w.t, 20*time.Second, func() bool {
+	eventually(w.t, patience, func() bool {
 		var all []struct {
 			Key     string
 			Waiters int
@@ -69,7 +69,7 @@ func (w *world) queued(key string) {
 
 // Promise 13: the newcomer starts only after the one it replaces is gone.
 func TestRunReplace(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		flags := []string{"--policy", "replace", "--stop-grace", "1s"}
 		first := w.run("k", flags, w.work("first", work{For: 5 * time.Minute, Family: true, Deaf: true}))
 		w.worksWithFamily("first")
@@ -77,20 +77,20 @@ func TestRunReplace(t *testing.T) {
 
 		// Who did not say that it may be replaced is not.
 		holder := w.run("k", nil, w.work("third", work{Until: w.path("go")}))
-		w.hears(20*time.Second, 1, "start", "third")
-		w.run("k", flags, w.work("fourth", work{})).exits(75, 20*time.Second).says("held by")
+		w.hears(patience, 1, "start", "third")
+		w.run("k", flags, w.work("fourth", work{})).exits(75, patience).says("held by")
 		if !holder.running() || len(which(heard(t, w.dir), "start", "fourth")) > 0 {
 			t.Errorf("replaced all the same: %s\n%s", holder, w.log())
 		}
 		w.create("go")
-		holder.exits(0, 20*time.Second)
+		holder.exits(0, patience)
 	})
 }
 
 // replaces checks that a newcomer has replaced a holder, and both their ends.
 func (w *world) replaces(holder, newcomer *process) {
 	w.t.Helper()
-	newcomer.exits(0, 60*time.Second)
+	newcomer.exits(0, patience)
 	holder.wait(10 * time.Second)
 	w.noOverlap()
 	if r := holder.result(); r.Outcome != "replaced" || r.ExitStatus == 0 {
@@ -102,14 +102,15 @@ func (w *world) replaces(holder, newcomer *process) {
 
 // The newest request stands, and who asked before is told.
 func TestRunReplaceSuperseded(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
-		flags := []string{"--policy", "replace", "--stop-grace", "4s"}
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
+		// The grace is what a slow machine has to start the third.
+		flags := []string{"--policy", "replace", "--stop-grace", "12s"}
 		first := w.run("k", flags, w.work("first", work{For: 5 * time.Minute, Deaf: true}))
-		w.hears(20*time.Second, 1, "start", "first")
+		w.hears(patience, 1, "start", "first")
 		second := w.run("k", flags, w.work("second", work{}))
-		w.hears(20*time.Second, 1, "terminated", "first") // it was asked, and takes its time
+		w.hears(patience, 1, "terminated", "first") // it was asked, and takes its time
 		third := w.run("k", flags, w.work("third", work{}))
-		second.exits(75, 20*time.Second).says("a newer one asked")
+		second.exits(75, patience).says("a newer one asked")
 		if r := second.result(); r.Reason != "superseded" {
 			t.Errorf("%s", second)
 		}
@@ -127,11 +128,11 @@ func TestRunReplaceAcrossHosts(t *testing.T) {
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, s.name, s.shared(t), shortTTL)
+			w := newWorld(t, s.name, s.shared(t), usualTTL)
 			flags := []string{"--policy", "replace", "--stop-grace", "1s"}
 			there := w.in(t, "DIBS_DIR="+w.path("other-host"))
 			first := there.elsewhere("k", flags, w.work("first", work{For: 5 * time.Minute, Family: true, Deaf: true}))
-			w.hears(20*time.Second, family-1, "born", "first")
+			w.hears(patience, family-1, "born", "first")
 			w.replaces(first, w.run("k", flags, w.work("second", work{})))
 		})
 	}

@@ -218,5 +218,5 @@ func (p *process) String() string {
 // must runs dibs, which must succeed, and returns what it prints.
 func (w *world) must(args ...string) string {
 	w.t.Helper()
-	return w.dibs(args...).exits(0, 30*time.Second).stdout()
+	return w.dibs(args...).exits(0, patience).stdout()
 }

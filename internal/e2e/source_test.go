@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // The files of a directory are one manifest, which is reloaded when one comes, changes or goes; a
@@ -42,9 +41,8 @@ func TestServeReloadsADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.logs("event=reload-failed", "jobs.d: no such file or directory")
-	for len(w.history("app/b")) < 2 { // the old one is served on
-		time.Sleep(100 * time.Millisecond)
-	}
+	n := len(w.history("app/b")) // the old one is served on
+	eventually(t, patience, func() bool { return len(w.history("app/b")) > n+1 }, p.String)
 	stop(p)
 }
 
@@ -108,7 +106,7 @@ const ownRequest = `"request": {"url": "ORIGIN/"}`
 // An application that chooses the name of another one's app is refused, at the start, when it is asked again, and
 // after everybody else has gone; the operator's word gives the app to whom it names.
 func TestAnApplicationTakesNoOtherApp(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		w = w.in(t, "CRON_SECRET=hunter2")
 		shop, thief := serves(t, "shop", ownRequest), serves(t, "shop", ownRequest)
 		serve := func(s *served, flags ...string) *process {
@@ -116,7 +114,7 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 		}
 		refused := func(flags ...string) {
 			t.Helper()
-			p := serve(thief, flags...).exits(2, 30*time.Second)
+			p := serve(thief, flags...).exits(2, patience)
 			p.says("the app is not its own", thief.URL, "shop/invoice", "add --app shop on every server")
 		}
 		owner := serve(shop)
@@ -125,7 +123,7 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 			t.Errorf("it is not said whose it is: %s", out)
 		}
 		refused()
-		w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, 30*time.Second)
+		w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, patience)
 		stop(owner)
 		refused()
 		owner = serve(shop) // by itself, as ever
@@ -144,7 +142,7 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 		bound.logs("event=reload-failed", "app: this application does not speak for", "add --app shop")
 		stop(free, bound)
 		refused()
-		serve(thief, "--app", "thief").exits(2, 30*time.Second).says("app: this application does not speak for")
+		serve(thief, "--app", "thief").exits(2, patience).says("app: this application does not speak for")
 
 		// The operator says who has it. Who had it by itself keeps nothing that it could change.
 		moved := serves(t, "shop", ownRequest)
@@ -165,14 +163,14 @@ func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
 	file := w.serve(m)
 	file.logs("event=serving", "app=billing")
 	thief := serves(t, "billing", ownRequest)
-	p := w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, 30*time.Second)
+	p := w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, patience)
 	const by = "billing/invoice is registered on the operator's word"
 	for _, says := range []string{"app_not_granted", "--app billing", by} {
 		if !strings.Contains(p.stdout(), says) {
 			t.Errorf("doctor does not say %q: %s", says, p)
 		}
 	}
-	w.serve(thief.URL, "--secret", "env:CRON_SECRET").exits(2, 30*time.Second).says(by, "add --app billing")
+	w.serve(thief.URL, "--secret", "env:CRON_SECRET").exits(2, patience).says(by, "add --app billing")
 	if out := w.must("job", "show", "billing/invoice"); !strings.Contains(out, "@yearly") {
 		t.Errorf("the job is another one now: %s", out)
 	}
@@ -181,7 +179,7 @@ func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
 
 // An application whose global job was refused at a reload ends nobody's jobs by having none there again.
 func TestARefusedReloadLeavesOthersJobs(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		if w.name == "file" {
 			t.Skip("it has one place for all jobs")
 		}

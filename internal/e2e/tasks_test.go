@@ -32,7 +32,7 @@ func TestADeafTaskIsKilledAndHandedBack(t *testing.T) {
 	p := w.dibs(append([]string{"work", "default", "--grace", "1s", "--stop-grace", "1s", "--"}, deaf...)...)
 	family := w.worksWithFamily("deaf")
 	p.signal(syscall.SIGTERM)
-	p.exits(0, time.Minute)
+	p.exits(0, patience)
 	w.gone(time.Now(), time.Minute, family)
 	if all := w.tasks("--state", "available"); len(all) != 1 {
 		t.Errorf("handed back: %+v; all: %+v\n%s", all, w.tasks(), p)
@@ -61,12 +61,12 @@ func TestUndecidedIsAStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.dibs("task", "enqueue", "invoice", "--unique-key", "order-7")
-	p.exits(75, time.Minute)
+	p.exits(75, patience)
 	if !strings.Contains(p.stdout(), "undecided: nothing was taken in") || !strings.Contains(p.stderr(), "order-7") {
 		t.Error(p)
 	}
 	p = w.dibs("task", "enqueue", "invoice", "--unique-key", "order-7", "-o", "json")
-	p.exits(75, time.Minute)
+	p.exits(75, patience)
 	if !strings.Contains(p.stdout(), `"outcome": "undecided"`) || strings.Contains(p.stdout(), `"id"`) {
 		t.Error(p)
 	}
@@ -113,7 +113,7 @@ func TestHooksOfTasks(t *testing.T) {
 		defer mu.Unlock()
 		return len(posts) >= 3 && len(pings) >= 2 && w.read("hooked") != ""
 	}
-	eventually(t, time.Minute, told, func() string { return fmt.Sprint(posts, pings, w.read("hooked"), p) })
+	eventually(t, patience, told, func() string { return fmt.Sprint(posts, pings, w.read("hooked"), p) })
 	stop(p)
 	mu.Lock()
 	defer mu.Unlock()
@@ -130,7 +130,7 @@ func TestHooksOfTasks(t *testing.T) {
 	if text := w.read("hooked"); strings.Count(text, "\n") != 2 || !strings.HasPrefix(text, "retry bad 2 1 {") || !strings.Contains(text, "working on bad") {
 		t.Errorf("the command was told %q", text)
 	}
-	if text := p.stderr(); strings.Count(text, "level=WARN") != 2 || !strings.Contains(text, "a task failed; it is not tried again") || !strings.Contains(text, "exit status 3") {
+	if text := p.stderr(); strings.Count(text, `level=WARN msg="a task`) != 2 || !strings.Contains(text, "a task failed; it is not tried again") || !strings.Contains(text, "exit status 3") {
 		t.Errorf("the log says\n%s", text)
 	}
 }

@@ -31,8 +31,8 @@ func nextTick(every time.Duration) time.Time {
 func TestTriggersAgreeOnOneTick(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		// The last of them comes at 1.9 s, and a slow machine takes its time to start it: half the period is what it has.
-		const every = 12 * time.Second
-		m := w.manifest("job", "@every 12s", `{"starting_deadline_seconds": 12}`, "job", work{For: 20 * time.Millisecond})
+		const every = 20 * time.Second
+		m := w.manifest("job", "@every 20s", `{"starting_deadline_seconds": 20}`, "job", work{For: 20 * time.Millisecond})
 		for range rounds(2, 10) {
 			at := nextTick(every)
 			var all []*process
@@ -61,15 +61,15 @@ func TestTriggersAgreeOnOneTick(t *testing.T) {
 func TestATriggerBelongsToTheTickAtWhichCronForked(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
-	const every = 4 * time.Second
-	m := w.manifest("job", "@every 4s", `{"starting_deadline_seconds": 30}`, "job", work{})
+	const every = 8 * time.Second
+	m := w.manifest("job", "@every 8s", `{"starting_deadline_seconds": 120}`, "job", work{})
 	cron := w.path("cron") // a process is called what its file is called
 	if err := os.Symlink("/bin/sh", cron); err != nil {
 		t.Fatal(err)
 	}
 	at := nextTick(every)
-	job := fmt.Sprintf(`sleep 4.5; %s %s; exit $?`, dibsBinary, strings.Join(w.triggering(m), " "))
-	w.start(w.command(cron, "-c", `sh -c "$1"; exit $?`, "cron", job)).exits(0, 30*time.Second)
+	job := fmt.Sprintf(`sleep 8.5; %s %s; exit $?`, dibsBinary, strings.Join(w.triggering(m), " "))
+	w.start(w.command(cron, "-c", `sh -c "$1"; exit $?`, "cron", job)).exits(0, patience)
 	s := w.hears(time.Second, 1, "start", "job")[0]
 	if got, want := s.Env["DIBS_TICK"], at.UTC().Format(time.RFC3339); got != want {
 		t.Errorf("started at %s for the tick %s; cron forked at that of %s", s.At.UTC().Format(time.RFC3339Nano), got, want)
@@ -80,11 +80,11 @@ func TestATriggerBelongsToTheTickAtWhichCronForked(t *testing.T) {
 func TestATriggerThatIsToldToStop(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
-	m := w.manifest("job", "@every 1s", `{"stop_grace_seconds": 5}`, "job", work{For: 5 * time.Minute})
+	m := w.manifest("job", "@every 1s", `{"stop_grace_seconds": 5, "starting_deadline_seconds": 60}`, "job", work{For: 5 * time.Minute})
 	p := w.dibs(w.triggering(m)...)
-	s := w.hears(20*time.Second, 1, "start", "job")[0]
+	s := w.hears(patience, 1, "start", "job")[0]
 	p.signal(syscall.SIGINT)
-	p.exits(3, 10*time.Second).says("app/job: canceled: shutdown")
+	p.exits(3, patience).says("app/job: canceled: shutdown")
 	if alive(s.PID) {
 		t.Error("its work outlived it")
 	}
@@ -98,29 +98,29 @@ func TestWhatStandsByRunsAgain(t *testing.T) {
 	for name, end := range map[string]func(w *world, winner *process){
 		"after a shutdown": func(w *world, winner *process) {
 			winner.signal(syscall.SIGTERM)
-			winner.exits(3, 20*time.Second).says("canceled: shutdown")
+			winner.exits(3, patience).says("canceled: shutdown")
 		},
 		"after a break": func(w *world, winner *process) {
 			w.must("lease", "break", "app/job", "--reason", "a test")
-			winner.exits(3, 20*time.Second).says("lost: ")
+			winner.exits(3, patience).says("lost: ")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+			onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 				m := w.manifest("job", "@weekly", `{"starting_deadline_seconds": 604800, "catch_up_window_seconds": 604800, "on_crash": "rerun"}`,
 					"job", work{Until: w.path("go")})
 				both := []*process{w.dibs(w.triggering(m)...), w.dibs(w.triggering(m)...)}
-				first := w.hears(20*time.Second, 1, "start", "job")[0]
+				first := w.hears(patience, 1, "start", "job")[0]
 				winner, loser := both[0], both[1]
 				if w.holder("app/job").Holder.PID == loser.Process.Pid {
 					winner, loser = loser, winner
 				}
 				w.waits(loser)
 				end(w, winner)
-				started := w.hears(3*w.ttl, 2, "start", "job")
+				started := w.hears(patience, 2, "start", "job")
 				wantRerun(t, first, started[1])
 				w.create("go")
-				loser.exits(0, 20*time.Second)
+				loser.exits(0, patience)
 				w.noOverlap()
 				if all := w.history("app/job"); len(all) != 1 || all[0].Outcome != "succeeded" || len(all[0].Runs) != 2 {
 					t.Errorf("history has %+v", all)
@@ -132,31 +132,32 @@ func TestWhatStandsByRunsAgain(t *testing.T) {
 
 // A pause holds on every server, and what was due in it is accounted for.
 func TestPause(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
-		m := w.manifest("job", "@every 1s", `{"starting_deadline_seconds": 1}`, "job", work{})
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
+		// The deadline is what a slow machine has to start a trigger.
+		m := w.manifest("job", "@every 1s", `{"starting_deadline_seconds": 15}`, "job", work{})
 		servers := []*process{w.serve(m), w.serve(m)}
-		w.hears(20*time.Second, 2, "start", "job")
+		w.hears(patience, 2, "start", "job")
 		w.must("job", "pause", "app/job", "--reason", "a test")
-		time.Sleep(500 * time.Millisecond) // a start that was under way may still be heard
-		before := len(which(heard(t, w.dir), "start", "job"))
-		time.Sleep(4 * time.Second)
-		if n := len(which(heard(t, w.dir), "start", "job")); n != before {
-			t.Errorf("%d were started during the pause", n-before)
+		paused := time.Now() // the start of an earlier tick may still be under way
+		time.Sleep(5 * time.Second)
+		if some := w.ticksAfter("job", paused); len(some) > 0 {
+			t.Errorf("paused since %s, they started the ticks %v", paused, some)
 		}
-		w.dibs(w.triggering(m)...).exits(4, 10*time.Second).says("app/job: not run: paused by ", ": a test")
+		w.dibs(w.triggering(m)...).exits(4, patience).says("app/job: not run: paused by ", ": a test")
 		w.must("job", "resume", "app/job")
-		w.hears(20*time.Second, before+2, "start", "job")
+		resumed := time.Now()
+		eventually(t, patience, func() bool { return len(w.ticksAfter("job", resumed)) >= 2 }, servers[0].String)
 		// They are settled once none of them could start any more, at once or one by one.
-		paused, why := 0, ""
-		eventually(t, 3*w.ttl, func() bool {
-			paused = 0
+		n, why := 0, ""
+		eventually(t, patience, func() bool {
+			n = 0
 			for _, e := range w.history("app/job") {
 				if e.Outcome == "paused" {
-					paused, why = paused+max(e.Count, 1), e.Reason
+					n, why = n+max(e.Count, 1), e.Reason
 				}
 			}
-			return paused >= 3
-		}, func() string { return fmt.Sprintf("3 paused ticks; there are %d", paused) })
+			return n >= 3
+		}, func() string { return fmt.Sprintf("3 paused ticks; there are %d", n) })
 		if !strings.Contains(why, ": a test") {
 			t.Errorf("they are paused, reason %q", why)
 		}

@@ -36,13 +36,13 @@ func (w *world) deafly(cmd *exec.Cmd) *process {
 // Promise 27: a server whose output nobody reads goes on with its jobs, holds none of their leases, and ends when it
 // is told to.
 func TestAServerThatNobodyReads(t *testing.T) {
-	onEveryStore(t, shortTTL, func(t *testing.T, w *world) {
+	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		var jobs []job
 		for _, name := range []string{"a", "b", "c"} {
 			jobs = append(jobs, job{name, "@every 1s", `{}`, []string{"sh", "-c", "yes | head -c 200000"}})
 		}
 		p := w.deafly(w.command(dibsBinary, "serve", w.jobs(jobs...), "--default-scope", w.scope(), "-v"))
-		eventually(t, 60*time.Second, func() bool {
+		eventually(t, patience, func() bool {
 			done := map[string]int{}
 			for _, e := range w.history() {
 				if e.Outcome == "succeeded" {
@@ -52,7 +52,7 @@ func TestAServerThatNobodyReads(t *testing.T) {
 			return done["app/a"] >= 5 && done["app/b"] >= 5 && done["app/c"] >= 5
 		}, func() string { return w.must("history") })
 		p.signal(syscall.SIGTERM)
-		p.exits(0, 60*time.Second)
+		p.exits(0, patience)
 		if out := w.must("lease", "list"); strings.Contains(out, "app/") {
 			t.Errorf("still held:\n%s", out)
 		}
@@ -67,7 +67,7 @@ func TestOneThingThatNobodyReads(t *testing.T) {
 		t.Parallel()
 		w := fileWorld(t)
 		m := w.jobs(job{"a", "@every 1h", `{}`, noisy})
-		w.deafly(w.command(dibsBinary, "trigger", "app.a", "--now", "--manifest", m, "--default-scope", "host")).exits(2, 60*time.Second)
+		w.deafly(w.command(dibsBinary, "trigger", "app.a", "--now", "--manifest", m, "--default-scope", "host")).exits(2, patience)
 	})
 	t.Run("work", func(t *testing.T) {
 		t.Parallel()
@@ -76,11 +76,11 @@ func TestOneThingThatNobodyReads(t *testing.T) {
 			w.must("task", "enqueue", "k", "--args", "{}")
 		}
 		p := w.deafly(w.command(dibsBinary, "work", "default", "-v", "--", "sh", "-c", "yes | head -c 200000"))
-		eventually(t, 60*time.Second, func() bool {
+		eventually(t, patience, func() bool {
 			return strings.Count(w.must("task", "list", "--state", "succeeded"), "succeeded") >= 3
 		}, func() string { return w.must("task", "list") })
 		p.signal(syscall.SIGTERM)
-		p.exits(0, 60*time.Second)
+		p.exits(0, patience)
 	})
 	t.Run("run", func(t *testing.T) {
 		t.Parallel()
@@ -88,11 +88,11 @@ func TestOneThingThatNobodyReads(t *testing.T) {
 		cmd := w.command(dibsBinary, "run", "--key", "k", "--scope", "host", "--json", "3", "--", "sh", "-c", "exit 3")
 		cmd.ExtraFiles = []*os.File{unread(t)}
 		p := w.deafly(cmd)
-		eventually(t, 60*time.Second, func() bool {
+		eventually(t, patience, func() bool {
 			runs := w.history("k")
 			return len(runs) == 1 && runs[0].Outcome == "failed"
 		}, func() string { return w.must("history") })
-		eventually(t, 60*time.Second, func() bool { return !strings.Contains(w.must("lease", "list"), "held") },
+		eventually(t, patience, func() bool { return !strings.Contains(w.must("lease", "list"), "held") },
 			func() string { return w.must("lease", "list") })
 		p.signal(syscall.SIGTERM) // it still waits for a reader of its result, and holds nothing
 		if got := p.wait(60 * time.Second); got != 3 {

@@ -55,7 +55,7 @@ func TestAConditionThatFillsItsOutput(t *testing.T) {
 version: 1
 app: app
 jobs:
-- {name: job, schedule: "@every 2s", command: ["true"], when: {shell: "head -c 600000000 /dev/zero; exit 1"}}
+- {name: job, schedule: "@every 2s", command: ["true"], when: {shell: "head -c 400000000 /dev/zero; exit 1"}}
 `))
 	p.logs("event=when")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))

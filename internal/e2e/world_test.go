@@ -33,19 +33,12 @@ type world struct {
 }
 
 const (
-	// usualTTL is what people have, for tests that never wait for a lease to lapse.
+	// usualTTL is what people have, with the margins that a busy machine needs.
 	usualTTL = lease.DefaultTTL
-	// shortTTL keeps those quick that do: the margins shrink with it.
+	// shortTTL keeps those quick that wait for leases to lapse: the margins shrink with it. A process that gets no time
+	// for three seconds loses such a lease, so it is for tests to which that is all the same.
 	shortTTL = 6 * time.Second
 )
-
-// fullTTL is the TTL of a test about the TTL: the usual one in the long rounds.
-func fullTTL() time.Duration {
-	if long {
-		return usualTTL
-	}
-	return shortTTL
-}
 
 // newWorld makes a world around a store's address, and prepares the store.
 func newWorld(t *testing.T, store, address string, ttl time.Duration) *world {
@@ -90,7 +83,7 @@ func (w *world) as(user *syscall.Credential) {
 func (w *world) host() string { return filepath.Join(w.dir, "host") }
 
 // fileWorld is a world on the embedded directory.
-func fileWorld(t *testing.T) *world { return newWorld(t, "file", "", shortTTL) }
+func fileWorld(t *testing.T) *world { return newWorld(t, "file", "", usualTTL) }
 
 // servers are the stores that are servers: one to share, and one of a test's own.
 var servers = []struct {
@@ -172,11 +165,15 @@ func (w *world) hears(bound time.Duration, n int, what, name string) []said {
 // worksWithFamily waits until a work and its family live, and returns their pids.
 func (w *world) worksWithFamily(name string) (pids []int) {
 	w.t.Helper()
-	for _, s := range append(w.hears(20*time.Second, family-1, "born", name), w.hears(20*time.Second, 1, "start", name)...) {
+	for _, s := range append(w.hears(patience, family-1, "born", name), w.hears(patience, 1, "start", name)...) {
 		pids = append(pids, s.PID)
 	}
 	return pids
 }
+
+// atOnce is a bound for what is seen as it happens, on a busy machine: long before a lease of the usual TTL would have
+// been lost, or anything ended for that.
+const atOnce = usualTTL / 2
 
 // gone waits until none of the processes lives, and returns when that was seen. None may be seen
 // alive later than bound after from.
@@ -222,7 +219,7 @@ func (w *world) log() string {
 // nothingLeft checks, once all that was started was killed, that no command outlived its dibs.
 func (w *world) nothingLeft() {
 	var left []string
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if left = mentioning(w.dir); len(left) == 0 {
 			return
 		}
@@ -304,9 +301,9 @@ type leaseView struct {
 // holder waits until a key is held, and says by whom.
 func (w *world) holder(key string) (v leaseView) {
 	w.t.Helper()
-	eventually(w.t, 20*time.Second, func() bool {
+	eventually(w.t, patience, func() bool {
 		p := w.dibs("lease", "show", key, "-o", "json")
-		return p.wait(20*time.Second) == 0 && json.Unmarshal([]byte(p.stdout()), &v) == nil && v.State == "held"
+		return p.wait(patience) == 0 && json.Unmarshal([]byte(p.stdout()), &v) == nil && v.State == "held"
 	}, func() string { return fmt.Sprintf("%s held: %+v", key, v) })
 	return v
 }

@@ -40,17 +40,17 @@ func TestAZoneThatVanishes(t *testing.T) {
 	}
 	m = w.write("zoned.json", strings.Replace(string(plain), `"schedule":`, `"timezone": "Atlantis/Capital", "schedule":`, 1))
 	server := w.serve(m)
-	n := len(w.hears(20*time.Second, 2, "start", "job"))
+	n := len(w.hears(patience, 2, "start", "job"))
 	if err := os.Remove(zone); err != nil {
 		t.Fatal(err)
 	}
 	server.signal(syscall.SIGHUP)
-	eventually(t, 10*time.Second, func() bool { return strings.Contains(server.stderr(), "event=reloaded") }, server.String)
-	w.hears(20*time.Second, n+3, "start", "job")
+	eventually(t, patience, func() bool { return strings.Contains(server.stderr(), "event=reloaded") }, server.String)
+	w.hears(patience, n+3, "start", "job")
 
 	const want = `zone "Atlantis/Capital" is unknown`
-	w.dibs("validate", m).exits(2, 10*time.Second).says(want)
-	w.serve(m).exits(2, 10*time.Second).says(want)
+	w.dibs("validate", m).exits(2, patience).says(want)
+	w.serve(m).exits(2, patience).says(want)
 	if told := w.must("job", "list"); !strings.Contains(told, "app/job") || !strings.Contains(told, "unreadable") {
 		t.Errorf("dibs job list says\n%s", told)
 	}

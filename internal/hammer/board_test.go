@@ -108,10 +108,10 @@ func (b *board) leave(key int, me visit) error {
 }
 
 // died says whether the visit that was found ended by the death of its process. The kernel frees
-// the locks of a dying process a moment before /proc calls it dead, so it gets that moment;
+// the locks of a dying process a moment before /proc calls it dead, so it gets that moment, long on a busy machine;
 // one that leaves by itself meanwhile was alive.
 func (p *place) died(v visit) bool {
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		dead := dead(v.pid())
 		if visit(p.inside.Load()) != v {
 			return false

@@ -58,11 +58,19 @@ func TestManyJobsAtOneSecond(t *testing.T) {
 }
 
 func burst(t *testing.T, address string, each time.Duration, n int) {
-	w := &world{t: t, n: n, ran: map[string]int{}}
-	w.open(address, each)
-	at := time.Now().Add(5*time.Second + time.Duration(n)*3*time.Millisecond + 20*each).Truncate(time.Second).UTC()
-	w.serve(at)
-	w.verify(at)
+	// Half of it is enough for the jobs to be registered. A slow machine gets more.
+	for lead := 5*time.Second + time.Duration(n)*3*time.Millisecond + 20*each; ; lead *= 2 {
+		w := &world{t: t, n: n, ran: map[string]int{}}
+		w.open(address, each)
+		at := time.Now().Add(lead).Truncate(time.Second).UTC()
+		if w.serve(at) {
+			w.verify(at)
+			return
+		}
+		if lead > 2*time.Minute {
+			t.Fatalf("the jobs were not registered in %s", lead)
+		}
+	}
 }
 
 type world struct {
@@ -114,8 +122,8 @@ func (w *world) open(address string, each time.Duration) {
 		History: st.History, Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Log: log}
 }
 
-// serve serves the jobs until all have run, or their time to start is over.
-func (w *world) serve(at time.Time) {
+// serve serves the jobs until all have run, or their time to start is over. False: they were registered too late.
+func (w *world) serve(at time.Time) (inTime bool) {
 	t := w.t
 	expr := fmt.Sprintf("%d %d %d * * *", at.Second(), at.Minute(), at.Hour())
 	due, err := schedule.Parse(expr, time.UTC)
@@ -144,7 +152,8 @@ func (w *world) serve(at time.Time) {
 		t.Fatal(err)
 	}
 	if left := time.Until(at); left < time.Second {
-		t.Fatalf("the jobs were registered %s before they were due", left)
+		t.Logf("the jobs were registered %s before they were due", left)
+		return false
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -159,7 +168,7 @@ func (w *world) serve(at time.Time) {
 			t.Errorf("%d of %d jobs have run", len(w.late), w.n)
 			stop()
 			<-done
-			return
+			return true
 		}
 	}
 	stop()
@@ -167,6 +176,7 @@ func (w *world) serve(at time.Time) {
 		t.Error(err)
 	}
 	t.Logf("all over %s after the tick", time.Since(at).Round(10*time.Millisecond))
+	return true
 }
 
 type nothing struct{}

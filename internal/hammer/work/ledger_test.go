@@ -107,7 +107,7 @@ func (l *ledger) enter(key int) (leave func()) {
 // died says whether the visit that was found ended by the death of its process, which the kernel
 // tells a moment after it freed what the process had.
 func died(p *atomic.Uint64, visit uint64) bool {
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", visit>>32))
 		if p.Load() != visit {
 			return false

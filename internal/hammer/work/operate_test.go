@@ -142,9 +142,10 @@ func (r *round) stays(n int) {
 
 func (r *round) await(what string, is func() bool) {
 	r.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+	const patience = 5 * time.Minute
+	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.Fatalf("no sign of %s after a minute", what)
+			r.Fatalf("no sign of %s after %s", what, patience)
 		}
 	}
 }
