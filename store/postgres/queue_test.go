@@ -112,7 +112,7 @@ func TestAStoreWithoutTasksIsUpgraded(t *testing.T) {
 	}
 	c.Init = true
 	s := open(t, c)
-	if !strings.Contains(strings.Join(s.Prepared, "\n"), "from version 1 to 9") {
+	if !strings.Contains(strings.Join(s.Prepared, "\n"), fmt.Sprintf("from version 1 to %d", s.Properties.Schema)) {
 		t.Errorf("prepared: %q", s.Prepared)
 	}
 	w := joined(t, s)
