@@ -28,9 +28,12 @@ func (s *shift) begin(it *item, a *attempt) {
 	a.ctx, a.cancel = context.WithCancelCause(s.work)
 	it.mu.Lock()
 	it.cancel = a.cancel
-	stopped := it.stop != ""
+	stopped, lost := it.stop != "", it.lost
 	it.mu.Unlock()
-	if stopped {
+	switch {
+	case lost:
+		a.cancel(errForgotten)
+	case stopped:
 		a.cancel(ErrStopped)
 	}
 	a.begun = time.Now()

@@ -11,22 +11,32 @@ const (
 	tendEvery = time.Second
 )
 
-// beat asks every second which tasks are to stop, and hands back those that wait too long for a slot.
+// beat asks every second which tasks are to stop, with each heartbeat which ones the worker has, and hands back those that
+// wait too long for a slot.
 func (s *shift) beat(ctx context.Context) {
+	var whole time.Time // when it asked for all
 	for wait(ctx, beatEvery) {
 		s.handBack(stale)
 		if s.count() == 0 {
 			continue
 		}
+		now := time.Now()
+		all := now.Sub(whole) >= s.w.o.Keeper.Margin().Heartbeat
 		bound, cancel := s.bound(ctx)
-		asked, err := s.w.o.Store.Mine(bound, s.ref, true)
+		mine, err := s.w.o.Store.Mine(bound, s.ref, !all)
 		cancel()
 		if err != nil {
 			s.w.log.Debug("the store was not heard of tasks to stop", "error", err)
 			continue
 		}
-		for _, a := range asked {
-			s.stopTask(a)
+		for _, a := range mine {
+			if a.Stop != "" {
+				s.stopTask(a)
+			}
+		}
+		if all {
+			whole = now
+			s.forget(now, mine)
 		}
 	}
 }

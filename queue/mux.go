@@ -142,6 +142,7 @@ type Run struct {
 	// other means than its context. Never release it.
 	Lease *lease.Lease
 	done  bool
+	it    *item // nil in a test kit
 }
 
 // Complete writes, in a transaction of the caller's, that the task is done: the work and its
@@ -149,13 +150,15 @@ type Run struct {
 // the commit the handler returns nil; nothing more is written. Where it returns nil without a commit, the attempt
 // has failed (ErrUncommitted).
 func (r *Run) Complete(ctx context.Context, tx Finisher) error {
-	s, err := tx.Finish(ctx, r.Lease.Ref(), []Completion{{Ref: r.Ref, Verdict: Success}})
-	switch {
-	case err != nil:
-		return err
-	case s[0] != OK:
-		return fmt.Errorf("task %d: %w", r.ID, ErrStale)
+	if r.it != nil {
+		r.it.completed.Store(true) // before the commit, after which the store knows no more of it
 	}
-	r.done = true
-	return nil
+	s, err := tx.Finish(ctx, r.Lease.Ref(), []Completion{{Ref: r.Ref, Verdict: Success}})
+	if err == nil && s[0] != OK {
+		err = fmt.Errorf("task %d: %w", r.ID, ErrStale)
+	}
+	if r.done = err == nil; !r.done && r.it != nil {
+		r.it.completed.Store(false)
+	}
+	return err
 }

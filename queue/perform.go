@@ -48,7 +48,7 @@ func (s *shift) perform(it *item) {
 	}
 	n := it.Attempts - it.Granted + 1
 	a := &attempt{ended: ended{task: &it.Fetched, attempt: n, handler: h, started: now},
-		run: Run{Fetched: it.Fetched, Attempt: n, Lease: s.lease}}
+		run: Run{Fetched: it.Fetched, Attempt: n, Lease: s.lease, it: it}}
 	if s.w.o.Listen != nil {
 		s.tell(Happening{On: TaskStarted, Started: now}, it, n)
 	}

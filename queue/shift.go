@@ -52,7 +52,10 @@ type item struct {
 	mu     sync.Mutex
 	taken  bool   // by a slot, or by who hands it back
 	stop   string // why it was asked to stop
+	lost   bool   // the store does not know that it is this worker's
 	cancel context.CancelCauseFunc
+
+	completed atomic.Bool // in a transaction of its handler's: the store knows no more of it
 }
 
 func newShift(w *Worker, l *lease.Lease) *shift {
@@ -188,10 +191,19 @@ func (s *shift) count() int {
 func (s *shift) hold(tasks []Fetched) []*item {
 	now := time.Now()
 	items := make([]*item, len(tasks))
+	var before []*item // of the same tasks, whose fetch was forgotten: here they are again
+	defer func() {
+		for _, it := range before {
+			s.lose(it)
+		}
+	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range tasks {
 		items[i] = &item{Fetched: tasks[i], since: now}
+		if it := s.held[tasks[i].ID]; it != nil {
+			before = append(before, it)
+		}
 		s.held[tasks[i].ID] = items[i]
 		if tasks[i].Crashes > 0 {
 			s.charged++
@@ -204,7 +216,9 @@ func (s *shift) hold(tasks []Fetched) []*item {
 // when few are left.
 func (s *shift) drop(it *item, ending bool) {
 	s.mu.Lock()
-	delete(s.held, it.ID)
+	if s.held[it.ID] == it {
+		delete(s.held, it.ID)
+	}
 	if ending {
 		s.ending[it.ID] = true
 	}

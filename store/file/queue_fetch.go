@@ -41,6 +41,9 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 	return out, err
 }
 
+// beyondHeld is behind how many tasks of a lane that are held back a fetch looks for others.
+const beyondHeld = 100
+
 // A fetch is one call of Fetch.
 type fetch struct {
 	*board
@@ -134,6 +137,9 @@ func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 			want := f.r.Max - len(f.given)
 			if class > life.Clear {
 				want = min(want, 1)
+			}
+			if f.held {
+				want += beyondHeld
 			}
 			if !f.wants(class) || want <= 0 {
 				continue

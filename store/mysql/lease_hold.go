@@ -87,11 +87,19 @@ func (l leases) lost(ctx context.Context, longest int64) {
 	}
 }
 
+// committed ends a packet whose one change is a transaction by itself, in a session that autocommits.
+func (d *database) committed(p *packet) *packet {
+	if d.shared {
+		p.add("commit")
+	}
+	return p
+}
+
 // renewOne renews a lease that is there; done is false where it did not, or where the record is another by now.
 func (l leases) renewOne(ctx context.Context, r lease.RenewRequest) (reply lease.Reply, done bool, err error) {
 	ttl, key, now := r.TTL.Microseconds(), []byte(r.Key), with("evaluated")
 	p := new(packet).add("renew-one", ttl, now, ttl, micros(r.BusyUntil), l.ns, key, nonce(r.Owner), int64(r.Token), now, now, bound(r.NotAfter))
-	p.add("told", with("renewed-one", with("longest", l.ns)), l.ns, list{key})
+	l.committed(p.add("told", with("renewed-one", with("longest", l.ns)), l.ns, list{key}))
 	var n, longest int64
 	found := records{}
 	if err := l.run(ctx, p, found.beside(&n, &longest)); err != nil {
@@ -146,7 +154,7 @@ func (l leases) release(ctx context.Context, refs []lease.Ref) (lease.Reply, err
 
 func (l leases) releaseOne(ctx context.Context, ref lease.Ref) (lease.Reply, error) {
 	ks, hs := holdsOf([]lease.Ref{ref})
-	p := new(packet).add("release", l.ns, ks, hs).add("told", with("released-one", with("began")), l.ns, ks)
+	p := l.committed(new(packet).add("release", l.ns, ks, hs).add("told", with("released-one", with("began")), l.ns, ks))
 	var n, us int64
 	found := records{}
 	if err := l.run(ctx, p, found.beside(&n, &us)); err != nil {

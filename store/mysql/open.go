@@ -35,7 +35,7 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	db.SetMaxOpenConns(mostConns)
 	db.SetMaxIdleConns(mostConns)
 	db.SetConnMaxIdleTime(time.Minute) // long before any wait_timeout
-	s, err := open(ctx, db, c)
+	s, err := open(ctx, db, c, false)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -51,14 +51,14 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 // the pool needs at least three. The queue takes less than half of them at a time, as the pool is
 // bounded when New is called. Close leaves the pool open. c.URL may be nil.
 func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
-	return open(ctx, db, c)
+	return open(ctx, db, c, true)
 }
 
-func open(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
+func open(ctx context.Context, db *sql.DB, c store.Config, shared bool) (*store.Store, error) {
 	if err := store.CheckNamespace(c.Namespace); err != nil {
 		return nil, fmt.Errorf("mysql store: %w", err)
 	}
-	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace)}
+	d := &database{db: db, addr: c.String(), ns: []byte(c.Namespace), shared: shared}
 	d.maxTTL.Store(c.Longest().Microseconds())
 	srv, err := d.inspect(ctx)
 	if err != nil {

@@ -151,6 +151,9 @@ func (b *board) check(p *packet) {
 			kinds = append(kinds, []byte(kind))
 		}
 		p.add("if-unbounded", b.q.ns, kinds)
+		if len(b.limits) > 0 { // by the server that carries it out, which may be another one than was asked before
+			p.add("if-not-held", b.q.ns, with(b.q.identity))
+		}
 	}
 }
 

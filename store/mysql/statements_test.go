@@ -20,6 +20,7 @@ func TestWhatIsAskedOftenIsFewStatements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Leases.(leases).shared = false // as a pool of dibs's own
 	asked := func() (n int64) {
 		var name string
 		if err := db.QueryRowContext(t.Context(), "SHOW SESSION STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
@@ -143,5 +144,34 @@ func TestAHoldThatIsNoMore(t *testing.T) {
 	reply, err = s.Leases.Release(t.Context(), []lease.Ref{held})
 	if err != nil || reply.Answers[0].Status != lease.Gone {
 		t.Errorf("Release again: %+v, %v", reply, err)
+	}
+}
+
+// What is answered is committed, also in a session of a shared pool that somebody left without autocommit, or in a transaction.
+func TestADirtySessionIsCommitted(t *testing.T) {
+	address := testserver.MariaDB(t)
+	for _, dirt := range []string{"SET autocommit = 0", "START TRANSACTION"} {
+		c := config(t, address)
+		other := mustOpen(t, c)
+		db := raw(t, address, nil)
+		db.SetMaxOpenConns(1)
+		s, err := New(t.Context(), db, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref := grant(t, s, request("k"))
+		was, _ := read(t, other, "k")
+		exec(t, db, dirt)
+		if got := renew(t, s, ref); got != lease.OK {
+			t.Errorf("%s: Renew: %v", dirt, got)
+		}
+		if is, _ := read(t, other, "k"); !is.Expires.After(was.Expires) {
+			t.Errorf("%s: renewed, it said; for others it expires at %v as before", dirt, is.Expires)
+		}
+		exec(t, db, dirt)
+		release(t, s, ref)
+		if is, now := read(t, other, "k"); is.Live(now) {
+			t.Errorf("%s: released, it said; for others it is live", dirt)
+		}
 	}
 }

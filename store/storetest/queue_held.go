@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ func RunHeldSlots(t *testing.T, open Open, url string, write func(t *testing.T, 
 	changes := map[string]func(w *world){
 		"while grants are": func(w *world) { write(w.T, w.config, w.now(w.s).Add(w.s.Properties.MaxTTL)) },
 	}
+	t.Run("and keep no other kind or queue waiting", func(t *testing.T) { heldInFront(t, open, url, write) })
 	if forget != nil {
 		changes["by who meets another server"] = func(w *world) { forget(w.T, w.config) }
 	}
@@ -50,4 +53,31 @@ func RunHeldSlots(t *testing.T, open Open, url string, write func(t *testing.T, 
 			w.fetches("what is given in the end", worker, 10, held[0], held[2], held[3])
 		})
 	}
+}
+
+// heldInFront: many that are held back, each under a limit of its own, stand before others.
+func heldInFront(t *testing.T, open Open, url string, write func(t *testing.T, c store.Config, until time.Time)) {
+	w := newWorld(t, open, url)
+	worker := w.worker(w.s)
+	specs := make([]queue.Spec, 1200)
+	for i := range specs {
+		specs[i] = limited(fmt.Sprint("l", i), 1)
+	}
+	for all := range slices.Chunk(specs, 400) {
+		w.add(all...)
+	}
+	kind, other := some(), some()
+	kind.Kind, other.Queue = "other", "other"
+	want := w.add(kind, other)
+	write(t, w.config, w.now(w.s).Add(w.s.Properties.MaxTTL))
+	var got []queue.ID
+	for range 3 {
+		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Max: 5, Suspects: true, Queues: []string{"q", "other"}})
+		got = append(got, ids(f.Tasks)...)
+		if !f.NextDue.IsZero() && f.NextDue.Sub(f.Now) < time.Second {
+			w.Errorf("asked again in %v", f.NextDue.Sub(f.Now))
+		}
+	}
+	slices.Sort(got)
+	w.order("what is given of another kind and queue", got, want)
 }

@@ -180,6 +180,9 @@ SET @dibs_ok = @dibs_ok AND @dibs_now <= ?;
 SET @dibs_alive = (SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now);
 SET @dibs_ok = @dibs_ok AND @dibs_alive = 1;
 
+-- name: if-not-held
+SET @dibs_ok = @dibs_ok AND EXISTS (SELECT 1 FROM dibs_meta WHERE ns = ? AND identity = ? AND hold_until <= @dibs_now);
+
 -- name: no-pause
 -- Until the end of the transaction: whoever pauses waits for the fetches that are under way, so that nothing is given once
 -- he has been answered.

@@ -208,6 +208,24 @@ BEGIN
   FROM dibs.queue_pauses z WHERE z.ns = p_ns AND (z.until = 0 OR z.until > p_now) AND (z.queue = '' OR z.q = p_queue);
 END $$;
 
+-- Says whether slots of limits are held back, as grants of leases are (rules Q5, L9): a server that was promoted may not know who
+-- has one. The first who asks a server that the namespace does not know has them held back.
+CREATE FUNCTION dibs.queue_held(p_ns text) RETURNS bool LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+  here  text := dibs.identity();
+  t_now bigint := dibs.now_us();
+BEGIN
+  IF EXISTS (SELECT FROM dibs.namespaces n WHERE n.ns = p_ns AND n.identity = here AND n.hold_until <= t_now) THEN
+    RETURN false;
+  END IF;
+  -- As an acquire does; a hold-back beyond max_ttl was written by a clock that ran ahead.
+  UPDATE dibs.namespaces n
+  SET identity = here, hold_until = dibs.now_us() + n.max_ttl,
+      epoch = CASE WHEN n.identity <> here THEN least(greatest(n.epoch + 1, dibs.now_us()), 9007199254740991) ELSE n.epoch END
+  WHERE n.ns = p_ns AND (n.identity <> here OR n.hold_until > dibs.now_us() + n.max_ttl);
+  RETURN true;
+END $$;
+
 DROP FUNCTION dibs.queue_ahead;
 
 -- Gives tasks to a worker. The last row, of task 0, is about the call: token is the clock, due the next instant at
@@ -294,6 +312,9 @@ BEGIN
   END IF;
   limited := EXISTS (SELECT FROM dibs.queue_limits x WHERE x.ns = p_ns) OR EXISTS (SELECT FROM dibs.queue_debts d WHERE d.ns = p_ns) OR EXISTS (
     SELECT FROM unnest(p_queues) v(v), LATERAL (SELECT FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3 AND t.place >= 0 LIMIT 1) w);
+  IF limited THEN
+    limited := NOT dibs.queue_held(p_ns); -- before any lock, since it may write to the namespace's row
+  END IF;
   reach := least((2 * least(need, 200) + 20) * p_look, 2 * bound);
   IF limited THEN
     -- The limits that are met below, and those that something is owed to. They are locked before any task is: whoever

@@ -76,4 +76,6 @@ BEGIN
   RETURN true;
 END $$;
 
+DROP FUNCTION dibs.queue_set_limit(text, uuid, int, text);
+
 INSERT INTO dibs.migrations (version) VALUES (9);

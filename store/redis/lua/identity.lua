@@ -6,9 +6,10 @@
 -- meta record is gone, or if its epoch is lower than one that a client has seen: this is an older state of the
 -- data. The same holds if a client has seen a longer TTL here than the record says: the data was lost, and the record
 -- made anew by somebody who did not know of it. INFO costs about 4 µs, once per batch.
-local function identity(fresh_id, schema, default_max_ttl, seen, seen_ttl)
-  local key = prefix .. 'meta'
-  local m = call('HMGET', key, 'run_id', 'hold_until', 'max_ttl', 'epoch')
+--
+-- identify says what is to be written for that, a list of fields or nothing; identity writes it.
+local function identify(fresh_id, schema, default_max_ttl, seen, seen_ttl)
+  local m = call('HMGET', prefix .. 'meta', 'run_id', 'hold_until', 'max_ttl', 'epoch')
   local run_id = string.match(call('INFO', 'server'), 'run_id:(%w+)')
   if not run_id then error('INFO server tells no run_id') end
   local hold_until, epoch = num(m[2]), num(m[4])
@@ -17,19 +18,25 @@ local function identity(fresh_id, schema, default_max_ttl, seen, seen_ttl)
     local max_ttl = num(m[3])
     if max_ttl < seen_ttl then
       max_ttl, hold_until = seen_ttl, now + seen_ttl
-      call('HSET', key, 'max_ttl', text(max_ttl), 'hold_until', text(hold_until))
+      return hold_until, max_ttl, epoch, false, {'max_ttl', text(max_ttl), 'hold_until', text(hold_until)}
     elseif hold_until > now + max_ttl then -- it was written by a clock that ran ahead
       hold_until = now + max_ttl
-      call('HSET', key, 'hold_until', text(hold_until))
+      return hold_until, max_ttl, epoch, false, {'hold_until', text(hold_until)}
     end
     return hold_until, max_ttl, epoch, false
   end
   local max_ttl = math.max(tonumber(m[3] or default_max_ttl), seen_ttl)
   hold_until = now + max_ttl
   epoch = math.min(math.max(epoch + 1, seen + 1, now), 9007199254740991) -- lease.MaxEpoch
+  local fields = {'run_id', run_id, 'max_ttl', text(max_ttl), 'hold_until', text(hold_until), 'epoch', text(epoch)}
   if not m[3] then
-    call('HSET', key, 'id', fresh_id, 'schema', schema)
+    for _, v in ipairs({'id', fresh_id, 'schema', schema}) do fields[#fields + 1] = v end
   end
-  call('HSET', key, 'run_id', run_id, 'max_ttl', text(max_ttl), 'hold_until', text(hold_until), 'epoch', text(epoch))
-  return hold_until, max_ttl, epoch, true
+  return hold_until, max_ttl, epoch, true, fields
+end
+
+local function identity(...)
+  local hold_until, max_ttl, epoch, changed, fields = identify(...)
+  if fields then call('HSET', prefix .. 'meta', unpack(fields)) end
+  return hold_until, max_ttl, epoch, changed
 end

@@ -86,7 +86,9 @@ local function displace(t)
   limits().line(t)
 end
 
-local waiting = {} -- what has a limit whose slots are held back: it is put back in the end
+-- What has a limit whose slots are held back: it is put back in the end. Of a lane in which there is much of that, nothing
+-- more is picked, so that the others have their turn.
+local waiting, clogged, MUCH = {}, {}, 50
 
 -- meet gives a task that was taken from its shelf, or does with it what its time or its limit says.
 local function meet(t, rate)
@@ -95,6 +97,7 @@ local function meet(t, rate)
     stop_waiting(t, DISCARDED, 'expired')
   elseif t[LIMIT] > 0 and held_until() > 0 then
     waiting[#waiting + 1] = t
+    clogged[t[LANE]] = (clogged[t[LANE]] or 0) + 1
   elseif not full then
     return give(t, rate)
   elseif t[LIMIT] == DISCARD then
@@ -160,6 +163,15 @@ end
 local function from(sources)
   local batch = left
   while left > 0 and not enough() do
+    if next(clogged) then
+      local open = {}
+      for _, s in ipairs(sources) do
+        if (clogged[tonumber(s.lane)] or 0) < MUCH then open[#open + 1] = s end
+      end
+      sources = open
+      if not sources[1] then return end
+      batch = math.min(batch, MUCH)
+    end
     local ids = pick(sources, math.min(batch, left))
     if #ids == 0 then return end
     load(ids)
@@ -237,7 +249,7 @@ for i = queues_from, #ARGV do
   for _, o in ipairs(stocks(queue)) do
     local any = false
     for _, kind_of_shelf in ipairs({'ready:', 'suspect:', 'charged:'}) do
-      local s = {shelf = zset(kind_of_shelf .. o.lane), kind = o.kind, limited = how_many > 0 and rate_of(o.kind), suspect = kind_of_shelf ~= 'ready:'}
+      local s = {lane = o.lane, shelf = zset(kind_of_shelf .. o.lane), kind = o.kind, limited = how_many > 0 and rate_of(o.kind), suspect = kind_of_shelf ~= 'ready:'}
       if stocked(s.shelf) then
         any = true
         if not s.suspect or suspects == 1 and (charged or kind_of_shelf == 'suspect:') then sources[#sources + 1] = s end
@@ -252,10 +264,12 @@ for i = queues_from, #ARGV do
     if r and allowed(r) < 1 then due_at(r.full + r.each - r.burst) end
   end
 end
-if left > 0 and call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20) then due_at(now) end
+if left > 0 and #waiting == 0 and call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20) then due_at(now) end
 -- There is more, of what had to be passed over; if not merely what is held back, which would be asked for again and again.
 if left > 0 and enough() and #waiting == 0 then due_at(now) end
-for _, t in ipairs(waiting) do put(shelf(t), rank(t), t[ID]) end
+for _, t in ipairs(waiting) do
+  if t[STATE] == AVAILABLE then put(shelf(t), rank(t), t[ID]) end
+end
 if #waiting > 0 then due_at(held_until()) end
 
 for kind, r in pairs(rates) do

@@ -1,0 +1,52 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// errForgotten ends the work of a task of whose fetch the store does not know: a server took over that had not heard of it yet.
+var errForgotten = fmt.Errorf("the task's %w: the store does not know that this worker has it", lease.ErrLost)
+
+// forget gives up the tasks that the shift had before the store was asked what it runs, and that are not among that. The
+// store gives them to somebody, and what held their slots to others; after a failover not before a TTL has passed
+// (rule Q5), which is several heartbeats.
+func (s *shift) forget(asked time.Time, mine []Asked) {
+	known := make(map[Ref]bool, len(mine))
+	for _, a := range mine {
+		known[a.Ref] = true
+	}
+	s.mu.Lock()
+	var lost []*item
+	for _, it := range s.held {
+		if it.since.Before(asked) && !known[it.Ref] && !it.completed.Load() {
+			lost = append(lost, it)
+		}
+	}
+	s.mu.Unlock()
+	for _, it := range lost {
+		s.lose(it)
+	}
+}
+
+// lose ends the work of a task that is no longer this worker's. Nothing is reported of it: that would be refused.
+func (s *shift) lose(it *item) {
+	it.mu.Lock()
+	first := !it.lost
+	it.lost = true
+	cancel := it.cancel
+	it.mu.Unlock()
+	if !first {
+		return
+	}
+	s.w.log.Warn("a task is given up: the store does not know that this worker has it", "event", "task-forgotten", "task", it.ID, "kind", it.Kind)
+	s.w.tally.add(it.Queue, it.Kind, CountStale)
+	switch {
+	case cancel != nil:
+		cancel(errForgotten)
+	case it.take():
+		s.drop(it, false)
+	}
+}
