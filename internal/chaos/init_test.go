@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"bufio"
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +29,9 @@ type hostSpec struct {
 	Env           []string
 	Services      []service
 }
+
+// nonce stands in the arguments of a service for something that is another one each time.
+const nonce = "NONCE"
 
 // A service is a program that the init keeps running, or starts every so often as cron does.
 type service struct {
@@ -166,7 +172,11 @@ func (i *initProcess) start(s service) (int, <-chan syscall.WaitStatus, error) {
 	}
 	defer w.Close()
 	_, _ = unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096) // so that an unread one is soon full
-	cmd := exec.Command(s.Args[0], s.Args[1:]...)
+	args := slices.Clone(s.Args)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], nonce, crand.Text()[:10])
+	}
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = append(os.Environ(), i.spec.Env...), i.spec.Dir, out, w
 	i.mu.Lock()
 	defer i.mu.Unlock()

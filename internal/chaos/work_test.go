@@ -97,11 +97,11 @@ func playWork(args []string) int {
 		f.Key += "@" + f.Host
 	}
 	if *task {
-		f.Key = "task/" + f.Task
-		var told struct{ Limit string }
+		var told struct{ Limit, N string }
 		b, _ := io.ReadAll(os.Stdin) // arguments that cannot be read name no limit
 		_ = json.Unmarshal(b, &told)
 		f.Limit = told.Limit
+		f.Key = "task/" + f.Task + "/" + told.N // a failover that forgets a task gives its id to another one
 	}
 	w, err := newWitness(*path, rand.Text()[:10])
 	if err == nil {

@@ -112,8 +112,8 @@ func services(dir, store string, copies int, cron []caller) []service {
 			service{Name: "work" + suffix, Args: append(dibs("work", queueName, "--slots", "2", "--store", store, "--"), work("-task", "-from", "50ms", "-until", "1s")...)})
 	}
 	list = append(list, []service{
-		{Name: "enqueue", Every: 3 * time.Second, Args: dibs("task", "enqueue", "mail", "--queue", queueName, "--args", "{}", "-o", "json", "--store", store)},
-		{Name: "enqueue-limited", Every: 4 * time.Second, Args: dibs("task", "enqueue", "report", "--queue", queueName, "--limit-key", "one", "--args", `{"Limit":"one"}`, "-o", "json", "--store", store)},
+		{Name: "enqueue", Every: 3 * time.Second, Args: dibs("task", "enqueue", "mail", "--queue", queueName, "--args", `{"N":"`+nonce+`"}`, "-o", "json", "--store", store)},
+		{Name: "enqueue-limited", Every: 4 * time.Second, Args: dibs("task", "enqueue", "report", "--queue", queueName, "--limit-key", "one", "--args", `{"Limit":"one","N":"`+nonce+`"}`, "-o", "json", "--store", store)},
 	}...)
 	for _, c := range cron {
 		args := append(dibs("run", "--key", c.key, "-q", "--store", store), c.flags...)
