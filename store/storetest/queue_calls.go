@@ -35,11 +35,10 @@ func (w *world) worker(s *store.Store) lease.Ref {
 	w.Helper()
 	ref := w.server(s)
 	w.check("Join", s.Queue.Join(w.ctx, queue.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}))
-	w.beat(s, ref)
 	return ref
 }
 
-// beat renews a worker's lease for as long as the test runs, or until the lease is told to lapse.
+// beat renews a lease for as long as the test runs, or until the lease is told to lapse.
 func (w *world) beat(s *store.Store, ref lease.Ref) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -56,6 +55,9 @@ func (w *world) beat(s *store.Store, ref lease.Ref) {
 			}
 		}
 	}()
+	if w.beats == nil {
+		w.beats = map[lease.Ref]func(){}
+	}
 	w.beats[ref] = sync.OnceFunc(func() { close(stop); <-stopped })
 	w.Cleanup(w.beats[ref])
 }

@@ -10,10 +10,12 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// server is a process's own live lease, under which it claims.
+// server is a process's own live lease, under which it claims. It lives until it is told to lapse, however slow the machine.
 func (w *world) server(s *store.Store) lease.Ref {
 	w.Helper()
-	return w.hold(s, lease.OnceKey()).Ref()
+	ref := w.hold(s, lease.OnceKey()).Ref()
+	w.beat(s, ref)
+	return ref
 }
 
 // lapsed is a server lease that has run out.
