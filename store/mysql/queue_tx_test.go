@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,22 +126,31 @@ func TestTheLevelOfATransactionIsNotWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun := time.Now()
-		got := enqueue(t, q, spec())
-		if took := time.Since(begun); took > lockWait/2 {
-			t.Errorf("%s: it took %v", name, took)
+		var took []time.Duration // a slow machine may hold up one of them, who waits for an answer all
+		var got []queue.Enqueued
+		for len(took) == 0 || slices.Min(took) > lockWait/2 && len(took) < 10 {
+			begun := time.Now()
+			got = enqueue(t, q, spec())
+			took = append(took, time.Since(begun))
+		}
+		if slices.Min(took) > lockWait/2 {
+			t.Errorf("%s: they took %v", name, took)
 		}
 		if err := tx.Commit(); err != nil || got[0].Answer != queue.New {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		_, q = beginAt(t, db, c.Namespace, sql.LevelReadCommitted)
-		begun = time.Now()
-		_, err = q.Enqueue(t.Context(), []queue.Spec{spec()})
+		took = nil
+		for len(took) == 0 || slices.Min(took) > lockWait/2 && len(took) < 10 {
+			begun := time.Now()
+			_, err = q.Enqueue(t.Context(), []queue.Spec{spec()})
+			took = append(took, time.Since(begun))
+		}
 		if !errors.Is(err, ErrIsolation) || !strings.Contains(err.Error(), "mysql.BeginTx") || !strings.Contains(err.Error(), "isolation=%27READ-COMMITTED%27") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if took := time.Since(begun); took > lockWait/2 {
-			t.Errorf("%s: it was refused after %v", name, took)
+		if slices.Min(took) > lockWait/2 {
+			t.Errorf("%s: they were refused after %v", name, took)
 		}
 	}
 }
@@ -182,7 +192,7 @@ func TestTheLevelOfASessionIsEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if took := time.Since(begun); took > lockWait {
+	if took := time.Since(begun); took > 3*lockWait { // who waits for what is told of transactions takes more than a second for each
 		t.Errorf("five transactions took %v", took)
 	}
 }
