@@ -7,7 +7,7 @@ BUBBLES := $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
-.PHONY: help build run test test-race test-long chaos mutants lint bench fuzz
+.PHONY: help build run test test-race test-long chaos million mutants lint bench fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -22,7 +22,7 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 
 # Nothing is taken from the cache: it knows neither the servers nor the binary that internal/e2e builds. The tests that start whole
 # processes have the machine for themselves, one story at a time: they say within which time something has to have happened.
-test: ## pass the tests (eight to twelve minutes on two cores), on the servers that are here or can be started
+test: ## pass the tests (fifteen to twenty minutes on two cores), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
 	@export DIBS_TEST_UNCOVERED=$(UNCOVERED); \
 	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer -e /internal/chaos); status=$$?; \
@@ -43,7 +43,7 @@ test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fif
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/e2e ./internal/hammer
 	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/hammer/work
 
-# How long chaos reigns, and on which stores; on two cores they take turns.
+# How long chaos reigns, and on which stores; on two cores they take turns, as they do in make million.
 CHAOS ?= 30m
 STORES ?= redis postgres mariadb directory
 
@@ -52,11 +52,17 @@ chaos: ## faults at random on three hosts, CHAOS=30m on each of STORES; needs ro
 	for store in $(STORES); do $(GO) test -count=1 -timeout 3h -v -run "^TestChaos$$/^$$store$$" ./internal/chaos || status=1; done; \
 	if [ -s $(UNCOVERED) ]; then echo; echo "NOT COVERED:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); fi; exit $$status
 
+million: ## a million tasks in and out of each of STORES, drawn in docs/img; LONG=0.3: a part of them; needs 8 GB
+	@mkdir -p docs/img; status=0; \
+	for store in $(STORES); do DIBS_TEST_LONG=$(LONG) DIBS_TEST_PICTURES=$(CURDIR)/docs/img \
+		$(GO) test -count=1 -timeout 3h -v -run "^TestAMillionInAndOut$$/^$$store$$" ./internal/hammer/million || status=1; \
+	done; exit $$status
+
 # Which bugs: all, those of a package (./lease), or one (lease/acquire-unbounded).
 PKG ?= all
 
 mutants: ## see which plausible bugs the tests find, PKG=./lease: of one package; all of them take hours
-	@DIBS_TEST_MUTANTS=$(PKG) $(GO) test -v -count=1 -timeout 24h -run '^TestMutants$$' ./internal/mutants
+	@DIBS_TEST_MUTANTS="$(PKG)" $(GO) test -v -count=1 -timeout 24h -run '^TestMutants$$' ./internal/mutants
 
 lint: ## go vet, staticcheck, gofmt
 	@$(GO) vet ./...

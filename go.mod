@@ -16,6 +16,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
+require golang.org/x/term v0.47.0
+
+require github.com/godbus/dbus/v5 v5.2.4
+
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

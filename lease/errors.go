@@ -44,7 +44,7 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("lease %q is held by %s for %s, expires in %s unless renewed",
-		e.Record.Key, e.Record.Holder, e.Now.Sub(e.Record.Acquired).Round(time.Millisecond),
+		e.Record.Key, e.Record.Holder, max(0, e.Now.Sub(e.Record.Acquired)).Round(time.Millisecond), // a clock may have been set back
 		e.Record.Expires.Sub(e.Now).Round(time.Millisecond))
 }
 

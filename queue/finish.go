@@ -107,14 +107,35 @@ func (s *shift) send(batch []end) {
 			return
 		}
 		s.w.log.Warn("ends of tasks could not be reported; repeating", "tasks", len(batch), "error", err)
-		if !errors.Is(err, ErrUnavailable) && len(batch) > 1 { // one of them may be at fault
-			s.send(batch[:len(batch)/2])
-			s.send(batch[len(batch)/2:])
+		if !errors.Is(err, ErrUnavailable) && s.part(batch) { // one of them may be at fault
 			return
 		}
 		s.rest(pause)
 	}
 }
+
+// part sends the halves of a batch by themselves. An end that is alone, and still not taken, is tried again beside the
+// others; false where too many are already: then the store is at fault, and the slots are to hear of it.
+func (s *shift) part(batch []end) bool {
+	if n := len(batch); n > 1 {
+		s.send(batch[:n/2])
+		s.send(batch[n/2:])
+		return true
+	}
+	if s.bad.Add(1) > maxBad {
+		s.bad.Add(-1)
+		return false
+	}
+	s.late.Go(func() {
+		s.rest(time.Second)
+		s.bad.Add(-1)
+		s.send(batch)
+	})
+	return true
+}
+
+// maxBad is how many ends that the store does not take are tried again beside the others.
+const maxBad = 16
 
 // rest waits, but not beyond the loss of the lease.
 func (s *shift) rest(d time.Duration) {

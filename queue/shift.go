@@ -30,6 +30,7 @@ type shift struct {
 	ends   chan end
 	wake   chan struct{}  // tells the fetcher that something changed
 	late   sync.WaitGroup // sendings of ends that were put off
+	bad    atomic.Int32   // how many of these the store did not take
 
 	mu      sync.Mutex
 	held    map[ID]*item

@@ -369,6 +369,9 @@ func TestARunningTaskIsCanceled(t *testing.T) {
 		if got := w.expect(id, queue.Canceled, 3*time.Second); got.Reason != queue.ReasonOperator {
 			t.Errorf("reason %q", got.Reason)
 		}
+		if h := w.task(id).History; len(h) != 1 || h[0].Outcome != "canceled" {
+			t.Errorf("its attempt is told as %+v", h)
+		}
 		w.end(wk)
 	})
 }

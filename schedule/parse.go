@@ -43,7 +43,7 @@ func (o Options) parse(ws []word) (*Schedule, error) {
 	switch {
 	case len(ws) == 0:
 		err = errors.New("it is empty: want five fields (minute hour day-of-month month day-of-week) or " + aliasList)
-	case ws[0].text == "@every":
+	case strings.EqualFold(ws[0].text, "@every"):
 		s.every, err = parseEvery(ws)
 	case strings.HasPrefix(ws[0].text, "@"):
 		err = o.parseAlias(s, ws)
@@ -79,13 +79,13 @@ func (o Options) parseFields(s *Schedule, ws []word) error {
 }
 
 func (o Options) parseAlias(s *Schedule, ws []word) error {
-	name := ws[0].text
+	name := strings.ToLower(ws[0].text)
 	switch fields, known := aliases[name]; {
 	case name == "@reboot":
 		return errors.New("@reboot has no scheduled instant, so no two servers could agree on its tick: " +
 			"start the command from a systemd unit or the host's own crontab")
 	case !known:
-		return fmt.Errorf("alias %q at column %d is unknown: want %s", name, ws[0].at+1, aliasList)
+		return fmt.Errorf("alias %q at column %d is unknown: want %s", ws[0].text, ws[0].at+1, aliasList)
 	case len(ws) > 1:
 		return fmt.Errorf("%q at column %d: nothing may follow %s", ws[1].text, ws[1].at+1, name)
 	default:

@@ -26,7 +26,9 @@ func (p *Place) overlap(f Fire) (*lease.Lease, Result) {
 		return p.replace(f)
 	}
 	w := p.want(f, f.Key)
-	w.Wait = f.Wait
+	if w.Wait = f.Wait; w.Wait > 0 {
+		w.OnHeld = p.OnHeld
+	}
 	return p.got(p.Keeper.Acquire(f.Accept, w))
 }
 
@@ -80,7 +82,7 @@ func (p *Place) waitTurn(f Fire) (*lease.Lease, Result) {
 	defer cancel(nil)
 	stop := context.AfterFunc(lostContext(ctx, place), func() { cancel(place.Loss().Err) })
 	defer stop()
-	w.Wait = -1
+	w.Wait, w.OnHeld = -1, p.OnHeld
 	return p.got(p.Keeper.Acquire(ctx, w))
 }
 

@@ -40,6 +40,8 @@ type Place struct {
 	Gone func(ctx context.Context, r lease.Record, held func() bool) bool
 	// OnHeldBack hears that the store grants nothing for a while (rule L9). Nobody waits for it.
 	OnHeldBack func(time.Duration)
+	// OnHeld hears of the holder that a fire waits for, once per holder. Nobody waits for it.
+	OnHeld func(*lease.HeldError)
 	// OnOverrun is lease.Guard's. Nobody waits for it.
 	OnOverrun func(*lease.Lease)
 	// Spool keeps outcomes that could not be delivered, for any later dibs on this host (rule T9). A run that has ended
@@ -125,7 +127,20 @@ func (p *Place) now() time.Time {
 // Event records something that nobody should have to guess; history may be down, the log is not. Of
 // many that are alike the first is written at once, and the others are counted.
 func (p *Place) Event(ctx context.Context, e history.Event) {
-	p.log().Info(e.Reason, "event", e.Kind, "job", e.Job, "tick", stamp(e.Tick), "run_id", e.RunID)
+	level := slog.LevelInfo
+	switch e.Kind {
+	case "run-crashed":
+		level = slog.LevelError
+	case "clock-offset", "clock-step", "definition-unreadable", "hook-failed", "leftovers", "manifest-differs", "tick-taken-over":
+		level = slog.LevelWarn
+	}
+	args := []any{"event", e.Kind}
+	for _, a := range []struct{ name, value string }{{"job", e.Job}, {"tick", stamp(e.Tick)}, {"run_id", e.RunID}} {
+		if a.value != "" {
+			args = append(args, a.name, a.value)
+		}
+	}
+	p.log().Log(ctx, level, e.Reason, args...)
 	p.Record(ctx, e)
 }
 
@@ -141,6 +156,15 @@ func (p *Place) Record(ctx context.Context, e history.Event) {
 	if _, err := p.batches().events.Do(context.WithoutCancel(ctx), e); err != nil {
 		p.log().Warn("could not record an event", "event", e.Kind, "error", err)
 	}
+}
+
+// Tell records one event at once, or says why it could not; nothing is told where the store keeps no history.
+func (p *Place) Tell(ctx context.Context, e history.Event) error {
+	e.Host, e.Reason = p.Self.Host, clean(e.Reason)
+	if p.History == nil {
+		return nil
+	}
+	return p.History.Append(ctx, []history.Event{e})
 }
 
 // Deliver tells the store what it could not be told before: this host's spool. It stops at the first

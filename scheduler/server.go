@@ -475,15 +475,27 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	s.Stats.count(res)
 	switch {
 	case res.Run.ID != "":
-		log.Info(string(res.Outcome), "event", "run-ended", "outcome", res.Outcome, "reason", res.Reason, "took", res.Run.Ended.Sub(res.Run.Started).Round(time.Millisecond))
+		log.Log(work, levelOf(res.Outcome), string(res.Outcome), "event", "run-ended", "outcome", res.Outcome, "reason", res.Reason, "took", res.Run.Ended.Sub(res.Run.Started).Round(time.Millisecond))
 	case res.Taken != nil:
 		log.Info("another server took this tick over", "event", "tick-taken")
 	case res.Outcome != "":
-		log.Warn("not run", "event", "tick-"+string(res.Outcome), "reason", res.Reason)
+		log.Log(work, levelOf(res.Outcome), "not run", "event", "tick-"+string(res.Outcome), "reason", res.Reason)
 	}
 	if res.Err != nil {
 		log.Error("fire", "error", res.Err)
 	}
+}
+
+// levelOf is how loud a log says an outcome: what was meant to be is INFO, a tick that should have run and did not is WARN,
+// a run that did not come to a good end is ERROR.
+func levelOf(o run.Outcome) slog.Level {
+	switch o {
+	case run.Failed, run.TimedOut, run.Lost, run.Crashed:
+		return slog.LevelError
+	case run.Missed, run.Unavailable:
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // differs stops firing a job whose definition in the store is newer than ours (rule T11).

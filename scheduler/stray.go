@@ -43,6 +43,14 @@ func (s *Server) settleStrays(ctx context.Context) error {
 	return s.settleAll(ctx, strays)
 }
 
+// greet forgets for how long the apps were missed that have a live server now. Each server does so in each of its sweeps,
+// whoever's turn it is to settle: else it would take one that came back in the meantime for one that was never there.
+func (s *Server) greet() {
+	for name := range s.served {
+		delete(s.gone, name)
+	}
+}
+
 // isNobodys says whether no server has been there for the job of an orphan for long enough, as far as this one has
 // watched.
 func (s *Server) isNobodys(t tick.Tick) bool {
@@ -51,7 +59,6 @@ func (s *Server) isNobodys(t tick.Tick) bool {
 		name = t.Job // a key of dibs run
 	}
 	if s.served[name] {
-		delete(s.gone, name)
 		return false
 	}
 	now := s.place.passed()

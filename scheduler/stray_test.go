@@ -161,3 +161,106 @@ func TestWhatIsNotAbandonedIsLeft(t *testing.T) {
 		h.stop()
 	})
 }
+
+// Rule T15: how long an app has had no server counts only as far as the server that sweeps has watched. One that could not
+// watch for a while begins anew.
+func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.place.Self.Command = scheduler.ServerOf("neighbor")
+		h.place.Book = tick.NewBook(h.ticks, h.place.Keeper, h.place.Self)
+		h.Server = scheduler.NewServer(h.place, "neighbor")
+		h.start(t)
+		w.leave(t, "app/first", "app/second")
+		time.Sleep(5 * time.Minute) // the app is missed
+		h.cut(true)
+		time.Sleep(20 * time.Minute)
+		w.leave(t, "app/third", "app/fourth") // it was there in the meantime, and has died again
+		time.Sleep(time.Minute)
+		h.cut(false)
+		time.Sleep(8 * time.Minute)
+		for _, name := range []string{"app/third", "app/fourth"} {
+			if got := w.only(t, name); got.State == tick.Closed {
+				t.Errorf("%s was settled at once: %+v", name, got)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		for _, name := range []string{"app/first", "app/third", "app/fourth"} {
+			if got := w.only(t, name); got.State != tick.Closed {
+				t.Errorf("%s was never settled: %+v", name, got)
+			}
+		}
+		h.stop()
+	})
+}
+
+// Rule T15: that an app is served is noticed by each server, whoever's turn it is to settle.
+func TestAnAppThatIsServedIsNoticedOutOfTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h := w.host(1, 0)
+		h.place.Self.Command = scheduler.ServerOf("neighbor")
+		h.place.Book = tick.NewBook(h.ticks, h.place.Keeper, h.place.Self)
+		h.Server = scheduler.NewServer(h.place, "neighbor")
+		h.start(t)
+		w.leave(t, "app/first", "app/second")
+		time.Sleep(9 * time.Minute)
+		giveBack := w.takesTurn(t, "neighbor")
+		back := w.host(2, 0)
+		back.start(t, newJob(t, "0 3 * * *", w.target(0), nil))
+		time.Sleep(time.Minute)
+		back.stop()
+		w.leave(t, "app/third", "app/fourth")
+		time.Sleep(time.Minute) // their lease has lapsed
+		giveBack()
+		time.Sleep(8 * time.Minute)
+		for _, name := range []string{"app/third", "app/fourth"} {
+			if got := w.only(t, name); got.State == tick.Closed {
+				t.Errorf("%s was settled at once: %+v", name, got)
+			}
+		}
+		h.stop()
+	})
+}
+
+// takesTurn has another process hold the turn to sweep for an app until it gives it back.
+func (w *world) takesTurn(t *testing.T, app string) (giveBack func()) {
+	t.Helper()
+	leases := w.b.Store().Leases
+	r, err := leases.List(t.Context(), app+"@", true)
+	if err != nil || len(r.Answers) != 1 {
+		t.Fatalf("the turn of %s: %+v, %v", app, r, err)
+	}
+	want := lease.AcquireRequest{Key: r.Answers[0].Record.Key, TTL: lease.DefaultTTL, Holder: lease.Holder{ID: lease.NewNonce()}}
+	for {
+		if r, err = leases.Acquire(t.Context(), []lease.AcquireRequest{want}); err != nil {
+			t.Fatal(err)
+		}
+		if r.Answers[0].Status == lease.OK {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	ref, end, ended := r.Answers[0].Record.Ref(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(lease.DefaultTTL / 3):
+			}
+			if r, err := leases.Renew(t.Context(), []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL}}); err != nil || r.Answers[0].Status != lease.OK {
+				t.Errorf("renew the turn: %+v, %v", r, err)
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+		if _, err := leases.Release(t.Context(), []lease.Ref{ref}); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -35,8 +35,10 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	defer cancel()
 	undelivered := s.deliver(ctx)
 	if err := s.learn(ctx); err != nil {
+		clear(s.gone) // who comes and goes now is not seen
 		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
 	}
+	s.greet()
 	failed := s.patience(undelivered)
 	pending := failed != nil
 	if errors.Is(failed, ErrEnough) {

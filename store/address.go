@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,6 +45,10 @@ func parseURL(s string) (*url.URL, error) {
 		s = "memory://" + strings.TrimPrefix(s, "memory:")
 	case strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//"), strings.HasPrefix(s, "."):
 		path, query, _ := strings.Cut(s, "?")
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return nil, errForm
+		}
 		s = (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 		return parsed(s)
 	}

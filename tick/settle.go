@@ -62,3 +62,24 @@ func accounts(rows []Tick) func(at time.Time) bool {
 		return len(spans) > 0 && !spans[0].from.After(at)
 	}
 }
+
+// InParts settles at most so many rows in a step. Each step raises the mark to just before the first row that it leaves to the next
+// ones, and so accounts for all that lies below; settle returns the mark as it then stands. Where something holds that up, or somebody
+// else has raised it, the steps end. The answer is the first one's.
+func (r SettleRequest) InParts(most int, settle func(SettleRequest) (Answer, time.Time, error)) (first Answer, err error) {
+	rows := slices.SortedFunc(slices.Values(r.Rows), func(x, y Tick) int { return x.At.Compare(y.At) })
+	for part := r; ; {
+		part.Rows, part.To = rows[:min(len(rows), most)], r.To
+		if rows = rows[len(part.Rows):]; len(rows) > 0 {
+			part.To = rows[0].At.Truncate(time.Microsecond).Add(-time.Microsecond)
+		}
+		a, mark, err := settle(part)
+		if first.Status == 0 {
+			first = a
+		}
+		if err != nil || a.Status != Won || len(rows) == 0 || !mark.Equal(part.To) {
+			return first, err
+		}
+		part.From = mark
+	}
+}

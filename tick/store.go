@@ -88,7 +88,8 @@ type Store interface {
 	// otherwise. To is lowered by the store to just before the job's oldest unfinished tick above the mark (one
 	// below it was settled, and is being run after all), and to before a
 	// range row that would cover a tick with a row of its own, or end above To: rows that end
-	// above the lowered To are left out, so that no tick has two outcomes.
+	// above the lowered To are left out, so that no tick has two outcomes. A store settles more rows than a step can bear
+	// in several, each of which accounts for all ticks up to the mark that it sets.
 	Settle(ctx context.Context, req SettleRequest) (Answer, error)
 
 	// Unsettle takes back, in one step, outcomes that ticks got ahead of the store's clock: that was fast, and is right

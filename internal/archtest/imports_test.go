@@ -45,6 +45,7 @@ var allowed = map[string][]string{
 	"internal/coalesce":   {},
 	"internal/beneath":    {},
 	"internal/unit":       {"internal/conffile"},
+	"internal/scope":      {"internal/guardian/cgroup"},
 	"internal/testdirs":   {},
 	"internal/spool":      {"scheduler", "history", "internal/beneath"},
 	"internal/nested":     {"lease", "queue"},
@@ -56,12 +57,13 @@ var allowed = map[string][]string{
 
 var contracts = []string{"lease", "tick", "history", "queue", "run", "store"}
 
-// clients are the libraries of the stores; a package that uses one store compiles no other's.
+// clients are the libraries of the stores, and of systemd; a package that uses one store compiles no other's.
 var clients = map[string]string{
 	"store/redis":    "github.com/redis/go-redis/v9",
 	"store/postgres": "github.com/jackc/pgx/v5",
 	"store/mysql":    "github.com/go-sql-driver/mysql",
 	"store/file":     "modernc.org/sqlite",
+	"internal/scope": "github.com/godbus/dbus/v5", // so nor does a program that uses run/command
 }
 
 type pkg struct {

@@ -31,7 +31,7 @@ func TestNoCommandShowsAPassword(t *testing.T) {
 	for _, address := range addresses {
 		for _, way := range []string{"--store", "DIBS_STORE", "DIBS_STORE_FILE"} {
 			for _, args := range commands {
-				t.Setenv("DIBS_STORE", "")
+				unset(t, "DIBS_STORE")
 				t.Setenv("DIBS_STORE_FILE", "/dev/null")
 				switch way {
 				case "--store":
@@ -64,5 +64,14 @@ func TestNoCommandShowsAPassword(t *testing.T) {
 	}
 	if want := len(addresses) * 30; said < want {
 		t.Errorf("%d commands said something, of at least %d", said, want)
+	}
+}
+
+// unset has a variable not there until the test is over.
+func unset(t *testing.T, name string) {
+	t.Helper()
+	t.Setenv(name, "") // which puts it back
+	if err := os.Unsetenv(name); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -95,7 +96,7 @@ func TestNothingThatIsPrintedSpeaksToATerminal(t *testing.T) {
 	defer app.Close()
 	dir := t.TempDir()
 	t.Setenv("DIBS_DIR", filepath.Join(dir, "host"))
-	t.Setenv("DIBS_STORE", "")
+	unset(t, "DIBS_STORE")
 	none := filepath.Join(dir, "no-store")
 	if err := os.WriteFile(none, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -134,5 +135,16 @@ func TestNothingThatIsPrintedSpeaksToATerminal(t *testing.T) {
 	}
 	if said < 20 {
 		t.Errorf("%d commands printed hostile text: too few to show anything", said)
+	}
+}
+
+// Durations have their unit in JSON, as everywhere in what dibs writes for programs.
+func TestDurationsOfTheLogHaveAUnit(t *testing.T) {
+	var out bytes.Buffer
+	p := newPrinter(&cleaner{to: &out})
+	serveOptions{logJSON: true}.logger(p).Info("x", "wait", 1500*time.Millisecond, slog.Group("g", "drain", 12*time.Second))
+	p.flush()
+	if text := out.String(); !strings.Contains(text, `"wait_seconds":1.5`) || !strings.Contains(text, `"g":{"drain_seconds":12}`) {
+		t.Error(text)
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +31,7 @@ const (
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	out, log       screen // what stdout and stderr were before anything was put between
 }
 
 // statusError ends the program with a status; a nil error prints nothing.
@@ -54,14 +57,14 @@ func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	out, log := &cleaner{to: stdout}, newPrinter(&cleaner{to: stderr})
 	defer log.flush()
 	defer out.end()
-	return execute(ctx, args, stdin, out, log)
+	return execute(ctx, args, env{stdin, out, log, screenOf(stdout), screenOf(stderr)})
 }
 
-func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRoot(env{stdin, stdout, stderr})
+func execute(ctx context.Context, args []string, e env) int {
+	root, stderr := newRoot(e), e.stderr
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetIn(e.stdin)
+	root.SetOut(e.stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -92,6 +95,9 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if st.err != nil {
 		fmt.Fprintf(stderr, "dibs: %v\n", st.err)
 		if wrong || errors.Is(err, errUsage) {
+			if cmd.Name() == "help" {
+				cmd = root
+			}
 			fmt.Fprintf(stderr, "see: %s --help\n", cmd.CommandPath())
 		}
 	}
@@ -112,12 +118,57 @@ or MariaDB.`,
 		Example: `  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php
   dibs serve jobs.yaml
   dibs history invoices`,
+		Version:       version(),
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.AddCommand(newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e), newWork(e), newInit(e), newDoctor(e), newVersion(e))
-	return root
+	root.SetVersionTemplate("dibs {{.Version}}\n")
+	root.SetHelpCommand(newHelp())
+	return group(root, newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
+		newWork(e), newInit(e), newDoctor(e), newVersion(e))
+}
+
+// group is a command that does nothing but hold others.
+func group(cmd *cobra.Command, of ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(of...)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return unknown(cmd, args[0])
+	}
+	cmd.RunE, cmd.DisableFlagsInUseLine = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, true
+	return cmd
+}
+
+// unknown is a word that is no command below cmd, with those that it may have been meant for.
+func unknown(cmd *cobra.Command, word string) error {
+	err := fmt.Errorf("%w: %s has no command %q", errUsage, cmd.CommandPath(), word)
+	cmd.SuggestionsMinimumDistance = 2
+	if like := cmd.SuggestionsFor(word); len(like) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(like, " or "))
+	}
+	return err
+}
+
+// newHelp is cobra's help command, but for a topic that is not there: that is an error.
+func newHelp() *cobra.Command {
+	return &cobra.Command{Use: "help [COMMAND]", Short: "Show the help of a command",
+		Example: "  dibs help run\n  dibs help lease break",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, rest, err := cmd.Root().Find(args)
+			switch {
+			case at == nil || at == cmd.Root() && len(args) > 0:
+				return unknown(cmd.Root(), args[0])
+			case err != nil:
+				return fmt.Errorf("%w: %w", errUsage, err)
+			case len(rest) > 0 && at.HasSubCommands():
+				return unknown(at, rest[0])
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		}}
 }
 
 // exactly is cobra.ExactArgs with an error of ours.
@@ -131,8 +182,16 @@ func exactly(n int, what string) cobra.PositionalArgs {
 }
 
 func newVersion(e env) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
-		Run: func(*cobra.Command, []string) { fmt.Fprintln(e.stdout, "dibs", version()) }}
+	var out format
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			return e.answer(out, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}, "dibs "+version())
+		}}
+	formatFlag(cmd, &out)
+	return cmd
 }
 
 func version() string {

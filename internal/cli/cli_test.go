@@ -68,7 +68,12 @@ func application(e *testscript.Env) string {
 			http.Error(w, "MissingSignature", http.StatusUnauthorized)
 			return
 		}
-		fmt.Fprint(w, `{"version":1,"app":"far","jobs":[{"name":"away","schedule":"@hourly","request":{"url":"https://h/"}}]}`)
+		if r.URL.Path == "/near" {
+			fmt.Fprint(w, "it was signed")
+			return
+		}
+		fmt.Fprintf(w, `{"version":1,"app":"far","jobs":[{"name":"away","schedule":"@hourly","request":{"url":"https://h/"}},
+			{"name":"near","schedule":"@hourly","request":{"url":"http://%s/near"}}]}`, r.Host)
 	}))
 	e.Defer(s.Close)
 	return s.URL

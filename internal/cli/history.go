@@ -25,14 +25,15 @@ type historyOptions struct {
 	store, job, from, to string
 	limit                int
 	out                  format
-	events, log          bool
+	events, log, failed  bool
+	outcomes             []string
 	run                  string
 }
 
 func newHistory(e env) *cobra.Command {
 	o := historyOptions{}
 	cmd := &cobra.Command{Use: "history [JOB]", Short: "Tell what happened: ticks, their outcomes and their runs",
-		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history shop/cleanup --from 2026-11-20T00:00:00Z -o json\n  dibs history --events\n  dibs history shop/cleanup --log\n  dibs history --run 01a1fc75-f7c0-79c4-afa4-04659d65dc20 -o json",
+		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history --failed --since 24h\n  dibs history shop/cleanup --outcome lost,crashed --from 2026-11-20T00:00:00Z -o json\n  dibs history --events\n  dibs history shop/cleanup --log\n  dibs history --run 01a1fc75-f7c0-79 -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -44,10 +45,13 @@ func newHistory(e env) *cobra.Command {
 	formatFlag(cmd, &o.out)
 	f := cmd.Flags()
 	f.IntVarP(&o.limit, "limit", "n", 100, "the most entries, 1 to 10000")
-	f.StringVar(&o.from, "from", "", "from this instant on")
-	f.StringVar(&o.to, "to", "", "before this instant")
+	f.StringVar(&o.from, "from", "", "from this `INSTANT` on, or from as long ago as 24h says")
+	f.StringVar(&o.from, "since", "", "the same as --from")
+	f.StringVar(&o.to, "to", "", "before this `INSTANT`, or as long ago")
+	f.BoolVar(&o.failed, "failed", false, "only what did not end well: "+strings.Join(notWell, ", "))
+	f.StringSliceVar(&o.outcomes, "outcome", nil, "only what ended so, or is running: several with commas")
 	f.BoolVar(&o.events, "events", false, "show events instead: skips, takeovers, crashes, breaks")
-	f.StringVar(&o.run, "run", "", "show the run with this `ID` and its attempts")
+	f.StringVar(&o.run, "run", "", "show the run with this `ID`, or the only one whose ID begins so, and its attempts")
 	f.BoolVar(&o.log, "log", false, "print what that run, or the latest one of JOB, printed or was answered")
 	return cmd
 }
@@ -87,8 +91,10 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	switch {
 	case err != nil:
 		return err
-	case (o.run != "" || o.log) && (o.events || o.from != "" || o.to != ""):
-		return usage(errors.New("--run and --log tell of one run: leave --events, --from and --to out"))
+	case (o.run != "" || o.log) && (o.events || o.from != "" || o.to != "" || o.filters()):
+		return usage(errors.New("--run and --log tell of one run: leave --events, --from, --to, --failed and --outcome out"))
+	case o.events && o.filters():
+		return usage(errors.New("--failed and --outcome are of ticks and runs: leave --events out"))
 	case o.run != "" || o.log:
 		return showRun(ctx, e, o)
 	}
@@ -106,9 +112,14 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	if o.events {
 		return showEvents(ctx, e, place, q, o.out)
 	}
-	entries, err := recall(ctx, place, q)
+	entries, err := o.recall(ctx, e, place, q)
 	if err != nil {
 		return fmt.Errorf("read history: %w", err)
+	}
+	if len(entries) == 0 && o.job != "" {
+		if err := o.nothing(ctx, e, place); err != nil {
+			return err
+		}
 	}
 	if o.out == "json" {
 		return writeJSON(e.stdout, entries)
@@ -124,13 +135,17 @@ func (o historyOptions) query() (q history.Query, err error) {
 	if o.limit < 1 || o.limit > 10_000 {
 		return q, usage(fmt.Errorf("-n %d: want 1 to 10000", o.limit))
 	}
+	if err := o.checkOutcomes(); err != nil {
+		return q, err
+	}
+	now := time.Now()
 	if o.from != "" {
-		if q.From, err = parseTime("--from", o.from); err != nil {
+		if q.From, err = parseWhen("--from", o.from, now); err != nil {
 			return q, err
 		}
 	}
 	if o.to != "" {
-		q.To, err = parseTime("--to", o.to)
+		q.To, err = parseWhen("--to", o.to, now)
 	}
 	return q, err
 }
@@ -280,7 +295,14 @@ func addRun(e *entry, r run.Record) {
 
 func tellEntries(e env, entries []entry) error {
 	var rows [][]string
-	for _, en := range entries {
+	last := make([]string, len(entries))
+	for i, en := range entries {
+		if n := len(en.Runs); n > 0 {
+			last[i] = en.Runs[n-1].RunID
+		}
+	}
+	last = shortIDs(last)
+	for i, en := range entries {
 		due := "-"
 		cause := causeOf(en.Runs)
 		switch {
@@ -306,7 +328,7 @@ func tellEntries(e env, entries []entry) error {
 		if cause != nil {
 			reason = strings.TrimPrefix(reason+"; "+cause.String(), "; ")
 		}
-		row := []string{en.Job, due, outcome, orDash(en.Host), "-", "-", orDash(reason)}
+		row := []string{en.Job, due, outcome, orDash(en.Host), "-", "-", orDash(last[i]), orDash(reason)}
 		if n := len(en.Runs); n > 0 {
 			r := en.Runs[n-1]
 			row[3], row[4], row[5] = r.Host, stampOf(r.Started), took(r.Started, r.Ended)
@@ -316,7 +338,7 @@ func tellEntries(e env, entries []entry) error {
 		}
 		rows = append(rows, row)
 	}
-	return table(e.stdout, "JOB TICK OUTCOME HOST STARTED TOOK REASON", rows)
+	return e.table("JOB TICK OUTCOME HOST STARTED TOOK RUN REASON", rows, "STARTED", "RUN", "HOST")
 }
 
 // causeOf is why the last of some runs was made, if no schedule made it.
@@ -355,7 +377,7 @@ func showEvents(ctx context.Context, e env, p *opened, q history.Query, out form
 	for _, ev := range events {
 		rows = append(rows, []string{stampOf(ev.At), ev.Kind, orDash(ev.Job + keyOnly(ev)), orDash(ev.Host), ev.Reason})
 	}
-	return table(e.stdout, "AT EVENT JOB HOST REASON", rows)
+	return e.table("AT EVENT JOB HOST REASON", rows)
 }
 
 // toldEvent is an event as it is shown; its form is stable.

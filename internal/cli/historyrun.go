@@ -88,7 +88,7 @@ func (o historyOptions) findRunIn(ctx context.Context, e env, a address) (shown 
 		jobs = names(o.job)
 	}
 	for _, job := range jobs {
-		runs, err := p.History.Runs(ctx, history.Query{Job: job, RunID: o.run, Limit: 1})
+		runs, err := runsNamed(ctx, p.History, history.Query{Job: job, RunID: o.run, Limit: 1})
 		if err != nil {
 			return shown, fmt.Errorf("read history: %w", err)
 		}
@@ -177,5 +177,5 @@ func (s runShown) tell(e env) error {
 	if id := enqueuedBy(s.Attempts); id != 0 {
 		fmt.Fprintf(e.stdout, "its task is %d, in the store of the job\n", id)
 	}
-	return table(e.stdout, "ATTEMPT OUTCOME STATUS STARTED TOOK FIRST_BYTE BYTES ERROR", rows)
+	return e.table("ATTEMPT OUTCOME STATUS STARTED TOOK FIRST_BYTE BYTES ERROR", rows, "FIRST_BYTE", "STARTED")
 }

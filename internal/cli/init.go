@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,18 @@ import (
 type initOptions struct {
 	store string
 	print bool
+	out   format
+}
+
+// readyView is what is said of a store that is prepared; its form is stable.
+type readyView struct {
+	Store        string   `json:"store"`
+	Namespace    string   `json:"namespace"`
+	Installation string   `json:"installation"`
+	MaxTTL       float64  `json:"max_ttl_seconds"`
+	Outage       float64  `json:"outage_seconds"` // the silence of the store that a run survives
+	Prepared     []string `json:"prepared"`
+	Notes        []string `json:"notes"`
 }
 
 func newInit(e env) *cobra.Command {
@@ -30,11 +43,15 @@ while somebody held a lease.`,
 		Args:    exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), e, o) }}
 	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
 	cmd.Flags().BoolVar(&o.print, "print", false, "print what would be applied, for somebody else to apply, and do nothing")
 	return cmd
 }
 
 func runInit(ctx context.Context, e env, o initOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
 	a, err := resolve(o.store)
 	if err != nil {
 		return usage(err)
@@ -51,16 +68,19 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 	if err := firstQuestion(ctx, p); err != nil {
 		return fmt.Errorf("store %s: %w", a, err)
 	}
+	props, outage := p.store.Properties, p.Keeper.Margin().Outage()
+	view := readyView{a.String(), a.Namespace, props.InstallationID, props.MaxTTL.Seconds(), outage.Seconds(),
+		append([]string{}, p.store.Prepared...), append([]string{}, props.Weaker...)}
+	var words strings.Builder
 	for _, line := range p.store.Prepared {
-		fmt.Fprintln(e.stdout, line)
+		fmt.Fprintln(&words, line)
 	}
-	props := p.store.Properties
-	fmt.Fprintf(e.stdout, "%s is ready: namespace %s, installation %s (pin it with ?expect_store=%s), max_ttl %s, a run survives a silence of the store of %s\n",
-		a, a.Namespace, props.InstallationID, props.InstallationID, props.MaxTTL, p.Keeper.Margin().Outage())
+	fmt.Fprintf(&words, "%s is ready: namespace %s, installation %s (pin it with ?expect_store=%s), max_ttl %s, a run survives a silence of the store of %s\n",
+		a, a.Namespace, props.InstallationID, props.InstallationID, props.MaxTTL, outage)
 	for _, w := range props.Weaker {
-		fmt.Fprintln(e.stdout, "note:", w)
+		fmt.Fprintln(&words, "note:", w)
 	}
-	return nil
+	return e.answer(o.out, view, words.String())
 }
 
 // firstQuestion is for what a store prepares only when it is asked, such as the directory's database. Otherwise that is left

@@ -12,13 +12,21 @@ import (
 )
 
 func newJob(e env) *cobra.Command {
-	cmd := &cobra.Command{Use: "job", Short: "The jobs and keys whose ticks a store accounts for: list, pause, resume, trigger, backfill, forget"}
-	cmd.AddCommand(newJobList(e), newJobShow(e), newJobPause(e), newJobResume(e), newJobTrigger(e), newJobBackfill(e), newJobForget(e))
-	return cmd
+	return group(&cobra.Command{Use: "job", Short: "Manage scheduled jobs: list, pause, resume, trigger, backfill, forget"},
+		newJobList(e), newJobShow(e), newJobPause(e), newJobResume(e), newJobTrigger(e), newJobBackfill(e), newJobForget(e))
 }
 
 // jobForgetOptions are the flags of `dibs job forget`.
-type jobForgetOptions struct{ store, name string }
+type jobForgetOptions struct {
+	store, name string
+	out         format
+}
+
+// forgottenView is what is said of a job that is not accounted for any more; its form is stable.
+type forgottenView struct {
+	Job string `json:"job"`
+	Was string `json:"was"` // its schedule
+}
 
 func newJobForget(e env) *cobra.Command {
 	o := jobForgetOptions{}
@@ -35,10 +43,14 @@ the old one, servers that come with another are refused, so that two crontabs ca
 			return runJobForget(cmd.Context(), e, o)
 		}}
 	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
 	return cmd
 }
 
 func runJobForget(ctx context.Context, e env, o jobForgetOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
 	p, err := openFor(ctx, e, o.store)
 	if err != nil {
 		return err
@@ -63,13 +75,12 @@ func runJobForget(ctx context.Context, e env, o jobForgetOptions) error {
 		case now[0].Removed.IsZero():
 			return fmt.Errorf("%s is not forgotten: its definition was changed at the same time; try again", o.name)
 		}
-		ev := history.Event{Kind: "job-forgotten", Job: o.name, Host: p.Self.Host,
+		ev := history.Event{Kind: "job-forgotten", Job: o.name,
 			Reason: fmt.Sprintf("forgotten by %s; it was due at %s", whoami(p.Self.Host), scheduleOf(j))}
-		if err := p.History.Append(ctx, []history.Event{ev}); err != nil {
+		if err := p.Tell(ctx, ev); err != nil {
 			fmt.Fprintf(e.stderr, "dibs: %s is forgotten, but the event could not be recorded: %v\n", o.name, err)
 		}
-		fmt.Fprintf(e.stdout, "%s is forgotten; it was due at %s\n", o.name, scheduleOf(j))
-		return nil
+		return e.answer(o.out, forgottenView{o.name, scheduleOf(j)}, fmt.Sprintf("%s is forgotten; it was due at %s", o.name, scheduleOf(j)))
 	}
 	return fmt.Errorf("%s: no job and no key of --once-per of that name is registered in %s", o.name, p.config)
 }

@@ -105,8 +105,16 @@ type backfillRecord struct {
 	Left     map[string]int `json:"left"` // by why
 	Outcomes map[string]int `json:"outcomes"`
 	Runs     []filledRecord `json:"runs"`
-	Ended    string         `json:"ended,omitempty"` // why it went no further
+	// WouldRun are the first of those that a dry run would have run.
+	WouldRun []time.Time `json:"would_run,omitempty"`
+	Ended    string      `json:"ended,omitempty"` // why it went no further
 }
+
+// mostListed is how many ticks a dry run lists in JSON, and mostShown how many for people.
+const (
+	mostListed = 10_000
+	mostShown  = 200
+)
 
 type filledRecord struct {
 	Tick    time.Time `json:"tick"`
@@ -159,7 +167,7 @@ func runJobBackfill(ctx context.Context, e env, o backfillOptions) error {
 	rep := &backfillReport{out: o.out, to: out, backfillRecord: backfillRecord{Job: t.spec.Key(), ID: b.ID, From: b.From, To: b.To, DryRun: o.dry,
 		Left: map[string]int{}, Outcomes: map[string]int{}, Runs: []filledRecord{}}}
 	if o.dry {
-		err = place.Backlog(accept, j, b, func(s scheduler.Step) bool { rep.step(s); return accept.Err() == nil })
+		err = place.Backlog(accept, j, b, func(s scheduler.Step) bool { rep.foretell(s); return accept.Err() == nil })
 	} else {
 		err = place.Backfill(accept, working, j, b, rep.tell)
 	}
@@ -252,6 +260,24 @@ func (r *backfillReport) step(s scheduler.Step) {
 	}
 	if s.At.After(r.Last) {
 		r.Last = s.At
+	}
+}
+
+// foretell is step in a dry run, which lists what would run.
+func (r *backfillReport) foretell(s scheduler.Step) {
+	r.step(s)
+	if s.Do == scheduler.Leave || len(r.WouldRun) >= mostListed {
+		return
+	}
+	r.WouldRun = append(r.WouldRun, s.At)
+	switch {
+	case r.out == "json" || len(r.WouldRun) > mostShown+1:
+	case len(r.WouldRun) > mostShown:
+		fmt.Fprintln(r.to, "…")
+	case s.Do == scheduler.Again:
+		fmt.Fprintf(r.to, "%s  again\n", stampOf(s.At))
+	default:
+		fmt.Fprintf(r.to, "%s  to run\n", stampOf(s.At))
 	}
 }
 

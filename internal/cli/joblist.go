@@ -189,7 +189,7 @@ func listJobs(e env, records []jobRecord) error {
 		}
 		rows = append(rows, []string{r.Job, state, stampOf(r.Next), last, strings.Join(r.Schedules, " | "), r.Timezone})
 	}
-	return table(e.stdout, "JOB STATE NEXT LAST SCHEDULE ZONE", rows)
+	return e.table("JOB STATE NEXT LAST SCHEDULE ZONE", rows, "ZONE")
 }
 
 // show prints one job, a fact a line.

@@ -17,6 +17,7 @@ type jobPauseOptions struct {
 	store, name, until, why string
 	span                    time.Duration
 	resume                  bool
+	out                     format
 }
 
 const jobPauseHelp = `Pause a job, or a key of dibs run --once-per, on every server: none of its ticks is claimed until it
@@ -33,6 +34,7 @@ func newJobPause(e env) *cobra.Command {
 			return runJobPause(cmd.Context(), e, o)
 		}}
 	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
 	cmd.Flags().StringVar(&o.why, "reason", "", "why, for whoever wonders; required")
 	cmd.Flags().StringVar(&o.until, "until", "", "the `INSTANT` at which the pause ends by itself (default: when the job is resumed)")
 	cmd.Flags().DurationVar(&o.span, "for", 0, "the same as a duration from now")
@@ -50,10 +52,14 @@ func newJobResume(e env) *cobra.Command {
 			return runJobPause(cmd.Context(), e, o)
 		}}
 	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
 	return cmd
 }
 
 func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
 	if !o.resume && o.why == "" {
 		return usage(errors.New("--reason is required: say why, for whoever finds the job paused"))
 	}
@@ -84,17 +90,23 @@ func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
 	if err != nil {
 		return err
 	}
+	words := fmt.Sprintf("%s is paused until %s", o.name, stampOf(j.Pause.Until))
 	switch {
 	case o.resume && j.Pause.Until.Before(now):
-		fmt.Fprintf(e.stdout, "%s was not paused\n", o.name)
+		words = o.name + " was not paused"
 	case o.resume:
-		fmt.Fprintf(e.stdout, "%s is resumed\n", o.name)
+		words = o.name + " is resumed"
 	case j.Pause.Until.IsZero():
-		fmt.Fprintf(e.stdout, "%s is paused until somebody resumes it: dibs job resume %s\n", o.name, o.name)
-	default:
-		fmt.Fprintf(e.stdout, "%s is paused until %s\n", o.name, stampOf(j.Pause.Until))
+		words = fmt.Sprintf("%s is paused until somebody resumes it: dibs job resume %s", o.name, o.name)
 	}
-	return nil
+	if now, err = p.Keeper.Now(ctx); err != nil { // after the step that it tells of
+		return err
+	}
+	view, err := describeJob(ctx, p, j, now)
+	if err != nil {
+		return err
+	}
+	return e.answer(o.out, view, words)
 }
 
 // end is when the pause ends by itself; zero: never.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/manifest/source"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/run/command"
 	"github.com/dibs-run/dibs/run/webhook"
@@ -45,7 +47,7 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 		Holder: func(key lease.Key, runID string) lease.Holder {
 			h := place.Self
 			if spec.Command != nil {
-				h.Cgroup = command.CgroupFor(key, runID)
+				h.Cgroup = command.CgroupNamed(spec.Key(), key, runID)
 				h.Apart = apart(target)
 			}
 			return h
@@ -78,13 +80,28 @@ func (s *service) target(spec *job.Spec, env []string) (run.Target, error) {
 	case spec.Task != nil:
 		return s.enqueuing(spec)
 	}
-	secrets, err := s.values(spec.Secrets)
+	secrets, err := s.values(s.signedBy(spec))
 	if err != nil {
 		return nil, err
 	}
 	t := request(spec.Request)
 	t.Secrets, t.Name, t.Timeout = secrets, spec.Name, spec.Policy.Timeout
 	return t, t.Check()
+}
+
+// signedBy are the references to what signs the requests of a job: its own, else, of an application that was asked with
+// a signature and calls itself, the one that it was asked with. Other origins are not told that there is such a secret.
+func (s *service) signedBy(spec *job.Spec) []string {
+	own, _, err := s.references()
+	if len(spec.Secrets) > 0 || own == "" || err != nil || !source.IsAddress(s.source) {
+		return spec.Secrets
+	}
+	from, err := url.Parse(s.source)
+	to, err2 := url.Parse(spec.Request.URL)
+	if err != nil || err2 != nil || !strings.EqualFold(from.Scheme, to.Scheme) || !strings.EqualFold(from.Host, to.Host) {
+		return nil
+	}
+	return []string{own}
 }
 
 // request is the target of a request, but for who sends it.

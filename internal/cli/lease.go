@@ -15,9 +15,8 @@ import (
 )
 
 func newLease(e env) *cobra.Command {
-	cmd := &cobra.Command{Use: "lease", Short: "See who holds what, and free it safely"}
-	cmd.AddCommand(newLeaseList(e), newLeaseShow(e), newLeaseBreak(e))
-	return cmd
+	return group(&cobra.Command{Use: "lease", Short: "See who holds what, and free it safely"},
+		newLeaseList(e), newLeaseShow(e), newLeaseBreak(e))
 }
 
 // leaseView is what is shown of a lease; its form is stable.
@@ -113,19 +112,26 @@ func runLeaseList(ctx context.Context, e env, o leaseListOptions) error {
 
 func tellLeases(e env, views []leaseView) error {
 	var rows [][]string
-	for _, v := range views {
+	runs := make([]string, len(views))
+	for i, v := range views {
+		if v.Holder != nil {
+			runs[i] = v.Holder.RunID
+		}
+	}
+	runs = shortIDs(runs)
+	for i, v := range views {
 		row := []string{v.Key, v.State, fmt.Sprint(v.Token), "-", "-", "-", "-", "-"}
 		if h := v.Holder; h != nil {
 			row[3], row[4] = fmt.Sprintf("%s:%d", h.Host, h.PID), stampOf(v.Acq)
 			row[5] = time.Duration(v.Expires * float64(time.Second)).Round(100 * time.Millisecond).String()
-			row[6], row[7] = orDash(h.RunID), orDash(h.Command)
+			row[6], row[7] = orDash(runs[i]), orDash(h.Command)
 		}
 		if v.Broken != nil {
 			row[1] += " (broken)"
 		}
 		rows = append(rows, row)
 	}
-	return table(e.stdout, "KEY STATE TOKEN HOLDER SINCE EXPIRES_IN RUN COMMAND", rows)
+	return e.table("KEY STATE TOKEN HOLDER SINCE EXPIRES_IN RUN COMMAND", rows, "SINCE", "RUN", "TOKEN")
 }
 
 // leaseShowOptions are the flags of `dibs lease show`.
@@ -264,12 +270,10 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 	if o.now {
 		kind, how = "lease-broken-unsafe", "freed at once, without waiting for the holder"
 	}
-	ev := history.Event{Kind: kind, Key: key.String(), Job: key.String(), RunID: r.Holder.RunID, Host: p.Self.Host,
+	ev := history.Event{Kind: kind, Key: key.String(), Job: key.String(), RunID: r.Holder.RunID,
 		Reason: fmt.Sprintf("broken by %s (%s), held by %s; %s", by, orDash(o.why), r.Holder, how)}
-	if p.History != nil {
-		if err := p.History.Append(ctx, []history.Event{ev}); err != nil {
-			fmt.Fprintf(e.stderr, "dibs: the lease is broken, but the event could not be recorded: %v\n", err)
-		}
+	if err := p.Tell(ctx, ev); err != nil {
+		fmt.Fprintf(e.stderr, "dibs: the lease is broken, but the event could not be recorded: %v\n", err)
 	}
 	if o.out == "json" {
 		return writeJSON(e.stdout, view(r, now))

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -36,19 +35,13 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// table writes rows under a header. What is in a cell cannot look like another cell or row, nor
-// speak to the terminal.
-func table(w io.Writer, header string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.ReplaceAll(header, " ", "\t"))
-	for _, r := range rows {
-		cells := make([]string, len(r))
-		for i, c := range r {
-			cells[i] = printable(c)
-		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+// answer prints what a command did: a value for programs, or words for people.
+func (e env) answer(out format, value any, words string) error {
+	if out == "json" {
+		return writeJSON(e.stdout, value)
 	}
-	return t.Flush()
+	_, err := fmt.Fprintln(e.stdout, strings.TrimSuffix(words, "\n"))
+	return err
 }
 
 // printable shows characters that do not print (controls, direction marks, bytes that are no
@@ -103,4 +96,21 @@ func parseTime(flag, s string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, usage(fmt.Errorf("%s %q: want an instant such as 2026-11-21T04:15:00Z", flag, s))
+}
+
+// parseWhen reads an instant, or how long ago it was.
+func parseWhen(flag, s string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d).UTC(), nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.Add(-time.Duration(n) * 24 * time.Hour).UTC(), nil
+		}
+	}
+	t, err := parseTime(flag, s)
+	if err != nil {
+		return t, usage(fmt.Errorf("%s %q: want an instant such as 2026-11-21T04:15:00Z, or how long ago, such as 90m, 24h or 7d", flag, s))
+	}
+	return t, nil
 }

@@ -31,8 +31,25 @@ import (
 
 // storeFlag is the flag that every command which opens a store has.
 func storeFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "store", "", "the store: a directory or a URL (default $DIBS_STORE, the file $DIBS_STORE_FILE,\n/etc/dibs/store, else this host's own directory)")
+	cmd.Flags().Var((*storeValue)(to), "store", "the store: a directory or a URL (default $DIBS_STORE, the file $DIBS_STORE_FILE,\n/etc/dibs/store, else this host's own directory)")
 }
+
+// storeValue is an address that somebody gave. An empty one comes of a variable that is not set, and would mean this
+// host's own directory: every server would run the work.
+type storeValue string
+
+func (v *storeValue) String() string { return string(*v) }
+func (v *storeValue) Type() string   { return "string" }
+
+func (v *storeValue) Set(s string) error {
+	if s == "" {
+		return errNoStore
+	}
+	*v = storeValue(s)
+	return nil
+}
+
+var errNoStore = errors.New("it is empty: name a directory or a URL such as redis://host:6379/0, or leave it out")
 
 // storeFile is where a host's administrator says which store it uses (rule H3).
 const storeFile = "/etc/dibs/store"
@@ -50,8 +67,13 @@ type address struct {
 func resolve(flag string) (address, error) {
 	from, text := "--store", flag
 	if text == "" {
-		if from, text = "DIBS_STORE", os.Getenv("DIBS_STORE"); text != "" {
+		said := false
+		from = "DIBS_STORE"
+		switch text, said = os.LookupEnv(from); {
+		case text != "":
 			_ = environ.Hide(from) // from commands of our own user; where it cannot be, it is as it was
+		case said:
+			return address{}, fmt.Errorf("%s: %w", from, errNoStore)
 		}
 	}
 	file := ""
@@ -169,8 +191,13 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	if s.Properties.Reach == store.Host {
 		self.HostID = s.Properties.InstallationID // rule H1
 	}
+	var until atomic.Int64 // of the hold-back that was told of last
 	held := func(d time.Duration) {
-		log.Warn("the store is new or was restarted: it grants nothing yet, so as not to overlap with what it no longer knows of; waiting (`dibs init` states that a new store is empty)",
+		end := time.Now().Add(d)
+		if before := until.Swap(end.UnixNano()); end.Sub(time.Unix(0, before)) < time.Second {
+			return // each that waits hears of it
+		}
+		log.Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one", d.Round(100*time.Millisecond)),
 			"event", "held-back", "wait", d.Round(time.Millisecond), "store", c.String())
 		if p := place.Load(); p != nil {
 			go p.HeldBack(d)

@@ -14,9 +14,8 @@ import (
 )
 
 func newQueue(e env) *cobra.Command {
-	cmd := &cobra.Command{Use: "queue", Short: "See, pause, drain and clear queues"}
-	cmd.AddCommand(newQueueList(e), newQueueShow(e), newQueueWorkers(e), newQueuePause(e), newQueueResume(e), newQueueDrain(e), newQueueClear(e), newQueueLimit(e))
-	return sayingAll(cmd)
+	return sayingAll(group(&cobra.Command{Use: "queue", Short: "See, pause, drain and clear queues"},
+		newQueueList(e), newQueueShow(e), newQueueWorkers(e), newQueuePause(e), newQueueResume(e), newQueueDrain(e), newQueueClear(e), newQueueLimit(e)))
 }
 
 // laneView is one kind in one queue; its form is stable.
@@ -146,7 +145,7 @@ func tellLanes(e env, views []laneView) error {
 		}
 		rows[i] = append(row, age, fmt.Sprint(v.Workers), state)
 	}
-	return table(e.stdout, "QUEUE KIND AVAILABLE BLOCKED RUNNING SCHEDULED RETRYABLE FAILED CRASHED OLDEST WORKERS PAUSED", rows)
+	return e.table("QUEUE KIND AVAILABLE BLOCKED RUNNING SCHEDULED RETRYABLE FAILED CRASHED OLDEST WORKERS PAUSED", rows, "RETRYABLE", "SCHEDULED", "CRASHED", "BLOCKED", "WORKERS")
 }
 
 func newQueueWorkers(e env) *cobra.Command {
@@ -188,7 +187,7 @@ func runQueueWorkers(ctx context.Context, e env, flag string, out format) error 
 		}
 		rows[i] = []string{w.Host, fmt.Sprint(w.PID), strings.Join(w.Queues, ","), kinds, fmt.Sprintf("%d/%d", w.Running, w.Slots), stampOf(w.Since)}
 	}
-	return table(e.stdout, "HOST PID QUEUES KINDS RUNNING SINCE", rows)
+	return e.table("HOST PID QUEUES KINDS RUNNING SINCE", rows)
 }
 
 // queuePauseOptions are the flags of `dibs queue pause` and `resume`.
@@ -223,6 +222,7 @@ What runs goes on. Tasks keep their places and their unique keys; windows run on
 			return runQueuePause(cmd.Context(), e, o)
 		}}
 	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
 	f := cmd.Flags()
 	f.StringVar(&o.kind, "kind", "", "this kind of task")
 	f.BoolVar(&o.all, "all", false, "everything")
@@ -233,6 +233,9 @@ What runs goes on. Tasks keep their places and their unique keys; windows run on
 }
 
 func runQueuePause(ctx context.Context, e env, o queuePauseOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
 	if o.why == "" {
 		return usage(errors.New("--reason is required: say why, for whoever finds the queue paused"))
 	}
@@ -262,8 +265,8 @@ func runQueuePause(ctx context.Context, e env, o queuePauseOptions) error {
 	if !pause.Until.IsZero() {
 		words = "until " + stampOf(pause.Until)
 	}
-	fmt.Fprintf(e.stdout, "%s is paused %s\n", pause.What(), words)
-	return nil
+	pause.Since = now
+	return e.answer(o.out, viewPause(pause), fmt.Sprintf("%s is paused %s", pause.What(), words))
 }
 
 func newQueueResume(e env) *cobra.Command {
@@ -278,12 +281,24 @@ func newQueueResume(e env) *cobra.Command {
 			return runQueueResume(cmd.Context(), e, o)
 		}}
 	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
 	cmd.Flags().StringVar(&o.kind, "kind", "", "this kind of task")
 	cmd.Flags().BoolVar(&o.all, "all", false, "everything")
 	return cmd
 }
 
+// resumedView is what is said of a pause that was ended; its form is stable.
+type resumedView struct {
+	Queue string       `json:"queue,omitempty"`
+	Kind  string       `json:"kind,omitempty"`
+	Was   bool         `json:"was_paused"`
+	Still []*pauseView `json:"still_paused"`
+}
+
 func runQueueResume(ctx context.Context, e env, o queuePauseOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
 	p, err := openQueue(ctx, e, o.store)
 	if err != nil {
 		return err
@@ -294,18 +309,18 @@ func runQueueResume(ctx context.Context, e env, o queuePauseOptions) error {
 	if err != nil {
 		return fmt.Errorf("resume %s: %w", what, err)
 	}
-	if !was {
-		fmt.Fprintf(e.stdout, "%s was not paused\n", what)
-	} else {
-		fmt.Fprintf(e.stdout, "%s is resumed\n", what)
-	}
 	left, err := p.store.Tasks.Pauses(ctx)
 	if err != nil {
 		return fmt.Errorf("read the pauses: %w", err)
 	}
-	for _, l := range left {
-		_, words := l.Event()
-		fmt.Fprintf(e.stdout, "still paused: %s\n", printable(words))
+	view, words := resumedView{o.queue, o.kind, was, []*pauseView{}}, what+" is resumed"
+	if !was {
+		words = what + " was not paused"
 	}
-	return nil
+	for _, l := range left {
+		_, still := l.Event()
+		words += "\nstill paused: " + printable(still)
+		view.Still = append(view.Still, viewPause(l))
+	}
+	return e.answer(o.out, view, words)
 }

@@ -160,6 +160,7 @@ func runQueueClear(ctx context.Context, e env, o queueDrainOptions) error {
 
 func newQueueLimit(e env) *cobra.Command {
 	var store, kind string
+	var out format
 	cmd := &cobra.Command{Use: "limit KEY N|declared", Short: "Change how many tasks of a limit's key run at the same time",
 		Long: `Change how many tasks of a limit's key run at the same time, whatever its tasks declare, until you take that back with the word
 declared: then what they declared last holds again. Raising it lets waiting tasks run at once; lowering it stops nothing that runs.
@@ -167,14 +168,25 @@ dibs queue show names the limits that somebody changed so.`,
 		Example: "  dibs queue limit supplier-9 4 --kind import\n  dibs queue limit tenant-7 1           # a key that is shared between kinds\n  dibs queue limit tenant-7 declared    # takes that back",
 		Args:    exactly(2, "a key, and a number or the word declared"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runQueueLimit(cmd.Context(), e, store, kind, args[0], args[1])
+			if err := out.check(); err != nil {
+				return err
+			}
+			return runQueueLimit(cmd.Context(), e, store, out, kind, args[0], args[1])
 		}}
 	storeFlag(cmd, &store)
+	formatFlag(cmd, &out)
 	cmd.Flags().StringVar(&kind, "kind", "", "the kind whose key it is (default: a key shared between kinds)")
 	return cmd
 }
 
-func runQueueLimit(ctx context.Context, e env, flag, kind, key, text string) error {
+// changedLimit is what is said of a limit that an operator changed; its form is stable.
+type changedLimit struct {
+	Key  string `json:"key"`
+	Kind string `json:"kind,omitempty"` // none: shared between kinds
+	Max  int    `json:"max,omitempty"`  // none: as its tasks declare
+}
+
+func runQueueLimit(ctx context.Context, e env, flag string, out format, kind, key, text string) error {
 	n, err := strconv.Atoi(text)
 	switch back := text == "declared"; {
 	case back:
@@ -195,10 +207,9 @@ func runQueueLimit(ctx context.Context, e env, flag, kind, key, text string) err
 	case !known:
 		return fmt.Errorf("no task ever named the limit %q (kind %s): a key belongs to a kind unless it is shared", key, orDash(kind))
 	}
+	words := fmt.Sprintf("limit %s: %d at the same time, whatever its tasks declare", key, n)
 	if n == 0 {
-		fmt.Fprintf(e.stdout, "limit %s: as its tasks declare\n", key)
-	} else {
-		fmt.Fprintf(e.stdout, "limit %s: %d at the same time, whatever its tasks declare\n", key, n)
+		words = fmt.Sprintf("limit %s: as its tasks declare", key)
 	}
-	return nil
+	return e.answer(out, changedLimit{key, kind, n}, words)
 }

@@ -91,7 +91,7 @@ func TestAReportsFileIsMadeAtTheEnd(t *testing.T) {
 func TestCellsCannotForgeRows(t *testing.T) {
 	var out bytes.Buffer
 	rows := [][]string{{"a\nFORGED\tx", "\x1b[2Jé ü\u202e\xff\v"}, {"b", `back\slash 'quoted'`}}
-	if err := table(&out, "A B", rows); err != nil {
+	if err := (env{stdout: &out}).table("A B", rows); err != nil {
 		t.Fatal(err)
 	}
 	want := `A             B

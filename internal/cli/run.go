@@ -203,11 +203,20 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	}
 	defer place.close()
 	defer place.Book.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it lapses by itself
+	if e.log.tty && !p.quiet {
+		place.OnHeld = func(held *lease.HeldError) {
+			_, _ = fmt.Fprintf(e.stderr, "dibs: %s: waiting for %s, which has held it since %s%s\n", p.key, printable(held.Record.Holder.String()),
+				stampOf(held.Record.Acquired), commandOf(held.Record.Holder))
+		}
+	}
 	r := runner{plan: p, place: place, signals: signals, stderr: e.stderr, now: place.Keeper.Now,
 		inner: newInner(p.address, textLogger(e.stderr, slog.LevelWarn))}
 	defer r.inner.close()
 	if p.cron && p.oncePer == "" && !p.host {
 		fmt.Fprintf(e.stderr, "dibs: %s: this is a lock and nothing more: a job that is faster than the servers' clocks differ runs on each of them; add --once-per 'EXPR', or --once-per none if that is meant\n", p.key)
+	}
+	if p.address.implicit && p.scope == "" && !e.log.tty {
+		fmt.Fprintf(e.stderr, "dibs: %s: no store is named, so this excludes on this host only (%s); name the fleet's with --store or DIBS_STORE, or say --scope host\n", p.key, hostDir())
 	}
 	rep := r.run()
 	signals.over()
@@ -221,6 +230,14 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 		retainAfter(ctx, place)
 	}
 	return r.status(rep)
+}
+
+// commandOf is what a holder runs, in words.
+func commandOf(h lease.Holder) string {
+	if h.Command == "" {
+		return ""
+	}
+	return ": " + printable(h.Command)
 }
 
 // failure is the status of an error that came before anything was started.

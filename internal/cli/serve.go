@@ -16,9 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/internal/doctor"
 	"github.com/dibs-run/dibs/internal/hook"
-	"github.com/dibs-run/dibs/internal/unit"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/manifest/source"
@@ -87,10 +85,19 @@ func (o serveOptions) loggerFrom(w io.Writer, level slog.Level) *slog.Logger {
 	}
 	return newLogger(w, func(w io.Writer) slog.Handler {
 		if o.logJSON {
+			opts.ReplaceAttr = inSeconds
 			return slog.NewJSONHandler(w, opts)
 		}
 		return slog.NewTextHandler(w, opts)
 	})
+}
+
+// inSeconds writes durations as the rest of our JSON does: in seconds, and with the unit in the name.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
 }
 
 // service is a process that serves: a server per place that its jobs need.
@@ -145,6 +152,7 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	accept, hurry, stop := stoppedTwice(ctx, s.lastGrace, syscall.SIGTERM, syscall.SIGINT)
 	defer stop() // last of all: until then the signals are ours
 
+	useScopes(accept, log)
 	watch := newWatch(from)
 	m, err := s.load(accept)
 	defer s.close()
@@ -161,9 +169,6 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 		return err
 	}
 	s.log.Info("serving", "event", "serving", "app", s.app, "jobs", len(m.specs), "manifest", o.source, "reloaded_on", watch.when())
-	if u, ok := unit.OfSelf(); ok && u.KillMode == unit.ControlGroup {
-		s.log.Warn("when this service stops, systemd ends its jobs at once, without a drain", "event", "unit-kill-mode", "unit", u.Path, "cure", doctor.KillModeCure(u))
-	}
 	return s.run(accept, hurry, hangup, watch)
 }
 
@@ -332,7 +337,7 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 		return nil // who serves says once what each fire would repeat
 	}
 	for _, w := range p.store.Properties.Weaker {
-		s.log.Warn(w, "event", "store-weaker", "store", config.String())
+		s.log.Info(w, "event", "store-weaker", "store", config.String())
 	}
 	return nil
 }

@@ -25,7 +25,10 @@ func at(t *testing.T, address string, parameters ...string) string {
 	t.Helper()
 	t.Setenv("DIBS_DIR", filepath.Join(t.TempDir(), "host"))
 	t.Setenv("DIBS_STORE_FILE", "")
-	t.Setenv("DIBS_STORE", "")
+	t.Setenv("DIBS_STORE", "") // which puts it back
+	if err := os.Unsetenv("DIBS_STORE"); err != nil {
+		t.Fatal(err)
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func (o *sourceOptions) open(e env, name string) (*source.Source, error) {
 
 var (
 	secretForm = regexp.MustCompile(`(?s)^(env|file):.`)
-	secretName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
+	secretName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_:./-]{0,127}$`) // as a manifest may have it
 )
 
 // references are what --secret says: what signs the request to an application, and what a manifest may refer to
@@ -155,7 +155,7 @@ func readSecret(at string) ([]byte, error) {
 		return []byte(os.Getenv(name)), nil
 	}
 	b, err := conffile.Read(strings.TrimPrefix(at, "file:"), conffile.Small)
-	return bytes.TrimRight(b, "\r\n"), err
+	return bytes.TrimSpace(b), err
 }
 
 // variables are those of this process's own environment that hold the secrets of --secret, and those that

@@ -19,10 +19,8 @@ import (
 )
 
 func newTask(e env) *cobra.Command {
-	cmd := &cobra.Command{Use: "task", Short: "Enqueue tasks, and look at or intervene in single ones"}
-	cmd.AddCommand(newTaskEnqueue(e), newTaskList(e), newTaskShow(e))
-	cmd.AddCommand(newTaskActs(e)...)
-	return sayingAll(cmd)
+	return sayingAll(group(&cobra.Command{Use: "task", Short: "Enqueue tasks, and look at or intervene in single ones"},
+		slices.Concat([]*cobra.Command{newTaskEnqueue(e), newTaskList(e), newTaskShow(e)}, newTaskActs(e))...))
 }
 
 // sayingAll has the commands below cmd refuse arguments and flags that are given and empty. They come of variables
@@ -436,7 +434,7 @@ func runTaskList(ctx context.Context, e env, o taskListOptions) error {
 	if o.out == "json" {
 		return writeJSON(e.stdout, views)
 	}
-	if err := table(e.stdout, "ID QUEUE KIND STATE ATTEMPTS RUN_AT ENDED UNIQUE_KEY REASON", rows); err != nil {
+	if err := e.table("ID QUEUE KIND STATE ATTEMPTS RUN_AT ENDED UNIQUE_KEY REASON", rows, "ENDED", "UNIQUE_KEY", "RUN_AT"); err != nil {
 		return err
 	}
 	if len(tasks) == f.Rows() {

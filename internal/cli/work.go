@@ -167,6 +167,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	defer p.close()
 	w.inner = newInner(a, log)
 	defer w.inner.close()
+	useScopes(ctx, log)
 	hooks, err := o.hooks.runner(p, w)
 	if err != nil {
 		return err

@@ -76,14 +76,15 @@ func OtherDirectories(mine string, others []Directory) (all []Finding) {
 	return all
 }
 
-// Units judges how systemd stops the services that run dibs.
+// Units judges how systemd stops the services that run dibs. Where dibs may ask for scopes, a stop does not reach its
+// jobs.
 func Units(units []unit.Unit) (all []Finding) {
 	for _, u := range units {
-		if u.KillMode != unit.ControlGroup {
+		if u.KillMode != unit.ControlGroup || u.Scoped() {
 			continue
 		}
 		all = append(all, found(Warning, "unit-kill-mode", u.Path, KillModeCure(u),
-			"Its KillMode is control-group: when the service stops, systemd sends SIGTERM to every job beside dibs. They end at once, without the drain, as failed, and on_crash does not apply."))
+			"Its KillMode is control-group, and as %s it may not ask systemd for scopes: when the service stops, systemd sends SIGTERM to every job beside dibs. They end at once, without the drain, as failed, and on_crash does not apply.", u.User))
 	}
 	return all
 }

@@ -40,7 +40,7 @@ func (c copied) String() string {
 func (w *world) told(args ...string) map[string][]string {
 	w.t.Helper()
 	var all []copied
-	w.decode(&all, append([]string{"history", "-n", "10000", "-o", "json"}, args...)...)
+	w.recall(&all, args...)
 	by := map[string][]string{}
 	for _, c := range all {
 		// What nobody has settled is in no store: it is told by the clock of whoever asks.
@@ -163,7 +163,7 @@ func (w *world) ran() []string {
 func (w *world) lastTick(id string) time.Time {
 	w.t.Helper()
 	var all []copied
-	w.decode(&all, "history", "app/j", "-o", "json")
+	w.recall(&all, "app/j")
 	for _, c := range all {
 		if c.HostID == id && c.Outcome == "succeeded" {
 			return *c.Tick

@@ -265,8 +265,24 @@ type entry struct {
 
 func (w *world) history(args ...string) (all []entry) {
 	w.t.Helper()
-	w.decode(&all, append([]string{"history", "-n", "10000", "-o", "json"}, args...)...)
+	w.recall(&all, args...)
 	return all
+}
+
+// unheard is what history says of a name that is not registered yet, and of which nothing is on record.
+const unheard = "nothing of that name is on record"
+
+// recall is dibs history as JSON: nothing, of a name that the store has not heard of yet.
+func (w *world) recall(to any, args ...string) {
+	w.t.Helper()
+	p := w.dibs(append([]string{"history", "-n", "10000", "-o", "json"}, args...)...)
+	if p.wait(patience) == 1 && strings.Contains(p.stderr(), unheard) {
+		return
+	}
+	p.exits(0, patience)
+	if err := json.Unmarshal([]byte(p.stdout()), to); err != nil {
+		w.t.Fatalf("dibs history %v: %v in %s", args, err, p.stdout())
+	}
 }
 
 // event is what `dibs history --events -o json` says.

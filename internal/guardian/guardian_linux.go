@@ -85,6 +85,7 @@ func serve(cgroupPath, path string, args []string) error {
 	if err != nil {
 		return err
 	}
+	send(Message{Kind: Waiting, Guardian: int64(os.Getpid())})
 	arm, err := awaitArm()
 	if err != nil {
 		return err

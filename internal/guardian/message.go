@@ -36,6 +36,8 @@ const (
 	Exited
 	// Empty: nothing of the command is left (or, with Leave, it was let go). The guardian ends.
 	Empty
+	// Waiting is the first: the guardian, whose pid is Guardian, lives, and starts nothing before Arm.
+	Waiting
 )
 
 // Leftovers says what becomes of processes that outlive the command's main process (rule L7).

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
@@ -28,6 +29,7 @@ func TestWaitingTellsWhatWaitsAndSinceWhen(t *testing.T) {
 		one.Deliver(func(scheduler.Item) error { return errDown }),
 		one.Put(scheduler.Item{Close: &tick.CloseRequest{Run: run.Record{Tick: ended.Add(-time.Hour)}}}),
 		two.Put(item(1)),
+		two.Put(scheduler.Item{Event: &history.Event{Kind: "lease-lost", Key: "k"}}), // for which nobody waits
 	} {
 		if err != nil && !errors.Is(err, errDown) {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ package testsize
 import (
 	"os"
 	"strconv"
+	"testing"
 )
 
 // Env is the name of the setting.
@@ -17,6 +18,15 @@ func Long() bool { return share() > 0 }
 // Of is how much to do: short by default, in a long round its share of long, though no less than short.
 func Of(short, long int) int {
 	return max(short, int(float64(long)*share()))
+}
+
+// Counts is called by a test that counts what steps cost, or makes each part of them fail, one after the other. The race
+// detector sees nothing in it, and makes it ten times as long: under it the test is skipped. make test runs it.
+func Counts(t testing.TB) {
+	t.Helper()
+	if raced {
+		t.Skip("it counts in one goroutine: it runs without the race detector")
+	}
 }
 
 func share() float64 {

@@ -18,7 +18,12 @@ type Unit struct {
 	Path string
 	// KillMode is whom systemd signals when the service stops.
 	KillMode string
+	// User is whom it runs as; empty: root.
+	User string
 }
+
+// Scoped says whether dibs there may ask systemd for scopes, in which a stop does not reach its jobs.
+func (u Unit) Scoped() bool { return u.User == "" }
 
 // ControlGroup is the KillMode of a unit that says none: SIGTERM goes to every process of the service, so to the jobs
 // as well as to dibs.
@@ -74,6 +79,7 @@ func template(name string) string {
 
 func read(root, file, name string) (u Unit, ok bool) {
 	u = Unit{Name: name, Path: file, KillMode: ControlGroup}
+	dynamic := false
 	for _, f := range append([]string{file}, dropIns(root, name)...) {
 		text, err := conffile.Read(f, conffile.Small)
 		if err != nil {
@@ -87,10 +93,28 @@ func read(root, file, name string) (u Unit, ok bool) {
 				if u.KillMode = value; value == "" {
 					u.KillMode = ControlGroup
 				}
+			case "User":
+				if u.User = value; value == "root" || value == "0" {
+					u.User = ""
+				}
+			case "DynamicUser":
+				dynamic = truth(value)
 			}
 		}
 	}
+	if dynamic && u.User == "" {
+		u.User = "a user of its own (DynamicUser=)"
+	}
 	return u, ok
+}
+
+// truth is what systemd takes for true.
+func truth(value string) bool {
+	switch strings.ToLower(value) {
+	case "1", "yes", "y", "true", "t", "on":
+		return true
+	}
+	return false
 }
 
 // dropIns are the files that change a unit, in their order: that of their names. Of one name the most important counts.

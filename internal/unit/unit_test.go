@@ -61,6 +61,16 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+func TestWhoMayAskForScopes(t *testing.T) {
+	for text, want := range map[string]bool{"": true, "User=root\n": true, "User=0\n": true, "User=shop\n": false, "User=shop\nUser=\n": true,
+		"DynamicUser=yes\n": false, "DynamicUser=no\n": true, "DynamicUser=on\nUser=shop\n": false} {
+		got := Find(write(t, map[string]string{"etc/systemd/system/a.service": serve + text}))
+		if len(got) != 1 || got[0].Scoped() != want {
+			t.Errorf("%q: %+v, want %t", text, got, want)
+		}
+	}
+}
+
 func TestOwn(t *testing.T) {
 	root := write(t, map[string]string{"etc/systemd/system/a.service": serve, "etc/systemd/system/b@.service": serve + "KillMode=mixed\n"})
 	for cgroup, want := range map[string]string{

@@ -36,6 +36,9 @@ type Options struct {
 	SecretRefs []string
 	// Once remembers runs. Default: Memory(0), which is enough for one process.
 	Once Once
+	// Tolerance is how far a signature's time may be from Now, to either side. Default, and for less than a second:
+	// the constant Tolerance.
+	Tolerance time.Duration
 	// Now is this host's time. Default time.Now.
 	Now func() time.Time
 	// Log takes refusals, and what goes wrong beside the work. Default slog.Default().
@@ -104,6 +107,9 @@ func New(o Options) (*App, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Tolerance < time.Second {
+		o.Tolerance = Tolerance
+	}
 	o.Log = cmp.Or(o.Log, slog.Default())
 	return &App{o: o, base: base, funcs: map[string]Func{}}, nil
 }
@@ -147,7 +153,7 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body could not be read, or is too long", http.StatusRequestEntityTooLarge)
 		return
 	}
-	which, err := Verify(r, body, a.o.Now(), a.o.Secrets...)
+	which, err := VerifyWithin(a.o.Tolerance, r, body, a.o.Now(), a.o.Secrets...)
 	if err != nil {
 		a.o.Log.Warn("a request was refused", "event", "request-refused", "reason", err, "path", r.URL.Path, "from", r.RemoteAddr)
 		http.Error(w, err.Error(), http.StatusUnauthorized)
@@ -219,8 +225,10 @@ func work(ctx context.Context, f Func, a Attempt) (err error) {
 // the body, so believe them as far as you believe TLS.
 func attemptOf(r *http.Request, body []byte) Attempt {
 	h := r.Header
-	instant := func(name string) time.Time {
-		t, _ := time.Parse(time.RFC3339, h.Get(name)) // what is none is not known
+	instant := func(name string) (t time.Time) { // what is none is not known
+		if at, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil {
+			t = time.Unix(at, 0).UTC()
+		}
 		return t
 	}
 	n, _ := strconv.Atoi(h.Get("X-Cron-Attempt"))

@@ -219,6 +219,7 @@ func TestVerify(t *testing.T) {
 	}{
 		{"right", good, 0, nil},
 		{"in the other order, with more", sum + ", x=1, " + strings.TrimSuffix(good, ","+sum), 0, nil},
+		{"the method in small letters", webhook.Sign([]byte(newer), now, "post", "/cron/j?a=%20&b", []byte("body")), 0, nil},
 		{"the older secret", webhook.Sign([]byte(older), now, "POST", "/cron/j?a=%20&b", []byte("body")), 1, nil},
 		{"300 s old", at(-300 * time.Second), 0, nil}, {"301 s old", at(-301 * time.Second), 0, app.ErrStaleTimestamp},
 		{"300 s ahead", at(300 * time.Second), 0, nil}, {"301 s ahead", at(301 * time.Second), 0, app.ErrStaleTimestamp},
@@ -243,7 +244,14 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d, %v", c.name, which, err, c.which, c.want)
 		}
 	}
-	r := httptest.NewRequest("POST", "/", nil)
+	r := httptest.NewRequest("POST", "/cron/j?a=%20&b", nil)
+	for d, want := range map[time.Duration]error{30 * time.Second: nil, 31 * time.Second: app.ErrStaleTimestamp, -31 * time.Second: app.ErrStaleTimestamp} {
+		r.Header.Set(webhook.SignatureHeader, at(d))
+		if _, err := app.VerifyWithin(30*time.Second, r, []byte("body"), now, []byte(newer)); !errors.Is(err, want) {
+			t.Errorf("%s within 30 s: %v, want %v", d, err, want)
+		}
+	}
+	r = httptest.NewRequest("POST", "/", nil)
 	r.Header[webhook.SignatureHeader] = []string{good, good}
 	if _, err := app.Verify(r, nil, now, []byte(newer)); !errors.Is(err, app.ErrMalformedHeader) {
 		t.Error(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-run/dibs/run/webhook"
 )
 
-// Tolerance is how far, to either side, a signature's time may be from now.
+// Tolerance is how far, to either side, a signature's time may be from now unless something else is asked for.
 const Tolerance = 300 * time.Second
 
 // Why a request is refused, in the order in which it is checked.
@@ -32,11 +32,16 @@ var (
 // Verify checks that a request, as a server got it, with this body, was signed by one of the secrets
 // within Tolerance of now, and answers by which one. Any error is one of the four above.
 func Verify(r *http.Request, body []byte, now time.Time, secrets ...[]byte) (which int, err error) {
+	return VerifyWithin(Tolerance, r, body, now, secrets...)
+}
+
+// VerifyWithin is Verify with another tolerance, in whole seconds.
+func VerifyWithin(tolerance time.Duration, r *http.Request, body []byte, now time.Time, secrets ...[]byte) (which int, err error) {
 	at, sum, err := signature(r.Header.Values(webhook.SignatureHeader))
 	if err != nil {
 		return 0, err
 	}
-	if d := now.Unix() - at; d > int64(Tolerance/time.Second) || d < -int64(Tolerance/time.Second) {
+	if d := now.Unix() - at; d > int64(tolerance/time.Second) || d < -int64(tolerance/time.Second) {
 		return 0, ErrStaleTimestamp
 	}
 	which = -1

@@ -44,8 +44,6 @@ const lingering = time.Second
 // Run runs the command, and returns when it and all that it started are gone. printed is the end of what it
 // printed, at most 1000 bytes of text. An error says that it did not exit with status 0, and why.
 func (b Brief) Run(ctx context.Context) (printed string, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, b.tooLong())
-	defer cancel()
 	files, err := newPipes(b.Input)
 	if err != nil {
 		return "", err
@@ -55,6 +53,8 @@ func (b Brief) Run(ctx context.Context) (printed string, err error) {
 	p, err := Start(b.spec(files, given))
 	files.started()
 	if err == nil {
+		ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, b.tooLong())
+		defer cancel()
 		err = b.attend(ctx, p)
 	}
 	return files.close(), err
@@ -72,9 +72,10 @@ func (b Brief) spec(files *pipes, given []string) Spec {
 		env = append(env, b.User.environment()...)
 	}
 	env = append(append(env, given...), b.ExtraEnv...)
+	deadline := func() Deadline { return Deadline{Kill: clock.System.Boot() + b.Timeout + lingering} }
 	return Spec{Args: b.Args, Dir: b.Dir, Env: lastOfEach(env), User: b.User, Umask: b.Umask, Nice: b.Nice,
 		RunID: run.NewID(), Stdin: files.stdin, Stdout: files.stdout, Stderr: files.stdout, Leftovers: Kill,
-		Deadline: Deadline{Kill: clock.System.Boot() + b.Timeout + lingering}}
+		Deadline: deadline(), Renewed: deadline}
 }
 
 func (b Brief) attend(ctx context.Context, p *Process) (err error) {

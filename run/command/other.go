@@ -17,6 +17,12 @@ var errPlatform = fmt.Errorf("guarding a command is not supported on %s, only on
 // CgroupFor is "": control groups are Linux's.
 func CgroupFor(lease.Key, string) string { return "" }
 
+// CgroupNamed is "".
+func CgroupNamed(string, lease.Key, string) string { return "" }
+
+// UseScopes answers errors.ErrUnsupported.
+func UseScopes(Scopes) error { return errPlatform }
+
 // Find answers that nothing can be executed here.
 func Find(string, string, []string) error { return errPlatform }
 

@@ -80,7 +80,7 @@ func inspect(key lease.Key, h lease.Holder) (left remainder, gone bool) {
 			return false // what is older than the holder cannot descend from it
 		}
 		a := ofRun(s.PID, h.RunID)
-		certain = certain && (a != unknown || h.Cgroup != "")
+		certain = certain && (a != unknown || h.Cgroup != "" && !promised(h.Cgroup))
 		return a == yes
 	})
 	if len(work) > 0 {

@@ -76,8 +76,13 @@ type Spec struct {
 	RunID string
 	// Key is that of the lease the run is under. KillOrphaned finds the run's processes by both.
 	Key lease.Key
+	// Name is what the run is called where people see it: in the name of its scope. Default: the key, or without one
+	// the command's name.
+	Name string
 	// Deadline is in force before the command is executed.
 	Deadline Deadline
+	// Renewed, where not nil, says the Deadline anew just before that: to get a scope may have taken 2 s.
+	Renewed func() Deadline
 	// User, where not nil, is whom the command runs as; this process must be root then. The guardian
 	// stays what it is, so that it can end whatever the command becomes.
 	User *User
@@ -115,3 +120,14 @@ func (e *StartError) Error() string { return fmt.Sprintf("run %s: %v", e.Name, e
 
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
+
+// Scopes are control groups outside of this process's own, which a service manager makes: what it does to this
+// process's group when the service stops, it does not do to the runs then. Its methods are safe for concurrent use.
+type Scopes interface {
+	// Dir is the control group's path that the scope of a run will have; "" where that cannot be known. The same run
+	// has always the same.
+	Dir(name, runID string) string
+	// Start makes the scope and puts processes of this user's there. It returns within 2 s, whatever the manager does.
+	// An error says that they may not be there, and may still be moved.
+	Start(name, runID string, pids ...int) error
+}

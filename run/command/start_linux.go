@@ -25,6 +25,14 @@ func CgroupFor(key lease.Key, runID string) string {
 	if runID == "" {
 		return ""
 	}
+	return CgroupNamed(string(key), key, runID)
+}
+
+// CgroupNamed is CgroupFor for a run whose Spec has a Name.
+func CgroupNamed(name string, key lease.Key, runID string) string {
+	if s := scopes.Load(); s != nil {
+		return s.cgroup(name, key, runID)
+	}
 	return cgroup.For(bound(key, runID))
 }
 
@@ -43,9 +51,12 @@ func Start(s Spec) (*Process, error) {
 	if err != nil {
 		return nil, startError(name, err)
 	}
-	p, err := s.guard(path)
+	p, err := s.guarded(path)
 	if err != nil {
 		return nil, err
+	}
+	if s.Renewed != nil {
+		s.Deadline = s.Renewed()
 	}
 	if err := p.arm(s); err != nil {
 		p.abandon()
@@ -70,8 +81,15 @@ func Start(s Spec) (*Process, error) {
 const startTime = time.Minute
 
 // answer waits for the guardian to say whether the command was executed, at most until the deadline.
-// Whoever was stopped before that is continued.
-func (p *Process) answer(kill time.Duration) (guardian.Message, error) {
+func (p *Process) answer(kill time.Duration) (m guardian.Message, err error) {
+	for m.Kind = guardian.Waiting; m.Kind == guardian.Waiting && err == nil; {
+		m, err = p.first(kill)
+	}
+	return m, err
+}
+
+// first waits for the guardian's next message while it starts. Whoever was stopped before that is continued.
+func (p *Process) first(kill time.Duration) (guardian.Message, error) {
 	if latest := clock.System.Boot() + startTime; kill == 0 || kill > latest {
 		kill = latest
 	}
@@ -130,8 +148,8 @@ func (s Spec) check() error {
 	return nil
 }
 
-// guard starts the warden, and this the guardian, which then waits to be armed.
-func (s Spec) guard(path string) (*Process, error) {
+// guard starts the warden, and this the guardian, which then waits to be armed. The run is to have a control group.
+func (s Spec) guard(path, group string) (*Process, error) {
 	name := s.Args[0]
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -141,7 +159,7 @@ func (s Spec) guard(path string) (*Process, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "supervisor")
 	defer theirs.Close()
 
-	p := &Process{locks: len(s.Locks) > 0, hold: s.HoldLocks, run: s.RunID, cgroup: CgroupFor(s.Key, s.RunID), sock: ours,
+	p := &Process{locks: len(s.Locks) > 0, hold: s.HoldLocks, run: s.RunID, cgroup: group, sock: ours,
 		exited: make(chan Exit, 1), empty: make(chan struct{}), reaped: make(chan struct{})}
 	files, closeNull, err := s.files(theirs)
 	if err == nil {

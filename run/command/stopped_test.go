@@ -269,7 +269,7 @@ func unarmed(t *testing.T) (*Process, Spec) {
 	t.Helper()
 	s := Spec{RunID: newRun(t)}
 	s.Args, s.Env = shell(s.RunID, deaf), os.Environ()
-	p, err := s.guard("/bin/sh")
+	p, err := s.guarded("/bin/sh")
 	if err != nil {
 		t.Fatal(err)
 	}

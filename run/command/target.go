@@ -107,11 +107,14 @@ func fault(c run.Call, err error) run.Result {
 }
 
 func (t Target) spec(c run.Call, out *output, given []string) Spec {
-	term, kill := c.Lease.Deadlines()
-	s := Spec{Args: t.Args, Dir: t.Dir, Env: t.environment(c, given), RunID: c.Run.ID, Key: c.Lease.Ref().Key,
+	deadline := func() Deadline {
+		term, kill := c.Lease.Deadlines()
+		return Deadline{Term: term, Kill: kill}
+	}
+	s := Spec{Args: t.Args, Dir: t.Dir, Env: t.environment(c, given), RunID: c.Run.ID, Key: c.Lease.Ref().Key, Name: c.Run.Job,
 		User: t.User, Umask: t.Umask, Nice: t.Nice,
 		Stdin: out.stdin, Stdout: out.stdout, Stderr: out.stderr,
-		Deadline:  Deadline{Term: term, Kill: kill},
+		Deadline: deadline(), Renewed: deadline,
 		Leftovers: t.Leftovers, LeftoverGrace: t.LeftoverGrace}
 	if c.Lock != nil {
 		s.Locks = []*os.File{c.Lock}

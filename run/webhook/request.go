@@ -61,9 +61,10 @@ func previous(c run.Call) string {
 	return ""
 }
 
+// stamp is an instant as the clients of the protocol read it: in Unix seconds.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(time.RFC3339)
+	return strconv.FormatInt(t.Unix(), 10)
 }

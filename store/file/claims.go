@@ -25,19 +25,12 @@ var (
 	sqlTicksOwed string
 )
 
-// Claim fulfils tick.Store. All items share one transaction, and one sync to the disk.
-func (k *ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
-	var answers []tick.Answer
-	err := k.db.write(ctx, func(tx *sql.Tx) error {
-		answers = answers[:0]
-		for _, req := range reqs {
-			a, err := k.claim(ctx, tx, req)
-			if err != nil {
-				return err
-			}
-			answers = append(answers, a)
-		}
-		return nil
+// Claim fulfils tick.Store.
+func (k *ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) (answers []tick.Answer, err error) {
+	err = writeEach(ctx, k.db, reqs, func(tx *sql.Tx, req tick.ClaimRequest) error {
+		a, err := k.claim(ctx, tx, req)
+		answers = append(answers, a)
+		return err
 	})
 	return answers, err
 }

@@ -44,13 +44,9 @@ func (k *ticks) closeInDB(ctx context.Context, reqs []tick.CloseRequest, answers
 			break
 		}
 	}
-	err := k.db.write(ctx, func(tx *sql.Tx) (err error) {
-		for _, i := range which {
-			if answers[i], err = k.close(ctx, tx, reqs[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+	err := writeEach(ctx, k.db, which, func(tx *sql.Tx, i int) (err error) {
+		answers[i], err = k.close(ctx, tx, reqs[i])
+		return err
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,10 +30,16 @@ type db struct {
 	log    log
 	at     atomic.Pointer[beneath.Dir] // where the database is opened; nil before
 
+	turns turns
+
 	mu     sync.Mutex
 	pools  *pools
 	closed bool
 }
+
+// turns are where the steps of this process that look at a few of very many go on: at the worker, the lane and the limit of these
+// numbers.
+type turns struct{ worker, lane, limit atomic.Int64 }
 
 // pools are one connection that writes, as SQLite has one writer at a time anyway, and a few
 // that read the last committed state beside it.
@@ -125,9 +132,12 @@ func (s *db) makeFile() error {
 	return errors.Join(registerVFS(), checkDatabase(own))
 }
 
+// driverName is SQLite's. Tests put one that fails in its place.
+var driverName = "sqlite"
+
 func (s *db) pool(n int, params string) *sql.DB {
 	// sql.Open fails only for a driver that does not exist.
-	p, _ := sql.Open("sqlite", s.address(params))
+	p, _ := sql.Open(driverName, s.address(params))
 	p.SetMaxOpenConns(n)
 	p.SetMaxIdleConns(n)
 	return p
@@ -168,6 +178,27 @@ func (s *db) write(ctx context.Context, f func(*sql.Tx) error) error {
 		s.shorten(ctx, p.writer)
 	}
 	return s.fail("write to", err)
+}
+
+// maxBatch is how many items share one transaction, and one sync to the disk.
+const maxBatch = 500
+
+// writeEach writes items in transactions of maxBatch at most, until one fails.
+func writeEach[T any](ctx context.Context, s *db, items []T, do func(*sql.Tx, T) error) error {
+	for part := range slices.Chunk(items, maxBatch) {
+		err := s.write(ctx, func(tx *sql.Tx) error {
+			for _, x := range part {
+				if err := do(tx, x); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *db) transact(ctx context.Context, p *sql.DB, f func(*sql.Tx) error) error {

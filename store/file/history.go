@@ -25,8 +25,14 @@ var (
 	sqlTicksOf string
 	//go:embed queries/runs.sql
 	sqlRuns string
+	//go:embed queries/runs_of.sql
+	sqlRunsOf string
 	//go:embed queries/events.sql
 	sqlEvents string
+	//go:embed queries/events_of.sql
+	sqlEventsOf string
+	//go:embed queries/events_of_run.sql
+	sqlEventsOfRun string
 	//go:embed queries/event_insert.sql
 	sqlEventInsert string
 	//go:embed queries/tick_put.sql
@@ -35,12 +41,6 @@ var (
 	sqlOutputPut string
 	//go:embed queries/output_get.sql
 	sqlOutputGet string
-	//go:embed queries/prune_ticks.sql
-	sqlPruneTicks string
-	//go:embed queries/prune_runs.sql
-	sqlPruneRuns string
-	//go:embed queries/prune_outputs.sql
-	sqlPruneOutputs string
 	//go:embed queries/prune_events.sql
 	sqlPruneEvents string
 	//go:embed queries/prune_outputs_of.sql
@@ -52,14 +52,7 @@ type histories struct{ db *db }
 
 // Append fulfils history.Store.
 func (h *histories) Append(ctx context.Context, events []history.Event) error {
-	return h.db.write(ctx, func(tx *sql.Tx) error {
-		for _, e := range events {
-			if err := insertEvent(ctx, tx, e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return writeEach(ctx, h.db, events, func(tx *sql.Tx, e history.Event) error { return insertEvent(ctx, tx, e) })
 }
 
 func insertEvent(ctx context.Context, tx *sql.Tx, e history.Event) error {
@@ -85,7 +78,14 @@ func (h *histories) Events(ctx context.Context, q history.Query) ([]history.Even
 	if err := h.db.catchUp(ctx); err != nil { // which may have found damage to tell of
 		return nil, err
 	}
-	return ask(ctx, h.db, readEvent, sqlEvents, q.Job, q.RunID, from(q), to(q), q.Max())
+	text, args := sqlEvents, []any{from(q), to(q), q.Max()}
+	switch {
+	case q.RunID != "":
+		text, args = sqlEventsOfRun, append(args, q.RunID, q.Job)
+	case q.Job != "":
+		text, args = sqlEventsOf, append(args, q.Job)
+	}
+	return ask(ctx, h.db, readEvent, text, args...)
 }
 
 func readEvent(row scanner) (e history.Event, err error) {
@@ -174,79 +174,53 @@ func (h *histories) Runs(ctx context.Context, q history.Query) ([]run.Record, er
 	if err := h.db.catchUp(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := ask(ctx, h.db, readRun, sqlRuns, q.Job, q.RunID, from(q), to(q), q.Max())
-	runs := make([]run.Record, 0, len(rows))
-	for _, r := range rows {
-		runs = append(runs, r.Record)
+	return h.runs(ctx, q)
+}
+
+func (h *histories) runs(ctx context.Context, q history.Query) (found []run.Record, err error) {
+	text, args := sqlRuns, []any{from(q), to(q), q.Max()}
+	switch {
+	case q.RunID != "":
+		text, args = sqlRunGet, []any{q.RunID}
+	case q.Job != "":
+		text, args = sqlRunsOf, append(args, q.Job)
 	}
-	return runs, err
+	rows, err := ask(ctx, h.db, readRun, text, args...)
+	found = make([]run.Record, 0, len(rows))
+	for _, r := range rows {
+		if at := micros(r.Started); (q.Job == "" || q.Job == r.Job) && at >= from(q) && at < to(q) {
+			found = append(found, r.Record)
+		}
+	}
+	return found, err
 }
 
 // Latest fulfils history.Store.
 func (h *histories) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
 	found := make([][]run.Record, len(jobs))
-	if err := h.db.catchUp(ctx); err != nil {
-		return nil, err
-	}
+	err := h.db.catchUp(ctx)
 	for i, job := range jobs {
-		q := history.Query{Job: job, Limit: n}
-		rows, err := ask(ctx, h.db, readRun, sqlRuns, q.Job, q.RunID, from(q), to(q), q.Max())
-		if err != nil {
-			return nil, err
+		if err == nil {
+			found[i], err = h.runs(ctx, history.Query{Job: job, Limit: n})
 		}
-		for _, r := range rows {
-			found[i] = append(found[i], r.Record)
-		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return found, nil
 }
 
 // AppendRuns fulfils history.Store.
 func (h *histories) AppendRuns(ctx context.Context, runs []run.Record) error {
-	return h.db.write(ctx, func(tx *sql.Tx) error {
-		for _, r := range runs {
-			if err := insertRun(ctx, tx, runRow{r, ""}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return writeEach(ctx, h.db, runs, func(tx *sql.Tx, r run.Record) error { return insertRun(ctx, tx, runRow{r, ""}) })
 }
 
 // AppendTicks fulfils history.Store.
 func (h *histories) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
-	return h.db.write(ctx, func(tx *sql.Tx) error {
-		for _, t := range ticks {
-			t.Lease = lease.Ref{}
-			if err := putTick(ctx, tx, sqlTickPut, t); err != nil {
-				return err
-			}
-		}
-		return nil
+	return writeEach(ctx, h.db, ticks, func(tx *sql.Tx, t tick.Tick) error {
+		t.Lease = lease.Ref{}
+		return putTick(ctx, tx, sqlTickPut, t)
 	})
-}
-
-// Prune fulfils history.Store.
-func (h *histories) Prune(ctx context.Context, before time.Time) (n int, more bool, err error) {
-	if err := h.db.catchUp(ctx); err != nil {
-		return 0, false, err
-	}
-	err = h.db.write(ctx, func(tx *sql.Tx) error {
-		n, more = 0, false
-		// Outputs are found through their runs, and do not count by themselves.
-		for _, text := range []string{sqlPruneTicks, sqlPruneOutputs, sqlPruneRuns, sqlPruneEvents} {
-			gone, err := changed(tx.ExecContext(ctx, text, ceil(before), history.Step))
-			if err != nil {
-				return err
-			}
-			if text != sqlPruneOutputs {
-				n += gone
-				more = more || gone == history.Step
-			}
-		}
-		return nil
-	})
-	return n, more, err
 }
 
 // PruneOutputs fulfils history.Store.

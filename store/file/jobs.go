@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	_ "embed" // the statements
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dibs-run/dibs/tick"
@@ -26,35 +27,40 @@ var (
 // Jobs fulfils tick.Store.
 func (k *ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	if len(q.Names) > 0 {
-		names, err := json.Marshal(q.Names)
-		if err != nil {
-			return nil, err
-		}
-		return ask(ctx, k.db, readJob, sqlJobsNamed, string(names))
+		return k.named(ctx, slices.Compact(slices.Sorted(slices.Values(q.Names))))
 	}
 	from, to := q.Range()
 	return ask(ctx, k.db, readJob, sqlJobs, from, to, q.After, q.Max())
 }
 
-// SetJobs fulfils tick.Store.
-func (k *ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
-	var jobs []tick.Job
-	err := k.db.write(ctx, func(tx *sql.Tx) error {
-		jobs = jobs[:0]
-		for _, req := range reqs {
-			j, found, err := getJob(ctx, tx, req.Name)
-			if err != nil {
-				return err
-			}
-			next, changed := req.Apply(j, found, instantNow().time())
-			if changed {
-				if err := putJob(ctx, tx, next); err != nil {
-					return err
-				}
-			}
-			jobs = append(jobs, next)
+func (k *ticks) named(ctx context.Context, names []string) (all []tick.Job, err error) {
+	for part := range slices.Chunk(names, maxBatch) {
+		text, err := json.Marshal(part)
+		if err != nil {
+			return nil, err
 		}
-		return nil
+		some, err := ask(ctx, k.db, readJob, sqlJobsNamed, string(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+// SetJobs fulfils tick.Store.
+func (k *ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) (jobs []tick.Job, err error) {
+	err = writeEach(ctx, k.db, reqs, func(tx *sql.Tx, req tick.JobRequest) error {
+		j, found, err := getJob(ctx, tx, req.Name)
+		if err != nil {
+			return err
+		}
+		next, changed := req.Apply(j, found, instantNow().time())
+		jobs = append(jobs, next)
+		if !changed {
+			return nil
+		}
+		return putJob(ctx, tx, next)
 	})
 	return jobs, err
 }
@@ -77,7 +83,11 @@ func (k *ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, err
 }
 
 // Settle fulfils tick.Store.
-func (k *ticks) Settle(ctx context.Context, req tick.SettleRequest) (a tick.Answer, err error) {
+func (k *ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
+	return req.InParts(maxBatch, func(part tick.SettleRequest) (tick.Answer, time.Time, error) { return k.settlePart(ctx, part) })
+}
+
+func (k *ticks) settlePart(ctx context.Context, req tick.SettleRequest) (a tick.Answer, mark time.Time, err error) {
 	err = k.db.write(ctx, func(tx *sql.Tx) error {
 		a = tick.Answer{Status: tick.Taken, Now: instantNow().time()}
 		job, found, err := getJob(ctx, tx, req.Job)
@@ -85,15 +95,17 @@ func (k *ticks) Settle(ctx context.Context, req tick.SettleRequest) (a tick.Answ
 			return err
 		}
 		a.Status = tick.Won
-		return k.settle(ctx, tx, job, req, a.Now)
+		mark, err = k.settle(ctx, tx, job, req, a.Now)
+		return err
 	})
-	return a, err
+	return a, mark, err
 }
 
-func (k *ticks) settle(ctx context.Context, tx *sql.Tx, job tick.Job, req tick.SettleRequest, now time.Time) error {
+// settle returns the mark as it then stands.
+func (k *ticks) settle(ctx context.Context, tx *sql.Tx, job tick.Job, req tick.SettleRequest, now time.Time) (time.Time, error) {
 	there, err := query(ctx, tx, readTick, sqlTicksBetween, req.Job, micros(req.From), micros(req.To))
 	if err != nil {
-		return err
+		return job.Mark, err
 	}
 	to := settleable(req, there)
 	for _, row := range req.Rows {
@@ -101,14 +113,14 @@ func (k *ticks) settle(ctx context.Context, tx *sql.Tx, job tick.Job, req tick.S
 			continue
 		}
 		if err := putTick(ctx, tx, sqlTickInsert, settled(req.Job, row, now)); err != nil {
-			return err
+			return job.Mark, err
 		}
 	}
 	if !job.Mark.Before(to) {
-		return nil
+		return job.Mark, nil
 	}
 	job.Mark = to
-	return putJob(ctx, tx, job)
+	return to, putJob(ctx, tx, job)
 }
 
 // Unsettle fulfils tick.Store.

@@ -89,7 +89,11 @@ func (s *db) step(ctx context.Context, do func(b *board) error) error {
 		return s.fail("prepare", err)
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
-		return do(s.board(ctx, tx, func(name string) (*sql.Stmt, error) { return tx.StmtContext(ctx, prepared[name]), nil }))
+		b := s.board(ctx, tx, func(name string) (*sql.Stmt, error) { return tx.StmtContext(ctx, prepared[name]), nil })
+		if err := do(b); err != nil {
+			return err
+		}
+		return b.settleAll()
 	})
 }
 

@@ -77,7 +77,7 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 func (d desk) Workers(ctx context.Context) (out []queue.Process, err error) {
 	err = d.look(ctx, func(b *board) error {
 		out = nil
-		there, err := rows(b, readWorker, "workers_there")
+		there, err := rows(b, readWorker, "workers_there", 0, 10_000)
 		if err != nil {
 			return err
 		}

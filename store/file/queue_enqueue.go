@@ -82,7 +82,7 @@ func (b *board) nominate(t *task) error {
 	if err != nil || l.free() == 0 {
 		return err
 	}
-	if err := b.settleLane(l, t.lane); err != nil {
+	if _, err := b.settleLane(l, t.lane); err != nil {
 		return err
 	}
 	return b.look(t)

@@ -4,6 +4,7 @@ package file
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -23,13 +24,22 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 		if out.Gone = err == nil && !live; err != nil || out.Gone {
 			return err
 		}
-		f := fetch{board: b, r: r}
+		f := fetch{board: b, r: r, left: mostAtOnce, rates: map[string]*rate{}}
 		if err := f.prepare(); err != nil {
 			return err
 		}
 		for _, name := range r.Queues {
 			if err := f.from(name); err != nil {
 				return err
+			}
+		}
+		if len(f.given) < r.Max {
+			more, err := f.goOn()
+			if err != nil {
+				return err
+			}
+			if more || f.left <= 0 {
+				f.nextDue = f.now
 			}
 		}
 		out.Tasks, out.NextDue = f.given, f.nextDue
@@ -48,11 +58,10 @@ const beyondHeld = 100
 type fetch struct {
 	*board
 	r       queue.FetchRequest
-	lanes   []lane
-	pauses  []queue.Pause
-	rates   map[string]*rate
+	rates   map[string]*rate // of kinds that were asked for; nil: none
 	worker  int64
 	given   []queue.Fetched
+	left    int  // how many tasks it may still meet, beside those that it gives
 	suspect bool // one was given
 	held    bool // slots of limits are held back, as grants are (rules Q5, L9)
 	nextDue time.Time
@@ -66,15 +75,6 @@ type lane struct {
 func readLane(row scanner) (l lane, err error) { return l, row.Scan(&l.id, &l.queue, &l.kind) }
 
 func (f *fetch) prepare() (err error) {
-	if f.lanes, err = rows(f.board, readLane, "lanes"); err != nil {
-		return err
-	}
-	if f.pauses, err = f.board.pauses(); err != nil {
-		return err
-	}
-	if f.rates, err = f.board.rates(); err != nil {
-		return err
-	}
 	if f.held, err = f.db.leases.heldBack(); err != nil {
 		return err
 	}
@@ -84,16 +84,16 @@ func (f *fetch) prepare() (err error) {
 
 // from takes what there is in a queue, the first in order first.
 func (f *fetch) from(name string) error {
-	var lanes []lane
-	for _, l := range f.lanes {
-		if l.queue == name && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, l.kind)) && !f.paused(l.place) {
-			lanes = append(lanes, l)
-			if err := f.ripen(l); err != nil {
-				return err
-			}
+	lanes, err := f.lanesOf(name)
+	if err != nil {
+		return err
+	}
+	for _, l := range lanes {
+		if err := f.ripen(l, max(mostAtOnce/len(lanes), 1)); err != nil {
+			return err
 		}
 	}
-	for {
+	for f.left > 0 {
 		found, err := f.candidates(lanes)
 		if err != nil {
 			return err
@@ -104,15 +104,73 @@ func (f *fetch) from(name string) error {
 			return err
 		}
 	}
+	return nil
 }
 
-func (f *fetch) paused(at place) bool {
-	return slices.ContainsFunc(f.pauses, func(p queue.Pause) bool { return p.Covers(at.queue, at.kind, f.now) })
+// lanesOf are those of a queue that the worker may fetch from now. Where there are very many, some are drawn: the others have their
+// turn in another fetch.
+func (f *fetch) lanesOf(name string) (open []lane, err error) {
+	all, err := f.allLanes(name)
+	for _, l := range all {
+		if err != nil {
+			return nil, err
+		}
+		var paused int
+		if err = f.scan("pauses_of", []any{l.queue, l.kind, micros(f.now)}, &paused); paused > 0 {
+			continue
+		}
+		if _, asked := f.rates[l.kind]; !asked && err == nil {
+			var found []*rate
+			if found, err = rows(f.board, readRate, "rate_of", l.kind); len(found) > 0 {
+				f.rates[l.kind] = found[0]
+			} else {
+				f.rates[l.kind] = nil
+			}
+		}
+		open = append(open, l)
+	}
+	return open, err
+}
+
+func (f *fetch) allLanes(name string) (all []lane, err error) {
+	if kinds := f.r.Kinds; len(kinds) > 0 {
+		if len(kinds) > mostLooked {
+			f.nextDue = f.now
+			from := rand.IntN(len(kinds))
+			kinds = slices.Concat(kinds[from:], kinds[:from])[:mostLooked]
+		}
+		for _, kind := range kinds {
+			found, err := rows(f.board, readLane, "lane_known", name, kind)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+		return all, nil
+	}
+	if all, err = rows(f.board, readLane, "lanes_of", name, 0, mostLooked); err != nil || len(all) < mostLooked {
+		return all, err
+	}
+	f.nextDue = f.now
+	var last int64
+	if err := f.scan("last_lane", nil, &last); err != nil {
+		return nil, err
+	}
+	first := all
+	if all, err = rows(f.board, readLane, "lanes_of", name, rand.Int64N(last)+1, mostLooked); err != nil {
+		return nil, err
+	}
+	for _, l := range first[:mostLooked-len(all)] {
+		if !slices.Contains(all, l) {
+			all = append(all, l)
+		}
+	}
+	return all, nil
 }
 
 // ripen makes due tasks available, and notes when the next one is.
-func (f *fetch) ripen(l lane) error {
-	if _, err := f.board.ripen(l.id, 10_000); err != nil {
+func (f *fetch) ripen(l lane, most int) error {
+	if _, err := f.board.ripen(l.id, most); err != nil {
 		return err
 	}
 	var next int64
@@ -130,15 +188,22 @@ type candidate struct {
 	rate  *rate
 }
 
-// candidates are the first in order of what the lanes have, as many as there is room for.
+// candidates are the first in order of what the lanes have, as many as there is room for, or fewer: of each lane only the first few
+// are read, and none that comes behind the last one of those.
 func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
+	const few = 8
+	var end *spot
 	for _, l := range lanes {
+		r := f.rates[l.kind]
+		if r != nil && !r.Ready(f.now) {
+			continue
+		}
 		for class := range life.Classes {
 			want := f.r.Max - len(f.given)
 			if class > life.Clear {
 				want = min(want, 1)
 			}
-			if f.held {
+			if want = min(want, max(few, mostAtOnce/len(lanes))); f.held {
 				want += beyondHeld
 			}
 			if !f.wants(class) || want <= 0 {
@@ -149,11 +214,17 @@ func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 				return nil, err
 			}
 			for _, s := range found {
-				all = append(all, candidate{s, class, f.rates[l.kind]})
+				all = append(all, candidate{s, class, r})
+			}
+			if n := len(found); n == want && class == life.Clear && (end == nil || inOrder(found[n-1], *end) < 0) {
+				end = &found[n-1]
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b candidate) int { return inOrder(a.spot, b.spot) })
+	if end != nil && !f.held {
+		all = slices.DeleteFunc(all, func(c candidate) bool { return inOrder(c.spot, *end) > 0 })
+	}
 	return all, nil
 }
 
@@ -164,7 +235,7 @@ func (f *fetch) wants(class int) bool { return life.Admits(&f.r, class, f.suspec
 func (f *fetch) meetAll(all []candidate) (met int, err error) {
 	for _, c := range all {
 		switch {
-		case len(f.given) >= f.r.Max:
+		case len(f.given) >= f.r.Max || f.left <= 0:
 			return met, nil
 		case !f.wants(c.class) || c.rate != nil && !c.rate.Ready(f.now):
 			continue
@@ -196,15 +267,22 @@ func (f *fetch) meet(t *task, r *rate) error {
 			return err
 		}
 	}
+	if !t.Over(f.now) && (l == nil || l.free() > 0) {
+		return f.give(t, l, r)
+	}
+	f.left--
 	switch {
 	case t.Over(f.now):
 		return f.discard(t, queue.ReasonExpired)
-	case l == nil || l.free() > 0:
-		return f.give(t, l, r)
+	case t.Queues(): // its lane was not brought up to the limit yet
+		_, err := f.settleLane(l, t.lane)
+		return err
 	case t.Limit.OnContention == queue.Discard:
 		return f.discard(t, queue.ReasonOverlap)
 	}
-	return f.displace(t)
+	n, err := f.displace(t, f.left)
+	f.left -= n
+	return err
 }
 
 func (f *fetch) give(t *task, l *limit, r *rate) error {
@@ -257,14 +335,16 @@ type rate struct {
 	life.Bucket
 }
 
+func readRate(row scanner) (*rate, error) {
+	var r rate
+	var full int64
+	err := row.Scan(&r.kind, &r.Each, &r.Burst, &full)
+	r.Full = instantOf(full)
+	return &r, err
+}
+
 func (b *board) rates() (map[string]*rate, error) {
-	all, err := rows(b, func(row scanner) (*rate, error) {
-		var r rate
-		var full int64
-		err := row.Scan(&r.kind, &r.Each, &r.Burst, &full)
-		r.Full = instantOf(full)
-		return &r, err
-	}, "rates")
+	all, err := rows(b, readRate, "rates")
 	by := map[string]*rate{}
 	for _, r := range all {
 		by[r.kind] = r

@@ -7,6 +7,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"math"
+	"slices"
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
@@ -14,18 +17,33 @@ import (
 )
 
 // A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are free slots
-// are available, the first ones in order; all others are blocked, and no fetch looks at them.
+// are available, though no more than shelf, the first ones in order; all others are blocked, and no fetch looks at them.
 type limit struct {
 	life.Cap
 	id      int64
 	key     string
 	token   lease.Token // the largest that was given under it
 	running int
+	round   round
+	touched bool // its slots have changed in this step
 }
+
+const (
+	// shelf is how many tasks of a lane a limit lets onto the shelf at most: one that is taken down makes room for the next.
+	shelf = 100
+	// doors is how many lanes one step brings up to a limit.
+	doors = 20
+)
+
+// A round is how far the lanes of a limit are brought up to it: from the lane at on, and over the first one again up to end.
+type round struct{ at, end int64 }
+
+// complete is the round of a limit whose lanes are all as it says.
+var complete = round{-1, 0}
 
 func readLimit(row scanner) (*limit, error) {
 	var l limit
-	err := row.Scan(&l.id, &l.key, &l.Max, &l.Declared, &l.token, &l.running)
+	err := row.Scan(&l.id, &l.key, &l.Max, &l.Declared, &l.token, &l.round.at, &l.round.end, &l.running)
 	return &l, err
 }
 
@@ -74,7 +92,8 @@ func (b *board) hears(l *limit, slots int) error {
 	if err := b.record(kind, reason); err != nil {
 		return err
 	}
-	return b.settle(l)
+	b.settle(l)
+	return nil
 }
 
 // spot is a task's place in an order.
@@ -87,61 +106,159 @@ func readSpot(row scanner) (s spot, err error) { return s, row.Scan(&s.id, &s.ra
 
 func inOrder(a, b spot) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) }
 
-// settle does what a changed number of free slots, or of those in line, asks for, in every lane (rule Q5).
-func (b *board) settle(l *limit) error {
-	lanes, err := rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "line_lanes", l.id)
-	if err != nil {
-		return err
-	}
-	for _, lane := range lanes {
-		if err := b.settleLane(l, lane); err != nil {
+// settle notes that the number of l's free slots, or of those in line, has changed: at the end of the step every lane is to have what
+// that asks for (rule Q5).
+func (b *board) settle(l *limit) { l.touched = true }
+
+// settleAll does so for all limits of the step.
+func (b *board) settleAll() error {
+	for _, id := range slices.Sorted(maps.Keys(b.limits)) {
+		l := b.limits[id]
+		if !l.touched {
+			continue
+		}
+		l.touched = false
+		was := l.round
+		if l.round.at = max(was.at, 0); was == complete {
+			l.round.end = 0
+		} else {
+			l.round.end = l.round.at // a whole round from here
+		}
+		if err := b.goRound(l, was); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settleLane makes as many of those in line available as there are free slots: the first ones in order. It looks at no more
-// rows than it changes, and two.
-func (b *board) settleLane(l *limit, lane int64) error {
-	var open int
-	if err := b.scan("line_count", []any{l.id, lane}, &open); err != nil {
-		return err
+// goRound brings some more lanes up to a limit, and keeps how far it came where that has changed.
+func (b *board) goRound(l *limit, was round) error {
+	for left := doors; l.round != complete && left > 0; {
+		end := int64(math.MaxInt64)
+		if wrapped := l.round.at < l.round.end; wrapped {
+			end = l.round.end
+		}
+		lanes, err := rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "line_lanes", l.id, l.round.at, left, end)
+		if err != nil {
+			return err
+		}
+		over := len(lanes) < left
+		for _, lane := range lanes {
+			all, err := b.settleLane(l, lane)
+			if err != nil {
+				return err
+			}
+			if !all { // it goes on with this one in the next step
+				l.round.at, left, over = lane, 0, false
+				break
+			}
+			l.round.at = lane + 1
+			left--
+		}
+		switch {
+		case end != math.MaxInt64 && (over || l.round.at == end), over && l.round.end == 0:
+			l.round = complete
+		case over:
+			l.round.at = 0
+		}
 	}
+	if l.round == was {
+		return nil
+	}
+	return b.exec("limit_round", l.round.at, l.round.end, l.id)
+}
+
+// goOn goes on with what earlier steps left to do, for a few limits, and says whether there was any.
+func (b *board) goOn() (more bool, err error) {
+	const few = 5
+	turn := &b.db.turns.limit
+	ids, err := b.rounds(turn.Load(), few)
+	if len(ids) == 0 && err == nil && turn.Load() > 0 {
+		turn.Store(0)
+		ids, err = b.rounds(0, few)
+	}
+	for _, id := range ids {
+		l, err := b.limit(id)
+		if err != nil {
+			return true, err
+		}
+		if err := b.goRound(l, l.round); err != nil {
+			return true, err
+		}
+		turn.Store(id + 1)
+	}
+	return len(ids) > 0, err
+}
+
+func (b *board) rounds(from int64, most int) ([]int64, error) {
+	return rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "rounds", from, most)
+}
+
+// settleLane makes as many of those in line available as there are free slots, and as may be on the shelf: the first ones in order.
+// Where there are more slots than that, suspects are on a shelf apart: they are given one by one, and hold up no others. It looks
+// at few more rows than it changes, and says whether that was all.
+func (b *board) settleLane(l *limit, lane int64) (all bool, err error) {
 	free := l.free()
+	if free <= shelf {
+		return b.settleLine(line{"line", []any{l.id, lane}}, free)
+	}
+	all, err = b.settleLine(line{"part", []any{l.id, lane, 0}}, shelf)
+	if err == nil && all {
+		all, err = b.settleLine(line{"part", []any{l.id, lane, 1}}, shelf)
+	}
+	return all, err
+}
+
+// A line is what stands in line in a lane: the statements that find it, and their arguments.
+type line struct {
+	name string
+	args []any
+}
+
+func (b *board) settleLine(in line, free int) (all bool, err error) {
+	const most = 3 * shelf
+	var open int
+	if err := b.scan(in.name+"_count", append(in.args[:len(in.args):len(in.args)], most), &open); err != nil {
+		return false, err
+	}
 	if open > free {
-		return b.turn(queue.Blocked, l, lane, open-free)
+		return open < most, b.turn(queue.Blocked, in, open-free)
 	}
 	if open < free {
-		if err := b.turn(queue.Available, l, lane, free-open); err != nil {
-			return err
+		if err := b.turn(queue.Available, in, free-open); err != nil {
+			return false, err
 		}
 	}
-	for { // one that came later may stand before those that were chosen
-		last, err := rows(b, readSpot, "line_last", l.id, lane, 1)
+	for range most { // one that came later may stand before those that were chosen
+		last, err := b.spots(in, "_last", 1)
 		if err != nil || len(last) == 0 {
-			return err
+			return true, err
 		}
-		next, err := rows(b, readSpot, "line_next", l.id, lane, 1)
+		next, err := b.spots(in, "_next", 1)
 		if err != nil || len(next) == 0 || inOrder(last[0], next[0]) < 0 {
-			return err
+			return true, err
 		}
-		if err := b.turn(queue.Blocked, l, lane, 1); err != nil {
-			return err
+		if err := b.turn(queue.Blocked, in, 1); err != nil {
+			return false, err
 		}
-		if err := b.turn(queue.Available, l, lane, 1); err != nil {
-			return err
+		if err := b.turn(queue.Available, in, 1); err != nil {
+			return false, err
 		}
 	}
+	return false, nil
+}
+
+func (b *board) spots(in line, which string, n int) ([]spot, error) {
+	return rows(b, readSpot, in.name+which, append(in.args[:len(in.args):len(in.args)], n)...)
 }
 
 // turn makes n of those in line available, the first blocked ones; or blocked, the last available ones.
-func (b *board) turn(to queue.State, l *limit, lane int64, n int) error {
-	which := "line_next"
+func (b *board) turn(to queue.State, in line, n int) error {
+	which := "_next"
 	if to == queue.Blocked {
-		which = "line_last"
+		which = "_last"
 	}
-	found, err := rows(b, readSpot, which, l.id, lane, n)
+	found, err := b.spots(in, which, n)
 	for _, s := range found {
 		if err := b.exec("set_state", life.Number(to), int64(s.id)); err != nil {
 			return err
@@ -150,45 +267,45 @@ func (b *board) turn(to queue.State, l *limit, lane int64, n int) error {
 	return err
 }
 
-// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded.
-func (b *board) displace(t *task) error {
-	running, err := rows(b, func(row scanner) (id queue.ID, err error) {
-		var kind string
-		var started, worker int64
-		return id, row.Scan(&id, &kind, &started, &worker)
-	}, "slots", t.limit)
-	if err != nil {
-		return err
-	}
-	for _, id := range running {
-		other, err := b.get(id)
+// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. It touches no more than most,
+// and says how many; t waits like others once that was all.
+func (b *board) displace(t *task, most int) (n int, err error) {
+	guests, err := rows(b, readID, "guests", t.limit, most)
+	for _, id := range guests {
 		if err != nil {
-			return err
+			return n, err
 		}
-		if other.Rival() && other.Stop == "" {
+		var other *task
+		if other, err = b.get(id); err == nil && other.Rival() {
 			other.Stop = queue.ReasonReplaced
-			if err := b.save(other); err != nil {
-				return err
-			}
+			n++
+			err = b.save(other)
 		}
 	}
-	older, err := rows(b, readID, "rivals", t.limit, int64(t.ID))
-	if err != nil {
-		return err
-	}
-	for _, id := range older {
-		other, err := b.get(id)
+	for last := queue.ID(0); err == nil && n < most; {
+		older, err := rows(b, readID, "rivals", t.limit, int64(last), int64(t.ID), most)
 		if err != nil {
-			return err
+			return n, err
 		}
-		if other.Rival() && other.State.Waiting() {
-			if err := b.discard(other, queue.ReasonSuperseded); err != nil {
-				return err
+		for _, id := range older {
+			last = id
+			other, err := b.get(id)
+			if err != nil {
+				return n, err
+			}
+			if other.Rival() && other.State.Waiting() {
+				n++
+				if err := b.discard(other, queue.ReasonSuperseded); err != nil || n == most {
+					return n, err
+				}
 			}
 		}
+		if len(older) < most {
+			t.Displaced = true
+			return n, b.move(t, t.State)
+		}
 	}
-	t.Displaced = true
-	return b.move(t, t.State)
+	return n, err
 }
 
 // SetLimit fulfils queue.Admin.
@@ -211,7 +328,8 @@ func (d desk) setLimit(b *board, key queue.Hash, slots int, by string) (bool, er
 	if err := b.exec("limit_said", l.Max, l.Declared, l.By, micros(l.Since), l.id); err != nil {
 		return false, err
 	}
-	return true, b.settle(l)
+	b.settle(l)
+	return true, nil
 }
 
 // Limits fulfils queue.Admin.

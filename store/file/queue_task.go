@@ -103,7 +103,8 @@ func (b *board) move(t *task, from queue.State) error {
 	if t.State == queue.Running {
 		l.running++
 	}
-	if err := b.settle(l); err != nil {
+	b.settle(l)
+	if _, err := b.settleLane(l, t.lane); err != nil {
 		return err
 	}
 	if t.State == queue.Blocked {

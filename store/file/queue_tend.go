@@ -12,7 +12,14 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
+// mostAtOnce bounds the tasks that a step touches for others than those who asked for it, and the rows that it forgets: some 200 ms.
+// Tests take smaller steps.
+var mostAtOnce = 1000
+
 const (
+	// mostLooked bounds the lanes, or workers, that a step looks at.
+	mostLooked = 200
+
 	countsKept  = 7 * 24 * time.Hour
 	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
 )
@@ -86,20 +93,30 @@ func (q queues) Join(ctx context.Context, w queue.Process) error {
 }
 
 // Leave fulfils queue.Store.
-func (q queues) Leave(ctx context.Context, ref lease.Ref) error {
-	return q.db.step(ctx, func(b *board) error {
+func (q queues) Leave(ctx context.Context, ref lease.Ref) (err error) {
+	for more := true; more && err == nil; {
+		more, err = q.leave(ctx, ref)
+	}
+	return err
+}
+
+// leave is one step of it.
+func (q queues) leave(ctx context.Context, ref lease.Ref) (more bool, err error) {
+	err = q.db.step(ctx, func(b *board) error {
 		id, err := b.workerID(ref)
 		if err != nil {
 			return err
 		}
-		if _, _, err := b.rescueAll(id, -1); err != nil {
+		rescued, crashed, err := b.rescueAll(id, mostAtOnce)
+		if more = rescued+crashed == mostAtOnce; err != nil || more {
 			return err
 		}
 		return b.exec("worker_end", micros(b.now), id)
 	})
+	return more, err
 }
 
-// rescueAll takes tasks from a worker that is gone, at most most where that is not negative.
+// rescueAll takes tasks from a worker that is gone, at most most.
 func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) {
 	all, err := rows(b, func(row scanner) (a queue.Asked, err error) { return a, row.Scan(&a.ID, &a.Token, &a.Stop) }, "running", id, most)
 	for _, a := range all {
@@ -122,16 +139,16 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 // Tend fulfils queue.Store.
 func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended, err error) {
 	if r.Max <= 0 {
-		r.Max = 1000
+		r.Max = mostAtOnce
 	}
 	err = q.db.step(ctx, func(b *board) error {
 		t := tending{board: b, left: r.Max, Tended: queue.Tended{Now: b.now}}
-		for _, part := range []func() error{t.dead, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget} {
+		for _, part := range []func() error{t.dead, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget, t.rounds} {
 			if err := part(); err != nil {
 				return err
 			}
 		}
-		t.More = t.left <= 0
+		t.More = t.More || t.left <= 0
 		out = t.Tended
 		return nil
 	})
@@ -146,16 +163,24 @@ type tending struct {
 }
 
 func (t *tending) dead() error {
-	there, err := rows(t.board, readWorker, "workers_there")
+	turn := &t.db.turns.worker
+	there, err := rows(t.board, readWorker, "workers_there", turn.Load(), mostLooked)
 	if err != nil {
 		return err
 	}
+	if len(there) < mostLooked {
+		defer turn.Store(0)
+	}
 	for _, w := range there {
+		if t.left <= 0 {
+			return nil
+		}
 		live, err := t.live(w.Lease)
 		if err != nil {
 			return err
 		}
-		if live || t.left <= 0 {
+		if live {
+			turn.Store(w.id)
 			continue
 		}
 		rescued, crashed, err := t.rescueAll(w.id, t.left)
@@ -170,6 +195,7 @@ func (t *tending) dead() error {
 			if err := t.exec("worker_end", micros(t.now), w.id); err != nil {
 				return err
 			}
+			turn.Store(w.id)
 		}
 	}
 	return nil
@@ -203,11 +229,19 @@ func (t *tending) expired() error {
 }
 
 func (t *tending) due() error {
-	lanes, err := rows(t.board, readLane, "lanes")
+	turn := &t.db.turns.lane
+	lanes, err := rows(t.board, readLane, "lanes", turn.Load(), mostLooked)
+	if len(lanes) < mostLooked {
+		defer turn.Store(0)
+	}
 	for _, l := range lanes {
+		if t.left <= 0 {
+			return nil
+		}
 		if err := t.every(&t.Due, t.wait, "due", l.id, micros(t.now)); err != nil {
 			return err
 		}
+		turn.Store(l.id + 1)
 	}
 	return err
 }
@@ -232,8 +266,14 @@ func (t *tending) deleted(keep map[queue.State]time.Duration) error {
 
 // forget drops old counters, and workers that nobody asks about any more.
 func (t *tending) forget() error {
-	if err := t.exec("counts_forget", micros(t.now.Add(-countsKept))); err != nil {
+	if err := t.exec("counts_forget", micros(t.now.Add(-countsKept)), mostAtOnce); err != nil {
 		return err
 	}
-	return t.exec("workers_forget", micros(t.now.Add(-workersKept)))
+	return t.exec("workers_forget", micros(t.now.Add(-workersKept)), mostAtOnce)
+}
+
+// rounds goes on with limits that earlier steps have not brought to all of their lanes.
+func (t *tending) rounds() (err error) {
+	t.More, err = t.goOn()
+	return err
 }

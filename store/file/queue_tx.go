@@ -143,7 +143,11 @@ func (x *Tx) step(ctx context.Context, do func(*board) error) error {
 		return x.fail(err)
 	}
 	if err = x.lock(ctx); err == nil {
-		err = x.fail(do(x.db.board(ctx, x.tx, x.stmt)))
+		b := x.db.board(ctx, x.tx, x.stmt)
+		if err = do(b); err == nil {
+			err = b.settleAll()
+		}
+		err = x.fail(err)
 	}
 	if err == nil {
 		err = x.fail(x.exec(ctx, "RELEASE dibs_queue"))

@@ -36,13 +36,9 @@ func (k *ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Ans
 	if len(rest) == 0 {
 		return answers, nil
 	}
-	return answers, k.db.write(ctx, func(tx *sql.Tx) (err error) {
-		for _, i := range rest {
-			if answers[i], err = k.startInDB(ctx, tx, reqs[i], open[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+	return answers, writeEach(ctx, k.db, rest, func(tx *sql.Tx, i int) (err error) {
+		answers[i], err = k.startInDB(ctx, tx, reqs[i], open[i])
+		return err
 	})
 }
 

@@ -26,8 +26,8 @@ type log struct {
 }
 
 // shorten empties a log that has become long: it keeps other writers out, waits for those who read, the longer the log
-// is, and copies it. Where that fails, the log first grows once more: a process that is stopped while it reads may keep
-// it for long, and writers are not to wait for that again and again.
+// is, and copies it. Where that fails, the log first doubles: a process that is stopped while it reads, or a long report,
+// may keep it for long, and writers are not to wait for that again and again.
 func (s *db) shorten(ctx context.Context, p *sql.DB) {
 	if !s.log.mu.TryLock() {
 		return // somebody else is at it
@@ -37,7 +37,7 @@ func (s *db) shorten(ctx context.Context, p *sql.DB) {
 	if size < mostLog {
 		s.log.grown = 0
 	}
-	if size < s.log.grown+mostLog {
+	if size < max(mostLog, 2*s.log.grown) {
 		return
 	}
 	if s.log.grown = size; empty(ctx, p, min(size/mostLog, logPatiences)*logPatience.Milliseconds()) {

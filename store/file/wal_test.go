@@ -67,3 +67,56 @@ func logBesideReaders(t *testing.T, each time.Duration) {
 		t.Errorf("the log is %d bytes long, and was never shortened", longest)
 	}
 }
+
+// While somebody reads without an end, writers wait for that ever more rarely: for a log of 128 MiB five times, each of
+// which keeps all writers out for up to half a second.
+func TestWritersSeldomWaitForOneWhoReadsForLong(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	write := func() {
+		if err := s.History.Append(t.Context(), []history.Event{{Kind: "test", Key: "k", Reason: "r"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	db := inside(s)
+	app, err := OpenDB(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer app.Close()
+	exec := func(sql string) {
+		if _, err := app.ExecContext(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("CREATE TABLE much (b BLOB)")
+	reader, err := app.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Rollback() }()
+	if err := reader.QueryRow("SELECT count(*) FROM much").Scan(new(int)); err != nil {
+		t.Fatal(err)
+	}
+	waits, last := 0, int64(0)
+	for db.logSize() < 16*mostLog {
+		exec("INSERT INTO much VALUES (zeroblob(4194304))")
+		write()
+		if db.log.grown != last {
+			waits, last = waits+1, db.log.grown
+		}
+	}
+	if waits == 0 || waits > 5 {
+		t.Errorf("writers waited %d times for a log of %d MiB", waits, db.logSize()>>20)
+	}
+	// Once nobody reads, it is begun anew by itself.
+	_ = reader.Rollback()
+	long := db.logSize()
+	for range 16 {
+		exec("INSERT INTO much VALUES (zeroblob(4194304))")
+		write()
+	}
+	if size := db.logSize(); size > long+mostLog {
+		t.Errorf("nobody reads, and the log has grown from %d to %d MiB", long>>20, size>>20)
+	}
+}

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -16,15 +15,23 @@ func (q tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, er
 		out := queue.Fetch{Now: now, Late: late(now, r.NotAfter)}
 		out.Gone = !out.Late && !q.b.live(r.Worker, now)
 		if !out.Late && !out.Gone {
-			f := fetch{board: q.board, r: r, now: now}
+			f := fetch{board: q.board, r: r, now: now, left: mostAtOnce}
 			for _, name := range r.Queues {
 				f.from(name)
 			}
 			out.Tasks, out.NextDue = f.given, f.nextDue
+			if f.left <= 0 && len(f.given) < r.Max {
+				out.NextDue = now
+			}
 		}
 		return out
 	})
 }
+
+// mostAtOnce is how many tasks of a lane a fetch makes available whose instant has come, and how many it meets that it does not give.
+// What displaces, and a limit that is changed, walk over all that they have to do with here, as does a worker that leaves: this is the
+// reference, and kept simple.
+const mostAtOnce = 1000
 
 // A fetch is one call of Fetch.
 type fetch struct {
@@ -32,6 +39,7 @@ type fetch struct {
 	r       queue.FetchRequest
 	now     time.Time
 	given   []queue.Fetched
+	left    int  // how many tasks it may still meet in vain
 	suspect bool // one was given
 	nextDue time.Time
 }
@@ -40,13 +48,13 @@ type fetch struct {
 func (f *fetch) from(name string) {
 	lanes := f.lanesOf(name)
 	for _, l := range lanes {
-		f.ripen(l, f.now, math.MaxInt)
+		f.ripen(l, f.now, mostAtOnce)
 		if t := l.due.first(); t != nil && (f.nextDue.IsZero() || t.RunAt.Before(f.nextDue)) {
 			f.nextDue = t.RunAt
 		}
 	}
 	var held []*task
-	for len(f.given) < f.r.Max {
+	for len(f.given) < f.r.Max && f.left > 0 {
 		t := f.first(lanes)
 		if t == nil {
 			break
@@ -93,11 +101,14 @@ func (f *fetch) first(lanes []*lane) (t *task) {
 
 // meet gives a task, or does with it what its limit says.
 func (f *fetch) meet(t *task) {
+	if !t.Over(f.now) && (t.limit == nil || t.limit.free() > 0) {
+		f.give(t)
+		return
+	}
+	f.left--
 	switch {
 	case t.Over(f.now):
 		f.discard(t, queue.ReasonExpired, f.now)
-	case t.limit == nil || t.limit.free() > 0:
-		f.give(t)
 	case t.Limit.OnContention == queue.Discard:
 		f.discard(t, queue.ReasonOverlap, f.now)
 	default:

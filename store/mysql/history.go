@@ -44,11 +44,14 @@ func window(q history.Query) (from, to int64) {
 	return from, to
 }
 
-// query sends one of the three statements that take a Query.
-func query[T any](ctx context.Context, h told, name string, q history.Query, scan func(*sql.Rows) (T, error)) (found []T, err error) {
+// query sends one of the two statements that take a Query.
+func query[T any](ctx context.Context, h told, name string, q history.Query, scan func(*sql.Rows) (T, error)) ([]T, error) {
 	from, to := window(q)
 	job, id := []byte(q.Job), []byte(q.RunID)
-	p := new(packet).add("clock").add(name, h.ns, job, job, id, id, from, to, q.Max())
+	return selected(ctx, h, new(packet).add(name, h.ns, job, job, id, id, from, to, q.Max()), name, scan)
+}
+
+func selected[T any](ctx context.Context, h told, p *packet, name string, scan func(*sql.Rows) (T, error)) (found []T, err error) {
 	err = h.run(ctx, p, func(r *sql.Rows) error {
 		item, err := scan(r)
 		found = append(found, item)
@@ -70,7 +73,19 @@ func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, err
 }
 
 func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
-	found, err := query(ctx, h, "tick-history", q, scanTick)
+	from, to := window(q)
+	p := new(packet).add("clock")
+	if job := []byte(q.Job); q.Job != "" {
+		p.add("reach", from, h.ns, job, from).add("tick-history-of", h.ns, job, from, to, q.Max())
+		return selected(ctx, h, p, "ticks", scanTick)
+	}
+	found, err := selected(ctx, h, p.add("tick-history", h.ns, from, to, q.Max()), "ticks", scanTick)
+	if left := q.Max() - len(found); err == nil && left > 0 && !q.From.IsZero() {
+		var reaching []tick.Tick
+		p = new(packet).add("clock").add("ranges-reaching", h.ns, from, from, left)
+		reaching, err = selected(ctx, h, p, "ticks", scanTick)
+		found = append(found, reaching...)
+	}
 	slices.SortStableFunc(found, func(x, y tick.Tick) int {
 		return cmp.Or(y.At.Compare(x.At), strings.Compare(x.Job, y.Job))
 	})

@@ -110,6 +110,7 @@ const (
 
 // What cannot be given costs a fetch nothing, and no step grows with what there is (promise 26): the server counts the rows.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
+	testsize.Counts(t)
 	n := testsize.Of(30_000, 200_000)
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := countedStore(t, c)

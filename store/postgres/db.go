@@ -108,7 +108,16 @@ func instant(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// beyond is the smallest key that is larger than all with the prefix; empty where there is none.
+// past is the end of the range of names that begin with a prefix, told as [from, to) with an empty to for none. No text
+// in UTF-8 has the byte 0xff.
+func past(to string) []byte {
+	if to == "" {
+		return []byte{0xff}
+	}
+	return []byte(to)
+}
+
+// beyond is larger than all keys with the prefix, and no larger than any other that follows them.
 func beyond(prefix string) []byte {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -117,5 +126,5 @@ func beyond(prefix string) []byte {
 			return b[:i+1]
 		}
 	}
-	return []byte{}
+	return past("")
 }

@@ -36,7 +36,7 @@ func (h told) Append(ctx context.Context, events []history.Event) error {
 
 func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, error) {
 	var found []history.Event
-	err := h.db.run(ctx, "events", do(sqlHistory()[1], h.ns, []byte(q.Job), q.RunID, from(q), micros(q.To), q.Max()).
+	err := h.db.run(ctx, "events", h.selection(q, sqlHistory()[1], sqlHistory()[8], sqlHistory()[9]).
 		each(func(rows pgx.Rows) error {
 			var (
 				e        history.Event
@@ -51,27 +51,34 @@ func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, err
 	return found, err
 }
 
-// from is the lower bound of a selection.
-func from(q history.Query) int64 {
-	if q.From.IsZero() {
-		return math.MinInt64
+// selection has a statement for each filter, since one for all of them would keep a plan that serves none. ofRun is ""
+// where there is none.
+func (h told) selection(q history.Query, ofAll, ofJob, ofRun string) step {
+	job, from, to := []byte(q.Job), int64(math.MinInt64), int64(math.MaxInt64)
+	if !q.From.IsZero() {
+		from = micros(q.From)
 	}
-	return micros(q.From)
+	if !q.To.IsZero() {
+		to = micros(q.To)
+	}
+	switch {
+	case q.RunID != "" && ofRun != "":
+		return do(ofRun, h.ns, q.RunID, job, from, to, q.Max())
+	case q.Job != "":
+		return do(ofJob, h.ns, job, from, to, q.Max())
+	}
+	return do(ofAll, h.ns, from, to, q.Max())
 }
 
 func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	var found []tick.Tick
-	text := sqlHistory()[2]
-	if q.Job != "" {
-		text = sqlHistory()[6]
-	}
-	err := h.db.run(ctx, "ticks", do(text, h.ns, []byte(q.Job), from(q), micros(q.To), q.Max()).each(tickRows(&found)))
+	err := h.db.run(ctx, "ticks", h.selection(q, sqlHistory()[2], sqlHistory()[6], "").each(tickRows(&found)))
 	return found, err
 }
 
 func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	var found []run.Record
-	err := h.db.run(ctx, "runs", do(sqlHistory()[3], h.ns, []byte(q.Job), q.RunID, from(q), micros(q.To), q.Max()).each(runRows(&found)))
+	err := h.db.run(ctx, "runs", h.selection(q, sqlHistory()[3], sqlHistory()[10], sqlHistory()[11]).each(runRows(&found)))
 	return found, err
 }
 
@@ -147,7 +154,7 @@ func (h told) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 func (h told) Prune(ctx context.Context, before time.Time) (total int, more bool, err error) {
 	for i, sql := range sqlPrune() {
 		var n int
-		err := h.db.run(ctx, "prune", do(sql, h.ns, micros(before), history.Step).
+		err := h.db.run(ctx, "prune", do(sql, h.ns, micros(before), history.Step, pageRows).
 			each(func(rows pgx.Rows) error { return rows.Scan(&n) }))
 		if err != nil {
 			return total, more, err

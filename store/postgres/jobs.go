@@ -11,7 +11,7 @@ import (
 func (k ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	var found []tick.Job
 	from, to := q.Range()
-	read := do(sqlJobs()[0], k.ns, []byte(from), []byte(to), []byte(q.After), q.Max())
+	read := do(sqlJobs()[0], k.ns, []byte(from), past(to), []byte(q.After), q.Max())
 	if len(q.Names) > 0 {
 		read = do(sqlJobs()[3], k.ns, column(q.Names, func(name string) []byte { return []byte(name) }))
 	}

@@ -19,8 +19,12 @@ type leases struct {
 	maxTTL *atomic.Int64
 }
 
-// listed is the most records that List returns.
-const listed = 10_000
+// listed is the most records that List returns, and pageRows is how many rows one statement looks at for some that are
+// wanted, where there is no telling how many others lie between them.
+const (
+	listed   = 10_000
+	pageRows = 1000
+)
 
 func keyBytes(k lease.Key) []byte { return []byte(k) }
 
@@ -246,8 +250,16 @@ func (l leases) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error)
 	return s.reply(err, len(keys), func(i int) (lease.Key, lease.Status) { return keys[i], s.status(keys[i]) })
 }
 
+// List reads page by page, so that no statement holds the server up over records that nobody wants.
 func (l leases) List(ctx context.Context, prefix string, all bool) (lease.Reply, error) {
 	s := newSnapshot()
-	err := l.db.run(ctx, "list", do(sqlList(), l.ns, []byte(prefix), beyond(prefix), all, listed).each(s.row))
-	return s.reply(err, len(s.order), func(i int) (lease.Key, lease.Status) { return s.order[i], lease.OK })
+	for next, to := []byte(prefix), beyond(prefix); next != nil && len(s.order) < listed; {
+		page := listing{snapshot: s}
+		if err := l.db.run(ctx, "list", do(sqlList(), l.ns, next, to, all, pageRows).each(page.row)); err != nil {
+			return lease.Reply{}, err
+		}
+		next = page.next()
+	}
+	s.order = s.order[:min(len(s.order), listed)]
+	return s.reply(nil, len(s.order), func(i int) (lease.Key, lease.Status) { return s.order[i], lease.OK })
 }

@@ -58,6 +58,12 @@ func (s *counted) rows() (n int64) {
 	const sum = `SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del), 0)
 		+ coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'dibs' AND relname LIKE ANY (ARRAY['tasks%', 'queue%'])), 0)
 		FROM pg_stat_user_tables WHERE schemaname = 'dibs' AND relname LIKE ANY (ARRAY['tasks%', 'queue%'])`
+	return s.told(sum)
+}
+
+// told is a sum of what the server has counted, once all sessions have told it.
+func (s *counted) told(sum string) (n int64) {
+	s.t.Helper()
 	for _, p := range s.pools {
 		for _, c := range p.AcquireAllIdle(s.t.Context()) {
 			if _, err := c.Exec(s.t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
@@ -96,6 +102,9 @@ func fill(t testing.TB, s *store.Store, n int, of func(i int) queue.Spec) {
 	}
 }
 
+// each is how many rows one task takes, all of its life.
+const each = 60
+
 func kindOf(kind string) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Kind = kind }
 }
@@ -103,6 +112,7 @@ func kindOf(kind string) func(*queue.Spec) {
 // What cannot be given costs a fetch nothing (promise 26): each step takes as many rows beside ten times as many neighbours of every sort as it
 // may take at all, whatever there is.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
+	testsize.Counts(t)
 	n := testsize.Of(3000, 300_000)
 	c := config(t, database(t, testserver.Postgres(t)))
 	first := countedStore(t, c)
@@ -149,7 +159,6 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	enqueue(t, s.Queue, spec(), spec())
 	warm := beat()
 	complete(t, s.Queue, warm, fetchOf(s.Store, warm, 1, known...)...) // what is learnt once
-	const each = 60                                                    // rows for one task, all of its life
 	s.took("enqueue of 10", 10*each, func() { fill(t, s.Store, 10, func(int) queue.Spec { return spec() }) })
 	var got []queue.Fetched
 	w := beat()

@@ -76,6 +76,31 @@ func (s *snapshot) row(rows pgx.Rows) error {
 	return err
 }
 
+// listing takes in a page of a list.
+type listing struct {
+	*snapshot
+	full bool
+	last []byte
+}
+
+func (p *listing) row(rows pgx.Rows) error {
+	var now int64
+	r, found, err := new(recordRow).scan(rows, &now, &p.full, &p.last)
+	if found {
+		p.add(r, true)
+	}
+	p.now = instant(now)
+	return err
+}
+
+// next is the first key of the page after it, nil for none.
+func (p *listing) next() []byte {
+	if !p.full {
+		return nil
+	}
+	return append(p.last, 0)
+}
+
 // freed takes in the clock, a key, whether it was freed, and the record of one that was not.
 func (s *snapshot) freed(rows pgx.Rows) error {
 	var (

@@ -220,7 +220,7 @@ func (s *tickState) started(req tick.StartRequest) tick.Status {
 func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	from, to := l.Range()
 	var read []tick.Tick
-	err := k.db.run(ctx, "orphans", do(sqlOrphans()[0], k.ns, []byte(from), []byte(to), []byte(l.After.Job), l.AfterAt(), l.Max()).each(tickRows(&read)))
+	err := k.db.run(ctx, "orphans", do(sqlOrphans()[0], k.ns, []byte(from), past(to), []byte(l.After.Job), l.AfterAt(), l.Max()).each(tickRows(&read)))
 	return tick.Ended(read, l.Max(), tick.Dead), err
 }
 

@@ -22,39 +22,51 @@ func probedRampage(t *testing.T, step int) (r *rampage, p *probe, raw *goredis.C
 	s := open(t, c)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	r = &rampage{t: t, s: s, rng: rand.New(rand.NewPCG(seed, 1))}
+	r = &rampage{t: t, s: s, rng: rand.New(rand.NewPCG(seed, 1)), raw: rawClient(t, c), meta: "dibs:{" + c.Namespace + "}:meta"}
 	r.worker = joined(t, s, time.Hour)
-	return r, probes(s, step), rawClient(t, c), "dibs:{" + c.Namespace + "}:"
+	return r, probes(s, step), r.raw, "dibs:{" + c.Namespace + "}:"
 }
 
-// After its first write a script reads nothing, so it decides nothing, and nothing that it meets can end it half-way; no command is
-// given, or answers with, more than a bound; and each kind of key has one type, so that no write is of a wrong one. What the small steps
+// writtenLast has a walk take n steps, and fails where a script reads after its first write: it decides nothing then, and nothing that
+// it meets can end it half-way. Each kind of key has one type, so that no write is of a wrong one. It returns these.
+func writtenLast(t *testing.T, r walk, raw *goredis.Client, prefix string, n int, each func(n int)) (types map[string]string) {
+	t.Helper()
+	types = map[string]string{}
+	for n := range n {
+		r.plan()
+		if err := r.attempt(); err != nil {
+			t.Fatalf("at %d: %v", n, err)
+		}
+		for _, done := range drain(t, raw, prefix) {
+			if done.Error != "" || len(done.Late) > 0 {
+				t.Fatalf("at %d: it read after a write: %q; error %q", n, done.Late, done.Error)
+			}
+			for family, kind := range done.Types {
+				if was := types[family]; was != "" && was != kind || strings.Contains(kind, " ") {
+					t.Errorf("%s is written as %s and as %s", family, was, kind)
+				}
+				types[family] = kind
+			}
+		}
+		if each(n); t.Failed() {
+			t.Fatalf("at step %d", n)
+		}
+	}
+	return types
+}
+
+// After its first write a script reads nothing; no command is given, or answers with, more than a bound. What the small steps
 // leave to do is done by the next ones: the books balance all the while.
 func TestScriptsReadBeforeTheyWrite(t *testing.T) {
+	testsize.Counts(t)
 	for _, step := range []int{1, 3, maxStep} {
 		t.Run(fmt.Sprint("steps of ", step), func(t *testing.T) {
 			r, _, raw, prefix := probedRampage(t, step)
-			types := map[string]string{}
-			for n := range testsize.Of(150, 1500) {
-				r.step()
-				for _, done := range drain(t, raw, prefix) {
-					if done.Error != "" || len(done.Late) > 0 {
-						t.Fatalf("at %d: it read after a write: %q; error %q", n, done.Late, done.Error)
-					}
-					for family, kind := range done.Types {
-						if was := types[family]; was != "" && was != kind || strings.Contains(kind, " ") {
-							t.Errorf("%s is written as %s and as %s", family, was, kind)
-						}
-						types[family] = kind
-					}
-				}
+			types := writtenLast(t, r, raw, prefix, testsize.Of(150, 1500), func(n int) {
 				if n%20 == 19 {
 					audit(t, r.s, raw, prefix)
 				}
-				if t.Failed() {
-					t.Fatalf("at step %d", n)
-				}
-			}
+			})
 			// What small steps left to do is done, and the sweeps that look at every limit find nothing to repair.
 			r.settle()
 			if left := raw.SCard(t.Context(), prefix+"untidy").Val(); left > 0 {
@@ -65,25 +77,44 @@ func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 			if len(types) < 15 {
 				t.Errorf("it saw only %v", types)
 			}
+			if step == 3 && r.waited == 0 {
+				t.Error("no task waited for slots that were held back")
+			}
 		})
 	}
 }
 
-// A script that fails, at whatever it reads or at its first write, has done nothing; a full server is such a failure. There is no
-// other: see TestScriptsReadBeforeTheyWrite.
-func TestScriptsThatFailHaveDoneNothing(t *testing.T) {
-	r, p, raw, prefix := probedRampage(t, 3)
+// The scripts of leases, ticks, jobs and history do so as well, each of them, for batches that name the same thing twice.
+func TestKeptScriptsReadBeforeTheyWrite(t *testing.T) {
+	testsize.Counts(t)
+	r, p := strolling(t)
+	types := writtenLast(t, r, r.raw, r.prefix, testsize.Of(600, 20_000), func(int) {})
+	if len(types) < 14 {
+		t.Errorf("it saw only %v", types)
+	}
+	for _, s := range scripts {
+		name := s.names[len(s.names)-1]
+		if !strings.HasPrefix(name, "queue/") && !p.seen[name] {
+			t.Errorf("%s was not run", name)
+		}
+	}
+}
+
+// failing has a walk take n steps. Each script is made to fail at whatever it reads and at its first write, and must then have done
+// nothing; a full server is such a failure. There is no other: see writtenLast.
+func failing(t *testing.T, r walk, p *probe, raw *goredis.Client, prefix string, n int, each func(n int)) (injected, full int) {
+	t.Helper()
 	digest := func() string {
 		raw.Del(t.Context(), "probe:"+prefix)
 		return raw.Do(t.Context(), "debug", "digest").String()
 	}
-	injected, full := 0, 0
-	for n := range testsize.Of(40, 600) {
+	for n := range n {
 		r.plan()
 		for call := 2; ; call++ { // the first is TIME, for all
 			before := digest()
 			p.next(call)
-			err := r.try()
+			err := r.attempt()
+			p.next(0)
 			if err == nil {
 				break
 			}
@@ -98,12 +129,12 @@ func TestScriptsThatFailHaveDoneNothing(t *testing.T) {
 				t.Fatal("it never comes to its first write")
 			}
 		}
+		r.plan()
 		if err := raw.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 			t.Fatal(err)
 		}
-		r.plan()
 		before := digest()
-		if err := r.try(); err != nil {
+		if err := r.attempt(); err != nil {
 			full++
 			if !strings.Contains(err.Error(), "OOM") || digest() != before {
 				t.Fatalf("at %d: a full server: %v; done: %v", n, err, digest() != before)
@@ -112,11 +143,29 @@ func TestScriptsThatFailHaveDoneNothing(t *testing.T) {
 		if err := raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 			t.Fatal(err)
 		}
+		each(n)
+	}
+	t.Logf("%d commands failed, and %d scripts on a full server", injected, full)
+	return injected, full
+}
+
+func TestScriptsThatFailHaveDoneNothing(t *testing.T) {
+	testsize.Counts(t)
+	r, p, raw, prefix := probedRampage(t, 3)
+	injected, full := failing(t, r, p, raw, prefix, testsize.Of(40, 600), func(n int) {
 		if n%10 == 9 {
 			audit(t, r.s, raw, prefix)
 		}
+	})
+	if injected < 300 || full < 10 {
+		t.Errorf("%d commands failed, and %d scripts on a full server: too few to tell", injected, full)
 	}
-	t.Logf("%d commands failed, and %d scripts on a full server", injected, full)
+}
+
+func TestKeptScriptsThatFailHaveDoneNothing(t *testing.T) {
+	testsize.Counts(t)
+	r, p := strolling(t)
+	injected, full := failing(t, r, p, r.raw, r.prefix, testsize.Of(100, 3000), func(int) {})
 	if injected < 300 || full < 10 {
 		t.Errorf("%d commands failed, and %d scripts on a full server: too few to tell", injected, full)
 	}

@@ -49,7 +49,7 @@ func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 		return nil, err
 	}
 	if len(members) < q.Max() && !q.From.IsZero() {
-		early, err := p.reachingIn(ctx, q)
+		early, err := p.reachingIn(ctx, q, q.Max()-len(members))
 		if err != nil {
 			return nil, err
 		}
@@ -71,18 +71,29 @@ func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	return found[:min(len(found), q.Max())], err
 }
 
-// reachingIn finds the range rows that begin before q.From and end in or after it.
-func (p past) reachingIn(ctx context.Context, q history.Query) ([]string, error) {
-	all, err := p.client.ZRangeByScore(ctx, p.prefix+of("ranges", q.Job),
-		&goredis.ZRangeBy{Min: strconv.FormatInt(micros(q.From), 10), Max: "+inf"}).Result()
-	if err != nil {
-		return nil, p.wrap("read ticks", err)
+// reachingIn finds up to most range rows that begin before q.From and end in or after it. A job has one of these at most:
+// its ranges do not overlap, so it is the first that ends there. Those of all jobs are looked for page by page.
+func (p past) reachingIn(ctx context.Context, q history.Query, most int) (early []string, err error) {
+	from, index := strconv.FormatInt(micros(q.From), 10), p.prefix+of("ranges", q.Job)
+	page := int64(maxBatch)
+	if q.Job != "" {
+		page = 1
 	}
-	return slices.DeleteFunc(all, func(member string) bool {
-		at, _, _ := strings.Cut(member, ":")
-		us, err := strconv.ParseInt(at, 10, 64)
-		return err != nil || us >= micros(q.From)
-	}), nil
+	before, err := p.client.ZCount(ctx, index, "-inf", "("+from).Result()
+	for err == nil && len(early) < most {
+		var some []string
+		some, err = p.client.ZRange(ctx, index, before, before+page-1).Result()
+		for _, member := range some {
+			at, _, _ := strings.Cut(member, ":")
+			if us, err := strconv.ParseInt(at, 10, 64); err == nil && us < micros(q.From) {
+				early = append(early, member)
+			}
+		}
+		if before += page; len(some) < int(page) || q.Job != "" {
+			break
+		}
+	}
+	return early[:min(len(early), most)], p.wrapped("read ticks", err)
 }
 
 func (p past) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {

@@ -3,18 +3,14 @@ package redis
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/dibs-run/dibs/tick"
 )
 
 func (t ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	if len(q.Names) > 0 {
-		a := t.newArgs(len(q.Names))
-		for _, name := range slices.Compact(slices.Sorted(slices.Values(q.Names))) {
-			a = append(a, name)
-		}
-		r, err := t.run(ctx, "jobs", namedScript, a)
-		return parseJobs(r), err
+		return t.named(ctx, slices.Compact(slices.Sorted(slices.Values(q.Names))))
 	}
 	from, to := lexRange(q.Prefix)
 	if q.After != "" {
@@ -22,6 +18,19 @@ func (t ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	}
 	r, err := t.run(ctx, "jobs", jobsScript, append(t.newArgs(3), from, to, q.Max()))
 	return parseJobs(r), err
+}
+
+func (t ticks) named(ctx context.Context, names []string) (all []tick.Job, err error) {
+	err = inBatches(names, func(names []string) error {
+		a := t.newArgs(len(names))
+		for _, name := range names {
+			a = append(a, name)
+		}
+		r, err := t.run(ctx, "jobs", namedScript, a)
+		all = append(all, parseJobs(r)...)
+		return err
+	})
+	return all, err
 }
 
 func (t ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
@@ -57,14 +66,19 @@ func (t ticks) Pause(ctx context.Context, q tick.PauseRequest) (tick.Job, error)
 	return tick.Job{Name: q.Job}, err
 }
 
+// Settle fulfils tick.Store.
 func (t ticks) Settle(ctx context.Context, q tick.SettleRequest) (tick.Answer, error) {
+	return q.InParts(maxBatch, func(part tick.SettleRequest) (tick.Answer, time.Time, error) { return t.settle(ctx, part) })
+}
+
+func (t ticks) settle(ctx context.Context, q tick.SettleRequest) (_ tick.Answer, mark time.Time, err error) {
 	a := append(t.newArgs(4+7*len(q.Rows)), q.Job, micros(q.From), micros(q.To), q.Generation)
 	for _, row := range q.Rows {
 		a = append(a, micros(row.At), micros(row.Through), row.Count, string(row.Outcome), row.Reason,
 			flag(row.Inferred), micros(row.Ended))
 	}
 	r, err := t.run(ctx, "settle", settleScript, a)
-	return tickAnswer(r), err
+	return tickAnswer(r), r.time(3), err
 }
 
 func (t ticks) Split(ctx context.Context, q tick.SplitRequest) (tick.Answer, error) {

@@ -18,8 +18,10 @@ import (
 type probe struct {
 	step int // what the scripts take STEP for; 0: what it is
 
-	mu   sync.Mutex
-	fail int // the command that fails, of the next script, unless the script has written by then
+	mu    sync.Mutex
+	fail  int             // the command that fails, of the next script, unless the script has written by then
+	seen  map[string]bool // the scripts that were run
+	plain int             // the most values that a command outside of scripts was given, or answered with, since told
 }
 
 // probed is what a script did.
@@ -87,14 +89,47 @@ func (p *probe) framed(s *script, fail int) string {
 func (p *probe) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
 func (p *probe) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			p.measure(cmd)
+		}
+		return err
+	}
+}
+
+// measure takes the size of a command outside of scripts.
+func (p *probe) measure(cmd goredis.Cmder) {
+	n := len(cmd.Args())
+	switch c := cmd.(type) {
+	case *goredis.StringSliceCmd:
+		n += len(c.Val())
+	case *goredis.SliceCmd:
+		n += len(c.Val())
+	case *goredis.ZSliceCmd:
+		n += 2 * len(c.Val())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plain = max(p.plain, n)
+}
+
+// told is the most values that a command outside of scripts had since the last time.
+func (p *probe) told() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.plain
+	p.plain = 0
+	return n
 }
 
 func (p *probe) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		a := cmd.Args()
 		if len(a) < 4 || a[0] != "evalsha" {
-			return next(ctx, cmd)
+			err := next(ctx, cmd)
+			p.measure(cmd)
+			return err
 		}
 		var s *script
 		for _, x := range scripts {
@@ -104,6 +139,7 @@ func (p *probe) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 		}
 		p.mu.Lock()
 		a[0], a[1] = "eval", p.framed(s, p.fail)
+		p.seen[s.names[len(s.names)-1]] = true
 		p.fail = 0
 		p.mu.Unlock()
 		return next(ctx, cmd)
@@ -126,7 +162,7 @@ func drain(t testing.TB, raw *goredis.Client, prefix string) (all []probed) {
 
 // probes puts a probe between a store and its server.
 func probes(s *store.Store, step int) *probe {
-	p := &probe{step: step}
+	p := &probe{step: step, seen: map[string]bool{}}
 	s.Queue.(tasks).client.AddHook(p)
 	return p
 }

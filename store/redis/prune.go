@@ -24,21 +24,9 @@ func (p past) Prune(ctx context.Context, before time.Time) (total int, more bool
 	return total, more, p.forgetLeases(ctx, before)
 }
 
-// mostPages bounds what a step looks at where nothing may go: what is old and unfinished.
-const mostPages = 10
-
 func (p past) pruneKind(ctx context.Context, kind string, before time.Time) (gone int, more bool, err error) {
-	for pass := int64(0); pass < mostPages*history.Step; pass += history.Step {
-		r, err := p.run(ctx, "prune "+kind, pruneScript, append(p.newArgs(4), kind, micros(before), pass, history.Step))
-		if err != nil {
-			return 0, false, err
-		}
-		gone, stay := int(r.int(0)), int(r.int(1))
-		if more = gone+stay == history.Step; gone > 0 || !more {
-			return gone, more, nil
-		}
-	}
-	return 0, false, nil
+	r, err := p.run(ctx, "prune "+kind, pruneScript, append(p.newArgs(3), kind, micros(before), history.Step))
+	return int(r.int(0)), r.int(1) == 1, err
 }
 
 func (p past) PruneOutputs(ctx context.Context, job string, keep int) (int, error) {

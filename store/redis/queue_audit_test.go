@@ -45,6 +45,30 @@ type rampage struct {
 	worker lease.Ref
 	runs   []queue.Fetched
 	try    func() error // what is next; it may be tried again after it failed
+
+	raw    *goredis.Client // where the server may be another one now and then: slots of limits are held back from then on
+	meta   string          // the namespace's record
+	held   bool
+	waited int // fetches that met what is held back
+}
+
+func (r *rampage) attempt() error { return r.try() }
+
+// failover makes the server another one than the namespace knows, or one that has lost the record of it; or it ends the wait.
+func (r *rampage) failover() {
+	ctx := r.t.Context()
+	var err error
+	switch {
+	case r.held:
+		err = r.raw.HSet(ctx, r.meta, "hold_until", 1).Err()
+	case r.rng.IntN(4) == 0:
+		err = r.raw.Del(ctx, r.meta).Err()
+	default:
+		err = r.raw.HSet(ctx, r.meta, "run_id", "another").Err()
+	}
+	if r.held = !r.held; err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *rampage) step() {
@@ -58,6 +82,9 @@ func (r *rampage) step() {
 // plan decides what is next.
 func (r *rampage) plan() {
 	ctx := r.t.Context()
+	if r.raw != nil && r.rng.IntN(15) == 0 {
+		r.failover()
+	}
 	switch n := r.rng.IntN(24); {
 	case n < 8:
 		specs := make([]queue.Spec, 1+r.rng.IntN(6))
@@ -73,6 +100,9 @@ func (r *rampage) plan() {
 		r.try = func() error {
 			f, err := r.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: r.worker, Queues: []string{"a", "b"}, Max: max, Suspects: true, Charged: true})
 			r.runs = append(r.runs, f.Tasks...)
+			if r.held && f.NextDue.Sub(f.Now) > 30*time.Minute {
+				r.waited++ // until the longest lease has surely lapsed
+			}
 			return err
 		}
 	case n < 18:

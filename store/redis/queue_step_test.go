@@ -17,6 +17,7 @@ var forOthers = []string{
 // No script does more than its bound, however many tasks there are: counted in the values that its commands are given, and answer
 // with. Steps are a fraction of what they are elsewhere, so that fewer tasks tell.
 func TestEveryStepIsBounded(t *testing.T) {
+	testsize.Counts(t)
 	const (
 		step    = 50
 		own     = 1000 // what is handed in at once, or asked for

@@ -12,7 +12,7 @@ import (
 // That is tried out once per process: permissions alone do not tell (security modules,
 // read-only mounts, limits). DIBS_CGROUP=off in the environment hides control groups.
 func For(runID string) string {
-	if runID == "" || strings.ContainsAny(runID, "/\x00\n") || os.Getenv("DIBS_CGROUP") == "off" {
+	if !Wanted(runID) {
 		return ""
 	}
 	if parent := usableParent(); parent != "" {
@@ -21,8 +21,13 @@ func For(runID string) string {
 	return ""
 }
 
+// Wanted says whether the run is to have a control group, wherever one can be made.
+func Wanted(runID string) bool {
+	return runID != "" && !strings.ContainsAny(runID, "/\x00\n") && os.Getenv("DIBS_CGROUP") != "off"
+}
+
 var usableParent = sync.OnceValue(func() string {
-	if parent := Parent(); parent != "" && usable(parent) {
+	if parent := Parent(); Usable(parent) {
 		return parent
 	}
 	return ""
@@ -33,8 +38,11 @@ const (
 	sysClone3 = 435
 )
 
-// usable makes a group below parent and looks whether a process could be started in it and killed.
-func usable(parent string) bool {
+// Usable makes a group below parent and looks whether a process could be started in it and killed.
+func Usable(parent string) bool {
+	if parent == "" {
+		return false
+	}
 	probe := parent + "/dibs-probe-" + strconv.Itoa(os.Getpid())
 	if syscall.Access(parent+"/cgroup.procs", writable) != nil || !clonesInto() ||
 		os.Mkdir(probe, 0o755) != nil {

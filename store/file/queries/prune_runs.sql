@@ -1,3 +1,3 @@
--- A run starts before it ends: the index of starts finds the old ones. prune_outputs.sql selects the same.
-DELETE FROM dibs_runs WHERE id IN
-    (SELECT id FROM dibs_runs WHERE started < ?1 AND ended <> 0 AND ended < ?1 ORDER BY started, id LIMIT ?2);
+-- A run starts before it ends: the index of starts finds the old ones, those behind (?2, ?3).
+SELECT started, id, ended <> 0 AND ended < ?1 FROM dibs_runs INDEXED BY dibs_runs_started
+WHERE started < ?1 AND (started, id) > (?2, ?3) ORDER BY started, id LIMIT ?4;

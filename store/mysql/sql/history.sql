@@ -13,11 +13,35 @@ ORDER BY at DESC, id DESC LIMIT ?;
 -- Equal instants come in the reverse order of their jobs, so that one index serves the order.
 SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
   t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
-FROM dibs_ticks t
+FROM dibs_ticks t FORCE INDEX (recent)
 LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
   AND l.token = t.lease_token AND l.expires > @dibs_now
-WHERE t.ns = ? AND (? = '' OR t.job = ?) AND (? = '' OR t.run_id = ?) AND GREATEST(t.at, t.through) >= ? AND t.at < ?
+WHERE t.ns = ? AND t.at >= ? AND t.at < ?
 ORDER BY t.at DESC, t.job DESC LIMIT ?;
+
+-- name: ranges-reaching
+-- Ranges that began before an instant and reach it: found among those that end after it.
+SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
+  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
+FROM dibs_ticks t FORCE INDEX (ranges)
+LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
+  AND l.token = t.lease_token AND l.expires > @dibs_now
+WHERE t.ns = ? AND t.range_end >= ? AND t.at < ?
+ORDER BY t.at DESC, t.job DESC LIMIT ?;
+
+-- name: reach
+-- No two rows of a job cover the same instant, so of those that begin before one only the last can reach it.
+-- A SELECT of its own waits for no lock; one within SET does.
+SELECT COALESCE(MAX(at), ?) INTO @dibs_reach FROM dibs_ticks FORCE INDEX (PRIMARY) WHERE ns = ? AND job = ? AND at < ?;
+
+-- name: tick-history-of
+SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
+  t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
+FROM dibs_ticks t FORCE INDEX (PRIMARY)
+LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner = t.lease_owner
+  AND l.token = t.lease_token AND l.expires > @dibs_now
+WHERE t.ns = ? AND t.job = ? AND t.at >= @dibs_reach AND GREATEST(t.at, t.through) >= ? AND t.at < ?
+ORDER BY t.at DESC LIMIT ?;
 
 -- name: run-history
 SELECT run_id, job, tick, owner, token, COALESCE(host, ''), pid, COALESCE(command, ''), outcome, COALESCE(reason, ''),
@@ -41,19 +65,32 @@ ON DUPLICATE KEY UPDATE pid = dibs_runs.pid;
 REPLACE INTO dibs_ticks (ns, job, at, through, many, state, claimant, run_id, outcome, reason, inferred, reruns, claimed, started, ended)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: pruned
+SELECT at, name FROM dibs_pruned WHERE ns = ? AND kind = ?;
+
+-- name: prune-from
+REPLACE INTO dibs_pruned (ns, kind, at, name) VALUES (?, ?, ?, ?);
+
+-- name: prune-anew
+DELETE FROM dibs_pruned WHERE ns = ? AND kind = ?;
+
 -- name: old-ticks
--- Ticks above the mark stay: a late server could claim them again.
-SELECT t.job, t.at FROM dibs_ticks t LEFT JOIN dibs_jobs j ON j.ns = t.ns AND j.name = t.job
-WHERE t.ns = ? AND t.at < ? AND GREATEST(t.at, t.through) < ? AND t.state = 'closed'
-  AND (j.mark IS NULL OR GREATEST(t.at, t.through) <= j.mark)
-ORDER BY t.at LIMIT ?;
+-- A page of those that are due before, and whether each may go. Ticks above the mark stay: a late server could claim them
+-- again.
+SELECT t.at, t.job, GREATEST(t.at, t.through) < ? AND t.state = 'closed' AND (j.mark IS NULL OR GREATEST(t.at, t.through) <= j.mark)
+FROM dibs_ticks t FORCE INDEX (recent) LEFT JOIN dibs_jobs j ON j.ns = t.ns AND j.name = t.job
+WHERE t.ns = ? AND t.at < ? AND (t.at > ? OR t.at = ? AND t.job > ?)
+ORDER BY t.at, t.job LIMIT ?;
 
 -- name: prune-ticks
 DELETE t FROM dibs_ticks t FORCE INDEX (PRIMARY) WHERE ns = ? AND (?) AND state = 'closed';
 
 -- name: old-runs
 -- A run starts before it ends: the index of starts finds the old ones.
-SELECT run_id FROM dibs_runs WHERE ns = ? AND started < ? AND outcome <> '' AND ended < ? ORDER BY started LIMIT ?;
+SELECT started, run_id, outcome <> '' AND ended < ?
+FROM dibs_runs FORCE INDEX (recent)
+WHERE ns = ? AND started < ? AND (started > ? OR started = ? AND run_id > ?)
+ORDER BY started, run_id LIMIT ?;
 
 -- name: outputs-beyond
 -- The runs of a job that have outputs, of those before its newest.

@@ -74,16 +74,22 @@ SELECT ?, l.lease_key, l.owner, l.token, l.holder, l.ttl, l.acquired, l.renewed,
 FROM (SELECT 1) one LEFT JOIN dibs_leases l ON l.ns = ? AND l.lease_key IN (?) AND l.owner <> '';
 
 -- name: list
--- Like told, but no join, which would sort all that it finds.
+-- A page of the records whose key lies in a range, free ones too. Like told, but no join, which would sort all that it
+-- finds.
 (SELECT ?, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) UNION ALL
 (SELECT 0, lease_key, owner, token, holder, ttl, acquired, renewed, expires, busy_until, wanted, broken, broken_at
-FROM dibs_leases WHERE ns = ? AND lease_key >= ? AND LEFT(lease_key, ?) = ? AND owner <> '' AND (? = 1 OR expires > ?)
-ORDER BY lease_key LIMIT 10000);
+FROM dibs_leases FORCE INDEX (PRIMARY) WHERE ns = ? AND lease_key >= ? AND lease_key < ? ORDER BY lease_key LIMIT ?);
 
 -- name: unused
-SELECT lease_key FROM dibs_leases
-WHERE ns = ? AND expires <= @dibs_now AND busy_until <= @dibs_now AND renewed < @dibs_now - 2592000000000 LIMIT 500;
+-- A page of records, and whether each was free for 30 days. Those of keys that are used once need no token, and lie in
+-- the way of who looks for live ones: they go after a day.
+SELECT 0, lease_key, (?) FROM dibs_leases FORCE INDEX (PRIMARY) WHERE ns = ? AND lease_key > ? ORDER BY lease_key LIMIT ?;
+
+-- name: is-unused
+-- A piece of a statement.
+expires <= @dibs_now AND busy_until <= @dibs_now
+  AND renewed < @dibs_now - IF(LEFT(lease_key, 5) = CONCAT('once', CHAR(31)), 86400000000, 2592000000000)
 
 -- name: forget
 DELETE l FROM dibs_leases l FORCE INDEX (PRIMARY)
-WHERE ns = ? AND lease_key IN (?) AND expires <= @dibs_now AND busy_until <= @dibs_now AND renewed < @dibs_now - 2592000000000;
+WHERE ns = ? AND lease_key IN (?) AND ?;

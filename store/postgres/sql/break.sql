@@ -1,7 +1,7 @@
 -- Breaks the live hold of $2, or only that of owner $3 and token $4 where $3 is not empty.
 -- $5 who and why, as JSON without the instant; $6 frees it at once. It tells those who listen.
 WITH locked AS MATERIALIZED (
-  SELECT key, expires FROM dibs.leases
+  SELECT ns, key, expires FROM dibs.leases
   WHERE ns = $1 AND key = $2::bytea AND ($3::text = '' OR owner = $3 AND token = $4::bigint)
   FOR NO KEY UPDATE
 ), broken AS (
@@ -12,7 +12,7 @@ WITH locked AS MATERIALIZED (
       busy_until = CASE WHEN $6 THEN 0 ELSE l.busy_until END,
       wanted = CASE WHEN $6 THEN '' ELSE l.wanted END
   FROM locked k
-  WHERE l.ns = $1 AND l.key = k.key AND k.expires > dibs.now_us()
+  WHERE l.ns = k.ns AND l.key = k.key AND k.expires > dibs.now_us()
   RETURNING l.*
 )
 SELECT dibs.now_us(), true,

@@ -43,7 +43,7 @@ WITH asked AS MATERIALIZED (
 DELETE FROM dibs.ticks t USING asked q
 WHERE t.ns = q.ns AND t.job = q.job AND t.at = q.at AND t.xmin = pg_current_xact_id_if_assigned()::xid
   AND (q.not_after <> 0 AND dibs.now_us() > q.not_after
-    OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.ns = $1 AND l.key = t.lease_key AND l.expires > dibs.now_us()));
+    OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.ns = t.ns AND l.key = t.lease_key AND l.expires > dibs.now_us()));
 
 -- What a claim is answered from: the clock, the job, whether the claimant's own lease is live,
 -- and the row, where there is one.

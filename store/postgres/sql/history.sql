@@ -5,30 +5,43 @@ FROM unnest($2::text[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[], $7::
   AS q(id, at, kind, key, job, tick, run_id, host, reason)
 ON CONFLICT DO NOTHING;
 
--- Events, newest first. In all selections: $2 job, $3 run (empty: all), [$4, $5) (0: unbounded), $6 limit.
+-- Events, newest first. In all selections: [from, to) are the two before the last, and that is the limit.
 SELECT id, at, kind, key, job, tick, run_id, host, reason
 FROM dibs.events
-WHERE ns = $1 AND ($2::bytea = '' OR job = $2) AND ($3::text = '' OR run_id = $3)
-  AND at >= $4::bigint AND ($5::bigint = 0 OR at < $5)
+WHERE ns || '' = $1 AND at >= $2::bigint AND at < $3::bigint
 ORDER BY at DESC, id DESC
-LIMIT $6::int;
+LIMIT $4::int;
 
--- Ticks, the latest first; a range counts if any of it lies inside.
+-- Ticks of all jobs, the latest first. Where they do not fill the page, the ranges follow that began before $2 and
+-- reach into it: of each job one at most. Their namespace and instant are said as no index has them: each other one
+-- would be walked.
+WITH page AS MATERIALIZED (
+  SELECT * FROM dibs.ticks
+  WHERE ns || '' = $1 AND at + 0 >= $2::bigint AND at + 0 < $3::bigint
+  ORDER BY at + 0 DESC, job DESC
+  LIMIT $4::int
+), reaching AS MATERIALIZED (
+  SELECT * FROM dibs.ticks
+  WHERE int8range(at, greatest(at, through), '[]') @> $2::bigint AND through <> 0 AND at <> $2
+    AND ns || '' || '' = $1 AND (SELECT count(*) FROM page) < $4
+  ORDER BY at DESC, job DESC
+  LIMIT $4::int
+)
 SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,
-       t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended, t.live
-FROM dibs.tick_rows t
-WHERE t.ns = $1 AND ($2::bytea = '' OR t.job = $2)
-  AND greatest(t.at, t.through) >= $3::bigint AND ($4::bigint = 0 OR t.at < $4)
+       t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended,
+       EXISTS (SELECT FROM dibs.leases l
+         WHERE l.ns = t.ns AND l.key = t.lease_key AND l.owner = t.lease_owner AND l.token = t.lease_token
+           AND l.expires > dibs.now_us())
+FROM (SELECT * FROM page UNION ALL SELECT * FROM reaching) t
 ORDER BY t.at DESC, t.job
-LIMIT $5::int;
+LIMIT $4::int;
 
 -- Runs, the latest start first.
 SELECT run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, cause
 FROM dibs.runs
-WHERE ns = $1 AND ($2::bytea = '' OR job = $2) AND ($3::text = '' OR run_id = $3)
-  AND started >= $4::bigint AND ($5::bigint = 0 OR started < $5)
+WHERE ns || '' = $1 AND started >= $2::bigint AND started < $3::bigint
 ORDER BY started DESC, run_id DESC
-LIMIT $6::int;
+LIMIT $4::int;
 
 -- Adds runs that were recorded elsewhere first.
 INSERT INTO dibs.runs (ns, run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, cause)
@@ -46,18 +59,18 @@ FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $
             $10::text[], $11::bool[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
   AS q(job, at, through, count, state, claimant, run_id, outcome, reason, inferred, reruns, claimed, started, ended)
 ORDER BY q.job, q.at
-ON CONFLICT (job, at, ns) DO UPDATE SET through = excluded.through, count = excluded.count, state = excluded.state,
+ON CONFLICT (job, ns, at) DO UPDATE SET through = excluded.through, count = excluded.count, state = excluded.state,
   claimant = excluded.claimant, run_id = excluded.run_id, outcome = excluded.outcome, reason = excluded.reason,
   inferred = excluded.inferred, reruns = excluded.reruns, claimed = excluded.claimed, started = excluded.started, ended = excluded.ended;
 
--- Ticks of the job $2, which is never empty: by its key, and by none of the others' rows. No two rows of a job cover the
--- same instant, so of those that begin before $3 only the last can reach into it.
+-- Ticks of the job $2, which is never empty: by its key, and by none of the others' rows. No two rows of a job cover
+-- the same instant, so of those that begin before $3 only the last can reach into it.
 SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,
        t.run_id, t.outcome, t.reason, t.inferred, t.reruns, t.claimed, t.started, t.ended, t.live
 FROM dibs.tick_rows t
 WHERE t.ns = $1 AND t.job = $2::bytea
   AND t.at >= (SELECT coalesce(max(p.at), $3::bigint) FROM dibs.ticks p WHERE p.ns = $1 AND p.job = $2 AND p.at < $3)
-  AND greatest(t.at, t.through) >= $3 AND ($4::bigint = 0 OR t.at < $4)
+  AND greatest(t.at, t.through) >= $3 AND t.at < $4::bigint
 ORDER BY t.at DESC
 LIMIT $5::int;
 
@@ -68,3 +81,30 @@ CROSS JOIN LATERAL (
   SELECT x.* FROM dibs.runs x WHERE x.ns = $1 AND x.job = q.job ORDER BY x.started DESC, x.run_id DESC LIMIT $3::int
 ) r
 ORDER BY q.i, r.started DESC, r.run_id DESC;
+
+-- Events of the job $2.
+SELECT id, at, kind, key, job, tick, run_id, host, reason
+FROM dibs.events
+WHERE ns = $1 AND job = $2::bytea AND job <> '' AND at >= $3::bigint AND at < $4::bigint
+ORDER BY at DESC, id DESC
+LIMIT $5::int;
+
+-- Events of the run $2, of any job or of $3.
+SELECT id, at, kind, key, job, tick, run_id, host, reason
+FROM dibs.events
+WHERE ns = $1 AND run_id = $2::text AND run_id <> '' AND ($3::bytea = '' OR job = $3) AND at + 0 >= $4::bigint AND at + 0 < $5::bigint
+ORDER BY at DESC, id DESC
+LIMIT $6::int;
+
+-- Runs of the job $2.
+SELECT run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, cause
+FROM dibs.runs
+WHERE ns = $1 AND job = $2::bytea AND started >= $3::bigint AND started < $4::bigint
+ORDER BY started DESC, run_id DESC
+LIMIT $5::int;
+
+-- The run $2, of any job or of $3.
+SELECT run_id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, cause
+FROM dibs.runs
+WHERE ns = $1 AND run_id = $2::text AND ($3::bytea = '' OR job = $3) AND started + 0 >= $4::bigint AND started + 0 < $5::bigint
+LIMIT $6::int;

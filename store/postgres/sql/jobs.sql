@@ -1,7 +1,7 @@
--- The jobs whose name lies in [$2, $3), or from $2 on where $3 is empty, after $4; $5 at most.
+-- The jobs whose name lies in [$2, $3), after $4; $5 at most.
 SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
 FROM dibs.jobs
-WHERE ns = $1 AND name >= $2::bytea AND ($3::bytea = '' OR name < $3) AND name > $4::bytea
+WHERE ns || '' = $1 AND name >= $2::bytea AND name < $3::bytea AND name > $4::bytea
 ORDER BY name
 LIMIT $5::int;
 
@@ -45,7 +45,7 @@ ORDER BY name;
 -- Begins a pause of job $2 until $3, by $4 and why $5, or with $6 ends it. One that goes on keeps its
 -- beginning. Judged by the clock once the row is locked, behind the claims that are under way.
 WITH locked AS MATERIALIZED (
-  SELECT name, paused_since, paused_until FROM dibs.jobs
+  SELECT ns, name, paused_since, paused_until FROM dibs.jobs
   WHERE ns = $1 AND name = $2::bytea AND removed = 0
   FOR NO KEY UPDATE
 ), judged AS MATERIALIZED (
@@ -59,5 +59,5 @@ SET paused_since = CASE WHEN k.going_on OR $6::bool THEN j.paused_since ELSE k.n
     paused_by = CASE WHEN $6 THEN j.paused_by ELSE $4::text END,
     paused_why = CASE WHEN $6 THEN j.paused_why ELSE $5::text END
 FROM judged k
-WHERE j.ns = $1 AND j.name = k.name
+WHERE j.ns = k.ns AND j.name = k.name
 RETURNING j.name, j.definition, j.generation, j.since, j.mark, j.removed, j.paused_since, j.paused_until, j.paused_by, j.paused_why, j.paused_resumed, j.past;

@@ -1,12 +1,13 @@
--- The clock and the records whose key lies in [$2, $3), or from $2 on where $3 is empty; $4: free ones
--- too. One row at least.
-SELECT n.now, true,
-       l.key, l.owner, l.token, l.holder, l.ttl, l.acquired, l.renewed, l.expires, l.busy_until, l.wanted, l.broken
-FROM (SELECT dibs.now_us() AS now) n
-LEFT JOIN LATERAL (
+-- One page of the records whose key lies in [$2, $3): the clock, whether the page was full with $5, its last key, and
+-- those of its records that are live; $4: free ones too. One row at least.
+WITH page AS MATERIALIZED (
   SELECT * FROM dibs.leases
-  WHERE ns = $1 AND key >= $2::bytea AND ($3::bytea = '' OR key < $3) AND token > 0 AND ($4::bool OR expires > n.now)
+  WHERE ns || '' = $1 AND key >= $2::bytea AND key < $3::bytea
   ORDER BY key
   LIMIT $5::int
-) l ON true
+)
+SELECT n.now, (SELECT count(*) FROM page) = $5, (SELECT key FROM page ORDER BY key DESC LIMIT 1),
+       l.key, l.owner, l.token, l.holder, l.ttl, l.acquired, l.renewed, l.expires, l.busy_until, l.wanted, l.broken
+FROM (SELECT dibs.now_us() AS now) n
+LEFT JOIN page l ON l.token > 0 AND ($4::bool OR l.expires > n.now)
 ORDER BY l.key;

@@ -1,11 +1,11 @@
--- Unfinished ticks by job and instant: of the names in [$2, $3), or from $2 on where $3 is empty, after ($4, $5); $6 at
+-- Unfinished ticks by job and instant: of the names in [$2, $3), after ($4, $5); $6 at
 -- most. Whether their lease is live is told of each, so that a step reads no more rows than it was asked to: those are
 -- chosen before anything else is asked of them.
 WITH page AS MATERIALIZED (
   SELECT * FROM dibs.ticks
-  WHERE ns = $1 AND state <> 'closed' AND job >= $2::bytea AND ($3::bytea = '' OR job < $3)
-    AND (job, at) > ($4::bytea, $5::bigint)
-  ORDER BY job, at
+  WHERE ns = $1 AND state || '' <> 'closed' AND job || ''::bytea >= $2::bytea AND job || ''::bytea < $3::bytea
+    AND (job || ''::bytea, at) > ($4::bytea, $5::bigint)
+  ORDER BY job || ''::bytea, at
   LIMIT $6::int
 )
 SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.lease_token, t.claimant,

@@ -20,11 +20,11 @@ WITH old AS MATERIALIZED (
 ), crashed AS (
   UPDATE dibs.runs r SET outcome = 'crashed', inferred = true, ended = o.now
   FROM old o
-  WHERE o.state = 'started' AND r.ns = $1 AND r.run_id = o.run_id AND r.outcome = ''
+  WHERE o.state = 'started' AND r.ns = o.ns AND r.run_id = o.run_id AND r.outcome = ''
 )
 UPDATE dibs.ticks t
 SET state = 'claimed', lease_key = $7, lease_owner = $8, lease_token = $9, claimant = $10,
     run_id = '', outcome = '', reason = '', inferred = false, reruns = t.reruns + $11::bool::int,
     claimed = o.now, started = 0, ended = 0
 FROM old o
-WHERE t.ns = $1 AND t.job = o.job AND t.at = o.at;
+WHERE t.ns = o.ns AND t.job = o.job AND t.at = o.at;

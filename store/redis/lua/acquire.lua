@@ -16,7 +16,7 @@ end
 local function acquire(name, owner, ttl, not_after, holder, reclaim, unguarded)
   if late(not_after) then return {LATE, record(name)} end
   local key = prefix .. 'lease:' .. name
-  local v = call('HMGET', key, 'hold', 'expires', 'odd')
+  local v = get(key, 'hold', 'expires', 'odd')
   local hold, expires, odd = v[1], num(v[2]), v[3]
   if expires > now and string.sub(hold, 1, 32) == owner then return {OK, record(name)} end
   if tonumber(ttl) > max_ttl then return {TOO_LONG, record(name)} end
@@ -24,7 +24,7 @@ local function acquire(name, owner, ttl, not_after, holder, reclaim, unguarded)
   if expires > 0 then
     if expires > now and hold ~= reclaim then return {HELD, record(name)} end
     -- Not released: neither a lapse nor its supervisor's death ends a request that works elsewhere (rule L8).
-    if odd and unguarded == '' and num(call('HGET', key, 'busy')) > now then return {HELD, record(name)} end
+    if odd and unguarded == '' and num(get(key, 'busy')[1]) > now then return {HELD, record(name)} end
   end
 
   local token, token_text = now, now_text
@@ -34,11 +34,11 @@ local function acquire(name, owner, ttl, not_after, holder, reclaim, unguarded)
       token = previous + 1
       token_text = text(token)
     end
-    if odd then call('HDEL', key, 'odd', 'busy', 'wanted', 'broken', 'broken_at') end
+    if odd then unset(key, 'odd', 'busy', 'wanted', 'broken', 'broken_at') end
   else
-    call('ZADD', prefix .. 'leases', 0, name)
+    plan('ZADD', prefix .. 'leases', 0, name)
   end
-  call('HSET', key, 'hold', owner .. ':' .. token_text, 'expires', expires_in(ttl), 'ttl', ttl,
+  set(key, 'hold', owner .. ':' .. token_text, 'expires', expires_in(ttl), 'ttl', ttl,
     'acquired', now_text, 'renewed', now_text, 'holder', holder)
   return token
 end
@@ -47,4 +47,5 @@ local reply = {now, hold_until, max_ttl, epoch}
 for i = 5, #ARGV, 7 do
   reply[#reply + 1] = acquire(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
 end
+write_planned()
 return reply

@@ -3,14 +3,14 @@
 local function put(job, at, through, count, claimant, run, outcome, reason, inferred, reruns, claimed, started, ended)
   local m = member(job, at)
   index(job, at, m)
-  if through ~= '0' then
-    call('ZADD', prefix .. 'ranges', through, m)
-    call('ZADD', prefix .. 'ranges:' .. job, through, m)
+  for _, ranges in ipairs({prefix .. 'ranges', prefix .. 'ranges:' .. job}) do
+    if through == '0' then plan('ZREM', ranges, m) else plan('ZADD', ranges, through, m) end
   end
-  call('HSET', prefix .. 'tick:' .. m, 'job', job, 'at', at, 'through', through, 'count', count, 'state', 'closed',
+  set(prefix .. 'tick:' .. m, 'job', job, 'at', at, 'through', through, 'count', count, 'state', 'closed',
     'claimant', claimant, 'run', run, 'outcome', outcome, 'reason', reason, 'inferred', inferred, 'reruns', reruns,
     'claimed', claimed, 'started', started, 'ended', ended)
 end
 
 for i = 1, #ARGV, 13 do put(unpack(ARGV, i, i + 12)) end
+write_planned()
 return {now}

@@ -8,6 +8,8 @@ local function replaceable()
 end
 
 if not live(name, hold) or not replaceable() then return {now, GONE, record(name)} end
+set(key, 'wanted', newcomer, 'odd', '1')
+local asked = record(name)
 in_place()
-call('HSET', key, 'wanted', newcomer, 'odd', '1')
-return {now, OK, record(name)}
+write_planned()
+return {now, OK, asked}

@@ -3,7 +3,9 @@ local name, hold, broken, at_once = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local key = prefix .. 'lease:' .. name
 if hold == '' then hold = call('HGET', key, 'hold') end
 if not live(name, hold) then return {now, GONE, record(name)} end
-in_place()
-call('HSET', key, 'broken', broken, 'broken_at', now_text, 'odd', '1')
+set(key, 'broken', broken, 'broken_at', now_text, 'odd', '1')
 if at_once then free(name, true) else wake(name) end
-return {now, OK, record(name)}
+local r = record(name)
+in_place()
+write_planned()
+return {now, OK, r}

@@ -15,7 +15,7 @@ local function claim(job, at, generation, lease, hold, claimant, ahead, not_afte
   if r and r[6] == lease and r[7] == hold and not r[9] and (r[10] or '') == outcome then return {WON, r} end
   if late(not_after) then return {TICK_LATE, r} end
   if r then return {TAKEN, r} end
-  local j = call('HMGET', prefix .. 'job:' .. job, 'generation', 'mark', 'removed', 'paused_since', 'paused_until')
+  local j = get(prefix .. 'job:' .. job, 'generation', 'mark', 'removed', 'paused_since', 'paused_until')
   if j[2] and fill ~= '1' and tonumber(at) <= tonumber(j[2]) then return {SETTLED} end
   if generation ~= '0' and (j[1] ~= generation or num(j[3]) > 0) then return {DIFFERS} end
   if tonumber(at) > now + tonumber(ahead) then return {EARLY} end
@@ -24,12 +24,12 @@ local function claim(job, at, generation, lease, hold, claimant, ahead, not_afte
 
   index(job, at, m)
   local key = prefix .. 'tick:' .. m
-  call('HSET', key, 'job', job, 'at', at, 'lease', lease, 'hold', hold, 'claimant', claimant, 'claimed', now_text)
+  set(key, 'job', job, 'at', at, 'lease', lease, 'hold', hold, 'claimant', claimant, 'claimed', now_text)
   if outcome == '' then
-    call('HSET', key, 'state', 'claimed')
+    set(key, 'state', 'claimed')
     open(job, at, m)
   else
-    call('HSET', key, 'state', 'closed', 'outcome', outcome, 'reason', reason, 'ended', now_text)
+    set(key, 'state', 'closed', 'outcome', outcome, 'reason', reason, 'ended', now_text)
     ended(job, m, outcome, reason)
   end
   return 0
@@ -37,4 +37,5 @@ end
 
 local reply = {now}
 for i = 1, #ARGV, 11 do reply[#reply + 1] = claim(unpack(ARGV, i, i + 10)) end
+write_planned()
 return reply

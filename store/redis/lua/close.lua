@@ -3,7 +3,7 @@
 -- Answers: now, then of each item {status, tick}.
 
 local function end_tick(m, job, at, outcome, reason, inferred, ended_at)
-  call('HSET', prefix .. 'tick:' .. m, 'state', 'closed', 'outcome', outcome, 'reason', reason,
+  set(prefix .. 'tick:' .. m, 'state', 'closed', 'outcome', outcome, 'reason', reason,
     'inferred', inferred, 'ended', ended_at)
   finish(job, at, m)
   ended(job, m, outcome, reason)
@@ -12,7 +12,7 @@ end
 -- close_claim ends a claim that ran nothing.
 local function close_claim(job, at, outcome, reason, inferred, ended_at, claim, claim_hold)
   local m = member(job, at)
-  local r = call('HMGET', prefix .. 'tick:' .. m, 'lease', 'hold', 'state', 'run', 'outcome')
+  local r = get(prefix .. 'tick:' .. m, 'lease', 'hold', 'state', 'run', 'outcome')
   if r[1] ~= claim or r[2] ~= claim_hold or r[4] then return TAKEN end
   if r[3] == 'closed' then return r[5] == outcome and WON or TAKEN end -- repeated, or too late
   end_tick(m, job, at, outcome, reason, inferred, ended_at)
@@ -22,14 +22,14 @@ end
 -- close_run ends a run, and its tick while that is still of this run.
 local function close_run(id, fence, outcome, reason, inferred, ended_at, attempts)
   local key = prefix .. 'run:' .. id
-  local r = call('HMGET', key, 'hold', 'outcome', 'inferred', 'job', 'tick')
+  local r = get(key, 'hold', 'outcome', 'inferred', 'job', 'tick')
   if r[1] ~= fence then return TAKEN end
   if not amends(r[2], r[3], inferred) then
     return r[2] == outcome and r[3] == inferred and WON or TAKEN -- repeated, or too late
   end
-  call('HSET', key, 'outcome', outcome, 'reason', reason, 'inferred', inferred, 'ended', ended_at, 'attempts', attempts)
+  set(key, 'outcome', outcome, 'reason', reason, 'inferred', inferred, 'ended', ended_at, 'attempts', attempts)
   local m = member(r[4], r[5])
-  local t = call('HMGET', prefix .. 'tick:' .. m, 'run', 'outcome', 'inferred')
+  local t = get(prefix .. 'tick:' .. m, 'run', 'outcome', 'inferred')
   if t[1] == id and amends(t[2], t[3], inferred) then end_tick(m, r[4], r[5], outcome, reason, inferred, ended_at) end
   return WON
 end
@@ -48,6 +48,7 @@ local function close(id, fence, job, at, outcome, reason, inferred, ended, attem
 end
 
 local reply = {now}
-in_place() -- the run has memory for its outcome already, or nearly
 for i = 1, #ARGV, 13 do reply[#reply + 1] = close(unpack(ARGV, i, i + 12)) end
+in_place() -- the run has memory for its outcome already, or nearly
+write_planned()
 return reply

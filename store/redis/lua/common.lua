@@ -23,6 +23,50 @@ local function late(not_after)
   return bound > 0 and now > bound
 end
 
+-- What a script will write is planned, and written once it has read all that it reads: whatever fails until then, a command that
+-- meets a key of another type or a full server, has done nothing. get reads fields of a hash as they will stand.
+local planned, changing = {}, {}
+
+local function plan(...) planned[#planned + 1] = {...} end
+
+-- change is plan for a hash that this script may read again.
+local function change(command, key, ...)
+  local o = {command, key, ...}
+  o.before = changing[key]
+  changing[key] = o
+  planned[#planned + 1] = o
+end
+
+local function set(key, ...) change('HSET', key, ...) end
+local function unset(key, ...) change('HDEL', key, ...) end
+
+-- will_be is what the latest change of a hash that touches a field makes of it: nil if none does, false if it goes.
+local function will_be(o, field)
+  while o do
+    if o[1] == 'DEL' then return false end
+    local sets = o[1] == 'HSET'
+    for i = 3, #o, sets and 2 or 1 do
+      if o[i] == field then return sets and o[i + 1] end
+    end
+    o = o.before
+  end
+end
+
+local function get(key, ...)
+  local values, o = call('HMGET', key, ...), changing[key]
+  if o then
+    for i, field in ipairs({...}) do
+      local v = will_be(o, field)
+      if v ~= nil then values[i] = v end
+    end
+  end
+  return values
+end
+
+local function write_planned()
+  for i = 1, #planned do call(unpack(planned[i])) end
+end
+
 -- in_place begins the writes of a script that only replaces what is there. A server whose memory is full (maxmemory with
 -- noeviction) refuses a script's first write if that may take memory, and none after one that was accepted. To delete a key
 -- that there never is is accepted, by all versions, and changes nothing.
@@ -35,36 +79,36 @@ local OK, HELD, GONE, LATE, HELD_BACK, TOO_LONG = 1, 2, 3, 4, 5, 6
 -- token survives. 'hold' is 'owner:token' in one field, compared as one string. 'odd' is set when
 -- there may be a busy, wanted or broken beside it: most leases have none, and are not asked for them.
 local function record(name)
-  return call('HMGET', prefix .. 'lease:' .. name, 'hold', 'expires', 'ttl', 'acquired', 'renewed',
+  return get(prefix .. 'lease:' .. name, 'hold', 'expires', 'ttl', 'acquired', 'renewed',
     'busy', 'holder', 'wanted', 'broken', 'broken_at')
 end
 
 -- live says whether hold is the lease's, and has not lapsed.
 local function live(name, hold)
-  local v = call('HMGET', prefix .. 'lease:' .. name, 'hold', 'expires')
+  local v = get(prefix .. 'lease:' .. name, 'hold', 'expires')
   return v[1] == hold and num(v[2]) > now
 end
 
 -- wake tells who waits for the lease; without subscribers it costs less than asking whether there are.
-local function wake(name) call('PUBLISH', prefix .. 'free:' .. name, '') end
+local function wake(name) plan('PUBLISH', prefix .. 'free:' .. name, '') end
 
 -- free ends whatever hold there is, and keeps its record for the token.
 local function free(name, odd)
   local key = prefix .. 'lease:' .. name
-  call('HSET', key, 'expires', '0')
-  if odd then call('HDEL', key, 'busy', 'wanted') end
+  set(key, 'expires', '0')
+  if odd then unset(key, 'busy', 'wanted') end
   wake(name)
 end
 
 local function forget(name)
-  call('DEL', prefix .. 'lease:' .. name)
-  call('ZREM', prefix .. 'leases', name)
+  change('DEL', prefix .. 'lease:' .. name)
+  plan('ZREM', prefix .. 'leases', name)
 end
 
 -- release frees the lease if it is still that hold's, and says whether it was. A key that is used once
 -- (lease.OnceKey) has no successor that would need its token.
 local function release(name, hold)
-  local v = call('HMGET', prefix .. 'lease:' .. name, 'hold', 'expires', 'odd')
+  local v = get(prefix .. 'lease:' .. name, 'hold', 'expires', 'odd')
   if v[1] ~= hold or v[2] == '0' then return false end
   if string.sub(name, 1, 5) == 'once\31' then forget(name) else free(name, v[3]) end
   return true

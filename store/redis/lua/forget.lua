@@ -3,10 +3,11 @@
 local unused = tonumber(ARGV[1])
 local gone = 0
 for i = 2, #ARGV do
-  local v = call('HMGET', prefix .. 'lease:' .. ARGV[i], 'hold', 'expires', 'renewed', 'busy')
+  local v = get(prefix .. 'lease:' .. ARGV[i], 'hold', 'expires', 'renewed', 'busy')
   if v[1] and num(v[2]) <= now and num(v[4]) <= now and num(v[3]) < unused then
     forget(ARGV[i])
     gone = gone + 1
   end
 end
+write_planned()
 return {gone}

@@ -7,7 +7,7 @@
 -- data. The same holds if a client has seen a longer TTL here than the record says: the data was lost, and the record
 -- made anew by somebody who did not know of it. INFO costs about 4 µs, once per batch.
 --
--- identify says what is to be written for that, a list of fields or nothing; identity writes it.
+-- identify says what is to be written for that, a list of fields or nothing; identity plans it.
 local function identify(fresh_id, schema, default_max_ttl, seen, seen_ttl)
   local m = call('HMGET', prefix .. 'meta', 'run_id', 'hold_until', 'max_ttl', 'epoch')
   local run_id = string.match(call('INFO', 'server'), 'run_id:(%w+)')
@@ -37,6 +37,6 @@ end
 
 local function identity(...)
   local hold_until, max_ttl, epoch, changed, fields = identify(...)
-  if fields then call('HSET', prefix .. 'meta', unpack(fields)) end
+  if fields then set(prefix .. 'meta', unpack(fields)) end
   return hold_until, max_ttl, epoch, changed
 end

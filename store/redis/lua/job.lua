@@ -1,6 +1,6 @@
 -- A job is a hash 'job:<name>', its name in the index 'jobs'.
 local function job_row(name)
-  local j = call('HMGET', prefix .. 'job:' .. name, 'definition', 'generation', 'since', 'mark', 'removed',
+  local j = get(prefix .. 'job:' .. name, 'definition', 'generation', 'since', 'mark', 'removed',
     'paused_since', 'paused_until', 'paused_by', 'paused_why', 'paused_resumed', 'past')
   return {name, unpack(j)}
 end

@@ -14,21 +14,20 @@ local ttl, not_after, busy, expires
 local function renew(name, hold)
   if late(not_after) then return LATE end
   local key = prefix .. 'lease:' .. name
-  local v = call('HMGET', key, 'hold', 'expires', 'odd')
+  local v = get(key, 'hold', 'expires', 'odd')
   local odd = v[3]
-  if v[1] ~= hold or num(v[2]) <= now or odd and call('HEXISTS', key, 'broken') == 1 then return GONE end
+  if v[1] ~= hold or num(v[2]) <= now or odd and get(key, 'broken')[1] then return GONE end
   -- Grants are held back for max_ttl, so nothing may be held for longer (rule L9).
   if tonumber(ttl) > max_ttl then return TOO_LONG end
-  call('HSET', key, 'expires', expires, 'renewed', now_text, 'ttl', ttl)
+  set(key, 'expires', expires, 'renewed', now_text, 'ttl', ttl)
   -- An older heartbeat may arrive after a newer one.
-  if busy ~= '0' and not (odd and num(call('HGET', key, 'busy')) >= tonumber(busy)) then
-    call('HSET', key, 'busy', busy, 'odd', '1')
+  if busy ~= '0' and not (odd and num(get(key, 'busy')[1]) >= tonumber(busy)) then
+    set(key, 'busy', busy, 'odd', '1')
   end
   return OK, odd
 end
 
 local reply = {now, max_ttl}
-in_place() -- a full server must end no work
 for i = 4, #ARGV, 4 do
   local name, terms = ARGV[i], ARGV[i + 2]
   if terms ~= '' then
@@ -40,4 +39,6 @@ for i = 4, #ARGV, 4 do
     reply[#reply + 1] = {(i - 4) / 4, status, record(name)}
   end
 end
+in_place() -- a full server must end no work
+write_planned()
 return reply

@@ -4,11 +4,11 @@
 -- insert_run inserts a run, once. inferred is '1' or ''.
 local function insert_run(id, hold, job, tick, host, pid, command, started, outcome, reason, inferred, ended, attempts, cause)
   if started == '0' then started = now_text end
-  call('HSET', prefix .. 'run:' .. id, 'id', id, 'job', job, 'tick', tick, 'hold', hold, 'host', host, 'pid', pid,
+  set(prefix .. 'run:' .. id, 'id', id, 'job', job, 'tick', tick, 'hold', hold, 'host', host, 'pid', pid,
     'command', command, 'outcome', outcome, 'reason', reason, 'inferred', inferred, 'started', started,
     'ended', ended, 'attempts', attempts, 'cause', cause)
-  call('ZADD', prefix .. 'runs', started, id)
-  call('ZADD', prefix .. 'runs:' .. job, started, id)
+  plan('ZADD', prefix .. 'runs', started, id)
+  plan('ZADD', prefix .. 'runs:' .. job, started, id)
 end
 
 -- amends says whether a report changes what is known: the first outcome does, and the run's own word
@@ -20,7 +20,7 @@ end
 -- infer_crash concludes that a run which nobody heard of any more has crashed.
 local function infer_crash(id)
   local key = prefix .. 'run:' .. id
-  if call('HGET', key, 'outcome') == '' then
-    call('HSET', key, 'outcome', 'crashed', 'inferred', '1', 'ended', now_text)
+  if get(key, 'outcome')[1] == '' then
+    set(key, 'outcome', 'crashed', 'inferred', '1', 'ended', now_text)
   end
 end

@@ -1,5 +1,5 @@
 -- ARGV: job, from, to, generation ('0' for any), then of each row: at, through ('0' for a single tick), count, outcome, reason,
--- inferred, ended. Answers: now, status.
+-- inferred, ended. Answers: now, status, nothing, the mark.
 local job, from, to, generation = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local key = prefix .. 'job:' .. job
 local j = call('HMGET', key, 'mark', 'generation')
@@ -23,17 +23,18 @@ end
 local function insert(at, through, count, outcome, reason, inferred, ended)
   local m = member(job, at)
   if math.max(tonumber(at), tonumber(through)) > to then return end
-  if call('EXISTS', prefix .. 'tick:' .. m) == 1 then return end
+  if get(prefix .. 'tick:' .. m, 'job')[1] then return end
   index(job, at, m)
   if through ~= '0' then
-    call('ZADD', prefix .. 'ranges', through, m)
-    call('ZADD', prefix .. 'ranges:' .. job, through, m)
+    plan('ZADD', prefix .. 'ranges', through, m)
+    plan('ZADD', prefix .. 'ranges:' .. job, through, m)
   end
   if ended == '0' then ended = now_text end
-  call('HSET', prefix .. 'tick:' .. m, 'job', job, 'at', at, 'through', through, 'count', count, 'state', 'closed',
+  set(prefix .. 'tick:' .. m, 'job', job, 'at', at, 'through', through, 'count', count, 'state', 'closed',
     'outcome', outcome, 'reason', reason, 'inferred', inferred, 'ended', ended)
 end
 
 for i = 5, #ARGV, 7 do insert(unpack(ARGV, i, i + 6)) end
-if to > tonumber(from) then call('HSET', key, 'mark', text(to)) end
-return {now, WON}
+if to > tonumber(from) then plan('HSET', key, 'mark', text(to)) end
+write_planned()
+return {now, WON, false, text(to)}

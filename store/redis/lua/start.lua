@@ -7,15 +7,15 @@ local width = 19
 local function start(i)
   local claim, claim_hold, lease, hold, not_after, id, fence, job, at = unpack(ARGV, i, i + 8)
   local m = member(job, at)
-  local known = call('HMGET', prefix .. 'run:' .. id, 'hold', 'outcome')
+  local known = get(prefix .. 'run:' .. id, 'hold', 'outcome')
   if known[1] and known[1] == fence and known[2] == '' then return {WON, row(m)} end -- repeated, however late
   if late(not_after) then return {TICK_LATE, row(m)} end
   if known[1] then return {TAKEN, row(m)} end
-  local r = at ~= '0' and call('HMGET', prefix .. 'tick:' .. m, 'state', 'lease', 'hold')
+  local r = at ~= '0' and get(prefix .. 'tick:' .. m, 'state', 'lease', 'hold')
   if r and (r[1] ~= 'claimed' or r[2] ~= claim or r[3] ~= claim_hold) then return {TAKEN, row(m)} end
   if not live(lease, hold) or not r and claim ~= '' and not live(claim, claim_hold) then return {LAPSED, row(m)} end
   if r then
-    call('HSET', prefix .. 'tick:' .. m, 'state', 'started', 'lease', lease, 'hold', hold, 'run', id, 'started', now_text)
+    set(prefix .. 'tick:' .. m, 'state', 'started', 'lease', lease, 'hold', hold, 'run', id, 'started', now_text)
   end
   insert_run(unpack(ARGV, i + 5, i + width - 1))
   return {WON, row(m)}
@@ -23,4 +23,5 @@ end
 
 local reply = {now}
 for i = 1, #ARGV, width do reply[#reply + 1] = start(i) end
+write_planned()
 return reply

@@ -23,14 +23,16 @@ local function take()
   if not r or (r[6] or '') ~= from or (r[7] or '') ~= from_hold or not takeable(r) then return TAKEN end
   if not live(lease, hold) then return LAPSED end
   if r[5] == 'started' then infer_crash(r[9]) end
-  if how == 'rerun' then call('HINCRBY', key, 'reruns', 1) end
-  call('HSET', key, 'state', 'claimed', 'lease', lease, 'hold', hold, 'claimant', claimant, 'claimed', now_text)
+  if how == 'rerun' then set(key, 'reruns', text(num(r[13]) + 1)) end
+  set(key, 'state', 'claimed', 'lease', lease, 'hold', hold, 'claimant', claimant, 'claimed', now_text)
   -- The row forgets its run: whatever that still reports concerns the run alone (rule T3).
-  call('HDEL', key, 'run', 'outcome', 'reason', 'inferred', 'started', 'ended')
+  unset(key, 'run', 'outcome', 'reason', 'inferred', 'started', 'ended')
   open(job, at, m)
-  call('ZREM', owed_of(job), m)
+  plan('ZREM', owed_of(job), m)
   return WON
 end
 
 local status = take()
-return {now, status, row(m)}
+local found = row(m)
+write_planned()
+return {now, status, found}

@@ -8,7 +8,7 @@ local function member(job, at) return at .. ':' .. job end
 
 -- row answers the tick and whether its lease is live, or nothing where there is no such tick.
 local function row(m)
-  local r = call('HMGET', prefix .. 'tick:' .. m, 'job', 'at', 'through', 'count', 'state', 'lease', 'hold',
+  local r = get(prefix .. 'tick:' .. m, 'job', 'at', 'through', 'count', 'state', 'lease', 'hold',
     'claimant', 'run', 'outcome', 'reason', 'inferred', 'reruns', 'claimed', 'started', 'ended')
   if not r[1] then return nil end
   r[17] = (r[6] and r[7] and live(r[6], r[7])) and 1 or 0
@@ -16,18 +16,18 @@ local function row(m)
 end
 
 local function index(job, at, m)
-  call('ZADD', prefix .. 'ticks', at, m)
-  call('ZADD', prefix .. 'ticks:' .. job, at, m)
+  plan('ZADD', prefix .. 'ticks', at, m)
+  plan('ZADD', prefix .. 'ticks:' .. job, at, m)
 end
 
 local function open(job, at, m)
-  call('ZADD', prefix .. 'open', 0, job .. '\31' .. at)
-  call('ZADD', prefix .. 'open:' .. job, at, m)
+  plan('ZADD', prefix .. 'open', 0, job .. '\31' .. at)
+  plan('ZADD', prefix .. 'open:' .. job, at, m)
 end
 
 local function finish(job, at, m)
-  call('ZREM', prefix .. 'open', job .. '\31' .. at)
-  call('ZREM', prefix .. 'open:' .. job, m)
+  plan('ZREM', prefix .. 'open', job .. '\31' .. at)
+  plan('ZREM', prefix .. 'open:' .. job, m)
 end
 
 local function owed_of(job) return prefix .. 'owed:' .. (string.match(job, '^[^/]*/') or '') end
@@ -39,5 +39,5 @@ end
 
 -- ended notes whether a tick that was claimed here is owed, now that it has this outcome.
 local function ended(job, m, outcome, reason)
-  if owes(outcome, reason) then call('ZADD', owed_of(job), 0, m) else call('ZREM', owed_of(job), m) end
+  if owes(outcome, reason) then plan('ZADD', owed_of(job), 0, m) else plan('ZREM', owed_of(job), m) end
 end

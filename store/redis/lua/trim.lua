@@ -1,14 +1,15 @@
 -- Shortens holds that were renewed when this clock was further ahead than now (rule L12). ARGV: by how much they may last
 -- longer than their TTL, then names. Answers: how many.
 local slack, n = tonumber(ARGV[1]), 0
-in_place()
 for i = 2, #ARGV do
   local key = prefix .. 'lease:' .. ARGV[i]
-  local v = call('HMGET', key, 'expires', 'ttl')
+  local v = get(key, 'expires', 'ttl')
   local most = now + num(v[2])
   if num(v[1]) > most + slack then
-    call('HSET', key, 'expires', text(most))
+    set(key, 'expires', text(most))
     n = n + 1
   end
 end
+in_place()
+write_planned()
 return {n}

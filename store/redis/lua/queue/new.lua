@@ -10,7 +10,10 @@ local NEW, DUPLICATE, UPDATED = 1, 2, 3
 
 -- Without the namespace's record the data is gone: leases are held back from now on (rule L9).
 if call('HEXISTS', prefix .. 'meta', 'id') == 0 then
-  begins = function() identity(ARGV[1], ARGV[2], ARGV[3], 0, 0) end
+  begins = function()
+    identity(ARGV[1], ARGV[2], ARGV[3], 0, 0)
+    write_planned()
+  end
 end
 
 local lanes, named, from = {}, {}, 6

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// notWell are the outcomes of what was due, or begun, and did not come to a good end. What was skipped, paused, replaced
+// or canceled was meant to be.
+var notWell = []string{string(run.Failed), string(run.TimedOut), string(run.Lost), string(run.Crashed), string(run.Missed), string(run.Unavailable)}
+
+// outcomes are all that an entry can say.
+var outcomes = append([]string{string(run.Succeeded), string(run.Replaced), string(run.Canceled), string(run.Skipped), string(run.Paused),
+	"running", string(tick.Claimed), string(tick.Started)}, notWell...)
+
+// mostRead is how many ticks, and how many runs, are looked through for those that a filter asks for.
+const mostRead = 10_000
+
+func (o historyOptions) filters() bool { return o.failed || len(o.outcomes) > 0 }
+
+func (o historyOptions) checkOutcomes() error {
+	for _, want := range o.outcomes {
+		if !slices.Contains(outcomes, want) {
+			return usage(fmt.Errorf("--outcome %q: there are %s", want, strings.Join(outcomes, ", ")))
+		}
+	}
+	return nil
+}
+
+// wants says whether an entry is to be shown.
+func (o historyOptions) wants(en entry) bool {
+	return o.failed && slices.Contains(notWell, en.Outcome) || slices.Contains(o.outcomes, en.Outcome)
+}
+
+// recall is what is asked for, latest first. A job may be named as in trigger, with a point.
+func (o historyOptions) recall(ctx context.Context, e env, p *opened, q history.Query) (all []entry, err error) {
+	for _, q.Job = range names(q.Job) {
+		if all, err = o.recallOne(ctx, e, p, q); err != nil || len(all) > 0 {
+			break
+		}
+	}
+	return all, err
+}
+
+func (o historyOptions) recallOne(ctx context.Context, e env, p *opened, q history.Query) ([]entry, error) {
+	if !o.filters() {
+		return recall(ctx, p, q)
+	}
+	q.Limit = mostRead
+	all, err := recall(ctx, p, q)
+	if err != nil {
+		return nil, err
+	}
+	read := len(all)
+	all = slices.DeleteFunc(all, func(en entry) bool { return !o.wants(en) })
+	if read >= mostRead && len(all) < o.limit {
+		fmt.Fprintf(e.stderr, "dibs: these are among the latest %d entries; --to asks for earlier ones\n", mostRead)
+	}
+	return all[:min(len(all), o.limit)], nil
+}
+
+// nothing explains why there is nothing to show of a job. A name that nobody knows is an error.
+func (o historyOptions) nothing(ctx context.Context, e env, p *opened) error {
+	known, err := isKnown(ctx, p, names(o.job))
+	if err != nil {
+		return fmt.Errorf("look for the job: %w", err)
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("%s: nothing of that name is on record or registered in %s; `dibs job list` shows the jobs, and `dibs lease list --all` the keys", o.job, p.config)
+	case o.from != "" || o.to != "" || o.filters():
+		fmt.Fprintf(e.stderr, "dibs: nothing of %s is on record for what was asked\n", o.job)
+	default:
+		fmt.Fprintf(e.stderr, "dibs: nothing of %s has run, and no tick of it is over\n", o.job)
+	}
+	return nil
+}
+
+// isKnown says whether any of some names is that of a registered job, of a key, or of what has run.
+func isKnown(ctx context.Context, p *opened, names []string) (bool, error) {
+	if p.Ticks != nil {
+		if jobs, err := p.Ticks.Jobs(ctx, tick.JobQuery{Names: names}); err != nil || len(jobs) > 0 {
+			return true, err
+		}
+	}
+	for _, name := range names {
+		q := history.Query{Job: name, Limit: 1}
+		ticks, err := p.History.Ticks(ctx, q)
+		if err != nil || len(ticks) > 0 {
+			return true, err
+		}
+		runs, err := p.History.Runs(ctx, q)
+		if err != nil || len(runs) > 0 {
+			return true, err
+		}
+		key, err := lease.ParseKey(name)
+		if err != nil {
+			continue
+		}
+		if _, r, err := p.Keeper.Read(ctx, key); err != nil || r.Token > 0 {
+			return true, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,64 @@
+//go:build linux
+
+package command
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/dibs-run/dibs/internal/guardian/cgroup"
+	"github.com/dibs-run/dibs/internal/guardian/proc"
+)
+
+// Rule L6: a guardian that has not begun may still do so, although there is nothing in the run's control group.
+func TestAGuardianBeforeTheStartIsNoProof(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		s := Spec{RunID: newRun(t), Key: testKey}
+		s.Args, s.Env = shell(s.RunID, deaf), os.Environ()
+		p, err := s.guard("/bin/sh", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.cgroup != "" {
+			if err := os.Mkdir(p.cgroup, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := forged(s.RunID, p.cgroup)
+		if WorkGone(testKey, h) {
+			t.Errorf("it is said to be gone, beside %v", living(s.RunID))
+		}
+		p.abandon()
+		if left := awaitGone(s.RunID, 3*soon); len(left) > 0 {
+			t.Fatalf("left: %v", left)
+		}
+		if !WorkGone(testKey, h) {
+			t.Error("it is not gone when its guards are")
+		}
+		if p.cgroup != "" {
+			_ = cgroup.Remove(p.cgroup)
+		}
+	})
+}
+
+// Only a guard of this user's own is one: another user can give a process the same name, arguments and environment.
+func TestAGuardOfAnotherUserIsNotBelieved(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not covered: only root can start a process of another user's")
+	}
+	proof := bound(testKey, "run")
+	for user, want := range map[uint32]bool{0: true, 65534: false} {
+		c := exec.Command("/bin/sleep", "300")
+		c.Dir, c.Env = "/", []string{EnvRunProofs + "=" + proof}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
+		if s, err := proc.Read(c.Process.Pid); err != nil || ours(s, proof) != want {
+			t.Errorf("user %d: believed %v, want %v; %v", user, ours(s, proof), want, err)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package scheduler_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
+)
+
+// Rule T7: who has lost the place of the one that waits does not run when the holder ends: the place is another's.
+func TestALostPlaceIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		h, at := w.host(1, 0), minute()
+		h.start(t, newJob(t, "* * * * *", w.target(100*time.Second), func(p *job.Policy) { p.Concurrency = job.Wait }))
+		waits := at.Add(time.Minute)
+		sleepUntil(waits.Add(5 * time.Second))
+		k := h.place.Keeper
+		_, place, err := k.Read(t.Context(), lease.Key("app/j").Next())
+		if err != nil || !place.Live(time.Now()) {
+			t.Fatalf("nobody waits: %+v, %v", place, err)
+		}
+		if _, _, ok, err := k.Break(t.Context(), place.Ref(), lease.Broken{By: "test", Why: "a test", Now: true}); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		other, err := k.Acquire(t.Context(), lease.Want{Key: lease.Key("app/j").Next()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Drop()
+		sleepUntil(at.Add(115 * time.Second)) // the first has ended
+		if row := w.row(waits); w.times(waits) != 0 || row.Outcome != run.Skipped || row.Reason != run.ReasonQueueFull {
+			t.Errorf("%+v", row)
+		}
+		h.stop()
+		time.Sleep(5 * time.Minute)
+	})
+}

@@ -1,0 +1,72 @@
+//go:build linux
+
+package file
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/lease"
+)
+
+// Rule L12: a hold of an earlier boot is over, whatever its instants of that boot's clock would mean in this one.
+func TestAHoldOfAnEarlierBootIsOver(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	l := inside(s).leases
+	q := requestFor("k", lease.DefaultTTL)
+	q.Holder.Apart = true // else a free lock is enough
+	first, err := tryAcquire(s, q)
+	if err != nil || first.Status != lease.OK {
+		t.Fatal(first.Status, err)
+	}
+	l.mu.Lock()
+	l.letGo(l.holds["k"])
+	l.mu.Unlock()
+	b, err := os.ReadFile(l.lockPath("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Boot = "11111111-2222-3333-4444-555555555555"
+	if b, err = r.encode(); err == nil {
+		err = os.WriteFile(l.lockPath("k"), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := tryAcquire(s, q); err != nil || a.Status != lease.OK || a.Record.Token <= first.Record.Token {
+		t.Errorf("%v, %+v, %v", a.Status, a.Record, err)
+	}
+}
+
+// Rule L10: a token is above the last one, also where the clock has been stepped back since.
+func TestATokenIsAboveTheLast(t *testing.T) {
+	s := openAt(t, t.TempDir())
+	l := inside(s).leases
+	first := acquire(t, s, "k").Record.Ref()
+	if _, err := s.Leases.Release(t.Context(), []lease.Ref{first}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(l.lockPath("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Token += lease.Token(time.Hour / time.Microsecond)
+	if b, err = r.encode(); err == nil {
+		err = os.WriteFile(l.lockPath("k"), b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := acquire(t, s, "k").Record.Token; next != r.Token+1 {
+		t.Errorf("token %d after %d", next, r.Token)
+	}
+}

@@ -1,0 +1,1 @@
+DELETE FROM dibs_outputs WHERE run_id = ?1;

@@ -1,0 +1,1 @@
+DELETE FROM dibs_runs WHERE id = ?1;

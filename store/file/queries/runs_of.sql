@@ -1,0 +1,3 @@
+-- Those of one job, ?4.
+SELECT id, job, tick, owner, token, host, pid, command, outcome, reason, inferred, started, ended, attempts, lease_key, cause
+FROM dibs_runs INDEXED BY dibs_runs_job WHERE job = ?4 AND started >= ?1 AND started < ?2 ORDER BY started DESC, id DESC LIMIT ?3;

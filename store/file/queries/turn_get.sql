@@ -1,0 +1,1 @@
+SELECT at, name FROM dibs_turns WHERE what = ?1;

@@ -1,0 +1,1 @@
+INSERT OR REPLACE INTO dibs_turns (what, at, name) VALUES (?1, ?2, ?3);
