@@ -28,13 +28,13 @@ func TestABacklogStarvesNoOtherQueue(t *testing.T) {
 // A delayed task begins at its instant, although nobody tells of it then, and no poll is near.
 func TestADelayedTaskBeginsAtItsInstant(t *testing.T) {
 	virtual(t, func(w *world) {
+		at := time.Now().Add(7777 * time.Millisecond)
+		id := w.enqueue(queue.Spec{Kind: "k", RunAt: at}).ID // before the worker's first fetch, which learns of it
 		var began time.Time
 		wk := w.work(queue.WorkerOptions{Poll: time.Hour, Mux: handler(func(context.Context, *queue.Run) error {
 			began = time.Now()
 			return nil
 		})})
-		at := time.Now().Add(7777 * time.Millisecond)
-		id := w.enqueue(queue.Spec{Kind: "k", RunAt: at}).ID
 		w.expect(id, queue.Succeeded, time.Minute)
 		if late := began.Sub(at); late < 0 || late > 10*time.Millisecond {
 			t.Errorf("it began %s after its instant", late)
