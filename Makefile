@@ -18,21 +18,21 @@ build: ## build bin/dibs
 run: ## see the main job: three servers, one is killed in the middle of a run (45 s)
 	@echo "building dibs (the first time takes a minute or two) …"
 	@$(MAKE) --no-print-directory build
-	@$(GO) run ./internal/demo bin/dibs
+	@$(GO) run ./internal/test/demo bin/dibs
 
-# Nothing is taken from the cache: it knows neither the servers nor the binary that internal/e2e builds. The tests that start whole
+# Nothing is taken from the cache: it knows neither the servers nor the binary that internal/test/e2e builds. The tests that start whole
 # processes have the machine for themselves, one story at a time: they say within which time something has to have happened.
 test: ## pass the tests (fifteen to twenty minutes on two cores), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
 	@export DIBS_TEST_UNCOVERED=$(UNCOVERED); \
-	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer -e /internal/chaos); status=$$?; \
-	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/e2e ./internal/hammer/... ./internal/chaos || status=1; \
+	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/chaos); status=$$?; \
+	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e ./internal/test/hammer/... ./internal/test/chaos || status=1; \
 	if [ -s $(UNCOVERED) ]; then \
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status
 
 test-race: ## all but the processes' tests under the race detector
-	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/e2e -e /internal/hammer -e /internal/chaos $(BUBBLES:%=-e '/%$$'))
+	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/chaos $(BUBBLES:%=-e '/%$$'))
 	@$(GO) test -race -cpu 1 -count=1 -timeout 30m $(BUBBLES:%=./%)
 
 # How much of the long rounds: 1 is the whole of them.
@@ -40,8 +40,8 @@ LONG ?= 1
 
 test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fifth of what can be had in parts)
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -count=1 -timeout 40m ./schedule ./scheduler
-	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/e2e ./internal/hammer
-	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/hammer/work
+	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/test/e2e ./internal/test/hammer
+	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/test/hammer/work
 
 # How long chaos reigns, and on which stores; on two cores they take turns, as they do in make million.
 CHAOS ?= 30m
@@ -49,20 +49,20 @@ STORES ?= redis postgres mariadb directory
 
 chaos: ## faults at random on three hosts, CHAOS=30m on each of STORES; needs root and iproute2
 	@rm -f $(UNCOVERED); export DIBS_TEST_UNCOVERED=$(UNCOVERED) DIBS_TEST_CHAOS=$(CHAOS); status=0; \
-	for store in $(STORES); do $(GO) test -count=1 -timeout 3h -v -run "^TestChaos$$/^$$store$$" ./internal/chaos || status=1; done; \
+	for store in $(STORES); do $(GO) test -count=1 -timeout 3h -v -run "^TestChaos$$/^$$store$$" ./internal/test/chaos || status=1; done; \
 	if [ -s $(UNCOVERED) ]; then echo; echo "NOT COVERED:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); fi; exit $$status
 
 million: ## a million tasks in and out of each of STORES, drawn in docs/img; LONG=0.3: a part of them; needs 8 GB
 	@mkdir -p docs/img; status=0; \
 	for store in $(STORES); do DIBS_TEST_LONG=$(LONG) DIBS_TEST_PICTURES=$(CURDIR)/docs/img \
-		$(GO) test -count=1 -timeout 3h -v -run "^TestAMillionInAndOut$$/^$$store$$" ./internal/hammer/million || status=1; \
+		$(GO) test -count=1 -timeout 3h -v -run "^TestAMillionInAndOut$$/^$$store$$" ./internal/test/hammer/million || status=1; \
 	done; exit $$status
 
 # Which bugs: all, those of a package (./lease), or one (lease/acquire-unbounded).
 PKG ?= all
 
 mutants: ## see which plausible bugs the tests find, PKG=./lease: of one package; all of them take hours
-	@DIBS_TEST_MUTANTS="$(PKG)" $(GO) test -v -count=1 -timeout 24h -run '^TestMutants$$' ./internal/mutants
+	@DIBS_TEST_MUTANTS="$(PKG)" $(GO) test -v -count=1 -timeout 24h -run '^TestMutants$$' ./internal/test/mutants
 
 lint: ## go vet, staticcheck, gofmt
 	@$(GO) vet ./...

@@ -8,7 +8,7 @@ import (
 	"time"
 	_ "time/tzdata" // the same zones on every machine
 
-	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/schedule"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/clock"
-	"github.com/dibs-run/dibs/internal/sim"
+	"github.com/dibs-run/dibs/internal/test/sim"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/clock"
-	"github.com/dibs-run/dibs/internal/sim"
+	"github.com/dibs-run/dibs/internal/test/sim"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"

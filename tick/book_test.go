@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/clock"
-	"github.com/dibs-run/dibs/internal/sim"
+	"github.com/dibs-run/dibs/internal/test/sim"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store/memory"

@@ -6,7 +6,7 @@ import (
 	"os"
 	_ "time/tzdata" // zones do not depend on what the host has installed
 
-	"github.com/dibs-run/dibs/internal/cli"
+	"github.com/dibs-run/dibs/cmd/dibs/internal/cli"
 	_ "github.com/dibs-run/dibs/internal/guardian/early" // a guardian need not wait for the stores' clients
 	"github.com/dibs-run/dibs/run/command"
 )

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/dibs-run/dibs/internal/testdirs"
+	"github.com/dibs-run/dibs/internal/test/testdirs"
 	"github.com/dibs-run/dibs/run/command"
 )
 

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/internal/testserver"
-	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/store/storetest"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 
-	"github.com/dibs-run/dibs/internal/testserver"
-	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/store/storetest"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
 )

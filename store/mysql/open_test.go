@@ -9,7 +9,7 @@ import (
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 
-	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"

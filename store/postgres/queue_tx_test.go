@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"

@@ -9,7 +9,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"

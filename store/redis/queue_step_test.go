@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-run/dibs/internal/testsize"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 )
 
 // Steps whose tasks are not handed in, or asked for, a thousand at a time: what they do is for others.

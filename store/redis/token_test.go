@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-run/dibs/internal/testserver"
+	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
 )
 

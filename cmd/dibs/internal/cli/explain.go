@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
+	"github.com/dibs-run/dibs/internal/mirror"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/scheduler"
+)
+
+// explainOptions are the flags of `dibs explain`.
+type explainOptions struct {
+	store, job, at, host string
+	out                  format
+}
+
+const explainHelp = `Explain what was decided for one tick of a job, and why: who claimed it and ran it, or who had the
+key instead, or that nobody was there. JOB is a name as dibs history shows it: APP/JOB (or APP.JOB),
+or a key of dibs run.
+
+--at names the tick: an instant (2026-11-21T04:15:00Z), a prefix of one in UTC (2026-11-21T04:15,
+2026-11-21), or a time of day in the job's own zone (04:15), at its latest. Without it the latest
+tick is explained. A job that the store does not know is looked for in this host's own directory,
+where jobs of scope host are, and then among what other hosts have copied of theirs to the store;
+--host says whose is meant.
+
+Exit status: 0 explained, also if there is no such tick; 1 if there is no such job.`
+
+func newExplain(e env) *cobra.Command {
+	o := explainOptions{}
+	cmd := &cobra.Command{Use: "explain JOB", Short: "Explain what was decided for a tick, and why", Long: explainHelp,
+		Example: "  dibs explain shop/cleanup\n  dibs explain shop.cleanup --at 04:15\n  dibs explain invoices --at 2026-11-01 -o json",
+		Args:    exactly(1, "the name of one job or key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.job = args[0]
+			return runExplain(cmd.Context(), e, o)
+		}}
+	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
+	cmd.Flags().StringVar(&o.host, "host", "", "of a job of scope host: the `HOST` whose tick is meant, by its name or id")
+	cmd.Flags().StringVar(&o.at, "at", "", "the tick: an `INSTANT`, a prefix of one, or HH:MM in the job's zone (default the latest)")
+	return cmd
+}
+
+// explained is what `dibs explain -o json` prints; its form is stable.
+type explained struct {
+	explain.Account
+	Store       string      `json:"store"`
+	Runs        []runRecord `json:"runs"`
+	Again       []runRecord `json:"again,omitempty"`
+	Explanation []string    `json:"explanation"`
+}
+
+func runExplain(ctx context.Context, e env, o explainOptions) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	a, err := resolve(o.store)
+	if err != nil {
+		return usage(err)
+	}
+	x, err := explained{}, error(nil)
+	if o.host == "" {
+		x, err = o.look(ctx, e, a)
+	}
+	if a.shared() && (o.host != "" || errors.Is(err, explain.ErrUnknown)) {
+		x, err = o.lookOnHosts(ctx, e, a, x, err)
+	}
+	switch {
+	case errors.Is(err, explain.ErrUnknown):
+		return fmt.Errorf("%s: no job, no key of --once-per and no run of that name is in %s; `dibs history` lists what is", o.job, x.Store)
+	case err != nil:
+		return err
+	}
+	x.Explanation = words(x.Account)
+	if o.out == "json" {
+		return writeJSON(e.stdout, x)
+	}
+	fmt.Fprintln(e.stdout, printable(headline(x.Account)))
+	for _, line := range x.Explanation {
+		fmt.Fprintln(e.stdout, "  "+printable(line))
+	}
+	return nil
+}
+
+// look explains from the store, or, where that knows no such job or no longer, or does not answer,
+// from this host's own directory: jobs of scope host are there.
+func (o explainOptions) look(ctx context.Context, e env, a address) (explained, error) {
+	x, err := o.lookIn(ctx, e, a)
+	unknown := errors.Is(err, explain.ErrUnknown)
+	host, ok := a.besides()
+	if !ok || err == nil && x.current() || err != nil && !unknown && !errors.Is(err, lease.ErrUnavailable) {
+		return x, err
+	}
+	y, hostErr := o.lookIn(ctx, e, host)
+	switch {
+	case hostErr == nil && (err != nil || y.current()):
+		if err != nil && !unknown {
+			fmt.Fprintf(e.stderr, "dibs: explained from this host's own directory only: %v\n", err)
+		}
+		return y, nil
+	case unknown && errors.Is(hostErr, explain.ErrUnknown):
+		x.Store += " nor in " + y.Store
+	case unknown:
+		return x, errors.Join(err, hostErr)
+	}
+	return x, err
+}
+
+// current says that the store it comes from accounts for the job today.
+func (x explained) current() bool { return x.Outcome != explain.NoSchedule && x.Removed.IsZero() }
+
+// besides is this host's own directory, where it is another store and there is one: looking makes
+// none.
+func (a address) besides() (address, bool) {
+	c, err := a.host()
+	if err != nil || !a.shared() {
+		return address{}, false
+	}
+	_, err = os.Stat(filepath.Join(c.URL.Path, "host.json"))
+	return address{Config: c}, err == nil
+}
+
+// lookIn explains from one store.
+func (o explainOptions) lookIn(ctx context.Context, e env, a address) (explained, error) {
+	x := explained{Store: a.String()}
+	p, err := open(ctx, a.Config, logTo(e))
+	if err != nil {
+		return x, err
+	}
+	defer p.close()
+	if p.History == nil || p.Ticks == nil {
+		return x, fmt.Errorf("store %s keeps no ticks and no history: %w", a, errors.ErrUnsupported)
+	}
+	if err := deliverBy(ctx, p.DeliverAll); err != nil {
+		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not considered: %v\n", err)
+	}
+	f, err := o.gather(ctx, p.Place)
+	if err == nil {
+		if f.Row == nil && f.Definition == nil { // a plain key: a run under it may have died
+			if err := inferDead(ctx, p, f.Around); err != nil {
+				return x, err
+			}
+		}
+		x.Account = explain.Decide(f)
+		x.Runs, x.Again = recordsOf(x.Account.Runs), recordsOf(x.Account.Again)
+		return x, nil
+	}
+	return x, err
+}
+
+// gather reads what a place knows of the job, whatever way it is written.
+func (o explainOptions) gather(ctx context.Context, p *scheduler.Place) (f explain.Facts, err error) {
+	for _, name := range names(o.job) {
+		f, err = explain.Gather(ctx, p, name, o.at)
+		if !errors.Is(err, explain.ErrUnknown) {
+			break
+		}
+	}
+	if errors.Is(err, explain.ErrWhen) || errors.Is(err, explain.ErrAmbiguous) {
+		err = usage(fmt.Errorf("--at %w", err))
+	}
+	return f, err
+}
+
+// lookOnHosts explains from what hosts have copied to the shared store of their own jobs: from the
+// one that is meant, or the only one that has such a job. x and unknown are what was found otherwise.
+func (o explainOptions) lookOnHosts(ctx context.Context, e env, a address, x explained, unknown error) (explained, error) {
+	p, err := open(ctx, a.Config, logTo(e))
+	if err != nil {
+		return x, err
+	}
+	defer p.close()
+	hosts, err := mirror.Hosts(ctx, p.Place)
+	if err != nil {
+		return x, err
+	}
+	var found []explain.Facts
+	var known []string
+	for _, h := range hosts {
+		known = append(known, fmt.Sprintf("%s (%s)", h.Name, h.ID))
+		if o.host != "" && o.host != h.Name && o.host != h.ID {
+			continue
+		}
+		f, err := o.gather(ctx, h.View(p.Place))
+		if errors.Is(err, explain.ErrUnknown) {
+			continue
+		}
+		if err != nil {
+			return x, err
+		}
+		f.Host, f.Heard = h.Name, h.Seen
+		found = append(found, f)
+	}
+	switch {
+	case len(found) > 1:
+		var on []string
+		for _, f := range found {
+			on = append(on, f.Host)
+		}
+		return x, usage(fmt.Errorf("%s is a job of scope host, and has a tick on each of %s: name one with --host, by its id where two have one name (%s)", o.job, strings.Join(on, ", "), strings.Join(known, ", ")))
+	case len(found) == 0 && o.host != "":
+		return x, fmt.Errorf("%s: %s has copied nothing of such a job to %s; the hosts that copy there: %s", o.job, o.host, a, orDash(strings.Join(known, ", ")))
+	case len(found) == 0:
+		return x, unknown
+	}
+	x.Store, x.Account = a.String(), explain.Decide(found[0])
+	x.Runs, x.Again = recordsOf(x.Account.Runs), recordsOf(x.Account.Again)
+	return x, nil
+}
+
+// names are what JOB may mean: itself, or APP.JOB as `dibs trigger` takes it.
+func names(job string) []string {
+	all := []string{job}
+	if app, name, ok := strings.Cut(job, "."); ok && !strings.ContainsAny(name, "./") && !strings.Contains(app, "/") {
+		all = append(all, app+"/"+name)
+	}
+	return all
+}

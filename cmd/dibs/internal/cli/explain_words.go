@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// headline is the answer in a line.
+func headline(a explain.Account) string {
+	outcome := a.Outcome
+	if a.Unsettled {
+		outcome += " (unsettled)"
+	}
+	if a.Inferred {
+		outcome += " (inferred)"
+	}
+	switch a.Outcome {
+	case explain.NoSchedule:
+		return a.Job + ": it has no schedule in this store"
+	case explain.NoTick:
+		outcome = "no tick of this job"
+	case explain.NotDue:
+		outcome = "not due yet"
+	case explain.Due:
+		outcome = "due, not claimed yet"
+	case explain.NotTold:
+		outcome = "nothing is known of it here"
+	case explain.Forgotten:
+		outcome = "settled, and no longer on record"
+	case string(tick.Started):
+		outcome = "started, and not ended yet"
+	case string(tick.Claimed):
+		outcome = "claimed, and not started yet"
+	}
+	job := a.Job
+	if a.Host != "" {
+		job += " on " + a.Host
+	}
+	return fmt.Sprintf("%s at %s: %s", job, stampIn(a.Tick, a.Zone), outcome)
+}
+
+// words explain an account, a sentence per line.
+func words(a explain.Account) []string {
+	w := &wording{Account: a}
+	w.due()
+	if a.Host != "" {
+		w.say("It is a job of scope host: this is what %s itself recorded, and copied to this store.", a.Host)
+	}
+	switch a.Outcome {
+	case explain.NoSchedule:
+		w.say("Nobody registered a schedule under this name (dibs serve, dibs trigger and dibs run --once-per do), so there are no ticks; this is its last run, and dibs history %s lists them all.", a.Job)
+	case explain.NoTick:
+		w.noTick()
+	case explain.NotDue:
+		w.say("It lies in the future.")
+	case explain.Due:
+		w.say("Nobody has claimed it yet. A server that is up claims it within moments; until %s it can still start, and after that it is missed.", w.at(a.StartBy))
+	case explain.NotTold:
+		w.say("%s has told nothing of this tick, and was last heard of at %s: it runs there still, or that host was away. A host's ticks exist only while it is there; what it missed it says itself when it is back.", a.Host, w.at(a.Heard))
+	case explain.Forgotten:
+		w.say("All ticks up to this one and beyond are settled, but its record is gone: history keeps 90 days.")
+	default:
+		w.decided()
+	}
+	w.runs()
+	for _, r := range a.Remarks {
+		w.say("Event %s at %s on %s: %s", r.Event, w.at(r.At), orDash(r.Host), r.Reason)
+	}
+	return w.lines
+}
+
+// wording collects sentences.
+type wording struct {
+	explain.Account
+	lines []string
+}
+
+func (w *wording) say(format string, args ...any) {
+	w.lines = append(w.lines, fmt.Sprintf(format, args...))
+}
+
+// at shows an instant in UTC, to the second.
+func (w *wording) at(t time.Time) string { return stampOf(t) }
+
+func (w *wording) due() {
+	if w.Timezone == "" {
+		return
+	}
+	line := fmt.Sprintf("Its schedule is %q in %s (%s)", w.Schedules, w.Timezone, w.Description)
+	if !w.StartBy.IsZero() {
+		line += "; a start is on time until " + w.at(w.StartBy)
+	}
+	w.say("%s.", line)
+	if !w.Until.IsZero() {
+		w.say("That schedule and its policy ended at %s; its ticks keep to them.", w.at(w.Until))
+	}
+	if !w.Removed.IsZero() {
+		w.say("It was removed at %s: there are no ticks from then on.", w.at(w.Removed))
+	}
+	if w.Ahead != "" {
+		w.say("The job is %s.", w.Ahead)
+	}
+	if w.Pause != nil && w.Outcome != string(run.Paused) {
+		w.say("The job is %s.", scheduler.PausedBy(*w.Pause))
+	}
+	switch {
+	case w.Outcome == explain.NoTick || !w.Tick.Before(w.Since):
+	case w.Filled():
+		w.say("That schedule took effect at %s: a back-fill has run this tick from before.", w.at(w.Since))
+	default:
+		w.say("That schedule took effect at %s: this tick is of an earlier one.", w.at(w.Since))
+	}
+}
+
+func (w *wording) noTick() {
+	if w.Tick.Before(w.Since) {
+		w.say("That schedule took effect at %s. Of what was due before, only what was recorded is known, and for this instant nothing is.", w.at(w.Since))
+	}
+	var beside []string
+	if !w.Previous.IsZero() {
+		beside = append(beside, stampIn(w.Previous, w.Zone)+" before it")
+	}
+	if !w.Next.IsZero() {
+		beside = append(beside, stampIn(w.Next, w.Zone)+" after it")
+	}
+	if len(beside) == 0 {
+		beside = []string{"none"}
+	}
+	w.say("The job is not due at this instant. The ticks beside it: %s.", strings.Join(beside, ", "))
+}
+
+// runs lists each run with its attempts, also those beside the tick.
+func (w *wording) runs() {
+	for _, r := range w.Account.Runs {
+		w.run(r)
+	}
+	for _, r := range w.Account.Again {
+		w.say("It was run once more, beside the tick, whose outcome stays.")
+		w.run(r)
+	}
+}
+
+func (w *wording) run(r run.Record) {
+	outcome := string(r.Outcome)
+	if outcome == "" {
+		outcome = "no outcome yet"
+	}
+	if r.Reason != "" {
+		outcome += ", " + r.Reason
+	}
+	w.say("Run %s on %s pid %d, token %d, started %s, took %s: %s.", r.ID, r.Host, r.PID, r.Token, w.at(r.Started), took(r.Started, r.Ended), outcome)
+	if r.Cause != nil {
+		w.say("It was %s.", r.Cause)
+	}
+	if id := enqueuedBy(r.Attempts); id != 0 {
+		w.say("It enqueued task %d, into the store of the job; `dibs task show` says what became of that.", id)
+	}
+	if len(r.Attempts) < 2 {
+		return
+	}
+	for _, t := range r.Attempts {
+		line := fmt.Sprintf("Attempt %d started %s, took %s: %s", t.N, w.at(t.Started), took(t.Started, t.Ended), t.Outcome)
+		if t.Error != "" {
+			line += ", " + t.Error
+		}
+		w.say("%s.", line)
+	}
+}

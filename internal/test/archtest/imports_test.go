@@ -1,0 +1,150 @@
+// Package archtest holds the directions in which the packages may import each other: the folder
+// list is the architecture, and this is what keeps it true.
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/dibs-run/dibs"
+
+// allowed says which of our own packages a package may import directly. A name that ends in /...
+// stands for everything below it. What is not listed here may import everything.
+var allowed = map[string][]string{
+	"schedule":               {},
+	"job":                    {},
+	"lease":                  {"internal/coalesce", "internal/clock"},
+	"run":                    {"lease"},
+	"run/command":            {"run", "lease", "internal/clock", "internal/guardian/..."},
+	"run/webhook":            {"run", "lease", "internal/conffile"},
+	"run/enqueue":            {"run", "lease", "queue"},
+	"tick":                   {"lease", "run", "internal/coalesce"},
+	"history":                {"run", "tick", "lease"},
+	"manifest":               {"job", "schedule", "internal/conffile"},
+	"manifest/app":           {"manifest", "job", "run/webhook"},
+	"manifest/source":        {"job", "manifest", "run/webhook", "internal/conffile"},
+	"scheduler":              {"tick", "lease", "run", "history", "job", "schedule", "internal/aside", "internal/coalesce"},
+	"queue":                  {"lease", "internal/clock", "internal/coalesce", "internal/aside"},
+	"queue/queuetest":        {"queue", "lease", "internal/clock", "store", "store/memory"},
+	"store":                  {"lease", "tick", "history", "queue"},
+	"store/memory":           append([]string{"store/internal/life"}, contracts...),
+	"store/file":             append([]string{"store/internal/life", "internal/clock", "internal/beneath"}, contracts...),
+	"store/redis":            contracts,
+	"store/postgres":         append([]string{"internal/conffile"}, contracts...),
+	"store/mysql":            append([]string{"store/internal/life"}, contracts...),
+	"store/internal/life":    {"lease", "queue"},
+	"internal/aside":         {},
+	"internal/clock":         {},
+	"internal/conffile":      {},
+	"internal/coalesce":      {},
+	"internal/beneath":       {},
+	"cmd/dibs/internal/unit": {"internal/conffile"},
+	"internal/scope":         {"internal/guardian/cgroup"},
+	"internal/test/testdirs": {},
+	"internal/spool":         {"scheduler", "history", "internal/beneath"},
+	"internal/nested":        {"lease", "queue"},
+	"internal/hook":          {"scheduler", "queue", "job", "run", "history", "run/command", "run/webhook", "internal/clock"},
+	"internal/mirror":        {"scheduler", "history", "tick", "run", "lease", "internal/beneath"},
+	"cmd/dibs/internal/cli":  {"..."},
+	"cmd/dibs":               {"cmd/dibs/internal/cli", "run/command", "internal/guardian/..."},
+}
+
+var contracts = []string{"lease", "tick", "history", "queue", "run", "store"}
+
+// clients are the libraries of the stores, and of systemd; a package that uses one store compiles no other's.
+var clients = map[string]string{
+	"store/redis":    "github.com/redis/go-redis/v9",
+	"store/postgres": "github.com/jackc/pgx/v5",
+	"store/mysql":    "github.com/go-sql-driver/mysql",
+	"store/file":     "modernc.org/sqlite",
+	"internal/scope": "github.com/godbus/dbus/v5", // so nor does a program that uses run/command
+}
+
+type pkg struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
+func load(t *testing.T) map[string]pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	all := map[string]pkg{}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")] = p
+	}
+	return all
+}
+
+func TestImportsFollowTheArchitecture(t *testing.T) {
+	all := load(t)
+	for name, may := range allowed {
+		p, ok := all[name]
+		if !ok {
+			t.Errorf("%s is listed here and is not there", name)
+		}
+		for _, imp := range p.Imports {
+			own, ok := strings.CutPrefix(imp, module+"/")
+			if ok && !slices.ContainsFunc(may, func(m string) bool { return covers(m, own) }) {
+				t.Errorf("%s imports %s; it may import only %q", name, own, may)
+			}
+		}
+	}
+}
+
+func covers(pattern, name string) bool {
+	if below, ok := strings.CutSuffix(pattern, "..."); ok {
+		return strings.HasPrefix(name+"/", below)
+	}
+	return pattern == name
+}
+
+// A library user of one store compiles no other store's client, and a user of the core none.
+func TestNobodyCompilesAClientItDoesNotUse(t *testing.T) {
+	all := load(t)
+	for name, p := range all {
+		if name == "cmd/dibs/internal/cli" || name == "cmd/dibs" || name == "store/all" || strings.HasPrefix(name, "internal/test/e2e") || strings.HasPrefix(name, "internal/test/testserver") {
+			continue
+		}
+		for owner, client := range clients {
+			if name == owner || strings.HasPrefix(name, owner+"/") {
+				continue
+			}
+			for _, d := range p.Deps {
+				if d == client || strings.HasPrefix(d, client+"/") {
+					t.Errorf("%s depends on %s, which is %s's", name, d, owner)
+				}
+			}
+		}
+	}
+}
+
+// Only the command line may know all the stores, and nothing may import the command line.
+func TestTheCommandLineIsTheTop(t *testing.T) {
+	for name, p := range load(t) {
+		for _, imp := range p.Imports {
+			own, _ := strings.CutPrefix(imp, module+"/")
+			if own == "cmd/dibs/internal/cli" && name != "cmd/dibs" {
+				t.Errorf("%s imports cmd/dibs/internal/cli", name)
+			}
+			if own == "store/all" && name != "cmd/dibs/internal/cli" {
+				t.Errorf("%s imports store/all", name)
+			}
+		}
+	}
+}

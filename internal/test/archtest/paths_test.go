@@ -1,0 +1,44 @@
+package archtest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// byPath are the ways to reach a file by its path.
+var byPath = regexp.MustCompile(`\b(os\.(Open|OpenFile|OpenInRoot|Create|CreateTemp|ReadFile|WriteFile|Mkdir|MkdirAll|MkdirTemp|Rename|Remove|RemoveAll|Link|Symlink|Chmod|Chown|Lchown|Truncate|ReadDir|DirFS)` +
+	`|unix\.(Open|Creat|Rename|Link|Unlink|Mkdir|Chmod|Chown|Truncate|Mkfifo)|filepath\.Glob)\(`)
+
+// Whoever shares the host's directory may have put anything there under any name, so the packages that keep
+// something in it open nothing by its path: internal/beneath does it for them. Beside this,
+// store/file TestNothingThatAMemberPlantsIsFollowed plants each name that dibs makes there.
+func TestNothingInASharedDirectoryIsOpenedByItsPath(t *testing.T) {
+	allowed := map[string]string{ // files of the kernel's
+		"store/file/sys.go": "/proc/",
+	}
+	for _, dir := range []string{"store/file", "internal/spool", "internal/mirror"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", "..", dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(dir, err)
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, line := range strings.Split(string(b), "\n") {
+				code, _, _ := strings.Cut(line, "// ")
+				ok := allowed[dir+"/"+filepath.Base(f)]
+				if byPath.MatchString(code) && (ok == "" || !strings.Contains(code, ok)) {
+					t.Errorf("%s/%s:%d opens by path: %s", dir, filepath.Base(f), i+1, strings.TrimSpace(line))
+				}
+			}
+		}
+	}
+}

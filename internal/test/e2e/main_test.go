@@ -1,0 +1,104 @@
+//go:build linux
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/test/testdirs"
+	"github.com/dibs-run/dibs/internal/test/testsize"
+)
+
+// The binaries under test: what people run, and the build that lets a test shift its wall clock.
+var dibsBinary, shiftedBinary string
+
+// long says that the full rounds are asked for.
+var long = testsize.Long()
+
+// The test binary also plays the commands that dibs runs: see work_test.go.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		if play, ok := parts[os.Args[1]]; ok {
+			play(os.Args[2:])
+			os.Exit(0)
+		}
+	}
+	flag.Parse()
+	// Most of these tests wait most of the time.
+	_ = flag.Set("test.parallel", "12")
+	heedSignals()
+	os.Exit(buildAndRun(m))
+}
+
+// heedSignals has what the tests start begin with the usual signals, whatever a shell or nohup(1) told this process to
+// ignore: dibs, and its commands, ignore what they were told to.
+func heedSignals() {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "dibs-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // other users run the binaries too
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	dibsBinary, shiftedBinary = filepath.Join(dir, "dibs"), filepath.Join(dir, "dibs-shifted")
+	var builds sync.WaitGroup
+	failed := make(chan error, 2)
+	for _, args := range [][]string{{"-o", dibsBinary}, {"-tags", "dibstest", "-o", shiftedBinary}} {
+		builds.Go(func() {
+			cmd := exec.Command("go", append(append([]string{"build"}, args...), "github.com/dibs-run/dibs/cmd/dibs")...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				failed <- fmt.Errorf("%s: %w\n%s", cmd, err, out)
+			}
+		})
+	}
+	builds.Wait()
+	select {
+	case err := <-failed:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	default:
+		return testdirs.Run(m)
+	}
+}
+
+// patience is for what has to happen, on a machine that does much else: it ends the waiting of a test that fails. It is
+// shorter than the works that only a kill ends. How soon something happens is said where it is what a test shows.
+const patience = 2 * time.Minute
+
+// eventually polls until ok, or fails the test after the bound with what describe says.
+func eventually(t *testing.T, bound time.Duration, ok func() bool, describe func() string) {
+	t.Helper()
+	for end := time.Now().Add(bound); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", bound, describe())
+		}
+	}
+}
+
+// rounds is how often something is repeated: few times by default.
+func rounds(short, full int) int {
+	if long {
+		return full
+	}
+	return short
+}
