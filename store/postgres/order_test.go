@@ -1,11 +1,15 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
 )
 
 // A release locks its rows in the order of their keys, wherever they lie in the table, as every other
@@ -32,9 +36,7 @@ func TestAReleaseLocksInTheOrderOfTheKeys(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { _, err := s.Leases.Release(t.Context(), refs); done <- err }()
 	watch := admin(t, c.URL.String())
-	for one[int](t, watch, "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
-		time.Sleep(5 * time.Millisecond)
-	}
+	awaitLock(t, watch)
 	if err := lock("zz"); err != nil {
 		t.Errorf("the release holds a later key while it waits for an earlier one: %v", err)
 	}
@@ -43,5 +45,59 @@ func TestAReleaseLocksInTheOrderOfTheKeys(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// Unique keys of a batch are taken in one order, whatever the batch's is: two batches cannot wait for each other (rule Q2).
+func TestABatchTakesItsKeysInOneOrder(t *testing.T) {
+	for name, more := range map[string]func(*queue.Spec){"keys alone": func(*queue.Spec) {}, "with a limit": limitOf("l", 9)} {
+		t.Run(name, func(t *testing.T) {
+			c := config(t, database(t, testserver.Postgres(t)))
+			s := open(t, c)
+			db, watch := admin(t, c.URL.String()), admin(t, c.URL.String())
+			first, second := uniqueKey("a"), uniqueKey("b")
+			enqueue(t, s.Queue, spec(first), spec(second))
+			if one[bool](t, watch, "SELECT (SELECT uniq FROM dibs.tasks ORDER BY id LIMIT 1) > (SELECT uniq FROM dibs.tasks ORDER BY id DESC LIMIT 1)") {
+				first, second = second, first
+			}
+			if _, err := watch.Exec(t.Context(), "CREATE TABLE kept AS SELECT * FROM dibs.tasks; DELETE FROM dibs.tasks"); err != nil {
+				t.Fatal(err)
+			}
+			tx, err := db.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), "SET LOCAL lock_timeout = '300ms'"); err != nil {
+				t.Fatal(err)
+			}
+			takes := func(key string) error {
+				_, err := tx.Exec(t.Context(), "INSERT INTO dibs.tasks SELECT * FROM kept ORDER BY uniq "+key+" LIMIT 1")
+				return err
+			}
+			if err := takes("ASC"); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := s.Queue.Enqueue(context.Background(), []queue.Spec{spec(second, more), spec(first, more)})
+				done <- err
+			}()
+			awaitLock(t, watch)
+			if err := takes("DESC"); err != nil {
+				t.Errorf("the batch has the later key while it waits for the earlier one: %v", err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			<-done // it may have been told to try again: the transaction had its keys
+		})
+	}
+}
+
+// awaitLock returns when somebody in the database waits for a lock.
+func awaitLock(t *testing.T, watch *pgx.Conn) {
+	t.Helper()
+	for one[int](t, watch, "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 0 {
+		time.Sleep(5 * time.Millisecond)
 	}
 }

@@ -53,6 +53,38 @@ func TestAClaimThatBecomesLateWhileItIsInsertedIsTakenBack(t *testing.T) {
 	}
 }
 
+// A claim under a lease that lapses while the claim waits is taken back.
+func TestAClaimWhoseLeaseLapsesWhileItIsInsertedIsTakenBack(t *testing.T) {
+	c := config(t, database(t, testserver.Postgres(t)))
+	s := open(t, c)
+	a, granted := acquire(t, s, request("server", time.Second))
+	if a.Status != lease.OK {
+		t.Fatalf("%+v", a)
+	}
+	db, watch := admin(t, c.URL.String()), admin(t, c.URL.String())
+	tx, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.UnixMicro(time.Now().UnixMicro()).UTC().Add(-time.Minute)
+	if _, err := tx.Exec(t.Context(), "INSERT INTO dibs.ticks (ns, job, at, state) VALUES ($1, $2, $3, 'claimed')", c.Namespace, []byte("j"), at.UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
+	answer := claims(t, s, tick.ClaimRequest{Job: "j", At: at, Lease: a.Record.Ref()})
+	for !now(t, s).After(granted.Add(time.Second)) { // a claim that was slow to come waits for nothing, and is refused as well
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answer; a.Status == tick.Won {
+		t.Error("it stands, and nobody has its lease")
+	}
+	if n := one[int](t, watch, "SELECT count(*)::int FROM dibs.ticks"); n != 0 {
+		t.Errorf("%d ticks are left of it", n)
+	}
+}
+
 // A claim and a settling of its job wait for each other: else a tick could be settled as missed, and run as well.
 func TestAClaimWaitsForASettling(t *testing.T) {
 	c := config(t, testserver.Postgres(t))
