@@ -48,6 +48,7 @@ type attemptsCase struct {
 	took   time.Duration
 }
 
+// Holds: promise 14.
 func TestAttempts(t *testing.T) {
 	second := func(int) time.Duration { return time.Second }
 	cases := []attemptsCase{

@@ -28,6 +28,7 @@ func wantFault(t *testing.T, what string, err error, path, cure string) {
 	}
 }
 
+// Holds: promise 7.
 func TestDamagedDatabase(t *testing.T) {
 	s := openAt(t, t.TempDir())
 	path := inside(s).path
@@ -102,6 +103,7 @@ func mounted(t *testing.T, options string) string {
 	return dir
 }
 
+// Holds: promise 7.
 func TestFullDisk(t *testing.T) {
 	dir := mounted(t, "size=1m,mode=0700")
 	s := openAt(t, dir)
@@ -175,6 +177,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
+// Holds: promise 25.
 func TestRefusedDirectories(t *testing.T) {
 	open := t.TempDir()
 	if err := os.Chmod(open, 0o777); err != nil {
@@ -193,6 +196,7 @@ func TestRefusedDirectories(t *testing.T) {
 	}
 }
 
+// Holds: promise 25.
 func TestSharedFileSystemIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	var st unix.Statfs_t

@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
+// Holds: promise 7.
 func TestUnavailable(t *testing.T) {
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
@@ -117,6 +118,7 @@ func hangUpOn(c net.Conn, command string, count *atomic.Int32) {
 	}
 }
 
+// Holds: promise 25, Q8.
 func TestProperties(t *testing.T) {
 	durable, _ := prepared(t, ownServer(t).URL)
 	if p := durable.Properties; !p.Durable || len(p.Weaker) != 2 {
