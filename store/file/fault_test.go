@@ -28,6 +28,7 @@ func wantFault(t *testing.T, what string, err error, path, cure string) {
 	}
 }
 
+// A damaged database is unavailable, with the cure, and is left as it is.
 // Holds: promise 7.
 func TestDamagedDatabase(t *testing.T) {
 	s := openAt(t, t.TempDir())
@@ -103,6 +104,7 @@ func mounted(t *testing.T, options string) string {
 	return dir
 }
 
+// On a full disk leases are renewed, and what cannot be written is unavailable, with the cure.
 // Holds: promise 7.
 func TestFullDisk(t *testing.T) {
 	dir := mounted(t, "size=1m,mode=0700")

@@ -151,6 +151,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// A server that does not answer is unavailable, an address that is wrong is not, and no error shows a password.
 // Holds: promise 7.
 func TestUnreachable(t *testing.T) {
 	c := config(t, "mysql://user:geheim@127.0.0.1:1/test")

@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
+// A server that cannot keep a lease is unavailable, and the error names the cure.
 // Holds: promise 7.
 func TestUnavailable(t *testing.T) {
 	server := ownServer(t)
@@ -118,6 +119,7 @@ func hangUpOn(c net.Conn, command string, count *atomic.Int32) {
 	}
 }
 
+// What the server's settings weaken is declared: durability, eviction, and what that means for a queue.
 // Holds: promise 25, Q8.
 func TestProperties(t *testing.T) {
 	durable, _ := prepared(t, ownServer(t).URL)

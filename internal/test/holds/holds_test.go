@@ -70,6 +70,14 @@ func TestEachKindOfTestIsListed(t *testing.T) {
 			"lease/a_test.go", "package lease\n\n" + mark("promise 1.") + one[1:],
 			"| `lease` | [TestOneHolder](../lease/a_test.go) | One holder |",
 		},
+		"a function whose words begin with its name": {
+			"lease/a_test.go", "package lease\n\n// TestOneHolder is the guard: two ask. More.\n" + mark("promise 1.") + one[1:],
+			"| `lease` | [TestOneHolder](../lease/a_test.go) | Two ask |",
+		},
+		"a function whose words tell of a fault": {
+			"lease/a_test.go", "package lease\n\n// Fault: two had it. More.\n" + mark("promise 1.") + one[1:],
+			"| `lease` | [TestOneHolder](../lease/a_test.go) | One holder |",
+		},
 		"a case of the suite": {
 			"store/storetest/a.go", "package storetest\n\nvar cases = []promise{\n\t{\"zero\", zero},\n\t" + mark("promise 1.") + "\t{\"two ask | one gets it\", twoAsk},\n}\n",
 			`| ` + "`store/storetest`" + ` | [twoAsk](../store/storetest/a.go) | two ask \| one gets it |`,

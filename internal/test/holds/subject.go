@@ -86,7 +86,7 @@ func parts(row ast.Node) (name, function string) {
 
 var (
 	numbered = regexp.MustCompile(`^((Promises?|Rules?|promises?|rules?|and|,|[LTHQ]?\d+) ?)+(: |\. ?|, |$)`)
-	role     = regexp.MustCompile(`^is [a-z ]{1,20}: `) // of "TestX is the guard: …"
+	role     = regexp.MustCompile(`^(:| is [a-z ]{1,20}:)? `) // of "TestX is the guard: …"
 	firstEnd = regexp.MustCompile(`[.;:] |[.]$`)
 )
 
@@ -100,13 +100,13 @@ func sentence(comment, name string) string {
 		}
 	}
 	s := numbered.ReplaceAllString(strings.Join(strings.Fields(strings.Join(kept, " ")), " "), "")
-	if named, ok := strings.CutPrefix(s, name+" "); ok {
+	if named, ok := strings.CutPrefix(s, name); ok {
 		s = role.ReplaceAllString(named, "")
 	}
 	if end := firstEnd.FindStringIndex(s); end != nil {
 		s = s[:end[0]]
 	}
-	if s == "" {
+	if s == "" || s == "Fault" { // what follows "Fault:" is what once went wrong, and not what is checked
 		s = inWords(strings.TrimPrefix(name, "Test"))
 	}
 	return capital(s)

@@ -12,6 +12,7 @@ import (
 	"github.com/dibs-run/dibs/internal/spool"
 )
 
+// A host's directory with the wrong owner or mode, or on a network file system, is found.
 // Holds: promise 25.
 func TestHostDirectory(t *testing.T) {
 	fine := doctor.Directory{Path: "/d", ID: "abc", UID: 1000, Mode: os.ModeDir | 0o700}
@@ -52,6 +53,7 @@ func TestHostDirectory(t *testing.T) {
 	want(t, []doctor.Finding{doctor.Unreadable("/d", errors.New("no"))}, "directory", doctor.Error)
 }
 
+// A second directory on the host is found, with whose it is and how to use one for all.
 // Holds: promise 25.
 func TestOtherDirectories(t *testing.T) {
 	want(t, doctor.OtherDirectories("/d", nil), "directory-other", "")
@@ -83,6 +85,7 @@ func TestStoreFile(t *testing.T) {
 	}
 }
 
+// A spool that waits is found, with how much there is, since when, and how to deliver it.
 // Holds: promise 25.
 func TestSpool(t *testing.T) {
 	want(t, doctor.Spool(nil, "a-dibs"), "spool", "")

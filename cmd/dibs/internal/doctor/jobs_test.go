@@ -237,6 +237,7 @@ func TestAJobWithoutScopeIsAsRegisteredInEitherScope(t *testing.T) {
 	}
 }
 
+// Each error of a manifest is a finding of its own, with its place.
 // Holds: promise 25.
 func TestInvalid(t *testing.T) {
 	_, err := manifest.Load([]byte(`{"version":1,"app":"shop","jobs":[{"nam":"a"},{"name":"B"}]}`), "jobs.json")
@@ -247,6 +248,7 @@ func TestInvalid(t *testing.T) {
 	want(t, doctor.Invalid("jobs.json", errors.New("no such file")), "manifest", doctor.Error)
 }
 
+// Jobs that are settled ahead of the store's clock are found.
 // Holds: promise 25.
 func TestJobsThatAreSettledAheadOfTheClock(t *testing.T) {
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)

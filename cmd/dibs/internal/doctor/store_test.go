@@ -38,6 +38,7 @@ func want(t *testing.T, all []doctor.Finding, check string, s doctor.Severity) (
 	return one
 }
 
+// Settings that weaken a store are found with their cures, and apart from what it does less well by nature.
 // Holds: promise 25.
 func TestWeaknesses(t *testing.T) {
 	p := store.Properties{Weaker: []string{"By nature."}}
@@ -61,6 +62,7 @@ func TestWeaknesses(t *testing.T) {
 	}
 }
 
+// A trial lease shows whether a store grants and releases, takes this TTL, or holds back, and leaves nothing behind.
 // Holds: promise 25.
 func TestTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -116,6 +118,7 @@ func (s slow) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {
 	return r, err
 }
 
+// A clock that differs from the store's is found, unless a slow answer may be the reason.
 // Holds: promise 25.
 func TestOffset(t *testing.T) {
 	for _, c := range []struct {

@@ -27,6 +27,7 @@ const (
 	mixed = "[Service]\nKillMode=mixed\n"
 )
 
+// Units that run dibs are found with their KillMode, wherever systemd takes it from.
 // Holds: promise 25.
 func TestUnits(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -73,6 +74,7 @@ func TestWhoMayAskForScopes(t *testing.T) {
 	}
 }
 
+// The unit that a process belongs to is told by its control group.
 // Holds: promise 25.
 func TestOwn(t *testing.T) {
 	root := write(t, map[string]string{"etc/systemd/system/a.service": serve, "etc/systemd/system/b@.service": serve + "KillMode=mixed\n"})
