@@ -7,7 +7,7 @@ BUBBLES := $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
-.PHONY: help build run test test-race test-long chaos million mutants lint bench fuzz
+.PHONY: help build run held test test-race test-long chaos million mutants lint bench fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -19,6 +19,9 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 	@echo "building dibs (the first time takes a minute or two) …"
 	@$(MAKE) --no-print-directory build
 	@$(GO) run ./internal/test/demo bin/dibs
+
+held: ## write docs/held.md anew: which test holds which promise and rule
+	@$(GO) run ./internal/test/holds
 
 # Nothing is taken from the cache: it knows neither the servers nor the binary that internal/test/e2e builds. The tests that start whole
 # processes have the machine for themselves, one story at a time: they say within which time something has to have happened.

@@ -9,6 +9,7 @@ import (
 )
 
 // However events are folded, none is lost.
+// Holds: promise 24.
 func TestFoldCountsExactly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	at := time.Date(2026, 3, 1, 4, 15, 0, 1000, time.UTC)

@@ -68,6 +68,7 @@ var ways = []struct{ up, down time.Duration }{{0, 0}, {1500 * time.Millisecond, 
 
 // Rule L1: whatever asks for a lease, or for more of it, says by when it must be carried out: one rpc timeout after it was
 // sent, by the store's clock as early as that can be.
+// Holds: L1.
 func TestWhateverAsksForALeaseIsBounded(t *testing.T) {
 	for _, way := range ways {
 		synctest.Test(t, func(t *testing.T) {
@@ -99,6 +100,7 @@ func TestWhateverAsksForALeaseIsBounded(t *testing.T) {
 }
 
 // Rule L4: what a holder counts on is never more than what the store has granted, less what the clocks may drift.
+// Holds: L4.
 func TestAHolderCountsFromTheSending(t *testing.T) {
 	for _, way := range ways {
 		synctest.Test(t, func(t *testing.T) {
@@ -126,6 +128,7 @@ func TestAHolderCountsFromTheSending(t *testing.T) {
 }
 
 // Rule L2: a refusal that comes when the work is being stopped with grace, after a silence, ends the grace.
+// Holds: L2.
 func TestARefusalAfterASilenceEndsTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -149,6 +152,7 @@ func TestARefusalAfterASilenceEndsTheGrace(t *testing.T) {
 }
 
 // Rule L2: a lease that lapsed before its renewal came may be anybody's: nothing of its margin is left.
+// Holds: L2.
 func TestALapseThatIsToldLeavesNoMargin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -166,6 +170,7 @@ func TestALapseThatIsToldLeavesNoMargin(t *testing.T) {
 }
 
 // Rule L9: the time for which a store holds back is nobody's waiting.
+// Holds: L9.
 func TestAHoldBackLeavesTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{HoldBack: true})
@@ -219,6 +224,7 @@ func TestWorkThatEndsInASuspendIsLost(t *testing.T) {
 }
 
 // Rule L5: what is broken at once may be anybody's at once.
+// Holds: L5.
 func TestABreakAtOnceLeavesNoMargin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -236,6 +242,7 @@ func TestABreakAtOnceLeavesNoMargin(t *testing.T) {
 }
 
 // Rule L8: nobody is asked to prove, or bring about, the end of a holder whose request may be at work elsewhere.
+// Holds: L8.
 func TestTheBusyAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -323,6 +330,7 @@ func TestAnOlderAnswerTakesNothingBack(t *testing.T) {
 }
 
 // Rule L9: what is known of the store's history is not forgotten for an older state of it.
+// Holds: L9.
 func TestAnOlderEpochIsNotTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		epoch := lease.Epoch(9)
@@ -345,6 +353,7 @@ func TestAnOlderEpochIsNotTakenOver(t *testing.T) {
 }
 
 // Rule L12: by a clock that has not been watched for a minute nobody's hold is shortened.
+// Holds: L12.
 func TestAClockThatJustSteppedShortensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -364,6 +373,7 @@ func TestAClockThatJustSteppedShortensNothing(t *testing.T) {
 }
 
 // Rule L1: what an acquire came to that went unanswered is known only when it can no longer be carried out.
+// Holds: L1.
 func TestAnAcquireThatIsCarriedOutLaterIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{}).Store().Leases

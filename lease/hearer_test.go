@@ -7,6 +7,7 @@ import (
 )
 
 // Who is slow misses what is old, and hears the latest.
+// Holds: promise 27.
 func TestAHearerHearsTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hearer

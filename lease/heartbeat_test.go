@@ -107,6 +107,7 @@ func TestAStoreThatFailsAtOnceIsNotStormed(t *testing.T) {
 }
 
 // Rule L4: one item that the store chokes on costs itself only, and few requests.
+// Holds: L4.
 func TestAnItemThatTheStoreChokesOnCostsOnlyItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, k, all := newInstant(t, 500)

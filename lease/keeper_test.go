@@ -46,6 +46,7 @@ func (p process) acquire(t *testing.T, key lease.Key) *lease.Lease {
 	return l
 }
 
+// Holds: promise 2.
 func TestALeaseLastsForAsLongAsItIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -74,6 +75,7 @@ func TestALeaseLastsForAsLongAsItIsRenewed(t *testing.T) {
 }
 
 // Rule L2 and promise 3: silence stops the work before the store can grant the key elsewhere.
+// Holds: promise 3, L2.
 func TestSilenceStopsTheWorkBeforeTheLeaseCanExpireElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -140,6 +142,7 @@ func TestAShortOutageIsSurvived(t *testing.T) {
 }
 
 // Rule L5: a broken holder stops within its margin, and nobody is granted before.
+// Holds: promise 5, L5.
 func TestABreakLetsTheHolderStopFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -165,6 +168,7 @@ func TestABreakLetsTheHolderStopFirst(t *testing.T) {
 }
 
 // Rule L2: after a refusal there is no margin left to use.
+// Holds: L2.
 func TestARefusalKillsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -182,6 +186,7 @@ func TestARefusalKillsAtOnce(t *testing.T) {
 }
 
 // Rule L4: one round trip per 500 leases and heartbeat, whatever their number.
+// Holds: promise 2, L4.
 func TestHeartbeatsAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t, memory.New(memory.Options{}), 1)
@@ -202,6 +207,7 @@ func TestHeartbeatsAreBatched(t *testing.T) {
 }
 
 // Rule L1: an acquire whose answer was lost is settled by reading back, and never forgotten.
+// Holds: L1.
 func TestAnUnansweredAcquireIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := 0
@@ -309,6 +315,7 @@ func (s *slowCommit) Read(ctx context.Context, keys []lease.Key) (lease.Reply, e
 }
 
 // Rule L4: a grant that was asked for twice counts from the first request, whose grant it is.
+// Holds: L4.
 func TestAGrantThatWasAskedForTwiceCountsFromTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.Virtual{Start: time.Now().Add(-time.Hour)}
@@ -332,6 +339,7 @@ func TestAGrantThatWasAskedForTwiceCountsFromTheFirst(t *testing.T) {
 }
 
 // A silence says nothing about a later grant: what is granted after a hold-back counts from its own request.
+// Holds: promise 1.
 func TestAGrantAfterASilenceAndAHoldBackIsAWholeOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t, memory.New(memory.Options{HoldBack: true}), 1)
@@ -383,6 +391,7 @@ func (s *suspended) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (l
 
 // A lease that grew old before it could be handed out is renewed first, or had anew: nobody begins work under
 // one that is as good as lost.
+// Holds: promise 1.
 func TestALeaseThatGrewOldOnTheWayIsMadeNew(t *testing.T) {
 	for _, asleep := range []time.Duration{7 * time.Second, 12 * time.Second, 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -440,6 +449,7 @@ func (s behind) Trim(ctx context.Context, keys []lease.Key) error {
 
 // Rule L9: clients that were on a promoted replica are pointed back to the old primary, which knows nothing of the
 // replica's leases and has no reason to doubt itself. Its clients tell it.
+// Holds: promise 1, L9.
 func TestAFailBackToAnOldPrimaryIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		address := behind{now: new(atomic.Pointer[lease.Store])}
@@ -486,6 +496,7 @@ func TestAFailBackToAnOldPrimaryIsHeldBack(t *testing.T) {
 }
 
 // Promise 1, under every fault that the network has: nobody works while another does.
+// Holds: promises 1, 4.
 func TestNoTwoWorkAtOnceUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) { faults(t, seed) })
@@ -552,6 +563,7 @@ func faults(t *testing.T, seed uint64) {
 	}
 }
 
+// Holds: promise 25.
 func TestAMarginThatDoesNotHoldIsRefusedWithItsNumbers(t *testing.T) {
 	m := lease.MarginFor(lease.DefaultTTL)
 	if err := m.Check(); err != nil {
@@ -578,6 +590,7 @@ func TestAMarginThatDoesNotHoldIsRefusedWithItsNumbers(t *testing.T) {
 }
 
 // Rule L9 is neither "held" nor "down": it is waited out.
+// Holds: L9.
 func TestAHeldBackStoreIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t, memory.New(memory.Options{HoldBack: true}), 1)
@@ -594,6 +607,7 @@ func TestAHeldBackStoreIsWaitedFor(t *testing.T) {
 }
 
 // Promise 27: nobody waits for those who are only told.
+// Holds: promise 27.
 func TestNobodyWaitsForAListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{HoldBack: true})
@@ -660,6 +674,7 @@ func TestAWaitIsBoundedAlsoWhereNotificationHangs(t *testing.T) {
 }
 
 // Rule T5: a holder that died costs at most one TTL; one that lives is proven to by its renewal.
+// Holds: promise 6, T5.
 func TestProveTellsADeadHolderFromALiveOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})

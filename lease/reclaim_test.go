@@ -14,6 +14,7 @@ import (
 func gone(context.Context, lease.Record, func() bool) bool { return true }
 
 // Rule L6: what is proven gone is taken over at once.
+// Holds: L6.
 func TestAHolderThatIsGoneIsReclaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -28,6 +29,7 @@ func TestAHolderThatIsGoneIsReclaimed(t *testing.T) {
 }
 
 // Rule L8: a dead supervisor proves nothing about its request in an application.
+// Holds: L8.
 func TestARequestOutlivesItsSupervisor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -95,6 +97,7 @@ func (s claiming) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lea
 }
 
 // Nobody is asked to end the work of a key that was not asked for.
+// Holds: promise 6.
 func TestARecordOfAnotherKeyReclaimsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})

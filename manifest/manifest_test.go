@@ -155,6 +155,7 @@ func writeYAML(b *bytes.Buffer, v any, indent string) {
 }
 
 // TestScopeDeclared: said by the job, or in the defaults, or by nobody.
+// Holds: promise 12.
 func TestScopeDeclared(t *testing.T) {
 	const jobs = `"version":1,"app":"a","jobs":[{"name":"x","schedule":"@daily","request":{"url":"http://h/"}POLICY}]`
 	for _, c := range []struct {
@@ -250,6 +251,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 }
 
 // TestLimits on the number of things, which are tedious to write into files.
+// Holds: promise 25.
 func TestLimits(t *testing.T) {
 	build := func(jobs, schedules, secrets int) []byte {
 		type object = map[string]any

@@ -72,6 +72,7 @@ const long63, long64 = "a23456789-123456789-123456789-123456789-123456789-123456
 // TestRules: each rule of version 1 and each of ours, at its boundaries: the least and the most
 // that is right, and the first that is wrong on either side, with the path of its one error. The
 // JSON Schema says the same wherever a schema can.
+// Holds: promise 25.
 func TestRules(t *testing.T) {
 	wide := func(field string, v any) obj { return of("policy", obj{"deadline_seconds": 1, field: v}) }
 	cases := []struct {

@@ -41,6 +41,7 @@ type picky struct{}
 func (picky) UnmarshalJSON([]byte) error { panic("cannot read") }
 
 // Whatever the caller's code does, it costs one attempt and no more: the worker goes on, and the task is tried again.
+// Holds: promise 20.
 func TestWhatTheCallersCodeDoesCostsOneAttempt(t *testing.T) {
 	says := func(err error) func(context.Context, *queue.Run) error {
 		return func(context.Context, *queue.Run) error { return err }
@@ -89,6 +90,7 @@ func TestWhatTheCallersCodeDoesCostsOneAttempt(t *testing.T) {
 }
 
 // The same where the arguments' own code panics.
+// Holds: promise 20.
 func TestArgumentsThatPanicCostOneAttempt(t *testing.T) {
 	virtual(t, func(w *world) {
 		m := &queue.Mux{}
@@ -111,6 +113,7 @@ func (bomb) Handle(context.Context, slog.Record) error { panic("no paper") }
 func (b bomb) WithAttrs([]slog.Attr) slog.Handler      { return b }
 
 // Nor does a listener or a log that panics end the worker.
+// Holds: promise 20.
 func TestAListenerAndALogThatPanic(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.log = slog.New(bomb{slog.DiscardHandler})
@@ -127,6 +130,7 @@ func TestAListenerAndALogThatPanic(t *testing.T) {
 }
 
 // What a deploy mends is tried again: arguments that this version's type cannot hold.
+// Holds: promise 20.
 func TestArgumentsOfAnotherShapeAreTriedAgain(t *testing.T) {
 	virtual(t, func(w *world) {
 		type seven struct{ N int }

@@ -27,6 +27,7 @@ func (x *transaction) Finish(_ context.Context, worker lease.Ref, ends []queue.C
 
 // A completion that was never committed is noticed when the handler returns: the attempt has failed, and is made
 // again. One that was committed is asked about, and reported nowhere.
+// Holds: Q2.
 func TestACompletionWithoutACommitIsNoticed(t *testing.T) {
 	virtual(t, func(w *world) {
 		var mu sync.Mutex

@@ -87,6 +87,7 @@ func (l leases) Renew(ctx context.Context, r []lease.RenewRequest) (lease.Reply,
 
 // Rule Q4: a poisonous task ends, and none of its neighbours does, whatever their crashes may be: those of one worker,
 // those that come fresh while it is tried again, and those that were charged with it.
+// Holds: promise 19, Q4.
 func TestACrashEndsNoNeighbour(t *testing.T) {
 	for _, budget := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(budget), func(t *testing.T) {
@@ -161,6 +162,7 @@ func (w *world) untilDead(poison queue.ID) (died bool) {
 }
 
 // A task that is worked alone is stopped and handed back as any: it does not keep its worker from ending.
+// Holds: promise 19.
 func TestAWorkerEndsWhileATaskWaitsToBeAlone(t *testing.T) {
 	virtual(t, func(w *world) {
 		last := w.enqueue(queue.Spec{Kind: "k", Args: []byte(`"last"`), Options: queue.Options{MaxCrashes: 1}}).ID

@@ -16,6 +16,7 @@ import (
 )
 
 // What happens to tasks is told to the worker's listener, in order, once each, and what failed is logged at WARN.
+// Holds: promise 24.
 func TestWhatHappensToTasksIsToldAndLogged(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log bytes.Buffer
@@ -82,6 +83,7 @@ func TestWhatHappensToTasksIsToldAndLogged(t *testing.T) {
 }
 
 // A handler that goes on long after its time is said to.
+// Holds: promise 24.
 func TestAHandlerThatIgnoresItsTimeoutIsLogged(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log bytes.Buffer
@@ -99,6 +101,7 @@ func TestAHandlerThatIgnoresItsTimeoutIsLogged(t *testing.T) {
 }
 
 // A listener that never returns holds up nothing.
+// Holds: promise 24.
 func TestAListenerThatHangsHoldsUpNothing(t *testing.T) {
 	virtual(t, func(w *world) {
 		hang := make(chan struct{})
@@ -118,6 +121,7 @@ func TestAListenerThatHangsHoldsUpNothing(t *testing.T) {
 }
 
 // What has used up its crashes is told and logged, by the worker that finds it out.
+// Holds: promise 24.
 func TestACrashIsTold(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log bytes.Buffer

@@ -24,6 +24,7 @@ func TestThePausesBetweenAttempts(t *testing.T) {
 }
 
 // Rule Q6: a task is postponed as often as its budget says, and then fails.
+// Holds: Q6.
 func TestPostponementsHaveABudget(t *testing.T) {
 	virtual(t, func(w *world) {
 		var began atomic.Int64
@@ -116,6 +117,7 @@ func TestALostAnswerHandsNothingBackThatRuns(t *testing.T) {
 }
 
 // Rule Q4: a worker that works a task which took a worker down asks for no other such task.
+// Holds: Q4.
 func TestOneChargedTaskAtATime(t *testing.T) {
 	virtual(t, func(w *world) {
 		var working atomic.Bool

@@ -34,6 +34,7 @@ func (l *locked) Finish(ctx context.Context, w lease.Ref, ends []queue.Completio
 }
 
 // The ends of other tasks do not wait for those that another transaction has; and these are reported once they are free.
+// Holds: promise 26.
 func TestALockedTaskHoldsUpNoOtherEnd(t *testing.T) {
 	virtual(t, func(w *world) {
 		store := &locked{Store: w.st.Queue, has: map[queue.ID]bool{}}

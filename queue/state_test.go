@@ -11,6 +11,7 @@ import (
 )
 
 // The page and the code draw the same machine.
+// Holds: promise 23.
 func TestTheDrawnStatesAreTheCode(t *testing.T) {
 	f, err := os.Open("../docs/queue.md")
 	if err != nil {

@@ -27,6 +27,7 @@ func (torn) Enqueue(_ context.Context, specs []queue.Spec) (all []queue.Enqueued
 func (torn) Count(context.Context, []queue.Count) error { return nil }
 
 // What took nothing in and names no task is an error, however it is enqueued.
+// Holds: Q2.
 func TestUndecidedIsAnError(t *testing.T) {
 	c := queue.NewClient(queue.ClientOptions{Store: torn{}})
 	defer c.Close()

@@ -12,6 +12,7 @@ import (
 )
 
 // Whoever asks why a task waits is told every reason that there is, and none where it is about to be fetched.
+// Holds: promise 23.
 func TestWhyATaskWaits(t *testing.T) {
 	for what, c := range map[string]struct {
 		spec    queue.Spec

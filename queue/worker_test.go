@@ -176,6 +176,7 @@ func TestAnIdleWorkerIsToldOfATask(t *testing.T) {
 	})
 }
 
+// Holds: promise 20.
 func TestAttemptsEndAndFirstOnesAreAlwaysMade(t *testing.T) {
 	virtual(t, func(w *world) {
 		var n atomic.Int64
@@ -426,6 +427,7 @@ func (d *deaf) Finish(ctx context.Context, w lease.Ref, ends []queue.Completion)
 	return s, err
 }
 
+// Holds: promise 19.
 func TestLostAnswersLoseNoTask(t *testing.T) {
 	virtual(t, func(w *world) {
 		d := &deaf{Store: w.st.Queue, fetches: 3, finishes: 4}
@@ -495,6 +497,7 @@ func TestOnlyWhatTheStoreTookIsCounted(t *testing.T) {
 
 // A worker that is stopped for longer than its lease can report nothing when it wakes; another has its tasks
 // by then.
+// Holds: promise 19.
 func TestAStoppedWorkerReportsNothing(t *testing.T) {
 	virtual(t, func(w *world) {
 		release := make(chan struct{})
@@ -560,6 +563,7 @@ func TestALimitIsWokenByWhoFreesIt(t *testing.T) {
 
 // A worker whose lease the store no longer knows begins anew, whether it works or idles: after a step of the store's
 // clock, and after a server took over that never had the lease.
+// Holds: promise 19.
 func TestAWorkerWhoseLeaseIsGoneBeginsAnew(t *testing.T) {
 	for name, far := range map[string]time.Duration{"step": 20 * time.Second, "gone": 0} {
 		t.Run(name, func(t *testing.T) {

@@ -48,6 +48,8 @@ type attemptsCase struct {
 	took   time.Duration
 }
 
+// Limits and stops say how many attempts there are, how long they take, and how the run ends.
+// Holds: promise 14.
 func TestAttempts(t *testing.T) {
 	second := func(int) time.Duration { return time.Second }
 	cases := []attemptsCase{

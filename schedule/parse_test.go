@@ -8,6 +8,8 @@ import (
 	"time"
 )
 
+// An expression that is wrong is refused with the place and with what is right.
+// Holds: promise 25.
 func TestParseErrors(t *testing.T) {
 	const fields = "want 5 (minute hour day-of-month month day-of-week), 6 with seconds first, or 7 with a year last as well"
 	for expr, want := range map[string]string{

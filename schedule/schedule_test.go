@@ -64,6 +64,7 @@ func walkBack(s backward, start, end time.Time) (ticks []time.Time) {
 
 // TestDaylightSavingTable is the row "Vixie, cronie" for New York in 2024: clocks went from 02:00
 // to 03:00 on 10 March and from 02:00 back to 01:00 on 3 November.
+// Holds: promise 15.
 func TestDaylightSavingTable(t *testing.T) {
 	const gap, overlap = "2024-03-10", "2024-11-03"
 	for _, c := range []struct{ expr, day, want string }{

@@ -16,6 +16,7 @@ import (
 func rerun(p *job.Policy) { p.OnCrash = job.CrashRerun }
 
 // Rule T3: a tick whose run crashed is run again once. When that one has crashed as well, it is left at that.
+// Holds: T3.
 func TestATickIsRunAgainOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -43,6 +44,7 @@ func TestATickIsRunAgainOnce(t *testing.T) {
 }
 
 // Rule T3: a tick that ran, and whose lease somebody holds when it is to be run again, ended as its run did.
+// Holds: T3.
 func TestATickThatRanIsNotSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -72,6 +74,7 @@ func TestATickThatRanIsNotSkipped(t *testing.T) {
 }
 
 // Rule T7: the newest request wins. Who is displaced by it ends at once, and does not wait for the holder's end.
+// Holds: T7.
 func TestTheNewestRequestDisplacesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -99,6 +102,7 @@ func TestTheNewestRequestDisplacesTheOthers(t *testing.T) {
 }
 
 // Rule T3: past the catch-up window a tick is not run again.
+// Holds: T3.
 func TestNoTickIsRunAgainPastItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -123,6 +127,7 @@ func TestNoTickIsRunAgainPastItsWindow(t *testing.T) {
 }
 
 // Rule T7: only a holder that declared Replace may be replaced. Beside another one a tick is skipped, as under Forbid.
+// Holds: T7.
 func TestNobodyIsReplacedWhoMayNotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

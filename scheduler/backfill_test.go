@@ -75,6 +75,7 @@ func (w *world) eachRunOnce(every time.Duration, from, to time.Time) {
 // Rule T12: two who fill the same range, a server that goes on beside them and one that catches up run
 // each tick once: those that were missed, those that nobody has settled, and those before the job was
 // known at all.
+// Holds: T12.
 func TestABackfillRunsEachTickOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -143,6 +144,7 @@ func TestABacklogOfALongRange(t *testing.T) {
 }
 
 // What ran, was skipped or paused is left, unless that is asked for; and a preview changes nothing.
+// Holds: T12.
 func TestWhatABackfillLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -204,6 +206,7 @@ func TestWhatABackfillLeaves(t *testing.T) {
 }
 
 // Force runs ticks once more beside their outcomes, which stay.
+// Holds: T12.
 func TestAForcedBackfillKeepsOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -254,6 +257,7 @@ func TestAForcedBackfillKeepsOutcomes(t *testing.T) {
 }
 
 // One that is ended finishes what it runs and leaves nothing behind that a second one could not fill.
+// Holds: T12.
 func TestAnEndedBackfillGoesOnLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -282,6 +286,7 @@ func TestAnEndedBackfillGoesOnLater(t *testing.T) {
 
 // One that waits for the lease when it is ended gives its tick back; that of one that dies is found by
 // the servers. Either can be filled by the next.
+// Holds: T12.
 func TestABackfillThatNeverStarted(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -366,6 +371,7 @@ func TestABackfillWithoutItsStore(t *testing.T) {
 
 // A store that is away for a while ends no back-fill that looks or claims, what was claimed without an answer is found again, and
 // whatever else the silence meets is told: no tick is left in silence, and each is begun at most once.
+// Holds: T12.
 func TestABackfillWaitsForItsStore(t *testing.T) {
 	for name, c := range map[string]outage{
 		"nothing is answered, for a second":            {away: time.Second, cut: true, most: true},
@@ -446,6 +452,7 @@ func (o outage) meetsBackfill(t *testing.T) (whole bool) {
 
 // What is older than what history keeps may have run, so it is left; so is what belongs to an earlier
 // definition of the job.
+// Holds: T12.
 func TestABackfillKnowsWhatItCannotKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -62,6 +62,7 @@ func (silentHistory) Append(ctx context.Context, _ []history.Event) error {
 
 // Promise 27: the lease of work that has ended is released at once, whoever else is slow; the fire itself ends soon
 // after it, and at once when it is told to.
+// Holds: promise 27.
 func TestAReleaseWaitsForNobody(t *testing.T) {
 	for name, slow := range map[string]func(*scheduler.Place){
 		"a spool":   func(p *scheduler.Place) { p.Spool = newLongSpool(10*time.Millisecond, 5000) },
@@ -154,6 +155,7 @@ func (l held) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // What a long spool has to say is said in steps: meanwhile the server fires, takes over what others left, and ends
 // when it is told to. It settles nothing before all of it was said.
+// Holds: promise 27.
 func TestALongSpoolIsDeliveredInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

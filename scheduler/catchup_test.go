@@ -38,6 +38,7 @@ func (w *world) ordered(d time.Duration) (run.Target, func() []time.Time) {
 
 // Rule T8: what falls due while a catch-up is under way joins its end, on whichever server; nothing is
 // skipped, replaced or run out of order.
+// Holds: promise 15, T8.
 func TestOnTimeTicksJoinACatchUp(t *testing.T) {
 	for _, c := range []struct {
 		concurrency job.Concurrency
@@ -105,6 +106,7 @@ func (w *world) consecutive(ran []time.Time) {
 // Rule T8: ticks that a server could not claim since it was cut off from the store are caught up on, and
 // so is one whose server died between its claim and its start; under `latest` a later run makes up
 // for them.
+// Holds: promise 15, T8.
 func TestWhatWasUnavailableIsCaughtUp(t *testing.T) {
 	for policy, want := range map[job.CatchUp]map[run.Outcome]int{
 		job.CatchUpSkip:   {run.Unavailable: 3},
@@ -146,6 +148,7 @@ func TestWhatWasUnavailableIsCaughtUp(t *testing.T) {
 
 // A second pause leaves to the catch-up what was missed before the first one; the first one's own ticks
 // stay paused.
+// Holds: T8.
 func TestASecondPauseLeavesWhatIsOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -174,6 +177,7 @@ func TestASecondPauseLeavesWhatIsOwed(t *testing.T) {
 }
 
 // Rule T3: who stands by runs nothing again beyond the catch-up window.
+// Holds: T3.
 func TestStandingByEndsWithTheWindow(t *testing.T) {
 	for window, want := range map[time.Duration]int{time.Hour: 1, 10 * time.Minute: 0} {
 		synctest.Test(t, func(t *testing.T) {

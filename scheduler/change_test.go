@@ -37,6 +37,7 @@ func (w *world) allRan(t *testing.T, from, to time.Time, every time.Duration) {
 
 // Rule T11: a deploy between a tick and its jittered start loses it, neither by a reload, nor by another server, nor by
 // a new one in place of the old. It starts when it was to start, under the policy that was in force when it was due.
+// Holds: T11.
 func TestADeployBeforeAJitteredStart(t *testing.T) {
 	for name, deploy := range map[string]func(*testing.T, *world, *host, *scheduler.Job) *host{
 		"reload": func(t *testing.T, _ *world, h *host, j *scheduler.Job) *host {
@@ -89,6 +90,7 @@ func TestADeployBeforeAJitteredStart(t *testing.T) {
 
 // Rule T11: whether a tick that nobody was there for is caught up on is said by the definition in force when it was
 // due, whatever was changed before somebody came: here during an outage of all servers.
+// Holds: T11.
 func TestCatchUpIsByTheDefinitionOfItsTime(t *testing.T) {
 	skips := func(p *job.Policy) { p.CatchUp = job.CatchUpSkip }
 	for name, c := range map[string]struct {
@@ -146,6 +148,7 @@ func TestCatchUpIsByTheDefinitionOfItsTime(t *testing.T) {
 
 // Rule T11: a deploy that flaps between two versions, each on a server of its own, loses no tick, and what is kept of
 // the past stays bounded.
+// Holds: T11.
 func TestADeployThatFlaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -219,6 +222,7 @@ func (c farHistory) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, er
 
 // A reload that changes many definitions makes few requests, however far away the store is; one that removes many
 // concludes them side by side.
+// Holds: T11.
 func TestAReloadOfManyDefinitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -307,6 +311,7 @@ func (s slowSettle) Settle(ctx context.Context, r tick.SettleRequest) (tick.Answ
 
 // Rule T11: each tick of a job has its outcome before the job is removed, also where there are more of them than one
 // step settles, where one is not finished yet, and where they take longer than one load may.
+// Holds: T11.
 func TestARemovedJobHasAllItsOutcomes(t *testing.T) {
 	for name, c := range map[string]struct {
 		unfinished time.Duration // when there was such a tick, before the removal
@@ -375,6 +380,7 @@ func (s *changedBeside) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, 
 
 // Rule T11: a removal is made of the definition that was concluded: if another one was registered meanwhile, the load
 // begins anew, and all that either leaves open gets its outcome.
+// Holds: T11.
 func TestARemovalBesideAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -403,6 +409,7 @@ func TestARemovalBesideAChange(t *testing.T) {
 
 // Rule T11: of the definitions that a job keeps, only those are dropped of which each tick has its outcome, also where
 // those of many thousands before it do.
+// Holds: T11.
 func TestADefinitionIsKeptForItsLastTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

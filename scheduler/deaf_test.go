@@ -83,6 +83,7 @@ func (h *host) withPlace(change func(*scheduler.Place)) {
 
 // Promise 27: hooks and outputs that never return hold up no tick and no lease of any job, and not the end of the
 // server. What is not told for it is in the log, one by one.
+// Holds: promise 27.
 func TestCallbacksThatNeverReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -134,6 +135,7 @@ func TestCallbacksThatNeverReturn(t *testing.T) {
 }
 
 // A lease is released on time although what its run prints is not taken.
+// Holds: promise 27.
 func TestAReleaseWaitsForNoOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -170,6 +172,7 @@ func (s stuckSpool) Put(i scheduler.Item) error { <-s.goOn; return s.spool.Put(i
 
 // An outcome that neither the store nor this host's disk takes holds its lease for three TTLs and not for ever. What
 // the disk takes later is there.
+// Holds: promise 27.
 func TestAReleaseWaitsForNoDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -201,6 +204,7 @@ func TestAReleaseWaitsForNoDisk(t *testing.T) {
 }
 
 // Who can slow down what prints gets all of it.
+// Holds: promise 27.
 func TestASlowOutputLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

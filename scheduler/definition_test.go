@@ -15,6 +15,7 @@ import (
 
 // Rule T11: a host that was cut off while a schedule changed, or its job was removed, has seen instants
 // pass that are no ticks: what it noted of them is not recorded.
+// Holds: T11.
 func TestAWitnessOfWhatIsNoTickAnyMoreIsNotHeard(t *testing.T) {
 	for name, after := range map[string]func(*world, *testing.T, *host){
 		"changed": func(w *world, t *testing.T, h *host) { h.start(t, newJob(t, "*/7 * * * *", w.target(0), nil)) },
@@ -51,6 +52,7 @@ func TestAWitnessOfWhatIsNoTickAnyMoreIsNotHeard(t *testing.T) {
 }
 
 // Rule T11: who read a definition before it was replaced concludes nothing under the new one.
+// Holds: T11.
 func TestAnOldDefinitionConcludesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -80,6 +82,7 @@ func TestAnOldDefinitionConcludesNothing(t *testing.T) {
 
 // Rule T11: a server settles nothing by its own schedule once the store has another one, even if it
 // never claims a tick of that job and so is never told.
+// Holds: T11.
 func TestAServerWithAnOldDefinitionSettlesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -141,6 +144,7 @@ func (s slowly) SetJobs(ctx context.Context, r []tick.JobRequest) ([]tick.Job, e
 }
 
 // Rule T11: no tick falls between the end of one definition and the registration of the next.
+// Holds: T11.
 func TestNoTickFallsBetweenTwoDefinitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -31,6 +31,7 @@ func (w *world) row(at time.Time) tick.Tick {
 }
 
 // Rule T5: under Forbid a tick that finds the lease of somebody who is gone waits for its end, and runs.
+// Holds: T5.
 func TestATickIsNotSkippedForADeadHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -63,6 +64,7 @@ func (w *world) claimedByTheDead(at time.Time) {
 }
 
 // Rule T8: a pause begins no run, also not that of a claim which somebody left behind.
+// Holds: T8.
 func TestAClaimOfTheDeadIsNotBegunInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -80,6 +82,7 @@ func TestAClaimOfTheDeadIsNotBegunInAPause(t *testing.T) {
 }
 
 // Rule T2: a claim that somebody left behind is taken over within its starting deadline, and missed after that.
+// Holds: T2.
 func TestAClaimOfTheDeadIsMissedWhenItsTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -97,6 +100,7 @@ func TestAClaimOfTheDeadIsMissedWhenItsTimeIsOver(t *testing.T) {
 }
 
 // Rule T4: a tick that can be claimed only when its time to start is over, since the store grants nothing before, is not run.
+// Holds: T4.
 func TestAClaimThatComesTooLateStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -117,6 +121,7 @@ func TestAClaimThatComesTooLateStartsNothing(t *testing.T) {
 }
 
 // Rule T4: a tick that nobody claimed is not settled as long as a claim may be on its way, which is for a TTL.
+// Holds: T4.
 func TestSettlingWaitsForClaimsOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -166,6 +171,7 @@ func (l lingering) Done() <-chan struct{} {
 }
 
 // Rule T7: a newcomer under Replace waits for what the holder may take to end: its stop grace beyond a TTL.
+// Holds: T7.
 func TestReplaceWaitsForTheHoldersGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -208,6 +214,7 @@ func TestADrainWaitsForTheEndOfWhatItStopped(t *testing.T) {
 }
 
 // Rule T3: what somebody canceled is not run again, whatever the policy says of crashes.
+// Holds: T3.
 func TestWhatWasCanceledIsNotRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -227,6 +234,7 @@ func TestWhatWasCanceledIsNotRunAgain(t *testing.T) {
 }
 
 // Rule T9: as long as an outcome cannot be recorded its lease stays renewed, so that nobody else starts.
+// Holds: T9.
 func TestAnUnrecordedOutcomeKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -88,6 +88,7 @@ func (w *world) worker() (stop func()) {
 }
 
 // Rule Q9: each tick of a fleet enqueues one task, whichever server fires it.
+// Holds: Q9.
 func TestEachTickEnqueuesOneTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -116,6 +117,7 @@ func TestEachTickEnqueuesOneTask(t *testing.T) {
 
 // Rule Q9: a server that dies between the enqueuing and the report has its tick run again, and there is one task: while
 // it waits, and when it was done meanwhile.
+// Holds: Q9.
 func TestACrashAfterTheEnqueuingEnqueuesNothingTwice(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -180,6 +182,7 @@ func (d *deaf) Enqueue(ctx context.Context, s queue.Spec) (queue.Enqueued, error
 }
 
 // Rule Q9: an enqueuing that was not answered is tried again by the run, which says so and succeeds, with one task.
+// Holds: Q9.
 func TestAnUnansweredEnqueuingIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -66,6 +66,7 @@ func (c wall) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.offse
 
 // A host whose own clock jumps by an hour, forward and back again, runs each tick when it is due by the
 // store's clock, and says so.
+// Holds: L12.
 func TestAHostsClockThatJumpsMovesNoTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -97,6 +98,7 @@ func TestAHostsClockThatJumpsMovesNoTick(t *testing.T) {
 
 // Rule L12: the store's clock jumps. Forward: what was due in the time that never was is missed, or, of a few minutes,
 // caught up on. Back: the repeated time runs nothing again. Each tick has one outcome.
+// Holds: L12.
 func TestTheStoresClockJumps(t *testing.T) {
 	for name, c := range map[string]struct {
 		jump    time.Duration
@@ -145,6 +147,7 @@ func TestTheStoresClockJumps(t *testing.T) {
 
 // Rule T11: a job that is removed, or gets another name, while it runs: the run goes on to its outcome, what was
 // due before the change is accounted for, and nothing after it is.
+// Holds: T11.
 func TestAJobThatIsRemovedWhileItRuns(t *testing.T) {
 	for _, renamed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -184,6 +187,7 @@ func TestAJobThatIsRemovedWhileItRuns(t *testing.T) {
 
 // A registered definition that this host cannot read, since its zone has gone from the host's database, keeps
 // no other job from being loaded, and can be replaced; that its ticks cannot be told is recorded.
+// Holds: T11.
 func TestADefinitionThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -224,6 +228,7 @@ func TestADefinitionThatCannotBeRead(t *testing.T) {
 
 // A store that grows silent between a tick's claim and its start costs no tick: nothing ran, so it is tried again
 // while it may still start.
+// Holds: promise 10.
 func TestATickThatTheStoreDidNotLetBeginIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -244,6 +249,7 @@ func TestATickThatTheStoreDidNotLetBeginIsTriedAgain(t *testing.T) {
 }
 
 // The lease is lost after the start was recorded, before anything was executed: that is no lost run.
+// Holds: promise 10.
 func TestARunThatNeverBeganIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -305,6 +311,7 @@ func TestAStartThatWasCarriedOutUnheard(t *testing.T) {
 }
 
 // The store is silent from the claim on, for less and for longer than a lease lasts, and back in time: the tick runs, once.
+// Holds: L4.
 func TestASilenceAfterTheClaimLosesNoTick(t *testing.T) {
 	for _, silence := range []time.Duration{3 * time.Second, 6 * time.Second, 10 * time.Second, 16 * time.Second, 40 * time.Second} {
 		for _, when := range []string{"claim", "start"} {
@@ -445,6 +452,7 @@ func (s onlyClose) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Ans
 }
 
 // Such a claim costs nobody a tick, however often it is asked for beside theirs.
+// Holds: L4.
 func TestOneSilentClaimLosesNoOthersTick(t *testing.T) {
 	for _, answer := range []bool{false, true} {
 		t.Run(fmt.Sprint("answered ", answer), func(t *testing.T) {

@@ -99,6 +99,7 @@ func (w *world) listening(n int) (*ears, []*host) {
 }
 
 // Rule T13: each event of a tick is told once in the fleet, and a lost race is told by nobody.
+// Holds: promise 24, T13.
 func TestHooksAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -149,6 +150,7 @@ func TestHooksAreToldOnce(t *testing.T) {
 }
 
 // Promise 11: contention triggers no failure hook, and what is skipped is told as that.
+// Holds: promise 11.
 func TestContentionIsNoFailureToHooks(t *testing.T) {
 	for policy, want := range map[job.Concurrency][]job.HookEvent{
 		job.Forbid: {job.OnSuccess, job.OnSkip}, job.Wait: {job.OnSuccess, job.OnSkip}, job.Replace: {job.OnStart}, job.Allow: {job.OnSuccess},
@@ -191,6 +193,7 @@ func TestContentionIsNoFailureToHooks(t *testing.T) {
 
 // A run whose server died is concluded by another one, which tells of it: one of several that look
 // at the same time.
+// Holds: promise 24, T13.
 func TestACrashIsToldElsewhere(t *testing.T) {
 	for _, onCrash := range []job.OnCrash{job.CrashSkip, job.CrashRerun} {
 		synctest.Test(t, func(t *testing.T) {
@@ -234,6 +237,7 @@ func TestACrashIsToldElsewhere(t *testing.T) {
 
 // A run that had succeeded, and could not say so before others concluded that it crashed, is told as the success
 // that history has then. Where its tick was run again, its outcome is that run's, and there is no other news.
+// Holds: promise 24, T13.
 func TestALateSuccessIsTold(t *testing.T) {
 	for _, c := range []struct {
 		onCrash job.OnCrash
@@ -300,6 +304,7 @@ func TestALateSuccessIsTold(t *testing.T) {
 }
 
 // An outcome that waited in the spool is told by whoever delivers it, if nobody else concluded.
+// Holds: promise 24.
 func TestASpooledOutcomeIsToldOnDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -326,6 +331,7 @@ func TestASpooledOutcomeIsToldOnDelivery(t *testing.T) {
 }
 
 // A range of missed ticks is told once, with how many they are; a pause is told by nobody.
+// Holds: promise 24.
 func TestMissedTicksAreToldAsARange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -505,6 +511,7 @@ func TestWhatOthersSettledIsTheirsToTell(t *testing.T) {
 
 // Whatever is cut off from whom and when, no tick's end is told twice; and as long as no process
 // dies, each one's is told.
+// Holds: promise 24.
 func TestHooksAreToldOnceUnderFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -29,6 +29,7 @@ func (w *world) outcomes() map[run.Outcome]int {
 }
 
 // Rule T8: the ticks of a pause are final, whatever the policy is about those that were missed.
+// Holds: promise 10, T8.
 func TestTheTicksOfAPauseEndAsPaused(t *testing.T) {
 	for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpAll} {
 		t.Run(string(catchUp), func(t *testing.T) {
@@ -180,6 +181,7 @@ func TestAPausedTickIsNotUnavailable(t *testing.T) {
 }
 
 // Rule T8: the next pause leaves none of the one before without its outcome, however many ticks that had.
+// Holds: promise 10, T8.
 func TestTheTicksOfALongPauseEndAsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 )
 
 // Rule T7: who has lost the place of the one that waits does not run when the holder ends: the place is another's.
+// Holds: T7.
 func TestALostPlaceIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -53,6 +53,7 @@ func TestPreparedJobsAreServedFromTheSwapOn(t *testing.T) {
 
 // TestAReloadWhileOneStoreIsAwayStopsNoJob: of two places one cannot be reached, so nothing of the new manifest is
 // served. What the other place serves goes on, also where its definition is to change.
+// Holds: T11.
 func TestAReloadWhileOneStoreIsAwayStopsNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := newWorld(t), newWorld(t)

@@ -99,6 +99,7 @@ func (h lateHistory) Latest(ctx context.Context, jobs []string, n int) ([][]run.
 
 // Promise 27: work that is started does not wait for history. That its job's last success is not known is told apart
 // from that there is none.
+// Holds: promise 27.
 func TestAStartDoesNotWaitForHistory(t *testing.T) {
 	for _, c := range []struct {
 		after   time.Duration
@@ -159,6 +160,7 @@ func (h damagedHistory) Latest(ctx context.Context, jobs []string, n int) ([][]r
 }
 
 // One job whose runs cannot be read does not keep others from being told.
+// Holds: L4.
 func TestOneDamagedRunSpoilsNoOthersPrevious(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

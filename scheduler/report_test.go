@@ -41,6 +41,7 @@ func times(events []history.Event) (sum int) {
 }
 
 // Promise 24: a key that is skipped every second is few events, which count exactly.
+// Holds: promise 24.
 func TestAHotKeysSkipsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -67,6 +68,7 @@ func TestAHotKeysSkipsAreCounted(t *testing.T) {
 }
 
 // A run that finds its key held writes it down on its host; that is told once a minute for all.
+// Holds: promise 24.
 func TestContentionIsToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -159,6 +161,7 @@ func (p poisoned) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Answ
 }
 
 // A witness is heard before the settling, however many items that no store takes lie before it.
+// Holds: promise 10.
 func TestAWitnessBehindUndeliverableItemsIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -194,6 +197,7 @@ func TestAWitnessBehindUndeliverableItemsIsHeard(t *testing.T) {
 }
 
 // A host that could not reach the store says nothing of a tick that others can still start.
+// Holds: promise 10.
 func TestAWitnessWaitsUntilNobodyCanStartTheTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -236,6 +240,7 @@ func (h pickyEvents) Append(ctx context.Context, all []history.Event) error {
 }
 
 // An event that the store does not take costs no other that travels with it.
+// Holds: L4.
 func TestOneBadEventLosesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -41,6 +41,7 @@ func untilNext(every time.Duration) {
 // Rules T2 and T3: a tick ran, its server died, and so did the one that was to run it again, before it
 // began. Whoever is there within the catch-up window runs it again, however long ago it was to start;
 // after that it ended as its last run did. It was never missed: it ran.
+// Holds: promise 15, T2, T3.
 func TestARerunThatNeverBegan(t *testing.T) {
 	const every, window = 5 * time.Minute, 30 * time.Minute
 	for name, c := range map[string]struct {
@@ -101,6 +102,7 @@ func TestARerunThatNeverBegan(t *testing.T) {
 
 // The same of processes that serve nothing: one that stands by takes over from another one that did. Where
 // nobody does, the next one that settles says how the tick ended.
+// Holds: T3.
 func TestStandingByForARerunThatNeverBegan(t *testing.T) {
 	for _, standsBy := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -49,6 +49,7 @@ func (w *world) outputs(job string) (kept, newest int) {
 }
 
 // What a job prints is bounded, however often it runs: the newest 1,000 outputs are kept.
+// Holds: T16.
 func TestAServerKeepsTheNewestOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -68,6 +69,7 @@ func TestAServerKeepsTheNewestOutputs(t *testing.T) {
 }
 
 // One that ends after its one run goes as far as it may, and one that lives goes on where it stopped.
+// Holds: T16.
 func TestRetainGoesOnWhereItStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -95,6 +97,7 @@ func TestRetainGoesOnWhereItStopped(t *testing.T) {
 }
 
 // What is older than 90 days goes within ten minutes of a server's start, in steps.
+// Holds: T16.
 func TestAServerForgetsWhatIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -155,6 +158,7 @@ func (s *safeText) String() string {
 }
 
 // Nothing waits for what is forgotten, and a store that cannot is one line in the log.
+// Holds: T16.
 func TestNothingWaitsForPruning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

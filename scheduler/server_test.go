@@ -293,6 +293,7 @@ func (w *world) history() []tick.Tick {
 }
 
 // Promise 8: one run per tick, whatever the servers' clocks say and whenever they boot.
+// Holds: promise 8.
 func TestEachTickIsRunByExactlyOneServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -320,6 +321,7 @@ func TestEachTickIsRunByExactlyOneServer(t *testing.T) {
 }
 
 // Promise 10: under partitions and deaths, every tick ends in exactly one outcome and none runs twice.
+// Holds: promises 8, 9, 10.
 func TestEveryTickHasOneOutcomeUnderFaults(t *testing.T) {
 	for seed := range uint64(15) {
 		synctest.Test(t, func(t *testing.T) { tickFaults(t, seed) })
@@ -380,6 +382,7 @@ func tickFaults(t *testing.T, seed uint64) {
 }
 
 // Rule T3: a run that crashed is run again where its job asks for it, once, with a larger token.
+// Holds: promise 15, T3.
 func TestACrashedRunIsRunAgainOnlyWhereAskedFor(t *testing.T) {
 	for _, on := range []job.OnCrash{job.CrashSkip, job.CrashRerun} {
 		t.Run(string(on), func(t *testing.T) {
@@ -420,6 +423,7 @@ func TestACrashedRunIsRunAgainOnlyWhereAskedFor(t *testing.T) {
 }
 
 // Rule T4: what nobody was there for is recorded as missed, as one range.
+// Holds: promise 10, T4.
 func TestTicksThatNobodyClaimedAreSettledAsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -473,6 +477,7 @@ func (stuck) Put(scheduler.Item) error                 { return nil }
 func (stuck) Deliver(func(scheduler.Item) error) error { return errors.New("this one is not taken") }
 
 // Rule T5 and the policies of promise 12.
+// Holds: promises 9, 11, 12, 13, T5.
 func TestOverlap(t *testing.T) {
 	cases := map[job.Concurrency]map[run.Outcome]bool{
 		job.Forbid:  {run.Succeeded: true, run.Skipped: true},
@@ -539,6 +544,7 @@ func TestADrainLetsWorkEndAndThenStopsIt(t *testing.T) {
 }
 
 // Rule T11: the latest definition wins, and a server with another one fires nothing of that job.
+// Holds: promise 24, T11.
 func TestTheLatestDefinitionWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -563,6 +569,7 @@ func TestTheLatestDefinitionWins(t *testing.T) {
 }
 
 // Promise 7: with the store down nothing starts, and the tick says so.
+// Holds: promise 7.
 func TestWithTheStoreDownNothingStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -591,6 +598,7 @@ func TestWithTheStoreDownNothingStarts(t *testing.T) {
 }
 
 // Rule T8: what was missed is run afterwards where the job asks for it, the oldest first, one at a time.
+// Holds: promise 15, T8.
 func TestCatchUp(t *testing.T) {
 	for policy, want := range map[job.CatchUp]int{job.CatchUpSkip: 0, job.CatchUpLatest: 1, job.CatchUpAll: 12} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -637,6 +645,7 @@ func TestCatchUp(t *testing.T) {
 }
 
 // Rule T3: what was canceled by a shutdown is run again by another server, where its job asks for it.
+// Holds: promise 15, T3.
 func TestAShutdownIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -657,6 +666,7 @@ func TestAShutdownIsTakenOver(t *testing.T) {
 }
 
 // Rule T11: the ticks of a definition that ends get their outcome by it, not by the next one.
+// Holds: promise 15, T11.
 func TestAChangedScheduleSettlesTheOldOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

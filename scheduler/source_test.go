@@ -25,6 +25,7 @@ func from(t *testing.T, source string, target run.Target) *scheduler.Job {
 }
 
 // Rule T14: an application that chose its app by itself has it as long as nobody else registers it.
+// Holds: T14.
 func TestAnAppIsOneSources(t *testing.T) {
 	own := func(t *testing.T, w *world, h *host) { h.load(t, from(t, shop, w.target(0))) }
 	ended := func(t *testing.T, w *world, h *host) { own(t, w, h); h.load(t) }
@@ -69,6 +70,7 @@ func TestAnAppIsOneSources(t *testing.T) {
 
 // Rule T14: once the operator gives the app to somebody, who had it by itself fires nothing of it any more, and can
 // neither reload its jobs nor end them.
+// Holds: T14.
 func TestTheOperatorsWordEndsAnothersHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stolen, more := newWorld(t), newWorld(t), newWorld(t)
@@ -105,6 +107,7 @@ func TestTheOperatorsWordEndsAnothersHold(t *testing.T) {
 }
 
 // Rule T14: who names the job takes the app as it is, and keeps nobody else from having it.
+// Holds: T14.
 func TestAFireByNameLeavesTheSource(t *testing.T) {
 	for _, registered := range []string{"", shop} {
 		for _, source := range []string{"", shop, thief} {
@@ -174,6 +177,7 @@ func (w *world) registry(t *testing.T) string {
 
 // Rule T14: between a server's first look at who has the app and its registration, it ends definitions, which takes a
 // while. Who has come meanwhile is not registered over.
+// Holds: T14.
 func TestWhoComesDuringALoadIsNotRegisteredOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -53,6 +53,7 @@ func (w *world) registered() tick.Job {
 
 // Rule L12: a store's clock that is wrong for ten seconds, from three seconds before a daily tick whose time to
 // start is five minutes, loses that tick for nobody, and runs it once.
+// Holds: promise 10, L12.
 func TestAGlitchLosesNoTick(t *testing.T) {
 	for _, off := range []time.Duration{time.Hour, -time.Hour, 20 * time.Second, -20 * time.Second, 30 * 24 * time.Hour, -30 * 24 * time.Hour} {
 		for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpLatest} {
@@ -77,6 +78,7 @@ func TestAGlitchLosesNoTick(t *testing.T) {
 }
 
 // The same tick, where the clock goes back for good: it is run once, as soon as the store's clock comes to it.
+// Holds: L12.
 func TestATickThatTheStoresClockHasNotComeTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -98,6 +100,7 @@ func TestATickThatTheStoresClockHasNotComeTo(t *testing.T) {
 
 // Rule L12: while the store's clock is behind the schedules, nothing is settled that lies ahead of it, and what it has
 // come to twice is run once.
+// Holds: promise 10, L12.
 func TestNothingAheadOfTheStoresClockIsSettled(t *testing.T) {
 	for _, expr := range []string{"*/5 * * * * *", "* * * * *"} {
 		for _, back := range []time.Duration{20 * time.Second, 10 * time.Minute, time.Hour} {
@@ -160,6 +163,7 @@ func (w *world) missed() (n int) {
 
 // A store's clock that was fast for longer than a step has to last, and is corrected: the jobs are not silent until the
 // clock has caught up with itself, no tick is run twice, and what was missed in the time that has not come yet is due.
+// Holds: promise 10, L12.
 func TestAFastClockThatIsCorrected(t *testing.T) {
 	for _, fast := range []time.Duration{20 * time.Second, time.Hour, 100 * 24 * time.Hour} {
 		for _, catchUp := range []job.CatchUp{job.CatchUpSkip, job.CatchUpLatest, job.CatchUpAll} {
@@ -221,6 +225,7 @@ func (s splitElsewhere) Split(ctx context.Context, r tick.SplitRequest) (tick.An
 
 // Of several that take back at once what a fast clock settled, none lowers the mark below a range that another one has
 // just split: the ticks of its second part would have two outcomes.
+// Holds: promise 10, L12.
 func TestWhatOthersTakeBackIsNotLeftAheadOfTheMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -251,6 +256,7 @@ func TestWhatOthersTakeBackIsNotLeftAheadOfTheMark(t *testing.T) {
 
 // The same where no server works on the job any more, only processes that come for one tick each, and a tick's time to
 // start is shorter than the minute for which the clock is watched: one of them takes back what was settled too early.
+// Holds: L12.
 func TestAFastClockThatIsCorrectedForThoseWhoComeForOneTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -317,6 +323,7 @@ func TestATickThatWaitedForAFastClockForLong(t *testing.T) {
 
 // What a step forward of more than a quarter of an hour jumps over is not caught up on, and due when its time comes
 // after all.
+// Holds: promise 10, L12.
 func TestAJumpIsNotCaughtUpOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -344,6 +351,7 @@ func TestAJumpIsNotCaughtUpOn(t *testing.T) {
 }
 
 // A clock that is 100 days fast for some hours makes nothing so old that it is forgotten.
+// Holds: L12.
 func TestAJumpForgetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -390,6 +398,7 @@ func TestASingleTickBelowAMarkThatIsAhead(t *testing.T) {
 // A tick that a server has in hand, asking for it or waiting to start it, is not fired there once more when the
 // schedules follow a clock that stepped back: the second fire would have the same claim, and skip, replace or
 // outwait the first.
+// Holds: L12.
 func TestATickInHandIsNotFiredAgain(t *testing.T) {
 	for _, policy := range []job.Concurrency{job.Forbid, job.Replace, job.Wait, job.Allow} {
 		t.Run("asked for, "+string(policy), func(t *testing.T) {

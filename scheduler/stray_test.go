@@ -62,6 +62,7 @@ func (w *world) only(t *testing.T, name string) tick.Tick {
 
 // Fault: the sweep read the 100 oldest unfinished ticks of the namespace, and passed over those that were not its own.
 // An app that died with more of them kept every other from taking over from its dead.
+// Holds: T15.
 func TestOrphansOfADeadAppKeepNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -87,6 +88,7 @@ func TestOrphansOfADeadAppKeepNobodyWaiting(t *testing.T) {
 
 // Rule T15: what belongs to an app that has no server any more is settled by another's, after a while, by the policy that
 // is registered.
+// Holds: T15.
 func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -141,6 +143,7 @@ func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
 }
 
 // An app whose server comes back finds its own ticks as it left them, and runs them again.
+// Holds: T15.
 func TestWhatIsNotAbandonedIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -164,6 +167,7 @@ func TestWhatIsNotAbandonedIsLeft(t *testing.T) {
 
 // Rule T15: how long an app has had no server counts only as far as the server that sweeps has watched. One that could not
 // watch for a while begins anew.
+// Holds: T15.
 func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -196,6 +200,7 @@ func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
 }
 
 // Rule T15: that an app is served is noticed by each server, whoever's turn it is to settle.
+// Holds: T15.
 func TestAnAppThatIsServedIsNoticedOutOfTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

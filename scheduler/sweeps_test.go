@@ -43,6 +43,7 @@ const sweepEvery = lease.DefaultTTL / 5
 
 // A server that vanishes is missed no longer than a TTL and two sweeps, whenever it does, and whether or not it was the
 // one that swept.
+// Holds: T15.
 func TestSweepsAreTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

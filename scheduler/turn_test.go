@@ -89,6 +89,7 @@ func TestAReloadWaitsForTheTurn(t *testing.T) {
 }
 
 // A definition that changes while a tick is unfinished leaves no tick above it without an outcome.
+// Holds: T11.
 func TestAChangeDuringARunForgetsNoTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

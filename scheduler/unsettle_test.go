@@ -24,6 +24,7 @@ func (w *world) foreseen(t *testing.T) {
 
 // A definition that ends on a fast clock, while a run is under way, has its ticks closed one by one up to what that
 // clock says. Once it is right again they are taken back: those of the new definition are run when their time comes.
+// Holds: L12.
 func TestWhatWasConcludedOnAFastClockIsDueAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -71,6 +72,7 @@ func (w *world) runsEvery20s(t *testing.T) {
 
 // A definition that was registered on a fast clock is in force once the clock is right, not an hour later; meanwhile
 // the one before it goes on.
+// Holds: T11.
 func TestADefinitionOfAFastClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -95,6 +97,7 @@ func TestADefinitionOfAFastClock(t *testing.T) {
 
 // The ticks of a pause that ended on a fast clock are closed one by one when the next pause begins, where the job
 // catches up on others: the mark does not lie ahead then.
+// Holds: L12.
 func TestWhatAPauseEndedOnAFastClockIsDueAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -142,6 +145,7 @@ func (w *world) pausedAhead(t *testing.T, j *scheduler.Job, step func(time.Durat
 }
 
 // Who comes for one tick that was concluded on a fast clock takes it back, where no server is up.
+// Holds: L12.
 func TestASingleTickThatWasConcludedOnAFastClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -161,6 +165,7 @@ func TestASingleTickThatWasConcludedOnAFastClock(t *testing.T) {
 }
 
 // The same of a pause that was ended on a fast clock: it ends when that is taken back, for the ticks after it.
+// Holds: L12.
 func TestASingleTickOfAPauseThatWasEndedOnAFastClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, step := stepping(t)
@@ -200,6 +205,7 @@ func (w *world) rowAt(at time.Time) tick.Tick {
 }
 
 // A pause that was ended on a fast clock is over when that clock is right again, and one that began then goes on.
+// Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
 	for _, resumed := range []bool{true, false} {
 		for _, begun := range []bool{true, false} { // on the fast clock

@@ -12,6 +12,7 @@ import (
 )
 
 // Rule T5: a condition is asked once per tick, by its winner, and decides.
+// Holds: T5.
 func TestAConditionIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

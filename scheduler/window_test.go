@@ -13,6 +13,7 @@ import (
 
 // Rule T5: a tick outside its job's windows is skipped, whether or not anybody was there, and
 // nothing catches up on it.
+// Holds: T5.
 func TestTicksOutsideTheWindowsAreSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -33,6 +33,7 @@ type yearPlan struct {
 // Promises 8 and 10, under everything at once: servers that vanish, are stopped and wake late, are cut
 // off, and whose clocks are wrong; stores that refuse, that are silent, that carry out late, whose
 // clock steps; manifests that change from server to server; pauses. DIBS_TEST_SEED names another seed.
+// Holds: promises 8, 10.
 func TestAFleetThroughEverything(t *testing.T) {
 	for _, seed := range yearSeeds(t, 1, 14) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -52,6 +53,7 @@ var yearMargin = lease.Margin{TTL: 8 * time.Minute, Heartbeat: time.Minute, RPCT
 // The same through a whole year with about two million ticks (DIBS_TEST_YEAR=1: it takes a quarter of an hour of two cores, and
 // 10 GiB, of which what the store keeps for 90 days is a third), whose halves are lived side by side; in the long rounds (DIBS_TEST_LONG=1) through 20 days of each; otherwise
 // through the two days round a change of the clocks.
+// Holds: promises 8, 10.
 func TestAFleetThroughAYear(t *testing.T) {
 	year, long := os.Getenv("DIBS_TEST_YEAR") != "", testsize.Long()
 	for _, seed := range yearSeeds(t, 3) {

@@ -9,6 +9,7 @@ import (
 
 // What is stated of a store's reach is taken where it can be meant, and refused elsewhere: it would change
 // nothing, and somebody would rely on it.
+// Holds: promise 12.
 func TestReach(t *testing.T) {
 	for address, want := range map[string]struct {
 		fleet, only bool

@@ -119,6 +119,7 @@ func keeperOf(t *testing.T, s lease.Store) *lease.Keeper {
 }
 
 // What is asked for at one time travels together, one request of a kind at a time.
+// Holds: L4.
 func TestManyTicksTravelTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
@@ -139,6 +140,7 @@ func TestManyTicksTravelTogether(t *testing.T) {
 }
 
 // An item on which the store chokes costs no other tick anything.
+// Holds: L4.
 func TestOneBadItemSpoilsNoBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Options{}).Store()
@@ -170,6 +172,7 @@ func (l lockedOut) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Ans
 
 // A claim that is not answered is parted from those that travelled with it: they are answered, whoever of them leaves
 // first, and however many they are.
+// Holds: L4.
 func TestOneSilentClaimIsPartedFromTheOthers(t *testing.T) {
 	for _, says := range []bool{false, true} {
 		for _, n := range []int{20, 100, 1000} {
@@ -209,6 +212,7 @@ func TestOneSilentClaimIsPartedFromTheOthers(t *testing.T) {
 }
 
 // A store that answers nobody is not asked for each by itself, and whoever asks hears of it soon.
+// Holds: L4.
 func TestASilentStoreIsNotBesieged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Options{}).Store()

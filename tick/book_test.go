@@ -43,6 +43,7 @@ func (p process) claim(t *testing.T, w tick.Want) tick.Answer {
 }
 
 // Rule T2: a claim that lapsed before anything was started is anyone's, within the deadline.
+// Holds: T2.
 func TestAClaimThatLapsedUnstartedIsTakenOver(t *testing.T) {
 	for _, c := range []struct {
 		startBy time.Duration
@@ -176,6 +177,7 @@ func TestALoserOfALivingWinnerIsToldSo(t *testing.T) {
 	})
 }
 
+// Holds: promise 10.
 func TestUnclaimedTicksBecomeRanges(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(60*n), 0).UTC() }
 	var due []time.Time

@@ -70,6 +70,7 @@ func recordOf(l *lease.Lease, at time.Time) run.Record {
 
 // Rule L1: claim, take and start say by when they must be carried out, at the first try and at the second: one rpc timeout
 // after they were sent.
+// Holds: L1.
 func TestWhateverChangesATickIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := new(noting)

@@ -28,6 +28,7 @@ func (d deaf) WithAttrs(a []slog.Attr) slog.Handler { return deaf{d.Handler.With
 
 // Promise 27: a log that nobody reads costs no time at all. What did not fit is counted by level, where it is missing;
 // what did comes in order.
+// Holds: promise 27.
 func TestALogThatNobodyReadsHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -124,6 +125,7 @@ func TestPaced(t *testing.T) {
 }
 
 // Promise 24: a storm of warnings that are alike is few lines, which count all of them; others are logged each.
+// Holds: promise 24.
 func TestAStormIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -166,6 +168,7 @@ func TestAStormIsCounted(t *testing.T) {
 
 // The same of events at INFO that are of no run of the job, such as contention: the first is logged at once. What
 // starts and ends, and what is of no job, is logged each time.
+// Holds: promise 24.
 func TestAStormOfContentionIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -28,6 +28,7 @@ func (r *recorder) do(keys []string) ([]string, error) {
 }
 
 // Whoever calls gets its own answer; keys are sorted and none is in a batch twice (rule L4).
+// Holds: L4.
 func TestAnswersAndBatches(t *testing.T) {
 	for _, ctx := range map[string]context.Context{"that never ends": context.Background(), "that can end": t.Context()} {
 		var r recorder

@@ -24,6 +24,7 @@ func calls(qs ...string) (batch []*call[string, string]) {
 }
 
 // Each item of a batch that is answered with an error has an answer of its own.
+// Holds: L4.
 func TestInHalvesOnlyTheBadItemFails(t *testing.T) {
 	broken := errors.New("broken")
 	requests := 0

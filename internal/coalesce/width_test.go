@@ -7,6 +7,7 @@ import (
 
 // A server that takes 10 ms for each item is never asked for more than it can do in time for long, and a quick one soon
 // for as much as there is.
+// Holds: L4.
 func TestWidthFindsWhatAServerCanDo(t *testing.T) {
 	for _, c := range []struct {
 		each        time.Duration

@@ -13,6 +13,7 @@ import (
 )
 
 // TestOnlyRegularFilesAreRead: what is no file is not opened, and a pipe keeps nobody waiting.
+// Holds: promise 25.
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")

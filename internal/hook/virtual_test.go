@@ -94,6 +94,7 @@ func TestTheConventionOfPings(t *testing.T) {
 }
 
 // A receiver that hangs delays nobody but what waits behind it, and is given up at the end.
+// Holds: promise 24.
 func TestAHangingHookIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, to, events := virtual(t, nil, ping(job.OnStart, job.OnSuccess))
@@ -154,6 +155,7 @@ func TestAttemptsToTell(t *testing.T) {
 }
 
 // too_long is told while the run goes on, once, and not of one that is over in time.
+// Holds: promise 24.
 func TestTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, to, _ := virtual(t, nil, ping(job.OnTooLong), ping(job.OnStart))
@@ -186,6 +188,7 @@ type records struct {
 func (r *records) Runs(context.Context, history.Query) ([]run.Record, error) { return r.all, r.err }
 
 // A recovery is the first success after a failure, whatever lay between that was neither.
+// Holds: promise 24.
 func TestRecovery(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
 	of := func(id string, ended int, o run.Outcome) run.Record {

@@ -219,6 +219,7 @@ func (h *host) known() mirror.Host {
 }
 
 // Rule H1: three hosts' ticks of one job are told apart, and each host's as it recorded them.
+// Holds: promise 12, H1.
 func TestEachHostsTicksAreCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memory.New(memory.Options{})
@@ -248,6 +249,7 @@ func TestEachHostsTicksAreCopied(t *testing.T) {
 
 // A copy survives the outage of the shared store, and a crash at any point; what is sent twice
 // changes nothing.
+// Holds: promise 12.
 func TestWhatIsSentAgainChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, "a", memory.New(memory.Options{}))
@@ -276,6 +278,7 @@ func TestWhatIsSentAgainChangesNothing(t *testing.T) {
 }
 
 // What ends, is settled or is run again long after its instant is copied as it is then.
+// Holds: promise 12.
 func TestWhatChangesLaterIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t, "a", memory.New(memory.Options{}))
@@ -304,6 +307,7 @@ func TestWhatChangesLaterIsCopied(t *testing.T) {
 }
 
 // A host that is gone produces no ticks: the last of it is what it told.
+// Holds: promise 12.
 func TestAHostThatIsGoneMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := memory.New(memory.Options{})

@@ -163,6 +163,7 @@ func TestWhoSharesTheDirectorySharesTheSpool(t *testing.T) {
 }
 
 // Events that are alike are told as one, with their exact number, also after a delivery that failed.
+// Holds: promise 24.
 func TestEventsThatAreAlikeAreOne(t *testing.T) {
 	s, at := spool.In(t.TempDir(), "store", "ns"), time.Date(2026, 3, 1, 4, 15, 0, 0, time.UTC)
 	put := func(n int) {

@@ -34,6 +34,7 @@ func refusals(t *testing.T, err error) (paths []string) {
 
 // TestAFetchedManifestNamesOnlyWhatWasGranted: whatever of this server a manifest can name, that of an application
 // may not, unless it was granted; all of it is told at once.
+// Holds: promise 25.
 func TestAFetchedManifestNamesOnlyWhatWasGranted(t *testing.T) {
 	job := func(rest string) string { return `{"name":"a","schedule":"@daily",` + rest + `}` }
 	request := func(rest string) string { return job(`"request":{` + rest + `}`) }

@@ -11,6 +11,7 @@ import (
 )
 
 // What a brief command prints costs no memory: its end is kept.
+// Holds: promise 14.
 func TestABriefKeepsTheEndOfWhatItPrints(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -25,6 +26,7 @@ func TestABriefKeepsTheEndOfWhatItPrints(t *testing.T) {
 }
 
 // At its timeout, and when its context ends, it is killed with all that it started, also in other sessions.
+// Holds: promise 14.
 func TestABriefIsKilledWithAllThatItStarted(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		id := newRun(t)

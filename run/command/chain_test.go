@@ -21,6 +21,7 @@ import (
 // deaf ignores SIGTERM and says when it got one.
 const deaf = "trap 'echo term' TERM; echo up; while :; do sleep 0.02; done"
 
+// Holds: promise 3.
 func TestSupervisorKilled(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		for _, hold := range []bool{false, true} {
@@ -39,6 +40,7 @@ func TestSupervisorKilled(t *testing.T) {
 	})
 }
 
+// Holds: promise 3.
 func TestSupervisorStopped(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run, lock := newRun(t), filepath.Join(t.TempDir(), "lock")
@@ -63,6 +65,7 @@ func TestSupervisorStopped(t *testing.T) {
 	})
 }
 
+// Holds: promise 3.
 func TestGuardianKilled(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run := newRun(t)
@@ -102,6 +105,7 @@ func TestGuardianIgnoresSignals(t *testing.T) {
 	}
 }
 
+// Holds: promise 3.
 func TestDeadlineEndsTheCommand(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run, now := newRun(t), clock.System.Boot()
@@ -173,6 +177,7 @@ func TestRenewalAfterTermDoesNotPostponeTheKill(t *testing.T) {
 	}
 }
 
+// Holds: promise 14.
 func TestStopKillsAfterGrace(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run := newRun(t)
@@ -217,6 +222,7 @@ func TestStopWakesTheStoppedAndReachesWhoDetached(t *testing.T) {
 	})
 }
 
+// Holds: promise 3.
 func TestKillCatchesARunaway(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run := newRun(t)

@@ -72,6 +72,7 @@ func TestRenewalsMoveTheDeadline(t *testing.T) {
 }
 
 // Rule L2: a lease that was broken at once leaves no grace, so the command is not asked to end.
+// Holds: L2.
 func TestABrokenLeaseAsksForNothing(t *testing.T) {
 	id, b, out := newRun(t), memory.New(memory.Options{}), newReader()
 	c := call(t, id, b, out)

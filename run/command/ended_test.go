@@ -13,6 +13,7 @@ import (
 
 // A command that ended by itself while its guardian was stopped was not ended by the deadline that passed
 // meanwhile, whatever the guardian does first when it goes on (rule L7). It is a race: there are several.
+// Holds: promise 3, L7.
 func TestACommandThatEndedBeforeItsDeadlineWasNotEndedByIt(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		var ended []*Process

@@ -81,6 +81,7 @@ func TestARecordsGroupIsBelievedOnlyIfItIsOne(t *testing.T) {
 }
 
 // Who writes the record of one key can name the run of another, and its group: its work is left alone.
+// Holds: promise 6.
 func TestARecordOfOneKeyHarmsNoOther(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		h, run := orphans(t, func(lease.Holder) {})
@@ -131,6 +132,7 @@ func TestAGroupOfAnotherUserIsNotKilled(t *testing.T) {
 }
 
 // The run's id alone, which everybody can read and set, makes nobody an orphan to be killed.
+// Holds: promise 6.
 func TestARunIDIsNoProof(t *testing.T) {
 	run := fmt.Sprintf("run%d", time.Now().UnixNano())
 	c := victim(t, EnvRunID+"="+run, EnvRunParents+"="+run, EnvRunProofs+"="+bound("other", run))

@@ -13,6 +13,7 @@ import (
 )
 
 // Rule L6: a guardian that has not begun may still do so, although there is nothing in the run's control group.
+// Holds: L6.
 func TestAGuardianBeforeTheStartIsNoProof(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		s := Spec{RunID: newRun(t), Key: testKey}

@@ -59,6 +59,7 @@ func TestACommandDiesWithItsGuardian(t *testing.T) {
 }
 
 // Rule L6: a guardian that lives may still do something, so that nothing is proven, although all else is gone.
+// Holds: L6.
 func TestALivingGuardianIsNoProof(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		id := newRun(t)
@@ -92,6 +93,7 @@ func (s *silent) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Re
 }
 
 // Rule L2: a command that was told to stop with grace, after a silence, is killed by a refusal.
+// Holds: L2.
 func TestARefusalEndsTheGrace(t *testing.T) {
 	id, b := newRun(t), memory.New(memory.Options{MaxTTL: time.Hour})
 	st := &silent{Store: b.Store().Leases}

@@ -21,6 +21,7 @@ func holderOf(s *supervisor, run string) lease.Holder {
 	return h
 }
 
+// Holds: promise 6.
 func TestWorkIsGoneOnlyWhenEverybodyIs(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		run := newRun(t)
@@ -44,6 +45,7 @@ func TestWorkIsGoneOnlyWhenEverybodyIs(t *testing.T) {
 	})
 }
 
+// Holds: promise 6.
 func TestOrphansAreKilled(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -167,6 +169,7 @@ func TestKillingOrphansIsBounded(t *testing.T) {
 	}
 }
 
+// Holds: promise 6.
 func TestNothingIsProvenOfAnotherPlace(t *testing.T) {
 	gone := Self()
 	gone.RunID, gone.Start = "some-run", gone.Start-1 // this number was another process's before

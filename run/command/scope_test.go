@@ -105,6 +105,7 @@ func TestACommandBeginsInAScope(t *testing.T) {
 
 // A scope that is not had keeps no command from running, where it would run without scopes; nor does it say anything
 // into the command's output.
+// Holds: promise 15.
 func TestACommandWithoutItsScopeRuns(t *testing.T) {
 	m := useScopes(t)
 	m.err = errors.New("not in time, and moved all the same")

@@ -67,6 +67,7 @@ func goneWithin(t *testing.T, p *Process, id string) Exit {
 	return x
 }
 
+// Holds: promise 3.
 func TestGuardianStoppedThenStop(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		p, id, _ := stopped(t, Spec{})
@@ -77,6 +78,7 @@ func TestGuardianStoppedThenStop(t *testing.T) {
 	})
 }
 
+// Holds: promise 3.
 func TestGuardianStoppedThenKill(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		p, id, _ := stopped(t, Spec{})
@@ -85,6 +87,7 @@ func TestGuardianStoppedThenKill(t *testing.T) {
 	})
 }
 
+// Holds: promise 3.
 func TestGuardianStoppedThenDeadline(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		p, id, _ := stopped(t, Spec{Deadline: Deadline{Kill: clock.System.Boot() + time.Hour}})
@@ -129,6 +132,7 @@ func pipeOpenFor(t *testing.T, d time.Duration) *os.File {
 }
 
 // The forwarded signal reaches the command, whatever the guardian does.
+// Holds: promise 3.
 func TestGuardianStoppedThenSignal(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		p, id, lines := stopped(t, Spec{})
@@ -164,6 +168,7 @@ func TestGuardianStoppedBeforeRelease(t *testing.T) {
 
 // Supervisor, guardian and warden are stopped together, as `pkill -STOP` does: the kernel continues the
 // guardian at the deadline.
+// Holds: promise 3.
 func TestAllStoppedOnce(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		id, lock := newRun(t), filepath.Join(t.TempDir(), "lock")
@@ -188,6 +193,7 @@ func TestAllStoppedOnce(t *testing.T) {
 
 // The same, and the guardian is stopped again whenever it is continued: the kernel kills it, with it the
 // command; the supervisor, which the kernel continues after that, or the warden, kills the rest.
+// Holds: promise 3.
 func TestAllStoppedAndTheGuardianKeptSo(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		id, lock := newRun(t), filepath.Join(t.TempDir(), "lock")
@@ -278,6 +284,7 @@ func unarmed(t *testing.T) (*Process, Spec) {
 
 // Whichever guard is killed alone, nothing is said to be gone before it is: not even a child that has
 // left its session and its environment, without a control group.
+// Holds: promise 3.
 func TestAGuardKilledAlone(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		for name, which := range map[string]func(*Process) helper{
@@ -294,6 +301,7 @@ func TestAGuardKilledAlone(t *testing.T) {
 }
 
 // The guardian is killed while the warden is stopped.
+// Holds: promise 3.
 func TestGuardianKilledWithTheWardenStopped(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		p, id, _ := family(t, Spec{})
@@ -326,6 +334,7 @@ func TestTheLockOutlivesAKilledGuardian(t *testing.T) {
 }
 
 // The warden survives what kills supervisor and guardian together, and ends what they leave.
+// Holds: promise 3.
 func TestSupervisorAndGuardianKilledTogether(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		id := newRun(t)

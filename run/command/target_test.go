@@ -74,6 +74,7 @@ func TestSuccessAfterAStopIsNone(t *testing.T) {
 }
 
 // Rule L7: the main process's end fixes the outcome; what it leaves is stopped later.
+// Holds: L7.
 func TestSuccessBeforeAStopStays(t *testing.T) {
 	id := newRun(t)
 	target := Target{Args: shell(id, `(while kill -0 $$; do sleep 0.02; done 2>/dev/null; sleep 0.2; echo alone; sleep 300) & exit 0`)}
@@ -121,6 +122,7 @@ func TestAStalledWriterDoesNotHoldTheLease(t *testing.T) {
 }
 
 // Rule L7: that a run left processes alone, outside of its lease, is on its record.
+// Holds: L7.
 func TestWhatIsLeftAloneIsRecorded(t *testing.T) {
 	for leftovers, want := range map[Leftovers]bool{Leave: true, Kill: false} {
 		id, out := newRun(t), newReader()
@@ -193,6 +195,7 @@ func (s *slow) String() string {
 }
 
 // The store's address may hold a password: a command is given neither it nor the way to an outer run's store (rule H3).
+// Holds: H3.
 func TestTheStoreIsNotInherited(t *testing.T) {
 	outer := []string{"PATH=/bin", "DIBS_STORE=redis://:secret@h/0", "DIBS_STORE_VIA=@dibs-x", "DIBS_STORE_FILE=/etc/dibs/store"}
 	told := Target{Env: outer}.environment(run.Call{}, nil)

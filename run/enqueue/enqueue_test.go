@@ -42,6 +42,7 @@ func call() (run.Call, *bytes.Buffer) {
 }
 
 // What a queue answers, and what the run makes of it.
+// Holds: Q9.
 func TestAnswers(t *testing.T) {
 	silent := fmt.Errorf("%w: nobody answered", queue.ErrUnavailable)
 	for name, c := range map[string]struct {
@@ -75,6 +76,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // The key is the tick's, for whatever attempt and whatever kind; it outlives the ticks that are run again.
+// Holds: Q9.
 func TestTheKeyIsTheTick(t *testing.T) {
 	q := &answers{Enqueued: queue.Enqueued{Answer: queue.New}}
 	tg := target(q)

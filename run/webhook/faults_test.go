@@ -58,6 +58,7 @@ func tcp(t *testing.T, serve func(*net.TCPConn)) string {
 }
 
 // An answer that never ends is given up at the timeout, whether it drips, stalls or streams.
+// Holds: promise 14.
 func TestAnAnswerThatNeverEnds(t *testing.T) {
 	drip := func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -112,6 +113,7 @@ func TestStoppedWithinTheAnswer(t *testing.T) {
 }
 
 // Answers that are broken may be tried again: nothing is known of the work.
+// Holds: promise 14.
 func TestBrokenAnswers(t *testing.T) {
 	reset := func(c *net.TCPConn) { _ = c.SetLinger(0) }
 	for name, c := range map[string]struct {
@@ -165,6 +167,7 @@ func TestARefusalIsNotWaitedFor(t *testing.T) {
 }
 
 // Retry-After is bounded, and what is no such thing is none.
+// Holds: promise 14.
 func TestRetryAfter(t *testing.T) {
 	for v, want := range map[string]struct {
 		after time.Duration

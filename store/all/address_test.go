@@ -70,6 +70,7 @@ func said(address string, open bool) (texts []string) {
 }
 
 // Promise 28: no address shows its password, and one that is not understood shows nothing.
+// Holds: promise 28.
 func TestNoAddressShowsItsPassword(t *testing.T) {
 	understood := 0
 	for _, form := range forms {

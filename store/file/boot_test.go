@@ -11,6 +11,7 @@ import (
 )
 
 // Rule L12: a hold of an earlier boot is over, whatever its instants of that boot's clock would mean in this one.
+// Holds: L12.
 func TestAHoldOfAnEarlierBootIsOver(t *testing.T) {
 	s := openAt(t, t.TempDir())
 	l := inside(s).leases
@@ -44,6 +45,7 @@ func TestAHoldOfAnEarlierBootIsOver(t *testing.T) {
 }
 
 // Rule L10: a token is above the last one, also where the clock has been stepped back since.
+// Holds: L10.
 func TestATokenIsAboveTheLast(t *testing.T) {
 	s := openAt(t, t.TempDir())
 	l := inside(s).leases

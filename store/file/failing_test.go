@@ -347,6 +347,7 @@ func (r *spree) spec() queue.Spec {
 
 // A step of several statements fails as a whole: whichever of them fails, the database says what it said before, and the step what went
 // wrong.
+// Holds: promise 18.
 func TestStepsThatFailHaveDoneNothing(t *testing.T) {
 	testsize.Counts(t)
 	f := theFaulty()

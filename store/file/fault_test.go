@@ -28,6 +28,8 @@ func wantFault(t *testing.T, what string, err error, path, cure string) {
 	}
 }
 
+// A damaged database is unavailable, with the cure, and is left as it is.
+// Holds: promise 7.
 func TestDamagedDatabase(t *testing.T) {
 	s := openAt(t, t.TempDir())
 	path := inside(s).path
@@ -102,6 +104,8 @@ func mounted(t *testing.T, options string) string {
 	return dir
 }
 
+// On a full disk leases are renewed, and what cannot be written is unavailable, with the cure.
+// Holds: promise 7.
 func TestFullDisk(t *testing.T) {
 	dir := mounted(t, "size=1m,mode=0700")
 	s := openAt(t, dir)
@@ -175,6 +179,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
+// Holds: promise 25.
 func TestRefusedDirectories(t *testing.T) {
 	open := t.TempDir()
 	if err := os.Chmod(open, 0o777); err != nil {
@@ -193,6 +198,7 @@ func TestRefusedDirectories(t *testing.T) {
 	}
 }
 
+// Holds: promise 25.
 func TestSharedFileSystemIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	var st unix.Statfs_t

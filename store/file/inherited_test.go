@@ -28,6 +28,7 @@ func inherited(t *testing.T, s *store.Store, ttl time.Duration) lease.Record {
 }
 
 // Rule L1: a lapsed lease is never revived, also while a command keeps its lock.
+// Holds: L1.
 func TestALapsedHoldThatWasInheritedIsNotRevived(t *testing.T) {
 	s := openAt(t, t.TempDir())
 	r := inherited(t, s, 500*time.Millisecond)

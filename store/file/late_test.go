@@ -10,6 +10,7 @@ import (
 )
 
 // Rule L1: whatever an acquire waited for in this process, nothing is granted past its not_after.
+// Holds: L1.
 func TestNothingIsGrantedLate(t *testing.T) {
 	s := openAt(t, t.TempDir())
 	l := inside(s).leases

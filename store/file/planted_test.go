@@ -205,6 +205,7 @@ func state(t *testing.T, dir string) string {
 // Fault: a member of the group that shares a directory had root write, make and widen files anywhere. Here
 // each name that dibs makes is planted in each way, and then root's dibs does all that it does:
 // nothing outside changes, nothing hangs, and nothing of root's is read into the directory.
+// Holds: promise 28.
 func TestNothingThatAMemberPlantsIsFollowed(t *testing.T) {
 	path, secret := sharedDir(t)
 	all := names(t, path)
@@ -284,6 +285,7 @@ func TestWhatIsPlantedIsNamed(t *testing.T) {
 }
 
 // Whose directory it is decides whether root uses it.
+// Holds: promise 28.
 func TestADirectorysOwnerDecidesWhoSharesIt(t *testing.T) {
 	path, _ := sharedDir(t)
 	if err := os.Chown(path, member, gamesGroup); err != nil {

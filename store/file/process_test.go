@@ -45,6 +45,7 @@ func wantCrashed(t *testing.T, s *store.Store, id string) {
 	}
 }
 
+// Holds: promise 6.
 func TestDeadHolderIsReclaimedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := openAt(t, dir)

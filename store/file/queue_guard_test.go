@@ -32,6 +32,7 @@ const (
 )
 
 // No step holds the directory for longer than its tasks take, or a bounded number of others, whatever there is beside them.
+// Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)
 	c := &crowd{TB: t, m: metered(t), n: testsize.Of(1500, 200_000), most: map[string]int64{}}

@@ -167,6 +167,7 @@ func TestARollbackIsNoChange(t *testing.T) {
 }
 
 // A process that is killed in the middle of its transaction leaves no trace either, and no lock.
+// Holds: promise 22.
 func TestAKilledTransactionLeavesNoTrace(t *testing.T) {
 	dir := t.TempDir()
 	a := newApplication(t, dir)
@@ -222,6 +223,7 @@ func roleEnqueue(s *store.Store) error {
 }
 
 // Who wants to write waits for the transaction, in this process and in others: nothing is ever Undecided (rule Q2).
+// Holds: promise 22, Q2.
 func TestAnUncommittedKeyIsWaitedFor(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		dir := t.TempDir()
@@ -253,6 +255,7 @@ func TestAnUncommittedKeyIsWaitedFor(t *testing.T) {
 }
 
 // A transaction that stays open holds up whoever writes, for their time or 5 s, and nobody else: leases go on, and looking does.
+// Holds: promise 22.
 func TestAnOpenTransactionHoldsUpWritersAlone(t *testing.T) {
 	a := newApplication(t, t.TempDir())
 	w := granted(t, a.s, lease.OnceKey())
@@ -303,6 +306,7 @@ func TestAnOpenTransactionHoldsUpWritersAlone(t *testing.T) {
 }
 
 // A transaction that has only read cannot write once somebody else has, and is told what to do.
+// Holds: promise 22.
 func TestADeferredTransactionIsToldToBeginAgain(t *testing.T) {
 	a := newApplication(t, t.TempDir())
 	begin := func(reads bool) (*sql.Tx, *Tx) {
@@ -356,6 +360,7 @@ func usable(t testing.TB, tx *sql.Tx) {
 }
 
 // A call that fails leaves the transaction as it was before.
+// Holds: promise 22.
 func TestAFailedStepIsTakenBack(t *testing.T) {
 	a := newApplication(t, t.TempDir())
 	tx, q := a.begin()
@@ -404,6 +409,7 @@ func TestACallThatHasBegunIsCarriedOut(t *testing.T) {
 }
 
 // Where SQLite gives up all of a transaction, what its caller does next must not be committed by itself.
+// Holds: promise 22.
 func TestATransactionThatSQLiteGaveUpIsOver(t *testing.T) {
 	a := newApplication(t, t.TempDir())
 	tx, q := a.begin()
@@ -429,6 +435,7 @@ func TestATransactionThatSQLiteGaveUpIsOver(t *testing.T) {
 }
 
 // Where SQLite has given up the transaction in a statement of the application's own, nothing of ours may be committed by itself.
+// Holds: promise 22.
 func TestNothingJoinsWhatSQLiteGaveUp(t *testing.T) {
 	for what, lose := range map[string]func(a *application, tx *sql.Tx) error{
 		"a conflict that rolls back": func(a *application, tx *sql.Tx) error {

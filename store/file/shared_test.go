@@ -19,6 +19,7 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
+// Holds: promise 28.
 func TestAnInstallationIDIsNoPath(t *testing.T) {
 	c := configAt(t.TempDir(), true)
 	openAt(t, c.URL.Path)
@@ -36,6 +37,7 @@ func TestAnInstallationIDIsNoPath(t *testing.T) {
 // A command of another user has no part in the lock. When its supervisor and guardian are dead the lock
 // is free, and the command may live: its key is granted on proof that it does not, or when the hold
 // has lapsed.
+// Holds: promise 6.
 func TestAFreeLockIsNoProofOfWorkApart(t *testing.T) {
 	s := openAt(t, t.TempDir())
 	l := inside(s).leases

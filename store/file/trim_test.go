@@ -9,6 +9,7 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
+// Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
 	c, err := store.Parse("file://" + t.TempDir())
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 )
 
 // What storetest.RunHoldBack tells of the stores whose record can be written from outside.
+// Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).Add(time.Hour)
 	b := memory.New(memory.Options{HoldBack: true, Clock: func() time.Time { return now }})

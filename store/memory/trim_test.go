@@ -14,6 +14,7 @@ import (
 // Rule L12: a holder dies, and the store's clock steps back by an hour. Its key is free a minute and one TTL later:
 // for who waits for it, and, of those for which nobody waits, by any process that has lived through the step. A
 // holder that lives keeps its key.
+// Holds: L12.
 func TestADeadHoldersKeyAfterAStepBack(t *testing.T) {
 	for name, see := range map[string]func(lease.Store) lease.Store{
 		"listed":     func(s lease.Store) lease.Store { return s },

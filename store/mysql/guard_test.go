@@ -90,6 +90,7 @@ func uncrowd(db *counted, ns ...string) {
 
 // No step of leases, ticks, jobs and history grows with what there is (promise 26): what each takes beside many
 // neighbours of every sort is bounded by what it was asked for, whether the optimizer knows of them or not.
+// Holds: promise 26.
 func TestEachStepOfLeasesTicksAndHistoryIsBounded(t *testing.T) {
 	testsize.Counts(t)
 	n := testsize.Of(1200, 100_000)
@@ -148,6 +149,7 @@ var (
 
 // What is old and has to stay is passed over a page at a time, and keeps nothing from being pruned that is newer. Nor
 // do the leases of processes that died, which go after a day, keep a list from those of the living.
+// Holds: promise 26, T16.
 func TestPruningPassesOverWhatStays(t *testing.T) {
 	testsize.Counts(t)
 	c := config(t, testserver.MariaDB(t))

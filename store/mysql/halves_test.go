@@ -117,6 +117,7 @@ func rowsText(t testing.TB, r *sql.Rows) string {
 }
 
 // No step of leases, ticks, jobs and history leaves anything half done, whichever of its statements fails.
+// Holds: promise 26.
 func TestWhatFailsHasDoneNothing(t *testing.T) {
 	testsize.Counts(t)
 	c := config(t, testserver.MariaDB(t))

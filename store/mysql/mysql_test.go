@@ -38,6 +38,7 @@ func TestSessionStore(t *testing.T) {
 	storetest.Run(t, open, testserver.MariaDB(t)+"?lock=session")
 }
 
+// Holds: promise 1.
 func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
@@ -47,6 +48,7 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	})
 }
 
+// Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)

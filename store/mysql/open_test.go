@@ -76,6 +76,7 @@ func TestMigrationsCanBeRepeated(t *testing.T) {
 }
 
 // Rule L9: a server that the namespace does not know grants nothing, found at a grant or at Open.
+// Holds: L9.
 func TestAnotherServer(t *testing.T) {
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
@@ -150,6 +151,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// A server that does not answer is unavailable, an address that is wrong is not, and no error shows a password.
+// Holds: promise 7.
 func TestUnreachable(t *testing.T) {
 	c := config(t, "mysql://user:geheim@127.0.0.1:1/test")
 	_, err := Open(within(t, 5*time.Second), c)
@@ -173,6 +176,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
+// Holds: promise 28.
 func TestAnInstallationIDIsNoPath(t *testing.T) {
 	address := ownDatabase(t)
 	c := config(t, address)

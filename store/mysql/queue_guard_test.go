@@ -109,6 +109,7 @@ const (
 )
 
 // What cannot be given costs a fetch nothing, and no step grows with what there is (promise 26): the server counts the rows.
+// Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)
 	n := testsize.Of(30_000, 200_000)
@@ -248,6 +249,7 @@ func ref(t testing.TB, s *store.Store, id queue.ID) queue.Ref {
 }
 
 // Lists and counts go in steps, none of which walks over more tasks than it is bound to, and miss none.
+// Holds: promise 26.
 func TestListsGoInSteps(t *testing.T) {
 	n := testsize.Of(3*looked, 20*looked)
 	c := queueConfig(t, testserver.MariaDB(t))
@@ -281,6 +283,7 @@ func TestListsGoInSteps(t *testing.T) {
 }
 
 // What supersedes many does so in parts.
+// Holds: promise 26, Q5.
 func TestSupersedingIsTakenInParts(t *testing.T) {
 	n := testsize.Of(5000, 50_000)
 	c := queueConfig(t, testserver.MariaDB(t))
@@ -324,6 +327,7 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 }
 
 // What transactions have left available under a limit is put in order in parts, and all of it runs.
+// Holds: promise 26, Q5.
 func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 	const n = 3*mostOpen + 7
 	c := queueConfig(t, testserver.MariaDB(t))
@@ -367,6 +371,7 @@ func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 }
 
 // What is blocked is counted in steps, lane by lane, and all of it.
+// Holds: promise 26.
 func TestTheBlockedAreCountedInSteps(t *testing.T) {
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)

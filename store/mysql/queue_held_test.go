@@ -13,6 +13,7 @@ import (
 )
 
 // What takes over between a fetch's look and its gift gives no slot: the two may go to different servers.
+// Holds: Q5.
 func TestAServerThatTakesOverWithinAFetchGivesNoSlot(t *testing.T) {
 	address := testserver.MariaDB(t)
 	c := queueConfig(t, address)
@@ -43,6 +44,7 @@ func TestAServerThatTakesOverWithinAFetchGivesNoSlot(t *testing.T) {
 }
 
 // Rule Q5: the work of a task whose fetch a failover forgot has ended before its slot is given again.
+// Holds: Q5.
 func TestAForgottenSlotIsGivenAfterItsWork(t *testing.T) {
 	address := testserver.MariaDB(t)
 	c := config(t, address)

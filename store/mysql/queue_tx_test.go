@@ -74,6 +74,7 @@ func begin(t *testing.T, db *sql.DB, namespace string) (*sql.Tx, *Tx) {
 }
 
 // The level that counts is the transaction's own, and never that of the one before it on the same connection.
+// Holds: promise 22.
 func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
 	address := testserver.StartMariaDB(t).URL // nobody else asks there
 	for name, change := range callers {
@@ -101,6 +102,7 @@ func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
 
 // A transaction that BeginTx began is taken at once, whoever asks, and whatever rights its user has. Others are refused soon,
 // with the cure.
+// Holds: promise 22.
 func TestTheLevelOfATransactionIsNotWaitedFor(t *testing.T) {
 	address := testserver.MariaDB(t)
 	c := queueConfig(t, address)

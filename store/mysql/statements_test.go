@@ -85,6 +85,7 @@ func TestWhatIsAskedOftenIsFewStatements(t *testing.T) {
 }
 
 // Rule L1: a lease that lapses while its renewal waits for its row is not revived.
+// Holds: L1.
 func TestARenewalThatWaitedIsOfItsOwnTime(t *testing.T) {
 	address := testserver.MariaDB(t)
 	c := config(t, address)

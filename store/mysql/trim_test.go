@@ -8,6 +8,7 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
+// Holds: promise 1, L12.
 func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	c := config(t, testserver.MariaDB(t))
 	storetest.Overlong(t, Open, c, func(key lease.Key) {
@@ -15,6 +16,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	})
 }
 
+// Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
 	c := config(t, testserver.MariaDB(t))
 	storetest.PausedAhead(t, Open, c, func(job string) {

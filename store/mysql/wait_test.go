@@ -68,6 +68,7 @@ func TestAClaimWaitsForASettling(t *testing.T) {
 }
 
 // Rule L10: a token is above the last one of its key, also where the clock has stepped back.
+// Holds: L10.
 func TestATokenIsAboveTheLast(t *testing.T) {
 	address := testserver.MariaDB(t)
 	c := config(t, address)

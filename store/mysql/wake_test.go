@@ -15,6 +15,7 @@ import (
 
 // Rule L1: a stopped server carries out what its sockets buffered when it wakes. Of that, nothing
 // that has become late may be granted, revived, claimed or started.
+// Holds: L1.
 func TestLateRequestsOfDeadClients(t *testing.T) {
 	srv := testserver.StartMariaDB(t)
 	c := config(t, srv.URL)

@@ -106,6 +106,7 @@ END $$`
 // No step of leases, ticks, jobs and history grows with what there is (promise 26): what each touches beside
 // many neighbours of every sort is bounded by what it was asked for, be its plans made when the tables were small, or
 // when they are large and the planner knows it, or has not been told.
+// Holds: promise 26.
 func TestEachStepOfLeasesTicksAndHistoryIsBounded(t *testing.T) {
 	testsize.Counts(t)
 	n := testsize.Of(1200, 100_000)
@@ -171,6 +172,7 @@ var (
 
 // What is old and has to stay is passed over a page at a time, and keeps nothing from being pruned that is newer. Nor
 // do the leases of processes that died, which go after a day, keep a list from those of the living.
+// Holds: promise 26, T16.
 func TestPruningPassesOverWhatStays(t *testing.T) {
 	testsize.Counts(t)
 	c := config(t, database(t, testserver.Postgres(t)))

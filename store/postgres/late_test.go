@@ -89,6 +89,7 @@ func (m *mortal) die() {
 
 // A server that is stopped, and woken when its client is long dead, carries out what its sockets
 // have buffered (rule L1).
+// Holds: L1.
 func TestBufferedRequestsOfADeadClientDoNothingLate(t *testing.T) {
 	srv := testserver.StartPostgres(t)
 	c := config(t, srv.URL)

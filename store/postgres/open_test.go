@@ -98,6 +98,7 @@ func TestAFailingCommitIsNoGrant(t *testing.T) {
 }
 
 // A promoted standby may lack the last leases, whoever was granted them (rule L9).
+// Holds: L9.
 func TestPromotionHoldsGrantsBackAtOnce(t *testing.T) {
 	srv := testserver.StartPostgres(t)
 	c := config(t, srv.URL)
@@ -175,6 +176,7 @@ func TestStoreOverACallersPool(t *testing.T) {
 	}
 }
 
+// Holds: promise 28.
 func TestAnInstallationIDIsNoPath(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s, err := Open(t.Context(), c)

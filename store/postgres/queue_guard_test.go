@@ -111,6 +111,7 @@ func kindOf(kind string) func(*queue.Spec) {
 
 // What cannot be given costs a fetch nothing (promise 26): each step takes as many rows beside ten times as many neighbours of every sort as it
 // may take at all, whatever there is.
+// Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)
 	n := testsize.Of(3000, 300_000)
@@ -210,6 +211,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 
 // No step of what follows from many tasks that are taken together grows with them: it does as much as it is bound to, says that there is more, and
 // goes on in the next.
+// Holds: promise 26, Q5.
 func TestLargeStepsAreTakenInParts(t *testing.T) {
 	n := testsize.Of(3000, 100_000)
 	c := config(t, database(t, testserver.Postgres(t)))
@@ -293,6 +295,7 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 
 // While somebody holds an old snapshot, what was worked since costs a fetch next to nothing, in any order of events: nothing is passed
 // over by it either.
+// Holds: promise 26.
 func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 	n := testsize.Of(12_000, 400_000)
 	c := config(t, database(t, testserver.Postgres(t)))
@@ -370,6 +373,7 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 }
 
 // A limit that nobody uses any more is forgotten, and made anew where it is wanted again; what an operator said stays.
+// Holds: Q5.
 func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
@@ -406,6 +410,7 @@ func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 }
 
 // A task that another transaction has is passed over, and nobody waits for it.
+// Holds: promise 26.
 func TestALockedTaskHoldsUpNoOther(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)

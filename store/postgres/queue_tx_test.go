@@ -66,6 +66,7 @@ var callers = map[string]func(testing.TB, store.Config) func(ctx context.Context
 	},
 }
 
+// Holds: promise 22.
 func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
 	for name, connect := range callers {
 		t.Run(name, func(t *testing.T) {

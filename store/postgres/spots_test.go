@@ -63,6 +63,7 @@ func (b burst) close(t *testing.T, s *store.Store, begun []run.Record) {
 
 // A request about a few ticks reads these and no others, also where thousands are due at one instant, and in a session
 // that made its plans while there were hardly any.
+// Holds: promise 26.
 func TestATickIsFoundByItsKey(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := countedStore(t, c)

@@ -143,6 +143,7 @@ func TestLeaseLife(t *testing.T) {
 
 func TestStore(t *testing.T) { storetest.Run(t, Open, database(t, testserver.Postgres(t))) }
 
+// Holds: promise 1.
 func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
 	storetest.RunLoss(t, Open, address, func(t *testing.T, c store.Config) {
@@ -159,6 +160,7 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	})
 }
 
+// Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
 	storetest.RunHoldBack(t, Open, address, holdUntil(address))

@@ -8,6 +8,7 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
+// Holds: promise 1, L12.
 func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	both(t, func(t *testing.T, c store.Config) {
 		storetest.Overlong(t, Open, c, func(key lease.Key) {
@@ -19,6 +20,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	})
 }
 
+// Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
 	both(t, func(t *testing.T, c store.Config) {
 		storetest.PausedAhead(t, Open, c, func(job string) {

@@ -133,6 +133,7 @@ func claims(t *testing.T, s *store.Store, r tick.ClaimRequest) <-chan tick.Answe
 }
 
 // Rule L9: what was granted before is held back as well, when the store has become another one.
+// Holds: L9.
 func TestKnownKeysAreHeldBack(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
@@ -155,6 +156,7 @@ func now(t *testing.T, s *store.Store) time.Time {
 }
 
 // Rule L10: a token is above the last one of its key, also where the clock has stepped back.
+// Holds: L10.
 func TestATokenIsAboveTheLast(t *testing.T) {
 	c := config(t, testserver.Postgres(t))
 	s := open(t, c)

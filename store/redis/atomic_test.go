@@ -57,6 +57,7 @@ func writtenLast(t *testing.T, r walk, raw *goredis.Client, prefix string, n int
 
 // After its first write a script reads nothing; no command is given, or answers with, more than a bound. What the small steps
 // leave to do is done by the next ones: the books balance all the while.
+// Holds: promise 18.
 func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 	testsize.Counts(t)
 	for _, step := range []int{1, 3, maxStep} {
@@ -85,6 +86,7 @@ func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 }
 
 // The scripts of leases, ticks, jobs and history do so as well, each of them, for batches that name the same thing twice.
+// Holds: promise 26.
 func TestKeptScriptsReadBeforeTheyWrite(t *testing.T) {
 	testsize.Counts(t)
 	r, p := strolling(t)
@@ -149,6 +151,7 @@ func failing(t *testing.T, r walk, p *probe, raw *goredis.Client, prefix string,
 	return injected, full
 }
 
+// Holds: promise 18.
 func TestScriptsThatFailHaveDoneNothing(t *testing.T) {
 	testsize.Counts(t)
 	r, p, raw, prefix := probedRampage(t, 3)

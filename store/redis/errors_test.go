@@ -15,6 +15,8 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
+// A server that cannot keep a lease is unavailable, and the error names the cure.
+// Holds: promise 7.
 func TestUnavailable(t *testing.T) {
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
@@ -117,6 +119,8 @@ func hangUpOn(c net.Conn, command string, count *atomic.Int32) {
 	}
 }
 
+// What the server's settings weaken is declared: durability, eviction, and what that means for a queue.
+// Holds: promise 25, Q8.
 func TestProperties(t *testing.T) {
 	durable, _ := prepared(t, ownServer(t).URL)
 	if p := durable.Properties; !p.Durable || len(p.Weaker) != 2 {

@@ -27,6 +27,7 @@ func fill(t *testing.T, c store.Config) {
 }
 
 // A server whose memory is full begins nothing, and ends nothing: what replaces what is there goes on.
+// Holds: T16.
 func TestAFullServerTakesWhatOnlyReplaces(t *testing.T) {
 	s, c := prepared(t, ownServer(t).URL)
 	ctx := t.Context()
@@ -92,6 +93,7 @@ func withOutcome(r run.Record, at time.Time) run.Record {
 }
 
 // A holder outlives a server that is full for longer than its TTL.
+// Holds: T16.
 func TestAFullServerLosesNoLease(t *testing.T) {
 	c := config(t, ownServer(t).URL+"?ttl=15s")
 	c.Init = true

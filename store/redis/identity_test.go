@@ -140,6 +140,7 @@ func TestHoldBackAfterFlushIsForTheLongestTTLThatWasSeen(t *testing.T) {
 	}
 }
 
+// Holds: promise 28.
 func TestAnInstallationIDIsNoPath(t *testing.T) {
 	_, c := prepared(t, testserver.Redis(t))
 	raw := rawClient(t, c)

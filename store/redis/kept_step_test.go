@@ -31,6 +31,7 @@ type yard struct {
 
 // No script does more than its bound, whatever is kept beside what it is about: counted in its commands, and in the values that these are
 // given, and answer with; for each of as many items as a script takes at most.
+// Holds: promise 26.
 func TestEveryKeptStepIsBounded(t *testing.T) {
 	testsize.Counts(t)
 	c := config(t, ownServer(t).URL+"?read_timeout=1m") // on a busy machine

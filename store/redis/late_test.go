@@ -15,6 +15,7 @@ import (
 
 // A server that was stopped carries out, when it wakes, what lies in its sockets' buffers, although who
 // sent it is long gone (rule L1).
+// Holds: L1.
 func TestBufferedRequestsOfTheDead(t *testing.T) {
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)

@@ -11,6 +11,7 @@ import (
 
 // A server that was stopped carries out the requests of workers that died meanwhile: what it is asked to give is not
 // given past not_after (rule L1), and what it is told is refused once the lease has lapsed.
+// Holds: L1.
 func TestBufferedRequestsOfDeadWorkers(t *testing.T) {
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)

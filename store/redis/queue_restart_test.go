@@ -14,6 +14,7 @@ import (
 // A killed server that syncs its log always has all that it acknowledged (rule Q8), and what was under way when it
 // died is completed once. With everysec that is so as well, unless the disk is slow just then: Redis puts off
 // writing while a sync takes long, which no test can rely on not to happen.
+// Holds: Q8.
 func TestQueueSurvivesTheServersDeath(t *testing.T) {
 	server := ownServer(t) // it syncs always
 	c := config(t, server.URL)
@@ -194,6 +195,7 @@ func (l *ledger) finish(refs []queue.Ref) {
 
 // A wiped server is found out by whoever uses it first: leases are held back from then on (rule L9), so no
 // worker of before can fetch or finish anything, and none is there anew.
+// Holds: L9, Q8.
 func TestQueueAfterFlush(t *testing.T) {
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)

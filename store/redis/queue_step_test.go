@@ -16,6 +16,7 @@ var forOthers = []string{
 
 // No script does more than its bound, however many tasks there are: counted in the values that its commands are given, and answer
 // with. Steps are a fraction of what they are elsewhere, so that fewer tasks tell.
+// Holds: promise 18.
 func TestEveryStepIsBounded(t *testing.T) {
 	testsize.Counts(t)
 	const (

@@ -23,6 +23,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, open, testserver.Redis(t))
 }
 
+// Holds: promise 1.
 func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	lose := func(t *testing.T, c store.Config) { sweep(t, c) }
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
@@ -44,6 +45,7 @@ func holdUntil(t *testing.T, c store.Config, until time.Time) {
 	set(t, c, "hold_until", until.UnixMicro())
 }
 
+// Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	storetest.RunHoldBack(t, Open, testserver.Redis(t), holdUntil)
 }

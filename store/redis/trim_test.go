@@ -8,6 +8,7 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
+// Holds: promise 1, L12.
 func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	_, c := prepared(t, testserver.Redis(t))
 	storetest.Overlong(t, Open, c, func(key lease.Key) {
@@ -18,6 +19,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	})
 }
 
+// Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
 	_, c := prepared(t, testserver.Redis(t))
 	storetest.PausedAhead(t, Open, c, func(job string) {

@@ -7,12 +7,16 @@ import (
 )
 
 var breakPromises = []promise{
+	// Holds: promise 5.
 	{"a break forbids renewal and frees nothing", breakSafely},
 	{"a broken lease is free once it lapses", brokenLapses},
 	{"a break now frees at once", breakNow},
+	// Holds: promise 5.
 	{"a break names a hold or finds nothing", breakNothing},
 	{"dibs's own leases are listed, read and broken alike", breakInternal},
+	// Holds: promise 13.
 	{"a request is written for a replaceable holder only", askReplaceable},
+	// Holds: promise 13.
 	{"the newest request stands and ends with the hold", newestRequest},
 }
 

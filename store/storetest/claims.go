@@ -10,11 +10,14 @@ import (
 )
 
 var claimPromises = []promise{
+	// Holds: promise 8.
 	{"the first claim wins for ever", firstClaim},
+	// Holds: promise 8.
 	{"one of many claims wins", oneClaimOfMany},
 	{"a repeated winner is told that it won", repeatedClaim},
 	{"a claim stands on a live lease", claimNeedsLease},
 	{"a claim is refused early and late", claimInTime},
+	// Holds: promise 8.
 	{"a claim at or below the mark is settled", claimAboveMark},
 	{"a claim needs the registered generation", claimGeneration},
 	{"a tick can be claimed and closed in one", claimAndClose},

@@ -11,6 +11,7 @@ import (
 
 var closePromises = []promise{
 	{"outcome and release are one", closeReleases},
+	// Holds: promise 4.
 	{"a close is fenced", closeFenced},
 	{"a claim that ran nothing is closed by its claimant", closeClaimOnly},
 	{"the run's own report amends what was inferred", amendInferred},

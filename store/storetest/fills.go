@@ -10,10 +10,15 @@ import (
 )
 
 var fillPromises = []promise{
+	// Holds: T12.
 	{"a claim that fills goes below the mark, once", fillClaim},
+	// Holds: T12.
 	{"a take that fills is of what never ran", fillTake},
+	// Holds: T12.
 	{"one of many fills a tick", oneFills},
+	// Holds: T12.
 	{"a range is split only as it was read", splitRange},
+	// Holds: T12.
 	{"what runs below the mark does not hold it", fillBelowMark},
 }
 

@@ -17,15 +17,21 @@ var historyPromises = []promise{
 	{"ticks are told latest first, within bounds", tellTicks},
 	{"ticks of one job are told as they are at one instant", tellTicksAtOnce},
 	{"runs are told latest first, within bounds", tellRuns},
+	// Holds: L4.
 	{"the latest runs of many jobs are told at once", tellLatest},
 	{"events are told newest first, within bounds", tellEvents},
+	// Holds: promise 24.
 	{"events come back as they were written", eventRoundTrip},
+	// Holds: promise 24.
 	{"events recorded elsewhere are appended once", appendEvents},
+	// Holds: promise 12.
 	{"ticks recorded elsewhere are appended, the latest word stands", appendTicks},
 	{"output is replaced, and nil where there is none", tellOutput},
 	{"runs recorded elsewhere are appended once", appendRuns},
 	{"pruning leaves what is unfinished or above the mark", prune},
+	// Holds: T16.
 	{"pruning goes in bounded steps and says whether there is more", pruneInSteps},
+	// Holds: T16.
 	{"outputs beyond a job's newest are forgotten in bounded steps", pruneOutputs},
 	{"history of namespaces is apart", historyApart},
 }

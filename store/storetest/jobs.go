@@ -11,12 +11,16 @@ import (
 var jobPromises = []promise{
 	{"a definition has a generation, a beginning and a mark", defineJobs},
 	{"the same definition changes nothing", sameDefinition},
+	// Holds: T11.
 	{"a changed definition keeps what the one before it left open", keepPast},
+	// Holds: T11.
 	{"a change is made of the generation that it was made for", changeOfOne},
+	// Holds: T11.
 	{"a removal is made of the generation that it was made for", removalOfOne},
 	{"a job can be removed and come back", removeJob},
 	{"concurrent registrations of one definition are one", registerTogether},
 	{"jobs are listed by a literal prefix", listJobs},
+	// Holds: T15.
 	{"the registry is read in steps", manyJobs},
 }
 

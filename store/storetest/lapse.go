@@ -7,12 +7,14 @@ import (
 )
 
 var timePromises = []promise{
+	// Holds: promise 1.
 	{"the store's clock decides expiry", expiry},
 	{"a lapsed lease is never revived", neverRevived},
 	{"a request past its not_after does nothing", lateRequests},
 	{"a lapsed lease waits for its last request", busyUntil},
 	{"a reclaim waits for the last request", busyReclaim},
 	{"a renewal never shortens the wait for a request", busyNeverLowered},
+	// Holds: promise 25.
 	{"a ttl beyond max_ttl is refused", tooLong},
 }
 

@@ -11,12 +11,15 @@ import (
 )
 
 var leasePromises = []promise{
+	// Holds: promise 5.
 	{"a stale holder is refused", staleHolder},
 	{"one of many is granted", oneOfMany},
+	// Holds: promise 1.
 	{"two holders never overlap and tokens only grow", hammer},
 	{"a repeated acquire is answered with the hold", repeatedAcquire},
 	{"a release frees at once and counts once", releaseOnce},
 	{"a key that is used once leaves nothing behind", onceKey},
+	// Holds: promise 4.
 	{"tokens increase through everything", tokensIncrease},
 	{"a record comes back as it was written", roundTrip},
 	{"reading never acquires", readOnly},

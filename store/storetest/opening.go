@@ -13,8 +13,11 @@ var openPromises = []promise{
 	{"a store that is not prepared grants nothing at first", heldBack},
 	{"the installation id is stable and can be pinned", installationID},
 	{"max_ttl is the first one's and only init raises it", maxTTL},
+	// Holds: promise 1.
 	{"one ttl for all who use a namespace", oneTTL},
+	// Holds: promise 1.
 	{"a namespace made anew waits for the longest ttl that was seen", seenTTL},
+	// Holds: promise 1.
 	{"a state older than an asker has seen is held back", olderState},
 	{"session locks are declared or refused", sessionLocks},
 }

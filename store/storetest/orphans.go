@@ -14,10 +14,14 @@ import (
 )
 
 var orphanPromises = []promise{
+	// Holds: T15.
 	{"orphans are found in steps", orphansInSteps},
+	// Holds: T15.
 	{"another app's orphans are not in the way", orphansBeside},
+	// Holds: T15.
 	{"what is owed is what was claimed and came to nothing", owedOnly},
 	{"what is owed is found in steps, the latest first", owedInSteps},
+	// Holds: T15.
 	{"what others owe is not in the way", owedBeside},
 	{"a free lease tells when it was last renewed", freeTells},
 }

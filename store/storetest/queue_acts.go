@@ -16,18 +16,24 @@ import (
 
 var actPromises = []promise{
 	{"a manual retry runs a final task anew, with its history", actRetry},
+	// Holds: promise 23.
 	{"a manual retry takes the unique key again, or is a duplicate", actRetryUnique},
 	{"a manual retry within a window is its own holder's", actRetryWindow},
 	{"cancel ends what waits and asks what runs", actCancel},
 	{"one that is asked to stop is not tried again, whatever becomes of its run", actCancelHolds},
 	{"promote moves to the front, and makes due", actPromote},
 	{"a move takes everything along", actMove},
+	// Holds: promise 23.
 	{"what is moved while it is fetched is fetched where it was, or is moved", actMoveRace},
 	{"an edit changes priority and instant", actEdit},
 	{"discard ends what waits, and delete removes what has ended", actDiscard},
+	// Holds: promise 23.
 	{"acts are answered one by one, and only where they apply", actAnswers},
+	// Holds: promise 23.
 	{"what has changed since it was selected is left alone", actChanged},
+	// Holds: promise 23.
 	{"every act is an event, with who and why", actEvents},
+	// Holds: promise 23.
 	{"of acts that come at once, one is done", actTogether},
 }
 

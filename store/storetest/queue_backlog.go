@@ -20,8 +20,11 @@ func RunBacklog(t *testing.T, open Open, url string, n int) {
 func sized(size func() int) []promise {
 	with := func(keep func(*world, int)) func(*world) { return func(w *world) { keep(w, size()) } }
 	return []promise{
+		// Holds: promise 18.
 		{"one that supersedes very many loses none of them", with(supersedeMany)},
+		// Holds: promise 18.
 		{"a raised limit lets all run that waited behind it, each once", with(raiseMany)},
+		// Holds: promise 18.
 		{"a lowered limit holds, however many were available", with(lowerMany)},
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 var enqueuePromises = []promise{
 	{"a task is enqueued, fetched, and succeeds", oneTask},
+	// Holds: promise 16.
 	{"a batch is answered item by item", enqueueBatch},
 	{"a thousand tasks travel in one call", thousand},
 	{"a task comes back as it was enqueued", taskRoundTrip},
@@ -23,6 +24,7 @@ var enqueuePromises = []promise{
 	{"queues, kinds and tags are compared byte by byte", taskNames},
 	{"queues of namespaces are apart", queuesApart},
 	{"an enqueue whose context has ended takes nothing in", enqueueEnded},
+	// Holds: promise 16.
 	{"nothing that was acknowledged is lost under many enqueuers", manyEnqueuers},
 	{"a queue may share its namespace with jobs whose ticks are under way", tasksBesideTicks},
 }

@@ -8,8 +8,11 @@ import (
 )
 
 var fencePromises = []promise{
+	// Holds: promise 19.
 	{"only the worker that has a task can end it", finishFenced},
+	// Holds: promise 19.
 	{"a worker whose lease lapsed changes nothing when it wakes", finishLapsed},
+	// Holds: promise 19.
 	{"a stale worker completes nothing of its successor's", finishStale},
 	{"a repeated completion is answered again", finishRepeated},
 	{"a repeated completion is known, also where the task runs anew", finishKnown},

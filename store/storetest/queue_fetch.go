@@ -17,6 +17,7 @@ var fetchPromises = []promise{
 	{"unknown kinds are left for who knows them", fetchKinds},
 	{"a task is fetched no sooner than its instant", fetchDue},
 	{"a fetch tells when the next task becomes due", fetchNextDue},
+	// Holds: promise 21.
 	{"an expired task is discarded and never given", fetchExpired},
 	{"what has expired hides nothing behind it", fetchBehindExpired},
 	{"a fetch gives at most as many as are asked for", fetchMax},

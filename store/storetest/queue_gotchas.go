@@ -15,17 +15,23 @@ import (
 // What users of other queues were bitten by, each as a promise that it cannot happen here. They are kept with the
 // library's own Client and Worker, as a program would.
 var gotchaPromises = []promise{
+	// Holds: promise 16.
 	{"a refused unique enqueue is not silent", gotchaSilence},
+	// Holds: promise 17.
 	{"a unique task must name its key", gotchaNoKey},
 	{"both kinds of uniqueness hold together: one runs, one waits, the latest arguments win", gotchaBothKinds},
 	{"a task never fails without having run", gotchaExhaustion},
+	// Holds: promise 18.
 	{"contenders for a limit burn no attempts and spin in no loop", gotchaContention},
 	{"a killed worker strands neither its tasks nor their keys", gotchaKilled},
+	// Holds: promise 19.
 	{"a worker whose lease is gone begins anew", gotchaGone},
+	// Holds: promise 17.
 	{"a unique key outlives every retry and nothing more", gotchaLifetime},
 	{"a task that takes longer than any timeout of the queue is not run twice", gotchaLong},
 	{"a discard is no success", gotchaDiscard},
 	{"keys of one kind do not meet those of another", gotchaScope},
+	// Holds: promise 17.
 	{"a clear leaves no key behind", gotchaClear},
 	{"a manual retry does not bypass uniqueness", gotchaRetry},
 }

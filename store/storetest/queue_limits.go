@@ -14,25 +14,37 @@ import (
 var limitPromises = []promise{
 	{"a limit of one is worked one by one, first come first served", limitOne},
 	{"a limit of three lets three run", limitThree},
+	// Holds: promise 18.
 	{"never more than the limit run under concurrent workers", limitTogether},
+	// Holds: promise 18.
 	{"a freed slot wakes the oldest of every queue and kind", limitWakes},
+	// Holds: promise 18.
 	{"whatever ends a run frees its slot", limitFreed},
+	// Holds: promise 18.
 	{"blocked tasks stand in nobody's way", limitBlocked},
+	// Holds: promise 18.
 	{"order within a limit is front, priority, id", limitOrder},
 	{"a limit is its kind's, or shared, and never its queue's", limitIdentity},
 	{"a task that waits in the open keeps no place in the line", limitOpen},
+	// Holds: promise 21.
 	{"discard ends what finds its limit reached", limitDiscard},
+	// Holds: promise 21.
 	{"displace stops its like, supersedes older ones, and runs", limitDisplace},
 	{"displace stops what the same fetch gives", limitDisplaceAtOnce},
 	{"the last declaration of a limit wins, and is an event", limitDeclared},
 	{"a task that is refused within a batch declares no limit", limitRefused},
 	{"raising a limit lets more run at once", limitRaised},
+	// Holds: promise 18.
 	{"an operator's word on a limit stands until it is taken back", limitSaid},
+	// Holds: promise 18.
 	{"a word on a limit is its own, and is listed", limitListed},
 	{"lowering a limit stops nothing", limitLowered},
 	{"tokens grow across the tasks of a limit", limitTokens},
+	// Holds: promise 20.
 	{"a task that waits for a retry holds no slot", limitRetry},
+	// Holds: Q5.
 	{"a limit that is raised over many lets all of them run", limitRaisedOverMany},
+	// Holds: Q5.
 	{"one that supersedes many runs once they are superseded", limitSupersedesMany},
 }
 

@@ -14,6 +14,7 @@ var listPromises = []promise{
 	{"workers that live are listed with what they have", listWorkers},
 	{"a task that is not there is not there", noTask},
 	{"counters are sums over the minutes that are asked for", counters},
+	// Holds: promise 21.
 	{"what the store itself ends is counted", countedEnds},
 	{"whoever watches a queue hears of what becomes available", watched},
 }

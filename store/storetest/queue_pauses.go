@@ -10,11 +10,13 @@ import (
 )
 
 var queuePausePromises = []promise{
+	// Holds: promise 23.
 	{"a pause stops fetching of exactly what it names", pauseStops},
 	{"a pause ends at its instant", pauseUntil},
 	{"pauses are told, replaced, ended, and recorded", pauseTold},
 	{"a pause touches neither keys nor what runs", pauseTouches},
 	{"a paused queue does not hold up a limit", pauseLimit},
+	// Holds: promise 23.
 	{"nothing is given any more once a pause is answered", pauseAnswered},
 }
 

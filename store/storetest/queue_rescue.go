@@ -11,13 +11,16 @@ import (
 )
 
 var rescuePromises = []promise{
+	// Holds: promise 19.
 	{"a dead worker's tasks become suspect and charge nobody", rescued},
 	{"a live worker's tasks are left alone", rescueSpares},
 	{"suspects are given one at a time", suspectsSingly},
 	{"suspects are given in order, whether they have a limit or not", suspectsInOrder},
 	{"a suspect that may not be given is not ended for its limit either", suspectsLeftAlone},
+	// Holds: promise 19.
 	{"a suspect is charged only when its start was written", suspectCharged},
 	{"one that took a worker down is given only to who asks for it", chargedApart},
+	// Holds: promise 19.
 	{"crashes end with their budget", crashBudget},
 	{"a rescue frees the slot and leaves the keys", rescueKeeps},
 	{"a rescue takes a bounded amount at a time", rescueBounded},

@@ -11,6 +11,7 @@ var tendPromises = []promise{
 	{"retention deletes each state after its time, and no other", retention},
 	{"retention leaves what waits or runs, and what holds a window", retentionSpares},
 	{"tending does a bounded amount and says whether there is more", tendBounded},
+	// Holds: promise 18.
 	{"a healthy run needs no repair", noRepair},
 }
 

@@ -18,6 +18,7 @@ import (
 )
 
 var twinPromises = []promise{
+	// Holds: promise 23.
 	{"whatever is asked is answered, kept and counted as in memory", asInMemory},
 }
 

@@ -12,22 +12,32 @@ import (
 
 var uniquePromises = []promise{
 	{"until finished holds the key until a final state", untilFinished},
+	// Holds: promise 17.
 	{"until finished holds the key across retries", uniqueAcrossRetries},
+	// Holds: promise 17.
 	{"every final state frees the key", uniqueFreed},
+	// Holds: promise 17.
 	{"until started frees the key at the start and not at the fetch", untilStarted},
+	// Holds: promise 17.
 	{"until started is not retaken by a retry", untilStartedRetry},
+	// Holds: promise 17.
 	{"a window holds the key after success only", uniqueWindow},
+	// Holds: promise 16.
 	{"one of a hundred concurrent enqueuers of a key is taken", hundredEnqueuers},
+	// Holds: promise 16.
 	{"duplicates within a batch are answered one after the other", uniqueBatch},
 	{"a batch tells the state of a task as it is when its turn comes", uniqueStates},
 	{"a batch of keys, some of which are held, keeps its order", keyedBatch},
 	{"concurrent batches of the same keys do not wait for each other for ever", crossedBatches},
+	// Holds: promise 17.
 	{"a key is its kind's, or shared, and never its queue's", uniqueIdentity},
 	{"keys are compared byte by byte in the queue as well", uniqueKeys},
+	// Holds: promise 17.
 	{"replace gives the waiting task what is new", replaceWaiting},
 	{"what comes after the start is a task of its own", replaceStarted},
 	{"a key is free when all who ever had it end together", replacedTogether},
 	{"who would replace takes no key that is held until the end, or in its window", replaceHeld},
+	// Holds: promise 17.
 	{"debounce puts off, but not beyond its longest wait", debounce},
 	{"replacing keeps one of many that come at once", replaceTogether},
 }

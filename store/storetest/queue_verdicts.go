@@ -10,6 +10,7 @@ import (
 var verdictPromises = []promise{
 	{"every verdict does what it says", everyVerdict},
 	{"when a task was to run is told the same after its success", runAtKept},
+	// Holds: promise 20.
 	{"a retry waits for its delay, and counts", retryDelay},
 	{"attempts that did not succeed are kept as they were reported", attemptsKept},
 	{"a return takes its old place and costs nothing", returnPlace},

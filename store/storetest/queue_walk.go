@@ -12,7 +12,9 @@ import (
 )
 
 var walkPromises = []promise{
+	// Holds: promise 23.
 	{"states follow the drawing, whatever happens", randomWalk},
+	// Holds: promise 19.
 	{"nothing is lost or shared among workers that come, crash and go", randomCrowd},
 }
 

@@ -12,11 +12,15 @@ var settlePromises = []promise{
 	{"settling moves the mark from where it was seen", settleMark},
 	{"settling inserts or does nothing", settleInserts},
 	{"the mark stops before an unfinished tick", settleStops},
+	// Holds: promise 10.
 	{"a range never covers a tick that has a row", settleRange},
 	{"one of many settles", oneSettles},
+	// Holds: promise 10, L12.
 	{"what was settled ahead of the store's clock is taken back", unsettles},
 	{"nothing else is taken back", unsettlesNothing},
+	// Holds: promise 10, L12.
 	{"an overtaken process takes nothing back", unsettlesOvertaken},
+	// Holds: promise 10, L12.
 	{"what was concluded ahead of the store's clock is taken back", unsettlesForeseen},
 }
 

@@ -10,6 +10,7 @@ import (
 
 var startPromises = []promise{
 	{"a start is acknowledged with its run", startRecorded},
+	// Holds: promise 4.
 	{"a start is fenced", startFenced},
 	{"a start moves the tick under the run's lease", startMoves},
 	{"a repeated start won, and it starts once", startOnce},

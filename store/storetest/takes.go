@@ -14,6 +14,7 @@ var takePromises = []promise{
 	{"a lapsed claim is taken over, a live one is not", takeClaimed},
 	{"one of many takes over", oneTaker},
 	{"a re-run is of what started and lapsed", rerunStarted},
+	// Holds: promise 15.
 	{"a re-run is of what crashed, was lost or canceled", rerunClosed},
 	{"a take is in time and stands on a live lease", takeInTime},
 }

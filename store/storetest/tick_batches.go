@@ -11,9 +11,13 @@ import (
 )
 
 var tickBatchPromises = []promise{
+	// Holds: L4.
 	{"starts of a batch are independent", startBatch},
+	// Holds: L4.
 	{"a batch may ask twice", twiceInABatch},
+	// Holds: L4.
 	{"each claim of a batch has a not_after of its own", claimBatch},
+	// Holds: L4.
 	{"a long batch of ticks is taken", longTickBatch},
 }
 

@@ -13,10 +13,14 @@ import (
 
 // What others do beside a transaction that stays open, where not only one of them writes at a time.
 var besidePromises = []pledge{
+	// Holds: promise 22, Q2.
 	{"a key that another transaction keeps having is undecided, and the transaction goes on", besideKey},
+	// Holds: Q2.
 	{"a namespace that nobody made is refused, and the transaction goes on", besideNamespace},
+	// Holds: promise 22.
 	{"a fetch looks behind what a transaction has", besideFetch},
 	{"a fetch looks behind those who cannot displace", besideRivals},
+	// Holds: promise 22.
 	{"an open transaction blocks no limit", besideLimit},
 	{"a freed slot passes over what a transaction has", besideLine},
 	{"a fetch ends where a transaction has all that comes next", besideNext},

@@ -11,19 +11,29 @@ import (
 )
 
 var joinPromises = []pledge{
+	// Holds: promise 22.
 	{"an enqueue joins the caller's transaction", joinEnqueue},
+	// Holds: Q2.
 	{"what a transaction takes in, and what it finds there, is counted with it", joinCounted},
+	// Holds: promise 18.
 	{"an operator's word on a limit stands above a transaction's", joinSaid},
+	// Holds: promise 22.
 	{"a completion counts from the commit", joinFinish},
+	// Holds: promise 22.
 	{"a rollback leaves no trace, no key, no slot", joinRollback},
 	{"a savepoint of the caller's takes back what came after it", joinSavepoint},
+	// Holds: promise 22.
 	{"completion in a transaction is fenced", joinFenced},
 	{"a repeated end is known, also when another has the task since", joinRepeated},
+	// Holds: promise 22.
 	{"nothing joins a transaction that is gone", joinGone},
 	{"a call whose time is over leaves the transaction as it was", joinEnded},
+	// Holds: promise 22.
 	{"a duplicate cannot start before the commit", joinDuplicate},
+	// Holds: promise 22.
 	{"who wants a key that a transaction has waits for its end, and knows", joinWaits},
 	{"a displacement outlives a rollback", joinDisplace},
+	// Holds: promise 22.
 	{"work and its completion commit together", joinWork},
 }
 

@@ -9,6 +9,7 @@ import (
 
 // Transactions take no limit's lock (rule Q5), so what they enqueue gets its place in line later.
 var linePromises = []pledge{
+	// Holds: promise 22.
 	{"a line goes on without its first, whoever began it", lineGoesOn},
 	{"a duplicate takes nobody's place in line", lineDuplicate},
 	{"what a transaction replaced keeps its place in line", lineReplaced},

@@ -13,6 +13,7 @@ var wall = regexp.MustCompile(`\btime\.(Now|Since|Until)\(|\.Wall\(\)`)
 
 // Promises 1 and 8: no client's time of day decides anything about leases and ticks. What is
 // measured is measured on the boot clock, what is compared is the store's time.
+// Holds: promises 1, 8.
 func TestNothingIsDecidedByTheTimeOfDay(t *testing.T) {
 	for _, dir := range []string{"lease", "tick", "scheduler", "run", "internal/coalesce"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", "..", dir, "*.go"))

@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	"cmd/dibs/internal/unit": {"internal/conffile"},
 	"internal/scope":         {"internal/guardian/cgroup"},
 	"internal/test/testdirs": {},
+	"internal/test/holds":    {},
 	"internal/spool":         {"scheduler", "history", "internal/beneath"},
 	"internal/nested":        {"lease", "queue"},
 	"internal/hook":          {"scheduler", "queue", "job", "run", "history", "run/command", "run/webhook", "internal/clock"},

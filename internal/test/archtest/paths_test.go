@@ -15,6 +15,7 @@ var byPath = regexp.MustCompile(`\b(os\.(Open|OpenFile|OpenInRoot|Create|CreateT
 // Whoever shares the host's directory may have put anything there under any name, so the packages that keep
 // something in it open nothing by its path: internal/beneath does it for them. Beside this,
 // store/file TestNothingThatAMemberPlantsIsFollowed plants each name that dibs makes there.
+// Holds: promise 28.
 func TestNothingInASharedDirectoryIsOpenedByItsPath(t *testing.T) {
 	allowed := map[string]string{ // files of the kernel's
 		"store/file/sys.go": "/proc/",

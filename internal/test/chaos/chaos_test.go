@@ -22,6 +22,7 @@ const smoke = 4 * time.Second
 // TestChaos is the guard: whatever happens to hosts, store, wires, clocks and disks, nothing overlaps, no tick is
 // without one true outcome, no worker goes in silence, and once the faults are over everything runs again without a
 // command.
+// Holds: promises 1, 10.
 func TestChaos(t *testing.T) {
 	length := smoke
 	if told := os.Getenv("DIBS_TEST_CHAOS"); told != "" {

@@ -31,6 +31,7 @@ func (w *world) startsPerTick(name string) map[string]int {
 
 // Rule T12: two servers' operators fill one range at the same time, beside two servers that go on, and one of the
 // operators is interrupted: each tick is run once, and the next command runs what is left.
+// Holds: T12.
 func TestBackfill(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.manifest("job", "@every 3s", `{"starting_deadline_seconds": 2}`, "job", work{For: 20 * time.Millisecond})
@@ -75,6 +76,7 @@ func TestBackfill(t *testing.T) {
 }
 
 // Forced, what has run is run once more beside its outcome; a run by hand uses up no tick.
+// Holds: T12.
 func TestForcedBackfillAndManualRun(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.manifest("job", "@every 2s", `{"starting_deadline_seconds": 1}`, "job", work{})
@@ -126,6 +128,7 @@ func TestForcedBackfillAndManualRun(t *testing.T) {
 }
 
 // One that is killed leaves a tick that ends as crashed, and the next goes on after it.
+// Holds: T12.
 func TestABackfillIsKilled(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		// The server's own next tick is half an hour away.

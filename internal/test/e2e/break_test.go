@@ -12,6 +12,7 @@ import (
 
 // Rule L5: a broken lease is free only once its holder has stopped, and the record says who broke it
 // and why.
+// Holds: promises 5, 24, L5.
 func TestBreak(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute, Family: true, Deaf: true}))
@@ -41,6 +42,7 @@ func TestBreak(t *testing.T) {
 }
 
 // The unsafe break asks for a reason and is recorded as what it is.
+// Holds: promise 5.
 func TestBreakNow(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute}))

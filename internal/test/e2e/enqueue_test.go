@@ -51,6 +51,7 @@ func (w *world) tasks(flags ...string) (all []taskView) {
 
 // Rule Q9: two servers and a worker; one of the servers is killed. Each tick that succeeded has enqueued one task, no tick
 // two, and each task is done once. History shows which task it was.
+// Holds: Q9.
 func TestATickEnqueuesATask(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.enqueues("@every 3s", "")
@@ -106,6 +107,7 @@ func TestATickEnqueuesATask(t *testing.T) {
 }
 
 // Rule Q9: what has no tick has the run's id as its identity; what expires, is blocked or is delayed is so as the manifest says.
+// Holds: Q9.
 func TestATriggeredJobEnqueuesATask(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.enqueues("@yearly", `, "delay_seconds": 3600, "expires_seconds": 7200, "retry_seconds": 10800, "backoff_seconds": [1, 60], "limit": {"key": "k", "max": 2}`)

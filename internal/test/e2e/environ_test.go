@@ -22,6 +22,7 @@ const look = `p=$PPID
 
 // A command of dibs's own user finds neither the store's address nor another job's secret: not in its own
 // environment, nor in that of its guardian, its warden, or dibs.
+// Holds: promise 28.
 func TestWhatACommandFindsInEnvironments(t *testing.T) {
 	t.Parallel()
 	t.Run("own", func(t *testing.T) { findsNoSecrets(t, nil) })

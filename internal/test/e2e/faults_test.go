@@ -34,6 +34,7 @@ type logged struct {
 
 // A command that prints without end is stopped at its timeout; dibs holds a bounded part of what it
 // printed, keeps the end of it, and records how much there was.
+// Holds: promise 14.
 func TestACommandThatFillsItsOutput(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
@@ -74,6 +75,7 @@ func peakMemory(pid int) (int, bool) {
 
 // What an application answers is kept with the run; one that never ends its answer, or whose
 // Retry-After is absurd, is bounded and on record.
+// Holds: promise 14.
 func TestWhatAnApplicationAnswers(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)

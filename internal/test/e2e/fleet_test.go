@@ -47,6 +47,7 @@ func stop(all ...*process) {
 }
 
 // Promise 8: one run per tick, whenever the servers boot and whatever their clocks say.
+// Holds: promise 8.
 func TestServersWithSkewedBootsAndClocks(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		const every = 8 * time.Second // a run that is longer on a slow machine keeps the next tick from running
@@ -130,6 +131,7 @@ func lastLine(text string) string {
 
 // Rule T3: a server is killed in the middle of a run. With on_crash rerun another one runs the tick
 // again; with skip the tick has crashed. The ticks after it go on.
+// Holds: T3.
 func TestServerKilled(t *testing.T) {
 	for _, policy := range []string{"rerun", "skip"} {
 		t.Run(policy, func(t *testing.T) {
@@ -260,6 +262,7 @@ func dibsOnly(env map[string]string) map[string]string {
 }
 
 // Rule T3 for `dibs run --on-crash rerun`: the loser stands by, and runs the tick of a winner that died.
+// Holds: T3.
 func TestRunStandsByForACrash(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		flags := []string{"--once-per", dueNow(), "--on-crash", "rerun"}
@@ -301,6 +304,7 @@ func TestRunStandsByForACrash(t *testing.T) {
 // Rule T3: a tick that was started in time and crashed is run again also when nobody could start it
 // for the first time any more. The starting deadline of this one is half its period, ten seconds: what a slow machine has
 // for the start of both.
+// Holds: T3.
 func TestRunAgainPastTheStartingDeadline(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		const period = 20 * time.Second

@@ -71,6 +71,7 @@ func (w *world) withAndWithoutCgroup(test func(w *world, key string)) {
 	}
 }
 
+// Holds: promise 3.
 func TestGuardianStopped(t *testing.T) {
 	t.Parallel()
 	fileWorld(t).withAndWithoutCgroup(func(w *world, key string) {
@@ -90,6 +91,7 @@ func TestGuardianStopped(t *testing.T) {
 	})
 }
 
+// Holds: promise 3.
 func TestGuardianStoppedThenBreak(t *testing.T) {
 	// The lease lapses while the work is killed: with the margins of a short one, a slow machine is the slower of the two.
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
@@ -108,6 +110,7 @@ func TestGuardianStoppedThenBreak(t *testing.T) {
 	})
 }
 
+// Holds: promise 3.
 func TestGuardianStoppedThenStoreSilent(t *testing.T) {
 	onOwnServers(t, usualTTL, func(t *testing.T, w *world, server *testserver.Server) {
 		holder := w.run("k", nil, w.work("first", guarded))
@@ -122,6 +125,7 @@ func TestGuardianStoppedThenStoreSilent(t *testing.T) {
 }
 
 // As `pkill -STOP dibs` does, of a server; another one is granted the key once the lease has lapsed.
+// Holds: promise 3.
 func TestServerAndGuardiansStopped(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.manifest("job", "@every 1s", "", "job", guarded)
@@ -143,6 +147,7 @@ func TestServerAndGuardiansStopped(t *testing.T) {
 }
 
 // The same with `dibs run`, whose guardian is kept stopped: the kernel ends it.
+// Holds: promise 3.
 func TestRunAndGuardianStopped(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		w.withAndWithoutCgroup(func(w *world, key string) {
@@ -161,6 +166,7 @@ func TestRunAndGuardianStopped(t *testing.T) {
 }
 
 // Whoever waits is granted the key only when what the killed guardian left is gone.
+// Holds: promise 3.
 func TestGuardianKilled(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		w.withAndWithoutCgroup(func(w *world, key string) {

@@ -65,6 +65,7 @@ func (a *application) pings(target string) (n int) {
 
 // Rule T13: three servers, and each event of a tick is told once, by a ping, a signed webhook and a
 // command. Hooks that fail and hang beside them change nothing.
+// Holds: promise 24, T13.
 func TestHooks(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		const secret = "correct horse"
@@ -157,6 +158,7 @@ func TestHooks(t *testing.T) {
 }
 
 // A server is killed in the middle of a run: another one concludes that, and tells of it once.
+// Holds: promise 24.
 func TestHooksOfAServerKilled(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		app := newApplication(t, func(int, http.ResponseWriter) {})
@@ -249,6 +251,7 @@ func TestASingleFireIsToldToEndWhileItsHooksTell(t *testing.T) {
 }
 
 // What is skipped, takes too long or was missed is told as that, once, and as no failure.
+// Holds: promise 11.
 func TestHooksOfWhatDidNotRun(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		const secret = "s"
@@ -325,6 +328,7 @@ func TestHooksOfWhatDidNotRun(t *testing.T) {
 }
 
 // The command of a hook dies with the dibs that told it, whatever it started.
+// Holds: promise 24.
 func TestTheHooksOfTheKilledDieWithIt(t *testing.T) {
 	t.Parallel()
 	for _, cgroup := range []string{"on", "off"} {

@@ -53,6 +53,7 @@ func (w *world) told(args ...string) map[string][]string {
 
 // Rule H1: what two hosts run by themselves can be read from a third machine, each host's as its own
 // directory has it, although the store was away meanwhile and one of them was killed.
+// Holds: promise 12, H1.
 func TestHostJobsAreSeenFromElsewhere(t *testing.T) {
 	onOwnServers(t, usualTTL, func(t *testing.T, w *world, server *testserver.Server) {
 		m := w.jobs(job{"j", "@every 1s", `{"starting_deadline_seconds": 1}`, []string{"true"}})
@@ -174,6 +175,7 @@ func (w *world) lastTick(id string) time.Time {
 }
 
 // Rule T4: a `dibs run` that finds no store keeps a note, and its tick ends as unavailable.
+// Holds: promise 10, T4.
 func TestATickWithoutAStoreIsUnavailable(t *testing.T) {
 	onOwnServers(t, shortTTL, func(t *testing.T, w *world, server *testserver.Server) {
 		const every = 20 * time.Second // so that a start is on time for 10 s

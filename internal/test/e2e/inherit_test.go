@@ -61,6 +61,7 @@ func names(lists ...[]string) (all []string) {
 	return all
 }
 
+// Holds: promise 28.
 func TestWhatChildrenInherit(t *testing.T) {
 	t.Parallel()
 	// Both from a store of files, whose lock has a descriptor, and from a server, which has none.

@@ -72,6 +72,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // Promise 7: no store, no start, whatever is asked.
+// Holds: promise 7.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
@@ -93,6 +94,7 @@ func TestStoreDown(t *testing.T) {
 }
 
 // Rule L13: keys are bytes. What a database may fold together stays apart, on every store.
+// Holds: L13.
 func TestKeysAreBytes(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		keys := []string{"key", "KEY", "key ", "k\u00e9y", "ke\u0301y", "straße", strings.Repeat("k", 512)}

@@ -15,6 +15,7 @@ import (
 
 // Promises 3 and 6: the command of a killed `dibs run` dies with it, whatever it started, and whoever
 // waits on the same host starts at once.
+// Holds: promises 3, 6.
 func TestRunKilled(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		for _, cgroup := range []string{"on", "off"} {
@@ -42,6 +43,7 @@ func TestRunKilled(t *testing.T) {
 
 // The same, for one that waits where the holder's processes cannot be seen: the lease has to lapse.
 // (In the directory the kernel's lock tells at once, here as well.)
+// Holds: promise 6.
 func TestRunKilledSeenFromAnotherNamespace(t *testing.T) {
 	notCovered(t, os.Geteuid() != 0, "another pid namespace", "root is needed to make one")
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {

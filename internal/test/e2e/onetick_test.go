@@ -11,6 +11,7 @@ import (
 
 // Promises 8 and 11: three servers whose crons fire at once run a tick once, and the others say who
 // has it.
+// Holds: promises 8, 11, 24.
 func TestThreeProcessesOneTick(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		n := rounds(10, 200)

@@ -76,6 +76,7 @@ func (w *world) outcomesManifest() string {
 
 // Promise 10, each outcome and each reason by real processes, as `dibs history` and `dibs explain`
 // tell it.
+// Holds: promise 10.
 func TestEveryOutcome(t *testing.T) {
 	if !long {
 		t.Skip("it takes two minutes per store: DIBS_TEST_LONG=1")

@@ -68,6 +68,7 @@ func (w *world) queued(key string) {
 }
 
 // Promise 13: the newcomer starts only after the one it replaces is gone.
+// Holds: promise 13.
 func TestRunReplace(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		flags := []string{"--policy", "replace", "--stop-grace", "1s"}

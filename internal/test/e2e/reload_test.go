@@ -95,6 +95,7 @@ jobs:
 
 // Whatever a process waits for, a second signal ends it: here a log that nobody reads, and a manifest that nobody
 // writes.
+// Holds: promise 27.
 func TestASecondSignalEndsWhatWaits(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)

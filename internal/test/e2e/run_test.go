@@ -150,6 +150,7 @@ func TestRunSignals(t *testing.T) {
 
 // Rule L7: the lease lasts as long as what the command left behind, unless that is to be killed or
 // left alone.
+// Holds: L7.
 func TestRunLeftovers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -184,6 +185,7 @@ func TestRunLeftovers(t *testing.T) {
 }
 
 // Rule T10: a start that belongs to no tick, and one that comes too soon after the last.
+// Holds: T10.
 func TestRunOncePer(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		command := w.work("job", work{})
@@ -240,6 +242,7 @@ func TestRunOncePer(t *testing.T) {
 }
 
 // Rule H3: what the store's address says stays with dibs itself.
+// Holds: H3.
 func TestPasswordStaysSecret(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cret-Pa55word"

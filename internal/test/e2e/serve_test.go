@@ -161,6 +161,7 @@ func (w *world) ticksInARow(name string, every time.Duration) bool {
 }
 
 // Promise 10: a tick that finds the job at work is skipped, and says by whom it is held.
+// Holds: promise 10.
 func TestServeSkipsOverlap(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		m := w.manifest("job", "@every 2s", "{}", "job", work{Until: w.path("go")})

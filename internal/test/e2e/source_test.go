@@ -105,6 +105,7 @@ const ownRequest = `"request": {"url": "ORIGIN/"}`
 
 // An application that chooses the name of another one's app is refused, at the start, when it is asked again, and
 // after everybody else has gone; the operator's word gives the app to whom it names.
+// Holds: T14.
 func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		w = w.in(t, "CRON_SECRET=hunter2")
@@ -156,6 +157,7 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 }
 
 // What the manifest of a file has registered, an application does not take over.
+// Holds: T14.
 func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t).in(t, "CRON_SECRET=hunter2")
@@ -178,6 +180,7 @@ func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
 }
 
 // An application whose global job was refused at a reload ends nobody's jobs by having none there again.
+// Holds: T14.
 func TestARefusedReloadLeavesOthersJobs(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		if w.name == "file" {

@@ -12,6 +12,7 @@ import (
 
 // Promise 3: a holder that is suspended cannot renew, and cannot stop its command: its guardian does,
 // before anybody else is granted the key.
+// Holds: promise 3.
 func TestHolderStopped(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute, Family: true, Deaf: true}))
@@ -60,6 +61,7 @@ func (w *world) recorded(key, runID, outcome string) (reason string) {
 
 // Promises 3 and 7: the store falls silent while a command runs. The command is gone before the lease
 // could have expired; nobody starts anything meanwhile; what happened is told once the store is back.
+// Holds: promises 3, 7.
 func TestStoreSilent(t *testing.T) {
 	onOwnServers(t, usualTTL, func(t *testing.T, w *world, server *testserver.Server) {
 		holder := w.run("k", nil, w.work("first", work{For: 5 * time.Minute, Family: true, Deaf: true}))

@@ -174,6 +174,7 @@ func (b *booted) untouched(name string) {
 }
 
 // The stop of a service with systemd's usual KillMode is a stop of dibs alone: its job ends within the drain.
+// Holds: promise 15.
 func TestAServiceOfSystemdDrains(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
@@ -195,6 +196,7 @@ func TestAServiceOfSystemdDrains(t *testing.T) {
 }
 
 // So it is when the whole host goes down: a scope is stopped after the service.
+// Holds: promise 15.
 func TestAHostThatGoesDownDrains(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
@@ -216,6 +218,7 @@ func TestAHostThatGoesDownDrains(t *testing.T) {
 
 // A dibs that is killed takes its command with it, in whatever scope that is, and on_crash applies: the tick has crashed,
 // and is not taken for one that failed.
+// Holds: promise 15.
 func TestAServiceOfSystemdIsKilled(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
@@ -239,6 +242,7 @@ func TestAServiceOfSystemdIsKilled(t *testing.T) {
 }
 
 // A worker drains as a server does.
+// Holds: promise 15.
 func TestAWorkerOfSystemdDrains(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)
@@ -260,6 +264,7 @@ func TestAWorkerOfSystemdDrains(t *testing.T) {
 }
 
 // What the unit bounds and fences by its control group, it does in the scopes too.
+// Holds: promise 15.
 func TestAScopeInheritsWhatTheUnitKeepsIn(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)

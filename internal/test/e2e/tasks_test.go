@@ -25,6 +25,7 @@ import (
 
 // A worker whose command does not heed SIGTERM ends by itself: the command is killed, its task is handed back, and
 // none is left to the lapse of a lease.
+// Holds: promise 19.
 func TestADeafTaskIsKilledAndHandedBack(t *testing.T) {
 	w := fileWorld(t)
 	w.must("task", "enqueue", "k")
@@ -41,6 +42,7 @@ func TestADeafTaskIsKilledAndHandedBack(t *testing.T) {
 
 // What is taken in in no transaction, and finds its key with one that does not end, is neither taken in nor a
 // duplicate: status 75.
+// Holds: Q2.
 func TestUndecidedIsAStatus(t *testing.T) {
 	w := newWorld(t, "postgres", testserver.Postgres(t), usualTTL)
 	address, err := url.Parse(w.url)
@@ -78,6 +80,7 @@ func TestUndecidedIsAStatus(t *testing.T) {
 
 // Hooks are told what happens to tasks: a webhook, signed, a ping, and a command; and the log has a line for what
 // failed.
+// Holds: promise 24.
 func TestHooksOfTasks(t *testing.T) {
 	w := fileWorld(t)
 	var mu sync.Mutex

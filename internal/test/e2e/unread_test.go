@@ -35,6 +35,7 @@ func (w *world) deafly(cmd *exec.Cmd) *process {
 
 // Promise 27: a server whose output nobody reads goes on with its jobs, holds none of their leases, and ends when it
 // is told to.
+// Holds: promise 27.
 func TestAServerThatNobodyReads(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		var jobs []job
@@ -60,6 +61,7 @@ func TestAServerThatNobodyReads(t *testing.T) {
 }
 
 // The same of one fire, of a worker, and of a run, whose result somebody wanted and does not read.
+// Holds: promise 27.
 func TestOneThingThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	noisy := []string{"sh", "-c", "yes | head -c 200000; echo an error >&2; exit 3"}

@@ -30,6 +30,7 @@ jobs:
 }
 
 // A condition that does not end is killed with all that it started when its server dies.
+// Holds: promise 14.
 func TestTheConditionsOfTheKilledDieWithIt(t *testing.T) {
 	t.Parallel()
 	for _, cgroup := range []string{"on", "off"} {
@@ -48,6 +49,7 @@ func TestTheConditionsOfTheKilledDieWithIt(t *testing.T) {
 }
 
 // A condition may print what it likes: the server does not grow.
+// Holds: promise 14.
 func TestAConditionThatFillsItsOutput(t *testing.T) {
 	t.Parallel()
 	w := fileWorld(t)

@@ -49,6 +49,7 @@ func separator(address string) string {
 // 16 clients on 4 keys: never two holders at once, and tokens that only rise, also when clients
 // are killed in the middle of their work and when the server is. They are in 4 processes, which
 // leaves 2 cores time for other tests.
+// Holds: promise 1.
 func TestNoTwoHoldersAtOnce(t *testing.T) {
 	inParallel(t, stores, clients/4, int64(testsize.Of(few, many)))
 }

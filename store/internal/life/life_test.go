@@ -12,6 +12,7 @@ import (
 
 // Whatever happens to a task, in whatever order, each step of it is an arrow of the drawing in docs/queue.md, and what it
 // leaves holds.
+// Holds: promise 23.
 func TestEachChangeIsAnArrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.UnixMicro(1_700_000_000_000_000).UTC()
@@ -140,6 +141,7 @@ func step(t *rapid.T, x *Task, now time.Time) (n Note, what string) {
 }
 
 // A poisonous task ends: from its second death with its start written on, each is charged (rule Q4).
+// Holds: Q4.
 func TestDeathsAreChargedOnSuspicionOnly(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000).UTC()
 	x := New(Timed(queue.Spec{Kind: "k", Options: queue.Options{MaxCrashes: 2}}, now), now)

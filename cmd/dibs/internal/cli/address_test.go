@@ -11,6 +11,7 @@ import (
 
 // Promise 28: no command shows the password of its store's address, wherever that is said and whatever is wrong with
 // it.
+// Holds: promise 28.
 func TestNoCommandShowsAPassword(t *testing.T) {
 	const password = "hunter2"
 	dir := t.TempDir()

@@ -65,6 +65,7 @@ func (h *fakeHost) oncePer(t *testing.T, policy job.Policy) report {
 }
 
 // Rule T10: who waited for the key, and was stopped for so long that another began meanwhile, begins nothing.
+// Holds: T10.
 func TestOncePerDurationLooksAgainAfterEveryWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})

@@ -104,6 +104,7 @@ func TestAStalledOutputStopsNobody(t *testing.T) {
 }
 
 // What a process logs beside what it prints is counted where it comes in storms (promise 24).
+// Holds: promise 24.
 func TestAProcessCountsAStorm(t *testing.T) {
 	var out log
 	p := newPrinter(&out)

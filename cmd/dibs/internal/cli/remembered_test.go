@@ -14,6 +14,7 @@ import (
 
 // Rule L9: a store that lost its data is held back for the ttl that its leases had, also by a process whose address
 // does not tell it; and a process that has just begun knows the epoch of the one before it.
+// Holds: L9.
 func TestAHostRemembersTheTTLAndTheEpochOfAStore(t *testing.T) {
 	t.Setenv("DIBS_DIR", t.TempDir())
 	server := testserver.StartRedis(t, "--appendonly", "no")

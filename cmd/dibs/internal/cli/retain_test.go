@@ -12,6 +12,7 @@ import (
 )
 
 // Where there is no server, one `dibs run` in ten forgets some steps of what is old.
+// Holds: T16.
 func TestRunForgetsWhatIsOld(t *testing.T) {
 	dir := t.TempDir() + "/state"
 	a, err := resolve(dir)

@@ -155,6 +155,7 @@ func TestDoctorOnAServer(t *testing.T) {
 }
 
 // Rule H2: the machine's own servers are at loopback addresses.
+// Holds: H2.
 func TestALoopbackAddressWithAGlobalJobIsAnError(t *testing.T) {
 	for name, server := range shared {
 		t.Run(name, func(t *testing.T) {
@@ -180,6 +181,7 @@ func TestALoopbackAddressWithAGlobalJobIsAnError(t *testing.T) {
 	}
 }
 
+// Holds: promise 25.
 func TestDoctorFlagsSettingsThatWeakenAStore(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		own := testserver.StartRedis(t, "--maxmemory-policy", "volatile-lru", "--appendonly", "no")

@@ -12,6 +12,7 @@ import (
 
 // TestSignalsEndWhateverWaits: the first and the second signal act, the process ends last after the second, and at
 // once after the third; nothing that the acts set off has to return.
+// Holds: promise 27.
 func TestSignalsEndWhateverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -12,6 +12,8 @@ import (
 	"github.com/dibs-run/dibs/internal/spool"
 )
 
+// A host's directory with the wrong owner or mode, or on a network file system, is found.
+// Holds: promise 25.
 func TestHostDirectory(t *testing.T) {
 	fine := doctor.Directory{Path: "/d", ID: "abc", UID: 1000, Mode: os.ModeDir | 0o700}
 	for _, c := range []struct {
@@ -51,6 +53,8 @@ func TestHostDirectory(t *testing.T) {
 	want(t, []doctor.Finding{doctor.Unreadable("/d", errors.New("no"))}, "directory", doctor.Error)
 }
 
+// A second directory on the host is found, with whose it is and how to use one for all.
+// Holds: promise 25.
 func TestOtherDirectories(t *testing.T) {
 	want(t, doctor.OtherDirectories("/d", nil), "directory-other", "")
 	f := want(t, doctor.OtherDirectories("/d", []doctor.Directory{{Path: "/other", ID: "xyz", UID: 4711}}), "directory-other", doctor.Warning)
@@ -60,6 +64,7 @@ func TestOtherDirectories(t *testing.T) {
 }
 
 // A unit by which systemd would end the jobs with the server is found, with what to do.
+// Holds: promise 25.
 func TestUnits(t *testing.T) {
 	u := unit.Unit{Name: "dibs.service", Path: "/etc/systemd/system/dibs.service", User: "shop"}
 	for mode, s := range map[string]doctor.Severity{"mixed": "", "process": "", unit.ControlGroup: doctor.Warning} {
@@ -73,12 +78,15 @@ func TestUnits(t *testing.T) {
 }
 
 // Rule H3.
+// Holds: promise 25, H3.
 func TestStoreFile(t *testing.T) {
 	for mode, s := range map[os.FileMode]doctor.Severity{0o600: "", 0o400: "", 0o640: doctor.Error, 0o644: doctor.Error, 0o700: doctor.Error} {
 		want(t, doctor.StoreFile("/etc/dibs/store", mode), "store-file-mode", s)
 	}
 }
 
+// A spool that waits is found, with how much there is, since when, and how to deliver it.
+// Holds: promise 25.
 func TestSpool(t *testing.T) {
 	want(t, doctor.Spool(nil, "a-dibs"), "spool", "")
 	since := time.Date(2026, 11, 21, 4, 15, 0, 0, time.UTC)

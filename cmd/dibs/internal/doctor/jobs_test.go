@@ -35,6 +35,7 @@ func setting(change func(*doctor.Setting)) doctor.Setting {
 var checks = []string{"scope", "timeout", "unbounded", "dst-gap", "coincide", "manifest_differs", "app_not_granted", "secret", "program", "user", "request", "hook", "queue"}
 
 // Each check of a job with its trigger; all others must then be silent.
+// Holds: promises 12, 25.
 func TestJobs(t *testing.T) {
 	registered := func(d job.Spec, scope job.Scope) func(*doctor.Setting) {
 		return func(s *doctor.Setting) {
@@ -176,6 +177,7 @@ func TestJobs(t *testing.T) {
 
 // An application that chose its app by itself may have what nobody else has registered (rule T14); which of its jobs
 // that concerns is no other finding.
+// Holds: promise 25, T14.
 func TestAnAppThatIsNotItsOwn(t *testing.T) {
 	const own = "https://own.example/jobs"
 	for _, c := range []struct {
@@ -216,6 +218,7 @@ func TestAnAppThatIsNotItsOwn(t *testing.T) {
 }
 
 // A job without a scope on a shared store may have been loaded as either.
+// Holds: promise 25.
 func TestAJobWithoutScopeIsAsRegisteredInEitherScope(t *testing.T) {
 	undeclared := healthy(func(s *job.Spec) { s.Policy.Scope, s.ScopeDeclared = job.Host, false })
 	for _, scope := range []job.Scope{job.Global, job.Host} {
@@ -234,6 +237,8 @@ func TestAJobWithoutScopeIsAsRegisteredInEitherScope(t *testing.T) {
 	}
 }
 
+// Each error of a manifest is a finding of its own, with its place.
+// Holds: promise 25.
 func TestInvalid(t *testing.T) {
 	_, err := manifest.Load([]byte(`{"version":1,"app":"shop","jobs":[{"nam":"a"},{"name":"B"}]}`), "jobs.json")
 	all := doctor.Invalid("jobs.json", err)
@@ -243,6 +248,8 @@ func TestInvalid(t *testing.T) {
 	want(t, doctor.Invalid("jobs.json", errors.New("no such file")), "manifest", doctor.Error)
 }
 
+// Jobs that are settled ahead of the store's clock are found.
+// Holds: promise 25.
 func TestJobsThatAreSettledAheadOfTheClock(t *testing.T) {
 	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	all := doctor.Ahead("redis://cache", []tick.Job{{Name: "shop/a", Mark: now.Add(time.Hour)}, {Name: "shop/b", Mark: now},

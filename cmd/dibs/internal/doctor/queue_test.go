@@ -15,6 +15,7 @@ import (
 )
 
 // Each check of a queue with its trigger; all others must then be silent.
+// Holds: promise 25.
 func TestQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Options{}).Store()

@@ -38,6 +38,8 @@ func want(t *testing.T, all []doctor.Finding, check string, s doctor.Severity) (
 	return one
 }
 
+// Settings that weaken a store are found with their cures, and apart from what it does less well by nature.
+// Holds: promise 25.
 func TestWeaknesses(t *testing.T) {
 	p := store.Properties{Weaker: []string{"By nature."}}
 	p.Flaw(store.Flaw{Breaks: true, What: "It evicts.", Cure: "Do not."})
@@ -60,6 +62,8 @@ func TestWeaknesses(t *testing.T) {
 	}
 }
 
+// A trial lease shows whether a store grants and releases, takes this TTL, or holds back, and leaves nothing behind.
+// Holds: promise 25.
 func TestTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -90,6 +94,7 @@ func (neverReleases) Release(context.Context, []lease.Ref) (lease.Reply, error) 
 	return lease.Reply{Answers: []lease.Answer{{Status: lease.Gone}}}, nil
 }
 
+// Holds: promise 25.
 func TestClockIsMeasuredAgainstTheStore(t *testing.T) {
 	for _, skew := range []time.Duration{0, 90 * time.Second, -90 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -113,6 +118,8 @@ func (s slow) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error) {
 	return r, err
 }
 
+// A clock that differs from the store's is found, unless a slow answer may be the reason.
+// Holds: promise 25.
 func TestOffset(t *testing.T) {
 	for _, c := range []struct {
 		offset, uncertain time.Duration
@@ -138,6 +145,7 @@ func TestMarginInWords(t *testing.T) {
 }
 
 // Rule H2: an address that every host resolves to itself.
+// Holds: promise 25, H2.
 func TestLoopback(t *testing.T) {
 	for address, local := range map[string]bool{
 		"redis://localhost:6379/0": true, "redis://127.0.0.1": true, "rediss://[::1]:6379": true, "postgres://u@/app?host=/run/postgresql": true,

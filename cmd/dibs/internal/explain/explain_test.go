@@ -177,6 +177,7 @@ func (w world) want(a explain.Account, outcome string) {
 	}
 }
 
+// Holds: promise 10.
 func TestATickThatRanNamesItsClaimantAndItsRun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(time.Minute), nil))
@@ -196,6 +197,7 @@ func TestATickThatRanNamesItsClaimantAndItsRun(t *testing.T) {
 	})
 }
 
+// Holds: promise 10.
 func TestASkippedTickNamesTheHolderAndWhatBecameOfIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(90*time.Minute), nil))
@@ -231,6 +233,7 @@ func facts(t *testing.T, w world, at string) explain.Facts {
 	return f
 }
 
+// Holds: promise 10.
 func TestAReplacedTickNamesTheNewcomer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(90*time.Minute), func(p *job.Policy) { p.Concurrency = job.Replace }))
@@ -246,6 +249,7 @@ func TestAReplacedTickNamesTheNewcomer(t *testing.T) {
 	})
 }
 
+// Holds: promise 10.
 func TestARunThatCrashedAndItsRerunAreBothTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		again := func(p *job.Policy) { p.OnCrash = job.CrashRerun }
@@ -270,6 +274,7 @@ func TestARunThatCrashedAndItsRerunAreBothTold(t *testing.T) {
 	})
 }
 
+// Holds: promise 10.
 func TestALostRunSaysWhatLostIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		cut, stop := w.serve("web-1", hourly(t, works(time.Hour/2), nil))
@@ -288,6 +293,7 @@ func TestALostRunSaysWhatLostIt(t *testing.T) {
 }
 
 // Rule T4: until somebody settles them, ticks that nobody claimed show as missed all the same.
+// Holds: promise 10, T4.
 func TestATickThatNobodyClaimed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
@@ -316,6 +322,7 @@ func TestATickThatNobodyClaimed(t *testing.T) {
 }
 
 // Rule T8: a tick that was run late says that it was caught up on, and one on time does not.
+// Holds: T8.
 func TestATickThatWasCaughtUpOnSaysSo(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		all := func(p *job.Policy) { p.CatchUp = job.CatchUpAll }
@@ -336,6 +343,7 @@ func TestATickThatWasCaughtUpOnSaysSo(t *testing.T) {
 	})
 }
 
+// Holds: promise 10.
 func TestAMissedTickTellsOfHostsThatWereUpAndOfManifestsThatDiffer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
@@ -353,6 +361,7 @@ func TestAMissedTickTellsOfHostsThatWereUpAndOfManifestsThatDiffer(t *testing.T)
 	})
 }
 
+// Holds: promise 10.
 func TestAnUnavailableTickNamesItsWitness(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		cut, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
@@ -450,6 +459,7 @@ func TestASettledTickWhoseRecordIsGone(t *testing.T) {
 
 // A change of schedule applies to ticks after its registration (rule T11); what an earlier one did
 // is told from what was recorded.
+// Holds: T11.
 func TestATickOfAnEarlierDefinition(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
@@ -473,6 +483,7 @@ func TestATickOfAnEarlierDefinition(t *testing.T) {
 
 // Rule T12: a tick from before the definition that a back-fill ran is one of that definition, and the
 // runs that were forced beside it are told with it.
+// Holds: T12.
 func TestABackfilledTickSaysSo(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		time.Sleep(3 * time.Hour)
@@ -503,6 +514,7 @@ func TestABackfilledTickSaysSo(t *testing.T) {
 }
 
 // Rule T8: a tick of a pause says whose, before and after somebody writes it down.
+// Holds: promise 10, T8.
 func TestATickOfAPauseSaysWhoPausedAndWhy(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))

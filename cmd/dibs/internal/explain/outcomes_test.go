@@ -16,6 +16,7 @@ import (
 
 // Promise 10: the whole fleet of outcomes, with each reason of a skip (rule T5). Each is brought
 // about; then its row says so, with runs where something ran, and so does the account of it.
+// Holds: promise 10, T5.
 func TestEveryOutcome(t *testing.T) {
 	policy := func(c job.Concurrency, grace time.Duration) func(*job.Policy) {
 		return func(p *job.Policy) { p.Concurrency, p.StopGrace = c, grace }

@@ -27,6 +27,8 @@ const (
 	mixed = "[Service]\nKillMode=mixed\n"
 )
 
+// Units that run dibs are found with their KillMode, wherever systemd takes it from.
+// Holds: promise 25.
 func TestUnits(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -61,6 +63,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// Holds: promise 25.
 func TestWhoMayAskForScopes(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "User=root\n": true, "User=0\n": true, "User=shop\n": false, "User=shop\nUser=\n": true,
 		"DynamicUser=yes\n": false, "DynamicUser=no\n": true, "DynamicUser=on\nUser=shop\n": false} {
@@ -71,6 +74,8 @@ func TestWhoMayAskForScopes(t *testing.T) {
 	}
 }
 
+// The unit that a process belongs to is told by its control group.
+// Holds: promise 25.
 func TestOwn(t *testing.T) {
 	root := write(t, map[string]string{"etc/systemd/system/a.service": serve, "etc/systemd/system/b@.service": serve + "KillMode=mixed\n"})
 	for cgroup, want := range map[string]string{

@@ -45,6 +45,7 @@ func jobs() int {
 }
 
 // Many jobs are due at one second: each runs once, wherever the store is, and one request asks for many of them.
+// Holds: L4.
 func TestManyJobsAtOneSecond(t *testing.T) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {

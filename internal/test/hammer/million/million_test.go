@@ -35,6 +35,7 @@ const (
 )
 
 // A long round has one store at a time, a short one all of them at once: they mostly wait for leases to lapse.
+// Holds: promise 19.
 func TestAMillionInAndOut(t *testing.T) {
 	n := testsize.Of(2_000, 1_000_000)
 	var all sync.WaitGroup

@@ -52,6 +52,7 @@ var stores = []struct {
 }{{"file", func(t testing.TB) string { return "file://" + t.TempDir() }}, {"redis", testserver.Redis}, {"postgres", testserver.Postgres}, {"mariadb", testserver.MariaDB}}
 
 // Four workers, one of which is killed every second, and a quarter of the tasks under limits of one.
+// Holds: promise 19.
 func TestEveryEffectOncePerToken(t *testing.T) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
