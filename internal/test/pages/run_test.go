@@ -30,6 +30,9 @@ const theAddress = "mysql://app:secret@db/app"
 // notRun is how many blocks of each page cannot be run. A page without a line here has none.
 var notRun = map[string]int{"README.md": 4}
 
+// interpreters are what the hosts need for a page's application.
+var interpreters = map[string]string{"node.md": "/usr/bin/node", "python.md": "/usr/bin/python3", "php.md": "/usr/bin/php"}
+
 // patience ends the waiting of a test that fails. cron needs up to a minute, and a busy machine a while.
 const patience = 7 * time.Minute
 
@@ -64,6 +67,10 @@ func testPage(t *testing.T, path string) {
 	for _, tool := range []string{"unshare", "chroot", "ip"} {
 		_, err := exec.LookPath(tool)
 		uncovered(t, err != nil, tool+", for the pages' hosts")
+	}
+	if program, ok := interpreters[filepath.Base(path)]; ok {
+		_, err := os.Stat(program)
+		uncovered(t, err != nil, program)
 	}
 	f := newFleet(t, page)
 	hosts := 1
@@ -124,7 +131,8 @@ func newFleet(t *testing.T, page string) *fleet {
 var helpers = map[string]string{
 	"dibs": "#!/bin/sh\nif [ \"$1\" != run ]; then exec /usr/local/bin/dibs-itself \"$@\"; fi\n" +
 		"/usr/local/bin/dibs-itself \"$@\"\nstatus=$?\necho \"$(hostname) $status\" >> /shared/called\nexit $status\n",
-	"php":      "#!/bin/sh\necho \"$(hostname) $DIBS_TICK\" >> /shared/worked\n",
+	"php": "#!/bin/sh\ncase $1 in -*) exec /usr/bin/php \"$@\" ;; esac\n" +
+		"echo \"$(hostname) $DIBS_TICK\" >> /shared/worked\n",
 	"sendmail": "#!/bin/sh\nmail=$(cat)\ncase $mail in\n*'store is unavailable'*) echo late >> /shared/late ;;\n" +
 		"*) echo \"$mail\" >> /shared/mail ;;\nesac\n",
 }
