@@ -14,7 +14,7 @@
 // A comment in the line before a fence says more, and readers do not see it:
 //
 //	<!-- test: file jobs.yaml -->   the block is written to this file, below the home directory of the page's user
-//	<!-- test: background -->       the commands go on while the page's next blocks are run
+//	<!-- test: background until COMMAND -->   the block goes on, and the next one is run once COMMAND succeeds
 //	<!-- test: not run, WHY -->     the block cannot be run. The tests count these
 //
 // # The host

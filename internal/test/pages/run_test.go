@@ -21,7 +21,16 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testserver"
 )
 
-func TestMain(m *testing.M) { os.Exit(testdirs.Run(m)) }
+func TestMain(m *testing.M) {
+	code := testdirs.Run(m)
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// built is the folder of the dibs that the tests built.
+var built string
 
 // theAddress is the one of a store that the pages show. It is all that the tests change in them: they put the address
 // of a test's server in its place.
@@ -245,12 +254,13 @@ func (f *fleet) onceEach() {
 	}
 }
 
-// binary builds dibs, once.
+// build builds dibs, once.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "dibs-pages-")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	path := filepath.Join(dir, "dibs")
 	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/dibs-run/dibs/cmd/dibs")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
