@@ -28,14 +28,15 @@ held: ## write docs/held.md anew: which test holds which promise and rule
 test: ## pass the tests (fifteen to twenty minutes on two cores), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
 	@export DIBS_TEST_UNCOVERED=$(UNCOVERED); \
-	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/chaos); status=$$?; \
+	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/pages -e /internal/test/chaos); status=$$?; \
 	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e ./internal/test/hammer/... ./internal/test/chaos || status=1; \
+	$(GO) test -short -count=1 -timeout 20m ./internal/test/pages || status=1; \
 	if [ -s $(UNCOVERED) ]; then \
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status
 
 test-race: ## all but the processes' tests under the race detector
-	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/chaos $(BUBBLES:%=-e '/%$$'))
+	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/pages -e /internal/test/chaos $(BUBBLES:%=-e '/%$$'))
 	@$(GO) test -race -cpu 1 -count=1 -timeout 30m $(BUBBLES:%=./%)
 
 # How much of the long rounds: 1 is the whole of them.

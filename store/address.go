@@ -25,6 +25,7 @@ var (
 	errPort    = fmt.Errorf("what follows the colon after its host is no port: %w", errEscapes)
 	errAt      = fmt.Errorf("it has an @ behind the host or in the user name: %w", errEscapes)
 	errHash    = fmt.Errorf("it has a # in it: %w", errEscapes)
+	errComment = errors.New("a comment follows it: write the address alone, and the comment on a line of its own")
 	errUser    = fmt.Errorf("its user name has a colon in it; write USER:PASSWORD, and %w", errEscapes)
 	errQuery   = fmt.Errorf("its parameters are not of the form ?name=value&name=value: %w", errEscapes)
 	errHere    = errors.New("a directory has no host and no user; write file:///var/lib/dibs, with three slashes")
@@ -58,6 +59,8 @@ func parseURL(s string) (*url.URL, error) {
 		return nil, errForm
 	case !slices.Contains(Schemes, strings.ToLower(m[1])):
 		return nil, errScheme
+	case strings.Contains(s, " #"):
+		return nil, errComment
 	case strings.Contains(s, "#"):
 		return nil, errHash
 	}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -88,7 +87,10 @@ func resolve(flag string) (address, error) {
 		b, err := conffile.Read(path, conffile.Small)
 		switch {
 		case err == nil:
-			from, text, file = path, strings.TrimSpace(string(b)), path
+			from, file = path, path
+			if text, err = addressIn(string(b)); err != nil {
+				return address{}, fmt.Errorf("the file that names the store, %s: %w", path, err)
+			}
 		case said || !errors.Is(err, fs.ErrNotExist):
 			return address{}, fmt.Errorf("the file that names the store: %w", err)
 		}

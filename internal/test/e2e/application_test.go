@@ -8,10 +8,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,39 +20,72 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testserver"
 )
 
-// An application in another language, written from the protocol's words alone (examples/node), agrees
-// with dibs on signatures, runs and the manifest.
-func TestAnApplicationInNode(t *testing.T) {
-	t.Parallel()
-	node, err := exec.LookPath("node")
-	notCovered(t, err != nil, "node", "examples/node runs on it, and it is not on this machine")
-	program, err := filepath.Abs("../../../examples/node/server.mjs")
+// Applications in other languages, written from the protocol's words alone (examples), agree with dibs on signatures,
+// runs and the manifest.
+func TestApplicationsInOtherLanguages(t *testing.T) {
+	for _, language := range []struct {
+		name, program string
+		command       func(program, port string) []string
+	}{
+		{"node", "server.mjs", func(program, _ string) []string { return []string{"node", program} }},
+		{"python", "server.py", func(program, _ string) []string { return []string{"python3", program} }},
+		{"php", "server.php", func(program, port string) []string { return []string{"php", "-S", "127.0.0.1:" + port, program} }},
+	} {
+		t.Run(language.name, func(t *testing.T) {
+			t.Parallel()
+			program, err := filepath.Abs("../../../examples/" + language.name + "/" + language.program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			port := freePort(t)
+			command := language.command(program, port)
+			_, err = exec.LookPath(command[0])
+			notCovered(t, err != nil, language.name, "examples/"+language.name+" runs on it, and it is not on this machine")
+			testApplication(t, language.name+"-example", port, command)
+		})
+	}
+}
+
+// freePort is a port of this host that nobody listens at.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func testApplication(t *testing.T, name, port string, command []string) {
 	const secret, older = "correct horse", "battery staple"
-	w := newWorld(t, "redis", testserver.Redis(t), usualTTL).in(t, "PORT=0", "CRON_SECRETS="+secret+"\n"+older, "CRON_SECRET="+secret, "OLDER="+older, "WRONG=x")
-	app := w.start(w.command(node, program))
-	var address string
-	listening := regexp.MustCompile(`listening on (\S+)`)
+	w := newWorld(t, "redis", testserver.Redis(t), usualTTL)
+	w = w.in(t, "PORT="+port, "CRON_SECRETS="+secret+"\n"+older, "CRON_SECRET="+secret, "OLDER="+older, "WRONG=x", "RUNS_DIR="+w.path("runs"))
+	app := w.start(w.command(command[0], command[1:]...))
+	address := "http://127.0.0.1:" + port
 	eventually(t, patience, func() bool {
-		if m := listening.FindStringSubmatch(app.stdout()); m != nil {
-			address = m[1]
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			c.Close()
 		}
-		return address != ""
+		return err == nil
 	}, app.String)
 
 	// Its manifest is valid, and only for who signs with one of its secrets.
-	if out := w.must("validate", address, "--secret", "env:CRON_SECRET", "--canonical"); !strings.Contains(out, `"app":"node-example"`) || !strings.Contains(out, `"concurrency_scope":"global"`) {
+	if out := w.must("validate", address, "--secret", "env:CRON_SECRET", "--canonical"); !strings.Contains(out, `"app":"`+name+`"`) || !strings.Contains(out, `"concurrency_scope":"global"`) {
 		t.Errorf("the manifest is %s", out)
 	}
 	w.dibs("validate", address, "--secret", "env:OLDER").exits(2, patience).says(`jobs/0/auth/secret_refs/0: "env:CRON_SECRET" is not granted`)
 	w.dibs("validate", address, "--secret", "env:WRONG").exits(2, patience).says("401", "--secret is one of its secrets")
 
 	// A run is verified, done, and told its facts; the next one knows of it.
-	fire := func(name string) result {
+	fire := func(job string) result {
 		t.Helper()
-		p := w.dibs("trigger", "node-example."+name, "--manifest", address, "--secret", "env:CRON_SECRET", "--now", "--json", "3")
+		p := w.dibs("trigger", name+"."+job, "--manifest", address, "--secret", "env:CRON_SECRET", "--now", "--json", "3")
 		return p.exits(0, patience).result()
 	}
 	first := fire("tidy")
@@ -93,15 +126,18 @@ func TestAnApplicationInNode(t *testing.T) {
 	p := w.serve(address, "--secret", "env:CRON_SECRET")
 	p.logs("event=serving", "jobs=2")
 	stop(p)
-	p = w.serve(w.write("jobs.json", fmt.Sprintf(`{"version": 1, "app": "node-example", "jobs": [{"name": "tidy", "schedule": "@every 2s", "request": {"url": "%s/cron/tidy"},
-		"policy": {"concurrency_scope": "global", "starting_deadline_seconds": 2}, "auth": {"secret_refs": ["env:CRON_SECRET", "env:OLDER"]}}]}`, address)))
+	p = w.serve(w.write("jobs.json", fmt.Sprintf(`{"version": 1, "app": %q, "jobs": [{"name": "tidy", "schedule": "@every 2s", "request": {"url": "%s/cron/tidy"},
+		"policy": {"concurrency_scope": "global", "starting_deadline_seconds": 2}, "auth": {"secret_refs": ["env:CRON_SECRET", "env:OLDER"]}}]}`, name, address)))
 	eventually(t, patience, func() bool { return strings.Count(app.stdout(), "ran tidy") >= 3 }, app.String)
 	stop(p)
-	for _, e := range w.history("node-example/tidy") {
+	for _, e := range w.history(name + "/tidy") {
 		// On a slow machine a run may outlast the next tick, or be stopped before it begins.
 		if e.Tick != nil && e.Outcome != "succeeded" && e.Outcome != "missed" && e.Outcome != "skipped" && e.Outcome != "claimed" {
 			t.Errorf("%+v", e)
 		}
+	}
+	if command[0] == "php" {
+		return // its development server ends by the signal
 	}
 	app.signal(syscall.SIGTERM)
 	app.exits(0, patience)
