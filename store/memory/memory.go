@@ -117,6 +117,9 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	registry.Lock()
 	defer registry.Unlock()
 	b, prepared := registry.byNamespace[c.Namespace], []string(nil)
+	if b == nil && c.Read {
+		return nil, c.NotPrepared()
+	}
 	if b == nil {
 		b = New(Options{URL: c.String(), MaxTTL: c.Longest(), HoldBack: !c.Init})
 		prepared = append(prepared, fmt.Sprintf("created namespace %s in memory", c.Namespace))
@@ -126,6 +129,9 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	}
 	if err := c.CheckTTL(max(b.longest(), c.SeenTTL)); err != nil {
 		return nil, err
+	}
+	if c.Read {
+		return b.Store(), nil
 	}
 	registry.byNamespace[c.Namespace] = b
 	b.sawTTL(c.SeenTTL)

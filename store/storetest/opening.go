@@ -17,6 +17,7 @@ var openPromises = []promise{
 	{"a namespace made anew waits for the longest ttl that was seen", seenTTL},
 	{"a state older than an asker has seen is held back", olderState},
 	{"session locks are declared or refused", sessionLocks},
+	{"reading prepares no namespace, and needs one", reading},
 }
 
 func declares(w *world) {
