@@ -33,7 +33,8 @@ type Config struct {
 	// upgrades an older schema (`dibs init`).
 	Init bool
 	// Read states that the store is only looked at. Opening it then makes no schema, no namespace and no directory, and
-	// upgrades none, whatever Init says: what is not prepared is an error that wraps ErrNotPrepared.
+	// upgrades none, whatever Init says. What is not prepared is an error that wraps ErrNotPrepared, and what an older
+	// dibs prepared is one that wraps ErrOutdated, unless this program can read it.
 	Read bool
 }
 

@@ -5,27 +5,34 @@ import (
 	"fmt"
 )
 
-// ErrNotPrepared is wrapped by what Open returns under Config.Read for a store, or a namespace of it, that nobody has
-// prepared, or that an older dibs prepared.
-var ErrNotPrepared = errors.New("not prepared")
+// The errors of Open about a store that is up, and cannot be used as it is.
+var (
+	// ErrNotPrepared is wrapped where Config.Read is set, and nobody has prepared the store or the namespace.
+	ErrNotPrepared = errors.New("not prepared")
+	// ErrOutdated is wrapped where an older dibs prepared the store, and nobody has upgraded it.
+	ErrOutdated = errors.New("of an older version")
+)
 
-// unprepared is ErrNotPrepared in the words of a case.
-type unprepared string
+// unfit is one of these errors in the words of a case.
+type unfit struct {
+	kind error
+	text string
+}
 
-func (u unprepared) Error() string      { return string(u) }
-func (unprepared) Is(target error) bool { return target == ErrNotPrepared }
+func (u unfit) Error() string { return u.text }
+func (u unfit) Unwrap() error { return u.kind }
 
 // NotPrepared is what Open returns under c.Read where nothing is prepared. It wraps ErrNotPrepared and shows no password.
 func (c Config) NotPrepared() error {
-	return unprepared(fmt.Sprintf("this store is not prepared: run `%s`", c.initCommand()))
+	return unfit{ErrNotPrepared, fmt.Sprintf("this store is not prepared: run `%s`", c.initCommand())}
 }
 
-// Outdated is what Open returns for a store whose layout has an older version than this program's: reading never
-// upgrades, nor does any other use but `dibs init`, since servers of the older version may be at work. It wraps
-// ErrNotPrepared and shows no password.
+// Outdated is what Open returns for a store whose layout has an older version than this program's. Neither reading
+// upgrades it, nor any other use but `dibs init`, since servers of the older version may be at work. (The directory is
+// one host's, and upgraded by its next use that does not only read.) It wraps ErrOutdated and shows no password.
 func (c Config) Outdated(have, want int) error {
-	return unprepared(fmt.Sprintf("this store has version %d of dibs's schema, and this dibs needs version %d: run `%s` to upgrade it",
-		have, want, c.initCommand()))
+	return unfit{ErrOutdated, fmt.Sprintf("this store has version %d of dibs's schema, and this dibs needs version %d: run `%s` to upgrade it",
+		have, want, c.initCommand())}
 }
 
 // initCommand prepares or upgrades the store.

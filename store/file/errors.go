@@ -22,7 +22,7 @@ func fail(what, path string, err error) error {
 	if err == nil || errors.Is(err, lease.ErrUnavailable) {
 		return err
 	}
-	if errors.Is(err, store.ErrNotPrepared) {
+	if errors.Is(err, store.ErrOutdated) {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return fmt.Errorf("%w: %s %s: %w%s", lease.ErrUnavailable, what, path, err, cure(err))

@@ -58,14 +58,14 @@ func (w *world) notPrepared(c store.Config) {
 		_ = s.Close()
 		w.Fatal("it opens although nobody has prepared it")
 	}
-	w.refusal(err, c, "is not prepared: run `dibs init --store ")
+	w.refusal(err, store.ErrNotPrepared, c, "is not prepared: run `dibs init --store ")
 }
 
-// refusal is ErrNotPrepared, with the cure and without the password.
-func (w *world) refusal(err error, c store.Config, parts ...string) {
+// refusal is an error of a kind, with the cure and without the password.
+func (w *world) refusal(err, kind error, c store.Config, parts ...string) {
 	w.Helper()
-	if !errors.Is(err, store.ErrNotPrepared) {
-		w.Errorf("it does not wrap ErrNotPrepared: %v", err)
+	if !errors.Is(err, kind) {
+		w.Errorf("it does not wrap %q: %v", kind, err)
 	}
 	for _, part := range append(parts, c.URL.Scheme+":") {
 		if !strings.Contains(err.Error(), part) {
@@ -133,6 +133,6 @@ func RunOutdated(t *testing.T, open Open, url string, age func(*testing.T), vers
 	if err == nil {
 		t.Fatal("a store of an older version is read as if it were of this one")
 	}
-	w.refusal(err, c, "dibs init --store", " version ")
+	w.refusal(err, store.ErrOutdated, c, "dibs init --store", " version ")
 	equal(w, "the version after it was read", version(t), old)
 }

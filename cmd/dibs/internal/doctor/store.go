@@ -18,6 +18,11 @@ func Unusable(where string, err error) Finding {
 	return found(Error, "store-unusable", where, "See that it is up, that the address, the password and the permissions are right; `dibs init` prepares or upgrades it.", "The store cannot be used: %v", err)
 }
 
+// Unprepared is the finding of a store that nobody has prepared: err says how it is done.
+func Unprepared(where string, err error) Finding {
+	return found(Warning, "store-unprepared", where, "Prepare it before its first use, which otherwise prepares it and waits for one TTL.", "Nobody has used it: %v", err)
+}
+
 // Opened tells which store it is, and what opening it changed.
 func Opened(where string, s *store.Store) []Finding {
 	p := s.Properties
