@@ -34,3 +34,7 @@ func TestReadingUpgradesNoSchema(t *testing.T) {
 		return v
 	})
 }
+
+func TestANewProgramLosesNoTick(t *testing.T) {
+	storetest.RunNewProgram(t, Open, database(t, testserver.Postgres(t)))
+}

@@ -66,3 +66,7 @@ func TestReadingUpgradesNoDatabase(t *testing.T) {
 	}
 	storetest.RunOutdated(t, open, "file://"+root, age, version)
 }
+
+func TestANewProgramLosesNoTick(t *testing.T) {
+	storetest.RunNewProgram(t, Open, "file://"+t.TempDir()+"/dibs")
+}

@@ -29,3 +29,5 @@ func TestReadingUpgradesNoTables(t *testing.T) {
 		return v
 	})
 }
+
+func TestANewProgramLosesNoTick(t *testing.T) { storetest.RunNewProgram(t, Open, ownDatabase(t)) }
