@@ -64,7 +64,7 @@ type Place struct {
 	sweeping atomic.Bool
 	once     sync.Once
 	unkept   unkept
-	backTold atomic.Int64 // until when the store holds back that was told of last, in ns of this host's clock
+	backTold atomic.Int64 // until when the store holds back that was told of last, in ns of the Keeper's Boot
 	hanging  atomic.Int64 // writes to this host's disk that were given up, and have not been answered
 	printed  printed
 	bounded  *slog.Logger // Log, which nobody waits for

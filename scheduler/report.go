@@ -31,8 +31,8 @@ func (p *Place) heldBack(wait time.Duration) {
 		p.OnHeldBack(wait)
 		return
 	}
-	end := time.Now().Add(wait)
-	if before := p.backTold.Swap(end.UnixNano()); end.Sub(time.Unix(0, before)) < time.Second {
+	end := p.Keeper.Boot() + wait
+	if before := p.backTold.Swap(int64(end)); before != 0 && end-time.Duration(before) < time.Second {
 		return
 	}
 	p.log().Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
