@@ -165,9 +165,9 @@ func (d *dir) openRoot(c store.Config) (root *beneath.Dir, made bool, err error)
 	}
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
-	case c.Expect == "":
-		return nil, false, c.NotPrepared() // only c.Read makes none
-	default:
+	case c.Expect == "" && c.Read:
+		return nil, false, c.NotPrepared()
+	case c.Expect != "":
 		return nil, false, fmt.Errorf("store %s: there is no directory of dibs's, and installation id %s is expected: correct the path or expect_store", c, c.Expect)
 	}
 	if err != nil {
