@@ -121,6 +121,7 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 		return nil, errLate
 	case HeldBack:
 		a.stalled = false
+		k.sawHoldBack(r.now, r.Until)
 		return nil, heldBackError{r.Until.Sub(r.now)}
 	case TooLong:
 		return nil, fmt.Errorf("lease %q: ttl %s is longer than the store's max_ttl %s; raise it with `dibs init` and ?ttl=%s on the store",

@@ -40,7 +40,8 @@ type Keeper struct {
 	margin   Margin
 	clock    clock.Clock
 	time     *storeTime
-	epoch    atomic.Int64 // the highest that an acquire was answered with
+	epoch    atomic.Int64             // the highest that an acquire was answered with
+	back     atomic.Pointer[holdBack] // the latest; nil: none was met
 	acquires *coalesce.Batcher[AcquireRequest, reply]
 	width    *coalesce.Width // of acquires
 	releases *coalesce.Batcher[Ref, reply]

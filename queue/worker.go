@@ -154,7 +154,8 @@ func (w *Worker) Run(ctx context.Context) error {
 // shift works under one lease, until ctx ends or the lease is lost.
 func (w *Worker) shift(ctx context.Context) error {
 	l, err := w.o.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: w.o.Holder, OnHeldBack: func(d time.Duration) {
-		w.log.Warn("the store grants nothing yet (rule L9)", "for", d)
+		w.log.Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
+			d.Round(100*time.Millisecond)), "event", "held-back", "wait", d.Round(time.Millisecond))
 	}})
 	if err != nil {
 		return err

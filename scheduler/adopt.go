@@ -92,7 +92,7 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 		return s.place.overdue(ctx, t)
 	case t.State == tick.Started && !mine, e == nil:
 		return nil
-	case t.State == tick.Claimed && now.After(e.takeBy(t)):
+	case t.State == tick.Claimed && now.After(s.place.Keeper.Extend(t.At, e.takeBy(t))):
 		return s.place.overdue(ctx, t)
 	case !mine:
 		return nil

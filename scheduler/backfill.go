@@ -83,7 +83,7 @@ func (p *Place) Backfill(accept, work context.Context, j *Job, b Backfill, repor
 	f.left = countdown(b.Limit)
 	if b.Force {
 		// Runs beside their ticks have no claim to keep them apart: one back-fill at a time makes them.
-		l, err := p.Keeper.Acquire(accept, lease.Want{Key: j.key().Backfill(), Holder: p.Self, Gone: p.Gone, OnHeldBack: p.OnHeldBack})
+		l, err := p.Keeper.Acquire(accept, lease.Want{Key: j.key().Backfill(), Holder: p.Self, Gone: p.Gone, OnHeldBack: p.heldBack})
 		if err != nil {
 			return fmt.Errorf("another forced back-fill of %s goes on: %w", j.key(), err)
 		}

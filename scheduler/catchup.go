@@ -30,7 +30,7 @@ func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick
 		return false, err
 	}
 	// One server at a time catches up on a job: a lease beside its key says who.
-	turn, err := s.place.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: s.place.Self, Gone: s.place.Gone})
+	turn, err := s.place.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: s.place.Self, Gone: s.place.Gone, OnHeldBack: s.place.heldBack})
 	if err != nil {
 		return true, nil //nolint:nilerr // another server is at it, or the store is down, which others report
 	}
@@ -99,7 +99,7 @@ func (s *Server) behindCatchUp(ctx context.Context, e *entry) bool {
 // catch-up then, or as missed to the next one.
 func (s *Server) joinCatchUp(ctx context.Context, e *entry, at time.Time) bool {
 	for s.behindCatchUp(ctx, e) {
-		if s.place.now().After(e.StartBy(at)) {
+		if s.place.now().After(s.place.startBy(e.Job, at)) {
 			return true
 		}
 		select {

@@ -45,7 +45,7 @@ type Fire struct {
 	// Wait is how long to wait for the lease under Forbid, as lease.Want has it.
 	Wait time.Duration
 	// StartBy is the store instant until which a tick that the store did not let begin is tried again.
-	// Zero: it is tried once.
+	// Zero: it is tried once. The time in which the store holds grants back is added to it.
 	StartBy time.Time
 	// Late says that the tick is run after all: it waits for the lease for as long as it takes, skips
 	// nothing and asks nobody to stop, whatever the policy (but for Allow, which waits for nobody).
@@ -157,7 +157,7 @@ func (p *Place) fire(ctx context.Context, f Fire) Result {
 func (p *Place) begin(ctx context.Context, f Fire) (*lease.Lease, run.Record, Result) {
 	for begun := p.now(); ; {
 		l, rec, res := p.beginOnce(ctx, f, begun)
-		if l != nil || !res.again || !p.now().Before(f.StartBy) {
+		if l != nil || !res.again || !p.now().Before(p.lastStart(f)) {
 			return l, rec, res
 		}
 		p.log().Warn("the store did not let this tick begin; it is tried again", "event", "start-delayed", "job", f.Key, "tick", stamp(f.Tick), "error", res.Reason)
@@ -255,7 +255,7 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 	if f.Tick.IsZero() {
 		claim = f.Gate
 	}
-	a, err := p.Book.Start(ctx, claim, rec, l, f.StartBy)
+	a, err := p.Book.Start(ctx, claim, rec, l, p.lastStart(f))
 	switch {
 	case err != nil:
 		return rec, p.disown(ctx, f, l, rec, err), false
@@ -273,7 +273,7 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 func (p *Place) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, cause error) Result {
 	rec.Outcome, rec.Reason = unexecuted(f), clean("nothing was executed: the start was not answered: "+cause.Error())
 	rec.Ended = p.now().Truncate(time.Microsecond)
-	patience := max(f.StartBy.Sub(p.now()), p.Keeper.Margin().RPCTimeout)
+	patience := max(p.lastStart(f).Sub(p.now()), p.Keeper.Margin().RPCTimeout)
 	a, what, err := p.reportFor(ctx, tick.CloseRequest{Run: rec, Claim: l.Ref(), Release: l.Ref()}, nil, patience)
 	res := notStarted(cause)
 	switch {
@@ -293,7 +293,7 @@ func (p *Place) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 // anew claims a tick once more that has ended as unavailable, since nothing was executed of the run that was recorded
 // under a lease, as long as its time to start is not over. Only one can win that (rule T8).
 func (p *Place) anew(ctx context.Context, f Fire, of lease.Ref) *tick.Tick {
-	if f.Tick.IsZero() || f.Again || !p.now().Before(f.StartBy) || f.Accept.Err() != nil {
+	if f.Tick.IsZero() || f.Again || !p.now().Before(p.lastStart(f)) || f.Accept.Err() != nil {
 		return nil
 	}
 	if known, ok, err := p.registered(ctx, string(f.Key)); err != nil || !ok || known.Pause.Covers(p.now()) {

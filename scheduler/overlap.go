@@ -38,7 +38,7 @@ func (p *Place) want(f Fire, key lease.Key) lease.Want {
 		h = f.Holder(key, f.RunID)
 	}
 	h.RunID, h.Command, h.Replaceable = f.RunID, clean(f.Command), f.Policy.Concurrency == job.Replace
-	return lease.Want{Key: key, Holder: h, OnHeldBack: p.OnHeldBack, Gone: p.Gone,
+	return lease.Want{Key: key, Holder: h, OnHeldBack: p.heldBack, Gone: p.Gone,
 		// A tick is skipped only against a holder that is proven alive (rule T5).
 		Prove:     !f.Tick.IsZero(),
 		Unguarded: f.Policy.OnLostRequest == job.LostRequestProceed}

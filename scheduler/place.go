@@ -38,7 +38,8 @@ type Place struct {
 	// Gone proves that a dead holder's work on this host is gone, so that its lease can be had
 	// at once (rule L6), as lease.Want's does: who wants the lease waits for its answer. Nil: never.
 	Gone func(ctx context.Context, r lease.Record, held func() bool) bool
-	// OnHeldBack hears that the store grants nothing for a while (rule L9). Nobody waits for it.
+	// OnHeldBack hears that the store grants nothing for a while (rule L9). Nobody waits for it. Nil: Log has one line
+	// for each time, and history an event.
 	OnHeldBack func(time.Duration)
 	// OnHeld hears of the holder that a fire waits for, once per holder. Nobody waits for it.
 	OnHeld func(*lease.HeldError)
@@ -63,6 +64,7 @@ type Place struct {
 	sweeping atomic.Bool
 	once     sync.Once
 	unkept   unkept
+	backTold atomic.Int64 // until when the store holds back that was told of last, in ns of the Keeper's Boot
 	hanging  atomic.Int64 // writes to this host's disk that were given up, and have not been answered
 	printed  printed
 	bounded  *slog.Logger // Log, which nobody waits for

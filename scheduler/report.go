@@ -25,6 +25,36 @@ func (p *Place) HeldBack(wait time.Duration) {
 		Reason: "the store is new, or another one than before: it grants nothing until " + stamp(p.now().Add(wait).Truncate(time.Second))})
 }
 
+// heldBack tells that this process waits for such a store, once for each time: all that wait hear of it.
+func (p *Place) heldBack(wait time.Duration) {
+	if p.OnHeldBack != nil {
+		p.OnHeldBack(wait)
+		return
+	}
+	end := p.Keeper.Boot() + wait
+	if before := p.backTold.Swap(int64(end)); before != 0 && end-time.Duration(before) < time.Second {
+		return
+	}
+	p.log().Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
+		wait.Round(100*time.Millisecond)), "event", "held-back", "wait", wait.Round(time.Millisecond), "place", p.Name)
+	p.HeldBack(wait)
+}
+
+// holding says that the store grants nothing now, as far as this process knows.
+func (p *Place) holding() bool {
+	_, until := p.Keeper.HeldBack()
+	return p.now().Before(until)
+}
+
+// startBy is until when a tick of a job may start: its starting deadline, without the time in which the store held grants
+// back (rule L9).
+func (p *Place) startBy(j *Job, at time.Time) time.Time {
+	return p.Keeper.Extend(j.Starts(at), j.StartBy(at))
+}
+
+// lastStart is the same of a fire.
+func (p *Place) lastStart(f Fire) time.Time { return p.Keeper.Extend(f.Tick, f.StartBy) }
+
 // contended records that a run without a tick found its key held (promise 24). On a shared store that
 // is written down on this host, and told once a minute for all that were like it: a key that a
 // crowd contends for is not written to by the crowd.

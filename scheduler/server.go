@@ -76,8 +76,12 @@ type entry struct {
 	returned   time.Time // the earliest tick that came back since the definition is being replaced
 }
 
-// NewServer makes a server of app's jobs at a place.
+// NewServer makes a server of app's jobs at a place. Make it before the place is used: unless somebody hears of it
+// already, it has the place's Book tell that the store holds back.
 func NewServer(p *Place, app string) *Server {
+	if p.Book != nil && p.Book.OnHeldBack == nil {
+		p.Book.OnHeldBack = p.heldBack
+	}
 	s := &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, hand: map[spot]int{},
 		gone: map[string]time.Time{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	s.sweeps.among(app, nil)
@@ -230,10 +234,15 @@ func (p *Prepared) Swap() {
 // older is settled as missed.
 func (s *Server) startable(j *Job, at, now time.Time) time.Time {
 	ok := true
-	for ok && j.StartBy(at).Before(now) {
+	since, until := s.place.Keeper.HeldBack()
+	for ok && s.place.startBy(j, at).Before(now) {
 		// Jump: what lies further back than any starting deadline is not walked through.
-		from := at
-		if skip := now.Add(-j.StartBy(at).Sub(at)).Add(-time.Second); skip.After(from) {
+		from, late := at, j.StartBy(at).Sub(at)
+		skip := now.Add(-late).Add(-time.Second)
+		if since.Before(skip) && !until.Add(late).Before(now) { // what fell due in a hold-back may still start
+			skip = since.Add(-late)
+		}
+		if skip.After(from) {
 			from = skip
 		}
 		at, ok = j.Set.Next(from)
@@ -322,7 +331,7 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 		if back && !e.root().differs.Load() {
 			e.next = s.again(e.Job, now)
 		}
-		if !e.next.IsZero() && e.StartBy(e.next).Before(now) {
+		if !e.next.IsZero() && s.place.startBy(e.Job, e.next).Before(now) {
 			e.next = s.startable(e.Job, e.next, now) // after a suspend, say: the rest is settled as missed
 		}
 		for !e.next.IsZero() && !e.Starts(e.next).After(now) {
@@ -377,7 +386,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	s.claiming.Add(1)
 	claimed := sync.OnceFunc(func() { s.claiming.Add(-1) })
 	defer claimed()
-	inTime := !s.place.now().After(e.StartBy(at))
+	inTime := !s.place.now().After(s.place.startBy(e.Job, at))
 	if s.joinCatchUp(accept, e, at) {
 		log.Debug("it joins the end of a catch-up", "event", "tick-joined")
 		return
@@ -418,9 +427,8 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 // claim asks for the tick until the store answers or it is too late to start. Early: the store's clock has not come to
 // the tick in all the time that it had to start.
 func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool) (tick.Answer, error) {
-	startBy := e.StartBy(at)
-	w := tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation, StartBy: startBy}
-	enough := time.NewTimer(max(startBy.Sub(s.place.now()), 0)) // goes on where the store's clock steps back
+	w := tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation, StartBy: e.StartBy(at)}
+	enough := time.NewTimer(max(s.place.startBy(e.Job, at).Sub(s.place.now()), 0)) // goes on where the store's clock steps back
 	defer enough.Stop()
 	for early := (tick.Answer{}); ; {
 		a, err := s.place.Book.Claim(ctx, w)
@@ -444,7 +452,7 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 			return early, nil
 		case errors.Is(err, tick.ErrTooLate) && inTime:
 			return a, fmt.Errorf("%w: it did not let this tick be claimed in time", lease.ErrUnavailable)
-		case !errors.Is(err, lease.ErrUnavailable) || s.place.now().After(startBy):
+		case !errors.Is(err, lease.ErrUnavailable) || s.place.now().After(s.place.startBy(e.Job, at)):
 			return a, err
 		}
 		select {

@@ -61,7 +61,7 @@ func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
 		switch {
 		case t.State == tick.Started:
 			err = p.crashed(ctx, t)
-		case p.passed().After(j.StartBy(t.At)) && (t.Reruns == 0 || p.passed().After(t.Claimed.Add(j.rules().late))):
+		case p.passed().After(p.startBy(j, t.At)) && (t.Reruns == 0 || p.passed().After(t.Claimed.Add(j.rules().late))):
 			err = p.overdue(ctx, t) // who stands by to run it again has had the time for that
 		}
 		if err != nil {
@@ -188,7 +188,7 @@ func (p *Place) registered(ctx context.Context, name string) (tick.Job, bool, er
 // tooLate says whether a tick can no longer be started, a claim that is on its way included.
 func (p *Place) tooLate(j *Job) func(time.Time) bool {
 	over := p.passed().Add(-p.Keeper.Margin().TTL)
-	return func(at time.Time) bool { return j.StartBy(at).Before(over) }
+	return func(at time.Time) bool { return p.startBy(j, at).Before(over) }
 }
 
 // settleBatch bounds the ticks that are settled in one step; the next one goes on.

@@ -90,7 +90,7 @@ func (s *Server) settleAll(ctx context.Context, strays []tick.Tick) error {
 	}
 	var failed error
 	for _, t := range strays {
-		if s.place.passed().Before(waitsUntil(t, jobs[t.Job])) {
+		if s.place.passed().Before(s.place.Keeper.Extend(t.At, waitsUntil(t, jobs[t.Job]))) {
 			continue
 		}
 		if t.State == tick.Started {

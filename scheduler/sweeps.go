@@ -61,9 +61,11 @@ func (t *sweeps) take(ctx context.Context, s *Server, behind bool) (done func(),
 	if age := now.Sub(r.Renewed); live || age >= 0 && age < pause {
 		return nil, nil
 	}
-	turn, err := keeper.Acquire(ctx, lease.Want{Key: key, Holder: s.place.Self})
+	turn, err := keeper.Acquire(ctx, lease.Want{Key: key, Holder: s.place.Self, OnHeldBack: s.place.heldBack})
 	switch {
 	case errors.As(err, new(*lease.HeldError)):
+		return nil, nil
+	case err != nil && s.place.holding(): // it is nobody's turn, and nothing that anybody could take over can be started
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("take the turn to sweep: %w", err)

@@ -21,7 +21,7 @@ func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool 
 	concluded := a.Status == tick.Taken && foreseen(a.Tick, a.Now)
 	unclaimed := a.Status == tick.Taken && a.Tick.State == tick.Closed && a.Tick.Claimed.IsZero()
 	refused := a.Status == tick.Settled || a.Status == tick.Paused || unclaimed || concluded
-	if !refused || a.Now.After(w.StartBy) {
+	if !refused || a.Now.After(p.Keeper.Extend(w.At, w.StartBy)) {
 		return false // it may well have been settled in its time
 	}
 	known, ok, err := p.registered(ctx, w.Job)

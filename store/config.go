@@ -12,7 +12,7 @@ import (
 // what is left there belongs to the technology's own client.
 type Config struct {
 	URL *url.URL
-	// Namespace keeps environments apart in one store (?namespace=). Default "dibs".
+	// Namespace keeps environments apart in one store (?namespace=). Default DefaultNamespace.
 	Namespace string
 	// TTL is the fleet's lease TTL (?ttl=). Zero, the default: the namespace's, which is 15 s unless somebody said
 	// otherwise (Properties.MaxTTL). Beyond 15 s another one than the namespace's is refused (CheckTTL).
@@ -32,12 +32,19 @@ type Config struct {
 	// Init states that an empty store is new, so that nothing has to be waited for, and
 	// upgrades an older schema (`dibs init`).
 	Init bool
+	// Read states that the store is only looked at. Opening it then makes no schema, no namespace and no directory, and
+	// upgrades none, whatever Init says. What is not prepared is an error that wraps ErrNotPrepared, and what an older
+	// dibs prepared is one that wraps ErrOutdated, unless this program can read it.
+	Read bool
 }
+
+// DefaultNamespace is the namespace of an address that names none.
+const DefaultNamespace = "dibs"
 
 // Parse reads a store's address: a URL, or the path of a directory. An error about an address that is not understood
 // quotes nothing of it: there may be a password anywhere in it.
 func Parse(s string) (Config, error) {
-	c := Config{Namespace: "dibs"}
+	c := Config{Namespace: DefaultNamespace}
 	u, err := parseURL(s)
 	if err != nil {
 		return c, fmt.Errorf("store address: %w", err)

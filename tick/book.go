@@ -73,7 +73,8 @@ type Want struct {
 	At         time.Time
 	Generation int64 // as in ClaimRequest
 	// StartBy is the store instant until which the tick may be claimed to be run (rule T4), and
-	// a claim that lapsed unstarted be taken over (rule T2). Zero: any time, and never.
+	// a claim that lapsed unstarted be taken over (rule T2). Zero: any time, and never. The time in which the store holds
+	// grants back is added to it (lease.Keeper.Extend).
 	StartBy time.Time
 	// Rerun also takes over a tick whose run crashed (rule T3).
 	Rerun bool
@@ -109,7 +110,7 @@ func (b *Book) Claim(ctx context.Context, w Want) (Answer, error) {
 			continue
 		case a.Status != Taken || w.Outcome != "":
 			return a, nil
-		case a.Tick.State == Claimed && !a.Tick.Live && a.Now.Before(w.StartBy):
+		case a.Tick.State == Claimed && !a.Tick.Live && a.Now.Before(b.startBy(w)):
 			if paused, err := b.paused(ctx, w.Job, a.Now); err != nil || paused {
 				a.Status = Paused
 				return a, err
@@ -158,7 +159,7 @@ func (b *Book) ask(ctx context.Context, w Want) (Answer, lease.Ref, error) {
 	// The lease may have taken long to get: a tick whose time has passed is left to be settled.
 	if now, err := b.keeper.Now(ctx); err != nil {
 		return Answer{}, l.Ref(), err
-	} else if !w.StartBy.IsZero() && now.After(w.StartBy) {
+	} else if by := b.startBy(w); !by.IsZero() && now.After(by) {
 		return Answer{}, l.Ref(), fmt.Errorf("%s at %s: %w", w.Job, w.At.Format(time.RFC3339), ErrTooLate)
 	}
 	a, err := b.claims.submit(ctx, ClaimRequest{
@@ -167,6 +168,9 @@ func (b *Book) ask(ctx context.Context, w Want) (Answer, lease.Ref, error) {
 	})
 	return a, l.Ref(), err
 }
+
+// startBy is until when a tick may start, as far as is known now of hold-backs.
+func (b *Book) startBy(w Want) time.Time { return b.keeper.Extend(w.At, w.StartBy) }
 
 func (b *Book) sendClaims(reqs []ClaimRequest) ([]Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), b.keeper.Margin().RPCTimeout)

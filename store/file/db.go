@@ -19,12 +19,14 @@ import (
 
 	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
 )
 
 // A db is the namespace's database, opened by the first who needs it. An error of opening is
 // told to whoever asked, and the next one tries again.
 type db struct {
 	dir    *dir
+	config store.Config
 	path   string
 	leases *leases
 	log    log
@@ -50,8 +52,8 @@ type pools struct {
 	prepared map[string]*sql.Stmt // of the queue, on the writer's one connection
 }
 
-func newDB(d *dir, l *leases) *db {
-	s := &db{dir: d, leases: l, path: filepath.Join(d.path, databaseName)}
+func newDB(d *dir, l *leases, c store.Config) *db {
+	s := &db{dir: d, config: c, leases: l, path: filepath.Join(d.path, databaseName)}
 	l.opened.add(s)
 	return s
 }
@@ -225,8 +227,11 @@ func (s *db) migrate(ctx context.Context, p *sql.DB) error {
 		return err
 	}
 	have, err := s.version(ctx, p)
-	if err != nil || have == len(steps) {
+	switch {
+	case err != nil || have == len(steps):
 		return err
+	case have > 0 && s.config.Read:
+		return s.config.Outdated(have, len(steps))
 	}
 	return s.transact(ctx, p, func(tx *sql.Tx) error {
 		if have, err = applied(ctx, tx); err != nil {

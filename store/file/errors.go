@@ -13,6 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
 )
 
 // fail says what could not be done, where, why, and what to do about it. The directory is then
@@ -20,6 +21,9 @@ import (
 func fail(what, path string, err error) error {
 	if err == nil || errors.Is(err, lease.ErrUnavailable) {
 		return err
+	}
+	if errors.Is(err, store.ErrOutdated) {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return fmt.Errorf("%w: %s %s: %w%s", lease.ErrUnavailable, what, path, err, cure(err))
 }

@@ -135,7 +135,7 @@ func (m *meta) prepare(root *beneath.Dir, c store.Config) ([]string, error) {
 		return nil, fail("open", m.path, err)
 	case !there:
 		return m.create(root, c, longest)
-	case !c.Init:
+	case c.Read || !c.Init:
 		return nil, nil
 	}
 	return m.upgrade(m.dir, longest)

@@ -26,7 +26,9 @@ type dir struct {
 }
 
 // Open opens the directory of c.URL (file:///path) and makes it, with its parents and mode 0700,
-// if it is not there. It opens no database: that waits for the first who asks for ticks or history.
+// if it is not there, unless c.Read. It opens no database: that waits for the first who asks for ticks or history, who
+// makes it where there is none yet in a namespace that is prepared. Under c.Read an older database is not upgraded: what is
+// asked of it fails with an error that wraps store.ErrOutdated.
 // Errors wrap lease.ErrUnavailable, unless it is the address that is wrong.
 func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err := ctx.Err(); err != nil {
@@ -53,7 +55,7 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 		return nil, err
 	}
 	leases := leasesOf(d)
-	db := newDB(d, leases)
+	db := newDB(d, leases, c)
 	return &store.Store{
 		Kind: "file", URL: c.String(),
 		Leases: leases, Ticks: &ticks{db}, History: &histories{db}, Queue: queues{db}, Tasks: desk{db},
@@ -109,6 +111,11 @@ func (d *dir) prepare(c store.Config) (done []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Read {
+		if err := d.found(root, c); err != nil {
+			return nil, err
+		}
+	}
 	id, fresh, err := identity(root)
 	if err != nil {
 		return nil, err
@@ -127,10 +134,28 @@ func (d *dir) prepare(c store.Config) (done []string, err error) {
 	return append(done, lines...), err
 }
 
+// found says whether a directory, and c's namespace in it, are prepared.
+func (d *dir) found(root *beneath.Dir, c store.Config) error {
+	there, err := root.Exists(hostName)
+	if err == nil && there {
+		var p *places
+		if p, err = d.placesIn(root, (*beneath.Dir).Sub); err == nil {
+			there, err = p.own.Exists(namespaceName)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !there:
+		return c.NotPrepared()
+	case err != nil:
+		return fail("open", d.path, err)
+	}
+	return nil
+}
+
 // openRoot opens the directory, makes it where that is meant, and refuses one whose locks would not be
 // ours alone.
 func (d *dir) openRoot(c store.Config) (root *beneath.Dir, made bool, err error) {
-	if c.Expect == "" {
+	if c.Expect == "" && !c.Read {
 		root, made, err = beneath.Make(d.root)
 	} else if root, err = beneath.Open(d.root); err == nil {
 		var there bool
@@ -138,7 +163,11 @@ func (d *dir) openRoot(c store.Config) (root *beneath.Dir, made bool, err error)
 			err = fs.ErrNotExist
 		}
 	}
-	if c.Expect != "" && errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+	case c.Expect == "" && c.Read:
+		return nil, false, c.NotPrepared()
+	case c.Expect != "":
 		return nil, false, fmt.Errorf("store %s: there is no directory of dibs's, and installation id %s is expected: correct the path or expect_store", c, c.Expect)
 	}
 	if err != nil {

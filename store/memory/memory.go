@@ -106,7 +106,8 @@ var registry = struct {
 	byNamespace map[string]*Backend
 }{byNamespace: map[string]*Backend{}}
 
-// Open returns a client of this process's store of c.Namespace, made by the first who opens it.
+// Open returns a client of this process's store of c.Namespace, made by the first who opens it. It is new for certain, so
+// that it grants at once, whether or not c.Init says so.
 func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
@@ -117,8 +118,11 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	registry.Lock()
 	defer registry.Unlock()
 	b, prepared := registry.byNamespace[c.Namespace], []string(nil)
+	if b == nil && c.Read {
+		return nil, c.NotPrepared()
+	}
 	if b == nil {
-		b = New(Options{URL: c.String(), MaxTTL: c.Longest(), HoldBack: !c.Init})
+		b = New(Options{URL: c.String(), MaxTTL: c.Longest()}) // nobody waits: no holder outlives this process's memory
 		prepared = append(prepared, fmt.Sprintf("created namespace %s in memory", c.Namespace))
 	}
 	if c.Expect != "" && c.Expect != b.id {
@@ -126,6 +130,9 @@ func Open(ctx context.Context, c store.Config) (*store.Store, error) {
 	}
 	if err := c.CheckTTL(max(b.longest(), c.SeenTTL)); err != nil {
 		return nil, err
+	}
+	if c.Read {
+		return b.Store(), nil
 	}
 	registry.byNamespace[c.Namespace] = b
 	b.sawTTL(c.SeenTTL)

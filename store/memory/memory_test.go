@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/memory"
 	"github.com/dibs-run/dibs/store/storetest"
@@ -15,3 +16,21 @@ func TestSlotsAreHeldBack(t *testing.T) {
 }
 
 func TestStore(t *testing.T) { storetest.Run(t, memory.Open, "memory:") }
+
+func TestANewProgramLosesNoTick(t *testing.T) { storetest.RunNewProgram(t, memory.Open, "memory:") }
+
+// What is in this process's own memory is new for certain: nobody waits for holders of before.
+func TestANewStoreGrantsAtOnce(t *testing.T) {
+	c, err := store.Parse("memory:?namespace=at-once")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := memory.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{{Key: "k", Holder: lease.Holder{ID: lease.NewNonce()}, TTL: lease.DefaultTTL}})
+	if err != nil || r.Answers[0].Status != lease.OK {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,8 +31,12 @@ func (m *meta) read(r *sql.Rows) error {
 // than the one that the namespace knows.
 func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []string, err error) {
 	var before meta
-	if err = d.run(ctx, new(packet).add("read-meta", d.ns), before.read); err != nil {
+	look := new(packet).add("clock").add("now").add("read-meta", d.ns)
+	if err = d.run(ctx, look, readInstant(&before.now), before.read); err != nil {
 		return m, nil, err
+	}
+	if c.Read && before.installation == "" {
+		return m, nil, c.NotPrepared()
 	}
 	if c.Expect != "" && c.Expect != before.installation {
 		is := "is empty"
@@ -40,6 +45,9 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 		}
 		return m, nil, fmt.Errorf("mysql store %s: namespace %s %s, and expect_store asks for %s; correct the address or the pin",
 			d.addr, d.ns, is, c.Expect)
+	}
+	if c.Read {
+		return before, nil, errors.Join(d.sound(before), c.CheckTTL(before.maxTTL))
 	}
 	ours := lease.NewNonce().String()
 	p := d.known(ours, c.Init, 0, c.SeenTTL.Microseconds())
@@ -50,10 +58,18 @@ func (d *database) prepare(ctx context.Context, c store.Config) (m meta, did []s
 	if err = d.run(ctx, p, readInstant(&m.now), m.read); err != nil {
 		return m, nil, err
 	}
-	if err := store.CheckInstallation(m.installation); err != nil {
-		return m, nil, fmt.Errorf("mysql store %s: %w", d.addr, err)
+	if err := d.sound(m); err != nil {
+		return m, nil, err
 	}
 	return m, changes(string(d.ns), ours, before, m), c.CheckTTL(m.maxTTL)
+}
+
+// sound refuses an installation id that dibs never made.
+func (d *database) sound(m meta) error {
+	if err := store.CheckInstallation(m.installation); err != nil {
+		return fmt.Errorf("mysql store %s: %w", d.addr, err)
+	}
+	return nil
 }
 
 // known begins a packet after which the namespace knows this server. If there is no such namespace

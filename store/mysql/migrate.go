@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dibs-run/dibs/store"
 )
 
 //go:embed migrations/*.sql
@@ -57,7 +59,8 @@ func newestSchema() int {
 
 // migrate brings the tables to the newest version we know: an empty database at once, an older
 // one only for `dibs init`, since servers of the older version may still be at work.
-func (d *database) migrate(ctx context.Context, isInit bool) (did []string, err error) {
+// c.Read brings none.
+func (d *database) migrate(ctx context.Context, c store.Config) (did []string, err error) {
 	all := migrations()
 	newest := newestSchema()
 	have, err := d.version(ctx, d.db)
@@ -68,8 +71,10 @@ func (d *database) migrate(ctx context.Context, isInit bool) (did []string, err 
 		return nil, fmt.Errorf("mysql store %s: its tables have version %d and this dibs knows %d at most; upgrade dibs here", d.addr, have, newest)
 	case have == newest:
 		return nil, nil
-	case have > 0 && !isInit:
-		return nil, fmt.Errorf("mysql store %s: its tables have version %d and this dibs needs %d; run dibs init", d.addr, have, newest)
+	case have == 0 && c.Read:
+		return nil, c.NotPrepared()
+	case have > 0 && (c.Read || !c.Init):
+		return nil, fmt.Errorf("mysql store %s: %w", d.addr, c.Outdated(have, newest))
 	}
 	conn, err := d.db.Conn(ctx)
 	if err != nil {

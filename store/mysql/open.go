@@ -65,7 +65,7 @@ func open(ctx context.Context, db *sql.DB, c store.Config, shared bool) (*store.
 		return nil, err
 	}
 	d.identity = srv.identity()
-	tables, err := d.migrate(ctx, c.Init)
+	tables, err := d.migrate(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -79,8 +79,10 @@ func (p *preparation) schema(ctx context.Context, s *server) error {
 		return nil
 	case version > len(files):
 		return fmt.Errorf("postgres store %s: schema dibs of database %s is version %d, this program knows versions up to %d; use a newer dibs", p.db.address, s.database, version, len(files))
-	case version > 0 && !p.c.Init:
-		return fmt.Errorf("postgres store %s: schema dibs of database %s is version %d, this program needs %d; run `dibs init` to upgrade it", p.db.address, s.database, version, len(files))
+	case version == 0 && p.c.Read:
+		return p.c.NotPrepared()
+	case version > 0 && (p.c.Read || !p.c.Init):
+		return fmt.Errorf("postgres store %s: database %s: %w", p.db.address, s.database, p.c.Outdated(version, len(files)))
 	}
 	s.schema = len(files)
 	return p.migrate(ctx, *s, files)
@@ -144,6 +146,10 @@ func (p *preparation) namespace(ctx context.Context) (n namespace, err error) {
 	if err != nil {
 		return n, err
 	}
+	if p.c.Read {
+		p.maxTTL.Store(max(lease.DefaultTTL, p.c.SeenTTL).Microseconds())
+		return before, p.found(before)
+	}
 	if before.installation == "" {
 		err = p.db.run(ctx, "make the namespace", do(sqlPrepare()[4], p.c.Namespace, p.maxTTL.Load(), p.c.Init))
 	}
@@ -163,14 +169,22 @@ func (p *preparation) namespace(ctx context.Context) (n namespace, err error) {
 	if err != nil {
 		return n, err
 	}
-	if err := store.CheckInstallation(n.installation); err != nil {
-		return n, fmt.Errorf("postgres store %s: %w", p.db.address, err)
-	}
 	p.tell(before, n)
-	if p.c.Expect != "" && p.c.Expect != n.installation {
-		return n, fmt.Errorf("postgres store %s: its installation id is %s, and expect_store asks for %s; correct the address or the pin", p.db.address, n.installation, p.c.Expect)
+	return n, p.found(n)
+}
+
+// found refuses a namespace that is not there, is damaged, or is another one than was meant.
+func (p *preparation) found(n namespace) error {
+	if n.installation == "" && p.c.Read {
+		return p.c.NotPrepared()
 	}
-	return n, p.c.CheckTTL(n.maxTTL)
+	if err := store.CheckInstallation(n.installation); err != nil {
+		return fmt.Errorf("postgres store %s: %w", p.db.address, err)
+	}
+	if p.c.Expect != "" && p.c.Expect != n.installation {
+		return fmt.Errorf("postgres store %s: its installation id is %s, and expect_store asks for %s; correct the address or the pin", p.db.address, n.installation, p.c.Expect)
+	}
+	return p.c.CheckTTL(n.maxTTL)
 }
 
 func (p *preparation) tell(before, now namespace) {

@@ -22,12 +22,18 @@ type meta struct {
 // prepare creates the namespace where there is none, compares the server with the one that it knows
 // (rule L9), and refuses what this program must not touch: all of it in one atomic script.
 func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
-	a := append(d.newArgs(5), freshID(), schema, d.maxTTL.Load(), flag(c.Init), c.SeenTTL.Microseconds())
-	r, err := d.run(ctx, "open", prepareScript, a)
+	script, a := prepareScript, append(d.newArgs(5), freshID(), schema, d.maxTTL.Load(), flag(c.Init), c.SeenTTL.Microseconds())
+	if c.Read {
+		script, a = lookScript, d.newArgs(0)
+	}
+	r, err := d.run(ctx, "open", script, a)
 	if err != nil {
 		return meta{}, err
 	}
 	now, id, found := r.time(0), r.text(1), r.int(2)
+	if found == 0 { // only a look finds none
+		return meta{}, c.NotPrepared()
+	}
 	if found > schema {
 		return meta{}, fmt.Errorf("redis %s: namespace %q has schema %d, this program knows up to %d; upgrade dibs here", d.addr, c.Namespace, found, schema)
 	}

@@ -61,6 +61,7 @@ func (s *script) assemble(step int) string {
 
 var (
 	prepareScript = load("common", "identity", "prepare")
+	lookScript    = load("common", "look")
 
 	acquireScript = load("common", "identity", "acquire")
 	renewScript   = load("common", "identity", "renew")

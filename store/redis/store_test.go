@@ -58,3 +58,11 @@ func TestSlotsAreHeldBack(t *testing.T) {
 func TestABacklogOfThousands(t *testing.T) {
 	storetest.RunBacklog(t, Open, testserver.Redis(t), 8500)
 }
+
+func TestANewProgramLosesNoTick(t *testing.T) {
+	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
+		t.Cleanup(func() { sweep(t, c) })
+		return Open(ctx, c)
+	}
+	storetest.RunNewProgram(t, open, testserver.Redis(t))
+}

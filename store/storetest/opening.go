@@ -20,6 +20,7 @@ var openPromises = []promise{
 	// Holds: promise 1.
 	{"a state older than an asker has seen is held back", olderState},
 	{"session locks are declared or refused", sessionLocks},
+	{"reading prepares no namespace, and needs one", reading},
 }
 
 func declares(w *world) {

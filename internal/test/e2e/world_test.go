@@ -272,11 +272,14 @@ func (w *world) history(args ...string) (all []entry) {
 // unheard is what history says of a name that is not registered yet, and of which nothing is on record.
 const unheard = "nothing of that name is on record"
 
+// unprepared is what a command that reads says of a store that nobody has used yet.
+const unprepared = "this store is not prepared"
+
 // recall is dibs history as JSON: nothing, of a name that the store has not heard of yet.
 func (w *world) recall(to any, args ...string) {
 	w.t.Helper()
 	p := w.dibs(append([]string{"history", "-n", "10000", "-o", "json"}, args...)...)
-	if p.wait(patience) == 1 && strings.Contains(p.stderr(), unheard) {
+	if status := p.wait(patience); status == 1 && strings.Contains(p.stderr(), unheard) || status == 69 && strings.Contains(p.stderr(), unprepared) {
 		return
 	}
 	p.exits(0, patience)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/store"
 )
 
 // The exit statuses that commands share. `dibs run` has more: see its help.
@@ -76,7 +77,7 @@ func execute(ctx context.Context, args []string, e env) int {
 		if st.err != nil {
 			st.err = err // with the words that were put round it
 		}
-	case errors.Is(err, lease.ErrUnavailable):
+	case unusable(err):
 		st = statusError{exitUnavailable, err}
 	case errors.Is(err, errUsage) || cmd == root:
 		st = statusError{exitUsage, err}
@@ -104,6 +105,11 @@ func execute(ctx context.Context, args []string, e env) int {
 	return st.status
 }
 
+// unusable says that a store could not be used: it is away, not prepared, or of an older version.
+func unusable(err error) bool {
+	return errors.Is(err, lease.ErrUnavailable) || errors.Is(err, store.ErrNotPrepared) || errors.Is(err, store.ErrOutdated)
+}
+
 // errUsage marks errors in the use of flags and arguments.
 var errUsage = errors.New("usage")
 
@@ -122,6 +128,7 @@ or MariaDB.`,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
+	root.PersistentPreRun = markReading
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	root.SetVersionTemplate("dibs {{.Version}}\n")
 	root.SetHelpCommand(newHelp())

@@ -21,6 +21,7 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
 	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/file"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -111,7 +112,11 @@ func (x *examination) lookAtStore(ctx context.Context) {
 		return // host says so
 	}
 	p, err := open(ctx, x.address.Config, logTo(x.env))
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNotPrepared):
+		x.found(doctor.Unprepared(where, err))
+		return
+	case err != nil:
 		x.found(doctor.Unusable(where, err))
 		return
 	}
@@ -191,7 +196,10 @@ func (x *examination) hostJobs(ctx context.Context) {
 		return
 	}
 	p, err := open(ctx, own.Config, logTo(x.env))
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNotPrepared):
+		return // it has no jobs yet
+	case err != nil:
 		x.found(doctor.Unusable(own.String(), err))
 		return
 	}

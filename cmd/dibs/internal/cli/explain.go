@@ -12,8 +12,8 @@ import (
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
 	"github.com/dibs-run/dibs/internal/mirror"
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/store"
 )
 
 // explainOptions are the flags of `dibs explain`.
@@ -97,7 +97,7 @@ func (o explainOptions) look(ctx context.Context, e env, a address) (explained, 
 	x, err := o.lookIn(ctx, e, a)
 	unknown := errors.Is(err, explain.ErrUnknown)
 	host, ok := a.besides()
-	if !ok || err == nil && x.current() || err != nil && !unknown && !errors.Is(err, lease.ErrUnavailable) {
+	if !ok || err == nil && x.current() || err != nil && !unknown && !unusable(err) {
 		return x, err
 	}
 	y, hostErr := o.lookIn(ctx, e, host)
@@ -107,7 +107,7 @@ func (o explainOptions) look(ctx context.Context, e env, a address) (explained, 
 			fmt.Fprintf(e.stderr, "dibs: explained from this host's own directory only: %v\n", err)
 		}
 		return y, nil
-	case unknown && errors.Is(hostErr, explain.ErrUnknown):
+	case unknown && (errors.Is(hostErr, explain.ErrUnknown) || errors.Is(hostErr, store.ErrNotPrepared)):
 		x.Store += " nor in " + y.Store
 	case unknown:
 		return x, errors.Join(err, hostErr)

@@ -17,7 +17,7 @@ func (w *wording) decided() {
 		w.say("%s pid %d claimed it at %s.", w.Claimant.Host, w.Claimant.PID, w.at(w.Claimed))
 	}
 	if w.CaughtUp() {
-		w.say("That is after its time to start: it was caught up on.")
+		w.say("That is after its time to start: it was caught up on, or waited for a store that was new or restarted.")
 	}
 	switch run.Outcome(w.Outcome) {
 	case run.Skipped:

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -62,7 +61,7 @@ func showRun(ctx context.Context, e env, o historyOptions) error {
 func (o historyOptions) findRun(ctx context.Context, e env, a address) (runShown, error) {
 	shown, err := o.findRunIn(ctx, e, a)
 	host, ok := a.besides()
-	if err == nil || !ok || !errors.Is(err, errNoRun) && !errors.Is(err, lease.ErrUnavailable) {
+	if err == nil || !ok || !errors.Is(err, errNoRun) && !unusable(err) {
 		return shown, err
 	}
 	if there, hostErr := o.findRunIn(ctx, e, host); hostErr == nil {

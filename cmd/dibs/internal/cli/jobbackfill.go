@@ -131,6 +131,9 @@ func runJobBackfill(ctx context.Context, e env, o backfillOptions) error {
 	if err != nil {
 		return usage(err)
 	}
+	if o.dry {
+		ctx = toRead(ctx)
+	}
 	t := trigger{options: triggerOptions{serveOptions: o.serveOptions}}
 	work := e
 	work.stdout = e.stderr // what the job prints; the standard output is the report's

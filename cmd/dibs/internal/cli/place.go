@@ -172,9 +172,12 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	was := rememberedOf(c)
-	c.SeenTTL = was.ttl
+	c.SeenTTL, c.Read = was.ttl, c.Read || onlyReads(ctx)
 	s, err := all.Open(ctx, c)
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrNotPrepared): // its cure names the store
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("store %s: %w", c, err)
 	}
 	var place atomic.Pointer[scheduler.Place] // which needs the keeper that tells it

@@ -18,6 +18,11 @@ func Unusable(where string, err error) Finding {
 	return found(Error, "store-unusable", where, "See that it is up, that the address, the password and the permissions are right; `dibs init` prepares or upgrades it.", "The store cannot be used: %v", err)
 }
 
+// Unprepared is the finding of a store that nobody has prepared: err says how it is done.
+func Unprepared(where string, err error) Finding {
+	return found(Warning, "store-unprepared", where, "Prepare it before its first use, which otherwise prepares it and waits for one TTL.", "Nobody has used it: %v", err)
+}
+
 // Opened tells which store it is, and what opening it changed.
 func Opened(where string, s *store.Store) []Finding {
 	p := s.Properties
@@ -77,7 +82,7 @@ func Trial(ctx context.Context, where string, s lease.Store, ttl time.Duration) 
 		return []Finding{found(Info, check, where, "", "A lease was acquired and released.")}
 	case lease.HeldBack:
 		return []Finding{found(Warning, "held-back", where, "Wait; or, if it is new and empty, run `dibs init`.",
-			"It is new or was restarted, and grants nothing for another %s, so as not to overlap with what it no longer knows of (rule L9).", a.Until.Sub(r.Now).Round(time.Second/10))}
+			"It is new or was restarted: it grants nothing for another %s, in case another server still holds a lease (rule L9).", a.Until.Sub(r.Now).Round(time.Second/10))}
 	case lease.TooLong:
 		return []Finding{found(Error, "ttl", where, "Run `dibs init` with the same address, which raises its max_ttl.",
 			"The TTL of %s is longer than the %s that it grants (rule L9): nothing is started.", ttl, a.Until.Sub(r.Now))}

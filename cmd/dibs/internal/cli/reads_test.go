@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/internal/test/testserver"
+	"github.com/dibs-run/dibs/lease"
+)
+
+// Each command that opens a store says whether it only looks: a new one cannot forget it.
+func TestEachCommandSaysWhetherItReads(t *testing.T) {
+	seen := map[string]bool{}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Flags().Lookup("store") != nil {
+			path := cmd.CommandPath()
+			if _, ok := reads[path]; !ok {
+				t.Errorf("%s opens a store, and reads has no line for it", path)
+			}
+			seen[path] = true
+		}
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+	}
+	walk(newRoot(env{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}))
+	for path := range reads {
+		if !seen[path] {
+			t.Errorf("reads has a line for %s, which is no command with a store", path)
+		}
+	}
+}
+
+// arguments are what a reading command is called with.
+var arguments = map[string][]string{
+	"dibs explain":    {"app/job"},
+	"dibs job show":   {"app/job"},
+	"dibs lease show": {"key"},
+	"dibs queue show": {"mail"},
+	"dibs task show":  {"1"},
+}
+
+// Reading prepares nothing: who asks a store where dibs has never been is told what to do, and leaves nothing behind.
+func TestReadingCommandsPrepareNothing(t *testing.T) {
+	for kind, bare := range map[string]func(*testing.T) (address string, there func() string){
+		"directory": bareDirectory, "redis": bareRedis, "postgres": barePostgres, "mysql": bareMariaDB,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			address, there := bare(t)
+			host := filepath.Join(t.TempDir(), "host")
+			t.Setenv("DIBS_DIR", host)
+			for path, is := range reads {
+				if !is {
+					continue
+				}
+				args := append(strings.Fields(path)[1:], arguments[path]...)
+				args = append(args, "--store", address)
+				if path == "dibs history" {
+					readNothing(t, address, there, append(args, "app/job", "--log")...)
+					readNothing(t, address, there, append(args, "--events")...)
+				}
+				if path != "dibs doctor" || kind != "directory" { // of one that is missing it has its own words
+					readNothing(t, address, there, args...)
+				}
+			}
+			dry := []string{"job", "backfill", "app/job", "--manifest", manifestFile(t), "--from", "2026-01-01", "--dry-run", "--store", address}
+			readNothing(t, address, there, dry...)
+			if _, err := os.Stat(host); err == nil {
+				t.Error("this host's own directory was made")
+			}
+		})
+	}
+}
+
+func readNothing(t *testing.T, address string, there func() string, args ...string) {
+	t.Helper()
+	before := there()
+	var stdout, stderr bytes.Buffer
+	status := Exec(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+	said := stderr.String()
+	want := exitUnavailable
+	if args[0] == "doctor" {
+		want, said = 0, stdout.String()
+	}
+	if !strings.Contains(said, "this store is not prepared: run `dibs init --store ") {
+		t.Errorf("dibs %q does not say what to do:\n%s%s", args, &stdout, &stderr)
+	}
+	if status != want {
+		t.Errorf("dibs %q: exit status %d, want %d", args, status, want)
+	}
+	if u, err := url.Parse(address); err == nil {
+		if pass, ok := u.User.Password(); ok && pass != "" && strings.Contains(said, ":"+pass+"@") {
+			t.Errorf("dibs %q shows the password", args)
+		}
+	}
+	if after := there(); after != before {
+		t.Errorf("dibs %q made %s, and before there was %q", args, after, before)
+	}
+}
+
+func manifestFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "jobs.yaml")
+	text := "version: 1\napp: app\njobs:\n  - {name: job, schedule: '@daily', command: [\"true\"], policy: {concurrency_scope: global}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func bareDirectory(t *testing.T) (string, func() string) {
+	parent := t.TempDir()
+	return "file://" + parent + "/dibs?reach=only-host", func() string {
+		all, err := os.ReadDir(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range all {
+			names = append(names, e.Name())
+		}
+		return strings.Join(names, " ")
+	}
+}
+
+func bareRedis(t *testing.T) (string, func() string) {
+	u, err := url.Parse(testserver.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := goredis.ParseURL(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := goredis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	ns := "bare-" + lease.NewNonce().String()[:8]
+	q := u.Query()
+	q.Set("namespace", ns)
+	u.RawQuery = q.Encode()
+	return u.String(), func() string {
+		var keys []string
+		for scan := client.Scan(t.Context(), 0, "*{"+ns+"}*", 1000).Iterator(); scan.Next(t.Context()); {
+			keys = append(keys, scan.Val())
+		}
+		return strings.Join(keys, " ")
+	}
+}
+
+// newName is a database's.
+func newName() string { return "dibs_bare_" + lease.NewNonce().String()[:8] }
+
+func barePostgres(t *testing.T) (string, func() string) {
+	u, err := url.Parse(testserver.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := pgx.Connect(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + newName()
+	if _, err := admin.Exec(t.Context(), "CREATE DATABASE "+u.Path[1:]); err != nil {
+		t.Fatal(err)
+	}
+	own, err := pgx.Connect(t.Context(), u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = own.Close(context.Background())
+		_, _ = admin.Exec(context.Background(), "DROP DATABASE "+u.Path[1:]+" WITH (FORCE)")
+		_ = admin.Close(context.Background())
+	})
+	return u.String(), func() (names string) {
+		if err := own.QueryRow(t.Context(), "SELECT coalesce(string_agg(nspname, ' '), '') FROM pg_namespace WHERE nspname = 'dibs'").Scan(&names); err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+}
+
+func bareMariaDB(t *testing.T) (string, func() string) {
+	u, err := url.Parse(testserver.MariaDB(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass, _ := u.User.Password()
+	db, err := sql.Open("mysql", u.User.Username()+":"+pass+"@tcp("+u.Host+")/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := newName()
+	if _, err := db.Exec("CREATE DATABASE " + name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = db.Exec("DROP DATABASE " + name)
+		_ = db.Close()
+	})
+	u.Path = "/" + name
+	return u.String(), func() (tables string) {
+		if err := db.QueryRow("SELECT COALESCE(GROUP_CONCAT(table_name), '') FROM information_schema.tables WHERE table_schema = ?", name).Scan(&tables); err != nil {
+			t.Fatal(err)
+		}
+		return tables
+	}
+}
