@@ -106,8 +106,8 @@ var registry = struct {
 	byNamespace map[string]*Backend
 }{byNamespace: map[string]*Backend{}}
 
-// Open returns a client of this process's store of c.Namespace, made by the first who opens it.
-func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+// OpenConfig returns a client of this process's store of c.Namespace, made by the first who opens it.
+func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}

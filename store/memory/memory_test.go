@@ -11,7 +11,7 @@ import (
 
 func TestSlotsAreHeldBack(t *testing.T) {
 	hold := func(_ *testing.T, c store.Config, until time.Time) { memory.Hold(c.Namespace, until) }
-	storetest.RunHeldSlots(t, memory.Open, "memory:", hold, nil)
+	storetest.RunHeldSlots(t, memory.OpenConfig, "memory:", hold, nil)
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, memory.Open, "memory:") }
+func TestStore(t *testing.T) { storetest.Run(t, memory.OpenConfig, "memory:") }

@@ -10,7 +10,7 @@ import (
 
 func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	both(t, func(t *testing.T, c store.Config) {
-		storetest.Overlong(t, Open, c, func(key lease.Key) {
+		storetest.Overlong(t, OpenConfig, c, func(key lease.Key) {
 			const ahead = "UPDATE dibs.leases SET expires = expires + 3600000000 WHERE ns = $1 AND key = $2"
 			if _, err := admin(t, c.URL.String()).Exec(t.Context(), ahead, c.Namespace, []byte(key)); err != nil {
 				t.Fatal(err)
@@ -21,7 +21,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 
 func TestAPauseOfAFastClock(t *testing.T) {
 	both(t, func(t *testing.T, c store.Config) {
-		storetest.PausedAhead(t, Open, c, func(job string) {
+		storetest.PausedAhead(t, OpenConfig, c, func(job string) {
 			const ahead = `UPDATE dibs.jobs SET paused_since = paused_since + 3600000000,
 				paused_until = CASE WHEN paused_until = 0 THEN 0 ELSE paused_until + 3600000000 END WHERE ns = $1 AND name = $2`
 			if _, err := admin(t, c.URL.String()).Exec(t.Context(), ahead, c.Namespace, []byte(job)); err != nil {

@@ -88,7 +88,7 @@ func idle(t *testing.T, address string, n, jobs int) {
 		t.Fatal(err)
 	}
 	c.Init = true
-	st, err := all.Open(t.Context(), c)
+	st, err := all.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

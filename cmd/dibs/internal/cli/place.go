@@ -171,7 +171,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	defer cancel()
 	was := rememberedOf(c)
 	c.SeenTTL = was.ttl
-	s, err := all.Open(ctx, c)
+	s, err := all.OpenConfig(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", c, err)
 	}

@@ -92,7 +92,7 @@ func (w *world) open(address string, each time.Duration) {
 		t.Fatal(err)
 	}
 	c.Namespace, c.Init = "burst"+lease.NewNonce().String()[:8], true
-	if w.near, err = all.Open(t.Context(), c); err != nil {
+	if w.near, err = all.OpenConfig(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.near.Close() })
@@ -102,7 +102,7 @@ func (w *world) open(address string, each time.Duration) {
 		t.Fatal(err)
 	}
 	c.URL = far.URL
-	st, err := all.Open(t.Context(), c)
+	st, err := all.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
