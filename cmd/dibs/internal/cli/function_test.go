@@ -39,7 +39,7 @@ func TestAGoFunctionIsShownAndLeftToItsProgram(t *testing.T) {
 		}
 	}
 	manifest := filepath.Join(t.TempDir(), "jobs.yaml")
-	text := "version: 1\napp: shop\njobs:\n  - name: reports\n    schedule: '@every 1m'\n    command: ['true']\n    policy: {concurrency_scope: host}\n"
+	text := "version: 1\napp: shop\njobs:\n  - name: reports\n    schedule: '@every 1m'\n    command: ['true']\n    policy: {concurrency_scope: host, starting_deadline_seconds: 300}\n"
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
