@@ -16,7 +16,7 @@ import (
 
 // heartbeat holds many leases in this process, and tells what their renewal costs it.
 func heartbeat(ctx context.Context, w io.Writer, o options, kind string) error {
-	open := redis.Open
+	open := redis.OpenConfig
 	switch kind {
 	case "redis":
 		client, err := redisClient(addresses[kind])
@@ -26,7 +26,7 @@ func heartbeat(ctx context.Context, w io.Writer, o options, kind string) error {
 		defer client.Close()
 		defer cleanRedis(client)
 	case "postgres":
-		open = postgres.Open
+		open = postgres.OpenConfig
 		pool, err := plainPool(ctx, addresses[kind])
 		if err != nil {
 			return err

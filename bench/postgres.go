@@ -22,7 +22,7 @@ func postgresCycles(ctx context.Context, w io.Writer, o options) error {
 	}
 	defer pool.Close()
 	defer cleanPostgres(pool)
-	keeper, closeKeeper, err := openKeeper(ctx, url, postgres.Open)
+	keeper, closeKeeper, err := openKeeper(ctx, url, postgres.OpenConfig)
 	if err != nil {
 		return err
 	}

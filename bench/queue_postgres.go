@@ -28,7 +28,7 @@ func postgresQueues(ctx context.Context, w io.Writer, o options) error {
 	if err := migrateRiver(ctx, pool); err != nil {
 		return err
 	}
-	s, k, err := openQueue(ctx, addresses["postgres"], postgres.Open)
+	s, k, err := openQueue(ctx, addresses["postgres"], postgres.OpenConfig)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func redisQueues(ctx context.Context, w io.Writer, o options) error {
 	defer cleanRedis(client)
 	defer func() { _ = cleanAsynq(context.Background(), client) }()
 	persistence(ctx, w, client)
-	s, k, err := openQueue(ctx, addresses["redis"], redis.Open)
+	s, k, err := openQueue(ctx, addresses["redis"], redis.OpenConfig)
 	if err != nil {
 		return err
 	}

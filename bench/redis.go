@@ -21,7 +21,7 @@ func redisCycles(ctx context.Context, w io.Writer, o options) error {
 	}
 	defer client.Close()
 	defer cleanRedis(client)
-	keeper, closeKeeper, err := openKeeper(ctx, url, redis.Open)
+	keeper, closeKeeper, err := openKeeper(ctx, url, redis.OpenConfig)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // A definition is what all servers must agree on (rule T11): when the job is due, under which policy, and which
 // application registered it, if nobody said that it may. What it runs is not part of it, so that a new version of a
-// program can be rolled out.
+// program can be rolled out; only that it is a function is, since no other program has that.
 //
 // Its bytes are compared between servers of neighbouring versions of dibs: a field added here
 // later must be left out (omitempty, omitzero) while it has its default.
@@ -20,7 +20,11 @@ type definition struct {
 	DST       DST              `json:"dst,omitempty"` // not written if it is the default
 	Policy    definitionPolicy `json:"policy"`
 	Source    string           `json:"source,omitempty"`
+	Work      string           `json:"work,omitempty"` // workFunction; not written for what any dibs can run
 }
+
+// workFunction marks the definition of a job whose work is a Go function.
+const workFunction = "function"
 
 type definitionPolicy struct {
 	Concurrency      Concurrency   `json:"concurrency"`
@@ -62,6 +66,10 @@ func (s *Spec) Definition() string {
 	if dst == DSTVixie {
 		dst = ""
 	}
+	work := ""
+	if s.Function != nil {
+		work = workFunction
+	}
 	p := s.Policy
 	b, err := json.Marshal(definition{
 		Schedules: append([]string{}, slices.Compact(schedules)...),
@@ -87,6 +95,7 @@ func (s *Spec) Definition() string {
 			UnlessBetween:    p.UnlessBetween,
 		},
 		Source: s.Source,
+		Work:   work,
 	})
 	if err != nil {
 		panic(err) // strings, numbers and durations always marshal
@@ -94,7 +103,8 @@ func (s *Spec) Definition() string {
 	return string(b)
 }
 
-// ParseDefinition reads what Definition wrote: a Spec with Schedules, Timezone, DST, Policy and Source only.
+// ParseDefinition reads what Definition wrote: a Spec with Schedules, Timezone, DST, Policy and Source only, and a
+// Function without its name where the work is one.
 // With it and the job's name any process can settle the ticks of a registered job, without its
 // manifest.
 func ParseDefinition(text string) (*Spec, error) {
@@ -102,8 +112,13 @@ func ParseDefinition(text string) (*Spec, error) {
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return nil, fmt.Errorf("definition of a job: %w", err)
 	}
+	var function *Function
+	if d.Work == workFunction {
+		function = &Function{}
+	}
 	p := d.Policy
 	return &Spec{
+		Function:  function,
 		Schedules: d.Schedules,
 		Timezone:  d.Timezone,
 		DST:       cmp.Or(d.DST, DSTVixie),

@@ -4,7 +4,7 @@ package job
 
 import "time"
 
-// A Spec is one job. Its Command, its Request or its Task says what to do; exactly one is set.
+// A Spec is one job. Its Command, its Request, its Task or its Function says what to do; exactly one is set.
 type Spec struct {
 	App  string
 	Name string
@@ -20,7 +20,9 @@ type Spec struct {
 	Command *Command
 	Request *Request
 	Task    *Task
-	Policy  Policy
+	// Function is of one program, and no other can run it.
+	Function *Function
+	Policy   Policy
 	// ScopeDeclared is whether somebody said Policy.Scope, rather than it being the default of a
 	// version 1 manifest (rule H2).
 	ScopeDeclared bool
@@ -33,6 +35,12 @@ type Spec struct {
 	Hooks []Hook
 	// Secrets are references, never the secrets themselves. The first one signs.
 	Secrets []string
+}
+
+// A Function is a Go function, which is part of the program that registered the job. No manifest can declare it.
+type Function struct {
+	// Name is what people see of it, such as "main.report". It decides nothing.
+	Name string
 }
 
 // Key names the job in every store: "app/name".
@@ -117,14 +125,14 @@ type Retries struct {
 // DefaultPolicy is that of the job if it says nothing. One that enqueues is run again after a crash: its
 // tick's task is enqueued once all the same.
 func (s *Spec) DefaultPolicy() Policy {
-	p := DefaultPolicy(s.Command != nil)
+	p := DefaultPolicy(s.Command != nil || s.Function != nil)
 	if s.Task != nil {
 		p.OnCrash = CrashRerun
 	}
 	return p
 }
 
-// DefaultPolicy is that of a job which says nothing. A command's has one attempt and no Timeout.
+// DefaultPolicy is that of a job which says nothing. A command's, and a function's, has one attempt and no Timeout.
 func DefaultPolicy(command bool) Policy {
 	p := Policy{
 		Concurrency:   Forbid,

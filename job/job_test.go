@@ -134,3 +134,29 @@ func TestLeaf(t *testing.T) {
 		}
 	}
 }
+
+// TestAFunctionShowsInTheDefinition: a server of another kind of work is another definition, the function's name is not,
+// and what was stored before there were functions is read as before.
+func TestAFunctionShowsInTheDefinition(t *testing.T) {
+	plain, function := example(), example()
+	function.Command, function.Function = nil, &Function{Name: "main.report"}
+	function.Policy = plain.Policy
+	if plain.Definition() == function.Definition() {
+		t.Error("a function and a command have one definition")
+	}
+	renamed := *function
+	renamed.Function = &Function{Name: "main.reports"}
+	if renamed.Definition() != function.Definition() {
+		t.Error("a function that is renamed makes another definition")
+	}
+	back, err := ParseDefinition(function.Definition())
+	if err != nil || back.Function == nil {
+		t.Errorf("read back as %+v, %v", back, err)
+	}
+	if back, err = ParseDefinition(plain.Definition()); err != nil || back.Function != nil {
+		t.Errorf("a command is read back as %+v, %v", back, err)
+	}
+	if p := function.DefaultPolicy(); p.Timeout != 0 || p.Retries.MaxAttempts != 1 {
+		t.Errorf("a function's default policy is %+v", p)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
@@ -78,17 +79,31 @@ type Result struct {
 // context ended before. It cannot be killed: see lease.Guard.OnOverrun.
 type Func func(ctx context.Context, c Call) error
 
-// Attempt calls the function; a panic is a failure.
-func (f Func) Attempt(ctx context.Context, c Call) (r Result) {
-	defer func() {
-		if p := recover(); p != nil {
-			r = Result{Outcome: Failed, Err: fmt.Errorf("panic: %v", p)}
+// ErrExited is the error of a function that ended its goroutine instead of returning, as t.FailNow and runtime.Goexit do.
+var ErrExited = errors.New("the function ended its goroutine (runtime.Goexit, or FailNow of a test) instead of returning")
+
+// Attempt calls the function, on a goroutine of its own. A panic is a failure, and its stack is printed to c.Output.
+func (f Func) Attempt(ctx context.Context, c Call) Result {
+	if c.Lock != nil {
+		_ = c.Lock.Close() // it is for commands
+	}
+	ended := make(chan Result, 1)
+	go func() {
+		r := Result{Outcome: Failed, Err: ErrExited}
+		defer func() { ended <- r }()
+		defer func() {
+			if p := recover(); p != nil {
+				r.Err = fmt.Errorf("panic: %v", p)
+				if c.Output != nil {
+					fmt.Fprintf(c.Output, "panic: %v\n\n%s", p, debug.Stack())
+				}
+			}
+		}()
+		if r.Err = f(ctx, c); r.Err == nil {
+			r.Outcome = Succeeded
 		}
 	}()
-	if err := f(ctx, c); err != nil {
-		return Result{Outcome: Failed, Err: err}
-	}
-	return Result{Outcome: Succeeded}
+	return <-ended
 }
 
 // Limits bound the attempts of a run.

@@ -3,6 +3,8 @@ package run_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,6 +112,19 @@ func TestAFunctionThatReturnsNilIsDone(t *testing.T) {
 func TestAPanicIsAFailure(t *testing.T) {
 	r := run.Func(func(context.Context, run.Call) error { panic("oh") }).Attempt(t.Context(), run.Call{})
 	if r.Outcome != run.Failed || r.Err == nil || r.Err.Error() != "panic: oh" {
+		t.Errorf("%+v", r)
+	}
+	var out strings.Builder
+	run.Func(func(context.Context, run.Call) error { panic("oh") }).Attempt(t.Context(), run.Call{Output: &out})
+	if !strings.Contains(out.String(), "panic: oh") || !strings.Contains(out.String(), "target_test.go") {
+		t.Errorf("the output has no stack:\n%s", &out)
+	}
+}
+
+// Whoever carries out a fire must get its end, or the lease would be renewed for ever.
+func TestAFunctionThatEndsItsGoroutineHasFailed(t *testing.T) {
+	r := run.Func(func(context.Context, run.Call) error { runtime.Goexit(); return nil }).Attempt(t.Context(), run.Call{})
+	if r.Outcome != run.Failed || !errors.Is(r.Err, run.ErrExited) {
 		t.Errorf("%+v", r)
 	}
 }

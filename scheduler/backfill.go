@@ -409,7 +409,7 @@ func (p *Place) Backlog(ctx context.Context, j *Job, b Backfill, yield func(Step
 	if err != nil {
 		return err
 	}
-	at, ok := j.Set.Next(b.From.Add(-time.Nanosecond))
+	at, ok := j.Set().Next(b.From.Add(-time.Nanosecond))
 	for ok {
 		now, err := p.Keeper.Now(ctx)
 		if err != nil {
@@ -418,7 +418,7 @@ func (p *Place) Backlog(ctx context.Context, j *Job, b Backfill, yield func(Step
 		var due []time.Time
 		for ok && at.Before(b.To) && !j.Starts(at).After(now) && len(due) < backlogPage {
 			due = append(due, at)
-			at, ok = j.Set.Next(at)
+			at, ok = j.Set().Next(at)
 		}
 		if len(due) == 0 {
 			return nil
@@ -462,7 +462,7 @@ func (p *Place) page(ctx context.Context, j *Job, due []time.Time) (row func(tim
 		for _, r := range rows {
 			if single[r.At.UnixMicro()] = r; !r.Through.IsZero() {
 				ranges = append(ranges, r)
-				foreign[r.At.UnixMicro()] = len(ticksOf(j.Set, r)) == 0
+				foreign[r.At.UnixMicro()] = len(ticksOf(j.Set(), r)) == 0
 			}
 		}
 		return func(at time.Time) (tick.Tick, bool) {
@@ -524,7 +524,7 @@ func partition(j *Job, row tick.Tick, at time.Time) (parts []tick.Tick, ok bool)
 	if row.Through.IsZero() {
 		return []tick.Tick{row}, true
 	}
-	all := ticksOf(j.Set, row)
+	all := ticksOf(j.Set(), row)
 	for i, x := range all {
 		if x.Equal(at) {
 			return span(all[:i], all[i:i+1], all[i+1:]), true

@@ -54,7 +54,7 @@ func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn 
 		return false, err
 	}
 	if e.first(known.Mark) {
-		if _, err := s.place.settle(ctx, known, e.Set, func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
+		if _, err := s.place.settle(ctx, known, e.Set(), func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
 			return false, err
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn 
 
 // joined carries out what fell due while a catch-up was under way: it joined the end (rule T8).
 func (s *Server) joined(accept, work context.Context, e *entry, last time.Time, turn *lease.Lease) {
-	for at, ok := e.Set.Next(last); ok && !e.Starts(at).After(s.place.now()); at, ok = e.Set.Next(at) {
+	for at, ok := e.Set().Next(last); ok && !e.Starts(at).After(s.place.now()); at, ok = e.Set().Next(at) {
 		if e.Open(at) && !s.place.Keeper.Jumped(at) {
 			s.catchUpOn(accept, work, e, tick.Tick{At: at}, turn)
 		}
@@ -114,7 +114,7 @@ func (s *Server) joinCatchUp(ctx context.Context, e *entry, at time.Time) bool {
 // missed are the ticks of a job that are to be caught up on: those that nobody claimed, and those that
 // were claimed, or could not be, and ended without a run through no decision of anybody's.
 func (s *Server) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.Tick, error) {
-	due, rows, err := s.place.open(ctx, known, e.Set, s.place.tooLate(e.Job))
+	due, rows, err := s.place.open(ctx, known, e.Set(), s.place.tooLate(e.Job))
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store/memory"
 	"github.com/dibs-run/dibs/tick"
@@ -61,17 +60,11 @@ func ExampleServer() {
 	}
 	defer place.Keeper.Close()
 
-	every, err := schedule.Parse("@every 1s", time.UTC)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var once sync.Once
 	cleanup := &scheduler.Job{
 		Spec: job.Spec{App: "shop", Name: "cleanup", Schedules: []string{"@every 1s"}, Timezone: "UTC", Policy: job.DefaultPolicy(false)},
-		Set:  schedule.Union(every),
 		Target: run.Func(func(_ context.Context, c run.Call) error {
 			once.Do(func() {
 				fmt.Println(c.Run.Job, "runs a tick on a whole second:", c.Run.Tick.Nanosecond() == 0)

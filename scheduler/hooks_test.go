@@ -410,7 +410,7 @@ func TestSingleFiresTell(t *testing.T) {
 			w := newWorld(t)
 			e, hosts := w.listening(2)
 			j := newJob(t, "@every 10m", w.target(time.Minute), func(p *job.Policy) { p.OnCrash = job.CrashRerun })
-			at, _ := j.Set.Next(time.Now())
+			at, _ := j.Set().Next(time.Now())
 			time.Sleep(time.Until(at) + time.Second)
 			var dead sync.WaitGroup
 			dead.Go(func() { fire(hosts[0].place, j, at) })

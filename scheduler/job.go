@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -19,10 +20,10 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Job is a job that a Server serves.
+// A Job is a job that a Server serves: Spec says when, and under which policies; Target does the work that Spec names.
+// Spec is not to be changed once the Job is in use.
 type Job struct {
 	Spec   job.Spec
-	Set    schedule.Set
 	Target run.Target
 	// Holder and Output are Fire's. Output is asked for per run, before the lease is, and closed after the release: this
 	// tick, and the end of a Server, wait for both. A Write that took too long may still go on beside the Close.
@@ -33,7 +34,9 @@ type Job struct {
 	// Dormant jobs are registered and accounted for, and left to other servers to run.
 	Dormant bool
 
-	once    sync.Once // guards what follows: see rules
+	given   *schedule.Set // in place of Spec's own: the part of it for which a definition is in force
+	once    sync.Once     // guards what follows: see rules
+	set     schedule.Set
 	late    time.Duration
 	spread  time.Duration
 	windows windows
@@ -49,20 +52,33 @@ const maxLate = 5 * time.Minute
 // rules are what follows from a job's policy for its ticks, made when first asked for.
 func (j *Job) rules() *Job {
 	j.once.Do(func() {
+		if j.given != nil {
+			j.set = *j.given
+		} else if j.set, j.wrong = SetOf(&j.Spec); j.wrong != nil {
+			j.wrong = fmt.Errorf("%s: %w", j.Spec.Key(), j.wrong)
+		}
 		j.spread = spread(j.Spec.Key(), j.Spec.Policy.Jitter)
 		j.late = j.Spec.Policy.StartingDeadline
 		if j.late <= 0 {
-			j.late = min(j.Set.Period()/2, maxLate)
+			j.late = min(j.set.Period()/2, maxLate)
 		}
 		if j.late <= 0 {
 			j.late = maxLate // a schedule with a single tick has no period
 		}
-		if j.windows, j.wrong = windowsOf(&j.Spec); j.wrong != nil {
-			j.wrong = fmt.Errorf("%s: %w", j.Spec.Key(), j.wrong)
+		var err error
+		if j.windows, err = windowsOf(&j.Spec); err != nil {
+			j.wrong = errors.Join(j.wrong, fmt.Errorf("%s: %w", j.Spec.Key(), err))
 		}
 	})
 	return j
 }
+
+// Set are the instants at which the job is due, as Spec.Schedules says; none where Check refuses them.
+func (j *Job) Set() schedule.Set { return j.rules().set }
+
+// Timed is a Job of which nothing but its schedule is known. It says which tick is due and how late that may start; it
+// cannot be served.
+func Timed(set schedule.Set) *Job { return &Job{given: &set} }
 
 // Starts is when a tick's run is to start: at the tick, or later by the job's share of its jitter.
 func (j *Job) Starts(at time.Time) time.Time { return at.Add(j.rules().spread) }
@@ -81,7 +97,7 @@ func (j *Job) Check() error { return j.rules().wrong }
 // in the future. ok is false where now is too late to start it, or there is none; at may still tell
 // which one was too long ago.
 func (j *Job) Due(started, now time.Time) (at time.Time, ok bool) {
-	at, ok = j.Set.Prev(started.Add(tick.Ahead))
+	at, ok = j.Set().Prev(started.Add(tick.Ahead))
 	return at, ok && !j.StartBy(at).Before(now)
 }
 
@@ -144,6 +160,8 @@ func describe(j job.Spec) string {
 		return j.Request.Method + " " + public(j.Request.URL)
 	case j.Task != nil:
 		return "enqueue " + j.Task.Kind + " into " + j.Task.Queue
+	case j.Function != nil:
+		return "go " + j.Function.Name
 	}
 	return ""
 }

@@ -39,7 +39,7 @@ func (e *entry) saw(k tick.Job) {
 	}
 	e.view = view{known: k, lost: e.lost, cutOff: e.cutOff, foreseen: e.foreseen}
 	for _, x := range e.line() {
-		if at, ok := x.Set.Next(k.Mark); ok {
+		if at, ok := x.Set().Next(k.Mark); ok {
 			e.open, e.openAt = x, at
 			break
 		}
@@ -228,7 +228,7 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 		return nil // another process was faster
 	}
 	if e.foreseen || liesAhead(known, now) {
-		if again, err := s.place.unsettle(ctx, known, e.Set, 0); again || err != nil {
+		if again, err := s.place.unsettle(ctx, known, e.Set(), 0); again || err != nil {
 			return err // the next sweep goes on
 		}
 	}
@@ -250,7 +250,7 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 // sweep does.
 func (s *Server) settleLine(ctx context.Context, e *entry, known tick.Job) error {
 	for _, x := range e.past {
-		if _, open := x.Set.Next(known.Mark); !open {
+		if _, open := x.Set().Next(known.Mark); !open {
 			x.done = true // nothing of it is to be caught up on either
 			continue
 		}
@@ -260,7 +260,7 @@ func (s *Server) settleLine(ctx context.Context, e *entry, known tick.Job) error
 }
 
 func (s *Server) settleOne(ctx context.Context, e, x *entry, known tick.Job) error {
-	done, err := s.place.settle(ctx, known.As(x.definition), x.Set, s.place.tooLate(x.Job))
+	done, err := s.place.settle(ctx, known.As(x.definition), x.Set(), s.place.tooLate(x.Job))
 	s.Stats.settled.Add(int64(done.rows))
 	if e.later = (time.Time{}); done.stuck {
 		e.pause = min(max(2*e.pause, 2*s.every()), stuckTTLs*s.place.Keeper.Margin().TTL)

@@ -108,7 +108,7 @@ func (j *Job) under(d tick.Job) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	as := &Job{Spec: j.Spec, Set: set, Target: j.Target, Holder: j.Holder, Output: j.Output, When: j.When, Dormant: j.Dormant}
+	as := &Job{Spec: j.Spec, given: &set, Target: j.Target, Holder: j.Holder, Output: j.Output, When: j.When, Dormant: j.Dormant}
 	as.Spec.Schedules, as.Spec.Timezone, as.Spec.DST, as.Spec.Policy = spec.Schedules, spec.Timezone, spec.DST, spec.Policy
 	return as, as.Check()
 }
@@ -147,7 +147,7 @@ func (s *Server) takeUp(e, before *entry, now time.Time) {
 			if until := x.definition.Until; !until.IsZero() && !x.next.Before(until) {
 				x.next = time.Time{}
 			}
-		} else if at, ok := x.Set.Next(from); ok {
+		} else if at, ok := x.Set().Next(from); ok {
 			x.next = s.startable(x.Job, at, now)
 		}
 	}
@@ -182,7 +182,7 @@ func (e *entry) first(mark time.Time) bool {
 		if x == e {
 			break
 		}
-		if _, open := x.Set.Next(mark); open {
+		if _, open := x.Set().Next(mark); open {
 			return false
 		}
 	}
@@ -229,7 +229,7 @@ func (s *Server) handBack(e *entry, at time.Time) {
 		}
 	default:
 		if x := now.of(at); x.next.IsZero() || at.Before(x.next) {
-			if due, ok := x.Set.Next(at.Add(-time.Microsecond)); ok && due.Equal(at) {
+			if due, ok := x.Set().Next(at.Add(-time.Microsecond)); ok && due.Equal(at) {
 				x.next = at
 				s.poke()
 			}

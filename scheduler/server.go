@@ -32,6 +32,8 @@ type Server struct {
 	jobs map[string]*entry
 	// sources are those of the jobs that were last to be loaded, if there were any.
 	sources []string
+	// functions says that jobs of functions were loaded here, so that this program may end such jobs.
+	functions bool
 	// followed is the time of the schedules when it was last looked at.
 	followed time.Time
 	// hand counts, by tick, what is under way here. A claim of a tick in hand would be answered as a repeated one.
@@ -245,7 +247,7 @@ func (s *Server) startable(j *Job, at, now time.Time) time.Time {
 		if skip.After(from) {
 			from = skip
 		}
-		at, ok = j.Set.Next(from)
+		at, ok = j.Set().Next(from)
 	}
 	if !ok {
 		return time.Time{}
@@ -339,7 +341,7 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 				s.fires.Go(func() { s.fire(accept, work, e, at) })
 			}
 			at := e.next
-			if e.next, _ = e.Set.Next(at); e.next.IsZero() {
+			if e.next, _ = e.Set().Next(at); e.next.IsZero() {
 				break
 			}
 		}
@@ -361,7 +363,7 @@ func (s *Server) following() (all []*entry) {
 // again is the first tick to fire once schedules follow a clock that stepped back. What fell due by it meanwhile was
 // not fired; what has an outcome already is refused.
 func (s *Server) again(j *Job, now time.Time) time.Time {
-	at, ok := j.Set.Next(now.Add(-waited))
+	at, ok := j.Set().Next(now.Add(-waited))
 	if !ok {
 		return time.Time{}
 	}

@@ -269,12 +269,8 @@ func (h *host) stop() { h.cancel(); <-h.done }
 
 func newJob(t *testing.T, expr string, target run.Target, change func(*job.Policy)) *scheduler.Job {
 	t.Helper()
-	s, err := schedule.Parse(expr, time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
 	j := &scheduler.Job{Spec: job.Spec{App: "app", Name: "j", Schedules: []string{expr}, Timezone: "UTC", Policy: job.DefaultPolicy(true)},
-		Set: schedule.Union(s), Target: target}
+		Target: target}
 	j.Spec.Policy.Retries.MaxAttempts = 1
 	if change != nil {
 		change(&j.Spec.Policy)

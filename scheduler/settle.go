@@ -78,8 +78,8 @@ func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
 			p.unreadable(ctx, d, err)
 			continue
 		}
-		if _, open := as.Set.Next(known.Mark); open || d.Until.IsZero() {
-			_, err = p.settle(ctx, d, as.Set, p.tooLate(as))
+		if _, open := as.Set().Next(known.Mark); open || d.Until.IsZero() {
+			_, err = p.settle(ctx, d, as.Set(), p.tooLate(as))
 			return err // what came after it, the next one does
 		}
 	}

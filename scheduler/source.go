@@ -39,6 +39,7 @@ func (s *Server) mayHave(jobs []*Job, known []tick.Job) error {
 	if len(jobs) > 0 {
 		s.sources = sourcesOf(jobs)
 	}
+	s.functions = s.functions || slices.ContainsFunc(jobs, func(j *Job) bool { return j.Spec.Function != nil })
 	sources := s.sources
 	s.mu.Unlock()
 	for _, source := range sources {
@@ -46,7 +47,7 @@ func (s *Server) mayHave(jobs []*Job, known []tick.Job) error {
 			return fmt.Errorf("%s: %w", s.place.Name, err)
 		}
 	}
-	return nil
+	return s.mayEnd(jobs, known)
 }
 
 func sourcesOf(jobs []*Job) (all []string) {

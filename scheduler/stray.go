@@ -108,7 +108,7 @@ func waitsUntil(t tick.Tick, known tick.Job) time.Time {
 	if err != nil || !known.Removed.IsZero() {
 		return t.At.Add(maxLate)
 	}
-	j := &Job{Spec: *spec, Set: set}
+	j := &Job{Spec: *spec, given: &set}
 	switch {
 	case t.State == tick.Claimed:
 		return j.takeBy(t).Add(spec.Policy.Jitter) // which job's share of it is not registered

@@ -95,6 +95,8 @@ func (p *Place) adopt(ctx context.Context, j *Job, at time.Time) (generation int
 			return 0, unavailable(err)
 		case ok && known.Definition == req.Definition:
 			return known.Generation, nil
+		case ok && IsFunction(known) && j.Spec.Function == nil:
+			return 0, fmt.Errorf("%s: %w", name, errFunction(known))
 		case ok:
 			p.log().Warn("the store held another definition of this job, which this one replaces; is every server's manifest the same?", "event", "definition-replaced", "job", name)
 			if req, err = p.leave(ctx, known, req); err != nil {

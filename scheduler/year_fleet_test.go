@@ -238,15 +238,11 @@ type labour struct {
 
 func (y *yearJob) build(s *server) *scheduler.Job {
 	spec := y.spec
-	set, err := scheduler.SetOf(&spec)
-	if err != nil {
-		panic(err)
-	}
 	book := s.m.f.shared
 	if spec.Policy.Scope == job.Host {
 		book = s.m.own
 	}
-	j := &scheduler.Job{Spec: spec, Set: set, Target: work{s, y, book}, Dormant: y.dormant != nil && y.dormant(s.m.n)}
+	j := &scheduler.Job{Spec: spec, Target: work{s, y, book}, Dormant: y.dormant != nil && y.dormant(s.m.n)}
 	if y.when {
 		j.When = func(context.Context) bool { return time.Now().Minute()%3 != 0 }
 	}

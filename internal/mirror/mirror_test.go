@@ -17,7 +17,6 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store/memory"
 	"github.com/dibs-run/dibs/tick"
@@ -150,12 +149,8 @@ func (h *host) pass() {
 
 func newJob(t *testing.T, expr string, work time.Duration) *scheduler.Job {
 	t.Helper()
-	s, err := schedule.Parse(expr, time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
 	j := &scheduler.Job{Spec: job.Spec{App: "app", Name: "j", Schedules: []string{expr}, Timezone: "UTC", Policy: job.DefaultPolicy(true)},
-		Set: schedule.Union(s), Target: run.Func(func(context.Context, run.Call) error { time.Sleep(work); return nil })}
+		Target: run.Func(func(context.Context, run.Call) error { time.Sleep(work); return nil })}
 	j.Spec.Policy.Retries.MaxAttempts = 1
 	return j
 }

@@ -61,7 +61,7 @@ func said(address string, open bool) (texts []string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	s, err := all.Open(ctx, c)
+	s, err := all.OpenConfig(ctx, c)
 	if err == nil {
 		texts = append(texts, s.URL)
 		_ = s.Close()

@@ -28,14 +28,14 @@ type Driver struct {
 
 // Drivers are the stores by the scheme of their address.
 var Drivers = map[string]Driver{
-	"file":       {Open: file.Open, Migrations: file.Migrations},
-	"memory":     {Open: memory.Open},
-	"redis":      {Open: redis.Open, Fleet: true},
-	"rediss":     {Open: redis.Open, Fleet: true},
-	"postgres":   {Open: postgres.Open, Migrations: postgres.Migrations, Fleet: true},
-	"postgresql": {Open: postgres.Open, Migrations: postgres.Migrations, Fleet: true},
-	"mysql":      {Open: mysql.Open, Migrations: mysql.Migrations(), Fleet: true},
-	"mariadb":    {Open: mysql.Open, Migrations: mysql.Migrations(), Fleet: true},
+	"file":       {Open: file.OpenConfig, Migrations: file.Migrations},
+	"memory":     {Open: memory.OpenConfig},
+	"redis":      {Open: redis.OpenConfig, Fleet: true},
+	"rediss":     {Open: redis.OpenConfig, Fleet: true},
+	"postgres":   {Open: postgres.OpenConfig, Migrations: postgres.Migrations, Fleet: true},
+	"postgresql": {Open: postgres.OpenConfig, Migrations: postgres.Migrations, Fleet: true},
+	"mysql":      {Open: mysql.OpenConfig, Migrations: mysql.Migrations(), Fleet: true},
+	"mariadb":    {Open: mysql.OpenConfig, Migrations: mysql.Migrations(), Fleet: true},
 }
 
 // For is the driver of an address.
@@ -50,8 +50,8 @@ func For(c store.Config) (Driver, error) {
 	return d, nil
 }
 
-// Open opens the store at an address.
-func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+// OpenConfig opens the store at an address that is parsed already.
+func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	d, err := For(c)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ func BenchmarkImport(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	c := configAt(b.TempDir(), true)
 	for b.Loop() {
-		s, err := Open(context.Background(), c)
+		s, err := OpenConfig(context.Background(), c)
 		if err != nil {
 			b.Fatal(err)
 		}

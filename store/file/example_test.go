@@ -33,7 +33,7 @@ func shop(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	st, err := file.Open(ctx, c)
+	st, err := file.OpenConfig(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -355,7 +355,7 @@ func TestStepsThatFailHaveDoneNothing(t *testing.T) {
 	t.Cleanup(func() { driverName = "sqlite" })
 	config := configAt(t.TempDir(), true)
 	config.TTL = time.Hour
-	s, err := Open(t.Context(), config)
+	s, err := OpenConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestDamagedIdentity(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := Open(context.Background(), configAt(dir, false))
+			_, err := OpenConfig(context.Background(), configAt(dir, false))
 			wantFault(t, name+" with "+text, err, path, "put back a copy")
 		}
 	}
@@ -168,7 +168,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Open(context.Background(), configAt(dir, false))
+	again, err := OpenConfig(context.Background(), configAt(dir, false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestRefusedDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, cure := range map[string]string{open: "chmod o-w", file: "name one", file + "/below": "name a directory", "/proc/1/none": ""} {
-		_, err := Open(context.Background(), configAt(path, true))
+		_, err := OpenConfig(context.Background(), configAt(path, true))
 		wantFault(t, path, err, path, cure)
 	}
 	if _, err := os.Stat(filepath.Join(open, "host.json")); !os.IsNotExist(err) {
@@ -211,14 +211,14 @@ func TestSharedFileSystemIsRefused(t *testing.T) {
 	}
 	shared[magic] = "NFS" // as if it were
 	defer delete(shared, magic)
-	_, err := Open(context.Background(), configAt(dir, true))
+	_, err := OpenConfig(context.Background(), configAt(dir, true))
 	wantFault(t, "Open", err, dir+" (NFS)", "local disk")
 }
 
 func TestExpectedElsewhere(t *testing.T) {
 	c := configAt(filepath.Join(t.TempDir(), "d"), true)
 	c.Expect = lease.NewNonce().String()
-	if _, err := Open(context.Background(), c); err == nil || !strings.Contains(err.Error(), c.Expect) {
+	if _, err := OpenConfig(context.Background(), c); err == nil || !strings.Contains(err.Error(), c.Expect) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(c.URL.Path); !os.IsNotExist(err) {
@@ -237,7 +237,7 @@ func TestRemovedDirectory(t *testing.T) {
 	wantFault(t, "Acquire", err, dir, "was removed")
 
 	// Somebody makes it anew while the old lock is held: grants wait, unless it is said to be new.
-	again, err := Open(context.Background(), configAt(dir, false))
+	again, err := OpenConfig(context.Background(), configAt(dir, false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestOddPathsAndNamespaces(t *testing.T) {
 	for _, namespace := range []string{"dibs", "..", ".", "a/b", "../x", "%2E", "é"} {
 		c := configAt(dir, true)
 		c.Namespace = namespace
-		s, err := Open(context.Background(), c)
+		s, err := OpenConfig(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
 		}

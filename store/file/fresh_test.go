@@ -16,10 +16,10 @@ import (
 
 func TestReadingMakesNoDirectory(t *testing.T) {
 	parent := t.TempDir()
-	storetest.RunUnprepared(t, Open, "file://"+parent+"/new/dibs", func(t *testing.T) string { return content(t, parent) })
+	storetest.RunUnprepared(t, OpenConfig, "file://"+parent+"/new/dibs", func(t *testing.T) string { return content(t, parent) })
 
 	other := t.TempDir() // somebody's, with nothing of dibs's in it
-	storetest.RunUnprepared(t, Open, "file://"+other, func(t *testing.T) string { return content(t, other) })
+	storetest.RunUnprepared(t, OpenConfig, "file://"+other, func(t *testing.T) string { return content(t, other) })
 }
 
 // content is what a directory has in it.
@@ -40,7 +40,7 @@ func TestReadingUpgradesNoDatabase(t *testing.T) {
 	var opened store.Config
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		opened = c
-		return Open(ctx, c)
+		return OpenConfig(ctx, c)
 	}
 	database := func(t *testing.T) *sql.DB {
 		db, err := sql.Open("sqlite", filepath.Join(root, nsName, opened.Namespace, databaseName))
@@ -68,5 +68,5 @@ func TestReadingUpgradesNoDatabase(t *testing.T) {
 }
 
 func TestANewProgramLosesNoTick(t *testing.T) {
-	storetest.RunNewProgram(t, Open, "file://"+t.TempDir()+"/dibs")
+	storetest.RunNewProgram(t, OpenConfig, "file://"+t.TempDir()+"/dibs")
 }

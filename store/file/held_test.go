@@ -11,8 +11,8 @@ import (
 )
 
 func TestSlotsAreHeldBack(t *testing.T) {
-	storetest.RunHeldSlots(t, Open, t.TempDir(), func(t *testing.T, c store.Config, until time.Time) {
-		s, err := Open(t.Context(), c)
+	storetest.RunHeldSlots(t, OpenConfig, t.TempDir(), func(t *testing.T, c store.Config, until time.Time) {
+		s, err := OpenConfig(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func TestInspectChangesNothing(t *testing.T) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("it was made: %v", err)
 	}
-	s, err := Open(context.Background(), configAt(path, true))
+	s, err := OpenConfig(context.Background(), configAt(path, true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestEachStepOnTicksIsBoundedBesideManyNeighbours(t *testing.T) {
 	m := metered(t)
 	config := configAt(t.TempDir(), true)
 	config.TTL = 24 * time.Hour
-	s, err := Open(t.Context(), config)
+	s, err := OpenConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	if !ok {
 		os.Exit(m.Run())
 	}
-	s, err := Open(context.Background(), configAt(os.Args[1], true))
+	s, err := OpenConfig(context.Background(), configAt(os.Args[1], true))
 	if err == nil {
 		err = role(s)
 	}
@@ -68,7 +68,7 @@ func configAt(dir string, init bool) store.Config {
 
 func openAt(t testing.TB, dir string) *store.Store {
 	t.Helper()
-	s, err := Open(context.Background(), configAt(dir, true))
+	s, err := OpenConfig(context.Background(), configAt(dir, true))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,9 +27,9 @@ func Inspect(path string) (Directory, error) {
 	return Directory{Path: path}, fmt.Errorf("directory %s: %w", path, errors.ErrUnsupported)
 }
 
-// Open is refused here: whether a lock is held can be asked without taking it only where there
+// OpenConfig is refused here: whether a lock is held can be asked without taking it only where there
 // are locks of open file descriptions, and inheriting one is what this store stands on.
-func Open(_ context.Context, c store.Config) (*store.Store, error) {
+func OpenConfig(_ context.Context, c store.Config) (*store.Store, error) {
 	return nil, needsLinux(c.String())
 }
 

@@ -93,7 +93,7 @@ func everything(path string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c := configAt(path, true)
-	s, err := Open(ctx, c)
+	s, err := OpenConfig(ctx, c)
 	if err != nil {
 		return
 	}
@@ -245,7 +245,7 @@ func fresh(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 	}
-	s, err := Open(context.Background(), configAt(path, true))
+	s, err := OpenConfig(context.Background(), configAt(path, true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,14 +291,14 @@ func TestADirectorysOwnerDecidesWhoSharesIt(t *testing.T) {
 	if err := os.Chown(path, member, gamesGroup); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), configAt(path, true))
+	_, err := OpenConfig(t.Context(), configAt(path, true))
 	wantFault(t, "of another user", err, path, "chown root")
 
 	link := filepath.Join(filepath.Dir(path), "link")
 	if err := errors.Join(os.Chown(path, 0, gamesGroup), os.Symlink(path, link), os.Lchown(link, member, member)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(t.Context(), configAt(link, true))
+	_, err = OpenConfig(t.Context(), configAt(link, true))
 	wantFault(t, "by another user's link", err, link, "symbolic link of user")
 	if err := os.Lchown(link, 0, 0); err != nil {
 		t.Fatal(err)

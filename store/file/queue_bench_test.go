@@ -27,7 +27,7 @@ func benchmarkQueue(b *testing.B, with func(*queue.Spec)) {
 		b.Fatal(err)
 	}
 	c.Init = true
-	s, err := Open(b.Context(), c)
+	s, err := OpenConfig(b.Context(), c)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	config := configAt(t.TempDir(), true)
 	config.TTL = 24 * time.Hour
 	var err error
-	c.s, err = Open(t.Context(), config)
+	c.s, err = OpenConfig(t.Context(), config)
 	c.must(err)
 	t.Cleanup(func() { _ = c.s.Close() })
 	c.worker = c.join("w")

@@ -124,7 +124,7 @@ func waits(t testing.TB, what string, call func(ctx context.Context) error) {
 }
 
 func TestTransactions(t *testing.T) {
-	storetest.RunTransactions(t, Open, "file://"+t.TempDir(), storetest.Caller{OneWriter: true,
+	storetest.RunTransactions(t, OpenConfig, "file://"+t.TempDir(), storetest.Caller{OneWriter: true,
 		Connect: func(t testing.TB, s *store.Store, _ store.Config) storetest.Begin {
 			db, err := OpenDB(t.Context(), s)
 			if err != nil {

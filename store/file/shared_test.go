@@ -23,7 +23,7 @@ import (
 func TestAnInstallationIDIsNoPath(t *testing.T) {
 	c := configAt(t.TempDir(), true)
 	openAt(t, c.URL.Path)
-	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+	storetest.AnInstallationIDIsNoPath(t, OpenConfig, c, func(id string) {
 		b, err := json.Marshal(hostMeta{Layout: layout, ID: id})
 		if err == nil {
 			err = os.WriteFile(filepath.Join(c.URL.Path, hostName), b, 0o600)

@@ -8,4 +8,4 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
-func TestStore(t *testing.T) { storetest.Run(t, Open, "file://"+t.TempDir()) }
+func TestStore(t *testing.T) { storetest.Run(t, OpenConfig, "file://"+t.TempDir()) }

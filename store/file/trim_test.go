@@ -15,8 +15,8 @@ func TestAPauseOfAFastClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.PausedAhead(t, Open, c, func(job string) {
-		s, err := Open(t.Context(), c)
+	storetest.PausedAhead(t, OpenConfig, c, func(job string) {
+		s, err := OpenConfig(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}

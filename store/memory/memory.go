@@ -106,9 +106,9 @@ var registry = struct {
 	byNamespace map[string]*Backend
 }{byNamespace: map[string]*Backend{}}
 
-// Open returns a client of this process's store of c.Namespace, made by the first who opens it. It is new for certain, so
+// OpenConfig returns a client of this process's store of c.Namespace, made by the first who opens it. It is new for certain, so
 // that it grants at once, whether or not c.Init says so.
-func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}

@@ -12,12 +12,14 @@ import (
 
 func TestSlotsAreHeldBack(t *testing.T) {
 	hold := func(_ *testing.T, c store.Config, until time.Time) { memory.Hold(c.Namespace, until) }
-	storetest.RunHeldSlots(t, memory.Open, "memory:", hold, nil)
+	storetest.RunHeldSlots(t, memory.OpenConfig, "memory:", hold, nil)
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, memory.Open, "memory:") }
+func TestStore(t *testing.T) { storetest.Run(t, memory.OpenConfig, "memory:") }
 
-func TestANewProgramLosesNoTick(t *testing.T) { storetest.RunNewProgram(t, memory.Open, "memory:") }
+func TestANewProgramLosesNoTick(t *testing.T) {
+	storetest.RunNewProgram(t, memory.OpenConfig, "memory:")
+}
 
 // What is in this process's own memory is new for certain: nobody waits for holders of before.
 func TestANewStoreGrantsAtOnce(t *testing.T) {
@@ -25,7 +27,7 @@ func TestANewStoreGrantsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := memory.Open(t.Context(), c)
+	s, err := memory.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

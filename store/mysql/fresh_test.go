@@ -9,7 +9,7 @@ import (
 func TestReadingMakesNoTables(t *testing.T) {
 	address := ownDatabase(t)
 	db := raw(t, address, nil)
-	storetest.RunUnprepared(t, Open, address, func(t *testing.T) (made string) {
+	storetest.RunUnprepared(t, OpenConfig, address, func(t *testing.T) (made string) {
 		if err := db.QueryRowContext(t.Context(),
 			"SELECT COALESCE(GROUP_CONCAT(table_name), '') FROM information_schema.tables WHERE table_schema = DATABASE()").Scan(&made); err != nil {
 			t.Fatal(err)
@@ -22,7 +22,7 @@ func TestReadingUpgradesNoTables(t *testing.T) {
 	address := ownDatabase(t)
 	db := raw(t, address, nil)
 	age := func(t *testing.T) { exec(t, db, "DELETE FROM dibs_schema ORDER BY version DESC LIMIT 1") }
-	storetest.RunOutdated(t, Open, address, age, func(t *testing.T) (v int) {
+	storetest.RunOutdated(t, OpenConfig, address, age, func(t *testing.T) (v int) {
 		if err := db.QueryRowContext(t.Context(), "SELECT MAX(version) FROM dibs_schema").Scan(&v); err != nil {
 			t.Fatal(err)
 		}
@@ -30,4 +30,4 @@ func TestReadingUpgradesNoTables(t *testing.T) {
 	})
 }
 
-func TestANewProgramLosesNoTick(t *testing.T) { storetest.RunNewProgram(t, Open, ownDatabase(t)) }
+func TestANewProgramLosesNoTick(t *testing.T) { storetest.RunNewProgram(t, OpenConfig, ownDatabase(t)) }

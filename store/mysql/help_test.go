@@ -28,7 +28,7 @@ func config(t testing.TB, address string) store.Config {
 
 func mustOpen(t testing.TB, c store.Config) *store.Store {
 	t.Helper()
-	s, err := Open(t.Context(), c)
+	s, err := OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
-func TestStore(t *testing.T) { storetest.Run(t, Open, testserver.MariaDB(t)) }
+func TestStore(t *testing.T) { storetest.Run(t, OpenConfig, testserver.MariaDB(t)) }
 
 // The suite's "processes" renew and reclaim each other's holds. A named lock belongs to a process,
 // so here they share its table, as the one process does that they are. That processes exclude each
@@ -21,7 +21,7 @@ func TestSessionStore(t *testing.T) {
 	var mu sync.Mutex
 	shared := map[string]*names{}
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
-		s, err := Open(ctx, c)
+		s, err := OpenConfig(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func TestSessionStore(t *testing.T) {
 func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
-	storetest.RunLoss(t, Open, address, func(t *testing.T, c store.Config) {
+	storetest.RunLoss(t, OpenConfig, address, func(t *testing.T, c store.Config) {
 		exec(t, db, "DELETE FROM dibs_meta WHERE ns = ?", c.Namespace)
 		exec(t, db, "DELETE FROM dibs_leases WHERE ns = ?", c.Namespace)
 	})
@@ -52,7 +52,7 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
-	storetest.RunHoldBack(t, Open, address, holdUntil(db))
+	storetest.RunHoldBack(t, OpenConfig, address, holdUntil(db))
 }
 
 func holdUntil(db *sql.DB) func(t *testing.T, c store.Config, until time.Time) {
@@ -64,7 +64,7 @@ func holdUntil(db *sql.DB) func(t *testing.T, c store.Config, until time.Time) {
 func TestSlotsAreHeldBack(t *testing.T) {
 	address := testserver.MariaDB(t)
 	db := raw(t, address, nil)
-	storetest.RunHeldSlots(t, Open, address, holdUntil(db), func(t *testing.T, c store.Config) {
+	storetest.RunHeldSlots(t, OpenConfig, address, holdUntil(db), func(t *testing.T, c store.Config) {
 		exec(t, db, "UPDATE dibs_meta SET identity = 'another' WHERE ns = ?", c.Namespace)
 	})
 }

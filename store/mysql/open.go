@@ -19,10 +19,10 @@ import (
 // waits for another's connection.
 const mostConns = 16
 
-// Open connects to mysql://user:password@host:3306/database (or mariadb://). What the address has
+// OpenConfig connects to mysql://user:password@host:3306/database (or mariadb://). What the address has
 // as parameters beside those of dibs goes to the driver (tls, timeout, …); socket=/path connects
 // through a Unix socket. Errors wrap lease.ErrUnavailable where the server does not answer.
-func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	cfg, err := driverConfig(c.URL)
 	if err != nil {
 		return nil, fmt.Errorf("mysql store %s: %w", c, err)

@@ -34,7 +34,7 @@ func TestConcurrentFirstOpen(t *testing.T) {
 	var opening sync.WaitGroup
 	for i := range stores {
 		opening.Go(func() {
-			s, err := Open(t.Context(), c)
+			s, err := OpenConfig(t.Context(), c)
 			if err != nil {
 				t.Errorf("Open: %v", err)
 				return
@@ -70,7 +70,7 @@ func TestMigrationsCanBeRepeated(t *testing.T) {
 		t.Errorf("after a repeated migration: %+v", rec)
 	}
 	exec(t, db, "INSERT INTO dibs_schema VALUES (9999)")
-	if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "upgrade dibs") {
+	if _, err := OpenConfig(t.Context(), c); err == nil || !strings.Contains(err.Error(), "upgrade dibs") {
 		t.Errorf("a schema from the future: %v", err)
 	}
 }
@@ -155,12 +155,12 @@ func TestNew(t *testing.T) {
 // Holds: promise 7.
 func TestUnreachable(t *testing.T) {
 	c := config(t, "mysql://user:geheim@127.0.0.1:1/test")
-	_, err := Open(within(t, 5*time.Second), c)
+	_, err := OpenConfig(within(t, 5*time.Second), c)
 	if !errors.Is(err, lease.ErrUnavailable) || strings.Contains(err.Error(), "geheim") || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("Open: %v", err)
 	}
 	for _, bad := range []string{"mysql://", "mysql://host", "mysql://host/db?tls=nonsense"} {
-		if _, err := Open(t.Context(), config(t, bad)); err == nil || errors.Is(err, lease.ErrUnavailable) {
+		if _, err := OpenConfig(t.Context(), config(t, bad)); err == nil || errors.Is(err, lease.ErrUnavailable) {
 			t.Errorf("Open(%s): %v", bad, err)
 		}
 	}
@@ -180,13 +180,13 @@ func TestStatements(t *testing.T) {
 func TestAnInstallationIDIsNoPath(t *testing.T) {
 	address := ownDatabase(t)
 	c := config(t, address)
-	s, err := Open(t.Context(), c)
+	s, err := OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = s.Close()
 	db := raw(t, address, nil)
-	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+	storetest.AnInstallationIDIsNoPath(t, OpenConfig, c, func(id string) {
 		exec(t, db, "UPDATE dibs_meta SET installation = ?", id)
 	})
 }

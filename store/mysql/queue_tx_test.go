@@ -42,7 +42,7 @@ func TestTransactions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := testserver.MariaDB(t)
 			level := committedReads(t, address)
-			storetest.RunTransactions(t, Open, address, storetest.Caller{Connect: func(t testing.TB, _ *store.Store, c store.Config) storetest.Begin {
+			storetest.RunTransactions(t, OpenConfig, address, storetest.Caller{Connect: func(t testing.TB, _ *store.Store, c store.Config) storetest.Begin {
 				db := raw(t, address, func(c *mysqldriver.Config) { change(c); level(c) })
 				return func(ctx context.Context) (storetest.Transaction, error) {
 					tx, err := db.BeginTx(ctx, nil)

@@ -14,7 +14,7 @@ import (
 func TestWhatWaitedForARowIsLate(t *testing.T) {
 	address := testserver.MariaDB(t)
 	tables := map[string]string{"leases": "leases", "jobs": "jobs", "ticks": "ticks", "limits": "task_limits"}
-	storetest.RunWaits(t, Open, address, func(t *testing.T, c store.Config, what string) (unlock func()) {
+	storetest.RunWaits(t, OpenConfig, address, func(t *testing.T, c store.Config, what string) (unlock func()) {
 		tx, err := raw(t, address, nil).BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)

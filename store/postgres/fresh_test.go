@@ -10,7 +10,7 @@ import (
 func TestReadingMakesNoSchema(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
 	db := admin(t, address)
-	storetest.RunUnprepared(t, Open, address, func(t *testing.T) (made string) {
+	storetest.RunUnprepared(t, OpenConfig, address, func(t *testing.T) (made string) {
 		if err := db.QueryRow(t.Context(), `SELECT coalesce(string_agg(nspname, ' '), '') FROM pg_namespace
 			WHERE nspname NOT LIKE 'pg\_%' AND nspname NOT IN ('public', 'information_schema')`).Scan(&made); err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func TestReadingUpgradesNoSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	storetest.RunOutdated(t, Open, address, age, func(t *testing.T) (v int) {
+	storetest.RunOutdated(t, OpenConfig, address, age, func(t *testing.T) (v int) {
 		if err := db.QueryRow(t.Context(), "SELECT max(version) FROM dibs.migrations").Scan(&v); err != nil {
 			t.Fatal(err)
 		}
@@ -36,5 +36,5 @@ func TestReadingUpgradesNoSchema(t *testing.T) {
 }
 
 func TestANewProgramLosesNoTick(t *testing.T) {
-	storetest.RunNewProgram(t, Open, database(t, testserver.Postgres(t)))
+	storetest.RunNewProgram(t, OpenConfig, database(t, testserver.Postgres(t)))
 }

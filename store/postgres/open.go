@@ -12,12 +12,12 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// Open connects to the server of a postgres:// or postgresql:// address and prepares what is not
+// OpenConfig connects to the server of a postgres:// or postgresql:// address and prepares what is not
 // prepared. Beside dibs's own parameters the address takes those of libpq and of pgxpool (such as
 // sslmode, several hosts, and pool_max_conns; default 8).
 //
 // Its errors wrap lease.ErrUnavailable where the server cannot be reached or is a standby.
-func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if c.URL == nil || c.URL.Scheme != "postgres" && c.URL.Scheme != "postgresql" {
 		return nil, fmt.Errorf("postgres store: %s is not a postgres:// address", c)
 	}

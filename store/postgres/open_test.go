@@ -25,7 +25,7 @@ func TestTenProcessesPrepareAnEmptyDatabaseAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range stores {
 		all.Go(func() {
-			s, err := Open(t.Context(), c)
+			s, err := OpenConfig(t.Context(), c)
 			if err != nil {
 				t.Errorf("process %d: %v", i, err)
 				return
@@ -58,7 +58,7 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 	if _, err := admin(t, c.URL.String()).Exec(t.Context(), "INSERT INTO dibs.migrations VALUES (99)"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "newer") {
+	if _, err := OpenConfig(t.Context(), c); err == nil || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -68,12 +68,12 @@ func TestErrorsNeverShowThePassword(t *testing.T) {
 		"postgres://u:s3cret@127.0.0.1:1/db", "postgres://u:s3cret@127.0.0.1:1/db?sslmode=nonsense",
 		"postgres://127.0.0.1:1/db?password=s3cret", "postgres://u:s3cret@127.0.0.1:1/db?pool_max_conns=x",
 	} {
-		_, err := Open(t.Context(), config(t, address))
+		_, err := OpenConfig(t.Context(), config(t, address))
 		if err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	if _, err := Open(t.Context(), config(t, "postgres://u@127.0.0.1:1/db")); !errors.Is(err, lease.ErrUnavailable) {
+	if _, err := OpenConfig(t.Context(), config(t, "postgres://u@127.0.0.1:1/db")); !errors.Is(err, lease.ErrUnavailable) {
 		t.Errorf("a server that is not there: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestPromotionHoldsGrantsBackAtOnce(t *testing.T) {
 		t.Skipf("cannot make the server a standby: %v", err)
 	}
 	srv.Restart()
-	if _, err := Open(t.Context(), c); !errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "standby") {
+	if _, err := OpenConfig(t.Context(), c); !errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "standby") {
 		t.Errorf("opening a standby: %v", err)
 	}
 	one[bool](t, admin(t, srv.URL), "SELECT pg_promote()")
@@ -179,7 +179,7 @@ func TestStoreOverACallersPool(t *testing.T) {
 // Holds: promise 28.
 func TestAnInstallationIDIsNoPath(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
-	s, err := Open(t.Context(), c)
+	s, err := OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestAnInstallationIDIsNoPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+	storetest.AnInstallationIDIsNoPath(t, OpenConfig, c, func(id string) {
 		if _, err := pool.Exec(t.Context(), "UPDATE dibs.namespaces SET installation = $2 WHERE ns = $1", c.Namespace, id); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 
 // The whole suite through pgbouncer in transaction mode, with an address that says nothing of it.
 func TestStoreBehindAPooler(t *testing.T) {
-	storetest.Run(t, Open, testserver.StartPgBouncer(t, database(t, testserver.Postgres(t))).URL)
+	storetest.Run(t, OpenConfig, testserver.StartPgBouncer(t, database(t, testserver.Postgres(t))).URL)
 }
 
 // with is an address with one more parameter.
@@ -41,7 +41,7 @@ func TestTransactionsBehindAPooler(t *testing.T) {
 	through := with(t, testserver.StartPgBouncer(t, database(t, testserver.Postgres(t))).URL, "default_query_exec_mode", "exec")
 	for name, connect := range callers {
 		t.Run(name, func(t *testing.T) {
-			storetest.RunTransactions(t, Open, through, storetest.Caller{Connect: func(t testing.TB, _ *store.Store, c store.Config) storetest.Begin {
+			storetest.RunTransactions(t, OpenConfig, through, storetest.Caller{Connect: func(t testing.TB, _ *store.Store, c store.Config) storetest.Begin {
 				begin := connect(t, c)
 				return func(ctx context.Context) (storetest.Transaction, error) { return begin(ctx, "") }
 			}})
@@ -57,7 +57,7 @@ func TestManyProcessesBehindAPooler(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 40 {
 		all.Go(func() {
-			s, err := Open(context.Background(), c)
+			s, err := OpenConfig(context.Background(), c)
 			if err != nil {
 				t.Error(err)
 				return
@@ -119,7 +119,7 @@ func TestNothingIsLeftInAPoolersSessions(t *testing.T) {
 func TestSessionLocksBehindAPoolerAreRefused(t *testing.T) {
 	c := config(t, testserver.StartPgBouncer(t, testserver.Postgres(t)).URL)
 	c.Session = true
-	if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "pooler") || !strings.Contains(err.Error(), "lock=session") {
+	if _, err := OpenConfig(t.Context(), c); err == nil || !strings.Contains(err.Error(), "pooler") || !strings.Contains(err.Error(), "lock=session") {
 		t.Errorf("refused with %v", err)
 	}
 }

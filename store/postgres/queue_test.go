@@ -107,7 +107,7 @@ func TestAStoreWithoutTasksIsUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Init = false
-	if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "dibs init") {
+	if _, err := OpenConfig(t.Context(), c); err == nil || !strings.Contains(err.Error(), "dibs init") {
 		t.Errorf("an older schema: %v", err)
 	}
 	c.Init = true

@@ -19,7 +19,7 @@ import (
 func TestTransactions(t *testing.T) {
 	for name, connect := range callers {
 		t.Run(name, func(t *testing.T) {
-			storetest.RunTransactions(t, Open, testserver.Postgres(t), storetest.Caller{Connect: func(t testing.TB, _ *store.Store, c store.Config) storetest.Begin {
+			storetest.RunTransactions(t, OpenConfig, testserver.Postgres(t), storetest.Caller{Connect: func(t testing.TB, _ *store.Store, c store.Config) storetest.Begin {
 				begin := connect(t, c)
 				return func(ctx context.Context) (storetest.Transaction, error) { return begin(ctx, "") }
 			}})

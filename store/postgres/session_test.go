@@ -25,7 +25,7 @@ type fleet struct {
 
 func (f *fleet) open(ctx context.Context, c store.Config) (*store.Store, error) {
 	c.Session = true
-	s, err := Open(ctx, c)
+	s, err := OpenConfig(ctx, c)
 	if err != nil {
 		return nil, err
 	}

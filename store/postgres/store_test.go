@@ -28,7 +28,7 @@ func config(t testing.TB, address string, params ...string) store.Config {
 
 func open(t testing.TB, c store.Config) *store.Store {
 	t.Helper()
-	s, err := Open(t.Context(), c)
+	s, err := OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +141,12 @@ func TestLeaseLife(t *testing.T) {
 	})
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, Open, database(t, testserver.Postgres(t))) }
+func TestStore(t *testing.T) { storetest.Run(t, OpenConfig, database(t, testserver.Postgres(t))) }
 
 // Holds: promise 1.
 func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
-	storetest.RunLoss(t, Open, address, func(t *testing.T, c store.Config) {
+	storetest.RunLoss(t, OpenConfig, address, func(t *testing.T, c store.Config) {
 		conn, err := pgx.Connect(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 // Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
-	storetest.RunHoldBack(t, Open, address, holdUntil(address))
+	storetest.RunHoldBack(t, OpenConfig, address, holdUntil(address))
 }
 
 func holdUntil(address string) func(t *testing.T, c store.Config, until time.Time) {
@@ -176,7 +176,7 @@ func holdUntil(address string) func(t *testing.T, c store.Config, until time.Tim
 
 func TestSlotsAreHeldBack(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
-	storetest.RunHeldSlots(t, Open, address, holdUntil(address), func(t *testing.T, c store.Config) {
+	storetest.RunHeldSlots(t, OpenConfig, address, holdUntil(address), func(t *testing.T, c store.Config) {
 		if _, err := admin(t, address).Exec(t.Context(), "UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", c.Namespace); err != nil {
 			t.Fatal(err)
 		}

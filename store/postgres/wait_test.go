@@ -15,7 +15,7 @@ import (
 func TestWaitForARowCounts(t *testing.T) {
 	address := testserver.Postgres(t)
 	tables := map[string]string{"leases": "leases", "jobs": "jobs", "ticks": "ticks", "limits": "queue_limits"}
-	storetest.RunWaits(t, Open, address, func(t *testing.T, c store.Config, what string) (unlock func()) {
+	storetest.RunWaits(t, OpenConfig, address, func(t *testing.T, c store.Config, what string) (unlock func()) {
 		tx, err := admin(t, address).Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)

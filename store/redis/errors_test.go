@@ -68,7 +68,7 @@ func TestWrongPassword(t *testing.T) {
 	}
 	for _, password := range []string{"", "s3cret"} {
 		c := config(t, strings.Replace(server.URL, "//", "//:"+password+"@", 1))
-		_, err := Open(t.Context(), c)
+		_, err := OpenConfig(t.Context(), c)
 		if !errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("password %q: %v", password, err)
 		}
@@ -156,7 +156,7 @@ func TestNewerSchemaIsLeftAlone(t *testing.T) {
 	raw.HSet(t.Context(), key, "schema", schema+1)
 	before := raw.HGetAll(t.Context(), key).Val()
 	c.Init = true
-	if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), "upgrade") {
+	if _, err := OpenConfig(t.Context(), c); err == nil || !strings.Contains(err.Error(), "upgrade") {
 		t.Errorf("open: %v", err)
 	}
 	if after := raw.HGetAll(t.Context(), key).Val(); len(after) != len(before) || after["run_id"] != before["run_id"] {

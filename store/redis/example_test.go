@@ -17,7 +17,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	st, err := redis.Open(ctx, c)
+	st, err := redis.OpenConfig(ctx, c)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func TestHoldBackAfterFlushIsForTheLongestTTLThatWasSeen(t *testing.T) {
 func TestAnInstallationIDIsNoPath(t *testing.T) {
 	_, c := prepared(t, testserver.Redis(t))
 	raw := rawClient(t, c)
-	storetest.AnInstallationIDIsNoPath(t, Open, c, func(id string) {
+	storetest.AnInstallationIDIsNoPath(t, OpenConfig, c, func(id string) {
 		if err := raw.HSet(t.Context(), "dibs:{"+c.Namespace+"}:meta", "id", id).Err(); err != nil {
 			t.Fatal(err)
 		}

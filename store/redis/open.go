@@ -28,11 +28,11 @@ type db struct {
 	maxTTL atomic.Int64
 }
 
-// Open connects to the server of a redis:// or rediss:// address, prepares the namespace where it is
+// OpenConfig connects to the server of a redis:// or rediss:// address, prepares the namespace where it is
 // not prepared, and returns its store. The parameters of the address are those of go-redis's ParseURL
 // (such as pool_size, read_timeout, dial_timeout). When the server cannot be used, the error wraps
 // lease.ErrUnavailable.
-func Open(ctx context.Context, c store.Config) (*store.Store, error) {
+func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if c.URL == nil {
 		return nil, fmt.Errorf("redis: no address; give one such as redis://host:6379/0")
 	}

@@ -18,7 +18,7 @@ func TestStore(t *testing.T) {
 	})
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		used.Store(c.Namespace, c)
-		return Open(ctx, c)
+		return OpenConfig(ctx, c)
 	}
 	storetest.Run(t, open, testserver.Redis(t))
 }
@@ -28,7 +28,7 @@ func TestALossOfAllDataIsWaitedForAsLongAsLeasesLasted(t *testing.T) {
 	lose := func(t *testing.T, c store.Config) { sweep(t, c) }
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		t.Cleanup(func() { sweep(t, c) })
-		return Open(ctx, c)
+		return OpenConfig(ctx, c)
 	}
 	storetest.RunLoss(t, open, testserver.Redis(t), lose)
 }
@@ -47,22 +47,22 @@ func holdUntil(t *testing.T, c store.Config, until time.Time) {
 
 // Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
-	storetest.RunHoldBack(t, Open, testserver.Redis(t), holdUntil)
+	storetest.RunHoldBack(t, OpenConfig, testserver.Redis(t), holdUntil)
 }
 
 func TestSlotsAreHeldBack(t *testing.T) {
-	storetest.RunHeldSlots(t, Open, testserver.Redis(t), holdUntil, func(t *testing.T, c store.Config) { set(t, c, "run_id", "another") })
+	storetest.RunHeldSlots(t, OpenConfig, testserver.Redis(t), holdUntil, func(t *testing.T, c store.Config) { set(t, c, "run_id", "another") })
 }
 
 // One fetch that superseded 8,000 tasks, which is what Lua's stack holds, used to lose them.
 func TestABacklogOfThousands(t *testing.T) {
-	storetest.RunBacklog(t, Open, testserver.Redis(t), 8500)
+	storetest.RunBacklog(t, OpenConfig, testserver.Redis(t), 8500)
 }
 
 func TestANewProgramLosesNoTick(t *testing.T) {
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {
 		t.Cleanup(func() { sweep(t, c) })
-		return Open(ctx, c)
+		return OpenConfig(ctx, c)
 	}
 	storetest.RunNewProgram(t, open, testserver.Redis(t))
 }

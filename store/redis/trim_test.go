@@ -11,7 +11,7 @@ import (
 // Holds: promise 1, L12.
 func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	_, c := prepared(t, testserver.Redis(t))
-	storetest.Overlong(t, Open, c, func(key lease.Key) {
+	storetest.Overlong(t, OpenConfig, c, func(key lease.Key) {
 		raw, name := rawClient(t, c), "dibs:{"+c.Namespace+"}:lease:"+string(key)
 		if err := raw.HIncrBy(t.Context(), name, "expires", 3_600_000_000).Err(); err != nil {
 			t.Fatal(err)
@@ -22,7 +22,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 // Holds: L12.
 func TestAPauseOfAFastClock(t *testing.T) {
 	_, c := prepared(t, testserver.Redis(t))
-	storetest.PausedAhead(t, Open, c, func(job string) {
+	storetest.PausedAhead(t, OpenConfig, c, func(job string) {
 		raw, name := rawClient(t, c), "dibs:{"+c.Namespace+"}:job:"+job
 		for _, field := range []string{"paused_since", "paused_until"} {
 			if us, err := raw.HGet(t.Context(), name, field).Int64(); err != nil {

@@ -27,7 +27,7 @@ func config(t testing.TB, url string) store.Config {
 
 func open(t testing.TB, c store.Config) *store.Store {
 	t.Helper()
-	s, err := Open(t.Context(), c)
+	s, err := OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

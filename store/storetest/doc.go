@@ -1,7 +1,7 @@
 // Package storetest is the one conformance suite of all stores: one named subtest per promise, in
 // a namespace of its own. A store's own test is three lines:
 //
-//	func TestStore(t *testing.T) { storetest.Run(t, Open, testserver.Redis(t)) }
+//	func TestStore(t *testing.T) { storetest.Run(t, OpenConfig, testserver.Redis(t)) }
 //
 // One whose tasks join transactions of its callers passes RunTransactions as well.
 //

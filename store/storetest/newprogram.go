@@ -13,7 +13,6 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/tick"
@@ -34,10 +33,8 @@ func RunNewProgram(t *testing.T, open Open, url string) {
 	}
 	place := &scheduler.Place{Name: s.URL, Keeper: k, Book: tick.NewBook(s.Ticks, k, self), Ticks: s.Ticks, History: s.History,
 		Self: self, Descriptor: s.Descriptor, Detach: s.Detach, Log: slog.New(slog.NewTextHandler(log, nil))}
-	set, err := schedule.Parse("@every 1s", time.UTC)
-	w.check("Parse", err)
 	j := &scheduler.Job{Spec: job.Spec{App: "app", Name: "j", Schedules: []string{"@every 1s"}, Timezone: "UTC", Policy: job.DefaultPolicy(true)},
-		Set: schedule.Union(set), Target: run.Func(func(context.Context, run.Call) error { return nil })}
+		Target: run.Func(func(context.Context, run.Call) error { return nil })}
 	j.Spec.Policy.StartingDeadline = 10 * time.Second // below the hold-back, and far beyond what a busy machine is late
 	server := scheduler.NewServer(place, "app")
 	first := w.now(s)
@@ -55,7 +52,7 @@ func RunNewProgram(t *testing.T, open Open, url string) {
 		until = hold
 	}
 	rows := w.accounted(s, j.Spec.Key(), until)
-	at, _ := j.Set.Next(first.Add(time.Second)) // the job may have been registered within the first one
+	at, _ := j.Set().Next(first.Add(time.Second)) // the job may have been registered within the first one
 	for n := 0; at.Before(until); n++ {
 		switch r, ok := rows[at]; {
 		case !ok:
@@ -64,7 +61,7 @@ func RunNewProgram(t *testing.T, open Open, url string) {
 		default:
 			w.Errorf("the tick %s ended %s: %s", at, r.Outcome, r.Reason)
 		}
-		at, _ = j.Set.Next(at)
+		at, _ = j.Set().Next(at)
 	}
 	w.onlySays(log.String(), !s.Properties.HoldUntil.IsZero())
 }

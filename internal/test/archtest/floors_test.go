@@ -26,6 +26,7 @@ var floors = []floor{
 		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source"}},
 	{"the path of a fire", []string{"scheduler"}},
 	{"beside that path", []string{"internal/hook", "internal/mirror", "internal/spool", "internal/nested"}},
+	{"the way in for a Go program", []string{"", "dibstest"}},
 	{"the command line", []string{
 		"cmd/dibs/internal/unit", "cmd/dibs/internal/environ", "cmd/dibs/internal/explain", "cmd/dibs/internal/doctor",
 		"cmd/dibs/internal/cli", "cmd/dibs"}},

@@ -17,6 +17,9 @@ const module = "github.com/dibs-run/dibs"
 // allowed says which of our own packages a package may import directly. A name that ends in /...
 // stands for everything below it. What is not listed here may import everything.
 var allowed = map[string][]string{
+	"": {"lease", "queue", "scheduler", "job", "run", "run/command", "run/enqueue", "tick", "store", "internal/aside",
+		"internal/spool"}, // package dibs: the way in
+	"dibstest":               {"", "queue", "queue/queuetest", "lease", "store", "internal/clock"},
 	"schedule":               {},
 	"job":                    {},
 	"lease":                  {"internal/coalesce", "internal/clock"},
@@ -100,12 +103,20 @@ func TestImportsFollowTheArchitecture(t *testing.T) {
 			t.Errorf("%s is listed here and is not there", name)
 		}
 		for _, imp := range p.Imports {
-			own, ok := strings.CutPrefix(imp, module+"/")
+			own, ok := ours(imp)
 			if ok && !slices.ContainsFunc(may, func(m string) bool { return covers(m, own) }) {
 				t.Errorf("%s imports %s; it may import only %q", name, own, may)
 			}
 		}
 	}
+}
+
+// ours is the name in this module of a package of it; that of the package at its root is empty.
+func ours(path string) (name string, ok bool) {
+	if path == module {
+		return "", true
+	}
+	return strings.CutPrefix(path, module+"/")
 }
 
 func covers(pattern, name string) bool {
@@ -129,6 +140,29 @@ func TestNobodyCompilesAClientItDoesNotUse(t *testing.T) {
 			for _, d := range p.Deps {
 				if d == client || strings.HasPrefix(d, client+"/") {
 					t.Errorf("%s depends on %s, which is %s's", name, d, owner)
+				}
+			}
+		}
+	}
+}
+
+// A program of package dibs and one store links no other store's client, and neither what reads manifests nor what makes a
+// command line.
+func TestAProgramOfDibsIsLight(t *testing.T) {
+	heavy := []string{module + "/manifest", module + "/cmd", module + "/store/all", "go.yaml.in/yaml", "gopkg.in/yaml", "github.com/spf13", "golang.org/x/term"}
+	all := load(t)
+	for _, name := range []string{"", "store/redis", "store/postgres", "store/mysql", "store/file", "store/memory", "dibstest"} {
+		p, ok := all[name]
+		if !ok {
+			t.Errorf("%q is not there", name)
+		}
+		for _, d := range p.Deps {
+			if slices.ContainsFunc(heavy, func(h string) bool { return d == h || strings.HasPrefix(d, h+"/") }) {
+				t.Errorf("%s depends on %s", p.ImportPath, d)
+			}
+			for owner, client := range clients {
+				if name != owner && (d == client || strings.HasPrefix(d, client+"/")) {
+					t.Errorf("%s depends on %s, which is %s's", p.ImportPath, d, owner)
 				}
 			}
 		}

@@ -22,7 +22,6 @@ import (
 	jobspec "github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/all"
@@ -89,7 +88,7 @@ func idle(t *testing.T, address string, n, jobs int) {
 		t.Fatal(err)
 	}
 	c.Init = true
-	st, err := all.Open(t.Context(), c)
+	st, err := all.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,15 +99,11 @@ func idle(t *testing.T, address string, n, jobs int) {
 	self := lease.Holder{Host: fmt.Sprint("h", n), PID: n, Command: scheduler.ServerOf("app")}
 	server := scheduler.NewServer(&scheduler.Place{Name: address, Keeper: k, Book: tick.NewBook(st.Ticks, k, self),
 		Ticks: st.Ticks, History: st.History, Self: self, Log: slog.New(slog.DiscardHandler)}, "app")
-	due, err := schedule.Parse("0 3 * * *", time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var served []*scheduler.Job
 	for i := range jobs {
 		p := jobspec.DefaultPolicy(true)
 		p.OnCrash, p.CatchUp, p.CatchUpWindow = jobspec.CrashRerun, jobspec.CatchUpAll, 24*time.Hour
-		served = append(served, &scheduler.Job{Set: schedule.Union(due), Spec: jobspec.Spec{App: "app", Name: fmt.Sprint("j", i),
+		served = append(served, &scheduler.Job{Spec: jobspec.Spec{App: "app", Name: fmt.Sprint("j", i),
 			Schedules: []string{"0 3 * * *"}, Timezone: "UTC", Policy: p}, Target: run.Func(func(context.Context, run.Call) error { return nil })})
 	}
 	if err := server.Load(t.Context(), served); err != nil {

@@ -96,7 +96,7 @@ func openPatiently(b *board, address string) (*store.Store, error) {
 	}
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		s, err := all.Open(ctx, c)
+		s, err := all.OpenConfig(ctx, c)
 		cancel()
 		if !errors.Is(err, lease.ErrUnavailable) {
 			return s, err

@@ -63,7 +63,7 @@ func prepare(t *testing.T, address string, processes int, quota int64) *storm {
 		t.Fatal(err)
 	}
 	c.Init = true
-	opened, err := all.Open(t.Context(), c)
+	opened, err := all.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,9 @@ func (w *wording) due() {
 		line += "; a start is on time until " + w.at(w.StartBy)
 	}
 	w.say("%s.", line)
+	if w.Work == "function" {
+		w.say("Its work is a Go function: only the program that registered it can run it.")
+	}
 	if !w.Until.IsZero() {
 		w.say("That schedule and its policy ended at %s; its ticks keep to them.", w.at(w.Until))
 	}

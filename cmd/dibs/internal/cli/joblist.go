@@ -62,6 +62,7 @@ type jobRecord struct {
 	State      string      `json:"state"` // active, paused, removed
 	Schedules  []string    `json:"schedules"`
 	Timezone   string      `json:"timezone"`
+	Work       string      `json:"work,omitempty"` // "function": a Go function of the program that registered it
 	Generation int64       `json:"generation"`
 	Source     string      `json:"source,omitempty"` // the application that registered it without --app
 	Since      time.Time   `json:"since"`
@@ -138,6 +139,9 @@ func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (job
 	}
 	r.Schedules, r.Timezone, r.Policy, r.words = spec.Schedules, spec.Timezone, &spec.Policy, set.Description()
 	r.Source = spec.Source
+	if spec.Function != nil {
+		r.Work = "function"
+	}
 	if r.zone, err = schedule.LoadZone(spec.Timezone); err != nil {
 		return r, err
 	}
@@ -187,6 +191,9 @@ func listJobs(e env, records []jobRecord) error {
 		if r.Last != nil {
 			last = r.Last.Outcome + " " + stampOf(r.Last.Tick)
 		}
+		if r.Work == "function" {
+			state += ", Go function"
+		}
 		rows = append(rows, []string{r.Job, state, stampOf(r.Next), last, strings.Join(r.Schedules, " | "), r.Timezone})
 	}
 	return e.table("JOB STATE NEXT LAST SCHEDULE ZONE", rows, "ZONE")
@@ -208,6 +215,9 @@ func (r jobRecord) show(e env) {
 	line("next", stampIn(r.Next, r.zone))
 	if r.Last != nil {
 		line("last", r.Last.Outcome+", tick "+stampIn(r.Last.Tick, r.zone))
+	}
+	if r.Work == "function" {
+		line("work", "a Go function: only the program that registered the job can run it")
 	}
 	line("policy", fmt.Sprintf("%s, scope %s, catch-up %s, on crash %s", r.Policy.Concurrency, r.Policy.Scope, r.Policy.CatchUp, r.Policy.OnCrash))
 	if r.Source != "" {

@@ -26,10 +26,6 @@ import (
 
 // build makes what the scheduler serves of a job of the manifest.
 func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
-	set, err := scheduler.SetOf(spec)
-	if err != nil {
-		return nil, err
-	}
 	target, err := s.target(spec, env)
 	if err != nil {
 		return nil, err
@@ -43,7 +39,7 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 	if dormant {
 		s.log.Info("this job is for other environments: it is left to their servers", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
 	}
-	return &scheduler.Job{Spec: *spec, Set: set, Target: target, Dormant: dormant, When: when,
+	return &scheduler.Job{Spec: *spec, Target: target, Dormant: dormant, When: when,
 		Holder: func(key lease.Key, runID string) lease.Holder {
 			h := place.Self
 			if spec.Command != nil {

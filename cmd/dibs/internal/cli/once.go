@@ -176,7 +176,7 @@ func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire)
 }
 
 // job is what is known of the job without a store.
-func (o once) job() *scheduler.Job { return &scheduler.Job{Set: schedule.Union(o.schedule)} }
+func (o once) job() *scheduler.Job { return scheduler.Timed(schedule.Union(o.schedule)) }
 
 // unclaimed is the report of a run that got no answer about its tick.
 func (r *runner) unclaimed(j *scheduler.Job, at time.Time, err error) report {

@@ -173,7 +173,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	defer cancel()
 	was := rememberedOf(c)
 	c.SeenTTL, c.Read = was.ttl, c.Read || onlyReads(ctx)
-	s, err := all.Open(ctx, c)
+	s, err := all.OpenConfig(ctx, c)
 	switch {
 	case errors.Is(err, store.ErrNotPrepared): // its cure names the store
 		return nil, err

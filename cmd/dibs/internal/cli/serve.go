@@ -270,6 +270,8 @@ func (s *service) apply(ctx context.Context, r *reading) (err error) {
 	case errors.Is(err, scheduler.ErrOtherSource):
 		return usage(fmt.Errorf("%s: %w. If this application speaks for it, add --app %s on every server",
 			s.source, err, r.app))
+	case errors.Is(err, scheduler.ErrFunction):
+		return usage(fmt.Errorf("%s: %w", s.source, err))
 	case err != nil:
 		return err
 	}

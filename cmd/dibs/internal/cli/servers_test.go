@@ -210,7 +210,7 @@ func TestAJobThatIsSettledAheadOfTheClockIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := redis.Open(t.Context(), c)
+	s, err := redis.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestAStartFarAheadSilencesNoOncePer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := redis.Open(t.Context(), c)
+	s, err := redis.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -310,8 +310,8 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 		return at, false, fmt.Errorf("%s %q: want an instant such as 2026-03-01T04:15:00Z", from, text)
 	}
 	at = at.UTC()
-	if prev, ok := j.Set.Prev(at); !ok || !prev.Equal(at) {
-		next, _ := j.Set.Next(at)
+	if prev, ok := j.Set().Prev(at); !ok || !prev.Equal(at) {
+		next, _ := j.Set().Next(at)
 		return at, false, fmt.Errorf("%s %s is no tick of %s: the ones beside it are %s and %s", from, text, t.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
 	}
 	if at.After(now.Add(tick.Ahead)) {
@@ -321,7 +321,7 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 }
 
 func (t *trigger) notDue(j *scheduler.Job, at, now time.Time) error {
-	next, _ := j.Set.Next(now)
+	next, _ := j.Set().Next(now)
 	return fmt.Errorf("%s: not due: its last tick was at %s, too long ago to start (the latest start was %s), and the next one is at %s; the store's time is %s",
 		t.spec.Key(), at.Format(time.RFC3339), j.StartBy(at).Format(time.RFC3339), next.Format(time.RFC3339), now.Format(time.RFC3339))
 }

@@ -38,7 +38,7 @@ func TestWhoWaitsAtATerminalIsToldForWhom(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Init = true
-	st, err := all.Open(t.Context(), c)
+	st, err := all.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

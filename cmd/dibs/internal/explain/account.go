@@ -33,6 +33,8 @@ type Account struct {
 	Timezone    string    `json:"timezone,omitempty"`
 	Description string    `json:"description,omitempty"`
 	Since       time.Time `json:"since,omitzero"`
+	// Work is "function" where the work is a Go function of the program that registered the job.
+	Work string `json:"work,omitempty"`
 	// Until is when that definition ended, where the tick is of one that left ticks open (rule T11).
 	Until   time.Time `json:"until,omitzero"`
 	Removed time.Time `json:"removed,omitzero"`

@@ -44,6 +44,9 @@ func (a *Account) define(f Facts) {
 	}
 	a.Schedules, a.Timezone, a.Zone, a.Description = d.Spec.Schedules, d.Spec.Timezone, d.Zone, d.Set.Description()
 	a.Since, a.Until, a.Removed = d.Since, d.Until, d.Removed
+	if d.Spec.Function != nil {
+		a.Work = "function"
+	}
 	a.Ahead = scheduler.AheadWords(d.Job, f.Now)
 	if prev, ok := d.Set.Prev(f.At.Add(-time.Nanosecond)); ok && d.covers(prev) {
 		a.Previous = prev

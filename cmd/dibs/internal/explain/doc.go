@@ -70,7 +70,7 @@ func define(known tick.Job) (*Definition, error) {
 		return nil, err
 	}
 	spec.App, spec.Name, _ = strings.Cut(known.Name, "/")
-	return &Definition{Job: known, Spec: spec, Set: set, Zone: zone, job: &scheduler.Job{Spec: *spec, Set: set}}, nil
+	return &Definition{Job: known, Spec: spec, Set: set, Zone: zone, job: &scheduler.Job{Spec: *spec}}, nil
 }
 
 // line are the definitions that left ticks open, and this one, oldest first.

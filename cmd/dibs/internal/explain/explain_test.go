@@ -19,7 +19,6 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store/memory"
 	"github.com/dibs-run/dibs/tick"
@@ -142,12 +141,8 @@ func works(d time.Duration) run.Target {
 
 func hourly(t *testing.T, target run.Target, change func(*job.Policy)) *scheduler.Job {
 	t.Helper()
-	s, err := schedule.Parse("0 * * * *", time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
 	j := &scheduler.Job{Spec: job.Spec{App: "app", Name: "j", Schedules: []string{"0 * * * *"}, Timezone: "UTC", Policy: job.DefaultPolicy(true)},
-		Set: schedule.Union(s), Target: target}
+		Target: target}
 	if change != nil {
 		change(&j.Spec.Policy)
 	}
@@ -466,8 +461,7 @@ func TestATickOfAnEarlierDefinition(t *testing.T) {
 		time.Sleep(time.Hour)
 		stop()
 		half := hourly(t, works(time.Second), nil)
-		s, _ := schedule.Parse("30 * * * *", time.UTC)
-		half.Spec.Schedules, half.Set = []string{"30 * * * *"}, schedule.Union(s)
+		half.Spec.Schedules = []string{"30 * * * *"}
 		_, stop = w.serve("web-1", half)
 		defer stop()
 		time.Sleep(time.Hour)
@@ -547,10 +541,6 @@ func TestAHashedScheduleIsThatOfTheJob(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
 		j := hourly(t, works(time.Second), nil)
 		j.Spec.Schedules = []string{"H * * * *"}
-		var err error
-		if j.Set, err = scheduler.SetOf(&j.Spec); err != nil {
-			t.Fatal(err)
-		}
 		_, stop := w.serve("web-1", j)
 		defer stop()
 		time.Sleep(90 * time.Minute)

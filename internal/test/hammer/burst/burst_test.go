@@ -18,7 +18,6 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/all"
@@ -93,7 +92,7 @@ func (w *world) open(address string, each time.Duration) {
 		t.Fatal(err)
 	}
 	c.Namespace, c.Init = "burst"+lease.NewNonce().String()[:8], true
-	if w.near, err = all.Open(t.Context(), c); err != nil {
+	if w.near, err = all.OpenConfig(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.near.Close() })
@@ -103,7 +102,7 @@ func (w *world) open(address string, each time.Duration) {
 		t.Fatal(err)
 	}
 	c.URL = far.URL
-	st, err := all.Open(t.Context(), c)
+	st, err := all.OpenConfig(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,10 +126,6 @@ func (w *world) open(address string, each time.Duration) {
 func (w *world) serve(at time.Time) (inTime bool) {
 	t := w.t
 	expr := fmt.Sprintf("%d %d %d * * *", at.Second(), at.Minute(), at.Hour())
-	due, err := schedule.Parse(expr, time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
 	begun := make(chan struct{}, w.n)
 	target := run.Func(func(_ context.Context, c run.Call) error {
 		w.mu.Lock()
@@ -145,7 +140,7 @@ func (w *world) serve(at time.Time) (inTime bool) {
 		p := job.DefaultPolicy(false)
 		p.StartingDeadline = 5 * time.Minute
 		served = append(served, &scheduler.Job{Spec: job.Spec{App: "app", Name: fmt.Sprintf("j%05d", i), Schedules: []string{expr}, Timezone: "UTC",
-			Policy: p}, Set: schedule.Union(due), Target: target,
+			Policy: p}, Target: target,
 			Output: func(run.Record) io.WriteCloser { return nothing{} }})
 	}
 	server := scheduler.NewServer(w.place, "app")

@@ -94,7 +94,7 @@ func open(ctx context.Context, address string, init bool) (*store.Store, error) 
 	c.Init = init
 	for {
 		bound, cancel := context.WithTimeout(ctx, 10*time.Second)
-		s, err := all.Open(bound, c)
+		s, err := all.OpenConfig(bound, c)
 		cancel()
 		if !errors.Is(err, lease.ErrUnavailable) || ctx.Err() != nil {
 			return s, err

@@ -1,0 +1,321 @@
+package dibs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/run/enqueue"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/store"
+)
+
+// A Tick is what a scheduled function is told about its run.
+type Tick struct {
+	// Job is the function's name in the store, "APP/NAME".
+	Job string
+	// At is the scheduled instant that the run is for, in UTC: not the time of day at which it began, which may be later
+	// or, after a crash, much later. Zero in a run that Trigger started without an instant.
+	At time.Time
+	// Attempt counts from 1. RunID is that of all attempts of this run.
+	Attempt int
+	RunID   string
+	// Token is larger in every run than in all earlier ones of the job. Hand it to whatever the function writes to, and
+	// refuse writes with a smaller one than seen before.
+	Token lease.Token
+	// IdempotencyKey is the same for every attempt and every re-run of a tick, for others to recognise a repetition.
+	IdempotencyKey string
+	// PreviousSuccess is At of the latest run before this one that succeeded; zero if none of the last 100 did, or if
+	// PreviousUnknown says that the history did not answer in time.
+	PreviousSuccess time.Time
+	PreviousUnknown bool
+	// Output keeps what the function prints, the last 64 KiB of it, with the run: `dibs history --log RUN` shows it.
+	Output io.Writer
+}
+
+// A Func is a scheduled function. Its error, or a panic, is a failed attempt, and is recorded with the run; the stack of
+// a panic is in the run's output. Its context ends when the run is to end: its time is over, the process has drained, a
+// newer run replaces it, or the lease is lost and another server may soon have it (context.Cause says which: an error
+// that wraps lease.ErrLost, run.ErrTimedOut, run.ErrReplaced or run.ErrShutdown). It must then return.
+type Func func(ctx context.Context, t Tick) error
+
+// CronOptions say when and how a scheduled function runs beyond its expression. The zero value means: in UTC, one run at
+// a time, one attempt, what was missed is skipped. All processes must say the same: see Client.Cron.
+type CronOptions struct {
+	// Zone is the IANA name of the zone whose wall clock the expression reads, such as "Europe/Berlin". Default "UTC".
+	Zone string
+	// DST is what becomes of fixed times when that clock changes. Default job.DSTVixie: as cron does.
+	DST job.DST
+	// Concurrency is what happens when a tick is due while a run goes on. Default job.Forbid: it is skipped.
+	Concurrency job.Concurrency
+	// Timeout bounds each attempt, Deadline the run with its retries. Default none.
+	Timeout, Deadline time.Duration
+	// Attempts is how often a failed function is tried, 1 to 100, with pauses that double from RetryMin to RetryMax.
+	// Default 1, 1 s and 1 min.
+	Attempts           int
+	RetryMin, RetryMax time.Duration
+	// CatchUp is which ticks are run that no process was there for. Default job.CatchUpSkip: none. OnCrash is whether a
+	// tick is run once more whose process died. Default job.CrashSkip, for a task of CronTask job.CrashRerun. Both look
+	// back for CatchUpWindow; default 24 h.
+	CatchUp       job.CatchUp
+	OnCrash       job.OnCrash
+	CatchUpWindow time.Duration
+	// StartingDeadline is how late a run may start and still be on time. Default half the schedule's period, at most 5 min.
+	StartingDeadline time.Duration
+	// Jitter spreads functions that are due at the same time: each starts later than its tick by a share of it that is
+	// always the same for that function. Default none.
+	Jitter time.Duration
+}
+
+// Cron has fn run at each tick of a schedule, by one process of the fleet (on a store that reaches one host only: of the
+// host). The expression is of five fields, or six with seconds, or "@hourly", "@every 10m" and the like; package schedule
+// and docs/schedules.md have all of it. There may be one CronOptions at most.
+//
+// The error says what is wrong with the name or the schedule, or that the name was given before. It may be ignored: Run
+// returns it as well, and then starts nothing.
+//
+// The store holds one definition of "APP/NAME": schedule, zone and options. During a rolling deployment the latest that
+// was registered counts (rule T11); processes with another one log it, and leave the function to those that have the
+// new one. A function that a newer program lacks is removed when that program's Run begins: its ticks up to then
+// get their outcome, and there are no more. What the function does is no part of the definition.
+func (c *Client) Cron(name, expr string, fn Func, o ...CronOptions) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spec := job.Spec{Function: &job.Function{Name: nameOf(fn)}}
+	if fn == nil {
+		return c.refuse(fmt.Errorf("dibs: Cron %q: the function is nil", name))
+	}
+	return c.schedule("Cron", name, expr, spec, o, func(*scheduler.Job) (run.Target, error) { return target(fn), nil })
+}
+
+// CronTask enqueues a task at each tick of a schedule, once in the fleet, for any worker of its kind. Which tick it is
+// of is the task's unique key: its own Unique is not to be set. All else is as with Cron.
+func (c *Client) CronTask(name, expr string, task queue.Spec, o ...CronOptions) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	what := fmt.Sprintf("dibs: CronTask %q", name)
+	switch {
+	case c.store.Queue == nil:
+		return c.refuse(fmt.Errorf("%s: store %s keeps no queues: %w", what, c.store.URL, errors.ErrUnsupported))
+	case task.Unique != nil:
+		return c.refuse(fmt.Errorf("%s: the task has a unique key: leave Unique nil, the tick is its key", what))
+	case !task.ExpiresAt.IsZero() || !task.RetryUntil.IsZero() || !task.RunAt.IsZero():
+		return c.refuse(fmt.Errorf("%s: the task has a fixed instant, and there is one task per tick: use Delay, Timeout and MaxAttempts", what))
+	}
+	described := task.Clone()
+	if described.Queue == "" {
+		described.Queue = queue.DefaultQueue
+	}
+	spec := job.Spec{Task: &job.Task{Kind: described.Kind, Queue: described.Queue, Args: string(described.Args)}}
+	return c.schedule("CronTask", name, expr, spec, o, func(j *scheduler.Job) (run.Target, error) {
+		t := enqueue.Target{Queue: lazyQueue{c}, Spec: described, Again: j.Spec.Policy.CatchUpWindow, Now: c.keeper.Now}
+		return t, t.Check()
+	})
+}
+
+// lazyQueue makes the queue's client when the first task is enqueued.
+type lazyQueue struct{ c *Client }
+
+func (q lazyQueue) Enqueue(ctx context.Context, s queue.Spec) (queue.Enqueued, error) {
+	return q.c.Enqueue(ctx, s)
+}
+
+// schedule registers one job; c.mu is held.
+func (c *Client) schedule(by, as, expr string, spec job.Spec, o []CronOptions,
+	work func(*scheduler.Job) (run.Target, error)) error {
+	what := fmt.Sprintf("dibs: %s %q", by, as)
+	switch {
+	case c.late(what) != nil:
+		return c.late(what)
+	case c.place == nil:
+		return c.refuse(fmt.Errorf("%s: store %s keeps no ticks: %w", what, c.store.URL, errors.ErrUnsupported))
+	case c.o.App == "":
+		return c.refuse(fmt.Errorf("%s: Options.App is empty: it says whose functions these are, the same in all processes; set it, for instance to the program's name", what))
+	case !names.MatchString(as):
+		return c.refuse(fmt.Errorf("%s: want a name of %s", what, nameWant))
+	case c.crons[as] != nil:
+		return c.refuse(fmt.Errorf("%s: there is a schedule of that name already", what))
+	case len(o) > 1:
+		return c.refuse(fmt.Errorf("%s: there are %d CronOptions; give one at most", what, len(o)))
+	}
+	spec.App, spec.Name, spec.Schedules = c.o.App, as, []string{expr}
+	if err := c.policy(&spec, slices.Concat(o, []CronOptions{{}})[0]); err != nil {
+		return c.refuse(fmt.Errorf("%s: %w", what, err))
+	}
+	j := &scheduler.Job{Spec: spec, Output: c.output}
+	err := j.Check()
+	if err == nil {
+		j.Target, err = work(j)
+	}
+	if err != nil {
+		return c.refuse(fmt.Errorf("%s: %w", what, err))
+	}
+	c.crons[as] = j
+	return nil
+}
+
+// policy gives a job what its options say, and the defaults.
+func (c *Client) policy(s *job.Spec, o CronOptions) error {
+	p := s.DefaultPolicy()
+	p.Scope = job.Global
+	if c.store.Properties.Reach != store.Fleet {
+		p.Scope = job.Host // which is all there is
+	}
+	p.StopGrace = stopGrace
+	s.Timezone = orElse(o.Zone, "UTC")
+	s.DST = o.DST
+	p.Concurrency = orElse(o.Concurrency, p.Concurrency)
+	p.CatchUp, p.OnCrash = orElse(o.CatchUp, p.CatchUp), orElse(o.OnCrash, p.OnCrash)
+	p.CatchUpWindow = orElse(o.CatchUpWindow, p.CatchUpWindow)
+	p.Retries = job.Retries{MaxAttempts: orElse(o.Attempts, p.Retries.MaxAttempts), Min: orElse(o.RetryMin, p.Retries.Min), Max: orElse(o.RetryMax, p.Retries.Max)}
+	p.Timeout, p.Deadline = orElse(o.Timeout, p.Timeout), orElse(o.Deadline, p.Deadline)
+	p.StartingDeadline, p.Jitter = o.StartingDeadline, o.Jitter
+	s.Policy = p
+	return checkOptions(p, o)
+}
+
+func checkOptions(p job.Policy, o CronOptions) error {
+	_, wrongWay := job.ParseConcurrency(string(p.Concurrency))
+	_, wrongCatchUp := job.ParseCatchUp(string(p.CatchUp))
+	_, wrongCrash := job.ParseOnCrash(string(p.OnCrash))
+	for field, d := range map[string]time.Duration{"Timeout": o.Timeout, "Deadline": o.Deadline, "RetryMin": o.RetryMin, "RetryMax": o.RetryMax,
+		"CatchUpWindow": o.CatchUpWindow, "StartingDeadline": o.StartingDeadline, "Jitter": o.Jitter} {
+		if d < 0 {
+			return fmt.Errorf("CronOptions.%s is %s: want 0 or more", field, d)
+		}
+	}
+	switch {
+	case wrongWay != nil:
+		return fmt.Errorf("CronOptions.Concurrency: %w", wrongWay)
+	case wrongCatchUp != nil:
+		return fmt.Errorf("CronOptions.CatchUp: %w", wrongCatchUp)
+	case wrongCrash != nil:
+		return fmt.Errorf("CronOptions.OnCrash: %w", wrongCrash)
+	case p.Retries.MaxAttempts < 1 || p.Retries.MaxAttempts > 100:
+		return fmt.Errorf("CronOptions.Attempts is %d: want 1 to 100", o.Attempts)
+	case p.Retries.Max < p.Retries.Min:
+		return fmt.Errorf("CronOptions.RetryMax is %s, less than RetryMin, %s", p.Retries.Max, p.Retries.Min)
+	}
+	if o.DST != "" {
+		if _, err := job.ParseDST(string(o.DST)); err != nil {
+			return fmt.Errorf("CronOptions.DST: %w", err)
+		}
+	}
+	return nil
+}
+
+func orElse[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// target is what calls the function.
+func target(fn Func) run.Target {
+	return run.Func(func(ctx context.Context, call run.Call) error {
+		return fn(ctx, Tick{Job: call.Run.Job, At: call.Run.Scheduled(), Attempt: call.Attempt, RunID: call.Run.ID, Token: call.Run.Token,
+			IdempotencyKey: call.IdempotencyKey, PreviousSuccess: call.PreviousSuccess, PreviousUnknown: call.PreviousUnknown,
+			Output: call.Output})
+	})
+}
+
+// Trigger runs a function (or enqueues a task) of this Client now, under its lease and its policy. It uses up no tick,
+// and the run is recorded as one by hand. at is the instant that it is told, for a report of the day before
+// yesterday, say; zero: none. It returns once the run has ended: nil if it succeeded; an error that wraps
+// lease.ErrHeld where another run goes on, and lease.ErrUnavailable where the store does not answer.
+//
+// When ctx ends, so does the run.
+func (c *Client) Trigger(ctx context.Context, name string, at time.Time) error {
+	c.mu.Lock()
+	j, closed := c.crons[name], c.closed
+	c.mu.Unlock()
+	switch {
+	case closed:
+		return fmt.Errorf("dibs: Trigger %q: %w", name, ErrClosed)
+	case j == nil:
+		return fmt.Errorf("dibs: Trigger %q: no schedule of that name was registered with Cron or CronTask", name)
+	}
+	key := ""
+	if !at.IsZero() {
+		at = at.UTC().Truncate(time.Microsecond)
+		key = j.Spec.Key() + "@" + at.Format(time.RFC3339Nano)
+	}
+	res := c.place.TriggerNow(ctx, ctx, j, key, &run.Cause{By: "program " + c.o.App, Again: at})
+	what := fmt.Sprintf("dibs: Trigger %q", name)
+	switch {
+	case res.Outcome == run.Succeeded:
+		return nil
+	case res.Held != nil:
+		return fmt.Errorf("%s: %w", what, res.Held)
+	case res.Err != nil:
+		return fmt.Errorf("%s: %w", what, res.Err)
+	}
+	return fmt.Errorf("%s: %s: %s", what, res.Outcome, res.Reason)
+}
+
+// nameOf is the name of a function in its program, for people.
+func nameOf(fn Func) string {
+	if f := runtime.FuncForPC(reflect.ValueOf(fn).Pointer()); fn != nil && f != nil {
+		return f.Name()
+	}
+	return ""
+}
+
+// maxKept is how much of a run's output is kept with it: the end.
+const maxKept = 64 << 10
+
+// output keeps what a run prints.
+func (c *Client) output(r run.Record) io.WriteCloser { return &output{c: c, run: r} }
+
+type output struct {
+	c   *Client
+	run run.Record
+
+	mu   sync.Mutex
+	tail []byte
+	done bool
+}
+
+// Write never fails and never waits.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.done {
+		return len(p), nil // the run has ended, and its output is kept
+	}
+	o.tail = append(o.tail, p...)
+	if over := len(o.tail) - maxKept; over > 0 {
+		o.tail = append(o.tail[:0], o.tail[over:]...)
+	}
+	return len(p), nil
+}
+
+// Close keeps the output. It comes after the release.
+func (o *output) Close() error {
+	o.mu.Lock()
+	o.done = true
+	tail := o.tail
+	o.mu.Unlock()
+	if len(tail) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), o.c.keeper.Margin().RPCTimeout)
+	defer cancel()
+	err := o.c.place.KeepOutput(ctx, o.run, tail)
+	if err != nil {
+		o.c.log.Warn("the run's output could not be kept", "event", "output-lost", "job", o.run.Job, "run_id", o.run.ID, "error", err)
+	}
+	return err
+}

@@ -1,0 +1,46 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// ErrFunction is wrapped where a program would replace or end a job whose work is a Go function, and has no functions.
+// It is most likely a manifest under the app of a Go program.
+var ErrFunction = errors.New("its work is a Go function of another program")
+
+// IsFunction says whether the work of a registered job is a Go function.
+func IsFunction(k tick.Job) bool {
+	spec, err := job.ParseDefinition(k.Definition)
+	return err == nil && spec.Function != nil
+}
+
+func errFunction(k tick.Job) error {
+	return fmt.Errorf("%w, which runs it: `dibs job forget %s` first if it is not to do so any more", ErrFunction, k.Name)
+}
+
+// mayEnd says whether the server may replace and end what is registered and not among its jobs. Who has no functions
+// may not end those of a program: its ticks would end in silence.
+func (s *Server) mayEnd(jobs []*Job, known []tick.Job) error {
+	s.mu.Lock()
+	may := s.functions
+	s.mu.Unlock()
+	if may {
+		return nil
+	}
+	i := slices.IndexFunc(known, func(k tick.Job) bool { return active(k) && IsFunction(k) })
+	if i < 0 {
+		return nil
+	}
+	if slices.ContainsFunc(jobs, func(j *Job) bool { return j.Spec.Key() == known[i].Name }) {
+		return fmt.Errorf("%s: %s: %w", s.place.Name, known[i].Name, errFunction(known[i]))
+	}
+	app, _, _ := strings.Cut(known[i].Name, "/")
+	return fmt.Errorf("%s: the app %s has the job %s, which these jobs would end: %w; or give these jobs another app",
+		s.place.Name, app, known[i].Name, errFunction(known[i]))
+}
