@@ -8,10 +8,10 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// The rules of Store, told once as functions of facts: what becomes of a request, and what a store writes for it. A store
-// whose decisions are made in Go reads the facts, asks here and writes, all in one atomic step. PostgreSQL and MySQL decide
-// in their statements; they ask here what to answer, of the facts that stand afterwards (Verdict.After). Redis decides and
-// answers in Lua. One table of cases holds them all to the same: internal/test/verdicts.
+// The rules of Store, told once as functions of facts: what becomes of a request, and what a store writes for it. A
+// store whose decisions are made in Go reads the facts, asks here and writes, all in one atomic step. PostgreSQL and
+// MySQL decide in their statements; they ask here what to answer, of the facts that stand afterwards (Verdict.After).
+// Redis decides and answers in Lua. One table of cases holds them all to the same: internal/test/verdicts.
 
 // Facts are what a store read of a tick, at an instant of its own clock. What is zero is not there.
 type Facts struct {
@@ -36,9 +36,9 @@ type Verdict struct {
 	Run  *run.Record
 }
 
-// After is the status that a server's client answers, which judges the facts as they stand after the server has decided and
-// written. What was written looks like a repeated request, which won. What would still be written the server has refused,
-// by a clock that has gone on since: the answer is then refused.
+// After is the status that a server's client answers, which judges the facts as they stand after the server has
+// decided and written. What was written looks like a repeated request, which won. What would still be written the
+// server has refused, by a clock that has gone on since: the answer is then refused.
 func (v Verdict) After(refused Status) Status {
 	if v.Tick != nil || v.Run != nil {
 		return refused
@@ -113,7 +113,8 @@ func JudgeTake(req TakeRequest, f Facts) Verdict {
 	return v
 }
 
-// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule T4 for what never ran.
+// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule T4 for what never
+// ran.
 func takeable(t *Tick, req TakeRequest) bool {
 	switch {
 	case req.Fill:
@@ -169,8 +170,8 @@ func Kept(r run.Record) run.Record {
 	return r
 }
 
-// JudgeClose decides a report: of a run, and of its tick while that is still of this run; or, without a run, of a claim
-// that ran nothing. The release that comes with it is not judged here: it is tried in any case.
+// JudgeClose decides a report: of a run, and of its tick while that is still of this run; or, without a run, of a
+// claim that ran nothing. The release that comes with it is not judged here: it is tried in any case.
 func JudgeClose(req CloseRequest, f Facts) Verdict {
 	t, r := &f.Tick, req.Run
 	if r.ID == "" {

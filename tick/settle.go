@@ -92,9 +92,9 @@ func (t *Tick) Last() time.Time {
 	return t.At
 }
 
-// JudgeSettle decides a settling of job, of which above are the rows after its mark, up to r.To at least, in the order of
-// their instants; the zero job is not registered. It returns the job as it then stands, and the rows to insert where there
-// is none yet.
+// JudgeSettle decides a settling of job, of which above are the rows after its mark, up to r.To at least, in the
+// order of their instants; the zero job is not registered. It returns the job as it then stands, and the rows to
+// insert where there is none yet.
 func JudgeSettle(r SettleRequest, job Job, above []Tick, now time.Time) (s Status, next Job, insert []Tick) {
 	if !r.Fits(job) {
 		return Taken, job, nil
@@ -122,8 +122,8 @@ func (r SettleRequest) Fits(job Job) bool {
 	return job.Generation != 0 && job.Mark.Equal(Micro(r.From)) && (r.Generation == 0 || r.Generation == job.Generation)
 }
 
-// upTo is how far the mark may go: to just before the oldest unfinished tick above it, and before a range that would cover
-// a tick with a row of its own, which would then have two outcomes.
+// upTo is how far the mark may go: to just before the oldest unfinished tick above it, and before a range that would
+// cover a tick with a row of its own, which would then have two outcomes.
 func (r SettleRequest) upTo(above []Tick) time.Time {
 	to := Micro(r.To)
 	before := func(at time.Time) {
@@ -148,9 +148,9 @@ func (r SettleRequest) upTo(above []Tick) time.Time {
 	return to
 }
 
-// LatestFirst are rows in the order in which a mark is lowered before those that it would cut in two, which are left for
-// the next time. That may lower it into another one, where they overlap: but only into one that begins earlier. So each is
-// looked at once, and no row below the mark is left out.
+// LatestFirst are rows in the order in which a mark is lowered before those that it would cut in two, which are left
+// for the next time. That may lower it into another one, where they overlap: but only into one that begins earlier.
+// So each is looked at once, and no row below the mark is left out.
 func LatestFirst(rows []Tick) []Tick {
 	return slices.SortedFunc(slices.Values(rows), func(x, y Tick) int { return y.At.Compare(x.At) })
 }

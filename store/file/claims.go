@@ -45,7 +45,8 @@ func (k *ticks) claim(ctx context.Context, tx *sql.Tx, req tick.ClaimRequest) (t
 	return k.carryOut(ctx, tx, tick.JudgeClaim(req, f), f, "")
 }
 
-// facts are what tick's rules judge by: of the row, with whether its lease lives, and of the lease that the request stands on.
+// facts are what tick's rules judge by: of the row, with whether its lease lives, and of the lease that the request
+// stands on.
 func (k *ticks) facts(ctx context.Context, tx *sql.Tx, job string, at time.Time, on lease.Ref) (f tick.Facts, err error) {
 	if f.Tick, _, err = getTick(ctx, tx, job, micros(at)); err == nil {
 		f.Tick.Live, err = k.db.leases.alive(f.Tick.Lease)
@@ -57,7 +58,8 @@ func (k *ticks) facts(ctx context.Context, tx *sql.Tx, job string, at time.Time,
 	return f, err
 }
 
-// carryOut writes what a verdict on facts says, and answers with the row as it then stands. A new run keeps the key of its lease.
+// carryOut writes what a verdict on facts says, and answers with the row as it then stands. A new run keeps the key
+// of its lease.
 func (k *ticks) carryOut(ctx context.Context, tx *sql.Tx, v tick.Verdict, f tick.Facts, key lease.Key) (_ tick.Answer, err error) {
 	row := f.Tick
 	switch {

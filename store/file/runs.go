@@ -60,8 +60,8 @@ func (k *ticks) gateOpen(req tick.StartRequest) (bool, error) {
 	return k.db.leases.alive(req.Claim)
 }
 
-// startInFile writes the run into its lock file, unless another run of the same lease is there already: a second one goes to
-// the database, be it late or behind a closed gate, since its start may be a repeated one.
+// startInFile writes the run into its lock file, unless another run of the same lease is there already: a second one
+// goes to the database, be it late or behind a closed gate, since its start may be a repeated one.
 func (k *ticks) startInFile(
 	ctx context.Context, req tick.StartRequest, open bool,
 ) (a tick.Answer, done bool, err error) {

@@ -226,8 +226,8 @@ func BenchmarkFetchBesideBlocked(b *testing.B) {
 	}
 }
 
-// The memory store answers a repeated end as the directory, MySQL and Redis do, which do not keep whose run it was once the
-// task is given anew (life.Task.Repeats): it is what walks compare these with.
+// The memory store answers a repeated end as the directory, MySQL and Redis do, which do not keep whose run it was
+// once the task is given anew (life.Task.Repeats): it is what walks compare these with.
 func TestARepeatedEndIsKnownByItsToken(t *testing.T) {
 	s := New(Options{MaxTTL: time.Hour}).Store()
 	var workers []lease.Ref

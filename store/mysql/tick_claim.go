@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// facts are what a packet read under its locks after its statements have decided, by the clock that they decided by. They
-// say no lease live: where nothing else stood in the way of a request, that has.
+// facts are what a packet read under its locks after its statements have decided, by the clock that they decided by.
+// They say no lease live: where nothing else stood in the way of a request, that has.
 type facts struct {
 	now   time.Time
 	jobs  jobRows

@@ -73,8 +73,9 @@ func (s *claimState) answer(req tick.ClaimRequest) tick.Answer {
 	return tick.Answer{Status: tick.JudgeClaim(req, s.Facts).After(tick.Lapsed), Tick: s.Tick, Now: s.Now}
 }
 
-// tickFacts scans what Take and Start are answered from, read after they were tried: the clock, whether the newcomer's lease
-// is live, the run's owner (empty: there is none), token and outcome, and the tick, after what stands before these.
+// tickFacts scans what Take and Start are answered from, read after they were tried: the clock, whether the
+// newcomer's lease is live, the run's owner (empty: there is none), token and outcome, and the tick, after what
+// stands before these.
 func tickFacts(rows pgx.Rows, f *tick.Facts, before ...any) (err error) {
 	var now, token int64
 	var owner, outcome string

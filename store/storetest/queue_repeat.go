@@ -22,8 +22,8 @@ func repeatedByAnother(w *world) {
 	equal(w, "Finish by another worker", w.finish(other, c), queue.Gone)
 }
 
-// repeatedSinceGiven: a worker whose answer was lost for so long that another one has the task has ended its own run. What
-// others are told who know that token is not promised, but that it changes nothing.
+// repeatedSinceGiven: a worker whose answer was lost for so long that another one has the task has ended its own run.
+// What others are told who know that token is not promised, but that it changes nothing.
 func repeatedSinceGiven(w *world) {
 	first, second, third := w.worker(w.s), w.worker(w.s), w.worker(w.s)
 	for _, v := range []queue.Verdict{queue.Retry, queue.Return} {

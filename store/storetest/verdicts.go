@@ -17,7 +17,8 @@ var tablePromises = []promise{
 	{"every settling of the table ends as tick's rules say", everySettling},
 }
 
-// A stage brings a store into the facts of cases: it knows which leases, runs and instants stand for those of the table.
+// A stage brings a store into the facts of cases: it knows which leases, runs and instants stand for those of the
+// table.
 type stage struct {
 	*world
 	base  time.Time // what Now stands for

@@ -52,7 +52,8 @@ func Settlings() []Settling {
 	elsewhere, changed, any := ask(9, single(1)), ask(9, single(1)), ask(9, single(1))
 	elsewhere.From, changed.Generation, any.Generation = Minute(2), 7, 0
 	return []Settling{
-		{Name: "all of it", Ask: ask(9, single(1), span(3, 8)), Job: job, Want: tick.Won, Mark: Minute(9), Inserted: []int{0, 1}},
+		{Name: "all of it", Ask: ask(9, single(1), span(3, 8)), Job: job,
+			Want: tick.Won, Mark: Minute(9), Inserted: []int{0, 1}},
 		{Name: "nothing", Ask: ask(9), Job: job, Want: tick.Won, Mark: Minute(9)},
 		{Name: "from another mark", Ask: elsewhere, Job: job, Want: tick.Taken, Mark: Minute(0)},
 		{Name: "of another generation", Ask: changed, Job: job, Want: tick.Taken, Mark: Minute(0)},
@@ -72,8 +73,10 @@ func Settlings() []Settling {
 			Want: tick.Won, Mark: before(3), Inserted: []int{0}},
 		{Name: "a range over an unfinished tick", Ask: ask(9, single(1), span(3, 8)), Job: job, Above: claimed(5, ""),
 			Want: tick.Won, Mark: before(3), Inserted: []int{0}},
-		{Name: "a range up to the end", Ask: ask(8, single(1), span(3, 8)), Job: job, Want: tick.Won, Mark: Minute(8), Inserted: []int{0, 1}},
-		{Name: "a range beyond the end", Ask: ask(9, single(1), span(3, 12)), Job: job, Want: tick.Won, Mark: before(3), Inserted: []int{0}},
+		{Name: "a range up to the end", Ask: ask(8, single(1), span(3, 8)), Job: job,
+			Want: tick.Won, Mark: Minute(8), Inserted: []int{0, 1}},
+		{Name: "a range beyond the end", Ask: ask(9, single(1), span(3, 12)), Job: job,
+			Want: tick.Won, Mark: before(3), Inserted: []int{0}},
 		// Were a mark lowered before one range only, no row would account for the ticks of the other, below the mark.
 		{Name: "ranges that overlap at the end", Ask: ask(15, single(1), span(5, 12), span(10, 20)), Job: job,
 			Want: tick.Won, Mark: before(5), Inserted: []int{0}},

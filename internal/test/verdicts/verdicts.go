@@ -1,6 +1,6 @@
 // Package verdicts is the table of cases that every telling of tick's rules is held to: the functions of package tick
-// (TestVerdicts), which memory, the directory, MySQL and PostgreSQL ask, and what each store does when it is brought into
-// the facts of a case (the suite's "every case of the table ends as tick's rules say"), be it in Go, SQL or Lua.
+// (TestVerdicts), which memory, the directory, MySQL and PostgreSQL ask, and what each store does when it is brought
+// into the facts of a case (the suite's "every case of the table ends as tick's rules say"), be it in Go, SQL or Lua.
 //
 // Leases and instants stand for those that a store gives: see Holds and Now.
 package verdicts
@@ -13,7 +13,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Now is the store's clock in every case. Everything else lies minutes from it, so that a slow machine changes no case.
+// Now is the store's clock in every case. Everything else lies minutes from it, so that a slow machine changes no
+// case.
 var Now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // Ago is an instant before Now.

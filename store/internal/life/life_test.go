@@ -187,8 +187,8 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// A repeated end is told in one way by the stores that decide here: the worker that had the task is known until it is given
-// anew, and then the token has to do.
+// A repeated end is told in one way by the stores that decide here: the worker that had the task is known until it is
+// given anew, and then the token has to do.
 func TestRepeats(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000).UTC()
 	x := New(Timed(queue.Spec{Kind: "k"}, now), now)
