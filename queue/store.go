@@ -83,11 +83,13 @@ type Inserter interface {
 
 // Finisher ends runs of tasks. In a transaction of the caller's, completion commits with the work.
 type Finisher interface {
-	// Finish writes how runs ended: OK, or Gone where the task does not run under this token any
-	// more, or the worker's lease is not live. A completion that was carried out before, under the
-	// same token, is answered OK again. Where another transaction has a task for long, a store may answer Withheld, so that
-	// no other one waits for it. Where a slot frees, the oldest waiting task of every
-	// (queue, kind) on that limit becomes available in the same step, as far as that is bounded (rule Q5).
+	// Finish writes how runs ended: OK, or Gone where the task does not run under this token any more, or the
+	// worker's lease is not live. A completion that was carried out before, under the same token, is answered OK
+	// again to the worker that sent it, at least until the task's next run ends. Others are refused; but once the
+	// task was given anew a store need not know whose run that was, and may answer OK to whatever worker knows its
+	// token: that changes nothing. Where another transaction has a task for long, a store may answer Withheld, so
+	// that no other one waits for it. Where a slot frees, the oldest waiting task of every (queue, kind) on that
+	// limit becomes available in the same step, as far as that is bounded (rule Q5).
 	Finish(ctx context.Context, worker lease.Ref, ends []Completion) ([]Status, error)
 }
 

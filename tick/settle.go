@@ -83,3 +83,79 @@ func (r SettleRequest) InParts(most int, settle func(SettleRequest) (Answer, tim
 		part.From = mark
 	}
 }
+
+// Last is the last tick of a row, which may stand for a range.
+func (t *Tick) Last() time.Time {
+	if t.Through.After(t.At) {
+		return t.Through
+	}
+	return t.At
+}
+
+// JudgeSettle decides a settling of job, of which above are the rows after its mark, up to r.To at least, in the
+// order of their instants; the zero job is not registered. It returns the job as it then stands, and the rows to
+// insert where there is none yet.
+func JudgeSettle(r SettleRequest, job Job, above []Tick, now time.Time) (s Status, next Job, insert []Tick) {
+	if !r.Fits(job) {
+		return Taken, job, nil
+	}
+	to := r.upTo(above)
+	for _, row := range r.Rows {
+		if Micro(row.Last()).After(to) {
+			continue
+		}
+		t := Tick{Job: r.Job, At: Micro(row.At), Through: Micro(row.Through), Count: row.Count, State: Closed,
+			Outcome: row.Outcome, Reason: row.Reason, Inferred: row.Inferred, Ended: Micro(row.Ended)}
+		if t.Ended.IsZero() {
+			t.Ended = now
+		}
+		insert = append(insert, t)
+	}
+	if job.Mark.Before(to) {
+		job.Mark = to
+	}
+	return Won, job, insert
+}
+
+// Fits says whether the request was made of the job as it stands; the zero job is not registered.
+func (r SettleRequest) Fits(job Job) bool {
+	return job.Generation != 0 && job.Mark.Equal(Micro(r.From)) && (r.Generation == 0 || r.Generation == job.Generation)
+}
+
+// upTo is how far the mark may go: to just before the oldest unfinished tick above it, and before a range that would
+// cover a tick with a row of its own, which would then have two outcomes.
+func (r SettleRequest) upTo(above []Tick) time.Time {
+	to := Micro(r.To)
+	before := func(at time.Time) {
+		if at = Micro(at).Add(-time.Microsecond); at.Before(to) {
+			to = at
+		}
+	}
+	if i := slices.IndexFunc(above, func(t Tick) bool { return t.State != Closed }); i >= 0 {
+		before(above[i].At)
+	}
+	for _, row := range r.Rows {
+		i, _ := slices.BinarySearchFunc(above, Micro(row.At), func(t Tick, at time.Time) int { return t.At.Compare(at) })
+		if !row.Through.IsZero() && i < len(above) && !above[i].At.After(row.Through) {
+			before(row.At)
+		}
+	}
+	for _, row := range LatestFirst(r.Rows) {
+		if !Micro(row.At).After(to) && Micro(row.Last()).After(to) {
+			before(row.At)
+		}
+	}
+	return to
+}
+
+// LatestFirst are rows in the order in which a mark is lowered before those that it would cut in two, which are left
+// for the next time. That may lower it into another one, where they overlap: but only into one that begins earlier.
+// So each is looked at once, and no row below the mark is left out.
+func LatestFirst(rows []Tick) []Tick {
+	return slices.SortedFunc(slices.Values(rows), func(x, y Tick) int { return y.At.Compare(x.At) })
+}
+
+// Splits says whether a range row is still as it was read, so that it may be split.
+func (r SplitRequest) Splits(t Tick) bool {
+	return t.State != "" && !t.Through.IsZero() && t.Through.Equal(Micro(r.Row.Through)) && t.Count == r.Row.Count
+}

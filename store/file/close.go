@@ -74,71 +74,14 @@ func (k *ticks) release(ctx context.Context, ref lease.Ref, a *tick.Answer) erro
 }
 
 func (k *ticks) close(ctx context.Context, tx *sql.Tx, req tick.CloseRequest) (tick.Answer, error) {
-	row, found, err := getTick(ctx, tx, req.Run.Job, micros(req.Run.Tick))
-	if err != nil {
-		return tick.Answer{}, err
-	}
-	status := tick.Taken
-	switch {
-	case req.Run.ID == "" && !req.Run.Tick.IsZero():
-		row, status, err = k.closeClaim(ctx, tx, req, row, found)
-	case req.Run.ID != "":
-		row, status, err = k.closeRun(ctx, tx, req.Run, row, found)
+	f, err := k.facts(ctx, tx, req.Run.Job, req.Run.Tick, lease.Ref{})
+	if err == nil && req.Run.ID != "" {
+		f.Run, err = known(ctx, tx, req.Run.ID)
 	}
 	if err != nil {
 		return tick.Answer{}, err
 	}
-	return k.answer(status, row)
-}
-
-// closeClaim ends a claim that ran nothing.
-func (k *ticks) closeClaim(ctx context.Context, tx *sql.Tx, req tick.CloseRequest, row tick.Tick, found bool) (tick.Tick, tick.Status, error) {
-	switch {
-	case !found || row.Lease != req.Claim || row.RunID != "":
-		return row, tick.Taken, nil
-	case row.State == tick.Closed && row.Outcome != req.Run.Outcome:
-		return row, tick.Taken, nil
-	case row.State == tick.Closed:
-		return row, tick.Won, nil // repeated
-	}
-	row = ended(row, req.Run)
-	return row, tick.Won, putTick(ctx, tx, sqlTickUpdate, row)
-}
-
-// closeRun ends a run, and its tick while that is still of this run.
-func (k *ticks) closeRun(ctx context.Context, tx *sql.Tx, r run.Record, row tick.Tick, found bool) (tick.Tick, tick.Status, error) {
-	old, known, err := getRun(ctx, tx, r.ID)
-	switch {
-	case err != nil:
-		return row, 0, err
-	case !known || old.Owner != r.Owner || old.Token != r.Token:
-		return row, tick.Taken, nil
-	case !amends(old.Outcome, old.Inferred, r):
-		if old.Outcome == r.Outcome && old.Inferred == r.Inferred {
-			return row, tick.Won, nil // repeated
-		}
-		return row, tick.Taken, nil
-	}
-	r.Ended = endOf(r)
-	if err := closeRun(ctx, tx, r); err != nil {
-		return row, 0, err
-	}
-	if found && row.RunID == r.ID && amends(row.Outcome, row.Inferred, r) {
-		row = ended(row, r)
-		err = putTick(ctx, tx, sqlTickUpdate, row)
-	}
-	return row, tick.Won, err
-}
-
-// amends says whether a report changes what is known: the first outcome does, and the run's own
-// word replaces what somebody else inferred (rule T3).
-func amends(known run.Outcome, inferred bool, r run.Record) bool {
-	return known == "" || inferred && !r.Inferred
-}
-
-func ended(row tick.Tick, r run.Record) tick.Tick {
-	row.State, row.Outcome, row.Reason, row.Inferred, row.Ended = tick.Closed, r.Outcome, r.Reason, r.Inferred, endOf(r)
-	return row
+	return k.carryOut(ctx, tx, tick.JudgeClose(req, f), f, "")
 }
 
 func endOf(r run.Record) time.Time {

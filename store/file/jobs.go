@@ -87,40 +87,31 @@ func (k *ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer
 	return req.InParts(maxBatch, func(part tick.SettleRequest) (tick.Answer, time.Time, error) { return k.settlePart(ctx, part) })
 }
 
+// settlePart returns the mark as it then stands.
 func (k *ticks) settlePart(ctx context.Context, req tick.SettleRequest) (a tick.Answer, mark time.Time, err error) {
 	err = k.db.write(ctx, func(tx *sql.Tx) error {
 		a = tick.Answer{Status: tick.Taken, Now: instantNow().time()}
-		job, found, err := getJob(ctx, tx, req.Job)
-		if err != nil || !found || !job.Mark.Equal(micro(req.From)) || req.Generation != 0 && req.Generation != job.Generation {
+		job, _, err := getJob(ctx, tx, req.Job)
+		if err != nil || !req.Fits(job) {
 			return err
 		}
-		a.Status = tick.Won
-		mark, err = k.settle(ctx, tx, job, req, a.Now)
-		return err
+		above, err := query(ctx, tx, readTick, sqlTicksBetween, req.Job, micros(job.Mark), micros(req.To))
+		if err != nil {
+			return err
+		}
+		status, next, rows := tick.JudgeSettle(req, job, above, a.Now)
+		a.Status, mark = status, next.Mark
+		for _, row := range rows {
+			if err := putTick(ctx, tx, sqlTickInsert, row); err != nil {
+				return err
+			}
+		}
+		if next.Mark.Equal(job.Mark) {
+			return nil
+		}
+		return putJob(ctx, tx, next)
 	})
 	return a, mark, err
-}
-
-// settle returns the mark as it then stands.
-func (k *ticks) settle(ctx context.Context, tx *sql.Tx, job tick.Job, req tick.SettleRequest, now time.Time) (time.Time, error) {
-	there, err := query(ctx, tx, readTick, sqlTicksBetween, req.Job, micros(req.From), micros(req.To))
-	if err != nil {
-		return job.Mark, err
-	}
-	to := settleable(req, there)
-	for _, row := range req.Rows {
-		if lastOf(row).After(to) {
-			continue
-		}
-		if err := putTick(ctx, tx, sqlTickInsert, settled(req.Job, row, now)); err != nil {
-			return job.Mark, err
-		}
-	}
-	if !job.Mark.Before(to) {
-		return job.Mark, nil
-	}
-	job.Mark = to
-	return to, putJob(ctx, tx, job)
 }
 
 // Unsettle fulfils tick.Store.
@@ -153,8 +144,8 @@ func (k *ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (a tick.
 func (k *ticks) Split(ctx context.Context, req tick.SplitRequest) (a tick.Answer, err error) {
 	err = k.db.write(ctx, func(tx *sql.Tx) error {
 		a = tick.Answer{Status: tick.Taken, Now: instantNow().time()}
-		row, found, err := getTick(ctx, tx, req.Row.Job, micros(req.Row.At))
-		if err != nil || !found || row.Through.IsZero() || !row.Through.Equal(micro(req.Row.Through)) || row.Count != req.Row.Count {
+		row, _, err := getTick(ctx, tx, req.Row.Job, micros(req.Row.At))
+		if err != nil || !req.Splits(row) {
 			a.Tick = row
 			return err
 		}
@@ -172,54 +163,4 @@ func (k *ticks) Split(ctx context.Context, req tick.SplitRequest) (a tick.Answer
 		return nil
 	})
 	return a, err
-}
-
-// settleable is how far the mark may go: to just before the oldest unfinished tick above it, and before a
-// range that would cover a tick with a row of its own, which would then have two outcomes.
-func settleable(req tick.SettleRequest, there []tick.Tick) time.Time {
-	to := micro(req.To)
-	before := func(at time.Time) {
-		if at = micro(at).Add(-time.Microsecond); at.Before(to) {
-			to = at
-		}
-	}
-	for _, t := range there {
-		if t.State != tick.Closed {
-			before(t.At)
-		}
-		for _, row := range req.Rows {
-			if !row.Through.IsZero() && !t.At.Before(row.At) && !t.At.After(row.Through) {
-				before(row.At)
-			}
-		}
-	}
-	// A range that the mark would cut in two is left for the next time. That may lower the mark
-	// into another range, if they overlap.
-	for cut := true; cut; {
-		cut = false
-		for _, row := range req.Rows {
-			if !row.At.After(to) && lastOf(row).After(to) {
-				before(row.At)
-				cut = true
-			}
-		}
-	}
-	return to
-}
-
-func settled(job string, row tick.Tick, now time.Time) tick.Tick {
-	t := tick.Tick{Job: job, At: micro(row.At), Through: micro(row.Through), Count: row.Count, State: tick.Closed,
-		Outcome: row.Outcome, Reason: row.Reason, Inferred: row.Inferred, Ended: micro(row.Ended)}
-	if t.Ended.IsZero() {
-		t.Ended = now
-	}
-	return t
-}
-
-// lastOf is the last tick of a row, which may stand for a range.
-func lastOf(t tick.Tick) time.Time {
-	if t.Through.After(t.At) {
-		return t.Through
-	}
-	return t.At
 }

@@ -52,7 +52,7 @@ func readTick(row scanner) (t tick.Tick, err error) {
 
 func tickArgs(t tick.Tick) ([]any, error) {
 	claimant, err := json.Marshal(t.Claimant)
-	return []any{t.Job, micros(t.At), micros(lastOf(t)), t.Count, string(t.State),
+	return []any{t.Job, micros(t.At), micros(t.Last()), t.Count, string(t.State),
 		string(t.Lease.Key), t.Lease.Owner.String(), int64(t.Lease.Token), string(claimant),
 		t.RunID, string(t.Outcome), t.Reason, t.Inferred, t.Reruns,
 		micros(t.Claimed), micros(t.Started), micros(t.Ended)}, err
@@ -95,6 +95,12 @@ func readRun(row scanner) (r runRow, err error) {
 
 func getRun(ctx context.Context, q querier, id string) (runRow, bool, error) {
 	return one(ctx, q, readRun, sqlRunGet, id)
+}
+
+// known is a run; the zero Record where there is none.
+func known(ctx context.Context, tx *sql.Tx, id string) (run.Record, error) {
+	r, _, err := getRun(ctx, tx, id)
+	return r.Record, err
 }
 
 // insertRun inserts or does nothing.

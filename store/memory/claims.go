@@ -77,153 +77,52 @@ func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answ
 }
 
 func (b *Backend) claim(req tick.ClaimRequest, now time.Time) tick.Answer {
-	s := b.mayClaim(req, now)
-	if _, found := b.row(req.Job, req.At); s == tick.Won && !found {
-		b.putRow(claimed(req, now))
-	}
-	return b.answer(s, req.Job, req.At, now)
+	f := b.facts(req.Job, req.At, now)
+	f.Job, f.Live = b.jobs[req.Job], b.live(req.Lease, now)
+	return b.carryOut(tick.JudgeClaim(req, f), req.Job, req.At, now)
 }
 
-// mayClaim decides: first wins for ever, and only above the mark (rule T4).
-func (b *Backend) mayClaim(req tick.ClaimRequest, now time.Time) tick.Status {
-	row, found := b.row(req.Job, req.At)
-	job, registered := b.jobs[req.Job]
-	switch {
-	case found && row.Lease == req.Lease && row.RunID == "" && row.Outcome == req.Outcome:
-		return tick.Won // the answer to its first request was lost
-	case late(now, req.NotAfter):
-		return tick.Late
-	case found:
-		return tick.Taken
-	case registered && !req.Fill && !req.At.After(job.Mark):
-		return tick.Settled
-	case req.Generation != 0 && (job.Generation != req.Generation || !job.Removed.IsZero()):
-		return tick.Differs
-	case req.At.After(now.Add(req.Ahead)):
-		return tick.Early
-	case req.Outcome == "" && job.Pause.Stops(req.At, now):
-		return tick.Paused
-	case !b.live(req.Lease, now):
-		return tick.Lapsed
-	}
-	return tick.Won
+// facts are what tick's rules judge by: of the row so far.
+func (b *Backend) facts(job string, at, now time.Time) tick.Facts {
+	t, _ := b.row(job, at)
+	return tick.Facts{Now: now, Tick: b.told(t, now)}
 }
 
-func claimed(req tick.ClaimRequest, now time.Time) tick.Tick {
-	t := tick.Tick{Job: req.Job, At: micro(req.At), State: tick.Claimed, Lease: req.Lease,
-		Claimant: req.Claimant, Claimed: now}
-	if req.Outcome != "" {
-		t.State, t.Outcome, t.Reason, t.Ended = tick.Closed, req.Outcome, req.Reason, now
+// carryOut writes what a verdict says, and answers with the row of (job, at) as it then stands.
+func (b *Backend) carryOut(v tick.Verdict, job string, at, now time.Time) tick.Answer {
+	if v.Tick != nil {
+		b.putRow(*v.Tick)
 	}
-	return t
+	if v.Run != nil {
+		b.putRun(*v.Run)
+	}
+	return b.answer(v.Status, job, at, now)
+}
+
+// known is a run; the zero Record where there is none.
+func (b *Backend) known(id string) run.Record {
+	if r := b.runs[id]; r != nil {
+		return *r
+	}
+	return run.Record{}
 }
 
 func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
 	return step(ctx, k.b, func(now time.Time) tick.Answer {
-		return k.b.answer(k.b.take(req, now), req.Job, req.At, now)
+		f := k.b.facts(req.Job, req.At, now)
+		f.Run, f.Live = k.b.known(f.Tick.RunID), k.b.live(req.Lease, now)
+		return k.b.carryOut(tick.JudgeTake(req, f), req.Job, req.At, now)
 	})
-}
-
-func (b *Backend) take(req tick.TakeRequest, now time.Time) tick.Status {
-	row, found := b.row(req.Job, req.At)
-	switch {
-	case found && row.State == tick.Claimed && row.Lease == req.Lease:
-		return tick.Won // repeated
-	case late(now, req.NotAfter):
-		return tick.Late
-	case !found || row.Lease != req.From || !takeable(row, req, b.live(row.Lease, now)):
-		return tick.Taken
-	case !b.live(req.Lease, now):
-		return tick.Lapsed
-	}
-	if row.State == tick.Started {
-		b.infer(row.RunID, now)
-	}
-	// The row forgets its run: whatever that still reports concerns the run alone (rule T3).
-	next := tick.Tick{Job: row.Job, At: row.At, State: tick.Claimed, Lease: req.Lease,
-		Claimant: req.Claimant, Claimed: now, Reruns: row.Reruns}
-	if req.Rerun {
-		next.Reruns++
-	}
-	b.putRow(next)
-	return tick.Won
-}
-
-// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule
-// T4 for what never ran.
-func takeable(row tick.Tick, req tick.TakeRequest, live bool) bool {
-	switch {
-	case req.Fill:
-		return row.Fillable()
-	case row.State == tick.Claimed:
-		return !req.Rerun && !live
-	case row.State == tick.Started:
-		return req.Rerun && !live
-	}
-	return req.Rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
-}
-
-// infer concludes that a run which nobody heard of any more has crashed.
-func (b *Backend) infer(id string, now time.Time) {
-	if r := b.runs[id]; r != nil && r.Outcome == "" {
-		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, now
-	}
 }
 
 func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
-	return step(ctx, k.b, func(now time.Time) []tick.Answer {
-		return each(reqs, now, func(req tick.StartRequest, now time.Time) tick.Answer {
-			return k.b.answer(k.b.start(req, now), req.Run.Job, req.Run.Tick, now)
-		})
-	})
+	return step(ctx, k.b, func(now time.Time) []tick.Answer { return each(reqs, now, k.b.start) })
 }
 
-func (b *Backend) start(req tick.StartRequest, now time.Time) tick.Status {
-	old := b.runs[req.Run.ID]
-	repeated := old != nil
-	row, found := b.row(req.Run.Job, req.Run.Tick)
-	ticked := !req.Run.Tick.IsZero()
-	switch {
-	case repeated && old.Outcome == "" && old.Owner == req.Lease.Owner && old.Token == req.Lease.Token:
-		return tick.Won
-	case late(now, req.NotAfter):
-		return tick.Late
-	case repeated, ticked && (!found || row.State != tick.Claimed || row.Lease != req.Claim):
-		return tick.Taken
-	case !b.live(req.Lease, now), !ticked && req.Claim != lease.Ref{} && !b.live(req.Claim, now):
-		return tick.Lapsed
-	}
-	if ticked {
-		row.State, row.Lease, row.RunID, row.Started = tick.Started, req.Lease, req.Run.ID, now
-		b.putRow(row)
-	}
-	b.putRun(started(req, now))
-	return tick.Won
-}
-
-func started(req tick.StartRequest, now time.Time) run.Record {
-	r := instants(req.Run)
-	r.Owner, r.Token = req.Lease.Owner, req.Lease.Token
-	r.Outcome, r.Reason, r.Inferred, r.Ended = "", "", false, time.Time{}
-	if r.Started.IsZero() {
-		r.Started = now
-	}
-	return r
-}
-
-// instants copies a run with all its instants as the store keeps them.
-func instants(r run.Record) run.Record {
-	r.Tick, r.Started, r.Ended = micro(r.Tick), micro(r.Started), micro(r.Ended)
-	r.Attempts = slices.Clone(r.Attempts)
-	if r.Cause != nil {
-		c := *r.Cause
-		r.Cause, c.Again = &c, micro(c.Again)
-	}
-	for i := range r.Attempts {
-		a := &r.Attempts[i]
-		a.Started, a.Ended = micro(a.Started), micro(a.Ended)
-	}
-	return r
+func (b *Backend) start(req tick.StartRequest, now time.Time) tick.Answer {
+	f := b.facts(req.Run.Job, req.Run.Tick, now)
+	f.Run, f.Live, f.Gate = b.known(req.Run.ID), b.live(req.Lease, now), b.live(req.Claim, now)
+	return b.carryOut(tick.JudgeStart(req, f), req.Run.Job, req.Run.Tick, now)
 }
 
 func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {

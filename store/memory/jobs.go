@@ -69,51 +69,25 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 }
 
 func (b *Backend) settle(req tick.SettleRequest, now time.Time) tick.Status {
-	job, found := b.jobs[req.Job]
-	if !found || !job.Mark.Equal(micro(req.From)) || req.Generation != 0 && req.Generation != job.Generation {
-		return tick.Taken
+	job := b.jobs[req.Job]
+	var above []tick.Tick
+	if l := b.ticks[req.Job]; l != nil {
+		n, at := l.find(job.Mark)
+		if at {
+			n++
+		}
+		above = l.rows[n:]
 	}
-	to := b.settleable(req)
-	for _, row := range req.Rows {
-		if _, there := b.row(req.Job, row.At); !there && !last(&row).After(to) {
-			b.putRow(settled(req.Job, row, now))
+	s, job, rows := tick.JudgeSettle(req, job, above, now)
+	for _, row := range rows {
+		if _, there := b.row(req.Job, row.At); !there {
+			b.putRow(row)
 		}
 	}
-	if job.Mark.Before(to) {
-		job.Mark = to
+	if s == tick.Won {
 		b.jobs[req.Job] = job
 	}
-	return tick.Won
-}
-
-// settleable is how far the mark may go: to just before the oldest unfinished tick above it, and before a
-// range row that would cover a tick with a row of its own, which would then have two outcomes.
-func (b *Backend) settleable(req tick.SettleRequest) time.Time {
-	to := micro(req.To)
-	before := func(at time.Time) {
-		if at = micro(at).Add(-time.Microsecond); at.Before(to) {
-			to = at
-		}
-	}
-	if l := b.ticks[req.Job]; l != nil {
-		for us := range l.open {
-			if at := time.UnixMicro(us).UTC(); at.After(b.jobs[req.Job].Mark) {
-				before(at)
-			}
-		}
-		for _, row := range req.Rows {
-			if i, _ := l.find(row.At); !row.Through.IsZero() && i < len(l.rows) && !l.rows[i].At.After(row.Through) {
-				before(row.At)
-			}
-		}
-	}
-	// A range that the mark would cut in two is left for the next time.
-	for _, row := range req.Rows {
-		if !row.At.After(to) && last(&row).After(to) {
-			before(row.At)
-		}
-	}
-	return to
+	return s
 }
 
 func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
@@ -140,23 +114,6 @@ func (b *Backend) unsettle(req tick.UnsettleRequest, now time.Time) tick.Status 
 	return tick.Won
 }
 
-func settled(job string, row tick.Tick, now time.Time) tick.Tick {
-	t := tick.Tick{Job: job, At: micro(row.At), Through: micro(row.Through), Count: row.Count, State: tick.Closed,
-		Outcome: row.Outcome, Reason: row.Reason, Inferred: row.Inferred, Ended: micro(row.Ended)}
-	if t.Ended.IsZero() {
-		t.Ended = now
-	}
-	return t
-}
-
-// last is the last tick of a row, which may stand for a range.
-func last(t *tick.Tick) time.Time {
-	if t.Through.After(t.At) {
-		return t.Through
-	}
-	return t.At
-}
-
 func (k ticks) Split(ctx context.Context, req tick.SplitRequest) (tick.Answer, error) {
 	return step(ctx, k.b, func(now time.Time) tick.Answer {
 		return k.b.answer(k.b.split(req), req.Row.Job, req.Row.At, now)
@@ -164,8 +121,8 @@ func (k ticks) Split(ctx context.Context, req tick.SplitRequest) (tick.Answer, e
 }
 
 func (b *Backend) split(req tick.SplitRequest) tick.Status {
-	row, found := b.row(req.Row.Job, req.Row.At)
-	if !found || row.Through.IsZero() || !row.Through.Equal(micro(req.Row.Through)) || row.Count != req.Row.Count {
+	row, _ := b.row(req.Row.Job, req.Row.At)
+	if !req.Splits(row) {
 		return tick.Taken
 	}
 	for _, p := range req.Parts {

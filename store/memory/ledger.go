@@ -58,7 +58,7 @@ func (l *ledger) latest(q history.Query) (found []tick.Tick) {
 	if !q.To.IsZero() {
 		n, _ = l.find(q.To)
 	}
-	first := sort.Search(n, func(i int) bool { return !last(&l.rows[i]).Before(q.From) })
+	first := sort.Search(n, func(i int) bool { return !l.rows[i].Last().Before(q.From) })
 	found = make([]tick.Tick, 0, min(n-first, q.Max()))
 	for n--; n >= first && len(found) < q.Max(); n-- {
 		if q.RunID == "" || q.RunID == l.rows[n].RunID {
@@ -71,7 +71,7 @@ func (l *ledger) latest(q history.Query) (found []tick.Tick) {
 // prune deletes the first closed rows that end before an instant and not after the mark, if there is one.
 func (l *ledger) prune(before time.Time, mark *time.Time, most int) int {
 	goes := func(t *tick.Tick) bool {
-		return t.State == tick.Closed && last(t).Before(before) && (mark == nil || !last(t).After(*mark))
+		return t.State == tick.Closed && t.Last().Before(before) && (mark == nil || !t.Last().After(*mark))
 	}
 	old, _ := l.find(before)
 	end := 0 // behind the last one that goes
@@ -123,7 +123,7 @@ func (all runs) latest(q history.Query) (found []run.Record) {
 			break
 		}
 		if (q.To.IsZero() || r.Started.Before(q.To)) && (q.RunID == "" || q.RunID == r.ID) {
-			found = append(found, instants(*r))
+			found = append(found, tick.Kept(*r))
 		}
 	}
 	return found

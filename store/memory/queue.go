@@ -45,8 +45,7 @@ type place struct{ queue, kind string }
 // task is a row.
 type task struct {
 	life.Task
-	by    lease.Ref // who finished it under Completed, to know a repeated completion
-	limit *limit    // nil where it has none
+	limit *limit // nil where it has none
 	// Where it is: in the pile of its state, among the nominees of its door, and in expiry.
 	at, nominated, expires int
 }

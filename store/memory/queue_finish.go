@@ -42,12 +42,11 @@ func (q tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Comple
 func (d *board) finish(worker lease.Ref, c queue.Completion, now time.Time) queue.Status {
 	t := d.mine(worker, c.Ref, now)
 	if t == nil {
-		if t = d.tasks[c.ID]; t != nil && t.Completed == c.Token && t.by == worker {
-			return queue.OK // the answer to the first one was lost
+		if t = d.tasks[c.ID]; t != nil && t.Repeats(c, t.Worker.Lease == worker) {
+			return queue.OK
 		}
 		return queue.Gone
 	}
-	t.by = worker
 	d.change(t, now, func() life.Note { return t.Finish(c, now) })
 	return queue.OK
 }

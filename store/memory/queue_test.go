@@ -226,3 +226,40 @@ func BenchmarkFetchBesideBlocked(b *testing.B) {
 		})
 	}
 }
+
+// The memory store answers a repeated end as the directory, MySQL and Redis do, which do not keep whose run it was
+// once the task is given anew (life.Task.Repeats): it is what walks compare these with.
+func TestARepeatedEndIsKnownByItsToken(t *testing.T) {
+	s := New(Options{MaxTTL: time.Hour}).Store()
+	var workers []lease.Ref
+	for range 3 {
+		answers, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{{Key: lease.OnceKey(), Holder: lease.Holder{ID: lease.NewNonce()}, TTL: time.Hour}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		workers = append(workers, answers.Answers[0].Record.Ref())
+	}
+	if _, err := s.Queue.Enqueue(t.Context(), []queue.Spec{{Queue: "q", Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	fetch := func(worker lease.Ref) queue.Ref {
+		f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 1})
+		if err != nil || len(f.Tasks) != 1 {
+			t.Fatal(f, err)
+		}
+		return f.Tasks[0].Ref
+	}
+	end := queue.Completion{Ref: fetch(workers[0]), Verdict: queue.Return}
+	expect := func(when string, i int, want queue.Status) {
+		t.Helper()
+		if got, err := s.Queue.Finish(t.Context(), workers[i], []queue.Completion{end}); err != nil || got[0] != want {
+			t.Errorf("%s, worker %d: %v, %v", when, i, got, err)
+		}
+	}
+	expect("at first", 0, queue.OK)
+	expect("repeated", 1, queue.Gone)
+	fetch(workers[1])
+	for i := range workers {
+		expect("given anew", i, queue.OK)
+	}
+}

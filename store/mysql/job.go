@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dibs-run/dibs/tick"
 )
@@ -92,14 +91,6 @@ func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, erro
 	return tick.Job{Name: req.Job}, nil
 }
 
-// last is the last tick of a row, which may stand for a range.
-func last(t tick.Tick) time.Time {
-	if t.Through.After(t.At) {
-		return t.Through
-	}
-	return t.At
-}
-
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
 	name, from := []byte(req.Job), micros(req.From)
 	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name}).add("clock")
@@ -109,15 +100,15 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 			p.add("settle-covered", k.ns, name, at, through, at)
 		}
 	}
-	for _, row := range req.Rows {
-		if at, end := micros(row.At), micros(last(row)); end > at {
+	for _, row := range tick.LatestFirst(req.Rows) {
+		if at, end := micros(row.At), micros(row.Last()); end > at {
 			p.add("settle-cut", at, end, at)
 		}
 	}
 	for _, row := range req.Rows {
 		ended := micros(row.Ended)
 		p.add("settle-row", micros(row.At), micros(row.Through), row.Count, string(row.Outcome), text(row.Reason),
-			flag(row.Inferred), ended, ended, k.ns, name, micros(last(row)))
+			flag(row.Inferred), ended, ended, k.ns, name, micros(row.Last()))
 	}
 	return k.settled(ctx, "settle", p.add("settle-mark", k.ns, name).add("settled").add("commit"))
 }

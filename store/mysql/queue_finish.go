@@ -177,8 +177,7 @@ func (b *board) finish(live bool, id int64, c queue.Completion) (queue.Status, e
 		return 0, err
 	}
 	if t == nil {
-		// The answer to the first one was lost. Who had it is not known any more where it has been given anew.
-		if t, err = b.get(c.ID); err == nil && t != nil && t.Completed == c.Token && (t.worker == id || t.Token != c.Token) {
+		if t, err = b.get(c.ID); err == nil && t != nil && t.Repeats(c, t.worker == id) {
 			return queue.OK, nil
 		}
 		return queue.Gone, err

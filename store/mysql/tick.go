@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -55,21 +54,6 @@ func scanTick(r *sql.Rows) (t tick.Tick, err error) {
 		return t, err
 	}
 	return t, fromJSON(claimant, &t.Claimant)
-}
-
-// holdSet is the set of holds that were live.
-type holdSet map[lease.Ref]bool
-
-func (m holdSet) read(r *sql.Rows) error {
-	var ref lease.Ref
-	var owner []byte
-	if err := r.Scan(&ref.Key, &owner, &ref.Token); err != nil {
-		return err
-	}
-	var err error
-	ref.Owner, err = parseNonce(owner)
-	m[ref] = true
-	return err
 }
 
 // jobRows collects registered jobs by name.

@@ -7,25 +7,28 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/tick"
 )
 
-// facts are what a packet read under its locks, enough to say why something was refused.
+// facts are what a packet read under its locks after its statements have decided, by the clock that they decided by.
+// They say no lease live: where nothing else stood in the way of a request, that has.
 type facts struct {
 	now   time.Time
 	jobs  jobRows
-	live  holdSet
 	ticks tickRows
 	runs  runRows
 }
 
-func newFacts() *facts {
-	return &facts{jobs: jobRows{}, live: holdSet{}, ticks: tickRows{}, runs: runRows{}}
+func newFacts() *facts { return &facts{jobs: jobRows{}, ticks: tickRows{}, runs: runRows{}} }
+
+// of are the facts of one item.
+func (f *facts) of(at spot, runID string) tick.Facts {
+	return tick.Facts{Now: f.now, Tick: f.ticks[at], Job: f.jobs[at.job], Run: f.runs[runID]}
 }
 
-func (f *facts) answer(s tick.Status, at spot) tick.Answer {
-	return tick.Answer{Status: s, Tick: f.ticks[at], Now: f.now}
+// answer tells how an item ended, by what stands now.
+func (f *facts) answer(v tick.Verdict, at spot) tick.Answer {
+	return tick.Answer{Status: v.After(tick.Taken), Tick: f.ticks[at], Now: f.now}
 }
 
 func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) (answers []tick.Answer, err error) {
@@ -53,13 +56,13 @@ func (k ticks) claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answ
 		k.addClaim(p, r)
 	}
 	f := newFacts()
-	p.add("now").add("jobs", k.ns, names).add("live", k.ns, holders).add("ticks", k.ns, at).add("commit")
-	if err := k.run(ctx, p, readInstant(&f.now), f.jobs.read, f.live.read, f.ticks.read); err != nil {
+	p.add("now").add("jobs", k.ns, names).add("ticks", k.ns, at).add("commit")
+	if err := k.run(ctx, p, readInstant(&f.now), f.jobs.read, f.ticks.read); err != nil {
 		return nil, err
 	}
 	answers := make([]tick.Answer, len(reqs))
 	for i, r := range reqs {
-		answers[i] = f.answer(f.claimed(r), at[i])
+		answers[i] = f.answer(tick.JudgeClaim(r, f.of(at[i], "")), at[i])
 	}
 	return answers, nil
 }
@@ -86,29 +89,6 @@ func (k ticks) addClaim(p *packet, r tick.ClaimRequest) {
 		bound(r.NotAfter), at, r.Ahead.Microseconds(), flag(r.Fill), at, r.Generation, r.Generation, string(state), at, at)
 }
 
-// claimed says how a claim ended.
-func (f *facts) claimed(r tick.ClaimRequest) tick.Status {
-	row, found := f.ticks[spotOf(r.Job, r.At)]
-	job, registered := f.jobs[r.Job]
-	switch {
-	case found && row.Lease == r.Lease && row.RunID == "" && row.Outcome == r.Outcome:
-		return tick.Won // now, or when it asked before
-	case late(f.now, r.NotAfter):
-		return tick.Late
-	case found:
-		return tick.Taken
-	case registered && !r.Fill && !r.At.After(job.Mark):
-		return tick.Settled
-	case r.Generation != 0 && (job.Generation != r.Generation || !job.Removed.IsZero()):
-		return tick.Differs
-	case r.At.After(f.now.Add(r.Ahead)):
-		return tick.Early
-	case r.Outcome == "" && job.Pause.Stops(r.At, f.now):
-		return tick.Paused
-	}
-	return tick.Lapsed
-}
-
 func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error) {
 	at, name, us, rerun := spotOf(r.Job, r.At), []byte(r.Job), micros(r.At), flag(r.Rerun)
 	holders := list{[]byte(r.From.Key), []byte(r.Lease.Key)}
@@ -117,41 +97,12 @@ func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error
 	p.add("take", []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token), k.ns, name, us, bound(r.NotAfter),
 		[]byte(r.From.Key), nonce(r.From.Owner), int64(r.From.Token), flag(r.Fill), rerun, rerun, rerun)
 	f := newFacts()
-	p.add("now").add("live", k.ns, holders).add("ticks", k.ns, spots{at})
+	p.add("now")
 	p.add("take-run", k.ns, k.ns, name, us)
 	p.add("take-tick", []byte(r.Lease.Key), nonce(r.Lease.Owner), int64(r.Lease.Token), toJSON(r.Claimant), rerun, k.ns, name, us)
-	after := tickRows{}
 	p.add("ticks", k.ns, spots{at}).add("commit")
-	if err := k.run(ctx, p, readInstant(&f.now), f.live.read, f.ticks.read, after.read); err != nil {
+	if err := k.run(ctx, p, readInstant(&f.now), f.ticks.read); err != nil {
 		return tick.Answer{}, fmt.Errorf("take: %w", err)
 	}
-	before := f.ticks[at]
-	f.ticks = after
-	return f.answer(f.taken(r, before, after[at]), at), nil
-}
-
-func (f *facts) taken(r tick.TakeRequest, before, after tick.Tick) tick.Status {
-	ours := after.State == tick.Claimed && after.Lease == r.Lease && r.Lease != lease.Ref{}
-	switch {
-	case ours:
-		return tick.Won // now, or when it asked before
-	case late(f.now, r.NotAfter):
-		return tick.Late
-	case before.Lease == r.From && !f.live[r.Lease] && takeable(before, r):
-		return tick.Lapsed
-	}
-	return tick.Taken
-}
-
-// takeable says whether only the newcomer's lease stood in the way.
-func takeable(row tick.Tick, r tick.TakeRequest) bool {
-	switch {
-	case r.Fill:
-		return row.Fillable()
-	case row.State == tick.Claimed:
-		return !r.Rerun && !row.Live
-	case row.State == tick.Started:
-		return r.Rerun && !row.Live
-	}
-	return r.Rerun && slices.Contains(rerunnable, row.Outcome)
+	return f.answer(tick.JudgeTake(r, f.of(at, "")), at), nil
 }

@@ -2,11 +2,11 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -36,7 +36,7 @@ func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answ
 				if err := s.scan(rows); err != nil {
 					return err
 				}
-				answers[s.i-1] = tick.Answer{Status: s.status(reqs[s.i-1]), Tick: s.row, Now: s.now}
+				answers[s.i-1] = s.answer(reqs[s.i-1])
 				return nil
 			}))
 	if err != nil {
@@ -71,32 +71,24 @@ func (k ticks) closeClaims(reqs []tick.CloseRequest) step {
 
 // closeState is what a close is answered from, read after it was tried.
 type closeState struct {
-	i        int
-	now      time.Time
-	owner    string // with token and outcome, the run's; empty: there is none
-	token    int64
-	outcome  string
-	inferred bool
-	row      tick.Tick
-	found    bool
+	i int
+	tick.Facts
 }
 
 func (s *closeState) scan(rows pgx.Rows) (err error) {
-	var now int64
-	s.row, s.found, err = new(tickRow).scan(rows, &s.i, &now, &s.owner, &s.token, &s.outcome, &s.inferred)
-	s.now = instant(now)
+	var now, token int64
+	var owner, outcome string
+	if s.Tick, _, err = new(tickRow).scan(rows, &s.i, &now, &owner, &token, &outcome, &s.Run.Inferred); err != nil {
+		return err
+	}
+	s.Now, s.Run.Token, s.Run.Outcome = instant(now), lease.Token(token), run.Outcome(outcome)
+	s.Run.Owner, err = nonce(owner)
 	return err
 }
 
-// status is Won if what was reported stands, now or since an earlier request.
-func (s *closeState) status(req tick.CloseRequest) tick.Status {
-	r := req.Run
-	won := s.owner == owner(r.Owner) && s.token == int64(r.Token) && s.outcome == string(r.Outcome) && s.inferred == r.Inferred
-	if r.ID == "" {
-		won = s.found && s.row.RunID == "" && s.row.Lease == req.Claim && s.row.State == tick.Closed && s.row.Outcome == r.Outcome
+func (s *closeState) answer(req tick.CloseRequest) tick.Answer {
+	if s.Run.Owner != (lease.Nonce{}) { // else there is no such run
+		s.Run.ID = req.Run.ID
 	}
-	if won {
-		return tick.Won
-	}
-	return tick.Taken
+	return tick.Answer{Status: tick.JudgeClose(req, s.Facts).After(tick.Taken), Tick: s.Tick, Now: s.Now}
 }

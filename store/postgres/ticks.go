@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -57,69 +56,39 @@ func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answ
 
 // claimState is what a claim is answered from, read after it was tried.
 type claimState struct {
-	i                   int
-	now, mark           time.Time
-	generation          int64
-	registered, removed bool
-	pause               tick.Pause
-	live                bool // the claimant's own lease
-	row                 tick.Tick
-	found               bool
+	i int
+	tick.Facts
 }
 
 func (s *claimState) scan(rows pgx.Rows) (err error) {
 	var now, mark, removed, pausedSince, pausedUntil int64
-	s.row, s.found, err = new(tickRow).scan(rows, &s.i, &now, &s.generation, &mark, &s.registered, &removed, &pausedSince, &pausedUntil, &s.live)
-	s.pause = tick.Pause{Since: instant(pausedSince), Until: instant(pausedUntil)}
-	s.now, s.mark, s.removed = instant(now), instant(mark), removed != 0
+	var registered bool
+	s.Tick, _, err = new(tickRow).scan(rows, &s.i, &now, &s.Job.Generation, &mark, &registered, &removed, &pausedSince, &pausedUntil, &s.Live)
+	s.Now, s.Job.Mark, s.Job.Removed = instant(now), instant(mark), instant(removed)
+	s.Job.Pause = tick.Pause{Since: instant(pausedSince), Until: instant(pausedUntil)}
 	return err
 }
 
 func (s *claimState) answer(req tick.ClaimRequest) tick.Answer {
-	return tick.Answer{Status: s.status(req), Tick: s.row, Now: s.now}
+	return tick.Answer{Status: tick.JudgeClaim(req, s.Facts).After(tick.Lapsed), Tick: s.Tick, Now: s.Now}
 }
 
-func (s *claimState) status(req tick.ClaimRequest) tick.Status {
-	switch {
-	case s.found && s.row.Lease == req.Lease && s.row.RunID == "" && s.row.Outcome == req.Outcome:
-		return tick.Won // now, or before: the answer to its first request was lost
-	case late(s.now, req.NotAfter):
-		return tick.Late
-	case s.found:
-		return tick.Taken
-	case s.registered && !req.Fill && !req.At.After(s.mark):
-		return tick.Settled
-	case req.Generation != 0 && (s.generation != req.Generation || s.removed):
-		return tick.Differs
-	case req.At.After(s.now.Add(req.Ahead)):
-		return tick.Early
-	case req.Outcome == "" && s.pause.Stops(req.At, s.now):
-		return tick.Paused
+// tickFacts scans what Take and Start are answered from, read after they were tried: the clock, whether the
+// newcomer's lease is live, the run's owner (empty: there is none), token and outcome, and the tick, after what
+// stands before these.
+func tickFacts(rows pgx.Rows, f *tick.Facts, before ...any) (err error) {
+	var now, token int64
+	var owner, outcome string
+	if f.Tick, _, err = new(tickRow).scan(rows, append(before, &now, &f.Live, &owner, &token, &outcome)...); err != nil {
+		return err
 	}
-	return tick.Lapsed
-}
-
-// tickState is what Take and Start are answered from, read after they were tried.
-type tickState struct {
-	now     time.Time
-	live    bool // the newcomer's lease
-	owner   string
-	token   int64
-	outcome string // the run's, with its owner and token; empty owner: there is none
-	row     tick.Tick
-	found   bool
-}
-
-// scan reads a row of the clock, the lease, the run and the tick, after what stands before these.
-func (s *tickState) scan(rows pgx.Rows, before ...any) (err error) {
-	var now int64
-	s.row, s.found, err = new(tickRow).scan(rows, append(before, &now, &s.live, &s.owner, &s.token, &s.outcome)...)
-	s.now = instant(now)
+	f.Now, f.Run.Token, f.Run.Outcome = instant(now), lease.Token(token), run.Outcome(outcome)
+	f.Run.Owner, err = nonce(owner)
 	return err
 }
 
 func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
-	var s tickState
+	var f tick.Facts
 	job, at := []byte(req.Job), micros(req.At)
 	err := k.db.run(ctx, "take",
 		k.hold(req.From, req.Lease),
@@ -128,37 +97,11 @@ func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, err
 			keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token), toJSON(req.Claimant),
 			req.Rerun, micros(req.NotAfter), req.Fill),
 		do(sqlTick(), k.ns, job, at, keyBytes(req.Lease.Key), owner(req.Lease.Owner), int64(req.Lease.Token)).
-			each(func(rows pgx.Rows) error { return s.scan(rows) }))
+			each(func(rows pgx.Rows) error { return tickFacts(rows, &f) }))
 	if err != nil {
 		return tick.Answer{}, err
 	}
-	return tick.Answer{Status: s.taken(req), Tick: s.row, Now: s.now}, nil
-}
-
-func (s *tickState) taken(req tick.TakeRequest) tick.Status {
-	switch {
-	case s.found && s.row.State == tick.Claimed && s.row.Lease == req.Lease:
-		return tick.Won
-	case late(s.now, req.NotAfter):
-		return tick.Late
-	case s.found && s.row.Lease == req.From && takeable(s.row, req) && !s.live:
-		return tick.Lapsed
-	}
-	return tick.Taken
-}
-
-// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule
-// T4 for what never ran.
-func takeable(row tick.Tick, req tick.TakeRequest) bool {
-	switch {
-	case req.Fill:
-		return row.Fillable()
-	case row.State == tick.Claimed:
-		return !req.Rerun && !row.Live
-	case row.State == tick.Started:
-		return req.Rerun && !row.Live
-	}
-	return req.Rerun && (row.Outcome == run.Lost || row.Outcome == run.Crashed || row.Outcome == run.Canceled)
+	return tick.Answer{Status: tick.JudgeTake(req, f).After(tick.Taken), Tick: f.Tick, Now: f.Now}, nil
 }
 
 func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
@@ -191,11 +134,11 @@ func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answ
 			column(reqs, func(r tick.StartRequest) string { return cause(r.Run.Cause) })),
 		do(sqlStart()[2], k.ns, ids, jobs, at, keys, owners, tokens).each(func(rows pgx.Rows) error {
 			var i int
-			var s tickState
-			if err := s.scan(rows, &i); err != nil {
+			var f tick.Facts
+			if err := tickFacts(rows, &f, &i); err != nil {
 				return err
 			}
-			answers[i-1] = tick.Answer{Status: s.started(reqs[i-1]), Tick: s.row, Now: s.now}
+			answers[i-1] = startAnswer(reqs[i-1], f)
 			return nil
 		}))
 	if err != nil {
@@ -204,17 +147,16 @@ func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answ
 	return answers, nil
 }
 
-func (s *tickState) started(req tick.StartRequest) tick.Status {
-	claimed := req.Run.Tick.IsZero() || s.found && s.row.State == tick.Claimed && s.row.Lease == req.Claim
-	switch {
-	case s.owner == owner(req.Lease.Owner) && s.token == int64(req.Lease.Token) && s.outcome == "":
-		return tick.Won
-	case late(s.now, req.NotAfter):
-		return tick.Late
-	case s.owner == "" && claimed && (!s.live || req.Run.Tick.IsZero()): // its own lease, or its gate
-		return tick.Lapsed
+// startAnswer leaves the gate of a start without a tick shut: where nothing else refused it, that has.
+func startAnswer(req tick.StartRequest, f tick.Facts) tick.Answer {
+	if f.Run.Owner != (lease.Nonce{}) {
+		f.Run.ID = req.Run.ID
 	}
-	return tick.Taken
+	refused := tick.Taken
+	if req.Run.Tick.IsZero() {
+		refused = tick.Lapsed
+	}
+	return tick.Answer{Status: tick.JudgeStart(req, f).After(refused), Tick: f.Tick, Now: f.Now}
 }
 
 func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {

@@ -32,7 +32,8 @@ func Run(t *testing.T, open Open, url string) {
 		group(t, "notification", open, url, notifyPromises)
 	}
 	if sample.Ticks != nil {
-		group(t, "ticks", open, url, slices.Concat(claimPromises, startPromises, closePromises, takePromises, orphanPromises, tickBatchPromises))
+		group(t, "ticks", open, url, slices.Concat(claimPromises, startPromises, closePromises, takePromises,
+			orphanPromises, tickBatchPromises, tablePromises))
 		group(t, "registry", open, url, slices.Concat(jobPromises, pausePromises, settlePromises, fillPromises))
 	}
 	if sample.Queue != nil && !sample.Properties.Session { // session locks change nothing about tasks

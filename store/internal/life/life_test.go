@@ -188,3 +188,28 @@ func TestRank(t *testing.T) {
 		t.Fatal(States)
 	}
 }
+
+// A repeated end is told in one way by the stores that decide here: the worker that had the task is known until it is
+// given anew, and then the token has to do.
+func TestRepeats(t *testing.T) {
+	now := time.UnixMicro(1_700_000_000_000_000).UTC()
+	x := New(Timed(queue.Spec{Kind: "k"}, now), now)
+	x.Give(0, now)
+	first := queue.Completion{Ref: queue.Ref{Token: x.Token}, Verdict: queue.Retry}
+	expect := func(when string, c queue.Completion, had, another bool) {
+		t.Helper()
+		if x.Repeats(c, true) != had || x.Repeats(c, false) != another {
+			t.Errorf("%s: %v for the worker that it was of, %v for another", when, x.Repeats(c, true), x.Repeats(c, false))
+		}
+	}
+	expect("while it runs", first, false, false)
+	x.Finish(first, now)
+	expect("when it has ended", first, true, false)
+	x.Give(0, now)
+	expect("when it was given anew", first, true, true)
+	second := queue.Completion{Ref: queue.Ref{Token: x.Token}, Verdict: queue.Success}
+	expect("the next run, while it runs", second, false, false)
+	x.Finish(second, now)
+	expect("after the next end", first, false, false)
+	expect("the next end", second, true, false)
+}

@@ -24,6 +24,13 @@ func (t *Task) Given() queue.Fetched {
 // Runs says whether t runs under the token of r.
 func (t *Task) Runs(r queue.Ref) bool { return t.State == queue.Running && t.Token == r.Token }
 
+// Repeats says that c was carried out before: the answer to it was lost. Only the worker that t had, or has, is told
+// so; had says that c is from it. Once t was given anew, its row no longer says who that was, and the token has to
+// do.
+func (t *Task) Repeats(c queue.Completion, had bool) bool {
+	return t.Completed == c.Token && (had || t.Token != c.Token)
+}
+
 // Start notes that its work begins (rules Q1 and Q4).
 func (t *Task) Start() Note {
 	t.Begun = true

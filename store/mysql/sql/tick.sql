@@ -12,9 +12,6 @@ WHERE l.ns = ? AND l.lease_key = ? AND l.owner = ? AND l.token = ? AND l.expires
     OR j.paused_until <> 0 AND @dibs_now >= j.paused_until AND (? < j.paused_since OR ? >= j.paused_until))
 ON DUPLICATE KEY UPDATE many = dibs_ticks.many;
 
--- name: live
-SELECT lease_key, owner, token FROM dibs_leases WHERE ns = ? AND lease_key IN (?) AND expires > @dibs_now;
-
 -- name: ticks
 SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
   t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL

@@ -3,9 +3,10 @@ SELECT name FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea FOR NO KEY UPDATE;
 
 -- Inserts rows and raises the mark from $3 to $4, or to just before the first tick that cannot be
 -- settled yet: one above the mark that is unfinished, or a range that would cover a tick with a row of its own,
--- which would then have two outcomes, or that the mark would cut in two. Nothing, if the definition is no longer of
--- generation $12 (0: of any).
-WITH job AS MATERIALIZED (
+-- which would then have two outcomes, or that the mark would cut in two. That may lower the mark into another range,
+-- which begins earlier, and so on: else no row would account for what lies between. Nothing, if the definition is no
+-- longer of generation $12 (0: of any).
+WITH RECURSIVE job AS MATERIALIZED (
   SELECT ns, name, dibs.now_us() AS now FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint AND $12::bigint IN (0, generation)
 ), rows AS MATERIALIZED (
   SELECT *, greatest(at, through) AS last
@@ -16,8 +17,14 @@ WITH job AS MATERIALIZED (
     (SELECT min(at) - 1 FROM dibs.ticks WHERE ns = $1 AND job || ''::bytea = $2 AND state || '' <> 'closed' AND at > $3),
     (SELECT min(r.at) - 1 FROM rows r WHERE r.through <> 0 AND EXISTS (
        SELECT FROM dibs.ticks t WHERE t.ns = $1 AND t.job = $2 AND t.at BETWEEN r.at AND r.through OFFSET 0))) AS upto
+), lowered AS (
+  SELECT upto FROM first
+  UNION ALL
+  SELECT cut.at - 1
+  FROM lowered l CROSS JOIN LATERAL (SELECT min(r.at) AS at FROM rows r WHERE r.at <= l.upto AND r.last > l.upto) cut
+  WHERE cut.at IS NOT NULL
 ), until AS MATERIALIZED (
-  SELECT least(upto, (SELECT min(r.at) - 1 FROM rows r WHERE r.at <= upto AND r.last > upto)) AS upto FROM first
+  SELECT min(upto) AS upto FROM lowered
 ), inserted AS (
   INSERT INTO dibs.ticks (ns, job, at, through, count, state, outcome, reason, inferred, ended)
   SELECT $1, job.name, r.at, r.through, r.count, 'closed', r.outcome, r.reason, r.inferred,

@@ -9,13 +9,14 @@ if j[1] ~= from or generation ~= '0' and j[2] ~= generation then return {now, TA
 local function before(at) to = math.min(to, tonumber(at) - 1) end
 local oldest = call('ZRANGEBYSCORE', prefix .. 'open:' .. job, '(' .. from, '+inf', 'LIMIT', 0, 1)[1]
 if oldest then before(string.match(oldest, '^%d+')) end
--- and before a range row that would cover a tick with a row of its own, which would then have two
--- outcomes, or that the mark would cut in two: they are left for the next time.
+-- and before a range row that would cover a tick with a row of its own, which would then have two outcomes.
 for i = 5, #ARGV, 7 do
   local at, through = ARGV[i], ARGV[i + 1]
   if through ~= '0' and call('ZCOUNT', prefix .. 'ticks:' .. job, at, through) > 0 then before(at) end
 end
-for i = 5, #ARGV, 7 do
+-- One that the mark would cut in two is left for the next time. That may lower the mark into another one, which begins
+-- earlier: the rows come in the order of their instants, and are looked at from the last one.
+for i = #ARGV - 6, 5, -7 do
   local at, last = tonumber(ARGV[i]), math.max(tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
   if at <= to and last > to then before(at) end
 end
