@@ -46,9 +46,17 @@ func TestTheStreamsOfAJob(t *testing.T) {
 				args = append(args, flag)
 			}
 			p := w.dibs(args...)
-			eventually(t, patience, func() bool { return len(w.history()) > 1 }, p.String)
+			ran := func() (ids []string) {
+				for _, e := range w.history() {
+					if e.Outcome == "succeeded" {
+						ids = append(ids, e.Runs[0].RunID)
+					}
+				}
+				return ids
+			}
+			eventually(t, patience, func() bool { return len(ran()) > 1 }, p.String)
 			stop(p)
-			kept := w.must("history", "--log", w.history()[0].Runs[0].RunID)
+			kept := w.must("history", "--log", "--run", ran()[0])
 			for _, line := range []string{"fine\n", "worse\n", "no end"} {
 				if !strings.Contains(kept, line) {
 					t.Errorf("kept is %q", kept)
@@ -70,10 +78,10 @@ func TestTheStreamsOfAJob(t *testing.T) {
 				}
 				got[l.RunID] += l.Stream + ":" + l.Line + "\n"
 			}
-			for _, e := range w.history() {
-				if text := got[e.Runs[0].RunID]; strings.Count(text, "\n") != 3 || !strings.Contains(text, "stderr:worse\n") ||
+			for _, id := range ran() {
+				if text := got[id]; strings.Count(text, "\n") != 3 || !strings.Contains(text, "stderr:worse\n") ||
 					strings.Index(text, "stdout:fine\n") > strings.Index(text, "stdout:no end\n") {
-					t.Errorf("%s: %q", e.Runs[0].RunID, text)
+					t.Errorf("%s: %q", id, text)
 				}
 			}
 		})
