@@ -173,7 +173,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	c.SeenTTL = was.ttl
 	s, err := all.Open(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", c, err)
+		return nil, storeError{c.String(), err}
 	}
 	var place atomic.Pointer[scheduler.Place] // which needs the keeper that tells it
 	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Seen: was.epoch, Margin: lease.MarginFor(cmp.Or(c.TTL, s.Properties.MaxTTL)),
