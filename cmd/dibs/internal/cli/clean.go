@@ -22,27 +22,14 @@ type cleaner struct {
 // asIs is the output behind a cleaner: for what is passed on byte by byte.
 func asIs(w io.Writer) io.Writer {
 	if c, ok := w.(*cleaner); ok {
-		return uncleaned{c}
+		return c.to
 	}
 	return w
 }
 
-// uncleaned writes past a cleaner, though not at the same time.
-type uncleaned struct{ *cleaner }
-
-func (u uncleaned) Write(b []byte) (int, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.to.Write(b)
-}
-
 // verbatim is asIs for what others have written: byte by byte, unless it is for a terminal.
 func verbatim(w io.Writer) io.Writer {
-	c, _ := w.(*cleaner)
-	if c == nil {
-		return w
-	}
-	if f, ok := c.to.(*os.File); ok {
+	if f, ok := asIs(w).(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
 			return w
 		}

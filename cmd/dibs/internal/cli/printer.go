@@ -45,12 +45,25 @@ func (s *service) outputs() (out, errs *printer, logged *lineLog) {
 	return out, s.errs, nil
 }
 
-// behind is the output behind a printer and a cleaner, for what is passed on byte by byte beside what they print.
+// behind is the output behind a printer and its cleaner, for what is passed on byte by byte beside what they print, though
+// not at the same time.
 func behind(w io.Writer) io.Writer {
 	if p, ok := w.(*printer); ok {
 		w = p.to
 	}
-	return asIs(w)
+	if c, ok := w.(*cleaner); ok {
+		return uncleaned{c}
+	}
+	return w
+}
+
+// uncleaned writes past a cleaner. Only a printer may, for which nobody waits for long: so does whoever needs the cleaner.
+type uncleaned struct{ *cleaner }
+
+func (u uncleaned) Write(b []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.to.Write(b)
 }
 
 // Write prints p, as a line of its own, and does not wait for a slow reader either.
