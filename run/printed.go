@@ -10,7 +10,7 @@ import (
 type printed struct {
 	to      io.Writer
 	bytes   atomic.Int64
-	unended atomic.Bool // the last line has no end
+	unended [2]atomic.Bool // the last line of a stream has no end
 }
 
 func newPrinted(to io.Writer) *printed {
@@ -20,19 +20,34 @@ func newPrinted(to io.Writer) *printed {
 	return &printed{to: to}
 }
 
-func (p *printed) Write(b []byte) (int, error) {
+func (p *printed) Write(b []byte) (int, error) { return p.WriteStream(Stdout, b) }
+
+// WriteStream is Streams's, and so is Apart.
+func (p *printed) WriteStream(s Stream, b []byte) (int, error) {
 	if len(b) > 0 {
 		p.bytes.Add(int64(len(b)))
-		p.unended.Store(b[len(b)-1] != '\n')
+		p.unended[p.index(s)].Store(b[len(b)-1] != '\n')
 	}
-	return p.to.Write(b)
+	return WriteStream(p.to, s, b)
+}
+
+func (p *printed) Apart() bool { return Apart(p.to) }
+
+// index is the stream's among those whose lines are told apart: without Apart both make one text.
+func (p *printed) index(s Stream) int {
+	if s == Stderr && p.Apart() {
+		return 1
+	}
+	return 0
 }
 
 // attempt begins a line of its own for another attempt, and answers what counts its bytes.
 func (p *printed) attempt() (bytes func() int64) {
 	from := p.bytes.Load()
-	if p.unended.Load() {
-		_, _ = p.Write([]byte("\n")) // whoever keeps it bounds it, and never fails the work
+	for _, s := range []Stream{Stdout, Stderr} {
+		if p.unended[p.index(s)].Load() {
+			_, _ = p.WriteStream(s, []byte("\n")) // whoever keeps it bounds it, and never fails the work
+		}
 	}
 	return func() int64 { return p.bytes.Load() - from }
 }

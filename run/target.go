@@ -42,7 +42,8 @@ type Call struct {
 	// StopGrace is what work gets between being told to stop and being killed, for every cause
 	// but a lost lease.
 	StopGrace time.Duration
-	// Output takes what the work prints; never nil. The scheduler's never blocks for long: see scheduler.Fire.
+	// Output takes what the work prints; never nil. The scheduler's never blocks for long: see scheduler.Fire. It may be
+	// one that wants standard error apart: see Streams.
 	Output io.Writer
 	// Lock, on the embedded directory, is the open file whose kernel lock is the lease, for a
 	// command to inherit; the Target closes it. Detach, where not nil, is to be called once the

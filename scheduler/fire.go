@@ -56,7 +56,8 @@ type Fire struct {
 	Accept context.Context
 	// Output takes what the work prints, one Write at a time. A slow one slows the work down. One that takes nothing for
 	// a second is waited for no longer: what is printed until it does is dropped, and the log says how much. A Write that
-	// has not returned by the end of the fire goes on beside it. Default: nowhere.
+	// has not returned by the end of the fire goes on beside it. One that is a run.Streams gets a command's standard error
+	// apart, if it wants to. Default: nowhere.
 	Output io.Writer
 	// When, where not nil, is asked once whether to run the tick that was won: false skips it. It is
 	// not asked again for a run that crashed, nor of a run without a tick. No lease is held meanwhile, but the tick waits

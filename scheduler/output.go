@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/run"
 )
 
 // outputPatience is how long the work waits for an Output that takes nothing.
@@ -30,10 +31,16 @@ func newOutlet(to io.Writer) *outlet {
 }
 
 // Write returns the error of the write before it.
-func (o *outlet) Write(b []byte) (int, error) {
+func (o *outlet) Write(b []byte) (int, error) { return o.WriteStream(run.Stdout, b) }
+
+// Apart is run.Streams's.
+func (o *outlet) Apart() bool { return run.Apart(o.to) }
+
+// WriteStream is Write for one of the streams.
+func (o *outlet) WriteStream(s run.Stream, b []byte) (int, error) {
 	piece := slices.Clone(b)
 	taken := o.queue.DoPaced("output", len(piece), func() {
-		_, err := o.to.Write(piece)
+		_, err := run.WriteStream(o.to, s, piece)
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.err = err

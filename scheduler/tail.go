@@ -4,6 +4,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+
+	"github.com/dibs-run/dibs/run"
 )
 
 // maxTail is how much of a run's output hooks are told: the end.
@@ -17,14 +19,20 @@ type tail struct {
 	end []byte
 }
 
-func (t *tail) Write(b []byte) (int, error) {
+func (t *tail) Write(b []byte) (int, error) { return t.WriteStream(run.Stdout, b) }
+
+// Apart is run.Streams's.
+func (t *tail) Apart() bool { return run.Apart(t.to) }
+
+// WriteStream is Write for one of the streams.
+func (t *tail) WriteStream(s run.Stream, b []byte) (int, error) {
 	t.mu.Lock()
 	t.end = append(t.end, b[max(len(b)-maxTail, 0):]...)
 	if over := len(t.end) - maxTail; over > 0 {
 		t.end = append(t.end[:0], t.end[over:]...)
 	}
 	t.mu.Unlock()
-	return t.to.Write(b)
+	return run.WriteStream(t.to, s, b)
 }
 
 func (t *tail) kept() []byte {

@@ -64,6 +64,19 @@ func (r *Runner) Set(spec *job.Spec, secret []byte, env []string) {
 	r.jobs[spec.Key()] = lines
 }
 
+// SetKey is Set for what runs under a key that no manifest knows; its hooks are pings or requests without a signature.
+// {job} in the address of a ping is the key.
+func (r *Runner) SetKey(key string, hooks []job.Hook) {
+	spec := &job.Spec{Name: key, Hooks: hooks}
+	var lines []*line
+	for i := range hooks {
+		lines = append(lines, newLine(r, spec, i))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.jobs[key] = lines
+}
+
 // Wants is scheduler.Hooks's.
 func (r *Runner) Wants(name string, on job.HookEvent) bool {
 	for _, l := range r.lines(name) {

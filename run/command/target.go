@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -38,6 +37,9 @@ type Target struct {
 	// Stdio lets the command inherit this process's standard files. Otherwise it reads nothing
 	// and what it prints goes to Call.Output.
 	Stdio bool
+	// Stdout and Stderr, with Stdio, are what the command gets in the place of this process's own; Attempt closes them
+	// once the command has them. Nil: this process's own.
+	Stdout, Stderr *os.File
 	// Input is what the command reads on its standard input, without Stdio; nil: nothing.
 	Input []byte
 	// Signals are forwarded to the command's group while it runs.
@@ -319,75 +321,4 @@ func waived(err error, pids []int) error {
 // ends says whether a signal asks a command to end.
 func ends(sig os.Signal) bool {
 	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGHUP
-}
-
-// output is where a command's standard files lead.
-type output struct {
-	stdin, stdout, stderr *os.File
-	reader                *os.File
-	copied                chan struct{}
-	input                 *os.File // the writing end of stdin
-}
-
-func (t Target) output(w io.Writer) (*output, error) {
-	if t.Stdio {
-		return &output{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}, nil
-	}
-	r, pw, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("pipe for the command's output: %w", err)
-	}
-	o := &output{stdout: pw, stderr: pw, reader: r, copied: make(chan struct{})}
-	if t.Input != nil {
-		if o.stdin, o.input, err = os.Pipe(); err != nil {
-			r.Close()
-			pw.Close()
-			return nil, fmt.Errorf("pipe for the command's input: %w", err)
-		}
-		go func() {
-			_, _ = o.input.Write(t.Input) // a command need not read it
-			o.input.Close()
-		}()
-	}
-	go func() {
-		defer close(o.copied)
-		if _, err := io.Copy(w, r); err != nil {
-			_, _ = io.Copy(io.Discard, r) // a full disk here must not block the command
-		}
-	}()
-	return o, nil
-}
-
-// started closes what only the command needs now.
-func (o *output) started() {
-	if o.reader != nil {
-		o.stdout.Close()
-	}
-	if o.input != nil {
-		o.stdin.Close()
-	}
-}
-
-// drainTime is what is left for reading once the command is gone: with leftovers left alone,
-// somebody may hold the pipe for ever.
-const drainTime = time.Second
-
-// writeTime is what a writer gets beyond that for what was read last.
-const writeTime = 250 * time.Millisecond
-
-// wait returns when all that was printed has been passed on, but does not wait for a writer that
-// blocks, since the lease is held meanwhile: the copying then ends with the write that it is in.
-func (o *output) wait() {
-	if o.reader == nil {
-		return
-	}
-	if o.input != nil {
-		o.input.Close() // something that was left behind may have it open, and read nothing
-	}
-	_ = o.reader.SetReadDeadline(time.Now().Add(drainTime))
-	select {
-	case <-o.copied:
-	case <-time.After(drainTime + writeTime):
-	}
-	o.reader.Close()
 }

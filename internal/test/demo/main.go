@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/term"
 )
 
 const manifest = `version: 1
@@ -34,6 +36,11 @@ const (
 )
 
 var colours = map[string]string{"A": "\033[36m", "B": "\033[33m", "C": "\033[35m", "demo": "\033[1m"}
+
+// coloured says whether an output may have colours: a terminal, unless its user wants none.
+func coloured(f *os.File) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
 
 func main() {
 	if err := demo(os.Args[1]); err != nil {
@@ -130,9 +137,9 @@ func (f *fleet) line(name, text string) {
 func (f *fleet) say(name, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	colour, reset := colours[name], "\033[0m"
-	if os.Getenv("NO_COLOR") != "" {
-		colour, reset = "", ""
+	colour, reset := "", ""
+	if coloured(os.Stdout) {
+		colour, reset = colours[name], "\033[0m"
 	}
 	fmt.Printf("%s%5.1fs %4s │ %s%s\n", colour, time.Since(f.from).Seconds(), name, text, reset)
 }

@@ -16,7 +16,7 @@ func TestWhatIsHeldOfAnEndlessOutput(t *testing.T) {
 			if n, err := c.Write(block); n != len(block) || err != nil {
 				t.Fatal(n, err)
 			}
-			if held := cap(c.tail) + cap(c.line); held > 8*(maxKept+len(block)) {
+			if held := cap(c.tail) + cap(c.lines.rest[0]); held > 8*(maxKept+len(block)) {
 				t.Fatalf("%d bytes are held", held)
 			}
 		}

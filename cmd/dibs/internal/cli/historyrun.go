@@ -138,7 +138,7 @@ func (s runShown) print(e env) error {
 	case s.Outcome == "running":
 		fmt.Fprintf(e.stderr, "dibs: run %s goes on; what it prints is kept when it ends\n", s.RunID)
 	case s.kept == nil && s.Printed == 0:
-		fmt.Fprintf(e.stderr, "dibs: run %s printed nothing, or its output was not dibs's to keep (as under dibs run)\n", s.RunID)
+		fmt.Fprintf(e.stderr, "dibs: run %s printed nothing, or its output was not kept (see dibs run --help: --no-output, terminals, leftovers)\n", s.RunID)
 	case s.kept == nil:
 		fmt.Fprintf(e.stderr, "dibs: nothing is kept of the %d bytes that run %s printed\n", s.Printed, s.RunID)
 	case s.Truncated:

@@ -66,7 +66,7 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 	}
 	defer p.close()
 	if err := firstQuestion(ctx, p); err != nil {
-		return fmt.Errorf("store %s: %w", a, err)
+		return storeError{a.String(), err}
 	}
 	props, outage := p.store.Properties, p.Keeper.Margin().Outage()
 	view := readyView{a.String(), a.Namespace, props.InstallationID, props.MaxTTL.Seconds(), outage.Seconds(),

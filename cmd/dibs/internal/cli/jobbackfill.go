@@ -85,7 +85,7 @@ func manifestFlags(cmd *cobra.Command, o *serveOptions) {
 	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job: a file, a directory, - or an address, as for\ndibs serve (default $DIBS_MANIFEST)")
 	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
 	environmentFlag(cmd, &o.environment)
-	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
+	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens on the way")
 }
 

@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/environ"
 	"github.com/dibs-run/dibs/history"
@@ -34,7 +33,8 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	place, out := s.places[spec.Policy.Scope], s.printer()
+	place := s.places[spec.Policy.Scope]
+	out, errs, logged := s.outputs()
 	dormant := len(spec.Environments) > 0 && !slices.Contains(spec.Environments, s.environment)
 	if dormant {
 		s.log.Info("this job is for other environments: it is left to their servers", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
@@ -49,18 +49,24 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 			return h
 		},
 		Output: func(r run.Record) io.WriteCloser {
-			prefix := spec.Name + " | "
-			if s.bare {
-				prefix = ""
+			c := &captured{to: out, err: errs, foreign: spec.Command == nil, keep: func(b []byte) { keepOutput(place, s.log, r, b) }}
+			if !s.bare {
+				c.prefix = []byte(spec.Name + " | ")
 			}
-			return &captured{to: out, prefix: []byte(prefix), foreign: spec.Command == nil, keep: func(b []byte) {
-				ctx, cancel := context.WithTimeout(context.Background(), place.Keeper.Margin().RPCTimeout)
-				defer cancel()
-				if err := place.KeepOutput(ctx, r, b); err != nil {
-					s.log.Warn("the run's output could not be kept", "run_id", r.ID, "error", err)
-				}
-			}}
+			if logged != nil {
+				c.log = logged.of(ofRun(r)...)
+			}
+			return c
 		}}, nil
+}
+
+// keepOutput keeps what a run printed, after its release.
+func keepOutput(place *opened, log *slog.Logger, r run.Record, b []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), place.Keeper.Margin().RPCTimeout)
+	defer cancel()
+	if err := place.KeepOutput(ctx, r, b); err != nil {
+		log.Warn("the run's output could not be kept", "run_id", r.ID, "error", err)
+	}
 }
 
 // apart says whether a target's command runs as another user, and so without the lease's lock.
@@ -157,77 +163,4 @@ func (s *service) environ(specs []*job.Spec) []string {
 		name, _, _ := strings.Cut(v, "=")
 		return secret[name]
 	})
-}
-
-// maxKept is how much of a run's output is kept with it: the end.
-const maxKept = 64 << 10
-
-// captured passes on what a run prints, line by line under the job's name, and keeps the end of it.
-type captured struct {
-	to     *printer
-	prefix []byte
-	keep   func([]byte)
-	// foreign is what an application answers: it must not speak to the terminal, as a command of ours may, and whoever
-	// passes it on holds a lease, and is not to be slowed down.
-	foreign bool
-
-	mu   sync.Mutex
-	line []byte
-	tail []byte
-	done bool
-}
-
-// Write never fails, and never waits for long: neither a closed log nor one that nobody reads
-// may stop the work.
-func (c *captured) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done {
-		return len(p), nil // the run has ended, and its output is kept
-	}
-	c.tail = append(c.tail, p...)
-	if over := len(c.tail) - maxKept; over > 0 {
-		c.tail = append(c.tail[:0], c.tail[over:]...)
-	}
-	c.line = append(c.line, p...)
-	rest := c.line
-	for {
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 && len(rest) < 8<<10 {
-			break
-		}
-		if i < 0 {
-			i = len(rest) - 1
-		}
-		c.print(rest[:i+1])
-		rest = rest[i+1:]
-	}
-	c.line = append(c.line[:0], rest...) // once for all of the lines, of which there may be many
-	return len(p), nil
-}
-
-// print writes one line in one call, so that the lines of several runs do not mix.
-func (c *captured) print(line []byte) {
-	line = bytes.TrimSuffix(line, []byte("\n"))
-	if c.foreign {
-		_, _ = c.to.Write(slices.Concat(c.prefix, clean(line), []byte("\n")))
-		return
-	}
-	c.to.print(slices.Concat(c.prefix, line, []byte("\n")))
-}
-
-// Close prints an unfinished line and keeps the output. It comes after the release.
-func (c *captured) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.done = true
-	if len(c.line) > 0 {
-		c.print(c.line)
-		c.line = nil
-	}
-	if len(c.tail) > 0 {
-		c.keep(c.tail)
-	}
-	c.to.flush()
-	return nil
 }

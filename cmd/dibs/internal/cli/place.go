@@ -178,7 +178,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	case errors.Is(err, store.ErrNotPrepared): // its cure names the store
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("store %s: %w", c, err)
+		return nil, storeError{c.String(), err}
 	}
 	var place atomic.Pointer[scheduler.Place] // which needs the keeper that tells it
 	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Seen: was.epoch, Margin: lease.MarginFor(cmp.Or(c.TTL, s.Properties.MaxTTL)),

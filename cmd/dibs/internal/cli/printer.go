@@ -27,15 +27,43 @@ func newPrinter(to io.Writer) *printer {
 // lines is what a printer counts.
 const lines = "lines"
 
-// printer is the one that all jobs share, since they share the standard output. What commands print is theirs, and is
-// passed on as it is.
-func (s *service) printer() *printer {
-	p, ok := s.stdout.(*printer)
-	if !ok {
-		p = newPrinter(asIs(s.stdout))
-		s.stdout = p
+// outputs are where what jobs print goes: printers of both streams, which all jobs share since they share this
+// process's files, or, with --log-json, the log. What commands print is theirs, and a printer passes it on as it is.
+// Without a printer for standard error it goes where the rest does.
+func (s *service) outputs() (out, errs *printer, logged *lineLog) {
+	if s.logJSON {
+		if s.lines == nil {
+			s.lines = newLineLog(s.stderr)
+		}
+		return nil, nil, s.lines
 	}
-	return p
+	if p, ok := s.stdout.(*printer); ok {
+		return p, s.errs, nil
+	}
+	out = newPrinter(asIs(s.stdout))
+	s.stdout, s.errs = out, newPrinter(behind(s.stderr))
+	return out, s.errs, nil
+}
+
+// behind is the output behind a printer and its cleaner, for what is passed on byte by byte beside what they print, though
+// not at the same time.
+func behind(w io.Writer) io.Writer {
+	if p, ok := w.(*printer); ok {
+		w = p.to
+	}
+	if c, ok := w.(*cleaner); ok {
+		return uncleaned{c}
+	}
+	return w
+}
+
+// uncleaned writes past a cleaner. Only a printer may, for which nobody waits for long: so does whoever needs the cleaner.
+type uncleaned struct{ *cleaner }
+
+func (u uncleaned) Write(b []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.to.Write(b)
 }
 
 // Write prints p, as a line of its own, and does not wait for a slow reader either.

@@ -25,8 +25,8 @@ type runOptions struct {
 	onCrash, leftovers, json                      string
 	wait, timeout, stopGrace                      time.Duration
 	contendedExit                                 int
-	quiet                                         bool
-	args                                          []string
+	quiet, noOutput                               bool
+	pings, args                                   []string
 }
 
 const runHelp = `Run a command under a lease: at most one in the whole fleet holds the key at a time.
@@ -34,6 +34,15 @@ const runHelp = `Run a command under a lease: at most one in the whole fleet hol
 When the lease is lost (the store is unreachable for too long, or somebody broke it) the
 command and everything that it started is stopped BEFORE anybody else can be granted the key.
 The command finds its fencing token in DIBS_TOKEN and the run's id in DIBS_RUN_ID.
+
+The end of what the command prints (64 KiB) is kept in the history: dibs history KEY --log. It still goes where it
+always went, byte for byte. A stream that is a terminal stays the command's own, and is not kept. Nothing is kept
+with --no-output, nor with --leftovers leave: what is left prints on after dibs has ended.
+
+--ping tells a dead-man's switch, such as healthchecks.io, of each run: URL/start, then URL or URL/fail, with the end of
+the kept output. A run that was skipped pings nothing. The work never waits for a ping. When the lease is free, dibs
+gives the pings 10 s at most. A ping that fails is a warning and changes no exit status. The URL is a secret and
+arguments are visible to other users: better write it into DIBS_PING or a file.
 
 Exit status: the command's own, 128+n if signal n killed it, and
    69  the store is unavailable; nothing was started
@@ -73,6 +82,8 @@ func newRun(e env) *cobra.Command {
 	f.StringVar(&o.leftovers, "leftovers", "wait", "processes that outlive the command: wait for them, kill them, or leave them alone")
 	f.IntVar(&o.contendedExit, "contended-exit", exitContended, "exit status when the key is held or the tick was claimed elsewhere")
 	f.StringVar(&o.json, "json", "", "write the result as JSON to this `FILE`, or descriptor number")
+	f.StringArrayVar(&o.pings, "ping", nil, "ping this dead-man's switch at start, success and failure: `URL`, env:NAME or file:/path;\nmay be repeated (default $DIBS_PING)")
+	f.BoolVar(&o.noOutput, "no-output", false, "do not keep what the command prints; it gets dibs's own streams")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention")
 	return cmd
 }
@@ -86,6 +97,7 @@ type plan struct {
 	once    once
 	fire    scheduler.Fire
 	cron    bool // started by a cron daemon
+	ping    pings
 }
 
 // check turns flags into a plan; nothing has been started when it refuses.
@@ -118,6 +130,9 @@ func (o runOptions) check() (plan, error) {
 		return p, err
 	}
 	if p.fire.Policy, err = o.parsePolicy(); err != nil {
+		return p, err
+	}
+	if p.ping, err = o.parsePings(); err != nil {
 		return p, err
 	}
 	if o.contendedExit < 0 || o.contendedExit > 255 {
@@ -218,10 +233,16 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	if p.address.implicit && p.scope == "" && !e.log.tty {
 		fmt.Fprintf(e.stderr, "dibs: %s: no store is named, so this excludes on this host only (%s); name the fleet's with --store or DIBS_STORE, or say --scope host\n", p.key, hostDir())
 	}
+	pinged := p.ping.begin(place, p.key)
 	rep := r.run()
 	signals.over()
+	pinged.end(signals.working)
+	output := r.output(signals.working)
 	if err := rep.write(signals.waiting, to, p.contendedExit); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
+	}
+	if len(output) > 0 {
+		keepOutput(place, place.Log, run.Record{ID: rep.RunID, Job: rep.Key}, output)
 	}
 	if p.host && p.address.shared() && !p.address.implicit {
 		mirrorAfter(ctx, place, p.address.Config)
@@ -256,6 +277,7 @@ type runner struct {
 	stderr  io.Writer
 	now     func(context.Context) (time.Time, error)
 	inner   *inner
+	echo    *echo // nil: the output is not kept
 }
 
 // run waits for the lease, under --once-per for the tick, and runs the command.
@@ -264,9 +286,22 @@ func (r *runner) run() report {
 	f.Accept = r.signals.waiting
 	f.Holder = r.holder
 	f.OnStart = func(run.Record) { r.signals.start() }
-	f.Target = relayed{signals: r.signals, Target: command.Target{Args: r.args, Env: r.inner.environ(os.Environ()), Enter: r.inner.enter, Stdio: true, Signals: r.signals.toCommand,
-		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}}
+	target := command.Target{Args: r.args, Env: r.ping.hidden(r.inner.environ(os.Environ())), Enter: r.inner.enter, Stdio: true, Signals: r.signals.toCommand,
+		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}
+	f.Target = relayed{signals: r.signals, Target: target}
+	if !r.noOutput && r.place.History != nil {
+		r.echo = &echo{Target: target, stderr: r.stderr}
+		f.Target, f.Output = relayed{signals: r.signals, Target: r.echo}, r.echo
+	}
 	return r.once.fire(r.signals.waiting, r.signals.working, r, f)
+}
+
+// output is what is to be kept of what the command printed, once all of it is passed on.
+func (r *runner) output(until context.Context) []byte {
+	if r.echo == nil {
+		return nil
+	}
+	return r.echo.end(until)
 }
 
 // holder adds what instant reclaim needs to know of the run (rule L6).

@@ -51,6 +51,9 @@ asked again on SIGHUP only; standard input cannot be read again.
 Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unavailable at the start,
 128 and the signal's number when it had to be told more than once.`
 
+// logJSONHelp is that of --log-json.
+const logJSONHelp = "log as JSON lines on standard error, with a line for each line that the work prints:\nevent output, with run_id, stream and line"
+
 func newServe(e env) *cobra.Command {
 	o := serveOptions{}
 	cmd := &cobra.Command{Use: "serve MANIFEST", Short: "Serve a manifest of jobs; every server runs this", Long: serveHelp,
@@ -68,7 +71,7 @@ func newServe(e env) *cobra.Command {
 	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
 	environmentFlag(cmd, &o.environment)
 	f.DurationVar(&o.drain, "drain", 12*time.Second, "how long running work may go on after SIGTERM before it is told to stop")
-	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
+	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log lost races as well")
 	return cmd
 }
@@ -115,6 +118,8 @@ type service struct {
 	hooks   map[job.Scope]*hook.Runner
 	inner   *inner
 	queues  map[job.Scope]*queue.Client // of the places whose jobs enqueue
+	errs    *printer                    // of what jobs print on standard error: see outputs
+	lines   *lineLog                    // of what they print, with --log-json
 
 	// stopGrace is the longest of any job that was served, in nanoseconds; 0: none was.
 	stopGrace atomic.Int64

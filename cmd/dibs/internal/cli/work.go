@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -87,7 +86,7 @@ func newWork(e env) *cobra.Command {
 	f.StringArrayVar(&o.hooks.texts, "hook", nil, "tell `EVENTS=TARGET` what happens to tasks; may be given several times")
 	f.StringVar(&o.hooks.secret, "hook-secret", "", "where the secret is that signs webhooks: `env:NAME` or file:/path")
 	f.DurationVar(&o.hooks.timeout, "hook-timeout", job.DefaultHookTimeout, "bound of each attempt to tell")
-	f.BoolVar(&o.logJSON, "log-json", false, "log as JSON lines")
+	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each task")
 	return sayingAll(cmd)
 }
@@ -147,9 +146,8 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 		return err
 	}
 	log := serveOptions{logJSON: o.logJSON, verbose: o.verbose}.logger(e.stderr)
-	out := newPrinter(asIs(e.stdout))
-	defer out.flush()
-	w := &commandWork{workOptions: o, log: log, out: out}
+	w := &commandWork{workOptions: o, log: log, out: newPrinter(asIs(e.stdout)), err: newPrinter(behind(e.stderr)), lines: newLineLog(e.stderr)}
+	defer w.flush()
 	m, err := o.mux(w)
 	if err != nil {
 		return err
@@ -203,23 +201,26 @@ const killGrace = 4 * time.Second
 // commandWork does tasks with a command.
 type commandWork struct {
 	workOptions
-	log *slog.Logger
-	out *printer
+	log      *slog.Logger
+	out, err *printer // of what commands print
+	lines    *lineLog // in their place, with --log-json
 
 	inner *inner
 }
 
 // do runs the command for one task.
 func (w *commandWork) do(ctx context.Context, r *queue.Run) error {
-	tail := &tailWriter{to: w}
+	runID := run.NewID()
+	tail := w.output(r, runID)
 	id := strconv.FormatInt(int64(r.ID), 10)
 	t := command.Target{Args: w.args, Input: r.Args, Env: w.inner.environ(os.Environ()), Enter: w.inner.enter, ExtraEnv: []string{
 		"DIBS_TASK=" + id, "DIBS_KIND=" + r.Kind, "DIBS_QUEUE=" + r.Queue, "DIBS_TAGS=" + strings.Join(r.Tags, ",")}}
-	res := t.Attempt(ctx, run.Call{Run: run.Record{ID: run.NewID(), Job: r.Queue + "/" + r.Kind, Token: r.Token}, Attempt: r.Attempt,
+	res := t.Attempt(ctx, run.Call{Run: run.Record{ID: runID, Job: r.Queue + "/" + r.Kind, Token: r.Token}, Attempt: r.Attempt,
 		Lease: r.Lease, IdempotencyKey: "task/" + id, StopGrace: w.stopGrace, Output: tail})
 	if res.Recorded != nil {
 		res.Recorded()
 	}
+	tail.close()
 	w.log.Debug("task", "task", r.ID, "kind", r.Kind, "attempt", r.Attempt, "outcome", res.Outcome, "status", res.Status)
 	switch {
 	case res.Outcome == run.Succeeded && !res.Stopped:
@@ -240,33 +241,68 @@ func (w *commandWork) do(ctx context.Context, r *queue.Run) error {
 	return err
 }
 
-// Write passes on what commands print, a piece at a time. An output that nobody reads holds up no task.
-func (w *commandWork) Write(b []byte) (int, error) {
-	w.out.print(bytes.Clone(b))
-	return len(b), nil
+// output is where a task's command prints: on this process's streams, a piece at a time, or in the JSON log, line by
+// line. An output that nobody reads holds up no task.
+func (w *commandWork) output(r *queue.Run, runID string) *tailWriter {
+	if !w.logJSON {
+		return &tailWriter{to: func(s run.Stream, b []byte) {
+			if s == run.Stderr {
+				w.err.print(bytes.Clone(b))
+				return
+			}
+			w.out.print(bytes.Clone(b))
+		}}
+	}
+	log := w.lines.of(ofTask(int64(r.ID), r.Kind, r.Queue, r.Attempt, runID)...)
+	lines := &linewise{put: func(s run.Stream, line []byte, partial bool) { log.put(s, line, partial, true) }}
+	return &tailWriter{to: lines.write, over: lines.end}
+}
+
+func (w *commandWork) flush() {
+	for _, p := range []*printer{w.out, w.err, w.lines.to} {
+		p.flush()
+	}
 }
 
 // tailWriter passes on what is printed, and keeps the end of it.
 type tailWriter struct {
-	to   io.Writer
+	to   func(run.Stream, []byte)
+	over func() // nil: there is nothing to end
+
 	mu   sync.Mutex
 	last []byte
+	done bool
 }
 
 const tailBytes = 4 << 10
 
-func (t *tailWriter) Write(b []byte) (int, error) {
+func (t *tailWriter) Write(b []byte) (int, error) { return t.WriteStream(run.Stdout, b) }
+
+// Apart is run.Streams's.
+func (t *tailWriter) Apart() bool { return true }
+
+// WriteStream is Write for one of the streams.
+func (t *tailWriter) WriteStream(s run.Stream, b []byte) (int, error) {
 	t.mu.Lock()
-	t.last = append(t.last, b...)
-	if n := len(t.last) - tailBytes; n > 0 {
-		t.last = append(t.last[:0], t.last[n:]...)
+	defer t.mu.Unlock()
+	if !t.done {
+		t.last = appendEnd(t.last, b, tailBytes)
+		t.to(s, b)
 	}
-	t.mu.Unlock()
-	return t.to.Write(b)
+	return len(b), nil
+}
+
+// close ends what has no line end; what is printed later is not passed on.
+func (t *tailWriter) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done = true; t.over != nil {
+		t.over()
+	}
 }
 
 func (t *tailWriter) end() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(t.last), ""))
+	return strings.TrimSpace(strings.ToValidUTF8(string(lastOf(t.last, tailBytes)), ""))
 }
