@@ -73,7 +73,7 @@ func batch[T any](r *stroll, of func() T) (all []T) {
 func (r *stroll) plan() {
 	plans := []func(){
 		r.acquire, r.acquire, r.renew, r.release, r.askOrBreak, r.trim, r.look, r.claim, r.claim, r.take, r.take, r.start, r.start, r.close, r.close,
-		r.register, r.pause, r.settle, r.settle, r.split, r.unsettle, r.append, r.prune, r.prepare, r.reading,
+		r.register, r.pause, r.settle, r.settle, r.split, r.unsettle, r.append, r.prune, r.prepare, r.reading, r.reading,
 	}
 	plans[r.pick(len(plans))]()
 }
