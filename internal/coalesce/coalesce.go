@@ -123,6 +123,11 @@ func (b *Batcher[Q, A]) fly() {
 // take removes the next batch from the queue: the oldest calls first, no key twice, sorted by key
 // so that batches of several processes lock in the same order (rule L4).
 func (b *Batcher[Q, A]) take() []*call[Q, A] {
+	if len(b.queue) == 1 { // a lone caller does not pay for what a crowd needs
+		batch := b.queue
+		b.queue = nil
+		return batch
+	}
 	if b.key == nil {
 		n := min(len(b.queue), b.max)
 		batch, rest := b.queue[:n:n], b.queue[n:]

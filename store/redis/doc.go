@@ -1,6 +1,14 @@
 // Package redis keeps leases, ticks, history and queues on a Redis server (6.2 or later, or one that speaks its
 // language), all of a namespace under one hash tag. Each operation is one Lua script for a whole batch.
 //
+// # Functions
+//
+// A server with functions (7.0 and later, Valkey) keeps acquire and release ready in a library named dibs_ and a digest of its
+// text, which the first client to miss it loads. It costs less than a script, whose functions the server makes anew at each
+// call, and it remembers the process's run_id, which scripts ask INFO for. It knows the plain cases; a script knows all of them.
+// A server without functions, or a user who may not use them, gets scripts. Versions of dibs whose libraries differ share a
+// server; FUNCTION DELETE removes one that nobody uses any more, and at worst it is loaded again.
+//
 // # What is promised
 //
 // On one server that keeps its data (appendonly yes, maxmemory-policy noeviction) and whose clock does
@@ -43,6 +51,6 @@
 // # Permissions
 //
 // A user of its own needs keys dibs:*, channels dibs:* and the commands of hashes, sorted sets and
-// strings, EVAL, EVALSHA, TIME, PUBLISH, SUBSCRIBE and INFO. CONFIG GET is optional: without it the
-// store says that durability and eviction are unknown.
+// strings, EVAL, EVALSHA, TIME, PUBLISH, SUBSCRIBE and INFO. FCALL and FUNCTION LOAD are optional: without them leases
+// cost the server twice as much. So is CONFIG GET: without it the store says that durability and eviction are unknown.
 package redis

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,7 +73,7 @@ func batch[T any](r *stroll, of func() T) (all []T) {
 func (r *stroll) plan() {
 	plans := []func(){
 		r.acquire, r.acquire, r.renew, r.release, r.askOrBreak, r.trim, r.look, r.claim, r.claim, r.take, r.take, r.start, r.start, r.close, r.close,
-		r.register, r.pause, r.settle, r.settle, r.split, r.unsettle, r.append, r.prune, r.prepare, r.reading,
+		r.register, r.pause, r.settle, r.settle, r.split, r.unsettle, r.append, r.prune, r.prepare, r.reading, r.reading,
 	}
 	plans[r.pick(len(plans))]()
 }
@@ -84,6 +85,12 @@ func (r *stroll) acquire() {
 		q.TTL = []time.Duration{time.Millisecond, time.Hour, time.Hour, time.Hour, 9 * time.Hour}[r.pick(5)]
 		q.Holder.Replaceable, q.Unguarded, q.Reclaim = r.pick(2) == 0, r.pick(3) == 0, r.hold()
 		reqs = append(reqs, q)
+	}
+	if r.pick(2) == 0 { // as most are, all alike and in order
+		slices.SortFunc(reqs, func(a, b lease.AcquireRequest) int { return strings.Compare(string(a.Key), string(b.Key)) })
+		for i := range reqs {
+			reqs[i].TTL, reqs[i].Reclaim = reqs[0].TTL, lease.Ref{}
+		}
 	}
 	r.try = func() error {
 		a, err := r.s.Leases.Acquire(r.Context(), reqs)

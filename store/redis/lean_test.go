@@ -66,7 +66,7 @@ func luaFiles(t *testing.T, dir string) map[string]string {
 
 // Every file keeps to what lean takes for granted: the text of each begins and ends outside of a function.
 func TestScriptsAreMadeOfWholeFunctions(t *testing.T) {
-	for _, dir := range []string{"lua", "lua/queue"} {
+	for _, dir := range []string{"lua", "lua/queue", "lua/quick"} {
 		for name, text := range luaFiles(t, dir) {
 			if !strings.HasSuffix(text, "\n") {
 				t.Errorf("%s does not end with a line break", name)

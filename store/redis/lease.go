@@ -30,16 +30,7 @@ func inBatches[T any](items []T, do func([]T) error) error {
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	out := lease.Reply{Answers: make([]lease.Answer, 0, len(reqs))}
 	err := inBatches(reqs, func(reqs []lease.AcquireRequest) error {
-		a := append(l.newArgs(4+7*len(reqs)), freshID(), schema, l.maxTTL.Load(), int64(lease.Seen(reqs)))
-		for _, q := range reqs {
-			reclaim := ""
-			if q.Reclaim.Owner != (lease.Nonce{}) {
-				reclaim = hold(q.Reclaim)
-			}
-			a = append(a, string(q.Key), q.Holder.ID.String(), q.TTL.Microseconds(), micros(q.NotAfter),
-				text(q.Holder), reclaim, flag(q.Unguarded))
-		}
-		r, err := l.run(ctx, "acquire", acquireScript, a)
+		r, err := l.acquire(ctx, reqs)
 		if err != nil {
 			return err
 		}
@@ -51,6 +42,47 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 		return nil
 	})
 	return out, err
+}
+
+// acquire asks the quick script where it may do, and the one that knows all cases where it does not.
+func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (reply, error) {
+	if plainAcquires(reqs) {
+		if r, err := l.runQuick(ctx, "acquire", quickAcquire, l.quickArgs(reqs)); err != nil || r.int(0) != 0 {
+			return r, err
+		}
+	}
+	return l.run(ctx, "acquire", acquireScript, l.acquireArgs(reqs))
+}
+
+// plainAcquires are distinct keys, in the order in which a Keeper sends them, of which the same is asked, and nothing special.
+func plainAcquires(reqs []lease.AcquireRequest) bool {
+	for i, q := range reqs {
+		if q.Reclaim.Owner != (lease.Nonce{}) || q.TTL != reqs[0].TTL || !q.NotAfter.Equal(reqs[0].NotAfter) || i > 0 && q.Key <= reqs[i-1].Key {
+			return false
+		}
+	}
+	return true
+}
+
+func (l leases) quickArgs(reqs []lease.AcquireRequest) args {
+	a := append(l.newArgs(4+3*len(reqs)), l.maxTTL.Load(), int64(lease.Seen(reqs)), reqs[0].TTL.Microseconds(), micros(reqs[0].NotAfter))
+	for _, q := range reqs {
+		a = append(a, string(q.Key), q.Holder.ID.String(), text(q.Holder))
+	}
+	return a
+}
+
+func (l leases) acquireArgs(reqs []lease.AcquireRequest) args {
+	a := append(l.newArgs(4+7*len(reqs)), freshID(), schema, l.maxTTL.Load(), int64(lease.Seen(reqs)))
+	for _, q := range reqs {
+		reclaim := ""
+		if q.Reclaim.Owner != (lease.Nonce{}) {
+			reclaim = hold(q.Reclaim)
+		}
+		a = append(a, string(q.Key), q.Holder.ID.String(), q.TTL.Microseconds(), micros(q.NotAfter),
+			text(q.Holder), reclaim, flag(q.Unguarded))
+	}
+	return a
 }
 
 // acquired reads answer i. A grant is answered by its token alone: the rest is what was asked for.
@@ -79,11 +111,7 @@ func acquired(q lease.AcquireRequest, r reply, i int) lease.Answer {
 func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
 	out := lease.Reply{Answers: make([]lease.Answer, 0, len(refs))}
 	err := inBatches(refs, func(refs []lease.Ref) error {
-		a := l.newArgs(2 * len(refs))
-		for _, ref := range refs {
-			a = append(a, string(ref.Key), hold(ref))
-		}
-		r, err := l.run(ctx, "release", releaseScript, a)
+		r, err := l.release(ctx, refs)
 		if err != nil {
 			return err
 		}
@@ -102,4 +130,19 @@ func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, err
 		return nil
 	})
 	return out, err
+}
+
+// release asks the quick script where it may do, and the one that knows all cases where it does not.
+func (l leases) release(ctx context.Context, refs []lease.Ref) (reply, error) {
+	a, distinct := l.newArgs(2*len(refs)), true
+	for i, ref := range refs {
+		a = append(a, string(ref.Key), hold(ref))
+		distinct = distinct && (i == 0 || refs[i-1].Key < ref.Key)
+	}
+	if distinct {
+		if r, err := l.runQuick(ctx, "release", quickRelease, a); err != nil || r.int(0) != 0 {
+			return r, err
+		}
+	}
+	return l.run(ctx, "release", releaseScript, a)
 }

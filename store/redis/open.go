@@ -26,6 +26,8 @@ type db struct {
 	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it: should the meta record be
 	// gone, or made anew with a shorter one, what is held may be held for as long (rule L9).
 	maxTTL atomic.Int64
+
+	functions functions
 }
 
 // OpenConfig connects to the server of a redis:// or rediss:// address, prepares the namespace where it is

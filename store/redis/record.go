@@ -1,8 +1,8 @@
 package redis
 
 import (
+	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/dibs-run/dibs/lease"
@@ -10,8 +10,8 @@ import (
 
 // hold is how a Ref's owner and token are stored and compared: as one string.
 func hold(r lease.Ref) string {
-	b := make([]byte, 0, 49)
-	b = fmt.Appendf(b, "%x:", r.Owner[:])
+	b := make([]byte, 0, 49) // on the stack
+	b = append(hex.AppendEncode(b, r.Owner[:]), ':')
 	return string(strconv.AppendInt(b, int64(r.Token), 10))
 }
 

@@ -12,7 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-//go:embed lua/*.lua lua/queue/*.lua
+//go:embed lua/*.lua lua/queue/*.lua lua/quick/*.lua
 var files embed.FS
 
 // A script is one operation: its own file behind those that it shares with others. It is put
@@ -21,6 +21,11 @@ type script struct {
 	names       []string
 	once        sync.Once
 	source, sha string
+	// function is the name of the function that a quick script defines, and fullServer says that it takes no memory.
+	function   string
+	fullServer bool
+	named      sync.Once
+	name       string // of the function in the library
 }
 
 // scripts are all that there are.
@@ -47,8 +52,15 @@ func (s *script) text() (source, sha string) {
 }
 
 func (s *script) assemble(step int) string {
+	if s.function != "" {
+		return lean("local in_script = true\n" + s.read() + "return " + s.function + "(KEYS, ARGV)\n")
+	}
+	return lean(fmt.Sprintf("local STEP = %d\n", step) + s.read())
+}
+
+// read returns the text of a script's files.
+func (s *script) read() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "local STEP = %d\n", step)
 	for _, name := range s.names {
 		text, err := files.ReadFile("lua/" + name + ".lua")
 		if err != nil {
@@ -56,7 +68,7 @@ func (s *script) assemble(step int) string {
 		}
 		b.Write(text)
 	}
-	return lean(b.String())
+	return b.String()
 }
 
 var (
@@ -116,13 +128,23 @@ func (once) NoRetry() bool { return true }
 func (d *db) run(ctx context.Context, what string, s *script, a args) (reply, error) {
 	source, sha := s.text()
 	a[0], a[1] = "evalsha", sha
-	cmd := once{goredis.NewCmd(ctx, a...)}
-	_ = d.client.Process(ctx, cmd)
+	cmd := d.process(ctx, a)
 	if goredis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		a[0], a[1] = "eval", source
-		cmd = once{goredis.NewCmd(ctx, a...)}
-		_ = d.client.Process(ctx, cmd)
+		cmd = d.process(ctx, a)
 	}
+	return d.answer(what, cmd)
+}
+
+// process sends a command, once.
+func (d *db) process(ctx context.Context, a args) once {
+	cmd := once{goredis.NewCmd(ctx, a...)}
+	_ = d.client.Process(ctx, cmd)
+	return cmd
+}
+
+// answer is what a script answered.
+func (d *db) answer(what string, cmd once) (reply, error) {
 	if err := cmd.Err(); err != nil {
 		return nil, d.wrap(what, err)
 	}

@@ -142,7 +142,7 @@ func scripts(t *testing.T, address string) map[string]int64 {
 			t.Fatalf("%s: %s: %v", name, stats, err)
 		}
 		switch name {
-		case "cmdstat_evalsha", "cmdstat_eval":
+		case "cmdstat_evalsha", "cmdstat_eval", "cmdstat_fcall":
 			count["transactions"] += calls
 		}
 		count["commands"] += calls
