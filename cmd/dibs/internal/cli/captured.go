@@ -14,10 +14,9 @@ const maxKept = 64 << 10
 // of it. Kept is what both streams print, in the order in which it arrives.
 type captured struct {
 	to     *printer
-	err    *printer // for standard error; nil: it goes where the rest does
 	prefix []byte
 	keep   func([]byte)
-	log    *lineLog // instead of to and err; nil: there is none
+	log    *lineLog // instead of to; nil: there is none
 	// foreign is what an application answers: it must not speak to the terminal, as a command of ours may, and whoever
 	// passes it on holds a lease, and is not to be slowed down.
 	foreign bool
@@ -33,7 +32,7 @@ type captured struct {
 func (c *captured) Write(p []byte) (int, error) { return c.WriteStream(run.Stdout, p) }
 
 // Apart is run.Streams's.
-func (c *captured) Apart() bool { return c.log != nil || c.err != nil }
+func (c *captured) Apart() bool { return c.log != nil }
 
 // WriteStream is Write for one of the streams.
 func (c *captured) WriteStream(s run.Stream, p []byte) (int, error) {
@@ -62,17 +61,13 @@ func lastOf(b []byte, most int) []byte { return b[max(len(b)-most, 0):] }
 
 // print writes one line in one call, so that the lines of several runs do not mix.
 func (c *captured) print(s run.Stream, line []byte, partial bool) {
-	to := c.to
-	if s == run.Stderr && c.err != nil {
-		to = c.err
-	}
 	switch {
 	case c.log != nil:
 		c.log.put(s, line, partial, !c.foreign)
 	case c.foreign:
-		_, _ = to.Write(slices.Concat(c.prefix, clean(line), []byte("\n")))
+		_, _ = c.to.Write(slices.Concat(c.prefix, clean(line), []byte("\n")))
 	default:
-		to.print(slices.Concat(c.prefix, line, []byte("\n")))
+		c.to.print(slices.Concat(c.prefix, line, []byte("\n")))
 	}
 }
 
@@ -96,7 +91,4 @@ func (c *captured) flush() {
 		return
 	}
 	c.to.flush()
-	if c.err != nil {
-		c.err.flush()
-	}
 }

@@ -34,7 +34,7 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 		return nil, err
 	}
 	place := s.places[spec.Policy.Scope]
-	out, errs, logged := s.outputs()
+	out, logged := s.outputs()
 	dormant := len(spec.Environments) > 0 && !slices.Contains(spec.Environments, s.environment)
 	if dormant {
 		s.log.Info("this job is for other environments: it is left to their servers", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
@@ -49,7 +49,7 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 			return h
 		},
 		Output: func(r run.Record) io.WriteCloser {
-			c := &captured{to: out, err: errs, foreign: spec.Command == nil, keep: func(b []byte) { keepOutput(place, s.log, r, b) }}
+			c := &captured{to: out, foreign: spec.Command == nil, keep: func(b []byte) { keepOutput(place, s.log, r, b) }}
 			if !s.bare {
 				c.prefix = []byte(spec.Name + " | ")
 			}

@@ -27,22 +27,22 @@ func newPrinter(to io.Writer) *printer {
 // lines is what a printer counts.
 const lines = "lines"
 
-// outputs are where what jobs print goes: printers of both streams, which all jobs share since they share this
-// process's files, or, with --log-json, the log. What commands print is theirs, and a printer passes it on as it is.
-// Without a printer for standard error it goes where the rest does.
-func (s *service) outputs() (out, errs *printer, logged *lineLog) {
+// outputs is where what jobs print goes: a printer of standard output, which all jobs share, since they share this
+// process's file, or, with --log-json, the log. A printer passes on what commands print as it is. Both streams of a
+// command go to it, and into the history, in their true order; only the log tells them apart.
+func (s *service) outputs() (*printer, *lineLog) {
 	if s.logJSON {
 		if s.lines == nil {
 			s.lines = newLineLog(s.stderr)
 		}
-		return nil, nil, s.lines
+		return nil, s.lines
 	}
-	if p, ok := s.stdout.(*printer); ok {
-		return p, s.errs, nil
+	p, ok := s.stdout.(*printer)
+	if !ok {
+		p = newPrinter(asIs(s.stdout))
+		s.stdout = p
 	}
-	out = newPrinter(asIs(s.stdout))
-	s.stdout, s.errs = out, newPrinter(behind(s.stderr))
-	return out, s.errs, nil
+	return p, nil
 }
 
 // behind is the output behind a printer and its cleaner, for what is passed on byte by byte beside what they print, though

@@ -118,7 +118,6 @@ type service struct {
 	hooks   map[job.Scope]*hook.Runner
 	inner   *inner
 	queues  map[job.Scope]*queue.Client // of the places whose jobs enqueue
-	errs    *printer                    // of what jobs print on standard error: see outputs
 	lines   *lineLog                    // of what they print, with --log-json
 
 	// stopGrace is the longest of any job that was served, in nanoseconds; 0: none was.
