@@ -60,6 +60,8 @@ func bench(ctx context.Context, w io.Writer, o options, args []string) error {
 		return redisQueues(ctx, w, o)
 	case len(args) == 2 && args[0] == "queue" && args[1] == "postgres":
 		return postgresQueues(ctx, w, o)
+	case len(args) == 1 && args[0] == "next":
+		return nexts(ctx, w, o)
 	case len(args) == 2 && args[0] == "heartbeat":
 		return heartbeat(ctx, w, o, args[1])
 	case len(args) == 3 && args[0] == "start":
