@@ -28,6 +28,8 @@ type options struct {
 	hold   time.Duration // the heartbeat's
 	leases int           // the heartbeat's
 	tasks  int           // that are worked off in a turn
+	jobs   int           // that are due in one second
+	prof   string        // a directory for processor profiles of dibs's processes
 	part   string        // of what is measured of queues; empty: all
 }
 
@@ -38,6 +40,8 @@ func main() {
 	flag.DurationVar(&o.hold, "hold", 30*time.Second, "how long the leases are held in heartbeat")
 	flag.IntVar(&o.leases, "leases", 10_000, "how many leases heartbeat holds")
 	flag.IntVar(&o.tasks, "tasks", 50_000, "how many tasks are worked off in a turn")
+	flag.IntVar(&o.jobs, "jobs", 10_000, "how many functions are due in one second in fires")
+	flag.StringVar(&o.prof, "profile", "", "a directory for the processor profiles of the processes that fires starts")
 	flag.StringVar(&o.part, "part", "", "of what is measured of queues only this: start, work, single or bulk")
 	flag.Parse()
 	// An interrupted run removes what it made.
@@ -60,6 +64,12 @@ func bench(ctx context.Context, w io.Writer, o options, args []string) error {
 		return redisQueues(ctx, w, o)
 	case len(args) == 2 && args[0] == "queue" && args[1] == "postgres":
 		return postgresQueues(ctx, w, o)
+	case len(args) == 1 && args[0] == "fires":
+		return lateness(ctx, w, o)
+	case len(args) == 2 && args[0] == "fires":
+		return fleet(ctx, w, o, args[1])
+	case len(args) == 5 && args[0] == "fires-process": // what fires starts
+		return firesChild(ctx, os.Stdin, w, o, args[1], args[2], args[3], args[4])
 	case len(args) == 1 && args[0] == "next":
 		return nexts(ctx, w, o)
 	case len(args) == 2 && args[0] == "heartbeat":
