@@ -382,13 +382,18 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		log.Debug("it joins the end of a catch-up", "event", "tick-joined")
 		return
 	}
-	if s.await(accept, e, at) {
+	answered := func() {}
+	if rank := s.turn.rank(e.Spec.Key(), at); rank == 0 {
+		answered = sync.OnceFunc(s.turn.share.begin())
+		defer answered()
+	} else if s.await(accept, e, at, rank) {
 		s.Stats.raced.Add(1)
 		log.Debug("another server has this tick", "event", "tick-taken")
 		return
 	}
 	a, err := s.claim(accept, e, at, inTime)
 	claimed()
+	answered()
 	switch {
 	case accept.Err() != nil && err != nil:
 		return // shutting down: others have it
