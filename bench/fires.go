@@ -67,7 +67,7 @@ func firesChild(ctx context.Context, in io.Reader, out io.Writer, o options, lib
 	if err != nil {
 		return err
 	}
-	r.Behind = time.Until(at) < time.Second
+	r.Behind = time.Until(at) < o.hold
 	defer profile(o.prof, library)()
 	over := make(chan struct{})
 	go func() { _, _ = io.Copy(io.Discard, in); close(over) }()
@@ -127,16 +127,20 @@ func (b burst) at(part float64) time.Duration {
 	return b.late[min(int(part*float64(len(b.late))), len(b.late)-1)]
 }
 
-// leads are how long before the instant the processes are started: the next one where one is not ready in time.
+// leads are how long the processes have to register their functions: the next one where one is not ready in time.
 var leads = []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute}
 
 var errBehind = errors.New("the functions were not registered in time")
 
 // fireOnce has so many processes of a library schedule n functions for one instant.
 func fireOnce(ctx context.Context, o options, processes int, library, url string) (burst, error) {
+	ready := time.Second
+	if processes > 1 {
+		ready = settleIn // they have met each other
+	}
 	for try, lead := range leads {
 		b, err := fireAt(ctx, o, processes, library, url, fmt.Sprintf("%s-%d-%d", namespace, time.Now().UnixNano(), try),
-			time.Now().Add(lead).Truncate(time.Second).Add(time.Second))
+			ready, time.Now().Add(ready+lead).Truncate(time.Second).Add(time.Second))
 		if !errors.Is(err, errBehind) {
 			return b, err
 		}
@@ -147,7 +151,7 @@ func fireOnce(ctx context.Context, o options, processes int, library, url string
 // patience bounds the wait for the last of the functions.
 const patience = 3 * time.Minute
 
-func fireAt(ctx context.Context, o options, processes int, library, url, ns string, at time.Time) (burst, error) {
+func fireAt(ctx context.Context, o options, processes int, library, url, ns string, ready time.Duration, at time.Time) (burst, error) {
 	n := o.jobs
 	ctx, cancel := context.WithDeadline(ctx, at.Add(patience+time.Minute))
 	defer cancel()
@@ -155,7 +159,7 @@ func fireAt(ctx context.Context, o options, processes int, library, url, ns stri
 	all := make([]*child, processes)
 	for i := range all {
 		var err error
-		if all[i], err = startChild(ctx, "-jobs", strconv.Itoa(o.jobs), "-profile", o.prof, "fires-process", library, url, ns, strconv.FormatInt(at.Unix(), 10)); err != nil {
+		if all[i], err = startChild(ctx, "-jobs", strconv.Itoa(o.jobs), "-profile", o.prof, "-hold", ready.String(), "fires-process", library, url, ns, strconv.FormatInt(at.Unix(), 10)); err != nil {
 			return burst{}, err
 		}
 		defer all[i].kill()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/dibs-run/dibs/job"
@@ -40,7 +39,7 @@ func openPlace(ctx context.Context, url, ns string, c *tally) (*scheduler.Place,
 	self := holder()
 	self.Command = scheduler.ServerOf(benchApp)
 	p := &scheduler.Place{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History,
-		Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+		Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Log: slog.New(slog.DiscardHandler)}
 	return p, func() { k.Close(); _ = st.Close() }, nil
 }
 
