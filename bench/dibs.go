@@ -15,6 +15,7 @@ import (
 var addresses = map[string]string{
 	"redis":    fromEnv("DIBS_TEST_REDIS", "redis://127.0.0.1:6379/0"),
 	"postgres": fromEnv("DIBS_TEST_POSTGRES", "postgres://postgres@127.0.0.1:5432/test?sslmode=disable"),
+	"mariadb":  fromEnv("DIBS_TEST_MARIADB", "mysql://root@127.0.0.1:3306/test"),
 }
 
 func fromEnv(name, otherwise string) string {

@@ -198,7 +198,8 @@ func (e *entry) due(p *Place, now time.Time) bool {
 	case e.known.Generation != e.generation, !e.known.Since.Equal(e.definition.Since), e.urgent(now):
 		return true
 	}
-	return e.open != nil && p.tooLate(e.open.Job)(e.openAt) && !now.Before(e.later)
+	// As tooLate has it, by a clock that is read once for all jobs: there may be a million.
+	return e.open != nil && e.open.StartBy(e.openAt).Before(now.Add(-p.Keeper.Margin().TTL)) && !now.Before(e.later)
 }
 
 // urgent says whether something is to be run, or to be taken back, which is more than a mark that lags.

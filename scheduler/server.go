@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -329,7 +328,7 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 	defer s.mu.Unlock()
 	wait, back := longestSleep, now.Before(s.followed.Add(-lease.MaxStep))
 	s.followed = now
-	for _, e := range s.following() {
+	for e := range s.following() {
 		if back && !e.root().differs.Load() {
 			e.next = s.again(e.Job, now)
 		}
@@ -352,12 +351,20 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 	return wait
 }
 
-// following are the entries of all definitions that have ticks to fire.
-func (s *Server) following() (all []*entry) {
-	for _, e := range s.jobs {
-		all = append(all, e.line()...)
+// following are the entries of all definitions that have ticks to fire, one by one: there may be a million.
+func (s *Server) following() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, e := range s.jobs {
+			for _, x := range e.past {
+				if !yield(x) {
+					return
+				}
+			}
+			if !yield(e) {
+				return
+			}
+		}
 	}
-	return all
 }
 
 // again is the first tick to fire once schedules follow a clock that stepped back. What fell due by it meanwhile was
@@ -393,13 +400,18 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		log.Debug("it joins the end of a catch-up", "event", "tick-joined")
 		return
 	}
-	if s.await(accept, e, at) {
+	answered := func() {}
+	if rank := s.turn.rank(e.Spec.Key(), at); rank == 0 {
+		answered = sync.OnceFunc(s.turn.share.begin())
+		defer answered()
+	} else if s.await(accept, e, at, rank) {
 		s.Stats.raced.Add(1)
 		log.Debug("another server has this tick", "event", "tick-taken")
 		return
 	}
 	a, err := s.claim(accept, e, at, inTime)
 	claimed()
+	answered()
 	switch {
 	case accept.Err() != nil && err != nil:
 		return // shutting down: others have it
@@ -530,11 +542,4 @@ func (s *Server) poke() {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// entries is a snapshot of what is served.
-func (s *Server) entries() []*entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.jobs))
 }

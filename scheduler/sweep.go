@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -63,10 +64,9 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 // sweepForAll looks after what others left behind, whoever they were. What this host has seen, and has not told yet,
 // comes before what can only be concluded.
 func (s *Server) sweepForAll(ctx, accept, work context.Context, undelivered bool) error {
-	jobs := map[string]*entry{}
-	for _, e := range s.entries() {
-		jobs[e.Spec.Key()] = e
-	}
+	s.mu.Lock()
+	jobs := maps.Clone(s.jobs)
+	s.mu.Unlock()
 	failed := s.adoptAll(ctx, accept, work, jobs, undelivered)
 	if undelivered {
 		return failed

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -31,6 +33,67 @@ const turnStep = 250 * time.Millisecond
 type turn struct {
 	mu    sync.Mutex
 	peers []lease.Nonce // the live servers, this one among them
+	share share
+}
+
+// A share is the ticks for which this server stands first, from when they are due until their claim is answered. While
+// they are many, as where thousands are due at one second, so are those of the others: a server that is not done with
+// its own has no reason to try for those, and they cost one claim all the same.
+type share struct {
+	mu       sync.Mutex
+	open     int
+	answered int           // so far
+	done     chan struct{} // closed when none is open
+}
+
+// begin takes a tick in; the function that it returns says that its claim was answered.
+func (s *share) begin() (answered func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open++; s.open == 1 {
+		s.done = make(chan struct{})
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.answered++
+		if s.open--; s.open == 0 {
+			close(s.done)
+		}
+	}
+}
+
+// state returns a channel that is closed once the share is done with (nil: it is), and how many were answered.
+func (s *share) state() (done chan struct{}, answered int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == 0 {
+		return nil, s.answered
+	}
+	return s.done, s.answered
+}
+
+// wait returns when the share is done with, or when nothing of it was answered for the time that one request may take: a
+// claim that waits for something else holds up nothing. It is false where there was nothing to wait for.
+func (s *share) wait(ctx context.Context, within time.Duration) (waited bool) {
+	t := time.NewTicker(within)
+	defer t.Stop()
+	for done, before := s.state(); done != nil; {
+		waited = true
+		select {
+		case <-done:
+		case <-t.C:
+			now, answered := s.state()
+			if answered == before {
+				return true
+			}
+			done, before = now, answered
+			continue
+		case <-ctx.Done():
+		}
+		return true
+	}
+	return waited
 }
 
 // learn asks the store which servers live.
@@ -89,22 +152,24 @@ func weight(server lease.Nonce, job string, at time.Time) uint64 {
 }
 
 // await waits for this server's turn, and reports whether somebody before it has claimed the tick.
-func (s *Server) await(ctx context.Context, e *entry, at time.Time) (claimed bool) {
-	rank := s.turn.rank(e.Spec.Key(), at)
-	if rank == 0 {
-		return false
-	}
-	// However many they are, the last of them is in time.
+func (s *Server) await(ctx context.Context, e *entry, at time.Time, rank int) (claimed bool) {
 	late := e.StartBy(at).Sub(at)
-	t := time.NewTimer(min(time.Duration(rank)*turnStep, late/4))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+	patient, enough := context.WithTimeout(ctx, late/4)
+	defer enough()
+	// However many they are, the last of them is in time.
+	step := min(time.Duration(rank)*turnStep, late/4)
+	pause(patient, step)
+	if s.turn.share.wait(patient, s.place.Keeper.Margin().RPCTimeout) {
+		pause(patient, step) // theirs may be a few more
+	}
+	if ctx.Err() != nil {
 		return false
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().RPCTimeout)
 	defer cancel()
+	if s.begun(bounded, e.Spec.Key(), at) {
+		return true
+	}
 	looks := s.place.batches().looks
 	select {
 	case looks <- struct{}{}:
@@ -115,4 +180,21 @@ func (s *Server) await(ctx context.Context, e *entry, at time.Time) (claimed boo
 	rows, err := s.place.History.Ticks(bounded, history.Query{Job: e.Spec.Key(), From: at, To: at.Add(time.Microsecond), Limit: 1})
 	// A claim whose server died before the start is for the claim to find out.
 	return err == nil && len(rows) == 1 && (rows[0].State != tick.Claimed || rows[0].Live)
+}
+
+// begun says whether a run of a tick was begun, by a look that the ticks of many jobs have together. One that is claimed,
+// or that has ended without a run, is not seen so.
+func (s *Server) begun(ctx context.Context, job string, at time.Time) bool {
+	runs, err := s.place.batches().recent.Do(ctx, job)
+	return err == nil && slices.ContainsFunc(runs, func(r run.Record) bool { return r.Tick.Equal(at) })
+}
+
+// pause waits for a while, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }

@@ -238,7 +238,7 @@ func TestAFullServerKeepsItsFunctions(t *testing.T) {
 func TestLeasesWithoutFunctions(t *testing.T) {
 	server := ownServer(t, "--rename-command", "FCALL", "", "--rename-command", "FUNCTION", "")
 	leasesAlone := func(ctx context.Context, c store.Config) (*store.Store, error) {
-		s, err := Open(ctx, c)
+		s, err := OpenConfig(ctx, c)
 		if err == nil {
 			s.Ticks, s.History, s.Queue, s.Tasks = nil, nil, nil, nil
 		}

@@ -21,11 +21,12 @@ var floors = []floor{
 	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "queue"}},
 	{"where it is kept", []string{
 		"store", "store/internal/life", "store/memory", "store/file", "store/redis", "store/postgres", "store/mysql", "store/all",
-		"store/storetest", "queue/queuetest"}},
+		"queue/queuetest"}},
 	{"how work is done, and where manifests come from", []string{
 		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source"}},
 	{"the path of a fire", []string{"scheduler"}},
 	{"beside that path", []string{"internal/hook", "internal/mirror", "internal/spool", "internal/nested"}},
+	{"the suite that stores pass", []string{"store/storetest"}},
 	{"the way in for a Go program", []string{"", "dibstest"}},
 	{"the command line", []string{
 		"cmd/dibs/internal/unit", "cmd/dibs/internal/environ", "cmd/dibs/internal/explain", "cmd/dibs/internal/doctor",
