@@ -3,7 +3,9 @@ GO ?= go
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The packages with tests in virtual time. Under the race detector they get one processor: Go 1.26 crashes (SIGSEGV in
 # unlockAndRun) where two goroutines of one bubble meet timers that are due at the same time.
-BUBBLES := $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|^\./||; s|/[^/]*$$||' | sort -u)
+BUBBLES = $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|/[^/]*$$||; s|^\.|github.com/dibs-run/dibs|' | sort -u)
+# The tests that start whole processes.
+PROCESSES := -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/pages -e /internal/test/chaos
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
@@ -28,16 +30,16 @@ held: ## write docs/held.md anew: which test holds which promise and rule
 test: ## pass the tests (fifteen to twenty minutes on two cores), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
 	@export DIBS_TEST_UNCOVERED=$(UNCOVERED); \
-	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/pages -e /internal/test/chaos); status=$$?; \
-	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e ./internal/test/hammer/... ./internal/test/chaos || status=1; \
+	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v $(PROCESSES)); status=$$?; \
+	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e/... ./internal/test/hammer/... ./internal/test/chaos || status=1; \
 	$(GO) test -short -count=1 -timeout 20m ./internal/test/pages || status=1; \
 	if [ -s $(UNCOVERED) ]; then \
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status
 
 test-race: ## all but the processes' tests under the race detector
-	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/pages -e /internal/test/chaos $(BUBBLES:%=-e '/%$$'))
-	@$(GO) test -race -cpu 1 -count=1 -timeout 30m $(BUBBLES:%=./%)
+	@$(GO) test -race -count=1 -timeout 30m $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %))
+	@$(GO) test -race -cpu 1 -count=1 -timeout 30m $(BUBBLES)
 
 # How much of the long rounds: 1 is the whole of them.
 LONG ?= 1
