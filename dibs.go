@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/aside"
@@ -69,6 +70,8 @@ type Client struct {
 	log    *slog.Logger
 	self   lease.Holder
 	place  *scheduler.Place // nil where the store keeps no ticks
+
+	backTold atomic.Int64 // when the hold-back ends of which was told last, by the boot clock
 
 	mu      sync.Mutex // guards what follows
 	wrong   []error    // what Cron and Handle refused: Run says it again
@@ -175,7 +178,15 @@ func (c *Client) gone(_ context.Context, r lease.Record, _ func() bool) bool {
 	return command.WorkGone(r.Key, r.Holder) || command.EarlierBoot(c.self, r.Holder)
 }
 
+// heldBack says once for each time that the store grants nothing yet: each lock and role that waits hears of it.
 func (c *Client) heldBack(d time.Duration) {
+	end := c.keeper.Boot() + d
+	if before := time.Duration(c.backTold.Swap(int64(end))); before != 0 && end-before < time.Second {
+		return
+	}
+	if c.place != nil {
+		c.place.HeldBack(d)
+	}
 	c.log.Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
 		d.Round(100*time.Millisecond)), "event", "held-back", "wait", d.Round(time.Millisecond), "store", c.store.URL)
 }

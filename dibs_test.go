@@ -23,6 +23,7 @@ import (
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/memory"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -514,6 +515,39 @@ func TestTheDefinitionOfAPlainCron(t *testing.T) {
 		}
 		if _, err := job.ParseDefinition(want); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A store that holds back is waited for, and one line says so, whatever waits: locks, functions and tasks.
+func TestAHoldBackIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		o := shop()
+		o.Logger = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		st := memory.New(memory.Options{HoldBack: true}).Store()
+		c := beside(t, st, o)
+		ticks := new(atomic.Int64)
+		if err := c.Cron("reports", "@every 1s", func(context.Context, dibs.Tick) error { ticks.Add(1); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := dibs.Handle(c, dibs.Define[string]("welcome"), func(context.Context, *dibs.Task, string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		stop := start(c)
+		if err := c.Do(t.Context(), "lock", func(context.Context, *lease.Lease) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Second)
+		if errs := stop(); errors.Join(errs...) != nil {
+			t.Error(errs)
+		}
+		c.Close()
+		if said := text.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "waiting") {
+			t.Errorf("it says\n%s", said)
+		}
+		if ticks.Load() == 0 {
+			t.Error("no tick ran")
 		}
 	})
 }

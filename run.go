@@ -120,7 +120,7 @@ func (c *Client) worker() (*queue.Worker, error) {
 	self := c.self
 	self.Command = "dibs worker " + c.o.App
 	return queue.NewWorker(queue.WorkerOptions{Store: c.store.Queue, Keeper: c.keeper, Mux: &c.mux, Queues: c.o.Queues, Slots: c.o.Slots,
-		Grace: c.o.Drain, StopGrace: stopGrace, Holder: self, Log: c.log, OnOverrun: func() {
+		Grace: c.o.Drain, StopGrace: stopGrace, Holder: self, Log: c.log, OnHeldBack: c.heldBack, OnOverrun: func() {
 			if c.o.OnOverrun != nil {
 				c.o.OnOverrun("")
 			}

@@ -44,6 +44,9 @@ type WorkerOptions struct {
 	// OnOverrun is called when work has not ended by the instant at which it must, because the
 	// worker's lease is lost: from then on only tokens exclude (rule L8). Nobody waits for it. It is logged in any case.
 	OnOverrun func()
+	// OnHeldBack hears that the store grants nothing for a while, since it is new or was restarted (rule L9). Nobody waits
+	// for it. Nil: Log has a line.
+	OnHeldBack func(wait time.Duration)
 	// Listen is told what happens to the worker's tasks: of an end once the store has it, so of each at most once in
 	// the fleet. It is called on a goroutine of its own, one call after the other and in order, and nobody waits for
 	// it: about 1 MiB of what happens meanwhile waits, what comes beyond that is not told, and each time the log says
@@ -151,12 +154,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
+func (w *Worker) heldBack(d time.Duration) {
+	if w.o.OnHeldBack != nil {
+		w.o.OnHeldBack(d)
+		return
+	}
+	w.log.Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
+		d.Round(100*time.Millisecond)), "event", "held-back", "wait", d.Round(time.Millisecond))
+}
+
 // shift works under one lease, until ctx ends or the lease is lost.
 func (w *Worker) shift(ctx context.Context) error {
-	l, err := w.o.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: w.o.Holder, OnHeldBack: func(d time.Duration) {
-		w.log.Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
-			d.Round(100*time.Millisecond)), "event", "held-back", "wait", d.Round(time.Millisecond))
-	}})
+	l, err := w.o.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: w.o.Holder, OnHeldBack: w.heldBack})
 	if err != nil {
 		return err
 	}

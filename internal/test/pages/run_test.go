@@ -106,12 +106,12 @@ func testPage(t *testing.T, path string) {
 
 // A fleet is the hosts of a page.
 type fleet struct {
-	t            *testing.T
-	dir, shared  string
-	address      string
-	net          string
-	mutex        sync.Mutex
-	ended, trace []string
+	t           *testing.T
+	dir, shared string
+	address     string
+	net         string
+	mutex       sync.Mutex
+	ended       []string
 }
 
 func newFleet(t *testing.T, page string) *fleet {
