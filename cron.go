@@ -24,14 +24,14 @@ import (
 type Tick struct {
 	// Job is the function's name in the store, "APP/NAME".
 	Job string
-	// At is the scheduled instant that the run is for, in UTC: not the time of day at which it began, which may be later
-	// or, after a crash, much later. Zero in a run that Trigger started without an instant.
+	// At is the scheduled instant that the run is for, in UTC: not the time of day at which it began, which may
+	// be later or, after a crash, much later. Zero in a run that Trigger started without an instant.
 	At time.Time
 	// Attempt counts from 1. RunID is that of all attempts of this run.
 	Attempt int
 	RunID   string
-	// Token is larger in every run than in all earlier ones of the job. Hand it to whatever the function writes to, and
-	// refuse writes with a smaller one than seen before.
+	// Token is larger in every run than in all earlier ones of the job. Hand it to whatever the function writes
+	// to, and refuse writes with a smaller one than seen before.
 	Token lease.Token
 	// IdempotencyKey is the same for every attempt and every re-run of a tick, for others to recognise a repetition.
 	IdempotencyKey string
@@ -43,14 +43,15 @@ type Tick struct {
 	Output io.Writer
 }
 
-// A Func is a scheduled function. Its error, or a panic, is a failed attempt, and is recorded with the run; the stack of
-// a panic is in the run's output. Its context ends when the run is to end: its time is over, the process has drained, a
-// newer run replaces it, or the lease is lost and another server may soon have it (context.Cause says which: an error
-// that wraps lease.ErrLost, run.ErrTimedOut, run.ErrReplaced or run.ErrShutdown). It must then return.
+// A Func is a scheduled function. Its error, or a panic, is a failed attempt, and is recorded with the run; the
+// stack of a panic is in the run's output. Its context ends when the run is to end: its time is over, the
+// process has drained, a newer run replaces it, or the lease is lost and another server may soon have it
+// (context.Cause says which: an error that wraps lease.ErrLost, run.ErrTimedOut, run.ErrReplaced or
+// run.ErrShutdown). It must then return.
 type Func func(ctx context.Context, t Tick) error
 
-// CronOptions say when and how a scheduled function runs beyond its expression. The zero value means: in UTC, one run at
-// a time, one attempt, what was missed is skipped. All processes must say the same: see Client.Cron.
+// CronOptions say when and how a scheduled function runs beyond its expression. The zero value means: in UTC,
+// one run at a time, one attempt, what was missed is skipped. All processes must say the same: see Client.Cron.
 type CronOptions struct {
 	// Zone is the IANA name of the zone whose wall clock the expression reads, such as "Europe/Berlin". Default "UTC".
 	Zone string
@@ -64,30 +65,32 @@ type CronOptions struct {
 	// Default 1, 1 s and 1 min.
 	Attempts           int
 	RetryMin, RetryMax time.Duration
-	// CatchUp is which ticks are run that no process was there for. Default job.CatchUpSkip: none. OnCrash is whether a
-	// tick is run once more whose process died. Default job.CrashSkip, for a task of CronTask job.CrashRerun. Both look
-	// back for CatchUpWindow; default 24 h.
+	// CatchUp is which ticks are run that no process was there for. Default job.CatchUpSkip: none. OnCrash is
+	// whether a tick is run once more whose process died. Default job.CrashSkip, for a task of CronTask
+	// job.CrashRerun. Both look back for CatchUpWindow; default 24 h.
 	CatchUp       job.CatchUp
 	OnCrash       job.OnCrash
 	CatchUpWindow time.Duration
-	// StartingDeadline is how late a run may start and still be on time. Default half the schedule's period, at most 5 min.
+	// StartingDeadline is how late a run may start and still be on time. Default half the schedule's period, at
+	// most 5 min.
 	StartingDeadline time.Duration
 	// Jitter spreads functions that are due at the same time: each starts later than its tick by a share of it that is
 	// always the same for that function. Default none.
 	Jitter time.Duration
 }
 
-// Cron has fn run at each tick of a schedule, by one process of the fleet (on a store that reaches one host only: of the
-// host). The expression is of five fields, or six with seconds, or "@hourly", "@every 10m" and the like; package schedule
-// and docs/schedules.md have all of it. There may be one CronOptions at most.
+// Cron has fn run at each tick of a schedule, by one process of the fleet (on a store that reaches one host
+// only: of the host). The expression is of five fields, or six with seconds, or "@hourly", "@every 10m" and the
+// like; package schedule and docs/schedules.md have all of it. There may be one CronOptions at most.
 //
-// The error says what is wrong with the name or the schedule, or that the name was given before. It may be ignored: Run
-// returns it as well, and then starts nothing.
+// The error says what is wrong with the name or the schedule, or that the name was given before. It may be
+// ignored: Run returns it as well, and then starts nothing.
 //
-// The store holds one definition of "APP/NAME": schedule, zone and options. During a rolling deployment the latest that
-// was registered counts (rule T11); processes with another one log it, and leave the function to those that have the
-// new one. A function that a newer program lacks is removed when that program's Run begins: its ticks up to then
-// get their outcome, and there are no more. What the function does is no part of the definition.
+// The store holds one definition of "APP/NAME": schedule, zone and options. During a rolling deployment the
+// latest that was registered counts (rule T11); processes with another one log it, and leave the function to
+// those that have the new one. A function that a newer program lacks is removed when that program's Run begins:
+// its ticks up to then get their outcome, and there are no more. What the function does is no part of the
+// definition.
 func (c *Client) Cron(name, expr string, fn Func, o ...CronOptions) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

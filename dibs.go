@@ -23,29 +23,29 @@ import (
 
 // Options make a Client. The zero value serves for locks and for tasks; Cron needs App.
 type Options struct {
-	// App names the set of scheduled functions that this program has; they are "APP/NAME" in the store and in the dibs
-	// commands. All processes of the program have the same App, and programs with different functions have different
-	// ones. It is a lower-case letter, then up to 62 of a-z, 0-9 and -. It has no default, since a binary that is renamed
-	// must not become another application. Required by Cron and CronTask.
+	// App names the set of scheduled functions that this program has; they are "APP/NAME" in the store and in
+	// the dibs commands. All processes of the program have the same App, and programs with different functions
+	// have different ones. It is a lower-case letter, then up to 62 of a-z, 0-9 and -. It has no default, since
+	// a binary that is renamed must not become another application. Required by Cron and CronTask.
 	App string
-	// Logger says what happens: runs that ended at INFO, failures at ERROR. Nobody waits for it. Default slog.Default();
-	// slog.New(slog.DiscardHandler) is silence.
+	// Logger says what happens: runs that ended at INFO, failures at ERROR. Nobody waits for it. Default
+	// slog.Default(); slog.New(slog.DiscardHandler) is silence.
 	Logger *slog.Logger
-	// Drain is how long runs and tasks may go on once Run's context has ended; then theirs end. Default 12 s, which with
-	// the 10 s that functions then have to return is over within the 30 s that Kubernetes gives.
+	// Drain is how long runs and tasks may go on once Run's context has ended; then theirs end. Default 12 s,
+	// which with the 10 s that functions then have to return is over within the 30 s that Kubernetes gives.
 	Drain time.Duration
-	// StateDir is a directory of this host, such as /var/lib/shop, where outcomes survive that the store could not be
-	// told while it was away: the next process of the program delivers them. It belongs to one program with one store and
-	// namespace. Default none: they are kept in memory for as long as the process lives.
+	// StateDir is a directory of this host, such as /var/lib/shop, where outcomes survive that the store could
+	// not be told while it was away: the next process of the program delivers them. It belongs to one program
+	// with one store and namespace. Default none: they are kept in memory for as long as the process lives.
 	StateDir string
 	// Queues are those whose tasks Run works. Default "default".
 	Queues []string
 	// Slots is how many tasks this process works at a time, 1 to 10,000. Default 10.
 	Slots int
-	// OnOverrun is called when a function still runs at the instant at which it must be gone, because its lease is lost:
-	// it ignores its context, and from then on exclusion rests on the token alone. A program that writes to something
-	// that cannot check tokens ends itself here (os.Exit). key is the lock's or the job's, and empty for tasks, which share
-	// one lease. Nobody waits for it. It is logged in any case.
+	// OnOverrun is called when a function still runs at the instant at which it must be gone, because its lease
+	// is lost: it ignores its context, and from then on exclusion rests on the token alone. A program that
+	// writes to something that cannot check tokens ends itself here (os.Exit). key is the lock's or the job's,
+	// and empty for tasks, which share one lease. Nobody waits for it. It is logged in any case.
 	OnOverrun func(key lease.Key)
 	// Keeper keeps the leases of the store, for a program that has one already, or a test with a clock of its own. It
 	// stays the caller's. Default: one that New makes and Close ends.
@@ -83,7 +83,8 @@ type Client struct {
 	closed  bool
 }
 
-// New makes a Client of an opened store, which stays the caller's: close it after the Client. It asks the store nothing.
+// New makes a Client of an opened store, which stays the caller's: close it after the Client. It asks the store
+// nothing.
 func New(st *store.Store, o Options) (*Client, error) {
 	switch {
 	case st == nil || st.Leases == nil:
@@ -136,8 +137,8 @@ func (c *Client) newPlace() *scheduler.Place {
 	return p
 }
 
-// Close ends the Client's leases and writes what it counted. What still runs under a lease of the Client loses it: call
-// it once Run and Do have returned. It does not close the store.
+// Close ends the Client's leases and writes what it counted. What still runs under a lease of the Client loses
+// it: call it once Run and Do have returned. It does not close the store.
 func (c *Client) Close() {
 	c.mu.Lock()
 	q, was := c.queue, c.closed

@@ -284,7 +284,8 @@ func TestAFunctionThatPanicsHasFailed(t *testing.T) {
 	})
 }
 
-// The end of Run's context lets a run go on for the drain, then ends its context; one that ignores that is not waited for.
+// The end of Run's context lets a run go on for the drain, then ends its context; one that ignores that is not
+// waited for.
 func TestRunDrains(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, after time.Duration

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The programs of the first-steps page are those that are built and counted in bench/firststeps, as they stand, and they compile.
+// The programs of the first-steps page are those that are built and counted in bench/firststeps, as they stand,
+// and they compile.
 func TestTheProgramsOfThePageCompile(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("docs", "first-steps", "go.md"))
 	if err != nil {

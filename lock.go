@@ -20,9 +20,9 @@ type LockOptions struct {
 // wraps lease.ErrLost, and work must return. l.Token() is larger than that of all earlier holders: hand it to whatever
 // work writes to.
 //
-// The error is work's own; or it wraps lease.ErrHeld (a *lease.HeldError says who has it) or lease.ErrUnavailable, and
-// then nothing ran; or lease.ErrLost, or lease.ErrNotReleased. A panic of work releases the lock and goes on. There may be
-// one LockOptions at most. Do needs no Run.
+// The error is work's own; or it wraps lease.ErrHeld (a *lease.HeldError says who has it) or
+// lease.ErrUnavailable, and then nothing ran; or lease.ErrLost, or lease.ErrNotReleased. A panic of work
+// releases the lock and goes on. There may be one LockOptions at most. Do needs no Run.
 func (c *Client) Do(ctx context.Context, key string, work func(ctx context.Context, l *lease.Lease) error, o ...LockOptions) error {
 	k, err := lease.ParseKey(key)
 	switch {

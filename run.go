@@ -17,15 +17,18 @@ import (
 // process end then: until it does, they keep their leases.
 var ErrStuck = queue.ErrStuck
 
-// stuckAfter is what a run's end still needs once its function has returned: its outcome is recorded, and its lease given back.
+// stuckAfter is what a run's end still needs once its function has returned: its outcome is recorded, and its
+// lease given back.
 const stuckAfter = 3 * time.Second
 
-// Run carries out what was registered, until ctx ends: the functions of Cron, if there are any, and the tasks of Handle,
-// if there are any. Then it drains: it begins nothing more, lets what runs go on for Options.Drain, ends its context, gives
-// it 10 s to return, records and releases everything, and returns nil. It returns ErrStuck for what has not returned by then.
+// Run carries out what was registered, until ctx ends: the functions of Cron, if there are any, and the tasks
+// of Handle, if there are any. Then it drains: it begins nothing more, lets what runs go on for Options.Drain,
+// ends its context, gives it 10 s to return, records and releases everything, and returns nil. It returns
+// ErrStuck for what has not returned by then.
 //
-// Before it starts anything it returns what Cron and Handle refused, and an error that wraps lease.ErrUnavailable if the
-// store does not answer. Once it has started, it waits out any absence of the store. It is to be called once per Client.
+// Before it starts anything it returns what Cron and Handle refused, and an error that wraps
+// lease.ErrUnavailable if the store does not answer. Once it has started, it waits out any absence of the
+// store. It is to be called once per Client.
 func (c *Client) Run(ctx context.Context) error {
 	jobs, err := c.begin()
 	if err != nil {

@@ -18,9 +18,10 @@ type Task = queue.Run
 // Define names a kind of task. kind.Spec(args) is one task of it, to be enqueued.
 func Define[A any](name string) Kind[A] { return queue.Define[A](name) }
 
-// Handle has do work the tasks of a kind in this process, once Run is called. An error or a panic is a failed attempt,
-// which is tried again after a pause that grows, 25 times where the task says nothing; queue.Final, queue.RetryAfter,
-// queue.Postpone and queue.GiveUp say otherwise. There may be one queue.Handler at most: its Timeout, Backoff and Rate count.
+// Handle has do work the tasks of a kind in this process, once Run is called. An error or a panic is a failed
+// attempt, which is tried again after a pause that grows, 25 times where the task says nothing; queue.Final,
+// queue.RetryAfter, queue.Postpone and queue.GiveUp say otherwise. There may be one queue.Handler at most: its
+// Timeout, Backoff and Rate count.
 //
 // The error says that the kind was given before. It may be ignored: Run returns it as well, and then starts nothing.
 func Handle[A any](c *Client, kind Kind[A], do func(ctx context.Context, t *Task, args A) error, o ...queue.Handler) error {
@@ -50,9 +51,10 @@ func Handle[A any](c *Client, kind Kind[A], do func(ctx context.Context, t *Task
 	return nil
 }
 
-// Enqueue takes a task in and answers truthfully whether it is new, or a duplicate of which task, in which state. On an
-// error that wraps lease.ErrUnavailable nobody knows; a task with a unique key may simply be enqueued again. It needs no
-// Run: the workers may be other processes. Calls that come at the same time travel together.
+// Enqueue takes a task in and answers truthfully whether it is new, or a duplicate of which task, in which
+// state. On an error that wraps lease.ErrUnavailable nobody knows; a task with a unique key may simply be
+// enqueued again. It needs no Run: the workers may be other processes. Calls that come at the same time travel
+// together.
 func (c *Client) Enqueue(ctx context.Context, task queue.Spec) (queue.Enqueued, error) {
 	q, err := c.queues()
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// asynqShop is asynq with so many tasks at once; 0 is its default, one for each processor. It knows no enqueuing in bulk.
+// asynqShop is asynq with so many tasks at once; 0 is its default, one for each processor. It knows no
+// enqueuing in bulk.
 func asynqShop(client *goredis.Client, name string, atOnce int) workshop {
 	peer := asynq.NewClientFromRedisClient(client)
 	task := asynq.NewTask("nothing", []byte(`{"n":4711}`))

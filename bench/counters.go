@@ -49,8 +49,8 @@ func readCounters(ctx context.Context, address string) (counters, error) {
 	return nil, nil
 }
 
-// postgresCounters are those of this database, and the server's of its log. They are written by each session when it is
-// idle for a moment, at the latest after a second.
+// postgresCounters are those of this database, and the server's of its log. They are written by each session
+// when it is idle for a moment, at the latest after a second.
 func postgresCounters(ctx context.Context, address string) (counters, error) {
 	conn, err := pgx.Connect(ctx, address)
 	if err != nil {

@@ -115,8 +115,8 @@ func dibsEntries(ctx context.Context, o options) (r entriesReport, end func() er
 	return r, func() error { stop(); defer closePlace(); return <-done }, nil
 }
 
-// forgetful registers jobs and keeps none, so that what remains in memory is the server's. Its answers have bytes of their
-// own, like those that come by a wire.
+// forgetful registers jobs and keeps none, so that what remains in memory is the server's. Its answers have
+// bytes of their own, like those that come by a wire.
 type forgetful struct{ tick.Store }
 
 func (f forgetful) SetJobs(_ context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// A starter has n functions called at an instant. begun is called by each with its number as it begins. What it returns
-// ends the scheduler, once what runs has ended, and says how many requests it made to a store.
+// A starter has n functions called at an instant. begun is called by each with its number as it begins. What it
+// returns ends the scheduler, once what runs has ended, and says how many requests it made to a store.
 type starter func(ctx context.Context, n int, at time.Time, begun func(i int)) (end func() (*tally, error), err error)
 
 var starters = map[string]func(url, ns string) starter{
@@ -39,8 +39,8 @@ type report struct {
 	Items  map[string]int
 }
 
-// firesChild is one process: it schedules n functions for an instant and prints a line with how many have begun ten times a
-// second, until its input ends; then its report.
+// firesChild is one process: it schedules n functions for an instant and prints a line with how many have begun
+// ten times a second, until its input ends; then its report.
 func firesChild(ctx context.Context, in io.Reader, out io.Writer, o options, library, url, ns, unix string) error {
 	n := o.jobs
 	sec, err := strconv.ParseInt(unix, 10, 64)

@@ -121,8 +121,8 @@ func idleOnce(ctx context.Context, o options, n int, url string) (r idleReport, 
 // settleIn is how long a server serves before it is measured: what it reads once is read.
 const settleIn = 10 * time.Second
 
-// idleChild serves n jobs that are not due. It prints 1 when it begins to measure, 2 when it has, and its report once its
-// input ends.
+// idleChild serves n jobs that are not due. It prints 1 when it begins to measure, 2 when it has, and its
+// report once its input ends.
 func idleChild(ctx context.Context, in io.Reader, out io.Writer, o options, url, ns string) error {
 	c := new(tally)
 	p, closePlace, err := openPlace(ctx, url, ns, c)

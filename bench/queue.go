@@ -31,7 +31,8 @@ type workshop struct {
 	atLast bool
 	// clear makes room after a turn; nil where what is left costs nothing.
 	clear func(ctx context.Context) error
-	// used is the processor time of this process and of the server so far; usedUp is what the turns took of it, per task.
+	// used is the processor time of this process and of the server so far; usedUp is what the turns took of it,
+	// per task.
 	used   func() time.Duration
 	usedUp *[]float64
 }
@@ -147,8 +148,8 @@ func workedOff(ctx context.Context, s workshop, n int) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// added measures callers that each enqueue, again and again, each of them tasks at a time. What they left is worked off or
-// cleared, unmeasured.
+// added measures callers that each enqueue, again and again, each of them tasks at a time. What they left is
+// worked off or cleared, unmeasured.
 func added(ctx context.Context, o options, s workshop, goroutines, each int, do func(context.Context) error) (float64, error) {
 	var n int
 	rate, err := s.costing(func() (int, time.Duration, error) {

@@ -53,8 +53,8 @@ func postgresQueues(ctx context.Context, w io.Writer, o options) error {
 	return compareQueues(ctx, w, o, "PostgreSQL", shops)
 }
 
-// A meter sums up the processor time of the sessions in our database, as far as the server is on this machine. What has
-// ended counts as when it was last looked at.
+// A meter sums up the processor time of the sessions in our database, as far as the server is on this machine.
+// What has ended counts as when it was last looked at.
 type meter struct {
 	pool *pgxpool.Pool
 	mu   sync.Mutex

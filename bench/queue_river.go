@@ -46,8 +46,8 @@ func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// riverShop is River with some settings, in a queue of its own. How many workers a queue has is the one thing that it has no
-// default for; with 1,000 its default pace, a fetch in 100 ms, allows 10,000 jobs per second.
+// riverShop is River with some settings, in a queue of its own. How many workers a queue has is the one thing
+// that it has no default for; with 1,000 its default pace, a fetch in 100 ms, allows 10,000 jobs per second.
 func riverShop(pool *pgxpool.Pool, name, in string, set func(*river.Config)) (workshop, error) {
 	driver := riverpgxv5.New(pool)
 	config := func(done func()) *river.Config {

@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A tally counts the requests that a process makes to its store, and what was asked in them. A request is one call of a
-// contract: one round trip, or a few of them where a store answers it in several steps.
+// A tally counts the requests that a process makes to its store, and what was asked in them. A request is one
+// call of a contract: one round trip, or a few of them where a store answers it in several steps.
 type tally struct {
 	mu    sync.Mutex
 	Calls map[string]int

@@ -9,8 +9,8 @@
 //		k.Work()
 //	}
 //
-// In a testing/synctest bubble time is the bubble's: start Client.Run there and sleep for a day, and a day's ticks have
-// run when the test goes on, a moment later.
+// In a testing/synctest bubble time is the bubble's: start Client.Run there and sleep for a day, and a day's
+// ticks have run when the test goes on, a moment later.
 package dibstest
 
 import (
@@ -35,8 +35,8 @@ type Kit struct {
 	queue *queuetest.Kit
 }
 
-// New makes a Kit, which ends with the test. Where o names no App it is "test", and where it names no Keeper the Kit has
-// one, whose clock is that of a bubble where the test runs in one.
+// New makes a Kit, which ends with the test. Where o names no App it is "test", and where it names no Keeper
+// the Kit has one, whose clock is that of a bubble where the test runs in one.
 func New(t testing.TB, o dibs.Options) *Kit {
 	t.Helper()
 	k := &Kit{t: t, queue: queuetest.New(t)}
@@ -61,15 +61,15 @@ func New(t testing.TB, o dibs.Options) *Kit {
 	return k
 }
 
-// Tick runs a scheduled function for an instant, whatever time it is: with its retries, and under its lease. It returns
-// what Client.Trigger does: nil where the function did at last.
+// Tick runs a scheduled function for an instant, whatever time it is: with its retries, and under its lease. It
+// returns what Client.Trigger does: nil where the function did at last.
 func (k *Kit) Tick(name string, at time.Time) error {
 	k.t.Helper()
 	return k.Trigger(k.t.Context(), name, at)
 }
 
-// Work has the handlers of the Client do whatever is due in the queues (default: "default"), until nothing that they know
-// is. Tasks for later stay. A task that a handler enqueues meanwhile is done as well.
+// Work has the handlers of the Client do whatever is due in the queues (default: "default"), until nothing that
+// they know is. Tasks for later stay. A task that a handler enqueues meanwhile is done as well.
 func (k *Kit) Work(queues ...string) {
 	k.t.Helper()
 	k.queue.Work(k.Mux(), queues...)

@@ -135,8 +135,8 @@ func TestLeaf(t *testing.T) {
 	}
 }
 
-// TestAFunctionShowsInTheDefinition: a server of another kind of work is another definition, the function's name is not,
-// and what was stored before there were functions is read as before.
+// TestAFunctionShowsInTheDefinition: a server of another kind of work is another definition, the function's
+// name is not, and what was stored before there were functions is read as before.
 func TestAFunctionShowsInTheDefinition(t *testing.T) {
 	plain, function := example(), example()
 	function.Command, function.Function = nil, &Function{Name: "main.report"}

@@ -39,9 +39,9 @@ type Want struct {
 	OnHeld func(*HeldError)
 }
 
-// Acquire gets a lease, or says who has it (*HeldError), that the store is unavailable
-// (ErrUnavailable), that the Keeper was closed (ErrClosed), or why it cannot be had. When ctx ends, it returns ctx's error and nothing is
-// left behind.
+// Acquire gets a lease, or says who has it (*HeldError), that the store is unavailable (ErrUnavailable), that
+// the Keeper was closed (ErrClosed), or why it cannot be had. When ctx ends, it returns ctx's error and nothing
+// is left behind.
 func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 	w.Holder.ID = NewNonce()
 	waiting, stop := context.WithCancel(ctx) // ends the notifications

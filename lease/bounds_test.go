@@ -66,8 +66,8 @@ func (s *far) over(t *testing.T, up, down time.Duration) (*lease.Keeper, clock.V
 // Wherever a request spends its time, on the way there or back.
 var ways = []struct{ up, down time.Duration }{{0, 0}, {1500 * time.Millisecond, 0}, {0, 1500 * time.Millisecond}}
 
-// Rule L1: whatever asks for a lease, or for more of it, says by when it must be carried out: one rpc timeout after it was
-// sent, by the store's clock as early as that can be.
+// Rule L1: whatever asks for a lease, or for more of it, says by when it must be carried out: one rpc timeout
+// after it was sent, by the store's clock as early as that can be.
 // Holds: L1.
 func TestWhateverAsksForALeaseIsBounded(t *testing.T) {
 	for _, way := range ways {

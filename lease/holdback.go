@@ -5,8 +5,9 @@ import "time"
 // holdBack is a time in which the store grants nothing (rule L9), by the store's clock.
 type holdBack struct{ since, until time.Time }
 
-// sawHoldBack remembers that the store refused at an instant to grant anything before another one. The hold-back may have
-// begun before anybody here asked: one lasts for the longest TTL, which is no shorter than this Keeper's.
+// sawHoldBack remembers that the store refused at an instant to grant anything before another one. The
+// hold-back may have begun before anybody here asked: one lasts for the longest TTL, which is no shorter than
+// this Keeper's.
 func (k *Keeper) sawHoldBack(now, until time.Time) {
 	for {
 		before := k.back.Load()

@@ -126,8 +126,8 @@ func (k *Keeper) Passed() time.Time {
 	return k.time.passed()
 }
 
-// Jumped says whether an instant lies in a time over which the store's clock has stepped, by more than MaxJump at once,
-// as far as this process has watched it: that time did not pass, and what was due in it is not owed.
+// Jumped says whether an instant lies in a time over which the store's clock has stepped, by more than MaxJump
+// at once, as far as this process has watched it: that time did not pass, and what was due in it is not owed.
 func (k *Keeper) Jumped(at time.Time) bool { return k.time.jumped(at) }
 
 // Leapt is how much time the store's clock has jumped over so, all in all: nothing has become older by it.

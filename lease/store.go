@@ -27,9 +27,10 @@ type Store interface {
 	// Answers: OK, Held, Late, HeldBack, TooLong. Grants are never held back for longer than max_ttl from
 	// now, whatever the record of it says: a store whose clock was ahead when it wrote that mends it here.
 	//
-	// A client knows the longest max_ttl that it was told of. A store that can lose its data under its clients compares
-	// that with its own in Acquire and Renew: a shorter one is of a record that was made anew by somebody who knew less.
-	// It takes the longer one over, and holds grants back for it, before it grants anything (rule L9).
+	// A client knows the longest max_ttl that it was told of. A store that can lose its data under its clients
+	// compares that with its own in Acquire and Renew: a shorter one is of a record that was made anew by
+	// somebody who knew less. It takes the longer one over, and holds grants back for it, before it grants
+	// anything (rule L9).
 	Acquire(ctx context.Context, reqs []AcquireRequest) (Reply, error)
 
 	// Renew sets expires = store now + TTL where the record is still this hold's, has not
@@ -51,9 +52,10 @@ type Store interface {
 	// stands, Broken set), Gone (nothing is held, or another hold).
 	Break(ctx context.Context, ref Ref, b Broken) (Reply, error)
 
-	// Trim shortens each hold that lasts longer than a renewal now would make it, by more than MaxStep: expires becomes
-	// store now + its TTL. Such a hold was renewed when the store's clock was further ahead than now (rule L12): whoever
-	// has it has renewed since, or works no longer than its TTL from that renewal. BusyUntil stays.
+	// Trim shortens each hold that lasts longer than a renewal now would make it, by more than MaxStep: expires
+	// becomes store now + its TTL. Such a hold was renewed when the store's clock was further ahead than now
+	// (rule L12): whoever has it has renewed since, or works no longer than its TTL from that renewal.
+	// BusyUntil stays.
 	Trim(ctx context.Context, keys []Key) error
 
 	// Read returns the records of keys, one answer each (Gone and a zero record where there is

@@ -28,13 +28,13 @@ type Admin interface {
 	// Rates returns the declared ones, by kind.
 	Rates(ctx context.Context) (map[string]Pace, error)
 
-	// Act does one thing to tasks, and records it as an event in the same step, with who and why.
-	// Each task has its answer. The action is valid (Action.Check). A task that waits for what another transaction does to it is not
-	// waited for longer than the store's lock_wait.
+	// Act does one thing to tasks, and records it as an event in the same step, with who and why. Each task has
+	// its answer. The action is valid (Action.Check). A task that waits for what another transaction does to it
+	// is not waited for longer than the store's lock_wait.
 	Act(ctx context.Context, a Action) ([]Acted, error)
-	// SetLimit says how many may run on a limit's key, and promotes what waits: very many in steps, of which this is the first (rule Q5). An operator's word stands
-	// above what tasks declare, until max 0 takes it back: then what they declared last holds again. ok is false where
-	// no task ever named the key.
+	// SetLimit says how many may run on a limit's key, and promotes what waits: very many in steps, of which
+	// this is the first (rule Q5). An operator's word stands above what tasks declare, until max 0 takes it
+	// back: then what they declared last holds again. ok is false where no task ever named the key.
 	SetLimit(ctx context.Context, key Hash, max int, by string) (ok bool, err error)
 	// Limits returns the operators' words that stand, sorted by key, at most 1,000.
 	Limits(ctx context.Context) ([]Word, error)
@@ -122,8 +122,9 @@ type Act string
 
 // The acts, with the states that they apply to.
 const (
-	// ActRetry runs a final or retryable task (anew): it keeps its history and gets one fresh budget. It takes its unique key
-	// again in the same step, or is answered Taken (rule Q1). An ExpiresAt that is past is forgotten.
+	// ActRetry runs a final or retryable task (anew): it keeps its history and gets one fresh budget. It takes
+	// its unique key again in the same step, or is answered Taken (rule Q1). An ExpiresAt that is past is
+	// forgotten.
 	ActRetry Act = "retry"
 	// ActCancel ends a waiting task, and asks a running one to stop.
 	ActCancel Act = "cancel"
@@ -147,8 +148,8 @@ type Action struct {
 	By, Why string
 	Queue   string // ActMove
 	Edit    Edit   // ActEdit
-	// From and States restrict it to tasks that are in this queue, and in one of these states, when it is done: somebody may have
-	// got to them after they were selected. Others are answered Changed. Empty: any.
+	// From and States restrict it to tasks that are in this queue, and in one of these states, when it is done:
+	// somebody may have got to them after they were selected. Others are answered Changed. Empty: any.
 	From   string
 	States []State
 }

@@ -11,8 +11,8 @@ const (
 	tendEvery = time.Second
 )
 
-// beat asks every second which tasks are to stop, with each heartbeat which ones the worker has, and hands back those that
-// wait too long for a slot.
+// beat asks every second which tasks are to stop, with each heartbeat which ones the worker has, and hands back
+// those that wait too long for a slot.
 func (s *shift) beat(ctx context.Context) {
 	var whole time.Time // when it asked for all
 	for wait(ctx, beatEvery) {

@@ -29,8 +29,8 @@ func (n *noting) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, 
 	return n.Store.Fetch(ctx, r)
 }
 
-// Rule L1: a fetch says by when it must be carried out: one rpc timeout after it was sent. A server that was stopped would
-// else give tasks to a worker that has given up on them.
+// Rule L1: a fetch says by when it must be carried out: one rpc timeout after it was sent. A server that was
+// stopped would else give tasks to a worker that has given up on them.
 // Holds: L1.
 func TestWhateverFetchesIsBounded(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -53,7 +53,8 @@ func TestWhateverFetchesIsBounded(t *testing.T) {
 	})
 }
 
-// Promise 20: back-off is of errors. A task that is postponed comes again when it asked to, however often it has been tried.
+// Promise 20: back-off is of errors. A task that is postponed comes again when it asked to, however often it
+// has been tried.
 // Holds: promise 20.
 func TestAPostponementIsAsLongAsItSays(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -128,7 +128,8 @@ func (b Bulk) Drained(ctx context.Context, last ID, each func(left int)) error {
 	}
 }
 
-// Waits are the states of tasks that wait, without those that were never begun and whose instant has not come unless scheduled is set.
+// Waits are the states of tasks that wait, without those that were never begun and whose instant has not come
+// unless scheduled is set.
 func Waits(scheduled bool) []State {
 	if scheduled {
 		return []State{Scheduled, Available, Blocked, Retryable}

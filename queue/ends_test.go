@@ -56,7 +56,8 @@ func TestAnEndThatCannotBeTakenHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A store that takes no end whatsoever is at fault itself, and not one of the ends: the worker does not go on as if nothing were.
+// A store that takes no end whatsoever is at fault itself, and not one of the ends: the worker does not go on
+// as if nothing were.
 func TestAStoreThatTakesNoEndsIsNoticed(t *testing.T) {
 	virtual(t, func(w *world) {
 		const tasks = 9000

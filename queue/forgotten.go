@@ -7,12 +7,13 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// errForgotten ends the work of a task of whose fetch the store does not know: a server took over that had not heard of it yet.
+// errForgotten ends the work of a task of whose fetch the store does not know: a server took over that had not
+// heard of it yet.
 var errForgotten = fmt.Errorf("the task's %w: the store does not know that this worker has it", lease.ErrLost)
 
-// forget gives up the tasks that the shift had before the store was asked what it runs, and that are not among that. The
-// store gives them to somebody, and what held their slots to others; after a failover not before a TTL has passed
-// (rule Q5), which is several heartbeats.
+// forget gives up the tasks that the shift had before the store was asked what it runs, and that are not among
+// that. The store gives them to somebody, and what held their slots to others; after a failover not before a
+// TTL has passed (rule Q5), which is several heartbeats.
 func (s *shift) forget(asked time.Time, mine []Asked) {
 	known := make(map[Ref]bool, len(mine))
 	for _, a := range mine {

@@ -42,7 +42,8 @@ func (f *forgetful) Finish(ctx context.Context, worker lease.Ref, ends []queue.C
 	return f.Store.Finish(ctx, worker, ends)
 }
 
-// Rule Q5: a worker gives up what the store does not know to be its own, long before the store gives it to somebody else.
+// Rule Q5: a worker gives up what the store does not know to be its own, long before the store gives it to
+// somebody else.
 // Holds: Q5.
 func TestAForgottenFetchEndsItsWork(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -82,7 +83,8 @@ func TestAForgottenFetchEndsItsWork(t *testing.T) {
 	})
 }
 
-// A task that its handler completed in a transaction of its own is not given up: the store rightly knows no more of it.
+// A task that its handler completed in a transaction of its own is not given up: the store rightly knows no
+// more of it.
 // Holds: Q5.
 func TestACompletedTaskIsNotGivenUp(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -120,8 +120,8 @@ func (k Kind[A]) Spec(args A) Spec {
 	return Spec{Kind: k.Name, Args: b, broken: err}
 }
 
-// Handle makes do the handler of the kind; h says the rest, and its Do is ignored. Arguments that are no A are a failed
-// attempt as any: a worker of another version may read them.
+// Handle makes do the handler of the kind; h says the rest, and its Do is ignored. Arguments that are no A are
+// a failed attempt as any: a worker of another version may read them.
 func (k Kind[A]) Handle(m *Mux, do func(ctx context.Context, r *Run, args A) error, h Handler) {
 	h.Do = func(ctx context.Context, r *Run) error {
 		var args A

@@ -5,7 +5,8 @@ import "time"
 // offFor is how long an end waits that another transaction's hold on its task has put off.
 const offFor = 250 * time.Millisecond
 
-// putOff leaves what was withheld to a sending of its own, later: the ends of other tasks do not wait with it. It returns the others.
+// putOff leaves what was withheld to a sending of its own, later: the ends of other tasks do not wait with it.
+// It returns the others.
 func (s *shift) putOff(batch []end, st []Status) ([]end, []Status) {
 	var later, now []end
 	var answers []Status

@@ -33,7 +33,8 @@ func (l *locked) Finish(ctx context.Context, w lease.Ref, ends []queue.Completio
 	return st, nil
 }
 
-// The ends of other tasks do not wait for those that another transaction has; and these are reported once they are free.
+// The ends of other tasks do not wait for those that another transaction has; and these are reported once they
+// are free.
 // Holds: promise 26.
 func TestALockedTaskHoldsUpNoOtherEnd(t *testing.T) {
 	virtual(t, func(w *world) {

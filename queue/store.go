@@ -154,8 +154,8 @@ type FetchRequest struct {
 type Fetch struct {
 	Now   time.Time
 	Tasks []Fetched
-	// NextDue is the earliest instant at which a task of the queues becomes due; zero: none known. One that is not after Now
-	// says that there is more to do than one step does: ask again.
+	// NextDue is the earliest instant at which a task of the queues becomes due; zero: none known. One that is
+	// not after Now says that there is more to do than one step does: ask again.
 	NextDue time.Time
 	// Late says that the request came past its NotAfter; Gone that the worker's lease is not live.
 	Late, Gone bool

@@ -67,8 +67,8 @@ type Options struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Backoff is the pause before the next attempt. Default: that of its kind at the worker.
 	Backoff *Backoff `json:"backoff,omitempty"`
-	// MaxCrashes bounds how often it may take a worker down with it, once it is suspect (rule Q4). The crash that would
-	// end it is one that it has alone: its worker lets all others end first. Default 3.
+	// MaxCrashes bounds how often it may take a worker down with it, once it is suspect (rule Q4). The crash
+	// that would end it is one that it has alone: its worker lets all others end first. Default 3.
 	MaxCrashes int `json:"max_crashes,omitempty"`
 	// MaxSnoozes bounds how often it may ask to be tried again without using an attempt (rule Q6).
 	// Default 1000.
@@ -272,8 +272,8 @@ func (s *Spec) Thaw(b []byte) error {
 	return nil
 }
 
-// What JSON has before and after a unique key where nothing else is declared. Such tasks are many, and a coder takes ten
-// times as long for them as it takes to put a key between these.
+// What JSON has before and after a unique key where nothing else is declared. Such tasks are many, and a coder
+// takes ten times as long for them as it takes to put a key between these.
 const beforeKey, afterKey = `{"unique":{"key":"`, `"}}`
 
 // plain says that JSON has a text as it is.

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Why says, in sentences, why a task that waits is not worked: all reasons that there are. It is empty
-// for a task that does not wait, or that is about to be fetched (but for a suspect, which may have to wait for its like).
+// Why says, in sentences, why a task that waits is not worked: all reasons that there are. It is empty for a
+// task that does not wait, or that is about to be fetched (but for a suspect, which may have to wait for its
+// like).
 func Why(ctx context.Context, a Admin, t Task, held Slots, now time.Time) ([]string, error) {
 	if !t.State.Waiting() {
 		return nil, nil

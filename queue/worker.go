@@ -41,11 +41,11 @@ type WorkerOptions struct {
 	Keep map[State]time.Duration
 	// Holder describes the process, for people.
 	Holder lease.Holder
-	// OnOverrun is called when work has not ended by the instant at which it must, because the
-	// worker's lease is lost: from then on only tokens exclude (rule L8). Nobody waits for it. It is logged in any case.
+	// OnOverrun is called when work has not ended by the instant at which it must, because the worker's lease
+	// is lost: from then on only tokens exclude (rule L8). Nobody waits for it. It is logged in any case.
 	OnOverrun func()
-	// OnHeldBack hears that the store grants nothing for a while, since it is new or was restarted (rule L9). Nobody waits
-	// for it. Nil: Log has a line.
+	// OnHeldBack hears that the store grants nothing for a while, since it is new or was restarted (rule L9).
+	// Nobody waits for it. Nil: Log has a line.
 	OnHeldBack func(wait time.Duration)
 	// Listen is told what happens to the worker's tasks: of an end once the store has it, so of each at most once in
 	// the fleet. It is called on a goroutine of its own, one call after the other and in order, and nobody waits for

@@ -42,8 +42,8 @@ type Call struct {
 	// StopGrace is what work gets between being told to stop and being killed, for every cause
 	// but a lost lease.
 	StopGrace time.Duration
-	// Output takes what the work prints; never nil. The scheduler's never blocks for long: see scheduler.Fire. It may be
-	// one that wants standard error apart: see Streams.
+	// Output takes what the work prints; never nil. The scheduler's never blocks for long: see scheduler.Fire.
+	// It may be one that wants standard error apart: see Streams.
 	Output io.Writer
 	// Lock, on the embedded directory, is the open file whose kernel lock is the lease, for a
 	// command to inherit; the Target closes it. Detach, where not nil, is to be called once the
@@ -80,7 +80,8 @@ type Result struct {
 // context ended before. It cannot be killed: see lease.Guard.OnOverrun.
 type Func func(ctx context.Context, c Call) error
 
-// ErrExited is the error of a function that ended its goroutine instead of returning, as t.FailNow and runtime.Goexit do.
+// ErrExited is the error of a function that ended its goroutine instead of returning, as t.FailNow and
+// runtime.Goexit do.
 var ErrExited = errors.New("the function ended its goroutine (runtime.Goexit, or FailNow of a test) instead of returning")
 
 // Attempt calls the function, on a goroutine of its own. A panic is a failure, and its stack is printed to c.Output.

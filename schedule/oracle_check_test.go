@@ -31,8 +31,8 @@ func changes(zone *time.Location, year int) (all []time.Time) {
 	return all
 }
 
-// TestAgainstOracle compares Next, and Prev of what the schedule prints, with the oracle's for random expressions, zones, rules of
-// daylight saving and instants, most of them near a change of the zone's clock.
+// TestAgainstOracle compares Next, and Prev of what the schedule prints, with the oracle's for random
+// expressions, zones, rules of daylight saving and instants, most of them near a change of the zone's clock.
 // DIBS_TEST_LONG=1: at least 100,000 triples, about a minute.
 // Holds: promise 15.
 func TestAgainstOracle(t *testing.T) {

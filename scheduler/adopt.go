@@ -105,8 +105,8 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 	return s.takeOver(ctx, accept, work, e, t, rerun)
 }
 
-// takeOver takes a tick from a server that is gone, and carries it out; not one that is in hand here, since a store takes a
-// second takeover under the same lease for the first one repeated.
+// takeOver takes a tick from a server that is gone, and carries it out; not one that is in hand here, since a
+// store takes a second takeover under the same lease for the first one repeated.
 func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Tick, rerun bool) error {
 	letGo, first := s.hold(t.Job, t.At)
 	if !first {

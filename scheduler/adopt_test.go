@@ -53,8 +53,8 @@ func (w *world) owe(t *testing.T, n int) {
 	}
 }
 
-// Where more is owed than one step reads, each tick is still taken over once: the store would call a second takeover under the
-// same lease a repetition of the first.
+// Where more is owed than one step reads, each tick is still taken over once: the store would call a second
+// takeover under the same lease a repetition of the first.
 func TestAnOwedTickIsTakenOverOnce(t *testing.T) {
 	for _, c := range []struct {
 		policy job.Concurrency
@@ -116,8 +116,8 @@ func (s slowOrphans) Orphans(ctx context.Context, l tick.Look) (tick.Found, erro
 	return f, err
 }
 
-// A claim of a dead server is taken over either by the fire that waits for it or by the sweep, not by both: under Wait the
-// second one would find the waiting place taken by the first, and end the tick.
+// A claim of a dead server is taken over either by the fire that waits for it or by the sweep, not by both:
+// under Wait the second one would find the waiting place taken by the first, and end the tick.
 func TestAClaimIsTakenOverOnce(t *testing.T) {
 	for i := range 4 {
 		lapse := 14*time.Second + 400*time.Millisecond + time.Duration(i)*100*time.Millisecond

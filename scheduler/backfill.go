@@ -343,14 +343,15 @@ func (f *backfilling) take(ctx context.Context, s Step) (Step, tick.Tick, error)
 	return s, tick.Tick{}, nil
 }
 
-// ours says whether a row is a claim of this process. Then an earlier try of this very step made it, and the answer was
-// lost: no other step asks for that tick.
+// ours says whether a row is a claim of this process. Then an earlier try of this very step made it, and the
+// answer was lost: no other step asks for that tick.
 func (f *backfilling) ours(row tick.Tick) bool {
 	was, self := row.Claimant, f.place.Self
 	return row.State == tick.Claimed && was.Host == self.Host && was.PID == self.PID && was.Command == self.Command
 }
 
-// regain goes on with a claim of ours; one under a lease that was lost meanwhile is taken over once it has lapsed, as any.
+// regain goes on with a claim of ours; one under a lease that was lost meanwhile is taken over once it has
+// lapsed, as any.
 func (f *backfilling) regain(ctx context.Context, row tick.Tick) (tick.Answer, error) {
 	server, err := f.place.Book.Server(ctx)
 	switch {

@@ -369,8 +369,9 @@ func TestABackfillWithoutItsStore(t *testing.T) {
 	})
 }
 
-// A store that is away for a while ends no back-fill that looks or claims, what was claimed without an answer is found again, and
-// whatever else the silence meets is told: no tick is left in silence, and each is begun at most once.
+// A store that is away for a while ends no back-fill that looks or claims, what was claimed without an answer
+// is found again, and whatever else the silence meets is told: no tick is left in silence, and each is begun at
+// most once.
 // Holds: T12.
 func TestABackfillWaitsForItsStore(t *testing.T) {
 	for name, c := range map[string]outage{

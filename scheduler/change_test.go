@@ -35,8 +35,9 @@ func (w *world) allRan(t *testing.T, from, to time.Time, every time.Duration) {
 	}
 }
 
-// Rule T11: a deploy between a tick and its jittered start loses it, neither by a reload, nor by another server, nor by
-// a new one in place of the old. It starts when it was to start, under the policy that was in force when it was due.
+// Rule T11: a deploy between a tick and its jittered start loses it, neither by a reload, nor by another
+// server, nor by a new one in place of the old. It starts when it was to start, under the policy that was in
+// force when it was due.
 // Holds: T11.
 func TestADeployBeforeAJitteredStart(t *testing.T) {
 	for name, deploy := range map[string]func(*testing.T, *world, *host, *scheduler.Job) *host{

@@ -47,8 +47,8 @@ func Offset(d time.Duration) string {
 // lookAgain bounds every wait for the store's clock: it may have stepped, for a moment or for good.
 const lookAgain = time.Second
 
-// again waits before a tick is asked for again that was refused: where the store's clock has not reached it, for as long
-// as that takes by that clock; a second at most. It reports false where ctx ended.
+// again waits before a tick is asked for again that was refused: where the store's clock has not reached it,
+// for as long as that takes by that clock; a second at most. It reports false where ctx ended.
 func (p *Place) again(ctx context.Context, at time.Time, refused tick.Status) bool {
 	wait := lookAgain
 	if refused == tick.Early {

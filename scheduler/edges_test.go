@@ -98,7 +98,8 @@ func TestAClaimOfTheDeadIsMissedWhenItsTimeIsOver(t *testing.T) {
 	})
 }
 
-// Rule T4: a tick that can be claimed only when its time to start is over, since the lease for it takes longer, is not run.
+// Rule T4: a tick that can be claimed only when its time to start is over, since the lease for it takes longer,
+// is not run.
 // Holds: T4.
 func TestAClaimThatComesTooLateStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -115,8 +115,8 @@ func TestEachTickEnqueuesOneTask(t *testing.T) {
 	})
 }
 
-// Rule Q9: a server that dies between the enqueuing and the report has its tick run again, and there is one task: while
-// it waits, and when it was done meanwhile.
+// Rule Q9: a server that dies between the enqueuing and the report has its tick run again, and there is one
+// task: while it waits, and when it was done meanwhile.
 // Holds: Q9.
 func TestACrashAfterTheEnqueuingEnqueuesNothingTwice(t *testing.T) {
 	for _, done := range []bool{false, true} {

@@ -310,7 +310,8 @@ func TestAStartThatWasCarriedOutUnheard(t *testing.T) {
 	}
 }
 
-// The store is silent from the claim on, for less and for longer than a lease lasts, and back in time: the tick runs, once.
+// The store is silent from the claim on, for less and for longer than a lease lasts, and back in time: the tick
+// runs, once.
 // Holds: L4.
 func TestASilenceAfterTheClaimLosesNoTick(t *testing.T) {
 	for _, silence := range []time.Duration{3 * time.Second, 6 * time.Second, 10 * time.Second, 16 * time.Second, 40 * time.Second} {
@@ -386,8 +387,8 @@ func (s silentOn) Close(ctx context.Context, r []tick.CloseRequest) ([]tick.Answ
 	return s.Store.Close(ctx, r)
 }
 
-// A claim, or an outcome, that the store does not answer, or answers with an error that is called unavailable, costs no
-// other job its tick, and no other key its release.
+// A claim, or an outcome, that the store does not answer, or answers with an error that is called unavailable,
+// costs no other job its tick, and no other key its release.
 func TestOneSilentItemCostsNoOther(t *testing.T) {
 	for _, c := range []struct {
 		what   string

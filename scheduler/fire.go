@@ -54,13 +54,13 @@ type Fire struct {
 	Cause *run.Cause
 	// Accept ends the wait for the lease, though not a run, when it is done. Default: Fire's context.
 	Accept context.Context
-	// Output takes what the work prints, one Write at a time. A slow one slows the work down. One that takes nothing for
-	// a second is waited for no longer: what is printed until it does is dropped, and the log says how much. A Write that
-	// has not returned by the end of the fire goes on beside it. One that is a run.Streams gets a command's standard error
-	// apart, if it wants to. Default: nowhere.
+	// Output takes what the work prints, one Write at a time. A slow one slows the work down. One that takes
+	// nothing for a second is waited for no longer: what is printed until it does is dropped, and the log says
+	// how much. A Write that has not returned by the end of the fire goes on beside it. One that is a
+	// run.Streams gets a command's standard error apart, if it wants to. Default: nowhere.
 	Output io.Writer
-	// When, where not nil, is asked once whether to run the tick that was won: false skips it. It is
-	// not asked again for a run that crashed, nor of a run without a tick. No lease is held meanwhile, but the tick waits
+	// When, where not nil, is asked once whether to run the tick that was won: false skips it. It is not asked
+	// again for a run that crashed, nor of a run without a tick. No lease is held meanwhile, but the tick waits
 	// for the answer: it must come soon once the context has ended.
 	When func(context.Context) bool
 	// Due, where not nil, is asked once the lease is had, after whatever wait that took, and before the start is
@@ -69,8 +69,8 @@ type Fire struct {
 	// Gate, of a run without a tick, is a lease that must be live at its start, beside the run's own: what was found
 	// to be due under it still is then. Zero: there is none.
 	Gate lease.Ref
-	// OnStart is the first part of the work: it is called under the lease, and nothing is executed before it has returned.
-	// Who only wants to know has Place.Hooks.
+	// OnStart is the first part of the work: it is called under the lease, and nothing is executed before it
+	// has returned. Who only wants to know has Place.Hooks.
 	OnStart func(run.Record)
 
 	tail *tail     // the end of Output, for hooks
@@ -268,9 +268,9 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 	return rec, Result{}, true
 }
 
-// disown reports that a run was not executed whose start was not acknowledged: it may have been carried out. Where it was
-// not, the store has no such run, and nothing comes of the report: a tick that is still claimed for this process can
-// begin again then. As long as it may, the report is not given up.
+// disown reports that a run was not executed whose start was not acknowledged: it may have been carried out.
+// Where it was not, the store has no such run, and nothing comes of the report: a tick that is still claimed
+// for this process can begin again then. As long as it may, the report is not given up.
 func (p *Place) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, cause error) Result {
 	rec.Outcome, rec.Reason = unexecuted(f), clean("nothing was executed: the start was not answered: "+cause.Error())
 	rec.Ended = p.now().Truncate(time.Microsecond)

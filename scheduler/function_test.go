@@ -21,8 +21,8 @@ func ofFunction(t *testing.T, name string, target run.Target) *scheduler.Job {
 	return j
 }
 
-// Rule T11: only its own program can run a function. Another program, with a manifest under the same app, neither takes
-// the job over nor ends it, and is told so; the program itself may do both.
+// Rule T11: only its own program can run a function. Another program, with a manifest under the same app,
+// neither takes the job over nor ends it, and is told so; the program itself may do both.
 func TestAFunctionIsLeftToItsProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

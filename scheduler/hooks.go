@@ -33,8 +33,9 @@ func (p *Place) aside(size int, do func(Hooks), attrs ...any) {
 		append([]any{"event", "hooks-behind"}, attrs...)...)
 }
 
-// FlushHooks waits until the hooks have taken what happened before, but no longer than within, and reports whether they
-// have. Call it before you close what they tell on. Server.Run and Fire have waited so for a second when they return.
+// FlushHooks waits until the hooks have taken what happened before, but no longer than within, and reports
+// whether they have. Call it before you close what they tell on. Server.Run and Fire have waited so for a
+// second when they return.
 func (p *Place) FlushHooks(within time.Duration) bool { return p.telling.Flush(within) }
 
 // A Happening is what hooks are told of.

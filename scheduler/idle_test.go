@@ -174,8 +174,8 @@ func (w *world) many(t *testing.T, n int, expr string) (jobs []*scheduler.Job) {
 	return jobs
 }
 
-// Fault: each server asked for each job in each sweep. What three idle servers ask of a store does not depend on how many
-// jobs they have, and no step reads more than one step may.
+// Fault: each server asked for each job in each sweep. What three idle servers ask of a store does not depend
+// on how many jobs they have, and no step reads more than one step may.
 // Holds: T15.
 func TestIdleServersAskOfNoJob(t *testing.T) {
 	for _, n := range []int{10, 10_000} {

@@ -25,8 +25,9 @@ import (
 type Job struct {
 	Spec   job.Spec
 	Target run.Target
-	// Holder and Output are Fire's. Output is asked for per run, before the lease is, and closed after the release: this
-	// tick, and the end of a Server, wait for both. A Write that took too long may still go on beside the Close.
+	// Holder and Output are Fire's. Output is asked for per run, before the lease is, and closed after the
+	// release: this tick, and the end of a Server, wait for both. A Write that took too long may still go on
+	// beside the Close.
 	Holder func(key lease.Key, runID string) lease.Holder
 	Output func(run.Record) io.WriteCloser
 	// When is Fire's.

@@ -25,8 +25,8 @@ type view struct {
 	cutOff   bool        // some of this definition may have to be caught up on
 	foreseen bool        // some ended ahead of the store's clock
 
-	// later is when a job is looked at again whose mark cannot pass a run that goes on, and pause how long that was put
-	// off.
+	// later is when a job is looked at again whose mark cannot pass a run that goes on, and pause how long that
+	// was put off.
 	later time.Time
 	pause time.Duration
 }
@@ -117,8 +117,8 @@ func (s *Server) readAnew(ctx context.Context, some []*entry, fresh map[string]t
 	return nil
 }
 
-// owed notes for each job what the store finds to be owed of it: the latest ones in each sweep, and where these are many
-// one more step of the others.
+// owed notes for each job what the store finds to be owed of it: the latest ones in each sweep, and where these
+// are many one more step of the others.
 func (s *Server) owed(ctx context.Context, jobs map[string]*entry) error {
 	since := waited + lease.MaxStep // what a clock that was fast may have ended
 	for _, e := range jobs {
@@ -171,8 +171,8 @@ func (e *entry) owes(t tick.Tick, now time.Time) {
 	}
 }
 
-// todo are the jobs that have something to be done, as many as one step reads: those first of which something is to be run,
-// then the others, by how long they have waited.
+// todo are the jobs that have something to be done, as many as one step reads: those first of which something
+// is to be run, then the others, by how long they have waited.
 func (s *Server) todo(jobs map[string]*entry) (todo []*entry) {
 	now := s.place.passed()
 	for e := range maps.Values(jobs) {
@@ -247,8 +247,8 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 	return s.settleLine(ctx, e, known)
 }
 
-// settleLine settles what is over of the oldest of a job's definitions that has open ticks: what came after it, the next
-// sweep does.
+// settleLine settles what is over of the oldest of a job's definitions that has open ticks: what came after it,
+// the next sweep does.
 func (s *Server) settleLine(ctx context.Context, e *entry, known tick.Job) error {
 	for _, x := range e.past {
 		if _, open := x.Set().Next(known.Mark); !open {

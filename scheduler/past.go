@@ -30,8 +30,9 @@ func (p *Place) unreadable(ctx context.Context, known tick.Job, err error) {
 		Reason: fmt.Sprintf("%v; which ticks it had after %s cannot be told, so those that nobody claimed get no outcome", err, stamp(known.Mark))})
 }
 
-// leave completes the request that changes a definition: what of it has open ticks before the change is kept. Where
-// a job changes so often that more is kept than may be, the oldest of them end now: a tick that nobody claimed is missed.
+// leave completes the request that changes a definition: what of it has open ticks before the change is kept.
+// Where a job changes so often that more is kept than may be, the oldest of them end now: a tick that nobody
+// claimed is missed.
 func (p *Place) leave(ctx context.Context, known tick.Job, req tick.JobRequest) (tick.JobRequest, error) {
 	var open []tick.Job
 	all := p.definitions(ctx, known)

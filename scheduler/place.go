@@ -45,8 +45,8 @@ type Place struct {
 	OnHeld func(*lease.HeldError)
 	// OnOverrun is lease.Guard's. Nobody waits for it.
 	OnOverrun func(*lease.Lease)
-	// Spool keeps outcomes that could not be delivered, for any later dibs on this host (rule T9). A run that has ended
-	// holds its lease for a TTL at most while an outcome is put there.
+	// Spool keeps outcomes that could not be delivered, for any later dibs on this host (rule T9). A run that
+	// has ended holds its lease for a TTL at most while an outcome is put there.
 	Spool Spool
 	// Hooks are told what happens to jobs. Nobody waits for them: what they do not take in time is not told, and the
 	// log has a line for each. Nil: nobody is told.
@@ -214,7 +214,8 @@ func (p *Place) deliver(ctx context.Context, all bool) error {
 	return nil
 }
 
-// deliverOne tells the store one item, and hooks what the store took; ticks that nobody could claim are gathered first.
+// deliverOne tells the store one item, and hooks what the store took; ticks that nobody could claim are
+// gathered first.
 func (p *Place) deliverOne(ctx context.Context, i Item, all bool, unclaimed map[string]*unrun) error {
 	switch {
 	case i.Close != nil:
@@ -307,8 +308,9 @@ func (p *Place) due(ctx context.Context, known tick.Job, at time.Time) bool {
 	return at.Before(since)
 }
 
-// put keeps an item on this host. A disk that does not answer is waited for as long as a process that died would keep others
-// from starting; what it takes later is there all the same. Nobody else waits for it until it has answered.
+// put keeps an item on this host. A disk that does not answer is waited for as long as a process that died
+// would keep others from starting; what it takes later is there all the same. Nobody else waits for it until it
+// has answered.
 func (p *Place) put(i Item) error {
 	if p.Spool == nil {
 		return errors.New("there is no spool")

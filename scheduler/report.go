@@ -46,8 +46,8 @@ func (p *Place) holding() bool {
 	return p.now().Before(until)
 }
 
-// startBy is until when a tick of a job may start: its starting deadline, without the time in which the store held grants
-// back (rule L9).
+// startBy is until when a tick of a job may start: its starting deadline, without the time in which the store
+// held grants back (rule L9).
 func (p *Place) startBy(j *Job, at time.Time) time.Time {
 	return p.Keeper.Extend(j.Starts(at), j.StartBy(at))
 }

@@ -15,8 +15,8 @@ import (
 // maxReruns is how often a tick is run again after crashes (rule T3).
 const maxReruns = 1
 
-// runsAgain says whether a tick is to be run again whose run has ended: once, within the window, where the job asks for
-// that (rule T3).
+// runsAgain says whether a tick is to be run again whose run has ended: once, within the window, where the job
+// asks for that (rule T3).
 func (j *Job) runsAgain(t tick.Tick, now time.Time) bool {
 	return j.Spec.Policy.OnCrash == job.CrashRerun && !j.Dormant && t.State == tick.Closed && t.Reruns < maxReruns &&
 		mayRerun(t) && now.Sub(t.At) <= j.Spec.Policy.CatchUpWindow

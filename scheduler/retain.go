@@ -21,8 +21,8 @@ const keptOutputs = 1000
 // retainEvery is how often a server forgets what history does not keep.
 const retainEvery = 10 * time.Minute
 
-// printed are the jobs whose runs kept an output here since that was last looked after, and how many of the newest runs
-// have been looked at.
+// printed are the jobs whose runs kept an output here since that was last looked after, and how many of the
+// newest runs have been looked at.
 type printed struct {
 	mu   sync.Mutex
 	jobs map[string]int
@@ -66,9 +66,9 @@ func (p *Place) KeepOutput(ctx context.Context, r run.Record, output []byte) err
 	return nil
 }
 
-// Retain forgets what history does not keep: what is older than 90 days, and what a job's runs printed beyond the newest
-// 1,000, of the jobs that printed here. It takes at most so many steps of the store, and ends with ctx; what is left is
-// for the next one. Nothing that runs waits for it.
+// Retain forgets what history does not keep: what is older than 90 days, and what a job's runs printed beyond
+// the newest 1,000, of the jobs that printed here. It takes at most so many steps of the store, and ends with
+// ctx; what is left is for the next one. Nothing that runs waits for it.
 func (p *Place) Retain(ctx context.Context, steps int) error {
 	if p.History == nil {
 		return nil

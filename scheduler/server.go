@@ -508,8 +508,8 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	}
 }
 
-// levelOf is how loud a log says an outcome: what was meant to be is INFO, a tick that should have run and did not is WARN,
-// a run that did not come to a good end is ERROR.
+// levelOf is how loud a log says an outcome: what was meant to be is INFO, a tick that should have run and did
+// not is WARN, a run that did not come to a good end is ERROR.
 func levelOf(o run.Outcome) slog.Level {
 	switch o {
 	case run.Failed, run.TimedOut, run.Lost, run.Crashed:

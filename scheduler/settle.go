@@ -212,7 +212,8 @@ func (p *Place) open(ctx context.Context, known tick.Job, set schedule.Set, over
 	return due, rows, err
 }
 
-// settled is what became of a settling: how many rows it wrote, and whether a tick that is not finished holds up the mark.
+// settled is what became of a settling: how many rows it wrote, and whether a tick that is not finished holds
+// up the mark.
 type settled struct {
 	rows  int
 	stuck bool

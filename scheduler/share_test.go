@@ -26,8 +26,8 @@ func (l laborious) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.
 	return l.Store.Claim(ctx, reqs)
 }
 
-// Fault: where more ticks were due at one second than a server claims in the pause that it leaves to those before it, all
-// of the servers claimed all of the ticks.
+// Fault: where more ticks were due at one second than a server claims in the pause that it leaves to those
+// before it, all of the servers claimed all of the ticks.
 func TestABurstCostsOneClaimPerTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 900

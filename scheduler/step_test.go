@@ -161,8 +161,9 @@ func (w *world) missed() (n int) {
 	return n
 }
 
-// A store's clock that was fast for longer than a step has to last, and is corrected: the jobs are not silent until the
-// clock has caught up with itself, no tick is run twice, and what was missed in the time that has not come yet is due.
+// A store's clock that was fast for longer than a step has to last, and is corrected: the jobs are not silent
+// until the clock has caught up with itself, no tick is run twice, and what was missed in the time that has not
+// come yet is due.
 // Holds: promise 10, L12.
 func TestAFastClockThatIsCorrected(t *testing.T) {
 	for _, fast := range []time.Duration{20 * time.Second, time.Hour, 100 * 24 * time.Hour} {

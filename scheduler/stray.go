@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// abandoned is for how long an app must have had no server before others settle what it left unfinished (rule T15).
-	// It can be short: what is settled as crashed is run again all the same, if somebody comes who is to do that.
+	// abandoned is for how long an app must have had no server before others settle what it left unfinished
+	// (rule T15). It can be short: what is settled as crashed is run again all the same, if somebody comes who
+	// is to do that.
 	abandoned = 10 * time.Minute
 	// mostStrays is how many such ticks one sweep settles at most.
 	mostStrays = 50
@@ -43,8 +44,9 @@ func (s *Server) settleStrays(ctx context.Context) error {
 	return s.settleAll(ctx, strays)
 }
 
-// greet forgets for how long the apps were missed that have a live server now. Each server does so in each of its sweeps,
-// whoever's turn it is to settle: else it would take one that came back in the meantime for one that was never there.
+// greet forgets for how long the apps were missed that have a live server now. Each server does so in each of
+// its sweeps, whoever's turn it is to settle: else it would take one that came back in the meantime for one
+// that was never there.
 func (s *Server) greet() {
 	for name := range s.served {
 		delete(s.gone, name)

@@ -86,8 +86,8 @@ func TestOrphansOfADeadAppKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-// Rule T15: what belongs to an app that has no server any more is settled by another's, after a while, by the policy that
-// is registered.
+// Rule T15: what belongs to an app that has no server any more is settled by another's, after a while, by the
+// policy that is registered.
 // Holds: T15.
 func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestWhatIsNotAbandonedIsLeft(t *testing.T) {
 	})
 }
 
-// Rule T15: how long an app has had no server counts only as far as the server that sweeps has watched. One that could not
-// watch for a while begins anew.
+// Rule T15: how long an app has had no server counts only as far as the server that sweeps has watched. One
+// that could not watch for a while begins anew.
 // Holds: T15.
 func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,12 +14,13 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// The servers that serve the same take turns in sweeping: a lease, held for one sweep, says whose turn it is, and its
-// record when the last one was. So no server is missed when it dies between two sweeps, and one that dies within a sweep
-// is for a TTL, like all that it held.
+// The servers that serve the same take turns in sweeping: a lease, held for one sweep, says whose turn it is,
+// and its record when the last one was. So no server is missed when it dies between two sweeps, and one that
+// dies within a sweep is for a TTL, like all that it held.
 //
-// They serve the same if they have the same jobs in the same generations and run the same of them: none of them can take
-// over a tick that the others could not. It is a matter of cost alone: what a sweep does, several may do at once.
+// They serve the same if they have the same jobs in the same generations and run the same of them: none of them
+// can take over a tick that the others could not. It is a matter of cost alone: what a sweep does, several may
+// do at once.
 type sweeps struct {
 	mu  sync.Mutex
 	key lease.Key

@@ -12,7 +12,8 @@ import (
 	"github.com/dibs-run/dibs/scheduler"
 )
 
-// crashes has the server that runs the job's tick at an instant vanish d after that, and says when the tick was run again.
+// crashes has the server that runs the job's tick at an instant vanish d after that, and says when the tick was
+// run again.
 func (w *world) crashes(t *testing.T, all []*host, at time.Time, d time.Duration) (gone, again time.Time) {
 	t.Helper()
 	time.Sleep(time.Until(at.Add(d)))
@@ -41,8 +42,8 @@ func (w *world) crashes(t *testing.T, all []*host, at time.Time, d time.Duration
 // sweepEvery is the time from one sweep to the next.
 const sweepEvery = lease.DefaultTTL / 5
 
-// A server that vanishes is missed no longer than a TTL and two sweeps, whenever it does, and whether or not it was the
-// one that swept.
+// A server that vanishes is missed no longer than a TTL and two sweeps, whenever it does, and whether or not it
+// was the one that swept.
 // Holds: T15.
 func TestSweepsAreTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -85,8 +86,8 @@ func (w *world) long(d time.Duration) run.Target {
 	})
 }
 
-// Servers that cannot do the same do not sweep for each other: one that is not to run a job, or has another definition of
-// it, keeps nobody else from taking over.
+// Servers that cannot do the same do not sweep for each other: one that is not to run a job, or has another
+// definition of it, keeps nobody else from taking over.
 func TestWhoCannotTakeOverKeepsNobodyFromIt(t *testing.T) {
 	for name, change := range map[string]func(*scheduler.Job){
 		"dormant": func(j *scheduler.Job) { j.Dormant = true },

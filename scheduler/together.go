@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// recentRuns is how many runs of a job are looked at first, by all who look back: mostly they tell. Many jobs ask in
-	// one request.
+	// recentRuns is how many runs of a job are looked at first, by all who look back: mostly they tell. Many
+	// jobs ask in one request.
 	recentRuns, recentJobs = 10, 500
 	// earlierRuns is how many are looked at where these tell nothing, of fewer jobs at a time.
 	earlierRuns, earlierJobs = 100, 50
 )
 
-// together has what the fires of many jobs ask at one time travel together, one request of a kind at a time: a store at
-// the other end of a long way, or a pool of few connections, then serves thousands of jobs that are due at one second. One
-// that the store chokes on costs the others nothing.
+// together has what the fires of many jobs ask at one time travel together, one request of a kind at a time: a
+// store at the other end of a long way, or a pool of few connections, then serves thousands of jobs that are
+// due at one second. One that the store chokes on costs the others nothing.
 type together struct {
 	once            sync.Once
 	recent, earlier *coalesce.Batcher[string, []run.Record]

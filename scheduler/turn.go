@@ -73,8 +73,9 @@ func (s *share) state() (done chan struct{}, answered int) {
 	return s.done, s.answered
 }
 
-// wait returns when the share is done with, or when nothing of it was answered for the time that one request may take: a
-// claim that waits for something else holds up nothing. It is false where there was nothing to wait for.
+// wait returns when the share is done with, or when nothing of it was answered for the time that one request
+// may take: a claim that waits for something else holds up nothing. It is false where there was nothing to wait
+// for.
 func (s *share) wait(ctx context.Context, within time.Duration) (waited bool) {
 	t := time.NewTicker(within)
 	defer t.Stop()
@@ -182,8 +183,8 @@ func (s *Server) await(ctx context.Context, e *entry, at time.Time, rank int) (c
 	return err == nil && len(rows) == 1 && (rows[0].State != tick.Claimed || rows[0].Live)
 }
 
-// begun says whether a run of a tick was begun, by a look that the ticks of many jobs have together. One that is claimed,
-// or that has ended without a run, is not seen so.
+// begun says whether a run of a tick was begun, by a look that the ticks of many jobs have together. One that
+// is claimed, or that has ended without a run, is not seen so.
 func (s *Server) begun(ctx context.Context, job string, at time.Time) bool {
 	runs, err := s.place.batches().recent.Do(ctx, job)
 	return err == nil && slices.ContainsFunc(runs, func(r run.Record) bool { return r.Tick.Equal(at) })

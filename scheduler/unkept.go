@@ -30,7 +30,8 @@ func (u *unkept) add(i Item) bool {
 	return true
 }
 
-// giveBack remembers again what was left of those that were taken: in front of what came since, for which room was kept.
+// giveBack remembers again what was left of those that were taken: in front of what came since, for which room
+// was kept.
 func (u *unkept) giveBack(taken int, left []Item) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,7 +46,8 @@ func (u *unkept) take() []Item {
 	return items
 }
 
-// deliverUnkept gives each item to the store, by give, else to the spool. It stops at the first one that neither takes.
+// deliverUnkept gives each item to the store, by give, else to the spool. It stops at the first one that
+// neither takes.
 func (p *Place) deliverUnkept(ctx context.Context, give func(Item) error) error {
 	items := p.unkept.take()
 	var left []Item

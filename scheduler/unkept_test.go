@@ -25,8 +25,8 @@ func (s *fullSpool) Put(i scheduler.Item) error {
 	return s.spool.Put(i)
 }
 
-// Promise 10: an outcome that neither the store nor this host's disk took, of a server whose lease is good, is recorded
-// as soon as one of them takes it: nobody else may end that tick.
+// Promise 10: an outcome that neither the store nor this host's disk took, of a server whose lease is good, is
+// recorded as soon as one of them takes it: nobody else may end that tick.
 // Holds: promise 10.
 func TestAnOutcomeThatNothingTookIsToldAgain(t *testing.T) {
 	for name, heal := range map[string]func(*host, *fullSpool){

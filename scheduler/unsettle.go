@@ -12,8 +12,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// premature says whether a tick is to be asked for again although it was refused: the store's clock has not come to it,
-// or it got its outcome before its time by a clock that was fast. That is taken back here, where it may be.
+// premature says whether a tick is to be asked for again although it was refused: the store's clock has not
+// come to it, or it got its outcome before its time by a clock that was fast. That is taken back here, where it
+// may be.
 func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool {
 	if a.Status == tick.Early {
 		return true
@@ -51,9 +52,10 @@ func (p *Place) tryUnsettle(ctx context.Context, known tick.Job, since time.Dura
 	}
 }
 
-// endSilence waits until a job is neither settled nor paused ahead of the store's clock any more, nor its tick, at most
-// for twice the minute after which a process takes that back. A tick whose time to start is shorter is then lost; but
-// if only such processes work on the job, and none of them waited, nothing would run until the clock has caught up.
+// endSilence waits until a job is neither settled nor paused ahead of the store's clock any more, nor its tick,
+// at most for twice the minute after which a process takes that back. A tick whose time to start is shorter is
+// then lost; but if only such processes work on the job, and none of them waited, nothing would run until the
+// clock has caught up.
 func (p *Place) endSilence(ctx context.Context, w tick.Want) {
 	ctx, cancel := context.WithTimeout(ctx, 2*lease.StepQuiet)
 	defer cancel()
@@ -75,8 +77,9 @@ func (p *Place) closedAhead(ctx context.Context, w tick.Want) bool {
 	return err == nil && len(rows) == 1 && foreseen(rows[0], p.passed())
 }
 
-// Ahead is how far a job is settled ahead of an instant of the store's clock; 0 where that is no more than two looks at
-// one clock may differ by. Its ticks up to there are refused: the clock was fast once, and is right again (rule L12).
+// Ahead is how far a job is settled ahead of an instant of the store's clock; 0 where that is no more than two
+// looks at one clock may differ by. Its ticks up to there are refused: the clock was fast once, and is right
+// again (rule L12).
 func Ahead(known tick.Job, now time.Time) time.Duration {
 	if d := known.Mark.Sub(now); d > lease.MaxStep && known.Removed.IsZero() {
 		return d
@@ -100,10 +103,10 @@ const unsettleBatch = 500
 // waited is for how long ticks may have been refused until that was taken back: by a process that watches the clock.
 const waited = lease.StepQuiet + longestSleep
 
-// unsettle takes back the outcomes that ticks got ahead of the store's clock, once that has kept to its line for a
-// minute, and those of ticks that fell due in that minute, or since: they may still have time to start. A tick that was
-// won, and ran or was skipped, keeps its row, and with it its outcome: none is run twice. It reports true where the job
-// is no longer as known says, or is still ahead: the next look goes on.
+// unsettle takes back the outcomes that ticks got ahead of the store's clock, once that has kept to its line
+// for a minute, and those of ticks that fell due in that minute, or since: they may still have time to start. A
+// tick that was won, and ran or was skipped, keeps its row, and with it its outcome: none is run twice. It
+// reports true where the job is no longer as known says, or is still ahead: the next look goes on.
 func (p *Place) unsettle(
 	ctx context.Context, known tick.Job, set schedule.Set, since time.Duration,
 ) (again bool, err error) {

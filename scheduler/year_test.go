@@ -50,9 +50,10 @@ func TestAFleetThroughEverything(t *testing.T) {
 var yearMargin = lease.Margin{TTL: 8 * time.Minute, Heartbeat: time.Minute, RPCTimeout: 2 * time.Second,
 	LostGrace: time.Minute, Kill: 30 * time.Second, Rho: 0.01}
 
-// The same through a whole year with about two million ticks (DIBS_TEST_YEAR=1: it takes a quarter of an hour of two cores, and
-// 10 GiB, of which what the store keeps for 90 days is a third), whose halves are lived side by side; in the long rounds (DIBS_TEST_LONG=1) through 20 days of each; otherwise
-// through the two days round a change of the clocks.
+// The same through a whole year with about two million ticks (DIBS_TEST_YEAR=1: it takes a quarter of an hour
+// of two cores, and 10 GiB, of which what the store keeps for 90 days is a third), whose halves are lived side
+// by side; in the long rounds (DIBS_TEST_LONG=1) through 20 days of each; otherwise through the two days round
+// a change of the clocks.
 // Holds: promises 8, 10.
 func TestAFleetThroughAYear(t *testing.T) {
 	year, long := os.Getenv("DIBS_TEST_YEAR") != "", testsize.Long()

@@ -32,9 +32,10 @@ type Config struct {
 	// Init states that an empty store is new, so that nothing has to be waited for, and
 	// upgrades an older schema (`dibs init`).
 	Init bool
-	// Read states that the store is only looked at. Opening it then makes no schema, no namespace and no directory, and
-	// upgrades none, whatever Init says. What is not prepared is an error that wraps ErrNotPrepared, and what an older
-	// dibs prepared is one that wraps ErrOutdated, unless this program can read it.
+	// Read states that the store is only looked at. Opening it then makes no schema, no namespace and no
+	// directory, and upgrades none, whatever Init says. What is not prepared is an error that wraps
+	// ErrNotPrepared, and what an older dibs prepared is one that wraps ErrOutdated, unless this program can
+	// read it.
 	Read bool
 }
 

@@ -22,7 +22,8 @@ type unfit struct {
 func (u unfit) Error() string { return u.text }
 func (u unfit) Unwrap() error { return u.kind }
 
-// NotPrepared is what Open returns under c.Read where nothing is prepared. It wraps ErrNotPrepared and shows no password.
+// NotPrepared is what Open returns under c.Read where nothing is prepared. It wraps ErrNotPrepared and shows no
+// password.
 func (c Config) NotPrepared() error {
 	return unfit{ErrNotPrepared, fmt.Sprintf("this store is not prepared: run `%s`", c.initCommand())}
 }

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// mostItems is how many claims, starts or closes travel in one request of a Book at most, as many as leases do (rule
-	// L4); they are fewer where the store did not answer so many in time. Each of the three has one request under way at
-	// a time: what comes meanwhile leaves together.
+	// mostItems is how many claims, starts or closes travel in one request of a Book at most, as many as leases
+	// do (rule L4); they are fewer where the store did not answer so many in time. Each of the three has one
+	// request under way at a time: what comes meanwhile leaves together.
 	mostItems = 500
 	// fewItems is how many of those travel together that the store did not answer together.
 	fewItems = 16
 )
 
-// A line has what many ask at one time travel together. Where the store does not answer in time, one of them may be why,
-// whose row somebody else has locked, say. So they are asked for again in small companies, and alone if need be, beside
-// what comes meanwhile: all but that one are answered then, and it is nobody's company for long.
+// A line has what many ask at one time travel together. Where the store does not answer in time, one of them
+// may be why, whose row somebody else has locked, say. So they are asked for again in small companies, and
+// alone if need be, beside what comes meanwhile: all but that one are answered then, and it is nobody's company
+// for long.
 type line[Q any] struct {
 	keeper *lease.Keeper
 	what   string

@@ -153,8 +153,8 @@ func TestOneBadItemSpoilsNoBatch(t *testing.T) {
 	})
 }
 
-// lockedOut is a store where somebody else has a job's row: it does not answer in time what asks for that job, or says so
-// at once.
+// lockedOut is a store where somebody else has a job's row: it does not answer in time what asks for that job,
+// or says so at once.
 type lockedOut struct {
 	*distant
 	says bool

@@ -19,9 +19,9 @@ const Ahead = 2 * time.Second
 // process dies, all that it claimed and did not start lapses together. It is safe for concurrent
 // use; claims, starts and outcomes that come at the same time travel in one request each.
 //
-// What goes unanswered is asked for once more: a store that stalls for one rpc timeout then costs no tick. That is safe
-// for what a Book asks. A request that was carried out is, under the same lease, answered as before; and past its
-// not_after, which is when it is given up, the first one can do nothing any more (rule L1).
+// What goes unanswered is asked for once more: a store that stalls for one rpc timeout then costs no tick. That
+// is safe for what a Book asks. A request that was carried out is, under the same lease, answered as before;
+// and past its not_after, which is when it is given up, the first one can do nothing any more (rule L1).
 type Book struct {
 	store  Store
 	keeper *lease.Keeper
@@ -72,8 +72,8 @@ type Want struct {
 	Job        string
 	At         time.Time
 	Generation int64 // as in ClaimRequest
-	// StartBy is the store instant until which the tick may be claimed to be run (rule T4), and
-	// a claim that lapsed unstarted be taken over (rule T2). Zero: any time, and never. The time in which the store holds
+	// StartBy is the store instant until which the tick may be claimed to be run (rule T4), and a claim that
+	// lapsed unstarted be taken over (rule T2). Zero: any time, and never. The time in which the store holds
 	// grants back is added to it (lease.Keeper.Extend).
 	StartBy time.Time
 	// Rerun also takes over a tick whose run crashed (rule T3).
@@ -136,8 +136,8 @@ func (b *Book) Claim(ctx context.Context, w Want) (Answer, error) {
 	}
 }
 
-// paused says whether a job is paused: the store asks that of a claim, and not of a takeover, but in a pause nothing is
-// begun (rule T8).
+// paused says whether a job is paused: the store asks that of a claim, and not of a takeover, but in a pause
+// nothing is begun (rule T8).
 func (b *Book) paused(ctx context.Context, job string, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.keeper.Margin().RPCTimeout)
 	defer cancel()
@@ -214,17 +214,18 @@ func (b *Book) sendTake(ctx context.Context, r TakeRequest) (Answer, error) {
 	return b.store.Take(ctx, r)
 }
 
-// beginning is a start, and the instant until which it may be carried out; zero: as long as its request is good. One that
-// is asked for again may not come after its time.
+// beginning is a start, and the instant until which it may be carried out; zero: as long as its request is
+// good. One that is asked for again may not come after its time.
 type beginning struct {
 	StartRequest
 	until   time.Time
 	startBy time.Time
 }
 
-// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's. A start that is
-// not answered may have been carried out, and somebody would conclude that its run crashed. So it is asked for again, as
-// long as the lease is good, for a TTL at most; but none that comes after startBy (zero: no bound) is carried out then.
+// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's. A start
+// that is not answered may have been carried out, and somebody would conclude that its run crashed. So it is
+// asked for again, as long as the lease is good, for a TTL at most; but none that comes after startBy (zero: no
+// bound) is carried out then.
 func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *lease.Lease, startBy time.Time) (a Answer, err error) {
 	enough := time.NewTimer(b.keeper.Margin().TTL)
 	defer enough.Stop()

@@ -68,8 +68,8 @@ func recordOf(l *lease.Lease, at time.Time) run.Record {
 	return run.Record{ID: run.NewID(), Job: "j", Tick: at, Owner: l.Ref().Owner, Token: l.Token()}
 }
 
-// Rule L1: claim, take and start say by when they must be carried out, at the first try and at the second: one rpc timeout
-// after they were sent.
+// Rule L1: claim, take and start say by when they must be carried out, at the first try and at the second: one
+// rpc timeout after they were sent.
 // Holds: L1.
 func TestWhateverChangesATickIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -72,8 +72,8 @@ func beyond(prefix string) string {
 	return ""
 }
 
-// An OwedLook selects ticks of one app that are owed: the latest first, and those of one instant in the reverse order of
-// their jobs.
+// An OwedLook selects ticks of one app that are owed: the latest first, and those of one instant in the reverse
+// order of their jobs.
 type OwedLook struct {
 	App string
 	// From is the first instant.

@@ -63,9 +63,10 @@ func accounts(rows []Tick) func(at time.Time) bool {
 	}
 }
 
-// InParts settles at most so many rows in a step. Each step raises the mark to just before the first row that it leaves to the next
-// ones, and so accounts for all that lies below; settle returns the mark as it then stands. Where something holds that up, or somebody
-// else has raised it, the steps end. The answer is the first one's.
+// InParts settles at most so many rows in a step. Each step raises the mark to just before the first row that
+// it leaves to the next ones, and so accounts for all that lies below; settle returns the mark as it then
+// stands. Where something holds that up, or somebody else has raised it, the steps end. The answer is the first
+// one's.
 func (r SettleRequest) InParts(most int, settle func(SettleRequest) (Answer, time.Time, error)) (first Answer, err error) {
 	rows := slices.SortedFunc(slices.Values(r.Rows), func(x, y Tick) int { return x.At.Compare(y.At) })
 	for part := r; ; {

@@ -11,11 +11,12 @@ import (
 // Store is the contract that a technology fulfils to keep ticks, for the same namespace and in
 // the same place as its leases (rule T9).
 //
-// Atomicity: each item of a batch is atomic by itself and independent of the others, and answer i is item i's; Close
-// and Settle say what one item comprises. Items that say the same, or that ask for the same thing, are answered as if
-// they had come one after the other. A batch of any length is taken: the store cuts it into steps that it can bear, and
-// an error of one of them is the call's, though others may have been carried out. The checks of leases and of
-// not_after, which each item has of its own, are made by the store's own clock inside that same atomic step.
+// Atomicity: each item of a batch is atomic by itself and independent of the others, and answer i is item i's;
+// Close and Settle say what one item comprises. Items that say the same, or that ask for the same thing, are
+// answered as if they had come one after the other. A batch of any length is taken: the store cuts it into
+// steps that it can bear, and an error of one of them is the call's, though others may have been carried out.
+// The checks of leases and of not_after, which each item has of its own, are made by the store's own clock
+// inside that same atomic step.
 //
 // Retries: a store never retries; an error of the call means unknown. Every method may be
 // repeated: a repeated winner is told that it won, also past its not_after, and when a lease that it
@@ -83,22 +84,23 @@ type Store interface {
 	// has the Through and the Count that Row says; Won otherwise.
 	Split(ctx context.Context, req SplitRequest) (Answer, error)
 
-	// Settle inserts rows (each: insert or nothing) and raises the mark from From to To in one
-	// step. It does nothing, and answers Taken, if the mark is no longer From or the Generation another one; Won
-	// otherwise. To is lowered by the store to just before the job's oldest unfinished tick above the mark (one
-	// below it was settled, and is being run after all), and to before a
-	// range row that would cover a tick with a row of its own, or end above To: rows that end
-	// above the lowered To are left out, so that no tick has two outcomes. A store settles more rows than a step can bear
-	// in several, each of which accounts for all ticks up to the mark that it sets.
+	// Settle inserts rows (each: insert or nothing) and raises the mark from From to To in one step. It does
+	// nothing, and answers Taken, if the mark is no longer From or the Generation another one; Won otherwise.
+	// To is lowered by the store to just before the job's oldest unfinished tick above the mark (one below it
+	// was settled, and is being run after all), and to before a range row that would cover a tick with a row of
+	// its own, or end above To: rows that end above the lowered To are left out, so that no tick has two
+	// outcomes. A store settles more rows than a step can bear in several, each of which accounts for all ticks
+	// up to the mark that it sets.
 	Settle(ctx context.Context, req SettleRequest) (Answer, error)
 
-	// Unsettle takes back, in one step, outcomes that ticks got ahead of the store's clock: that was fast, and is right
-	// again (rule L12). It deletes Rows and lowers the mark from From to To; with To = From the mark stays. The
-	// definition's Since becomes To + 1 µs where it was later. A pause that was Resumed after the store's now ends now;
-	// one without an end that began after it begins now, or at To + 1 µs if the mark is lowered. It does nothing, and answers Taken, unless the mark is From and all of Rows are as they were read:
-	// each is there, goes Through the same tick, begins after To, and was settled or is Foreseen. The caller was
-	// overtaken then, and reads anew. Nor does it lower a mark that does not lie ahead of the store's now, or to
-	// further than MaxBack before that. Won otherwise.
+	// Unsettle takes back, in one step, outcomes that ticks got ahead of the store's clock: that was fast, and
+	// is right again (rule L12). It deletes Rows and lowers the mark from From to To; with To = From the mark
+	// stays. The definition's Since becomes To + 1 µs where it was later. A pause that was Resumed after the
+	// store's now ends now; one without an end that began after it begins now, or at To + 1 µs if the mark is
+	// lowered. It does nothing, and answers Taken, unless the mark is From and all of Rows are as they were
+	// read: each is there, goes Through the same tick, begins after To, and was settled or is Foreseen. The
+	// caller was overtaken then, and reads anew. Nor does it lower a mark that does not lie ahead of the
+	// store's now, or to further than MaxBack before that. Won otherwise.
 	Unsettle(ctx context.Context, req UnsettleRequest) (Answer, error)
 }
 

@@ -85,8 +85,8 @@ type Pause struct {
 // Stops says whether a tick cannot be claimed at an instant: it is of the pause, or the pause goes on.
 func (p Pause) Stops(at, now time.Time) bool { return p.Covers(at) || p.Covers(now) }
 
-// Ahead says whether the pause began, without an end, or was ended after an instant of the store's clock: by that clock
-// when it was fast (rule L12). An end that was set beforehand stays what it is.
+// Ahead says whether the pause began, without an end, or was ended after an instant of the store's clock: by
+// that clock when it was fast (rule L12). An end that was set beforehand stays what it is.
 func (p Pause) Ahead(now time.Time) bool {
 	return p.Until.IsZero() && p.Since.After(now) || p.Resumed && p.Until.After(now)
 }

@@ -1,4 +1,5 @@
-// Package firststeps has the three first programs of docs/first-steps/go.md, and the same in redislock, gocron and River.
+// Package firststeps has the three first programs of docs/first-steps/go.md, and the same in redislock, gocron
+// and River.
 package firststeps
 
 import (
@@ -16,7 +17,8 @@ import (
 // The programs, each beside its peer.
 var programs = []string{"dibs-lock", "redislock", "dibs-cron", "gocron", "dibs-worker", "river"}
 
-// TestTheTableOfThePage counts what each program takes. The page has its lines and modules, and its size to a megabyte.
+// TestTheTableOfThePage counts what each program takes. The page has its lines and modules, and its size to a
+// megabyte.
 func TestTheTableOfThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/first-steps/go.md")
 	if err != nil {
@@ -33,8 +35,8 @@ func TestTheTableOfThePage(t *testing.T) {
 	}
 }
 
-// lines are those of func main and of the types that the library asks for, without what every program has whatever it uses:
-// blank lines, comments, closing brackets, and the three lines by which errors are reported.
+// lines are those of func main and of the types that the library asks for, without what every program has
+// whatever it uses: blank lines, comments, closing brackets, and the three lines by which errors are reported.
 func lines(t *testing.T, program string) (n int) {
 	t.Helper()
 	files := token.NewFileSet()

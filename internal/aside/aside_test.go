@@ -209,7 +209,8 @@ func TestAStormOfContentionIsCounted(t *testing.T) {
 	})
 }
 
-// A storm of more kinds than are counted at once is logged beyond that, each record: memory is bounded, nothing is lost.
+// A storm of more kinds than are counted at once is logged beyond that, each record: memory is bounded, nothing
+// is lost.
 func TestAStormOfManyKindsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

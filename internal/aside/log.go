@@ -49,9 +49,10 @@ func (q *Queue) Handler(to slog.Handler) slog.Handler {
 	return &handler{to: to, queue: q}
 }
 
-// FoldingHandler is Handler, but of records that are alike only the first is logged at once, and once a minute the last
-// one of those that followed, with their number: of warnings and errors, and at INFO of the events of a job that are of
-// no run of its own, such as contention for its lease. The start and the end of each run are logged.
+// FoldingHandler is Handler, but of records that are alike only the first is logged at once, and once a minute
+// the last one of those that followed, with their number: of warnings and errors, and at INFO of the events of
+// a job that are of no run of its own, such as contention for its lease. The start and the end of each run are
+// logged.
 func (q *Queue) FoldingHandler(to slog.Handler) slog.Handler {
 	h := q.Handler(to).(*handler)
 	q.mu.Lock()

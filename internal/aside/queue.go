@@ -155,8 +155,9 @@ func (q *Queue) next() <-chan struct{} {
 	return q.progress
 }
 
-// advance waits for progress, without the lock; false if there is none. It waits in parts, so that the time in which this
-// process itself got none, on a busy machine, counts as one of them and not as the stall of a reader.
+// advance waits for progress, without the lock; false if there is none. It waits in parts, so that the time in
+// which this process itself got none, on a busy machine, counts as one of them and not as the stall of a
+// reader.
 func (q *Queue) advance(within time.Duration) bool {
 	const parts = 5
 	progress := q.next()

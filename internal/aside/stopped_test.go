@@ -15,8 +15,8 @@ import (
 
 const stoppedEnv = "DIBS_TEST_ASIDE_STOPPED"
 
-// A process that gets no time for longer than its patience, as on a busy machine, takes no reader for stalled: one that
-// reads gets all of it.
+// A process that gets no time for longer than its patience, as on a busy machine, takes no reader for stalled:
+// one that reads gets all of it.
 func TestWhoIsStoppedDropsNothing(t *testing.T) {
 	if os.Getenv(stoppedEnv) != "" {
 		printMuch()

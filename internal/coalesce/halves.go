@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// InHalves has a batch that is answered with an error, as it may be for a single item that a store chokes on, sent again
-// in halves as long as a time is not over, so that the others come through: each has its answer as soon as its part has.
-// A batch that nobody answers is not sent again, nor is the rest of one of which too many parts fail and none goes well.
-// boot tells the time since boot. Set it before use.
+// InHalves has a batch that is answered with an error, as it may be for a single item that a store chokes on,
+// sent again in halves as long as a time is not over, so that the others come through: each has its answer as
+// soon as its part has. A batch that nobody answers is not sent again, nor is the rest of one of which too many
+// parts fail and none goes well. boot tells the time since boot. Set it before use.
 func (b *Batcher[Q, A]) InHalves(within time.Duration, boot func() time.Duration) *Batcher[Q, A] {
 	b.halving, b.boot = within, boot
 	return b

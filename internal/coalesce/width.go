@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// A Width is how many items of a batch a server can be asked to carry out in time, as far as it has shown. It begins in
-// the middle, doubles when a full batch was answered soon, and is halved when one was not answered in time: what is
-// asked again then comes in smaller parts, and a slow server gets through them. One item alone says nothing of many.
+// A Width is how many items of a batch a server can be asked to carry out in time, as far as it has shown. It
+// begins in the middle, doubles when a full batch was answered soon, and is halved when one was not answered in
+// time: what is asked again then comes in smaller parts, and a slow server gets through them. One item alone
+// says nothing of many.
 type Width struct {
 	most int
 	time time.Duration // in which a batch must be answered

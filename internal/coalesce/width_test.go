@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A server that takes 10 ms for each item is never asked for more than it can do in time for long, and a quick one soon
-// for as much as there is.
+// A server that takes 10 ms for each item is never asked for more than it can do in time for long, and a quick
+// one soon for as much as there is.
 // Holds: L4.
 func TestWidthFindsWhatAServerCanDo(t *testing.T) {
 	for _, c := range []struct {

@@ -91,8 +91,8 @@ func (c *copying) jobs(jobs []tick.Job) error {
 	return nil
 }
 
-// recent copies the new ticks of all jobs, without asking for each job: but where more are due at one instant than a page
-// has.
+// recent copies the new ticks of all jobs, without asking for each job: but where more are due at one instant
+// than a page has.
 func (c *copying) recent(jobs []tick.Job, send func([]tick.Tick) error) error {
 	for q := (history.Query{From: c.from, Limit: page}); ; {
 		rows, err := read(c.ctx, c.From.History.Ticks)(q)

@@ -18,8 +18,9 @@ type Client struct{ Via string }
 // patience is how long a step may take in all, the waiting for one's turn included.
 const patience = 30 * time.Second
 
-// EnqueueMany takes many in, in steps as queue.Client does: each is atomic, and on an error the answers of the steps before
-// it are returned with it. An error wraps ErrUnreachable where nobody answered: that step may have been carried out.
+// EnqueueMany takes many in, in steps as queue.Client does: each is atomic, and on an error the answers of the
+// steps before it are returned with it. An error wraps ErrUnreachable where nobody answered: that step may have
+// been carried out.
 func (c Client) EnqueueMany(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
 	answers := make([]queue.Enqueued, 0, len(specs))
 	for len(specs) > 0 {

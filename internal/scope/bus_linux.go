@@ -85,8 +85,9 @@ func (a socketAt) connect(ctx context.Context) (*dbus.Conn, error) {
 	return conn, nil
 }
 
-// taken waits until the other side has read all that was written. systemd (252, as server of its own socket) overlooks a
-// question that it reads in one piece with the end of the authentication, and answers it only when something else comes.
+// taken waits until the other side has read all that was written. systemd (252, as server of its own socket)
+// overlooks a question that it reads in one piece with the end of the authentication, and answers it only when
+// something else comes.
 func taken(ctx context.Context, to *net.UnixConn) error {
 	raw, err := to.SyscallConn()
 	if err != nil {

@@ -6,9 +6,9 @@
 //	              └─ dibs-shop.cleanup-RUN.scope ─┬─ warden, guardian
 //	                                              └─ dibs-RUN-… ─ the command (made by run/command)
 //
-// A scope is asked of systemd for each command, over D-Bus (StartTransientUnit): of the system's manager by root, over
-// systemd's own socket, else over the bus; of a user's manager by that user. Any other user may not ask, and the unit's
-// KillMode decides. It is in the service's slice, has the service's limits and its fences of devices and addresses, which
-// are a control group's and so would not follow a process out of it (see limits), is ordered so that a shutdown stops the
-// service first, and goes when it is empty.
+// A scope is asked of systemd for each command, over D-Bus (StartTransientUnit): of the system's manager by
+// root, over systemd's own socket, else over the bus; of a user's manager by that user. Any other user may not
+// ask, and the unit's KillMode decides. It is in the service's slice, has the service's limits and its fences
+// of devices and addresses, which are a control group's and so would not follow a process out of it (see
+// limits), is ordered so that a shutdown stops the service first, and goes when it is empty.
 package scope

@@ -38,9 +38,9 @@ type (
 // A reader reads a property, and says whether it says anything.
 type reader func(dbus.Variant) (value dbus.Variant, says bool, err error)
 
-// inherited are the properties of a service that a scope beside it gets too: bounds of what processes may use, and fences
-// that a control group puts around them. What protects the service from others (MemoryMin=) is the service's alone. A
-// bound holds for each scope; one for all of them together is a slice's matter.
+// inherited are the properties of a service that a scope beside it gets too: bounds of what processes may use,
+// and fences that a control group puts around them. What protects the service from others (MemoryMin=) is the
+// service's alone. A bound holds for each scope; one for all of them together is a slice's matter.
 var inherited = map[string]reader{
 	"CPUWeight":                 as(bounds),
 	"StartupCPUWeight":          as(bounds),

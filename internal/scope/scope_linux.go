@@ -27,8 +27,9 @@ type Scopes struct {
 	failed atomic.Bool // the last one did, and that was said
 }
 
-// Open finds the scopes of the service that this process is in. Nil without an error: it is in none, or its KillMode is
-// such that a stop signals dibs alone. An error says why there should be scopes and are none. It returns within 10 s.
+// Open finds the scopes of the service that this process is in. Nil without an error: it is in none, or its
+// KillMode is such that a stop signals dibs alone. An error says why there should be scopes and are none. It
+// returns within 10 s.
 func Open(log *slog.Logger) (*Scopes, error) {
 	s, ok := own()
 	if !ok {
@@ -60,8 +61,8 @@ func Open(log *slog.Logger) (*Scopes, error) {
 	return all, err
 }
 
-// ask reads the service's properties. That this process's number is, to the manager, one of the service's shows that both
-// have the same pid namespace: else the numbers that it is given later would be strangers'.
+// ask reads the service's properties. That this process's number is, to the manager, one of the service's shows
+// that both have the same pid namespace: else the numbers that it is given later would be strangers'.
 func (s service) ask(ctx context.Context, conn *dbus.Conn) (about map[string]dbus.Variant, err error) {
 	var unit dbus.ObjectPath
 	if err := call(ctx, conn, manager, systemd+".Manager.GetUnitByPID", uint32(os.Getpid())).Store(&unit); err != nil {
@@ -84,8 +85,8 @@ func (s *Scopes) Dir(job, runID string) string {
 	return path.Dir(s.service.dir) + "/" + nameOf(job, runID)
 }
 
-// Start makes the scope of a run and returns once the processes are in it, after at most 2 s. An error says that they may
-// not be, and is logged: the first of several in a row.
+// Start makes the scope of a run and returns once the processes are in it, after at most 2 s. An error says
+// that they may not be, and is logged: the first of several in a row.
 func (s *Scopes) Start(job, runID string, pids ...int) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -17,8 +17,8 @@ type service struct {
 	user bool
 }
 
-// own is the service that this process is in; false: it is in none. A shell that somebody opened in a service's control
-// group, or a container's process, has no INVOCATION_ID.
+// own is the service that this process is in; false: it is in none. A shell that somebody opened in a service's
+// control group, or a container's process, has no INVOCATION_ID.
 func own() (service, bool) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil || os.Getenv("INVOCATION_ID") == "" {
@@ -33,7 +33,8 @@ func Service() string {
 	return s.name
 }
 
-// serviceOf finds the service in the text of /proc/self/cgroup. dir is where the process's group of cgroup2 is mounted.
+// serviceOf finds the service in the text of /proc/self/cgroup. dir is where the process's group of cgroup2 is
+// mounted.
 func serviceOf(text, dir string) (s service, ok bool) {
 	for _, group := range groups(text) {
 		if !strings.HasSuffix(group, ".service") {
@@ -48,8 +49,8 @@ func serviceOf(text, dir string) (s service, ok bool) {
 	return service{}, false
 }
 
-// groups are those of systemd's hierarchy that a process is in, by the text of its /proc/PID/cgroup: that of version 2,
-// and before it systemd's own.
+// groups are those of systemd's hierarchy that a process is in, by the text of its /proc/PID/cgroup: that of
+// version 2, and before it systemd's own.
 func groups(text string) (found []string) {
 	for _, prefix := range []string{"0::", ":name=systemd:"} {
 		for line := range strings.Lines(text) {

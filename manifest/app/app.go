@@ -52,9 +52,9 @@ type Attempt struct {
 	Job   string
 	RunID string
 	N     int
-	// Scheduled is the tick, and Sent when it was sent. PreviousSuccess is the tick of the latest run
-	// that succeeded. Zero: there is none among the last 100, or PreviousUnknown says that dibs could not find it out in
-	// time.
+	// Scheduled is the tick, and Sent when it was sent. PreviousSuccess is the tick of the latest run that
+	// succeeded. Zero: there is none among the last 100, or PreviousUnknown says that dibs could not find it
+	// out in time.
 	Scheduled, Sent, PreviousSuccess time.Time
 	PreviousUnknown                  bool
 	// Token only grows from one grant of the job to the next: refuse a smaller one where you write.

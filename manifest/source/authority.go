@@ -24,9 +24,9 @@ type Grants struct {
 	Apps []string `json:"apps"`
 	// Secrets are the references that it may use, word for word: names, and its own as "env:NAME".
 	Secrets []string `json:"secrets"`
-	// Hosts are where its requests, hooks and proxies may lead: HOST or HOST:PORT for https, and with a scheme in front
-	// (http://HOST, socks5://HOST:PORT) for that one. Without a port it is the scheme's usual one. An IPv6 address
-	// stands in brackets.
+	// Hosts are where its requests, hooks and proxies may lead: HOST or HOST:PORT for https, and with a scheme
+	// in front (http://HOST, socks5://HOST:PORT) for that one. Without a port it is the scheme's usual one. An
+	// IPv6 address stands in brackets.
 	Hosts []string `json:"hosts"`
 	// Queues are those that its tasks may enter.
 	Queues []string `json:"queues"`
@@ -197,8 +197,8 @@ func (a *authority) named(host string) bool {
 	})
 }
 
-// grantedHost is what is granted by HOST, HOST:PORT or one of them behind a scheme. Without TLS whoever answers for the
-// name decides where a request goes, so that has to be said.
+// grantedHost is what is granted by HOST, HOST:PORT or one of them behind a scheme. Without TLS whoever answers
+// for the name decides where a request goes, so that has to be said.
 func grantedHost(granted string) *url.URL {
 	scheme, host, ok := strings.Cut(granted, "://")
 	if !ok {

@@ -67,7 +67,8 @@ func TestAFetchedManifestNamesOnlyWhatWasGranted(t *testing.T) {
 		hook(`"ping":"https://hooks.example/{app}-{job}"`):                           "",
 		hook(`"request":{"url":"ORIGIN/told"}`):                                      "",
 
-		// Names do not stand in a host. Another host, another port, another scheme of its own, and what looks like its own.
+		// Names do not stand in a host. Another host, another port, another scheme of its own, and what looks
+		// like its own.
 		request(`"url":"https://internal.example/"`):                     "jobs/0/request/url",
 		request(`"url":"https://hooks.example:8443/"`):                   "jobs/0/request/url",
 		request(`"url":"https://far.example/"`):                          "jobs/0/request/url",

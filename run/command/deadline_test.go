@@ -16,7 +16,8 @@ import (
 	"github.com/dibs-run/dibs/store/memory"
 )
 
-// A guardian that hears too late that it may begin, since it was stopped, starts nothing, whatever its supervisor does.
+// A guardian that hears too late that it may begin, since it was stopped, starts nothing, whatever its
+// supervisor does.
 func TestAGuardianThatHearsTooLateStartsNothing(t *testing.T) {
 	for _, d := range []Deadline{{Kill: clock.System.Boot()}, {Term: clock.System.Boot()}} {
 		s := Spec{RunID: newRun(t), Deadline: d, Env: os.Environ()}

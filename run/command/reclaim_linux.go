@@ -180,8 +180,8 @@ func KillOrphaned(ctx context.Context, key lease.Key, h lease.Holder, held func(
 	})
 }
 
-// unsureRounds is how often there is looked again where nothing was left to be killed and no proof to be had, over some
-// 60 ms in all: a process of anybody's that is just being executed shows no environment for a moment.
+// unsureRounds is how often there is looked again where nothing was left to be killed and no proof to be had,
+// over some 60 ms in all: a process of anybody's that is just being executed shows no environment for a moment.
 const unsureRounds = 6
 
 // untilGone repeats a round, ever less often, until there is nothing more to do, for killTime at most.

@@ -18,13 +18,15 @@ var scopes atomic.Pointer[scoped]
 
 type scoped struct {
 	Scopes
-	// divided says that a scope can be divided: then a run has a control group of its own in it, for its command alone.
+	// divided says that a scope can be divided: then a run has a control group of its own in it, for its
+	// command alone.
 	divided bool
 }
 
-// UseScopes has each command that is started from now on begin in a scope, with the guardian and the warden. It is tried
-// out once, with a guardian that starts nothing: an error says why it does not work, and then nothing changes. Call it
-// before the first run's lease.Holder is made. With nil commands begin where this process is again.
+// UseScopes has each command that is started from now on begin in a scope, with the guardian and the warden. It
+// is tried out once, with a guardian that starts nothing: an error says why it does not work, and then nothing
+// changes. Call it before the first run's lease.Holder is made. With nil commands begin where this process is
+// again.
 func UseScopes(s Scopes) error {
 	if s == nil {
 		scopes.Store(nil)
@@ -54,15 +56,16 @@ func (s *scoped) cgroup(name string, key lease.Key, runID string) string {
 	return s.Dir(name, runID) + "/" + cgroup.Name(bound(key, runID))
 }
 
-// promised says whether a record's control group is in a scope. Such a group was named before there was the scope, which
-// the service manager may then not have made: that the group is absent proves less than where dibs makes it.
+// promised says whether a record's control group is in a scope. Such a group was named before there was the
+// scope, which the service manager may then not have made: that the group is absent proves less than where dibs
+// makes it.
 func promised(group string) bool {
 	scope := path.Base(path.Dir(group))
 	return strings.HasPrefix(scope, "dibs-") && strings.HasSuffix(scope, ".scope")
 }
 
-// guarded starts the guards of a run in a scope if they are to be in one, and where they are to be, but cannot get there
-// in time, as without scopes: with new ones, so that nobody is moved any more once the command runs.
+// guarded starts the guards of a run in a scope if they are to be in one, and where they are to be, but cannot
+// get there in time, as without scopes: with new ones, so that nobody is moved any more once the command runs.
 func (s Spec) guarded(path string) (*Process, error) {
 	to := scopes.Load()
 	if to == nil {

@@ -154,7 +154,8 @@ func TestScopesThatDoNotWorkAreNotUsed(t *testing.T) {
 	}
 }
 
-// A group in a scope may be absent because there was no scope: that proves less than where dibs makes the group itself.
+// A group in a scope may be absent because there was no scope: that proves less than where dibs makes the group
+// itself.
 func TestAnAbsentScopeProvesLess(t *testing.T) {
 	for group, want := range map[string]bool{
 		"/sys/fs/cgroup/system.slice/dibs-shop.x-1.scope/dibs-1-a": true,

@@ -49,8 +49,9 @@ type Target struct {
 	OnLeftovers func(pids []int)
 }
 
-// An Entrance returns variables for a command that begins as a user (nil: as this process), and leave, which is called
-// when the command is gone: what they lead to is then closed to it. Both return at once. It is safe for concurrent use.
+// An Entrance returns variables for a command that begins as a user (nil: as this process), and leave, which is
+// called when the command is gone: what they lead to is then closed to it. Both return at once. It is safe for
+// concurrent use.
 type Entrance func(*User) (env []string, leave func())
 
 // enter calls an Entrance, where there is one.

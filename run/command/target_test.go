@@ -194,7 +194,8 @@ func (s *slow) String() string {
 	return s.b.String()
 }
 
-// The store's address may hold a password: a command is given neither it nor the way to an outer run's store (rule H3).
+// The store's address may hold a password: a command is given neither it nor the way to an outer run's store
+// (rule H3).
 // Holds: H3.
 func TestTheStoreIsNotInherited(t *testing.T) {
 	outer := []string{"PATH=/bin", "DIBS_STORE=redis://:secret@h/0", "DIBS_STORE_VIA=@dibs-x", "DIBS_STORE_FILE=/etc/dibs/store"}

@@ -39,8 +39,8 @@ type db struct {
 	closed bool
 }
 
-// turns are where the steps of this process that look at a few of very many go on: at the worker, the lane and the limit of these
-// numbers.
+// turns are where the steps of this process that look at a few of very many go on: at the worker, the lane and
+// the limit of these numbers.
 type turns struct{ worker, lane, limit atomic.Int64 }
 
 // pools are one connection that writes, as SQLite has one writer at a time anyway, and a few
@@ -267,8 +267,8 @@ func (s *db) version(ctx context.Context, p *sql.DB) (have int, err error) {
 	return have, err
 }
 
-// applied is how many migrations were. It is kept in a table: user_version is the application's, whose tables may be in
-// the same file.
+// applied is how many migrations were. It is kept in a table: user_version is the application's, whose tables
+// may be in the same file.
 func applied(ctx context.Context, q querier) (n int, err error) {
 	count := func(row scanner) (n int, err error) { return n, row.Scan(&n) }
 	if n, _, err = one(ctx, q, count, "SELECT count(*) FROM sqlite_schema WHERE name = 'dibs_schema'"); err == nil && n > 0 {

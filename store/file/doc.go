@@ -46,20 +46,24 @@
 //
 // # An application's transactions
 //
-// OpenDB gives an application a pool on dibs.db, for tables of its own beside dibs's, and QueueTx is the queue as seen from one of its
-// transactions (promise 22): tasks are enqueued and completed with the application's own rows, or not at all. Each call is in a savepoint,
-// which is given up when it fails. A completion is fenced inside the transaction as it is outside; from then to the commit nobody
-// else can write, and so nobody can have been given the task. Who watches is told by the commit itself.
+// OpenDB gives an application a pool on dibs.db, for tables of its own beside dibs's, and QueueTx is the queue
+// as seen from one of its transactions (promise 22): tasks are enqueued and completed with the application's
+// own rows, or not at all. Each call is in a savepoint, which is given up when it fails. A completion is fenced
+// inside the transaction as it is outside; from then to the commit nobody else can write, and so nobody can
+// have been given the task. Who watches is told by the commit itself.
 //
-// SQLite has one writer per file. A key that another transaction has taken is therefore never Undecided: who wants to write waits until that
-// transaction ends, for 5 s or for as long as their context, and is then told that the store is unavailable. So is everything of dibs that writes:
-// fetches, completions, claims, events. Leases are files, and go on; queues and tasks can be looked at.
+// SQLite has one writer per file. A key that another transaction has taken is therefore never Undecided: who
+// wants to write waits until that transaction ends, for 5 s or for as long as their context, and is then told
+// that the store is unavailable. So is everything of dibs that writes: fetches, completions, claims, events.
+// Leases are files, and go on; queues and tasks can be looked at.
 //
-// The tables must be in this file. Another one can be attached, but in WAL mode SQLite's commit is atomic for each file and not for
-// all of them: a process that is killed, or a loss of power, in the middle of it can leave one of the two without its half.
+// The tables must be in this file. Another one can be attached, but in WAL mode SQLite's commit is atomic for
+// each file and not for all of them: a process that is killed, or a loss of power, in the middle of it can
+// leave one of the two without its half.
 //
-// SQLite's locks are POSIX locks, which a process loses with the first descriptor of the file that it closes. The library knows of its own descriptors,
-// but not of another library's: hence the pool from here, over the same driver. Other processes may use any SQLite.
+// SQLite's locks are POSIX locks, which a process loses with the first descriptor of the file that it closes.
+// The library knows of its own descriptors, but not of another library's: hence the pool from here, over the
+// same driver. Other processes may use any SQLite.
 //
 // # Who may write there
 //
@@ -72,8 +76,8 @@
 //   - It is this host's alone. Containers exclude each other only if they share the directory
 //     and the kernel. File systems that several machines can mount are refused.
 //   - A process stopped with SIGSTOP, or frozen, keeps its locks beyond the TTL, until it goes on or dies.
-//     Nothing overlaps; others wait. Answers then show the hold as expiring in a moment, again
-//     and again. Stopped in the middle of a database transaction (some 10 ms at most, unless it is an application's), it
+//     Nothing overlaps; others wait. Answers then show the hold as expiring in a moment, again and again.
+//     Stopped in the middle of a database transaction (some 10 ms at most, unless it is an application's), it
 //     blocks other writers, who get lease.ErrUnavailable after 5 s, with the reason; locks go on working.
 //   - A hold is reclaimed only when its lock is free, or is this process's own: no proof of the
 //     death of its work counts for more than a lock that somebody still has (rule L6).

@@ -27,8 +27,8 @@ import (
 
 var errInjected = errors.New("injected")
 
-// A faulty driver is SQLite's, of which one call fails: the one of that number, among those that begin, carry out and end
-// transactions. SQLite itself knows nothing of it, and rolls nothing back.
+// A faulty driver is SQLite's, of which one call fails: the one of that number, among those that begin, carry
+// out and end transactions. SQLite itself knows nothing of it, and rolls nothing back.
 type faulty struct {
 	driver.Driver
 	mu    sync.Mutex
@@ -345,8 +345,8 @@ func (r *spree) spec() queue.Spec {
 	return s
 }
 
-// A step of several statements fails as a whole: whichever of them fails, the database says what it said before, and the step what went
-// wrong.
+// A step of several statements fails as a whole: whichever of them fails, the database says what it said
+// before, and the step what went wrong.
 // Holds: promise 18.
 func TestStepsThatFailHaveDoneNothing(t *testing.T) {
 	testsize.Counts(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// inherited is a hold of which a command has a part: its lock is held for as long as that lives, whatever the record says.
+// inherited is a hold of which a command has a part: its lock is held for as long as that lives, whatever the
+// record says.
 func inherited(t *testing.T, s *store.Store, ttl time.Duration) lease.Record {
 	t.Helper()
 	r, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{{Key: "k", TTL: ttl, Holder: lease.Holder{ID: lease.NewNonce()}}})

@@ -15,8 +15,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// No step on ticks, jobs and history takes more than its own rows do, beside very many of others: of other applications, some of which
-// are gone and never ended their ticks, finished ones, and ranges that end late.
+// No step on ticks, jobs and history takes more than its own rows do, beside very many of others: of other
+// applications, some of which are gone and never ended their ticks, finished ones, and ranges that end late.
 // Holds: promise 26.
 func TestEachStepOnTicksIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)

@@ -11,8 +11,9 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A meter counts what SQLite does, in steps of its virtual machine: a row that is read, compared, sorted or written takes a few, whatever
-// is in memory already. It looks at each statement of all connections that are opened while it is there, when that ends.
+// A meter counts what SQLite does, in steps of its virtual machine: a row that is read, compared, sorted or
+// written takes a few, whatever is in memory already. It looks at each statement of all connections that are
+// opened while it is there, when that ends.
 type meter struct {
 	mu        sync.Mutex
 	connected map[uintptr]int64 // the steps of each connection's transaction

@@ -25,11 +25,11 @@ type dir struct {
 	held held
 }
 
-// OpenConfig opens the directory of c.URL (file:///path) and makes it, with its parents and mode 0700,
-// if it is not there, unless c.Read. It opens no database: that waits for the first who asks for ticks or history, who
-// makes it where there is none yet in a namespace that is prepared. Under c.Read an older database is not upgraded: what is
-// asked of it fails with an error that wraps store.ErrOutdated.
-// Errors wrap lease.ErrUnavailable, unless it is the address that is wrong.
+// OpenConfig opens the directory of c.URL (file:///path) and makes it, with its parents and mode 0700, if it is
+// not there, unless c.Read. It opens no database: that waits for the first who asks for ticks or history, who
+// makes it where there is none yet in a namespace that is prepared. Under c.Read an older database is not
+// upgraded: what is asked of it fails with an error that wraps store.ErrOutdated. Errors wrap
+// lease.ErrUnavailable, unless it is the address that is wrong.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fail("open directory", c.String(), err)

@@ -107,8 +107,8 @@ func (f *fetch) from(name string) error {
 	return nil
 }
 
-// lanesOf are those of a queue that the worker may fetch from now. Where there are very many, some are drawn: the others have their
-// turn in another fetch.
+// lanesOf are those of a queue that the worker may fetch from now. Where there are very many, some are drawn:
+// the others have their turn in another fetch.
 func (f *fetch) lanesOf(name string) (open []lane, err error) {
 	all, err := f.allLanes(name)
 	for _, l := range all {
@@ -188,8 +188,8 @@ type candidate struct {
 	rate  *rate
 }
 
-// candidates are the first in order of what the lanes have, as many as there is room for, or fewer: of each lane only the first few
-// are read, and none that comes behind the last one of those.
+// candidates are the first in order of what the lanes have, as many as there is room for, or fewer: of each
+// lane only the first few are read, and none that comes behind the last one of those.
 func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 	const few = 8
 	var end *spot

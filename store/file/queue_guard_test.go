@@ -26,12 +26,13 @@ type crowd struct {
 }
 
 const (
-	// eachTask is how many steps of SQLite's machine one task may take in a step: one of a limit with a full shelf counts for four.
-	// lookSteps is what a step may take besides.
+	// eachTask is how many steps of SQLite's machine one task may take in a step: one of a limit with a full
+	// shelf counts for four. lookSteps is what a step may take besides.
 	eachTask, lookSteps = 450, 10_000
 )
 
-// No step holds the directory for longer than its tasks take, or a bounded number of others, whatever there is beside them.
+// No step holds the directory for longer than its tasks take, or a bounded number of others, whatever there is
+// beside them.
 // Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)
@@ -447,8 +448,8 @@ func (c *crowd) acting() {
 	c.step("fetch of what is paused no more", 100, func() { c.fetch("acts", 100) })
 }
 
-// looking is what readers do. They hold up nobody, since each has a state of the database to itself: a list by what is in no index may
-// look at all tasks, a count at all there are.
+// looking is what readers do. They hold up nobody, since each has a state of the database to itself: a list by
+// what is in no index may look at all tasks, a count at all there are.
 func (c *crowd) looking() {
 	for what, f := range map[string]queue.Filter{"all": {}, "the last": {After: 1 << 40}, "waiting": {States: queue.Waits(true)}} {
 		f.Max = 1000

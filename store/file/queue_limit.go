@@ -16,8 +16,9 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are free slots
-// are available, though no more than shelf, the first ones in order; all others are blocked, and no fetch looks at them.
+// A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are
+// free slots are available, though no more than shelf, the first ones in order; all others are blocked, and no
+// fetch looks at them.
 type limit struct {
 	life.Cap
 	id      int64
@@ -29,13 +30,15 @@ type limit struct {
 }
 
 const (
-	// shelf is how many tasks of a lane a limit lets onto the shelf at most: one that is taken down makes room for the next.
+	// shelf is how many tasks of a lane a limit lets onto the shelf at most: one that is taken down makes room
+	// for the next.
 	shelf = 100
 	// doors is how many lanes one step brings up to a limit.
 	doors = 20
 )
 
-// A round is how far the lanes of a limit are brought up to it: from the lane at on, and over the first one again up to end.
+// A round is how far the lanes of a limit are brought up to it: from the lane at on, and over the first one
+// again up to end.
 type round struct{ at, end int64 }
 
 // complete is the round of a limit whose lanes are all as it says.
@@ -106,8 +109,8 @@ func readSpot(row scanner) (s spot, err error) { return s, row.Scan(&s.id, &s.ra
 
 func inOrder(a, b spot) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) }
 
-// settle notes that the number of l's free slots, or of those in line, has changed: at the end of the step every lane is to have what
-// that asks for (rule Q5).
+// settle notes that the number of l's free slots, or of those in line, has changed: at the end of the step
+// every lane is to have what that asks for (rule Q5).
 func (b *board) settle(l *limit) { l.touched = true }
 
 // settleAll does so for all limits of the step.
@@ -194,9 +197,9 @@ func (b *board) rounds(from int64, most int) ([]int64, error) {
 	return rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "rounds", from, most)
 }
 
-// settleLane makes as many of those in line available as there are free slots, and as may be on the shelf: the first ones in order.
-// Where there are more slots than that, suspects are on a shelf apart: they are given one by one, and hold up no others. It looks
-// at few more rows than it changes, and says whether that was all.
+// settleLane makes as many of those in line available as there are free slots, and as may be on the shelf: the
+// first ones in order. Where there are more slots than that, suspects are on a shelf apart: they are given one
+// by one, and hold up no others. It looks at few more rows than it changes, and says whether that was all.
 func (b *board) settleLane(l *limit, lane int64) (all bool, err error) {
 	free := l.free()
 	if free <= shelf {
@@ -267,8 +270,8 @@ func (b *board) turn(to queue.State, in line, n int) error {
 	return err
 }
 
-// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. It touches no more than most,
-// and says how many; t waits like others once that was all.
+// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. It
+// touches no more than most, and says how many; t waits like others once that was all.
 func (b *board) displace(t *task, most int) (n int, err error) {
 	guests, err := rows(b, readID, "guests", t.limit, most)
 	for _, id := range guests {

@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// mostAtOnce bounds the tasks that a step touches for others than those who asked for it, and the rows that it forgets: some 200 ms.
-// Tests take smaller steps.
+// mostAtOnce bounds the tasks that a step touches for others than those who asked for it, and the rows that it
+// forgets: some 200 ms. Tests take smaller steps.
 var mostAtOnce = 1000
 
 const (

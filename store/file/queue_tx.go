@@ -19,18 +19,22 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// OpenDB opens a pool of the caller's own, to be closed by the caller, on the database of s: an application that has its tables there
-// can have its transactions joined (QueueTx). Names that begin with dibs_ are dibs's, all others the application's.
+// OpenDB opens a pool of the caller's own, to be closed by the caller, on the database of s: an application
+// that has its tables there can have its transactions joined (QueueTx). Names that begin with dibs_ are dibs's,
+// all others the application's.
 //
-// Transactions are IMMEDIATE, but for read-only ones. They wait for other writers: in this process for those who came before, 5 s at most, and
-// for other processes as long again, then BeginTx fails with an error that wraps lease.ErrUnavailable. A commit is on disk when it returns
-// (synchronous=FULL). Params are more of the driver's parameters, such as "_pragma=foreign_keys(1)" or "_time_format=sqlite".
+// Transactions are IMMEDIATE, but for read-only ones. They wait for other writers: in this process for those
+// who came before, 5 s at most, and for other processes as long again, then BeginTx fails with an error that
+// wraps lease.ErrUnavailable. A commit is on disk when it returns (synchronous=FULL). Params are more of the
+// driver's parameters, such as "_pragma=foreign_keys(1)" or "_time_format=sqlite".
 //
-// There is one writer at a time. While a transaction of the pool is open, nothing on this host is enqueued, fetched, completed or claimed
-// in this namespace, and who wants to is told after 5 s that the store is unavailable. Leases go on. So keep transactions short, and
-// call nothing of the store's while one is open, except through QueueTx: it would wait for its own caller.
+// There is one writer at a time. While a transaction of the pool is open, nothing on this host is enqueued,
+// fetched, completed or claimed in this namespace, and who wants to is told after 5 s that the store is
+// unavailable. Leases go on. So keep transactions short, and call nothing of the store's while one is open,
+// except through QueueTx: it would wait for its own caller.
 //
-// No program may have the file open through two different libraries of SQLite: closing it in one of them drops the locks of the other.
+// No program may have the file open through two different libraries of SQLite: closing it in one of them drops
+// the locks of the other.
 func OpenDB(ctx context.Context, s *store.Store, params ...string) (*sql.DB, error) {
 	d, err := dbOf(s)
 	if err != nil {
@@ -61,13 +65,14 @@ func dbOf(s *store.Store) (*db, error) {
 	return nil, fmt.Errorf("store %s: it is not an embedded directory, and has no SQLite database to share: %w", s.URL, errors.ErrUnsupported)
 }
 
-// Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the commit, or after a
-// rollback. It is used by one goroutine at a time, as the transaction is.
+// Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
+// commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.
 //
-// No answer is ever Undecided: there is one writer, so another's uncommitted key is waited for when the transaction begins.
+// No answer is ever Undecided: there is one writer, so another's uncommitted key is waited for when the
+// transaction begins.
 //
-// After an error the transaction is as it was before the call, and goes on; except where SQLite gives all of it up, as it does when the
-// disk is full or fails. Then it is over, and the error says so.
+// After an error the transaction is as it was before the call, and goes on; except where SQLite gives all of it
+// up, as it does when the disk is full or fails. Then it is over, and the error says so.
 type Tx struct {
 	tx   *sql.Tx
 	db   *db
@@ -76,8 +81,8 @@ type Tx struct {
 	ours bool // its database was looked at
 }
 
-// QueueTx is the queue of s as seen from a transaction on its database, best one of OpenDB's. A transaction on any other database is refused
-// when it is used.
+// QueueTx is the queue of s as seen from a transaction on its database, best one of OpenDB's. A transaction on
+// any other database is refused when it is used.
 func QueueTx(tx *sql.Tx, s *store.Store) *Tx {
 	d, err := dbOf(s)
 	return &Tx{tx: tx, db: d, bad: err, stmt: preparing(tx)}
@@ -122,8 +127,8 @@ func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completi
 	return answer(ctx, x, ends, func(b *board, c queue.Completion) (queue.Status, error) { return b.finish(worker, c) })
 }
 
-// step does one step in a savepoint, which is given up when it fails. Once begun it does not end with ctx: SQLite gives all of
-// a transaction up when one of its writes is interrupted.
+// step does one step in a savepoint, which is given up when it fails. Once begun it does not end with ctx:
+// SQLite gives all of a transaction up when one of its writes is interrupted.
 func (x *Tx) step(ctx context.Context, do func(*board) error) error {
 	if err := errors.Join(x.bad, ctx.Err()); err != nil {
 		return err
@@ -158,8 +163,9 @@ func (x *Tx) step(ctx context.Context, do func(*board) error) error {
 	return x.undo(ctx, err)
 }
 
-// goesOn sees to it that there still is a transaction. SQLite gives all of it up at some errors of the application's statements, such as
-// a write that was interrupted, or a conflict with OR ROLLBACK; a savepoint then would be a transaction of its own, and committed.
+// goesOn sees to it that there still is a transaction. SQLite gives all of it up at some errors of the
+// application's statements, such as a write that was interrupted, or a conflict with OR ROLLBACK; a savepoint
+// then would be a transaction of its own, and committed.
 func (x *Tx) goesOn(ctx context.Context) error {
 	if err := x.exec(ctx, "BEGIN"); err != nil {
 		return nil // there is one, in which no other can begin; or what comes next fails as well
@@ -209,7 +215,8 @@ func (x *Tx) lock(ctx context.Context) error {
 	return x.fail(err)
 }
 
-// undo gives the savepoint up. Where SQLite has given up the whole transaction, what came next would be committed statement by statement.
+// undo gives the savepoint up. Where SQLite has given up the whole transaction, what came next would be
+// committed statement by statement.
 func (x *Tx) undo(ctx context.Context, why error) error {
 	err := x.exec(ctx, "ROLLBACK TO dibs_queue")
 	if err == nil {

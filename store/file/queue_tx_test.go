@@ -254,7 +254,8 @@ func TestAnUncommittedKeyIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A transaction that stays open holds up whoever writes, for their time or 5 s, and nobody else: leases go on, and looking does.
+// A transaction that stays open holds up whoever writes, for their time or 5 s, and nobody else: leases go on,
+// and looking does.
 // Holds: promise 22.
 func TestAnOpenTransactionHoldsUpWritersAlone(t *testing.T) {
 	a := newApplication(t, t.TempDir())
@@ -389,7 +390,8 @@ func init() {
 	})
 }
 
-// What has begun does not end with its context: SQLite would give up all of the transaction with the write that is interrupted.
+// What has begun does not end with its context: SQLite would give up all of the transaction with the write that
+// is interrupted.
 func TestACallThatHasBegunIsCarriedOut(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancelIt = cancel
@@ -434,7 +436,8 @@ func TestATransactionThatSQLiteGaveUpIsOver(t *testing.T) {
 	}
 }
 
-// Where SQLite has given up the transaction in a statement of the application's own, nothing of ours may be committed by itself.
+// Where SQLite has given up the transaction in a statement of the application's own, nothing of ours may be
+// committed by itself.
 // Holds: promise 22.
 func TestNothingJoinsWhatSQLiteGaveUp(t *testing.T) {
 	for what, lose := range map[string]func(a *application, tx *sql.Tx) error{

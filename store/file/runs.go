@@ -18,7 +18,8 @@ func (k *ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Ans
 	for i, req := range reqs {
 		done := false
 		if open[i] = true; req.Run.Tick.IsZero() {
-			// A gate cannot pass to others between this look and the start: while this process is stopped it keeps the lock.
+			// A gate cannot pass to others between this look and the start: while this process is stopped it
+			// keeps the lock.
 			var err error
 			if open[i], err = k.gateOpen(req); err != nil {
 				return nil, err

@@ -154,8 +154,8 @@ func statusOfRenewal(t *testing.T, s *store.Store, ref lease.Ref) lease.Status {
 	return r.Answers[0].Status
 }
 
-// Fault: a command that unlocked the descriptor which it inherited, as `flock -u 3` does, freed the lease under which it
-// ran. So it did for its retries, and where dibs keeps no lock of its own (Detach).
+// Fault: a command that unlocked the descriptor which it inherited, as `flock -u 3` does, freed the lease under
+// which it ran. So it did for its retries, and where dibs keeps no lock of its own (Detach).
 func TestACommandThatUnlocksWhatItInheritedFreesNothing(t *testing.T) {
 	for _, detached := range []bool{false, true} {
 		t.Run(fmt.Sprintf("detached=%t", detached), func(t *testing.T) {

@@ -79,8 +79,8 @@ func TestAPlantedJournalNamesNothingToOpen(t *testing.T) {
 	}
 }
 
-// Fault: a member who puts a FIFO in the place of a file, between the look at it and its opening, had whoever opens it to
-// read wait for ever. Here nobody looks before, as if the member had won the race.
+// Fault: a member who puts a FIFO in the place of a file, between the look at it and its opening, had whoever
+// opens it to read wait for ever. Here nobody looks before, as if the member had won the race.
 func TestAFIFOInTheLastMomentIsNotWaitedFor(t *testing.T) {
 	path := t.TempDir()
 	s := openAt(t, path)

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// A turn is that of one of this process's transactions to write to a database. Those who wait get it in order. SQLite's own waiting is to
-// look again after a pause of up to 100 ms, while whoever has just written begins anew at once: beside busy writers it can take seconds.
+// A turn is that of one of this process's transactions to write to a database. Those who wait get it in order.
+// SQLite's own waiting is to look again after a pause of up to 100 ms, while whoever has just written begins
+// anew at once: beside busy writers it can take seconds.
 type turn chan struct{}
 
 var errTurn = errors.New("another transaction of this process has been writing for seconds; look for an application's transaction that stays open")

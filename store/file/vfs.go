@@ -20,10 +20,10 @@ import (
 // begins at the held directory, and a VFS of dibs's own: SQLite's, but that it takes the path as it
 // is, whose last name it then opens without following a link, and that it looks at each file first.
 //
-// Between that look and the opening is a moment in which something else can be put there. So the opening itself, also of
-// the -shm file, which SQLite opens past its VFS, waits for nothing and looks once more at what it got (openBeneath). What
-// is left is a hard link: a kernel that protects them (fs.protected_hardlinks=1, the default of all distributions) allows
-// only links to one's own files.
+// Between that look and the opening is a moment in which something else can be put there. So the opening
+// itself, also of the -shm file, which SQLite opens past its VFS, waits for nothing and looks once more at what
+// it got (openBeneath). What is left is a hard link: a kernel that protects them (fs.protected_hardlinks=1, the
+// default of all distributions) allows only links to one's own files.
 const vfsName = "dibs"
 
 // databaseNames are those of the database and of the files that SQLite puts beside it.
@@ -62,7 +62,8 @@ var registerVFS = sync.OnceValue(func() error {
 	return nil
 })
 
-// heldDirectories begins the path of whatever SQLite opens for dibs: a descriptor of ours, and a name (beneath.Dir.At).
+// heldDirectories begins the path of whatever SQLite opens for dibs: a descriptor of ours, and a name
+// (beneath.Dir.At).
 const heldDirectories = "/proc/self/fd/"
 
 // sqliteOpen is the open(2) that SQLite had.

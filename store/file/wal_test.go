@@ -68,8 +68,8 @@ func logBesideReaders(t *testing.T, each time.Duration) {
 	}
 }
 
-// While somebody reads without an end, writers wait for that ever more rarely: for a log of 128 MiB five times, each of
-// which keeps all writers out for up to half a second.
+// While somebody reads without an end, writers wait for that ever more rarely: for a log of 128 MiB five times,
+// each of which keeps all writers out for up to half a second.
 func TestWritersSeldomWaitForOneWhoReadsForLong(t *testing.T) {
 	s := openAt(t, t.TempDir())
 	write := func() {

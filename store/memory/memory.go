@@ -106,8 +106,8 @@ var registry = struct {
 	byNamespace map[string]*Backend
 }{byNamespace: map[string]*Backend{}}
 
-// OpenConfig returns a client of this process's store of c.Namespace, made by the first who opens it. It is new for certain, so
-// that it grants at once, whether or not c.Init says so.
+// OpenConfig returns a client of this process's store of c.Namespace, made by the first who opens it. It is new
+// for certain, so that it grants at once, whether or not c.Init says so.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err

@@ -28,9 +28,9 @@ func (q tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, er
 	})
 }
 
-// mostAtOnce is how many tasks of a lane a fetch makes available whose instant has come, and how many it meets that it does not give.
-// What displaces, and a limit that is changed, walk over all that they have to do with here, as does a worker that leaves: this is the
-// reference, and kept simple.
+// mostAtOnce is how many tasks of a lane a fetch makes available whose instant has come, and how many it meets
+// that it does not give. What displaces, and a limit that is changed, walk over all that they have to do with
+// here, as does a worker that leaves: this is the reference, and kept simple.
 const mostAtOnce = 1000
 
 // A fetch is one call of Fetch.

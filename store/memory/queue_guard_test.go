@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// What a step compares does not grow with the tasks that there are, or are due at one instant, nor what it changes: counted in comparisons
-// of two tasks, which is what a pile is made of.
+// What a step compares does not grow with the tasks that there are, or are due at one instant, nor what it
+// changes: counted in comparisons of two tasks, which is what a pile is made of.
 // Holds: promise 26.
 func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 	n := testsize.Of(5000, 1_000_000)

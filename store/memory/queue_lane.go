@@ -111,8 +111,8 @@ func (d *board) vacate(t *task) {
 	}
 }
 
-// change does what what says to t, and all that follows from it. What waits or has ended is sorted by what may change; what
-// runs is not, and keeps its slot unless it ends.
+// change does what what says to t, and all that follows from it. What waits or has ended is sorted by what may
+// change; what runs is not, and keeps its slot unless it ends.
 func (d *board) change(t *task, now time.Time, what func() life.Note) {
 	ran := t.State == queue.Running
 	if !ran {

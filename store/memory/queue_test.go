@@ -32,8 +32,8 @@ const (
 
 var pace = queue.Rate{Count: 4, Per: time.Hour, Burst: 2}
 
-// What waits for time in a queue (delays, windows, expiry, rates, retention) is right to the microsecond: in virtual time
-// everything can be compared exactly, over days.
+// What waits for time in a queue (delays, windows, expiry, rates, retention) is right to the microsecond: in
+// virtual time everything can be compared exactly, over days.
 // Holds: promise 17.
 func TestQueueOverDays(t *testing.T) {
 	for seed := range uint64(20) {

@@ -19,11 +19,12 @@ type database struct {
 	addr     string // without its password
 	ns       []byte
 	identity string // the piece of a statement that says which server this is
-	// shared says that others use these sessions as well, who may leave one within a transaction or without autocommit. A
-	// statement that is to be a transaction by itself is followed by COMMIT then.
+	// shared says that others use these sessions as well, who may leave one within a transaction or without
+	// autocommit. A statement that is to be a transaction by itself is followed by COMMIT then.
 	shared bool
-	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal compares it: should the namespace's record
-	// be gone, or made anew with a shorter one, what is held may be held for as long (rule L9).
+	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal compares it: should the
+	// namespace's record be gone, or made anew with a shorter one, what is held may be held for as long (rule
+	// L9).
 	maxTTL atomic.Int64
 }
 

@@ -49,21 +49,20 @@
 // without limits and rates does not conflict at all: the packet takes the first of many candidates
 // that nobody else takes.
 //
-// Limits are what many contend for. A step that has to do with some locks their rows first, all at
-// once and by primary key, reads its tasks and the heads of the lines then, and is decided once: who
-// comes second waits for some ms, or, in a fetch, takes others (SKIP LOCKED). These locks last for
-// two or three round trips, and are the only ones that outlast a packet, but for those of a large batch. A step has one connection at a
-// time, and all of them together less than half of the pool, so that no renewal waits for a limit. If the client dies, the
-// server rolls back when it sees the connection end; if it is stopped or cut off, after 5 s of
-// silence (wait_timeout, of this session and for this time). Whoever waits for a limit for more than
-// 2 s begins again.
+// Limits are what many contend for. A step that has to do with some locks their rows first, all at once and by
+// primary key, reads its tasks and the heads of the lines then, and is decided once: who comes second waits for
+// some ms, or, in a fetch, takes others (SKIP LOCKED). These locks last for two or three round trips, and are
+// the only ones that outlast a packet, but for those of a large batch. A step has one connection at a time, and
+// all of them together less than half of the pool, so that no renewal waits for a limit. If the client dies,
+// the server rolls back when it sees the connection end; if it is stopped or cut off, after 5 s of silence
+// (wait_timeout, of this session and for this time). Whoever waits for a limit for more than 2 s begins again.
 //
 // Each task in line for a limit is available or blocked. Whoever cannot lock the limit, as a caller's
 // transaction must not, leaves a row in dibs_task_wakes, and the next fetch or Tend does what is due.
 //
-// A batch (up to 2,000 tasks, 16 MiB of arguments) is one step. One that does not fit into a packet of 1 MiB is sent in
-// several, on one connection that has its transaction open: the last of them commits. What else a step does is bounded as
-// well, by the numbers in queue_step.go.
+// A batch (up to 2,000 tasks, 16 MiB of arguments) is one step. One that does not fit into a packet of 1 MiB is
+// sent in several, on one connection that has its transaction open: the last of them commits. What else a step
+// does is bounded as well, by the numbers in queue_step.go.
 //
 // BeginTx and QueueTx give the queue as part of a transaction of the caller's. It never locks a limit, a lease or
 // a counter of others, and waits 2 s at most.

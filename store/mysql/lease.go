@@ -80,7 +80,8 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	return batch(reqs, func(reqs []lease.AcquireRequest) (lease.Reply, error) { return l.acquire(ctx, reqs) })
 }
 
-// acquire makes the rows of keys that are used once. Those of others are mostly there, and are made where they are not.
+// acquire makes the rows of keys that are used once. Those of others are mostly there, and are made where they
+// are not.
 func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	once := slices.ContainsFunc(reqs, func(r lease.AcquireRequest) bool { return r.Key.Once() })
 	may, found, err := l.grant(ctx, reqs, once)
@@ -103,9 +104,9 @@ func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	return reply, nil
 }
 
-// grant sends the packet of an acquire, and answers what it was allowed to do and the records as they stand. If it makes
-// no rows it grants only where all of them are there: a row that somebody makes after the locks could be waited for after
-// the clock was read.
+// grant sends the packet of an acquire, and answers what it was allowed to do and the records as they stand. If
+// it makes no rows it grants only where all of them are there: a row that somebody makes after the locks could
+// be waited for after the clock was read.
 func (l leases) grant(ctx context.Context, reqs []lease.AcquireRequest, makes bool) (may allowance, found records, err error) {
 	ks := keys(reqs, func(r lease.AcquireRequest) lease.Key { return r.Key })
 	p, least := new(packet), len(reqs)

@@ -72,9 +72,8 @@ func (d *database) sound(m meta) error {
 	return nil
 }
 
-// known begins a packet after which the namespace knows this server. If there is no such namespace
-// it is made, with id as its installation id. seen is the highest epoch that somebody has seen, ttl the longest TTL, in
-// µs.
+// known begins a packet after which the namespace knows this server. If there is no such namespace it is made,
+// with id as its installation id. seen is the highest epoch that somebody has seen, ttl the longest TTL, in µs.
 func (d *database) known(id string, isNew bool, seen lease.Epoch, ttl int64) *packet {
 	p := new(packet).add("clock").add("this-server", with(d.identity))
 	p.add("create-meta", d.ns, []byte(id), flag(isNew), d.maxTTL.Load())

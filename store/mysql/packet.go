@@ -39,9 +39,9 @@ func load() map[string]string {
 	return found
 }
 
-// list is an argument that stands for (a, b, c); rows is one for (a, b), (c, d); spots is one for the ticks with these
-// jobs and instants, as (job = a AND at = b) OR (job = c AND at = d): MariaDB looks through a whole namespace, and locks
-// it, for (job, at) IN (…).
+// list is an argument that stands for (a, b, c); rows is one for (a, b), (c, d); spots is one for the ticks
+// with these jobs and instants, as (job = a AND at = b) OR (job = c AND at = d): MariaDB looks through a whole
+// namespace, and locks it, for (job, at) IN (…).
 //
 // A piece is a section within a statement.
 type (

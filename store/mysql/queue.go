@@ -9,9 +9,10 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// queues fulfils queue.Store, desk queue.Admin. What they do to tasks is decided here, in Go, and carried out by one
-// packet. Limits are what many contend for: a step that has to do with them locks them first, in their order, and reads
-// what it decides on then. All else was read without a lock; the packet sees whether it is unchanged, or changes nothing.
+// queues fulfils queue.Store, desk queue.Admin. What they do to tasks is decided here, in Go, and carried out
+// by one packet. Limits are what many contend for: a step that has to do with them locks them first, in their
+// order, and reads what it decides on then. All else was read without a lock; the packet sees whether it is
+// unchanged, or changes nothing.
 type (
 	queues struct {
 		*database

@@ -17,7 +17,8 @@ var tokenColumn, completedColumn, ukeyColumn = columnNumber("token"), columnNumb
 
 func columnNumber(name string) int { return slices.Index(columnNames, name) }
 
-// A change is what tasks have in common that differ from their rows in the same columns: one statement writes them all.
+// A change is what tasks have in common that differ from their rows in the same columns: one statement writes
+// them all.
 type change struct {
 	columns uint64 // as a set
 	ids     list

@@ -34,8 +34,8 @@ func (c *claims) add(p *packet, b *board) []reader {
 	}}
 }
 
-// claim names what is easy, the first ones first. Where their order is that of their ids, those behind them are named as
-// well, which the server takes where others have the first.
+// claim names what is easy, the first ones first. Where their order is that of their ids, those behind them are
+// named as well, which the server takes where others have the first.
 func (f *fetch) claim() *claims {
 	if len(f.plain) == 0 {
 		return nil

@@ -64,8 +64,8 @@ func (q queues) enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 // weight is about how many bytes of a packet a task takes.
 func weight(s *queue.Spec) int { return len(s.Args) + 512 }
 
-// enqueueAll takes them in one after the other. Where limits are missing it goes on, to know of all of them: the step is
-// begun again then.
+// enqueueAll takes them in one after the other. Where limits are missing it goes on, to know of all of them:
+// the step is begun again then.
 func (a *admission) enqueueAll(specs []queue.Spec) (missing error) {
 	for i, s := range specs {
 		err := a.enqueue(i, s)
@@ -163,8 +163,8 @@ type admission struct {
 	answers []admitted
 }
 
-// admitted is the answer for one of them, as far as it is known before the step is carried out. The state is the one that
-// the task had then; none where that is seen when its line is settled, at the end of the step.
+// admitted is the answer for one of them, as far as it is known before the step is carried out. The state is
+// the one that the task had then; none where that is seen when its line is settled, at the end of the step.
 type admitted struct {
 	queue.Admission
 	*task
@@ -215,9 +215,9 @@ func (a *admission) prepare(specs []queue.Spec) error {
 // errPending says that another transaction is taking a key.
 var errPending = fmt.Errorf("%w: another transaction is taking a unique key", errChanged)
 
-// holders reads who has the keys, and which of them a transaction is taking that has not ended: who is seen before it is
-// committed, and not after. As long as there is patience, the step is tried again; then these keys are left alone, and
-// answered Undecided.
+// holders reads who has the keys, and which of them a transaction is taking that has not ended: who is seen
+// before it is committed, and not after. As long as there is patience, the step is tried again; then these keys
+// are left alone, and answered Undecided.
 func (a *admission) holders(keys list) error {
 	if len(keys) == 0 {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// mostPasses is how many passes a Fetch makes that get on and find nothing. Each looks at twice as many as the one before.
+// mostPasses is how many passes a Fetch makes that get on and find nothing. Each looks at twice as many as the
+// one before.
 const mostPasses = 10
 
 // Fetch fulfils queue.Store. It goes in passes, each a step of its own: what was met in one may have let others in.

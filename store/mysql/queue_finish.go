@@ -23,8 +23,9 @@ func (b *board) mine(live bool, id int64, r queue.Ref) (*task, error) {
 // withheld is the answer for a run whose task another transaction has. No caller sees it.
 const withheld queue.Status = 0
 
-// each does one thing to runs, with one step. Those that other transactions have are left out, waited for with a step of
-// their own, and unavailable in the end; the others are done by then, and answered again when the call is repeated.
+// each does one thing to runs, with one step. Those that other transactions have are left out, waited for with
+// a step of their own, and unavailable in the end; the others are done by then, and answered again when the
+// call is repeated.
 func (q queues) each(ctx context.Context, refs []queue.Ref, do func(b *board, some []int) ([]queue.Status, error)) ([]queue.Status, error) {
 	answers := make([]queue.Status, len(refs))
 	for _, waits := range []bool{false, true} {

@@ -36,8 +36,8 @@ func countedStore(t *testing.T, c store.Config) *counted {
 	return &counted{s, t, pool}
 }
 
-// rows is how many rows its sessions have read and changed so far, for SHOW reads none. An index's entry that is looked
-// at in vain counts.
+// rows is how many rows its sessions have read and changed so far, for SHOW reads none. An index's entry that
+// is looked at in vain counts.
 func (s *counted) rows() (n int64) {
 	s.t.Helper()
 	var conns []*sql.Conn
@@ -108,7 +108,8 @@ const (
 	ofMany = 30
 )
 
-// What cannot be given costs a fetch nothing, and no step grows with what there is (promise 26): the server counts the rows.
+// What cannot be given costs a fetch nothing, and no step grows with what there is (promise 26): the server
+// counts the rows.
 // Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)

@@ -2,8 +2,8 @@ package mysql
 
 import "slices"
 
-// holding says whether slots of limits are held back, as grants of leases are (rules Q5, L9): a server that was promoted may not
-// know who has one.
+// holding says whether slots of limits are held back, as grants of leases are (rules Q5, L9): a server that was
+// promoted may not know who has one.
 type holding int
 
 const (

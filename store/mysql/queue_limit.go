@@ -14,10 +14,10 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are free slots
-// are available (or mostGiven), the first ones in order; all others are blocked, and no fetch looks at them. A transaction of a caller's
-// cannot see to that, since it must not lock the limit: what it takes in is available until a fetch or Tend looks at
-// the limit, which it asks for with a wake.
+// A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are
+// free slots are available (or mostGiven), the first ones in order; all others are blocked, and no fetch looks
+// at them. A transaction of a caller's cannot see to that, since it must not lock the limit: what it takes in
+// is available until a fetch or Tend looks at the limit, which it asks for with a wake.
 //
 // Whoever else changes a line, or takes or frees a slot, has the limit locked from before he read it: what he decides
 // is certain, and the next one waits for him, or passes it over.
@@ -46,8 +46,8 @@ type limit struct {
 // free is how many slots are.
 func (l *limit) free() int { return max(l.Max-l.running, 0) }
 
-// nominees is how many of a lane are to be available at least, where there are as many. Whoever takes a slot, or frees one,
-// sees to it, so there is always somebody to give it to.
+// nominees is how many of a lane are to be available at least, where there are as many. Whoever takes a slot,
+// or frees one, sees to it, so there is always somebody to give it to.
 func (l *limit) nominees() int { return min(l.free(), mostGiven) }
 
 // changed says that its row is to be written.
@@ -82,8 +82,8 @@ func (b *board) limit(w wake) (*limit, error) {
 	return nil, errLimits
 }
 
-// lockTheirs locks the limits of the tasks that are known, and reads these tasks again: what was read of them before is
-// forgotten. Nothing has been decided yet.
+// lockTheirs locks the limits of the tasks that are known, and reads these tasks again: what was read of them
+// before is forgotten. Nothing has been decided yet.
 func (b *board) lockTheirs() error {
 	if b.tx != nil {
 		return nil

@@ -99,8 +99,8 @@ func TestAFetchPassesALockedLimitOver(t *testing.T) {
 	}
 }
 
-// A client that is stopped while it has a limit keeps others waiting for some seconds, and changes nothing when it goes
-// on.
+// A client that is stopped while it has a limit keeps others waiting for some seconds, and changes nothing when
+// it goes on.
 func TestAStoppedClientLosesItsLimits(t *testing.T) {
 	c := queueConfig(t, testserver.MariaDB(t))
 	s, stopped := mustOpen(t, c), mustOpen(t, c).Queue.(queues)

@@ -59,8 +59,8 @@ func (b *board) readOpen(r *sql.Rows) error {
 	return err
 }
 
-// settle has done what a changed number of free slots, or of those in line, asks for, in every lane (rule Q5), at the end
-// of the step.
+// settle has done what a changed number of free slots, or of those in line, asks for, in every lane (rule Q5),
+// at the end of the step.
 func (b *board) settle(l *limit) { l.touched = true }
 
 func (b *board) settleAll() error {
@@ -144,8 +144,8 @@ func (b *board) inLine(l *limit, lane int64) (all []waiter) {
 	return all
 }
 
-// lacks is how many of the blocked ones of a lane are still to be read; 0 where those that are known will do. They stand
-// behind those that are available, unless somebody has disturbed the line.
+// lacks is how many of the blocked ones of a lane are still to be read; 0 where those that are known will do.
+// They stand behind those that are available, unless somebody has disturbed the line.
 func (b *board) lacks(l *limit, lane int64) int {
 	n, seen := l.nominees(), l.blocked[lane]
 	if n == 0 || seen == nil && !l.wide && !slices.Contains(l.lanes, lane) {

@@ -64,7 +64,8 @@ func (f *fetch) meetAll() error {
 	return nil
 }
 
-// passBy looks behind a task that somebody else has, or that cannot displace who has its slot yet, from the next pass on.
+// passBy looks behind a task that somebody else has, or that cannot displace who has its slot yet, from the
+// next pass on.
 func (f *fetch) passBy(id queue.ID) {
 	f.behind = append(f.behind, id)
 	f.again, f.moved = true, true
@@ -73,9 +74,9 @@ func (f *fetch) passBy(id queue.ID) {
 // spare is how many candidates more than there is room for a fetch may lock.
 const spare = 4
 
-// preload locks the limits of as many candidates as there is room for, and reads these candidates. A limit that somebody
-// else has locked is left to him: there may be others. Where there are none, they are looked at again a little later,
-// and he is waited for in the end.
+// preload locks the limits of as many candidates as there is room for, and reads these candidates. A limit that
+// somebody else has locked is left to him: there may be others. Where there are none, they are looked at again
+// a little later, and he is waited for in the end.
 func (f *fetch) preload() error {
 	var ids []queue.ID
 	var limits []wake

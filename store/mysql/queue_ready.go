@@ -112,8 +112,8 @@ func (l *lane) readNext(r *sql.Rows) error {
 	return err
 }
 
-// addReady asks for more than there is room for: others are fetching the same. Where a pass has found nothing, the next
-// one looks further.
+// addReady asks for more than there is room for: others are fetching the same. Where a pass has found nothing,
+// the next one looks further.
 func (f *fetch) addReady(p *packet, l *lane) (readers []reader) {
 	for class := range life.Classes {
 		want := min(2*(f.r.Max-len(f.given))+20, 4*mostGiven)

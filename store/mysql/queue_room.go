@@ -9,9 +9,9 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// A room has a place for each connection that the queue uses at a time. Others of the pool are left for the leases: a
-// step may wait for a limit for some seconds, and no renewal is to wait for it. The queue waits here, first come, first
-// served. A nil room has no end.
+// A room has a place for each connection that the queue uses at a time. Others of the pool are left for the
+// leases: a step may wait for a limit for some seconds, and no renewal is to wait for it. The queue waits here,
+// first come, first served. A nil room has no end.
 type room chan struct{}
 
 // roomIn is less than half of a pool, as it is bounded now. Where that is none, the queue takes one all the same, and

@@ -23,18 +23,19 @@ const (
 
 // How much one step does, and one packet has, whatever there is to do. What is left is for the next.
 const (
-	// mostSpecs and mostArgs bound what is taken in with one step, mostBytes what of it is sent with one packet, which the
-	// server must be ready to receive.
+	// mostSpecs and mostArgs bound what is taken in with one step, mostBytes what of it is sent with one
+	// packet, which the server must be ready to receive.
 	mostSpecs = 2000
 	mostArgs  = 16 << 20
 	mostBytes = 1 << 20
-	// mostGiven is how many tasks one pass of a fetch gives: a packet is not to take longer than a worker waits for it. A
-	// lane has no more nominees than that for a limit, however many slots are free: who is given gets a successor.
+	// mostGiven is how many tasks one pass of a fetch gives: a packet is not to take longer than a worker waits
+	// for it. A lane has no more nominees than that for a limit, however many slots are free: who is given gets
+	// a successor.
 	mostGiven = 250
 	// mostEnded is how many tasks a pass discards, as expired or superseded.
 	mostEnded = 1000
-	// mostDue is how many tasks a fetch makes available whose instant has come, chunk how many of them have a limit, and
-	// how many tasks one step takes that nobody is waiting for.
+	// mostDue is how many tasks a fetch makes available whose instant has come, chunk how many of them have a
+	// limit, and how many tasks one step takes that nobody is waiting for.
 	mostDue = 1000
 	chunk   = 200
 	// mostOpen is how many of those that are available under its limits a step reads, and mostFlips about how many it

@@ -38,8 +38,8 @@ type Tx struct {
 	ours bool // BeginTx began it, at the right level
 }
 
-// BeginTx begins a READ COMMITTED transaction of db's, which has the tables of the namespace, and gives its queue. Nothing has
-// to be set for it, and no right to be granted: a level that is known need not be asked for.
+// BeginTx begins a READ COMMITTED transaction of db's, which has the tables of the namespace, and gives its
+// queue. Nothing has to be set for it, and no right to be granted: a level that is known need not be asked for.
 func BeginTx(ctx context.Context, db *sql.DB, namespace string) (*sql.Tx, *Tx, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -50,12 +50,12 @@ func BeginTx(ctx context.Context, db *sql.DB, namespace string) (*sql.Tx, *Tx, e
 	return tx, q, nil
 }
 
-// QueueTx is the queue of a namespace as seen from a transaction of database/sql that somebody else began; BeginTx begins
-// one that is taken without a question. The level of this one is its session's, or else is asked of
-// information_schema.innodb_trx, which needs the PROCESS privilege, and tells of the present only where nobody on the server has
-// read it for 100 ms. Where it does not tell, the transaction is refused (ErrIsolation). Set the session's level
-// (tx_isolation=%27READ-COMMITTED%27 in the DSN for MariaDB, transaction_isolation for MySQL), or use BeginTx, if you join
-// more than a few transactions a second.
+// QueueTx is the queue of a namespace as seen from a transaction of database/sql that somebody else began;
+// BeginTx begins one that is taken without a question. The level of this one is its session's, or else is asked
+// of information_schema.innodb_trx, which needs the PROCESS privilege, and tells of the present only where
+// nobody on the server has read it for 100 ms. Where it does not tell, the transaction is refused
+// (ErrIsolation). Set the session's level (tx_isolation=%27READ-COMMITTED%27 in the DSN for MariaDB,
+// transaction_isolation for MySQL), or use BeginTx, if you join more than a few transactions a second.
 func QueueTx(tx *sql.Tx, namespace string) *Tx {
 	if namespace == "" {
 		namespace = "dibs"
@@ -204,8 +204,8 @@ const (
 	asks      = 4 // how often the server is asked for a level, within half a second or so
 )
 
-// level is the transaction's, if it was seen, else its session's. The server tells it where nobody else has asked just before, on
-// any connection; a session that is at the right level is not kept waiting for that.
+// level is the transaction's, if it was seen, else its session's. The server tells it where nobody else has
+// asked just before, on any connection; a session that is at the right level is not kept waiting for that.
 func (x *Tx) level(ctx context.Context, session string) (level string, seen bool, err error) {
 	session = strings.ReplaceAll(session, "-", " ")
 	for n := range asks {

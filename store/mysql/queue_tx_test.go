@@ -17,8 +17,8 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
-// callers are connections of the store's kind, and plain ones, which take one statement at a time, prepare it on the server, and
-// have another time zone.
+// callers are connections of the store's kind, and plain ones, which take one statement at a time, prepare it
+// on the server, and have another time zone.
 var callers = map[string]func(*mysqldriver.Config){
 	"own": func(*mysqldriver.Config) {},
 	"plain": func(c *mysqldriver.Config) {
@@ -100,8 +100,8 @@ func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
 	}
 }
 
-// A transaction that BeginTx began is taken at once, whoever asks, and whatever rights its user has. Others are refused soon,
-// with the cure.
+// A transaction that BeginTx began is taken at once, whoever asks, and whatever rights its user has. Others are
+// refused soon, with the cure.
 // Holds: promise 22.
 func TestTheLevelOfATransactionIsNotWaitedFor(t *testing.T) {
 	address := testserver.MariaDB(t)
@@ -165,7 +165,8 @@ func one(t testing.TB, tx *sql.Tx) (n int) {
 	return n
 }
 
-// However many ask of their transactions at once, one of a session that is at the right level is not refused, nor kept waiting.
+// However many ask of their transactions at once, one of a session that is at the right level is not refused,
+// nor kept waiting.
 func TestTheLevelOfASessionIsEnough(t *testing.T) {
 	address := testserver.MariaDB(t)
 	c := queueConfig(t, address)

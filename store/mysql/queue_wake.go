@@ -30,8 +30,9 @@ func (b *board) leave(w wake) {
 	}
 }
 
-// wanted are some wakes, the oldest ones, as far as they are no younger than last; what is read says which one that can be.
-// Those that come after it are not waited for: where somebody has a task of a limit's line, a look leaves a wake again.
+// wanted are some wakes, the oldest ones, as far as they are no younger than last; what is read says which one
+// that can be. Those that come after it are not waited for: where somebody has a task of a limit's line, a look
+// leaves a wake again.
 type wanted struct {
 	wakes []wake
 	last  int64

@@ -44,8 +44,8 @@ type member struct {
 	slots map[queue.ID]slot // of tasks that were given to it: a hint, which spares their end a round trip
 }
 
-// mostSlots is how many a member remembers: more than any worker has tasks. Those that a caller's transaction has ended
-// stay until then.
+// mostSlots is how many a member remembers: more than any worker has tasks. Those that a caller's transaction
+// has ended stay until then.
 const mostSlots = 5000
 
 // took remembers the slots of tasks.

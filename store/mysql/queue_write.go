@@ -45,9 +45,9 @@ func (b *board) touched() (all []*limit) {
 	return all
 }
 
-// carryOut sends what the step changes as one packet, which ends the step's transaction, or is one itself. Locks are
-// taken in the order limits, rates, tasks, each in that of the primary key; leases are not locked, and everything else is
-// only added to.
+// carryOut sends what the step changes as one packet, which ends the step's transaction, or is one itself.
+// Locks are taken in the order limits, rates, tasks, each in that of the primary key; leases are not locked,
+// and everything else is only added to.
 func (b *board) carryOut() error {
 	if b.done {
 		return nil

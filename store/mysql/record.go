@@ -24,8 +24,8 @@ func (m records) add(r *sql.Rows, also ...any) error {
 	return err
 }
 
-// scanRecord reads the columns of the statements records, told and list, and what these have before them. The latter two
-// have a row also where there is no record.
+// scanRecord reads the columns of the statements records, told and list, and what these have before them. The
+// latter two have a row also where there is no record.
 func scanRecord(r *sql.Rows, also ...any) (rec lease.Record, there bool, err error) {
 	var key, owner, holder, wanted, broken []byte
 	var token, ttl, acquired, renewed, expires, busyUntil, brokenAt sql.NullInt64

@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// promptly is less than the silence after which the server ends a transaction by itself, and with it a deadlock of steps
-// that wait for each other's connections.
+// promptly is less than the silence after which the server ends a transaction by itself, and with it a deadlock
+// of steps that wait for each other's connections.
 const promptly = 4 * time.Second
 
 // small is a store on a pool of n connections, with a worker.
@@ -90,8 +90,8 @@ func TestStepsTakeOneConnectionEach(t *testing.T) {
 				})
 			})
 			t.Run("fetch", func(t *testing.T) {
-				// Limits that nobody has declared outside of a transaction are made by the fetch, which then begins again:
-				// what has become due in between is made available by other steps.
+				// Limits that nobody has declared outside of a transaction are made by the fetch, which then
+				// begins again: what has become due in between is made available by other steps.
 				db := s.Queue.(queues).db
 				var due []queue.Spec
 				for i := range 60 {

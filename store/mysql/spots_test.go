@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A request about a few ticks reads, and locks, these and no others of the namespace: it would cost more with each tick
-// that there ever was, and requests about different ticks would wait for each other.
+// A request about a few ticks reads, and locks, these and no others of the namespace: it would cost more with
+// each tick that there ever was, and requests about different ticks would wait for each other.
 // Holds: promise 26, L4.
 func TestATickIsFoundByItsKey(t *testing.T) {
 	c := config(t, testserver.MariaDB(t))

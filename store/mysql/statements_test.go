@@ -148,7 +148,8 @@ func TestAHoldThatIsNoMore(t *testing.T) {
 	}
 }
 
-// What is answered is committed, also in a session of a shared pool that somebody left without autocommit, or in a transaction.
+// What is answered is committed, also in a session of a shared pool that somebody left without autocommit, or
+// in a transaction.
 func TestADirtySessionIsCommitted(t *testing.T) {
 	address := testserver.MariaDB(t)
 	for _, dirt := range []string{"SET autocommit = 0", "START TRANSACTION"} {

@@ -108,8 +108,8 @@ func instant(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// past is the end of the range of names that begin with a prefix, told as [from, to) with an empty to for none. No text
-// in UTF-8 has the byte 0xff.
+// past is the end of the range of names that begin with a prefix, told as [from, to) with an empty to for none.
+// No text in UTF-8 has the byte 0xff.
 func past(to string) []byte {
 	if to == "" {
 		return []byte{0xff}

@@ -30,8 +30,9 @@
 //     of its own.
 //   - Limits are rows, with the number of tasks that run. A task that waits for one is blocked, which the
 //     fetch never sees, but for as many as there are free slots: those are nominated.
-//   - A fetch goes by lines: a queue, a kind and a rank. It looks at the head of each that it may give from. Each remembers a floor below which
-//     nothing stands, so that dead entries of its index are not walked over again; the migration says how that is safe.
+//   - A fetch goes by lines: a queue, a kind and a rank. It looks at the head of each that it may give from.
+//     Each remembers a floor below which nothing stands, so that dead entries of its index are not walked over
+//     again; the migration says how that is safe.
 //   - A step changes no more rows than it is bound to, and leaves the rest to the next.
 //   - Locks are taken in the order rates, limits by key, tasks by id. To insert a unique key can be to wait for
 //     who has touched the task that holds it, so limits come before whatever touches tasks. Tasks that are merely
@@ -44,10 +45,10 @@
 //     too little arms its queue, the next enqueue tells of it, after its commit, and disarms it.
 //
 // QueueTx and QueueSQL are the queue as seen from a transaction of the caller's (promise 22). It must be READ
-// COMMITTED. A unique key that another transaction is about to take is waited for, for two seconds in all; then the
-// answer is Undecided, and the transaction goes on. A task that a transaction met as a duplicate does not start before its
-// end. No lock on a limit outlives a call there: the next fetch takes a note of what was freed, and finds out who comes
-// first.
+// COMMITTED. A unique key that another transaction is about to take is waited for, for two seconds in all; then
+// the answer is Undecided, and the transaction goes on. A task that a transaction met as a duplicate does not
+// start before its end. No lock on a limit outlives a call there: the next fetch takes a note of what was
+// freed, and finds out who comes first.
 //
 // # Where it is weaker
 //

@@ -14,8 +14,9 @@ import (
 type leases struct {
 	db *db
 	ns string
-	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it: should the namespace's record
-	// be gone, or made anew with a shorter one, what is held may be held for as long (rule L9).
+	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it: should the
+	// namespace's record be gone, or made anew with a shorter one, what is held may be held for as long (rule
+	// L9).
 	maxTTL *atomic.Int64
 }
 

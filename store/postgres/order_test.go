@@ -48,7 +48,8 @@ func TestAReleaseLocksInTheOrderOfTheKeys(t *testing.T) {
 	}
 }
 
-// Unique keys of a batch are taken in one order, whatever the batch's is: two batches cannot wait for each other (rule Q2).
+// Unique keys of a batch are taken in one order, whatever the batch's is: two batches cannot wait for each
+// other (rule Q2).
 func TestABatchTakesItsKeysInOneOrder(t *testing.T) {
 	for name, more := range map[string]func(*queue.Spec){"keys alone": func(*queue.Spec) {}, "with a limit": limitOf("l", 9)} {
 		t.Run(name, func(t *testing.T) {

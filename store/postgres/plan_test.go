@@ -48,7 +48,8 @@ func (p *plans) notice(_ *pgconn.PgConn, n *pgconn.Notice) {
 
 const walked = " (the whole of it)"
 
-// conditional says whether the rest of a plan begins with details of the node above that have a condition on its index.
+// conditional says whether the rest of a plan begins with details of the node above that have a condition on
+// its index.
 func conditional(rest []string) bool {
 	for _, line := range rest {
 		if strings.Contains(line, "->") {
@@ -187,7 +188,8 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			p.check(t, "start", "using tasks_pkey on tasks")
 			complete(t, s.Queue, w, f.Tasks[:100]...)
 			p.check(t, "finish", "using tasks_pkey on tasks")
-			// What was displaced has been asked to stop, so its slot is still taken, and its rival in turn is displaced here.
+			// What was displaced has been asked to stop, so its slot is still taken, and its rival in turn is
+			// displaced here.
 			enqueue(t, s.Queue, spec(displace))
 			fetchSome(t, s, w, 1)
 			p.check(t, "fetch of a rival")

@@ -19,9 +19,10 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// defaultConns is how many connections a store opens at most where its address does not say (pool_max_conns): as many as
-// a process has requests under way, so that none waits for another's connection. There are four of a heartbeat, one of
-// each kind that travels in batches, and the few of a sweep; most of the time one or two are open.
+// defaultConns is how many connections a store opens at most where its address does not say (pool_max_conns):
+// as many as a process has requests under way, so that none waits for another's connection. There are four of a
+// heartbeat, one of each kind that travels in batches, and the few of a sweep; most of the time one or two are
+// open.
 const defaultConns = 16
 
 // poolConfig says what our own connections are like, on top of what the address says.

@@ -13,10 +13,11 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// A pooler, such as pgbouncer, may give each transaction another session of the server. What belongs to a session does
-// not work through it: prepared statements (another client may have made one of that name), SET (others have it then),
-// LISTEN (somebody else is told), and session locks. So behind a pooler every statement is sent whole, settings are made
-// for each transaction, and waiters poll. In session mode that costs a little for nothing; nobody can tell it apart.
+// A pooler, such as pgbouncer, may give each transaction another session of the server. What belongs to a
+// session does not work through it: prepared statements (another client may have made one of that name), SET
+// (others have it then), LISTEN (somebody else is told), and session locks. So behind a pooler every statement
+// is sent whole, settings are made for each transaction, and waiters poll. In session mode that costs a little
+// for nothing; nobody can tell it apart.
 
 // errPooled ends a connection that turned out to go through a pooler: the next one is made as that needs.
 var errPooled = errors.New("a pooler stands between")
@@ -24,8 +25,8 @@ var errPooled = errors.New("a pooler stands between")
 // behind says whether the connections of our own pool go through a pooler.
 type behind struct{ pooler atomic.Bool }
 
-// poolerBetween says whether a connection goes through a pooler: the server tells the client its process at connecting,
-// and a pooler tells something else.
+// poolerBetween says whether a connection goes through a pooler: the server tells the client its process at
+// connecting, and a pooler tells something else.
 func poolerBetween(ctx context.Context, c *pgconn.PgConn) (bool, error) {
 	r := c.ExecParams(ctx, "SELECT pg_backend_pid()", nil, nil, nil, nil).Read()
 	if r.Err != nil || len(r.Rows) != 1 {

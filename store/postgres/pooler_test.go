@@ -36,7 +36,8 @@ func with(t testing.TB, address, name, value string) string {
 	return u.String()
 }
 
-// Transactions of the caller's join through a pooler as well, where the caller's own pool keeps no prepared statements.
+// Transactions of the caller's join through a pooler as well, where the caller's own pool keeps no prepared
+// statements.
 func TestTransactionsBehindAPooler(t *testing.T) {
 	through := with(t, testserver.StartPgBouncer(t, database(t, testserver.Postgres(t))).URL, "default_query_exec_mode", "exec")
 	for name, connect := range callers {

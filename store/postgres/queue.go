@@ -29,8 +29,9 @@ func newTasks(d *db, ns string, watch *listener) tasks {
 // lockWait is how long an enqueue or an act waits for another transaction's end (rule Q2).
 const lockWait = 2 * time.Second
 
-// Bounds of one step, whatever there is: the most rows that it changes (as queue_bound of the migration has it), and how many tasks where
-// each may cost more than its own row, such as the look at its limit; and the most rows that it reads.
+// Bounds of one step, whatever there is: the most rows that it changes (as queue_bound of the migration has
+// it), and how many tasks where each may cost more than its own row, such as the look at its limit; and the
+// most rows that it reads.
 const (
 	bound  = 1000
 	costly = 250

@@ -76,7 +76,8 @@ type taskRow struct {
 	lim         pgtype.UUID
 }
 
-// read reads as much as fits into one answer, in steps: none of them looks at more than it may, whatever there is of others.
+// read reads as much as fits into one answer, in steps: none of them looks at more than it may, whatever there
+// is of others.
 func (t desk) read(ctx context.Context, f queue.Filter) ([]taskRow, error) {
 	queues, err := t.queues(ctx, f.Queue)
 	if err != nil || len(queues) == 0 {

@@ -109,8 +109,8 @@ func kindOf(kind string) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Kind = kind }
 }
 
-// What cannot be given costs a fetch nothing (promise 26): each step takes as many rows beside ten times as many neighbours of every sort as it
-// may take at all, whatever there is.
+// What cannot be given costs a fetch nothing (promise 26): each step takes as many rows beside ten times as
+// many neighbours of every sort as it may take at all, whatever there is.
 // Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)
@@ -209,8 +209,8 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	})
 }
 
-// No step of what follows from many tasks that are taken together grows with them: it does as much as it is bound to, says that there is more, and
-// goes on in the next.
+// No step of what follows from many tasks that are taken together grows with them: it does as much as it is
+// bound to, says that there is more, and goes on in the next.
 // Holds: promise 26, Q5.
 func TestLargeStepsAreTakenInParts(t *testing.T) {
 	n := testsize.Of(3000, 100_000)
@@ -293,8 +293,8 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 	}
 }
 
-// While somebody holds an old snapshot, what was worked since costs a fetch next to nothing, in any order of events: nothing is passed
-// over by it either.
+// While somebody holds an old snapshot, what was worked since costs a fetch next to nothing, in any order of
+// events: nothing is passed over by it either.
 // Holds: promise 26.
 func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 	n := testsize.Of(12_000, 400_000)

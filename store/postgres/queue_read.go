@@ -29,7 +29,8 @@ func into[T any](all *[]T) func(pgx.Rows) error {
 	}
 }
 
-// A shelf is where tasks of some states stand, in the order of an index that begins with their queue. What runs stands by its worker.
+// A shelf is where tasks of some states stand, in the order of an index that begins with their queue. What runs
+// stands by its worker.
 type shelf struct {
 	count, ids func() string // statements
 }
@@ -57,8 +58,8 @@ func newShelf(table, which, first, second string) *shelf {
 	return &shelf{fill(0), fill(20)}
 }
 
-// few are the ids of all tasks of some queues, where these are few; nil where they are not. So nobody reads others' tasks for the sake of a
-// few of their own.
+// few are the ids of all tasks of some queues, where these are few; nil where they are not. So nobody reads
+// others' tasks for the sake of a few of their own.
 func (t tasks) few(ctx context.Context, queues []int64) ([]int64, error) {
 	const most = looked / 4
 	ids := []int64{}
@@ -90,7 +91,8 @@ func (t tasks) running(ctx context.Context, most int, each func(id int64, at pla
 	}))
 }
 
-// count counts the tasks of queues by kind and state, step by step: what moves meanwhile from one state to the next may be counted in both, or in neither.
+// count counts the tasks of queues by kind and state, step by step: what moves meanwhile from one state to the
+// next may be counted in both, or in neither.
 func (t tasks) count(ctx context.Context, queues []int64, each func(at place[int64], state, n int, oldest int64)) error {
 	if len(queues) == 0 {
 		return nil

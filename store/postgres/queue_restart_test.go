@@ -12,9 +12,9 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// The server is killed, and comes back, while batches are under way: what was acknowledged is there, as a task or as one
-// that was done; what was acknowledged as done is done, and given to nobody again. A fetch may be forgotten:
-// then its task is given again, and its first token completes nothing (rule Q4).
+// The server is killed, and comes back, while batches are under way: what was acknowledged is there, as a task
+// or as one that was done; what was acknowledged as done is done, and given to nobody again. A fetch may be
+// forgotten: then its task is given again, and its first token completes nothing (rule Q4).
 // Holds: Q4.
 func TestAServerThatIsKilledLosesNothingAcknowledged(t *testing.T) {
 	srv := testserver.StartPostgres(t)

@@ -175,7 +175,8 @@ func (d *tending) rescue(ctx context.Context) error {
 	return d.db.run(ctx, "forget dead workers", do(sqlTend()[3], column(dead, func(w busy) int32 { return w.id })))
 }
 
-// bounded repeats a step of so many at most, which returns how many tasks it touched, until there is nothing more to do, or no more may be done.
+// bounded repeats a step of so many at most, which returns how many tasks it touched, until there is nothing
+// more to do, or no more may be done.
 func (d *tending) bounded(ctx context.Context, what string, most int, sum *int, s func(most int) step) error {
 	for d.left > 0 {
 		n, ask := 0, min(most, d.left)

@@ -174,8 +174,8 @@ func TestABusyQueueIsNotTold(t *testing.T) {
 	}
 }
 
-// A completion that waits for whoever has its task ends what it finds then: a task that was taken from its worker meanwhile
-// is left alone, and one that the worker has anew holds nobody up.
+// A completion that waits for whoever has its task ends what it finds then: a task that was taken from its
+// worker meanwhile is left alone, and one that the worker has anew holds nobody up.
 func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)

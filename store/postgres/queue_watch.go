@@ -15,8 +15,9 @@ import (
 // of it, once, and disarms it. So a busy queue is never told of. Arming comes after the fetch that found nothing, so
 // what was enqueued between the two is told to nobody: for that, whoever armed looks once more.
 //
-// Enqueuing tells after its own commit, in a step of its own, many enqueues at once. Within the commit, NOTIFY would make
-// all commits wait for each other; and what looks at the row before the commit could miss who arms it before then.
+// Enqueuing tells after its own commit, in a step of its own, many enqueues at once. Within the commit, NOTIFY
+// would make all commits wait for each other; and what looks at the row before the commit could miss who arms
+// it before then.
 
 // pace is the least time between two tellings of one process where somebody waited to be told, unheard where nobody
 // did: then all workers are busy, or poll.

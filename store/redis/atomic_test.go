@@ -27,8 +27,9 @@ func probedRampage(t *testing.T, step int) (r *rampage, p *probe, raw *goredis.C
 	return r, probes(s, step), r.raw, "dibs:{" + c.Namespace + "}:"
 }
 
-// writtenLast has a walk take n steps, and fails where a script reads after its first write: it decides nothing then, and nothing that
-// it meets can end it half-way. Each kind of key has one type, so that no write is of a wrong one. It returns these.
+// writtenLast has a walk take n steps, and fails where a script reads after its first write: it decides nothing
+// then, and nothing that it meets can end it half-way. Each kind of key has one type, so that no write is of a
+// wrong one. It returns these.
 func writtenLast(t *testing.T, r walk, raw *goredis.Client, prefix string, n int, each func(n int)) (types map[string]string) {
 	t.Helper()
 	types = map[string]string{}
@@ -55,8 +56,8 @@ func writtenLast(t *testing.T, r walk, raw *goredis.Client, prefix string, n int
 	return types
 }
 
-// After its first write a script reads nothing; no command is given, or answers with, more than a bound. What the small steps
-// leave to do is done by the next ones: the books balance all the while.
+// After its first write a script reads nothing; no command is given, or answers with, more than a bound. What
+// the small steps leave to do is done by the next ones: the books balance all the while.
 // Holds: promise 18.
 func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 	testsize.Counts(t)
@@ -85,7 +86,8 @@ func TestScriptsReadBeforeTheyWrite(t *testing.T) {
 	}
 }
 
-// The scripts of leases, ticks, jobs and history do so as well, each of them, for batches that name the same thing twice.
+// The scripts of leases, ticks, jobs and history do so as well, each of them, for batches that name the same
+// thing twice.
 // Holds: promise 26.
 func TestKeptScriptsReadBeforeTheyWrite(t *testing.T) {
 	testsize.Counts(t)
@@ -102,8 +104,8 @@ func TestKeptScriptsReadBeforeTheyWrite(t *testing.T) {
 	}
 }
 
-// failing has a walk take n steps. Each script is made to fail at whatever it reads and at its first write, and must then have done
-// nothing; a full server is such a failure. There is no other: see writtenLast.
+// failing has a walk take n steps. Each script is made to fail at whatever it reads and at its first write, and
+// must then have done nothing; a full server is such a failure. There is no other: see writtenLast.
 func failing(t *testing.T, r walk, p *probe, raw *goredis.Client, prefix string, n int, each func(n int)) (injected, full int) {
 	t.Helper()
 	digest := func() string {

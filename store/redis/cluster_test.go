@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-run/dibs/store/storetest"
 )
 
-// A namespace lives on one node of a cluster, which refuses what touches two slots: every promise holds there, whichever of
-// the nodes it is.
+// A namespace lives on one node of a cluster, which refuses what touches two slots: every promise holds there,
+// whichever of the nodes it is.
 func TestCluster(t *testing.T) {
 	nodes := startCluster(t, 3)
 	open := func(ctx context.Context, c store.Config) (*store.Store, error) {

@@ -3,11 +3,12 @@
 //
 // # Functions
 //
-// A server with functions (7.0 and later, Valkey) keeps acquire and release ready in a library named dibs_ and a digest of its
-// text, which the first client to miss it loads. It costs less than a script, whose functions the server makes anew at each
-// call, and it remembers the process's run_id, which scripts ask INFO for. It knows the plain cases; a script knows all of them.
-// A server without functions, or a user who may not use them, gets scripts. Versions of dibs whose libraries differ share a
-// server; FUNCTION DELETE removes one that nobody uses any more, and at worst it is loaded again.
+// A server with functions (7.0 and later, Valkey) keeps acquire and release ready in a library named dibs_ and
+// a digest of its text, which the first client to miss it loads. It costs less than a script, whose functions
+// the server makes anew at each call, and it remembers the process's run_id, which scripts ask INFO for. It
+// knows the plain cases; a script knows all of them. A server without functions, or a user who may not use
+// them, gets scripts. Versions of dibs whose libraries differ share a server; FUNCTION DELETE removes one that
+// nobody uses any more, and at worst it is loaded again.
 //
 // # What is promised
 //

@@ -13,9 +13,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// A quick script is one of lua/quick. It defines a function of its own name, which a server with functions (7.0 and later)
-// keeps ready in a library, and which is otherwise sent as a script. It does what is plain, and answers {0} if it has done
-// nothing because something is not.
+// A quick script is one of lua/quick. It defines a function of its own name, which a server with functions (7.0
+// and later) keeps ready in a library, and which is otherwise sent as a script. It does what is plain, and
+// answers {0} if it has done nothing because something is not.
 func quick(name string, full bool) *script {
 	s := load("quick/" + name)
 	s.function, s.fullServer = name, full
@@ -34,8 +34,8 @@ func (s *script) functionName() string {
 	return s.name
 }
 
-// A library is what FUNCTION LOAD takes. Its name, which begins the names of its functions, has a digest of its text: versions of
-// dibs that differ in it share a server, each with a library of its own.
+// A library is what FUNCTION LOAD takes. Its name, which begins the names of its functions, has a digest of its
+// text: versions of dibs that differ in it share a server, each with a library of its own.
 type library struct{ name, source string }
 
 // quickLibrary puts the library together, when it is first used.
@@ -59,9 +59,9 @@ var quickLibrary = sync.OnceValue(func() library {
 // before 7.0, or one whose user may not use them.
 type functions struct{ off atomic.Bool }
 
-// runQuick carries out a quick script in one round trip, as a function if that can be. A server that does not have the library
-// is given it first: one that is new, was flushed, or is a replica of before it was loaded. Whatever error the function ends
-// with, it has done nothing, and what the script ends with is the answer.
+// runQuick carries out a quick script in one round trip, as a function if that can be. A server that does not
+// have the library is given it first: one that is new, was flushed, or is a replica of before it was loaded.
+// Whatever error the function ends with, it has done nothing, and what the script ends with is the answer.
 func (d *db) runQuick(ctx context.Context, what string, s *script, a args) (reply, error) {
 	if d.functions.off.Load() {
 		return d.run(ctx, what, s, a)

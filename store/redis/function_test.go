@@ -110,8 +110,8 @@ func TestALibraryOutlivesNoServer(t *testing.T) {
 	wantFunctions(t, s, raw)
 }
 
-// A replica that is promoted and never had the library, as one of a version without functions, is another server (rule L9), and is
-// given it.
+// A replica that is promoted and never had the library, as one of a version without functions, is another
+// server (rule L9), and is given it.
 func TestAPromotedServerWithoutTheLibrary(t *testing.T) {
 	_, c, old := withFunctions(t)
 	replica := config(t, ownServer(t).URL)
@@ -207,8 +207,8 @@ func TestAUserWhoMayNotLoadFunctions(t *testing.T) {
 	wantFunctions(t, caller, raw)
 }
 
-// A full server says so of a function before it runs: what it only looks at, or frees, is answered as ever, and functions are used again
-// once it has room.
+// A full server says so of a function before it runs: what it only looks at, or frees, is answered as ever, and
+// functions are used again once it has room.
 func TestAFullServerKeepsItsFunctions(t *testing.T) {
 	for _, flush := range []bool{false, true} {
 		s, c, raw := withFunctions(t)

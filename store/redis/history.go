@@ -71,8 +71,9 @@ func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	return found[:min(len(found), q.Max())], err
 }
 
-// reachingIn finds up to most range rows that begin before q.From and end in or after it. A job has one of these at most:
-// its ranges do not overlap, so it is the first that ends there. Those of all jobs are looked for page by page.
+// reachingIn finds up to most range rows that begin before q.From and end in or after it. A job has one of
+// these at most: its ranges do not overlap, so it is the first that ends there. Those of all jobs are looked
+// for page by page.
 func (p past) reachingIn(ctx context.Context, q history.Query, most int) (early []string, err error) {
 	from, index := strconv.FormatInt(micros(q.From), 10), p.prefix+of("ranges", q.Job)
 	page := int64(maxBatch)

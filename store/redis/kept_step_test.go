@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A yard is a store with very many leases, ticks, jobs and runs. n of each are one's own, or finished, and ten times as many the neighbours':
-// of other applications, some of which are gone and never ended their ticks.
+// A yard is a store with very many leases, ticks, jobs and runs. n of each are one's own, or finished, and ten
+// times as many the neighbours': of other applications, some of which are gone and never ended their ticks.
 type yard struct {
 	testing.TB
 	s      *store.Store // is filled through another one, whose scripts are not probed
@@ -29,8 +29,8 @@ type yard struct {
 	hold   lease.Ref
 }
 
-// No script does more than its bound, whatever is kept beside what it is about: counted in its commands, and in the values that these are
-// given, and answer with; for each of as many items as a script takes at most.
+// No script does more than its bound, whatever is kept beside what it is about: counted in its commands, and in
+// the values that these are given, and answer with; for each of as many items as a script takes at most.
 // Holds: promise 26.
 func TestEveryKeptStepIsBounded(t *testing.T) {
 	testsize.Counts(t)
@@ -54,8 +54,8 @@ func (y *yard) must(err error) {
 	}
 }
 
-// step does something that has to do with so many items, each of which may take so many commands, and 24 times as many values, and one
-// of a script at most with maxBatch of them.
+// step does something that has to do with so many items, each of which may take so many commands, and 24 times
+// as many values, and one of a script at most with maxBatch of them.
 func (y *yard) step(what string, items, each int, do func()) {
 	y.Helper()
 	drain(y, y.raw, y.prefix)

@@ -17,7 +17,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A stroll does anything with a few leases, ticks, jobs and what is told of them, in batches that name the same thing twice.
+// A stroll does anything with a few leases, ticks, jobs and what is told of them, in batches that name the same
+// thing twice.
 type stroll struct {
 	testing.TB
 	s      *store.Store

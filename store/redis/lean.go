@@ -37,8 +37,8 @@ func lean(source string) string {
 	return strings.Join(blocks, "")
 }
 
-// inline writes numbers where a script has names for them, which Lua would look up each time, and counts among the two hundred
-// names that a script may have.
+// inline writes numbers where a script has names for them, which Lua would look up each time, and counts among
+// the two hundred names that a script may have.
 func inline(source string) string {
 	var b strings.Builder
 	values := map[string]string{}

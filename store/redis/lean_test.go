@@ -80,7 +80,8 @@ func TestScriptsAreMadeOfWholeFunctions(t *testing.T) {
 	}
 }
 
-// What the queue keeps and what leases, jobs and ticks keep share a prefix: but for what is meant to be one they share no name.
+// What the queue keeps and what leases, jobs and ticks keep share a prefix: but for what is meant to be one
+// they share no name.
 func TestTheQueueHasNamesOfItsOwn(t *testing.T) {
 	// A name follows the prefix, or is the first word of what later.lua keeps a write by.
 	key := regexp.MustCompile(`(?:prefix \.\. |(?:put|drop|mark|zset|fields|passed)\(|(?:add|remove|order)\('[A-Z]+', )(\([^()]*\)|'[a-z-]+:?')`)

@@ -54,7 +54,8 @@ func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (reply
 	return l.run(ctx, "acquire", acquireScript, l.acquireArgs(reqs))
 }
 
-// plainAcquires are distinct keys, in the order in which a Keeper sends them, of which the same is asked, and nothing special.
+// plainAcquires are distinct keys, in the order in which a Keeper sends them, of which the same is asked, and
+// nothing special.
 func plainAcquires(reqs []lease.AcquireRequest) bool {
 	for i, q := range reqs {
 		if q.Reclaim.Owner != (lease.Nonce{}) || q.TTL != reqs[0].TTL || !q.NotAfter.Equal(reqs[0].NotAfter) || i > 0 && q.Key <= reqs[i-1].Key {

@@ -67,8 +67,8 @@ func options(u *url.URL) (*goredis.Options, error) {
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ContextTimeoutEnabled = true
 	o.ClientName = "dibs"
-	// Requests are coalesced, so that a process has few under way, whatever its number of goroutines. None of them is to
-	// wait for another's connection.
+	// Requests are coalesced, so that a process has few under way, whatever its number of goroutines. None of
+	// them is to wait for another's connection.
 	if o.PoolSize == 0 {
 		o.PoolSize = max(16, 2*runtime.GOMAXPROCS(0))
 	}

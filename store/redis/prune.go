@@ -10,8 +10,8 @@ import (
 // keepFree is how long the record of a free lease is kept at least, for its token (rule L10).
 const keepFree = 30 * 24 * time.Hour
 
-// Prune deletes by one script for each kind. Records of leases that were free for long go as well; they are not counted,
-// being no history.
+// Prune deletes by one script for each kind. Records of leases that were free for long go as well; they are not
+// counted, being no history.
 func (p past) Prune(ctx context.Context, before time.Time) (total int, more bool, err error) {
 	for _, kind := range []string{"ticks", "runs", "events"} {
 		n, full, err := p.pruneKind(ctx, kind, before)

@@ -46,7 +46,8 @@ func (q tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueue
 	return out, nil
 }
 
-// takeIn has the server take a batch in, in one step. Unique keys are first taken to be free, which is cheap, and mostly so.
+// takeIn has the server take a batch in, in one step. Unique keys are first taken to be free, which is cheap,
+// and mostly so.
 func (q tasks) takeIn(ctx context.Context, specs []queue.Spec) (reply, error) {
 	a := q.enqueueArgs(specs)
 	if !slices.ContainsFunc(specs, needsOthers) {

@@ -54,7 +54,8 @@ type rampage struct {
 
 func (r *rampage) attempt() error { return r.try() }
 
-// failover makes the server another one than the namespace knows, or one that has lost the record of it; or it ends the wait.
+// failover makes the server another one than the namespace knows, or one that has lost the record of it; or it
+// ends the wait.
 func (r *rampage) failover() {
 	ctx := r.t.Context()
 	var err error

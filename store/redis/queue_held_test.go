@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// A fetch that goes on with an untidy limit while slots are held back puts nothing on a shelf that it has made wait, and
-// finds no wrong queue later.
+// A fetch that goes on with an untidy limit while slots are held back puts nothing on a shelf that it has made
+// wait, and finds no wrong queue later.
 // Holds: Q5.
 func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
 	for n := 11; n < 20; n++ {

@@ -15,8 +15,9 @@ import (
 	"github.com/dibs-run/dibs/store/memory"
 )
 
-// Whatever is enqueued, in whatever batches, is answered and kept as the memory store does. Beyond the walk that all stores take in
-// storetest, there are batches of more than a page, tasks that have expired, windows that are over at once, and an audit of all keys.
+// Whatever is enqueued, in whatever batches, is answered and kept as the memory store does. Beyond the walk
+// that all stores take in storetest, there are batches of more than a page, tasks that have expired, windows
+// that are over at once, and an audit of all keys.
 func TestBatchesAreAsInMemory(t *testing.T) {
 	for range 2 {
 		seed := rand.Uint64()

@@ -57,7 +57,8 @@ func (c *scale) put(n int, of func(i int) queue.Spec) (last queue.ID) {
 // all is so many tasks alike.
 func (c *scale) all(n int, s queue.Spec) queue.ID { return c.put(n, func(int) queue.Spec { return s }) }
 
-// settle fills in what the others have nothing to do with: of other queues, of other kinds of the same one, rated, paused, blocked.
+// settle fills in what the others have nothing to do with: of other queues, of other kinds of the same one,
+// rated, paused, blocked.
 func (c *scale) settle(n int) {
 	ctx := c.Context()
 	c.must(c.s.Queue.Declare(ctx, map[string]queue.Rate{"rated": {Count: 1, Per: time.Hour}}))

@@ -14,8 +14,8 @@ var forOthers = []string{
 	"pause", "resume", "fetch of what is paused", "fetch of what is paused no more", "fetch of what has expired", "show one of a limit",
 }
 
-// No script does more than its bound, however many tasks there are: counted in the values that its commands are given, and answer
-// with. Steps are a fraction of what they are elsewhere, so that fewer tasks tell.
+// No script does more than its bound, however many tasks there are: counted in the values that its commands are
+// given, and answer with. Steps are a fraction of what they are elsewhere, so that fewer tasks tell.
 // Holds: promise 18.
 func TestEveryStepIsBounded(t *testing.T) {
 	testsize.Counts(t)

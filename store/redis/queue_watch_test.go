@@ -76,7 +76,8 @@ func calls(s string) (n int64) {
 	return n
 }
 
-// What starts on an idle queue waits for nobody's timer: a worker hears of it. How long that takes is logged, not judged.
+// What starts on an idle queue waits for nobody's timer: a worker hears of it. How long that takes is logged,
+// not judged.
 func TestStartLatencyOnAnIdleQueue(t *testing.T) {
 	server := ownServer(t)
 	s, _ := prepared(t, server.URL)

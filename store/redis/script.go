@@ -37,8 +37,9 @@ func load(names ...string) *script {
 	return s
 }
 
-// maxStep bounds what one script does for others than those who asked for it: tasks that are promoted, superseded, made due, rescued,
-// and the like. It is some 20 ms. What is left is for the next step; scripts know it as STEP (lua/queue/later.lua).
+// maxStep bounds what one script does for others than those who asked for it: tasks that are promoted,
+// superseded, made due, rescued, and the like. It is some 20 ms. What is left is for the next step; scripts
+// know it as STEP (lua/queue/later.lua).
 const maxStep = 1000
 
 // text returns the script and the digest by which the server knows it.

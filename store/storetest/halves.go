@@ -15,8 +15,8 @@ import (
 
 // A Saboteur lets statements of a store fail.
 type Saboteur interface {
-	// Arm has the next statement but n fail, once, on whatever connection it is sent; negative: none. Fired says whether
-	// it did.
+	// Arm has the next statement but n fail, once, on whatever connection it is sent; negative: none. Fired
+	// says whether it did.
 	Arm(n int)
 	Fired() bool
 	// State is what the store keeps, by sort. Rough leaves out what each repetition of a call changes: instants.

@@ -18,8 +18,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// RunNewProgram checks that a program which begins with a store that nobody has prepared loses no tick of a job that is due
-// every second, and says once, if at all, that the store holds back (rule L9). It takes the longest TTL and some seconds.
+// RunNewProgram checks that a program which begins with a store that nobody has prepared loses no tick of a job
+// that is due every second, and says once, if at all, that the store holds back (rule L9). It takes the longest
+// TTL and some seconds.
 func RunNewProgram(t *testing.T, open Open, url string) {
 	t.Parallel()
 	w := fallow(t, open, url)

@@ -33,7 +33,8 @@ func spots(ticks []tick.Tick) (all []tick.Spot) {
 	return all
 }
 
-// orphansInSteps: each step looks at no more ticks than it was asked to, live ones among them, and says where to go on.
+// orphansInSteps: each step looks at no more ticks than it was asked to, live ones among them, and says where
+// to go on.
 func orphansInSteps(w *world) {
 	live, dead := w.server(w.s), w.server(w.s)
 	var want []tick.Spot

@@ -8,9 +8,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// PausedAhead checks what Unsettle makes of pauses that began, or were ended, when the store's clock was further ahead.
-// ahead moves the pause of a job of c's namespace as that would have: its beginning and its end, where it has one, one
-// hour further. No store is asked to step its clock.
+// PausedAhead checks what Unsettle makes of pauses that began, or were ended, when the store's clock was
+// further ahead. ahead moves the pause of a job of c's namespace as that would have: its beginning and its end,
+// where it has one, one hour further. No store is asked to step its clock.
 func PausedAhead(t *testing.T, open Open, c store.Config, ahead func(job string)) {
 	w := &world{T: t, ctx: t.Context(), open: open, config: c}
 	w.s = w.prepare()

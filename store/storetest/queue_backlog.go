@@ -8,7 +8,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// What concerns very many tasks may take several steps, each of which does a bounded amount (rule Q5). None is lost on the way.
+// What concerns very many tasks may take several steps, each of which does a bounded amount (rule Q5). None is
+// lost on the way.
 var backlogPromises = sized(func() int { return testsize.Of(1200, 20_000) })
 
 // RunBacklog runs these with so many tasks.

@@ -54,7 +54,8 @@ func oneTask(w *world) {
 	equal(w, "what is left to fetch", len(w.fetch(worker, 10)), 0)
 }
 
-// tasksBesideTicks: a tick that enqueues a task is under way while the task is taken in, and mostly when it is worked off.
+// tasksBesideTicks: a tick that enqueues a task is under way while the task is taken in, and mostly when it is
+// worked off.
 func tasksBesideTicks(w *world) {
 	if w.s.Ticks == nil {
 		return

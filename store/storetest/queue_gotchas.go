@@ -102,8 +102,8 @@ func (s *shop) comes(id queue.ID, want queue.State) queue.Task {
 	}
 }
 
-// gotchaGone takes the lease of a worker away while it is idle, and again while it works: as a flush does, or a replica
-// that is promoted and never had the lease.
+// gotchaGone takes the lease of a worker away while it is idle, and again while it works: as a flush does, or a
+// replica that is promoted and never had the lease.
 func gotchaGone(w *world) {
 	s := w.shop()
 	begun := make(chan struct{}, 10)

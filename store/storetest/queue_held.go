@@ -11,9 +11,9 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// RunHeldSlots checks that slots of limits are held back as grants of leases are (rules Q5, L9): a server that took over
-// may not know who has them. write changes a namespace's record: nothing is granted before until. forget changes it so that
-// it knows another server; nil where there is no other.
+// RunHeldSlots checks that slots of limits are held back as grants of leases are (rules Q5, L9): a server that
+// took over may not know who has them. write changes a namespace's record: nothing is granted before until.
+// forget changes it so that it knows another server; nil where there is no other.
 // Holds: Q5.
 func RunHeldSlots(t *testing.T, open Open, url string, write func(t *testing.T, c store.Config, until time.Time), forget func(t *testing.T, c store.Config)) {
 	t.Helper()

@@ -83,7 +83,8 @@ func limitRaisedOverMany(w *world) {
 	w.order("all that waited", got, all[1:])
 }
 
-// limitSupersedesMany: the newest of many that would replace what runs is the one that does, however many steps it takes.
+// limitSupersedesMany: the newest of many that would replace what runs is the one that does, however many steps
+// it takes.
 func limitSupersedesMany(w *world) {
 	worker := w.worker(w.s)
 	s := limited("l", 1)
@@ -370,8 +371,8 @@ func limitIdentity(w *world) {
 	w.fetches("one of every key", worker, 1000, w.add(specs...)...)
 }
 
-// What wants to be discarded or to displace waits for a fetch, and for nothing that its limit could give it. So it is not
-// the one that a freed slot wakes.
+// What wants to be discarded or to displace waits for a fetch, and for nothing that its limit could give it. So
+// it is not the one that a freed slot wakes.
 func limitOpen(w *world) {
 	for _, c := range []queue.Contention{queue.Discard, queue.Displace} {
 		worker := w.worker(w.s)

@@ -11,8 +11,8 @@ var repeatPromises = []promise{
 	{"an end that is reported again is known once another has the task", repeatedSinceGiven},
 }
 
-// repeatedByAnother is a completion whose answer was lost: the worker that had the task may ask again. Another one, be it
-// under the same token, has not ended it.
+// repeatedByAnother is a completion whose answer was lost: the worker that had the task may ask again. Another
+// one, be it under the same token, has not ended it.
 func repeatedByAnother(w *world) {
 	worker, other := w.worker(w.s), w.worker(w.s)
 	f := w.fetch1(worker, w.add1(some()))

@@ -27,16 +27,19 @@ var twinPromises = []promise{
 //
 // What is each store's own is not compared, or not as it is:
 //
-//   - A task goes by the place at which it was taken in, since ids and tokens are a store's own. So are the instants at which it
-//     does something. All those that are asked for lie a quarter of an hour apart, so that an instant is known by
-//     the quarter that it is next to.
-//   - When an expired task is ended, and whether it is blocked meanwhile, on MariaDB even where it is the next: so none expires.
+//   - A task goes by the place at which it was taken in, since ids and tokens are a store's own. So are the
+//     instants at which it does something. All those that are asked for lie a quarter of an hour apart, so that
+//     an instant is known by the quarter that it is next to.
+//   - When an expired task is ended, and whether it is blocked meanwhile, on MariaDB even where it is the next:
+//     so none expires.
 //   - Whether those who stand behind a suspect that may not be given are passed over with it, or given: so while one
 //     with a limit waits, whatever is first may be given, and only that.
-//   - Where a task of a batch stands is told as of when it was met, or as of the end of the batch: so that is compared for one alone.
+//   - Where a task of a batch stands is told as of when it was met, or as of the end of the batch: so that is
+//     compared for one alone.
 //   - PostgreSQL takes in tasks of one key in one batch one after the other, with ids that come after all others': so
 //     in a batch those of a key ask for the same.
-//   - Whether a task under a limit is told as available or as blocked until a fetch comes by, which decides: so both are one here.
+//   - Whether a task under a limit is told as available or as blocked until a fetch comes by, which decides: so
+//     both are one here.
 //   - How long a limit under which there is no task any more is remembered: so what SetLimit answers is passed over.
 //   - A run is ended once: what is answered to an end that is reported again has promises of its own.
 type twins struct {
@@ -61,8 +64,8 @@ type twinRun struct {
 	queue.Ref
 }
 
-// DIBS_TEST_SEED asks for the walk of a seed, DIBS_TEST_LONG for many long ones that nobody has walked before; else they are
-// the same ones each time, so that what fails is what was changed.
+// DIBS_TEST_SEED asks for the walk of a seed, DIBS_TEST_LONG for many long ones that nobody has walked before;
+// else they are the same ones each time, so that what fails is what was changed.
 func asInMemory(w *world) {
 	walks, steps := testsize.Of(1, 12), testsize.Of(150, 400)
 	seeds := make([]uint64, walks)

@@ -420,7 +420,8 @@ func replaceWaiting(w *world) {
 	w.sameJSON("arguments after a refusal", w.task(first).Args, json.RawMessage(`1`))
 }
 
-// replaceStarted: the worker has the old arguments from its fetch on, so newer ones must not be written where nobody reads them.
+// replaceStarted: the worker has the old arguments from its fetch on, so newer ones must not be written where
+// nobody reads them.
 func replaceStarted(w *world) {
 	worker := w.worker(w.s)
 	s := replacing(queue.Replace)

@@ -95,8 +95,8 @@ func look(w *world, s *store.Store) error {
 	return err
 }
 
-// RunUnprepared checks that reading a place where dibs has never been leaves it bare. url is the place's; bare says what is
-// there of dibs's, and nothing if there is nothing.
+// RunUnprepared checks that reading a place where dibs has never been leaves it bare. url is the place's; bare
+// says what is there of dibs's, and nothing if there is nothing.
 func RunUnprepared(t *testing.T, open Open, url string, there func(t *testing.T) string) {
 	t.Helper()
 	w := fallow(t, open, url)
@@ -113,8 +113,8 @@ func RunUnprepared(t *testing.T, open Open, url string, there func(t *testing.T)
 	}
 }
 
-// RunOutdated checks that reading does not upgrade a store of an older version. age makes a prepared store look older; version
-// tells what it has.
+// RunOutdated checks that reading does not upgrade a store of an older version. age makes a prepared store look
+// older; version tells what it has.
 func RunOutdated(t *testing.T, open Open, url string, age func(*testing.T), version func(*testing.T) int) {
 	t.Helper()
 	w := fallow(t, open, url)

@@ -218,9 +218,10 @@ func unsettlesNothing(w *world) {
 	sameTime(w, "a pause that began before", w.job("j").Pause.Since, p.Pause.Since)
 }
 
-// unsettlesOvertaken is a process that reads the rows, and writes after another one has changed one of them: it cut a
-// range at another tick, or took all of it back, or runs a tick after all. Were the other rows taken back, and the mark
-// lowered, what the other one left of the range would lie ahead of the mark, beside ticks that are due again.
+// unsettlesOvertaken is a process that reads the rows, and writes after another one has changed one of them: it
+// cut a range at another tick, or took all of it back, or runs a tick after all. Were the other rows taken
+// back, and the mark lowered, what the other one left of the range would lie ahead of the mark, beside ticks
+// that are due again.
 func unsettlesOvertaken(w *world) {
 	now, to, claimed, rows := w.ahead()
 	mark := now.Add(time.Hour)

@@ -10,7 +10,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// server is a process's own live lease, under which it claims. It lives until it is told to lapse, however slow the machine.
+// server is a process's own live lease, under which it claims. It lives until it is told to lapse, however slow
+// the machine.
 func (w *world) server(s *store.Store) lease.Ref {
 	w.Helper()
 	ref := w.hold(s, lease.OnceKey()).Ref()

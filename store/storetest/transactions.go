@@ -15,17 +15,19 @@ import (
 
 // A Caller is an application that keeps tables of its own in the database of the store under test.
 type Caller struct {
-	// Connect opens a way of the application's own, for as long as the test runs, to the database in which s has the namespace of c.
-	// What it returns begins a transaction there.
+	// Connect opens a way of the application's own, for as long as the test runs, to the database in which s
+	// has the namespace of c. What it returns begins a transaction there.
 	Connect func(t testing.TB, s *store.Store, c store.Config) Begin
-	// OneWriter: while a transaction is open, whoever else writes waits for its end. Otherwise only those do who want what it has.
+	// OneWriter: while a transaction is open, whoever else writes waits for its end. Otherwise only those do
+	// who want what it has.
 	OneWriter bool
 }
 
 // Begin begins a transaction.
 type Begin func(context.Context) (Transaction, error)
 
-// A Transaction is one of a Caller's. Count returns the one number that a query results in; to roll back what is over may fail.
+// A Transaction is one of a Caller's. Count returns the one number that a query results in; to roll back what
+// is over may fail.
 type Transaction struct {
 	Queue            Joined
 	Exec             func(ctx context.Context, statement string) error
@@ -53,8 +55,8 @@ func SQL(tx *sql.Tx, q Joined) Transaction {
 		func(context.Context) error { return tx.Commit() }, func(context.Context) error { return tx.Rollback() }}
 }
 
-// RunTransactions checks that the tasks of the store that open opens at url join the transactions of its callers (promise 22). A store
-// may be run with several kinds of callers.
+// RunTransactions checks that the tasks of the store that open opens at url join the transactions of its
+// callers (promise 22). A store may be run with several kinds of callers.
 func RunTransactions(t *testing.T, open Open, url string, c Caller) {
 	t.Helper()
 	group(t, "transactions", open, url, c.promises(slices.Concat(joinPromises, linePromises)))
@@ -160,7 +162,8 @@ func succeeded(tasks []queue.Fetched) (ends []queue.Completion) {
 	return ends
 }
 
-// nothing is to be had while a transaction is open that has all there is: a fetch finds nothing, or waits for the one that writes.
+// nothing is to be had while a transaction is open that has all there is: a fetch finds nothing, or waits for
+// the one that writes.
 func (c *caller) nothing(what string, worker lease.Ref) {
 	c.Helper()
 	if !c.OneWriter {

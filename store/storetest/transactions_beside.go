@@ -147,7 +147,8 @@ func besideLimit(c *caller) {
 	equal(c.world, "repairs", c.tend().Repaired, 0)
 }
 
-// besideLine: who ends is held up by none of those who would come next; the one behind them does, and they come after him.
+// besideLine: who ends is held up by none of those who would come next; the one behind them does, and they come
+// after him.
 func besideLine(c *caller) {
 	worker := c.worker(c.s)
 	for n := range 2 { // behind those that a transaction has

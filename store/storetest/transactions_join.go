@@ -344,7 +344,8 @@ func joinDisplace(c *caller) {
 	c.fetch1(worker, second)
 }
 
-// joinWork is the round of an application: a task is enqueued with a row of its own, and a worker commits the work with its completion.
+// joinWork is the round of an application: a task is enqueued with a row of its own, and a worker commits the
+// work with its completion.
 func joinWork(c *caller) {
 	table, ended := c.table(), make(chan int, 10)
 	s := c.shop()

@@ -13,9 +13,10 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// RunWaits checks that each step which has a not_after is judged by when it is carried out, and not by when it began to
-// wait for somebody else's lock (rule L1). lock has another session lock what there is in a namespace of one of leases,
-// jobs, ticks and limits, until unlock is called. Steps that are named in except are left out.
+// RunWaits checks that each step which has a not_after is judged by when it is carried out, and not by when it
+// began to wait for somebody else's lock (rule L1). lock has another session lock what there is in a namespace
+// of one of leases, jobs, ticks and limits, until unlock is called. Steps that are named in except are left
+// out.
 func RunWaits(t *testing.T, open Open, url string, lock func(t *testing.T, c store.Config, what string) (unlock func()), except ...string) {
 	for _, step := range waits {
 		if slices.Contains(except, step.name) {

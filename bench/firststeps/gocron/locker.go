@@ -9,7 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// locker does what github.com/go-co-op/gocron-redis-lock does for a program; its lines do not count as the program's own.
+// locker does what github.com/go-co-op/gocron-redis-lock does for a program; its lines do not count as the
+// program's own.
 type locker struct{ *redislock.Client }
 
 func newLocker(c *redis.Client) gocron.Locker { return locker{redislock.New(c)} }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A floor is a group of packages that import only what stands before them: lower floors, and earlier packages of their own.
+// A floor is a group of packages that import only what stands before them: lower floors, and earlier packages
+// of their own.
 type floor struct {
 	name     string
 	packages []string

@@ -146,8 +146,8 @@ func TestNobodyCompilesAClientItDoesNotUse(t *testing.T) {
 	}
 }
 
-// A program of package dibs and one store links no other store's client, and neither what reads manifests nor what makes a
-// command line.
+// A program of package dibs and one store links no other store's client, and neither what reads manifests nor
+// what makes a command line.
 func TestAProgramOfDibsIsLight(t *testing.T) {
 	heavy := []string{module + "/manifest", module + "/cmd", module + "/store/all", "go.yaml.in/yaml", "gopkg.in/yaml", "github.com/spf13", "golang.org/x/term"}
 	all := load(t)

@@ -277,9 +277,9 @@ func (r *round) accountRun(e entry, id, outcome, host string, seen []*life, star
 	}
 }
 
-// harmed says whether the processes of a run were killed or stopped, or some of its host at the time of the run.
-// That is by the store's clock, which may have been off then by what it was stepped, and by something else when the run
-// began than when it was over.
+// harmed says whether the processes of a run were killed or stopped, or some of its host at the time of the
+// run. That is by the store's clock, which may have been off then by what it was stepped, and by something else
+// when the run began than when it was over.
 func (r *round) harmed(run, host string, began, over time.Duration) bool {
 	return slices.ContainsFunc(r.faults, func(f *fault) bool {
 		if slices.Contains(slices.Concat(f.orphans, f.unguarded, f.unwarded), run) {
@@ -315,8 +315,9 @@ func (r *round) instants(told time.Duration) (real []time.Duration) {
 	return real
 }
 
-// wasOff says whether the store's clock was off by so much at an instant, or a process may have gone on as if it were: it
-// follows the old line until a new one has persisted for a minute, and hears of a step at its next heartbeat.
+// wasOff says whether the store's clock was off by so much at an instant, or a process may have gone on as if
+// it were: it follows the old line until a new one has persisted for a minute, and hears of a step at its next
+// heartbeat.
 func (r *round) wasOff(by, at time.Duration) bool {
 	const persists = time.Minute + 5*time.Second
 	off, last, was := time.Duration(0), time.Duration(0), by == 0

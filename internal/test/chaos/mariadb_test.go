@@ -85,8 +85,8 @@ func (m mariadb) caughtUp(ctx context.Context, primary, replica *node, within ti
 	return errors.New("the replica does not catch up")
 }
 
-// logs is where a node keeps its binary log: not on its small disk. A log that a full disk has cut off in the middle is
-// the end of all replication, and every failover after it would lose more than it is known to.
+// logs is where a node keeps its binary log: not on its small disk. A log that a full disk has cut off in the
+// middle is the end of all replication, and every failover after it would lose more than it is known to.
 func (mariadb) logs(n *node) string { return n.dir + "-log" }
 
 func (m mariadb) promote(n *node) error {

@@ -49,8 +49,8 @@ func (w *world) tasks(flags ...string) (all []taskView) {
 	return all
 }
 
-// Rule Q9: two servers and a worker; one of the servers is killed. Each tick that succeeded has enqueued one task, no tick
-// two, and each task is done once. History shows which task it was.
+// Rule Q9: two servers and a worker; one of the servers is killed. Each tick that succeeded has enqueued one
+// task, no tick two, and each task is done once. History shows which task it was.
 // Holds: Q9.
 func TestATickEnqueuesATask(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
@@ -106,7 +106,8 @@ func TestATickEnqueuesATask(t *testing.T) {
 	})
 }
 
-// Rule Q9: what has no tick has the run's id as its identity; what expires, is blocked or is delayed is so as the manifest says.
+// Rule Q9: what has no tick has the run's id as its identity; what expires, is blocked or is delayed is so as
+// the manifest says.
 // Holds: Q9.
 func TestATriggeredJobEnqueuesATask(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {

@@ -301,9 +301,9 @@ func TestRunStandsByForACrash(t *testing.T) {
 	})
 }
 
-// Rule T3: a tick that was started in time and crashed is run again also when nobody could start it
-// for the first time any more. The starting deadline of this one is half its period, ten seconds: what a slow machine has
-// for the start of both.
+// Rule T3: a tick that was started in time and crashed is run again also when nobody could start it for the
+// first time any more. The starting deadline of this one is half its period, ten seconds: what a slow machine
+// has for the start of both.
 // Holds: T3.
 func TestRunAgainPastTheStartingDeadline(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {

@@ -93,7 +93,8 @@ func TestGuardianStopped(t *testing.T) {
 
 // Holds: promise 3.
 func TestGuardianStoppedThenBreak(t *testing.T) {
-	// The lease lapses while the work is killed: with the margins of a short one, a slow machine is the slower of the two.
+	// The lease lapses while the work is killed: with the margins of a short one, a slow machine is the slower
+	// of the two.
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
 		w.withAndWithoutCgroup(func(w *world, key string) {
 			holder := w.run(key, nil, w.work("first "+key, guarded))

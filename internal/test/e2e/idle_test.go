@@ -28,8 +28,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// mostAsked is how much three idle servers may ask of a store in a minute, however many jobs they have: transactions of
-// PostgreSQL, scripts of Redis, single statements of MariaDB, of which each transaction has several.
+// mostAsked is how much three idle servers may ask of a store in a minute, however many jobs they have:
+// transactions of PostgreSQL, scripts of Redis, single statements of MariaDB, of which each transaction has
+// several.
 const mostAsked = 600
 
 // atTheEdge is what a sweep and its heartbeats may be more than their share in a window of some seconds.
@@ -79,8 +80,8 @@ func TestIdleServersAskLittle(t *testing.T) {
 	}
 }
 
-// idle serves daily jobs that are run again and caught up on, until the test ends. A manifest has fewer; a namespace may
-// have as many.
+// idle serves daily jobs that are run again and caught up on, until the test ends. A manifest has fewer; a
+// namespace may have as many.
 func idle(t *testing.T, address string, n, jobs int) {
 	t.Helper()
 	c, err := store.Parse(address)
@@ -194,7 +195,8 @@ func commands(t *testing.T, address string) map[string]int64 {
 // sent are the commands that went through counting.
 var sent atomic.Int64
 
-// counting is the address of a way to a MariaDB on which commands are counted: messages of clients that begin a dialog.
+// counting is the address of a way to a MariaDB on which commands are counted: messages of clients that begin a
+// dialog.
 func counting(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)

@@ -254,8 +254,8 @@ func (l legacy) exceeded(in inheritance, by []*process) (problems []string) {
 	return problems
 }
 
-// ownStatus is that of this process, from which dibs has its own: read at the start, since a thread that starts a process
-// blocks all signals meanwhile.
+// ownStatus is that of this process, from which dibs has its own: read at the start, since a thread that starts
+// a process blocks all signals meanwhile.
 var ownStatus = func() map[string]string {
 	b, _ := os.ReadFile("/proc/self/status")
 	own := map[string]string{}

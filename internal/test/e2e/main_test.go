@@ -81,8 +81,9 @@ func buildAndRun(m *testing.M) int {
 	}
 }
 
-// patience is for what has to happen, on a machine that does much else: it ends the waiting of a test that fails. It is
-// shorter than the works that only a kill ends. How soon something happens is said where it is what a test shows.
+// patience is for what has to happen, on a machine that does much else: it ends the waiting of a test that
+// fails. It is shorter than the works that only a kill ends. How soon something happens is said where it is
+// what a test shows.
 const patience = 2 * time.Minute
 
 // eventually polls until ok, or fails the test after the bound with what describe says.

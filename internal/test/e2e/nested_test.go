@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// Rule H3: a command of dibs's, of whatever kind and user, enqueues in the store of the dibs that runs it, although it is not
-// told the address. (It answered "enqueued", and put the task into the host's own directory.)
+// Rule H3: a command of dibs's, of whatever kind and user, enqueues in the store of the dibs that runs it,
+// although it is not told the address. (It answered "enqueued", and put the task into the host's own
+// directory.)
 // Holds: H3.
 func TestACommandEnqueuesWhereItBelongs(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {

@@ -140,7 +140,8 @@ func (p *process) logs(texts ...string) {
 	}, func() string { return fmt.Sprintf("%q said by %s", texts, p) })
 }
 
-// ticksInARow says whether each tick from the first to the last has started once, of a job whose runs may well overlap.
+// ticksInARow says whether each tick from the first to the last has started once, of a job whose runs may well
+// overlap.
 func (w *world) ticksInARow(name string, every time.Duration) bool {
 	w.t.Helper()
 	var ticks []time.Time

@@ -32,8 +32,8 @@ func printedIn(t *testing.T, text string) (all []outputLine) {
 	return all
 }
 
-// What a job prints goes to standard output, both streams in their order, and so into the history. With --log-json each
-// line of either is one of the log, with its run and its stream.
+// What a job prints goes to standard output, both streams in their order, and so into the history. With
+// --log-json each line of either is one of the log, with its run and its stream.
 func TestTheStreamsOfAJob(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"", "--log-json"} {

@@ -18,17 +18,18 @@ import (
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 )
 
-// A booted is a systemd that is the first process of a pid namespace of its own, in a part of the control groups of its
-// own. All it can write to is the world's directory: it knows no unit of this machine's, and must not act on any.
+// A booted is a systemd that is the first process of a pid namespace of its own, in a part of the control
+// groups of its own. All it can write to is the world's directory: it knows no unit of this machine's, and must
+// not act on any.
 type booted struct {
 	*world
 	init  string // its pid, seen from here
 	group string // its part of the control groups
 }
 
-// bootScript makes the namespace's view: the world's directory ($1) can be written to, /run is empty, all else is as on
-// this machine and stays so. No unit of the machine's is known: its boot would clean this machine's /tmp. Then it becomes
-// systemd.
+// bootScript makes the namespace's view: the world's directory ($1) can be written to, /run is empty, all else
+// is as on this machine and stays so. No unit of the machine's is known: its boot would clean this machine's
+// /tmp. Then it becomes systemd.
 const bootScript = `set -e
 mount --make-rprivate /
 umount -R /sys/fs/cgroup
@@ -216,8 +217,8 @@ func TestAHostThatGoesDownDrains(t *testing.T) {
 	}
 }
 
-// A dibs that is killed takes its command with it, in whatever scope that is, and on_crash applies: the tick has crashed,
-// and is not taken for one that failed.
+// A dibs that is killed takes its command with it, in whatever scope that is, and on_crash applies: the tick
+// has crashed, and is not taken for one that failed.
 // Holds: promise 15.
 func TestAServiceOfSystemdIsKilled(t *testing.T) {
 	t.Parallel()

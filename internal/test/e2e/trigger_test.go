@@ -30,7 +30,8 @@ func nextTick(every time.Duration) time.Time {
 // Three hosts' cron daemons fire at :00.1, :01.1 and :01.9: they mean one tick, and one of them runs it.
 func TestTriggersAgreeOnOneTick(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {
-		// The last of them comes at 1.9 s, and a slow machine takes its time to start it: half the period is what it has.
+		// The last of them comes at 1.9 s, and a slow machine takes its time to start it: half the period is
+		// what it has.
 		const every = 20 * time.Second
 		m := w.manifest("job", "@every 20s", `{"starting_deadline_seconds": 20}`, "job", work{For: 20 * time.Millisecond})
 		for range rounds(2, 10) {

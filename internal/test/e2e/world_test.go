@@ -35,8 +35,8 @@ type world struct {
 const (
 	// usualTTL is what people have, with the margins that a busy machine needs.
 	usualTTL = lease.DefaultTTL
-	// shortTTL keeps those quick that wait for leases to lapse: the margins shrink with it. A process that gets no time
-	// for three seconds loses such a lease, so it is for tests to which that is all the same.
+	// shortTTL keeps those quick that wait for leases to lapse: the margins shrink with it. A process that gets
+	// no time for three seconds loses such a lease, so it is for tests to which that is all the same.
 	shortTTL = 6 * time.Second
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/dibs-run/dibs/store/all"
 )
 
-// ttl is short, so that the key of a killed client is soon free; the margin shrinks with it. It is long enough for a busy
-// machine: nothing can stop Go's work whose process gets no time, from TERM to the end of its lease.
+// ttl is short, so that the key of a killed client is soon free; the margin shrinks with it. It is long enough
+// for a busy machine: nothing can stop Go's work whose process gets no time, from TERM to the end of its lease.
 const ttl = 6 * time.Second
 
 // A client takes keys until it has done its part. Those of one process share a Keeper, and so

@@ -1,8 +1,9 @@
 // Package mutants keeps a set of plausible bugs, and tells which of them the tests find.
 //
-// Each file of set/, in the folder of the package that it harms, is one bug: what it is, which tests should find it, and
-// the lines that make it. `make mutants` puts each in, one at a time, and runs those tests: a bug that makes none of
-// them fail has survived, and a test is missing. `make mutants PKG=./lease` does so for one package.
+// Each file of set/, in the folder of the package that it harms, is one bug: what it is, which tests should
+// find it, and the lines that make it. `make mutants` puts each in, one at a time, and runs those tests: a bug
+// that makes none of them fail has survived, and a test is missing. `make mutants PKG=./lease` does so for one
+// package.
 //
 // A file looks like this:
 //

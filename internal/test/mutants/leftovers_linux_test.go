@@ -34,7 +34,8 @@ func below(t *testing.T) map[int]bool {
 	return pids
 }
 
-// end kills all that descends from this process, but for what did before: so no process of anybody else is ever touched.
+// end kills all that descends from this process, but for what did before: so no process of anybody else is ever
+// touched.
 func end(t *testing.T, before map[int]bool) {
 	for left := true; left; {
 		left = false

@@ -106,8 +106,8 @@ func run(t *testing.T, m Mutant) (what, by string) {
 
 var failed = regexp.MustCompile(`--- FAIL: (\S+)`)
 
-// find runs tests, and names the one that fails; "" if none does. One that fails among others, on a busy machine, and not
-// when it is alone, has not found the bug: then all are run anew.
+// find runs tests, and names the one that fails; "" if none does. One that fails among others, on a busy
+// machine, and not when it is alone, has not found the bug: then all are run anew.
 func find(t *testing.T, bin string, tests Tests, env []string) string {
 	for range 3 {
 		by := fails(t, bin, tests, env)

@@ -19,7 +19,7 @@
 //
 // # The host
 //
-// A page's blocks are run one after the other on one host: namespaces for mounts, processes, the network and the host's
-// name, over a writable layer in memory. So a page may install into /usr/local/bin and /etc, and nothing of it reaches
-// this machine. That needs root.
+// A page's blocks are run one after the other on one host: namespaces for mounts, processes, the network and
+// the host's name, over a writable layer in memory. So a page may install into /usr/local/bin and /etc, and
+// nothing of it reaches this machine. That needs root.
 package pages

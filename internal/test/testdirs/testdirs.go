@@ -20,8 +20,9 @@ func real() []string {
 	return all
 }
 
-// Run runs a package's tests with a host's directory of their own, for those that name none, and fails if any of them
-// has made one of the real directories. What was there before says nothing: a dibs of this machine may be at work in it.
+// Run runs a package's tests with a host's directory of their own, for those that name none, and fails if any
+// of them has made one of the real directories. What was there before says nothing: a dibs of this machine may
+// be at work in it.
 func Run(m interface{ Run() int }) (code int) {
 	dir, err := os.MkdirTemp("", "dibs-host-")
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// scratch is where a test's own servers keep their data: in memory where there is plenty. What they lose with the power
-// is tested nowhere, while ten of them that are installed at once can hold up all other servers' disk for seconds.
+// scratch is where a test's own servers keep their data: in memory where there is plenty. What they lose with
+// the power is tested nowhere, while ten of them that are installed at once can hold up all other servers' disk
+// for seconds.
 func scratch() string {
 	const dir, plenty = "/dev/shm", 4 << 30
 	var fs syscall.Statfs_t

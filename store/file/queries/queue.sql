@@ -1,5 +1,6 @@
--- The statements of the queue, each under its name. A partial index is used only where its own condition stands in the query, word
--- for word: hence "state IN (1, 2) AND state = 1". TestQueuePlans checks that each finds its index.
+-- The statements of the queue, each under its name. A partial index is used only where its own condition stands
+-- in the query, word for word: hence "state IN (1, 2) AND state = 1". TestQueuePlans checks that each finds its
+-- index.
 
 -- name: write_lock
 UPDATE dibs_schema SET version = version WHERE false

@@ -32,7 +32,8 @@ func (t *Task) fits(act queue.Act) bool {
 	return false
 }
 
-// Act does to t what it does not refuse, but for ActDelete, which is the store's. A retry needs t's unique key: see Reclaims.
+// Act does to t what it does not refuse, but for ActDelete, which is the store's. A retry needs t's unique key:
+// see Reclaims.
 func (t *Task) Act(act queue.Action, now time.Time) (queue.ActAnswer, Note) {
 	switch act.Act {
 	case queue.ActRetry:

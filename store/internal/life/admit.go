@@ -6,8 +6,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// Timed is s with the instant from which on it may run: now where it says none, and with its Delay added. A debounced one keeps its
-// delay, which counts from now whenever it comes again.
+// Timed is s with the instant from which on it may run: now where it says none, and with its Delay added. A
+// debounced one keeps its delay, which counts from now whenever it comes again.
 func Timed(s queue.Spec, now time.Time) queue.Spec {
 	if s.RunAt.IsZero() {
 		s.RunAt = now
@@ -44,8 +44,8 @@ func Replaces(s *queue.Spec) bool {
 	return s.Unique != nil && (s.Unique.Again == queue.Replace || s.Unique.Again == queue.Debounce)
 }
 
-// Again is the answer to a spec whose unique key t holds. Updated: it is to be Renewed. New: a worker has t's arguments already, and the
-// spec is a task of its own, for which t gives the key up.
+// Again is the answer to a spec whose unique key t holds. Updated: it is to be Renewed. New: a worker has t's
+// arguments already, and the spec is a task of its own, for which t gives the key up.
 func (t *Task) Again(s *queue.Spec) queue.Admission {
 	switch {
 	case !Replaces(s):

@@ -8,7 +8,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// Rule L10: a task's token is above its own last one, the last one of its limit, and the time, whatever the clock says.
+// Rule L10: a task's token is above its own last one, the last one of its limit, and the time, whatever the
+// clock says.
 // Holds: L10.
 func TestTokensOnlyGrow(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000).UTC()

@@ -1,10 +1,10 @@
-// Package life decides what becomes of a task: what time, a worker's verdict, a worker's death, a newer task of its key, or
-// an operator makes of it. The stores that decide in Go (memory, file, mysql) read a row, ask here, and write what they are
-// told; so there is one telling of rules Q1 to Q7 for the three of them. PostgreSQL and Redis decide where their rows are,
-// in SQL and Lua, and storetest holds all five to the same.
+// Package life decides what becomes of a task: what time, a worker's verdict, a worker's death, a newer task of
+// its key, or an operator makes of it. The stores that decide in Go (memory, file, mysql) read a row, ask here,
+// and write what they are told; so there is one telling of rules Q1 to Q7 for the three of them. PostgreSQL and
+// Redis decide where their rows are, in SQL and Lua, and storetest holds all five to the same.
 //
-// Nothing here knows who else waits: a limit's line, and with it the state Blocked, is each store's own. A task that may
-// be fetched as far as it knows itself is Available.
+// Nothing here knows who else waits: a limit's line, and with it the state Blocked, is each store's own. A task
+// that may be fetched as far as it knows itself is Available.
 package life
 
 import (
@@ -82,8 +82,8 @@ func (t *Task) Class() int {
 	return Clear
 }
 
-// Queues says that t stands in line for its limit. What wants to be discarded or to displace must meet a fetch to do so,
-// and waits in the open until then.
+// Queues says that t stands in line for its limit. What wants to be discarded or to displace must meet a fetch
+// to do so, and waits in the open until then.
 func (t *Task) Queues() bool {
 	return t.Limit != nil && (t.Limit.OnContention != queue.Discard && t.Limit.OnContention != queue.Displace || t.Displaced)
 }

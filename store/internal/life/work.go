@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// Give gives t to a worker, under a token that is larger than every earlier one of it, and than above, the last one of its
-// limit (rule L10).
+// Give gives t to a worker, under a token that is larger than every earlier one of it, and than above, the last
+// one of its limit (rule L10).
 func (t *Task) Give(above lease.Token, now time.Time) Note {
 	t.Token = max(t.Token+1, above+1, lease.Token(now.UnixMicro()))
 	t.State, t.Started, t.Begun, t.Stop = queue.Running, now, false, ""
@@ -92,8 +92,8 @@ func (t *Task) again(c queue.Completion, now time.Time) Note {
 	return Note{}
 }
 
-// Rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and its start
-// was written (rule Q4). One that was asked to stop is not tried again.
+// Rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and
+// its start was written (rule Q4). One that was asked to stop is not tried again.
 func (t *Task) Rescue(now time.Time) (n Note) {
 	if t.Suspect && t.Begun {
 		t.Crashes++

@@ -75,8 +75,8 @@ REPLACE INTO dibs_pruned (ns, kind, at, name) VALUES (?, ?, ?, ?);
 DELETE FROM dibs_pruned WHERE ns = ? AND kind = ?;
 
 -- name: old-ticks
--- A page of those that are due before, and whether each may go. Ticks above the mark stay: a late server could claim them
--- again.
+-- A page of those that are due before, and whether each may go. Ticks above the mark stay: a late server could
+-- claim them again.
 SELECT t.at, t.job, GREATEST(t.at, t.through) < ? AND t.state = 'closed' AND (j.mark IS NULL OR GREATEST(t.at, t.through) <= j.mark)
 FROM dibs_ticks t FORCE INDEX (recent) LEFT JOIN dibs_jobs j ON j.ns = t.ns AND j.name = t.job
 WHERE t.ns = ? AND t.at < ? AND (t.at > ? OR t.at = ? AND t.job > ?)

@@ -1,8 +1,8 @@
 -- name: allowed
--- The clock, read as ever after the locks, and what the grants of this packet may do by it (rule L9). All the others are
--- NULL, and so nothing is granted, unless the namespace is known to this very server, in an epoch that is no older and
--- with a max_ttl that is no shorter than those that were seen, and with a hold-back that no clock which ran ahead has
--- written.
+-- The clock, read as ever after the locks, and what the grants of this packet may do by it (rule L9). All the
+-- others are NULL, and so nothing is granted, unless the namespace is known to this very server, in an epoch
+-- that is no older and with a max_ttl that is no shorter than those that were seen, and with a hold-back that
+-- no clock which ran ahead has written.
 SELECT clock.at, m.max_ttl, m.hold_until, m.epoch INTO @dibs_now, @dibs_max_ttl, @dibs_hold, @dibs_epoch
 FROM (SELECT ? AS at) clock
 LEFT JOIN dibs_meta m ON m.ns = ? AND m.identity = ? AND m.epoch >= ? AND m.max_ttl >= ? AND m.hold_until <= clock.at + m.max_ttl;

@@ -46,8 +46,9 @@ COMMIT;
 SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now;
 
 -- name: whats-up
--- Whether the worker's lease is live, whether slots of limits are held back (1), or the namespace does not know that server
--- yet (2: see store/mysql/queue_held.go), and whether somebody has paused, bounded or left something.
+-- Whether the worker's lease is live, whether slots of limits are held back (1), or the namespace does not know
+-- that server yet (2: see store/mysql/queue_held.go), and whether somebody has paused, bounded or left
+-- something.
 SELECT (SELECT COUNT(*) FROM dibs_leases WHERE ns = ? AND lease_key = ? AND owner = ? AND token = ? AND expires > @dibs_now),
   COALESCE((SELECT IF(identity <> @dibs_identity OR hold_until > @dibs_now + max_ttl, 2, hold_until > @dibs_now) FROM dibs_meta WHERE ns = ?), 2),
   EXISTS (SELECT 1 FROM dibs_task_pauses WHERE ns = ? AND (until = 0 OR until > @dibs_now)) OR EXISTS (SELECT 1 FROM dibs_task_rates WHERE ns = ?) OR EXISTS (SELECT 1 FROM dibs_task_wakes WHERE ns = ?);
@@ -184,8 +185,8 @@ SET @dibs_ok = @dibs_ok AND @dibs_alive = 1;
 SET @dibs_ok = @dibs_ok AND EXISTS (SELECT 1 FROM dibs_meta WHERE ns = ? AND identity = ? AND hold_until <= @dibs_now);
 
 -- name: no-pause
--- Until the end of the transaction: whoever pauses waits for the fetches that are under way, so that nothing is given once
--- he has been answered.
+-- Until the end of the transaction: whoever pauses waits for the fetches that are under way, so that nothing is
+-- given once he has been answered.
 SELECT COUNT(created) INTO @dibs_locked FROM dibs_meta WHERE ns = ? LOCK IN SHARE MODE;
 
 -- name: before-pause
@@ -203,8 +204,8 @@ SET @dibs_ok = @dibs_ok AND (SELECT COUNT(*) FROM dibs_task_rates WHERE ns = ? A
 SET @dibs_ok = @dibs_ok AND ROW_COUNT() = 1;
 
 -- name: claim-tasks
--- The first of the named tasks that nobody has, or has moved elsewhere since. SKIP LOCKED: two fetches share them without waiting. No more are locked
--- than are taken, so the order is that of the index.
+-- The first of the named tasks that nobody has, or has moved elsewhere since. SKIP LOCKED: two fetches share
+-- them without waiting. No more are locked than are taken, so the order is that of the index.
 SELECT GROUP_CONCAT(t.id) INTO @dibs_claimed FROM (SELECT id FROM dibs_tasks FORCE INDEX (PRIMARY)
 WHERE id IN (?) AND lane IN (?) AND state = 1 AND class = 0 AND limited IS NULL AND (expires = 0 OR expires > @dibs_now) ORDER BY id LIMIT ? FOR UPDATE SKIP LOCKED) t;
 SET @dibs_claimed = IF(@dibs_ok = 1, COALESCE(@dibs_claimed, '0'), '0'), @dibs_worker = ?;
@@ -388,7 +389,8 @@ SELECT @@innodb_rollback_on_timeout;
 SELECT COUNT(*) FROM dibs_meta WHERE ns = ?;
 
 -- name: isolation
--- The server renews that table only where nobody has read it for 100 ms. What it tells is of now if it tells of this very query.
+-- The server renews that table only where nobody has read it for 100 ms. What it tells is of now if it tells of
+-- this very query.
 SELECT trx_isolation_level FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = CONNECTION_ID() AND LOCATE('NONCE', trx_query) > 0;
 
 -- name: session-isolation

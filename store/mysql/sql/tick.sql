@@ -21,7 +21,8 @@ LEFT JOIN dibs_leases l ON l.ns = t.ns AND l.lease_key = t.lease_key AND l.owner
 WHERE t.ns = ? AND (?);
 
 -- name: orphans
--- Unfinished ticks by job and instant, and whether their lease is live: a step reads no more rows than it was asked to.
+-- Unfinished ticks by job and instant, and whether their lease is live: a step reads no more rows than it was
+-- asked to.
 SELECT t.job, t.at, t.through, t.many, t.state, t.lease_key, t.lease_owner, t.lease_token, COALESCE(t.claimant, ''),
   t.run_id, t.outcome, COALESCE(t.reason, ''), t.inferred, t.reruns, t.claimed, t.started, t.ended, l.ns IS NOT NULL
 FROM dibs_ticks t FORCE INDEX (unfinished_by_job)

@@ -16,7 +16,8 @@ SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.l
 FROM page t
 ORDER BY t.job, t.at;
 
--- Ticks of the application $2 (with its slash) that are owed, from $3 on, the latest first, after ($4, $5); $6 at most.
+-- Ticks of the application $2 (with its slash) that are owed, from $3 on, the latest first, after ($4, $5); $6
+-- at most.
 WITH page AS MATERIALIZED (
   SELECT * FROM dibs.ticks
   WHERE ns = $1 AND substring(job from 1 for position('\x2f'::bytea in job)) = $2::bytea

@@ -1,5 +1,6 @@
--- Each deletes at most $3 of the rows older than $2, and returns how many: none holds locks for long. What is old and has
--- to stay is looked at $4 rows at a time: the next step goes on behind those, and after the last ones from the beginning.
+-- Each deletes at most $3 of the rows older than $2, and returns how many: none holds locks for long. What is
+-- old and has to stay is looked at $4 rows at a time: the next step goes on behind those, and after the last
+-- ones from the beginning.
 
 -- Closed ticks; never one above its job's mark, since a late server could claim it again.
 WITH came AS MATERIALIZED (
@@ -71,8 +72,9 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
--- Records of leases that were free for 30 days: the clock keeps their next token above the last (rule L10). Those of keys
--- that are used once need none, and lie in the way of who looks for live ones: they go after a day.
+-- Records of leases that were free for 30 days: the clock keeps their next token above the last (rule L10).
+-- Those of keys that are used once need none, and lie in the way of who looks for live ones: they go after a
+-- day.
 WITH came AS MATERIALIZED (
   SELECT coalesce(max(encode(name, 'hex')), '') AS name FROM dibs.pruned WHERE ns = $1 AND kind = 'leases'
 ), page AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- Holds grants back for $2 if that is a longer TTL than the namespace $1 knows: it was seen here, so the data was lost.
--- The holders who still come are refused, but others of theirs may be cut off (rule L9).
+-- Holds grants back for $2 if that is a longer TTL than the namespace $1 knows: it was seen here, so the data
+-- was lost. The holders who still come are refused, but others of theirs may be cut off (rule L9).
 INSERT INTO dibs.namespaces AS n (ns, installation, identity, epoch, hold_until, max_ttl)
 SELECT $1, gen_random_uuid()::text, dibs.identity(), dibs.now_us(), dibs.now_us() + $2::bigint, $2
 WHERE NOT EXISTS (SELECT FROM dibs.namespaces WHERE ns = $1 AND max_ttl >= $2::bigint)

@@ -46,8 +46,8 @@ WHERE a.at = 0 OR b.run_id IS NOT NULL
 ORDER BY a.run_id
 ON CONFLICT DO NOTHING;
 
--- What a start is answered from: the clock, whether its lease $5 $6 $7 is live, the run $2 with its fence, and the tick
--- ($3 job, $4 at).
+-- What a start is answered from: the clock, whether its lease $5 $6 $7 is live, the run $2 with its fence, and
+-- the tick ($3 job, $4 at).
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[]) WITH ORDINALITY

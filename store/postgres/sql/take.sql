@@ -1,9 +1,9 @@
 -- Locks the tick ($2 job, $3 at).
 SELECT at FROM dibs.ticks WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint FOR NO KEY UPDATE;
 
--- Hands it over: from the lease $4 $5 $6 to the live lease $7 $8 $9 of the claimant $10, as a
--- re-run with $11, not after $12, or with $13 because it never ran. What had been started and is not heard of any more has crashed.
--- The row forgets its run: whatever that still reports concerns the run alone (rule T3).
+-- Hands it over: from the lease $4 $5 $6 to the live lease $7 $8 $9 of the claimant $10, as a re-run with $11,
+-- not after $12, or with $13 because it never ran. What had been started and is not heard of any more has
+-- crashed. The row forgets its run: whatever that still reports concerns the run alone (rule T3).
 WITH old AS MATERIALIZED (
   SELECT t.*, dibs.now_us() AS now
   FROM dibs.tick_rows t

@@ -1,5 +1,6 @@
--- Shortens the holds of keys $2 that were renewed when this clock was further ahead than now (rule L12): those that last
--- longer than their TTL by more than $3. They are locked in the order of the keys, and judged once more under the lock.
+-- Shortens the holds of keys $2 that were renewed when this clock was further ahead than now (rule L12): those
+-- that last longer than their TTL by more than $3. They are locked in the order of the keys, and judged once
+-- more under the lock.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, key FROM unnest($2::bytea[]) key
 ), locked AS MATERIALIZED (

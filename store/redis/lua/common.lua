@@ -23,8 +23,9 @@ local function late(not_after)
   return bound > 0 and now > bound
 end
 
--- What a script will write is planned, and written once it has read all that it reads: whatever fails until then, a command that
--- meets a key of another type or a full server, has done nothing. get reads fields of a hash as they will stand.
+-- What a script will write is planned, and written once it has read all that it reads: whatever fails until
+-- then, a command that meets a key of another type or a full server, has done nothing. get reads fields of a
+-- hash as they will stand.
 local planned, changing = {}, {}
 
 local function plan(...) planned[#planned + 1] = {...} end
@@ -67,9 +68,9 @@ local function write_planned()
   for i = 1, #planned do call(unpack(planned[i])) end
 end
 
--- in_place begins the writes of a script that only replaces what is there. A server whose memory is full (maxmemory with
--- noeviction) refuses a script's first write if that may take memory, and none after one that was accepted. To delete a key
--- that there never is is accepted, by all versions, and changes nothing.
+-- in_place begins the writes of a script that only replaces what is there. A server whose memory is full
+-- (maxmemory with noeviction) refuses a script's first write if that may take memory, and none after one that
+-- was accepted. To delete a key that there never is is accepted, by all versions, and changes nothing.
 local function in_place() call('DEL', prefix .. 'nothing') end
 
 -- The statuses of lease.Answer.

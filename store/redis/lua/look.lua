@@ -1,4 +1,4 @@
--- No ARGV. Answers as prepare does, and writes nothing: now, id, schema (0: there is no such namespace), max_ttl, hold_until,
--- created, raised, changed.
+-- No ARGV. Answers as prepare does, and writes nothing: now, id, schema (0: there is no such namespace),
+-- max_ttl, hold_until, created, raised, changed.
 local m = call('HMGET', prefix .. 'meta', 'id', 'schema', 'max_ttl', 'hold_until')
 return {now, m[1] or '', num(m[2]), num(m[3]), num(m[4]), 0, 0, 0}

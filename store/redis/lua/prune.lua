@@ -1,8 +1,8 @@
 -- Looks at one page of what is older than before. ARGV: 'ticks', 'runs' or 'events'; before; page size.
 -- Answers: how many went, 1 if there is more to look at.
 --
--- What must stay, such as ticks of an application that is gone and never ended them, is looked at once a round: 'pruned'
--- says how many of the oldest the steps of this round have passed over.
+-- What must stay, such as ticks of an application that is gone and never ended them, is looked at once a round:
+-- 'pruned' says how many of the oldest the steps of this round have passed over.
 local kind, before, page = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 -- Each deletes one that may go, and says whether it did.

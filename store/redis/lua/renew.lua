@@ -1,7 +1,7 @@
--- ARGV: fresh installation id, schema, longest TTL that was seen (all three for identity), then of each item: name, hold,
--- terms, '1' for the whole record. terms is 'ttl not_after busy_until', or '' for those of the item before: in a
--- heartbeat they are all the same.
--- Answers: now, max_ttl, then {item, status, record} of each item that is not simply renewed, or was asked for.
+-- ARGV: fresh installation id, schema, longest TTL that was seen (all three for identity), then of each item:
+-- name, hold, terms, '1' for the whole record. terms is 'ttl not_after busy_until', or '' for those of the item
+-- before: in a heartbeat they are all the same. Answers: now, max_ttl, then {item, status, record} of each item
+-- that is not simply renewed, or was asked for.
 local max_ttl = num(call('HGET', prefix .. 'meta', 'max_ttl'))
 if max_ttl < tonumber(ARGV[3]) then
   -- The data was lost. The holders who still come are refused, but others of theirs may be cut off.

@@ -1,5 +1,5 @@
--- ARGV: job, from, to, generation ('0' for any), then of each row: at, through ('0' for a single tick), count, outcome, reason,
--- inferred, ended. Answers: now, status, nothing, the mark.
+-- ARGV: job, from, to, generation ('0' for any), then of each row: at, through ('0' for a single tick), count,
+-- outcome, reason, inferred, ended. Answers: now, status, nothing, the mark.
 local job, from, to, generation = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local key = prefix .. 'job:' .. job
 local j = call('HMGET', key, 'mark', 'generation')

@@ -1,7 +1,8 @@
 -- A tick is a hash 'tick:<at>:<job>', known by its member '<at>:<job>' in the indexes: 'ticks' and
--- 'ticks:<job>' by instant, 'ranges' and 'ranges:<job>' by the last instant of a range row, 'open:<job>' as long as it is
--- unfinished. 'open' has all of those as '<job>\31<at>', and 'owed:<app>/' those of an application that may still
--- have to be run (tick.Tick's Owed): both in the order of their members, so that a step goes on where the last one ended.
+-- 'ticks:<job>' by instant, 'ranges' and 'ranges:<job>' by the last instant of a range row, 'open:<job>' as
+-- long as it is unfinished. 'open' has all of those as '<job>\31<at>', and 'owed:<app>/' those of an
+-- application that may still have to be run (tick.Tick's Owed): both in the order of their members, so that a
+-- step goes on where the last one ended.
 local WON, TAKEN, SETTLED, EARLY, TICK_LATE, DIFFERS, LAPSED, PAUSED = 1, 2, 3, 4, 5, 6, 7, 8
 
 local function member(job, at) return at .. ':' .. job end

@@ -10,8 +10,8 @@ import (
 // maxKept is how much of a run's output is kept with it: the end.
 const maxKept = 64 << 10
 
-// captured passes on what a run prints, line by line under the job's name or as lines of the JSON log, and keeps the end
-// of it. Kept is what both streams print, in the order in which it arrives.
+// captured passes on what a run prints, line by line under the job's name or as lines of the JSON log, and
+// keeps the end of it. Kept is what both streams print, in the order in which it arrives.
 type captured struct {
 	to     *printer
 	prefix []byte

@@ -17,10 +17,10 @@ import (
 	"github.com/dibs-run/dibs/run/command"
 )
 
-// An echo is the command of `dibs run` whose output is kept: a pipe stands before each of this process's own streams, and
-// what comes through it is copied there as it is and to the run's output. A terminal is not put behind a pipe: programs
-// look for one. Nor is anything where leftovers are left alone, since they print on when this process has ended. A
-// broken pipe of ours is one for the command too.
+// An echo is the command of `dibs run` whose output is kept: a pipe stands before each of this process's own
+// streams, and what comes through it is copied there as it is and to the run's output. A terminal is not put
+// behind a pipe: programs look for one. Nor is anything where leftovers are left alone, since they print on
+// when this process has ended. A broken pipe of ours is one for the command too.
 type echo struct {
 	command.Target
 	stderr io.Writer // for what went wrong
@@ -59,8 +59,8 @@ func (e *echo) Attempt(ctx context.Context, c run.Call) run.Result {
 	return res
 }
 
-// open gives the command pipes in the place of the streams that are no terminals. Two that lead to the same place share
-// one, so that what comes there keeps its order.
+// open gives the command pipes in the place of the streams that are no terminals. Two that lead to the same
+// place share one, so that what comes there keeps its order.
 func (e *echo) open(t *command.Target, to io.Writer) error {
 	if t.Leftovers == command.Leave {
 		return nil

@@ -22,8 +22,8 @@ func parsed(t *testing.T, address string) store.Config {
 	return c
 }
 
-// What a host remembers of a store is a hint in a file that others may write: it is bounded, it never goes back, and each
-// namespace has its own.
+// What a host remembers of a store is a hint in a file that others may write: it is bounded, it never goes
+// back, and each namespace has its own.
 func TestWhatAHostRemembersIsBounded(t *testing.T) {
 	t.Setenv("DIBS_DIR", t.TempDir())
 	one, other := parsed(t, "redis://host/0?namespace=one"), parsed(t, "redis://host/0?namespace=other")

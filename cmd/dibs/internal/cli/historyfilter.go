@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// notWell are the outcomes of what was due, or begun, and did not come to a good end. What was skipped, paused, replaced
-// or canceled was meant to be.
+// notWell are the outcomes of what was due, or begun, and did not come to a good end. What was skipped, paused,
+// replaced or canceled was meant to be.
 var notWell = []string{string(run.Failed), string(run.TimedOut), string(run.Lost), string(run.Crashed), string(run.Missed), string(run.Unavailable)}
 
 // outcomes are all that an entry can say.

@@ -15,9 +15,10 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// What hooks get at the end of dibs serve and dibs work, for what they are still to tell: what a drain left of its time
-// and afterDrain; yet something when work took long to stop, and no more than is of use. By default all of it is over 24 s
-// after SIGTERM, within the 30 s that Kubernetes gives. A single fire has nothing else to do, and gives them longer.
+// What hooks get at the end of dibs serve and dibs work, for what they are still to tell: what a drain left of
+// its time and afterDrain; yet something when work took long to stop, and no more than is of use. By default
+// all of it is over 24 s after SIGTERM, within the 30 s that Kubernetes gives. A single fire has nothing else
+// to do, and gives them longer.
 const (
 	afterDrain      = 4 * time.Second
 	leastHookDrain  = 2 * time.Second

@@ -83,8 +83,8 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 	return e.answer(o.out, view, words.String())
 }
 
-// firstQuestion is for what a store prepares only when it is asked, such as the directory's database. Otherwise that is left
-// to the first tick, which has the time of one request for it: too little on a busy host.
+// firstQuestion is for what a store prepares only when it is asked, such as the directory's database. Otherwise
+// that is left to the first tick, which has the time of one request for it: too little on a busy host.
 func firstQuestion(ctx context.Context, p *opened) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

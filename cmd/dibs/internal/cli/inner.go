@@ -87,7 +87,8 @@ func (i *inner) enter(u *command.User) (env []string, leave func()) {
 	return []string{variable}, leave
 }
 
-// enqueue takes a command's tasks in, by a connection of its own: no run waits for it. It is opened when it is first needed.
+// enqueue takes a command's tasks in, by a connection of its own: no run waits for it. It is opened when it is
+// first needed.
 func (i *inner) enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
 	c, err := i.queue(ctx)
 	if err != nil {

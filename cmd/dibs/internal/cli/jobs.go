@@ -91,8 +91,9 @@ func (s *service) target(spec *job.Spec, env []string) (run.Target, error) {
 	return t, t.Check()
 }
 
-// signedBy are the references to what signs the requests of a job: its own, else, of an application that was asked with
-// a signature and calls itself, the one that it was asked with. Other origins are not told that there is such a secret.
+// signedBy are the references to what signs the requests of a job: its own, else, of an application that was
+// asked with a signature and calls itself, the one that it was asked with. Other origins are not told that
+// there is such a secret.
 func (s *service) signedBy(spec *job.Spec) []string {
 	own, _, err := s.references()
 	if len(spec.Secrets) > 0 || own == "" || err != nil || !source.IsAddress(s.source) {

@@ -63,8 +63,8 @@ func indexOf(s run.Stream) int {
 	return 0
 }
 
-// A lineLog has a line of the JSON log for each line that work prints. It has a queue beside the log's own: however much
-// is printed, what dibs itself logs is not dropped for it. It is safe for concurrent use.
+// A lineLog has a line of the JSON log for each line that work prints. It has a queue beside the log's own:
+// however much is printed, what dibs itself logs is not dropped for it. It is safe for concurrent use.
 type lineLog struct {
 	to    *printer
 	paced slog.Handler // slows its caller down to the reader's pace

@@ -34,8 +34,8 @@ func decodeLines(t *testing.T, text string) (all []logged) {
 	return all
 }
 
-// Each line of a run is a line of the JSON log: with its stream, whole, also where the last one has no end; a long one comes
-// in pieces that can be put together, and no bytes break the JSON.
+// Each line of a run is a line of the JSON log: with its stream, whole, also where the last one has no end; a
+// long one comes in pieces that can be put together, and no bytes break the JSON.
 func TestLinesInTheJSONLog(t *testing.T) {
 	var out log
 	long := strings.Repeat("ä", maxLine) + "!"
@@ -87,7 +87,8 @@ func TestAFloodWithoutLineEnds(t *testing.T) {
 	}
 }
 
-// A log that nobody reads holds up no run, and loses none of what dibs itself logs. How much output is missing is said.
+// A log that nobody reads holds up no run, and loses none of what dibs itself logs. How much output is missing
+// is said.
 func TestAJSONLogThatNobodyReads(t *testing.T) {
 	var out log
 	out.Lock()

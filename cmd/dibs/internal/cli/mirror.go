@@ -58,9 +58,9 @@ func (s *service) mirror(ctx context.Context, host *opened) {
 	}
 }
 
-// retainAfter forgets what history does not keep, at the end of a process that ran one thing, so that a host without a
-// server does so too. It asks the store some seven times, which may be far away, so one run in retainOneIn does it. What fails,
-// or is not done in time, is left for another run.
+// retainAfter forgets what history does not keep, at the end of a process that ran one thing, so that a host
+// without a server does so too. It asks the store some seven times, which may be far away, so one run in
+// retainOneIn does it. What fails, or is not done in time, is left for another run.
 func retainAfter(ctx context.Context, place *opened) {
 	if rand.IntN(retainOneIn) > 0 {
 		return

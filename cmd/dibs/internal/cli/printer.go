@@ -45,8 +45,8 @@ func (s *service) outputs() (*printer, *lineLog) {
 	return p, nil
 }
 
-// behind is the output behind a printer and its cleaner, for what is passed on byte by byte beside what they print, though
-// not at the same time.
+// behind is the output behind a printer and its cleaner, for what is passed on byte by byte beside what they
+// print, though not at the same time.
 func behind(w io.Writer) io.Writer {
 	if p, ok := w.(*printer); ok {
 		w = p.to
@@ -57,7 +57,8 @@ func behind(w io.Writer) io.Writer {
 	return w
 }
 
-// uncleaned writes past a cleaner. Only a printer may, for which nobody waits for long: so does whoever needs the cleaner.
+// uncleaned writes past a cleaner. Only a printer may, for which nobody waits for long: so does whoever needs
+// the cleaner.
 type uncleaned struct{ *cleaner }
 
 func (u uncleaned) Write(b []byte) (int, error) {

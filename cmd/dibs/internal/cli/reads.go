@@ -6,8 +6,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// reads says of every command that opens a store whether it only looks. For those that do, opening one prepares nothing
-// (store.Config.Read), be it the store that they name or this host's own directory. For the others the first use prepares it.
+// reads says of every command that opens a store whether it only looks. For those that do, opening one prepares
+// nothing (store.Config.Read), be it the store that they name or this host's own directory. For the others the
+// first use prepares it.
 var reads = map[string]bool{
 	"dibs doctor":        true,
 	"dibs explain":       true,

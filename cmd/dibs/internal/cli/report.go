@@ -187,8 +187,8 @@ func (rep report) write(until context.Context, to io.Writer, contendedExit int) 
 	return rep.line(until, to)
 }
 
-// line writes the report as it is. It waits for a slow reader, since nothing is held any more, but for a second at most
-// once until has ended.
+// line writes the report as it is. It waits for a slow reader, since nothing is held any more, but for a second
+// at most once until has ended.
 func (rep report) line(until context.Context, to io.Writer) error {
 	b, err := json.Marshal(rep)
 	if err != nil {

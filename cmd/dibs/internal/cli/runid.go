@@ -50,8 +50,8 @@ func runsNamed(ctx context.Context, h history.Store, q history.Query) ([]run.Rec
 	return found, nil
 }
 
-// madeAt is when a run was made whose id begins so, at the earliest, and within how long after that: a UUID of version 7
-// begins with its milliseconds.
+// madeAt is when a run was made whose id begins so, at the earliest, and within how long after that: a UUID of
+// version 7 begins with its milliseconds.
 func madeAt(begins string) (at time.Time, span time.Duration, ok bool) {
 	digits := strings.ReplaceAll(begins, "-", "")
 	if len(digits) < leastID {

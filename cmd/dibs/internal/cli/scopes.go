@@ -10,9 +10,9 @@ import (
 	"github.com/dibs-run/dibs/run/command"
 )
 
-// useScopes has commands begin in scopes of their own where this process is a service that systemd stops with all that it
-// has started, and says so where it cannot. From the stop on it is as without: the signal was sent, and systemd starts no
-// scope before the service is gone.
+// useScopes has commands begin in scopes of their own where this process is a service that systemd stops with
+// all that it has started, and says so where it cannot. From the stop on it is as without: the signal was sent,
+// and systemd starts no scope before the service is gone.
 func useScopes(told context.Context, log *slog.Logger) {
 	s, err := scope.Open(log)
 	if err == nil && s != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A file that names the store may have comments. What people paste into it from a crontab is refused with the cure, and
-// without the password.
+// A file that names the store may have comments. What people paste into it from a crontab is refused with the
+// cure, and without the password.
 func TestStoreFile(t *testing.T) {
 	const url = "mysql://app:hunter2@db/app"
 	for _, c := range []struct{ text, says string }{

@@ -12,9 +12,9 @@ import (
 
 var hiding sync.Mutex
 
-// Hide overwrites the values of variables in the environment that this process was executed with, which other processes
-// of its user can read in /proc/PID/environ. os.Getenv answers as before: Go has a copy. A variable that is not there
-// is none to hide. It is safe for concurrent use.
+// Hide overwrites the values of variables in the environment that this process was executed with, which other
+// processes of its user can read in /proc/PID/environ. os.Getenv answers as before: Go has a copy. A variable
+// that is not there is none to hide. It is safe for concurrent use.
 func Hide(names ...string) error {
 	hiding.Lock()
 	defer hiding.Unlock()

@@ -117,7 +117,8 @@ func truth(value string) bool {
 	return false
 }
 
-// dropIns are the files that change a unit, in their order: that of their names. Of one name the most important counts.
+// dropIns are the files that change a unit, in their order: that of their names. Of one name the most important
+// counts.
 func dropIns(root, name string) (files []string) {
 	byName := map[string]string{}
 	for _, folder := range slices.Backward(folders) {

@@ -260,9 +260,10 @@ func (r *round) count() {
 	}
 }
 
-// harm says when it is time to kill: in a long round every few seconds, in a short one after each third, as it may be
-// over in a second. In both only when something was done since the last kill: on a slow machine workers that are killed
-// before they have begun would never end. Once all are enqueued nobody is killed any more, so that the round ends.
+// harm says when it is time to kill: in a long round every few seconds, in a short one after each third, as it
+// may be over in a second. In both only when something was done since the last kill: on a slow machine workers
+// that are killed before they have begun would never end. Once all are enqueued nobody is killed any more, so
+// that the round ends.
 func (r *round) harm(enqueued <-chan struct{}) func() bool {
 	last, before := time.Now(), int64(0)
 	return func() bool {

@@ -28,8 +28,9 @@ var stores = []struct {
 	hold        func(*round)
 	// lapses: a lease ends by itself while its process lives.
 	lapses bool
-	// prefetch is the workers'. What a killed one had is worked one by one, and each of these takes three transactions:
-	// where each is on disk before the next one begins, a thousand every few seconds are more than can be done.
+	// prefetch is the workers'. What a killed one had is worked one by one, and each of these takes three
+	// transactions: where each is on disk before the next one begins, a thousand every few seconds are more
+	// than can be done.
 	prefetch int
 }{
 	{"redis", "Redis", func(r *round) string {

@@ -1,5 +1,5 @@
--- How many tasks of one shelf (see shelves) of a queue are of which kind and state, and since when the oldest is due: of the first $4 after
--- ($2, $3), and where the last of these stands.
+-- How many tasks of one shelf (see shelves) of a queue are of which kind and state, and since when the oldest
+-- is due: of the first $4 after ($2, $3), and where the last of these stands.
 WITH page AS MATERIALIZED (
   SELECT t.kind, t.state, t.due, FIRST AS a, SECOND AS b FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH AND (FIRST, SECOND) > ($2::bigint, $3::bigint)
   ORDER BY FIRST, SECOND LIMIT $4::int
@@ -7,8 +7,8 @@ WITH page AS MATERIALIZED (
 SELECT p.kind, p.state, count(*), coalesce(min(p.due) FILTER (WHERE p.state IN (1, 2, 3, 4)), 0), max(l.a), max(l.b)
 FROM page p, (SELECT a, b FROM page ORDER BY a DESC, b DESC LIMIT 1) l GROUP BY p.kind, p.state;
 
--- Tasks of some queues ($1), by id. $2 kind (0: all), $3 states (null: all), $4 tag, $5 unique key and $6 limit as declared
--- (empty: all), ids in ($7, $8], $9 how many.
+-- Tasks of some queues ($1), by id. $2 kind (0: all), $3 states (null: all), $4 tag, $5 unique key and $6 limit
+-- as declared (empty: all), ids in ($7, $8], $9 how many.
 SELECT t.id, t.place, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
        t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.cold, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
        t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since

@@ -28,8 +28,9 @@ SELECT count(*) FROM (SELECT DISTINCT unnest($1::bigint[])) q(v) WHERE dibs.queu
 -- Locks limits: see queue_declare.
 SELECT dibs.queue_declare($1, $2::uuid[], $3::text[], $4::int[], $5::uuid[]);
 
--- Takes in tasks that differ in their arguments only: $5 arguments, and one each of all else. The answer is one row, since a
--- thousand of them cost both sides more than an array. The ids, in their order, are those of the items; the state is that of all.
+-- Takes in tasks that differ in their arguments only: $5 arguments, and one each of all else. The answer is one
+-- row, since a thousand of them cost both sides more than an array. The ids, in their order, are those of the
+-- items; the state is that of all.
 WITH taken AS (
   INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold)
   SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END, f.args, nullif($4::text, '')
@@ -41,10 +42,11 @@ WITH taken AS (
 )
 SELECT array_agg(id), min(state) FROM taken;
 
--- Takes in tasks with a unique key that nobody holds, given in the order of the keys; the others are left to queue_admit. So is
--- all of it where two take a key at the same time, which fails here after a wait of $11 at most. $12 is each one's place
--- in the batch: in that order ids are drawn. (In a list of columns unnest gives rows as they are wanted; in FROM it gathers all of them
--- first. The keys that are held are read in their index's order, so that no plan but by that index is worth a thought.)
+-- Takes in tasks with a unique key that nobody holds, given in the order of the keys; the others are left to
+-- queue_admit. So is all of it where two take a key at the same time, which fails here after a wait of $11 at
+-- most. $12 is each one's place in the batch: in that order ids are drawn. (In a list of columns unnest gives
+-- rows as they are wanted; in FROM it gathers all of them first. The keys that are held are read in their
+-- index's order, so that no plan but by that index is worth a thought.)
 INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold, uniq, hold, held)
 SELECT f.id, f.rank::bigint << 53 | f.id, f.queue, f.kind, f.now, f.due, nullif(f.expires, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
        f.args, nullif(f.cold, ''), f.uniq, f.hold, true
@@ -62,7 +64,8 @@ FROM (
 WHERE f.uniq NOT IN (SELECT t.uniq FROM dibs.tasks t WHERE t.uniq = ANY ($9) AND t.held ORDER BY t.uniq)
 RETURNING id, state, uniq;
 
--- The same, of tasks that differ in their arguments and keys only: $4 what tells of the keys, $5 arguments, $9 keys, $12 places, and one each of all else.
+-- The same, of tasks that differ in their arguments and keys only: $4 what tells of the keys, $5 arguments, $9
+-- keys, $12 places, and one each of all else.
 INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold, uniq, hold, held)
 SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
        f.args, nullif(f.cold, ''), f.uniq, $10::bigint, true

@@ -9,7 +9,8 @@ RETURNING 1;
 -- Forgets one.
 SELECT dibs.queue_leave($1, $2, $3, $4, $5::int);
 
--- Those that have tasks or are there, with whether their lease is live and how many tasks they have. $2: of one id only.
+-- Those that have tasks or are there, with whether their lease is live and how many tasks they have. $2: of one
+-- id only.
 SELECT w.id, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since,
        (SELECT count(*) FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5)
 FROM dibs.queue_workers w JOIN dibs.leases l ON l.key = w.key AND l.ns = w.ns AND l.owner = w.owner AND l.token = w.token

@@ -1,6 +1,6 @@
--- ARGV: act, new queue, new priority ('' for none), new instant ('' for none), the event's kind, what its
--- words end with, the queue in which the tasks must be, and the states, a byte each, of which they must be in one ('' for any);
--- then ids. Answers: now, then of each: answer, state, other id.
+-- ARGV: act, new queue, new priority ('' for none), new instant ('' for none), the event's kind, what its words
+-- end with, the queue in which the tasks must be, and the states, a byte each, of which they must be in one (''
+-- for any); then ids. Answers: now, then of each: answer, state, other id.
 local act, queue, priority, run_at, kind, tail, from, among = unpack(ARGV, 1, 8)
 local DONE, ASKED, NOT_THERE, UNFIT, TAKEN, CHANGED_SINCE = 1, 2, 3, 4, 5, 6
 

@@ -81,7 +81,8 @@ local function take_in(a, key, spec)
     if a.again == 2 then at = math.min(now + a.delay, there[ENQUEUED] + a.longest) end
     return update(there, a.priority, at, spec)
   end
-  -- A worker that has the other one has its arguments already: the newer task is one of its own, and takes the key (rule Q3).
+  -- A worker that has the other one has its arguments already: the newer task is one of its own, and takes the
+  -- key (rule Q3).
   if there and not (a.again > 0 and there[UNIQUE] == UNTIL_STARTED) then return answer(DUPLICATE, there[ID], there[STATE]) end
 
   local id = insert(a, key, spec)

@@ -1,7 +1,8 @@
--- Takes in tasks that depend on no other, as most are: plain ones, and those whose unique key nobody holds. Where somebody
--- does, or a key comes twice, no task is taken in and nothing answered, and enqueue.lua is asked, which knows all cases. This is the case that
--- is to be fast: it goes straight on, with few functions, since the making of these is most of what a small
--- batch would cost; and what the tasks of a batch have in common, their form, is made once.
+-- Takes in tasks that depend on no other, as most are: plain ones, and those whose unique key nobody holds.
+-- Where somebody does, or a key comes twice, no task is taken in and nothing answered, and enqueue.lua is
+-- asked, which knows all cases. This is the case that is to be fast: it goes straight on, with few functions,
+-- since the making of these is most of what a small batch would cost; and what the tasks of a batch have in
+-- common, their form, is made once.
 local keys, seen = {}, {}
 for i = from, #ARGV, 2 do
   local asked = ARGV[i]

@@ -86,8 +86,8 @@ local function displace(t)
   limits().line(t)
 end
 
--- What has a limit whose slots are held back: it is put back in the end. Of a lane in which there is much of that, nothing
--- more is picked, so that the others have their turn.
+-- What has a limit whose slots are held back: it is put back in the end. Of a lane in which there is much of
+-- that, nothing more is picked, so that the others have their turn.
 local waiting, clogged, MUCH = {}, {}, 50
 
 -- meet gives a task that was taken from its shelf, or does with it what its time or its limit says.
@@ -197,8 +197,8 @@ local function due_at(at)
   if at and (not next_due or at < next_due) then next_due = at end
 end
 
--- numbers are the lanes of a queue in an index. Where there are very many, those of the kinds that this worker knows are
--- looked up, or some are drawn: the others have their turn in another fetch.
+-- numbers are the lanes of a queue in an index. Where there are very many, those of the kinds that this worker
+-- knows are looked up, or some are drawn: the others have their turn in another fetch.
 local function numbers(index, queue)
   local key = prefix .. index .. ':' .. queue
   if call('SCARD', key) <= LANES then return call('SMEMBERS', key) end
@@ -265,7 +265,8 @@ for i = queues_from, #ARGV do
   end
 end
 if left > 0 and #waiting == 0 and call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20) then due_at(now) end
--- There is more, of what had to be passed over; if not merely what is held back, which would be asked for again and again.
+-- There is more, of what had to be passed over; if not merely what is held back, which would be asked for again
+-- and again.
 if left > 0 and enough() and #waiting == 0 then due_at(now) end
 for _, t in ipairs(waiting) do
   if t[STATE] == AVAILABLE then put(shelf(t), rank(t), t[ID]) end

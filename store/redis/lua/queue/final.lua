@@ -11,8 +11,8 @@ local function tally(t, name)
   tallies[field] = (tallies[field] or 0) + 1
 end
 
--- let_go gives up the key of a task, if it is still the task's when the script ends. Others that had it before may end in
--- the same script.
+-- let_go gives up the key of a task, if it is still the task's when the script ends. Others that had it before
+-- may end in the same script.
 local leaving = {} -- sets of ids, by key
 local function let_go(t)
   local key = key_of(t)

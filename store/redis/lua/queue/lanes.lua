@@ -1,4 +1,5 @@
--- ARGV: lanes. Answers: now, then of each, of the first ones at least: its name, {state, count, …}, since when its oldest task is due.
+-- ARGV: lanes. Answers: now, then of each, of the first ones at least: its name, {state, count, …}, since when
+-- its oldest task is due.
 
 -- earliest looks at the first few of each rank, and at the first blocked ones: within a rank, ids are nearly
 -- in the order of instants.

@@ -1,9 +1,9 @@
--- A script reads and decides first, and writes when nothing can go wrong any more: what it decides is kept here, and
--- commit carries it out. So an error of whatever kind, a key of the wrong type, or a server that is full ends a script with
--- nothing done. After its first write a script reads nothing and decides nothing.
+-- A script reads and decides first, and writes when nothing can go wrong any more: what it decides is kept
+-- here, and commit carries it out. So an error of whatever kind, a key of the wrong type, or a server that is
+-- full ends a script with nothing done. After its first write a script reads nothing and decides nothing.
 --
--- No script does more than STEP for others than who asked for it (see script.go): it stops, and says that there is more.
--- No command is given more than CHUNK values, far below what fits Lua's stack (8,000).
+-- No script does more than STEP for others than who asked for it (see script.go): it stops, and says that there
+-- is more. No command is given more than CHUNK values, far below what fits Lua's stack (8,000).
 local CHUNK = 1000
 
 local spent = 0
@@ -84,8 +84,9 @@ local function counter(name)
   return n
 end
 
--- zset is a sorted set as this script leaves it: without the first few ('taken'), without those that are 'gone', and with
--- what was added. first and last look at it so; 'page' is what is known of the server's from 'taken' on.
+-- zset is a sorted set as this script leaves it: without the first few ('taken'), without those that are
+-- 'gone', and with what was added. first and last look at it so; 'page' is what is known of the server's from
+-- 'taken' on.
 local zsets, none = {}, {}
 local function zset(key)
   local z = zsets[key]
@@ -96,8 +97,8 @@ local function zset(key)
   return z
 end
 
--- Where one with this score is, or would be, among those that were added: the first one is at the end, where it is cheap to
--- take away.
+-- Where one with this score is, or would be, among those that were added: the first one is at the end, where it
+-- is cheap to take away.
 local function position(z, score)
   local low, high, o, a = 1, #z.order + 1, z.order, z.add
   while low < high do

@@ -5,9 +5,9 @@
 -- fetch meets them. 'rivals:<key>' are those that wait and declared Displace, by id; 'guests:<key>' those that run,
 -- declared it, and have not been asked to stop.
 --
--- Where more has to move than a step may, the limit is in 'untidy', and says at which door to go on: a cursor of
--- SSCAN, with a '+' behind it if slots came or went since that round began. Whatever changes its slots goes on there, and
--- so do Tend, and a fetch that finds too little (rule Q5).
+-- Where more has to move than a step may, the limit is in 'untidy', and says at which door to go on: a cursor
+-- of SSCAN, with a '+' behind it if slots came or went since that round began. Whatever changes its slots goes
+-- on there, and so do Tend, and a fetch that finds too little (rule Q5).
 --
 -- Most scripts meet no task with a limit, so the functions are made when the first one is met.
 local limits_made

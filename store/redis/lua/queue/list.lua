@@ -1,7 +1,7 @@
--- Looks at tasks by id, at a bounded number of them. ARGV: after, up to (0: no bound), how many rows at most, queue,
--- kind ('' for any), three strings that the spec must contain ('' for none), then states (none: any).
--- Answers: now, the id up to which it looked (0: there are no more), {lane, name, …}, {worker, its hash, …}, then of each
--- task that was selected: id, row, spec.
+-- Looks at tasks by id, at a bounded number of them. ARGV: after, up to (0: no bound), how many rows at most,
+-- queue, kind ('' for any), three strings that the spec must contain ('' for none), then states (none: any).
+-- Answers: now, the id up to which it looked (0: there are no more), {lane, name, …}, {worker, its hash, …},
+-- then of each task that was selected: id, row, spec.
 local after, up_to, most, queue, kind = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local needles = {}
 for i = 6, 8 do

@@ -1,8 +1,8 @@
 -- What all that enqueues begins with.
 --
 -- ARGV: fresh installation id, schema, longest TTL (for identity), how many lanes and how many limits; the
--- lanes' names; of each limit: its key, and the readable one; then of each task: what is asked for
--- (PLAIN, or ASKED and the unique key), and its spec. Answers: now, then of each: 16 times the answer and the state, id.
+-- lanes' names; of each limit: its key, and the readable one; then of each task: what is asked for (PLAIN, or
+-- ASKED and the unique key), and its spec. Answers: now, then of each: 16 times the answer and the state, id.
 -- What is asked for ends with the key, so that the rest is alike in most tasks of a batch.
 local PLAIN, PLAIN_SIZE = '<I2bddI4', 23
 local ASKED, ASKED_SIZE = '<I2bddI4dBBddBI4I2', 56

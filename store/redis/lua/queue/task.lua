@@ -50,7 +50,8 @@ end
 
 local function stop_of(t) return wordless(t) and '' or more(t).stop end
 
--- completed says whether a run of t's was completed under a token, as long as none was since. TOLD is that its last one was.
+-- completed says whether a run of t's was completed under a token, as long as none was since. TOLD is that its
+-- last one was.
 local function completed(t, token)
   if t[TOKEN] == token then return t[TOLD] == 1 end
   return t[TOLD] == 0 and not wordless(t) and more(t).completed == token
@@ -177,7 +178,8 @@ local function forget_lane(lane)
   mark('dues', lane, false)
 end
 
--- write_counts adds to the numbers of a hash those that changed, by field, and says whether all of its fields are gone.
+-- write_counts adds to the numbers of a hash those that changed, by field, and says whether all of its fields
+-- are gone.
 local function write_counts(key, changes)
   local names = {}
   for name, by in pairs(changes) do

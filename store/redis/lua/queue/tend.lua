@@ -32,8 +32,8 @@ for _, n in ipairs(call('ZRANGE', prefix .. 'overseen', 0, 499)) do
   if w[1] and live(w[1], w[2]) then put('overseen', now, n) else rescue_from(n) end
 end
 
--- over does what is due to up to as many tasks as are left of a sorted set whose instants have passed. What is of another
--- kind than it should be is taken out of the set, lest it be met for ever.
+-- over does what is due to up to as many tasks as are left of a sorted set whose instants have passed. What is
+-- of another kind than it should be is taken out of the set, lest it be met for ever.
 local function over(key, fits, act)
   if left <= 0 then return 0 end
   local ids = passed(key, left)

@@ -36,8 +36,8 @@ local function stop_running(t)
   if stop_of(t) ~= '' then mark('asked:' .. t[WORKER], t[ID], false) end
 end
 
--- rescue takes a task from a worker that is gone, and says whether it crashed of it (rule Q4). One that was asked to stop
--- is not tried again.
+-- rescue takes a task from a worker that is gone, and says whether it crashed of it (rule Q4). One that was
+-- asked to stop is not tried again.
 local function rescue(t)
   local stop = stop_of(t)
   stop_running(t)

@@ -1,5 +1,6 @@
--- What release.lua does in nearly all cases, in one pass over its items. Where an item is not that hold's any more, or may have a
--- busy, wanted or broken beside it, it answers {0}, has done nothing, and leaves all of them to release.lua.
+-- What release.lua does in nearly all cases, in one pass over its items. Where an item is not that hold's any
+-- more, or may have a busy, wanted or broken beside it, it answers {0}, has done nothing, and leaves all of
+-- them to release.lua.
 
 -- argv: of each item: name, hold. Answers: now.
 local function release(keys, argv)
@@ -10,7 +11,8 @@ local function release(keys, argv)
     local v = call('HMGET', prefix .. 'lease:' .. argv[i], 'hold', 'expires', 'odd')
     if v[1] ~= argv[i + 1] or v[2] == '0' or v[3] then return {0} end
   end
-  -- A full server accepts a script's writes after one that takes no memory (see common.lua); functions say that they take none.
+  -- A full server accepts a script's writes after one that takes no memory (see common.lua); functions say that
+  -- they take none.
   if in_script then call('DEL', prefix .. 'nothing') end
   for i = 1, #argv, 2 do
     local name = argv[i]
