@@ -22,7 +22,7 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 	@$(MAKE) --no-print-directory build
 	@$(GO) run ./internal/test/demo bin/dibs
 
-held: ## write docs/held.md anew: which test holds which promise and rule
+held: ## write docs/why/held.md anew: which test holds which promise and rule
 	@$(GO) run ./internal/test/holds
 
 # Nothing is taken from the cache: it knows neither the servers nor the binary that internal/test/e2e builds. The tests that start whole

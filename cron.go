@@ -81,7 +81,7 @@ type CronOptions struct {
 
 // Cron has fn run at each tick of a schedule, by one process of the fleet (on a store that reaches one host
 // only: of the host). The expression is of five fields, or six with seconds, or "@hourly", "@every 10m" and the
-// like; package schedule and docs/schedules.md have all of it. There may be one CronOptions at most.
+// like; package schedule and docs/reference/schedules.md have all of it. There may be one CronOptions at most.
 //
 // The error says what is wrong with the name or the schedule, or that the name was given before. It may be
 // ignored: Run returns it as well, and then starts nothing.

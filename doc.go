@@ -19,8 +19,8 @@
 // `dibs history` and `dibs explain` show. Work that loses its lease is told so, by the end of its context,
 // before anybody else can be granted the lease; and every grant has a token, larger than all before it, for the
 // systems that the work writes to. A Go function cannot be killed from outside: one that ignores its context is
-// reported (Options.OnOverrun), and only the token excludes it then. docs/promises.md has all promises,
-// docs/rules.md the exact rules.
+// reported (Options.OnOverrun), and only the token excludes it then. docs/why/promises.md has all promises,
+// docs/why/rules.md the exact rules.
 //
 // # What a program should do
 //

@@ -79,7 +79,7 @@ const (
 // DST is what becomes of a fixed time that the wall clock leaves out or shows twice.
 type DST string
 
-// The meanings of daylight saving; docs/schedules.md has them in full.
+// The meanings of daylight saving; docs/reference/schedules.md has them in full.
 const (
 	DSTVixie  DST = "vixie"  // due once: left out, at the first instant after the gap
 	DSTSkip   DST = "skip"   // due at most once: left out, not that day

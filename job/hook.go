@@ -9,7 +9,7 @@ import (
 // A HookEvent is what a hook is told of.
 type HookEvent string
 
-// The events. What each outcome means to them stands in docs/rules.md.
+// The events. What each outcome means to them stands in docs/why/rules.md.
 const (
 	OnStart    HookEvent = "start"
 	OnSuccess  HookEvent = "success"

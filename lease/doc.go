@@ -6,5 +6,5 @@
 // it acquires, stops the work BEFORE the lease can expire elsewhere, and releases. The Store
 // contract is what a technology fulfils to be used by them.
 //
-// The rules are numbered in docs/rules.md; comments here name the ones that they keep.
+// The rules are numbered in docs/why/rules.md; comments here name the ones that they keep.
 package lease

@@ -11,7 +11,7 @@ import (
 // TestDocumentation: the examples of the page are manifests, and its errors are those of its
 // wrong one.
 func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile("../docs/manifest.md")
+	page, err := os.ReadFile("../docs/reference/manifest.md")
 	if err != nil {
 		t.Fatal(err)
 	}

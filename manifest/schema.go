@@ -6,7 +6,7 @@ import (
 )
 
 // SchemaURL is where the JSON Schema of the newest version is found.
-const SchemaURL = "https://raw.githubusercontent.com/dibs-run/dibs/main/docs/manifest.schema.json"
+const SchemaURL = "https://raw.githubusercontent.com/dibs-run/dibs/main/docs/reference/manifest.schema.json"
 
 // Schema is the JSON Schema (draft 2020-12) of manifests, for editors: indented, with a line end. It
 // accepts every valid manifest. What it cannot state, it leaves to Load: expressions, zones and

@@ -15,7 +15,7 @@ import (
 
 // TestSchemaIsPublished: the file in docs is the one that is made of the description.
 func TestSchemaIsPublished(t *testing.T) {
-	golden(t, "../docs/manifest.schema.json", Schema())
+	golden(t, "../docs/reference/manifest.schema.json", Schema())
 }
 
 func compiled(t testing.TB) *jsonschema.Schema {

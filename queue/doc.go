@@ -5,5 +5,5 @@
 // and reports how they ended; every report carries the token of its fetch, and is refused once the task is
 // somebody else's. Stores fulfil Store for the hot path and Admin for whoever looks and intervenes.
 //
-// The exact rules are Q1 to Q9 of docs/rules.md; docs/queue.md draws the states.
+// The exact rules are Q1 to Q9 of docs/why/rules.md; docs/reference/queue.md draws the states.
 package queue

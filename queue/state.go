@@ -1,6 +1,6 @@
 package queue
 
-// A State is where a task stands. The set is closed, and docs/queue.md draws it; transitions below
+// A State is where a task stands. The set is closed, and docs/reference/queue.md draws it; transitions below
 // is the same drawing.
 type State string
 

@@ -13,7 +13,7 @@ import (
 // The page and the code draw the same machine.
 // Holds: promise 23.
 func TestTheDrawnStatesAreTheCode(t *testing.T) {
-	f, err := os.Open("../docs/queue.md")
+	f, err := os.Open("../docs/reference/queue.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestTheDrawnStatesAreTheCode(t *testing.T) {
 	slices.Sort(drawn)
 	slices.Sort(coded)
 	if len(drawn) < 20 || !slices.Equal(drawn, coded) {
-		t.Errorf("docs/queue.md draws\n%s\nthe code has\n%s", strings.Join(drawn, "\n"), strings.Join(coded, "\n"))
+		t.Errorf("docs/reference/queue.md draws\n%s\nthe code has\n%s", strings.Join(drawn, "\n"), strings.Join(coded, "\n"))
 	}
 }
 

@@ -6,7 +6,7 @@
 // seconds first, seven with a year last too, the aliases @hourly @daily @midnight @weekly @monthly
 // @yearly @annually, and @every D, which is anchored at the Unix epoch so that all servers agree
 // on its ticks. Days may be ? L L-n LW nW n#k nL, and H is a value that the job's name chooses.
-// docs/schedules.md has the whole language.
+// docs/reference/schedules.md has the whole language.
 //
 // Two rules are Vixie cron's, to the letter:
 //

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-const page = "../docs/schedules.md"
+const page = "../docs/reference/schedules.md"
 
 // rows lists the cells of the page's tables under the given header line.
 func rows(t *testing.T, header string) (rows [][]string) {

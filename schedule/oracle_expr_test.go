@@ -123,7 +123,7 @@ func ladder(lo, hi, step int) (vs []int) {
 	return vs
 }
 
-// hashed is what docs/schedules.md says of H.
+// hashed is what docs/reference/schedules.md says of H.
 func (r maker) hashed(field string, a, b int) (string, []int) {
 	sum := sha256.Sum256([]byte(r.name + "\x00" + field))
 	hash := binary.BigEndian.Uint64(sum[:8])

@@ -8,7 +8,7 @@
 //   - A file is made with O_EXCL. Its mode and group are set on the open file, and only by its maker.
 //
 // A directory's owner decides who shares it: root, or the user who runs dibs. Where its mode lets the
-// group write, the group does. See docs/operations.md.
+// group write, the group does. See docs/how-to/operations.md.
 package beneath
 
 import (

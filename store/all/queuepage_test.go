@@ -19,7 +19,8 @@ import (
 	"github.com/dibs-run/dibs/store/postgres"
 )
 
-// What docs/queue.md says in Go is in this file, so that it compiles. TestTheQueuesPageCompiles compares the two.
+// What docs/reference/queue.md says in Go is in this file, so that it compiles. TestTheQueuesPageCompiles
+// compares the two.
 
 type (
 	Order struct{ ID int }
@@ -87,7 +88,7 @@ func listens(st *store.Store, keeper *lease.Keeper, mux *queue.Mux) (*queue.Work
 var _ = []any{placeOrder, completes, works, listens}
 
 func TestTheQueuesPageCompiles(t *testing.T) {
-	page, err := os.ReadFile("../../docs/queue.md")
+	page, err := os.ReadFile("../../docs/reference/queue.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,12 +102,12 @@ func TestTheQueuesPageCompiles(t *testing.T) {
 		blocks++
 		for _, piece := range strings.Split(block, "\n\n") { // definitions and statements may stand apart here
 			if !strings.Contains(have, plain(piece)) {
-				t.Errorf("this is in docs/queue.md, and not in this file:\n%s", piece)
+				t.Errorf("this is in docs/reference/queue.md, and not in this file:\n%s", piece)
 			}
 		}
 	}
 	if blocks != 4 {
-		t.Errorf("%d pieces of Go in docs/queue.md", blocks)
+		t.Errorf("%d pieces of Go in docs/reference/queue.md", blocks)
 	}
 }
 

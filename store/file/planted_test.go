@@ -119,7 +119,7 @@ func everything(path string) {
 	_, _ = s.Leases.Break(ctx, lease.Ref{Key: "torn"}, lease.Broken{By: "somebody", Now: true})
 }
 
-// sharedDir is a directory of root's that a group shares, as docs/operations.md sets one up. The secret beside
+// sharedDir is a directory of root's that a group shares, as docs/how-to/operations.md sets one up. The secret beside
 // it has the group's id, but its mode gives the group nothing: only what it is and where says that it
 // is not dibs's.
 func sharedDir(t *testing.T) (path, secret string) {

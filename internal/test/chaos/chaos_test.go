@@ -163,7 +163,7 @@ func (r *round) onCluster(tech technology) {
 
 // onDirectory is a round of one host on a directory: three servers and workers, no network, and the machine's
 // own clock. While a process that reads is stopped, the log of the database grows by all that is written. The
-// disk has room for that: one that dibs alone has filled needs somebody who makes room (docs/stores.md).
+// disk has room for that: one that dibs alone has filled needs somebody who makes room (docs/reference/stores.md).
 func (r *round) onDirectory() {
 	inner, outer := addresses(1)
 	spec := hostSpec{Name: "h1", Address: inner, Peer: outer, DiskBytes: 96 << 20}

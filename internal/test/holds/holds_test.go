@@ -19,12 +19,12 @@ func TestTheCommittedPageIsWhatTheTestsSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(filepath.Join(root, "docs", "held.md"))
+	got, err := os.ReadFile(filepath.Join(root, "docs", "why", "held.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Error("docs/held.md is not what the tests say: run make held, and commit what it writes")
+		t.Error("docs/why/held.md is not what the tests say: run make held, and commit what it writes")
 	}
 }
 
@@ -38,7 +38,7 @@ const (
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
-	all := map[string]string{"docs/promises.md": promises, "docs/rules.md": rules}
+	all := map[string]string{"docs/why/promises.md": promises, "docs/why/rules.md": rules}
 	for name, text := range files {
 		all[name] = text
 	}
@@ -64,35 +64,35 @@ func TestEachKindOfTestIsListed(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"a function": {
 			"lease/a_test.go", "package lease\n\n// Rule L9: two ask; one gets it. More words.\n" + mark("promise 1.") + one[1:],
-			"| `lease` | [TestOneHolder](../lease/a_test.go) | Two ask |",
+			"| `lease` | [TestOneHolder](../../lease/a_test.go) | Two ask |",
 		},
 		"a function without words": {
 			"lease/a_test.go", "package lease\n\n" + mark("promise 1.") + one[1:],
-			"| `lease` | [TestOneHolder](../lease/a_test.go) | One holder |",
+			"| `lease` | [TestOneHolder](../../lease/a_test.go) | One holder |",
 		},
 		"a function whose words begin with its name": {
 			"lease/a_test.go", "package lease\n\n// TestOneHolder is the guard: two ask. More.\n" + mark("promise 1.") + one[1:],
-			"| `lease` | [TestOneHolder](../lease/a_test.go) | Two ask |",
+			"| `lease` | [TestOneHolder](../../lease/a_test.go) | Two ask |",
 		},
 		"a function whose words tell of a fault": {
 			"lease/a_test.go", "package lease\n\n// Fault: two had it. More.\n" + mark("promise 1.") + one[1:],
-			"| `lease` | [TestOneHolder](../lease/a_test.go) | One holder |",
+			"| `lease` | [TestOneHolder](../../lease/a_test.go) | One holder |",
 		},
 		"a case of the suite": {
 			"store/storetest/a.go", "package storetest\n\nvar cases = []promise{\n\t{\"zero\", zero},\n\t" + mark("promise 1.") + "\t{\"two ask | one gets it\", twoAsk},\n}\n",
-			`| ` + "`store/storetest`" + ` | [twoAsk](../store/storetest/a.go) | two ask \| one gets it |`,
+			`| ` + "`store/storetest`" + ` | [twoAsk](../../store/storetest/a.go) | two ask \| one gets it |`,
 		},
 		"a case whose function is wrapped": {
 			"store/storetest/a.go", "package storetest\n\nfunc all() []promise {\n\treturn []promise{\n\t\t" + mark("promise 1.") + "\t\t{\"many ask\", with(manyAsk)},\n\t}\n}\n",
-			"| `store/storetest` | [manyAsk](../store/storetest/a.go) | many ask |",
+			"| `store/storetest` | [manyAsk](../../store/storetest/a.go) | many ask |",
 		},
 		"a case of a table": {
 			"job/a_test.go", "package job\n\nfunc TestTable(t *testing.T) {\n\tfor range []row{\n\t\t" + mark("promise 1.") + "\t\t{\"first\", 1, 2},\n\t} {\n\t}\n}\n",
-			"| `job` | [TestTable](../job/a_test.go) | first |",
+			"| `job` | [TestTable](../../job/a_test.go) | first |",
 		},
 		"a script": {
 			"cli/testdata/a.txtar", "# Holds: promise 1.\n# what it shows\ndibs run\n",
-			"| `cli/testdata` | [a.txtar](../cli/testdata/a.txtar) | what it shows |",
+			"| `cli/testdata` | [a.txtar](../../cli/testdata/a.txtar) | what it shows |",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestWhatIsUntrueIsRefused(t *testing.T) {
 	held := "package lease\n\n" + mark("promise 1.") + one[1:]
 	for name, c := range map[string]struct{ text, want string }{
 		"no test of a promise":        {"package lease\n", "no test holds promise 1 (One holder)"},
-		"a promise that is not there": {held + "\n" + mark("promises 1, 3.") + "func TestB(t *testing.T) {}\n", "lease/a_test.go:6: docs/promises.md and docs/rules.md have no 3"},
-		"a rule that is not there":    {held + "\n" + mark("L8.") + "func TestB(t *testing.T) {}\n", "lease/a_test.go:6: docs/promises.md and docs/rules.md have no L8"},
+		"a promise that is not there": {held + "\n" + mark("promises 1, 3.") + "func TestB(t *testing.T) {}\n", "lease/a_test.go:6: docs/why/promises.md and docs/why/rules.md have no 3"},
+		"a rule that is not there":    {held + "\n" + mark("L8.") + "func TestB(t *testing.T) {}\n", "lease/a_test.go:6: docs/why/promises.md and docs/why/rules.md have no L8"},
 		"a marker of nothing":         {held + "\n" + mark("promise 1.") + "\nvar x = \"y\"\n", "lease/a_test.go:6: this marker belongs to no test"},
 		"a marker without its end":    {held + "\n" + mark("promise 1") + "func TestB(t *testing.T) {}\n", "lease/a_test.go:6:"},
 		"a number without its word":   {held + "\n" + mark("1.") + "func TestB(t *testing.T) {}\n", "cannot be read"},

@@ -1,4 +1,5 @@
-// Command holds writes docs/held.md: which tests hold each promise of docs/promises.md and each rule of docs/rules.md.
+// Command holds writes docs/why/held.md: which tests hold each promise of docs/why/promises.md and each rule of
+// docs/why/rules.md.
 //
 // A test says itself what it holds, in a line of its comment:
 //
@@ -34,7 +35,7 @@ func write() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(root, "docs", "held.md"), page, 0o644)
+	return os.WriteFile(filepath.Join(root, "docs", "why", "held.md"), page, 0o644)
 }
 
 // findRoot returns the folder of go.mod, which is this one or one above it.
@@ -56,11 +57,11 @@ func findRoot() (string, error) {
 
 // generate returns the page for the repository at root, or every fault that it found.
 func generate(root string) ([]byte, error) {
-	promises, err := readNumbers(filepath.Join(root, "docs", "promises.md"), promiseTitle)
+	promises, err := readNumbers(filepath.Join(root, "docs", "why", "promises.md"), promiseTitle)
 	if err != nil {
 		return nil, err
 	}
-	rules, err := readNumbers(filepath.Join(root, "docs", "rules.md"), ruleTitle)
+	rules, err := readNumbers(filepath.Join(root, "docs", "why", "rules.md"), ruleTitle)
 	if err != nil {
 		return nil, err
 	}

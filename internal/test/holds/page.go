@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-//go:embed head.md
+//go:embed head.txt
 var head []byte
 
 // check returns what is wrong between the pages and the tests.
@@ -26,13 +26,13 @@ func check(promises, rules []number, tests []held) error {
 	for _, t := range tests {
 		for _, id := range t.holds {
 			if !known[id] {
-				faults = append(faults, fmt.Errorf("%s:%d: docs/promises.md and docs/rules.md have no %s", t.file, t.line, id))
+				faults = append(faults, fmt.Errorf("%s:%d: docs/why/promises.md and docs/why/rules.md have no %s", t.file, t.line, id))
 			}
 		}
 	}
 	for _, p := range promises {
 		if !p.unbuilt && len(of(p, tests)) == 0 {
-			faults = append(faults, fmt.Errorf("no test holds promise %s (%s): mark one with %q, or say *Not built yet.* behind its title in docs/promises.md", p.id, p.title, "Holds: promise "+p.id+"."))
+			faults = append(faults, fmt.Errorf("no test holds promise %s (%s): mark one with %q, or say *Not built yet.* behind its title in docs/why/promises.md", p.id, p.title, "Holds: promise "+p.id+"."))
 		}
 	}
 	return errors.Join(faults...)
@@ -48,7 +48,7 @@ func of(n number, tests []held) (all []held) {
 	return all
 }
 
-// page is docs/held.md.
+// page is docs/why/held.md.
 func page(promises, rules []number, tests []held) []byte {
 	var b bytes.Buffer
 	b.Write(head)
@@ -73,7 +73,7 @@ func table(title string, tests []held) string {
 	var b strings.Builder
 	b.WriteString("\n### " + title + "\n\n| package | test | what it checks |\n|---|---|---|\n")
 	for _, t := range tests {
-		fmt.Fprintf(&b, "| `%s` | [%s](../%s) | %s |\n", path.Dir(t.file), cell(t.name), t.file, cell(t.about))
+		fmt.Fprintf(&b, "| `%s` | [%s](../../%s) | %s |\n", path.Dir(t.file), cell(t.name), t.file, cell(t.about))
 	}
 	return b.String()
 }

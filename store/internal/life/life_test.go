@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// Whatever happens to a task, in whatever order, each step of it is an arrow of the drawing in docs/queue.md,
-// and what it leaves holds.
+// Whatever happens to a task, in whatever order, each step of it is an arrow of the drawing in
+// docs/reference/queue.md, and what it leaves holds.
 // Holds: promise 23.
 func TestEachChangeIsAnArrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -38,7 +38,7 @@ type Setting struct {
 
 // Invalid are the findings of a manifest that cannot be loaded.
 func Invalid(where string, err error) (all []Finding) {
-	const check, cure = "manifest", "docs/manifest.md has every field; `dibs validate` says the same as this."
+	const check, cure = "manifest", "docs/reference/manifest.md has every field; `dibs validate` says the same as this."
 	var list manifest.Errors
 	if !errors.As(err, &list) {
 		return []Finding{found(Error, check, where, cure, "It cannot be loaded: %v", err)}
@@ -243,7 +243,7 @@ func (s Setting) needs(spec *job.Spec) (all []Finding) {
 		}
 	}
 	if at, none := s.NoQueue[spec.Policy.Scope]; none && spec.Task != nil {
-		all = append(all, found(Error, "queue", where, "Name a store that keeps queues (docs/stores.md), or make it concurrency_scope: host, which enqueues into each host's own directory; dibs serve refuses the manifest until then.",
+		all = append(all, found(Error, "queue", where, "Name a store that keeps queues (docs/reference/stores.md), or make it concurrency_scope: host, which enqueues into each host's own directory; dibs serve refuses the manifest until then.",
 			"It enqueues a task, and %s keeps no queues.", at))
 	}
 	if spec.Request != nil {

@@ -64,7 +64,7 @@ func Weaknesses(where string, p store.Properties) (all []Finding) {
 // write to the store.
 func Trial(ctx context.Context, where string, s lease.Store, ttl time.Duration) (all []Finding) {
 	const check = "store-trial"
-	cure := "Grant this user the right to write, or correct the address; docs/stores.md has what each store needs."
+	cure := "Grant this user the right to write, or correct the address; docs/reference/stores.md has what each store needs."
 	h := lease.Holder{ID: lease.NewNonce(), Command: "dibs doctor"}
 	r, err := s.Acquire(ctx, []lease.AcquireRequest{{Key: lease.OnceKey(), Holder: h, TTL: ttl}})
 	if err != nil {

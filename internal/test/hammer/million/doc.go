@@ -4,5 +4,5 @@
 //
 // Each process writes down what the store told it: what it was given, and which of its reports were accepted. At the
 // end these ledgers are compared with the store: no task may be lost or left, and none completed by a worker that
-// another one had replaced. What was done when is drawn (docs/queue.md).
+// another one had replaced. What was done when is drawn (docs/reference/queue.md).
 package million
