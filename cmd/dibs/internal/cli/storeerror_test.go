@@ -32,7 +32,7 @@ func TestErrorsNameTheStoreOnce(t *testing.T) {
 	commands := []string{"run --key k --scope global STORE -- true", "run --key k STORE -- true", "init STORE", "lease list STORE",
 		"lease show k STORE", "history STORE", "history k STORE", "explain k STORE", "job list STORE", "job pause k --reason r STORE",
 		"queue list STORE", "task list STORE", "task show 1 STORE", "task enqueue k --args {} STORE", "work q STORE -- true"}
-	cure := regexp.MustCompile(`(; |: run `+"`"+`dibs init ).+\n$`)
+	cure := regexp.MustCompile(`(; |: run ` + "`" + `dibs init ).+\n$`)
 	for address, name := range stores {
 		for _, command := range commands {
 			directory := strings.HasPrefix(address, "/")
