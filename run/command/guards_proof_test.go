@@ -3,10 +3,12 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dibs-run/dibs/internal/guardian/cgroup"
 	"github.com/dibs-run/dibs/internal/guardian/proc"
@@ -58,6 +60,12 @@ func TestAGuardOfAnotherUserIsNotBelieved(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _, _ = c.Process.Kill(), c.Wait() })
+		environ := fmt.Sprintf("/proc/%d/environ", c.Process.Pid)
+		for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if b, _ := os.ReadFile(environ); len(b) > 0 { // the kernel fills it in a moment after the exec
+				break
+			}
+		}
 		if s, err := proc.Read(c.Process.Pid); err != nil || ours(s, proof) != want {
 			t.Errorf("user %d: believed %v, want %v; %v", user, ours(s, proof), want, err)
 		}

@@ -98,7 +98,8 @@ func TestKeptScriptsReadBeforeTheyWrite(t *testing.T) {
 	}
 	for _, s := range scripts {
 		name := s.names[len(s.names)-1]
-		if !strings.HasPrefix(name, "queue/") && !p.seen[name] {
+		opening := name == "look" // which writes nothing
+		if !strings.HasPrefix(name, "queue/") && !opening && !p.seen[name] {
 			t.Errorf("%s was not run", name)
 		}
 	}
