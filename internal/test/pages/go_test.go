@@ -3,55 +3,99 @@
 package pages
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs/internal/test/testserver"
 )
 
-// around is the program around a block of statements: what the page says the names stand for.
-const around = `package main
+// names are what the pages' fragments speak of.
+const names = `package main
 
 import (
 	"context"
-	"fmt"
 	"log"
+	"os"
+	"testing"
+	"time"
 
-	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/store"
-	"github.com/dibs-run/dibs/store/memory"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-run/dibs"
+	"github.com/dibs-run/dibs/dibstest"
+	"github.com/dibs-run/dibs/store/postgres"
 )
 
-func main() {
-	ctx := context.Background()
-	st, err := memory.Open(ctx, store.Config{})
-	if err == nil {
-		err = statements(ctx, st)
-	}
+type (
+	User struct{ Name string }
+	user = User
+)
+
+var (
+	_       = dibstest.New
+	_       = (*testing.T)(nil)
+	_       = time.Now
+	_       = os.Getenv
+	_       = postgres.Open
+	welcome = dibs.Define[User]("welcome")
+)
+
+func writeReports(context.Context, dibs.Tick) error             { return nil }
+func sendWelcome(context.Context, *dibs.Task, User) error       { return nil }
+func fatal(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func writeReport(_ context.Context, token any) error {
-	_, err := fmt.Println("a report with token", token)
-	return err
+func register(c *dibs.Client) {
+	fatal(c.Cron("reports", "15 4 * * *", writeReports))
+	fatal(dibs.Handle(c, welcome, sendWelcome))
 }
 
-func statements(ctx context.Context, st *store.Store) error {
+`
+
+// around is the program around a block of statements.
+const around = names + `func main() {
+	ctx, stop := context.WithTimeout(context.Background(), 3*time.Second)
+	defer stop()
+	long := context.Background()
+	st, err := postgres.Open(long, os.Getenv("DATABASE_URL"))
+	fatal(err)
+	defer st.Close()
+	db, err := pgx.Connect(long, os.Getenv("DATABASE_URL"))
+	fatal(err)
+	tx, err := db.Begin(long)
+	fatal(err)
+	fatal(statements(ctx, tx))
+	fatal(tx.Commit(long))
+}
+
+func statements(ctx context.Context, tx pgx.Tx) (err error) {
 %sreturn err
 }
 `
 
-// Each Go block of a page is compiled in a module of its own, as a program that uses dibs is, and run.
+// Each Go block of a page is compiled in a module of its own, as a program that uses dibs is, and run: programs and
+// statements on real servers until they end or are told to, tests by go test.
 func TestGoBlocks(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(root, "docs/first-steps/*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	env := append(os.Environ(), "DATABASE_URL="+newDatabase(t), "REDIS_URL="+testserver.Redis(t))
 	n := 0
 	for _, path := range append(paths, filepath.Join(root, "README.md")) {
 		blocks, err := Blocks(read(t, path))
@@ -63,14 +107,8 @@ func TestGoBlocks(t *testing.T) {
 				continue
 			}
 			n++
-			text := b.Text
-			if !strings.HasPrefix(text, "package ") {
-				text = fmt.Sprintf(around, text)
-			}
-			if out, err := runGo(t, text); err != nil {
+			if out, err := runGo(t, b.Text, env); err != nil {
 				t.Errorf("%s:%d: %v\n%s", path, b.Line, err, out)
-			} else if text != b.Text && !strings.Contains(out, "a report with token") {
-				t.Errorf("%s:%d did not do its work; it printed %q", path, b.Line, out)
 			}
 		}
 	}
@@ -79,8 +117,31 @@ func TestGoBlocks(t *testing.T) {
 	}
 }
 
-// runGo runs a program in a module that has dibs in the place of its worktree, and the versions of dibs's own modules.
-func runGo(t *testing.T, program string) (string, error) {
+// newDatabase is the address of a database that is gone after the test: the programs use its default namespace.
+func newDatabase(t *testing.T) string {
+	t.Helper()
+	address := testserver.Postgres(t)
+	db, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "pages_" + strings.ToLower(rand.Text())
+	if _, err := db.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, _ = db.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)")
+		_ = db.Close(context.Background())
+	})
+	c, err := pgx.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(address, "/"+c.Database, "/"+name, 1)
+}
+
+// runGo runs a block in a module that has dibs in the place of its worktree, and the versions of dibs's own modules.
+func runGo(t *testing.T, block string, env []string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	here, err := filepath.Abs(root)
@@ -89,13 +150,47 @@ func runGo(t *testing.T, program string) (string, error) {
 	}
 	mod := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(read(t, filepath.Join(root, "go.mod")), "module example.org/reports")
 	mod += fmt.Sprintf("\nrequire github.com/dibs-run/dibs v0.0.0\n\nreplace github.com/dibs-run/dibs => %s\n", here)
-	for name, text := range map[string]string{"go.mod": mod, "go.sum": read(t, filepath.Join(root, "go.sum")), "main.go": program} {
+	files, build := map[string]string{"go.mod": mod, "go.sum": read(t, filepath.Join(root, "go.sum"))}, []string{"build", "-mod=mod", "-o", "program", "."}
+	switch {
+	case strings.HasPrefix(block, "package "):
+		files["main.go"] = block
+	case strings.HasPrefix(block, "func Test"):
+		files["main_test.go"] = strings.Replace(names, `	"github.com/jackc/pgx/v5"`, "", 1) + block
+		build = []string{"test", "-mod=mod", "-c", "-o", "program", "."}
+	default:
+		files["main.go"] = fmt.Sprintf(around, block)
+	}
+	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "run", "-mod=mod", ".")
+	cmd := exec.Command("go", build...)
 	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return string(out), err
+	}
+	var out bytes.Buffer
+	cmd = exec.Command("./program")
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, env, &out, &out
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	if strings.Contains(block, "signal.NotifyContext") {
+		select {
+		case err := <-ended:
+			return out.String(), fmt.Errorf("it ended by itself: %v", err)
+		case <-time.After(5 * time.Second):
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	select {
+	case err = <-ended:
+	case <-time.After(2 * time.Minute):
+		_ = cmd.Process.Kill()
+		err = fmt.Errorf("it did not end: %v", <-ended)
+	}
+	return out.String(), err
 }
