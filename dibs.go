@@ -188,8 +188,7 @@ func (c *Client) heldBack(d time.Duration) {
 	if c.place != nil {
 		c.place.HeldBack(d)
 	}
-	c.log.Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
-		d.Round(100*time.Millisecond)), "event", "held-back", "wait", d.Round(time.Millisecond), "store", c.store.URL)
+	c.log.Warn(lease.HoldBackText(d), "event", "held-back", "wait", d.Round(time.Millisecond), "store", c.store.URL)
 }
 
 func (c *Client) overrun(l *lease.Lease) {

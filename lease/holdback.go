@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // holdBack is a time in which the store grants nothing (rule L9), by the store's clock.
 type holdBack struct{ since, until time.Time }
@@ -48,4 +51,10 @@ func (k *Keeper) Extend(due, deadline time.Time) time.Time {
 		due = since
 	}
 	return until.Add(deadline.Sub(due))
+}
+
+// HoldBackText is what a log says once to people when a store grants nothing for a while (rule L9).
+func HoldBackText(wait time.Duration) string {
+	return fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
+		wait.Round(100*time.Millisecond))
 }

@@ -159,8 +159,7 @@ func (w *Worker) heldBack(d time.Duration) {
 		w.o.OnHeldBack(d)
 		return
 	}
-	w.log.Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
-		d.Round(100*time.Millisecond)), "event", "held-back", "wait", d.Round(time.Millisecond))
+	w.log.Warn(lease.HoldBackText(d), "event", "held-back", "wait", d.Round(time.Millisecond))
 }
 
 // shift works under one lease, until ctx ends or the lease is lost.

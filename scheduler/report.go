@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -35,8 +36,7 @@ func (p *Place) heldBack(wait time.Duration) {
 	if before := p.backTold.Swap(int64(end)); before != 0 && end-time.Duration(before) < time.Second {
 		return
 	}
-	p.log().Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
-		wait.Round(100*time.Millisecond)), "event", "held-back", "wait", wait.Round(time.Millisecond), "place", p.Name)
+	p.log().Warn(lease.HoldBackText(wait), "event", "held-back", "wait", wait.Round(time.Millisecond), "place", p.Name)
 	p.HeldBack(wait)
 }
 

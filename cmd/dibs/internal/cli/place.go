@@ -202,7 +202,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 		if before := until.Swap(end.UnixNano()); end.Sub(time.Unix(0, before)) < time.Second {
 			return // each that waits hears of it
 		}
-		log.Warn(fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one", d.Round(100*time.Millisecond)),
+		log.Warn(lease.HoldBackText(d),
 			"event", "held-back", "wait", d.Round(time.Millisecond), "store", c.String())
 		if p := place.Load(); p != nil {
 			go p.HeldBack(d)
