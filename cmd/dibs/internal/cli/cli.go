@@ -130,7 +130,6 @@ or MariaDB.`,
 	}
 	root.PersistentPreRun = markReading
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
-	root.SetVersionTemplate("dibs {{.Version}}\n")
 	root.SetHelpCommand(newHelp())
 	return group(root, newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
 		newWork(e), newInit(e), newDoctor(e), newVersion(e))
