@@ -144,7 +144,7 @@ func (c *Client) schedule(by, as, expr string, spec job.Spec, o []CronOptions,
 		return c.refuse(fmt.Errorf("%s: store %s keeps no ticks: %w", what, c.store.URL, errors.ErrUnsupported))
 	case c.o.App == "":
 		return c.refuse(fmt.Errorf("%s: Options.App is empty: it says whose functions these are, the same in all processes; set it, for instance to the program's name", what))
-	case !names.MatchString(as):
+	case !names().MatchString(as):
 		return c.refuse(fmt.Errorf("%s: want a name of %s", what, nameWant))
 	case c.crons[as] != nil:
 		return c.refuse(fmt.Errorf("%s: there is a schedule of that name already", what))

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/internal/lazy"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
@@ -89,7 +89,7 @@ func New(st *store.Store, o Options) (*Client, error) {
 	switch {
 	case st == nil || st.Leases == nil:
 		return nil, errors.New("dibs: New without a store: open one, for instance with postgres.Open(ctx, url)")
-	case o.App != "" && !names.MatchString(o.App):
+	case o.App != "" && !names().MatchString(o.App):
 		return nil, fmt.Errorf("dibs: Options.App is %q: want %s", o.App, nameWant)
 	case o.Drain < 0:
 		return nil, fmt.Errorf("dibs: Options.Drain is %s: want 0 or more", o.Drain)
@@ -117,7 +117,7 @@ func New(st *store.Store, o Options) (*Client, error) {
 }
 
 // The names of apps and jobs are those of a manifest, so that every command takes them.
-var names = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+var names = lazy.Regexp(`^[a-z][a-z0-9-]{0,62}$`)
 
 const nameWant = "a lower-case letter, then up to 62 of a-z, 0-9 and -"
 

@@ -19,7 +19,7 @@ func start(w io.Writer, dibs, floor string, rounds int) error {
 	}
 	defer os.RemoveAll(dir)
 	// Nothing of the caller's surroundings may name another store.
-	env := append(os.Environ(), "DIBS_DIR="+filepath.Join(dir, "dibs"), "DIBS_STORE=", "DIBS_STORE_FILE=/dev/null")
+	env := append(os.Environ(), "DIBS_DIR="+filepath.Join(dir, "dibs"), "DIBS_STORE="+filepath.Join(dir, "dibs"))
 	contestants := []contestant{
 		{"dibs run", process(env, dibs, "run", "--key", "bench", "--", "true")},
 		{"floor", process(env, floor, "true")},

@@ -2,19 +2,20 @@ package history
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/dibs-run/dibs/internal/lazy"
 )
 
 // times is what a folded event's reason ends with.
-var times = regexp.MustCompile(` \((\d+) times, from (\S+) to (\S+)\)$`)
+var times = lazy.Regexp(` \((\d+) times, from (\S+) to (\S+)\)$`)
 
 // Times is how many equal events e stands for, and when the first and the last of them came: 1 and
 // its own instant, unless it was folded. The reason of a folded one says so in words, which every
 // store keeps.
 func (e Event) Times() (n int, first, last time.Time) {
-	m := times.FindStringSubmatch(e.Reason)
+	m := times().FindStringSubmatch(e.Reason)
 	if m == nil {
 		return 1, e.At, e.At
 	}
@@ -25,7 +26,7 @@ func (e Event) Times() (n int, first, last time.Time) {
 }
 
 // Why is the reason of e without the count.
-func (e Event) Why() string { return times.ReplaceAllString(e.Reason, "") }
+func (e Event) Why() string { return times().ReplaceAllString(e.Reason, "") }
 
 // A Likeness is what makes events equal: a hot key has many of these.
 type Likeness struct{ Kind, Key, Job, Host, Why string }

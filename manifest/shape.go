@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/dibs-run/dibs/internal/lazy"
 )
 
 // A shape says what may stand in one place of a manifest. The description of all of them
@@ -74,7 +75,7 @@ type rule struct {
 }
 
 func ruleOf(expr, says string) rule {
-	return rule{expr, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) }), says}
+	return rule{expr, lazy.Regexp(expr), says}
 }
 
 func (r rule) wrong(s string) string {

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dibs-run/dibs/internal/lazy"
 )
 
 // Schemes are those of the addresses of stores.
@@ -33,7 +34,7 @@ var (
 )
 
 // scheme is what a URL begins with.
-var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
+var scheme = lazy.Regexp(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
 
 // parseURL reads an address. Its errors quote nothing of it.
 func parseURL(s string) (*url.URL, error) {
@@ -53,7 +54,7 @@ func parseURL(s string) (*url.URL, error) {
 		s = (&url.URL{Scheme: "file", Path: path, RawQuery: query}).String()
 		return parsed(s)
 	}
-	m := scheme.FindStringSubmatch(s)
+	m := scheme().FindStringSubmatch(s)
 	switch {
 	case m == nil:
 		return nil, errForm
@@ -96,7 +97,7 @@ func check(u *url.URL) error {
 		return errAt
 	case u.Scheme == "mysql" || u.Scheme == "mariadb":
 		for p := range q {
-			if !shown[strings.ToLower(p)] && secretive.MatchString(p) {
+			if !shown[strings.ToLower(p)] && secretive().MatchString(p) {
 				return errSecrets
 			}
 		}
@@ -108,7 +109,7 @@ func check(u *url.URL) error {
 func here(u *url.URL) bool { return u.Scheme == "file" || u.Scheme == "memory" }
 
 // secretive are the names of parameters that hold secrets.
-var secretive = regexp.MustCompile(`(?i)pass|pwd|secret|token|auth|cred|user|key`)
+var secretive = lazy.Regexp(`(?i)pass|pwd|secret|token|auth|cred|user|key`)
 
 // shown are the parameters whose values are shown.
 var shown = map[string]bool{
@@ -138,7 +139,7 @@ func Redact(u *url.URL) string {
 	for name := range q {
 		switch {
 		case shown[strings.ToLower(name)]:
-		case names || secretive.MatchString(name):
+		case names || secretive().MatchString(name):
 			q[name] = []string{hidden}
 		default: // it may be what follows an & in a password
 			delete(q, name)
@@ -174,7 +175,7 @@ func (c Config) Scrub(err error) error {
 // secretParameter says whether one of the parameters holds a secret.
 func secretParameter(q url.Values) bool {
 	for name := range q {
-		if !shown[strings.ToLower(name)] && !strings.EqualFold(name, "user") && secretive.MatchString(name) {
+		if !shown[strings.ToLower(name)] && !strings.EqualFold(name, "user") && secretive().MatchString(name) {
 			return true
 		}
 	}
@@ -203,7 +204,7 @@ func (c Config) secrets() (all []string) {
 			if shown[strings.ToLower(name)] || strings.EqualFold(name, "user") {
 				continue
 			}
-			if !secretive.MatchString(name) {
+			if !secretive().MatchString(name) {
 				add(name)
 			}
 			for _, v := range values {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/dibs-run/dibs/internal/lazy"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
 )
@@ -36,14 +36,14 @@ type Grants struct {
 }
 
 var (
-	appForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
-	hostForm = regexp.MustCompile(`^((https?|socks5)://)?` +
+	appForm  = lazy.Regexp(`^[a-z][a-z0-9-]{0,62}$`)
+	hostForm = lazy.Regexp(`^((https?|socks5)://)?` +
 		`([0-9A-Za-z_]([0-9A-Za-z._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
 )
 
 // CheckApp says what is wrong with an app that is granted.
 func CheckApp(app string) error {
-	if !appForm.MatchString(app) {
+	if !appForm().MatchString(app) {
 		return fmt.Errorf("%q: want the name of an app: a lower-case letter, then up to 62 of a-z, 0-9 and -", app)
 	}
 	return nil
@@ -51,7 +51,7 @@ func CheckApp(app string) error {
 
 // CheckHost says what is wrong with a host that is granted.
 func CheckHost(host string) error {
-	if !hostForm.MatchString(host) {
+	if !hostForm().MatchString(host) {
 		return fmt.Errorf("%q: want HOST or HOST:PORT for https, as in hooks.example.com or 10.0.0.7:8443, or http://HOST",
 			host)
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/lazy"
 	"github.com/dibs-run/dibs/lease"
 )
 
@@ -44,9 +44,7 @@ func newNames(d *database, maxTTL time.Duration) *names {
 }
 
 // plain is a key that is its own named lock, so that programs which already use it interoperate.
-var plain = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9_.-]+:)?[a-z0-9_.-]+$`)
-})
+var plain = lazy.Regexp(`^([a-z0-9_.-]+:)?[a-z0-9_.-]+$`)
 
 // name is the named lock of k: the key itself in the default namespace, namespace:key in another.
 // It has at most 64 characters, all lower-case, since MySQL ignores case and MariaDB does not;

@@ -1,19 +1,20 @@
 package redis
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dibs-run/dibs/internal/lazy"
 )
 
 var (
-	luaFunction = regexp.MustCompile(`^local function (\w+)\(`)
-	luaField    = regexp.MustCompile(`([\w\])])\.\w+`)
-	luaWord     = regexp.MustCompile(`\w+`)
-	luaComment  = regexp.MustCompile(`(^|\s)--.*`)
+	luaFunction = lazy.Regexp(`^local function (\w+)\(`)
+	luaField    = lazy.Regexp(`([\w\])])\.\w+`)
+	luaWord     = lazy.Regexp(`\w+`)
+	luaComment  = lazy.Regexp(`(^|\s)--.*`)
 
-	luaConstants = regexp.MustCompile(`^local ([A-Z_]+(?:, [A-Z_]+)*) = (\d+(?:, \d+)*)\s*(?:--.*)?$`)
-	luaNames     = regexp.MustCompile(`'(?:[^'\\]|\\.)*'|\b[A-Z][A-Z_]*\b`)
+	luaConstants = lazy.Regexp(`^local ([A-Z_]+(?:, [A-Z_]+)*) = (\d+(?:, \d+)*)\s*(?:--.*)?$`)
+	luaNames     = lazy.Regexp(`'(?:[^'\\]|\\.)*'|\b[A-Z][A-Z_]*\b`)
 )
 
 // lean leaves out of a script the functions that it does not use. The server makes each of them anew at every call,
@@ -26,11 +27,11 @@ func lean(source string) string {
 	blocks := luaBlocks(inline(source))
 	used := map[string]bool{}
 	for i, b := range slices.Backward(blocks) {
-		if m := luaFunction.FindStringSubmatch(b); m != nil && !used[m[1]] {
+		if m := luaFunction().FindStringSubmatch(b); m != nil && !used[m[1]] {
 			blocks[i] = ""
 			continue
 		}
-		for _, word := range luaWord.FindAllString(luaField.ReplaceAllString(b, "$1"), -1) {
+		for _, word := range luaWord().FindAllString(luaField().ReplaceAllString(b, "$1"), -1) {
 			used[word] = true
 		}
 	}
@@ -43,7 +44,7 @@ func inline(source string) string {
 	var b strings.Builder
 	values := map[string]string{}
 	for line := range strings.Lines(source) {
-		if m := luaConstants.FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
+		if m := luaConstants().FindStringSubmatch(strings.TrimSuffix(line, "\n")); m != nil {
 			numbers := strings.Split(m[2], ", ")
 			if names := strings.Split(m[1], ", "); len(names) == len(numbers) {
 				for i, name := range names {
@@ -52,7 +53,7 @@ func inline(source string) string {
 				continue
 			}
 		}
-		b.WriteString(luaNames.ReplaceAllStringFunc(line, func(word string) string { // quoted words are no names
+		b.WriteString(luaNames().ReplaceAllStringFunc(line, func(word string) string { // quoted words are no names
 			if n, found := values[word]; found {
 				return n
 			}
@@ -66,7 +67,7 @@ func inline(source string) string {
 func luaBlocks(source string) (blocks []string) {
 	inside := false
 	for line := range strings.Lines(source) {
-		line = luaComment.ReplaceAllString(strings.TrimSuffix(line, "\n"), "") + "\n"
+		line = luaComment().ReplaceAllString(strings.TrimSuffix(line, "\n"), "") + "\n"
 		switch {
 		case line == "\n":
 		case inside:
@@ -74,7 +75,7 @@ func luaBlocks(source string) (blocks []string) {
 			inside = !strings.HasPrefix(line, "end")
 		default:
 			blocks = append(blocks, line)
-			inside = luaFunction.MatchString(line) && !strings.HasSuffix(line, " end\n")
+			inside = luaFunction().MatchString(line) && !strings.HasSuffix(line, " end\n")
 		}
 	}
 	return blocks

@@ -72,7 +72,7 @@ func TestScriptsAreMadeOfWholeFunctions(t *testing.T) {
 				t.Errorf("%s does not end with a line break", name)
 			}
 			for _, b := range luaBlocks(text) {
-				if strings.Count("\n"+b, "\nlocal function ") > 1 || luaFunction.MatchString(b) && strings.Count("\n"+b, "\nend") > 1 {
+				if strings.Count("\n"+b, "\nlocal function ") > 1 || luaFunction().MatchString(b) && strings.Count("\n"+b, "\nend") > 1 {
 					t.Errorf("%s: this is no whole function:\n%s", name, b)
 				}
 			}

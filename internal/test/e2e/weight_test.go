@@ -4,7 +4,11 @@ package e2e
 
 import (
 	"debug/elf"
+	"os"
+	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -29,5 +33,28 @@ func TestTheLinkerLeavesOutWhatNobodyCalls(t *testing.T) {
 	}
 	if has("text/template.(*state).evalField") {
 		t.Error("dibs can execute templates: find who makes it with go build -ldflags=-dumpdep ./cmd/dibs")
+	}
+}
+
+// Every dibs initialises every package that it links, also where it needs none of it. None of ours takes more memory
+// for that than the texts of its statements need: a compiled expression or a table that is made there goes behind
+// internal/lazy or a sync.OnceValue.
+func TestPackagesDoLittleAtTheStart(t *testing.T) {
+	const most = 20_000 // bytes: the SQL and Lua of one store
+	cmd := exec.Command(dibsBinary, "--version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	line := regexp.MustCompile(`(?m)^init (github\.com/dibs-run/dibs/\S+) .* (\d+) bytes`)
+	found := line.FindAllSubmatch(out, -1)
+	if len(found) == 0 {
+		t.Fatalf("no package of ours is in the trace:\n%s", out)
+	}
+	for _, m := range found {
+		if bytes, err := strconv.Atoi(string(m[2])); err != nil || bytes > most {
+			t.Errorf("%s takes %s bytes at the start: want at most %d", m[1], m[2], most)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func (o runOptions) parsePings() (p pings, err error) {
 // onePing is the hook for a URL, env:NAME or file:/path.
 func onePing(text string) (h job.Hook, err error) {
 	address := text
-	if secretForm.MatchString(text) {
+	if secretForm().MatchString(text) {
 		b, err := readSecret(text)
 		if err != nil {
 			return h, fmt.Errorf("%s: %w", text, err)

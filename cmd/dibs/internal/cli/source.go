@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/environ"
 	"github.com/dibs-run/dibs/internal/conffile"
+	"github.com/dibs-run/dibs/internal/lazy"
 	"github.com/dibs-run/dibs/manifest/source"
 )
 
@@ -88,8 +88,8 @@ func (o *sourceOptions) open(e env, name string) (*source.Source, error) {
 }
 
 var (
-	secretForm = regexp.MustCompile(`(?s)^(env|file):.`)
-	secretName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_:./-]{0,127}$`) // as a manifest may have it
+	secretForm = lazy.Regexp(`(?s)^(env|file):.`)
+	secretName = lazy.Regexp(`^[A-Za-z][A-Za-z0-9_:./-]{0,127}$`) // as a manifest may have it
 )
 
 // references are what --secret says: what signs the request to an application, and what a manifest may refer to
@@ -99,11 +99,11 @@ func (o *sourceOptions) references() (own string, named map[string]string, err e
 	for _, text := range o.secrets {
 		name, ref, ok := strings.Cut(text, "=")
 		switch {
-		case secretForm.MatchString(text) && own != "":
+		case secretForm().MatchString(text) && own != "":
 			return "", nil, errors.New("--secret: one signs the request to an application: give the others a name, as in NAME=env:VARIABLE")
-		case secretForm.MatchString(text):
+		case secretForm().MatchString(text):
 			own = text
-		case !ok || !secretForm.MatchString(ref) || !secretName.MatchString(name):
+		case !ok || !secretForm().MatchString(ref) || !secretName().MatchString(name):
 			return "", nil, errors.New("--secret: want env:NAME or file:/path, where the secret is, or with a name NAME=env:VARIABLE or NAME=file:/path; never the secret itself, which other users of this host could see")
 		case named[name] != "":
 			return "", nil, fmt.Errorf("--secret %s=…: the name is given twice", name)
@@ -136,7 +136,7 @@ func (o *sourceOptions) values(refs []string) ([][]byte, error) {
 
 // whereIs answers where a secret is: a reference without a name.
 func (o *sourceOptions) whereIs(ref string) (string, error) {
-	if secretForm.MatchString(ref) {
+	if secretForm().MatchString(ref) {
 		return ref, nil
 	}
 	_, named, err := o.references()

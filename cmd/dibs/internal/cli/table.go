@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -100,7 +101,7 @@ func (t *grid) text(color bool) string {
 		for i, c := range r {
 			cell := cutTo(c, t.widths[i])
 			blanks := strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell)+columnGap)
-			if paint := colors[firstWord(c)]; color && n > 0 && paint != "" && painted(t.rows[0][i]) {
+			if paint := colors()[firstWord(c)]; color && n > 0 && paint != "" && painted(t.rows[0][i]) {
 				cell = paint + cell + "\x1b[0m"
 			}
 			line.WriteString(cell + blanks)
@@ -127,7 +128,7 @@ func firstWord(s string) string {
 }
 
 // colors are those of outcomes and states: green went well, red did not, yellow did not happen.
-var colors = func() map[string]string {
+var colors = sync.OnceValue(func() map[string]string {
 	const green, red, yellow, cyan = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[36m"
 	all := map[string]string{}
 	for color, words := range map[string]string{
@@ -141,4 +142,4 @@ var colors = func() map[string]string {
 		}
 	}
 	return all
-}()
+})

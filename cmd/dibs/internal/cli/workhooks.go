@@ -42,7 +42,7 @@ func (h *taskHooks) parse() (hooks []job.Hook, secret []byte, err error) {
 		hooks = append(hooks, one)
 	}
 	if h.secret != "" {
-		if !secretForm.MatchString(h.secret) {
+		if !secretForm().MatchString(h.secret) {
 			return nil, nil, usage(errors.New("--hook-secret: say where it is, env:NAME or file:/path; the secret itself is no argument"))
 		}
 		if secret, err = readSecret(h.secret); err == nil && len(secret) == 0 {
@@ -68,7 +68,7 @@ func (h *taskHooks) one(text string) (one job.Hook, err error) {
 		one.On = append(one.On, job.HookEvent(e))
 	}
 	one.Timeout = h.timeout
-	if secretForm.MatchString(target) {
+	if secretForm().MatchString(target) {
 		b, err := readSecret(target)
 		if err == nil && len(b) == 0 {
 			err = errors.New("it is empty")
