@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// A program that can execute templates calls methods by names that the linker does not know, so the linker keeps every
-// exported method of every package: 12 MB more, which every start pays for. cobra executes templates only where one was
-// set (SetVersionTemplate, SetHelpTemplate, SetUsageTemplate).
+// A program that can execute templates calls methods by names that the linker does not know, so the linker keeps
+// every exported method of every package: 12 MB more, which every start pays for. cobra executes templates only
+// where one was set (SetVersionTemplate, SetHelpTemplate, SetUsageTemplate).
 func TestTheLinkerLeavesOutWhatNobodyCalls(t *testing.T) {
 	f, err := elf.Open(dibsBinary)
 	if err != nil {
