@@ -14,6 +14,8 @@ type Plan struct {
 	Target string `json:"target"`
 	// Steps are in order of the entries' IDs, those that are not wanted any more last.
 	Steps []Step `json:"steps"`
+	// Foreign are the active entries that are not dibs's, before the plan. They stay, but for those that an Adopt names.
+	Foreign []Foreign `json:"foreign"`
 	// Diff is a unified diff of the documents; empty if nothing is to be written. It has the target's own bytes:
 	// escape control characters before a terminal shows it.
 	Diff string `json:"diff"`
@@ -79,7 +81,7 @@ func prepare(ctx context.Context, t Target, r Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Target: t.String(), Steps: steps, before: before, after: after, Problems: after.Problems()}
+	p := &Plan{Target: t.String(), Steps: steps, Foreign: before.Foreign(), before: before, after: after, Problems: after.Problems()}
 	p.Diff, p.Hash = p.diff(), p.hash()
 	return p, nil
 }

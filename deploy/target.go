@@ -64,7 +64,8 @@ func (i Installed) edited() bool { return TextHash(i.Text) != i.TextSum }
 
 // Foreign is an active entry that is not dibs's.
 type Foreign struct {
-	Where, Text string
+	Where string `json:"where"`
+	Text  string `json:"text"`
 }
 
 // A Match is what was found for an entry among the foreign ones.

@@ -8,7 +8,8 @@ import (
 	"github.com/dibs-run/dibs/deploy"
 )
 
-// A line that does the same, spelled in another way, gets the mark; the lines round it stay. Ejected, it is plain again.
+// A line that does the same, spelled in another way, gets the mark; the lines round it stay. Ejected, it is plain
+// again.
 func TestAdopt(t *testing.T) {
 	f := fileAt(t, folder(t), "table")
 	e := deploy.Entry{ID: deploy.ID{App: "shop", Job: "mail"}, When: []string{"0 7 * * MON"}, User: "www",
@@ -84,17 +85,18 @@ func TestAdoptCronix(t *testing.T) {
 	const text = "# top\n*/5 * * * * cronix trigger shop.mail\n# cronix:owned app=shop job=mail hash=0011 idx=0\n" +
 		"0 7 * * * /usr/local/bin/cronix trigger shop.rates --spec-dir /x\n# cronix:owned app=shop job=rates hash=0011 idx=0\n" +
 		"# 1 1 * * * cronix trigger shop.off\n# cronix:owned app=shop job=off hash=0011 idx=0\n" +
-		"0 7 * * * cronix trigger shop.rates-eu\n# cronix:owned app=shop job=rates-eu hash=0011 idx=0\n"
+		"0 7 * * * cronix trigger shop.rates-eu\n# cronix:owned app=shop job=rates-eu hash=0011 idx=0\n" +
+		"1 1 * * * cronix trigger shop.odd-eu\n# cronix:owned app=shop job=odd hash=0011 idx=0\n"
 	write(t, f.String(), text)
-	p := apply(t, f, deploy.Adopt{Entries: []deploy.Entry{wanted("mail", "*/10 * * * *"), wanted("rates", "0 7 * * *"), wanted("off", "1 1 * * *")}})
-	if got := actions(p); got != "adopt shop/mail#0, unmatched shop/off#0, adopt shop/rates#0" {
+	p := apply(t, f, deploy.Adopt{Entries: []deploy.Entry{wanted("mail", "*/10 * * * *"), wanted("rates", "0 7 * * *"), wanted("off", "1 1 * * *"), wanted("odd", "1 1 * * *")}})
+	if got := actions(p); got != "adopt shop/mail#0, unmatched shop/odd#0, unmatched shop/off#0, adopt shop/rates#0" {
 		t.Error(got)
 	}
 	if got := p.Steps[0].Reason; !strings.Contains(got, "fired at */5 * * * *, and now fires at */10 * * * *") {
 		t.Error(got)
 	}
 	got := read(t, f.String())
-	if strings.Count(got, "cronix trigger") != 2 || !strings.Contains(got, "idx=0\n0 7 * * * cronix trigger shop.rates-eu\n") || !strings.HasPrefix(got, "# top\n# dibs:entry shop/mail#0") {
+	if strings.Count(got, "cronix trigger") != 3 || !strings.Contains(got, "idx=0\n0 7 * * * cronix trigger shop.rates-eu\n") || !strings.HasPrefix(got, "# top\n# dibs:entry shop/mail#0") {
 		t.Error(got)
 	}
 	if !strings.Contains(p.Diff, "-# cronix:owned app=shop job=mail") {
@@ -110,7 +112,7 @@ func TestAdoptOnce(t *testing.T) {
 	apply(t, f, install(a))
 	apply(t, f, deploy.Eject{App: "shop"})
 	text := read(t, f.String())
-	if _, err := deploy.Apply(context.Background(), f, deploy.Adopt{Entries: []deploy.Entry{a, b}}, ""); err == nil || read(t, f.String()) != text {
+	if _, err := deploy.Apply(context.Background(), f, deploy.Adopt{Entries: []deploy.Entry{a, b}}, ""); err == nil || !strings.Contains(err.Error(), "adopt one of them") || read(t, f.String()) != text {
 		t.Error(err)
 	}
 }
