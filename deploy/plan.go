@@ -14,14 +14,15 @@ type Plan struct {
 	Target string `json:"target"`
 	// Steps are in order of the entries' IDs, those that are not wanted any more last.
 	Steps []Step `json:"steps"`
-	// Foreign are the active entries that are not dibs's, before the plan. They stay, but for those that an Adopt names.
+	// Foreign are the active entries that are not dibs's, before the plan. Only an Adopt takes any over.
 	Foreign []Foreign `json:"foreign"`
 	// Diff is a unified diff of the documents; empty if nothing is to be written. It has the target's own bytes:
 	// escape control characters before a terminal shows it.
 	Diff string `json:"diff"`
 	// Hash is the same for the same steps on the same text of the same target. Apply can insist on it.
 	Hash string `json:"hash"`
-	// Problems are what Apply refuses to write.
+	// Problems are those of all of dibs's entries in the target. Apply refuses those of entries that the request
+	// is about, and new ones of others.
 	Problems []Problem `json:"-"`
 
 	before, after Image
@@ -145,10 +146,12 @@ func Apply(ctx context.Context, t Target, r Request, hash string) (*Plan, error)
 		return nil, err
 	case hash != "" && p.Hash != hash:
 		return p, fmt.Errorf("%s: the plan is now %s, not %s: %w; look at the new plan", t, p.Hash, hash, ErrChanged)
-	case !p.Changes():
+	}
+	if err := p.refused(); err != nil {
+		return p, fmt.Errorf("%s: %w", t, err)
+	}
+	if !p.Changes() {
 		return p, nil
-	case len(p.Problems) > 0:
-		return p, fmt.Errorf("%s: %w", t, problems(p.Problems))
 	}
 	if err := t.Write(ctx, p.before, p.after); err != nil {
 		return p, fmt.Errorf("%s: %w", t, err)
@@ -156,10 +159,21 @@ func Apply(ctx context.Context, t Target, r Request, hash string) (*Plan, error)
 	return p, nil
 }
 
-func problems(all []Problem) error {
+// refused are the problems that this plan would make, or leave where it promises an entry that works. What is wrong
+// with another app's entry already does not keep this one from being installed.
+func (p *Plan) refused() error {
+	known := map[ID]bool{}
+	for _, was := range p.before.Problems() {
+		known[was.ID] = true
+	}
+	for _, s := range p.Steps {
+		known[s.ID] = known[s.ID] && s.Action == Stale
+	}
 	var errs []error
-	for _, p := range all {
-		errs = append(errs, fmt.Errorf("%s: %s", p.ID, p.Text))
+	for _, is := range p.Problems {
+		if !known[is.ID] {
+			errs = append(errs, fmt.Errorf("%s: %s", is.ID, is.Text))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -78,7 +78,7 @@ type Match struct {
 	Near []string
 }
 
-// A Problem is one that Apply refuses to write.
+// A Problem keeps an entry from doing what its text says.
 type Problem struct {
 	ID ID
 	// Text says what, where and the cure.

@@ -401,6 +401,12 @@ func TestVariablesAbove(t *testing.T) {
 	if p, err := deploy.Prepare(context.Background(), f, r); err != nil || p.Clean() {
 		t.Errorf("%v %s", err, actions(p))
 	}
+	if _, err := deploy.Apply(context.Background(), f, r, ""); err == nil || !strings.Contains(err.Error(), "sets SHELL=/bin/false") {
+		t.Errorf("an apply says nothing of it: %v", err)
+	}
+	// It is no reason to keep another app from its pruning.
+	apply(t, f, deploy.Prune{App: "other"})
+	apply(t, f, deploy.Prune{App: "shop"})
 }
 
 // A missing last line end comes back when the last block goes, in whatever order they go, and not where somebody
