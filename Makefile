@@ -81,4 +81,5 @@ bench: ## measure beside the peers, in one run
 
 fuzz: ## fuzz the parsers for a minute each
 	@$(GO) test -fuzz FuzzParse -fuzztime 60s ./schedule
+	@$(GO) test -fuzz FuzzParse -fuzztime 60s ./deploy/crontab
 	@$(GO) test -fuzz FuzzLoad -fuzztime 60s ./manifest

@@ -25,6 +25,7 @@ var floors = []floor{
 		"queue/queuetest"}},
 	{"how work is done, and where manifests come from", []string{
 		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source"}},
+	{"what fires jobs elsewhere", []string{"deploy", "deploy/crontab"}},
 	{"the path of a fire", []string{"scheduler"}},
 	{"beside that path", []string{"internal/hook", "internal/mirror", "internal/spool", "internal/nested"}},
 	{"the suite that stores pass", []string{"store/storetest"}},

@@ -30,6 +30,8 @@ var allowed = map[string][]string{
 	"run/enqueue":            {"run", "lease", "queue"},
 	"tick":                   {"lease", "run", "internal/coalesce"},
 	"history":                {"run", "tick", "lease"},
+	"deploy":                 {},
+	"deploy/crontab":         {"deploy", "manifest", "schedule", "internal/beneath"},
 	"manifest":               {"job", "schedule", "internal/conffile"},
 	"manifest/app":           {"manifest", "job", "run/webhook"},
 	"manifest/source":        {"job", "manifest", "run/webhook", "internal/conffile"},

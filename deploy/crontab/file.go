@@ -1,0 +1,185 @@
+package crontab
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/internal/beneath"
+)
+
+// maxSize is the largest crontab that is read, in bytes.
+const maxSize = 1 << 20
+
+// DefaultFile is the file that the entries of an app have to themselves.
+func DefaultFile(app string) string { return "/etc/cron.d/dibs-" + app }
+
+// A File is a crontab with users: /etc/crontab, or a file in /etc/cron.d. It is safe for concurrent use.
+type File struct {
+	layout
+	dir, base string
+	// write is the writing of a new text, which a test makes fail.
+	write func(*os.File, string) error
+}
+
+var _ deploy.Target = (*File)(nil)
+
+// cron skips files of other names in /etc/cron.d.
+var fileName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
+
+// NewFile is the target at a path. A name that begins with "dibs-" is of a file that has nobody else's entries. It
+// need not exist, but its directory must.
+func NewFile(path string, o Options) (*File, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, base := filepath.Split(abs)
+	if !fileName.MatchString(base) {
+		return nil, fmt.Errorf("%s: cron reads no file of this name: use letters, digits, - and _, without a dot", path)
+	}
+	own := strings.HasPrefix(base, "dibs-")
+	return &File{layout{Options: o, system: true, own: own}, filepath.Clean(dir), base, writeText}, nil
+}
+
+func writeText(f *os.File, text string) error {
+	_, err := f.WriteString(text)
+	return err
+}
+
+// String is the path.
+func (f *File) String() string { return filepath.Join(f.dir, f.base) }
+
+// Lock locks the directory (flock), so the applies of all its files are one after the other.
+func (f *File) Lock(ctx context.Context) (func(), error) { return lockDir(ctx, f.dir) }
+
+func (f *File) open() (*beneath.Dir, error) {
+	d, err := beneath.Open(f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: make the directory, or install cron", err)
+	}
+	return d, err
+}
+
+// Read reads the file. One that is not a regular file, or that another user could have put there, is refused.
+func (f *File) Read(context.Context) (deploy.Image, error) {
+	d, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	text, exists, err := f.read(d)
+	if err != nil {
+		return nil, err
+	}
+	return newImage(f.layout, f.String(), exists, text)
+}
+
+func (f *File) read(d *beneath.Dir) (text string, exists bool, err error) {
+	b, err := d.Read(f.base, maxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	return string(b), err == nil, err
+}
+
+// Write puts a new file in the place of the old one, in one step, durably, with the same owner, group and mode (or
+// 0644). A failure leaves the old file, and at most a hidden one that cron does not read and the next Write
+// removes.
+func (f *File) Write(_ context.Context, from, to deploy.Image) error {
+	d, err := f.open()
+	if err != nil {
+		return err
+	}
+	was, is := from.Documents()[0], to.Documents()[0]
+	text, exists, err := f.read(d)
+	if err != nil {
+		return err
+	}
+	if text != was.Text || exists != was.Exists {
+		return fmt.Errorf("%w; nothing was written: plan again", deploy.ErrChanged)
+	}
+	if err := f.sweep(d); err != nil {
+		return err
+	}
+	if !is.Exists {
+		if err := d.Remove(f.base); err != nil {
+			return err
+		}
+		return d.Sync()
+	}
+	return f.replace(d, is.Text, was.Exists)
+}
+
+const tempEnd = ".dibs-tmp"
+
+// sweep removes what a write that was interrupted left. The lock is held, so none is going on.
+func (f *File) sweep(d *beneath.Dir) error {
+	names, err := d.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "."+f.base+".") && strings.HasSuffix(name, tempEnd) {
+			if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *File) replace(d *beneath.Dir, text string, existed bool) (err error) {
+	// A dot in front: no cron reads it.
+	tmp := "." + f.base + "." + rand.Text() + tempEnd
+	out, err := d.OpenFile(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = d.Remove(tmp)
+		}
+	}()
+	err = f.fill(d, out, text, existed)
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = d.Rename(tmp, f.base)
+	}
+	if err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
+// fill writes the text, and gives the file its owner and mode before it gets its name.
+func (f *File) fill(d *beneath.Dir, out *os.File, text string, existed bool) error {
+	mode := fs.FileMode(0o644)
+	if existed {
+		st, err := d.Stat(f.base)
+		if err != nil {
+			return err
+		}
+		if err := out.Chown(int(st.Uid), int(st.Gid)); err != nil {
+			return fmt.Errorf("keep its owner: %w", err)
+		}
+		mode = fs.FileMode(st.Mode & 0o777)
+	}
+	if err := f.write(out, text); err != nil {
+		return err
+	}
+	if err := out.Chmod(mode); err != nil {
+		return err
+	}
+	return out.Sync()
+}

@@ -1,0 +1,103 @@
+package deploy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// An ID is the identity of an entry. It stays the same when the schedule, the command or the target's text changes.
+type ID struct {
+	App, Job string
+	// Index is that of the schedule among the job's, from 0.
+	Index int
+}
+
+var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+
+// String is APP/JOB#INDEX.
+func (id ID) String() string { return id.App + "/" + id.Job + "#" + strconv.Itoa(id.Index) }
+
+// ParseID reads what String wrote, and nothing else.
+func ParseID(s string) (ID, error) {
+	app, rest, _ := strings.Cut(s, "/")
+	job, index, _ := strings.Cut(rest, "#")
+	n, err := strconv.Atoi(index)
+	id := ID{app, job, n}
+	if err != nil || id.check() != nil || id.String() != s {
+		return ID{}, fmt.Errorf("%.200q is not an entry's identity: want APP/JOB#INDEX", s)
+	}
+	return id, nil
+}
+
+func (id ID) check() error {
+	if !name.MatchString(id.App) || !name.MatchString(id.Job) || id.Index < 0 || id.Index > 9999 {
+		return fmt.Errorf("%.200q: want the names of an app and a job (a lower-case letter, then up to 62 of a-z, 0-9 and -), and an index from 0 to 9999", id.String())
+	}
+	return nil
+}
+
+// Compare orders by app, job and index.
+func (id ID) Compare(b ID) int {
+	return cmp.Or(cmp.Compare(id.App, b.App), cmp.Compare(id.Job, b.Job), cmp.Compare(id.Index, b.Index))
+}
+
+// An Entry is one desired entry: one schedule of one job.
+type Entry struct {
+	ID
+	// Declared is the schedule as the manifest says it, with its zone. It is hashed as part of the specification.
+	// Empty: When is hashed instead, so another version's translation counts as an update.
+	Declared string
+	// When are the lines of the schedule in the target's own language; at least one.
+	When []string
+	// Zone is in which the target reads When, an IANA name. Empty: the target's own zone.
+	Zone string
+	// Command is the program, by its absolute path, and its arguments, word for word.
+	Command []string
+	// Env are variables that the command finds in addition to those of the target. They are readable by all who
+	// may read the target, so a secret does not belong here.
+	Env map[string]string
+	// User is whom the command runs as. Empty: the target's own user.
+	User string
+	// MailTo is who gets the output, where the target mails it. Nil: as the target has it; "" is nobody.
+	MailTo *string
+}
+
+// SpecHash is a hash of what the entry is to do, whatever the target's text for it. It is the same in every
+// version of dibs.
+func (e Entry) SpecHash() string {
+	when := e.When
+	if e.Declared != "" {
+		when = []string{e.Declared}
+	}
+	b, err := json.Marshal(struct {
+		ID      string            `json:"id"`
+		When    []string          `json:"when"`
+		Zone    string            `json:"zone,omitempty"`
+		Command []string          `json:"command"`
+		Env     map[string]string `json:"env,omitempty"` // written by key
+		User    string            `json:"user,omitempty"`
+		MailTo  *string           `json:"mail_to,omitempty"`
+	}{e.ID.String(), when, e.Zone, e.Command, e.Env, e.User, e.MailTo})
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return hashOf(string(b))
+}
+
+// TextHash is the hash of an entry's text in the target.
+func TextHash(text string) string { return hashOf(text) }
+
+// hashOf is 128 bits of SHA-256 in hexadecimal digits.
+func hashOf(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p) // no two lists of parts give the same bytes
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

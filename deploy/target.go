@@ -1,0 +1,107 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrChanged is wrapped where the target, or the plan, is no longer what it was. Nothing was written; plan again.
+var ErrChanged = errors.New("it has changed meanwhile")
+
+// A Target is a place where entries are installed, such as one crontab. Its methods are safe for concurrent use,
+// also by several processes, as far as each one says.
+type Target interface {
+	// String names the target in plans and errors. It is the same on each run, and part of a plan's hash.
+	String() string
+	// Lock keeps other applies out until unlock is called. It waits until ctx ends. Programs other than dibs do
+	// not know this lock.
+	Lock(ctx context.Context) (unlock func(), err error)
+	// Read reads what is there now. A target that does not exist yet is an empty image.
+	Read(ctx context.Context) (Image, error)
+	// Write puts to in the place of from, both of which came from Read and Edit. It reads again first: if the
+	// target is not from any more, the error wraps ErrChanged. After an error the target holds from or to, or for
+	// targets of several documents some of each, and the next Apply repairs it.
+	Write(ctx context.Context, from, to Image) error
+}
+
+// An Image is what a target held at one moment, or is to hold. It does not change.
+type Image interface {
+	// Documents are the texts that the image consists of, in a fixed order.
+	Documents() []Document
+	// Installed are the entries with dibs's mark, in order of their IDs.
+	Installed() []Installed
+	// Foreign are the active entries without dibs's mark, in the order of the target.
+	Foreign() []Foreign
+	// Render is the text that the target would have for an entry. The error says why it cannot be expressed.
+	Render(Entry) (string, error)
+	// Match says which foreign entries do what e does, all of them together, and which differ and how.
+	Match(e Entry) (Match, error)
+	// Edit makes the image that has these edits, applied one after the other.
+	Edit([]Edit) (Image, error)
+	// Problems are what keeps entries of dibs in this image from doing what their text says, such as a variable
+	// that a foreign line sets above them.
+	Problems() []Problem
+}
+
+// A Document is one text of a target. A name stays the same when the text changes.
+type Document struct {
+	Name   string
+	Exists bool
+	Text   string
+}
+
+// Installed is an entry with dibs's mark.
+type Installed struct {
+	ID ID
+	// Spec and TextSum are the mark's hashes; Text is what is there now.
+	Spec, TextSum, Text string
+	// Where is its place, for people: "line 12".
+	Where string
+}
+
+// edited says whether somebody changed the text after it was written.
+func (i Installed) edited() bool { return TextHash(i.Text) != i.TextSum }
+
+// Foreign is an active entry that is not dibs's.
+type Foreign struct {
+	Where string `json:"where"`
+	Text  string `json:"text"`
+}
+
+// A Match is what was found for an entry among the foreign ones.
+type Match struct {
+	// Refs are the places to take over, in the target's own terms. None: nothing matches.
+	Refs []int
+	// Note says what is being taken over and how it differs, if it does: an entry of cronix may.
+	Note string
+	// Near are entries that fire the same job or look like it, and are not proven to be the same, with the reason.
+	Near []string
+}
+
+// A Problem keeps an entry from doing what its text says.
+type Problem struct {
+	ID ID
+	// Text says what, where and the cure.
+	Text string
+}
+
+// An Op is what an Edit does.
+type Op int
+
+// The operations.
+const (
+	Put    Op = iota // write Text with its mark: in the place of the entry Old, or as a new one if Old is nil
+	Remove           // remove the entry ID with its mark
+	Unmark           // take away the mark of ID, and leave its text as a foreign entry
+	Take             // write Text with its mark in the place of the foreign entries Refs
+)
+
+// An Edit is one change of an image.
+type Edit struct {
+	Op   Op
+	ID   ID
+	Old  *ID
+	Refs []int
+	// Spec and Text are what is written, and the specification's hash.
+	Spec, Text string
+}
