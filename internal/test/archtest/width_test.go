@@ -35,6 +35,9 @@ func TestProseFitsTheWindow(t *testing.T) {
 			if prose(line) && utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > widest {
 				t.Errorf("%s:%d ends behind column %d", path, i+1, widest)
 			}
+			if strings.HasPrefix(line, "<<<<<<< ") || strings.HasPrefix(line, ">>>>>>> ") {
+				t.Errorf("%s:%d is what a merge left", path, i+1)
+			}
 		}
 		return nil
 	})
