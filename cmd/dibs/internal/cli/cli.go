@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -186,24 +184,4 @@ func exactly(n int, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-func newVersion(e env) *cobra.Command {
-	var out format
-	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
-			return e.answer(out, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}, "dibs "+version())
-		}}
-	formatFlag(cmd, &out)
-	return cmd
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }
