@@ -131,7 +131,7 @@ or MariaDB.`,
 	root.SetVersionTemplate("dibs {{.Version}}\n")
 	root.SetHelpCommand(newHelp())
 	return group(root, newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
-		newWork(e), newInit(e), newDoctor(e), newVersion(e))
+		newWork(e), newInit(e), newDoctor(e), newVersion(e), newMan())
 }
 
 // group is a command that does nothing but hold others.
