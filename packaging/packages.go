@@ -112,6 +112,7 @@ func (r *release) made() (map[string][]byte, error) {
 	made := map[string][]byte{
 		"/usr/share/doc/dibs/copyright":                  []byte(copyright),
 		"/usr/share/doc/dibs/changelog.Debian.gz":        zipped([]byte(changes)),
+		"/usr/share/lintian/overrides/dibs":              []byte("dibs: statically-linked-binary [usr/bin/dibs]\n"),
 		"/usr/share/bash-completion/completions/dibs":    r.shells["bash"],
 		"/usr/share/zsh/vendor-completions/_dibs":        r.shells["zsh"],
 		"/usr/share/fish/vendor_completions.d/dibs.fish": r.shells["fish"],
