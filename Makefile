@@ -9,7 +9,7 @@ PROCESSES := -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/pa
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
-.PHONY: help build run held test test-race test-long chaos million mutants lint bench fuzz
+.PHONY: help build run held test test-race test-long chaos million mutants lint bench fuzz dist
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -21,6 +21,12 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 	@echo "building dibs (the first time takes a minute or two) …"
 	@$(MAKE) --no-print-directory build
 	@$(GO) run ./internal/test/demo bin/dibs
+
+# The version of what make dist makes, without a v.
+VERSION ?= 0.1.0
+
+dist: ## make what people install, in dist/: binaries, packages, an image, VERSION=0.1.0
+	@cd packaging && $(GO) run . -version $(VERSION)
 
 held: ## write docs/why/held.md anew: which test holds which promise and rule
 	@$(GO) run ./internal/test/holds

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -132,7 +130,7 @@ or MariaDB.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	root.SetHelpCommand(newHelp())
 	return group(root, newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
-		newWork(e), newInit(e), newDoctor(e), newVersion(e))
+		newWork(e), newInit(e), newDoctor(e), newVersion(e), newMan())
 }
 
 // group is a command that does nothing but hold others.
@@ -185,24 +183,4 @@ func exactly(n int, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-func newVersion(e env) *cobra.Command {
-	var out format
-	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
-			return e.answer(out, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH}, "dibs "+version())
-		}}
-	formatFlag(cmd, &out)
-	return cmd
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }

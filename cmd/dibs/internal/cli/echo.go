@@ -122,18 +122,17 @@ func (e *echo) copy(from, to *os.File, s run.Stream, out io.Writer) {
 	}
 }
 
+// usualPipe is the size of a pipe that nobody made larger.
+const usualPipe = 1 << 16
+
 // drain reads what a pipe holds, and waits for nothing: an escaped process may have it open, and may write for ever.
 func (e *echo) drain(from *os.File, buf []byte, pass func([]byte) (broken bool)) {
 	conn, err := from.SyscallConn()
 	if err != nil {
 		return
 	}
-	size, n := 1<<16, 0
-	_ = conn.Control(func(fd uintptr) {
-		if s, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); err == nil {
-			size = s
-		}
-	})
+	size, n := usualPipe, 0
+	_ = conn.Control(func(fd uintptr) { size = pipeSize(fd) })
 	for read := 0; read < size; read += n {
 		if failed := conn.Control(func(fd uintptr) { n, err = unix.Read(int(fd), buf) }); failed != nil {
 			return
