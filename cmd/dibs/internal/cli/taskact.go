@@ -45,6 +45,17 @@ its unique key again, or is answered as a duplicate of the task that has it by n
 		[]queue.State{queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}},
 }
 
+// example is the flag without which the command does nothing.
+func (v taskVerb) example() string {
+	switch v.act {
+	case queue.ActMove:
+		return " --to slow"
+	case queue.ActEdit:
+		return " --priority 5"
+	}
+	return ""
+}
+
 func newTaskActs(e env) []*cobra.Command {
 	var all []*cobra.Command
 	for _, v := range taskVerbs {
@@ -61,7 +72,7 @@ func newTaskAct(e env, v taskVerb) *cobra.Command {
 Name tasks by id, or select them by flags. What is selected by flags is only counted, unless --yes is said; it
 is then worked through in steps of 1,000, and may be interrupted between any two.
 Who did it and why is recorded as an event.`,
-		Example: fmt.Sprintf("  dibs task %[1]s 4711 --reason 'see T-123'\n  dibs task %[1]s --queue mail --kind send --yes", v.name),
+		Example: fmt.Sprintf("  dibs task %[1]s 4711%[2]s --reason 'see T-123'\n  dibs task %[1]s --queue mail --kind send%[2]s --yes", v.name, v.example()),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.ids, err = taskIDs(args); err != nil {
 				return err
