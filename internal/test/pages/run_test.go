@@ -36,8 +36,8 @@ var built string
 // of a test's server in its place.
 const theAddress = "mysql://app:secret@db/app"
 
-// notRun is how many blocks of each page cannot be run: installing builds packages, which takes minutes, and changes the
-// host. A page without a line here has none.
+// notRun is how many blocks of each page cannot be run: installing builds packages, which takes minutes, and changes
+// the host. A page without a line here has none.
 var notRun = map[string]int{"README.md": 4, "go.md": 1, "install.md": 4}
 
 // interpreters are what the hosts need for a page's application.
