@@ -119,6 +119,7 @@ type service struct {
 	inner   *inner
 	queues  map[job.Scope]*queue.Client // of the places whose jobs enqueue
 	lines   *lineLog                    // of what they print, with --log-json
+	manager *notifier                   // of services
 
 	// stopGrace is the longest of any job that was served, in nanoseconds; 0: none was.
 	stopGrace atomic.Int64
@@ -148,7 +149,7 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	}
 	o.source = from.String()
 	log := o.logger(e.stderr)
-	s := &service{serveOptions: o, env: e, address: a, from: from, log: log, inner: newInner(a, log),
+	s := &service{serveOptions: o, env: e, address: a, from: from, log: log, inner: newInner(a, log), manager: newNotifier(),
 		places: map[job.Scope]*opened{}, hooks: map[job.Scope]*hook.Runner{}, servers: map[job.Scope]*scheduler.Server{}, running: map[job.Scope]bool{}}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // a daemon's, nohup or not: it reloads
@@ -173,6 +174,7 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 		return err
 	}
 	s.log.Info("serving", "event", "serving", "app", s.app, "jobs", len(m.specs), "manifest", o.source, "reloaded_on", watch.when())
+	s.manager.ready("serving %d jobs of %s", len(m.specs), s.app)
 	return s.run(accept, hurry, hangup, watch)
 }
 
@@ -352,8 +354,12 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 func (s *service) run(accept, hurry context.Context, hangup <-chan os.Signal, watch *watch) error {
 	s.start(accept)
 	s.serving.Go(func() { s.follow(accept, hangup, watch) })
+	over := make(chan struct{})
+	defer close(over)
+	go s.manager.live(over, s.well)
 	<-accept.Done()
 	s.told = time.Now()
+	s.manager.stopping()
 	var by signaled
 	if errors.As(context.Cause(accept), &by) {
 		s.log.Info("draining: no new ticks; running work goes on for a while", "event", "draining", "signal", by.String(), "drain", s.drain)
@@ -380,6 +386,12 @@ func (s *service) run(accept, hurry context.Context, hangup <-chan os.Signal, wa
 		s.log.Info("served: "+server.Stats.String(), "event", "served", "scope", scope)
 	}
 	return s.failed
+}
+
+// well returns if nothing hangs that a reload or a drain needs.
+func (s *service) well() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 }
 
 // start has each server that is not running yet run.
@@ -432,6 +444,8 @@ const reloadTime = time.Minute
 // reload replaces the manifest. One with an error changes nothing; it reports false where the store
 // did not answer, and the same text is to be tried again.
 func (s *service) reload(accept context.Context, why string) bool {
+	s.manager.reloading()
+	defer func() { s.manager.ready("serving %s", s.app) }()
 	m, err := s.load(accept) // which bounds itself
 	if err == nil {
 		ctx, cancel := context.WithTimeout(accept, reloadTime)

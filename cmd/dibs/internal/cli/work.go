@@ -163,6 +163,7 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 		return err
 	}
 	defer p.close()
+	manager := newNotifier()
 	w.inner = newInner(a, log)
 	defer w.inner.close()
 	useScopes(ctx, log)
@@ -187,6 +188,11 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	if err != nil {
 		return usage(err)
 	}
+	manager.ready("working %s", strings.Join(o.queues, " "))
+	context.AfterFunc(ctx, manager.stopping)
+	over := make(chan struct{})
+	defer close(over)
+	go manager.live(over, func() {})
 	err = worker.Run(ctx)
 	if errors.Is(err, lease.ErrUnavailable) {
 		return statusError{exitUnavailable, err}
