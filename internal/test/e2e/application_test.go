@@ -39,8 +39,9 @@ func TestApplicationsInOtherLanguages(t *testing.T) {
 			}
 			port := freePort(t)
 			command := language.command(program, port)
-			_, err = exec.LookPath(command[0])
-			notCovered(t, err != nil, language.name, "examples/"+language.name+" runs on it, and it is not on this machine")
+			if _, err := exec.LookPath(command[0]); err != nil {
+				skip(t, language.name, "examples/"+language.name+" runs on it, and it is not on this machine")
+			}
 			testApplication(t, language.name+"-example", port, command)
 		})
 	}
