@@ -66,6 +66,23 @@ type Entry struct {
 	User string
 	// MailTo is who gets the output, where the target mails it. Nil: as the target has it; "" is nobody.
 	MailTo *string
+	// Plain is what the job does without dibs: Adopt takes over an entry that does the same. Nil: none is known that
+	// does. It is no part of the specification.
+	Plain *Plain
+}
+
+// Plain is a job as a scheduler without dibs would have it.
+type Plain struct {
+	// When are the lines of the schedule in the language of the target, read in Zone, an IANA name.
+	When []string
+	Zone string
+	// Shell is a line for /bin/sh, or else Args are a program and its arguments.
+	Shell string
+	Args  []string
+	// Dir is where it starts, User whom it runs as ("" is the user whose table it is), Env what is added to the
+	// scheduler's own environment.
+	Dir, User string
+	Env       map[string]string
 }
 
 // SpecHash is a hash of what the entry is to do, whatever the target's text for it. It is the same in every

@@ -82,7 +82,7 @@ func prepare(ctx context.Context, t Target, r Request) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Target: t.String(), Steps: steps, Foreign: before.Foreign(), before: before, after: after, Problems: after.Problems()}
+	p := &Plan{Target: t.String(), Steps: append([]Step{}, steps...), Foreign: append([]Foreign{}, before.Foreign()...), before: before, after: after, Problems: after.Problems()}
 	p.Diff, p.Hash = p.diff(), p.hash()
 	return p, nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
@@ -119,3 +120,6 @@ func (c Config) CheckTTL(maxTTL time.Duration) error {
 
 // String is the address without its password.
 func (c Config) String() string { return Redact(c.URL) }
+
+// Secret says whether the address holds a password, or something that may be one.
+func (c Config) Secret() bool { return strings.Contains(c.String(), hidden) }

@@ -50,7 +50,13 @@ func (m *image) Match(e deploy.Entry) (deploy.Match, error) {
 			lines = append(lines, l)
 		}
 	}
-	return m.matchLines(lines, settings)
+	found, err := m.matchLines(lines, settings)
+	if err != nil || len(found.Refs) > 0 || e.Plain == nil {
+		return found, err
+	}
+	plain := m.matchPlain(*e.Plain)
+	plain.Near = append(found.Near, plain.Near...)
+	return plain, nil
 }
 
 func (m *image) matchLines(lines []line, settings map[string]setting) (found deploy.Match, err error) {

@@ -91,7 +91,7 @@ func ours(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 func (d *Dir) checkTop() error {
 	switch {
 	case d.st.Mode&0o002 != 0:
-		return refuse(d.path, "everybody may write to it, and so take or break any lease; name a directory of its own, or chmod o-w")
+		return refuse(d.path, "everybody may write to it, and so put in its place whatever they like; name a directory of its own, or chmod o-w")
 	case ours(d.st.Uid):
 		return nil
 	case os.Geteuid() == 0:

@@ -12,6 +12,7 @@ for path in /run /tmp /var/spool/cron /etc/cron.d /var/tmp; do
 	[ ! -d "$root$path" ] || mount -t tmpfs tmpfs "$root$path"
 done
 chmod 1777 "$root/tmp"
+chmod 755 "$root/etc/cron.d" 2>/dev/null || true
 mkdir -p "$root/var/spool/cron/crontabs" "$root/page" "$root/shared" "$root/usr/local/bin" "$root/srv/app" "$root/home/page"
 mount --bind "$dir/page" "$root/page"
 mount --bind "$shared" "$root/shared"

@@ -86,6 +86,8 @@ func execute(ctx context.Context, args []string, e env) int {
 	switch {
 	case cmd.Name() == "run" && wrong:
 		st.status = exitInternal // as timeout(1)'s own, beside a command's statuses
+	case cmd.Name() == "plan" && wrong && st.err != nil:
+		st.status = exitFailed // exitChanges says that there is something to change
 	case cmd.Name() == "trigger":
 		if wrong = errors.Is(err, errUsage); wrong {
 			st.status = triggerBroken // 2 is a run that failed
@@ -130,7 +132,7 @@ or MariaDB.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	root.SetHelpCommand(newHelp())
 	return group(root, newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
-		newWork(e), newInit(e), newDoctor(e), newVersion(e), newMan())
+		newWork(e), newPlan(e), newApply(e), newDrift(e), newPrune(e), newAdopt(e), newEject(e), newImport(e), newInit(e), newDoctor(e), newVersion(e), newMan())
 }
 
 // group is a command that does nothing but hold others.

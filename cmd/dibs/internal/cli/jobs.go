@@ -147,16 +147,22 @@ func (s *service) identity(c *job.Command) (env []string, user *command.User, er
 	return env, user, err
 }
 
+// secretsOf are a job's references to secrets.
+func secretsOf(spec *job.Spec) []string {
+	refs := slices.Clone(spec.Secrets)
+	if spec.Command != nil {
+		refs = append(refs, slices.Sorted(maps.Values(spec.Command.EnvFrom))...)
+	}
+	return refs
+}
+
 // environ is the environment of dibs for commands: without what holds the secrets of --secret, and those that
 // jobs name, each of which is for the job that names it. Nor can they be seen any more in what the kernel shows of
 // dibs.
 func (s *service) environ(specs []*job.Spec) []string {
 	var refs []string
 	for _, spec := range specs {
-		refs = append(refs, spec.Secrets...)
-		if spec.Command != nil {
-			refs = slices.AppendSeq(refs, maps.Values(spec.Command.EnvFrom))
-		}
+		refs = append(refs, secretsOf(spec)...)
 	}
 	secret := s.variables(refs...)
 	_ = environ.Hide(slices.Collect(maps.Keys(secret))...) // where it cannot be, it is as it was

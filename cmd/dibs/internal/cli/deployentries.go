@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/deploy/crontab"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/manifest/source"
+	"github.com/dibs-run/dibs/schedule"
+)
+
+// entryOptions are the flags that say what the entries of a manifest are to be.
+type entryOptions struct {
+	targetOptions
+	serveOptions
+	binary, user string
+	formerly     []string
+}
+
+func (o *entryOptions) flags(cmd *cobra.Command) {
+	o.targetOptions.flags(cmd)
+	o.sourceOptions.flags(cmd)
+	f := cmd.Flags()
+	f.Var((*storeValue)(&o.store), "store", "the store that entries name; an address with a password is refused, since\n"+
+		"others can read entries: put it into /etc/dibs/store (default: what entries\nfind there, or in $DIBS_STORE_FILE)")
+	f.StringVar(&o.serveOptions.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	environmentFlag(cmd, &o.environment)
+	f.StringVar(&o.binary, "binary", "", "the `PATH` of dibs in entries (default: this program's)")
+	f.StringVar(&o.user, "user", "", "whom entries run as, in a file with users (default root)")
+	f.StringArrayVar(&o.formerly, "formerly", nil, "a `NAME` that the app had before: its entries become this app's")
+}
+
+// wanted are the entries of a manifest.
+type wanted struct {
+	app     string
+	target  target
+	entries []deploy.Entry
+	// notes are what somebody should know of them, though nothing is wrong.
+	notes []string
+}
+
+// entries reads the manifest and makes the entries that it wants in the target.
+func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted, err error) {
+	if name == "-" {
+		return w, usage(errors.New("standard input: entries read the manifest each time, so name a file, a directory or an address"))
+	}
+	if o.serveOptions.source = name; !source.IsAddress(name) {
+		if o.serveOptions.source, err = filepath.Abs(name); err != nil {
+			return w, err
+		}
+	}
+	common, err := o.common(&w)
+	if err != nil {
+		return w, usage(err)
+	}
+	a, err := resolve(o.store)
+	if err != nil {
+		return w, usage(err)
+	}
+	from, err := o.sourceOptions.open(e, o.serveOptions.source)
+	if err != nil {
+		return w, err
+	}
+	m, err := from.Load(ctx)
+	if err != nil {
+		return w, usage(err)
+	}
+	w.app = m.App
+	if w.target, err = o.targetOptions.open(w.app); err != nil {
+		return w, err
+	}
+	s := &service{serveOptions: o.serveOptions, address: a} // it decides as that of dibs trigger will
+	var errs []error
+	for i := range m.Jobs {
+		if err := s.decideScope(&m.Jobs[i]); err != nil {
+			return w, usage(err)
+		}
+		errs = append(errs, o.add(&w, &m.Jobs[i], common))
+	}
+	return w, usageOf(errors.Join(errs...))
+}
+
+func usageOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usage(err)
+}
+
+// common is what all entries have: the program, its flags, and the variables that it needs.
+func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
+	if o.binary == "" {
+		if o.binary, err = os.Executable(); err != nil {
+			return c, err
+		}
+	}
+	if !filepath.IsAbs(o.binary) {
+		return c, fmt.Errorf("--binary %s: want an absolute path", o.binary)
+	}
+	c.Command = []string{o.binary, "trigger", "", "--manifest", o.serveOptions.source}
+	c.User, c.Env = o.user, map[string]string{}
+	flag := func(name, value string) {
+		if value != "" {
+			c.Command = append(c.Command, name, value)
+		}
+	}
+	flag("--default-scope", o.serveOptions.scope)
+	flag("--environment", o.environment)
+	for _, list := range []struct {
+		flag   string
+		values []string
+	}{{"--secret", o.secrets}, {"--app", o.apps}, {"--allow-host", o.hosts}, {"--allow-queue", o.queues}, {"--allow-limit", o.limits}} {
+		for _, v := range list.values {
+			flag(list.flag, v)
+		}
+	}
+	if o.allowHTTP {
+		c.Command = append(c.Command, "--allow-http")
+	}
+	if dir := os.Getenv("DIBS_DIR"); dir != "" {
+		if c.Env["DIBS_DIR"], err = filepath.Abs(dir); err != nil {
+			return c, err
+		}
+	}
+	return c, o.nameStore(w, &c)
+}
+
+// nameStore sees to it that entries find the store that this command would.
+func (o entryOptions) nameStore(w *wanted, c *deploy.Entry) error {
+	a, err := resolve(o.store)
+	if err != nil {
+		return err
+	}
+	file, said := os.LookupEnv("DIBS_STORE_FILE")
+	switch {
+	case a.Secret() && o.store != "":
+		return fmt.Errorf("--store %s: it holds a password, and others can read entries: put the address into /etc/dibs/store, or into a file that $DIBS_STORE_FILE names", a)
+	case o.store != "":
+		path, parameters, more := strings.Cut(o.store, "?")
+		if !strings.Contains(path, "://") && !strings.HasPrefix(path, "memory:") {
+			if path, err = filepath.Abs(path); err != nil {
+				return err
+			}
+		}
+		if more {
+			path += "?" + parameters
+		}
+		c.Command = append(c.Command, "--store", path)
+	case os.Getenv("DIBS_STORE") != "":
+		return errors.New("DIBS_STORE is set here, and cron's entries do not have it: put the address into /etc/dibs/store, or name a store without a password with --store")
+	case said:
+		if c.Env["DIBS_STORE_FILE"], err = filepath.Abs(file); err != nil {
+			return err
+		}
+	case a.implicit:
+		w.notes = append(w.notes, fmt.Sprintf("no store is named, so entries use this host's own directory, %s: other hosts know nothing of it", a))
+	}
+	return nil
+}
+
+// add makes the entries of a job.
+func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error {
+	key := spec.Key()
+	if len(spec.Environments) > 0 && !slices.Contains(spec.Environments, o.environment) {
+		w.notes = append(w.notes, fmt.Sprintf("%s is left out: it is for %s, and this host's environment is %q (--environment)",
+			key, strings.Join(spec.Environments, ", "), o.environment))
+		return nil
+	}
+	for _, ref := range secretsOf(spec) {
+		if at, err := o.whereIs(ref); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		} else if strings.HasPrefix(at, "env:") {
+			return fmt.Errorf("%s: its secret %q is in the environment, which cron's entries do not have: keep it in a file (file:/path)", key, ref)
+		}
+	}
+	zone, err := schedule.LoadZone(spec.Timezone)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	var errs []error
+	for i, expr := range spec.Schedules {
+		s, err := schedule.Options{Zone: zone, Name: key, DST: schedule.DST(spec.DST)}.Parse(expr)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+			continue
+		}
+		t, err := crontab.Translate(s, w.target.zone)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+			continue
+		}
+		entry := common
+		entry.ID = deploy.ID{App: spec.App, Job: spec.Name, Index: i}
+		entry.Declared = fmt.Sprintf("%s in %s, dst %s", s, s.Zone(), s.DST())
+		entry.When = t.Lines
+		entry.Command = slices.Clone(common.Command)
+		entry.Command[2] = key
+		if t.More {
+			w.notes = append(w.notes, fmt.Sprintf("%s: cron cannot say %q in %s, and fires more often (%s): dibs trigger runs the ticks",
+				entry.ID, s, s.Zone(), strings.Join(t.Lines, "; ")))
+		}
+		entry.Plain = plainOf(spec, s)
+		w.entries = append(w.entries, entry)
+	}
+	return errors.Join(errs...)
+}
+
+// plainOf is what a job does as a line of a crontab could, without dibs; nil where no line can.
+func plainOf(spec *job.Spec, s *schedule.Schedule) *deploy.Plain {
+	c := spec.Command
+	t, err := crontab.Translate(s, s.Zone())
+	if c == nil || err != nil || t.More || spec.When != nil || len(c.EnvFrom) > 0 || c.Group != "" || c.Umask != nil || c.Nice != 0 {
+		return nil
+	}
+	return &deploy.Plain{When: t.Lines, Zone: s.Zone().String(), Shell: c.Shell, Args: c.Args, Dir: c.Dir, User: c.User, Env: c.Env}
+}

@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/deploy/crontab"
+	"github.com/dibs-run/dibs/internal/conffile"
+)
+
+const pruneHelp = `Delete the entries of a manifest's app that the manifest does not have any more, and change nothing else.
+With --all it deletes all entries of an app, and its argument is the app's name.
+
+An entry that somebody edited by hand is kept: --overwrite deletes it too.
+
+` + targetsHelp
+
+func newPrune(e env) *cobra.Command {
+	o, all := deployOptions{}, false
+	cmd := &cobra.Command{Use: "prune MANIFEST --to TARGET", Short: "Delete the entries in a crontab that the manifest does not have any more", Long: pruneHelp,
+		Example: "  dibs prune jobs.yaml --to crontab --dry-run\n  dibs prune jobs.yaml --to crontab\n  dibs prune --all shop --to crontab",
+		Args:    exactly(1, "one manifest, or with --all one app"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w := wanted{app: args[0]}
+			var err error
+			if all {
+				w.target, err = o.targetOptions.open(w.app)
+			} else {
+				w, err = o.entries(cmd.Context(), e, args[0])
+			}
+			if err != nil {
+				return err
+			}
+			return o.request(cmd.Context(), e, w, deploy.Prune{App: w.app, Formerly: o.formerly, Entries: w.entries, Overwrite: o.overwrite})
+		}}
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "all entries of the app that the argument names")
+	o.writeFlags(cmd)
+	return cmd
+}
+
+const adoptHelp = `Take over entries that are there already: those that are proven to do what the manifest's do, which are
+
+  - a line that calls dibs trigger as apply would write it;
+  - a line that does what the job itself does: the same schedule, command, user, directory and environment.
+    Such lines become entries for dibs trigger. dibs import crontab writes a manifest for which all match;
+  - an entry of cronix for the same app, job and schedule.
+
+A line that looks alike and is not proven to be the same is shown with the reason, and stays.
+
+` + targetsHelp
+
+func newAdopt(e env) *cobra.Command {
+	o := deployOptions{}
+	cmd := &cobra.Command{Use: "adopt MANIFEST --to TARGET", Short: "Take over lines of a crontab that do what the manifest's jobs do", Long: adoptHelp,
+		Example: `  dibs import crontab /etc/crontab --app shop > jobs.yaml
+  dibs adopt jobs.yaml --to crontab:/etc/crontab --dry-run
+  dibs adopt jobs.yaml --to crontab:/etc/crontab`,
+		Args: exactly(1, "one manifest"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w, err := o.entries(cmd.Context(), e, args[0])
+			if err != nil {
+				return err
+			}
+			return o.request(cmd.Context(), e, w, deploy.Adopt{Entries: w.entries})
+		}}
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be written, and write nothing")
+	return cmd
+}
+
+const ejectHelp = `Give entries back as plain ones: the mark goes, and the text stays, so nothing fires less or more than before.
+dibs then knows nothing of them. APP is all of an app's entries, APP/JOB those of one job.
+
+` + targetsHelp
+
+func newEject(e env) *cobra.Command {
+	o := deployOptions{}
+	cmd := &cobra.Command{Use: "eject APP[/JOB] --to TARGET", Short: "Give entries of a crontab back as plain ones", Long: ejectHelp,
+		Example: "  dibs eject shop --to crontab\n  dibs eject shop/invoices --to crontab:/etc/crontab --dry-run",
+		Args:    exactly(1, "one app, or one job as APP/JOB"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			app, name, one := strings.Cut(args[0], "/")
+			w := wanted{app: app}
+			r := deploy.Eject{App: app}
+			if one {
+				r.Jobs = []string{name}
+			}
+			var err error
+			if w.target, err = o.targetOptions.open(app); err != nil {
+				return err
+			}
+			return o.request(cmd.Context(), e, w, r)
+		}}
+	o.targetOptions.flags(cmd)
+	formatFlag(cmd, &o.out)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "show what would be written, and write nothing")
+	return cmd
+}
+
+// request plans a request, carries it out and shows it.
+func (o *deployOptions) request(ctx context.Context, e env, w wanted, r deploy.Request) error {
+	if err := o.out.check(); err != nil {
+		return err
+	}
+	p, err := deploy.Prepare(ctx, w.target, r)
+	if err != nil {
+		return err
+	}
+	all := []planned{{w.target, r, p}}
+	if err := o.carryOut(ctx, all); err != nil {
+		return err
+	}
+	if err := o.print(e, all, w.notes, "did"); err != nil {
+		return err
+	}
+	if has(all, deploy.Unmatched) || has(all, deploy.Edited) {
+		return statusError{exitDrift, nil}
+	}
+	return nil
+}
+
+func newImport(e env) *cobra.Command {
+	return group(&cobra.Command{Use: "import", Short: "Turn what another scheduler has into a manifest"}, newImportCrontab(e))
+}
+
+const importHelp = `Print the manifest that does what a crontab does, and say on standard error what could not be carried over,
+with the reason. Comments above an entry are comments of its job; variables, the zone and each user's home
+directory are stated in the job. FILE is a crontab: /etc/crontab, a file of /etc/cron.d, or what crontab -l
+prints; - or none is standard input. Nothing is changed: dibs adopt then takes the lines over.
+
+The jobs have concurrency_scope host, as a crontab's: each server runs them. Change that to global for
+those that one server of the fleet is to run.`
+
+func newImportCrontab(e env) *cobra.Command {
+	o := crontab.ImportOptions{}
+	table := ""
+	cmd := &cobra.Command{Use: "crontab [FILE]", Short: "Print the manifest that does what a crontab does", Long: importHelp,
+		Example: `  dibs import crontab /etc/crontab --app shop > jobs.yaml
+  crontab -l | dibs import crontab --app shop > jobs.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%w: want one crontab, or none", errUsage)
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			file := "-"
+			if len(args) == 1 {
+				file = args[0]
+			}
+			switch table {
+			case "":
+				o.System = strings.HasPrefix(file, "/etc/")
+			case "system", "user":
+				o.System = table == "system"
+			default:
+				return usage(fmt.Errorf("--table %q: want system or user", table))
+			}
+			return runImport(e, o, file)
+		}}
+	f := cmd.Flags()
+	f.StringVar(&o.App, "app", "", "the `NAME` of the manifest's app (required)")
+	f.StringVar(&o.Zone, "zone", hostZone().String(), "the zone in which cron reads the table")
+	f.StringVar(&table, "table", "", "system: its entries have a user; user: they have none\n(default: system for a FILE in /etc)")
+	return cmd
+}
+
+// mostCrontab is the largest crontab that is read.
+const mostCrontab = 1 << 20
+
+func runImport(e env, o crontab.ImportOptions, file string) error {
+	if o.App == "" {
+		return usage(errors.New("no app: name it with --app, as in --app shop"))
+	}
+	var data []byte
+	var err error
+	if file == "-" {
+		if data, err = io.ReadAll(io.LimitReader(e.stdin, mostCrontab+1)); err == nil && len(data) > mostCrontab {
+			err = errors.New("standard input: it has more than 1 MiB, which is no crontab")
+		}
+	} else {
+		data, err = conffile.Read(file, mostCrontab)
+	}
+	if err != nil {
+		return err
+	}
+	text, left, err := crontab.Import(data, o)
+	for _, l := range left {
+		fmt.Fprintf(e.stderr, "dibs: line %d is left: %s\n      %s\n", l.Line, l.Reason, strings.ReplaceAll(l.Text, "\n", "\n      "))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = e.stdout.Write(text)
+	return err
+}

@@ -1,0 +1,37 @@
+package schedule
+
+import "time"
+
+// Fields are what an expression says of the clock, with steps, ranges, names and H written out: for who translates it
+// into another scheduler's language.
+type Fields struct {
+	// Every is the distance of an @every; all else is empty then.
+	Every time.Duration
+	// Seconds, Minutes, Hours and Months are the values of each field, in ascending order.
+	Seconds, Minutes, Hours, Months []int
+	// Elapsed says that the minutes or the hours start with a star, so that it follows elapsed time.
+	Elapsed bool
+	// AnyYear says that no year is named.
+	AnyYear bool
+}
+
+// Fields answers what the expression says of the clock.
+func (s *Schedule) Fields() Fields {
+	c := s.calendar
+	if c == nil {
+		return Fields{Every: time.Duration(s.every) * time.Second}
+	}
+	return Fields{
+		Seconds: members(c.second), Minutes: members(c.minute), Hours: members(c.hour), Months: members(c.month),
+		Elapsed: c.elapsed, AnyYear: c.years == nil,
+	}
+}
+
+func members(set uint64) (all []int) {
+	for v := range 64 {
+		if has(set, v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}
