@@ -6,9 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/dibs-run/dibs/internal/lazy"
 )
 
 // An ID is the identity of an entry. It stays the same when the schedule, the command or the target's text changes.
@@ -18,7 +19,7 @@ type ID struct {
 	Index int
 }
 
-var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+var name = lazy.Regexp(`^[a-z][a-z0-9-]{0,62}$`)
 
 // String is APP/JOB#INDEX.
 func (id ID) String() string { return id.App + "/" + id.Job + "#" + strconv.Itoa(id.Index) }
@@ -36,7 +37,7 @@ func ParseID(s string) (ID, error) {
 }
 
 func (id ID) check() error {
-	if !name.MatchString(id.App) || !name.MatchString(id.Job) || id.Index < 0 || id.Index > 9999 {
+	if !name().MatchString(id.App) || !name().MatchString(id.Job) || id.Index < 0 || id.Index > 9999 {
 		return fmt.Errorf("%.200q: want the names of an app and a job (a lower-case letter, then up to 62 of a-z, 0-9 and -), and an index from 0 to 9999", id.String())
 	}
 	return nil

@@ -8,13 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/internal/beneath"
+	"github.com/dibs-run/dibs/internal/lazy"
 )
 
 // maxSize is the largest crontab that is read, in bytes.
@@ -34,7 +34,7 @@ type File struct {
 var _ deploy.Target = (*File)(nil)
 
 // cron skips files of other names in /etc/cron.d.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
+var fileName = lazy.Regexp(`^[A-Za-z0-9_-]{1,200}$`)
 
 // NewFile is the target at a path. A name that begins with "dibs-" is of a file that has nobody else's entries. It
 // need not exist, but its directory must.
@@ -44,7 +44,7 @@ func NewFile(path string, o Options) (*File, error) {
 		return nil, err
 	}
 	dir, base := filepath.Split(abs)
-	if !fileName.MatchString(base) {
+	if !fileName().MatchString(base) {
 		return nil, fmt.Errorf("%s: cron reads no file of this name: use letters, digits, - and _, without a dot", path)
 	}
 	own := strings.HasPrefix(base, "dibs-")

@@ -167,7 +167,7 @@ func (m *image) mean(l line, env map[string]setting) (meaning, error) {
 		name, value, assigned := strings.Cut(args[i], "=")
 		switch {
 		case i == 0 && (args[i] == "env" || args[i] == "/usr/bin/env" || args[i] == "/bin/env"):
-		case assigned && varName.MatchString(name):
+		case assigned && varName().MatchString(name):
 			out.env[name] = value
 		default:
 			out.args = args[i:]

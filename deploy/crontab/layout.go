@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/internal/lazy"
 )
 
 // DefaultPath is the PATH that entries find, if Options say no other.
@@ -42,12 +42,12 @@ type layout struct {
 }
 
 var (
-	field    = regexp.MustCompile(`^[0-9A-Za-z*/,-]+$`)
-	special  = regexp.MustCompile(`^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$`)
-	userName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
-	varName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	zoneName = regexp.MustCompile(`^[A-Za-z0-9_+/-]{1,64}$`)
-	address  = regexp.MustCompile(`^[^\x00-\x20"'\x7f]{0,250}$`)
+	field    = lazy.Regexp(`^[0-9A-Za-z*/,-]+$`)
+	special  = lazy.Regexp(`^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$`)
+	userName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
+	varName  = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	zoneName = lazy.Regexp(`^[A-Za-z0-9_+/-]{1,64}$`)
+	address  = lazy.Regexp(`^[^\x00-\x20"'\x7f]{0,250}$`)
 )
 
 // render is an entry's text: the variables that the table is to have, and a line for each of its times.
@@ -82,9 +82,9 @@ func (l layout) render(e deploy.Entry) (string, error) {
 
 func checkWhen(fields []string) error {
 	switch {
-	case len(fields) == 1 && special.MatchString(fields[0]):
+	case len(fields) == 1 && special().MatchString(fields[0]):
 		return nil
-	case len(fields) != 5 || slices.ContainsFunc(fields, func(f string) bool { return !field.MatchString(f) }):
+	case len(fields) != 5 || slices.ContainsFunc(fields, func(f string) bool { return !field().MatchString(f) }):
 		return fmt.Errorf("want five fields of digits, names and * / , -, or @daily and the like, as cron reads them")
 	}
 	return nil
@@ -98,7 +98,7 @@ func (l layout) userOf(e deploy.Entry) (string, error) {
 	case !l.system && user != "" && user != l.user:
 		return "", fmt.Errorf("it runs as %q, and this is the crontab of one user: install it in a file of /etc/cron.d, or in that user's table", user)
 	}
-	if user != "" && !userName.MatchString(user) {
+	if user != "" && !userName().MatchString(user) {
 		return "", fmt.Errorf("user %q: want a name, as in /etc/passwd", user)
 	}
 	return user, nil
@@ -118,7 +118,7 @@ func (l layout) command(e deploy.Entry) (string, error) {
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if !varName.MatchString(name) {
+		if !varName().MatchString(name) {
 			return "", fmt.Errorf("variable %q: want a name of letters, digits and _", name)
 		}
 		if err := checkWord(env[name]); err != nil {
@@ -154,11 +154,11 @@ func (l layout) settings(e deploy.Entry) (string, error) {
 	switch {
 	case e.Zone != "" && !l.Zones:
 		return "", fmt.Errorf("zone %q: this cron does not read CRON_TZ (cronie does); give it a schedule in the host's own zone", e.Zone)
-	case e.Zone != "" && !zoneName.MatchString(e.Zone):
+	case e.Zone != "" && !zoneName().MatchString(e.Zone):
 		return "", fmt.Errorf("zone %q is not the name of a zone", e.Zone)
 	case !l.own && (e.Zone != "" || e.MailTo != nil):
 		return "", fmt.Errorf("a zone and a mail address count for all lines below them, so they cannot be set in a table that others write to: install it in a file of its own, %s", DefaultFile(e.App))
-	case e.MailTo != nil && !address.MatchString(*e.MailTo):
+	case e.MailTo != nil && !address().MatchString(*e.MailTo):
 		return "", fmt.Errorf("mail address %q: want one or several with commas between, without blanks", *e.MailTo)
 	case !l.own:
 		return "", nil

@@ -26,8 +26,8 @@ mount --bind "$1/cron.d" /etc/cron.d
 hostname "$2"
 exec cron -f`
 
-// An applied manifest under a real cron daemon on three hosts with one store: each tick is run by exactly one of them, one
-// of them is killed and comes back, and no minute is left out.
+// An applied manifest under a real cron daemon on three hosts with one store: each tick is run by exactly one of them,
+// one of them is killed and comes back, and no minute is left out.
 func TestCronFiresWhatWasApplied(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

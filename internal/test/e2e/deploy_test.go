@@ -53,8 +53,8 @@ func text(t *testing.T, path string) string {
 	return string(b)
 }
 
-// The way of a manifest into a crontab and out of it: plan, apply, a second apply that writes nothing, drift after an edit by
-// hand, prune and eject. Each exit status is what the help says.
+// The way of a manifest into a crontab and out of it: plan, apply, a second apply that writes nothing, drift after an
+// edit by hand, prune and eject. Each exit status is what the help says.
 func TestDeployToACrontab(t *testing.T) {
 	w, m, table, to := deploying(t, shopJobs)
 	if _, err := os.Stat(table); err == nil {
