@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dibs-run/dibs/internal/lazy"
 )
@@ -67,6 +68,13 @@ type Entry struct {
 	User string
 	// MailTo is who gets the output, where the target mails it. Nil: as the target has it; "" is nobody.
 	MailTo *string
+	// Overlap says that it may fire while an earlier fire is still at work, for targets that do not by themselves.
+	Overlap bool
+	// Persistent says that what was missed while the machine was off is fired once when it is on again, for targets that
+	// can.
+	Persistent bool
+	// StopGrace is how long the command may take to end once it is told to; 0 is the target's default.
+	StopGrace time.Duration
 	// Plain is what the job does without dibs: Adopt takes over an entry that does the same. Nil: none is known that
 	// does. It is no part of the specification.
 	Plain *Plain
@@ -101,7 +109,11 @@ func (e Entry) SpecHash() string {
 		Env     map[string]string `json:"env,omitempty"` // written by key
 		User    string            `json:"user,omitempty"`
 		MailTo  *string           `json:"mail_to,omitempty"`
-	}{e.ID.String(), when, e.Zone, e.Command, e.Env, e.User, e.MailTo})
+
+		Overlap    bool          `json:"overlap,omitempty"`
+		Persistent bool          `json:"persistent,omitempty"`
+		StopGrace  time.Duration `json:"stop_grace,omitempty"`
+	}{e.ID.String(), when, e.Zone, e.Command, e.Env, e.User, e.MailTo, e.Overlap, e.Persistent, e.StopGrace})
 	if err != nil {
 		panic(err) // strings always marshal
 	}

@@ -9,6 +9,12 @@ type Fields struct {
 	Every time.Duration
 	// Seconds, Minutes, Hours and Months are the values of each field, in ascending order.
 	Seconds, Minutes, Hours, Months []int
+	// Days are those of the month, Weekdays those of the week, from 0, Sunday: as far as they are plain values. A day
+	// matches if it is in either, or if Both says so, in both.
+	Days, Weekdays []int
+	Both           bool
+	// Special says that the days are not plain values alone: L, W or # is among them.
+	Special bool
 	// Elapsed says that the minutes or the hours start with a star, so that it follows elapsed time.
 	Elapsed bool
 	// AnyYear says that no year is named.
@@ -23,6 +29,7 @@ func (s *Schedule) Fields() Fields {
 	}
 	return Fields{
 		Seconds: members(c.second), Minutes: members(c.minute), Hours: members(c.hour), Months: members(c.month),
+		Days: members(c.dom), Weekdays: members(c.dow), Both: c.both, Special: c.fromEnd|c.nearest|c.nearestEnd|c.nth != 0,
 		Elapsed: c.elapsed, AnyYear: c.years == nil,
 	}
 }

@@ -2,17 +2,14 @@ package crontab
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/deploy/internal/disk"
 	"github.com/dibs-run/dibs/internal/beneath"
 	"github.com/dibs-run/dibs/internal/lazy"
 )
@@ -28,7 +25,7 @@ type File struct {
 	layout
 	dir, base string
 	// write is the writing of a new text, which a test makes fail.
-	write func(*os.File, string) error
+	write disk.Write
 }
 
 var _ deploy.Target = (*File)(nil)
@@ -48,19 +45,14 @@ func NewFile(path string, o Options) (*File, error) {
 		return nil, fmt.Errorf("%s: cron reads no file of this name: use letters, digits, - and _, without a dot", path)
 	}
 	own := strings.HasPrefix(base, "dibs-")
-	return &File{layout{Options: o, system: true, own: own}, filepath.Clean(dir), base, writeText}, nil
-}
-
-func writeText(f *os.File, text string) error {
-	_, err := f.WriteString(text)
-	return err
+	return &File{layout{Options: o, system: true, own: own}, filepath.Clean(dir), base, disk.Text}, nil
 }
 
 // String is the path.
 func (f *File) String() string { return filepath.Join(f.dir, f.base) }
 
 // Lock locks the directory (flock), so the applies of all its files are one after the other.
-func (f *File) Lock(ctx context.Context) (func(), error) { return lockDir(ctx, f.dir) }
+func (f *File) Lock(ctx context.Context) (func(), error) { return disk.Lock(ctx, f.dir) }
 
 func (f *File) open() (*beneath.Dir, error) {
 	d, err := beneath.Open(f.dir)
@@ -107,7 +99,7 @@ func (f *File) Write(_ context.Context, from, to deploy.Image) error {
 	if text != was.Text || exists != was.Exists {
 		return fmt.Errorf("%w; nothing was written: plan again", deploy.ErrChanged)
 	}
-	if err := f.sweep(d); err != nil {
+	if err := disk.Sweep(d, f.base); err != nil {
 		return err
 	}
 	if !is.Exists {
@@ -116,70 +108,5 @@ func (f *File) Write(_ context.Context, from, to deploy.Image) error {
 		}
 		return d.Sync()
 	}
-	return f.replace(d, is.Text, was.Exists)
-}
-
-const tempEnd = ".dibs-tmp"
-
-// sweep removes what a write that was interrupted left. The lock is held, so none is going on.
-func (f *File) sweep(d *beneath.Dir) error {
-	names, err := d.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, "."+f.base+".") && strings.HasSuffix(name, tempEnd) {
-			if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (f *File) replace(d *beneath.Dir, text string, existed bool) (err error) {
-	// A dot in front: no cron reads it.
-	tmp := "." + f.base + "." + rand.Text() + tempEnd
-	out, err := d.OpenFile(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = d.Remove(tmp)
-		}
-	}()
-	err = f.fill(d, out, text, existed)
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = d.Rename(tmp, f.base)
-	}
-	if err != nil {
-		return err
-	}
-	return d.Sync()
-}
-
-// fill writes the text, and gives the file its owner and mode before it gets its name.
-func (f *File) fill(d *beneath.Dir, out *os.File, text string, existed bool) error {
-	mode := fs.FileMode(0o644)
-	if existed {
-		st, err := d.Stat(f.base)
-		if err != nil {
-			return err
-		}
-		if err := out.Chown(int(st.Uid), int(st.Gid)); err != nil {
-			return fmt.Errorf("keep its owner: %w", err)
-		}
-		mode = fs.FileMode(st.Mode & 0o777)
-	}
-	if err := f.write(out, text); err != nil {
-		return err
-	}
-	if err := out.Chmod(mode); err != nil {
-		return err
-	}
-	return out.Sync()
+	return disk.Replace(d, f.base, is.Text, was.Exists, f.write)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/deploy/internal/disk"
 	"github.com/dibs-run/dibs/internal/beneath"
 )
 
@@ -284,7 +285,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 	write(t, dir+"/.table.X.dibs-tmp", "half")
-	f.write = writeText
+	f.write = disk.Text
 	apply(t, f, r)
 	if names, _ := os.ReadDir(dir); len(names) != 1 {
 		t.Errorf("%v", names)

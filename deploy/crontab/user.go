@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/deploy/internal/disk"
 )
 
 // patience is how long one call of crontab(1) may take.
@@ -63,7 +64,7 @@ func (u *User) Lock(ctx context.Context) (func(), error) {
 		}
 		dir = filepath.Dir(dir)
 	}
-	return lockDir(ctx, dir)
+	return disk.Lock(ctx, dir)
 }
 
 // Read asks `crontab -l`.

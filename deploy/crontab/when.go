@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/dibs-run/dibs/deploy/internal/clocks"
 	"github.com/dibs-run/dibs/schedule"
 )
 
@@ -34,23 +34,10 @@ func Translate(s *schedule.Schedule, host *time.Location) (Translation, error) {
 	if f.Every%time.Minute != 0 || f.Every == 0 && !slices.Equal(f.Seconds, []int{0}) {
 		return Translation{}, fmt.Errorf("%s: cron fires at whole minutes: leave the seconds out, or let dibs serve run this job", s)
 	}
-	if f.Every == 0 && sameClock(s.Zone(), host) && (s.DST() != schedule.Repeat || f.Elapsed || len(changes(host)) == 0) {
+	if f.Every == 0 && clocks.Same(s.Zone(), host) && (s.DST() != schedule.Repeat || f.Elapsed || len(clocks.Changes(host)) == 0) {
 		return inPlace(s, f), nil
 	}
 	return elsewhere(s, f, host), nil
-}
-
-// sameClock says that two zones show the same time, by their names.
-func sameClock(a, b *time.Location) bool {
-	return a.String() == b.String() || isUTC(a) && isUTC(b)
-}
-
-func isUTC(z *time.Location) bool {
-	switch strings.TrimPrefix(z.String(), "Etc/") {
-	case "UTC", "UCT", "Universal", "Zulu", "GMT", "GMT0", "GMT+0", "GMT-0", "Greenwich":
-		return true
-	}
-	return false
 }
 
 // aliases are words that stand for fields.
@@ -69,7 +56,7 @@ func inPlace(s *schedule.Schedule, f schedule.Fields) Translation {
 	if len(words) > 5 {
 		words = words[1:6]
 	}
-	t := Translation{More: !f.AnyYear || s.DST() == schedule.Skip && !f.Elapsed && len(changes(s.Zone())) > 0}
+	t := Translation{More: !f.AnyYear || s.DST() == schedule.Skip && !f.Elapsed && len(clocks.Changes(s.Zone())) > 0}
 	minute, hour, month := plainField(words[0], 59, f.Minutes), plainField(words[1], 23, f.Hours), plainField(words[3], 12, f.Months)
 	day, weekday := "*", "*"
 	if plainDays(words[2], words[4]) {
@@ -169,17 +156,17 @@ const minutesPerDay = 24 * 60
 // elsewhere writes a schedule by the host's clock: all times of day at which it can be due, on every day.
 func elsewhere(s *schedule.Schedule, f schedule.Fields, host *time.Location) Translation {
 	due := map[int]bool{} // minutes of the host's day
-	hostMoves := len(changes(host)) > 0
-	for _, own := range readings(f) {
+	hostMoves := len(clocks.Changes(host)) > 0
+	for _, own := range clocks.Readings(f) {
 		due[own] = true
 	}
 	zone := s.Zone()
 	if f.Every > 0 {
 		zone = time.UTC
 	}
-	due = shift(due, differences(zone, host))
+	due = shift(due, clocks.Differences(zone, host))
 	if f.Every == 0 && !f.Elapsed && s.DST() == schedule.Vixie {
-		for _, at := range afterGaps(zone, f) {
+		for _, at := range clocks.AfterGaps(zone, f) {
 			due[minuteOf(at.In(host))] = true
 		}
 	}
@@ -188,26 +175,6 @@ func elsewhere(s *schedule.Schedule, f schedule.Fields, host *time.Location) Tra
 		t.More = false
 	}
 	return t
-}
-
-// readings are the minutes of the day at which a schedule is due by its own clock; of an @every by UTC's.
-func readings(f schedule.Fields) (all []int) {
-	if f.Every > 0 {
-		step := minutesPerDay
-		for d := int(f.Every / time.Minute % minutesPerDay); d > 0; { // the greatest common divisor
-			step, d = d, step%d
-		}
-		for m := 0; m < minutesPerDay; m += step {
-			all = append(all, m)
-		}
-		return all
-	}
-	for _, h := range f.Hours {
-		for _, m := range f.Minutes {
-			all = append(all, h*60+m)
-		}
-	}
-	return all
 }
 
 func minuteOf(t time.Time) int { return t.Hour()*60 + t.Minute() }
@@ -269,77 +236,4 @@ func stepped(values []int, n int) string {
 		}
 	}
 	return numbers(values)
-}
-
-// The years whose rules are looked at. They are fixed, so that the same schedule always gives the same text.
-var (
-	firstLook = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	lastLook  = time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC)
-)
-
-var changesOf sync.Map // name of a zone → []time.Time; the database bounds it
-
-// changes are the instants at which a zone's distance from UTC changes.
-func changes(zone *time.Location) []time.Time {
-	if all, ok := changesOf.Load(zone.String()); ok {
-		return all.([]time.Time)
-	}
-	all := findChanges(zone)
-	changesOf.Store(zone.String(), all)
-	return all
-}
-
-func findChanges(zone *time.Location) (all []time.Time) {
-	for day := firstLook; day.Before(lastLook); day = day.AddDate(0, 0, 1) {
-		from, to := day.Unix(), day.Unix()+24*60*60
-		was := offset(zone, from)
-		if offset(zone, to) == was {
-			continue
-		}
-		for from+1 < to {
-			if mid := (from + to) / 2; offset(zone, mid) == was {
-				from = mid
-			} else {
-				to = mid
-			}
-		}
-		all = append(all, time.Unix(to, 0).UTC())
-	}
-	return all
-}
-
-func offset(zone *time.Location, unix int64) int {
-	_, o := time.Unix(unix, 0).In(zone).Zone()
-	return o
-}
-
-// differences are by how many minutes the host's clock is ahead of another zone's, at any time.
-func differences(zone, host *time.Location) []int {
-	found := map[int]bool{}
-	look := func(unix int64) { found[(offset(host, unix)-offset(zone, unix))/60] = true }
-	look(firstLook.Unix())
-	for _, at := range slices.Concat(changes(zone), changes(host)) {
-		look(at.Unix() - 1)
-		look(at.Unix())
-	}
-	return slices.Sorted(maps.Keys(found))
-}
-
-// afterGaps are the instants at which a schedule is due because the clock of its zone jumped over one of its times.
-func afterGaps(zone *time.Location, f schedule.Fields) (all []time.Time) {
-	own := map[int]bool{}
-	for _, m := range readings(f) {
-		own[m] = true
-	}
-	for _, at := range changes(zone) {
-		first := at.Unix() + int64(offset(zone, at.Unix()-1)) // the reading that would have come
-		last := at.Unix() + int64(offset(zone, at.Unix()))
-		for r := first; r < last; r += 60 {
-			if own[int(r/60%minutesPerDay)] {
-				all = append(all, at)
-				break
-			}
-		}
-	}
-	return all
 }

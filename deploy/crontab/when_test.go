@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dibs-run/dibs/deploy/internal/clocks"
 	"github.com/dibs-run/dibs/schedule"
 )
 
@@ -224,7 +225,7 @@ func TestEachTickIsFired(t *testing.T) {
 
 func nearChange(at time.Time, zones ...*time.Location) bool {
 	for _, z := range zones {
-		if offset(z, at.Unix()-86400) != offset(z, at.Unix()+86400) {
+		if clocks.Offset(z, at.Unix()-86400) != clocks.Offset(z, at.Unix()+86400) {
 			return true
 		}
 	}

@@ -175,7 +175,7 @@ func TestDeployRefuses(t *testing.T) {
 	redis := "redis://:sesame@127.0.0.1:1/0"
 	w.asCron("apply", m, "--to", to, "--store", redis, "--default-scope", "global").exits(2, patience).says("it holds a password", "/etc/dibs/store")
 	w.asCron("plan", m, "--to", "crontab:relative/x").exits(1, patience).says("want an absolute path")
-	w.asCron("plan", m, "--to", "nomad").exits(1, patience).says("want crontab, crontab:/PATH or crontab:USER")
+	w.asCron("plan", m, "--to", "nomad").exits(1, patience).says("want crontab, crontab:/PATH, crontab:USER, systemd")
 	w.asCron("apply", "-", "--to", to).exits(2, patience).says("standard input")
 	for change, says := range map[string]string{
 		"schedule: '*/10 * * * * *'":                                  "shop/invoices: */10 * * * * *: cron fires at whole minutes",
@@ -184,7 +184,7 @@ func TestDeployRefuses(t *testing.T) {
 		w.write("jobs.yaml", strings.Replace(shopJobs, "schedule: '15 4 1 * *'", change, 1))
 		w.asCron("apply", m, "--to", to).exits(2, patience).says(says)
 	}
-	w.dibs("apply", w.write("jobs.yaml", shopJobs), "--to", to).exits(2, patience).says("cron's entries do not have it")
+	w.dibs("apply", w.write("jobs.yaml", shopJobs), "--to", to).exits(2, patience).says("entries do not have it")
 	if _, err := os.Stat(table); err == nil {
 		t.Error("something was written")
 	}

@@ -40,14 +40,14 @@ one that somebody edited by hand is told from one whose job has changed.
 
 ` + targetsHelp + `
 
-Cron cannot say every schedule: of another time zone than the host's, the last Friday, every 90 minutes. Such an
-entry fires more often, and dibs trigger runs the ticks. Schedules with seconds are refused.
+Cron cannot say every schedule: of another time zone than the host's, the last Friday, every 36 hours. Such an
+entry fires more often, and dibs trigger runs the ticks. Seconds are refused for cron; systemd has them.
 
 Exit status: 0 nothing to change, 2 something to change, 1 for errors.`
 
 func newPlan(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "plan MANIFEST --to TARGET", Short: "Show what apply would change in a crontab", Long: planHelp,
+	cmd := &cobra.Command{Use: "plan MANIFEST --to TARGET", Short: "Show what apply would change in a crontab or systemd", Long: planHelp,
 		Example: "  dibs plan jobs.yaml --to crontab\n  dibs plan /etc/dibs/jobs.d --to crontab:www-data -o json",
 		Args:    exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,7 +76,7 @@ Exit status: 0 installed, 5 installed but for entries that were edited by hand, 
 
 func newApply(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest in a crontab", Long: applyHelp,
+	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest in a crontab or systemd", Long: applyHelp,
 		Example: `  dibs apply jobs.yaml --to crontab
   dibs apply jobs.yaml --to crontab --plan 5f2c9a01        what dibs plan printed, and nothing else
   dibs apply jobs.yaml --to crontab --formerly oldname     the app was renamed`,

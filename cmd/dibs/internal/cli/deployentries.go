@@ -156,7 +156,7 @@ func (o entryOptions) nameStore(w *wanted, c *deploy.Entry) error {
 		}
 		c.Command = append(c.Command, "--store", path)
 	case os.Getenv("DIBS_STORE") != "":
-		return errors.New("DIBS_STORE is set here, and cron's entries do not have it: put the address into /etc/dibs/store, or name a store without a password with --store")
+		return errors.New("DIBS_STORE is set here, and entries do not have it: put the address into /etc/dibs/store, or name a store without a password with --store")
 	case said:
 		if c.Env["DIBS_STORE_FILE"], err = filepath.Abs(file); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		if at, err := o.whereIs(ref); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		} else if strings.HasPrefix(at, "env:") {
-			return fmt.Errorf("%s: its secret %q is in the environment, which cron's entries do not have: keep it in a file (file:/path)", key, ref)
+			return fmt.Errorf("%s: its secret %q is in the environment, which entries do not have: keep it in a file (file:/path)", key, ref)
 		}
 	}
 	zone, err := schedule.LoadZone(spec.Timezone)
@@ -193,7 +193,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 			errs = append(errs, fmt.Errorf("%s: %w", key, err))
 			continue
 		}
-		t, err := crontab.Translate(s, w.target.zone)
+		lines, more, err := w.target.translate(s)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", key, err))
 			continue
@@ -201,14 +201,17 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		entry := common
 		entry.ID = deploy.ID{App: spec.App, Job: spec.Name, Index: i}
 		entry.Declared = fmt.Sprintf("%s in %s, dst %s", s, s.Zone(), s.DST())
-		entry.When = t.Lines
+		entry.When = lines
 		entry.Command = slices.Clone(common.Command)
 		entry.Command[2] = key
-		if t.More {
-			w.notes = append(w.notes, fmt.Sprintf("%s: cron cannot say %q in %s, and fires more often (%s): dibs trigger runs the ticks",
-				entry.ID, s, s.Zone(), strings.Join(t.Lines, "; ")))
+		if more {
+			w.notes = append(w.notes, fmt.Sprintf("%s: %s cannot say %q in %s, and fires more often (%s): dibs trigger runs the ticks",
+				entry.ID, w.target.name, s, s.Zone(), strings.Join(lines, "; ")))
 		}
 		entry.Plain = plainOf(spec, s)
+		entry.Overlap = spec.Policy.Concurrency != job.Forbid
+		entry.Persistent = spec.Policy.CatchUp != job.CatchUpSkip
+		entry.StopGrace = spec.Policy.StopGrace
 		w.entries = append(w.entries, entry)
 	}
 	return errors.Join(errs...)

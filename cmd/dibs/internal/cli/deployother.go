@@ -23,7 +23,7 @@ An entry that somebody edited by hand is kept: --overwrite deletes it too.
 
 func newPrune(e env) *cobra.Command {
 	o, all := deployOptions{}, false
-	cmd := &cobra.Command{Use: "prune MANIFEST --to TARGET", Short: "Delete the entries in a crontab that the manifest does not have any more", Long: pruneHelp,
+	cmd := &cobra.Command{Use: "prune MANIFEST --to TARGET", Short: "Delete the entries that the manifest does not have any more", Long: pruneHelp,
 		Example: "  dibs prune jobs.yaml --to crontab --dry-run\n  dibs prune jobs.yaml --to crontab\n  dibs prune --all shop --to crontab",
 		Args:    exactly(1, "one manifest, or with --all one app"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,7 +82,7 @@ dibs then knows nothing of them. APP is all of an app's entries, APP/JOB those o
 
 func newEject(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "eject APP[/JOB] --to TARGET", Short: "Give entries of a crontab back as plain ones", Long: ejectHelp,
+	cmd := &cobra.Command{Use: "eject APP[/JOB] --to TARGET", Short: "Give entries back as plain ones", Long: ejectHelp,
 		Example: "  dibs eject shop --to crontab\n  dibs eject shop/invoices --to crontab:/etc/crontab --dry-run",
 		Args:    exactly(1, "one app, or one job as APP/JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {

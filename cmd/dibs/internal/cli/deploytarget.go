@@ -6,12 +6,13 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/deploy/crontab"
+	"github.com/dibs-run/dibs/deploy/systemd"
+	"github.com/dibs-run/dibs/schedule"
 )
 
 // targetsHelp is the same in the help of each command that has --to.
@@ -20,6 +21,9 @@ const targetsHelp = `TARGET is what fires the jobs:
   crontab          a file of the app's own, /etc/cron.d/dibs-APP
   crontab:/PATH    another file with users in it: /etc/crontab, or one of /etc/cron.d
   crontab:USER     the table of a user, read and written by crontab(1)
+  systemd          timers of the system, in /etc/systemd/system
+  systemd:user     timers of the user who runs this
+  systemd:/DIR     timers in a directory; no systemd is told of them
 
 What is not dibs's stays byte for byte.`
 
@@ -30,47 +34,75 @@ type targetOptions struct {
 
 func (o *targetOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.to, "to", "", "the `TARGET`: crontab, crontab:/PATH or crontab:USER")
-	f.StringVar(&o.path, "path", crontab.DefaultPath, "the PATH that jobs find")
+	f.StringVar(&o.to, "to", "", "the `TARGET`: crontab, crontab:/PATH, crontab:USER, systemd, systemd:user or systemd:/DIR")
+	f.StringVar(&o.path, "path", crontab.DefaultPath, "the PATH that jobs find in a crontab")
 }
 
-// A place where entries are, as --to names it.
+// A target is a place where entries are, as --to names it.
 type target struct {
 	deploy.Target
-	// system says that its entries have a user.
-	system bool
-	// zone is what its times are read in.
-	zone *time.Location
+	// name is what fires there, in words.
+	name string
+	// translate writes a schedule in its language; more: it fires more often than the schedule is due.
+	translate func(*schedule.Schedule) (lines []string, more bool, err error)
 }
 
+const wantTarget = "want crontab, crontab:/PATH, crontab:USER, systemd, systemd:user or systemd:/DIR"
+
 // open understands --to for an app.
-func (o targetOptions) open(app string) (target, error) {
+func (o targetOptions) open(app string) (t target, err error) {
 	kind, where, named := strings.Cut(o.to, ":")
-	options := crontab.Options{Path: o.path}
-	t := target{zone: hostZone()}
-	var err error
 	switch {
 	case o.to == "":
 		return t, usage(errors.New("no target: name it with --to, as in --to crontab"))
-	case kind != "crontab" || named && where == "":
-		return t, usage(fmt.Errorf("--to %q: want crontab, crontab:/PATH or crontab:USER", o.to))
-	case !named:
+	case kind != "crontab" && kind != "systemd" || named && where == "":
+		return t, usage(fmt.Errorf("--to %q: %s", o.to, wantTarget))
+	case strings.Contains(where, "/") && !filepath.IsAbs(where):
+		return t, usage(fmt.Errorf("--to %s: want an absolute path", o.to))
+	case kind == "crontab":
+		t, err = o.crontab(app, where)
+	default:
+		t, err = timers(where)
+	}
+	if err != nil {
+		return t, usage(fmt.Errorf("--to %s: %w", o.to, err))
+	}
+	return t, nil
+}
+
+func (o targetOptions) crontab(app, where string) (t target, err error) {
+	options := crontab.Options{Path: o.path}
+	switch {
+	case where == "":
 		t.Target, err = crontab.NewFile(crontab.DefaultFile(app), options)
-		t.system = true
-	case strings.Contains(where, "/"):
-		if !filepath.IsAbs(where) {
-			return t, usage(fmt.Errorf("--to %s: want an absolute path", o.to))
-		}
+	case filepath.IsAbs(where):
 		t.Target, err = crontab.NewFile(where, options)
-		t.system = true
 	default:
 		if me, e := user.Current(); e == nil && me.Username == where {
 			where = ""
 		}
 		t.Target, err = crontab.NewUser(where, "", options)
 	}
-	if err != nil {
-		return t, usage(fmt.Errorf("--to %s: %w", o.to, err))
+	zone := hostZone()
+	t.name, t.translate = "cron", func(s *schedule.Schedule) ([]string, bool, error) {
+		tr, err := crontab.Translate(s, zone)
+		return tr.Lines, tr.More, err
 	}
-	return t, nil
+	return t, err
+}
+
+func timers(where string) (t target, err error) {
+	o := systemd.Options{User: where == "user"}
+	switch {
+	case filepath.IsAbs(where):
+		o.Dir = where
+	case where != "" && where != "user":
+		return t, errors.New(wantTarget)
+	}
+	t.Target, err = systemd.New(o)
+	t.name, t.translate = "systemd", func(s *schedule.Schedule) ([]string, bool, error) {
+		tr, err := systemd.Translate(s)
+		return tr.Lines, tr.More, err
+	}
+	return t, err
 }

@@ -10,11 +10,6 @@ import (
 // nothing (store.Config.Read), be it the store that they name or this host's own directory. For the others the
 // first use prepares it.
 var reads = map[string]bool{
-	"dibs adopt":         true, // this one and its like open none: they name it in entries
-	"dibs apply":         true,
-	"dibs drift":         true,
-	"dibs plan":          true,
-	"dibs prune":         true,
 	"dibs doctor":        true,
 	"dibs explain":       true,
 	"dibs history":       true,

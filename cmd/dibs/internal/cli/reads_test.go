@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,9 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
+// opensNone are commands that have the flag and open no store: they name it in entries.
+var opensNone = []string{"dibs adopt", "dibs apply", "dibs drift", "dibs plan", "dibs prune"}
+
 // Each command that opens a store says whether it only looks: a new one cannot forget it.
 func TestEachCommandSaysWhetherItReads(t *testing.T) {
 	seen := map[string]bool{}
@@ -26,7 +30,7 @@ func TestEachCommandSaysWhetherItReads(t *testing.T) {
 	walk = func(cmd *cobra.Command) {
 		if cmd.Flags().Lookup("store") != nil {
 			path := cmd.CommandPath()
-			if _, ok := reads[path]; !ok {
+			if _, ok := reads[path]; !ok && !slices.Contains(opensNone, path) {
 				t.Errorf("%s opens a store, and reads has no line for it", path)
 			}
 			seen[path] = true

@@ -1,4 +1,5 @@
-package crontab
+// Package disk keeps files that several programs write: with a lock, and each replaced in one step.
+package disk
 
 import (
 	"context"
@@ -10,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDir locks a directory, which leaves nothing behind in it. It asks again and again, so that it can stop
+// Lock locks a directory, which leaves nothing behind in it. It asks again and again, so that it can stop
 // waiting when ctx ends.
-func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+func Lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,273 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dibs-run/dibs/deploy"
+	"github.com/dibs-run/dibs/internal/test/testdirs"
+)
+
+func TestMain(m *testing.M) { os.Exit(testdirs.Run(m)) }
+
+// told is a systemd that notes what it is told.
+type told struct {
+	all  []string
+	fail string // what is refused
+}
+
+func (s *told) Do(_ context.Context, args ...string) error {
+	if s.fail == args[0] {
+		return errors.New("no bus")
+	}
+	s.all = append(s.all, strings.Join(args, " "))
+	return nil
+}
+
+// take is what it was told since the last take.
+func (s *told) take() string {
+	all := strings.Join(s.all, "; ")
+	s.all = nil
+	return all
+}
+
+func unitsAt(t *testing.T) (*Units, *told) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &told{}
+	u, err := New(Options{Dir: dir, Manager: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u, s
+}
+
+func anEntry(job string) deploy.Entry {
+	return deploy.Entry{ID: deploy.ID{App: "shop", Job: job}, When: []string{"*-*-* 04:15:00 UTC"}, Command: []string{"/usr/bin/dibs", "trigger", "shop/" + job}}
+}
+
+func apply(t *testing.T, u *Units, r deploy.Request) *deploy.Plan {
+	t.Helper()
+	p, err := deploy.Apply(t.Context(), u, r, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tree is everything below a directory.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		if d.Type()&os.ModeSymlink != 0 {
+			all[name], err = os.Readlink(path)
+			return err
+		}
+		b, err := os.ReadFile(path)
+		st, _ := d.Info()
+		all[name] = fmt.Sprint(st.Mode(), " ", string(b))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// systemd hears of what changed, in one reload, and of nothing where nothing did.
+func TestSystemdIsToldOfChanges(t *testing.T) {
+	u, s := unitsAt(t)
+	a, b := anEntry("a"), anEntry("b")
+	for _, c := range []struct {
+		r    deploy.Request
+		want string
+	}{
+		{deploy.Install{App: "shop", Entries: []deploy.Entry{a, b}}, "daemon-reload; restart dibs-shop.a.0.timer dibs-shop.b.0.timer"},
+		{deploy.Install{App: "shop", Entries: []deploy.Entry{a, b}}, ""},
+		{deploy.Install{App: "shop", Entries: []deploy.Entry{func() deploy.Entry { e := a; e.When = []string{"hourly"}; return e }(), b}},
+			"daemon-reload; restart dibs-shop.a.0.timer"},
+		{deploy.Prune{App: "shop", Entries: []deploy.Entry{a}}, "stop dibs-shop.b.0.timer; daemon-reload"},
+		{deploy.Prune{App: "shop", Entries: []deploy.Entry{a}}, ""},
+		{deploy.Eject{App: "shop"}, "daemon-reload; restart dibs-shop.a.0.timer"},
+	} {
+		apply(t, u, c.r)
+		if got := s.take(); got != c.want {
+			t.Errorf("%T: systemd was told %q, want %q", c.r, got, c.want)
+		}
+	}
+}
+
+// What systemd could not be told, the next apply tells, though no unit differs.
+func TestWhatWasNotToldIsTold(t *testing.T) {
+	u, s := unitsAt(t)
+	install := deploy.Install{App: "shop", Entries: []deploy.Entry{anEntry("a")}}
+	for _, verb := range []string{"daemon-reload", "restart"} {
+		s.fail = verb
+		if _, err := deploy.Apply(t.Context(), u, install, ""); err == nil || !strings.Contains(err.Error(), "apply again") {
+			t.Fatal(err)
+		}
+		s.take()
+	}
+	s.fail = ""
+	if p := apply(t, u, install); !strings.HasPrefix(s.take(), "daemon-reload; restart dibs-shop.a.0.timer") || p.Steps[0].Action != deploy.Unchanged {
+		t.Error("it was not told")
+	}
+	if apply(t, u, install); s.take() != "" {
+		t.Error("it was told again")
+	}
+}
+
+// A disk that is full at any write leaves what the next apply repairs.
+func TestAFullDiskIsRepaired(t *testing.T) {
+	want, _ := unitsAt(t)
+	install := deploy.Install{App: "shop", Entries: []deploy.Entry{anEntry("a"), anEntry("b")}}
+	apply(t, want, install)
+	for n := range 20 {
+		u, s := unitsAt(t)
+		left := n
+		u.write = func(f *os.File, text string) error {
+			if left--; left < 0 {
+				_, _ = f.WriteString(text[:len(text)/2])
+				return errors.New("no space left on device")
+			}
+			_, err := f.WriteString(text)
+			return err
+		}
+		_, err := deploy.Apply(t.Context(), u, install, "")
+		if err == nil {
+			if n < 5 {
+				t.Errorf("%d writes were enough for four units", n)
+			}
+			return
+		}
+		u.write = func(f *os.File, text string) error { _, err := f.WriteString(text); return err }
+		s.take()
+		apply(t, u, install)
+		if got, want := tree(t, u.dir), tree(t, want.dir); !maps.Equal(got, want) {
+			t.Errorf("after a failure of write %d: %v\nwant %v", n, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		}
+		if !strings.Contains(s.take(), "daemon-reload; restart") {
+			t.Error("systemd was not told")
+		}
+	}
+	t.Error("no apply went through")
+}
+
+// After a hundred random applies, prunes and ejects what others have is the same to the byte, and the last apply is complete.
+func TestForeignUnitsStay(t *testing.T) {
+	u, _ := unitsAt(t)
+	foreign := map[string]string{"backup.timer": "[Timer]\nOnCalendar=daily", "backup.service": "x", "dibs-serve.service": "[Service]\n",
+		"dibs-shop.other.0.timer": "# mine\n", "cronix-shop.timer": "# cronix:owned"}
+	for name, text := range foreign {
+		if err := os.WriteFile(filepath.Join(u.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(u.dir, wants), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../backup.timer", filepath.Join(u.dir, wants, "backup.timer")); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, u.dir)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100 {
+		var entries []deploy.Entry
+		for _, job := range []string{"a", "b", "c-d"} {
+			if e := anEntry(job); random.IntN(2) == 0 {
+				e.When = []string{fmt.Sprintf("*-*-* %02d:00:00 UTC", random.IntN(24))}
+				entries = append(entries, e)
+			}
+		}
+		apply(t, u, deploy.Install{App: "shop", Entries: entries, Overwrite: true})
+		apply(t, u, deploy.Prune{App: "shop", Entries: entries})
+		if p := apply(t, u, deploy.Install{App: "shop", Entries: entries}); !p.Clean() || p.Changes() {
+			t.Fatalf("%+v", p.Steps)
+		}
+	}
+	apply(t, u, deploy.Prune{App: "shop"})
+	if after := tree(t, u.dir); !maps.Equal(after, before) {
+		t.Errorf("before\n%v\nafter\n%v", before, after)
+	}
+	e := anEntry("other")
+	if _, err := deploy.Apply(t.Context(), u, deploy.Install{App: "shop", Entries: []deploy.Entry{e}}, ""); err == nil || !strings.Contains(err.Error(), "is not dibs's") {
+		t.Errorf("a unit of somebody else's would have been replaced: %v", err)
+	}
+}
+
+// A timer without its link, or with a changed service, is edited by hand, and kept; a drop-in is a problem.
+func TestEditedUnits(t *testing.T) {
+	u, _ := unitsAt(t)
+	install := deploy.Install{App: "shop", Entries: []deploy.Entry{anEntry("a")}}
+	apply(t, u, install)
+	link, service := filepath.Join(u.dir, wants, "dibs-shop.a.0.timer"), filepath.Join(u.dir, "dibs-shop.a.0.service")
+	for what, edit := range map[string]func() error{
+		"disabled":   func() error { return os.Remove(link) },
+		"appended":   func() error { return os.WriteFile(service, []byte("# dibs:entry shop/a#0\n[Service]\n"), 0o644) },
+		"no service": func() error { return os.Remove(service) },
+	} {
+		if err := edit(); err != nil {
+			t.Fatal(err)
+		}
+		if p := apply(t, u, install); p.Steps[0].Action != deploy.Edited {
+			t.Errorf("%s: %s", what, p.Steps[0].Action)
+		}
+		over := install
+		over.Overwrite = true
+		apply(t, u, over)
+		if p := apply(t, u, install); !p.Clean() {
+			t.Errorf("%s: after Overwrite %+v", what, p.Steps)
+		}
+	}
+	if err := os.Mkdir(service+".d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := deploy.Prepare(t.Context(), u, install); err != nil || len(p.Problems) != 1 || p.Clean() {
+		t.Errorf("a drop-in is no problem: %v", err)
+	}
+}
+
+// systemd takes every unit, whatever is in the words.
+func TestUnitsAreValid(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("NOT COVERED: units as systemd reads them: " + err.Error())
+	}
+	u, _ := unitsAt(t)
+	nasty := []string{"", " ", "a b", "100%", "%n", "$HOME", "${X}", `back\slash`, `"`, "'", ";", "tab\tbed", "@x", "-x", "ümlaut", "#", "[Install]", `\x41`}
+	e := anEntry("a")
+	e.Command = append([]string{"/bin/echo"}, nasty...)
+	e.Env = map[string]string{"A": strings.Join(nasty, "|"), "B": "", "C": `x"y\z%`}
+	e.User, e.Persistent = "root", true
+	apart := e
+	apart.Job, apart.Overlap = "b", true
+	apply(t, u, deploy.Install{App: "shop", Entries: []deploy.Entry{e, apart}})
+	files, _ := filepath.Glob(filepath.Join(u.dir, "dibs-*"))
+	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no"}, files...)...).CombinedOutput()
+	if err != nil || strings.Contains(string(out), u.dir) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, bad := range []string{"a\nb", "a\x00b", "\x1b"} {
+		e := anEntry("a")
+		e.Command = append(e.Command, bad)
+		if _, err := u.render(e); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
