@@ -70,8 +70,8 @@ type Entry struct {
 	MailTo *string
 	// Overlap says that it may fire while an earlier fire is still at work, for targets that do not by themselves.
 	Overlap bool
-	// Persistent says that what was missed while the machine was off is fired once when it is on again, for targets that
-	// can.
+	// Persistent says that what was missed while the machine was off is fired once when it is on again, for targets
+	// that can.
 	Persistent bool
 	// StopGrace is how long the command may take to end once it is told to; 0 is the target's default.
 	StopGrace time.Duration

@@ -83,7 +83,8 @@ func sameWork(is importedJob, want deploy.Plain) bool {
 	return false
 }
 
-// differPlain says how a line and a job differ, beside their times and what they call. It names variables, and no values.
+// differPlain says how a line and a job differ, beside their times and what they call. It names variables, and no
+// values.
 func differPlain(is importedJob, want deploy.Plain) string {
 	switch {
 	case is.User != want.User:

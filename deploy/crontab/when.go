@@ -16,17 +16,18 @@ import (
 type Translation struct {
 	// Lines are the schedules of its lines: five fields each.
 	Lines []string
-	// More says that cron fires more often than the schedule is due, because it cannot say the schedule: `dibs trigger`
-	// decides which of its fires are ticks. It never fires less often.
+	// More says that cron fires more often than the schedule is due, because it cannot say the schedule: `dibs
+	// trigger` decides which of its fires are ticks. It never fires less often.
 	More bool
 }
 
-// Translate writes a schedule for a cron that reads times in a zone: at each tick, and in the same minute, at least one
-// of the lines fires. It is right for all crons that treat changes of clocks as Vixie's does (Debian's and Red Hat's do):
-// lines whose minute or hour starts with a star follow elapsed time, the others fire once for each time of day.
+// Translate writes a schedule for a cron that reads times in a zone: at each tick, and in the same minute, at least
+// one of the lines fires. It is right for all crons that treat changes of clocks as Vixie's does (Debian's and Red
+// Hat's do): lines whose minute or hour starts with a star follow elapsed time, the others fire once for each time of
+// day.
 //
-// Cron's zone counts, and CRON_TZ is not used: a cron that reads it fires nothing at a time that the other zone's clock
-// leaves out. The rules of zones are looked at as far as 2060.
+// Cron's zone counts, and CRON_TZ is not used: a cron that reads it fires nothing at a time that the other zone's
+// clock leaves out. The rules of zones are looked at as far as 2060.
 //
 // Seconds are refused: cron looks at its table once a minute.
 func Translate(s *schedule.Schedule, host *time.Location) (Translation, error) {

@@ -90,9 +90,9 @@ func reading(at time.Time, zone *time.Location) time.Time {
 	return at.Add(time.Duration(o) * time.Second).UTC()
 }
 
-// fires says whether Vixie's cron starts the line at a minute. It keeps a virtual clock over changes of up to three hours:
-// when the clock jumps ahead, lines with a fixed time that were jumped over are started at once; while it repeats times,
-// only lines with a star are.
+// fires says whether Vixie's cron starts the line at a minute. It keeps a virtual clock over changes of up to three
+// hours: when the clock jumps ahead, lines with a fixed time that were jumped over are started at once; while it
+// repeats times, only lines with a star are.
 func (r reference) fires(at time.Time, zone *time.Location) bool {
 	now := reading(at, zone)
 	if r.wildcard {
@@ -159,8 +159,8 @@ func anExpression(t *rapid.T) string {
 	return e
 }
 
-// Whatever the expression, its zone, cron's zone and the changes of both clocks: cron starts the entry at each tick, and
-// where More is false at no other time. Cron is the reference above.
+// Whatever the expression, its zone, cron's zone and the changes of both clocks: cron starts the entry at each tick,
+// and where More is false at no other time. Cron is the reference above.
 func TestEachTickIsFired(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "Europe/London", "America/New_York", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kolkata",
 		"Africa/Casablanca", "Asia/Kathmandu", "Pacific/Auckland", "America/Santiago", "Etc/GMT"}

@@ -10,7 +10,7 @@
 // Where systemd runs, it is told of what changed, and of nothing else: daemon-reload once, and a restart of the timers
 // that are new or have changed. What was written and could not be told yet, the next Apply tells.
 //
-// A fire that loses the tick to another server ends with a status that the service counts as success. A service that is
-// still at work is not started again by its timer: entries with Overlap have each fire in a unit of its own, by
+// A fire that loses the tick to another server ends with a status that the service counts as success. A service that
+// is still at work is not started again by its timer: entries with Overlap have each fire in a unit of its own, by
 // systemd-run(1).
 package systemd

@@ -25,8 +25,8 @@ const (
 // An image is what the directory has at one moment.
 type image struct {
 	of *Units
-	// files are those that begin with dibs-, by name; enabled are the timers with a link, there or not; untold says that systemd does
-	// not know of all of it.
+	// files are those that begin with dibs-, by name; enabled are the timers with a link, there or not; untold says
+	// that systemd does not know of all of it.
 	files   map[string]string
 	enabled map[string]bool
 	untold  bool
@@ -49,7 +49,8 @@ func (m *image) Documents() (all []deploy.Document) {
 	return all
 }
 
-// Installed are the timers with a mark. Without its service, or its link, an entry's text is not the one that was written.
+// Installed are the timers with a mark. Without its service, or its link, an entry's text is not the one that was
+// written.
 func (m *image) Installed() (all []deploy.Installed) {
 	for name, text := range m.files {
 		base, timer := strings.CutSuffix(name, timerEnd)

@@ -164,8 +164,8 @@ func (u *Units) read(d *beneath.Dir) (*image, error) {
 	return m, nil
 }
 
-// Write writes the units that differ, services before timers, and tells systemd. After an error the directory has some of
-// both, and the next Apply goes on.
+// Write writes the units that differ, services before timers, and tells systemd. After an error the directory has some
+// of both, and the next Apply goes on.
 func (u *Units) Write(ctx context.Context, from, to deploy.Image) error {
 	was, is := from.(*image), to.(*image)
 	d, err := u.open()
@@ -198,8 +198,8 @@ func (u *Units) Write(ctx context.Context, from, to deploy.Image) error {
 	return d.Remove(pending)
 }
 
-// difference lists the timers that go, and those that systemd has to start anew. If it was not told of an earlier write,
-// that may be any.
+// difference lists the timers that go, and those that systemd has to start anew. If it was not told of an earlier
+// write, that may be any.
 func (u *Units) difference(was, is *image) (gone, changed []string) {
 	for _, name := range slices.Sorted(maps.Keys(was.enabled)) {
 		if !is.enabled[name] {

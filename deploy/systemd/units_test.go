@@ -170,7 +170,8 @@ func TestAFullDiskIsRepaired(t *testing.T) {
 	t.Error("no apply went through")
 }
 
-// After a hundred random applies, prunes and ejects what others have is the same to the byte, and the last apply is complete.
+// After a hundred random applies, prunes and ejects what others have is the same to the byte, and the last apply is
+// complete.
 func TestForeignUnitsStay(t *testing.T) {
 	u, _ := unitsAt(t)
 	foreign := map[string]string{"backup.timer": "[Timer]\nOnCalendar=daily", "backup.service": "x", "dibs-serve.service": "[Service]\n",

@@ -16,12 +16,13 @@ import (
 type Translation struct {
 	// Lines are values of OnCalendar.
 	Lines []string
-	// More says that the timer fires more often than the schedule is due, because systemd cannot say the schedule: `dibs
-	// trigger` decides which of its fires are ticks. It never fires less often.
+	// More says that the timer fires more often than the schedule is due, because systemd cannot say the schedule:
+	// `dibs trigger` decides which of its fires are ticks. It never fires less often.
 	More bool
 }
 
-// Translate writes a schedule for a timer: each tick is an instant of one of the lines. The zone is the schedule's own.
+// Translate writes a schedule for a timer: each tick is an instant of one of the lines. The zone is the schedule's
+// own.
 //
 // Where clocks change, systemd leaves out a time that the clock jumps over, and fires only once at one that the clock
 // shows twice. A schedule that is due then has lines in UTC beside those in its zone.

@@ -1,4 +1,5 @@
-// Package clocks says how the clocks of zones change, for whoever translates schedules into another program's language.
+// Package clocks says how the clocks of zones change, for whoever translates schedules into another program's
+// language.
 package clocks
 
 import (
