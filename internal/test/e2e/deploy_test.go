@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -141,6 +142,33 @@ func TestDeployARenamedApp(t *testing.T) {
 	}
 }
 
+// The same manifest as timers of systemd, in a directory of its own.
+func TestDeployToSystemd(t *testing.T) {
+	w, m, _, _ := deploying(t, shopJobs)
+	to := "systemd:" + w.path("cron.d")
+	w.asCron("plan", m, "--to", to).exits(2, patience)
+	w.done("apply", m, "--to", to)
+	w.done("plan", m, "--to", to)
+	timer := text(t, w.path("cron.d/dibs-shop.invoices.0.timer"))
+	if !strings.Contains(timer, "\nOnCalendar=*-*-01 04:15:00 UTC\n") || strings.Contains(timer, "Persistent") {
+		t.Error(timer)
+	}
+	service := text(t, w.path("cron.d/dibs-shop.invoices.0.service"))
+	for _, want := range []string{"\nSuccessExitStatus=4 75\n", " trigger shop/invoices --manifest " + m, "Environment=DIBS_STORE_FILE="} {
+		if !strings.Contains(service, want) {
+			t.Errorf("the service has no %q:\n%s", want, service)
+		}
+	}
+	w.write("cron.d/dibs-shop.report.0.service", "# dibs:entry shop/report#0\n[Service]\nExecStart=/bin/true\n")
+	w.asCron("drift", m, "--to", to).exits(5, patience)
+	w.done("apply", m, "--to", to, "--overwrite")
+	w.done("drift", m, "--to", to)
+	w.done("prune", "--all", "shop", "--to", to)
+	if all, _ := filepath.Glob(w.path("cron.d/*shop*")); len(all) > 0 {
+		t.Errorf("%q are left", all)
+	}
+}
+
 // A crontab becomes a manifest, and adopt takes over exactly the lines that it was made from.
 func TestImportAndAdopt(t *testing.T) {
 	const lines = "# ours\nPATH=/usr/bin:/bin\n15 4 1 * * root cd /srv/shop && ./invoices --month=\\%m\n@reboot root warm-up\n*/5 9-17 * * MON-FRI root poll"
@@ -176,6 +204,7 @@ func TestDeployRefuses(t *testing.T) {
 	w.asCron("apply", m, "--to", to, "--store", redis, "--default-scope", "global").exits(2, patience).says("it holds a password", "/etc/dibs/store")
 	w.asCron("plan", m, "--to", "crontab:relative/x").exits(1, patience).says("want an absolute path")
 	w.asCron("plan", m, "--to", "nomad").exits(1, patience).says("want crontab, crontab:/PATH, crontab:USER, systemd")
+	w.asCron("apply", "https://shop.internal", "--to", to, "--secret", "env:CRON_SECRET").exits(2, patience).says("keep what signs in a file")
 	w.asCron("apply", "-", "--to", to).exits(2, patience).says("standard input")
 	for change, says := range map[string]string{
 		"schedule: '*/10 * * * * *'":                                  "shop/invoices: */10 * * * * *: cron fires at whole minutes",

@@ -70,6 +70,9 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	if err != nil {
 		return w, err
 	}
+	if own, _, _ := o.references(); strings.HasPrefix(own, "env:") {
+		return w, usage(fmt.Errorf("--secret %s: entries do not have the variables of this shell: keep what signs in a file (--secret file:/path)", own))
+	}
 	m, err := from.Load(ctx)
 	if err != nil {
 		return w, usage(err)
