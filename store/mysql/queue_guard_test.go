@@ -122,7 +122,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	db := raw(t, c.URL.String(), nil)
 	ctx := t.Context()
 	t.Cleanup(func() {
-		_, _ = db.ExecContext(context.Background(), "DELETE FROM dibs_tasks WHERE ns IN (?, ?)", c.Namespace, other.Namespace)
+		_, _ = db.ExecContext(context.Background(), "DELETE t FROM dibs_tasks t FORCE INDEX (listed) WHERE t.ns IN (?, ?)", c.Namespace, other.Namespace)
 	})
 	fetch := func(w lease.Ref, most int, kinds ...string) queue.Fetch {
 		t.Helper()
@@ -257,7 +257,7 @@ func TestListsGoInSteps(t *testing.T) {
 	s := countedStore(t, c)
 	db := raw(t, c.URL.String(), nil)
 	t.Cleanup(func() {
-		_, _ = db.ExecContext(context.Background(), "DELETE FROM dibs_tasks WHERE ns = ?", c.Namespace)
+		_, _ = db.ExecContext(context.Background(), "DELETE t FROM dibs_tasks t FORCE INDEX (listed) WHERE t.ns = ?", c.Namespace)
 	})
 	like(t, db, enqueue(t, s.Queue, spec())[0].ID, n-1, nil)
 	last := enqueue(t, s.Queue, spec(kindOf("last")))[0].ID
@@ -378,7 +378,7 @@ func TestTheBlockedAreCountedInSteps(t *testing.T) {
 	s := mustOpen(t, c)
 	db := raw(t, c.URL.String(), nil)
 	t.Cleanup(func() {
-		_, _ = db.ExecContext(context.Background(), "DELETE FROM dibs_tasks WHERE ns = ?", c.Namespace)
+		_, _ = db.ExecContext(context.Background(), "DELETE t FROM dibs_tasks t FORCE INDEX (listed) WHERE t.ns = ?", c.Namespace)
 	})
 	id := enqueue(t, s.Queue, spec(limitOf("l", 1)))[0].ID
 	like(t, db, id, 2*looked, map[string]string{"state": "2", "lane": "t.lane * (i % 2)", "ordinal": "i % 3"})
