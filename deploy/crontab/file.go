@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/deploy/internal/disk"
@@ -102,11 +104,39 @@ func (f *File) Write(_ context.Context, from, to deploy.Image) error {
 	if err := disk.Sweep(d, f.base); err != nil {
 		return err
 	}
+	before := f.changed()
 	if !is.Exists {
 		if err := d.Remove(f.base); err != nil {
 			return err
 		}
+		f.stir(before)
 		return d.Sync()
 	}
-	return disk.Replace(d, f.base, is.Text, was.Exists, f.write)
+	if err := disk.Replace(d, f.base, is.Text, was.Exists, f.write); err != nil {
+		return err
+	}
+	f.stir(before)
+	return nil
+}
+
+// changed is when the file or its directory changed last.
+func (f *File) changed() (last time.Time) {
+	for _, path := range []string{f.dir, f.String()} {
+		if st, err := os.Stat(path); err == nil && st.ModTime().After(last) {
+			last = st.ModTime()
+		}
+	}
+	return last
+}
+
+// stir has cron see the change: it compares times in whole seconds, and may have looked in this one already. So the
+// file and its directory get the next second, or a later one than they had.
+func (f *File) stir(before time.Time) {
+	next := time.Now().Truncate(time.Second).Add(time.Second)
+	if !next.After(before) {
+		next = before.Truncate(time.Second).Add(time.Second)
+	}
+	for _, path := range []string{f.String(), f.dir} {
+		_ = os.Chtimes(path, time.Time{}, next) // what was written stands, and cron sees it unless it is as quick
+	}
 }

@@ -3,6 +3,7 @@ package crontab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -457,5 +458,32 @@ func TestOwnFileIsAlone(t *testing.T) {
 	apply(t, f, install(a, b))
 	if !apply(t, f, install(a, b)).Clean() {
 		t.Error("not clean")
+	}
+}
+
+// cron compares times in whole seconds: each write is seen by one that looked just before.
+func TestCronSeesEachWrite(t *testing.T) {
+	f := fileAt(t, folder(t), "dibs-shop")
+	looks := func() (all [2]int64) {
+		for i, path := range []string{filepath.Dir(f.String()), f.String()} {
+			if st, err := os.Stat(path); err == nil {
+				all[i] = st.ModTime().Unix()
+			}
+		}
+		return all
+	}
+	e := deploy.Entry{ID: deploy.ID{App: "shop", Job: "mail"}, Command: []string{"/usr/bin/dibs", "trigger", "shop/mail"}}
+	for n := range 5 {
+		before := looks()
+		e.When = []string{fmt.Sprintf("%d * * * *", n)}
+		apply(t, f, install(e))
+		if after := looks(); after[0] == before[0] || after[1] == before[1] {
+			t.Errorf("write %d: the directory and the file had %v, and have %v", n, before, after)
+		}
+	}
+	before := looks()
+	apply(t, f, deploy.Prune{App: "shop"})
+	if looks()[0] == before[0] {
+		t.Error("a removal is not seen")
 	}
 }

@@ -162,9 +162,16 @@ func untried(w *world) {
 		s.Queue = string(state)
 		id := w.add1(s)
 		fetch := func() queue.Fetched {
-			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{s.Queue}}).Tasks
-			w.order("Fetch", ids(got), []queue.ID{id})
-			return got[0]
+			for begun := time.Now(); ; {
+				f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{s.Queue}})
+				if len(f.Tasks) == 1 && f.Tasks[0].ID == id {
+					return f.Tasks[0]
+				}
+				// What is due and locked for a moment is the next fetch's, which NextDue asks for.
+				if len(f.Tasks) > 0 || f.NextDue.IsZero() || time.Since(begun) > 10*time.Second {
+					w.Fatalf("Fetch: %+v, want task %+v", f, w.task(id))
+				}
+			}
 		}
 		w.done(worker, fetch().Ref, queue.Retry)
 		c := queue.Completion{Ref: fetch().Ref, Verdict: verdict}

@@ -84,7 +84,9 @@ jobs:
 	}
 	minutes := rounds(2, 10)
 	for n := 1; n <= minutes; n++ {
-		eventually(t, patience, func() bool { return len(ran()) >= n }, func() string { return strings.Join(ran(), "\n") })
+		eventually(t, patience, func() bool { return len(ran()) >= n }, func() string {
+			return strings.Join(ran(), "\n") + "\n" + w.dibs("history", "shop/minutely", "--store", address).exits(0, patience).stdout()
+		})
 		switch n {
 		case (minutes + 1) / 2: // no cron is at work now: the minute's tick has been run
 			hosts[1].signal(syscall.SIGKILL)

@@ -186,6 +186,12 @@ func (r *round) finish(q queue.Store, worker lease.Ref, tasks []queue.Fetched, w
 	}
 }
 
+// unbegun says that SIGTERM came before the process could heed it, which it does before it does anything else.
+func unbegun(p *os.ProcessState) bool {
+	ws, ok := p.Sys().(syscall.WaitStatus)
+	return ok && ws.Signaled() && ws.Signal() == syscall.SIGTERM
+}
+
 // work is the round itself.
 func (r *round) work() {
 	r.Helper()
@@ -199,7 +205,7 @@ func (r *round) work() {
 			_ = w.Process.Signal(syscall.SIGTERM)
 		}
 		for _, w := range team {
-			if err := w.Wait(); err != nil {
+			if err := w.Wait(); err != nil && !unbegun(w.ProcessState) {
 				r.Errorf("a worker ended with %v", err)
 			}
 		}

@@ -53,6 +53,8 @@ var kind = queue.Define[args]("one")
 
 // runWorker is the main function of a worker process.
 func runWorker(told string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) // before anything else takes time
+	defer stop()
 	go func() { // the test's end is ours, however it ends
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
@@ -80,8 +82,6 @@ func runWorker(told string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	return w.Run(ctx)
 }
 
