@@ -24,6 +24,7 @@ func (q queues) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 			n++
 		}
 		some, err := q.enqueue(ctx, specs[:n])
+		q.known.quiet.heedEach(specs[:n])
 		if err != nil {
 			return nil, fmt.Errorf("enqueue: %w", err)
 		}
@@ -83,6 +84,7 @@ func (a *admission) enqueueAll(specs []queue.Spec) (missing error) {
 type known struct {
 	lanes   sync.Map // by namespace and place
 	workers sync.Map // *member by lease.Ref
+	quiet   quiet
 }
 
 func (q queues) newLanes(ctx context.Context, specs []queue.Spec) error {

@@ -102,6 +102,7 @@ type fetch struct {
 	moved      bool                // it has got on: more of these are known, or something was ended
 	stuck      bool                // nothing but what others had was left
 	held       bool                // slots of limits are held back
+	looked     map[look]bool       // the looks of this pass, and whether they found anything
 	waits      bool                // for others, if need be
 }
 
@@ -138,13 +139,20 @@ func (f *fetch) look() (done bool, err error) {
 	var live, more bool
 	var held holding
 	var places []place
-	f.rates = map[string]*rate{}
+	var took int64
+	first := f.now.IsZero() // else what was read before is not part of it
+	f.rates, f.looked = map[string]*rate{}, map[look]bool{}
 	known := f.fetched(f.q.known.places())
 	err = f.ask(func(p *packet) []reader {
 		ns := f.q.ns
 		p.add("this-server", with(f.q.identity)).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns).add("lanes", ns)
-		return append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readPlaces(&places)}, f.addLanes(p, known)...)
+		readers := append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readPlaces(&places)}, f.addLanes(p, known)...)
+		p.add("took")
+		return append(readers, func(r *sql.Rows) error { return r.Scan(&took) })
 	})
+	if err == nil && first {
+		f.q.known.quiet.saw(f.looked, time.Duration(took)*time.Microsecond, time.Now())
+	}
 	if err == nil && more {
 		err = f.ask(func(p *packet) []reader {
 			p.add("pauses", f.q.ns).add("rates", f.q.ns)

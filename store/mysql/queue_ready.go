@@ -75,6 +75,7 @@ func (f *fetch) ripenAll(due []*lane) error {
 	return f.ask(func(p *packet) (readers []reader) {
 		for _, l := range due {
 			l.found = nil
+			f.q.known.quiet.heed(laneNumber(l.at))
 			readers = append(readers, f.addReady(p, l)...)
 		}
 		return readers
@@ -120,18 +121,21 @@ func (f *fetch) addReady(p *packet, l *lane) (readers []reader) {
 		if class > life.Clear {
 			want = 5
 		}
-		if !f.wants(class) {
+		at := look{laneNumber(l.at), class}
+		if !f.wants(class) || f.q.known.quiet.skips(at, time.Now()) {
 			continue
 		}
 		want = min(want<<min(f.empty, mostPasses), 4*mostGiven) + len(f.passed)
-		p.add("ready", f.q.ns, laneNumber(l.at), class, want)
-		readers = append(readers, f.readReady(l))
+		p.add("ready", f.q.ns, at.lane, class, want)
+		f.looked[at] = false
+		readers = append(readers, f.readReady(l, at))
 	}
 	return readers
 }
 
-func (f *fetch) readReady(l *lane) reader {
+func (f *fetch) readReady(l *lane, at look) reader {
 	return func(r *sql.Rows) error {
+		f.looked[at] = true
 		var c candidate
 		var limit []byte
 		err := r.Scan(&c.id, &c.place.queue, &c.place.kind, &c.ordinal, &c.class, &limit, &c.expires)

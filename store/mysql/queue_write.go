@@ -82,6 +82,7 @@ func (b *board) carryOut() error {
 	}
 	b.handBack()
 	if b.done = ok; ok {
+		b.heedChanges(tasks)
 		return nil
 	}
 	maps.Copy(b.locked, others(held, string(got))) // with those of earlier tries: else two of them would take turns

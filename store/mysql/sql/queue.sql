@@ -74,6 +74,10 @@ SELECT COALESCE(MIN(due_at), 0) FROM dibs_tasks FORCE INDEX (due) WHERE ns = ? A
 SELECT id, queue, kind, ordinal, class, limited, expires FROM dibs_tasks FORCE INDEX (ready)
 WHERE ns = ? AND lane = ? AND state = 1 AND class = ? ORDER BY ordinal, id LIMIT ?;
 
+-- name: took
+-- How much time the packet has taken so far, by the server.
+SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6)) - @dibs_now;
+
 -- name: ripe
 -- Those of the named tasks that are due and that nobody holds.
 SELECT GROUP_CONCAT(id) INTO @dibs_ids FROM dibs_tasks FORCE INDEX (PRIMARY)

@@ -1,0 +1,103 @@
+package mysql
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/store/internal/life"
+)
+
+// InnoDB keeps the index entries of all that was done while somebody holds an old snapshot (a dump, a long report), and
+// a look that finds nothing walks over every one of them: no end of a range stops it, only a row that is there. So a
+// look that found nothing and cost the server much, several times in a row, is not repeated at once. Looks then take
+// a small share of the server, however long the snapshot is held.
+const (
+	// costly is what a look takes of the server's time before it counts as dear, dearLooks how many of them in a
+	// row: one may be slow for any reason.
+	costly    = 20 * time.Millisecond
+	dearLooks = 3
+	// A look is left out for restShare times as long as it took, and mostQuiet at most: for so long a task that another
+	// process enqueued may go unseen.
+	restShare = 20
+	mostQuiet = time.Second
+)
+
+// quiet are the looks that this process leaves out for a while.
+type quiet struct {
+	mu    sync.Mutex
+	looks map[look]dear
+}
+
+// look is a class of tasks in a lane: what one statement of a fetch looks for.
+type look struct {
+	lane  int64
+	class int
+}
+
+type dear struct {
+	times int
+	until time.Time // on this process's clock
+}
+
+// skips says whether a look is to be left out.
+func (q *quiet) skips(l look, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return now.Before(q.looks[l].until)
+}
+
+// saw takes in what looks found, and how much of the server's time they took together.
+func (q *quiet) saw(looks map[look]bool, cost time.Duration, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for l, found := range looks {
+		if found || cost < costly {
+			delete(q.looks, l)
+			continue
+		}
+		d := q.looks[l]
+		if d.times = min(d.times+1, dearLooks); d.times == dearLooks {
+			d.until = now.Add(min(restShare*cost, mostQuiet))
+		}
+		if q.looks == nil {
+			q.looks = map[look]dear{}
+		}
+		q.looks[l] = d
+	}
+}
+
+// heed has a lane looked at again: this process knows that there is something.
+func (q *quiet) heed(lane int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for class := range life.Classes {
+		delete(q.looks, look{lane, class})
+	}
+}
+
+// heedEach does so for what was enqueued.
+func (q *quiet) heedEach(specs []queue.Spec) {
+	seen := map[place]bool{}
+	for i := range specs {
+		at := place{specs[i].Queue, specs[i].Kind}
+		if !seen[at] {
+			seen[at] = true
+			q.heed(laneNumber(at))
+		}
+	}
+}
+
+// heedChanges does so for what a step made available.
+func (b *board) heedChanges(tasks []*task) {
+	for _, t := range tasks {
+		if t.State == queue.Available {
+			b.q.known.quiet.heed(t.lane)
+		}
+	}
+	for _, f := range b.flips {
+		if f.to == queue.Available {
+			b.q.known.quiet.heed(f.lane)
+		}
+	}
+}
