@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
@@ -207,6 +208,7 @@ func state(t *testing.T, dir string) string {
 // nothing outside changes, nothing hangs, and nothing of root's is read into the directory.
 // Holds: promise 28.
 func TestNothingThatAMemberPlantsIsFollowed(t *testing.T) {
+	testsize.Counts(t)
 	path, secret := sharedDir(t)
 	all := names(t, path)
 	for _, name := range all {

@@ -84,6 +84,7 @@ func orphansInSteps(w *world) {
 // orphansBeside: an application that is gone, and left thousands of ticks that are older, keeps nobody from finding
 // their own in the first step (issue: orphans of a dead application starve all others).
 func orphansBeside(w *world) {
+	testsize.Counts(w)
 	theirs := testsize.Of(1_200, 10_000)
 	dead := w.server(w.s)
 	for from := 0; from < theirs; from += 300 {
@@ -225,6 +226,7 @@ func owedInSteps(w *world) {
 }
 
 func owedBeside(w *world) {
+	testsize.Counts(w)
 	ref := w.server(w.s)
 	var reqs []tick.ClaimRequest
 	for n := range 600 {

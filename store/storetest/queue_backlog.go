@@ -72,6 +72,7 @@ func (w *world) states() map[queue.State]int {
 }
 
 func supersedeMany(w *world, n int) {
+	testsize.Counts(w)
 	worker := w.worker(w.s)
 	displacing := limited("l", 1)
 	displacing.Limit.OnContention = queue.Displace
@@ -127,6 +128,7 @@ func (w *world) workOff(worker lease.Ref, want int) map[queue.ID]int {
 }
 
 func raiseMany(w *world, n int) {
+	testsize.Counts(w)
 	worker := w.worker(w.s)
 	s := limited("l", 1)
 	all := w.addMany(n, s)
@@ -146,6 +148,7 @@ func raiseMany(w *world, n int) {
 }
 
 func lowerMany(w *world, n int) {
+	testsize.Counts(w)
 	worker := w.worker(w.s)
 	s := limited("l", 10*n)
 	w.addMany(n, s)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/tick"
@@ -111,6 +112,7 @@ func enqueueBatch(w *world) {
 
 // thousand is the longest batch that there is, through every call that takes one.
 func thousand(w *world) {
+	testsize.Counts(w)
 	const n = 1000
 	specs := make([]queue.Spec, n)
 	for i := range specs {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
@@ -65,6 +66,7 @@ func addMany(w *world, s queue.Spec) (all []queue.ID) {
 
 // limitRaisedOverMany: a step is bounded, and what is left over is done by those that follow (rule Q5).
 func limitRaisedOverMany(w *world) {
+	testsize.Counts(w)
 	worker := w.worker(w.s)
 	all := addMany(w, limited("l", 1))
 	w.done(worker, w.fetches("the first", worker, 10, all[0])[0].Ref, queue.Success)
@@ -86,6 +88,7 @@ func limitRaisedOverMany(w *world) {
 // limitSupersedesMany: the newest of many that would replace what runs is the one that does, however many steps
 // it takes.
 func limitSupersedesMany(w *world) {
+	testsize.Counts(w)
 	worker := w.worker(w.s)
 	s := limited("l", 1)
 	s.Limit.OnContention = queue.Displace

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -127,6 +128,7 @@ func (w *world) renewing(ref lease.Ref) (stop func()) {
 
 // longTickBatch is longer than what any store carries out in one step.
 func longTickBatch(w *world) {
+	testsize.Counts(w)
 	const n = 700
 	ref := w.server(w.s)
 	defer w.renewing(ref)()

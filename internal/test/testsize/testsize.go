@@ -20,9 +20,9 @@ func Of(short, long int) int {
 	return max(short, int(float64(long)*share()))
 }
 
-// Counts is called by a test that counts what steps cost, or makes each part of them fail, one after the other.
-// The race detector sees nothing in it, and makes it ten times as long: under it the test is skipped. make test
-// runs it.
+// Counts is called by a test that does very much in one goroutine: it counts what steps cost, makes each part of them
+// fail, or has thousands of one thing. The race detector sees nothing in it, and makes it ten times as long: under it
+// the test is skipped. make test runs it.
 func Counts(t testing.TB) {
 	t.Helper()
 	if raced {
