@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/internal/keys"
 )
 
 // Check fills in the defaults of s and refuses what a store must not be given, with a *SpecError.
@@ -185,8 +185,8 @@ func (s *Spec) checkLimit() error {
 }
 
 func checkKey(field, key string) error {
-	if _, err := lease.ParseKey(key); err != nil {
-		return &SpecError{field, err.Error()}
+	if problem := keys.Problem(key); problem != "" {
+		return &SpecError{field, "bad key: " + problem}
 	}
 	return nil
 }
