@@ -33,13 +33,15 @@ func (s *Spec) checkNames() error {
 	if s.Kind == "" {
 		return &SpecError{"kind", "it is empty; name the handler that does it"}
 	}
-	if err := checkName("queue", s.Queue); err != nil {
+	if err := CheckName("queue", s.Queue); err != nil {
 		return err
 	}
-	return checkName("kind", s.Kind)
+	return CheckName("kind", s.Kind)
 }
 
-func checkName(field, name string) error {
+// CheckName refuses the name of a queue, a kind or a tag that a store must not be given, with a *SpecError. An empty one
+// is well: what that means is the caller's.
+func CheckName(field, name string) error {
 	switch {
 	case len(name) > MaxName:
 		return &SpecError{field, fmt.Sprintf("it has %d bytes; at most %d fit", len(name), MaxName)}
@@ -72,7 +74,7 @@ func (s *Spec) checkTimes() error {
 		field string
 		at    time.Time
 	}{{"run_at", s.RunAt}, {"delay", due}, {"expires_at", s.ExpiresAt}, {"retry_until", s.RetryUntil}} {
-		if err := checkInstant(c.field, c.at); err != nil {
+		if err := CheckInstant(c.field, c.at); err != nil {
 			return err
 		}
 	}
@@ -87,8 +89,9 @@ func (s *Spec) checkTimes() error {
 	return nil
 }
 
-// checkInstant refuses what JSON, or some store, cannot hold: one such task would make every list of tasks unreadable.
-func checkInstant(field string, t time.Time) error {
+// CheckInstant refuses an instant that JSON, or some store, cannot hold, with a *SpecError: one such task would make every
+// list of tasks unreadable. The zero instant is well.
+func CheckInstant(field string, t time.Time) error {
 	if t.IsZero() {
 		return nil
 	}
@@ -135,7 +138,7 @@ func (s *Spec) checkOptions() error {
 		if t == "" {
 			return &SpecError{"tags", "one is empty"}
 		}
-		if err := checkName("tags", t); err != nil {
+		if err := CheckName("tags", t); err != nil {
 			return err
 		}
 	}
@@ -191,13 +194,13 @@ func checkKey(field, key string) error {
 	return nil
 }
 
-// Check refuses what a store must not be given, with a *SpecError.
+// Check refuses what a store must not be given, with a *task.SpecError.
 func (a *Action) Check() error {
 	switch {
 	case a.Act == ActMove && a.Queue == "":
 		return &SpecError{"queue", "it is empty; name the one to move to"}
 	case a.Act == ActMove:
-		return checkName("queue", a.Queue)
+		return CheckName("queue", a.Queue)
 	case a.Act != ActEdit:
 		return nil
 	case a.Edit.Priority != nil && (*a.Edit.Priority < MinPriority || *a.Edit.Priority > MaxPriority):
@@ -205,20 +208,20 @@ func (a *Action) Check() error {
 	case a.Edit.RunAt != nil && a.Edit.RunAt.IsZero():
 		return &SpecError{"run_at", "it is empty"}
 	case a.Edit.RunAt != nil:
-		return checkInstant("run_at", *a.Edit.RunAt)
+		return CheckInstant("run_at", *a.Edit.RunAt)
 	}
 	return nil
 }
 
-// Check refuses what a store must not be given, with a *SpecError.
+// Check refuses what a store must not be given, with a *task.SpecError.
 func (p *Pause) Check() error {
-	if err := checkName("queue", p.Queue); err != nil {
+	if err := CheckName("queue", p.Queue); err != nil {
 		return err
 	}
-	if err := checkName("kind", p.Kind); err != nil {
+	if err := CheckName("kind", p.Kind); err != nil {
 		return err
 	}
-	return checkInstant("until", p.Until)
+	return CheckInstant("until", p.Until)
 }
 
 // Longest is how far Debounce may put a task off, counted from when it was first enqueued.

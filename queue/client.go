@@ -30,7 +30,7 @@ type Client struct {
 	timeout time.Duration
 	singles *coalesce.Batcher[Spec, Enqueued]
 	closed  atomic.Bool
-	tally   *tally
+	tally   *Tally
 }
 
 // NewClient makes a Client. Close it, so that what it counted is written.
@@ -38,7 +38,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
-	c := &Client{store: o.Store, timeout: o.Timeout, tally: newTally(o.Store)}
+	c := &Client{store: o.Store, timeout: o.Timeout, tally: NewTally(o.Store)}
 	c.singles = coalesce.New(maxBatch/2, 2, nil, c.send)
 	return c
 }
@@ -58,7 +58,7 @@ func (c *Client) Enqueue(ctx context.Context, s Spec) (Enqueued, error) {
 	if err != nil {
 		return e, err
 	}
-	c.tally.admitted([]Spec{s}, []Enqueued{e})
+	c.tally.Admitted([]Spec{s}, []Enqueued{e})
 	return e, undecided([]Spec{s}, []Enqueued{e})
 }
 
@@ -86,7 +86,7 @@ func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, err
 		if err != nil {
 			return answers, err
 		}
-		c.tally.admitted(part, got)
+		c.tally.Admitted(part, got)
 		answers, checked = append(answers, got...), checked[len(part):]
 	}
 	return answers, undecided(specs, answers)
@@ -143,7 +143,7 @@ func (c *Client) step(ctx context.Context, specs []Spec) ([]Enqueued, error) {
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.singles.Close()
-	c.tally.close()
+	c.tally.Close()
 }
 
 // EnqueueIn takes tasks in as part of a transaction of the caller's: nothing of it exists before the

@@ -57,7 +57,7 @@ func decide(e ended) (c Completion, ok bool) {
 
 func (e *ended) postpone(c *Completion, d time.Duration) {
 	c.Verdict, c.Outcome, c.Delay = Snooze, "snoozed", d
-	if e.task.Snoozes >= e.task.snoozes() {
+	if e.task.Snoozes >= e.task.SnoozeBudget() {
 		c.Verdict, c.Outcome, c.Reason = Fail, "failed", fmt.Sprintf("postponed %d times", e.task.Snoozes)
 	}
 }

@@ -194,7 +194,7 @@ func (s *shift) completed(e *end) {
 	s.mu.Lock()
 	delete(s.ending, e.ID)
 	s.mu.Unlock()
-	s.w.tally.add(e.queue, e.kind, CountSucceeded)
+	s.w.tally.Add(e.queue, e.kind, CountSucceeded)
 	if e.told != nil {
 		e.told.On, e.told.Outcome, e.told.Error, e.told.Err = TaskSucceeded, "succeeded", "", nil
 		e.told.Reason, e.told.Again = "", 0
@@ -234,7 +234,7 @@ func (s *shift) answered(batch []end, st []Status) {
 			s.w.told.tell(*e.told)
 		}
 		if e.kind != "" { // else it never came to the shift
-			s.w.tally.add(e.queue, e.kind, name)
+			s.w.tally.Add(e.queue, e.kind, name)
 		}
 	}
 	if next {

@@ -43,7 +43,7 @@ func (s *shift) lose(it *item) {
 		return
 	}
 	s.w.log.Warn("a task is given up: the store does not know that this worker has it", "event", "task-forgotten", "task", it.ID, "kind", it.Kind)
-	s.w.tally.add(it.Queue, it.Kind, CountStale)
+	s.w.tally.Add(it.Queue, it.Kind, CountStale)
 	switch {
 	case cancel != nil:
 		cancel(errForgotten)

@@ -67,7 +67,7 @@ func (m *Mux) check() error {
 		return errors.New("queue: the handler of HandleAny has a Rate, which bounds kinds that are named: give it to Handle")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(m.handlers)) {
-		if err := m.handlers[kind].Rate.check(); err != nil {
+		if err := m.handlers[kind].Rate.Check(); err != nil {
 			return fmt.Errorf("queue: the handler of kind %s: %w", kind, err)
 		}
 	}
@@ -116,8 +116,7 @@ func Define[A any](name string) Kind[A] { return Kind[A]{Name: name} }
 // Spec is a task of the kind; set what else it should say. Arguments that JSON cannot hold are reported when it
 // is enqueued.
 func (k Kind[A]) Spec(args A) Spec {
-	b, err := json.Marshal(args)
-	return Spec{Kind: k.Name, Args: b, broken: err}
+	return SpecOf(k.Name, args)
 }
 
 // Handle makes do the handler of the kind; h says the rest, and its Do is ignored. Arguments that are no A are

@@ -66,8 +66,8 @@ func (s *shift) conclude(it *item, a *attempt) {
 	it.mu.Lock()
 	a.stop = it.stop
 	it.mu.Unlock()
-	s.w.tally.took(it.Queue, it.Kind, CountWait, a.started.Sub(it.RunAt))
-	s.w.tally.took(it.Queue, it.Kind, CountWork, a.took)
+	s.w.tally.Took(it.Queue, it.Kind, CountWait, a.started.Sub(it.RunAt))
+	s.w.tally.Took(it.Queue, it.Kind, CountWork, a.took)
 	unsure := a.run.done && a.says.err == nil
 	if unsure { // what holds if it was not committed: the finishers find that out
 		a.says = opinion{err: ErrUncommitted, text: ErrUncommitted.Error()}
@@ -92,7 +92,7 @@ func (s *shift) started(it *item) bool {
 		s.release(it, err.Error())
 		return false
 	case st[0] != OK:
-		s.w.tally.add(it.Queue, it.Kind, CountStale)
+		s.w.tally.Add(it.Queue, it.Kind, CountStale)
 		s.drop(it, false)
 		return false
 	}

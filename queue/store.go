@@ -254,8 +254,8 @@ type Rate struct {
 	Burst int
 }
 
-// check refuses a rate that would bind nothing, or everything. None at all is well.
-func (r Rate) check() error {
+// Check refuses a rate that would bind nothing, or everything. None at all is well.
+func (r Rate) Check() error {
 	switch {
 	case r == Rate{}:
 		return nil

@@ -12,10 +12,10 @@ import (
 // tallyEvery is how long counts are gathered before they are written.
 const tallyEvery = 5 * time.Second
 
-// A tally gathers counts of one process and writes sums, so that a key on which a thousand
+// A Tally gathers counts of one process and writes sums, so that a key on which a thousand
 // duplicates arrive costs one write, and none of them is lost to who looks. It has no goroutine: a
-// timer runs while there is something to write.
-type tally struct {
+// timer runs while there is something to write. It is safe for concurrent use.
+type Tally struct {
 	store  Store
 	mu     sync.Mutex
 	counts map[counted]int64
@@ -28,11 +28,13 @@ type counted struct {
 	queue, kind, name string
 }
 
-func newTally(s Store) *tally { return &tally{store: s, counts: map[counted]int64{}} }
+// NewTally makes a Tally whose sums go to s every 5 s. Close it, so that the last ones are written.
+func NewTally(s Store) *Tally { return &Tally{store: s, counts: map[counted]int64{}} }
 
-func (t *tally) add(queue, kind, name string) { t.addMany(queue, kind, name, 1) }
+// Add counts one more of what has a name.
+func (t *Tally) Add(queue, kind, name string) { t.addMany(queue, kind, name, 1) }
 
-func (t *tally) addMany(queue, kind, name string, n int64) {
+func (t *Tally) addMany(queue, kind, name string, n int64) {
 	minute := time.Now().Unix() / 60
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,14 +43,14 @@ func (t *tally) addMany(queue, kind, name string, n int64) {
 }
 
 // arm starts the timer where there is something to write.
-func (t *tally) arm() {
+func (t *Tally) arm() {
 	if t.timer == nil && !t.closed && len(t.counts) > 0 {
 		t.timer = time.AfterFunc(tallyEvery, t.flush)
 	}
 }
 
-// admitted counts the answers to specs.
-func (t *tally) admitted(specs []Spec, answers []Enqueued) {
+// Admitted counts the answers to specs.
+func (t *Tally) Admitted(specs []Spec, answers []Enqueued) {
 	eachAdmitted(specs, answers, t.addMany)
 }
 
@@ -98,9 +100,9 @@ func admitted(s *Spec, e Enqueued) string {
 	return CountEnqueued
 }
 
-// took counts a duration into the histogram of name.
-func (t *tally) took(queue, kind, name string, d time.Duration) {
-	t.add(queue, kind, name+":"+bucket(d))
+// Took counts a duration into the histogram of name.
+func (t *Tally) Took(queue, kind, name string, d time.Duration) {
+	t.Add(queue, kind, name+":"+bucket(d))
 }
 
 // bucket is the upper bound in ms: the power of two that is not below d.
@@ -118,7 +120,7 @@ var buckets = func() (b [32]string) {
 
 // flush writes the sums. What the store does not take is kept for the next time: these are numbers, and no
 // promise rests on when they arrive.
-func (t *tally) flush() {
+func (t *Tally) flush() {
 	t.mu.Lock()
 	counts := t.counts
 	t.counts, t.timer = map[counted]int64{}, nil
@@ -146,8 +148,8 @@ func (t *tally) flush() {
 	t.arm()
 }
 
-// close writes what is left.
-func (t *tally) close() {
+// Close writes what is left. What is counted later is lost.
+func (t *Tally) Close() {
 	t.mu.Lock()
 	t.closed = true
 	if t.timer != nil {

@@ -54,7 +54,14 @@ type Spec struct {
 	Limit *Limit
 	Options
 
-	broken error // why Kind.Spec could not write the arguments
+	broken error // why SpecOf could not write the arguments
+}
+
+// SpecOf is a task of kind whose arguments are args, as JSON; set what else it should say. Arguments that JSON cannot
+// hold are reported by Check, and so by whoever enqueues it.
+func SpecOf(kind string, args any) Spec {
+	b, err := json.Marshal(args)
+	return Spec{Kind: kind, Args: b, broken: err}
 }
 
 // Options are the part of a Spec that workers read and stores only keep.
@@ -303,7 +310,8 @@ func (o Options) AttemptBudget() int { return cmp.Or(o.MaxAttempts, DefaultMaxAt
 // CrashBudget is MaxCrashes with its default; stores need it when they rescue.
 func (o Options) CrashBudget() int { return cmp.Or(o.MaxCrashes, DefaultMaxCrashes) }
 
-func (o Options) snoozes() int { return cmp.Or(o.MaxSnoozes, DefaultMaxSnoozes) }
+// SnoozeBudget is MaxSnoozes with its default.
+func (o Options) SnoozeBudget() int { return cmp.Or(o.MaxSnoozes, DefaultMaxSnoozes) }
 
 // Clone is a copy that shares nothing with s.
 func (s Spec) Clone() Spec {

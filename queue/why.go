@@ -68,8 +68,8 @@ func blocked(s Slots) string {
 	return words
 }
 
-// does says whether the worker could be given t.
-func (w *Process) does(t Task) bool {
+// does says whether w could be given t.
+func does(w *Process, t Task) bool {
 	return slices.Contains(w.Queues, t.Queue) && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, t.Kind))
 }
 
@@ -77,14 +77,14 @@ func (w *Process) does(t Task) bool {
 func occupied(t Task, workers []Process) []string {
 	able, slots := 0, 0
 	for _, w := range workers {
-		if w.does(t) {
+		if does(&w, t) {
 			if w.Running < w.Slots {
 				return nil
 			}
 			able, slots = able+1, slots+w.Slots
 		}
 	}
-	return []string{fmt.Sprintf("%s of %s could take it, and none is free", count(slots, "slot"), count(able, "worker"))}
+	return []string{fmt.Sprintf("%s of %s could take it, and none is free", plural(slots, "slot"), plural(able, "worker"))}
 }
 
 // suspected says how a task is fetched with which a worker died (rule Q4): those like it may be before it.
@@ -95,7 +95,7 @@ func suspected(t Task) []string {
 	case t.Crashes == 0:
 		return []string{"a worker died while it had it: a fetch takes one such task at a time"}
 	}
-	return []string{fmt.Sprintf("it took %s down: a worker takes one such task at a time, and the next one when that has ended", count(t.Crashes, "worker"))}
+	return []string{fmt.Sprintf("it took %s down: a worker takes one such task at a time, and the next one when that has ended", plural(t.Crashes, "worker"))}
 }
 
 // unworked says whether any worker could take it.
@@ -103,7 +103,7 @@ func unworked(t Task, workers []Process) []string {
 	served, known := false, false
 	for _, w := range workers {
 		served = served || slices.Contains(w.Queues, t.Queue)
-		known = known || w.does(t)
+		known = known || does(&w, t)
 	}
 	switch {
 	case !served:
@@ -112,4 +112,11 @@ func unworked(t Task, workers []Process) []string {
 		return []string{"no worker of queue " + t.Queue + " knows kind " + t.Kind}
 	}
 	return nil
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -77,7 +77,7 @@ const (
 type Worker struct {
 	o     WorkerOptions
 	log   *slog.Logger
-	tally *tally
+	tally *Tally
 	told  *listener
 }
 
@@ -98,7 +98,7 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 		o.Queues = []string{DefaultQueue}
 	}
 	for _, q := range o.Queues {
-		if err := checkName("queue", q); err != nil {
+		if err := CheckName("queue", q); err != nil {
 			return nil, err
 		}
 	}
@@ -125,8 +125,8 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	defer aside.Flush(w.log)
 	defer w.told.queue.Flush(aside.FlushTime)
-	w.tally = newTally(w.o.Store)
-	defer w.tally.close()
+	w.tally = NewTally(w.o.Store)
+	defer w.tally.Close()
 	for pause := time.Duration(0); ; {
 		if !wait(ctx, pause) {
 			return nil
