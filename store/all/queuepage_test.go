@@ -41,9 +41,9 @@ func placeOrder(ctx context.Context, pool *pgxpool.Pool, o Order) error {
 	if _, err := tx.Exec(ctx, "INSERT INTO orders (id) VALUES ($1)", o.ID); err != nil {
 		return err
 	}
-	task := invoice.Spec(o)
-	task.Unique = &queue.Unique{Key: fmt.Sprint("order-", o.ID)}
-	if _, err := queue.EnqueueIn(ctx, postgres.QueueTx(tx, "dibs"), task); err != nil {
+	spec := invoice.Spec(o)
+	spec.Unique = &queue.Unique{Key: fmt.Sprint("order-", o.ID)}
+	if _, err := queue.EnqueueIn(ctx, postgres.QueueTx(tx, "dibs"), spec); err != nil {
 		return err // with queue.ErrUndecided too: nothing was taken in, so roll back and try again later
 	}
 	return tx.Commit(ctx) // the order and its task, or neither

@@ -203,6 +203,6 @@ func (b *board) record(kind, reason string) error {
 }
 
 // tally counts what the store itself did to t.
-func (b *board) tally(t *task, name string) error {
+func (b *board) tally(t *taskRow, name string) error {
 	return b.exec("count", micros(b.now.Truncate(time.Minute)), t.Queue, t.Kind, name, 1)
 }

@@ -48,7 +48,7 @@ func (b *board) actOn(id queue.ID, act queue.Action) (a queue.Acted, err error) 
 }
 
 // act does one thing to one task.
-func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other queue.ID, err error) {
+func (b *board) act(t *taskRow, act queue.Action) (answer queue.ActAnswer, other queue.ID, err error) {
 	if answer = t.Refuses(&act); answer != "" {
 		return answer, 0, nil
 	}

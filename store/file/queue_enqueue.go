@@ -41,7 +41,7 @@ func (b *board) enqueue(s queue.Spec) (e queue.Enqueued, err error) {
 }
 
 // holder is who holds a unique key now; nil where nobody does.
-func (b *board) holder(h queue.Hash) (*task, error) {
+func (b *board) holder(h queue.Hash) (*taskRow, error) {
 	t, err := b.find("task_by_key", h[:])
 	if err != nil || t == nil || !t.LostKey(b.now) {
 		return t, err
@@ -50,7 +50,7 @@ func (b *board) holder(h queue.Hash) (*task, error) {
 }
 
 func (b *board) admit(s queue.Spec) (e queue.Enqueued, err error) {
-	t := &task{Task: life.New(s, b.now)}
+	t := &taskRow{Task: life.New(s, b.now)}
 	if t.lane, err = b.lane(place{s.Queue, s.Kind}); err != nil {
 		return e, err
 	}
@@ -77,7 +77,7 @@ func (b *board) admit(s queue.Spec) (e queue.Enqueued, err error) {
 }
 
 // nominate makes a new task available where its lane has a free slot for it. Behind a long line that is one look.
-func (b *board) nominate(t *task) error {
+func (b *board) nominate(t *taskRow) error {
 	l, err := b.limit(t.limit)
 	if err != nil || l.free() == 0 {
 		return err

@@ -259,7 +259,7 @@ func (f *fetch) meetAll(all []candidate) (met int, err error) {
 }
 
 // meet gives a task, or does with it what its limit says.
-func (f *fetch) meet(t *task, r *rate) error {
+func (f *fetch) meet(t *taskRow, r *rate) error {
 	var l *limit
 	if t.limit != 0 {
 		var err error
@@ -285,7 +285,7 @@ func (f *fetch) meet(t *task, r *rate) error {
 	return err
 }
 
-func (f *fetch) give(t *task, l *limit, r *rate) error {
+func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	above := lease.Token(0)
 	if l != nil {
 		above = l.token

@@ -11,7 +11,7 @@ import (
 )
 
 // mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
-func (b *board) mine(worker lease.Ref, r queue.Ref) (t *task, id int64, err error) {
+func (b *board) mine(worker lease.Ref, r queue.Ref) (t *taskRow, id int64, err error) {
 	if id, err = b.workerID(worker); err != nil {
 		return nil, 0, err
 	}

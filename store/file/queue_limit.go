@@ -272,13 +272,13 @@ func (b *board) turn(to queue.State, in line, n int) error {
 
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. It
 // touches no more than most, and says how many; t waits like others once that was all.
-func (b *board) displace(t *task, most int) (n int, err error) {
+func (b *board) displace(t *taskRow, most int) (n int, err error) {
 	guests, err := rows(b, readID, "guests", t.limit, most)
 	for _, id := range guests {
 		if err != nil {
 			return n, err
 		}
-		var other *task
+		var other *taskRow
 		if other, err = b.get(id); err == nil && other.Rival() {
 			other.Stop = queue.ReasonReplaced
 			n++

@@ -202,7 +202,7 @@ func (t *tending) dead() error {
 }
 
 // every does one thing to the tasks that a statement finds, and counts them.
-func (t *tending) every(n *int, do func(*task) error, name string, args ...any) error {
+func (t *tending) every(n *int, do func(*taskRow) error, name string, args ...any) error {
 	if t.left <= 0 {
 		return nil
 	}
@@ -225,7 +225,7 @@ func (t *tending) every(n *int, do func(*task) error, name string, args ...any) 
 }
 
 func (t *tending) expired() error {
-	return t.every(&t.Expired, func(x *task) error { return t.discard(x, queue.ReasonExpired) }, "expired", micros(t.now))
+	return t.every(&t.Expired, func(x *taskRow) error { return t.discard(x, queue.ReasonExpired) }, "expired", micros(t.now))
 }
 
 func (t *tending) due() error {
@@ -247,7 +247,7 @@ func (t *tending) due() error {
 }
 
 func (t *tending) freed() error {
-	unlock := func(x *task) error { return t.change(x, func() life.Note { return x.LoseKey(t.now) }) }
+	unlock := func(x *taskRow) error { return t.change(x, func() life.Note { return x.LoseKey(t.now) }) }
 	return t.every(&t.Freed, unlock, "windows", micros(t.now))
 }
 

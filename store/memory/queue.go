@@ -24,10 +24,10 @@ type board struct {
 	b       *Backend
 	last    queue.ID
 	ids     []queue.ID // ascending; those of deleted tasks go when there are many
-	tasks   map[queue.ID]*task
+	tasks   map[queue.ID]*taskRow
 	lanes   map[place]*lane
 	limits  map[queue.Hash]*limit
-	keys    map[queue.Hash]*task // who holds a unique key
+	keys    map[queue.Hash]*taskRow // who holds a unique key
 	workers map[lease.Ref]*worker
 	pauses  map[place]queue.Pause
 	rates   map[string]*life.Bucket
@@ -42,8 +42,8 @@ type board struct {
 // A place is a queue and a kind. In a pause, either may be empty.
 type place struct{ queue, kind string }
 
-// task is a row.
-type task struct {
+// taskRow is the row of a task.
+type taskRow struct {
 	life.Task
 	limit *limit // nil where it has none
 	// Where it is: in the pile of its state, among the nominees of its door, and in expiry.
@@ -53,19 +53,19 @@ type task struct {
 // worker is a process with the tasks that it has.
 type worker struct {
 	queue.Process
-	running map[queue.ID]*task
+	running map[queue.ID]*taskRow
 }
 
 func newBoard(b *Backend) *board {
-	d := &board{b: b, tasks: map[queue.ID]*task{}, lanes: map[place]*lane{}, limits: map[queue.Hash]*limit{},
-		keys: map[queue.Hash]*task{}, workers: map[lease.Ref]*worker{}, pauses: map[place]queue.Pause{},
+	d := &board{b: b, tasks: map[queue.ID]*taskRow{}, lanes: map[place]*lane{}, limits: map[queue.Hash]*limit{},
+		keys: map[queue.Hash]*taskRow{}, workers: map[lease.Ref]*worker{}, pauses: map[place]queue.Pause{},
 		rates: map[string]*life.Bucket{}, counts: map[queue.Count]int64{}, ended: map[queue.State]*pile{},
 		hints: map[string]map[chan struct{}]bool{}}
-	d.expiry = pile{before: func(x, y *task) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *task) *int { return &t.expires }}
-	d.windows = pile{before: func(x, y *task) bool { return x.Window.Before(y.Window) }, pos: position}
+	d.expiry = pile{before: func(x, y *taskRow) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *taskRow) *int { return &t.expires }}
+	d.windows = pile{before: func(x, y *taskRow) bool { return x.Window.Before(y.Window) }, pos: position}
 	for _, s := range queue.States {
 		if s.Final() {
-			d.ended[s] = &pile{before: func(x, y *task) bool { return x.Ended.Before(y.Ended) }, pos: position}
+			d.ended[s] = &pile{before: func(x, y *taskRow) bool { return x.Ended.Before(y.Ended) }, pos: position}
 		}
 	}
 	return d
@@ -77,7 +77,7 @@ func on[T any](ctx context.Context, d *board, do func(now time.Time) T) (T, erro
 }
 
 // ranks is the order within a queue: moved to the front, priority, id.
-func ranks(x, y *task) bool {
+func ranks(x, y *taskRow) bool {
 	switch {
 	case x.Front != y.Front:
 		return x.Front
@@ -93,7 +93,7 @@ func (d *board) record(kind, reason string, now time.Time) {
 }
 
 // told is t for whoever asks: it shares nothing with the board.
-func (t *task) told() queue.Task {
+func (t *taskRow) told() queue.Task {
 	out := t.Task.Task
 	out.Spec = t.Spec.Clone()
 	out.Worker = cloneWorker(t.Worker)

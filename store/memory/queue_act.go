@@ -35,7 +35,7 @@ func (a desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) 
 }
 
 // act does one thing to one task.
-func (d *board) act(t *task, act queue.Action, now time.Time) (answer queue.ActAnswer, other queue.ID) {
+func (d *board) act(t *taskRow, act queue.Action, now time.Time) (answer queue.ActAnswer, other queue.ID) {
 	if answer = t.Refuses(&act); answer != "" {
 		return answer, 0
 	}

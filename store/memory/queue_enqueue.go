@@ -33,7 +33,7 @@ func (d *board) enqueue(s queue.Spec, now time.Time) queue.Enqueued {
 }
 
 // holder is who holds a unique key now; nil where nobody does.
-func (d *board) holder(h queue.Hash, now time.Time) *task {
+func (d *board) holder(h queue.Hash, now time.Time) *taskRow {
 	t := d.keys[h]
 	if t == nil || !t.LostKey(now) {
 		return t
@@ -44,7 +44,7 @@ func (d *board) holder(h queue.Hash, now time.Time) *task {
 
 func (d *board) admit(s queue.Spec, now time.Time) queue.Enqueued {
 	d.last++
-	t := &task{Task: life.New(s, now)}
+	t := &taskRow{Task: life.New(s, now)}
 	t.ID = d.last
 	if s.Limit != nil {
 		t.limit = d.declare(&s, now)

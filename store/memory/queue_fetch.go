@@ -53,7 +53,7 @@ func (f *fetch) from(name string) {
 			f.nextDue = t.RunAt
 		}
 	}
-	var held []*task
+	var held []*taskRow
 	for len(f.given) < f.r.Max && f.left > 0 {
 		t := f.first(lanes)
 		if t == nil {
@@ -82,7 +82,7 @@ func (f *fetch) lanesOf(name string) (found []*lane) {
 }
 
 // first is the first in order of what may be given.
-func (f *fetch) first(lanes []*lane) (t *task) {
+func (f *fetch) first(lanes []*lane) (t *taskRow) {
 	for _, l := range lanes {
 		if r := f.rates[l.kind]; r != nil && !r.Ready(f.now) {
 			continue
@@ -100,7 +100,7 @@ func (f *fetch) first(lanes []*lane) (t *task) {
 }
 
 // meet gives a task, or does with it what its limit says.
-func (f *fetch) meet(t *task) {
+func (f *fetch) meet(t *taskRow) {
 	if !t.Over(f.now) && (t.limit == nil || t.limit.free() > 0) {
 		f.give(t)
 		return
@@ -117,7 +117,7 @@ func (f *fetch) meet(t *task) {
 }
 
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded.
-func (f *fetch) displace(t *task) {
+func (f *fetch) displace(t *taskRow) {
 	f.pull(t)
 	t.Displaced = true
 	for _, other := range t.limit.running {
@@ -133,7 +133,7 @@ func (f *fetch) displace(t *task) {
 	f.file(t)
 }
 
-func (f *fetch) give(t *task) {
+func (f *fetch) give(t *taskRow) {
 	above := lease.Token(0)
 	if t.limit != nil {
 		above = t.limit.token

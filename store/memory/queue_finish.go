@@ -12,7 +12,7 @@ import (
 )
 
 // mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
-func (d *board) mine(worker lease.Ref, r queue.Ref, now time.Time) *task {
+func (d *board) mine(worker lease.Ref, r queue.Ref, now time.Time) *taskRow {
 	t := d.tasks[r.ID]
 	if t == nil || !t.Runs(r) || t.Worker.Lease != worker || !d.b.live(worker, now) {
 		return nil

@@ -26,7 +26,7 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 		w, compared := a.Answers[0].Record.Ref(), 0
 		counting := func(p *pile) {
 			before := p.before
-			p.before = func(x, y *task) bool { compared++; return before(x, y) }
+			p.before = func(x, y *taskRow) bool { compared++; return before(x, y) }
 		}
 		for _, p := range []*pile{&b.board.expiry, &b.board.windows} {
 			counting(p)

@@ -16,7 +16,7 @@ type lane struct {
 	due   pile // scheduled and retryable ones, by their instant
 }
 
-func (d *board) lane(t *task) *lane {
+func (d *board) lane(t *taskRow) *lane {
 	at := place{t.Queue, t.Kind}
 	l := d.lanes[at]
 	if l == nil {
@@ -29,7 +29,7 @@ func (d *board) lane(t *task) *lane {
 	return l
 }
 
-func sooner(x, y *task) bool {
+func sooner(x, y *taskRow) bool {
 	if !x.RunAt.Equal(y.RunAt) {
 		return x.RunAt.Before(y.RunAt)
 	}
@@ -37,12 +37,12 @@ func sooner(x, y *task) bool {
 }
 
 // readyFor is the pile that t waits in when it may be fetched.
-func (l *lane) readyFor(t *task) *pile {
+func (l *lane) readyFor(t *taskRow) *pile {
 	return &l.ready[t.Class()]
 }
 
 // file puts t where its state says. A task that waits for a limit becomes blocked here where no slot is left for it.
-func (d *board) file(t *task) {
+func (d *board) file(t *taskRow) {
 	switch {
 	case t.State == queue.Scheduled || t.State == queue.Retryable:
 		d.lane(t).due.push(t)
@@ -69,7 +69,7 @@ func (d *board) file(t *task) {
 }
 
 // pull takes t, which does not run, out of wherever it is.
-func (d *board) pull(t *task) {
+func (d *board) pull(t *taskRow) {
 	l := d.lane(t)
 	switch {
 	case t.State == queue.Scheduled || t.State == queue.Retryable:
@@ -88,7 +88,7 @@ func (d *board) pull(t *task) {
 }
 
 // open lets t be fetched, and tells who watches.
-func (d *board) open(t *task) {
+func (d *board) open(t *taskRow) {
 	t.State = queue.Available
 	d.lane(t).readyFor(t).push(t)
 	d.hint(t.Queue)
@@ -104,7 +104,7 @@ func (d *board) ripen(l *lane, now time.Time, most int) (n int) {
 }
 
 // vacate takes t, which ran, from its worker. What waits for the slot that it frees moves up.
-func (d *board) vacate(t *task) {
+func (d *board) vacate(t *taskRow) {
 	delete(d.worker(t.Worker.Lease).running, t.ID)
 	if t.limit != nil {
 		t.limit.vacate(d, t)
@@ -113,7 +113,7 @@ func (d *board) vacate(t *task) {
 
 // change does what what says to t, and all that follows from it. What waits or has ended is sorted by what may
 // change; what runs is not, and keeps its slot unless it ends.
-func (d *board) change(t *task, now time.Time, what func() life.Note) {
+func (d *board) change(t *taskRow, now time.Time, what func() life.Note) {
 	ran := t.State == queue.Running
 	if !ran {
 		d.pull(t)
@@ -137,7 +137,7 @@ func (d *board) change(t *task, now time.Time, what func() life.Note) {
 }
 
 // index notes whether t holds its unique key.
-func (d *board) index(t *task) {
+func (d *board) index(t *taskRow) {
 	if t.Unique == nil {
 		return
 	}
@@ -150,6 +150,6 @@ func (d *board) index(t *task) {
 }
 
 // discard ends a task that the store itself decided not to do.
-func (d *board) discard(t *task, reason string, now time.Time) {
+func (d *board) discard(t *taskRow, reason string, now time.Time) {
 	d.change(t, now, func() life.Note { return t.Discard(reason, now) })
 }

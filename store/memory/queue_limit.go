@@ -13,10 +13,10 @@ type limit struct {
 	life.Cap
 	key     string
 	token   lease.Token // the largest that was given under it
-	running map[queue.ID]*task
+	running map[queue.ID]*taskRow
 	doors   map[place]*door
 	// rivals are those that wait for it and declared Displace: a newer one supersedes them.
-	rivals map[queue.ID]*task
+	rivals map[queue.ID]*taskRow
 }
 
 // A door is where the tasks of one lane wait for a limit. As many as there are free slots are its
@@ -31,7 +31,7 @@ func (d *board) declare(s *queue.Spec, now time.Time) *limit {
 	h := s.Limit.Hash(s.Kind)
 	l := d.limits[h]
 	if l == nil {
-		l = &limit{key: s.Limit.Key, Cap: life.Cap{Max: s.Limit.Slots()}, running: map[queue.ID]*task{}, doors: map[place]*door{}, rivals: map[queue.ID]*task{}}
+		l = &limit{key: s.Limit.Key, Cap: life.Cap{Max: s.Limit.Slots()}, running: map[queue.ID]*taskRow{}, doors: map[place]*door{}, rivals: map[queue.ID]*taskRow{}}
 		d.limits[h] = l
 	}
 	if was := l.Max; l.hears(s.Limit.Slots()) {
@@ -63,23 +63,23 @@ func (l *limit) says(d *board, slots int, by string, now time.Time) {
 // free is how many slots are.
 func (l *limit) free() int { return max(l.Max-len(l.running), 0) }
 
-func (l *limit) occupy(d *board, t *task) {
+func (l *limit) occupy(d *board, t *taskRow) {
 	l.running[t.ID] = t
 	l.settle(d)
 }
 
-func (l *limit) vacate(d *board, t *task) {
+func (l *limit) vacate(d *board, t *taskRow) {
 	delete(l.running, t.ID)
 	l.settle(d)
 }
 
 // line puts t at its door.
-func (l *limit) line(d *board, t *task) {
+func (l *limit) line(d *board, t *taskRow) {
 	at := place{t.Queue, t.Kind}
 	o := l.doors[at]
 	if o == nil {
 		o = &door{blocked: pile{before: ranks, pos: position},
-			nominees: pile{before: func(x, y *task) bool { return ranks(y, x) }, pos: func(t *task) *int { return &t.nominated }}}
+			nominees: pile{before: func(x, y *taskRow) bool { return ranks(y, x) }, pos: func(t *taskRow) *int { return &t.nominated }}}
 		l.doors[at] = o
 	}
 	t.State = queue.Blocked
@@ -88,7 +88,7 @@ func (l *limit) line(d *board, t *task) {
 }
 
 // unline takes t away from its door.
-func (l *limit) unline(d *board, t *task) {
+func (l *limit) unline(d *board, t *taskRow) {
 	if o := l.doors[place{t.Queue, t.Kind}]; o != nil {
 		o.blocked.drop(t)
 		o.nominees.drop(t)

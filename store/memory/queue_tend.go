@@ -18,7 +18,7 @@ const kept = 7 * 24 * time.Hour
 func (d *board) worker(ref lease.Ref) *worker {
 	w := d.workers[ref]
 	if w == nil {
-		w = &worker{Process: queue.Process{Lease: ref}, running: map[queue.ID]*task{}}
+		w = &worker{Process: queue.Process{Lease: ref}, running: map[queue.ID]*taskRow{}}
 		d.workers[ref] = w
 	}
 	return w
@@ -60,17 +60,17 @@ func (q tasks) Leave(ctx context.Context, ref lease.Ref) error {
 }
 
 // tasks are those that the worker has, by id.
-func (w *worker) tasks() []*task {
-	all := make([]*task, 0, len(w.running))
+func (w *worker) tasks() []*taskRow {
+	all := make([]*taskRow, 0, len(w.running))
 	for _, t := range w.running {
 		all = append(all, t)
 	}
-	slices.SortFunc(all, func(x, y *task) int { return cmp.Compare(x.ID, y.ID) })
+	slices.SortFunc(all, func(x, y *taskRow) int { return cmp.Compare(x.ID, y.ID) })
 	return all
 }
 
 // rescue takes t from a worker that is gone.
-func (d *board) rescue(t *task, now time.Time) (crashed bool) {
+func (d *board) rescue(t *taskRow, now time.Time) (crashed bool) {
 	d.change(t, now, func() life.Note { return t.Rescue(now) })
 	return t.State == queue.Crashed
 }
@@ -162,7 +162,7 @@ func (t *tending) deleted(keep map[queue.State]time.Duration) {
 }
 
 // remove forgets a final task.
-func (d *board) remove(t *task) {
+func (d *board) remove(t *taskRow) {
 	d.pull(t)
 	t.Key = nil
 	d.index(t)

@@ -30,9 +30,9 @@ type board struct {
 	now   time.Time
 	looks bool // and changes nothing
 
-	tasks   map[queue.ID]*task
-	added   []*task
-	keys    map[queue.Hash]*task
+	tasks   map[queue.ID]*taskRow
+	added   []*taskRow
+	keys    map[queue.Hash]*taskRow
 	limits  map[queue.Hash]*limit
 	rates   map[string]*rate
 	workers map[int64]worker
@@ -67,7 +67,7 @@ type board struct {
 type (
 	entry struct{ kind, reason string }
 	try   struct {
-		task    *task
+		task    *taskRow
 		attempt queue.Attempt
 	}
 	counter struct {
@@ -78,7 +78,7 @@ type (
 )
 
 func (b *board) reset() {
-	b.tasks, b.keys, b.limits = map[queue.ID]*task{}, map[queue.Hash]*task{}, map[queue.Hash]*limit{}
+	b.tasks, b.keys, b.limits = map[queue.ID]*taskRow{}, map[queue.Hash]*taskRow{}, map[queue.Hash]*limit{}
 	b.workers, b.counts, b.flips = map[int64]worker{}, map[counter]int64{}, map[queue.ID]flipped{}
 }
 
@@ -95,7 +95,7 @@ func answer[Q, A any](items []Q, one func(Q) (A, error)) (answers []A, err error
 }
 
 // busy says that somebody else has t, and that it has been waited for long enough.
-func (b *board) busy(t *task) bool {
+func (b *board) busy(t *taskRow) bool {
 	if !b.locked[t.ID] {
 		return false
 	}

@@ -23,7 +23,7 @@ func (d desk) Act(ctx context.Context, act queue.Action) (answers []queue.Acted,
 			return err
 		}
 		var done []queue.ID
-		var tasks []*task
+		var tasks []*taskRow
 		answers, err = answer(act.IDs, func(id queue.ID) (queue.Acted, error) {
 			t, a, err := b.actOn(id, act)
 			if a.Answer == queue.Done || a.Answer == queue.Asking {
@@ -87,7 +87,7 @@ func (b *board) prepareActs(act queue.Action) error {
 	return err
 }
 
-func (b *board) actOn(id queue.ID, act queue.Action) (t *task, a queue.Acted, err error) {
+func (b *board) actOn(id queue.ID, act queue.Action) (t *taskRow, a queue.Acted, err error) {
 	a = queue.Acted{ID: id, Answer: queue.NotThere}
 	if t, err = b.get(id); err != nil || t == nil {
 		return nil, a, err
@@ -101,7 +101,7 @@ func (b *board) actOn(id queue.ID, act queue.Action) (t *task, a queue.Acted, er
 }
 
 // act does one thing to one task.
-func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other queue.ID, err error) {
+func (b *board) act(t *taskRow, act queue.Action) (answer queue.ActAnswer, other queue.ID, err error) {
 	if answer = t.Refuses(&act); answer != "" {
 		return answer, 0, nil
 	}

@@ -103,7 +103,7 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 	}
 	for after := int64(f.After); ; {
 		b := d.board(ctx)
-		var found []*task
+		var found []*taskRow
 		w := walk{end: after}
 		err := b.ask(func(p *packet) []reader {
 			first := w.add(p, d.ns, upTo)
@@ -184,9 +184,9 @@ func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue
 }
 
 // slots says how far a limit is used.
-func (b *board) slots(t *task) (s queue.Slots, err error) {
+func (b *board) slots(t *taskRow) (s queue.Slots, err error) {
 	s.Key, s.Max = t.Limit.Key, t.Limit.Slots() // as long as nobody but a transaction has named it
-	var found []*task
+	var found []*taskRow
 	err = b.ask(func(p *packet) []reader {
 		p.add("slots", b.q.ns, t.limit[:]).add("task-columns").add("tasks-slots", b.q.ns, t.limit[:])
 		return []reader{func(r *sql.Rows) error { return r.Scan(&s.Key, &s.Max) }, b.reads(&found)}

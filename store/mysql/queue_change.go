@@ -26,7 +26,7 @@ type change struct {
 }
 
 // writeTasks appends the changes of tasks, as few statements as there are kinds of change.
-func (b *board) writeTasks(p *packet, tasks []*task) {
+func (b *board) writeTasks(p *packet, tasks []*taskRow) {
 	var gone list
 	var changes []*change
 	for _, t := range tasks {
@@ -69,7 +69,7 @@ func (b *board) writeTasks(p *packet, tasks []*task) {
 
 // addChange puts t with those that it can be written with. A caller's connection may prepare statements, and types
 // are lost in a CASE of parameters then: there each is alone.
-func addChange(all []*change, t *task, alone bool) []*change {
+func addChange(all []*change, t *taskRow, alone bool) []*change {
 	columns, differs := t.difference()
 	for _, c := range all {
 		if c.columns == differs && !alone {
@@ -81,7 +81,7 @@ func addChange(all []*change, t *task, alone bool) []*change {
 }
 
 // difference is what t's row is to be, and in which columns it is not so yet.
-func (t *task) difference() (columns []any, differs uint64) {
+func (t *taskRow) difference() (columns []any, differs uint64) {
 	columns = t.columns()
 	if t.takesKey() {
 		columns[ukeyColumn] = nil // take-key, once the rest is done

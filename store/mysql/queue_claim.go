@@ -19,7 +19,7 @@ type claims struct {
 	want   int
 	ids    list
 	lanes  list // in which they were found
-	got    []*task
+	got    []*taskRow
 }
 
 func (c *claims) add(p *packet, b *board) []reader {

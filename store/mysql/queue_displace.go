@@ -5,7 +5,7 @@ import "github.com/dibs-run/dibs/queue"
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. As long as
 // another transaction has one of them, t has not asked everybody, and asks again when it is met again: the transaction
 // may be rolled back. So does one that has more rivals than a step ends.
-func (b *board) displace(t *task) (more bool, err error) {
+func (b *board) displace(t *taskRow) (more bool, err error) {
 	running, err := b.find("tasks-slots", b.q.ns, t.limit[:])
 	if err != nil {
 		return false, err

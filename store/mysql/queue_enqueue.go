@@ -167,7 +167,7 @@ type admission struct {
 // the one that the task had then; none where that is seen when its line is settled, at the end of the step.
 type admitted struct {
 	queue.Admission
-	*task
+	*taskRow
 	state queue.State
 }
 
@@ -175,8 +175,8 @@ func (a *admission) answer() []queue.Enqueued {
 	all := make([]queue.Enqueued, len(a.answers))
 	for i, x := range a.answers {
 		all[i].Answer = x.Admission
-		if x.task != nil {
-			all[i].ID, all[i].State = x.task.ID, cmp.Or(x.state, x.task.State)
+		if x.taskRow != nil {
+			all[i].ID, all[i].State = x.taskRow.ID, cmp.Or(x.state, x.taskRow.State)
 		}
 	}
 	return all
@@ -232,7 +232,7 @@ func (a *admission) holders(keys list) error {
 				seen = append(seen, queue.Hash(key))
 			}
 			return err
-		}, a.reads(new([]*task))}
+		}, a.reads(new([]*taskRow))}
 	})
 	a.pending = map[queue.Hash]bool{}
 	for _, h := range seen {
@@ -249,14 +249,14 @@ func (a *admission) holders(keys list) error {
 func (a *admission) enqueue(i int, s queue.Spec) error {
 	to := &a.answers[i]
 	err := a.take(to, s)
-	if t := to.task; t != nil && !a.unsettled(t) {
+	if t := to.taskRow; t != nil && !a.unsettled(t) {
 		to.state = t.State
 	}
 	return err
 }
 
 // unsettled says that t stands in a line that this step has changed.
-func (a *admission) unsettled(t *task) bool {
+func (a *admission) unsettled(t *taskRow) bool {
 	return t.limit != nil && t.Queues() && (t.State == queue.Available || t.State == queue.Blocked) && a.limits[*t.limit] != nil && a.limits[*t.limit].touched
 }
 
@@ -277,7 +277,7 @@ func (a *admission) take(to *admitted, s queue.Spec) error {
 	if there == nil {
 		return a.admit(to, s)
 	}
-	*to = admitted{Admission: there.Again(&s), task: there}
+	*to = admitted{Admission: there.Again(&s), taskRow: there}
 	switch {
 	case !life.Replaces(&s): // it is not changed, whoever has it
 	case a.busy(there):
@@ -294,7 +294,7 @@ func (a *admission) take(to *admitted, s queue.Spec) error {
 }
 
 // holder is who holds a unique key now; nil where nobody does.
-func (b *board) holder(h queue.Hash) (*task, error) {
+func (b *board) holder(h queue.Hash) (*taskRow, error) {
 	t := b.keys[h]
 	if t == nil || b.locked[t.ID] || !t.LostKey(b.now) {
 		return t, nil
@@ -303,8 +303,8 @@ func (b *board) holder(h queue.Hash) (*task, error) {
 }
 
 // make is a new task of a spec.
-func (b *board) make(s queue.Spec) *task {
-	t := &task{Task: life.New(s, b.now), isNew: true, lane: laneNumber(place{s.Queue, s.Kind})}
+func (b *board) make(s queue.Spec) *taskRow {
+	t := &taskRow{Task: life.New(s, b.now), isNew: true, lane: laneNumber(place{s.Queue, s.Kind})}
 	t.ID = queue.ID(1<<60 + len(b.added)) // after all that are there
 	if s.Limit != nil {
 		h := s.Limit.Hash(s.Kind)
@@ -316,7 +316,7 @@ func (b *board) make(s queue.Spec) *task {
 func (a *admission) admit(to *admitted, s queue.Spec) error {
 	t := a.make(s)
 	a.added = append(a.added, t)
-	*to = admitted{Admission: queue.New, task: t}
+	*to = admitted{Admission: queue.New, taskRow: t}
 	a.index(t, nil)
 	if t.limit == nil {
 		return nil
@@ -363,7 +363,7 @@ func (b *board) insert(p *packet) (readers []reader) {
 	return readers
 }
 
-func (b *board) rows(tasks []*task) (all rows) {
+func (b *board) rows(tasks []*taskRow) (all rows) {
 	for _, t := range tasks {
 		all = append(all, append(append([]any{b.q.ns}, t.columns()...), cold(&t.Spec), []byte(t.Args)))
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
-func (b *board) mine(live bool, id int64, r queue.Ref) (*task, error) {
+func (b *board) mine(live bool, id int64, r queue.Ref) (*taskRow, error) {
 	t, err := b.get(r.ID)
 	if err != nil || t == nil || !live || !t.Runs(r) || t.worker != id {
 		return nil, err
@@ -72,7 +72,7 @@ func (b *board) runs(worker lease.Ref, refs []queue.Ref, slots map[slot]int) (li
 	for i, r := range refs {
 		ids[i] = int64(r.ID)
 	}
-	var found []*task
+	var found []*taskRow
 	read := func(p *packet) []reader {
 		p.add("live-worker", b.q.ns, []byte(worker.Key), nonce(worker.Owner), int64(worker.Token))
 		p.add("task-columns").add("tasks-by-id", b.q.ns, ids)

@@ -272,7 +272,7 @@ func TestListsGoInSteps(t *testing.T) {
 	s.took("a step of a list", 5*looked, func() {
 		b := s.Tasks.(desk).board(t.Context())
 		w := walk{}
-		var found []*task
+		var found []*taskRow
 		if err := b.ask(func(p *packet) []reader {
 			first := w.add(p, b.q.ns, 1<<62)
 			p.add("task-columns").add("tasks-filtered", b.q.ns, 0, []byte(""), []byte(""), []byte("last"), []byte("last"), 0, list{-1}, 100)

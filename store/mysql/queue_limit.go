@@ -34,11 +34,11 @@ type limit struct {
 		token lease.Token
 	}
 
-	members   map[queue.ID]*task // that are known
-	open      []waiter           // those of its line that are available
-	blocked   map[int64]*line    // the heads of the rest, by lane, as far as they were read
-	lanes     []int64            // in which some are blocked
-	wide      bool               // there may be more of these
+	members   map[queue.ID]*taskRow // that are known
+	open      []waiter              // those of its line that are available
+	blocked   map[int64]*line       // the heads of the rest, by lane, as far as they were read
+	lanes     []int64               // in which some are blocked
+	wide      bool                  // there may be more of these
 	touched   bool
 	disturbed bool // some of its line may be where they should not be
 }
@@ -54,17 +54,19 @@ func (l *limit) nominees() int { return min(l.free(), mostGiven) }
 func (l *limit) changed() bool { return l.Cap != l.was.Cap || l.token != l.was.token }
 
 // members are the tasks of a limit that are known.
-func (b *board) members(h queue.Hash) map[queue.ID]*task {
+func (b *board) members(h queue.Hash) map[queue.ID]*taskRow {
 	if b.limits[h] == nil {
-		b.limits[h] = &limit{hash: h, members: map[queue.ID]*task{}, blocked: map[int64]*line{}}
+		b.limits[h] = &limit{hash: h, members: map[queue.ID]*taskRow{}, blocked: map[int64]*line{}}
 	}
 	return b.limits[h].members
 }
 
-func (b *board) limitOf(t *task) (*limit, error) { return b.limit(t.declared()) }
+func (b *board) limitOf(t *taskRow) (*limit, error) { return b.limit(t.declared()) }
 
 // declared is t's limit, as it declares it.
-func (t *task) declared() wake { return wake{hash: *t.limit, key: t.Limit.Key, slots: t.Limit.Slots()} }
+func (t *taskRow) declared() wake {
+	return wake{hash: *t.limit, key: t.Limit.Key, slots: t.Limit.Slots()}
+}
 
 // limit is one that the step has locked.
 func (b *board) limit(w wake) (*limit, error) {
@@ -110,12 +112,12 @@ func (b *board) byID(ids []queue.ID) func(*packet) []reader {
 			return nil
 		}
 		p.add("task-columns").add("tasks-by-id", b.q.ns, idList(ids))
-		return []reader{b.reads(new([]*task))}
+		return []reader{b.reads(new([]*taskRow))}
 	}
 }
 
 // fresh are those of tasks that are still there after lockTheirs.
-func (b *board) fresh(tasks []*task) (all []*task) {
+func (b *board) fresh(tasks []*taskRow) (all []*taskRow) {
 	for _, t := range tasks {
 		if now := b.tasks[t.ID]; now != nil {
 			all = append(all, now)
@@ -234,7 +236,7 @@ func (q queues) ensure(ctx context.Context, all []wake) error {
 }
 
 // declare is the limit that a spec names. The last declaration wins.
-func (b *board) declare(t *task) error {
+func (b *board) declare(t *taskRow) error {
 	l, err := b.limitOf(t)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ type waiter struct {
 	lane    int64
 	ordinal int
 	state   queue.State
-	task    *task
+	task    *taskRow
 }
 
 // line is the head of those that are blocked in a lane.

@@ -135,7 +135,7 @@ func (f *fetch) passOver(ids []queue.ID) (err error) {
 func (f *fetch) has(h queue.Hash) bool { return f.limits[h] != nil && f.limits[h].locked }
 
 // meet gives a task, or does with it what its limit says.
-func (f *fetch) meet(t *task, r *rate) error {
+func (f *fetch) meet(t *taskRow, r *rate) error {
 	if t.Over(f.now) {
 		f.again, f.moved = true, true
 		return f.discard(t, queue.ReasonExpired)
@@ -183,7 +183,7 @@ func (f *fetch) crowded(l *limit, lane int64) bool {
 	return n > l.free()
 }
 
-func (f *fetch) give(t *task, l *limit, r *rate) error {
+func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	above := lease.Token(0)
 	if l != nil {
 		above = l.token

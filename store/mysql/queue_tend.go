@@ -94,7 +94,7 @@ func (t *tending) look() error {
 
 // every does one thing to the tasks that a statement finds, and counts them. Where it changes lines, the tasks may be
 // others by then.
-func (t *tending) every(n *int, lines bool, do func(*board, *task) error, selection string, args ...any) error {
+func (t *tending) every(n *int, lines bool, do func(*board, *taskRow) error, selection string, args ...any) error {
 	for t.left > 0 {
 		most, did, found := min(t.left, chunk), 0, 0
 		err := t.step(func(b *board) error {
@@ -124,7 +124,7 @@ func (t *tending) every(n *int, lines bool, do func(*board, *task) error, select
 }
 
 func (t *tending) expired() error {
-	return t.every(&t.Expired, true, func(b *board, x *task) error {
+	return t.every(&t.Expired, true, func(b *board, x *taskRow) error {
 		if !x.Over(b.now) {
 			return nil
 		}
@@ -139,7 +139,7 @@ func (t *tending) due() error {
 		if err != nil {
 			return err
 		}
-		err = t.every(&t.Due, true, func(b *board, x *task) error {
+		err = t.every(&t.Due, true, func(b *board, x *taskRow) error {
 			if !x.Due(b.now) {
 				return nil
 			}
@@ -150,7 +150,7 @@ func (t *tending) due() error {
 }
 
 func (t *tending) freed() error {
-	return t.every(&t.Freed, false, func(b *board, x *task) error {
+	return t.every(&t.Freed, false, func(b *board, x *taskRow) error {
 		return b.change(x, func() life.Note { return x.LoseKey(b.now) })
 	}, "tasks-windows", t.ns)
 }
@@ -161,7 +161,7 @@ func (t *tending) deleted(keep map[queue.State]time.Duration) error {
 		if !s.Final() {
 			continue
 		}
-		err := t.every(&t.Deleted, false, func(b *board, x *task) error { b.remove(x); return nil },
+		err := t.every(&t.Deleted, false, func(b *board, x *taskRow) error { b.remove(x); return nil },
 			"tasks-old", t.ns, life.Number(s), d.Microseconds())
 		if err != nil {
 			return err

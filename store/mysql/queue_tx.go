@@ -358,7 +358,7 @@ func (a *admission) lockHolder(h queue.Hash, s *queue.Spec) error {
 func (a *admission) insertTx() error {
 	for _, t := range a.added {
 		p := new(packet).add("insert-tasks")
-		p.argument(a.rows([]*task{t}))
+		p.argument(a.rows([]*taskRow{t}))
 		r, err := a.tx.tx.ExecContext(a.ctx, p.text.String(), p.args...)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ type wake struct {
 }
 
 // wakeUp asks for a look at t's limit later.
-func (b *board) wakeUp(t *task) {
+func (b *board) wakeUp(t *taskRow) {
 	w := wake{hash: *t.limit, key: t.Limit.Key}
 	if t.isNew {
 		w.slots = t.Limit.Slots() // it is new, and declares how many

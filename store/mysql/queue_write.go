@@ -23,13 +23,13 @@ func (b *board) idle() bool {
 }
 
 // changed are the tasks to write, those first that give a unique key up.
-func (b *board) changed() (all []*task) {
+func (b *board) changed() (all []*taskRow) {
 	for _, t := range b.tasks {
 		if t.dirty && !t.isNew {
 			all = append(all, t)
 		}
 	}
-	slices.SortFunc(all, func(x, y *task) int {
+	slices.SortFunc(all, func(x, y *taskRow) int {
 		return cmp.Or(cmp.Compare(flag(x.takesKey()), flag(y.takesKey())), cmp.Compare(x.ID, y.ID))
 	})
 	return all
@@ -109,7 +109,7 @@ func (b *board) opening() (*packet, error) {
 }
 
 // hold locks what the step was decided on, and sees whether it is unchanged.
-func (b *board) hold(p *packet, tasks []*task) (held list) {
+func (b *board) hold(p *packet, tasks []*taskRow) (held list) {
 	var vers, ids list
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
 		if r := b.rates[kind]; r.used {
@@ -158,7 +158,7 @@ func (b *board) check(p *packet) {
 }
 
 // write appends the changes themselves.
-func (b *board) write(p *packet, tasks []*task) (readers []reader) {
+func (b *board) write(p *packet, tasks []*taskRow) (readers []reader) {
 	b.writeLimits(p)
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
 		if r := b.rates[kind]; r.used {

@@ -237,16 +237,16 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 	urgent.Priority = 9
 	id := enqueue(t, s.Queue, urgent)[0].ID
 	steps := 0
-	for task := (queue.Task{}); task.State != queue.Blocked; steps++ {
+	for got := (queue.Task{}); got.State != queue.Blocked; steps++ {
 		f := fetchSome(t, s, w, 10)
 		if len(f.Tasks) > 0 || steps > n {
 			t.Fatalf("after %d steps: %+v", steps, f)
 		}
 		var err error
-		if task, _, _, err = s.Tasks.Task(ctx, id); err != nil {
+		if got, _, _, err = s.Tasks.Task(ctx, id); err != nil {
 			t.Fatal(err)
 		}
-		if task.State != queue.Blocked && f.NextDue.After(f.Now) {
+		if got.State != queue.Blocked && f.NextDue.After(f.Now) {
 			t.Errorf("there is more to do, and the fetch says not before %s", f.NextDue)
 		}
 	}

@@ -13,7 +13,7 @@ var listPromises = []promise{
 	{"lanes tell their depth, and the age of the oldest", lanes},
 	{"workers that live are listed with what they have", listWorkers},
 	{"a task that is not there is not there", noTask},
-	{"counters are sums over the minutes that are asked for", counters},
+	{"counters are sums over the minutes that are asked for", counting},
 	// Holds: promise 21.
 	{"what the store itself ends is counted", countedEnds},
 	{"whoever watches a queue hears of what becomes available", watched},
@@ -180,7 +180,7 @@ func (w *world) counted(from, to time.Time) map[string]int64 {
 	return sums
 }
 
-func counters(w *world) {
+func counting(w *world) {
 	minute := w.now(w.s).Truncate(time.Minute).Add(-10 * time.Minute)
 	of := func(m int, q, kind, name string, n int64) queue.Count {
 		return queue.Count{Minute: minute.Add(time.Duration(m) * time.Minute), Queue: q, Kind: kind, Name: name, N: n}
