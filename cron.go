@@ -18,6 +18,7 @@ import (
 	"github.com/dibs-run/dibs/run/enqueue"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A Tick is what a scheduled function is told about its run.
@@ -117,7 +118,7 @@ func (c *Client) CronTask(name, expr string, t queue.Spec, o ...CronOptions) err
 	}
 	described := t.Clone()
 	if described.Queue == "" {
-		described.Queue = queue.DefaultQueue
+		described.Queue = task.DefaultQueue
 	}
 	spec := job.Spec{Task: &job.Task{Kind: described.Kind, Queue: described.Queue, Args: string(described.Args)}}
 	return c.schedule("CronTask", name, expr, spec, o, func(j *scheduler.Job) (run.Target, error) {

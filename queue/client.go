@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/coalesce"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // maxBatch is how many tasks travel in one call of a Client, maxBytes how large their arguments are in all.
@@ -19,18 +21,18 @@ const (
 
 // ClientOptions make a Client. Only Store is required.
 type ClientOptions struct {
-	Store Store
+	Store driver.Store
 	// Timeout bounds one call of the store. Default 10 s.
 	Timeout time.Duration
 }
 
 // A Client enqueues. Calls that come at the same time travel together. It is safe for concurrent use.
 type Client struct {
-	store   Store
+	store   driver.Store
 	timeout time.Duration
 	singles *coalesce.Batcher[Spec, Enqueued]
 	closed  atomic.Bool
-	tally   *Tally
+	tally   *counters.Tally
 }
 
 // NewClient makes a Client. Close it, so that what it counted is written.
@@ -38,7 +40,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
-	c := &Client{store: o.Store, timeout: o.Timeout, tally: NewTally(o.Store)}
+	c := &Client{store: o.Store, timeout: o.Timeout, tally: counters.New(o.Store)}
 	c.singles = coalesce.New(maxBatch/2, 2, nil, c.send)
 	return c
 }
@@ -151,7 +153,7 @@ func (c *Client) Close() {
 // postgres.QueueTx, mysql.QueueTx, file.QueueTx. Roll back on an error, as on that of any other statement.
 // ErrUndecided leaves the transaction usable: of the answers, which come with it, those that say Undecided were not
 // taken in.
-func EnqueueIn(ctx context.Context, in Inserter, specs ...Spec) ([]Enqueued, error) {
+func EnqueueIn(ctx context.Context, in driver.Inserter, specs ...Spec) ([]Enqueued, error) {
 	checked, err := checkAll(specs)
 	if err != nil {
 		return nil, err

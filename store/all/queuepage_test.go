@@ -17,6 +17,7 @@ import (
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/file"
 	"github.com/dibs-run/dibs/store/postgres"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What docs/reference/queue.md says in Go is in this file, so that it compiles. TestTheQueuesPageCompiles
@@ -29,8 +30,8 @@ type (
 
 var invoice = queue.Define[Order]("invoice")
 
-func send(context.Context, Mail) error           { return nil }
-func alert(kind string, id queue.ID, err string) {}
+func send(context.Context, Mail) error          { return nil }
+func alert(kind string, id task.ID, err string) {}
 
 func placeOrder(ctx context.Context, pool *pgxpool.Pool, o Order) error {
 	tx, err := pool.Begin(ctx)

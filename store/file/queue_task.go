@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // taskRow is the row of a task.
@@ -47,7 +47,7 @@ func (t *taskRow) columns() []any {
 }
 
 // get reads one task; nil where there is none.
-func (b *board) get(id queue.ID) (*taskRow, error) {
+func (b *board) get(id task.ID) (*taskRow, error) {
 	return b.find("task_get", int64(id))
 }
 
@@ -83,7 +83,7 @@ func (b *board) change(t *taskRow, what func() life.Note) error {
 
 // move writes t, which was in state from, and does what its going means for its limit: who waits moves up, or steps
 // back (rule Q5).
-func (b *board) move(t *taskRow, from queue.State) error {
+func (b *board) move(t *taskRow, from task.State) error {
 	if t.limit == 0 || t.State == from && !t.State.Waiting() {
 		return b.save(t)
 	}
@@ -91,23 +91,23 @@ func (b *board) move(t *taskRow, from queue.State) error {
 	if err != nil {
 		return err
 	}
-	if t.State == queue.Available && t.Queues() {
-		t.State = queue.Blocked // until its door nominates it
+	if t.State == task.Available && t.Queues() {
+		t.State = task.Blocked // until its door nominates it
 	}
 	if err := b.save(t); err != nil {
 		return err
 	}
-	if from == queue.Running {
+	if from == task.Running {
 		l.running--
 	}
-	if t.State == queue.Running {
+	if t.State == task.Running {
 		l.running++
 	}
 	b.settle(l)
 	if _, err := b.settleLane(l, t.lane); err != nil {
 		return err
 	}
-	if t.State == queue.Blocked {
+	if t.State == task.Blocked {
 		return b.look(t)
 	}
 	return nil
@@ -134,7 +134,7 @@ func (b *board) discard(t *taskRow, reason string) error {
 }
 
 // remember adds an attempt by t's worker to its history.
-func (b *board) remember(t *taskRow, a queue.Attempt) error {
+func (b *board) remember(t *taskRow, a task.Attempt) error {
 	w, err := b.process(t.worker)
 	if err != nil {
 		return err

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-func (q tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
-	return on(ctx, q.board, func(now time.Time) queue.Fetch {
-		out := queue.Fetch{Now: now, Late: late(now, r.NotAfter)}
+func (q tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
+	return on(ctx, q.board, func(now time.Time) driver.Fetch {
+		out := driver.Fetch{Now: now, Late: late(now, r.NotAfter)}
 		out.Gone = !out.Late && !q.b.live(r.Worker, now)
 		if !out.Late && !out.Gone {
 			f := fetch{board: q.board, r: r, now: now, left: mostAtOnce}
@@ -36,9 +37,9 @@ const mostAtOnce = 1000
 // A fetch is one call of Fetch.
 type fetch struct {
 	*board
-	r       queue.FetchRequest
+	r       driver.FetchRequest
 	now     time.Time
-	given   []queue.Fetched
+	given   []driver.Fetched
 	left    int  // how many tasks it may still meet in vain
 	suspect bool // one was given
 	nextDue time.Time
@@ -108,9 +109,9 @@ func (f *fetch) meet(t *taskRow) {
 	f.left--
 	switch {
 	case t.Over(f.now):
-		f.discard(t, queue.ReasonExpired, f.now)
-	case t.Limit.OnContention == queue.Discard:
-		f.discard(t, queue.ReasonOverlap, f.now)
+		f.discard(t, task.ReasonExpired, f.now)
+	case t.Limit.OnContention == task.Discard:
+		f.discard(t, task.ReasonOverlap, f.now)
 	default:
 		f.displace(t)
 	}
@@ -122,12 +123,12 @@ func (f *fetch) displace(t *taskRow) {
 	t.Displaced = true
 	for _, other := range t.limit.running {
 		if other.Rival() && other.Stop == "" {
-			other.Stop = queue.ReasonReplaced
+			other.Stop = task.ReasonReplaced
 		}
 	}
 	for _, other := range t.limit.rivals {
 		if other.ID < t.ID {
-			f.discard(other, queue.ReasonSuperseded, f.now)
+			f.discard(other, task.ReasonSuperseded, f.now)
 		}
 	}
 	f.file(t)
@@ -154,7 +155,7 @@ func (f *fetch) give(t *taskRow) {
 	f.given = append(f.given, given)
 }
 
-func (q tasks) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	_, err := on(ctx, q.board, func(time.Time) any {
 		for kind, r := range rates {
 			b, bounds := life.BucketOf(r)

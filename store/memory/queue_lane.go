@@ -3,8 +3,9 @@ package memory
 import (
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A lane is one kind of task in one queue.
@@ -44,13 +45,13 @@ func (l *lane) readyFor(t *taskRow) *pile {
 // file puts t where its state says. A task that waits for a limit becomes blocked here where no slot is left for it.
 func (d *board) file(t *taskRow) {
 	switch {
-	case t.State == queue.Scheduled || t.State == queue.Retryable:
+	case t.State == task.Scheduled || t.State == task.Retryable:
 		d.lane(t).due.push(t)
-	case t.State == queue.Available && t.Queues():
+	case t.State == task.Available && t.Queues():
 		t.limit.line(d, t)
-	case t.State == queue.Available:
+	case t.State == task.Available:
 		d.open(t)
-	case t.State == queue.Running:
+	case t.State == task.Running:
 		d.worker(t.Worker.Lease).running[t.ID] = t
 		if t.limit != nil {
 			t.limit.occupy(d, t)
@@ -60,7 +61,7 @@ func (d *board) file(t *taskRow) {
 	default:
 		d.ended[t.State].push(t)
 	}
-	if t.Rival() && (t.State == queue.Available || t.State == queue.Blocked) {
+	if t.Rival() && (t.State == task.Available || t.State == task.Blocked) {
 		t.limit.rivals[t.ID] = t
 	}
 	if t.State.Waiting() && !t.ExpiresAt.IsZero() {
@@ -72,9 +73,9 @@ func (d *board) file(t *taskRow) {
 func (d *board) pull(t *taskRow) {
 	l := d.lane(t)
 	switch {
-	case t.State == queue.Scheduled || t.State == queue.Retryable:
+	case t.State == task.Scheduled || t.State == task.Retryable:
 		l.due.drop(t)
-	case t.State == queue.Available || t.State == queue.Blocked:
+	case t.State == task.Available || t.State == task.Blocked:
 		l.readyFor(t).drop(t)
 		if t.limit != nil {
 			delete(t.limit.rivals, t.ID)
@@ -89,7 +90,7 @@ func (d *board) pull(t *taskRow) {
 
 // open lets t be fetched, and tells who watches.
 func (d *board) open(t *taskRow) {
-	t.State = queue.Available
+	t.State = task.Available
 	d.lane(t).readyFor(t).push(t)
 	d.hint(t.Queue)
 }
@@ -114,7 +115,7 @@ func (d *board) vacate(t *taskRow) {
 // change does what what says to t, and all that follows from it. What waits or has ended is sorted by what may
 // change; what runs is not, and keeps its slot unless it ends.
 func (d *board) change(t *taskRow, now time.Time, what func() life.Note) {
-	ran := t.State == queue.Running
+	ran := t.State == task.Running
 	if !ran {
 		d.pull(t)
 	}
@@ -124,11 +125,11 @@ func (d *board) change(t *taskRow, now time.Time, what func() life.Note) {
 		t.History = append(t.History, *n.Tried)
 	}
 	if n.Count != "" {
-		d.counts[queue.Count{Minute: now.Truncate(time.Minute), Queue: t.Queue, Kind: t.Kind, Name: n.Count}]++
+		d.counts[driver.Count{Minute: now.Truncate(time.Minute), Queue: t.Queue, Kind: t.Kind, Name: n.Count}]++
 	}
 	d.index(t)
 	if ran {
-		if t.State == queue.Running {
+		if t.State == task.Running {
 			return
 		}
 		d.vacate(t)

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // columnNames are those of dibs_tasks that task.columns gives, in its order.
@@ -54,7 +54,7 @@ func (b *board) writeTasks(p *packet, tasks []*taskRow) {
 			p.add("update-spec", cold(&t.Spec), []byte(t.Args), int64(t.ID))
 		}
 	}
-	for _, to := range []queue.State{queue.Blocked, queue.Available} {
+	for _, to := range []task.State{task.Blocked, task.Available} {
 		var ids list
 		for id, w := range b.flips {
 			if w.to == to {

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"encoding/binary"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // taskRow is the row of a task.
@@ -15,7 +15,7 @@ type taskRow struct {
 	ver    int64
 	lane   int64
 	worker int64
-	limit  *queue.Hash
+	limit  *task.Hash
 
 	row     *taskRow // as the table has it
 	had     []byte   // its unique key there
@@ -51,7 +51,7 @@ func readTask(r *sql.Rows) (t *taskRow, err error) {
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instant(runAt), instant(enqueued), instant(expires),
 		instant(started), instant(ended), instant(window)
 	if limit != nil {
-		t.limit = new(queue.Hash)
+		t.limit = new(task.Hash)
 		copy(t.limit[:], limit)
 	}
 	err = t.Thaw(cold)
@@ -64,9 +64,9 @@ func readTask(r *sql.Rows) (t *taskRow, err error) {
 func (t *taskRow) columns() []any {
 	var due, lapses, done, holder int64
 	switch {
-	case t.State == queue.Scheduled || t.State == queue.Retryable:
+	case t.State == task.Scheduled || t.State == task.Retryable:
 		due = max(micros(t.RunAt), 1)
-	case t.State == queue.Running:
+	case t.State == task.Running:
 		holder = t.worker
 	case t.State.Final():
 		done = int64(life.Number(t.State))
@@ -87,7 +87,7 @@ func (t *taskRow) columns() []any {
 		text(t.Reason), text(t.Stop)}
 }
 
-func cold(s *queue.Spec) []byte {
+func cold(s *task.Spec) []byte {
 	if c := s.Cold(); c != nil {
 		return c
 	}
@@ -109,7 +109,7 @@ func (b *board) reads(found *[]*taskRow) reader {
 		} else {
 			b.tasks[t.ID] = t
 			if t.Key != nil {
-				b.keys[queue.Hash(t.Key)] = t
+				b.keys[task.Hash(t.Key)] = t
 			}
 			if t.limit != nil {
 				b.members(*t.limit)[t.ID] = t
@@ -130,7 +130,7 @@ func (b *board) find(selection string, args ...any) (found []*taskRow, err error
 }
 
 // load reads tasks by id.
-func (b *board) load(ids []queue.ID) error {
+func (b *board) load(ids []task.ID) error {
 	var missing list
 	for _, id := range ids {
 		if b.tasks[id] == nil {
@@ -145,8 +145,8 @@ func (b *board) load(ids []queue.ID) error {
 }
 
 // get reads one task; nil where there is none.
-func (b *board) get(id queue.ID) (*taskRow, error) {
-	err := b.load([]queue.ID{id})
+func (b *board) get(id task.ID) (*taskRow, error) {
+	err := b.load([]task.ID{id})
 	t := b.tasks[id]
 	if t != nil && t.gone {
 		return nil, err
@@ -180,22 +180,22 @@ func (b *board) change(t *taskRow, what func() life.Note) error {
 func (b *board) index(t *taskRow, had []byte) {
 	switch {
 	case t.Key != nil:
-		b.keys[queue.Hash(t.Key)] = t
+		b.keys[task.Hash(t.Key)] = t
 	case had != nil:
-		b.keys[queue.Hash(had)] = nil
+		b.keys[task.Hash(had)] = nil
 	}
 }
 
 // move has t written, which was in state from, and does what its going means for its limit: who waits moves up,
 // or steps back (rule Q5).
-func (b *board) move(t *taskRow, from queue.State) error {
+func (b *board) move(t *taskRow, from task.State) error {
 	b.save(t)
 	if t.limit == nil || t.State == from && !t.State.Waiting() {
 		return nil
 	}
 	if b.tx != nil {
-		if t.State == queue.Blocked {
-			t.State = queue.Available
+		if t.State == task.Blocked {
+			t.State = task.Available
 		}
 		b.wakeUp(t)
 		return nil
@@ -204,13 +204,13 @@ func (b *board) move(t *taskRow, from queue.State) error {
 	if err != nil {
 		return err
 	}
-	if t.State == queue.Available && t.Queues() {
-		t.State = queue.Blocked // until its lane nominates it
+	if t.State == task.Available && t.Queues() {
+		t.State = task.Blocked // until its lane nominates it
 	}
-	if from == queue.Running {
+	if from == task.Running {
 		l.running--
 	}
-	if t.State == queue.Running {
+	if t.State == task.Running {
 		l.running++
 	}
 	b.settle(l)

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 const (
@@ -17,8 +18,8 @@ const (
 	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
 )
 
-// Tend fulfils queue.Store. It goes in steps of some hundred tasks, each of which stands for itself.
-func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended, err error) {
+// Tend fulfils driver.Store. It goes in steps of some hundred tasks, each of which stands for itself.
+func (q queues) Tend(ctx context.Context, r driver.TendRequest) (out driver.Tended, err error) {
 	if r.Max <= 0 {
 		r.Max = 1000
 	}
@@ -35,7 +36,7 @@ func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended
 // tending is one call of Tend.
 type tending struct {
 	queues
-	queue.Tended
+	driver.Tended
 	ctx  context.Context
 	left int // how many tasks it may still touch
 }
@@ -128,7 +129,7 @@ func (t *tending) expired() error {
 		if !x.Over(b.now) {
 			return nil
 		}
-		return b.discard(x, queue.ReasonExpired)
+		return b.discard(x, task.ReasonExpired)
 	}, "tasks-lapsed", t.ns)
 }
 
@@ -156,7 +157,7 @@ func (t *tending) freed() error {
 }
 
 // deleted is retention. What holds its key in a window is not old (rule Q1).
-func (t *tending) deleted(keep map[queue.State]time.Duration) error {
+func (t *tending) deleted(keep map[task.State]time.Duration) error {
 	for s, d := range keep {
 		if !s.Final() {
 			continue
@@ -177,8 +178,8 @@ func (t *tending) forget() error {
 	return t.run(t.ctx, p, readInstant(&t.Now)) // no step of this call came later
 }
 
-// Count fulfils queue.Store.
-func (q queues) Count(ctx context.Context, counts []queue.Count) error {
+// Count fulfils driver.Store.
+func (q queues) Count(ctx context.Context, counts []driver.Count) error {
 	if len(counts) == 0 {
 		return ctx.Err()
 	}
@@ -214,10 +215,10 @@ func sortedBoards(sums map[time.Time]*board) (all []*board) {
 	return all
 }
 
-// Counts fulfils queue.Admin.
-func (d desk) Counts(ctx context.Context, from, to time.Time) (all []queue.Count, err error) {
+// Counts fulfils driver.Admin.
+func (d desk) Counts(ctx context.Context, from, to time.Time) (all []driver.Count, err error) {
 	err = d.run(ctx, new(packet).add("counts", d.ns, micros(from), micros(to)), func(r *sql.Rows) error {
-		var c queue.Count
+		var c driver.Count
 		err := r.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
 		all = append(all, c)
 		return err

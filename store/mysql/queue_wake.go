@@ -4,13 +4,13 @@ import (
 	"database/sql"
 	"slices"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A wake asks for a look at a limit, of somebody who could not lock it.
 type wake struct {
 	id    int64
-	hash  queue.Hash
+	hash  task.Hash
 	key   string
 	slots int // what it declares, else 0
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/task"
 )
 
 func (b *board) idle() bool {
@@ -120,7 +120,7 @@ func (b *board) hold(p *packet, tasks []*taskRow) (held list) {
 		p.add("hold-rates", vers, b.q.ns, ids, len(ids))
 	}
 	vers = nil
-	note := func(ver int64, id queue.ID) {
+	note := func(ver int64, id task.ID) {
 		vers, held = append(vers, []byte(fmt.Sprintf("%d/%d", ver, id))), append(held, int64(id))
 	}
 	for _, t := range tasks {
@@ -224,14 +224,14 @@ func (q queues) addEvent(p *packet, kind, reason string) {
 }
 
 // others are the tasks that somebody else had, by what the packet got.
-func others(held list, got string) map[queue.ID]bool {
-	all := map[queue.ID]bool{}
+func others(held list, got string) map[task.ID]bool {
+	all := map[task.ID]bool{}
 	for _, id := range held {
-		all[queue.ID(id.(int64))] = true
+		all[task.ID(id.(int64))] = true
 	}
 	for id := range strings.SplitSeq(got, ",") {
 		if n, err := strconv.ParseInt(id, 10, 64); err == nil {
-			delete(all, queue.ID(n))
+			delete(all, task.ID(n))
 		}
 	}
 	return all

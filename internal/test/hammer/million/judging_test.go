@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A made-up round for each thing that may not be: the judge sees it, and finds nothing in one that went well.
@@ -23,17 +24,17 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 	returned := func(shift uint64, token int) record {
 		return record{What: ended, Shift: shift, Task: 7, Token: lease.Token(token)}
 	}
-	kept := func(token int) *queue.Task {
-		return &queue.Task{ID: 7, State: queue.Succeeded, Token: lease.Token(token), Attempts: 1}
+	kept := func(token int) *driver.Task {
+		return &driver.Task{ID: 7, State: task.Succeeded, Token: lease.Token(token), Attempts: 1}
 	}
 	failed := kept(1)
-	failed.State = queue.Failed
+	failed.State = task.Failed
 	again := kept(1)
 	again.Attempts = 2
 	for _, c := range []struct {
 		name    string
 		records []record
-		task    *queue.Task
+		task    *driver.Task
 		want    string // empty: nothing
 	}{
 		{"done", []record{fetch(live, 1), done(live, 1)}, kept(1), ""},
@@ -62,7 +63,7 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 				b := map[uint64]int{live: 0, lapsed: 0, dead: 1, old: 2}[r.Shift]
 				books[b].records = append(books[b].records, r)
 			}
-			j := newJudge([]queue.ID{7}, books)
+			j := newJudge([]task.ID{7}, books)
 			if c.task != nil {
 				j.see(c.task)
 			}
@@ -77,7 +78,7 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 	if err := j.end(0); err == nil || !strings.Contains(err.Error(), "nobody enqueued") {
 		t.Errorf("of a stranger it says %v", err)
 	}
-	j = newJudge([]queue.ID{7}, nil)
+	j = newJudge([]task.ID{7}, nil)
 	j.see(kept(1))
 	if err := j.end(0); err == nil || !strings.Contains(err.Error(), "done by nobody") {
 		t.Errorf("of a task that was done without a worker it says %v", err)

@@ -1,12 +1,14 @@
-package queue
+package counters
 
 import (
-	"cmp"
 	"context"
 	"math/bits"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // tallyEvery is how long counts are gathered before they are written.
@@ -16,7 +18,7 @@ const tallyEvery = 5 * time.Second
 // duplicates arrive costs one write, and none of them is lost to who looks. It has no goroutine: a
 // timer runs while there is something to write. It is safe for concurrent use.
 type Tally struct {
-	store  Store
+	store  driver.Store
 	mu     sync.Mutex
 	counts map[counted]int64
 	timer  *time.Timer
@@ -29,7 +31,7 @@ type counted struct {
 }
 
 // NewTally makes a Tally whose sums go to s every 5 s. Close it, so that the last ones are written.
-func NewTally(s Store) *Tally { return &Tally{store: s, counts: map[counted]int64{}} }
+func New(s driver.Store) *Tally { return &Tally{store: s, counts: map[counted]int64{}} }
 
 // Add counts one more of what has a name.
 func (t *Tally) Add(queue, kind, name string) { t.addMany(queue, kind, name, 1) }
@@ -50,54 +52,8 @@ func (t *Tally) arm() {
 }
 
 // Admitted counts the answers to specs.
-func (t *Tally) Admitted(specs []Spec, answers []Enqueued) {
+func (t *Tally) Admitted(specs []task.Spec, answers []task.Enqueued) {
 	eachAdmitted(specs, answers, t.addMany)
-}
-
-// Admissions are the counts of what was answered to specs. A Client counts so by itself; a store's view of a caller's
-// transaction does it in that transaction, so that a rollback leaves no trace of it either.
-func Admissions(specs []Spec, answers []Enqueued) (counts []Count) {
-	minute := time.Now().UTC().Truncate(time.Minute)
-	at := map[Count]int{}
-	eachAdmitted(specs, answers, func(queue, kind, name string, n int64) {
-		c := Count{Minute: minute, Queue: queue, Kind: kind, Name: name}
-		i, there := at[c]
-		if !there {
-			i = len(counts)
-			at[c], counts = i, append(counts, c)
-		}
-		counts[i].N += n
-	})
-	return counts
-}
-
-// eachAdmitted tells of the answers to specs, those that follow each other and are the same at once.
-func eachAdmitted(specs []Spec, answers []Enqueued, tell func(queue, kind, name string, n int64)) {
-	n := int64(0)
-	for i := range specs {
-		s, name := &specs[i], admitted(&specs[i], answers[i])
-		n++
-		if i+1 < len(specs) && specs[i+1].Queue == s.Queue && specs[i+1].Kind == s.Kind && admitted(&specs[i+1], answers[i+1]) == name {
-			continue
-		}
-		if name != "" {
-			tell(s.Queue, s.Kind, name, n)
-		}
-		n = 0
-	}
-}
-
-// admitted is what an answer to s counts as; empty where as nothing.
-func admitted(s *Spec, e Enqueued) string {
-	switch e.Answer {
-	case Duplicate:
-		return CountDuplicate + ":" + string(cmp.Or(s.Unique.Until, UntilFinished))
-	case Updated:
-		return CountUpdated
-	case Undecided:
-		return ""
-	}
-	return CountEnqueued
 }
 
 // Took counts a duration into the histogram of name.
@@ -125,9 +81,9 @@ func (t *Tally) flush() {
 	counts := t.counts
 	t.counts, t.timer = map[counted]int64{}, nil
 	t.mu.Unlock()
-	batch := make([]Count, 0, len(counts))
+	batch := make([]driver.Count, 0, len(counts))
 	for c, n := range counts {
-		batch = append(batch, Count{Minute: time.Unix(c.minute*60, 0).UTC(), Queue: c.queue, Kind: c.kind, Name: c.name, N: n})
+		batch = append(batch, driver.Count{Minute: time.Unix(c.minute*60, 0).UTC(), Queue: c.queue, Kind: c.kind, Name: c.name, N: n})
 	}
 	if len(batch) == 0 {
 		return

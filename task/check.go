@@ -1,4 +1,4 @@
-package queue
+package task
 
 import (
 	"bytes"
@@ -12,6 +12,11 @@ import (
 
 	"github.com/dibs-run/dibs/internal/keys"
 )
+
+// A SpecError says what of a Spec is wrong, and what would be right.
+type SpecError struct{ Field, Problem string }
+
+func (e *SpecError) Error() string { return fmt.Sprintf("task: %s: %s", e.Field, e.Problem) }
 
 // Check fills in the defaults of s and refuses what a store must not be given, with a *SpecError.
 func (s *Spec) Check() error {
@@ -39,8 +44,8 @@ func (s *Spec) checkNames() error {
 	return CheckName("kind", s.Kind)
 }
 
-// CheckName refuses the name of a queue, a kind or a tag that a store must not be given, with a *SpecError. An empty one
-// is well: what that means is the caller's.
+// CheckName refuses the name of a queue, a kind or a tag that a store must not be given, with a *SpecError of the
+// field. An empty name is well: what that means is the caller's.
 func CheckName(field, name string) error {
 	switch {
 	case len(name) > MaxName:
@@ -89,8 +94,8 @@ func (s *Spec) checkTimes() error {
 	return nil
 }
 
-// CheckInstant refuses an instant that JSON, or some store, cannot hold, with a *SpecError: one such task would make every
-// list of tasks unreadable. The zero instant is well.
+// CheckInstant refuses an instant that JSON, or some store, cannot hold, with a *SpecError of the field: one such task
+// would make every list of tasks unreadable. The zero instant is well.
 func CheckInstant(field string, t time.Time) error {
 	if t.IsZero() {
 		return nil
@@ -192,42 +197,4 @@ func checkKey(field, key string) error {
 		return &SpecError{field, "bad key: " + problem}
 	}
 	return nil
-}
-
-// Check refuses what a store must not be given, with a *task.SpecError.
-func (a *Action) Check() error {
-	switch {
-	case a.Act == ActMove && a.Queue == "":
-		return &SpecError{"queue", "it is empty; name the one to move to"}
-	case a.Act == ActMove:
-		return CheckName("queue", a.Queue)
-	case a.Act != ActEdit:
-		return nil
-	case a.Edit.Priority != nil && (*a.Edit.Priority < MinPriority || *a.Edit.Priority > MaxPriority):
-		return &SpecError{"priority", fmt.Sprintf("%d is not from %d to %d; a higher one is fetched sooner", *a.Edit.Priority, MinPriority, MaxPriority)}
-	case a.Edit.RunAt != nil && a.Edit.RunAt.IsZero():
-		return &SpecError{"run_at", "it is empty"}
-	case a.Edit.RunAt != nil:
-		return CheckInstant("run_at", *a.Edit.RunAt)
-	}
-	return nil
-}
-
-// Check refuses what a store must not be given, with a *task.SpecError.
-func (p *Pause) Check() error {
-	if err := CheckName("queue", p.Queue); err != nil {
-		return err
-	}
-	if err := CheckName("kind", p.Kind); err != nil {
-		return err
-	}
-	return CheckInstant("until", p.Until)
-}
-
-// Longest is how far Debounce may put a task off, counted from when it was first enqueued.
-func (u *Unique) Longest(delay time.Duration) time.Duration {
-	if u.MaxWait > 0 {
-		return u.MaxWait
-	}
-	return 10 * delay
 }
