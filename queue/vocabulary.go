@@ -2,8 +2,8 @@ package queue
 
 import "github.com/dibs-run/dibs/task"
 
-// What a program says of its tasks, under the name of this package too, so that most programs import one package
-// for their tasks. Package task explains it; package driver is for those who write stores.
+// What a program says of its tasks, under the name of this package too, as os has the types of io/fs: so a program
+// imports one package for its tasks. Package task explains each.
 type (
 	// Spec is what somebody asks to be done: one task, before it is taken in.
 	Spec = task.Spec

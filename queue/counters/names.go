@@ -1,6 +1,6 @@
 package counters
 
-// The names of counters (Count.Name). A reason follows discarded and duplicate after a colon.
+// The names of counters (driver.Count.Name). A reason follows discarded and duplicate after a colon.
 const (
 	Enqueued  = "enqueued"
 	Duplicate = "duplicate" // + ":" + the scope, such as finished
@@ -15,7 +15,7 @@ const (
 	Crashed   = "crashed"
 	Rescued   = "rescued"
 	Stale     = "stale" // reports that were refused: another worker had the task by then
-	// CountWait and CountWork are histograms: + ":" + the upper bound of the bucket in ms, powers of two.
+	// Wait and Work are histograms: + ":" + the upper bound of the bucket in ms, powers of two.
 	Wait = "wait"
 	Work = "work"
 )

@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Store is the contract that a technology fulfils to take in tasks and have them worked. Its users
-// go through a Client and a Worker.
+// Store is the contract that a technology fulfils to take in tasks and have them worked. Programs
+// use it through a Client and a Worker of package queue.
 //
 // Atomicity: each call is one atomic step, and what it acknowledges is durable as far as the store's
 // page says. Items of a batch are answered one by one, answer i for item i; one that is refused does
@@ -74,9 +74,10 @@ type Store interface {
 // caller's, whose rollback leaves no trace (promise 22).
 type Inserter interface {
 	// Enqueue takes tasks in, each with its own answer. Two of one batch that share a unique key are
-	// answered one after the other, as if they had come so. Specs are valid (Spec.Check).
-	// Answers: New, Duplicate, Updated, Undecided (only where a transaction of somebody's has the key, rule Q2).
-	// In a transaction of the caller's they are counted with it (Admissions); otherwise a Client does that.
+	// answered one after the other, as if they had come so. Specs are valid
+	// (task.Spec.Check). Answers: task.New, Duplicate, Updated, and Undecided only where a transaction of somebody's
+	// has the key (rule Q2). In a transaction of the caller's they are counted with it (counters.Admissions);
+	// otherwise a Client does that.
 	Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error)
 }
 

@@ -29,7 +29,7 @@ type Task struct {
 	Reason string
 	// Stop is why it is asked to stop while it runs; empty where it is not.
 	Stop string
-	// History holds the attempts that did not succeed, the oldest first; Task of Admin fills it.
+	// History holds the attempts that did not succeed, the oldest first; Admin.Task fills it.
 	History []task.Attempt
 }
 

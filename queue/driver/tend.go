@@ -35,7 +35,7 @@ type Tended struct {
 type Count struct {
 	Minute      time.Time
 	Queue, Kind string
-	// Name is what is counted: see the names in stats.go.
+	// Name is what is counted: see the names of package queue/counters.
 	Name string
 	N    int64
 }
