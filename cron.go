@@ -18,6 +18,7 @@ import (
 	"github.com/dibs-run/dibs/run/enqueue"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A Tick is what a scheduled function is told about its run.
@@ -103,26 +104,26 @@ func (c *Client) Cron(name, expr string, fn Func, o ...CronOptions) error {
 
 // CronTask enqueues a task at each tick of a schedule, once in the fleet, for any worker of its kind. Which tick it is
 // of is the task's unique key: its own Unique is not to be set. All else is as with Cron.
-func (c *Client) CronTask(name, expr string, task queue.Spec, o ...CronOptions) error {
+func (c *Client) CronTask(name, expr string, t queue.Spec, o ...CronOptions) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	what := fmt.Sprintf("dibs: CronTask %q", name)
 	switch {
 	case c.store.Queue == nil:
 		return c.refuse(fmt.Errorf("%s: store %s keeps no queues: %w", what, c.store.URL, errors.ErrUnsupported))
-	case task.Unique != nil:
+	case t.Unique != nil:
 		return c.refuse(fmt.Errorf("%s: the task has a unique key: leave Unique nil, the tick is its key", what))
-	case !task.ExpiresAt.IsZero() || !task.RetryUntil.IsZero() || !task.RunAt.IsZero():
+	case !t.ExpiresAt.IsZero() || !t.RetryUntil.IsZero() || !t.RunAt.IsZero():
 		return c.refuse(fmt.Errorf("%s: the task has a fixed instant, and there is one task per tick: use Delay, Timeout and MaxAttempts", what))
 	}
-	described := task.Clone()
+	described := t.Clone()
 	if described.Queue == "" {
-		described.Queue = queue.DefaultQueue
+		described.Queue = task.DefaultQueue
 	}
 	spec := job.Spec{Task: &job.Task{Kind: described.Kind, Queue: described.Queue, Args: string(described.Args)}}
 	return c.schedule("CronTask", name, expr, spec, o, func(j *scheduler.Job) (run.Target, error) {
-		t := enqueue.Target{Queue: lazyQueue{c}, Spec: described, Again: j.Spec.Policy.CatchUpWindow, Now: c.keeper.Now}
-		return t, t.Check()
+		target := enqueue.Target{Queue: lazyQueue{c}, Spec: described, Again: j.Spec.Policy.CatchUpWindow, Now: c.keeper.Now}
+		return target, target.Check()
 	})
 }
 

@@ -29,8 +29,9 @@
 // all processes of the program the same Options.App and the same schedules; where two versions differ during a
 // deployment, the latest that was registered counts.
 //
-// The packages below this one are its parts, for programs that need more: lease (locks), queue (tasks), scheduler and
-// schedule (jobs), run (executions), job (policies), history. Package dibstest is for tests.
+// The packages below this one are its parts, for programs that need more: lease (locks), queue (tasks) and task
+// (what one may say), scheduler and schedule (jobs), run (executions), job (policies), history. Package dibstest is
+// for tests.
 //
 // The client of one database is linked, that of the store that was opened, and neither a reader of manifests
 // nor a command line.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // A Kind is a kind of task whose arguments are an A, as JSON, so that who enqueues and who handles agree.
@@ -74,7 +75,7 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []queue.Spec) ([]queue.E
 
 // EnqueueIn takes tasks in as part of a transaction of the caller's, made with postgres.QueueTx, mysql.QueueTx or
 // file.QueueTx: nothing of it exists before the commit, or after a rollback.
-func EnqueueIn(ctx context.Context, tx queue.Inserter, tasks ...queue.Spec) ([]queue.Enqueued, error) {
+func EnqueueIn(ctx context.Context, tx driver.Inserter, tasks ...queue.Spec) ([]queue.Enqueued, error) {
 	return queue.EnqueueIn(ctx, tx, tasks...)
 }
 

@@ -9,8 +9,9 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/redis"
+	"github.com/dibs-run/dibs/task"
 )
 
 // redisQueues compares dibs with asynq, on one server with the settings that it has.
@@ -61,9 +62,9 @@ func redisTime(ctx context.Context, client *goredis.Client) (sum time.Duration) 
 }
 
 // forgetEnded deletes the tasks that succeeded, which would fill the server's memory.
-func forgetEnded(ctx context.Context, q queue.Store) error {
+func forgetEnded(ctx context.Context, q driver.Store) error {
 	for {
-		t, err := q.Tend(ctx, queue.TendRequest{Keep: map[queue.State]time.Duration{queue.Succeeded: 0}})
+		t, err := q.Tend(ctx, driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: 0}})
 		if err != nil || !t.More {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/dibs-run/dibs"
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/queue/queuetest"
 	"github.com/dibs-run/dibs/store"
 )
@@ -76,7 +76,7 @@ func (k *Kit) Work(queues ...string) {
 }
 
 // Tasks are those of a kind, by id, in whatever state they are; "" is any kind.
-func (k *Kit) Tasks(kind string) []queue.Task {
+func (k *Kit) Tasks(kind string) []driver.Task {
 	k.t.Helper()
 	return k.queue.Tasks(kind)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/dibs-run/dibs"
 	"github.com/dibs-run/dibs/dibstest"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 var mail = dibs.Define[string]("mail")
@@ -42,7 +42,7 @@ func TestATickByHand(t *testing.T) {
 		t.Errorf("before Work: sent %q, %d tasks", sent, len(k.Tasks("mail")))
 	}
 	k.Work()
-	if len(sent) != 1 || sent[0] != "report of 2028-02-29" || k.Tasks("")[0].State != queue.Succeeded {
+	if len(sent) != 1 || sent[0] != "report of 2028-02-29" || k.Tasks("")[0].State != task.Succeeded {
 		t.Errorf("sent %q, %+v", sent, k.Tasks(""))
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/dibs-run/dibs/internal/keys"
 )
 
-// MaxKey is the length of the longest key, in bytes (rule L13).
-const MaxKey = 512
+// MaxKey is the length of the longest key: 512 bytes (rule L13).
+const MaxKey = keys.Max
 
 // A Key names the thing that is protected. Two keys are the same only if their bytes are: they
 // are never normalised, folded or trimmed.
@@ -17,16 +17,8 @@ type Key string
 
 // ParseKey checks rule L13: 1 to 512 bytes of valid UTF-8 without control characters.
 func ParseKey(s string) (Key, error) {
-	switch {
-	case s == "":
-		return "", fmt.Errorf("%w: it is empty; give 1 to %d bytes", ErrBadKey, MaxKey)
-	case len(s) > MaxKey:
-		return "", fmt.Errorf("%w: %q… has %d bytes; at most %d fit", ErrBadKey, head(s), len(s), MaxKey)
-	case !utf8.ValidString(s):
-		return "", fmt.Errorf("%w: %q is not valid UTF-8", ErrBadKey, head(s))
-	}
-	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
-		return "", fmt.Errorf("%w: %q has a control character at byte %d", ErrBadKey, head(s), i)
+	if problem := keys.Problem(s); problem != "" {
+		return "", fmt.Errorf("%w: %s", ErrBadKey, problem)
 	}
 	return Key(s), nil
 }
@@ -43,14 +35,7 @@ func ParseInternal(s string) (Key, error) {
 			return Key(oncePrefix + n.String()), nil
 		}
 	}
-	return "", fmt.Errorf("%w: %q is not the name of a lease that dibs itself uses: once/NONCE, or KEY/ and one of %s", ErrBadKey, head(s), strings.Join(parts, ", "))
-}
-
-func head(s string) string {
-	if len(s) > 40 {
-		return strings.ToValidUTF8(s[:40], "")
-	}
-	return s
+	return "", fmt.Errorf("%w: %q is not the name of a lease that dibs itself uses: once/NONCE, or KEY/ and one of %s", ErrBadKey, keys.Head(s), strings.Join(parts, ", "))
 }
 
 // mark separates the parts of the keys that dibs itself uses. It is a control character, which

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 const (
@@ -53,7 +55,7 @@ func (s *shift) tend(ctx context.Context) {
 func (s *shift) tendOnce(ctx context.Context) (more bool) {
 	bound, cancel := s.bound(ctx)
 	defer cancel()
-	t, err := s.w.o.Store.Tend(bound, TendRequest{Keep: s.w.o.Keep})
+	t, err := s.w.o.Store.Tend(bound, driver.TendRequest{Keep: s.w.o.Keep})
 	if err != nil {
 		s.w.log.Debug("the queues could not be tended", "error", err)
 		return false

@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // noting is a store that notes by when each fetch must be carried out, counted from the instant at which it came;
 // negative: it has no bound.
 type noting struct {
-	queue.Store
+	driver.Store
 	mu     sync.Mutex
 	bounds []time.Duration
 }
 
-func (n *noting) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+func (n *noting) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
 	n.mu.Lock()
 	bound := time.Duration(-1)
 	if !r.NotAfter.IsZero() {
@@ -36,7 +38,7 @@ func TestWhateverFetchesIsBounded(t *testing.T) {
 	virtual(t, func(w *world) {
 		n := &noting{Store: w.st.Queue}
 		wk := w.work(queue.WorkerOptions{Store: n, Mux: handler(func(context.Context, *queue.Run) error { return nil })})
-		w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+		w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, task.Succeeded, time.Minute)
 		time.Sleep(time.Minute) // it looks again and again
 		most := wk.k.Margin().RPCTimeout
 		w.end(wk)
@@ -68,7 +70,7 @@ func TestAPostponementIsAsLongAsItSays(t *testing.T) {
 			}
 			return nil
 		})})
-		w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Hour)
+		w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, task.Succeeded, time.Hour)
 		w.end(wk)
 		for i := 3; i < len(began); i++ {
 			if d := began[i].Sub(began[i-1]); d < 10*time.Second || d > 10*time.Second+500*time.Millisecond {

@@ -3,6 +3,9 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // page is how many tasks one step of a bulk act takes.
@@ -12,23 +15,23 @@ const page = 1000
 // stands for itself. It may be interrupted after any of them, and begun again. A task that has come into another queue
 // or state by the time of its step is left alone (Changed).
 type Bulk struct {
-	Admin  Admin
-	Filter Filter // its cursor and bound are the Bulk's own
-	Action Action // without IDs, From and States
+	Admin  driver.Admin
+	Filter driver.Filter // its cursor and bound are the Bulk's own
+	Action driver.Action // without IDs, From and States
 }
 
 // Preview is what a Bulk would be done to.
 type Preview struct {
 	// Tasks is how many there are, States how many in each state; First and Last bound their ids.
 	Tasks       int
-	States      map[State]int
-	First, Last ID
+	States      map[task.State]int
+	First, Last task.ID
 }
 
 // Preview looks, and changes nothing.
 func (b Bulk) Preview(ctx context.Context) (Preview, error) {
-	p := Preview{States: map[State]int{}}
-	err := b.pages(ctx, 0, func(tasks []Task) error {
+	p := Preview{States: map[task.State]int{}}
+	err := b.pages(ctx, 0, func(tasks []driver.Task) error {
 		if p.First == 0 {
 			p.First = tasks[0].ID
 		}
@@ -45,19 +48,19 @@ func (b Bulk) Preview(ctx context.Context) (Preview, error) {
 // simply done.
 type Progress struct {
 	Tasks   int
-	Answers map[ActAnswer]int
+	Answers map[driver.ActAnswer]int
 	// Exceptions are answers other than Done and Asking, at most 1,000.
-	Exceptions []Acted
+	Exceptions []driver.Acted
 }
 
 // Do acts on the tasks up to last (Preview.Last), and calls each after every step. When ctx ends it stops
 // between two steps.
-func (b Bulk) Do(ctx context.Context, last ID, each func(Progress)) (Progress, error) {
-	p := Progress{Answers: map[ActAnswer]int{}}
+func (b Bulk) Do(ctx context.Context, last task.ID, each func(Progress)) (Progress, error) {
+	p := Progress{Answers: map[driver.ActAnswer]int{}}
 	if err := b.Action.Check(); err != nil {
 		return p, err
 	}
-	err := b.pages(ctx, last, func(tasks []Task) error {
+	err := b.pages(ctx, last, func(tasks []driver.Task) error {
 		a := b.Action
 		a.From, a.States = b.Filter.Queue, b.Filter.States
 		for i := range tasks {
@@ -76,18 +79,18 @@ func (b Bulk) Do(ctx context.Context, last ID, each func(Progress)) (Progress, e
 	return p, err
 }
 
-func (p *Progress) add(acted []Acted) {
+func (p *Progress) add(acted []driver.Acted) {
 	p.Tasks += len(acted)
 	for _, a := range acted {
 		p.Answers[a.Answer]++
-		if a.Answer != Done && a.Answer != Asking && len(p.Exceptions) < page {
+		if a.Answer != driver.Done && a.Answer != driver.Asking && len(p.Exceptions) < page {
 			p.Exceptions = append(p.Exceptions, a)
 		}
 	}
 }
 
 // pages hands the selected tasks to step, by id ascending.
-func (b Bulk) pages(ctx context.Context, last ID, step func([]Task) error) error {
+func (b Bulk) pages(ctx context.Context, last task.ID, step func([]driver.Task) error) error {
 	f := b.Filter
 	f.After, f.UpTo, f.Max = 0, last, page
 	for {
@@ -110,10 +113,10 @@ func (b Bulk) pages(ctx context.Context, last ID, step func([]Task) error) error
 
 // Drained waits until none of the tasks up to last that the filter selects waits or runs any more,
 // and calls each with how many are left, about once a second (rule Q7).
-func (b Bulk) Drained(ctx context.Context, last ID, each func(left int)) error {
+func (b Bulk) Drained(ctx context.Context, last task.ID, each func(left int)) error {
 	for {
 		left := 0
-		if err := b.pages(ctx, last, func(tasks []Task) error { left += len(tasks); return nil }); err != nil {
+		if err := b.pages(ctx, last, func(tasks []driver.Task) error { left += len(tasks); return nil }); err != nil {
 			return err
 		}
 		if each != nil {
@@ -126,13 +129,4 @@ func (b Bulk) Drained(ctx context.Context, last ID, each func(left int)) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// Waits are the states of tasks that wait, without those that were never begun and whose instant has not come
-// unless scheduled is set.
-func Waits(scheduled bool) []State {
-	if scheduled {
-		return []State{Scheduled, Available, Blocked, Retryable}
-	}
-	return []State{Available, Blocked, Retryable}
 }

@@ -9,16 +9,18 @@ import (
 	"testing"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/task"
 )
 
 // interrupted ends a context in the middle of an act.
 type interrupted struct {
-	queue.Admin
+	driver.Admin
 	end context.CancelFunc
 }
 
-func (a interrupted) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) {
+func (a interrupted) Act(ctx context.Context, act driver.Action) ([]driver.Acted, error) {
 	a.end()
 	return a.Admin.Act(ctx, act)
 }
@@ -26,9 +28,9 @@ func (a interrupted) Act(ctx context.Context, act queue.Action) ([]queue.Acted, 
 // Whoever interrupts a bulk act ends it between two steps, and hears how far it came.
 func TestABulkActEndsBetweenTwoSteps(t *testing.T) {
 	st := memory.New(memory.Options{}).Store()
-	specs := make([]queue.Spec, 2500)
+	specs := make([]task.Spec, 2500)
 	for i := range specs {
-		specs[i] = queue.Spec{Kind: "k"}
+		specs[i] = task.Spec{Kind: "k"}
 	}
 	c := queue.NewClient(queue.ClientOptions{Store: st.Queue})
 	defer c.Close()
@@ -36,30 +38,30 @@ func TestABulkActEndsBetweenTwoSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(t.Context())
-	b := queue.Bulk{Admin: interrupted{st.Tasks, end}, Filter: queue.Filter{States: queue.Waits(true)}, Action: queue.Action{Act: queue.ActDiscard}}
+	b := queue.Bulk{Admin: interrupted{st.Tasks, end}, Filter: driver.Filter{States: task.Waits(true)}, Action: driver.Action{Act: driver.ActDiscard}}
 	p, err := b.Do(ctx, 0, nil)
-	if !errors.Is(err, context.Canceled) || p.Tasks != 1000 || p.Answers[queue.Done] != 1000 {
+	if !errors.Is(err, context.Canceled) || p.Tasks != 1000 || p.Answers[driver.Done] != 1000 {
 		t.Errorf("it ended with %v after %+v; one step is 1000", err, p)
 	}
 	again := queue.Bulk{Admin: st.Tasks, Filter: b.Filter, Action: b.Action}
 	if left, err := again.Preview(t.Context()); err != nil || left.Tasks != 1500 {
 		t.Errorf("%d tasks are left, %v", left.Tasks, err)
 	}
-	if p, err = again.Do(t.Context(), 0, nil); err != nil || p.Answers[queue.Done] != 1500 {
+	if p, err = again.Do(t.Context(), 0, nil); err != nil || p.Answers[driver.Done] != 1500 {
 		t.Errorf("begun again: %+v, %v", p, err)
 	}
-	if _, err := (queue.Bulk{Admin: st.Tasks, Filter: b.Filter, Action: queue.Action{Act: queue.ActMove, Queue: "no such"}}).Do(t.Context(), 0, nil); err == nil {
+	if _, err := (queue.Bulk{Admin: st.Tasks, Filter: b.Filter, Action: driver.Action{Act: driver.ActMove, Queue: "no such"}}).Do(t.Context(), 0, nil); err == nil {
 		t.Error("a move to a queue that cannot be is not refused")
 	}
 }
 
 // steps notes how much is taken in at a time.
 type steps struct {
-	queue.Store
+	driver.Store
 	tasks, bytes []int
 }
 
-func (s *steps) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+func (s *steps) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	n := 0
 	for i := range specs {
 		n += len(specs[i].Args)
@@ -73,20 +75,20 @@ func TestManyLargeTasksGoInSeveralSteps(t *testing.T) {
 	s := &steps{Store: memory.New(memory.Options{}).Store().Queue}
 	c := queue.NewClient(queue.ClientOptions{Store: s})
 	defer c.Close()
-	large := json.RawMessage(`"` + strings.Repeat("x", queue.MaxArgs-2) + `"`)
-	var specs []queue.Spec
+	large := json.RawMessage(`"` + strings.Repeat("x", task.MaxArgs-2) + `"`)
+	var specs []task.Spec
 	for range 70 {
-		specs = append(specs, queue.Spec{Kind: "k", Args: large})
+		specs = append(specs, task.Spec{Kind: "k", Args: large})
 	}
 	for range 1500 {
-		specs = append(specs, queue.Spec{Kind: "k"})
+		specs = append(specs, task.Spec{Kind: "k"})
 	}
 	answers, err := c.EnqueueMany(t.Context(), specs)
 	if err != nil || len(answers) != len(specs) {
 		t.Fatalf("%d answers, %v", len(answers), err)
 	}
 	for i, a := range answers {
-		if a.Answer != queue.New || a.ID != queue.ID(i+1) {
+		if a.Answer != task.New || a.ID != task.ID(i+1) {
 			t.Fatalf("answer %d: %+v", i, a)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // trap is an error whose methods panic; a nil one as well.
@@ -76,10 +77,10 @@ func TestWhatTheCallersCodeDoesCostsOneAttempt(t *testing.T) {
 					return nil
 				}})
 				wk := w.work(queue.WorkerOptions{Mux: m, Slots: 1})
-				id := w.enqueue(queue.Spec{Kind: "k"}).ID
-				other := w.enqueue(queue.Spec{Kind: "k"}).ID
-				w.expect(other, queue.Succeeded, time.Minute) // the one slot goes on
-				got := w.expect(id, queue.Succeeded, time.Minute)
+				id := w.enqueue(task.Spec{Kind: "k"}).ID
+				other := w.enqueue(task.Spec{Kind: "k"}).ID
+				w.expect(other, task.Succeeded, time.Minute) // the one slot goes on
+				got := w.expect(id, task.Succeeded, time.Minute)
 				w.end(wk)
 				if len(got.History) != 1 || got.Attempts != 2 || !strings.Contains(got.History[0].Error, c.want) {
 					t.Errorf("%d attempts, %+v; want one that failed with %q", got.Attempts, got.History, c.want)
@@ -96,8 +97,8 @@ func TestArgumentsThatPanicCostOneAttempt(t *testing.T) {
 		m := &queue.Mux{}
 		queue.Define[picky]("k").Handle(m, func(context.Context, *queue.Run, picky) error { return nil }, queue.Handler{})
 		wk := w.work(queue.WorkerOptions{Mux: m})
-		id := w.enqueue(queue.Spec{Kind: "k", Args: []byte(`{}`), Options: queue.Options{MaxAttempts: 1}}).ID
-		got := w.expect(id, queue.Failed, time.Minute)
+		id := w.enqueue(task.Spec{Kind: "k", Args: []byte(`{}`), Options: task.Options{MaxAttempts: 1}}).ID
+		got := w.expect(id, task.Failed, time.Minute)
 		w.end(wk)
 		if len(got.History) != 1 || !strings.Contains(got.History[0].Error, "cannot read") {
 			t.Errorf("%+v", got.History)
@@ -120,8 +121,8 @@ func TestAListenerAndALogThatPanic(t *testing.T) {
 		var heard atomic.Int64
 		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { return errors.New("no") }),
 			Listen: func(queue.Happening) { heard.Add(1); panic(snare{}) }})
-		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxAttempts: 2}}).ID
-		w.expect(id, queue.Failed, time.Minute)
+		id := w.enqueue(task.Spec{Kind: "k", Options: task.Options{MaxAttempts: 2}}).ID
+		w.expect(id, task.Failed, time.Minute)
 		w.end(wk)
 		if n := heard.Load(); n != 4 { // two starts, a retry, the failure
 			t.Errorf("it heard %d times", n)
@@ -139,15 +140,15 @@ func TestArgumentsOfAnotherShapeAreTriedAgain(t *testing.T) {
 		old, mended := &queue.Mux{}, &queue.Mux{}
 		queue.Define[seven]("k").Handle(old, func(context.Context, *queue.Run, seven) error { return nil }, queue.Handler{})
 		queue.Define[words]("k").Handle(mended, func(context.Context, *queue.Run, words) error { return nil }, queue.Handler{})
-		id := w.enqueue(queue.Spec{Kind: "k", Args: []byte(`{"N":"seven"}`)}).ID
+		id := w.enqueue(task.Spec{Kind: "k", Args: []byte(`{"N":"seven"}`)}).ID
 		wk := done(old)
-		got := w.expect(id, queue.Retryable, time.Minute)
+		got := w.expect(id, task.Retryable, time.Minute)
 		w.end(wk)
 		if got.Attempts != 1 {
 			t.Errorf("%d attempts", got.Attempts)
 		}
 		wk = done(mended)
-		w.expect(id, queue.Succeeded, time.Minute)
+		w.expect(id, task.Succeeded, time.Minute)
 		w.end(wk)
 	})
 }
@@ -177,8 +178,8 @@ func TestATimeoutIsTheContextsDeadline(t *testing.T) {
 			return queue.Final(ctx.Err())
 		}})
 		wk := w.work(queue.WorkerOptions{Mux: m})
-		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{Timeout: time.Minute}}).ID
-		w.expect(id, queue.Failed, 2*time.Minute)
+		id := w.enqueue(task.Spec{Kind: "k", Options: task.Options{Timeout: time.Minute}}).ID
+		w.expect(id, task.Failed, 2*time.Minute)
 		w.end(wk)
 	})
 }
@@ -204,7 +205,7 @@ func TestAMuxRefusesWhatWouldBindNothing(t *testing.T) {
 	panics(t, "already", func() { m.HandleAny(h) })
 	panics(t, "without a function", func() { new(queue.Mux).HandleAny(queue.Handler{}) })
 	virtual(t, func(w *world) {
-		for want, rate := range map[string]queue.Rate{
+		for want, rate := range map[string]task.Rate{
 			"":               {Count: 1, Per: time.Second, Burst: 3},
 			"1 in 0s":        {Count: 1},
 			"0 in 1s":        {Per: time.Second},
@@ -236,7 +237,7 @@ func TestARemovedRateIsGone(t *testing.T) {
 	virtual(t, func(w *world) {
 		nothing := func(context.Context, *queue.Run) error { return nil }
 		rated, plain, anyKind := &queue.Mux{}, &queue.Mux{}, &queue.Mux{}
-		rated.Handle("k", queue.Handler{Do: nothing, Rate: queue.Rate{Count: 1, Per: time.Hour}})
+		rated.Handle("k", queue.Handler{Do: nothing, Rate: task.Rate{Count: 1, Per: time.Hour}})
 		plain.Handle("k", queue.Handler{Do: nothing})
 		anyKind.HandleAny(queue.Handler{Do: nothing})
 		for i, c := range []struct {

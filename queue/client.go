@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/coalesce"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // maxBatch is how many tasks travel in one call of a Client, maxBytes how large their arguments are in all.
@@ -19,18 +21,18 @@ const (
 
 // ClientOptions make a Client. Only Store is required.
 type ClientOptions struct {
-	Store Store
+	Store driver.Store
 	// Timeout bounds one call of the store. Default 10 s.
 	Timeout time.Duration
 }
 
 // A Client enqueues. Calls that come at the same time travel together. It is safe for concurrent use.
 type Client struct {
-	store   Store
+	store   driver.Store
 	timeout time.Duration
 	singles *coalesce.Batcher[Spec, Enqueued]
 	closed  atomic.Bool
-	tally   *tally
+	tally   *counters.Tally
 }
 
 // NewClient makes a Client. Close it, so that what it counted is written.
@@ -38,7 +40,7 @@ func NewClient(o ClientOptions) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
 	}
-	c := &Client{store: o.Store, timeout: o.Timeout, tally: newTally(o.Store)}
+	c := &Client{store: o.Store, timeout: o.Timeout, tally: counters.New(o.Store)}
 	c.singles = coalesce.New(maxBatch/2, 2, nil, c.send)
 	return c
 }
@@ -58,7 +60,7 @@ func (c *Client) Enqueue(ctx context.Context, s Spec) (Enqueued, error) {
 	if err != nil {
 		return e, err
 	}
-	c.tally.admitted([]Spec{s}, []Enqueued{e})
+	c.tally.Admitted([]Spec{s}, []Enqueued{e})
 	return e, undecided([]Spec{s}, []Enqueued{e})
 }
 
@@ -86,7 +88,7 @@ func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, err
 		if err != nil {
 			return answers, err
 		}
-		c.tally.admitted(part, got)
+		c.tally.Admitted(part, got)
 		answers, checked = append(answers, got...), checked[len(part):]
 	}
 	return answers, undecided(specs, answers)
@@ -143,7 +145,7 @@ func (c *Client) step(ctx context.Context, specs []Spec) ([]Enqueued, error) {
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.singles.Close()
-	c.tally.close()
+	c.tally.Close()
 }
 
 // EnqueueIn takes tasks in as part of a transaction of the caller's: nothing of it exists before the
@@ -151,7 +153,7 @@ func (c *Client) Close() {
 // postgres.QueueTx, mysql.QueueTx, file.QueueTx. Roll back on an error, as on that of any other statement.
 // ErrUndecided leaves the transaction usable: of the answers, which come with it, those that say Undecided were not
 // taken in.
-func EnqueueIn(ctx context.Context, in Inserter, specs ...Spec) ([]Enqueued, error) {
+func EnqueueIn(ctx context.Context, in driver.Inserter, specs ...Spec) ([]Enqueued, error) {
 	checked, err := checkAll(specs)
 	if err != nil {
 		return nil, err

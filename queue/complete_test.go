@@ -9,20 +9,23 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // transaction is one of the caller's: what it finishes is so at its commit, if there is one.
 type transaction struct {
-	to   queue.Finisher
+	to   driver.Finisher
 	when func(context.Context) error
 }
 
-func (x *transaction) Finish(_ context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (x *transaction) Finish(_ context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	x.when = func(ctx context.Context) error {
 		_, err := x.to.Finish(ctx, worker, ends)
 		return err
 	}
-	return []queue.Status{queue.OK}, nil
+	return []driver.Status{driver.OK}, nil
 }
 
 // A completion that was never committed is noticed when the handler returns: the attempt has failed, and is made
@@ -44,12 +47,12 @@ func TestACompletionWithoutACommitIsNoticed(t *testing.T) {
 				}
 				return tx.when(ctx)
 			})})
-		forgets := w.enqueue(queue.Spec{Kind: "k", Args: []byte(`"forgets"`)}).ID
-		commits := w.enqueue(queue.Spec{Kind: "k"}).ID
-		if got := w.expect(commits, queue.Succeeded, time.Minute); len(got.History) != 0 || got.Attempts != 1 {
+		forgets := w.enqueue(task.Spec{Kind: "k", Args: []byte(`"forgets"`)}).ID
+		commits := w.enqueue(task.Spec{Kind: "k"}).ID
+		if got := w.expect(commits, task.Succeeded, time.Minute); len(got.History) != 0 || got.Attempts != 1 {
 			t.Errorf("committed: %d attempts, %+v", got.Attempts, got.History)
 		}
-		got := w.expect(forgets, queue.Succeeded, time.Minute)
+		got := w.expect(forgets, task.Succeeded, time.Minute)
 		if len(got.History) != 1 || got.History[0].Error != queue.ErrUncommitted.Error() || got.Attempts != 2 {
 			t.Errorf("forgotten: %d attempts, %+v", got.Attempts, got.History)
 		}
@@ -57,18 +60,18 @@ func TestACompletionWithoutACommitIsNoticed(t *testing.T) {
 		if heard[queue.TaskStarted] != 3 || heard[queue.TaskSucceeded] != 2 || heard[queue.TaskRetried] != 1 {
 			t.Errorf("heard %v", heard)
 		}
-		w.counted(map[string]int64{queue.CountSucceeded: 2, queue.CountRetried: 1})
+		w.counted(map[string]int64{counters.Succeeded: 2, counters.Retried: 1})
 	})
 }
 
 // mute is a store that cannot be asked for a while.
 type mute struct {
-	queue.Store
+	driver.Store
 	mu    sync.Mutex
 	until time.Time
 }
 
-func (m *mute) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
+func (m *mute) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
 	m.mu.Lock()
 	until := m.until
 	m.mu.Unlock()
@@ -88,13 +91,13 @@ func TestWhetherATaskWasCompletedIsAskedUntilItIsKnown(t *testing.T) {
 			tx := &transaction{to: w.st.Queue}
 			return errors.Join(r.Complete(ctx, tx), tx.when(ctx))
 		})})
-		id := w.enqueue(queue.Spec{Kind: "k"}).ID
+		id := w.enqueue(task.Spec{Kind: "k"}).ID
 		time.Sleep(10 * time.Second)
 		w.end(wk)
-		if got := w.task(id); got.State != queue.Succeeded || len(got.History) != 0 || n != 1 {
+		if got := w.task(id); got.State != task.Succeeded || len(got.History) != 0 || n != 1 {
 			t.Errorf("%s after %d attempts, %+v", got.State, n, got.History)
 		}
-		w.counted(map[string]int64{queue.CountSucceeded: 1, queue.CountRetried: 0})
+		w.counted(map[string]int64{counters.Succeeded: 1, counters.Retried: 0})
 	})
 }
 

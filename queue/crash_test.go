@@ -9,11 +9,13 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // mortal is a process: once it is dead, nothing that it asks reaches the store.
 type mortal struct {
-	queue.Store
+	driver.Store
 	lease leases
 	dead  atomic.Bool
 }
@@ -36,21 +38,21 @@ func (m *mortal) gone() error {
 	return nil
 }
 
-func (m *mortal) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+func (m *mortal) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
 	if err := m.gone(); err != nil {
-		return queue.Fetch{}, err
+		return driver.Fetch{}, err
 	}
 	return m.Store.Fetch(ctx, r)
 }
 
-func (m *mortal) Start(ctx context.Context, worker lease.Ref, tasks []queue.Ref) ([]queue.Status, error) {
+func (m *mortal) Start(ctx context.Context, worker lease.Ref, tasks []driver.Ref) ([]driver.Status, error) {
 	if err := m.gone(); err != nil {
 		return nil, err
 	}
 	return m.Store.Start(ctx, worker, tasks)
 }
 
-func (m *mortal) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (m *mortal) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if err := m.gone(); err != nil {
 		return nil, err
 	}
@@ -64,9 +66,9 @@ func (m *mortal) Leave(ctx context.Context, worker lease.Ref) error {
 	return m.Store.Leave(ctx, worker)
 }
 
-func (m *mortal) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, error) {
+func (m *mortal) Tend(ctx context.Context, r driver.TendRequest) (driver.Tended, error) {
 	if err := m.gone(); err != nil {
-		return queue.Tended{}, err
+		return driver.Tended{}, err
 	}
 	return m.Store.Tend(ctx, r)
 }
@@ -92,12 +94,12 @@ func TestACrashEndsNoNeighbour(t *testing.T) {
 	for _, budget := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(budget), func(t *testing.T) {
 			virtual(t, func(w *world) {
-				o := queue.Options{MaxCrashes: budget}
-				poison := w.enqueue(queue.Spec{Kind: "poison", Options: o}).ID
-				var innocent []queue.ID
-				add := func() { innocent = append(innocent, w.enqueue(queue.Spec{Kind: "k", Options: o}).ID) }
+				o := task.Options{MaxCrashes: budget}
+				poison := w.enqueue(task.Spec{Kind: "poison", Options: o}).ID
+				var innocent []task.ID
+				add := func() { innocent = append(innocent, w.enqueue(task.Spec{Kind: "k", Options: o}).ID) }
 				deaths := 0
-				for w.task(poison).State != queue.Crashed {
+				for w.task(poison).State != task.Crashed {
 					for range 5 {
 						add()
 					}
@@ -110,7 +112,7 @@ func TestACrashEndsNoNeighbour(t *testing.T) {
 					deaths++
 				}
 				for _, id := range innocent {
-					if got := w.task(id); got.State != queue.Succeeded {
+					if got := w.task(id); got.State != task.Succeeded {
 						t.Errorf("after %d deaths the innocent %d is %s, %d crashes", deaths, id, got.State, got.Crashes)
 					}
 				}
@@ -124,7 +126,7 @@ func TestACrashEndsNoNeighbour(t *testing.T) {
 
 // untilDead works until the poison kills the process; false where the poison has crashed for good, and all others are
 // done.
-func (w *world) untilDead(poison queue.ID) (died bool) {
+func (w *world) untilDead(poison task.ID) (died bool) {
 	w.Helper()
 	p := w.mortal()
 	mux := &queue.Mux{}
@@ -150,7 +152,7 @@ func (w *world) untilDead(poison queue.ID) (died bool) {
 			time.Sleep(20 * time.Second) // its lease lapses
 			break
 		}
-		if s := w.task(poison).State; s == queue.Crashed {
+		if s := w.task(poison).State; s == task.Crashed {
 			time.Sleep(time.Minute)
 			break
 		}
@@ -165,12 +167,12 @@ func (w *world) untilDead(poison queue.ID) (died bool) {
 // Holds: promise 19.
 func TestAWorkerEndsWhileATaskWaitsToBeAlone(t *testing.T) {
 	virtual(t, func(w *world) {
-		last := w.enqueue(queue.Spec{Kind: "k", Args: []byte(`"last"`), Options: queue.Options{MaxCrashes: 1}}).ID
+		last := w.enqueue(task.Spec{Kind: "k", Args: []byte(`"last"`), Options: task.Options{MaxCrashes: 1}}).ID
 		w.dies(last)
-		if _, err := w.st.Queue.Tend(w.Context(), queue.TendRequest{}); err != nil {
+		if _, err := w.st.Queue.Tend(w.Context(), driver.TendRequest{}); err != nil {
 			t.Fatal(err)
 		}
-		long := w.enqueue(queue.Spec{Kind: "k"}).ID
+		long := w.enqueue(task.Spec{Kind: "k"}).ID
 		wk := w.work(queue.WorkerOptions{Slots: 5, Grace: time.Second, Mux: handler(func(ctx context.Context, r *queue.Run) error {
 			if string(r.Args) == `"last"` {
 				t.Error("it began beside another one")
@@ -178,19 +180,19 @@ func TestAWorkerEndsWhileATaskWaitsToBeAlone(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})})
-		w.expect(long, queue.Running, time.Minute)
+		w.expect(long, task.Running, time.Minute)
 		time.Sleep(time.Minute) // much longer than others may wait for a slot
-		if got := w.task(last); got.State != queue.Running {
+		if got := w.task(last); got.State != task.Running {
 			t.Errorf("it is %s, want running: its worker has it, and waits", got.State)
 		}
-		fresh := w.enqueue(queue.Spec{Kind: "k"}).ID
+		fresh := w.enqueue(task.Spec{Kind: "k"}).ID
 		time.Sleep(10 * time.Second)
-		if got := w.task(fresh); got.State != queue.Available {
+		if got := w.task(fresh); got.State != task.Available {
 			t.Errorf("the worker has fetched another one: %s", got.State)
 		}
 		w.end(wk)
-		for _, id := range []queue.ID{last, long} {
-			if got := w.task(id); got.State != queue.Available || got.Attempts != 0 || got.Crashes != 0 {
+		for _, id := range []task.ID{last, long} {
+			if got := w.task(id); got.State != task.Available || got.Attempts != 0 || got.Crashes != 0 {
 				t.Errorf("%d is %s after %d attempts", id, got.State, got.Attempts)
 			}
 		}
@@ -198,9 +200,9 @@ func TestAWorkerEndsWhileATaskWaitsToBeAlone(t *testing.T) {
 }
 
 // dies is a worker that fetches a task, begins it, and is gone.
-func (w *world) dies(id queue.ID) {
+func (w *world) dies(id task.ID) {
 	w.Helper()
-	if _, err := w.st.Queue.Tend(w.Context(), queue.TendRequest{}); err != nil { // what an earlier one left
+	if _, err := w.st.Queue.Tend(w.Context(), driver.TendRequest{}); err != nil { // what an earlier one left
 		w.Fatal(err)
 	}
 	k := w.keeper()
@@ -209,11 +211,11 @@ func (w *world) dies(id queue.ID) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	f, err := w.st.Queue.Fetch(w.Context(), queue.FetchRequest{Worker: l.Ref(), Queues: []string{"default"}, Max: 1, Suspects: true, Charged: true})
+	f, err := w.st.Queue.Fetch(w.Context(), driver.FetchRequest{Worker: l.Ref(), Queues: []string{"default"}, Max: 1, Suspects: true, Charged: true})
 	if err != nil || len(f.Tasks) != 1 || f.Tasks[0].ID != id {
 		w.Fatalf("fetched %+v, %v", f, err)
 	}
-	if st, err := w.st.Queue.Start(w.Context(), l.Ref(), []queue.Ref{f.Tasks[0].Ref}); err != nil || st[0] != queue.OK {
+	if st, err := w.st.Queue.Start(w.Context(), l.Ref(), []driver.Ref{f.Tasks[0].Ref}); err != nil || st[0] != driver.OK {
 		w.Fatal(st, err)
 	}
 	if err := l.Release(w.Context()); err != nil {

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // ended is what is known when a handler has returned.
 type ended struct {
-	task           *Fetched
+	task           *driver.Fetched
 	attempt        int
 	handler        Handler
 	says           opinion
@@ -27,27 +29,27 @@ type ended struct {
 //
 // Work that was done is done, even if it was told to stop meanwhile. An attempt counts because its
 // work began; only handing back and postponing use none (promises 19 and 20).
-func decide(e ended) (c Completion, ok bool) {
-	c = Completion{Ref: e.task.Ref, Started: e.started, Ended: e.ended}
+func decide(e ended) (c driver.Completion, ok bool) {
+	c = driver.Completion{Ref: e.task.Ref, Started: e.started, Ended: e.ended}
 	if errors.Is(e.cause, lease.ErrLost) {
 		return c, false
 	}
 	if e.says.err == nil {
-		c.Verdict = Success
+		c.Verdict = driver.Success
 		return c, true
 	}
 	c.Error = bounded(e.says.text)
 	h := e.says.handled
 	switch {
 	case errors.Is(e.cause, ErrStopped):
-		c.Verdict, c.Outcome, c.Reason = Cancel, "canceled", e.stop
-	case h != nil && h.verdict == Drop:
-		c.Verdict, c.Outcome, c.Reason = Drop, "discarded", ReasonWorker
-	case h != nil && h.verdict == Fail:
-		c.Verdict, c.Outcome, c.Reason = Fail, "failed", "final"
+		c.Verdict, c.Outcome, c.Reason = driver.Cancel, "canceled", e.stop
+	case h != nil && h.verdict == driver.Drop:
+		c.Verdict, c.Outcome, c.Reason = driver.Drop, "discarded", task.ReasonWorker
+	case h != nil && h.verdict == driver.Fail:
+		c.Verdict, c.Outcome, c.Reason = driver.Fail, "failed", "final"
 	case errors.Is(e.cause, ErrShutdown):
-		c.Verdict, c.Outcome = Return, "returned"
-	case h != nil && h.verdict == Snooze:
+		c.Verdict, c.Outcome = driver.Return, "returned"
+	case h != nil && h.verdict == driver.Snooze:
 		e.postpone(&c, h.delay)
 	default:
 		e.again(&c, h)
@@ -55,21 +57,21 @@ func decide(e ended) (c Completion, ok bool) {
 	return c, true
 }
 
-func (e *ended) postpone(c *Completion, d time.Duration) {
-	c.Verdict, c.Outcome, c.Delay = Snooze, "snoozed", d
-	if e.task.Snoozes >= e.task.snoozes() {
-		c.Verdict, c.Outcome, c.Reason = Fail, "failed", fmt.Sprintf("postponed %d times", e.task.Snoozes)
+func (e *ended) postpone(c *driver.Completion, d time.Duration) {
+	c.Verdict, c.Outcome, c.Delay = driver.Snooze, "snoozed", d
+	if e.task.Snoozes >= e.task.SnoozeBudget() {
+		c.Verdict, c.Outcome, c.Reason = driver.Fail, "failed", fmt.Sprintf("postponed %d times", e.task.Snoozes)
 	}
 }
 
 // again retries a failed attempt as long as attempts and time are left.
-func (e *ended) again(c *Completion, h *handled) {
+func (e *ended) again(c *driver.Completion, h *handled) {
 	c.Outcome = "failed"
 	if errors.Is(e.cause, ErrTimedOut) {
 		c.Outcome = "timed_out"
 	}
 	switch {
-	case h != nil && h.verdict == Retry:
+	case h != nil && h.verdict == driver.Retry:
 		c.Delay = h.delay
 	case e.task.Backoff != nil:
 		c.Delay = e.task.Backoff.After(e.attempt)
@@ -78,22 +80,22 @@ func (e *ended) again(c *Completion, h *handled) {
 	default:
 		c.Delay = Backoff{}.After(e.attempt)
 	}
-	c.Verdict = Retry
+	c.Verdict = driver.Retry
 	switch until := e.task.RetryUntil; {
 	case e.attempt >= e.task.AttemptBudget():
-		c.Verdict, c.Delay, c.Reason = Fail, 0, fmt.Sprintf("attempt %d of %d", e.attempt, e.task.AttemptBudget())
+		c.Verdict, c.Delay, c.Reason = driver.Fail, 0, fmt.Sprintf("attempt %d of %d", e.attempt, e.task.AttemptBudget())
 	case !until.IsZero() && e.ended.Add(c.Delay).After(until):
-		c.Verdict, c.Delay, c.Reason = Fail, 0, "no time left: retry_until was "+until.UTC().Format(time.RFC3339)
+		c.Verdict, c.Delay, c.Reason = driver.Fail, 0, "no time left: retry_until was "+until.UTC().Format(time.RFC3339)
 	}
 }
 
 // overdue ends a task whose time for retries ran out while it waited; that is no attempt. The first attempt is always
 // made: a task never fails without having been tried.
-func overdue(f *Fetched, now time.Time) (Completion, bool) {
+func overdue(f *driver.Fetched, now time.Time) (driver.Completion, bool) {
 	if f.RetryUntil.IsZero() || f.Attempts == f.Granted || !now.After(f.RetryUntil) {
-		return Completion{}, false
+		return driver.Completion{}, false
 	}
-	return Completion{Ref: f.Ref, Verdict: Fail,
+	return driver.Completion{Ref: f.Ref, Verdict: driver.Fail,
 		Reason: "no time left: retry_until was " + f.RetryUntil.UTC().Format(time.RFC3339)}, true
 }
 

@@ -9,17 +9,19 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // choking is a store that cannot take the end of one task until it is healed, nor anything that comes with it.
 type choking struct {
-	queue.Store
-	on     queue.ID
+	driver.Store
+	on     task.ID
 	healed atomic.Bool
 	within atomic.Int64 // how many ends came at once with it, at most
 }
 
-func (c *choking) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (c *choking) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	time.Sleep(100 * time.Millisecond) // others are gathered meanwhile
 	for _, e := range ends {
 		if e.ID == c.on && !c.healed.Load() {
@@ -33,9 +35,9 @@ func (c *choking) Finish(ctx context.Context, worker lease.Ref, ends []queue.Com
 // Ends travel together. One that the store cannot take is parted from the others, which are reported without it.
 func TestAnEndThatCannotBeTakenHoldsUpNoOther(t *testing.T) {
 	virtual(t, func(w *world) {
-		var ids []queue.ID
+		var ids []task.ID
 		for range 10 {
-			ids = append(ids, w.enqueue(queue.Spec{Kind: "k"}).ID)
+			ids = append(ids, w.enqueue(task.Spec{Kind: "k"}).ID)
 		}
 		st := &choking{Store: w.st.Queue, on: ids[4]}
 		wk := w.work(queue.WorkerOptions{Store: st, Slots: 10, Mux: handler(func(_ context.Context, r *queue.Run) error {
@@ -44,14 +46,14 @@ func TestAnEndThatCannotBeTakenHoldsUpNoOther(t *testing.T) {
 		})})
 		for i, id := range ids {
 			if i != 4 {
-				w.expect(id, queue.Succeeded, 10*time.Second)
+				w.expect(id, task.Succeeded, 10*time.Second)
 			}
 		}
 		if st.within.Load() < 2 {
 			t.Error("the bad end came alone, and there was nothing to part")
 		}
 		st.healed.Store(true)
-		w.expect(ids[4], queue.Succeeded, 10*time.Second)
+		w.expect(ids[4], task.Succeeded, 10*time.Second)
 		w.end(wk)
 	})
 }
@@ -61,7 +63,7 @@ func TestAnEndThatCannotBeTakenHoldsUpNoOther(t *testing.T) {
 func TestAStoreThatTakesNoEndsIsNoticed(t *testing.T) {
 	virtual(t, func(w *world) {
 		const tasks = 9000
-		specs := make([]queue.Spec, tasks)
+		specs := make([]task.Spec, tasks)
 		for i := range specs {
 			specs[i].Kind = "k"
 		}
@@ -93,11 +95,11 @@ func TestAStoreThatTakesNoEndsIsNoticed(t *testing.T) {
 
 // refusing is a store that takes no end until it is healed.
 type refusing struct {
-	queue.Store
+	driver.Store
 	healed *atomic.Bool
 }
 
-func (r *refusing) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (r *refusing) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if !r.healed.Load() {
 		return nil, errors.New("the disk is full")
 	}
@@ -108,9 +110,9 @@ func (r *refusing) Finish(ctx context.Context, worker lease.Ref, ends []queue.Co
 func TestNothingBeginsAfterTheLoss(t *testing.T) {
 	virtual(t, func(w *world) {
 		const quick = 200 // they show that tasks are short: then some are fetched ahead
-		var ids []queue.ID
+		var ids []task.ID
 		for range quick + 5 {
-			ids = append(ids, w.enqueue(queue.Spec{Kind: "k"}).ID)
+			ids = append(ids, w.enqueue(task.Spec{Kind: "k"}).ID)
 		}
 		began, lost := make(chan struct{}), make(chan struct{})
 		var calls, late atomic.Int64
@@ -139,7 +141,7 @@ func TestNothingBeginsAfterTheLoss(t *testing.T) {
 		}
 		<-lost
 		for _, id := range ids {
-			w.expect(id, queue.Succeeded, time.Minute)
+			w.expect(id, task.Succeeded, time.Minute)
 		}
 		w.end(wk)
 		if n := late.Load(); n > 0 {
@@ -149,9 +151,9 @@ func TestNothingBeginsAfterTheLoss(t *testing.T) {
 }
 
 // running counts the tasks that some worker has.
-func (w *world) running(ids []queue.ID) (n int) {
+func (w *world) running(ids []task.ID) (n int) {
 	for _, id := range ids {
-		if w.task(id).State == queue.Running {
+		if w.task(id).State == task.Running {
 			n++
 		}
 	}

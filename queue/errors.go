@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // When a call is refused or not answered:
@@ -16,7 +17,7 @@ var (
 	ErrClosed = errors.New("the Client was closed")
 	// ErrStale is returned when a run of a task is no longer the caller's: it was rescued, or its
 	// worker's lease lapsed. Nothing was written.
-	ErrStale = errors.New("the task is no longer this worker's")
+	ErrStale = driver.ErrStale
 	// ErrUndecided is wrapped when another transaction has a task's unique key, and did not end within the store's
 	// lock_wait (rule Q2): the task was not taken in, and which task it would be a duplicate of is not known. A
 	// transaction of the caller's goes on; roll it back, and try again later.
@@ -44,11 +45,6 @@ var (
 	ErrUncommitted = errors.New("Run.Complete was called, but its transaction was not committed when the handler returned")
 )
 
-// A SpecError says what of a Spec is wrong, and what would be right.
-type SpecError struct{ Field, Problem string }
-
-func (e *SpecError) Error() string { return fmt.Sprintf("task: %s: %s", e.Field, e.Problem) }
-
 // A BatchError says which Spec of several is wrong. None of them was taken in.
 type BatchError struct {
 	Index int
@@ -67,7 +63,7 @@ func Final(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &handled{verdict: Fail, err: err}
+	return &handled{verdict: driver.Fail, err: err}
 }
 
 // RetryAfter is an ordinary failure whose next attempt begins after d, whatever the back-off says.
@@ -76,26 +72,28 @@ func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &handled{verdict: Retry, delay: d, err: err}
+	return &handled{verdict: driver.Retry, delay: d, err: err}
 }
 
 // Postpone is no failure: the task was not ready to be done, and comes back after d, 1 s at least. It uses no
 // attempt; how often it may do so is bounded by MaxSnoozes (rule Q6).
-func Postpone(d time.Duration) error { return &handled{verdict: Snooze, delay: max(d, time.Second)} }
+func Postpone(d time.Duration) error {
+	return &handled{verdict: driver.Snooze, delay: max(d, time.Second)}
+}
 
 // GiveUp ends the task as discarded: it was not done, and never counts as a success (promise 21).
-func GiveUp(why string) error { return &handled{verdict: Drop, err: errors.New(why)} }
+func GiveUp(why string) error { return &handled{verdict: driver.Drop, err: errors.New(why)} }
 
 // handled is what a handler decided about its task.
 type handled struct {
-	verdict Verdict
+	verdict driver.Verdict
 	delay   time.Duration
 	err     error
 }
 
 func (h *handled) Error() string {
 	switch {
-	case h.verdict == Snooze:
+	case h.verdict == driver.Snooze:
 		return fmt.Sprintf("postponed for %s", h.delay)
 	case h.err == nil:
 		return "failed"

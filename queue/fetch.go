@@ -4,6 +4,9 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 const (
@@ -141,7 +144,7 @@ func (s *shift) pass(ctx context.Context, items []*item) {
 }
 
 // ask fetches once. The queues take turns in being the first.
-func (s *shift) ask(ctx context.Context, room, turn int) (Fetch, error) {
+func (s *shift) ask(ctx context.Context, room, turn int) (driver.Fetch, error) {
 	o := s.w.o
 	queues := o.Queues
 	if n := len(queues); n > 1 {
@@ -152,7 +155,7 @@ func (s *shift) ask(ctx context.Context, room, turn int) (Fetch, error) {
 	s.mu.Unlock()
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	return o.Store.Fetch(ctx, FetchRequest{Worker: s.ref, NotAfter: o.Keeper.NotAfter(), Queues: queues,
+	return o.Store.Fetch(ctx, driver.FetchRequest{Worker: s.ref, NotAfter: o.Keeper.NotAfter(), Queues: queues,
 		Kinds: o.Mux.kinds(), Max: room, Suspects: true, Charged: charged})
 }
 
@@ -188,14 +191,14 @@ func (s *shift) reconcile(ctx context.Context) {
 	now := s.now()
 	for _, a := range mine {
 		if !s.knows(a.ID) {
-			s.ends <- end{Completion: Completion{Ref: a.Ref, Verdict: Return, Outcome: "returned", Started: now, Ended: now,
+			s.ends <- end{Completion: driver.Completion{Ref: a.Ref, Verdict: driver.Return, Outcome: "returned", Started: now, Ended: now,
 				Error: "the store's answer to the fetch was lost"}}
 		}
 	}
 }
 
 // knows says whether the shift has the task, or is reporting its end.
-func (s *shift) knows(id ID) bool {
+func (s *shift) knows(id task.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[id] != nil || s.ending[id]

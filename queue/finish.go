@@ -6,11 +6,14 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // end is how the run of a task ended, on its way to the store.
 type end struct {
-	Completion
+	driver.Completion
 	queue, kind string
 	next        bool // its end may let another one run
 	// unsure: a transaction of the handler's may have completed it. What is said here holds only if it has not.
@@ -19,7 +22,7 @@ type end struct {
 }
 
 // report hands a task's end to the finishers.
-func (s *shift) report(it *item, c Completion) { s.hand(it, end{Completion: c}) }
+func (s *shift) report(it *item, c driver.Completion) { s.hand(it, end{Completion: c}) }
 
 func (s *shift) hand(it *item, e end) {
 	e.queue, e.kind, e.next = it.Queue, it.Kind, it.Limit != nil || it.Suspect
@@ -28,7 +31,7 @@ func (s *shift) hand(it *item, e end) {
 }
 
 // reportAttempt hands the end of an attempt to the finishers, and says in the log what failed.
-func (s *shift) reportAttempt(it *item, a *attempt, c Completion, unsure bool) {
+func (s *shift) reportAttempt(it *item, a *attempt, c driver.Completion, unsure bool) {
 	e := end{Completion: c, unsure: unsure}
 	if !unsure {
 		s.logFailure(&it.Fetched, a.attempt, &c)
@@ -42,22 +45,22 @@ func (s *shift) reportAttempt(it *item, a *attempt, c Completion, unsure bool) {
 	s.hand(it, e)
 }
 
-func tallied(c Completion) string {
+func tallied(c driver.Completion) string {
 	switch c.Verdict {
-	case Success:
-		return CountSucceeded
-	case Fail:
-		return CountFailed
-	case Cancel:
-		return CountCanceled
-	case Drop:
-		return CountDiscarded + ":" + c.Reason
-	case Snooze:
-		return CountPostponed
-	case Return:
-		return CountReturned
+	case driver.Success:
+		return counters.Succeeded
+	case driver.Fail:
+		return counters.Failed
+	case driver.Cancel:
+		return counters.Canceled
+	case driver.Drop:
+		return counters.Discarded + ":" + c.Reason
+	case driver.Snooze:
+		return counters.Postponed
+	case driver.Return:
+		return counters.Returned
 	}
-	return CountRetried
+	return counters.Retried
 }
 
 // finish sends ends in batches: alone when there is one, together when there are many.
@@ -94,7 +97,7 @@ func (s *shift) send(batch []end) {
 	if batch = s.uncommitted(batch); len(batch) == 0 {
 		return
 	}
-	ends := make([]Completion, len(batch))
+	ends := make([]driver.Completion, len(batch))
 	for i := range batch {
 		ends[i] = batch[i].Completion
 	}
@@ -167,8 +170,8 @@ func (s *shift) uncommitted(batch []end) []end {
 }
 
 // settled counts what was completed by its handler, and is what is left to be reported. mine runs still.
-func (s *shift) settled(batch []end, mine []Asked) (left []end) {
-	runs := make(map[Ref]bool, len(mine))
+func (s *shift) settled(batch []end, mine []driver.Asked) (left []end) {
+	runs := make(map[driver.Ref]bool, len(mine))
 	for _, m := range mine {
 		runs[m.Ref] = true
 	}
@@ -194,7 +197,7 @@ func (s *shift) completed(e *end) {
 	s.mu.Lock()
 	delete(s.ending, e.ID)
 	s.mu.Unlock()
-	s.w.tally.add(e.queue, e.kind, CountSucceeded)
+	s.w.tally.Add(e.queue, e.kind, counters.Succeeded)
 	if e.told != nil {
 		e.told.On, e.told.Outcome, e.told.Error, e.told.Err = TaskSucceeded, "succeeded", "", nil
 		e.told.Reason, e.told.Again = "", 0
@@ -216,7 +219,7 @@ func (s *shift) lost() bool {
 }
 
 // answered counts what the store has taken; nothing else has happened to those tasks.
-func (s *shift) answered(batch []end, st []Status) {
+func (s *shift) answered(batch []end, st []driver.Status) {
 	next := false
 	s.mu.Lock()
 	for i := range batch {
@@ -227,14 +230,14 @@ func (s *shift) answered(batch []end, st []Status) {
 		e := &batch[i]
 		next = next || e.next
 		name := tallied(e.Completion)
-		if st[i] == Gone {
+		if st[i] == driver.Gone {
 			s.w.log.Warn("the end of a task was refused: it is somebody else's by now", "task", e.ID, "token", e.Token)
-			name = CountStale
+			name = counters.Stale
 		} else if e.told != nil {
 			s.w.told.tell(*e.told)
 		}
 		if e.kind != "" { // else it never came to the shift
-			s.w.tally.add(e.queue, e.kind, name)
+			s.w.tally.Add(e.queue, e.kind, name)
 		}
 	}
 	if next {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // errForgotten ends the work of a task of whose fetch the store does not know: a server took over that had not
@@ -14,8 +16,8 @@ var errForgotten = fmt.Errorf("the task's %w: the store does not know that this 
 // forget gives up the tasks that the shift had before the store was asked what it runs, and that are not among
 // that. The store gives them to somebody, and what held their slots to others; after a failover not before a
 // TTL has passed (rule Q5), which is several heartbeats.
-func (s *shift) forget(asked time.Time, mine []Asked) {
-	known := make(map[Ref]bool, len(mine))
+func (s *shift) forget(asked time.Time, mine []driver.Asked) {
+	known := make(map[driver.Ref]bool, len(mine))
 	for _, a := range mine {
 		known[a.Ref] = true
 	}
@@ -43,7 +45,7 @@ func (s *shift) lose(it *item) {
 		return
 	}
 	s.w.log.Warn("a task is given up: the store does not know that this worker has it", "event", "task-forgotten", "task", it.ID, "kind", it.Kind)
-	s.w.tally.add(it.Queue, it.Kind, CountStale)
+	s.w.tally.Add(it.Queue, it.Kind, counters.Stale)
 	switch {
 	case cancel != nil:
 		cancel(errForgotten)

@@ -10,30 +10,32 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A forgetful store does not know of some fetches, as one that took over in a failover. It gives no such task again.
 type forgetful struct {
-	queue.Store
+	driver.Store
 	mu        sync.Mutex
-	forgotten []queue.ID
-	reported  []queue.ID
+	forgotten []task.ID
+	reported  []task.ID
 }
 
-func (f *forgetful) forget(id queue.ID) {
+func (f *forgetful) forget(id task.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgotten = append(f.forgotten, id)
 }
 
-func (f *forgetful) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
+func (f *forgetful) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
 	mine, err := f.Store.Mine(ctx, worker, asked)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(mine, func(a queue.Asked) bool { return slices.Contains(f.forgotten, a.ID) }), err
+	return slices.DeleteFunc(mine, func(a driver.Asked) bool { return slices.Contains(f.forgotten, a.ID) }), err
 }
 
-func (f *forgetful) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (f *forgetful) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	f.mu.Lock()
 	for _, c := range ends {
 		f.reported = append(f.reported, c.ID)
@@ -59,10 +61,10 @@ func TestAForgottenFetchEndsItsWork(t *testing.T) {
 			}
 			return nil
 		}})
-		first, second := w.enqueue(queue.Spec{Kind: "k"}).ID, w.enqueue(queue.Spec{Kind: "k"}).ID
+		first, second := w.enqueue(task.Spec{Kind: "k"}).ID, w.enqueue(task.Spec{Kind: "k"}).ID
 		wk := w.work(queue.WorkerOptions{Store: st, Mux: m, Slots: 2})
-		w.expect(first, queue.Running, time.Second)
-		w.expect(second, queue.Running, time.Second)
+		w.expect(first, task.Running, time.Second)
+		w.expect(second, task.Running, time.Second)
 		time.Sleep(20 * time.Second) // it has asked for all of its tasks, and keeps them
 		if len(ended) > 0 {
 			t.Fatalf("it ended with %v", <-ended)
@@ -75,7 +77,7 @@ func TestAForgottenFetchEndsItsWork(t *testing.T) {
 		if took := time.Since(begin); took > lease.DefaultTTL/2 {
 			t.Errorf("it ended after %v", took)
 		}
-		w.expect(second, queue.Succeeded, 2*time.Minute)
+		w.expect(second, task.Succeeded, 2*time.Minute)
 		w.end(wk)
 		if slices.Contains(st.reported, first) {
 			t.Error("its end was reported")
@@ -102,12 +104,12 @@ func TestACompletedTaskIsNotGivenUp(t *testing.T) {
 			}
 			return nil
 		}})
-		id := w.enqueue(queue.Spec{Kind: "k"}).ID
+		id := w.enqueue(task.Spec{Kind: "k"}).ID
 		wk := w.work(queue.WorkerOptions{Mux: m})
 		if err := <-ended; err != nil {
 			t.Errorf("it ended with %v", err)
 		}
-		w.expect(id, queue.Succeeded, time.Second)
+		w.expect(id, task.Succeeded, time.Second)
 		w.end(wk)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // TaskEvent is what happened to a task.
@@ -36,7 +37,7 @@ var TaskEvents = []TaskEvent{TaskStarted, TaskSucceeded, TaskRetried, TaskFailed
 type Happening struct {
 	On TaskEvent
 	// Task, Queue, Kind, Tags and Token say which task and which run of it; they are empty for TaskCrashed.
-	Task        Ref
+	Task        driver.Ref
 	Queue, Kind string
 	Tags        []string
 	// Attempt counts from 1, since the last manual retry.
@@ -57,18 +58,18 @@ type Happening struct {
 }
 
 // happeningOf is what the end of a run means to listeners.
-func happeningOf(c Completion) Happening {
+func happeningOf(c driver.Completion) Happening {
 	h := Happening{Task: c.Ref, Outcome: c.Outcome, Error: c.Error, Reason: c.Reason, Started: c.Started, Ended: c.Ended}
 	switch c.Verdict {
-	case Success:
+	case driver.Success:
 		h.On, h.Outcome = TaskSucceeded, "succeeded"
-	case Retry:
+	case driver.Retry:
 		h.On, h.Again = TaskRetried, c.Delay
-	case Fail:
+	case driver.Fail:
 		h.On = TaskFailed
-	case Drop:
+	case driver.Drop:
 		h.On = TaskDiscarded
-	case Cancel:
+	case driver.Cancel:
 		h.On = TaskCanceled
 	}
 	return h
@@ -118,16 +119,16 @@ func (l *listener) tell(h Happening) {
 }
 
 // logFailure says in the log that an attempt failed, panicked or took too long (promise 24).
-func (s *shift) logFailure(f *Fetched, attempt int, c *Completion) {
+func (s *shift) logFailure(f *driver.Fetched, attempt int, c *driver.Completion) {
 	words := "a task's attempt failed; it is tried again"
 	switch {
-	case c.Verdict == Fail:
+	case c.Verdict == driver.Fail:
 		words = "a task failed; it is not tried again"
-	case c.Verdict != Retry:
+	case c.Verdict != driver.Retry:
 		return
 	}
 	attrs := []any{"event", "task-" + c.Outcome, "kind", f.Kind, "queue", f.Queue, "task", f.ID, "attempt", attempt, "error", c.Error}
-	if c.Verdict == Retry {
+	if c.Verdict == driver.Retry {
 		attrs = append(attrs, "again", c.Delay.Round(time.Millisecond))
 	} else {
 		attrs = append(attrs, "reason", c.Reason)

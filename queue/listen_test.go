@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What happens to tasks is told to the worker's listener, in order, once each, and what failed is logged at WARN.
@@ -23,7 +24,7 @@ func TestWhatHappensToTasksIsToldAndLogged(t *testing.T) {
 		w.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		boom := errors.New("boom")
 		var mu sync.Mutex
-		heard := map[queue.ID][]string{}
+		heard := map[task.ID][]string{}
 		m := &queue.Mux{}
 		m.Handle("k", queue.Handler{Timeout: time.Minute, Backoff: func(int, error) time.Duration { return time.Second },
 			Do: func(ctx context.Context, r *queue.Run) error {
@@ -53,19 +54,19 @@ func TestWhatHappensToTasksIsToldAndLogged(t *testing.T) {
 			heard[h.Task.ID] = append(heard[h.Task.ID], fmt.Sprint(h.On, " ", h.Attempt, " ", h.Outcome))
 		}})
 		for what, want := range map[string]struct {
-			state queue.State
+			state task.State
 			told  string
 		}{
-			"goes well": {queue.Succeeded, "start 1 , success 1 succeeded"},
-			"fails":     {queue.Failed, "start 1 , retry 1 failed, start 2 , failure 2 failed"},
-			"final":     {queue.Failed, "start 1 , failure 1 failed"},
-			"panics":    {queue.Failed, "start 1 , retry 1 failed, start 2 , failure 2 failed"},
-			"late":      {queue.Failed, "start 1 , retry 1 timed_out, start 2 , failure 2 timed_out"},
-			"gives up":  {queue.Discarded, "start 1 , discard 1 discarded"},
-			"later":     {queue.Succeeded, "start 1 , start 1 , success 1 succeeded"},
+			"goes well": {task.Succeeded, "start 1 , success 1 succeeded"},
+			"fails":     {task.Failed, "start 1 , retry 1 failed, start 2 , failure 2 failed"},
+			"final":     {task.Failed, "start 1 , failure 1 failed"},
+			"panics":    {task.Failed, "start 1 , retry 1 failed, start 2 , failure 2 failed"},
+			"late":      {task.Failed, "start 1 , retry 1 timed_out, start 2 , failure 2 timed_out"},
+			"gives up":  {task.Discarded, "start 1 , discard 1 discarded"},
+			"later":     {task.Succeeded, "start 1 , start 1 , success 1 succeeded"},
 		} {
 			log.Reset()
-			id := w.enqueue(queue.Spec{Kind: "k", Args: []byte(`"` + what + `"`), Options: queue.Options{MaxAttempts: 2}}).ID
+			id := w.enqueue(task.Spec{Kind: "k", Args: []byte(`"` + what + `"`), Options: task.Options{MaxAttempts: 2}}).ID
 			w.expect(id, want.state, 5*time.Minute)
 			synctest.Wait()
 			mu.Lock()
@@ -89,13 +90,13 @@ func TestAHandlerThatIgnoresItsTimeoutIsLogged(t *testing.T) {
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { time.Sleep(time.Minute); return nil })})
-		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{Timeout: time.Second}}).ID
+		id := w.enqueue(task.Spec{Kind: "k", Options: task.Options{Timeout: time.Second}}).ID
 		time.Sleep(30 * time.Second)
 		synctest.Wait() // the log is written aside
 		if !strings.Contains(log.String(), "level=WARN msg=\"a task's handler has not returned although its time is over\"") {
 			t.Errorf("the log says\n%s", log.String())
 		}
-		w.expect(id, queue.Succeeded, time.Hour)
+		w.expect(id, task.Succeeded, time.Hour)
 		w.end(wk)
 	})
 }
@@ -107,11 +108,11 @@ func TestAListenerThatHangsHoldsUpNothing(t *testing.T) {
 		hang := make(chan struct{})
 		defer close(hang)
 		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { return nil }), Listen: func(queue.Happening) { <-hang }})
-		var last queue.ID
+		var last task.ID
 		for range 5000 { // more than may wait
-			last = w.enqueue(queue.Spec{Kind: "k"}).ID
+			last = w.enqueue(task.Spec{Kind: "k"}).ID
 		}
-		w.expect(last, queue.Succeeded, time.Minute)
+		w.expect(last, task.Succeeded, time.Minute)
 		begun := time.Now()
 		w.end(wk)
 		if took := time.Since(begun); took > 5*time.Second {
@@ -126,13 +127,13 @@ func TestACrashIsTold(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log bytes.Buffer
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
-		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxCrashes: 1}}).ID
+		id := w.enqueue(task.Spec{Kind: "k", Options: task.Options{MaxCrashes: 1}}).ID
 		for range 2 {
 			w.dies(id)
 		}
 		told := make(chan queue.Happening, 10)
 		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { return nil }), Listen: func(h queue.Happening) { told <- h }})
-		w.expect(id, queue.Crashed, time.Minute)
+		w.expect(id, task.Crashed, time.Minute)
 		w.end(wk)
 		if h := <-told; h.On != queue.TaskCrashed || h.Count != 1 {
 			t.Errorf("%+v", h)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A Handler does the tasks of a kind.
@@ -67,7 +69,7 @@ func (m *Mux) check() error {
 		return errors.New("queue: the handler of HandleAny has a Rate, which bounds kinds that are named: give it to Handle")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(m.handlers)) {
-		if err := m.handlers[kind].Rate.check(); err != nil {
+		if err := m.handlers[kind].Rate.Check(); err != nil {
 			return fmt.Errorf("queue: the handler of kind %s: %w", kind, err)
 		}
 	}
@@ -116,8 +118,7 @@ func Define[A any](name string) Kind[A] { return Kind[A]{Name: name} }
 // Spec is a task of the kind; set what else it should say. Arguments that JSON cannot hold are reported when it
 // is enqueued.
 func (k Kind[A]) Spec(args A) Spec {
-	b, err := json.Marshal(args)
-	return Spec{Kind: k.Name, Args: b, broken: err}
+	return task.SpecOf(k.Name, args)
 }
 
 // Handle makes do the handler of the kind; h says the rest, and its Do is ignored. Arguments that are no A are
@@ -135,7 +136,7 @@ func (k Kind[A]) Handle(m *Mux, do func(ctx context.Context, r *Run, args A) err
 
 // A Run is one attempt at a task, as its handler sees it.
 type Run struct {
-	Fetched
+	driver.Fetched
 	// Attempt counts from 1, since the last manual retry.
 	Attempt int
 	// Lease is the worker's, under which all its tasks run: for work that must end with it by
@@ -149,12 +150,12 @@ type Run struct {
 // completion commit together or not at all. On ErrStale somebody else has the task by now: roll back. After
 // the commit the handler returns nil; nothing more is written. Where it returns nil without a commit, the attempt
 // has failed (ErrUncommitted).
-func (r *Run) Complete(ctx context.Context, tx Finisher) error {
+func (r *Run) Complete(ctx context.Context, tx driver.Finisher) error {
 	if r.it != nil {
 		r.it.completed.Store(true) // before the commit, after which the store knows no more of it
 	}
-	s, err := tx.Finish(ctx, r.Lease.Ref(), []Completion{{Ref: r.Ref, Verdict: Success}})
-	if err == nil && s[0] != OK {
+	s, err := tx.Finish(ctx, r.Lease.Ref(), []driver.Completion{{Ref: r.Ref, Verdict: driver.Success}})
+	if err == nil && s[0] != driver.OK {
 		err = fmt.Errorf("task %d: %w", r.ID, ErrStale)
 	}
 	if r.done = err == nil; !r.done && r.it != nil {

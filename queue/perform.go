@@ -1,6 +1,11 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+)
 
 // slot works tasks, one after the other, until the buffer is closed.
 func (s *shift) slot() {
@@ -66,8 +71,8 @@ func (s *shift) conclude(it *item, a *attempt) {
 	it.mu.Lock()
 	a.stop = it.stop
 	it.mu.Unlock()
-	s.w.tally.took(it.Queue, it.Kind, CountWait, a.started.Sub(it.RunAt))
-	s.w.tally.took(it.Queue, it.Kind, CountWork, a.took)
+	s.w.tally.Took(it.Queue, it.Kind, counters.Wait, a.started.Sub(it.RunAt))
+	s.w.tally.Took(it.Queue, it.Kind, counters.Work, a.took)
 	unsure := a.run.done && a.says.err == nil
 	if unsure { // what holds if it was not committed: the finishers find that out
 		a.says = opinion{err: ErrUncommitted, text: ErrUncommitted.Error()}
@@ -85,14 +90,14 @@ func (s *shift) conclude(it *item, a *attempt) {
 func (s *shift) started(it *item) bool {
 	ctx, cancel := s.bound(s.work)
 	defer cancel()
-	st, err := s.w.o.Store.Start(ctx, s.ref, []Ref{it.Ref})
+	st, err := s.w.o.Store.Start(ctx, s.ref, []driver.Ref{it.Ref})
 	switch {
 	case err != nil:
 		s.w.log.Warn("the start of a task could not be written; it is handed back", "task", it.ID, "error", err)
 		s.release(it, err.Error())
 		return false
-	case st[0] != OK:
-		s.w.tally.add(it.Queue, it.Kind, CountStale)
+	case st[0] != driver.OK:
+		s.w.tally.Add(it.Queue, it.Kind, counters.Stale)
 		s.drop(it, false)
 		return false
 	}
@@ -100,7 +105,7 @@ func (s *shift) started(it *item) bool {
 }
 
 // stopTask asks a task to stop; one that waits for its slot ends at once.
-func (s *shift) stopTask(a Asked) {
+func (s *shift) stopTask(a driver.Asked) {
 	s.mu.Lock()
 	it := s.held[a.ID]
 	s.mu.Unlock()
@@ -117,7 +122,7 @@ func (s *shift) stopTask(a Asked) {
 	case cancel != nil:
 		cancel(ErrStopped)
 	case it.take():
-		s.report(it, Completion{Ref: it.Ref, Verdict: Cancel, Reason: a.Stop}) // it has not begun: no attempt
+		s.report(it, driver.Completion{Ref: it.Ref, Verdict: driver.Cancel, Reason: a.Stop}) // it has not begun: no attempt
 	}
 }
 
@@ -142,7 +147,7 @@ func (s *shift) handBack(d time.Duration) {
 
 // release hands a task back without an attempt. Its history tells of that only where something went wrong.
 func (s *shift) release(it *item, why string) {
-	c := Completion{Ref: it.Ref, Verdict: Return}
+	c := driver.Completion{Ref: it.Ref, Verdict: driver.Return}
 	if why != "" {
 		now := s.now()
 		c.Outcome, c.Started, c.Ended, c.Error = "returned", now, now, why

@@ -9,10 +9,12 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 func TestThePausesBetweenAttempts(t *testing.T) {
-	b := queue.Backoff{NoJitter: true, Cap: 5 * time.Second}
+	b := task.Backoff{NoJitter: true, Cap: 5 * time.Second}
 	for n, want := range []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
 		if got := b.After(n); got != want {
 			t.Errorf("after the attempt %d: %s, want %s", n, got, want)
@@ -32,8 +34,8 @@ func TestPostponementsHaveABudget(t *testing.T) {
 			began.Add(1)
 			return queue.Postpone(time.Second)
 		})})
-		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxSnoozes: 2}}).ID
-		w.expect(id, queue.Failed, time.Minute)
+		id := w.enqueue(task.Spec{Kind: "k", Options: task.Options{MaxSnoozes: 2}}).ID
+		w.expect(id, task.Failed, time.Minute)
 		w.end(wk)
 		if n := began.Load(); n != 3 {
 			t.Errorf("it began %d times; want twice to be postponed, and once to fail", n)
@@ -48,20 +50,20 @@ func TestNoRetryIsPlannedBeyondItsTime(t *testing.T) {
 		m.Handle("k", queue.Handler{Do: func(context.Context, *queue.Run) error { return errors.New("it failed") },
 			Backoff: func(int, error) time.Duration { return time.Hour }})
 		wk := w.work(queue.WorkerOptions{Mux: m})
-		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{RetryUntil: time.Now().Add(time.Minute)}}).ID
-		w.expect(id, queue.Failed, 10*time.Second)
+		id := w.enqueue(task.Spec{Kind: "k", Options: task.Options{RetryUntil: time.Now().Add(time.Minute)}}).ID
+		w.expect(id, task.Failed, 10*time.Second)
 		w.end(wk)
 	})
 }
 
 // odd is a store whose answers are changed on their way.
 type odd struct {
-	queue.Store
-	fetch func(queue.FetchRequest, queue.Fetch) (queue.Fetch, error)
-	start func() []queue.Status
+	driver.Store
+	fetch func(driver.FetchRequest, driver.Fetch) (driver.Fetch, error)
+	start func() []driver.Status
 }
 
-func (s *odd) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+func (s *odd) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
 	f, err := s.Store.Fetch(ctx, r)
 	if err != nil || s.fetch == nil {
 		return f, err
@@ -69,7 +71,7 @@ func (s *odd) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, err
 	return s.fetch(r, f)
 }
 
-func (s *odd) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([]queue.Status, error) {
+func (s *odd) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) ([]driver.Status, error) {
 	if s.start != nil {
 		return s.start(), nil
 	}
@@ -80,9 +82,9 @@ func (s *odd) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([]
 func TestWhatIsGoneDoesNotBegin(t *testing.T) {
 	virtual(t, func(w *world) {
 		var began atomic.Int64
-		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, start: func() []queue.Status { return []queue.Status{queue.Gone} }},
+		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, start: func() []driver.Status { return []driver.Status{driver.Gone} }},
 			Mux: handler(func(context.Context, *queue.Run) error { began.Add(1); return nil })})
-		w.enqueue(queue.Spec{Kind: "k", Unique: &queue.Unique{Key: "u", Until: queue.UntilStarted}})
+		w.enqueue(task.Spec{Kind: "k", Unique: &task.Unique{Key: "u", Until: task.UntilStarted}})
 		time.Sleep(10 * time.Second)
 		w.end(wk)
 		if n := began.Load(); n != 0 {
@@ -95,9 +97,9 @@ func TestWhatIsGoneDoesNotBegin(t *testing.T) {
 func TestALostAnswerHandsNothingBackThatRuns(t *testing.T) {
 	virtual(t, func(w *world) {
 		var began, fetches atomic.Int64
-		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, fetch: func(_ queue.FetchRequest, f queue.Fetch) (queue.Fetch, error) {
+		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, fetch: func(_ driver.FetchRequest, f driver.Fetch) (driver.Fetch, error) {
 			if began.Load() > 0 && fetches.Add(1) == 1 {
-				return queue.Fetch{}, queue.ErrUnavailable
+				return driver.Fetch{}, queue.ErrUnavailable
 			}
 			return f, nil
 		}}, Mux: handler(func(ctx context.Context, _ *queue.Run) error {
@@ -108,7 +110,7 @@ func TestALostAnswerHandsNothingBackThatRuns(t *testing.T) {
 			}
 			return nil
 		})})
-		w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+		w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, task.Succeeded, time.Minute)
 		w.end(wk)
 		if n := began.Load(); n != 1 {
 			t.Errorf("it began %d times", n)
@@ -122,7 +124,7 @@ func TestOneChargedTaskAtATime(t *testing.T) {
 	virtual(t, func(w *world) {
 		var working atomic.Bool
 		var asked atomic.Int64
-		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, fetch: func(r queue.FetchRequest, f queue.Fetch) (queue.Fetch, error) {
+		wk := w.work(queue.WorkerOptions{Store: &odd{Store: w.st.Queue, fetch: func(r driver.FetchRequest, f driver.Fetch) (driver.Fetch, error) {
 			if working.Load() {
 				asked.Add(1)
 				if r.Charged {
@@ -139,7 +141,7 @@ func TestOneChargedTaskAtATime(t *testing.T) {
 			working.Store(false)
 			return nil
 		})})
-		w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+		w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, task.Succeeded, time.Minute)
 		w.end(wk)
 		if asked.Load() == 0 {
 			t.Error("it did not ask meanwhile: this shows nothing")

@@ -1,17 +1,21 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/queue/driver"
+)
 
 // offFor is how long an end waits that another transaction's hold on its task has put off.
 const offFor = 250 * time.Millisecond
 
 // putOff leaves what was withheld to a sending of its own, later: the ends of other tasks do not wait with it.
 // It returns the others.
-func (s *shift) putOff(batch []end, st []Status) ([]end, []Status) {
+func (s *shift) putOff(batch []end, st []driver.Status) ([]end, []driver.Status) {
 	var later, now []end
-	var answers []Status
+	var answers []driver.Status
 	for i := range batch {
-		if i < len(st) && st[i] == Withheld {
+		if i < len(st) && st[i] == driver.Withheld {
 			later = append(later, batch[i])
 			continue
 		}

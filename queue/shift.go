@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // errDisowned ends a shift whose worker's lease the store does not know.
@@ -33,9 +35,9 @@ type shift struct {
 	bad    atomic.Int32   // how many of these the store did not take
 
 	mu      sync.Mutex
-	held    map[ID]*item
-	ending  map[ID]bool // their ends are on the way to the store
-	charged int         // how many of them are suspects that took a worker down before
+	held    map[task.ID]*item
+	ending  map[task.ID]bool // their ends are on the way to the store
+	charged int              // how many of them are suspects that took a worker down before
 
 	lonely atomic.Pointer[item] // a task that is worked alone: see alone
 
@@ -47,7 +49,7 @@ type shift struct {
 
 // item is one task of a shift.
 type item struct {
-	Fetched
+	driver.Fetched
 	since time.Time // when it came
 
 	mu     sync.Mutex
@@ -60,7 +62,7 @@ type item struct {
 }
 
 func newShift(w *Worker, l *lease.Lease) *shift {
-	return &shift{w: w, lease: l, ref: l.Ref(), held: map[ID]*item{}, ending: map[ID]bool{}, wake: make(chan struct{}, 1),
+	return &shift{w: w, lease: l, ref: l.Ref(), held: map[task.ID]*item{}, ending: map[task.ID]bool{}, wake: make(chan struct{}, 1),
 		buffer: make(chan *item, w.o.Slots+w.o.Prefetch), ends: make(chan end, 4*maxBatch)}
 }
 
@@ -72,7 +74,7 @@ func (s *shift) join(ctx context.Context) error {
 	if err := o.Store.Declare(ctx, o.Mux.rates()); err != nil {
 		return fmt.Errorf("declare the rates of kinds: %w", err)
 	}
-	err := o.Store.Join(ctx, Process{Lease: s.ref, Host: o.Holder.Host, PID: o.Holder.PID,
+	err := o.Store.Join(ctx, driver.Process{Lease: s.ref, Host: o.Holder.Host, PID: o.Holder.PID,
 		Queues: o.Queues, Kinds: o.Mux.kinds(), Slots: o.Slots})
 	if err != nil {
 		return fmt.Errorf("join the workers: %w", err)
@@ -189,7 +191,7 @@ func (s *shift) count() int {
 }
 
 // hold takes tasks into the shift.
-func (s *shift) hold(tasks []Fetched) []*item {
+func (s *shift) hold(tasks []driver.Fetched) []*item {
 	now := time.Now()
 	items := make([]*item, len(tasks))
 	var before []*item // of the same tasks, whose fetch was forgotten: here they are again

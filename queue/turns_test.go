@@ -7,20 +7,22 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A worker of several queues takes turns between them: the backlog of one does not starve the others.
 func TestABacklogStarvesNoOtherQueue(t *testing.T) {
 	virtual(t, func(w *world) {
 		for range 100 {
-			w.enqueue(queue.Spec{Queue: "a", Kind: "k"})
+			w.enqueue(task.Spec{Queue: "a", Kind: "k"})
 		}
-		other := w.enqueue(queue.Spec{Queue: "b", Kind: "k"}).ID
+		other := w.enqueue(task.Spec{Queue: "b", Kind: "k"}).ID
 		wk := w.work(queue.WorkerOptions{Queues: []string{"a", "b"}, Slots: 1, Grace: time.Second, Mux: handler(func(context.Context, *queue.Run) error {
 			time.Sleep(time.Second)
 			return nil
 		})})
-		w.expect(other, queue.Succeeded, 10*time.Second)
+		w.expect(other, task.Succeeded, 10*time.Second)
 		w.end(wk)
 	})
 }
@@ -29,13 +31,13 @@ func TestABacklogStarvesNoOtherQueue(t *testing.T) {
 func TestADelayedTaskBeginsAtItsInstant(t *testing.T) {
 	virtual(t, func(w *world) {
 		at := time.Now().Add(7777 * time.Millisecond)
-		id := w.enqueue(queue.Spec{Kind: "k", RunAt: at}).ID // before the worker's first fetch, which learns of it
+		id := w.enqueue(task.Spec{Kind: "k", RunAt: at}).ID // before the worker's first fetch, which learns of it
 		var began time.Time
 		wk := w.work(queue.WorkerOptions{Poll: time.Hour, Mux: handler(func(context.Context, *queue.Run) error {
 			began = time.Now()
 			return nil
 		})})
-		w.expect(id, queue.Succeeded, time.Minute)
+		w.expect(id, task.Succeeded, time.Minute)
 		if late := began.Sub(at); late < 0 || late > 10*time.Millisecond {
 			t.Errorf("it began %s after its instant", late)
 		}
@@ -45,11 +47,11 @@ func TestADelayedTaskBeginsAtItsInstant(t *testing.T) {
 
 // untidy is a store whose tending leaves more to be done many times.
 type untidy struct {
-	queue.Store
+	driver.Store
 	left atomic.Int64
 }
 
-func (u *untidy) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, error) {
+func (u *untidy) Tend(ctx context.Context, r driver.TendRequest) (driver.Tended, error) {
 	done, err := u.Store.Tend(ctx, r)
 	done.More = done.More || u.left.Add(-1) >= 0
 	return done, err

@@ -8,34 +8,36 @@ import (
 	"testing"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // torn answers Undecided for what has a unique key.
-type torn struct{ queue.Store }
+type torn struct{ driver.Store }
 
-func (torn) Enqueue(_ context.Context, specs []queue.Spec) (all []queue.Enqueued, err error) {
+func (torn) Enqueue(_ context.Context, specs []task.Spec) (all []task.Enqueued, err error) {
 	for i, s := range specs {
-		e := queue.Enqueued{Answer: queue.New, ID: queue.ID(i + 1), State: queue.Available}
+		e := task.Enqueued{Answer: task.New, ID: task.ID(i + 1), State: task.Available}
 		if s.Unique != nil {
-			e = queue.Enqueued{Answer: queue.Undecided}
+			e = task.Enqueued{Answer: task.Undecided}
 		}
 		all = append(all, e)
 	}
 	return all, nil
 }
 
-func (torn) Count(context.Context, []queue.Count) error { return nil }
+func (torn) Count(context.Context, []driver.Count) error { return nil }
 
 // What took nothing in and names no task is an error, however it is enqueued.
 // Holds: Q2.
 func TestUndecidedIsAnError(t *testing.T) {
 	c := queue.NewClient(queue.ClientOptions{Store: torn{}})
 	defer c.Close()
-	plain := queue.Spec{Kind: "k"}
-	unique := queue.Spec{Kind: "k", Unique: &queue.Unique{Key: "order-7"}}
-	one := func(e queue.Enqueued, err error) ([]queue.Enqueued, error) { return []queue.Enqueued{e}, err }
-	for name, enqueue := range map[string]func(...queue.Spec) ([]queue.Enqueued, error){
-		"Enqueue": func(s ...queue.Spec) (all []queue.Enqueued, first error) {
+	plain := task.Spec{Kind: "k"}
+	unique := task.Spec{Kind: "k", Unique: &task.Unique{Key: "order-7"}}
+	one := func(e task.Enqueued, err error) ([]task.Enqueued, error) { return []task.Enqueued{e}, err }
+	for name, enqueue := range map[string]func(...task.Spec) ([]task.Enqueued, error){
+		"Enqueue": func(s ...task.Spec) (all []task.Enqueued, first error) {
 			for i := range s {
 				e, err := one(c.Enqueue(t.Context(), s[i]))
 				if all = append(all, e...); err != nil && first == nil {
@@ -44,8 +46,8 @@ func TestUndecidedIsAnError(t *testing.T) {
 			}
 			return all, first
 		},
-		"EnqueueMany": func(s ...queue.Spec) ([]queue.Enqueued, error) { return c.EnqueueMany(t.Context(), s) },
-		"EnqueueIn":   func(s ...queue.Spec) ([]queue.Enqueued, error) { return queue.EnqueueIn(t.Context(), torn{}, s...) },
+		"EnqueueMany": func(s ...task.Spec) ([]task.Enqueued, error) { return c.EnqueueMany(t.Context(), s) },
+		"EnqueueIn":   func(s ...task.Spec) ([]task.Enqueued, error) { return queue.EnqueueIn(t.Context(), torn{}, s...) },
 	} {
 		if _, err := enqueue(plain, plain); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -54,11 +56,11 @@ func TestUndecidedIsAnError(t *testing.T) {
 		if !errors.Is(err, queue.ErrUndecided) || !strings.Contains(fmt.Sprint(err), `"order-7"`) {
 			t.Errorf("%s: %v; want undecided, with its key", name, err)
 		}
-		if len(answers) != 3 || answers[0].Answer != queue.New || answers[1].Answer != queue.Undecided || answers[2].Answer != queue.New {
+		if len(answers) != 3 || answers[0].Answer != task.New || answers[1].Answer != task.Undecided || answers[2].Answer != task.New {
 			t.Errorf("%s: %+v", name, answers)
 		}
 	}
-	many := make([]queue.Spec, 2500) // several steps: all of them are carried out
+	many := make([]task.Spec, 2500) // several steps: all of them are carried out
 	for i := range many {
 		many[i] = plain
 	}

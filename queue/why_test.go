@@ -7,31 +7,33 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Whoever asks why a task waits is told every reason that there is, and none where it is about to be fetched.
 // Holds: promise 23.
 func TestWhyATaskWaits(t *testing.T) {
 	for what, c := range map[string]struct {
-		spec    queue.Spec
+		spec    task.Spec
 		prepare func(*testing.T, *store.Store, lease.Ref)
 		want    []string // what the sentences begin with, or hold
 	}{
-		"it is next":     {spec: queue.Spec{Queue: "q", Kind: "k"}},
-		"no worker":      {queue.Spec{Queue: "other", Kind: "k"}, nil, []string{"no worker works queue other"}},
-		"unknown kind":   {queue.Spec{Queue: "q", Kind: "odd"}, nil, []string{"no worker of queue q knows kind odd"}},
-		"its instant":    {queue.Spec{Queue: "q", Kind: "k", Delay: time.Hour}, nil, []string{"its instant, "}},
-		"no room":        {queue.Spec{Queue: "q", Kind: "k"}, occupy("k", ""), []string{"1 slot of 1 worker could take it, and none is free"}},
-		"its limit":      {queue.Spec{Queue: "q", Kind: "k", Limit: &queue.Limit{Key: "l"}}, occupy("k", "l"), []string{`its limit "l" lets 1 run at the same time; task 1 does, on h pid 7, since `}},
-		"room elsewhere": {queue.Spec{Queue: "q", Kind: "k"}, occupyBeside, nil},
-		"its rate": {queue.Spec{Queue: "q", Kind: "k"}, func(t *testing.T, s *store.Store, w lease.Ref) {
+		"it is next":     {spec: task.Spec{Queue: "q", Kind: "k"}},
+		"no worker":      {task.Spec{Queue: "other", Kind: "k"}, nil, []string{"no worker works queue other"}},
+		"unknown kind":   {task.Spec{Queue: "q", Kind: "odd"}, nil, []string{"no worker of queue q knows kind odd"}},
+		"its instant":    {task.Spec{Queue: "q", Kind: "k", Delay: time.Hour}, nil, []string{"its instant, "}},
+		"no room":        {task.Spec{Queue: "q", Kind: "k"}, occupy("k", ""), []string{"1 slot of 1 worker could take it, and none is free"}},
+		"its limit":      {task.Spec{Queue: "q", Kind: "k", Limit: &task.Limit{Key: "l"}}, occupy("k", "l"), []string{`its limit "l" lets 1 run at the same time; task 1 does, on h pid 7, since `}},
+		"room elsewhere": {task.Spec{Queue: "q", Kind: "k"}, occupyBeside, nil},
+		"its rate": {task.Spec{Queue: "q", Kind: "k"}, func(t *testing.T, s *store.Store, w lease.Ref) {
 			declare(t, s)
 			occupy("k", "")(t, s, w)
 		}, []string{"the rate of its kind, one in every 1h0m0s, is used up until "}},
-		"two pauses, and its instant": {queue.Spec{Queue: "q", Kind: "k", Delay: time.Hour}, func(t *testing.T, s *store.Store, _ lease.Ref) {
-			for _, p := range []queue.Pause{{Queue: "q", By: "ann", Why: "deploy"}, {Kind: "k", By: "bob"}, {Queue: "unlike"}} {
+		"two pauses, and its instant": {task.Spec{Queue: "q", Kind: "k", Delay: time.Hour}, func(t *testing.T, s *store.Store, _ lease.Ref) {
+			for _, p := range []driver.Pause{{Queue: "q", By: "ann", Why: "deploy"}, {Kind: "k", By: "bob"}, {Queue: "unlike"}} {
 				if err := s.Tasks.Pause(t.Context(), p); err != nil {
 					t.Fatal(err)
 				}
@@ -45,11 +47,11 @@ func TestWhyATaskWaits(t *testing.T) {
 				c.prepare(t, s, w)
 			}
 			id := whyEnqueue(t, s, c.spec)
-			task, held, _, err := s.Tasks.Task(t.Context(), id)
+			got, held, _, err := s.Tasks.Task(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			why, err := queue.Why(t.Context(), s.Tasks, task, held, time.Now())
+			why, err := queue.Why(t.Context(), s.Tasks, got, held, time.Now())
 			if err != nil || len(why) != len(c.want) {
 				t.Fatalf("%q, %v; want %q", why, err, c.want)
 			}
@@ -66,13 +68,13 @@ func TestWhyATaskWaits(t *testing.T) {
 func TestWhyASuspectWaits(t *testing.T) {
 	s := memory.New(memory.Options{}).Store()
 	whyWorker(t, s, "w")
-	task, held, _, err := s.Tasks.Task(t.Context(), whyEnqueue(t, s, queue.Spec{Queue: "q", Kind: "k"}))
+	got, held, _, err := s.Tasks.Task(t.Context(), whyEnqueue(t, s, task.Spec{Queue: "q", Kind: "k"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for crashes, want := range []string{"a worker died while it had it: ", "it took 1 worker down: ", "it took 2 workers down: "} {
-		task.Suspect, task.Crashes = true, crashes
-		if why, err := queue.Why(t.Context(), s.Tasks, task, held, time.Now()); err != nil || len(why) != 1 || !strings.HasPrefix(why[0], want) {
+		got.Suspect, got.Crashes = true, crashes
+		if why, err := queue.Why(t.Context(), s.Tasks, got, held, time.Now()); err != nil || len(why) != 1 || !strings.HasPrefix(why[0], want) {
 			t.Errorf("%q, %v; want %q", why, err, want)
 		}
 	}
@@ -86,18 +88,18 @@ func whyWorker(t *testing.T, s *store.Store, name string) lease.Ref {
 		t.Fatal(err)
 	}
 	ref := r.Answers[0].Record.Ref()
-	if err := s.Queue.Join(t.Context(), queue.Process{Lease: ref, Host: "h", PID: 7, Queues: []string{"q"}, Kinds: []string{"k"}, Slots: 1}); err != nil {
+	if err := s.Queue.Join(t.Context(), driver.Process{Lease: ref, Host: "h", PID: 7, Queues: []string{"q"}, Kinds: []string{"k"}, Slots: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return ref
 }
 
-func whyEnqueue(t *testing.T, s *store.Store, spec queue.Spec) queue.ID {
+func whyEnqueue(t *testing.T, s *store.Store, spec task.Spec) task.ID {
 	t.Helper()
 	if err := spec.Check(); err != nil {
 		t.Fatal(err)
 	}
-	e, err := s.Queue.Enqueue(t.Context(), []queue.Spec{spec})
+	e, err := s.Queue.Enqueue(t.Context(), []task.Spec{spec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,12 +110,12 @@ func whyEnqueue(t *testing.T, s *store.Store, spec queue.Spec) queue.ID {
 func occupy(kind, limit string) func(*testing.T, *store.Store, lease.Ref) {
 	return func(t *testing.T, s *store.Store, w lease.Ref) {
 		t.Helper()
-		spec := queue.Spec{Queue: "q", Kind: kind}
+		spec := task.Spec{Queue: "q", Kind: kind}
 		if limit != "" {
-			spec.Limit = &queue.Limit{Key: limit}
+			spec.Limit = &task.Limit{Key: limit}
 		}
 		whyEnqueue(t, s, spec)
-		if f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1}); err != nil || len(f.Tasks) != 1 {
+		if f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1}); err != nil || len(f.Tasks) != 1 {
 			t.Fatal(f, err)
 		}
 	}
@@ -125,7 +127,7 @@ func occupyBeside(t *testing.T, s *store.Store, w lease.Ref) {
 }
 
 func declare(t *testing.T, s *store.Store) {
-	if err := s.Queue.Declare(t.Context(), map[string]queue.Rate{"k": {Count: 1, Per: time.Hour}}); err != nil {
+	if err := s.Queue.Declare(t.Context(), map[string]task.Rate{"k": {Count: 1, Per: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -134,10 +136,10 @@ func declare(t *testing.T, s *store.Store) {
 func TestAClosedClientTakesNothingIn(t *testing.T) {
 	c := queue.NewClient(queue.ClientOptions{Store: memory.New(memory.Options{}).Store().Queue})
 	c.Close()
-	if _, err := c.Enqueue(t.Context(), queue.Spec{Kind: "k"}); err != queue.ErrClosed {
+	if _, err := c.Enqueue(t.Context(), task.Spec{Kind: "k"}); err != queue.ErrClosed {
 		t.Error(err)
 	}
-	if _, err := c.EnqueueMany(t.Context(), []queue.Spec{{Kind: "k"}}); err != queue.ErrClosed {
+	if _, err := c.EnqueueMany(t.Context(), []task.Spec{{Kind: "k"}}); err != queue.ErrClosed {
 		t.Error(err)
 	}
 }

@@ -11,11 +11,14 @@ import (
 
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // WorkerOptions make a Worker. Store, Keeper and Mux are required; Keeper is over the leases of the same store.
 type WorkerOptions struct {
-	Store  Store
+	Store  driver.Store
 	Keeper *lease.Keeper
 	Mux    *Mux
 	// Queues are those that it works, fairly in turn. Default: "default".
@@ -38,7 +41,7 @@ type WorkerOptions struct {
 	// the store notifies, else 100 ms.
 	Poll time.Duration
 	// Keep is how long finished tasks are kept. Default Retention.
-	Keep map[State]time.Duration
+	Keep map[task.State]time.Duration
 	// Holder describes the process, for people.
 	Holder lease.Holder
 	// OnOverrun is called when work has not ended by the instant at which it must, because the worker's lease
@@ -60,9 +63,9 @@ type WorkerOptions struct {
 
 // Retention is how long final tasks are kept where nobody says otherwise: successes for a day, the others
 // for thirty, since somebody may want to look.
-var Retention = map[State]time.Duration{
-	Succeeded: 24 * time.Hour, Canceled: 30 * 24 * time.Hour, Discarded: 30 * 24 * time.Hour,
-	Failed: 30 * 24 * time.Hour, Crashed: 30 * 24 * time.Hour,
+var Retention = map[task.State]time.Duration{
+	task.Succeeded: 24 * time.Hour, task.Canceled: 30 * 24 * time.Hour, task.Discarded: 30 * 24 * time.Hour,
+	task.Failed: 30 * 24 * time.Hour, task.Crashed: 30 * 24 * time.Hour,
 }
 
 // What a worker's tasks get at its end by default: together less than the 30 s that Kubernetes gives, so that what
@@ -77,7 +80,7 @@ const (
 type Worker struct {
 	o     WorkerOptions
 	log   *slog.Logger
-	tally *tally
+	tally *counters.Tally
 	told  *listener
 }
 
@@ -95,10 +98,10 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 		return nil, err
 	}
 	if len(o.Queues) == 0 {
-		o.Queues = []string{DefaultQueue}
+		o.Queues = []string{task.DefaultQueue}
 	}
 	for _, q := range o.Queues {
-		if err := checkName("queue", q); err != nil {
+		if err := task.CheckName("queue", q); err != nil {
 			return nil, err
 		}
 	}
@@ -125,8 +128,8 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	defer aside.Flush(w.log)
 	defer w.told.queue.Flush(aside.FlushTime)
-	w.tally = newTally(w.o.Store)
-	defer w.tally.close()
+	w.tally = counters.New(w.o.Store)
+	defer w.tally.Close()
 	for pause := time.Duration(0); ; {
 		if !wait(ctx, pause) {
 			return nil

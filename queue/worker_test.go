@@ -17,8 +17,11 @@ import (
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/task"
 )
 
 // world is a store in memory in virtual time, with what its users see.
@@ -98,7 +101,7 @@ func (w *world) end(wk *worker) {
 	wk.k.Close()
 }
 
-func (w *world) enqueue(s queue.Spec) queue.Enqueued {
+func (w *world) enqueue(s task.Spec) task.Enqueued {
 	w.Helper()
 	e, err := w.client.Enqueue(w.Context(), s)
 	if err != nil {
@@ -107,7 +110,7 @@ func (w *world) enqueue(s queue.Spec) queue.Enqueued {
 	return e
 }
 
-func (w *world) task(id queue.ID) queue.Task {
+func (w *world) task(id task.ID) driver.Task {
 	w.Helper()
 	t, _, ok, err := w.st.Tasks.Task(w.Context(), id)
 	if err != nil || !ok {
@@ -117,7 +120,7 @@ func (w *world) task(id queue.ID) queue.Task {
 }
 
 // expect waits, in virtual time, until the task is in a state.
-func (w *world) expect(id queue.ID, s queue.State, within time.Duration) queue.Task {
+func (w *world) expect(id task.ID, s task.State, within time.Duration) driver.Task {
 	w.Helper()
 	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
 		t := w.task(id)
@@ -144,11 +147,11 @@ func TestTasksAreWorked(t *testing.T) {
 		m := &queue.Mux{}
 		kind.Handle(m, func(_ context.Context, _ *queue.Run, a args) error { n.Add(a.N); return nil }, queue.Handler{})
 		wk := w.work(queue.WorkerOptions{Mux: m})
-		var last queue.ID
+		var last task.ID
 		for i := range int64(2000) {
 			last = w.enqueue(kind.Spec(args{i})).ID
 		}
-		w.expect(last, queue.Succeeded, time.Minute)
+		w.expect(last, task.Succeeded, time.Minute)
 		w.end(wk)
 		if got := n.Load(); got != 1999*1000 {
 			t.Errorf("worked off %d, want %d", got, 1999*1000)
@@ -163,12 +166,12 @@ func TestAnIdleWorkerIsToldOfATask(t *testing.T) {
 		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { starts.add(time.Now()); return nil })})
 		time.Sleep(time.Minute + 300*time.Millisecond)
 		at := time.Now()
-		w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Second)
+		w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, task.Succeeded, time.Second)
 		if d := began().Sub(at); d > time.Millisecond {
 			t.Errorf("it began %s after it was enqueued", d)
 		}
 		at = time.Now()
-		w.expect(w.enqueue(queue.Spec{Kind: "k", Delay: 90 * time.Second}).ID, queue.Succeeded, 2*time.Minute)
+		w.expect(w.enqueue(task.Spec{Kind: "k", Delay: 90 * time.Second}).ID, task.Succeeded, 2*time.Minute)
 		if d := began().Sub(at) - 90*time.Second; d < 0 || d > 50*time.Millisecond {
 			t.Errorf("it began %s after it was due", d)
 		}
@@ -181,14 +184,14 @@ func TestAttemptsEndAndFirstOnesAreAlwaysMade(t *testing.T) {
 	virtual(t, func(w *world) {
 		var n atomic.Int64
 		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { n.Add(1); return errors.New("no") })})
-		e := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxAttempts: 3}})
-		got := w.expect(e.ID, queue.Failed, time.Minute)
+		e := w.enqueue(task.Spec{Kind: "k", Options: task.Options{MaxAttempts: 3}})
+		got := w.expect(e.ID, task.Failed, time.Minute)
 		if n.Load() != 3 || got.Attempts != 3 || len(got.History) != 3 || got.History[2].Error != "no" {
 			t.Errorf("%d calls, %+v", n.Load(), got)
 		}
 		past := time.Now().Add(-time.Hour)
-		e = w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{RetryUntil: past}})
-		if got := w.expect(e.ID, queue.Failed, time.Minute); n.Load() != 4 || got.Attempts != 1 {
+		e = w.enqueue(task.Spec{Kind: "k", Options: task.Options{RetryUntil: past}})
+		if got := w.expect(e.ID, task.Failed, time.Minute); n.Load() != 4 || got.Attempts != 1 {
 			t.Errorf("with its time over: %d calls, %+v", n.Load(), got)
 		}
 		w.end(wk)
@@ -199,12 +202,12 @@ func TestAttemptsEndAndFirstOnesAreAlwaysMade(t *testing.T) {
 func TestTimeThatRunsOutWhileATaskWaitsIsNoAttempt(t *testing.T) {
 	virtual(t, func(w *world) {
 		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { return errors.New("no") })})
-		id := w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{RetryUntil: time.Now().Add(3 * time.Second)}}).ID
-		w.expect(id, queue.Retryable, time.Second)
-		if err := w.st.Tasks.Pause(t.Context(), queue.Pause{Queue: "default", Until: time.Now().Add(10 * time.Second)}); err != nil {
+		id := w.enqueue(task.Spec{Kind: "k", Options: task.Options{RetryUntil: time.Now().Add(3 * time.Second)}}).ID
+		w.expect(id, task.Retryable, time.Second)
+		if err := w.st.Tasks.Pause(t.Context(), driver.Pause{Queue: "default", Until: time.Now().Add(10 * time.Second)}); err != nil {
 			t.Fatal(err)
 		}
-		got := w.expect(id, queue.Failed, time.Minute)
+		got := w.expect(id, task.Failed, time.Minute)
 		if got.Attempts != 1 || len(got.History) != 1 || !strings.HasPrefix(got.Reason, "no time left") {
 			t.Errorf("%d attempts, %q, %+v", got.Attempts, got.Reason, got.History)
 		}
@@ -222,31 +225,31 @@ func TestWhatNeverBeganLeavesNoTrace(t *testing.T) {
 			return nil
 		})})
 		for range 300 { // so that it fetches ahead
-			w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+			w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, task.Succeeded, time.Minute)
 		}
-		specs := []queue.Spec{{Kind: "k", Args: []byte("true")}, {Kind: "k"}, {Kind: "k"}}
+		specs := []task.Spec{{Kind: "k", Args: []byte("true")}, {Kind: "k"}, {Kind: "k"}}
 		all, err := w.client.EnqueueMany(w.Context(), specs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.expect(all[2].ID, queue.Running, time.Second) // fetched ahead
+		w.expect(all[2].ID, task.Running, time.Second) // fetched ahead
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		for _, e := range all[1:] { // another worker may have it, for as long as this one is busy
-			w.expect(e.ID, queue.Available, 0)
+			w.expect(e.ID, task.Available, 0)
 		}
-		w.act(queue.ActCancel, all[1].ID)
-		if got := w.expect(all[1].ID, queue.Canceled, time.Second); got.Attempts != 0 || len(got.History) != 0 {
+		w.act(driver.ActCancel, all[1].ID)
+		if got := w.expect(all[1].ID, task.Canceled, time.Second); got.Attempts != 0 || len(got.History) != 0 {
 			t.Errorf("handed back: %d attempts, %+v", got.Attempts, got.History)
 		}
-		w.expect(all[2].ID, queue.Succeeded, 10*time.Second)
+		w.expect(all[2].ID, task.Succeeded, 10*time.Second)
 		w.end(wk)
 	})
 }
 
-func (w *world) act(a queue.Act, id queue.ID) {
+func (w *world) act(a driver.Act, id task.ID) {
 	w.Helper()
-	if acted, err := w.st.Tasks.Act(w.Context(), queue.Action{Act: a, IDs: []queue.ID{id}, By: "me"}); err != nil {
+	if acted, err := w.st.Tasks.Act(w.Context(), driver.Action{Act: a, IDs: []task.ID{id}, By: "me"}); err != nil {
 		w.Fatalf("%s: %+v, %v", a, acted, err)
 	}
 }
@@ -254,21 +257,21 @@ func (w *world) act(a queue.Act, id queue.ID) {
 func TestWhatAHandlerDecides(t *testing.T) {
 	for name, c := range map[string]struct {
 		err      error
-		state    queue.State
+		state    task.State
 		attempts int
 	}{
-		"final":    {queue.Final(errors.New("x")), queue.Failed, 1},
-		"give up":  {queue.GiveUp("moot"), queue.Discarded, 1},
-		"wrapped":  {fmt.Errorf("outer: %w", queue.GiveUp("moot")), queue.Discarded, 1},
-		"postpone": {queue.Postpone(time.Hour), queue.Retryable, 0},
-		"retry":    {queue.RetryAfter(time.Hour, errors.New("x")), queue.Retryable, 1},
-		"plain":    {errors.New("x"), queue.Retryable, 1},
-		"nil":      {nil, queue.Succeeded, 1},
+		"final":    {queue.Final(errors.New("x")), task.Failed, 1},
+		"give up":  {queue.GiveUp("moot"), task.Discarded, 1},
+		"wrapped":  {fmt.Errorf("outer: %w", queue.GiveUp("moot")), task.Discarded, 1},
+		"postpone": {queue.Postpone(time.Hour), task.Retryable, 0},
+		"retry":    {queue.RetryAfter(time.Hour, errors.New("x")), task.Retryable, 1},
+		"plain":    {errors.New("x"), task.Retryable, 1},
+		"nil":      {nil, task.Succeeded, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
 				wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { return c.err })})
-				got := w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, c.state, time.Second)
+				got := w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, c.state, time.Second)
 				if got.Attempts != c.attempts {
 					t.Errorf("%d attempts, want %d", got.Attempts, c.attempts)
 				}
@@ -281,7 +284,7 @@ func TestWhatAHandlerDecides(t *testing.T) {
 func TestAPanicIsAFailedAttempt(t *testing.T) {
 	virtual(t, func(w *world) {
 		wk := w.work(queue.WorkerOptions{Mux: handler(func(context.Context, *queue.Run) error { panic("boom\x00") })})
-		got := w.expect(w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxAttempts: 1}}).ID, queue.Failed, time.Minute)
+		got := w.expect(w.enqueue(task.Spec{Kind: "k", Options: task.Options{MaxAttempts: 1}}).ID, task.Failed, time.Minute)
 		if len(got.History) != 1 || got.History[0].Error[:11] != "panic: boom" {
 			t.Errorf("%+v", got.History)
 		}
@@ -295,7 +298,7 @@ func TestTimeoutsEndAttempts(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})})
-		got := w.expect(w.enqueue(queue.Spec{Kind: "k", Options: queue.Options{MaxAttempts: 2, Timeout: 5 * time.Second}}).ID, queue.Failed, time.Minute)
+		got := w.expect(w.enqueue(task.Spec{Kind: "k", Options: task.Options{MaxAttempts: 2, Timeout: 5 * time.Second}}).ID, task.Failed, time.Minute)
 		if len(got.History) != 2 || got.History[0].Outcome != "timed_out" || got.History[0].Ended.Sub(got.History[0].Started) != 5*time.Second {
 			t.Errorf("%+v", got.History)
 		}
@@ -315,25 +318,25 @@ func TestAShutdownHandsBackWithoutAnAttempt(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})})
-		short := w.enqueue(queue.Spec{Kind: "k", Args: []byte("true")}).ID
-		w.expect(short, queue.Running, time.Second)
-		waiting := w.enqueue(queue.Spec{Kind: "k", Args: []byte("false")}).ID
+		short := w.enqueue(task.Spec{Kind: "k", Args: []byte("true")}).ID
+		w.expect(short, task.Running, time.Second)
+		waiting := w.enqueue(task.Spec{Kind: "k", Args: []byte("false")}).ID
 		w.end(wk)
-		w.expect(short, queue.Succeeded, 0)
-		if got := w.expect(waiting, queue.Available, 0); got.Attempts != 0 {
+		w.expect(short, task.Succeeded, 0)
+		if got := w.expect(waiting, task.Available, 0); got.Attempts != 0 {
 			t.Errorf("a task that never began has %d attempts", got.Attempts)
 		}
 		wk = w.work(queue.WorkerOptions{Slots: 1, Grace: 5 * time.Second, Mux: handler(func(ctx context.Context, r *queue.Run) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})})
-		w.expect(waiting, queue.Running, time.Second)
+		w.expect(waiting, task.Running, time.Second)
 		at := time.Now()
 		w.end(wk)
 		if d := time.Since(at); d < 5*time.Second || d > 6*time.Second {
 			t.Errorf("it ended after %s, with a grace of 5 s", d)
 		}
-		if got := w.expect(waiting, queue.Available, 0); got.Attempts != 0 || got.Suspect {
+		if got := w.expect(waiting, task.Available, 0); got.Attempts != 0 || got.Suspect {
 			t.Errorf("handed back: %+v", got)
 		}
 		hurry := make(chan struct{})
@@ -342,14 +345,14 @@ func TestAShutdownHandsBackWithoutAnAttempt(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return ctx.Err()
 		})})
-		w.expect(waiting, queue.Running, time.Second)
+		w.expect(waiting, task.Running, time.Second)
 		at = time.Now()
 		time.AfterFunc(3*time.Second, func() { close(hurry) })
 		w.end(wk)
 		if d := time.Since(at); d < 5*time.Second || d > 6*time.Second {
 			t.Errorf("it ended after %s, told to hurry after 3 s what takes 2 s more", d)
 		}
-		if got := w.expect(waiting, queue.Available, 0); got.Attempts != 0 {
+		if got := w.expect(waiting, task.Available, 0); got.Attempts != 0 {
 			t.Errorf("handed back in a hurry: %+v", got)
 		}
 	})
@@ -361,13 +364,13 @@ func TestARunningTaskIsCanceled(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})})
-		id := w.enqueue(queue.Spec{Kind: "k"}).ID
-		w.expect(id, queue.Running, time.Second)
-		a, err := w.st.Tasks.Act(t.Context(), queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, By: "me"})
-		if err != nil || a[0].Answer != queue.Asking {
+		id := w.enqueue(task.Spec{Kind: "k"}).ID
+		w.expect(id, task.Running, time.Second)
+		a, err := w.st.Tasks.Act(t.Context(), driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}, By: "me"})
+		if err != nil || a[0].Answer != driver.Asking {
 			t.Fatalf("%+v, %v", a, err)
 		}
-		if got := w.expect(id, queue.Canceled, 3*time.Second); got.Reason != queue.ReasonOperator {
+		if got := w.expect(id, task.Canceled, 3*time.Second); got.Reason != task.ReasonOperator {
 			t.Errorf("reason %q", got.Reason)
 		}
 		if h := w.task(id).History; len(h) != 1 || h[0].Outcome != "canceled" {
@@ -397,7 +400,7 @@ func (r *recorded[T]) all() []T {
 
 // deaf is a store that can be made to hear nothing, or to answer nothing.
 type deaf struct {
-	queue.Store
+	driver.Store
 	mu       sync.Mutex
 	fetches  int // answers of Fetch to lose
 	finishes int // answers of Finish to lose
@@ -405,18 +408,18 @@ type deaf struct {
 
 var errCut = fmt.Errorf("cut off: %w", queue.ErrUnavailable)
 
-func (d *deaf) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+func (d *deaf) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
 	f, err := d.Store.Fetch(ctx, r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.fetches > 0 && len(f.Tasks) > 0 {
 		d.fetches--
-		return queue.Fetch{}, errCut
+		return driver.Fetch{}, errCut
 	}
 	return f, err
 }
 
-func (d *deaf) Finish(ctx context.Context, w lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (d *deaf) Finish(ctx context.Context, w lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	s, err := d.Store.Finish(ctx, w, ends)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -432,19 +435,19 @@ func TestLostAnswersLoseNoTask(t *testing.T) {
 	virtual(t, func(w *world) {
 		d := &deaf{Store: w.st.Queue, fetches: 3, finishes: 4}
 		var mu sync.Mutex
-		calls := map[queue.ID]int{}
+		calls := map[task.ID]int{}
 		wk := w.work(queue.WorkerOptions{Store: d, Mux: handler(func(_ context.Context, r *queue.Run) error {
 			mu.Lock()
 			defer mu.Unlock()
 			calls[r.ID]++
 			return nil
 		})})
-		var ids []queue.ID
+		var ids []task.ID
 		for range 100 {
-			ids = append(ids, w.enqueue(queue.Spec{Kind: "k"}).ID)
+			ids = append(ids, w.enqueue(task.Spec{Kind: "k"}).ID)
 		}
 		for _, id := range ids {
-			w.expect(id, queue.Succeeded, time.Minute)
+			w.expect(id, task.Succeeded, time.Minute)
 			mu.Lock()
 			n := calls[id]
 			mu.Unlock()
@@ -458,25 +461,25 @@ func TestLostAnswersLoseNoTask(t *testing.T) {
 
 // A thief gives a task to somebody else before its worker reports.
 type thief struct {
-	queue.Store
-	steals queue.ID
+	driver.Store
+	steals task.ID
 }
 
-func (s *thief) Finish(ctx context.Context, w lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (s *thief) Finish(ctx context.Context, w lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if ends[0].ID == s.steals {
-		return []queue.Status{queue.Gone}, nil
+		return []driver.Status{driver.Gone}, nil
 	}
 	return s.Store.Finish(ctx, w, ends)
 }
 
 func TestOnlyWhatTheStoreTookIsCounted(t *testing.T) {
 	virtual(t, func(w *world) {
-		ours, stolen := w.enqueue(queue.Spec{Kind: "k"}), w.enqueue(queue.Spec{Kind: "k"})
+		ours, stolen := w.enqueue(task.Spec{Kind: "k"}), w.enqueue(task.Spec{Kind: "k"})
 		wk := w.work(queue.WorkerOptions{Store: &thief{w.st.Queue, stolen.ID}, Slots: 1, Mux: handler(func(context.Context, *queue.Run) error {
 			time.Sleep(time.Second)
 			return nil
 		})})
-		w.expect(ours.ID, queue.Succeeded, 5*time.Second)
+		w.expect(ours.ID, task.Succeeded, 5*time.Second)
 		time.Sleep(5 * time.Second)
 		w.end(wk)
 		got := map[string]int64{}
@@ -485,11 +488,11 @@ func TestOnlyWhatTheStoreTookIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range counts {
-			if c.Queue == queue.DefaultQueue && c.Kind == "k" {
+			if c.Queue == task.DefaultQueue && c.Kind == "k" {
 				got[c.Name] += c.N
 			}
 		}
-		if got[queue.CountSucceeded] != 1 || got[queue.CountStale] != 1 {
+		if got[counters.Succeeded] != 1 || got[counters.Stale] != 1 {
 			t.Errorf("counted: %v; want one that succeeded, and one stale", got)
 		}
 	})
@@ -507,8 +510,8 @@ func TestAStoppedWorkerReportsNothing(t *testing.T) {
 			<-release // it hears of nothing
 			return nil
 		})})
-		id := w.enqueue(queue.Spec{Kind: "k"}).ID
-		w.expect(id, queue.Running, time.Second)
+		id := w.enqueue(task.Spec{Kind: "k"}).ID
+		w.expect(id, task.Running, time.Second)
 		rs, err := w.st.Leases.List(t.Context(), "", false)
 		if err != nil || len(rs.Answers) != 1 {
 			t.Fatalf("%d leases, %v", len(rs.Answers), err)
@@ -521,7 +524,7 @@ func TestAStoppedWorkerReportsNothing(t *testing.T) {
 			tokens.add(r.Token)
 			return nil
 		})})
-		got := w.expect(id, queue.Succeeded, 20*time.Second)
+		got := w.expect(id, task.Succeeded, 20*time.Second)
 		seen := tokens.all()
 		if len(seen) != 2 || seen[1] <= seen[0] || got.Token != seen[1] {
 			t.Fatalf("tokens %v, the task has %d", seen, got.Token)
@@ -546,11 +549,11 @@ func TestALimitIsWokenByWhoFreesIt(t *testing.T) {
 			return nil
 		})})
 		at := time.Now()
-		var last queue.ID
+		var last task.ID
 		for range 100 {
-			last = w.enqueue(queue.Spec{Kind: "k", Limit: &queue.Limit{Key: "x", Max: 2}}).ID
+			last = w.enqueue(task.Spec{Kind: "k", Limit: &task.Limit{Key: "x", Max: 2}}).ID
 		}
-		w.expect(last, queue.Succeeded, time.Minute)
+		w.expect(last, task.Succeeded, time.Minute)
 		if most.Load() != 2 {
 			t.Errorf("%d ran at the same time, want 2", most.Load())
 		}
@@ -574,7 +577,7 @@ func TestAWorkerWhoseLeaseIsGoneBeginsAnew(t *testing.T) {
 				w.client = queue.NewClient(queue.ClientOptions{Store: w.st.Queue})
 				defer w.client.Close()
 				idle := w.work(queue.WorkerOptions{Slots: 1, Mux: handler(func(context.Context, *queue.Run) error { return nil })})
-				w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+				w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, task.Succeeded, time.Minute)
 				for range 3 {
 					ahead.Add(int64(far))
 					for _, a := range w.leases() {
@@ -584,7 +587,7 @@ func TestAWorkerWhoseLeaseIsGoneBeginsAnew(t *testing.T) {
 							}
 						}
 					}
-					w.expect(w.enqueue(queue.Spec{Kind: "k"}).ID, queue.Succeeded, time.Minute)
+					w.expect(w.enqueue(task.Spec{Kind: "k"}).ID, task.Succeeded, time.Minute)
 					select {
 					case err := <-idle.done:
 						t.Fatalf("the worker ended: %v", err)

@@ -13,9 +13,11 @@ import (
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/run/enqueue"
 	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/task"
 )
 
 // printed is what the runs of a job print.
@@ -37,7 +39,7 @@ func (w *world) enqueuing(h *host, expr string, change func(enqueue.Target) run.
 	client := queue.NewClient(queue.ClientOptions{Store: w.b.Store().Queue, Timeout: time.Second})
 	w.t.Cleanup(client.Close)
 	spec := job.Spec{Task: &job.Task{Kind: "k", Queue: "q"}}
-	tg := enqueue.Target{Queue: client, Spec: queue.Spec{Kind: "k", Queue: "q"}, Again: 24 * time.Hour, Now: h.place.Keeper.Now}
+	tg := enqueue.Target{Queue: client, Spec: task.Spec{Kind: "k", Queue: "q"}, Again: 24 * time.Hour, Now: h.place.Keeper.Now}
 	target := run.Target(tg)
 	if change != nil {
 		target = change(tg)
@@ -49,13 +51,13 @@ func (w *world) enqueuing(h *host, expr string, change func(enqueue.Target) run.
 }
 
 // tasks are all that there are, by unique key.
-func (w *world) tasks() map[string][]queue.Task {
+func (w *world) tasks() map[string][]driver.Task {
 	w.t.Helper()
-	all, err := w.b.Store().Tasks.Tasks(w.t.Context(), queue.Filter{Max: 1000})
+	all, err := w.b.Store().Tasks.Tasks(w.t.Context(), driver.Filter{Max: 1000})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	by := map[string][]queue.Task{}
+	by := map[string][]driver.Task{}
 	for _, t := range all {
 		by[t.Unique.Key] = append(by[t.Unique.Key], t)
 	}
@@ -149,9 +151,9 @@ func TestACrashAfterTheEnqueuingEnqueuesNothingTwice(t *testing.T) {
 			if len(rows) != 1 || rows[0].Outcome != run.Succeeded || rows[0].Reruns != 1 {
 				t.Fatalf("ticks: %+v", rows)
 			}
-			state := queue.Available
+			state := task.Available
 			if done {
-				state = queue.Succeeded
+				state = task.Succeeded
 			}
 			of := w.tasks()["app/j@"+rows[0].At.UTC().Format(time.RFC3339)]
 			if len(of) != 1 || of[0].State != state || len(w.tasks()) != 1 || !strings.Contains(out.String(), "this run's already: "+string(state)) {
@@ -171,12 +173,12 @@ type deaf struct {
 	left int
 }
 
-func (d *deaf) Enqueue(ctx context.Context, s queue.Spec) (queue.Enqueued, error) {
+func (d *deaf) Enqueue(ctx context.Context, s task.Spec) (task.Enqueued, error) {
 	e, err := d.Queue.Enqueue(ctx, s)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.left--; d.left >= 0 {
-		return queue.Enqueued{}, queue.ErrUnavailable
+		return task.Enqueued{}, queue.ErrUnavailable
 	}
 	return e, err
 }

@@ -1,5 +1,5 @@
 // Package store says what a technology offers: which of the contracts lease.Store, tick.Store,
-// history.Store and queue.Store it fulfils, and how far its promises reach. One package below it per technology.
+// history.Store and driver.Store it fulfils, and how far its promises reach. One package below it per technology.
 package store
 
 import (
@@ -9,7 +9,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -22,8 +22,8 @@ type Store struct {
 	Ticks   tick.Store
 	History history.Store
 	// Queue takes in tasks and has them worked; Tasks is its side for whoever looks and intervenes.
-	Queue queue.Store
-	Tasks queue.Admin
+	Queue driver.Store
+	Tasks driver.Admin
 	// Notify tells when a lease was released; nil where the store cannot, and waiters poll.
 	Notify lease.Notifier
 	// Descriptor returns the open file whose kernel lock is the hold (the directory only), so

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // as asks a server on a connection of a user, whoever runs the test.
@@ -33,7 +33,7 @@ func (s *Server) as(t *testing.T, uid uint32, token string) (a answer) {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	if err := send(mine, request{token, []queue.Spec{{Kind: "k"}}}); err != nil {
+	if err := send(mine, request{token, []task.Spec{{Kind: "k"}}}); err != nil {
 		t.Fatal(err)
 	}
 	s.serve(theirs, uid)
@@ -45,7 +45,7 @@ func (s *Server) as(t *testing.T, uid uint32, token string) (a answer) {
 
 // A token is good for the user whose command has it, and for root. Who has no command here gets no connection.
 func TestATokenIsOfItsUser(t *testing.T) {
-	s := listen(t, func(context.Context, []queue.Spec) ([]queue.Enqueued, error) { return []queue.Enqueued{{ID: 7}}, nil })
+	s := listen(t, func(context.Context, []task.Spec) ([]task.Enqueued, error) { return []task.Enqueued{{ID: 7}}, nil })
 	variable, leave := s.Admit(4711)
 	_, token, _ := strings.Cut(variable, "/")
 	for uid, want := range map[uint32]bool{4711: true, 4712: false, 0: true} {
@@ -70,7 +70,7 @@ func TestATokenIsOfItsUser(t *testing.T) {
 
 // A user has so many connections at a time, and as many again when they have ended, whatever others have.
 func TestConnectionsOfAUserAreBounded(t *testing.T) {
-	s := listen(t, func(context.Context, []queue.Spec) ([]queue.Enqueued, error) { return nil, nil })
+	s := listen(t, func(context.Context, []task.Spec) ([]task.Enqueued, error) { return nil, nil })
 	for _, uid := range []uint32{4711, 4712} {
 		_, leave := s.Admit(uid)
 		defer leave()
@@ -98,19 +98,19 @@ func TestConnectionsOfAUserAreBounded(t *testing.T) {
 func TestManyTasksGoInSteps(t *testing.T) {
 	var kinds []string
 	short := 0
-	s := listen(t, func(_ context.Context, specs []queue.Spec) (all []queue.Enqueued, err error) {
+	s := listen(t, func(_ context.Context, specs []task.Spec) (all []task.Enqueued, err error) {
 		if len(specs) > mostSpecs {
 			t.Errorf("%d in one step", len(specs))
 		}
 		for _, spec := range specs[:len(specs)-short] {
 			kinds = append(kinds, spec.Kind)
-			all = append(all, queue.Enqueued{ID: queue.ID(len(kinds))})
+			all = append(all, task.Enqueued{ID: task.ID(len(kinds))})
 		}
 		return all, nil
 	})
 	variable, leave := s.Admit(me())
 	defer leave()
-	specs := make([]queue.Spec, 2*mostSpecs+1)
+	specs := make([]task.Spec, 2*mostSpecs+1)
 	for i := range specs {
 		specs[i].Kind = fmt.Sprint(i)
 	}
@@ -119,7 +119,7 @@ func TestManyTasksGoInSteps(t *testing.T) {
 		t.Fatalf("%d of %d answered, %d came, %v", len(got), len(specs), len(kinds), err)
 	}
 	for i := range specs {
-		if kinds[i] != specs[i].Kind || got[i].ID != queue.ID(i+1) {
+		if kinds[i] != specs[i].Kind || got[i].ID != task.ID(i+1) {
 			t.Fatalf("task %d came as %s, and was answered %+v", i, kinds[i], got[i])
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Client enqueues through the process that runs this command. Its zero value reaches nobody.
@@ -21,8 +21,8 @@ const patience = 30 * time.Second
 // EnqueueMany takes many in, in steps as queue.Client does: each is atomic, and on an error the answers of the
 // steps before it are returned with it. An error wraps ErrUnreachable where nobody answered: that step may have
 // been carried out.
-func (c Client) EnqueueMany(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
-	answers := make([]queue.Enqueued, 0, len(specs))
+func (c Client) EnqueueMany(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
+	answers := make([]task.Enqueued, 0, len(specs))
 	for len(specs) > 0 {
 		n, size := 1, len(specs[0].Args)
 		for n < min(len(specs), mostSpecs) && size+len(specs[n].Args) <= mostArgs {
@@ -44,7 +44,7 @@ const (
 	mostArgs  = 8 << 20
 )
 
-func (c Client) step(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+func (c Client) step(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	name, token, ok := strings.Cut(c.Via, "/")
 	if !ok || !strings.HasPrefix(name, "@") {
 		return nil, fmt.Errorf("%w: name a store with --store, DIBS_STORE or DIBS_STORE_FILE", ErrUnreachable)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Variable is where a command finds its way in: SOCKET/TOKEN, or Unreachable.
@@ -29,14 +30,14 @@ var ErrUnreachable = fmt.Errorf("the dibs that runs this command cannot be reach
 
 // request is what a command asks for; Specs are one step, all or none of it.
 type request struct {
-	Token string       `json:"token"`
-	Specs []queue.Spec `json:"specs"`
+	Token string      `json:"token"`
+	Specs []task.Spec `json:"specs"`
 }
 
 type answer struct {
-	Enqueued []queue.Enqueued `json:"enqueued,omitempty"`
-	Error    string           `json:"error,omitempty"`
-	Kind     string           `json:"kind,omitempty"`
+	Enqueued []task.Enqueued `json:"enqueued,omitempty"`
+	Error    string          `json:"error,omitempty"`
+	Kind     string          `json:"kind,omitempty"`
 }
 
 // kinds are the errors that a command can tell apart.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 func listen(t *testing.T, enqueue Enqueue) *Server {
@@ -37,21 +38,21 @@ func me() uint32 { return uint32(os.Getuid()) }
 
 // What a command asks for arrives as it is, and so does the answer.
 func TestASpecArrivesAsItIs(t *testing.T) {
-	var got []queue.Spec
-	s := listen(t, func(_ context.Context, specs []queue.Spec) (all []queue.Enqueued, err error) {
+	var got []task.Spec
+	s := listen(t, func(_ context.Context, specs []task.Spec) (all []task.Enqueued, err error) {
 		got = specs
-		return []queue.Enqueued{{Answer: queue.New, ID: 7, State: queue.Available}, {Answer: queue.Duplicate, ID: 3, State: queue.Running}}, nil
+		return []task.Enqueued{{Answer: task.New, ID: 7, State: task.Available}, {Answer: task.Duplicate, ID: 3, State: task.Running}}, nil
 	})
 	variable, leave := s.Admit(me())
 	defer leave()
 	at := time.Date(2026, 11, 1, 4, 15, 0, 1000, time.UTC)
-	want := []queue.Spec{{Queue: "mail", Kind: "send", Args: json.RawMessage(`{"to":7,"x":"\u001b"}`), Priority: 3, RunAt: at, Delay: time.Second, ExpiresAt: at,
-		Unique:  &queue.Unique{Key: "k", Until: queue.UntilStarted, Window: time.Hour, Again: queue.Replace, MaxWait: time.Minute, Shared: true},
-		Limit:   &queue.Limit{Key: "l", Max: 3, Shared: true, OnContention: "discard"},
-		Options: queue.Options{MaxAttempts: 4, RetryUntil: at, Timeout: time.Minute, Backoff: &queue.Backoff{List: []time.Duration{1, 2}}, MaxCrashes: 2, MaxSnoozes: 9, Tags: []string{"a", "b"}}},
+	want := []task.Spec{{Queue: "mail", Kind: "send", Args: json.RawMessage(`{"to":7,"x":"\u001b"}`), Priority: 3, RunAt: at, Delay: time.Second, ExpiresAt: at,
+		Unique:  &task.Unique{Key: "k", Until: task.UntilStarted, Window: time.Hour, Again: task.Replace, MaxWait: time.Minute, Shared: true},
+		Limit:   &task.Limit{Key: "l", Max: 3, Shared: true, OnContention: "discard"},
+		Options: task.Options{MaxAttempts: 4, RetryUntil: at, Timeout: time.Minute, Backoff: &task.Backoff{List: []time.Duration{1, 2}}, MaxCrashes: 2, MaxSnoozes: 9, Tags: []string{"a", "b"}}},
 		{Kind: "other", Args: json.RawMessage(`null`)}}
 	a, err := clientOf(variable).EnqueueMany(t.Context(), want)
-	if err != nil || len(a) != 2 || a[0].ID != 7 || a[1].Answer != queue.Duplicate {
+	if err != nil || len(a) != 2 || a[0].ID != 7 || a[1].Answer != task.Duplicate {
 		t.Errorf("answered %+v, %v", a, err)
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -62,14 +63,14 @@ func TestASpecArrivesAsItIs(t *testing.T) {
 // Only a command that runs is answered, and no longer than it runs.
 func TestOnlyARunningCommandIsAnswered(t *testing.T) {
 	asked := 0
-	s := listen(t, func(context.Context, []queue.Spec) ([]queue.Enqueued, error) {
+	s := listen(t, func(context.Context, []task.Spec) ([]task.Enqueued, error) {
 		asked++
-		return []queue.Enqueued{{}}, nil
+		return []task.Enqueued{{}}, nil
 	})
 	variable, leave := s.Admit(me())
 	other, leaveOther := s.Admit(me() + 4711)
 	defer leaveOther()
-	step := []queue.Spec{{Kind: "k"}}
+	step := []task.Spec{{Kind: "k"}}
 	if _, err := clientOf(variable).EnqueueMany(t.Context(), step); err != nil {
 		t.Error(err)
 	}
@@ -103,17 +104,17 @@ func TestOnlyARunningCommandIsAnswered(t *testing.T) {
 // An error keeps its meaning on the way.
 func TestAnErrorKeepsItsMeaning(t *testing.T) {
 	var fails error
-	s := listen(t, func(context.Context, []queue.Spec) ([]queue.Enqueued, error) { return nil, fails })
+	s := listen(t, func(context.Context, []task.Spec) ([]task.Enqueued, error) { return nil, fails })
 	variable, leave := s.Admit(me())
 	defer leave()
 	for _, is := range []error{queue.ErrUnavailable, errors.ErrUnsupported} {
 		fails = fmt.Errorf("enqueue: %w", is)
-		if _, err := clientOf(variable).EnqueueMany(t.Context(), []queue.Spec{{Kind: "k"}}); !errors.Is(err, is) || err.Error() != fails.Error() {
+		if _, err := clientOf(variable).EnqueueMany(t.Context(), []task.Spec{{Kind: "k"}}); !errors.Is(err, is) || err.Error() != fails.Error() {
 			t.Errorf("%v arrived as %v", fails, err)
 		}
 	}
 	fails = errors.New("else")
-	if _, err := clientOf(variable).EnqueueMany(t.Context(), []queue.Spec{{Kind: "k"}}); err == nil || errors.Is(err, queue.ErrUnavailable) || err.Error() != "else" {
+	if _, err := clientOf(variable).EnqueueMany(t.Context(), []task.Spec{{Kind: "k"}}); err == nil || errors.Is(err, queue.ErrUnavailable) || err.Error() != "else" {
 		t.Errorf("it arrived as %v", err)
 	}
 }
@@ -122,11 +123,11 @@ func TestAnErrorKeepsItsMeaning(t *testing.T) {
 func TestManyHaveTheirTurns(t *testing.T) {
 	var mu sync.Mutex
 	taken := map[string]int{}
-	s := listen(t, func(_ context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+	s := listen(t, func(_ context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		taken[specs[0].Kind]++
-		return make([]queue.Enqueued, len(specs)), nil
+		return make([]task.Enqueued, len(specs)), nil
 	})
 	variable, leave := s.Admit(me())
 	defer leave()
@@ -141,7 +142,7 @@ func TestManyHaveTheirTurns(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range crowd {
 		all.Go(func() {
-			if _, err := clientOf(variable).EnqueueMany(t.Context(), []queue.Spec{{Kind: fmt.Sprint(i)}}); err != nil {
+			if _, err := clientOf(variable).EnqueueMany(t.Context(), []task.Spec{{Kind: fmt.Sprint(i)}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -159,7 +160,7 @@ func TestManyHaveTheirTurns(t *testing.T) {
 
 // What is no request costs neither memory nor the process.
 func TestGarbageIsRefused(t *testing.T) {
-	s := listen(t, func(context.Context, []queue.Spec) ([]queue.Enqueued, error) { panic("it was taken") })
+	s := listen(t, func(context.Context, []task.Spec) ([]task.Enqueued, error) { panic("it was taken") })
 	_, leave := s.Admit(me())
 	defer leave()
 	for _, garbage := range []string{"", "\xff\xff\xff\xff", "\x00\x00\x00\x02{}", "\x00\x00\x00\x02[]", "\x00\x10\x00\x00x", "GET / HTTP/1.1\r\n\r\n"} {

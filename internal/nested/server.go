@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 // Enqueue takes tasks in, in steps as queue.Client does. It returns within a bounded time.
-type Enqueue func(context.Context, []queue.Spec) ([]queue.Enqueued, error)
+type Enqueue func(context.Context, []task.Spec) ([]task.Enqueued, error)
 
 // A Server answers commands. It is safe for concurrent use.
 type Server struct {

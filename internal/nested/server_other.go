@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Enqueue takes tasks in, in one step.
-type Enqueue func(context.Context, []queue.Spec) ([]queue.Enqueued, error)
+type Enqueue func(context.Context, []task.Spec) ([]task.Enqueued, error)
 
 // A Server answers commands: on Linux only, since elsewhere it could not tell whose they are.
 type Server struct{}

@@ -12,8 +12,10 @@ import (
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A Kit is a store in memory with a client. Its methods end the test on an error.
@@ -40,7 +42,7 @@ func New(t testing.TB) *Kit {
 func (k *Kit) Work(m *queue.Mux, queues ...string) {
 	k.t.Helper()
 	if len(queues) == 0 {
-		queues = []string{queue.DefaultQueue}
+		queues = []string{task.DefaultQueue}
 	}
 	keeper, err := lease.NewKeeper(lease.Options{Store: k.Store.Leases, Clock: clock.Virtual{Start: time.Now()}})
 	if err != nil {
@@ -79,13 +81,13 @@ func (k *Kit) Work(m *queue.Mux, queues ...string) {
 func (k *Kit) idle(m *queue.Mux, queues []string) bool {
 	k.t.Helper()
 	for _, q := range queues {
-		tasks, err := k.Store.Tasks.Tasks(k.t.Context(), queue.Filter{Queue: q, Max: 1000,
-			States: append(queue.Waits(true), queue.Running)})
+		tasks, err := k.Store.Tasks.Tasks(k.t.Context(), driver.Filter{Queue: q, Max: 1000,
+			States: append(task.Waits(true), task.Running)})
 		if err != nil {
 			k.t.Fatal(err)
 		}
 		for _, t := range tasks {
-			later := (t.State == queue.Scheduled || t.State == queue.Retryable) && t.RunAt.After(time.Now())
+			later := (t.State == task.Scheduled || t.State == task.Retryable) && t.RunAt.After(time.Now())
 			if m.Handles(t.Kind) && !later {
 				return false
 			}
@@ -95,10 +97,10 @@ func (k *Kit) idle(m *queue.Mux, queues []string) bool {
 }
 
 // Tasks are those of a kind, by id, in whatever state they are; "" is any kind.
-func (k *Kit) Tasks(kind string) []queue.Task {
+func (k *Kit) Tasks(kind string) []driver.Task {
 	k.t.Helper()
-	var all []queue.Task
-	for f := (queue.Filter{Kind: kind, Max: 1000}); ; f.After = all[len(all)-1].ID {
+	var all []driver.Task
+	for f := (driver.Filter{Kind: kind, Max: 1000}); ; f.After = all[len(all)-1].ID {
 		tasks, err := k.Store.Tasks.Tasks(k.t.Context(), f)
 		if err != nil {
 			k.t.Fatal(err)

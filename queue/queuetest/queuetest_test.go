@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/queue/queuetest"
+	"github.com/dibs-run/dibs/task"
 )
 
 type mail struct{ To int }
@@ -45,12 +46,12 @@ func TestAProgramsTasks(t *testing.T) {
 			return nil
 		}, queue.Handler{Backoff: func(int, error) time.Duration { return time.Hour }})
 		k.Work(m)
-		if s := k.Tasks("welcome")[0].State; s != queue.Retryable || len(sent) != 0 {
+		if s := k.Tasks("welcome")[0].State; s != task.Retryable || len(sent) != 0 {
 			t.Fatalf("after the first attempt: %s, sent %v", s, sent)
 		}
 		time.Sleep(time.Hour)
 		k.Work(m)
-		if s := k.Tasks("welcome")[0].State; s != queue.Succeeded || len(sent) != 1 {
+		if s := k.Tasks("welcome")[0].State; s != task.Succeeded || len(sent) != 1 {
 			t.Fatalf("after an hour: %s, sent %v", s, sent)
 		}
 	})
@@ -64,7 +65,7 @@ func TestWorkLeavesWhatItDoesNotKnow(t *testing.T) {
 	m := &queue.Mux{}
 	welcome.Handle(m, func(context.Context, *queue.Run, mail) error { return nil }, queue.Handler{})
 	k.Work(m)
-	if a, b := k.Tasks("other")[0].State, k.Tasks("welcome")[0].State; a != queue.Available || b != queue.Succeeded {
+	if a, b := k.Tasks("other")[0].State, k.Tasks("welcome")[0].State; a != task.Available || b != task.Succeeded {
 		t.Errorf("other is %s, welcome %s", a, b)
 	}
 }
@@ -98,7 +99,7 @@ func TestAHandlerMayEndTheTest(t *testing.T) {
 				m := &queue.Mux{}
 				welcome.Handle(m, func(context.Context, *queue.Run, mail) error { end(in); return nil }, queue.Handler{})
 				defer func() {
-					if tasks := k.Tasks(""); tasks[0].State != queue.Retryable || tasks[0].Attempts != 1 {
+					if tasks := k.Tasks(""); tasks[0].State != task.Retryable || tasks[0].Attempts != 1 {
 						t.Errorf("%s: %+v", name, tasks[0])
 					}
 				}()

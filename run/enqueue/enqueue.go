@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Grace is how much longer than the ticks of a job are run again their unique keys are held: what a
@@ -19,7 +19,7 @@ const Grace = time.Hour
 
 // A Queue takes a task in; *queue.Client is one.
 type Queue interface {
-	Enqueue(ctx context.Context, s queue.Spec) (queue.Enqueued, error)
+	Enqueue(ctx context.Context, s task.Spec) (task.Enqueued, error)
 }
 
 // A Target enqueues one task per run, whatever the attempts. Its run has succeeded once the task is taken in,
@@ -27,7 +27,7 @@ type Queue interface {
 type Target struct {
 	Queue Queue
 	// Spec is what is enqueued; its Unique, ExpiresAt and RetryUntil are the Target's.
-	Spec queue.Spec
+	Spec task.Spec
 	// Expires is how long after it was enqueued the task is discarded if it still waits; 0: never. Retry is how long
 	// after it was enqueued another attempt may begin; 0: at any time.
 	Expires, Retry time.Duration
@@ -53,14 +53,14 @@ func (t Target) Check() error {
 	return s.Check()
 }
 
-func (t Target) spec(key string) queue.Spec {
+func (t Target) spec(key string) task.Spec {
 	s := t.Spec.Clone()
-	s.Unique = &queue.Unique{Key: key, Shared: true, Until: queue.UntilFinished, Window: t.Again + Grace}
+	s.Unique = &task.Unique{Key: key, Shared: true, Until: task.UntilFinished, Window: t.Again + Grace}
 	return s
 }
 
 // bound gives s the instants that are counted from now.
-func (t Target) bound(ctx context.Context, s *queue.Spec) error {
+func (t Target) bound(ctx context.Context, s *task.Spec) error {
 	if t.Expires == 0 && t.Retry == 0 {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 		return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the task was not enqueued: %w", err)}
 	}
 	e, err := t.Queue.Enqueue(ctx, s)
-	var wrong *queue.SpecError
+	var wrong *task.SpecError
 	switch {
 	case errors.As(err, &wrong):
 		return run.Result{Outcome: run.Failed, Err: err, Final: true}
@@ -93,9 +93,9 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 		return run.Result{Outcome: run.Failed, Err: fmt.Errorf("whether the task was enqueued is not known, and it may safely be enqueued again: %w", err)}
 	}
 	switch e.Answer {
-	case queue.New:
+	case task.New:
 		fmt.Fprintf(c.Output, "enqueued task %d (%s, queue %s): %s\n", e.ID, s.Kind, s.Queue, e.State)
-	case queue.Duplicate:
+	case task.Duplicate:
 		fmt.Fprintf(c.Output, "task %d is this run's already: %s\n", e.ID, e.State)
 	default:
 		return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the task was not enqueued: the store answered %q", e.Answer)}

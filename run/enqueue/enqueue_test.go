@@ -12,19 +12,20 @@ import (
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/run/enqueue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // answers is a queue that answers so, and notes what it was asked.
 type answers struct {
-	queue.Enqueued
+	task.Enqueued
 	err   error
-	asked []queue.Spec
+	asked []task.Spec
 }
 
-func (a *answers) Enqueue(_ context.Context, s queue.Spec) (queue.Enqueued, error) {
+func (a *answers) Enqueue(_ context.Context, s task.Spec) (task.Enqueued, error) {
 	a.asked = append(a.asked, s)
 	if err := s.Check(); err != nil {
-		return queue.Enqueued{}, err
+		return task.Enqueued{}, err
 	}
 	return a.Enqueued, a.err
 }
@@ -32,7 +33,7 @@ func (a *answers) Enqueue(_ context.Context, s queue.Spec) (queue.Enqueued, erro
 var noon = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 
 func target(q enqueue.Queue) enqueue.Target {
-	return enqueue.Target{Queue: q, Spec: queue.Spec{Kind: "k", Queue: "q"}, Again: 24 * time.Hour,
+	return enqueue.Target{Queue: q, Spec: task.Spec{Kind: "k", Queue: "q"}, Again: 24 * time.Hour,
 		Now: func(context.Context) (time.Time, error) { return noon, nil }}
 }
 
@@ -46,18 +47,18 @@ func call() (run.Call, *bytes.Buffer) {
 func TestAnswers(t *testing.T) {
 	silent := fmt.Errorf("%w: nobody answered", queue.ErrUnavailable)
 	for name, c := range map[string]struct {
-		answer  queue.Enqueued
+		answer  task.Enqueued
 		err     error
 		kind    string
 		outcome run.Outcome
 		final   bool
 		says    string
 	}{
-		"taken in":      {queue.Enqueued{Answer: queue.New, ID: 7, State: queue.Available}, nil, "k", run.Succeeded, false, "enqueued task 7 (k, queue q): available\n"},
-		"there already": {queue.Enqueued{Answer: queue.Duplicate, ID: 7, State: queue.Running}, nil, "k", run.Succeeded, false, "task 7 is this run's already: running\n"},
-		"undecided":     {queue.Enqueued{Answer: queue.Undecided}, nil, "k", run.Failed, false, `the store answered "undecided"`},
-		"no answer":     {queue.Enqueued{}, silent, "k", run.Failed, false, "is not known, and it may safely be enqueued again"},
-		"no such task":  {queue.Enqueued{}, nil, "", run.Failed, true, "task: kind: it is empty"},
+		"taken in":      {task.Enqueued{Answer: task.New, ID: 7, State: task.Available}, nil, "k", run.Succeeded, false, "enqueued task 7 (k, queue q): available\n"},
+		"there already": {task.Enqueued{Answer: task.Duplicate, ID: 7, State: task.Running}, nil, "k", run.Succeeded, false, "task 7 is this run's already: running\n"},
+		"undecided":     {task.Enqueued{Answer: task.Undecided}, nil, "k", run.Failed, false, `the store answered "undecided"`},
+		"no answer":     {task.Enqueued{}, silent, "k", run.Failed, false, "is not known, and it may safely be enqueued again"},
+		"no such task":  {task.Enqueued{}, nil, "", run.Failed, true, "task: kind: it is empty"},
 	} {
 		tg := target(&answers{Enqueued: c.answer, err: c.err})
 		tg.Spec.Kind = c.kind
@@ -78,7 +79,7 @@ func TestAnswers(t *testing.T) {
 // The key is the tick's, for whatever attempt and whatever kind; it outlives the ticks that are run again.
 // Holds: Q9.
 func TestTheKeyIsTheTick(t *testing.T) {
-	q := &answers{Enqueued: queue.Enqueued{Answer: queue.New}}
+	q := &answers{Enqueued: task.Enqueued{Answer: task.New}}
 	tg := target(q)
 	tg.Expires, tg.Retry = time.Minute, time.Hour
 	cl, _ := call()
@@ -89,7 +90,7 @@ func TestTheKeyIsTheTick(t *testing.T) {
 	tg.Attempt(t.Context(), cl)
 	for i, key := range []string{"app/j@2026-12-01T12:00:00Z", "app/j@2026-12-01T12:00:00Z", "app/j@r-1"} {
 		u := q.asked[i].Unique
-		if u.Key != key || !u.Shared || u.Until != queue.UntilFinished || u.Window != 25*time.Hour || u.Again != "" {
+		if u.Key != key || !u.Shared || u.Until != task.UntilFinished || u.Window != 25*time.Hour || u.Again != "" {
 			t.Errorf("%d: %+v", i, u)
 		}
 		if !q.asked[i].RetryUntil.Equal(noon.Add(time.Hour)) {

@@ -17,6 +17,7 @@ import (
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/file"
 	"github.com/dibs-run/dibs/store/postgres"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What docs/reference/queue.md says in Go is in this file, so that it compiles. TestTheQueuesPageCompiles
@@ -29,8 +30,8 @@ type (
 
 var invoice = queue.Define[Order]("invoice")
 
-func send(context.Context, Mail) error           { return nil }
-func alert(kind string, id queue.ID, err string) {}
+func send(context.Context, Mail) error          { return nil }
+func alert(kind string, id task.ID, err string) {}
 
 func placeOrder(ctx context.Context, pool *pgxpool.Pool, o Order) error {
 	tx, err := pool.Begin(ctx)
@@ -41,9 +42,9 @@ func placeOrder(ctx context.Context, pool *pgxpool.Pool, o Order) error {
 	if _, err := tx.Exec(ctx, "INSERT INTO orders (id) VALUES ($1)", o.ID); err != nil {
 		return err
 	}
-	task := invoice.Spec(o)
-	task.Unique = &queue.Unique{Key: fmt.Sprint("order-", o.ID)}
-	if _, err := queue.EnqueueIn(ctx, postgres.QueueTx(tx, "dibs"), task); err != nil {
+	spec := invoice.Spec(o)
+	spec.Unique = &queue.Unique{Key: fmt.Sprint("order-", o.ID)}
+	if _, err := queue.EnqueueIn(ctx, postgres.QueueTx(tx, "dibs"), spec); err != nil {
 		return err // with queue.ErrUndecided too: nothing was taken in, so roll back and try again later
 	}
 	return tx.Commit(ctx) // the order and its task, or neither

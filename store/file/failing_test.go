@@ -6,7 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -19,9 +19,10 @@ import (
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -30,7 +31,7 @@ var errInjected = errors.New("injected")
 // A faulty driver is SQLite's, of which one call fails: the one of that number, among those that begin, carry
 // out and end transactions. SQLite itself knows nothing of it, and rolls nothing back.
 type faulty struct {
-	driver.Driver
+	sqldriver.Driver
 	mu    sync.Mutex
 	left  int // calls until the one that fails; 0: none does
 	fired bool
@@ -65,48 +66,48 @@ func (f *faulty) call(text string) error {
 	return errInjected
 }
 
-func (f *faulty) Open(name string) (driver.Conn, error) {
+func (f *faulty) Open(name string) (sqldriver.Conn, error) {
 	c, err := f.Driver.Open(name)
 	return &faultyConn{c, f}, err
 }
 
 type faultyConn struct {
-	driver.Conn
+	sqldriver.Conn
 	f *faulty
 }
 
-func (c *faultyConn) PrepareContext(ctx context.Context, text string) (driver.Stmt, error) {
-	s, err := c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, text)
+func (c *faultyConn) PrepareContext(ctx context.Context, text string) (sqldriver.Stmt, error) {
+	s, err := c.Conn.(sqldriver.ConnPrepareContext).PrepareContext(ctx, text)
 	return &faultyStmt{s, c.f, text}, err
 }
 
-func (c *faultyConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+func (c *faultyConn) ExecContext(ctx context.Context, text string, args []sqldriver.NamedValue) (sqldriver.Result, error) {
 	if text == "BEGIN" { // by which a transaction of the caller's is asked whether it goes on: it is meant to fail
-		return c.Conn.(driver.ExecerContext).ExecContext(ctx, text, args)
+		return c.Conn.(sqldriver.ExecerContext).ExecContext(ctx, text, args)
 	}
 	if err := c.f.call(text); err != nil {
 		return nil, err
 	}
-	return c.Conn.(driver.ExecerContext).ExecContext(ctx, text, args)
+	return c.Conn.(sqldriver.ExecerContext).ExecContext(ctx, text, args)
 }
 
-func (c *faultyConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+func (c *faultyConn) QueryContext(ctx context.Context, text string, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
 	if err := c.f.call(text); err != nil {
 		return nil, err
 	}
-	return c.Conn.(driver.QueryerContext).QueryContext(ctx, text, args)
+	return c.Conn.(sqldriver.QueryerContext).QueryContext(ctx, text, args)
 }
 
-func (c *faultyConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+func (c *faultyConn) BeginTx(ctx context.Context, o sqldriver.TxOptions) (sqldriver.Tx, error) {
 	if err := c.f.call("BEGIN"); err != nil {
 		return nil, err
 	}
-	tx, err := c.Conn.(driver.ConnBeginTx).BeginTx(ctx, o)
+	tx, err := c.Conn.(sqldriver.ConnBeginTx).BeginTx(ctx, o)
 	return faultyTx{tx, c.f}, err
 }
 
 type faultyTx struct {
-	driver.Tx
+	sqldriver.Tx
 	f *faulty
 }
 
@@ -120,23 +121,23 @@ func (t faultyTx) Commit() error {
 }
 
 type faultyStmt struct {
-	driver.Stmt
+	sqldriver.Stmt
 	f    *faulty
 	text string
 }
 
-func (s *faultyStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+func (s *faultyStmt) ExecContext(ctx context.Context, args []sqldriver.NamedValue) (sqldriver.Result, error) {
 	if err := s.f.call(s.text); err != nil {
 		return nil, err
 	}
-	return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args)
+	return s.Stmt.(sqldriver.StmtExecContext).ExecContext(ctx, args)
 }
 
-func (s *faultyStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+func (s *faultyStmt) QueryContext(ctx context.Context, args []sqldriver.NamedValue) (sqldriver.Rows, error) {
 	if err := s.f.call(s.text); err != nil {
 		return nil, err
 	}
-	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+	return s.Stmt.(sqldriver.StmtQueryContext).QueryContext(ctx, args)
 }
 
 // contents are a digest of all that the database says.
@@ -178,7 +179,7 @@ type spree struct {
 	pool  *sql.DB // the caller's
 	rng   *rand.Rand
 	w     lease.Ref
-	runs  []queue.Fetched
+	runs  []driver.Fetched
 	begin time.Time
 	n     int
 }
@@ -204,7 +205,7 @@ func (r *spree) next() (what string, try func() error) {
 	ctx, q, k, h := r.Context(), r.s.Queue, r.s.Ticks, r.s.History
 	switch n := r.pick(22); n {
 	case 0, 1, 2, 3:
-		specs := make([]queue.Spec, 1+r.pick(5))
+		specs := make([]task.Spec, 1+r.pick(5))
 		for i := range specs {
 			specs[i] = r.spec()
 			if err := specs[i].Check(); err != nil {
@@ -220,7 +221,7 @@ func (r *spree) next() (what string, try func() error) {
 	case 4, 5, 6:
 		most := 1 + r.pick(6)
 		return "fetch", func() error {
-			f, err := q.Fetch(ctx, queue.FetchRequest{Worker: r.w, Queues: []string{"a", "b"}, Max: most, Suspects: true, Charged: true})
+			f, err := q.Fetch(ctx, driver.FetchRequest{Worker: r.w, Queues: []string{"a", "b"}, Max: most, Suspects: true, Charged: true})
 			r.runs = append(r.runs, f.Tasks...)
 			return err
 		}
@@ -228,13 +229,13 @@ func (r *spree) next() (what string, try func() error) {
 		if len(r.runs) == 0 {
 			return "mine", func() error { _, err := q.Mine(ctx, r.w, false); return err }
 		}
-		var ends []queue.Completion
+		var ends []driver.Completion
 		for _, x := range r.runs[:1+r.pick(min(3, len(r.runs)))] {
-			ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: queue.Verdict(1 + r.pick(7)), Outcome: "x", Delay: time.Duration(r.pick(2)) * time.Millisecond})
+			ends = append(ends, driver.Completion{Ref: x.Ref, Verdict: driver.Verdict(1 + r.pick(7)), Outcome: "x", Delay: time.Duration(r.pick(2)) * time.Millisecond})
 		}
 		r.runs = r.runs[len(ends):]
 		if r.pick(2) == 0 {
-			return "start", func() error { _, err := q.Start(ctx, r.w, []queue.Ref{ends[0].Ref}); return err }
+			return "start", func() error { _, err := q.Start(ctx, r.w, []driver.Ref{ends[0].Ref}); return err }
 		}
 		if r.pick(3) == 0 {
 			return "finish in a transaction", func() error {
@@ -244,26 +245,26 @@ func (r *spree) next() (what string, try func() error) {
 		return "finish", func() error { _, err := q.Finish(ctx, r.w, ends); return err }
 	case 10:
 		return "tend", func() error {
-			_, err := q.Tend(ctx, queue.TendRequest{Keep: map[queue.State]time.Duration{queue.Succeeded: 5 * time.Millisecond, queue.Canceled: 0}})
+			_, err := q.Tend(ctx, driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: 5 * time.Millisecond, task.Canceled: 0}})
 			return err
 		}
 	case 11:
 		r.runs = nil
 		return "leave", func() error { return q.Leave(ctx, r.w) }
 	case 12:
-		key, slots := (&queue.Limit{Key: fmt.Sprint(r.pick(3)), Shared: true}).Hash(""), 1+r.pick(6)
+		key, slots := (&task.Limit{Key: fmt.Sprint(r.pick(3)), Shared: true}).Hash(""), 1+r.pick(6)
 		return "set a limit", func() error { _, err := r.s.Tasks.SetLimit(ctx, key, slots, "t"); return err }
 	case 13, 14:
-		acts := []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete}
+		acts := []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete}
 		low := -1
-		a := queue.Action{Act: acts[r.pick(len(acts))], Queue: "b", Edit: queue.Edit{Priority: &low}}
+		a := driver.Action{Act: acts[r.pick(len(acts))], Queue: "b", Edit: driver.Edit{Priority: &low}}
 		for range 5 {
-			a.IDs = append(a.IDs, queue.ID(1+r.pick(max(3*r.n, 20))))
+			a.IDs = append(a.IDs, task.ID(1+r.pick(max(3*r.n, 20))))
 		}
 		return string(a.Act), func() error { _, err := r.s.Tasks.Act(ctx, a); return err }
 	case 15:
 		return "pause and rates", func() error {
-			return q.Declare(ctx, map[string]queue.Rate{"k": {Count: 100, Per: time.Second}, "l": {}})
+			return q.Declare(ctx, map[string]task.Rate{"k": {Count: 100, Per: time.Second}, "l": {}})
 		}
 	case 16:
 		reqs := []tick.JobRequest{{Name: r.job(), Definition: fmt.Sprint(r.pick(3)), Since: r.begin.Add(-time.Hour)}, {Name: r.job(), Remove: r.pick(3) == 0}}
@@ -326,21 +327,21 @@ func (r *spree) ofTick() (what string, try func() error) {
 	}
 }
 
-func (r *spree) spec() queue.Spec {
-	s := queue.Spec{Queue: []string{"a", "b"}[r.pick(2)], Kind: []string{"k", "l"}[r.pick(2)], Priority: r.pick(3) - 1}
+func (r *spree) spec() task.Spec {
+	s := task.Spec{Queue: []string{"a", "b"}[r.pick(2)], Kind: []string{"k", "l"}[r.pick(2)], Priority: r.pick(3) - 1}
 	s.Delay = time.Duration(r.pick(3)/2) * 2 * time.Millisecond
 	if r.pick(5) == 0 {
 		s.ExpiresAt = time.Now().Add(time.Duration(1+r.pick(30)) * time.Millisecond).Add(s.Delay)
 	}
 	if r.pick(2) == 0 {
-		s.Limit = &queue.Limit{Key: fmt.Sprint(r.pick(3)), Shared: true, Max: 1 + r.pick(3),
-			OnContention: []queue.Contention{queue.Wait, queue.Wait, queue.Discard, queue.Displace}[r.pick(4)]}
+		s.Limit = &task.Limit{Key: fmt.Sprint(r.pick(3)), Shared: true, Max: 1 + r.pick(3),
+			OnContention: []task.Contention{task.Wait, task.Wait, task.Discard, task.Displace}[r.pick(4)]}
 	}
 	switch r.pick(5) {
 	case 0:
-		s.Unique = &queue.Unique{Key: fmt.Sprint(r.pick(10)), Window: time.Duration(r.pick(2)) * 2 * time.Millisecond}
+		s.Unique = &task.Unique{Key: fmt.Sprint(r.pick(10)), Window: time.Duration(r.pick(2)) * 2 * time.Millisecond}
 	case 1:
-		s.Unique = &queue.Unique{Key: fmt.Sprint(r.pick(10)), Until: queue.UntilStarted, Again: []queue.Again{queue.Refuse, queue.Replace}[r.pick(2)]}
+		s.Unique = &task.Unique{Key: fmt.Sprint(r.pick(10)), Until: task.UntilStarted, Again: []task.Again{task.Refuse, task.Replace}[r.pick(2)]}
 	}
 	return s
 }
@@ -368,7 +369,7 @@ func TestStepsThatFailHaveDoneNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.w = a.Record.Ref()
-	if err := s.Queue.Join(t.Context(), queue.Process{Lease: r.w}); err != nil {
+	if err := s.Queue.Join(t.Context(), driver.Process{Lease: r.w}); err != nil {
 		t.Fatal(err)
 	}
 	beside, err := sql.Open("sqlite", inside(s).address("_pragma=query_only(1)"))

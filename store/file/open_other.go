@@ -10,8 +10,9 @@ import (
 	"os"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A Directory is what is there at a path.
@@ -48,12 +49,12 @@ type Tx struct{ address string }
 // QueueTx makes one.
 func QueueTx(_ *sql.Tx, s *store.Store) *Tx { return &Tx{s.URL} }
 
-// Enqueue is of queue.Inserter.
-func (x *Tx) Enqueue(context.Context, []queue.Spec) ([]queue.Enqueued, error) {
+// Enqueue is of driver.Inserter.
+func (x *Tx) Enqueue(context.Context, []task.Spec) ([]task.Enqueued, error) {
 	return nil, needsLinux(x.address)
 }
 
-// Finish is of queue.Finisher.
-func (x *Tx) Finish(context.Context, lease.Ref, []queue.Completion) ([]queue.Status, error) {
+// Finish is of driver.Finisher.
+func (x *Tx) Finish(context.Context, lease.Ref, []driver.Completion) ([]driver.Status, error) {
 	return nil, needsLinux(x.address)
 }

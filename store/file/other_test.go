@@ -6,8 +6,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Where there is no directory, whoever wants its database is told what it would need.
@@ -15,7 +15,7 @@ func TestNothingIsOpenedHere(t *testing.T) {
 	if _, err := OpenDB(t.Context(), &store.Store{URL: "file:///d"}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("OpenDB: %v", err)
 	}
-	if _, err := QueueTx(nil, &store.Store{}).Enqueue(t.Context(), []queue.Spec{{}}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := QueueTx(nil, &store.Store{}).Enqueue(t.Context(), []task.Spec{{}}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Enqueue: %v", err)
 	}
 }

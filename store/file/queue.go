@@ -12,10 +12,11 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
-// queues fulfils queue.Store, desk queue.Admin. A writing transaction has the database to itself, so
+// queues fulfils driver.Store, desk driver.Admin. A writing transaction has the database to itself, so
 // that each decision is made in Go between reading and writing rows.
 type (
 	queues struct{ db *db }
@@ -65,7 +66,7 @@ type board struct {
 	stmt func(name string) (*sql.Stmt, error) // a statement of this transaction
 
 	limits  map[int64]*limit
-	workers map[int64]queue.Process
+	workers map[int64]driver.Process
 	alive   map[lease.Ref]bool
 	lanes   map[place]int64
 }
@@ -75,7 +76,7 @@ type place struct{ queue, kind string }
 
 func (s *db) board(ctx context.Context, tx *sql.Tx, stmt func(string) (*sql.Stmt, error)) *board {
 	return &board{ctx: ctx, db: s, tx: tx, now: instantNow().time(), stmt: stmt, limits: map[int64]*limit{},
-		workers: map[int64]queue.Process{}, alive: map[lease.Ref]bool{}, lanes: map[place]int64{}}
+		workers: map[int64]driver.Process{}, alive: map[lease.Ref]bool{}, lanes: map[place]int64{}}
 }
 
 // step does one atomic step on the queues.
@@ -173,7 +174,7 @@ func rows[T any](b *board, read func(scanner) (T, error), name string, args ...a
 	return collect(found, read)
 }
 
-func readID(row scanner) (id queue.ID, err error) { return id, row.Scan(&id) }
+func readID(row scanner) (id task.ID, err error) { return id, row.Scan(&id) }
 
 // live says whether a worker's lease is.
 func (b *board) live(ref lease.Ref) (bool, error) {
@@ -203,6 +204,6 @@ func (b *board) record(kind, reason string) error {
 }
 
 // tally counts what the store itself did to t.
-func (b *board) tally(t *task, name string) error {
+func (b *board) tally(t *taskRow, name string) error {
 	return b.exec("count", micros(b.now.Truncate(time.Minute)), t.Queue, t.Kind, name, 1)
 }

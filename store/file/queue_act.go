@@ -5,21 +5,22 @@ package file
 import (
 	"context"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// Act fulfils queue.Admin.
-func (d desk) Act(ctx context.Context, act queue.Action) (answers []queue.Acted, err error) {
+// Act fulfils driver.Admin.
+func (d desk) Act(ctx context.Context, act driver.Action) (answers []driver.Acted, err error) {
 	err = d.db.step(ctx, func(b *board) error {
-		answers = make([]queue.Acted, 0, len(act.IDs))
-		var done []queue.ID
+		answers = make([]driver.Acted, 0, len(act.IDs))
+		var done []task.ID
 		for _, id := range act.IDs {
 			a, err := b.actOn(id, act)
 			if err != nil {
 				return err
 			}
-			if a.Answer == queue.Done || a.Answer == queue.Asking {
+			if a.Answer == driver.Done || a.Answer == driver.Asking {
 				done = append(done, id)
 			}
 			answers = append(answers, a)
@@ -32,8 +33,8 @@ func (d desk) Act(ctx context.Context, act queue.Action) (answers []queue.Acted,
 	return answers, err
 }
 
-func (b *board) actOn(id queue.ID, act queue.Action) (a queue.Acted, err error) {
-	a = queue.Acted{ID: id, Answer: queue.NotThere}
+func (b *board) actOn(id task.ID, act driver.Action) (a driver.Acted, err error) {
+	a = driver.Acted{ID: id, Answer: driver.NotThere}
 	t, err := b.get(id)
 	if err != nil || t == nil {
 		return a, err
@@ -41,25 +42,25 @@ func (b *board) actOn(id queue.ID, act queue.Action) (a queue.Acted, err error) 
 	if a.Answer, a.Other, err = b.act(t, act); err != nil {
 		return a, err
 	}
-	if act.Act != queue.ActDelete || a.Answer != queue.Done {
+	if act.Act != driver.ActDelete || a.Answer != driver.Done {
 		a.State = t.State
 	}
 	return a, nil
 }
 
 // act does one thing to one task.
-func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other queue.ID, err error) {
+func (b *board) act(t *taskRow, act driver.Action) (answer driver.ActAnswer, other task.ID, err error) {
 	if answer = t.Refuses(&act); answer != "" {
 		return answer, 0, nil
 	}
 	switch act.Act {
-	case queue.ActDelete:
-		return queue.Done, 0, b.remove(t)
-	case queue.ActMove:
+	case driver.ActDelete:
+		return driver.Done, 0, b.remove(t)
+	case driver.ActMove:
 		if t.lane, err = b.lane(place{act.Queue, t.Kind}); err != nil {
 			return "", 0, err
 		}
-	case queue.ActRetry:
+	case driver.ActRetry:
 		if !t.Reclaims() {
 			break
 		}
@@ -68,7 +69,7 @@ func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other qu
 			return "", 0, err
 		}
 		if there != nil && there.ID != t.ID {
-			return queue.Taken, there.ID, nil
+			return driver.Taken, there.ID, nil
 		}
 	}
 	err = b.change(t, func() (n life.Note) {

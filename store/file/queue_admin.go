@@ -11,8 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // look reads the last committed state, one and the same for all of do. It waits for nobody who writes, and
@@ -30,13 +31,13 @@ func (d desk) look(ctx context.Context, do func(*board) error) error {
 	return d.db.fail("read", err)
 }
 
-// Queues fulfils queue.Admin.
-func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
+// Queues fulfils driver.Admin.
+func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
 	err = d.look(ctx, func(b *board) error {
-		lanes := map[place]*queue.Lane{}
-		at := func(p place) *queue.Lane {
+		lanes := map[place]*driver.Lane{}
+		at := func(p place) *driver.Lane {
 			if lanes[p] == nil {
-				lanes[p] = &queue.Lane{Queue: p.queue, Kind: p.kind, Depth: map[queue.State]int{}}
+				lanes[p] = &driver.Lane{Queue: p.queue, Kind: p.kind, Depth: map[task.State]int{}}
 			}
 			return lanes[p]
 		}
@@ -49,7 +50,7 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 			}
 			l, s := at(p), life.States[state]
 			l.Depth[s] = n
-			if due := instantOf(oldest); (s == queue.Available || s == queue.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
+			if due := instantOf(oldest); (s == task.Available || s == task.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 				l.Oldest = due
 			}
 			return nil, nil
@@ -62,11 +63,11 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 				at(place{p.Queue, p.Kind})
 			}
 		}
-		out = make([]queue.Lane, 0, len(lanes))
+		out = make([]driver.Lane, 0, len(lanes))
 		for _, l := range lanes {
 			out = append(out, *l)
 		}
-		slices.SortFunc(out, func(x, y queue.Lane) int {
+		slices.SortFunc(out, func(x, y driver.Lane) int {
 			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 		})
 		return err
@@ -74,8 +75,8 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 	return out, err
 }
 
-// Workers fulfils queue.Admin.
-func (d desk) Workers(ctx context.Context) (out []queue.Process, err error) {
+// Workers fulfils driver.Admin.
+func (d desk) Workers(ctx context.Context) (out []driver.Process, err error) {
 	err = d.look(ctx, func(b *board) error {
 		out = nil
 		there, err := rows(b, readWorker, "workers_there", 0, 10_000)
@@ -95,7 +96,7 @@ func (d desk) Workers(ctx context.Context) (out []queue.Process, err error) {
 			}
 			out = append(out, w.Process)
 		}
-		slices.SortFunc(out, func(x, y queue.Process) int {
+		slices.SortFunc(out, func(x, y driver.Process) int {
 			return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
 		})
 		return nil
@@ -103,8 +104,9 @@ func (d desk) Workers(ctx context.Context) (out []queue.Process, err error) {
 	return out, err
 }
 
-// Tasks fulfils queue.Admin. What the database cannot select by is looked at here, a bounded number of rows at a time.
-func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err error) {
+// Tasks fulfils driver.Admin. What the database cannot select by is looked at here, a bounded number of rows at a
+// time.
+func (d desk) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, err error) {
 	const chunk = 1000
 	err = d.look(ctx, func(b *board) error {
 		out = nil
@@ -136,7 +138,7 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 }
 
 // selection is the part of a filter that the database can do.
-func selection(f queue.Filter, after int64) (where string, args []any) {
+func selection(f driver.Filter, after int64) (where string, args []any) {
 	upTo := int64(f.UpTo)
 	if upTo == 0 {
 		upTo = math.MaxInt64
@@ -161,8 +163,8 @@ func selection(f queue.Filter, after int64) (where string, args []any) {
 	return where + " ORDER BY t.id LIMIT ?", args
 }
 
-// Task fulfils queue.Admin.
-func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue.Slots, ok bool, err error) {
+// Task fulfils driver.Admin.
+func (d desk) Task(ctx context.Context, id task.ID) (out driver.Task, held driver.Slots, ok bool, err error) {
 	err = d.look(ctx, func(b *board) error {
 		t, err := b.get(id)
 		if ok = t != nil; err != nil || !ok {
@@ -171,7 +173,7 @@ func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue
 		if t.Worker, err = b.process(t.worker); err != nil {
 			return err
 		}
-		t.History, err = rows(b, func(row scanner) (a queue.Attempt, err error) {
+		t.History, err = rows(b, func(row scanner) (a task.Attempt, err error) {
 			var text []byte
 			if err = row.Scan(&text); err == nil {
 				err = json.Unmarshal(text, &a)
@@ -188,7 +190,7 @@ func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue
 }
 
 // slots says how far a limit is used.
-func (b *board) slots(id int64) (s queue.Slots, err error) {
+func (b *board) slots(id int64) (s driver.Slots, err error) {
 	l, err := b.limit(id)
 	if err != nil {
 		return s, err
@@ -198,7 +200,7 @@ func (b *board) slots(id int64) (s queue.Slots, err error) {
 		return s, err
 	}
 	type holding struct {
-		queue.Holding
+		driver.Holding
 		worker int64
 	}
 	all, err := rows(b, func(row scanner) (h holding, err error) {
@@ -216,8 +218,8 @@ func (b *board) slots(id int64) (s queue.Slots, err error) {
 	return s, err
 }
 
-// SetLimit fulfils queue.Admin.
-func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
+// SetLimit fulfils driver.Admin.
+func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
 	err = d.db.step(ctx, func(b *board) (err error) {
 		ok, err = d.setLimit(b, key, slots, by)
 		return err
@@ -225,12 +227,12 @@ func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string
 	return ok, err
 }
 
-// Count fulfils queue.Store.
-func (q queues) Count(ctx context.Context, counts []queue.Count) error {
+// Count fulfils driver.Store.
+func (q queues) Count(ctx context.Context, counts []driver.Count) error {
 	return q.db.step(ctx, func(b *board) error { return b.countAll(counts) })
 }
 
-func (b *board) countAll(counts []queue.Count) error {
+func (b *board) countAll(counts []driver.Count) error {
 	for _, c := range counts {
 		if err := b.exec("count", micros(c.Minute.Truncate(time.Minute)), c.Queue, c.Kind, c.Name, c.N); err != nil {
 			return err
@@ -239,9 +241,9 @@ func (b *board) countAll(counts []queue.Count) error {
 	return nil
 }
 
-// Counts fulfils queue.Admin.
-func (d desk) Counts(ctx context.Context, from, to time.Time) ([]queue.Count, error) {
-	return ask(ctx, d.db, func(row scanner) (c queue.Count, err error) {
+// Counts fulfils driver.Admin.
+func (d desk) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
+	return ask(ctx, d.db, func(row scanner) (c driver.Count, err error) {
 		return c, row.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
 	}, statement["counts"], micros(from), micros(to))
 }

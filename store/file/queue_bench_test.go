@@ -7,21 +7,22 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // One task through the queue, in batches of 500: enqueued, fetched, finished.
 func BenchmarkQueue(b *testing.B) {
-	for name, with := range map[string]func(*queue.Spec){
-		"plain": func(*queue.Spec) {},
-		"limit": func(s *queue.Spec) { s.Limit = &queue.Limit{Key: "x", Max: 10} },
+	for name, with := range map[string]func(*task.Spec){
+		"plain": func(*task.Spec) {},
+		"limit": func(s *task.Spec) { s.Limit = &task.Limit{Key: "x", Max: 10} },
 	} {
 		b.Run(name, func(b *testing.B) { benchmarkQueue(b, with) })
 	}
 }
 
-func benchmarkQueue(b *testing.B, with func(*queue.Spec)) {
+func benchmarkQueue(b *testing.B, with func(*task.Spec)) {
 	c, err := store.Parse(b.TempDir())
 	if err != nil {
 		b.Fatal(err)
@@ -38,9 +39,9 @@ func benchmarkQueue(b *testing.B, with func(*queue.Spec)) {
 	}
 	worker := r.Answers[0].Record.Ref()
 	const batch = 500
-	specs := make([]queue.Spec, batch)
+	specs := make([]task.Spec, batch)
 	for i := range specs {
-		specs[i] = queue.Spec{Kind: "k"}
+		specs[i] = task.Spec{Kind: "k"}
 		with(&specs[i])
 		if err := specs[i].Check(); err != nil {
 			b.Fatal(err)
@@ -58,11 +59,11 @@ func benchmarkQueue(b *testing.B, with func(*queue.Spec)) {
 		}
 		_, err := s.Queue.Enqueue(b.Context(), specs)
 		step(0, err)
-		f, err := s.Queue.Fetch(b.Context(), queue.FetchRequest{Worker: worker, Queues: []string{queue.DefaultQueue}, Max: batch})
+		f, err := s.Queue.Fetch(b.Context(), driver.FetchRequest{Worker: worker, Queues: []string{task.DefaultQueue}, Max: batch})
 		step(1, err)
-		ends := make([]queue.Completion, len(f.Tasks))
+		ends := make([]driver.Completion, len(f.Tasks))
 		for i := range ends {
-			ends[i] = queue.Completion{Ref: f.Tasks[i].Ref, Verdict: queue.Success}
+			ends[i] = driver.Completion{Ref: f.Tasks[i].Ref, Verdict: driver.Success}
 		}
 		_, err = s.Queue.Finish(b.Context(), worker, ends)
 		step(2, err)

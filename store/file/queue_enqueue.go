@@ -5,16 +5,16 @@ package file
 import (
 	"context"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// Enqueue fulfils queue.Store.
-func (q queues) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+// Enqueue fulfils driver.Store.
+func (q queues) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	return answer(ctx, q.db, specs, (*board).enqueue)
 }
 
-func (b *board) enqueue(s queue.Spec) (e queue.Enqueued, err error) {
+func (b *board) enqueue(s task.Spec) (e task.Enqueued, err error) {
 	s = life.Timed(s, b.now)
 	if s.Unique == nil {
 		return b.admit(s)
@@ -27,13 +27,13 @@ func (b *board) enqueue(s queue.Spec) (e queue.Enqueued, err error) {
 		return b.admit(s)
 	}
 	switch e.Answer = there.Again(&s); e.Answer {
-	case queue.New:
+	case task.New:
 		there.Key = nil
 		if err := b.save(there); err != nil {
 			return e, err
 		}
 		return b.admit(s)
-	case queue.Updated:
+	case task.Updated:
 		err = b.change(there, func() life.Note { return there.Renew(s, b.now) })
 	}
 	e.ID, e.State = there.ID, there.State
@@ -41,7 +41,7 @@ func (b *board) enqueue(s queue.Spec) (e queue.Enqueued, err error) {
 }
 
 // holder is who holds a unique key now; nil where nobody does.
-func (b *board) holder(h queue.Hash) (*task, error) {
+func (b *board) holder(h task.Hash) (*taskRow, error) {
 	t, err := b.find("task_by_key", h[:])
 	if err != nil || t == nil || !t.LostKey(b.now) {
 		return t, err
@@ -49,8 +49,8 @@ func (b *board) holder(h queue.Hash) (*task, error) {
 	return nil, b.change(t, func() life.Note { return t.LoseKey(b.now) })
 }
 
-func (b *board) admit(s queue.Spec) (e queue.Enqueued, err error) {
-	t := &task{Task: life.New(s, b.now)}
+func (b *board) admit(s task.Spec) (e task.Enqueued, err error) {
+	t := &taskRow{Task: life.New(s, b.now)}
 	if t.lane, err = b.lane(place{s.Queue, s.Kind}); err != nil {
 		return e, err
 	}
@@ -61,9 +61,9 @@ func (b *board) admit(s queue.Spec) (e queue.Enqueued, err error) {
 		}
 		t.limit = l.id
 	}
-	inLine := t.State == queue.Available && t.Queues()
+	inLine := t.State == task.Available && t.Queues()
 	if inLine {
-		t.State = queue.Blocked // until its lane nominates it
+		t.State = task.Blocked // until its lane nominates it
 	}
 	if err := b.scan("task_insert", t.columns(), &t.ID); err != nil {
 		return e, err
@@ -73,11 +73,11 @@ func (b *board) admit(s queue.Spec) (e queue.Enqueued, err error) {
 			return e, err
 		}
 	}
-	return queue.Enqueued{Answer: queue.New, ID: t.ID, State: t.State}, nil
+	return task.Enqueued{Answer: task.New, ID: t.ID, State: t.State}, nil
 }
 
 // nominate makes a new task available where its lane has a free slot for it. Behind a long line that is one look.
-func (b *board) nominate(t *task) error {
+func (b *board) nominate(t *taskRow) error {
 	l, err := b.limit(t.limit)
 	if err != nil || l.free() == 0 {
 		return err

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// Fetch fulfils queue.Store.
-func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetch, err error) {
+// Fetch fulfils driver.Store.
+func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fetch, err error) {
 	err = q.db.step(ctx, func(b *board) error {
-		out = queue.Fetch{Now: b.now, Late: !r.NotAfter.IsZero() && b.now.After(r.NotAfter)}
+		out = driver.Fetch{Now: b.now, Late: !r.NotAfter.IsZero() && b.now.After(r.NotAfter)}
 		if out.Late {
 			return nil
 		}
@@ -57,10 +58,10 @@ const beyondHeld = 100
 // A fetch is one call of Fetch.
 type fetch struct {
 	*board
-	r       queue.FetchRequest
+	r       driver.FetchRequest
 	rates   map[string]*rate // of kinds that were asked for; nil: none
 	worker  int64
-	given   []queue.Fetched
+	given   []driver.Fetched
 	left    int  // how many tasks it may still meet, beside those that it gives
 	suspect bool // one was given
 	held    bool // slots of limits are held back, as grants are (rules Q5, L9)
@@ -244,7 +245,7 @@ func (f *fetch) meetAll(all []candidate) (met int, err error) {
 		if err != nil {
 			return met, err
 		}
-		if t.State != queue.Available {
+		if t.State != task.Available {
 			continue // an earlier one took the slot
 		}
 		if t.limit != 0 && f.held {
@@ -259,7 +260,7 @@ func (f *fetch) meetAll(all []candidate) (met int, err error) {
 }
 
 // meet gives a task, or does with it what its limit says.
-func (f *fetch) meet(t *task, r *rate) error {
+func (f *fetch) meet(t *taskRow, r *rate) error {
 	var l *limit
 	if t.limit != 0 {
 		var err error
@@ -273,19 +274,19 @@ func (f *fetch) meet(t *task, r *rate) error {
 	f.left--
 	switch {
 	case t.Over(f.now):
-		return f.discard(t, queue.ReasonExpired)
+		return f.discard(t, task.ReasonExpired)
 	case t.Queues(): // its lane was not brought up to the limit yet
 		_, err := f.settleLane(l, t.lane)
 		return err
-	case t.Limit.OnContention == queue.Discard:
-		return f.discard(t, queue.ReasonOverlap)
+	case t.Limit.OnContention == task.Discard:
+		return f.discard(t, task.ReasonOverlap)
 	}
 	n, err := f.displace(t, f.left)
 	f.left -= n
 	return err
 }
 
-func (f *fetch) give(t *task, l *limit, r *rate) error {
+func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	above := lease.Token(0)
 	if l != nil {
 		above = l.token
@@ -352,8 +353,8 @@ func (b *board) rates() (map[string]*rate, error) {
 	return by, err
 }
 
-// Declare fulfils queue.Store.
-func (q queues) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+// Declare fulfils driver.Store.
+func (q queues) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	if len(rates) == 0 {
 		return nil
 	}

@@ -11,8 +11,9 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A crowd is a directory with very many tasks, and all that can be done there, each step of which is metered.
@@ -80,11 +81,11 @@ func (c *crowd) join(key lease.Key) lease.Ref {
 	a, err := tryAcquire(c.s, q)
 	c.must(err)
 	ref := a.Record.Ref()
-	c.must(c.s.Queue.Join(c.Context(), queue.Process{Lease: ref, Host: "h", PID: 1}))
+	c.must(c.s.Queue.Join(c.Context(), driver.Process{Lease: ref, Host: "h", PID: 1}))
 	return ref
 }
 
-func (c *crowd) enqueue(specs ...queue.Spec) []queue.Enqueued {
+func (c *crowd) enqueue(specs ...task.Spec) []task.Enqueued {
 	c.Helper()
 	for i := range specs {
 		c.must(specs[i].Check())
@@ -95,7 +96,7 @@ func (c *crowd) enqueue(specs ...queue.Spec) []queue.Enqueued {
 }
 
 // all is n tasks alike: one that is enqueued, and copies of it.
-func (c *crowd) all(n int, s queue.Spec) queue.ID {
+func (c *crowd) all(n int, s task.Spec) task.ID {
 	c.Helper()
 	id := c.enqueue(s)[0].ID
 	c.copies(id, n-1, "")
@@ -103,7 +104,7 @@ func (c *crowd) all(n int, s queue.Spec) queue.ID {
 }
 
 // copies are n more of a task, in which some columns are different.
-func (c *crowd) copies(id queue.ID, n int, set string) {
+func (c *crowd) copies(id task.ID, n int, set string) {
 	c.Helper()
 	const columns = `lane, state, class, rank, priority, run_at, enqueued, expires, started, ended, attempts, granted, crashes, snoozes, begun, displaced,
 		token, worker, completed, ukey, window, limited, line, args, cold, reason, stop`
@@ -120,9 +121,9 @@ func (c *crowd) copies(id queue.ID, n int, set string) {
 	}))
 }
 
-func (c *crowd) fetch(queueName string, most int) queue.Fetch {
+func (c *crowd) fetch(queueName string, most int) driver.Fetch {
 	c.Helper()
-	f, err := c.s.Queue.Fetch(c.Context(), queue.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Charged: true,
+	f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: most, Suspects: true, Charged: true,
 		Kinds: []string{"k", "paused", "rated", "blocked"}})
 	if c.must(err); f.Gone {
 		c.Fatal("the worker's lease has lapsed")
@@ -130,11 +131,11 @@ func (c *crowd) fetch(queueName string, most int) queue.Fetch {
 	return f
 }
 
-func (c *crowd) finish(runs []queue.Fetched) {
+func (c *crowd) finish(runs []driver.Fetched) {
 	c.Helper()
-	var ends []queue.Completion
+	var ends []driver.Completion
 	for _, r := range runs {
-		ends = append(ends, queue.Completion{Ref: r.Ref, Verdict: queue.Success})
+		ends = append(ends, driver.Completion{Ref: r.Ref, Verdict: driver.Success})
 	}
 	_, err := c.s.Queue.Finish(c.Context(), c.worker, ends)
 	c.must(err)
@@ -144,7 +145,7 @@ func (c *crowd) finish(runs []queue.Fetched) {
 func (c *crowd) work(what, queueName string, each int) (done int) {
 	c.Helper()
 	for _, size := range []int{10, 10, 200, 200, 1} {
-		var f queue.Fetch
+		var f driver.Fetch
 		c.step(what+": fetch", mostAtOnce+each*size, func() { f = c.fetch(queueName, size) })
 		if n := len(f.Tasks); n > 0 {
 			c.step(what+": finish", each*n, func() { c.finish(f.Tasks) })
@@ -154,14 +155,14 @@ func (c *crowd) work(what, queueName string, each int) (done int) {
 	return done
 }
 
-func (c *crowd) tend(what string, each int, keep map[queue.State]time.Duration) (all queue.Tended) {
+func (c *crowd) tend(what string, each int, keep map[task.State]time.Duration) (all driver.Tended) {
 	c.Helper()
 	for more, n := true, 0; more; n++ {
 		if n > 2000+c.n {
 			c.Fatalf("%s: the sweeps never come to an end", what)
 		}
 		c.step(what, each*mostAtOnce, func() {
-			done, err := c.s.Queue.Tend(c.Context(), queue.TendRequest{Keep: keep})
+			done, err := c.s.Queue.Tend(c.Context(), driver.TendRequest{Keep: keep})
 			c.must(err)
 			more = done.More
 			all.Rescued, all.Due, all.Expired, all.Freed, all.Deleted =
@@ -174,12 +175,12 @@ func (c *crowd) tend(what string, each int, keep map[queue.State]time.Duration) 
 // neighbours are of other queues, of other kinds of the same one, rated, paused, blocked, finished and yet to come.
 func (c *crowd) neighbours(n int) {
 	ctx := c.Context()
-	c.must(c.s.Queue.Declare(ctx, map[string]queue.Rate{"rated": {Count: 1, Per: time.Hour}}))
-	c.must(c.s.Tasks.Pause(ctx, queue.Pause{Kind: "paused"}))
-	limited := &queue.Limit{Key: "neighbour"}
-	c.enqueue(queue.Spec{Queue: "q", Kind: "blocked", Limit: limited}, queue.Spec{Queue: "q", Kind: "rated"})
+	c.must(c.s.Queue.Declare(ctx, map[string]task.Rate{"rated": {Count: 1, Per: time.Hour}}))
+	c.must(c.s.Tasks.Pause(ctx, driver.Pause{Kind: "paused"}))
+	limited := &task.Limit{Key: "neighbour"}
+	c.enqueue(task.Spec{Queue: "q", Kind: "blocked", Limit: limited}, task.Spec{Queue: "q", Kind: "rated"})
 	c.fetch("q", 2)
-	for _, s := range []queue.Spec{
+	for _, s := range []task.Spec{
 		{Queue: "other", Kind: "k"}, {Queue: "q", Kind: "unknown"}, {Queue: "q", Kind: "rated"}, {Queue: "q", Kind: "paused"},
 		{Queue: "q", Kind: "blocked", Limit: limited}, {Queue: "q", Kind: "k", Delay: 100 * time.Hour},
 		{Queue: "q", Kind: "k", Delay: time.Hour, ExpiresAt: time.Now().Add(100 * time.Hour)},
@@ -187,29 +188,29 @@ func (c *crowd) neighbours(n int) {
 		c.all(n/10, s)
 	}
 	// Long finished, with a window that goes on.
-	id := c.enqueue(queue.Spec{Queue: "q", Kind: "unknown", Delay: time.Hour})[0].ID
+	id := c.enqueue(task.Spec{Queue: "q", Kind: "unknown", Delay: time.Hour})[0].ID
 	c.copies(id, 3*n/10, fmt.Sprintf("state=5;ended=1;window=%d", time.Now().Add(time.Hour).UnixMicro()))
 }
 
 func (c *crowd) plain() {
 	many := min(c.n/3, 1000)
-	batch := make([]queue.Spec, many)
+	batch := make([]task.Spec, many)
 	for i := range batch {
-		batch[i] = queue.Spec{Queue: "q", Kind: "k"}
+		batch[i] = task.Spec{Queue: "q", Kind: "k"}
 	}
 	c.step("enqueue many", many, func() { c.enqueue(batch...) })
 	c.step("enqueue 1", 1, func() { c.enqueue(batch[0]) })
 	for i := range batch {
-		batch[i].Unique = &queue.Unique{Key: fmt.Sprint(i), Until: queue.UntilStarted, Again: queue.Replace}
+		batch[i].Unique = &task.Unique{Key: fmt.Sprint(i), Until: task.UntilStarted, Again: task.Replace}
 	}
 	c.step("enqueue many unique", many, func() { c.enqueue(batch...) })
 	c.step("enqueue many that replace", many, func() { c.enqueue(batch...) })
 	if n := c.work("plain", "q", 1); n != 421 {
 		c.Errorf("%d were given, want 421", n)
 	}
-	var runs []queue.Fetched
+	var runs []driver.Fetched
 	c.step("fetch many", many+mostAtOnce, func() { runs = c.fetch("q", many).Tasks })
-	refs := make([]queue.Ref, len(runs))
+	refs := make([]driver.Ref, len(runs))
 	for i := range runs {
 		refs[i] = runs[i].Ref
 	}
@@ -226,16 +227,16 @@ func (c *crowd) plain() {
 // due has many come due at one instant, a part of them behind a limit; one of another kind does not wait for them.
 func (c *crowd) due() {
 	at := "run_at=" + fmt.Sprint(time.Now().Add(-time.Second).UnixMicro())
-	for _, l := range []*queue.Limit{nil, {Key: "due", Max: 10}} {
-		id := c.enqueue(queue.Spec{Queue: "due", Kind: "k", Delay: time.Hour, Limit: l})[0].ID
+	for _, l := range []*task.Limit{nil, {Key: "due", Max: 10}} {
+		id := c.enqueue(task.Spec{Queue: "due", Kind: "k", Delay: time.Hour, Limit: l})[0].ID
 		c.copies(id, c.n/2, at)
 	}
-	id := c.enqueue(queue.Spec{Queue: "due", Kind: "rated", Delay: time.Hour})[0].ID
+	id := c.enqueue(task.Spec{Queue: "due", Kind: "rated", Delay: time.Hour})[0].ID
 	c.copies(id, 1, at)
 	if n := c.work("due at one instant", "due", 4); n < 150 {
 		c.Errorf("%d were given", n)
 	}
-	c.must(c.s.Tasks.Pause(c.Context(), queue.Pause{Queue: "due"}))
+	c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Queue: "due"}))
 	if got := c.tend("due at one instant: tend", 4, nil); got.Due == 0 {
 		c.Errorf("%+v", got)
 	}
@@ -243,15 +244,15 @@ func (c *crowd) due() {
 
 // limit raises a limit of one with many behind it, and lowers it.
 func (c *crowd) limit() {
-	of := queue.Limit{Key: "l"}
-	c.enqueue(queue.Spec{Queue: "limited", Kind: "k", Limit: &of}, queue.Spec{Queue: "limited", Kind: "k", Limit: &of})
-	c.copies(c.enqueue(queue.Spec{Queue: "limited", Kind: "k", Limit: &of})[0].ID, c.n, "")
+	of := task.Limit{Key: "l"}
+	c.enqueue(task.Spec{Queue: "limited", Kind: "k", Limit: &of}, task.Spec{Queue: "limited", Kind: "k", Limit: &of})
+	c.copies(c.enqueue(task.Spec{Queue: "limited", Kind: "k", Limit: &of})[0].ID, c.n, "")
 	set := func(what string, slots int) {
 		c.step(what, mostAtOnce, func() { _, err := c.s.Tasks.SetLimit(c.Context(), of.Hash("k"), slots, "t"); c.must(err) })
 	}
 	c.work("a limit of one", "limited", 4)
 	set("raise a limit", 10*c.n)
-	c.step("enqueue one behind it", 100, func() { c.enqueue(queue.Spec{Queue: "limited", Kind: "k", Limit: &of}) })
+	c.step("enqueue one behind it", 100, func() { c.enqueue(task.Spec{Queue: "limited", Kind: "k", Limit: &of}) })
 	if n := c.work("raised", "limited", 4); n != 421 {
 		c.Errorf("%d were given of a raised limit, want 421", n)
 	}
@@ -268,16 +269,16 @@ func (c *crowd) limit() {
 
 // wide has a limit that tasks of very many kinds name.
 func (c *crowd) wide() {
-	of := queue.Limit{Key: "wide", Shared: true}
+	of := task.Limit{Key: "wide", Shared: true}
 	kinds := min(c.n/5, 20_000)
 	for i := 0; i < kinds; i += 500 {
-		batch := make([]queue.Spec, min(500, kinds-i))
+		batch := make([]task.Spec, min(500, kinds-i))
 		for j := range batch {
-			batch[j] = queue.Spec{Queue: "wide", Kind: fmt.Sprint("k", i+j), Limit: &of}
+			batch[j] = task.Spec{Queue: "wide", Kind: fmt.Sprint("k", i+j), Limit: &of}
 		}
 		c.step("enqueue behind a limit of many kinds", 4*len(batch), func() { c.enqueue(batch...) })
 	}
-	c.enqueue(queue.Spec{Queue: "wide", Kind: "k", Limit: &of}, queue.Spec{Queue: "wide", Kind: "k", Limit: &of})
+	c.enqueue(task.Spec{Queue: "wide", Kind: "k", Limit: &of}, task.Spec{Queue: "wide", Kind: "k", Limit: &of})
 	c.work("a limit of many kinds", "wide", 4)
 	c.step("raise a limit of many kinds", mostAtOnce, func() { _, err := c.s.Tasks.SetLimit(c.Context(), of.Hash(""), 1000, "t"); c.must(err) })
 	c.work("a raised limit of many kinds", "wide", 4)
@@ -285,7 +286,7 @@ func (c *crowd) wide() {
 	got := 0
 	for range 3 {
 		c.step("fetch of any kind", 2*mostAtOnce, func() {
-			f, err := c.s.Queue.Fetch(c.Context(), queue.FetchRequest{Worker: c.worker, Queues: []string{"wide"}, Max: 50})
+			f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{"wide"}, Max: 50})
 			c.must(err)
 			got += len(f.Tasks)
 		})
@@ -293,7 +294,7 @@ func (c *crowd) wide() {
 	if got != 150 {
 		c.Errorf("%d of many kinds were given, want 150", got)
 	}
-	states := func(s queue.State) int {
+	states := func(s task.State) int {
 		n := 0
 		l, err := c.s.Tasks.Queues(c.Context())
 		c.must(err)
@@ -306,15 +307,15 @@ func (c *crowd) wide() {
 	}
 	c.step("lower a limit of many kinds", mostAtOnce, func() { _, err := c.s.Tasks.SetLimit(c.Context(), of.Hash(""), 1, "t"); c.must(err) })
 	c.tend("a limit of many kinds: tend", 4, nil)
-	if n := states(queue.Available); n != 0 {
+	if n := states(task.Available); n != 0 {
 		c.Errorf("%d are offered with no slot free", n)
 	}
 }
 
 // displacing supersedes many by one, and asks many that run to stop.
 func (c *crowd) displacing() {
-	of := queue.Limit{Key: "d", Max: min(c.n/2, 1000), OnContention: queue.Displace}
-	rival := queue.Spec{Queue: "displace", Kind: "k", Limit: &of}
+	of := task.Limit{Key: "d", Max: min(c.n/2, 1000), OnContention: task.Displace}
+	rival := task.Spec{Queue: "displace", Kind: "k", Limit: &of}
 	guests := min(c.n/2, 1000)
 	c.all(guests, rival)
 	for got := 0; got < guests; {
@@ -324,13 +325,13 @@ func (c *crowd) displacing() {
 	rival.Priority = 5
 	id := c.enqueue(rival)[0].ID
 	for n := 0; ; n++ {
-		var f queue.Fetch
+		var f driver.Fetch
 		c.step("supersede: fetch", mostAtOnce+100, func() { f = c.fetch("displace", 100) })
 		if len(f.Tasks) > 0 || n > c.n {
 			c.Fatalf("after %d: %+v", n, f.Tasks)
 		}
 		x, _, _, err := c.s.Tasks.Task(c.Context(), id)
-		if c.must(err); x.State == queue.Blocked {
+		if c.must(err); x.State == task.Blocked {
 			break
 		}
 		if f.NextDue.After(f.Now) || f.NextDue.IsZero() {
@@ -345,7 +346,7 @@ func (c *crowd) displacing() {
 
 // expiring has many that a fetch meets too late.
 func (c *crowd) expiring() {
-	id := c.enqueue(queue.Spec{Queue: "expires", Kind: "k", ExpiresAt: time.Now().Add(time.Hour)})[0].ID
+	id := c.enqueue(task.Spec{Queue: "expires", Kind: "k", ExpiresAt: time.Now().Add(time.Hour)})[0].ID
 	c.copies(id, c.n, "expires=1")
 	c.step("fetch of what has expired", mostAtOnce, func() { c.fetch("expires", 100) })
 	c.tend("expiries", 1, nil)
@@ -353,35 +354,35 @@ func (c *crowd) expiring() {
 
 // windows end at one instant.
 func (c *crowd) windows() {
-	id := c.enqueue(queue.Spec{Queue: "windows", Kind: "k", Delay: time.Hour})[0].ID
+	id := c.enqueue(task.Spec{Queue: "windows", Kind: "k", Delay: time.Hour})[0].ID
 	c.copies(id, c.n, "state=5;ended=1;window=2")
 	c.tend("windows", 1, nil)
 }
 
 // lanes are very many kinds of a queue, each with a rate and a pause.
 func (c *crowd) lanes() {
-	rates := map[string]queue.Rate{}
+	rates := map[string]task.Rate{}
 	many := min(c.n/3, 20_000)
 	for i := range many {
-		rates[fmt.Sprint("k", i)] = queue.Rate{Count: 1, Per: time.Hour}
+		rates[fmt.Sprint("k", i)] = task.Rate{Count: 1, Per: time.Hour}
 	}
 	c.step("declare rates", many, func() { c.must(c.s.Queue.Declare(c.Context(), rates)) })
 	for i := 0; i < many; i += 500 {
-		batch := make([]queue.Spec, min(500, many-i))
+		batch := make([]task.Spec, min(500, many-i))
 		for j := range batch {
-			batch[j] = queue.Spec{Queue: "lanes", Kind: fmt.Sprint("k", i+j)}
+			batch[j] = task.Spec{Queue: "lanes", Kind: fmt.Sprint("k", i+j)}
 		}
 		c.enqueue(batch...)
 	}
 	for i := range min(many, 300) {
-		c.must(c.s.Tasks.Pause(c.Context(), queue.Pause{Kind: fmt.Sprint("k", i)}))
+		c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Kind: fmt.Sprint("k", i)}))
 	}
-	c.all(10, queue.Spec{Queue: "lanes", Kind: "k"})
+	c.all(10, task.Spec{Queue: "lanes", Kind: "k"})
 	if n := c.work("beside many kinds", "lanes", 1); n != 10 {
 		c.Errorf("%d were given, want 10", n)
 	}
 	c.step("fetch of any kind", 2*mostAtOnce, func() {
-		_, err := c.s.Queue.Fetch(c.Context(), queue.FetchRequest{Worker: c.worker, Queues: []string{"lanes"}, Max: 100})
+		_, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{"lanes"}, Max: 100})
 		c.must(err)
 	})
 }
@@ -391,8 +392,8 @@ func (c *crowd) rescuing() {
 	n, own := min(c.n, 10_000), c.worker
 	for _, leaves := range []bool{true, false} {
 		c.worker = c.join(lease.Key(fmt.Sprint("dies ", leaves)))
-		c.all(n/2, queue.Spec{Queue: "rescue", Kind: "k"})
-		c.copies(c.enqueue(queue.Spec{Queue: "rescue", Kind: "k", Limit: &queue.Limit{Key: "r", Max: n}})[0].ID, n/2, "state=2")
+		c.all(n/2, task.Spec{Queue: "rescue", Kind: "k"})
+		c.copies(c.enqueue(task.Spec{Queue: "rescue", Kind: "k", Limit: &task.Limit{Key: "r", Max: n}})[0].ID, n/2, "state=2")
 		for got := 0; got < n; {
 			f := c.fetch("rescue", 1000)
 			if len(f.Tasks) <= 1 {
@@ -411,7 +412,7 @@ func (c *crowd) rescuing() {
 		}
 	}
 	c.worker = own
-	c.enqueue(queue.Spec{Queue: "rescue", Kind: "k"})
+	c.enqueue(task.Spec{Queue: "rescue", Kind: "k"})
 	if n := len(c.fetch("rescue", 10).Tasks); n == 0 {
 		c.Error("nothing is given beside very many suspects")
 	}
@@ -419,22 +420,22 @@ func (c *crowd) rescuing() {
 
 // acting is what operators do to a whole queue, a thousand at a time: drain and clear are made of these.
 func (c *crowd) acting() {
-	c.all(2*c.n, queue.Spec{Queue: "acts", Kind: "k"})
-	c.copies(c.enqueue(queue.Spec{Queue: "acts", Kind: "k", Limit: &queue.Limit{Key: "acts", Max: 100}})[0].ID, 2*c.n, "state=2")
+	c.all(2*c.n, task.Spec{Queue: "acts", Kind: "k"})
+	c.copies(c.enqueue(task.Spec{Queue: "acts", Kind: "k", Limit: &task.Limit{Key: "acts", Max: 100}})[0].ID, 2*c.n, "state=2")
 	low := -3
-	for _, a := range []queue.Action{
-		{Act: queue.ActEdit, Edit: queue.Edit{Priority: &low}}, {Act: queue.ActPromote}, {Act: queue.ActMove, Queue: "moved"}, {Act: queue.ActMove, Queue: "acts"},
-		{Act: queue.ActDiscard}, {Act: queue.ActRetry}, {Act: queue.ActCancel}, {Act: queue.ActDelete},
+	for _, a := range []driver.Action{
+		{Act: driver.ActEdit, Edit: driver.Edit{Priority: &low}}, {Act: driver.ActPromote}, {Act: driver.ActMove, Queue: "moved"}, {Act: driver.ActMove, Queue: "acts"},
+		{Act: driver.ActDiscard}, {Act: driver.ActRetry}, {Act: driver.ActCancel}, {Act: driver.ActDelete},
 	} {
-		var tasks []queue.Task
+		var tasks []driver.Task
 		c.must(inside(c.s).write(c.Context(), func(tx *sql.Tx) error {
 			ids, err := query(c.Context(), tx, readID, "SELECT t.id FROM dibs_tasks t JOIN dibs_lanes l ON l.id = t.lane WHERE l.queue = 'acts' ORDER BY t.id DESC LIMIT ?", min(c.n/5, 1000))
 			for _, id := range ids {
-				tasks = append(tasks, queue.Task{ID: id})
+				tasks = append(tasks, driver.Task{ID: id})
 			}
 			return err
 		}))
-		if a.Act == queue.ActMove && a.Queue == "acts" {
+		if a.Act == driver.ActMove && a.Queue == "acts" {
 			a.Queue = "elsewhere"
 		}
 		for _, t := range tasks {
@@ -442,7 +443,7 @@ func (c *crowd) acting() {
 		}
 		c.step(string(a.Act)+" many", 8*len(a.IDs), func() { _, err := c.s.Tasks.Act(c.Context(), a); c.must(err) })
 	}
-	c.step("pause", 0, func() { c.must(c.s.Tasks.Pause(c.Context(), queue.Pause{Queue: "acts"})) })
+	c.step("pause", 0, func() { c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Queue: "acts"})) })
 	c.step("fetch of what is paused", 0, func() { c.fetch("acts", 100) })
 	c.step("resume", 0, func() { _, err := c.s.Tasks.Resume(c.Context(), "acts", "", "t"); c.must(err) })
 	c.step("fetch of what is paused no more", 100, func() { c.fetch("acts", 100) })
@@ -451,7 +452,7 @@ func (c *crowd) acting() {
 // looking is what readers do. They hold up nobody, since each has a state of the database to itself: a list by
 // what is in no index may look at all tasks, a count at all there are.
 func (c *crowd) looking() {
-	for what, f := range map[string]queue.Filter{"all": {}, "the last": {After: 1 << 40}, "waiting": {States: queue.Waits(true)}} {
+	for what, f := range map[string]driver.Filter{"all": {}, "the last": {After: 1 << 40}, "waiting": {States: task.Waits(true)}} {
 		f.Max = 1000
 		c.step("list "+what, 1000, func() { _, err := c.s.Tasks.Tasks(c.Context(), f); c.must(err) })
 	}
@@ -459,8 +460,8 @@ func (c *crowd) looking() {
 }
 
 func (c *crowd) retention() {
-	keep := map[queue.State]time.Duration{}
-	for _, s := range queue.States {
+	keep := map[task.State]time.Duration{}
+	for _, s := range task.States {
 		if s.Final() {
 			keep[s] = 0
 		}

@@ -12,8 +12,9 @@ import (
 	"slices"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are
@@ -73,7 +74,7 @@ func (b *board) known(l *limit, err error) (*limit, error) {
 func (l *limit) free() int { return max(l.Max-l.running, 0) }
 
 // declare is the limit that a spec names, made where it is new. The last declaration wins.
-func (b *board) declare(s *queue.Spec) (*limit, error) {
+func (b *board) declare(s *task.Spec) (*limit, error) {
 	h := s.Limit.Hash(s.Kind)
 	l, err := b.known(readLimit(b.row("limit_declare", h[:], s.Limit.Key, s.Limit.Slots())))
 	if err != nil {
@@ -91,7 +92,7 @@ func (b *board) hears(l *limit, slots int) error {
 	if err := b.exec("limit_declared", l.Max, l.Declared, l.id); err != nil || l.Max == was.Max {
 		return err
 	}
-	kind, reason := queue.LimitEvent(l.key, was.Max, l.Max, "")
+	kind, reason := driver.LimitEvent(l.key, was.Max, l.Max, "")
 	if err := b.record(kind, reason); err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (b *board) hears(l *limit, slots int) error {
 
 // spot is a task's place in an order.
 type spot struct {
-	id   queue.ID
+	id   task.ID
 	rank int
 }
 
@@ -225,10 +226,10 @@ func (b *board) settleLine(in line, free int) (all bool, err error) {
 		return false, err
 	}
 	if open > free {
-		return open < most, b.turn(queue.Blocked, in, open-free)
+		return open < most, b.turn(task.Blocked, in, open-free)
 	}
 	if open < free {
-		if err := b.turn(queue.Available, in, free-open); err != nil {
+		if err := b.turn(task.Available, in, free-open); err != nil {
 			return false, err
 		}
 	}
@@ -241,10 +242,10 @@ func (b *board) settleLine(in line, free int) (all bool, err error) {
 		if err != nil || len(next) == 0 || inOrder(last[0], next[0]) < 0 {
 			return true, err
 		}
-		if err := b.turn(queue.Blocked, in, 1); err != nil {
+		if err := b.turn(task.Blocked, in, 1); err != nil {
 			return false, err
 		}
-		if err := b.turn(queue.Available, in, 1); err != nil {
+		if err := b.turn(task.Available, in, 1); err != nil {
 			return false, err
 		}
 	}
@@ -256,9 +257,9 @@ func (b *board) spots(in line, which string, n int) ([]spot, error) {
 }
 
 // turn makes n of those in line available, the first blocked ones; or blocked, the last available ones.
-func (b *board) turn(to queue.State, in line, n int) error {
+func (b *board) turn(to task.State, in line, n int) error {
 	which := "_next"
-	if to == queue.Blocked {
+	if to == task.Blocked {
 		which = "_last"
 	}
 	found, err := b.spots(in, which, n)
@@ -272,20 +273,20 @@ func (b *board) turn(to queue.State, in line, n int) error {
 
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. It
 // touches no more than most, and says how many; t waits like others once that was all.
-func (b *board) displace(t *task, most int) (n int, err error) {
+func (b *board) displace(t *taskRow, most int) (n int, err error) {
 	guests, err := rows(b, readID, "guests", t.limit, most)
 	for _, id := range guests {
 		if err != nil {
 			return n, err
 		}
-		var other *task
+		var other *taskRow
 		if other, err = b.get(id); err == nil && other.Rival() {
-			other.Stop = queue.ReasonReplaced
+			other.Stop = task.ReasonReplaced
 			n++
 			err = b.save(other)
 		}
 	}
-	for last := queue.ID(0); err == nil && n < most; {
+	for last := task.ID(0); err == nil && n < most; {
 		older, err := rows(b, readID, "rivals", t.limit, int64(last), int64(t.ID), most)
 		if err != nil {
 			return n, err
@@ -298,7 +299,7 @@ func (b *board) displace(t *task, most int) (n int, err error) {
 			}
 			if other.Rival() && other.State.Waiting() {
 				n++
-				if err := b.discard(other, queue.ReasonSuperseded); err != nil || n == most {
+				if err := b.discard(other, task.ReasonSuperseded); err != nil || n == most {
 					return n, err
 				}
 			}
@@ -311,8 +312,8 @@ func (b *board) displace(t *task, most int) (n int, err error) {
 	return n, err
 }
 
-// SetLimit fulfils queue.Admin.
-func (d desk) setLimit(b *board, key queue.Hash, slots int, by string) (bool, error) {
+// SetLimit fulfils driver.Admin.
+func (d desk) setLimit(b *board, key task.Hash, slots int, by string) (bool, error) {
 	l, err := b.known(readLimit(b.row("limit_find", key[:])))
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
@@ -335,10 +336,10 @@ func (d desk) setLimit(b *board, key queue.Hash, slots int, by string) (bool, er
 	return true, nil
 }
 
-// Limits fulfils queue.Admin.
-func (d desk) Limits(ctx context.Context) (words []queue.Word, err error) {
+// Limits fulfils driver.Admin.
+func (d desk) Limits(ctx context.Context) (words []driver.Word, err error) {
 	err = d.look(ctx, func(b *board) (err error) {
-		words, err = rows(b, func(row scanner) (w queue.Word, err error) {
+		words, err = rows(b, func(row scanner) (w driver.Word, err error) {
 			var hash []byte
 			var since int64
 			err = row.Scan(&hash, &w.Key, &w.Max, &w.Declared, &w.By, &since)

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
-func (b *board) pauses() ([]queue.Pause, error) {
-	return rows(b, func(row scanner) (p queue.Pause, err error) {
+func (b *board) pauses() ([]driver.Pause, error) {
+	return rows(b, func(row scanner) (p driver.Pause, err error) {
 		var since, until int64
 		err = row.Scan(&p.Queue, &p.Kind, &since, &until, &p.By, &p.Why)
 		p.Since, p.Until = instantOf(since), instantOf(until)
@@ -20,8 +20,8 @@ func (b *board) pauses() ([]queue.Pause, error) {
 	}, "pauses", micros(b.now))
 }
 
-// Pauses fulfils queue.Admin.
-func (d desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
+// Pauses fulfils driver.Admin.
+func (d desk) Pauses(ctx context.Context) (all []driver.Pause, err error) {
 	err = d.look(ctx, func(b *board) (err error) {
 		all, err = b.pauses()
 		return err
@@ -29,9 +29,9 @@ func (d desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
 	return all, err
 }
 
-// Rates fulfils queue.Admin.
-func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
-	all := map[string]queue.Pace{}
+// Rates fulfils driver.Admin.
+func (d desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
+	all := map[string]driver.Pace{}
 	err := d.look(ctx, func(b *board) error {
 		rates, err := b.rates()
 		for kind, r := range rates {
@@ -42,8 +42,8 @@ func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
 	return all, err
 }
 
-// Pause fulfils queue.Admin.
-func (d desk) Pause(ctx context.Context, p queue.Pause) error {
+// Pause fulfils driver.Admin.
+func (d desk) Pause(ctx context.Context, p driver.Pause) error {
 	return d.db.step(ctx, func(b *board) error {
 		if err := b.exec("pause", p.Queue, p.Kind, micros(b.now), micros(p.Until), p.By, p.Why); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (d desk) Pause(ctx context.Context, p queue.Pause) error {
 	})
 }
 
-// Resume fulfils queue.Admin.
+// Resume fulfils driver.Admin.
 func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
 	err = d.db.step(ctx, func(b *board) error {
 		var until int64
@@ -64,7 +64,7 @@ func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err e
 		if ok = err == nil && (until == 0 || b.now.Before(instantOf(until))); err != nil || !ok {
 			return err
 		}
-		return b.record(queue.ResumeEvent(name, kind, by))
+		return b.record(driver.ResumeEvent(name, kind, by))
 	})
 	return ok, err
 }
@@ -72,7 +72,7 @@ func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err e
 // watchEvery is how often the database is looked at for a change. A look reads shared memory, no disk.
 const watchEvery = 5 * time.Millisecond
 
-// Watch fulfils queue.Store: any change of the database is a sign, whoever made it.
+// Watch fulfils driver.Store: any change of the database is a sign, whoever made it.
 func (q queues) Watch(ctx context.Context, _ []string) (<-chan struct{}, error) {
 	if _, err := q.db.open(ctx); err != nil {
 		return nil, err

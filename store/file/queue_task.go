@@ -7,19 +7,19 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// task is a row.
-type task struct {
+// taskRow is the row of a task.
+type taskRow struct {
 	life.Task
 	lane   int64
 	worker int64
 	limit  int64 // 0 where it has none
 }
 
-func readTask(row scanner) (t task, err error) {
+func readTask(row scanner) (t taskRow, err error) {
 	var state, class, rank int
 	var runAt, enqueued, expires, started, ended, window int64
 	var cold []byte
@@ -36,7 +36,7 @@ func readTask(row scanner) (t task, err error) {
 }
 
 // columns are those of task_insert and task_update.
-func (t *task) columns() []any {
+func (t *taskRow) columns() []any {
 	cold := t.Cold()
 	if cold == nil {
 		cold = []byte{}
@@ -47,11 +47,11 @@ func (t *task) columns() []any {
 }
 
 // get reads one task; nil where there is none.
-func (b *board) get(id queue.ID) (*task, error) {
+func (b *board) get(id task.ID) (*taskRow, error) {
 	return b.find("task_get", int64(id))
 }
 
-func (b *board) find(name string, args ...any) (*task, error) {
+func (b *board) find(name string, args ...any) (*taskRow, error) {
 	t, err := readTask(b.row(name, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -60,12 +60,12 @@ func (b *board) find(name string, args ...any) (*task, error) {
 }
 
 // save writes t as it is.
-func (b *board) save(t *task) error {
+func (b *board) save(t *taskRow) error {
 	return b.exec("task_update", append(t.columns(), int64(t.ID))...)
 }
 
 // change does what what says to t, and writes it with all that follows from it.
-func (b *board) change(t *task, what func() life.Note) error {
+func (b *board) change(t *taskRow, what func() life.Note) error {
 	from := t.State
 	n := what()
 	if n.Tried != nil {
@@ -83,7 +83,7 @@ func (b *board) change(t *task, what func() life.Note) error {
 
 // move writes t, which was in state from, and does what its going means for its limit: who waits moves up, or steps
 // back (rule Q5).
-func (b *board) move(t *task, from queue.State) error {
+func (b *board) move(t *taskRow, from task.State) error {
 	if t.limit == 0 || t.State == from && !t.State.Waiting() {
 		return b.save(t)
 	}
@@ -91,30 +91,30 @@ func (b *board) move(t *task, from queue.State) error {
 	if err != nil {
 		return err
 	}
-	if t.State == queue.Available && t.Queues() {
-		t.State = queue.Blocked // until its door nominates it
+	if t.State == task.Available && t.Queues() {
+		t.State = task.Blocked // until its door nominates it
 	}
 	if err := b.save(t); err != nil {
 		return err
 	}
-	if from == queue.Running {
+	if from == task.Running {
 		l.running--
 	}
-	if t.State == queue.Running {
+	if t.State == task.Running {
 		l.running++
 	}
 	b.settle(l)
 	if _, err := b.settleLane(l, t.lane); err != nil {
 		return err
 	}
-	if t.State == queue.Blocked {
+	if t.State == task.Blocked {
 		return b.look(t)
 	}
 	return nil
 }
 
 // look reads again in which state t is.
-func (b *board) look(t *task) error {
+func (b *board) look(t *taskRow) error {
 	var now int
 	err := b.scan("state", []any{int64(t.ID)}, &now)
 	if err == nil {
@@ -124,17 +124,17 @@ func (b *board) look(t *task) error {
 }
 
 // wait lets t wait by its instant.
-func (b *board) wait(t *task) error {
+func (b *board) wait(t *taskRow) error {
 	return b.change(t, func() life.Note { return t.Wait(b.now) })
 }
 
 // discard ends a task that the store itself, or somebody through it, decided not to do.
-func (b *board) discard(t *task, reason string) error {
+func (b *board) discard(t *taskRow, reason string) error {
 	return b.change(t, func() life.Note { return t.Discard(reason, b.now) })
 }
 
 // remember adds an attempt by t's worker to its history.
-func (b *board) remember(t *task, a queue.Attempt) error {
+func (b *board) remember(t *taskRow, a task.Attempt) error {
 	w, err := b.process(t.worker)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (b *board) remember(t *task, a queue.Attempt) error {
 }
 
 // remove forgets a final task.
-func (b *board) remove(t *task) error {
+func (b *board) remove(t *taskRow) error {
 	if err := b.exec("task_delete", int64(t.ID)); err != nil {
 		return err
 	}

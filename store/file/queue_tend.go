@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // mostAtOnce bounds the tasks that a step touches for others than those who asked for it, and the rows that it
@@ -38,7 +39,7 @@ func (b *board) workerID(ref lease.Ref) (id int64, err error) {
 }
 
 // process is what a worker said of itself.
-func (b *board) process(id int64) (queue.Process, error) {
+func (b *board) process(id int64) (driver.Process, error) {
 	if w, ok := b.workers[id]; ok || id == 0 {
 		return w, nil
 	}
@@ -51,7 +52,7 @@ func (b *board) process(id int64) (queue.Process, error) {
 
 type worker struct {
 	id int64
-	queue.Process
+	driver.Process
 }
 
 func readWorker(row scanner) (w worker, err error) {
@@ -70,15 +71,15 @@ func readWorker(row scanner) (w worker, err error) {
 	return w, err
 }
 
-// Join fulfils queue.Store.
-func (q queues) Join(ctx context.Context, w queue.Process) error {
+// Join fulfils driver.Store.
+func (q queues) Join(ctx context.Context, w driver.Process) error {
 	return q.db.step(ctx, func(b *board) error {
 		live, err := b.live(w.Lease)
 		if err != nil {
 			return err
 		}
 		if !live {
-			return queue.ErrStale
+			return driver.ErrStale
 		}
 		id, err := b.workerID(w.Lease)
 		if err != nil {
@@ -92,7 +93,7 @@ func (q queues) Join(ctx context.Context, w queue.Process) error {
 	})
 }
 
-// Leave fulfils queue.Store.
+// Leave fulfils driver.Store.
 func (q queues) Leave(ctx context.Context, ref lease.Ref) (err error) {
 	for more := true; more && err == nil; {
 		more, err = q.leave(ctx, ref)
@@ -118,7 +119,7 @@ func (q queues) leave(ctx context.Context, ref lease.Ref) (more bool, err error)
 
 // rescueAll takes tasks from a worker that is gone, at most most.
 func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) {
-	all, err := rows(b, func(row scanner) (a queue.Asked, err error) { return a, row.Scan(&a.ID, &a.Token, &a.Stop) }, "running", id, most)
+	all, err := rows(b, func(row scanner) (a driver.Asked, err error) { return a, row.Scan(&a.ID, &a.Token, &a.Stop) }, "running", id, most)
 	for _, a := range all {
 		t, err := b.get(a.ID)
 		if err != nil {
@@ -127,7 +128,7 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 		if err := b.change(t, func() life.Note { return t.Rescue(b.now) }); err != nil {
 			return rescued, crashed, err
 		}
-		if t.State == queue.Crashed {
+		if t.State == task.Crashed {
 			crashed++
 		} else {
 			rescued++
@@ -136,13 +137,13 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 	return rescued, crashed, err
 }
 
-// Tend fulfils queue.Store.
-func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended, err error) {
+// Tend fulfils driver.Store.
+func (q queues) Tend(ctx context.Context, r driver.TendRequest) (out driver.Tended, err error) {
 	if r.Max <= 0 {
 		r.Max = mostAtOnce
 	}
 	err = q.db.step(ctx, func(b *board) error {
-		t := tending{board: b, left: r.Max, Tended: queue.Tended{Now: b.now}}
+		t := tending{board: b, left: r.Max, Tended: driver.Tended{Now: b.now}}
 		for _, part := range []func() error{t.dead, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget, t.rounds} {
 			if err := part(); err != nil {
 				return err
@@ -158,7 +159,7 @@ func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended
 // tending is one call of Tend.
 type tending struct {
 	*board
-	queue.Tended
+	driver.Tended
 	left int // how many tasks it may still touch
 }
 
@@ -202,7 +203,7 @@ func (t *tending) dead() error {
 }
 
 // every does one thing to the tasks that a statement finds, and counts them.
-func (t *tending) every(n *int, do func(*task) error, name string, args ...any) error {
+func (t *tending) every(n *int, do func(*taskRow) error, name string, args ...any) error {
 	if t.left <= 0 {
 		return nil
 	}
@@ -225,7 +226,7 @@ func (t *tending) every(n *int, do func(*task) error, name string, args ...any) 
 }
 
 func (t *tending) expired() error {
-	return t.every(&t.Expired, func(x *task) error { return t.discard(x, queue.ReasonExpired) }, "expired", micros(t.now))
+	return t.every(&t.Expired, func(x *taskRow) error { return t.discard(x, task.ReasonExpired) }, "expired", micros(t.now))
 }
 
 func (t *tending) due() error {
@@ -247,12 +248,12 @@ func (t *tending) due() error {
 }
 
 func (t *tending) freed() error {
-	unlock := func(x *task) error { return t.change(x, func() life.Note { return x.LoseKey(t.now) }) }
+	unlock := func(x *taskRow) error { return t.change(x, func() life.Note { return x.LoseKey(t.now) }) }
 	return t.every(&t.Freed, unlock, "windows", micros(t.now))
 }
 
 // deleted is retention. What holds its key in a window is not old (rule Q1).
-func (t *tending) deleted(keep map[queue.State]time.Duration) error {
+func (t *tending) deleted(keep map[task.State]time.Duration) error {
 	for s, d := range keep {
 		if !s.Final() {
 			continue

@@ -15,8 +15,10 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // OpenDB opens a pool of the caller's own, to be closed by the caller, on the database of s: an application
@@ -88,8 +90,8 @@ func QueueTx(tx *sql.Tx, s *store.Store) *Tx {
 	return &Tx{tx: tx, db: d, bad: err, stmt: preparing(tx)}
 }
 
-// Enqueue is of queue.Inserter. Who watches is told at the commit.
-func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+// Enqueue is of driver.Inserter. Who watches is told at the commit.
+func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
 	}
@@ -100,11 +102,11 @@ func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued,
 // counted enqueues, and counts what it answered, in the same step.
 type counted struct {
 	*Tx
-	specs   []queue.Spec
-	answers []queue.Enqueued
+	specs   []task.Spec
+	answers []task.Enqueued
 }
 
-func (c *counted) enqueue(b *board, s queue.Spec) (queue.Enqueued, error) {
+func (c *counted) enqueue(b *board, s task.Spec) (task.Enqueued, error) {
 	e, err := b.enqueue(s)
 	c.answers = append(c.answers, e)
 	return e, err
@@ -115,16 +117,16 @@ func (c *counted) step(ctx context.Context, do func(*board) error) error {
 		if err := do(b); err != nil {
 			return err
 		}
-		return b.countAll(queue.Admissions(c.specs, c.answers))
+		return b.countAll(counters.Admissions(c.specs, c.answers))
 	})
 }
 
-// Finish is of queue.Finisher. Slots are free as soon as it commits.
-func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+// Finish is of driver.Finisher. Slots are free as soon as it commits.
+func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
-	return answer(ctx, x, ends, func(b *board, c queue.Completion) (queue.Status, error) { return b.finish(worker, c) })
+	return answer(ctx, x, ends, func(b *board, c driver.Completion) (driver.Status, error) { return b.finish(worker, c) })
 }
 
 // step does one step in a savepoint, which is given up when it fails. Once begun it does not end with ctx:

@@ -5,7 +5,7 @@ package file
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -17,15 +17,16 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/memory"
 	"github.com/dibs-run/dibs/store/storetest"
+	"github.com/dibs-run/dibs/task"
 	"github.com/dibs-run/dibs/tick"
 )
 
-func spec(with ...func(*queue.Spec)) queue.Spec {
-	s := queue.Spec{Queue: "q", Kind: "k"}
+func spec(with ...func(*task.Spec)) task.Spec {
+	s := task.Spec{Queue: "q", Kind: "k"}
 	for _, w := range with {
 		w(&s)
 	}
@@ -35,8 +36,8 @@ func spec(with ...func(*queue.Spec)) queue.Spec {
 	return s
 }
 
-func uniqueKey(key string) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Unique = &queue.Unique{Key: key} }
+func uniqueKey(key string) func(*task.Spec) {
+	return func(s *task.Spec) { s.Unique = &task.Unique{Key: key} }
 }
 
 // An application has its own table in the database of a store.
@@ -95,16 +96,16 @@ func (a *application) commit(tx *sql.Tx) {
 	}
 }
 
-func (a *application) tasks() []queue.Task {
+func (a *application) tasks() []driver.Task {
 	a.Helper()
-	all, err := a.s.Tasks.Tasks(context.Background(), queue.Filter{})
+	all, err := a.s.Tasks.Tasks(context.Background(), driver.Filter{})
 	if err != nil {
 		a.Fatal(err)
 	}
 	return all
 }
 
-func enqueue(t testing.TB, to queue.Inserter, specs ...queue.Spec) []queue.Enqueued {
+func enqueue(t testing.TB, to driver.Inserter, specs ...task.Spec) []task.Enqueued {
 	t.Helper()
 	got, err := to.Enqueue(context.Background(), specs)
 	if err != nil {
@@ -176,11 +177,11 @@ func TestAKilledTransactionLeavesNoTrace(t *testing.T) {
 		t.Fatal(got)
 	}
 	waits(t, "Enqueue", func(ctx context.Context) error {
-		_, err := a.s.Queue.Enqueue(ctx, []queue.Spec{spec()})
+		_, err := a.s.Queue.Enqueue(ctx, []task.Spec{spec()})
 		return err
 	})
 	p.kill()
-	if got := enqueue(t, a.s.Queue, spec(uniqueKey("u"))); got[0].Answer != queue.New {
+	if got := enqueue(t, a.s.Queue, spec(uniqueKey("u"))); got[0].Answer != task.New {
 		t.Errorf("the key is held: %+v", got)
 	}
 	if all := a.tasks(); len(all) != 1 || a.names() != "" {
@@ -200,7 +201,7 @@ func roleTransact(s *store.Store) error {
 	if _, err := tx.Exec("INSERT INTO jobs VALUES ('order')"); err != nil {
 		return err
 	}
-	got, err := QueueTx(tx, s).Enqueue(context.Background(), []queue.Spec{spec(uniqueKey("u")), spec()})
+	got, err := QueueTx(tx, s).Enqueue(context.Background(), []task.Spec{spec(uniqueKey("u")), spec()})
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ func roleEnqueue(s *store.Store) error {
 		return err
 	}
 	fmt.Println("now")
-	got, err := s.Queue.Enqueue(context.Background(), []queue.Spec{spec(uniqueKey("u"))})
+	got, err := s.Queue.Enqueue(context.Background(), []task.Spec{spec(uniqueKey("u"))})
 	if err == nil {
 		fmt.Println(got[0].Answer, got[0].ID)
 	}
@@ -230,9 +231,9 @@ func TestAnUncommittedKeyIsWaitedFor(t *testing.T) {
 		a := newApplication(t, dir)
 		tx, q := a.begin()
 		id := enqueue(t, q, spec(uniqueKey("u")))[0].ID
-		for what, to := range map[string]queue.Inserter{"by the same store": a.s.Queue, "by another": openAt(t, dir).Queue} {
+		for what, to := range map[string]driver.Inserter{"by the same store": a.s.Queue, "by another": openAt(t, dir).Queue} {
 			waits(t, "Enqueue "+what, func(ctx context.Context) error {
-				_, err := to.Enqueue(ctx, []queue.Spec{spec(uniqueKey("u"))})
+				_, err := to.Enqueue(ctx, []task.Spec{spec(uniqueKey("u"))})
 				return err
 			})
 		}
@@ -241,9 +242,9 @@ func TestAnUncommittedKeyIsWaitedFor(t *testing.T) {
 		if got := p.line(t); got != "now" {
 			t.Fatal(got)
 		}
-		end, want := tx.Commit, fmt.Sprintf("%s %d", queue.Duplicate, id)
+		end, want := tx.Commit, fmt.Sprintf("%s %d", task.Duplicate, id)
 		if !commit {
-			end, want = tx.Rollback, fmt.Sprintf("%s %d", queue.New, id)
+			end, want = tx.Rollback, fmt.Sprintf("%s %d", task.New, id)
 		}
 		if err := end(); err != nil {
 			t.Fatal(err)
@@ -272,7 +273,7 @@ func TestAnOpenTransactionHoldsUpWritersAlone(t *testing.T) {
 	if r, err := a.s.Leases.Release(ctx, []lease.Ref{ref}); err != nil || r.Answers[0].Status != lease.OK {
 		t.Errorf("Release: %+v, %v", r, err)
 	}
-	if x, _, _, err := a.s.Tasks.Task(ctx, id); err != nil || x.State != queue.Available {
+	if x, _, _, err := a.s.Tasks.Task(ctx, id); err != nil || x.State != task.Available {
 		t.Errorf("Task: %+v, %v", x, err)
 	}
 	_, err := a.s.Tasks.Queues(ctx)
@@ -283,7 +284,7 @@ func TestAnOpenTransactionHoldsUpWritersAlone(t *testing.T) {
 		t.Errorf("looking: %v", err)
 	}
 	for what, call := range map[string]func(context.Context) error{
-		"Enqueue": func(ctx context.Context) error { _, err := a.s.Queue.Enqueue(ctx, []queue.Spec{spec()}); return err },
+		"Enqueue": func(ctx context.Context) error { _, err := a.s.Queue.Enqueue(ctx, []task.Spec{spec()}); return err },
 		"Claim": func(ctx context.Context) error {
 			_, err := a.s.Ticks.Claim(ctx, []tick.ClaimRequest{{Job: "j", At: time.Now(), Lease: w}})
 			return err
@@ -294,7 +295,7 @@ func TestAnOpenTransactionHoldsUpWritersAlone(t *testing.T) {
 	}
 	if !testing.Short() {
 		began := time.Now()
-		_, err := a.s.Queue.Enqueue(ctx, []queue.Spec{spec()})
+		_, err := a.s.Queue.Enqueue(ctx, []task.Spec{spec()})
 		wantFault(t, "Enqueue", err, inside(a.s).path, "an application's transaction that stays open")
 		if took := time.Since(began); took < busyFor {
 			t.Errorf("it was given up after %s", took)
@@ -323,7 +324,7 @@ func TestADeferredTransactionIsToldToBeginAgain(t *testing.T) {
 	}
 	refused := func(why string, tx *sql.Tx, q *Tx) {
 		t.Helper()
-		if _, err := q.Enqueue(t.Context(), []queue.Spec{spec()}); !errors.Is(err, ErrDeferred) || errors.Is(err, lease.ErrUnavailable) {
+		if _, err := q.Enqueue(t.Context(), []task.Spec{spec()}); !errors.Is(err, ErrDeferred) || errors.Is(err, lease.ErrUnavailable) {
 			t.Errorf("%s: %v", why, err)
 		}
 		usable(t, tx)
@@ -370,12 +371,12 @@ func TestAFailedStepIsTakenBack(t *testing.T) {
 	if _, err := tx.Exec("CREATE TEMP TRIGGER no BEFORE INSERT ON dibs_tasks WHEN new.priority = 9 BEGIN SELECT RAISE(FAIL, 'no nines'); END"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := q.Enqueue(t.Context(), []queue.Spec{spec(uniqueKey("u")), spec(func(s *queue.Spec) { s.Priority = 9 })})
+	_, err := q.Enqueue(t.Context(), []task.Spec{spec(uniqueKey("u")), spec(func(s *task.Spec) { s.Priority = 9 })})
 	wantFault(t, "Enqueue", err, "dibs.db", "no nines")
 	a.insert(tx, "hereafter")
 	second := enqueue(t, q, spec(uniqueKey("u")))[0]
 	a.commit(tx)
-	if all := a.tasks(); len(all) != 2 || all[0].ID != first || all[1].ID != second.ID || second.Answer != queue.New || a.names() != "before hereafter" {
+	if all := a.tasks(); len(all) != 2 || all[0].ID != first || all[1].ID != second.ID || second.Answer != task.New || a.names() != "before hereafter" {
 		t.Errorf("in the end: %+v, %q", all, a.names())
 	}
 }
@@ -384,7 +385,7 @@ func TestAFailedStepIsTakenBack(t *testing.T) {
 var cancelIt func()
 
 func init() {
-	sqlite.MustRegisterScalarFunction("cancel_it", 0, func(*sqlite.FunctionContext, []driver.Value) (driver.Value, error) {
+	sqlite.MustRegisterScalarFunction("cancel_it", 0, func(*sqlite.FunctionContext, []sqldriver.Value) (sqldriver.Value, error) {
 		cancelIt()
 		return nil, nil
 	})
@@ -401,7 +402,7 @@ func TestACallThatHasBegunIsCarriedOut(t *testing.T) {
 	if _, err := tx.Exec("CREATE TEMP TRIGGER now BEFORE INSERT ON dibs_tasks BEGIN SELECT cancel_it(); END"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := q.Enqueue(ctx, []queue.Spec{spec(), spec()}); err != nil || got[1].Answer != queue.New || ctx.Err() == nil {
+	if got, err := q.Enqueue(ctx, []task.Spec{spec(), spec()}); err != nil || got[1].Answer != task.New || ctx.Err() == nil {
 		t.Errorf("Enqueue: %+v, %v, %v", got, err, ctx.Err())
 	}
 	a.commit(tx)
@@ -420,7 +421,7 @@ func TestATransactionThatSQLiteGaveUpIsOver(t *testing.T) {
 	if _, err := tx.Exec("CREATE TEMP TRIGGER no BEFORE INSERT ON dibs_tasks BEGIN SELECT RAISE(ROLLBACK, 'all of it'); END"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := q.Enqueue(t.Context(), []queue.Spec{spec()})
+	_, err := q.Enqueue(t.Context(), []task.Spec{spec()})
 	wantFault(t, "Enqueue", err, "dibs.db", "all of it")
 	if !strings.Contains(err.Error(), "the transaction was rolled back, and is over") {
 		t.Error(err)
@@ -461,7 +462,7 @@ func TestNothingJoinsWhatSQLiteGaveUp(t *testing.T) {
 		if err := lose(a, tx); err == nil {
 			t.Fatalf("%s: it went well", what)
 		}
-		_, err := q.Enqueue(t.Context(), []queue.Spec{spec()})
+		_, err := q.Enqueue(t.Context(), []task.Spec{spec()})
 		_ = tx.Rollback()
 		if err == nil {
 			t.Errorf("%s: enqueued, in no transaction", what)
@@ -481,7 +482,7 @@ func TestRowsThatAreStillWrittenComeFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Enqueue(t.Context(), []queue.Spec{spec()}); err == nil || errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "RETURNING") {
+	if _, err := q.Enqueue(t.Context(), []task.Spec{spec()}); err == nil || errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "RETURNING") {
 		t.Errorf("before its rows were read: %v", err)
 	}
 	if err := rows.Close(); err != nil {
@@ -498,7 +499,7 @@ func TestTransactionsOnOtherDatabasesAreRefused(t *testing.T) {
 	a := newApplication(t, t.TempDir())
 	b := newApplication(t, t.TempDir())
 	tx, _ := b.begin()
-	if _, err := QueueTx(tx, a.s).Enqueue(t.Context(), []queue.Spec{spec()}); err == nil || !strings.Contains(err.Error(), inside(a.s).path) || !strings.Contains(err.Error(), inside(b.s).path) {
+	if _, err := QueueTx(tx, a.s).Enqueue(t.Context(), []task.Spec{spec()}); err == nil || !strings.Contains(err.Error(), inside(a.s).path) || !strings.Contains(err.Error(), inside(b.s).path) {
 		t.Errorf("a transaction of another directory: %v", err)
 	}
 	usable(t, tx)
@@ -506,7 +507,7 @@ func TestTransactionsOnOtherDatabasesAreRefused(t *testing.T) {
 	if _, err := OpenDB(t.Context(), m); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("OpenDB of another store: %v", err)
 	}
-	if _, err := QueueTx(tx, m).Enqueue(t.Context(), []queue.Spec{spec()}); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := QueueTx(tx, m).Enqueue(t.Context(), []task.Spec{spec()}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("QueueTx of another store: %v", err)
 	}
 }

@@ -3,7 +3,7 @@ package file
 import (
 	"errors"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // ErrDeferred is returned for a transaction that began DEFERRED, as SQLite's do unless they say otherwise, and
@@ -12,6 +12,6 @@ import (
 var ErrDeferred = errors.New("the transaction began DEFERRED, and another one writes, or has written since; roll it back and begin it IMMEDIATE, as those of OpenDB are")
 
 var (
-	_ queue.Inserter = (*Tx)(nil)
-	_ queue.Finisher = (*Tx)(nil)
+	_ driver.Inserter = (*Tx)(nil)
+	_ driver.Finisher = (*Tx)(nil)
 )

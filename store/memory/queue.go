@@ -6,11 +6,12 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// tasks is b's side of queue.Store, desk that of queue.Admin.
+// tasks is b's side of driver.Store, desk that of driver.Admin.
 type (
 	tasks struct{ *board }
 	desk  struct{ *board }
@@ -22,28 +23,28 @@ type (
 // sorted by pulls it out first, and files it again.
 type board struct {
 	b       *Backend
-	last    queue.ID
-	ids     []queue.ID // ascending; those of deleted tasks go when there are many
-	tasks   map[queue.ID]*task
+	last    task.ID
+	ids     []task.ID // ascending; those of deleted tasks go when there are many
+	tasks   map[task.ID]*taskRow
 	lanes   map[place]*lane
-	limits  map[queue.Hash]*limit
-	keys    map[queue.Hash]*task // who holds a unique key
+	limits  map[task.Hash]*limit
+	keys    map[task.Hash]*taskRow // who holds a unique key
 	workers map[lease.Ref]*worker
-	pauses  map[place]queue.Pause
+	pauses  map[place]driver.Pause
 	rates   map[string]*life.Bucket
-	counts  map[queue.Count]int64 // their N is 0
+	counts  map[driver.Count]int64 // their N is 0
 
-	expiry  pile                  // waiting tasks, by ExpiresAt
-	windows pile                  // succeeded tasks that still hold their key, by its end
-	ended   map[queue.State]*pile // other final tasks, by Ended
+	expiry  pile                 // waiting tasks, by ExpiresAt
+	windows pile                 // succeeded tasks that still hold their key, by its end
+	ended   map[task.State]*pile // other final tasks, by Ended
 	hints   map[string]map[chan struct{}]bool
 }
 
 // A place is a queue and a kind. In a pause, either may be empty.
 type place struct{ queue, kind string }
 
-// task is a row.
-type task struct {
+// taskRow is the row of a task.
+type taskRow struct {
 	life.Task
 	limit *limit // nil where it has none
 	// Where it is: in the pile of its state, among the nominees of its door, and in expiry.
@@ -52,20 +53,20 @@ type task struct {
 
 // worker is a process with the tasks that it has.
 type worker struct {
-	queue.Process
-	running map[queue.ID]*task
+	driver.Process
+	running map[task.ID]*taskRow
 }
 
 func newBoard(b *Backend) *board {
-	d := &board{b: b, tasks: map[queue.ID]*task{}, lanes: map[place]*lane{}, limits: map[queue.Hash]*limit{},
-		keys: map[queue.Hash]*task{}, workers: map[lease.Ref]*worker{}, pauses: map[place]queue.Pause{},
-		rates: map[string]*life.Bucket{}, counts: map[queue.Count]int64{}, ended: map[queue.State]*pile{},
+	d := &board{b: b, tasks: map[task.ID]*taskRow{}, lanes: map[place]*lane{}, limits: map[task.Hash]*limit{},
+		keys: map[task.Hash]*taskRow{}, workers: map[lease.Ref]*worker{}, pauses: map[place]driver.Pause{},
+		rates: map[string]*life.Bucket{}, counts: map[driver.Count]int64{}, ended: map[task.State]*pile{},
 		hints: map[string]map[chan struct{}]bool{}}
-	d.expiry = pile{before: func(x, y *task) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *task) *int { return &t.expires }}
-	d.windows = pile{before: func(x, y *task) bool { return x.Window.Before(y.Window) }, pos: position}
-	for _, s := range queue.States {
+	d.expiry = pile{before: func(x, y *taskRow) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *taskRow) *int { return &t.expires }}
+	d.windows = pile{before: func(x, y *taskRow) bool { return x.Window.Before(y.Window) }, pos: position}
+	for _, s := range task.States {
 		if s.Final() {
-			d.ended[s] = &pile{before: func(x, y *task) bool { return x.Ended.Before(y.Ended) }, pos: position}
+			d.ended[s] = &pile{before: func(x, y *taskRow) bool { return x.Ended.Before(y.Ended) }, pos: position}
 		}
 	}
 	return d
@@ -77,7 +78,7 @@ func on[T any](ctx context.Context, d *board, do func(now time.Time) T) (T, erro
 }
 
 // ranks is the order within a queue: moved to the front, priority, id.
-func ranks(x, y *task) bool {
+func ranks(x, y *taskRow) bool {
 	switch {
 	case x.Front != y.Front:
 		return x.Front
@@ -93,7 +94,7 @@ func (d *board) record(kind, reason string, now time.Time) {
 }
 
 // told is t for whoever asks: it shares nothing with the board.
-func (t *task) told() queue.Task {
+func (t *taskRow) told() driver.Task {
 	out := t.Task.Task
 	out.Spec = t.Spec.Clone()
 	out.Worker = cloneWorker(t.Worker)

@@ -4,21 +4,22 @@ import (
 	"context"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-func (a desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) {
-	return on(ctx, a.board, func(now time.Time) []queue.Acted {
-		var done []queue.ID
-		answers := each(act.IDs, now, func(id queue.ID, now time.Time) queue.Acted {
-			answer := queue.Acted{ID: id, Answer: queue.NotThere}
+func (a desk) Act(ctx context.Context, act driver.Action) ([]driver.Acted, error) {
+	return on(ctx, a.board, func(now time.Time) []driver.Acted {
+		var done []task.ID
+		answers := each(act.IDs, now, func(id task.ID, now time.Time) driver.Acted {
+			answer := driver.Acted{ID: id, Answer: driver.NotThere}
 			t := a.tasks[id]
 			if t == nil {
 				return answer
 			}
 			answer.Answer, answer.Other = a.act(t, act, now)
-			if answer.Answer == queue.Done || answer.Answer == queue.Asking {
+			if answer.Answer == driver.Done || answer.Answer == driver.Asking {
 				done = append(done, id)
 			}
 			if a.tasks[id] != nil {
@@ -35,17 +36,17 @@ func (a desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) 
 }
 
 // act does one thing to one task.
-func (d *board) act(t *task, act queue.Action, now time.Time) (answer queue.ActAnswer, other queue.ID) {
+func (d *board) act(t *taskRow, act driver.Action, now time.Time) (answer driver.ActAnswer, other task.ID) {
 	if answer = t.Refuses(&act); answer != "" {
 		return answer, 0
 	}
-	if act.Act == queue.ActDelete {
+	if act.Act == driver.ActDelete {
 		d.remove(t)
-		return queue.Done, 0
+		return driver.Done, 0
 	}
-	if act.Act == queue.ActRetry && t.Reclaims() {
+	if act.Act == driver.ActRetry && t.Reclaims() {
 		if there := d.holder(t.Unique.Hash(t.Kind), now); there != nil && there != t {
-			return queue.Taken, there.ID
+			return driver.Taken, there.ID
 		}
 	}
 	d.change(t, now, func() (n life.Note) {

@@ -8,22 +8,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
-func (a desk) Queues(ctx context.Context) ([]queue.Lane, error) {
-	return on(ctx, a.board, func(now time.Time) []queue.Lane {
-		lanes := map[place]*queue.Lane{}
-		lane := func(at place) *queue.Lane {
+func (a desk) Queues(ctx context.Context) ([]driver.Lane, error) {
+	return on(ctx, a.board, func(now time.Time) []driver.Lane {
+		lanes := map[place]*driver.Lane{}
+		lane := func(at place) *driver.Lane {
 			if lanes[at] == nil {
-				lanes[at] = &queue.Lane{Queue: at.queue, Kind: at.kind, Depth: map[queue.State]int{}}
+				lanes[at] = &driver.Lane{Queue: at.queue, Kind: at.kind, Depth: map[task.State]int{}}
 			}
 			return lanes[at]
 		}
 		for _, t := range a.tasks {
 			l := lane(place{t.Queue, t.Kind})
 			l.Depth[t.State]++
-			if (t.State == queue.Available || t.State == queue.Blocked) && (l.Oldest.IsZero() || t.RunAt.Before(l.Oldest)) {
+			if (t.State == task.Available || t.State == task.Blocked) && (l.Oldest.IsZero() || t.RunAt.Before(l.Oldest)) {
 				l.Oldest = t.RunAt
 			}
 		}
@@ -32,20 +33,20 @@ func (a desk) Queues(ctx context.Context) ([]queue.Lane, error) {
 				lane(at)
 			}
 		}
-		out := make([]queue.Lane, 0, len(lanes))
+		out := make([]driver.Lane, 0, len(lanes))
 		for _, l := range lanes {
 			out = append(out, *l)
 		}
-		slices.SortFunc(out, func(x, y queue.Lane) int {
+		slices.SortFunc(out, func(x, y driver.Lane) int {
 			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 		})
 		return out
 	})
 }
 
-func (a desk) Workers(ctx context.Context) ([]queue.Process, error) {
-	return on(ctx, a.board, func(now time.Time) []queue.Process {
-		var out []queue.Process
+func (a desk) Workers(ctx context.Context) ([]driver.Process, error) {
+	return on(ctx, a.board, func(now time.Time) []driver.Process {
+		var out []driver.Process
 		for ref, w := range a.workers {
 			if a.b.live(ref, now) {
 				c := cloneWorker(w.Process)
@@ -53,16 +54,16 @@ func (a desk) Workers(ctx context.Context) ([]queue.Process, error) {
 				out = append(out, c)
 			}
 		}
-		slices.SortFunc(out, func(x, y queue.Process) int {
+		slices.SortFunc(out, func(x, y driver.Process) int {
 			return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
 		})
 		return out
 	})
 }
 
-func (a desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
-	return on(ctx, a.board, func(time.Time) []queue.Task {
-		var out []queue.Task
+func (a desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
+	return on(ctx, a.board, func(time.Time) []driver.Task {
+		var out []driver.Task
 		from, _ := slices.BinarySearch(a.ids, f.After+1)
 		for _, id := range a.ids[from:] {
 			if len(out) == f.Rows() || f.UpTo != 0 && id > f.UpTo {
@@ -76,7 +77,7 @@ func (a desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
 	})
 }
 
-func (a desk) Task(ctx context.Context, id queue.ID) (t queue.Task, held queue.Slots, ok bool, err error) {
+func (a desk) Task(ctx context.Context, id task.ID) (t driver.Task, held driver.Slots, ok bool, err error) {
 	_, err = on(ctx, a.board, func(time.Time) any {
 		row := a.tasks[id]
 		if ok = row != nil; !ok {
@@ -93,16 +94,16 @@ func (a desk) Task(ctx context.Context, id queue.ID) (t queue.Task, held queue.S
 }
 
 // slots says how far l is used.
-func (l *limit) slots() queue.Slots {
-	s := queue.Slots{Key: l.key, Max: l.Max, Waiting: l.waiting()}
+func (l *limit) slots() driver.Slots {
+	s := driver.Slots{Key: l.key, Max: l.Max, Waiting: l.waiting()}
 	for _, t := range l.running {
-		s.Running = append(s.Running, queue.Holding{ID: t.ID, Kind: t.Kind, Worker: cloneWorker(t.Worker), Since: t.Started})
+		s.Running = append(s.Running, driver.Holding{ID: t.ID, Kind: t.Kind, Worker: cloneWorker(t.Worker), Since: t.Started})
 	}
-	slices.SortFunc(s.Running, func(x, y queue.Holding) int { return cmp.Compare(x.ID, y.ID) })
+	slices.SortFunc(s.Running, func(x, y driver.Holding) int { return cmp.Compare(x.ID, y.ID) })
 	return s
 }
 
-func (a desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
+func (a desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
 	return on(ctx, a.board, func(now time.Time) bool {
 		l := a.limits[key]
 		if l != nil {
@@ -112,21 +113,21 @@ func (a desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string
 	})
 }
 
-func (a desk) Limits(ctx context.Context) ([]queue.Word, error) {
-	return on(ctx, a.board, func(time.Time) (words []queue.Word) {
+func (a desk) Limits(ctx context.Context) ([]driver.Word, error) {
+	return on(ctx, a.board, func(time.Time) (words []driver.Word) {
 		for h, l := range a.limits {
 			if l.Stands() {
-				words = append(words, queue.Word{Hash: h, Key: l.key, Max: l.Max, Declared: l.Declared, By: l.By, Since: l.Since})
+				words = append(words, driver.Word{Hash: h, Key: l.key, Max: l.Max, Declared: l.Declared, By: l.By, Since: l.Since})
 			}
 		}
-		slices.SortFunc(words, func(x, y queue.Word) int {
+		slices.SortFunc(words, func(x, y driver.Word) int {
 			return cmp.Or(strings.Compare(x.Key, y.Key), bytes.Compare(x.Hash[:], y.Hash[:]))
 		})
 		return words[:min(len(words), 1000)]
 	})
 }
 
-func (q tasks) Count(ctx context.Context, counts []queue.Count) error {
+func (q tasks) Count(ctx context.Context, counts []driver.Count) error {
 	_, err := on(ctx, q.board, func(time.Time) any {
 		for _, c := range counts {
 			n := c.N
@@ -138,21 +139,21 @@ func (q tasks) Count(ctx context.Context, counts []queue.Count) error {
 	return err
 }
 
-func (a desk) Counts(ctx context.Context, from, to time.Time) ([]queue.Count, error) {
-	return on(ctx, a.board, func(time.Time) []queue.Count {
-		sums := map[queue.Count]int64{}
+func (a desk) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
+	return on(ctx, a.board, func(time.Time) []driver.Count {
+		sums := map[driver.Count]int64{}
 		for c, n := range a.counts {
 			if !c.Minute.Before(from) && c.Minute.Before(to) {
 				c.Minute = time.Time{}
 				sums[c] += n
 			}
 		}
-		out := make([]queue.Count, 0, len(sums))
+		out := make([]driver.Count, 0, len(sums))
 		for c, n := range sums {
 			c.N = n
 			out = append(out, c)
 		}
-		slices.SortFunc(out, func(x, y queue.Count) int {
+		slices.SortFunc(out, func(x, y driver.Count) int {
 			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name))
 		})
 		return out

@@ -4,15 +4,15 @@ import (
 	"context"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-func (q tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
-	return on(ctx, q.board, func(now time.Time) []queue.Enqueued { return each(specs, now, q.enqueue) })
+func (q tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
+	return on(ctx, q.board, func(now time.Time) []task.Enqueued { return each(specs, now, q.enqueue) })
 }
 
-func (d *board) enqueue(s queue.Spec, now time.Time) queue.Enqueued {
+func (d *board) enqueue(s task.Spec, now time.Time) task.Enqueued {
 	s = life.Timed(s.Clone(), now)
 	if s.Unique == nil {
 		return d.admit(s, now)
@@ -23,17 +23,17 @@ func (d *board) enqueue(s queue.Spec, now time.Time) queue.Enqueued {
 	}
 	answer := there.Again(&s)
 	switch answer {
-	case queue.New:
+	case task.New:
 		there.Key = nil
 		return d.admit(s, now)
-	case queue.Updated:
+	case task.Updated:
 		d.change(there, now, func() life.Note { return there.Renew(s, now) })
 	}
-	return queue.Enqueued{Answer: answer, ID: there.ID, State: there.State}
+	return task.Enqueued{Answer: answer, ID: there.ID, State: there.State}
 }
 
 // holder is who holds a unique key now; nil where nobody does.
-func (d *board) holder(h queue.Hash, now time.Time) *task {
+func (d *board) holder(h task.Hash, now time.Time) *taskRow {
 	t := d.keys[h]
 	if t == nil || !t.LostKey(now) {
 		return t
@@ -42,9 +42,9 @@ func (d *board) holder(h queue.Hash, now time.Time) *task {
 	return nil
 }
 
-func (d *board) admit(s queue.Spec, now time.Time) queue.Enqueued {
+func (d *board) admit(s task.Spec, now time.Time) task.Enqueued {
 	d.last++
-	t := &task{Task: life.New(s, now)}
+	t := &taskRow{Task: life.New(s, now)}
 	t.ID = d.last
 	if s.Limit != nil {
 		t.limit = d.declare(&s, now)
@@ -53,5 +53,5 @@ func (d *board) admit(s queue.Spec, now time.Time) queue.Enqueued {
 	d.ids = append(d.ids, t.ID)
 	d.index(t)
 	d.file(t)
-	return queue.Enqueued{Answer: queue.New, ID: t.ID, State: t.State}
+	return task.Enqueued{Answer: task.New, ID: t.ID, State: t.State}
 }

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-func (q tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
-	return on(ctx, q.board, func(now time.Time) queue.Fetch {
-		out := queue.Fetch{Now: now, Late: late(now, r.NotAfter)}
+func (q tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
+	return on(ctx, q.board, func(now time.Time) driver.Fetch {
+		out := driver.Fetch{Now: now, Late: late(now, r.NotAfter)}
 		out.Gone = !out.Late && !q.b.live(r.Worker, now)
 		if !out.Late && !out.Gone {
 			f := fetch{board: q.board, r: r, now: now, left: mostAtOnce}
@@ -36,9 +37,9 @@ const mostAtOnce = 1000
 // A fetch is one call of Fetch.
 type fetch struct {
 	*board
-	r       queue.FetchRequest
+	r       driver.FetchRequest
 	now     time.Time
-	given   []queue.Fetched
+	given   []driver.Fetched
 	left    int  // how many tasks it may still meet in vain
 	suspect bool // one was given
 	nextDue time.Time
@@ -53,7 +54,7 @@ func (f *fetch) from(name string) {
 			f.nextDue = t.RunAt
 		}
 	}
-	var held []*task
+	var held []*taskRow
 	for len(f.given) < f.r.Max && f.left > 0 {
 		t := f.first(lanes)
 		if t == nil {
@@ -82,7 +83,7 @@ func (f *fetch) lanesOf(name string) (found []*lane) {
 }
 
 // first is the first in order of what may be given.
-func (f *fetch) first(lanes []*lane) (t *task) {
+func (f *fetch) first(lanes []*lane) (t *taskRow) {
 	for _, l := range lanes {
 		if r := f.rates[l.kind]; r != nil && !r.Ready(f.now) {
 			continue
@@ -100,7 +101,7 @@ func (f *fetch) first(lanes []*lane) (t *task) {
 }
 
 // meet gives a task, or does with it what its limit says.
-func (f *fetch) meet(t *task) {
+func (f *fetch) meet(t *taskRow) {
 	if !t.Over(f.now) && (t.limit == nil || t.limit.free() > 0) {
 		f.give(t)
 		return
@@ -108,32 +109,32 @@ func (f *fetch) meet(t *task) {
 	f.left--
 	switch {
 	case t.Over(f.now):
-		f.discard(t, queue.ReasonExpired, f.now)
-	case t.Limit.OnContention == queue.Discard:
-		f.discard(t, queue.ReasonOverlap, f.now)
+		f.discard(t, task.ReasonExpired, f.now)
+	case t.Limit.OnContention == task.Discard:
+		f.discard(t, task.ReasonOverlap, f.now)
 	default:
 		f.displace(t)
 	}
 }
 
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded.
-func (f *fetch) displace(t *task) {
+func (f *fetch) displace(t *taskRow) {
 	f.pull(t)
 	t.Displaced = true
 	for _, other := range t.limit.running {
 		if other.Rival() && other.Stop == "" {
-			other.Stop = queue.ReasonReplaced
+			other.Stop = task.ReasonReplaced
 		}
 	}
 	for _, other := range t.limit.rivals {
 		if other.ID < t.ID {
-			f.discard(other, queue.ReasonSuperseded, f.now)
+			f.discard(other, task.ReasonSuperseded, f.now)
 		}
 	}
 	f.file(t)
 }
 
-func (f *fetch) give(t *task) {
+func (f *fetch) give(t *taskRow) {
 	above := lease.Token(0)
 	if t.limit != nil {
 		above = t.limit.token
@@ -154,7 +155,7 @@ func (f *fetch) give(t *task) {
 	f.given = append(f.given, given)
 }
 
-func (q tasks) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	_, err := on(ctx, q.board, func(time.Time) any {
 		for kind, r := range rates {
 			b, bounds := life.BucketOf(r)

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
-func (d *board) mine(worker lease.Ref, r queue.Ref, now time.Time) *task {
+func (d *board) mine(worker lease.Ref, r driver.Ref, now time.Time) *taskRow {
 	t := d.tasks[r.ID]
 	if t == nil || !t.Runs(r) || t.Worker.Lease != worker || !d.b.live(worker, now) {
 		return nil
@@ -20,50 +20,50 @@ func (d *board) mine(worker lease.Ref, r queue.Ref, now time.Time) *task {
 	return t
 }
 
-func (q tasks) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([]queue.Status, error) {
-	return on(ctx, q.board, func(now time.Time) []queue.Status {
-		return each(refs, now, func(r queue.Ref, now time.Time) queue.Status {
+func (q tasks) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) ([]driver.Status, error) {
+	return on(ctx, q.board, func(now time.Time) []driver.Status {
+		return each(refs, now, func(r driver.Ref, now time.Time) driver.Status {
 			t := q.mine(worker, r, now)
 			if t == nil {
-				return queue.Gone
+				return driver.Gone
 			}
 			q.change(t, now, t.Start)
-			return queue.OK
+			return driver.OK
 		})
 	})
 }
 
-func (q tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
-	return on(ctx, q.board, func(now time.Time) []queue.Status {
-		return each(ends, now, func(c queue.Completion, now time.Time) queue.Status { return q.finish(worker, c, now) })
+func (q tasks) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
+	return on(ctx, q.board, func(now time.Time) []driver.Status {
+		return each(ends, now, func(c driver.Completion, now time.Time) driver.Status { return q.finish(worker, c, now) })
 	})
 }
 
-func (d *board) finish(worker lease.Ref, c queue.Completion, now time.Time) queue.Status {
+func (d *board) finish(worker lease.Ref, c driver.Completion, now time.Time) driver.Status {
 	t := d.mine(worker, c.Ref, now)
 	if t == nil {
 		if t = d.tasks[c.ID]; t != nil && t.Repeats(c, t.Worker.Lease == worker) {
-			return queue.OK
+			return driver.OK
 		}
-		return queue.Gone
+		return driver.Gone
 	}
 	d.change(t, now, func() life.Note { return t.Finish(c, now) })
-	return queue.OK
+	return driver.OK
 }
 
-func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
-	return on(ctx, q.board, func(time.Time) []queue.Asked {
+func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
+	return on(ctx, q.board, func(time.Time) []driver.Asked {
 		w := q.workers[worker]
 		if w == nil {
 			return nil
 		}
-		var found []queue.Asked
+		var found []driver.Asked
 		for _, t := range w.running {
 			if !asked || t.Stop != "" {
-				found = append(found, queue.Asked{Ref: queue.Ref{ID: t.ID, Token: t.Token}, Stop: t.Stop})
+				found = append(found, driver.Asked{Ref: driver.Ref{ID: t.ID, Token: t.Token}, Stop: t.Stop})
 			}
 		}
-		slices.SortFunc(found, func(x, y queue.Asked) int { return cmp.Compare(x.ID, y.ID) })
+		slices.SortFunc(found, func(x, y driver.Asked) int { return cmp.Compare(x.ID, y.ID) })
 		return found
 	})
 }

@@ -7,7 +7,8 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What a step compares does not grow with the tasks that there are, or are due at one instant, nor what it
@@ -26,7 +27,7 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 		w, compared := a.Answers[0].Record.Ref(), 0
 		counting := func(p *pile) {
 			before := p.before
-			p.before = func(x, y *task) bool { compared++; return before(x, y) }
+			p.before = func(x, y *taskRow) bool { compared++; return before(x, y) }
 		}
 		for _, p := range []*pile{&b.board.expiry, &b.board.windows} {
 			counting(p)
@@ -34,10 +35,10 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 		for _, p := range b.board.ended {
 			counting(p)
 		}
-		fill := func(s0 queue.Spec) {
+		fill := func(s0 task.Spec) {
 			t.Helper()
 			for i := 0; i < n; i += 1000 {
-				specs := make([]queue.Spec, 1000)
+				specs := make([]task.Spec, 1000)
 				for j := range specs {
 					specs[j] = s0.Clone()
 				}
@@ -52,18 +53,18 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 				}
 			}
 		}
-		fill(queue.Spec{Queue: "q", Kind: "k"})
-		fill(queue.Spec{Queue: "q", Kind: "other"})
-		fill(queue.Spec{Queue: "due", Kind: "k", Delay: time.Hour})
-		fill(queue.Spec{Queue: "expires", Kind: "k", ExpiresAt: time.Now().Add(time.Hour)})
-		fill(queue.Spec{Queue: "limited", Kind: "k", Limit: &queue.Limit{Key: "l"}})
+		fill(task.Spec{Queue: "q", Kind: "k"})
+		fill(task.Spec{Queue: "q", Kind: "other"})
+		fill(task.Spec{Queue: "due", Kind: "k", Delay: time.Hour})
+		fill(task.Spec{Queue: "expires", Kind: "k", ExpiresAt: time.Now().Add(time.Hour)})
+		fill(task.Spec{Queue: "limited", Kind: "k", Limit: &task.Limit{Key: "l"}})
 		for _, l := range b.board.lanes {
 			counting(&l.due)
 			for i := range l.ready {
 				counting(&l.ready[i])
 			}
 		}
-		depth := func(queueName string, states ...queue.State) (n int) {
+		depth := func(queueName string, states ...task.State) (n int) {
 			for _, x := range b.board.tasks {
 				for _, s := range states {
 					if x.Queue == queueName && x.State == s {
@@ -83,19 +84,19 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 				t.Errorf("%s: %d comparisons, more than %d", what, compared, tasks*each)
 			}
 		}
-		fetch := func(queueName string, most int) (f queue.Fetch) {
+		fetch := func(queueName string, most int) (f driver.Fetch) {
 			t.Helper()
-			if f, err = s.Queue.Fetch(ctx, queue.FetchRequest{Worker: w, Queues: []string{queueName}, Kinds: []string{"k"}, Max: most}); err != nil || f.Gone {
+			if f, err = s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{queueName}, Kinds: []string{"k"}, Max: most}); err != nil || f.Gone {
 				t.Fatalf("%+v, %v", f, err)
 			}
 			return f
 		}
-		var f queue.Fetch
-		step("enqueue one", 1, func() { _, err = s.Queue.Enqueue(ctx, []queue.Spec{{Queue: "q", Kind: "k"}}) })
+		var f driver.Fetch
+		step("enqueue one", 1, func() { _, err = s.Queue.Enqueue(ctx, []task.Spec{{Queue: "q", Kind: "k"}}) })
 		step("fetch ten", 10, func() { f = fetch("q", 10) })
 		step("finish ten", 10, func() {
 			for _, x := range f.Tasks {
-				_, err = s.Queue.Finish(ctx, w, []queue.Completion{{Ref: x.Ref, Verdict: queue.Success}})
+				_, err = s.Queue.Finish(ctx, w, []driver.Completion{{Ref: x.Ref, Verdict: driver.Success}})
 			}
 		})
 		step("a fetch that finds nothing", 1, func() { fetch("none", 10) })
@@ -105,11 +106,11 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		step("fetch of what is due at one instant", 2*mostAtOnce, func() { f = fetch("due", 10) })
-		if left := depth("due", queue.Scheduled); len(f.Tasks) != 10 || left != n-mostAtOnce || f.NextDue.After(f.Now) {
+		if left := depth("due", task.Scheduled); len(f.Tasks) != 10 || left != n-mostAtOnce || f.NextDue.After(f.Now) {
 			t.Errorf("%d were given, %d are left as they were, the next is due at %v", len(f.Tasks), left, f.NextDue)
 		}
 		step("fetch of what has expired", 2*mostAtOnce, func() { f = fetch("expires", 10) })
-		if left := depth("expires", queue.Available); left != n-mostAtOnce || f.NextDue.After(f.Now) || f.NextDue.IsZero() {
+		if left := depth("expires", task.Available); left != n-mostAtOnce || f.NextDue.After(f.Now) || f.NextDue.IsZero() {
 			t.Errorf("%d are left as they were, the next fetch is at %v", left, f.NextDue)
 		}
 		for range min(n/1000, 10) {
@@ -119,7 +120,7 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		step("a step of a rescue", 2*mostAtOnce, func() {
-			d, err := s.Queue.Tend(ctx, queue.TendRequest{})
+			d, err := s.Queue.Tend(ctx, driver.TendRequest{})
 			if err != nil || d.Rescued != 1000 || !d.More {
 				t.Errorf("%+v, %v", d, err)
 			}

@@ -3,8 +3,9 @@ package memory
 import (
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A lane is one kind of task in one queue.
@@ -16,7 +17,7 @@ type lane struct {
 	due   pile // scheduled and retryable ones, by their instant
 }
 
-func (d *board) lane(t *task) *lane {
+func (d *board) lane(t *taskRow) *lane {
 	at := place{t.Queue, t.Kind}
 	l := d.lanes[at]
 	if l == nil {
@@ -29,7 +30,7 @@ func (d *board) lane(t *task) *lane {
 	return l
 }
 
-func sooner(x, y *task) bool {
+func sooner(x, y *taskRow) bool {
 	if !x.RunAt.Equal(y.RunAt) {
 		return x.RunAt.Before(y.RunAt)
 	}
@@ -37,20 +38,20 @@ func sooner(x, y *task) bool {
 }
 
 // readyFor is the pile that t waits in when it may be fetched.
-func (l *lane) readyFor(t *task) *pile {
+func (l *lane) readyFor(t *taskRow) *pile {
 	return &l.ready[t.Class()]
 }
 
 // file puts t where its state says. A task that waits for a limit becomes blocked here where no slot is left for it.
-func (d *board) file(t *task) {
+func (d *board) file(t *taskRow) {
 	switch {
-	case t.State == queue.Scheduled || t.State == queue.Retryable:
+	case t.State == task.Scheduled || t.State == task.Retryable:
 		d.lane(t).due.push(t)
-	case t.State == queue.Available && t.Queues():
+	case t.State == task.Available && t.Queues():
 		t.limit.line(d, t)
-	case t.State == queue.Available:
+	case t.State == task.Available:
 		d.open(t)
-	case t.State == queue.Running:
+	case t.State == task.Running:
 		d.worker(t.Worker.Lease).running[t.ID] = t
 		if t.limit != nil {
 			t.limit.occupy(d, t)
@@ -60,7 +61,7 @@ func (d *board) file(t *task) {
 	default:
 		d.ended[t.State].push(t)
 	}
-	if t.Rival() && (t.State == queue.Available || t.State == queue.Blocked) {
+	if t.Rival() && (t.State == task.Available || t.State == task.Blocked) {
 		t.limit.rivals[t.ID] = t
 	}
 	if t.State.Waiting() && !t.ExpiresAt.IsZero() {
@@ -69,12 +70,12 @@ func (d *board) file(t *task) {
 }
 
 // pull takes t, which does not run, out of wherever it is.
-func (d *board) pull(t *task) {
+func (d *board) pull(t *taskRow) {
 	l := d.lane(t)
 	switch {
-	case t.State == queue.Scheduled || t.State == queue.Retryable:
+	case t.State == task.Scheduled || t.State == task.Retryable:
 		l.due.drop(t)
-	case t.State == queue.Available || t.State == queue.Blocked:
+	case t.State == task.Available || t.State == task.Blocked:
 		l.readyFor(t).drop(t)
 		if t.limit != nil {
 			delete(t.limit.rivals, t.ID)
@@ -88,8 +89,8 @@ func (d *board) pull(t *task) {
 }
 
 // open lets t be fetched, and tells who watches.
-func (d *board) open(t *task) {
-	t.State = queue.Available
+func (d *board) open(t *taskRow) {
+	t.State = task.Available
 	d.lane(t).readyFor(t).push(t)
 	d.hint(t.Queue)
 }
@@ -104,7 +105,7 @@ func (d *board) ripen(l *lane, now time.Time, most int) (n int) {
 }
 
 // vacate takes t, which ran, from its worker. What waits for the slot that it frees moves up.
-func (d *board) vacate(t *task) {
+func (d *board) vacate(t *taskRow) {
 	delete(d.worker(t.Worker.Lease).running, t.ID)
 	if t.limit != nil {
 		t.limit.vacate(d, t)
@@ -113,8 +114,8 @@ func (d *board) vacate(t *task) {
 
 // change does what what says to t, and all that follows from it. What waits or has ended is sorted by what may
 // change; what runs is not, and keeps its slot unless it ends.
-func (d *board) change(t *task, now time.Time, what func() life.Note) {
-	ran := t.State == queue.Running
+func (d *board) change(t *taskRow, now time.Time, what func() life.Note) {
+	ran := t.State == task.Running
 	if !ran {
 		d.pull(t)
 	}
@@ -124,11 +125,11 @@ func (d *board) change(t *task, now time.Time, what func() life.Note) {
 		t.History = append(t.History, *n.Tried)
 	}
 	if n.Count != "" {
-		d.counts[queue.Count{Minute: now.Truncate(time.Minute), Queue: t.Queue, Kind: t.Kind, Name: n.Count}]++
+		d.counts[driver.Count{Minute: now.Truncate(time.Minute), Queue: t.Queue, Kind: t.Kind, Name: n.Count}]++
 	}
 	d.index(t)
 	if ran {
-		if t.State == queue.Running {
+		if t.State == task.Running {
 			return
 		}
 		d.vacate(t)
@@ -137,7 +138,7 @@ func (d *board) change(t *task, now time.Time, what func() life.Note) {
 }
 
 // index notes whether t holds its unique key.
-func (d *board) index(t *task) {
+func (d *board) index(t *taskRow) {
 	if t.Unique == nil {
 		return
 	}
@@ -150,6 +151,6 @@ func (d *board) index(t *task) {
 }
 
 // discard ends a task that the store itself decided not to do.
-func (d *board) discard(t *task, reason string, now time.Time) {
+func (d *board) discard(t *taskRow, reason string, now time.Time) {
 	d.change(t, now, func() life.Note { return t.Discard(reason, now) })
 }

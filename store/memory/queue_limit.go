@@ -4,8 +4,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A limit is a key of which so many tasks may run.
@@ -13,10 +14,10 @@ type limit struct {
 	life.Cap
 	key     string
 	token   lease.Token // the largest that was given under it
-	running map[queue.ID]*task
+	running map[task.ID]*taskRow
 	doors   map[place]*door
 	// rivals are those that wait for it and declared Displace: a newer one supersedes them.
-	rivals map[queue.ID]*task
+	rivals map[task.ID]*taskRow
 }
 
 // A door is where the tasks of one lane wait for a limit. As many as there are free slots are its
@@ -27,15 +28,15 @@ type door struct {
 }
 
 // declare is the limit that a spec names, made where it is new. The last declaration wins.
-func (d *board) declare(s *queue.Spec, now time.Time) *limit {
+func (d *board) declare(s *task.Spec, now time.Time) *limit {
 	h := s.Limit.Hash(s.Kind)
 	l := d.limits[h]
 	if l == nil {
-		l = &limit{key: s.Limit.Key, Cap: life.Cap{Max: s.Limit.Slots()}, running: map[queue.ID]*task{}, doors: map[place]*door{}, rivals: map[queue.ID]*task{}}
+		l = &limit{key: s.Limit.Key, Cap: life.Cap{Max: s.Limit.Slots()}, running: map[task.ID]*taskRow{}, doors: map[place]*door{}, rivals: map[task.ID]*taskRow{}}
 		d.limits[h] = l
 	}
 	if was := l.Max; l.hears(s.Limit.Slots()) {
-		kind, reason := queue.LimitEvent(l.key, was, l.Max, "")
+		kind, reason := driver.LimitEvent(l.key, was, l.Max, "")
 		d.record(kind, reason, now)
 		l.settle(d)
 	}
@@ -63,32 +64,32 @@ func (l *limit) says(d *board, slots int, by string, now time.Time) {
 // free is how many slots are.
 func (l *limit) free() int { return max(l.Max-len(l.running), 0) }
 
-func (l *limit) occupy(d *board, t *task) {
+func (l *limit) occupy(d *board, t *taskRow) {
 	l.running[t.ID] = t
 	l.settle(d)
 }
 
-func (l *limit) vacate(d *board, t *task) {
+func (l *limit) vacate(d *board, t *taskRow) {
 	delete(l.running, t.ID)
 	l.settle(d)
 }
 
 // line puts t at its door.
-func (l *limit) line(d *board, t *task) {
+func (l *limit) line(d *board, t *taskRow) {
 	at := place{t.Queue, t.Kind}
 	o := l.doors[at]
 	if o == nil {
 		o = &door{blocked: pile{before: ranks, pos: position},
-			nominees: pile{before: func(x, y *task) bool { return ranks(y, x) }, pos: func(t *task) *int { return &t.nominated }}}
+			nominees: pile{before: func(x, y *taskRow) bool { return ranks(y, x) }, pos: func(t *taskRow) *int { return &t.nominated }}}
 		l.doors[at] = o
 	}
-	t.State = queue.Blocked
+	t.State = task.Blocked
 	o.blocked.push(t)
 	o.settle(d, l.free())
 }
 
 // unline takes t away from its door.
-func (l *limit) unline(d *board, t *task) {
+func (l *limit) unline(d *board, t *taskRow) {
 	if o := l.doors[place{t.Queue, t.Kind}]; o != nil {
 		o.blocked.drop(t)
 		o.nominees.drop(t)
@@ -131,7 +132,7 @@ func (o *door) stepBack(d *board) {
 	t := o.nominees.first()
 	o.nominees.drop(t)
 	d.lane(t).readyFor(t).drop(t)
-	t.State = queue.Blocked
+	t.State = task.Blocked
 	o.blocked.push(t)
 }
 

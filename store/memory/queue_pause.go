@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // paused says whether a pause holds for a lane.
@@ -20,9 +20,9 @@ func (d *board) paused(at place, now time.Time) bool {
 	return false
 }
 
-func holdsAt(p queue.Pause, now time.Time) bool { return p.Until.IsZero() || now.Before(p.Until) }
+func holdsAt(p driver.Pause, now time.Time) bool { return p.Until.IsZero() || now.Before(p.Until) }
 
-func (a desk) Pause(ctx context.Context, p queue.Pause) error {
+func (a desk) Pause(ctx context.Context, p driver.Pause) error {
 	_, err := on(ctx, a.board, func(now time.Time) any {
 		p.Since, p.Until = now, micro(p.Until)
 		a.pauses[place{p.Queue, p.Kind}] = p
@@ -41,7 +41,7 @@ func (a desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err e
 		if !found || !holdsAt(p, now) {
 			return false
 		}
-		event, reason := queue.ResumeEvent(name, kind, by)
+		event, reason := driver.ResumeEvent(name, kind, by)
 		a.record(event, reason, now)
 		for watched := range a.hints {
 			a.hint(watched)
@@ -50,24 +50,24 @@ func (a desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err e
 	})
 }
 
-func (a desk) Pauses(ctx context.Context) ([]queue.Pause, error) {
-	return on(ctx, a.board, func(now time.Time) []queue.Pause {
-		var out []queue.Pause
+func (a desk) Pauses(ctx context.Context) ([]driver.Pause, error) {
+	return on(ctx, a.board, func(now time.Time) []driver.Pause {
+		var out []driver.Pause
 		for _, p := range a.pauses {
 			if holdsAt(p, now) {
 				out = append(out, p)
 			}
 		}
-		slices.SortFunc(out, func(x, y queue.Pause) int {
+		slices.SortFunc(out, func(x, y driver.Pause) int {
 			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 		})
 		return out
 	})
 }
 
-func (a desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
-	return on(ctx, a.board, func(time.Time) map[string]queue.Pace {
-		all := map[string]queue.Pace{}
+func (a desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
+	return on(ctx, a.board, func(time.Time) map[string]driver.Pace {
+		all := map[string]driver.Pace{}
 		for kind, r := range a.rates {
 			all[kind] = r.Pace()
 		}

@@ -5,26 +5,26 @@ import "container/heap"
 // A pile keeps tasks so that the first one is at hand, and any can be taken out. A task knows its
 // position in the pile, from 1; 0 is nowhere.
 type pile struct {
-	tasks  []*task
-	before func(x, y *task) bool
-	pos    func(*task) *int
+	tasks  []*taskRow
+	before func(x, y *taskRow) bool
+	pos    func(*taskRow) *int
 }
 
 // position is where a task is in the pile of its state.
-func position(t *task) *int { return &t.at }
+func position(t *taskRow) *int { return &t.at }
 
 // push adds t.
-func (p *pile) push(t *task) { heap.Push((*order)(p), t) }
+func (p *pile) push(t *taskRow) { heap.Push((*order)(p), t) }
 
 // drop takes t out, if it is there.
-func (p *pile) drop(t *task) {
+func (p *pile) drop(t *taskRow) {
 	if i := *p.pos(t) - 1; i >= 0 && i < len(p.tasks) && p.tasks[i] == t {
 		heap.Remove((*order)(p), i)
 	}
 }
 
 // first is the first one, nil where there is none.
-func (p *pile) first() *task {
+func (p *pile) first() *taskRow {
 	if len(p.tasks) == 0 {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (o *order) Swap(i, j int) {
 }
 
 func (o *order) Push(x any) {
-	t := x.(*task)
+	t := x.(*taskRow)
 	o.tasks = append(o.tasks, t)
 	*o.pos(t) = len(o.tasks)
 }

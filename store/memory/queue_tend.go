@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // kept is how long counters are.
@@ -18,21 +19,21 @@ const kept = 7 * 24 * time.Hour
 func (d *board) worker(ref lease.Ref) *worker {
 	w := d.workers[ref]
 	if w == nil {
-		w = &worker{Process: queue.Process{Lease: ref}, running: map[queue.ID]*task{}}
+		w = &worker{Process: driver.Process{Lease: ref}, running: map[task.ID]*taskRow{}}
 		d.workers[ref] = w
 	}
 	return w
 }
 
-func cloneWorker(w queue.Process) queue.Process {
+func cloneWorker(w driver.Process) driver.Process {
 	w.Queues, w.Kinds = slices.Clone(w.Queues), slices.Clone(w.Kinds)
 	return w
 }
 
-func (q tasks) Join(ctx context.Context, w queue.Process) error {
+func (q tasks) Join(ctx context.Context, w driver.Process) error {
 	gone, err := on(ctx, q.board, func(now time.Time) error {
 		if !q.b.live(w.Lease, now) {
-			return queue.ErrStale
+			return driver.ErrStale
 		}
 		mine := q.worker(w.Lease)
 		since := mine.Since
@@ -60,27 +61,27 @@ func (q tasks) Leave(ctx context.Context, ref lease.Ref) error {
 }
 
 // tasks are those that the worker has, by id.
-func (w *worker) tasks() []*task {
-	all := make([]*task, 0, len(w.running))
+func (w *worker) tasks() []*taskRow {
+	all := make([]*taskRow, 0, len(w.running))
 	for _, t := range w.running {
 		all = append(all, t)
 	}
-	slices.SortFunc(all, func(x, y *task) int { return cmp.Compare(x.ID, y.ID) })
+	slices.SortFunc(all, func(x, y *taskRow) int { return cmp.Compare(x.ID, y.ID) })
 	return all
 }
 
 // rescue takes t from a worker that is gone.
-func (d *board) rescue(t *task, now time.Time) (crashed bool) {
+func (d *board) rescue(t *taskRow, now time.Time) (crashed bool) {
 	d.change(t, now, func() life.Note { return t.Rescue(now) })
-	return t.State == queue.Crashed
+	return t.State == task.Crashed
 }
 
-func (q tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, error) {
+func (q tasks) Tend(ctx context.Context, r driver.TendRequest) (driver.Tended, error) {
 	if r.Max <= 0 {
 		r.Max = 1000
 	}
-	return on(ctx, q.board, func(now time.Time) queue.Tended {
-		t := tending{board: q.board, left: r.Max, Tended: queue.Tended{Now: now}}
+	return on(ctx, q.board, func(now time.Time) driver.Tended {
+		t := tending{board: q.board, left: r.Max, Tended: driver.Tended{Now: now}}
 		t.dead()
 		t.expired()
 		for _, l := range q.lanes {
@@ -102,7 +103,7 @@ func (q tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, err
 // tending is one call of Tend.
 type tending struct {
 	*board
-	queue.Tended
+	driver.Tended
 	left int // how many tasks it may still touch
 }
 
@@ -133,7 +134,7 @@ func (t *tending) dead() {
 
 func (t *tending) expired() {
 	for x := t.expiry.first(); x != nil && x.Over(t.Now) && t.left > 0; x = t.expiry.first() {
-		t.discard(x, queue.ReasonExpired, t.Now)
+		t.discard(x, task.ReasonExpired, t.Now)
 		t.Expired++
 		t.left--
 	}
@@ -148,7 +149,7 @@ func (t *tending) freed() {
 }
 
 // deleted is retention. A task whose window is open is not among ended (rule Q1).
-func (t *tending) deleted(keep map[queue.State]time.Duration) {
+func (t *tending) deleted(keep map[task.State]time.Duration) {
 	for s, d := range keep {
 		if !s.Final() {
 			continue
@@ -162,12 +163,12 @@ func (t *tending) deleted(keep map[queue.State]time.Duration) {
 }
 
 // remove forgets a final task.
-func (d *board) remove(t *task) {
+func (d *board) remove(t *taskRow) {
 	d.pull(t)
 	t.Key = nil
 	d.index(t)
 	delete(d.tasks, t.ID)
 	if len(d.ids) > 2*len(d.tasks)+1000 {
-		d.ids = slices.DeleteFunc(d.ids, func(id queue.ID) bool { return d.tasks[id] == nil })
+		d.ids = slices.DeleteFunc(d.ids, func(id task.ID) bool { return d.tasks[id] == nil })
 	}
 }

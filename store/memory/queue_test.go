@@ -9,20 +9,21 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // days is a queue over days of virtual time, with what was told of it.
 type days struct {
 	*testing.T
 	rng    *rand.Rand
-	q      queue.Store
-	a      queue.Admin
+	q      driver.Store
+	a      driver.Admin
 	ref    lease.Ref
-	specs  map[queue.ID]queue.Spec
-	ended  map[queue.ID]time.Time
-	holder map[string]queue.ID // of a unique key, the last one
-	paced  []time.Time         // when tasks of the kind with a rate were given
+	specs  map[task.ID]task.Spec
+	ended  map[task.ID]time.Time
+	holder map[string]task.ID // of a unique key, the last one
+	paced  []time.Time        // when tasks of the kind with a rate were given
 }
 
 const (
@@ -30,7 +31,7 @@ const (
 	window  = 5 * time.Hour
 )
 
-var pace = queue.Rate{Count: 4, Per: time.Hour, Burst: 2}
+var pace = task.Rate{Count: 4, Per: time.Hour, Burst: 2}
 
 // What waits for time in a queue (delays, windows, expiry, rates, retention) is right to the microsecond: in
 // virtual time everything can be compared exactly, over days.
@@ -45,7 +46,7 @@ func TestQueueOverDays(t *testing.T) {
 					t.Fatal(err)
 				}
 				d := &days{T: t, rng: rand.New(rand.NewPCG(seed, 1)), q: s.Queue, a: s.Tasks, ref: r.Answers[0].Record.Ref(),
-					specs: map[queue.ID]queue.Spec{}, ended: map[queue.ID]time.Time{}, holder: map[string]queue.ID{}}
+					specs: map[task.ID]task.Spec{}, ended: map[task.ID]time.Time{}, holder: map[string]task.ID{}}
 				d.pass()
 			})
 		})
@@ -54,7 +55,7 @@ func TestQueueOverDays(t *testing.T) {
 
 func (d *days) pass() {
 	ctx := d.Context()
-	if err := d.q.Declare(ctx, map[string]queue.Rate{"paced": pace}); err != nil {
+	if err := d.q.Declare(ctx, map[string]task.Rate{"paced": pace}); err != nil {
 		d.Fatal(err)
 	}
 	for range 400 {
@@ -78,7 +79,7 @@ func (d *days) upTo(most time.Duration) time.Duration {
 
 func (d *days) enqueue(ctx context.Context) {
 	now := time.Now()
-	s := queue.Spec{Queue: "q", Kind: "plain"}
+	s := task.Spec{Queue: "q", Kind: "plain"}
 	switch d.rng.IntN(4) {
 	case 0:
 		s.Delay = d.upTo(10 * time.Hour)
@@ -87,12 +88,12 @@ func (d *days) enqueue(ctx context.Context) {
 	case 2:
 		s.ExpiresAt = now.Add(d.upTo(3*time.Hour) + time.Second)
 	case 3:
-		s.Kind, s.Unique = "unique", &queue.Unique{Key: fmt.Sprint(d.rng.IntN(3)), Window: window}
+		s.Kind, s.Unique = "unique", &task.Unique{Key: fmt.Sprint(d.rng.IntN(3)), Window: window}
 	}
 	if err := s.Check(); err != nil {
 		d.Fatal(err)
 	}
-	answers, err := d.q.Enqueue(ctx, []queue.Spec{s})
+	answers, err := d.q.Enqueue(ctx, []task.Spec{s})
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -101,12 +102,12 @@ func (d *days) enqueue(ctx context.Context) {
 		last := d.holder[s.Unique.Key]
 		end, over := d.ended[last]
 		free := last == 0 || over && !now.Before(end.Add(window))
-		if free != (a.Answer == queue.New) || !free && a.ID != last {
+		if free != (a.Answer == task.New) || !free && a.ID != last {
 			d.Errorf("at %v: %+v; task %d ended at %v", now, a, last, end)
 		}
 		d.holder[s.Unique.Key] = a.ID
 	}
-	if a.Answer == queue.New {
+	if a.Answer == task.New {
 		s.RunAt = now.Add(s.Delay)
 		d.specs[a.ID] = s
 	}
@@ -115,7 +116,7 @@ func (d *days) enqueue(ctx context.Context) {
 // work takes what there is, and checks that it is all that there may be.
 func (d *days) work(ctx context.Context) {
 	now := time.Now()
-	f, err := d.q.Fetch(ctx, queue.FetchRequest{Worker: d.ref, Queues: []string{"q"}, Max: 1000})
+	f, err := d.q.Fetch(ctx, driver.FetchRequest{Worker: d.ref, Queues: []string{"q"}, Max: 1000})
 	if err != nil || f.Gone {
 		d.Fatal(f, err)
 	}
@@ -127,8 +128,8 @@ func (d *days) work(ctx context.Context) {
 		if s.Kind == "paced" {
 			d.paced = append(d.paced, now)
 		}
-		answers, err := d.q.Finish(ctx, d.ref, []queue.Completion{{Ref: t.Ref, Verdict: queue.Success}})
-		if err != nil || answers[0] != queue.OK {
+		answers, err := d.q.Finish(ctx, d.ref, []driver.Completion{{Ref: t.Ref, Verdict: driver.Success}})
+		if err != nil || answers[0] != driver.OK {
 			d.Fatal(answers, err)
 		}
 		d.ended[t.ID] = time.Now()
@@ -151,7 +152,7 @@ func (d *days) work(ctx context.Context) {
 // tend keeps what ended for keepFor, or for as long as its window is open.
 func (d *days) tend(ctx context.Context) {
 	now := time.Now()
-	r := queue.TendRequest{Keep: map[queue.State]time.Duration{queue.Succeeded: keepFor}}
+	r := driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: keepFor}}
 	for range 2 { // what holds a window is freed by the first look
 		if _, err := d.q.Tend(ctx, r); err != nil {
 			d.Fatal(err)
@@ -167,7 +168,7 @@ func (d *days) tend(ctx context.Context) {
 			d.Errorf("task %d ended at %v; it is there at %v: %v", id, end, now, there)
 		}
 		expired := !s.ExpiresAt.IsZero() && end.IsZero() && !now.Before(s.ExpiresAt)
-		if there && expired != (t.Reason == queue.ReasonExpired) {
+		if there && expired != (t.Reason == task.ReasonExpired) {
 			d.Errorf("task %d, of use until %v, is %s at %v", id, s.ExpiresAt, t.State, now)
 		}
 	}
@@ -198,15 +199,15 @@ func BenchmarkFetchBesideBlocked(b *testing.B) {
 				b.Fatal(err)
 			}
 			ref := r.Answers[0].Record.Ref()
-			specs := make([]queue.Spec, behind)
+			specs := make([]task.Spec, behind)
 			for i := range specs {
-				specs[i] = queue.Spec{Queue: "q", Kind: "k", Limit: &queue.Limit{Key: "l"}}
+				specs[i] = task.Spec{Queue: "q", Kind: "k", Limit: &task.Limit{Key: "l"}}
 			}
 			if _, err := s.Queue.Enqueue(b.Context(), specs); err != nil {
 				b.Fatal(err)
 			}
-			fetch := func() []queue.Fetched {
-				f, err := s.Queue.Fetch(b.Context(), queue.FetchRequest{Worker: ref, Queues: []string{"q"}, Max: 10})
+			fetch := func() []driver.Fetched {
+				f, err := s.Queue.Fetch(b.Context(), driver.FetchRequest{Worker: ref, Queues: []string{"q"}, Max: 10})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -214,11 +215,11 @@ func BenchmarkFetchBesideBlocked(b *testing.B) {
 			}
 			fetch()
 			for b.Loop() {
-				if _, err := s.Queue.Enqueue(b.Context(), []queue.Spec{{Queue: "q", Kind: "k"}}); err != nil {
+				if _, err := s.Queue.Enqueue(b.Context(), []task.Spec{{Queue: "q", Kind: "k"}}); err != nil {
 					b.Fatal(err)
 				}
 				for _, t := range fetch() {
-					if _, err := s.Queue.Finish(b.Context(), ref, []queue.Completion{{Ref: t.Ref, Verdict: queue.Success}}); err != nil {
+					if _, err := s.Queue.Finish(b.Context(), ref, []driver.Completion{{Ref: t.Ref, Verdict: driver.Success}}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -239,27 +240,27 @@ func TestARepeatedEndIsKnownByItsToken(t *testing.T) {
 		}
 		workers = append(workers, answers.Answers[0].Record.Ref())
 	}
-	if _, err := s.Queue.Enqueue(t.Context(), []queue.Spec{{Queue: "q", Kind: "k"}}); err != nil {
+	if _, err := s.Queue.Enqueue(t.Context(), []task.Spec{{Queue: "q", Kind: "k"}}); err != nil {
 		t.Fatal(err)
 	}
-	fetch := func(worker lease.Ref) queue.Ref {
-		f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 1})
+	fetch := func(worker lease.Ref) driver.Ref {
+		f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 1})
 		if err != nil || len(f.Tasks) != 1 {
 			t.Fatal(f, err)
 		}
 		return f.Tasks[0].Ref
 	}
-	end := queue.Completion{Ref: fetch(workers[0]), Verdict: queue.Return}
-	expect := func(when string, i int, want queue.Status) {
+	end := driver.Completion{Ref: fetch(workers[0]), Verdict: driver.Return}
+	expect := func(when string, i int, want driver.Status) {
 		t.Helper()
-		if got, err := s.Queue.Finish(t.Context(), workers[i], []queue.Completion{end}); err != nil || got[0] != want {
+		if got, err := s.Queue.Finish(t.Context(), workers[i], []driver.Completion{end}); err != nil || got[0] != want {
 			t.Errorf("%s, worker %d: %v, %v", when, i, got, err)
 		}
 	}
-	expect("at first", 0, queue.OK)
-	expect("repeated", 1, queue.Gone)
+	expect("at first", 0, driver.OK)
+	expect("repeated", 1, driver.Gone)
 	fetch(workers[1])
 	for i := range workers {
-		expect("given anew", i, queue.OK)
+		expect("given anew", i, driver.OK)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 func requests(n int) (reqs []lease.AcquireRequest) {
@@ -67,16 +67,16 @@ func BenchmarkWork(b *testing.B) {
 	const n = 1000
 	for _, x := range []struct {
 		name string
-		spec func(i int) queue.Spec
+		spec func(i int) task.Spec
 	}{
-		{"plain", func(int) queue.Spec { return spec() }},
-		{"20 limits of 1", func(i int) queue.Spec { return spec(limitOf(fmt.Sprint("l", i%20), 1)) }},
-		{"200 limits of 1", func(i int) queue.Spec { return spec(limitOf(fmt.Sprint("l", i%200), 1)) }},
-		{"1 limit of 5", func(int) queue.Spec { return spec(limitOf("l", 5)) }},
-		{"1 limit of 1", func(int) queue.Spec { return spec(limitOf("l", 1)) }},
+		{"plain", func(int) task.Spec { return spec() }},
+		{"20 limits of 1", func(i int) task.Spec { return spec(limitOf(fmt.Sprint("l", i%20), 1)) }},
+		{"200 limits of 1", func(i int) task.Spec { return spec(limitOf(fmt.Sprint("l", i%200), 1)) }},
+		{"1 limit of 5", func(int) task.Spec { return spec(limitOf("l", 5)) }},
+		{"1 limit of 1", func(int) task.Spec { return spec(limitOf("l", 1)) }},
 	} {
 		b.Run(x.name, func(b *testing.B) {
-			var specs []queue.Spec
+			var specs []task.Spec
 			for i := range n {
 				specs = append(specs, x.spec(i))
 			}
@@ -96,7 +96,7 @@ func BenchmarkEnqueue(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			s := mustOpen(b, queueConfig(b, testserver.MariaDB(b)))
-			specs := slices.Repeat([]queue.Spec{spec()}, n)
+			specs := slices.Repeat([]task.Spec{spec()}, n)
 			for b.Loop() {
 				enqueue(b, s.Queue, specs...)
 			}

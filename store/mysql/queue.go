@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
-// queues fulfils queue.Store, desk queue.Admin. What they do to tasks is decided here, in Go, and carried out
+// queues fulfils driver.Store, desk driver.Admin. What they do to tasks is decided here, in Go, and carried out
 // by one packet. Limits are what many contend for: a step that has to do with them locks them first, in their
 // order, and reads what it decides on then. All else was read without a lock; the packet sees whether it is
 // unchanged, or changes nothing.
@@ -30,10 +31,10 @@ type board struct {
 	now   time.Time
 	looks bool // and changes nothing
 
-	tasks   map[queue.ID]*task
-	added   []*task
-	keys    map[queue.Hash]*task
-	limits  map[queue.Hash]*limit
+	tasks   map[task.ID]*taskRow
+	added   []*taskRow
+	keys    map[task.Hash]*taskRow
+	limits  map[task.Hash]*limit
 	rates   map[string]*rate
 	workers map[int64]worker
 	counts  map[counter]int64
@@ -44,7 +45,7 @@ type board struct {
 
 	// locked are tasks that somebody else had when this step was tried before; patient is how long the step
 	// still tries to have those that it is about.
-	locked  map[queue.ID]bool
+	locked  map[task.ID]bool
 	patient bool
 
 	worker      lease.Ref // its lease must be live
@@ -52,23 +53,23 @@ type board struct {
 	pausedSince list // when the pauses began that the step knows, and 0; nil: it has nothing to do with pauses
 	claims      *claims
 	joins       []func(*packet)
-	pending     map[queue.Hash]bool // unique keys that another transaction is taking
-	done        bool                // it is carried out
+	pending     map[task.Hash]bool // unique keys that another transaction is taking
+	done        bool               // it is carried out
 
 	// conn is of the transaction that has limits locked: those that were asked for. want are limits that the step was
 	// found to need too late, so that they are asked for first when it is tried again; missing those without a row.
 	conn    *sql.Conn
-	asked   map[queue.Hash]bool
-	want    map[queue.Hash]bool
+	asked   map[task.Hash]bool
+	want    map[task.Hash]bool
 	missing []wake
-	flips   map[queue.ID]flipped // what becomes of others in line
+	flips   map[task.ID]flipped // what becomes of others in line
 }
 
 type (
 	entry struct{ kind, reason string }
 	try   struct {
-		task    *task
-		attempt queue.Attempt
+		task    *taskRow
+		attempt task.Attempt
 	}
 	counter struct {
 		queue, kind, name string
@@ -78,8 +79,8 @@ type (
 )
 
 func (b *board) reset() {
-	b.tasks, b.keys, b.limits = map[queue.ID]*task{}, map[queue.Hash]*task{}, map[queue.Hash]*limit{}
-	b.workers, b.counts, b.flips = map[int64]worker{}, map[counter]int64{}, map[queue.ID]flipped{}
+	b.tasks, b.keys, b.limits = map[task.ID]*taskRow{}, map[task.Hash]*taskRow{}, map[task.Hash]*limit{}
+	b.workers, b.counts, b.flips = map[int64]worker{}, map[counter]int64{}, map[task.ID]flipped{}
 }
 
 // answer answers items one by one, in one step.
@@ -95,7 +96,7 @@ func answer[Q, A any](items []Q, one func(Q) (A, error)) (answers []A, err error
 }
 
 // busy says that somebody else has t, and that it has been waited for long enough.
-func (b *board) busy(t *task) bool {
+func (b *board) busy(t *taskRow) bool {
 	if !b.locked[t.ID] {
 		return false
 	}
@@ -118,10 +119,10 @@ func (b *board) live(ref lease.Ref) (is bool, err error) {
 
 func (b *board) record(kind, reason string) { b.events = append(b.events, entry{kind, reason}) }
 
-// Watch fulfils queue.Store: the server cannot tell, so workers poll.
+// Watch fulfils driver.Store: the server cannot tell, so workers poll.
 func (q queues) Watch(context.Context, []string) (<-chan struct{}, error) { return nil, nil }
 
 var (
-	_ queue.Store = queues{}
-	_ queue.Admin = desk{}
+	_ driver.Store = queues{}
+	_ driver.Admin = desk{}
 )

@@ -4,16 +4,17 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// Act fulfils queue.Admin.
-func (d desk) Act(ctx context.Context, act queue.Action) (answers []queue.Acted, err error) {
+// Act fulfils driver.Admin.
+func (d desk) Act(ctx context.Context, act driver.Action) (answers []driver.Acted, err error) {
 	if len(act.IDs) == 0 {
 		return nil, ctx.Err()
 	}
-	if act.Act == queue.ActMove {
+	if act.Act == driver.ActMove {
 		if err := d.lanesFor(ctx, act); err != nil {
 			return nil, fmt.Errorf("move: %w", err)
 		}
@@ -22,11 +23,11 @@ func (d desk) Act(ctx context.Context, act queue.Action) (answers []queue.Acted,
 		if err := b.prepareActs(act); err != nil {
 			return err
 		}
-		var done []queue.ID
-		var tasks []*task
-		answers, err = answer(act.IDs, func(id queue.ID) (queue.Acted, error) {
+		var done []task.ID
+		var tasks []*taskRow
+		answers, err = answer(act.IDs, func(id task.ID) (driver.Acted, error) {
 			t, a, err := b.actOn(id, act)
-			if a.Answer == queue.Done || a.Answer == queue.Asking {
+			if a.Answer == driver.Done || a.Answer == driver.Asking {
 				done = append(done, id)
 			}
 			tasks = append(tasks, t)
@@ -52,25 +53,25 @@ func (d desk) Act(ctx context.Context, act queue.Action) (answers []queue.Acted,
 }
 
 // lanesFor makes the lanes that tasks are moved to.
-func (d desk) lanesFor(ctx context.Context, act queue.Action) error {
+func (d desk) lanesFor(ctx context.Context, act driver.Action) error {
 	b := &board{ctx: ctx, q: d.queues}
 	b.reset()
 	if err := b.load(act.IDs); err != nil {
 		return err
 	}
-	var specs []queue.Spec
+	var specs []task.Spec
 	for _, t := range b.tasks {
-		specs = append(specs, queue.Spec{Queue: act.Queue, Kind: t.Kind})
+		specs = append(specs, task.Spec{Queue: act.Queue, Kind: t.Kind})
 	}
 	return d.newLanes(ctx, specs)
 }
 
 // prepareActs reads what the act needs.
-func (b *board) prepareActs(act queue.Action) error {
+func (b *board) prepareActs(act driver.Action) error {
 	if err := b.load(act.IDs); err != nil {
 		return err
 	}
-	if err := b.lockTheirs(); err != nil || act.Act != queue.ActRetry {
+	if err := b.lockTheirs(); err != nil || act.Act != driver.ActRetry {
 		return err
 	}
 	var keys list
@@ -87,13 +88,13 @@ func (b *board) prepareActs(act queue.Action) error {
 	return err
 }
 
-func (b *board) actOn(id queue.ID, act queue.Action) (t *task, a queue.Acted, err error) {
-	a = queue.Acted{ID: id, Answer: queue.NotThere}
+func (b *board) actOn(id task.ID, act driver.Action) (t *taskRow, a driver.Acted, err error) {
+	a = driver.Acted{ID: id, Answer: driver.NotThere}
 	if t, err = b.get(id); err != nil || t == nil {
 		return nil, a, err
 	}
 	if b.busy(t) {
-		a.Answer = queue.Busy
+		a.Answer = driver.Busy
 		return t, a, nil
 	}
 	a.Answer, a.Other, err = b.act(t, act)
@@ -101,17 +102,17 @@ func (b *board) actOn(id queue.ID, act queue.Action) (t *task, a queue.Acted, er
 }
 
 // act does one thing to one task.
-func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other queue.ID, err error) {
+func (b *board) act(t *taskRow, act driver.Action) (answer driver.ActAnswer, other task.ID, err error) {
 	if answer = t.Refuses(&act); answer != "" {
 		return answer, 0, nil
 	}
 	switch act.Act {
-	case queue.ActDelete:
+	case driver.ActDelete:
 		b.remove(t)
-		return queue.Done, 0, nil
-	case queue.ActMove:
+		return driver.Done, 0, nil
+	case driver.ActMove:
 		t.lane = laneNumber(place{act.Queue, t.Kind})
-	case queue.ActRetry:
+	case driver.ActRetry:
 		if !t.Reclaims() {
 			break
 		}
@@ -120,7 +121,7 @@ func (b *board) act(t *task, act queue.Action) (answer queue.ActAnswer, other qu
 			return "", 0, err
 		}
 		if there != nil && there.ID != t.ID {
-			return queue.Taken, there.ID, nil
+			return driver.Taken, there.ID, nil
 		}
 	}
 	err = b.change(t, func() (n life.Note) {

@@ -8,20 +8,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// Queues fulfils queue.Admin.
-func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
-	lanes := map[place]*queue.Lane{}
-	at := func(p place) *queue.Lane {
+// Queues fulfils driver.Admin.
+func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
+	lanes := map[place]*driver.Lane{}
+	at := func(p place) *driver.Lane {
 		if lanes[p] == nil {
-			lanes[p] = &queue.Lane{Queue: p.queue, Kind: p.kind, Depth: map[queue.State]int{}}
+			lanes[p] = &driver.Lane{Queue: p.queue, Kind: p.kind, Depth: map[task.State]int{}}
 		}
 		return lanes[p]
 	}
-	var pauses []queue.Pause
+	var pauses []driver.Pause
 	read := func(r *sql.Rows) error {
 		var p place
 		var state, n int
@@ -31,7 +32,7 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 		}
 		l, s := at(p), life.States[state]
 		l.Depth[s] += n
-		if due := instant(oldest); (s == queue.Available || s == queue.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
+		if due := instant(oldest); (s == task.Available || s == task.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 			l.Oldest = due
 		}
 		return nil
@@ -53,18 +54,18 @@ func (d desk) Queues(ctx context.Context) (out []queue.Lane, err error) {
 			at(place{p.Queue, p.Kind})
 		}
 	}
-	out = make([]queue.Lane, 0, len(lanes))
+	out = make([]driver.Lane, 0, len(lanes))
 	for _, l := range lanes {
 		out = append(out, *l)
 	}
-	slices.SortFunc(out, func(x, y queue.Lane) int {
+	slices.SortFunc(out, func(x, y driver.Lane) int {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 	})
 	return out, nil
 }
 
-// Workers fulfils queue.Admin.
-func (d desk) Workers(ctx context.Context) (out []queue.Process, err error) {
+// Workers fulfils driver.Admin.
+func (d desk) Workers(ctx context.Context) (out []driver.Process, err error) {
 	b := d.board(ctx)
 	there, err := b.there()
 	for _, w := range there {
@@ -72,7 +73,7 @@ func (d desk) Workers(ctx context.Context) (out []queue.Process, err error) {
 			out = append(out, w.Process)
 		}
 	}
-	slices.SortFunc(out, func(x, y queue.Process) int {
+	slices.SortFunc(out, func(x, y driver.Process) int {
 		return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
 	})
 	return out, err
@@ -85,8 +86,9 @@ func (q queues) board(ctx context.Context) *board {
 	return b
 }
 
-// Tasks fulfils queue.Admin. What the database cannot select by is looked at here, a bounded number of rows at a time.
-func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err error) {
+// Tasks fulfils driver.Admin. What the database cannot select by is looked at here, a bounded number of rows at a
+// time.
+func (d desk) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, err error) {
 	many := f.Rows()
 	if f.Tag != "" || f.Unique != "" || f.Limit != "" {
 		many = 1000
@@ -103,7 +105,7 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) (out []queue.Task, err 
 	}
 	for after := int64(f.After); ; {
 		b := d.board(ctx)
-		var found []*task
+		var found []*taskRow
 		w := walk{end: after}
 		err := b.ask(func(p *packet) []reader {
 			first := w.add(p, d.ns, upTo)
@@ -154,8 +156,8 @@ func (w *walk) add(p *packet, ns []byte, upTo int64) reader {
 	return func(r *sql.Rows) error { return r.Scan(&w.end, &w.n) }
 }
 
-// Task fulfils queue.Admin.
-func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue.Slots, ok bool, err error) {
+// Task fulfils driver.Admin.
+func (d desk) Task(ctx context.Context, id task.ID) (out driver.Task, held driver.Slots, ok bool, err error) {
 	b := d.board(ctx)
 	t, err := b.get(id)
 	if ok = t != nil; err != nil || !ok {
@@ -168,7 +170,7 @@ func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue
 		p.add("attempts", int64(id))
 		return []reader{func(r *sql.Rows) error {
 			var text []byte
-			var a queue.Attempt
+			var a task.Attempt
 			err := r.Scan(&text)
 			if err == nil {
 				err = fromJSON(text, &a)
@@ -184,9 +186,9 @@ func (d desk) Task(ctx context.Context, id queue.ID) (out queue.Task, held queue
 }
 
 // slots says how far a limit is used.
-func (b *board) slots(t *task) (s queue.Slots, err error) {
+func (b *board) slots(t *taskRow) (s driver.Slots, err error) {
 	s.Key, s.Max = t.Limit.Key, t.Limit.Slots() // as long as nobody but a transaction has named it
-	var found []*task
+	var found []*taskRow
 	err = b.ask(func(p *packet) []reader {
 		p.add("slots", b.q.ns, t.limit[:]).add("task-columns").add("tasks-slots", b.q.ns, t.limit[:])
 		return []reader{func(r *sql.Rows) error { return r.Scan(&s.Key, &s.Max) }, b.reads(&found)}
@@ -203,15 +205,15 @@ func (b *board) slots(t *task) (s queue.Slots, err error) {
 	}
 	err = b.processes(workers...)
 	for _, x := range found {
-		if x.State == queue.Running {
-			s.Running = append(s.Running, queue.Holding{ID: x.ID, Kind: x.Kind, Worker: b.workers[x.worker].told(), Since: x.Started})
+		if x.State == task.Running {
+			s.Running = append(s.Running, driver.Holding{ID: x.ID, Kind: x.Kind, Worker: b.workers[x.worker].told(), Since: x.Started})
 		}
 	}
 	return s, err
 }
 
 // countBlocked counts who is blocked in all lanes of a limit, in steps.
-func (b *board) countBlocked(h queue.Hash) (n int, err error) {
+func (b *board) countBlocked(h task.Hash) (n int, err error) {
 	last, rest := waiter{lane: -1}, 0
 	for more := true; err == nil && more; {
 		more = false
@@ -229,7 +231,7 @@ func (b *board) countBlocked(h queue.Hash) (n int, err error) {
 }
 
 // told is a worker without how many tasks it has.
-func (w worker) told() queue.Process {
+func (w worker) told() driver.Process {
 	w.Running = 0
 	return w.Process
 }

@@ -9,7 +9,7 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What is taken in at once is there as a whole or not at all, however many packets it needs (promise 16), and
@@ -25,26 +25,26 @@ func TestManyBytesAreOneStep(t *testing.T) {
 	}
 	there := func() int64 { return count(t, db, "SELECT COUNT(*) FROM dibs_tasks WHERE ns = ?", c.Namespace) }
 	key := func(i int) string { return strings.Repeat("k", i+1) }
-	of := func(with func(i int, s *queue.Spec)) (specs []queue.Spec) {
+	of := func(with func(i int, s *task.Spec)) (specs []task.Spec) {
 		for i := range 30 {
-			s := spec(func(s *queue.Spec) { s.Args = args })
+			s := spec(func(s *task.Spec) { s.Args = args })
 			with(i, &s)
 			specs = append(specs, s)
 		}
 		return specs
 	}
-	sorts := map[string]func(i int, s *queue.Spec){
-		"plain":   func(int, *queue.Spec) {},
-		"keyed":   func(i int, s *queue.Spec) { uniqueKey(key(i))(s) },
-		"limited": func(i int, s *queue.Spec) { limitOf(key(i%3), 2)(s) },
-		"replaced": func(i int, s *queue.Spec) {
-			s.Unique = &queue.Unique{Key: "r" + key(i), Until: queue.UntilStarted, Again: queue.Replace}
+	sorts := map[string]func(i int, s *task.Spec){
+		"plain":   func(int, *task.Spec) {},
+		"keyed":   func(i int, s *task.Spec) { uniqueKey(key(i))(s) },
+		"limited": func(i int, s *task.Spec) { limitOf(key(i%3), 2)(s) },
+		"replaced": func(i int, s *task.Spec) {
+			s.Unique = &task.Unique{Key: "r" + key(i), Until: task.UntilStarted, Again: task.Replace}
 		},
 	}
 	for _, name := range []string{"plain", "keyed", "limited", "replaced", "replaced"} {
 		was := there()
 		broken := of(sorts[name])
-		last := spec(func(s *queue.Spec) { s.Args = args })
+		last := spec(func(s *task.Spec) { s.Args = args })
 		last.Priority = 40_000 // no row has that
 		if _, err := s.Queue.Enqueue(t.Context(), append(broken, last)); err == nil {
 			t.Errorf("%s: the last one was taken in", name)
@@ -53,7 +53,7 @@ func TestManyBytesAreOneStep(t *testing.T) {
 			t.Errorf("%s: %d of a batch that failed are there", name, n-was)
 		}
 		got := enqueue(t, s.Queue, of(sorts[name])...)
-		if !slices.IsSortedFunc(got, func(x, y queue.Enqueued) int { return int(x.ID - y.ID) }) {
+		if !slices.IsSortedFunc(got, func(x, y task.Enqueued) int { return int(x.ID - y.ID) }) {
 			t.Errorf("%s: not in their order: %+v", name, got)
 		}
 		for i, a := range got {

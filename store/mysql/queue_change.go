@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // columnNames are those of dibs_tasks that task.columns gives, in its order.
@@ -26,7 +26,7 @@ type change struct {
 }
 
 // writeTasks appends the changes of tasks, as few statements as there are kinds of change.
-func (b *board) writeTasks(p *packet, tasks []*task) {
+func (b *board) writeTasks(p *packet, tasks []*taskRow) {
 	var gone list
 	var changes []*change
 	for _, t := range tasks {
@@ -54,7 +54,7 @@ func (b *board) writeTasks(p *packet, tasks []*task) {
 			p.add("update-spec", cold(&t.Spec), []byte(t.Args), int64(t.ID))
 		}
 	}
-	for _, to := range []queue.State{queue.Blocked, queue.Available} {
+	for _, to := range []task.State{task.Blocked, task.Available} {
 		var ids list
 		for id, w := range b.flips {
 			if w.to == to {
@@ -69,7 +69,7 @@ func (b *board) writeTasks(p *packet, tasks []*task) {
 
 // addChange puts t with those that it can be written with. A caller's connection may prepare statements, and types
 // are lost in a CASE of parameters then: there each is alone.
-func addChange(all []*change, t *task, alone bool) []*change {
+func addChange(all []*change, t *taskRow, alone bool) []*change {
 	columns, differs := t.difference()
 	for _, c := range all {
 		if c.columns == differs && !alone {
@@ -81,7 +81,7 @@ func addChange(all []*change, t *task, alone bool) []*change {
 }
 
 // difference is what t's row is to be, and in which columns it is not so yet.
-func (t *task) difference() (columns []any, differs uint64) {
+func (t *taskRow) difference() (columns []any, differs uint64) {
 	columns = t.columns()
 	if t.takesKey() {
 		columns[ukeyColumn] = nil // take-key, once the rest is done

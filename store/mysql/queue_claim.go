@@ -5,7 +5,8 @@ import (
 	"database/sql"
 	"slices"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // easy says that the packet can take the task where nobody else does, whatever else it decides.
@@ -19,7 +20,7 @@ type claims struct {
 	want   int
 	ids    list
 	lanes  list // in which they were found
-	got    []*task
+	got    []*taskRow
 }
 
 func (c *claims) add(p *packet, b *board) []reader {
@@ -68,15 +69,15 @@ func (f *fetch) finish() error {
 		}
 		if len(f.granted)-hard < f.claims.want { // others have them, and there may be more behind
 			for _, id := range f.claims.ids {
-				f.passBy(queue.ID(id.(int64)))
+				f.passBy(task.ID(id.(int64)))
 			}
 		}
 	}
 	f.again = f.again || full && len(f.given)+len(f.granted) < f.r.Max // than one pass gives
-	place := map[queue.ID]int{}
+	place := map[task.ID]int{}
 	for i, c := range f.found {
 		place[c.id] = i
 	}
-	slices.SortStableFunc(f.granted, func(a, b queue.Fetched) int { return cmp.Compare(place[a.ID], place[b.ID]) })
+	slices.SortStableFunc(f.granted, func(a, b driver.Fetched) int { return cmp.Compare(place[a.ID], place[b.ID]) })
 	return nil
 }

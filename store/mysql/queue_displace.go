@@ -1,11 +1,13 @@
 package mysql
 
-import "github.com/dibs-run/dibs/queue"
+import (
+	"github.com/dibs-run/dibs/task"
+)
 
 // displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. As long as
 // another transaction has one of them, t has not asked everybody, and asks again when it is met again: the transaction
 // may be rolled back. So does one that has more rivals than a step ends.
-func (b *board) displace(t *task) (more bool, err error) {
+func (b *board) displace(t *taskRow) (more bool, err error) {
 	running, err := b.find("tasks-slots", b.q.ns, t.limit[:])
 	if err != nil {
 		return false, err
@@ -16,11 +18,11 @@ func (b *board) displace(t *task) (more bool, err error) {
 	asked := true
 	for _, other := range running {
 		switch {
-		case other.State != queue.Running || !other.Rival() || other.Stop != "":
+		case other.State != task.Running || !other.Rival() || other.Stop != "":
 		case b.locked[other.ID]:
 			asked = false
 		default:
-			other.Stop = queue.ReasonReplaced
+			other.Stop = task.ReasonReplaced
 			b.save(other)
 		}
 	}
@@ -35,7 +37,7 @@ func (b *board) displace(t *task) (more bool, err error) {
 		case b.locked[other.ID]:
 			asked = false
 		default:
-			if err := b.discard(other, queue.ReasonSuperseded); err != nil {
+			if err := b.discard(other, task.ReasonSuperseded); err != nil {
 				return false, err
 			}
 			ended++

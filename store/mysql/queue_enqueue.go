@@ -11,12 +11,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// Enqueue fulfils queue.Store. More than mostSpecs, or than mostArgs of arguments, are taken in with several steps.
-func (q queues) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.Enqueued, err error) {
+// Enqueue fulfils driver.Store. More than mostSpecs, or than mostArgs of arguments, are taken in with several steps.
+func (q queues) Enqueue(ctx context.Context, specs []task.Spec) (answers []task.Enqueued, err error) {
 	for len(specs) > 0 {
 		n, size := 0, 0
 		for n < len(specs) && n < mostSpecs && (n == 0 || size+len(specs[n].Args) <= mostArgs) {
@@ -33,7 +34,7 @@ func (q queues) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 	return answers, nil
 }
 
-func (q queues) enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.Enqueued, err error) {
+func (q queues) enqueue(ctx context.Context, specs []task.Spec) (answers []task.Enqueued, err error) {
 	size, plain := 0, true
 	for i := range specs {
 		size += weight(&specs[i])
@@ -63,11 +64,11 @@ func (q queues) enqueue(ctx context.Context, specs []queue.Spec) (answers []queu
 }
 
 // weight is about how many bytes of a packet a task takes.
-func weight(s *queue.Spec) int { return len(s.Args) + 512 }
+func weight(s *task.Spec) int { return len(s.Args) + 512 }
 
 // enqueueAll takes them in one after the other. Where limits are missing it goes on, to know of all of them:
 // the step is begun again then.
-func (a *admission) enqueueAll(specs []queue.Spec) (missing error) {
+func (a *admission) enqueueAll(specs []task.Spec) (missing error) {
 	for i, s := range specs {
 		err := a.enqueue(i, s)
 		switch {
@@ -87,7 +88,7 @@ type known struct {
 	quiet   quiet
 }
 
-func (q queues) newLanes(ctx context.Context, specs []queue.Spec) error {
+func (q queues) newLanes(ctx context.Context, specs []task.Spec) error {
 	p, lanes := new(packet), map[place]bool{}
 	q.addLanes(p, lanes, specs)
 	if len(lanes) == 0 {
@@ -100,7 +101,7 @@ func (q queues) newLanes(ctx context.Context, specs []queue.Spec) error {
 	return nil
 }
 
-func (q queues) addLanes(p *packet, lanes map[place]bool, specs []queue.Spec) {
+func (q queues) addLanes(p *packet, lanes map[place]bool, specs []task.Spec) {
 	for _, s := range specs {
 		at := place{s.Queue, s.Kind}
 		if _, ok := q.known.lanes.Load(at); !ok && !lanes[at] {
@@ -117,7 +118,7 @@ func (k *known) keep(lanes map[place]bool) {
 }
 
 // enqueuePlain takes in tasks that depend on no others, with one packet that decides by itself.
-func (q queues) enqueuePlain(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+func (q queues) enqueuePlain(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	p, lanes := new(packet), map[place]bool{}
 	q.addLanes(p, lanes, specs)
 	p.add("begin").add("clock").add("insert-tasks")
@@ -141,19 +142,19 @@ func (q queues) enqueuePlain(ctx context.Context, specs []queue.Spec) ([]queue.E
 		return nil, err
 	}
 	q.known.keep(lanes)
-	answers := make([]queue.Enqueued, len(specs))
+	answers := make([]task.Enqueued, len(specs))
 	for i, s := range specs {
-		answers[i] = queue.Enqueued{Answer: queue.New, ID: queue.ID(first + int64(i)*each), State: queue.Available}
+		answers[i] = task.Enqueued{Answer: task.New, ID: task.ID(first + int64(i)*each), State: task.Available}
 		if at := s.RunAt; at.IsZero() && s.Delay >= time.Microsecond || !at.IsZero() && instant(micros(at)).Add(s.Delay).After(now) {
-			answers[i].State = queue.Scheduled
+			answers[i].State = task.Scheduled
 		}
 	}
 	return answers, nil
 }
 
-func (q queues) addPlain(p *packet, s queue.Spec) {
+func (q queues) addPlain(p *packet, s task.Spec) {
 	s.RetryUntil = instant(micros(s.RetryUntil))
-	t := life.Task{Task: queue.Task{Spec: s}}
+	t := life.Task{Task: driver.Task{Spec: s}}
 	at, delay, expires := micros(s.RunAt), s.Delay.Microseconds(), micros(s.ExpiresAt)
 	p.add("plain-row", q.ns, laneNumber(place{s.Queue, s.Kind}), []byte(s.Queue), []byte(s.Kind), at, at, delay, t.Rank(), s.Priority,
 		at, at, delay, at, at, delay, at, at, delay, expires, expires, cold(&s), []byte(s.Args))
@@ -168,24 +169,24 @@ type admission struct {
 // admitted is the answer for one of them, as far as it is known before the step is carried out. The state is
 // the one that the task had then; none where that is seen when its line is settled, at the end of the step.
 type admitted struct {
-	queue.Admission
-	*task
-	state queue.State
+	task.Admission
+	*taskRow
+	state task.State
 }
 
-func (a *admission) answer() []queue.Enqueued {
-	all := make([]queue.Enqueued, len(a.answers))
+func (a *admission) answer() []task.Enqueued {
+	all := make([]task.Enqueued, len(a.answers))
 	for i, x := range a.answers {
 		all[i].Answer = x.Admission
-		if x.task != nil {
-			all[i].ID, all[i].State = x.task.ID, cmp.Or(x.state, x.task.State)
+		if x.taskRow != nil {
+			all[i].ID, all[i].State = x.taskRow.ID, cmp.Or(x.state, x.taskRow.State)
 		}
 	}
 	return all
 }
 
 // prepare reads what the batch needs.
-func (a *admission) prepare(specs []queue.Spec) error {
+func (a *admission) prepare(specs []task.Spec) error {
 	var keys list
 	var limits []wake
 	for _, s := range specs {
@@ -224,19 +225,19 @@ func (a *admission) holders(keys list) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	var seen []queue.Hash
+	var seen []task.Hash
 	err := a.ask(func(p *packet) []reader {
 		p.add("unsettled-keys", a.q.ns, keys).add("task-columns").add("tasks-by-key", a.q.ns, keys)
 		return []reader{func(r *sql.Rows) error {
 			var key []byte
 			err := r.Scan(&key)
 			if err == nil {
-				seen = append(seen, queue.Hash(key))
+				seen = append(seen, task.Hash(key))
 			}
 			return err
-		}, a.reads(new([]*task))}
+		}, a.reads(new([]*taskRow))}
 	})
-	a.pending = map[queue.Hash]bool{}
+	a.pending = map[task.Hash]bool{}
 	for _, h := range seen {
 		if a.keys[h] == nil {
 			a.pending[h] = true
@@ -248,28 +249,28 @@ func (a *admission) holders(keys list) error {
 	return err
 }
 
-func (a *admission) enqueue(i int, s queue.Spec) error {
+func (a *admission) enqueue(i int, s task.Spec) error {
 	to := &a.answers[i]
 	err := a.take(to, s)
-	if t := to.task; t != nil && !a.unsettled(t) {
+	if t := to.taskRow; t != nil && !a.unsettled(t) {
 		to.state = t.State
 	}
 	return err
 }
 
 // unsettled says that t stands in a line that this step has changed.
-func (a *admission) unsettled(t *task) bool {
-	return t.limit != nil && t.Queues() && (t.State == queue.Available || t.State == queue.Blocked) && a.limits[*t.limit] != nil && a.limits[*t.limit].touched
+func (a *admission) unsettled(t *taskRow) bool {
+	return t.limit != nil && t.Queues() && (t.State == task.Available || t.State == task.Blocked) && a.limits[*t.limit] != nil && a.limits[*t.limit].touched
 }
 
-func (a *admission) take(to *admitted, s queue.Spec) error {
+func (a *admission) take(to *admitted, s task.Spec) error {
 	s = life.Timed(s, a.now)
 	if s.Unique == nil {
 		return a.admit(to, s)
 	}
 	hash := s.Unique.Hash(s.Kind)
 	if a.pending[hash] {
-		*to = admitted{Admission: queue.Undecided}
+		*to = admitted{Admission: task.Undecided}
 		return nil
 	}
 	there, err := a.holder(hash)
@@ -279,15 +280,15 @@ func (a *admission) take(to *admitted, s queue.Spec) error {
 	if there == nil {
 		return a.admit(to, s)
 	}
-	*to = admitted{Admission: there.Again(&s), task: there}
+	*to = admitted{Admission: there.Again(&s), taskRow: there}
 	switch {
 	case !life.Replaces(&s): // it is not changed, whoever has it
 	case a.busy(there):
-		*to = admitted{Admission: queue.Undecided}
-	case to.Admission == queue.Updated:
+		*to = admitted{Admission: task.Undecided}
+	case to.Admission == task.Updated:
 		there.respelt = true
 		return a.change(there, func() life.Note { return there.Renew(s, a.now) })
-	case to.Admission == queue.New:
+	case to.Admission == task.New:
 		a.board.free(there)
 		a.save(there)
 		return a.admit(to, s)
@@ -296,7 +297,7 @@ func (a *admission) take(to *admitted, s queue.Spec) error {
 }
 
 // holder is who holds a unique key now; nil where nobody does.
-func (b *board) holder(h queue.Hash) (*task, error) {
+func (b *board) holder(h task.Hash) (*taskRow, error) {
 	t := b.keys[h]
 	if t == nil || b.locked[t.ID] || !t.LostKey(b.now) {
 		return t, nil
@@ -305,9 +306,9 @@ func (b *board) holder(h queue.Hash) (*task, error) {
 }
 
 // make is a new task of a spec.
-func (b *board) make(s queue.Spec) *task {
-	t := &task{Task: life.New(s, b.now), isNew: true, lane: laneNumber(place{s.Queue, s.Kind})}
-	t.ID = queue.ID(1<<60 + len(b.added)) // after all that are there
+func (b *board) make(s task.Spec) *taskRow {
+	t := &taskRow{Task: life.New(s, b.now), isNew: true, lane: laneNumber(place{s.Queue, s.Kind})}
+	t.ID = task.ID(1<<60 + len(b.added)) // after all that are there
 	if s.Limit != nil {
 		h := s.Limit.Hash(s.Kind)
 		t.limit = &h
@@ -315,10 +316,10 @@ func (b *board) make(s queue.Spec) *task {
 	return t
 }
 
-func (a *admission) admit(to *admitted, s queue.Spec) error {
+func (a *admission) admit(to *admitted, s task.Spec) error {
 	t := a.make(s)
 	a.added = append(a.added, t)
-	*to = admitted{Admission: queue.New, task: t}
+	*to = admitted{Admission: task.New, taskRow: t}
 	a.index(t, nil)
 	if t.limit == nil {
 		return nil
@@ -357,7 +358,7 @@ func (b *board) insert(p *packet) (readers []reader) {
 			var now, first, each int64
 			err := r.Scan(&now, &first, &each)
 			for i, t := range some {
-				t.ID = queue.ID(first + int64(i)*each)
+				t.ID = task.ID(first + int64(i)*each)
 			}
 			return err
 		})
@@ -365,7 +366,7 @@ func (b *board) insert(p *packet) (readers []reader) {
 	return readers
 }
 
-func (b *board) rows(tasks []*task) (all rows) {
+func (b *board) rows(tasks []*taskRow) (all rows) {
 	for _, t := range tasks {
 		all = append(all, append(append([]any{b.q.ns}, t.columns()...), cold(&t.Spec), []byte(t.Args)))
 	}

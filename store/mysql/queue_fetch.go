@@ -8,20 +8,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // mostPasses is how many passes a Fetch makes that get on and find nothing. Each looks at twice as many as the
 // one before.
 const mostPasses = 10
 
-// Fetch fulfils queue.Store. It goes in passes, each a step of its own: what was met in one may have let others in.
-func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetch, err error) {
+// Fetch fulfils driver.Store. It goes in passes, each a step of its own: what was met in one may have let others in.
+func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fetch, err error) {
 	m, err := q.member(ctx, r.Worker)
 	if err != nil {
 		return out, fmt.Errorf("fetch: %w", err)
 	}
-	busy, passed, begin := map[queue.Hash]bool{}, map[queue.ID]bool{}, time.Now()
+	busy, passed, begin := map[task.Hash]bool{}, map[task.ID]bool{}, time.Now()
 	looks, last := true, int64(math.MaxInt64) // at wakes, up to which one
 	for n, vain, empty := 0, 0, 0; vain < 3; n++ {
 		var f *fetch
@@ -31,7 +32,7 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 			return f.pass()
 		})
 		if err != nil { // what was given in earlier passes is handed back by whoever does not know of it
-			return queue.Fetch{}, fmt.Errorf("fetch: %w", err)
+			return driver.Fetch{}, fmt.Errorf("fetch: %w", err)
 		}
 		if len(out.Tasks) == 0 {
 			out.Now, out.Late, out.Gone = f.now, f.late, f.gone
@@ -54,7 +55,7 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 			clear(busy)
 			clear(passed)
 			if err := pause(ctx, 1<<vain, false); err != nil {
-				return queue.Fetch{}, fmt.Errorf("fetch: %w", err)
+				return driver.Fetch{}, fmt.Errorf("fetch: %w", err)
 			}
 		}
 		for _, id := range f.behind {
@@ -81,29 +82,29 @@ func hurry(ctx context.Context, begin time.Time) bool {
 // A fetch is one pass of a Fetch.
 type fetch struct {
 	*board
-	r          queue.FetchRequest
+	r          driver.FetchRequest
 	id         int64 // the worker's row
 	looks      bool  // at what is wanted, before it gives anything
 	late, gone bool
-	given      []queue.Fetched // by earlier passes
-	granted    []queue.Fetched // by this one
-	plain      list            // those that this pass tries to get beside them
-	suspect    bool            // one was given
-	again      bool            // another pass may find more
+	given      []driver.Fetched // by earlier passes
+	granted    []driver.Fetched // by this one
+	plain      list             // those that this pass tries to get beside them
+	suspect    bool             // one was given
+	again      bool             // another pass may find more
 	nextDue    time.Time
-	pauses     []queue.Pause
+	pauses     []driver.Pause
 	lanes      []*lane
 	wanted     wanted
 	found      []candidate
-	busy       map[queue.Hash]bool // limits that others had
-	passed     map[queue.ID]bool   // tasks that others had: the Fetch looks behind them
-	behind     []queue.ID          // some more of these
-	empty      int                 // how many passes before this one have found nothing
-	moved      bool                // it has got on: more of these are known, or something was ended
-	stuck      bool                // nothing but what others had was left
-	held       bool                // slots of limits are held back
-	looked     map[look]bool       // the looks of this pass, and whether they found anything
-	waits      bool                // for others, if need be
+	busy       map[task.Hash]bool // limits that others had
+	passed     map[task.ID]bool   // tasks that others had: the Fetch looks behind them
+	behind     []task.ID          // some more of these
+	empty      int                // how many passes before this one have found nothing
+	moved      bool               // it has got on: more of these are known, or something was ended
+	stuck      bool               // nothing but what others had was left
+	held       bool               // slots of limits are held back
+	looked     map[look]bool      // the looks of this pass, and whether they found anything
+	waits      bool               // for others, if need be
 }
 
 func (f *fetch) pass() error {
@@ -190,7 +191,7 @@ func (f *fetch) lookAgain(known []*lane, places []place) error {
 		}
 	}
 	f.lanes = slices.DeleteFunc(append(known, fresh...), func(l *lane) bool {
-		return slices.ContainsFunc(f.pauses, func(p queue.Pause) bool { return p.Covers(l.at.queue, l.at.kind, f.now) })
+		return slices.ContainsFunc(f.pauses, func(p driver.Pause) bool { return p.Covers(l.at.queue, l.at.kind, f.now) })
 	})
 	return nil
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
 // mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
-func (b *board) mine(live bool, id int64, r queue.Ref) (*task, error) {
+func (b *board) mine(live bool, id int64, r driver.Ref) (*taskRow, error) {
 	t, err := b.get(r.ID)
 	if err != nil || t == nil || !live || !t.Runs(r) || t.worker != id {
 		return nil, err
@@ -21,13 +21,13 @@ func (b *board) mine(live bool, id int64, r queue.Ref) (*task, error) {
 }
 
 // withheld is the answer for a run whose task another transaction has. No caller sees it.
-const withheld queue.Status = 0
+const withheld driver.Status = 0
 
 // each does one thing to runs, with one step. Those that other transactions have are left out, waited for with
 // a step of their own, and unavailable in the end; the others are done by then, and answered again when the
 // call is repeated.
-func (q queues) each(ctx context.Context, refs []queue.Ref, do func(b *board, some []int) ([]queue.Status, error)) ([]queue.Status, error) {
-	answers := make([]queue.Status, len(refs))
+func (q queues) each(ctx context.Context, refs []driver.Ref, do func(b *board, some []int) ([]driver.Status, error)) ([]driver.Status, error) {
+	answers := make([]driver.Status, len(refs))
 	for _, waits := range []bool{false, true} {
 		var some []int
 		for i, a := range answers {
@@ -38,7 +38,7 @@ func (q queues) each(ctx context.Context, refs []queue.Ref, do func(b *board, so
 		if len(some) == 0 {
 			break
 		}
-		var got []queue.Status
+		var got []driver.Status
 		err := q.step(ctx, func(b *board) (err error) {
 			b.patient = b.patient && waits
 			got, err = do(b, some)
@@ -67,12 +67,12 @@ func picked[T any](items []T, some []int) []T {
 }
 
 // runs prepares a step on runs of a worker's tasks, which frees slots or none.
-func (b *board) runs(worker lease.Ref, refs []queue.Ref, slots map[slot]int) (live bool, err error) {
+func (b *board) runs(worker lease.Ref, refs []driver.Ref, slots map[slot]int) (live bool, err error) {
 	ids := make(list, len(refs))
 	for i, r := range refs {
 		ids[i] = int64(r.ID)
 	}
-	var found []*task
+	var found []*taskRow
 	read := func(p *packet) []reader {
 		p.add("live-worker", b.q.ns, []byte(worker.Key), nonce(worker.Owner), int64(worker.Token))
 		p.add("task-columns").add("tasks-by-id", b.q.ns, ids)
@@ -104,8 +104,8 @@ func (b *board) addNext(p *packet, slots map[slot]int) (readers []reader) {
 	return readers
 }
 
-// Start fulfils queue.Store.
-func (q queues) Start(ctx context.Context, ref lease.Ref, refs []queue.Ref) (answers []queue.Status, err error) {
+// Start fulfils driver.Store.
+func (q queues) Start(ctx context.Context, ref lease.Ref, refs []driver.Ref) (answers []driver.Status, err error) {
 	if len(refs) == 0 {
 		return nil, ctx.Err()
 	}
@@ -113,28 +113,28 @@ func (q queues) Start(ctx context.Context, ref lease.Ref, refs []queue.Ref) (ans
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	return q.each(ctx, refs, func(b *board, some []int) ([]queue.Status, error) {
+	return q.each(ctx, refs, func(b *board, some []int) ([]driver.Status, error) {
 		live, err := b.runs(ref, picked(refs, some), nil)
 		if err != nil {
 			return nil, err
 		}
-		return answer(some, func(i int) (queue.Status, error) { return b.start(live, id, refs[i]) })
+		return answer(some, func(i int) (driver.Status, error) { return b.start(live, id, refs[i]) })
 	})
 }
 
-func (b *board) start(live bool, id int64, r queue.Ref) (queue.Status, error) {
+func (b *board) start(live bool, id int64, r driver.Ref) (driver.Status, error) {
 	t, err := b.mine(live, id, r)
 	switch {
 	case err != nil || t == nil:
-		return queue.Gone, err
+		return driver.Gone, err
 	case b.busy(t):
 		return withheld, nil
 	}
-	return queue.OK, b.change(t, t.Start)
+	return driver.OK, b.change(t, t.Start)
 }
 
-// Finish fulfils queue.Store.
-func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []queue.Completion) (answers []queue.Status, err error) {
+// Finish fulfils driver.Store.
+func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []driver.Completion) (answers []driver.Status, err error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
@@ -142,7 +142,7 @@ func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []queue.Completi
 	if err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
-	answers, err = q.each(ctx, refsOf(ends), func(b *board, some []int) ([]queue.Status, error) {
+	answers, err = q.each(ctx, refsOf(ends), func(b *board, some []int) ([]driver.Status, error) {
 		these := picked(ends, some)
 		return b.finishAll(ref, m.id, these, m.freed(these))
 	})
@@ -152,8 +152,8 @@ func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []queue.Completi
 	return answers, err
 }
 
-func refsOf(ends []queue.Completion) []queue.Ref {
-	refs := make([]queue.Ref, len(ends))
+func refsOf(ends []driver.Completion) []driver.Ref {
+	refs := make([]driver.Ref, len(ends))
 	for i, c := range ends {
 		refs[i] = c.Ref
 	}
@@ -161,7 +161,7 @@ func refsOf(ends []queue.Completion) []queue.Ref {
 }
 
 // finishAll ends tasks. Their slots are known as far as this process was given them.
-func (b *board) finishAll(ref lease.Ref, id int64, ends []queue.Completion, slots map[slot]int) ([]queue.Status, error) {
+func (b *board) finishAll(ref lease.Ref, id int64, ends []driver.Completion, slots map[slot]int) ([]driver.Status, error) {
 	live, err := b.runs(ref, refsOf(ends), slots)
 	if err != nil {
 		return nil, err
@@ -169,34 +169,34 @@ func (b *board) finishAll(ref lease.Ref, id int64, ends []queue.Completion, slot
 	if err := b.lockTheirs(); err != nil {
 		return nil, err
 	}
-	return answer(ends, func(c queue.Completion) (queue.Status, error) { return b.finish(live, id, c) })
+	return answer(ends, func(c driver.Completion) (driver.Status, error) { return b.finish(live, id, c) })
 }
 
-func (b *board) finish(live bool, id int64, c queue.Completion) (queue.Status, error) {
+func (b *board) finish(live bool, id int64, c driver.Completion) (driver.Status, error) {
 	t, err := b.mine(live, id, c.Ref)
 	if err != nil {
 		return 0, err
 	}
 	if t == nil {
 		if t, err = b.get(c.ID); err == nil && t != nil && t.Repeats(c, t.worker == id) {
-			return queue.OK, nil
+			return driver.OK, nil
 		}
-		return queue.Gone, err
+		return driver.Gone, err
 	}
 	if b.busy(t) {
 		return withheld, nil
 	}
-	return queue.OK, b.change(t, func() life.Note { return t.Finish(c, b.now) })
+	return driver.OK, b.change(t, func() life.Note { return t.Finish(c, b.now) })
 }
 
-// Mine fulfils queue.Store.
-func (q queues) Mine(ctx context.Context, ref lease.Ref, asked bool) (found []queue.Asked, err error) {
+// Mine fulfils driver.Store.
+func (q queues) Mine(ctx context.Context, ref lease.Ref, asked bool) (found []driver.Asked, err error) {
 	id, err := q.workerID(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("mine: %w", err)
 	}
 	err = q.run(ctx, new(packet).add("mine", q.ns, id, flag(asked)), func(r *sql.Rows) error {
-		var a queue.Asked
+		var a driver.Asked
 		err := r.Scan(&a.ID, &a.Token, &a.Stop)
 		found = append(found, a)
 		return err

@@ -14,7 +14,9 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // counted is a store of which the rows that it reads and changes are counted, by the sessions that it uses.
@@ -81,7 +83,7 @@ func (s *counted) took(what string, most int64, f func()) {
 }
 
 // like makes n tasks that are as one is, but for columns that are said otherwise; i is their number.
-func like(t testing.TB, db *sql.DB, id queue.ID, n int, said map[string]string) {
+func like(t testing.TB, db *sql.DB, id task.ID, n int, said map[string]string) {
 	t.Helper()
 	var names, values []string
 	for _, name := range append([]string{"ns", "cold", "args"}, columnNames...) {
@@ -98,8 +100,8 @@ func like(t testing.TB, db *sql.DB, id queue.ID, n int, said map[string]string) 
 		strings.Join(names, ", "), strings.Join(values, ", "), n), int64(id))
 }
 
-func kindOf(kind string) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Kind = kind }
+func kindOf(kind string) func(*task.Spec) {
+	return func(s *task.Spec) { s.Kind = kind }
 }
 
 // each is how many rows one task takes, all of its life; ofMany, one of many that a step takes.
@@ -124,16 +126,16 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	t.Cleanup(func() {
 		_, _ = db.ExecContext(context.Background(), "DELETE t FROM dibs_tasks t FORCE INDEX (listed) WHERE t.ns IN (?, ?)", c.Namespace, other.Namespace)
 	})
-	fetch := func(w lease.Ref, most int, kinds ...string) queue.Fetch {
+	fetch := func(w lease.Ref, most int, kinds ...string) driver.Fetch {
 		t.Helper()
-		f, err := s.Queue.Fetch(ctx, queue.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
+		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
 		if err != nil || f.Gone {
 			t.Fatalf("fetch: %+v, %v", f, err)
 		}
 		return f
 	}
 	holder := joined(t, s.Store)
-	one := func(with ...func(*queue.Spec)) queue.ID { return enqueue(t, s.Queue, spec(with...))[0].ID }
+	one := func(with ...func(*task.Spec)) task.ID { return enqueue(t, s.Queue, spec(with...))[0].ID }
 	like(t, db, one(kindOf("unknown")), 2*n, nil)
 	like(t, db, one(kindOf("paused")), n, nil)
 	like(t, db, one(kindOf("rated")), n, nil)
@@ -143,12 +145,12 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 		t.Fatalf("fetched %+v", got)
 	}
 	like(t, db, one(kindOf("nominee"), limitOf("n", 1)), n, map[string]string{"limited": "UNHEX(MD5(i))"})
-	like(t, db, one(func(s *queue.Spec) { s.Kind, s.Queue = "elsewhere", "r" }), n, nil)
+	like(t, db, one(func(s *task.Spec) { s.Kind, s.Queue = "elsewhere", "r" }), n, nil)
 	like(t, db, enqueue(t, elsewhere.Queue, spec())[0].ID, n, nil)
-	if err := s.Tasks.Pause(ctx, queue.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
+	if err := s.Tasks.Pause(ctx, driver.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Queue.Declare(ctx, map[string]queue.Rate{"rated": {Count: 1, Per: time.Hour}}); err != nil {
+	if err := s.Queue.Declare(ctx, map[string]task.Rate{"rated": {Count: 1, Per: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	fetch(holder, 1, "rated") // it is used up
@@ -158,7 +160,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	w := joined(t, s.Store)
 	complete(t, s.Queue, w, fetch(w, 1, known...).Tasks...) // what is learnt once
 	s.took("enqueue of 10", 10*each, func() { enqueue(t, s.Queue, slicesOf(10, spec())...) })
-	var got []queue.Fetched
+	var got []driver.Fetched
 	s.took("fetch of 10", 10*each, func() { got = fetch(w, 10, known...).Tasks })
 	if len(got) != 10 {
 		t.Errorf("fetched %d", len(got))
@@ -175,7 +177,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 		}
 	})
 	s.took("pause and resume", each, func() {
-		if err := s.Tasks.Pause(ctx, queue.Pause{Queue: "q", By: "me"}); err != nil {
+		if err := s.Tasks.Pause(ctx, driver.Pause{Queue: "q", By: "me"}); err != nil {
 			t.Error(err)
 		}
 		if _, err := s.Tasks.Resume(ctx, "q", "", "me"); err != nil {
@@ -204,7 +206,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 		}
 	})
 	w = joined(t, s.Store)
-	like(t, db, enqueue(t, s.Queue, spec(kindOf("due"), func(s *queue.Spec) { s.Delay = time.Hour }))[0].ID, n,
+	like(t, db, enqueue(t, s.Queue, spec(kindOf("due"), func(s *task.Spec) { s.Delay = time.Hour }))[0].ID, n,
 		map[string]string{"due_at": "1", "run_at": "1"})
 	s.took("a fetch when all are due at one instant", mostDue*ofMany, func() {
 		f := fetch(w, 10, "due")
@@ -213,15 +215,15 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 		}
 	})
 	s.took("tend", 1000*ofMany, func() {
-		if r, err := s.Queue.Tend(ctx, queue.TendRequest{Keep: queue.Retention}); err != nil || !r.More {
+		if r, err := s.Queue.Tend(ctx, driver.TendRequest{Keep: queue.Retention}); err != nil || !r.More {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
 	like(t, db, first, n, map[string]string{"state": "2", "ordinal": "-9", "holder": "0", "expires": "1", "lapses": "1"})
 	ran := ref(t, s.Store, first)
-	s.took("a finish beside what has expired in line", 10*mostOver, func() { complete(t, s.Queue, holder, queue.Fetched{Ref: ran}) })
+	s.took("a finish beside what has expired in line", 10*mostOver, func() { complete(t, s.Queue, holder, driver.Fetched{Ref: ran}) })
 	s.took("tend of what has expired", 1000*each, func() {
-		if r, err := s.Queue.Tend(ctx, queue.TendRequest{}); err != nil || !r.More || r.Expired == 0 {
+		if r, err := s.Queue.Tend(ctx, driver.TendRequest{}); err != nil || !r.More || r.Expired == 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -230,23 +232,23 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	nobody := countedStore(t, empty)
 	nobody.took("lists and counts of an empty namespace", each, func() {
 		l, err := nobody.Tasks.Queues(ctx)
-		all, err2 := nobody.Tasks.Tasks(ctx, queue.Filter{})
+		all, err2 := nobody.Tasks.Tasks(ctx, driver.Filter{})
 		if err != nil || err2 != nil || len(l)+len(all) > 0 {
 			t.Errorf("%v, %v, %v, %v", l, all, err, err2)
 		}
 	})
 }
 
-func slicesOf(n int, s queue.Spec) []queue.Spec { return slices.Repeat([]queue.Spec{s}, n) }
+func slicesOf(n int, s task.Spec) []task.Spec { return slices.Repeat([]task.Spec{s}, n) }
 
 // ref is the run of a task.
-func ref(t testing.TB, s *store.Store, id queue.ID) queue.Ref {
+func ref(t testing.TB, s *store.Store, id task.ID) driver.Ref {
 	t.Helper()
 	x, _, ok, err := s.Tasks.Task(t.Context(), id)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	return queue.Ref{ID: id, Token: x.Token}
+	return driver.Ref{ID: id, Token: x.Token}
 }
 
 // Lists and counts go in steps, none of which walks over more tasks than it is bound to, and miss none.
@@ -262,17 +264,17 @@ func TestListsGoInSteps(t *testing.T) {
 	like(t, db, enqueue(t, s.Queue, spec())[0].ID, n-1, nil)
 	last := enqueue(t, s.Queue, spec(kindOf("last")))[0].ID
 	l, err := s.Tasks.Queues(t.Context())
-	if err != nil || len(l) != 2 || l[0].Depth[queue.Available] != n || l[1].Depth[queue.Available] != 1 {
+	if err != nil || len(l) != 2 || l[0].Depth[task.Available] != n || l[1].Depth[task.Available] != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	all, err := s.Tasks.Tasks(t.Context(), queue.Filter{Kind: "last"})
+	all, err := s.Tasks.Tasks(t.Context(), driver.Filter{Kind: "last"})
 	if err != nil || len(all) != 1 || all[0].ID != last {
 		t.Errorf("%+v, %v", all, err)
 	}
 	s.took("a step of a list", 5*looked, func() {
 		b := s.Tasks.(desk).board(t.Context())
 		w := walk{}
-		var found []*task
+		var found []*taskRow
 		if err := b.ask(func(p *packet) []reader {
 			first := w.add(p, b.q.ns, 1<<62)
 			p.add("task-columns").add("tasks-filtered", b.q.ns, 0, []byte(""), []byte(""), []byte("last"), []byte("last"), 0, list{-1}, 100)
@@ -291,7 +293,7 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 	s := countedStore(t, c)
 	db := raw(t, c.URL.String(), nil)
 	w := joined(t, s.Store)
-	rival := spec(func(s *queue.Spec) { s.Limit = &queue.Limit{Key: "d", Max: 1, OnContention: queue.Displace} })
+	rival := spec(func(s *task.Spec) { s.Limit = &task.Limit{Key: "d", Max: 1, OnContention: task.Displace} })
 	id := enqueue(t, s.Queue, rival)[0].ID
 	first := fetchSome(t, s.Store, w, 1).Tasks
 	like(t, db, id, n, map[string]string{"state": "1", "holder": "0", "worker": "0"})
@@ -299,7 +301,7 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 	urgent.Priority = 9
 	last := enqueue(t, s.Queue, urgent)[0].ID
 	if err := s.Queue.(queues).step(t.Context(), func(b *board) error {
-		if err := errors.Join(b.load([]queue.ID{last}), b.lockTheirs()); err != nil {
+		if err := errors.Join(b.load([]task.ID{last}), b.lockTheirs()); err != nil {
 			return err
 		}
 		more, err := b.displace(b.tasks[last])
@@ -314,7 +316,7 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 		if f := fetchSome(t, s.Store, w, 10); len(f.Tasks) > 0 || steps > n/mostEnded {
 			t.Fatalf("after %d steps: %+v", steps, f)
 		}
-		if x, _, _, err := s.Tasks.Task(t.Context(), last); err != nil || x.State == queue.Blocked {
+		if x, _, _, err := s.Tasks.Task(t.Context(), last); err != nil || x.State == task.Blocked {
 			break
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What takes over between a fetch's look and its gift gives no slot: the two may go to different servers.
@@ -29,7 +31,7 @@ func TestAServerThatTakesOverWithinAFetchGivesNoSlot(t *testing.T) {
 	var f *fetch
 	looks := 0
 	err = q.step(t.Context(), func(b *board) error {
-		f = &fetch{board: b, r: queue.FetchRequest{Worker: w, Max: 10, Queues: []string{"q"}}, id: m.id, busy: map[queue.Hash]bool{}, passed: map[queue.ID]bool{}}
+		f = &fetch{board: b, r: driver.FetchRequest{Worker: w, Max: 10, Queues: []string{"q"}}, id: m.id, busy: map[task.Hash]bool{}, passed: map[task.ID]bool{}}
 		if done, err := f.look(); err != nil || done {
 			return err
 		}
@@ -69,14 +71,14 @@ func TestAForgottenSlotIsGivenAfterItsWork(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- worker.Run(ctx) }()
 	id := enqueue(t, s.Queue, spec(limitOf("l", 1)))[0].ID
-	eventually(t, "it runs", func() bool { return taskOf(t, s, id).State == queue.Running })
+	eventually(t, "it runs", func() bool { return taskOf(t, s, id).State == task.Running })
 	// The server that took over knows the worker's lease, and not what it was given last.
 	exec(t, db, "UPDATE dibs_meta SET identity = 'another' WHERE ns = ?", []byte(c.Namespace))
 	exec(t, db, "UPDATE dibs_tasks SET state = 1, worker = 0, holder = 0, token = 0, started = 0, begun = 0, ver = ver + 1 WHERE ns = ?", []byte(c.Namespace))
 	if err := <-ended; !errors.Is(err, lease.ErrLost) {
 		t.Errorf("it ended with %v", err)
 	}
-	if x := taskOf(t, s, id); x.State != queue.Available {
+	if x := taskOf(t, s, id); x.State != task.Available {
 		t.Errorf("by then its task is %s", x.State)
 	}
 	cancel()
@@ -85,7 +87,7 @@ func TestAForgottenSlotIsGivenAfterItsWork(t *testing.T) {
 	}
 }
 
-func taskOf(t *testing.T, s *store.Store, id queue.ID) queue.Task {
+func taskOf(t *testing.T, s *store.Store, id task.ID) driver.Task {
 	t.Helper()
 	x, _, there, err := s.Tasks.Task(t.Context(), id)
 	if err != nil || !there {

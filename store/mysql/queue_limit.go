@@ -10,8 +10,9 @@ import (
 	"slices"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are
@@ -22,7 +23,7 @@ import (
 // Whoever else changes a line, or takes or frees a slot, has the limit locked from before he read it: what he decides
 // is certain, and the next one waits for him, or passes it over.
 type limit struct {
-	hash   queue.Hash
+	hash   task.Hash
 	there  bool // it has a row
 	locked bool
 	life.Cap
@@ -34,11 +35,11 @@ type limit struct {
 		token lease.Token
 	}
 
-	members   map[queue.ID]*task // that are known
-	open      []waiter           // those of its line that are available
-	blocked   map[int64]*line    // the heads of the rest, by lane, as far as they were read
-	lanes     []int64            // in which some are blocked
-	wide      bool               // there may be more of these
+	members   map[task.ID]*taskRow // that are known
+	open      []waiter             // those of its line that are available
+	blocked   map[int64]*line      // the heads of the rest, by lane, as far as they were read
+	lanes     []int64              // in which some are blocked
+	wide      bool                 // there may be more of these
 	touched   bool
 	disturbed bool // some of its line may be where they should not be
 }
@@ -54,17 +55,19 @@ func (l *limit) nominees() int { return min(l.free(), mostGiven) }
 func (l *limit) changed() bool { return l.Cap != l.was.Cap || l.token != l.was.token }
 
 // members are the tasks of a limit that are known.
-func (b *board) members(h queue.Hash) map[queue.ID]*task {
+func (b *board) members(h task.Hash) map[task.ID]*taskRow {
 	if b.limits[h] == nil {
-		b.limits[h] = &limit{hash: h, members: map[queue.ID]*task{}, blocked: map[int64]*line{}}
+		b.limits[h] = &limit{hash: h, members: map[task.ID]*taskRow{}, blocked: map[int64]*line{}}
 	}
 	return b.limits[h].members
 }
 
-func (b *board) limitOf(t *task) (*limit, error) { return b.limit(t.declared()) }
+func (b *board) limitOf(t *taskRow) (*limit, error) { return b.limit(t.declared()) }
 
 // declared is t's limit, as it declares it.
-func (t *task) declared() wake { return wake{hash: *t.limit, key: t.Limit.Key, slots: t.Limit.Slots()} }
+func (t *taskRow) declared() wake {
+	return wake{hash: *t.limit, key: t.Limit.Key, slots: t.Limit.Slots()}
+}
 
 // limit is one that the step has locked.
 func (b *board) limit(w wake) (*limit, error) {
@@ -104,18 +107,18 @@ func (b *board) lockTheirs() error {
 }
 
 // byID reads tasks.
-func (b *board) byID(ids []queue.ID) func(*packet) []reader {
+func (b *board) byID(ids []task.ID) func(*packet) []reader {
 	return func(p *packet) []reader {
 		if len(ids) == 0 {
 			return nil
 		}
 		p.add("task-columns").add("tasks-by-id", b.q.ns, idList(ids))
-		return []reader{b.reads(new([]*task))}
+		return []reader{b.reads(new([]*taskRow))}
 	}
 }
 
 // fresh are those of tasks that are still there after lockTheirs.
-func (b *board) fresh(tasks []*task) (all []*task) {
+func (b *board) fresh(tasks []*taskRow) (all []*taskRow) {
 	for _, t := range tasks {
 		if now := b.tasks[t.ID]; now != nil {
 			all = append(all, now)
@@ -189,14 +192,14 @@ func (b *board) allThere(limits []wake) (err error) {
 }
 
 // hashList are limits in the order in which they are locked.
-func hashList(set map[queue.Hash]bool) (all list) {
-	for _, h := range slices.SortedFunc(maps.Keys(set), func(x, y queue.Hash) int { return bytes.Compare(x[:], y[:]) }) {
+func hashList(set map[task.Hash]bool) (all list) {
+	for _, h := range slices.SortedFunc(maps.Keys(set), func(x, y task.Hash) int { return bytes.Compare(x[:], y[:]) }) {
 		all = append(all, h[:])
 	}
 	return all
 }
 
-func idList(ids []queue.ID) (all list) {
+func idList(ids []task.ID) (all list) {
 	for _, id := range ids {
 		all = append(all, int64(id))
 	}
@@ -210,8 +213,8 @@ func (b *board) readLimit(r *sql.Rows) error {
 	if err := r.Scan(&hash, &l.key, &l.Max, &l.Declared, &l.token, &l.locked, &l.running, &head, &last); err != nil {
 		return err
 	}
-	b.members(queue.Hash(hash))
-	known := b.limits[queue.Hash(hash)]
+	b.members(task.Hash(hash))
+	known := b.limits[task.Hash(hash)]
 	known.there, known.locked, known.key, known.Cap, known.token, known.running = true, l.locked, l.key, l.Cap, l.token, l.running
 	known.was.Cap, known.was.token = l.Cap, l.token
 	if len(head) == 0 {
@@ -234,7 +237,7 @@ func (q queues) ensure(ctx context.Context, all []wake) error {
 }
 
 // declare is the limit that a spec names. The last declaration wins.
-func (b *board) declare(t *task) error {
+func (b *board) declare(t *taskRow) error {
 	l, err := b.limitOf(t)
 	if err != nil {
 		return err
@@ -248,15 +251,15 @@ func (b *board) hears(l *limit, slots int) error {
 	was := l.Max
 	l.Hears(slots)
 	if l.Max != was {
-		b.record(queue.LimitEvent(l.key, was, l.Max, ""))
+		b.record(driver.LimitEvent(l.key, was, l.Max, ""))
 		b.settle(l)
 	}
 	l.touched = l.touched || l.changed()
 	return nil
 }
 
-// SetLimit fulfils queue.Admin.
-func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
+// SetLimit fulfils driver.Admin.
+func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
 	err = d.step(ctx, func(b *board) error {
 		if err := b.lock([]wake{{hash: key}}, false, nothing); err != nil {
 			return err
@@ -287,10 +290,10 @@ func wordOf(by string) string {
 	return text(by[:min(len(by), most)])
 }
 
-// Limits fulfils queue.Admin.
-func (d desk) Limits(ctx context.Context) (words []queue.Word, err error) {
+// Limits fulfils driver.Admin.
+func (d desk) Limits(ctx context.Context) (words []driver.Word, err error) {
 	err = d.run(ctx, new(packet).add("limits-said", d.ns), func(r *sql.Rows) error {
-		var w queue.Word
+		var w driver.Word
 		var hash []byte
 		var since int64
 		err := r.Scan(&hash, &w.Key, &w.Max, &w.Declared, &w.By, &since)

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 func limitNamed(key string) wake {
-	l := queue.Limit{Key: key}
+	l := task.Limit{Key: key}
 	return wake{hash: l.Hash("k"), key: key, slots: 1}
 }
 
 // slotsOf is how many tasks may run under a limit.
-func slotsOf(t testing.TB, s *store.Store, id queue.ID) int {
+func slotsOf(t testing.TB, s *store.Store, id task.ID) int {
 	t.Helper()
 	_, held, ok, err := s.Tasks.Task(t.Context(), id)
 	if err != nil || !ok {
@@ -137,17 +138,17 @@ func TestAStoppedClientLosesItsLimits(t *testing.T) {
 func TestARateIsNotOvertaken(t *testing.T) {
 	s := mustOpen(t, queueConfig(t, testserver.MariaDB(t)))
 	w, q := joined(t, s), s.Queue.(queues)
-	enqueue(t, s.Queue, slices.Repeat([]queue.Spec{spec()}, 10)...)
+	enqueue(t, s.Queue, slices.Repeat([]task.Spec{spec()}, 10)...)
 	m, err := q.member(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var f *fetch
 	declare := sync.OnceValue(func() error {
-		return s.Queue.Declare(t.Context(), map[string]queue.Rate{"k": {Count: 1, Per: time.Hour}})
+		return s.Queue.Declare(t.Context(), map[string]task.Rate{"k": {Count: 1, Per: time.Hour}})
 	})
 	err = q.step(t.Context(), func(b *board) error {
-		f = &fetch{board: b, r: queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10}, id: m.id}
+		f = &fetch{board: b, r: driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10}, id: m.id}
 		done, err := f.look()
 		if err != nil || done {
 			return fmt.Errorf("it is over: %v, %w", done, err)
@@ -168,22 +169,22 @@ func TestARateIsNotOvertaken(t *testing.T) {
 // What a member remembers of its tasks is bounded, whoever ends them.
 func TestAMemberForgets(t *testing.T) {
 	m := new(member)
-	given := func(from, n int) (some []queue.Fetched) {
+	given := func(from, n int) (some []driver.Fetched) {
 		for i := range n {
-			some = append(some, queue.Fetched{Ref: queue.Ref{ID: queue.ID(from + i)}, Spec: spec(limitOf("l", 1))})
+			some = append(some, driver.Fetched{Ref: driver.Ref{ID: task.ID(from + i)}, Spec: spec(limitOf("l", 1))})
 		}
 		return some
 	}
 	for n := range 12 {
 		last := given(1000*n, 1000)
 		m.took(last)
-		ends := []queue.Completion{{Ref: last[0].Ref}, {Ref: last[999].Ref}, {Ref: queue.Ref{ID: 1 << 40}}}
+		ends := []driver.Completion{{Ref: last[0].Ref}, {Ref: last[999].Ref}, {Ref: driver.Ref{ID: 1 << 40}}}
 		if s := slices.Collect(maps.Values(m.freed(ends))); len(m.slots) > mostSlots || len(s) != 1 || s[0] != 2 {
 			t.Fatalf("%d are remembered, of which the last free %v", len(m.slots), s)
 		}
 	}
-	m.forget([]queue.Completion{{Ref: queue.Ref{ID: 11999}}})
-	if s := m.freed([]queue.Completion{{Ref: queue.Ref{ID: 11999}}}); len(s) != 0 {
+	m.forget([]driver.Completion{{Ref: driver.Ref{ID: 11999}}})
+	if s := m.freed([]driver.Completion{{Ref: driver.Ref{ID: 11999}}}); len(s) != 0 {
 		t.Errorf("what was ended is remembered: %v", s)
 	}
 }
@@ -192,7 +193,7 @@ func TestAMemberForgets(t *testing.T) {
 func TestWhoIsRefusedDeclaresNoLimit(t *testing.T) {
 	s := mustOpen(t, queueConfig(t, testserver.MariaDB(t)))
 	enqueue(t, s.Queue, spec(uniqueKey("u"), limitOf("first", 1)))
-	if got := enqueue(t, s.Queue, spec(uniqueKey("u"), limitOf("second", 1)))[0]; got.Answer != queue.Duplicate {
+	if got := enqueue(t, s.Queue, spec(uniqueKey("u"), limitOf("second", 1)))[0]; got.Answer != task.Duplicate {
 		t.Errorf("answer: %+v", got)
 	}
 	for key, named := range map[string]bool{"first": true, "second": false} {

@@ -7,17 +7,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A waiter is one of a line: a row of which only the place was read, or a task that the step knows.
 type waiter struct {
-	id      queue.ID
+	id      task.ID
 	ver     int64
 	lane    int64
 	ordinal int
-	state   queue.State
-	task    *task
+	state   task.State
+	task    *taskRow
 }
 
 // line is the head of those that are blocked in a lane.
@@ -32,7 +32,7 @@ func (s *line) whole() bool { return len(s.found)+s.over < s.asked }
 
 // begin notes what was read of a limit's blocked ones when it was locked: the first one, and the last lane.
 func (l *limit) begin(head string, last int64, now time.Time) error {
-	w := waiter{state: queue.Blocked}
+	w := waiter{state: task.Blocked}
 	var expires int64
 	if _, err := fmt.Sscan(head, &w.id, &w.ver, &w.lane, &w.ordinal, &expires); err != nil {
 		return fmt.Errorf("the head of a line: %w", err)
@@ -51,9 +51,9 @@ func (l *limit) begin(head string, last int64, now time.Time) error {
 
 func (b *board) readOpen(r *sql.Rows) error {
 	var hash []byte
-	w := waiter{state: queue.Available}
+	w := waiter{state: task.Available}
 	err := r.Scan(&hash, &w.id, &w.ver, &w.lane, &w.ordinal)
-	h := queue.Hash(hash)
+	h := task.Hash(hash)
 	b.members(h)
 	b.limits[h].open = append(b.limits[h].open, w)
 	return err
@@ -106,9 +106,9 @@ func (b *board) settleLane(l *limit, lane int64) error {
 		}
 	}
 	for i, w := range b.inLine(l, lane) {
-		to := queue.Blocked
-		if i < l.nominees() || i < l.free() && w.state == queue.Available {
-			to = queue.Available
+		to := task.Blocked
+		if i < l.nominees() || i < l.free() && w.state == task.Available {
+			to = task.Available
 		}
 		b.flip(w, to)
 	}
@@ -136,7 +136,7 @@ func (b *board) inLine(l *limit, lane int64) (all []waiter) {
 		}
 	}
 	for _, t := range l.members {
-		if t.Queues() && (t.State == queue.Available || t.State == queue.Blocked) {
+		if t.Queues() && (t.State == task.Available || t.State == task.Blocked) {
 			add(waiter{id: t.ID, lane: t.lane, ordinal: t.Rank(), state: t.State, task: t})
 		}
 	}
@@ -162,7 +162,7 @@ func (b *board) lacks(l *limit, lane int64) int {
 		return 0
 	}
 	for _, t := range l.members { // these may be among them
-		if t.row != nil && t.row.State == queue.Blocked && t.row.lane == lane {
+		if t.row != nil && t.row.State == task.Blocked && t.row.lane == lane {
 			n++
 		}
 	}
@@ -182,11 +182,11 @@ func (b *board) lacks(l *limit, lane int64) int {
 // flipped is one that is to be in a state, while nothing else of him changes.
 type flipped struct {
 	waiter
-	to queue.State
+	to task.State
 }
 
 // flip has w be in state to.
-func (b *board) flip(w waiter, to queue.State) {
+func (b *board) flip(w waiter, to task.State) {
 	switch {
 	case w.task != nil && w.state != to:
 		w.task.State = to
@@ -223,7 +223,7 @@ func (b *board) addBlocked(p *packet, x part) reader {
 	x.l.blocked[x.lane] = seen
 	p.add("blocked-in-line", b.q.ns, x.l.hash[:], x.lane, x.n)
 	return func(r *sql.Rows) error {
-		w, over := waiter{state: queue.Blocked}, false
+		w, over := waiter{state: task.Blocked}, false
 		err := r.Scan(&w.id, &w.ver, &w.lane, &w.ordinal, &over)
 		if over {
 			seen.over++

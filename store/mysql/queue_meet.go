@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // wants says whether a task of the class may be given (rule Q4).
 func (f *fetch) wants(class int) bool {
-	suspect := f.suspect || slices.ContainsFunc(f.given, func(t queue.Fetched) bool { return t.Suspect })
+	suspect := f.suspect || slices.ContainsFunc(f.given, func(t driver.Fetched) bool { return t.Suspect })
 	return life.Admits(&f.r, class, suspect)
 }
 
@@ -53,7 +54,7 @@ func (f *fetch) meetAll() error {
 		if err != nil {
 			return err
 		}
-		if t == nil || t.State != queue.Available || t.lane != laneNumber(c.place) || !f.wants(t.Class()) {
+		if t == nil || t.State != task.Available || t.lane != laneNumber(c.place) || !f.wants(t.Class()) {
 			f.again = true // somebody has met or moved it since, or it has become suspect: there may be more behind
 			continue
 		}
@@ -66,7 +67,7 @@ func (f *fetch) meetAll() error {
 
 // passBy looks behind a task that somebody else has, or that cannot displace who has its slot yet, from the
 // next pass on.
-func (f *fetch) passBy(id queue.ID) {
+func (f *fetch) passBy(id task.ID) {
 	f.behind = append(f.behind, id)
 	f.again, f.moved = true, true
 }
@@ -78,7 +79,7 @@ const spare = 4
 // somebody else has locked is left to him: there may be others. Where there are none, they are looked at again
 // a little later, and he is waited for in the end.
 func (f *fetch) preload() error {
-	var ids []queue.ID
+	var ids []task.ID
 	var limits []wake
 	ended := 0
 	if len(f.found) > 0 && !slices.ContainsFunc(f.found, f.prompt) {
@@ -115,7 +116,7 @@ func (f *fetch) over(c candidate) bool { return c.expires > 0 && c.expires <= mi
 func (f *fetch) prompt(c candidate) bool { return c.limit == nil || f.waits || !f.busy[*c.limit] }
 
 // passOver notes the limits that others have. Those that have no row yet are made.
-func (f *fetch) passOver(ids []queue.ID) (err error) {
+func (f *fetch) passOver(ids []task.ID) (err error) {
 	for _, id := range ids {
 		t := f.tasks[id]
 		if t == nil || t.limit == nil || f.has(*t.limit) {
@@ -132,13 +133,13 @@ func (f *fetch) passOver(ids []queue.ID) (err error) {
 }
 
 // has says that the limit is locked by this pass.
-func (f *fetch) has(h queue.Hash) bool { return f.limits[h] != nil && f.limits[h].locked }
+func (f *fetch) has(h task.Hash) bool { return f.limits[h] != nil && f.limits[h].locked }
 
 // meet gives a task, or does with it what its limit says.
-func (f *fetch) meet(t *task, r *rate) error {
+func (f *fetch) meet(t *taskRow, r *rate) error {
 	if t.Over(f.now) {
 		f.again, f.moved = true, true
-		return f.discard(t, queue.ReasonExpired)
+		return f.discard(t, task.ReasonExpired)
 	}
 	if t.limit == nil {
 		return f.give(t, nil, r)
@@ -149,7 +150,7 @@ func (f *fetch) meet(t *task, r *rate) error {
 	}
 	if t.Queues() && f.crowded(l, t.lane) {
 		// A transaction has left it here without looking at the line.
-		if err := f.settleLane(l, t.lane); err != nil || t.State != queue.Available {
+		if err := f.settleLane(l, t.lane); err != nil || t.State != task.Available {
 			f.again = true
 			return err
 		}
@@ -157,9 +158,9 @@ func (f *fetch) meet(t *task, r *rate) error {
 	switch {
 	case l.free() > 0:
 		return f.give(t, l, r)
-	case t.Limit.OnContention == queue.Discard:
+	case t.Limit.OnContention == task.Discard:
 		f.again, f.moved = true, true
-		return f.discard(t, queue.ReasonOverlap)
+		return f.discard(t, task.ReasonOverlap)
 	}
 	f.again = true
 	more, err := f.displace(t)
@@ -176,14 +177,14 @@ func (f *fetch) meet(t *task, r *rate) error {
 func (f *fetch) crowded(l *limit, lane int64) bool {
 	n := 0
 	for _, w := range f.inLine(l, lane) {
-		if w.state == queue.Available {
+		if w.state == task.Available {
 			n++
 		}
 	}
 	return n > l.free()
 }
 
-func (f *fetch) give(t *task, l *limit, r *rate) error {
+func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	above := lease.Token(0)
 	if l != nil {
 		above = l.token

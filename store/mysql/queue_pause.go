@@ -5,13 +5,13 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/run"
 )
 
-func readPauses(to *[]queue.Pause) reader {
+func readPauses(to *[]driver.Pause) reader {
 	return func(r *sql.Rows) error {
-		var p queue.Pause
+		var p driver.Pause
 		var since, until int64
 		err := r.Scan(&p.Queue, &p.Kind, &since, &until, &p.By, &p.Why)
 		p.Since, p.Until = instant(since), instant(until)
@@ -20,26 +20,26 @@ func readPauses(to *[]queue.Pause) reader {
 	}
 }
 
-// Pauses fulfils queue.Admin.
-func (d desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
+// Pauses fulfils driver.Admin.
+func (d desk) Pauses(ctx context.Context) (all []driver.Pause, err error) {
 	err = d.run(ctx, new(packet).add("clock").add("pauses", d.ns), readPauses(&all))
 	return all, err
 }
 
-// Rates fulfils queue.Admin.
-func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
+// Rates fulfils driver.Admin.
+func (d desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
 	f := fetch{board: &board{}}
 	f.rates = map[string]*rate{}
 	err := d.run(ctx, new(packet).add("rates", d.ns), f.readRate)
-	all := map[string]queue.Pace{}
+	all := map[string]driver.Pace{}
 	for kind, r := range f.rates {
 		all[kind] = r.Pace()
 	}
 	return all, err
 }
 
-// Pause fulfils queue.Admin.
-func (d desk) Pause(ctx context.Context, x queue.Pause) error {
+// Pause fulfils driver.Admin.
+func (d desk) Pause(ctx context.Context, x driver.Pause) error {
 	name, kind := []byte(x.Queue), []byte(x.Kind)
 	p := new(packet).add("begin").add("before-pause", d.ns).add("lock-pause", d.ns, name, kind).add("clock")
 	p.add("pause-queue", d.ns, name, kind, micros(x.Until), text(x.By), text(x.Why))
@@ -51,11 +51,11 @@ func (d desk) Pause(ctx context.Context, x queue.Pause) error {
 	return nil
 }
 
-// Resume fulfils queue.Admin.
+// Resume fulfils driver.Admin.
 func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
 	n, k := []byte(name), []byte(kind)
 	p := new(packet).add("begin").add("lock-pause", d.ns, n, k).add("clock").add("was-paused", d.ns, n, k).add("resume-queue", d.ns, n, k)
-	eventKind, reason := queue.ResumeEvent(name, kind, by)
+	eventKind, reason := driver.ResumeEvent(name, kind, by)
 	p.add("resumed", d.ns, []byte(run.NewID()), []byte(eventKind), text(reason)).add("commit")
 	if err = d.run(ctx, p, func(r *sql.Rows) error { return r.Scan(&ok) }); err != nil {
 		return false, fmt.Errorf("resume: %w", err)

@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // InnoDB keeps the index entries of all that was done while somebody holds an old snapshot (a dump, a long report), and
@@ -77,7 +77,7 @@ func (q *quiet) heed(lane int64) {
 }
 
 // heedEach does so for what was enqueued.
-func (q *quiet) heedEach(specs []queue.Spec) {
+func (q *quiet) heedEach(specs []task.Spec) {
 	seen := map[place]bool{}
 	for i := range specs {
 		at := place{specs[i].Queue, specs[i].Kind}
@@ -89,14 +89,14 @@ func (q *quiet) heedEach(specs []queue.Spec) {
 }
 
 // heedChanges does so for what a step made available.
-func (b *board) heedChanges(tasks []*task) {
+func (b *board) heedChanges(tasks []*taskRow) {
 	for _, t := range tasks {
-		if t.State == queue.Available {
+		if t.State == task.Available {
 			b.q.known.quiet.heed(t.lane)
 		}
 	}
 	for _, f := range b.flips {
-		if f.to == queue.Available {
+		if f.to == task.Available {
 			b.q.known.quiet.heed(f.lane)
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A look is left out only where it was empty and dear several times in a row, and never for longer than a second.
@@ -62,11 +63,11 @@ func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
 		"enqueued with a key":    func() { hush(); enqueue(t, s.Queue, spec(uniqueKey("u"))) },
 		"retried by an operator": func() {
 			id := enqueue(t, s.Queue, spec())[0].ID
-			if _, err := s.Tasks.Act(t.Context(), queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}}); err != nil {
+			if _, err := s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}}); err != nil {
 				t.Fatal(err)
 			}
 			hush()
-			if _, err := s.Tasks.Act(t.Context(), queue.Action{Act: queue.ActRetry, IDs: []queue.ID{id}}); err != nil {
+			if _, err := s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActRetry, IDs: []task.ID{id}}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -84,7 +85,7 @@ func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
 		}
 		complete(t, s.Queue, w, f.Tasks...)
 	}
-	enqueue(t, s.Queue, spec(func(s *queue.Spec) { s.Delay = 50 * time.Millisecond }))
+	enqueue(t, s.Queue, spec(func(s *task.Spec) { s.Delay = 50 * time.Millisecond }))
 	eventually(t, "what became due is seen", func() bool {
 		hush() // again and again: nothing but its instant has it looked for
 		f := fetchSome(t, s, w, 1)

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A rate is how many tasks of a kind may be fetched.
@@ -26,8 +26,8 @@ func (f *fetch) readRate(r *sql.Rows) error {
 	return err
 }
 
-// Declare fulfils queue.Store.
-func (q queues) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+// Declare fulfils driver.Store.
+func (q queues) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	if len(rates) == 0 {
 		return nil
 	}

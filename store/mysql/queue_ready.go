@@ -5,17 +5,17 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // candidate is a task that may be given.
 type candidate struct {
-	id      queue.ID
+	id      task.ID
 	place   place
 	ordinal int
 	class   int
-	limit   *queue.Hash
+	limit   *task.Hash
 	expires int64
 }
 
@@ -51,7 +51,7 @@ func (f *fetch) ready() error {
 // ripenAll makes tasks available, each kind of them with a step of its own, and reads what there is then.
 func (f *fetch) ripenAll(due []*lane) error {
 	var ripe list
-	var limited []queue.ID
+	var limited []task.ID
 	err := f.ask(func(p *packet) (readers []reader) {
 		most := max(mostDue/len(due), 1)
 		for _, l := range due {
@@ -82,13 +82,13 @@ func (f *fetch) ripenAll(due []*lane) error {
 	})
 }
 
-func readDue(ripe *list, limited *[]queue.ID) reader {
+func readDue(ripe *list, limited *[]task.ID) reader {
 	return func(r *sql.Rows) error {
 		var id int64
 		var inLine bool
 		err := r.Scan(&id, &inLine)
 		if inLine {
-			*limited = append(*limited, queue.ID(id))
+			*limited = append(*limited, task.ID(id))
 		} else {
 			*ripe = append(*ripe, id)
 		}
@@ -140,7 +140,7 @@ func (f *fetch) readReady(l *lane, at look) reader {
 		var limit []byte
 		err := r.Scan(&c.id, &c.place.queue, &c.place.kind, &c.ordinal, &c.class, &limit, &c.expires)
 		if limit != nil {
-			c.limit = (*queue.Hash)(limit)
+			c.limit = (*task.Hash)(limit)
 		}
 		if !f.passed[c.id] && !(f.held && c.limit != nil) {
 			l.found = append(l.found, c)
@@ -159,7 +159,7 @@ func (q queues) ripen(ctx context.Context, ids list) error {
 }
 
 // ripen makes those available whose instant has come.
-func (b *board) ripen(ids []queue.ID) (n int, err error) {
+func (b *board) ripen(ids []task.ID) (n int, err error) {
 	if err := b.load(ids); err != nil {
 		return 0, err
 	}

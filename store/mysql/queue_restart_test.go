@@ -8,7 +8,8 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A server that dies in the middle of batches has them whole or not at all: what was acknowledged is there, each
@@ -20,7 +21,7 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 	w := joined(t, s)
 	const size = 20
 	var mu sync.Mutex
-	sure, done := map[queue.ID]bool{}, map[queue.ID]bool{}
+	sure, done := map[task.ID]bool{}, map[task.ID]bool{}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	unlessDown := func(err error) bool {
@@ -39,7 +40,7 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 	}
 	wg.Go(func() {
 		for !over() {
-			var specs []queue.Spec
+			var specs []task.Spec
 			for i := range size {
 				if i%2 == 0 {
 					specs = append(specs, spec(limitOf("l", 10)))
@@ -59,13 +60,13 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 	})
 	wg.Go(func() {
 		for !over() {
-			f, err := s.Queue.Fetch(within(t, 5*time.Second), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
+			f, err := s.Queue.Fetch(within(t, 5*time.Second), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
 			if !unlessDown(err) || len(f.Tasks) == 0 {
 				continue
 			}
-			var ends []queue.Completion
+			var ends []driver.Completion
 			for _, x := range f.Tasks {
-				ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: queue.Success})
+				ends = append(ends, driver.Completion{Ref: x.Ref, Verdict: driver.Success})
 			}
 			got, err := s.Queue.Finish(within(t, 5*time.Second), w, ends)
 			if !unlessDown(err) {
@@ -73,7 +74,7 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 			}
 			mu.Lock()
 			for i, a := range got {
-				if done[ends[i].ID] || a != queue.OK {
+				if done[ends[i].ID] || a != driver.OK {
 					t.Errorf("task %d: %v, done before: %v", ends[i].ID, a, done[ends[i].ID])
 				}
 				done[ends[i].ID] = true
@@ -89,16 +90,16 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 	close(stop)
 	wg.Wait()
 
-	byBatch, succeeded := 0, map[queue.ID]bool{}
-	there := map[queue.ID]queue.State{}
-	for after := queue.ID(0); ; {
-		all, err := s.Tasks.Tasks(t.Context(), queue.Filter{After: after, Max: 1000})
+	byBatch, succeeded := 0, map[task.ID]bool{}
+	there := map[task.ID]task.State{}
+	for after := task.ID(0); ; {
+		all, err := s.Tasks.Tasks(t.Context(), driver.Filter{After: after, Max: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, x := range all {
 			there[x.ID], after = x.State, x.ID
-			succeeded[x.ID] = x.State == queue.Succeeded
+			succeeded[x.ID] = x.State == task.Succeeded
 			byBatch++
 		}
 		if len(all) < 1000 {
@@ -127,9 +128,9 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range mine {
-		complete(t, s.Queue, w, queue.Fetched{Ref: a.Ref})
+		complete(t, s.Queue, w, driver.Fetched{Ref: a.Ref})
 	}
-	if _, err := s.Queue.Tend(t.Context(), queue.TendRequest{}); err != nil {
+	if _, err := s.Queue.Tend(t.Context(), driver.TendRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -140,7 +141,7 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 		complete(t, s.Queue, w, f.Tasks...)
 	}
 	lanes, err := s.Tasks.Queues(t.Context())
-	if err != nil || len(lanes) != 1 || lanes[0].Depth[queue.Succeeded] != byBatch {
+	if err != nil || len(lanes) != 1 || lanes[0].Depth[task.Succeeded] != byBatch {
 		t.Errorf("in the end: %+v, %v, want %d succeeded", lanes, err, byBatch)
 	}
 }

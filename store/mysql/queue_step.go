@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 const (
@@ -60,7 +60,7 @@ func (q queues) step(ctx context.Context, do func(b *board) error) error {
 	if err := alone(ctx); err != nil {
 		return err
 	}
-	locked, want := map[queue.ID]bool{}, map[queue.Hash]bool{}
+	locked, want := map[task.ID]bool{}, map[task.Hash]bool{}
 	begin := time.Now()
 	for n := 1; ; n++ {
 		b := &board{q: q, locked: locked, want: want, patient: time.Since(begin) < lockWait}

@@ -5,28 +5,28 @@ import (
 	"database/sql"
 	"encoding/binary"
 
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
-// task is a row.
-type task struct {
+// taskRow is the row of a task.
+type taskRow struct {
 	life.Task
 	ver    int64
 	lane   int64
 	worker int64
-	limit  *queue.Hash
+	limit  *task.Hash
 
-	row     *task  // as the table has it
-	had     []byte // its unique key there
-	isNew   bool   // it is not there yet, and its id is only for the order
-	dirty   bool   // to be written
-	respelt bool   // its arguments too
-	gone    bool   // to be deleted
+	row     *taskRow // as the table has it
+	had     []byte   // its unique key there
+	isNew   bool     // it is not there yet, and its id is only for the order
+	dirty   bool     // to be written
+	respelt bool     // its arguments too
+	gone    bool     // to be deleted
 }
 
 // takesKey says that t is to hold a unique key that it does not hold in the table.
-func (t *task) takesKey() bool { return t.Key != nil && t.had == nil }
+func (t *taskRow) takesKey() bool { return t.Key != nil && t.had == nil }
 
 // laneNumber is that of a queue and a kind.
 func laneNumber(at place) int64 {
@@ -35,8 +35,8 @@ func laneNumber(at place) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 1)
 }
 
-func readTask(r *sql.Rows) (t *task, err error) {
-	t = new(task)
+func readTask(r *sql.Rows) (t *taskRow, err error) {
+	t = new(taskRow)
 	var state, class, ordinal int
 	var runAt, enqueued, expires, started, ended, window int64
 	var limit, cold []byte
@@ -51,7 +51,7 @@ func readTask(r *sql.Rows) (t *task, err error) {
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instant(runAt), instant(enqueued), instant(expires),
 		instant(started), instant(ended), instant(window)
 	if limit != nil {
-		t.limit = new(queue.Hash)
+		t.limit = new(task.Hash)
 		copy(t.limit[:], limit)
 	}
 	err = t.Thaw(cold)
@@ -61,12 +61,12 @@ func readTask(r *sql.Rows) (t *task, err error) {
 }
 
 // columns are those of columnNames.
-func (t *task) columns() []any {
+func (t *taskRow) columns() []any {
 	var due, lapses, done, holder int64
 	switch {
-	case t.State == queue.Scheduled || t.State == queue.Retryable:
+	case t.State == task.Scheduled || t.State == task.Retryable:
 		due = max(micros(t.RunAt), 1)
-	case t.State == queue.Running:
+	case t.State == task.Running:
 		holder = t.worker
 	case t.State.Final():
 		done = int64(life.Number(t.State))
@@ -87,7 +87,7 @@ func (t *task) columns() []any {
 		text(t.Reason), text(t.Stop)}
 }
 
-func cold(s *queue.Spec) []byte {
+func cold(s *task.Spec) []byte {
 	if c := s.Cold(); c != nil {
 		return c
 	}
@@ -95,7 +95,7 @@ func cold(s *queue.Spec) []byte {
 }
 
 // reads takes tasks in that a statement found; one that is known already stays as it is known.
-func (b *board) reads(found *[]*task) reader {
+func (b *board) reads(found *[]*taskRow) reader {
 	return func(r *sql.Rows) error {
 		t, err := readTask(r)
 		if err != nil {
@@ -109,7 +109,7 @@ func (b *board) reads(found *[]*task) reader {
 		} else {
 			b.tasks[t.ID] = t
 			if t.Key != nil {
-				b.keys[queue.Hash(t.Key)] = t
+				b.keys[task.Hash(t.Key)] = t
 			}
 			if t.limit != nil {
 				b.members(*t.limit)[t.ID] = t
@@ -121,7 +121,7 @@ func (b *board) reads(found *[]*task) reader {
 }
 
 // find reads the tasks that a selection finds.
-func (b *board) find(selection string, args ...any) (found []*task, err error) {
+func (b *board) find(selection string, args ...any) (found []*taskRow, err error) {
 	err = b.ask(func(p *packet) []reader {
 		p.add("task-columns").add(selection, args...)
 		return []reader{b.reads(&found)}
@@ -130,7 +130,7 @@ func (b *board) find(selection string, args ...any) (found []*task, err error) {
 }
 
 // load reads tasks by id.
-func (b *board) load(ids []queue.ID) error {
+func (b *board) load(ids []task.ID) error {
 	var missing list
 	for _, id := range ids {
 		if b.tasks[id] == nil {
@@ -145,8 +145,8 @@ func (b *board) load(ids []queue.ID) error {
 }
 
 // get reads one task; nil where there is none.
-func (b *board) get(id queue.ID) (*task, error) {
-	err := b.load([]queue.ID{id})
+func (b *board) get(id task.ID) (*taskRow, error) {
+	err := b.load([]task.ID{id})
 	t := b.tasks[id]
 	if t != nil && t.gone {
 		return nil, err
@@ -155,10 +155,10 @@ func (b *board) get(id queue.ID) (*task, error) {
 }
 
 // save has t written as it is.
-func (b *board) save(t *task) { t.dirty = !t.isNew }
+func (b *board) save(t *taskRow) { t.dirty = !t.isNew }
 
 // change does what what says to t, and has it written with all that follows from it.
-func (b *board) change(t *task, what func() life.Note) error {
+func (b *board) change(t *taskRow, what func() life.Note) error {
 	from, key := t.State, t.Key
 	n := what()
 	b.index(t, key)
@@ -177,25 +177,25 @@ func (b *board) change(t *task, what func() life.Note) error {
 }
 
 // index notes whether t holds its unique key, which it did as had says.
-func (b *board) index(t *task, had []byte) {
+func (b *board) index(t *taskRow, had []byte) {
 	switch {
 	case t.Key != nil:
-		b.keys[queue.Hash(t.Key)] = t
+		b.keys[task.Hash(t.Key)] = t
 	case had != nil:
-		b.keys[queue.Hash(had)] = nil
+		b.keys[task.Hash(had)] = nil
 	}
 }
 
 // move has t written, which was in state from, and does what its going means for its limit: who waits moves up,
 // or steps back (rule Q5).
-func (b *board) move(t *task, from queue.State) error {
+func (b *board) move(t *taskRow, from task.State) error {
 	b.save(t)
 	if t.limit == nil || t.State == from && !t.State.Waiting() {
 		return nil
 	}
 	if b.tx != nil {
-		if t.State == queue.Blocked {
-			t.State = queue.Available
+		if t.State == task.Blocked {
+			t.State = task.Available
 		}
 		b.wakeUp(t)
 		return nil
@@ -204,13 +204,13 @@ func (b *board) move(t *task, from queue.State) error {
 	if err != nil {
 		return err
 	}
-	if t.State == queue.Available && t.Queues() {
-		t.State = queue.Blocked // until its lane nominates it
+	if t.State == task.Available && t.Queues() {
+		t.State = task.Blocked // until its lane nominates it
 	}
-	if from == queue.Running {
+	if from == task.Running {
 		l.running--
 	}
-	if t.State == queue.Running {
+	if t.State == task.Running {
 		l.running++
 	}
 	b.settle(l)
@@ -218,24 +218,24 @@ func (b *board) move(t *task, from queue.State) error {
 }
 
 // wait lets t wait by its instant.
-func (b *board) wait(t *task) error {
+func (b *board) wait(t *taskRow) error {
 	return b.change(t, func() life.Note { return t.Wait(b.now) })
 }
 
 // discard ends a task that the store itself decided not to do.
-func (b *board) discard(t *task, reason string) error {
+func (b *board) discard(t *taskRow, reason string) error {
 	return b.change(t, func() life.Note { return t.Discard(reason, b.now) })
 }
 
 // free gives t's unique key up.
-func (b *board) free(t *task) {
+func (b *board) free(t *taskRow) {
 	had := t.Key
 	t.Key = nil
 	b.index(t, had)
 }
 
 // remove forgets a final task.
-func (b *board) remove(t *task) {
+func (b *board) remove(t *taskRow) {
 	b.free(t)
 	t.dirty, t.gone = true, true
 }

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 const (
@@ -17,8 +18,8 @@ const (
 	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
 )
 
-// Tend fulfils queue.Store. It goes in steps of some hundred tasks, each of which stands for itself.
-func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended, err error) {
+// Tend fulfils driver.Store. It goes in steps of some hundred tasks, each of which stands for itself.
+func (q queues) Tend(ctx context.Context, r driver.TendRequest) (out driver.Tended, err error) {
 	if r.Max <= 0 {
 		r.Max = 1000
 	}
@@ -35,7 +36,7 @@ func (q queues) Tend(ctx context.Context, r queue.TendRequest) (out queue.Tended
 // tending is one call of Tend.
 type tending struct {
 	queues
-	queue.Tended
+	driver.Tended
 	ctx  context.Context
 	left int // how many tasks it may still touch
 }
@@ -94,7 +95,7 @@ func (t *tending) look() error {
 
 // every does one thing to the tasks that a statement finds, and counts them. Where it changes lines, the tasks may be
 // others by then.
-func (t *tending) every(n *int, lines bool, do func(*board, *task) error, selection string, args ...any) error {
+func (t *tending) every(n *int, lines bool, do func(*board, *taskRow) error, selection string, args ...any) error {
 	for t.left > 0 {
 		most, did, found := min(t.left, chunk), 0, 0
 		err := t.step(func(b *board) error {
@@ -124,11 +125,11 @@ func (t *tending) every(n *int, lines bool, do func(*board, *task) error, select
 }
 
 func (t *tending) expired() error {
-	return t.every(&t.Expired, true, func(b *board, x *task) error {
+	return t.every(&t.Expired, true, func(b *board, x *taskRow) error {
 		if !x.Over(b.now) {
 			return nil
 		}
-		return b.discard(x, queue.ReasonExpired)
+		return b.discard(x, task.ReasonExpired)
 	}, "tasks-lapsed", t.ns)
 }
 
@@ -139,7 +140,7 @@ func (t *tending) due() error {
 		if err != nil {
 			return err
 		}
-		err = t.every(&t.Due, true, func(b *board, x *task) error {
+		err = t.every(&t.Due, true, func(b *board, x *taskRow) error {
 			if !x.Due(b.now) {
 				return nil
 			}
@@ -150,18 +151,18 @@ func (t *tending) due() error {
 }
 
 func (t *tending) freed() error {
-	return t.every(&t.Freed, false, func(b *board, x *task) error {
+	return t.every(&t.Freed, false, func(b *board, x *taskRow) error {
 		return b.change(x, func() life.Note { return x.LoseKey(b.now) })
 	}, "tasks-windows", t.ns)
 }
 
 // deleted is retention. What holds its key in a window is not old (rule Q1).
-func (t *tending) deleted(keep map[queue.State]time.Duration) error {
+func (t *tending) deleted(keep map[task.State]time.Duration) error {
 	for s, d := range keep {
 		if !s.Final() {
 			continue
 		}
-		err := t.every(&t.Deleted, false, func(b *board, x *task) error { b.remove(x); return nil },
+		err := t.every(&t.Deleted, false, func(b *board, x *taskRow) error { b.remove(x); return nil },
 			"tasks-old", t.ns, life.Number(s), d.Microseconds())
 		if err != nil {
 			return err
@@ -177,8 +178,8 @@ func (t *tending) forget() error {
 	return t.run(t.ctx, p, readInstant(&t.Now)) // no step of this call came later
 }
 
-// Count fulfils queue.Store.
-func (q queues) Count(ctx context.Context, counts []queue.Count) error {
+// Count fulfils driver.Store.
+func (q queues) Count(ctx context.Context, counts []driver.Count) error {
 	if len(counts) == 0 {
 		return ctx.Err()
 	}
@@ -214,10 +215,10 @@ func sortedBoards(sums map[time.Time]*board) (all []*board) {
 	return all
 }
 
-// Counts fulfils queue.Admin.
-func (d desk) Counts(ctx context.Context, from, to time.Time) (all []queue.Count, err error) {
+// Counts fulfils driver.Admin.
+func (d desk) Counts(ctx context.Context, from, to time.Time) (all []driver.Count, err error) {
 	err = d.run(ctx, new(packet).add("counts", d.ns, micros(from), micros(to)), func(r *sql.Rows) error {
-		var c queue.Count
+		var c driver.Count
 		err := r.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
 		all = append(all, c)
 		return err

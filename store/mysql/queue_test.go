@@ -9,12 +9,13 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
-func spec(with ...func(*queue.Spec)) queue.Spec {
-	s := queue.Spec{Queue: "q", Kind: "k"}
+func spec(with ...func(*task.Spec)) task.Spec {
+	s := task.Spec{Queue: "q", Kind: "k"}
 	for _, w := range with {
 		w(&s)
 	}
@@ -24,15 +25,15 @@ func spec(with ...func(*queue.Spec)) queue.Spec {
 	return s
 }
 
-func uniqueKey(key string) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Unique = &queue.Unique{Key: key} }
+func uniqueKey(key string) func(*task.Spec) {
+	return func(s *task.Spec) { s.Unique = &task.Unique{Key: key} }
 }
 
-func limitOf(key string, n int) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Limit = &queue.Limit{Key: key, Max: n} }
+func limitOf(key string, n int) func(*task.Spec) {
+	return func(s *task.Spec) { s.Limit = &task.Limit{Key: key, Max: n} }
 }
 
-func enqueue(t testing.TB, to queue.Inserter, specs ...queue.Spec) []queue.Enqueued {
+func enqueue(t testing.TB, to driver.Inserter, specs ...task.Spec) []task.Enqueued {
 	t.Helper()
 	got, err := to.Enqueue(t.Context(), specs)
 	if err != nil {
@@ -54,33 +55,33 @@ func joined(t testing.TB, s *store.Store) lease.Ref {
 	r := request(lease.OnceKey())
 	r.TTL = time.Hour
 	c := grant(t, s, r)
-	if err := s.Queue.Join(t.Context(), queue.Process{Lease: c, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}); err != nil {
+	if err := s.Queue.Join(t.Context(), driver.Process{Lease: c, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func fetchSome(t testing.TB, s *store.Store, w lease.Ref, n int) queue.Fetch {
+func fetchSome(t testing.TB, s *store.Store, w lease.Ref, n int) driver.Fetch {
 	t.Helper()
-	f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Charged: true})
+	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Charged: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func complete(t testing.TB, by queue.Finisher, w lease.Ref, tasks ...queue.Fetched) {
+func complete(t testing.TB, by driver.Finisher, w lease.Ref, tasks ...driver.Fetched) {
 	t.Helper()
-	var ends []queue.Completion
+	var ends []driver.Completion
 	for _, x := range tasks {
-		ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: queue.Success})
+		ends = append(ends, driver.Completion{Ref: x.Ref, Verdict: driver.Success})
 	}
 	got, err := by.Finish(t.Context(), w, ends)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range got {
-		if s != queue.OK {
+		if s != driver.OK {
 			t.Errorf("Finish of task %d: %v", ends[i].ID, s)
 		}
 	}
@@ -98,7 +99,7 @@ func workOff(t testing.TB, c store.Config, n int, poll time.Duration) time.Durat
 		w := joined(t, s)
 		wg.Go(func() {
 			for left.Load() > 0 {
-				f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 20})
+				f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 20})
 				if err != nil {
 					t.Error(err)
 					return
@@ -107,9 +108,9 @@ func workOff(t testing.TB, c store.Config, n int, poll time.Duration) time.Durat
 					time.Sleep(poll)
 					continue
 				}
-				var ends []queue.Completion
+				var ends []driver.Completion
 				for _, x := range f.Tasks {
-					ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: queue.Success})
+					ends = append(ends, driver.Completion{Ref: x.Ref, Verdict: driver.Success})
 				}
 				got, err := s.Queue.Finish(t.Context(), w, ends)
 				if err != nil {
@@ -117,7 +118,7 @@ func workOff(t testing.TB, c store.Config, n int, poll time.Duration) time.Durat
 					return
 				}
 				for _, a := range got {
-					if a != queue.OK {
+					if a != driver.OK {
 						t.Errorf("a live worker's report: %v", a)
 					}
 				}
@@ -132,16 +133,16 @@ func workOff(t testing.TB, c store.Config, n int, poll time.Duration) time.Durat
 // Four workers that want the same do not deadlock, and do each task once.
 func TestWorkersShareWhatThereIs(t *testing.T) {
 	const n = 600
-	for name, with := range map[string]func(i int) queue.Spec{
-		"plain":   func(int) queue.Spec { return spec() },
-		"limited": func(i int) queue.Spec { return spec(limitOf(fmt.Sprint("l", i%20), 1)) },
-		"one key": func(int) queue.Spec { return spec(limitOf("l", 5)) },
+	for name, with := range map[string]func(i int) task.Spec{
+		"plain":   func(int) task.Spec { return spec() },
+		"limited": func(i int) task.Spec { return spec(limitOf(fmt.Sprint("l", i%20), 1)) },
+		"one key": func(int) task.Spec { return spec(limitOf("l", 5)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := testserver.MariaDB(t)
 			c := queueConfig(t, address)
 			s := mustOpen(t, c)
-			var specs []queue.Spec
+			var specs []task.Spec
 			for i := range n {
 				specs = append(specs, with(i))
 			}
@@ -154,12 +155,12 @@ func TestWorkersShareWhatThereIs(t *testing.T) {
 			if got := status(t, db, "Innodb_deadlocks") - dead; got > 0 {
 				t.Logf("%d deadlocks of the whole server, each begun anew", got)
 			}
-			r, err := s.Queue.Tend(t.Context(), queue.TendRequest{})
+			r, err := s.Queue.Tend(t.Context(), driver.TendRequest{})
 			if err != nil || r.Repaired != 0 {
 				t.Errorf("Tend: %+v, %v", r, err)
 			}
 			lanes, err := s.Tasks.Queues(t.Context())
-			if err != nil || len(lanes) != 1 || lanes[0].Depth[queue.Succeeded] != n {
+			if err != nil || len(lanes) != 1 || lanes[0].Depth[task.Succeeded] != n {
 				t.Errorf("in the end: %+v, %v", lanes, err)
 			}
 		})

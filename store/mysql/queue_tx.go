@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // ErrIsolation is returned for a transaction that is not READ COMMITTED: at other levels it would not see who has
@@ -64,8 +66,8 @@ func QueueTx(tx *sql.Tx, namespace string) *Tx {
 	return &Tx{tx: tx, q: queues{d, new(known), nil}}
 }
 
-// Enqueue is of queue.Inserter.
-func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.Enqueued, err error) {
+// Enqueue is of driver.Inserter.
+func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) (answers []task.Enqueued, err error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
 	}
@@ -80,7 +82,7 @@ func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.E
 			}
 		}
 		answers = a.answer()
-		for _, c := range queue.Admissions(specs, answers) {
+		for _, c := range counters.Admissions(specs, answers) {
 			b.counts[counter{c.Queue, c.Kind, c.Name}] += c.N
 		}
 		return nil
@@ -93,7 +95,7 @@ func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) (answers []queue.E
 
 // keysInOrder is the order in which specs are taken in: that of their keys, so that two transactions do not wait for
 // each other.
-func keysInOrder(specs []queue.Spec) []int {
+func keysInOrder(specs []task.Spec) []int {
 	order := make([]int, len(specs))
 	hashes := make([][]byte, len(specs))
 	for i, s := range specs {
@@ -106,8 +108,8 @@ func keysInOrder(specs []queue.Spec) []int {
 	return order
 }
 
-// Finish is of queue.Finisher. Slots are free as soon as it commits.
-func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) (answers []queue.Status, err error) {
+// Finish is of driver.Finisher. Slots are free as soon as it commits.
+func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) (answers []driver.Status, err error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
@@ -288,9 +290,9 @@ func (b *board) flush() error {
 }
 
 // enqueueTx takes one task in. What it decides on is locked before, and none of it is a limit.
-func (a *admission) enqueueTx(i int, s queue.Spec) error {
+func (a *admission) enqueueTx(i int, s task.Spec) error {
 	for {
-		var h queue.Hash
+		var h task.Hash
 		if s.Unique != nil {
 			h = s.Unique.Hash(s.Kind)
 			if err := a.lockHolder(h, &s); err != nil {
@@ -320,13 +322,13 @@ func (a *admission) undecided(i int, err error) error {
 	if number(err) != 1205 {
 		return err
 	}
-	a.answers[i] = admitted{Admission: queue.Undecided}
+	a.answers[i] = admitted{Admission: task.Undecided}
 	return nil
 }
 
 // lockHolder reads who has a key. A waiting holder is locked, so that it cannot start before the commit (rule Q2); one
 // that is to be changed, so that nobody else does. What runs is not held up.
-func (a *admission) lockHolder(h queue.Hash, s *queue.Spec) error {
+func (a *admission) lockHolder(h task.Hash, s *task.Spec) error {
 	for {
 		a.board.reset()
 		found, err := a.find("tasks-by-key", a.q.ns, list{h[:]})
@@ -336,7 +338,7 @@ func (a *admission) lockHolder(h queue.Hash, s *queue.Spec) error {
 		t := found[0]
 		name := "share-waiting"
 		switch {
-		case t.State == queue.Running && t.Unique.Until != queue.UntilStarted: // nobody replaces it
+		case t.State == task.Running && t.Unique.Until != task.UntilStarted: // nobody replaces it
 			return nil
 		case t.LostKey(a.now), life.Replaces(s):
 			name = "lock-version"
@@ -358,7 +360,7 @@ func (a *admission) lockHolder(h queue.Hash, s *queue.Spec) error {
 func (a *admission) insertTx() error {
 	for _, t := range a.added {
 		p := new(packet).add("insert-tasks")
-		p.argument(a.rows([]*task{t}))
+		p.argument(a.rows([]*taskRow{t}))
 		r, err := a.tx.tx.ExecContext(a.ctx, p.text.String(), p.args...)
 		if err != nil {
 			return err
@@ -367,7 +369,7 @@ func (a *admission) insertTx() error {
 		if err != nil {
 			return err
 		}
-		t.ID, t.isNew = queue.ID(id), false
+		t.ID, t.isNew = task.ID(id), false
 	}
 	a.added = nil
 	return nil
@@ -375,7 +377,7 @@ func (a *admission) insertTx() error {
 
 // lanesTx makes the rows of lanes where there are none, of this transaction's own: nobody waits for them. It asks each
 // time: the caller may have rolled back to a savepoint, and the rows with it.
-func (a *admission) lanesTx(specs []queue.Spec) error {
+func (a *admission) lanesTx(specs []task.Spec) error {
 	seen := map[place]bool{}
 	for _, s := range specs {
 		if at := (place{s.Queue, s.Kind}); !seen[at] {
@@ -401,6 +403,6 @@ func (a *admission) laneTx(at place) error {
 }
 
 var (
-	_ queue.Inserter = (*Tx)(nil)
-	_ queue.Finisher = (*Tx)(nil)
+	_ driver.Inserter = (*Tx)(nil)
+	_ driver.Finisher = (*Tx)(nil)
 )

@@ -12,9 +12,9 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
+	"github.com/dibs-run/dibs/task"
 )
 
 // callers are connections of the store's kind, and plain ones, which take one statement at a time, prepare it
@@ -86,7 +86,7 @@ func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
 			good := sql.LevelReadCommitted
 			for _, level := range []sql.IsolationLevel{good, sql.LevelRepeatableRead, good, sql.LevelSerializable, sql.LevelDefault} {
 				tx, q := beginAt(t, db, c.Namespace, level)
-				if _, err := q.Enqueue(t.Context(), []queue.Spec{spec()}); errors.Is(err, ErrIsolation) != (level != good) || level == good && err != nil {
+				if _, err := q.Enqueue(t.Context(), []task.Spec{spec()}); errors.Is(err, ErrIsolation) != (level != good) || level == good && err != nil {
 					t.Errorf("%s: %v", level, err)
 				}
 				if n := one(t, tx); n != 1 {
@@ -129,7 +129,7 @@ func TestTheLevelOfATransactionIsNotWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		var took []time.Duration // a slow machine may hold up one of them, who waits for an answer all
-		var got []queue.Enqueued
+		var got []task.Enqueued
 		for len(took) == 0 || slices.Min(took) > lockWait/2 && len(took) < 10 {
 			begun := time.Now()
 			got = enqueue(t, q, spec())
@@ -138,14 +138,14 @@ func TestTheLevelOfATransactionIsNotWaitedFor(t *testing.T) {
 		if slices.Min(took) > lockWait/2 {
 			t.Errorf("%s: they took %v", name, took)
 		}
-		if err := tx.Commit(); err != nil || got[0].Answer != queue.New {
+		if err := tx.Commit(); err != nil || got[0].Answer != task.New {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		_, q = beginAt(t, db, c.Namespace, sql.LevelReadCommitted)
 		took = nil
 		for len(took) == 0 || slices.Min(took) > lockWait/2 && len(took) < 10 {
 			begun := time.Now()
-			_, err = q.Enqueue(t.Context(), []queue.Spec{spec()})
+			_, err = q.Enqueue(t.Context(), []task.Spec{spec()})
 			took = append(took, time.Since(begun))
 		}
 		if !errors.Is(err, ErrIsolation) || !strings.Contains(err.Error(), "mysql.BeginTx") || !strings.Contains(err.Error(), "isolation=%27READ-COMMITTED%27") {
@@ -216,7 +216,7 @@ func TestWaitingLeavesTheSessionAsItWas(t *testing.T) {
 	}
 	was := wait(tx1)
 	enqueue(t, q1, spec(uniqueKey("a")))
-	if got := enqueue(t, q2, spec(uniqueKey("a")), spec(uniqueKey("b"))); got[0].Answer != queue.Undecided || got[1].Answer != queue.New {
+	if got := enqueue(t, q2, spec(uniqueKey("a")), spec(uniqueKey("b"))); got[0].Answer != task.Undecided || got[1].Answer != task.New {
 		t.Errorf("answers: %+v", got)
 	}
 	if n := wait(tx2); n != was {
@@ -224,10 +224,10 @@ func TestWaitingLeavesTheSessionAsItWas(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := q1.Enqueue(context.Background(), []queue.Spec{spec(uniqueKey("b"))})
+		_, err := q1.Enqueue(context.Background(), []task.Spec{spec(uniqueKey("b"))})
 		done <- err
 	}()
-	_, err := q2.Enqueue(context.Background(), []queue.Spec{spec(uniqueKey("a"))})
+	_, err := q2.Enqueue(context.Background(), []task.Spec{spec(uniqueKey("a"))})
 	if other := <-done; err == nil && other == nil {
 		t.Error("there was no deadlock")
 	}
@@ -245,7 +245,7 @@ func TestAFetchPutsALineInOrder(t *testing.T) {
 	enqueue(t, s.Queue, spec(limitOf("l", 1)))
 	f := fetchSome(t, s, w, 1).Tasks
 	tx, q := begin(t, raw(t, address, nil), c.Namespace)
-	var many []queue.Spec
+	var many []task.Spec
 	for range 15 {
 		many = append(many, spec(limitOf("l", 1)))
 	}

@@ -4,19 +4,19 @@ import (
 	"database/sql"
 	"slices"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A wake asks for a look at a limit, of somebody who could not lock it.
 type wake struct {
 	id    int64
-	hash  queue.Hash
+	hash  task.Hash
 	key   string
 	slots int // what it declares, else 0
 }
 
 // wakeUp asks for a look at t's limit later.
-func (b *board) wakeUp(t *task) {
+func (b *board) wakeUp(t *taskRow) {
 	w := wake{hash: *t.limit, key: t.Limit.Key}
 	if t.isNew {
 		w.slots = t.Limit.Slots() // it is new, and declares how many

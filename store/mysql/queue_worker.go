@@ -9,15 +9,16 @@ import (
 	"sync"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/task"
 )
 
 // worker is a row of a worker, whose lease may be live.
 type worker struct {
 	id   int64
 	live bool
-	queue.Process
+	driver.Process
 }
 
 func readWorker(r *sql.Rows) (w worker, err error) {
@@ -41,7 +42,7 @@ type member struct {
 	id int64
 
 	mu    sync.Mutex
-	slots map[queue.ID]slot // of tasks that were given to it: a hint, which spares their end a round trip
+	slots map[task.ID]slot // of tasks that were given to it: a hint, which spares their end a round trip
 }
 
 // mostSlots is how many a member remembers: more than any worker has tasks. Those that a caller's transaction
@@ -49,11 +50,11 @@ type member struct {
 const mostSlots = 5000
 
 // took remembers the slots of tasks.
-func (m *member) took(tasks []queue.Fetched) {
+func (m *member) took(tasks []driver.Fetched) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.slots == nil || len(m.slots)+len(tasks) > mostSlots {
-		m.slots = map[queue.ID]slot{}
+		m.slots = map[task.ID]slot{}
 	}
 	for _, t := range tasks {
 		if t.Limit != nil {
@@ -63,7 +64,7 @@ func (m *member) took(tasks []queue.Fetched) {
 }
 
 // freed is how many of each slot ends free, as far as it is known.
-func (m *member) freed(ends []queue.Completion) map[slot]int {
+func (m *member) freed(ends []driver.Completion) map[slot]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[slot]int{}
@@ -76,7 +77,7 @@ func (m *member) freed(ends []queue.Completion) map[slot]int {
 }
 
 // forget drops the slots of tasks that have ended.
-func (m *member) forget(ends []queue.Completion) {
+func (m *member) forget(ends []driver.Completion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range ends {
@@ -86,7 +87,7 @@ func (m *member) forget(ends []queue.Completion) {
 
 // A slot is what a task under a limit takes, and somebody else of its lane gets when it ends.
 type slot struct {
-	limit queue.Hash
+	limit task.Hash
 	lane  int64
 }
 
@@ -136,7 +137,7 @@ func (b *board) readWorker(r *sql.Rows) error {
 }
 
 // process is what a worker said of itself.
-func (b *board) process(id int64) (queue.Process, error) {
+func (b *board) process(id int64) (driver.Process, error) {
 	err := b.processes(id)
 	w := b.workers[id].Process
 	w.Running = 0
@@ -157,8 +158,8 @@ func (b *board) there() (all []worker, err error) {
 	return all, err
 }
 
-// Join fulfils queue.Store.
-func (q queues) Join(ctx context.Context, w queue.Process) error {
+// Join fulfils driver.Store.
+func (q queues) Join(ctx context.Context, w driver.Process) error {
 	id, err := q.workerID(ctx, w.Lease)
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
@@ -169,7 +170,7 @@ func (q queues) Join(ctx context.Context, w queue.Process) error {
 			return err
 		}
 		if !live {
-			return queue.ErrStale
+			return driver.ErrStale
 		}
 		b.joins = append(b.joins, func(p *packet) {
 			p.add("join-worker", text(w.Host), w.PID, toJSON([2][]string{w.Queues, w.Kinds}), w.Slots, id)
@@ -178,7 +179,7 @@ func (q queues) Join(ctx context.Context, w queue.Process) error {
 	})
 }
 
-// Leave fulfils queue.Store.
+// Leave fulfils driver.Store.
 func (q queues) Leave(ctx context.Context, ref lease.Ref) error {
 	id, err := q.workerID(ctx, ref)
 	if err != nil {
@@ -211,13 +212,13 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 		return 0, 0, err
 	}
 	for _, t := range b.fresh(all) {
-		if b.locked[t.ID] || t.State != queue.Running || t.worker != id {
+		if b.locked[t.ID] || t.State != task.Running || t.worker != id {
 			continue
 		}
 		if err := b.change(t, func() life.Note { return t.Rescue(b.now) }); err != nil {
 			return rescued, crashed, err
 		}
-		if t.State == queue.Crashed {
+		if t.State == task.Crashed {
 			crashed++
 		} else {
 			rescued++

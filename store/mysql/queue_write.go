@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/task"
 )
 
 func (b *board) idle() bool {
@@ -23,13 +23,13 @@ func (b *board) idle() bool {
 }
 
 // changed are the tasks to write, those first that give a unique key up.
-func (b *board) changed() (all []*task) {
+func (b *board) changed() (all []*taskRow) {
 	for _, t := range b.tasks {
 		if t.dirty && !t.isNew {
 			all = append(all, t)
 		}
 	}
-	slices.SortFunc(all, func(x, y *task) int {
+	slices.SortFunc(all, func(x, y *taskRow) int {
 		return cmp.Or(cmp.Compare(flag(x.takesKey()), flag(y.takesKey())), cmp.Compare(x.ID, y.ID))
 	})
 	return all
@@ -110,7 +110,7 @@ func (b *board) opening() (*packet, error) {
 }
 
 // hold locks what the step was decided on, and sees whether it is unchanged.
-func (b *board) hold(p *packet, tasks []*task) (held list) {
+func (b *board) hold(p *packet, tasks []*taskRow) (held list) {
 	var vers, ids list
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
 		if r := b.rates[kind]; r.used {
@@ -121,7 +121,7 @@ func (b *board) hold(p *packet, tasks []*task) (held list) {
 		p.add("hold-rates", vers, b.q.ns, ids, len(ids))
 	}
 	vers = nil
-	note := func(ver int64, id queue.ID) {
+	note := func(ver int64, id task.ID) {
 		vers, held = append(vers, []byte(fmt.Sprintf("%d/%d", ver, id))), append(held, int64(id))
 	}
 	for _, t := range tasks {
@@ -159,7 +159,7 @@ func (b *board) check(p *packet) {
 }
 
 // write appends the changes themselves.
-func (b *board) write(p *packet, tasks []*task) (readers []reader) {
+func (b *board) write(p *packet, tasks []*taskRow) (readers []reader) {
 	b.writeLimits(p)
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
 		if r := b.rates[kind]; r.used {
@@ -225,14 +225,14 @@ func (q queues) addEvent(p *packet, kind, reason string) {
 }
 
 // others are the tasks that somebody else had, by what the packet got.
-func others(held list, got string) map[queue.ID]bool {
-	all := map[queue.ID]bool{}
+func others(held list, got string) map[task.ID]bool {
+	all := map[task.ID]bool{}
 	for _, id := range held {
-		all[queue.ID(id.(int64))] = true
+		all[task.ID(id.(int64))] = true
 	}
 	for id := range strings.SplitSeq(got, ",") {
 		if n, err := strconv.ParseInt(id, 10, 64); err == nil {
-			delete(all, queue.ID(n))
+			delete(all, task.ID(n))
 		}
 	}
 	return all

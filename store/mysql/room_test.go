@@ -12,8 +12,9 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // promptly is less than the silence after which the server ends a transaction by itself, and with it a deadlock
@@ -82,8 +83,8 @@ func TestStepsTakeOneConnectionEach(t *testing.T) {
 			s, w := small(t, conns)
 			t.Run("enqueue", func(t *testing.T) {
 				meanwhile(t, s, w, 12, func(ctx context.Context, i int) error {
-					got, err := s.Queue.Enqueue(ctx, []queue.Spec{spec(uniqueKey(fmt.Sprint("u", i)), limitOf(fmt.Sprint("new", i), 1))})
-					if err == nil && got[0].Answer != queue.New {
+					got, err := s.Queue.Enqueue(ctx, []task.Spec{spec(uniqueKey(fmt.Sprint("u", i)), limitOf(fmt.Sprint("new", i), 1))})
+					if err == nil && got[0].Answer != task.New {
 						err = fmt.Errorf("enqueue %d: %+v", i, got)
 					}
 					return err
@@ -93,14 +94,14 @@ func TestStepsTakeOneConnectionEach(t *testing.T) {
 				// Limits that nobody has declared outside of a transaction are made by the fetch, which then
 				// begins again: what has become due in between is made available by other steps.
 				db := s.Queue.(queues).db
-				var due []queue.Spec
+				var due []task.Spec
 				for i := range 60 {
-					due = append(due, spec(limitOf(fmt.Sprint("due", i%20), 1), func(x *queue.Spec) { x.Delay = time.Duration(i) * 4 * time.Millisecond }))
+					due = append(due, spec(limitOf(fmt.Sprint("due", i%20), 1), func(x *task.Spec) { x.Delay = time.Duration(i) * 4 * time.Millisecond }))
 				}
 				enqueue(t, s.Queue, due...)
 				exec(t, db, "DELETE FROM dibs_task_limits WHERE ns = ?", s.Queue.(queues).ns)
 				meanwhile(t, s, w, 6, func(ctx context.Context, i int) error {
-					_, err := s.Queue.Fetch(ctx, queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 5})
+					_, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 5})
 					return err
 				})
 			})
@@ -126,7 +127,7 @@ func TestRenewalsDoNotWaitForLimits(t *testing.T) {
 			var waiting sync.WaitGroup
 			for range 20 {
 				waiting.Go(func() {
-					if _, err := s.Queue.Enqueue(t.Context(), []queue.Spec{spec(limitOf("a", 1))}); err != nil {
+					if _, err := s.Queue.Enqueue(t.Context(), []task.Spec{spec(limitOf("a", 1))}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -181,13 +182,13 @@ func TestThePoolIsLeftAsItWas(t *testing.T) {
 			t.Errorf("the connection's settings are others after %s", after)
 		}
 	}
-	enqueue(t, s.Queue, spec(), spec(limitOf("new", 1), uniqueKey("u")), spec(func(x *queue.Spec) { x.Delay = time.Millisecond }))
+	enqueue(t, s.Queue, spec(), spec(limitOf("new", 1), uniqueKey("u")), spec(func(x *task.Spec) { x.Delay = time.Millisecond }))
 	settings("an enqueue")
 	f := fetchSome(t, s, w, 10)
 	settings("a fetch")
 	complete(t, s.Queue, w, f.Tasks...)
 	settings("a completion")
-	if _, err := s.Queue.Tend(t.Context(), queue.TendRequest{}); err != nil {
+	if _, err := s.Queue.Tend(t.Context(), driver.TendRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	settings("a Tend")
@@ -201,7 +202,7 @@ func TestThePoolIsLeftAsItWas(t *testing.T) {
 func TestNewLimitsAreMadeAtOnce(t *testing.T) {
 	s, w := small(t, 1)
 	q := s.Queue.(queues)
-	var many []queue.Spec
+	var many []task.Spec
 	for i := range 10 {
 		many = append(many, spec(limitOf(fmt.Sprint("l", i), 1)))
 	}
@@ -222,15 +223,15 @@ func TestAListReadsItsNamespaceOnly(t *testing.T) {
 	others, _ := small(t, 1)
 	enqueue(t, s.Queue, spec())
 	for range 2 {
-		enqueue(t, others.Queue, slices.Repeat([]queue.Spec{spec()}, 1000)...)
+		enqueue(t, others.Queue, slices.Repeat([]task.Spec{spec()}, 1000)...)
 	}
 	enqueue(t, s.Queue, spec())
 	db := s.Queue.(queues).db
 	before := tally(t, db, "Handler_read_next")
-	if all, err := s.Tasks.Tasks(t.Context(), queue.Filter{Tag: "none"}); err != nil || len(all) != 0 {
+	if all, err := s.Tasks.Tasks(t.Context(), driver.Filter{Tag: "none"}); err != nil || len(all) != 0 {
 		t.Errorf("listed: %+v, %v", all, err)
 	}
-	if all, err := s.Tasks.Tasks(t.Context(), queue.Filter{}); err != nil || len(all) != 2 {
+	if all, err := s.Tasks.Tasks(t.Context(), driver.Filter{}); err != nil || len(all) != 2 {
 		t.Errorf("listed: %+v, %v", all, err)
 	}
 	if n := tally(t, db, "Handler_read_next") - before; n > 10 {

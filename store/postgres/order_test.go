@@ -9,7 +9,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A release locks its rows in the order of their keys, wherever they lie in the table, as every other
@@ -51,7 +51,7 @@ func TestAReleaseLocksInTheOrderOfTheKeys(t *testing.T) {
 // Unique keys of a batch are taken in one order, whatever the batch's is: two batches cannot wait for each
 // other (rule Q2).
 func TestABatchTakesItsKeysInOneOrder(t *testing.T) {
-	for name, more := range map[string]func(*queue.Spec){"keys alone": func(*queue.Spec) {}, "with a limit": limitOf("l", 9)} {
+	for name, more := range map[string]func(*task.Spec){"keys alone": func(*task.Spec) {}, "with a limit": limitOf("l", 9)} {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, database(t, testserver.Postgres(t)))
 			s := open(t, c)
@@ -80,7 +80,7 @@ func TestABatchTakesItsKeysInOneOrder(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() {
-				_, err := s.Queue.Enqueue(context.Background(), []queue.Spec{spec(second, more), spec(first, more)})
+				_, err := s.Queue.Enqueue(context.Background(), []task.Spec{spec(second, more), spec(first, more)})
 				done <- err
 			}()
 			awaitLock(t, watch)

@@ -16,8 +16,10 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -111,7 +113,7 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 	fill := func(n int) {
 		t.Helper()
 		for range n {
-			specs := make([]queue.Spec, 500)
+			specs := make([]task.Spec, 500)
 			for i := range specs {
 				specs[i] = spec()
 			}
@@ -141,7 +143,7 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			exec("DELETE FROM dibs.tasks")
 			fill(8)
 			exec("VACUUM ANALYZE dibs.tasks")
-			specs := make([]queue.Spec, 200)
+			specs := make([]task.Spec, 200)
 			for i := range specs {
 				specs[i] = spec(limitOf(fmt.Sprint(i), 1))
 			}
@@ -163,8 +165,8 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			s, p := explained(t, c) // sessions of its own, which have no plan yet
 			enqueue(t, s.Queue, spec(uniqueKey(step.name)), spec(limitOf("l", 1)), spec(limitOf("l", 1)))
 			p.check(t, "enqueue")
-			displace := func(s *queue.Spec) {
-				s.Limit = &queue.Limit{Key: "d", Max: 1, OnContention: queue.Displace}
+			displace := func(s *task.Spec) {
+				s.Limit = &task.Limit{Key: "d", Max: 1, OnContention: task.Displace}
 				s.Priority = 9
 			}
 			enqueue(t, s.Queue, spec(displace), spec(displace))
@@ -175,14 +177,14 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			p.shuns(t, "what a worker has", walked)
 			enqueue(t, s.Queue, spec(uniqueKey(step.name+"1")), spec(uniqueKey(step.name+"2")))
 			p.check(t, "enqueue of keys", "Index Only Scan using tasks_unique on tasks")
-			enqueue(t, s.Queue, spec(uniqueKey(step.name+"3")), spec(uniqueKey(step.name+"4"), func(s *queue.Spec) { s.Priority = 1 }))
+			enqueue(t, s.Queue, spec(uniqueKey(step.name+"3")), spec(uniqueKey(step.name+"4"), func(s *task.Spec) { s.Priority = 1 }))
 			p.check(t, "enqueue of keys that differ in more", "Index Only Scan using tasks_unique on tasks")
 			f := fetchSome(t, s, w, 300)
 			if len(f.Tasks) != 300 {
 				t.Fatalf("fetched %d", len(f.Tasks))
 			}
 			p.check(t, "fetch", "Tid Scan on tasks", "using tasks_ready on tasks", "using tasks_due on tasks")
-			if _, err := s.Queue.Start(t.Context(), w, []queue.Ref{f.Tasks[0].Ref}); err != nil {
+			if _, err := s.Queue.Start(t.Context(), w, []driver.Ref{f.Tasks[0].Ref}); err != nil {
 				t.Fatal(err)
 			}
 			p.check(t, "start", "using tasks_pkey on tasks")
@@ -194,16 +196,16 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			fetchSome(t, s, w, 1)
 			p.check(t, "fetch of a rival")
 			for i, left := range slices.Collect(slices.Chunk(f.Tasks[100:], 20)) {
-				verdict := queue.Success + queue.Verdict(i)%queue.Return
-				st, err := s.Queue.Finish(t.Context(), w, column(left, func(f queue.Fetched) queue.Completion {
-					return queue.Completion{Ref: f.Ref, Verdict: verdict, Outcome: "failed", Reason: "r", Delay: time.Hour}
+				verdict := driver.Success + driver.Verdict(i)%driver.Return
+				st, err := s.Queue.Finish(t.Context(), w, column(left, func(f driver.Fetched) driver.Completion {
+					return driver.Completion{Ref: f.Ref, Verdict: verdict, Outcome: "failed", Reason: "r", Delay: time.Hour}
 				}))
-				if err != nil || slices.ContainsFunc(st, func(s queue.Status) bool { return s != queue.OK }) {
+				if err != nil || slices.ContainsFunc(st, func(s driver.Status) bool { return s != driver.OK }) {
 					t.Fatalf("finish by %d: %v, %v", verdict, st, err)
 				}
 				p.check(t, fmt.Sprintf("finish by %d", verdict), "using tasks_pkey on tasks")
 			}
-			if _, err := s.Queue.Tend(t.Context(), queue.TendRequest{Keep: queue.Retention}); err != nil {
+			if _, err := s.Queue.Tend(t.Context(), driver.TendRequest{Keep: queue.Retention}); err != nil {
 				t.Fatal(err)
 			}
 			// It may look at all that runs, and at nothing else.

@@ -8,7 +8,8 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // However many calls of the queue wait for a transaction of somebody's, the leases find a connection at once.
@@ -35,9 +36,9 @@ func TestRenewalsDoNotWaitForTheQueue(t *testing.T) {
 				}
 				var err error
 				if n%2 == 0 {
-					_, err = s.Queue.Enqueue(t.Context(), []queue.Spec{spec(uniqueKey("u"))})
+					_, err = s.Queue.Enqueue(t.Context(), []task.Spec{spec(uniqueKey("u"))})
 				} else {
-					_, err = s.Tasks.Act(t.Context(), queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, By: "t"})
+					_, err = s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}, By: "t"})
 				}
 				if err != nil {
 					t.Error(err)

@@ -8,10 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
-// tasks is the queue.Store of one namespace, and desk its queue.Admin.
+// tasks is the driver.Store of one namespace, and desk its driver.Admin.
 type (
 	tasks struct {
 		db    *db
@@ -46,12 +47,12 @@ const (
 	succeeded = 10
 )
 
-var states = map[int]queue.State{scheduled: queue.Scheduled, 1: queue.Available, 2: queue.Available, 3: queue.Available,
-	4: queue.Blocked, running: queue.Running, retryable: queue.Retryable, succeeded: queue.Succeeded, 11: queue.Failed,
-	12: queue.Discarded, 13: queue.Canceled, 14: queue.Crashed}
+var states = map[int]task.State{scheduled: task.Scheduled, 1: task.Available, 2: task.Available, 3: task.Available,
+	4: task.Blocked, running: task.Running, retryable: task.Retryable, succeeded: task.Succeeded, 11: task.Failed,
+	12: task.Discarded, 13: task.Canceled, 14: task.Crashed}
 
 // numbers are those of some states.
-func numbers(of []queue.State) (n []int16) {
+func numbers(of []task.State) (n []int16) {
 	if len(of) > 0 {
 		n = []int16{} // what is no state selects nothing; nil selects everything
 	}
@@ -68,18 +69,18 @@ func numbers(of []queue.State) (n []int16) {
 // The order within a queue is that of one number: see place in the migration.
 const (
 	placeBits = 53
-	ranks     = queue.MaxPriority - queue.MinPriority + 1
+	ranks     = task.MaxPriority - task.MinPriority + 1
 )
 
-func rank(priority int) int32 { return int32(ranks + queue.MaxPriority - priority) }
+func rank(priority int) int32 { return int32(ranks + task.MaxPriority - priority) }
 
 func fromPlace(place int64) (priority int, front bool) {
 	r := int(place >> placeBits)
-	return queue.MaxPriority - r%ranks, r < ranks
+	return task.MaxPriority - r%ranks, r < ranks
 }
 
 // hashed is a key's hash as this store keeps it: it contains the namespace.
-func (t tasks) hashed(h queue.Hash) pgtype.UUID {
+func (t tasks) hashed(h task.Hash) pgtype.UUID {
 	b := append(make([]byte, 0, 128), t.ns...)
 	sum := sha256.Sum256(append(append(b, 0), h[:]...))
 	u := pgtype.UUID{Valid: true}
@@ -106,6 +107,6 @@ func args(first ...any) func(...any) []any {
 }
 
 var (
-	_ queue.Store = tasks{}
-	_ queue.Admin = desk{}
+	_ driver.Store = tasks{}
+	_ driver.Admin = desk{}
 )

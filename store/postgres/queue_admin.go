@@ -13,22 +13,23 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // place is a queue and a kind, or their numbers.
 type place[T any] struct{ queue, kind T }
 
-func (t desk) Queues(ctx context.Context) ([]queue.Lane, error) {
+func (t desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 	queues, err := t.queues(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	lanes, unknown := map[place[int64]]*queue.Lane{}, map[int64]bool{}
+	lanes, unknown := map[place[int64]]*driver.Lane{}, map[int64]bool{}
 	if err := t.count(ctx, queues, func(at place[int64], state, n int, oldest int64) {
 		l := lanes[at]
 		if l == nil {
-			l = &queue.Lane{Depth: map[queue.State]int{}}
+			l = &driver.Lane{Depth: map[task.State]int{}}
 			lanes[at], unknown[at.queue], unknown[at.kind] = l, true, true
 		}
 		l.Depth[states[state]] += n
@@ -47,38 +48,38 @@ func (t desk) Queues(ctx context.Context) ([]queue.Lane, error) {
 	}
 	for _, p := range pauses {
 		if at := (place[int64]{t.names.queue(p.Queue), t.names.kind(p.Kind)}); p.Queue != "" && p.Kind != "" && lanes[at] == nil {
-			lanes[at] = &queue.Lane{Depth: map[queue.State]int{}}
+			lanes[at] = &driver.Lane{Depth: map[task.State]int{}}
 		}
 	}
-	out := make([]queue.Lane, 0, len(lanes))
+	out := make([]driver.Lane, 0, len(lanes))
 	for at, l := range lanes {
 		l.Queue, l.Kind = t.names.text(at.queue), t.names.text(at.kind)
 		out = append(out, *l)
 	}
-	slices.SortFunc(out, func(x, y queue.Lane) int {
+	slices.SortFunc(out, func(x, y driver.Lane) int {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 	})
 	return out, nil
 }
 
-func (t desk) Workers(ctx context.Context) ([]queue.Process, error) {
+func (t desk) Workers(ctx context.Context) ([]driver.Process, error) {
 	var live []busy
 	if err := t.db.run(ctx, "read workers", do(sqlWorkers()[2], t.ns).each(busyRows(&live))); err != nil {
 		return nil, err
 	}
-	return column(live, func(b busy) queue.Process { return b.Process }), nil
+	return column(live, func(b busy) driver.Process { return b.Process }), nil
 }
 
 // taskRow is a task as it is read.
 type taskRow struct {
-	queue.Task
+	driver.Task
 	queue, kind int64
 	lim         pgtype.UUID
 }
 
 // read reads as much as fits into one answer, in steps: none of them looks at more than it may, whatever there
 // is of others.
-func (t desk) read(ctx context.Context, f queue.Filter) ([]taskRow, error) {
+func (t desk) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
 	queues, err := t.queues(ctx, f.Queue)
 	if err != nil || len(queues) == 0 {
 		return nil, err
@@ -120,7 +121,7 @@ func (t desk) read(ctx context.Context, f queue.Filter) ([]taskRow, error) {
 	return found, nil
 }
 
-func (t desk) reading(f queue.Filter, queues, ids []int64, after, to int64, rows int) step {
+func (t desk) reading(f driver.Filter, queues, ids []int64, after, to int64, rows int) step {
 	var kind int64
 	if f.Kind != "" {
 		kind = t.names.kind(f.Kind)
@@ -147,40 +148,40 @@ func scanTask(rows pgx.Rows) (r taskRow, err error) {
 	if err = r.Thaw([]byte(cold)); err != nil {
 		return r, damaged("task", err)
 	}
-	r.ID, r.State, r.Token, r.Args = queue.ID(id), states[state], lease.Token(token), json.RawMessage(args)
+	r.ID, r.State, r.Token, r.Args = task.ID(id), states[state], lease.Token(token), json.RawMessage(args)
 	r.Priority, r.Front = fromPlace(place)
 	r.Enqueued, r.RunAt, r.Started, r.Ended, r.ExpiresAt = instant(enqueued), instant(due), instant(fetched), instant(ended), instant(expires)
 	r.Worker, err = w.worker()
 	return r, err
 }
 
-func (t desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
+func (t desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
 	found, err := t.read(ctx, f)
-	return column(found, func(r taskRow) queue.Task { return r.Task }), err
+	return column(found, func(r taskRow) driver.Task { return r.Task }), err
 }
 
-func (t desk) Task(ctx context.Context, id queue.ID) (queue.Task, queue.Slots, bool, error) {
+func (t desk) Task(ctx context.Context, id task.ID) (driver.Task, driver.Slots, bool, error) {
 	if id <= 0 {
-		return queue.Task{}, queue.Slots{}, false, ctx.Err()
+		return driver.Task{}, driver.Slots{}, false, ctx.Err()
 	}
-	found, err := t.read(ctx, queue.Filter{After: id - 1, UpTo: id})
+	found, err := t.read(ctx, driver.Filter{After: id - 1, UpTo: id})
 	if err != nil || len(found) == 0 {
-		return queue.Task{}, queue.Slots{}, false, err
+		return driver.Task{}, driver.Slots{}, false, err
 	}
 	r := found[0]
 	if r.History, err = t.attempts(ctx, id); err != nil {
-		return queue.Task{}, queue.Slots{}, false, err
+		return driver.Task{}, driver.Slots{}, false, err
 	}
-	var held queue.Slots
+	var held driver.Slots
 	if r.lim.Valid {
 		held, err = t.slots(ctx, r)
 	}
 	return r.Task, held, err == nil, err
 }
 
-func (t desk) attempts(ctx context.Context, id queue.ID) (all []queue.Attempt, err error) {
+func (t desk) attempts(ctx context.Context, id task.ID) (all []task.Attempt, err error) {
 	err = t.db.run(ctx, "read attempts", do(sqlTasks()[2], int64(id)).each(func(rows pgx.Rows) error {
-		var a queue.Attempt
+		var a task.Attempt
 		var started, ended int64
 		err := rows.Scan(&a.N, &a.Outcome, &started, &ended, &a.Host, &a.Error)
 		a.Started, a.Ended = instant(started), instant(ended)
@@ -190,8 +191,8 @@ func (t desk) attempts(ctx context.Context, id queue.ID) (all []queue.Attempt, e
 	return all, err
 }
 
-func (t desk) slots(ctx context.Context, of taskRow) (queue.Slots, error) {
-	s := queue.Slots{Key: of.Limit.Key, Max: of.Limit.Slots()}
+func (t desk) slots(ctx context.Context, of taskRow) (driver.Slots, error) {
+	s := driver.Slots{Key: of.Limit.Key, Max: of.Limit.Slots()}
 	var kinds []int64
 	unknown := map[int64]bool{}
 	err := t.db.run(ctx, "read slots", do(sqlTasks()[3], of.lim).each(func(rows pgx.Rows) error {
@@ -199,14 +200,14 @@ func (t desk) slots(ctx context.Context, of taskRow) (queue.Slots, error) {
 	}), do(sqlTasks()[4], of.lim).each(func(rows pgx.Rows) error {
 		var (
 			w               workerRow
-			h               queue.Holding
+			h               driver.Holding
 			id, kind, since int64
 		)
 		err := rows.Scan(w.targets(&id, &kind, &since)...)
 		if err == nil {
 			h.Worker, err = w.worker()
 		}
-		h.ID, h.Since, unknown[kind] = queue.ID(id), instant(since), true
+		h.ID, h.Since, unknown[kind] = task.ID(id), instant(since), true
 		kinds, s.Running = append(kinds, kind), append(s.Running, h)
 		return err
 	}))
@@ -219,7 +220,7 @@ func (t desk) slots(ctx context.Context, of taskRow) (queue.Slots, error) {
 	return s, err
 }
 
-func (t desk) Pause(ctx context.Context, p queue.Pause) error {
+func (t desk) Pause(ctx context.Context, p driver.Pause) error {
 	kind, reason := p.Event()
 	return t.db.run(ctx, "pause", do(sqlTasks()[18], t.ns),
 		do(sqlTasks()[5], t.ns, p.Queue, p.Kind, t.named(false, p.Queue), t.named(true, p.Kind), micros(p.Until), p.By, p.Why),
@@ -236,7 +237,7 @@ func (t desk) named(kind bool, text string) *int64 {
 }
 
 func (t desk) Resume(ctx context.Context, q, kind, by string) (ok bool, err error) {
-	event, reason := queue.ResumeEvent(q, kind, by)
+	event, reason := driver.ResumeEvent(q, kind, by)
 	err = t.db.run(ctx, "resume", do(sqlTasks()[7], t.ns, q, kind, event, reason).each(func(pgx.Rows) error {
 		ok = true
 		return nil
@@ -263,9 +264,9 @@ func (t desk) tellAll(ctx context.Context) error {
 	return err
 }
 
-func (t desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
+func (t desk) Pauses(ctx context.Context) (all []driver.Pause, err error) {
 	err = t.db.run(ctx, "read pauses", do(sqlTasks()[8], t.ns).each(func(rows pgx.Rows) error {
-		var p queue.Pause
+		var p driver.Pause
 		var since, until int64
 		err := rows.Scan(&p.Queue, &p.Kind, &since, &until, &p.By, &p.Why)
 		p.Since, p.Until = instant(since), instant(until)
@@ -275,26 +276,26 @@ func (t desk) Pauses(ctx context.Context) (all []queue.Pause, err error) {
 	return all, err
 }
 
-func (t desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
-	all := map[string]queue.Pace{}
+func (t desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
+	all := map[string]driver.Pace{}
 	err := t.db.run(ctx, "read rates", do(sqlTasks()[17], t.ns).each(func(rows pgx.Rows) error {
 		var kind string
 		var every, burst, busy int64
 		err := rows.Scan(&kind, &every, &burst, &busy)
-		all[kind] = queue.Pace{Each: time.Duration(every) * time.Microsecond, Next: instant(busy + every - burst)}
+		all[kind] = driver.Pace{Each: time.Duration(every) * time.Microsecond, Next: instant(busy + every - burst)}
 		return err
 	}))
 	return all, err
 }
 
-var acts = map[int]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken, 6: queue.Busy, 7: queue.Changed}
+var acts = map[int]driver.ActAnswer{1: driver.Done, 2: driver.Asking, 3: driver.NotThere, 4: driver.Unfit, 5: driver.Taken, 6: driver.Busy, 7: driver.Changed}
 
-func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {
+func (t desk) Act(ctx context.Context, a driver.Action) ([]driver.Acted, error) {
 	event, words := a.Event(nil)
 	words = strings.TrimPrefix(words, "0 tasks: ")
 	var to int64
 	var steps []step
-	if a.Act == queue.ActMove {
+	if a.Act == driver.ActMove {
 		to = t.names.queue(a.Queue)
 		steps = append(steps, t.names.store([]name{{false, a.Queue}}))
 	}
@@ -312,19 +313,19 @@ func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {
 		v := micros(*at)
 		due = &v
 	}
-	all := column(a.IDs, func(id queue.ID) int64 { return int64(id) })
-	answers, stands := make([]queue.Acted, len(a.IDs)), map[queue.ID]queue.State{}
+	all := column(a.IDs, func(id task.ID) int64 { return int64(id) })
+	answers, stands := make([]driver.Acted, len(a.IDs)), map[task.ID]task.State{}
 	steps = append(steps, do(sqlTasks()[9], t.ns, string(a.Act), all, to, priority, due, lockWait.Milliseconds(), event, words, from, numbers(a.States)).each(func(rows pgx.Rows) error {
 		var i, answer int
 		var other int64
 		err := rows.Scan(&i, &answer, &other)
-		answers[i-1] = queue.Acted{ID: a.IDs[i-1], Answer: acts[answer], Other: queue.ID(other)}
+		answers[i-1] = driver.Acted{ID: a.IDs[i-1], Answer: acts[answer], Other: task.ID(other)}
 		return err
 	}), do(sqlTasks()[10], t.ns, all).each(func(rows pgx.Rows) error {
 		var id int64
 		var state int
 		err := rows.Scan(&id, &state)
-		stands[queue.ID(id)] = states[state]
+		stands[task.ID(id)] = states[state]
 		return err
 	}))
 	if err := t.db.run(ctx, string(a.Act), steps...); err != nil {
@@ -336,14 +337,14 @@ func (t desk) Act(ctx context.Context, a queue.Action) ([]queue.Acted, error) {
 	return answers, nil
 }
 
-func (t desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
+func (t desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
 	err = t.db.run(ctx, "set a limit", do(sqlTasks()[11], t.hashed(key), pgtype.UUID{Bytes: key, Valid: true}, max(slots, 0), by).each(func(rows pgx.Rows) error { return rows.Scan(&ok) }))
 	return ok, err
 }
 
-func (t desk) Limits(ctx context.Context) (words []queue.Word, err error) {
+func (t desk) Limits(ctx context.Context) (words []driver.Word, err error) {
 	err = t.db.run(ctx, "read limits", do(sqlTasks()[24], t.ns).each(func(rows pgx.Rows) error {
-		var w queue.Word
+		var w driver.Word
 		var of pgtype.UUID
 		var since int64
 		err := rows.Scan(&of, &w.Key, &w.Max, &w.Declared, &w.By, &since)
@@ -354,22 +355,22 @@ func (t desk) Limits(ctx context.Context) (words []queue.Word, err error) {
 	return words, err
 }
 
-func (t tasks) Count(ctx context.Context, counts []queue.Count) error {
+func (t tasks) Count(ctx context.Context, counts []driver.Count) error {
 	return t.db.run(ctx, "count", t.counting(counts))
 }
 
-func (t tasks) counting(counts []queue.Count) step {
+func (t tasks) counting(counts []driver.Count) step {
 	return do(sqlTasks()[12], t.ns,
-		column(counts, func(c queue.Count) int64 { return micros(c.Minute.Truncate(time.Minute)) }),
-		column(counts, func(c queue.Count) string { return c.Queue }),
-		column(counts, func(c queue.Count) string { return c.Kind }),
-		column(counts, func(c queue.Count) string { return c.Name }),
-		column(counts, func(c queue.Count) int64 { return c.N }))
+		column(counts, func(c driver.Count) int64 { return micros(c.Minute.Truncate(time.Minute)) }),
+		column(counts, func(c driver.Count) string { return c.Queue }),
+		column(counts, func(c driver.Count) string { return c.Kind }),
+		column(counts, func(c driver.Count) string { return c.Name }),
+		column(counts, func(c driver.Count) int64 { return c.N }))
 }
 
-func (t desk) Counts(ctx context.Context, from, to time.Time) (sums []queue.Count, err error) {
+func (t desk) Counts(ctx context.Context, from, to time.Time) (sums []driver.Count, err error) {
 	err = t.db.run(ctx, "read counters", do(sqlTasks()[13], t.ns, micros(from), micros(to)).each(func(rows pgx.Rows) error {
-		var c queue.Count
+		var c driver.Count
 		err := rows.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
 		sums = append(sums, c)
 		return err
@@ -377,7 +378,7 @@ func (t desk) Counts(ctx context.Context, from, to time.Time) (sums []queue.Coun
 	return sums, err
 }
 
-func (t tasks) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+func (t tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	var gone, set, every, burst []int64
 	for kind, r := range rates {
 		k := t.names.kind(kind)

@@ -12,8 +12,9 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Whatever locks rows does so in one order: everything that there is to do, at once and on few keys, and no call is
@@ -50,7 +51,7 @@ func TestNothingWaitsForEachOther(t *testing.T) {
 	tendAll(t, stores[0])
 	w := joined(t, stores[0])
 	for idle := 0; idle < 3; {
-		f, err := stores[0].Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q", "r"}, Max: 100, Suspects: true, Charged: true})
+		f, err := stores[0].Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q", "r"}, Max: 100, Suspects: true, Charged: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +59,7 @@ func TestNothingWaitsForEachOther(t *testing.T) {
 			idle = 0
 			continue
 		}
-		all, err := stores[0].Tasks.Tasks(t.Context(), queue.Filter{States: []queue.State{queue.Available, queue.Blocked}, Max: 1})
+		all, err := stores[0].Tasks.Tasks(t.Context(), driver.Filter{States: []task.State{task.Available, task.Blocked}, Max: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +76,7 @@ func TestNothingWaitsForEachOther(t *testing.T) {
 func tendAll(t *testing.T, s *store.Store) {
 	t.Helper()
 	for more := true; more; {
-		r, err := s.Queue.Tend(t.Context(), queue.TendRequest{})
+		r, err := s.Queue.Tend(t.Context(), driver.TendRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +94,7 @@ type meddler struct {
 	w           lease.Ref
 	address, ns string
 	rng         *rand.Rand
-	runs        []queue.Fetched
+	runs        []driver.Fetched
 }
 
 func (m *meddler) meddle(ctx context.Context) (err error) {
@@ -101,54 +102,54 @@ func (m *meddler) meddle(ctx context.Context) (err error) {
 	case 0, 1, 2:
 		_, err = m.s.Queue.Enqueue(ctx, m.specs())
 	case 3, 4, 5:
-		var f queue.Fetch
-		f, err = m.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: m.w, Queues: []string{"q", "r"}, Max: 1 + m.rng.IntN(20), Suspects: true, Charged: true})
+		var f driver.Fetch
+		f, err = m.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: m.w, Queues: []string{"q", "r"}, Max: 1 + m.rng.IntN(20), Suspects: true, Charged: true})
 		m.runs = append(m.runs, f.Tasks...)
 	case 6, 7, 8:
 		_, err = m.s.Queue.Finish(ctx, m.w, m.ends())
 	case 9:
 		err = m.act(ctx)
 	case 10:
-		_, err = m.s.Queue.Tend(ctx, queue.TendRequest{Keep: map[queue.State]time.Duration{queue.Succeeded: 0}})
+		_, err = m.s.Queue.Tend(ctx, driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: 0}})
 	case 11:
 		err = m.inTransaction(ctx)
 	}
 	return err
 }
 
-func (m *meddler) specs() (specs []queue.Spec) {
+func (m *meddler) specs() (specs []task.Spec) {
 	for range 1 + m.rng.IntN(8) {
-		s := queue.Spec{Queue: string("qr"[m.rng.IntN(2)]), Kind: "k", Args: []byte("1"), Priority: m.rng.IntN(3)}
+		s := task.Spec{Queue: string("qr"[m.rng.IntN(2)]), Kind: "k", Args: []byte("1"), Priority: m.rng.IntN(3)}
 		if m.rng.IntN(2) == 0 {
-			s.Unique = &queue.Unique{Key: fmt.Sprint("u", m.rng.IntN(4)), Until: queue.UntilStarted}
-			s.Unique.Again = []queue.Again{queue.Refuse, queue.Replace, queue.Debounce}[m.rng.IntN(3)]
+			s.Unique = &task.Unique{Key: fmt.Sprint("u", m.rng.IntN(4)), Until: task.UntilStarted}
+			s.Unique.Again = []task.Again{task.Refuse, task.Replace, task.Debounce}[m.rng.IntN(3)]
 			s.Delay = time.Duration(m.rng.IntN(20)) * time.Millisecond
 		}
 		if m.rng.IntN(2) == 0 {
-			s.Limit = &queue.Limit{Key: fmt.Sprint("l", m.rng.IntN(3)), Max: 1 + m.rng.IntN(2)}
-			s.Limit.OnContention = []queue.Contention{queue.Wait, queue.Wait, queue.Discard, queue.Displace}[m.rng.IntN(4)]
+			s.Limit = &task.Limit{Key: fmt.Sprint("l", m.rng.IntN(3)), Max: 1 + m.rng.IntN(2)}
+			s.Limit.OnContention = []task.Contention{task.Wait, task.Wait, task.Discard, task.Displace}[m.rng.IntN(4)]
 		}
 		specs = append(specs, s)
 	}
 	return specs
 }
 
-func (m *meddler) ends() (ends []queue.Completion) {
+func (m *meddler) ends() (ends []driver.Completion) {
 	n := min(len(m.runs), 1+m.rng.IntN(10))
 	for _, r := range m.runs[:n] {
-		v := []queue.Verdict{queue.Success, queue.Success, queue.Retry, queue.Fail, queue.Return, queue.Snooze}[m.rng.IntN(6)]
-		ends = append(ends, queue.Completion{Ref: r.Ref, Verdict: v, Outcome: "failed"})
+		v := []driver.Verdict{driver.Success, driver.Success, driver.Retry, driver.Fail, driver.Return, driver.Snooze}[m.rng.IntN(6)]
+		ends = append(ends, driver.Completion{Ref: r.Ref, Verdict: v, Outcome: "failed"})
 	}
 	m.runs = m.runs[n:]
 	return ends
 }
 
 func (m *meddler) act(ctx context.Context) error {
-	some, err := m.s.Tasks.Tasks(ctx, queue.Filter{Max: 1000})
+	some, err := m.s.Tasks.Tasks(ctx, driver.Filter{Max: 1000})
 	if err != nil || len(some) == 0 {
 		return err
 	}
-	a := queue.Action{Act: []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete}[m.rng.IntN(7)], Queue: "r"}
+	a := driver.Action{Act: []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete}[m.rng.IntN(7)], Queue: "r"}
 	for range 10 {
 		a.IDs = append(a.IDs, some[m.rng.IntN(len(some))].ID)
 	}

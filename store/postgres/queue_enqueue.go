@@ -14,13 +14,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // An item is one spec of a batch, as rows have it.
 type item struct {
 	i          int // its place in the batch
-	spec       *queue.Spec
+	spec       *task.Spec
 	cold       string
 	uniq, lim  pgtype.UUID
 	hold       int64
@@ -29,26 +29,26 @@ type item struct {
 	contention int16
 }
 
-func (t tasks) item(i int, s *queue.Spec) item {
+func (t tasks) item(i int, s *task.Spec) item {
 	m := item{i: i, spec: s, cold: cold(s)}
 	if u := s.Unique; u != nil {
 		m.uniq, m.hold = t.hashed(u.Hash(s.Kind)), u.Window.Microseconds()
-		if u.Until == queue.UntilStarted {
+		if u.Until == task.UntilStarted {
 			m.hold = -1
 		}
 		switch u.Again {
-		case queue.Replace:
+		case task.Replace:
 			m.again = 1
-		case queue.Debounce:
+		case task.Debounce:
 			m.again, m.longest = 2, u.Longest(s.Delay).Microseconds()
 		}
 	}
 	if l := s.Limit; l != nil {
 		m.lim = t.hashed(l.Hash(s.Kind))
 		switch l.OnContention {
-		case queue.Discard:
+		case task.Discard:
 			m.contention = 1
-		case queue.Displace:
+		case task.Displace:
 			m.contention = 2
 		}
 	}
@@ -56,7 +56,7 @@ func (t tasks) item(i int, s *queue.Spec) item {
 }
 
 // cold is what the store only keeps of a spec, with its instant as every other instant is kept.
-func cold(s *queue.Spec) string {
+func cold(s *task.Spec) string {
 	if s.RetryUntil.IsZero() {
 		return string(s.Cold())
 	}
@@ -74,16 +74,16 @@ type admission struct {
 	keyed   bool // all have a unique key, and none a limit
 	rounds  [][]item
 	same    map[int]int // items that share their key with an earlier one, and are answered as that was
-	answers []queue.Enqueued
+	answers []task.Enqueued
 	fresh   []name
 	lines   []line  // that the database may not know
 	told    []int64 // queues in which there may be something to fetch
 	last    string  // the name of the last one
 }
 
-func (t tasks) admission(specs []queue.Spec, own bool) *admission {
+func (t tasks) admission(specs []task.Spec, own bool) *admission {
 	a := &admission{t: t, own: own, plain: true, keyed: true, rounds: [][]item{make([]item, 0, len(specs))},
-		same: map[int]int{}, answers: make([]queue.Enqueued, len(specs))}
+		same: map[int]int{}, answers: make([]task.Enqueued, len(specs))}
 	seen, lines := map[name]bool{}, map[line]bool{}
 	last, round := map[pgtype.UUID]int{}, map[pgtype.UUID]int{}
 	for i := range specs {
@@ -126,7 +126,7 @@ func (a *admission) put(round int, m item) {
 	a.rounds[round] = append(a.rounds[round], m)
 }
 
-func (t tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+func (t tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
 	}
@@ -210,7 +210,7 @@ func (a *admission) unheld() step {
 		if len(items) == 0 {
 			return errors.New("the server answers in another order than that in which it was asked")
 		}
-		a.take(items[0], queue.Enqueued{Answer: queue.New, ID: queue.ID(id), State: states[state]})
+		a.take(items[0], task.Enqueued{Answer: task.New, ID: task.ID(id), State: states[state]})
 		return nil
 	})
 }
@@ -237,7 +237,7 @@ func (a *admission) simple() step {
 		if err := rows.Scan(&id, &state); err != nil {
 			return err
 		}
-		a.take(items[next], queue.Enqueued{Answer: queue.New, ID: queue.ID(id), State: states[state]})
+		a.take(items[next], task.Enqueued{Answer: task.New, ID: task.ID(id), State: states[state]})
 		next++
 		return nil
 	})
@@ -254,7 +254,7 @@ func (a *admission) takeAlike(rows pgx.Rows, items []item) error {
 	}
 	slices.Sort(ids) // they were drawn in the order of the items
 	for i, m := range items {
-		a.take(m, queue.Enqueued{Answer: queue.New, ID: queue.ID(ids[i]), State: states[state]})
+		a.take(m, task.Enqueued{Answer: task.New, ID: task.ID(ids[i]), State: states[state]})
 	}
 	return nil
 }
@@ -292,8 +292,8 @@ func (a *admission) steps() (steps []step) {
 			if err := rows.Scan(&n, &answer, &id, &state); err != nil {
 				return err
 			}
-			e := queue.Enqueued{Answer: admissions[answer], ID: queue.ID(id), State: states[state]}
-			if e.Answer == queue.Undecided {
+			e := task.Enqueued{Answer: admissions[answer], ID: task.ID(id), State: states[state]}
+			if e.Answer == task.Undecided {
 				e.State = ""
 			}
 			a.take(items[n-1], e)
@@ -338,21 +338,21 @@ func limitSlots(m item) int32 {
 	return int32(m.spec.Limit.Slots())
 }
 
-var admissions = map[int]queue.Admission{1: queue.New, 2: queue.Duplicate, 3: queue.Updated, 4: queue.Undecided}
+var admissions = map[int]task.Admission{1: task.New, 2: task.Duplicate, 3: task.Updated, 4: task.Undecided}
 
-func (a *admission) take(m item, e queue.Enqueued) {
+func (a *admission) take(m item, e task.Enqueued) {
 	a.answers[m.i] = e
-	if e.State == queue.Available && e.Answer != queue.Duplicate && (len(a.told) == 0 || a.last != m.spec.Queue) {
+	if e.State == task.Available && e.Answer != task.Duplicate && (len(a.told) == 0 || a.last != m.spec.Queue) {
 		a.told, a.last = append(a.told, a.t.names.queue(m.spec.Queue)), m.spec.Queue
 	}
 }
 
 // answer tells what became of the batch. An item that came after one of the same key is its duplicate.
-func (a *admission) answer() ([]queue.Enqueued, error) {
+func (a *admission) answer() ([]task.Enqueued, error) {
 	for i, before := range a.same {
 		a.answers[i] = a.answers[before]
-		if a.answers[i].Answer != queue.Undecided {
-			a.answers[i].Answer = queue.Duplicate
+		if a.answers[i].Answer != task.Undecided {
+			a.answers[i].Answer = task.Duplicate
 		}
 	}
 	for i, e := range a.answers {

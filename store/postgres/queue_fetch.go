@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // The marks that queue_fetch leaves on a call.
@@ -25,14 +26,14 @@ const (
 // twice as many.
 const again = 8
 
-func (t tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+func (t tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
 	f := fetch{t: t, r: r}
 	for n := range again {
 		if err := f.ask(ctx, 1<<n); err != nil {
 			if len(f.got) > 0 {
 				break // what was given is given
 			}
-			return queue.Fetch{}, err
+			return driver.Fetch{}, err
 		}
 		if f.marks&fetchFull != 0 && len(f.got) < r.Max {
 			continue
@@ -53,7 +54,7 @@ func (t tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, er
 // fetch is one call of Fetch.
 type fetch struct {
 	t      tasks
-	r      queue.FetchRequest
+	r      driver.FetchRequest
 	queues []int64
 	now    time.Time
 	due    time.Time
@@ -65,7 +66,7 @@ type fetch struct {
 
 // fetched is one task as it is read.
 type fetched struct {
-	queue.Fetched
+	driver.Fetched
 	place, queue, kind int64
 }
 
@@ -96,7 +97,7 @@ func (f *fetch) row(rows pgx.Rows) error {
 	if err := x.Thaw(cold); err != nil {
 		return damaged("task", err)
 	}
-	x.Ref = queue.Ref{ID: queue.ID(id), Token: lease.Token(token)}
+	x.Ref = driver.Ref{ID: task.ID(id), Token: lease.Token(token)}
 	x.Args, x.RunAt, x.Enqueued, x.ExpiresAt = args, instant(due), instant(enqueued), instant(expires)
 	x.Priority, _ = fromPlace(x.place)
 	f.got, f.suspect = append(f.got, x), f.suspect || x.Suspect
@@ -104,8 +105,8 @@ func (f *fetch) row(rows pgx.Rows) error {
 }
 
 // reply puts what was given in order, and names it.
-func (f *fetch) reply(ctx context.Context) (queue.Fetch, error) {
-	out := queue.Fetch{Now: f.now, NextDue: f.due, Late: f.marks&fetchLate != 0, Gone: f.marks&fetchGone != 0}
+func (f *fetch) reply(ctx context.Context) (driver.Fetch, error) {
+	out := driver.Fetch{Now: f.now, NextDue: f.due, Late: f.marks&fetchLate != 0, Gone: f.marks&fetchGone != 0}
 	if len(f.got) == 0 {
 		return out, nil
 	}
@@ -118,12 +119,12 @@ func (f *fetch) reply(ctx context.Context) (queue.Fetch, error) {
 		unknown[x.kind] = true
 	}
 	if err := f.t.names.learn(ctx, f.t.db, unknown); err != nil {
-		return queue.Fetch{}, err
+		return driver.Fetch{}, err
 	}
 	slices.SortFunc(f.got, func(x, y fetched) int {
 		return cmp.Or(cmp.Compare(order[x.queue], order[y.queue]), cmp.Compare(x.place, y.place))
 	})
-	out.Tasks = column(f.got, func(x fetched) queue.Fetched {
+	out.Tasks = column(f.got, func(x fetched) driver.Fetched {
 		x.Queue, x.Kind = f.t.names.text(x.queue), f.t.names.text(x.kind)
 		return x.Fetched
 	})

@@ -9,18 +9,19 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
-func (t tasks) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([]queue.Status, error) {
+func (t tasks) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) ([]driver.Status, error) {
 	ok := map[int64]bool{}
 	err := t.db.run(ctx, "start", do(sqlWork()[1], args(t.ns)(append(ref(worker),
-		column(refs, func(r queue.Ref) int64 { return int64(r.ID) }),
-		column(refs, func(r queue.Ref) int64 { return int64(r.Token) }))...)...).each(ids(ok)))
+		column(refs, func(r driver.Ref) int64 { return int64(r.ID) }),
+		column(refs, func(r driver.Ref) int64 { return int64(r.Token) }))...)...).each(ids(ok)))
 	if err != nil {
 		return nil, err
 	}
-	return column(refs, func(r queue.Ref) queue.Status { return status(ok[int64(r.ID)]) }), nil
+	return column(refs, func(r driver.Ref) driver.Status { return status(ok[int64(r.ID)]) }), nil
 }
 
 func ids(into map[int64]bool) func(pgx.Rows) error {
@@ -32,14 +33,14 @@ func ids(into map[int64]bool) func(pgx.Rows) error {
 	}
 }
 
-func status(ok bool) queue.Status {
+func status(ok bool) driver.Status {
 	if ok {
-		return queue.OK
+		return driver.OK
 	}
-	return queue.Gone
+	return driver.Gone
 }
 
-func (t tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (t tasks) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
@@ -58,16 +59,16 @@ func (t tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Comple
 // finish ends runs, in rounds in which no task is twice.
 type finish struct {
 	steps    []step
-	statuses []queue.Status
+	statuses []driver.Status
 }
 
 // With skip, those that another transaction has are left as they are.
-func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own, skip bool) *finish {
-	f := &finish{statuses: make([]queue.Status, len(ends))}
-	seen := map[queue.ID]int{}
+func (t tasks) finish(worker lease.Ref, ends []driver.Completion, own, skip bool) *finish {
+	f := &finish{statuses: make([]driver.Status, len(ends))}
+	seen := map[task.ID]int{}
 	var rounds [][]int
 	for i, c := range ends {
-		f.statuses[i] = queue.Gone
+		f.statuses[i] = driver.Gone
 		n := seen[c.ID]
 		seen[c.ID]++
 		if n == len(rounds) {
@@ -81,14 +82,14 @@ func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own, skip bool)
 		for _, i := range round {
 			at[int64(ends[i].ID)] = i
 		}
-		columns := append(completions(column(round, func(i int) queue.Completion { return ends[i] })), skip)
+		columns := append(completions(column(round, func(i int) driver.Completion { return ends[i] })), skip)
 		f.steps = append(f.steps, do(sqlWork()[2], args(t.ns, own)(append(ref(worker), columns...)...)...).each(func(rows pgx.Rows) error {
 			var id int64
 			err := rows.Scan(&id)
 			if id < 0 {
-				f.statuses[at[-id]] = queue.Withheld
+				f.statuses[at[-id]] = driver.Withheld
 			} else {
-				f.statuses[at[id]] = queue.OK
+				f.statuses[at[id]] = driver.OK
 			}
 			return err
 		}))
@@ -97,22 +98,22 @@ func (t tasks) finish(worker lease.Ref, ends []queue.Completion, own, skip bool)
 }
 
 // completions are columns. Where all just succeeded, only the tasks are told.
-func completions(ends []queue.Completion) []any {
+func completions(ends []driver.Completion) []any {
 	columns := []any{
-		column(ends, func(c queue.Completion) int64 { return int64(c.ID) }),
-		column(ends, func(c queue.Completion) int64 { return int64(c.Token) }),
+		column(ends, func(c driver.Completion) int64 { return int64(c.ID) }),
+		column(ends, func(c driver.Completion) int64 { return int64(c.Token) }),
 	}
-	if !slices.ContainsFunc(ends, func(c queue.Completion) bool { return c.Verdict != queue.Success || c.Reason != "" }) {
+	if !slices.ContainsFunc(ends, func(c driver.Completion) bool { return c.Verdict != driver.Success || c.Reason != "" }) {
 		return append(columns, []int16(nil), []int64(nil), []string(nil), []string(nil), []int64(nil), []int64(nil), []string(nil))
 	}
 	return append(columns,
-		column(ends, func(c queue.Completion) int16 { return int16(c.Verdict) }),
-		column(ends, func(c queue.Completion) int64 { return c.Delay.Microseconds() }),
-		column(ends, func(c queue.Completion) string { return storable(c.Reason) }),
-		column(ends, func(c queue.Completion) string { return c.Outcome }),
-		column(ends, func(c queue.Completion) int64 { return micros(c.Started) }),
-		column(ends, func(c queue.Completion) int64 { return micros(c.Ended) }),
-		column(ends, func(c queue.Completion) string { return storable(c.Error) }))
+		column(ends, func(c driver.Completion) int16 { return int16(c.Verdict) }),
+		column(ends, func(c driver.Completion) int64 { return c.Delay.Microseconds() }),
+		column(ends, func(c driver.Completion) string { return storable(c.Reason) }),
+		column(ends, func(c driver.Completion) string { return c.Outcome }),
+		column(ends, func(c driver.Completion) int64 { return micros(c.Started) }),
+		column(ends, func(c driver.Completion) int64 { return micros(c.Ended) }),
+		column(ends, func(c driver.Completion) string { return storable(c.Error) }))
 }
 
 // storable is a text that the server takes: what a handler says may be anything.
@@ -120,17 +121,17 @@ func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-func (t tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
-	var found []queue.Asked
+func (t tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
+	var found []driver.Asked
 	which := sqlWork()[3]
 	if asked {
 		which = sqlWork()[6]
 	}
 	err := t.db.run(ctx, "read a worker's tasks", do(which, args(t.ns)(ref(worker)...)...).each(func(rows pgx.Rows) error {
-		var a queue.Asked
+		var a driver.Asked
 		var id, token int64
 		err := rows.Scan(&id, &token, &a.Stop)
-		a.ID, a.Token = queue.ID(id), lease.Token(token)
+		a.ID, a.Token = task.ID(id), lease.Token(token)
 		found = append(found, a)
 		return err
 	}))

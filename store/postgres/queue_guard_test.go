@@ -14,7 +14,9 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // counted is a store of which the rows that each step reads and changes are counted, by the server itself.
@@ -91,10 +93,10 @@ func (s *counted) took(what string, most int64, f func()) {
 }
 
 // fill takes tasks in, quickly.
-func fill(t testing.TB, s *store.Store, n int, of func(i int) queue.Spec) {
+func fill(t testing.TB, s *store.Store, n int, of func(i int) task.Spec) {
 	t.Helper()
 	for i := 0; i < n; i += 1000 {
-		specs := make([]queue.Spec, min(1000, n-i))
+		specs := make([]task.Spec, min(1000, n-i))
 		for j := range specs {
 			specs[j] = of(i + j)
 		}
@@ -105,8 +107,8 @@ func fill(t testing.TB, s *store.Store, n int, of func(i int) queue.Spec) {
 // each is how many rows one task takes, all of its life.
 const each = 60
 
-func kindOf(kind string) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Kind = kind }
+func kindOf(kind string) func(*task.Spec) {
+	return func(s *task.Spec) { s.Kind = kind }
 }
 
 // What cannot be given costs a fetch nothing (promise 26): each step takes as many rows beside ten times as
@@ -125,25 +127,25 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	ctx := t.Context()
 	beat := func() lease.Ref { return joined(t, plain) }
 
-	fill(t, plain, 10*n, func(int) queue.Spec { return spec(kindOf("unknown")) })
-	fill(t, plain, n, func(int) queue.Spec { return spec(kindOf("paused")) })
-	fill(t, plain, n, func(int) queue.Spec { return spec(kindOf("rated")) })
-	fill(t, plain, n, func(int) queue.Spec { return spec(kindOf("blocked"), limitOf("b", 1)) })
-	fill(t, plain, n, func(i int) queue.Spec {
+	fill(t, plain, 10*n, func(int) task.Spec { return spec(kindOf("unknown")) })
+	fill(t, plain, n, func(int) task.Spec { return spec(kindOf("paused")) })
+	fill(t, plain, n, func(int) task.Spec { return spec(kindOf("rated")) })
+	fill(t, plain, n, func(int) task.Spec { return spec(kindOf("blocked"), limitOf("b", 1)) })
+	fill(t, plain, n, func(i int) task.Spec {
 		return spec(kindOf("unknown"), limitOf(fmt.Sprint("u", i), 1)) // nominees of a kind that the worker does not know
 	})
-	fill(t, plain, n, func(int) queue.Spec { return spec(kindOf("elsewhere"), func(s *queue.Spec) { s.Queue = "r" }) })
-	fill(t, elsewhere, n, func(int) queue.Spec { return spec() })
-	if err := plain.Tasks.Pause(ctx, queue.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
+	fill(t, plain, n, func(int) task.Spec { return spec(kindOf("elsewhere"), func(s *task.Spec) { s.Queue = "r" }) })
+	fill(t, elsewhere, n, func(int) task.Spec { return spec() })
+	if err := plain.Tasks.Pause(ctx, driver.Pause{Kind: "paused", By: "me", Why: "because"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := plain.Queue.Declare(ctx, map[string]queue.Rate{"rated": {Count: 1, Per: time.Hour}}); err != nil {
+	if err := plain.Queue.Declare(ctx, map[string]task.Rate{"rated": {Count: 1, Per: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	holder := beat()
-	fetchOf := func(s *store.Store, w lease.Ref, most int, kinds ...string) []queue.Fetched {
+	fetchOf := func(s *store.Store, w lease.Ref, most int, kinds ...string) []driver.Fetched {
 		t.Helper()
-		f, err := s.Queue.Fetch(ctx, queue.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
+		f, err := s.Queue.Fetch(ctx, driver.FetchRequest{Worker: w, Queues: []string{"q"}, Kinds: kinds, Max: most, Suspects: true, Charged: true})
 		if err != nil || f.Gone {
 			t.Fatalf("fetch: %+v, %v", f, err)
 		}
@@ -160,8 +162,8 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	enqueue(t, s.Queue, spec(), spec())
 	warm := beat()
 	complete(t, s.Queue, warm, fetchOf(s.Store, warm, 1, known...)...) // what is learnt once
-	s.took("enqueue of 10", 10*each, func() { fill(t, s.Store, 10, func(int) queue.Spec { return spec() }) })
-	var got []queue.Fetched
+	s.took("enqueue of 10", 10*each, func() { fill(t, s.Store, 10, func(int) task.Spec { return spec() }) })
+	var got []driver.Fetched
 	w := beat()
 	s.took("fetch of 10", 10*each, func() { got = fetchOf(s.Store, w, 10, known...) })
 	if len(got) != 10 {
@@ -185,7 +187,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 		}
 	})
 	s.took("tend", step, func() {
-		if _, err := s.Queue.Tend(ctx, queue.TendRequest{Keep: queue.Retention}); err != nil {
+		if _, err := s.Queue.Tend(ctx, driver.TendRequest{Keep: queue.Retention}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -194,7 +196,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	nobody := countedStore(t, empty, s)
 	nobody.took("lists and counts of an empty namespace", 100, func() {
 		l, err := nobody.Tasks.Queues(ctx)
-		all, err2 := nobody.Tasks.Tasks(ctx, queue.Filter{})
+		all, err2 := nobody.Tasks.Tasks(ctx, driver.Filter{})
 		if err != nil || err2 != nil || len(l)+len(all) > 0 {
 			t.Errorf("%v, %v, %v, %v", l, all, err, err2)
 		}
@@ -202,7 +204,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	enqueue(t, nobody.Queue, spec())
 	nobody.took("lists and counts of a small one", 200, func() {
 		l, err := nobody.Tasks.Queues(ctx)
-		all, err2 := nobody.Tasks.Tasks(ctx, queue.Filter{Tag: "none"})
+		all, err2 := nobody.Tasks.Tasks(ctx, driver.Filter{Tag: "none"})
 		if err != nil || err2 != nil || len(l) != 1 || len(all) > 0 {
 			t.Errorf("%v, %v, %v, %v", l, all, err, err2)
 		}
@@ -229,24 +231,24 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 	}
 
 	// Superseding.
-	rival := spec(func(s *queue.Spec) { s.Limit = &queue.Limit{Key: "d", OnContention: queue.Displace} })
+	rival := spec(func(s *task.Spec) { s.Limit = &task.Limit{Key: "d", OnContention: task.Displace} })
 	enqueue(t, s.Queue, rival)
 	first := fetchSome(t, s, w, 1).Tasks
-	fill(t, s, n, func(int) queue.Spec { return rival })
+	fill(t, s, n, func(int) task.Spec { return rival })
 	urgent := rival
 	urgent.Priority = 9
 	id := enqueue(t, s.Queue, urgent)[0].ID
 	steps := 0
-	for task := (queue.Task{}); task.State != queue.Blocked; steps++ {
+	for got := (driver.Task{}); got.State != task.Blocked; steps++ {
 		f := fetchSome(t, s, w, 10)
 		if len(f.Tasks) > 0 || steps > n {
 			t.Fatalf("after %d steps: %+v", steps, f)
 		}
 		var err error
-		if task, _, _, err = s.Tasks.Task(ctx, id); err != nil {
+		if got, _, _, err = s.Tasks.Task(ctx, id); err != nil {
 			t.Fatal(err)
 		}
-		if task.State != queue.Blocked && f.NextDue.After(f.Now) {
+		if got.State != task.Blocked && f.NextDue.After(f.Now) {
 			t.Errorf("there is more to do, and the fetch says not before %s", f.NextDue)
 		}
 	}
@@ -256,13 +258,13 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 	if left := one[int](t, sql, "SELECT count(*)::int FROM dibs.tasks"); left != 0 {
 		t.Errorf("%d are left", left)
 	}
-	if got, _, _, err := s.Tasks.Task(ctx, id); err != nil || got.State != queue.Succeeded {
+	if got, _, _, err := s.Tasks.Task(ctx, id); err != nil || got.State != task.Succeeded {
 		t.Errorf("the urgent one: %s, %v", got.State, err)
 	}
 
 	// A limit that is raised.
-	fill(t, s, n, func(int) queue.Spec { return spec(limitOf("l", 1)) })
-	if _, err := s.Tasks.SetLimit(ctx, (&queue.Limit{Key: "l"}).Hash("k"), n, "me"); err != nil {
+	fill(t, s, n, func(int) task.Spec { return spec(limitOf("l", 1)) })
+	if _, err := s.Tasks.SetLimit(ctx, (&task.Limit{Key: "l"}).Hash("k"), n, "me"); err != nil {
 		t.Fatal(err)
 	}
 	biggest("a raised limit")
@@ -281,7 +283,7 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for more := true; more; {
-		d, err := s.Queue.Tend(ctx, queue.TendRequest{})
+		d, err := s.Queue.Tend(ctx, driver.TendRequest{})
 		if err != nil || d.Repaired != 0 {
 			t.Fatalf("%+v, %v", d, err)
 		}
@@ -315,8 +317,8 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := enqueue(t, QueueTx(early, c.Namespace), spec())[0].ID
-	later := enqueue(t, s.Queue, spec(func(s *queue.Spec) { s.Delay = 24 * time.Hour }))[0].ID
-	fill(t, plain, n, func(int) queue.Spec { return spec() })
+	later := enqueue(t, s.Queue, spec(func(s *task.Spec) { s.Delay = 24 * time.Hour }))[0].ID
+	fill(t, plain, n, func(int) task.Spec { return spec() })
 	w := joined(t, plain)
 	for done, beats := 0, time.Now(); done < n; {
 		f := fetchSome(t, s.Store, w, 1000)
@@ -328,7 +330,7 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 			w, beats = joined(t, plain), time.Now()
 		}
 	}
-	fetchesOne := func(what string, id queue.ID) {
+	fetchesOne := func(what string, id task.ID) {
 		t.Helper()
 		w = joined(t, plain)
 		f := fetchSome(t, s.Store, w, 10)
@@ -349,13 +351,13 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 		fetchSome(t, s.Store, w, 1)
 	}
 	s.took("a fetch", 4000, func() { fetchSome(t, s.Store, w, 10) })
-	if a, err := s.Tasks.Act(context.Background(), queue.Action{Act: queue.ActPromote, IDs: []queue.ID{later}}); err != nil || a[0].Answer != queue.Done {
+	if a, err := s.Tasks.Act(context.Background(), driver.Action{Act: driver.ActPromote, IDs: []task.ID{later}}); err != nil || a[0].Answer != driver.Done {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	fetchesOne("what was put in front of the floor", later)
 	zero := time.Now().Add(-time.Minute)
-	again := enqueue(t, s.Queue, spec(func(s *queue.Spec) { s.Delay = 24 * time.Hour }))[0].ID
-	fill(t, plain, 3000, func(int) queue.Spec { return spec() })
+	again := enqueue(t, s.Queue, spec(func(s *task.Spec) { s.Delay = 24 * time.Hour }))[0].ID
+	fill(t, plain, 3000, func(int) task.Spec { return spec() })
 	for done := 0; done < 3000; {
 		f := fetchSome(t, s.Store, joined(t, plain), 1000)
 		done += len(f.Tasks)
@@ -363,7 +365,7 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 	for range 100 {
 		fetchSome(t, s.Store, w, 1)
 	}
-	if _, err := s.Tasks.Act(t.Context(), queue.Action{Act: queue.ActEdit, IDs: []queue.ID{again}, Edit: queue.Edit{RunAt: &zero}}); err != nil {
+	if _, err := s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActEdit, IDs: []task.ID{again}, Edit: driver.Edit{RunAt: &zero}}); err != nil {
 		t.Fatal(err)
 	}
 	fetchesOne("what became due below the floor", again)
@@ -387,13 +389,13 @@ func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 		}
 	}
 	enqueue(t, s.Queue, spec(limitOf("waits", 1)), spec(limitOf("fresh", 1)))
-	if ok, err := s.Tasks.SetLimit(t.Context(), (&queue.Limit{Key: "said"}).Hash("k"), 2, "me"); err != nil || !ok {
+	if ok, err := s.Tasks.SetLimit(t.Context(), (&task.Limit{Key: "said"}).Hash("k"), 2, "me"); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	if _, err := sql.Exec(t.Context(), "UPDATE dibs.queue_limits SET token = token - 25 * 3600000000::bigint, since = since - 25 * 3600000000::bigint, checked = 0 WHERE key <> 'fresh'"); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.Queue.Tend(t.Context(), queue.TendRequest{}); err != nil || r.Repaired != 0 {
+	if r, err := s.Queue.Tend(t.Context(), driver.TendRequest{}); err != nil || r.Repaired != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if left := one[string](t, sql, "SELECT string_agg(key, ' ' ORDER BY key) FROM dibs.queue_limits"); left != "fresh runs said waits" {
@@ -424,10 +426,12 @@ func TestALockedTaskHoldsUpNoOther(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT FROM dibs.tasks WHERE id = $1 FOR UPDATE", int64(f[1].ID)); err != nil {
 		t.Fatal(err)
 	}
-	ends := column(f, func(f queue.Fetched) queue.Completion { return queue.Completion{Ref: f.Ref, Verdict: queue.Success} })
+	ends := column(f, func(f driver.Fetched) driver.Completion {
+		return driver.Completion{Ref: f.Ref, Verdict: driver.Success}
+	})
 	begin := time.Now()
 	st, err := s.Queue.Finish(t.Context(), w, ends)
-	if err != nil || fmt.Sprint(st) != fmt.Sprint([]queue.Status{queue.OK, queue.Withheld, queue.OK}) {
+	if err != nil || fmt.Sprint(st) != fmt.Sprint([]driver.Status{driver.OK, driver.Withheld, driver.OK}) {
 		t.Errorf("%v, %v", st, err)
 	}
 	if d := time.Since(begin); d > lockWait*3/4 {
@@ -436,7 +440,7 @@ func TestALockedTaskHoldsUpNoOther(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if st, err = s.Queue.Finish(t.Context(), w, ends); err != nil || fmt.Sprint(st) != fmt.Sprint([]queue.Status{queue.OK, queue.OK, queue.OK}) {
+	if st, err = s.Queue.Finish(t.Context(), w, ends); err != nil || fmt.Sprint(st) != fmt.Sprint([]driver.Status{driver.OK, driver.OK, driver.OK}) {
 		t.Errorf("once it is free: %v, %v", st, err)
 	}
 }

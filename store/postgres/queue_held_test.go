@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Fetches that meet another server wait for each other at its namespace's row before they have locked anything.
@@ -14,9 +15,9 @@ func TestFetchesOfAnotherServerDoNotDeadlock(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	w := joined(t, s)
-	l := &queue.Limit{Key: "l", Max: 1, Shared: true}
-	enqueue(t, s.Queue, spec(func(s *queue.Spec) { s.Queue, s.Limit = "q1", l }),
-		spec(func(s *queue.Spec) { s.Queue, s.Limit, s.Delay = "q2", l, 10*time.Millisecond }))
+	l := &task.Limit{Key: "l", Max: 1, Shared: true}
+	enqueue(t, s.Queue, spec(func(s *task.Spec) { s.Queue, s.Limit = "q1", l }),
+		spec(func(s *task.Spec) { s.Queue, s.Limit, s.Delay = "q2", l, 10*time.Millisecond }))
 	time.Sleep(20 * time.Millisecond)
 	holder := admin(t, c.URL.String())
 	do := func(sql string, args ...any) {
@@ -31,7 +32,7 @@ func TestFetchesOfAnotherServerDoNotDeadlock(t *testing.T) {
 	do("SELECT FROM dibs.queue_limits WHERE ns = $1 FOR NO KEY UPDATE", c.Namespace)
 	// What is held back has no limit locked, and so waits for nobody who has one.
 	for _, q := range []string{"q1", "q2"} {
-		f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{q}, Max: 5})
+		f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{q}, Max: 5})
 		if err != nil || len(f.Tasks) > 0 {
 			t.Errorf("fetch from %s: %+v, %v", q, f, err)
 		}

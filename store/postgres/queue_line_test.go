@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A task that was fetched just before its time was over runs: nobody who wants its key discards it.
@@ -15,7 +15,7 @@ func TestWhatWasFetchedInTimeIsNotDiscarded(t *testing.T) {
 	s := open(t, c)
 	w := joined(t, s)
 	end := time.Now().Add(2 * time.Second)
-	id := enqueue(t, s.Queue, spec(uniqueKey("u"), func(x *queue.Spec) { x.ExpiresAt = end }))[0].ID
+	id := enqueue(t, s.Queue, spec(uniqueKey("u"), func(x *task.Spec) { x.ExpiresAt = end }))[0].ID
 	conn := admin(t, c.URL.String())
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
@@ -29,16 +29,16 @@ func TestWhatWasFetchedInTimeIsNotDiscarded(t *testing.T) {
 		t.Fatalf("%d, %v", n, err)
 	}
 	time.Sleep(time.Until(end) + 100*time.Millisecond)
-	answered := make(chan queue.Enqueued, 1)
+	answered := make(chan task.Enqueued, 1)
 	go func() { answered <- enqueue(t, s.Queue, spec(uniqueKey("u")))[0] }()
 	time.Sleep(300 * time.Millisecond) // in most runs it waits by then; in all it must be right
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-answered; a.Answer != queue.Duplicate || a.ID != id {
+	if a := <-answered; a.Answer != task.Duplicate || a.ID != id {
 		t.Errorf("answer: %+v", a)
 	}
-	if x, _, _, err := s.Tasks.Task(t.Context(), id); err != nil || x.State != queue.Running {
+	if x, _, _, err := s.Tasks.Task(t.Context(), id); err != nil || x.State != task.Running {
 		t.Errorf("%+v, %v", x, err)
 	}
 }
@@ -61,12 +61,12 @@ func TestADeadlockOverKeysIsUndecided(t *testing.T) {
 	theirs := QueueTx(tx, c.Namespace)
 	enqueue(t, theirs, y)
 	type result struct {
-		got []queue.Enqueued
+		got []task.Enqueued
 		err error
 	}
 	done := make(chan result, 1)
 	go func() {
-		got, err := s.Queue.Enqueue(context.Background(), []queue.Spec{x, y})
+		got, err := s.Queue.Enqueue(context.Background(), []task.Spec{x, y})
 		done <- result{got, err}
 	}()
 	look := admin(t, c.URL.String())
@@ -75,7 +75,7 @@ func TestADeadlockOverKeysIsUndecided(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, _ = theirs.Enqueue(context.Background(), []queue.Spec{x}) // one of the two is the deadlock's victim
+	_, _ = theirs.Enqueue(context.Background(), []task.Spec{x}) // one of the two is the deadlock's victim
 	r := <-done
 	if r.err != nil {
 		t.Errorf("%+v, %v", r.got, r.err)

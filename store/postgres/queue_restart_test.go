@@ -8,8 +8,9 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // The server is killed, and comes back, while batches are under way: what was acknowledged is there, as a task
@@ -20,7 +21,7 @@ func TestAServerThatIsKilledLosesNothingAcknowledged(t *testing.T) {
 	srv := testserver.StartPostgres(t)
 	c := config(t, srv.URL)
 	s := open(t, c)
-	r := &restarts{t: t, s: s, new: map[queue.ID]bool{}, done: map[queue.ID]bool{}}
+	r := &restarts{t: t, s: s, new: map[task.ID]bool{}, done: map[task.ID]bool{}}
 	for range 3 {
 		r.w = joined(t, s)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,8 +48,8 @@ type restarts struct {
 	s    *store.Store
 	w    lease.Ref
 	mu   sync.Mutex
-	new  map[queue.ID]bool
-	done map[queue.ID]bool
+	new  map[task.ID]bool
+	done map[task.ID]bool
 }
 
 func (r *restarts) count() int {
@@ -59,7 +60,7 @@ func (r *restarts) count() int {
 
 func (r *restarts) enqueue(ctx context.Context) {
 	for ctx.Err() == nil {
-		got, err := r.s.Queue.Enqueue(ctx, []queue.Spec{spec(), spec(), spec(limitOf("l", 2))})
+		got, err := r.s.Queue.Enqueue(ctx, []task.Spec{spec(), spec(), spec(limitOf("l", 2))})
 		if err != nil {
 			return
 		}
@@ -73,11 +74,13 @@ func (r *restarts) enqueue(ctx context.Context) {
 
 func (r *restarts) work(ctx context.Context) {
 	for ctx.Err() == nil {
-		f, err := r.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: r.w, Queues: []string{"q"}, Max: 50, Suspects: true, Charged: true})
+		f, err := r.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: r.w, Queues: []string{"q"}, Max: 50, Suspects: true, Charged: true})
 		if err != nil {
 			return
 		}
-		ends := column(f.Tasks, func(x queue.Fetched) queue.Completion { return queue.Completion{Ref: x.Ref, Verdict: queue.Success} })
+		ends := column(f.Tasks, func(x driver.Fetched) driver.Completion {
+			return driver.Completion{Ref: x.Ref, Verdict: driver.Success}
+		})
 		r.mu.Lock()
 		for _, e := range ends {
 			if r.done[e.ID] {
@@ -91,16 +94,16 @@ func (r *restarts) work(ctx context.Context) {
 		}
 		r.mu.Lock()
 		for i := range st {
-			r.done[ends[i].ID] = r.done[ends[i].ID] || st[i] == queue.OK
+			r.done[ends[i].ID] = r.done[ends[i].ID] || st[i] == driver.OK
 		}
 		r.mu.Unlock()
 	}
 }
 
 func (r *restarts) check() {
-	there := map[queue.ID]queue.State{}
-	for after := queue.ID(0); ; {
-		some, err := r.s.Tasks.Tasks(r.t.Context(), queue.Filter{After: after, Max: 1000})
+	there := map[task.ID]task.State{}
+	for after := task.ID(0); ; {
+		some, err := r.s.Tasks.Tasks(r.t.Context(), driver.Filter{After: after, Max: 1000})
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -117,7 +120,7 @@ func (r *restarts) check() {
 		}
 	}
 	for id, done := range r.done {
-		if done && there[id] != queue.Succeeded {
+		if done && there[id] != task.Succeeded {
 			r.t.Errorf("task %d was acknowledged as done, and is %q", id, there[id])
 		}
 	}

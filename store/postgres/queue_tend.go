@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 	swept    = 500
 )
 
-func (t tasks) Join(ctx context.Context, w queue.Process) error {
+func (t tasks) Join(ctx context.Context, w driver.Process) error {
 	live := false
 	err := t.db.run(ctx, "join", do(sqlWorkers()[0], args(t.ns)(append(ref(w.Lease),
 		w.Host, int64(w.PID), list(w.Queues), list(w.Kinds), int32(w.Slots))...)...).each(func(pgx.Rows) error {
@@ -28,7 +29,7 @@ func (t tasks) Join(ctx context.Context, w queue.Process) error {
 		return nil
 	}))
 	if err == nil && !live {
-		return queue.ErrStale
+		return driver.ErrStale
 	}
 	return err
 }
@@ -54,21 +55,21 @@ func (w *workerRow) targets(first ...any) []any {
 	return append(first, &w.key, &w.owner, &w.token, &w.host, &w.pid, &w.queues, &w.kinds, &w.slots, &w.since)
 }
 
-func (w *workerRow) worker() (queue.Process, error) {
+func (w *workerRow) worker() (driver.Process, error) {
 	if w.owner == nil {
-		return queue.Process{}, nil
+		return driver.Process{}, nil
 	}
 	nonce, err := lease.ParseNonce(*w.owner)
 	if err != nil {
-		return queue.Process{}, damaged("worker", err)
+		return driver.Process{}, damaged("worker", err)
 	}
-	return queue.Process{Lease: lease.Ref{Key: lease.Key(w.key), Owner: nonce, Token: lease.Token(*w.token)}, Host: *w.host, PID: int(*w.pid),
+	return driver.Process{Lease: lease.Ref{Key: lease.Key(w.key), Owner: nonce, Token: lease.Token(*w.token)}, Host: *w.host, PID: int(*w.pid),
 		Queues: w.queues, Kinds: w.kinds, Slots: int(*w.slots), Since: instant(*w.since)}, nil
 }
 
 // busy is a worker that has tasks, or may have.
 type busy struct {
-	queue.Process
+	driver.Process
 	id int32
 }
 
@@ -96,7 +97,7 @@ func number1[T int | int64](into *T) func(pgx.Rows) error {
 
 // Tend takes one step after the other, each atomic by itself: together they would hold the locks of many limits, in
 // an order that no other step could keep to.
-func (t tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, error) {
+func (t tasks) Tend(ctx context.Context, r driver.TendRequest) (driver.Tended, error) {
 	d := tending{tasks: t, left: r.Max, queues: []int64{}}
 	if r.Max <= 0 {
 		d.left = bound
@@ -123,7 +124,7 @@ func (t tasks) Tend(ctx context.Context, r queue.TendRequest) (queue.Tended, err
 // tending is one call of Tend.
 type tending struct {
 	tasks
-	queue.Tended
+	driver.Tended
 	queues []int64 // whose turn it is
 	left   int     // how many tasks it may still touch
 }
@@ -205,17 +206,17 @@ func (d *tending) repair(ctx context.Context) error {
 	return d.db.run(ctx, "repair limits", do(sqlTend()[7], d.ns, repaired).each(number1(&d.Repaired)))
 }
 
-func (d *tending) prune(ctx context.Context, keep map[queue.State]time.Duration) error {
+func (d *tending) prune(ctx context.Context, keep map[task.State]time.Duration) error {
 	var now int64
 	if err := d.db.run(ctx, "read the clock", do(sqlTend()[12]).each(number1(&now))); err != nil {
 		return err
 	}
-	for _, s := range queue.States {
+	for _, s := range task.States {
 		kept, named := keep[s]
 		if !named || !s.Final() {
 			continue
 		}
-		state, before := slices.Max(numbers([]queue.State{s})), now-kept.Microseconds()
+		state, before := slices.Max(numbers([]task.State{s})), now-kept.Microseconds()
 		if err := d.bounded(ctx, "prune tasks", bound, &d.Deleted, func(most int) step { return do(sqlTend()[8], d.queues, state, before, most) }); err != nil {
 			return err
 		}

@@ -11,15 +11,16 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // joined is a worker with a live lease.
 func joined(t testing.TB, s *store.Store) lease.Ref {
 	t.Helper()
 	w := grant(t, s, string(lease.OnceKey())).Ref()
-	if err := s.Queue.Join(t.Context(), queue.Process{Lease: w, Host: "web-1", Queues: []string{"q"}, Slots: 10}); err != nil {
+	if err := s.Queue.Join(t.Context(), driver.Process{Lease: w, Host: "web-1", Queues: []string{"q"}, Slots: 10}); err != nil {
 		t.Fatal(err)
 	}
 	beat(t, s, w)
@@ -47,23 +48,23 @@ func beat(t testing.TB, s *store.Store, w lease.Ref) {
 	}()
 }
 
-func spec(change ...func(*queue.Spec)) queue.Spec {
-	s := queue.Spec{Queue: "q", Kind: "k", Args: []byte("null")}
+func spec(change ...func(*task.Spec)) task.Spec {
+	s := task.Spec{Queue: "q", Kind: "k", Args: []byte("null")}
 	for _, f := range change {
 		f(&s)
 	}
 	return s
 }
 
-func uniqueKey(key string) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Unique = &queue.Unique{Key: key} }
+func uniqueKey(key string) func(*task.Spec) {
+	return func(s *task.Spec) { s.Unique = &task.Unique{Key: key} }
 }
 
-func limitOf(key string, n int) func(*queue.Spec) {
-	return func(s *queue.Spec) { s.Limit = &queue.Limit{Key: key, Max: n} }
+func limitOf(key string, n int) func(*task.Spec) {
+	return func(s *task.Spec) { s.Limit = &task.Limit{Key: key, Max: n} }
 }
 
-func enqueue(t testing.TB, in queue.Inserter, specs ...queue.Spec) []queue.Enqueued {
+func enqueue(t testing.TB, in driver.Inserter, specs ...task.Spec) []task.Enqueued {
 	t.Helper()
 	got, err := in.Enqueue(t.Context(), specs)
 	if err != nil {
@@ -72,22 +73,22 @@ func enqueue(t testing.TB, in queue.Inserter, specs ...queue.Spec) []queue.Enque
 	return got
 }
 
-func fetchSome(t testing.TB, s *store.Store, w lease.Ref, n int) queue.Fetch {
+func fetchSome(t testing.TB, s *store.Store, w lease.Ref, n int) driver.Fetch {
 	t.Helper()
-	f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Charged: true})
+	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n, Suspects: true, Charged: true})
 	if err != nil || f.Gone || f.Late {
 		t.Fatalf("fetch: %+v, %v", f, err)
 	}
 	return f
 }
 
-func complete(t testing.TB, s queue.Finisher, w lease.Ref, tasks ...queue.Fetched) {
+func complete(t testing.TB, s driver.Finisher, w lease.Ref, tasks ...driver.Fetched) {
 	t.Helper()
-	st, err := s.Finish(t.Context(), w, column(tasks, func(f queue.Fetched) queue.Completion {
-		return queue.Completion{Ref: f.Ref, Verdict: queue.Success}
+	st, err := s.Finish(t.Context(), w, column(tasks, func(f driver.Fetched) driver.Completion {
+		return driver.Completion{Ref: f.Ref, Verdict: driver.Success}
 	}))
 	for i := range st {
-		if st[i] != queue.OK {
+		if st[i] != driver.OK {
 			t.Errorf("finish of task %d: %v", tasks[i].ID, st[i])
 		}
 	}
@@ -184,7 +185,7 @@ func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
 	for name, taken := range map[string]bool{"taken meanwhile": true, "had anew": false} {
 		t.Run(name, func(t *testing.T) {
 			for i := range 3 {
-				enqueue(t, s.Queue, spec(func(s *queue.Spec) { s.Unique = &queue.Unique{Key: fmt.Sprint(name, i), Window: time.Hour} }))
+				enqueue(t, s.Queue, spec(func(s *task.Spec) { s.Unique = &task.Unique{Key: fmt.Sprint(name, i), Window: time.Hour} }))
 			}
 			f := fetchSome(t, s, w, 3).Tasks
 			again := "UPDATE dibs.tasks SET token = token + 1 WHERE id = $1"
@@ -201,13 +202,13 @@ func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
 				t.Fatal(err)
 			}
 			type answer struct {
-				st  []queue.Status
+				st  []driver.Status
 				err error
 			}
 			done := make(chan answer, 1)
 			go func() {
-				st, err := s.Queue.Finish(context.Background(), w, column(f, func(f queue.Fetched) queue.Completion {
-					return queue.Completion{Ref: f.Ref, Verdict: queue.Success}
+				st, err := s.Queue.Finish(context.Background(), w, column(f, func(f driver.Fetched) driver.Completion {
+					return driver.Completion{Ref: f.Ref, Verdict: driver.Success}
 				}))
 				done <- answer{st, err}
 			}()
@@ -220,7 +221,7 @@ func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
 				}
 			}
 			a := <-done
-			if want := []queue.Status{queue.OK, queue.Gone, queue.OK}; a.err != nil || !slices.Equal(a.st, want) {
+			if want := []driver.Status{driver.OK, driver.Gone, driver.OK}; a.err != nil || !slices.Equal(a.st, want) {
 				t.Errorf("%v, %v, want %v", a.st, a.err, want)
 			}
 			_ = tx.Rollback(context.Background())

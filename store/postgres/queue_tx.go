@@ -12,7 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // ErrIsolation is returned for a transaction that is not READ COMMITTED: at other levels it would not see who has
@@ -62,8 +64,8 @@ func newTx(namespace string, run func(context.Context, []step) error, undo func(
 	return &Tx{run: run, undo: undo, tasks: newTasks(&db{address: "(the caller's transaction)"}, namespace, nil)}
 }
 
-// Enqueue is of queue.Inserter. It tells who watches at the commit.
-func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+// Enqueue is of driver.Inserter. It tells who watches at the commit.
+func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
 	}
@@ -77,25 +79,25 @@ func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued,
 	if err != nil {
 		return nil, err
 	}
-	if counts := corrected(queue.Admissions(specs, answers), guess); len(counts) > 0 {
+	if counts := corrected(counters.Admissions(specs, answers), guess); len(counts) > 0 {
 		err = x.do(ctx, "count", []step{x.tasks.counting(counts)})
 	}
 	return answers, err
 }
 
 // allNew are the counts of specs that are all taken in, as most are: they go with the same message.
-func allNew(specs []queue.Spec) []queue.Count {
-	answers := make([]queue.Enqueued, len(specs))
+func allNew(specs []task.Spec) []driver.Count {
+	answers := make([]task.Enqueued, len(specs))
 	for i := range answers {
-		answers[i].Answer = queue.New
+		answers[i].Answer = task.New
 	}
-	return queue.Admissions(specs, answers)
+	return counters.Admissions(specs, answers)
 }
 
 // corrected are the counts that make is of guess, by adding to it.
-func corrected(is, guess []queue.Count) (more []queue.Count) {
-	sums := map[queue.Count]int64{}
-	for i, counts := range [][]queue.Count{is, guess} {
+func corrected(is, guess []driver.Count) (more []driver.Count) {
+	sums := map[driver.Count]int64{}
+	for i, counts := range [][]driver.Count{is, guess} {
 		for _, c := range counts {
 			n := c.N
 			c.N = 0
@@ -111,8 +113,8 @@ func corrected(is, guess []queue.Count) (more []queue.Count) {
 	return more
 }
 
-// Finish is of queue.Finisher. Slots are free as soon as it commits.
-func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+// Finish is of driver.Finisher. Slots are free as soon as it commits.
+func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
@@ -243,6 +245,6 @@ func array[T any](items []T, write func(T) string) any {
 }
 
 var (
-	_ queue.Inserter = (*Tx)(nil)
-	_ queue.Finisher = (*Tx)(nil)
+	_ driver.Inserter = (*Tx)(nil)
+	_ driver.Finisher = (*Tx)(nil)
 )

@@ -11,9 +11,9 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
-	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/storetest"
+	"github.com/dibs-run/dibs/task"
 )
 
 func TestTransactions(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTransactionsOfOtherLevelsAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer x.Rollback(t.Context())
-			if _, err := x.Queue.Enqueue(t.Context(), []queue.Spec{spec()}); !errors.Is(err, ErrIsolation) {
+			if _, err := x.Queue.Enqueue(t.Context(), []task.Spec{spec()}); !errors.Is(err, ErrIsolation) {
 				t.Errorf("serializable: %v", err)
 			}
 			if n, err := x.Count(t.Context(), "SELECT 1"); n != 1 || err != nil {

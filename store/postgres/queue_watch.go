@@ -26,7 +26,7 @@ const (
 	unheard = 10 * time.Millisecond
 )
 
-// Watch is of queue.Store.
+// Watch is of driver.Store.
 func (t tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, error) {
 	l := t.watch
 	if l.deaf {

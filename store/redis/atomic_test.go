@@ -12,7 +12,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // probedRampage is a rampage on a server of its own whose scripts are probed, with steps of so many.
@@ -191,31 +192,31 @@ func TestKeptScriptsThatFailHaveDoneNothing(t *testing.T) {
 func TestAFullServerTakesReports(t *testing.T) {
 	s, c := prepared(t, ownServer(t).URL)
 	raw, w := rawClient(t, c), joined(t, s, ttl)
-	one := queue.Spec{Queue: "q", Kind: "k"}
-	limited := queue.Spec{Queue: "q", Kind: "l", Limit: &queue.Limit{Key: "l"}}
+	one := task.Spec{Queue: "q", Kind: "k"}
+	limited := task.Spec{Queue: "q", Kind: "l", Limit: &task.Limit{Key: "l"}}
 	enqueue(t, s, one, limited, limited, one)
-	f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 3})
+	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 3})
 	if err != nil || len(f.Tasks) != 3 {
 		t.Fatalf("fetch: %d, %v", len(f.Tasks), err)
 	}
 	if err := raw.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Queue.Enqueue(t.Context(), []queue.Spec{one}); err == nil || !strings.Contains(err.Error(), "OOM") {
+	if _, err := s.Queue.Enqueue(t.Context(), []task.Spec{one}); err == nil || !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("enqueue: %v, want OOM", err)
 	}
-	var ends []queue.Completion
+	var ends []driver.Completion
 	for _, x := range f.Tasks {
-		ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: queue.Success})
+		ends = append(ends, driver.Completion{Ref: x.Ref, Verdict: driver.Success})
 	}
-	if a, err := s.Queue.Finish(t.Context(), w, ends); err != nil || slices.ContainsFunc(a, func(s queue.Status) bool { return s != queue.OK }) {
+	if a, err := s.Queue.Finish(t.Context(), w, ends); err != nil || slices.ContainsFunc(a, func(s driver.Status) bool { return s != driver.OK }) {
 		t.Errorf("finish: %v, %v", a, err)
 	}
 	if err := raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
 	audit(t, s, raw, "dibs:{"+c.Namespace+"}:")
-	if f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 9}); err != nil || len(f.Tasks) != 1 {
+	if f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 9}); err != nil || len(f.Tasks) != 1 {
 		t.Errorf("fetch: %d, %v, want the one that waited for the slot", len(f.Tasks), err)
 	}
 }

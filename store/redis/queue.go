@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
-// tasks fulfils queue.Store: one script per operation, which carries out a batch of up to maxBatch items, in
+// tasks fulfils driver.Store: one script per operation, which carries out a batch of up to maxBatch items, in
 // Enqueue of maxEnqueue.
 type tasks struct {
 	*db
@@ -25,8 +26,8 @@ type tasks struct {
 // their arguments are very large.
 const maxEnqueue, maxBytes = 1000, 16 << 20
 
-func (q tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
-	out := make([]queue.Enqueued, 0, len(specs))
+func (q tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
+	out := make([]task.Enqueued, 0, len(specs))
 	for len(specs) > 0 {
 		n, size := 0, 0
 		for n < min(len(specs), maxEnqueue) && (n == 0 || size+len(specs[n].Args) <= maxBytes) {
@@ -39,7 +40,7 @@ func (q tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueue
 		}
 		for i := range n {
 			what := r.int(1 + 2*i)
-			out = append(out, queue.Enqueued{Answer: admissions[what/16], ID: queue.ID(r.int(2 + 2*i)), State: stateOf(what % 16)})
+			out = append(out, task.Enqueued{Answer: admissions[what/16], ID: task.ID(r.int(2 + 2*i)), State: stateOf(what % 16)})
 		}
 		specs = specs[n:]
 	}
@@ -48,7 +49,7 @@ func (q tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueue
 
 // takeIn has the server take a batch in, in one step. Unique keys are first taken to be free, which is cheap,
 // and mostly so.
-func (q tasks) takeIn(ctx context.Context, specs []queue.Spec) (reply, error) {
+func (q tasks) takeIn(ctx context.Context, specs []task.Spec) (reply, error) {
 	a := q.enqueueArgs(specs)
 	if !slices.ContainsFunc(specs, needsOthers) {
 		if r, err := q.run(ctx, "enqueue", freeScript, a); err != nil || len(r) > 1 {
@@ -59,20 +60,20 @@ func (q tasks) takeIn(ctx context.Context, specs []queue.Spec) (reply, error) {
 }
 
 // needsOthers says that a task has to do with others, whether its key is free or not, or that the time may end it.
-func needsOthers(s queue.Spec) bool {
-	return s.Limit != nil || !s.ExpiresAt.IsZero() || s.Unique != nil && (s.Unique.Again == queue.Replace || s.Unique.Again == queue.Debounce)
+func needsOthers(s task.Spec) bool {
+	return s.Limit != nil || !s.ExpiresAt.IsZero() || s.Unique != nil && (s.Unique.Again == task.Replace || s.Unique.Again == task.Debounce)
 }
 
-var admissions = map[int64]queue.Admission{1: queue.New, 2: queue.Duplicate, 3: queue.Updated}
+var admissions = map[int64]task.Admission{1: task.New, 2: task.Duplicate, 3: task.Updated}
 
 // isPlain says that a task depends on no other, and on no time but when it is due.
-func isPlain(s *queue.Spec) bool { return s.Unique == nil && s.Limit == nil && s.ExpiresAt.IsZero() }
+func isPlain(s *task.Spec) bool { return s.Unique == nil && s.Limit == nil && s.ExpiresAt.IsZero() }
 
 // What PLAIN and ASKED of new.lua read.
 const plainSize, askedSize = 2 + 1 + 2*8 + 4, plainSize + 8 + 2 + 2*8 + 1 + 4 + 2 + 16
 
 // enqueueArgs names each lane and each limit of a batch once.
-func (q tasks) enqueueArgs(specs []queue.Spec) args {
+func (q tasks) enqueueArgs(specs []task.Spec) args {
 	var (
 		lanes, limits   = newNames(), newNames()
 		names, declared args
@@ -116,7 +117,7 @@ func (n names) index(word string) (i int, fresh bool) {
 	return i, !found
 }
 
-func appendAsked(b []byte, s *queue.Spec, lane, limit int) []byte {
+func appendAsked(b []byte, s *task.Spec, lane, limit int) []byte {
 	le := binary.LittleEndian
 	b = append(le.AppendUint16(b, uint16(lane)), byte(int8(s.Priority)))
 	b = appendDouble(appendDouble(b, micros(s.RunAt)), s.Delay.Microseconds())
@@ -126,14 +127,14 @@ func appendAsked(b []byte, s *queue.Spec, lane, limit int) []byte {
 	}
 	b = appendDouble(b, micros(s.ExpiresAt))
 	var unique, again, contention byte
-	var key queue.Hash
+	var key task.Hash
 	var window, longest time.Duration
 	if u := s.Unique; u != nil {
 		unique, key, window, longest = 1, u.Hash(s.Kind), u.Window, u.Longest(s.Delay)
-		if u.Until == queue.UntilStarted {
+		if u.Until == task.UntilStarted {
 			unique = 2
 		}
-		again = map[queue.Again]byte{queue.Replace: 1, queue.Debounce: 2}[u.Again]
+		again = map[task.Again]byte{task.Replace: 1, task.Debounce: 2}[u.Again]
 	}
 	b = append(b, unique, again)
 	b = appendDouble(appendDouble(b, window.Microseconds()), longest.Microseconds())
@@ -141,9 +142,9 @@ func appendAsked(b []byte, s *queue.Spec, lane, limit int) []byte {
 	if l := s.Limit; l != nil {
 		contention, slots = 1, l.Slots()
 		switch l.OnContention {
-		case queue.Discard:
+		case task.Discard:
 			contention = 2
-		case queue.Displace:
+		case task.Displace:
 			contention = 3
 		}
 	}
@@ -161,7 +162,7 @@ func appendDouble(b []byte, n int64) []byte {
 // The answers to Fetch beside 1.
 const fetchLate, fetchGone = 2, 3
 
-func (q tasks) Fetch(ctx context.Context, f queue.FetchRequest) (queue.Fetch, error) {
+func (q tasks) Fetch(ctx context.Context, f driver.FetchRequest) (driver.Fetch, error) {
 	a := q.newArgs(7 + len(f.Kinds) + len(f.Queues))
 	a = append(a, string(f.Worker.Key), hold(f.Worker), micros(f.NotAfter), min(f.Max, 1000), flag(f.Suspects), flag(f.Charged), len(f.Kinds))
 	for _, names := range [][]string{f.Kinds, f.Queues} {
@@ -171,22 +172,22 @@ func (q tasks) Fetch(ctx context.Context, f queue.FetchRequest) (queue.Fetch, er
 	}
 	r, err := q.run(ctx, "fetch", fetchScript, a)
 	if err != nil {
-		return queue.Fetch{}, err
+		return driver.Fetch{}, err
 	}
-	out := queue.Fetch{Now: r.time(0), NextDue: r.time(2), Late: r.int(1) == fetchLate, Gone: r.int(1) == fetchGone}
+	out := driver.Fetch{Now: r.time(0), NextDue: r.time(2), Late: r.int(1) == fetchLate, Gone: r.int(1) == fetchGone}
 	if len(r) < 5 {
 		return out, nil
 	}
 	lanes := r.list(3).named()
-	out.Tasks = make([]queue.Fetched, 0, (len(r)-4)/3)
+	out.Tasks = make([]driver.Fetched, 0, (len(r)-4)/3)
 	for i := 4; i+2 < len(r); i += 3 {
 		w := parseRow(r.text(i + 1))
 		spec, err := parseSpec(r.text(i+2), w, lanes[w.lane])
 		if err != nil {
-			return queue.Fetch{}, fmt.Errorf("redis %s: fetch: task %d: its spec is damaged: %w", q.addr, r.int(i), err)
+			return driver.Fetch{}, fmt.Errorf("redis %s: fetch: task %d: its spec is damaged: %w", q.addr, r.int(i), err)
 		}
-		out.Tasks = append(out.Tasks, queue.Fetched{
-			Ref: queue.Ref{ID: queue.ID(r.int(i)), Token: w.token}, Spec: spec, Enqueued: w.enqueued,
+		out.Tasks = append(out.Tasks, driver.Fetched{
+			Ref: driver.Ref{ID: task.ID(r.int(i)), Token: w.token}, Spec: spec, Enqueued: w.enqueued,
 			Attempts: w.attempts, Crashes: w.crashes, Snoozes: w.snoozes, Granted: w.granted, Suspect: w.suspect,
 		})
 	}
@@ -202,8 +203,8 @@ func (r reply) named() map[uint32]string {
 	return m
 }
 
-func (q tasks) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([]queue.Status, error) {
-	return statuses(refs, func(refs []queue.Ref) (reply, error) {
+func (q tasks) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) ([]driver.Status, error) {
+	return statuses(refs, func(refs []driver.Ref) (reply, error) {
 		a := append(q.newArgs(2+2*len(refs)), string(worker.Key), hold(worker))
 		for _, ref := range refs {
 			a = append(a, int64(ref.ID), int64(ref.Token))
@@ -212,8 +213,8 @@ func (q tasks) Start(ctx context.Context, worker lease.Ref, refs []queue.Ref) ([
 	})
 }
 
-func (q tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
-	return statuses(ends, func(ends []queue.Completion) (reply, error) {
+func (q tasks) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
+	return statuses(ends, func(ends []driver.Completion) (reply, error) {
 		a := append(q.newArgs(2+4*len(ends)), string(worker.Key), hold(worker))
 		for _, c := range ends {
 			a = append(a, int64(c.ID), packEnd(c), c.Outcome, c.Error)
@@ -223,7 +224,7 @@ func (q tasks) Finish(ctx context.Context, worker lease.Ref, ends []queue.Comple
 }
 
 // packEnd is what finish.lua's ENDED reads.
-func packEnd(c queue.Completion) []byte {
+func packEnd(c driver.Completion) []byte {
 	reason := c.Reason[:min(len(c.Reason), math.MaxUint16)]
 	b := make([]byte, 0, 4*8+1+2+len(reason))
 	b = append(appendDouble(b, int64(c.Token)), byte(c.Verdict))
@@ -234,15 +235,15 @@ func packEnd(c queue.Completion) []byte {
 }
 
 // statuses carries out a batch whose answer is one number for each item.
-func statuses[T any](items []T, do func([]T) (reply, error)) ([]queue.Status, error) {
-	out := make([]queue.Status, 0, len(items))
+func statuses[T any](items []T, do func([]T) (reply, error)) ([]driver.Status, error) {
+	out := make([]driver.Status, 0, len(items))
 	err := inBatches(items, func(items []T) error {
 		r, err := do(items)
 		if err != nil {
 			return err
 		}
 		for i := range items {
-			out = append(out, queue.Status(r.int(1+i)))
+			out = append(out, driver.Status(r.int(1+i)))
 		}
 		return nil
 	})
@@ -250,19 +251,19 @@ func statuses[T any](items []T, do func([]T) (reply, error)) ([]queue.Status, er
 }
 
 // Mine looks at some at a time; one may be met twice meanwhile.
-func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.Asked, error) {
-	var out []queue.Asked
-	met := map[queue.Ref]bool{}
+func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
+	var out []driver.Asked
+	met := map[driver.Ref]bool{}
 	for at := "0"; ; {
 		r, err := q.run(ctx, "read own tasks", mineScript, append(q.newArgs(3), hold(worker), flag(asked), at))
 		if err != nil {
 			return nil, err
 		}
 		for i := 2; i+2 < len(r); i += 3 {
-			ref := queue.Ref{ID: queue.ID(r.int(i)), Token: lease.Token(r.int(i + 1))}
+			ref := driver.Ref{ID: task.ID(r.int(i)), Token: lease.Token(r.int(i + 1))}
 			if !met[ref] {
 				met[ref] = true
-				out = append(out, queue.Asked{Ref: ref, Stop: r.text(i + 2)})
+				out = append(out, driver.Asked{Ref: ref, Stop: r.text(i + 2)})
 			}
 		}
 		if at = r.text(1); at == "0" {
@@ -272,10 +273,10 @@ func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]queue.
 }
 
 // countField is a counter's name within its minute.
-func countField(c queue.Count) string { return laneName(c.Queue, c.Kind) + "\x1f" + c.Name }
+func countField(c driver.Count) string { return laneName(c.Queue, c.Kind) + "\x1f" + c.Name }
 
-func (q tasks) Count(ctx context.Context, counts []queue.Count) error {
-	return inBatches(counts, func(counts []queue.Count) error {
+func (q tasks) Count(ctx context.Context, counts []driver.Count) error {
+	return inBatches(counts, func(counts []driver.Count) error {
 		a := q.newArgs(3 * len(counts))
 		for _, c := range counts {
 			a = append(a, micros(c.Minute.Truncate(time.Minute)), countField(c), c.N)
@@ -285,7 +286,7 @@ func (q tasks) Count(ctx context.Context, counts []queue.Count) error {
 	})
 }
 
-func (q tasks) Declare(ctx context.Context, rates map[string]queue.Rate) error {
+func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	if len(rates) == 0 {
 		return nil
 	}

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
-var actAnswers = map[int64]queue.ActAnswer{1: queue.Done, 2: queue.Asking, 3: queue.NotThere, 4: queue.Unfit, 5: queue.Taken, 6: queue.Changed}
+var actAnswers = map[int64]driver.ActAnswer{1: driver.Done, 2: driver.Asking, 3: driver.NotThere, 4: driver.Unfit, 5: driver.Taken, 6: driver.Changed}
 
-// Act leaves it to the script to count and name the tasks in the event's words, as queue.Action does.
-func (d desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) {
+// Act leaves it to the script to count and name the tasks in the event's words, as driver.Action does.
+func (d desk) Act(ctx context.Context, act driver.Action) ([]driver.Acted, error) {
 	kind, words := act.Event(nil)
 	tail := strings.TrimPrefix(words, "0 tasks: ")
 	priority, runAt := any(""), any("")
@@ -29,8 +30,8 @@ func (d desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) 
 	for _, s := range act.States {
 		among += string(rune(stateNumber(s)))
 	}
-	out := make([]queue.Acted, 0, len(act.IDs))
-	err := inBatches(act.IDs, func(ids []queue.ID) error {
+	out := make([]driver.Acted, 0, len(act.IDs))
+	err := inBatches(act.IDs, func(ids []task.ID) error {
 		a := append(d.newArgs(8+len(ids)), string(act.Act), act.Queue, priority, runAt, kind, tail, act.From, among)
 		for _, id := range ids {
 			a = append(a, int64(id))
@@ -40,14 +41,14 @@ func (d desk) Act(ctx context.Context, act queue.Action) ([]queue.Acted, error) 
 			return err
 		}
 		for i, id := range ids {
-			out = append(out, queue.Acted{ID: id, Answer: actAnswers[r.int(1+3*i)], State: stateOf(r.int(2 + 3*i)), Other: queue.ID(r.int(3 + 3*i))})
+			out = append(out, driver.Acted{ID: id, Answer: actAnswers[r.int(1+3*i)], State: stateOf(r.int(2 + 3*i)), Other: task.ID(r.int(3 + 3*i))})
 		}
 		return nil
 	})
 	return out, err
 }
 
-func (d desk) Pause(ctx context.Context, p queue.Pause) error {
+func (d desk) Pause(ctx context.Context, p driver.Pause) error {
 	kind, words := p.Event()
 	a := append(d.newArgs(5), laneName(p.Queue, p.Kind), micros(p.Until), text(p), kind, words)
 	_, err := d.run(ctx, "pause", pauseQueueScript, a)
@@ -55,30 +56,30 @@ func (d desk) Pause(ctx context.Context, p queue.Pause) error {
 }
 
 func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
-	event, words := queue.ResumeEvent(name, kind, by)
+	event, words := driver.ResumeEvent(name, kind, by)
 	r, err := d.run(ctx, "resume", pauseQueueScript, append(d.newArgs(5), laneName(name, kind), 0, "", event, words))
 	return r.int(1) == 1, err
 }
 
 // Rates reads what declare.lua writes: of each kind, what one task costs, the bucket, when it is full, and the kind.
-func (d desk) Rates(ctx context.Context) (map[string]queue.Pace, error) {
+func (d desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
 	lines, err := d.client.HVals(ctx, d.prefix+"rates").Result()
 	if err != nil {
 		return nil, d.wrap("read rates", err)
 	}
-	all := map[string]queue.Pace{}
+	all := map[string]driver.Pace{}
 	for _, line := range lines {
 		var each, burst, full int64
 		var kind string
 		if _, err := fmt.Sscan(line, &each, &burst, &full, &kind); err != nil {
 			return nil, fmt.Errorf("read rates: %q: %w", line, err)
 		}
-		all[kind] = queue.Pace{Each: time.Duration(each) * time.Microsecond, Next: time.UnixMicro(full + each - burst)}
+		all[kind] = driver.Pace{Each: time.Duration(each) * time.Microsecond, Next: time.UnixMicro(full + each - burst)}
 	}
 	return all, nil
 }
 
-func (d desk) Pauses(ctx context.Context) ([]queue.Pause, error) {
+func (d desk) Pauses(ctx context.Context) ([]driver.Pause, error) {
 	now, err := d.client.Time(ctx).Result()
 	if err != nil {
 		return nil, d.wrap("read pauses", err)
@@ -87,20 +88,20 @@ func (d desk) Pauses(ctx context.Context) ([]queue.Pause, error) {
 	if err != nil {
 		return nil, d.wrap("read pauses", err)
 	}
-	var out []queue.Pause
+	var out []driver.Pause
 	for _, v := range all {
 		if p := parsePause(v); p.Until.IsZero() || now.Before(p.Until) {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(x, y queue.Pause) int {
+	slices.SortFunc(out, func(x, y driver.Pause) int {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 	})
 	return out, nil
 }
 
 // parsePause reads what pause.lua writes: until, since, and the pause itself.
-func parsePause(s string) (p queue.Pause) {
+func parsePause(s string) (p driver.Pause) {
 	f := strings.SplitN(s, " ", 3)
 	if len(f) == 3 {
 		_ = json.Unmarshal([]byte(f[2]), &p) // told, never decided upon

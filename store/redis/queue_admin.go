@@ -13,22 +13,23 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
-// desk fulfils queue.Admin.
+// desk fulfils driver.Admin.
 type desk struct{ *db }
 
 // lanesAtOnce bounds a look at lanes: each may cost a hundredth of a millisecond.
 const lanesAtOnce = 100
 
 // Queues looks at some lanes at a time.
-func (d desk) Queues(ctx context.Context) ([]queue.Lane, error) {
+func (d desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 	numbers, err := d.client.HKeys(ctx, d.prefix+"lanes").Result()
 	if err != nil {
 		return nil, d.wrap("list queues", err)
 	}
-	var out []queue.Lane
+	var out []driver.Lane
 	for len(numbers) > 0 {
 		part := numbers[:min(len(numbers), lanesAtOnce)]
 		a := d.newArgs(len(part))
@@ -53,14 +54,14 @@ func (d desk) Queues(ctx context.Context) ([]queue.Lane, error) {
 	if out, err = d.addPaused(ctx, out); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(out, func(x, y queue.Lane) int {
+	slices.SortFunc(out, func(x, y driver.Lane) int {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 	})
 	return out, nil
 }
 
-func parseLane(name string, depth reply, oldest time.Time) queue.Lane {
-	l := queue.Lane{Depth: map[queue.State]int{}, Oldest: oldest}
+func parseLane(name string, depth reply, oldest time.Time) driver.Lane {
+	l := driver.Lane{Depth: map[task.State]int{}, Oldest: oldest}
 	l.Queue, l.Kind, _ = strings.Cut(name, "\x1f")
 	for i := 0; i+1 < len(depth); i += 2 {
 		if n := depth.int(i + 1); n != 0 {
@@ -71,20 +72,20 @@ func parseLane(name string, depth reply, oldest time.Time) queue.Lane {
 }
 
 // addPaused adds the lanes that are paused by name and have no tasks.
-func (d desk) addPaused(ctx context.Context, lanes []queue.Lane) ([]queue.Lane, error) {
+func (d desk) addPaused(ctx context.Context, lanes []driver.Lane) ([]driver.Lane, error) {
 	pauses, err := d.Pauses(ctx)
 	for _, p := range pauses {
-		there := slices.ContainsFunc(lanes, func(l queue.Lane) bool { return l.Queue == p.Queue && l.Kind == p.Kind })
+		there := slices.ContainsFunc(lanes, func(l driver.Lane) bool { return l.Queue == p.Queue && l.Kind == p.Kind })
 		if p.Queue != "" && p.Kind != "" && !there {
-			lanes = append(lanes, queue.Lane{Queue: p.Queue, Kind: p.Kind, Depth: map[queue.State]int{}})
+			lanes = append(lanes, driver.Lane{Queue: p.Queue, Kind: p.Kind, Depth: map[task.State]int{}})
 		}
 	}
 	return lanes, err
 }
 
 // Tasks goes through them in looks of a few thousand.
-func (d desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
-	var out []queue.Task
+func (d desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
+	var out []driver.Task
 	for {
 		a := append(d.newArgs(8+len(f.States)), int64(f.After), int64(f.UpTo), f.Rows(), f.Queue, f.Kind, quoted(f.Tag), quoted(f.Unique), quoted(f.Limit))
 		for _, s := range f.States {
@@ -107,7 +108,7 @@ func (d desk) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
 				return out, nil
 			}
 		}
-		if f.After = queue.ID(r.int(1)); f.After == 0 {
+		if f.After = task.ID(r.int(1)); f.After == 0 {
 			return out, nil
 		}
 	}
@@ -122,24 +123,24 @@ func quoted(word string) string {
 }
 
 // selects judges by what scripts do not take apart: they have seen that the words are there.
-func selects(f queue.Filter, t *queue.Task) bool {
+func selects(f driver.Filter, t *driver.Task) bool {
 	return (f.Tag == "" || slices.Contains(t.Tags, f.Tag)) &&
 		(f.Unique == "" || t.Unique != nil && t.Unique.Key == f.Unique) &&
 		(f.Limit == "" || t.Limit != nil && t.Limit.Key == f.Limit)
 }
 
-func (r reply) workers() map[uint32]queue.Process {
-	m := make(map[uint32]queue.Process, len(r)/2)
+func (r reply) workers() map[uint32]driver.Process {
+	m := make(map[uint32]driver.Process, len(r)/2)
 	for i := 0; i+1 < len(r); i += 2 {
 		m[uint32(r.int(i))] = parseWorker(r.list(i + 1))
 	}
 	return m
 }
 
-func (d desk) parseTask(id int64, packed, spec string, lanes map[uint32]string, workers map[uint32]queue.Process) (t queue.Task, err error) {
+func (d desk) parseTask(id int64, packed, spec string, lanes map[uint32]string, workers map[uint32]driver.Process) (t driver.Task, err error) {
 	r := parseRow(packed)
-	t = queue.Task{
-		ID: queue.ID(id), State: r.state, Front: r.front, Enqueued: r.enqueued, Started: r.started, Ended: r.ended,
+	t = driver.Task{
+		ID: task.ID(id), State: r.state, Front: r.front, Enqueued: r.enqueued, Started: r.started, Ended: r.ended,
 		Attempts: r.attempts, Granted: r.granted, Crashes: r.crashes, Snoozes: r.snoozes, Suspect: r.suspect,
 		Token: r.token, Worker: workers[r.worker], Reason: r.reason, Stop: r.stop,
 	}
@@ -149,7 +150,7 @@ func (d desk) parseTask(id int64, packed, spec string, lanes map[uint32]string, 
 	return t, err
 }
 
-func (d desk) Task(ctx context.Context, id queue.ID) (t queue.Task, held queue.Slots, ok bool, err error) {
+func (d desk) Task(ctx context.Context, id task.ID) (t driver.Task, held driver.Slots, ok bool, err error) {
 	r, err := d.run(ctx, "read task", showTaskScript, append(d.newArgs(1), int64(id)))
 	if err != nil || r.text(1) == "" {
 		return t, held, false, err
@@ -168,27 +169,27 @@ func (d desk) Task(ctx context.Context, id queue.ID) (t queue.Task, held queue.S
 }
 
 // parseTry reads an attempt as worker.lua's remember writes it.
-func parseTry(s string) (a queue.Attempt) {
+func parseTry(s string) (a task.Attempt) {
 	f := strings.SplitN(s, "\x1f", 6)
 	if len(f) < 6 {
 		return a
 	}
 	number := func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }
-	return queue.Attempt{N: int(number(f[0])), Host: f[1], Outcome: f[2], Started: instant(number(f[3])), Ended: instant(number(f[4])), Error: f[5]}
+	return task.Attempt{N: int(number(f[0])), Host: f[1], Outcome: f[2], Started: instant(number(f[3])), Ended: instant(number(f[4])), Error: f[5]}
 }
 
-func parseSlots(key string, r reply) queue.Slots {
-	s := queue.Slots{Key: key, Max: int(r.int(1)), Waiting: int(r.int(2))}
+func parseSlots(key string, r reply) driver.Slots {
+	s := driver.Slots{Key: key, Max: int(r.int(1)), Waiting: int(r.int(2))}
 	for i := 3; i+3 < len(r); i += 4 {
 		_, kind, _ := strings.Cut(r.text(i+1), "\x1f")
-		s.Running = append(s.Running, queue.Holding{ID: queue.ID(r.int(i)), Kind: kind, Worker: parseWorker(r.list(i + 2)), Since: r.time(i + 3)})
+		s.Running = append(s.Running, driver.Holding{ID: task.ID(r.int(i)), Kind: kind, Worker: parseWorker(r.list(i + 2)), Since: r.time(i + 3)})
 	}
-	slices.SortFunc(s.Running, func(x, y queue.Holding) int { return cmp.Compare(x.ID, y.ID) })
+	slices.SortFunc(s.Running, func(x, y driver.Holding) int { return cmp.Compare(x.ID, y.ID) })
 	return s
 }
 
 // Counts reads the minutes that there are, some at a time.
-func (d desk) Counts(ctx context.Context, from, to time.Time) ([]queue.Count, error) {
+func (d desk) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
 	by := &goredis.ZRangeBy{Min: strconv.FormatInt(micros(from), 10), Max: "(" + strconv.FormatInt(micros(to), 10)}
 	minutes, err := d.client.ZRangeByScore(ctx, d.prefix+"minutes", by).Result()
 	if err != nil {
@@ -211,38 +212,38 @@ func (d desk) Counts(ctx context.Context, from, to time.Time) ([]queue.Count, er
 			}
 		}
 	}
-	out := make([]queue.Count, 0, len(sums))
+	out := make([]driver.Count, 0, len(sums))
 	for field, n := range sums {
 		if f := strings.SplitN(field, "\x1f", 3); len(f) == 3 {
-			out = append(out, queue.Count{Queue: f[0], Kind: f[1], Name: f[2], N: n})
+			out = append(out, driver.Count{Queue: f[0], Kind: f[1], Name: f[2], N: n})
 		}
 	}
-	slices.SortFunc(out, func(x, y queue.Count) int {
+	slices.SortFunc(out, func(x, y driver.Count) int {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind), strings.Compare(x.Name, y.Name))
 	})
 	return out, nil
 }
 
-func (d desk) SetLimit(ctx context.Context, key queue.Hash, slots int, by string) (ok bool, err error) {
-	_, words := queue.LimitEvent("", 0, 0, by)
+func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
+	_, words := driver.LimitEvent("", 0, 0, by)
 	if slots <= 0 {
-		_, words = queue.BackEvent("", 0, 0, by)
+		_, words = driver.BackEvent("", 0, 0, by)
 	}
 	tail := strings.TrimPrefix(words, `"" from 0 to 0`)
 	r, err := d.run(ctx, "set limit", setLimitScript, append(d.newArgs(4), hex.EncodeToString(key[:]), max(slots, 0), tail, by))
 	return r.int(1) == 1, err
 }
 
-func (d desk) Limits(ctx context.Context) (words []queue.Word, err error) {
+func (d desk) Limits(ctx context.Context) (words []driver.Word, err error) {
 	r, err := d.run(ctx, "read limits", wordsScript, d.newArgs(0))
 	for i := 1; i+5 < len(r); i += 6 {
-		w := queue.Word{Key: r.text(i + 1), Max: int(r.int(i + 2)), Declared: int(r.int(i + 3)), By: r.text(i + 4), Since: r.time(i + 5)}
+		w := driver.Word{Key: r.text(i + 1), Max: int(r.int(i + 2)), Declared: int(r.int(i + 3)), By: r.text(i + 4), Since: r.time(i + 5)}
 		if _, err := hex.Decode(w.Hash[:], []byte(r.text(i))); err != nil {
 			return nil, d.wrap("read limits", fmt.Errorf("%q is no limit: %w", r.text(i), err))
 		}
 		words = append(words, w)
 	}
-	slices.SortFunc(words, func(x, y queue.Word) int {
+	slices.SortFunc(words, func(x, y driver.Word) int {
 		return cmp.Or(strings.Compare(x.Key, y.Key), bytes.Compare(x.Hash[:], y.Hash[:]))
 	})
 	return words, err

@@ -12,8 +12,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Every task is where its state says and nowhere else, and every count is what it counts, whatever was done.
@@ -43,7 +44,7 @@ type rampage struct {
 	s      *store.Store
 	rng    *rand.Rand
 	worker lease.Ref
-	runs   []queue.Fetched
+	runs   []driver.Fetched
 	try    func() error // what is next; it may be tried again after it failed
 
 	raw    *goredis.Client // where the server may be another one now and then: slots of limits are held back from then on
@@ -88,7 +89,7 @@ func (r *rampage) plan() {
 	}
 	switch n := r.rng.IntN(24); {
 	case n < 8:
-		specs := make([]queue.Spec, 1+r.rng.IntN(6))
+		specs := make([]task.Spec, 1+r.rng.IntN(6))
 		for i := range specs {
 			specs[i] = r.spec()
 			if err := specs[i].Check(); err != nil {
@@ -99,7 +100,7 @@ func (r *rampage) plan() {
 	case n < 12:
 		max := 1 + r.rng.IntN(6)
 		r.try = func() error {
-			f, err := r.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: r.worker, Queues: []string{"a", "b"}, Max: max, Suspects: true, Charged: true})
+			f, err := r.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: r.worker, Queues: []string{"a", "b"}, Max: max, Suspects: true, Charged: true})
 			r.runs = append(r.runs, f.Tasks...)
 			if r.held && f.NextDue.Sub(f.Now) > 30*time.Minute {
 				r.waited++ // until the longest lease has surely lapsed
@@ -112,7 +113,7 @@ func (r *rampage) plan() {
 		r.planAct()
 	case n < 22:
 		slots := 1 + r.rng.IntN(8)
-		key := (&queue.Limit{Key: strconv.Itoa(r.rng.IntN(3)), Shared: true}).Hash("")
+		key := (&task.Limit{Key: strconv.Itoa(r.rng.IntN(3)), Shared: true}).Hash("")
 		r.try = func() error { _, err := r.s.Tasks.SetLimit(ctx, key, slots, "t"); return err }
 	default:
 		if r.rng.IntN(3) == 0 {
@@ -132,28 +133,28 @@ func (r *rampage) planEnd() {
 	i := r.rng.IntN(len(r.runs))
 	ref := r.runs[i].Ref
 	if r.rng.IntN(3) == 0 {
-		r.try = func() error { _, err := r.s.Queue.Start(ctx, r.worker, []queue.Ref{ref}); return err }
+		r.try = func() error { _, err := r.s.Queue.Start(ctx, r.worker, []driver.Ref{ref}); return err }
 		return
 	}
 	r.runs = slices.Delete(r.runs, i, i+1)
-	end := queue.Completion{Ref: ref, Verdict: queue.Verdict(1 + r.rng.IntN(7)), Outcome: "x", Delay: time.Duration(r.rng.IntN(2)) * 5 * time.Millisecond}
-	r.try = func() error { _, err := r.s.Queue.Finish(ctx, r.worker, []queue.Completion{end}); return err }
+	end := driver.Completion{Ref: ref, Verdict: driver.Verdict(1 + r.rng.IntN(7)), Outcome: "x", Delay: time.Duration(r.rng.IntN(2)) * 5 * time.Millisecond}
+	r.try = func() error { _, err := r.s.Queue.Finish(ctx, r.worker, []driver.Completion{end}); return err }
 }
 
 func (r *rampage) planAct() {
-	acts := []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete}
-	var ids []queue.ID
+	acts := []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete}
+	var ids []task.ID
 	for range 4 {
-		ids = append(ids, queue.ID(1+r.rng.IntN(400)))
+		ids = append(ids, task.ID(1+r.rng.IntN(400)))
 	}
 	later := time.Now().Add(time.Duration(r.rng.IntN(3)) * 5 * time.Millisecond)
-	act := queue.Action{Act: acts[r.rng.IntN(len(acts))], IDs: ids, Queue: "b", Edit: queue.Edit{RunAt: &later}}
+	act := driver.Action{Act: acts[r.rng.IntN(len(acts))], IDs: ids, Queue: "b", Edit: driver.Edit{RunAt: &later}}
 	r.try = func() error { _, err := r.s.Tasks.Act(r.t.Context(), act); return err }
 }
 
-func (r *rampage) tend() (queue.Tended, error) {
-	keep := map[queue.State]time.Duration{queue.Succeeded: 20 * time.Millisecond, queue.Discarded: 0, queue.Canceled: 0}
-	done, err := r.s.Queue.Tend(r.t.Context(), queue.TendRequest{Keep: keep})
+func (r *rampage) tend() (driver.Tended, error) {
+	keep := map[task.State]time.Duration{task.Succeeded: 20 * time.Millisecond, task.Discarded: 0, task.Canceled: 0}
+	done, err := r.s.Queue.Tend(r.t.Context(), driver.TendRequest{Keep: keep})
 	if done.Repaired > 0 {
 		r.t.Errorf("Tend found %d things to repair", done.Repaired)
 	}
@@ -177,21 +178,21 @@ func (r *rampage) settle() {
 	}
 }
 
-func (r *rampage) spec() queue.Spec {
+func (r *rampage) spec() task.Spec {
 	pick := func(n int) int { return r.rng.IntN(n) }
-	s := queue.Spec{Queue: []string{"a", "b"}[pick(2)], Kind: []string{"k", "l"}[pick(2)], Priority: pick(3) - 1}
+	s := task.Spec{Queue: []string{"a", "b"}[pick(2)], Kind: []string{"k", "l"}[pick(2)], Priority: pick(3) - 1}
 	s.Delay = time.Duration(pick(3)/2) * time.Duration(pick(20)) * time.Millisecond
 	if pick(6) == 0 {
 		s.ExpiresAt = time.Now().Add(time.Duration(1+pick(30)) * time.Millisecond).Add(s.Delay)
 	}
 	if pick(3) == 0 {
-		s.Limit = &queue.Limit{Key: strconv.Itoa(pick(3)), Shared: true, Max: 1 + pick(3), OnContention: []queue.Contention{queue.Wait, queue.Wait, queue.Discard, queue.Displace}[pick(4)]}
+		s.Limit = &task.Limit{Key: strconv.Itoa(pick(3)), Shared: true, Max: 1 + pick(3), OnContention: []task.Contention{task.Wait, task.Wait, task.Discard, task.Displace}[pick(4)]}
 	}
 	switch pick(6) {
 	case 0:
-		s.Unique = &queue.Unique{Key: strconv.Itoa(pick(20)), Window: time.Duration(pick(2)) * 10 * time.Millisecond}
+		s.Unique = &task.Unique{Key: strconv.Itoa(pick(20)), Window: time.Duration(pick(2)) * 10 * time.Millisecond}
 	case 1:
-		s.Unique = &queue.Unique{Key: strconv.Itoa(pick(20)), Until: queue.UntilStarted, Again: []queue.Again{queue.Refuse, queue.Replace}[pick(2)]}
+		s.Unique = &task.Unique{Key: strconv.Itoa(pick(20)), Until: task.UntilStarted, Again: []task.Again{task.Refuse, task.Replace}[pick(2)]}
 	}
 	return s
 }
@@ -201,9 +202,9 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 	t.Helper()
 	ctx := t.Context()
 	want := map[string]int{} // "set member" → 1, "hash field" → count
-	var tasks []queue.Task
-	for after := queue.ID(0); ; after = tasks[len(tasks)-1].ID {
-		some, err := s.Tasks.Tasks(ctx, queue.Filter{Max: 1000, After: after})
+	var tasks []driver.Task
+	for after := task.ID(0); ; after = tasks[len(tasks)-1].ID {
+		some, err := s.Tasks.Tasks(ctx, driver.Filter{Max: 1000, After: after})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,18 +229,18 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			h := x.Limit.Hash(x.Kind)
 			limit = fmt.Sprintf("%x", h[:])
 		}
-		if x.Limit != nil && x.Limit.OnContention == queue.Displace && (x.State == queue.Available || x.State == queue.Blocked) {
+		if x.Limit != nil && x.Limit.OnContention == task.Displace && (x.State == task.Available || x.State == task.Blocked) {
 			add("rivals:"+limit, id)
 		}
 		switch x.State {
-		case queue.Scheduled, queue.Retryable:
+		case task.Scheduled, task.Retryable:
 			add("due:"+lane, id)
-		case queue.Available:
+		case task.Available:
 			add(map[bool]string{false: "ready:", true: "suspect:"}[x.Suspect]+lane, id)
-		case queue.Blocked:
+		case task.Blocked:
 			add("blocked:"+lane, id)
 			add("behind:"+limit+":"+lane, id)
-		case queue.Running:
+		case task.Running:
 			add("running:1", id)
 			if limit != "" {
 				add("slots:"+limit, id)
@@ -247,7 +248,7 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			if x.Stop != "" {
 				add("asked:1", id)
 			}
-		case queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed:
+		case task.Failed, task.Discarded, task.Canceled, task.Crashed:
 			add("final:"+strconv.Itoa(stateNumber(x.State)), id)
 		}
 	}
@@ -293,17 +294,17 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 }
 
 // holders checks that keys are held by the tasks that should hold them, and by no others.
-func holders(t *testing.T, raw *goredis.Client, prefix string, tasks []queue.Task) {
+func holders(t *testing.T, raw *goredis.Client, prefix string, tasks []driver.Task) {
 	t.Helper()
-	held := map[string]queue.ID{}
+	held := map[string]task.ID{}
 	for key, id := range raw.HGetAll(t.Context(), prefix+"unique").Val() {
 		n, _ := strconv.ParseInt(id, 10, 64)
-		held[key] = queue.ID(n)
+		held[key] = task.ID(n)
 	}
-	there := map[queue.ID]bool{}
+	there := map[task.ID]bool{}
 	for _, x := range tasks {
 		there[x.ID] = true
-		if x.Unique == nil || x.State.Final() || x.Unique.Until == queue.UntilStarted {
+		if x.Unique == nil || x.State.Final() || x.Unique.Until == task.UntilStarted {
 			continue
 		}
 		h := x.Unique.Hash(x.Kind)

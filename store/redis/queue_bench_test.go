@@ -9,8 +9,9 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // BenchmarkTasks tells what the steps of a task's life cost, as time of the server's and of ours. It
@@ -57,7 +58,7 @@ func benchTasks(b *testing.B, kind string, n int) {
 		total += all
 		measure(0, func() {
 			for range rounds {
-				specs := make([]queue.Spec, n)
+				specs := make([]task.Spec, n)
 				for i := range specs {
 					serial++
 					specs[i] = benchSpec(b, kind, serial)
@@ -67,10 +68,10 @@ func benchTasks(b *testing.B, kind string, n int) {
 				}
 			}
 		})
-		fetched := make([][]queue.Fetched, rounds)
+		fetched := make([][]driver.Fetched, rounds)
 		measure(1, func() {
 			for i := range rounds {
-				f, err := s.Queue.Fetch(b.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n})
+				f, err := s.Queue.Fetch(b.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: n})
 				if err != nil || len(f.Tasks) != n {
 					b.Fatal(len(f.Tasks), err)
 				}
@@ -79,11 +80,11 @@ func benchTasks(b *testing.B, kind string, n int) {
 		})
 		measure(2, func() {
 			for _, f := range fetched {
-				ends := make([]queue.Completion, n)
+				ends := make([]driver.Completion, n)
 				for i := range ends {
-					ends[i] = queue.Completion{Ref: f[i].Ref, Verdict: queue.Success}
+					ends[i] = driver.Completion{Ref: f[i].Ref, Verdict: driver.Success}
 				}
-				if a, err := s.Queue.Finish(b.Context(), w, ends); err != nil || a[n-1] != queue.OK {
+				if a, err := s.Queue.Finish(b.Context(), w, ends); err != nil || a[n-1] != driver.OK {
 					b.Fatal(a, err)
 				}
 			}
@@ -95,13 +96,13 @@ func benchTasks(b *testing.B, kind string, n int) {
 	}
 }
 
-func benchSpec(b *testing.B, kind string, i int) queue.Spec {
-	s := queue.Spec{Queue: "q", Kind: "k", Args: json.RawMessage(`{"customer":4711}`)}
+func benchSpec(b *testing.B, kind string, i int) task.Spec {
+	s := task.Spec{Queue: "q", Kind: "k", Args: json.RawMessage(`{"customer":4711}`)}
 	switch kind {
 	case "unique":
-		s.Unique = &queue.Unique{Key: fmt.Sprint(i)}
+		s.Unique = &task.Unique{Key: fmt.Sprint(i)}
 	case "limited":
-		s.Limit = &queue.Limit{Key: fmt.Sprint(i % 1000), Max: 10}
+		s.Limit = &task.Limit{Key: fmt.Sprint(i % 1000), Max: 10}
 	}
 	if err := s.Check(); err != nil {
 		b.Fatal(err)
@@ -115,7 +116,7 @@ func joined(t testing.TB, s *store.Store, ttl time.Duration) lease.Ref {
 	req := request(lease.Key("worker-" + lease.NewNonce().String()[:8]))
 	req.TTL = ttl
 	ref := acquire(t, s, req).Record.Ref()
-	if err := s.Queue.Join(t.Context(), queue.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}}); err != nil {
+	if err := s.Queue.Join(t.Context(), driver.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}}); err != nil {
 		t.Fatal(err)
 	}
 	return ref

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A fetch that goes on with an untidy limit while slots are held back puts nothing on a shelf that it has made
@@ -20,17 +21,17 @@ func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			fetch := func() queue.Fetch {
+			fetch := func() driver.Fetch {
 				t.Helper()
-				f, err := r.s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: r.worker, Queues: []string{"a"}, Max: 30, Suspects: true, Charged: true})
+				f, err := r.s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: r.worker, Queues: []string{"a"}, Max: 30, Suspects: true, Charged: true})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return f
 			}
-			specs := make([]queue.Spec, n)
+			specs := make([]task.Spec, n)
 			for i := range specs {
-				specs[i] = queue.Spec{Queue: "a", Kind: "k", Args: []byte("null"), Limit: &queue.Limit{Key: "l", Max: 50}}
+				specs[i] = task.Spec{Queue: "a", Kind: "k", Args: []byte("null"), Limit: &task.Limit{Key: "l", Max: 50}}
 			}
 			if _, err := r.s.Queue.Enqueue(t.Context(), specs); err != nil {
 				t.Fatal(err)
@@ -49,7 +50,7 @@ func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
 				}
 				audit(t, r.s, raw, prefix)
 			}
-			if _, err := r.s.Tasks.Act(t.Context(), queue.Action{Act: queue.ActMove, IDs: []queue.ID{2}, Queue: "b"}); err != nil {
+			if _, err := r.s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActMove, IDs: []task.ID{2}, Queue: "b"}); err != nil {
 				t.Fatal(err)
 			}
 			hold(time.UnixMicro(1))
@@ -62,7 +63,7 @@ func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
 					if x.ID == 2 {
 						t.Errorf("a fetch of queue a gave task 2 of queue b")
 					}
-					if _, err := r.s.Queue.Finish(t.Context(), r.worker, []queue.Completion{{Ref: x.Ref, Verdict: queue.Success}}); err != nil {
+					if _, err := r.s.Queue.Finish(t.Context(), r.worker, []driver.Completion{{Ref: x.Ref, Verdict: driver.Success}}); err != nil {
 						t.Fatal(err)
 					}
 				}

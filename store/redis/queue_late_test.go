@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A server that was stopped carries out the requests of workers that died meanwhile: what it is asked to give is not
@@ -15,21 +16,21 @@ import (
 func TestBufferedRequestsOfDeadWorkers(t *testing.T) {
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
-	ids := enqueue(t, s, queue.Spec{Queue: "q", Kind: "k"}, queue.Spec{Queue: "q", Kind: "k"})
+	ids := enqueue(t, s, task.Spec{Queue: "q", Kind: "k"}, task.Spec{Queue: "q", Kind: "k"})
 	dying := open(t, c)
 	w := joined(t, dying, 3*time.Second)
-	fetch := queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1}
+	fetch := driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1}
 	f, err := dying.Queue.Fetch(t.Context(), fetch)
 	if err != nil || len(f.Tasks) != 1 {
 		t.Fatalf("fetch: %+v, %v", f, err)
 	}
-	end := []queue.Completion{{Ref: f.Tasks[0].Ref, Verdict: queue.Success}}
+	end := []driver.Completion{{Ref: f.Tasks[0].Ref, Verdict: driver.Success}}
 	// The server knows the scripts, and there are connections for all.
 	var ready sync.WaitGroup
 	for range 4 {
 		ready.Go(func() {
-			_, _ = dying.Queue.Finish(t.Context(), w, []queue.Completion{{Ref: queue.Ref{ID: 999}, Verdict: queue.Success}})
-			_, _ = dying.Queue.Start(t.Context(), w, []queue.Ref{{ID: 999}})
+			_, _ = dying.Queue.Finish(t.Context(), w, []driver.Completion{{Ref: driver.Ref{ID: 999}, Verdict: driver.Success}})
+			_, _ = dying.Queue.Start(t.Context(), w, []driver.Ref{{ID: 999}})
 		})
 	}
 	ready.Wait()
@@ -43,9 +44,9 @@ func TestBufferedRequestsOfDeadWorkers(t *testing.T) {
 	for what, send := range map[string]func() error{
 		"fetch":  func() error { _, err := dying.Queue.Fetch(ctx, late); return err },
 		"finish": func() error { _, err := dying.Queue.Finish(ctx, w, end); return err },
-		"start":  func() error { _, err := dying.Queue.Start(ctx, w, []queue.Ref{f.Tasks[0].Ref}); return err },
+		"start":  func() error { _, err := dying.Queue.Start(ctx, w, []driver.Ref{f.Tasks[0].Ref}); return err },
 		"control": func() error {
-			_, err := dying.Queue.Enqueue(ctx, []queue.Spec{{Queue: "q", Kind: "k", Args: []byte("null")}})
+			_, err := dying.Queue.Enqueue(ctx, []task.Spec{{Queue: "q", Kind: "k", Args: []byte("null")}})
 			return err
 		},
 	} {
@@ -64,13 +65,13 @@ func TestBufferedRequestsOfDeadWorkers(t *testing.T) {
 		_, _, ok, err := s.Tasks.Task(t.Context(), ids[1].ID+1)
 		return err == nil && ok
 	})
-	for i, want := range []queue.State{queue.Running, queue.Available} {
+	for i, want := range []task.State{task.Running, task.Available} {
 		x, _, _, err := s.Tasks.Task(t.Context(), ids[i].ID)
 		if err != nil || x.State != want {
 			t.Errorf("task %d: %s, %v; want %s", ids[i].ID, x.State, err, want)
 		}
 	}
-	if done, err := s.Queue.Tend(t.Context(), queue.TendRequest{}); err != nil || done.Rescued != 1 {
+	if done, err := s.Queue.Tend(t.Context(), driver.TendRequest{}); err != nil || done.Rescued != 1 {
 		t.Errorf("tend: %+v, %v", done, err)
 	}
 }

@@ -10,9 +10,10 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Whatever is enqueued, in whatever batches, is answered and kept as the memory store does. Beyond the walk
@@ -36,7 +37,7 @@ type twins struct {
 	rng     *rand.Rand
 	both    [2]*store.Store
 	workers [2]lease.Ref
-	runs    [][2]queue.Ref
+	runs    [][2]driver.Ref
 	n       int
 	audit   func()
 }
@@ -62,13 +63,13 @@ func (m *twins) walk() {
 		req := request("w")
 		req.TTL = 15 * time.Second
 		m.workers[i] = acquire(m, s, req).Record.Ref()
-		if err := s.Queue.Join(m.Context(), queue.Process{Lease: m.workers[i], Host: "h", PID: 1, Queues: []string{"a", "b"}}); err != nil {
+		if err := s.Queue.Join(m.Context(), driver.Process{Lease: m.workers[i], Host: "h", PID: 1, Queues: []string{"a", "b"}}); err != nil {
 			m.Fatal(err)
 		}
 	}
-	plain := make([]queue.Spec, 970+m.pick(32)) // what comes next is in two pages
+	plain := make([]task.Spec, 970+m.pick(32)) // what comes next is in two pages
 	for i := range plain {
-		plain[i] = queue.Spec{Queue: "other", Kind: "o"}
+		plain[i] = task.Spec{Queue: "other", Kind: "o"}
 	}
 	m.enqueue(plain)
 	for range 60 {
@@ -84,7 +85,7 @@ func (m *twins) walk() {
 	}
 }
 
-func (m *twins) enqueue(specs []queue.Spec) {
+func (m *twins) enqueue(specs []task.Spec) {
 	m.Helper()
 	for i := range specs {
 		if err := specs[i].Check(); err != nil {
@@ -108,14 +109,14 @@ func (m *twins) step() {
 		if m.pick(15) == 0 {
 			size = 900 + m.pick(101)
 		}
-		specs := make([]queue.Spec, size)
+		specs := make([]task.Spec, size)
 		form := m.spec()
 		for i := range specs {
 			specs[i] = m.spec()
 			if m.pick(2) == 0 {
 				specs[i] = form.Clone()
 				if form.Unique != nil {
-					specs[i].Unique.Key = map[queue.Until]string{queue.UntilStarted: "s"}[form.Unique.Until] + strconv.Itoa(m.pick(8))
+					specs[i].Unique.Key = map[task.Until]string{task.UntilStarted: "s"}[form.Unique.Until] + strconv.Itoa(m.pick(8))
 				}
 			}
 			m.n++
@@ -124,9 +125,9 @@ func (m *twins) step() {
 		m.enqueue(specs)
 	case n < 9:
 		q, k, max := []string{"a", "b"}[m.pick(2)], []string{"k", "l"}[m.pick(2)], 1+m.pick(6)
-		var refs [2][]queue.Ref
+		var refs [2][]driver.Ref
 		m.same("Fetch", func(i int) any {
-			f, err := m.both[i].Queue.Fetch(ctx, queue.FetchRequest{Worker: m.workers[i], Queues: []string{q}, Kinds: []string{k}, Max: max, Suspects: true, Charged: true})
+			f, err := m.both[i].Queue.Fetch(ctx, driver.FetchRequest{Worker: m.workers[i], Queues: []string{q}, Kinds: []string{k}, Max: max, Suspects: true, Charged: true})
 			if err != nil {
 				m.Fatal(err)
 			}
@@ -138,7 +139,7 @@ func (m *twins) step() {
 			return ids
 		})
 		for i := range refs[0] {
-			m.runs = append(m.runs, [2]queue.Ref{refs[0][i], refs[1][i]})
+			m.runs = append(m.runs, [2]driver.Ref{refs[0][i], refs[1][i]})
 		}
 	case n < 12:
 		if len(m.runs) == 0 {
@@ -146,13 +147,13 @@ func (m *twins) step() {
 		}
 		i := m.pick(len(m.runs))
 		refs := m.runs[i]
-		begin, v, delay := m.pick(2) == 0, queue.Verdict(1+m.pick(7)), time.Duration(m.pick(2))*time.Hour
+		begin, v, delay := m.pick(2) == 0, driver.Verdict(1+m.pick(7)), time.Duration(m.pick(2))*time.Hour
 		if m.pick(2) == 0 {
-			v = queue.Success
+			v = driver.Success
 		}
 		if begin {
 			m.same("Start", func(i int) any {
-				st, err := m.both[i].Queue.Start(ctx, m.workers[i], []queue.Ref{refs[i]})
+				st, err := m.both[i].Queue.Start(ctx, m.workers[i], []driver.Ref{refs[i]})
 				if err != nil {
 					m.Fatal(err)
 				}
@@ -164,20 +165,20 @@ func (m *twins) step() {
 		}
 		m.runs = slices.Delete(m.runs, i, i+1)
 		m.same("Finish", func(i int) any {
-			st, err := m.both[i].Queue.Finish(ctx, m.workers[i], []queue.Completion{{Ref: refs[i], Verdict: v, Outcome: "x", Delay: delay}})
+			st, err := m.both[i].Queue.Finish(ctx, m.workers[i], []driver.Completion{{Ref: refs[i], Verdict: v, Outcome: "x", Delay: delay}})
 			if err != nil {
 				m.Fatal(err)
 			}
 			return st
 		})
 	case n < 13:
-		acts := []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit}
-		var ids []queue.ID
+		acts := []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit}
+		var ids []task.ID
 		for range 6 {
-			ids = append(ids, queue.ID(1000+m.pick(max(m.n, 1))))
+			ids = append(ids, task.ID(1000+m.pick(max(m.n, 1))))
 		}
 		later := time.Now().Add(time.Duration(m.pick(3)-1) * time.Hour).Truncate(time.Second)
-		act := queue.Action{Act: acts[m.pick(len(acts))], IDs: ids, Queue: "b", By: "t", Edit: queue.Edit{RunAt: &later}}
+		act := driver.Action{Act: acts[m.pick(len(acts))], IDs: ids, Queue: "b", By: "t", Edit: driver.Edit{RunAt: &later}}
 		m.same("Act", func(i int) any {
 			a, err := m.both[i].Tasks.Act(ctx, act)
 			if err != nil {
@@ -187,7 +188,7 @@ func (m *twins) step() {
 		})
 	default:
 		m.same("Tend", func(i int) any {
-			d, err := m.both[i].Queue.Tend(ctx, queue.TendRequest{})
+			d, err := m.both[i].Queue.Tend(ctx, driver.TendRequest{})
 			if err != nil {
 				m.Fatal(err)
 			}
@@ -199,9 +200,9 @@ func (m *twins) step() {
 	}
 }
 
-func (m *twins) spec() queue.Spec {
+func (m *twins) spec() task.Spec {
 	pick := m.pick
-	s := queue.Spec{Queue: []string{"a", "b"}[pick(2)], Kind: []string{"k", "l"}[pick(2)], Priority: []int{0, 0, -9, 9, 3}[pick(5)]}
+	s := task.Spec{Queue: []string{"a", "b"}[pick(2)], Kind: []string{"k", "l"}[pick(2)], Priority: []int{0, 0, -9, 9, 3}[pick(5)]}
 	s.Delay = time.Duration(pick(3)/2) * time.Hour
 	switch pick(6) {
 	case 0:
@@ -218,7 +219,7 @@ func (m *twins) spec() queue.Spec {
 		}
 	}
 	if pick(4) == 0 {
-		s.Limit = &queue.Limit{Key: strconv.Itoa(pick(3)), Shared: pick(2) == 0, Max: 1 + pick(3), OnContention: []queue.Contention{queue.Wait, queue.Wait, queue.Discard, queue.Displace}[pick(4)]}
+		s.Limit = &task.Limit{Key: strconv.Itoa(pick(3)), Shared: pick(2) == 0, Max: 1 + pick(3), OnContention: []task.Contention{task.Wait, task.Wait, task.Discard, task.Displace}[pick(4)]}
 	}
 	if pick(5) == 0 {
 		s.MaxCrashes = 1 + pick(3)
@@ -232,24 +233,24 @@ func (m *twins) spec() queue.Spec {
 	key, shared := strconv.Itoa(pick(8)), pick(3) == 0
 	switch pick(6) {
 	case 0, 1:
-		s.Unique = &queue.Unique{Key: key, Shared: shared, Window: []time.Duration{0, time.Microsecond, time.Hour}[pick(3)]}
+		s.Unique = &task.Unique{Key: key, Shared: shared, Window: []time.Duration{0, time.Microsecond, time.Hour}[pick(3)]}
 	case 2, 3:
-		s.Unique = &queue.Unique{Key: "s" + key, Shared: shared, Until: queue.UntilStarted, Again: []queue.Again{queue.Refuse, queue.Replace}[pick(2)]}
+		s.Unique = &task.Unique{Key: "s" + key, Shared: shared, Until: task.UntilStarted, Again: []task.Again{task.Refuse, task.Replace}[pick(2)]}
 	case 4:
 		if s.Delay == 0 {
 			s.Delay = time.Hour
 		}
-		s.Unique = &queue.Unique{Key: "s" + key, Shared: shared, Until: queue.UntilStarted, Again: queue.Debounce, MaxWait: []time.Duration{0, time.Microsecond, 30 * time.Minute}[pick(3)]}
+		s.Unique = &task.Unique{Key: "s" + key, Shared: shared, Until: task.UntilStarted, Again: task.Debounce, MaxWait: []time.Duration{0, time.Microsecond, 30 * time.Minute}[pick(3)]}
 	}
 	return s
 }
 
 func (m *twins) compare() {
 	m.Helper()
-	var all [2][]queue.Task
+	var all [2][]driver.Task
 	for i, s := range m.both {
-		for after := queue.ID(0); ; {
-			ts, err := s.Tasks.Tasks(m.Context(), queue.Filter{Max: 1000, After: after})
+		for after := task.ID(0); ; {
+			ts, err := s.Tasks.Tasks(m.Context(), driver.Filter{Max: 1000, After: after})
 			if err != nil {
 				m.Fatal(err)
 			}
@@ -312,13 +313,13 @@ func TestWakesOfUniqueBatches(t *testing.T) {
 	}
 	idle := func(want int) {
 		t.Helper()
-		f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
+		f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
 		if err != nil || len(f.Tasks) != want {
 			t.Fatalf("fetch: %d, %v, want %d", len(f.Tasks), err, want)
 		}
 	}
-	u := func(queueName, key string, delay time.Duration) queue.Spec {
-		x := queue.Spec{Queue: queueName, Kind: "k", Delay: delay, Unique: &queue.Unique{Key: key}}
+	u := func(queueName, key string, delay time.Duration) task.Spec {
+		x := task.Spec{Queue: queueName, Kind: "k", Delay: delay, Unique: &task.Unique{Key: key}}
 		if err := x.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -343,7 +344,7 @@ func TestWakesOfUniqueBatches(t *testing.T) {
 	told(t, "what is sooner", signs)
 	idle(0)
 	r := u("q", "r", time.Hour)
-	r.Unique.Until, r.Unique.Again = queue.UntilStarted, queue.Replace
+	r.Unique.Until, r.Unique.Again = task.UntilStarted, task.Replace
 	now := r.Clone()
 	now.Delay = 0
 	enqueue(t, s, r, now)

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A killed server that syncs its log always has all that it acknowledged (rule Q8), and what was under way when it
@@ -20,7 +21,7 @@ func TestQueueSurvivesTheServersDeath(t *testing.T) {
 	c := config(t, server.URL)
 	c.Init, c.TTL = true, time.Hour
 	s := open(t, c)
-	l := &ledger{t: t, s: s, worker: joined(t, s, time.Hour), enqueued: map[queue.ID]bool{}, done: map[queue.ID]lease.Token{}}
+	l := &ledger{t: t, s: s, worker: joined(t, s, time.Hour), enqueued: map[task.ID]bool{}, done: map[task.ID]lease.Token{}}
 
 	var all sync.WaitGroup
 	stop := make(chan struct{})
@@ -46,8 +47,8 @@ func TestQueueSurvivesTheServersDeath(t *testing.T) {
 			t.Fatalf("task %d was acknowledged and never done", id)
 		}
 	}
-	for after := queue.ID(0); ; {
-		page, err := s.Tasks.Tasks(t.Context(), queue.Filter{After: after, Max: 1000})
+	for after := task.ID(0); ; {
+		page, err := s.Tasks.Tasks(t.Context(), driver.Filter{After: after, Max: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,7 @@ func TestQueueSurvivesTheServersDeath(t *testing.T) {
 			break
 		}
 		for _, x := range page {
-			if after = x.ID; x.State != queue.Succeeded || x.Attempts != 1 || x.Token != l.done[x.ID] {
+			if after = x.ID; x.State != task.Succeeded || x.Attempts != 1 || x.Token != l.done[x.ID] {
 				t.Fatalf("task %d: %s after %d attempts under token %d, completed under %d", x.ID, x.State, x.Attempts, x.Token, l.done[x.ID])
 			}
 		}
@@ -72,8 +73,8 @@ type ledger struct {
 	worker lease.Ref
 
 	mu       sync.Mutex
-	enqueued map[queue.ID]bool
-	done     map[queue.ID]lease.Token
+	enqueued map[task.ID]bool
+	done     map[task.ID]lease.Token
 }
 
 func (l *ledger) count() int {
@@ -93,11 +94,11 @@ func over(stop chan struct{}) bool {
 
 func (l *ledger) enqueueUntil(stop chan struct{}, i int) {
 	for n := 0; !over(stop); n++ {
-		specs := make([]queue.Spec, 20)
+		specs := make([]task.Spec, 20)
 		for k := range specs {
-			specs[k] = queue.Spec{Queue: "q", Kind: "k", Unique: &queue.Unique{Key: fmt.Sprint(i, n, k)}}
+			specs[k] = task.Spec{Queue: "q", Kind: "k", Unique: &task.Unique{Key: fmt.Sprint(i, n, k)}}
 			if k%5 == 0 {
-				specs[k].Limit = &queue.Limit{Key: fmt.Sprint(k), Max: 50}
+				specs[k].Limit = &task.Limit{Key: fmt.Sprint(k), Max: 50}
 			}
 			if err := specs[k].Check(); err != nil {
 				l.t.Error(err)
@@ -142,7 +143,7 @@ func (l *ledger) workOff() {
 		if len(mine) == 0 {
 			return
 		}
-		refs := make([]queue.Ref, len(mine))
+		refs := make([]driver.Ref, len(mine))
 		for i, m := range mine {
 			refs[i] = m.Ref
 		}
@@ -151,11 +152,11 @@ func (l *ledger) workOff() {
 }
 
 func (l *ledger) work() (int, error) {
-	f, err := l.s.Queue.Fetch(l.t.Context(), queue.FetchRequest{Worker: l.worker, Queues: []string{"q"}, Max: 50})
+	f, err := l.s.Queue.Fetch(l.t.Context(), driver.FetchRequest{Worker: l.worker, Queues: []string{"q"}, Max: 50})
 	if err != nil {
 		return 0, err
 	}
-	refs := make([]queue.Ref, len(f.Tasks))
+	refs := make([]driver.Ref, len(f.Tasks))
 	for i := range f.Tasks {
 		refs[i] = f.Tasks[i].Ref
 	}
@@ -166,10 +167,10 @@ func (l *ledger) work() (int, error) {
 }
 
 // finish repeats until it is answered, as a worker does.
-func (l *ledger) finish(refs []queue.Ref) {
-	ends := make([]queue.Completion, len(refs))
+func (l *ledger) finish(refs []driver.Ref) {
+	ends := make([]driver.Completion, len(refs))
 	for i, ref := range refs {
-		ends[i] = queue.Completion{Ref: ref, Verdict: queue.Success}
+		ends[i] = driver.Completion{Ref: ref, Verdict: driver.Success}
 	}
 	for {
 		answers, err := l.s.Queue.Finish(l.t.Context(), l.worker, ends)
@@ -184,7 +185,7 @@ func (l *ledger) finish(refs []queue.Ref) {
 		defer l.mu.Unlock()
 		for i, a := range answers {
 			ref := refs[i]
-			if before := l.done[ref.ID]; a != queue.OK || before != 0 {
+			if before := l.done[ref.ID]; a != driver.OK || before != 0 {
 				l.t.Errorf("task %d: answered %d under token %d; before under %d", ref.ID, a, ref.Token, before)
 			}
 			l.done[ref.ID] = ref.Token
@@ -200,24 +201,24 @@ func TestQueueAfterFlush(t *testing.T) {
 	server := ownServer(t)
 	s, c := prepared(t, server.URL)
 	w := joined(t, s, ttl)
-	id := enqueue(t, s, queue.Spec{Queue: "q", Kind: "k"})[0].ID
-	f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1})
+	id := enqueue(t, s, task.Spec{Queue: "q", Kind: "k"})[0].ID
+	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1})
 	if err != nil || len(f.Tasks) != 1 {
 		t.Fatalf("fetch: %+v, %v", f, err)
 	}
 	if err := rawClient(t, c).FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	enqueue(t, s, queue.Spec{Queue: "q", Kind: "k"}, queue.Spec{Queue: "q", Kind: "k"})
+	enqueue(t, s, task.Spec{Queue: "q", Kind: "k"}, task.Spec{Queue: "q", Kind: "k"})
 	wantHeldBack(t, s, "k")
-	if f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1}); err != nil || !f.Gone || len(f.Tasks) != 0 {
+	if f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 1}); err != nil || !f.Gone || len(f.Tasks) != 0 {
 		t.Errorf("fetch after the flush: %+v, %v", f, err)
 	}
-	a, err := s.Queue.Finish(t.Context(), w, []queue.Completion{{Ref: f.Tasks[0].Ref, Verdict: queue.Success}})
-	if err != nil || a[0] != queue.Gone {
+	a, err := s.Queue.Finish(t.Context(), w, []driver.Completion{{Ref: f.Tasks[0].Ref, Verdict: driver.Success}})
+	if err != nil || a[0] != driver.Gone {
 		t.Errorf("finish of a task of before: %v, %v", a, err)
 	}
-	if x, _, ok, err := s.Tasks.Task(t.Context(), id); err != nil || !ok || x.State != queue.Available {
+	if x, _, ok, err := s.Tasks.Task(t.Context(), id); err != nil || !ok || x.State != task.Available {
 		t.Errorf("the new task that has its id: %+v, %v, %v", x, ok, err)
 	}
 	if open(t, c).Properties.InstallationID == s.Properties.InstallationID {
@@ -225,7 +226,7 @@ func TestQueueAfterFlush(t *testing.T) {
 	}
 }
 
-func enqueue(t testing.TB, s *store.Store, specs ...queue.Spec) []queue.Enqueued {
+func enqueue(t testing.TB, s *store.Store, specs ...task.Spec) []task.Enqueued {
 	t.Helper()
 	for i := range specs {
 		if err := specs[i].Check(); err != nil {

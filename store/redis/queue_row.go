@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A row is what changes of a task. task.lua packs it, and it is read here.
 type row struct {
-	state                                    queue.State
+	state                                    task.State
 	front, suspect                           bool
 	priority                                 int
 	lane, worker                             uint32
@@ -67,15 +67,15 @@ func cut16(b []byte) (string, []byte) {
 }
 
 // stateOf reads a state as scripts number it; 0 is none.
-func stateOf(n int64) queue.State {
-	if n < 1 || int(n) > len(queue.States) {
+func stateOf(n int64) task.State {
+	if n < 1 || int(n) > len(task.States) {
 		return ""
 	}
-	return queue.States[n-1]
+	return task.States[n-1]
 }
 
-func stateNumber(s queue.State) int {
-	for i, x := range queue.States {
+func stateNumber(s task.State) int {
+	for i, x := range task.States {
 		if x == s {
 			return i + 1
 		}
@@ -85,7 +85,7 @@ func stateNumber(s queue.State) int {
 
 // packSpec is what is kept of a spec beside its row: arguments and tags, each with its length before it,
 // and the rest as it is declared.
-func packSpec(s *queue.Spec) []byte {
+func packSpec(s *task.Spec) []byte {
 	var tags []byte
 	if len(s.Tags) > 0 {
 		tags = []byte(text(s.Tags))
@@ -100,7 +100,7 @@ func packSpec(s *queue.Spec) []byte {
 }
 
 // parseSpec is the reverse, together with what the row and the lane say.
-func parseSpec(packed string, r row, lane string) (s queue.Spec, err error) {
+func parseSpec(packed string, r row, lane string) (s task.Spec, err error) {
 	b := []byte(packed)
 	args, b := cut32(b)
 	tags, b := cut32(b)

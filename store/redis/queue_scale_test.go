@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A scale is a store with very many tasks, and all that can be done there. step is told of each operation.
@@ -39,10 +40,10 @@ func (c *scale) must(err error) {
 }
 
 // put enqueues n tasks, a thousand at a time, the i-th as of says, and returns the last id.
-func (c *scale) put(n int, of func(i int) queue.Spec) (last queue.ID) {
+func (c *scale) put(n int, of func(i int) task.Spec) (last task.ID) {
 	c.Helper()
 	for i := 0; i < n; i += 1000 {
-		specs := make([]queue.Spec, min(1000, n-i))
+		specs := make([]task.Spec, min(1000, n-i))
 		for j := range specs {
 			specs[j] = of(i + j)
 			c.must(specs[j].Check())
@@ -55,19 +56,19 @@ func (c *scale) put(n int, of func(i int) queue.Spec) (last queue.ID) {
 }
 
 // all is so many tasks alike.
-func (c *scale) all(n int, s queue.Spec) queue.ID { return c.put(n, func(int) queue.Spec { return s }) }
+func (c *scale) all(n int, s task.Spec) task.ID { return c.put(n, func(int) task.Spec { return s }) }
 
 // settle fills in what the others have nothing to do with: of other queues, of other kinds of the same one,
 // rated, paused, blocked.
 func (c *scale) settle(n int) {
 	ctx := c.Context()
-	c.must(c.s.Queue.Declare(ctx, map[string]queue.Rate{"rated": {Count: 1, Per: time.Hour}}))
-	c.must(c.s.Tasks.Pause(ctx, queue.Pause{Kind: "paused"}))
-	limited := &queue.Limit{Key: "neighbour", Shared: true}
-	c.all(2, queue.Spec{Queue: "other", Kind: "held", Limit: limited})
-	_, err := c.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: c.worker, Queues: []string{"other"}, Max: 1})
+	c.must(c.s.Queue.Declare(ctx, map[string]task.Rate{"rated": {Count: 1, Per: time.Hour}}))
+	c.must(c.s.Tasks.Pause(ctx, driver.Pause{Kind: "paused"}))
+	limited := &task.Limit{Key: "neighbour", Shared: true}
+	c.all(2, task.Spec{Queue: "other", Kind: "held", Limit: limited})
+	_, err := c.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: c.worker, Queues: []string{"other"}, Max: 1})
 	c.must(err)
-	for _, s := range []queue.Spec{
+	for _, s := range []task.Spec{
 		{Queue: "other", Kind: "k"}, {Queue: "q", Kind: "unknown"}, {Queue: "q", Kind: "rated"}, {Queue: "q", Kind: "paused"},
 		{Queue: "q", Kind: "blocked", Limit: limited}, {Queue: "q", Kind: "k", Delay: 100 * time.Hour},
 	} {
@@ -75,17 +76,17 @@ func (c *scale) settle(n int) {
 	}
 }
 
-func (c *scale) fetchOf(queueName string, max int) []queue.Fetched {
-	f, err := c.s.Queue.Fetch(c.Context(), queue.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: max, Suspects: true, Charged: true,
+func (c *scale) fetchOf(queueName string, max int) []driver.Fetched {
+	f, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{queueName}, Max: max, Suspects: true, Charged: true,
 		Kinds: []string{"k", "l", "rated", "paused", "blocked"}})
 	c.must(err)
 	return f.Tasks
 }
 
-func (c *scale) finish(runs []queue.Fetched, v queue.Verdict) {
-	var ends []queue.Completion
+func (c *scale) finish(runs []driver.Fetched, v driver.Verdict) {
+	var ends []driver.Completion
 	for _, r := range runs {
-		ends = append(ends, queue.Completion{Ref: r.Ref, Verdict: v, Outcome: "x"})
+		ends = append(ends, driver.Completion{Ref: r.Ref, Verdict: v, Outcome: "x"})
 	}
 	_, err := c.s.Queue.Finish(c.Context(), c.worker, ends)
 	c.must(err)
@@ -94,25 +95,25 @@ func (c *scale) finish(runs []queue.Fetched, v queue.Verdict) {
 // work works a queue off, or as much of it as max fetches give.
 func (c *scale) work(what, queueName string, fetches int) (done int) {
 	for range fetches {
-		var runs []queue.Fetched
+		var runs []driver.Fetched
 		c.step(what+": fetch", func() { runs = c.fetchOf(queueName, 1000) })
 		if len(runs) == 0 {
 			break
 		}
-		c.step(what+": finish", func() { c.finish(runs, queue.Success) })
+		c.step(what+": finish", func() { c.finish(runs, driver.Success) })
 		done += len(runs)
 	}
 	return done
 }
 
-func (c *scale) tend(what string, keep map[queue.State]time.Duration) {
+func (c *scale) tend(what string, keep map[task.State]time.Duration) {
 	rounds := 0
 	for more := true; more; rounds++ {
 		if rounds > 1000+c.n {
 			c.Fatalf("%s: the sweeps never come to an end", what)
 		}
 		c.step(what, func() {
-			done, err := c.s.Queue.Tend(c.Context(), queue.TendRequest{Keep: keep})
+			done, err := c.s.Queue.Tend(c.Context(), driver.TendRequest{Keep: keep})
 			c.must(err)
 			more = done.More
 		})
@@ -120,23 +121,23 @@ func (c *scale) tend(what string, keep map[queue.State]time.Duration) {
 }
 
 func (c *scale) plain() {
-	c.step("enqueue 1,000", func() { c.all(1000, queue.Spec{Queue: "q", Kind: "k"}) })
-	c.step("enqueue 1,000 with a limit", func() { c.all(1000, queue.Spec{Queue: "q", Kind: "k", Limit: &queue.Limit{Key: "busy"}}) })
-	unique := func(again queue.Again) func() {
+	c.step("enqueue 1,000", func() { c.all(1000, task.Spec{Queue: "q", Kind: "k"}) })
+	c.step("enqueue 1,000 with a limit", func() { c.all(1000, task.Spec{Queue: "q", Kind: "k", Limit: &task.Limit{Key: "busy"}}) })
+	unique := func(again task.Again) func() {
 		return func() {
-			c.put(1000, func(i int) queue.Spec {
-				return queue.Spec{Queue: "q", Kind: "l", Unique: &queue.Unique{Key: fmt.Sprint("u", i), Until: queue.UntilStarted, Again: again}}
+			c.put(1000, func(i int) task.Spec {
+				return task.Spec{Queue: "q", Kind: "l", Unique: &task.Unique{Key: fmt.Sprint("u", i), Until: task.UntilStarted, Again: again}}
 			})
 		}
 	}
-	c.step("enqueue 1,000 unique", unique(queue.Refuse))
-	c.step("enqueue 1,000 that replace", unique(queue.Replace))
-	c.all(c.n, queue.Spec{Queue: "q", Kind: "k"})
+	c.step("enqueue 1,000 unique", unique(task.Refuse))
+	c.step("enqueue 1,000 that replace", unique(task.Replace))
+	c.all(c.n, task.Spec{Queue: "q", Kind: "k"})
 }
 
 func (c *scale) finishing() {
 	runs := c.fetchOf("q", 1000)
-	c.step("finish 1,000 that are tried again", func() { c.finish(runs, queue.Retry) })
+	c.step("finish 1,000 that are tried again", func() { c.finish(runs, driver.Retry) })
 	c.work("plain", "q", 3+c.n/100)
 }
 
@@ -147,8 +148,8 @@ func (c *scale) due() {
 	if c.n > 100_000 {
 		at = begun.Add(time.Duration(c.n) * 50 * time.Microsecond)
 	}
-	for _, l := range []*queue.Limit{nil, {Key: "due", Max: 10}} {
-		c.all(min(c.n, 200_000)/2, queue.Spec{Queue: "due", Kind: "k", RunAt: at, Limit: l})
+	for _, l := range []*task.Limit{nil, {Key: "due", Max: 10}} {
+		c.all(min(c.n, 200_000)/2, task.Spec{Queue: "due", Kind: "k", RunAt: at, Limit: l})
 	}
 	time.Sleep(time.Until(at))
 	c.work("due at one instant", "due", 3)
@@ -157,8 +158,8 @@ func (c *scale) due() {
 
 // limit raises a limit of one with many behind it, and lowers it.
 func (c *scale) limit() {
-	of := queue.Limit{Key: "l"}
-	c.all(c.n, queue.Spec{Queue: "limited", Kind: "k", Limit: &of})
+	of := task.Limit{Key: "l"}
+	c.all(c.n, task.Spec{Queue: "limited", Kind: "k", Limit: &of})
 	key := of.Hash("k")
 	set := func(what string, slots int) {
 		c.step(what, func() { _, err := c.s.Tasks.SetLimit(c.Context(), key, slots, "t"); c.must(err) })
@@ -166,7 +167,7 @@ func (c *scale) limit() {
 	set("raise a limit", 10*c.n)
 	c.work("raised", "limited", 2)
 	runs := c.fetchOf("limited", 10)
-	var id queue.ID
+	var id task.ID
 	for _, r := range runs {
 		id = r.ID
 	}
@@ -174,25 +175,25 @@ func (c *scale) limit() {
 	c.step("show one of a limit", func() { _, _, _, err := c.s.Tasks.Task(c.Context(), id); c.must(err) })
 	set("lower a limit", 1)
 	c.work("lowered", "limited", 2)
-	c.finish(runs, queue.Success)
+	c.finish(runs, driver.Success)
 	c.tend("lowered: tend", nil)
 	set("raise a limit again", 10*c.n)
 	c.step("declare another one by an enqueue", func() {
 		of.Max = 3
-		c.all(1, queue.Spec{Queue: "limited", Kind: "k", Limit: &of})
+		c.all(1, task.Spec{Queue: "limited", Kind: "k", Limit: &of})
 	})
 	c.tend("declared: tend", nil)
 }
 
 // displacing supersedes many by one, and asks many that run to stop.
 func (c *scale) displacing() {
-	of := queue.Limit{Key: "d", Max: 2000, OnContention: queue.Displace}
-	c.all(2000, queue.Spec{Queue: "displace", Kind: "k", Limit: &of})
+	of := task.Limit{Key: "d", Max: 2000, OnContention: task.Displace}
+	c.all(2000, task.Spec{Queue: "displace", Kind: "k", Limit: &of})
 	c.fetchOf("displace", 1000)
 	c.fetchOf("displace", 1000)
-	c.must(c.s.Tasks.Pause(c.Context(), queue.Pause{Queue: "displace"}))
-	c.all(c.n, queue.Spec{Queue: "displace", Kind: "k", Limit: &of})
-	c.all(1, queue.Spec{Queue: "displace", Kind: "k", Limit: &of, Priority: 5})
+	c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Queue: "displace"}))
+	c.all(c.n, task.Spec{Queue: "displace", Kind: "k", Limit: &of})
+	c.all(1, task.Spec{Queue: "displace", Kind: "k", Limit: &of, Priority: 5})
 	_, err := c.s.Tasks.Resume(c.Context(), "displace", "", "t")
 	c.must(err)
 	for range 4 + c.n/100 {
@@ -203,11 +204,11 @@ func (c *scale) displacing() {
 
 // doors has a limit that tasks of very many kinds name.
 func (c *scale) doors() {
-	of := queue.Limit{Key: "doors", Shared: true}
-	c.put(c.n/4, func(i int) queue.Spec {
-		return queue.Spec{Queue: "doors", Kind: fmt.Sprint("k", i), Limit: &of}
+	of := task.Limit{Key: "doors", Shared: true}
+	c.put(c.n/4, func(i int) task.Spec {
+		return task.Spec{Queue: "doors", Kind: fmt.Sprint("k", i), Limit: &of}
 	})
-	c.all(3, queue.Spec{Queue: "doors", Kind: "k", Limit: &of})
+	c.all(3, task.Spec{Queue: "doors", Kind: "k", Limit: &of})
 	for range 3 {
 		c.work("a limit of many kinds", "doors", 1)
 	}
@@ -218,22 +219,22 @@ func (c *scale) doors() {
 // kinds are very many in a queue, each with a rate and a pause; the worker knows few.
 func (c *scale) kinds() {
 	many := c.n / 4
-	rates := map[string]queue.Rate{}
+	rates := map[string]task.Rate{}
 	for i := range many {
-		rates[fmt.Sprint("k", i)] = queue.Rate{Count: 1, Per: time.Hour}
+		rates[fmt.Sprint("k", i)] = task.Rate{Count: 1, Per: time.Hour}
 	}
 	c.step("declare rates", func() { c.must(c.s.Queue.Declare(c.Context(), rates)) })
-	c.put(many, func(i int) queue.Spec { return queue.Spec{Queue: "kinds", Kind: fmt.Sprint("k", i)} })
+	c.put(many, func(i int) task.Spec { return task.Spec{Queue: "kinds", Kind: fmt.Sprint("k", i)} })
 	for i := range min(many, 1000) {
-		c.must(c.s.Tasks.Pause(c.Context(), queue.Pause{Kind: fmt.Sprint("k", i)}))
+		c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Kind: fmt.Sprint("k", i)}))
 	}
-	c.all(10, queue.Spec{Queue: "kinds", Kind: "k"})
+	c.all(10, task.Spec{Queue: "kinds", Kind: "k"})
 	c.work("beside many kinds", "kinds", 3)
 	c.step("fetch of any kind", func() {
-		_, err := c.s.Queue.Fetch(c.Context(), queue.FetchRequest{Worker: c.worker, Queues: []string{"kinds"}, Max: 100})
+		_, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{"kinds"}, Max: 100})
 		c.must(err)
 	})
-	var l []queue.Lane
+	var l []driver.Lane
 	c.step("list queues", func() { l, _ = c.s.Tasks.Queues(c.Context()) })
 	if len(l) < many {
 		c.Errorf("%d lanes, want %d at least", len(l), many)
@@ -241,8 +242,8 @@ func (c *scale) kinds() {
 }
 
 func (c *scale) pausing() {
-	c.all(c.n, queue.Spec{Queue: "pauses", Kind: "k"})
-	c.step("pause", func() { c.must(c.s.Tasks.Pause(c.Context(), queue.Pause{Queue: "pauses"})) })
+	c.all(c.n, task.Spec{Queue: "pauses", Kind: "k"})
+	c.step("pause", func() { c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Queue: "pauses"})) })
 	c.step("fetch of what is paused", func() { c.fetchOf("pauses", 100) })
 	c.step("resume", func() { _, err := c.s.Tasks.Resume(c.Context(), "pauses", "", "t"); c.must(err) })
 	c.step("fetch of what is paused no more", func() { c.fetchOf("pauses", 100) })
@@ -254,8 +255,8 @@ func (c *scale) rescuing() {
 	own := c.worker
 	for _, leave := range []bool{true, false} {
 		c.worker = joined(c, c.s, time.Hour)
-		c.all(n/2, queue.Spec{Queue: "rescue", Kind: "k"})
-		c.all(n/2, queue.Spec{Queue: "rescue", Kind: "k", Limit: &queue.Limit{Key: "r", Max: n}})
+		c.all(n/2, task.Spec{Queue: "rescue", Kind: "k"})
+		c.all(n/2, task.Spec{Queue: "rescue", Kind: "k", Limit: &task.Limit{Key: "r", Max: n}})
 		for got := 0; got < n; {
 			runs := c.fetchOf("rescue", 1000)
 			if len(runs) == 0 {
@@ -274,10 +275,10 @@ func (c *scale) rescuing() {
 	c.worker = own
 }
 
-func (c *scale) act(what string, a queue.Action, f queue.Filter) {
+func (c *scale) act(what string, a driver.Action, f driver.Filter) {
 	f.Max = 1000
 	for {
-		var tasks []queue.Task
+		var tasks []driver.Task
 		c.step(what+": list", func() {
 			var err error
 			tasks, err = c.s.Tasks.Tasks(c.Context(), f)
@@ -297,31 +298,31 @@ func (c *scale) act(what string, a queue.Action, f queue.Filter) {
 
 // moving does what operators do to a whole queue.
 func (c *scale) moving() {
-	c.all(c.n/2, queue.Spec{Queue: "acts", Kind: "k"})
-	c.all(c.n/2, queue.Spec{Queue: "acts", Kind: "k", Limit: &queue.Limit{Key: "acts", Max: 100}})
-	waiting := queue.Waits(true)
+	c.all(c.n/2, task.Spec{Queue: "acts", Kind: "k"})
+	c.all(c.n/2, task.Spec{Queue: "acts", Kind: "k", Limit: &task.Limit{Key: "acts", Max: 100}})
+	waiting := task.Waits(true)
 	low := -3
-	c.act("edit", queue.Action{Act: queue.ActEdit, Edit: queue.Edit{Priority: &low}}, queue.Filter{Queue: "acts", States: waiting})
-	c.act("promote", queue.Action{Act: queue.ActPromote}, queue.Filter{Queue: "acts", States: waiting})
-	c.act("move", queue.Action{Act: queue.ActMove, Queue: "moved"}, queue.Filter{Queue: "acts", States: waiting})
-	c.act("cancel", queue.Action{Act: queue.ActCancel}, queue.Filter{Queue: "moved", States: waiting})
-	c.act("retry", queue.Action{Act: queue.ActRetry}, queue.Filter{Queue: "moved", States: []queue.State{queue.Canceled}})
-	c.act("discard", queue.Action{Act: queue.ActDiscard}, queue.Filter{Queue: "moved", States: waiting})
-	c.act("delete", queue.Action{Act: queue.ActDelete}, queue.Filter{Queue: "moved", States: []queue.State{queue.Discarded}})
+	c.act("edit", driver.Action{Act: driver.ActEdit, Edit: driver.Edit{Priority: &low}}, driver.Filter{Queue: "acts", States: waiting})
+	c.act("promote", driver.Action{Act: driver.ActPromote}, driver.Filter{Queue: "acts", States: waiting})
+	c.act("move", driver.Action{Act: driver.ActMove, Queue: "moved"}, driver.Filter{Queue: "acts", States: waiting})
+	c.act("cancel", driver.Action{Act: driver.ActCancel}, driver.Filter{Queue: "moved", States: waiting})
+	c.act("retry", driver.Action{Act: driver.ActRetry}, driver.Filter{Queue: "moved", States: []task.State{task.Canceled}})
+	c.act("discard", driver.Action{Act: driver.ActDiscard}, driver.Filter{Queue: "moved", States: waiting})
+	c.act("delete", driver.Action{Act: driver.ActDelete}, driver.Filter{Queue: "moved", States: []task.State{task.Discarded}})
 }
 
 // ending has many windows end at one time, and many tasks expire.
 func (c *scale) ending() {
-	c.put(c.n, func(i int) queue.Spec {
-		return queue.Spec{Queue: "windows", Kind: "k", Unique: &queue.Unique{Key: fmt.Sprint("w", i), Window: time.Second}}
+	c.put(c.n, func(i int) task.Spec {
+		return task.Spec{Queue: "windows", Kind: "k", Unique: &task.Unique{Key: fmt.Sprint("w", i), Window: time.Second}}
 	})
 	for c.work("unique", "windows", 10) > 0 {
 	}
 	at := time.Now().Add(time.Second + time.Duration(c.n)*50*time.Microsecond)
-	c.put(c.n, func(i int) queue.Spec {
-		s := queue.Spec{Queue: "expires", Kind: "k", ExpiresAt: at}
+	c.put(c.n, func(i int) task.Spec {
+		s := task.Spec{Queue: "expires", Kind: "k", ExpiresAt: at}
 		if i%2 == 0 {
-			s.Limit = &queue.Limit{Key: "expires", Max: 10}
+			s.Limit = &task.Limit{Key: "expires", Max: 10}
 		}
 		return s
 	})
@@ -331,9 +332,9 @@ func (c *scale) ending() {
 }
 
 func (c *scale) looking() {
-	filters := map[string]queue.Filter{
-		"all": {}, "failed": {States: []queue.State{queue.Failed}}, "running": {States: []queue.State{queue.Running}}, "a tag": {Tag: "none"},
-		"a kind": {Kind: "k"}, "waiting": {States: queue.Waits(true)}, "discarded": {States: []queue.State{queue.Discarded}}, "no kind": {Kind: "none"},
+	filters := map[string]driver.Filter{
+		"all": {}, "failed": {States: []task.State{task.Failed}}, "running": {States: []task.State{task.Running}}, "a tag": {Tag: "none"},
+		"a kind": {Kind: "k"}, "waiting": {States: task.Waits(true)}, "discarded": {States: []task.State{task.Discarded}}, "no kind": {Kind: "none"},
 	}
 	for what, f := range filters {
 		f.Max = 1000
@@ -347,14 +348,14 @@ func (c *scale) looking() {
 }
 
 func (c *scale) retention() {
-	keep := map[queue.State]time.Duration{}
-	for _, s := range queue.States {
+	keep := map[task.State]time.Duration{}
+	for _, s := range task.States {
 		if s.Final() {
 			keep[s] = 0
 		}
 	}
 	c.tend("retention", keep)
-	done, err := c.s.Tasks.Tasks(c.Context(), queue.Filter{States: slices.DeleteFunc(slices.Clone(queue.States), func(s queue.State) bool { return !s.Final() })})
+	done, err := c.s.Tasks.Tasks(c.Context(), driver.Filter{States: slices.DeleteFunc(slices.Clone(task.States), func(s task.State) bool { return !s.Final() })})
 	c.must(err)
 	if len(done) > 0 {
 		c.Errorf("%d finished tasks are left, such as %+v", len(done), done[0])

@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A task that was retried and ended again stands twice in the list by which tasks are retired; the earlier place must
@@ -12,40 +13,40 @@ import (
 func TestRetriedTasksHoldUpNoRetention(t *testing.T) {
 	s, c := prepared(t, ownServer(t).URL)
 	w := joined(t, s, ttl)
-	end := func(want int, v queue.Verdict) {
+	end := func(want int, v driver.Verdict) {
 		t.Helper()
-		f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
+		f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
 		if err != nil || len(f.Tasks) != want {
 			t.Fatalf("fetch: %+v, %v", f.Tasks, err)
 		}
-		var ends []queue.Completion
+		var ends []driver.Completion
 		for _, x := range f.Tasks {
-			ends = append(ends, queue.Completion{Ref: x.Ref, Verdict: v})
+			ends = append(ends, driver.Completion{Ref: x.Ref, Verdict: v})
 		}
 		if _, err := s.Queue.Finish(t.Context(), w, ends); err != nil {
 			t.Fatal(err)
 		}
 	}
-	one := queue.Spec{Queue: "q", Kind: "k"}
+	one := task.Spec{Queue: "q", Kind: "k"}
 	ids := enqueue(t, s, one, one, one)
-	end(3, queue.Success)
+	end(3, driver.Success)
 	before := storeNow(t, s)
 	time.Sleep(300 * time.Millisecond) // the server's clock is ours: what ends now is that much younger
-	if a, err := s.Tasks.Act(t.Context(), queue.Action{Act: queue.ActRetry, IDs: []queue.ID{ids[0].ID}}); err != nil || a[0].Answer != queue.Done {
+	if a, err := s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActRetry, IDs: []task.ID{ids[0].ID}}); err != nil || a[0].Answer != driver.Done {
 		t.Fatalf("retry: %+v, %v", a, err)
 	}
-	end(1, queue.Success)
-	keep := map[queue.State]time.Duration{queue.Succeeded: storeNow(t, s).Sub(before.Add(50 * time.Millisecond))}
-	if r, err := s.Queue.Tend(t.Context(), queue.TendRequest{Keep: keep}); err != nil || r.Deleted != 2 || r.More {
+	end(1, driver.Success)
+	keep := map[task.State]time.Duration{task.Succeeded: storeNow(t, s).Sub(before.Add(50 * time.Millisecond))}
+	if r, err := s.Queue.Tend(t.Context(), driver.TendRequest{Keep: keep}); err != nil || r.Deleted != 2 || r.More {
 		t.Errorf("tend: %+v, %v; want the two that were not retried deleted", r, err)
 	}
 	left := rawClient(t, c).LLen(t.Context(), "dibs:{"+c.Namespace+"}:ended:6").Val()
 	if left < 1 || left > 2 {
 		t.Errorf("%d places in the list, want those of the one that is there", left)
 	}
-	keep[queue.Succeeded] = 0
+	keep[task.Succeeded] = 0
 	time.Sleep(time.Millisecond)
-	if r, err := s.Queue.Tend(t.Context(), queue.TendRequest{Keep: keep}); err != nil || r.Deleted != 1 {
+	if r, err := s.Queue.Tend(t.Context(), driver.TendRequest{Keep: keep}); err != nil || r.Deleted != 1 {
 		t.Errorf("tend: %+v, %v; want the last one deleted", r, err)
 	}
 }
@@ -54,12 +55,12 @@ func TestRetriedTasksHoldUpNoRetention(t *testing.T) {
 func TestARateSaysWhenItLetsGo(t *testing.T) {
 	s, _ := prepared(t, ownServer(t).URL)
 	w := joined(t, s, ttl)
-	if err := s.Queue.Declare(t.Context(), map[string]queue.Rate{"k": {Count: 1, Per: time.Minute}}); err != nil {
+	if err := s.Queue.Declare(t.Context(), map[string]task.Rate{"k": {Count: 1, Per: time.Minute}}); err != nil {
 		t.Fatal(err)
 	}
-	one := queue.Spec{Queue: "q", Kind: "k"}
+	one := task.Spec{Queue: "q", Kind: "k"}
 	enqueue(t, s, one, one)
-	f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
+	f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
 	if err != nil || len(f.Tasks) != 1 || !f.NextDue.Equal(f.Now.Add(time.Minute)) {
 		t.Errorf("fetch: %d tasks, next at %v, %v; want one, and the next in a minute from %v", len(f.Tasks), f.NextDue, err, f.Now)
 	}

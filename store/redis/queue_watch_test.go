@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A task that comes while nobody is idle is not announced: only the first one after somebody had too few.
@@ -27,19 +28,19 @@ func TestOnlyTheIdleAreWoken(t *testing.T) {
 	}
 	fetch := func(most, want int) {
 		t.Helper()
-		f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: most})
+		f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: most})
 		if err != nil || len(f.Tasks) != want {
 			t.Fatalf("fetch: %d tasks, %v; want %d", len(f.Tasks), err, want)
 		}
 	}
-	one := queue.Spec{Queue: "q", Kind: "k"}
+	one := task.Spec{Queue: "q", Kind: "k"}
 	before := published()
 	enqueue(t, s, one)
 	told(t, "who has just begun to watch", signs)
 	for range 5 {
 		enqueue(t, s, one)
 	}
-	enqueue(t, s, queue.Spec{Queue: "other", Kind: "k"})
+	enqueue(t, s, task.Spec{Queue: "other", Kind: "k"})
 	fetch(3, 3)
 	enqueue(t, s, one) // it had enough
 	if n := published() - before; n != 1 {
@@ -89,9 +90,9 @@ func TestStartLatencyOnAnIdleQueue(t *testing.T) {
 	var took []time.Duration
 	for range 200 {
 		began := time.Now()
-		enqueue(t, s, queue.Spec{Queue: "q", Kind: "k"})
+		enqueue(t, s, task.Spec{Queue: "q", Kind: "k"})
 		told(t, "the worker", signs)
-		f, err := s.Queue.Fetch(t.Context(), queue.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
+		f, err := s.Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10})
 		if err != nil || len(f.Tasks) != 1 {
 			t.Fatalf("fetch: %+v, %v", f, err)
 		}

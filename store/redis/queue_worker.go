@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
-func (q tasks) Join(ctx context.Context, w queue.Process) error {
+func (q tasks) Join(ctx context.Context, w driver.Process) error {
 	w.Running, w.Since = 0, time.Time{}
 	r, err := q.run(ctx, "join", joinScript, append(q.newArgs(4), string(w.Lease.Key), hold(w.Lease), w.Host, text(w)))
 	if err == nil && r.int(1) != 1 {
-		err = queue.ErrStale
+		err = driver.ErrStale
 	}
 	return err
 }
@@ -31,7 +31,7 @@ func (q tasks) Leave(ctx context.Context, worker lease.Ref) error {
 }
 
 // parseWorker reads what worker.lua's worker_info answers.
-func parseWorker(r reply) (w queue.Process) {
+func parseWorker(r reply) (w driver.Process) {
 	if s := r.text(3); s != "" {
 		_ = json.Unmarshal([]byte(s), &w) // told, never decided upon
 	}
@@ -39,7 +39,7 @@ func parseWorker(r reply) (w queue.Process) {
 	return w
 }
 
-func (q tasks) Tend(ctx context.Context, t queue.TendRequest) (queue.Tended, error) {
+func (q tasks) Tend(ctx context.Context, t driver.TendRequest) (driver.Tended, error) {
 	if t.Max <= 0 || t.Max > 1000 {
 		t.Max = 1000
 	}
@@ -51,9 +51,9 @@ func (q tasks) Tend(ctx context.Context, t queue.TendRequest) (queue.Tended, err
 	}
 	r, err := q.run(ctx, "tend", tendScript, a)
 	if err != nil {
-		return queue.Tended{}, err
+		return driver.Tended{}, err
 	}
-	out := queue.Tended{
+	out := driver.Tended{
 		Now: r.time(0), Rescued: int(r.int(1)), Crashed: int(r.int(2)), Expired: int(r.int(3)), Due: int(r.int(4)),
 		Freed: int(r.int(5)), Deleted: int(r.int(6)), Repaired: int(r.int(7)), More: r.int(8) == 1,
 	}
@@ -66,8 +66,8 @@ func (q tasks) Tend(ctx context.Context, t queue.TendRequest) (queue.Tended, err
 }
 
 // Workers looks at some at a time; one may be met twice meanwhile.
-func (d desk) Workers(ctx context.Context) ([]queue.Process, error) {
-	var out []queue.Process
+func (d desk) Workers(ctx context.Context) ([]driver.Process, error) {
+	var out []driver.Process
 	met := map[lease.Ref]bool{}
 	for at := "0"; ; {
 		r, err := d.run(ctx, "list workers", workersScript, append(d.newArgs(1), at))
@@ -86,7 +86,7 @@ func (d desk) Workers(ctx context.Context) ([]queue.Process, error) {
 			break
 		}
 	}
-	slices.SortFunc(out, func(x, y queue.Process) int {
+	slices.SortFunc(out, func(x, y driver.Process) int {
 		return cmp.Or(strings.Compare(x.Host, y.Host), cmp.Compare(x.PID, y.PID))
 	})
 	return out, nil

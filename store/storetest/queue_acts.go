@@ -11,7 +11,9 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 var actPromises = []promise{
@@ -40,15 +42,15 @@ var actPromises = []promise{
 func actRetry(w *world) {
 	all := w.finals(some())
 	canceled := w.add1(some())
-	w.acted(queue.ActCancel, canceled, queue.Done)
-	for _, id := range append([]queue.ID{canceled}, all[queue.Succeeded], all[queue.Failed], all[queue.Discarded], all[queue.Canceled], all[queue.Crashed]) {
+	w.acted(driver.ActCancel, canceled, driver.Done)
+	for _, id := range append([]task.ID{canceled}, all[task.Succeeded], all[task.Failed], all[task.Discarded], all[task.Canceled], all[task.Crashed]) {
 		before := w.task(id)
 		from := w.now(w.s)
-		a := w.act1(queue.ActRetry, id)
-		equal(w, "retry", a, queue.Acted{ID: id, Answer: queue.Done, State: queue.Available})
+		a := w.act1(driver.ActRetry, id)
+		equal(w, "retry", a, driver.Acted{ID: id, Answer: driver.Done, State: task.Available})
 		t := w.task(id)
 		what := "of one that was " + string(before.State)
-		equal(w, "state "+what, t.State, queue.Available)
+		equal(w, "state "+what, t.State, task.Available)
 		equal(w, "attempts "+what, t.Attempts, before.Attempts)
 		equal(w, "granted "+what, t.Granted, before.Attempts)
 		equal(w, "crashes and snoozes "+what, t.Crashes+t.Snoozes, 0)
@@ -62,17 +64,17 @@ func actRetry(w *world) {
 		equal(w, "attempts that the worker is told "+what, f.Attempts, before.Attempts)
 		equal(w, "granted that the worker is told "+what, f.Granted, before.Attempts)
 		equal(w, "a larger token "+what, f.Token > before.Token, true)
-		w.done(worker, f.Ref, queue.Success)
+		w.done(worker, f.Ref, driver.Success)
 		equal(w, "attempts at the end "+what, w.task(id).Attempts, before.Attempts+1)
 	}
 
 	// One that waits for its next attempt need not wait any longer.
 	worker := w.worker(w.s)
 	id := w.add1(some())
-	c := w.ended(w.fetch1(worker, id).Ref, queue.Retry)
+	c := w.ended(w.fetch1(worker, id).Ref, driver.Retry)
 	c.Delay = time.Hour
-	equal(w, "Finish", w.finish(worker, c), queue.OK)
-	w.acted(queue.ActRetry, id, queue.Done)
+	equal(w, "Finish", w.finish(worker, c), driver.OK)
+	w.acted(driver.ActRetry, id, driver.Done)
 	f := w.fetch1(worker, id)
 	equal(w, "granted", f.Granted, 1)
 
@@ -82,74 +84,74 @@ func actRetry(w *world) {
 	id = w.add1(expired)
 	w.until(expired.ExpiresAt)
 	w.tend()
-	w.acted(queue.ActRetry, id, queue.Done)
+	w.acted(driver.ActRetry, id, driver.Done)
 	w.tend()
 	w.fetch1(worker, id)
 }
 
 func actRetryUnique(w *world) {
 	worker := w.worker(w.s)
-	for _, until := range []queue.Until{queue.UntilFinished, queue.UntilStarted} {
+	for _, until := range []task.Until{task.UntilFinished, task.UntilStarted} {
 		s := unique("u-"+string(until), until)
-		end := func(id queue.ID, v queue.Verdict) {
+		end := func(id task.ID, v driver.Verdict) {
 			w.Helper()
 			f := w.fetch1(worker, id)
-			equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
+			equal(w, "Start", w.begin(worker, f.Ref), driver.OK)
 			w.done(worker, f.Ref, v)
 		}
 		first := w.add1(s)
-		end(first, queue.Fail)
+		end(first, driver.Fail)
 		second := w.add1(s)
-		equal(w, "retry while another holds the key", w.act1(queue.ActRetry, first), queue.Acted{ID: first, Answer: queue.Taken, State: queue.Failed, Other: second})
-		w.state("it", first, queue.Failed, "")
-		end(second, queue.Success)
-		w.acted(queue.ActRetry, first, queue.Done)
-		w.duplicate(s, first, queue.Available)
-		equal(w, "retry of the second", w.act1(queue.ActRetry, second), queue.Acted{ID: second, Answer: queue.Taken, State: queue.Succeeded, Other: first})
+		equal(w, "retry while another holds the key", w.act1(driver.ActRetry, first), driver.Acted{ID: first, Answer: driver.Taken, State: task.Failed, Other: second})
+		w.state("it", first, task.Failed, "")
+		end(second, driver.Success)
+		w.acted(driver.ActRetry, first, driver.Done)
+		w.duplicate(s, first, task.Available)
+		equal(w, "retry of the second", w.act1(driver.ActRetry, second), driver.Acted{ID: second, Answer: driver.Taken, State: task.Succeeded, Other: first})
 		// Of two in one call, the first gets the key.
-		end(first, queue.Fail)
-		a := w.act(queue.Action{Act: queue.ActRetry, IDs: []queue.ID{second, first}})
-		equal(w, "the first of a call", a[0].Answer, queue.Done)
-		equal(w, "the second of a call", a[1], queue.Acted{ID: first, Answer: queue.Taken, State: queue.Failed, Other: second})
-		w.acted(queue.ActDiscard, second, queue.Done)
+		end(first, driver.Fail)
+		a := w.act(driver.Action{Act: driver.ActRetry, IDs: []task.ID{second, first}})
+		equal(w, "the first of a call", a[0].Answer, driver.Done)
+		equal(w, "the second of a call", a[1], driver.Acted{ID: first, Answer: driver.Taken, State: task.Failed, Other: second})
+		w.acted(driver.ActDiscard, second, driver.Done)
 	}
 }
 
 func actRetryWindow(w *world) {
 	worker := w.worker(w.s)
-	s := unique("u", queue.UntilFinished)
+	s := unique("u", task.UntilFinished)
 	s.Unique.Window = time.Hour
 	id := w.add1(s)
-	w.done(worker, w.fetch1(worker, id).Ref, queue.Success)
-	w.duplicate(s, id, queue.Succeeded)
-	w.acted(queue.ActRetry, id, queue.Done)
-	w.duplicate(s, id, queue.Available)
-	w.done(worker, w.fetch1(worker, id).Ref, queue.Fail)
+	w.done(worker, w.fetch1(worker, id).Ref, driver.Success)
+	w.duplicate(s, id, task.Succeeded)
+	w.acted(driver.ActRetry, id, driver.Done)
+	w.duplicate(s, id, task.Available)
+	w.done(worker, w.fetch1(worker, id).Ref, driver.Fail)
 	second := w.add1(s) // a failure has no window, and the first one's is over
-	w.done(worker, w.fetch1(worker, second).Ref, queue.Success)
-	equal(w, "retry of the first, within the window of the second", w.act1(queue.ActRetry, id),
-		queue.Acted{ID: id, Answer: queue.Taken, State: queue.Failed, Other: second})
-	w.acted(queue.ActDelete, second, queue.Done) // its window with it
-	w.acted(queue.ActRetry, id, queue.Done)
+	w.done(worker, w.fetch1(worker, second).Ref, driver.Success)
+	equal(w, "retry of the first, within the window of the second", w.act1(driver.ActRetry, id),
+		driver.Acted{ID: id, Answer: driver.Taken, State: task.Failed, Other: second})
+	w.acted(driver.ActDelete, second, driver.Done) // its window with it
+	w.acted(driver.ActRetry, id, driver.Done)
 }
 
 // waiting are one task of every waiting state, each behind its own key, and who must end for the blocked one.
-func (w *world) waiting() (all map[queue.State]queue.ID) {
+func (w *world) waiting() (all map[task.State]task.ID) {
 	w.Helper()
 	worker := w.worker(w.s)
-	later := unique("scheduled", queue.UntilFinished)
+	later := unique("scheduled", task.UntilFinished)
 	later.Delay = time.Hour
-	retry := w.add1(unique("retryable", queue.UntilFinished))
-	c := w.ended(w.fetch1(worker, retry).Ref, queue.Retry)
+	retry := w.add1(unique("retryable", task.UntilFinished))
+	c := w.ended(w.fetch1(worker, retry).Ref, driver.Retry)
 	c.Delay = time.Hour
-	equal(w, "Finish", w.finish(worker, c), queue.OK)
+	equal(w, "Finish", w.finish(worker, c), driver.OK)
 	w.fetch1(worker, w.add1(limited("l", 1)))
-	behind := unique("blocked", queue.UntilFinished)
-	behind.Limit = &queue.Limit{Key: "l"}
+	behind := unique("blocked", task.UntilFinished)
+	behind.Limit = &task.Limit{Key: "l"}
 	blocked := w.add1(behind)
 	w.fetches("behind the limit", worker, 10)
-	all = map[queue.State]queue.ID{queue.Scheduled: w.add1(later), queue.Retryable: retry, queue.Blocked: blocked,
-		queue.Available: w.add1(unique("available", queue.UntilFinished))}
+	all = map[task.State]task.ID{task.Scheduled: w.add1(later), task.Retryable: retry, task.Blocked: blocked,
+		task.Available: w.add1(unique("available", task.UntilFinished))}
 	for s, id := range all {
 		equal(w, "a task that waits", w.task(id).State, s)
 	}
@@ -157,163 +159,163 @@ func (w *world) waiting() (all map[queue.State]queue.ID) {
 }
 
 // over ends every task of waiting by act, and checks that its key is free.
-func (w *world) over(act queue.Act, want queue.State) {
+func (w *world) over(act driver.Act, want task.State) {
 	w.Helper()
 	for s, id := range w.waiting() {
 		a := w.act1(act, id)
-		equal(w, fmt.Sprintf("%s of one that is %s", act, s), a, queue.Acted{ID: id, Answer: queue.Done, State: want})
-		w.state(string(act), id, want, queue.ReasonOperator)
+		equal(w, fmt.Sprintf("%s of one that is %s", act, s), a, driver.Acted{ID: id, Answer: driver.Done, State: want})
+		w.state(string(act), id, want, task.ReasonOperator)
 		equal(w, "it has an end", w.task(id).Ended.IsZero(), false)
-		w.add1(unique(string(s), queue.UntilFinished))
+		w.add1(unique(string(s), task.UntilFinished))
 	}
 }
 
 func actCancel(w *world) {
-	w.over(queue.ActCancel, queue.Canceled)
+	w.over(driver.ActCancel, task.Canceled)
 	worker := w.worker(w.s)
-	id := w.add1(queue.Spec{Queue: "r", Kind: "k"})
-	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"r"}}).Tasks
-	w.order("Fetch", ids(got), []queue.ID{id})
-	equal(w, "cancel of a running one", w.act1(queue.ActCancel, id), queue.Acted{ID: id, Answer: queue.Asking, State: queue.Running})
-	equal(w, "cancel again", w.act1(queue.ActCancel, id).Answer, queue.Asking)
-	equal(w, "why it is to stop", w.task(id).Stop, queue.ReasonOperator)
+	id := w.add1(task.Spec{Queue: "r", Kind: "k"})
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"r"}}).Tasks
+	w.order("Fetch", ids(got), []task.ID{id})
+	equal(w, "cancel of a running one", w.act1(driver.ActCancel, id), driver.Acted{ID: id, Answer: driver.Asking, State: task.Running})
+	equal(w, "cancel again", w.act1(driver.ActCancel, id).Answer, driver.Asking)
+	equal(w, "why it is to stop", w.task(id).Stop, task.ReasonOperator)
 	// What is done is done, although it was asked to stop; and the request ends with the run.
-	w.done(worker, got[0].Ref, queue.Success)
-	w.state("one that was done all the same", id, queue.Succeeded, "")
+	w.done(worker, got[0].Ref, driver.Success)
+	w.state("one that was done all the same", id, task.Succeeded, "")
 	equal(w, "why it is to stop, after its run", w.task(id).Stop, "")
 }
 
 // asked is a task of queue "r" that a worker has, and that somebody asks to stop.
-func (w *world) asked(worker lease.Ref, s queue.Spec) queue.Fetched {
+func (w *world) asked(worker lease.Ref, s task.Spec) driver.Fetched {
 	w.Helper()
 	s.Queue = "r"
 	id := w.add1(s)
-	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"r"}, Suspects: true, Charged: true}).Tasks
-	w.order("Fetch", ids(got), []queue.ID{id})
-	w.acted(queue.ActCancel, id, queue.Asking)
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"r"}, Suspects: true, Charged: true}).Tasks
+	w.order("Fetch", ids(got), []task.ID{id})
+	w.acted(driver.ActCancel, id, driver.Asking)
 	return got[0]
 }
 
 // Its worker may not have heard of the request before it reports, or dies: the task ends all the same.
 func actCancelHolds(w *world) {
 	worker := w.worker(w.s)
-	s := unique("u", queue.UntilFinished)
-	s.Limit = &queue.Limit{Key: "l"}
-	for _, v := range []queue.Verdict{queue.Retry, queue.Snooze, queue.Return} {
+	s := unique("u", task.UntilFinished)
+	s.Limit = &task.Limit{Key: "l"}
+	for _, v := range []driver.Verdict{driver.Retry, driver.Snooze, driver.Return} {
 		f := w.asked(worker, s)
 		behind := w.add1(limited("l", 1))
 		c := w.ended(f.Ref, v)
 		c.Delay = time.Hour
-		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		equal(w, "Finish", w.finish(worker, c), driver.OK)
 		t := w.task(f.ID)
-		w.state("one asked to stop, whose run ended "+c.Outcome, f.ID, queue.Canceled, queue.ReasonOperator)
+		w.state("one asked to stop, whose run ended "+c.Outcome, f.ID, task.Canceled, task.ReasonOperator)
 		equal(w, "it has an end", t.Ended.IsZero(), false)
 		equal(w, "why it is to stop, after its run", t.Stop, "")
 		equal(w, "its history", len(t.History), 1)
-		if v == queue.Retry {
+		if v == driver.Retry {
 			equal(w, "its attempts", t.Attempts, 1)
 		}
-		w.done(worker, w.fetch1(worker, behind).Ref, queue.Success)
-		equal(w, "Finish, repeated", w.finish(worker, c), queue.OK)
+		w.done(worker, w.fetch1(worker, behind).Ref, driver.Success)
+		equal(w, "Finish, repeated", w.finish(worker, c), driver.OK)
 	}
 	f := w.asked(worker, s)
-	left := w.asked(w.worker(w.s), unique("other", queue.UntilFinished))
+	left := w.asked(w.worker(w.s), unique("other", task.UntilFinished))
 	w.check("Leave", w.s.Queue.Leave(w.ctx, w.task(left.ID).Worker.Lease))
-	w.state("one asked to stop, whose worker left", left.ID, queue.Canceled, queue.ReasonOperator)
+	w.state("one asked to stop, whose worker left", left.ID, task.Canceled, task.ReasonOperator)
 	behind := w.add1(limited("l", 1))
 	equal(w, "rescued", w.dies(worker).Rescued, 1)
-	w.state("one asked to stop, whose worker died", f.ID, queue.Canceled, queue.ReasonOperator)
+	w.state("one asked to stop, whose worker died", f.ID, task.Canceled, task.ReasonOperator)
 	equal(w, "crashes", w.task(f.ID).Crashes, 0)
 	worker = w.worker(w.s)
 	w.fetch1(worker, behind)
-	w.asked(worker, unique("other", queue.UntilFinished)) // the keys are free
-	w.acted(queue.ActRetry, f.ID, queue.Done)
+	w.asked(worker, unique("other", task.UntilFinished)) // the keys are free
+	w.acted(driver.ActRetry, f.ID, driver.Done)
 	equal(w, "repairs", w.tend().Repaired, 0)
 }
 
 func actPromote(w *world) {
 	for s, id := range w.waiting() {
 		from := w.now(w.s)
-		equal(w, "promote of one that is "+string(s), w.act1(queue.ActPromote, id).Answer, queue.Done)
+		equal(w, "promote of one that is "+string(s), w.act1(driver.ActPromote, id).Answer, driver.Done)
 		t := w.task(id)
 		equal(w, "it is at the front", t.Front, true)
-		want := queue.Available
-		if s == queue.Blocked {
-			want = queue.Blocked // there is no slot for it
+		want := task.Available
+		if s == task.Blocked {
+			want = task.Blocked // there is no slot for it
 		}
 		equal(w, "its state", t.State, want)
 		equal(w, "it is due", t.RunAt.After(w.now(w.s)), false)
-		if s == queue.Scheduled {
+		if s == task.Scheduled {
 			between(w, "run at", from, t.RunAt, w.now(w.s))
 		}
-		equal(w, "attempts", t.Attempts, map[bool]int{true: 1}[s == queue.Retryable])
-		w.act1(queue.ActDiscard, id)
+		equal(w, "attempts", t.Attempts, map[bool]int{true: 1}[s == task.Retryable])
+		w.act1(driver.ActDiscard, id)
 	}
 	first := some()
-	first.Priority = queue.MaxPriority
+	first.Priority = task.MaxPriority
 	worker, high, low := w.worker(w.s), w.add1(first), w.add1(some())
-	w.acted(queue.ActPromote, low, queue.Done)
+	w.acted(driver.ActPromote, low, driver.Done)
 	w.fetches("the promoted one is before", worker, 10, low, high)
 }
 
 func actMove(w *world) {
 	all := w.waiting()
 	for s, id := range all {
-		a := w.act(queue.Action{Act: queue.ActMove, IDs: []queue.ID{id}, Queue: "there"})[0]
-		equal(w, "move of one that is "+string(s), a, queue.Acted{ID: id, Answer: queue.Done, State: s})
+		a := w.act(driver.Action{Act: driver.ActMove, IDs: []task.ID{id}, Queue: "there"})[0]
+		equal(w, "move of one that is "+string(s), a, driver.Acted{ID: id, Answer: driver.Done, State: s})
 		equal(w, "its queue", w.task(id).Queue, "there")
-		w.duplicate(unique(string(s), queue.UntilFinished), id, s)
+		w.duplicate(unique(string(s), task.UntilFinished), id, s)
 	}
 	worker := w.worker(w.s)
 	w.fetches("what is left in the old queue", worker, 10)
-	there := func(want ...queue.ID) {
+	there := func(want ...task.ID) {
 		w.Helper()
-		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"there"}})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"there"}})
 		w.order("Fetch there", ids(got.Tasks), want)
 	}
-	there(all[queue.Available])
-	holder := w.tasks(queue.Filter{Limit: "l", States: []queue.State{queue.Running}})
+	there(all[task.Available])
+	holder := w.tasks(driver.Filter{Limit: "l", States: []task.State{task.Running}})
 	if len(holder) != 1 {
 		w.Fatalf("%d tasks hold the limit", len(holder))
 	}
-	w.done(holder[0].Worker.Lease, queue.Ref{ID: holder[0].ID, Token: holder[0].Token}, queue.Success)
-	there(all[queue.Blocked])
+	w.done(holder[0].Worker.Lease, driver.Ref{ID: holder[0].ID, Token: holder[0].Token}, driver.Success)
+	there(all[task.Blocked])
 }
 
 func actEdit(w *world) {
 	worker := w.worker(w.s)
 	priority, later, now := 7, w.now(w.s).Add(time.Hour).Truncate(time.Second), w.now(w.s)
-	edit := func(id queue.ID, e queue.Edit) queue.Acted {
+	edit := func(id task.ID, e driver.Edit) driver.Acted {
 		w.Helper()
-		return w.act(queue.Action{Act: queue.ActEdit, IDs: []queue.ID{id}, Edit: e})[0]
+		return w.act(driver.Action{Act: driver.ActEdit, IDs: []task.ID{id}, Edit: e})[0]
 	}
 	for s, id := range w.waiting() {
 		before := w.task(id)
-		equal(w, "edit of the priority of one that is "+string(s), edit(id, queue.Edit{Priority: &priority}), queue.Acted{ID: id, Answer: queue.Done, State: s})
+		equal(w, "edit of the priority of one that is "+string(s), edit(id, driver.Edit{Priority: &priority}), driver.Acted{ID: id, Answer: driver.Done, State: s})
 		t := w.task(id)
 		equal(w, "its priority", t.Priority, priority)
 		sameTime(w, "its instant", t.RunAt, before.RunAt)
-		w.act1(queue.ActDiscard, id)
+		w.act1(driver.ActDiscard, id)
 	}
 	all := w.add(some(), some(), some())
-	edit(all[2], queue.Edit{Priority: &priority})
-	a := edit(all[0], queue.Edit{RunAt: &later})
-	equal(w, "an edit for later", a, queue.Acted{ID: all[0], Answer: queue.Done, State: queue.Scheduled})
+	edit(all[2], driver.Edit{Priority: &priority})
+	a := edit(all[0], driver.Edit{RunAt: &later})
+	equal(w, "an edit for later", a, driver.Acted{ID: all[0], Answer: driver.Done, State: task.Scheduled})
 	sameTime(w, "its instant", w.task(all[0]).RunAt, later)
 	got := w.fetches("by the new priorities and instants", worker, 10, all[2], all[1])
-	equal(w, "an edit for now", edit(all[0], queue.Edit{RunAt: &now}).Answer, queue.Done)
+	equal(w, "an edit for now", edit(all[0], driver.Edit{RunAt: &now}).Answer, driver.Done)
 	w.fetches("by the newest instant", worker, 10, all[0])
-	equal(w, "edit of a running one", edit(got[0].ID, queue.Edit{Priority: &priority}).Answer, queue.Unfit)
+	equal(w, "edit of a running one", edit(got[0].ID, driver.Edit{Priority: &priority}).Answer, driver.Unfit)
 }
 
 func actDiscard(w *world) {
 	for _, id := range w.finals(some()) {
-		w.acted(queue.ActDelete, id, queue.Done)
+		w.acted(driver.ActDelete, id, driver.Done)
 		_, _, ok := w.find(id)
 		equal(w, "a deleted task is there", ok, false)
-		w.acted(queue.ActDelete, id, queue.NotThere)
+		w.acted(driver.ActDelete, id, driver.NotThere)
 	}
-	w.over(queue.ActDiscard, queue.Discarded)
+	w.over(driver.ActDiscard, task.Discarded)
 }
 
 func actAnswers(w *world) {
@@ -321,23 +323,23 @@ func actAnswers(w *world) {
 	worker := w.worker(w.s)
 	running := w.fetch1(worker, w.add1(some())).ID
 	all := w.waiting()
-	available, blocked := all[queue.Available], all[queue.Blocked]
-	unfit := map[queue.Act][]queue.ID{
-		queue.ActRetry:   {running, available, blocked, all[queue.Scheduled]},
-		queue.ActCancel:  {final[queue.Succeeded], final[queue.Crashed]},
-		queue.ActPromote: {running, final[queue.Failed]},
-		queue.ActDiscard: {running, final[queue.Discarded]},
-		queue.ActMove:    {running, final[queue.Canceled]},
-		queue.ActEdit:    {running, final[queue.Succeeded]},
-		queue.ActDelete:  {running, available, blocked, all[queue.Retryable]},
+	available, blocked := all[task.Available], all[task.Blocked]
+	unfit := map[driver.Act][]task.ID{
+		driver.ActRetry:   {running, available, blocked, all[task.Scheduled]},
+		driver.ActCancel:  {final[task.Succeeded], final[task.Crashed]},
+		driver.ActPromote: {running, final[task.Failed]},
+		driver.ActDiscard: {running, final[task.Discarded]},
+		driver.ActMove:    {running, final[task.Canceled]},
+		driver.ActEdit:    {running, final[task.Succeeded]},
+		driver.ActDelete:  {running, available, blocked, all[task.Retryable]},
 	}
 	events := len(w.happened("task-retry"))
 	for act, tasks := range unfit {
 		tasks = append(tasks, 1<<40)
-		for i, a := range w.act(queue.Action{Act: act, IDs: tasks, Queue: "elsewhere"}) {
-			want := queue.Acted{ID: tasks[i], Answer: queue.Unfit}
+		for i, a := range w.act(driver.Action{Act: act, IDs: tasks, Queue: "elsewhere"}) {
+			want := driver.Acted{ID: tasks[i], Answer: driver.Unfit}
 			if tasks[i] == 1<<40 {
-				want.Answer = queue.NotThere
+				want.Answer = driver.NotThere
 			} else {
 				t := w.task(tasks[i])
 				want.State = t.State
@@ -347,19 +349,19 @@ func actAnswers(w *world) {
 		}
 	}
 	equal(w, "events of a retry that did nothing", len(w.happened("task-retry")), events)
-	a := w.act(queue.Action{Act: queue.ActDiscard, IDs: []queue.ID{running, available, 1 << 40, blocked}})
-	for i, want := range []queue.ActAnswer{queue.Unfit, queue.Done, queue.NotThere, queue.Done} {
+	a := w.act(driver.Action{Act: driver.ActDiscard, IDs: []task.ID{running, available, 1 << 40, blocked}})
+	for i, want := range []driver.ActAnswer{driver.Unfit, driver.Done, driver.NotThere, driver.Done} {
 		equal(w, "an item of a batch", a[i].Answer, want)
 	}
 }
 
 // meddled is an Admin beside which somebody else acts on what a Bulk has selected.
 type meddled struct {
-	queue.Admin
+	driver.Admin
 	meddle func()
 }
 
-func (m meddled) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error) {
+func (m meddled) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
 	tasks, err := m.Admin.Tasks(ctx, f)
 	m.meddle()
 	return tasks, err
@@ -368,51 +370,51 @@ func (m meddled) Tasks(ctx context.Context, f queue.Filter) ([]queue.Task, error
 func actChanged(w *world) {
 	ids := w.add(some(), some(), some())
 	once := sync.OnceFunc(func() {
-		w.act(queue.Action{Act: queue.ActMove, IDs: ids[:1], Queue: "elsewhere"})
-		w.act(queue.Action{Act: queue.ActCancel, IDs: ids[1:2]})
+		w.act(driver.Action{Act: driver.ActMove, IDs: ids[:1], Queue: "elsewhere"})
+		w.act(driver.Action{Act: driver.ActCancel, IDs: ids[1:2]})
 	})
-	b := queue.Bulk{Admin: meddled{w.s.Tasks, once}, Filter: queue.Filter{Queue: "q", States: queue.Waits(true)},
-		Action: queue.Action{Act: queue.ActDiscard}}
+	b := queue.Bulk{Admin: meddled{w.s.Tasks, once}, Filter: driver.Filter{Queue: "q", States: task.Waits(true)},
+		Action: driver.Action{Act: driver.ActDiscard}}
 	p, err := b.Do(w.Context(), 0, nil)
 	if err != nil {
 		w.Fatal(err)
 	}
-	equal(w, "those that were discarded", p.Answers[queue.Done], 1)
-	equal(w, "those that were left alone", p.Answers[queue.Changed], 2)
-	for i, want := range []queue.State{queue.Available, queue.Canceled, queue.Discarded} {
+	equal(w, "those that were discarded", p.Answers[driver.Done], 1)
+	equal(w, "those that were left alone", p.Answers[driver.Changed], 2)
+	for i, want := range []task.State{task.Available, task.Canceled, task.Discarded} {
 		equal(w, "state", w.task(ids[i]).State, want)
 	}
 
 	// A state is what is told of a task, however many a store makes of it.
 	all := w.waiting()
 	for state, id := range all {
-		for _, other := range queue.States {
+		for _, other := range task.States {
 			if other != state {
-				a := w.act(queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, From: "q", States: []queue.State{other}})
-				equal(w, "act on one that is "+string(state)+", if it is "+string(other), a[0], queue.Acted{ID: id, Answer: queue.Changed, State: state})
+				a := w.act(driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}, From: "q", States: []task.State{other}})
+				equal(w, "act on one that is "+string(state)+", if it is "+string(other), a[0], driver.Acted{ID: id, Answer: driver.Changed, State: state})
 			}
 		}
-		a := w.act(queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, From: "nowhere"})
-		equal(w, "act on one in another queue", a[0].Answer, queue.Changed)
-		a = w.act(queue.Action{Act: queue.ActCancel, IDs: []queue.ID{id}, From: "q", States: []queue.State{queue.Failed, state}})
-		equal(w, "act on one that is "+string(state), a[0].Answer, queue.Done)
+		a := w.act(driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}, From: "nowhere"})
+		equal(w, "act on one in another queue", a[0].Answer, driver.Changed)
+		a = w.act(driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}, From: "q", States: []task.State{task.Failed, state}})
+		equal(w, "act on one that is "+string(state), a[0].Answer, driver.Done)
 	}
-	a := w.act(queue.Action{Act: queue.ActRetry, IDs: []queue.ID{1 << 40}, From: "q"})
-	equal(w, "act on none", a[0].Answer, queue.NotThere)
+	a := w.act(driver.Action{Act: driver.ActRetry, IDs: []task.ID{1 << 40}, From: "q"})
+	equal(w, "act on none", a[0].Answer, driver.NotThere)
 }
 
 func actEvents(w *world) {
 	all := w.add(some(), some(), some())
 	five := 5
-	for _, a := range []queue.Action{
-		{Act: queue.ActPromote, IDs: all[:1]}, {Act: queue.ActMove, IDs: all[:2], Queue: "there"}, {Act: queue.ActEdit, IDs: all[1:2], Edit: queue.Edit{Priority: &five}},
-		{Act: queue.ActCancel, IDs: all[:1]}, {Act: queue.ActDiscard, IDs: append(all[1:3:3], 1<<40)}, {Act: queue.ActRetry, IDs: all[:2]},
-		{Act: queue.ActDiscard, IDs: all[:1]}, {Act: queue.ActDelete, IDs: all[:1]},
+	for _, a := range []driver.Action{
+		{Act: driver.ActPromote, IDs: all[:1]}, {Act: driver.ActMove, IDs: all[:2], Queue: "there"}, {Act: driver.ActEdit, IDs: all[1:2], Edit: driver.Edit{Priority: &five}},
+		{Act: driver.ActCancel, IDs: all[:1]}, {Act: driver.ActDiscard, IDs: append(all[1:3:3], 1<<40)}, {Act: driver.ActRetry, IDs: all[:2]},
+		{Act: driver.ActDiscard, IDs: all[:1]}, {Act: driver.ActDelete, IDs: all[:1]},
 	} {
 		a.By, a.Why = "me ß", "because of \"x\""
-		var done []queue.ID
+		var done []task.ID
 		for _, answer := range w.act(a) {
-			if answer.Answer == queue.Done {
+			if answer.Answer == driver.Done {
 				done = append(done, answer.ID)
 			}
 		}
@@ -424,14 +426,14 @@ func actEvents(w *world) {
 		equal(w, "it says who and why", strings.HasSuffix(reason, ` by me ß: because of "x"`), true)
 	}
 	running := w.fetch1(w.worker(w.s), w.add1(some()))
-	w.acted(queue.ActCancel, running.ID, queue.Asking)
+	w.acted(driver.ActCancel, running.ID, driver.Asking)
 	equal(w, "events of cancels", len(w.happened("task-cancel")), 2)
 }
 
 // actTogether ends tasks from two sides while a worker takes them: each gets one end.
 func actTogether(w *world) {
 	const n = 60
-	var specs []queue.Spec
+	var specs []task.Spec
 	for i := range n {
 		specs = append(specs, limited(fmt.Sprint("l", i%7), 1))
 	}
@@ -442,13 +444,13 @@ func actTogether(w *world) {
 	together(5, func(i int) {
 		if i == 4 {
 			for range 10 {
-				f, err := w.s.Queue.Fetch(w.ctx, queue.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 3})
+				f, err := w.s.Queue.Fetch(w.ctx, driver.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 3})
 				if err != nil {
 					w.Errorf("Fetch: %v", err)
 				}
 				for _, t := range f.Tasks {
-					answers, err := w.s.Queue.Finish(w.ctx, worker, []queue.Completion{{Ref: t.Ref, Verdict: queue.Success}})
-					if err != nil || answers[0] != queue.OK {
+					answers, err := w.s.Queue.Finish(w.ctx, worker, []driver.Completion{{Ref: t.Ref, Verdict: driver.Success}})
+					if err != nil || answers[0] != driver.OK {
 						w.Errorf("Finish: %v, %v", answers, err)
 					}
 					worked.Add(1)
@@ -457,28 +459,28 @@ func actTogether(w *world) {
 			return
 		}
 		for at := 0; at < n; at += 10 {
-			answers, err := processes[i%2].Tasks.Act(w.ctx, queue.Action{Act: []queue.Act{queue.ActCancel, queue.ActDiscard}[i/2], IDs: all[at : at+10]})
+			answers, err := processes[i%2].Tasks.Act(w.ctx, driver.Action{Act: []driver.Act{driver.ActCancel, driver.ActDiscard}[i/2], IDs: all[at : at+10]})
 			if err != nil {
 				w.Errorf("Act: %v", err)
 			}
 			for _, a := range answers {
 				switch a.Answer {
-				case queue.Done:
+				case driver.Done:
 					done.Add(1)
-				case queue.Asking:
+				case driver.Asking:
 					asked.Add(1)
 				}
 			}
 		}
 	})
 	// Whatever was busy for another is ended now.
-	for _, a := range w.act(queue.Action{Act: queue.ActDiscard, IDs: all}) {
-		if a.Answer == queue.Done {
+	for _, a := range w.act(driver.Action{Act: driver.ActDiscard, IDs: all}) {
+		if a.Answer == driver.Done {
 			done.Add(1)
 		}
 	}
 	equal(w, "ends", int(done.Load()+worked.Load()), n)
-	for _, t := range w.tasks(queue.Filter{Max: n}) {
+	for _, t := range w.tasks(driver.Filter{Max: n}) {
 		equal(w, "state", t.State.Final(), true)
 	}
 	equal(w, "repairs", w.tend().Repaired, 0)
@@ -488,7 +490,7 @@ func actTogether(w *world) {
 func actMoveRace(w *world) {
 	worker := w.worker(w.s)
 	for range 8 {
-		var specs []queue.Spec
+		var specs []task.Spec
 		for i := range 40 {
 			s := some()
 			if i%4 == 0 {
@@ -497,20 +499,20 @@ func actMoveRace(w *world) {
 			specs = append(specs, s)
 		}
 		ids := w.add(specs...)
-		moved := map[queue.ID]bool{}
+		moved := map[task.ID]bool{}
 		var acts sync.WaitGroup
 		acts.Go(func() {
 			for part := range slices.Chunk(ids, 5) {
-				answers, err := w.s.Tasks.Act(w.ctx, queue.Action{Act: queue.ActMove, IDs: part, Queue: "elsewhere"})
+				answers, err := w.s.Tasks.Act(w.ctx, driver.Action{Act: driver.ActMove, IDs: part, Queue: "elsewhere"})
 				if err != nil {
 					w.Errorf("Act: %v", err)
 				}
 				for _, a := range answers {
-					moved[a.ID] = a.Answer == queue.Done
+					moved[a.ID] = a.Answer == driver.Done
 				}
 			}
 		})
-		var got []queue.Fetched
+		var got []driver.Fetched
 		for range 8 {
 			got = append(got, w.fetch(worker, 6)...)
 		}
@@ -519,10 +521,10 @@ func actMoveRace(w *world) {
 			if f.Queue != "q" || moved[f.ID] {
 				w.Errorf("task %d was moved (%v), and given to a worker of the queue where it had been: %+v", f.ID, moved[f.ID], f)
 			}
-			w.done(worker, f.Ref, queue.Success)
+			w.done(worker, f.Ref, driver.Success)
 		}
 		for _, f := range w.fetch(worker, 100) { // what nobody has met
-			w.done(worker, f.Ref, queue.Success)
+			w.done(worker, f.Ref, driver.Success)
 		}
 	}
 }

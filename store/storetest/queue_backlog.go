@@ -5,7 +5,8 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What concerns very many tasks may take several steps, each of which does a bounded amount (rule Q5). None is
@@ -31,10 +32,10 @@ func sized(size func() int) []promise {
 }
 
 // addMany takes n tasks in, and returns their ids.
-func (w *world) addMany(n int, s queue.Spec) (all []queue.ID) {
+func (w *world) addMany(n int, s task.Spec) (all []task.ID) {
 	w.Helper()
 	for len(all) < n {
-		specs := make([]queue.Spec, min(1000, n-len(all)))
+		specs := make([]task.Spec, min(1000, n-len(all)))
 		for i := range specs {
 			specs[i] = s
 		}
@@ -44,18 +45,18 @@ func (w *world) addMany(n int, s queue.Spec) (all []queue.ID) {
 }
 
 // states counts the tasks of queue "q".
-func (w *world) states() map[queue.State]int {
+func (w *world) states() map[task.State]int {
 	w.Helper()
 	lanes, err := w.s.Tasks.Queues(w.ctx)
 	w.check("Queues", err)
-	all := map[queue.State]int{}
+	all := map[task.State]int{}
 	for _, l := range lanes {
 		for s, n := range l.Depth {
 			all[s] += n
 		}
 	}
-	listed := map[queue.State]int{}
-	for f := (queue.Filter{Max: 1000}); ; {
+	listed := map[task.State]int{}
+	for f := (driver.Filter{Max: 1000}); ; {
 		some := w.tasks(f)
 		for _, t := range some {
 			listed[t.State]++
@@ -65,7 +66,7 @@ func (w *world) states() map[queue.State]int {
 		}
 		f.After = some[len(some)-1].ID
 	}
-	for _, s := range queue.States {
+	for _, s := range task.States {
 		equal(w, "tasks that are "+string(s)+", counted and listed", all[s], listed[s])
 	}
 	return all
@@ -75,42 +76,42 @@ func supersedeMany(w *world, n int) {
 	testsize.Counts(w)
 	worker := w.worker(w.s)
 	displacing := limited("l", 1)
-	displacing.Limit.OnContention = queue.Displace
+	displacing.Limit.OnContention = task.Displace
 	first := w.fetch1(worker, w.add1(displacing))
-	w.pauseQueue(queue.Pause{Queue: "q", By: "me"})
+	w.pauseQueue(driver.Pause{Queue: "q", By: "me"})
 	w.addMany(n, displacing)
 	displacing.Priority = 5
 	urgent := w.add1(displacing)
 	w.resume("q", "", true)
-	for steps := 0; w.task(urgent).State != queue.Blocked; steps++ {
+	for steps := 0; w.task(urgent).State != task.Blocked; steps++ {
 		w.fetches("while the slot is taken", worker, 100)
 		if steps > n/100 {
 			w.Fatalf("after %d fetches the urgent one is %s", steps, w.task(urgent).State)
 		}
 	}
-	equal(w, "why the first is to stop", w.task(first.ID).Stop, queue.ReasonReplaced)
+	equal(w, "why the first is to stop", w.task(first.ID).Stop, task.ReasonReplaced)
 	got := w.states()
-	equal(w, "superseded", got[queue.Discarded], n)
-	w.done(worker, first.Ref, queue.Success)
+	equal(w, "superseded", got[task.Discarded], n)
+	w.done(worker, first.Ref, driver.Success)
 	f := w.fetch1(worker, urgent)
-	w.done(worker, f.Ref, queue.Success)
+	w.done(worker, f.Ref, driver.Success)
 	equal(w, "what is left", len(w.fetch(worker, 100)), 0)
 	got = w.states()
-	equal(w, "done", got[queue.Succeeded], 2)
-	equal(w, "discarded", got[queue.Discarded], n)
+	equal(w, "done", got[task.Succeeded], 2)
+	equal(w, "discarded", got[task.Discarded], n)
 	equal(w, "repairs", w.tend().Repaired, 0)
 }
 
 // workOff fetches and finishes until all are done, and counts how often each was given.
-func (w *world) workOff(worker lease.Ref, want int) map[queue.ID]int {
+func (w *world) workOff(worker lease.Ref, want int) map[task.ID]int {
 	w.Helper()
-	given := map[queue.ID]int{}
+	given := map[task.ID]int{}
 	for idle := 0; len(given) < want && idle < 100; idle++ {
 		got := w.fetch(worker, 1000)
-		var ends []queue.Completion
+		var ends []driver.Completion
 		for _, t := range got {
 			given[t.ID]++
-			ends = append(ends, w.ended(t.Ref, queue.Success))
+			ends = append(ends, w.ended(t.Ref, driver.Success))
 		}
 		if len(got) == 0 {
 			continue // a step of what is left to do; it says so by an instant that has come
@@ -119,7 +120,7 @@ func (w *world) workOff(worker lease.Ref, want int) map[queue.ID]int {
 		answers, err := w.s.Queue.Finish(w.ctx, worker, ends)
 		w.check("Finish", err)
 		for i, a := range answers {
-			if a != queue.OK {
+			if a != driver.OK {
 				w.Fatalf("Finish of task %d by who has it: %v", ends[i].ID, a)
 			}
 		}
@@ -134,7 +135,7 @@ func raiseMany(w *world, n int) {
 	all := w.addMany(n, s)
 	w.setLimit(s.Limit.Hash("k"), 10*n, true)
 	got := w.states()
-	if got[queue.Available] == 0 || got[queue.Available]+got[queue.Blocked] != n {
+	if got[task.Available] == 0 || got[task.Available]+got[task.Blocked] != n {
 		w.Fatalf("when raised: %v, want some available, and the others blocked", got)
 	}
 	given := w.workOff(worker, n)
@@ -144,7 +145,7 @@ func raiseMany(w *world, n int) {
 		}
 	}
 	equal(w, "repairs", w.tend().Repaired, 0)
-	equal(w, "done", w.states()[queue.Succeeded], n)
+	equal(w, "done", w.states()[task.Succeeded], n)
 }
 
 func lowerMany(w *world, n int) {
@@ -167,7 +168,7 @@ func lowerMany(w *world, n int) {
 			got = append(got, more...)
 		}
 		for _, t := range got {
-			w.done(worker, t.Ref, queue.Success)
+			w.done(worker, t.Ref, driver.Success)
 		}
 	}
 	for more := true; more; {
@@ -176,7 +177,7 @@ func lowerMany(w *world, n int) {
 		more = done.More
 	}
 	w.setLimit(s.Limit.Hash("k"), 10*n, true)
-	done := w.states()[queue.Succeeded]
+	done := w.states()[task.Succeeded]
 	w.workOff(worker, n-done)
-	equal(w, "done in the end", w.states()[queue.Succeeded], n)
+	equal(w, "done in the end", w.states()[task.Succeeded], n)
 }

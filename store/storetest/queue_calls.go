@@ -7,26 +7,27 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Calls of the queue's contracts. They end the test when the call itself fails.
 
 // some is a task of kind "k" in queue "q".
-func some() queue.Spec { return queue.Spec{Queue: "q", Kind: "k"} }
+func some() task.Spec { return task.Spec{Queue: "q", Kind: "k"} }
 
 // unique is some with a unique key that is held until u says.
-func unique(key string, u queue.Until) queue.Spec {
+func unique(key string, u task.Until) task.Spec {
 	s := some()
-	s.Unique = &queue.Unique{Key: key, Until: u}
+	s.Unique = &task.Unique{Key: key, Until: u}
 	return s
 }
 
 // limited is some with a limit of n.
-func limited(key string, n int) queue.Spec {
+func limited(key string, n int) task.Spec {
 	s := some()
-	s.Limit = &queue.Limit{Key: key, Max: n}
+	s.Limit = &task.Limit{Key: key, Max: n}
 	return s
 }
 
@@ -34,7 +35,7 @@ func limited(key string, n int) queue.Spec {
 func (w *world) worker(s *store.Store) lease.Ref {
 	w.Helper()
 	ref := w.server(s)
-	w.check("Join", s.Queue.Join(w.ctx, queue.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}))
+	w.check("Join", s.Queue.Join(w.ctx, driver.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}))
 	return ref
 }
 
@@ -63,7 +64,7 @@ func (w *world) beat(s *store.Store, ref lease.Ref) {
 }
 
 // enqueue takes specs in as one batch.
-func (w *world) enqueue(s *store.Store, specs ...queue.Spec) []queue.Enqueued {
+func (w *world) enqueue(s *store.Store, specs ...task.Spec) []task.Enqueued {
 	w.Helper()
 	for i := range specs {
 		specs[i] = specs[i].Clone()
@@ -78,11 +79,11 @@ func (w *world) enqueue(s *store.Store, specs ...queue.Spec) []queue.Enqueued {
 }
 
 // add takes specs in as one batch, all of which must be new, and returns their ids.
-func (w *world) add(specs ...queue.Spec) []queue.ID {
+func (w *world) add(specs ...task.Spec) []task.ID {
 	w.Helper()
-	var ids []queue.ID
+	var ids []task.ID
 	for i, a := range w.enqueue(w.s, specs...) {
-		if a.Answer != queue.New || a.ID == 0 {
+		if a.Answer != task.New || a.ID == 0 {
 			w.Fatalf("Enqueue of task %d: %+v, want a new one", i, a)
 		}
 		ids = append(ids, a.ID)
@@ -91,18 +92,18 @@ func (w *world) add(specs ...queue.Spec) []queue.ID {
 }
 
 // add1 is add of one.
-func (w *world) add1(s queue.Spec) queue.ID {
+func (w *world) add1(s task.Spec) task.ID {
 	w.Helper()
 	return w.add(s)[0]
 }
 
 // duplicate is an enqueue that must be refused because of the task id.
-func (w *world) duplicate(s queue.Spec, id queue.ID, state queue.State) {
+func (w *world) duplicate(s task.Spec, id task.ID, state task.State) {
 	w.Helper()
-	equal(w, "Enqueue of a taken key", w.enqueue(w.s, s)[0], queue.Enqueued{Answer: queue.Duplicate, ID: id, State: state})
+	equal(w, "Enqueue of a taken key", w.enqueue(w.s, s)[0], task.Enqueued{Answer: task.Duplicate, ID: id, State: state})
 }
 
-func (w *world) fetchWith(s *store.Store, r queue.FetchRequest) queue.Fetch {
+func (w *world) fetchWith(s *store.Store, r driver.FetchRequest) driver.Fetch {
 	w.Helper()
 	if r.Max == 0 {
 		r.Max = 100
@@ -116,9 +117,9 @@ func (w *world) fetchWith(s *store.Store, r queue.FetchRequest) queue.Fetch {
 }
 
 // fetch takes up to n tasks of queue "q", suspects included.
-func (w *world) fetch(worker lease.Ref, n int) []queue.Fetched {
+func (w *world) fetch(worker lease.Ref, n int) []driver.Fetched {
 	w.Helper()
-	f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Max: n, Suspects: true, Charged: true})
+	f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Max: n, Suspects: true, Charged: true})
 	if f.Late || f.Gone {
 		w.Fatalf("Fetch: %+v", f)
 	}
@@ -126,7 +127,7 @@ func (w *world) fetch(worker lease.Ref, n int) []queue.Fetched {
 }
 
 // fetch1 is a fetch that must find the task id, and only that.
-func (w *world) fetch1(worker lease.Ref, id queue.ID) queue.Fetched {
+func (w *world) fetch1(worker lease.Ref, id task.ID) driver.Fetched {
 	w.Helper()
 	got := w.fetch(worker, 100)
 	if len(got) != 1 || got[0].ID != id {
@@ -136,31 +137,31 @@ func (w *world) fetch1(worker lease.Ref, id queue.ID) queue.Fetched {
 }
 
 // fetches is a fetch of up to n whose tasks must be exactly these, in this order.
-func (w *world) fetches(what string, worker lease.Ref, n int, want ...queue.ID) []queue.Fetched {
+func (w *world) fetches(what string, worker lease.Ref, n int, want ...task.ID) []driver.Fetched {
 	w.Helper()
 	got := w.fetch(worker, n)
 	w.order(what, ids(got), want)
 	return got
 }
 
-func (w *world) order(what string, got, want []queue.ID) {
+func (w *world) order(what string, got, want []task.ID) {
 	w.Helper()
 	if !slices.Equal(got, want) {
 		w.Errorf("%s: got tasks %v, want %v", what, got, want)
 	}
 }
 
-func ids(tasks []queue.Fetched) []queue.ID {
-	var all []queue.ID
+func ids(tasks []driver.Fetched) []task.ID {
+	var all []task.ID
 	for _, t := range tasks {
 		all = append(all, t.ID)
 	}
 	return all
 }
 
-func (w *world) begin(worker lease.Ref, r queue.Ref) queue.Status {
+func (w *world) begin(worker lease.Ref, r driver.Ref) driver.Status {
 	w.Helper()
-	answers, err := w.s.Queue.Start(w.ctx, worker, []queue.Ref{r})
+	answers, err := w.s.Queue.Start(w.ctx, worker, []driver.Ref{r})
 	w.check("Start", err)
 	if len(answers) != 1 {
 		w.Fatalf("Start of one: %d answers", len(answers))
@@ -168,9 +169,9 @@ func (w *world) begin(worker lease.Ref, r queue.Ref) queue.Status {
 	return answers[0]
 }
 
-func (w *world) finish(worker lease.Ref, c queue.Completion) queue.Status {
+func (w *world) finish(worker lease.Ref, c driver.Completion) driver.Status {
 	w.Helper()
-	answers, err := w.s.Queue.Finish(w.ctx, worker, []queue.Completion{c})
+	answers, err := w.s.Queue.Finish(w.ctx, worker, []driver.Completion{c})
 	w.check("Finish", err)
 	if len(answers) != 1 {
 		w.Fatalf("Finish of one: %d answers", len(answers))
@@ -179,22 +180,22 @@ func (w *world) finish(worker lease.Ref, c queue.Completion) queue.Status {
 }
 
 // ended is the report of a run, with the outcome that goes with the verdict.
-func (w *world) ended(r queue.Ref, v queue.Verdict) queue.Completion {
+func (w *world) ended(r driver.Ref, v driver.Verdict) driver.Completion {
 	w.Helper()
 	now := w.now(w.s)
-	outcome := map[queue.Verdict]string{queue.Retry: "failed", queue.Fail: "failed", queue.Cancel: "canceled",
-		queue.Drop: "discarded", queue.Snooze: "snoozed", queue.Return: "returned"}[v]
-	return queue.Completion{Ref: r, Verdict: v, Outcome: outcome, Started: now, Ended: now}
+	outcome := map[driver.Verdict]string{driver.Retry: "failed", driver.Fail: "failed", driver.Cancel: "canceled",
+		driver.Drop: "discarded", driver.Snooze: "snoozed", driver.Return: "returned"}[v]
+	return driver.Completion{Ref: r, Verdict: v, Outcome: outcome, Started: now, Ended: now}
 }
 
 // done ends a run that must still be the worker's.
-func (w *world) done(worker lease.Ref, r queue.Ref, v queue.Verdict) {
+func (w *world) done(worker lease.Ref, r driver.Ref, v driver.Verdict) {
 	w.Helper()
-	equal(w, "Finish", w.finish(worker, w.ended(r, v)), queue.OK)
+	equal(w, "Finish", w.finish(worker, w.ended(r, v)), driver.OK)
 }
 
 // find is a task with its attempts and the use of its limit; ok is false where there is none.
-func (w *world) find(id queue.ID) (queue.Task, queue.Slots, bool) {
+func (w *world) find(id task.ID) (driver.Task, driver.Slots, bool) {
 	w.Helper()
 	t, held, ok, err := w.s.Tasks.Task(w.ctx, id)
 	w.check("Task", err)
@@ -202,7 +203,7 @@ func (w *world) find(id queue.ID) (queue.Task, queue.Slots, bool) {
 }
 
 // task is a task that must be there.
-func (w *world) task(id queue.ID) queue.Task {
+func (w *world) task(id task.ID) driver.Task {
 	w.Helper()
 	t, _, ok := w.find(id)
 	if !ok || t.ID != id {
@@ -212,26 +213,26 @@ func (w *world) task(id queue.ID) queue.Task {
 }
 
 // state checks where a task stands, and why.
-func (w *world) state(what string, id queue.ID, want queue.State, reason string) {
+func (w *world) state(what string, id task.ID, want task.State, reason string) {
 	w.Helper()
 	t := w.task(id)
 	equal(w, what+": state", t.State, want)
 	equal(w, what+": reason", t.Reason, reason)
 }
 
-func (w *world) tendWith(r queue.TendRequest) queue.Tended {
+func (w *world) tendWith(r driver.TendRequest) driver.Tended {
 	w.Helper()
 	t, err := w.s.Queue.Tend(w.ctx, r)
 	w.check("Tend", err)
 	return t
 }
 
-func (w *world) tend() queue.Tended {
+func (w *world) tend() driver.Tended {
 	w.Helper()
-	return w.tendWith(queue.TendRequest{})
+	return w.tendWith(driver.TendRequest{})
 }
 
-func (w *world) act(a queue.Action) []queue.Acted {
+func (w *world) act(a driver.Action) []driver.Acted {
 	w.Helper()
 	answers, err := w.s.Tasks.Act(w.ctx, a)
 	w.check("Act", err)
@@ -242,13 +243,13 @@ func (w *world) act(a queue.Action) []queue.Acted {
 }
 
 // act1 does something to one task.
-func (w *world) act1(a queue.Act, id queue.ID) queue.Acted {
+func (w *world) act1(a driver.Act, id task.ID) driver.Acted {
 	w.Helper()
-	return w.act(queue.Action{Act: a, IDs: []queue.ID{id}, By: "me", Why: "because"})[0]
+	return w.act(driver.Action{Act: a, IDs: []task.ID{id}, By: "me", Why: "because"})[0]
 }
 
 // acted is act1 that must be answered so.
-func (w *world) acted(a queue.Act, id queue.ID, want queue.ActAnswer) {
+func (w *world) acted(a driver.Act, id task.ID, want driver.ActAnswer) {
 	w.Helper()
 	equal(w, string(a), w.act1(a, id).Answer, want)
 }

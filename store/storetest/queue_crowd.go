@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A crowd is workers that enqueue, fetch, finish, crash and tend at the same time. What they were told is
@@ -17,10 +18,10 @@ import (
 type crowd struct {
 	*world
 	mu       sync.Mutex
-	new      map[queue.ID]bool // acknowledged
-	done     map[queue.ID]int  // completions that were answered OK
-	running  map[string]int    // by limit
-	holders  map[string]int    // by unique key
+	new      map[task.ID]bool // acknowledged
+	done     map[task.ID]int  // completions that were answered OK
+	running  map[string]int   // by limit
+	holders  map[string]int   // by unique key
 	tokens   map[string]lease.Token
 	enqueued int
 }
@@ -33,7 +34,7 @@ const (
 func randomCrowd(w *world) {
 	seed := rand.Uint64()
 	w.Logf("seed %d", seed)
-	c := &crowd{world: w, new: map[queue.ID]bool{}, done: map[queue.ID]int{},
+	c := &crowd{world: w, new: map[task.ID]bool{}, done: map[task.ID]int{},
 		running: map[string]int{}, holders: map[string]int{}, tokens: map[string]lease.Token{}}
 	processes := []*store.Store{w.s, w.process(), w.process()}
 	ctx, cancel := context.WithTimeout(w.ctx, 90*time.Second)
@@ -55,7 +56,7 @@ type member struct {
 	rng  *rand.Rand
 	ref  lease.Ref
 	beat time.Time // when its lease was renewed
-	runs []queue.Fetched
+	runs []driver.Fetched
 }
 
 func (m *member) work() error {
@@ -75,7 +76,7 @@ func (m *member) work() error {
 		case n < 19:
 			err = m.crash()
 		default:
-			_, err = m.s.Queue.Tend(m.ctx, queue.TendRequest{})
+			_, err = m.s.Queue.Tend(m.ctx, driver.TendRequest{})
 		}
 		if err != nil {
 			return err
@@ -97,7 +98,7 @@ func (m *member) join() error {
 		return err
 	}
 	m.ref, m.beat = r.Answers[0].Record.Ref(), time.Now()
-	return m.s.Queue.Join(m.ctx, queue.Process{Lease: m.ref, Host: "h", Queues: []string{"q"}, Slots: 1})
+	return m.s.Queue.Join(m.ctx, driver.Process{Lease: m.ref, Host: "h", Queues: []string{"q"}, Slots: 1})
 }
 
 // renewed keeps the member's lease live.
@@ -121,16 +122,16 @@ func (m *member) enqueueSome() error {
 	if enough {
 		return nil
 	}
-	var specs []queue.Spec
+	var specs []task.Spec
 	for range 5 {
 		s := some()
 		s.Kind, s.Priority, s.MaxCrashes = fmt.Sprint("k", m.rng.IntN(2)), m.rng.IntN(3), 1000
 		switch m.rng.IntN(3) {
 		case 0:
-			s.Unique = &queue.Unique{Key: fmt.Sprint("u", m.rng.IntN(3)), Shared: true}
+			s.Unique = &task.Unique{Key: fmt.Sprint("u", m.rng.IntN(3)), Shared: true}
 		case 1:
 			n := 1 + m.rng.IntN(2)
-			s.Limit = &queue.Limit{Key: fmt.Sprint("l", n), Max: n, Shared: true}
+			s.Limit = &task.Limit{Key: fmt.Sprint("l", n), Max: n, Shared: true}
 		}
 		if err := s.Check(); err != nil {
 			return err
@@ -141,7 +142,7 @@ func (m *member) enqueueSome() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, a := range answers {
-		if a.Answer == queue.New {
+		if a.Answer == task.New {
 			m.new[a.ID] = true
 			m.holds(&specs[i], 1)
 		}
@@ -150,7 +151,7 @@ func (m *member) enqueueSome() error {
 }
 
 func (m *member) fetchSome() error {
-	f, err := m.s.Queue.Fetch(m.ctx, queue.FetchRequest{Worker: m.ref, Queues: []string{"q"}, Max: 1 + m.rng.IntN(6), Suspects: true, Charged: true})
+	f, err := m.s.Queue.Fetch(m.ctx, driver.FetchRequest{Worker: m.ref, Queues: []string{"q"}, Max: 1 + m.rng.IntN(6), Suspects: true, Charged: true})
 	if err != nil || f.Gone || f.Late {
 		return fmt.Errorf("a fetch: gone %v, late %v: %w", f.Gone, f.Late, err)
 	}
@@ -173,7 +174,7 @@ func (m *member) fetchSome() error {
 }
 
 // holds counts who holds a unique key for certain: from the answer to its enqueue until its end is reported.
-func (c *crowd) holds(s *queue.Spec, n int) {
+func (c *crowd) holds(s *task.Spec, n int) {
 	if s.Unique == nil {
 		return
 	}
@@ -183,7 +184,7 @@ func (c *crowd) holds(s *queue.Spec, n int) {
 }
 
 // left is what has to be known before others can be told that the runs are over.
-func (m *member) left(runs []queue.Fetched) {
+func (m *member) left(runs []driver.Fetched) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, t := range runs {
@@ -201,11 +202,11 @@ func (m *member) finishSome() error {
 		return nil
 	}
 	m.left(runs)
-	var ends []queue.Completion
+	var ends []driver.Completion
 	for i := range runs {
-		v := pick(m.rng, queue.Success, queue.Success, queue.Success, queue.Retry, queue.Return, queue.Snooze)
-		ends = append(ends, queue.Completion{Ref: runs[i].Ref, Verdict: v})
-		if v == queue.Success {
+		v := pick(m.rng, driver.Success, driver.Success, driver.Success, driver.Retry, driver.Return, driver.Snooze)
+		ends = append(ends, driver.Completion{Ref: runs[i].Ref, Verdict: v})
+		if v == driver.Success {
 			m.mu.Lock()
 			m.holds(&runs[i].Spec, -1)
 			m.mu.Unlock()
@@ -215,9 +216,9 @@ func (m *member) finishSome() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, a := range answers {
-		if a != queue.OK {
+		if a != driver.OK {
 			m.Errorf("Finish of task %d by who has it: %v", ends[i].ID, a)
-		} else if ends[i].Verdict == queue.Success {
+		} else if ends[i].Verdict == driver.Success {
 			m.done[ends[i].ID]++
 		}
 	}
@@ -233,16 +234,16 @@ func (m *member) crash() error {
 		return err
 	}
 	if m.rng.IntN(2) == 0 {
-		if _, err := m.s.Queue.Tend(m.ctx, queue.TendRequest{}); err != nil {
+		if _, err := m.s.Queue.Tend(m.ctx, driver.TendRequest{}); err != nil {
 			return err
 		}
 	}
 	for _, t := range runs {
-		answers, err := m.s.Queue.Finish(m.ctx, ref, []queue.Completion{{Ref: t.Ref, Verdict: queue.Success}})
+		answers, err := m.s.Queue.Finish(m.ctx, ref, []driver.Completion{{Ref: t.Ref, Verdict: driver.Success}})
 		if err != nil {
 			return err
 		}
-		if answers[0] != queue.Gone {
+		if answers[0] != driver.Gone {
 			m.Errorf("Finish of task %d by who had it: %v", t.ID, answers[0])
 		}
 	}
@@ -256,10 +257,10 @@ func (c *crowd) settled() {
 			c.Errorf("task %d was completed %d times", id, n)
 		}
 	}
-	all := c.tasks(queue.Filter{Max: 1000})
+	all := c.tasks(driver.Filter{Max: 1000})
 	equal(c.world, "tasks that were taken in", len(all), len(c.new))
 	for _, t := range all {
-		if !c.new[t.ID] || t.State != queue.Succeeded {
+		if !c.new[t.ID] || t.State != task.Succeeded {
 			c.Errorf("task %d is %s; it was acknowledged: %v", t.ID, t.State, c.new[t.ID])
 		}
 	}

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 func limitDeclared(w *world) {
@@ -14,7 +15,7 @@ func limitDeclared(w *world) {
 	equal(w, "events", len(w.limitEvents()), 0)
 	more := w.add1(limited("l", 3))
 	w.fetches("under the second declaration", worker, 10, all[1:]...)
-	equal(w, "state of who declared it", w.task(more).State, queue.Blocked)
+	equal(w, "state of who declared it", w.task(more).State, task.Blocked)
 	if got := w.limitEvents(); len(got) != 1 || !strings.Contains(got[0], `"l" from 1 to 3`) {
 		w.Errorf("events: %q", got)
 	}
@@ -30,7 +31,7 @@ func limitDeclared(w *world) {
 		equal(w, "how many run when the last of a batch lets one, "+what, len(got), 1)
 		for ; len(got) > 0; got = w.fetch(worker, 10) {
 			for _, t := range got {
-				w.done(worker, t.Ref, queue.Success)
+				w.done(worker, t.Ref, driver.Success)
 			}
 		}
 	}
@@ -38,7 +39,7 @@ func limitDeclared(w *world) {
 
 func limitRefused(w *world) {
 	got := w.enqueue(w.s, keyed("u", "first"), keyed("u", "second"), keyed("", "third"))
-	equal(w, "the answer to the second", got[1], queue.Enqueued{Answer: queue.Duplicate, ID: got[0].ID, State: queue.Available})
+	equal(w, "the answer to the second", got[1], task.Enqueued{Answer: task.Duplicate, ID: got[0].ID, State: task.Available})
 	for limit, named := range map[string]bool{"first": true, "second": false, "third": true} {
 		w.setLimit(keyed("", limit).Limit.Hash("k"), 2, named)
 	}
@@ -50,16 +51,16 @@ func limitRaised(w *world) {
 	all := w.add(s, s, s, s)
 	first := w.fetches("at first", worker, 10, all[0])[0]
 	w.setLimit(s.Limit.Hash("k"), 3, true)
-	equal(w, "state of the next", w.task(all[1]).State, queue.Available)
+	equal(w, "state of the next", w.task(all[1]).State, task.Available)
 	w.fetches("when raised to three", worker, 10, all[1], all[2])
 	_, held, _ := w.find(all[0])
 	equal(w, "slots", held.Max, 3)
 	if got := w.limitEvents(); len(got) != 1 || !strings.Contains(got[0], "from 1 to 3 by me") {
 		w.Errorf("events: %q", got)
 	}
-	w.done(worker, first.Ref, queue.Success)
+	w.done(worker, first.Ref, driver.Success)
 	w.fetches("the last", worker, 10, all[3])
-	w.setLimit(queue.Hash{1}, 3, false)
+	w.setLimit(task.Hash{1}, 3, false)
 }
 
 // limitSaid: tasks may declare what they like, an operator's word stands above it (rule Q5).
@@ -77,7 +78,7 @@ func limitSaid(w *world) {
 		_, held, _ := w.find(all[0])
 		equal(w, "the limit, whatever is declared", held.Max, 2)
 		w.fetches("whatever is declared", worker, 10)
-		w.said(queue.Word{Hash: h, Key: "l", Max: 2, Declared: declared, By: "me"})
+		w.said(driver.Word{Hash: h, Key: "l", Max: 2, Declared: declared, By: "me"})
 	}
 	w.setLimit(h, 2, true) // it is so already
 	if got := w.limitEvents(); len(got) != 1 || !strings.Contains(got[0], "from 1 to 2 by me") {
@@ -110,10 +111,10 @@ func limitListed(w *world) {
 		_, held, _ := w.find(all[i])
 		equal(w, fmt.Sprint("limit ", i), held.Max, want)
 	}
-	w.said(queue.Word{Hash: limited("a", 1).Limit.Hash("k"), Key: "a", Max: 1, Declared: 1, By: "me"},
-		queue.Word{Hash: limited("b", 1).Limit.Hash("k"), Key: "b", Max: 7, Declared: 1, By: "me"},
-		queue.Word{Hash: shared.Limit.Hash("k"), Key: "l", Max: 4, Declared: 1, By: "me"})
-	w.setLimit(queue.Hash{1}, 0, false)
+	w.said(driver.Word{Hash: limited("a", 1).Limit.Hash("k"), Key: "a", Max: 1, Declared: 1, By: "me"},
+		driver.Word{Hash: limited("b", 1).Limit.Hash("k"), Key: "b", Max: 7, Declared: 1, By: "me"},
+		driver.Word{Hash: shared.Limit.Hash("k"), Key: "l", Max: 4, Declared: 1, By: "me"})
+	w.setLimit(task.Hash{1}, 0, false)
 }
 
 func limitLowered(w *world) {
@@ -127,11 +128,11 @@ func limitLowered(w *world) {
 	equal(w, "tasks that still run", len(asked), 3)
 	for i, f := range got {
 		w.fetches(fmt.Sprintf("with %d running", 3-i), worker, 10)
-		w.done(worker, f.Ref, queue.Success)
+		w.done(worker, f.Ref, driver.Success)
 	}
 	f := w.fetches("with none running", worker, 10, all[3])
 	w.fetches("with one running", worker, 10)
-	w.done(worker, f[0].Ref, queue.Success)
+	w.done(worker, f[0].Ref, driver.Success)
 	w.fetches("the last", worker, 10, all[4])
 	equal(w, "repairs", w.tend().Repaired, 0)
 }

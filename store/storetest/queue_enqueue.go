@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -33,23 +34,23 @@ var enqueuePromises = []promise{
 func oneTask(w *world) {
 	before := w.now(w.s)
 	a := w.enqueue(w.s, some())[0]
-	equal(w, "the answer", a.Answer, queue.New)
-	equal(w, "its state", a.State, queue.Available)
+	equal(w, "the answer", a.Answer, task.New)
+	equal(w, "its state", a.State, task.Available)
 	t := w.task(a.ID)
 	between(w, "enqueued", before, t.Enqueued, w.now(w.s))
 	between(w, "when it became due", before, t.RunAt, w.now(w.s))
-	equal(w, "state", t.State, queue.Available)
+	equal(w, "state", t.State, task.Available)
 	worker := w.worker(w.s)
 	f := w.fetch1(worker, a.ID)
 	t = w.task(a.ID)
-	equal(w, "state when fetched", t.State, queue.Running)
+	equal(w, "state when fetched", t.State, task.Running)
 	equal(w, "token", t.Token, f.Token)
 	equal(w, "worker", t.Worker.Lease, worker)
 	between(w, "started", t.Enqueued, t.Started, w.now(w.s))
 	equal(w, "what a second fetch finds", len(w.fetch(worker, 10)), 0)
-	w.done(worker, f.Ref, queue.Success)
+	w.done(worker, f.Ref, driver.Success)
 	t = w.task(a.ID)
-	equal(w, "state at the end", t.State, queue.Succeeded)
+	equal(w, "state at the end", t.State, task.Succeeded)
 	equal(w, "attempts", t.Attempts, 1)
 	between(w, "ended", t.Started, t.Ended, w.now(w.s))
 	equal(w, "what is left to fetch", len(w.fetch(worker, 10)), 0)
@@ -66,38 +67,38 @@ func tasksBesideTicks(w *world) {
 	oneTask(w)
 	worker := w.worker(w.s)
 	limit := some()
-	limit.Limit = &queue.Limit{Key: "l"}
+	limit.Limit = &task.Limit{Key: "l"}
 	ids := w.add(keyed("u", ""), limit, limit)
-	w.duplicate(keyed("u", ""), ids[0], queue.Available)
-	equal(w, "unfinished tasks", len(w.tasks(queue.Filter{States: []queue.State{queue.Available, queue.Blocked}})), 3)
-	w.acted(queue.ActCancel, ids[0], queue.Done)
-	w.done(worker, w.fetch1(worker, ids[1]).Ref, queue.Success)
-	w.done(worker, w.fetch1(worker, ids[2]).Ref, queue.Success)
+	w.duplicate(keyed("u", ""), ids[0], task.Available)
+	equal(w, "unfinished tasks", len(w.tasks(driver.Filter{States: []task.State{task.Available, task.Blocked}})), 3)
+	w.acted(driver.ActCancel, ids[0], driver.Done)
+	w.done(worker, w.fetch1(worker, ids[1]).Ref, driver.Success)
+	w.done(worker, w.fetch1(worker, ids[2]).Ref, driver.Success)
 	w.tend()
-	equal(w, "unfinished tasks at the end", len(w.tasks(queue.Filter{States: []queue.State{queue.Available, queue.Blocked, queue.Running}})), 0)
+	equal(w, "unfinished tasks at the end", len(w.tasks(driver.Filter{States: []task.State{task.Available, task.Blocked, task.Running}})), 0)
 	row := w.row("j", w.at(0))
 	equal(w, "the tick's state", row.State, tick.Claimed)
 	equal(w, "the tick's lease", row.Lease, server)
 }
 
 func enqueueBatch(w *world) {
-	var specs []queue.Spec
+	var specs []task.Spec
 	for i := range 50 {
 		s := some()
 		s.Kind, s.Priority = fmt.Sprintf("k%d", i%7), i%3
 		if i%5 == 0 {
-			s.Unique = &queue.Unique{Key: "the same", Shared: true}
+			s.Unique = &task.Unique{Key: "the same", Shared: true}
 		}
 		specs = append(specs, s)
 	}
 	answers := w.enqueue(w.s, specs...)
-	last := queue.ID(0)
+	last := task.ID(0)
 	for i, a := range answers {
 		if i%5 == 0 && i > 0 {
-			equal(w, "a duplicate within the batch", a, queue.Enqueued{Answer: queue.Duplicate, ID: answers[0].ID, State: queue.Available})
+			equal(w, "a duplicate within the batch", a, task.Enqueued{Answer: task.Duplicate, ID: answers[0].ID, State: task.Available})
 			continue
 		}
-		if a.Answer != queue.New || a.ID <= last || a.ID >= 1<<53 {
+		if a.Answer != task.New || a.ID <= last || a.ID >= 1<<53 {
 			w.Errorf("item %d: %+v after id %d", i, a, last)
 		}
 		last = a.ID
@@ -114,28 +115,28 @@ func enqueueBatch(w *world) {
 func thousand(w *world) {
 	testsize.Counts(w)
 	const n = 1000
-	specs := make([]queue.Spec, n)
+	specs := make([]task.Spec, n)
 	for i := range specs {
-		specs[i] = unique(fmt.Sprint("u", i), queue.UntilStarted)
+		specs[i] = unique(fmt.Sprint("u", i), task.UntilStarted)
 		specs[i].Tags = []string{"all", fmt.Sprint("t", i%10)}
 		if i%2 == 0 {
-			specs[i].Limit = &queue.Limit{Key: fmt.Sprint("l", i%100), Max: n}
+			specs[i].Limit = &task.Limit{Key: fmt.Sprint("l", i%100), Max: n}
 		}
 	}
 	all := w.add(specs...)
 	for i, a := range w.enqueue(w.s, specs...) {
-		equal(w, "Enqueue again", a, queue.Enqueued{Answer: queue.Duplicate, ID: all[i], State: queue.Available})
+		equal(w, "Enqueue again", a, task.Enqueued{Answer: task.Duplicate, ID: all[i], State: task.Available})
 	}
-	high := queue.MaxPriority
-	for i, a := range w.act(queue.Action{Act: queue.ActEdit, IDs: all, Edit: queue.Edit{Priority: &high}}) {
-		equal(w, "edit", a, queue.Acted{ID: all[i], Answer: queue.Done, State: queue.Available})
+	high := task.MaxPriority
+	for i, a := range w.act(driver.Action{Act: driver.ActEdit, IDs: all, Edit: driver.Edit{Priority: &high}}) {
+		equal(w, "edit", a, driver.Acted{ID: all[i], Answer: driver.Done, State: task.Available})
 	}
 	worker := w.worker(w.s)
 	got := w.fetches("Fetch", worker, n, all...)
-	refs, ends := make([]queue.Ref, n), make([]queue.Completion, n)
+	refs, ends := make([]driver.Ref, n), make([]driver.Completion, n)
 	for i, f := range got {
 		refs[i] = f.Ref
-		ends[i] = queue.Completion{Ref: f.Ref, Verdict: []queue.Verdict{queue.Success, queue.Fail}[i%2], Error: "e"}
+		ends[i] = driver.Completion{Ref: f.Ref, Verdict: []driver.Verdict{driver.Success, driver.Fail}[i%2], Error: "e"}
 	}
 	started, err := w.s.Queue.Start(w.ctx, worker, refs)
 	w.check("Start", err)
@@ -145,30 +146,30 @@ func thousand(w *world) {
 		w.Fatalf("%d answers to Start, %d to Finish", len(started), len(finished))
 	}
 	for i := range n {
-		if started[i] != queue.OK || finished[i] != queue.OK {
+		if started[i] != driver.OK || finished[i] != driver.OK {
 			w.Fatalf("item %d: Start %v, Finish %v", i, started[i], finished[i])
 		}
 	}
-	equal(w, "tasks that succeeded", len(w.tasks(queue.Filter{States: []queue.State{queue.Succeeded}, Max: n})), n/2)
-	for _, a := range w.act(queue.Action{Act: queue.ActDelete, IDs: all}) {
-		equal(w, "delete", a.Answer, queue.Done)
+	equal(w, "tasks that succeeded", len(w.tasks(driver.Filter{States: []task.State{task.Succeeded}, Max: n})), n/2)
+	for _, a := range w.act(driver.Action{Act: driver.ActDelete, IDs: all}) {
+		equal(w, "delete", a.Answer, driver.Done)
 	}
-	equal(w, "tasks that are left", len(w.tasks(queue.Filter{})), 0)
+	equal(w, "tasks that are left", len(w.tasks(driver.Filter{})), 0)
 }
 
 // full is a spec in which everything that a store keeps is set.
-func (w *world) full() queue.Spec {
+func (w *world) full() task.Spec {
 	now := w.now(w.s)
-	return queue.Spec{Queue: "q", Kind: "k/ä:🐘", Args: json.RawMessage(`{"a;?":[1,"é\"\\,{}"],"b":null}`), Priority: -7,
+	return task.Spec{Queue: "q", Kind: "k/ä:🐘", Args: json.RawMessage(`{"a;?":[1,"é\"\\,{}"],"b":null}`), Priority: -7,
 		RunAt: now.Add(-time.Second), ExpiresAt: now.Add(time.Hour),
-		Unique: &queue.Unique{Key: "u 🐘'\\;?\"{},", Window: time.Minute},
-		Limit:  &queue.Limit{Key: "l %_;?", Max: 3, OnContention: queue.Displace, Shared: true},
-		Options: queue.Options{MaxAttempts: 3, RetryUntil: now.Add(2 * time.Hour), Timeout: 7 * time.Second, MaxCrashes: 5, MaxSnoozes: 6,
-			Backoff: &queue.Backoff{List: []time.Duration{time.Second, time.Minute}, NoJitter: true}, Tags: []string{"a", "ß", "tag:1"}}}
+		Unique: &task.Unique{Key: "u 🐘'\\;?\"{},", Window: time.Minute},
+		Limit:  &task.Limit{Key: "l %_;?", Max: 3, OnContention: task.Displace, Shared: true},
+		Options: task.Options{MaxAttempts: 3, RetryUntil: now.Add(2 * time.Hour), Timeout: 7 * time.Second, MaxCrashes: 5, MaxSnoozes: 6,
+			Backoff: &task.Backoff{List: []time.Duration{time.Second, time.Minute}, NoJitter: true}, Tags: []string{"a", "ß", "tag:1"}}}
 }
 
 // same compares a spec as it came back with what was asked for.
-func (w *world) same(where string, got, want queue.Spec) {
+func (w *world) same(where string, got, want task.Spec) {
 	w.Helper()
 	for _, at := range []struct {
 		what      string
@@ -188,7 +189,7 @@ func taskRoundTrip(w *world) {
 	want := w.full()
 	id := w.add1(want)
 	w.same("Task", w.task(id).Spec, want)
-	listed, err := w.process().Tasks.Tasks(w.ctx, queue.Filter{})
+	listed, err := w.process().Tasks.Tasks(w.ctx, driver.Filter{})
 	w.check("Tasks", err)
 	if len(listed) != 1 {
 		w.Fatalf("Tasks: %d", len(listed))
@@ -198,7 +199,7 @@ func taskRoundTrip(w *world) {
 	w.same("Fetch", f.Spec, want)
 	sameTime(w, "enqueued", f.Enqueued, w.task(id).Enqueued)
 
-	bare := w.task(w.add1(queue.Spec{Queue: "q", Kind: "bare"}))
+	bare := w.task(w.add1(task.Spec{Queue: "q", Kind: "bare"}))
 	w.sameJSON("the default args", bare.Args, json.RawMessage("null"))
 	if bare.Unique != nil || bare.Limit != nil || bare.Backoff != nil || len(bare.Tags) != 0 || !bare.ExpiresAt.IsZero() || !bare.RetryUntil.IsZero() ||
 		!bare.Started.IsZero() || !bare.Ended.IsZero() || bare.Reason != "" || bare.Stop != "" || bare.Suspect || bare.Front {
@@ -227,7 +228,7 @@ func argsRoundTrip(w *world) {
 	for _, args := range []string{
 		`null`, `true`, `""`, `[]`, `{}`, `0`, `-1`, `9007199254740993`, `-9223372036854775808`, `123456789012345678901234567890`,
 		`0.1`, `"é e\u0301 日本語 🐘 \ud83d\udc18 \" \\ \/ \n\t"`, `{"ünï":{"deep":[[[[{}]]]]},"":1}`, `["'","%s","$1","?",":a","--",";"]`,
-		`[{"b":1,"a":2},{"a":2,"b":1}]`, `"` + strings.Repeat("x", queue.MaxArgs-2) + `"`, `"` + strings.Repeat("🐘", queue.MaxArgs/4-1) + `"`,
+		`[{"b":1,"a":2},{"a":2,"b":1}]`, `"` + strings.Repeat("x", task.MaxArgs-2) + `"`, `"` + strings.Repeat("🐘", task.MaxArgs/4-1) + `"`,
 	} {
 		s := some()
 		s.Args = json.RawMessage(args)
@@ -235,28 +236,28 @@ func argsRoundTrip(w *world) {
 		f := w.fetch1(worker, id)
 		w.sameJSON("Fetch", f.Args, s.Args)
 		w.sameJSON("Task", w.task(id).Args, s.Args)
-		w.done(worker, f.Ref, queue.Success)
+		w.done(worker, f.Ref, driver.Success)
 	}
 }
 
 func taskNames(w *world) {
 	worker := w.worker(w.s)
 	names := []string{"k", "K", "k.", "ß", "ss", "é", "e\u0301", "ı", "i", "I", "İ", "🐘", "'", "%", "_", "*", "a/b", "a:b", "{k}", "NULL", "0", "00",
-		strings.Repeat("x", queue.MaxName), strings.Repeat("x", queue.MaxName-1) + "y"}
-	byName := map[string]queue.ID{}
+		strings.Repeat("x", task.MaxName), strings.Repeat("x", task.MaxName-1) + "y"}
+	byName := map[string]task.ID{}
 	for _, n := range names {
-		byName[n] = w.add1(queue.Spec{Queue: n, Kind: n, Options: queue.Options{Tags: []string{n}}})
+		byName[n] = w.add1(task.Spec{Queue: n, Kind: n, Options: task.Options{Tags: []string{n}}})
 	}
 	for _, n := range names {
-		for what, f := range map[string]queue.Filter{"queue": {Queue: n}, "kind": {Kind: n}, "tag": {Tag: n}} {
+		for what, f := range map[string]driver.Filter{"queue": {Queue: n}, "kind": {Kind: n}, "tag": {Tag: n}} {
 			found, err := w.s.Tasks.Tasks(w.ctx, f)
 			w.check("Tasks", err)
 			if len(found) != 1 || found[0].ID != byName[n] {
 				w.Errorf("Tasks of %s %q: %d tasks", what, n, len(found))
 			}
 		}
-		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{n}, Kinds: []string{n}})
-		w.order(fmt.Sprintf("Fetch of %q", n), ids(got.Tasks), []queue.ID{byName[n]})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{n}, Kinds: []string{n}})
+		w.order(fmt.Sprintf("Fetch of %q", n), ids(got.Tasks), []task.ID{byName[n]})
 	}
 }
 
@@ -264,13 +265,13 @@ func queuesApart(w *world) {
 	beside := *w
 	beside.config.Namespace += "x"
 	beside.s = beside.prepare()
-	mine := w.add1(unique("u", queue.UntilFinished))
-	equal(w, "tasks there", len(beside.tasks(queue.Filter{})), 0)
-	theirs := beside.add1(unique("u", queue.UntilFinished)) // the key is free there
+	mine := w.add1(unique("u", task.UntilFinished))
+	equal(w, "tasks there", len(beside.tasks(driver.Filter{})), 0)
+	theirs := beside.add1(unique("u", task.UntilFinished)) // the key is free there
 	beside.fetch1(beside.worker(beside.s), theirs)
 	w.fetch1(w.worker(w.s), mine)
-	equal(w, "tasks here", len(w.tasks(queue.Filter{})), 1)
-	w.check("Pause", beside.s.Tasks.Pause(w.ctx, queue.Pause{}))
+	equal(w, "tasks here", len(w.tasks(driver.Filter{})), 1)
+	w.check("Pause", beside.s.Tasks.Pause(w.ctx, driver.Pause{}))
 	pauses, err := w.s.Tasks.Pauses(w.ctx)
 	w.check("Pauses", err)
 	equal(w, "pauses here", len(pauses), 0)
@@ -279,7 +280,7 @@ func queuesApart(w *world) {
 	}
 }
 
-func (w *world) tasks(f queue.Filter) []queue.Task {
+func (w *world) tasks(f driver.Filter) []driver.Task {
 	w.Helper()
 	tasks, err := w.s.Tasks.Tasks(w.ctx, f)
 	w.check("Tasks", err)
@@ -289,22 +290,22 @@ func (w *world) tasks(f queue.Filter) []queue.Task {
 func enqueueEnded(w *world) {
 	ended, cancel := context.WithCancel(w.ctx)
 	cancel()
-	if _, err := w.s.Queue.Enqueue(ended, []queue.Spec{some()}); err == nil {
+	if _, err := w.s.Queue.Enqueue(ended, []task.Spec{some()}); err == nil {
 		w.Error("it was answered")
 	}
-	if _, err := w.s.Queue.Fetch(ended, queue.FetchRequest{Worker: w.worker(w.s), Queues: []string{"q"}, Max: 1}); err == nil {
+	if _, err := w.s.Queue.Fetch(ended, driver.FetchRequest{Worker: w.worker(w.s), Queues: []string{"q"}, Max: 1}); err == nil {
 		w.Error("a fetch was answered")
 	}
-	equal(w, "tasks afterwards", len(w.tasks(queue.Filter{})), 0)
+	equal(w, "tasks afterwards", len(w.tasks(driver.Filter{})), 0)
 }
 
 func manyEnqueuers(w *world) {
 	const callers, calls, batch = 8, 5, 20
 	processes := []*store.Store{w.s, w.process(), w.process()}
-	acknowledged := make([][]queue.ID, callers)
+	acknowledged := make([][]task.ID, callers)
 	together(callers, func(i int) {
 		for range calls {
-			specs := make([]queue.Spec, batch)
+			specs := make([]task.Spec, batch)
 			for j := range specs {
 				specs[j] = some()
 				_ = specs[j].Check()
@@ -319,7 +320,7 @@ func manyEnqueuers(w *world) {
 			}
 		}
 	})
-	all := map[queue.ID]bool{}
+	all := map[task.ID]bool{}
 	for _, mine := range acknowledged {
 		for _, id := range mine {
 			all[id] = true

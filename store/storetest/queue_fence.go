@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 var fencePromises = []promise{
@@ -23,66 +24,66 @@ var fencePromises = []promise{
 func finishFenced(w *world) {
 	worker, other := w.worker(w.s), w.worker(w.process())
 	id := w.add1(some())
-	waiting := w.add1(queue.Spec{Queue: "elsewhere", Kind: "k"})
+	waiting := w.add1(task.Spec{Queue: "elsewhere", Kind: "k"})
 	f := w.fetch1(worker, id)
-	refused := func(what string, by lease.Ref, r queue.Ref) {
+	refused := func(what string, by lease.Ref, r driver.Ref) {
 		w.Helper()
-		for _, v := range []queue.Verdict{queue.Success, queue.Retry, queue.Fail, queue.Cancel, queue.Drop, queue.Snooze, queue.Return} {
-			equal(w, "Finish "+what, w.finish(by, w.ended(r, v)), queue.Gone)
+		for _, v := range []driver.Verdict{driver.Success, driver.Retry, driver.Fail, driver.Cancel, driver.Drop, driver.Snooze, driver.Return} {
+			equal(w, "Finish "+what, w.finish(by, w.ended(r, v)), driver.Gone)
 		}
-		equal(w, "Start "+what, w.begin(by, r), queue.Gone)
+		equal(w, "Start "+what, w.begin(by, r), driver.Gone)
 		t := w.task(id)
-		equal(w, "state after it", t.State, queue.Running)
+		equal(w, "state after it", t.State, task.Running)
 		equal(w, "attempts after it", t.Attempts, 0)
 		equal(w, "history after it", len(t.History), 0)
 	}
 	refused("by another worker", other, f.Ref)
-	refused("with an older token", worker, queue.Ref{ID: id, Token: f.Token - 1})
-	refused("with a newer token", worker, queue.Ref{ID: id, Token: f.Token + 1})
-	refused("of another task", worker, queue.Ref{ID: waiting, Token: f.Token})
-	refused("of a task that never was", worker, queue.Ref{ID: id + 1000, Token: f.Token})
+	refused("with an older token", worker, driver.Ref{ID: id, Token: f.Token - 1})
+	refused("with a newer token", worker, driver.Ref{ID: id, Token: f.Token + 1})
+	refused("of another task", worker, driver.Ref{ID: waiting, Token: f.Token})
+	refused("of a task that never was", worker, driver.Ref{ID: id + 1000, Token: f.Token})
 	half := worker
 	half.Token++
 	refused("under another hold of the lease", half, f.Ref)
-	equal(w, "state of the one that waits", w.task(waiting).State, queue.Available)
+	equal(w, "state of the one that waits", w.task(waiting).State, task.Available)
 
 	// Items of a batch do not touch each other.
 	second := w.fetch1(worker, w.add1(some()))
-	answers, err := w.s.Queue.Finish(w.ctx, worker, []queue.Completion{
-		w.ended(queue.Ref{ID: id, Token: f.Token + 1}, queue.Success), w.ended(f.Ref, queue.Success), w.ended(second.Ref, queue.Fail)})
+	answers, err := w.s.Queue.Finish(w.ctx, worker, []driver.Completion{
+		w.ended(driver.Ref{ID: id, Token: f.Token + 1}, driver.Success), w.ended(f.Ref, driver.Success), w.ended(second.Ref, driver.Fail)})
 	w.check("Finish", err)
-	if len(answers) != 3 || answers[0] != queue.Gone || answers[1] != queue.OK || answers[2] != queue.OK {
+	if len(answers) != 3 || answers[0] != driver.Gone || answers[1] != driver.OK || answers[2] != driver.OK {
 		w.Errorf("Finish of a batch: %v", answers)
 	}
-	equal(w, "state of the first", w.task(id).State, queue.Succeeded)
-	equal(w, "state of the second", w.task(second.ID).State, queue.Failed)
+	equal(w, "state of the first", w.task(id).State, task.Succeeded)
+	equal(w, "state of the second", w.task(second.ID).State, task.Failed)
 }
 
 func finishLapsed(w *world) {
 	worker, released := w.worker(w.s), w.worker(w.s)
-	s := unique("u", queue.UntilStarted)
+	s := unique("u", task.UntilStarted)
 	id := w.add1(s)
 	f := w.fetch1(worker, id)
 	other := w.fetch1(released, w.add1(some()))
 	w.lapse(w.s, worker)
 	w.release(w.s, released)
 	// Nobody has rescued anything yet: the lease alone decides.
-	equal(w, "Start under a lapsed lease", w.begin(worker, f.Ref), queue.Gone)
-	w.duplicate(s, id, queue.Running)
-	equal(w, "Finish under a lapsed lease", w.finish(worker, w.ended(f.Ref, queue.Success)), queue.Gone)
-	equal(w, "Finish under a released lease", w.finish(released, w.ended(other.Ref, queue.Success)), queue.Gone)
-	for _, i := range []queue.ID{id, other.ID} {
-		equal(w, "state afterwards", w.task(i).State, queue.Running)
+	equal(w, "Start under a lapsed lease", w.begin(worker, f.Ref), driver.Gone)
+	w.duplicate(s, id, task.Running)
+	equal(w, "Finish under a lapsed lease", w.finish(worker, w.ended(f.Ref, driver.Success)), driver.Gone)
+	equal(w, "Finish under a released lease", w.finish(released, w.ended(other.Ref, driver.Success)), driver.Gone)
+	for _, i := range []task.ID{id, other.ID} {
+		equal(w, "state afterwards", w.task(i).State, task.Running)
 	}
-	if err := w.s.Queue.Join(w.ctx, queue.Process{Lease: worker, Host: "h", Queues: []string{"q"}, Slots: 1}); err == nil {
+	if err := w.s.Queue.Join(w.ctx, driver.Process{Lease: worker, Host: "h", Queues: []string{"q"}, Slots: 1}); err == nil {
 		w.Error("a worker could join under a lapsed lease")
 	}
 	equal(w, "tasks that were rescued", w.tend().Rescued, 2)
 	live := w.worker(w.s)
 	got := w.fetch(live, 1)
-	w.order("what another worker is given", ids(got), []queue.ID{id})
-	equal(w, "Finish by the old worker", w.finish(worker, w.ended(f.Ref, queue.Success)), queue.Gone)
-	w.done(live, got[0].Ref, queue.Success)
+	w.order("what another worker is given", ids(got), []task.ID{id})
+	equal(w, "Finish by the old worker", w.finish(worker, w.ended(f.Ref, driver.Success)), driver.Gone)
+	w.done(live, got[0].Ref, driver.Success)
 }
 
 // finishStale: the first worker's lease lives on, but the task is no longer its.
@@ -91,46 +92,46 @@ func finishStale(w *world) {
 	id := w.add1(limited("l", 1))
 	old := w.fetch1(first, id)
 	w.check("Leave", w.s.Queue.Leave(w.ctx, first))
-	equal(w, "Finish by who has left", w.finish(first, w.ended(old.Ref, queue.Success)), queue.Gone)
-	equal(w, "Start by who has left", w.begin(first, old.Ref), queue.Gone)
-	equal(w, "state", w.task(id).State, queue.Available)
+	equal(w, "Finish by who has left", w.finish(first, w.ended(old.Ref, driver.Success)), driver.Gone)
+	equal(w, "Start by who has left", w.begin(first, old.Ref), driver.Gone)
+	equal(w, "state", w.task(id).State, task.Available)
 	f := w.fetch1(second, id)
-	for what, r := range map[string]queue.Ref{"with the old token": old.Ref, "with the new token": f.Ref} {
-		equal(w, "Finish "+what, w.finish(first, w.ended(r, queue.Success)), queue.Gone)
+	for what, r := range map[string]driver.Ref{"with the old token": old.Ref, "with the new token": f.Ref} {
+		equal(w, "Finish "+what, w.finish(first, w.ended(r, driver.Success)), driver.Gone)
 	}
-	equal(w, "Finish by the second with the old token", w.finish(second, w.ended(old.Ref, queue.Success)), queue.Gone)
-	equal(w, "state while the second works", w.task(id).State, queue.Running)
-	w.done(second, f.Ref, queue.Fail)
-	equal(w, "Finish by the first at the very end", w.finish(first, w.ended(old.Ref, queue.Success)), queue.Gone)
-	w.state("at the end", id, queue.Failed, "")
+	equal(w, "Finish by the second with the old token", w.finish(second, w.ended(old.Ref, driver.Success)), driver.Gone)
+	equal(w, "state while the second works", w.task(id).State, task.Running)
+	w.done(second, f.Ref, driver.Fail)
+	equal(w, "Finish by the first at the very end", w.finish(first, w.ended(old.Ref, driver.Success)), driver.Gone)
+	w.state("at the end", id, task.Failed, "")
 	equal(w, "attempts", w.task(id).Attempts, 1)
 }
 
 func finishRepeated(w *world) {
 	worker := w.worker(w.s)
-	for _, v := range []queue.Verdict{queue.Success, queue.Retry, queue.Fail, queue.Cancel, queue.Drop, queue.Snooze, queue.Return} {
-		id := w.add1(queue.Spec{Queue: "q", Kind: "k"})
+	for _, v := range []driver.Verdict{driver.Success, driver.Retry, driver.Fail, driver.Cancel, driver.Drop, driver.Snooze, driver.Return} {
+		id := w.add1(task.Spec{Queue: "q", Kind: "k"})
 		c := w.ended(w.fetch1(worker, id).Ref, v)
 		c.Delay = time.Hour
-		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		equal(w, "Finish", w.finish(worker, c), driver.OK)
 		before := w.task(id)
-		equal(w, "Finish again", w.finish(worker, c), queue.OK)
+		equal(w, "Finish again", w.finish(worker, c), driver.OK)
 		after := w.task(id)
 		equal(w, "state", after.State, before.State)
 		equal(w, "attempts", after.Attempts, before.Attempts)
 		equal(w, "snoozes", after.Snoozes, before.Snoozes)
 		equal(w, "history", len(after.History), len(before.History))
 		sameTime(w, "run at", after.RunAt, before.RunAt)
-		if v == queue.Return {
-			w.done(worker, w.fetch1(worker, id).Ref, queue.Success)
+		if v == driver.Return {
+			w.done(worker, w.fetch1(worker, id).Ref, driver.Success)
 		}
 	}
 	// A batch may name a run twice.
 	f := w.fetch1(worker, w.add1(some()))
-	c := w.ended(f.Ref, queue.Success)
-	answers, err := w.s.Queue.Finish(w.ctx, worker, []queue.Completion{c, c})
+	c := w.ended(f.Ref, driver.Success)
+	answers, err := w.s.Queue.Finish(w.ctx, worker, []driver.Completion{c, c})
 	w.check("Finish", err)
-	if len(answers) != 2 || answers[0] != queue.OK || answers[1] != queue.OK {
+	if len(answers) != 2 || answers[0] != driver.OK || answers[1] != driver.OK {
 		w.Errorf("Finish of the same twice: %v", answers)
 	}
 	equal(w, "attempts", w.task(f.ID).Attempts, 1)
@@ -139,26 +140,26 @@ func finishRepeated(w *world) {
 // finishKnown: who did not hear that his completion was carried out is told so, whoever has the task by then.
 func finishKnown(w *world) {
 	worker, other := w.worker(w.s), w.worker(w.process())
-	for _, s := range []queue.Spec{some(), keyed("u", "l")} {
-		for _, v := range []queue.Verdict{queue.Retry, queue.Snooze, queue.Return} {
+	for _, s := range []task.Spec{some(), keyed("u", "l")} {
+		for _, v := range []driver.Verdict{driver.Retry, driver.Snooze, driver.Return} {
 			for _, next := range []lease.Ref{other, worker} {
 				id := w.add1(s)
 				c := w.ended(w.fetch1(worker, id).Ref, v)
 				c.Delay = time.Millisecond
-				equal(w, "Finish", w.finish(worker, c), queue.OK)
+				equal(w, "Finish", w.finish(worker, c), driver.OK)
 				w.until(w.now(w.s).Add(c.Delay))
 				f := w.fetch1(next, id)
 				before := w.task(id)
-				equal(w, "Finish again, while the task runs", w.finish(worker, c), queue.OK)
+				equal(w, "Finish again, while the task runs", w.finish(worker, c), driver.OK)
 				never := c
 				never.Token = f.Token - 1
-				equal(w, "Finish with a token that nobody had", w.finish(worker, never), queue.Gone)
+				equal(w, "Finish with a token that nobody had", w.finish(worker, never), driver.Gone)
 				after := w.task(id)
-				equal(w, "state", after.State, queue.Running)
+				equal(w, "state", after.State, task.Running)
 				equal(w, "token", after.Token, f.Token)
 				equal(w, "attempts", after.Attempts, before.Attempts)
-				w.done(next, f.Ref, queue.Success)
-				equal(w, "Finish of the last one, again", w.finish(next, w.ended(f.Ref, queue.Success)), queue.OK)
+				w.done(next, f.Ref, driver.Success)
+				equal(w, "Finish of the last one, again", w.finish(next, w.ended(f.Ref, driver.Success)), driver.OK)
 			}
 		}
 	}
@@ -167,12 +168,12 @@ func finishKnown(w *world) {
 func startTaskFenced(w *world) {
 	worker := w.worker(w.s)
 	f := w.fetch1(worker, w.add1(some()))
-	equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
-	equal(w, "a repeated Start", w.begin(worker, f.Ref), queue.OK)
-	equal(w, "Start with an older token", w.begin(worker, queue.Ref{ID: f.ID, Token: f.Token - 1}), queue.Gone)
-	w.done(worker, f.Ref, queue.Success)
-	equal(w, "Start after its end", w.begin(worker, f.Ref), queue.Gone)
-	w.state("after it", f.ID, queue.Succeeded, "")
+	equal(w, "Start", w.begin(worker, f.Ref), driver.OK)
+	equal(w, "a repeated Start", w.begin(worker, f.Ref), driver.OK)
+	equal(w, "Start with an older token", w.begin(worker, driver.Ref{ID: f.ID, Token: f.Token - 1}), driver.Gone)
+	w.done(worker, f.Ref, driver.Success)
+	equal(w, "Start after its end", w.begin(worker, f.Ref), driver.Gone)
+	w.state("after it", f.ID, task.Succeeded, "")
 }
 
 func mineTold(w *world) {
@@ -180,11 +181,11 @@ func mineTold(w *world) {
 	all := w.add(some(), some(), some())
 	got := w.fetch(worker, 2)
 	w.fetch(other, 1)
-	mine := func(asked bool) map[queue.Ref]string {
+	mine := func(asked bool) map[driver.Ref]string {
 		w.Helper()
 		list, err := w.process().Queue.Mine(w.ctx, worker, asked)
 		w.check("Mine", err)
-		m := map[queue.Ref]string{}
+		m := map[driver.Ref]string{}
 		for _, a := range list {
 			m[a.Ref] = a.Stop
 		}
@@ -192,18 +193,18 @@ func mineTold(w *world) {
 	}
 	equal(w, "tasks of the worker", len(mine(false)), 2)
 	equal(w, "tasks that are to stop", len(mine(true)), 0)
-	w.acted(queue.ActCancel, all[1], queue.Asking)
-	if m := mine(true); len(m) != 1 || m[got[1].Ref] != queue.ReasonOperator {
+	w.acted(driver.ActCancel, all[1], driver.Asking)
+	if m := mine(true); len(m) != 1 || m[got[1].Ref] != task.ReasonOperator {
 		w.Errorf("tasks that are to stop: %v", m)
 	}
-	if m := mine(false); len(m) != 2 || m[got[0].Ref] != "" || m[got[1].Ref] != queue.ReasonOperator {
+	if m := mine(false); len(m) != 2 || m[got[0].Ref] != "" || m[got[1].Ref] != task.ReasonOperator {
 		w.Errorf("tasks of the worker: %v", m)
 	}
-	equal(w, "why it is to stop", w.task(all[1]).Stop, queue.ReasonOperator)
-	c := w.ended(got[1].Ref, queue.Cancel)
-	c.Reason = queue.ReasonOperator
-	equal(w, "Finish", w.finish(worker, c), queue.OK)
+	equal(w, "why it is to stop", w.task(all[1]).Stop, task.ReasonOperator)
+	c := w.ended(got[1].Ref, driver.Cancel)
+	c.Reason = task.ReasonOperator
+	equal(w, "Finish", w.finish(worker, c), driver.OK)
 	equal(w, "tasks that are to stop", len(mine(true)), 0)
 	equal(w, "tasks of the worker", len(mine(false)), 1)
-	w.state("the canceled one", all[1], queue.Canceled, queue.ReasonOperator)
+	w.state("the canceled one", all[1], task.Canceled, task.ReasonOperator)
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 var fetchPromises = []promise{
@@ -30,46 +32,46 @@ var fetchPromises = []promise{
 
 func fetchOrder(w *world) {
 	worker := w.worker(w.s)
-	of := func(priority int) queue.Spec {
+	of := func(priority int) task.Spec {
 		s := some()
 		s.Priority = priority
 		s.Kind = fmt.Sprintf("k%d", priority&1)
 		return s
 	}
 	all := w.add(of(0), of(5), of(-9), of(0), of(9), of(5), of(0))
-	w.acted(queue.ActPromote, all[2], queue.Done)
-	w.acted(queue.ActPromote, all[6], queue.Done)
-	want := []queue.ID{all[6], all[2], all[4], all[1], all[5], all[0], all[3]}
+	w.acted(driver.ActPromote, all[2], driver.Done)
+	w.acted(driver.ActPromote, all[6], driver.Done)
+	want := []task.ID{all[6], all[2], all[4], all[1], all[5], all[0], all[3]}
 	w.fetches("the first", worker, 1, want[0])
 	w.fetches("the next two", worker, 2, want[1:3]...)
 	got := w.fetches("the others", worker, 10, want[3:]...)
 	for _, f := range []int{2, 0} {
-		w.done(worker, got[f].Ref, queue.Return)
+		w.done(worker, got[f].Ref, driver.Return)
 	}
 	w.fetches("those handed back", worker, 10, want[3], want[5])
 }
 
 func fetchQueues(w *world) {
 	worker := w.worker(w.s)
-	in := func(q string, priority int) queue.ID {
-		return w.add1(queue.Spec{Queue: q, Kind: "k", Priority: priority})
+	in := func(q string, priority int) task.ID {
+		return w.add1(task.Spec{Queue: q, Kind: "k", Priority: priority})
 	}
 	a1, b1, a2, b2, c := in("a", 0), in("b", 9), in("a", 0), in("b", 0), in("c", 9)
-	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"b", "a"}})
-	w.order("Fetch of b, then a", ids(got.Tasks), []queue.ID{b1, b2, a1, a2})
-	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"none"}})
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"b", "a"}})
+	w.order("Fetch of b, then a", ids(got.Tasks), []task.ID{b1, b2, a1, a2})
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"none"}})
 	equal(w, "tasks of a queue that nobody named", len(got.Tasks), 0)
-	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"none", "c"}, Max: 1})
-	w.order("Fetch of c", ids(got.Tasks), []queue.ID{c})
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"none", "c"}, Max: 1})
+	w.order("Fetch of c", ids(got.Tasks), []task.ID{c})
 }
 
 func fetchKinds(w *world) {
 	worker := w.worker(w.s)
-	of := func(kind string) queue.Spec { return queue.Spec{Queue: "q", Kind: kind, Priority: len(kind)} }
+	of := func(kind string) task.Spec { return task.Spec{Queue: "q", Kind: kind, Priority: len(kind)} }
 	all := w.add(of("a"), of("unknown"), of("b"), of("a"), of("unknown"))
-	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Kinds: []string{"b", "a"}})
-	w.order("Fetch of kinds a and b", ids(got.Tasks), []queue.ID{all[0], all[2], all[3]})
-	equal(w, "the state of what is left", w.task(all[1]).State, queue.Available)
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Kinds: []string{"b", "a"}})
+	w.order("Fetch of kinds a and b", ids(got.Tasks), []task.ID{all[0], all[2], all[3]})
+	equal(w, "the state of what is left", w.task(all[1]).State, task.Available)
 	w.fetches("whoever knows any kind", worker, 10, all[1], all[4])
 }
 
@@ -82,17 +84,17 @@ func fetchDue(w *world) {
 	delayed.Delay = 200 * time.Millisecond
 	both.RunAt, both.Delay = now.Add(-time.Hour), time.Hour+250*time.Millisecond
 	answers := w.enqueue(w.s, far, past, near, delayed, both)
-	equal(w, "state of one for later", answers[0].State, queue.Scheduled)
-	equal(w, "state of one of the past", answers[1].State, queue.Available)
+	equal(w, "state of one for later", answers[0].State, task.Scheduled)
+	equal(w, "state of one of the past", answers[1].State, task.Available)
 	t := w.task(answers[0].ID)
 	sameTime(w, "run at", t.RunAt, far.RunAt)
 	sameTime(w, "run at of one with a delay", w.task(answers[4].ID).RunAt, both.RunAt.Add(both.Delay))
-	left := map[queue.ID]bool{}
+	left := map[task.ID]bool{}
 	for _, a := range answers[1:] {
 		left[a.ID] = true
 	}
 	for len(left) > 0 && !w.Failed() {
-		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+		f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker})
 		for _, t := range f.Tasks {
 			if !left[t.ID] || t.RunAt.After(f.Now) {
 				w.Errorf("task %d, due at %v, was given at %v", t.ID, t.RunAt, f.Now)
@@ -104,18 +106,18 @@ func fetchDue(w *world) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	equal(w, "the state of one for later", w.task(answers[0].ID).State, queue.Scheduled)
+	equal(w, "the state of one for later", w.task(answers[0].ID).State, task.Scheduled)
 }
 
 func fetchNextDue(w *world) {
 	worker, now := w.worker(w.s), w.now(w.s)
 	next := func() time.Time {
 		w.Helper()
-		return w.fetchWith(w.s, queue.FetchRequest{Worker: worker}).NextDue
+		return w.fetchWith(w.s, driver.FetchRequest{Worker: worker}).NextDue
 	}
 	equal(w, "where nothing waits for its instant", next().IsZero(), true)
-	at := func(q, kind string, d time.Duration) queue.ID {
-		return w.add1(queue.Spec{Queue: q, Kind: kind, RunAt: now.Add(d)})
+	at := func(q, kind string, d time.Duration) task.ID {
+		return w.add1(task.Spec{Queue: q, Kind: kind, RunAt: now.Add(d)})
 	}
 	at("q", "k", 2*time.Hour)
 	sameTime(w, "of one", next(), now.Add(2*time.Hour))
@@ -126,18 +128,18 @@ func fetchNextDue(w *world) {
 	at("elsewhere", "k", time.Minute)
 	sameTime(w, "of several kinds", next(), now.Add(time.Hour))
 	id := w.add1(some())
-	c := w.ended(w.fetch1(worker, id).Ref, queue.Retry)
+	c := w.ended(w.fetch1(worker, id).Ref, driver.Retry)
 	c.Delay = 30 * time.Minute
 	before := w.now(w.s)
-	equal(w, "Finish", w.finish(worker, c), queue.OK)
+	equal(w, "Finish", w.finish(worker, c), driver.OK)
 	between(w, "of a retry", before.Add(c.Delay), next(), w.now(w.s).Add(c.Delay))
 }
 
 // However many have expired, the first fetch finds what stands behind them.
 func fetchBehindExpired(w *world) {
 	worker := w.worker(w.s)
-	for _, s := range []queue.Spec{some(), limited("l", 1)} {
-		soon := make([]queue.Spec, 300)
+	for _, s := range []task.Spec{some(), limited("l", 1)} {
+		soon := make([]task.Spec, 300)
 		for i := range soon {
 			soon[i] = s
 			soon[i].ExpiresAt = w.now(w.s).Add(200 * time.Millisecond)
@@ -161,37 +163,37 @@ func fetchExpired(w *world) {
 	w.until(r.ExpiresAt)
 	got := w.fetches("Fetch after expiry", worker, 10, all[1])
 	w.tend()
-	w.state("an expired one", all[0], queue.Discarded, queue.ReasonExpired)
-	w.state("one that expired before anybody found it due", all[2], queue.Discarded, queue.ReasonExpired)
+	w.state("an expired one", all[0], task.Discarded, task.ReasonExpired)
+	w.state("one that expired before anybody found it due", all[2], task.Discarded, task.ReasonExpired)
 	between(w, "when it ended", soon.ExpiresAt, w.task(all[0]).Ended, w.now(w.s))
 	equal(w, "attempts of an expired one", w.task(all[0]).Attempts, 0)
-	w.state("one that was running", r.ID, queue.Running, "")
-	w.done(worker, r.Ref, queue.Success)
-	w.done(worker, got[0].Ref, queue.Success)
+	w.state("one that was running", r.ID, task.Running, "")
+	w.done(worker, r.Ref, driver.Success)
+	w.done(worker, got[0].Ref, driver.Success)
 }
 
 // fetchedBefore is a task that was fetched before it expired, however slow the machine is.
-func (w *world) fetchedBefore(worker lease.Ref) queue.Fetched {
+func (w *world) fetchedBefore(worker lease.Ref) driver.Fetched {
 	w.Helper()
 	for d := 100 * time.Millisecond; d < time.Minute; d *= 3 {
-		w.add1(queue.Spec{Queue: "run", Kind: "k", ExpiresAt: w.now(w.s).Add(d)})
-		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"run"}}).Tasks
+		w.add1(task.Spec{Queue: "run", Kind: "k", ExpiresAt: w.now(w.s).Add(d)})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"run"}}).Tasks
 		if len(got) == 1 {
 			return got[0]
 		}
 	}
 	w.Fatal("no task was given before it expired")
-	return queue.Fetched{}
+	return driver.Fetched{}
 }
 
 func fetchMax(w *world) {
 	worker := w.worker(w.s)
-	specs := make([]queue.Spec, 250)
+	specs := make([]task.Spec, 250)
 	for i := range specs {
 		specs[i] = some()
 	}
 	all := w.add(specs...)
-	var got []queue.ID
+	var got []task.ID
 	for _, n := range []int{1, 7, 100, 1000} {
 		part := w.fetch(worker, n)
 		if len(part) > n {
@@ -207,33 +209,33 @@ func fetchMax(w *world) {
 
 func fetchRefused(w *world) {
 	id := w.add1(some())
-	refused := func(what string, r queue.FetchRequest, late, gone bool) {
+	refused := func(what string, r driver.FetchRequest, late, gone bool) {
 		w.Helper()
 		f := w.fetchWith(w.s, r)
 		equal(w, what+": tasks", len(f.Tasks), 0)
 		equal(w, what+": late", f.Late, late)
 		equal(w, what+": gone", f.Gone, gone)
-		w.state(what, id, queue.Available, "")
+		w.state(what, id, task.Available, "")
 	}
 	worker := w.worker(w.s)
-	refused("past its not_after", queue.FetchRequest{Worker: worker, NotAfter: w.now(w.s).Add(-time.Millisecond)}, true, false)
+	refused("past its not_after", driver.FetchRequest{Worker: worker, NotAfter: w.now(w.s).Add(-time.Millisecond)}, true, false)
 	lapsed := w.worker(w.s)
 	w.lapse(w.s, lapsed)
-	refused("under a lapsed lease", queue.FetchRequest{Worker: lapsed}, false, true)
+	refused("under a lapsed lease", driver.FetchRequest{Worker: lapsed}, false, true)
 	released := w.worker(w.s)
 	w.release(w.s, released)
-	refused("under a released lease", queue.FetchRequest{Worker: released}, false, true)
+	refused("under a released lease", driver.FetchRequest{Worker: released}, false, true)
 	other := worker
 	other.Token++
-	refused("under a lease of another token", queue.FetchRequest{Worker: other}, false, true)
-	refused("under a lease that never was", queue.FetchRequest{Worker: lease.Ref{Key: "none", Owner: lease.NewNonce(), Token: 1}}, false, true)
-	f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, NotAfter: w.now(w.s).Add(time.Hour)})
-	w.order("before its not_after", ids(f.Tasks), []queue.ID{id})
+	refused("under a lease of another token", driver.FetchRequest{Worker: other}, false, true)
+	refused("under a lease that never was", driver.FetchRequest{Worker: lease.Ref{Key: "none", Owner: lease.NewNonce(), Token: 1}}, false, true)
+	f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, NotAfter: w.now(w.s).Add(time.Hour)})
+	w.order("before its not_after", ids(f.Tasks), []task.ID{id})
 }
 
 func fetchOnce(w *world) {
 	const workers, tasks = 8, 400
-	specs := make([]queue.Spec, tasks)
+	specs := make([]task.Spec, tasks)
 	for i := range specs {
 		specs[i] = some()
 		specs[i].Priority = i % 5
@@ -245,10 +247,10 @@ func fetchOnce(w *world) {
 		refs[i] = w.worker(processes[i%3])
 	}
 	var mu sync.Mutex
-	seen := map[queue.ID]int{}
+	seen := map[task.ID]int{}
 	together(workers, func(i int) {
 		for empty := 0; empty < 3; {
-			f, err := processes[i%3].Queue.Fetch(w.ctx, queue.FetchRequest{Worker: refs[i], Queues: []string{"q"}, Max: 7 + i})
+			f, err := processes[i%3].Queue.Fetch(w.ctx, driver.FetchRequest{Worker: refs[i], Queues: []string{"q"}, Max: 7 + i})
 			if err != nil || f.Gone || f.Late {
 				w.Errorf("Fetch: %+v, %v", f, err)
 				return
@@ -288,29 +290,29 @@ func taskTokens(w *world) {
 			worker = w.worker(w.s)
 			continue
 		}
-		w.done(worker, f.Ref, []queue.Verdict{queue.Return, queue.Retry, queue.Snooze}[i%4])
+		w.done(worker, f.Ref, []driver.Verdict{driver.Return, driver.Retry, driver.Snooze}[i%4])
 	}
 }
 
 func fetchRates(w *world) {
 	worker := w.worker(w.s)
-	var specs []queue.Spec
+	var specs []task.Spec
 	for range 6 {
-		specs = append(specs, some(), queue.Spec{Queue: "q", Kind: "free"})
+		specs = append(specs, some(), task.Spec{Queue: "q", Kind: "free"})
 	}
 	w.add(specs...)
-	declare := func(r queue.Rate) {
-		w.check("Declare", w.process().Queue.Declare(w.ctx, map[string]queue.Rate{"k": r}))
+	declare := func(r task.Rate) {
+		w.check("Declare", w.process().Queue.Declare(w.ctx, map[string]task.Rate{"k": r}))
 	}
-	declare(queue.Rate{Count: 2, Per: time.Hour})
-	count := func(tasks []queue.Fetched) map[string]int {
+	declare(task.Rate{Count: 2, Per: time.Hour})
+	count := func(tasks []driver.Fetched) map[string]int {
 		n := map[string]int{}
 		for _, t := range tasks {
 			n[t.Kind]++
 		}
 		return n
 	}
-	pace := func() (queue.Pace, bool) {
+	pace := func() (driver.Pace, bool) {
 		all, err := w.process().Tasks.Rates(w.ctx)
 		w.check("Rates", err)
 		p, found := all["k"]
@@ -326,27 +328,27 @@ func fetchRates(w *world) {
 	equal(w, "tasks of the kind with a rate", got["k"], 2)
 	equal(w, "tasks of the kind without one", got["free"], 6)
 	equal(w, "tasks for another worker", len(w.fetch(w.worker(w.process()), 100)), 0)
-	for _, t := range w.tasks(queue.Filter{Kind: "k", States: []queue.State{queue.Available}}) {
+	for _, t := range w.tasks(driver.Filter{Kind: "k", States: []task.State{task.Available}}) {
 		equal(w, "attempts of one that waits for its rate", t.Attempts, 0)
-		why, err := queue.Why(w.ctx, w.s.Tasks, t, queue.Slots{}, w.now(w.s))
+		why, err := queue.Why(w.ctx, w.s.Tasks, t, driver.Slots{}, w.now(w.s))
 		w.check("Why", err)
 		equal(w, "it is said why it waits", len(why) == 1 && strings.HasPrefix(why[0], "the rate of its kind, one in every 30m0s, is used up until "), true)
 	}
-	declare(queue.Rate{})
+	declare(task.Rate{})
 	_, there := pace()
 	equal(w, "a rate that was taken back is told", there, false)
 	equal(w, "tasks when the rate is gone", count(w.fetch(worker, 100))["k"], 4)
 
 	// The bucket fills with time, and holds no more than its burst.
-	w.check("Declare", w.s.Queue.Declare(w.ctx, map[string]queue.Rate{"slow": {Count: 10, Per: time.Second, Burst: 1}}))
+	w.check("Declare", w.s.Queue.Declare(w.ctx, map[string]task.Rate{"slow": {Count: 10, Per: time.Second, Burst: 1}}))
 	specs = nil
 	for range 4 {
-		specs = append(specs, queue.Spec{Queue: "q", Kind: "slow"})
+		specs = append(specs, task.Spec{Queue: "q", Kind: "slow"})
 	}
 	w.add(specs...)
 	var at []int64 // the instants of their being given, which are not quite that of the fetch: a first token is one (rule L10)
 	for start := w.now(w.s); len(at) < 4; time.Sleep(5 * time.Millisecond) {
-		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+		f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker})
 		if len(f.Tasks) > 1 {
 			w.Errorf("%d tasks at once with a burst of 1", len(f.Tasks))
 		}
@@ -364,20 +366,20 @@ func fetchRates(w *world) {
 
 func fetchBehindRate(w *world) {
 	worker := w.worker(w.s)
-	w.check("Declare", w.s.Queue.Declare(w.ctx, map[string]queue.Rate{"slow": {Count: 1, Per: time.Hour, Burst: 1}}))
+	w.check("Declare", w.s.Queue.Declare(w.ctx, map[string]task.Rate{"slow": {Count: 1, Per: time.Hour, Burst: 1}}))
 	rated := some()
 	rated.Kind = "slow"
 	first := w.add(rated)[0]
-	w.order("what the rate allows", ids(w.fetch(worker, 1)), []queue.ID{first})
+	w.order("what the rate allows", ids(w.fetch(worker, 1)), []task.ID{first})
 	for i := range 60 {
 		one := rated
 		if i%2 == 0 {
-			one.Limit = &queue.Limit{Key: fmt.Sprint("r", i)}
+			one.Limit = &task.Limit{Key: fmt.Sprint("r", i)}
 		}
 		w.add(one)
 	}
 	behind := w.add(limited("l", 1), some(), limited("m", 1))
 	for _, id := range behind {
-		w.order("behind 60 that wait for their rate", ids(w.fetch(worker, 1)), []queue.ID{id})
+		w.order("behind 60 that wait for their rate", ids(w.fetch(worker, 1)), []task.ID{id})
 	}
 }

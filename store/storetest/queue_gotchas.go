@@ -9,7 +9,10 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What users of other queues were bitten by, each as a promise that it cannot happen here. They are kept with the
@@ -48,7 +51,7 @@ func (w *world) shop() *shop {
 	return &shop{w, c}
 }
 
-func (s *shop) enqueueOne(spec queue.Spec) queue.Enqueued {
+func (s *shop) enqueueOne(spec task.Spec) task.Enqueued {
 	s.Helper()
 	e, err := s.client.Enqueue(s.ctx, spec)
 	s.check("Enqueue", err)
@@ -88,7 +91,7 @@ func (w *world) keeper(st *store.Store) *lease.Keeper {
 }
 
 // comes waits until the task is in a state.
-func (s *shop) comes(id queue.ID, want queue.State) queue.Task {
+func (s *shop) comes(id task.ID, want task.State) driver.Task {
 	s.Helper()
 	for {
 		t := s.task(id)
@@ -115,18 +118,18 @@ func gotchaGone(w *world) {
 		}
 		return nil
 	})
-	s.comes(s.enqueueOne(some()).ID, queue.Succeeded)
+	s.comes(s.enqueueOne(some()).ID, task.Succeeded)
 	s.takeAway()
-	s.comes(s.enqueueOne(some()).ID, queue.Succeeded)
+	s.comes(s.enqueueOne(some()).ID, task.Succeeded)
 	long := some()
 	long.Tags = []string{"long"}
 	id := s.enqueueOne(long).ID
-	s.comes(id, queue.Running)
+	s.comes(id, task.Running)
 	for len(begun) < 3 {
 		time.Sleep(5 * time.Millisecond)
 	}
 	s.takeAway()
-	s.comes(id, queue.Succeeded)
+	s.comes(id, task.Succeeded)
 }
 
 // takeAway frees the leases of all processes.
@@ -139,14 +142,14 @@ func (w *world) takeAway() {
 
 func gotchaSilence(w *world) {
 	s := w.shop()
-	first := s.enqueueOne(unique("x", queue.UntilFinished))
-	second := s.enqueueOne(unique("x", queue.UntilFinished))
-	equal(w, "the second", second, queue.Enqueued{Answer: queue.Duplicate, ID: first.ID, State: queue.Available})
+	first := s.enqueueOne(unique("x", task.UntilFinished))
+	second := s.enqueueOne(unique("x", task.UntilFinished))
+	equal(w, "the second", second, task.Enqueued{Answer: task.Duplicate, ID: first.ID, State: task.Available})
 	s.client.Close() // writes what it counted
 	counts, err := w.s.Tasks.Counts(w.ctx, w.now(w.s).Add(-time.Hour), w.now(w.s).Add(time.Hour))
 	w.check("Counts", err)
 	for _, c := range counts {
-		if c.Name == queue.CountDuplicate+":finished" && c.N == 1 && c.Kind == "k" {
+		if c.Name == counters.Duplicate+":finished" && c.N == 1 && c.Kind == "k" {
 			return
 		}
 	}
@@ -156,13 +159,13 @@ func gotchaSilence(w *world) {
 func gotchaNoKey(w *world) {
 	s := w.shop()
 	spec := some()
-	spec.Unique = &queue.Unique{}
-	var wrong *queue.SpecError
+	spec.Unique = &task.Unique{}
+	var wrong *task.SpecError
 	if _, err := s.client.Enqueue(w.ctx, spec); !errors.As(err, &wrong) || wrong.Field != "unique.key" {
 		w.Errorf("without a key: %v", err)
 	}
-	a, b := s.enqueueOne(unique("a", queue.UntilFinished)), s.enqueueOne(unique("b", queue.UntilFinished))
-	if a.Answer != queue.New || b.Answer != queue.New {
+	a, b := s.enqueueOne(unique("a", task.UntilFinished)), s.enqueueOne(unique("b", task.UntilFinished))
+	if a.Answer != task.New || b.Answer != task.New {
 		w.Errorf("two keys of one kind: %+v, %+v", a, b)
 	}
 }
@@ -182,18 +185,18 @@ func gotchaBothKinds(w *world) {
 		<-release
 		return nil
 	})
-	spec := unique("x", queue.UntilStarted)
-	spec.Unique.Again, spec.Limit = queue.Replace, &queue.Limit{Key: "x"}
-	with := func(args string) queue.Spec { c := spec.Clone(); c.Args = []byte(args); return c }
+	spec := unique("x", task.UntilStarted)
+	spec.Unique.Again, spec.Limit = task.Replace, &task.Limit{Key: "x"}
+	with := func(args string) task.Spec { c := spec.Clone(); c.Args = []byte(args); return c }
 	first := s.enqueueOne(with("1"))
 	<-begun
 	waiting := s.enqueueOne(with("2"))
 	newer := s.enqueueOne(with("3"))
-	equal(w, "one that waits beside one that runs", waiting.Answer, queue.New)
-	equal(w, "a newer one", newer, queue.Enqueued{Answer: queue.Updated, ID: waiting.ID, State: newer.State})
+	equal(w, "one that waits beside one that runs", waiting.Answer, task.New)
+	equal(w, "a newer one", newer, task.Enqueued{Answer: task.Updated, ID: waiting.ID, State: newer.State})
 	close(release)
-	s.comes(first.ID, queue.Succeeded)
-	s.comes(waiting.ID, queue.Succeeded)
+	s.comes(first.ID, task.Succeeded)
+	s.comes(waiting.ID, task.Succeeded)
 	stop()
 	equal(w, "arguments of the last run", last.Load(), any("3"))
 	equal(w, "how often two ran", over.Load(), 0)
@@ -206,7 +209,7 @@ func gotchaExhaustion(w *world) {
 	id := s.enqueueOne(spec).ID
 	var ran atomic.Int64
 	s.work(1, func(context.Context, *queue.Run) error { ran.Add(1); return errors.New("no") })
-	t := s.comes(id, queue.Failed)
+	t := s.comes(id, task.Failed)
 	equal(w, "how often it ran", ran.Load(), 1)
 	equal(w, "attempts", t.Attempts, 1)
 }
@@ -215,7 +218,7 @@ func gotchaContention(w *world) {
 	s := w.shop()
 	release := make(chan struct{})
 	var calls atomic.Int64
-	var ids []queue.ID
+	var ids []task.ID
 	for range 20 {
 		spec := limited("x", 1)
 		spec.MaxAttempts = 1
@@ -227,46 +230,46 @@ func gotchaContention(w *world) {
 		}
 		return nil
 	})
-	s.comes(ids[0], queue.Running)
+	s.comes(ids[0], task.Running)
 	w.past(500 * time.Millisecond)
 	equal(w, "calls while the first one runs", calls.Load(), 1)
 	for _, id := range ids[1:] {
 		t := w.task(id)
-		equal(w, "a contender's state", t.State, queue.Blocked)
+		equal(w, "a contender's state", t.State, task.Blocked)
 		equal(w, "a contender's attempts", t.Attempts, 0)
 	}
 	close(release)
 	for _, id := range ids {
-		equal(w, "attempts in the end", s.comes(id, queue.Succeeded).Attempts, 1)
+		equal(w, "attempts in the end", s.comes(id, task.Succeeded).Attempts, 1)
 	}
 }
 
 func gotchaKilled(w *world) {
 	s := w.shop()
 	dead := w.server(w.s) // a worker of which nothing is heard after its fetch
-	spec := unique("x", queue.UntilFinished)
-	spec.Limit = &queue.Limit{Key: "x"}
+	spec := unique("x", task.UntilFinished)
+	spec.Limit = &task.Limit{Key: "x"}
 	id := s.enqueueOne(spec).ID
 	next := s.enqueueOne(limited("x", 1)).ID
-	equal(w, "tasks fetched", len(w.fetchWith(w.s, queue.FetchRequest{Worker: dead, Max: 1}).Tasks), 1)
+	equal(w, "tasks fetched", len(w.fetchWith(w.s, driver.FetchRequest{Worker: dead, Max: 1}).Tasks), 1)
 	_, err := w.s.Leases.Break(w.ctx, dead, lease.Broken{By: "test", Now: true}) // as if it had lapsed
 	w.check("Break", err)
 	s.work(2, func(context.Context, *queue.Run) error { return nil })
-	equal(w, "attempts of the one that was lost", s.comes(id, queue.Succeeded).Attempts, 1)
-	s.comes(next, queue.Succeeded)
-	equal(w, "its key", s.enqueueOne(spec.Clone()).Answer, queue.New)
+	equal(w, "attempts of the one that was lost", s.comes(id, task.Succeeded).Attempts, 1)
+	s.comes(next, task.Succeeded)
+	equal(w, "its key", s.enqueueOne(spec.Clone()).Answer, task.New)
 }
 
 func gotchaLifetime(w *world) {
 	s := w.shop()
 	var ran atomic.Int64
-	id := s.enqueueOne(unique("x", queue.UntilFinished)).ID
+	id := s.enqueueOne(unique("x", task.UntilFinished)).ID
 	s.work(1, func(_ context.Context, r *queue.Run) error {
 		if ran.Load() == 4 {
 			return nil // the one that comes when it is finished
 		}
-		e, err := s.client.Enqueue(w.ctx, unique("x", queue.UntilFinished))
-		if err != nil || e.Answer != queue.Duplicate || e.ID != id {
+		e, err := s.client.Enqueue(w.ctx, unique("x", task.UntilFinished))
+		if err != nil || e.Answer != task.Duplicate || e.ID != id {
 			w.Errorf("in attempt %d: %+v, %v", r.Attempt, e, err)
 		}
 		if ran.Add(1) < 4 {
@@ -274,13 +277,13 @@ func gotchaLifetime(w *world) {
 		}
 		return nil
 	})
-	s.comes(id, queue.Succeeded)
-	e, err := w.s.Queue.Enqueue(w.ctx, []queue.Spec{checked(w, unique("x", queue.UntilFinished))})
+	s.comes(id, task.Succeeded)
+	e, err := w.s.Queue.Enqueue(w.ctx, []task.Spec{checked(w, unique("x", task.UntilFinished))})
 	w.check("Enqueue", err)
-	equal(w, "once it is finished", e[0].Answer, queue.New)
+	equal(w, "once it is finished", e[0].Answer, task.New)
 }
 
-func checked(w *world, s queue.Spec) queue.Spec {
+func checked(w *world, s task.Spec) task.Spec {
 	w.Helper()
 	w.check("Check", s.Check())
 	return s
@@ -293,43 +296,43 @@ func gotchaLong(w *world) {
 	do := func(context.Context, *queue.Run) error { calls.Add(1); <-release; return nil }
 	s.work(1, do)
 	id := s.enqueueOne(some()).ID
-	s.comes(id, queue.Running)
+	s.comes(id, task.Running)
 	s.work(1, do)
 	w.past(3 * time.Second) // several rounds of tending by the idle worker
 	equal(w, "calls", calls.Load(), 1)
 	close(release)
-	equal(w, "attempts", s.comes(id, queue.Succeeded).Attempts, 1)
+	equal(w, "attempts", s.comes(id, task.Succeeded).Attempts, 1)
 }
 
 func gotchaDiscard(w *world) {
 	s := w.shop()
 	s.work(1, func(context.Context, *queue.Run) error { return queue.GiveUp("moot") })
-	t := s.comes(s.enqueueOne(some()).ID, queue.Discarded)
-	equal(w, "reason", t.Reason, queue.ReasonWorker)
+	t := s.comes(s.enqueueOne(some()).ID, task.Discarded)
+	equal(w, "reason", t.Reason, task.ReasonWorker)
 	lanes, err := w.s.Tasks.Queues(w.ctx)
 	w.check("Queues", err)
 	for _, l := range lanes {
-		equal(w, "successes", l.Depth[queue.Succeeded], 0)
-		equal(w, "discards", l.Depth[queue.Discarded], 1)
+		equal(w, "successes", l.Depth[task.Succeeded], 0)
+		equal(w, "discards", l.Depth[task.Discarded], 1)
 	}
 }
 
 func gotchaScope(w *world) {
 	s := w.shop()
-	a := unique("x", queue.UntilFinished)
-	b := unique("x", queue.UntilFinished)
+	a := unique("x", task.UntilFinished)
+	b := unique("x", task.UntilFinished)
 	b.Kind = "k2"
-	elsewhere := unique("x", queue.UntilFinished)
+	elsewhere := unique("x", task.UntilFinished)
 	elsewhere.Queue = "q2"
 	first := s.enqueueOne(a)
-	equal(w, "another kind", s.enqueueOne(b).Answer, queue.New)
-	equal(w, "another queue", s.enqueueOne(elsewhere), queue.Enqueued{Answer: queue.Duplicate, ID: first.ID, State: queue.Available})
-	shared := unique("y", queue.UntilFinished)
+	equal(w, "another kind", s.enqueueOne(b).Answer, task.New)
+	equal(w, "another queue", s.enqueueOne(elsewhere), task.Enqueued{Answer: task.Duplicate, ID: first.ID, State: task.Available})
+	shared := unique("y", task.UntilFinished)
 	shared.Unique.Shared = true
 	other := shared.Clone()
 	other.Kind = "k2"
-	equal(w, "a shared key", s.enqueueOne(shared).Answer, queue.New)
-	equal(w, "a shared key, another kind", s.enqueueOne(other).Answer, queue.Duplicate)
+	equal(w, "a shared key", s.enqueueOne(shared).Answer, task.New)
+	equal(w, "a shared key, another kind", s.enqueueOne(other).Answer, task.Duplicate)
 }
 
 func gotchaClear(w *world) {
@@ -342,32 +345,32 @@ func gotchaClear(w *world) {
 	worker := w.worker(w.s)
 	for _, f := range w.fetch(worker, 10) {
 		if f.Unique.Key == "c" {
-			w.done(worker, f.Ref, queue.Success)
+			w.done(worker, f.Ref, driver.Success)
 		} else {
-			w.done(worker, f.Ref, queue.Return)
+			w.done(worker, f.Ref, driver.Return)
 		}
 	}
-	for act, states := range map[queue.Act][]queue.State{queue.ActDiscard: queue.Waits(true), queue.ActDelete: {queue.Succeeded}} {
-		b := queue.Bulk{Admin: w.s.Tasks, Filter: queue.Filter{Queue: "q", States: states}, Action: queue.Action{Act: act, By: "me"}}
+	for act, states := range map[driver.Act][]task.State{driver.ActDiscard: task.Waits(true), driver.ActDelete: {task.Succeeded}} {
+		b := queue.Bulk{Admin: w.s.Tasks, Filter: driver.Filter{Queue: "q", States: states}, Action: driver.Action{Act: act, By: "me"}}
 		p, err := b.Preview(w.ctx)
 		w.check("Preview", err)
 		_, err = b.Do(w.ctx, p.Last, nil)
 		w.check("Do", err)
 	}
-	for _, spec := range []queue.Spec{waiting, scheduled, finished} {
-		equal(w, "key "+spec.Unique.Key+" after the clear", s.enqueueOne(spec.Clone()).Answer, queue.New)
+	for _, spec := range []task.Spec{waiting, scheduled, finished} {
+		equal(w, "key "+spec.Unique.Key+" after the clear", s.enqueueOne(spec.Clone()).Answer, task.New)
 	}
 }
 
 func gotchaRetry(w *world) {
 	s := w.shop()
 	stop := s.work(1, func(context.Context, *queue.Run) error { return queue.Final(errors.New("no")) })
-	first := s.enqueueOne(unique("x", queue.UntilFinished)).ID
-	s.comes(first, queue.Failed)
+	first := s.enqueueOne(unique("x", task.UntilFinished)).ID
+	s.comes(first, task.Failed)
 	stop()
-	second := s.enqueueOne(unique("x", queue.UntilFinished)).ID
-	equal(w, "a retry of the first", w.act1(queue.ActRetry, first), queue.Acted{ID: first, Answer: queue.Taken, State: queue.Failed, Other: second})
-	w.acted(queue.ActCancel, second, queue.Done)
-	w.acted(queue.ActRetry, first, queue.Done)
-	equal(w, "the key after its retry", s.enqueueOne(unique("x", queue.UntilFinished)), queue.Enqueued{Answer: queue.Duplicate, ID: first, State: queue.Available})
+	second := s.enqueueOne(unique("x", task.UntilFinished)).ID
+	equal(w, "a retry of the first", w.act1(driver.ActRetry, first), driver.Acted{ID: first, Answer: driver.Taken, State: task.Failed, Other: second})
+	w.acted(driver.ActCancel, second, driver.Done)
+	w.acted(driver.ActRetry, first, driver.Done)
+	equal(w, "the key after its retry", s.enqueueOne(unique("x", task.UntilFinished)), task.Enqueued{Answer: task.Duplicate, ID: first, State: task.Available})
 }

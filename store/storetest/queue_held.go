@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // RunHeldSlots checks that slots of limits are held back as grants of leases are (rules Q5, L9): a server that
@@ -29,18 +30,18 @@ func RunHeldSlots(t *testing.T, open Open, url string, write func(t *testing.T, 
 			w := newWorld(t, open, url)
 			worker := w.worker(w.s)
 			discarded, displaced := limited("discard", 1), limited("displace", 1)
-			discarded.Limit.OnContention, displaced.Limit.OnContention = queue.Discard, queue.Displace
+			discarded.Limit.OnContention, displaced.Limit.OnContention = task.Discard, task.Displace
 			held := w.add(limited("l", 1), limited("l", 1), discarded, displaced)
 			other := some()
 			other.Kind = "free"
 			free := w.add(other, other)
 
 			change(w)
-			f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Max: 10, Suspects: true})
+			f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Max: 10, Suspects: true})
 			w.order("what is given meanwhile", ids(f.Tasks), free)
 			w.fetches("what is given then", worker, 10)
 			for _, id := range held {
-				if state := w.task(id).State; state != queue.Available && state != queue.Blocked {
+				if state := w.task(id).State; state != task.Available && state != task.Blocked {
 					w.Errorf("task %d is %s meanwhile", id, state)
 				}
 			}
@@ -60,7 +61,7 @@ func RunHeldSlots(t *testing.T, open Open, url string, write func(t *testing.T, 
 func heldInFront(t *testing.T, open Open, url string, write func(t *testing.T, c store.Config, until time.Time)) {
 	w := newWorld(t, open, url)
 	worker := w.worker(w.s)
-	specs := make([]queue.Spec, 1200)
+	specs := make([]task.Spec, 1200)
 	for i := range specs {
 		specs[i] = limited(fmt.Sprint("l", i), 1)
 	}
@@ -71,9 +72,9 @@ func heldInFront(t *testing.T, open Open, url string, write func(t *testing.T, c
 	kind.Kind, other.Queue = "other", "other"
 	want := w.add(kind, other)
 	write(t, w.config, w.now(w.s).Add(w.s.Properties.MaxTTL))
-	var got []queue.ID
+	var got []task.ID
 	for range 3 {
-		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Max: 5, Suspects: true, Queues: []string{"q", "other"}})
+		f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Max: 5, Suspects: true, Queues: []string{"q", "other"}})
 		got = append(got, ids(f.Tasks)...)
 		if !f.NextDue.IsZero() && f.NextDue.Sub(f.Now) < time.Second {
 			w.Errorf("asked again in %v", f.NextDue.Sub(f.Now))

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 var listPromises = []promise{
@@ -13,26 +15,26 @@ var listPromises = []promise{
 	{"lanes tell their depth, and the age of the oldest", lanes},
 	{"workers that live are listed with what they have", listWorkers},
 	{"a task that is not there is not there", noTask},
-	{"counters are sums over the minutes that are asked for", counters},
+	{"counters are sums over the minutes that are asked for", counting},
 	// Holds: promise 21.
 	{"what the store itself ends is counted", countedEnds},
 	{"whoever watches a queue hears of what becomes available", watched},
 }
 
 func listTasks(w *world) {
-	var all []queue.ID
+	var all []task.ID
 	for i := range 130 {
-		s := queue.Spec{Queue: fmt.Sprint("q", i%2), Kind: fmt.Sprint("k", i%3), Unique: &queue.Unique{Key: fmt.Sprint("u", i/2), Shared: i%2 == 1}}
-		s.Limit = &queue.Limit{Key: fmt.Sprint("l", i%5), Shared: i%4 == 0, Max: 1000}
+		s := task.Spec{Queue: fmt.Sprint("q", i%2), Kind: fmt.Sprint("k", i%3), Unique: &task.Unique{Key: fmt.Sprint("u", i/2), Shared: i%2 == 1}}
+		s.Limit = &task.Limit{Key: fmt.Sprint("l", i%5), Shared: i%4 == 0, Max: 1000}
 		s.Tags = []string{fmt.Sprint("t", i%7), "all"}
 		if i%4 == 3 {
 			s.Delay = time.Hour
 		}
 		all = append(all, w.add1(s))
 	}
-	check := func(what string, f queue.Filter, is func(i int) bool) {
+	check := func(what string, f driver.Filter, is func(i int) bool) {
 		w.Helper()
-		var want, got []queue.ID
+		var want, got []task.ID
 		for i, id := range all {
 			if is(i) && id > f.After && (f.UpTo == 0 || id <= f.UpTo) && len(want) < f.Rows() {
 				want = append(want, id)
@@ -44,27 +46,27 @@ func listTasks(w *world) {
 		w.order(what, got, want)
 	}
 	any := func(int) bool { return true }
-	check("nothing asked for", queue.Filter{}, any)
-	check("more than there are", queue.Filter{Max: 1000}, any)
-	check("one", queue.Filter{Max: 1}, any)
-	check("a queue", queue.Filter{Queue: "q1"}, func(i int) bool { return i%2 == 1 })
-	check("a kind", queue.Filter{Kind: "k2"}, func(i int) bool { return i%3 == 2 })
-	check("a tag", queue.Filter{Tag: "t3"}, func(i int) bool { return i%7 == 3 })
-	check("a unique key of any scope", queue.Filter{Unique: "u3"}, func(i int) bool { return i/2 == 3 })
-	check("a limit of any scope", queue.Filter{Limit: "l0"}, func(i int) bool { return i%5 == 0 })
-	check("a state", queue.Filter{States: []queue.State{queue.Scheduled}}, func(i int) bool { return i%4 == 3 })
-	check("two states", queue.Filter{Max: 1000, States: []queue.State{queue.Scheduled, queue.Available}}, any)
-	check("a state that is none", queue.Filter{States: []queue.State{"runing"}}, func(int) bool { return false })
-	check("a state that is none beside one that is", queue.Filter{States: []queue.State{"runing", queue.Scheduled}}, func(i int) bool { return i%4 == 3 })
-	check("a state that none has", queue.Filter{States: []queue.State{queue.Crashed}}, func(int) bool { return false })
-	check("everything at once", queue.Filter{Queue: "q1", Kind: "k0", Tag: "all", Limit: "l3", States: []queue.State{queue.Scheduled}},
+	check("nothing asked for", driver.Filter{}, any)
+	check("more than there are", driver.Filter{Max: 1000}, any)
+	check("one", driver.Filter{Max: 1}, any)
+	check("a queue", driver.Filter{Queue: "q1"}, func(i int) bool { return i%2 == 1 })
+	check("a kind", driver.Filter{Kind: "k2"}, func(i int) bool { return i%3 == 2 })
+	check("a tag", driver.Filter{Tag: "t3"}, func(i int) bool { return i%7 == 3 })
+	check("a unique key of any scope", driver.Filter{Unique: "u3"}, func(i int) bool { return i/2 == 3 })
+	check("a limit of any scope", driver.Filter{Limit: "l0"}, func(i int) bool { return i%5 == 0 })
+	check("a state", driver.Filter{States: []task.State{task.Scheduled}}, func(i int) bool { return i%4 == 3 })
+	check("two states", driver.Filter{Max: 1000, States: []task.State{task.Scheduled, task.Available}}, any)
+	check("a state that is none", driver.Filter{States: []task.State{"runing"}}, func(int) bool { return false })
+	check("a state that is none beside one that is", driver.Filter{States: []task.State{"runing", task.Scheduled}}, func(i int) bool { return i%4 == 3 })
+	check("a state that none has", driver.Filter{States: []task.State{task.Crashed}}, func(int) bool { return false })
+	check("everything at once", driver.Filter{Queue: "q1", Kind: "k0", Tag: "all", Limit: "l3", States: []task.State{task.Scheduled}},
 		func(i int) bool { return i%2 == 1 && i%3 == 0 && i%5 == 3 && i%4 == 3 })
-	check("after one", queue.Filter{After: all[99]}, any)
-	check("after the last", queue.Filter{After: all[129]}, any)
-	check("up to one", queue.Filter{UpTo: all[9]}, any)
-	check("between, of a kind", queue.Filter{After: all[9], UpTo: all[99], Kind: "k1", Max: 10}, func(i int) bool { return i%3 == 1 })
-	var paged []queue.ID
-	for f := (queue.Filter{Max: 7}); ; {
+	check("after one", driver.Filter{After: all[99]}, any)
+	check("after the last", driver.Filter{After: all[129]}, any)
+	check("up to one", driver.Filter{UpTo: all[9]}, any)
+	check("between, of a kind", driver.Filter{After: all[9], UpTo: all[99], Kind: "k1", Max: 10}, func(i int) bool { return i%3 == 1 })
+	var paged []task.ID
+	for f := (driver.Filter{Max: 7}); ; {
 		page := w.tasks(f)
 		for _, t := range page {
 			paged = append(paged, t.ID)
@@ -80,8 +82,8 @@ func listTasks(w *world) {
 func lanes(w *world) {
 	worker := w.worker(w.s)
 	now := w.now(w.s)
-	of := func(q, kind string, at time.Time) queue.ID {
-		return w.add1(queue.Spec{Queue: q, Kind: kind, RunAt: at})
+	of := func(q, kind string, at time.Time) task.ID {
+		return w.add1(task.Spec{Queue: q, Kind: kind, RunAt: at})
 	}
 	of("b", "y", now.Add(-time.Minute))
 	old := now.Add(-time.Hour).Truncate(time.Second)
@@ -89,21 +91,21 @@ func lanes(w *world) {
 	of("b", "y", old)
 	of("b", "y", now.Add(time.Hour))
 	failed := of("a", "z", old)
-	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"a"}}).Tasks
-	w.order("Fetch", ids(got), []queue.ID{failed})
-	w.done(worker, got[0].Ref, queue.Fail)
-	w.add1(queue.Spec{Queue: "a", Kind: "l", RunAt: old, Limit: &queue.Limit{Key: "l"}})
-	second := w.add1(queue.Spec{Queue: "a", Kind: "l", RunAt: now, Limit: &queue.Limit{Key: "l"}})
-	w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"a"}})
-	w.pauseQueue(queue.Pause{Queue: "c", Kind: "p"})
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"a"}}).Tasks
+	w.order("Fetch", ids(got), []task.ID{failed})
+	w.done(worker, got[0].Ref, driver.Fail)
+	w.add1(task.Spec{Queue: "a", Kind: "l", RunAt: old, Limit: &task.Limit{Key: "l"}})
+	second := w.add1(task.Spec{Queue: "a", Kind: "l", RunAt: now, Limit: &task.Limit{Key: "l"}})
+	w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"a"}})
+	w.pauseQueue(driver.Pause{Queue: "c", Kind: "p"})
 
 	lanes, err := w.process().Tasks.Queues(w.ctx)
 	w.check("Queues", err)
-	want := []queue.Lane{
-		{Queue: "a", Kind: "l", Depth: map[queue.State]int{queue.Running: 1, queue.Blocked: 1}, Oldest: w.task(second).RunAt},
-		{Queue: "a", Kind: "z", Depth: map[queue.State]int{queue.Failed: 1}},
-		{Queue: "b", Kind: "x", Depth: map[queue.State]int{queue.Scheduled: 1}},
-		{Queue: "b", Kind: "y", Depth: map[queue.State]int{queue.Available: 2, queue.Scheduled: 1}, Oldest: old},
+	want := []driver.Lane{
+		{Queue: "a", Kind: "l", Depth: map[task.State]int{task.Running: 1, task.Blocked: 1}, Oldest: w.task(second).RunAt},
+		{Queue: "a", Kind: "z", Depth: map[task.State]int{task.Failed: 1}},
+		{Queue: "b", Kind: "x", Depth: map[task.State]int{task.Scheduled: 1}},
+		{Queue: "b", Kind: "y", Depth: map[task.State]int{task.Available: 2, task.Scheduled: 1}, Oldest: old},
 		{Queue: "c", Kind: "p"},
 	}
 	if len(lanes) != len(want) {
@@ -112,7 +114,7 @@ func lanes(w *world) {
 	for i, l := range lanes {
 		equal(w, "queue", l.Queue, want[i].Queue)
 		equal(w, "kind", l.Kind, want[i].Kind)
-		for _, s := range queue.States {
+		for _, s := range task.States {
 			equal(w, fmt.Sprintf("tasks of %s, %s that are %s", l.Queue, l.Kind, s), l.Depth[s], want[i].Depth[s])
 		}
 		if !l.Oldest.Equal(want[i].Oldest) {
@@ -122,9 +124,9 @@ func lanes(w *world) {
 }
 
 func listWorkers(w *world) {
-	join := func(host string, pid int) queue.Process {
+	join := func(host string, pid int) driver.Process {
 		ref := w.server(w.s)
-		v := queue.Process{Lease: ref, Host: host, PID: pid, Queues: []string{"q", "ß"}, Kinds: []string{"k"}, Slots: pid}
+		v := driver.Process{Lease: ref, Host: host, PID: pid, Queues: []string{"q", "ß"}, Kinds: []string{"k"}, Slots: pid}
 		w.check("Join", w.s.Queue.Join(w.ctx, v))
 		return v
 	}
@@ -138,7 +140,7 @@ func listWorkers(w *world) {
 	if len(got) != 3 {
 		w.Fatalf("Workers: %+v", got)
 	}
-	for i, want := range []queue.Process{a1, a2, b} {
+	for i, want := range []driver.Process{a1, a2, b} {
 		g := got[i]
 		equal(w, "lease", g.Lease, want.Lease)
 		equal(w, "host", g.Host, want.Host)
@@ -159,7 +161,7 @@ func listWorkers(w *world) {
 
 func noTask(w *world) {
 	id := w.add1(some())
-	for _, none := range []queue.ID{0, -1, id + 1, 1 << 52} {
+	for _, none := range []task.ID{0, -1, id + 1, 1 << 52} {
 		if _, _, ok := w.find(none); ok {
 			w.Errorf("there is a task %d", none)
 		}
@@ -180,17 +182,17 @@ func (w *world) counted(from, to time.Time) map[string]int64 {
 	return sums
 }
 
-func counters(w *world) {
+func counting(w *world) {
 	minute := w.now(w.s).Truncate(time.Minute).Add(-10 * time.Minute)
-	of := func(m int, q, kind, name string, n int64) queue.Count {
-		return queue.Count{Minute: minute.Add(time.Duration(m) * time.Minute), Queue: q, Kind: kind, Name: name, N: n}
+	of := func(m int, q, kind, name string, n int64) driver.Count {
+		return driver.Count{Minute: minute.Add(time.Duration(m) * time.Minute), Queue: q, Kind: kind, Name: name, N: n}
 	}
-	w.check("Count", w.s.Queue.Count(w.ctx, []queue.Count{of(0, "q", "k", "enqueued", 1), of(1, "q", "k", "enqueued", 10),
+	w.check("Count", w.s.Queue.Count(w.ctx, []driver.Count{of(0, "q", "k", "enqueued", 1), of(1, "q", "k", "enqueued", 10),
 		of(1, "q", "k", "wait:8", 5), of(1, "q", "K", "enqueued", 7), of(1, "q", "k", "enqueued", 20), of(2, "q", "k", "enqueued", 100)}))
 	w.check("Count nothing", w.s.Queue.Count(w.ctx, nil))
 	other := w.process()
 	together(8, func(int) {
-		if err := other.Queue.Count(w.ctx, []queue.Count{of(1, "q", "k", "enqueued", 1000), of(3, "ß", "k", "x", 1<<33)}); err != nil {
+		if err := other.Queue.Count(w.ctx, []driver.Count{of(1, "q", "k", "enqueued", 1000), of(3, "ß", "k", "x", 1<<33)}); err != nil {
 			w.Errorf("Count: %v", err)
 		}
 	})
@@ -212,22 +214,22 @@ func countedEnds(w *world) {
 	w.add1(expiring)
 	w.until(expiring.ExpiresAt)
 	w.tend()
-	overlap.Limit.OnContention = queue.Discard
+	overlap.Limit.OnContention = task.Discard
 	w.fetch1(worker, w.add1(overlap))
 	w.add1(overlap)
 	w.fetches("Fetch", worker, 10)
-	w.acted(queue.ActDiscard, w.add1(some()), queue.Done)
-	w.acted(queue.ActCancel, w.add1(some()), queue.Done)
+	w.acted(driver.ActDiscard, w.add1(some()), driver.Done)
+	w.acted(driver.ActCancel, w.add1(some()), driver.Done)
 	poison := some()
 	poison.MaxCrashes = 1
 	w.suspects(1, poison)
 	worker = w.worker(w.s)
-	equal(w, "Start", w.begin(worker, w.fetch(worker, 1)[0].Ref), queue.OK)
+	equal(w, "Start", w.begin(worker, w.fetch(worker, 1)[0].Ref), driver.OK)
 	equal(w, "crashed", w.dies(worker).Crashed, 1)
 	got := w.counted(from, w.now(w.s).Add(time.Minute))
 	for name, n := range map[string]int64{
-		queue.CountDiscarded + ":" + queue.ReasonExpired: 1, queue.CountDiscarded + ":" + queue.ReasonOverlap: 1,
-		queue.CountDiscarded + ":" + queue.ReasonOperator: 1, queue.CountCanceled: 1, queue.CountRescued: 1, queue.CountCrashed: 1,
+		counters.Discarded + ":" + task.ReasonExpired: 1, counters.Discarded + ":" + task.ReasonOverlap: 1,
+		counters.Discarded + ":" + task.ReasonOperator: 1, counters.Canceled: 1, counters.Rescued: 1, counters.Crashed: 1,
 	} {
 		equal(w, name, got["q k "+name], n)
 	}
@@ -264,10 +266,10 @@ func watched(w *world) {
 	worker := w.worker(w.s)
 	f := w.fetch1(worker, first)
 	quiet()
-	w.done(worker, f.Ref, queue.Success)
+	w.done(worker, f.Ref, driver.Success)
 	heard("a freed slot")
 	w.fetch1(worker, second)
 	quiet()
-	w.enqueue(w.s, queue.Spec{Queue: "other", Kind: "k"})
+	w.enqueue(w.s, task.Spec{Queue: "other", Kind: "k"})
 	heard("a task of the other queue")
 }

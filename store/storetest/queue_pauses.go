@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 var queuePausePromises = []promise{
@@ -20,7 +21,7 @@ var queuePausePromises = []promise{
 	{"nothing is given any more once a pause is answered", pauseAnswered},
 }
 
-func (w *world) pauseQueue(p queue.Pause) {
+func (w *world) pauseQueue(p driver.Pause) {
 	w.Helper()
 	w.check("Pause", w.s.Tasks.Pause(w.ctx, p))
 }
@@ -34,7 +35,7 @@ func (w *world) resume(q, kind string, want bool) {
 
 func pauseStops(w *world) {
 	worker := w.worker(w.s)
-	of := func(q, kind string) queue.Spec { return queue.Spec{Queue: q, Kind: kind} }
+	of := func(q, kind string) task.Spec { return task.Spec{Queue: q, Kind: kind} }
 	for _, p := range []struct {
 		queue, kind string
 		stopped     []int
@@ -47,9 +48,9 @@ func pauseStops(w *world) {
 		{"none", "y", nil},
 	} {
 		all := w.add(of("a", "x"), of("a", "y"), of("b", "x"), of("b", "y"))
-		w.pauseQueue(queue.Pause{Queue: p.queue, Kind: p.kind})
-		got := w.fetchWith(w.process(), queue.FetchRequest{Worker: worker, Queues: []string{"a", "b"}})
-		var want, stopped []queue.ID
+		w.pauseQueue(driver.Pause{Queue: p.queue, Kind: p.kind})
+		got := w.fetchWith(w.process(), driver.FetchRequest{Worker: worker, Queues: []string{"a", "b"}})
+		var want, stopped []task.ID
 		for i, id := range all {
 			is := false
 			for _, s := range p.stopped {
@@ -61,12 +62,12 @@ func pauseStops(w *world) {
 				want = append(want, id)
 			}
 		}
-		w.order("while "+queue.Pause{Queue: p.queue, Kind: p.kind}.What()+" is paused", ids(got.Tasks), want)
+		w.order("while "+driver.Pause{Queue: p.queue, Kind: p.kind}.What()+" is paused", ids(got.Tasks), want)
 		for _, id := range stopped {
-			w.state("a paused one", id, queue.Available, "")
+			w.state("a paused one", id, task.Available, "")
 		}
 		w.resume(p.queue, p.kind, true)
-		got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"a", "b"}})
+		got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"a", "b"}})
 		w.order("when it is over", ids(got.Tasks), stopped)
 	}
 }
@@ -75,11 +76,11 @@ func pauseUntil(w *world) {
 	worker := w.worker(w.s)
 	id := w.add1(some())
 	until := w.now(w.s).Add(250 * time.Millisecond)
-	w.pauseQueue(queue.Pause{Queue: "q", Until: until})
+	w.pauseQueue(driver.Pause{Queue: "q", Until: until})
 	for {
-		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker})
 		if len(got.Tasks) > 0 {
-			w.order("after the pause", ids(got.Tasks), []queue.ID{id})
+			w.order("after the pause", ids(got.Tasks), []task.ID{id})
 			if got.Now.Before(until) {
 				w.Errorf("given at %v, before %v", got.Now, until)
 			}
@@ -99,9 +100,9 @@ func pauseUntil(w *world) {
 func pauseTold(w *world) {
 	before := w.now(w.s)
 	until := before.Add(time.Hour).Truncate(time.Second)
-	w.pauseQueue(queue.Pause{Queue: "q", Kind: "k", By: "me ß", Why: "it is 'broken' 🐘"})
-	w.pauseQueue(queue.Pause{Queue: "q", Until: until, By: "you"})
-	w.pauseQueue(queue.Pause{Queue: "b", Kind: ""})
+	w.pauseQueue(driver.Pause{Queue: "q", Kind: "k", By: "me ß", Why: "it is 'broken' 🐘"})
+	w.pauseQueue(driver.Pause{Queue: "q", Until: until, By: "you"})
+	w.pauseQueue(driver.Pause{Queue: "b", Kind: ""})
 	pauses, err := w.process().Tasks.Pauses(w.ctx)
 	w.check("Pauses", err)
 	if len(pauses) != 3 || pauses[0].Queue != "b" || pauses[1].Kind != "" || pauses[2].Kind != "k" {
@@ -113,7 +114,7 @@ func pauseTold(w *world) {
 	sameTime(w, "until of the second", pauses[1].Until, until)
 	between(w, "since", before, pauses[1].Since, w.now(w.s))
 
-	w.pauseQueue(queue.Pause{Queue: "q", Kind: "", By: "another"})
+	w.pauseQueue(driver.Pause{Queue: "q", Kind: "", By: "another"})
 	pauses, err = w.s.Tasks.Pauses(w.ctx)
 	w.check("Pauses", err)
 	if len(pauses) != 3 || pauses[1].By != "another" || !pauses[1].Until.IsZero() {
@@ -136,14 +137,14 @@ func pauseTold(w *world) {
 
 func pauseTouches(w *world) {
 	worker := w.worker(w.s)
-	s := unique("u", queue.UntilFinished)
+	s := unique("u", task.UntilFinished)
 	running := w.fetch1(worker, w.add1(s))
-	w.pauseQueue(queue.Pause{})
-	w.duplicate(s, running.ID, queue.Running)
-	equal(w, "Start", w.begin(worker, running.Ref), queue.OK)
-	w.done(worker, running.Ref, queue.Success)
+	w.pauseQueue(driver.Pause{})
+	w.duplicate(s, running.ID, task.Running)
+	equal(w, "Start", w.begin(worker, running.Ref), driver.OK)
+	w.done(worker, running.Ref, driver.Success)
 	id := w.add1(s) // enqueueing goes on
-	w.duplicate(s, id, queue.Available)
+	w.duplicate(s, id, task.Available)
 	w.tend()
 	w.fetches("while everything is paused", worker, 10)
 	w.resume("", "", true)
@@ -152,17 +153,17 @@ func pauseTouches(w *world) {
 
 func pauseLimit(w *world) {
 	worker := w.worker(w.s)
-	of := func(q string) queue.Spec {
-		return queue.Spec{Queue: q, Kind: "k", Limit: &queue.Limit{Key: "l"}}
+	of := func(q string) task.Spec {
+		return task.Spec{Queue: q, Kind: "k", Limit: &task.Limit{Key: "l"}}
 	}
 	all := w.add(of("a"), of("b"), of("a"), of("b"))
-	w.pauseQueue(queue.Pause{Queue: "a"})
-	fetch := func(what string, want ...queue.ID) {
+	w.pauseQueue(driver.Pause{Queue: "a"})
+	fetch := func(what string, want ...task.ID) {
 		w.Helper()
-		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"a", "b"}})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"a", "b"}})
 		w.order(what, ids(got.Tasks), want)
 		if len(got.Tasks) == 1 {
-			w.done(worker, got.Tasks[0].Ref, queue.Success)
+			w.done(worker, got.Tasks[0].Ref, driver.Success)
 		}
 	}
 	fetch("the first that is not paused", all[1])
@@ -175,9 +176,9 @@ func pauseLimit(w *world) {
 
 func pauseAnswered(w *world) {
 	worker := w.worker(w.s)
-	waiting := func() int { return len(w.tasks(queue.Filter{States: queue.Waits(true), Max: 1000})) }
+	waiting := func() int { return len(w.tasks(driver.Filter{States: task.Waits(true), Max: 1000})) }
 	for n := range 6 {
-		var specs []queue.Spec
+		var specs []task.Spec
 		for i := range 200 {
 			s := some()
 			if i%5 == 0 {
@@ -191,7 +192,7 @@ func pauseAnswered(w *world) {
 		together(4, func(i int) {
 			if i == 0 {
 				time.Sleep(time.Duration(n) * time.Millisecond) // they are at it
-				if err := w.s.Tasks.Pause(w.ctx, queue.Pause{Queue: "q"}); err != nil {
+				if err := w.s.Tasks.Pause(w.ctx, driver.Pause{Queue: "q"}); err != nil {
 					w.Errorf("Pause: %v", err)
 				}
 				left = waiting()
@@ -200,7 +201,7 @@ func pauseAnswered(w *world) {
 				return
 			}
 			for !over.Load() {
-				if _, err := w.s.Queue.Fetch(w.ctx, queue.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 7, Suspects: true, Charged: true}); err != nil {
+				if _, err := w.s.Queue.Fetch(w.ctx, driver.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 7, Suspects: true, Charged: true}); err != nil {
 					w.Errorf("Fetch: %v", err)
 					return
 				}

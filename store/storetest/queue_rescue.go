@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 var rescuePromises = []promise{
@@ -30,7 +31,7 @@ var rescuePromises = []promise{
 }
 
 // dies lets a worker's lease lapse, and has somebody notice.
-func (w *world) dies(worker lease.Ref) queue.Tended {
+func (w *world) dies(worker lease.Ref) driver.Tended {
 	w.Helper()
 	w.lapse(w.s, worker)
 	t := w.tend()
@@ -42,7 +43,7 @@ func rescued(w *world) {
 	worker := w.worker(w.s)
 	all := w.add(some(), some(), some())
 	got := w.fetches("Fetch", worker, 2, all[:2]...)
-	equal(w, "Start of one", w.begin(worker, got[0].Ref), queue.OK)
+	equal(w, "Start of one", w.begin(worker, got[0].Ref), driver.OK)
 	t := w.dies(worker)
 	equal(w, "rescued", t.Rescued, 2)
 	equal(w, "crashed", t.Crashed, 0)
@@ -51,7 +52,7 @@ func rescued(w *world) {
 	}
 	for i, id := range all {
 		t := w.task(id)
-		equal(w, "state", t.State, queue.Available)
+		equal(w, "state", t.State, task.Available)
 		equal(w, "attempts", t.Attempts, 0)
 		equal(w, "crashes", t.Crashes, 0)
 		equal(w, "suspect", t.Suspect, i < 2)
@@ -65,7 +66,7 @@ func rescued(w *world) {
 	equal(w, "the worker is told", f[0].Suspect, true)
 	equal(w, "its start must be written", f[0].MustStart(), true)
 	equal(w, "the other's need not", f[1].MustStart(), false)
-	w.done(other, f[0].Ref, queue.Success)
+	w.done(other, f[0].Ref, driver.Success)
 	w.fetches("the other suspect", other, 10, all[1])
 }
 
@@ -77,16 +78,16 @@ func rescueSpares(w *world) {
 		equal(w, "Renew", w.renew(w.s, worker).Status, lease.OK)
 		equal(w, "rescued", w.tend().Rescued, 0)
 	}
-	w.state("a live worker's task", id, queue.Running, "")
-	w.done(worker, f.Ref, queue.Success)
+	w.state("a live worker's task", id, task.Running, "")
+	w.done(worker, f.Ref, driver.Success)
 	equal(w, "rescued from one that has nothing", w.dies(worker).Rescued, 0)
 }
 
 // suspects are n tasks whose worker died while it had them.
-func (w *world) suspects(n int, s queue.Spec) []queue.ID {
+func (w *world) suspects(n int, s task.Spec) []task.ID {
 	w.Helper()
 	worker := w.worker(w.s)
-	var all []queue.ID
+	var all []task.ID
 	for range n {
 		all = append(all, w.add1(s))
 	}
@@ -100,23 +101,23 @@ func (w *world) suspects(n int, s queue.Spec) []queue.ID {
 func suspectsSingly(w *world) {
 	suspects, healthy := w.suspects(3, some()), w.add(some(), some())
 	worker := w.worker(w.s)
-	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker})
 	w.order("without suspects", ids(got.Tasks), healthy)
-	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
 	w.order("with suspects", ids(got.Tasks), suspects[:1])
-	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
 	w.order("once more, beside the first", ids(got.Tasks), suspects[1:2])
 	later := w.add1(some())
-	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
-	w.order("a suspect in its place among others", ids(got.Tasks), []queue.ID{suspects[2], later})
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
+	w.order("a suspect in its place among others", ids(got.Tasks), []task.ID{suspects[2], later})
 }
 
 func suspectsInOrder(w *world) {
-	of := func(key string, priority int) queue.Spec {
+	of := func(key string, priority int) task.Spec {
 		s := some()
 		s.Priority = priority
 		if key != "" {
-			s.Limit = &queue.Limit{Key: key}
+			s.Limit = &task.Limit{Key: key}
 		}
 		return s
 	}
@@ -126,18 +127,18 @@ func suspectsInOrder(w *world) {
 	equal(w, "rescued", w.dies(worker).Rescued, len(suspects))
 	worker = w.worker(w.s)
 	for _, id := range suspects[:3] {
-		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
-		w.order("suspects alone", ids(got.Tasks), []queue.ID{id})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
+		w.order("suspects alone", ids(got.Tasks), []task.ID{id})
 	}
 	healthy := w.add(of("d", 1), of("e", 2), of("", 3))
-	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true, Max: 2})
-	w.order("a suspect before others", ids(got.Tasks), []queue.ID{suspects[3], healthy[2]})
-	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
-	w.order("what is left", ids(got.Tasks), []queue.ID{suspects[4], healthy[1], healthy[0]})
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true, Max: 2})
+	w.order("a suspect before others", ids(got.Tasks), []task.ID{suspects[3], healthy[2]})
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
+	w.order("what is left", ids(got.Tasks), []task.ID{suspects[4], healthy[1], healthy[0]})
 }
 
 func suspectsLeftAlone(w *world) {
-	for _, on := range []queue.Contention{queue.Discard, queue.Displace} {
+	for _, on := range []task.Contention{task.Discard, task.Displace} {
 		s := limited(string(on), 1)
 		s.Limit.OnContention = on
 		suspect, first := w.suspects(1, s)[0], some()
@@ -146,23 +147,23 @@ func suspectsLeftAlone(w *world) {
 		worker := w.worker(w.s)
 		s.Queue = "p"
 		full := w.add1(s)
-		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"p"}})
-		w.order("who takes the slot", ids(got.Tasks), []queue.ID{full})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"p"}})
+		w.order("who takes the slot", ids(got.Tasks), []task.ID{full})
 
-		left := func(what string, may bool, want ...queue.ID) {
+		left := func(what string, may bool, want ...task.ID) {
 			w.Helper()
-			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: may})
+			got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: may})
 			w.order(what, ids(got.Tasks), want)
-			w.state(what, suspect, queue.Available, "")
+			w.state(what, suspect, task.Available, "")
 			equal(w, what+": who has the slot is asked to stop", w.task(full).Stop, "")
 		}
 		left(string(on)+" without suspects", false)
 		left(string(on)+" behind another suspect", true, before)
 		w.fetches("all of them", worker, 10)
-		if on == queue.Discard {
-			w.state("its limit is full", suspect, queue.Discarded, queue.ReasonOverlap)
+		if on == task.Discard {
+			w.state("its limit is full", suspect, task.Discarded, task.ReasonOverlap)
 		} else {
-			equal(w, "who has the slot is asked to stop", w.task(full).Stop, queue.ReasonReplaced)
+			equal(w, "who has the slot is asked to stop", w.task(full).Stop, task.ReasonReplaced)
 		}
 	}
 }
@@ -174,13 +175,13 @@ func suspectCharged(w *world) {
 		worker := w.worker(w.s)
 		f := w.fetch1(worker, id)
 		if begun {
-			equal(w, "Start", w.begin(worker, f.Ref), queue.OK)
+			equal(w, "Start", w.begin(worker, f.Ref), driver.OK)
 		}
 		equal(w, "rescued "+what, w.dies(worker).Rescued, 1)
 		t := w.task(id)
 		equal(w, "crashes "+what, t.Crashes, crashes)
 		equal(w, "attempts "+what, t.Attempts, 0)
-		equal(w, "state "+what, t.State, queue.Available)
+		equal(w, "state "+what, t.State, task.Available)
 	}
 	die("before its start", false, 0)
 	die("before its start, again", false, 0)
@@ -190,41 +191,41 @@ func suspectCharged(w *world) {
 	worker := w.worker(w.s)
 	f := w.fetch1(worker, id)
 	equal(w, "crashes that the worker is told", f.Crashes, 2)
-	w.done(worker, f.Ref, queue.Success)
-	w.state("it may still succeed", id, queue.Succeeded, "")
+	w.done(worker, f.Ref, driver.Success)
+	w.state("it may still succeed", id, task.Succeeded, "")
 }
 
 func chargedApart(w *world) {
 	id := w.suspects(1, some())[0]
 	worker := w.worker(w.s)
-	equal(w, "Start", w.begin(worker, w.fetch1(worker, id).Ref), queue.OK)
+	equal(w, "Start", w.begin(worker, w.fetch1(worker, id).Ref), driver.OK)
 	equal(w, "rescued", w.dies(worker).Rescued, 1)
-	suspect := w.suspects(1, queue.Spec{Queue: "q", Kind: "other"})[0]
+	suspect := w.suspects(1, task.Spec{Queue: "q", Kind: "other"})[0]
 	worker = w.worker(w.s)
-	got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
-	w.order("without charged ones", ids(got.Tasks), []queue.ID{suspect})
-	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true})
+	got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
+	w.order("without charged ones", ids(got.Tasks), []task.ID{suspect})
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true})
 	equal(w, "what is left without charged ones", len(got.Tasks), 0)
-	got = w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Suspects: true, Charged: true})
-	w.order("with charged ones", ids(got.Tasks), []queue.ID{id})
+	got = w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Suspects: true, Charged: true})
+	w.order("with charged ones", ids(got.Tasks), []task.ID{id})
 }
 
 func crashBudget(w *world) {
-	s := unique("u", queue.UntilFinished)
-	s.Limit = &queue.Limit{Key: "l"}
+	s := unique("u", task.UntilFinished)
+	s.Limit = &task.Limit{Key: "l"}
 	s.MaxCrashes = 2
 	id := w.suspects(1, s)[0]
-	behind := w.add1(queue.Spec{Queue: "q", Kind: "k", Limit: s.Limit})
+	behind := w.add1(task.Spec{Queue: "q", Kind: "k", Limit: s.Limit})
 	for n := 1; n <= 2; n++ {
 		w.duplicate(s, id, w.task(id).State)
 		worker := w.worker(w.s)
-		equal(w, "Start", w.begin(worker, w.fetch1(worker, id).Ref), queue.OK)
+		equal(w, "Start", w.begin(worker, w.fetch1(worker, id).Ref), driver.OK)
 		t := w.dies(worker)
 		equal(w, "crashed", t.Crashed, n/2)
 		equal(w, "rescued", t.Rescued, 1-n/2)
 	}
 	t := w.task(id)
-	equal(w, "state", t.State, queue.Crashed)
+	equal(w, "state", t.State, task.Crashed)
 	equal(w, "crashes", t.Crashes, 2)
 	equal(w, "it ended", t.Ended.IsZero(), false)
 	if n := len(t.History); n != 2 || t.History[n-1].Outcome != "crashed" || t.History[n-1].Host != "h" ||
@@ -236,46 +237,46 @@ func crashBudget(w *world) {
 	w.add1(s) // its key is free
 
 	// Whoever looks into it may try it again, with a fresh budget.
-	w.acted(queue.ActRetry, id, queue.Taken)
-	other := w.suspects(1, queue.Spec{Queue: "q", Kind: "once", Options: queue.Options{MaxCrashes: 1}})[0]
+	w.acted(driver.ActRetry, id, driver.Taken)
+	other := w.suspects(1, task.Spec{Queue: "q", Kind: "once", Options: task.Options{MaxCrashes: 1}})[0]
 	for range 2 {
 		worker := w.worker(w.s)
-		got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Kinds: []string{"once"}, Suspects: true, Charged: true})
+		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Kinds: []string{"once"}, Suspects: true, Charged: true})
 		if len(got.Tasks) != 1 {
 			w.Fatalf("Fetch: %v", ids(got.Tasks))
 		}
-		equal(w, "Start", w.begin(worker, got.Tasks[0].Ref), queue.OK)
+		equal(w, "Start", w.begin(worker, got.Tasks[0].Ref), driver.OK)
 		equal(w, "crashed", w.dies(worker).Crashed, 1)
-		w.acted(queue.ActRetry, other, queue.Done)
+		w.acted(driver.ActRetry, other, driver.Done)
 		equal(w, "crashes after a manual retry", w.task(other).Crashes, 0)
 	}
 }
 
 func rescueKeeps(w *world) {
 	worker := w.worker(w.s)
-	finished, started, begun := unique("f", queue.UntilFinished), unique("s", queue.UntilStarted), unique("b", queue.UntilStarted)
-	finished.Limit = &queue.Limit{Key: "l"}
+	finished, started, begun := unique("f", task.UntilFinished), unique("s", task.UntilStarted), unique("b", task.UntilStarted)
+	finished.Limit = &task.Limit{Key: "l"}
 	all := w.add(finished, started, begun)
 	behind := w.add1(limited("l", 1))
 	got := w.fetches("Fetch", worker, 10, all...)
-	equal(w, "Start", w.begin(worker, got[2].Ref), queue.OK)
+	equal(w, "Start", w.begin(worker, got[2].Ref), driver.OK)
 	equal(w, "rescued", w.dies(worker).Rescued, 3)
 	_, held, _ := w.find(all[0])
 	equal(w, "slots in use", len(held.Running), 0)
-	w.duplicate(finished, all[0], queue.Available)
-	w.duplicate(started, all[1], queue.Available)
+	w.duplicate(finished, all[0], task.Available)
+	w.duplicate(started, all[1], task.Available)
 	w.add1(begun)
 	worker = w.worker(w.s)
-	f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Kinds: []string{"k"}, Max: 1, Suspects: true})
+	f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Kinds: []string{"k"}, Max: 1, Suspects: true})
 	w.order("its place behind the limit is the first", ids(f.Tasks), all[:1])
-	w.done(worker, f.Tasks[0].Ref, queue.Success)
+	w.done(worker, f.Tasks[0].Ref, driver.Success)
 	equal(w, "who waited behind the limit is given", slices.Contains(ids(w.fetch(worker, 100)), behind), true)
 	equal(w, "repairs", w.tend().Repaired, 0)
 }
 
 func rescueBounded(w *world) {
 	worker := w.worker(w.s)
-	var specs []queue.Spec
+	var specs []task.Spec
 	for range 25 {
 		specs = append(specs, some())
 	}
@@ -284,7 +285,7 @@ func rescueBounded(w *world) {
 	w.lapse(w.s, worker)
 	total := 0
 	for range 20 {
-		t := w.tendWith(queue.TendRequest{Max: 10})
+		t := w.tendWith(driver.TendRequest{Max: 10})
 		if t.Rescued > 10 {
 			w.Errorf("it rescued %d of at most 10", t.Rescued)
 		}
@@ -294,7 +295,7 @@ func rescueBounded(w *world) {
 		}
 	}
 	equal(w, "rescued", total, 25)
-	equal(w, "tasks that still run", len(w.tasks(queue.Filter{States: []queue.State{queue.Running}})), 0)
+	equal(w, "tasks that still run", len(w.tasks(driver.Filter{States: []task.State{task.Running}})), 0)
 }
 
 func rescueTogether(w *world) {
@@ -308,9 +309,9 @@ func rescueTogether(w *world) {
 		}
 		w.lapse(w.s, worker)
 	}
-	running := len(w.tasks(queue.Filter{States: []queue.State{queue.Running}}))
+	running := len(w.tasks(driver.Filter{States: []task.State{task.Running}}))
 	together(8, func(i int) {
-		t, err := processes[i%3].Queue.Tend(w.ctx, queue.TendRequest{})
+		t, err := processes[i%3].Queue.Tend(w.ctx, driver.TendRequest{})
 		if err != nil {
 			w.Errorf("Tend: %v", err)
 		}
@@ -323,7 +324,7 @@ func rescueTogether(w *world) {
 	worker, left := w.worker(w.s), 16
 	for deadline := w.now(w.s).Add(20 * time.Second); left > 0 && w.now(w.s).Before(deadline); {
 		for _, f := range w.fetch(worker, 10) {
-			w.done(worker, f.Ref, queue.Success)
+			w.done(worker, f.Ref, driver.Success)
 			left--
 		}
 	}
@@ -338,7 +339,7 @@ func leave(w *world) {
 	w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
 	equal(w, "workers after it", len(w.workers()), 0)
 	t := w.task(id)
-	equal(w, "state", t.State, queue.Available)
+	equal(w, "state", t.State, task.Available)
 	equal(w, "suspect", t.Suspect, true)
 	equal(w, "crashes", t.Crashes, 0)
 	w.check("Leave again", w.s.Queue.Leave(w.ctx, worker))
@@ -351,14 +352,14 @@ func leaveLate(w *world) {
 	w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
 	id, other := w.add1(some()), w.add1(limited("l", 1))
 	got := w.fetches("by who has left, under a live lease", worker, 2, id, other)
-	w.done(worker, got[0].Ref, queue.Success)
+	w.done(worker, got[0].Ref, driver.Success)
 	w.release(w.s, worker)
-	equal(w, "Finish without a lease", w.finish(worker, w.ended(got[1].Ref, queue.Success)), queue.Gone)
+	equal(w, "Finish without a lease", w.finish(worker, w.ended(got[1].Ref, driver.Success)), driver.Gone)
 	equal(w, "tasks that were rescued", w.tend().Rescued, 1)
 	w.fetch1(w.worker(w.s), other)
 }
 
-func (w *world) workers() []queue.Process {
+func (w *world) workers() []driver.Process {
 	w.Helper()
 	all, err := w.s.Tasks.Workers(w.ctx)
 	w.check("Workers", err)

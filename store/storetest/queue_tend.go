@@ -3,7 +3,8 @@ package storetest
 import (
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 var tendPromises = []promise{
@@ -25,29 +26,29 @@ func tendDue(w *world) {
 	all := w.add(soon, behind, expiring, late)
 	w.past(40 * time.Millisecond)
 	w.tend()
-	equal(w, "state of a due one", w.task(all[0]).State, queue.Available)
-	if s := w.task(all[1]).State; s != queue.Available && s != queue.Blocked {
+	equal(w, "state of a due one", w.task(all[0]).State, task.Available)
+	if s := w.task(all[1]).State; s != task.Available && s != task.Blocked {
 		w.Errorf("state of a due one behind a limit: %s", s)
 	}
-	w.state("an expired one", all[2], queue.Discarded, queue.ReasonExpired)
-	equal(w, "state of one for later", w.task(all[3]).State, queue.Scheduled)
+	w.state("an expired one", all[2], task.Discarded, task.ReasonExpired)
+	equal(w, "state of one for later", w.task(all[3]).State, task.Scheduled)
 	again := w.tend()
 	equal(w, "due, expired at a second look", again.Due+again.Expired, 0)
 	between(w, "the store's time", w.task(all[2]).Ended, again.Now, w.now(w.s))
 }
 
 // finals are one task of every final state.
-func (w *world) finals(s queue.Spec) map[queue.State]queue.ID {
+func (w *world) finals(s task.Spec) map[task.State]task.ID {
 	w.Helper()
-	worker, all := w.worker(w.s), map[queue.State]queue.ID{}
-	for v, state := range map[queue.Verdict]queue.State{queue.Success: queue.Succeeded, queue.Fail: queue.Failed, queue.Cancel: queue.Canceled, queue.Drop: queue.Discarded} {
+	worker, all := w.worker(w.s), map[task.State]task.ID{}
+	for v, state := range map[driver.Verdict]task.State{driver.Success: task.Succeeded, driver.Fail: task.Failed, driver.Cancel: task.Canceled, driver.Drop: task.Discarded} {
 		all[state] = w.add1(s)
 		w.done(worker, w.fetch1(worker, all[state]).Ref, v)
 	}
 	s.MaxCrashes = 1
-	all[queue.Crashed] = w.suspects(1, s)[0]
+	all[task.Crashed] = w.suspects(1, s)[0]
 	worker = w.worker(w.s)
-	equal(w, "Start", w.begin(worker, w.fetch1(worker, all[queue.Crashed]).Ref), queue.OK)
+	equal(w, "Start", w.begin(worker, w.fetch1(worker, all[task.Crashed]).Ref), driver.OK)
 	equal(w, "crashed", w.dies(worker).Crashed, 1)
 	return all
 }
@@ -55,7 +56,7 @@ func (w *world) finals(s queue.Spec) map[queue.State]queue.ID {
 func retention(w *world) {
 	all := w.finals(some())
 	w.past(5 * time.Millisecond)
-	there := func(what string, gone ...queue.State) {
+	there := func(what string, gone ...task.State) {
 		w.Helper()
 		for s, id := range all {
 			want := true
@@ -66,33 +67,33 @@ func retention(w *world) {
 			equal(w, what+": a task that is "+string(s)+" is there", ok, want)
 		}
 	}
-	keep := func(k map[queue.State]time.Duration) int {
+	keep := func(k map[task.State]time.Duration) int {
 		w.Helper()
-		return w.tendWith(queue.TendRequest{Keep: k}).Deleted
+		return w.tendWith(driver.TendRequest{Keep: k}).Deleted
 	}
 	equal(w, "deleted with nothing named", keep(nil), 0)
 	there("nothing named")
-	equal(w, "deleted before the time", keep(map[queue.State]time.Duration{queue.Succeeded: time.Hour, queue.Failed: time.Hour}), 0)
+	equal(w, "deleted before the time", keep(map[task.State]time.Duration{task.Succeeded: time.Hour, task.Failed: time.Hour}), 0)
 	there("before the time")
-	equal(w, "deleted", keep(map[queue.State]time.Duration{queue.Succeeded: time.Millisecond, queue.Crashed: time.Hour}), 1)
-	there("successes", queue.Succeeded)
-	equal(w, "deleted", keep(map[queue.State]time.Duration{queue.Failed: 0, queue.Crashed: 0, queue.Available: 0}), 2)
-	there("failures and crashes", queue.Succeeded, queue.Failed, queue.Crashed)
-	if n := len(w.tasks(queue.Filter{})); n != 2 {
+	equal(w, "deleted", keep(map[task.State]time.Duration{task.Succeeded: time.Millisecond, task.Crashed: time.Hour}), 1)
+	there("successes", task.Succeeded)
+	equal(w, "deleted", keep(map[task.State]time.Duration{task.Failed: 0, task.Crashed: 0, task.Available: 0}), 2)
+	there("failures and crashes", task.Succeeded, task.Failed, task.Crashed)
+	if n := len(w.tasks(driver.Filter{})); n != 2 {
 		w.Errorf("%d tasks are left", n)
 	}
 }
 
 func retentionSpares(w *world) {
 	worker := w.worker(w.s)
-	all := map[queue.State]time.Duration{}
-	for _, s := range queue.States {
+	all := map[task.State]time.Duration{}
+	for _, s := range task.States {
 		all[s] = 0
 	}
-	s := unique("u", queue.UntilFinished)
+	s := unique("u", task.UntilFinished)
 	s.Unique.Window = 300 * time.Millisecond
 	open := w.add1(s)
-	w.done(worker, w.fetch1(worker, open).Ref, queue.Success)
+	w.done(worker, w.fetch1(worker, open).Ref, driver.Success)
 	end := w.task(open).Ended.Add(s.Unique.Window)
 	running := w.add1(some())
 	w.fetch1(worker, running)
@@ -100,23 +101,23 @@ func retentionSpares(w *world) {
 	later.Delay = time.Hour
 	waiting := w.add(some(), later)
 	for {
-		t := w.tendWith(queue.TendRequest{Keep: all})
+		t := w.tendWith(driver.TendRequest{Keep: all})
 		if !t.Now.Before(end) {
 			break
 		}
 		equal(w, "deleted while the window is open", t.Deleted, 0)
 		a := w.enqueue(w.s, s)[0]
-		if a.Answer == queue.New && w.task(a.ID).Enqueued.Before(end) {
+		if a.Answer == task.New && w.task(a.ID).Enqueued.Before(end) {
 			w.Fatalf("the window closed early: %+v", a)
 		}
-		if a.Answer == queue.New {
+		if a.Answer == task.New {
 			break
 		}
 		w.past(20 * time.Millisecond)
 	}
 	w.past(time.Millisecond)
 	for range 3 { // freed first, deleted then, be it by one look or two
-		w.tendWith(queue.TendRequest{Keep: all})
+		w.tendWith(driver.TendRequest{Keep: all})
 	}
 	_, _, ok := w.find(open)
 	equal(w, "it is there when its window is over", ok, false)
@@ -127,18 +128,18 @@ func retentionSpares(w *world) {
 
 func tendBounded(w *world) {
 	worker := w.worker(w.s)
-	var specs []queue.Spec
+	var specs []task.Spec
 	for range 25 {
 		specs = append(specs, some())
 	}
 	w.add(specs...)
 	for _, f := range w.fetch(worker, 25) {
-		w.done(worker, f.Ref, queue.Success)
+		w.done(worker, f.Ref, driver.Success)
 	}
 	w.past(time.Millisecond)
 	total, more := 0, true
 	for n := 0; more && n < 50; n++ {
-		t := w.tendWith(queue.TendRequest{Max: 10, Keep: map[queue.State]time.Duration{queue.Succeeded: 0}})
+		t := w.tendWith(driver.TendRequest{Max: 10, Keep: map[task.State]time.Duration{task.Succeeded: 0}})
 		if t.Deleted > 10 {
 			w.Errorf("it deleted %d of at most 10", t.Deleted)
 		}
@@ -146,15 +147,15 @@ func tendBounded(w *world) {
 	}
 	equal(w, "there is still more", more, false)
 	equal(w, "deleted", total, 25)
-	equal(w, "tasks that are left", len(w.tasks(queue.Filter{})), 0)
+	equal(w, "tasks that are left", len(w.tasks(driver.Filter{})), 0)
 }
 
 // noRepair does a little of everything to limits.
 func noRepair(w *world) {
 	worker := w.worker(w.s)
-	spec := func(i int) queue.Spec {
+	spec := func(i int) task.Spec {
 		s := limited([]string{"a", "b", "c"}[i%3], 1+i%2)
-		s.Limit.OnContention = []queue.Contention{queue.Wait, queue.Wait, queue.Displace, queue.Discard}[i%4]
+		s.Limit.OnContention = []task.Contention{task.Wait, task.Wait, task.Displace, task.Discard}[i%4]
 		s.Limit.Shared = i%5 == 0
 		s.Priority = i % 3
 		return s
@@ -163,14 +164,14 @@ func noRepair(w *world) {
 		id := w.add1(spec(i))
 		switch i % 9 {
 		case 1:
-			w.act1(queue.ActCancel, id)
+			w.act1(driver.ActCancel, id)
 		case 2:
-			w.act1(queue.ActPromote, id)
+			w.act1(driver.ActPromote, id)
 		case 3:
-			w.act(queue.Action{Act: queue.ActMove, IDs: []queue.ID{id}, Queue: "other"})
+			w.act(driver.Action{Act: driver.ActMove, IDs: []task.ID{id}, Queue: "other"})
 		case 4:
 			at := w.now(w.s).Add(time.Hour)
-			w.act(queue.Action{Act: queue.ActEdit, IDs: []queue.ID{id}, Edit: queue.Edit{RunAt: &at}})
+			w.act(driver.Action{Act: driver.ActEdit, IDs: []task.ID{id}, Edit: driver.Edit{RunAt: &at}})
 		case 5:
 			s := spec(i)
 			w.setLimit(s.Limit.Hash("k"), 1+i%3, true)
@@ -179,10 +180,10 @@ func noRepair(w *world) {
 			worker = w.worker(w.s)
 		}
 		for j, f := range w.fetch(worker, 3) {
-			v := []queue.Verdict{queue.Success, queue.Retry, queue.Fail, queue.Return, queue.Snooze}[(i+j)%5]
+			v := []driver.Verdict{driver.Success, driver.Retry, driver.Fail, driver.Return, driver.Snooze}[(i+j)%5]
 			w.done(worker, f.Ref, v)
-			if v == queue.Fail {
-				w.acted(queue.ActRetry, f.ID, queue.Done)
+			if v == driver.Fail {
+				w.acted(driver.ActRetry, f.ID, driver.Done)
 			}
 		}
 		if i%10 == 0 {

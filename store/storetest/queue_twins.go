@@ -13,8 +13,9 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/task"
 )
 
 var twinPromises = []promise{
@@ -55,13 +56,13 @@ type twins struct {
 type twin struct {
 	*world
 	worker lease.Ref
-	ids    []queue.ID // of its tasks, as they were taken in
-	runs   []twinRun  // which have not been ended; some are another worker's by now
+	ids    []task.ID // of its tasks, as they were taken in
+	runs   []twinRun // which have not been ended; some are another worker's by now
 }
 
 type twinRun struct {
 	worker lease.Ref
-	queue.Ref
+	driver.Ref
 }
 
 // DIBS_TEST_SEED asks for the walk of a seed, DIBS_TEST_LONG for many long ones that nobody has walked before;
@@ -137,20 +138,20 @@ func (m *twins) same(what string, of func(*twin) any) {
 }
 
 // nth is the place of a task among those that were taken in; 0 is none.
-func (t *twin) nth(id queue.ID) queue.ID {
+func (t *twin) nth(id task.ID) task.ID {
 	if id == 0 {
 		return 0
 	}
 	if i := slices.Index(t.ids, id); i >= 0 {
-		return queue.ID(i + 1)
+		return task.ID(i + 1)
 	}
 	return -1
 }
 
 // standing is a state in which those that are available or blocked are one.
-func standing(s queue.State) queue.State {
-	if s == queue.Blocked {
-		return queue.Available
+func standing(s task.State) task.State {
+	if s == task.Blocked {
+		return task.Available
 	}
 	return s
 }
@@ -167,7 +168,7 @@ func (m *twins) joins() {
 	m.n++
 	for _, t := range m.both {
 		t.worker = t.server(t.s)
-		t.check("Join", t.s.Queue.Join(t.ctx, queue.Process{Lease: t.worker, Host: fmt.Sprint("h", m.n), PID: 1, Queues: []string{"a", "b"}}))
+		t.check("Join", t.s.Queue.Join(t.ctx, driver.Process{Lease: t.worker, Host: fmt.Sprint("h", m.n), PID: 1, Queues: []string{"a", "b"}}))
 		t.beat(t.s, t.worker)
 	}
 }
@@ -198,14 +199,14 @@ func (m *twins) tends() {
 }
 
 func (m *twins) enqueues() {
-	specs := make([]queue.Spec, pick(m.rng, 1, 1, 2, 3, 5))
+	specs := make([]task.Spec, pick(m.rng, 1, 1, 2, 3, 5))
 	like := m.spec()
 	for i := range specs {
 		specs[i] = m.spec()
 		if m.oneIn(3) {
 			specs[i] = like.Clone()
 		}
-		if u := specs[i].Unique; slices.ContainsFunc(specs[:i], func(s queue.Spec) bool {
+		if u := specs[i].Unique; slices.ContainsFunc(specs[:i], func(s task.Spec) bool {
 			return u != nil && s.Unique != nil && s.Unique.Key == u.Key && *s.Unique != *u
 		}) {
 			specs[i].Unique = nil
@@ -217,7 +218,7 @@ func (m *twins) enqueues() {
 	m.same("answers to Enqueue", func(t *twin) any {
 		answers := t.enqueue(t.s, specs...)
 		for i, a := range answers {
-			if a.Answer == queue.New {
+			if a.Answer == task.New {
 				t.ids = append(t.ids, a.ID)
 			}
 			answers[i].ID = t.nth(a.ID)
@@ -230,8 +231,8 @@ func (m *twins) enqueues() {
 	})
 }
 
-func (m *twins) spec() queue.Spec {
-	s := queue.Spec{Queue: pick(m.rng, "a", "b"), Kind: pick(m.rng, "k", "l"), Priority: pick(m.rng, 0, 0, -9, 9, 3), Delay: pick(m.rng, 0, 0, time.Hour)}
+func (m *twins) spec() task.Spec {
+	s := task.Spec{Queue: pick(m.rng, "a", "b"), Kind: pick(m.rng, "k", "l"), Priority: pick(m.rng, 0, 0, -9, 9, 3), Delay: pick(m.rng, 0, 0, time.Hour)}
 	s.MaxCrashes, s.MaxAttempts = pick(m.rng, 0, 1, 2), pick(m.rng, 0, 0, 3)
 	switch m.rng.IntN(6) {
 	case 0:
@@ -243,27 +244,27 @@ func (m *twins) spec() queue.Spec {
 		s.ExpiresAt = m.began.Add(5 * time.Hour)
 	}
 	if m.oneIn(3) {
-		s.Limit = &queue.Limit{Key: pick(m.rng, "0", "1", "2"), Shared: m.oneIn(2), Max: 1 + m.rng.IntN(3), OnContention: pick(m.rng, queue.Wait, queue.Wait, queue.Discard, queue.Displace)}
+		s.Limit = &task.Limit{Key: pick(m.rng, "0", "1", "2"), Shared: m.oneIn(2), Max: 1 + m.rng.IntN(3), OnContention: pick(m.rng, task.Wait, task.Wait, task.Discard, task.Displace)}
 	}
 	if m.oneIn(5) {
 		s.Tags = []string{pick(m.rng, "s", "t")}
 	}
 	s.Unique = m.unique()
-	if s.Unique != nil && s.Unique.Again == queue.Debounce && s.Delay == 0 {
+	if s.Unique != nil && s.Unique.Again == task.Debounce && s.Delay == 0 {
 		s.Delay = time.Hour
 	}
 	return s
 }
 
-func (m *twins) unique() *queue.Unique {
-	u := &queue.Unique{Key: pick(m.rng, "0", "1", "2", "3"), Shared: m.oneIn(3)}
+func (m *twins) unique() *task.Unique {
+	u := &task.Unique{Key: pick(m.rng, "0", "1", "2", "3"), Shared: m.oneIn(3)}
 	switch m.rng.IntN(7) {
 	case 0, 1:
 		u.Window = pick(m.rng, 0, time.Hour, 2*time.Hour)
 	case 2, 3:
-		u.Until, u.Again = queue.UntilStarted, pick(m.rng, queue.Refuse, queue.Replace)
+		u.Until, u.Again = task.UntilStarted, pick(m.rng, task.Refuse, task.Replace)
 	case 4:
-		u.Until, u.Again, u.MaxWait = queue.UntilStarted, queue.Debounce, pick(m.rng, 0, 30*time.Minute, 45*time.Minute)
+		u.Until, u.Again, u.MaxWait = task.UntilStarted, task.Debounce, pick(m.rng, 0, 30*time.Minute, 45*time.Minute)
 	default:
 		return nil
 	}
@@ -271,7 +272,7 @@ func (m *twins) unique() *queue.Unique {
 }
 
 func (m *twins) fetches() {
-	r := queue.FetchRequest{Queues: pick(m.rng, []string{"a"}, []string{"b"}, []string{"b", "a"}), Kinds: pick(m.rng, nil, []string{"k"}, []string{"l"}),
+	r := driver.FetchRequest{Queues: pick(m.rng, []string{"a"}, []string{"b"}, []string{"b", "a"}), Kinds: pick(m.rng, nil, []string{"k"}, []string{"l"}),
 		Max: 1 + m.rng.IntN(4), Suspects: !m.oneIn(4), Charged: !m.oneIn(3)}
 	if m.wary {
 		r.Max, r.Suspects, r.Charged = 1, true, true
@@ -308,9 +309,9 @@ func (m *twins) ends() {
 		return
 	}
 	i := m.rng.IntN(len(m.both[0].runs))
-	c := queue.Completion{Verdict: queue.Verdict(1 + m.rng.IntN(7)), Outcome: pick(m.rng, "", "x"), Delay: time.Hour, Reason: "r", Error: "e", Started: m.began, Ended: m.began}
+	c := driver.Completion{Verdict: driver.Verdict(1 + m.rng.IntN(7)), Outcome: pick(m.rng, "", "x"), Delay: time.Hour, Reason: "r", Error: "e", Started: m.began, Ended: m.began}
 	if m.oneIn(3) {
-		c.Verdict = queue.Success
+		c.Verdict = driver.Success
 	}
 	m.asks("end %d, verdict %d, outcome %q", m.both[0].nth(m.both[0].runs[i].ID), c.Verdict, c.Outcome)
 	m.same("answers to Finish", func(t *twin) any {
@@ -325,12 +326,12 @@ func (m *twins) ends() {
 
 func (m *twins) acts() {
 	priority, at := m.rng.IntN(5), m.began.Add(time.Duration(m.rng.IntN(3)-1)*time.Hour)
-	a := queue.Action{Act: pick(m.rng, queue.ActRetry, queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete), By: "me"}
+	a := driver.Action{Act: pick(m.rng, driver.ActRetry, driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete), By: "me"}
 	switch a.Act {
-	case queue.ActMove:
+	case driver.ActMove:
 		a.Queue = pick(m.rng, "a", "b")
-	case queue.ActEdit:
-		a.Edit = pick(m.rng, queue.Edit{RunAt: &at}, queue.Edit{RunAt: &at, Priority: &priority})
+	case driver.ActEdit:
+		a.Edit = pick(m.rng, driver.Edit{RunAt: &at}, driver.Edit{RunAt: &at, Priority: &priority})
 	}
 	all := len(m.both[0].ids) + 1 // and one that is nobody's
 	some := pick(m.rng, all, min(all, 12))
@@ -353,7 +354,7 @@ func (m *twins) acts() {
 }
 
 func (m *twins) limits() {
-	l, n := queue.Limit{Key: pick(m.rng, "0", "1", "2"), Shared: m.oneIn(2)}, m.rng.IntN(4)
+	l, n := task.Limit{Key: pick(m.rng, "0", "1", "2"), Shared: m.oneIn(2)}, m.rng.IntN(4)
 	m.asks("limit %v to %d", l, n)
 	for _, t := range m.both {
 		_, err := t.s.Tasks.SetLimit(t.ctx, l.Hash("k"), n, "me")
@@ -363,7 +364,7 @@ func (m *twins) limits() {
 
 // pauses pauses something, or resumes all.
 func (m *twins) pauses() {
-	p := queue.Pause{Queue: pick(m.rng, "", "a", "b"), Kind: pick(m.rng, "", "k", "l"), By: "me"}
+	p := driver.Pause{Queue: pick(m.rng, "", "a", "b"), Kind: pick(m.rng, "", "k", "l"), By: "me"}
 	m.asks("resume all, or pause %q %q", p.Queue, p.Kind)
 	m.same("pauses", func(t *twin) any {
 		held, err := t.s.Tasks.Pauses(t.ctx)
@@ -381,18 +382,18 @@ func (m *twins) pauses() {
 // compare looks at all that both have.
 func (m *twins) compare() {
 	m.Helper()
-	var all [2][]queue.Task
+	var all [2][]driver.Task
 	for i, t := range m.both {
-		all[i] = t.tasks(queue.Filter{Max: 1000})
+		all[i] = t.tasks(driver.Filter{Max: 1000})
 	}
 	m.same("ids", func(t *twin) any {
-		var found []queue.ID
+		var found []task.ID
 		for _, x := range all[slices.Index(m.both[:], t)] {
 			found = append(found, t.nth(x.ID))
 		}
 		return found
 	})
-	m.wary = slices.ContainsFunc(all[1], func(x queue.Task) bool { return x.Suspect && x.Limit != nil && x.State.Waiting() })
+	m.wary = slices.ContainsFunc(all[1], func(x driver.Task) bool { return x.Suspect && x.Limit != nil && x.State.Waiting() })
 	for i, x := range all[0] {
 		m.same(fmt.Sprintf("task %d", m.both[0].nth(x.ID)), func(t *twin) any { return m.view(t, all[slices.Index(m.both[:], t)][i]) })
 	}
@@ -405,8 +406,8 @@ func (m *twins) compare() {
 }
 
 // view is a task without what is a store's own.
-func (m *twins) view(t *twin, x queue.Task) any {
-	x.ID, x.Token, x.State, x.Worker = t.nth(x.ID), 0, standing(x.State), queue.Process{Host: x.Worker.Host}
+func (m *twins) view(t *twin, x driver.Task) any {
+	x.ID, x.Token, x.State, x.Worker = t.nth(x.ID), 0, standing(x.State), driver.Process{Host: x.Worker.Host}
 	for _, at := range []*time.Time{&x.Enqueued, &x.RunAt, &x.Started, &x.Ended} {
 		m.quarter(at)
 	}
@@ -417,7 +418,7 @@ func (m *twins) view(t *twin, x queue.Task) any {
 	return x
 }
 
-func (m *twins) detail(t *twin, id queue.ID) any {
+func (m *twins) detail(t *twin, id task.ID) any {
 	x, held, _ := t.find(id)
 	var running []string
 	for _, r := range held.Running {
@@ -432,13 +433,13 @@ func (m *twins) lanes(t *twin) any {
 	t.check("Queues", err)
 	for i := range lanes {
 		m.quarter(&lanes[i].Oldest)
-		depth := map[queue.State]int{}
+		depth := map[task.State]int{}
 		for state, n := range lanes[i].Depth {
 			depth[standing(state)] += n
 		}
 		lanes[i].Depth = depth
 	}
-	return append([]queue.Lane{}, lanes...)
+	return append([]driver.Lane{}, lanes...)
 }
 
 func (m *twins) counters(t *twin) any {

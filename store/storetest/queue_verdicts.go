@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 var verdictPromises = []promise{
@@ -20,32 +21,32 @@ var verdictPromises = []promise{
 func everyVerdict(w *world) {
 	worker := w.worker(w.s)
 	for _, v := range []struct {
-		verdict           queue.Verdict
-		state             queue.State
+		verdict           driver.Verdict
+		state             task.State
 		attempts, snoozes int
 		kept              int // attempts in its history
 	}{
-		{queue.Success, queue.Succeeded, 1, 0, 0},
-		{queue.Retry, queue.Retryable, 1, 0, 1},
-		{queue.Fail, queue.Failed, 1, 0, 1},
-		{queue.Cancel, queue.Canceled, 1, 0, 1},
-		{queue.Drop, queue.Discarded, 1, 0, 1},
-		{queue.Snooze, queue.Retryable, 0, 1, 1},
-		{queue.Return, queue.Available, 0, 0, 1},
+		{driver.Success, task.Succeeded, 1, 0, 0},
+		{driver.Retry, task.Retryable, 1, 0, 1},
+		{driver.Fail, task.Failed, 1, 0, 1},
+		{driver.Cancel, task.Canceled, 1, 0, 1},
+		{driver.Drop, task.Discarded, 1, 0, 1},
+		{driver.Snooze, task.Retryable, 0, 1, 1},
+		{driver.Return, task.Available, 0, 0, 1},
 	} {
-		id := w.add1(queue.Spec{Queue: "v", Kind: "k"})
-		f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"v"}})
-		w.order("Fetch", ids(f.Tasks), []queue.ID{id})
+		id := w.add1(task.Spec{Queue: "v", Kind: "k"})
+		f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"v"}})
+		w.order("Fetch", ids(f.Tasks), []task.ID{id})
 		if len(f.Tasks) != 1 {
 			return
 		}
 		c := w.ended(f.Tasks[0].Ref, v.verdict)
 		c.Delay = time.Hour
-		if v.state.Final() && v.verdict != queue.Success {
+		if v.state.Final() && v.verdict != driver.Success {
 			c.Reason = "why ß"
 		}
 		before := w.now(w.s)
-		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		equal(w, "Finish", w.finish(worker, c), driver.OK)
 		t := w.task(id)
 		what := string(v.state)
 		equal(w, "state of "+what, t.State, v.state)
@@ -57,14 +58,14 @@ func everyVerdict(w *world) {
 		switch {
 		case t.State.Final():
 			between(w, "end of "+what, before, t.Ended, w.now(w.s))
-		case v.verdict == queue.Return:
+		case v.verdict == driver.Return:
 			equal(w, "end of "+what+" is zero", t.Ended.IsZero(), true)
-			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"v"}})
-			w.order("Fetch of what was returned", ids(got.Tasks), []queue.ID{id})
+			got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"v"}})
+			w.order("Fetch of what was returned", ids(got.Tasks), []task.ID{id})
 		default:
 			equal(w, "end of "+what+" is zero", t.Ended.IsZero(), true)
 			between(w, "run at of "+what, before.Add(c.Delay), t.RunAt, w.now(w.s).Add(c.Delay))
-			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{"v"}})
+			got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"v"}})
 			equal(w, "tasks before the delay is over", len(got.Tasks), 0)
 		}
 	}
@@ -73,21 +74,21 @@ func everyVerdict(w *world) {
 // A window is counted from the success, wherever a store keeps its end.
 func runAtKept(w *world) {
 	worker, old := w.worker(w.s), w.now(w.s).Add(-time.Hour)
-	plain, free, open, brief := some(), unique("a", queue.UntilFinished), unique("b", queue.UntilFinished), unique("c", queue.UntilFinished)
+	plain, free, open, brief := some(), unique("a", task.UntilFinished), unique("b", task.UntilFinished), unique("c", task.UntilFinished)
 	open.Unique.Window, brief.Unique.Window = time.Hour, time.Millisecond
 	late := open.Clone()
 	late.Unique.Key, late.RunAt = "d", old
-	before := map[queue.ID]time.Time{}
+	before := map[task.ID]time.Time{}
 	for _, id := range w.add(plain, free, open, brief, late) {
 		before[id] = w.task(id).RunAt
 	}
 	for _, f := range w.fetch(worker, 10) {
 		sameTime(w, "run at, fetched", f.RunAt, before[f.ID])
-		w.done(worker, f.Ref, queue.Success)
+		w.done(worker, f.Ref, driver.Success)
 	}
 	told := func(when string) {
 		for id, at := range before {
-			w.state(when, id, queue.Succeeded, "")
+			w.state(when, id, task.Succeeded, "")
 			sameTime(w, fmt.Sprintf("run at of task %d, %s", id, when), w.task(id).RunAt, at)
 		}
 	}
@@ -102,12 +103,12 @@ func retryDelay(w *world) {
 	id := w.add1(some())
 	f := w.fetch1(worker, id)
 	for n := 1; n <= 3; n++ {
-		c := w.ended(f.Ref, queue.Retry)
+		c := w.ended(f.Ref, driver.Retry)
 		c.Delay = 60 * time.Millisecond
 		from := w.now(w.s)
-		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		equal(w, "Finish", w.finish(worker, c), driver.OK)
 		for {
-			got := w.fetchWith(w.s, queue.FetchRequest{Worker: worker})
+			got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker})
 			if len(got.Tasks) == 1 {
 				f = got.Tasks[0]
 				if got.Now.Before(from.Add(c.Delay)) {
@@ -122,7 +123,7 @@ func retryDelay(w *world) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	w.done(worker, f.Ref, queue.Retry) // without a delay it is due at once
+	w.done(worker, f.Ref, driver.Retry) // without a delay it is due at once
 	w.fetch1(worker, id)
 	equal(w, "attempts", w.task(id).Attempts, 4)
 }
@@ -131,15 +132,15 @@ func attemptsKept(w *world) {
 	worker := w.worker(w.s)
 	id := w.add1(some())
 	from := w.now(w.s)
-	var want []queue.Attempt
-	for i, v := range []queue.Verdict{queue.Retry, queue.Snooze, queue.Return, queue.Retry, queue.Fail} {
+	var want []task.Attempt
+	for i, v := range []driver.Verdict{driver.Retry, driver.Snooze, driver.Return, driver.Retry, driver.Fail} {
 		f := w.fetch1(worker, id)
 		c := w.ended(f.Ref, v)
 		c.Outcome = []string{"timed_out", "snoozed", "returned", "failed", "failed"}[i]
 		c.Started, c.Ended = from.Add(time.Duration(i)*time.Second), from.Add(time.Duration(i+1)*time.Second)
 		c.Error = []string{"took 日本 \"long\"\n\tat 'x' \\ %s", "", "", "second", "third"}[i]
-		equal(w, "Finish", w.finish(worker, c), queue.OK)
-		want = append(want, queue.Attempt{N: []int{1, 2, 2, 2, 3}[i], Outcome: c.Outcome, Started: c.Started, Ended: c.Ended, Host: "h", Error: c.Error})
+		equal(w, "Finish", w.finish(worker, c), driver.OK)
+		want = append(want, task.Attempt{N: []int{1, 2, 2, 2, 3}[i], Outcome: c.Outcome, Started: c.Started, Ended: c.Ended, Host: "h", Error: c.Error})
 	}
 	t := w.task(id)
 	if len(t.History) != len(want) {
@@ -148,7 +149,7 @@ func attemptsKept(w *world) {
 	for i := range want {
 		equal(w, "an attempt", t.History[i], want[i])
 	}
-	for _, listed := range w.tasks(queue.Filter{}) {
+	for _, listed := range w.tasks(driver.Filter{}) {
 		equal(w, "attempts in a list", len(listed.History), 0)
 	}
 }
@@ -156,14 +157,14 @@ func attemptsKept(w *world) {
 // Who says no outcome did not begin: the time for it was over, it was told to stop, or it had no slot.
 func untried(w *world) {
 	worker := w.worker(w.s)
-	for verdict, state := range map[queue.Verdict]queue.State{queue.Success: queue.Succeeded, queue.Fail: queue.Failed, queue.Cancel: queue.Canceled,
-		queue.Drop: queue.Discarded, queue.Return: queue.Available} {
+	for verdict, state := range map[driver.Verdict]task.State{driver.Success: task.Succeeded, driver.Fail: task.Failed, driver.Cancel: task.Canceled,
+		driver.Drop: task.Discarded, driver.Return: task.Available} {
 		s := some()
 		s.Queue = string(state)
 		id := w.add1(s)
-		fetch := func() queue.Fetched {
+		fetch := func() driver.Fetched {
 			for begun := time.Now(); ; {
-				f := w.fetchWith(w.s, queue.FetchRequest{Worker: worker, Queues: []string{s.Queue}})
+				f := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{s.Queue}})
 				if len(f.Tasks) == 1 && f.Tasks[0].ID == id {
 					return f.Tasks[0]
 				}
@@ -173,18 +174,18 @@ func untried(w *world) {
 				}
 			}
 		}
-		w.done(worker, fetch().Ref, queue.Retry)
-		c := queue.Completion{Ref: fetch().Ref, Verdict: verdict}
-		equal(w, "Finish", w.finish(worker, c), queue.OK)
+		w.done(worker, fetch().Ref, driver.Retry)
+		c := driver.Completion{Ref: fetch().Ref, Verdict: verdict}
+		equal(w, "Finish", w.finish(worker, c), driver.OK)
 		want := 1
-		if verdict == queue.Success {
+		if verdict == driver.Success {
 			want = 2
 		}
 		t := w.task(id)
 		equal(w, "state", t.State, state)
 		equal(w, "attempts of one that is "+string(state), t.Attempts, want)
 		equal(w, "attempts that are kept of one that is "+string(state), len(t.History), 1)
-		equal(w, "Finish, repeated", w.finish(worker, c), queue.OK)
+		equal(w, "Finish, repeated", w.finish(worker, c), driver.OK)
 	}
 }
 
@@ -192,8 +193,8 @@ func returnPlace(w *world) {
 	worker := w.worker(w.s)
 	all := w.add(some(), some(), some())
 	got := w.fetches("Fetch", worker, 2, all[:2]...)
-	w.done(worker, got[1].Ref, queue.Return)
-	w.done(worker, got[0].Ref, queue.Return)
+	w.done(worker, got[1].Ref, driver.Return)
+	w.done(worker, got[0].Ref, driver.Return)
 	got = w.fetches("Fetch again", worker, 10, all...)
 	for _, f := range got {
 		equal(w, "attempts", f.Attempts, 0)

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 var walkPromises = []promise{
@@ -24,13 +25,13 @@ type walk struct {
 	*world
 	rng      *rand.Rand
 	workers  []lease.Ref
-	tasks    map[queue.ID]queue.Task // as they stood after the last step
-	runs     map[queue.ID]run1       // what runs, as far as Fetch and Finish said
-	begun    map[queue.ID]bool       // those whose start was written
+	tasks    map[task.ID]driver.Task // as they stood after the last step
+	runs     map[task.ID]run1        // what runs, as far as Fetch and Finish said
+	begun    map[task.ID]bool        // those whose start was written
 	tokens   map[string]lease.Token  // the last one of each task and limit
-	max      map[queue.Hash]int      // what holds of each limit
-	declared map[queue.Hash]int      // what its tasks declared last
-	said     map[queue.Hash]bool     // an operator's word stands
+	max      map[task.Hash]int       // what holds of each limit
+	declared map[task.Hash]int       // what its tasks declared last
+	said     map[task.Hash]bool      // an operator's word stands
 	paused   map[string]bool         // queues
 	doing    string
 }
@@ -38,14 +39,14 @@ type walk struct {
 // run1 is a run that the walk has to end.
 type run1 struct {
 	worker lease.Ref
-	queue.Fetched
+	driver.Fetched
 }
 
 func randomWalk(w *world) {
 	seed := rand.Uint64()
 	w.Logf("seed %d", seed)
-	k := &walk{world: w, rng: rand.New(rand.NewPCG(seed, seed)), tasks: map[queue.ID]queue.Task{}, runs: map[queue.ID]run1{}, begun: map[queue.ID]bool{},
-		tokens: map[string]lease.Token{}, max: map[queue.Hash]int{}, declared: map[queue.Hash]int{}, said: map[queue.Hash]bool{}, paused: map[string]bool{}}
+	k := &walk{world: w, rng: rand.New(rand.NewPCG(seed, seed)), tasks: map[task.ID]driver.Task{}, runs: map[task.ID]run1{}, begun: map[task.ID]bool{},
+		tokens: map[string]lease.Token{}, max: map[task.Hash]int{}, declared: map[task.Hash]int{}, said: map[task.Hash]bool{}, paused: map[string]bool{}}
 	k.workers = []lease.Ref{w.worker(w.s), w.worker(w.s)}
 	steps := []func(){k.enqueue1, k.enqueue1, k.enqueue1, k.fetchSome, k.fetchSome, k.fetchSome, k.finishOne, k.finishOne, k.finishOne, k.finishOne,
 		k.startOne, k.actOne, k.actOne, k.actOne, k.dieOne, k.pauseOne, k.setOne, k.tendAll}
@@ -66,26 +67,26 @@ func randomWalk(w *world) {
 func pick[T any](rng *rand.Rand, all ...T) T { return all[rng.IntN(len(all))] }
 
 func (k *walk) enqueue1() {
-	s := queue.Spec{Queue: pick(k.rng, "a", "b"), Kind: pick(k.rng, "x", "y"), Priority: k.rng.IntN(3)}
+	s := task.Spec{Queue: pick(k.rng, "a", "b"), Kind: pick(k.rng, "x", "y"), Priority: k.rng.IntN(3)}
 	s.Delay = pick(k.rng, 0, 0, 0, time.Hour)
 	s.MaxCrashes = 1 + k.rng.IntN(2)
 	switch k.rng.IntN(4) {
 	case 0:
-		s.Unique = &queue.Unique{Key: pick(k.rng, "f1", "f2"), Shared: true}
+		s.Unique = &task.Unique{Key: pick(k.rng, "f1", "f2"), Shared: true}
 	case 1:
-		s.Unique = &queue.Unique{Key: pick(k.rng, "s1", "s2"), Shared: true, Until: queue.UntilStarted}
+		s.Unique = &task.Unique{Key: pick(k.rng, "s1", "s2"), Shared: true, Until: task.UntilStarted}
 	}
 	if k.rng.IntN(2) == 0 {
 		n := 1 + k.rng.IntN(3)
-		s.Limit = &queue.Limit{Key: fmt.Sprint("l", n), Max: n, Shared: n < 3, OnContention: pick(k.rng, queue.Wait, queue.Wait, queue.Displace, queue.Discard)}
+		s.Limit = &task.Limit{Key: fmt.Sprint("l", n), Max: n, Shared: n < 3, OnContention: pick(k.rng, task.Wait, task.Wait, task.Displace, task.Discard)}
 	}
 	k.doing = fmt.Sprintf("enqueue %+v %+v %+v", s, s.Unique, s.Limit)
 	holder := k.holder(s.Unique)
 	a := k.enqueue(k.s, s)[0]
 	switch {
 	case holder != 0:
-		equal(k.world, "the answer to a taken key", a, queue.Enqueued{Answer: queue.Duplicate, ID: holder, State: k.tasks[holder].State})
-	case a.Answer != queue.New:
+		equal(k.world, "the answer to a taken key", a, task.Enqueued{Answer: task.Duplicate, ID: holder, State: k.tasks[holder].State})
+	case a.Answer != task.New:
 		k.Errorf("the answer to a free key: %+v", a)
 	case s.Limit != nil:
 		h := s.Limit.Hash(s.Kind)
@@ -96,9 +97,9 @@ func (k *walk) enqueue1() {
 }
 
 // holder is the task that holds a key, as the rules have it.
-func (k *walk) holder(u *queue.Unique) queue.ID {
+func (k *walk) holder(u *task.Unique) task.ID {
 	for id, t := range k.tasks {
-		if u != nil && t.Unique != nil && t.Unique.Key == u.Key && !t.State.Final() && (u.Until != queue.UntilStarted || !k.begun[id]) {
+		if u != nil && t.Unique != nil && t.Unique.Key == u.Key && !t.State.Final() && (u.Until != task.UntilStarted || !k.begun[id]) {
 			return id
 		}
 	}
@@ -106,7 +107,7 @@ func (k *walk) holder(u *queue.Unique) queue.ID {
 }
 
 func (k *walk) fetchSome() {
-	r := queue.FetchRequest{Worker: pick(k.rng, k.workers...), Queues: pick(k.rng, []string{"a"}, []string{"b", "a"}), Max: pick(k.rng, 1, 2, 100),
+	r := driver.FetchRequest{Worker: pick(k.rng, k.workers...), Queues: pick(k.rng, []string{"a"}, []string{"b", "a"}), Max: pick(k.rng, 1, 2, 100),
 		Kinds: pick(k.rng, nil, nil, []string{"x"}), Suspects: true, Charged: true}
 	k.doing = fmt.Sprintf("fetch %+v", r)
 	f := k.fetchWith(k.s, r)
@@ -135,19 +136,19 @@ func (k *walk) grew(what string, token lease.Token) {
 
 // exhausted checks that a fetch which wanted more had a reason to leave what it left. Suspects are
 // given one at a time, so they, and what waits behind them, may be left.
-func (k *walk) exhausted(r queue.FetchRequest) {
-	running, suspects := map[queue.Hash]int{}, map[queue.Hash]bool{}
+func (k *walk) exhausted(r driver.FetchRequest) {
+	running, suspects := map[task.Hash]int{}, map[task.Hash]bool{}
 	for _, t := range k.tasks {
 		if t.Limit != nil {
 			h := t.Limit.Hash(t.Kind)
-			if t.State == queue.Running {
+			if t.State == task.Running {
 				running[h]++
 			}
 			suspects[h] = suspects[h] || t.Suspect && t.State.Waiting()
 		}
 	}
 	for id, t := range k.tasks {
-		if t.State != queue.Available && t.State != queue.Blocked || t.Suspect || k.paused[t.Queue] || !slices.Contains(r.Queues, t.Queue) || r.Kinds != nil && t.Kind != "x" {
+		if t.State != task.Available && t.State != task.Blocked || t.Suspect || k.paused[t.Queue] || !slices.Contains(r.Queues, t.Queue) || r.Kinds != nil && t.Kind != "x" {
 			continue
 		}
 		if t.Limit == nil {
@@ -163,7 +164,7 @@ func (k *walk) oneRun() (r run1, ok bool) {
 	if len(k.runs) == 0 {
 		return r, false
 	}
-	var all []queue.ID
+	var all []task.ID
 	for id := range k.runs {
 		all = append(all, id)
 	}
@@ -174,7 +175,7 @@ func (k *walk) oneRun() (r run1, ok bool) {
 func (k *walk) startOne() {
 	if r, ok := k.oneRun(); ok {
 		k.doing = fmt.Sprint("start ", r.ID)
-		equal(k.world, "Start", k.world.begin(r.worker, r.Ref), queue.OK)
+		equal(k.world, "Start", k.world.begin(r.worker, r.Ref), driver.OK)
 		k.begun[r.ID] = true
 	}
 }
@@ -184,23 +185,23 @@ func (k *walk) finishOne() {
 	if !ok {
 		return
 	}
-	v := pick(k.rng, queue.Success, queue.Success, queue.Retry, queue.Fail, queue.Cancel, queue.Drop, queue.Snooze, queue.Return)
+	v := pick(k.rng, driver.Success, driver.Success, driver.Retry, driver.Fail, driver.Cancel, driver.Drop, driver.Snooze, driver.Return)
 	k.doing = fmt.Sprintf("finish %d with %d", r.ID, v)
-	if v != queue.Return && r.MustStart() {
-		equal(k.world, "Start", k.world.begin(r.worker, r.Ref), queue.OK)
+	if v != driver.Return && r.MustStart() {
+		equal(k.world, "Start", k.world.begin(r.worker, r.Ref), driver.OK)
 		k.begun[r.ID] = true
 	}
 	asked := k.task(r.ID).Stop != ""
 	c := k.ended(r.Ref, v)
 	c.Delay = pick(k.rng, 0, time.Hour)
-	equal(k.world, "Finish", k.finish(r.worker, c), queue.OK)
+	equal(k.world, "Finish", k.finish(r.worker, c), driver.OK)
 	delete(k.runs, r.ID)
-	want := map[queue.Verdict]queue.State{queue.Success: queue.Succeeded, queue.Retry: queue.Retryable, queue.Fail: queue.Failed,
-		queue.Cancel: queue.Canceled, queue.Drop: queue.Discarded, queue.Snooze: queue.Retryable}[v]
-	if asked && (v == queue.Retry || v == queue.Snooze || v == queue.Return) {
-		want = queue.Canceled
+	want := map[driver.Verdict]task.State{driver.Success: task.Succeeded, driver.Retry: task.Retryable, driver.Fail: task.Failed,
+		driver.Cancel: task.Canceled, driver.Drop: task.Discarded, driver.Snooze: task.Retryable}[v]
+	if asked && (v == driver.Retry || v == driver.Snooze || v == driver.Return) {
+		want = task.Canceled
 	}
-	if s := k.task(r.ID).State; want != "" && s != want || want == "" && s != queue.Available && s != queue.Blocked {
+	if s := k.task(r.ID).State; want != "" && s != want || want == "" && s != task.Available && s != task.Blocked {
 		k.Errorf("state after verdict %d: %s", v, s)
 	}
 }
@@ -209,36 +210,36 @@ func (k *walk) actOne() {
 	if len(k.tasks) == 0 {
 		return
 	}
-	var all []queue.ID
+	var all []task.ID
 	for id := range k.tasks {
 		all = append(all, id)
 	}
 	slices.Sort(all)
 	id := pick(k.rng, all...)
 	t, at, priority := k.tasks[id], k.now(k.s).Add(time.Hour), k.rng.IntN(3)
-	a := queue.Action{Act: pick(k.rng, queue.ActRetry, queue.ActRetry, queue.ActCancel, queue.ActPromote, queue.ActPromote, queue.ActDiscard, queue.ActMove, queue.ActEdit, queue.ActDelete),
-		IDs: []queue.ID{id}, Queue: pick(k.rng, "a", "b"), Edit: pick(k.rng, queue.Edit{Priority: &priority}, queue.Edit{RunAt: &at})}
+	a := driver.Action{Act: pick(k.rng, driver.ActRetry, driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete),
+		IDs: []task.ID{id}, Queue: pick(k.rng, "a", "b"), Edit: pick(k.rng, driver.Edit{Priority: &priority}, driver.Edit{RunAt: &at})}
 	k.doing = fmt.Sprintf("%s of %d, which is %s", a.Act, id, t.State)
-	holder := queue.ID(0)
-	if a.Act == queue.ActRetry && t.State.Final() && t.Unique != nil {
+	holder := task.ID(0)
+	if a.Act == driver.ActRetry && t.State.Final() && t.Unique != nil {
 		holder = k.holder(t.Unique)
 	}
 	answer := k.act(a)[0]
 	switch {
 	case holder != 0:
-		equal(k.world, "the answer", answer, queue.Acted{ID: id, Answer: queue.Taken, State: t.State, Other: holder})
-	case a.Act == queue.ActRetry && t.State.Final():
-		equal(k.world, "the answer", answer.Answer, queue.Done)
+		equal(k.world, "the answer", answer, driver.Acted{ID: id, Answer: driver.Taken, State: t.State, Other: holder})
+	case a.Act == driver.ActRetry && t.State.Final():
+		equal(k.world, "the answer", answer.Answer, driver.Done)
 		delete(k.begun, id)
-	case a.Act == queue.ActDelete && t.State.Final():
-		equal(k.world, "the answer", answer.Answer, queue.Done)
+	case a.Act == driver.ActDelete && t.State.Final():
+		equal(k.world, "the answer", answer.Answer, driver.Done)
 		delete(k.tasks, id)
-	case a.Act == queue.ActCancel && t.State == queue.Running:
-		equal(k.world, "the answer", answer.Answer, queue.Asking)
-	case t.State.Waiting() && a.Act != queue.ActDelete && (a.Act != queue.ActRetry || t.State == queue.Retryable):
-		equal(k.world, "the answer", answer.Answer, queue.Done)
+	case a.Act == driver.ActCancel && t.State == task.Running:
+		equal(k.world, "the answer", answer.Answer, driver.Asking)
+	case t.State.Waiting() && a.Act != driver.ActDelete && (a.Act != driver.ActRetry || t.State == task.Retryable):
+		equal(k.world, "the answer", answer.Answer, driver.Done)
 	default:
-		equal(k.world, "the answer", answer, queue.Acted{ID: id, Answer: queue.Unfit, State: t.State})
+		equal(k.world, "the answer", answer, driver.Acted{ID: id, Answer: driver.Unfit, State: t.State})
 	}
 }
 
@@ -272,7 +273,7 @@ func (k *walk) pauseOne() {
 	if k.paused[q] {
 		k.resume(q, "", true)
 	} else if k.rng.IntN(2) == 0 {
-		k.pauseQueue(queue.Pause{Queue: q})
+		k.pauseQueue(driver.Pause{Queue: q})
 		k.paused[q] = true
 		return
 	}
@@ -299,21 +300,21 @@ func (k *walk) tendAll() {
 
 // look compares every task with how it stood before.
 func (k *walk) look() {
-	now, running, before := map[queue.ID]queue.Task{}, map[queue.Hash]int{}, map[queue.Hash]int{}
-	keys := map[string]queue.ID{}
-	for _, t := range k.world.tasks(queue.Filter{Max: 1000}) {
+	now, running, before := map[task.ID]driver.Task{}, map[task.Hash]int{}, map[task.Hash]int{}
+	keys := map[string]task.ID{}
+	for _, t := range k.world.tasks(driver.Filter{Max: 1000}) {
 		now[t.ID] = t
 		was := k.tasks[t.ID].State
 		if !step1(was, t.State) {
 			k.Errorf("task %d went from %q to %q", t.ID, was, t.State)
 		}
-		if _, runs := k.runs[t.ID]; runs != (t.State == queue.Running) {
+		if _, runs := k.runs[t.ID]; runs != (t.State == task.Running) {
 			k.Errorf("task %d is %s; a worker has it: %v", t.ID, t.State, runs)
 		}
-		if t.State == queue.Running && t.Limit != nil {
+		if t.State == task.Running && t.Limit != nil {
 			running[t.Limit.Hash(t.Kind)]++
 		}
-		if u := t.Unique; u != nil && !t.State.Final() && (u.Until != queue.UntilStarted || !k.begun[t.ID]) {
+		if u := t.Unique; u != nil && !t.State.Final() && (u.Until != task.UntilStarted || !k.begun[t.ID]) {
 			if other := keys[u.Key]; other != 0 {
 				k.Errorf("tasks %d and %d both hold key %s", other, t.ID, u.Key)
 			}
@@ -324,7 +325,7 @@ func (k *walk) look() {
 		if _, there := now[id]; !there {
 			k.Errorf("task %d is gone", id)
 		}
-		if t.State == queue.Running && t.Limit != nil {
+		if t.State == task.Running && t.Limit != nil {
 			before[t.Limit.Hash(t.Kind)]++
 		}
 	}
@@ -338,8 +339,8 @@ func (k *walk) look() {
 
 // step1 says whether one operation may take a task from one state to the other. It may pass
 // through available on its way: a task that became due is fetched at once, or finds its limit reached.
-func step1(from, to queue.State) bool {
-	return from == to || queue.Allowed(from, to) || queue.Allowed(from, queue.Available) && queue.Allowed(queue.Available, to)
+func step1(from, to task.State) bool {
+	return from == to || task.Allowed(from, to) || task.Allowed(from, task.Available) && task.Allowed(task.Available, to)
 }
 
 // drain works all that is left, so that nothing can have been forgotten.
@@ -348,26 +349,26 @@ func (k *walk) drain() {
 		k.resume(q, "", true)
 	}
 	for _, r := range k.runs {
-		k.done(r.worker, r.Ref, queue.Success)
+		k.done(r.worker, r.Ref, driver.Success)
 	}
-	var waiting []queue.ID
+	var waiting []task.ID
 	for id, t := range k.tasks {
 		if t.State.Waiting() {
 			waiting = append(waiting, id)
 		}
 	}
-	k.act(queue.Action{Act: queue.ActPromote, IDs: waiting})
+	k.act(driver.Action{Act: driver.ActPromote, IDs: waiting})
 	for empty := 0; empty < 3; {
-		f := k.fetchWith(k.s, queue.FetchRequest{Worker: k.workers[0], Queues: []string{"a", "b"}, Suspects: true, Charged: true})
+		f := k.fetchWith(k.s, driver.FetchRequest{Worker: k.workers[0], Queues: []string{"a", "b"}, Suspects: true, Charged: true})
 		for _, t := range f.Tasks {
-			k.done(k.workers[0], t.Ref, queue.Success)
+			k.done(k.workers[0], t.Ref, driver.Success)
 		}
 		empty++
 		if len(f.Tasks) > 0 {
 			empty = 0
 		}
 	}
-	for _, t := range k.world.tasks(queue.Filter{Max: 1000}) {
+	for _, t := range k.world.tasks(driver.Filter{Max: 1000}) {
 		if !t.State.Final() {
 			k.Errorf("task %d is %s, and nobody is given it", t.ID, t.State)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -89,7 +89,7 @@ func look(w *world, s *store.Store) error {
 		err = errors.Join(err, herr)
 	}
 	if s.Tasks != nil {
-		_, qerr := s.Tasks.Tasks(w.ctx, queue.Filter{Max: 1})
+		_, qerr := s.Tasks.Tasks(w.ctx, driver.Filter{Max: 1})
 		err = errors.Join(err, qerr)
 	}
 	return err

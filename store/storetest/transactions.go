@@ -10,7 +10,9 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A Caller is an application that keeps tables of its own in the database of the store under test.
@@ -37,8 +39,8 @@ type Transaction struct {
 
 // Joined is the store's queue as seen from a transaction.
 type Joined interface {
-	queue.Inserter
-	queue.Finisher
+	driver.Inserter
+	driver.Finisher
 }
 
 // SQL is a transaction of database/sql, in which q is the queue.
@@ -101,7 +103,7 @@ func (c *caller) open() transaction {
 }
 
 // committed takes specs in with a transaction of their own.
-func (c *caller) committed(specs ...queue.Spec) []queue.Enqueued {
+func (c *caller) committed(specs ...task.Spec) []task.Enqueued {
 	c.Helper()
 	x := c.open()
 	defer x.commit()
@@ -124,7 +126,7 @@ func (x transaction) goesOn() {
 	equal(x.world, "what it returns", n, 1)
 }
 
-func (x transaction) enqueue(specs ...queue.Spec) []queue.Enqueued {
+func (x transaction) enqueue(specs ...task.Spec) []task.Enqueued {
 	x.Helper()
 	got, err := queue.EnqueueIn(x.ctx, x.Queue, specs...)
 	x.check("EnqueueIn", err)
@@ -135,29 +137,29 @@ func (x transaction) enqueue(specs ...queue.Spec) []queue.Enqueued {
 }
 
 // finish ends runs with success, each of which must be answered so.
-func (x transaction) finish(worker lease.Ref, want queue.Status, tasks ...queue.Fetched) {
+func (x transaction) finish(worker lease.Ref, want driver.Status, tasks ...driver.Fetched) {
 	x.Helper()
 	x.finishIn(x.Queue, worker, want, tasks...)
 }
 
 // finishes ends runs with success, in no transaction.
-func (c *caller) finishes(worker lease.Ref, tasks ...queue.Fetched) {
+func (c *caller) finishes(worker lease.Ref, tasks ...driver.Fetched) {
 	c.Helper()
-	c.finishIn(c.s.Queue, worker, queue.OK, tasks...)
+	c.finishIn(c.s.Queue, worker, driver.OK, tasks...)
 }
 
-func (w *world) finishIn(in queue.Finisher, worker lease.Ref, want queue.Status, tasks ...queue.Fetched) {
+func (w *world) finishIn(in driver.Finisher, worker lease.Ref, want driver.Status, tasks ...driver.Fetched) {
 	w.Helper()
 	got, err := in.Finish(w.ctx, worker, succeeded(tasks))
 	w.check("Finish", err)
-	if !slices.Equal(got, slices.Repeat([]queue.Status{want}, len(tasks))) {
+	if !slices.Equal(got, slices.Repeat([]driver.Status{want}, len(tasks))) {
 		w.Errorf("Finish of tasks %v: got %v, want %v each", ids(tasks), got, want)
 	}
 }
 
-func succeeded(tasks []queue.Fetched) (ends []queue.Completion) {
+func succeeded(tasks []driver.Fetched) (ends []driver.Completion) {
 	for _, t := range tasks {
-		ends = append(ends, queue.Completion{Ref: t.Ref, Verdict: queue.Success})
+		ends = append(ends, driver.Completion{Ref: t.Ref, Verdict: driver.Success})
 	}
 	return ends
 }
@@ -172,7 +174,7 @@ func (c *caller) nothing(what string, worker lease.Ref) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, 50*time.Millisecond)
 	defer cancel()
-	f, err := c.s.Queue.Fetch(ctx, queue.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 10})
+	f, err := c.s.Queue.Fetch(ctx, driver.FetchRequest{Worker: worker, Queues: []string{"q"}, Max: 10})
 	if !errors.Is(err, lease.ErrUnavailable) {
 		c.Errorf("%s: got %+v, %v; want a fetch that waits for who writes", what, f, err)
 	}
@@ -205,13 +207,13 @@ func (c *caller) rows(what, table string, want int) {
 }
 
 // keyed is some with a unique key and a limit of one, where they are named.
-func keyed(key, limit string) queue.Spec {
+func keyed(key, limit string) task.Spec {
 	s := some()
 	if key != "" {
-		s.Unique = &queue.Unique{Key: key}
+		s.Unique = &task.Unique{Key: key}
 	}
 	if limit != "" {
-		s.Limit = &queue.Limit{Key: limit, Max: 1}
+		s.Limit = &task.Limit{Key: limit, Max: 1}
 	}
 	return s
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What others do beside a transaction that stays open, where not only one of them writes at a time.
@@ -32,12 +34,12 @@ var besidePromises = []pledge{
 func besideKey(c *caller) {
 	first, second := c.open(), c.open()
 	id := first.enqueue(keyed("u", ""))[0].ID
-	want := func(who string, got []queue.Enqueued, err error) queue.ID {
+	want := func(who string, got []task.Enqueued, err error) task.ID {
 		c.Helper()
 		if !errors.Is(err, queue.ErrUndecided) {
 			c.Errorf("the error of %s: %v, want undecided", who, err)
 		}
-		if got[0] != (queue.Enqueued{Answer: queue.Undecided}) || got[1].Answer != queue.New || got[2].Answer != queue.New {
+		if got[0] != (task.Enqueued{Answer: task.Undecided}) || got[1].Answer != task.New || got[2].Answer != task.New {
 			c.Errorf("answers to %s: %+v", who, got)
 		}
 		return got[1].ID
@@ -47,15 +49,15 @@ func besideKey(c *caller) {
 	second.goesOn()
 	client := queue.NewClient(queue.ClientOptions{Store: c.s.Queue})
 	defer client.Close()
-	got, err = client.EnqueueMany(c.ctx, []queue.Spec{keyed("u", ""), keyed("w", ""), some()})
+	got, err = client.EnqueueMany(c.ctx, []task.Spec{keyed("u", ""), keyed("w", ""), some()})
 	want("one without a transaction", got, err)
-	if e, err := client.Enqueue(c.ctx, keyed("u", "")); !errors.Is(err, queue.ErrUndecided) || e != (queue.Enqueued{Answer: queue.Undecided}) {
+	if e, err := client.Enqueue(c.ctx, keyed("u", "")); !errors.Is(err, queue.ErrUndecided) || e != (task.Enqueued{Answer: task.Undecided}) {
 		c.Errorf("a single one: %+v, %v", e, err)
 	}
 	first.commit()
 	second.commit()
-	c.duplicate(keyed("u", ""), id, queue.Available)
-	c.duplicate(keyed("v", ""), other, queue.Available)
+	c.duplicate(keyed("u", ""), id, task.Available)
+	c.duplicate(keyed("v", ""), other, task.Available)
 }
 
 // besideNamespace: a slip of the pen in its name must not be answered "enqueued".
@@ -75,22 +77,22 @@ func besideNamespace(c *caller) {
 		if err == nil || !strings.Contains(err.Error(), typo.Namespace) || len(got) != 0 {
 			c.Errorf("an enqueue into namespace %s: %+v, %v", typo.Namespace, got, err)
 		}
-		if st, err := x.Queue.Finish(c.ctx, worker, []queue.Completion{{Ref: running.Ref, Verdict: queue.Success}}); err == nil {
+		if st, err := x.Queue.Finish(c.ctx, worker, []driver.Completion{{Ref: running.Ref, Verdict: driver.Success}}); err == nil {
 			c.Errorf("a completion in namespace %s: %v", typo.Namespace, st)
 		}
 	}
 	x.commit()
 	c.rows("after the commit", table, 2)
-	equal(c.world, "state of the task", c.task(id).State, queue.Running)
+	equal(c.world, "state of the task", c.task(id).State, task.Running)
 }
 
 func besideFetch(c *caller) {
 	worker := c.worker(c.s)
 	low := some()
 	low.Priority = -1
-	for i, last := range []queue.Spec{some(), low, keyed("", "last")} {
+	for i, last := range []task.Spec{some(), low, keyed("", "last")} {
 		for j, n := range []int{2, 100} {
-			var heads []queue.Spec
+			var heads []task.Spec
 			for k := range n {
 				limit := ""
 				if last.Limit != nil {
@@ -112,15 +114,15 @@ func besideFetch(c *caller) {
 
 func besideRivals(c *caller) {
 	worker := c.worker(c.s)
-	var rivals []queue.Spec
+	var rivals []task.Spec
 	for i := range 8 {
 		s := limited(fmt.Sprint("l", i), 1)
-		s.Limit.OnContention = queue.Displace
+		s.Limit.OnContention = task.Displace
 		rivals = append(rivals, s)
 	}
 	running := c.fetches("the first of each", worker, 10, c.add(rivals...)...)
 	x := c.open()
-	x.finish(worker, queue.OK, running...)
+	x.finish(worker, driver.OK, running...)
 	c.add(rivals...)
 	last := c.add1(keyed("", "last"))
 	c.fetches("a fetch beside the transaction", worker, 1, last)
@@ -137,7 +139,7 @@ func besideLimit(c *caller) {
 	all := c.add(limited("l", 2), limited("l", 2), limited("l", 2), limited("l", 2))
 	f := c.fetches("under the limit", worker, 10, all[:2]...)
 	x := c.open()
-	x.finish(worker, queue.OK, f[0])
+	x.finish(worker, driver.OK, f[0])
 	x.enqueue(limited("l", 2))
 	c.fetches("before anybody has ended", worker, 10)
 	c.finishes(worker, f[1])
@@ -154,8 +156,8 @@ func besideLine(c *caller) {
 	for n := range 2 { // behind those that a transaction has
 		limit := fmt.Sprint("l", n)
 		f := c.fetch1(worker, c.add1(keyed("", limit)))
-		two := []queue.Spec{keyed(fmt.Sprint("u", n), limit), keyed(fmt.Sprint("v", n), limit)}
-		line := c.add(append(two, slices.Repeat([]queue.Spec{keyed("", limit)}, n)...)...)
+		two := []task.Spec{keyed(fmt.Sprint("u", n), limit), keyed(fmt.Sprint("v", n), limit)}
+		line := c.add(append(two, slices.Repeat([]task.Spec{keyed("", limit)}, n)...)...)
 		x := c.open()
 		x.enqueue(two...)
 		begun := time.Now()
@@ -176,7 +178,7 @@ func besideLine(c *caller) {
 // besideNext: what a fetch cannot do for those of a transaction it leaves to the next one.
 func besideNext(c *caller) {
 	worker := c.worker(c.s)
-	var first, next []queue.Spec
+	var first, next []task.Spec
 	for i := range 25 {
 		limit := fmt.Sprint("l", i)
 		first, next = append(first, keyed("", limit)), append(next, keyed(fmt.Sprint("u", i), limit))
@@ -192,7 +194,7 @@ func besideNext(c *caller) {
 		c.Errorf("a fetch took %v", took)
 	}
 	x.commit()
-	var got []queue.ID
+	var got []task.ID
 	for len(got) < len(line) {
 		f := c.fetch(worker, 100)
 		if len(f) == 0 {
@@ -212,8 +214,8 @@ func besideBatch(c *caller) {
 		c.Fatalf("Fetch: %v", ids(f))
 	}
 	x := c.open()
-	x.finish(worker, queue.OK, f[1])
-	var refs []queue.Ref
+	x.finish(worker, driver.OK, f[1])
+	var refs []driver.Ref
 	for _, t := range f {
 		refs = append(refs, t.Ref)
 	}
@@ -222,10 +224,10 @@ func besideBatch(c *caller) {
 	}
 	// A store either says of the whole batch that it has to be repeated, or of each task what became of it.
 	got, err := c.s.Queue.Finish(c.ctx, worker, succeeded(f))
-	if !errors.Is(err, lease.ErrUnavailable) && (err != nil || !slices.Equal(got, []queue.Status{queue.OK, queue.Withheld, queue.OK})) {
+	if !errors.Is(err, lease.ErrUnavailable) && (err != nil || !slices.Equal(got, []driver.Status{driver.OK, driver.Withheld, driver.OK})) {
 		c.Errorf("Finish beside the transaction: %v, %v", got, err)
 	}
-	for i, want := range []queue.State{queue.Succeeded, queue.Running, queue.Succeeded} {
+	for i, want := range []task.State{task.Succeeded, task.Running, task.Succeeded} {
 		equal(c.world, fmt.Sprintf("state of task %d of the batch", i), c.task(f[i].ID).State, want)
 	}
 	equal(c.world, "tasks that run in the slot that the batch freed", len(c.fetch(worker, 10)), 1)
@@ -236,15 +238,15 @@ func besideBatch(c *caller) {
 // besideRun: a transaction whose duplicate runs has no lock on it, also where it would have replaced it.
 func besideRun(c *caller) {
 	worker := c.worker(c.s)
-	for i, again := range []queue.Again{"", queue.Replace, queue.Debounce} {
+	for i, again := range []task.Again{"", task.Replace, task.Debounce} {
 		key := fmt.Sprint("u", i)
 		f := c.fetch1(worker, c.add1(keyed(key, "l")))
 		s := keyed(key, "l")
 		if again != "" {
-			s.Unique.Until, s.Unique.Again, s.Delay = queue.UntilStarted, again, time.Minute
+			s.Unique.Until, s.Unique.Again, s.Delay = task.UntilStarted, again, time.Minute
 		}
 		x := c.open()
-		equal(c.world, "the answer", x.enqueue(s)[0], queue.Enqueued{Answer: queue.Duplicate, ID: f.ID, State: queue.Running})
+		equal(c.world, "the answer", x.enqueue(s)[0], task.Enqueued{Answer: task.Duplicate, ID: f.ID, State: task.Running})
 		begun := time.Now()
 		c.finishes(worker, f)
 		if took := time.Since(begun); took > time.Second {
@@ -258,7 +260,7 @@ func besideAct(c *caller) {
 	id := c.add1(keyed("u", "l"))
 	x := c.open()
 	x.enqueue(keyed("u", "l"))
-	c.acted(queue.ActCancel, id, queue.Busy)
+	c.acted(driver.ActCancel, id, driver.Busy)
 	x.commit()
-	c.acted(queue.ActCancel, id, queue.Done)
+	c.acted(driver.ActCancel, id, driver.Done)
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 var joinPromises = []pledge{
@@ -42,10 +45,10 @@ func joinEnqueue(c *caller) {
 	x := c.open()
 	x.exec("INSERT INTO " + table + " VALUES ('order')")
 	got := x.enqueue(some(), full, full)
-	if got[0].Answer != queue.New || got[1].Answer != queue.New || got[2] != (queue.Enqueued{Answer: queue.Duplicate, ID: got[1].ID, State: queue.Available}) {
+	if got[0].Answer != task.New || got[1].Answer != task.New || got[2] != (task.Enqueued{Answer: task.Duplicate, ID: got[1].ID, State: task.Available}) {
 		c.Errorf("answers: %+v", got)
 	}
-	equal(c.world, "tasks before the commit", len(c.tasks(queue.Filter{})), 0)
+	equal(c.world, "tasks before the commit", len(c.tasks(driver.Filter{})), 0)
 	c.nothing("a fetch before the commit", worker)
 	x.commit()
 	c.rows("after the commit", table, 1)
@@ -77,8 +80,8 @@ func joinCounted(c *caller) {
 		equal(c.world, "counters before the end", len(counts()), 0)
 		if !c.OneWriter { // nobody waits for what it counts
 			minute := c.now(c.s).Truncate(time.Minute)
-			c.check("Count", c.s.Queue.Count(c.ctx, []queue.Count{{Minute: minute, Queue: "q", Kind: "k", Name: queue.CountDuplicate + ":finished", N: 1},
-				{Minute: minute, Queue: "q", Kind: "k", Name: queue.CountDuplicate + ":finished", N: -1}}))
+			c.check("Count", c.s.Queue.Count(c.ctx, []driver.Count{{Minute: minute, Queue: "q", Kind: "k", Name: counters.Duplicate + ":finished", N: 1},
+				{Minute: minute, Queue: "q", Kind: "k", Name: counters.Duplicate + ":finished", N: -1}}))
 		}
 		if keeps {
 			x.commit()
@@ -88,7 +91,7 @@ func joinCounted(c *caller) {
 		}
 	}
 	at := some().Queue + " " + some().Kind + " "
-	if got := counts(); len(got) != 2 || got[at+queue.CountEnqueued] != 3 || got[at+queue.CountDuplicate+":finished"] != 2 {
+	if got := counts(); len(got) != 2 || got[at+counters.Enqueued] != 3 || got[at+counters.Duplicate+":finished"] != 2 {
 		c.Errorf("counters after the commit: %v", got)
 	}
 }
@@ -116,22 +119,22 @@ func joinFinish(c *caller) {
 	all := c.add(limited("l", 1), limited("l", 1))
 	f := c.fetch1(worker, all[0])
 	x := c.open()
-	x.finish(worker, queue.OK, f)
+	x.finish(worker, driver.OK, f)
 	x.rollback()
 	t, held, _ := c.find(all[0])
-	equal(c.world, "state after a rollback", t.State, queue.Running)
+	equal(c.world, "state after a rollback", t.State, task.Running)
 	equal(c.world, "attempts after a rollback", t.Attempts, 0)
 	equal(c.world, "tasks that have a slot after a rollback", len(held.Running), 1)
 	c.fetches("a fetch after a rollback", worker, 10)
 
 	x = c.open()
-	x.finish(worker, queue.OK, f)
+	x.finish(worker, driver.OK, f)
 	third := x.enqueue(limited("l", 1))[0].ID
-	equal(c.world, "state before the commit", c.task(all[0]).State, queue.Running)
+	equal(c.world, "state before the commit", c.task(all[0]).State, task.Running)
 	c.nothing("a fetch before the commit", worker)
 	x.commit()
-	equal(c.world, "state after the commit", c.task(all[0]).State, queue.Succeeded)
-	for _, id := range []queue.ID{all[1], third} {
+	equal(c.world, "state after the commit", c.task(all[0]).State, task.Succeeded)
+	for _, id := range []task.ID{all[1], third} {
 		c.finishes(worker, c.fetches("in the slot that the transaction freed", worker, 10, id)...)
 	}
 	equal(c.world, "repairs", c.tend().Repaired, 0)
@@ -144,7 +147,7 @@ func joinRollback(c *caller) {
 	x.enqueue(keyed("u", ""), keyed("", "l"), some())
 	x.rollback()
 	c.rows("after the rollback", table, 0)
-	equal(c.world, "tasks", len(c.tasks(queue.Filter{})), 0)
+	equal(c.world, "tasks", len(c.tasks(driver.Filter{})), 0)
 	lanes, err := c.s.Tasks.Queues(c.ctx)
 	c.check("Queues", err)
 	for _, l := range lanes {
@@ -165,13 +168,13 @@ func joinSavepoint(c *caller) {
 	got := x.enqueue(other, some())
 	x.commit()
 	for _, a := range got {
-		equal(c.world, "what was taken back is enqueued again", a.Answer, queue.New)
+		equal(c.world, "what was taken back is enqueued again", a.Answer, task.New)
 	}
-	equal(c.world, "tasks", len(c.tasks(queue.Filter{})), 3)
+	equal(c.world, "tasks", len(c.tasks(driver.Filter{})), 3)
 	worker := c.worker(c.s)
 	c.fetches("the others", worker, 10, first, got[1].ID)
-	f := c.fetchWith(c.s, queue.FetchRequest{Worker: worker, Queues: []string{"q2"}, Kinds: []string{"k2"}})
-	c.order("where nobody has been before", ids(f.Tasks), []queue.ID{got[0].ID})
+	f := c.fetchWith(c.s, driver.FetchRequest{Worker: worker, Queues: []string{"q2"}, Kinds: []string{"k2"}})
+	c.order("where nobody has been before", ids(f.Tasks), []task.ID{got[0].ID})
 }
 
 func joinFenced(c *caller) {
@@ -180,29 +183,29 @@ func joinFenced(c *caller) {
 	stale := f
 	stale.Token--
 	x := c.open()
-	x.finish(worker, queue.Gone, stale)
-	x.finish(other, queue.Gone, f)
+	x.finish(worker, driver.Gone, stale)
+	x.finish(other, driver.Gone, f)
 	x.commit()
 	c.release(c.s, worker)
 	x = c.open()
-	x.finish(worker, queue.Gone, f)
+	x.finish(worker, driver.Gone, f)
 	id := x.enqueue(some())[0].ID // it goes on
 	x.commit()
-	equal(c.world, "state of the one that runs", c.task(f.ID).State, queue.Running)
-	equal(c.world, "state of the other", c.task(id).State, queue.Available)
+	equal(c.world, "state of the one that runs", c.task(f.ID).State, task.Running)
+	equal(c.world, "state of the other", c.task(id).State, task.Available)
 }
 
 func joinRepeated(c *caller) {
 	worker, other := c.worker(c.s), c.worker(c.s)
-	end := func(in queue.Finisher, e queue.Completion) {
+	end := func(in driver.Finisher, e driver.Completion) {
 		c.Helper()
-		got, err := in.Finish(c.ctx, worker, []queue.Completion{e})
+		got, err := in.Finish(c.ctx, worker, []driver.Completion{e})
 		c.check("Finish", err)
-		if len(got) != 1 || got[0] != queue.OK {
+		if len(got) != 1 || got[0] != driver.OK {
 			c.Errorf("Finish with verdict %v: %v", e.Verdict, got)
 		}
 	}
-	for _, v := range []queue.Verdict{queue.Retry, queue.Return} {
+	for _, v := range []driver.Verdict{driver.Retry, driver.Return} {
 		id := c.add1(some())
 		e := c.ended(c.fetch1(worker, id).Ref, v)
 		x := c.open()
@@ -215,7 +218,7 @@ func joinRepeated(c *caller) {
 		x = c.open()
 		end(x.Queue, e)
 		x.commit()
-		equal(c.world, "state of what the other has", c.task(id).State, queue.Running)
+		equal(c.world, "state of what the other has", c.task(id).State, task.Running)
 		c.finishes(other, f)
 	}
 }
@@ -228,7 +231,7 @@ func joinGone(c *caller) {
 			c.Errorf("enqueued in no transaction, %s: %+v", how, got)
 		}
 		_ = x.Rollback(c.ctx)
-		equal(c.world, "tasks of a transaction that is gone, "+how, len(c.tasks(queue.Filter{})), 0)
+		equal(c.world, "tasks of a transaction that is gone, "+how, len(c.tasks(driver.Filter{})), 0)
 	}
 	for _, used := range []bool{true, false} {
 		x := c.open()
@@ -262,24 +265,24 @@ func joinEnded(c *caller) {
 		if _, err := queue.EnqueueIn(over, x.Queue, some()); err == nil {
 			c.Error("enqueued though the context had ended")
 		}
-		if _, err := x.Queue.Finish(over, worker, succeeded([]queue.Fetched{f})); err == nil {
+		if _, err := x.Queue.Finish(over, worker, succeeded([]driver.Fetched{f})); err == nil {
 			c.Error("finished though the context had ended")
 		}
 		x.goesOn()
 		x.enqueue(some())
 		x.commit()
 		equal(c.world, fmt.Sprint("tasks of the transaction, used before: ", used), len(c.fetch(worker, 10)), want)
-		equal(c.world, "state of the one that ran before", c.task(f.ID).State, queue.Running)
+		equal(c.world, "state of the one that ran before", c.task(f.ID).State, task.Running)
 	}
 }
 
 // joinDuplicate: when the task starts, what the duplicate's caller wrote is there.
 func joinDuplicate(c *caller) {
 	worker := c.worker(c.s)
-	for _, s := range []queue.Spec{keyed("u", ""), keyed("v", "l")} {
+	for _, s := range []task.Spec{keyed("u", ""), keyed("v", "l")} {
 		id := c.add1(s)
 		x := c.open()
-		equal(c.world, "the answer", x.enqueue(s)[0], queue.Enqueued{Answer: queue.Duplicate, ID: id, State: queue.Available})
+		equal(c.world, "the answer", x.enqueue(s)[0], task.Enqueued{Answer: task.Duplicate, ID: id, State: task.Available})
 		c.nothing("a fetch before the commit", worker)
 		x.commit()
 		c.fetch1(worker, id)
@@ -287,8 +290,8 @@ func joinDuplicate(c *caller) {
 }
 
 func joinWaits(c *caller) {
-	alone := func(s queue.Spec) ([]queue.Enqueued, error) { return queue.EnqueueIn(c.ctx, c.s.Queue, s) }
-	joined := func(s queue.Spec) ([]queue.Enqueued, error) {
+	alone := func(s task.Spec) ([]task.Enqueued, error) { return queue.EnqueueIn(c.ctx, c.s.Queue, s) }
+	joined := func(s task.Spec) ([]task.Enqueued, error) {
 		x, err := c.connected(c.ctx)
 		if err != nil {
 			return nil, err
@@ -296,12 +299,12 @@ func joinWaits(c *caller) {
 		got, err := queue.EnqueueIn(c.ctx, x.Queue, s)
 		return got, errors.Join(err, x.Commit(c.ctx))
 	}
-	for how, enqueue := range map[string]func(queue.Spec) ([]queue.Enqueued, error){"alone": alone, "in a transaction": joined} {
+	for how, enqueue := range map[string]func(task.Spec) ([]task.Enqueued, error){"alone": alone, "in a transaction": joined} {
 		for _, commit := range []bool{true, false} {
 			s := keyed(fmt.Sprint(how, commit), "")
 			x := c.open()
 			id := x.enqueue(s)[0].ID
-			var got []queue.Enqueued
+			var got []task.Enqueued
 			var err error
 			var waiting sync.WaitGroup
 			waiting.Go(func() { got, err = enqueue(s) })
@@ -313,12 +316,12 @@ func joinWaits(c *caller) {
 			}
 			waiting.Wait()
 			c.check("Enqueue "+how, err)
-			want := queue.Enqueued{Answer: queue.New, ID: got[0].ID, State: queue.Available}
+			want := task.Enqueued{Answer: task.New, ID: got[0].ID, State: task.Available}
 			if commit {
-				want = queue.Enqueued{Answer: queue.Duplicate, ID: id, State: queue.Available}
+				want = task.Enqueued{Answer: task.Duplicate, ID: id, State: task.Available}
 			}
 			equal(c.world, fmt.Sprintf("the answer %s, commit: %v", how, commit), got[0], want)
-			c.duplicate(s, want.ID, queue.Available)
+			c.duplicate(s, want.ID, task.Available)
 		}
 	}
 }
@@ -327,17 +330,17 @@ func joinWaits(c *caller) {
 func joinDisplace(c *caller) {
 	worker := c.worker(c.s)
 	rival := limited("l", 1)
-	rival.Limit.OnContention = queue.Displace
+	rival.Limit.OnContention = task.Displace
 	first := c.fetch1(worker, c.add1(rival))
 	second := c.add1(rival)
 	x := c.open()
-	x.finish(worker, queue.OK, first)
+	x.finish(worker, driver.OK, first)
 	c.nothing("a fetch beside the transaction", worker)
 	x.rollback()
 	c.fetches("a fetch after the rollback", worker, 10)
 	asked, err := c.s.Queue.Mine(c.ctx, worker, true)
 	c.check("Mine", err)
-	if len(asked) != 1 || asked[0] != (queue.Asked{Ref: first.Ref, Stop: queue.ReasonReplaced}) {
+	if len(asked) != 1 || asked[0] != (driver.Asked{Ref: first.Ref, Stop: task.ReasonReplaced}) {
 		c.Errorf("asked to stop: %+v", asked)
 	}
 	c.finishes(worker, first)
@@ -379,7 +382,7 @@ func joinWork(c *caller) {
 			c.Fatal("nobody works")
 		}
 	}
-	t := s.comes(id, queue.Succeeded)
+	t := s.comes(id, task.Succeeded)
 	equal(c.world, "attempts", t.Attempts, 2)
 	c.rows("in the end", table, 2)
 	c.rows("in the end", table+" WHERE word = 'done by attempt 2'", 1)

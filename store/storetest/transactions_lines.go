@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Transactions take no limit's lock (rule Q5), so what they enqueue gets its place in line later.
@@ -18,55 +19,55 @@ var linePromises = []pledge{
 }
 
 // replacer is a task that replaces the waiting one of its key.
-func replacer(key, limit string) queue.Spec {
+func replacer(key, limit string) task.Spec {
 	s := keyed(key, limit)
-	s.Unique.Until, s.Unique.Again = queue.UntilStarted, queue.Replace
+	s.Unique.Until, s.Unique.Again = task.UntilStarted, task.Replace
 	return s
 }
 
-func (w *world) later(s queue.Spec) queue.Spec {
+func (w *world) later(s task.Spec) task.Spec {
 	s.RunAt = w.now(w.s).Add(time.Hour)
 	return s
 }
 
 func lineGoesOn(c *caller) {
 	n, worker := 0, c.worker(c.s)
-	alone := func(s ...queue.Spec) []queue.Enqueued { return c.enqueue(c.s, s...) }
+	alone := func(s ...task.Spec) []task.Enqueued { return c.enqueue(c.s, s...) }
 	for what, gone := range map[string]struct {
 		expires bool
-		do      func(id queue.ID, key, limit string)
+		do      func(id task.ID, key, limit string)
 	}{
-		"canceled": {false, func(id queue.ID, _, _ string) { c.acted(queue.ActCancel, id, queue.Done) }},
-		"moved": {false, func(id queue.ID, _, _ string) {
-			c.act(queue.Action{Act: queue.ActMove, IDs: []queue.ID{id}, Queue: "elsewhere", By: "me"})
+		"canceled": {false, func(id task.ID, _, _ string) { c.acted(driver.ActCancel, id, driver.Done) }},
+		"moved": {false, func(id task.ID, _, _ string) {
+			c.act(driver.Action{Act: driver.ActMove, IDs: []task.ID{id}, Queue: "elsewhere", By: "me"})
 		}},
-		"put off": {false, func(id queue.ID, key, _ string) {
-			equal(c.world, "the answer", alone(c.later(replacer(key, "")))[0].Answer, queue.Updated)
+		"put off": {false, func(id task.ID, key, _ string) {
+			equal(c.world, "the answer", alone(c.later(replacer(key, "")))[0].Answer, task.Updated)
 		}},
-		"put off under another limit": {false, func(id queue.ID, key, _ string) {
-			equal(c.world, "the answer", alone(c.later(replacer(key, "other"+key)))[0].Answer, queue.Updated)
+		"put off under another limit": {false, func(id task.ID, key, _ string) {
+			equal(c.world, "the answer", alone(c.later(replacer(key, "other"+key)))[0].Answer, task.Updated)
 		}},
-		"put off by a transaction": {false, func(id queue.ID, key, limit string) {
-			equal(c.world, "the answer", c.committed(c.later(replacer(key, limit)))[0].Answer, queue.Updated)
+		"put off by a transaction": {false, func(id task.ID, key, limit string) {
+			equal(c.world, "the answer", c.committed(c.later(replacer(key, limit)))[0].Answer, task.Updated)
 		}},
-		"put off by a transaction, without a limit": {false, func(id queue.ID, key, _ string) {
-			equal(c.world, "the answer", c.committed(c.later(replacer(key, "")))[0].Answer, queue.Updated)
+		"put off by a transaction, without a limit": {false, func(id task.ID, key, _ string) {
+			equal(c.world, "the answer", c.committed(c.later(replacer(key, "")))[0].Answer, task.Updated)
 		}},
-		"expired": {true, func(queue.ID, string, string) {}},
-		"expired, its key taken": {true, func(_ queue.ID, key, _ string) {
-			equal(c.world, "the answer", alone(c.later(replacer(key, "")))[0].Answer, queue.New)
+		"expired": {true, func(task.ID, string, string) {}},
+		"expired, its key taken": {true, func(_ task.ID, key, _ string) {
+			equal(c.world, "the answer", alone(c.later(replacer(key, "")))[0].Answer, task.New)
 		}},
-		"expired, its key taken under another limit": {true, func(_ queue.ID, key, _ string) {
-			equal(c.world, "the answer", alone(c.later(replacer(key, "other"+key)))[0].Answer, queue.New)
+		"expired, its key taken under another limit": {true, func(_ task.ID, key, _ string) {
+			equal(c.world, "the answer", alone(c.later(replacer(key, "other"+key)))[0].Answer, task.New)
 		}},
-		"expired, its key taken by a transaction": {true, func(_ queue.ID, key, limit string) {
-			equal(c.world, "the answer", c.committed(c.later(replacer(key, limit)))[0].Answer, queue.New)
+		"expired, its key taken by a transaction": {true, func(_ task.ID, key, limit string) {
+			equal(c.world, "the answer", c.committed(c.later(replacer(key, limit)))[0].Answer, task.New)
 		}},
-		"expired, its key taken by a transaction, without a limit": {true, func(_ queue.ID, key, _ string) {
-			equal(c.world, "the answer", c.committed(c.later(replacer(key, "")))[0].Answer, queue.New)
+		"expired, its key taken by a transaction, without a limit": {true, func(_ task.ID, key, _ string) {
+			equal(c.world, "the answer", c.committed(c.later(replacer(key, "")))[0].Answer, task.New)
 		}},
 	} {
-		for how, begun := range map[string]func(...queue.Spec) []queue.Enqueued{"a transaction's": c.committed, "nobody's": alone} {
+		for how, begun := range map[string]func(...task.Spec) []task.Enqueued{"a transaction's": c.committed, "nobody's": alone} {
 			for _, tended := range []bool{true, false} {
 				n++
 				key, limit := fmt.Sprint("u", n), fmt.Sprint("l", n)
@@ -97,8 +98,8 @@ func lineDuplicate(c *caller) {
 		}
 		id := c.add1(c.later(keyed(key, "")))
 		got := c.committed(keyed(key, limit), keyed("", limit))
-		equal(c.world, "the first answer", got[0], queue.Enqueued{Answer: queue.Duplicate, ID: id, State: queue.Scheduled})
-		equal(c.world, "the second answer", got[1].Answer, queue.New)
+		equal(c.world, "the first answer", got[0], task.Enqueued{Answer: task.Duplicate, ID: id, State: task.Scheduled})
+		equal(c.world, "the second answer", got[1].Answer, task.New)
 		c.fetches(fmt.Sprint("the second, limit known: ", known), worker, 10, got[1].ID)
 	}
 }
@@ -106,7 +107,7 @@ func lineDuplicate(c *caller) {
 func lineReplaced(c *caller) {
 	worker := c.worker(c.s)
 	id := c.committed(replacer("u", "l"))[0].ID
-	equal(c.world, "the answer", c.committed(replacer("u", "l"))[0].Answer, queue.Updated)
+	equal(c.world, "the answer", c.committed(replacer("u", "l"))[0].Answer, task.Updated)
 	equal(c.world, "repairs", c.tend().Repaired, 0)
 	c.fetch1(worker, id)
 }
@@ -114,7 +115,7 @@ func lineReplaced(c *caller) {
 // lineOldest: many slots are freed by transactions, of which a fetch may look at some only.
 func lineOldest(c *caller) {
 	worker := c.worker(c.s)
-	var specs []queue.Spec
+	var specs []task.Spec
 	for i := range 25 {
 		specs = append(specs, keyed("", fmt.Sprint("l", i)))
 	}
@@ -122,10 +123,10 @@ func lineOldest(c *caller) {
 	next := c.add(specs...)
 	for _, f := range running {
 		x := c.open()
-		x.finish(worker, queue.OK, f)
+		x.finish(worker, driver.OK, f)
 		x.commit()
 	}
-	var got []queue.ID
+	var got []task.ID
 	for range next {
 		got = append(got, ids(c.fetch(worker, 100))...)
 	}
@@ -136,7 +137,7 @@ func lineOldest(c *caller) {
 func lineBehind(c *caller) {
 	worker := c.worker(c.s)
 	at := c.now(c.s).Add(time.Hour)
-	var many []queue.Spec
+	var many []task.Spec
 	for i := range 300 {
 		s := replacer(fmt.Sprint("u", i), fmt.Sprint("l", i))
 		s.RunAt = at
@@ -148,7 +149,7 @@ func lineBehind(c *caller) {
 		two := c.add(keyed("", limit), keyed("", limit))
 		f := c.fetch1(worker, two[0])
 		x := c.open()
-		x.finish(worker, queue.OK, f)
+		x.finish(worker, driver.OK, f)
 		x.commit()
 		c.finishes(worker, c.fetches("in the slot that the transaction freed", worker, 10, two[1])...)
 	}

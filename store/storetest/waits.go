@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/tick"
@@ -144,7 +144,7 @@ func fetchWaits(w *world) func(time.Time) bool {
 	worker := w.worker(w.s)
 	w.add1(limited("l", 1))
 	return func(notAfter time.Time) bool {
-		f, err := w.s.Queue.Fetch(w.ctx, queue.FetchRequest{Worker: worker, Max: 1, Queues: []string{"q"}, NotAfter: notAfter})
+		f, err := w.s.Queue.Fetch(w.ctx, driver.FetchRequest{Worker: worker, Max: 1, Queues: []string{"q"}, NotAfter: notAfter})
 		if err != nil {
 			w.Errorf("Fetch: %v", err)
 		}

@@ -16,10 +16,10 @@ type floor struct {
 // floors are all packages but those of internal/test, the lowest floor first.
 var floors = []floor{
 	{"ground: helpers that know nothing of dibs", []string{
-		"internal/aside", "internal/beneath", "internal/clock", "internal/coalesce", "internal/conffile", "internal/lazy",
+		"internal/aside", "internal/beneath", "internal/clock", "internal/coalesce", "internal/conffile", "internal/keys", "internal/lazy",
 		"internal/guardian/proc", "internal/guardian/cgroup", "internal/guardian", "internal/guardian/early", "internal/scope"}},
-	{"what is declared: when and what", []string{"schedule", "job"}},
-	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "queue"}},
+	{"what is declared: when and what", []string{"schedule", "job", "task"}},
+	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "queue/driver", "queue/counters", "queue"}},
 	{"where it is kept", []string{
 		"store", "store/internal/life", "store/memory", "store/file", "store/redis", "store/postgres", "store/mysql", "store/all",
 		"queue/queuetest"}},

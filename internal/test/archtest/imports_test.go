@@ -18,16 +18,17 @@ const module = "github.com/dibs-run/dibs"
 // stands for everything below it. What is not listed here may import everything, and
 // everything may import internal/lazy.
 var allowed = map[string][]string{
-	"": {"lease", "queue", "scheduler", "job", "run", "run/command", "run/enqueue", "tick", "store", "internal/aside",
+	"": {"lease", "queue", "queue/driver", "task", "scheduler", "job", "run", "run/command", "run/enqueue", "tick", "store", "internal/aside",
 		"internal/spool"}, // package dibs: the way in
-	"dibstest":               {"", "queue", "queue/queuetest", "lease", "store", "internal/clock"},
+	"dibstest":               {"", "queue", "queue/driver", "queue/queuetest", "lease", "store", "internal/clock"},
 	"schedule":               {},
 	"job":                    {},
-	"lease":                  {"internal/coalesce", "internal/clock"},
+	"task":                   {"internal/keys"}, // as much a leaf as job
+	"lease":                  {"internal/coalesce", "internal/clock", "internal/keys"},
 	"run":                    {"lease"},
 	"run/command":            {"run", "lease", "internal/clock", "internal/guardian/..."},
 	"run/webhook":            {"run", "lease", "internal/conffile"},
-	"run/enqueue":            {"run", "lease", "queue"},
+	"run/enqueue":            {"run", "task"},
 	"tick":                   {"lease", "run", "internal/coalesce"},
 	"history":                {"run", "tick", "lease"},
 	"deploy":                 {},
@@ -39,19 +40,22 @@ var allowed = map[string][]string{
 	"manifest/app":           {"manifest", "job", "run/webhook"},
 	"manifest/source":        {"job", "manifest", "run/webhook", "internal/conffile"},
 	"scheduler":              {"tick", "lease", "run", "history", "job", "schedule", "internal/aside", "internal/coalesce"},
-	"queue":                  {"lease", "internal/clock", "internal/coalesce", "internal/aside"},
-	"queue/queuetest":        {"queue", "lease", "internal/clock", "store", "store/memory"},
-	"store":                  {"lease", "tick", "history", "queue"},
+	"queue/driver":           {"task", "lease"},
+	"queue/counters":         {"task", "queue/driver"},
+	"queue":                  {"task", "queue/driver", "queue/counters", "lease", "internal/clock", "internal/coalesce", "internal/aside"},
+	"queue/queuetest":        {"queue", "queue/driver", "task", "lease", "internal/clock", "store", "store/memory"},
+	"store":                  {"lease", "tick", "history", "queue/driver"},
 	"store/memory":           append([]string{"store/internal/life"}, contracts...),
 	"store/file":             append([]string{"store/internal/life", "internal/clock", "internal/beneath"}, contracts...),
 	"store/redis":            contracts,
 	"store/postgres":         append([]string{"internal/conffile"}, contracts...),
 	"store/mysql":            append([]string{"store/internal/life"}, contracts...),
-	"store/internal/life":    {"lease", "queue"},
+	"store/internal/life":    {"lease", "task", "queue/driver", "queue/counters"},
 	"internal/aside":         {},
 	"internal/clock":         {},
 	"internal/conffile":      {},
 	"internal/coalesce":      {},
+	"internal/keys":          {},
 	"internal/beneath":       {},
 	"internal/lazy":          {},
 	"cmd/dibs/internal/unit": {"internal/conffile"},
@@ -59,14 +63,15 @@ var allowed = map[string][]string{
 	"internal/test/testdirs": {},
 	"internal/test/holds":    {},
 	"internal/spool":         {"scheduler", "history", "internal/beneath"},
-	"internal/nested":        {"lease", "queue"},
-	"internal/hook":          {"scheduler", "queue", "job", "run", "history", "run/command", "run/webhook", "internal/clock"},
+	"internal/nested":        {"lease", "queue", "task"},
+	"internal/hook":          {"scheduler", "queue", "task", "job", "run", "history", "run/command", "run/webhook", "internal/clock"},
 	"internal/mirror":        {"scheduler", "history", "tick", "run", "lease", "internal/beneath"},
 	"cmd/dibs/internal/cli":  {"..."},
 	"cmd/dibs":               {"cmd/dibs/internal/cli", "run/command", "internal/guardian/..."},
 }
 
-var contracts = []string{"lease", "tick", "history", "queue", "run", "store"}
+// contracts are what stores see: of queues the contract, never the engine.
+var contracts = []string{"lease", "tick", "history", "task", "queue/driver", "queue/counters", "run", "store"}
 
 // clients are the libraries of the stores, and of systemd; a package that uses one store compiles no other's.
 var clients = map[string]string{

@@ -21,6 +21,7 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/store/postgres"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A worker whose command does not heed SIGTERM ends by itself: the command is killed, its task is handed back, and
@@ -58,7 +59,7 @@ func TestUndecidedIsAStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := queue.Spec{Kind: "invoice", Unique: &queue.Unique{Key: "order-7"}}
+	order := task.Spec{Kind: "invoice", Unique: &task.Unique{Key: "order-7"}}
 	if _, err := queue.EnqueueIn(t.Context(), postgres.QueueTx(tx, address.Query().Get("namespace")), order); err != nil {
 		t.Fatal(err)
 	}

@@ -4,29 +4,30 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Refuses says why an operator's act is not done to t as it stands; empty: it can be.
-func (t *Task) Refuses(act *queue.Action) queue.ActAnswer {
+func (t *Task) Refuses(act *driver.Action) driver.ActAnswer {
 	switch {
 	case act.From != "" && act.From != t.Queue, len(act.States) > 0 && !slices.Contains(act.States, t.State):
-		return queue.Changed
+		return driver.Changed
 	case !t.fits(act.Act):
-		return queue.Unfit
+		return driver.Unfit
 	}
 	return ""
 }
 
-func (t *Task) fits(act queue.Act) bool {
+func (t *Task) fits(act driver.Act) bool {
 	switch act {
-	case queue.ActRetry:
-		return t.State.Final() || t.State == queue.Retryable
-	case queue.ActDelete:
+	case driver.ActRetry:
+		return t.State.Final() || t.State == task.Retryable
+	case driver.ActDelete:
 		return t.State.Final()
-	case queue.ActCancel:
-		return t.State.Waiting() || t.State == queue.Running
-	case queue.ActDiscard, queue.ActPromote, queue.ActMove, queue.ActEdit:
+	case driver.ActCancel:
+		return t.State.Waiting() || t.State == task.Running
+	case driver.ActDiscard, driver.ActPromote, driver.ActMove, driver.ActEdit:
 		return t.State.Waiting()
 	}
 	return false
@@ -34,26 +35,26 @@ func (t *Task) fits(act queue.Act) bool {
 
 // Act does to t what it does not refuse, but for ActDelete, which is the store's. A retry needs t's unique key:
 // see Reclaims.
-func (t *Task) Act(act queue.Action, now time.Time) (queue.ActAnswer, Note) {
+func (t *Task) Act(act driver.Action, now time.Time) (driver.ActAnswer, Note) {
 	switch act.Act {
-	case queue.ActRetry:
-		return queue.Done, t.retry(now)
-	case queue.ActCancel:
-		if t.State == queue.Running {
-			t.Stop = queue.ReasonOperator
-			return queue.Asking, Note{}
+	case driver.ActRetry:
+		return driver.Done, t.retry(now)
+	case driver.ActCancel:
+		if t.State == task.Running {
+			t.Stop = task.ReasonOperator
+			return driver.Asking, Note{}
 		}
-		return queue.Done, t.cancel(queue.ReasonOperator, now)
-	case queue.ActDiscard:
-		return queue.Done, t.Discard(queue.ReasonOperator, now)
-	case queue.ActPromote:
+		return driver.Done, t.cancel(task.ReasonOperator, now)
+	case driver.ActDiscard:
+		return driver.Done, t.Discard(task.ReasonOperator, now)
+	case driver.ActPromote:
 		t.Front = true
 		if t.RunAt.After(now) {
 			t.RunAt = now
 		}
-	case queue.ActMove:
+	case driver.ActMove:
 		t.Queue = act.Queue
-	case queue.ActEdit:
+	case driver.ActEdit:
 		if p := act.Edit.Priority; p != nil {
 			t.Priority = *p
 		}
@@ -61,7 +62,7 @@ func (t *Task) Act(act queue.Action, now time.Time) (queue.ActAnswer, Note) {
 			t.RunAt = micro(*at)
 		}
 	}
-	return queue.Done, t.Wait(now)
+	return driver.Done, t.Wait(now)
 }
 
 // Reclaims says that a retry of t takes its unique key anew, which nobody else must hold.
@@ -81,7 +82,7 @@ func (t *Task) retry(now time.Time) Note {
 }
 
 // Matches says whether t is one that f asks for, but for its range of ids.
-func (t *Task) Matches(f *queue.Filter) bool {
+func (t *Task) Matches(f *driver.Filter) bool {
 	return (f.Queue == "" || f.Queue == t.Queue) &&
 		(f.Kind == "" || f.Kind == t.Kind) &&
 		(len(f.States) == 0 || slices.Contains(f.States, t.State)) &&

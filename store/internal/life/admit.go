@@ -3,12 +3,13 @@ package life
 import (
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Timed is s with the instant from which on it may run: now where it says none, and with its Delay added. A
 // debounced one keeps its delay, which counts from now whenever it comes again.
-func Timed(s queue.Spec, now time.Time) queue.Spec {
+func Timed(s task.Spec, now time.Time) task.Spec {
 	if s.RunAt.IsZero() {
 		s.RunAt = now
 	}
@@ -19,11 +20,11 @@ func Timed(s queue.Spec, now time.Time) queue.Spec {
 	return s
 }
 
-func debounces(s *queue.Spec) bool { return s.Unique != nil && s.Unique.Again == queue.Debounce }
+func debounces(s *task.Spec) bool { return s.Unique != nil && s.Unique.Again == task.Debounce }
 
 // New is a task of a spec that is Timed, without an id. It holds its unique key.
-func New(s queue.Spec, now time.Time) Task {
-	t := Task{Task: queue.Task{Spec: s, Enqueued: now}}
+func New(s task.Spec, now time.Time) Task {
+	t := Task{Task: driver.Task{Spec: s, Enqueued: now}}
 	if debounces(&s) {
 		t.RunAt, t.Delay = micro(t.RunAt.Add(t.Delay)), 0
 	}
@@ -40,26 +41,26 @@ func (t *Task) takeKey() {
 }
 
 // Replaces says that s has a waiting task of its unique key changed.
-func Replaces(s *queue.Spec) bool {
-	return s.Unique != nil && (s.Unique.Again == queue.Replace || s.Unique.Again == queue.Debounce)
+func Replaces(s *task.Spec) bool {
+	return s.Unique != nil && (s.Unique.Again == task.Replace || s.Unique.Again == task.Debounce)
 }
 
 // Again is the answer to a spec whose unique key t holds. Updated: it is to be Renewed. New: a worker has t's
 // arguments already, and the spec is a task of its own, for which t gives the key up.
-func (t *Task) Again(s *queue.Spec) queue.Admission {
+func (t *Task) Again(s *task.Spec) task.Admission {
 	switch {
 	case !Replaces(s):
-		return queue.Duplicate
+		return task.Duplicate
 	case t.State.Waiting():
-		return queue.Updated
-	case t.Unique.Until != queue.UntilStarted: // it holds the key until its end, or its window's (promise 17)
-		return queue.Duplicate
+		return task.Updated
+	case t.Unique.Until != task.UntilStarted: // it holds the key until its end, or its window's (promise 17)
+		return task.Duplicate
 	}
-	return queue.New
+	return task.New
 }
 
 // Renew gives t, which waits, what a newer spec of its key says, which is Timed (rule Q3). Its id and place stay.
-func (t *Task) Renew(s queue.Spec, now time.Time) Note {
+func (t *Task) Renew(s task.Spec, now time.Time) Note {
 	t.Args, t.Priority, t.Tags, t.RunAt = s.Args, s.Priority, s.Tags, s.RunAt
 	t.Granted, t.Snoozes = t.Attempts, 0
 	if debounces(&s) {
@@ -74,13 +75,13 @@ func (t *Task) Renew(s queue.Spec, now time.Time) Note {
 
 // LostKey says that t is not to hold its unique key any more: its time is over.
 func (t *Task) LostKey(now time.Time) bool {
-	return t.Over(now) || t.State == queue.Succeeded && !now.Before(t.Window)
+	return t.Over(now) || t.State == task.Succeeded && !now.Before(t.Window)
 }
 
 // LoseKey ends what has LostKey: a task that waited too long, or the window of one that succeeded.
 func (t *Task) LoseKey(now time.Time) Note {
 	if t.Over(now) {
-		return t.Discard(queue.ReasonExpired, now)
+		return t.Discard(task.ReasonExpired, now)
 	}
 	t.Window, t.Key = time.Time{}, nil
 	return Note{}

@@ -3,7 +3,7 @@ package life
 import (
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // A Cap is how many may run on a limit's key: as many as its tasks declared last, or as an operator said, whose word
@@ -52,7 +52,7 @@ func (c *Cap) Says(slots int, by string, now time.Time) bool {
 // SaidEvent is the kind and the words of the event for what an operator said of a limit, now that c has heard it.
 func SaidEvent(key string, was int, c *Cap, by string) (kind, reason string) {
 	if c.Stands() {
-		return queue.LimitEvent(key, was, c.Max, by)
+		return driver.LimitEvent(key, was, c.Max, by)
 	}
-	return queue.BackEvent(key, was, c.Max, by)
+	return driver.BackEvent(key, was, c.Max, by)
 }

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Task is a row. Its methods that return a Note, and those that say so, change it; the others only look.
 type Task struct {
-	queue.Task
+	driver.Task
 	// Begun says that its start was written under its token; Displaced that it has asked for its slot: from now on it
 	// waits like others.
 	Begun, Displaced bool
@@ -29,18 +31,18 @@ type Task struct {
 
 // Note is what a change leaves to be written beside the row.
 type Note struct {
-	// Count is what the store counts of it (queue.Count); empty: nothing.
+	// Count is what the store counts of it (driver.Count); empty: nothing.
 	Count string
 	// Tried is to be added to its history, with the host of its worker; nil: nothing.
-	Tried *queue.Attempt
+	Tried *task.Attempt
 }
 
 // States are all states in the order by which tables number them. New ones go to the end.
-var States = []queue.State{queue.Scheduled, queue.Available, queue.Blocked, queue.Running, queue.Retryable,
-	queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}
+var States = []task.State{task.Scheduled, task.Available, task.Blocked, task.Running, task.Retryable,
+	task.Succeeded, task.Failed, task.Discarded, task.Canceled, task.Crashed}
 
 // Number is the index of s among States.
-func Number(s queue.State) int {
+func Number(s task.State) int {
 	for i := range States {
 		if States[i] == s {
 			return i
@@ -85,11 +87,11 @@ func (t *Task) Class() int {
 // Queues says that t stands in line for its limit. What wants to be discarded or to displace must meet a fetch
 // to do so, and waits in the open until then.
 func (t *Task) Queues() bool {
-	return t.Limit != nil && (t.Limit.OnContention != queue.Discard && t.Limit.OnContention != queue.Displace || t.Displaced)
+	return t.Limit != nil && (t.Limit.OnContention != task.Discard && t.Limit.OnContention != task.Displace || t.Displaced)
 }
 
 // Rival says that a newer task of its limit may supersede t.
-func (t *Task) Rival() bool { return t.Limit != nil && t.Limit.OnContention == queue.Displace }
+func (t *Task) Rival() bool { return t.Limit != nil && t.Limit.OnContention == task.Displace }
 
 // Over says whether t's waiting has ended unused (rule Q6).
 func (t *Task) Over(now time.Time) bool {
@@ -98,24 +100,24 @@ func (t *Task) Over(now time.Time) bool {
 
 // Due says whether t waits for an instant that has come.
 func (t *Task) Due(now time.Time) bool {
-	return (t.State == queue.Scheduled || t.State == queue.Retryable) && !t.RunAt.After(now)
+	return (t.State == task.Scheduled || t.State == task.Retryable) && !t.RunAt.After(now)
 }
 
 // Wait lets t wait by its instant.
 func (t *Task) Wait(now time.Time) Note {
 	switch {
 	case !t.RunAt.After(now):
-		t.State = queue.Available
-	case t.State != queue.Retryable:
-		t.State = queue.Scheduled
+		t.State = task.Available
+	case t.State != task.Retryable:
+		t.State = task.Scheduled
 	}
 	return Note{}
 }
 
 // end gives t its final state.
-func (t *Task) end(s queue.State, reason string, now time.Time) {
+func (t *Task) end(s task.State, reason string, now time.Time) {
 	t.State, t.Reason, t.Ended, t.Stop = s, reason, now, ""
-	if t.Key != nil && s == queue.Succeeded && t.Unique.Window > 0 {
+	if t.Key != nil && s == task.Succeeded && t.Unique.Window > 0 {
 		t.Window = micro(now.Add(t.Unique.Window))
 	} else {
 		t.Key = nil
@@ -124,14 +126,14 @@ func (t *Task) end(s queue.State, reason string, now time.Time) {
 
 // cancel ends what somebody stopped, where no worker says so.
 func (t *Task) cancel(reason string, now time.Time) Note {
-	t.end(queue.Canceled, reason, now)
-	return Note{Count: queue.CountCanceled}
+	t.end(task.Canceled, reason, now)
+	return Note{Count: counters.Canceled}
 }
 
 // Discard ends t: the store itself, or somebody through it, decided not to do it.
 func (t *Task) Discard(reason string, now time.Time) Note {
-	t.end(queue.Discarded, reason, now)
-	return Note{Count: queue.CountDiscarded + ":" + reason}
+	t.end(task.Discarded, reason, now)
+	return Note{Count: counters.Discarded + ":" + reason}
 }
 
 // micro is t as stores keep it; the zero time stays what it is.

@@ -7,7 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Whatever happens to a task, in whatever order, each step of it is an arrow of the drawing in
@@ -18,7 +19,7 @@ func TestEachChangeIsAnArrow(t *testing.T) {
 		now := time.UnixMicro(1_700_000_000_000_000).UTC()
 		spec := drawSpec(t, now)
 		x := New(Timed(spec, now), now)
-		if !queue.Allowed("", x.State) {
+		if !task.Allowed("", x.State) {
 			t.Fatalf("begins as %s", x.State)
 		}
 		tries := 0
@@ -29,7 +30,7 @@ func TestEachChangeIsAnArrow(t *testing.T) {
 			if what == "" {
 				continue
 			}
-			if was.State != x.State && !queue.Allowed(was.State, x.State) {
+			if was.State != x.State && !task.Allowed(was.State, x.State) {
 				t.Fatalf("%s: from %s to %s", what, was.State, x.State)
 			}
 			if n.Tried != nil {
@@ -51,52 +52,52 @@ func holds(t *rapid.T, was, x *Task, what string) {
 		t.Fatalf("%s: it counts as an attempt", what)
 	case x.State.Final() == x.Ended.IsZero():
 		t.Fatalf("%s: %s, ended %v", what, x.State, x.Ended)
-	case x.Stop != "" && x.State != queue.Running:
+	case x.Stop != "" && x.State != task.Running:
 		t.Fatalf("%s: %s, and asked to stop", what, x.State)
-	case x.Key != nil && x.State.Final() && (x.State != queue.Succeeded || x.Window.IsZero()):
+	case x.Key != nil && x.State.Final() && (x.State != task.Succeeded || x.Window.IsZero()):
 		t.Fatalf("%s: %s, and holds its key (window %v)", what, x.State, x.Window)
-	case x.State == queue.Crashed && x.Crashes < x.CrashBudget():
+	case x.State == task.Crashed && x.Crashes < x.CrashBudget():
 		t.Fatalf("%s: crashed after %d of %d", what, x.Crashes, x.CrashBudget())
 	case was.Suspect && !x.Suspect:
 		t.Fatalf("%s: it is no suspect any more", what)
 	}
-	if u := x.Unique; u != nil && u.Until != queue.UntilStarted && !x.State.Final() && x.Key == nil {
+	if u := x.Unique; u != nil && u.Until != task.UntilStarted && !x.State.Final() && x.Key == nil {
 		t.Fatalf("%s: %s, and has lost its key", what, x.State)
 	}
 }
 
-func drawSpec(t *rapid.T, now time.Time) queue.Spec {
-	s := queue.Spec{Kind: "k", Queue: "q", Delay: rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "delay")}
+func drawSpec(t *rapid.T, now time.Time) task.Spec {
+	s := task.Spec{Kind: "k", Queue: "q", Delay: rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "delay")}
 	s.MaxCrashes = rapid.IntRange(0, 2).Draw(t, "crashes")
 	if rapid.Bool().Draw(t, "expires") {
 		s.ExpiresAt = now.Add(time.Minute)
 	}
 	switch rapid.IntRange(0, 3).Draw(t, "unique") {
 	case 1:
-		s.Unique = &queue.Unique{Key: "u", Window: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "window")}
+		s.Unique = &task.Unique{Key: "u", Window: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "window")}
 	case 2:
-		s.Unique = &queue.Unique{Key: "u", Until: queue.UntilStarted, Again: queue.Replace}
+		s.Unique = &task.Unique{Key: "u", Until: task.UntilStarted, Again: task.Replace}
 	case 3:
-		s.Unique = &queue.Unique{Key: "u", Until: queue.UntilStarted, Again: queue.Debounce, MaxWait: time.Minute}
+		s.Unique = &task.Unique{Key: "u", Until: task.UntilStarted, Again: task.Debounce, MaxWait: time.Minute}
 	}
 	if rapid.Bool().Draw(t, "limited") {
-		s.Limit = &queue.Limit{Key: "l", OnContention: rapid.SampledFrom([]queue.Contention{"", queue.Discard, queue.Displace}).Draw(t, "contention")}
+		s.Limit = &task.Limit{Key: "l", OnContention: rapid.SampledFrom([]task.Contention{"", task.Discard, task.Displace}).Draw(t, "contention")}
 	}
 	return s
 }
 
 // step does one of the things that may be done to x as it stands; empty where nothing may.
 func step(t *rapid.T, x *Task, now time.Time) (n Note, what string) {
-	acts := []queue.Act{queue.ActRetry, queue.ActCancel, queue.ActDiscard, queue.ActPromote, queue.ActMove, queue.ActEdit}
-	acts = slices.DeleteFunc(acts, func(a queue.Act) bool { return !x.fits(a) })
+	acts := []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActDiscard, driver.ActPromote, driver.ActMove, driver.ActEdit}
+	acts = slices.DeleteFunc(acts, func(a driver.Act) bool { return !x.fits(a) })
 	may := []string{}
 	if len(acts) > 0 {
 		may = append(may, "act")
 	}
 	switch {
-	case x.State == queue.Running:
+	case x.State == task.Running:
 		may = append(may, "start", "finish", "finish", "rescue")
-	case x.State == queue.Available && !x.Over(now):
+	case x.State == task.Available && !x.Over(now):
 		may = append(may, "give", "give")
 	case x.Due(now) && !x.Over(now):
 		may = append(may, "wait")
@@ -112,14 +113,14 @@ func step(t *rapid.T, x *Task, now time.Time) (n Note, what string) {
 	}
 	switch what = rapid.SampledFrom(may).Draw(t, "what"); what {
 	case "act":
-		act := queue.Action{Act: rapid.SampledFrom(acts).Draw(t, "act"), Queue: "other"}
+		act := driver.Action{Act: rapid.SampledFrom(acts).Draw(t, "act"), Queue: "other"}
 		later, priority := now.Add(time.Minute), 3
 		act.Edit.RunAt, act.Edit.Priority = &later, &priority
 		_, n = x.Act(act, now)
 	case "start":
 		n = x.Start()
 	case "finish":
-		c := queue.Completion{Ref: queue.Ref{ID: x.ID, Token: x.Token}, Verdict: queue.Verdict(rapid.IntRange(1, 7).Draw(t, "verdict")), Delay: time.Second}
+		c := driver.Completion{Ref: driver.Ref{ID: x.ID, Token: x.Token}, Verdict: driver.Verdict(rapid.IntRange(1, 7).Draw(t, "verdict")), Delay: time.Second}
 		if rapid.Bool().Draw(t, "began") {
 			c.Outcome = "failed"
 		}
@@ -144,17 +145,17 @@ func step(t *rapid.T, x *Task, now time.Time) (n Note, what string) {
 // Holds: Q4.
 func TestDeathsAreChargedOnSuspicionOnly(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000).UTC()
-	x := New(Timed(queue.Spec{Kind: "k", Options: queue.Options{MaxCrashes: 2}}, now), now)
+	x := New(Timed(task.Spec{Kind: "k", Options: task.Options{MaxCrashes: 2}}, now), now)
 	for i, want := range []struct {
 		begun   bool
 		crashes int
 		class   int
-		state   queue.State
+		state   task.State
 	}{
-		{true, 0, Suspect, queue.Available}, // nobody knows yet whose fault it was
-		{false, 0, Suspect, queue.Available},
-		{true, 1, Charged, queue.Available},
-		{true, 2, Charged, queue.Crashed},
+		{true, 0, Suspect, task.Available}, // nobody knows yet whose fault it was
+		{false, 0, Suspect, task.Available},
+		{true, 1, Charged, task.Available},
+		{true, 2, Charged, task.Crashed},
 	} {
 		x.Give(0, now)
 		if want.begun {
@@ -173,9 +174,9 @@ func TestDeathsAreChargedOnSuspicionOnly(t *testing.T) {
 // Who ranks how: moved to the front comes before every priority.
 func TestRank(t *testing.T) {
 	front := func(p int, f bool) int {
-		return (&Task{Task: queue.Task{Spec: queue.Spec{Priority: p}, Front: f}}).Rank()
+		return (&Task{Task: driver.Task{Spec: task.Spec{Priority: p}, Front: f}}).Rank()
 	}
-	order := []int{front(queue.MaxPriority, true), front(queue.MinPriority, true), front(queue.MaxPriority, false), front(0, false), front(queue.MinPriority, false)}
+	order := []int{front(task.MaxPriority, true), front(task.MinPriority, true), front(task.MaxPriority, false), front(0, false), front(task.MinPriority, false)}
 	if !slices.IsSorted(order) || !IsFront(order[1]) || IsFront(order[2]) {
 		t.Fatal(order)
 	}
@@ -184,7 +185,7 @@ func TestRank(t *testing.T) {
 			t.Fatal(s)
 		}
 	}
-	if len(States) != len(queue.States) {
+	if len(States) != len(task.States) {
 		t.Fatal(States)
 	}
 }
@@ -193,10 +194,10 @@ func TestRank(t *testing.T) {
 // given anew, and then the token has to do.
 func TestRepeats(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000).UTC()
-	x := New(Timed(queue.Spec{Kind: "k"}, now), now)
+	x := New(Timed(task.Spec{Kind: "k"}, now), now)
 	x.Give(0, now)
-	first := queue.Completion{Ref: queue.Ref{Token: x.Token}, Verdict: queue.Retry}
-	expect := func(when string, c queue.Completion, had, another bool) {
+	first := driver.Completion{Ref: driver.Ref{Token: x.Token}, Verdict: driver.Retry}
+	expect := func(when string, c driver.Completion, had, another bool) {
 		t.Helper()
 		if x.Repeats(c, true) != had || x.Repeats(c, false) != another {
 			t.Errorf("%s: %v for the worker that it was of, %v for another", when, x.Repeats(c, true), x.Repeats(c, false))
@@ -207,7 +208,7 @@ func TestRepeats(t *testing.T) {
 	expect("when it has ended", first, true, false)
 	x.Give(0, now)
 	expect("when it was given anew", first, true, true)
-	second := queue.Completion{Ref: queue.Ref{Token: x.Token}, Verdict: queue.Success}
+	second := driver.Completion{Ref: driver.Ref{Token: x.Token}, Verdict: driver.Success}
 	expect("the next run, while it runs", second, false, false)
 	x.Finish(second, now)
 	expect("after the next end", first, false, false)

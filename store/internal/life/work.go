@@ -4,58 +4,60 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Give gives t to a worker, under a token that is larger than every earlier one of it, and than above, the last
 // one of its limit (rule L10).
 func (t *Task) Give(above lease.Token, now time.Time) Note {
 	t.Token = max(t.Token+1, above+1, lease.Token(now.UnixMicro()))
-	t.State, t.Started, t.Begun, t.Stop = queue.Running, now, false, ""
+	t.State, t.Started, t.Begun, t.Stop = task.Running, now, false, ""
 	return Note{}
 }
 
 // Given is what the worker gets. It shares t's Spec.
-func (t *Task) Given() queue.Fetched {
-	return queue.Fetched{Ref: queue.Ref{ID: t.ID, Token: t.Token}, Spec: t.Spec, Enqueued: t.Enqueued,
+func (t *Task) Given() driver.Fetched {
+	return driver.Fetched{Ref: driver.Ref{ID: t.ID, Token: t.Token}, Spec: t.Spec, Enqueued: t.Enqueued,
 		Attempts: t.Attempts, Crashes: t.Crashes, Snoozes: t.Snoozes, Granted: t.Granted, Suspect: t.Suspect}
 }
 
 // Runs says whether t runs under the token of r.
-func (t *Task) Runs(r queue.Ref) bool { return t.State == queue.Running && t.Token == r.Token }
+func (t *Task) Runs(r driver.Ref) bool { return t.State == task.Running && t.Token == r.Token }
 
 // Repeats says that c was carried out before: the answer to it was lost. Only the worker that t had, or has, is told
 // so; had says that c is from it. Once t was given anew, its row no longer says who that was, and the token has to
 // do.
-func (t *Task) Repeats(c queue.Completion, had bool) bool {
+func (t *Task) Repeats(c driver.Completion, had bool) bool {
 	return t.Completed == c.Token && (had || t.Token != c.Token)
 }
 
 // Start notes that its work begins (rules Q1 and Q4).
 func (t *Task) Start() Note {
 	t.Begun = true
-	if t.Unique != nil && t.Unique.Until == queue.UntilStarted {
+	if t.Unique != nil && t.Unique.Until == task.UntilStarted {
 		t.Key = nil
 	}
 	return Note{}
 }
 
 // Finish ends a run of t, or t itself.
-func (t *Task) Finish(c queue.Completion, now time.Time) Note {
+func (t *Task) Finish(c driver.Completion, now time.Time) Note {
 	t.Completed = c.Token
 	if c.Counts() {
 		t.Attempts++
 	}
 	n := Note{Tried: t.tried(c)}
 	switch c.Verdict {
-	case queue.Success:
-		t.end(queue.Succeeded, c.Reason, now)
-	case queue.Fail:
-		t.end(queue.Failed, c.Reason, now)
-	case queue.Cancel:
-		t.end(queue.Canceled, c.Reason, now)
-	case queue.Drop:
-		t.end(queue.Discarded, c.Reason, now)
+	case driver.Success:
+		t.end(task.Succeeded, c.Reason, now)
+	case driver.Fail:
+		t.end(task.Failed, c.Reason, now)
+	case driver.Cancel:
+		t.end(task.Canceled, c.Reason, now)
+	case driver.Drop:
+		t.end(task.Discarded, c.Reason, now)
 	default:
 		n.Count = t.again(c, now).Count
 	}
@@ -63,31 +65,31 @@ func (t *Task) Finish(c queue.Completion, now time.Time) Note {
 }
 
 // tried is an attempt that did not succeed. One that is not counted bears the number of the next that will be.
-func (t *Task) tried(c queue.Completion) *queue.Attempt {
-	if c.Verdict == queue.Success || c.Outcome == "" {
+func (t *Task) tried(c driver.Completion) *task.Attempt {
+	if c.Verdict == driver.Success || c.Outcome == "" {
 		return nil
 	}
 	n := t.Attempts
 	if !c.Counts() {
 		n++
 	}
-	return &queue.Attempt{N: n, Outcome: c.Outcome, Started: micro(c.Started), Ended: micro(c.Ended), Error: c.Error}
+	return &task.Attempt{N: n, Outcome: c.Outcome, Started: micro(c.Started), Ended: micro(c.Ended), Error: c.Error}
 }
 
 // again lets t wait for its next attempt. One that was asked to stop has none.
-func (t *Task) again(c queue.Completion, now time.Time) Note {
+func (t *Task) again(c driver.Completion, now time.Time) Note {
 	if t.Stop != "" {
 		return t.cancel(t.Stop, now)
 	}
 	t.Displaced = false
 	switch c.Verdict {
-	case queue.Retry, queue.Snooze:
-		t.State, t.RunAt = queue.Retryable, micro(now.Add(c.Delay))
-		if c.Verdict == queue.Snooze {
+	case driver.Retry, driver.Snooze:
+		t.State, t.RunAt = task.Retryable, micro(now.Add(c.Delay))
+		if c.Verdict == driver.Snooze {
 			t.Snoozes++
 		}
-	case queue.Return:
-		t.State = queue.Available
+	case driver.Return:
+		t.State = task.Available
 	}
 	return Note{}
 }
@@ -97,24 +99,24 @@ func (t *Task) again(c queue.Completion, now time.Time) Note {
 func (t *Task) Rescue(now time.Time) (n Note) {
 	if t.Suspect && t.Begun {
 		t.Crashes++
-		n.Tried = &queue.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: now}
+		n.Tried = &task.Attempt{N: t.Attempts + 1, Outcome: "crashed", Started: t.Started, Ended: now}
 	}
 	t.Suspect, t.Displaced = true, false
 	switch {
 	case t.Crashes >= t.CrashBudget():
-		t.end(queue.Crashed, "", now)
-		n.Count = queue.CountCrashed
+		t.end(task.Crashed, "", now)
+		n.Count = counters.Crashed
 	case t.Stop != "":
 		n.Count = t.cancel(t.Stop, now).Count
 	default:
-		t.State = queue.Available
-		n.Count = queue.CountRescued
+		t.State = task.Available
+		n.Count = counters.Rescued
 	}
 	return n
 }
 
 // Admits says whether a fetch, which was given a suspect already or not, may be given a task of a class (rule Q4).
-func Admits(r *queue.FetchRequest, class int, suspect bool) bool {
+func Admits(r *driver.FetchRequest, class int, suspect bool) bool {
 	switch class {
 	case Suspect:
 		return r.Suspects && !suspect
@@ -132,7 +134,7 @@ type Bucket struct {
 }
 
 // BucketOf is the bucket of a rate, a full one; none where the rate bounds nothing.
-func BucketOf(r queue.Rate) (b Bucket, bounds bool) {
+func BucketOf(r task.Rate) (b Bucket, bounds bool) {
 	if r.Count <= 0 || r.Per <= 0 {
 		return b, false
 	}
@@ -156,6 +158,6 @@ func (b *Bucket) Take(now time.Time) {
 }
 
 // Pace says how fast it fills, and when the next task may be taken.
-func (b *Bucket) Pace() queue.Pace {
-	return queue.Pace{Each: b.Each, Next: b.Full.Add(b.Each - b.Burst)}
+func (b *Bucket) Pace() driver.Pace {
+	return driver.Pace{Each: b.Each, Next: b.Full.Add(b.Each - b.Burst)}
 }

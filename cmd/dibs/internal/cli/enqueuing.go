@@ -8,6 +8,7 @@ import (
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/run/enqueue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // enqueuing is the target of a job that enqueues a task, into the place where the job itself lives.
@@ -40,17 +41,17 @@ func enqueuedBy(attempts []run.Attempt) (id int64) {
 }
 
 // taskOf is what a job enqueues, but for its unique key.
-func taskOf(t *job.Task) queue.Spec {
-	s := queue.Spec{Queue: t.Queue, Kind: t.Kind, Args: []byte(t.Args), Priority: t.Priority, Delay: t.Delay,
-		Options: queue.Options{Timeout: t.Timeout, Tags: t.Tags}}
-	if t.MaxAttempts != queue.DefaultMaxAttempts {
+func taskOf(t *job.Task) task.Spec {
+	s := task.Spec{Queue: t.Queue, Kind: t.Kind, Args: []byte(t.Args), Priority: t.Priority, Delay: t.Delay,
+		Options: task.Options{Timeout: t.Timeout, Tags: t.Tags}}
+	if t.MaxAttempts != task.DefaultMaxAttempts {
 		s.MaxAttempts = t.MaxAttempts
 	}
 	if len(t.Backoff) > 0 {
-		s.Backoff = &queue.Backoff{List: t.Backoff}
+		s.Backoff = &task.Backoff{List: t.Backoff}
 	}
 	if l := t.Limit; l != nil {
-		s.Limit = &queue.Limit{Key: l.Key, Shared: l.Shared, Max: l.Max, OnContention: queue.Contention(l.OnContention)}
+		s.Limit = &task.Limit{Key: l.Key, Shared: l.Shared, Max: l.Max, OnContention: task.Contention(l.OnContention)}
 	}
 	return s
 }

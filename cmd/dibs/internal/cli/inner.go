@@ -14,6 +14,7 @@ import (
 	"github.com/dibs-run/dibs/internal/nested"
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/task"
 )
 
 // errWithheld is of a command that dibs runs, and that names no store of its own: any other than that dibs's would be
@@ -89,7 +90,7 @@ func (i *inner) enter(u *command.User) (env []string, leave func()) {
 
 // enqueue takes a command's tasks in, by a connection of its own: no run waits for it. It is opened when it is
 // first needed.
-func (i *inner) enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
+func (i *inner) enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	c, err := i.queue(ctx)
 	if err != nil {
 		return nil, err

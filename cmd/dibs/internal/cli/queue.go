@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 func newQueue(e env) *cobra.Command {
@@ -20,13 +21,13 @@ func newQueue(e env) *cobra.Command {
 
 // laneView is one kind in one queue; its form is stable.
 type laneView struct {
-	Queue   string              `json:"queue"`
-	Kind    string              `json:"kind"`
-	Depth   map[queue.State]int `json:"depth"`
-	Oldest  time.Time           `json:"oldest,omitzero"`
-	Age     float64             `json:"oldest_age_seconds"`
-	Paused  *pauseView          `json:"paused,omitempty"`
-	Workers int                 `json:"workers"`
+	Queue   string             `json:"queue"`
+	Kind    string             `json:"kind"`
+	Depth   map[task.State]int `json:"depth"`
+	Oldest  time.Time          `json:"oldest,omitzero"`
+	Age     float64            `json:"oldest_age_seconds"`
+	Paused  *pauseView         `json:"paused,omitempty"`
+	Workers int                `json:"workers"`
 }
 
 type pauseView struct {
@@ -112,16 +113,16 @@ func lanes(ctx context.Context, p *opened, only string) ([]laneView, error) {
 	return append(views, idlePauses(pauses, views, only, now)...), nil
 }
 
-func viewPause(p queue.Pause) *pauseView {
+func viewPause(p driver.Pause) *pauseView {
 	return &pauseView{p.Queue, p.Kind, p.Since, p.Until, p.By, p.Why}
 }
 
 // idlePauses are those that hold back nothing now, and so would be found out when there is something.
-func idlePauses(pauses []queue.Pause, views []laneView, only string, now time.Time) (idle []laneView) {
+func idlePauses(pauses []driver.Pause, views []laneView, only string, now time.Time) (idle []laneView) {
 	for _, p := range pauses {
 		covers := func(v laneView) bool { return p.Covers(v.Queue, v.Kind, now) }
 		if (only == "" || p.Queue == "" || p.Queue == only) && !slices.ContainsFunc(views, covers) {
-			idle = append(idle, laneView{Queue: p.Queue, Kind: p.Kind, Depth: map[queue.State]int{}, Paused: viewPause(p)})
+			idle = append(idle, laneView{Queue: p.Queue, Kind: p.Kind, Depth: map[task.State]int{}, Paused: viewPause(p)})
 		}
 	}
 	return idle
@@ -132,7 +133,7 @@ func tellLanes(e env, views []laneView) error {
 	for i, v := range views {
 		state := "-"
 		if p := v.Paused; p != nil {
-			_, words := queue.Pause{Queue: p.Queue, Kind: p.Kind, Until: p.Until, By: p.By, Why: p.Why}.Event()
+			_, words := driver.Pause{Queue: p.Queue, Kind: p.Kind, Until: p.Until, By: p.By, Why: p.Why}.Event()
 			state = words
 		}
 		age := "-"
@@ -140,7 +141,7 @@ func tellLanes(e env, views []laneView) error {
 			age = time.Duration(v.Age * float64(time.Second)).Round(time.Second).String()
 		}
 		row := []string{orDash(v.Queue), orDash(v.Kind)}
-		for _, s := range []queue.State{queue.Available, queue.Blocked, queue.Running, queue.Scheduled, queue.Retryable, queue.Failed, queue.Crashed} {
+		for _, s := range []task.State{task.Available, task.Blocked, task.Running, task.Scheduled, task.Retryable, task.Failed, task.Crashed} {
 			row = append(row, fmt.Sprint(v.Depth[s]))
 		}
 		rows[i] = append(row, age, fmt.Sprint(v.Workers), state)
@@ -175,7 +176,7 @@ func runQueueWorkers(ctx context.Context, e env, flag string, out format) error 
 	}
 	if out == "json" {
 		if workers == nil {
-			workers = []queue.Process{}
+			workers = []driver.Process{}
 		}
 		return writeJSON(e.stdout, workers)
 	}
@@ -251,7 +252,7 @@ func runQueuePause(ctx context.Context, e env, o queuePauseOptions) error {
 	if err != nil {
 		return err
 	}
-	pause := queue.Pause{Queue: o.queue, Kind: o.kind, By: whoami(p.Self.Host), Why: o.why}
+	pause := driver.Pause{Queue: o.queue, Kind: o.kind, By: whoami(p.Self.Host), Why: o.why}
 	if pause.Until, err = o.end(now); err != nil {
 		return err
 	}
@@ -304,7 +305,7 @@ func runQueueResume(ctx context.Context, e env, o queuePauseOptions) error {
 		return err
 	}
 	defer p.close()
-	what := queue.Pause{Queue: o.queue, Kind: o.kind}.What()
+	what := driver.Pause{Queue: o.queue, Kind: o.kind}.What()
 	was, err := p.store.Tasks.Resume(ctx, o.queue, o.kind, whoami(p.Self.Host))
 	if err != nil {
 		return fmt.Errorf("resume %s: %w", what, err)

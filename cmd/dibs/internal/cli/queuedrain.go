@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // queueDrainOptions are the flags of `dibs queue drain` and `dibs queue clear`.
@@ -64,11 +66,11 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 		return err
 	}
 	defer p.close()
-	b := queue.Bulk{Admin: p.store.Tasks, Filter: queue.Filter{Queue: o.queue, Kind: o.kind, States: queue.Waits(o.scheduled)},
-		Action: queue.Action{Act: queue.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
+	b := queue.Bulk{Admin: p.store.Tasks, Filter: driver.Filter{Queue: o.queue, Kind: o.kind, States: task.Waits(o.scheduled)},
+		Action: driver.Action{Act: driver.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
 	switch {
 	case o.to != "":
-		b.Action.Act, b.Action.Queue = queue.ActMove, o.to
+		b.Action.Act, b.Action.Queue = driver.ActMove, o.to
 		if err := b.Action.Check(); err != nil {
 			return usage(err)
 		}
@@ -84,7 +86,7 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 		if err := warnIdle(ctx, e, p, o); err != nil {
 			return err
 		}
-		b.Filter.States = append(b.Filter.States, queue.Running)
+		b.Filter.States = append(b.Filter.States, task.Running)
 		if err := b.Drained(ctx, pre.Last, func(left int) {
 			fmt.Fprintf(e.stderr, "%d of %d are left\n", left, pre.Tasks)
 		}); err != nil {
@@ -102,11 +104,11 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 func warnIdle(ctx context.Context, e env, p *opened, o queueDrainOptions) error {
 	views, err := lanes(ctx, p, o.queue)
 	for _, v := range views {
-		waits := v.Depth[queue.Available] + v.Depth[queue.Blocked] + v.Depth[queue.Retryable]
+		waits := v.Depth[task.Available] + v.Depth[task.Blocked] + v.Depth[task.Retryable]
 		switch {
 		case waits == 0 || o.kind != "" && o.kind != v.Kind:
 		case v.Paused != nil:
-			_, words := queue.Pause{Queue: v.Paused.Queue, Kind: v.Paused.Kind, Until: v.Paused.Until, By: v.Paused.By, Why: v.Paused.Why}.Event()
+			_, words := driver.Pause{Queue: v.Paused.Queue, Kind: v.Paused.Kind, Until: v.Paused.Until, By: v.Paused.By, Why: v.Paused.Why}.Event()
 			fmt.Fprintf(e.stderr, "kind %s waits: paused: %s\n", v.Kind, printable(words))
 		case v.Workers == 0:
 			fmt.Fprintf(e.stderr, "kind %s waits: no live worker does it in queue %s\n", v.Kind, v.Queue)
@@ -143,12 +145,12 @@ func runQueueClear(ctx context.Context, e env, o queueDrainOptions) error {
 		return err
 	}
 	defer p.close()
-	b := queue.Bulk{Admin: p.store.Tasks, Filter: queue.Filter{Queue: o.queue, Kind: o.kind, States: queue.Waits(true)},
-		Action: queue.Action{Act: queue.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
+	b := queue.Bulk{Admin: p.store.Tasks, Filter: driver.Filter{Queue: o.queue, Kind: o.kind, States: task.Waits(true)},
+		Action: driver.Action{Act: driver.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
 	v, err := doBulk(ctx, e, b, "discard", o.yes, o.out)
 	views := []bulkView{v}
 	if err == nil {
-		b.Filter.States, b.Action.Act = []queue.State{queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}, queue.ActDelete
+		b.Filter.States, b.Action.Act = []task.State{task.Succeeded, task.Failed, task.Discarded, task.Canceled, task.Crashed}, driver.ActDelete
 		v, err = doBulk(ctx, e, b, "delete", o.yes, o.out)
 		views = append(views, v)
 	}
@@ -199,7 +201,7 @@ func runQueueLimit(ctx context.Context, e env, flag string, out format, kind, ke
 		return err
 	}
 	defer p.close()
-	l := queue.Limit{Key: key, Shared: kind == ""}
+	l := task.Limit{Key: key, Shared: kind == ""}
 	known, err := p.store.Tasks.SetLimit(ctx, l.Hash(kind), n, whoami(p.Self.Host))
 	switch {
 	case err != nil:

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/counters"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 func newQueueShow(e env) *cobra.Command {
@@ -35,11 +37,11 @@ has the last word (dibs queue limit).`,
 
 // queueView is one queue; its form is stable.
 type queueView struct {
-	Queue   string          `json:"queue"`
-	Kinds   []laneView      `json:"kinds"`
-	Since   time.Time       `json:"since"`
-	Numbers []queue.Numbers `json:"numbers"`
-	Limits  []limitView     `json:"limits,omitempty"`
+	Queue   string             `json:"queue"`
+	Kinds   []laneView         `json:"kinds"`
+	Since   time.Time          `json:"since"`
+	Numbers []counters.Numbers `json:"numbers"`
+	Limits  []limitView        `json:"limits,omitempty"`
 }
 
 // limitView is a limit of which an operator said how many may run; its form is stable.
@@ -53,14 +55,14 @@ type limitView struct {
 }
 
 // limitsOf are those among words that concern the kinds of a queue: their own, and the shared ones.
-func limitsOf(words []queue.Word, kinds []laneView) (found []limitView) {
+func limitsOf(words []driver.Word, kinds []laneView) (found []limitView) {
 	for _, w := range words {
 		v := limitView{Key: w.Key, Max: w.Max, Declared: w.Declared, By: w.By, Since: w.Since}
-		if l := (queue.Limit{Key: w.Key, Shared: true}); l.Hash("") == w.Hash {
+		if l := (task.Limit{Key: w.Key, Shared: true}); l.Hash("") == w.Hash {
 			found = append(found, v)
 		}
 		for _, lane := range kinds {
-			if l := (queue.Limit{Key: w.Key}); l.Hash(lane.Kind) == w.Hash {
+			if l := (task.Limit{Key: w.Key}); l.Hash(lane.Kind) == w.Hash {
 				v.Kind = lane.Kind
 				found = append(found, v)
 			}
@@ -104,8 +106,8 @@ func runQueueShow(ctx context.Context, e env, flag, name string, since time.Dura
 	if err != nil {
 		return fmt.Errorf("read the counters: %w", err)
 	}
-	counts = slices.DeleteFunc(counts, func(c queue.Count) bool { return c.Queue != name })
-	v.Numbers = queue.Summarize(counts, now.Sub(v.Since))
+	counts = slices.DeleteFunc(counts, func(c driver.Count) bool { return c.Queue != name })
+	v.Numbers = counters.Summarize(counts, now.Sub(v.Since))
 	words, err := p.store.Tasks.Limits(ctx)
 	if err != nil {
 		return fmt.Errorf("read the limits: %w", err)
@@ -129,7 +131,7 @@ func runQueueShow(ctx context.Context, e env, flag, name string, since time.Dura
 	return nil
 }
 
-func atMost(q queue.Quantiles) string {
+func atMost(q counters.Quantiles) string {
 	if q.N == 0 {
 		return "-"
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 func newTask(e env) *cobra.Command {
@@ -69,16 +71,16 @@ func openQueueAt(ctx context.Context, e env, a address) (*opened, error) {
 
 // taskView is what is shown of a task; its form is stable.
 type taskView struct {
-	ID         queue.ID        `json:"id"`
+	ID         task.ID         `json:"id"`
 	Queue      string          `json:"queue"`
 	Kind       string          `json:"kind"`
-	State      queue.State     `json:"state"`
+	State      task.State      `json:"state"`
 	Args       json.RawMessage `json:"args"`
 	Priority   int             `json:"priority"`
 	Front      bool            `json:"front,omitempty"`
 	Tags       []string        `json:"tags,omitempty"`
-	Unique     *queue.Unique   `json:"unique,omitempty"`
-	Limit      *queue.Limit    `json:"limit,omitempty"`
+	Unique     *task.Unique    `json:"unique,omitempty"`
+	Limit      *task.Limit     `json:"limit,omitempty"`
 	Enqueued   time.Time       `json:"enqueued"`
 	RunAt      time.Time       `json:"run_at"`
 	Expires    time.Time       `json:"expires_at,omitzero"`
@@ -94,14 +96,14 @@ type taskView struct {
 	Snoozes    int             `json:"snoozes,omitempty"`
 	Suspect    bool            `json:"suspect,omitempty"`
 	Token      int64           `json:"token,omitempty"`
-	Worker     *queue.Process  `json:"worker,omitempty"`
+	Worker     *driver.Process `json:"worker,omitempty"`
 	Reason     string          `json:"reason,omitempty"`
 	Stop       string          `json:"stop,omitempty"`
-	History    []queue.Attempt `json:"history,omitempty"`
+	History    []task.Attempt  `json:"history,omitempty"`
 	Why        []string        `json:"why,omitempty"`
 }
 
-func viewTask(t queue.Task) taskView {
+func viewTask(t driver.Task) taskView {
 	v := taskView{ID: t.ID, Queue: t.Queue, Kind: t.Kind, State: t.State, Args: t.Args, Priority: t.Priority, Front: t.Front,
 		Tags: t.Tags, Unique: t.Unique, Limit: t.Limit, Enqueued: t.Enqueued, RunAt: t.RunAt, Expires: t.ExpiresAt,
 		Started: t.Started, Ended: t.Ended, Attempts: t.Attempts, Granted: t.Granted, Max: t.AttemptBudget(),
@@ -112,7 +114,7 @@ func viewTask(t queue.Task) taskView {
 			v.Backoff = append(v.Backoff, d.Seconds())
 		}
 	}
-	if t.State == queue.Running {
+	if t.State == task.Running {
 		v.Worker = &t.Worker
 	}
 	return v
@@ -127,7 +129,7 @@ type taskEnqueueOptions struct {
 	backoff                                 []time.Duration
 	slots                                   int
 	uniqueShared, limitShared               bool
-	spec                                    queue.Spec
+	spec                                    task.Spec
 	out                                     format
 }
 
@@ -166,7 +168,7 @@ func newTaskEnqueue(e env) *cobra.Command {
 	f.StringVar(&o.args, "args", "", "arguments as `JSON`, at most 256 KiB; - reads them from standard input")
 	f.BoolVar(&batch, "batch", false, "one task per line of standard input")
 	f.IntVar(&duplicate, "duplicate-exit", 0, "exit status when the task is a duplicate")
-	f.StringVar(&o.spec.Queue, "queue", queue.DefaultQueue, "where it waits")
+	f.StringVar(&o.spec.Queue, "queue", task.DefaultQueue, "where it waits")
 	f.IntVar(&o.spec.Priority, "priority", 0, "-9 to 9; a higher one is fetched sooner")
 	f.DurationVar(&o.spec.Delay, "delay", 0, "not before this long from now")
 	f.StringVar(&o.runAt, "run-at", "", "not before this `INSTANT`")
@@ -191,7 +193,7 @@ func newTaskEnqueue(e env) *cobra.Command {
 }
 
 // complete turns flags into the Spec.
-func (o *taskEnqueueOptions) complete(cmdArgs []byte) (queue.Spec, error) {
+func (o *taskEnqueueOptions) complete(cmdArgs []byte) (task.Spec, error) {
 	s := o.spec
 	s.Args = cmdArgs
 	for flag, to := range map[string]*time.Time{"run-at": &s.RunAt, "expires-at": &s.ExpiresAt, "retry-until": &s.RetryUntil} {
@@ -209,18 +211,18 @@ func (o *taskEnqueueOptions) complete(cmdArgs []byte) (queue.Spec, error) {
 		*to = t
 	}
 	if o.unique != "" {
-		s.Unique = &queue.Unique{Key: o.unique, Shared: o.uniqueShared, Until: queue.Until(o.until), Window: o.window,
-			Again: queue.Again(o.again), MaxWait: o.maxWait}
+		s.Unique = &task.Unique{Key: o.unique, Shared: o.uniqueShared, Until: task.Until(o.until), Window: o.window,
+			Again: task.Again(o.again), MaxWait: o.maxWait}
 	} else if o.again != "refuse" || o.window != 0 || o.until != "finished" || o.uniqueShared || o.maxWait != 0 {
 		return s, usage(errors.New("--again, --max-wait, --unique-until, --unique-window and --unique-shared go with --unique-key"))
 	}
 	if o.limit != "" {
-		s.Limit = &queue.Limit{Key: o.limit, Shared: o.limitShared, Max: o.slots, OnContention: queue.Contention(o.contention)}
+		s.Limit = &task.Limit{Key: o.limit, Shared: o.limitShared, Max: o.slots, OnContention: task.Contention(o.contention)}
 	} else if o.slots != 1 || o.limitShared || o.contention != "wait" {
 		return s, usage(errors.New("--limit, --limit-shared and --on-contention go with --limit-key"))
 	}
 	if len(o.backoff) > 0 {
-		s.Backoff = &queue.Backoff{List: o.backoff}
+		s.Backoff = &task.Backoff{List: o.backoff}
 	}
 	if err := s.Check(); err != nil {
 		return s, usage(err)
@@ -230,10 +232,10 @@ func (o *taskEnqueueOptions) complete(cmdArgs []byte) (queue.Spec, error) {
 
 // enqueuedView is the answer to an enqueue; its form is stable.
 type enqueuedView struct {
-	Outcome   queue.Admission `json:"outcome"`
-	ID        queue.ID        `json:"id,omitempty"` // none where it is undecided
-	State     queue.State     `json:"state,omitempty"`
-	UniqueKey string          `json:"unique_key,omitempty"`
+	Outcome   task.Admission `json:"outcome"`
+	ID        task.ID        `json:"id,omitempty"` // none where it is undecided
+	State     task.State     `json:"state,omitempty"`
+	UniqueKey string         `json:"unique_key,omitempty"`
 }
 
 func runTaskEnqueue(ctx context.Context, e env, o taskEnqueueOptions, batch bool, duplicateExit int) error {
@@ -257,7 +259,7 @@ func runTaskEnqueue(ctx context.Context, e env, o taskEnqueueOptions, batch bool
 		if u := specs[i].Unique; u != nil {
 			views[i].UniqueKey = u.Key
 		}
-		if a.Answer == queue.Duplicate {
+		if a.Answer == task.Duplicate {
 			duplicates++
 		}
 	}
@@ -269,9 +271,9 @@ func runTaskEnqueue(ctx context.Context, e env, o taskEnqueueOptions, batch bool
 	default:
 		for _, v := range views {
 			switch v.Outcome {
-			case queue.Duplicate:
+			case task.Duplicate:
 				fmt.Fprintf(e.stdout, "duplicate of task %d, which is %s\n", v.ID, v.State)
-			case queue.Undecided:
+			case task.Undecided:
 				fmt.Fprintln(e.stdout, "undecided: nothing was taken in")
 			default:
 				fmt.Fprintf(e.stdout, "%s: task %d, %s\n", v.Outcome, v.ID, v.State)
@@ -288,7 +290,7 @@ func runTaskEnqueue(ctx context.Context, e env, o taskEnqueueOptions, batch bool
 }
 
 type enqueuesMany interface {
-	EnqueueMany(context.Context, []queue.Spec) ([]queue.Enqueued, error)
+	EnqueueMany(context.Context, []task.Spec) ([]task.Enqueued, error)
 }
 
 // enqueuer is the way to a store's queue: through the dibs that runs this command, where it knows no other.
@@ -305,11 +307,11 @@ func enqueuer(ctx context.Context, e env, flag string) (c enqueuesMany, done fun
 }
 
 // specs are the tasks that the command line, or standard input, describes.
-func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
+func (o *taskEnqueueOptions) specs(e env, batch bool) ([]task.Spec, error) {
 	if !batch {
 		args := []byte(o.args)
 		if o.args == "-" {
-			b, err := readAll(e.stdin, queue.MaxArgs)
+			b, err := readAll(e.stdin, task.MaxArgs)
 			if err == nil && len(bytes.TrimSpace(b)) == 0 { // of a pipe whose other end failed
 				err = errors.New("standard input is empty; write null for no arguments")
 			}
@@ -319,13 +321,13 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
 			args = b
 		}
 		s, err := o.complete(args)
-		return []queue.Spec{s}, err
+		return []task.Spec{s}, err
 	}
 	if o.args != "" {
 		return nil, usage(errors.New("--batch reads arguments from standard input; leave --args out"))
 	}
-	var specs []queue.Spec
-	lines := newLines(e.stdin, queue.MaxArgs)
+	var specs []task.Spec
+	lines := newLines(e.stdin, task.MaxArgs)
 	for n := 1; lines.Scan(); n++ {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
@@ -337,7 +339,7 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
 		specs = append(specs, s)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, usage(fmt.Errorf("a line after task %d is longer than the %d bytes that arguments may have", len(specs), queue.MaxArgs))
+		return nil, usage(fmt.Errorf("a line after task %d is longer than the %d bytes that arguments may have", len(specs), task.MaxArgs))
 	}
 	return specs, lines.Err()
 }
@@ -346,7 +348,7 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]queue.Spec, error) {
 type taskListOptions struct {
 	store  string
 	states []string
-	filter queue.Filter
+	filter driver.Filter
 	after  int64
 	out    format
 }
@@ -363,24 +365,24 @@ func (o *taskListOptions) flags(cmd *cobra.Command) {
 }
 
 func stateNames() string {
-	names := make([]string, len(queue.States))
-	for i, s := range queue.States {
+	names := make([]string, len(task.States))
+	for i, s := range task.States {
 		names[i] = string(s)
 	}
 	return strings.Join(names, ", ")
 }
 
-func (o *taskListOptions) selects() (queue.Filter, error) {
+func (o *taskListOptions) selects() (driver.Filter, error) {
 	f := o.filter
 	for _, s := range o.states {
 		if s == "waiting" {
-			f.States = append(f.States, queue.Waits(true)...)
+			f.States = append(f.States, task.Waits(true)...)
 			continue
 		}
-		if !queue.State(s).Valid() {
+		if !task.State(s).Valid() {
 			return f, usage(fmt.Errorf("--state %s: want one of %s, or waiting", s, stateNames()))
 		}
-		f.States = append(f.States, queue.State(s))
+		f.States = append(f.States, task.State(s))
 	}
 	return f, nil
 }
@@ -415,7 +417,7 @@ func runTaskList(ctx context.Context, e env, o taskListOptions) error {
 		return err
 	}
 	defer p.close()
-	f.After = queue.ID(o.after)
+	f.After = task.ID(o.after)
 	tasks, err := p.store.Tasks.Tasks(ctx, f)
 	if err != nil {
 		return fmt.Errorf("list tasks: %w", err)

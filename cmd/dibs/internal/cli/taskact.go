@@ -12,13 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // taskActOptions are the flags of the commands that do something to tasks.
 type taskActOptions struct {
 	taskListOptions
-	action   queue.Action
-	ids      []queue.ID
+	action   driver.Action
+	ids      []task.ID
 	all, yes bool
 	runAt    string
 	priority int
@@ -26,31 +28,31 @@ type taskActOptions struct {
 
 // taskVerb is one such command.
 type taskVerb struct {
-	act               queue.Act
+	act               driver.Act
 	name, short, long string
-	states            []queue.State // what it applies to, where the filter says no states
+	states            []task.State // what it applies to, where the filter says no states
 }
 
 var taskVerbs = []taskVerb{
-	{queue.ActRetry, "retry", "Run finished or failing tasks again, at once", `Run final tasks anew, or failing ones now. A task keeps its history and gets one fresh budget of attempts. It takes
+	{driver.ActRetry, "retry", "Run finished or failing tasks again, at once", `Run final tasks anew, or failing ones now. A task keeps its history and gets one fresh budget of attempts. It takes
 its unique key again, or is answered as a duplicate of the task that has it by now.`,
-		[]queue.State{queue.Failed, queue.Crashed, queue.Retryable}},
-	{queue.ActCancel, "cancel", "Cancel tasks that wait or run", `Cancel tasks: one that waits ends at once, one that runs is told to stop, and ends as canceled when it has.`,
-		[]queue.State{queue.Scheduled, queue.Available, queue.Blocked, queue.Retryable, queue.Running}},
-	{queue.ActPromote, "promote", "Move waiting tasks to the front of their queue", "Move waiting tasks before all others of their queue, and make them due.", queue.Waits(true)},
-	{queue.ActDiscard, "discard", "End waiting tasks without doing them", "End waiting tasks as discarded: they were not done, and never count as a success. Their unique keys are free.", queue.Waits(true)},
-	{queue.ActMove, "move", "Put waiting tasks into another queue", "Put waiting tasks into the queue that --to names.", queue.Waits(true)},
-	{queue.ActEdit, "edit", "Change the priority or the instant of waiting tasks", "Change the priority or the instant of waiting tasks.", queue.Waits(true)},
-	{queue.ActDelete, "delete", "Delete finished tasks", "Delete the rows of final tasks, and what is left of the windows of their unique keys.",
-		[]queue.State{queue.Succeeded, queue.Failed, queue.Discarded, queue.Canceled, queue.Crashed}},
+		[]task.State{task.Failed, task.Crashed, task.Retryable}},
+	{driver.ActCancel, "cancel", "Cancel tasks that wait or run", `Cancel tasks: one that waits ends at once, one that runs is told to stop, and ends as canceled when it has.`,
+		[]task.State{task.Scheduled, task.Available, task.Blocked, task.Retryable, task.Running}},
+	{driver.ActPromote, "promote", "Move waiting tasks to the front of their queue", "Move waiting tasks before all others of their queue, and make them due.", task.Waits(true)},
+	{driver.ActDiscard, "discard", "End waiting tasks without doing them", "End waiting tasks as discarded: they were not done, and never count as a success. Their unique keys are free.", task.Waits(true)},
+	{driver.ActMove, "move", "Put waiting tasks into another queue", "Put waiting tasks into the queue that --to names.", task.Waits(true)},
+	{driver.ActEdit, "edit", "Change the priority or the instant of waiting tasks", "Change the priority or the instant of waiting tasks.", task.Waits(true)},
+	{driver.ActDelete, "delete", "Delete finished tasks", "Delete the rows of final tasks, and what is left of the windows of their unique keys.",
+		[]task.State{task.Succeeded, task.Failed, task.Discarded, task.Canceled, task.Crashed}},
 }
 
 // example is the flag without which the command does nothing.
 func (v taskVerb) example() string {
 	switch v.act {
-	case queue.ActMove:
+	case driver.ActMove:
 		return " --to slow"
-	case queue.ActEdit:
+	case driver.ActEdit:
 		return " --priority 5"
 	}
 	return ""
@@ -65,7 +67,7 @@ func newTaskActs(e env) []*cobra.Command {
 }
 
 func newTaskAct(e env, v taskVerb) *cobra.Command {
-	o := taskActOptions{action: queue.Action{Act: v.act}}
+	o := taskActOptions{action: driver.Action{Act: v.act}}
 	cmd := &cobra.Command{Use: v.name + " [ID…]", Short: v.short,
 		Long: v.long + `
 
@@ -89,23 +91,23 @@ Who did it and why is recorded as an event.`,
 	f.BoolVarP(&o.yes, "yes", "y", false, "do it to what the flags select")
 	f.StringVar(&o.action.Why, "reason", "", "why, for whoever wonders")
 	switch v.act {
-	case queue.ActMove:
+	case driver.ActMove:
 		f.StringVar(&o.action.Queue, "to", "", "the queue to put them into; required")
-	case queue.ActEdit:
+	case driver.ActEdit:
 		f.IntVar(&o.priority, "priority", 0, "-9 to 9; a higher one is fetched sooner")
 		f.StringVar(&o.runAt, "run-at", "", "not before this `INSTANT`")
 	}
 	return cmd
 }
 
-func taskIDs(args []string) ([]queue.ID, error) {
-	ids := make([]queue.ID, len(args))
+func taskIDs(args []string) ([]task.ID, error) {
+	ids := make([]task.ID, len(args))
 	for i, a := range args {
 		n, err := strconv.ParseInt(a, 10, 64)
 		if err != nil || n <= 0 {
 			return nil, usage(fmt.Errorf("%q is no task's id: want a number", a))
 		}
-		ids[i] = queue.ID(n)
+		ids[i] = task.ID(n)
 	}
 	return ids, nil
 }
@@ -127,9 +129,9 @@ func (o *taskActOptions) check(v taskVerb) error {
 		return usage(errors.New("name tasks by id, or select them by flags (--all for all of them)"))
 	case len(o.ids) > 1000:
 		return usage(fmt.Errorf("%d ids; at most 1000 at a time", len(o.ids)))
-	case v.act == queue.ActMove && o.action.Queue == "":
+	case v.act == driver.ActMove && o.action.Queue == "":
 		return usage(errors.New("--to is required: which queue?"))
-	case v.act == queue.ActEdit && o.action.Edit.Priority == nil && o.runAt == "":
+	case v.act == driver.ActEdit && o.action.Edit.Priority == nil && o.runAt == "":
 		return usage(errors.New("say what to change: --priority, --run-at"))
 	}
 	if o.runAt != "" {
@@ -172,18 +174,18 @@ func runTaskAct(ctx context.Context, e env, o taskActOptions, v taskVerb) error 
 
 // actedView is the answer for one task; its form is stable.
 type actedView struct {
-	ID     queue.ID        `json:"id"`
-	Answer queue.ActAnswer `json:"answer"`
-	State  queue.State     `json:"state,omitempty"`
-	Other  queue.ID        `json:"other,omitempty"`
+	ID     task.ID          `json:"id"`
+	Answer driver.ActAnswer `json:"answer"`
+	State  task.State       `json:"state,omitempty"`
+	Other  task.ID          `json:"other,omitempty"`
 }
 
-func tellActed(e env, acted []queue.Acted, out format) error {
+func tellActed(e env, acted []driver.Acted, out format) error {
 	views := make([]actedView, len(acted))
 	wrong := 0
 	for i, a := range acted {
 		views[i] = actedView(a)
-		if a.Answer != queue.Done && a.Answer != queue.Asking {
+		if a.Answer != driver.Done && a.Answer != driver.Asking {
 			wrong++
 		}
 	}
@@ -202,19 +204,19 @@ func tellActed(e env, acted []queue.Acted, out format) error {
 	return nil
 }
 
-func actedWords(a queue.Acted) string {
+func actedWords(a driver.Acted) string {
 	switch a.Answer {
-	case queue.Done:
+	case driver.Done:
 		return fmt.Sprintf("task %d: %s", a.ID, orDash(string(a.State)))
-	case queue.Asking:
+	case driver.Asking:
 		return fmt.Sprintf("task %d: it runs, and was told to stop", a.ID)
-	case queue.NotThere:
+	case driver.NotThere:
 		return fmt.Sprintf("task %d: there is no such task, or no longer", a.ID)
-	case queue.Taken:
+	case driver.Taken:
 		return fmt.Sprintf("task %d: its unique key is held by task %d", a.ID, a.Other)
-	case queue.Changed:
+	case driver.Changed:
 		return fmt.Sprintf("task %d: somebody got to it first, and it is %s", a.ID, a.State)
-	case queue.Busy:
+	case driver.Busy:
 		return fmt.Sprintf("task %d: another transaction has it; try again", a.ID)
 	}
 	return fmt.Sprintf("task %d: it is %s, which this does not apply to", a.ID, a.State)
@@ -222,12 +224,12 @@ func actedWords(a queue.Acted) string {
 
 // bulkView is the result of an act on many tasks; its form is stable.
 type bulkView struct {
-	Act        queue.Act               `json:"act"`
-	Tasks      int                     `json:"tasks"`
-	States     map[queue.State]int     `json:"states,omitempty"`
-	Preview    bool                    `json:"preview,omitempty"`
-	Answers    map[queue.ActAnswer]int `json:"answers,omitempty"`
-	Exceptions []actedView             `json:"exceptions,omitempty"`
+	Act        driver.Act               `json:"act"`
+	Tasks      int                      `json:"tasks"`
+	States     map[task.State]int       `json:"states,omitempty"`
+	Preview    bool                     `json:"preview,omitempty"`
+	Answers    map[driver.ActAnswer]int `json:"answers,omitempty"`
+	Exceptions []actedView              `json:"exceptions,omitempty"`
 }
 
 // runBulk is doBulk whose result is all that there is to tell.
@@ -277,7 +279,7 @@ func doBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out
 		for _, a := range done.Exceptions {
 			fmt.Fprintln(e.stdout, actedWords(a))
 		}
-		fmt.Fprintf(e.stdout, "%s: %d of %s\n", name, done.Answers[queue.Done]+done.Answers[queue.Asking], plural(pre.Tasks, "task"))
+		fmt.Fprintf(e.stdout, "%s: %d of %s\n", name, done.Answers[driver.Done]+done.Answers[driver.Asking], plural(pre.Tasks, "task"))
 	}
 	if err != nil {
 		return v, fmt.Errorf("it ended early, and can be begun again: %w", err)
@@ -285,9 +287,9 @@ func doBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out
 	return v, nil
 }
 
-func statesWords(states map[queue.State]int) string {
+func statesWords(states map[task.State]int) string {
 	words := ""
-	for _, s := range queue.States {
+	for _, s := range task.States {
 		if states[s] > 0 {
 			if words != "" {
 				words += ", "

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 func newTaskShow(e env) *cobra.Command {
@@ -31,7 +32,7 @@ func newTaskShow(e env) *cobra.Command {
 	return cmd
 }
 
-func runTaskShow(ctx context.Context, e env, flag string, id queue.ID, out format) error {
+func runTaskShow(ctx context.Context, e env, flag string, id task.ID, out format) error {
 	if err := out.check(); err != nil {
 		return err
 	}
@@ -119,9 +120,9 @@ func after(sep, text string) string {
 	return sep + text
 }
 
-func orFinished(u queue.Until) queue.Until {
+func orFinished(u task.Until) task.Until {
 	if u == "" {
-		return queue.UntilFinished
+		return task.UntilFinished
 	}
 	return u
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/task"
 )
 
 // workOptions are the flags of `dibs work`.
@@ -81,8 +82,8 @@ func newWork(e env) *cobra.Command {
 	f.DurationVar(&o.grace, "grace", queue.DefaultGrace, "how long running tasks may go on after SIGTERM")
 	f.DurationVar(&o.stopGrace, "stop-grace", 10*time.Second, "time between TERM and KILL when a command is stopped")
 	f.StringVar(&o.rate, "rate", "", "at most `N/D` tasks of each --kind, by all workers together, such as 10/1s")
-	f.DurationVar(&o.keepSuccess, "keep-succeeded", queue.Retention[queue.Succeeded], "how long succeeded tasks are kept")
-	f.DurationVar(&o.keepIt, "keep", queue.Retention[queue.Failed], "how long failed, crashed, discarded and canceled tasks are kept")
+	f.DurationVar(&o.keepSuccess, "keep-succeeded", queue.Retention[task.Succeeded], "how long succeeded tasks are kept")
+	f.DurationVar(&o.keepIt, "keep", queue.Retention[task.Failed], "how long failed, crashed, discarded and canceled tasks are kept")
 	f.StringArrayVar(&o.hooks.texts, "hook", nil, "tell `EVENTS=TARGET` what happens to tasks; may be given several times")
 	f.StringVar(&o.hooks.secret, "hook-secret", "", "where the secret is that signs webhooks: `env:NAME` or file:/path")
 	f.DurationVar(&o.hooks.timeout, "hook-timeout", job.DefaultHookTimeout, "bound of each attempt to tell")
@@ -114,7 +115,7 @@ func (o workOptions) mux(w *commandWork) (*queue.Mux, error) {
 	return m, nil
 }
 
-func parseRate(s string) (r queue.Rate, err error) {
+func parseRate(s string) (r task.Rate, err error) {
 	n, per, ok := strings.Cut(s, "/")
 	if ok {
 		r.Count, err = strconv.Atoi(n)
@@ -174,8 +175,8 @@ func runWork(ctx context.Context, e env, o workOptions) error {
 	var told atomic.Pointer[time.Time]
 	context.AfterFunc(ctx, func() { now := time.Now(); told.Store(&now) })
 	defer func() { closeTaskHooks(hooks, o.grace, told.Load()) }()
-	keep := map[queue.State]time.Duration{queue.Succeeded: o.keepSuccess, queue.Failed: o.keepIt, queue.Crashed: o.keepIt,
-		queue.Discarded: o.keepIt, queue.Canceled: o.keepIt}
+	keep := map[task.State]time.Duration{task.Succeeded: o.keepSuccess, task.Failed: o.keepIt, task.Crashed: o.keepIt,
+		task.Discarded: o.keepIt, task.Canceled: o.keepIt}
 	holder := p.Self
 	holder.Command = "dibs work " + strings.Join(o.queues, " ")
 	var listen func(queue.Happening)

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // The bounds of what is usual in a queue.
@@ -15,7 +16,7 @@ const (
 )
 
 // Queues looks for tasks that nobody will do, or not soon. Now is the store's.
-func Queues(ctx context.Context, where string, q queue.Admin, now time.Time) (all []Finding, err error) {
+func Queues(ctx context.Context, where string, q driver.Admin, now time.Time) (all []Finding, err error) {
 	lanes, err := q.Queues(ctx)
 	if err != nil {
 		return nil, err
@@ -42,20 +43,20 @@ func Queues(ctx context.Context, where string, q queue.Admin, now time.Time) (al
 }
 
 // lane judges one kind of task in one queue. Nothing is said of what a pause explains.
-func lane(where string, l queue.Lane, workers []queue.Process, pauses []queue.Pause, now time.Time) []Finding {
+func lane(where string, l driver.Lane, workers []driver.Process, pauses []driver.Pause, now time.Time) []Finding {
 	waiting := 0
 	for state, n := range l.Depth {
 		if state.Waiting() {
 			waiting += n
 		}
 	}
-	covered := slices.ContainsFunc(pauses, func(p queue.Pause) bool {
+	covered := slices.ContainsFunc(pauses, func(p driver.Pause) bool {
 		return p.Covers(l.Queue, l.Kind, now)
 	})
 	if waiting == 0 || covered {
 		return nil
 	}
-	if !slices.ContainsFunc(workers, func(w queue.Process) bool {
+	if !slices.ContainsFunc(workers, func(w driver.Process) bool {
 		return slices.Contains(w.Queues, l.Queue) && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, l.Kind))
 	}) {
 		return []Finding{found(Warning, "queue-unworked", where, "Start a worker that knows it: `dibs work "+l.Queue+" -- COMMAND`, or queue.Worker.",
@@ -69,13 +70,13 @@ func lane(where string, l queue.Lane, workers []queue.Process, pauses []queue.Pa
 }
 
 // blockedFor tells of the first blocked task, if it has waited for its limit for long.
-func blockedFor(ctx context.Context, where string, q queue.Admin, now time.Time) ([]Finding, error) {
-	first, err := q.Tasks(ctx, queue.Filter{States: []queue.State{queue.Blocked}, Max: 1})
+func blockedFor(ctx context.Context, where string, q driver.Admin, now time.Time) ([]Finding, error) {
+	first, err := q.Tasks(ctx, driver.Filter{States: []task.State{task.Blocked}, Max: 1})
 	if err != nil || len(first) == 0 {
 		return nil, err
 	}
 	t, held, ok, err := q.Task(ctx, first[0].ID)
-	if err != nil || !ok || t.State != queue.Blocked || len(held.Running) == 0 {
+	if err != nil || !ok || t.State != task.Blocked || len(held.Running) == 0 {
 		return nil, err // what nobody runs waits for something else, such as the end of a pause
 	}
 	age := now.Sub(t.RunAt)
@@ -86,7 +87,7 @@ func blockedFor(ctx context.Context, where string, q queue.Admin, now time.Time)
 		"Task %d has waited for %s for a slot of its limit %q: %d of %d run, %d wait.", t.ID, age.Round(time.Minute), held.Key, len(held.Running), held.Max, held.Waiting)}, nil
 }
 
-func paused(p queue.Pause) string {
+func paused(p driver.Pause) string {
 	switch {
 	case p.Queue == "" && p.Kind == "":
 		return "Everything"

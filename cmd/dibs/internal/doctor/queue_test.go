@@ -11,7 +11,9 @@ import (
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store/memory"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Each check of a queue with its trigger; all others must then be silent.
@@ -36,17 +38,17 @@ func TestQueues(t *testing.T) {
 				}
 			}
 		}
-		enqueue := func(s queue.Spec) {
+		enqueue := func(s task.Spec) {
 			t.Helper()
 			if err := s.Check(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := st.Queue.Enqueue(ctx, []queue.Spec{s}); err != nil {
+			if _, err := st.Queue.Enqueue(ctx, []task.Spec{s}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		says("nothing there")
-		if err := st.Tasks.Pause(ctx, queue.Pause{By: "ops", Why: "a move"}); err != nil {
+		if err := st.Tasks.Pause(ctx, driver.Pause{By: "ops", Why: "a move"}); err != nil {
 			t.Fatal(err)
 		}
 		says("everything paused, for a while")
@@ -56,11 +58,11 @@ func TestQueues(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		enqueue(queue.Spec{Kind: "a", Limit: &queue.Limit{Key: "shop"}})
-		enqueue(queue.Spec{Kind: "a", Limit: &queue.Limit{Key: "shop"}})
+		enqueue(task.Spec{Kind: "a", Limit: &task.Limit{Key: "shop"}})
+		enqueue(task.Spec{Kind: "a", Limit: &task.Limit{Key: "shop"}})
 		says("nobody works", "queue-unworked: Tasks of kind a wait in queue default (2 of them), and no live worker")
 
-		if err := st.Tasks.Pause(ctx, queue.Pause{Queue: "default", By: "ops", Why: "a fire"}); err != nil {
+		if err := st.Tasks.Pause(ctx, driver.Pause{Queue: "default", By: "ops", Why: "a fire"}); err != nil {
 			t.Fatal(err)
 		}
 		says("paused, for a while")
@@ -91,7 +93,7 @@ func TestQueues(t *testing.T) {
 		close(release)
 		time.Sleep(time.Minute)
 		says("all done")
-		enqueue(queue.Spec{Kind: "b"})
+		enqueue(task.Spec{Kind: "b"})
 		says("a kind that the worker does not know", "queue-unworked: Tasks of kind b")
 		stop()
 		if err := <-done; err != nil {

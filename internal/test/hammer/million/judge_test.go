@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A judge compares what the processes were told with what the store says at the end.
 type judge struct {
-	stories map[queue.ID]*story
+	stories map[task.ID]*story
 	over    map[uint64]bool // shifts that ended without giving their tasks back: killed, or their lease was lost
 	mute    map[uint64]bool // of these, those that the store may have answered without anybody to write it down
 	wrong   map[string]int
@@ -37,8 +38,8 @@ type given struct {
 	returned bool
 }
 
-func newJudge(acked []queue.ID, books []book) *judge {
-	j := &judge{stories: make(map[queue.ID]*story, len(acked)), over: map[uint64]bool{}, mute: map[uint64]bool{}, wrong: map[string]int{}}
+func newJudge(acked []task.ID, books []book) *judge {
+	j := &judge{stories: make(map[task.ID]*story, len(acked)), over: map[uint64]bool{}, mute: map[uint64]bool{}, wrong: map[string]int{}}
 	for _, id := range acked {
 		if s := j.story(id); s.acked {
 			j.find("two enqueued tasks have one id", "task %d", id)
@@ -62,7 +63,7 @@ func newJudge(acked []queue.ID, books []book) *judge {
 	return j
 }
 
-func (j *judge) story(id queue.ID) *story {
+func (j *judge) story(id task.ID) *story {
 	s := j.stories[id]
 	if s == nil {
 		s = &story{}
@@ -125,14 +126,14 @@ func (j *judge) take(b *book, r record) {
 }
 
 // see compares a task with its story.
-func (j *judge) see(t *queue.Task) {
+func (j *judge) see(t *driver.Task) {
 	s := j.stories[t.ID]
 	if s == nil {
 		j.find("a task is there that nobody enqueued and nobody was given", "task %d", t.ID)
 		return
 	}
 	delete(j.stories, t.ID) // what is left at the end is not in the store
-	if t.State != queue.Succeeded {
+	if t.State != task.Succeeded {
 		j.find("a task is not done", "task %d is %s: %s", t.ID, t.State, t.Reason)
 		return
 	}
@@ -162,7 +163,7 @@ func (j *judge) see(t *queue.Task) {
 
 // unwrite takes in a task that no worker wrote down as completed. One that was killed may have done it, and so may one
 // that lost its lease while it waited for an answer.
-func (j *judge) unwrite(t *queue.Task, last given) {
+func (j *judge) unwrite(t *driver.Task, last given) {
 	j.unwritten++
 	switch {
 	case last.token == t.Token && !j.mute[last.shift]:

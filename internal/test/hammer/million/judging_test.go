@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // A made-up round for each thing that may not be: the judge sees it, and finds nothing in one that went well.
@@ -23,36 +24,36 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 	returned := func(shift uint64, token int) record {
 		return record{What: ended, Shift: shift, Task: 7, Token: lease.Token(token)}
 	}
-	task := func(token int) *queue.Task {
-		return &queue.Task{ID: 7, State: queue.Succeeded, Token: lease.Token(token), Attempts: 1}
+	kept := func(token int) *driver.Task {
+		return &driver.Task{ID: 7, State: task.Succeeded, Token: lease.Token(token), Attempts: 1}
 	}
-	failed := task(1)
-	failed.State = queue.Failed
-	again := task(1)
+	failed := kept(1)
+	failed.State = task.Failed
+	again := kept(1)
 	again.Attempts = 2
 	for _, c := range []struct {
 		name    string
 		records []record
-		task    *queue.Task
+		task    *driver.Task
 		want    string // empty: nothing
 	}{
-		{"done", []record{fetch(live, 1), done(live, 1)}, task(1), ""},
-		{"answered again", []record{fetch(live, 1), done(live, 1), done(live, 1)}, task(1), ""},
-		{"rescued", []record{fetch(dead, 1), fetch(live, 2), done(live, 2)}, task(2), ""},
-		{"taken back", []record{fetch(lapsed, 1), fetch(live, 2), done(live, 2)}, task(2), ""},
-		{"handed back", []record{fetch(live, 1), returned(live, 1), fetch(live, 2), done(live, 2)}, task(2), ""},
-		{"died before it wrote", []record{fetch(dead, 1)}, task(1), ""},
-		{"died before it wrote what it was given", nil, task(1), ""},
+		{"done", []record{fetch(live, 1), done(live, 1)}, kept(1), ""},
+		{"answered again", []record{fetch(live, 1), done(live, 1), done(live, 1)}, kept(1), ""},
+		{"rescued", []record{fetch(dead, 1), fetch(live, 2), done(live, 2)}, kept(2), ""},
+		{"taken back", []record{fetch(lapsed, 1), fetch(live, 2), done(live, 2)}, kept(2), ""},
+		{"handed back", []record{fetch(live, 1), returned(live, 1), fetch(live, 2), done(live, 2)}, kept(2), ""},
+		{"died before it wrote", []record{fetch(dead, 1)}, kept(1), ""},
+		{"died before it wrote what it was given", nil, kept(1), ""},
 		{"lost", []record{fetch(live, 1), done(live, 1)}, nil, "lost"},
 		{"left", []record{fetch(live, 1)}, failed, "not done"},
-		{"stale", []record{fetch(dead, 1), fetch(live, 2), done(dead, 1)}, task(2), "stale worker"},
-		{"stale, and the store believes it", []record{fetch(dead, 1), fetch(live, 2), done(dead, 1)}, task(1), "stale worker"},
-		{"without a lease", []record{fetch(old, 1), done(old, 1)}, task(1), "without a lease"},
-		{"twice", []record{fetch(dead, 1), done(dead, 1), fetch(live, 2), done(live, 2)}, task(2), "completed twice"},
-		{"another token", []record{fetch(live, 1), done(live, 1)}, task(2), "another completion"},
-		{"given twice", []record{fetch(dead, 1), fetch(live, 1), done(live, 1)}, task(1), "given twice"},
-		{"stolen", []record{fetch(live, 1), fetch(live, 2), done(live, 2)}, task(2), "lived"},
-		{"forgotten", []record{fetch(live, 1)}, task(1), "does not know"},
+		{"stale", []record{fetch(dead, 1), fetch(live, 2), done(dead, 1)}, kept(2), "stale worker"},
+		{"stale, and the store believes it", []record{fetch(dead, 1), fetch(live, 2), done(dead, 1)}, kept(1), "stale worker"},
+		{"without a lease", []record{fetch(old, 1), done(old, 1)}, kept(1), "without a lease"},
+		{"twice", []record{fetch(dead, 1), done(dead, 1), fetch(live, 2), done(live, 2)}, kept(2), "completed twice"},
+		{"another token", []record{fetch(live, 1), done(live, 1)}, kept(2), "another completion"},
+		{"given twice", []record{fetch(dead, 1), fetch(live, 1), done(live, 1)}, kept(1), "given twice"},
+		{"stolen", []record{fetch(live, 1), fetch(live, 2), done(live, 2)}, kept(2), "lived"},
+		{"forgotten", []record{fetch(live, 1)}, kept(1), "does not know"},
 		{"attempts", []record{fetch(live, 1), done(live, 1)}, again, "not one attempt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 				b := map[uint64]int{live: 0, lapsed: 0, dead: 1, old: 2}[r.Shift]
 				books[b].records = append(books[b].records, r)
 			}
-			j := newJudge([]queue.ID{7}, books)
+			j := newJudge([]task.ID{7}, books)
 			if c.task != nil {
 				j.see(c.task)
 			}
@@ -73,12 +74,12 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		})
 	}
 	j := newJudge(nil, nil)
-	j.see(task(1))
+	j.see(kept(1))
 	if err := j.end(0); err == nil || !strings.Contains(err.Error(), "nobody enqueued") {
 		t.Errorf("of a stranger it says %v", err)
 	}
-	j = newJudge([]queue.ID{7}, nil)
-	j.see(task(1))
+	j = newJudge([]task.ID{7}, nil)
+	j.see(kept(1))
 	if err := j.end(0); err == nil || !strings.Contains(err.Error(), "done by nobody") {
 		t.Errorf("of a task that was done without a worker it says %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What a record says.
@@ -27,7 +27,7 @@ const (
 type record struct {
 	What  int64
 	Shift uint64 // whose lease
-	Task  queue.ID
+	Task  task.ID
 	Token lease.Token
 	At    int64 // µs of Unix time
 }

@@ -23,7 +23,9 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 const (
@@ -73,7 +75,7 @@ type round struct {
 	words  *os.File // what the workers print
 	held   func()   // checks that the snapshot is still held, and lets go of it
 
-	first  queue.ID // the last task before the round
+	first  task.ID // the last task before the round
 	began  time.Time
 	took   time.Duration // until the last completion
 	kills  []time.Time
@@ -82,7 +84,7 @@ type round struct {
 	costs  []cost
 
 	mu     sync.Mutex
-	acked  []queue.ID
+	acked  []task.ID
 	unsure int // tasks that were enqueued without an answer
 	// What the ledgers tell of so far: completions, and what was given. The former never tells of all, since a worker
 	// that is killed may not have come to write what it was answered.
@@ -117,11 +119,11 @@ func prepare(t *testing.T, i, n int) *round {
 	return r
 }
 
-func (r *round) specs(from, n int) []queue.Spec {
-	specs := make([]queue.Spec, n)
+func (r *round) specs(from, n int) []task.Spec {
+	specs := make([]task.Spec, n)
 	for i := range specs {
 		specs[i] = kind.Spec(args{N: from + i})
-		specs[i].Queue = queue.DefaultQueue
+		specs[i].Queue = task.DefaultQueue
 		specs[i].MaxCrashes = 1000 // it is we who kill
 	}
 	return specs
@@ -140,7 +142,7 @@ func (r *round) finishBefore() {
 	if err != nil {
 		r.Fatal(err)
 	}
-	if err := r.s.Queue.Join(r.Context(), queue.Process{Lease: l.Ref(), Queues: []string{queue.DefaultQueue}, Slots: 1000}); err != nil {
+	if err := r.s.Queue.Join(r.Context(), driver.Process{Lease: l.Ref(), Queues: []string{task.DefaultQueue}, Slots: 1000}); err != nil {
 		r.Fatal(err)
 	}
 	for done := 0; done < r.n; {
@@ -149,12 +151,12 @@ func (r *round) finishBefore() {
 			r.Fatal(err)
 		}
 		for left := len(answers); left > 0; {
-			f, err := r.s.Queue.Fetch(r.Context(), queue.FetchRequest{Worker: l.Ref(), Queues: []string{queue.DefaultQueue}, Max: left})
+			f, err := r.s.Queue.Fetch(r.Context(), driver.FetchRequest{Worker: l.Ref(), Queues: []string{task.DefaultQueue}, Max: left})
 			if err != nil || len(f.Tasks) == 0 {
 				r.Fatalf("%d of %d are left to be fetched: %v", left, len(answers), err)
 			}
 			left, done = left-len(f.Tasks), done+len(f.Tasks)
-			r.finish(r.s.Queue, l.Ref(), f.Tasks, queue.OK)
+			r.finish(r.s.Queue, l.Ref(), f.Tasks, driver.OK)
 			r.first = max(r.first, f.Tasks[len(f.Tasks)-1].ID)
 		}
 	}
@@ -168,12 +170,12 @@ func (r *round) finishBefore() {
 }
 
 // finish reports that tasks have succeeded, and wants one answer for all of them.
-func (r *round) finish(q queue.Store, worker lease.Ref, tasks []queue.Fetched, want queue.Status) {
+func (r *round) finish(q driver.Store, worker lease.Ref, tasks []driver.Fetched, want driver.Status) {
 	r.Helper()
 	now := time.Now()
-	ends := make([]queue.Completion, len(tasks))
+	ends := make([]driver.Completion, len(tasks))
 	for i, t := range tasks {
-		ends[i] = queue.Completion{Ref: t.Ref, Verdict: queue.Success, Outcome: "succeeded", Started: now, Ended: now}
+		ends[i] = driver.Completion{Ref: t.Ref, Verdict: driver.Success, Outcome: "succeeded", Started: now, Ended: now}
 	}
 	st, err := q.Finish(r.Context(), worker, ends)
 	if err != nil {
@@ -301,7 +303,7 @@ func (r *round) produce(next *atomic.Int64) {
 }
 
 // enqueue does so until the store has answered. A batch without an answer may be there as well as not.
-func (r *round) enqueue(c *queue.Client, specs []queue.Spec) {
+func (r *round) enqueue(c *queue.Client, specs []task.Spec) {
 	for r.Context().Err() == nil {
 		answers, err := c.EnqueueMany(r.Context(), specs)
 		r.mu.Lock()

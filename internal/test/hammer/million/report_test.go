@@ -11,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // picturesEnv names the directory into which the pictures go; where it is not set, none are drawn.
@@ -33,7 +34,7 @@ func (r *round) verify() *judge {
 	r.mu.Unlock()
 	seen := 0
 	for after := r.first; ; {
-		tasks, err := r.s.Tasks.Tasks(r.Context(), queue.Filter{After: after, Max: 1000})
+		tasks, err := r.s.Tasks.Tasks(r.Context(), driver.Filter{After: after, Max: 1000})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func (r *round) verify() *judge {
 	if seen < r.n || seen > r.n+r.unsure {
 		err = errors.Join(err, fmt.Errorf("%d tasks are there", seen))
 	}
-	if depths := r.depths(); depths[queue.Succeeded] != r.n+seen || len(depths) != 1 {
+	if depths := r.depths(); depths[task.Succeeded] != r.n+seen || len(depths) != 1 {
 		err = errors.Join(err, fmt.Errorf("beside the %d of before there are %v", r.n, depths))
 	}
 	if j.refusals == 0 {
@@ -63,7 +64,7 @@ func (r *round) verify() *judge {
 }
 
 // depths is how many tasks are in each state in which there are any.
-func (r *round) depths() map[queue.State]int {
+func (r *round) depths() map[task.State]int {
 	r.Helper()
 	began := time.Now()
 	lanes, err := r.s.Tasks.Queues(r.Context())
@@ -71,7 +72,7 @@ func (r *round) depths() map[queue.State]int {
 		r.Fatal(err)
 	}
 	r.Logf("the depth of the queue took %v", time.Since(began).Round(time.Millisecond))
-	depths := map[queue.State]int{}
+	depths := map[task.State]int{}
 	for _, l := range lanes {
 		for s, d := range l.Depth {
 			if d > 0 {

@@ -9,6 +9,8 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // straggler is the name of its ledger.
@@ -47,10 +49,10 @@ func (r *round) straggleOnce(q watched, given func()) error {
 		return errors.New("its lease is " + got.Answers[0].Status.String())
 	}
 	ref := lease.Ref{Key: ask.Key, Owner: ask.Holder.ID, Token: got.Answers[0].Record.Token}
-	if err := q.Join(r.Context(), queue.Process{Lease: ref, Queues: []string{queue.DefaultQueue}, Slots: 10}); err != nil {
+	if err := q.Join(r.Context(), driver.Process{Lease: ref, Queues: []string{task.DefaultQueue}, Slots: 10}); err != nil {
 		return err
 	}
-	f, err := q.Fetch(r.Context(), queue.FetchRequest{Worker: ref, Queues: []string{queue.DefaultQueue}, Max: 10})
+	f, err := q.Fetch(r.Context(), driver.FetchRequest{Worker: ref, Queues: []string{task.DefaultQueue}, Max: 10})
 	if err != nil || len(f.Tasks) == 0 {
 		return err
 	}
@@ -60,18 +62,18 @@ func (r *round) straggleOnce(q watched, given func()) error {
 	} else if _, err := r.s.Leases.Release(r.Context(), []lease.Ref{ref}); err != nil {
 		return err
 	}
-	r.finish(q, ref, f.Tasks, queue.Gone) // while they are nobody's, or somebody's
+	r.finish(q, ref, f.Tasks, driver.Gone) // while they are nobody's, or somebody's
 	for i := range f.Tasks {
 		if err := r.replaced(&f.Tasks[i]); err != nil {
 			return err
 		}
 	}
-	r.finish(q, ref, f.Tasks, queue.Gone) // when others have done them
+	r.finish(q, ref, f.Tasks, driver.Gone) // when others have done them
 	return nil
 }
 
 // replaced waits until another worker was given the task.
-func (r *round) replaced(f *queue.Fetched) error {
+func (r *round) replaced(f *driver.Fetched) error {
 	const patience = 10 * time.Minute
 	for end := time.Now().Add(patience); time.Now().Before(end) && !r.Failed(); time.Sleep(100 * time.Millisecond) {
 		t, _, there, err := r.s.Tasks.Task(r.Context(), f.ID)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/all"
 )
@@ -105,16 +106,16 @@ func open(ctx context.Context, address string, init bool) (*store.Store, error) 
 
 // watched writes down what the store says, before its worker hears of it.
 type watched struct {
-	queue.Store
+	driver.Store
 	notes *scribe
 }
 
-func (w watched) Join(ctx context.Context, p queue.Process) error {
+func (w watched) Join(ctx context.Context, p driver.Process) error {
 	w.notes.write(record{What: joined, Shift: shiftOf(p.Lease)})
 	return w.Store.Join(ctx, p)
 }
 
-func (w watched) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+func (w watched) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
 	f, err := w.Store.Fetch(ctx, r)
 	records := make([]record, len(f.Tasks))
 	for i, t := range f.Tasks {
@@ -124,7 +125,7 @@ func (w watched) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, 
 	return f, err
 }
 
-func (w watched) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (w watched) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	st, err := w.Store.Finish(ctx, worker, ends)
 	if err != nil {
 		return st, err
@@ -133,11 +134,11 @@ func (w watched) Finish(ctx context.Context, worker lease.Ref, ends []queue.Comp
 	for i, c := range ends {
 		r := record{What: ended, Shift: shiftOf(worker), Task: c.ID, Token: c.Token}
 		switch {
-		case st[i] == queue.Withheld:
+		case st[i] == driver.Withheld:
 			continue
-		case st[i] != queue.OK:
+		case st[i] != driver.OK:
 			r.What = refused
-		case c.Verdict == queue.Success:
+		case c.Verdict == driver.Success:
 			r.What = completed
 		}
 		records = append(records, r)

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // What tasks without a limit cost while a hundred thousand are blocked behind one key, in the same queue and before
@@ -56,12 +57,12 @@ func side(b *testing.B, address string, blocked int) func() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := s.Queue.Join(b.Context(), queue.Process{Lease: l.Ref(), Queues: []string{"q"}, Slots: 10}); err != nil {
+	if err := s.Queue.Join(b.Context(), driver.Process{Lease: l.Ref(), Queues: []string{"q"}, Slots: 10}); err != nil {
 		b.Fatal(err)
 	}
-	enqueue := func(n int, t queue.Spec) {
+	enqueue := func(n int, t task.Spec) {
 		for ; n > 0; n -= 1000 {
-			specs := make([]queue.Spec, min(n, 1000))
+			specs := make([]task.Spec, min(n, 1000))
 			for i := range specs {
 				specs[i] = t
 			}
@@ -70,25 +71,25 @@ func side(b *testing.B, address string, blocked int) func() {
 			}
 		}
 	}
-	fetch := func(want int) []queue.Fetched {
-		f, err := s.Queue.Fetch(b.Context(), queue.FetchRequest{Worker: l.Ref(), NotAfter: k.NotAfter(), Queues: []string{"q"}, Max: 10, Suspects: true, Charged: true})
+	fetch := func(want int) []driver.Fetched {
+		f, err := s.Queue.Fetch(b.Context(), driver.FetchRequest{Worker: l.Ref(), NotAfter: k.NotAfter(), Queues: []string{"q"}, Max: 10, Suspects: true, Charged: true})
 		if err != nil || len(f.Tasks) != want {
 			b.Fatalf("fetched %d, want %d: %v", len(f.Tasks), want, err)
 		}
 		return f.Tasks
 	}
-	plain := queue.Spec{Queue: "q", Kind: "k", Args: json.RawMessage("{}")}
+	plain := task.Spec{Queue: "q", Kind: "k", Args: json.RawMessage("{}")}
 	if blocked > 0 {
 		limited := plain
-		limited.Limit = &queue.Limit{Key: "one"}
+		limited.Limit = &task.Limit{Key: "one"}
 		enqueue(blocked, limited)
 		fetch(1) // it has the slot for good
 	}
 	return func() {
 		enqueue(10, plain)
-		var ends []queue.Completion
+		var ends []driver.Completion
 		for _, t := range fetch(10) {
-			ends = append(ends, queue.Completion{Ref: t.Ref, Verdict: queue.Success, Outcome: "succeeded", Started: time.Now(), Ended: time.Now()})
+			ends = append(ends, driver.Completion{Ref: t.Ref, Verdict: driver.Success, Outcome: "succeeded", Started: time.Now(), Ended: time.Now()})
 		}
 		if _, err := s.Queue.Finish(b.Context(), l.Ref(), ends); err != nil {
 			b.Fatal(err)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
 )
 
 // Operators against a live backlog: what they stop stops, what they promote comes first, what they move
@@ -34,23 +36,23 @@ func (r *round) operate(n int) {
 	r.stays(n)
 
 	// The last of all is promoted, and so is the first to run; priority moves another one behind it.
-	lasts := r.list(queue.Filter{After: queue.ID(r.last() - 2), Max: 10})
+	lasts := r.list(driver.Filter{After: task.ID(r.last() - 2), Max: 10})
 	last := lasts[len(lasts)-1].ID
-	r.act(queue.Action{Act: queue.ActPromote, IDs: []queue.ID{last}})
+	r.act(driver.Action{Act: driver.ActPromote, IDs: []task.ID{last}})
 	r.resume()
-	r.await("the promoted task", func() bool { return r.list(queue.Filter{After: last - 1, UpTo: last})[0].State == queue.Succeeded })
+	r.await("the promoted task", func() bool { return r.list(driver.Filter{After: last - 1, UpTo: last})[0].State == task.Succeeded })
 	if left := r.left(); left < n/10 && testsize.Long() {
 		r.Errorf("when the promoted one was done, %d of %d were left", left, n)
 	}
 
 	// Paused in the middle: what runs ends, and then nothing moves.
 	r.pause()
-	r.await("the end of what ran", func() bool { return r.depth(queue.Running) == 0 })
+	r.await("the end of what ran", func() bool { return r.depth(task.Running) == 0 })
 	left := r.left()
 	r.stays(left)
 
 	// Half of what is left is moved to where nobody works, the other half discarded, while the workers go on.
-	waiting := queue.Bulk{Admin: r.s.Tasks, Filter: queue.Filter{Queue: queue.DefaultQueue, States: queue.Waits(true)}, Action: queue.Action{By: "test"}}
+	waiting := queue.Bulk{Admin: r.s.Tasks, Filter: driver.Filter{Queue: task.DefaultQueue, States: task.Waits(true)}, Action: driver.Action{By: "test"}}
 	all, err := waiting.Preview(r.Context())
 	if err != nil || all.Tasks != left {
 		r.Fatalf("previewed %d of %d: %v", all.Tasks, left, err)
@@ -58,18 +60,18 @@ func (r *round) operate(n int) {
 	r.resume()
 	middle := all.First + (all.Last-all.First)/2
 	move := waiting
-	move.Action.Act, move.Action.Queue = queue.ActMove, "elsewhere"
+	move.Action.Act, move.Action.Queue = driver.ActMove, "elsewhere"
 	moved, err := move.Do(r.Context(), middle, nil)
 	if err != nil {
 		r.Fatal(err)
 	}
 	discard := waiting
-	discard.Action.Act = queue.ActDiscard
+	discard.Action.Act = driver.ActDiscard
 	discarded, err := discard.Do(r.Context(), all.Last, nil)
 	if err != nil {
 		r.Fatal(err)
 	}
-	if err := (queue.Bulk{Admin: r.s.Tasks, Filter: queue.Filter{Queue: queue.DefaultQueue, States: append(queue.Waits(true), queue.Running)}}).
+	if err := (queue.Bulk{Admin: r.s.Tasks, Filter: driver.Filter{Queue: task.DefaultQueue, States: append(task.Waits(true), task.Running)}}).
 		Drained(r.Context(), all.Last, nil); err != nil {
 		r.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func (r *round) operate(n int) {
 			done[l.Queue+" "+string(s)] += d
 		}
 	}
-	m, d := moved.Answers[queue.Done], discarded.Answers[queue.Done]
+	m, d := moved.Answers[driver.Done], discarded.Answers[driver.Done]
 	r.Logf("%d left when it was resumed: %d moved, %d discarded, the rest was worked meanwhile: %v", left, m, d, done)
 	elsewhere := done["elsewhere available"] + done["elsewhere blocked"]
 	if elsewhere != m || done["default discarded"] != d || done["default succeeded"] != n-m-d || r.overlaps.Load()+r.twice.Load()+r.doubled.Load() > 0 {
@@ -89,28 +91,28 @@ func (r *round) operate(n int) {
 
 func (r *round) pause() {
 	r.Helper()
-	if err := r.s.Tasks.Pause(r.Context(), queue.Pause{Queue: queue.DefaultQueue, By: "test"}); err != nil {
+	if err := r.s.Tasks.Pause(r.Context(), driver.Pause{Queue: task.DefaultQueue, By: "test"}); err != nil {
 		r.Fatal(err)
 	}
 }
 
 func (r *round) resume() {
 	r.Helper()
-	if ok, err := r.s.Tasks.Resume(r.Context(), queue.DefaultQueue, "", "test"); err != nil || !ok {
+	if ok, err := r.s.Tasks.Resume(r.Context(), task.DefaultQueue, "", "test"); err != nil || !ok {
 		r.Fatalf("resume: %v, %v", ok, err)
 	}
 }
 
-func (r *round) act(a queue.Action) {
+func (r *round) act(a driver.Action) {
 	r.Helper()
 	a.By = "test"
 	answers, err := r.s.Tasks.Act(r.Context(), a)
-	if err != nil || answers[0].Answer != queue.Done {
+	if err != nil || answers[0].Answer != driver.Done {
 		r.Fatalf("%s: %+v, %v", a.Act, answers, err)
 	}
 }
 
-func (r *round) list(f queue.Filter) []queue.Task {
+func (r *round) list(f driver.Filter) []driver.Task {
 	r.Helper()
 	tasks, err := r.s.Tasks.Tasks(r.Context(), f)
 	if err != nil || len(tasks) == 0 {
@@ -120,7 +122,7 @@ func (r *round) list(f queue.Filter) []queue.Task {
 }
 
 // last is the highest id.
-func (r *round) last() queue.ID {
+func (r *round) last() task.ID {
 	r.Helper()
 	p, err := queue.Bulk{Admin: r.s.Tasks}.Preview(r.Context())
 	if err != nil {
@@ -150,7 +152,7 @@ func (r *round) await(what string, is func() bool) {
 	}
 }
 
-func (r *round) lanes() []queue.Lane {
+func (r *round) lanes() []driver.Lane {
 	r.Helper()
 	lanes, err := r.s.Tasks.Queues(r.Context())
 	if err != nil {
@@ -159,7 +161,7 @@ func (r *round) lanes() []queue.Lane {
 	return lanes
 }
 
-func (r *round) depth(s queue.State) (n int) {
+func (r *round) depth(s task.State) (n int) {
 	r.Helper()
 	for _, l := range r.lanes() {
 		n += l.Depth[s]

@@ -21,7 +21,9 @@ import (
 	"github.com/dibs-run/dibs/internal/test/testsize"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/task"
 )
 
 const workerEnv = "DIBS_HAMMER_WORKER"
@@ -136,7 +138,7 @@ func prepare(t *testing.T, address string) *round {
 func (r *round) enqueue(n int) {
 	r.Helper()
 	defer r.client.Close()
-	specs := make([]queue.Spec, n)
+	specs := make([]task.Spec, n)
 	for i := range specs {
 		a := args{N: i}
 		if i%4 == 0 {
@@ -238,8 +240,8 @@ func (r *round) left() (n int) {
 func (r *round) verify(n int) {
 	r.Helper()
 	seen := 0
-	for after := queue.ID(0); ; {
-		tasks, err := r.s.Tasks.Tasks(r.Context(), queue.Filter{After: after, Max: 1000})
+	for after := task.ID(0); ; {
+		tasks, err := r.s.Tasks.Tasks(r.Context(), driver.Filter{After: after, Max: 1000})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -263,7 +265,7 @@ func (r *round) verify(n int) {
 	}
 }
 
-func (r *round) check(t *queue.Task) {
+func (r *round) check(t *driver.Task) {
 	r.Helper()
 	var a args
 	if err := json.Unmarshal(t.Args, &a); err != nil {
@@ -271,7 +273,7 @@ func (r *round) check(t *queue.Task) {
 	}
 	e := &r.effects[a.N]
 	switch done := e.completed.Load(); {
-	case t.State != queue.Succeeded:
+	case t.State != task.Succeeded:
 		r.Errorf("task %d is %s: %s", t.ID, t.State, t.Reason)
 	case e.applied.Load() == 0:
 		r.Errorf("task %d succeeded without its effect", t.ID)

@@ -15,8 +15,10 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/all"
+	"github.com/dibs-run/dibs/task"
 )
 
 // ttl is short, so that the tasks of a killed worker are soon available; the margin shrinks with it.
@@ -91,16 +93,16 @@ func open(ctx context.Context, address string, init bool) (*store.Store, error) 
 
 // watched notes what the store took.
 type watched struct {
-	queue.Store
+	driver.Store
 	l *ledger
 }
 
 // numbers of the tasks, by id: what was fetched is what is finished.
-var numbers = make(chan map[queue.ID]int, 1)
+var numbers = make(chan map[task.ID]int, 1)
 
-func init() { numbers <- map[queue.ID]int{} }
+func init() { numbers <- map[task.ID]int{} }
 
-func (w watched) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
+func (w watched) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
 	f, err := w.Store.Fetch(ctx, r)
 	known := <-numbers
 	for _, t := range f.Tasks {
@@ -113,7 +115,7 @@ func (w watched) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, 
 	return f, err
 }
 
-func (w watched) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
+func (w watched) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	st, err := w.Store.Finish(ctx, worker, ends)
 	if err != nil {
 		return st, err
@@ -121,9 +123,9 @@ func (w watched) Finish(ctx context.Context, worker lease.Ref, ends []queue.Comp
 	known := <-numbers
 	for i, c := range ends {
 		switch {
-		case st[i] != queue.OK:
+		case st[i] != driver.OK:
 			w.l.stale.Add(1)
-		case c.Verdict == queue.Success:
+		case c.Verdict == driver.Success:
 			w.l.complete(known[c.ID], c.Token)
 		}
 	}
@@ -131,6 +133,6 @@ func (w watched) Finish(ctx context.Context, worker lease.Ref, ends []queue.Comp
 	return st, err
 }
 
-func key(i int) *queue.Limit {
-	return &queue.Limit{Key: fmt.Sprintf("key-%d", i)}
+func key(i int) *task.Limit {
+	return &task.Limit{Key: fmt.Sprintf("key-%d", i)}
 }

@@ -1,30 +1,12 @@
-package queue
+package counters
 
 import (
 	"cmp"
 	"slices"
 	"strings"
 	"time"
-)
 
-// The names of counters (Count.Name). A reason follows discarded and duplicate after a colon.
-const (
-	CountEnqueued  = "enqueued"
-	CountDuplicate = "duplicate" // + ":" + the scope, such as finished
-	CountUpdated   = "replaced"
-	CountSucceeded = "succeeded"
-	CountRetried   = "retried"   // failed attempts that are followed by another one
-	CountPostponed = "postponed" // put off by their handler, or by exit status 75
-	CountReturned  = "returned"  // handed back: no slot was free, or the worker ended
-	CountFailed    = "failed"
-	CountCanceled  = "canceled"
-	CountDiscarded = "discarded" // + ":" + the reason
-	CountCrashed   = "crashed"
-	CountRescued   = "rescued"
-	CountStale     = "stale" // reports that were refused: another worker had the task by then
-	// CountWait and CountWork are histograms: + ":" + the upper bound of the bucket in ms, powers of two.
-	CountWait = "wait"
-	CountWork = "work"
+	"github.com/dibs-run/dibs/queue/driver"
 )
 
 // Numbers are what the counters of a stretch of time say about a queue, a kind, or all of them.
@@ -50,7 +32,7 @@ type Quantiles struct {
 }
 
 // Summarize makes numbers per (queue, kind), sorted, of counters that cover d.
-func Summarize(counts []Count, d time.Duration) []Numbers {
+func Summarize(counts []driver.Count, d time.Duration) []Numbers {
 	type lane struct{ queue, kind string }
 	by := map[lane]map[string]int64{}
 	for _, c := range counts {
@@ -64,14 +46,14 @@ func Summarize(counts []Count, d time.Duration) []Numbers {
 	for l, names := range by {
 		n := Numbers{Queue: l.queue, Kind: l.kind, Counts: map[string]int64{}}
 		for name, c := range names {
-			if what, _, ok := strings.Cut(name, ":"); !ok || what != CountWait && what != CountWork {
+			if what, _, ok := strings.Cut(name, ":"); !ok || what != Wait && what != Work {
 				n.Counts[name] = c
 			}
 		}
 		if d > 0 {
-			n.PerSecond = float64(names[CountSucceeded]) / d.Seconds()
+			n.PerSecond = float64(names[Succeeded]) / d.Seconds()
 		}
-		n.Wait, n.Work = quantiles(names, CountWait), quantiles(names, CountWork)
+		n.Wait, n.Work = quantiles(names, Wait), quantiles(names, Work)
 		all = append(all, n)
 	}
 	slices.SortFunc(all, func(a, b Numbers) int {

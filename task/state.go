@@ -1,4 +1,4 @@
-package queue
+package task
 
 // A State is where a task stands. The set is closed, and docs/reference/queue.md draws it; transitions below
 // is the same drawing.
@@ -31,6 +31,15 @@ const (
 
 // States are all of them, in the order of a task's life.
 var States = []State{Scheduled, Available, Blocked, Running, Retryable, Succeeded, Failed, Discarded, Canceled, Crashed}
+
+// Waits are the states of tasks that wait, without those that were never begun and whose instant has not come
+// unless scheduled is set.
+func Waits(scheduled bool) []State {
+	if scheduled {
+		return []State{Scheduled, Available, Blocked, Retryable}
+	}
+	return []State{Available, Blocked, Retryable}
+}
 
 // Final says that nothing happens to it any more, unless somebody retries it.
 func (s State) Final() bool {

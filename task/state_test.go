@@ -1,4 +1,4 @@
-package queue_test
+package task_test
 
 import (
 	"bufio"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/task"
 )
 
 // The page and the code draw the same machine.
@@ -25,7 +25,7 @@ func TestTheDrawnStatesAreTheCode(t *testing.T) {
 			drawn = append(drawn, strings.TrimSpace(strings.Replace(from, "[*]", "", 1))+">"+to+": "+by)
 		}
 	}
-	for _, tr := range queue.Transitions() {
+	for _, tr := range task.Transitions() {
 		coded = append(coded, string(tr.From)+">"+string(tr.To)+": "+tr.By)
 	}
 	slices.Sort(drawn)
@@ -36,15 +36,15 @@ func TestTheDrawnStatesAreTheCode(t *testing.T) {
 }
 
 func TestFinalStatesAreLeftOnlyByARetry(t *testing.T) {
-	for _, tr := range queue.Transitions() {
-		if tr.From.Final() && tr.To != queue.Available {
+	for _, tr := range task.Transitions() {
+		if tr.From.Final() && tr.To != task.Available {
 			t.Errorf("%s → %s", tr.From, tr.To)
 		}
-		if tr.To == queue.Running && tr.From != queue.Available {
+		if tr.To == task.Running && tr.From != task.Available {
 			t.Errorf("%s → running: only what is available is fetched", tr.From)
 		}
 	}
-	for _, s := range queue.States {
+	for _, s := range task.States {
 		if !s.Valid() || s.Final() && s.Waiting() {
 			t.Errorf("state %s", s)
 		}

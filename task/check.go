@@ -1,4 +1,4 @@
-package queue
+package task
 
 import (
 	"bytes"
@@ -10,8 +10,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/internal/keys"
 )
+
+// A SpecError says what of a Spec is wrong, and what would be right.
+type SpecError struct{ Field, Problem string }
+
+func (e *SpecError) Error() string { return fmt.Sprintf("task: %s: %s", e.Field, e.Problem) }
 
 // Check fills in the defaults of s and refuses what a store must not be given, with a *SpecError.
 func (s *Spec) Check() error {
@@ -33,13 +38,15 @@ func (s *Spec) checkNames() error {
 	if s.Kind == "" {
 		return &SpecError{"kind", "it is empty; name the handler that does it"}
 	}
-	if err := checkName("queue", s.Queue); err != nil {
+	if err := CheckName("queue", s.Queue); err != nil {
 		return err
 	}
-	return checkName("kind", s.Kind)
+	return CheckName("kind", s.Kind)
 }
 
-func checkName(field, name string) error {
+// CheckName refuses the name of a queue, a kind or a tag that a store must not be given, with a *SpecError of the
+// field. An empty name is well: what that means is the caller's.
+func CheckName(field, name string) error {
 	switch {
 	case len(name) > MaxName:
 		return &SpecError{field, fmt.Sprintf("it has %d bytes; at most %d fit", len(name), MaxName)}
@@ -72,7 +79,7 @@ func (s *Spec) checkTimes() error {
 		field string
 		at    time.Time
 	}{{"run_at", s.RunAt}, {"delay", due}, {"expires_at", s.ExpiresAt}, {"retry_until", s.RetryUntil}} {
-		if err := checkInstant(c.field, c.at); err != nil {
+		if err := CheckInstant(c.field, c.at); err != nil {
 			return err
 		}
 	}
@@ -87,8 +94,9 @@ func (s *Spec) checkTimes() error {
 	return nil
 }
 
-// checkInstant refuses what JSON, or some store, cannot hold: one such task would make every list of tasks unreadable.
-func checkInstant(field string, t time.Time) error {
+// CheckInstant refuses an instant that JSON, or some store, cannot hold, with a *SpecError of the field: one such task
+// would make every list of tasks unreadable. The zero instant is well.
+func CheckInstant(field string, t time.Time) error {
 	if t.IsZero() {
 		return nil
 	}
@@ -135,7 +143,7 @@ func (s *Spec) checkOptions() error {
 		if t == "" {
 			return &SpecError{"tags", "one is empty"}
 		}
-		if err := checkName("tags", t); err != nil {
+		if err := CheckName("tags", t); err != nil {
 			return err
 		}
 	}
@@ -185,46 +193,8 @@ func (s *Spec) checkLimit() error {
 }
 
 func checkKey(field, key string) error {
-	if _, err := lease.ParseKey(key); err != nil {
-		return &SpecError{field, err.Error()}
+	if problem := keys.Problem(key); problem != "" {
+		return &SpecError{field, "bad key: " + problem}
 	}
 	return nil
-}
-
-// Check refuses what a store must not be given, with a *SpecError.
-func (a *Action) Check() error {
-	switch {
-	case a.Act == ActMove && a.Queue == "":
-		return &SpecError{"queue", "it is empty; name the one to move to"}
-	case a.Act == ActMove:
-		return checkName("queue", a.Queue)
-	case a.Act != ActEdit:
-		return nil
-	case a.Edit.Priority != nil && (*a.Edit.Priority < MinPriority || *a.Edit.Priority > MaxPriority):
-		return &SpecError{"priority", fmt.Sprintf("%d is not from %d to %d; a higher one is fetched sooner", *a.Edit.Priority, MinPriority, MaxPriority)}
-	case a.Edit.RunAt != nil && a.Edit.RunAt.IsZero():
-		return &SpecError{"run_at", "it is empty"}
-	case a.Edit.RunAt != nil:
-		return checkInstant("run_at", *a.Edit.RunAt)
-	}
-	return nil
-}
-
-// Check refuses what a store must not be given, with a *SpecError.
-func (p *Pause) Check() error {
-	if err := checkName("queue", p.Queue); err != nil {
-		return err
-	}
-	if err := checkName("kind", p.Kind); err != nil {
-		return err
-	}
-	return checkInstant("until", p.Until)
-}
-
-// Longest is how far Debounce may put a task off, counted from when it was first enqueued.
-func (u *Unique) Longest(delay time.Duration) time.Duration {
-	if u.MaxWait > 0 {
-		return u.MaxWait
-	}
-	return 10 * delay
 }

@@ -1,4 +1,4 @@
-package queue
+package task
 
 // Transitions shows the arrows to the tests.
 func Transitions() []transition { return transitions }

@@ -1,16 +1,18 @@
-package queue
+package driver
 
 import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dibs-run/dibs/task"
 )
 
 // Stores record each act as an event of their history, in the step that carries it out, with these kinds and
 // words, so that all of them tell the same.
 
 // Event is the kind and the words of the event for a, as far as it was done to ids.
-func (a Action) Event(done []ID) (kind, reason string) {
+func (a Action) Event(done []task.ID) (kind, reason string) {
 	words := []string{fmt.Sprintf("%s: %s", count(len(done), "task"), list(done))}
 	if a.Act == ActMove {
 		words = append(words, "to queue "+a.Queue)
@@ -72,7 +74,7 @@ func signed(what, by, why string) string {
 }
 
 // list names some ids; an event has room for a few.
-func list(ids []ID) string {
+func list(ids []task.ID) string {
 	const most = 20
 	var b strings.Builder
 	for i, id := range ids[:min(len(ids), most)] {

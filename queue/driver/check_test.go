@@ -1,0 +1,52 @@
+package driver_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/task"
+)
+
+// What is refused is refused before a store sees it, and names its field.
+func TestWhatAnOperatorMayNotSay(t *testing.T) {
+	low, far := task.MinPriority-1, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		field string
+		a     driver.Action
+	}{
+		"a move to nowhere":    {"queue", driver.Action{Act: driver.ActMove}},
+		"a move out of reach":  {"queue", driver.Action{Act: driver.ActMove, Queue: "a b"}},
+		"an edited priority":   {"priority", driver.Action{Act: driver.ActEdit, Edit: driver.Edit{Priority: &low}}},
+		"an edited instant":    {"run_at", driver.Action{Act: driver.ActEdit, Edit: driver.Edit{RunAt: &time.Time{}}}},
+		"a far edited instant": {"run_at", driver.Action{Act: driver.ActEdit, Edit: driver.Edit{RunAt: &far}}},
+	} {
+		refused(t, name, c.field, c.a.Check())
+	}
+	p := driver.Pause{Queue: "a\nb"}
+	refused(t, "a pause of what cannot be", "queue", p.Check())
+	p = driver.Pause{Until: far}
+	refused(t, "a pause for ever", "until", p.Check())
+}
+
+func refused(t *testing.T, name, field string, err error) {
+	t.Helper()
+	var wrong *task.SpecError
+	if !errors.As(err, &wrong) || wrong.Field != field {
+		t.Errorf("%s: got %v, want a SpecError of %s", name, err, field)
+	}
+}
+
+// What an operator may say is not refused.
+func TestWhatAnOperatorMaySay(t *testing.T) {
+	soon := time.Now().Add(time.Hour)
+	for _, a := range []driver.Action{{Act: driver.ActMove, Queue: "q"}, {Act: driver.ActEdit, Edit: driver.Edit{RunAt: &soon}}, {Act: driver.ActCancel}} {
+		if err := a.Check(); err != nil {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+	if err := (&driver.Pause{}).Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,99 @@
+package task_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-run/dibs/task"
+)
+
+// What is refused is refused before a store sees it, and names its field.
+func TestWhatATaskMayNotSay(t *testing.T) {
+	year := func(n int) time.Time { return time.Date(n, 1, 1, 0, 0, 0, 0, time.UTC) }
+	key := strings.Repeat("k", 513)
+	for name, c := range map[string]struct {
+		field string
+		s     task.Spec
+	}{
+		"no kind":                    {"kind", task.Spec{}},
+		"a kind with a blank":        {"kind", task.Spec{Kind: "a b"}},
+		"a long queue":               {"queue", task.Spec{Kind: "k", Queue: key}},
+		"no JSON":                    {"args", task.Spec{Kind: "k", Args: json.RawMessage("{")}},
+		"too much":                   {"args", task.Spec{Kind: "k", Args: json.RawMessage(`"` + strings.Repeat("x", task.MaxArgs) + `"`)}},
+		"a NUL":                      {"args", task.Spec{Kind: "k", Args: json.RawMessage(`"\u0000"`)}},
+		"no UTF-8":                   {"args", task.Spec{Kind: "k", Args: json.RawMessage("\"\xff\"")}},
+		"arguments that are no JSON": {"args", task.SpecOf("k", func() {})},
+		"a priority":                 {"priority", task.Spec{Kind: "k", Priority: 10}},
+		"a delay":                    {"delay", task.Spec{Kind: "k", Delay: -1}},
+		"a timeout":                  {"timeout", task.Spec{Kind: "k", Options: task.Options{Timeout: -1}}},
+		"attempts":                   {"max_attempts", task.Spec{Kind: "k", Options: task.Options{MaxAttempts: -1}}},
+		"a tag":                      {"tags", task.Spec{Kind: "k", Options: task.Options{Tags: []string{""}}}},
+		"the distant past":           {"run_at", task.Spec{Kind: "k", RunAt: year(1969)}},
+		"the distant future":         {"run_at", task.Spec{Kind: "k", RunAt: year(10000)}},
+		"a delay into it":            {"delay", task.Spec{Kind: "k", RunAt: year(9999), Delay: 400 * 24 * time.Hour}},
+		"an end in it":               {"expires_at", task.Spec{Kind: "k", ExpiresAt: year(300_000)}},
+		"retries into it":            {"retry_until", task.Spec{Kind: "k", Options: task.Options{RetryUntil: year(10000)}}},
+		"no time to run":             {"expires_at", task.Spec{Kind: "k", RunAt: year(2030), ExpiresAt: year(2030)}},
+		"a pause that is none":       {"backoff.factor", task.Spec{Kind: "k", Options: task.Options{Backoff: &task.Backoff{Factor: math.NaN()}}}},
+		"a pause without end":        {"backoff.factor", task.Spec{Kind: "k", Options: task.Options{Backoff: &task.Backoff{Factor: math.Inf(1)}}}},
+		"a negative pause":           {"backoff", task.Spec{Kind: "k", Options: task.Options{Backoff: &task.Backoff{List: []time.Duration{1, -1}}}}},
+		"many pauses":                {"backoff.list", task.Spec{Kind: "k", Options: task.Options{Backoff: &task.Backoff{List: make([]time.Duration, 101)}}}},
+		"no unique key":              {"unique.key", task.Spec{Kind: "k", Unique: &task.Unique{}}},
+		"a long unique key":          {"unique.key", task.Spec{Kind: "k", Unique: &task.Unique{Key: key}}},
+		"replace what runs":          {"unique.again", task.Spec{Kind: "k", Unique: &task.Unique{Key: "u", Again: task.Replace}}},
+		"debounce by nothing":        {"delay", task.Spec{Kind: "k", Unique: &task.Unique{Key: "u", Until: task.UntilStarted, Again: task.Debounce}}},
+		"a window from the start":    {"unique.window", task.Spec{Kind: "k", Unique: &task.Unique{Key: "u", Until: task.UntilStarted, Window: 1}}},
+		"no limit's key":             {"limit.key", task.Spec{Kind: "k", Limit: &task.Limit{}}},
+		"a negative limit":           {"limit.max", task.Spec{Kind: "k", Limit: &task.Limit{Key: "l", Max: -1}}},
+		"contention":                 {"limit.on_contention", task.Spec{Kind: "k", Limit: &task.Limit{Key: "l", OnContention: "fight"}}},
+	} {
+		refused(t, name, c.field, c.s.Check())
+	}
+}
+
+func refused(t *testing.T, name, field string, err error) {
+	t.Helper()
+	var wrong *task.SpecError
+	if !errors.As(err, &wrong) || wrong.Field != field {
+		t.Errorf("%s: got %v, want a SpecError of %s", name, err, field)
+	}
+}
+
+// What a task may say is not refused.
+func TestWhatATaskMaySay(t *testing.T) {
+	soon := time.Now().Add(time.Hour)
+	s := task.Spec{Kind: "k", RunAt: soon, Delay: time.Hour, ExpiresAt: soon.Add(2 * time.Hour), Unique: &task.Unique{Key: "u", Window: time.Hour},
+		Limit: &task.Limit{Key: "l", Max: 3}, Options: task.Options{RetryUntil: soon, Backoff: &task.Backoff{List: []time.Duration{0, time.Second}, Factor: 1}}}
+	if err := s.Check(); err != nil || s.Queue != task.DefaultQueue || string(s.Args) != "null" {
+		t.Errorf("%v, %+v", err, s)
+	}
+}
+
+// What is kept of a task that declares a key and nothing else is what the encoder makes of it, whatever the key.
+func TestColdIsJSON(t *testing.T) {
+	for _, key := range []string{"k", "a/b:c 7", `"`, `\`, `\u0041`, "<&>", "ü", "\u2028", "\x7f", `","until":"started`, `"}}`, ""} {
+		for _, u := range []task.Unique{{Key: key}, {Key: key, Shared: true}, {Key: key, Window: 1}} {
+			s := task.Spec{Kind: "k", Unique: &u}
+			want, err := json.Marshal(map[string]any{"unique": u})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Cold(); string(got) != string(want) {
+				t.Errorf("Cold: %s, want %s", got, want)
+			}
+			var back task.Spec
+			if err := back.Thaw(s.Cold()); err != nil || back.Unique == nil || *back.Unique != u {
+				t.Errorf("Thaw of %s: %+v, %v", want, back.Unique, err)
+			}
+		}
+	}
+	for _, damaged := range []string{`{"unique":{"key":"k`, `{"unique":{"key":"k"}`, `{"unique":{"key":"}}`} {
+		if err := new(task.Spec).Thaw([]byte(damaged)); err == nil {
+			t.Errorf("%s was read", damaged)
+		}
+	}
+}
