@@ -23,15 +23,15 @@ const (
 // adoptAll looks through the unfinished ticks of this server's app for those whose server or run is gone. Of this host
 // it leaves those whose end may be among what is kept here undelivered.
 func (s *Server) adoptAll(ctx, accept, work context.Context, jobs map[string]*entry, undelivered bool) error {
-	enough, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL/adoptShare)
+	enough, cancel := context.WithTimeout(ctx, s.backend.Keeper.Margin().TTL/adoptShare)
 	defer cancel()
 	for enough.Err() == nil {
-		found, err := s.place.Ticks.Orphans(ctx, tick.Look{Prefix: s.app + "/", After: s.adopted})
+		found, err := s.backend.Ticks.Orphans(ctx, tick.Look{Prefix: s.app + "/", After: s.adopted})
 		if err != nil {
 			return fmt.Errorf("look for orphaned ticks: %w", err)
 		}
 		n, err := sideBySide(enough, found.Ticks, func(t tick.Tick) error {
-			if undelivered && t.Claimant.Host == s.place.Self.Host {
+			if undelivered && t.Claimant.Host == s.backend.Self.Host {
 				return nil
 			}
 			return s.adopt(ctx, accept, work, jobs[t.Job].of(t.At), t)
@@ -55,14 +55,14 @@ func sideBySide[T any](enough context.Context, all []T, do func(T) error) (n int
 		mu     sync.Mutex
 		failed []error
 		under  sync.WaitGroup
-		places = make(chan struct{}, adoptWide)
+		slots  = make(chan struct{}, adoptWide)
 	)
 	for n < len(all) && enough.Err() == nil {
-		places <- struct{}{}
+		slots <- struct{}{}
 		item := all[n]
 		n++
 		under.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			if err := do(item); err != nil {
 				mu.Lock()
 				failed = append(failed, err)
@@ -78,7 +78,7 @@ func sideBySide[T any](enough context.Context, all []T, do func(T) error) (n int
 // nothing: it is run, or missed if that is too late (rule T2). One that was started has crashed:
 // it is run again if its job asks for that (rule T3), also if who was to do so died before it began.
 func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick) error {
-	now := s.place.passed()
+	now := s.backend.passed()
 	if e == nil && !strings.HasPrefix(t.Job, s.app+"/") {
 		return nil // another application's: its own servers know its policy
 	}
@@ -87,17 +87,17 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 		now.Sub(t.At) <= e.Spec.Policy.CatchUpWindow
 	switch {
 	case t.State == tick.Started && !rerun:
-		return s.place.crashed(ctx, t)
+		return s.backend.crashed(ctx, t)
 	case t.State == tick.Claimed && e == nil && now.Sub(t.At) > maxLate:
-		return s.place.overdue(ctx, t)
+		return s.backend.overdue(ctx, t)
 	case t.State == tick.Started && !mine, e == nil:
 		return nil
-	case t.State == tick.Claimed && now.After(s.place.Keeper.Extend(t.At, e.takeBy(t))):
-		return s.place.overdue(ctx, t)
+	case t.State == tick.Claimed && now.After(s.backend.Keeper.Extend(t.At, e.takeBy(t))):
+		return s.backend.overdue(ctx, t)
 	case !mine:
 		return nil
 	case t.State == tick.Claimed:
-		known, _, err := s.place.registered(ctx, t.Job)
+		known, _, err := s.backend.registered(ctx, t.Job)
 		if err != nil || known.Pause.Covers(now) {
 			return err // nothing is begun in a pause
 		}
@@ -113,7 +113,7 @@ func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Ti
 		letGo()
 		return nil
 	}
-	a, err := s.place.take(ctx, t, rerun)
+	a, err := s.backend.take(ctx, t, rerun)
 	if err != nil || a.Status != tick.Won {
 		letGo()
 		return err
@@ -123,7 +123,7 @@ func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Ti
 		defer letGo()
 		s.carryOut(accept, work, e, a.Tick, false)
 	})
-	s.place.Event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
+	s.backend.Event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
 		Reason: fmt.Sprintf("taken over from %s (%s)", t.Claimant, ended(t))})
 	return nil
 }
@@ -138,7 +138,7 @@ func ended(t tick.Tick) string {
 
 // crashed records the end of a run whose lease lapsed without an outcome. The run's own late
 // report amends it.
-func (p *Place) crashed(ctx context.Context, t tick.Tick) error {
+func (p *Backend) crashed(ctx context.Context, t tick.Tick) error {
 	gone := fmt.Sprintf("%s is gone without a report", t.Claimant)
 	r := run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
 		Started: t.Started, Ended: p.now(), Outcome: run.Crashed, Inferred: true, Reason: p.concluded(gone)}
@@ -156,7 +156,7 @@ func (p *Place) crashed(ctx context.Context, t tick.Tick) error {
 
 // overdue closes a claim that nobody started in time: nothing ran, but for the run before it where the
 // tick was to be run again.
-func (p *Place) overdue(ctx context.Context, t tick.Tick) error {
+func (p *Backend) overdue(ctx context.Context, t tick.Tick) error {
 	r := run.Record{Job: t.Job, Tick: t.At, Host: p.Self.Host, Outcome: run.Missed,
 		Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}
 	if t.Reruns > 0 {

@@ -62,7 +62,7 @@ var ErrLimit = errors.New("the limit is reached")
 // backfilling is a back-fill under way.
 type backfilling struct {
 	Backfill
-	place      *Place
+	backend    *Backend
 	job        *Job
 	generation int64
 	again      map[int64]bool // what ran under this id before, with Force
@@ -74,12 +74,12 @@ type backfilling struct {
 
 // Backfill carries out b. report hears, one call at a time, of each tick, when it is decided or its
 // run has ended. When accept ends no further tick is begun; work ends those that run.
-func (p *Place) Backfill(accept, work context.Context, j *Job, b Backfill, report func(Step, Result)) error {
+func (p *Backend) Backfill(accept, work context.Context, j *Job, b Backfill, report func(Step, Result)) error {
 	known, err := p.fillable(accept, j)
 	if err != nil {
 		return err
 	}
-	f := &backfilling{Backfill: b, place: p, job: j, generation: known.Generation, report: report}
+	f := &backfilling{Backfill: b, backend: p, job: j, generation: known.Generation, report: report}
 	f.left = countdown(b.Limit)
 	if b.Force {
 		// Runs beside their ticks have no claim to keep them apart: one back-fill at a time makes them.
@@ -117,7 +117,7 @@ func countdown(limit int) func() bool {
 
 // fillable is the job's registration, which must be this definition's: a back-fill changes nothing
 // about what servers do.
-func (p *Place) fillable(ctx context.Context, j *Job) (tick.Job, error) {
+func (p *Backend) fillable(ctx context.Context, j *Job) (tick.Job, error) {
 	if err := j.Check(); err != nil {
 		return tick.Job{}, err
 	}
@@ -134,7 +134,7 @@ func (p *Place) fillable(ctx context.Context, j *Job) (tick.Job, error) {
 }
 
 // ranUnder are the ticks that were run beside their outcome under a back-fill's id.
-func (p *Place) ranUnder(ctx context.Context, j *Job, id string) (map[int64]bool, error) {
+func (p *Backend) ranUnder(ctx context.Context, j *Job, id string) (map[int64]bool, error) {
 	done := map[int64]bool{}
 	for q := (history.Query{Job: j.Spec.Key(), Limit: settleBatch}); ; {
 		runs, err := p.History.Runs(ctx, q)
@@ -169,7 +169,7 @@ func (f *backfilling) run(accept, work context.Context) (int, error) {
 	limited := false
 	accept, cancel := context.WithCancelCause(accept)
 	defer cancel(nil)
-	err := f.place.Backlog(accept, f.job, f.Backfill, func(s Step) bool {
+	err := f.backend.Backlog(accept, f.job, f.Backfill, func(s Step) bool {
 		if s.Do == Again && f.again[s.At.UnixMicro()] {
 			s.Do, s.Why = Leave, "this back-fill has run it"
 		}
@@ -221,7 +221,7 @@ func (f *backfilling) tell(s Step, r Result) {
 // store, or a minute in which it is busy, ends no back-fill. What it tries takes no longer than a store's answers.
 func (f *backfilling) insist(ctx context.Context, try func() error) error {
 	var enough <-chan time.Time
-	m := f.place.Keeper.Margin()
+	m := f.backend.Keeper.Margin()
 	for pause := m.Heartbeat / 8; ; pause = min(2*pause, m.Heartbeat) {
 		err := try()
 		if !errors.Is(err, lease.ErrUnavailable) || ctx.Err() != nil {
@@ -229,7 +229,7 @@ func (f *backfilling) insist(ctx context.Context, try func() error) error {
 		}
 		if enough == nil {
 			enough = time.After(4 * m.TTL)
-			f.place.log().Warn("the store does not answer; the back-fill goes on when it does", "job", f.job.key(), "patience", 4*m.TTL, "error", err)
+			f.backend.log().Warn("the store does not answer; the back-fill goes on when it does", "job", f.job.key(), "patience", 4*m.TTL, "error", err)
 		}
 		select {
 		case <-time.After(pause):
@@ -257,15 +257,15 @@ func (f *backfilling) one(accept, work context.Context, s Step) (Step, Result) {
 	x, done := f.job.fire(s.At)
 	defer done()
 	x.Claim, x.Accept, x.Late, x.Cause = t.Lease, accept, true, f.cause()
-	res := f.place.fire(work, x)
+	res := f.backend.fire(work, x)
 	if res.Run.ID == "" && res.Outcome == "" && res.Taken == nil {
-		f.place.giveBack(x, s)
+		f.backend.giveBack(x, s)
 	}
 	return s, res
 }
 
 // giveBack ends a claim that was called off before its start, so that the tick can be filled later.
-func (p *Place) giveBack(f Fire, s Step) {
+func (p *Backend) giveBack(f Fire, s Step) {
 	outcome := run.Outcome(s.Was)
 	if outcome == "" {
 		outcome = run.Missed
@@ -287,10 +287,10 @@ func (f *backfilling) beside(accept, work context.Context, at time.Time) Result 
 	switch err := f.insist(accept, func() (err error) { known, ok, err = f.known(accept); return err }); {
 	case err != nil:
 		return Result{Err: err}
-	case !ok || known.Pause.Covers(f.place.now()):
+	case !ok || known.Pause.Covers(f.backend.now()):
 		return Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}
 	}
-	return f.place.fire(work, x)
+	return f.backend.fire(work, x)
 }
 
 func (f *backfilling) cause() *run.Cause {
@@ -306,7 +306,7 @@ func (f *backfilling) take(ctx context.Context, s Step) (Step, tick.Tick, error)
 		if err != nil {
 			return s, row, err
 		}
-		if f.ours(row) && !known.Pause.Covers(f.place.now()) {
+		if f.ours(row) && !known.Pause.Covers(f.backend.now()) {
 			switch a, err := f.regain(ctx, row); {
 			case err != nil:
 				return s, row, err
@@ -316,19 +316,19 @@ func (f *backfilling) take(ctx context.Context, s Step) (Step, tick.Tick, error)
 			continue
 		}
 		parts, own := partition(f.job, row, s.At)
-		if s = f.decide(f.job, s.At, row, own, known.Pause, f.place.now()); s.Do != Fill {
+		if s = f.decide(f.job, s.At, row, own, known.Pause, f.backend.now()); s.Do != Fill {
 			s.Do = Leave // what has got a run meanwhile is not run once more
 			return s, row, nil
 		}
 		var a tick.Answer
 		switch {
 		case row.State == "":
-			a, err = f.place.Book.Claim(ctx, tick.Want{Job: name, At: s.At, Generation: f.generation, Fill: settled})
+			a, err = f.backend.Book.Claim(ctx, tick.Want{Job: name, At: s.At, Generation: f.generation, Fill: settled})
 			settled = settled || a.Status == tick.Settled
 		case !row.Through.IsZero():
-			_, err = f.place.Ticks.Split(ctx, tick.SplitRequest{Row: row, Parts: parts})
+			_, err = f.backend.Ticks.Split(ctx, tick.SplitRequest{Row: row, Parts: parts})
 		default:
-			a, err = f.place.Book.Fill(ctx, row)
+			a, err = f.backend.Book.Fill(ctx, row)
 		}
 		switch {
 		case err != nil:
@@ -346,14 +346,14 @@ func (f *backfilling) take(ctx context.Context, s Step) (Step, tick.Tick, error)
 // ours says whether a row is a claim of this process. Then an earlier try of this very step made it, and the
 // answer was lost: no other step asks for that tick.
 func (f *backfilling) ours(row tick.Tick) bool {
-	was, self := row.Claimant, f.place.Self
+	was, self := row.Claimant, f.backend.Self
 	return row.State == tick.Claimed && was.Host == self.Host && was.PID == self.PID && was.Command == self.Command
 }
 
 // regain goes on with a claim of ours; one under a lease that was lost meanwhile is taken over once it has
 // lapsed, as any.
 func (f *backfilling) regain(ctx context.Context, row tick.Tick) (tick.Answer, error) {
-	server, err := f.place.Book.Server(ctx)
+	server, err := f.backend.Book.Server(ctx)
 	switch {
 	case err != nil:
 		return tick.Answer{}, err
@@ -362,14 +362,14 @@ func (f *backfilling) regain(ctx context.Context, row tick.Tick) (tick.Answer, e
 	case row.Live:
 		return tick.Answer{}, fmt.Errorf("%w: an earlier claim of this process has not lapsed", lease.ErrUnavailable)
 	}
-	return f.place.Book.Take(ctx, row, false)
+	return f.backend.Book.Take(ctx, row, false)
 }
 
 // known is the registration of the job.
 func (f *backfilling) known(ctx context.Context) (tick.Job, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.place.Keeper.Margin().TTL)
+	ctx, cancel := context.WithTimeout(ctx, f.backend.Keeper.Margin().TTL)
 	defer cancel()
-	known, ok, err := f.place.registered(ctx, f.job.Spec.Key())
+	known, ok, err := f.backend.registered(ctx, f.job.Spec.Key())
 	if err != nil {
 		return known, ok, unavailable(err)
 	}
@@ -378,16 +378,16 @@ func (f *backfilling) known(ctx context.Context) (tick.Job, bool, error) {
 
 // look reads the registration, and the row that accounts for a tick; the zero row where there is none.
 func (f *backfilling) look(ctx context.Context, at time.Time) (tick.Job, tick.Tick, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
+	ctx, cancel := context.WithTimeout(ctx, f.backend.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
 	known, ok, err := f.known(ctx)
 	switch {
 	case err != nil:
 		return known, tick.Tick{}, err
 	case !ok:
-		return known, tick.Tick{}, fmt.Errorf("%s: %w in %s", f.job.Spec.Key(), ErrUnknownJob, f.place.Name)
+		return known, tick.Tick{}, fmt.Errorf("%s: %w in %s", f.job.Spec.Key(), ErrUnknownJob, f.backend.Name)
 	}
-	rows, err := f.place.History.Ticks(ctx, history.Query{Job: f.job.Spec.Key(), From: at, To: at.Add(time.Microsecond), Limit: 2})
+	rows, err := f.backend.History.Ticks(ctx, history.Query{Job: f.job.Spec.Key(), From: at, To: at.Add(time.Microsecond), Limit: 2})
 	if err != nil {
 		return known, tick.Tick{}, fmt.Errorf("read the tick %s of %s: %w", stamp(at), f.job.Spec.Key(), unavailable(err))
 	}
@@ -405,7 +405,7 @@ func rowOf(at time.Time, rows []tick.Tick) tick.Tick {
 
 // Backlog lists what a back-fill would do with each tick of its range, the oldest first, until yield
 // says false. Ticks that are still to come are not among them.
-func (p *Place) Backlog(ctx context.Context, j *Job, b Backfill, yield func(Step) bool) error {
+func (p *Backend) Backlog(ctx context.Context, j *Job, b Backfill, yield func(Step) bool) error {
 	known, err := p.fillable(ctx, j)
 	if err != nil {
 		return err
@@ -446,7 +446,7 @@ const backlogPage = 1000
 
 // page finds the rows of ticks, and whether each is of this job's definition; n is for how many of them,
 // which are fewer if the rows between them are more than one answer holds.
-func (p *Place) page(ctx context.Context, j *Job, due []time.Time) (row func(time.Time) (r tick.Tick, own bool), n int, err error) {
+func (p *Backend) page(ctx context.Context, j *Job, due []time.Time) (row func(time.Time) (r tick.Tick, own bool), n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
 	for n = len(due); ; n = max(n/2, 1) {

@@ -16,7 +16,7 @@ import (
 // beside is what a fire does for others while its work goes on. Neither the work nor the release waits for any of it
 // (promise 27): after the release it gets a little more time, and what is left is for the next one.
 type beside struct {
-	place    *Place
+	backend  *Backend
 	lease    *lease.Lease
 	released atomic.Bool // the release is on its way
 	cancel   context.CancelFunc
@@ -24,8 +24,8 @@ type beside struct {
 }
 
 // beside begins. It ends with ctx, and when the fire is told to begin nothing more.
-func (p *Place) beside(ctx context.Context, f Fire, l *lease.Lease) *beside {
-	b := &beside{place: p, lease: l, done: make(chan struct{})}
+func (p *Backend) beside(ctx context.Context, f Fire, l *lease.Lease) *beside {
+	b := &beside{backend: p, lease: l, done: make(chan struct{})}
 	ctx, b.cancel = context.WithCancel(ctx)
 	stop := context.AfterFunc(f.Accept, b.cancel)
 	go func() {
@@ -48,7 +48,7 @@ func (p *Place) beside(ctx context.Context, f Fire, l *lease.Lease) *beside {
 // end gives what is under way one rpc timeout, and returns when it has ended.
 func (b *beside) end() {
 	defer b.cancel()
-	enough := time.NewTimer(b.place.Keeper.Margin().RPCTimeout)
+	enough := time.NewTimer(b.backend.Keeper.Margin().RPCTimeout)
 	defer enough.Stop()
 	select {
 	case <-b.done:
@@ -65,7 +65,7 @@ func (b *beside) holding() bool { return !isClosed(b.lease.Lost()) && !b.release
 // can be nobody's who is at work. (Those with a tick are the sweep's; the directory, whose locks tell at once, does
 // this by itself.)
 func (b *beside) closeDead(ctx context.Context, f Fire) {
-	p := b.place
+	p := b.backend
 	if f.Policy.Concurrency == job.Allow || p.Descriptor != nil {
 		return
 	}

@@ -16,22 +16,22 @@ const ClockBound = time.Second
 
 // checkClock records when this host's clock goes off the store's, and when it is right again.
 func (s *Server) checkClock(ctx context.Context) {
-	if s.place.TimeOfDay == nil {
+	if s.backend.TimeOfDay == nil {
 		return
 	}
-	now, within, ok := s.place.Keeper.Estimate()
+	now, within, ok := s.backend.Keeper.Estimate()
 	if !ok || within > ClockBound/2 {
 		return
 	}
-	offset := s.place.TimeOfDay().Sub(now)
+	offset := s.backend.TimeOfDay().Sub(now)
 	off := offset.Abs() > ClockBound
 	switch {
 	case off && (offset-s.clockOff).Abs() > ClockBound:
 		s.clockOff = offset
-		s.place.Event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock is " + Offset(offset) + " the store's; ticks and leases follow the store's"})
+		s.backend.Event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock is " + Offset(offset) + " the store's; ticks and leases follow the store's"})
 	case !off && s.clockOff != 0:
 		s.clockOff = 0
-		s.place.Event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock agrees with the store's again"})
+		s.backend.Event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock agrees with the store's again"})
 	}
 }
 
@@ -49,7 +49,7 @@ const lookAgain = time.Second
 
 // again waits before a tick is asked for again that was refused: where the store's clock has not reached it,
 // for as long as that takes by that clock; a second at most. It reports false where ctx ended.
-func (p *Place) again(ctx context.Context, at time.Time, refused tick.Status) bool {
+func (p *Backend) again(ctx context.Context, at time.Time, refused tick.Status) bool {
 	wait := lookAgain
 	if refused == tick.Early {
 		if left, ok := p.Keeper.Reached(ctx, at, tick.Ahead); ok || left < wait {
@@ -68,7 +68,7 @@ func (p *Place) again(ctx context.Context, at time.Time, refused tick.Status) bo
 
 // passed is the time by which something is over for good, by the store's clock and for the schedules; before the first
 // answer, the zero time.
-func (p *Place) passed() time.Time {
+func (p *Backend) passed() time.Time {
 	_ = p.now() // asks, where nothing is known yet
 	return p.Keeper.Passed()
 }

@@ -32,7 +32,7 @@ type Fire struct {
 	Limits run.Limits
 	// Command describes the work to people who look at the lease.
 	Command string
-	// Holder completes what Place.Self says, for the run with this id, before the lease is asked for: compute it and
+	// Holder completes what Backend.Self says, for the run with this id, before the lease is asked for: compute it and
 	// return. Nil: nothing to add.
 	Holder func(key lease.Key, runID string) lease.Holder
 	// RunID of the run. Default: a new one.
@@ -70,7 +70,7 @@ type Fire struct {
 	// to be due under it still is then. Zero: there is none.
 	Gate lease.Ref
 	// OnStart is the first part of the work: it is called under the lease, and nothing is executed before it
-	// has returned. Who only wants to know has Place.Hooks.
+	// has returned. Who only wants to know has Backend.Hooks.
 	OnStart func(run.Record)
 
 	tail *tail     // the end of Output, for hooks
@@ -97,15 +97,15 @@ type Result struct {
 	anew *tick.Tick
 }
 
-// Fire carries out f at this place: the lease, the start, the work, and its outcome with the
+// Fire carries out f at this backend: the lease, the start, the work, and its outcome with the
 // release in one step. When ctx ends the work is told to stop; Fire returns once it is gone and
 // its outcome recorded or spooled.
-func (p *Place) Fire(ctx context.Context, f Fire) Result {
+func (p *Backend) Fire(ctx context.Context, f Fire) Result {
 	defer p.FlushHooks(aside.FlushTime)
 	return p.fire(ctx, f)
 }
 
-func (p *Place) fire(ctx context.Context, f Fire) Result {
+func (p *Backend) fire(ctx context.Context, f Fire) Result {
 	if f.RunID == "" {
 		f.RunID = run.NewID()
 	}
@@ -155,7 +155,7 @@ func (p *Place) fire(ctx context.Context, f Fire) Result {
 
 // begin gets the lease and records the start under it, or says what becomes of the tick instead. While
 // the store keeps a tick from being started, it is tried again until its time is up.
-func (p *Place) begin(ctx context.Context, f Fire) (*lease.Lease, run.Record, Result) {
+func (p *Backend) begin(ctx context.Context, f Fire) (*lease.Lease, run.Record, Result) {
 	for begun := p.now(); ; {
 		l, rec, res := p.beginOnce(ctx, f, begun)
 		if l != nil || !res.again || !p.now().Before(p.lastStart(f)) {
@@ -170,7 +170,7 @@ func (p *Place) begin(ctx context.Context, f Fire) (*lease.Lease, run.Record, Re
 	}
 }
 
-func (p *Place) beginOnce(ctx context.Context, f Fire, begun time.Time) (*lease.Lease, run.Record, Result) {
+func (p *Backend) beginOnce(ctx context.Context, f Fire, begun time.Time) (*lease.Lease, run.Record, Result) {
 	l, res := p.overlap(f)
 	if l == nil {
 		return nil, run.Record{}, res
@@ -196,7 +196,7 @@ func (p *Place) beginOnce(ctx context.Context, f Fire, begun time.Time) (*lease.
 
 // pausedMeanwhile looks, after a wait for the lease, whether the job was paused since its tick was
 // claimed: a pause begins no run (rule T8). Running a tick again goes on what began before it.
-func (p *Place) pausedMeanwhile(ctx context.Context, f Fire, begun time.Time) (Result, bool) {
+func (p *Backend) pausedMeanwhile(ctx context.Context, f Fire, begun time.Time) (Result, bool) {
 	if f.Tick.IsZero() && !f.Late || f.Again || p.now().Sub(begun) < p.Keeper.Margin().Heartbeat/2 {
 		return Result{}, false
 	}
@@ -214,7 +214,7 @@ func (p *Place) pausedMeanwhile(ctx context.Context, f Fire, begun time.Time) (R
 }
 
 // refuse closes the tick of a fire that got no lease. A lost race for it is nothing (rule T6).
-func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
+func (p *Backend) refuse(ctx context.Context, f Fire, res Result) Result {
 	if f.Tick.IsZero() && res.Held != nil {
 		p.contended(ctx, f, res)
 	}
@@ -245,7 +245,7 @@ func (p *Place) refuse(ctx context.Context, f Fire, res Result) Result {
 }
 
 // start records the start; nothing may be executed unless it returns true (rule T1).
-func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, Result, bool) {
+func (p *Backend) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, Result, bool) {
 	now, err := p.Keeper.Now(ctx)
 	if err != nil {
 		return run.Record{}, refusedStart(err), false
@@ -271,7 +271,7 @@ func (p *Place) start(ctx context.Context, f Fire, l *lease.Lease) (run.Record, 
 // disown reports that a run was not executed whose start was not acknowledged: it may have been carried out.
 // Where it was not, the store has no such run, and nothing comes of the report: a tick that is still claimed
 // for this process can begin again then. As long as it may, the report is not given up.
-func (p *Place) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, cause error) Result {
+func (p *Backend) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Record, cause error) Result {
 	rec.Outcome, rec.Reason = unexecuted(f), clean("nothing was executed: the start was not answered: "+cause.Error())
 	rec.Ended = p.now().Truncate(time.Microsecond)
 	patience := max(p.lastStart(f).Sub(p.now()), p.Keeper.Margin().RPCTimeout)
@@ -293,7 +293,7 @@ func (p *Place) disown(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 
 // anew claims a tick once more that has ended as unavailable, since nothing was executed of the run that was recorded
 // under a lease, as long as its time to start is not over. Only one can win that (rule T8).
-func (p *Place) anew(ctx context.Context, f Fire, of lease.Ref) *tick.Tick {
+func (p *Backend) anew(ctx context.Context, f Fire, of lease.Ref) *tick.Tick {
 	if f.Tick.IsZero() || f.Again || !p.now().Before(p.lastStart(f)) || f.Accept.Err() != nil {
 		return nil
 	}
@@ -332,7 +332,7 @@ func refusedStart(err error) Result {
 
 // work runs the attempts under the guard. What it returns beside the record is to be called once
 // the outcome is recorded.
-func (p *Place) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) (run.Record, func()) {
+func (p *Backend) work(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) (run.Record, func()) {
 	guard := lease.Guard{Keeper: p.Keeper, OnOverrun: p.OnOverrun}
 	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(f.IdempotencyKey, idempotency(rec)),
 		StopGrace: f.Policy.StopGrace, Output: f.Output}
@@ -364,22 +364,22 @@ func lostReason(l *lease.Lease, err error) string {
 	return err.Error()
 }
 
-// locked gives each attempt the lease's lock, where the place has such a thing.
+// locked gives each attempt the lease's lock, where the backend has such a thing.
 type locked struct {
-	place *Place
-	fire  Fire
+	backend *Backend
+	fire    Fire
 }
 
 func (t locked) Attempt(ctx context.Context, c run.Call) run.Result {
-	if t.place.Descriptor != nil {
-		f, err := t.place.Descriptor(c.Lease.Ref())
+	if t.backend.Descriptor != nil {
+		f, err := t.backend.Descriptor(c.Lease.Ref())
 		if err != nil {
 			return run.Result{Outcome: run.Failed, Err: fmt.Errorf("the lease's lock: %w", err)}
 		}
 		c.Lock = f
 		// With retries this process keeps the lock, so that it is held between two attempts.
-		if t.fire.Limits.Attempts <= 1 && t.place.Detach != nil {
-			c.Detach = func() error { return t.place.Detach(c.Lease.Ref()) }
+		if t.fire.Limits.Attempts <= 1 && t.backend.Detach != nil {
+			c.Detach = func() error { return t.backend.Detach(c.Lease.Ref()) }
 		}
 	}
 	return t.fire.Target.Attempt(ctx, c)
@@ -394,7 +394,7 @@ func idempotency(r run.Record) string {
 }
 
 // finish records the outcome together with the release.
-func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) Result {
+func (p *Backend) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Record) Result {
 	rec.Reason = clean(rec.Reason)
 	for i := range rec.Attempts {
 		rec.Attempts[i].Error = clean(rec.Attempts[i].Error)
@@ -422,7 +422,7 @@ func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 // was told, the lease stays renewed and nobody else starts. When that has lasted for two TTLs, when
 // the lease is lost, or at the end of a shutdown, the outcome is spooled (rule T9). An outcome
 // without a lease is tried for one rpc timeout. what is close's.
-func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (a tick.Answer, what news, err error) {
+func (p *Backend) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (a tick.Answer, what news, err error) {
 	if l != nil {
 		return p.reportFor(ctx, req, l, 2*p.Keeper.Margin().TTL)
 	}
@@ -430,7 +430,7 @@ func (p *Place) report(ctx context.Context, req tick.CloseRequest, l *lease.Leas
 }
 
 // reportFor is report with a patience of its own. An answer without a status: it was spooled.
-func (p *Place) reportFor(ctx context.Context, req tick.CloseRequest, l *lease.Lease, patience time.Duration) (a tick.Answer, what news, err error) {
+func (p *Backend) reportFor(ctx context.Context, req tick.CloseRequest, l *lease.Lease, patience time.Duration) (a tick.Answer, what news, err error) {
 	var lost <-chan struct{}
 	if l != nil {
 		lost = l.Lost()

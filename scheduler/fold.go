@@ -95,7 +95,7 @@ func (f *folds) back(events []history.Event) {
 }
 
 // flush writes what was counted: what is old enough, or all of it at the end of a process.
-func (p *Place) flush(ctx context.Context, all bool) {
+func (p *Backend) flush(ctx context.Context, all bool) {
 	now := p.now()
 	events := p.folds.due(now, all)
 	if len(events) == 0 {

@@ -38,9 +38,9 @@ func (s *Server) mayEnd(jobs []*Job, known []tick.Job) error {
 		return nil
 	}
 	if slices.ContainsFunc(jobs, func(j *Job) bool { return j.Spec.Key() == known[i].Name }) {
-		return fmt.Errorf("%s: %s: %w", s.place.Name, known[i].Name, errFunction(known[i]))
+		return fmt.Errorf("%s: %s: %w", s.backend.Name, known[i].Name, errFunction(known[i]))
 	}
 	app, _, _ := strings.Cut(known[i].Name, "/")
 	return fmt.Errorf("%s: the app %s has the job %s, which these jobs would end: %w; or give these jobs another app",
-		s.place.Name, app, known[i].Name, errFunction(known[i]))
+		s.backend.Name, app, known[i].Name, errFunction(known[i]))
 }

@@ -77,9 +77,9 @@ func (s *Server) lookAround(ctx, accept, work context.Context, jobs map[string]*
 // readOn reads the next step of the app's registry.
 func (s *Server) readOn(ctx context.Context, jobs map[string]*entry, fresh map[string]tick.Job) error {
 	q := tick.JobQuery{Prefix: s.app + "/", After: s.read}
-	page, err := s.place.Ticks.Jobs(ctx, q)
+	page, err := s.backend.Ticks.Jobs(ctx, q)
 	if err != nil {
-		return fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+		return fmt.Errorf("read the registered jobs at %s: %w", s.backend.Name, err)
 	}
 	if s.read = ""; len(page) == q.Max() {
 		s.read = page[len(page)-1].Name
@@ -109,9 +109,9 @@ func (s *Server) readAnew(ctx context.Context, some []*entry, fresh map[string]t
 	if len(names) == 0 {
 		return nil
 	}
-	page, err := s.place.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
+	page, err := s.backend.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
 	if err != nil {
-		return fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+		return fmt.Errorf("read the registered jobs at %s: %w", s.backend.Name, err)
 	}
 	s.saw(page, jobs, fresh)
 	return nil
@@ -130,10 +130,10 @@ func (s *Server) owed(ctx context.Context, jobs map[string]*entry) error {
 			}
 		}
 	}
-	now, met := s.place.passed(), map[tick.Spot]bool{} // a step may come to what the latest ones have
+	now, met := s.backend.passed(), map[tick.Spot]bool{} // a step may come to what the latest ones have
 	look := tick.OwedLook{App: s.app, From: now.Add(-since)}
 	for _, latest := range []bool{true, false} {
-		found, err := s.place.Ticks.Owed(ctx, look)
+		found, err := s.backend.Ticks.Owed(ctx, look)
 		if err != nil {
 			return fmt.Errorf("look for ticks that are owed: %w", err)
 		}
@@ -174,9 +174,9 @@ func (e *entry) owes(t tick.Tick, now time.Time) {
 // todo are the jobs that have something to be done, as many as one step reads: those first of which something
 // is to be run, then the others, by how long they have waited.
 func (s *Server) todo(jobs map[string]*entry) (todo []*entry) {
-	now := s.place.passed()
+	now := s.backend.passed()
 	for e := range maps.Values(jobs) {
-		if !e.differs.Load() && e.due(s.place, now) {
+		if !e.differs.Load() && e.due(s.backend, now) {
 			todo = append(todo, e)
 		}
 	}
@@ -193,7 +193,7 @@ func (s *Server) todo(jobs map[string]*entry) (todo []*entry) {
 }
 
 // due says whether there is something to be done.
-func (e *entry) due(p *Place, now time.Time) bool {
+func (e *entry) due(p *Backend, now time.Time) bool {
 	switch {
 	case e.known.Generation != e.generation, !e.known.Since.Equal(e.definition.Since), e.urgent(now):
 		return true
@@ -215,7 +215,7 @@ func liesAhead(k tick.Job, now time.Time) bool {
 
 // lookAfter accounts for what is over of one job, as it was registered a moment ago.
 func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known tick.Job) error {
-	now := s.place.passed()
+	now := s.backend.passed()
 	switch {
 	case e.differs.Load():
 		return nil
@@ -225,11 +225,11 @@ func (s *Server) lookAfter(ctx, accept, work context.Context, e *entry, known ti
 	case !known.Since.Equal(e.definition.Since): // it was brought back
 		s.renew(ctx, e, known)
 		return nil
-	case !e.due(s.place, now):
+	case !e.due(s.backend, now):
 		return nil // another process was faster
 	}
 	if e.foreseen || liesAhead(known, now) {
-		if again, err := s.place.unsettle(ctx, known, e.Set(), 0); again || err != nil {
+		if again, err := s.backend.unsettle(ctx, known, e.Set(), 0); again || err != nil {
 			return err // the next sweep goes on
 		}
 	}
@@ -261,11 +261,11 @@ func (s *Server) settleLine(ctx context.Context, e *entry, known tick.Job) error
 }
 
 func (s *Server) settleOne(ctx context.Context, e, x *entry, known tick.Job) error {
-	done, err := s.place.settle(ctx, known.As(x.definition), x.Set(), s.place.tooLate(x.Job))
+	done, err := s.backend.settle(ctx, known.As(x.definition), x.Set(), s.backend.tooLate(x.Job))
 	s.Stats.settled.Add(int64(done.rows))
 	if e.later = (time.Time{}); done.stuck {
-		e.pause = min(max(2*e.pause, 2*s.every()), stuckTTLs*s.place.Keeper.Margin().TTL)
-		e.later = s.place.passed().Add(e.pause)
+		e.pause = min(max(2*e.pause, 2*s.every()), stuckTTLs*s.backend.Keeper.Margin().TTL)
+		e.later = s.backend.passed().Add(e.pause)
 	}
 	return err
 }
@@ -276,7 +276,7 @@ const stuckTTLs = 4
 // runAgain runs again, once, the ticks of a job whose run was lost, crashed, or was canceled because its server was
 // shut down, where the job asks for that (rule T3).
 func (s *Server) runAgain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
-	if e.Dormant || accept.Err() != nil || known.Pause.Covers(s.place.now()) {
+	if e.Dormant || accept.Err() != nil || known.Pause.Covers(s.backend.now()) {
 		return nil // nothing is begun in a pause
 	}
 	for _, t := range slices.Backward(e.lost) { // the oldest first

@@ -65,7 +65,7 @@ func (o *outlet) missing() (bytes int, behind bool) {
 }
 
 // pace puts an outlet in front of the fire's Output; what it returns is to be called after the release.
-func (p *Place) pace(f *Fire) (end func()) {
+func (p *Backend) pace(f *Fire) (end func()) {
 	if f.Output == io.Discard {
 		return func() {}
 	}

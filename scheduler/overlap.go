@@ -13,7 +13,7 @@ import (
 )
 
 // overlap gets the lease that the policy asks for, or says what becomes of the tick instead.
-func (p *Place) overlap(f Fire) (*lease.Lease, Result) {
+func (p *Backend) overlap(f Fire) (*lease.Lease, Result) {
 	switch {
 	case f.Policy.Concurrency == job.Allow:
 		w := p.want(f, lease.OnceKey())
@@ -21,7 +21,7 @@ func (p *Place) overlap(f Fire) (*lease.Lease, Result) {
 	case f.Late:
 		f.Wait = -1
 	case f.Policy.Concurrency == job.Wait:
-		return p.waitTurn(f)
+		return p.waitSlot(f)
 	case f.Policy.Concurrency == job.Replace:
 		return p.replace(f)
 	}
@@ -32,7 +32,7 @@ func (p *Place) overlap(f Fire) (*lease.Lease, Result) {
 	return p.got(p.Keeper.Acquire(f.Accept, w))
 }
 
-func (p *Place) want(f Fire, key lease.Key) lease.Want {
+func (p *Backend) want(f Fire, key lease.Key) lease.Want {
 	h := p.Self
 	if f.Holder != nil {
 		h = f.Holder(key, f.RunID)
@@ -45,7 +45,7 @@ func (p *Place) want(f Fire, key lease.Key) lease.Want {
 }
 
 // got turns an acquire's answer into the result of a fire.
-func (p *Place) got(l *lease.Lease, err error) (*lease.Lease, Result) {
+func (p *Backend) got(l *lease.Lease, err error) (*lease.Lease, Result) {
 	var held *lease.HeldError
 	switch {
 	case err == nil:
@@ -60,16 +60,16 @@ func (p *Place) got(l *lease.Lease, err error) (*lease.Lease, Result) {
 	return nil, Result{Err: err}
 }
 
-// waitTurn waits in the one place there is: a lease beside the lease, so that a dead waiter frees
+// waitTurn waits in the one slot there is: a lease beside the lease, so that a dead waiter frees
 // it (rule T7).
-func (p *Place) waitTurn(f Fire) (*lease.Lease, Result) {
+func (p *Backend) waitSlot(f Fire) (*lease.Lease, Result) {
 	w := p.want(f, f.Key)
 	w.Prove = false
 	l, err := p.Keeper.Acquire(f.Accept, w)
 	if held := (*lease.HeldError)(nil); !errors.As(err, &held) {
 		return p.got(l, err)
 	}
-	place, err := p.Keeper.Acquire(f.Accept, p.want(f, f.Key.Next()))
+	slot, err := p.Keeper.Acquire(f.Accept, p.want(f, f.Key.Next()))
 	if err != nil {
 		l, res := p.got(nil, err)
 		if res.Held != nil {
@@ -77,17 +77,17 @@ func (p *Place) waitTurn(f Fire) (*lease.Lease, Result) {
 		}
 		return l, res
 	}
-	defer place.Release(context.WithoutCancel(f.Accept)) //nolint:errcheck // it lapses by itself
+	defer slot.Release(context.WithoutCancel(f.Accept)) //nolint:errcheck // it lapses by itself
 	ctx, cancel := context.WithCancelCause(f.Accept)
 	defer cancel(nil)
-	stop := context.AfterFunc(lostContext(ctx, place), func() { cancel(place.Loss().Err) })
+	stop := context.AfterFunc(lostContext(ctx, slot), func() { cancel(slot.Loss().Err) })
 	defer stop()
 	w.Wait, w.OnHeld = -1, p.OnHeld
 	return p.got(p.Keeper.Acquire(ctx, w))
 }
 
 // replace asks the holder to stop and starts only after it has (promise 13).
-func (p *Place) replace(f Fire) (*lease.Lease, Result) {
+func (p *Backend) replace(f Fire) (*lease.Lease, Result) {
 	w := p.want(f, f.Key)
 	w.Prove = false
 	m := p.Keeper.Margin()
@@ -125,7 +125,7 @@ func (p *Place) replace(f Fire) (*lease.Lease, Result) {
 }
 
 // ask writes the request on the holder's record.
-func (p *Place) ask(f Fire, r lease.Record) error {
+func (p *Backend) ask(f Fire, r lease.Record) error {
 	by := p.want(f, f.Key).Holder
 	by.ID = lease.NewNonce()
 	ok, err := p.Keeper.Ask(f.Accept, r.Ref(), by)
@@ -138,7 +138,7 @@ func (p *Place) ask(f Fire, r lease.Record) error {
 
 // await returns when the holder asked is gone, when a newer request has displaced ours, or when
 // patience ends.
-func (p *Place) await(f Fire, r lease.Record, until time.Time) (newer bool, err error) {
+func (p *Backend) await(f Fire, r lease.Record, until time.Time) (newer bool, err error) {
 	for p.now().Before(until) {
 		now, cur, err := p.Keeper.Read(f.Accept, f.Key)
 		switch {

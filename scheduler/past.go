@@ -17,7 +17,7 @@ import (
 const mostPast = 8
 
 // definitions are the job's, oldest first. A past that cannot be read is recorded, and is none.
-func (p *Place) definitions(ctx context.Context, known tick.Job) []tick.Job {
+func (p *Backend) definitions(ctx context.Context, known tick.Job) []tick.Job {
 	all, err := known.Definitions()
 	if err != nil {
 		p.unreadable(ctx, known, err)
@@ -25,7 +25,7 @@ func (p *Place) definitions(ctx context.Context, known tick.Job) []tick.Job {
 	return all
 }
 
-func (p *Place) unreadable(ctx context.Context, known tick.Job, err error) {
+func (p *Backend) unreadable(ctx context.Context, known tick.Job, err error) {
 	p.Event(ctx, history.Event{Kind: "definition-unreadable", Job: known.Name,
 		Reason: fmt.Sprintf("%v; which ticks it had after %s cannot be told, so those that nobody claimed get no outcome", err, stamp(known.Mark))})
 }
@@ -33,7 +33,7 @@ func (p *Place) unreadable(ctx context.Context, known tick.Job, err error) {
 // leave completes the request that changes a definition: what of it has open ticks before the change is kept.
 // Where a job changes so often that more is kept than may be, the oldest of them end now: a tick that nobody
 // claimed is missed.
-func (p *Place) leave(ctx context.Context, known tick.Job, req tick.JobRequest) (tick.JobRequest, error) {
+func (p *Backend) leave(ctx context.Context, known tick.Job, req tick.JobRequest) (tick.JobRequest, error) {
 	var open []tick.Job
 	all := p.definitions(ctx, known)
 	all[len(all)-1].Until = req.Since
@@ -68,7 +68,7 @@ func hasOpen(set schedule.Set, mark, until time.Time) bool {
 }
 
 // unaccounted are those definitions of which some tick has no row: of the others nothing is to be decided any more.
-func (p *Place) unaccounted(ctx context.Context, ended []tick.Job) (open []tick.Job, err error) {
+func (p *Backend) unaccounted(ctx context.Context, ended []tick.Job) (open []tick.Job, err error) {
 	for _, d := range ended {
 		_, set, err := Registered(d)
 		if err != nil {
@@ -86,7 +86,7 @@ func (p *Place) unaccounted(ctx context.Context, ended []tick.Job) (open []tick.
 }
 
 // lacks says whether some tick of a definition that ended has no row, however many ticks with one come before it.
-func (p *Place) lacks(ctx context.Context, d tick.Job, set schedule.Set) (bool, error) {
+func (p *Backend) lacks(ctx context.Context, d tick.Job, set schedule.Set) (bool, error) {
 	for {
 		due, rows, err := p.open(ctx, d, set, func(time.Time) bool { return true })
 		if err != nil || len(due) == 0 {
@@ -117,11 +117,11 @@ func (j *Job) under(d tick.Job) (*Job, error) {
 // entry makes that of a registered job.
 func (s *Server) entry(ctx context.Context, j *Job, known tick.Job) *entry {
 	e := &entry{Job: j, generation: known.Generation, definition: known, whole: j}
-	for _, d := range s.place.definitions(ctx, known) {
+	for _, d := range s.backend.definitions(ctx, known) {
 		as, err := j.under(d)
 		switch {
 		case err != nil:
-			s.place.unreadable(ctx, d, err)
+			s.backend.unreadable(ctx, d, err)
 		case d.Until.IsZero():
 			e.Job, e.definition = as, d
 		default:
@@ -156,7 +156,7 @@ func (s *Server) takeUp(e, before *entry, now time.Time) {
 
 // renew makes a job's entry anew, because the store says otherwise how long its definitions are in force.
 func (s *Server) renew(ctx context.Context, e *entry, known tick.Job) {
-	fresh, now := s.entry(ctx, e.whole, known), s.place.passed()
+	fresh, now := s.entry(ctx, e.whole, known), s.backend.passed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if name := e.Spec.Key(); s.jobs[name] == e {

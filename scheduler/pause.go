@@ -11,13 +11,13 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ErrUnknownJob is returned for a job that is not registered at a place.
+// ErrUnknownJob is returned for a job that is not registered at a backend.
 var ErrUnknownJob = errors.New("no such job is registered")
 
 // Pause begins or ends a pause of a job, and records by whom and why. The ticks of a pause are
 // never claimed; they end as paused, and nothing catches up on them (rule T8). What was started
 // before goes on.
-func (p *Place) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+func (p *Backend) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
 	known, ok, err := p.registered(ctx, req.Job)
 	switch {
 	case err != nil:
@@ -52,7 +52,7 @@ func (p *Place) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, err
 
 // concludePause gives the ticks of a pause that has ended their outcome. Where the job catches up, only
 // those: what was missed before the pause may still be run.
-func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
+func (p *Backend) concludePause(ctx context.Context, known tick.Job) error {
 	until := known.Pause.Until
 	if known.Pause.Since.IsZero() || !known.Mark.Before(until) {
 		return nil
@@ -65,7 +65,7 @@ func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
 	return nil
 }
 
-func (p *Place) concludePauseOf(ctx context.Context, known tick.Job, until time.Time) error {
+func (p *Backend) concludePauseOf(ctx context.Context, known tick.Job, until time.Time) error {
 	spec, set, err := p.readable(ctx, known)
 	if err != nil || spec == nil {
 		return err
@@ -105,7 +105,7 @@ func PausedBy(p tick.Pause) string {
 }
 
 // WhyPaused says who paused a job and why, for a tick that could not be claimed.
-func (p *Place) WhyPaused(ctx context.Context, name string) string {
+func (p *Backend) WhyPaused(ctx context.Context, name string) string {
 	known, ok, err := p.registered(ctx, name)
 	if err != nil || !ok || known.Pause.Since.IsZero() {
 		return "paused"

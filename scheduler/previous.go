@@ -24,31 +24,31 @@ type success struct {
 // lookBack looks for the latest run that succeeded before the one that a lease was granted for. It begins with the
 // grant, since whoever had the key before may have succeeded while it was waited for, and goes on beside the start.
 type lookBack struct {
-	place *Place
-	fire  Fire
-	found chan success
-	end   context.CancelFunc
+	backend *Backend
+	fire    Fire
+	found   chan success
+	end     context.CancelFunc
 }
 
 // lookBack of a fire that does not ask is nil.
-func (p *Place) lookBack(f Fire) *lookBack {
+func (p *Backend) lookBack(f Fire) *lookBack {
 	if !f.Previous {
 		return nil
 	}
-	return &lookBack{place: p, fire: f, end: func() {}}
+	return &lookBack{backend: p, fire: f, end: func() {}}
 }
 
 // begin begins to look, anew where an earlier start came to nothing.
 func (b *lookBack) begin(ctx context.Context) {
-	if b == nil || b.place.History == nil {
+	if b == nil || b.backend.History == nil {
 		return
 	}
 	b.end()
-	ctx, b.end = context.WithTimeout(ctx, b.place.Keeper.Margin().RPCTimeout)
+	ctx, b.end = context.WithTimeout(ctx, b.backend.Keeper.Margin().RPCTimeout)
 	found := make(chan success, 1)
 	b.found = found
 	go func() {
-		at, err := b.place.lastSuccess(ctx, b.fire)
+		at, err := b.backend.lastSuccess(ctx, b.fire)
 		found <- success{at, err}
 	}()
 }
@@ -60,7 +60,7 @@ func (b *lookBack) tell(c *run.Call) {
 		return
 	}
 	defer b.end()
-	enough := time.NewTimer(b.place.Keeper.Margin().RPCTimeout / previousShare)
+	enough := time.NewTimer(b.backend.Keeper.Margin().RPCTimeout / previousShare)
 	defer enough.Stop()
 	s := success{err: errNoHistory}
 	if b.found != nil {
@@ -71,7 +71,7 @@ func (b *lookBack) tell(c *run.Call) {
 	}
 	if c.PreviousSuccess = s.at; s.err != nil {
 		c.PreviousUnknown = true
-		b.place.log().Warn("this run is not told when its job succeeded last", "event", "previous-unknown",
+		b.backend.log().Warn("this run is not told when its job succeeded last", "event", "previous-unknown",
 			"job", c.Run.Job, "tick", stamp(c.Run.Tick), "run_id", c.Run.ID, "error", s.err)
 	}
 }
@@ -85,7 +85,7 @@ func (b *lookBack) drop() {
 
 // lastSuccess is the tick of the latest run that succeeded (its start, for one without a tick); zero if none of the
 // last ones did.
-func (p *Place) lastSuccess(ctx context.Context, f Fire) (time.Time, error) {
+func (p *Backend) lastSuccess(ctx context.Context, f Fire) (time.Time, error) {
 	runs, err := p.batches().recent.Do(ctx, string(f.Key))
 	at := lastSuccess(runs, f)
 	if err != nil || !at.IsZero() || len(runs) < recentRuns {

@@ -69,10 +69,10 @@ func stands(r tick.JobRequest, registered tick.Job) bool {
 func (s *Server) set(ctx context.Context, reqs []tick.JobRequest) (registered []tick.Job, err error) {
 	for batch := range slices.Chunk(reqs, registerBatch) {
 		bounded, cancel := context.WithTimeout(ctx, registerTime)
-		some, err := s.place.Ticks.SetJobs(bounded, batch)
+		some, err := s.backend.Ticks.SetJobs(bounded, batch)
 		cancel()
 		if err != nil {
-			return nil, fmt.Errorf("register the jobs at %s: %w", s.place.Name, err)
+			return nil, fmt.Errorf("register the jobs at %s: %w", s.backend.Name, err)
 		}
 		registered = append(registered, some...)
 	}
@@ -83,9 +83,9 @@ func (s *Server) set(ctx context.Context, reqs []tick.JobRequest) (registered []
 // definitions that end for good is settled first.
 func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobRequest, error) {
 	var reqs []tick.JobRequest
-	place := map[string]int{}
+	index := map[string]int{}
 	for i, j := range jobs {
-		place[j.Spec.Key()] = i
+		index[j.Spec.Key()] = i
 		reqs = append(reqs, tick.JobRequest{Name: j.Spec.Key(), Definition: j.Spec.Definition()})
 	}
 	known, err := s.known(ctx)
@@ -98,14 +98,14 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 	s.awaitClaims(ctx)
 	var ended []tick.Job
 	for _, k := range known {
-		i, stays := place[k.Name]
+		i, stays := index[k.Name]
 		switch {
 		case !k.Removed.IsZero(), stays && reqs[i].Definition == k.Definition:
 		case !stays:
 			ended = append(ended, k)
 		default:
-			reqs[i].Since = above(s.place.passed(), k.Mark)
-			if reqs[i], err = s.place.leave(ctx, k, reqs[i]); err != nil {
+			reqs[i].Since = above(s.backend.passed(), k.Mark)
+			if reqs[i], err = s.backend.leave(ctx, k, reqs[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -143,7 +143,7 @@ func (s *Server) end(ctx context.Context, jobs []tick.Job) (reqs []tick.JobReque
 func (s *Server) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, error) {
 	bounded, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	removal, err := s.place.Conclude(bounded, k)
+	removal, err := s.backend.Conclude(bounded, k)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		s.log.Warn("a job is not removed yet: it has too many ticks without an outcome; the next load goes on with them",
 			"event", "removal-delayed", "job", k.Name, "error", err)
@@ -164,7 +164,7 @@ func above(at, mark time.Time) time.Time {
 // awaitClaims lets fires that are under way claim their ticks, which a new definition would settle as
 // missed. One that the store does not answer is not waited for.
 func (s *Server) awaitClaims(ctx context.Context) {
-	for end := time.NewTimer(s.place.Keeper.Margin().RPCTimeout); s.claiming.Load() > 0; {
+	for end := time.NewTimer(s.backend.Keeper.Margin().RPCTimeout); s.claiming.Load() > 0; {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-end.C:

@@ -11,7 +11,7 @@ import (
 )
 
 // ClockStepped records that this process saw the store's clock step (rule L12).
-func (p *Place) ClockStepped(step time.Duration) {
+func (p *Backend) ClockStepped(step time.Duration) {
 	where := "forward"
 	if step < 0 {
 		where = "back"
@@ -21,13 +21,13 @@ func (p *Place) ClockStepped(step time.Duration) {
 }
 
 // HeldBack records that this process waits for a store that is new or was restarted (rule L9).
-func (p *Place) HeldBack(wait time.Duration) {
+func (p *Backend) HeldBack(wait time.Duration) {
 	p.Record(context.Background(), history.Event{Kind: "held-back", // whoever hears of it logs it
 		Reason: "the store is new, or another one than before: it grants nothing until " + stamp(p.now().Add(wait).Truncate(time.Second))})
 }
 
 // heldBack tells that this process waits for such a store, once for each time: all that wait hear of it.
-func (p *Place) heldBack(wait time.Duration) {
+func (p *Backend) heldBack(wait time.Duration) {
 	if p.OnHeldBack != nil {
 		p.OnHeldBack(wait)
 		return
@@ -41,24 +41,24 @@ func (p *Place) heldBack(wait time.Duration) {
 }
 
 // holding says that the store grants nothing now, as far as this process knows.
-func (p *Place) holding() bool {
+func (p *Backend) holding() bool {
 	_, until := p.Keeper.HeldBack()
 	return p.now().Before(until)
 }
 
 // startBy is until when a tick of a job may start: its starting deadline, without the time in which the store
 // held grants back (rule L9).
-func (p *Place) startBy(j *Job, at time.Time) time.Time {
+func (p *Backend) startBy(j *Job, at time.Time) time.Time {
 	return p.Keeper.Extend(j.Starts(at), j.StartBy(at))
 }
 
 // lastStart is the same of a fire.
-func (p *Place) lastStart(f Fire) time.Time { return p.Keeper.Extend(f.Tick, f.StartBy) }
+func (p *Backend) lastStart(f Fire) time.Time { return p.Keeper.Extend(f.Tick, f.StartBy) }
 
 // contended records that a run without a tick found its key held (promise 24). On a shared store that
 // is written down on this host, and told once a minute for all that were like it: a key that a
 // crowd contends for is not written to by the crowd.
-func (p *Place) contended(ctx context.Context, f Fire, res Result) {
+func (p *Backend) contended(ctx context.Context, f Fire, res Result) {
 	e := history.Event{Kind: "run-contended", Key: string(f.Key), Job: string(f.Key), Host: p.Self.Host,
 		Reason: clean(fmt.Sprintf("%s: held by %s since %s", res.Reason, res.Held.Record.Holder, stamp(res.Held.Record.Acquired)))}
 	if p.Descriptor == nil && p.Spool != nil {

@@ -58,7 +58,7 @@ func notAgain(r, last run.Record) run.Record {
 }
 
 // lastRun is the latest run of a tick; zero if there is none any more.
-func (p *Place) lastRun(ctx context.Context, name string, at time.Time) (run.Record, error) {
+func (p *Backend) lastRun(ctx context.Context, name string, at time.Time) (run.Record, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
 	defer cancel()
 	rows, err := p.History.Runs(ctx, history.Query{Job: name, From: at.Add(-tick.Ahead), Limit: settleBatch})

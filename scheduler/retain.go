@@ -58,7 +58,7 @@ func (p *printed) giveBack(jobs map[string]int) {
 }
 
 // KeepOutput keeps what a run printed. Its lease is released by then.
-func (p *Place) KeepOutput(ctx context.Context, r run.Record, output []byte) error {
+func (p *Backend) KeepOutput(ctx context.Context, r run.Record, output []byte) error {
 	if err := p.History.Output(ctx, r.ID, output); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (p *Place) KeepOutput(ctx context.Context, r run.Record, output []byte) err
 // Retain forgets what history does not keep: what is older than 90 days, and what a job's runs printed beyond
 // the newest 1,000, of the jobs that printed here. It takes at most so many steps of the store, and ends with
 // ctx; what is left is for the next one. Nothing that runs waits for it.
-func (p *Place) Retain(ctx context.Context, steps int) error {
+func (p *Backend) Retain(ctx context.Context, steps int) error {
 	if p.History == nil {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (p *Place) Retain(ctx context.Context, steps int) error {
 }
 
 // retainNewest goes back from each job's newest runs until a step finds nothing.
-func (p *Place) retainNewest(ctx context.Context, steps *int) error {
+func (p *Backend) retainNewest(ctx context.Context, steps *int) error {
 	jobs := p.printed.take()
 	defer func() { p.printed.giveBack(jobs) }()
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
@@ -122,7 +122,7 @@ func (s *Server) retain(ctx context.Context) {
 		case <-t.C:
 		}
 		bounded, cancel := context.WithTimeout(ctx, time.Minute)
-		err := s.place.Retain(bounded, mostRetained)
+		err := s.backend.Retain(bounded, mostRetained)
 		cancel()
 		if err != nil && ctx.Err() == nil && !failed {
 			s.log.Warn("old history could not be pruned; it is tried again", "event", "not-pruned", "error", err)

@@ -17,13 +17,13 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Server follows the schedules of jobs at one place: it claims each tick when the store's clock
+// A Server follows the schedules of jobs of one backend: it claims each tick when the store's clock
 // says that it is due, carries out what it won, and settles what nobody claimed. Several servers
-// on the same store share the work. A process that serves jobs of both scopes has one per place.
+// on the same store share the work. A process that serves jobs of both scopes has one per backend.
 type Server struct {
-	place *Place
-	app   string
-	log   *slog.Logger
+	backend *Backend
+	app     string
+	log     *slog.Logger
 	// Stats count what happened since the start.
 	Stats Stats
 
@@ -77,13 +77,13 @@ type entry struct {
 	returned   time.Time // the earliest tick that came back since the definition is being replaced
 }
 
-// NewServer makes a server of app's jobs at a place. Make it before the place is used: unless somebody hears of it
-// already, it has the place's Book tell that the store holds back.
-func NewServer(p *Place, app string) *Server {
+// NewServer makes a server of app's jobs at a backend. Make it before the backend is used: unless somebody hears of it
+// already, it has the backend's Book tell that the store holds back.
+func NewServer(p *Backend, app string) *Server {
 	if p.Book != nil && p.Book.OnHeldBack == nil {
 		p.Book.OnHeldBack = p.heldBack
 	}
-	s := &Server{place: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, hand: map[spot]int{},
+	s := &Server{backend: p, app: app, log: p.log().With("place", p.Name), jobs: map[string]*entry{}, hand: map[spot]int{},
 		gone: map[string]time.Time{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	s.sweeps.among(app, nil)
 	return s
@@ -177,9 +177,9 @@ func (s *Server) check(ctx context.Context, jobs []*Job) error {
 func (s *Server) known(ctx context.Context) ([]tick.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, registerTime)
 	defer cancel()
-	known, err := tick.Registry(ctx, s.place.Ticks, s.app+"/")
+	known, err := tick.Registry(ctx, s.backend.Ticks, s.app+"/")
 	if err != nil {
-		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.place.Name, err)
+		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.backend.Name, err)
 	}
 	return known, nil
 }
@@ -206,7 +206,7 @@ func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err err
 	for i, j := range jobs {
 		p.entries = append(p.entries, s.entry(ctx, j, registered[i]))
 	}
-	if p.now, err = s.place.Keeper.Now(ctx); err != nil {
+	if p.now, err = s.backend.Keeper.Now(ctx); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -235,8 +235,8 @@ func (p *Prepared) Swap() {
 // older is settled as missed.
 func (s *Server) startable(j *Job, at, now time.Time) time.Time {
 	ok := true
-	since, until := s.place.Keeper.HeldBack()
-	for ok && s.place.startBy(j, at).Before(now) {
+	since, until := s.backend.Keeper.HeldBack()
+	for ok && s.backend.startBy(j, at).Before(now) {
 		// Jump: what lies further back than any starting deadline is not walked through.
 		from, late := at, j.StartBy(at).Sub(at)
 		skip := now.Add(-late).Add(-time.Second)
@@ -258,14 +258,14 @@ func (s *Server) startable(j *Job, at, now time.Time) time.Time {
 // to stop after that, and releases what it holds once all of it is gone.
 func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	defer aside.Flush(s.log)
-	defer s.place.FlushHooks(aside.FlushTime)
+	defer s.backend.FlushHooks(aside.FlushTime)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	sweeping, endSweep := context.WithCancel(work)
 	defer endSweep()
 	var sweeper sync.WaitGroup
-	s.place.sweeping.Store(true)
-	defer s.place.sweeping.Store(false)
+	s.backend.sweeping.Store(true)
+	defer s.backend.sweeping.Store(false)
 	sweeper.Go(func() { s.sweep(sweeping, ctx, work) })
 	sweeper.Go(func() { s.retain(sweeping) })
 	s.follow(ctx, work)
@@ -281,13 +281,13 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	stop(run.ErrShutdown)
 	<-idle
 	ctx = context.WithoutCancel(ctx)
-	s.place.flush(ctx, true)
-	last, enough := context.WithTimeout(ctx, s.place.Keeper.Margin().RPCTimeout)
+	s.backend.flush(ctx, true)
+	last, enough := context.WithTimeout(ctx, s.backend.Keeper.Margin().RPCTimeout)
 	defer enough()
-	if err := s.place.DeliverAll(last); err != nil {
+	if err := s.backend.DeliverAll(last); err != nil {
 		s.log.Warn("what is kept on this host is left for later", "error", err)
 	}
-	return s.place.Book.Release(ctx)
+	return s.backend.Book.Release(ctx)
 }
 
 // longestSleep bounds the timer, which stops while the machine is suspended.
@@ -305,10 +305,10 @@ func (s *Server) Hurry() {
 func (s *Server) follow(accept, work context.Context) {
 	for accept.Err() == nil {
 		wait := longestSleep
-		now, err := s.place.Keeper.Now(accept)
+		now, err := s.backend.Keeper.Now(accept)
 		if err != nil {
 			s.log.Warn("the store does not tell its time", "error", err)
-			wait = s.place.Keeper.Margin().Heartbeat
+			wait = s.backend.Keeper.Margin().Heartbeat
 		} else {
 			wait = min(wait, s.due(accept, work, now))
 		}
@@ -332,7 +332,7 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 		if back && !e.root().differs.Load() {
 			e.next = s.again(e.Job, now)
 		}
-		if !e.next.IsZero() && s.place.startBy(e.Job, e.next).Before(now) {
+		if !e.next.IsZero() && s.backend.startBy(e.Job, e.next).Before(now) {
 			e.next = s.startable(e.Job, e.next, now) // after a suspend, say: the rest is settled as missed
 		}
 		for !e.next.IsZero() && !e.Starts(e.next).After(now) {
@@ -395,7 +395,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	s.claiming.Add(1)
 	claimed := sync.OnceFunc(func() { s.claiming.Add(-1) })
 	defer claimed()
-	inTime := !s.place.now().After(s.place.startBy(e.Job, at))
+	inTime := !s.backend.now().After(s.backend.startBy(e.Job, at))
 	if s.joinCatchUp(accept, e, at) {
 		log.Debug("it joins the end of a catch-up", "event", "tick-joined")
 		return
@@ -420,7 +420,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	case err != nil:
 		log.Error("the store could not be used in time: nothing was started", "event", "tick-unavailable", "error", err)
 		s.Stats.unavailable.Add(1)
-		s.place.spool(Item{Unavailable: &Unclaimed{Job: e.Spec.Key(), At: at}}, err)
+		s.backend.spool(Item{Unavailable: &Unclaimed{Job: e.Spec.Key(), At: at}}, err)
 	case a.Status == tick.Won:
 		s.Stats.won.Add(1)
 		s.carryOut(accept, work, e, a.Tick, false)
@@ -442,20 +442,20 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 // the tick in all the time that it had to start.
 func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool) (tick.Answer, error) {
 	w := tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation, StartBy: e.StartBy(at)}
-	enough := time.NewTimer(max(s.place.startBy(e.Job, at).Sub(s.place.now()), 0)) // goes on where the store's clock steps back
+	enough := time.NewTimer(max(s.backend.startBy(e.Job, at).Sub(s.backend.now()), 0)) // goes on where the store's clock steps back
 	defer enough.Stop()
 	for early := (tick.Answer{}); ; {
-		a, err := s.place.Book.Claim(ctx, w)
-		pause := min(s.place.Keeper.Margin().Heartbeat, time.Second)
+		a, err := s.backend.Book.Claim(ctx, w)
+		pause := min(s.backend.Keeper.Margin().Heartbeat, time.Second)
 		switch {
-		case err == nil && s.place.premature(ctx, w, a):
+		case err == nil && s.backend.premature(ctx, w, a):
 			select {
 			case <-enough.C:
 				a.Status = tick.Early
 				return a, nil
 			default:
 			}
-			if early = a; s.place.again(ctx, at, a.Status) {
+			if early = a; s.backend.again(ctx, at, a.Status) {
 				continue
 			}
 			return a, context.Cause(ctx)
@@ -466,7 +466,7 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 			return early, nil
 		case errors.Is(err, tick.ErrTooLate) && inTime:
 			return a, fmt.Errorf("%w: it did not let this tick be claimed in time", lease.ErrUnavailable)
-		case !errors.Is(err, lease.ErrUnavailable) || s.place.now().After(s.place.startBy(e.Job, at)):
+		case !errors.Is(err, lease.ErrUnavailable) || s.backend.now().After(s.backend.startBy(e.Job, at)):
 			return a, err
 		}
 		select {
@@ -489,7 +489,7 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	}
 	log := s.log.With("job", f.Key, "tick", stamp(t.At), "run_id", f.RunID)
 	f.OnStart = func(r run.Record) { log.Info("started", "event", "run-started", "token", r.Token) }
-	res := s.place.fire(work, f)
+	res := s.backend.fire(work, f)
 	if res.anew != nil {
 		s.carryOut(accept, work, e, *res.anew, late)
 		return
@@ -532,7 +532,7 @@ func (s *Server) differs(ctx context.Context, e *entry) {
 	}
 	s.mu.Unlock()
 	if first {
-		s.place.Event(ctx, history.Event{Kind: "manifest-differs", Job: e.Spec.Key(),
+		s.backend.Event(ctx, history.Event{Kind: "manifest-differs", Job: e.Spec.Key(),
 			Reason: "the store holds another definition of this job, from a newer load; this server fires none of its ticks until it loads that one"})
 	}
 }

@@ -52,7 +52,7 @@ func setOf(spec *job.Spec, name string) (schedule.Set, error) {
 
 // tidy settles what is over of one job: runs that crashed, claims that nobody started, ticks that
 // nobody claimed. Any process that touches a job does it (rule T4).
-func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
+func (p *Backend) tidy(ctx context.Context, j *Job, name string) error {
 	orphans, err := p.Ticks.Orphans(ctx, tick.Look{Job: name})
 	if err != nil {
 		return fmt.Errorf("look for orphaned ticks of %s: %w", name, err)
@@ -89,7 +89,7 @@ func (p *Place) tidy(ctx context.Context, j *Job, name string) error {
 // Conclude settles what is left of a job that ends now, by the schedules of its definitions: the ticks that nobody
 // claimed get their outcome (rule T11). It returns the removal that may then be made: of the generation that was
 // concluded, at the instant up to which it was. An error leaves the job as far as it has come; the next call goes on.
-func (p *Place) Conclude(ctx context.Context, known tick.Job) (removal tick.JobRequest, err error) {
+func (p *Backend) Conclude(ctx context.Context, known tick.Job) (removal tick.JobRequest, err error) {
 	until, mark := above(p.passed(), known.Mark), known.Mark
 	for _, d := range p.definitions(ctx, known) {
 		d.Mark = mark
@@ -102,7 +102,7 @@ func (p *Place) Conclude(ctx context.Context, known tick.Job) (removal tick.JobR
 
 // concludeOne concludes one of a job's definitions up to an instant, step by step: in ranges as far as the mark can be
 // raised, and one by one above a tick that is not finished yet.
-func (p *Place) concludeOne(ctx context.Context, d tick.Job, until time.Time) (mark time.Time, err error) {
+func (p *Backend) concludeOne(ctx context.Context, d tick.Job, until time.Time) (mark time.Time, err error) {
 	spec, set, err := p.readable(ctx, d)
 	if err != nil || spec == nil || !hasOpen(set, d.Mark, until) {
 		return d.Mark, err
@@ -124,7 +124,7 @@ func (p *Place) concludeOne(ctx context.Context, d tick.Job, until time.Time) (m
 }
 
 // concludeSingly gives an outcome to each tick above the mark that has no row.
-func (p *Place) concludeSingly(ctx context.Context, known tick.Job, spec *job.Spec, set schedule.Set, before func(time.Time) bool) error {
+func (p *Backend) concludeSingly(ctx context.Context, known tick.Job, spec *job.Spec, set schedule.Set, before func(time.Time) bool) error {
 	w, err := windowsOf(spec)
 	if err != nil {
 		return fmt.Errorf("%s: %w", known.Name, err)
@@ -143,7 +143,7 @@ func (p *Place) concludeSingly(ctx context.Context, known tick.Job, spec *job.Sp
 
 // concludeEach gives these ticks their outcome. It differs where another definition has taken over: whoever was faster
 // has concluded this one.
-func (p *Place) concludeEach(ctx context.Context, known tick.Job, w windows, ticks []time.Time) (differs bool, err error) {
+func (p *Backend) concludeEach(ctx context.Context, known tick.Job, w windows, ticks []time.Time) (differs bool, err error) {
 	var missed unrun
 	defer func() { p.tell(missed.Happening) }()
 	for _, at := range ticks {
@@ -161,7 +161,7 @@ func (p *Place) concludeEach(ctx context.Context, known tick.Job, w windows, tic
 
 // readable is Registered, for what must go on where a definition cannot be read: its zone, say, has gone
 // from this host's database. That is recorded, and spec is nil.
-func (p *Place) readable(ctx context.Context, known tick.Job) (spec *job.Spec, set schedule.Set, err error) {
+func (p *Backend) readable(ctx context.Context, known tick.Job) (spec *job.Spec, set schedule.Set, err error) {
 	spec, set, err = Registered(known)
 	if err == nil {
 		return spec, set, nil
@@ -174,7 +174,7 @@ func (p *Place) readable(ctx context.Context, known tick.Job) (spec *job.Spec, s
 }
 
 // registered is the active registration of a job.
-func (p *Place) registered(ctx context.Context, name string) (tick.Job, bool, error) {
+func (p *Backend) registered(ctx context.Context, name string) (tick.Job, bool, error) {
 	known, err := p.batches().jobs.Do(ctx, name)
 	if err != nil {
 		return tick.Job{}, false, fmt.Errorf("read the mark of %s: %w", name, err)
@@ -186,7 +186,7 @@ func (p *Place) registered(ctx context.Context, name string) (tick.Job, bool, er
 }
 
 // tooLate says whether a tick can no longer be started, a claim that is on its way included.
-func (p *Place) tooLate(j *Job) func(time.Time) bool {
+func (p *Backend) tooLate(j *Job) func(time.Time) bool {
 	over := p.passed().Add(-p.Keeper.Margin().TTL)
 	return func(at time.Time) bool { return p.startBy(j, at).Before(over) }
 }
@@ -195,7 +195,7 @@ func (p *Place) tooLate(j *Job) func(time.Time) bool {
 const settleBatch = 10_000
 
 // open lists the ticks above the mark that are over, and the rows that account for some of them.
-func (p *Place) open(ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool) (due []time.Time, rows []tick.Tick, err error) {
+func (p *Backend) open(ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool) (due []time.Time, rows []tick.Tick, err error) {
 	at, ok := set.Next(known.Mark)
 	for ok && len(due) < settleBatch && over(at) {
 		due = append(due, at)
@@ -221,7 +221,7 @@ type settled struct {
 
 // settle records the outcome of the ticks that are over and that nobody claimed, and raises the
 // high-water mark (rule T4).
-func (p *Place) settle(
+func (p *Backend) settle(
 	ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool,
 ) (done settled, err error) {
 	due, rows, err := p.open(ctx, known, set, over)
@@ -254,7 +254,7 @@ func (p *Place) settle(
 }
 
 // unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
-func (p *Place) unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Tick, err error) {
+func (p *Backend) unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Tick, err error) {
 	if len(tick.Unaccounted(due, rows)) == 0 {
 		return nil, nil // mostly
 	}

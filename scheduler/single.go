@@ -18,7 +18,7 @@ import (
 //
 // f.Accept ends the waiting, and ctx the work. An error is of the store, or says that the waiting
 // was ended; nothing was started then.
-func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.Answer, error) {
+func (p *Backend) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.Answer, error) {
 	if f.Accept == nil {
 		f.Accept = ctx
 	}
@@ -59,7 +59,7 @@ func (p *Place) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.A
 // standBy waits, where a crash is to be followed by another run, until the tick has an outcome, and
 // takes over a run that crashed, was lost, or was canceled by a shutdown, within the catch-up window; also
 // where who had taken it over died before it began. It reports true when the tick is to be claimed again.
-func (p *Place) standBy(ctx context.Context, policy job.Policy, t tick.Tick, w *tick.Want) (again bool, err error) {
+func (p *Backend) standBy(ctx context.Context, policy job.Policy, t tick.Tick, w *tick.Want) (again bool, err error) {
 	if policy.OnCrash != job.CrashRerun || t.Lease.Key == "" {
 		return false, nil
 	}

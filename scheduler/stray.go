@@ -21,7 +21,7 @@ const (
 
 // settleStrays looks at one step of all unfinished ticks, and settles those that belong to nobody.
 func (s *Server) settleStrays(ctx context.Context) error {
-	found, err := s.place.Ticks.Orphans(ctx, tick.Look{After: s.strayed})
+	found, err := s.backend.Ticks.Orphans(ctx, tick.Look{After: s.strayed})
 	if err != nil {
 		return fmt.Errorf("look for ticks that belong to nobody: %w", err)
 	}
@@ -63,7 +63,7 @@ func (s *Server) isNobodys(t tick.Tick) bool {
 	if s.served[name] {
 		return false
 	}
-	now := s.place.passed()
+	now := s.backend.passed()
 	since, known := s.gone[name]
 	switch s.seen[name] = true; {
 	case known:
@@ -82,7 +82,7 @@ func (s *Server) settleAll(ctx context.Context, strays []tick.Tick) error {
 	for _, t := range strays {
 		names = append(names, t.Job)
 	}
-	known, err := s.place.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
+	known, err := s.backend.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
 	if err != nil {
 		return fmt.Errorf("read how jobs that nobody serves are registered: %w", err)
 	}
@@ -92,13 +92,13 @@ func (s *Server) settleAll(ctx context.Context, strays []tick.Tick) error {
 	}
 	var failed error
 	for _, t := range strays {
-		if s.place.passed().Before(s.place.Keeper.Extend(t.At, waitsUntil(t, jobs[t.Job]))) {
+		if s.backend.passed().Before(s.backend.Keeper.Extend(t.At, waitsUntil(t, jobs[t.Job]))) {
 			continue
 		}
 		if t.State == tick.Started {
-			failed = errors.Join(failed, s.place.crashed(ctx, t))
+			failed = errors.Join(failed, s.backend.crashed(ctx, t))
 		} else {
-			failed = errors.Join(failed, s.place.overdue(ctx, t))
+			failed = errors.Join(failed, s.backend.overdue(ctx, t))
 		}
 	}
 	return failed

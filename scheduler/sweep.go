@@ -32,7 +32,7 @@ const mostTried = 10_000
 
 // sweepOnce does what each server does for itself, and what one does for all of them, if it is this one's turn.
 func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
+	ctx, cancel := context.WithTimeout(ctx, s.backend.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
 	undelivered := s.deliver(ctx)
 	if err := s.learn(ctx); err != nil {
@@ -51,7 +51,7 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 		return errors.Join(failed, err)
 	}
 	s.checkClock(ctx)
-	s.place.flush(ctx, false)
+	s.backend.flush(ctx, false)
 	if turn == nil {
 		return failed
 	}
@@ -77,9 +77,9 @@ func (s *Server) sweepForAll(ctx, accept, work context.Context, undelivered bool
 
 // deliver delivers this host's spool for as long as a sweep may take in all: the rest of it looks after others.
 func (s *Server) deliver(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL/sweepsPerTTL)
+	ctx, cancel := context.WithTimeout(ctx, s.backend.Keeper.Margin().TTL/sweepsPerTTL)
 	defer cancel()
-	return s.place.Deliver(ctx)
+	return s.backend.Deliver(ctx)
 }
 
 // patience passes on that something on this host could not be delivered although the store answers,

@@ -45,7 +45,7 @@ func (t *tail) kept() []byte {
 }
 
 // keepTail has the fire keep the end of what it prints, where hooks may ask for it.
-func (p *Place) keepTail(f *Fire) {
+func (p *Backend) keepTail(f *Fire) {
 	if p.Hooks != nil {
 		f.tail = &tail{to: f.Output}
 		f.Output = f.tail

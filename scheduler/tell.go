@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-func (p *Place) tell(h Happening) {
+func (p *Backend) tell(h Happening) {
 	if h.On != "" {
 		p.aside(len(h.Output), func(hooks Hooks) { hooks.Tell(h) },
 			"on", h.On, "job", h.Job, "tick", stamp(h.Tick), "run_id", h.Run.ID)
@@ -22,14 +22,14 @@ func (p *Place) tell(h Happening) {
 }
 
 // tellStart tells that a run begins; over is to be called when it has ended.
-func (p *Place) tellStart(r run.Record) (over func()) {
+func (p *Backend) tellStart(r run.Record) (over func()) {
 	done := make(chan struct{})
 	p.tell(Happening{On: job.OnStart, Job: r.Job, Tick: r.Tick, Run: r, Over: done})
 	return sync.OnceFunc(func() { close(done) })
 }
 
 // tellEnd tells of an outcome that the store has taken from this process.
-func (p *Place) tellEnd(r run.Record, heldBy string, output []byte) {
+func (p *Backend) tellEnd(r run.Record, heldBy string, output []byte) {
 	on, ok := eventOf(r.Outcome, r.Reason)
 	if !ok || r.ID == "" && r.Outcome.Ran() { // that run's end was told when the tick was taken over
 		return
@@ -42,14 +42,14 @@ func (p *Place) tellEnd(r run.Record, heldBy string, output []byte) {
 }
 
 // tellCrash tells of a run whose tick this process has taken over, to run it again.
-func (p *Place) tellCrash(t tick.Tick) {
+func (p *Backend) tellCrash(t tick.Tick) {
 	p.tellEnd(run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
 		Started: t.Started, Ended: p.now(), Outcome: run.Crashed, Inferred: true,
 		Reason: fmt.Sprintf("%s is gone without a report; its tick is run again", t.Claimant)}, "", nil)
 }
 
 // take takes a tick over; it tells of the run that crashed, if there was one that nobody knew of.
-func (p *Place) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answer, error) {
+func (p *Backend) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answer, error) {
 	a, err := p.Book.Take(ctx, t, rerun)
 	if err != nil || a.Status != tick.Won || !rerun || t.State != tick.Started || p.Hooks == nil {
 		return a, err
@@ -65,7 +65,7 @@ func (p *Place) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answer,
 }
 
 // runOf reads a run back.
-func (p *Place) runOf(ctx context.Context, id string) (r run.Record, ok bool, err error) {
+func (p *Backend) runOf(ctx context.Context, id string) (r run.Record, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
 	defer cancel()
 	rows, err := p.History.Runs(ctx, history.Query{RunID: id, Limit: 1})
@@ -88,7 +88,7 @@ const (
 )
 
 // tellNews tells of an outcome as far as it is news.
-func (p *Place) tellNews(what news, r run.Record, heldBy string, output []byte) {
+func (p *Backend) tellNews(what news, r run.Record, heldBy string, output []byte) {
 	switch what {
 	case freshNews:
 		p.tellEnd(r, heldBy, output)
@@ -101,7 +101,7 @@ func (p *Place) tellNews(what news, r run.Record, heldBy string, output []byte) 
 // have gone unanswered, or another one knew of it. late is of a report after its lease was lost: others
 // may have concluded that the run crashed, and have told so. Whether they did is what the store
 // decides: the report comes as a conclusion of ours first, which stands only if there was none.
-func (p *Place) close(ctx context.Context, req tick.CloseRequest, late bool) (a tick.Answer, what news, err error) {
+func (p *Backend) close(ctx context.Context, req tick.CloseRequest, late bool) (a tick.Answer, what news, err error) {
 	what = freshNews
 	if late && req.Run.ID != "" && p.Hooks != nil {
 		guess := tick.CloseRequest{Run: req.Run, Claim: req.Claim}
@@ -120,7 +120,7 @@ func (p *Place) close(ctx context.Context, req tick.CloseRequest, late bool) (a 
 }
 
 // newsOf says what a late report is, by what became of its conclusion.
-func (p *Place) newsOf(ctx context.Context, a tick.Answer, guess run.Record) (news, error) {
+func (p *Backend) newsOf(ctx context.Context, a tick.Answer, guess run.Record) (news, error) {
 	mine, err := p.stands(ctx, a, guess)
 	if mine || err != nil {
 		return freshNews, err
@@ -140,13 +140,13 @@ func (p *Place) newsOf(ctx context.Context, a tick.Answer, guess run.Record) (ne
 }
 
 // concluded is the reason of a conclusion, by which this process knows its own.
-func (p *Place) concluded(reason string) string {
+func (p *Backend) concluded(reason string) string {
 	return clean(fmt.Sprintf("%s (concluded by %s)", cmp.Or(reason, "it has ended"), p.Self))
 }
 
 // stands says whether a conclusion is the one that the store has: of several alike, whoever made one
 // is told Won.
-func (p *Place) stands(ctx context.Context, a tick.Answer, r run.Record) (bool, error) {
+func (p *Backend) stands(ctx context.Context, a tick.Answer, r run.Record) (bool, error) {
 	switch {
 	case a.Status != tick.Won:
 		return false, nil
@@ -159,7 +159,7 @@ func (p *Place) stands(ctx context.Context, a tick.Answer, r run.Record) (bool, 
 
 // tellSettled tells of the ticks that this process has settled as missed: those rows that are there,
 // and are its own. Rows may have been left out (see tick.Store), and are then another's.
-func (p *Place) tellSettled(ctx context.Context, name string, rows []tick.Tick) {
+func (p *Backend) tellSettled(ctx context.Context, name string, rows []tick.Tick) {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(t tick.Tick) bool { return t.Outcome != run.Missed })
 	if len(rows) == 0 {
 		return
@@ -175,7 +175,7 @@ func (p *Place) tellSettled(ctx context.Context, name string, rows []tick.Tick) 
 }
 
 // tellMissed reads back what was settled, within an rpc timeout.
-func (p *Place) tellMissed(ctx context.Context, name string, rows []tick.Tick, tell func(Happening)) {
+func (p *Backend) tellMissed(ctx context.Context, name string, rows []tick.Tick, tell func(Happening)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
 	defer cancel()
 	until := rows[len(rows)-1].At.Add(time.Microsecond)

@@ -30,10 +30,10 @@ type together struct {
 	looks           chan struct{} // places of those who look whether others have a tick
 }
 
-// mostLooks is how many ticks are looked at at once before they are claimed. Whoever finds no place in time claims.
+// mostLooks is how many ticks are looked at at once before they are claimed. Whoever finds no room in time claims.
 const mostLooks = 4
 
-func (p *Place) batches() *together {
+func (p *Backend) batches() *together {
 	t := &p.together
 	t.once.Do(func() {
 		within, boot := p.Keeper.Margin().RPCTimeout, p.Keeper.Boot
@@ -47,11 +47,11 @@ func (p *Place) batches() *together {
 }
 
 // within is the time that one request gets, counted from when it leaves.
-func (p *Place) within() (context.Context, context.CancelFunc) {
+func (p *Backend) within() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), p.Keeper.Margin().RPCTimeout)
 }
 
-func (p *Place) latest(n int) coalesce.Func[string, []run.Record] {
+func (p *Backend) latest(n int) coalesce.Func[string, []run.Record] {
 	return func(jobs []string) ([][]run.Record, error) {
 		ctx, cancel := p.within()
 		defer cancel()
@@ -60,7 +60,7 @@ func (p *Place) latest(n int) coalesce.Func[string, []run.Record] {
 }
 
 // readJobs reads registered jobs; one that is not there is zero.
-func (p *Place) readJobs(names []string) ([]tick.Job, error) {
+func (p *Backend) readJobs(names []string) ([]tick.Job, error) {
 	ctx, cancel := p.within()
 	defer cancel()
 	known, err := p.Ticks.Jobs(ctx, tick.JobQuery{Names: slices.Compact(slices.Sorted(slices.Values(names)))})
@@ -78,7 +78,7 @@ func (p *Place) readJobs(names []string) ([]tick.Job, error) {
 	return found, nil
 }
 
-func (p *Place) append(events []history.Event) ([]struct{}, error) {
+func (p *Backend) append(events []history.Event) ([]struct{}, error) {
 	ctx, cancel := p.within()
 	defer cancel()
 	return make([]struct{}, len(events)), p.History.Append(ctx, events)

@@ -14,7 +14,7 @@ import (
 // Trigger carries out one tick of a job for a process that somebody else's scheduler started: its
 // definition is loaded as a server would load it, and then it goes Single's way. accept ends the
 // waiting, work what was started.
-func (p *Place) Trigger(accept, work context.Context, j *Job, at time.Time) (Result, tick.Answer, error) {
+func (p *Backend) Trigger(accept, work context.Context, j *Job, at time.Time) (Result, tick.Answer, error) {
 	if err := j.Check(); err != nil {
 		return Result{}, tick.Answer{}, err
 	}
@@ -39,7 +39,7 @@ func (p *Place) Trigger(accept, work context.Context, j *Job, at time.Time) (Res
 }
 
 // awaitStart waits for the instant at which a tick is to start, its share of the jitter included.
-func (p *Place) awaitStart(ctx context.Context, j *Job, at time.Time) error {
+func (p *Backend) awaitStart(ctx context.Context, j *Job, at time.Time) error {
 	now, err := p.Keeper.Now(ctx)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (p *Place) awaitStart(ctx context.Context, j *Job, at time.Time) error {
 
 // TriggerNow runs a job at once, without a tick: none is claimed or used up, but the lease and its
 // policy are the job's. key is the caller's idempotency key; empty: the run's id. cause may be nil.
-func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string, cause *run.Cause) Result {
+func (p *Backend) TriggerNow(accept, work context.Context, j *Job, key string, cause *run.Cause) Result {
 	f, done := j.fire(time.Time{})
 	defer done()
 	f.Accept, f.IdempotencyKey, f.Cause = accept, key, cause
@@ -65,7 +65,7 @@ func (p *Place) TriggerNow(accept, work context.Context, j *Job, key string, cau
 }
 
 // TidyAfter settles what is over of a job that just ran, until ctx ends; what is left, the next run does.
-func (p *Place) TidyAfter(ctx context.Context, j *Job, name string) {
+func (p *Backend) TidyAfter(ctx context.Context, j *Job, name string) {
 	bounded, cancel := context.WithTimeout(ctx, p.Keeper.Margin().TTL)
 	defer cancel()
 	if err := p.tidy(bounded, j, name); err != nil && ctx.Err() == nil {
@@ -76,7 +76,7 @@ func (p *Place) TidyAfter(ctx context.Context, j *Job, name string) {
 // adopt has the store hold the job's definition, as the latest load (rule T11), and returns its
 // generation. Ticks before this one end under the definition that was there; this one is the first
 // under the new one.
-func (p *Place) adopt(ctx context.Context, j *Job, at time.Time) (generation int64, err error) {
+func (p *Backend) adopt(ctx context.Context, j *Job, at time.Time) (generation int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().TTL)
 	defer cancel()
 	now, err := p.Keeper.Now(ctx)

@@ -48,7 +48,7 @@ func (u *unkept) take() []Item {
 
 // deliverUnkept gives each item to the store, by give, else to the spool. It stops at the first one that
 // neither takes.
-func (p *Place) deliverUnkept(ctx context.Context, give func(Item) error) error {
+func (p *Backend) deliverUnkept(ctx context.Context, give func(Item) error) error {
 	items := p.unkept.take()
 	var left []Item
 	defer func() { p.unkept.giveBack(len(items), left) }()

@@ -8,7 +8,7 @@ import (
 
 // What is remembered is kept at its bound too, when another outcome comes while it is being told.
 func TestWhatIsRememberedIsNotForgottenAtItsBound(t *testing.T) {
-	p := &Place{}
+	p := &Backend{}
 	for range mostUnkept {
 		p.unkept.add(Item{})
 	}

@@ -15,7 +15,7 @@ import (
 // premature says whether a tick is to be asked for again although it was refused: the store's clock has not
 // come to it, or it got its outcome before its time by a clock that was fast. That is taken back here, where it
 // may be.
-func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool {
+func (p *Backend) premature(ctx context.Context, w tick.Want, a tick.Answer) bool {
 	if a.Status == tick.Early {
 		return true
 	}
@@ -44,7 +44,7 @@ func (p *Place) premature(ctx context.Context, w tick.Want, a tick.Answer) bool 
 func pausedAhead(j tick.Job, now time.Time) bool { return j.Pause.Ahead(now.Add(lease.MaxStep)) }
 func foreseen(t tick.Tick, now time.Time) bool   { return t.Foreseen(now.Add(lease.MaxStep)) }
 
-func (p *Place) tryUnsettle(ctx context.Context, known tick.Job, since time.Duration) {
+func (p *Backend) tryUnsettle(ctx context.Context, known tick.Job, since time.Duration) {
 	if _, set, err := Registered(known); err == nil {
 		if _, err := p.unsettle(ctx, known, set, since); err != nil {
 			p.log().Warn("what was settled ahead of the store's clock could not be taken back", "job", known.Name, "error", err)
@@ -56,7 +56,7 @@ func (p *Place) tryUnsettle(ctx context.Context, known tick.Job, since time.Dura
 // at most for twice the minute after which a process takes that back. A tick whose time to start is shorter is
 // then lost; but if only such processes work on the job, and none of them waited, nothing would run until the
 // clock has caught up.
-func (p *Place) endSilence(ctx context.Context, w tick.Want) {
+func (p *Backend) endSilence(ctx context.Context, w tick.Want) {
 	ctx, cancel := context.WithTimeout(ctx, 2*lease.StepQuiet)
 	defer cancel()
 	for p.again(ctx, w.At, tick.Settled) {
@@ -72,7 +72,7 @@ func (p *Place) endSilence(ctx context.Context, w tick.Want) {
 }
 
 // closedAhead says whether a tick has an outcome from before its time.
-func (p *Place) closedAhead(ctx context.Context, w tick.Want) bool {
+func (p *Backend) closedAhead(ctx context.Context, w tick.Want) bool {
 	rows, err := p.History.Ticks(ctx, history.Query{Job: w.Job, From: w.At, To: w.At.Add(time.Microsecond), Limit: 1})
 	return err == nil && len(rows) == 1 && foreseen(rows[0], p.passed())
 }
@@ -107,7 +107,7 @@ const waited = lease.StepQuiet + longestSleep
 // for a minute, and those of ticks that fell due in that minute, or since: they may still have time to start. A
 // tick that was won, and ran or was skipped, keeps its row, and with it its outcome: none is run twice. It
 // reports true where the job is no longer as known says, or is still ahead: the next look goes on.
-func (p *Place) unsettle(
+func (p *Backend) unsettle(
 	ctx context.Context, known tick.Job, set schedule.Set, since time.Duration,
 ) (again bool, err error) {
 	now := p.passed().Truncate(time.Microsecond)
@@ -159,7 +159,7 @@ func (p *Place) unsettle(
 
 // unsettling is one look at what lies ahead of the store's clock in the rows of a job.
 type unsettling struct {
-	p    *Place
+	p    *Backend
 	name string
 	set  schedule.Set
 	now  time.Time
@@ -239,7 +239,7 @@ var errChanged = errors.New("the rows have changed")
 
 // cutRange splits a range row after an instant and returns its second part; nothing where the row is not one of these
 // schedules': then it stays as it is.
-func (p *Place) cutRange(ctx context.Context, set schedule.Set, row tick.Tick, now time.Time) ([]tick.Tick, error) {
+func (p *Backend) cutRange(ctx context.Context, set schedule.Set, row tick.Tick, now time.Time) ([]tick.Tick, error) {
 	all := ticksOf(set, row)
 	n := 0
 	for n < len(all) && !all[n].After(now) {

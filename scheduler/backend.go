@@ -21,9 +21,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Place is where a job's lease, claims and history live, all three together (rule T9): the
+// A Backend is where a job's lease, claims and history live, all three together (rule T9): the
 // host's own directory for jobs of scope host, the shared store for those of scope global.
-type Place struct {
+type Backend struct {
 	// Name is what people know it by: "host", or the store's address without its password.
 	Name    string
 	Keeper  *lease.Keeper
@@ -75,7 +75,7 @@ type Place struct {
 type Spool interface {
 	// Put returns once the item is on the disk.
 	Put(Item) error
-	// Deliver hands over each item for this place, oldest first, and forgets those for which
+	// Deliver hands over each item for this backend, oldest first, and forgets those for which
 	// give returns nil. One for which it returns ErrNotYet is kept, and holds up nothing; ErrEnough
 	// ends the delivery, and keeps all that is left in its place.
 	Deliver(give func(Item) error) error
@@ -115,20 +115,20 @@ type Unclaimed struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-func (p *Place) log() *slog.Logger {
+func (p *Backend) log() *slog.Logger {
 	p.once.Do(func() { p.bounded = aside.Logger(cmp.Or(p.Log, slog.Default())) })
 	return p.bounded
 }
 
 // now is the store's time; before the first answer, the zero time.
-func (p *Place) now() time.Time {
+func (p *Backend) now() time.Time {
 	t, _ := p.Keeper.Now(context.Background())
 	return t
 }
 
 // Event records something that nobody should have to guess; history may be down, the log is not. Of
 // many that are alike the first is written at once, and the others are counted.
-func (p *Place) Event(ctx context.Context, e history.Event) {
+func (p *Backend) Event(ctx context.Context, e history.Event) {
 	level := slog.LevelInfo
 	switch e.Kind {
 	case "run-crashed":
@@ -147,7 +147,7 @@ func (p *Place) Event(ctx context.Context, e history.Event) {
 }
 
 // Record is Event without the line in the log.
-func (p *Place) Record(ctx context.Context, e history.Event) {
+func (p *Backend) Record(ctx context.Context, e history.Event) {
 	e.Host, e.Reason = p.Self.Host, clean(e.Reason)
 	if p.History == nil {
 		return
@@ -161,7 +161,7 @@ func (p *Place) Record(ctx context.Context, e history.Event) {
 }
 
 // Tell records one event at once, or says why it could not; nothing is told where the store keeps no history.
-func (p *Place) Tell(ctx context.Context, e history.Event) error {
+func (p *Backend) Tell(ctx context.Context, e history.Event) error {
 	e.Host, e.Reason = p.Self.Host, clean(e.Reason)
 	if p.History == nil {
 		return nil
@@ -172,12 +172,12 @@ func (p *Place) Tell(ctx context.Context, e history.Event) error {
 // Deliver tells the store what it could not be told before: this host's spool. It stops at the first
 // item that the store does not take, and when ctx ends: then it returns ErrEnough. An event of which more may come
 // is kept for a minute.
-func (p *Place) Deliver(ctx context.Context) error { return p.deliver(ctx, false) }
+func (p *Backend) Deliver(ctx context.Context) error { return p.deliver(ctx, false) }
 
 // DeliverAll tells it all of that, for somebody who looks at it now.
-func (p *Place) DeliverAll(ctx context.Context) error { return p.deliver(ctx, true) }
+func (p *Backend) DeliverAll(ctx context.Context) error { return p.deliver(ctx, true) }
 
-func (p *Place) deliver(ctx context.Context, all bool) error {
+func (p *Backend) deliver(ctx context.Context, all bool) error {
 	var last undeliverable
 	unclaimed := map[string]*unrun{}
 	give := func(i Item) error {
@@ -216,7 +216,7 @@ func (p *Place) deliver(ctx context.Context, all bool) error {
 
 // deliverOne tells the store one item, and hooks what the store took; ticks that nobody could claim are
 // gathered first.
-func (p *Place) deliverOne(ctx context.Context, i Item, all bool, unclaimed map[string]*unrun) error {
+func (p *Backend) deliverOne(ctx context.Context, i Item, all bool, unclaimed map[string]*unrun) error {
 	switch {
 	case i.Close != nil:
 		_, what, err := p.close(ctx, *i.Close, true)
@@ -243,7 +243,7 @@ func (u *undeliverable) Unwrap() error { return u.error }
 
 // witness says of a tick that this host could not claim it. If a claim of this very process was
 // carried out all the same, unanswered, it is that which ends so.
-func (p *Place) witness(ctx context.Context, u Unclaimed, told map[string]*unrun) error {
+func (p *Backend) witness(ctx context.Context, u Unclaimed, told map[string]*unrun) error {
 	if now, err := p.Keeper.Now(ctx); err != nil {
 		return err
 	} else if now.Before(u.Until) {
@@ -291,7 +291,7 @@ func (p *Place) witness(ctx context.Context, u Unclaimed, told map[string]*unrun
 
 // due says whether an instant is a tick of a registered definition, or lies before it: there the
 // store refuses what is settled.
-func (p *Place) due(ctx context.Context, known tick.Job, at time.Time) bool {
+func (p *Backend) due(ctx context.Context, known tick.Job, at time.Time) bool {
 	since := known.Since
 	for _, d := range p.definitions(ctx, known) {
 		_, set, err := Registered(d)
@@ -311,7 +311,7 @@ func (p *Place) due(ctx context.Context, known tick.Job, at time.Time) bool {
 // put keeps an item on this host. A disk that does not answer is waited for as long as a process that died
 // would keep others from starting; what it takes later is there all the same. Nobody else waits for it until it
 // has answered.
-func (p *Place) put(i Item) error {
+func (p *Backend) put(i Item) error {
 	if p.Spool == nil {
 		return errors.New("there is no spool")
 	}
@@ -333,7 +333,7 @@ func (p *Place) put(i Item) error {
 }
 
 // spool keeps an item on this host, or says loudly that it could not, and remembers it.
-func (p *Place) spool(i Item, cause error) {
+func (p *Backend) spool(i Item, cause error) {
 	if err := p.put(i); err != nil {
 		remembered := p.unkept.add(i)
 		p.log().Error("an outcome could not be recorded, here or in the store", "place", p.Name, "item", i.String(), "store", cause,
