@@ -9,7 +9,6 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
-	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -23,15 +22,15 @@ const (
 // adoptAll looks through the unfinished ticks of this server's app for those whose server or run is gone. Of this host
 // it leaves those whose end may be among what is kept here undelivered.
 func (s *Server) adoptAll(ctx, accept, work context.Context, jobs map[string]*entry, undelivered bool) error {
-	enough, cancel := context.WithTimeout(ctx, s.backend.Keeper.Margin().TTL/adoptShare)
+	enough, cancel := context.WithTimeout(ctx, s.b.Keeper.Margin().TTL/adoptShare)
 	defer cancel()
 	for enough.Err() == nil {
-		found, err := s.backend.Ticks.Orphans(ctx, tick.Look{Prefix: s.app + "/", After: s.adopted})
+		found, err := s.b.Ticks.Orphans(ctx, tick.Look{Prefix: s.app + "/", After: s.adopted})
 		if err != nil {
 			return fmt.Errorf("look for orphaned ticks: %w", err)
 		}
 		n, err := sideBySide(enough, found.Ticks, func(t tick.Tick) error {
-			if undelivered && t.Claimant.Host == s.backend.Self.Host {
+			if undelivered && t.Claimant.Host == s.b.Self.Host {
 				return nil
 			}
 			return s.adopt(ctx, accept, work, jobs[t.Job].of(t.At), t)
@@ -78,7 +77,7 @@ func sideBySide[T any](enough context.Context, all []T, do func(T) error) (n int
 // nothing: it is run, or missed if that is too late (rule T2). One that was started has crashed:
 // it is run again if its job asks for that (rule T3), also if who was to do so died before it began.
 func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick) error {
-	now := s.backend.passed()
+	now := s.b.passed()
 	if e == nil && !strings.HasPrefix(t.Job, s.app+"/") {
 		return nil // another application's: its own servers know its policy
 	}
@@ -87,17 +86,17 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 		now.Sub(t.At) <= e.Spec.Policy.CatchUpWindow
 	switch {
 	case t.State == tick.Started && !rerun:
-		return s.backend.crashed(ctx, t)
+		return s.reaper.crashed(ctx, t)
 	case t.State == tick.Claimed && e == nil && now.Sub(t.At) > maxLate:
-		return s.backend.overdue(ctx, t)
+		return s.reaper.overdue(ctx, t)
 	case t.State == tick.Started && !mine, e == nil:
 		return nil
-	case t.State == tick.Claimed && now.After(s.backend.Keeper.Extend(t.At, e.takeBy(t))):
-		return s.backend.overdue(ctx, t)
+	case t.State == tick.Claimed && now.After(s.b.Keeper.Extend(t.At, e.takeBy(t))):
+		return s.reaper.overdue(ctx, t)
 	case !mine:
 		return nil
 	case t.State == tick.Claimed:
-		known, _, err := s.backend.registered(ctx, t.Job)
+		known, _, err := s.registry.registered(ctx, t.Job)
 		if err != nil || known.Pause.Covers(now) {
 			return err // nothing is begun in a pause
 		}
@@ -113,7 +112,7 @@ func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Ti
 		letGo()
 		return nil
 	}
-	a, err := s.backend.take(ctx, t, rerun)
+	a, err := s.reaper.take(ctx, t, rerun)
 	if err != nil || a.Status != tick.Won {
 		letGo()
 		return err
@@ -123,7 +122,7 @@ func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Ti
 		defer letGo()
 		s.carryOut(accept, work, e, a.Tick, false)
 	})
-	s.backend.Event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
+	s.recorder.event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
 		Reason: fmt.Sprintf("taken over from %s (%s)", t.Claimant, ended(t))})
 	return nil
 }
@@ -134,46 +133,4 @@ func ended(t tick.Tick) string {
 		return string(t.Outcome)
 	}
 	return "gone, " + string(t.State)
-}
-
-// crashed records the end of a run whose lease lapsed without an outcome. The run's own late
-// report amends it.
-func (p *Backend) crashed(ctx context.Context, t tick.Tick) error {
-	gone := fmt.Sprintf("%s is gone without a report", t.Claimant)
-	r := run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
-		Started: t.Started, Ended: p.now(), Outcome: run.Crashed, Inferred: true, Reason: p.concluded(gone)}
-	a, err := p.Book.Close(ctx, tick.CloseRequest{Claim: t.Lease, Run: r})
-	if err != nil {
-		return err
-	}
-	if mine, err := p.stands(ctx, a, r); err != nil || !mine {
-		return err
-	}
-	p.Event(ctx, history.Event{Kind: "run-crashed", Job: t.Job, Tick: t.At, RunID: t.RunID, Reason: gone})
-	p.tellEnd(r, "", nil)
-	return nil
-}
-
-// overdue closes a claim that nobody started in time: nothing ran, but for the run before it where the
-// tick was to be run again.
-func (p *Backend) overdue(ctx context.Context, t tick.Tick) error {
-	r := run.Record{Job: t.Job, Tick: t.At, Host: p.Self.Host, Outcome: run.Missed,
-		Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}
-	if t.Reruns > 0 {
-		last, err := p.lastRun(ctx, t.Job, t.At)
-		if err != nil {
-			return err
-		}
-		r = notAgain(r, last)
-	}
-	a, err := p.Book.Take(ctx, t, false)
-	if err != nil || a.Status != tick.Won {
-		return err
-	}
-	r.Owner, r.Token = a.Tick.Lease.Owner, a.Tick.Lease.Token
-	a, err = p.Book.Close(ctx, tick.CloseRequest{Claim: a.Tick.Lease, Run: r})
-	if err == nil && a.Status == tick.Won {
-		p.tellEnd(r, "", nil)
-	}
-	return err
 }

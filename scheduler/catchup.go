@@ -23,14 +23,14 @@ func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick
 	if e.Dormant {
 		return true, nil // for those who run it
 	}
-	if known.Pause.Covers(s.backend.now()) {
+	if known.Pause.Covers(s.b.now()) {
 		return true, nil // what was missed before the pause waits for its end
 	}
 	if todo, err := s.missed(ctx, e, known); err != nil || len(todo) == 0 {
 		return false, err
 	}
 	// One server at a time catches up on a job: a lease beside its key says who.
-	turn, err := s.backend.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: s.backend.Self, Gone: s.backend.Gone, OnHeldBack: s.backend.heldBack})
+	turn, err := s.b.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: s.b.Self, Gone: s.b.Gone, OnHeldBack: s.recorder.heldBack})
 	if err != nil {
 		return true, nil //nolint:nilerr // another server is at it, or the store is down, which others report
 	}
@@ -44,7 +44,7 @@ func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick
 
 // beginCatchUp settles what is not to be caught up on, and sets off with the rest under turn.
 func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn *lease.Lease) (bool, error) {
-	known, ok, err := s.backend.registered(ctx, e.Spec.Key())
+	known, ok, err := s.registry.registered(ctx, e.Spec.Key())
 	if err != nil || !ok || known.Generation != e.generation {
 		return false, err
 	}
@@ -54,7 +54,7 @@ func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn 
 		return false, err
 	}
 	if e.first(known.Mark) {
-		if _, err := s.backend.settle(ctx, known, e.Set(), func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
+		if _, err := s.settler.settle(ctx, known, e.Set(), func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
 			return false, err
 		}
 	}
@@ -70,8 +70,8 @@ func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn 
 
 // joined carries out what fell due while a catch-up was under way: it joined the end (rule T8).
 func (s *Server) joined(accept, work context.Context, e *entry, last time.Time, turn *lease.Lease) {
-	for at, ok := e.Set().Next(last); ok && !e.Starts(at).After(s.backend.now()); at, ok = e.Set().Next(at) {
-		if e.Open(at) && !s.backend.Keeper.Jumped(at) {
+	for at, ok := e.Set().Next(last); ok && !e.Starts(at).After(s.b.now()); at, ok = e.Set().Next(at) {
+		if e.Open(at) && !s.b.Keeper.Jumped(at) {
 			s.catchUpOn(accept, work, e, tick.Tick{At: at}, turn)
 		}
 	}
@@ -88,9 +88,9 @@ func (s *Server) behindCatchUp(ctx context.Context, e *entry) bool {
 	if !e.catchesUp() || e.Spec.Policy.Concurrency == job.Allow {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.backend.Keeper.Margin().RPCTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.b.Keeper.Margin().RPCTimeout)
 	defer cancel()
-	now, turn, err := s.backend.Keeper.Read(ctx, e.key().CatchUp())
+	now, turn, err := s.b.Keeper.Read(ctx, e.key().CatchUp())
 	return err == nil && turn.Live(now)
 }
 
@@ -99,13 +99,13 @@ func (s *Server) behindCatchUp(ctx context.Context, e *entry) bool {
 // catch-up then, or as missed to the next one.
 func (s *Server) joinCatchUp(ctx context.Context, e *entry, at time.Time) bool {
 	for s.behindCatchUp(ctx, e) {
-		if s.backend.now().After(s.backend.startBy(e.Job, at)) {
+		if s.b.now().After(s.b.startBy(e.Job, at)) {
 			return true
 		}
 		select {
 		case <-ctx.Done():
 			return true
-		case <-time.After(s.backend.Keeper.Margin().Heartbeat):
+		case <-time.After(s.b.Keeper.Margin().Heartbeat):
 		}
 	}
 	return false
@@ -114,14 +114,14 @@ func (s *Server) joinCatchUp(ctx context.Context, e *entry, at time.Time) bool {
 // missed are the ticks of a job that are to be caught up on: those that nobody claimed, and those that
 // were claimed, or could not be, and ended without a run through no decision of anybody's.
 func (s *Server) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.Tick, error) {
-	due, rows, err := s.backend.open(ctx, known, e.Set(), s.backend.tooLate(e.Job))
+	due, rows, err := s.settler.open(ctx, known, e.Set(), s.settler.tooLate(e.Job))
 	if err != nil {
 		return nil, err
 	}
-	from := s.backend.now().Add(-e.Spec.Policy.CatchUpWindow)
+	from := s.b.now().Add(-e.Spec.Policy.CatchUpWindow)
 	var todo []tick.Tick
 	for _, at := range tick.Unaccounted(due, rows) {
-		if !at.Before(from) && !known.Pause.Covers(at) && e.Open(at) && !s.backend.Keeper.Jumped(at) {
+		if !at.Before(from) && !known.Pause.Covers(at) && e.Open(at) && !s.b.Keeper.Jumped(at) {
 			todo = append(todo, tick.Tick{Job: known.Name, At: at})
 		}
 	}
@@ -143,13 +143,13 @@ func (s *Server) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.T
 // far as they are still of this definition. Under `latest` one that a later run has made up for is not
 // among them. Below the mark rows appear no more: what was looked through once need not be again.
 func (s *Server) cutOff(ctx context.Context, e *entry, known tick.Job, from time.Time) ([]tick.Tick, error) {
-	looked := e.looked.Load()
+	looked := e.scanned.Load()
 	for _, t := range []time.Time{known.Since, looked.time()} {
 		if from.Before(t) {
 			from = t
 		}
 	}
-	rows, err := s.backend.History.Ticks(ctx, history.Query{Job: known.Name, From: from, To: known.Until, Limit: settleBatch})
+	rows, err := s.b.History.Ticks(ctx, history.Query{Job: known.Name, From: from, To: known.Until, Limit: settleBatch})
 	if err != nil {
 		return nil, fmt.Errorf("read the ticks of %s: %w", known.Name, err)
 	}
@@ -169,7 +169,7 @@ look:
 		}
 	}
 	if len(found) == 0 {
-		e.looked.CompareAndSwap(looked, &since{known.Mark})
+		e.scanned.CompareAndSwap(looked, &since{known.Mark})
 	}
 	return found, nil
 }
@@ -203,17 +203,17 @@ func (s *Server) catchUpOn(accept, work context.Context, e *entry, t tick.Tick, 
 	}
 	s.log.Info("catching up on a missed tick", "event", "catch-up", "job", e.key(), "tick", stamp(t.At))
 	s.carryOut(accept, work, e, a.Tick, true)
-	e.looked.Store(nil) // it may have come to nothing once more
+	e.scanned.Store(nil) // it may have come to nothing once more
 }
 
 // claimLate claims a tick that nobody has, or one that ended without a run.
 func (s *Server) claimLate(ctx context.Context, e *entry, t tick.Tick) (tick.Answer, error) {
 	if t.State != tick.Closed {
-		return s.backend.Book.Claim(ctx, tick.Want{Job: e.Spec.Key(), At: t.At, Generation: e.generation})
+		return s.b.Book.Claim(ctx, tick.Want{Job: e.Spec.Key(), At: t.At, Generation: e.generation})
 	}
-	known, ok, err := s.backend.registered(ctx, e.Spec.Key())
-	if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(s.backend.now()) {
+	known, ok, err := s.registry.registered(ctx, e.Spec.Key())
+	if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(s.b.now()) {
 		return tick.Answer{}, err
 	}
-	return s.backend.Book.Fill(ctx, t)
+	return s.b.Book.Fill(ctx, t)
 }

@@ -19,25 +19,6 @@ type Hooks interface {
 	Tell(Happening)
 }
 
-// hooked is what a Happening counts for beside its Output, in bytes, while it waits for the hooks.
-const hooked = 1 << 10
-
-// aside does something with the hooks, as soon as they have taken what was there before. what and the attributes
-// describe it to people, where there is no room for it.
-func (p *Backend) aside(size int, do func(Hooks), attrs ...any) {
-	hooks := p.Hooks
-	if hooks == nil || p.telling.Do("happening", hooked+size, func() { do(hooks) }) {
-		return
-	}
-	p.log().Warn("hooks are not told: they have not taken what they were told before",
-		append([]any{"event", "hooks-behind"}, attrs...)...)
-}
-
-// FlushHooks waits until the hooks have taken what happened before, but no longer than within, and reports
-// whether they have. Call it before you close what they tell on. Server.Run and Fire have waited so for a
-// second when they return.
-func (p *Backend) FlushHooks(within time.Duration) bool { return p.telling.Flush(within) }
-
 // A Happening is what hooks are told of.
 type Happening struct {
 	On  job.HookEvent

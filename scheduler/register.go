@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -22,11 +21,6 @@ const (
 	// endTime bounds how long one of them is concluded. It is not removed then, and the next load goes on.
 	endTime = time.Minute
 )
-
-// errContended says that others kept registering other definitions.
-func errContended(name string) error {
-	return fmt.Errorf("register %s: %w: other definitions of it are being registered at the same time", name, lease.ErrUnavailable)
-}
 
 // register has the store hold the definitions of the jobs, and none of the app's others. It answers the jobs, as they
 // stand in the store, in their order. To change a definition costs no request of its own: what it leaves open is kept
@@ -57,22 +51,14 @@ func (s *Server) register(ctx context.Context, jobs []*Job) ([]tick.Job, error) 
 	}
 }
 
-// stands says whether what was requested is registered. If not, the request was made of a definition that is no more.
-func stands(r tick.JobRequest, registered tick.Job) bool {
-	if r.Remove {
-		return registered.Generation == 0 || !registered.Removed.IsZero()
-	}
-	return registered.Definition == r.Definition && registered.Removed.IsZero()
-}
-
 // set sends requests in batches.
 func (s *Server) set(ctx context.Context, reqs []tick.JobRequest) (registered []tick.Job, err error) {
 	for batch := range slices.Chunk(reqs, registerBatch) {
 		bounded, cancel := context.WithTimeout(ctx, registerTime)
-		some, err := s.backend.Ticks.SetJobs(bounded, batch)
+		some, err := s.b.Ticks.SetJobs(bounded, batch)
 		cancel()
 		if err != nil {
-			return nil, fmt.Errorf("register the jobs at %s: %w", s.backend.Name, err)
+			return nil, fmt.Errorf("register the jobs at %s: %w", s.b.Name, err)
 		}
 		registered = append(registered, some...)
 	}
@@ -104,8 +90,8 @@ func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobReque
 		case !stays:
 			ended = append(ended, k)
 		default:
-			reqs[i].Since = above(s.backend.passed(), k.Mark)
-			if reqs[i], err = s.backend.leave(ctx, k, reqs[i]); err != nil {
+			reqs[i].Since = above(s.b.passed(), k.Mark)
+			if reqs[i], err = s.redefiner.leave(ctx, k, reqs[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -143,7 +129,7 @@ func (s *Server) end(ctx context.Context, jobs []tick.Job) (reqs []tick.JobReque
 func (s *Server) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, error) {
 	bounded, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	removal, err := s.backend.Conclude(bounded, k)
+	removal, err := s.concluder.conclude(bounded, k)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		s.log.Warn("a job is not removed yet: it has too many ticks without an outcome; the next load goes on with them",
 			"event", "removal-delayed", "job", k.Name, "error", err)
@@ -152,19 +138,10 @@ func (s *Server) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, error
 	return removal, err
 }
 
-// above is an instant at which a definition can end: above the mark, even where the store's clock has stepped back, so
-// that no tick falls between it and the next one.
-func above(at, mark time.Time) time.Time {
-	if least := mark.Add(2 * time.Microsecond); at.Before(least) {
-		return least
-	}
-	return at
-}
-
 // awaitClaims lets fires that are under way claim their ticks, which a new definition would settle as
 // missed. One that the store does not answer is not waited for.
 func (s *Server) awaitClaims(ctx context.Context) {
-	for end := time.NewTimer(s.backend.Keeper.Margin().RPCTimeout); s.claiming.Load() > 0; {
+	for end := time.NewTimer(s.b.Keeper.Margin().RPCTimeout); s.claiming.Load() > 0; {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-end.C:

@@ -44,7 +44,7 @@ func (s *Server) mayHave(jobs []*Job, known []tick.Job) error {
 	s.mu.Unlock()
 	for _, source := range sources {
 		if err := CheckSource(s.app, source, known); err != nil {
-			return fmt.Errorf("%s: %w", s.backend.Name, err)
+			return fmt.Errorf("%s: %w", s.b.Name, err)
 		}
 	}
 	return s.mayEnd(jobs, known)

@@ -32,14 +32,14 @@ const mostTried = 10_000
 
 // sweepOnce does what each server does for itself, and what one does for all of them, if it is this one's turn.
 func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.backend.Keeper.Margin().TTL) // a silent store must not hold it for ever
+	ctx, cancel := context.WithTimeout(ctx, s.b.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
 	undelivered := s.deliver(ctx)
-	if err := s.learn(ctx); err != nil {
+	if err := s.readPeers(ctx); err != nil {
 		clear(s.gone) // who comes and goes now is not seen
 		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
 	}
-	s.greet()
+	s.clearServed()
 	failed := s.patience(undelivered)
 	pending := failed != nil
 	if errors.Is(failed, ErrEnough) {
@@ -51,7 +51,7 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 		return errors.Join(failed, err)
 	}
 	s.checkClock(ctx)
-	s.backend.flush(ctx, false)
+	s.recorder.flush(ctx, false)
 	if turn == nil {
 		return failed
 	}
@@ -72,14 +72,14 @@ func (s *Server) sweepForAll(ctx, accept, work context.Context, undelivered bool
 		return failed
 	}
 	// One that could not be ended keeps the mark of its own job back, and of no other.
-	return errors.Join(failed, s.lookAround(ctx, accept, work, jobs), s.settleStrays(ctx))
+	return errors.Join(failed, s.maintainAll(ctx, accept, work, jobs), s.settleAbandoned(ctx))
 }
 
 // deliver delivers this host's spool for as long as a sweep may take in all: the rest of it looks after others.
 func (s *Server) deliver(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.backend.Keeper.Margin().TTL/sweepsPerTTL)
+	ctx, cancel := context.WithTimeout(ctx, s.b.Keeper.Margin().TTL/sweepsPerTTL)
 	defer cancel()
-	return s.backend.Deliver(ctx)
+	return s.b.Deliver(ctx)
 }
 
 // patience passes on that something on this host could not be delivered although the store answers,

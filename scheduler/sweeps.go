@@ -39,7 +39,7 @@ func (t *sweeps) among(app string, jobs map[string]*entry) {
 
 // every is the time from one sweep to the next.
 func (s *Server) every() time.Duration {
-	return max(s.backend.Keeper.Margin().TTL/sweepsPerTTL, 50*time.Millisecond)
+	return max(s.b.Keeper.Margin().TTL/sweepsPerTTL, 50*time.Millisecond)
 }
 
 // take gets the turn until done is called; nil: it is another's, or somebody has just had it. A server that is behind,
@@ -48,7 +48,7 @@ func (t *sweeps) take(ctx context.Context, s *Server, behind bool) (done func(),
 	t.mu.Lock()
 	key := t.key
 	t.mu.Unlock()
-	keeper := s.backend.Keeper
+	keeper := s.b.Keeper
 	now, r, err := keeper.Read(ctx, key) // which tells the time as well: nothing is concluded by a clock that has stepped
 	if err != nil {
 		return nil, fmt.Errorf("look whose turn it is to sweep: %w", err)
@@ -62,11 +62,11 @@ func (t *sweeps) take(ctx context.Context, s *Server, behind bool) (done func(),
 	if age := now.Sub(r.Renewed); live || age >= 0 && age < pause {
 		return nil, nil
 	}
-	turn, err := keeper.Acquire(ctx, lease.Want{Key: key, Holder: s.backend.Self, OnHeldBack: s.backend.heldBack})
+	turn, err := keeper.Acquire(ctx, lease.Want{Key: key, Holder: s.b.Self, OnHeldBack: s.recorder.heldBack})
 	switch {
 	case errors.As(err, new(*lease.HeldError)):
 		return nil, nil
-	case err != nil && s.backend.holding(): // it is nobody's turn, and nothing that anybody could take over can be started
+	case err != nil && s.b.holding(): // it is nobody's turn, and nothing that anybody could take over can be started
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("take the turn to sweep: %w", err)

@@ -8,15 +8,15 @@ import (
 
 // What is remembered is kept at its bound too, when another outcome comes while it is being told.
 func TestWhatIsRememberedIsNotForgottenAtItsBound(t *testing.T) {
-	p := &Backend{}
-	for range mostUnkept {
-		p.unkept.add(Item{})
+	o := &(&Backend{}).parts().outbox
+	for range mostOverflow {
+		o.overflow.add(Item{})
 	}
-	err := p.deliverUnkept(context.Background(), func(Item) error {
-		p.unkept.add(Item{}) // of a run that ends now
+	err := o.deliverOverflow(context.Background(), func(Item) error {
+		o.overflow.add(Item{}) // of a run that ends now
 		return errors.New("the store is away")
 	})
-	if n := len(p.unkept.items); err == nil || n < mostUnkept {
-		t.Errorf("%d of %d items are left, %v", n, mostUnkept, err)
+	if n := len(o.overflow.items); err == nil || n < mostOverflow {
+		t.Errorf("%d of %d items are left, %v", n, mostOverflow, err)
 	}
 }

@@ -11,51 +11,51 @@ import (
 )
 
 const (
-	// abandoned is for how long an app must have had no server before others settle what it left unfinished
+	// abandonedAfter is for how long an app must have had no server before others settle what it left unfinished
 	// (rule T15). It can be short: what is settled as crashed is run again all the same, if somebody comes who
 	// is to do that.
-	abandoned = 10 * time.Minute
-	// mostStrays is how many such ticks one sweep settles at most.
-	mostStrays = 50
+	abandonedAfter = 10 * time.Minute
+	// mostAbandoned is how many such ticks one sweep settles at most.
+	mostAbandoned = 50
 )
 
-// settleStrays looks at one step of all unfinished ticks, and settles those that belong to nobody.
-func (s *Server) settleStrays(ctx context.Context) error {
-	found, err := s.backend.Ticks.Orphans(ctx, tick.Look{After: s.strayed})
+// settleAbandoned looks at one step of all unfinished ticks, and settles those that belong to nobody.
+func (s *Server) settleAbandoned(ctx context.Context) error {
+	found, err := s.b.Ticks.Orphans(ctx, tick.Look{After: s.abandonedAt})
 	if err != nil {
 		return fmt.Errorf("look for ticks that belong to nobody: %w", err)
 	}
-	if s.strayed == (tick.Spot{}) {
+	if s.abandonedAt == (tick.Spot{}) {
 		s.seen = map[string]bool{}
 	}
-	var strays []tick.Tick
+	var left []tick.Tick
 	for _, t := range found.Ticks {
-		if s.isNobodys(t) && len(strays) < mostStrays {
-			strays = append(strays, t)
+		if s.isAbandoned(t) && len(left) < mostAbandoned {
+			left = append(left, t)
 		}
 	}
-	if s.strayed = found.Next; !found.More() {
+	if s.abandonedAt = found.Next; !found.More() {
 		for name := range s.gone { // a round has ended: what was not met in it is settled
 			if !s.seen[name] {
 				delete(s.gone, name)
 			}
 		}
 	}
-	return s.settleAll(ctx, strays)
+	return s.settleAll(ctx, left)
 }
 
-// greet forgets for how long the apps were missed that have a live server now. Each server does so in each of
+// clearServed forgets for how long the apps were missed that have a live server now. Each server does so in each of
 // its sweeps, whoever's turn it is to settle: else it would take one that came back in the meantime for one
 // that was never there.
-func (s *Server) greet() {
+func (s *Server) clearServed() {
 	for name := range s.served {
 		delete(s.gone, name)
 	}
 }
 
-// isNobodys says whether no server has been there for the job of an orphan for long enough, as far as this one has
+// isAbandoned says whether no server has been there for the job of an orphan for long enough, as far as this one has
 // watched.
-func (s *Server) isNobodys(t tick.Tick) bool {
+func (s *Server) isAbandoned(t tick.Tick) bool {
 	name := tick.AppOf(t.Job)
 	if name == "" {
 		name = t.Job // a key of dibs run
@@ -63,26 +63,26 @@ func (s *Server) isNobodys(t tick.Tick) bool {
 	if s.served[name] {
 		return false
 	}
-	now := s.backend.passed()
+	now := s.b.passed()
 	since, known := s.gone[name]
 	switch s.seen[name] = true; {
 	case known:
-		return now.Sub(since) >= abandoned
+		return now.Sub(since) >= abandonedAfter
 	case len(s.gone) < tick.MostLooked:
 		s.gone[name] = now
 	}
 	return false
 }
 
-func (s *Server) settleAll(ctx context.Context, strays []tick.Tick) error {
-	if len(strays) == 0 {
+func (s *Server) settleAll(ctx context.Context, left []tick.Tick) error {
+	if len(left) == 0 {
 		return nil
 	}
 	var names []string
-	for _, t := range strays {
+	for _, t := range left {
 		names = append(names, t.Job)
 	}
-	known, err := s.backend.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
+	known, err := s.b.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
 	if err != nil {
 		return fmt.Errorf("read how jobs that nobody serves are registered: %w", err)
 	}
@@ -91,14 +91,14 @@ func (s *Server) settleAll(ctx context.Context, strays []tick.Tick) error {
 		jobs[k.Name] = k
 	}
 	var failed error
-	for _, t := range strays {
-		if s.backend.passed().Before(s.backend.Keeper.Extend(t.At, waitsUntil(t, jobs[t.Job]))) {
+	for _, t := range left {
+		if s.b.passed().Before(s.b.Keeper.Extend(t.At, waitsUntil(t, jobs[t.Job]))) {
 			continue
 		}
 		if t.State == tick.Started {
-			failed = errors.Join(failed, s.backend.crashed(ctx, t))
+			failed = errors.Join(failed, s.reaper.crashed(ctx, t))
 		} else {
-			failed = errors.Join(failed, s.backend.overdue(ctx, t))
+			failed = errors.Join(failed, s.reaper.overdue(ctx, t))
 		}
 	}
 	return failed
