@@ -19,62 +19,71 @@ const (
 	mostAbandoned = 50
 )
 
-// settleAbandoned looks at one step of all unfinished ticks, and settles those that belong to nobody.
-func (s *Server) settleAbandoned(ctx context.Context) error {
-	found, err := s.b.Ticks.Orphans(ctx, tick.Look{After: s.abandonedAt})
+// abandoned settles the unfinished ticks of apps that have no server. Only the sweep uses it.
+type abandoned struct {
+	*Server
+	next   tick.Spot            // where it goes on among the unfinished ticks of all apps
+	served map[string]bool      // the apps that have a live server
+	gone   map[string]time.Time // apps that nobody serves, and since when they are missed
+	seen   map[string]bool      // those that were met in this round
+}
+
+// settle looks at one step of all unfinished ticks, and settles those that belong to nobody.
+func (g *abandoned) settle(ctx context.Context) error {
+	found, err := g.b.Ticks.Orphans(ctx, tick.Look{After: g.next})
 	if err != nil {
 		return fmt.Errorf("look for ticks that belong to nobody: %w", err)
 	}
-	if s.abandonedAt == (tick.Spot{}) {
-		s.seen = map[string]bool{}
+	if g.next == (tick.Spot{}) {
+		g.seen = map[string]bool{}
 	}
 	var left []tick.Tick
 	for _, t := range found.Ticks {
-		if s.isAbandoned(t) && len(left) < mostAbandoned {
+		if g.has(t) && len(left) < mostAbandoned {
 			left = append(left, t)
 		}
 	}
-	if s.abandonedAt = found.Next; !found.More() {
-		for name := range s.gone { // a round has ended: what was not met in it is settled
-			if !s.seen[name] {
-				delete(s.gone, name)
+	if g.next = found.Next; !found.More() {
+		for name := range g.gone { // a round has ended: what was not met in it is settled
+			if !g.seen[name] {
+				delete(g.gone, name)
 			}
 		}
 	}
-	return s.settleAll(ctx, left)
+	return g.settleAll(ctx, left)
 }
 
 // clearServed forgets for how long the apps were missed that have a live server now. Each server does so in each of
 // its sweeps, whoever's turn it is to settle: else it would take one that came back in the meantime for one
 // that was never there.
-func (s *Server) clearServed() {
-	for name := range s.served {
-		delete(s.gone, name)
+func (g *abandoned) clearServed() {
+	for name := range g.served {
+		delete(g.gone, name)
 	}
 }
 
-// isAbandoned says whether no server has been there for the job of an orphan for long enough, as far as this one has
+// has says whether no server has been there for the job of an orphan for long enough, as far as this one has
 // watched.
-func (s *Server) isAbandoned(t tick.Tick) bool {
+func (g *abandoned) has(t tick.Tick) bool {
 	name := tick.AppOf(t.Job)
 	if name == "" {
 		name = t.Job // a key of dibs run
 	}
-	if s.served[name] {
+	if g.served[name] {
 		return false
 	}
-	now := s.b.passed()
-	since, known := s.gone[name]
-	switch s.seen[name] = true; {
+	now := g.b.passed()
+	since, known := g.gone[name]
+	switch g.seen[name] = true; {
 	case known:
 		return now.Sub(since) >= abandonedAfter
-	case len(s.gone) < tick.MostLooked:
-		s.gone[name] = now
+	case len(g.gone) < tick.MostLooked:
+		g.gone[name] = now
 	}
 	return false
 }
 
-func (s *Server) settleAll(ctx context.Context, left []tick.Tick) error {
+func (g *abandoned) settleAll(ctx context.Context, left []tick.Tick) error {
 	if len(left) == 0 {
 		return nil
 	}
@@ -82,7 +91,7 @@ func (s *Server) settleAll(ctx context.Context, left []tick.Tick) error {
 	for _, t := range left {
 		names = append(names, t.Job)
 	}
-	known, err := s.b.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
+	known, err := g.b.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
 	if err != nil {
 		return fmt.Errorf("read how jobs that nobody serves are registered: %w", err)
 	}
@@ -92,13 +101,13 @@ func (s *Server) settleAll(ctx context.Context, left []tick.Tick) error {
 	}
 	var failed error
 	for _, t := range left {
-		if s.b.passed().Before(s.b.Keeper.Extend(t.At, waitsUntil(t, jobs[t.Job]))) {
+		if g.b.passed().Before(g.b.Keeper.Extend(t.At, waitsUntil(t, jobs[t.Job]))) {
 			continue
 		}
 		if t.State == tick.Started {
-			failed = errors.Join(failed, s.reaper.crashed(ctx, t))
+			failed = errors.Join(failed, g.reaper.crashed(ctx, t))
 		} else {
-			failed = errors.Join(failed, s.reaper.overdue(ctx, t))
+			failed = errors.Join(failed, g.reaper.overdue(ctx, t))
 		}
 	}
 	return failed

@@ -14,23 +14,23 @@ import (
 const clockBound = time.Second
 
 // checkClock records when this host's clock goes off the store's, and when it is right again.
-func (s *Server) checkClock(ctx context.Context) {
-	if s.b.TimeOfDay == nil {
+func (w *sweeper) checkClock(ctx context.Context) {
+	if w.b.TimeOfDay == nil {
 		return
 	}
-	now, within, ok := s.b.Keeper.Estimate()
+	now, within, ok := w.b.Keeper.Estimate()
 	if !ok || within > clockBound/2 {
 		return
 	}
-	offset := s.b.TimeOfDay().Sub(now)
+	offset := w.b.TimeOfDay().Sub(now)
 	off := offset.Abs() > clockBound
 	switch {
-	case off && (offset-s.clockOff).Abs() > clockBound:
-		s.clockOff = offset
-		s.recorder.event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock is " + offsetWords(offset) + " the store's; ticks and leases follow the store's"})
-	case !off && s.clockOff != 0:
-		s.clockOff = 0
-		s.recorder.event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock agrees with the store's again"})
+	case off && (offset-w.clockOff).Abs() > clockBound:
+		w.clockOff = offset
+		w.recorder.event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock is " + offsetWords(offset) + " the store's; ticks and leases follow the store's"})
+	case !off && w.clockOff != 0:
+		w.clockOff = 0
+		w.recorder.event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock agrees with the store's again"})
 	}
 }
 

@@ -26,10 +26,10 @@ func errFunction(k tick.Job) error {
 
 // mayEnd says whether the server may replace and end what is registered and not among its jobs. Who has no functions
 // may not end those of a program: its ticks would end in silence.
-func (s *Server) mayEnd(jobs []*Job, known []tick.Job) error {
-	s.mu.Lock()
-	may := s.functions
-	s.mu.Unlock()
+func (r *registrar) mayEnd(jobs []*Job, known []tick.Job) error {
+	r.mu.Lock()
+	may := r.functions
+	r.mu.Unlock()
 	if may {
 		return nil
 	}
@@ -38,9 +38,9 @@ func (s *Server) mayEnd(jobs []*Job, known []tick.Job) error {
 		return nil
 	}
 	if slices.ContainsFunc(jobs, func(j *Job) bool { return j.Spec.Key() == known[i].Name }) {
-		return fmt.Errorf("%s: %s: %w", s.b.Name, known[i].Name, errFunction(known[i]))
+		return fmt.Errorf("%s: %s: %w", r.b.Name, known[i].Name, errFunction(known[i]))
 	}
 	app, _, _ := strings.Cut(known[i].Name, "/")
 	return fmt.Errorf("%s: the app %s has the job %s, which these jobs would end: %w; or give these jobs another app",
-		s.b.Name, app, known[i].Name, errFunction(known[i]))
+		r.b.Name, app, known[i].Name, errFunction(known[i]))
 }

@@ -2,11 +2,8 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
-
-	"github.com/dibs-run/dibs/tick"
 )
 
 // Load registers jobs in place of those loaded before. A job whose definition did not change
@@ -41,7 +38,7 @@ type Change struct {
 // (rule T11) for as long as another store is away. The caller closes what it returns.
 func PrepareAll(ctx context.Context, changes []Change) (all []*Prepared, err error) {
 	for _, c := range changes {
-		if err := c.Server.check(ctx, c.Jobs); err != nil {
+		if err := c.Server.registrar.check(ctx, c.Jobs); err != nil {
 			return nil, err
 		}
 	}
@@ -56,31 +53,6 @@ func PrepareAll(ctx context.Context, changes []Change) (all []*Prepared, err err
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// check says whether Prepare has a prospect. It changes nothing.
-func (s *Server) check(ctx context.Context, jobs []*Job) error {
-	for _, j := range jobs {
-		if err := j.Check(); err != nil {
-			return err
-		}
-	}
-	known, err := s.known(ctx)
-	if err != nil {
-		return err
-	}
-	return s.mayHave(jobs, known)
-}
-
-// known are the jobs that are registered at the store.
-func (s *Server) known(ctx context.Context) ([]tick.Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, registerTime)
-	defer cancel()
-	known, err := tick.Registry(ctx, s.b.Ticks, s.app+"/")
-	if err != nil {
-		return nil, fmt.Errorf("read the registered jobs at %s: %w", s.b.Name, err)
-	}
-	return known, nil
 }
 
 // Prepare is the part of Load that can fail: it registers the jobs, and what the server serves stays as it was
@@ -98,7 +70,7 @@ func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err err
 			return nil, err
 		}
 	}
-	registered, err := s.register(ctx, jobs)
+	registered, err := s.registrar.register(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +98,6 @@ func (p *Prepared) Swap() {
 		s.takeUp(e, before[name], p.now)
 		s.jobs[name] = e
 	}
-	s.sweeps.among(s.app, s.jobs)
+	s.sweeper.turns.among(s.app, s.jobs)
 	s.poke()
 }

@@ -44,21 +44,28 @@ func (e *entry) refresh(k tick.Job) {
 	}
 }
 
+// maintainer accounts for what is over of its jobs, and runs what is owed. Only the sweep uses it.
+type maintainer struct {
+	*Server
+	owing tick.Spot // where it goes on among the ticks that are owed
+	read  string    // and in the registry
+}
+
 // maintainAll looks after the jobs that have something to be done, and reads one step of the registry: a change that
 // nobody told of, such as another server's definition, is so found in the course of time.
-func (s *Server) maintainAll(ctx, accept, work context.Context, jobs map[string]*entry) error {
+func (m *maintainer) maintainAll(ctx, accept, work context.Context, jobs map[string]*entry) error {
 	fresh := map[string]tick.Job{} // after the entries, which must not be newer
-	if err := s.readOn(ctx, jobs, fresh); err != nil {
+	if err := m.readOn(ctx, jobs, fresh); err != nil {
 		return err
 	}
-	if err := s.owed(ctx, jobs); err != nil {
+	if err := m.owed(ctx, jobs); err != nil {
 		return err
 	}
-	todo := s.todo(jobs)
-	if err := s.readAnew(ctx, todo, fresh); err != nil {
+	todo := m.todo(jobs)
+	if err := m.readAnew(ctx, todo, fresh); err != nil {
 		return err
 	}
-	enough, cancel := context.WithTimeout(ctx, s.every())
+	enough, cancel := context.WithTimeout(ctx, m.sweeper.every())
 	defer cancel()
 	var failed error
 	for _, e := range todo {
@@ -66,27 +73,27 @@ func (s *Server) maintainAll(ctx, accept, work context.Context, jobs map[string]
 			break // the next sweep goes on
 		}
 		if k, there := fresh[e.Spec.Key()]; there && k.Removed.IsZero() {
-			failed = errors.Join(failed, s.maintain(ctx, accept, work, e, k))
+			failed = errors.Join(failed, m.maintain(ctx, accept, work, e, k))
 		}
 	}
 	return failed
 }
 
 // readOn reads the next step of the app's registry.
-func (s *Server) readOn(ctx context.Context, jobs map[string]*entry, fresh map[string]tick.Job) error {
-	q := tick.JobQuery{Prefix: s.app + "/", After: s.read}
-	page, err := s.b.Ticks.Jobs(ctx, q)
+func (m *maintainer) readOn(ctx context.Context, jobs map[string]*entry, fresh map[string]tick.Job) error {
+	q := tick.JobQuery{Prefix: m.app + "/", After: m.read}
+	page, err := m.b.Ticks.Jobs(ctx, q)
 	if err != nil {
-		return fmt.Errorf("read the registered jobs at %s: %w", s.b.Name, err)
+		return fmt.Errorf("read the registered jobs at %s: %w", m.b.Name, err)
 	}
-	if s.read = ""; len(page) == q.Max() {
-		s.read = page[len(page)-1].Name
+	if m.read = ""; len(page) == q.Max() {
+		m.read = page[len(page)-1].Name
 	}
-	s.refresh(page, jobs, fresh)
+	m.refresh(page, jobs, fresh)
 	return nil
 }
 
-func (s *Server) refresh(page []tick.Job, jobs map[string]*entry, fresh map[string]tick.Job) {
+func (m *maintainer) refresh(page []tick.Job, jobs map[string]*entry, fresh map[string]tick.Job) {
 	for _, k := range page {
 		fresh[k.Name] = k
 		if e := jobs[k.Name]; e != nil {
@@ -96,7 +103,7 @@ func (s *Server) refresh(page []tick.Job, jobs map[string]*entry, fresh map[stri
 }
 
 // readAnew reads those of some jobs that were not read yet: nothing is decided by how a job was.
-func (s *Server) readAnew(ctx context.Context, some []*entry, fresh map[string]tick.Job) error {
+func (m *maintainer) readAnew(ctx context.Context, some []*entry, fresh map[string]tick.Job) error {
 	var names []string
 	jobs := map[string]*entry{}
 	for _, e := range some {
@@ -107,20 +114,20 @@ func (s *Server) readAnew(ctx context.Context, some []*entry, fresh map[string]t
 	if len(names) == 0 {
 		return nil
 	}
-	page, err := s.b.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
+	page, err := m.b.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
 	if err != nil {
-		return fmt.Errorf("read the registered jobs at %s: %w", s.b.Name, err)
+		return fmt.Errorf("read the registered jobs at %s: %w", m.b.Name, err)
 	}
-	s.refresh(page, jobs, fresh)
+	m.refresh(page, jobs, fresh)
 	return nil
 }
 
 // todo are the jobs that have something to be done, as many as one step reads: those first of which something
 // is to be run, then the others, by how long they have waited.
-func (s *Server) todo(jobs map[string]*entry) (todo []*entry) {
-	now := s.b.passed()
+func (m *maintainer) todo(jobs map[string]*entry) (todo []*entry) {
+	now := m.b.passed()
 	for e := range maps.Values(jobs) {
-		if !e.differs.Load() && e.due(s.b, now) {
+		if !e.differs.Load() && e.due(m.b, now) {
 			todo = append(todo, e)
 		}
 	}
@@ -137,58 +144,58 @@ func (s *Server) todo(jobs map[string]*entry) (todo []*entry) {
 }
 
 // maintain accounts for what is over of one job, as it was registered a moment ago.
-func (s *Server) maintain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
-	now := s.b.passed()
+func (m *maintainer) maintain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
+	now := m.b.passed()
 	switch {
 	case e.differs.Load():
 		return nil
 	case known.Generation != e.generation: // its ticks are not to be settled by our schedule
-		s.differs(ctx, e)
+		m.differs(ctx, e)
 		return nil
 	case !known.Since.Equal(e.definition.Since): // it was brought back
-		s.renew(ctx, e, known)
+		m.renew(ctx, e, known)
 		return nil
-	case !e.due(s.b, now):
+	case !e.due(m.b, now):
 		return nil // another process was faster
 	}
 	if e.foreseen || liesAhead(known, now) {
-		if again, err := s.unsettler.unsettle(ctx, known, e.Set(), 0); again || err != nil {
+		if again, err := m.unsettler.unsettle(ctx, known, e.Set(), 0); again || err != nil {
 			return err // the next sweep goes on
 		}
 	}
-	if err := s.runAgain(ctx, accept, work, e, known); err != nil {
+	if err := m.runAgain(ctx, accept, work, e, known); err != nil {
 		return err
 	}
 	for _, x := range e.line() {
 		if x.done && !x.cutOff {
 			continue
 		}
-		if busy, err := s.catchUp(ctx, accept, work, x, known.As(x.definition)); busy || err != nil {
+		if busy, err := m.catchUps.catchUp(ctx, accept, work, x, known.As(x.definition)); busy || err != nil {
 			return err
 		}
 	}
-	return s.settleLine(ctx, e, known)
+	return m.settleLine(ctx, e, known)
 }
 
 // settleLine settles what is over of the oldest of a job's definitions that has open ticks: what came after it,
 // the next sweep does.
-func (s *Server) settleLine(ctx context.Context, e *entry, known tick.Job) error {
+func (m *maintainer) settleLine(ctx context.Context, e *entry, known tick.Job) error {
 	for _, x := range e.past {
 		if _, open := x.Set().Next(known.Mark); !open {
 			x.done = true // nothing of it is to be caught up on either
 			continue
 		}
-		return s.settleOne(ctx, e, x, known)
+		return m.settleOne(ctx, e, x, known)
 	}
-	return s.settleOne(ctx, e, e, known)
+	return m.settleOne(ctx, e, e, known)
 }
 
-func (s *Server) settleOne(ctx context.Context, e, x *entry, known tick.Job) error {
-	done, err := s.settler.settle(ctx, known.As(x.definition), x.Set(), s.settler.tooLate(x.Job))
-	s.Stats.settled.Add(int64(done.rows))
+func (m *maintainer) settleOne(ctx context.Context, e, x *entry, known tick.Job) error {
+	done, err := m.settler.settle(ctx, known.As(x.definition), x.Set(), m.settler.tooLate(x.Job))
+	m.Stats.settled.Add(int64(done.rows))
 	if e.later = (time.Time{}); done.stuck {
-		e.pause = min(max(2*e.pause, 2*s.every()), stuckTTLs*s.b.Keeper.Margin().TTL)
-		e.later = s.b.passed().Add(e.pause)
+		e.pause = min(max(2*e.pause, 2*m.sweeper.every()), stuckTTLs*m.b.Keeper.Margin().TTL)
+		e.later = m.b.passed().Add(e.pause)
 	}
 	return err
 }
@@ -198,12 +205,12 @@ const stuckTTLs = 4
 
 // runAgain runs again, once, the ticks of a job whose run was lost, crashed, or was canceled because its server was
 // shut down, where the job asks for that (rule T3).
-func (s *Server) runAgain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
-	if e.Dormant || accept.Err() != nil || known.Pause.Covers(s.b.now()) {
+func (m *maintainer) runAgain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
+	if e.Dormant || accept.Err() != nil || known.Pause.Covers(m.b.now()) {
 		return nil // nothing is begun in a pause
 	}
 	for _, t := range slices.Backward(e.lost) { // the oldest first
-		if err := s.takeOver(ctx, accept, work, e.of(t.At), t, true); err != nil {
+		if err := m.adopter.takeOver(ctx, accept, work, e.of(t.At), t, true); err != nil {
 			return err
 		}
 	}

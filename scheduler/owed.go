@@ -13,7 +13,7 @@ import (
 
 // owed notes for each job what the store finds to be owed of it: the latest ones in each sweep, and where these
 // are many one more step of the others.
-func (s *Server) owed(ctx context.Context, jobs map[string]*entry) error {
+func (m *maintainer) owed(ctx context.Context, jobs map[string]*entry) error {
 	since := waited + lease.MaxStep // what a clock that was fast may have ended
 	for _, e := range jobs {
 		e.lost, e.foreseen = nil, false
@@ -24,10 +24,10 @@ func (s *Server) owed(ctx context.Context, jobs map[string]*entry) error {
 			}
 		}
 	}
-	now, met := s.b.passed(), map[tick.Spot]bool{} // a step may come to what the latest ones have
-	look := tick.OwedLook{App: s.app, From: now.Add(-since)}
+	now, met := m.b.passed(), map[tick.Spot]bool{} // a step may come to what the latest ones have
+	look := tick.OwedLook{App: m.app, From: now.Add(-since)}
 	for _, latest := range []bool{true, false} {
-		found, err := s.b.Ticks.Owed(ctx, look)
+		found, err := m.b.Ticks.Owed(ctx, look)
 		if err != nil {
 			return fmt.Errorf("look for ticks that are owed: %w", err)
 		}
@@ -39,12 +39,12 @@ func (s *Server) owed(ctx context.Context, jobs map[string]*entry) error {
 		}
 		switch {
 		case !found.More():
-			s.owing = tick.Spot{}
+			m.owing = tick.Spot{}
 			return nil
 		case !latest:
-			s.owing = found.Next
-		case s.owing != tick.Spot{}:
-			look.After = s.owing
+			m.owing = found.Next
+		case m.owing != tick.Spot{}:
+			look.After = m.owing
 		default:
 			look.After = found.Next
 		}

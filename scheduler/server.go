@@ -9,7 +9,6 @@ import (
 
 	"github.com/dibs-run/dibs/internal/aside"
 	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/tick"
 )
 
 // A Server follows the schedules of jobs of one backend: it claims each tick when the store's clock
@@ -24,10 +23,6 @@ type Server struct {
 
 	mu   sync.Mutex
 	jobs map[string]*entry
-	// sources are those of the jobs that were last to be loaded, if there were any.
-	sources []string
-	// functions says that jobs of functions were loaded here, so that this program may end such jobs.
-	functions bool
 	// followed is the time of the schedules when it was last looked at.
 	followed time.Time
 	// hand counts, by tick, what is under way here. A claim of a tick in hand would be answered as a repeated one.
@@ -37,22 +32,15 @@ type Server struct {
 	fires sync.WaitGroup
 
 	turn     turn
-	sweeps   sweeps
 	loading  atomic.Int64 // Loads under way: what the store holds may be newer than the entries, and ours
 	claiming atomic.Int64 // fires that wait for their turn, or for the answer to their claim
 
-	// The sweep's own.
-	adopted     tick.Spot            // where it goes on among the unfinished ticks,
-	abandonedAt tick.Spot            // among those of all apps,
-	owing       tick.Spot            // among those that are owed,
-	read        string               // and in the registry
-	served      map[string]bool      // the apps that have a live server
-	gone        map[string]time.Time // apps that nobody serves, and since when they are missed
-	seen        map[string]bool      // those that were met in this round
-	undelivered int                  // sweeps in a row that could not deliver this host's spool
-	tried       map[string]bool      // what was tried in them
-	sick        bool                 // the last sweep that it made for all failed
-	clockOff    time.Duration        // the offset of the clock that was told of last
+	registrar  registrar  // registers jobs
+	catchUps   catchUps   // runs what nobody was there for
+	sweeper    sweeper    // looks, several times per TTL, after what others left:
+	adopter    adopter    // ticks whose process is gone,
+	maintainer maintainer // what is over, or owed, of its jobs,
+	abandoned  abandoned  // and ticks of apps without servers
 }
 
 // NewServer makes a server of app's jobs at a backend. Make it before the backend is used: unless somebody hears of it
@@ -63,8 +51,11 @@ func NewServer(b *Backend, app string) *Server {
 		b.Book.OnHeldBack = p.recorder.heldBack
 	}
 	s := &Server{parts: p, app: app, log: b.log().With("place", b.Name), jobs: map[string]*entry{}, hand: map[spot]int{},
-		gone: map[string]time.Time{}, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
-	s.sweeps.among(app, nil)
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	s.registrar.Server, s.catchUps.Server = s, s
+	s.sweeper.Server, s.adopter.Server, s.maintainer.Server = s, s, s
+	s.abandoned.Server, s.abandoned.gone = s, map[string]time.Time{}
+	s.sweeper.turns.among(app, nil)
 	return s
 }
 
@@ -101,7 +92,7 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	var sweeper sync.WaitGroup
 	s.outbox.sweeping.Store(true)
 	defer s.outbox.sweeping.Store(false)
-	sweeper.Go(func() { s.sweep(sweeping, ctx, work) })
+	sweeper.Go(func() { s.sweeper.run(sweeping, ctx, work) })
 	sweeper.Go(func() { s.retain(sweeping) })
 	s.follow(ctx, work)
 	endSweep() // before the wait: it may start what it takes over

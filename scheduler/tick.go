@@ -83,7 +83,7 @@ func (s *Server) claimInTurn(
 	s.claiming.Add(1)
 	defer s.claiming.Add(-1)
 	inTime := !s.b.now().After(s.b.startBy(e.Job, at))
-	if s.joinCatchUp(accept, e, at) {
+	if s.catchUps.join(accept, e, at) {
 		log.Debug("it joins the end of a catch-up", "event", "tick-joined")
 		return false, a, nil
 	}

@@ -97,32 +97,6 @@ func (s *share) wait(ctx context.Context, within time.Duration) (waited bool) {
 	return waited
 }
 
-// readPeers asks the store which servers live.
-func (s *Server) readPeers(ctx context.Context) error {
-	me, err := s.b.Book.Server(ctx)
-	if err != nil {
-		return err
-	}
-	live, err := s.b.Keeper.Unshared(ctx)
-	if err != nil {
-		return err
-	}
-	peers, apps := []lease.Nonce{me.Ref().Owner}, map[string]bool{s.app: true}
-	for owner, h := range live {
-		if app, ok := servedBy(h); ok {
-			apps[app] = true
-			if app == s.app && owner != me.Ref().Owner {
-				peers = append(peers, owner)
-			}
-		}
-	}
-	s.turn.mu.Lock()
-	s.turn.peers = peers
-	s.turn.mu.Unlock()
-	s.served = apps
-	return nil
-}
-
 // among is how many servers there are.
 func (t *turn) among() int {
 	t.mu.Lock()
