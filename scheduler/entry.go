@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// entry is a job with its place in time.
+// entry is a job that is served, with its next tick.
 type entry struct {
 	*Job
 	generation int64

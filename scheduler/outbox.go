@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/history"
 )
 
-// outbox keeps what the store did not take, on this host's disk (Backend.Spool) or else in memory, and delivers it later
-// (rule T9).
+// outbox keeps what the store did not take, on this host's disk (Backend.Spool) or else in memory, and delivers it
+// later (rule T9).
 type outbox struct {
 	b        *Backend
 	registry *registry

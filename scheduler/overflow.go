@@ -10,13 +10,13 @@ import (
 // mostOverflow bounds what a process remembers in its memory, in items.
 const mostOverflow = 10_000
 
-// overflow is what neither the store nor this host's disk took. The process tells it again for as long as it lives: the
+// overflow is what neither the store nor this host's disk took. The process delivers it for as long as it lives: the
 // claims of its ticks stand under the process's own lease, so that nobody else ends them. When it dies its lease
 // lapses, and others do.
 type overflow struct {
 	mu    sync.Mutex
 	items []Item
-	taken int // how many are being told
+	taken int // how many are being delivered
 }
 
 // add remembers an item, and says whether there was room.

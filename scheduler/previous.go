@@ -22,7 +22,7 @@ type success struct {
 }
 
 // previousLookup looks for the latest run that succeeded before the one that a lease was granted for. It begins with
-// the grant, since whoever had the key before may have succeeded while it was waited for, and goes on beside the start.
+// the grant, since an earlier holder of the key may have succeeded during the wait, and goes on beside the start.
 type previousLookup struct {
 	*execution
 	found chan success
@@ -52,8 +52,8 @@ func (p *previousLookup) begin(ctx context.Context) {
 	}()
 }
 
-// complete completes what the work is told. A history that is late is not waited for, since the lease is held meanwhile:
-// the work is told then that it is not known.
+// complete adds the answer to the call. It does not wait for a history that is late, since the lease is held
+// meanwhile: the call then says that the answer is not known.
 func (p *previousLookup) complete(c *run.Call) {
 	if p == nil {
 		return

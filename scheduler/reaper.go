@@ -19,7 +19,7 @@ type reaper struct {
 	notifier *notifier
 }
 
-// take takes a tick over; it tells of the run that crashed, if there was one that nobody knew of.
+// take takes a tick over; it notifies of the run that crashed, if there was one that nobody knew of.
 func (rp *reaper) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answer, error) {
 	a, err := rp.b.Book.Take(ctx, t, rerun)
 	if err != nil || a.Status != tick.Won || !rerun || t.State != tick.Started || rp.b.Hooks == nil {

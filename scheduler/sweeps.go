@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// sweepTurns: the servers that serve the same take turns in sweeping. A lease, held for one sweep, says whose turn it is,
-// and its record when the last one was. So no server is missed when it dies between two sweeps, and one that
+// sweepTurns are the turns in which servers that serve the same sweep. A lease, held for one sweep, says whose turn
+// it is, and its record when the last one was. So no server is missed when it dies between two sweeps, and one that
 // dies within a sweep is for a TTL, like all that it held.
 //
 // They serve the same if they have the same jobs in the same generations and run the same of them: none of them

@@ -257,6 +257,7 @@ func (x *execution) begin(ctx context.Context) (*lease.Lease, run.Record, Result
 	}
 }
 
+// beginOnce is one try. It holds no lease when it returns none.
 func (x *execution) beginOnce(ctx context.Context, begun time.Time) (*lease.Lease, run.Record, Result) {
 	c := contender{x.parts, x.Fire}
 	l, res := c.acquire()

@@ -11,7 +11,7 @@ import (
 
 // witness says of a tick that this host could not claim it. If a claim of this very process was
 // carried out all the same, unanswered, it is that which ends so.
-func (o *outbox) witness(ctx context.Context, u Unclaimed, told map[string]*group) error {
+func (o *outbox) witness(ctx context.Context, u Unclaimed, groups map[string]*group) error {
 	if now, err := o.b.Keeper.Now(ctx); err != nil {
 		return err
 	} else if now.Before(u.Until) {
@@ -49,10 +49,10 @@ func (o *outbox) witness(ctx context.Context, u Unclaimed, told map[string]*grou
 		}
 	}
 	if a.Status == tick.Won && outcome == run.Unavailable {
-		if told[u.Job] == nil {
-			told[u.Job] = new(group)
+		if groups[u.Job] == nil {
+			groups[u.Job] = new(group)
 		}
-		told[u.Job].add(u.Job, u.At, outcome, reason)
+		groups[u.Job].add(u.Job, u.At, outcome, reason)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (f farHistory) AppendTicks(ctx context.Context, t []tick.Tick) error {
 	return f.Store.AppendTicks(ctx, t)
 }
 
-// backend is a process's way to a backend.
+// backend is one of a process, over a store in memory.
 func backend(t *testing.T, b *memory.Backend, self lease.Holder) *scheduler.Backend {
 	t.Helper()
 	st := b.Store()
