@@ -37,10 +37,10 @@ func (g *abandoned) settle(ctx context.Context) error {
 	if g.next == (tick.Spot{}) {
 		g.seen = map[string]bool{}
 	}
-	var left []tick.Tick
+	var orphans []tick.Tick
 	for _, t := range found.Ticks {
-		if g.has(t) && len(left) < mostAbandoned {
-			left = append(left, t)
+		if g.has(t) && len(orphans) < mostAbandoned {
+			orphans = append(orphans, t)
 		}
 	}
 	if g.next = found.Next; !found.More() {
@@ -50,7 +50,7 @@ func (g *abandoned) settle(ctx context.Context) error {
 			}
 		}
 	}
-	return g.settleAll(ctx, left)
+	return g.settleAll(ctx, orphans)
 }
 
 // clearServed forgets for how long the apps were missed that have a live server now. Each server does so in each of
@@ -83,12 +83,13 @@ func (g *abandoned) has(t tick.Tick) bool {
 	return false
 }
 
-func (g *abandoned) settleAll(ctx context.Context, left []tick.Tick) error {
-	if len(left) == 0 {
+// settleAll settles those that nobody can come and run any more, by the registered policy of their jobs.
+func (g *abandoned) settleAll(ctx context.Context, orphans []tick.Tick) error {
+	if len(orphans) == 0 {
 		return nil
 	}
 	var names []string
-	for _, t := range left {
+	for _, t := range orphans {
 		names = append(names, t.Job)
 	}
 	known, err := g.b.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
@@ -100,7 +101,7 @@ func (g *abandoned) settleAll(ctx context.Context, left []tick.Tick) error {
 		jobs[k.Name] = k
 	}
 	var failed error
-	for _, t := range left {
+	for _, t := range orphans {
 		if g.b.passed().Before(g.b.Keeper.Extend(t.At, waitsUntil(t, jobs[t.Job]))) {
 			continue
 		}
