@@ -69,7 +69,7 @@ type Client struct {
 	keeper *lease.Keeper
 	log    *slog.Logger
 	self   lease.Holder
-	place  *scheduler.Place // nil where the store keeps no ticks
+	place  *scheduler.Backend // nil where the store keeps no ticks
 
 	backTold atomic.Int64 // when the hold-back ends of which was told last, by the boot clock
 
@@ -122,12 +122,12 @@ var names = lazy.Regexp(`^[a-z][a-z0-9-]{0,62}$`)
 const nameWant = "a lower-case letter, then up to 62 of a-z, 0-9 and -"
 
 // newPlace puts together what the scheduler works with.
-func (c *Client) newPlace() *scheduler.Place {
+func (c *Client) newPlace() *scheduler.Backend {
 	st, self := c.store, c.self
 	if c.o.App != "" {
 		self.Command = scheduler.ServerOf(c.o.App)
 	}
-	p := &scheduler.Place{Name: st.URL, Keeper: c.keeper, Book: tick.NewBook(st.Ticks, c.keeper, self), Ticks: st.Ticks,
+	p := &scheduler.Backend{Name: st.URL, Keeper: c.keeper, Book: tick.NewBook(st.Ticks, c.keeper, self), Ticks: st.Ticks,
 		History: st.History, Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Gone: c.gone, OnHeldBack: c.heldBack,
 		OnOverrun: c.overrun, TimeOfDay: time.Now, Log: c.log}
 	p.Book.OnHeldBack = c.heldBack

@@ -89,7 +89,7 @@ func yesterday() string {
 }
 
 func dibsEntries(ctx context.Context, o options) (r entriesReport, end func() error, err error) {
-	p, closePlace, err := openPlace(ctx, "memory:", namespace, new(tally))
+	p, closePlace, err := openBackend(ctx, "memory:", namespace, new(tally))
 	if err != nil {
 		return r, nil, err
 	}

@@ -20,7 +20,7 @@ import (
 const benchApp = "bench"
 
 // openPlace opens a store in a namespace, with all that a server has, and its requests counted.
-func openPlace(ctx context.Context, url, ns string, c *tally) (*scheduler.Place, func(), error) {
+func openBackend(ctx context.Context, url, ns string, c *tally) (*scheduler.Backend, func(), error) {
 	cfg, err := store.Parse(url)
 	if err != nil {
 		return nil, nil, err
@@ -38,7 +38,7 @@ func openPlace(ctx context.Context, url, ns string, c *tally) (*scheduler.Place,
 	}
 	self := holder()
 	self.Command = scheduler.ServerOf(benchApp)
-	p := &scheduler.Place{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History,
+	p := &scheduler.Backend{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History,
 		Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Log: slog.New(slog.DiscardHandler)}
 	return p, func() { k.Close(); _ = st.Close() }, nil
 }
@@ -64,7 +64,7 @@ func benchJobs(n int, expr string, do func(i int)) ([]*scheduler.Job, error) {
 }
 
 // serveJobs registers jobs and serves them until end is called.
-func serveJobs(ctx context.Context, p *scheduler.Place, jobs []*scheduler.Job) (end func() error, err error) {
+func serveJobs(ctx context.Context, p *scheduler.Backend, jobs []*scheduler.Job) (end func() error, err error) {
 	s := scheduler.NewServer(p, benchApp)
 	if err := s.Load(ctx, jobs); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func serveJobs(ctx context.Context, p *scheduler.Place, jobs []*scheduler.Job) (
 func dibsStarter(url, ns string) starter {
 	return func(ctx context.Context, n int, at time.Time, begun func(int)) (func() (*tally, error), error) {
 		c := new(tally)
-		p, closePlace, err := openPlace(ctx, url, ns, c)
+		p, closePlace, err := openBackend(ctx, url, ns, c)
 		if err != nil {
 			return nil, err
 		}

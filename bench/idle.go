@@ -125,7 +125,7 @@ const settleIn = 10 * time.Second
 // report once its input ends.
 func idleChild(ctx context.Context, in io.Reader, out io.Writer, o options, url, ns string) error {
 	c := new(tally)
-	p, closePlace, err := openPlace(ctx, url, ns, c)
+	p, closePlace, err := openBackend(ctx, url, ns, c)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
-	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -20,29 +19,35 @@ const (
 	adoptWide = 8
 )
 
+// adopter takes over, or ends, the ticks of its app whose process is gone (rules T2 and T3). Only the sweep uses it.
+type adopter struct {
+	*Server
+	next tick.Spot // where it goes on among the unfinished ticks
+}
+
 // adoptAll looks through the unfinished ticks of this server's app for those whose server or run is gone. Of this host
 // it leaves those whose end may be among what is kept here undelivered.
-func (s *Server) adoptAll(ctx, accept, work context.Context, jobs map[string]*entry, undelivered bool) error {
-	enough, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL/adoptShare)
+func (d *adopter) adoptAll(ctx, accept, work context.Context, jobs map[string]*entry, undelivered bool) error {
+	enough, cancel := context.WithTimeout(ctx, d.b.Keeper.Margin().TTL/adoptShare)
 	defer cancel()
 	for enough.Err() == nil {
-		found, err := s.place.Ticks.Orphans(ctx, tick.Look{Prefix: s.app + "/", After: s.adopted})
+		found, err := d.b.Ticks.Orphans(ctx, tick.Look{Prefix: d.app + "/", After: d.next})
 		if err != nil {
 			return fmt.Errorf("look for orphaned ticks: %w", err)
 		}
 		n, err := sideBySide(enough, found.Ticks, func(t tick.Tick) error {
-			if undelivered && t.Claimant.Host == s.place.Self.Host {
+			if undelivered && t.Claimant.Host == d.b.Self.Host {
 				return nil
 			}
-			return s.adopt(ctx, accept, work, jobs[t.Job].of(t.At), t)
+			return d.adopt(ctx, accept, work, jobs[t.Job].of(t.At), t)
 		})
 		if n < len(found.Ticks) {
 			if n > 0 {
-				s.adopted = found.Ticks[n-1].Spot()
+				d.next = found.Ticks[n-1].Spot()
 			}
 			return err
 		}
-		if s.adopted = found.Next; err != nil || !found.More() {
+		if d.next = found.Next; err != nil || !found.More() {
 			return err
 		}
 	}
@@ -55,14 +60,14 @@ func sideBySide[T any](enough context.Context, all []T, do func(T) error) (n int
 		mu     sync.Mutex
 		failed []error
 		under  sync.WaitGroup
-		places = make(chan struct{}, adoptWide)
+		slots  = make(chan struct{}, adoptWide)
 	)
 	for n < len(all) && enough.Err() == nil {
-		places <- struct{}{}
+		slots <- struct{}{}
 		item := all[n]
 		n++
 		under.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			if err := do(item); err != nil {
 				mu.Lock()
 				failed = append(failed, err)
@@ -77,9 +82,9 @@ func sideBySide[T any](enough context.Context, all []T, do func(T) error) (n int
 // adopt decides about a tick whose lease lapsed. One that was claimed and not started provably ran
 // nothing: it is run, or missed if that is too late (rule T2). One that was started has crashed:
 // it is run again if its job asks for that (rule T3), also if who was to do so died before it began.
-func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick) error {
-	now := s.place.passed()
-	if e == nil && !strings.HasPrefix(t.Job, s.app+"/") {
+func (d *adopter) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick) error {
+	now := d.b.passed()
+	if e == nil && !strings.HasPrefix(t.Job, d.app+"/") {
 		return nil // another application's: its own servers know its policy
 	}
 	mine := e != nil && !e.root().differs.Load() && !e.Dormant && accept.Err() == nil
@@ -87,43 +92,43 @@ func (s *Server) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick)
 		now.Sub(t.At) <= e.Spec.Policy.CatchUpWindow
 	switch {
 	case t.State == tick.Started && !rerun:
-		return s.place.crashed(ctx, t)
+		return d.reaper.crashed(ctx, t)
 	case t.State == tick.Claimed && e == nil && now.Sub(t.At) > maxLate:
-		return s.place.overdue(ctx, t)
+		return d.reaper.overdue(ctx, t)
 	case t.State == tick.Started && !mine, e == nil:
 		return nil
-	case t.State == tick.Claimed && now.After(s.place.Keeper.Extend(t.At, e.takeBy(t))):
-		return s.place.overdue(ctx, t)
+	case t.State == tick.Claimed && now.After(d.b.Keeper.Extend(t.At, e.takeBy(t))):
+		return d.reaper.overdue(ctx, t)
 	case !mine:
 		return nil
 	case t.State == tick.Claimed:
-		known, _, err := s.place.registered(ctx, t.Job)
+		known, _, err := d.registry.registered(ctx, t.Job)
 		if err != nil || known.Pause.Covers(now) {
 			return err // nothing is begun in a pause
 		}
 	}
-	return s.takeOver(ctx, accept, work, e, t, rerun)
+	return d.takeOver(ctx, accept, work, e, t, rerun)
 }
 
 // takeOver takes a tick from a server that is gone, and carries it out; not one that is in hand here, since a
 // store takes a second takeover under the same lease for the first one repeated.
-func (s *Server) takeOver(ctx, accept, work context.Context, e *entry, t tick.Tick, rerun bool) error {
-	letGo, first := s.hold(t.Job, t.At)
+func (d *adopter) takeOver(ctx, accept, work context.Context, e *entry, t tick.Tick, rerun bool) error {
+	letGo, first := d.hold(t.Job, t.At)
 	if !first {
 		letGo()
 		return nil
 	}
-	a, err := s.place.take(ctx, t, rerun)
+	a, err := d.reaper.take(ctx, t, rerun)
 	if err != nil || a.Status != tick.Won {
 		letGo()
 		return err
 	}
-	s.Stats.taken.Add(1)
-	s.fires.Go(func() { // which does not wait for history
+	d.Stats.taken.Add(1)
+	d.fires.Go(func() { // which does not wait for history
 		defer letGo()
-		s.carryOut(accept, work, e, a.Tick, false)
+		d.carryOut(accept, work, e, a.Tick, false)
 	})
-	s.place.Event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
+	d.recorder.event(ctx, history.Event{Kind: "tick-taken-over", Job: t.Job, Tick: t.At, RunID: t.RunID,
 		Reason: fmt.Sprintf("taken over from %s (%s)", t.Claimant, ended(t))})
 	return nil
 }
@@ -134,46 +139,4 @@ func ended(t tick.Tick) string {
 		return string(t.Outcome)
 	}
 	return "gone, " + string(t.State)
-}
-
-// crashed records the end of a run whose lease lapsed without an outcome. The run's own late
-// report amends it.
-func (p *Place) crashed(ctx context.Context, t tick.Tick) error {
-	gone := fmt.Sprintf("%s is gone without a report", t.Claimant)
-	r := run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
-		Started: t.Started, Ended: p.now(), Outcome: run.Crashed, Inferred: true, Reason: p.concluded(gone)}
-	a, err := p.Book.Close(ctx, tick.CloseRequest{Claim: t.Lease, Run: r})
-	if err != nil {
-		return err
-	}
-	if mine, err := p.stands(ctx, a, r); err != nil || !mine {
-		return err
-	}
-	p.Event(ctx, history.Event{Kind: "run-crashed", Job: t.Job, Tick: t.At, RunID: t.RunID, Reason: gone})
-	p.tellEnd(r, "", nil)
-	return nil
-}
-
-// overdue closes a claim that nobody started in time: nothing ran, but for the run before it where the
-// tick was to be run again.
-func (p *Place) overdue(ctx context.Context, t tick.Tick) error {
-	r := run.Record{Job: t.Job, Tick: t.At, Host: p.Self.Host, Outcome: run.Missed,
-		Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}
-	if t.Reruns > 0 {
-		last, err := p.lastRun(ctx, t.Job, t.At)
-		if err != nil {
-			return err
-		}
-		r = notAgain(r, last)
-	}
-	a, err := p.Book.Take(ctx, t, false)
-	if err != nil || a.Status != tick.Won {
-		return err
-	}
-	r.Owner, r.Token = a.Tick.Lease.Owner, a.Tick.Lease.Token
-	a, err = p.Book.Close(ctx, tick.CloseRequest{Claim: a.Tick.Lease, Run: r})
-	if err == nil && a.Status == tick.Won {
-		p.tellEnd(r, "", nil)
-	}
-	return err
 }

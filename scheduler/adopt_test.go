@@ -80,7 +80,7 @@ func TestAnOwedTickIsTakenOverOnce(t *testing.T) {
 				}
 				if c.held { // a run by hand, say, for half a minute
 					x := w.host(7, 0)
-					l, err := x.place.Keeper.Acquire(t.Context(), lease.Want{Key: "app/j", Holder: x.place.Self})
+					l, err := x.backend.Keeper.Acquire(t.Context(), lease.Want{Key: "app/j", Holder: x.backend.Self})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -117,7 +117,7 @@ func (s slowOrphans) Orphans(ctx context.Context, l tick.Look) (tick.Found, erro
 }
 
 // A claim of a dead server is taken over either by the fire that waits for it or by the sweep, not by both:
-// under Wait the second one would find the waiting place taken by the first, and end the tick.
+// under Wait the second one would find the waiting slot taken by the first, and end the tick.
 func TestAClaimIsTakenOverOnce(t *testing.T) {
 	for i := range 4 {
 		lapse := 14*time.Second + 400*time.Millisecond + time.Duration(i)*100*time.Millisecond
@@ -126,7 +126,7 @@ func TestAClaimIsTakenOverOnce(t *testing.T) {
 				w := newWorld(t)
 				b := w.host(2, 0)
 				time.Sleep(250 * time.Millisecond) // the sweep looks between two looks of the fire
-				b.place.Ticks = slowOrphans{b.place.Ticks, 700 * time.Millisecond}
+				b.backend.Ticks = slowOrphans{b.backend.Ticks, 700 * time.Millisecond}
 				b.start(t, newJob(t, "* * * * *", w.long(90*time.Second), func(p *job.Policy) { p.Concurrency = job.Wait }))
 				second := time.Now().Truncate(time.Minute).Add(2 * time.Minute).UTC()
 				time.Sleep(time.Until(second.Add(-time.Second)))

@@ -56,7 +56,7 @@ func TestATickThatRanIsNotSkipped(t *testing.T) {
 		sleepUntil(at.Add(time.Second))
 		first.cut(true)
 		t.Cleanup(first.stop)
-		l, err := w.host(9, 0).place.Keeper.Acquire(t.Context(), lease.Want{Key: "app/j", Wait: -1})
+		l, err := w.host(9, 0).backend.Keeper.Acquire(t.Context(), lease.Want{Key: "app/j", Wait: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestNobodyIsReplacedWhoMayNotBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		at := minute()
-		l, err := w.host(9, 0).place.Keeper.Acquire(t.Context(), lease.Want{Key: "app/j"})
+		l, err := w.host(9, 0).backend.Keeper.Acquire(t.Context(), lease.Want{Key: "app/j"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,10 +23,10 @@ func (h *host) backfill(t *testing.T, accept context.Context, j *scheduler.Job, 
 	t.Helper()
 	limited := b.Limit
 	if b.ID == "" {
-		b.ID = fmt.Sprint("b", h.place.Self.PID)
+		b.ID = fmt.Sprint("b", h.backend.Self.PID)
 	}
-	b.By = h.place.Self.Host
-	err = h.place.Backfill(accept, context.WithoutCancel(accept), j, b, func(_ scheduler.Step, r scheduler.Result) {
+	b.By = h.backend.Self.Host
+	err = h.backend.Backfill(accept, context.WithoutCancel(accept), j, b, func(_ scheduler.Step, r scheduler.Result) {
 		if r.Run.ID != "" {
 			ran++
 		}
@@ -41,7 +41,7 @@ func (h *host) backfill(t *testing.T, accept context.Context, j *scheduler.Job, 
 func (h *host) backlog(t *testing.T, j *scheduler.Job, b scheduler.Backfill) map[string]int {
 	t.Helper()
 	n := map[string]int{}
-	err := h.place.Backlog(t.Context(), j, b, func(s scheduler.Step) bool {
+	err := h.backend.Backlog(t.Context(), j, b, func(s scheduler.Step) bool {
 		what := string(s.Do)
 		if s.Why != "" {
 			what += ": " + s.Why
@@ -240,7 +240,7 @@ func TestAForcedBackfillKeepsOutcomes(t *testing.T) {
 		if got := fmt.Sprint(w.history()); got != rows {
 			t.Errorf("the ticks were\n%s\nand are\n%s", rows, got)
 		}
-		runs, err := h.place.History.Runs(t.Context(), history.Query{Job: "app/j"})
+		runs, err := h.backend.History.Runs(t.Context(), history.Query{Job: "app/j"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestABackfillThatNeverStarted(t *testing.T) {
 			h.start(t, newJob(t, "* * * * *", w.target(0), func(p *job.Policy) { p.Timeout = time.Hour }))
 			busy := newJob(t, "* * * * *", run.Func(func(context.Context, run.Call) error { time.Sleep(5 * time.Minute); return nil }), nil)
 			var manual sync.WaitGroup
-			manual.Go(func() { h.place.TriggerNow(t.Context(), t.Context(), busy, "", nil) })
+			manual.Go(func() { h.backend.TriggerNow(t.Context(), t.Context(), busy, "", nil) })
 			time.Sleep(time.Second)
 			filler := w.host(2, 0)
 			accept, cancel := context.WithCancel(t.Context())

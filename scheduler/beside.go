@@ -16,7 +16,7 @@ import (
 // beside is what a fire does for others while its work goes on. Neither the work nor the release waits for any of it
 // (promise 27): after the release it gets a little more time, and what is left is for the next one.
 type beside struct {
-	place    *Place
+	*execution
 	lease    *lease.Lease
 	released atomic.Bool // the release is on its way
 	cancel   context.CancelFunc
@@ -24,74 +24,73 @@ type beside struct {
 }
 
 // beside begins. It ends with ctx, and when the fire is told to begin nothing more.
-func (p *Place) beside(ctx context.Context, f Fire, l *lease.Lease) *beside {
-	b := &beside{place: p, lease: l, done: make(chan struct{})}
-	ctx, b.cancel = context.WithCancel(ctx)
-	stop := context.AfterFunc(f.Accept, b.cancel)
+func (x *execution) beside(ctx context.Context, l *lease.Lease) *beside {
+	d := &beside{execution: x, lease: l, done: make(chan struct{})}
+	ctx, d.cancel = context.WithCancel(ctx)
+	stop := context.AfterFunc(x.Accept, d.cancel)
 	go func() {
-		defer close(b.done)
+		defer close(d.done)
 		defer stop()
 		// First what is known, then what can only be inferred. A server's sweep delivers anyway.
-		if !p.sweeping.Load() {
-			switch err := p.Deliver(ctx); {
+		if !x.outbox.sweeping.Load() {
+			switch err := x.outbox.deliver(ctx, false); {
 			case errors.Is(err, ErrEnough):
 				return
 			case err != nil:
-				p.log().Warn("what is kept on this host is left for later", "error", err)
+				x.b.log().Warn("what is kept on this host is left for later", "error", err)
 			}
 		}
-		b.closeDead(ctx, f)
+		d.closeDead(ctx)
 	}()
-	return b
+	return d
 }
 
 // end gives what is under way one rpc timeout, and returns when it has ended.
-func (b *beside) end() {
-	defer b.cancel()
-	enough := time.NewTimer(b.place.Keeper.Margin().RPCTimeout)
+func (d *beside) end() {
+	defer d.cancel()
+	enough := time.NewTimer(d.b.Keeper.Margin().RPCTimeout)
 	defer enough.Stop()
 	select {
-	case <-b.done:
+	case <-d.done:
 	case <-enough.C:
-		b.cancel()
-		<-b.done
+		d.cancel()
+		<-d.done
 	}
 }
 
 // holding says that the key is still held here: what was read before belongs to those who had it earlier.
-func (b *beside) holding() bool { return !isClosed(b.lease.Lost()) && !b.released.Load() }
+func (d *beside) holding() bool { return !isClosed(d.lease.Lost()) && !d.released.Load() }
 
 // closeDead ends the records of runs without a tick whose process died: what is read while this one holds the key
 // can be nobody's who is at work. (Those with a tick are the sweep's; the directory, whose locks tell at once, does
 // this by itself.)
-func (b *beside) closeDead(ctx context.Context, f Fire) {
-	p := b.place
-	if f.Policy.Concurrency == job.Allow || p.Descriptor != nil {
+func (d *beside) closeDead(ctx context.Context) {
+	if d.Policy.Concurrency == job.Allow || d.b.Descriptor != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.Keeper.Margin().RPCTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.b.Keeper.Margin().RPCTimeout)
 	defer cancel()
-	recent, err := p.batches().recent.Do(ctx, string(f.Key))
+	recent, err := d.requests.open().recent.Do(ctx, string(d.Key))
 	if err != nil {
 		return // the next run of this key does it
 	}
 	var allowed map[lease.Nonce]lease.Holder // runs under Allow have leases of their own
 	for _, r := range recent {
-		if r.Outcome != "" || r.ID == f.RunID || !r.Tick.IsZero() {
+		if r.Outcome != "" || r.ID == d.RunID || !r.Tick.IsZero() {
 			continue
 		}
 		if allowed == nil {
-			if allowed, err = p.Keeper.Unshared(ctx); err != nil || !b.holding() {
+			if allowed, err = d.b.Keeper.Unshared(ctx); err != nil || !d.holding() {
 				return
 			}
 		}
 		if _, live := allowed[r.Owner]; live {
 			continue
 		}
-		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, p.now().Truncate(time.Microsecond)
+		r.Outcome, r.Inferred, r.Ended = run.Crashed, true, d.b.now().Truncate(time.Microsecond)
 		r.Reason = fmt.Sprintf("%s pid %d is gone without a report", r.Host, r.PID)
-		if a, err := p.Book.Close(ctx, tick.CloseRequest{Run: r}); err == nil && a.Status == tick.Won {
-			p.tellEnd(r, "", nil) // the key was ours: nobody else concluded it
+		if a, err := d.b.Book.Close(ctx, tick.CloseRequest{Run: r}); err == nil && a.Status == tick.Won {
+			d.notifier.ended(r, "", nil) // the key was ours: nobody else concluded it
 		}
 	}
 }

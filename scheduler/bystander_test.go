@@ -64,33 +64,33 @@ func (silentHistory) Append(ctx context.Context, _ []history.Event) error {
 // after it, and at once when it is told to.
 // Holds: promise 27.
 func TestAReleaseWaitsForNobody(t *testing.T) {
-	for name, slow := range map[string]func(*scheduler.Place){
-		"a spool":   func(p *scheduler.Place) { p.Spool = newLongSpool(10*time.Millisecond, 5000) },
-		"a history": func(p *scheduler.Place) { p.History = silentHistory{p.History} },
+	for name, slow := range map[string]func(*scheduler.Backend){
+		"a spool":   func(p *scheduler.Backend) { p.Spool = newLongSpool(10*time.Millisecond, 5000) },
+		"a history": func(p *scheduler.Backend) { p.History = silentHistory{p.History} },
 	} {
 		for _, told := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: ", told to end"}[told], func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
 					h, other := w.host(1, 0), w.host(2, 0)
-					t.Cleanup(func() { time.Sleep(h.place.Keeper.Margin().RPCTimeout) }) // a request that nobody waits for ends by itself
-					slow(h.place)
+					t.Cleanup(func() { time.Sleep(h.backend.Keeper.Margin().RPCTimeout) }) // a request that nobody waits for ends by itself
+					slow(h.backend)
 					accept, end := context.WithCancel(t.Context())
 					defer end()
 					begun := time.Now()
 					fired := make(chan scheduler.Result, 1)
 					go func() {
-						fired <- h.place.Fire(t.Context(), scheduler.Fire{Key: "k", Target: w.target(time.Second), Accept: accept,
+						fired <- h.backend.Fire(t.Context(), scheduler.Fire{Key: "k", Target: w.target(time.Second), Accept: accept,
 							Policy: job.Policy{Concurrency: job.Forbid}})
 					}()
 					time.Sleep(500 * time.Millisecond)
-					if _, err := other.place.Keeper.Acquire(t.Context(), lease.Want{Key: "k", Wait: time.Minute}); err != nil {
+					if _, err := other.backend.Keeper.Acquire(t.Context(), lease.Want{Key: "k", Wait: time.Minute}); err != nil {
 						t.Fatal(err)
 					}
 					if took := time.Since(begun); took > 1500*time.Millisecond {
 						t.Errorf("the work took 1 s, and the key was free after %s", took)
 					}
-					bound := h.place.Keeper.Margin().RPCTimeout + 100*time.Millisecond // and the messages' own way
+					bound := h.backend.Keeper.Margin().RPCTimeout + 100*time.Millisecond // and the messages' own way
 					if told {
 						end()
 						bound = 100 * time.Millisecond
@@ -114,10 +114,10 @@ func TestALogThatTakesNothing(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
 		stuck := make(chan struct{})
-		p := h.place
-		h.place = &scheduler.Place{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: p.History, Self: p.Self,
+		p := h.backend
+		h.backend = &scheduler.Backend{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: p.History, Self: p.Self,
 			Spool: p.Spool, TimeOfDay: p.TimeOfDay, Log: slog.New(held{slog.DiscardHandler, stuck})}
-		h.Server = scheduler.NewServer(h.place, "app")
+		h.Server = scheduler.NewServer(h.backend, "app")
 		h.start(t, newJob(t, "@every 1s", w.target(100*time.Millisecond), nil))
 		time.Sleep(10 * time.Minute)
 		begun := time.Now()
@@ -165,7 +165,7 @@ func TestALongSpoolIsDeliveredInSteps(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		h := w.host(2, 0)
 		long := newLongSpool(100*time.Millisecond, 10_000)
-		h.place.Spool = long
+		h.backend.Spool = long
 		h.start(t, j)
 		time.Sleep(time.Minute)
 		dead.cut(true) // its tick is taken for crashed though the spool is not delivered yet
@@ -182,13 +182,13 @@ func TestALongSpoolIsDeliveredInSteps(t *testing.T) {
 		if took := time.Since(begun); took > 15*time.Second {
 			t.Errorf("it ended after %s", took)
 		}
-		if err := h.place.Deliver(t.Context()); err != nil || long.items.Load() != 0 {
+		if err := h.backend.Deliver(t.Context()); err != nil || long.items.Load() != 0 {
 			t.Errorf("%v, %d items are left", err, long.items.Load())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		long.items.Store(2)
-		if err := h.place.Deliver(ctx); !errors.Is(err, scheduler.ErrEnough) || long.items.Load() != 2 {
+		if err := h.backend.Deliver(ctx); !errors.Is(err, scheduler.ErrEnough) || long.items.Load() != 2 {
 			t.Errorf("%v, %d items are left", err, long.items.Load())
 		}
 		dead.stop()
@@ -204,7 +204,7 @@ func TestAHostHearsItsOwnSpoolBeforeItConcludes(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		again := w.host(1, 0) // another process there
 		long := newLongSpool(100*time.Millisecond, 3_000)
-		again.place.Spool = long
+		again.backend.Spool = long
 		again.start(t, newJob(t, "@every 10s", w.target(time.Second), nil))
 		dead.cut(true)
 		crashed := func(r tick.Tick) bool { return r.Outcome == run.Crashed }
@@ -249,7 +249,7 @@ func TestATakeoverWaitsForNoHistory(t *testing.T) {
 		dead, h := w.host(1, 0), w.host(2, 0)
 		dead.start(t, newJob(t, "*/10 * * * *", w.target(time.Hour), again))
 		time.Sleep(11 * time.Minute)
-		h.withPlace(func(p *scheduler.Place) { p.History = silentEvents{p.History} })
+		h.withBackend(func(p *scheduler.Backend) { p.History = silentEvents{p.History} })
 		h.start(t, newJob(t, "*/10 * * * *", w.target(time.Second), again))
 		dead.cut(true)
 		time.Sleep(2 * time.Minute)

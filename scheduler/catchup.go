@@ -13,66 +13,69 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
+// catchUps runs the ticks that nobody was there for (rule T8).
+type catchUps struct{ *Server }
+
 // catchUp runs the ticks of a job that nobody was there for, where its policy asks for that: the
 // oldest first, one at a time, each as the ordinary tick that it is (rule T8). It reports false
 // where there is nothing to run, so that what is left can be settled as missed.
-func (s *Server) catchUp(ctx, accept, work context.Context, e *entry, known tick.Job) (bool, error) {
+func (c *catchUps) catchUp(ctx, accept, work context.Context, e *entry, known tick.Job) (bool, error) {
 	if !e.catchesUp() || accept.Err() != nil {
 		return false, nil
 	}
 	if e.Dormant {
 		return true, nil // for those who run it
 	}
-	if known.Pause.Covers(s.place.now()) {
+	if known.Pause.Covers(c.b.now()) {
 		return true, nil // what was missed before the pause waits for its end
 	}
-	if todo, err := s.missed(ctx, e, known); err != nil || len(todo) == 0 {
+	if todo, err := c.missed(ctx, e, known); err != nil || len(todo) == 0 {
 		return false, err
 	}
 	// One server at a time catches up on a job: a lease beside its key says who.
-	turn, err := s.place.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: s.place.Self, Gone: s.place.Gone, OnHeldBack: s.place.heldBack})
+	turn, err := c.b.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: c.b.Self, Gone: c.b.Gone, OnHeldBack: c.recorder.heldBack})
 	if err != nil {
 		return true, nil //nolint:nilerr // another server is at it, or the store is down, which others report
 	}
 	// Who had the turn before may have run some of it.
-	begun, err := s.beginCatchUp(ctx, accept, work, e, turn)
+	begun, err := c.begin(ctx, accept, work, e, turn)
 	if !begun {
 		_ = turn.Release(ctx)
 	}
 	return true, err
 }
 
-// beginCatchUp settles what is not to be caught up on, and sets off with the rest under turn.
-func (s *Server) beginCatchUp(ctx, accept, work context.Context, e *entry, turn *lease.Lease) (bool, error) {
-	known, ok, err := s.place.registered(ctx, e.Spec.Key())
+// begin settles what is not to be caught up on, and sets off with the rest under turn.
+func (c *catchUps) begin(ctx, accept, work context.Context, e *entry, turn *lease.Lease) (bool, error) {
+	known, ok, err := c.registry.registered(ctx, e.Spec.Key())
 	if err != nil || !ok || known.Generation != e.generation {
 		return false, err
 	}
 	known = known.As(e.definition)
-	todo, err := s.missed(ctx, e, known)
+	todo, err := c.missed(ctx, e, known)
 	if err != nil || len(todo) == 0 {
 		return false, err
 	}
 	if e.first(known.Mark) {
-		if _, err := s.place.settle(ctx, known, e.Set(), func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
+		if _, err := c.settler.settle(ctx, known, e.Set(), func(at time.Time) bool { return at.Before(todo[0].At) }); err != nil {
 			return false, err
 		}
 	}
-	s.fires.Go(func() {
+	c.fires.Go(func() {
 		defer turn.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it lapses by itself
 		for _, t := range todo {
-			s.catchUpOn(accept, work, e, t, turn)
+			c.one(accept, work, e, t, turn)
 		}
-		s.joined(accept, work, e, todo[len(todo)-1].At, turn)
+		c.joined(accept, work, e, todo[len(todo)-1].At, turn)
 	})
 	return true, nil
 }
 
 // joined carries out what fell due while a catch-up was under way: it joined the end (rule T8).
-func (s *Server) joined(accept, work context.Context, e *entry, last time.Time, turn *lease.Lease) {
-	for at, ok := e.Set().Next(last); ok && !e.Starts(at).After(s.place.now()); at, ok = e.Set().Next(at) {
-		if e.Open(at) && !s.place.Keeper.Jumped(at) {
-			s.catchUpOn(accept, work, e, tick.Tick{At: at}, turn)
+func (c *catchUps) joined(accept, work context.Context, e *entry, last time.Time, turn *lease.Lease) {
+	for at, ok := e.Set().Next(last); ok && !e.Starts(at).After(c.b.now()); at, ok = e.Set().Next(at) {
+		if e.Open(at) && !c.b.Keeper.Jumped(at) {
+			c.one(accept, work, e, tick.Tick{At: at}, turn)
 		}
 	}
 }
@@ -82,30 +85,30 @@ func (j *Job) catchesUp() bool {
 	return j.Spec.Policy.CatchUp == job.CatchUpLatest || j.Spec.Policy.CatchUp == job.CatchUpAll
 }
 
-// behindCatchUp says whether an on-time tick has to stand behind a catch-up that is under way. Under Allow
+// underWay says whether an on-time tick has to stand behind a catch-up that is under way. Under Allow
 // nothing stands in its way.
-func (s *Server) behindCatchUp(ctx context.Context, e *entry) bool {
+func (c *catchUps) underWay(ctx context.Context, e *entry) bool {
 	if !e.catchesUp() || e.Spec.Policy.Concurrency == job.Allow {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().RPCTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.b.Keeper.Margin().RPCTimeout)
 	defer cancel()
-	now, turn, err := s.place.Keeper.Read(ctx, e.key().CatchUp())
+	now, turn, err := c.b.Keeper.Read(ctx, e.key().CatchUp())
 	return err == nil && turn.Live(now)
 }
 
-// joinCatchUp waits while a catch-up of the job is under way, which carries this tick out in its turn. It
+// join waits while a catch-up of the job is under way, which carries this tick out in its turn. It
 // reports true where that was still so at the end of the tick's time to start: it is left to the
 // catch-up then, or as missed to the next one.
-func (s *Server) joinCatchUp(ctx context.Context, e *entry, at time.Time) bool {
-	for s.behindCatchUp(ctx, e) {
-		if s.place.now().After(s.place.startBy(e.Job, at)) {
+func (c *catchUps) join(ctx context.Context, e *entry, at time.Time) bool {
+	for c.underWay(ctx, e) {
+		if c.b.now().After(c.b.startBy(e.Job, at)) {
 			return true
 		}
 		select {
 		case <-ctx.Done():
 			return true
-		case <-time.After(s.place.Keeper.Margin().Heartbeat):
+		case <-time.After(c.b.Keeper.Margin().Heartbeat):
 		}
 	}
 	return false
@@ -113,20 +116,20 @@ func (s *Server) joinCatchUp(ctx context.Context, e *entry, at time.Time) bool {
 
 // missed are the ticks of a job that are to be caught up on: those that nobody claimed, and those that
 // were claimed, or could not be, and ended without a run through no decision of anybody's.
-func (s *Server) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.Tick, error) {
-	due, rows, err := s.place.open(ctx, known, e.Set(), s.place.tooLate(e.Job))
+func (c *catchUps) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.Tick, error) {
+	due, rows, err := c.settler.open(ctx, known, e.Set(), c.settler.tooLate(e.Job))
 	if err != nil {
 		return nil, err
 	}
-	from := s.place.now().Add(-e.Spec.Policy.CatchUpWindow)
+	from := c.b.now().Add(-e.Spec.Policy.CatchUpWindow)
 	var todo []tick.Tick
 	for _, at := range tick.Unaccounted(due, rows) {
-		if !at.Before(from) && !known.Pause.Covers(at) && e.Open(at) && !s.place.Keeper.Jumped(at) {
+		if !at.Before(from) && !known.Pause.Covers(at) && e.Open(at) && !c.b.Keeper.Jumped(at) {
 			todo = append(todo, tick.Tick{Job: known.Name, At: at})
 		}
 	}
 	if e.cutOff {
-		failed, err := s.cutOff(ctx, e, known, from)
+		failed, err := c.cutOff(ctx, e, known, from)
 		if err != nil {
 			return nil, err
 		}
@@ -142,14 +145,14 @@ func (s *Server) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.T
 // cutOff are the ticks since an instant that ended unavailable, or missed after they had been claimed, as
 // far as they are still of this definition. Under `latest` one that a later run has made up for is not
 // among them. Below the mark rows appear no more: what was looked through once need not be again.
-func (s *Server) cutOff(ctx context.Context, e *entry, known tick.Job, from time.Time) ([]tick.Tick, error) {
-	looked := e.looked.Load()
+func (c *catchUps) cutOff(ctx context.Context, e *entry, known tick.Job, from time.Time) ([]tick.Tick, error) {
+	looked := e.scanned.Load()
 	for _, t := range []time.Time{known.Since, looked.time()} {
 		if from.Before(t) {
 			from = t
 		}
 	}
-	rows, err := s.place.History.Ticks(ctx, history.Query{Job: known.Name, From: from, To: known.Until, Limit: settleBatch})
+	rows, err := c.b.History.Ticks(ctx, history.Query{Job: known.Name, From: from, To: known.Until, Limit: settleBatch})
 	if err != nil {
 		return nil, fmt.Errorf("read the ticks of %s: %w", known.Name, err)
 	}
@@ -169,7 +172,7 @@ look:
 		}
 	}
 	if len(found) == 0 {
-		e.looked.CompareAndSwap(looked, &since{known.Mark})
+		e.scanned.CompareAndSwap(looked, &since{known.Mark})
 	}
 	return found, nil
 }
@@ -189,7 +192,7 @@ func (s *since) time() time.Time {
 	return s.at
 }
 
-func (s *Server) catchUpOn(accept, work context.Context, e *entry, t tick.Tick, turn *lease.Lease) {
+func (c *catchUps) one(accept, work context.Context, e *entry, t tick.Tick, turn *lease.Lease) {
 	select {
 	case <-turn.Lost():
 		return
@@ -197,23 +200,23 @@ func (s *Server) catchUpOn(accept, work context.Context, e *entry, t tick.Tick, 
 		return
 	default:
 	}
-	a, err := s.claimLate(accept, e, t)
+	a, err := c.claimLate(accept, e, t)
 	if err != nil || a.Status != tick.Won {
 		return // the next sweep looks again
 	}
-	s.log.Info("catching up on a missed tick", "event", "catch-up", "job", e.key(), "tick", stamp(t.At))
-	s.carryOut(accept, work, e, a.Tick, true)
-	e.looked.Store(nil) // it may have come to nothing once more
+	c.log.Info("catching up on a missed tick", "event", "catch-up", "job", e.key(), "tick", stamp(t.At))
+	c.carryOut(accept, work, e, a.Tick, true)
+	e.scanned.Store(nil) // it may have come to nothing once more
 }
 
 // claimLate claims a tick that nobody has, or one that ended without a run.
-func (s *Server) claimLate(ctx context.Context, e *entry, t tick.Tick) (tick.Answer, error) {
+func (c *catchUps) claimLate(ctx context.Context, e *entry, t tick.Tick) (tick.Answer, error) {
 	if t.State != tick.Closed {
-		return s.place.Book.Claim(ctx, tick.Want{Job: e.Spec.Key(), At: t.At, Generation: e.generation})
+		return c.b.Book.Claim(ctx, tick.Want{Job: e.Spec.Key(), At: t.At, Generation: e.generation})
 	}
-	known, ok, err := s.place.registered(ctx, e.Spec.Key())
-	if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(s.place.now()) {
+	known, ok, err := c.registry.registered(ctx, e.Spec.Key())
+	if err != nil || !ok || known.Generation != e.generation || known.Pause.Covers(c.b.now()) {
 		return tick.Answer{}, err
 	}
-	return s.place.Book.Fill(ctx, t)
+	return c.b.Book.Fill(ctx, t)
 }

@@ -188,10 +188,10 @@ func TestStandingByEndsWithTheWindow(t *testing.T) {
 			time.Sleep(time.Second)
 			hangs := newJob(t, "* * * * *", run.Func(func(ctx context.Context, _ run.Call) error { <-ctx.Done(); return ctx.Err() }), policy)
 			var both sync.WaitGroup
-			both.Go(func() { _, _, _ = first.place.Trigger(t.Context(), t.Context(), hangs, at) })
+			both.Go(func() { _, _, _ = first.backend.Trigger(t.Context(), t.Context(), hangs, at) })
 			time.Sleep(time.Second)
 			both.Go(func() {
-				_, _, err := second.place.Trigger(t.Context(), t.Context(), newJob(t, "* * * * *", w.target(0), policy), at)
+				_, _, err := second.backend.Trigger(t.Context(), t.Context(), newJob(t, "* * * * *", w.target(0), policy), at)
 				if err != nil {
 					t.Error(err)
 				}
@@ -215,8 +215,8 @@ func TestSweepsDoNotReadTheWholeWindow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			h := w.host(1, 0)
-			counted := &countedHistory{Store: h.place.History}
-			h.place.History = counted
+			counted := &countedHistory{Store: h.backend.History}
+			h.backend.History = counted
 			h.start(t, newJob(t, "* * * * *", w.target(0), func(p *job.Policy) { p.CatchUp = catchUp }))
 			time.Sleep(3 * time.Hour)
 			counted.rows.Store(0)
@@ -240,8 +240,8 @@ func TestASweepReadsTheRegistrationsOnce(t *testing.T) {
 			j.Spec.Name = fmt.Sprint("j", n)
 			jobs = append(jobs, j)
 		}
-		counted := &countedJobs{Store: h.place.Ticks}
-		h.place.Ticks = counted
+		counted := &countedJobs{Store: h.backend.Ticks}
+		h.backend.Ticks = counted
 		h.start(t, jobs...)
 		time.Sleep(10 * time.Minute)
 		if n, sweeps := counted.reads.Load(), int64(10*time.Minute/(3*time.Second)); n < sweeps/2 || n > 2*sweeps {

@@ -242,8 +242,8 @@ func TestAReloadOfManyDefinitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute) // each has open ticks
-		c := farTicks{h.place.Ticks, new(atomic.Int64), new(atomic.Int64), 160 * time.Millisecond}
-		h.place.Ticks, h.place.History = c, farHistory{h.place.History, c}
+		c := farTicks{h.backend.Ticks, new(atomic.Int64), new(atomic.Int64), 160 * time.Millisecond}
+		h.backend.Ticks, h.backend.History = c, farHistory{h.backend.History, c}
 		if err := h.Load(t.Context(), load(2*time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +339,7 @@ func TestARemovedJobHasAllItsOutcomes(t *testing.T) {
 				}
 				time.Sleep(c.unfinished)
 				h = w.host(2, 0)
-				h.place.Ticks = slowSettle{h.place.Ticks, c.took}
+				h.backend.Ticks = slowSettle{h.backend.Ticks, c.took}
 				for i := range c.loads {
 					if !w.registered().Removed.IsZero() {
 						t.Errorf("%d loads removed it", i)
@@ -391,7 +391,7 @@ func TestARemovalBesideAChange(t *testing.T) {
 		h.stop()
 		time.Sleep(30 * time.Minute)
 		changes, removes := w.host(2, 0), w.host(3, 0)
-		removes.place.Ticks = &changedBeside{removes.place.Ticks, func() {
+		removes.backend.Ticks = &changedBeside{removes.backend.Ticks, func() {
 			if err := changes.Load(t.Context(), []*scheduler.Job{newJob(t, "*/7 * * * *", w.target(0), nil)}); err != nil {
 				t.Error(err)
 			}
@@ -428,7 +428,7 @@ func TestADefinitionIsKeptForItsLastTicks(t *testing.T) {
 		w.leave(t, "app/j") // which holds the mark up
 		time.Sleep(10_000 * time.Second)
 		for at, n := time.Now().UTC().Truncate(time.Second), 0; n < 10_000; at, n = at.Add(-time.Second), n+1 {
-			a, err := h.place.Book.Claim(t.Context(), tick.Want{Job: "app/j", At: at, Outcome: run.Skipped, Reason: run.ReasonWindow})
+			a, err := h.backend.Book.Claim(t.Context(), tick.Want{Job: "app/j", At: at, Outcome: run.Skipped, Reason: run.ReasonWindow})
 			if err != nil || a.Status != tick.Won {
 				t.Fatal(a, err)
 			}

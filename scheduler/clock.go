@@ -2,57 +2,33 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ClockBound is how far a host's clock may be off the store's before somebody should look at it.
-// Ticks and leases follow the store's clock: what a wrong one spoils are logs, and the times at
-// which a host's own cron fires.
-const ClockBound = time.Second
-
-// checkClock records when this host's clock goes off the store's, and when it is right again.
-func (s *Server) checkClock(ctx context.Context) {
-	if s.place.TimeOfDay == nil {
-		return
-	}
-	now, within, ok := s.place.Keeper.Estimate()
-	if !ok || within > ClockBound/2 {
-		return
-	}
-	offset := s.place.TimeOfDay().Sub(now)
-	off := offset.Abs() > ClockBound
-	switch {
-	case off && (offset-s.clockOff).Abs() > ClockBound:
-		s.clockOff = offset
-		s.place.Event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock is " + Offset(offset) + " the store's; ticks and leases follow the store's"})
-	case !off && s.clockOff != 0:
-		s.clockOff = 0
-		s.place.Event(ctx, history.Event{Kind: "clock-offset", Reason: "this host's clock agrees with the store's again"})
-	}
+// now is the store's time; before the first answer, the zero time.
+func (b *Backend) now() time.Time {
+	t, _ := b.Keeper.Now(context.Background())
+	return t
 }
 
-// Offset is an offset of a host's clock in words.
-func Offset(d time.Duration) string {
-	where := "ahead of"
-	if d < 0 {
-		where = "behind"
-	}
-	return fmt.Sprintf("%s %s", d.Abs().Round(100*time.Millisecond), where)
+// passed is the time by which something is over for good, by the store's clock and for the schedules; before the first
+// answer, the zero time.
+func (b *Backend) passed() time.Time {
+	_ = b.now() // asks, where nothing is known yet
+	return b.Keeper.Passed()
 }
 
-// lookAgain bounds every wait for the store's clock: it may have stepped, for a moment or for good.
-const lookAgain = time.Second
+// recheckAfter bounds every wait for the store's clock: it may have stepped, for a moment or for good.
+const recheckAfter = time.Second
 
 // again waits before a tick is asked for again that was refused: where the store's clock has not reached it,
 // for as long as that takes by that clock; a second at most. It reports false where ctx ended.
-func (p *Place) again(ctx context.Context, at time.Time, refused tick.Status) bool {
-	wait := lookAgain
+func (b *Backend) again(ctx context.Context, at time.Time, refused tick.Status) bool {
+	wait := recheckAfter
 	if refused == tick.Early {
-		if left, ok := p.Keeper.Reached(ctx, at, tick.Ahead); ok || left < wait {
+		if left, ok := b.Keeper.Reached(ctx, at, tick.Ahead); ok || left < wait {
 			wait = max(left, 10*time.Millisecond)
 		}
 	}
@@ -66,9 +42,14 @@ func (p *Place) again(ctx context.Context, at time.Time, refused tick.Status) bo
 	}
 }
 
-// passed is the time by which something is over for good, by the store's clock and for the schedules; before the first
-// answer, the zero time.
-func (p *Place) passed() time.Time {
-	_ = p.now() // asks, where nothing is known yet
-	return p.Keeper.Passed()
+// holding says that the store grants nothing now, as far as this process knows.
+func (b *Backend) holding() bool {
+	_, until := b.Keeper.HeldBack()
+	return b.now().Before(until)
+}
+
+// startBy is until when a tick of a job may start: its starting deadline, without the time in which the store
+// held grants back (rule L9).
+func (b *Backend) startBy(j *Job, at time.Time) time.Time {
+	return b.Keeper.Extend(j.Starts(at), j.StartBy(at))
 }

@@ -24,7 +24,7 @@ func TestAClockThatIsOffIsAnEvent(t *testing.T) {
 			if n := len(w.ran()); n < 29 {
 				t.Errorf("%d ticks were run in 30 minutes", n)
 			}
-			events, err := h.place.History.Events(t.Context(), history.Query{Limit: 100})
+			events, err := h.backend.History.Events(t.Context(), history.Query{Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}

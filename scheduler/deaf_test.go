@@ -72,13 +72,13 @@ func (l eventLog) count(event string) int {
 	return l.lines[event]
 }
 
-// withPlace has the host serve at a place like its own, but for what change changes.
-func (h *host) withPlace(change func(*scheduler.Place)) {
-	p := h.place
-	h.place = &scheduler.Place{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: p.History,
+// withBackend has the host serve at a backend like its own, but for what change changes.
+func (h *host) withBackend(change func(*scheduler.Backend)) {
+	p := h.backend
+	h.backend = &scheduler.Backend{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: p.History,
 		Self: p.Self, Spool: p.Spool, TimeOfDay: p.TimeOfDay, Log: p.Log}
-	change(h.place)
-	h.Server = scheduler.NewServer(h.place, "app")
+	change(h.backend)
+	h.Server = scheduler.NewServer(h.backend, "app")
 }
 
 // Promise 27: hooks and outputs that never return hold up no tick and no lease of any job, and not the end of the
@@ -89,7 +89,7 @@ func TestCallbacksThatNeverReturn(t *testing.T) {
 		w := newWorld(t)
 		h, log := w.host(1, 0), newEventLog()
 		hooks := &stuckHooks{goOn: make(chan struct{})}
-		h.withPlace(func(p *scheduler.Place) { p.Hooks, p.Log = hooks, slog.New(log) })
+		h.withBackend(func(p *scheduler.Backend) { p.Hooks, p.Log = hooks, slog.New(log) })
 		loud := newJob(t, "@every 10s", run.Func(func(_ context.Context, c run.Call) error {
 			for i := range 100 {
 				fmt.Fprintln(c.Output, "line", i)
@@ -122,7 +122,7 @@ func TestCallbacksThatNeverReturn(t *testing.T) {
 			t.Errorf("%d runs say that their output was dropped", log.count("output-dropped"))
 		}
 		close(hooks.goOn)
-		if !h.place.FlushHooks(time.Minute) {
+		if !h.backend.FlushHooks(time.Minute) {
 			t.Error("the hooks are not told although they take it")
 		}
 		hooks.mu.Lock()
@@ -142,7 +142,7 @@ func TestAReleaseWaitsForNoOutput(t *testing.T) {
 		h, other := w.host(1, 0), w.host(2, 0)
 		goOn := make(chan struct{})
 		begun := time.Now()
-		go h.place.Fire(t.Context(), scheduler.Fire{Key: "k", Output: stuckOutput{goOn},
+		go h.backend.Fire(t.Context(), scheduler.Fire{Key: "k", Output: stuckOutput{goOn},
 			Policy: job.Policy{Concurrency: job.Forbid},
 			Target: run.Func(func(_ context.Context, c run.Call) error {
 				time.Sleep(time.Second)
@@ -152,7 +152,7 @@ func TestAReleaseWaitsForNoOutput(t *testing.T) {
 				return nil
 			})})
 		time.Sleep(500 * time.Millisecond)
-		if _, err := other.place.Keeper.Acquire(t.Context(), lease.Want{Key: "k", Wait: time.Minute}); err != nil {
+		if _, err := other.backend.Keeper.Acquire(t.Context(), lease.Want{Key: "k", Wait: time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begun); took > 3*time.Second {
@@ -178,10 +178,10 @@ func TestAReleaseWaitsForNoDisk(t *testing.T) {
 		w := newWorld(t)
 		h, other := w.host(1, 0), w.host(2, 0)
 		s := stuckSpool{h.spool, make(chan struct{})}
-		h.withPlace(func(p *scheduler.Place) { p.Spool = s })
-		ttl := h.place.Keeper.Margin().TTL
+		h.withBackend(func(p *scheduler.Backend) { p.Spool = s })
+		ttl := h.backend.Keeper.Margin().TTL
 		begun := time.Now()
-		go h.place.Fire(t.Context(), scheduler.Fire{Key: "k", Policy: job.Policy{Concurrency: job.Forbid},
+		go h.backend.Fire(t.Context(), scheduler.Fire{Key: "k", Policy: job.Policy{Concurrency: job.Forbid},
 			Target: run.Func(func(context.Context, run.Call) error {
 				h.ticks.mu.Lock()
 				defer h.ticks.mu.Unlock()
@@ -189,7 +189,7 @@ func TestAReleaseWaitsForNoDisk(t *testing.T) {
 				return nil
 			})})
 		time.Sleep(500 * time.Millisecond)
-		if _, err := other.place.Keeper.Acquire(t.Context(), lease.Want{Key: "k", Wait: time.Hour}); err != nil {
+		if _, err := other.backend.Keeper.Acquire(t.Context(), lease.Want{Key: "k", Wait: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(begun); took < 2*ttl || took > 3*ttl+2*time.Second {
@@ -210,7 +210,7 @@ func TestASlowOutputLosesNothing(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
 		var slow slowOutput
-		h.place.Fire(t.Context(), scheduler.Fire{Key: "k", Output: &slow, Policy: job.Policy{Concurrency: job.Forbid},
+		h.backend.Fire(t.Context(), scheduler.Fire{Key: "k", Output: &slow, Policy: job.Policy{Concurrency: job.Forbid},
 			Target: run.Func(func(_ context.Context, c run.Call) error {
 				for range 100 {
 					fmt.Fprintln(c.Output, "line")

@@ -59,7 +59,7 @@ func TestAnOldDefinitionConcludesNothing(t *testing.T) {
 		h := w.host(1, 0)
 		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		time.Sleep(3 * time.Minute)
-		old, err := h.place.Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
+		old, err := h.backend.Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestAnOldDefinitionConcludesNothing(t *testing.T) {
 		h.start(t, newJob(t, "0 0 * * *", w.target(0), nil))
 		changed := time.Now()
 		time.Sleep(20 * time.Minute)
-		if _, err := h.place.Conclude(t.Context(), old[0]); err != nil {
+		if _, err := h.backend.Conclude(t.Context(), old[0]); err != nil {
 			t.Fatal(err)
 		}
 		h.stop()
@@ -155,7 +155,7 @@ func TestNoTickFallsBetweenTwoDefinitions(t *testing.T) {
 		now := time.Now()
 		time.Sleep(now.Truncate(time.Minute).Add(118 * time.Second).Sub(now)) // two seconds before a tick
 		h = w.host(2, 0)
-		h.place.Ticks = slowly{h.place.Ticks}
+		h.backend.Ticks = slowly{h.backend.Ticks}
 		h.start(t, newJob(t, "0 0 * * *", w.target(0), nil))
 		jobs, err := w.b.Store().Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/j"}})
 		if err != nil {

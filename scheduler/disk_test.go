@@ -32,7 +32,7 @@ func TestASweepDoesNotWaitForADisk(t *testing.T) {
 		h := w.host(1, 0)
 		s := &frozenSpool{spool: h.spool}
 		s.stuck.Store(true)
-		h.withPlace(func(p *scheduler.Place) { p.Spool = s })
+		h.withBackend(func(p *scheduler.Backend) { p.Spool = s })
 		var once sync.Once
 		h.start(t, newJob(t, "0 * * * *", run.Func(func(context.Context, run.Call) error {
 			once.Do(func() { h.ticks.connect(false) }) // leases are renewed still

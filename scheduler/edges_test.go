@@ -129,7 +129,7 @@ func TestSettlingWaitsForClaimsOnTheirWay(t *testing.T) {
 		dormant.Dormant = true
 		at, h := minute(), w.host(1, 0)
 		h.start(t, dormant)
-		ttl := h.place.Keeper.Margin().TTL
+		ttl := h.backend.Keeper.Margin().TTL
 		sleepUntil(at.Add(10*time.Second + ttl - time.Second))
 		if r := w.row(at); r.State != "" {
 			t.Errorf("it is %s (%s), while a claim of it may still come", r.State, r.Outcome)
@@ -248,7 +248,7 @@ func TestAnUnrecordedOutcomeKeepsItsLease(t *testing.T) {
 		sleepUntil(at.Add(time.Second))
 		unheard(true) // its leases are heard
 		sleepUntil(at.Add(20 * time.Second))
-		_, r, err := w.host(9, 0).place.Keeper.Read(t.Context(), lease.Key("app/j"))
+		_, r, err := w.host(9, 0).backend.Keeper.Read(t.Context(), lease.Key("app/j"))
 		if err != nil || !r.Live(time.Now()) {
 			t.Errorf("the lease is not held while its outcome is unrecorded: %+v, %v", r, err)
 		}

@@ -39,7 +39,7 @@ func (w *world) enqueuing(h *host, expr string, change func(enqueue.Target) run.
 	client := queue.NewClient(queue.ClientOptions{Store: w.b.Store().Queue, Timeout: time.Second})
 	w.t.Cleanup(client.Close)
 	spec := job.Spec{Task: &job.Task{Kind: "k", Queue: "q"}}
-	tg := enqueue.Target{Queue: client, Spec: task.Spec{Kind: "k", Queue: "q"}, Again: 24 * time.Hour, Now: h.place.Keeper.Now}
+	tg := enqueue.Target{Queue: client, Spec: task.Spec{Kind: "k", Queue: "q"}, Again: 24 * time.Hour, Now: h.backend.Keeper.Now}
 	target := run.Target(tg)
 	if change != nil {
 		target = change(tg)

@@ -16,27 +16,27 @@ import (
 )
 
 // examplePlace is where the jobs of the examples have their leases, claims and history.
-func examplePlace() (*scheduler.Place, error) {
+func exampleBackend() (*scheduler.Backend, error) {
 	st := memory.New(memory.Options{}).Store() // in production: store/redis, store/postgres, …
 	keeper, err := lease.NewKeeper(lease.Options{Store: st.Leases, Notify: st.Notify})
 	if err != nil {
 		return nil, err
 	}
 	self := lease.Holder{Host: "web-1", PID: 4711}
-	return &scheduler.Place{Name: st.URL, Keeper: keeper, Book: tick.NewBook(st.Ticks, keeper, self),
+	return &scheduler.Backend{Name: st.URL, Keeper: keeper, Book: tick.NewBook(st.Ticks, keeper, self),
 		Ticks: st.Ticks, History: st.History, Self: self, Log: slog.New(slog.DiscardHandler)}, nil
 }
 
 // A Fire is one run under a lease, recorded with its outcome.
-func ExamplePlace_Fire() {
-	place, err := examplePlace()
+func ExampleBackend_Fire() {
+	backend, err := exampleBackend()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer place.Keeper.Close()
+	defer backend.Keeper.Close()
 
-	res := place.Fire(context.Background(), scheduler.Fire{
+	res := backend.Fire(context.Background(), scheduler.Fire{
 		Key:    "reports",
 		Policy: job.DefaultPolicy(false),
 		Limits: run.Limits{Timeout: time.Minute, Attempts: 1},
@@ -53,12 +53,12 @@ func ExamplePlace_Fire() {
 
 // A Server follows the schedules of jobs. Any number of them on one store share the ticks.
 func ExampleServer() {
-	place, err := examplePlace()
+	backend, err := exampleBackend()
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer place.Keeper.Close()
+	defer backend.Keeper.Close()
 
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -73,7 +73,7 @@ func ExampleServer() {
 			return nil
 		}),
 	}
-	server := scheduler.NewServer(place, "shop")
+	server := scheduler.NewServer(backend, "shop")
 	if err := server.Load(ctx, []*scheduler.Job{cleanup}); err != nil {
 		fmt.Println(err)
 		return

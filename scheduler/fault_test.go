@@ -177,7 +177,7 @@ func TestAJobThatIsRemovedWhileItRuns(t *testing.T) {
 					t.Errorf("tick %d is %+v, want %s", i, r, want[i])
 				}
 			}
-			others, err := h.place.History.Ticks(t.Context(), history.Query{Job: "app/k"})
+			others, err := h.backend.History.Ticks(t.Context(), history.Query{Job: "app/k"})
 			if err != nil || renamed && len(others) != 20 || !renamed && len(others) != 0 {
 				t.Errorf("under the new name there are %d ticks: %v", len(others), err)
 			}
@@ -211,7 +211,7 @@ func TestADefinitionThatCannotBeRead(t *testing.T) {
 		if n := w.oncePerMinute(from, from.Add(10*time.Minute)); n[run.Succeeded] != 10 {
 			t.Errorf("another job's outcomes are %v", n)
 		}
-		rows, err := h.place.History.Ticks(t.Context(), history.Query{Job: "app/changed"})
+		rows, err := h.backend.History.Ticks(t.Context(), history.Query{Job: "app/changed"})
 		if err != nil || len(rows) != 10 {
 			t.Errorf("%d ticks of what replaced it: %v", len(rows), err)
 		}
@@ -219,7 +219,7 @@ func TestADefinitionThatCannotBeRead(t *testing.T) {
 		if len(told) != 2 || !strings.Contains(told[0], `zone "Atlantis/Capital" is unknown`) {
 			t.Errorf("the events say %q", told)
 		}
-		jobs, err := h.place.Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/gone"}})
+		jobs, err := h.backend.Ticks.Jobs(t.Context(), tick.JobQuery{Names: []string{"app/gone"}})
 		if err != nil || len(jobs) != 1 || jobs[0].Removed.IsZero() {
 			t.Errorf("what is no longer in the manifest is %+v: %v", jobs, err)
 		}
@@ -254,13 +254,13 @@ func TestARunThatNeverBeganIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		res := h.place.Fire(t.Context(), scheduler.Fire{Key: "k", Target: w.target(0), Policy: job.DefaultPolicy(true),
+		res := h.backend.Fire(t.Context(), scheduler.Fire{Key: "k", Target: w.target(0), Policy: job.DefaultPolicy(true),
 			OnStart: func(r run.Record) {
-				_, _, ok, err := h.place.Keeper.Break(t.Context(), lease.Ref{Key: "k"}, lease.Broken{By: "ann", Why: "test", Now: true})
+				_, _, ok, err := h.backend.Keeper.Break(t.Context(), lease.Ref{Key: "k"}, lease.Broken{By: "ann", Why: "test", Now: true})
 				if !ok || err != nil {
 					t.Error(ok, err)
 				}
-				time.Sleep(h.place.Keeper.Margin().TTL)
+				time.Sleep(h.backend.Keeper.Margin().TTL)
 			}})
 		if res.Outcome != run.Unavailable || !strings.HasPrefix(res.Run.Reason, "nothing was executed") {
 			t.Errorf("outcome %s, reason %q", res.Outcome, res.Run.Reason)
@@ -402,7 +402,7 @@ func TestOneSilentItemCostsNoOther(t *testing.T) {
 				if c.what == "close" {
 					st = onlyClose{h.ticks, silentOn{h.ticks, "app/bad", c.answer}}
 				}
-				h.place.Book = tick.NewBook(st, h.place.Keeper, h.place.Self)
+				h.backend.Book = tick.NewBook(st, h.backend.Keeper, h.backend.Self)
 				var jobs []*scheduler.Job
 				for i := range 60 {
 					j := newJob(t, "*/2 * * * *", w.target(0), nil)
@@ -460,7 +460,7 @@ func TestOneSilentClaimLosesNoOthersTick(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				h := w.host(1, 0)
-				h.place.Book = tick.NewBook(silentOn{h.ticks, "app/bad", answer}, h.place.Keeper, h.place.Self)
+				h.backend.Book = tick.NewBook(silentOn{h.ticks, "app/bad", answer}, h.backend.Keeper, h.backend.Self)
 				var jobs []*scheduler.Job
 				for i := range 60 {
 					j := newJob(t, "* * * * *", w.target(0), nil)

@@ -14,8 +14,8 @@ import (
 // It is most likely a manifest under the app of a Go program.
 var ErrFunction = errors.New("its work is a Go function of another program")
 
-// IsFunction says whether the work of a registered job is a Go function.
-func IsFunction(k tick.Job) bool {
+// isFunction says whether the work of a registered job is a Go function.
+func isFunction(k tick.Job) bool {
 	spec, err := job.ParseDefinition(k.Definition)
 	return err == nil && spec.Function != nil
 }
@@ -26,21 +26,21 @@ func errFunction(k tick.Job) error {
 
 // mayEnd says whether the server may replace and end what is registered and not among its jobs. Who has no functions
 // may not end those of a program: its ticks would end in silence.
-func (s *Server) mayEnd(jobs []*Job, known []tick.Job) error {
-	s.mu.Lock()
-	may := s.functions
-	s.mu.Unlock()
+func (r *registrar) mayEnd(jobs []*Job, known []tick.Job) error {
+	r.mu.Lock()
+	may := r.functions
+	r.mu.Unlock()
 	if may {
 		return nil
 	}
-	i := slices.IndexFunc(known, func(k tick.Job) bool { return active(k) && IsFunction(k) })
+	i := slices.IndexFunc(known, func(k tick.Job) bool { return active(k) && isFunction(k) })
 	if i < 0 {
 		return nil
 	}
 	if slices.ContainsFunc(jobs, func(j *Job) bool { return j.Spec.Key() == known[i].Name }) {
-		return fmt.Errorf("%s: %s: %w", s.place.Name, known[i].Name, errFunction(known[i]))
+		return fmt.Errorf("%s: %s: %w", r.b.Name, known[i].Name, errFunction(known[i]))
 	}
 	app, _, _ := strings.Cut(known[i].Name, "/")
 	return fmt.Errorf("%s: the app %s has the job %s, which these jobs would end: %w; or give these jobs another app",
-		s.place.Name, app, known[i].Name, errFunction(known[i]))
+		r.b.Name, app, known[i].Name, errFunction(known[i]))
 }

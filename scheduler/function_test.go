@@ -40,7 +40,7 @@ func TestAFunctionIsLeftToItsProgram(t *testing.T) {
 			}
 		}
 		due := time.Now().Truncate(time.Minute)
-		_, _, err := manifest.place.Trigger(t.Context(), t.Context(), newJob(t, "* * * * *", w.target(0), nil), due)
+		_, _, err := manifest.backend.Trigger(t.Context(), t.Context(), newJob(t, "* * * * *", w.target(0), nil), due)
 		if !errors.Is(err, scheduler.ErrFunction) {
 			t.Errorf("it was triggered: %v", err)
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/dibs-run/dibs/store/memory"
 )
 
-// logged is a host whose log is kept, and whose place is as a program makes it.
+// logged is a host whose log is kept, and whose backend is as a program makes it.
 func (w *world) logged(seed uint64) (*host, *safeText) {
 	h, log := w.host(seed, 0), new(safeText)
-	h.withPlace(func(p *scheduler.Place) {
+	h.withBackend(func(p *scheduler.Backend) {
 		p.Log, p.Spool, p.Book.OnHeldBack = slog.New(slog.NewTextHandler(log, nil)), nil, nil
 	})
 	return h, log
@@ -88,7 +88,7 @@ func (w *world) restart(t *testing.T, h *host) (until time.Time) {
 	}
 	for _, a := range all.Answers {
 		if a.Record.Holder.RunID == "" && a.Record.Holder.Command == scheduler.ServerOf("app") {
-			if _, _, _, err := h.place.Keeper.Break(t.Context(), a.Record.Ref(), lease.Broken{By: "test", Why: "a restart", Now: true}); err != nil {
+			if _, _, _, err := h.backend.Keeper.Break(t.Context(), a.Record.Ref(), lease.Broken{By: "test", Why: "a restart", Now: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,7 +156,7 @@ func TestATriggerWaitsForAHoldBack(t *testing.T) {
 		h, log := w.logged(1)
 		j := newJob(t, "@every 1s", w.target(time.Millisecond), func(p *job.Policy) { p.StartingDeadline = time.Second })
 		at := time.Now().UTC().Truncate(time.Second)
-		res, a, err := h.place.Trigger(t.Context(), t.Context(), j, at)
+		res, a, err := h.backend.Trigger(t.Context(), t.Context(), j, at)
 		if err != nil || res.Outcome != run.Succeeded || w.times(at) != 1 {
 			t.Errorf("%+v, %+v, %v", res, a, err)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // Hooks are told what happens to jobs. They stand beside the path of a fire: nothing waits for
-// them, and nothing depends on them. A Place calls them on a goroutine of its own, one call after the other and in
+// them, and nothing depends on them. A Backend calls them on a goroutine of its own, one call after the other and in
 // order. While a call goes on about 1 MiB of what happens waits for it; what comes beyond that is not told, and each
 // time a line in the log says so.
 type Hooks interface {
@@ -18,25 +18,6 @@ type Hooks interface {
 	// at most once in the whole fleet (rule T13).
 	Tell(Happening)
 }
-
-// hooked is what a Happening counts for beside its Output, in bytes, while it waits for the hooks.
-const hooked = 1 << 10
-
-// aside does something with the hooks, as soon as they have taken what was there before. what and the attributes
-// describe it to people, where there is no room for it.
-func (p *Place) aside(size int, do func(Hooks), attrs ...any) {
-	hooks := p.Hooks
-	if hooks == nil || p.telling.Do("happening", hooked+size, func() { do(hooks) }) {
-		return
-	}
-	p.log().Warn("hooks are not told: they have not taken what they were told before",
-		append([]any{"event", "hooks-behind"}, attrs...)...)
-}
-
-// FlushHooks waits until the hooks have taken what happened before, but no longer than within, and reports
-// whether they have. Call it before you close what they tell on. Server.Run and Fire have waited so for a
-// second when they return.
-func (p *Place) FlushHooks(within time.Duration) bool { return p.telling.Flush(within) }
 
 // A Happening is what hooks are told of.
 type Happening struct {

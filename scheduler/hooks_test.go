@@ -92,7 +92,7 @@ func (w *world) listening(n int) (*ears, []*host) {
 	var hosts []*host
 	for i := range uint64(n) {
 		h := w.host(i+1, 0)
-		h.place.Hooks = ear{e, i + 1}
+		h.backend.Hooks = ear{e, i + 1}
 		hosts = append(hosts, h)
 	}
 	return e, hosts
@@ -255,7 +255,7 @@ func TestALateSuccessIsTold(t *testing.T) {
 				}
 			} else {
 				manual.Go(func() {
-					hosts[0].place.TriggerNow(t.Context(), t.Context(), newJob(t, "*/10 * * * *", w.target(5*time.Second), policy), "", nil)
+					hosts[0].backend.TriggerNow(t.Context(), t.Context(), newJob(t, "*/10 * * * *", w.target(5*time.Second), policy), "", nil)
 				})
 			}
 			for len(e.on(job.OnStart)) == 0 {
@@ -266,7 +266,7 @@ func TestALateSuccessIsTold(t *testing.T) {
 			first.cut(true) // it ends well, within its lease, and cannot say so
 			time.Sleep(time.Minute)
 			if !c.ticked { // the next run of the job finds it dead, unless it has ended before it could look
-				hosts[1].place.TriggerNow(t.Context(), t.Context(), newJob(t, "*/10 * * * *", w.target(time.Second), policy), "", nil)
+				hosts[1].backend.TriggerNow(t.Context(), t.Context(), newJob(t, "*/10 * * * *", w.target(time.Second), policy), "", nil)
 			}
 			if f := e.on(job.OnFailure); len(f) != 1 || f[0].host == start.host || f[0].Run.ID != start.Run.ID {
 				t.Fatalf("%+v: told%s", c, e)
@@ -275,7 +275,7 @@ func TestALateSuccessIsTold(t *testing.T) {
 			time.Sleep(time.Minute)
 			if !c.ticked {
 				manual.Wait()
-				if err := first.place.Deliver(t.Context()); err != nil || !first.place.FlushHooks(time.Second) {
+				if err := first.backend.Deliver(t.Context()); err != nil || !first.backend.FlushHooks(time.Second) {
 					t.Fatal(err)
 				}
 			}
@@ -367,7 +367,7 @@ func TestWhatADefinitionLeavesIsToldAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		e, hosts := w.listening(1)
-		p := hosts[0].place
+		p := hosts[0].backend
 		if err := hosts[0].Load(t.Context(), []*scheduler.Job{newJob(t, "@every 10s", w.target(time.Second), nil)}); err != nil {
 			t.Fatal(err)
 		}
@@ -394,15 +394,15 @@ func TestWhatADefinitionLeavesIsToldAsOne(t *testing.T) {
 
 // Single fires tell as servers do: of a crash that they conclude, and of the run that follows it.
 func TestSingleFiresTell(t *testing.T) {
-	for name, fire := range map[string]func(p *scheduler.Place, j *scheduler.Job, at time.Time) scheduler.Result{
-		"a tick that is run again": func(p *scheduler.Place, j *scheduler.Job, at time.Time) scheduler.Result {
+	for name, fire := range map[string]func(p *scheduler.Backend, j *scheduler.Job, at time.Time) scheduler.Result{
+		"a tick that is run again": func(p *scheduler.Backend, j *scheduler.Job, at time.Time) scheduler.Result {
 			res, _, err := p.Trigger(context.Background(), context.Background(), j, at)
 			if err != nil && res.Run.ID == "" {
 				res.Err = err
 			}
 			return res
 		},
-		"a run without a tick": func(p *scheduler.Place, j *scheduler.Job, _ time.Time) scheduler.Result {
+		"a run without a tick": func(p *scheduler.Backend, j *scheduler.Job, _ time.Time) scheduler.Result {
 			return p.TriggerNow(context.Background(), context.Background(), j, "", nil)
 		},
 	} {
@@ -413,11 +413,11 @@ func TestSingleFiresTell(t *testing.T) {
 			at, _ := j.Set().Next(time.Now())
 			time.Sleep(time.Until(at) + time.Second)
 			var dead sync.WaitGroup
-			dead.Go(func() { fire(hosts[0].place, j, at) })
+			dead.Go(func() { fire(hosts[0].backend, j, at) })
 			time.Sleep(5 * time.Second)
 			hosts[0].cut(true)
 			time.Sleep(30 * time.Second)
-			if res := fire(hosts[1].place, j, at); res.Err != nil || res.Outcome != run.Succeeded {
+			if res := fire(hosts[1].backend, j, at); res.Err != nil || res.Outcome != run.Succeeded {
 				t.Errorf("%s: %+v", name, res)
 			}
 			dead.Wait()
@@ -427,7 +427,7 @@ func TestSingleFiresTell(t *testing.T) {
 				t.Errorf("%s: told%s", name, e)
 			}
 			hosts[0].cut(false)
-			_ = hosts[0].place.Deliver(t.Context())
+			_ = hosts[0].backend.Deliver(t.Context())
 			if n := len(e.on(job.OnFailure)); n != 1 {
 				t.Errorf("%s: told%s", name, e)
 			}
@@ -461,7 +461,7 @@ func TestWhatOthersConcludedIsTheirsToTell(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		hosts[0].cut(true)
-		p := hosts[1].place
+		p := hosts[1].backend
 		p.Ticks = othersConclude{p.Ticks, w}
 		p.Book = tick.NewBook(p.Ticks, p.Keeper, p.Self)
 		hosts[1].start(t, newJob(t, "*/10 * * * *", w.target(time.Minute), again))
@@ -493,7 +493,7 @@ func TestWhatOthersSettledIsTheirsToTell(t *testing.T) {
 		w := newWorld(t)
 		e, hosts := w.listening(1)
 		h := hosts[0]
-		h.place.Ticks = othersSettle{h.place.Ticks}
+		h.backend.Ticks = othersSettle{h.backend.Ticks}
 		h.start(t, newJob(t, "@every 10s", w.target(time.Second), nil))
 		h.stop()
 		time.Sleep(10 * time.Minute)

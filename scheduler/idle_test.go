@@ -155,10 +155,10 @@ func (w *world) metered(seed uint64, m *meter) *host {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(k.Close)
-	h.place.Keeper = k
-	h.place.Book = tick.NewBook(meteredTicks{h.ticks, m}, h.place.Keeper, h.place.Self)
-	h.place.Ticks, h.place.History = meteredTicks{h.ticks, m}, meteredHistory{h.place.History, m}
-	h.Server = scheduler.NewServer(h.place, "app")
+	h.backend.Keeper = k
+	h.backend.Book = tick.NewBook(meteredTicks{h.ticks, m}, h.backend.Keeper, h.backend.Self)
+	h.backend.Ticks, h.backend.History = meteredTicks{h.ticks, m}, meteredHistory{h.backend.History, m}
+	h.Server = scheduler.NewServer(h.backend, "app")
 	return h
 }
 

@@ -20,7 +20,7 @@ func TestWhatFailedIsLoud(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
 		var log safeText
-		h.withPlace(func(p *scheduler.Place) { p.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		h.withBackend(func(p *scheduler.Backend) { p.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		bad := newJob(t, "@every 10s", run.Func(func(context.Context, run.Call) error { return errors.New("no") }), nil)
 		bad.Spec.Name = "bad"
 		late := newJob(t, "@every 10s", run.Func(func(ctx context.Context, _ run.Call) error { <-ctx.Done(); return ctx.Err() }),

@@ -65,17 +65,16 @@ func (o *outlet) missing() (bytes int, behind bool) {
 }
 
 // pace puts an outlet in front of the fire's Output; what it returns is to be called after the release.
-func (p *Place) pace(f *Fire) (end func()) {
-	if f.Output == io.Discard {
+func (x *execution) pace() (end func()) {
+	if x.Output == io.Discard {
 		return func() {}
 	}
-	o := newOutlet(f.Output)
-	f.Output = o
-	key, id := f.Key, f.RunID
+	o := newOutlet(x.Output)
+	x.Output = o
 	return func() {
 		if bytes, behind := o.missing(); bytes > 0 || behind {
-			p.log().Warn("what this run printed was not all taken: its Output took nothing for "+outputPatience.String(),
-				"event", "output-dropped", "job", key, "run_id", id, "bytes", bytes)
+			x.b.log().Warn("what this run printed was not all taken: its Output took nothing for "+outputPatience.String(),
+				"event", "output-dropped", "job", x.Key, "run_id", x.RunID, "bytes", bytes)
 		}
 	}
 }

@@ -12,40 +12,46 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// overlap gets the lease that the policy asks for, or says what becomes of the tick instead.
-func (p *Place) overlap(f Fire) (*lease.Lease, Result) {
-	switch {
-	case f.Policy.Concurrency == job.Allow:
-		w := p.want(f, lease.OnceKey())
-		return p.got(p.Keeper.Acquire(f.Accept, w))
-	case f.Late:
-		f.Wait = -1
-	case f.Policy.Concurrency == job.Wait:
-		return p.waitTurn(f)
-	case f.Policy.Concurrency == job.Replace:
-		return p.replace(f)
-	}
-	w := p.want(f, f.Key)
-	if w.Wait = f.Wait; w.Wait > 0 {
-		w.OnHeld = p.OnHeld
-	}
-	return p.got(p.Keeper.Acquire(f.Accept, w))
+// A contender gets the lease of one fire, as the job's policy has it (rules T5 and T7).
+type contender struct {
+	*parts
+	Fire
 }
 
-func (p *Place) want(f Fire, key lease.Key) lease.Want {
-	h := p.Self
-	if f.Holder != nil {
-		h = f.Holder(key, f.RunID)
+// acquire gets the lease that the policy asks for, or says what becomes of the tick instead.
+func (c *contender) acquire() (*lease.Lease, Result) {
+	switch {
+	case c.Policy.Concurrency == job.Allow:
+		w := c.want(lease.OnceKey())
+		return got(c.b.Keeper.Acquire(c.Accept, w))
+	case c.Late:
+		c.Wait = -1
+	case c.Policy.Concurrency == job.Wait:
+		return c.waitSlot()
+	case c.Policy.Concurrency == job.Replace:
+		return c.replace()
 	}
-	h.RunID, h.Command, h.Replaceable = f.RunID, clean(f.Command), f.Policy.Concurrency == job.Replace
-	return lease.Want{Key: key, Holder: h, OnHeldBack: p.heldBack, Gone: p.Gone,
+	w := c.want(c.Key)
+	if w.Wait = c.Wait; w.Wait > 0 {
+		w.OnHeld = c.b.OnHeld
+	}
+	return got(c.b.Keeper.Acquire(c.Accept, w))
+}
+
+func (c *contender) want(key lease.Key) lease.Want {
+	h := c.b.Self
+	if c.Holder != nil {
+		h = c.Holder(key, c.RunID)
+	}
+	h.RunID, h.Command, h.Replaceable = c.RunID, clean(c.Command), c.Policy.Concurrency == job.Replace
+	return lease.Want{Key: key, Holder: h, OnHeldBack: c.recorder.heldBack, Gone: c.b.Gone,
 		// A tick is skipped only against a holder that is proven alive (rule T5).
-		Prove:     !f.Tick.IsZero(),
-		Unguarded: f.Policy.OnLostRequest == job.LostRequestProceed}
+		Prove:     !c.Tick.IsZero(),
+		Unguarded: c.Policy.OnLostRequest == job.LostRequestProceed}
 }
 
 // got turns an acquire's answer into the result of a fire.
-func (p *Place) got(l *lease.Lease, err error) (*lease.Lease, Result) {
+func got(l *lease.Lease, err error) (*lease.Lease, Result) {
 	var held *lease.HeldError
 	switch {
 	case err == nil:
@@ -60,63 +66,63 @@ func (p *Place) got(l *lease.Lease, err error) (*lease.Lease, Result) {
 	return nil, Result{Err: err}
 }
 
-// waitTurn waits in the one place there is: a lease beside the lease, so that a dead waiter frees
+// waitSlot waits in the one slot there is: a lease beside the lease, so that a dead waiter frees
 // it (rule T7).
-func (p *Place) waitTurn(f Fire) (*lease.Lease, Result) {
-	w := p.want(f, f.Key)
+func (c *contender) waitSlot() (*lease.Lease, Result) {
+	w := c.want(c.Key)
 	w.Prove = false
-	l, err := p.Keeper.Acquire(f.Accept, w)
+	l, err := c.b.Keeper.Acquire(c.Accept, w)
 	if held := (*lease.HeldError)(nil); !errors.As(err, &held) {
-		return p.got(l, err)
+		return got(l, err)
 	}
-	place, err := p.Keeper.Acquire(f.Accept, p.want(f, f.Key.Next()))
+	slot, err := c.b.Keeper.Acquire(c.Accept, c.want(c.Key.Next()))
 	if err != nil {
-		l, res := p.got(nil, err)
+		l, res := got(nil, err)
 		if res.Held != nil {
 			res.Reason = run.ReasonQueueFull
 		}
 		return l, res
 	}
-	defer place.Release(context.WithoutCancel(f.Accept)) //nolint:errcheck // it lapses by itself
-	ctx, cancel := context.WithCancelCause(f.Accept)
+	defer slot.Release(context.WithoutCancel(c.Accept)) //nolint:errcheck // it lapses by itself
+	ctx, cancel := context.WithCancelCause(c.Accept)
 	defer cancel(nil)
-	stop := context.AfterFunc(lostContext(ctx, place), func() { cancel(place.Loss().Err) })
+	stop := context.AfterFunc(lostContext(ctx, slot), func() { cancel(slot.Loss().Err) })
 	defer stop()
-	w.Wait, w.OnHeld = -1, p.OnHeld
-	return p.got(p.Keeper.Acquire(ctx, w))
+	w.Wait, w.OnHeld = -1, c.b.OnHeld
+	return got(c.b.Keeper.Acquire(ctx, w))
 }
 
 // replace asks the holder to stop and starts only after it has (promise 13).
-func (p *Place) replace(f Fire) (*lease.Lease, Result) {
-	w := p.want(f, f.Key)
+func (c *contender) replace() (*lease.Lease, Result) {
+	w := c.want(c.Key)
 	w.Prove = false
-	m := p.Keeper.Margin()
-	patience := m.TTL + max(f.Policy.StopGrace, m.LostGrace) + m.Kill
-	begun := p.now()
+	m := c.b.Keeper.Margin()
+	patience := m.TTL + max(c.Policy.StopGrace, m.LostGrace) + m.Kill
+	begun := c.b.now()
 	until := begun.Add(patience)
 	for {
-		l, err := p.Keeper.Acquire(f.Accept, w)
+		l, err := c.b.Keeper.Acquire(c.Accept, w)
 		held := (*lease.HeldError)(nil)
 		if !errors.As(err, &held) {
-			return p.got(l, err)
+			return got(l, err)
 		}
 		if !held.Record.Holder.Replaceable {
-			return p.got(p.Keeper.Acquire(f.Accept, p.want(f, f.Key))) // nothing to ask for: as under Forbid
+			return got(c.b.Keeper.Acquire(c.Accept, c.want(c.Key))) // nothing to ask for: as under Forbid
 		}
 		res := Result{Outcome: run.Skipped, Held: held}
 		if held.Record.Acquired.After(begun) { // it came after us, and was faster
 			res.Reason = run.ReasonSuperseded
 			return nil, res
 		}
-		switch err := p.ask(f, held.Record); {
+		switch err := c.ask(held.Record); {
 		case err != nil:
-			return p.got(nil, err)
-		case !p.now().Before(until): // as await has it
+			return got(nil, err)
+		case !c.b.now().Before(until): // as await has it
 			res.Reason = run.ReasonHolderStuck
 			return nil, res
 		}
-		if newer, err := p.await(f, held.Record, until); err != nil {
-			return p.got(nil, err)
+		if newer, err := c.await(held.Record, until); err != nil {
+			return got(nil, err)
 		} else if newer {
 			res.Reason = run.ReasonSuperseded
 			return nil, res
@@ -125,12 +131,12 @@ func (p *Place) replace(f Fire) (*lease.Lease, Result) {
 }
 
 // ask writes the request on the holder's record.
-func (p *Place) ask(f Fire, r lease.Record) error {
-	by := p.want(f, f.Key).Holder
+func (c *contender) ask(r lease.Record) error {
+	by := c.want(c.Key).Holder
 	by.ID = lease.NewNonce()
-	ok, err := p.Keeper.Ask(f.Accept, r.Ref(), by)
+	ok, err := c.b.Keeper.Ask(c.Accept, r.Ref(), by)
 	if ok {
-		p.Event(f.Accept, history.Event{Kind: "replace-asked", Key: string(f.Key), Job: string(f.Key), Tick: f.Tick, RunID: f.RunID,
+		c.recorder.event(c.Accept, history.Event{Kind: "replace-asked", Key: string(c.Key), Job: string(c.Key), Tick: c.Tick, RunID: c.RunID,
 			Reason: fmt.Sprintf("asked %s to stop", r.Holder)})
 	}
 	return err
@@ -138,21 +144,21 @@ func (p *Place) ask(f Fire, r lease.Record) error {
 
 // await returns when the holder asked is gone, when a newer request has displaced ours, or when
 // patience ends.
-func (p *Place) await(f Fire, r lease.Record, until time.Time) (newer bool, err error) {
-	for p.now().Before(until) {
-		now, cur, err := p.Keeper.Read(f.Accept, f.Key)
+func (c *contender) await(r lease.Record, until time.Time) (newer bool, err error) {
+	for c.b.now().Before(until) {
+		now, cur, err := c.b.Keeper.Read(c.Accept, c.Key)
 		switch {
 		case err != nil:
 			return false, err
 		case cur.Owner != r.Owner || !cur.Live(now) && !cur.BusyUntil.After(now):
 			return false, nil
-		case cur.Wanted != nil && cur.Wanted.RunID != f.RunID:
+		case cur.Wanted != nil && cur.Wanted.RunID != c.RunID:
 			return true, nil
 		}
 		select {
-		case <-f.Accept.Done():
-			return false, context.Cause(f.Accept)
-		case <-time.After(min(p.Keeper.Margin().Heartbeat/4, 200*time.Millisecond)):
+		case <-c.Accept.Done():
+			return false, context.Cause(c.Accept)
+		case <-time.After(min(c.b.Keeper.Margin().Heartbeat/4, 200*time.Millisecond)):
 		}
 	}
 	return false, nil
@@ -175,9 +181,4 @@ func ends(ctx context.Context, c <-chan struct{}) context.Context {
 		}
 	}()
 	return out
-}
-
-func skipEvent(f Fire, res Result) history.Event {
-	return history.Event{Kind: "tick-skipped", Key: string(f.Key), Job: string(f.Key), Tick: f.Tick,
-		Reason: fmt.Sprintf("%s: held by %s since %s", res.Reason, res.Held.Record.Holder, stamp(res.Held.Record.Acquired))}
 }

@@ -11,31 +11,32 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ErrUnknownJob is returned for a job that is not registered at a place.
+// ErrUnknownJob is returned for a job that is not registered at a backend.
 var ErrUnknownJob = errors.New("no such job is registered")
 
 // Pause begins or ends a pause of a job, and records by whom and why. The ticks of a pause are
 // never claimed; they end as paused, and nothing catches up on them (rule T8). What was started
 // before goes on.
-func (p *Place) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
-	known, ok, err := p.registered(ctx, req.Job)
+func (b *Backend) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
+	p := b.parts()
+	known, ok, err := p.registry.registered(ctx, req.Job)
 	switch {
 	case err != nil:
 		return known, err
 	case !ok:
-		return known, fmt.Errorf("%s: %w in %s", req.Job, ErrUnknownJob, p.Name)
+		return known, fmt.Errorf("%s: %w in %s", req.Job, ErrUnknownJob, b.Name)
 	}
-	now, err := p.Keeper.Now(ctx)
+	now, err := b.Keeper.Now(ctx)
 	if err != nil {
 		return known, err
 	}
 	if !req.Resume && !known.Pause.Covers(now) {
 		// The store remembers one pause: what an earlier one left open gets its outcome first.
-		if err := p.concludePause(ctx, known); err != nil {
+		if err := p.concluder.pause(ctx, known); err != nil {
 			return known, err
 		}
 	}
-	after, err := p.Ticks.Pause(ctx, req)
+	after, err := b.Ticks.Pause(ctx, req)
 	if err != nil {
 		return known, fmt.Errorf("pause %s: %w", req.Job, unavailable(err))
 	}
@@ -46,50 +47,27 @@ func (p *Place) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, err
 	if req.Resume {
 		e.Kind, e.Reason = "job-resumed", fmt.Sprintf("resumed by %s; it was %s", req.By, PausedBy(after.Pause))
 	}
-	p.Event(ctx, e)
+	p.recorder.event(ctx, e)
 	return after, nil
 }
 
-// concludePause gives the ticks of a pause that has ended their outcome. Where the job catches up, only
-// those: what was missed before the pause may still be run.
-func (p *Place) concludePause(ctx context.Context, known tick.Job) error {
-	until := known.Pause.Until
-	if known.Pause.Since.IsZero() || !known.Mark.Before(until) {
-		return nil
+// pausedMeanwhile looks, after a wait for the lease, whether the job was paused since its tick was
+// claimed: a pause begins no run (rule T8). Running a tick again goes on what began before it.
+func (x *execution) pausedMeanwhile(ctx context.Context, begun time.Time) (Result, bool) {
+	if x.Tick.IsZero() && !x.Late || x.Again || x.b.now().Sub(begun) < x.b.Keeper.Margin().Heartbeat/2 {
+		return Result{}, false
 	}
-	for _, d := range p.definitions(ctx, known) {
-		if err := p.concludePauseOf(ctx, d, until); err != nil {
-			return err
-		}
+	ctx, cancel := context.WithTimeout(ctx, x.b.Keeper.Margin().RPCTimeout)
+	defer cancel()
+	known, ok, err := x.registry.registered(ctx, string(x.Key))
+	if err != nil || !ok || !known.Pause.Covers(x.b.now()) {
+		return Result{}, false
 	}
-	return nil
-}
-
-func (p *Place) concludePauseOf(ctx context.Context, known tick.Job, until time.Time) error {
-	spec, set, err := p.readable(ctx, known)
-	if err != nil || spec == nil {
-		return err
+	res := Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}
+	if x.Late && !known.Pause.Covers(x.Tick) { // it is not the pause's own, and can be run after it
+		res.Outcome, res.Reason = run.Missed, "it waited for its turn when the job was "+res.Reason
 	}
-	if !(&Job{Spec: *spec}).catchesUp() {
-		_, err = p.concludeOne(ctx, known, until)
-		return err
-	}
-	for from := known; ; {
-		due, rows, err := p.open(ctx, from, set, func(at time.Time) bool { return at.Before(until) })
-		if err != nil || len(due) == 0 {
-			return err
-		}
-		for _, at := range tick.Unaccounted(due, rows) {
-			if !known.Pause.Covers(at) {
-				continue
-			}
-			w := tick.Want{Job: known.Name, At: at, Outcome: run.Paused, Reason: PausedBy(known.Pause)}
-			if _, err := p.Book.Claim(ctx, w); err != nil {
-				return err
-			}
-		}
-		from.Mark = due[len(due)-1]
-	}
+	return res, true
 }
 
 // PausedBy is a pause in words.
@@ -105,8 +83,8 @@ func PausedBy(p tick.Pause) string {
 }
 
 // WhyPaused says who paused a job and why, for a tick that could not be claimed.
-func (p *Place) WhyPaused(ctx context.Context, name string) string {
-	known, ok, err := p.registered(ctx, name)
+func (b *Backend) WhyPaused(ctx context.Context, name string) string {
+	known, ok, err := b.parts().registry.registered(ctx, name)
 	if err != nil || !ok || known.Pause.Since.IsZero() {
 		return "paused"
 	}

@@ -14,7 +14,7 @@ import (
 func (h *host) pause(t *testing.T, req tick.PauseRequest) {
 	t.Helper()
 	req.Job = "app/j"
-	if _, err := h.place.Pause(t.Context(), req); err != nil {
+	if _, err := h.backend.Pause(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,7 +59,7 @@ func TestTheTicksOfAPauseEndAsPaused(t *testing.T) {
 						t.Errorf("a paused row: %+v", r)
 					}
 				}
-				events, err := a.place.History.Events(t.Context(), history.Query{Limit: 100})
+				events, err := a.backend.History.Events(t.Context(), history.Query{Limit: 100})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func TestPausesThatNobodySettled(t *testing.T) {
 		h.stop()
 		admin := w.host(3, 0)
 		now := func() time.Time {
-			at, err := admin.place.Keeper.Now(t.Context())
+			at, err := admin.backend.Keeper.Now(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -52,7 +52,7 @@ func TestPreparedJobsAreServedFromTheSwapOn(t *testing.T) {
 }
 
 // TestAReloadWhileOneStoreIsAwayStopsNoJob: of two places one cannot be reached, so nothing of the new manifest is
-// served. What the other place serves goes on, also where its definition is to change.
+// served. What the other backend serves goes on, also where its definition is to change.
 // Holds: T11.
 func TestAReloadWhileOneStoreIsAwayStopsNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

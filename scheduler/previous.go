@@ -21,84 +21,84 @@ type success struct {
 	err error     // why it is not known
 }
 
-// lookBack looks for the latest run that succeeded before the one that a lease was granted for. It begins with the
-// grant, since whoever had the key before may have succeeded while it was waited for, and goes on beside the start.
-type lookBack struct {
-	place *Place
-	fire  Fire
+// previousLookup looks for the latest run that succeeded before the one that a lease was granted for. It begins with
+// the grant, since an earlier holder of the key may have succeeded during the wait, and goes on beside the start.
+type previousLookup struct {
+	*execution
 	found chan success
 	end   context.CancelFunc
 }
 
-// lookBack of a fire that does not ask is nil.
-func (p *Place) lookBack(f Fire) *lookBack {
-	if !f.Previous {
+// lookUpPrevious of a fire that does not ask is nil.
+func (x *execution) lookUpPrevious() *previousLookup {
+	if !x.Previous {
 		return nil
 	}
-	return &lookBack{place: p, fire: f, end: func() {}}
+	return &previousLookup{execution: x, end: func() {}}
 }
 
 // begin begins to look, anew where an earlier start came to nothing.
-func (b *lookBack) begin(ctx context.Context) {
-	if b == nil || b.place.History == nil {
+func (p *previousLookup) begin(ctx context.Context) {
+	if p == nil || p.b.History == nil {
 		return
 	}
-	b.end()
-	ctx, b.end = context.WithTimeout(ctx, b.place.Keeper.Margin().RPCTimeout)
+	p.end()
+	ctx, p.end = context.WithTimeout(ctx, p.b.Keeper.Margin().RPCTimeout)
 	found := make(chan success, 1)
-	b.found = found
+	p.found = found
 	go func() {
-		at, err := b.place.lastSuccess(ctx, b.fire)
+		at, err := p.lastSuccess(ctx)
 		found <- success{at, err}
 	}()
 }
 
-// tell completes what the work is told. A history that is late is not waited for, since the lease is held meanwhile:
-// the work is told then that it is not known.
-func (b *lookBack) tell(c *run.Call) {
-	if b == nil {
+// complete adds the answer to the call. It does not wait for a history that is late, since the lease is held
+// meanwhile: the call then says that the answer is not known.
+func (p *previousLookup) complete(c *run.Call) {
+	if p == nil {
 		return
 	}
-	defer b.end()
-	enough := time.NewTimer(b.place.Keeper.Margin().RPCTimeout / previousShare)
+	defer p.end()
+	enough := time.NewTimer(p.b.Keeper.Margin().RPCTimeout / previousShare)
 	defer enough.Stop()
 	s := success{err: errNoHistory}
-	if b.found != nil {
+	if p.found != nil {
 		select {
-		case s = <-b.found:
+		case s = <-p.found:
 		case <-enough.C:
 		}
 	}
 	if c.PreviousSuccess = s.at; s.err != nil {
 		c.PreviousUnknown = true
-		b.place.log().Warn("this run is not told when its job succeeded last", "event", "previous-unknown",
+		p.b.log().Warn("this run is not told when its job succeeded last", "event", "previous-unknown",
 			"job", c.Run.Job, "tick", stamp(c.Run.Tick), "run_id", c.Run.ID, "error", s.err)
 	}
 }
 
 // drop ends the look of a fire that came to nothing.
-func (b *lookBack) drop() {
-	if b != nil {
-		b.end()
+func (p *previousLookup) drop() {
+	if p != nil {
+		p.end()
 	}
 }
 
 // lastSuccess is the tick of the latest run that succeeded (its start, for one without a tick); zero if none of the
 // last ones did.
-func (p *Place) lastSuccess(ctx context.Context, f Fire) (time.Time, error) {
-	runs, err := p.batches().recent.Do(ctx, string(f.Key))
-	at := lastSuccess(runs, f)
+func (p *previousLookup) lastSuccess(ctx context.Context) (time.Time, error) {
+	runs, err := p.requests.open().recent.Do(ctx, string(p.Key))
+	at := lastSuccess(runs, p.RunID)
 	if err != nil || !at.IsZero() || len(runs) < recentRuns {
 		return at, err
 	}
-	runs, err = p.batches().earlier.Do(ctx, string(f.Key))
-	return lastSuccess(runs, f), err
+	runs, err = p.requests.open().earlier.Do(ctx, string(p.Key))
+	return lastSuccess(runs, p.RunID), err
 }
 
-func lastSuccess(runs []run.Record, f Fire) time.Time {
+// lastSuccess is that among runs, but for one of them.
+func lastSuccess(runs []run.Record, but string) time.Time {
 	for _, r := range runs { // the latest start first
 		switch {
-		case r.Outcome != run.Succeeded || r.ID == f.RunID:
+		case r.Outcome != run.Succeeded || r.ID == but:
 		case r.Tick.IsZero():
 			return r.Started
 		default:

@@ -122,7 +122,7 @@ func TestAStartDoesNotWaitForHistory(t *testing.T) {
 					var got run.Call
 					fire := func() (began time.Duration) {
 						begun := time.Now()
-						h.place.Fire(t.Context(), scheduler.Fire{Key: "app/j", Previous: true,
+						h.backend.Fire(t.Context(), scheduler.Fire{Key: "app/j", Previous: true,
 							Policy: job.Policy{Concurrency: job.Forbid},
 							Target: run.Func(func(_ context.Context, c run.Call) error {
 								got, began = c, time.Since(begun)
@@ -133,10 +133,10 @@ func TestAStartDoesNotWaitForHistory(t *testing.T) {
 					if ran {
 						fire()
 					}
-					h.place.History = lateHistory{h.place.History, c.after, c.err}
-					t.Cleanup(func() { time.Sleep(h.place.Keeper.Margin().RPCTimeout) }) // a request that nobody waits for ends by itself
+					h.backend.History = lateHistory{h.backend.History, c.after, c.err}
+					t.Cleanup(func() { time.Sleep(h.backend.Keeper.Margin().RPCTimeout) }) // a request that nobody waits for ends by itself
 					began := fire()
-					if most := h.place.Keeper.Margin().RPCTimeout / 8; began > most {
+					if most := h.backend.Keeper.Margin().RPCTimeout / 8; began > most {
 						t.Errorf("the work began after %s, want %s at most", began, most)
 					}
 					if got.PreviousUnknown != c.unknown || got.PreviousSuccess.Equal(before) != (ran && !c.unknown) {
@@ -165,7 +165,7 @@ func TestOneDamagedRunSpoilsNoOthersPrevious(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.place.History = damagedHistory{h.place.History}
+		h.backend.History = damagedHistory{h.backend.History}
 		var unknown atomic.Int32
 		var all sync.WaitGroup
 		for i := range 50 {
@@ -174,7 +174,7 @@ func TestOneDamagedRunSpoilsNoOthersPrevious(t *testing.T) {
 				name = "app/bad"
 			}
 			all.Go(func() {
-				h.place.Fire(t.Context(), scheduler.Fire{Key: name, Previous: true, Policy: job.Policy{Concurrency: job.Forbid},
+				h.backend.Fire(t.Context(), scheduler.Fire{Key: name, Previous: true, Policy: job.Policy{Concurrency: job.Forbid},
 					Target: run.Func(func(_ context.Context, c run.Call) error {
 						if c.PreviousUnknown {
 							unknown.Add(1)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -23,24 +22,28 @@ const (
 	endTime = time.Minute
 )
 
-// errContended says that others kept registering other definitions.
-func errContended(name string) error {
-	return fmt.Errorf("register %s: %w: other definitions of it are being registered at the same time", name, lease.ErrUnavailable)
+// registrar registers a server's jobs, and ends those that are no longer there (rules T11 and T14).
+type registrar struct {
+	*Server
+	// sources are those of the jobs that were last to be loaded, if there were any.
+	sources []string
+	// functions says that jobs of functions were loaded here, so that this program may end such jobs.
+	functions bool
 }
 
 // register has the store hold the definitions of the jobs, and none of the app's others. It answers the jobs, as they
 // stand in the store, in their order. To change a definition costs no request of its own: what it leaves open is kept
 // with it (rule T11).
-func (s *Server) register(ctx context.Context, jobs []*Job) ([]tick.Job, error) {
+func (r *registrar) register(ctx context.Context, jobs []*Job) ([]tick.Job, error) {
 	for try := 1; ; try++ {
-		reqs, err := s.registration(ctx, jobs)
+		reqs, err := r.registration(ctx, jobs)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.check(ctx, jobs); err != nil { // once more: to end definitions has taken a while
+		if err := r.check(ctx, jobs); err != nil { // once more: to end definitions has taken a while
 			return nil, err
 		}
-		registered, err := s.set(ctx, reqs)
+		registered, err := r.set(ctx, reqs)
 		if err != nil {
 			return nil, err
 		}
@@ -57,22 +60,14 @@ func (s *Server) register(ctx context.Context, jobs []*Job) ([]tick.Job, error) 
 	}
 }
 
-// stands says whether what was requested is registered. If not, the request was made of a definition that is no more.
-func stands(r tick.JobRequest, registered tick.Job) bool {
-	if r.Remove {
-		return registered.Generation == 0 || !registered.Removed.IsZero()
-	}
-	return registered.Definition == r.Definition && registered.Removed.IsZero()
-}
-
 // set sends requests in batches.
-func (s *Server) set(ctx context.Context, reqs []tick.JobRequest) (registered []tick.Job, err error) {
+func (r *registrar) set(ctx context.Context, reqs []tick.JobRequest) (registered []tick.Job, err error) {
 	for batch := range slices.Chunk(reqs, registerBatch) {
 		bounded, cancel := context.WithTimeout(ctx, registerTime)
-		some, err := s.place.Ticks.SetJobs(bounded, batch)
+		some, err := r.b.Ticks.SetJobs(bounded, batch)
 		cancel()
 		if err != nil {
-			return nil, fmt.Errorf("register the jobs at %s: %w", s.place.Name, err)
+			return nil, fmt.Errorf("register the jobs at %s: %w", r.b.Name, err)
 		}
 		registered = append(registered, some...)
 	}
@@ -81,41 +76,41 @@ func (s *Server) set(ctx context.Context, reqs []tick.JobRequest) (registered []
 
 // registration lists the definitions to set, and the removal of jobs that are no longer there. What is left of
 // definitions that end for good is settled first.
-func (s *Server) registration(ctx context.Context, jobs []*Job) ([]tick.JobRequest, error) {
+func (r *registrar) registration(ctx context.Context, jobs []*Job) ([]tick.JobRequest, error) {
 	var reqs []tick.JobRequest
-	place := map[string]int{}
+	index := map[string]int{}
 	for i, j := range jobs {
-		place[j.Spec.Key()] = i
+		index[j.Spec.Key()] = i
 		reqs = append(reqs, tick.JobRequest{Name: j.Spec.Key(), Definition: j.Spec.Definition()})
 	}
-	known, err := s.known(ctx)
+	known, err := r.known(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.mayHave(jobs, known); err != nil {
+	if err := r.mayHave(jobs, known); err != nil {
 		return nil, err
 	}
-	s.awaitClaims(ctx)
+	r.awaitClaims(ctx)
 	var ended []tick.Job
 	for _, k := range known {
-		i, stays := place[k.Name]
+		i, stays := index[k.Name]
 		switch {
 		case !k.Removed.IsZero(), stays && reqs[i].Definition == k.Definition:
 		case !stays:
 			ended = append(ended, k)
 		default:
-			reqs[i].Since = above(s.place.passed(), k.Mark)
-			if reqs[i], err = s.place.leave(ctx, k, reqs[i]); err != nil {
+			reqs[i].Since = above(r.b.passed(), k.Mark)
+			if reqs[i], err = r.redefiner.leave(ctx, k, reqs[i]); err != nil {
 				return nil, err
 			}
 		}
 	}
-	removals, err := s.end(ctx, ended)
+	removals, err := r.end(ctx, ended)
 	return append(reqs, removals...), err
 }
 
 // end concludes the definitions of jobs that are no longer there, and answers the removals that may be made.
-func (s *Server) end(ctx context.Context, jobs []tick.Job) (reqs []tick.JobRequest, err error) {
+func (r *registrar) end(ctx context.Context, jobs []tick.Job) (reqs []tick.JobRequest, err error) {
 	ended, errs := make([]tick.JobRequest, len(jobs)), make([]error, len(jobs))
 	turns := make(chan struct{}, endTogether)
 	var all sync.WaitGroup
@@ -123,7 +118,7 @@ func (s *Server) end(ctx context.Context, jobs []tick.Job) (reqs []tick.JobReque
 		turns <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turns }()
-			ended[i], errs[i] = s.endOne(ctx, k)
+			ended[i], errs[i] = r.endOne(ctx, k)
 		})
 	}
 	all.Wait()
@@ -140,31 +135,22 @@ func (s *Server) end(ctx context.Context, jobs []tick.Job) (reqs []tick.JobReque
 
 // endOne does so with one of them. It answers nothing where that takes too long: no job is removed before all of its
 // ticks have their outcome.
-func (s *Server) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, error) {
+func (r *registrar) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, error) {
 	bounded, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	removal, err := s.place.Conclude(bounded, k)
+	removal, err := r.concluder.conclude(bounded, k)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		s.log.Warn("a job is not removed yet: it has too many ticks without an outcome; the next load goes on with them",
+		r.log.Warn("a job is not removed yet: it has too many ticks without an outcome; the next load goes on with them",
 			"event", "removal-delayed", "job", k.Name, "error", err)
 		return tick.JobRequest{}, nil
 	}
 	return removal, err
 }
 
-// above is an instant at which a definition can end: above the mark, even where the store's clock has stepped back, so
-// that no tick falls between it and the next one.
-func above(at, mark time.Time) time.Time {
-	if least := mark.Add(2 * time.Microsecond); at.Before(least) {
-		return least
-	}
-	return at
-}
-
 // awaitClaims lets fires that are under way claim their ticks, which a new definition would settle as
 // missed. One that the store does not answer is not waited for.
-func (s *Server) awaitClaims(ctx context.Context) {
-	for end := time.NewTimer(s.place.Keeper.Margin().RPCTimeout); s.claiming.Load() > 0; {
+func (r *registrar) awaitClaims(ctx context.Context) {
+	for end := time.NewTimer(r.b.Keeper.Margin().RPCTimeout); r.claiming.Load() > 0; {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-end.C:
@@ -173,4 +159,29 @@ func (s *Server) awaitClaims(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// known are the jobs that are registered at the store.
+func (r *registrar) known(ctx context.Context) ([]tick.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, registerTime)
+	defer cancel()
+	known, err := tick.Registry(ctx, r.b.Ticks, r.app+"/")
+	if err != nil {
+		return nil, fmt.Errorf("read the registered jobs at %s: %w", r.b.Name, err)
+	}
+	return known, nil
+}
+
+// check says whether Prepare has a prospect. It changes nothing.
+func (r *registrar) check(ctx context.Context, jobs []*Job) error {
+	for _, j := range jobs {
+		if err := j.Check(); err != nil {
+			return err
+		}
+	}
+	known, err := r.known(ctx)
+	if err != nil {
+		return err
+	}
+	return r.mayHave(jobs, known)
 }

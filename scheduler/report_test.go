@@ -73,17 +73,17 @@ func TestContentionIsToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		holder, crowd := w.host(1, 0), w.host(2, 0)
-		l, err := holder.place.Keeper.Acquire(t.Context(), lease.Want{Key: "hot", Holder: holder.place.Self})
+		l, err := holder.backend.Keeper.Acquire(t.Context(), lease.Want{Key: "hot", Holder: holder.backend.Self})
 		if err != nil {
 			t.Fatal(err)
 		}
 		folding := &foldingSpool{}
-		crowd.place.Spool = folding
+		crowd.backend.Spool = folding
 		const contenders = 300
 		f := scheduler.Fire{Key: "hot", Target: w.target(0), Policy: job.Policy{Concurrency: job.Forbid}}
 		for range contenders {
 			time.Sleep(time.Second)
-			if res := crowd.place.Fire(t.Context(), f); res.Held == nil {
+			if res := crowd.backend.Fire(t.Context(), f); res.Held == nil {
 				t.Fatalf("it was not contended: %+v", res)
 			}
 		}
@@ -91,7 +91,7 @@ func TestContentionIsToldOnceAMinute(t *testing.T) {
 			t.Errorf("%d events in five minutes", n)
 		}
 		_ = l.Release(t.Context())
-		if err := crowd.place.DeliverAll(t.Context()); err != nil {
+		if err := crowd.backend.DeliverAll(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		events := w.events("run-contended")
@@ -177,9 +177,9 @@ func TestAWitnessBehindUndeliverableItemsIsHeard(t *testing.T) {
 			spool.items = append(spool.items, scheduler.Item{Close: &tick.CloseRequest{Run: run.Record{ID: fmt.Sprint(i), Job: "poison"}}})
 		}
 		spool.items = append(spool.items, scheduler.Item{Unavailable: &scheduler.Unclaimed{Job: "app/j", At: seen}})
-		h.place.Spool = spool
-		h.place.Ticks = poisoned{h.place.Ticks}
-		h.place.Book = tick.NewBook(h.place.Ticks, h.place.Keeper, h.place.Self)
+		h.backend.Spool = spool
+		h.backend.Ticks = poisoned{h.backend.Ticks}
+		h.backend.Book = tick.NewBook(h.backend.Ticks, h.backend.Keeper, h.backend.Self)
 		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		time.Sleep(10 * time.Minute)
 		h.stop()
@@ -203,18 +203,18 @@ func TestAWitnessWaitsUntilNobodyCanStartTheTick(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
 		spool := &foldingSpool{}
-		h.place.Spool = spool
+		h.backend.Spool = spool
 		at := time.Now().UTC().Truncate(time.Second)
 		j := newJob(t, "@every 1s", w.target(0), nil)
-		if _, err := h.place.Ticks.SetJobs(t.Context(), []tick.JobRequest{{Name: "app/j", Definition: j.Spec.Definition(), Since: at}}); err != nil {
+		if _, err := h.backend.Ticks.SetJobs(t.Context(), []tick.JobRequest{{Name: "app/j", Definition: j.Spec.Definition(), Since: at}}); err != nil {
 			t.Fatal(err)
 		}
 		_ = spool.Put(scheduler.Item{Unavailable: &scheduler.Unclaimed{Job: "app/j", At: at, Until: at.Add(5 * time.Minute)}})
-		if err := h.place.Keeper.Sync(t.Context()); err != nil {
+		if err := h.backend.Keeper.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {
-			if err := h.place.DeliverAll(t.Context()); err != nil {
+			if err := h.backend.DeliverAll(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if rows := w.history(); time.Since(at) < 5*time.Minute && len(rows) > 0 {
@@ -245,7 +245,7 @@ func TestOneBadEventLosesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.place.History = pickyEvents{h.place.History}
+		h.backend.History = pickyEvents{h.backend.History}
 		var all sync.WaitGroup
 		for i := range 100 {
 			all.Go(func() {
@@ -253,7 +253,7 @@ func TestOneBadEventLosesNoOther(t *testing.T) {
 				if i == 50 {
 					e.Kind = "untold"
 				}
-				h.place.Record(t.Context(), e)
+				h.backend.Record(t.Context(), e)
 			})
 		}
 		all.Wait()
@@ -267,7 +267,7 @@ func TestOneBadEventLosesNoOther(t *testing.T) {
 func TestAnEventIsFitForEveryStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.host(1, 0).place.Record(t.Context(), history.Event{Kind: "told", Reason: "a\xffb\x00c"})
+		w.host(1, 0).backend.Record(t.Context(), history.Event{Kind: "told", Reason: "a\xffb\x00c"})
 		if got := w.events("told"); len(got) != 1 || got[0].Reason != "a\uFFFDb\uFFFDc" {
 			t.Errorf("%+v", got)
 		}

@@ -1,12 +1,8 @@
 package scheduler
 
 import (
-	"context"
-	"fmt"
-	"slices"
 	"time"
 
-	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -55,19 +51,4 @@ func notAgain(r, last run.Record) run.Record {
 		r.Reason = last.Reason + "; " + r.Reason
 	}
 	return r
-}
-
-// lastRun is the latest run of a tick; zero if there is none any more.
-func (p *Place) lastRun(ctx context.Context, name string, at time.Time) (run.Record, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Keeper.Margin().RPCTimeout)
-	defer cancel()
-	rows, err := p.History.Runs(ctx, history.Query{Job: name, From: at.Add(-tick.Ahead), Limit: settleBatch})
-	if err != nil {
-		return run.Record{}, fmt.Errorf("read the runs of %s at %s: %w", name, stamp(at), err)
-	}
-	i := slices.IndexFunc(rows, func(r run.Record) bool { return r.Tick.Equal(at) })
-	if i < 0 {
-		return run.Record{}, nil
-	}
-	return rows[i], nil
 }

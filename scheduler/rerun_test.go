@@ -112,7 +112,7 @@ func TestStandingByForARerunThatNeverBegan(t *testing.T) {
 			untilNext(5 * time.Minute)
 			at := time.Now().UTC()
 			trigger := func(h *host, at time.Time, target run.Target) {
-				_, _, _ = h.place.Trigger(t.Context(), t.Context(), newJob(t, "*/5 * * * *", target, policy), at)
+				_, _, _ = h.backend.Trigger(t.Context(), t.Context(), newJob(t, "*/5 * * * *", target, policy), at)
 			}
 			var all sync.WaitGroup
 			all.Go(func() { trigger(first, at, hanging()) })

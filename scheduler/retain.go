@@ -57,60 +57,6 @@ func (p *printed) giveBack(jobs map[string]int) {
 	maps.Copy(p.jobs, jobs) // which may have looked further than a job that was noted since
 }
 
-// KeepOutput keeps what a run printed. Its lease is released by then.
-func (p *Place) KeepOutput(ctx context.Context, r run.Record, output []byte) error {
-	if err := p.History.Output(ctx, r.ID, output); err != nil {
-		return err
-	}
-	p.printed.add(r.Job)
-	return nil
-}
-
-// Retain forgets what history does not keep: what is older than 90 days, and what a job's runs printed beyond
-// the newest 1,000, of the jobs that printed here. It takes at most so many steps of the store, and ends with
-// ctx; what is left is for the next one. Nothing that runs waits for it.
-func (p *Place) Retain(ctx context.Context, steps int) error {
-	if p.History == nil {
-		return nil
-	}
-	if err := p.retainNewest(ctx, &steps); err != nil {
-		return err
-	}
-	_ = p.Keeper.Sync(ctx) // a clock that has just jumped makes nothing old
-	before, total := p.passed().Add(-retention-p.Keeper.Leapt()), 0
-	for more := true; more && steps > 0; steps-- {
-		n, again, err := p.History.Prune(ctx, before)
-		if err != nil {
-			return fmt.Errorf("prune history: %w", err)
-		}
-		total, more = total+n, again
-	}
-	if total > 0 {
-		p.log().Debug("old history was pruned", "event", "pruned", "rows", total)
-	}
-	return nil
-}
-
-// retainNewest goes back from each job's newest runs until a step finds nothing.
-func (p *Place) retainNewest(ctx context.Context, steps *int) error {
-	jobs := p.printed.take()
-	defer func() { p.printed.giveBack(jobs) }()
-	for _, job := range slices.Sorted(maps.Keys(jobs)) {
-		for n := 1; n > 0; *steps-- {
-			if *steps <= 0 {
-				return nil
-			}
-			var err error
-			if n, err = p.History.PruneOutputs(ctx, job, jobs[job]); err != nil {
-				return fmt.Errorf("prune outputs: %w", err)
-			}
-			jobs[job] += history.Step
-		}
-		delete(jobs, job)
-	}
-	return nil
-}
-
 // retain does so for as long as the server runs. A store that fails is a line in the log, once.
 func (s *Server) retain(ctx context.Context) {
 	t := time.NewTicker(retainEvery)
@@ -122,7 +68,7 @@ func (s *Server) retain(ctx context.Context) {
 		case <-t.C:
 		}
 		bounded, cancel := context.WithTimeout(ctx, time.Minute)
-		err := s.place.Retain(bounded, mostRetained)
+		err := s.pruner.retain(bounded, mostRetained)
 		cancel()
 		if err != nil && ctx.Err() == nil && !failed {
 			s.log.Warn("old history could not be pruned; it is tried again", "event", "not-pruned", "error", err)
@@ -133,3 +79,61 @@ func (s *Server) retain(ctx context.Context) {
 
 // mostRetained bounds the steps that a server takes at a time.
 const mostRetained = 10_000
+
+// pruner forgets what history does not keep (rule T16).
+type pruner struct {
+	b       *Backend
+	printed printed
+}
+
+// keepOutput is Backend.KeepOutput.
+func (p *pruner) keepOutput(ctx context.Context, r run.Record, output []byte) error {
+	if err := p.b.History.Output(ctx, r.ID, output); err != nil {
+		return err
+	}
+	p.printed.add(r.Job)
+	return nil
+}
+
+// retain is Backend.Retain.
+func (p *pruner) retain(ctx context.Context, steps int) error {
+	if p.b.History == nil {
+		return nil
+	}
+	if err := p.retainNewest(ctx, &steps); err != nil {
+		return err
+	}
+	_ = p.b.Keeper.Sync(ctx) // a clock that has just jumped makes nothing old
+	before, total := p.b.passed().Add(-retention-p.b.Keeper.Leapt()), 0
+	for more := true; more && steps > 0; steps-- {
+		n, again, err := p.b.History.Prune(ctx, before)
+		if err != nil {
+			return fmt.Errorf("prune history: %w", err)
+		}
+		total, more = total+n, again
+	}
+	if total > 0 {
+		p.b.log().Debug("old history was pruned", "event", "pruned", "rows", total)
+	}
+	return nil
+}
+
+// retainNewest goes back from each job's newest runs until a step finds nothing.
+func (p *pruner) retainNewest(ctx context.Context, steps *int) error {
+	jobs := p.printed.take()
+	defer func() { p.printed.giveBack(jobs) }()
+	for _, job := range slices.Sorted(maps.Keys(jobs)) {
+		for n := 1; n > 0; *steps-- {
+			if *steps <= 0 {
+				return nil
+			}
+			var err error
+			if n, err = p.b.History.PruneOutputs(ctx, job, jobs[job]); err != nil {
+				return fmt.Errorf("prune outputs: %w", err)
+			}
+			jobs[job] += history.Step
+		}
+		delete(jobs, job)
+	}
+	return nil
+}

@@ -19,12 +19,14 @@ import (
 
 // keeping keeps, as the output of a run, that it ran.
 type keeping struct {
-	place *scheduler.Place
-	run   run.Record
+	backend *scheduler.Backend
+	run     run.Record
 }
 
 func (k keeping) Write(b []byte) (int, error) { return len(b), nil }
-func (k keeping) Close() error                { return k.place.KeepOutput(context.Background(), k.run, []byte("out")) }
+func (k keeping) Close() error {
+	return k.backend.KeepOutput(context.Background(), k.run, []byte("out"))
+}
 
 // outputs are how many of a job's runs have kept what they printed, and of how many the newest have without a gap.
 func (w *world) outputs(job string) (kept, newest int) {
@@ -55,7 +57,7 @@ func TestAServerKeepsTheNewestOutputs(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
 		j := newJob(t, "* * * * *", w.target(time.Second), nil)
-		j.Output = func(r run.Record) io.WriteCloser { return keeping{h.place, r} }
+		j.Output = func(r run.Record) io.WriteCloser { return keeping{h.backend, r} }
 		h.start(t, j)
 		time.Sleep(24 * time.Hour)
 		h.stop()
@@ -78,15 +80,15 @@ func TestRetainGoesOnWhereItStopped(t *testing.T) {
 		for i := range n {
 			at := time.Now().Add(-time.Duration(i) * time.Second)
 			r := run.Record{ID: run.NewID(), Job: "app/j", Outcome: run.Succeeded, Started: at, Ended: at}
-			if err := h.place.History.AppendRuns(t.Context(), []run.Record{r}); err != nil {
+			if err := h.backend.History.AppendRuns(t.Context(), []run.Record{r}); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.place.KeepOutput(t.Context(), r, []byte("out")); err != nil {
+			if err := h.backend.KeepOutput(t.Context(), r, []byte("out")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, want := range []int{n - 3*history.Step, n - 6*history.Step, 1000, 1000} {
-			if err := h.place.Retain(t.Context(), 3); err != nil {
+			if err := h.backend.Retain(t.Context(), 3); err != nil {
 				t.Fatal(err)
 			}
 			if kept, _ := w.outputs("app/j"); kept != want {
@@ -113,14 +115,14 @@ func TestAServerForgetsWhatIsOld(t *testing.T) {
 				old++
 			}
 			r := run.Record{ID: run.NewID(), Job: "app/other", Outcome: run.Succeeded, Started: at, Ended: at}
-			if err := h.place.History.AppendRuns(t.Context(), []run.Record{r}); err != nil {
+			if err := h.backend.History.AppendRuns(t.Context(), []run.Record{r}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		h.start(t, newJob(t, "0 0 1 1 *", w.target(time.Second), nil))
 		time.Sleep(11 * time.Minute)
 		h.stop()
-		runs, err := h.place.History.Runs(t.Context(), history.Query{Job: "app/other", Limit: 10_000})
+		runs, err := h.backend.History.Runs(t.Context(), history.Query{Job: "app/other", Limit: 10_000})
 		if err != nil || len(runs) != young {
 			t.Errorf("%d runs are left (%v), want %d: %d were old", len(runs), err, young, old)
 		}
@@ -163,10 +165,10 @@ func TestNothingWaitsForPruning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		stuck := &stuckHistory{Store: h.place.History}
+		stuck := &stuckHistory{Store: h.backend.History}
 		var log safeText
-		p := h.place
-		h.Server = scheduler.NewServer(&scheduler.Place{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: stuck, Self: p.Self,
+		p := h.backend
+		h.Server = scheduler.NewServer(&scheduler.Backend{Name: p.Name, Keeper: p.Keeper, Book: p.Book, Ticks: p.Ticks, History: stuck, Self: p.Self,
 			Spool: p.Spool, TimeOfDay: p.TimeOfDay, Log: slog.New(slog.NewTextHandler(&log, nil))}, "app")
 		h.start(t, newJob(t, "* * * * *", w.target(50*time.Second), nil))
 		time.Sleep(time.Hour)

@@ -29,12 +29,12 @@ import (
 // host is a simulated server process.
 type host struct {
 	*scheduler.Server
-	place  *scheduler.Place
-	link   *sim.Link
-	ticks  *tickLink
-	cancel context.CancelFunc
-	done   chan struct{}
-	spool  *spool
+	backend *scheduler.Backend
+	link    *sim.Link
+	ticks   *tickLink
+	cancel  context.CancelFunc
+	done    chan struct{}
+	spool   *spool
 }
 
 // tickLink cuts the ticks off together with the leases, as one network does.
@@ -238,18 +238,18 @@ func (w *world) hostWith(seed uint64, virtual clock.Clock) *host {
 	st := w.b.Store()
 	link, tl := sim.NewLink(st.Leases, seed), &tickLink{Store: st.Ticks}
 	link.Latency = 5 * time.Millisecond
-	var place atomic.Pointer[scheduler.Place]
-	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: virtual, OnStep: func(d time.Duration) { go place.Load().ClockStepped(d) }})
+	var backend atomic.Pointer[scheduler.Backend]
+	k, err := lease.NewKeeper(lease.Options{Store: link, Clock: virtual, OnStep: func(d time.Duration) { go backend.Load().ClockStepped(d) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed), Command: scheduler.ServerOf("app")}
 	sp := &spool{}
-	p := &scheduler.Place{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Self: self, Spool: sp,
+	p := &scheduler.Backend{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Self: self, Spool: sp,
 		TimeOfDay: virtual.Wall, Log: slog.New(slog.DiscardHandler)}
-	place.Store(p)
+	backend.Store(p)
 	w.t.Cleanup(k.Close)
-	return &host{Server: scheduler.NewServer(p, "app"), place: p, link: link, ticks: tl, spool: sp}
+	return &host{Server: scheduler.NewServer(p, "app"), backend: p, link: link, ticks: tl, spool: sp}
 }
 
 func (h *host) start(t *testing.T, jobs ...*scheduler.Job) {
@@ -456,7 +456,7 @@ func TestAnUndeliverableItemDelaysSettlingAndNoMore(t *testing.T) {
 		h.stop()
 		time.Sleep(time.Hour)
 		h = w.host(2, 0)
-		h.place.Spool = stuck{}
+		h.backend.Spool = stuck{}
 		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		time.Sleep(10 * time.Minute)
 		h.stop()

@@ -73,14 +73,14 @@ func TestOneOrphanDoesNotKeepOthersFromBeingSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.place.Book = tick.NewBook(chokes{h.ticks, "app/bad"}, h.place.Keeper, h.place.Self)
+		h.backend.Book = tick.NewBook(chokes{h.ticks, "app/bad"}, h.backend.Keeper, h.backend.Self)
 		w.leave(t, "app/x", "app/bad") // the second is started
 		j := newJob(t, "* * * * *", w.target(0), nil)
 		h.start(t, j)
 		time.Sleep(3 * time.Minute)
 		h.stop()
 		h = w.host(2, 0)
-		h.place.Book = tick.NewBook(chokes{h.ticks, "app/bad"}, h.place.Keeper, h.place.Self)
+		h.backend.Book = tick.NewBook(chokes{h.ticks, "app/bad"}, h.backend.Keeper, h.backend.Self)
 		time.Sleep(10 * time.Minute) // missed
 		h.start(t, newJob(t, "* * * * *", w.target(0), nil))
 		time.Sleep(10 * time.Minute)
@@ -114,7 +114,7 @@ func TestSweepsGoOnDuringAPrune(t *testing.T) {
 		var all []*host
 		for seed := range uint64(3) {
 			h := w.host(seed+1, 0)
-			h.place.History = slowPrune{h.place.History, 55 * time.Second}
+			h.backend.History = slowPrune{h.backend.History, 55 * time.Second}
 			h.start(t, newJob(t, "*/10 * * * *", w.long(5*time.Minute), func(p *job.Policy) {
 				p.OnCrash, p.Concurrency = job.CrashRerun, job.Allow
 			}))
@@ -172,7 +172,7 @@ func TestALostRunIsNotBehindTheMarks(t *testing.T) {
 		a := w.host(1, 0)
 		a.start(t, append(slices.Clone(jobs), newJob(t, "*/10 * * * *", w.target(time.Hour), policy))...)
 		b := w.host(2, 0)
-		b.place.Ticks, b.place.History = remoteTicks{b.place.Ticks, 300 * time.Millisecond}, remoteHistory{b.place.History, 300 * time.Millisecond}
+		b.backend.Ticks, b.backend.History = remoteTicks{b.backend.Ticks, 300 * time.Millisecond}, remoteHistory{b.backend.History, 300 * time.Millisecond}
 		time.Sleep(time.Until(time.Now().Truncate(10 * time.Minute).Add(11 * time.Minute)))
 		b.start(t, append(slices.Clone(jobs), newJob(t, "*/10 * * * *", w.target(time.Second), policy))...)
 		time.Sleep(3*time.Minute + 44*time.Second) // the marks of the last minute are due

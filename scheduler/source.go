@@ -34,20 +34,20 @@ func CheckSource(app, source string, known []tick.Job) error {
 
 // mayHave says whether the jobs' sources may have the server's app. A server that is left without jobs ends them all,
 // in the name of the source whose jobs were last to be loaded, and may have been refused.
-func (s *Server) mayHave(jobs []*Job, known []tick.Job) error {
-	s.mu.Lock()
+func (r *registrar) mayHave(jobs []*Job, known []tick.Job) error {
+	r.mu.Lock()
 	if len(jobs) > 0 {
-		s.sources = sourcesOf(jobs)
+		r.sources = sourcesOf(jobs)
 	}
-	s.functions = s.functions || slices.ContainsFunc(jobs, func(j *Job) bool { return j.Spec.Function != nil })
-	sources := s.sources
-	s.mu.Unlock()
+	r.functions = r.functions || slices.ContainsFunc(jobs, func(j *Job) bool { return j.Spec.Function != nil })
+	sources := r.sources
+	r.mu.Unlock()
 	for _, source := range sources {
-		if err := CheckSource(s.app, source, known); err != nil {
-			return fmt.Errorf("%s: %w", s.place.Name, err)
+		if err := CheckSource(r.app, source, known); err != nil {
+			return fmt.Errorf("%s: %w", r.b.Name, err)
 		}
 	}
-	return s.mayEnd(jobs, known)
+	return r.mayEnd(jobs, known)
 }
 
 func sourcesOf(jobs []*Job) (all []string) {

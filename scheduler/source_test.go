@@ -119,7 +119,7 @@ func TestAFireByNameLeavesTheSource(t *testing.T) {
 				time.Sleep(3*time.Minute + time.Second)
 				j := from(t, source, w.target(0))
 				at := time.Now().Truncate(time.Minute)
-				if _, a, err := h.place.Trigger(t.Context(), t.Context(), j, at); err != nil || a.Status != tick.Won {
+				if _, a, err := h.backend.Trigger(t.Context(), t.Context(), j, at); err != nil || a.Status != tick.Won {
 					t.Errorf("registered by %q, fired by %q: %+v, %v", registered, source, a, err)
 				}
 				b := scheduler.Backfill{From: at.Add(-2 * time.Minute), To: at, Concurrency: 1}
@@ -137,7 +137,7 @@ func TestAFireByNameLeavesTheSource(t *testing.T) {
 		h := w.host(1, 0)
 		time.Sleep(time.Minute)
 		j, at := from(t, shop, w.target(0)), time.Now().Truncate(time.Minute)
-		if _, _, err := h.place.Trigger(t.Context(), t.Context(), j, at); err != nil {
+		if _, _, err := h.backend.Trigger(t.Context(), t.Context(), j, at); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(w.registry(t), shop) {
@@ -182,8 +182,8 @@ func TestWhoComesDuringALoadIsNotRegisteredOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		owner, squatter := w.host(1, 0), w.host(2, 0)
-		looked := &afterJobs{Store: squatter.place.Ticks, then: func() { owner.load(t, from(t, "", w.target(0))) }}
-		squatter.place.Ticks = looked
+		looked := &afterJobs{Store: squatter.backend.Ticks, then: func() { owner.load(t, from(t, "", w.target(0))) }}
+		squatter.backend.Ticks = looked
 		_, err := squatter.Prepare(t.Context(), []*scheduler.Job{from(t, thief, w.target(0))})
 		if !errors.Is(err, scheduler.ErrOtherSource) {
 			t.Errorf("it is prepared: %v", err)

@@ -236,8 +236,8 @@ func TestWhatOthersTakeBackIsNotLeftAheadOfTheMark(t *testing.T) {
 		time.Sleep(5 * time.Minute) // nobody is there: one range, from here into what the fast clock says
 		step(time.Hour)
 		h, was := w.host(1, 0), false
-		h.place.Ticks = splitElsewhere{h.place.Ticks, &was}
-		h.place.Book = tick.NewBook(h.place.Ticks, h.place.Keeper, h.place.Self)
+		h.backend.Ticks = splitElsewhere{h.backend.Ticks, &was}
+		h.backend.Book = tick.NewBook(h.backend.Ticks, h.backend.Keeper, h.backend.Self)
 		h.start(t, newJob(t, "*/10 * * * * *", w.target(time.Second), nil))
 		time.Sleep(20 * time.Second)
 		step(-time.Hour)
@@ -274,7 +274,7 @@ func TestAFastClockThatIsCorrectedForThoseWhoComeForOneTick(t *testing.T) {
 				before = len(w.ran())
 			}
 			time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(10*time.Second + 50*time.Millisecond)))
-			at, p := time.Now().Truncate(10*time.Second).UTC(), w.host(uint64(100+n), 0).place
+			at, p := time.Now().Truncate(10*time.Second).UTC(), w.host(uint64(100+n), 0).backend
 			all.Go(func() {
 				_, _, err := p.Single(t.Context(), tick.Want{Job: "app/j", At: at, StartBy: at.Add(5 * time.Second)}, scheduler.Fire{Key: "app/j", Target: w.target(time.Second)})
 				if err != nil && !errors.Is(err, tick.ErrTooLate) {
@@ -307,7 +307,7 @@ func TestATickThatWaitedForAFastClockForLong(t *testing.T) {
 		step(-time.Hour)
 		time.Sleep(time.Until(time.Now().Truncate(10 * time.Second).Add(10*time.Second + 50*time.Millisecond)))
 		h := w.host(100, 0)
-		at, p := time.Now().Truncate(10*time.Second).UTC(), h.place
+		at, p := time.Now().Truncate(10*time.Second).UTC(), h.backend
 		time.AfterFunc(50*time.Second, func() { step(10 * time.Second) })
 		want := tick.Want{Job: "app/j", At: at, StartBy: at.Add(5 * time.Minute)}
 		_, a, err := p.Single(t.Context(), want, scheduler.Fire{Key: "app/j", Target: w.target(time.Second)})
@@ -388,7 +388,7 @@ func TestASingleTickBelowAMarkThatIsAhead(t *testing.T) {
 			t.Fatal("the mark is not ahead")
 		}
 		h := w.host(9, 0)
-		res, a, err := h.place.Trigger(t.Context(), t.Context(), newJob(t, "*/10 * * * *", w.target(time.Second), nil), at)
+		res, a, err := h.backend.Trigger(t.Context(), t.Context(), newJob(t, "*/10 * * * *", w.target(time.Second), nil), at)
 		if err != nil || a.Status != tick.Won || res.Outcome != run.Succeeded {
 			t.Errorf("%+v, %v: %v", res, a.Status, err)
 		}

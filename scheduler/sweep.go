@@ -6,12 +6,24 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/dibs-run/dibs/lease"
 )
 
-// sweep looks, several times per TTL, after what others left behind: outcomes that wait on this
+// sweeper looks after what others left behind (rule T15).
+type sweeper struct {
+	*Server
+	turns       sweepTurns
+	undelivered int             // sweeps in a row that could not deliver this host's spool
+	tried       map[string]bool // what was tried in them
+	sick        bool            // the last sweep that it made for all failed
+	clockOff    time.Duration   // the offset of the clock that was reported last
+}
+
+// run looks, several times per TTL, after what others left behind: outcomes that wait on this
 // host, ticks whose server died, and ticks that nobody claimed.
-func (s *Server) sweep(ctx, accept, work context.Context) {
-	t := time.NewTicker(s.every())
+func (w *sweeper) run(ctx, accept, work context.Context) {
+	t := time.NewTicker(w.every())
 	defer t.Stop()
 	for {
 		select {
@@ -19,8 +31,8 @@ func (s *Server) sweep(ctx, accept, work context.Context) {
 			return
 		case <-t.C:
 		}
-		if err := s.sweepOnce(ctx, accept, work); err != nil && ctx.Err() == nil {
-			s.log.Warn("could not look after what others left", "error", err)
+		if err := w.once(ctx, accept, work); err != nil && ctx.Err() == nil {
+			w.log.Warn("could not look after what others left", "error", err)
 		}
 	}
 }
@@ -30,88 +42,114 @@ const sweepsPerTTL = 5
 // mostTried bounds the items that are waited for.
 const mostTried = 10_000
 
-// sweepOnce does what each server does for itself, and what one does for all of them, if it is this one's turn.
-func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL) // a silent store must not hold it for ever
+// once does what each server does for itself, and what one does for all of them, if it is this one's turn.
+func (w *sweeper) once(ctx, accept, work context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.b.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
-	undelivered := s.deliver(ctx)
-	if err := s.learn(ctx); err != nil {
-		clear(s.gone) // who comes and goes now is not seen
+	undelivered := w.deliver(ctx)
+	if err := w.readPeers(ctx); err != nil {
+		clear(w.abandoned.gone) // who comes and goes now is not seen
 		return errors.Join(undelivered, fmt.Errorf("look for the other servers: %w", err))
 	}
-	s.greet()
-	failed := s.patience(undelivered)
+	w.abandoned.clearServed()
+	failed := w.patience(undelivered)
 	pending := failed != nil
 	if errors.Is(failed, ErrEnough) {
 		failed = nil
-		s.log.Debug("what is kept on this host is being delivered", "event", "delivering")
+		w.log.Debug("what is kept on this host is being delivered", "event", "delivering")
 	}
-	turn, err := s.sweeps.take(ctx, s, pending)
+	turn, err := w.turns.take(ctx, w, pending)
 	if err != nil {
 		return errors.Join(failed, err)
 	}
-	s.checkClock(ctx)
-	s.place.flush(ctx, false)
+	w.checkClock(ctx)
+	w.recorder.flush(ctx, false)
 	if turn == nil {
 		return failed
 	}
 	defer turn()
-	err = s.sweepForAll(ctx, accept, work, pending)
-	s.sick = err != nil
+	err = w.forAll(ctx, accept, work, pending)
+	w.sick = err != nil
 	return errors.Join(failed, err)
 }
 
-// sweepForAll looks after what others left behind, whoever they were. What this host has seen, and has not told yet,
+// forAll looks after what others left behind, whoever they were. What this host has seen, and has not told yet,
 // comes before what can only be concluded.
-func (s *Server) sweepForAll(ctx, accept, work context.Context, undelivered bool) error {
-	s.mu.Lock()
-	jobs := maps.Clone(s.jobs)
-	s.mu.Unlock()
-	failed := s.adoptAll(ctx, accept, work, jobs, undelivered)
+func (w *sweeper) forAll(ctx, accept, work context.Context, undelivered bool) error {
+	w.mu.Lock()
+	jobs := maps.Clone(w.jobs)
+	w.mu.Unlock()
+	failed := w.adopter.adoptAll(ctx, accept, work, jobs, undelivered)
 	if undelivered {
 		return failed
 	}
 	// One that could not be ended keeps the mark of its own job back, and of no other.
-	return errors.Join(failed, s.lookAround(ctx, accept, work, jobs), s.settleStrays(ctx))
+	return errors.Join(failed, w.maintainer.maintainAll(ctx, accept, work, jobs), w.abandoned.settle(ctx))
 }
 
 // deliver delivers this host's spool for as long as a sweep may take in all: the rest of it looks after others.
-func (s *Server) deliver(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().TTL/sweepsPerTTL)
+func (w *sweeper) deliver(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.b.Keeper.Margin().TTL/sweepsPerTTL)
 	defer cancel()
-	return s.place.Deliver(ctx)
+	return w.outbox.deliver(ctx, false)
 }
 
 // patience passes on that something on this host could not be delivered although the store answers,
 // but not for ever: one item that no store takes must not keep every tick from being settled. It ends
 // once each item was tried for a TTL and none was taken: a witness behind many that no store takes
 // is heard before anything is settled. (Each sweep that delivers nothing has tried one more.)
-func (s *Server) patience(undelivered error) error {
+func (w *sweeper) patience(undelivered error) error {
 	if undelivered == nil {
-		s.undelivered, s.tried = 0, nil
+		w.undelivered, w.tried = 0, nil
 		return nil
 	}
 	var stuck *undeliverable
 	found := errors.As(undelivered, &stuck)
 	if found && stuck.some && errors.Is(undelivered, ErrEnough) {
-		s.undelivered, s.tried = 0, nil
+		w.undelivered, w.tried = 0, nil
 		return undelivered
 	}
 	if found {
-		if stuck.some || s.tried == nil {
-			s.undelivered, s.tried = 0, map[string]bool{}
+		if stuck.some || w.tried == nil {
+			w.undelivered, w.tried = 0, map[string]bool{}
 		}
-		again := s.tried[stuck.item] || len(s.tried) >= mostTried
-		s.tried[stuck.item] = true
-		if !again && len(s.tried) > 1 {
+		again := w.tried[stuck.item] || len(w.tried) >= mostTried
+		w.tried[stuck.item] = true
+		if !again && len(w.tried) > 1 {
 			return undelivered
 		}
 	}
-	if s.undelivered++; s.undelivered <= sweepsPerTTL {
+	if w.undelivered++; w.undelivered <= sweepsPerTTL {
 		return undelivered
 	}
-	if s.undelivered%(100*sweepsPerTTL) == sweepsPerTTL+1 {
-		s.log.Error("something that this host was to tell the store is not taken; it stays on this host", "event", "undeliverable", "error", undelivered)
+	if w.undelivered%(100*sweepsPerTTL) == sweepsPerTTL+1 {
+		w.log.Error("something that this host was to tell the store is not taken; it stays on this host", "event", "undeliverable", "error", undelivered)
 	}
+	return nil
+}
+
+// readPeers asks the store which servers live.
+func (w *sweeper) readPeers(ctx context.Context) error {
+	me, err := w.b.Book.Server(ctx)
+	if err != nil {
+		return err
+	}
+	live, err := w.b.Keeper.Unshared(ctx)
+	if err != nil {
+		return err
+	}
+	peers, apps := []lease.Nonce{me.Ref().Owner}, map[string]bool{w.app: true}
+	for owner, h := range live {
+		if app, ok := servedBy(h); ok {
+			apps[app] = true
+			if app == w.app && owner != me.Ref().Owner {
+				peers = append(peers, owner)
+			}
+		}
+	}
+	w.turn.mu.Lock()
+	w.turn.peers = peers
+	w.turn.mu.Unlock()
+	w.abandoned.served = apps
 	return nil
 }

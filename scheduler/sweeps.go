@@ -14,20 +14,20 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// The servers that serve the same take turns in sweeping: a lease, held for one sweep, says whose turn it is,
-// and its record when the last one was. So no server is missed when it dies between two sweeps, and one that
+// sweepTurns are the turns in which servers that serve the same sweep. A lease, held for one sweep, says whose turn
+// it is, and its record when the last one was. So no server is missed when it dies between two sweeps, and one that
 // dies within a sweep is for a TTL, like all that it held.
 //
 // They serve the same if they have the same jobs in the same generations and run the same of them: none of them
 // can take over a tick that the others could not. It is a matter of cost alone: what a sweep does, several may
 // do at once.
-type sweeps struct {
+type sweepTurns struct {
 	mu  sync.Mutex
 	key lease.Key
 }
 
 // among says what this server serves now.
-func (t *sweeps) among(app string, jobs map[string]*entry) {
+func (t *sweepTurns) among(app string, jobs map[string]*entry) {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		fmt.Fprintf(sum, "%q %d %t\n", name, jobs[name].generation, jobs[name].Dormant)
@@ -38,35 +38,35 @@ func (t *sweeps) among(app string, jobs map[string]*entry) {
 }
 
 // every is the time from one sweep to the next.
-func (s *Server) every() time.Duration {
-	return max(s.place.Keeper.Margin().TTL/sweepsPerTTL, 50*time.Millisecond)
+func (w *sweeper) every() time.Duration {
+	return max(w.b.Keeper.Margin().TTL/sweepsPerTTL, 50*time.Millisecond)
 }
 
 // take gets the turn until done is called; nil: it is another's, or somebody has just had it. A server that is behind,
 // or whose last sweep failed, stands back: another one can do all of it.
-func (t *sweeps) take(ctx context.Context, s *Server, behind bool) (done func(), err error) {
+func (t *sweepTurns) take(ctx context.Context, w *sweeper, behind bool) (done func(), err error) {
 	t.mu.Lock()
 	key := t.key
 	t.mu.Unlock()
-	keeper := s.place.Keeper
+	keeper := w.b.Keeper
 	now, r, err := keeper.Read(ctx, key) // which tells the time as well: nothing is concluded by a clock that has stepped
 	if err != nil {
 		return nil, fmt.Errorf("look whose turn it is to sweep: %w", err)
 	}
-	pause := s.every() * 9 / 10 // timers are not exact
-	if (behind || s.sick) && s.turn.among() > 1 {
-		pause += s.every()
+	pause := w.every() * 9 / 10 // timers are not exact
+	if (behind || w.sick) && w.turn.among() > 1 {
+		pause += w.every()
 	}
 	// A hold, or a sweep, that lies too far ahead is of a clock that was fast.
 	live := r.Live(now) && r.Expires.Sub(now) <= keeper.Margin().TTL+lease.MaxStep
 	if age := now.Sub(r.Renewed); live || age >= 0 && age < pause {
 		return nil, nil
 	}
-	turn, err := keeper.Acquire(ctx, lease.Want{Key: key, Holder: s.place.Self, OnHeldBack: s.place.heldBack})
+	turn, err := keeper.Acquire(ctx, lease.Want{Key: key, Holder: w.b.Self, OnHeldBack: w.recorder.heldBack})
 	switch {
 	case errors.As(err, new(*lease.HeldError)):
 		return nil, nil
-	case err != nil && s.place.holding(): // it is nobody's turn, and nothing that anybody could take over can be started
+	case err != nil && w.b.holding(): // it is nobody's turn, and nothing that anybody could take over can be started
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("take the turn to sweep: %w", err)

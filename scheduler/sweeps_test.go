@@ -23,7 +23,7 @@ func (w *world) crashes(t *testing.T, all []*host, at time.Time, d time.Duration
 		t.Fatalf("%s: %+v", at, now)
 	}
 	for _, h := range all {
-		if h.place.Self.Host == now.Claimant.Host {
+		if h.backend.Self.Host == now.Claimant.Host {
 			h.cut(true)
 			defer h.cut(false)
 		}

@@ -45,9 +45,9 @@ func (t *tail) kept() []byte {
 }
 
 // keepTail has the fire keep the end of what it prints, where hooks may ask for it.
-func (p *Place) keepTail(f *Fire) {
-	if p.Hooks != nil {
-		f.tail = &tail{to: f.Output}
-		f.Output = f.tail
+func (x *execution) keepTail() {
+	if x.b.Hooks != nil {
+		x.tail = &tail{to: x.Output}
+		x.Output = x.tail
 	}
 }

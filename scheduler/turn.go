@@ -97,32 +97,6 @@ func (s *share) wait(ctx context.Context, within time.Duration) (waited bool) {
 	return waited
 }
 
-// learn asks the store which servers live.
-func (s *Server) learn(ctx context.Context) error {
-	me, err := s.place.Book.Server(ctx)
-	if err != nil {
-		return err
-	}
-	live, err := s.place.Keeper.Unshared(ctx)
-	if err != nil {
-		return err
-	}
-	peers, apps := []lease.Nonce{me.Ref().Owner}, map[string]bool{s.app: true}
-	for owner, h := range live {
-		if app, ok := servedBy(h); ok {
-			apps[app] = true
-			if app == s.app && owner != me.Ref().Owner {
-				peers = append(peers, owner)
-			}
-		}
-	}
-	s.turn.mu.Lock()
-	s.turn.peers = peers
-	s.turn.mu.Unlock()
-	s.served = apps
-	return nil
-}
-
 // among is how many servers there are.
 func (t *turn) among() int {
 	t.mu.Lock()
@@ -160,25 +134,25 @@ func (s *Server) await(ctx context.Context, e *entry, at time.Time, rank int) (c
 	// However many they are, the last of them is in time.
 	step := min(time.Duration(rank)*turnStep, late/4)
 	pause(patient, step)
-	if s.turn.share.wait(patient, s.place.Keeper.Margin().RPCTimeout) {
+	if s.turn.share.wait(patient, s.b.Keeper.Margin().RPCTimeout) {
 		pause(patient, step) // theirs may be a few more
 	}
 	if ctx.Err() != nil {
 		return false
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.place.Keeper.Margin().RPCTimeout)
+	bounded, cancel := context.WithTimeout(ctx, s.b.Keeper.Margin().RPCTimeout)
 	defer cancel()
 	if s.begun(bounded, e.Spec.Key(), at) {
 		return true
 	}
-	looks := s.place.batches().looks
+	looks := s.requests.open().scans
 	select {
 	case looks <- struct{}{}:
 		defer func() { <-looks }()
 	case <-bounded.Done():
 		return false
 	}
-	rows, err := s.place.History.Ticks(bounded, history.Query{Job: e.Spec.Key(), From: at, To: at.Add(time.Microsecond), Limit: 1})
+	rows, err := s.b.History.Ticks(bounded, history.Query{Job: e.Spec.Key(), From: at, To: at.Add(time.Microsecond), Limit: 1})
 	// A claim whose server died before the start is for the claim to find out.
 	return err == nil && len(rows) == 1 && (rows[0].State != tick.Claimed || rows[0].Live)
 }
@@ -186,7 +160,7 @@ func (s *Server) await(ctx context.Context, e *entry, at time.Time, rank int) (c
 // begun says whether a run of a tick was begun, by a look that the ticks of many jobs have together. One that
 // is claimed, or that has ended without a run, is not seen so.
 func (s *Server) begun(ctx context.Context, job string, at time.Time) bool {
-	runs, err := s.place.batches().recent.Do(ctx, job)
+	runs, err := s.requests.open().recent.Do(ctx, job)
 	return err == nil && slices.ContainsFunc(runs, func(r run.Record) bool { return r.Tick.Equal(at) })
 }
 

@@ -59,7 +59,7 @@ func TestACatchUpEndsWithItsTurn(t *testing.T) {
 			h.start(t, newJob(t, "*/2 * * * *", target, policy))
 		}
 		time.Sleep(100 * time.Second) // two of them are over, the third is at work
-		keeper := hosts[0].place.Keeper
+		keeper := hosts[0].backend.Keeper
 		_, turn, err := keeper.Read(t.Context(), lease.Key("app/j").CatchUp())
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestASingleFireWaitsForClaimsOnTheirWay(t *testing.T) {
 		for n, state := range []run.Outcome{"", run.Missed} { // of the first tick, at those that follow it
 			next := at.Add(time.Duration(n+1) * 10 * time.Second)
 			sleepUntil(next.Add(100 * time.Millisecond))
-			if _, a, err := h.place.Trigger(t.Context(), t.Context(), j, next); err != nil || a.Status != tick.Won {
+			if _, a, err := h.backend.Trigger(t.Context(), t.Context(), j, next); err != nil || a.Status != tick.Won {
 				t.Fatal(a.Status, err)
 			}
 			if r := w.row(at); r.Outcome != state {

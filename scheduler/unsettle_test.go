@@ -156,7 +156,7 @@ func TestASingleTickThatWasConcludedOnAFastClock(t *testing.T) {
 		if row := w.rowAt(at); row.Outcome != run.Paused || scheduler.Ahead(w.registered(), time.Now()) != 0 {
 			t.Fatalf("the tick is %+v, the job %+v", row, w.registered())
 		}
-		res, a, err := w.host(9, 0).place.Trigger(t.Context(), t.Context(), j, at)
+		res, a, err := w.host(9, 0).backend.Trigger(t.Context(), t.Context(), j, at)
 		if err != nil || a.Status != tick.Won || res.Outcome != run.Succeeded {
 			t.Errorf("%+v, %v: %v", res, a.Status, err)
 		}
@@ -187,7 +187,7 @@ func TestASingleTickOfAPauseThatWasEndedOnAFastClock(t *testing.T) {
 		for i, want := range []tick.Status{tick.Paused, tick.Won} {
 			at := at.Add(time.Duration(i) * 10 * time.Minute)
 			time.Sleep(time.Until(at))
-			_, a, err := w.host(uint64(9+i), 0).place.Trigger(t.Context(), t.Context(), j, at)
+			_, a, err := w.host(uint64(9+i), 0).backend.Trigger(t.Context(), t.Context(), j, at)
 			if err != nil || a.Status != want {
 				t.Errorf("the tick at %s is %v, want %v: %v", at, a.Status, want, err)
 			}

@@ -51,15 +51,15 @@ type machine struct {
 // A server is one process that serves.
 type server struct {
 	*sim.Process
-	m       *machine
-	clock   clock.Clock
-	boot    func() time.Duration // as its guardians see it, which are not stopped with it
-	serving map[job.Scope]*scheduler.Server
-	places  map[job.Scope]*scheduler.Place
-	accept  context.Context
-	stop    context.CancelFunc
-	done    chan struct{}
-	loading sync.Mutex
+	m        *machine
+	clock    clock.Clock
+	boot     func() time.Duration // as its guardians see it, which are not stopped with it
+	serving  map[job.Scope]*scheduler.Server
+	backends map[job.Scope]*scheduler.Backend
+	accept   context.Context
+	stop     context.CancelFunc
+	done     chan struct{}
+	loading  sync.Mutex
 }
 
 // drifting is a machine's clock: a little faster or slower than the store's, and set wrong.
@@ -115,7 +115,7 @@ func (m *machine) process() *server {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	p := sim.NewProcess(seed, 0.01, 0.05, 400*time.Millisecond)
 	raw := drifting{start: time.Now().Add(-time.Duration(seed) * time.Minute), rate: 1 + (rng.Float64()-0.5)*0.006, skew: m.skew}
-	s := &server{Process: p, m: m, clock: p.Clock(raw), boot: raw.Boot, serving: map[job.Scope]*scheduler.Server{}, places: map[job.Scope]*scheduler.Place{}, done: make(chan struct{})}
+	s := &server{Process: p, m: m, clock: p.Clock(raw), boot: raw.Boot, serving: map[job.Scope]*scheduler.Server{}, backends: map[job.Scope]*scheduler.Backend{}, done: make(chan struct{})}
 	s.accept, s.stop = context.WithCancel(context.Background())
 	self := lease.Holder{Host: fmt.Sprint("host-", m.n), PID: int(m.boots), Command: scheduler.ServerOf("app")}
 	for scope, y := range map[job.Scope]*yearBook{job.Host: m.own, job.Global: m.f.shared} {
@@ -127,16 +127,16 @@ func (m *machine) process() *server {
 		if err != nil {
 			panic(err) // a margin that does not hold
 		}
-		place := &scheduler.Place{Name: y.name, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History, Self: self,
+		backend := &scheduler.Backend{Name: y.name, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History, Self: self,
 			Spool: m.spools[scope].Of(p), TimeOfDay: s.clock.Wall, Log: slog.New(slog.DiscardHandler)}
-		s.serving[scope], s.places[scope] = scheduler.NewServer(place, "app"), place
+		s.serving[scope], s.backends[scope] = scheduler.NewServer(backend, "app"), backend
 	}
 	return s
 }
 
 // trigger fires the job's latest tick as somebody's cron does, by a process of its own.
 func (s *server) trigger(y *yearJob) {
-	p := s.places[y.spec.Policy.Scope]
+	p := s.backends[y.spec.Policy.Scope]
 	j := y.build(s)
 	if now, err := p.Keeper.Now(s.accept); err == nil {
 		if at, ok := j.Due(now, now); ok {
@@ -148,7 +148,7 @@ func (s *server) trigger(y *yearJob) {
 
 func (s *server) close() {
 	s.stop()
-	for _, p := range s.places {
+	for _, p := range s.backends {
 		p.Keeper.Close()
 	}
 }

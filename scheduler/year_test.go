@@ -292,13 +292,13 @@ func (f *fleet) fates(kinds []kind, rng *rand.Rand) func() {
 	}
 	pause := func(m *machine) {
 		k := kinds[rng.IntN(len(kinds))]
-		place, d := m.now.places[k.within()], upTo(rng, 3*time.Hour)
+		backend, d := m.now.backends[k.within()], upTo(rng, 3*time.Hour)
 		req := tick.PauseRequest{Job: k.key(), By: "the plan", Resume: rng.IntN(3) == 0}
 		if !req.Resume && rng.IntN(2) == 0 {
 			req.Until = time.Now().Add(d)
 		}
 		f.ending.Go(func() {
-			if _, err := place.Pause(context.Background(), req); err == nil && !req.Resume && req.Until.IsZero() {
+			if _, err := backend.Pause(context.Background(), req); err == nil && !req.Resume && req.Until.IsZero() {
 				time.AfterFunc(d, func() { f.resume(req.Job, k.within()) })
 			}
 		})
@@ -367,14 +367,14 @@ func (f *fleet) retire() {
 // resume ends a job's pause wherever there is one.
 func (f *fleet) resume(name string, scope job.Scope) {
 	f.mu.Lock()
-	var places []*scheduler.Place
+	var backends []*scheduler.Backend
 	for _, m := range f.machines {
 		if m.now != nil {
-			places = append(places, m.now.places[scope])
+			backends = append(backends, m.now.backends[scope])
 		}
 	}
 	f.mu.Unlock()
-	for _, p := range places {
+	for _, p := range backends {
 		_, _ = p.Pause(context.Background(), tick.PauseRequest{Job: name, By: "the plan", Resume: true})
 	}
 }

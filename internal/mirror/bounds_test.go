@@ -19,7 +19,7 @@ func (h *host) ran(all ...run.Record) {
 		all[i].ID, all[i].Job, all[i].Outcome = run.NewID(), "app/j", run.Succeeded
 		all[i].Ended = all[i].Started.Add(time.Second)
 	}
-	if err := h.place.History.AppendRuns(h.t.Context(), all); err != nil {
+	if err := h.backend.History.AppendRuns(h.t.Context(), all); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -78,14 +78,14 @@ func TestALostTurnIsGivenUp(t *testing.T) {
 		defer func() { cancel(); <-done }()
 		time.Sleep(time.Minute)
 		key := lease.Key("s").Mirror()
-		_, r, err := h.place.Keeper.Read(t.Context(), key)
+		_, r, err := h.backend.Keeper.Read(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, ok, err := h.place.Keeper.Break(t.Context(), r.Ref(), lease.Broken{By: "test", Why: "a test", Now: true}); err != nil || !ok {
+		if _, _, ok, err := h.backend.Keeper.Break(t.Context(), r.Ref(), lease.Broken{By: "test", Why: "a test", Now: true}); err != nil || !ok {
 			t.Fatal(err)
 		}
-		other, err := h.place.Keeper.Acquire(t.Context(), lease.Want{Key: key})
+		other, err := h.backend.Keeper.Acquire(t.Context(), lease.Want{Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,10 +115,10 @@ func TestAnOldTickThatRanIsCopiedAgain(t *testing.T) {
 		h.pass()
 		time.Sleep(time.Hour)
 		h.pass()
-		rows := told(t, h.place, "app/j").Ticks
+		rows := told(t, h.backend, "app/j").Ticks
 		old := rows[len(rows)-1]
 		old.Outcome, old.Reason, old.Ended = run.Failed, "run again", time.Now().UTC()
-		if err := h.place.History.AppendTicks(t.Context(), []tick.Tick{old}); err != nil {
+		if err := h.backend.History.AppendTicks(t.Context(), []tick.Tick{old}); err != nil {
 			t.Fatal(err)
 		}
 		h.ran(run.Record{Tick: old.At, Started: time.Now().UTC()})

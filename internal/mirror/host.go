@@ -30,8 +30,8 @@ type about struct {
 	Jobs []tick.Job `json:"jobs"`
 }
 
-// Hosts lists the hosts that have copied to a place, by name.
-func Hosts(ctx context.Context, p *scheduler.Place) ([]Host, error) {
+// Hosts lists the hosts that have copied to a backend, by name.
+func Hosts(ctx context.Context, p *scheduler.Backend) ([]Host, error) {
 	if p.Ticks == nil {
 		return nil, nil
 	}

@@ -32,7 +32,7 @@ func TestAPassAsksForNoJob(t *testing.T) {
 		const jobs = 2_500
 		shared, asked := memory.New(memory.Options{}), 0
 		h := newHost(t, "one", shared)
-		l, err := h.place.Keeper.Acquire(t.Context(), lease.Want{Key: lease.OnceKey()})
+		l, err := h.backend.Keeper.Acquire(t.Context(), lease.Want{Key: lease.OnceKey()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,21 +46,21 @@ func TestAPassAsksForNoJob(t *testing.T) {
 				claims = append(claims, tick.ClaimRequest{Job: name, At: at, Lease: l.Ref(), Outcome: run.Skipped, Reason: run.ReasonOverlap})
 			}
 		}
-		if _, err := h.place.Ticks.SetJobs(t.Context(), defs); err != nil {
+		if _, err := h.backend.Ticks.SetJobs(t.Context(), defs); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.place.Ticks.Claim(t.Context(), claims); err != nil {
+		if _, err := h.backend.Ticks.Claim(t.Context(), claims); err != nil {
 			t.Fatal(err)
 		}
 		h.pass()
 		for i := range jobs {
-			rows, err := shared.Store().History.Ticks(t.Context(), history.Query{Job: mirror.On(fmt.Sprintf("app/j%d", i), h.place.Self.HostID[:16])})
+			rows, err := shared.Store().History.Ticks(t.Context(), history.Query{Job: mirror.On(fmt.Sprintf("app/j%d", i), h.backend.Self.HostID[:16])})
 			if err != nil || len(rows) != 2 {
 				t.Fatalf("job %d: %d ticks were copied: %v", i, len(rows), err)
 			}
 		}
 		time.Sleep(time.Minute)
-		h.place.History = countedHistory{h.place.History, &asked}
+		h.backend.History = countedHistory{h.backend.History, &asked}
 		h.pass()
 		if asked > 2 {
 			t.Errorf("%d times ticks were read of %d jobs without news", asked, jobs)

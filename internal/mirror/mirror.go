@@ -29,7 +29,7 @@ const (
 // directory, and what runs there never waits for it.
 type Mirror struct {
 	// From is the host's directory and To the shared store.
-	From, To *scheduler.Place
+	From, To *scheduler.Backend
 	// Store names To among the stores that this host has been copied to: its installation id and
 	// namespace.
 	Store  string

@@ -89,8 +89,8 @@ func (f farHistory) AppendTicks(ctx context.Context, t []tick.Tick) error {
 	return f.Store.AppendTicks(ctx, t)
 }
 
-// place is a process's way to a backend.
-func place(t *testing.T, b *memory.Backend, self lease.Holder) *scheduler.Place {
+// backend is one of a process, over a store in memory.
+func backend(t *testing.T, b *memory.Backend, self lease.Holder) *scheduler.Backend {
 	t.Helper()
 	st := b.Store()
 	k, err := lease.NewKeeper(lease.Options{Store: st.Leases, Clock: clock.Virtual{Start: time.Now().Add(-time.Hour)}})
@@ -98,7 +98,7 @@ func place(t *testing.T, b *memory.Backend, self lease.Holder) *scheduler.Place 
 		t.Fatal(err)
 	}
 	t.Cleanup(k.Close)
-	return &scheduler.Place{Name: "sim", Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History,
+	return &scheduler.Backend{Name: "sim", Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History,
 		Self: self, Log: slog.New(slog.DiscardHandler)}
 }
 
@@ -109,28 +109,28 @@ func (c *memoryCursor) Save(p mirror.Position) error   { c.Position = p; return 
 
 // host is one with a directory of its own, beside a shared store.
 type host struct {
-	t      *testing.T
-	place  *scheduler.Place // of the directory
-	shared *scheduler.Place
-	net    *network
-	cursor *memoryCursor
+	t       *testing.T
+	backend *scheduler.Backend // of the directory
+	shared  *scheduler.Backend
+	net     *network
+	cursor  *memoryCursor
 	*mirror.Mirror
 }
 
 func newHost(t *testing.T, name string, shared *memory.Backend) *host {
 	self := lease.Holder{Host: name, HostID: lease.NewNonce().String(), PID: 7}
 	h := &host{t: t, net: &network{}, cursor: &memoryCursor{}}
-	h.place, h.shared = place(t, memory.New(memory.Options{}), self), place(t, shared, self)
-	far := place(t, shared, self)
+	h.backend, h.shared = backend(t, memory.New(memory.Options{}), self), backend(t, shared, self)
+	far := backend(t, shared, self)
 	far.Ticks, far.History = farTicks{far.Ticks, h.net}, farHistory{far.History, h.net}
-	h.Mirror = &mirror.Mirror{From: h.place, To: far, Store: "s", Cursor: h.cursor}
+	h.Mirror = &mirror.Mirror{From: h.backend, To: far, Store: "s", Cursor: h.cursor}
 	return h
 }
 
 // serve has a server of the host run a job until the test stops it.
 func (h *host) serve(jobs ...*scheduler.Job) (stop func()) {
 	h.t.Helper()
-	s := scheduler.NewServer(h.place, "app")
+	s := scheduler.NewServer(h.backend, "app")
 	if err := s.Load(h.t.Context(), jobs); err != nil {
 		h.t.Fatal(err)
 	}
@@ -155,8 +155,8 @@ func newJob(t *testing.T, expr string, work time.Duration) *scheduler.Job {
 	return j
 }
 
-// told is what a place tells of a job, without what a copy leaves out.
-func told(t *testing.T, p *scheduler.Place, job string) (all struct {
+// told is what a backend tells of a job, without what a copy leaves out.
+func told(t *testing.T, p *scheduler.Backend, job string) (all struct {
 	Ticks  []tick.Tick
 	Runs   []run.Record
 	Events []history.Event
@@ -187,13 +187,13 @@ func told(t *testing.T, p *scheduler.Place, job string) (all struct {
 // same checks that the shared store tells of a host's job what its directory tells.
 func (h *host) same(job string) {
 	h.t.Helper()
-	here, there := told(h.t, h.place, job), told(h.t, h.known().View(h.shared), job)
+	here, there := told(h.t, h.backend, job), told(h.t, h.known().View(h.shared), job)
 	here.Ticks = slices.DeleteFunc(here.Ticks, func(t tick.Tick) bool { return t.State != tick.Closed })
 	if len(here.Ticks)+len(here.Runs)+len(here.Events) == 0 {
 		h.t.Fatal("there is nothing to compare")
 	}
 	if !reflect.DeepEqual(here, there) {
-		h.t.Errorf("%s: its directory tells\n%v\nthe shared store tells\n%v", h.place.Self.Host, here, there)
+		h.t.Errorf("%s: its directory tells\n%v\nthe shared store tells\n%v", h.backend.Self.Host, here, there)
 	}
 }
 
@@ -205,11 +205,11 @@ func (h *host) known() mirror.Host {
 		h.t.Fatal(err)
 	}
 	for _, k := range hosts {
-		if k.Name == h.place.Self.Host {
+		if k.Name == h.backend.Self.Host {
 			return k
 		}
 	}
-	h.t.Fatalf("%s is not among %v", h.place.Self.Host, hosts)
+	h.t.Fatalf("%s is not among %v", h.backend.Self.Host, hosts)
 	return mirror.Host{}
 }
 
@@ -233,10 +233,10 @@ func TestEachHostsTicksAreCopied(t *testing.T) {
 		for _, h := range hosts {
 			seen := h.known().Seen
 			if age := time.Since(seen); age > time.Minute {
-				t.Errorf("%s was last heard of %s ago", h.place.Self.Host, age)
+				t.Errorf("%s was last heard of %s ago", h.backend.Self.Host, age)
 			}
 			if n := len(told(t, h.known().View(h.shared), "app/j").Ticks); n < 80 {
-				t.Errorf("%s: %d ticks are copied", h.place.Self.Host, n)
+				t.Errorf("%s: %d ticks are copied", h.backend.Self.Host, n)
 			}
 		}
 	})

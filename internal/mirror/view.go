@@ -11,10 +11,10 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// View is a place to read from: what a host has copied to p, under the names that its jobs have on
+// View is a backend to read from: what a host has copied to p, under the names that its jobs have on
 // the host. Of the registry it has Jobs alone; nothing can be claimed or recorded there.
-func (h Host) View(p *scheduler.Place) *scheduler.Place {
-	return &scheduler.Place{Name: p.Name, Keeper: p.Keeper, Self: p.Self, Log: p.Log,
+func (h Host) View(p *scheduler.Backend) *scheduler.Backend {
+	return &scheduler.Backend{Name: p.Name, Keeper: p.Keeper, Self: p.Self, Log: p.Log,
 		Ticks: viewTicks{host: h}, History: viewHistory{p.History, h.ID}}
 }
 

@@ -32,12 +32,12 @@ func RunNewProgram(t *testing.T, open Open, url string) {
 	if s.Properties.Reach == store.Host {
 		self.HostID = s.Properties.InstallationID
 	}
-	place := &scheduler.Place{Name: s.URL, Keeper: k, Book: tick.NewBook(s.Ticks, k, self), Ticks: s.Ticks, History: s.History,
+	backend := &scheduler.Backend{Name: s.URL, Keeper: k, Book: tick.NewBook(s.Ticks, k, self), Ticks: s.Ticks, History: s.History,
 		Self: self, Descriptor: s.Descriptor, Detach: s.Detach, Log: slog.New(slog.NewTextHandler(log, nil))}
 	j := &scheduler.Job{Spec: job.Spec{App: "app", Name: "j", Schedules: []string{"@every 1s"}, Timezone: "UTC", Policy: job.DefaultPolicy(true)},
 		Target: run.Func(func(context.Context, run.Call) error { return nil })}
 	j.Spec.Policy.StartingDeadline = 10 * time.Second // below the hold-back, and far beyond what a busy machine is late
-	server := scheduler.NewServer(place, "app")
+	server := scheduler.NewServer(backend, "app")
 	first := w.now(s)
 	w.check("Load", server.Load(w.ctx, []*scheduler.Job{j}))
 	ctx, stop := context.WithCancel(w.ctx)

@@ -166,7 +166,7 @@ func logTo(e env) *slog.Logger {
 
 // recall joins ticks with their runs, and puts runs without a tick between them, latest first.
 func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {
-	hosts, err := mirror.Hosts(ctx, p.Place)
+	hosts, err := mirror.Hosts(ctx, p.Backend)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +357,7 @@ func orDash(s string) string {
 }
 
 func showEvents(ctx context.Context, e env, p *opened, q history.Query, out format) error {
-	hosts, err := mirror.Hosts(ctx, p.Place)
+	hosts, err := mirror.Hosts(ctx, p.Backend)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // mirrorOf copies what a host's directory records to the shared store (rule H1).
 func mirrorOf(host, shared *opened) *mirror.Mirror {
 	id, namespace := shared.store.Properties.InstallationID, shared.config.Namespace
-	return &mirror.Mirror{From: host.Place, To: shared.Place, Store: id + "-" + namespace,
+	return &mirror.Mirror{From: host.Backend, To: shared.Backend, Store: id + "-" + namespace,
 		Cursor: mirror.FileIn(host.config.URL.Path, id, namespace)}
 }
 

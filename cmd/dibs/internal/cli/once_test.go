@@ -51,8 +51,8 @@ func newFakeHost(t *testing.T, b *memory.Backend, seed uint64) *fakeHost {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.Close)
-	place := &scheduler.Place{Keeper: k, Book: tick.NewBook(st.Ticks, k, lease.Holder{}), Ticks: st.Ticks, History: st.History}
-	h.runner = runner{place: &opened{Place: place, store: st}, signals: &relay{waiting: t.Context()}, now: k.Now}
+	place := &scheduler.Backend{Keeper: k, Book: tick.NewBook(st.Ticks, k, lease.Holder{}), Ticks: st.Ticks, History: st.History}
+	h.runner = runner{place: &opened{Backend: place, store: st}, signals: &relay{waiting: t.Context()}, now: k.Now}
 	h.key = "k"
 	return h
 }

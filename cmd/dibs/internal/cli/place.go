@@ -150,9 +150,9 @@ func (a address) host() (store.Config, error) {
 	return c, err
 }
 
-// opened is a place and the store behind it.
+// opened is a backend and the store behind it.
 type opened struct {
-	*scheduler.Place
+	*scheduler.Backend
 	store  *store.Store
 	config store.Config
 	was    remembered // when it was opened
@@ -180,7 +180,7 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	case err != nil:
 		return nil, storeError{c.String(), err}
 	}
-	var place atomic.Pointer[scheduler.Place] // which needs the keeper that tells it
+	var place atomic.Pointer[scheduler.Backend] // which needs the keeper that tells it
 	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Seen: was.epoch, Margin: lease.MarginFor(cmp.Or(c.TTL, s.Properties.MaxTTL)),
 		OnStep: func(d time.Duration) {
 			log.Warn("the store's clock stepped", "event", "clock-step", "step", d, "store", c.String())
@@ -210,12 +210,12 @@ func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) 
 	}
 	book := tick.NewBook(s.Ticks, k, self)
 	book.OnHeldBack = held
-	p := &scheduler.Place{Name: s.URL, Keeper: k, Book: book, Ticks: s.Ticks, History: s.History, Self: self,
+	p := &scheduler.Backend{Name: s.URL, Keeper: k, Book: book, Ticks: s.Ticks, History: s.History, Self: self,
 		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, TimeOfDay: clock.System.Wall, Log: log,
 		Spool: spool.In(hostDir(), s.Properties.InstallationID, c.Namespace)}
 	place.Store(p)
 	was.keepTTL(c, s)
-	return &opened{Place: p, store: s, config: c, was: was}, nil
+	return &opened{Backend: p, store: s, config: c, was: was}, nil
 }
 
 // deliverBy tells the store what is kept on this host, for somebody who looks now, and does not wait for long.

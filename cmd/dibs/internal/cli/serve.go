@@ -337,7 +337,7 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 	}
 	s.places[scope], s.hooks[scope] = p, s.hooksOf(p)
 	s.mu.Lock()
-	s.servers[scope] = scheduler.NewServer(p.Place, s.app)
+	s.servers[scope] = scheduler.NewServer(p.Backend, s.app)
 	s.mu.Unlock()
 	s.log.Info("store opened", "event", "store-opened", "scope", scope, "store", config.String(), "namespace", config.Namespace,
 		"installation", p.store.Properties.InstallationID, "survives_silence", p.Keeper.Margin().Outage())

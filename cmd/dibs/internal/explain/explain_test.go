@@ -96,8 +96,8 @@ func (c cutTicks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) 
 	return c.Store.Orphans(ctx, l)
 }
 
-// place is that of a host, and how it is cut off.
-func (w world) place(host string) (*scheduler.Place, func(bool)) {
+// backend is that of a host, and how it is cut off.
+func (w world) backend(host string) (*scheduler.Backend, func(bool)) {
 	w.t.Helper()
 	st := w.b.Store()
 	link, cut := sim.NewLink(st.Leases, 1), new(atomic.Bool)
@@ -108,7 +108,7 @@ func (w world) place(host string) (*scheduler.Place, func(bool)) {
 	w.t.Cleanup(k.Close)
 	ticks := cutTicks{st.Ticks, cut}
 	self := lease.Holder{Host: host, PID: 7}
-	p := &scheduler.Place{Name: host, Keeper: k, Book: tick.NewBook(ticks, k, self), Ticks: ticks, History: st.History, Self: self,
+	p := &scheduler.Backend{Name: host, Keeper: k, Book: tick.NewBook(ticks, k, self), Ticks: ticks, History: st.History, Self: self,
 		Spool: &spool{}, Log: slog.New(slog.DiscardHandler)}
 	return p, func(c bool) { link.Cut(c); cut.Store(c) }
 }
@@ -116,7 +116,7 @@ func (w world) place(host string) (*scheduler.Place, func(bool)) {
 // serve starts a server; stop drains it.
 func (w world) serve(host string, j *scheduler.Job) (cut func(bool), stop func()) {
 	w.t.Helper()
-	p, cut := w.place(host)
+	p, cut := w.backend(host)
 	s := scheduler.NewServer(p, "app")
 	if err := s.Load(w.t.Context(), []*scheduler.Job{j}); err != nil {
 		w.t.Fatal(err)
@@ -160,7 +160,7 @@ func (w world) explain(at string) explain.Account {
 }
 
 func (w world) ask(name, at string) (explain.Account, error) {
-	p, _ := w.place("laptop")
+	p, _ := w.backend("laptop")
 	f, err := explain.Gather(w.t.Context(), p, name, at)
 	return explain.Decide(f), err
 }
@@ -220,7 +220,7 @@ func TestASkippedTickNamesTheHolderAndWhatBecameOfIt(t *testing.T) {
 
 func facts(t *testing.T, w world, at string) explain.Facts {
 	t.Helper()
-	p, _ := w.place("laptop")
+	p, _ := w.backend("laptop")
 	f, err := explain.Gather(t.Context(), p, "app/j", at)
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +343,7 @@ func TestAMissedTickTellsOfHostsThatWereUpAndOfManifestsThatDiffer(t *testing.T)
 	inWorld(t, func(t *testing.T, w world) {
 		_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
 		stop()
-		p, _ := w.place("web-2")
+		p, _ := w.backend("web-2")
 		time.Sleep(time.Hour)
 		p.Fire(t.Context(), scheduler.Fire{Key: "other", Target: works(time.Second), Policy: job.DefaultPolicy(true), Limits: run.Limits{Attempts: 1}})
 		p.Event(t.Context(), history.Event{Kind: "manifest-differs", Job: "app/j", Reason: "another definition"})
@@ -376,7 +376,7 @@ func TestAnUnavailableTickNamesItsWitness(t *testing.T) {
 
 func TestATickThatWaitsForTheKeyNamesWhoHasIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
-		p, _ := w.place("web-9")
+		p, _ := w.backend("web-9")
 		go p.Fire(t.Context(), scheduler.Fire{Key: "app/j", RunID: "r-1", Target: works(2 * time.Hour), Policy: job.DefaultPolicy(true), Limits: run.Limits{Attempts: 1}})
 		_, stop := w.serve("web-1", hourly(t, works(time.Second), func(p *job.Policy) { p.Concurrency = job.Wait }))
 		defer stop()
@@ -485,7 +485,7 @@ func TestABackfilledTickSaysSo(t *testing.T) {
 		_, stop := w.serve("web-1", j)
 		time.Sleep(time.Minute)
 		defer stop()
-		p, _ := w.place("laptop")
+		p, _ := w.backend("laptop")
 		fill := func(force bool) {
 			t.Helper()
 			from := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
@@ -550,7 +550,7 @@ func TestAHashedScheduleIsThatOfTheJob(t *testing.T) {
 
 func TestAKeyWithoutAScheduleHasItsLastRun(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {
-		p, _ := w.place("web-1")
+		p, _ := w.backend("web-1")
 		for i := range 3 {
 			p.Fire(t.Context(), scheduler.Fire{Key: "app/j", RunID: fmt.Sprint("r-", i), Target: works(time.Second), Policy: job.DefaultPolicy(true), Limits: run.Limits{Attempts: 1}})
 			time.Sleep(time.Hour)

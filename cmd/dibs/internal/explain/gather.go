@@ -21,7 +21,7 @@ var ErrUnknown = errors.New("nothing is known of this job")
 const lookBack = time.Hour
 
 // Find reads the definition of a job, also one that was removed; nil where there is none.
-func Find(ctx context.Context, p *scheduler.Place, name string) (*Definition, error) {
+func Find(ctx context.Context, p *scheduler.Backend, name string) (*Definition, error) {
 	known, err := p.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
 	if err != nil {
 		return nil, fmt.Errorf("read the registered jobs: %w", err)
@@ -36,8 +36,8 @@ func Find(ctx context.Context, p *scheduler.Place, name string) (*Definition, er
 	return d, nil
 }
 
-// Gather reads what a place knows about the tick of a job that was asked for.
-func Gather(ctx context.Context, p *scheduler.Place, name, at string) (Facts, error) {
+// Gather reads what a backend knows about the tick of a job that was asked for.
+func Gather(ctx context.Context, p *scheduler.Backend, name, at string) (Facts, error) {
 	f := Facts{Name: name, TTL: p.Keeper.Margin().TTL}
 	var err error
 	if f.Now, err = p.Keeper.Now(ctx); err != nil {
@@ -66,7 +66,7 @@ func Gather(ctx context.Context, p *scheduler.Place, name, at string) (Facts, er
 
 type gatherer struct {
 	ctx context.Context
-	*scheduler.Place
+	*scheduler.Backend
 	f *Facts
 }
 

@@ -33,7 +33,7 @@ func TestEveryOutcome(t *testing.T) {
 	// beside has somebody hold the job's key before its tick.
 	beside := func(target run.Target, change func(*job.Policy), then scene) scene {
 		return func(w world, t *testing.T) {
-			p, _ := w.place("web-9")
+			p, _ := w.backend("web-9")
 			held := job.DefaultPolicy(true)
 			change(&held)
 			ctx, cancel := context.WithCancelCause(context.Background())
@@ -110,7 +110,7 @@ func TestEveryOutcome(t *testing.T) {
 		{"paused", at, func(w world, t *testing.T) {
 			_, stop := w.serve("web-1", hourly(t, works(time.Second), nil))
 			t.Cleanup(stop)
-			p, _ := w.place("laptop")
+			p, _ := w.backend("laptop")
 			if _, err := p.Pause(t.Context(), tick.PauseRequest{Job: "app/j", By: "ann", Why: "a move"}); err != nil {
 				t.Fatal(err)
 			}

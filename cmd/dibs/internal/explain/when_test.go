@@ -70,7 +70,7 @@ func asked(t *testing.T, expr string, now time.Time, at string) explain.Account 
 		t.Fatal(err)
 	}
 	defer k.Close()
-	f, err := explain.Gather(t.Context(), &scheduler.Place{Keeper: k, Ticks: st.Ticks, History: st.History}, "app/j", at)
+	f, err := explain.Gather(t.Context(), &scheduler.Backend{Keeper: k, Ticks: st.Ticks, History: st.History}, "app/j", at)
 	if err != nil {
 		t.Fatal(err)
 	}

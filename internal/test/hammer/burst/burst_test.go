@@ -74,11 +74,11 @@ func burst(t *testing.T, address string, each time.Duration, n int) {
 }
 
 type world struct {
-	t     *testing.T
-	n     int
-	tally tally
-	near  *store.Store
-	place *scheduler.Place
+	t       *testing.T
+	n       int
+	tally   tally
+	near    *store.Store
+	backend *scheduler.Backend
 
 	mu   sync.Mutex
 	ran  map[string]int
@@ -118,7 +118,7 @@ func (w *world) open(address string, each time.Duration) {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	self := lease.Holder{Host: "burst", PID: os.Getpid(), Command: scheduler.ServerOf("app")}
-	w.place = &scheduler.Place{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks,
+	w.backend = &scheduler.Backend{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks,
 		History: st.History, Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Log: log}
 }
 
@@ -143,7 +143,7 @@ func (w *world) serve(at time.Time) (inTime bool) {
 			Policy: p}, Target: target,
 			Output: func(run.Record) io.WriteCloser { return nothing{} }})
 	}
-	server := scheduler.NewServer(w.place, "app")
+	server := scheduler.NewServer(w.backend, "app")
 	if err := server.Load(t.Context(), served); err != nil {
 		t.Fatal(err)
 	}

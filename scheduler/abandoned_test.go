@@ -109,9 +109,9 @@ func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
 		keys := []string{"a-key-of-dibs-run", "another"}
 		w.leave(t, slices.Concat(gone, keys, names("other/", 2))...)
 		h, other := w.host(1, 0), w.host(2, 0)
-		other.place.Self.Command = scheduler.ServerOf("other")
-		other.place.Book = tick.NewBook(other.ticks, other.place.Keeper, other.place.Self)
-		other.Server = scheduler.NewServer(other.place, "other")
+		other.backend.Self.Command = scheduler.ServerOf("other")
+		other.backend.Book = tick.NewBook(other.ticks, other.backend.Keeper, other.backend.Self)
+		other.Server = scheduler.NewServer(other.backend, "other")
 		other.start(t) // which knows nothing of these jobs any more, and settles them itself
 		h.start(t, newJob(t, "*/10 * * * *", w.target(0), nil))
 		open := func(name string) bool { return w.only(t, name).State != tick.Closed }
@@ -148,9 +148,9 @@ func TestWhatIsNotAbandonedIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.place.Self.Command = scheduler.ServerOf("neighbor")
-		h.place.Book = tick.NewBook(h.ticks, h.place.Keeper, h.place.Self)
-		h.Server = scheduler.NewServer(h.place, "neighbor")
+		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
+		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)
 		w.leave(t, "app/other", "app/j")
 		time.Sleep(5 * time.Minute)
@@ -172,9 +172,9 @@ func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.place.Self.Command = scheduler.ServerOf("neighbor")
-		h.place.Book = tick.NewBook(h.ticks, h.place.Keeper, h.place.Self)
-		h.Server = scheduler.NewServer(h.place, "neighbor")
+		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
+		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)
 		w.leave(t, "app/first", "app/second")
 		time.Sleep(5 * time.Minute) // the app is missed
@@ -205,9 +205,9 @@ func TestAnAppThatIsServedIsNoticedOutOfTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.place.Self.Command = scheduler.ServerOf("neighbor")
-		h.place.Book = tick.NewBook(h.ticks, h.place.Keeper, h.place.Self)
-		h.Server = scheduler.NewServer(h.place, "neighbor")
+		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
+		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)
 		w.leave(t, "app/first", "app/second")
 		time.Sleep(9 * time.Minute)

@@ -43,7 +43,7 @@ func TestAnOutcomeThatNothingTookIsToldAgain(t *testing.T) {
 				h := w.host(1, 0)
 				s := &fullSpool{spool: h.spool}
 				s.full.Store(true)
-				h.withPlace(func(p *scheduler.Place) { p.Spool = s })
+				h.withBackend(func(p *scheduler.Backend) { p.Spool = s })
 				var ran atomic.Bool
 				h.start(t, newJob(t, "0 * * * *", run.Func(func(context.Context, run.Call) error {
 					ran.Store(true)

@@ -2,101 +2,28 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
-	"github.com/dibs-run/dibs/schedule"
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Of ticks that were due before a change, the definition then in force decides (rule T11): the store keeps it until
-// all of them have their outcome. A job is a line of definitions: those that ended, and the one in force.
+// entry is a job that is served, with its next tick.
+type entry struct {
+	*Job
+	generation int64
+	next       time.Time             // its next tick; zero: none
+	scanned    atomic.Pointer[since] // up to where there is nothing to catch up on but what nobody claimed
+	differs    atomic.Bool           // the store holds another definition, from a newer load (rule T11)
+	view
 
-// mostPast bounds the definitions that a job keeps beside the one in force.
-const mostPast = 8
-
-// definitions are the job's, oldest first. A past that cannot be read is recorded, and is none.
-func (p *Place) definitions(ctx context.Context, known tick.Job) []tick.Job {
-	all, err := known.Definitions()
-	if err != nil {
-		p.unreadable(ctx, known, err)
-	}
-	return all
-}
-
-func (p *Place) unreadable(ctx context.Context, known tick.Job, err error) {
-	p.Event(ctx, history.Event{Kind: "definition-unreadable", Job: known.Name,
-		Reason: fmt.Sprintf("%v; which ticks it had after %s cannot be told, so those that nobody claimed get no outcome", err, stamp(known.Mark))})
-}
-
-// leave completes the request that changes a definition: what of it has open ticks before the change is kept.
-// Where a job changes so often that more is kept than may be, the oldest of them end now: a tick that nobody
-// claimed is missed.
-func (p *Place) leave(ctx context.Context, known tick.Job, req tick.JobRequest) (tick.JobRequest, error) {
-	var open []tick.Job
-	all := p.definitions(ctx, known)
-	all[len(all)-1].Until = req.Since
-	for _, d := range all {
-		spec, set, err := p.readable(ctx, d)
-		if err != nil {
-			return req, err
-		}
-		if spec != nil && hasOpen(set, known.Mark, req.Since) {
-			open = append(open, d)
-		}
-	}
-	if len(open) > mostPast {
-		var err error
-		if open, err = p.unaccounted(ctx, open); err != nil {
-			return req, err
-		}
-	}
-	for ; len(open) > mostPast; open = open[1:] {
-		if _, err := p.concludeOne(ctx, open[0], req.Since); err != nil {
-			return req, err
-		}
-	}
-	req.Past, req.Of = tick.PastOf(open), known.Generation
-	return req, nil
-}
-
-// hasOpen says whether there is a tick above the mark and before an instant.
-func hasOpen(set schedule.Set, mark, until time.Time) bool {
-	at, ok := set.Next(mark)
-	return ok && at.Before(until)
-}
-
-// unaccounted are those definitions of which some tick has no row: of the others nothing is to be decided any more.
-func (p *Place) unaccounted(ctx context.Context, ended []tick.Job) (open []tick.Job, err error) {
-	for _, d := range ended {
-		_, set, err := Registered(d)
-		if err != nil {
-			continue // it is recorded
-		}
-		some, err := p.lacks(ctx, d, set)
-		if err != nil {
-			return nil, err
-		}
-		if some {
-			open = append(open, d)
-		}
-	}
-	return open, nil
-}
-
-// lacks says whether some tick of a definition that ended has no row, however many ticks with one come before it.
-func (p *Place) lacks(ctx context.Context, d tick.Job, set schedule.Set) (bool, error) {
-	for {
-		due, rows, err := p.open(ctx, d, set, func(time.Time) bool { return true })
-		if err != nil || len(due) == 0 {
-			return false, err
-		}
-		if len(tick.Unaccounted(due, rows)) > 0 {
-			return true, nil
-		}
-		d.Mark = due[len(due)-1]
-	}
+	definition tick.Job  // what it was made of
+	whole      *Job      // the job as it was loaded, whenever it is due
+	past       []*entry  // those of the definitions before it that left ticks open, oldest first
+	main       *entry    // of one of these: whose past it is; nil for the one in force
+	done       bool      // the sweep's own, of a past one: all its ticks have their outcome
+	returned   time.Time // the earliest tick that came back since the definition is being replaced
 }
 
 // under is the job as it is to be run for ticks of another of its definitions: when and how is that one's, what it
@@ -117,18 +44,18 @@ func (j *Job) under(d tick.Job) (*Job, error) {
 // entry makes that of a registered job.
 func (s *Server) entry(ctx context.Context, j *Job, known tick.Job) *entry {
 	e := &entry{Job: j, generation: known.Generation, definition: known, whole: j}
-	for _, d := range s.place.definitions(ctx, known) {
+	for _, d := range s.registry.definitions(ctx, known) {
 		as, err := j.under(d)
 		switch {
 		case err != nil:
-			s.place.unreadable(ctx, d, err)
+			s.registry.unreadable(ctx, d, err)
 		case d.Until.IsZero():
 			e.Job, e.definition = as, d
 		default:
 			e.past = append(e.past, &entry{Job: as, generation: known.Generation, definition: d, main: e})
 		}
 	}
-	e.saw(known)
+	e.refresh(known)
 	return e
 }
 
@@ -156,7 +83,7 @@ func (s *Server) takeUp(e, before *entry, now time.Time) {
 
 // renew makes a job's entry anew, because the store says otherwise how long its definitions are in force.
 func (s *Server) renew(ctx context.Context, e *entry, known tick.Job) {
-	fresh, now := s.entry(ctx, e.whole, known), s.place.passed()
+	fresh, now := s.entry(ctx, e.whole, known), s.b.passed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if name := e.Spec.Key(); s.jobs[name] == e {
@@ -235,5 +162,22 @@ func (s *Server) handBack(e *entry, at time.Time) {
 				s.poke()
 			}
 		}
+	}
+}
+
+// differs stops firing a job whose definition in the store is newer than ours (rule T11).
+func (s *Server) differs(ctx context.Context, e *entry) {
+	if s.loading.Load() > 0 {
+		return // it may be the one that is being loaded
+	}
+	s.mu.Lock()
+	first := s.jobs[e.Spec.Key()] == e && e.differs.CompareAndSwap(false, true) // else it was replaced here meanwhile
+	for _, x := range e.line() {
+		x.next = time.Time{}
+	}
+	s.mu.Unlock()
+	if first {
+		s.recorder.event(ctx, history.Event{Kind: "manifest-differs", Job: e.Spec.Key(),
+			Reason: "the store holds another definition of this job, from a newer load; this server fires none of its ticks until it loads that one"})
 	}
 }

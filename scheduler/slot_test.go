@@ -10,21 +10,21 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// Rule T7: who has lost the place of the one that waits does not run when the holder ends: the place is another's.
+// Rule T7: who has lost the waiting slot does not run when the holder ends: the slot is another's.
 // Holds: T7.
-func TestALostPlaceIsLeft(t *testing.T) {
+func TestALostSlotIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h, at := w.host(1, 0), minute()
 		h.start(t, newJob(t, "* * * * *", w.target(100*time.Second), func(p *job.Policy) { p.Concurrency = job.Wait }))
 		waits := at.Add(time.Minute)
 		sleepUntil(waits.Add(5 * time.Second))
-		k := h.place.Keeper
-		_, place, err := k.Read(t.Context(), lease.Key("app/j").Next())
-		if err != nil || !place.Live(time.Now()) {
-			t.Fatalf("nobody waits: %+v, %v", place, err)
+		k := h.backend.Keeper
+		_, backend, err := k.Read(t.Context(), lease.Key("app/j").Next())
+		if err != nil || !backend.Live(time.Now()) {
+			t.Fatalf("nobody waits: %+v, %v", backend, err)
 		}
-		if _, _, ok, err := k.Break(t.Context(), place.Ref(), lease.Broken{By: "test", Why: "a test", Now: true}); err != nil || !ok {
+		if _, _, ok, err := k.Break(t.Context(), backend.Ref(), lease.Broken{By: "test", Why: "a test", Now: true}); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		other, err := k.Acquire(t.Context(), lease.Want{Key: lease.Key("app/j").Next()})

@@ -1,0 +1,218 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/tick"
+)
+
+// view is what a sweep knows of a job: how it was registered when it was last read, and what the store found to be
+// owed. So the sweep asks the store about no job that has nothing to be done. It is the sweep's own.
+type view struct {
+	known  tick.Job
+	open   *entry    // the oldest of the job's definitions that has ticks above known.Mark; nil: none
+	openAt time.Time // the first of these
+
+	// Of this sweep.
+	lost     []tick.Tick // run again, where that is asked for
+	cutOff   bool        // some of this definition may have to be caught up on
+	foreseen bool        // some ended ahead of the store's clock
+
+	// later is when a job is looked at again whose mark cannot pass a run that goes on, and pause how long that
+	// was put off.
+	later time.Time
+	pause time.Duration
+}
+
+// refresh takes in how the job is registered now.
+func (e *entry) refresh(k tick.Job) {
+	if e.known.Mark.Equal(k.Mark) && e.known.Generation == k.Generation {
+		e.known = k
+		return
+	}
+	e.view = view{known: k, lost: e.lost, cutOff: e.cutOff, foreseen: e.foreseen}
+	for _, x := range e.line() {
+		if at, ok := x.Set().Next(k.Mark); ok {
+			e.open, e.openAt = x, at
+			break
+		}
+	}
+}
+
+// maintainer accounts for what is over of its jobs, and runs what is owed. Only the sweep uses it.
+type maintainer struct {
+	*Server
+	owing tick.Spot // where it goes on among the ticks that are owed
+	read  string    // and in the registry
+}
+
+// maintainAll looks after the jobs that have something to be done, and reads one step of the registry: a change that
+// nobody told of, such as another server's definition, is so found in the course of time.
+func (m *maintainer) maintainAll(ctx, accept, work context.Context, jobs map[string]*entry) error {
+	fresh := map[string]tick.Job{} // after the entries, which must not be newer
+	if err := m.readOn(ctx, jobs, fresh); err != nil {
+		return err
+	}
+	if err := m.owed(ctx, jobs); err != nil {
+		return err
+	}
+	todo := m.todo(jobs)
+	if err := m.readAnew(ctx, todo, fresh); err != nil {
+		return err
+	}
+	enough, cancel := context.WithTimeout(ctx, m.sweeper.every())
+	defer cancel()
+	var failed error
+	for _, e := range todo {
+		if enough.Err() != nil {
+			break // the next sweep goes on
+		}
+		if k, there := fresh[e.Spec.Key()]; there && k.Removed.IsZero() {
+			failed = errors.Join(failed, m.maintain(ctx, accept, work, e, k))
+		}
+	}
+	return failed
+}
+
+// readOn reads the next step of the app's registry.
+func (m *maintainer) readOn(ctx context.Context, jobs map[string]*entry, fresh map[string]tick.Job) error {
+	q := tick.JobQuery{Prefix: m.app + "/", After: m.read}
+	page, err := m.b.Ticks.Jobs(ctx, q)
+	if err != nil {
+		return fmt.Errorf("read the registered jobs at %s: %w", m.b.Name, err)
+	}
+	if m.read = ""; len(page) == q.Max() {
+		m.read = page[len(page)-1].Name
+	}
+	m.refresh(page, jobs, fresh)
+	return nil
+}
+
+func (m *maintainer) refresh(page []tick.Job, jobs map[string]*entry, fresh map[string]tick.Job) {
+	for _, k := range page {
+		fresh[k.Name] = k
+		if e := jobs[k.Name]; e != nil {
+			e.refresh(k)
+		}
+	}
+}
+
+// readAnew reads those of some jobs that were not read yet: nothing is decided by how a job was.
+func (m *maintainer) readAnew(ctx context.Context, some []*entry, fresh map[string]tick.Job) error {
+	var names []string
+	jobs := map[string]*entry{}
+	for _, e := range some {
+		if _, there := fresh[e.Spec.Key()]; !there {
+			names, jobs[e.Spec.Key()] = append(names, e.Spec.Key()), e
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	page, err := m.b.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
+	if err != nil {
+		return fmt.Errorf("read the registered jobs at %s: %w", m.b.Name, err)
+	}
+	m.refresh(page, jobs, fresh)
+	return nil
+}
+
+// todo are the jobs that have something to be done, as many as one step reads: those first of which something
+// is to be run, then the others, by how long they have waited.
+func (m *maintainer) todo(jobs map[string]*entry) (todo []*entry) {
+	now := m.b.passed()
+	for e := range maps.Values(jobs) {
+		if !e.differs.Load() && e.due(m.b, now) {
+			todo = append(todo, e)
+		}
+	}
+	slices.SortStableFunc(todo, func(a, b *entry) int {
+		if x, y := a.urgent(now), b.urgent(now); x != y {
+			if x {
+				return -1
+			}
+			return 1
+		}
+		return a.openAt.Compare(b.openAt)
+	})
+	return todo[:min(len(todo), tick.MostLooked)]
+}
+
+// maintain accounts for what is over of one job, as it was registered a moment ago.
+func (m *maintainer) maintain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
+	now := m.b.passed()
+	switch {
+	case e.differs.Load():
+		return nil
+	case known.Generation != e.generation: // its ticks are not to be settled by our schedule
+		m.differs(ctx, e)
+		return nil
+	case !known.Since.Equal(e.definition.Since): // it was brought back
+		m.renew(ctx, e, known)
+		return nil
+	case !e.due(m.b, now):
+		return nil // another process was faster
+	}
+	if e.foreseen || liesAhead(known, now) {
+		if again, err := m.unsettler.unsettle(ctx, known, e.Set(), 0); again || err != nil {
+			return err // the next sweep goes on
+		}
+	}
+	if err := m.runAgain(ctx, accept, work, e, known); err != nil {
+		return err
+	}
+	for _, x := range e.line() {
+		if x.done && !x.cutOff {
+			continue
+		}
+		if busy, err := m.catchUps.catchUp(ctx, accept, work, x, known.As(x.definition)); busy || err != nil {
+			return err
+		}
+	}
+	return m.settleLine(ctx, e, known)
+}
+
+// settleLine settles what is over of the oldest of a job's definitions that has open ticks: what came after it,
+// the next sweep does.
+func (m *maintainer) settleLine(ctx context.Context, e *entry, known tick.Job) error {
+	for _, x := range e.past {
+		if _, open := x.Set().Next(known.Mark); !open {
+			x.done = true // nothing of it is to be caught up on either
+			continue
+		}
+		return m.settleOne(ctx, e, x, known)
+	}
+	return m.settleOne(ctx, e, e, known)
+}
+
+func (m *maintainer) settleOne(ctx context.Context, e, x *entry, known tick.Job) error {
+	done, err := m.settler.settle(ctx, known.As(x.definition), x.Set(), m.settler.tooLate(x.Job))
+	m.Stats.settled.Add(int64(done.rows))
+	if e.later = (time.Time{}); done.stuck {
+		e.pause = min(max(2*e.pause, 2*m.sweeper.every()), stuckTTLs*m.b.Keeper.Margin().TTL)
+		e.later = m.b.passed().Add(e.pause)
+	}
+	return err
+}
+
+// stuckTTLs bounds, in TTLs, how long a mark that an unfinished tick holds up is left alone.
+const stuckTTLs = 4
+
+// runAgain runs again, once, the ticks of a job whose run was lost, crashed, or was canceled because its server was
+// shut down, where the job asks for that (rule T3).
+func (m *maintainer) runAgain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
+	if e.Dormant || accept.Err() != nil || known.Pause.Covers(m.b.now()) {
+		return nil // nothing is begun in a pause
+	}
+	for _, t := range slices.Backward(e.lost) { // the oldest first
+		if err := m.adopter.takeOver(ctx, accept, work, e.of(t.At), t, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// happeningSize is what a Happening counts for beside its Output, in bytes, while it waits for the hooks.
+const happeningSize = 1 << 10
+
+// notifier notifies the Backend's Hooks, which nobody waits for.
+type notifier struct {
+	b     *Backend
+	queue aside.Queue
+}
+
+// later does something with the hooks, as soon as they have taken what was there before. what and the attributes
+// describe it to people, where there is no room for it.
+func (n *notifier) later(size int, do func(Hooks), attrs ...any) {
+	hooks := n.b.Hooks
+	if hooks == nil || n.queue.Do("happening", happeningSize+size, func() { do(hooks) }) {
+		return
+	}
+	n.b.log().Warn("hooks are not told: they have not taken what they were told before",
+		append([]any{"event", "hooks-behind"}, attrs...)...)
+}
+
+// notify has the hooks hear of what happened, if there is an event for it.
+func (n *notifier) notify(h Happening) {
+	if h.On != "" {
+		n.later(len(h.Output), func(hooks Hooks) { hooks.Tell(h) },
+			"on", h.On, "job", h.Job, "tick", stamp(h.Tick), "run_id", h.Run.ID)
+	}
+}
+
+// started notifies that a run begins; over is to be called when it has ended.
+func (n *notifier) started(r run.Record) (over func()) {
+	done := make(chan struct{})
+	n.notify(Happening{On: job.OnStart, Job: r.Job, Tick: r.Tick, Run: r, Over: done})
+	return sync.OnceFunc(func() { close(done) })
+}
+
+// ended notifies of an outcome that the store has taken from this process.
+func (n *notifier) ended(r run.Record, heldBy string, output []byte) {
+	on, ok := eventOf(r.Outcome, r.Reason)
+	if !ok || r.ID == "" && r.Outcome.Ran() { // that run's end was told when the tick was taken over
+		return
+	}
+	h := Happening{On: on, Job: r.Job, Tick: r.Tick, Outcome: r.Outcome, Reason: r.Reason, HeldBy: heldBy, Output: output}
+	if r.ID != "" {
+		h.Run = r
+	}
+	n.notify(h)
+}
+
+// crashed notifies of a run whose tick this process has taken over, to run it again.
+func (n *notifier) crashed(t tick.Tick) {
+	n.ended(run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
+		Started: t.Started, Ended: n.b.now(), Outcome: run.Crashed, Inferred: true,
+		Reason: fmt.Sprintf("%s is gone without a report; its tick is run again", t.Claimant)}, "", nil)
+}
+
+// news says what an outcome is to hooks, once the store has it.
+type news uint8
+
+const (
+	noNews     news = iota // it was told, or whoever concluded it tells
+	freshNews              // nobody knew of it
+	betterNews             // it was taken for crashed, and told so, and had succeeded
+)
+
+// outcome notifies of an outcome as far as it is news.
+func (n *notifier) outcome(what news, r run.Record, heldBy string, output []byte) {
+	switch what {
+	case freshNews:
+		n.ended(r, heldBy, output)
+	case betterNews:
+		n.notify(Happening{On: job.OnSuccess, Job: r.Job, Tick: r.Tick, Outcome: r.Outcome, Reason: r.Reason, Run: r, Output: output, Amends: run.Crashed})
+	}
+}

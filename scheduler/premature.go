@@ -1,0 +1,104 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/tick"
+)
+
+// unsettler takes back what was settled ahead of the store's clock, which was fast (rule L12).
+type unsettler struct {
+	b        *Backend
+	registry *registry
+	recorder *recorder
+}
+
+// premature says whether a tick is to be asked for again although it was refused: the store's clock has not
+// come to it, or it got its outcome before its time by a clock that was fast. That is taken back here, where it
+// may be.
+func (s *unsettler) premature(ctx context.Context, w tick.Want, a tick.Answer) bool {
+	if a.Status == tick.Early {
+		return true
+	}
+	concluded := a.Status == tick.Taken && foreseen(a.Tick, a.Now)
+	unclaimed := a.Status == tick.Taken && a.Tick.State == tick.Closed && a.Tick.Claimed.IsZero()
+	refused := a.Status == tick.Settled || a.Status == tick.Paused || unclaimed || concluded
+	if !refused || a.Now.After(s.b.Keeper.Extend(w.At, w.StartBy)) {
+		return false // it may well have been settled in its time
+	}
+	known, ok, err := s.registry.registered(ctx, w.Job)
+	if err != nil || !ok {
+		return false
+	}
+	ahead := concluded || Ahead(known, a.Now) > 0
+	if a.Status == tick.Paused {
+		ahead = pausedAhead(known, a.Now)
+	}
+	if !ahead {
+		return false
+	}
+	s.try(ctx, known, a.Now.Sub(w.At)+lease.MaxStep) // the tick itself as well
+	return true
+}
+
+// pausedAhead is the pause's, and foreseen the tick's, by more than two looks at one clock may differ by.
+func pausedAhead(j tick.Job, now time.Time) bool { return j.Pause.Ahead(now.Add(lease.MaxStep)) }
+
+func foreseen(t tick.Tick, now time.Time) bool { return t.Foreseen(now.Add(lease.MaxStep)) }
+
+func (s *unsettler) try(ctx context.Context, known tick.Job, since time.Duration) {
+	if _, set, err := Registered(known); err == nil {
+		if _, err := s.unsettle(ctx, known, set, since); err != nil {
+			s.b.log().Warn("what was settled ahead of the store's clock could not be taken back", "job", known.Name, "error", err)
+		}
+	}
+}
+
+// endSilence waits until a job is neither settled nor paused ahead of the store's clock any more, nor its tick,
+// at most for twice the minute after which a process takes that back. A tick whose time to start is shorter is
+// then lost; but if only such processes work on the job, and none of them waited, nothing would run until the
+// clock has caught up.
+func (s *unsettler) endSilence(ctx context.Context, w tick.Want) {
+	ctx, cancel := context.WithTimeout(ctx, 2*lease.StepQuiet)
+	defer cancel()
+	for s.b.again(ctx, w.At, tick.Settled) {
+		known, ok, err := s.registry.registered(ctx, w.Job)
+		switch {
+		case err != nil:
+		case !ok || Ahead(known, s.b.passed()) == 0 && !pausedAhead(known, s.b.passed()) && !s.closedAhead(ctx, w):
+			return
+		default:
+			s.try(ctx, known, 0)
+		}
+	}
+}
+
+// closedAhead says whether a tick has an outcome from before its time.
+func (s *unsettler) closedAhead(ctx context.Context, w tick.Want) bool {
+	rows, err := s.b.History.Ticks(ctx, history.Query{Job: w.Job, From: w.At, To: w.At.Add(time.Microsecond), Limit: 1})
+	return err == nil && len(rows) == 1 && foreseen(rows[0], s.b.passed())
+}
+
+// Ahead is how far a job is settled ahead of an instant of the store's clock; 0 where that is no more than two
+// looks at one clock may differ by. Its ticks up to there are refused: the clock was fast once, and is right
+// again (rule L12).
+func Ahead(known tick.Job, now time.Time) time.Duration {
+	if d := known.Mark.Sub(now); d > lease.MaxStep && known.Removed.IsZero() {
+		return d
+	}
+	return 0
+}
+
+// AheadWords says so of a job to people; empty where it is not.
+func AheadWords(known tick.Job, now time.Time) string {
+	d := Ahead(known, now)
+	if d == 0 {
+		return ""
+	}
+	return fmt.Sprintf("settled up to %s, %s ahead of the store's clock, which was fast once: until that is taken back none of its ticks is run; "+
+		"dibs serve and dibs run do that once they have seen the clock keep to its line for a minute", stamp(known.Mark), d.Round(time.Second))
+}
