@@ -15,6 +15,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/mirror"
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -161,7 +162,7 @@ func openFor(ctx context.Context, e env, flag string) (*opened, error) {
 
 // logTo is the log of a command that somebody types: it says itself what it did.
 func logTo(e env) *slog.Logger {
-	return textLogger(e.stderr, slog.LevelWarn)
+	return output.TextLogger(e.stderr, slog.LevelWarn)
 }
 
 // recall joins ticks with their runs, and puts runs without a tick between them, latest first.
