@@ -29,8 +29,8 @@ func fired(t *testing.T, st *store.Store, path, name string, o serve.Options, f 
 	return got, err
 }
 
-// Of all that fire a tick one runs it; what is not due, or not for here, is not run; and a run by hand uses up no tick.
-// Holds: promise 8.
+// Of all that fire a tick one runs it; what is not due, or not for here, is not run; and a run by hand uses up no
+// tick. Holds: promise 8.
 func TestAProgramFiresOneJob(t *testing.T) {
 	st := memory.New(memory.Options{}).Store()
 	path := filepath.Join(t.TempDir(), "jobs.yaml")

@@ -185,7 +185,7 @@ func TestAChangedFileIsServed(t *testing.T) {
 
 // What a manifest or the options leave open is refused before any store is opened, in words of the program's own if it
 // has some.
-// Holds: H2, promise 12.
+// Holds: promise 12, H2.
 func TestRefusals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
 	never := func(context.Context, store.Config) (*store.Store, error) {
@@ -222,7 +222,10 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for name, made := range map[string]func() error{
-		"no store":    func() error { _, err := serve.New(serve.Store{}, serve.Manifest{From: path}, serve.Options{}); return err },
+		"no store": func() error {
+			_, err := serve.New(serve.Store{}, serve.Manifest{From: path}, serve.Options{})
+			return err
+		},
 		"no manifest": func() error { _, err := serve.New(fleet, serve.Manifest{}, serve.Options{}); return err },
 		"a secret": func() error {
 			_, err := serve.New(fleet, serve.Manifest{From: path, Secret: "hunter2"}, serve.Options{})
