@@ -8,9 +8,9 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
@@ -141,7 +141,7 @@ func (c *Client) schedule(by, as, expr string, spec job.Spec, o []CronOptions,
 	switch {
 	case c.late(what) != nil:
 		return c.late(what)
-	case c.place == nil:
+	case !c.store.Ticked():
 		return c.refuse(fmt.Errorf("%s: store %s keeps no ticks: %w", what, c.store.URL, errors.ErrUnsupported))
 	case c.o.App == "":
 		return c.refuse(fmt.Errorf("%s: Options.App is empty: it says whose functions these are, the same in all processes; set it, for instance to the program's name", what))
@@ -256,7 +256,7 @@ func (c *Client) Trigger(ctx context.Context, name string, at time.Time) error {
 		at = at.UTC().Truncate(time.Microsecond)
 		key = j.Spec.Key() + "@" + at.Format(time.RFC3339Nano)
 	}
-	res := c.place.TriggerNow(ctx, ctx, j, key, &run.Cause{By: "program " + c.o.App, Again: at})
+	res := c.backend.TriggerNow(ctx, ctx, j, key, &run.Cause{By: "program " + c.o.App, Again: at})
 	what := fmt.Sprintf("dibs: Trigger %q", name)
 	switch {
 	case res.Outcome == run.Succeeded:
@@ -277,49 +277,11 @@ func nameOf(fn Func) string {
 	return ""
 }
 
-// maxKept is how much of a run's output is kept with it: the end.
-const maxKept = 64 << 10
-
-// output keeps what a run prints.
-func (c *Client) output(r run.Record) io.WriteCloser { return &output{c: c, run: r} }
-
-type output struct {
-	c   *Client
-	run run.Record
-
-	mu   sync.Mutex
-	tail []byte
-	done bool
-}
-
-// Write never fails and never waits.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.done {
-		return len(p), nil // the run has ended, and its output is kept
-	}
-	o.tail = append(o.tail, p...)
-	if over := len(o.tail) - maxKept; over > 0 {
-		o.tail = append(o.tail[:0], o.tail[over:]...)
-	}
-	return len(p), nil
-}
-
-// Close keeps the output. It comes after the release.
-func (o *output) Close() error {
-	o.mu.Lock()
-	o.done = true
-	tail := o.tail
-	o.mu.Unlock()
-	if len(tail) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), o.c.keeper.Margin().RPCTimeout)
-	defer cancel()
-	err := o.c.place.KeepOutput(ctx, o.run, tail)
-	if err != nil {
-		o.c.log.Warn("the run's output could not be kept", "event", "output-lost", "job", o.run.Job, "run_id", o.run.ID, "error", err)
-	}
-	return err
+// output keeps what a run prints: the end of it.
+func (c *Client) output(r run.Record) io.WriteCloser {
+	return &output.Captured{Keep: func(tail []byte) {
+		if err := c.backend.Keep(r, tail); err != nil {
+			c.log.Warn("the run's output could not be kept", "event", "output-lost", "job", r.Job, "run_id", r.ID, "error", err)
+		}
+	}}
 }

@@ -2,23 +2,19 @@ package dibs
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/internal/backend"
 	"github.com/dibs-run/dibs/internal/lazy"
-	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
-	"github.com/dibs-run/dibs/run/command"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
-	"github.com/dibs-run/dibs/tick"
 )
 
 // Options make a Client. The zero value serves for locks and for tasks; Cron needs App.
@@ -64,14 +60,12 @@ var ErrClosed = errors.New("dibs: the client is closed")
 // A Client is a program's way to its store: locks (Do), scheduled functions (Cron), tasks (Handle, Enqueue). Make one
 // per process and store with New. It is safe for concurrent use.
 type Client struct {
-	o      Options
-	store  *store.Store
-	keeper *lease.Keeper
-	log    *slog.Logger
-	self   lease.Holder
-	place  *scheduler.Backend // nil where the store keeps no ticks
-
-	backTold atomic.Int64 // when the hold-back ends of which was told last, by the boot clock
+	o       Options
+	store   *store.Store
+	backend *backend.Backend
+	keeper  *lease.Keeper // the backend's
+	log     *slog.Logger
+	self    lease.Holder // of locks
 
 	mu      sync.Mutex // guards what follows
 	wrong   []error    // what Cron and Handle refused: Run says it again
@@ -97,22 +91,17 @@ func New(st *store.Store, o Options) (*Client, error) {
 		return nil, fmt.Errorf("dibs: Options.Slots is %d: want 1 to 10000", o.Slots)
 	}
 	o.Drain = cmp.Or(o.Drain, defaultDrain)
-	c := &Client{o: o, store: st, keeper: o.Keeper, log: aside.Logger(cmp.Or(o.Logger, slog.Default())), crons: map[string]*scheduler.Job{}}
-	c.self = command.Self()
-	if st.Properties.Reach == store.Host {
-		c.self.HostID = st.Properties.InstallationID // rule H1
+	c := &Client{o: o, store: st, log: aside.Logger(cmp.Or(o.Logger, slog.Default())), crons: map[string]*scheduler.Job{}}
+	role := ""
+	if o.App != "" {
+		role = scheduler.ServerOf(o.App)
 	}
-	if c.keeper == nil {
-		k, err := lease.NewKeeper(lease.Options{Store: st.Leases, Notify: st.Notify, OnStep: c.stepped,
-			Margin: lease.MarginFor(cmp.Or(st.Properties.MaxTTL, lease.DefaultTTL))})
-		if err != nil {
-			return nil, fmt.Errorf("dibs: %w", err)
-		}
-		c.keeper = k
+	b, err := backend.New(st, backend.Options{Role: role, Dir: o.StateDir, Namespace: o.App, Keeper: o.Keeper, OnOverrun: c.overrun, Log: c.log})
+	if err != nil {
+		return nil, fmt.Errorf("dibs: %w", err)
 	}
-	if st.Ticked() {
-		c.place = c.newPlace()
-	}
+	c.backend, c.keeper, c.self = b, b.Keeper, b.Self
+	c.self.Command = "" // a lock is not the server's
 	return c, nil
 }
 
@@ -120,22 +109,6 @@ func New(st *store.Store, o Options) (*Client, error) {
 var names = lazy.Regexp(`^[a-z][a-z0-9-]{0,62}$`)
 
 const nameWant = "a lower-case letter, then up to 62 of a-z, 0-9 and -"
-
-// newPlace puts together what the scheduler works with.
-func (c *Client) newPlace() *scheduler.Backend {
-	st, self := c.store, c.self
-	if c.o.App != "" {
-		self.Command = scheduler.ServerOf(c.o.App)
-	}
-	p := &scheduler.Backend{Name: st.URL, Keeper: c.keeper, Book: tick.NewBook(st.Ticks, c.keeper, self), Ticks: st.Ticks,
-		History: st.History, Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Gone: c.gone, OnHeldBack: c.heldBack,
-		OnOverrun: c.overrun, TimeOfDay: time.Now, Log: c.log}
-	p.Book.OnHeldBack = c.heldBack
-	if c.o.StateDir != "" {
-		p.Spool = spool.In(c.o.StateDir, st.Properties.InstallationID, c.o.App)
-	}
-	return p
-}
 
 // Close ends the Client's leases and writes what it counted. What still runs under a lease of the Client loses
 // it: call it once Run and Do have returned. It does not close the store.
@@ -150,9 +123,7 @@ func (c *Client) Close() {
 	if q != nil {
 		q.Close()
 	}
-	if c.o.Keeper == nil {
-		c.keeper.Close()
-	}
+	c.backend.Close()
 	aside.Flush(c.log)
 }
 
@@ -173,35 +144,10 @@ func (c *Client) late(what string) error {
 	return nil
 }
 
-// gone proves that the work of a holder of this host is gone (rule L6), so that its lease can be had at once. A
-// library kills nothing: where only the work of a dead supervisor lives, the lease is waited for.
-func (c *Client) gone(_ context.Context, r lease.Record, _ func() bool) bool {
-	return command.WorkGone(r.Key, r.Holder) || command.EarlierBoot(c.self, r.Holder)
-}
-
-// heldBack says once for each time that the store grants nothing yet: each lock and role that waits hears of it.
-func (c *Client) heldBack(d time.Duration) {
-	end := c.keeper.Boot() + d
-	if before := time.Duration(c.backTold.Swap(int64(end))); before != 0 && end-before < time.Second {
-		return
-	}
-	if c.place != nil {
-		c.place.HeldBack(d)
-	}
-	c.log.Warn(lease.HoldBackText(d), "event", "held-back", "wait", d.Round(time.Millisecond), "store", c.store.URL)
-}
-
 func (c *Client) overrun(l *lease.Lease) {
 	c.log.Error("a function still runs although its lease is lost: it ignores its context, and only its token excludes it from now on",
 		"event", "overrun", "key", l.Key(), "token", l.Token())
 	if c.o.OnOverrun != nil {
 		c.o.OnOverrun(l.Key())
-	}
-}
-
-func (c *Client) stepped(d time.Duration) {
-	c.log.Warn("the store's clock stepped", "event", "clock-step", "step", d, "store", c.store.URL)
-	if c.place != nil {
-		c.place.ClockStepped(d)
 	}
 }

@@ -33,7 +33,7 @@ func (c *Client) Do(ctx context.Context, key string, work func(ctx context.Conte
 	case len(o) > 1:
 		return fmt.Errorf("dibs: Do %q: there are %d LockOptions; give one at most", key, len(o))
 	}
-	w := lease.Want{Key: k, Holder: c.self, Gone: c.gone, OnHeldBack: c.heldBack}
+	w := lease.Want{Key: k, Holder: c.self, Gone: c.backend.Gone, OnHeldBack: c.backend.OnHeldBack}
 	if len(o) == 1 {
 		w.Wait = o[0].Wait
 	}

@@ -36,7 +36,7 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 	var roles []func(context.Context) error
 	if len(jobs) > 0 {
-		server := scheduler.NewServer(c.place, c.o.App)
+		server := scheduler.NewServer(c.backend.Backend, c.o.App)
 		if err := server.Load(ctx, jobs); err != nil {
 			if ctx.Err() != nil {
 				return nil // it was told to stop before anything had begun
@@ -123,7 +123,7 @@ func (c *Client) worker() (*queue.Worker, error) {
 	self := c.self
 	self.Command = "dibs worker " + c.o.App
 	return queue.NewWorker(queue.WorkerOptions{Store: c.store.Queue, Keeper: c.keeper, Mux: &c.mux, Queues: c.o.Queues, Slots: c.o.Slots,
-		Grace: c.o.Drain, StopGrace: stopGrace, Holder: self, Log: c.log, OnHeldBack: c.heldBack, OnOverrun: func() {
+		Grace: c.o.Drain, StopGrace: stopGrace, Holder: self, Log: c.log, OnHeldBack: c.backend.OnHeldBack, OnOverrun: func() {
 			if c.o.OnOverrun != nil {
 				c.o.OnOverrun("")
 			}

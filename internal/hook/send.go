@@ -74,6 +74,13 @@ func Target(r *job.Request) webhook.Target {
 	return t
 }
 
+// Request is the target of a job's request, but for who sends it.
+func Request(r *job.Request) webhook.Target {
+	t := Target(r)
+	t.Method, t.Headers, t.Body = r.Method, r.Headers, r.Body
+	return t
+}
+
 // Check says what is wrong with a hook before it tells anything: files that cannot be read, say.
 func Check(h *job.Hook) error {
 	for _, r := range []*job.Request{h.Request, h.Ping} {

@@ -16,7 +16,7 @@ type floor struct {
 // floors are all packages but those of internal/test, the lowest floor first.
 var floors = []floor{
 	{"ground: helpers that know nothing of dibs", []string{
-		"internal/aside", "internal/beneath", "internal/clock", "internal/coalesce", "internal/conffile", "internal/keys", "internal/lazy",
+		"internal/aside", "internal/beneath", "internal/clock", "internal/coalesce", "internal/conffile", "internal/environ", "internal/keys", "internal/lazy",
 		"internal/guardian/proc", "internal/guardian/cgroup", "internal/guardian", "internal/guardian/early", "internal/scope"}},
 	{"what is declared: when and what", []string{"schedule", "job", "task"}},
 	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "queue/driver", "queue/counters", "queue"}},
@@ -24,15 +24,16 @@ var floors = []floor{
 		"store", "store/internal/life", "store/memory", "store/file", "store/redis", "store/postgres", "store/mysql", "store/all",
 		"queue/queuetest"}},
 	{"how work is done, and where manifests come from", []string{
-		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source"}},
+		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source", "internal/secret"}},
 	{"what fires jobs elsewhere", []string{
 		"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/crontab", "deploy/systemd"}},
 	{"the path of a fire", []string{"scheduler"}},
-	{"beside that path", []string{"internal/hook", "internal/mirror", "internal/spool", "internal/nested"}},
+	{"beside that path", []string{
+		"internal/output", "internal/hook", "internal/spool", "internal/nested", "internal/backend", "internal/mirror"}},
 	{"the suite that stores pass", []string{"store/storetest"}},
-	{"the way in for a Go program", []string{"", "dibstest"}},
+	{"the way in for a Go program", []string{"", "dibstest", "serve"}},
 	{"the command line", []string{
-		"cmd/dibs/internal/unit", "cmd/dibs/internal/environ", "cmd/dibs/internal/explain", "cmd/dibs/internal/doctor",
+		"cmd/dibs/internal/unit", "cmd/dibs/internal/explain", "cmd/dibs/internal/doctor",
 		"cmd/dibs/internal/cli", "cmd/dibs"}},
 }
 

@@ -5,8 +5,11 @@ package archtest
 import (
 	"encoding/json"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +21,11 @@ const module = "github.com/dibs-run/dibs"
 // stands for everything below it. What is not listed here may import everything, and
 // everything may import internal/lazy.
 var allowed = map[string][]string{
-	"": {"lease", "queue", "queue/driver", "task", "scheduler", "job", "run", "run/command", "run/enqueue", "tick", "store", "internal/aside",
-		"internal/spool"}, // package dibs: the way in
-	"dibstest":               {"", "queue", "queue/driver", "queue/queuetest", "lease", "store", "internal/clock"},
+	"": {"lease", "queue", "queue/driver", "task", "scheduler", "job", "run", "run/enqueue", "store", "internal/aside", "internal/backend",
+		"internal/output"}, // package dibs: the way in
+	"serve": {"lease", "queue", "queue/driver", "task", "scheduler", "job", "run", "run/command", "run/enqueue", "tick", "history", "store", "manifest/source", "internal/aside",
+		"internal/backend", "internal/clock", "internal/environ", "internal/hook", "internal/mirror", "internal/nested", "internal/output", "internal/secret"},
+	"dibstest":               {"", "queue", "queue/driver", "task", "queue/queuetest", "lease", "store", "internal/clock"},
 	"schedule":               {},
 	"job":                    {},
 	"task":                   {"internal/keys"}, // as much a leaf as job
@@ -63,9 +68,13 @@ var allowed = map[string][]string{
 	"internal/test/testdirs": {},
 	"internal/test/holds":    {},
 	"internal/spool":         {"scheduler", "history", "internal/beneath"},
-	"internal/nested":        {"lease", "queue", "task"},
-	"internal/hook":          {"scheduler", "queue", "task", "job", "run", "history", "run/command", "run/webhook", "internal/clock"},
-	"internal/mirror":        {"scheduler", "history", "tick", "run", "lease", "internal/beneath"},
+	"internal/nested":        {"lease", "queue", "queue/driver", "task", "run/command"},
+	"internal/environ":       {},
+	"internal/secret":        {"job", "internal/conffile", "internal/environ"},
+	"internal/output":        {"run", "internal/aside"},
+	"internal/backend":       {"scheduler", "job", "lease", "queue", "queue/driver", "task", "run", "run/command", "store", "tick", "internal/clock", "internal/spool"},
+	"internal/hook":          {"scheduler", "queue", "queue/driver", "task", "job", "run", "history", "run/command", "run/webhook", "internal/clock"},
+	"internal/mirror":        {"scheduler", "history", "tick", "run", "lease", "internal/backend", "internal/beneath"},
 	"cmd/dibs/internal/cli":  {"..."},
 	"cmd/dibs":               {"cmd/dibs/internal/cli", "run/command", "internal/guardian/..."},
 }
@@ -161,7 +170,7 @@ func TestNobodyCompilesAClientItDoesNotUse(t *testing.T) {
 // A program of package dibs and one store links no other store's client, and neither what reads manifests nor
 // what makes a command line.
 func TestAProgramOfDibsIsLight(t *testing.T) {
-	heavy := []string{module + "/manifest", module + "/cmd", module + "/store/all", "go.yaml.in/yaml", "gopkg.in/yaml", "github.com/spf13", "golang.org/x/term"}
+	heavy := []string{module + "/manifest", module + "/serve", module + "/internal/hook", module + "/internal/mirror", module + "/internal/nested", module + "/cmd", module + "/store/all", "go.yaml.in/yaml", "gopkg.in/yaml", "github.com/spf13", "golang.org/x/term"}
 	all := load(t)
 	for _, name := range []string{"", "store/redis", "store/postgres", "store/mysql", "store/file", "store/memory", "dibstest"} {
 		p, ok := all[name]
@@ -176,6 +185,58 @@ func TestAProgramOfDibsIsLight(t *testing.T) {
 				if name != owner && (d == client || strings.HasPrefix(d, client+"/")) {
 					t.Errorf("%s depends on %s, which is %s's", p.ImportPath, d, owner)
 				}
+			}
+		}
+	}
+}
+
+// A program that serves a manifest links what reads it, and neither a store's client nor a command line.
+func TestAProgramThatServesAManifestChoosesItsStore(t *testing.T) {
+	heavy := []string{module + "/cmd", module + "/store/all", "github.com/spf13", "golang.org/x/term"}
+	for _, client := range clients {
+		heavy = append(heavy, client)
+	}
+	p, ok := load(t)["serve"]
+	if !ok || !slices.Contains(p.Deps, module+"/manifest") {
+		t.Fatal("serve is not there, or reads no manifest")
+	}
+	for _, d := range p.Deps {
+		if slices.ContainsFunc(heavy, func(h string) bool { return d == h || strings.HasPrefix(d, h+"/") }) {
+			t.Errorf("%s depends on %s", p.ImportPath, d)
+		}
+	}
+}
+
+// What puts a running program together is package serve's and, for `dibs run`, internal/backend's. In the command line
+// only these files know its parts: they look at what is recorded, word what a manifest says, or run one command.
+func TestTheCommandLineAssemblesNothing(t *testing.T) {
+	may := map[string][]string{
+		"internal/hook":    {"examine.go", "validate.go", "workhooks.go", "ping.go"},
+		"internal/mirror":  {"examine.go", "explain.go", "history.go", "joblist.go", "place.go"},
+		"internal/spool":   {"examine.go"},
+		"internal/nested":  {"place.go", "run.go", "task.go"},
+		"internal/backend": {"place.go", "run.go"},
+		"run/command":      {"examine.go", "echo.go", "run.go", "scopes.go"},
+		"run/enqueue":      {},
+		"run/webhook":      {},
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "cmd", "dibs", "internal", "cli", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		name := filepath.Base(path)
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			own, ok := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module+"/")
+			if in, limited := may[own]; ok && limited && !slices.Contains(in, name) {
+				t.Errorf("%s imports %s: a program needs it as well, so it belongs into package serve", name, own)
 			}
 		}
 	}

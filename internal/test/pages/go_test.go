@@ -35,6 +35,8 @@ import (
 
 	"github.com/dibs-run/dibs"
 	"github.com/dibs-run/dibs/dibstest"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/serve"
 	"github.com/dibs-run/dibs/store/postgres"
 )
 
@@ -49,6 +51,8 @@ var (
 	_       = time.Now
 	_       = os.Getenv
 	_       = postgres.Open
+	_       = serve.New
+	_       = job.Global
 	welcome = dibs.Define[User]("welcome")
 )
 
@@ -66,6 +70,9 @@ func register(c *dibs.Client) {
 }
 
 `
+
+// manifest is what the programs find in their directory.
+const manifest = "version: 1\napp: reports\njobs:\n  - {name: hourly, schedule: '0 * * * *', command: ['true']}\n"
 
 // around is the program around a block of statements.
 const around = names + `func main() {
@@ -160,6 +167,7 @@ func runGo(t *testing.T, block string, env []string) (string, error) {
 	default:
 		files["main.go"] = fmt.Sprintf(around, block)
 	}
+	files["jobs.yaml"] = manifest
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dibs-run/dibs/internal/output"
 )
 
 // hostile is text that speaks to a terminal, in every way that there is.
@@ -22,8 +24,8 @@ const hostile = "a\x1b[2Jb\u009bc\u0085d\x7fe\u202ef\u2066g\u200fh\u061ci\u2028j
 // speaking reports what in a text would speak to a terminal.
 func speaking(text string) (bad []string) {
 	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		if r == utf8.RuneError && n == 1 || speaks(r) {
+		_, n := utf8.DecodeRuneInString(text)
+		if one := []byte(text[:n]); !bytes.Equal(output.Clean(one), one) {
 			bad = append(bad, fmt.Sprintf("%q", text[:n]))
 		}
 		text = text[n:]
@@ -31,31 +33,11 @@ func speaking(text string) (bad []string) {
 	return bad
 }
 
-func TestCleaner(t *testing.T) {
-	var out bytes.Buffer
-	c := &cleaner{to: &out}
-	for i := range len(hostile) { // a byte at a time: characters come in pieces
-		if n, err := io.WriteString(c, hostile[i:i+1]); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	_, _ = io.WriteString(c, "\tä 日本\u3000語 🙂\n\xe2\x80")
-	c.end()
-	want := `a\u001b[2Jb\u009bc\u0085d\u007fe\u202ef\u2066g\u200fh\u061ci\u2028j\u2029k\u000dl\u0008m\xffn\udb40\udc41o` + "\tä 日本\u3000語 🙂\n" + `\xe2\x80`
-	if out.String() != want {
-		t.Errorf("got  %q\nwant %q", &out, want)
-	}
-	same := []byte("nothing to do ä\n")
-	if got := clean(same); &got[0] != &same[0] {
-		t.Error("copied")
-	}
-}
-
 // JSON stays what it says: the escapes are its own.
 func TestCleanedJSON(t *testing.T) {
 	var out bytes.Buffer
 	valid := strings.ToValidUTF8(hostile, "?")
-	if err := writeJSON(&cleaner{to: &out}, map[string]string{valid: valid}); err != nil {
+	if err := writeJSON(output.NewCleaner(&out), map[string]string{valid: valid}); err != nil {
 		t.Fatal(err)
 	}
 	if bad := speaking(out.String()); bad != nil {
@@ -73,9 +55,9 @@ func TestCleanedLog(t *testing.T) {
 		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
 	} {
 		var out bytes.Buffer
-		p := newPrinter(&cleaner{to: &out})
-		newLogger(p, handler).With(hostile, hostile).Error(hostile, "error", fmt.Errorf("%s", hostile), hostile, 1)
-		p.flush()
+		p := output.NewPrinter(output.NewCleaner(&out))
+		output.Logger(p, handler).With(hostile, hostile).Error(hostile, "error", fmt.Errorf("%s", hostile), hostile, 1)
+		p.Flush()
 		if bad := speaking(out.String()); bad != nil || out.Len() == 0 {
 			t.Errorf("%s: it has %s: %q", name, bad, &out)
 		}
@@ -142,9 +124,9 @@ func TestNothingThatIsPrintedSpeaksToATerminal(t *testing.T) {
 // Durations have their unit in JSON, as everywhere in what dibs writes for programs.
 func TestDurationsOfTheLogHaveAUnit(t *testing.T) {
 	var out bytes.Buffer
-	p := newPrinter(&cleaner{to: &out})
+	p := output.NewPrinter(output.NewCleaner(&out))
 	serveOptions{logJSON: true}.logger(p).Info("x", "wait", 1500*time.Millisecond, slog.Group("g", "drain", 12*time.Second))
-	p.flush()
+	p.Flush()
 	if text := out.String(); !strings.Contains(text, `"wait_seconds":1.5`) || !strings.Contains(text, `"g":{"drain_seconds":12}`) {
 		t.Error(text)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/store"
 )
@@ -53,9 +54,9 @@ func usage(err error) error { return statusError{exitUsage, err} }
 // Exec carries out a command line and returns the exit status. What it prints cannot speak to a terminal; a standard
 // error that nobody reads holds it up for a second at its end, and at no other time.
 func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	out, log := &cleaner{to: stdout}, newPrinter(&cleaner{to: stderr})
-	defer log.flush()
-	defer out.end()
+	out, log := output.NewCleaner(stdout), output.NewPrinter(output.NewCleaner(stderr))
+	defer log.Flush()
+	defer out.End()
 	return execute(ctx, args, env{stdin, out, log, screenOf(stdout), screenOf(stderr)})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/deploy/crontab"
+	"github.com/dibs-run/dibs/internal/secret"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest/source"
 	"github.com/dibs-run/dibs/schedule"
@@ -81,11 +82,11 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	if w.target, err = o.targetOptions.open(w.app); err != nil {
 		return w, err
 	}
-	s := &service{serveOptions: o.serveOptions, address: a} // it decides as that of dibs trigger will
+	at := a.at() // which decides as that of dibs trigger will
 	var errs []error
 	for i := range m.Jobs {
-		if err := s.decideScope(&m.Jobs[i]); err != nil {
-			return w, usage(err)
+		if err := at.DecideScope(&m.Jobs[i], job.Scope(o.serveOptions.scope), o.serveOptions.source); err != nil {
+			return w, usage(reworded(err))
 		}
 		errs = append(errs, o.add(&w, &m.Jobs[i], common))
 	}
@@ -178,7 +179,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 			key, strings.Join(spec.Environments, ", "), o.environment))
 		return nil
 	}
-	for _, ref := range secretsOf(spec) {
+	for _, ref := range secret.Of(spec) {
 		if at, err := o.whereIs(ref); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		} else if strings.HasPrefix(at, "env:") {

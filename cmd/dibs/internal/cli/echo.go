@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/run/command"
 )
@@ -41,7 +42,7 @@ const echoTime = 250 * time.Millisecond
 func (e *echo) Write(b []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.kept = appendEnd(e.kept, b, maxKept)
+	e.kept = output.AppendEnd(e.kept, b, output.MaxKept)
 	return len(b), nil
 }
 
@@ -190,5 +191,5 @@ func (e *echo) end(until context.Context) []byte {
 	if e.wrong != nil {
 		fmt.Fprintf(e.stderr, "dibs: not all that the command printed could be written: %v\n", e.wrong)
 	}
-	return lastOf(e.kept, maxKept)
+	return output.LastOf(e.kept, output.MaxKept)
 }

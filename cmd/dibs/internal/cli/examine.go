@@ -16,7 +16,9 @@ import (
 	"github.com/dibs-run/dibs/cmd/dibs/internal/doctor"
 	"github.com/dibs-run/dibs/cmd/dibs/internal/unit"
 	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/internal/mirror"
+	"github.com/dibs-run/dibs/internal/secret"
 	"github.com/dibs-run/dibs/internal/spool"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
@@ -294,10 +296,13 @@ func (x *examination) lookAtJobs() {
 	x.found(doctor.Jobs(x.jobs, doctor.Setting{Manifest: x.source, Store: x.address.String(), Shared: x.address.shared(), OnlyHost: x.address.OnlyHost,
 		Now: time.Now(), Registered: x.registered, NoQueue: x.noQueue,
 		Secret: func(ref string) error {
-			_, err := x.values([]string{ref})
+			at, err := x.whereIs(ref)
+			if err == nil {
+				_, err = secret.Places{}.Values([]string{at})
+			}
 			return err
 		},
-		Way: func(r job.Request) error { return request(&r).Check() },
+		Way: func(r job.Request) error { return hook.Request(&r).Check() },
 		Program: func(c job.Command) error {
 			name := "/bin/sh"
 			if len(c.Args) > 0 {

@@ -143,7 +143,7 @@ func (o explainOptions) lookIn(ctx context.Context, e env, a address) (explained
 	if err := deliverBy(ctx, p.DeliverAll); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not considered: %v\n", err)
 	}
-	f, err := o.gather(ctx, p.Backend)
+	f, err := o.gather(ctx, p.Backend.Backend)
 	if err == nil {
 		if f.Row == nil && f.Definition == nil { // a plain key: a run under it may have died
 			if err := inferDead(ctx, p, f.Around); err != nil {
@@ -179,7 +179,7 @@ func (o explainOptions) lookOnHosts(ctx context.Context, e env, a address, x exp
 		return x, err
 	}
 	defer p.close()
-	hosts, err := mirror.Hosts(ctx, p.Backend)
+	hosts, err := mirror.Hosts(ctx, p.Backend.Backend)
 	if err != nil {
 		return x, err
 	}
@@ -190,7 +190,7 @@ func (o explainOptions) lookOnHosts(ctx context.Context, e env, a address, x exp
 		if o.host != "" && o.host != h.Name && o.host != h.ID {
 			continue
 		}
-		f, err := o.gather(ctx, h.View(p.Backend))
+		f, err := o.gather(ctx, h.View(p.Backend.Backend))
 		if errors.Is(err, explain.ErrUnknown) {
 			continue
 		}

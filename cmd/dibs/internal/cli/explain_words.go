@@ -175,3 +175,13 @@ func (w *wording) run(r run.Record) {
 		w.say("%s.", line)
 	}
 }
+
+// enqueuedBy is the id of the task that the attempts of a run enqueued; 0 for none.
+func enqueuedBy(attempts []run.Attempt) (id int64) {
+	for _, a := range attempts {
+		if a.Task != 0 {
+			id = a.Task
+		}
+	}
+	return id
+}

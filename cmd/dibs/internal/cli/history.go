@@ -15,6 +15,7 @@ import (
 
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/internal/mirror"
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/tick"
@@ -161,12 +162,12 @@ func openFor(ctx context.Context, e env, flag string) (*opened, error) {
 
 // logTo is the log of a command that somebody types: it says itself what it did.
 func logTo(e env) *slog.Logger {
-	return textLogger(e.stderr, slog.LevelWarn)
+	return output.TextLogger(e.stderr, slog.LevelWarn)
 }
 
 // recall joins ticks with their runs, and puts runs without a tick between them, latest first.
 func recall(ctx context.Context, p *opened, q history.Query) ([]entry, error) {
-	hosts, err := mirror.Hosts(ctx, p.Backend)
+	hosts, err := mirror.Hosts(ctx, p.Backend.Backend)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +358,7 @@ func orDash(s string) string {
 }
 
 func showEvents(ctx context.Context, e env, p *opened, q history.Query, out format) error {
-	hosts, err := mirror.Hosts(ctx, p.Backend)
+	hosts, err := mirror.Hosts(ctx, p.Backend.Backend)
 	if err != nil {
 		return err
 	}

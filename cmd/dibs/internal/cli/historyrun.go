@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -144,7 +145,7 @@ func (s runShown) print(e env) error {
 	case s.Truncated:
 		fmt.Fprintf(e.stderr, "dibs: of %d bytes that run %s printed %d are kept\n", s.Printed, s.RunID, len(s.kept))
 	}
-	_, err := verbatim(e.stdout).Write(s.kept)
+	_, err := output.Verbatim(e.stdout).Write(s.kept)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/store/all"
 	"github.com/dibs-run/dibs/tick"
 )
@@ -60,7 +61,7 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 		return printMigrations(e, a)
 	}
 	a.Init = true
-	p, err := open(ctx, a.Config, textLogger(e.stderr, slog.LevelInfo))
+	p, err := open(ctx, a.Config, output.TextLogger(e.stderr, slog.LevelInfo))
 	if err != nil {
 		return err
 	}

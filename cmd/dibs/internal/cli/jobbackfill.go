@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
@@ -134,26 +135,21 @@ func runJobBackfill(ctx context.Context, e env, o backfillOptions) error {
 	if o.dry {
 		ctx = toRead(ctx)
 	}
-	t := trigger{options: triggerOptions{serveOptions: o.serveOptions}}
 	work := e
 	work.stdout = e.stderr // what the job prints; the standard output is the report's
+	t := trigger{options: triggerOptions{serveOptions: o.serveOptions}, env: work}
 	if err := t.prepare(ctx, work, o.job); err != nil {
 		return usage(err)
 	}
 	accept, working, stop := stoppedTwice(ctx, t.lastGrace, endings...)
 	defer stop() // last of all: until then a signal ends what waits, and not this process
-	t.asked = accept
-	defer t.close()
-	if err := t.place(accept, t.spec.Policy.Scope); err != nil {
-		return err
-	}
-	place := t.places[t.spec.Policy.Scope]
-	j, err := t.ready()
+	defer t.end()
+	place, j, err := t.job.Open(accept)
 	if err != nil {
-		return usage(err)
+		return refused(err)
 	}
 	if j.Dormant {
-		return usage(fmt.Errorf("%s: its environments are %s, and this server's is %q (--environment, DIBS_ENVIRONMENT)", t.spec.Key(), strings.Join(t.spec.Environments, ", "), o.environment))
+		return usage(fmt.Errorf("%s: its environments are %s, and this server's is %q (--environment, DIBS_ENVIRONMENT)", t.key(), strings.Join(j.Spec.Environments, ", "), o.environment))
 	}
 	if b.By = whoami(place.Self.Host); b.To.IsZero() {
 		now, err := place.Keeper.Now(accept)
@@ -165,9 +161,9 @@ func runJobBackfill(ctx context.Context, e env, o backfillOptions) error {
 	if !b.From.Before(b.To) {
 		return usage(fmt.Errorf("--from %s is not before --to %s", stampOf(b.From), stampOf(b.To)))
 	}
-	out := newPrinter(e.stdout) // nobody waits for a reader while the back-fill holds its key
-	defer out.flush()
-	rep := &backfillReport{out: o.out, to: out, backfillRecord: backfillRecord{Job: t.spec.Key(), ID: b.ID, From: b.From, To: b.To, DryRun: o.dry,
+	out := output.NewPrinter(e.stdout) // nobody waits for a reader while the back-fill holds its key
+	defer out.Flush()
+	rep := &backfillReport{out: o.out, to: out, backfillRecord: backfillRecord{Job: t.key(), ID: b.ID, From: b.From, To: b.To, DryRun: o.dry,
 		Left: map[string]int{}, Outcomes: map[string]int{}, Runs: []filledRecord{}}}
 	if o.dry {
 		err = place.Backlog(accept, j, b, func(s scheduler.Step) bool { rep.foretell(s); return accept.Err() == nil })

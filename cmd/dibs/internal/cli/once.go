@@ -154,7 +154,7 @@ func (o once) perTick(waiting, ctx context.Context, r *runner, f scheduler.Fire)
 		return r.unclaimed(j, at, err)
 	}
 	if !r.host {
-		remember(r.place)
+		r.address.backend().Remember(hostDir(), r.place.Backend)
 	}
 	res, a, err := r.place.Single(ctx, tick.Want{Job: string(r.key), At: at, StartBy: j.StartBy(at)}, f)
 	if err != nil {
@@ -181,7 +181,7 @@ func (o once) job() *scheduler.Job { return scheduler.Timed(schedule.Union(o.sch
 // unclaimed is the report of a run that got no answer about its tick.
 func (r *runner) unclaimed(j *scheduler.Job, at time.Time, err error) report {
 	if !r.host {
-		noteUnclaimed(r.place.config, j, string(r.key), at, err)
+		r.address.backend().NoteUnclaimed(hostDir(), j, string(r.key), at, err)
 	}
 	return r.refused(err)
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dibs-run/dibs/internal/backend"
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/test/sim"
 	"github.com/dibs-run/dibs/job"
@@ -52,7 +53,7 @@ func newFakeHost(t *testing.T, b *memory.Backend, seed uint64) *fakeHost {
 	}
 	t.Cleanup(k.Close)
 	place := &scheduler.Backend{Keeper: k, Book: tick.NewBook(st.Ticks, k, lease.Holder{}), Ticks: st.Ticks, History: st.History}
-	h.runner = runner{place: &opened{Backend: place, store: st}, signals: &relay{waiting: t.Context()}, now: k.Now}
+	h.runner = runner{place: &opened{Backend: &backend.Backend{Backend: place, Store: st}, store: st}, signals: &relay{waiting: t.Context()}, now: k.Now}
 	h.key = "k"
 	return h
 }

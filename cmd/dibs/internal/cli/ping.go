@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-run/dibs/cmd/dibs/internal/environ"
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/internal/environ"
 	"github.com/dibs-run/dibs/internal/hook"
+	"github.com/dibs-run/dibs/internal/secret"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 )
@@ -57,8 +58,8 @@ func (o runOptions) parsePings() (p pings, err error) {
 // onePing is the hook for a URL, env:NAME or file:/path.
 func onePing(text string) (h job.Hook, err error) {
 	address := text
-	if secretForm().MatchString(text) {
-		b, err := readSecret(text)
+	if secret.IsPlace(text) {
+		b, err := secret.Read(text)
 		if err != nil {
 			return h, fmt.Errorf("%s: %w", text, err)
 		}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,23 +8,19 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/cmd/dibs/internal/environ"
-	"github.com/dibs-run/dibs/internal/clock"
+	"github.com/dibs-run/dibs/internal/backend"
 	"github.com/dibs-run/dibs/internal/conffile"
+	"github.com/dibs-run/dibs/internal/environ"
+	"github.com/dibs-run/dibs/internal/mirror"
 	"github.com/dibs-run/dibs/internal/nested"
-	"github.com/dibs-run/dibs/internal/spool"
-	"github.com/dibs-run/dibs/lease"
-	"github.com/dibs-run/dibs/run/command"
-	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/serve"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/all"
 	"github.com/dibs-run/dibs/store/redis"
-	"github.com/dibs-run/dibs/tick"
 )
 
 // storeFlag is the flag that every command which opens a store has.
@@ -150,73 +145,54 @@ func (a address) host() (store.Config, error) {
 	return c, err
 }
 
-// opened is a backend and the store behind it.
-type opened struct {
-	*scheduler.Backend
-	store  *store.Store
-	config store.Config
-	was    remembered // when it was opened
+// at is the address for package serve. Its store is opened as the context of the command says: only to be looked at,
+// or to be used.
+func (a address) at() serve.Store {
+	return serve.Store{Config: a.Config, Open: openStore, Fleet: a.shared(), File: a.file, Default: a.implicit}
 }
 
-// openTimeout bounds the opening of a store, with the preparation of a new one.
-const openTimeout = 10 * time.Second
-
-// open opens the store at an address as a place.
-func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error) {
-	return openAs(ctx, c, log, "")
+// own is this host's own store, of a process that serves.
+func (a address) own() (serve.Store, error) {
+	c, err := a.host()
+	return serve.Store{Config: c, Open: openStore}, err
 }
 
-// openAs opens it for a process that others know by its role.
-func openAs(ctx context.Context, c store.Config, log *slog.Logger, role string) (*opened, error) {
+// backend is the address for package backend.
+func (a address) backend() backend.Address {
+	return backend.Address{Config: a.Config, Fleet: a.shared(), Via: openStore}
+}
+
+// openStore opens any store.
+func openStore(ctx context.Context, c store.Config) (*store.Store, error) {
 	redis.Quiet()
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	was := rememberedOf(c)
-	c.SeenTTL, c.Read = was.ttl, c.Read || onlyReads(ctx)
+	c.Read = c.Read || onlyReads(ctx)
 	s, err := all.OpenConfig(ctx, c)
-	switch {
-	case errors.Is(err, store.ErrNotPrepared): // its cure names the store
-		return nil, err
-	case err != nil:
+	if err != nil && !errors.Is(err, store.ErrNotPrepared) { // whose cure names the store
 		return nil, storeError{c.String(), err}
 	}
-	var place atomic.Pointer[scheduler.Backend] // which needs the keeper that tells it
-	k, err := lease.NewKeeper(lease.Options{Store: s.Leases, Notify: s.Notify, Seen: was.epoch, Margin: lease.MarginFor(cmp.Or(c.TTL, s.Properties.MaxTTL)),
-		OnStep: func(d time.Duration) {
-			log.Warn("the store's clock stepped", "event", "clock-step", "step", d, "store", c.String())
-			if p := place.Load(); p != nil {
-				p.ClockStepped(d)
-			}
-		}})
+	return s, err
+}
+
+// opened is a backend and its address.
+type opened struct {
+	*backend.Backend
+	store  *store.Store
+	config store.Config
+}
+
+// open opens the store at an address.
+func open(ctx context.Context, c store.Config, log *slog.Logger) (*opened, error) {
+	b, err := backend.Open(ctx, address{Config: c}.backend(), backend.Options{Dir: hostDir(), Reclaim: true, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	self := command.Self()
-	self.Command = role
-	if s.Properties.Reach == store.Host {
-		self.HostID = s.Properties.InstallationID // rule H1
-	}
-	var until atomic.Int64 // of the hold-back that was told of last
-	held := func(d time.Duration) {
-		end := time.Now().Add(d)
-		if before := until.Swap(end.UnixNano()); end.Sub(time.Unix(0, before)) < time.Second {
-			return // each that waits hears of it
-		}
-		log.Warn(lease.HoldBackText(d),
-			"event", "held-back", "wait", d.Round(time.Millisecond), "store", c.String())
-		if p := place.Load(); p != nil {
-			go p.HeldBack(d)
-		}
-	}
-	book := tick.NewBook(s.Ticks, k, self)
-	book.OnHeldBack = held
-	p := &scheduler.Backend{Name: s.URL, Keeper: k, Book: book, Ticks: s.Ticks, History: s.History, Self: self,
-		Descriptor: s.Descriptor, Detach: s.Detach, Gone: gone(self), OnHeldBack: held, TimeOfDay: clock.System.Wall, Log: log,
-		Spool: spool.In(hostDir(), s.Properties.InstallationID, c.Namespace)}
-	place.Store(p)
-	was.keepTTL(c, s)
-	return &opened{Backend: p, store: s, config: c, was: was}, nil
+	return &opened{b, b.Store, c}, nil
 }
+
+func (o *opened) close() { o.Close() }
+
+// openTimeout bounds what is asked of a store for somebody who waits.
+const openTimeout = backend.OpenTimeout
 
 // deliverBy tells the store what is kept on this host, for somebody who looks now, and does not wait for long.
 func deliverBy(ctx context.Context, deliver func(context.Context) error) error {
@@ -225,29 +201,46 @@ func deliverBy(ctx context.Context, deliver func(context.Context) error) error {
 	return deliver(ctx)
 }
 
-// close lets go of the store's connections. One that does not answer any more gets no long
-// farewell: the process is about to end, and whoever started it waits.
-func (o *opened) close() {
-	o.was.keepEpoch(o.config, o.Keeper.Epoch())
-	o.Keeper.Close()
-	closed := make(chan struct{})
-	go func() {
-		_ = o.store.Close()
-		close(closed)
-	}()
-	select {
-	case <-closed:
-	case <-time.After(o.Keeper.Margin().RPCTimeout):
+// again opens the store at the address once more, for what stands beside the work of this process.
+func (a address) again(log *slog.Logger) func(context.Context) (*backend.Backend, error) {
+	return func(ctx context.Context) (*backend.Backend, error) {
+		return backend.Open(ctx, a.backend(), backend.Options{Dir: hostDir(), Reclaim: true, Log: log})
 	}
 }
 
-// gone is rule L6: the holder was on this host, and its work is gone, or is now.
-func gone(self lease.Holder) func(context.Context, lease.Record, func() bool) bool {
-	return func(ctx context.Context, r lease.Record, held func() bool) bool {
-		if command.WorkGone(r.Key, r.Holder) || command.EarlierBoot(self, r.Holder) {
-			return true
-		}
-		done, err := command.KillOrphaned(ctx, r.Key, r.Holder, held)
-		return err == nil && done
+// inner is how the commands of this process reach the store.
+func (a address) inner(log *slog.Logger) *nested.Inner {
+	return nested.NewInner(nested.InnerOptions{File: a.file, Default: a.implicit, Log: log, Open: func(ctx context.Context) (driver.Store, func(), error) {
+		return backend.Queues(ctx, a.again(log))
+	}})
+}
+
+// mirror is the way from this host's own store to the one at the address.
+func (a address) mirror(host *opened) mirror.Way {
+	return mirror.Way{From: host.Backend, Dir: host.config.URL.Path, Namespace: a.Namespace, Log: host.Log, Open: a.again(slog.New(slog.DiscardHandler))}
+}
+
+// errWithheld is of a command that dibs runs, and that names no store of its own: any other than that dibs's would be
+// the wrong one.
+var errWithheld = errors.New("the dibs that runs this command keeps its store's address to itself, since it may hold a password: " +
+	"only `dibs task enqueue` reaches that store through it; name a store with --store, DIBS_STORE or DIBS_STORE_FILE")
+
+// via is the way to the store of the dibs that runs this command, where the command knows no other.
+func via(flag string) (c nested.Client, ok bool) {
+	c.Via = os.Getenv(nested.Variable)
+	if c.Via == "" || flag != "" || os.Getenv("DIBS_STORE") != "" {
+		return c, false
 	}
+	path, said := os.LookupEnv("DIBS_STORE_FILE")
+	if !said {
+		return c, true
+	}
+	_, err := os.Stat(path)
+	if err == nil {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			f.Close()
+		}
+	}
+	return c, errors.Is(err, fs.ErrPermission) // the file is for dibs, and this command runs as somebody else
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
@@ -196,7 +197,7 @@ func (rep report) line(until context.Context, to io.Writer) error {
 	}
 	written := make(chan error, 1)
 	go func() {
-		_, err := to.Write(append(clean(b), '\n'))
+		_, err := to.Write(append(output.Clean(b), '\n'))
 		written <- err
 	}()
 	select {

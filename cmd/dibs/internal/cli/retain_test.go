@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/history"
+	"github.com/dibs-run/dibs/internal/backend"
 	"github.com/dibs-run/dibs/run"
 )
 
@@ -46,7 +47,7 @@ func TestRunForgetsWhatIsOld(t *testing.T) {
 		t.Fatalf("%d runs", n)
 	}
 	n, fewer := many, 0
-	for range 50 * retainOneIn { // all of them in vain: one in 10^22
+	for range 50 * backend.RetainOneIn { // all of them in vain: one in 10^22
 		if n == 0 {
 			break
 		}
@@ -54,7 +55,7 @@ func TestRunForgetsWhatIsOld(t *testing.T) {
 			t.Fatalf("dibs run: exit status %d", status)
 		}
 		now := left()
-		if n-now > mostAfter*history.Step {
+		if n-now > backend.MostAfter*history.Step {
 			t.Errorf("%d old runs went at once", n-now)
 		}
 		if now < n {

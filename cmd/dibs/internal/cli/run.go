@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/backend"
+	"github.com/dibs-run/dibs/internal/nested"
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
@@ -205,14 +208,14 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 			return statusError{exitInternal, err}
 		}
 	}
-	place, err := open(signals.waiting, config, textLogger(e.stderr, slog.LevelInfo))
+	place, err := open(signals.waiting, config, output.TextLogger(e.stderr, slog.LevelInfo))
 	var early signaled
 	switch {
 	case errors.As(context.Cause(signals.waiting), &early):
 		return statusError{128 + int(early.Signal), nil}
 	case err != nil:
 		if p.once.schedule != nil && !p.host {
-			noteUnclaimed(config, p.once.job(), string(p.key), time.Time{}, err)
+			p.address.backend().NoteUnclaimed(hostDir(), p.once.job(), string(p.key), time.Time{}, err)
 		}
 		return failure(err)
 	}
@@ -225,8 +228,8 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 		}
 	}
 	r := runner{plan: p, place: place, signals: signals, stderr: e.stderr, now: place.Keeper.Now,
-		inner: newInner(p.address, textLogger(e.stderr, slog.LevelWarn))}
-	defer r.inner.close()
+		inner: p.address.inner(output.TextLogger(e.stderr, slog.LevelWarn))}
+	defer r.inner.Close()
 	if p.cron && p.oncePer == "" && !p.host {
 		fmt.Fprintf(e.stderr, "dibs: %s: this is a lock and nothing more: a job that is faster than the servers' clocks differ runs on each of them; add --once-per 'EXPR', or --once-per none if that is meant\n", p.key)
 	}
@@ -237,18 +240,20 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 	rep := r.run()
 	signals.over()
 	pinged.end(signals.working)
-	output := r.output(signals.working)
+	printed := r.output(signals.working)
 	if err := rep.write(signals.waiting, to, p.contendedExit); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
 	}
-	if len(output) > 0 {
-		keepOutput(place, place.Log, run.Record{ID: rep.RunID, Job: rep.Key}, output)
+	if len(printed) > 0 {
+		if err := place.Keep(run.Record{ID: rep.RunID, Job: rep.Key}, printed); err != nil {
+			place.Log.Warn("the run's output could not be kept", "run_id", rep.RunID, "error", err)
+		}
 	}
 	if p.host && p.address.shared() && !p.address.implicit {
-		mirrorAfter(ctx, place, p.address.Config)
+		p.address.mirror(place).After(ctx)
 	}
 	if !rep.Started.IsZero() {
-		retainAfter(ctx, place)
+		place.RetainAfter(ctx)
 	}
 	return r.status(rep)
 }
@@ -276,7 +281,7 @@ type runner struct {
 	signals *relay
 	stderr  io.Writer
 	now     func(context.Context) (time.Time, error)
-	inner   *inner
+	inner   *nested.Inner
 	echo    *echo // nil: the output is not kept
 }
 
@@ -286,8 +291,8 @@ func (r *runner) run() report {
 	f.Accept = r.signals.waiting
 	f.Holder = r.holder
 	f.OnStart = func(run.Record) { r.signals.start() }
-	target := command.Target{Args: r.args, Env: r.ping.hidden(r.inner.environ(os.Environ())), Enter: r.inner.enter, Stdio: true, Signals: r.signals.toCommand,
-		Leftovers: leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}
+	target := command.Target{Args: r.args, Env: r.ping.hidden(r.inner.Environ(os.Environ())), Enter: r.inner.Enter, Stdio: true, Signals: r.signals.toCommand,
+		Leftovers: backend.Leftovers(f.Policy.Leftovers), LeftoverGrace: r.stopGrace, OnLeftovers: r.leftoverPids}
 	f.Target = relayed{signals: r.signals, Target: target}
 	if !r.noOutput && r.place.History != nil {
 		r.echo = &echo{Target: target, stderr: r.stderr}
@@ -313,14 +318,4 @@ func (r *runner) holder(key lease.Key, runID string) lease.Holder {
 
 func (r *runner) leftoverPids(pids []int) {
 	fmt.Fprintf(r.stderr, "dibs: %s: the command has ended, but processes that it started go on, and so does the lease: %v (--leftovers kill|leave)\n", r.key, pids)
-}
-
-func leftovers(l job.Leftovers) command.Leftovers {
-	switch l {
-	case job.LeftoversKill:
-		return command.Kill
-	case job.LeftoversLeave:
-		return command.Leave
-	}
-	return command.Wait
 }

@@ -1,19 +1,17 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/cmd/dibs/internal/environ"
-	"github.com/dibs-run/dibs/internal/conffile"
-	"github.com/dibs-run/dibs/internal/lazy"
+	"github.com/dibs-run/dibs/internal/secret"
 	"github.com/dibs-run/dibs/manifest/source"
+	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/serve"
 )
 
 // sourceOptions are the flags of commands that read a manifest.
@@ -46,51 +44,43 @@ func (o *sourceOptions) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask an application on another host without TLS")
 }
 
-// open understands where a manifest is; it reads nothing yet. The secret is read for each request,
-// so that a reload takes a new one.
-func (o *sourceOptions) open(e env, name string) (*source.Source, error) {
+// manifest is what the flags say of one.
+func (o *sourceOptions) manifest(e env, name string) (m serve.Manifest, err error) {
 	own, named, err := o.references()
 	if err != nil {
-		return nil, usage(err)
+		return m, usage(err)
 	}
-	options := source.Options{Stdin: e.stdin, AllowHTTP: o.allowHTTP}
 	if !source.IsAddress(name) && len(o.apps)+len(o.hosts)+len(o.queues)+len(o.limits) > 0 {
-		return nil, usage(errors.New("--app, --allow-host, --allow-queue and --allow-limit are for the manifest of an application: " +
+		return m, usage(errors.New("--app, --allow-host, --allow-queue and --allow-limit are for the manifest of an application: " +
 			"that of a file may name whatever it likes"))
 	}
 	for _, app := range o.apps {
 		if err := source.CheckApp(app); err != nil {
-			return nil, usage(fmt.Errorf("--app %w", err))
+			return m, usage(fmt.Errorf("--app %w", err))
 		}
 	}
 	for _, host := range o.hosts {
 		if err := source.CheckHost(host); err != nil {
-			return nil, usage(fmt.Errorf("--allow-host %w", err))
+			return m, usage(fmt.Errorf("--allow-host %w", err))
 		}
 	}
-	g := &options.Grants
-	g.Secrets = []string{} // none is [] in JSON
-	g.Apps, g.Hosts = append([]string{}, o.apps...), append([]string{}, o.hosts...)
-	g.Queues, g.Limits = append([]string{}, o.queues...), append([]string{}, o.limits...)
-	if own != "" {
-		options.Secrets = func() ([][]byte, error) { return o.values([]string{own}) }
-		g.Secrets = append(g.Secrets, own)
-	}
-	for name := range named {
-		g.Secrets = append(g.Secrets, name)
-	}
-	slices.Sort(g.Secrets[min(1, len(g.Secrets)):])
-	s, err := source.New(name, options)
+	return serve.Manifest{From: name, Stdin: e.stdin, Secret: own, Secrets: named, AllowHTTP: o.allowHTTP,
+		Grants: source.Grants{Apps: o.apps, Hosts: o.hosts, Queues: o.queues, Limits: o.limits}}, nil
+}
+
+// open understands where a manifest is; it reads nothing yet. The secret is read for each request,
+// so that a reload takes a new one.
+func (o *sourceOptions) open(e env, name string) (*source.Source, error) {
+	m, err := o.manifest(e, name)
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
+	}
+	s, err := m.Source()
+	if err != nil {
+		return nil, usage(reworded(err))
 	}
 	return s, nil
 }
-
-var (
-	secretForm = lazy.Regexp(`(?s)^(env|file):.`)
-	secretName = lazy.Regexp(`^[A-Za-z][A-Za-z0-9_:./-]{0,127}$`) // as a manifest may have it
-)
 
 // references are what --secret says: what signs the request to an application, and what a manifest may refer to
 // by a name.
@@ -99,11 +89,11 @@ func (o *sourceOptions) references() (own string, named map[string]string, err e
 	for _, text := range o.secrets {
 		name, ref, ok := strings.Cut(text, "=")
 		switch {
-		case secretForm().MatchString(text) && own != "":
+		case secret.IsPlace(text) && own != "":
 			return "", nil, errors.New("--secret: one signs the request to an application: give the others a name, as in NAME=env:VARIABLE")
-		case secretForm().MatchString(text):
+		case secret.IsPlace(text):
 			own = text
-		case !ok || !secretForm().MatchString(ref) || !secretName().MatchString(name):
+		case !ok || !secret.IsPlace(ref) || !secret.IsName(name):
 			return "", nil, errors.New("--secret: want env:NAME or file:/path, where the secret is, or with a name NAME=env:VARIABLE or NAME=file:/path; never the secret itself, which other users of this host could see")
 		case named[name] != "":
 			return "", nil, fmt.Errorf("--secret %s=…: the name is given twice", name)
@@ -114,63 +104,53 @@ func (o *sourceOptions) references() (own string, named map[string]string, err e
 	return own, named, nil
 }
 
-// values reads the secrets that references name: env:NAME, file:PATH, or the NAME of a --secret.
-func (o *sourceOptions) values(refs []string) ([][]byte, error) {
-	var all [][]byte
-	for _, ref := range refs {
-		at, err := o.whereIs(ref)
-		if err != nil {
-			return nil, err
-		}
-		value, err := readSecret(at)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("secret %q: %w", ref, err)
-		case len(value) == 0:
-			return nil, fmt.Errorf("secret %q is empty", ref)
-		}
-		all = append(all, value)
-	}
-	return all, nil
+// places are where the secrets of --secret are, which open has checked.
+func (o *sourceOptions) places() secret.Places {
+	own, named, _ := o.references()
+	return secret.Places{Own: own, Named: named}
 }
 
-// whereIs answers where a secret is: a reference without a name.
-func (o *sourceOptions) whereIs(ref string) (string, error) {
-	if secretForm().MatchString(ref) {
-		return ref, nil
+// whereIs answers where the secret of a reference is.
+func (o *sourceOptions) whereIs(ref string) (at string, err error) {
+	if at, err = o.places().Where(ref); err != nil {
+		err = fmt.Errorf("%w: %s", err, addSecret(ref))
 	}
-	_, named, err := o.references()
+	return at, err
+}
+
+// cured words what there is to do about a refusal, with our flags.
+func cured(r *serve.Refusal) string {
 	switch {
-	case err != nil:
-		return "", err
-	case named[ref] == "":
-		return "", fmt.Errorf("secret %q: dibs was not told where it is: add --secret %s=env:VARIABLE or --secret %s=file:/path", ref, ref, ref)
+	case errors.Is(r, serve.ErrNoScope):
+		return "say --default-scope global (one server runs each tick) or --default-scope host"
+	case errors.Is(r, serve.ErrReach):
+		return "name a shared store with --store or DIBS_STORE, make it scope host, or declare with ?reach=only-host that there is no other host"
+	case errors.Is(r, scheduler.ErrOtherSource):
+		return fmt.Sprintf("If this application speaks for it, add --app %s on every server", r.App)
+	case r.Secret() != "":
+		return addSecret(r.Secret())
 	}
-	return named[ref], nil
+	return ""
 }
 
-func readSecret(at string) ([]byte, error) {
-	if name, ok := strings.CutPrefix(at, "env:"); ok {
-		_ = environ.Hide(name) // from commands of our own user; where it cannot be, it is as it was
-		return []byte(os.Getenv(name)), nil
-	}
-	b, err := conffile.Read(strings.TrimPrefix(at, "file:"), conffile.Small)
-	return bytes.TrimSpace(b), err
+func addSecret(name string) string {
+	return fmt.Sprintf("add --secret %s=env:VARIABLE or --secret %s=file:/path", name, name)
 }
 
-// variables are those of this process's own environment that hold the secrets of --secret, and those that
-// references name.
-func (o *sourceOptions) variables(refs ...string) map[string]bool {
-	names := map[string]bool{}
-	own, named, _ := o.references() // open has checked them
-	refs = append(slices.Clone(refs), own)
-	for _, ref := range named {
-		refs = append(refs, ref)
+// refused is the status of a refusal.
+func refused(err error) error {
+	var r *serve.Refusal
+	if errors.As(err, &r) {
+		return usage(err)
 	}
-	for _, ref := range refs {
-		if name, ok := strings.CutPrefix(ref, "env:"); ok {
-			names[name] = true
-		}
+	return err
+}
+
+// reworded is a refusal with our flags.
+func reworded(err error) error {
+	var r *serve.Refusal
+	if errors.As(err, &r) {
+		r.Cure = cmp.Or(cured(r), r.Cure)
 	}
-	return names
+	return err
 }

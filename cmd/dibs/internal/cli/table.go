@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/dibs-run/dibs/internal/output"
 )
 
 // narrowest is how far a column is cut on a terminal that is not wide enough for all of it.
@@ -28,7 +30,7 @@ func (e env) table(header string, rows [][]string, spare ...string) error {
 	}
 	w := e.stdout
 	if e.out.color {
-		w = asIs(w) // each cell is clean already
+		w = output.AsIs(w) // each cell is clean already
 	}
 	_, err := w.Write([]byte(t.text(e.out.color)))
 	return err

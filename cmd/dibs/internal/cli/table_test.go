@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/dibs-run/dibs/internal/output"
 )
 
 var wide = [][]string{
@@ -18,7 +20,7 @@ const wideHeader = "JOB TICK OUTCOME HOST STARTED TOOK REASON"
 func shown(t *testing.T, s screen, spare ...string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := (env{stdout: &cleaner{to: &b}, out: s}).table(wideHeader, wide, spare...); err != nil {
+	if err := (env{stdout: output.NewCleaner(&b), out: s}).table(wideHeader, wide, spare...); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
+	"os/signal"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/dibs-run/dibs/internal/clock"
-	"github.com/dibs-run/dibs/internal/hook"
-	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
+	"github.com/dibs-run/dibs/serve"
 	"github.com/dibs-run/dibs/tick"
 )
 
@@ -134,39 +132,30 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 		return statusError{triggerBroken, fmt.Errorf("--json %s: %w", o.json, err)}
 	}
 	defer to.Close()
-	t := trigger{options: o}
+	t := trigger{options: o, env: e}
 	if err := t.prepare(ctx, e, name); err != nil {
 		return statusError{triggerBroken, err}
 	}
 	accept, work, stop := stopped(ctx, t.lastGrace)
 	defer stop() // last of all: until then a signal ends what waits, and not this process
-	t.asked = accept
-	defer t.close()
+	defer t.end()
 	rep := t.fire(accept, work)
 	rep.ExitStatus = t.status(&rep)
 	if err := rep.line(accept, to); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
 	}
-	if host := t.places[job.Host]; host != nil && t.address.shared() {
-		mirrorAfter(ctx, host, t.address.Config)
-	}
-	if !rep.Started.IsZero() && accept.Err() == nil {
-		for _, place := range t.places {
-			retainAfter(ctx, place)
-		}
-	}
+	t.job.Tidy(ctx)
 	if rep.ExitStatus == 0 && rep.err == nil {
 		return nil
 	}
 	return statusError{rep.ExitStatus, rep.err}
 }
 
-// trigger is one fire: a service that is not served.
+// trigger is one fire.
 type trigger struct {
-	*service
+	env
 	options triggerOptions
-	spec    *job.Spec
-	read    *reading
+	job     *serve.Job
 }
 
 // prepare finds the job in the manifest.
@@ -176,123 +165,67 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 	if err != nil {
 		return err
 	}
-	mark := "." // as triggers of other schedulers have it; dibs's own names have a slash
-	if strings.Contains(name, "/") {
-		mark = "/"
+	m := serve.Manifest{}
+	if o.source != "" {
+		if m, err = o.manifest(e, o.source); err != nil {
+			return err
+		}
 	}
-	app, jobName, ok := strings.Cut(name, mark)
-	if !ok {
-		return fmt.Errorf("%q: name the job as APP/JOB or APP.JOB", name)
-	}
-	if o.source == "" {
-		return errors.New("no manifest: name the one that declares the job with --manifest, or in DIBS_MANIFEST")
-	}
-	from, err := o.open(e, o.source)
+	of, err := o.options(a, e, o.quietLogger(e.stderr))
 	if err != nil {
 		return err
 	}
-	o.source = from.String()
-	t.service = &service{serveOptions: o, env: e, address: a, from: from, bare: true,
-		places: map[job.Scope]*opened{}, hooks: map[job.Scope]*hook.Runner{}, servers: map[job.Scope]*scheduler.Server{}}
-	t.log = o.quietLogger(e.stderr)
-	t.inner = newInner(a, t.log)
-	if t.read, err = t.load(ctx); err != nil {
-		return err
-	}
-	t.app = t.read.app
-	var known []string
-	for _, spec := range t.read.specs {
-		if known = append(known, spec.App+"."+spec.Name); spec.App == app && spec.Name == jobName {
-			t.spec = spec
-		}
-	}
-	if t.spec == nil {
-		return fmt.Errorf("%s declares no job %s; it has %s", t.source, name, strings.Join(known, ", "))
-	}
-	return nil
+	t.job, err = serve.Find(ctx, a.at(), m, name, of)
+	return err
 }
 
 // lastGrace is what is left to this process once it was told twice to end.
-func (t *trigger) lastGrace() time.Duration { return t.spec.Policy.StopGrace + forcedAfter }
+func (t *trigger) lastGrace() time.Duration { return t.job.Spec().Policy.StopGrace + forcedAfter }
 
-// fire opens the job's place, finds the tick and carries it out.
+// end waits for the hooks, unless somebody asks this process to end.
+func (t *trigger) end() {
+	ctx, stop := signal.NotifyContext(context.Background(), endings...)
+	defer stop()
+	t.job.Close(ctx)
+}
+
+// fire finds the tick and carries it out.
 func (t *trigger) fire(accept, work context.Context) report {
-	rep := report{Key: t.spec.Key()}
-	if err := t.place(accept, t.spec.Policy.Scope); err != nil {
-		t.unclaimed(err)
-		return rep.broken(accept, err)
-	}
-	j, err := t.ready()
+	rep := report{Key: t.key()}
+	f, err := t.asked(accept)
 	if err != nil {
 		return rep.broken(accept, err)
 	}
-	place := t.places[t.spec.Policy.Scope]
-	if t.options.now {
-		res := place.TriggerNow(accept, work, j, t.options.idempotency, &run.Cause{By: whoami(place.Self.Host), Why: t.options.why})
-		return t.report(accept, rep, res, tick.Answer{Status: tick.Won})
-	}
-	now, err := place.Keeper.Now(accept)
-	if err != nil {
-		return rep.broken(accept, err)
-	}
-	if j.Dormant {
-		rep.Outcome = notHere
-		rep.err = fmt.Errorf("%s: not run here: its environments are %s, and this server's is %q (--environment, DIBS_ENVIRONMENT)",
-			rep.Key, strings.Join(t.spec.Environments, ", "), t.options.environment)
-		return rep
-	}
-	at, due, err := t.scheduled(j, now)
+	got, err := t.job.Trigger(work, f)
+	rep.Tick = got.Tick
 	switch {
+	case errors.Is(err, serve.ErrNotHere):
+		rep.Outcome, rep.err = notHere, fmt.Errorf("%w (--environment, DIBS_ENVIRONMENT)", err)
+	case errors.Is(err, serve.ErrNotDue):
+		rep.Outcome, rep.err = notDue, err
+	case errors.Is(err, serve.ErrWindow):
+		rep.Outcome, rep.Reason, rep.err = run.Skipped, run.ReasonWindow, err
 	case err != nil:
 		return rep.broken(accept, err)
-	case !due:
-		rep.Outcome, rep.err = notDue, t.notDue(j, at, now)
-		return rep
+	default:
+		return t.report(accept, rep, got)
 	}
-	if !j.Open(at) {
-		rep.Tick, rep.Outcome, rep.Reason = at, run.Skipped, run.ReasonWindow
-		rep.err = fmt.Errorf("%s: skipped: its tick %s lies outside the windows in which it may run", rep.Key, stampOf(at))
-		return rep
-	}
-	if t.spec.Policy.Scope == job.Global {
-		remember(place)
-	}
-	res, a, err := place.Trigger(accept, work, j, at)
-	if rep.Tick = at; err != nil && res.Run.ID == "" {
-		if t.spec.Policy.Scope == job.Global {
-			noteUnclaimed(t.address.Config, j, rep.Key, at, err)
-		}
-		return rep.broken(accept, err)
-	}
-	return t.report(accept, rep, res, a)
+	return rep
 }
 
-// ready builds the job and sets its hooks; its place is open.
-func (t *trigger) ready() (*scheduler.Job, error) {
-	set, err := t.hooksFor(t.spec, t.read.env)
-	if err != nil {
-		return nil, err
-	}
-	set()
-	return t.build(t.spec, t.read.env)
+func (t *trigger) key() string {
+	spec := t.job.Spec()
+	return spec.Key()
 }
 
-// unclaimed keeps a note of the tick for which no store was found.
-func (t *trigger) unclaimed(cause error) {
-	if t.spec.Policy.Scope != job.Global || t.options.now {
-		return
+// asked is the fire that the flags and the platform ask for.
+func (t *trigger) asked(accept context.Context) (f serve.Fire, err error) {
+	f = serve.Fire{Accept: accept, Ago: firedAgo()}
+	if t.options.now {
+		host, _ := os.Hostname()
+		f.Manual = &serve.Manual{IdempotencyKey: t.options.idempotency, By: whoami(host), Why: t.options.why}
+		return f, nil
 	}
-	j, err := t.build(t.spec, t.read.env)
-	if err != nil || j.Dormant {
-		return
-	}
-	if at, due, err := t.scheduled(j, clock.System.Wall()); err == nil && due && j.Open(at) {
-		noteUnclaimed(t.address.Config, j, t.spec.Key(), at, cause)
-	}
-}
-
-// scheduled is the tick that this fire is for: a given one, or the one that is inferred.
-func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due bool, err error) {
 	from, text := "--tick", t.options.tick
 	for _, name := range []string{"DIBS_SCHEDULED_TIME", "CRONJOB_SCHEDULED_TIMESTAMP", "AWS_SCHEDULER_SCHEDULED_TIME"} {
 		if text == "" {
@@ -300,30 +233,13 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 		}
 	}
 	if text == "" {
-		if at, due = j.Due(now.Add(-firedAgo()), now); !due {
-			// A loop that cron started once fires for as long as it goes on.
-			at, due = j.Due(now, now)
-		}
-		return at, due, nil
+		return f, nil
 	}
-	if at, err = time.Parse(time.RFC3339, text); err != nil {
-		return at, false, fmt.Errorf("%s %q: want an instant such as 2026-03-01T04:15:00Z", from, text)
+	f.Called = from + " " + text
+	if f.Tick, err = time.Parse(time.RFC3339, text); err != nil {
+		err = fmt.Errorf("%s %q: want an instant such as 2026-03-01T04:15:00Z", from, text)
 	}
-	at = at.UTC()
-	if prev, ok := j.Set().Prev(at); !ok || !prev.Equal(at) {
-		next, _ := j.Set().Next(at)
-		return at, false, fmt.Errorf("%s %s is no tick of %s: the ones beside it are %s and %s", from, text, t.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
-	}
-	if at.After(now.Add(tick.Ahead)) {
-		return at, false, fmt.Errorf("%s %s lies in the future: the store's time is %s; want a tick that is due, at most %s ahead", from, text, now.Format(time.RFC3339), tick.Ahead)
-	}
-	return at, !j.StartBy(at).Before(now), nil
-}
-
-func (t *trigger) notDue(j *scheduler.Job, at, now time.Time) error {
-	next, _ := j.Set().Next(now)
-	return fmt.Errorf("%s: not due: its last tick was at %s, too long ago to start (the latest start was %s), and the next one is at %s; the store's time is %s",
-		t.spec.Key(), at.Format(time.RFC3339), j.StartBy(at).Format(time.RFC3339), next.Format(time.RFC3339), now.Format(time.RFC3339))
+	return f, err
 }
 
 // broken is the report of a fire that got nowhere.
@@ -343,7 +259,8 @@ func (rep report) broken(accept context.Context, err error) report {
 }
 
 // report words what became of the tick.
-func (t *trigger) report(accept context.Context, rep report, res scheduler.Result, a tick.Answer) report {
+func (t *trigger) report(accept context.Context, rep report, got serve.Fired) report {
+	res, a := got.Result, got.Answer
 	rep.Outcome, rep.Reason, rep.err = res.Outcome, res.Reason, res.Err
 	switch {
 	case res.Run.ID != "":
@@ -357,7 +274,7 @@ func (t *trigger) report(accept context.Context, rep report, res scheduler.Resul
 		rep.err = fmt.Errorf("%s: another server loaded another definition of this job at the same time; the manifests must agree", rep.Key)
 	case a.Status == tick.Paused:
 		rep.Outcome = run.Paused
-		rep.Reason = t.places[t.spec.Policy.Scope].WhyPaused(context.Background(), rep.Key)
+		rep.Reason = got.Paused
 		rep.err = fmt.Errorf("%s: not run: %s", rep.Key, rep.Reason)
 	case a.Status != tick.Won:
 		rep.Outcome = duplicate
@@ -385,8 +302,9 @@ func (t *trigger) contended(rep *report, holder lease.Holder) {
 	if t.silent() {
 		return
 	}
-	t.logger(t.stderr).Info("not run here: "+string(rep.Outcome), "event", "lock-contended", "app", t.spec.App, "job", t.spec.Name,
-		"tick", stampOf(rep.Tick), "run_id", holder.RunID, "scope", t.spec.Policy.Scope, "holder", holder)
+	spec := t.job.Spec()
+	t.options.logger(t.stderr).Info("not run here: "+string(rep.Outcome), "event", "lock-contended", "app", spec.App, "job", spec.Name,
+		"tick", stampOf(rep.Tick), "run_id", holder.RunID, "scope", spec.Policy.Scope, "holder", holder)
 }
 
 // ranStatus is the exit status of what ran.
@@ -397,7 +315,7 @@ func (t *trigger) ranStatus(res scheduler.Result) int {
 	case run.TimedOut:
 		return triggerFailed
 	case run.Failed:
-		if t.spec.Request != nil && rejected(res.Run.Attempts) {
+		if t.job.Spec().Request != nil && rejected(res.Run.Attempts) {
 			return triggerRejected
 		}
 		return triggerFailed

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/hook"
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest"
 	"github.com/dibs-run/dibs/manifest/source"
@@ -68,7 +71,7 @@ func runValidate(ctx context.Context, e env, o validateOptions) error {
 	}
 	m, err := from.Load(ctx)
 	if o.canonical && err == nil {
-		_, err := verbatim(e.stdout).Write(m.Canonical())
+		_, err := output.Verbatim(e.stdout).Write(m.Canonical())
 		return err
 	}
 	var list manifest.Errors
@@ -110,4 +113,20 @@ func reach(s *job.Spec) string {
 		return "EVERY server runs each tick (scope host)"
 	}
 	return "EVERY server runs each tick (no concurrency_scope is said; `dibs serve` on a shared store asks for --default-scope)"
+}
+
+// whoIsTold says who is told what happens to a job, a line for each hook.
+func whoIsTold(s *job.Spec) (lines []string) {
+	for _, h := range s.Hooks {
+		var on []string
+		for _, e := range h.On {
+			text := string(e)
+			if e == job.OnTooLong {
+				text += fmt.Sprintf(" (%s)", h.TooLong)
+			}
+			on = append(on, text)
+		}
+		lines = append(lines, fmt.Sprintf("hook on %s: %s", strings.Join(on, ", "), hook.Describe(&h)))
+	}
+	return lines
 }

@@ -1,25 +1,21 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue"
-	"github.com/dibs-run/dibs/run"
-	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/serve"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -92,30 +88,7 @@ func newWork(e env) *cobra.Command {
 	return sayingAll(cmd)
 }
 
-// mux makes the command the handler.
-func (o workOptions) mux(w *commandWork) (*queue.Mux, error) {
-	h := queue.Handler{Do: w.do, Timeout: o.timeout}
-	if o.rate != "" {
-		r, err := parseRate(o.rate)
-		if err != nil {
-			return nil, usage(err)
-		}
-		if len(o.kinds) == 0 {
-			return nil, usage(errors.New("--rate bounds kinds: name them with --kind"))
-		}
-		h.Rate = r
-	}
-	m := &queue.Mux{}
-	for _, k := range o.kinds {
-		m.Handle(k, h)
-	}
-	if len(o.kinds) == 0 {
-		m.HandleAny(h)
-	}
-	return m, nil
-}
-
-func parseRate(s string) (r task.Rate, err error) {
+func parseRate(s string) (r queue.Rate, err error) {
 	n, per, ok := strings.Cut(s, "/")
 	if ok {
 		r.Count, err = strconv.Atoi(n)
@@ -142,174 +115,60 @@ func (o workOptions) check() error {
 	return nil
 }
 
+// options are what a worker of these flags works with.
+func (o workOptions) options(e env, log *slog.Logger) (w serve.WorkerOptions, err error) {
+	w = serve.WorkerOptions{Command: o.args, Queues: o.queues, Kinds: o.kinds, Slots: o.slots, Timeout: o.timeout, Postpone: orNone(o.postpone),
+		Grace: orNone(o.grace), StopGrace: orNone(o.stopGrace), StateDir: hostDir(), Logger: log}
+	if o.rate != "" {
+		if w.Rate, err = parseRate(o.rate); err != nil {
+			return w, err
+		}
+		if len(o.kinds) == 0 {
+			return w, errors.New("--rate bounds kinds: name them with --kind")
+		}
+	}
+	w.Keep = map[task.State]time.Duration{task.Succeeded: o.keepSuccess, task.Failed: o.keepIt, task.Crashed: o.keepIt,
+		task.Discarded: o.keepIt, task.Canceled: o.keepIt}
+	if w.Output, w.Errors = e.stdout, output.Behind(e.stderr); o.logJSON {
+		w.Output, w.Errors, w.Lines = nil, nil, e.stderr
+	}
+	return w, nil
+}
+
 func runWork(ctx context.Context, e env, o workOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
 	log := serveOptions{logJSON: o.logJSON, verbose: o.verbose}.logger(e.stderr)
-	w := &commandWork{workOptions: o, log: log, out: newPrinter(asIs(e.stdout)), err: newPrinter(behind(e.stderr)), lines: newLineLog(e.stderr)}
-	defer w.flush()
-	m, err := o.mux(w)
+	of, err := o.options(e, log)
 	if err != nil {
-		return err
+		return usage(err)
 	}
 	ctx, hurry, stop := stoppedTwice(ctx, func() time.Duration { return o.stopGrace + forcedAfter }, endings...)
 	defer stop()
+	of.Hurry = hurry.Done()
 	a, err := resolve(o.store)
 	if err != nil {
 		return usage(err)
 	}
-	p, err := openQueueAt(ctx, e, a)
-	if err != nil {
+	if of.Hooks, of.HookSecret, err = o.hooks.parse(); err != nil {
 		return err
 	}
-	defer p.close()
 	manager := newNotifier()
-	w.inner = newInner(a, log)
-	defer w.inner.close()
+	w, err := serve.NewWorker(ctx, a.at(), of)
+	if err != nil {
+		return refused(err)
+	}
+	defer w.Close()
 	useScopes(ctx, log)
-	hooks, err := o.hooks.runner(p, w)
-	if err != nil {
-		return err
-	}
-	var told atomic.Pointer[time.Time]
-	context.AfterFunc(ctx, func() { now := time.Now(); told.Store(&now) })
-	defer func() { closeTaskHooks(hooks, o.grace, told.Load()) }()
-	keep := map[task.State]time.Duration{task.Succeeded: o.keepSuccess, task.Failed: o.keepIt, task.Crashed: o.keepIt,
-		task.Discarded: o.keepIt, task.Canceled: o.keepIt}
-	holder := p.Self
-	holder.Command = "dibs work " + strings.Join(o.queues, " ")
-	var listen func(queue.Happening)
-	if hooks != nil {
-		listen = hooks.TellTask
-	}
-	worker, err := queue.NewWorker(queue.WorkerOptions{Store: p.store.Queue, Keeper: p.Keeper, Mux: m, Queues: o.queues, Slots: o.slots,
-		Grace: max(o.grace, 1), StopGrace: o.stopGrace + killGrace, Hurry: hurry.Done(), Keep: keep, Holder: holder, Log: log,
-		Listen: listen})
-	if err != nil {
-		return usage(err)
-	}
 	manager.ready("working %s", strings.Join(o.queues, " "))
 	context.AfterFunc(ctx, manager.stopping)
 	over := make(chan struct{})
 	defer close(over)
 	go manager.live(over, func() {})
-	err = worker.Run(ctx)
+	err = w.Run(ctx)
 	if errors.Is(err, lease.ErrUnavailable) {
 		return statusError{exitUnavailable, err}
 	}
 	return err
-}
-
-// killGrace is what a command may still take to be gone once it was killed: then its task is handed back, and not left
-// to the lapse of the worker's lease.
-const killGrace = 4 * time.Second
-
-// commandWork does tasks with a command.
-type commandWork struct {
-	workOptions
-	log      *slog.Logger
-	out, err *printer // of what commands print
-	lines    *lineLog // in their place, with --log-json
-
-	inner *inner
-}
-
-// do runs the command for one task.
-func (w *commandWork) do(ctx context.Context, r *queue.Run) error {
-	runID := run.NewID()
-	tail := w.output(r, runID)
-	id := strconv.FormatInt(int64(r.ID), 10)
-	t := command.Target{Args: w.args, Input: r.Args, Env: w.inner.environ(os.Environ()), Enter: w.inner.enter, ExtraEnv: []string{
-		"DIBS_TASK=" + id, "DIBS_KIND=" + r.Kind, "DIBS_QUEUE=" + r.Queue, "DIBS_TAGS=" + strings.Join(r.Tags, ",")}}
-	res := t.Attempt(ctx, run.Call{Run: run.Record{ID: runID, Job: r.Queue + "/" + r.Kind, Token: r.Token}, Attempt: r.Attempt,
-		Lease: r.Lease, IdempotencyKey: "task/" + id, StopGrace: w.stopGrace, Output: tail})
-	if res.Recorded != nil {
-		res.Recorded()
-	}
-	tail.close()
-	w.log.Debug("task", "task", r.ID, "kind", r.Kind, "attempt", r.Attempt, "outcome", res.Outcome, "status", res.Status)
-	switch {
-	case res.Outcome == run.Succeeded && !res.Stopped:
-		return nil
-	case res.Status == exitContended && !res.Stopped:
-		return queue.Postpone(w.postpone)
-	}
-	err := res.Err
-	if err == nil {
-		err = fmt.Errorf("exit status %d", res.Status)
-	}
-	if end := tail.end(); end != "" {
-		err = fmt.Errorf("%w\n%s", err, end)
-	}
-	if res.Final { // it could not be executed at all; another attempt may find it mended
-		return fmt.Errorf("the command could not be started: %w", err)
-	}
-	return err
-}
-
-// output is where a task's command prints: on this process's streams, a piece at a time, or in the JSON log, line by
-// line. An output that nobody reads holds up no task.
-func (w *commandWork) output(r *queue.Run, runID string) *tailWriter {
-	if !w.logJSON {
-		return &tailWriter{to: func(s run.Stream, b []byte) {
-			if s == run.Stderr {
-				w.err.print(bytes.Clone(b))
-				return
-			}
-			w.out.print(bytes.Clone(b))
-		}}
-	}
-	log := w.lines.of(ofTask(int64(r.ID), r.Kind, r.Queue, r.Attempt, runID)...)
-	lines := &linewise{put: func(s run.Stream, line []byte, partial bool) { log.put(s, line, partial, true) }}
-	return &tailWriter{to: lines.write, over: lines.end}
-}
-
-func (w *commandWork) flush() {
-	for _, p := range []*printer{w.out, w.err, w.lines.to} {
-		p.flush()
-	}
-}
-
-// tailWriter passes on what is printed, and keeps the end of it.
-type tailWriter struct {
-	to   func(run.Stream, []byte)
-	over func() // nil: there is nothing to end
-
-	mu   sync.Mutex
-	last []byte
-	done bool
-}
-
-const tailBytes = 4 << 10
-
-func (t *tailWriter) Write(b []byte) (int, error) { return t.WriteStream(run.Stdout, b) }
-
-// Apart is run.Streams's.
-func (t *tailWriter) Apart() bool { return true }
-
-// WriteStream is Write for one of the streams.
-func (t *tailWriter) WriteStream(s run.Stream, b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.done {
-		t.last = appendEnd(t.last, b, tailBytes)
-		t.to(s, b)
-	}
-	return len(b), nil
-}
-
-// close ends what has no line end; what is printed later is not passed on.
-func (t *tailWriter) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.done = true; t.over != nil {
-		t.over()
-	}
-}
-
-func (t *tailWriter) end() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(lastOf(t.last, tailBytes)), ""))
 }

@@ -1,19 +1,17 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/hook"
+	"github.com/dibs-run/dibs/internal/secret"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/queue"
-	"github.com/dibs-run/dibs/run/command"
 )
 
 // taskHooks are who is told what happens to the tasks of `dibs work`.
@@ -33,7 +31,7 @@ with the facts on its standard input and in DIBS_HOOK, DIBS_HOOK_TASK, DIBS_HOOK
 Nothing waits for a hook; each event is told at most once in the fleet, as best effort.`
 
 // parse makes hooks of the flags.
-func (h *taskHooks) parse() (hooks []job.Hook, secret []byte, err error) {
+func (h *taskHooks) parse() (hooks []job.Hook, sign []byte, err error) {
 	for _, text := range h.texts {
 		one, err := h.one(text)
 		if err != nil {
@@ -42,17 +40,17 @@ func (h *taskHooks) parse() (hooks []job.Hook, secret []byte, err error) {
 		hooks = append(hooks, one)
 	}
 	if h.secret != "" {
-		if !secretForm().MatchString(h.secret) {
+		if !secret.IsPlace(h.secret) {
 			return nil, nil, usage(errors.New("--hook-secret: say where it is, env:NAME or file:/path; the secret itself is no argument"))
 		}
-		if secret, err = readSecret(h.secret); err == nil && len(secret) == 0 {
+		if sign, err = secret.Read(h.secret); err == nil && len(sign) == 0 {
 			err = errors.New("it is empty")
 		}
 		if err != nil {
 			return nil, nil, usage(fmt.Errorf("--hook-secret: %w", err))
 		}
 	}
-	return hooks, secret, nil
+	return hooks, sign, nil
 }
 
 // one is a hook of EVENTS=TARGET. What may be a password in TARGET is not quoted.
@@ -68,8 +66,8 @@ func (h *taskHooks) one(text string) (one job.Hook, err error) {
 		one.On = append(one.On, job.HookEvent(e))
 	}
 	one.Timeout = h.timeout
-	if secretForm().MatchString(target) {
-		b, err := readSecret(target)
+	if secret.IsPlace(target) {
+		b, err := secret.Read(target)
 		if err == nil && len(b) == 0 {
 			err = errors.New("it is empty")
 		}
@@ -106,27 +104,4 @@ func taskEventNames() string {
 		names[i] = string(e)
 	}
 	return strings.Join(names, ", ")
-}
-
-// runner runs the hooks of tasks; nil where there are none.
-func (h *taskHooks) runner(p *opened, w *commandWork) (*hook.Runner, error) {
-	hooks, secret, err := h.parse()
-	if err != nil || len(hooks) == 0 {
-		return nil, err
-	}
-	return hook.NewTasks(hook.Options{History: p.History, Event: p.Record, Log: w.log}, hooks, secret, command.WithoutStore(os.Environ())), nil
-}
-
-// close gives hooks what is left of the worker's time for what they are still to tell.
-func closeTaskHooks(r *hook.Runner, grace time.Duration, told *time.Time) {
-	if r == nil {
-		return
-	}
-	passed := time.Duration(0)
-	if told != nil {
-		passed = time.Since(*told)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), hookDrain(grace, passed))
-	defer cancel()
-	r.Close(ctx)
 }

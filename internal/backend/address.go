@@ -1,0 +1,60 @@
+package backend
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-run/dibs/store"
+)
+
+// An Address says where a store is, and how it is opened.
+type Address struct {
+	store.Config
+	// Fleet says that a store there can reach beyond this host.
+	Fleet bool
+	// Via opens it.
+	Via func(context.Context, store.Config) (*store.Store, error)
+}
+
+// OpenTimeout bounds the opening of a store, with the preparation of a new one.
+const OpenTimeout = 10 * time.Second
+
+// Open opens the store at an address, and makes its backend. The address and what this host remembers of it say the
+// TTL, the epoch and the namespace of o.
+func Open(ctx context.Context, a Address, o Options) (*Backend, error) {
+	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
+	defer cancel()
+	was := a.remembered(o.Dir)
+	c := a.Config
+	c.SeenTTL = was.ttl
+	s, err := a.Via(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	o.TTL, o.Seen, o.Namespace = c.TTL, was.epoch, c.Namespace
+	b, err := New(s, o)
+	if err != nil {
+		_ = s.Close()
+		return nil, err
+	}
+	was.keepTTL(s)
+	b.ends = func() {
+		was.keepEpoch(b.Keeper.Epoch())
+		letGo(s, b.Keeper.Margin().RPCTimeout)
+	}
+	return b, nil
+}
+
+// letGo closes a store's connections. One that does not answer any more gets no long farewell: the process is about to
+// end, and whoever started it waits.
+func letGo(s *store.Store, within time.Duration) {
+	closed := make(chan struct{})
+	go func() {
+		_ = s.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(within):
+	}
+}

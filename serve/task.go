@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/dibs-run/dibs/internal/output"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run"
+	"github.com/dibs-run/dibs/run/command"
+)
+
+// do runs the command for one task.
+func (w *Worker) do(ctx context.Context, r *queue.Run) error {
+	runID := run.NewID()
+	tail := w.output(r, runID)
+	id := strconv.FormatInt(int64(r.ID), 10)
+	t := command.Target{Args: w.o.Command, Input: r.Args, Env: w.inner.Environ(os.Environ()), Enter: w.inner.Enter, ExtraEnv: []string{
+		"DIBS_TASK=" + id, "DIBS_KIND=" + r.Kind, "DIBS_QUEUE=" + r.Queue, "DIBS_TAGS=" + strings.Join(r.Tags, ",")}}
+	res := t.Attempt(ctx, run.Call{Run: run.Record{ID: runID, Job: r.Queue + "/" + r.Kind, Token: r.Token}, Attempt: r.Attempt,
+		Lease: r.Lease, IdempotencyKey: "task/" + id, StopGrace: w.o.StopGrace, Output: tail})
+	if res.Recorded != nil {
+		res.Recorded()
+	}
+	tail.Close()
+	w.log.Debug("task", "task", r.ID, "kind", r.Kind, "attempt", r.Attempt, "outcome", res.Outcome, "status", res.Status)
+	switch {
+	case res.Outcome == run.Succeeded && !res.Stopped:
+		return nil
+	case res.Status == exitPostponed && !res.Stopped:
+		return queue.Postpone(w.o.Postpone)
+	}
+	err := res.Err
+	if err == nil {
+		err = fmt.Errorf("exit status %d", res.Status)
+	}
+	if end := tail.End(); end != "" {
+		err = fmt.Errorf("%w\n%s", err, end)
+	}
+	if res.Final { // it could not be executed at all; another attempt may find it mended
+		return fmt.Errorf("the command could not be started: %w", err)
+	}
+	return err
+}
+
+// output is where a task's command prints: on this process's streams, a piece at a time, or in the JSON log, line by
+// line. An output that nobody reads holds up no task.
+func (w *Worker) output(r *queue.Run, runID string) *output.Tail {
+	if w.lines == nil {
+		return &output.Tail{To: func(s run.Stream, b []byte) {
+			to := w.out
+			if s == run.Stderr {
+				to = w.err
+			}
+			if to != nil {
+				to.Print(bytes.Clone(b))
+			}
+		}}
+	}
+	log := w.lines.Of(output.OfTask(int64(r.ID), r.Kind, r.Queue, r.Attempt, runID)...)
+	lines := &output.Lines{Put: func(s run.Stream, line []byte, partial bool) { log.Put(s, line, partial, true) }}
+	return &output.Tail{To: lines.Write, Over: lines.End}
+}

@@ -1,0 +1,197 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-run/dibs/internal/aside"
+	"github.com/dibs-run/dibs/internal/backend"
+	"github.com/dibs-run/dibs/internal/hook"
+	"github.com/dibs-run/dibs/internal/nested"
+	"github.com/dibs-run/dibs/internal/output"
+	"github.com/dibs-run/dibs/job"
+	"github.com/dibs-run/dibs/queue"
+	"github.com/dibs-run/dibs/run/command"
+	"github.com/dibs-run/dibs/task"
+)
+
+// WorkerOptions say what a Worker does. Command is required.
+type WorkerOptions struct {
+	// Command is run once for each task, whose arguments it finds as JSON on its standard input, and the rest in its
+	// environment: DIBS_TASK, DIBS_KIND, DIBS_QUEUE, DIBS_ATTEMPT, DIBS_TOKEN. Its exit status 0 is done, 75 is not
+	// now, and any other a failed attempt.
+	Command []string
+	// Queues are those that are worked. Default "default". Kinds are those of task. Default any.
+	Queues, Kinds []string
+	// Slots is how many tasks run at the same time. Default 1.
+	Slots int
+	// Timeout bounds an attempt of tasks that name none. Default none.
+	Timeout time.Duration
+	// Postpone is after how long a task comes back whose command exits with 75. Default 30 s; negative: at once.
+	Postpone time.Duration
+	// Rate bounds how many tasks of each of the Kinds are begun, by all workers together. Default no bound.
+	Rate queue.Rate
+	// Grace is how long running tasks may go on once Run's context has ended. Default 12 s; negative: none.
+	Grace time.Duration
+	// StopGrace is the time between TERM and KILL when a command is stopped. Default 10 s; negative: none.
+	StopGrace time.Duration
+	// Hurry ends the grace at once when it is closed. Default never.
+	Hurry <-chan struct{}
+	// Keep is how long finished tasks are kept. Default queue.Retention.
+	Keep map[task.State]time.Duration
+	// Hooks are told what happens to the tasks; On has names of queue.TaskEvents. HookSecret signs their requests.
+	Hooks      []job.Hook
+	HookSecret []byte
+	// StateDir is Options.StateDir.
+	StateDir string
+	// Logger says what happens. Nobody waits for it. Default slog.Default().
+	Logger *slog.Logger
+	// Output and Errors take what commands print on their two streams, as it is. Lines takes, in their place, a line
+	// of JSON for each line of it. The end of what a failed command printed, 4 KiB, is kept with its task in any
+	// case. One that nobody reads holds up no task: what is printed is dropped then, and counted. Default nowhere.
+	Output, Errors, Lines io.Writer
+}
+
+// A Worker works the tasks of queues with a command, in any language. Make one with NewWorker.
+type Worker struct {
+	o        WorkerOptions
+	b        *backend.Backend
+	log      *slog.Logger
+	inner    *nested.Inner
+	hooks    *hook.Runner // nil: there are none
+	worker   *queue.Worker
+	out, err *output.Printer // nil: it is not printed
+	lines    *output.LineLog // in their place
+	told     atomic.Int64    // when it was told to stop, in ns of the boot clock; 0: it was not
+}
+
+// exitPostponed is the exit status of a command that cannot do its task now: EX_TEMPFAIL of sysexits.h.
+const exitPostponed = 75
+
+// killGrace is what a command may still take to be gone once it was killed: then its task is handed back, and not left
+// to the lapse of the worker's lease.
+const killGrace = 4 * time.Second
+
+// NewWorker opens the store, if it is not open yet. A *Refusal says what is wrong with the options; other errors are
+// of the store. Close it at the end.
+func NewWorker(ctx context.Context, at Store, o WorkerOptions) (*Worker, error) {
+	if err := errors.Join(at.check("the store"), o.check()); err != nil {
+		return nil, &Refusal{What: err}
+	}
+	o = o.defaults()
+	w := &Worker{o: o, log: o.Logger}
+	switch {
+	case o.Lines != nil:
+		w.lines = output.NewLineLog(o.Lines)
+	default:
+		w.out, w.err = printerOf(o.Output), printerOf(o.Errors)
+	}
+	of := Options{StateDir: o.StateDir, Logger: o.Logger}.backend("", "")
+	b, err := at.open(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	w.b = b
+	if b.Store.Queue == nil || b.Store.Tasks == nil {
+		b.Close()
+		return nil, fmt.Errorf("store %s keeps no queues: %w", at, errors.ErrUnsupported)
+	}
+	w.inner = at.inner(of)
+	if len(o.Hooks) > 0 {
+		w.hooks = hook.NewTasks(hook.Options{History: b.History, Event: b.Record, Log: w.log}, o.Hooks, o.HookSecret, command.WithoutStore(os.Environ()))
+	}
+	if w.worker, err = w.queueWorker(); err != nil {
+		w.Close()
+		return nil, &Refusal{What: err}
+	}
+	return w, nil
+}
+
+func printerOf(w io.Writer) *output.Printer {
+	if w == nil {
+		return nil
+	}
+	return output.PrinterOf(w)
+}
+
+func (o WorkerOptions) check() error {
+	if len(o.Command) == 0 {
+		return errors.New("serve: WorkerOptions.Command is empty")
+	}
+	if o.Rate != (queue.Rate{}) && len(o.Kinds) == 0 {
+		return errors.New("serve: WorkerOptions.Rate bounds kinds: name them in Kinds")
+	}
+	for i := range o.Hooks {
+		if err := hook.Check(&o.Hooks[i]); err != nil {
+			return fmt.Errorf("hook %d (%s): %w", i+1, hook.Describe(&o.Hooks[i]), err)
+		}
+	}
+	return nil
+}
+
+func (o WorkerOptions) defaults() WorkerOptions {
+	o.Slots = cmp.Or(o.Slots, 1)
+	o.Postpone = max(cmp.Or(o.Postpone, 30*time.Second), 0)
+	o.Grace = max(cmp.Or(o.Grace, queue.DefaultGrace), 0)
+	o.StopGrace = max(cmp.Or(o.StopGrace, queue.DefaultStopGrace), 0)
+	o.Logger = aside.Logger(cmp.Or(o.Logger, slog.Default()))
+	return o
+}
+
+func (w *Worker) queueWorker() (*queue.Worker, error) {
+	holder := w.b.Self
+	holder.Command = "dibs work " + strings.Join(w.o.Queues, " ")
+	var listen func(queue.Happening)
+	if w.hooks != nil {
+		listen = w.hooks.TellTask
+	}
+	return queue.NewWorker(queue.WorkerOptions{Store: w.b.Store.Queue, Keeper: w.b.Keeper, Mux: w.mux(), Queues: w.o.Queues, Slots: w.o.Slots,
+		Grace: max(w.o.Grace, 1), StopGrace: w.o.StopGrace + killGrace, Hurry: w.o.Hurry, Keep: w.o.Keep, Holder: holder, Log: w.log, Listen: listen})
+}
+
+// mux makes the command the handler.
+func (w *Worker) mux() *queue.Mux {
+	h, m := queue.Handler{Do: w.do, Timeout: w.o.Timeout, Rate: w.o.Rate}, &queue.Mux{}
+	for _, k := range w.o.Kinds {
+		m.Handle(k, h)
+	}
+	if len(w.o.Kinds) == 0 {
+		m.HandleAny(h)
+	}
+	return m
+}
+
+// Run works tasks until ctx ends. Then it fetches nothing more, hands back what has not begun, lets running commands
+// go on for Grace, stops them, hands their tasks back without using an attempt, and returns nil. An error wraps
+// lease.ErrUnavailable where the store did not answer at the start, and queue.ErrStuck where commands did not go.
+func (w *Worker) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { w.told.Store(int64(w.b.Keeper.Boot())) })()
+	return w.worker.Run(ctx)
+}
+
+// Close gives hooks what is left of the worker's time for what they are still to tell, some seconds, and lets go of
+// everything.
+func (w *Worker) Close() {
+	if w.hooks != nil {
+		passed := time.Duration(0)
+		if told := w.told.Load(); told != 0 {
+			passed = w.b.Keeper.Boot() - time.Duration(told)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), hookDrain(w.o.Grace, passed))
+		defer cancel()
+		w.hooks.Close(ctx)
+	}
+	w.inner.Close()
+	w.b.Close()
+	for _, p := range []interface{ Flush() }{w.out, w.err, w.lines} {
+		p.Flush()
+	}
+}
