@@ -9,8 +9,8 @@ import (
 
 // Why says, in sentences, why a task that waits is not worked: all reasons that there are. It is empty for a
 // task that does not wait, or that is about to be fetched (but for a suspect, which may have to wait for its
-// like). heldUntil is the store instant before which no slot of a limit is given (store.Properties.HoldUntil, of a store
-// that was opened just now); zero where they are given.
+// like). heldUntil is the store instant before which no slot of a limit is given (store.Properties.HoldUntil, of a
+// store that was opened just now); zero where they are given.
 func Why(ctx context.Context, a Admin, t Task, held Slots, now, heldUntil time.Time) ([]string, error) {
 	if !t.State.Waiting() {
 		return nil, nil
