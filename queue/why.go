@@ -12,8 +12,9 @@ import (
 
 // Why says, in sentences, why a task that waits is not worked: all reasons that there are. It is empty for a
 // task that does not wait, or that is about to be fetched (but for a suspect, which may have to wait for its
-// like).
-func Why(ctx context.Context, a driver.Admin, t driver.Task, held driver.Slots, now time.Time) ([]string, error) {
+// like). heldUntil is the store instant before which no slot of a limit is given (store.Properties.HoldUntil, of a
+// store that was opened just now); zero where they are given.
+func Why(ctx context.Context, a driver.Admin, t driver.Task, held driver.Slots, now, heldUntil time.Time) ([]string, error) {
 	if !t.State.Waiting() {
 		return nil, nil
 	}
@@ -42,6 +43,9 @@ func Why(ctx context.Context, a driver.Admin, t driver.Task, held driver.Slots, 
 	if t.State == task.Blocked {
 		why = append(why, blocked(held))
 	}
+	if t.Limit != nil && heldUntil.After(now) && heldUntil.After(t.RunAt) {
+		why = append(why, heldBack(heldUntil.Sub(now)))
+	}
 	if p, found := rates[t.Kind]; found && t.State == task.Available && p.Next.After(now) {
 		why = append(why, fmt.Sprintf("the rate of its kind, one in every %s, is used up until %s", p.Each, p.Next.UTC().Format(time.RFC3339)))
 	}
@@ -66,7 +70,13 @@ func blocked(s driver.Slots) string {
 	return words
 }
 
-// does says whether w could be given t.
+// heldBack says that no task with a limit is given for a while (rules Q5, L9).
+func heldBack(wait time.Duration) string {
+	return fmt.Sprintf("slots of limits are held back for %s more: the store is new, or its server changed",
+		max(wait, time.Second).Round(time.Second))
+}
+
+// does says whether the worker could be given t.
 func does(w *driver.Process, t driver.Task) bool {
 	return slices.Contains(w.Queues, t.Queue) && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, t.Kind))
 }

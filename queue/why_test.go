@@ -51,7 +51,7 @@ func TestWhyATaskWaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			why, err := queue.Why(t.Context(), s.Tasks, got, held, time.Now())
+			why, err := queue.Why(t.Context(), s.Tasks, got, held, time.Now(), time.Time{})
 			if err != nil || len(why) != len(c.want) {
 				t.Fatalf("%q, %v; want %q", why, err, c.want)
 			}
@@ -74,7 +74,7 @@ func TestWhyASuspectWaits(t *testing.T) {
 	}
 	for crashes, want := range []string{"a worker died while it had it: ", "it took 1 worker down: ", "it took 2 workers down: "} {
 		got.Suspect, got.Crashes = true, crashes
-		if why, err := queue.Why(t.Context(), s.Tasks, got, held, time.Now()); err != nil || len(why) != 1 || !strings.HasPrefix(why[0], want) {
+		if why, err := queue.Why(t.Context(), s.Tasks, got, held, time.Now(), time.Time{}); err != nil || len(why) != 1 || !strings.HasPrefix(why[0], want) {
 			t.Errorf("%q, %v; want %q", why, err, want)
 		}
 	}

@@ -76,8 +76,13 @@ func (f *fetch) ask(ctx context.Context, look int) error {
 	if len(f.r.Kinds) > 0 {
 		kinds = column(f.r.Kinds, f.t.names.kind)
 	}
-	return f.t.db.run(ctx, "fetch", do(sqlWork()[0], args(f.t.ns)(append(ref(f.r.Worker),
+	before := *f
+	err := f.t.db.run(ctx, "fetch", do(sqlWork()[0], args(f.t.ns)(append(ref(f.r.Worker),
 		micros(f.r.NotAfter), f.queues, kinds, f.r.Max-len(f.got), f.r.Suspects && !f.suspect, f.r.Charged, look)...)...).each(f.row))
+	if err != nil {
+		*f = before // what was read before the commit failed was not given
+	}
+	return err
 }
 
 func (f *fetch) row(rows pgx.Rows) error {

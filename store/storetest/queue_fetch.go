@@ -330,7 +330,7 @@ func fetchRates(w *world) {
 	equal(w, "tasks for another worker", len(w.fetch(w.worker(w.process()), 100)), 0)
 	for _, t := range w.tasks(driver.Filter{Kind: "k", States: []task.State{task.Available}}) {
 		equal(w, "attempts of one that waits for its rate", t.Attempts, 0)
-		why, err := queue.Why(w.ctx, w.s.Tasks, t, driver.Slots{}, w.now(w.s))
+		why, err := queue.Why(w.ctx, w.s.Tasks, t, driver.Slots{}, w.now(w.s), time.Time{})
 		w.check("Why", err)
 		equal(w, "it is said why it waits", len(why) == 1 && strings.HasPrefix(why[0], "the rate of its kind, one in every 30m0s, is used up until "), true)
 	}

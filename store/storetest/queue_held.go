@@ -3,10 +3,12 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dibs-run/dibs/lease"
+	"github.com/dibs-run/dibs/queue"
 	"github.com/dibs-run/dibs/queue/driver"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/task"
@@ -50,10 +52,30 @@ func RunHeldSlots(t *testing.T, open Open, url string, write func(t *testing.T, 
 			}
 			a := w.acquire(w.s, request("k"))
 			equal(w, "Acquire meanwhile", a.Status, lease.HeldBack)
+			opened := w.process()
+			w.saysHeld(opened, held[0], true)
+			unlimited := w.add1(other)
+			w.saysHeld(opened, unlimited, false)
 
 			write(t, w.config, w.now(w.s).Add(-time.Microsecond))
-			w.fetches("what is given in the end", worker, 10, held[0], held[2], held[3])
+			w.saysHeld(w.process(), held[0], false)
+			w.fetches("what is given in the end", worker, 10, held[0], held[2], held[3], unlimited)
 		})
+	}
+}
+
+// saysHeld looks, as a process that has just opened the store, whether a task is said to wait for the hold-back.
+func (w *world) saysHeld(s *store.Store, id task.ID, want bool) {
+	w.Helper()
+	t, slots, ok, err := s.Tasks.Task(w.ctx, id)
+	if err != nil || !ok {
+		w.Fatalf("task %d: %v, %v", id, ok, err)
+	}
+	why, err := queue.Why(w.ctx, s.Tasks, t, slots, w.now(s), s.Properties.HoldUntil)
+	w.check("Why", err)
+	said := slices.ContainsFunc(why, func(s string) bool { return strings.HasPrefix(s, "slots of limits are held back for ") })
+	if said != want {
+		w.Errorf("why task %d waits: %q; want the hold-back said: %v", id, why, want)
 	}
 }
 

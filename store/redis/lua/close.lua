@@ -19,7 +19,8 @@ local function close_claim(job, at, outcome, reason, inferred, ended_at, claim, 
   return WON
 end
 
--- close_run ends a run, and its tick while that is still of this run.
+-- close_run ends a run, and its tick while that is still of this run: what a tick says of its run is what the run
+-- says, since both change in one step.
 local function close_run(id, fence, outcome, reason, inferred, ended_at, attempts)
   local key = prefix .. 'run:' .. id
   local r = get(key, 'hold', 'outcome', 'inferred', 'job', 'tick')
@@ -29,8 +30,7 @@ local function close_run(id, fence, outcome, reason, inferred, ended_at, attempt
   end
   set(key, 'outcome', outcome, 'reason', reason, 'inferred', inferred, 'ended', ended_at, 'attempts', attempts)
   local m = member(r[4], r[5])
-  local t = get(prefix .. 'tick:' .. m, 'run', 'outcome', 'inferred')
-  if t[1] == id and amends(t[2], t[3], inferred) then end_tick(m, r[4], r[5], outcome, reason, inferred, ended_at) end
+  if get(prefix .. 'tick:' .. m, 'run')[1] == id then end_tick(m, r[4], r[5], outcome, reason, inferred, ended_at) end
   return WON
 end
 

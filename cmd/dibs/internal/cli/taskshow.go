@@ -53,7 +53,7 @@ func runTaskShow(ctx context.Context, e env, flag string, id task.ID, out format
 		return err
 	}
 	v := viewTask(t)
-	if v.Why, err = queue.Why(ctx, p.store.Tasks, t, held, now); err != nil {
+	if v.Why, err = queue.Why(ctx, p.store.Tasks, t, held, now, p.store.Properties.HoldUntil); err != nil {
 		return err
 	}
 	if out == "json" {
