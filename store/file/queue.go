@@ -30,12 +30,23 @@ var statement = func() map[string]string {
 	all := map[string]string{}
 	for _, part := range strings.Split(queueSQL, "-- name: ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
-		all[name] = strings.TrimSpace(text)
+		all[name] = withoutComments(text)
 	}
 	all["task_get"] = all["task_columns"] + " WHERE t.id = ?"
 	all["task_by_key"] = all["task_columns"] + " WHERE t.ukey = ? AND t.ukey IS NOT NULL"
 	return all
 }()
+
+// withoutComments leaves out the lines that are comments: a statement is parsed for each transaction of a caller's.
+func withoutComments(text string) string {
+	var code strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			code.WriteString(line)
+		}
+	}
+	return strings.TrimSpace(code.String())
+}
 
 // prepare has the writer's connection parse the queue's statements once: parsing is most of what a small one costs.
 func (p *pools) prepare(ctx context.Context) (map[string]*sql.Stmt, error) {
