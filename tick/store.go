@@ -158,9 +158,9 @@ type ClaimRequest struct {
 	// Outcome, where set, closes the tick at once: one that ran nothing.
 	Outcome run.Outcome
 	Reason  string
-	// Fill claims a tick at or below the mark as well. Who asks has been answered Settled, and has
-	// seen since then that no row accounts for the tick: below the mark none appears any more,
-	// but for another claim like this one.
+	// Fill claims a tick at or below the mark as well. The caller was answered Settled before, and has seen since
+	// that no row accounts for the tick: below the mark no row appears any more, except by another claim like this
+	// one.
 	Fill bool
 }
 
@@ -212,9 +212,10 @@ type JobRequest struct {
 	Name       string
 	Definition string
 	Since      time.Time
-	// Past is Job's, of a changed definition: what the one before it leaves open.
+	// Past is Job's, of a changed definition: what the definition before it left open.
 	Past string
-	// Of is the generation that a change or a removal was made of: it is right for no other. 0: any, without a Past.
+	// Of is the generation that a change or a removal replaces; at any other generation nothing is changed. 0: any,
+	// without a Past.
 	Of     int64
 	Remove bool
 }
@@ -325,9 +326,9 @@ func (r UnsettleRequest) Takes(t Tick, through, now time.Time) bool {
 	return t.State == Closed && t.At.After(r.To) && t.Through.Equal(through) && (t.Claimed.IsZero() || t.Foreseen(now))
 }
 
-// Foreseen says whether a tick that somebody claimed got its outcome by a clock that was ahead of an instant of the
-// store's clock, without a run and through no decision but that nobody runs it: its definition ended, its job was
-// paused, no store was there. Such an outcome does not stand before the tick's time has come (rule L12).
+// Foreseen says whether a claimed tick got its outcome by a clock that was ahead of the store's now, without a run,
+// and only because nobody would run it: its definition ended, its job was paused, or no store was there. Such an
+// outcome does not stand before the tick's time has come (rule L12).
 func (t Tick) Foreseen(now time.Time) bool {
 	unrun := t.Outcome == run.Missed || t.Outcome == run.Paused || t.Outcome == run.Unavailable ||
 		t.Outcome == run.Skipped && t.Reason == run.ReasonWindow
