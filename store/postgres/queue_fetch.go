@@ -25,6 +25,8 @@ const (
 // twice as many.
 const again = 8
 
+// Fetch asks queue_fetch, again at once while it met more than it could look at. When it gets less than r.Max, it
+// arms the queues, so that the next enqueue notifies this process.
 func (t tasks) Fetch(ctx context.Context, r queue.FetchRequest) (queue.Fetch, error) {
 	f := fetch{t: t, r: r}
 	for n := range again {
@@ -69,6 +71,7 @@ type fetched struct {
 	place, queue, kind int64
 }
 
+// ask is one call of queue_fetch.
 func (f *fetch) ask(ctx context.Context, look int) error {
 	f.queues = column(f.r.Queues, f.t.names.queue)
 	var kinds []int64
@@ -79,6 +82,7 @@ func (f *fetch) ask(ctx context.Context, look int) error {
 		micros(f.r.NotAfter), f.queues, kinds, f.r.Max-len(f.got), f.r.Suspects && !f.suspect, f.r.Charged, look)...)...).each(f.row))
 }
 
+// row takes in one row: a task, or the last row, which is about the call.
 func (f *fetch) row(rows pgx.Rows) error {
 	var (
 		x                                 fetched
@@ -103,7 +107,7 @@ func (f *fetch) row(rows pgx.Rows) error {
 	return nil
 }
 
-// reply puts what was given in order, and names it.
+// reply sorts the tasks, and gives them the names of their queues and kinds.
 func (f *fetch) reply(ctx context.Context) (queue.Fetch, error) {
 	out := queue.Fetch{Now: f.now, NextDue: f.due, Late: f.marks&fetchLate != 0, Gone: f.marks&fetchGone != 0}
 	if len(f.got) == 0 {
