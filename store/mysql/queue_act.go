@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// Act fulfils queue.Admin.
+// Act fulfils queue.Admin: it decides about each task, and writes all of them in one step.
 func (d desk) Act(ctx context.Context, act queue.Action) (answers []queue.Acted, err error) {
 	if len(act.IDs) == 0 {
 		return nil, ctx.Err()

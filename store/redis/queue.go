@@ -21,10 +21,11 @@ type tasks struct {
 	notify *notifier
 }
 
-// What one script is given to take in. A Client sends a thousand at most, which so are one atomic step unless
-// their arguments are very large.
+// These bound what one script takes in. A Client sends a thousand tasks at most, which are then one atomic step
+// unless their arguments are very large.
 const maxEnqueue, maxBytes = 1000, 16 << 20
 
+// Enqueue takes tasks in, maxEnqueue per script.
 func (q tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
 	out := make([]queue.Enqueued, 0, len(specs))
 	for len(specs) > 0 {
@@ -46,8 +47,7 @@ func (q tasks) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueue
 	return out, nil
 }
 
-// takeIn has the server take a batch in, in one step. Unique keys are first taken to be free, which is cheap,
-// and mostly so.
+// takeIn takes one batch in, in one step. Unique keys are first assumed to be free, which is cheap and mostly so.
 func (q tasks) takeIn(ctx context.Context, specs []queue.Spec) (reply, error) {
 	a := q.enqueueArgs(specs)
 	if !slices.ContainsFunc(specs, needsOthers) {
@@ -58,14 +58,14 @@ func (q tasks) takeIn(ctx context.Context, specs []queue.Spec) (reply, error) {
 	return q.run(ctx, "enqueue", enqueueScript, a)
 }
 
-// needsOthers says that a task has to do with others, whether its key is free or not, or that the time may end it.
+// needsOthers says that a task depends on other tasks even if its key is free, or that time may end it.
 func needsOthers(s queue.Spec) bool {
 	return s.Limit != nil || !s.ExpiresAt.IsZero() || s.Unique != nil && (s.Unique.Again == queue.Replace || s.Unique.Again == queue.Debounce)
 }
 
 var admissions = map[int64]queue.Admission{1: queue.New, 2: queue.Duplicate, 3: queue.Updated}
 
-// isPlain says that a task depends on no other, and on no time but when it is due.
+// isPlain says that a task depends on no other task, and on no time but when it is due.
 func isPlain(s *queue.Spec) bool { return s.Unique == nil && s.Limit == nil && s.ExpiresAt.IsZero() }
 
 // What PLAIN and ASKED of new.lua read.
@@ -161,6 +161,7 @@ func appendDouble(b []byte, n int64) []byte {
 // The answers to Fetch beside 1.
 const fetchLate, fetchGone = 2, 3
 
+// Fetch asks one script for tasks, and unpacks them.
 func (q tasks) Fetch(ctx context.Context, f queue.FetchRequest) (queue.Fetch, error) {
 	a := q.newArgs(7 + len(f.Kinds) + len(f.Queues))
 	a = append(a, string(f.Worker.Key), hold(f.Worker), micros(f.NotAfter), min(f.Max, 1000), flag(f.Suspects), flag(f.Charged), len(f.Kinds))
@@ -285,6 +286,7 @@ func (q tasks) Count(ctx context.Context, counts []queue.Count) error {
 	})
 }
 
+// Declare replaces the rates of kinds.
 func (q tasks) Declare(ctx context.Context, rates map[string]queue.Rate) error {
 	if len(rates) == 0 {
 		return nil
