@@ -15,8 +15,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// queues fulfils queue.Store, desk queue.Admin. A writing transaction has the database to itself, so
-// that each decision is made in Go between reading and writing rows.
+// queues fulfils queue.Store, desk queue.Admin. A writing transaction has the database to itself, so each decision is
+// made in Go between reading and writing rows.
 type (
 	queues struct{ db *db }
 	desk   struct{ db *db }
@@ -186,7 +186,7 @@ func rows[T any](b *board, read func(scanner) (T, error), name string, args ...a
 
 func readID(row scanner) (id queue.ID, err error) { return id, row.Scan(&id) }
 
-// live says whether a worker's lease is.
+// live says whether a worker's lease is live.
 func (b *board) live(ref lease.Ref) (bool, error) {
 	if known, ok := b.alive[ref]; ok {
 		return known, nil

@@ -51,7 +51,7 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 	return out, err
 }
 
-// beyondHeld is behind how many tasks of a lane that are held back a fetch looks for others.
+// beyondHeld is how many held-back tasks of a lane a fetch looks behind for others.
 const beyondHeld = 100
 
 // A fetch is one call of Fetch.
@@ -82,7 +82,7 @@ func (f *fetch) prepare() (err error) {
 	return err
 }
 
-// from takes what there is in a queue, the first in order first.
+// from gives what a queue has, the first in order first.
 func (f *fetch) from(name string) error {
 	lanes, err := f.lanesOf(name)
 	if err != nil {
@@ -99,7 +99,7 @@ func (f *fetch) from(name string) error {
 			return err
 		}
 		met, err := f.meetAll(found)
-		// What was met may have let others in.
+		// What was met may have made others available.
 		if err != nil || met == 0 || len(f.given) >= f.r.Max {
 			return err
 		}
@@ -107,8 +107,8 @@ func (f *fetch) from(name string) error {
 	return nil
 }
 
-// lanesOf are those of a queue that the worker may fetch from now. Where there are very many, some are drawn:
-// the others have their turn in another fetch.
+// lanesOf are the lanes of a queue from which the worker may fetch now. If there are very many, some are drawn: the
+// others have their turn in another fetch.
 func (f *fetch) lanesOf(name string) (open []lane, err error) {
 	all, err := f.allLanes(name)
 	for _, l := range all {
@@ -188,8 +188,8 @@ type candidate struct {
 	rate  *rate
 }
 
-// candidates are the first in order of what the lanes have, as many as there is room for, or fewer: of each
-// lane only the first few are read, and none that comes behind the last one of those.
+// candidates are the first tasks in order of the lanes, as many as there is room for or fewer. Of each lane only the
+// first few are read, and a task behind the last one of those is no candidate.
 func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 	const few = 8
 	var end *spot
@@ -231,7 +231,7 @@ func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 // wants says whether a task of the class may be given.
 func (f *fetch) wants(class int) bool { return life.Admits(&f.r, class, f.suspect) }
 
-// meetAll gives them in order, and says with how many something was done.
+// meetAll meets them in order, and says to how many something was done.
 func (f *fetch) meetAll(all []candidate) (met int, err error) {
 	for _, c := range all {
 		switch {

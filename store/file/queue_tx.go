@@ -65,14 +65,12 @@ func dbOf(s *store.Store) (*db, error) {
 	return nil, fmt.Errorf("store %s: it is not an embedded directory, and has no SQLite database to share: %w", s.URL, errors.ErrUnsupported)
 }
 
-// Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
-// commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.
+// Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the commit,
+// or after a rollback. One goroutine at a time may use it, as the transaction.
 //
-// No answer is ever Undecided: there is one writer, so another's uncommitted key is waited for when the
-// transaction begins.
-//
-// After an error the transaction is as it was before the call, and goes on; except where SQLite gives all of it
-// up, as it does when the disk is full or fails. Then it is over, and the error says so.
+// No answer is ever Undecided: there is one writer, so BeginTx waits for another's uncommitted key. After an error
+// the transaction is as it was before the call, and goes on. The exception is an error at which SQLite gives up all
+// of it, such as a full disk; the error then says that it is over.
 type Tx struct {
 	tx   *sql.Tx
 	db   *db
@@ -81,14 +79,14 @@ type Tx struct {
 	ours bool // its database was looked at
 }
 
-// QueueTx is the queue of s as seen from a transaction on its database, best one of OpenDB's. A transaction on
-// any other database is refused when it is used.
+// QueueTx is the queue of s in a transaction on its database; begin that with a pool of OpenDB. A transaction on any
+// other database is refused when it is used.
 func QueueTx(tx *sql.Tx, s *store.Store) *Tx {
 	d, err := dbOf(s)
 	return &Tx{tx: tx, db: d, bad: err, stmt: preparing(tx)}
 }
 
-// Enqueue is of queue.Inserter. Who watches is told at the commit.
+// Enqueue is queue.Inserter's. Watching workers wake at the commit.
 func (x *Tx) Enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
@@ -119,7 +117,7 @@ func (c *counted) step(ctx context.Context, do func(*board) error) error {
 	})
 }
 
-// Finish is of queue.Finisher. Slots are free as soon as it commits.
+// Finish is queue.Finisher's. The slots are free as soon as it commits.
 func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []queue.Completion) ([]queue.Status, error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
@@ -163,9 +161,9 @@ func (x *Tx) step(ctx context.Context, do func(*board) error) error {
 	return x.undo(ctx, err)
 }
 
-// goesOn sees to it that there still is a transaction. SQLite gives all of it up at some errors of the
-// application's statements, such as a write that was interrupted, or a conflict with OR ROLLBACK; a savepoint
-// then would be a transaction of its own, and committed.
+// goesOn checks that there still is a transaction. SQLite gives up all of it at some errors of the application's
+// statements, such as an interrupted write, or a conflict with OR ROLLBACK. A savepoint would then be a transaction
+// of its own, and be committed.
 func (x *Tx) goesOn(ctx context.Context) error {
 	if err := x.exec(ctx, "BEGIN"); err != nil {
 		return nil // there is one, in which no other can begin; or what comes next fails as well
@@ -174,7 +172,7 @@ func (x *Tx) goesOn(ctx context.Context) error {
 	return errors.New("the transaction is over: SQLite rolled all of it back at an earlier error of one of its statements, such as a write that was interrupted")
 }
 
-// look sees to it that the transaction is one on this directory's database.
+// look checks that the transaction is on this directory's database.
 func (x *Tx) look(ctx context.Context) error {
 	if x.ours {
 		return nil
@@ -215,8 +213,8 @@ func (x *Tx) lock(ctx context.Context) error {
 	return x.fail(err)
 }
 
-// undo gives the savepoint up. Where SQLite has given up the whole transaction, what came next would be
-// committed statement by statement.
+// undo rolls the savepoint back. If SQLite has given up the whole transaction, later statements would be committed
+// one by one: so the transaction is ended.
 func (x *Tx) undo(ctx context.Context, why error) error {
 	err := x.exec(ctx, "ROLLBACK TO dibs_queue")
 	if err == nil {

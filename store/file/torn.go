@@ -24,7 +24,7 @@ import (
 // Nor would it do to make the file longer: a writer in the middle of a transaction would go on in memory that knows
 // of nothing before it.
 
-// isTorn says whether err is of memory that ended under a statement.
+// isTorn says whether err means that shared memory ended under a statement.
 func isTorn(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_IN_PAGE
@@ -63,7 +63,7 @@ func (o *opened) times() int {
 }
 
 // renew empties the file, and then closes all connections but an application's own, which close by themselves
-// (orderlyConn). In this order: who opens the database between the two must find no part of it.
+// (orderlyConn). The order matters: a process that opens the database in between must find no part of the file.
 func (o *opened) renew(own *beneath.Dir) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,8 +94,8 @@ func (o *opened) empty(own *beneath.Dir) {
 	}
 }
 
-// fail is fail for the database. After it the next who needs the database finds its memory whole again: mostly; while
-// others still use connections of before, they are told the same error. Call it with s.mu free.
+// fail is fail for the database. After torn memory the next caller that needs the database mostly finds it whole
+// again; while others still use connections from before, callers get the same error. Call it with s.mu free.
 func (s *db) fail(what string, err error) error {
 	if isTorn(err) {
 		if own, err := s.dir.own(); err == nil {

@@ -34,7 +34,7 @@ var (
 	unixVFS sqlite3.Tsqlite3_vfs
 )
 
-// registerVFS makes the VFS known to SQLite. Nobody who does not ask for it by name gets it.
+// registerVFS makes the VFS known to SQLite. Only connections that ask for it by name use it.
 var registerVFS = sync.OnceValue(func() error {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -163,8 +163,7 @@ func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 // pointer is an address of SQLite's memory, which Go's collector knows nothing of.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// checkDatabase says what is wrong with the database's files, where SQLite would only say that it
-// cannot open them.
+// checkDatabase says what is wrong with the database's files, if SQLite would only say that it cannot open them.
 func checkDatabase(own *beneath.Dir) error {
 	for _, name := range databaseNames {
 		st, err := own.Stat(name)

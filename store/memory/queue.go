@@ -16,10 +16,8 @@ type (
 	desk  struct{ *board }
 )
 
-// A board is all that a backend knows of queues. The backend's lock guards it.
-//
-// Every task is filed by its state, in exactly one place: see file. Whoever changes what a task is
-// sorted by pulls it out first, and files it again.
+// A board has all that a backend knows of queues. The backend's lock guards it. Every task is filed by its state, in
+// exactly one place: see file. Code that changes what a task is sorted by pulls it out first, and files it again.
 type board struct {
 	b       *Backend
 	last    queue.ID
@@ -92,7 +90,7 @@ func (d *board) record(kind, reason string, now time.Time) {
 	d.b.record(history.Event{Kind: kind, Reason: reason}, now)
 }
 
-// told is t for whoever asks: it shares nothing with the board.
+// told is a copy of t for a caller: it shares nothing with the board.
 func (t *task) told() queue.Task {
 	out := t.Task.Task
 	out.Spec = t.Spec.Clone()

@@ -32,7 +32,7 @@ func (d *board) enqueue(s queue.Spec, now time.Time) queue.Enqueued {
 	return queue.Enqueued{Answer: answer, ID: there.ID, State: there.State}
 }
 
-// holder is who holds a unique key now; nil where nobody does.
+// holder is the task that holds a unique key now; nil if none does.
 func (d *board) holder(h queue.Hash, now time.Time) *task {
 	t := d.keys[h]
 	if t == nil || !t.LostKey(now) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// kept is how long counters are.
+// kept is how long counters are kept.
 const kept = 7 * 24 * time.Hour
 
 // worker is the record of a worker, made where it never joined.

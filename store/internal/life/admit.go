@@ -6,8 +6,8 @@ import (
 	"github.com/dibs-run/dibs/queue"
 )
 
-// Timed is s with the instant from which on it may run: now where it says none, and with its Delay added. A
-// debounced one keeps its delay, which counts from now whenever it comes again.
+// Timed is s with the instant from which on it may run: now if it names none, plus its Delay. A debounced spec keeps
+// its Delay, which counts from now whenever the task comes again.
 func Timed(s queue.Spec, now time.Time) queue.Spec {
 	if s.RunAt.IsZero() {
 		s.RunAt = now
@@ -39,13 +39,13 @@ func (t *Task) takeKey() {
 	}
 }
 
-// Replaces says that s has a waiting task of its unique key changed.
+// Replaces says that s changes a waiting task of its unique key.
 func Replaces(s *queue.Spec) bool {
 	return s.Unique != nil && (s.Unique.Again == queue.Replace || s.Unique.Again == queue.Debounce)
 }
 
-// Again is the answer to a spec whose unique key t holds. Updated: it is to be Renewed. New: a worker has t's
-// arguments already, and the spec is a task of its own, for which t gives the key up.
+// Again is the answer to a spec whose unique key t holds. Updated: Renew t. New: a worker has t's arguments already,
+// so the spec becomes a task of its own, and t gives up the key. Duplicate: t stays as it is.
 func (t *Task) Again(s *queue.Spec) queue.Admission {
 	switch {
 	case !Replaces(s):
@@ -72,7 +72,7 @@ func (t *Task) Renew(s queue.Spec, now time.Time) Note {
 	return t.Wait(now)
 }
 
-// LostKey says that t is not to hold its unique key any more: its time is over.
+// LostKey says that t must not hold its unique key any more: its time is over.
 func (t *Task) LostKey(now time.Time) bool {
 	return t.Over(now) || t.State == queue.Succeeded && !now.Before(t.Window)
 }
