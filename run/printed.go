@@ -46,7 +46,7 @@ func (p *printed) attempt() (bytes func() int64) {
 	from := p.bytes.Load()
 	for _, s := range []Stream{Stdout, Stderr} {
 		if p.unended[p.index(s)].Load() {
-			_, _ = p.WriteStream(s, []byte("\n")) // whoever keeps it bounds it, and never fails the work
+			_, _ = p.WriteStream(s, []byte("\n")) // the writer that keeps it bounds it, and never fails the work
 		}
 	}
 	return func() int64 { return p.bytes.Load() - from }

@@ -24,20 +24,20 @@ import (
 //
 // Concurrency: safe for any number of goroutines and processes.
 type Store interface {
-	// Claim inserts the tick for the first who asks; first wins for ever. With an Outcome in
-	// the request the tick is claimed and closed in one step. Answers: Won, Taken, Settled,
-	// Early, Late, Differs, Paused (never to a request with an Outcome), Lapsed (the claimant's
-	// own lease is not live).
+	// Claim inserts the tick for the first caller that asks; the first one wins for ever. With an Outcome in the
+	// request the tick is claimed and closed in one step. Answers: Won, Taken, Settled, Early, Late, Differs, Paused
+	// (never to a request with an Outcome), Lapsed (the claimant's own lease is not live).
 	Claim(ctx context.Context, reqs []ClaimRequest) ([]Answer, error)
 
-	// Take hands an unfinished tick whose lease is not live to another (compare-and-set on
-	// From): without Rerun only one that is Claimed, with Rerun only one that is Started or
-	// that is Closed as lost, crashed or canceled. With Fill instead, it is one that is Closed as
-	// missed, unavailable or skipped, whatever its lease; never a range row, nor a pause's tick.
-	// The row becomes Claimed, its token larger by nature of the new lease, its Reruns one more
-	// with Rerun; of a Started one the run row is closed as crashed, inferred and without a Reason, in
-	// the same step.
-	// Answers: Won, Taken (somebody else, or alive), Late, Lapsed.
+	// Take hands an unfinished tick whose lease is not live to another claimant (compare-and-set on From). Without
+	// Rerun the tick must be Claimed. With Rerun it must be Started, or Closed as lost, crashed or canceled. With
+	// Fill instead, it must be Closed as missed, unavailable or skipped, whatever its lease; never a range row, nor a
+	// pause's tick.
+	//
+	// The row becomes Claimed. Its token is larger, because the new lease's is; with Rerun its Reruns grow by one. If
+	// it was Started, its run row is closed as crashed, inferred and without a Reason, in the same step.
+	//
+	// Answers: Won, Taken (another claimant has it, or its lease is live), Late, Lapsed.
 	Take(ctx context.Context, req TakeRequest) (Answer, error)
 
 	// Start inserts the run row of each item and turns its tick from Claimed to Started, moving it under

@@ -69,7 +69,7 @@ type Message struct {
 	Nice      int8  // added to the command's; 0: nothing
 }
 
-// An Identity is whom the command runs as.
+// An Identity is the user and the groups that the command runs as.
 type Identity struct {
 	Set      bool // else as the guardian
 	Groups   byte // how many of Group count

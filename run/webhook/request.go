@@ -22,7 +22,7 @@ func (t Target) request(ctx context.Context, c run.Call, address string) (*http.
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s %s: %w", errRequest, t.Method, public(t.URL), bare(err))
 	}
-	req.GetBody = nil // whoever sends it has no second copy
+	req.GetBody = nil // the transport has no second copy
 	req.Header.Set("User-Agent", "dibs")
 	for k, v := range t.Headers {
 		req.Header.Set(k, v)

@@ -28,7 +28,7 @@ type hold struct {
 	timer  *time.Timer
 }
 
-// unlock frees the locks at once, for all who share them.
+// unlock frees the locks at once, for all processes that share them.
 func (h *hold) unlock() {
 	unlock(h.lock)
 	unlock(h.fd)

@@ -46,7 +46,7 @@ func (q queues) Fetch(ctx context.Context, r queue.FetchRequest) (out queue.Fetc
 		if len(f.given) == 0 {
 			return nil
 		}
-		return f.exec("worker_back", f.worker) // who fetches under a live lease is there, whatever it said before
+		return f.exec("worker_back", f.worker) // a worker that fetches under a live lease is there, whatever it said before
 	})
 	return out, err
 }

@@ -19,22 +19,22 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// OpenDB opens a pool of the caller's own, to be closed by the caller, on the database of s: an application
-// that has its tables there can have its transactions joined (QueueTx). Names that begin with dibs_ are dibs's,
-// all others the application's.
+// OpenDB opens a pool of connections to the database of s for an application that has its own tables there, so that
+// its transactions can be joined (QueueTx). The caller closes the pool. Names that begin with dibs_ are dibs's, all
+// others the application's.
 //
-// Transactions are IMMEDIATE, but for read-only ones. They wait for other writers: in this process for those
-// who came before, 5 s at most, and for other processes as long again, then BeginTx fails with an error that
-// wraps lease.ErrUnavailable. A commit is on disk when it returns (synchronous=FULL). Params are more of the
-// driver's parameters, such as "_pragma=foreign_keys(1)" or "_time_format=sqlite".
+// Transactions are IMMEDIATE, except read-only ones. BeginTx waits for other writers: up to 5 s for those of this
+// process that came before, and up to 5 s more for other processes. Then it fails with an error that wraps
+// lease.ErrUnavailable. A commit is on disk when it returns (synchronous=FULL). params are more of the driver's
+// parameters, such as "_pragma=foreign_keys(1)" or "_time_format=sqlite".
 //
-// There is one writer at a time. While a transaction of the pool is open, nothing on this host is enqueued,
-// fetched, completed or claimed in this namespace, and who wants to is told after 5 s that the store is
-// unavailable. Leases go on. So keep transactions short, and call nothing of the store's while one is open,
-// except through QueueTx: it would wait for its own caller.
+// There is one writer at a time. While a transaction of the pool is open, nothing on this host is enqueued, fetched,
+// completed or claimed in this namespace; such calls fail after 5 s with ErrUnavailable. Leases are renewed
+// meanwhile. So keep transactions short, and call nothing of the store while one is open, except through QueueTx: the
+// call would wait for its own caller.
 //
-// No program may have the file open through two different libraries of SQLite: closing it in one of them drops
-// the locks of the other.
+// No program may have the file open through two different libraries of SQLite: closing it in one of them drops the
+// locks of the other.
 func OpenDB(ctx context.Context, s *store.Store, params ...string) (*sql.DB, error) {
 	d, err := dbOf(s)
 	if err != nil {

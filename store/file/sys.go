@@ -91,7 +91,7 @@ func byteHeld(fd int, b int64) (bool, error) {
 	return lk.Type != unix.F_UNLCK, nil
 }
 
-// unlock frees the locks of a description at once, for all who share it.
+// unlock frees the locks of an open file description at once, for all processes that share it.
 func unlock(fd int) {
 	unlockByte(fd, heldByte)
 	unlockByte(fd, writeByte)

@@ -210,7 +210,7 @@ func (b *board) slots(t *task) (s queue.Slots, err error) {
 	return s, err
 }
 
-// countBlocked counts who is blocked in all lanes of a limit, in steps.
+// countBlocked counts the blocked tasks in all lanes of a limit, in steps.
 func (b *board) countBlocked(h queue.Hash) (n int, err error) {
 	last, rest := waiter{lane: -1}, 0
 	for more := true; err == nil && more; {

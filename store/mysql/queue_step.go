@@ -28,9 +28,9 @@ const (
 	mostSpecs = 2000
 	mostArgs  = 16 << 20
 	mostBytes = 1 << 20
-	// mostGiven is how many tasks one pass of a fetch gives: a packet is not to take longer than a worker waits
-	// for it. A lane has no more nominees than that for a limit, however many slots are free: who is given gets
-	// a successor.
+	// mostGiven is how many tasks one pass of a fetch gives: a packet is not to take longer than a worker waits for
+	// it. A lane has no more nominees than that for a limit, however many slots are free: each nominee that is given
+	// gets a successor.
 	mostGiven = 250
 	// mostEnded is how many tasks a pass discards, as expired or superseded.
 	mostEnded = 1000

@@ -123,7 +123,7 @@ func (l *listener) tellAll() {
 		clear(l.untold)
 		l.mu.Unlock()
 		pause, told := unheard, 0
-		// It is a hint: who waits polls as well.
+		// It is a hint: a waiting caller polls as well.
 		if l.rows.db.run(l.done, "tell of queues", do(sqlEnqueue()[3], queues, false).each(number1(&told))) == nil && told > 0 {
 			pause = pace
 		}
