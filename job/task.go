@@ -37,7 +37,7 @@ type TaskLimit struct {
 // Contention is what becomes of a task whose limit is reached.
 type Contention string
 
-// What becomes of a task whose limit is reached.
+// A task whose limit is reached waits, is discarded, or replaces the running task.
 const (
 	ContentionWait    Contention = "wait"
 	ContentionDiscard Contention = "discard"

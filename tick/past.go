@@ -50,8 +50,8 @@ func (j Job) Definitions() ([]Job, error) {
 	return append(all, j), nil
 }
 
-// As is the job as if it had another of its definitions. A definition that ended did so at the latest when the one in
-// force began: its end may have been moved back (rule L12).
+// As is the job as if it had another of its definitions. A definition that ended did so at the latest when the
+// present one began: the beginning may have been moved back since (rule L12).
 func (j Job) As(definition Job) Job {
 	if definition.Until.IsZero() {
 		return j

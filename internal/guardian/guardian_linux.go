@@ -50,7 +50,8 @@ type guard struct {
 	main  int  // the command's pid, 0 before it was started
 	ended bool // the main process was reaped, and its number may be another's
 	empty bool // nothing of the command is left
-	// What is due when, zero once it was done; stop is when a Stop turns into a kill.
+	// term, kill and stop are the boot instants of the SIGTERM, of the SIGKILL, and of the kill that follows a Stop;
+	// zero once done.
 	term, kill, stop time.Duration
 	patience         time.Duration // LastResort of term and kill
 	termed           bool          // the deadline has passed

@@ -59,7 +59,7 @@ type Message struct {
 	Guardian   int64
 	// ByDeadline, of Exited: a passed deadline had ended it.
 	ByDeadline bool
-	// Of Arm:
+	// The fields from here on belong to Arm.
 	Leftovers Leftovers
 	Grace     time.Duration
 	Locks     byte // how many descriptors after Socket are locks

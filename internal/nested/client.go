@@ -38,7 +38,7 @@ func (c Client) EnqueueMany(ctx context.Context, specs []queue.Spec) ([]queue.En
 	return answers, nil
 }
 
-// What is asked for at once is a step of queue.Client's.
+// The bounds of one step: tasks, and bytes of their arguments. They are queue.Client's.
 const (
 	mostSpecs = 1000
 	mostArgs  = 8 << 20

@@ -57,7 +57,7 @@ func openBeneath(mount, below string) *os.File {
 		return nil
 	}
 	defer unix.Close(root)
-	// Where there are groups that can be killed (Linux 5.14), there is openat2.
+	// A kernel that can kill groups (Linux 5.14) has openat2.
 	fd, err := unix.Openat2(root, below, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
 	if err != nil {

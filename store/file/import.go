@@ -50,7 +50,7 @@ func (s *db) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What they could tell is told: of keys that are never used again nothing need remain.
+	// Their outcomes are recorded now, so nothing remains of keys that are never used again.
 	return s.leases.removeSpent(spent)
 }
 

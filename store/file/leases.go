@@ -122,8 +122,8 @@ func (l *leases) acquire(ctx context.Context, q *lease.AcquireRequest) (_ lease.
 	}
 	a, settled, err := l.grant(ctx, q, m, h)
 	if !settled || err != nil || a.Status != lease.OK || l.holds[q.Key] == nil {
-		// What flock and bytes these descriptions got goes at once, also if a child that is
-		// just being forked shares them for a moment.
+		// The flock and the byte locks of these descriptions are freed at once, even if a child that is just being
+		// forked shares them for a moment.
 		h.unlock()
 		h.close()
 	}

@@ -99,7 +99,7 @@ func (f *fetch) from(name string) error {
 			return err
 		}
 		met, err := f.meetAll(found)
-		// What was met may have made others available.
+		// Meeting these may have made others available.
 		if err != nil || met == 0 || len(f.given) >= f.r.Max {
 			return err
 		}

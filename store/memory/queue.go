@@ -44,7 +44,7 @@ type place struct{ queue, kind string }
 type task struct {
 	life.Task
 	limit *limit // nil where it has none
-	// Where it is: in the pile of its state, among the nominees of its door, and in expiry.
+	// Its positions: in the pile of its state, among the nominees of its door, and in expiry.
 	at, nominated, expires int
 }
 

@@ -68,7 +68,7 @@ var admissions = map[int64]queue.Admission{1: queue.New, 2: queue.Duplicate, 3: 
 // isPlain says that a task depends on no other task, and on no time but when it is due.
 func isPlain(s *queue.Spec) bool { return s.Unique == nil && s.Limit == nil && s.ExpiresAt.IsZero() }
 
-// What PLAIN and ASKED of new.lua read.
+// The bytes that PLAIN and ASKED of new.lua read.
 const plainSize, askedSize = 2 + 1 + 2*8 + 4, plainSize + 8 + 2 + 2*8 + 1 + 4 + 2 + 16
 
 // enqueueArgs names each lane and each limit of a batch once.
