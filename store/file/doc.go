@@ -6,8 +6,8 @@
 // Open makes the directory if it is missing. [OpenDB] and [QueueTx] let an application enqueue and complete tasks in
 // its own transactions, in the same SQLite file. It excludes the processes of this host only, and waiters poll.
 //
-// The kernel's file locks decide which process holds a key. One SQLite database, opened only by processes that need it,
-// has ticks, history and tasks.
+// The kernel's file locks decide which process holds a key. One SQLite database, opened only by processes that need
+// it, has ticks, history and tasks.
 //
 //	DIR/host.json                   the installation id, which is the host's id (rule H1)
 //	DIR/ns/NAME/namespace.json      max_ttl, and until when grants are held back (rule L9)
@@ -31,7 +31,8 @@
 //
 // A flock can be tested only by taking it, and a probe must never acquire. So a process that gets the flock also locks
 // one byte of the file for the same open file description. Others ask the kernel about that byte with F_OFD_GETLK,
-// which takes nothing. A second such byte is locked for the microseconds in which a record is decided upon and written.
+// which takes nothing. A second such byte is locked for the microseconds in which a record is decided upon and
+// written.
 //
 // A process lets go of a hold that it did not renew within its TTL, as a server would, and never
 // revives it. The TTL is measured on CLOCK_BOOTTIME together with the boot id (rule L12): a stepped

@@ -35,8 +35,8 @@ func statements(name string) []string {
 }
 
 // split returns the statements of a file without its comment lines. A connection that prepares no statements, as
-// behind a pooler or in a caller's transaction, sends their text at each call. A statement ends with a semicolon at the
-// end of a line. A comment behind code on one line stays.
+// behind a pooler or in a caller's transaction, sends their text at each call. A statement ends with a semicolon at
+// the end of a line. A comment behind code on one line stays.
 func split(file string) []string {
 	var code strings.Builder
 	for line := range strings.Lines(file) {
