@@ -52,35 +52,34 @@ func (id ID) Compare(b ID) int {
 // An Entry is one desired entry: one schedule of one job.
 type Entry struct {
 	ID
-	// Declared is the schedule as the manifest says it, with its zone. It is hashed as part of the specification.
+	// Declared is the schedule as the manifest has it, with its zone. It is hashed as part of the specification.
 	// Empty: When is hashed instead, so another version's translation counts as an update.
 	Declared string
 	// When are the lines of the schedule in the target's own language; at least one.
 	When []string
-	// Zone is in which the target reads When, an IANA name. Empty: the target's own zone.
+	// Zone is the zone in which the target reads When, an IANA name. Empty: the target's own zone.
 	Zone string
 	// Command is the program, by its absolute path, and its arguments, word for word.
 	Command []string
-	// Env are variables that the command finds in addition to those of the target. They are readable by all who
-	// may read the target, so a secret does not belong here.
+	// Env are variables that the command gets in addition to those of the target. All who may read the target can
+	// read them, so a secret does not belong here.
 	Env map[string]string
-	// User is whom the command runs as. Empty: the target's own user.
+	// User is the user as whom the command runs. Empty: the target's own user.
 	User string
-	// MailTo is who gets the output, where the target mails it. Nil: as the target has it; "" is nobody.
+	// MailTo is who gets the output, if the target mails it. Nil: as the target has it; "" is nobody.
 	MailTo *string
-	// Overlap says that it may fire while an earlier fire is still at work, for targets that do not by themselves.
+	// Overlap lets the entry fire while an earlier fire is still at work, on targets that prevent that by themselves.
 	Overlap bool
-	// Persistent says that what was missed while the machine was off is fired once when it is on again, for targets
-	// that can.
+	// Persistent fires a missed entry once when the machine is on again, on targets that can.
 	Persistent bool
 	// StopGrace is how long the command may take to end once it is told to; 0 is the target's default.
 	StopGrace time.Duration
-	// Plain is what the job does without dibs: Adopt takes over an entry that does the same. Nil: none is known that
-	// does. It is no part of the specification.
+	// Plain is what the job does without dibs: Adopt takes over an entry that does the same. Nil: no such form is
+	// known. It is no part of the specification.
 	Plain *Plain
 }
 
-// Plain is a job as a scheduler without dibs would have it.
+// Plain is a job as another scheduler would have it, without dibs.
 type Plain struct {
 	// When are the lines of the schedule in the language of the target, read in Zone, an IANA name.
 	When []string
@@ -94,8 +93,8 @@ type Plain struct {
 	Env       map[string]string
 }
 
-// SpecHash is a hash of what the entry is to do, whatever the target's text for it. It is the same in every
-// version of dibs.
+// SpecHash is a hash of what the entry is to do, whatever the target's text for it. It is the same in every version
+// of dibs.
 func (e Entry) SpecHash() string {
 	when := e.When
 	if e.Declared != "" {

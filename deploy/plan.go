@@ -9,20 +9,20 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// A Plan is what a request would do to a target, and when Apply answers it, what it did.
+// A Plan is what a request would do to a target. When Apply returns it, it is what Apply did.
 type Plan struct {
 	Target string `json:"target"`
 	// Steps are in order of the entries' IDs, those that are not wanted any more last.
 	Steps []Step `json:"steps"`
-	// Foreign are the active entries that are not dibs's, before the plan. Only an Adopt takes any over.
+	// Foreign are the active entries that are not dibs's, before the plan. Only an Adopt takes any of them over.
 	Foreign []Foreign `json:"foreign"`
 	// Diff is a unified diff of the documents; empty if nothing is to be written. It has the target's own bytes:
 	// escape control characters before a terminal shows it.
 	Diff string `json:"diff"`
 	// Hash is the same for the same steps on the same text of the same target. Apply can insist on it.
 	Hash string `json:"hash"`
-	// Problems are those of all of dibs's entries in the target. Apply refuses those of entries that the request
-	// is about, and new ones of others.
+	// Problems are those of all of dibs's entries in the target. Apply refuses a request whose own entries have
+	// problems, or that would cause new ones for others.
 	Problems []Problem `json:"-"`
 
 	before, after Image
@@ -43,7 +43,7 @@ func (p *Plan) Changes() bool {
 }
 
 // Clean says whether the target has exactly what is wanted: nothing to write, nothing edited by hand or stale, and
-// nothing that keeps an entry from doing what its text says. It is what drift asks of the plan of an Install.
+// nothing that keeps an entry from doing what its text says. `dibs drift` asks it of the plan of an Install.
 func (p *Plan) Clean() bool {
 	for _, s := range p.Steps {
 		if s.Action != Unchanged {
@@ -53,8 +53,7 @@ func (p *Plan) Clean() bool {
 	return !p.Changes() && len(p.Problems) == 0
 }
 
-// Prepare plans a request. It writes nothing and takes no lock. An error says what the target cannot express, all
-// of it at once.
+// Prepare plans a request. It writes nothing and takes no lock. The error lists all that the target cannot express.
 func Prepare(ctx context.Context, t Target, r Request) (*Plan, error) {
 	p, err := prepare(ctx, t, r)
 	if err != nil {
@@ -131,9 +130,9 @@ func (p *Plan) hash() string {
 	return hashOf(parts...)
 }
 
-// Apply plans a request and carries it out, under the target's lock. With a hash it does so only if the plan has
-// that hash; else the error wraps ErrChanged. If there is nothing to write, nothing is written, and the plan's
-// Changes says so. On an error from the writing, the plan is returned beside it.
+// Apply plans a request and carries it out, under the target's lock. With a hash it does so only if the plan has that
+// hash; else the error wraps ErrChanged. If there is nothing to write, it writes nothing, and the plan's Changes says
+// so. If the writing fails, the plan is returned beside the error.
 func Apply(ctx context.Context, t Target, r Request, hash string) (*Plan, error) {
 	unlock, err := t.Lock(ctx)
 	if err != nil {

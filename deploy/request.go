@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Request is what is asked of a target: Install, Prune, Adopt or Eject.
+// A Request is Install, Prune, Adopt or Eject.
 type Request interface {
 	plan(Image) ([]Step, error)
 }
@@ -47,11 +47,11 @@ func step(a Action, id ID, reason string, e *Edit) Step {
 	return Step{Action: a, ID: id, Entry: id.String(), Reason: reason, edit: e}
 }
 
-// Install creates and updates the entries of one app. It deletes nothing: what is installed and not wanted is
+// Install creates and updates the entries of one app. It deletes nothing: an installed entry that is not wanted is
 // Stale in the plan.
 type Install struct {
 	App string
-	// Formerly are names that the app had before: their entries, which the mark tells, become App's in place.
+	// Formerly are names that the app had before. Entries with such a name in their mark become App's in place.
 	Formerly []string
 	// Entries are all entries that App is to have in this target, in any order.
 	Entries []Entry
@@ -60,7 +60,7 @@ type Install struct {
 }
 
 // Prune deletes the entries of an app, under its name and former names, that are not wanted any more, and changes
-// nothing else. With no Entries it deletes all of the app's.
+// nothing else. Without Entries it deletes all of the app's.
 type Prune struct {
 	App      string
 	Formerly []string
@@ -70,13 +70,14 @@ type Prune struct {
 }
 
 // Adopt takes over foreign entries that do what these entries do, and entries of cronix for the same app, job and
-// index. What is installed already is left alone.
+// index. An entry that is installed already is left alone.
 type Adopt struct{ Entries []Entry }
 
-// Eject gives entries back as plain ones: the mark goes, and the text stays. Nothing fires less or more than before.
+// Eject gives entries back as plain ones: the mark goes and the text stays. The target fires exactly what it fired
+// before.
 type Eject struct {
 	App string
-	// Jobs are which; none: all of the app's.
+	// Jobs are the jobs to eject; none: all of the app's.
 	Jobs []string
 }
 
@@ -118,7 +119,7 @@ func ours(image Image, app string, formerly []string) (own []Installed, names []
 	return own, names
 }
 
-// found is the installed entry of a desired one, under its name or a former one.
+// found is the installed entry of a desired one, under the app's name or a former one.
 func found(own []Installed, names []string, id ID) *Installed {
 	for _, app := range names {
 		id.App = app

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// ErrChanged is wrapped where the target, or the plan, is no longer what it was. Nothing was written; plan again.
+// ErrChanged is wrapped if the target, or the plan, is no longer what it was. Nothing was written; plan again.
 var ErrChanged = errors.New("it has changed meanwhile")
 
 // A Target is a place where entries are installed, such as one crontab. Its methods are safe for concurrent use,
@@ -18,13 +18,13 @@ type Target interface {
 	Lock(ctx context.Context) (unlock func(), err error)
 	// Read reads what is there now. A target that does not exist yet is an empty image.
 	Read(ctx context.Context) (Image, error)
-	// Write puts to in the place of from, both of which came from Read and Edit. It reads again first: if the
-	// target is not from any more, the error wraps ErrChanged. After an error the target holds from or to, or for
-	// targets of several documents some of each, and the next Apply repairs it.
+	// Write replaces from by to; both came from Read and Edit. It reads again first: if the target is not from any
+	// more, the error wraps ErrChanged. After any other error the target holds from or to, or some of each if it has
+	// several documents, and the next Apply repairs it.
 	Write(ctx context.Context, from, to Image) error
 }
 
-// An Image is what a target held at one moment, or is to hold. It does not change.
+// An Image is what a target holds at one moment, or is to hold. It does not change.
 type Image interface {
 	// Documents are the texts that the image consists of, in a fixed order.
 	Documents() []Document
@@ -34,12 +34,12 @@ type Image interface {
 	Foreign() []Foreign
 	// Render is the text that the target would have for an entry. The error says why it cannot be expressed.
 	Render(Entry) (string, error)
-	// Match says which foreign entries do what e does, all of them together, and which differ and how.
+	// Match says which foreign entries, all of them together, do what e does, and which differ and how.
 	Match(e Entry) (Match, error)
 	// Edit makes the image that has these edits, applied one after the other.
 	Edit([]Edit) (Image, error)
-	// Problems are what keeps entries of dibs in this image from doing what their text says, such as a variable
-	// that a foreign line sets above them.
+	// Problems are what keeps entries of dibs in this image from doing what their text says, such as a variable that
+	// a foreign line above sets.
 	Problems() []Problem
 }
 

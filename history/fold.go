@@ -11,9 +11,8 @@ import (
 // times is what a folded event's reason ends with.
 var times = lazy.Regexp(` \((\d+) times, from (\S+) to (\S+)\)$`)
 
-// Times is how many equal events e stands for, and when the first and the last of them came: 1 and
-// its own instant, unless it was folded. The reason of a folded one says so in words, which every
-// store keeps.
+// Times is how many equal events e stands for, and when the first and the last of them came. An event that was not
+// folded counts 1, at its own instant. The reason of a folded event says this in words, which every store keeps.
 func (e Event) Times() (n int, first, last time.Time) {
 	m := times().FindStringSubmatch(e.Reason)
 	if m == nil {
@@ -28,10 +27,10 @@ func (e Event) Times() (n int, first, last time.Time) {
 // Why is the reason of e without the count.
 func (e Event) Why() string { return times().ReplaceAllString(e.Reason, "") }
 
-// A Likeness is what makes events equal: a hot key has many of these.
+// A Likeness is what equal events have in common. A hot key has many equal events.
 type Likeness struct{ Kind, Key, Job, Host, Why string }
 
-// Like is the likeness of e; ok is false where e is of a run, and so like no other.
+// Like is the likeness of e. ok is false if e belongs to a run, and so is like no other.
 func (e Event) Like() (l Likeness, ok bool) {
 	return Likeness{e.Kind, e.Key, e.Job, e.Host, e.Why()}, e.RunID == ""
 }

@@ -1,5 +1,11 @@
-// Package history tells what happened: ticks with their runs, what the runs printed, and events.
-// It decides nothing.
+// Package history reads what happened: ticks with their runs, what the runs printed, and events.
+//
+// A program gets a [Store] from an opened store, and asks it with a [Query]: Ticks, Runs and Events, the latest
+// first. [Join] makes one list of ticks and runs. The command line's `dibs history` and the dashboard show nothing
+// else.
+//
+// History decides nothing. The rows of ticks and runs are written through tick.Store; output and events are written
+// here, after the fact, and no work waits for them.
 package history
 
 import (
@@ -10,15 +16,14 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Store is the contract that a technology fulfils to tell what happened. The rows of ticks and
-// runs are written through tick.Store; here they are read, next to output and events.
+// Store is the contract that a technology fulfils to tell what happened.
 //
-// All methods are safe for concurrent use. None retries. A reader may be a moment behind a writer
-// of another process, never behind one of its own.
+// All methods are safe for concurrent use. None retries. Errors wrap lease.ErrUnavailable if the store does not
+// answer. A reader may be a moment behind a writer of another process, never behind one of its own.
 type Store interface {
-	// Append adds events; the store sets At where it is zero, and ID. An event that comes with an ID
-	// was recorded elsewhere first, and says its At as well: it is inserted or, if it was before,
-	// ignored. The ID that is told of it is the store's own.
+	// Append adds events. The store sets At if it is zero, and the ID. An event that comes with an ID was recorded
+	// elsewhere first, and has its At: it is inserted or, if it is there already, ignored. Readers get the store's
+	// own ID.
 	Append(ctx context.Context, events []Event) error
 	// Events returns events, newest first.
 	Events(ctx context.Context, q Query) ([]Event, error)
@@ -46,14 +51,14 @@ type Store interface {
 	// here: insert or replace, by job and instant. Their Lease is not kept.
 	AppendTicks(ctx context.Context, ticks []tick.Tick) error
 
-	// Prune is one bounded step of deleting what is older than before: at most Step closed ticks, Step ended runs with
-	// their output, and Step events; never a tick above its job's mark. It returns how many rows went, and whether
-	// there may be more.
+	// Prune is one bounded step of deleting what is older than before: at most Step closed ticks, Step ended runs
+	// with their output, and Step events. It never deletes a tick above its job's mark. It returns how many rows
+	// went, and whether there may be more.
 	Prune(ctx context.Context, before time.Time) (n int, more bool, err error)
 
-	// PruneOutputs deletes what runs of a job printed, and leaves the runs: it looks at the Step runs that started
-	// before the newest keep, and returns how many outputs went. If any went, older ones may be left: look at the
-	// next Step runs with keep+Step.
+	// PruneOutputs deletes outputs of a job's runs and keeps the runs. It looks at the Step runs that started before
+	// the newest keep runs, and returns how many outputs went. If any went, older ones may be left: look at the next
+	// Step runs with keep+Step.
 	PruneOutputs(ctx context.Context, job string, keep int) (int, error)
 }
 
@@ -84,7 +89,7 @@ func (q Query) Max() int {
 	return min(q.Limit, 10_000)
 }
 
-// Event is one thing that happened and that nobody should have to guess (promise 24).
+// Event is one thing that happened and that should not have to be guessed (promise 24).
 type Event struct {
 	ID     string    `json:"id"`
 	At     time.Time `json:"at"`

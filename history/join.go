@@ -8,9 +8,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Join tells ticks and runs as one list, the latest first, at most q.Max() entries: each tick with
-// its runs in the order in which they started, and each run without a tick by itself. entry makes
-// an entry of a tick (the zero Tick for a run without one), add adds a run to it.
+// Join makes one list of ticks and runs, the latest first, of q.Max() entries at most. Each tick comes with its runs
+// in the order in which they started. A run without a tick is an entry of its own. entry makes the entry of a tick
+// (the zero Tick for a run without one), and add adds a run to it.
 func Join[E any](ticks []tick.Tick, runs []run.Record, q Query, entry func(tick.Tick) E, add func(*E, run.Record)) []E {
 	type line struct {
 		at time.Time

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// A definition is what all servers must agree on (rule T11): when the job is due, under which policy, and which
-// application registered it, if nobody said that it may. What it runs is not part of it, so that a new version of a
-// program can be rolled out; only that it is a function is, since no other program has that.
+// A definition is what all servers must agree on (rule T11): when the job is due, under which policy, and, if nobody
+// vouched for it, which application registered it. What the job runs is not part of it, so that a new version of a
+// program can be rolled out. Only that the work is a function is part of it, since no other program has that
+// function.
 //
-// Its bytes are compared between servers of neighbouring versions of dibs: a field added here
-// later must be left out (omitempty, omitzero) while it has its default.
+// Servers of neighbouring versions of dibs compare its bytes. So a field that is added later is left out (omitempty,
+// omitzero) while it has its default.
 type definition struct {
 	Schedules []string         `json:"schedules"`
 	Timezone  string           `json:"timezone"`
@@ -57,8 +58,8 @@ func (d *duration) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Definition is the canonical JSON of what a store holds and compares of a job: its schedules as
-// a set, its zone with the meaning of daylight saving, its policy, and its source. Equal definitions have equal bytes.
+// Definition is the canonical JSON of what a store keeps and compares of a job: its schedules as a set, its zone with
+// the meaning of daylight saving, its policy, and its source. Equal definitions have equal bytes.
 func (s *Spec) Definition() string {
 	schedules := slices.Clone(s.Schedules)
 	slices.Sort(schedules)
@@ -103,10 +104,9 @@ func (s *Spec) Definition() string {
 	return string(b)
 }
 
-// ParseDefinition reads what Definition wrote: a Spec with Schedules, Timezone, DST, Policy and Source only, and a
-// Function without its name where the work is one.
-// With it and the job's name any process can settle the ticks of a registered job, without its
-// manifest.
+// ParseDefinition reads what Definition wrote. The Spec has Schedules, Timezone, DST, Policy and Source only, and a
+// Function without its name if the work is one. Any process can settle the ticks of a registered job by it, without
+// the job's manifest.
 func ParseDefinition(text string) (*Spec, error) {
 	var d definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

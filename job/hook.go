@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A HookEvent is what a hook is told of.
+// A HookEvent is an event of which a hook can tell.
 type HookEvent string
 
 // The events. What each outcome means to them stands in docs/why/rules.md.
@@ -20,28 +20,28 @@ const (
 	OnTooLong  HookEvent = "too_long"
 )
 
-// A Hook tells somebody what happens to a job. Exactly one of Command, Request and Ping is set. It
-// decides nothing: neither its failure nor its slowness changes anything for the job.
+// A Hook tells somebody what happens to a job. Exactly one of Command, Request and Ping is set. A hook decides
+// nothing: neither its failure nor its slowness changes anything for the job.
 type Hook struct {
 	On      []HookEvent
 	Command *Command // Args or Shell alone
 	Request *Request // a POST of the facts; URL, Headers and which way it goes
-	// Ping is a request to an address in the convention of healthchecks.io; {app} and {job} in it stand
-	// for the names of both. URL and which way it goes.
+	// Ping is a request in the convention of healthchecks.io. In its URL, {app} and {job} stand for the names of
+	// both. Of the Request, only the URL and the way it is sent (redirects, proxy, TLS) are used.
 	Ping *Request
-	// TooLong is how long a run may take before OnTooLong.
+	// TooLong is how long a run may take before OnTooLong is told.
 	TooLong time.Duration
-	// Timeout bounds each attempt to tell. 0 is DefaultHookTimeout.
+	// Timeout bounds each attempt to tell. 0: DefaultHookTimeout.
 	Timeout time.Duration
 }
 
-// PingURL is the address of a hook's Ping for a job, with the names in it.
+// PingURL is the address of a hook's Ping for a job, with the names filled in.
 func (h *Hook) PingURL(s *Spec) string {
 	return strings.NewReplacer("{app}", s.App, "{job}", s.Name).Replace(h.Ping.URL)
 }
 
-// DefaultHookTimeout is that of a hook which says none.
+// DefaultHookTimeout bounds each attempt of a hook that has no Timeout.
 const DefaultHookTimeout = 10 * time.Second
 
-// Wants says whether the hook is told of an event.
+// Wants says whether the hook tells of an event.
 func (h *Hook) Wants(on HookEvent) bool { return slices.Contains(h.On, on) }

@@ -1,5 +1,16 @@
-// Package job says what to run, when, and under which policies: typed, validated elsewhere, and
-// a leaf that imports nothing of ours.
+// Package job describes one job: what to run, when, and under which policies.
+//
+// A [Spec] is what package manifest reads from a file, and what a Go program registers with package scheduler or
+// package dibs. Set App, Name, Schedules and one of Command, Request, Task and Function; [Spec.DefaultPolicy] fills
+// in the policies. [Policy] says what happens on contention, lateness, failure and crash. [Spec.Definition] is the
+// part that all servers must agree on.
+//
+//	s := job.Spec{App: "shop", Name: "invoices", Schedules: []string{"15 4 1 * *"}, Timezone: "Europe/Berlin",
+//		Command: &job.Command{Args: []string{"php", "generateInvoices.php"}}}
+//	s.Policy = s.DefaultPolicy()
+//
+// The types are plain values. Nothing here validates them: package manifest does. The package imports no other
+// package of dibs.
 package job
 
 import "time"
@@ -8,8 +19,8 @@ import "time"
 type Spec struct {
 	App  string
 	Name string
-	// Source is the address of the application that chose App by itself; empty where the operator did: the manifest is
-	// their own, or they said that the application speaks for App. It is part of the definition.
+	// Source is the address of the application that chose App by itself. It is empty if the operator chose App: the
+	// manifest is their own, or they said that the application speaks for App. It is part of the definition.
 	Source string
 	// Schedules are expressions of package schedule; the job is due when any of them is.
 	Schedules []string
@@ -20,18 +31,17 @@ type Spec struct {
 	Command *Command
 	Request *Request
 	Task    *Task
-	// Function is of one program, and no other can run it.
+	// Function is a Go function of one program. No other program can run it.
 	Function *Function
 	Policy   Policy
-	// ScopeDeclared is whether somebody said Policy.Scope, rather than it being the default of a
-	// version 1 manifest (rule H2).
+	// ScopeDeclared says that Policy.Scope was declared, and is not the default of a version 1 manifest (rule H2).
 	ScopeDeclared bool
-	// Environments are those of the servers that run the job (what `--environment` says); empty: any.
-	// It is each server's own choice, and no part of the definition.
+	// Environments are the environments of servers (`--environment`) that run the job; empty: any. Each server
+	// decides for itself, so it is no part of the definition.
 	Environments []string
-	// When is asked before a tick is run: an exit status other than 0 skips it. Nil: not asked.
+	// When is run before each tick: an exit status other than 0 skips the tick. Nil: there is no such condition.
 	When *Command
-	// Hooks are told what happens to the job. They are each server's own, and no part of the definition.
+	// Hooks tell somebody what happens to the job. Each server has its own; they are no part of the definition.
 	Hooks []Hook
 	// Secrets are references, never the secrets themselves. The first one signs.
 	Secrets []string
@@ -54,7 +64,7 @@ type Command struct {
 	Env   map[string]string // added to the environment of dibs
 	// EnvFrom adds variables whose values are secrets: references, never the secrets themselves.
 	EnvFrom map[string]string
-	// User and Group are whom it runs as, by name or number; empty: as dibs does.
+	// User and Group are what the command runs as, by name or number; empty: as dibs does.
 	User, Group string
 	Umask       *int // nil: that of dibs
 	Nice        int  // 0: that of dibs
@@ -76,12 +86,13 @@ type Request struct {
 	Body    string
 	// Redirects says which ones are followed; empty is RedirectsNone.
 	Redirects Redirects
-	// Proxy is the address of a proxy, ProxyNone, or empty for what the environment of dibs says.
+	// Proxy is the address of a proxy, ProxyNone, or empty for what dibs's environment says.
 	Proxy string
 	TLS   *TLS // nil: the system's authorities, and nobody asks
 }
 
-// TLS is how a request's server is verified, and who asks: paths of PEM files, read for each attempt.
+// TLS is how a request's server is verified, and which certificate dibs shows: paths of PEM files, read for each
+// attempt.
 type TLS struct {
 	CAFile, CertFile, KeyFile string
 	ServerName                string
@@ -108,8 +119,8 @@ type Policy struct {
 	StopGrace     time.Duration
 	Leftovers     Leftovers
 	OnLostRequest OnLostRequest
-	// Jitter spreads the starts of different jobs: each starts later than its tick by a share of it
-	// that is always the same for that job.
+	// Jitter spreads the starts of different jobs: each job starts later than its tick by a share of Jitter that is
+	// always the same for that job. 0: on time.
 	Jitter time.Duration
 	// Between and UnlessBetween are windows of package schedule, read in the job's zone: a tick
 	// outside all of the former, or inside one of the latter, is skipped.
@@ -122,8 +133,8 @@ type Retries struct {
 	Min, Max    time.Duration
 }
 
-// DefaultPolicy is that of the job if it says nothing. One that enqueues is run again after a crash: its
-// tick's task is enqueued once all the same.
+// DefaultPolicy is the policy of a job that declares none. A job that enqueues is run again after a crash: the task
+// of its tick is enqueued once all the same.
 func (s *Spec) DefaultPolicy() Policy {
 	p := DefaultPolicy(s.Command != nil || s.Function != nil)
 	if s.Task != nil {
@@ -132,7 +143,8 @@ func (s *Spec) DefaultPolicy() Policy {
 	return p
 }
 
-// DefaultPolicy is that of a job which says nothing. A command's, and a function's, has one attempt and no Timeout.
+// DefaultPolicy is the policy of a job that declares none. For a command or a function, it has one attempt and no
+// Timeout.
 func DefaultPolicy(command bool) Policy {
 	p := Policy{
 		Concurrency:   Forbid,

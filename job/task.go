@@ -2,19 +2,20 @@ package job
 
 import "time"
 
-// A Task is what a job enqueues, in place of doing something itself. Which tick it is of is its unique key.
+// A Task is what a job enqueues instead of doing something itself. The unique key of the task is the job and its
+// tick.
 type Task struct {
-	// Kind says which handler does it, Queue where it waits.
+	// Kind chooses the handler, Queue is where the task waits.
 	Kind, Queue string
 	Args        string // JSON; "null" for none
 	Priority    int
-	// Delay is how long after it was enqueued it is not fetched; Expires how long after that instant it
-	// is discarded if it still waits, 0: never.
+	// Delay is how long after its enqueuing the task becomes due. Expires is how long after that instant it is
+	// discarded if it still waits; 0: never.
 	Delay, Expires time.Duration
-	// MaxAttempts bounds how often it is tried; 0: the queue's own bound. Retry is how long after it was
-	// enqueued an attempt but the first may begin; 0: at any time. Backoff are the pauses after the first,
-	// second, … failed attempt, of which the last one stands for all that follow; empty: those of the kind at
-	// the worker. Timeout bounds each attempt; 0: none.
+	// MaxAttempts bounds how often the task is tried; 0: as the queue has it. Retry is how long after its enqueuing
+	// another attempt may begin; 0: at any time. Backoff has the pauses after the first, second, … failed attempt,
+	// and the last one stands for all that follow; empty: as the worker has it for the kind. Timeout bounds each
+	// attempt; 0: none.
 	MaxAttempts int
 	Retry       time.Duration
 	Backoff     []time.Duration
@@ -36,7 +37,7 @@ type TaskLimit struct {
 // Contention is what becomes of a task whose limit is reached.
 type Contention string
 
-// What becomes of a task whose limit is reached.
+// A task whose limit is reached waits, is discarded, or replaces the running task.
 const (
 	ContentionWait    Contention = "wait"
 	ContentionDiscard Contention = "discard"

@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-run/dibs/internal/coalesce"
 )
 
-// Want says which lease is asked for and how.
+// Want is what an acquire asks for. Only Key is required.
 type Want struct {
 	Key Key
 	// Holder describes the holder; its ID is drawn by the Keeper.
@@ -22,26 +22,26 @@ type Want struct {
 	Prove bool
 	// Unguarded disregards requests that may still be at work (`on_lost_request: proceed`).
 	Unguarded bool
-	// Gone proves that the work of a holder on this very host is gone, or makes it so, so that
-	// its lease can be had at once (rule L6). Nil: never. It is not asked while a request of the
-	// holder may be at work elsewhere, of which nothing on this host is proof (rule L8).
+	// Gone proves that the work of a holder on this very host is gone, or ends it, so that its lease can be had at
+	// once (rule L6). Nil: never. It is not called while a request of the holder may be at work elsewhere: nothing on
+	// this host proves anything about that request (rule L8).
 	//
-	// Before it ends any work it asks held, once it knows that the holder itself is gone: whether
-	// the hold is still on record. The work of one that was released is none of its business (rule L7).
-	// This acquire, and nothing else, waits for its answer: it must give one soon once ctx has ended.
+	// Before Gone ends any work, it calls held, once it knows that the holder itself is gone. held says whether the
+	// hold is still on record. Work whose lease was released is left alone (rule L7). The acquire waits for Gone, so
+	// Gone must return soon after ctx has ended.
 	Gone func(ctx context.Context, r Record, held func() bool) bool
-	// OnHeldBack hears that the store grants nothing until a given time (rule L9): this is
-	// waited out, whatever Wait says, since it is neither held nor down. Nobody waits for it or for OnHeld: each is
-	// called on a goroutine of its own, one call at a time, also when Acquire has returned meanwhile. Of what comes
-	// before a call has returned it hears the latest only.
+	// OnHeldBack is called when the store grants nothing for a while (rule L9). This is waited out, whatever Wait
+	// says, since it means neither "held" nor "down". OnHeldBack and OnHeld run on goroutines of their own, one call
+	// at a time; no acquire waits for them, and a call may come after Acquire has returned. If calls are slower than
+	// the news, only the latest news is told.
 	OnHeldBack func(wait time.Duration)
-	// OnHeld hears of the holder that is waited for, once per holder.
+	// OnHeld is called with the holder that is in the way, once per holder.
 	OnHeld func(*HeldError)
 }
 
-// Acquire gets a lease, or says who has it (*HeldError), that the store is unavailable (ErrUnavailable), that
-// the Keeper was closed (ErrClosed), or why it cannot be had. When ctx ends, it returns ctx's error and nothing
-// is left behind.
+// Acquire gets a lease. Its error is a *HeldError if somebody else holds the key, wraps ErrUnavailable if the store
+// does not answer, wraps ErrClosed if the Keeper was closed, or says why the key cannot be had. When ctx ends,
+// Acquire returns ctx's error and leaves nothing behind. It is safe for concurrent use.
 func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 	w.Holder.ID = NewNonce()
 	waiting, stop := context.WithCancel(ctx) // ends the notifications
@@ -130,13 +130,13 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	return nil, fmt.Errorf("lease %q: the store answered %q to an acquire", a.want.Key, r.Status)
 }
 
-// settle finds out what became of an acquire that was not answered: only after it can no longer
-// be carried out does reading the record back tell (rule L1). A store that answers this is up
-// again, and worth one more try.
+// settle finds out what became of an acquire that was not answered. It waits until the request can no longer be
+// carried out: only then does reading the record back tell (rule L1). A store that answers this is up again, and
+// worth one more try.
 func (a *attempt) settle(ctx context.Context, open unansweredError) (*Lease, error) {
 	k, cause := a.keeper, open.error
-	// Its not_after ends one rpc timeout after the sending at the latest, as this clock has it; the
-	// drift between the clocks is what the margin has rho for.
+	// The request's not_after ends one rpc timeout after the sending at the latest, by this clock. The margin's rho
+	// covers the drift between the clocks.
 	if !sleep(context.WithoutCancel(ctx), open.sent+k.margin.RPCTimeout+k.margin.drift()-k.clock.Boot()) {
 		return nil, cause
 	}
@@ -150,7 +150,7 @@ func (a *attempt) settle(ctx context.Context, open unansweredError) (*Lease, err
 	return nil, stalledError{cause}
 }
 
-// unansweredError is a request sent at a boot instant, of which nobody knows what became.
+// unansweredError is a request that was sent at a boot instant and not answered: nobody knows what became of it.
 type unansweredError struct {
 	sent time.Duration
 	error
@@ -158,18 +158,18 @@ type unansweredError struct {
 
 func (e unansweredError) Unwrap() error { return e.error }
 
-// stalledError is an acquire that came to nothing since the store was silent, and that is worth one more
-// try: the store answers again.
+// stalledError is an acquire that the store did not carry out while it was silent. The store answers again, so one
+// more try is worth it.
 type stalledError struct{ error }
 
 func (e stalledError) Unwrap() error { return e.error }
 
-// granted hands out a lease that the store described at its instant now, in answer to a request sent at a
-// boot instant. The record may be that of an earlier request, so what is left of the lease counts, and not
-// when it was asked for: now lies after the sending, so the lease lasts at least that long from there.
+// granted makes a Lease of what the store described at its instant now, in answer to a request sent at a boot
+// instant. The record may be that of an earlier request, so only what is left of the lease counts. now lies after the
+// sending, so counting from the sending is safe.
 //
-// A lease that would be lost before its first heartbeat is renewed first; if that fails, nothing is handed
-// out. Nor is it when the Keeper was closed meanwhile: nobody would watch over it, so it is given back.
+// A lease that would be lost before its first heartbeat is renewed first; if that fails, it is not handed out. If the
+// Keeper was closed meanwhile, the lease is given back, since nobody would watch over it.
 func (k *Keeper) granted(r Record, now time.Time, sent time.Duration) (*Lease, error) {
 	left := min(r.Expires.Sub(now), k.margin.TTL)
 	l := &Lease{keeper: k, ref: r.Ref(), record: r, sent: sent - (k.margin.TTL - left),
@@ -218,7 +218,7 @@ func (a *attempt) pause(ctx context.Context, err error) error {
 	return err
 }
 
-// contend decides what to do about a holder: take over from a dead one, wait, or give up.
+// contend decides about a holder that is in the way: take over from a dead one, wait, or give up.
 func (a *attempt) contend(ctx context.Context, held *HeldError) error {
 	if a.holder != held.Record.Owner {
 		a.holder, a.since = held.Record.Owner, held.Now
@@ -247,10 +247,10 @@ func (a *attempt) contend(ctx context.Context, held *HeldError) error {
 	return a.sleep(ctx, wait)
 }
 
-// reclaimable reports whether the holder's work is proven gone: what runs on this host by Gone, and
-// a request, which may be at work in an application, by its BusyUntil alone (rule L8).
+// reclaimable reports whether the holder's work is proven gone. Gone proves it for work on this host. A request may
+// be at work in an application, so for that only BusyUntil counts (rule L8).
 func (a *attempt) reclaimable(ctx context.Context, held *HeldError) bool {
-	// A record of another key is a store's mistake, or somebody's claim to that key's work.
+	// A record of another key is a store's mistake, or a claim by somebody to that key's work.
 	if a.want.Gone == nil || held.Record.Key != a.want.Key || a.busy(held.Record, held.Now) {
 		return false
 	}
@@ -261,7 +261,7 @@ func (a *attempt) reclaimable(ctx context.Context, held *HeldError) bool {
 	if !a.want.Gone(ctx, held.Record, still) {
 		return false
 	}
-	// Until it was gone the holder could still record a request. From now on it cannot.
+	// Until the holder was gone it could still record a request. From now on it cannot.
 	now, r, err := a.keeper.Read(ctx, a.want.Key)
 	return err == nil && r.Ref() == held.Record.Ref() && !a.busy(r, now)
 }
@@ -278,8 +278,8 @@ func (a *attempt) poll() time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// listen asks for notification, once; without it polling alone does. A store that went silent
-// may not answer this either, and must not hold up who wants to wait for so long and no longer.
+// listen asks the store for notifications, once. Without them, polling alone finds a free key. A silent store may not
+// answer this either, so the acquire does not wait for it.
 func (a *attempt) listen(ctx context.Context) {
 	if a.listened || a.keeper.notify == nil {
 		return

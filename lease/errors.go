@@ -16,9 +16,10 @@ var (
 
 // When an acquire is refused:
 var (
-	// ErrHeld is wrapped by *HeldError: somebody else holds the lease.
+	// ErrHeld is wrapped by *HeldError: another holder has the lease.
 	ErrHeld = errors.New("lease is held")
-	// ErrUnavailable is wrapped when the store does not answer, or answered too late to be believed.
+	// ErrUnavailable is wrapped when the store does not answer, or answered too late to be believed. The caller does
+	// not have the lease then.
 	ErrUnavailable = errors.New("store is unavailable")
 )
 
@@ -27,16 +28,16 @@ var (
 	// ErrLost is the cause of the context of work whose lease is lost, and is returned by
 	// Release of such a lease.
 	ErrLost = errors.New("lease lost")
-	// ErrNotReleased is wrapped by the error of Guard.Run when the work ran but its lease could
-	// not be released afterwards: it lapses by itself, after one TTL at most. It never comes with
-	// ErrUnavailable, upon which a caller might do the work once more.
+	// ErrNotReleased is wrapped by the error of Guard.Run when the work ran and its lease could not be released
+	// afterwards. The lease lapses by itself, after one TTL at most. The error never wraps ErrUnavailable as well,
+	// since a caller might do the work again for that.
 	ErrNotReleased = errors.New("the work ran, but its lease was not released")
-	// ErrClosed is returned by Acquire of a Keeper that was closed, and wrapped together with
-	// ErrLost by the loss of the leases that it held then.
+	// ErrClosed is returned by Acquire of a closed Keeper. It is also wrapped, together with ErrLost, by the loss of
+	// leases that the Keeper held when it was closed.
 	ErrClosed = errors.New("the Keeper was closed")
 )
 
-// HeldError says who holds the lease that could not be had.
+// HeldError says who holds the lease that could not be had. It wraps ErrHeld.
 type HeldError struct {
 	Record Record
 	Now    time.Time // the store's time of the answer

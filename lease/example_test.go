@@ -31,7 +31,7 @@ func ExampleGuard_Run() {
 	// error: <nil>
 }
 
-// Who comes second learns who holds the key. Tokens only grow.
+// A second caller gets an error that names the holder. Tokens only grow.
 func ExampleKeeper_Acquire() {
 	ctx := context.Background()
 	st := memory.New(memory.Options{}).Store()
@@ -79,4 +79,72 @@ func ExampleMarginFor() {
 	// ttl 15s TERM 8.85s KILL 13.85s safe until 14.85s survives 6.85s
 	// ttl 30s TERM 23.7s KILL 28.7s safe until 29.7s survives 21.7s
 	// ttl 1m0s TERM 53.4s KILL 58.4s safe until 59.4s survives 51.4s
+}
+
+// Hold runs work under a lease that is held already. The caller releases it afterwards: a Record stays, so
+// that the next holder's token is larger.
+func ExampleGuard_Hold() {
+	ctx := context.Background()
+	st := memory.New(memory.Options{}).Store()
+	keeper, err := lease.NewKeeper(lease.Options{Store: st.Leases, Notify: st.Notify})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer keeper.Close()
+
+	l, err := keeper.Acquire(ctx, lease.Want{Key: "reports"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = lease.Guard{Keeper: keeper}.Hold(ctx, l, func(_ context.Context, l *lease.Lease) error {
+		return fmt.Errorf("no paper for %s", l.Key())
+	})
+	fmt.Println(err)
+	for range 2 {
+		now, r, err := keeper.Read(ctx, "reports")
+		fmt.Println("held:", r.Live(now), "token kept:", r.Token == l.Token(), err)
+		_ = l.Release(ctx)
+	}
+	// Output:
+	// no paper for reports
+	// held: true token kept: true <nil>
+	// held: false token kept: true <nil>
+}
+
+// Break takes a lease away from its holder: the next renewal is refused, and the holder stops its work in time.
+// The key is free once the holder has released it, or the lease has expired.
+func ExampleKeeper_Break() {
+	ctx := context.Background()
+	st := memory.New(memory.Options{}).Store()
+	keeper, err := lease.NewKeeper(lease.Options{Store: st.Leases, Notify: st.Notify})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer keeper.Close()
+
+	l, err := keeper.Acquire(ctx, lease.Want{Key: "deploy"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, r, ok, err := keeper.Break(ctx, l.Ref(), lease.Broken{By: "ada", Why: "the disk must be free for the backup"})
+	fmt.Println("broken:", ok, "by", r.Broken.By, err)
+	// Output:
+	// broken: true by ada <nil>
+}
+
+// A key is 1 to 512 bytes of text, without control characters.
+func ExampleParseKey() {
+	for _, s := range []string{"reports", "café/daily", "two\nlines", ""} {
+		key, err := lease.ParseKey(s)
+		fmt.Printf("%q %v\n", key, err)
+	}
+	// Output:
+	// "reports" <nil>
+	// "café/daily" <nil>
+	// "" bad key: "two\nlines" has a control character at byte 3
+	// "" bad key: it is empty; give 1 to 512 bytes
 }

@@ -11,20 +11,20 @@ import (
 // before the lease can expire elsewhere.
 type Guard struct {
 	Keeper *Keeper
-	// OnOverrun is called when work was told to stop because its lease is lost and has not
-	// returned by the instant at which it must be gone. A function cannot be killed from here:
-	// exclusion then rests on the token alone (rule L8). The dibs binary exits 79. It is called on a goroutine of its
-	// own, so that nobody waits for it. Default: nothing.
+	// OnOverrun is called when work was told to stop because its lease is lost, and has not returned by the instant
+	// at which it must be gone. Go cannot kill a function: from then on only the token excludes others (rule L8). The
+	// dibs binary exits with status 79. OnOverrun runs on a goroutine of its own; nobody waits for it. Nil: nothing
+	// is called.
 	OnOverrun func(l *Lease)
 }
 
-// Work is what a Guard guards. Its context ends, with a cause that wraps ErrLost, when the lease
-// is lost; it must then return, before Lease.Loss().Kill on the boot clock.
+// Work is what a Guard guards. If the lease is lost, ctx ends with a cause that wraps ErrLost. Work must then return
+// before Lease.Loss().Kill on the boot clock.
 type Work func(ctx context.Context, l *Lease) error
 
-// Run acquires, works and releases, also when the work panics. Its error is the acquire's
-// (*HeldError, ErrUnavailable, ErrClosed), and then the work did not run; or it wraps ErrLost,
-// ErrNotReleased and the work's own error, as far as there are such.
+// Run acquires the lease, does the work and releases the lease, also when the work panics. If the acquire failed, the
+// work did not run, and the error is the acquire's (*HeldError, ErrUnavailable, ErrClosed). Else the error joins the
+// work's own error with ErrLost or ErrNotReleased, if there are any. It is safe for concurrent use.
 func (g Guard) Run(ctx context.Context, w Want, work Work) (err error) {
 	l, err := g.Keeper.Acquire(ctx, w)
 	if err != nil {
@@ -42,8 +42,8 @@ func (g Guard) Run(ctx context.Context, w Want, work Work) (err error) {
 	return g.Hold(ctx, l, work)
 }
 
-// Hold works under a lease that was acquired before, and leaves its release to the caller.
-// A lease that is lost already starts nothing.
+// Hold does the work under a lease that was acquired before. The caller releases it. If the lease is lost already,
+// the work is not started.
 func (g Guard) Hold(ctx context.Context, l *Lease, work Work) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -68,8 +68,8 @@ func (g Guard) Hold(ctx context.Context, l *Lease, work Work) error {
 		<-watched
 	}()
 	err := work(ctx, l)
-	// A process that was suspended past its deadline learns from the end of its work, which its
-	// guardian brought about, before any timer fires here: that is a loss all the same.
+	// A process that was suspended past its deadline may learn of that from the end of its work, which the guardian
+	// brought about, before any timer fires here. That is a loss all the same.
 	l.silent(l.keeper.clock.Boot())
 	select {
 	case <-l.Lost():

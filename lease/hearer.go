@@ -2,15 +2,15 @@ package lease
 
 import "sync"
 
-// A hearer calls one who wants to hear of what goes on, on a goroutine of its own that lives only while there is
-// something to tell: many others may wait for the one who tells. The zero hearer is ready for use.
+// A hearer calls a function of somebody who wants to hear of events. Each call runs on a goroutine of its own, which
+// lives only while there is something to tell: the caller of tell never waits. The zero hearer is ready for use.
 type hearer struct {
 	mu   sync.Mutex
 	busy bool
 	next func() // what is to be told next; nil: nothing
 }
 
-// tell returns at once. What was to be told next, and is not begun, is left out.
+// tell returns at once. A call that has not begun yet is replaced by the newer one.
 func (h *hearer) tell(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,7 +16,7 @@ const flights = 4
 // never is a boot instant that does not come.
 const never = time.Duration(math.MaxInt64)
 
-// add takes a granted lease into the heartbeat; false when the Keeper was closed, and has none.
+// add takes a granted lease into the heartbeat. It returns false if the Keeper was closed.
 func (k *Keeper) add(l *Lease) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -44,11 +44,10 @@ func (k *Keeper) poke() {
 	}
 }
 
-// beat is the heartbeat: deterministic, on a goroutine of its own, which no work and no answer of
-// the store ever holds up. It ends when a whole heartbeat passed without leases.
-//
-// What goes unanswered is sent again at once after a silence, but never sooner than a quarter of a
-// heartbeat after it was sent: a store that fails at once is not to be stormed.
+// beat is the heartbeat. It runs on a goroutine of its own, which neither work nor an answer of the store ever holds
+// up, and it ends when a whole heartbeat passed without leases. A renewal that was not answered is sent again at once
+// after a silence, but never sooner than a quarter of a heartbeat after it was sent: a store that fails fast is not
+// flooded.
 func (k *Keeper) beat() {
 	var (
 		due     = k.clock.Boot() + k.margin.Heartbeat
@@ -101,8 +100,8 @@ func (k *Keeper) alive() bool {
 	return k.beating
 }
 
-// watch tells leases of which nothing was heard for too long that they are lost, and returns the
-// next boot instant at which one would be.
+// watch marks leases as lost of which nothing was heard for too long. It returns the next boot instant at which a
+// lease would be lost.
 func (k *Keeper) watch(now time.Duration) time.Duration {
 	next := now + k.margin.TTL
 	for _, l := range k.leases() {
@@ -121,8 +120,8 @@ func (k *Keeper) leases() []*Lease {
 	return out
 }
 
-// aged are the leases whose last renewal is at least half a heartbeat old; those that the store
-// refuses to renew are among them once per heartbeat only.
+// aged returns the leases whose last renewal is at least half a heartbeat old. A lease that the store refuses to
+// renew is among them once per heartbeat only.
 func (k *Keeper) aged(now time.Duration, heartbeat bool) []*Lease {
 	return slices.DeleteFunc(k.leases(), func(l *Lease) bool {
 		l.mu.Lock()
@@ -146,10 +145,9 @@ func (k *Keeper) renew(all []*Lease) {
 	wg.Wait()
 }
 
-// renewChunk sends one chunk. One that the store answered with an error is tried again in halves
-// within the same heartbeat, so that one item which the store chokes on does not cost the others
-// their lease (rule L4). One that the store did not answer says nothing about its items, and halves
-// of it would only be more requests to a store that has trouble enough.
+// renewChunk sends one chunk. If the store answers it with an error, it is sent again in halves within the same
+// heartbeat, so that one item which the store cannot handle costs no other item its lease (rule L4). If the store
+// does not answer, that says nothing about the items, and halves would only be more requests to a store in trouble.
 func (k *Keeper) renewChunk(chunk []*Lease, until time.Duration) {
 	reqs := make([]RenewRequest, len(chunk))
 	notAfter := k.NotAfter()

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// A Lease is a hold that its Keeper renews until it is released, dropped or lost. It is safe for
-// concurrent use.
+// A Lease is a hold that its Keeper renews until it is released, dropped or lost. It is safe for concurrent use.
 //
-// Invariant: SafeUntil only moves forward, and only by a renewal that the store answered; it is
-// counted from the sending, so that the store's own expiry is never earlier (rule L4).
+// Invariant: SafeUntil only moves forward, and only by a renewal that the store answered. It is counted from the
+// sending, so the store's own expiry is never earlier (rule L4).
 type Lease struct {
 	keeper *Keeper
 	ref    Ref
@@ -40,7 +39,7 @@ type Loss struct {
 	Kill time.Duration
 }
 
-// Ref is the hold, to show to whatever checks it.
+// Ref names the hold: key, owner and token. Show it to whatever checks the hold.
 func (l *Lease) Ref() Ref { return l.ref }
 
 // Key is the key.
@@ -49,7 +48,7 @@ func (l *Lease) Key() Key { return l.ref.Key }
 // Token is the fencing token.
 func (l *Lease) Token() Token { return l.ref.Token }
 
-// Record is the store's record as of the last answer.
+// Record is the store's record as of the last answer, and may be a heartbeat old.
 func (l *Lease) Record() Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,8 +70,8 @@ func (l *Lease) Loss() Loss {
 	return l.loss
 }
 
-// Deadlines are the boot instants at which work is to be told to stop and to be killed if nothing
-// more is heard from the store. Each renewal moves them.
+// Deadlines are the boot instants at which the work is told to stop, and killed, if nothing more is heard from the
+// store. Each renewal moves them.
 func (l *Lease) Deadlines() (term, kill time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +92,8 @@ func (l *Lease) roomy() bool {
 	return l.keeper.clock.Boot()+m.Heartbeat+m.RPCTimeout <= term
 }
 
-// OnRenew has f called after each renewal, from the Keeper's goroutine, until forget is called: f
-// must not block.
+// OnRenew has f called after each renewal, until forget is called. f runs on the Keeper's goroutine and must not
+// block.
 func (l *Lease) OnRenew(f func()) (forget func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,9 +110,9 @@ func (l *Lease) OnRenew(f func()) (forget func()) {
 	}
 }
 
-// BusyFor stores that a request which nobody can stop may be at work for d from now, and returns
-// once the store has acknowledged it (rule L8): send the request only then. While it lasts, the
-// lease is not granted to others unless it is released.
+// BusyFor stores that a request which nobody can stop may be at work for d from now (rule L8). It returns once the
+// store has acknowledged that; send the request only then. Until the time is over, the lease is granted to nobody
+// else unless it is released. An error means that it may not be stored.
 func (l *Lease) BusyFor(d time.Duration) error {
 	now, _ := l.keeper.time.now()
 	until := now.Add(d)
@@ -127,14 +126,13 @@ func (l *Lease) BusyFor(d time.Duration) error {
 	return nil
 }
 
-// Check asks the store at once whether it still has the hold, and returns when it answered, or after one RPC
-// timeout: for who has reason to doubt it and does not want to wait for the next heartbeat. After a refusal Lost is
-// closed.
+// Check asks the store at once whether it still has the hold, instead of waiting for the next heartbeat. It returns
+// when the store answered, or after one RPC timeout. After a refusal, Lost is closed.
 func (l *Lease) Check() { l.keeper.renewNow(l) }
 
-// Release frees the lease and stops its renewal. It returns an error that wraps ErrLost if the
-// hold was gone, and ErrUnavailable if the store did not answer: the lease then lapses.
-// It does not give up when ctx ends: the store's timeout bounds it.
+// Release frees the lease and stops its renewal. The error wraps ErrLost if the hold was gone, and ErrUnavailable if
+// the store did not answer; the lease lapses by itself then. Release does not give up when ctx ends: the RPC timeout
+// bounds it.
 func (l *Lease) Release(ctx context.Context) error {
 	l.Drop()
 	r, err := l.keeper.releases.Do(context.WithoutCancel(ctx), l.ref)
@@ -147,7 +145,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// Drop stops renewing without releasing: for who releases it as part of another atomic step.
+// Drop stops the renewal without releasing. Use it when another atomic step releases the lease, such as
+// tick.Store.Close.
 func (l *Lease) Drop() {
 	l.mu.Lock()
 	l.ended = true
@@ -182,8 +181,8 @@ func (l *Lease) renewed(a Answer, sent time.Duration) {
 	}
 }
 
-// refused decides what a refusal means. A broken lease cannot be granted to anybody before it
-// expires, so the work still has its margin (rule L5); after any other refusal it has none (L2).
+// refused decides what a refusal of the store means. A broken lease is granted to nobody before it expires, so the
+// work still has its margin (rule L5). After any other refusal it has none (L2).
 func (l *Lease) refused(r Record) {
 	mine := r.Owner == l.ref.Owner && r.Token == l.ref.Token
 	switch {
@@ -208,8 +207,8 @@ func because(b *Broken) string {
 	return b.By + ": " + b.Why
 }
 
-// silent tells the work to stop if nothing was heard for too long. It reports the boot instant at
-// which to look again.
+// silent tells the work to stop if nothing was heard for too long. It returns the boot instant at which to look
+// again.
 func (l *Lease) silent(now time.Duration) (next time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,14 +223,14 @@ func (l *Lease) silent(now time.Duration) (next time.Duration) {
 	return now + l.keeper.margin.Heartbeat
 }
 
-// choked takes in that the store answered the renewal of this very lease with an error.
+// choked notes that the store answered the renewal of this very lease with an error.
 func (l *Lease) choked() {
 	l.mu.Lock()
 	l.refusal = true
 	l.mu.Unlock()
 }
 
-// abandoned tells the work to stop since nobody will renew the lease any more, or watch over it.
+// abandoned tells the work to stop because nobody renews the lease any more.
 func (l *Lease) abandoned() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// holdBack is a time in which the store grants nothing (rule L9), by the store's clock.
+// holdBack is a span of the store's time in which it grants nothing (rule L9).
 type holdBack struct{ since, until time.Time }
 
-// sawHoldBack remembers that the store refused at an instant to grant anything before another one. The
-// hold-back may have begun before anybody here asked: one lasts for the longest TTL, which is no shorter than
-// this Keeper's.
+// sawHoldBack notes that the store refused at now to grant anything before until. The hold-back may have begun before
+// this process asked. It lasts for the namespace's longest TTL, which is no shorter than this Keeper's.
 func (k *Keeper) sawHoldBack(now, until time.Time) {
 	for {
 		before := k.back.Load()
@@ -30,8 +29,8 @@ func (k *Keeper) sawHoldBack(now, until time.Time) {
 	}
 }
 
-// HeldBack is the latest time in which the store granted nothing to anybody (rule L9), by its clock and as far as this
-// Keeper was refused in it. Zero instants: it never was.
+// HeldBack is the latest span in which the store granted nothing to anybody (rule L9), in store time and as far as
+// this Keeper was refused in it. Both instants are zero if there was none.
 func (k *Keeper) HeldBack() (since, until time.Time) {
 	if b := k.back.Load(); b != nil {
 		return b.since, b.until
@@ -39,9 +38,8 @@ func (k *Keeper) HeldBack() (since, until time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// Extend is the deadline of something that fell due at an instant, without the time since then in which the store held
-// grants back: nobody could have begun it. A zero deadline stays zero. All instants are the store's. Extend a deadline
-// once only.
+// Extend moves a deadline by the time since due in which the store held grants back: nobody could have begun anything
+// then. A zero deadline stays zero. All instants are store time. Extend a deadline once only.
 func (k *Keeper) Extend(due, deadline time.Time) time.Time {
 	since, until := k.HeldBack()
 	if deadline.IsZero() || !due.Before(until) || deadline.Before(since) {
@@ -53,7 +51,7 @@ func (k *Keeper) Extend(due, deadline time.Time) time.Time {
 	return until.Add(deadline.Sub(due))
 }
 
-// HoldBackText is what a log says once to people when a store grants nothing for a while (rule L9).
+// HoldBackText is the sentence that a log shows when a store grants nothing for a while (rule L9).
 func HoldBackText(wait time.Duration) string {
 	return fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
 		wait.Round(100*time.Millisecond))

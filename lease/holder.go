@@ -9,9 +9,9 @@ import (
 	"unicode"
 )
 
-// A Token is a fencing token: a number that strictly increases per key, for ever. Hand it to
-// whatever the work writes to, and refuse writes that carry a smaller one than seen before.
-// It stays below 2^53, so that every language can hold it (rule L10).
+// A Token is a fencing token: a number that strictly increases per key, for ever. Give it to whatever the work writes
+// to, and refuse writes with a smaller token than seen before. It stays below 2^53, so that every language can hold
+// it (rule L10).
 type Token int64
 
 // A Nonce is 128 random bits that identify one acquisition, and so one holder.
@@ -43,15 +43,15 @@ func (n Nonce) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 // UnmarshalText is the reverse of MarshalText.
 func (n *Nonce) UnmarshalText(b []byte) (err error) { *n, err = ParseNonce(string(b)); return err }
 
-// A Ref names one hold of one lease: whoever can show it may renew, release and write under it.
+// A Ref names one hold of one lease. A process that can show the Ref may renew, release and write under it.
 type Ref struct {
 	Key   Key   `json:"key"`
 	Owner Nonce `json:"owner"`
 	Token Token `json:"token"`
 }
 
-// A Holder says who holds a lease, for people and for instant reclaim on the same host (rule L6).
-// It is stored with the record as JSON and never decides who owns it: the Ref does.
+// A Holder says who holds a lease: for people, and for instant reclaim on the same host (rule L6). It is stored with
+// the record as JSON. It never decides who owns the lease: the Ref does.
 type Holder struct {
 	ID      Nonce  `json:"id"`
 	Host    string `json:"host"`
@@ -63,15 +63,15 @@ type Holder struct {
 	RunID   string `json:"run_id,omitempty"`
 	Command string `json:"command,omitempty"`
 	Cgroup  string `json:"cgroup,omitempty"` // the run's own cgroup, where it has one
-	// Apart says that the work has no part in a lock of the store's, as a command of another user has
-	// not: a lock that is free is then no proof that the work is gone, and rule L6 decides.
+	// Apart says that the work does not share a lock of the store's, such as a command of another user. A free lock
+	// is then no proof that the work is gone, and rule L6 decides.
 	Apart bool `json:"apart,omitempty"`
-	// Replaceable says that the holder's policy is Replace, so that a newcomer may ask for it (rule T7).
+	// Replaceable says that the holder's policy is Replace: a newcomer may ask for its lease (rule T7).
 	Replaceable bool `json:"replaceable,omitempty"`
 }
 
-// String names the holder in a line: where, which process, doing what. What its record says is a claim by whoever
-// could write it, so that a character which does not print, such as a line end, is shown as U+FFFD.
+// String names the holder in one line: where, which process, doing what. The record is a claim by its writer, so
+// characters that do not print, such as line ends, are shown as U+FFFD.
 func (h Holder) String() string {
 	s := fmt.Sprintf("%s pid %d", h.Host, h.PID)
 	if h.RunID != "" {
@@ -85,8 +85,8 @@ func (h Holder) String() string {
 	}, s)
 }
 
-// A Record is what a store keeps per key. It is never deleted on release, so that the token
-// survives. All instants are the store's own, in UTC, to the microsecond.
+// A Record is what a store keeps per key. A release keeps it, so that the token survives. All instants are the
+// store's own, in UTC, to the microsecond.
 type Record struct {
 	Key    Key
 	Owner  Nonce

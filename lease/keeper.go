@@ -22,12 +22,12 @@ type Options struct {
 	Notify Notifier
 	// Margin is the arithmetic of all leases of this Keeper. Default MarginFor(DefaultTTL).
 	Margin Margin
-	// Clock is for tests in virtual time. Default: the machine's.
+	// Clock is for tests in virtual time. Nil: the machine's.
 	Clock clock.Clock
-	// Seen is the highest epoch of the store that this process's predecessors knew (Keeper.Epoch); 0: none.
+	// Seen is the highest epoch of the store that earlier processes knew (Keeper.Epoch); 0: none.
 	Seen Epoch
-	// OnStep hears that the store's clock stepped by more than 5 s (rule L12). It is called on a goroutine of its own:
-	// no heartbeat waits for it.
+	// OnStep is called when the store's clock has stepped by more than 5 s (rule L12). It runs on a goroutine of its
+	// own: no heartbeat waits for it.
 	OnStep func(step time.Duration)
 }
 
@@ -64,7 +64,8 @@ type reply struct {
 	sent time.Duration // boot instant of the sending
 }
 
-// NewKeeper refuses a margin that does not hold, with the numbers.
+// NewKeeper makes a Keeper. The error wraps ErrMargin and shows the numbers if the margin does not hold. It starts no
+// goroutine.
 func NewKeeper(o Options) (*Keeper, error) {
 	if o.Store == nil {
 		return nil, errors.New("lease: Options.Store is nil")
@@ -94,13 +95,14 @@ func NewKeeper(o Options) (*Keeper, error) {
 // Margin is the arithmetic that the Keeper follows.
 func (k *Keeper) Margin() Margin { return k.margin }
 
-// Boot is an instant of the clock on which the Keeper counts, which goes on while the machine is suspended.
+// Boot is the Keeper's clock now. It goes on while the machine is suspended.
 func (k *Keeper) Boot() time.Duration { return k.clock.Boot() }
 
-// Epoch is the highest that is known of the store, to be given to the Keepers of later processes (Options.Seen).
+// Epoch is the highest epoch that is known of the store. Give it to the Keepers of later processes (Options.Seen).
 func (k *Keeper) Epoch() Epoch { return Epoch(k.epoch.Load()) }
 
-// Now is the store's time, asked for once and then extrapolated on the boot clock (rule L12).
+// Now is the store's time. The store is asked once; later answers are extrapolated on the boot clock (rule L12). The
+// error wraps ErrUnavailable.
 func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
 	if t, ok := k.time.ticks(); ok {
 		return t, nil
@@ -112,13 +114,12 @@ func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
-// Estimate is the likeliest time of the store's clock now, and how far off that can be by what its
-// answers took. ok is false before the first answer. It is for comparing clocks: what a request may
-// rely on is Now.
+// Estimate is the likeliest time of the store's clock, and how far off it can be given how long answers took. ok is
+// false before the first answer. Use it to compare clocks. A request relies on Now.
 func (k *Keeper) Estimate() (now time.Time, within time.Duration, ok bool) { return k.time.estimate() }
 
-// Passed is a time that both the store's clock and the schedules have reached: after a step of the store's clock these
-// two differ for a while (rule L12). What is over by it is over for good. Zero before the first answer.
+// Passed is a time that both the store's clock and the schedules have reached. After a step of the store's clock the
+// two differ for a while (rule L12). Zero before the first answer.
 func (k *Keeper) Passed() time.Time {
 	if !k.time.known() {
 		return time.Time{}
@@ -126,18 +127,18 @@ func (k *Keeper) Passed() time.Time {
 	return k.time.passed()
 }
 
-// Jumped says whether an instant lies in a time over which the store's clock has stepped, by more than MaxJump
-// at once, as far as this process has watched it: that time did not pass, and what was due in it is not owed.
+// Jumped says whether the store's clock has jumped over an instant, by a step larger than MaxJump that this process
+// saw. That time did not pass, so a tick that was due in it is not owed.
 func (k *Keeper) Jumped(at time.Time) bool { return k.time.jumped(at) }
 
-// Leapt is how much time the store's clock has jumped over so, all in all: nothing has become older by it.
+// Leapt is how much time the store's clock has jumped over in such steps, all in all. Nothing has become older by it.
 func (k *Keeper) Leapt() time.Duration { return k.time.leapt() }
 
-// Steady says that the store's clock has made no step for a minute, as far as this process has watched it.
+// Steady says that the store's clock has not stepped for a minute, as far as this process has watched it.
 func (k *Keeper) Steady() bool { return k.time.steady() }
 
-// Reached says whether the store's clock is at most ahead before an instant, and otherwise how far it is from there.
-// It asks the store unless that was heard within the last heartbeat.
+// Reached says whether an instant lies at most ahead after the store's now; else left is how long until then. It asks
+// the store unless the store was heard within the last heartbeat.
 func (k *Keeper) Reached(ctx context.Context, at time.Time, ahead time.Duration) (left time.Duration, ok bool) {
 	if k.time.age() > k.margin.Heartbeat || !k.time.known() {
 		_ = k.Sync(ctx)
@@ -163,8 +164,8 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	return nil
 }
 
-// NotAfter is the store instant past which a request that is sent now must not be carried out
-// (rule L1). Sync or Now must have succeeded before.
+// NotAfter is the store instant after which a request that is sent now must not be carried out (rule L1). Call Sync
+// or Now first.
 func (k *Keeper) NotAfter() time.Time {
 	t, ok := k.time.now()
 	if !ok {
@@ -173,9 +174,8 @@ func (k *Keeper) NotAfter() time.Time {
 	return t.Add(k.margin.RPCTimeout)
 }
 
-// Close stops accepting calls and returns once the Keeper's goroutines have ended, after one RPC
-// timeout at most. Leases that are still held are lost (ErrClosed): their work is told to stop, and
-// they are left to lapse. Release them first.
+// Close stops accepting calls. It returns once the Keeper's goroutines have ended, after one RPC timeout at most.
+// Leases that are still held are lost (ErrClosed): their work is told to stop, and they lapse. Release them first.
 func (k *Keeper) Close() {
 	k.acquires.Close()
 	k.releases.Close()
@@ -189,8 +189,8 @@ func (k *Keeper) Close() {
 	k.goroutines.Wait()
 }
 
-// call sends one batch under the Keeper's own bound, never the caller's context: an abandoned
-// request would leave its effect behind.
+// call sends one batch. The Keeper's own timeout bounds it, and never the caller's context: an abandoned request
+// would leave its effect behind.
 func (k *Keeper) call(what string, n int, f func(context.Context) (Reply, error)) (Reply, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.margin.RPCTimeout)
 	defer cancel()
@@ -220,7 +220,7 @@ func (k *Keeper) sendAcquires(reqs []AcquireRequest) ([]reply, error) {
 	return replies(r, sent), nil
 }
 
-// saw remembers an epoch of the store, so that an older state of it is recognised (rule L9).
+// saw notes an epoch of the store, so that an older state of the store is recognised (rule L9).
 func (k *Keeper) saw(e Epoch) {
 	for {
 		known := k.epoch.Load()
@@ -245,7 +245,7 @@ func (k *Keeper) sendRenewals(leases []*Lease) ([]struct{}, error) {
 	return make([]struct{}, len(leases)), nil
 }
 
-// renewNow renews one lease at once, together with others of which the same is asked, and returns when that was
+// renewNow renews one lease at once, together with others for which the same was asked. It returns when the store has
 // answered, or not in time.
 func (k *Keeper) renewNow(l *Lease) { _, _ = k.renewals.Do(context.Background(), l) }
 
@@ -264,7 +264,7 @@ func unavailable(what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 }
 
-// Read looks at a key without acquiring it; the record is zero where there is none.
+// Read reads a key's record without acquiring it. The record is zero if there is none.
 func (k *Keeper) Read(ctx context.Context, key Key) (now time.Time, r Record, err error) {
 	answer, err := k.reads.Do(context.WithoutCancel(ctx), key)
 	if err != nil {
@@ -273,8 +273,7 @@ func (k *Keeper) Read(ctx context.Context, key Key) (now time.Time, r Record, er
 	return answer.now, answer.Record, ctx.Err()
 }
 
-// Unshared are the holders of the live leases that exclude nobody (OnceKey): of runs under Allow,
-// and of processes.
+// Unshared are the holders of live leases that exclude nobody (OnceKey): those of runs under Allow, and of processes.
 func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
 	defer cancel()
@@ -289,8 +288,8 @@ func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]Holder, error) {
 	return owners, nil
 }
 
-// Ask writes a Replace request on the hold ref (rule T7); false where it is no longer there, or
-// did not declare that it may be replaced.
+// Ask writes a Replace request on the hold ref (rule T7). It returns false if that hold is gone, or did not declare
+// Replace.
 func (k *Keeper) Ask(ctx context.Context, ref Ref, by Holder) (bool, error) {
 	reply, _, err := k.call("ask for "+string(ref.Key), 1, func(ctx context.Context) (Reply, error) { return k.store.Ask(ctx, ref, by) })
 	if err != nil {
@@ -299,8 +298,8 @@ func (k *Keeper) Ask(ctx context.Context, ref Ref, by Holder) (bool, error) {
 	return reply.Answers[0].Status == OK, ctx.Err()
 }
 
-// Break breaks the hold that is there, or only ref's where ref.Owner is not zero (rule L5). The
-// record is as it stands afterwards; false where nothing was held.
+// Break breaks the live hold of ref.Key, or only ref's hold if ref.Owner is not zero (rule L5). r is the record
+// afterwards. ok is false if nothing was held.
 func (k *Keeper) Break(ctx context.Context, ref Ref, b Broken) (now time.Time, r Record, ok bool, err error) {
 	reply, _, err := k.call("break", 1, func(ctx context.Context) (Reply, error) { return k.store.Break(ctx, ref, b) })
 	if err != nil {

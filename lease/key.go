@@ -56,12 +56,11 @@ func (k Key) Waits() (Key, bool) {
 
 const oncePrefix = "once" + mark
 
-// OnceKey is a key that is used once and never again: that of the lease under which a process
-// keeps its claims (rule T1), or of a run that excludes nobody.
+// OnceKey makes a key that is used once and never again. A process keeps its claims under the lease of such a key
+// (rule T1), and so does a run that excludes nobody.
 func OnceKey() Key { return Key(oncePrefix + NewNonce().String()) }
 
-// Once says whether k came from OnceKey. Its record has no successor that would need the token,
-// so a store deletes it on release instead of keeping it.
+// Once says whether k came from OnceKey. No later hold needs its token, so a store deletes its record on release.
 func (k Key) Once() bool { return strings.HasPrefix(string(k), oncePrefix) }
 
 // Gate is the key of the lease under which the last start of k is looked up (rule T10).
@@ -79,8 +78,8 @@ func (k Key) Mirror() Key { return k + mark + "mirror" }
 // outcomes: by one back-fill at a time (rule T12).
 func (k Key) Backfill() Key { return k + mark + "back-fill" }
 
-// Sweep is the key of the lease under which one of the servers k, which all serve the same, looks after what others
-// left behind.
+// Sweep is the key of the lease under which one of the servers k, which all serve the same, takes over what dead
+// servers left.
 func (k Key) Sweep() Key { return k + mark + "sweep" }
 
 // Internal says whether k is one of dibs's own keys rather than a person's.

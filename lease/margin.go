@@ -9,14 +9,15 @@ import (
 // A Margin is the arithmetic by which a holder stops its own work before the lease can expire
 // elsewhere (rule L3). Make one with MarginFor and change what must differ.
 type Margin struct {
-	// TTL is how long a lease lasts without renewal. It is sized to the outage of the store
-	// that a run should survive, never to the length of the job. Default 15 s.
+	// TTL is how long a lease lasts without renewal. Size it to the outage of the store that a run should survive,
+	// never to the length of the job. Default 15 s.
 	TTL time.Duration
 	// Heartbeat is the time between renewals. Default 2 s.
 	Heartbeat time.Duration
 	// RPCTimeout bounds one request to the store. Default 2 s.
 	RPCTimeout time.Duration
-	// LostGrace is what work gets between being told to stop for loss and being killed. Default 5 s.
+	// LostGrace is how long work may take to stop, after it was told that its lease is lost, before it is killed.
+	// Default 5 s.
 	LostGrace time.Duration
 	// Kill is reserved for the kill itself to take effect. Default 1 s.
 	Kill time.Duration
@@ -24,11 +25,11 @@ type Margin struct {
 	Rho float64
 }
 
-// DefaultTTL is the TTL of a lease where nobody says otherwise.
+// DefaultTTL is the TTL of a lease unless something else is configured.
 const DefaultTTL = 15 * time.Second
 
-// MarginFor is the default margin for a TTL; 0 means DefaultTTL. From 15 s up the other figures stay as they are and
-// the survivable outage grows; below it they shrink in proportion.
+// MarginFor is the default margin for a TTL; 0 means DefaultTTL. From 15 s up, a longer TTL only makes the survivable
+// outage longer. Below 15 s all figures shrink in proportion.
 func MarginFor(ttl time.Duration) Margin {
 	ttl = cmp.Or(ttl, DefaultTTL)
 	m := Margin{TTL: ttl, Heartbeat: 2 * time.Second, RPCTimeout: 2 * time.Second,
@@ -42,7 +43,7 @@ func MarginFor(ttl time.Duration) Margin {
 	return m
 }
 
-// Check refuses a margin that could let two holders overlap, with the numbers.
+// Check returns an error, with the numbers, for a margin that could let two holders overlap.
 func (m Margin) Check() error {
 	if m.TTL <= 0 || m.Heartbeat <= 0 || m.RPCTimeout <= 0 || m.LostGrace < 0 || m.Kill < 0 || m.Rho < 0 || m.Rho >= 1 {
 		return fmt.Errorf("%w: ttl, heartbeat and rpc timeout must be positive, graces not negative, rho in [0, 1): %+v", ErrMargin, m)

@@ -53,17 +53,16 @@ type Store interface {
 	Break(ctx context.Context, ref Ref, b Broken) (Reply, error)
 
 	// Trim shortens each hold that lasts longer than a renewal now would make it, by more than MaxStep: expires
-	// becomes store now + its TTL. Such a hold was renewed when the store's clock was further ahead than now
-	// (rule L12): whoever has it has renewed since, or works no longer than its TTL from that renewal.
-	// BusyUntil stays.
+	// becomes store now + its TTL. Such a hold was renewed while the store's clock was further ahead than now (rule
+	// L12). Its holder has renewed since, or stops within its TTL from that renewal. BusyUntil stays.
 	Trim(ctx context.Context, keys []Key) error
 
-	// Read returns the records of keys, one answer each (Gone and a zero record where there is
-	// none). It never acquires. With no keys it tells the store's time, and nothing else.
+	// Read returns the records of keys, one answer each (Gone and a zero record where there is none). It never
+	// acquires. Without keys it answers the store's time and nothing else.
 	Read(ctx context.Context, keys []Key) (Reply, error)
 
-	// List returns the records whose key begins with prefix, sorted by key: live ones only,
-	// or, with all, also those that are free. At most 10,000.
+	// List returns the records whose key begins with prefix, sorted by key, 10,000 at most: live ones only, or with
+	// all also free ones.
 	List(ctx context.Context, prefix string, all bool) (Reply, error)
 }
 
@@ -79,9 +78,9 @@ type AcquireRequest struct {
 	Reclaim Ref
 	// Unguarded disregards BusyUntil (`on_lost_request: proceed`, rule L8).
 	Unguarded bool
-	// Seen is the highest Reply.Epoch that the asker knows of this namespace; 0: none. A store with a lower one
-	// has lost a part of its history (an old primary, a stale replica, a backup): it holds grants back as after
-	// a change of its identity, and goes on with an epoch above Seen (rule L9).
+	// Seen is the highest Reply.Epoch that the asker knows of this namespace; 0: none. A store with a lower epoch has
+	// lost a part of its history: it is an old primary, a stale replica or a backup. It holds grants back as after a
+	// change of its identity, and goes on with an epoch above Seen (rule L9).
 	Seen Epoch
 }
 
@@ -111,7 +110,7 @@ type RenewRequest struct {
 	BusyUntil time.Time
 }
 
-// Reply answers a batch: answer i for item i, and the store's time when it was carried out.
+// Reply answers a batch: answer i for item i, and the store's time at which it was carried out.
 type Reply struct {
 	Now     time.Time
 	Answers []Answer
@@ -152,8 +151,8 @@ func (s Status) String() string {
 	return [...]string{"none", "ok", "held", "gone", "late", "held back", "ttl too long"}[min(int(s), 6)]
 }
 
-// A Notifier tells when a key may have become free. It is a hint that may be missing or wrong;
-// who waits polls as well.
+// A Notifier tells when a key may have become free. It is a hint that may be missing or wrong, so a waiter polls as
+// well.
 type Notifier interface {
 	// Watch returns a channel that receives after each release or break of key, until ctx ends.
 	Watch(ctx context.Context, key Key) (<-chan struct{}, error)

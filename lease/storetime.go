@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-run/dibs/internal/clock"
 )
 
-// storeTime extrapolates the store's clock on this machine's boot clock (rule L12). Every reply
-// of the store is a sample: it was made between the sending and the receipt.
+// storeTime extrapolates the store's clock on this machine's boot clock (rule L12). Every reply of the store is a
+// sample: the store's clock read it between the sending and the receipt.
 type storeTime struct {
 	clock    clock.Clock
 	onGap    func(step time.Duration)
@@ -94,8 +94,8 @@ func (s *storeTime) take(next line) (step time.Duration) {
 	return 0
 }
 
-// adopt has the schedules follow another line. What the clock jumped over is remembered until the clock is back
-// before it.
+// adopt makes the schedules follow another line. The time that the clock jumped over is remembered until the clock is
+// back before it.
 func (s *storeTime) adopt(next line, boot time.Duration) {
 	from, to := s.settled.low.Add(boot), next.low.Add(boot)
 	s.settled, s.stepped = next, 0

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Overlong says whether a hold lasts longer than a renewal at an instant of the store's clock would make it: it was
-// renewed when that clock was further ahead (rule L12).
+// Overlong says whether a hold lasts longer than a renewal at now would make it: it was renewed while the store's
+// clock was further ahead (rule L12).
 func (r Record) Overlong(now time.Time) bool { return r.Expires.Sub(now) > r.TTL+MaxStep }
 
-// steadied is called when the store's clock has kept to its line for a minute. Where it had stepped back before, the
-// holds of the dead would last until it has caught up with itself.
+// steadied is called when the store's clock has kept to its line for a minute. If the clock had stepped back before,
+// holds of dead holders would last until it has caught up with itself: they are shortened.
 func (k *Keeper) steadied() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -20,7 +20,7 @@ func (k *Keeper) steadied() {
 	}
 }
 
-// trimAll shortens all overlong holds. What fails is left to contenders, each of which does so for its own key.
+// trimAll shortens all overlong holds. If it fails, contenders do it, each for its own key.
 func (k *Keeper) trimAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.margin.RPCTimeout)
 	defer cancel()

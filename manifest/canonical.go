@@ -11,14 +11,13 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// Canonical is the manifest's one spelling, byte for byte: JSON without white space and with
-// every default of version 1 written out, jobs by name, headers by key. It ends without a line
-// end. What is not of version 1 is written only where it is used: a command, with dir and env
-// after it, or a task stands in the place of the request; further fields of a policy follow the retries,
-// those that have their default left out; defaults have become part of the jobs.
+// Canonical is the manifest's one spelling, byte for byte: JSON without white space and with every default of version
+// 1 written out, jobs sorted by name, headers by key. It ends without a line end.
 //
-// The canonical form is itself a manifest with the same canonical form. It says every
-// concurrency_scope, so what was left to its reader to decide is decided in it.
+// Fields that are not of version 1 are written only if they are used. A command, with dir and env after it, or a task
+// takes the place of the request. Further fields of a policy follow the retries; those that have their default are
+// left out. Defaults have become part of the jobs. Each concurrency_scope is written, so nothing is left to its
+// reader to decide. The canonical form is itself a manifest, with the same canonical form.
 func (m *Manifest) Canonical() []byte {
 	c := canonicalManifest{Version: Version, App: m.App, Jobs: []canonicalJob{}}
 	for i := range m.Jobs {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// check holds a value against its shape, with all that is in it, and refuses what does not fit.
-// What concerns several places of the document is checked where the jobs are read.
+// check compares a value, and everything in it, with its shape, and refuses what does not fit. Rules across several
+// places of the document are checked where the jobs are read.
 func (r *reader) check(f field, s *shape) {
 	if s.varies {
 		s = r.variant(f)

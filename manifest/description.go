@@ -230,7 +230,7 @@ func policyShape() *shape {
 			job.CrashSkip, job.CrashRerun).byDefault(string(p.OnCrash))),
 		addition("starting_deadline_seconds", numberOf("How late a start is still on time; 0 is half the schedule's period, at most 5 minutes.", 0, maxSeconds).byDefault(inSeconds(p.StartingDeadline))),
 		addition("stop_grace_seconds", numberOf("Between asking a run to stop and killing it.", 0, maxSeconds).byDefault(inSeconds(p.StopGrace))),
-		// Of no effect on a request, so that it widens nothing.
+		// It has no effect on a request, so it widens nothing.
 		prop{"leftovers", false, wordOf("Processes that outlive their command.",
 			job.LeftoversWait, job.LeftoversKill, job.LeftoversLeave).byDefault(string(p.Leftovers))},
 		addition("on_lost_request", wordOf("After the lease lapsed during a request: wait until it must have ended, or proceed.",

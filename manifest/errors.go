@@ -10,8 +10,8 @@ import (
 
 // An Error is one thing that is wrong with a manifest.
 type Error struct {
-	// Path is that of the offending field ("jobs/0/policy/timeout_seconds"), or of the object for
-	// a rule across fields; empty for the document as a whole.
+	// Path is the path of the offending field ("jobs/0/policy/timeout_seconds"), or of the object for a rule across
+	// fields; empty for the document as a whole.
 	Path    string `json:"path"`
 	Message string `json:"message"`
 	// File is the document's name, where a manifest has several.

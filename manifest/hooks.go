@@ -6,8 +6,7 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// hooksShape is a list of who is told what. Hooks say nothing about the job itself, so that they
-// widen no limits of version 1.
+// hooksShape is the list of hooks. Hooks say nothing about the job itself, so they widen no limits of version 1.
 func hooksShape() *shape {
 	return listOf("Who is told what happens to the job.", 0, maxHooks, hookShape())
 }
@@ -87,8 +86,8 @@ func (r *reader) hook(o fields) job.Hook {
 	return h
 }
 
-// told reads where a hook's request is sent, and which way. It inherits nothing from the jobs' requests: it goes
-// to somebody else, who is not to see their certificate.
+// told reads where a hook's request is sent, and which way. It inherits nothing from the jobs' requests: the receiver
+// is another party, which is not to see their certificate.
 func (r *reader) told(address field, of fields) *job.Request {
 	req := &job.Request{URL: r.url(address)}
 	r.way(of, req)

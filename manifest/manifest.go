@@ -1,9 +1,22 @@
-// Package manifest reads the file in which an application declares its jobs, as JSON or as YAML:
-// format, defaults and validation, giving job specs.
+// Package manifest reads the file in which an application declares its jobs, as JSON or as YAML, and returns their
+// specs.
 //
-// Version 1 is the public cron-manifest protocol. A manifest that uses nothing else means exactly
-// what that protocol says; what dibs adds are optional fields: defaults, command, dir, env, hooks
-// and further fields of a policy.
+//	m, err := manifest.LoadFile("jobs.yaml")
+//	var wrong manifest.Errors
+//	if errors.As(err, &wrong) { … } // all that is wrong, with paths and lines
+//	for _, spec := range m.Jobs { … }
+//
+// [Load] reads bytes, [LoadAll] several documents as one manifest. A [Manifest] has every default filled in.
+// [Manifest.Canonical] is its one spelling, byte for byte, and [Schema] the JSON Schema for editors. Package
+// manifest/source reads a manifest from files, directories and applications; manifest/app is the application's side.
+//
+// Version 1 is the public cron-manifest protocol. A manifest that uses nothing else means exactly what that protocol
+// says. dibs adds optional fields: defaults, command, dir, env, hooks and further fields of a policy.
+//
+// # For maintainers
+//
+// description.go describes the whole format once. The validation and the JSON Schema are both made from it, so they
+// cannot differ. JSON and YAML become the same nodes (node.go) before anything is checked.
 package manifest
 
 import (
@@ -18,13 +31,13 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// Version is the one that this package reads and writes.
+// Version is the version that this package reads and writes.
 const Version = 1
 
-// MaxSize is that of the largest document, in bytes.
+// MaxSize is the size of the largest document, in bytes.
 const MaxSize = 4 << 20
 
-// A Manifest is a valid one, with every default filled in.
+// A Manifest is a valid manifest, with every default filled in.
 type Manifest struct {
 	App string
 	// Jobs are in the document's order.
@@ -40,9 +53,9 @@ func LoadFile(path string) (*Manifest, error) {
 	return Load(data, path)
 }
 
-// Load reads a document. Its name is used in errors, and its ending tells the format: .json,
-// .yaml or .yml; without one of these a document that begins with a brace is JSON. An invalid
-// manifest's error wraps Errors, which lists everything that is wrong with it.
+// Load reads a document. Its name is used in errors, and its ending tells the format: .json, .yaml or .yml. Without
+// such an ending a document that begins with a brace is JSON, and any other is YAML. The error of an invalid manifest
+// wraps Errors, which lists everything that is wrong with it.
 func Load(data []byte, name string) (*Manifest, error) {
 	m, errs := load(data, name)
 	if len(errs) > 0 {
@@ -57,8 +70,8 @@ func load(data []byte, name string) (*Manifest, Errors) {
 	return m, errs
 }
 
-// read answers, beside the manifest, where the app and the names of jobs stand, by path. The
-// manifest is as much as could be read; nil is nothing.
+// read returns, beside the manifest, the places of the app and of the names of jobs, by path. The manifest is as much
+// as could be read; nil is nothing.
 func read(data []byte, name string) (*Manifest, map[string]position, Errors) {
 	root, err := parse(data, name)
 	if err != nil {

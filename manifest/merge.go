@@ -12,13 +12,13 @@ type Document struct {
 	Data []byte
 }
 
-// LoadAll reads several documents as one manifest, with the jobs in the documents' order. All have
-// the same version and app; the names of jobs are unique across them; the limits of version 1, on
-// the number of jobs too, are those of the whole, and so is MaxSize. The defaults of a document
-// are for its own jobs only.
+// LoadAll reads several documents as one manifest, with the jobs in the documents' order. All documents have the same
+// version and app. The names of jobs are unique across them. The limits of version 1, such as the number of jobs, and
+// MaxSize are those of the whole. The defaults of a document are for its own jobs only. name is the name of the
+// whole, for errors.
 //
-// The name is that of the whole, for errors. An invalid manifest's error wraps Errors, of all the
-// documents in their order; where there are several documents, each has its File.
+// The error of an invalid manifest wraps Errors, of all the documents in their order. If there are several documents,
+// each Error has its File.
 func LoadAll(documents []Document, name string) (*Manifest, error) {
 	if len(documents) == 1 {
 		return Load(documents[0].Data, documents[0].Name)

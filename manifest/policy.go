@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-run/dibs/schedule"
 )
 
-// policy reads each field from the first object that has it: the job's own, then the defaults'.
-// What has no meaning for a command, for a request or for a task is not inherited by it.
+// policy reads each field from the first object that has it: the job's own, then the defaults'. A command, a request
+// or a task does not inherit a field that has no meaning for it.
 func (r *reader) policy(s *job.Spec, of *shape, own, standard fields) job.Policy {
 	p := s.DefaultPolicy()
 	get := func(name string) field { return inherit(name, own, standard) }

@@ -130,7 +130,7 @@ func (r *reader) command(o fields, f field) *job.Command {
 	return c
 }
 
-// identity reads whom a command runs as, and how.
+// identity reads which user a command runs as, and how.
 func (r *reader) identity(o fields, c *job.Command) {
 	if from := o.object("env_from").all; len(from) > 0 {
 		c.EnvFrom = map[string]string{}

@@ -33,7 +33,7 @@ func (p *printed) WriteStream(s Stream, b []byte) (int, error) {
 
 func (p *printed) Apart() bool { return Apart(p.to) }
 
-// index is the stream's among those whose lines are told apart: without Apart both make one text.
+// index is the counter of a stream: one for each if their lines are kept apart, else one for both.
 func (p *printed) index(s Stream) int {
 	if s == Stderr && p.Apart() {
 		return 1
@@ -41,12 +41,12 @@ func (p *printed) index(s Stream) int {
 	return 0
 }
 
-// attempt begins a line of its own for another attempt, and answers what counts its bytes.
+// attempt begins a line of its own for another attempt, and returns a function that counts the attempt's bytes.
 func (p *printed) attempt() (bytes func() int64) {
 	from := p.bytes.Load()
 	for _, s := range []Stream{Stdout, Stderr} {
 		if p.unended[p.index(s)].Load() {
-			_, _ = p.WriteStream(s, []byte("\n")) // whoever keeps it bounds it, and never fails the work
+			_, _ = p.WriteStream(s, []byte("\n")) // the writer that keeps it bounds it, and never fails the work
 		}
 	}
 	return func() int64 { return p.bytes.Load() - from }

@@ -1,5 +1,17 @@
-// Package run is the vocabulary of one execution: a run of a job for one tick (or for none), its
-// attempts, how it ended, and the Target that does the work.
+// Package run is one execution of a job: the run, its attempts, how it ended, and the Target that does the work.
+//
+// A program meets it in three places. It passes a Go function as work: [Func] makes a [Target] of it, and the
+// function is told in its [Call] which run and which attempt this is, with the fencing token. It reads history: a
+// [Record] is one run, with its [Outcome] and its attempts. Or it does another kind of work and implements Target
+// itself; run/command, run/webhook and run/enqueue do so for commands, HTTP requests and tasks.
+//
+// [Attempts] carries a run out: it tries until an attempt succeeds, is final, or the limits are reached.
+//
+// # For maintainers
+//
+// The outcomes are a closed set (promise 10). A lost lease, a timeout, a cancellation and a replacement reach the
+// work as causes of its context; the cause decides the outcome (see outcomeOf). Record is what stores keep; Owner and
+// Token fence its later writes (T9).
 package run
 
 import (
@@ -32,7 +44,7 @@ const (
 	Unavailable Outcome = "unavailable"
 )
 
-// Ran says whether the outcome is that of something which was started.
+// Ran says whether something was started.
 func (o Outcome) Ran() bool {
 	switch o {
 	case Succeeded, Failed, TimedOut, Replaced, Canceled, Lost, Crashed:
@@ -74,12 +86,12 @@ type Record struct {
 	Command string      `json:"command,omitempty"`
 	Outcome Outcome     `json:"outcome,omitempty"` // empty while it runs
 	Reason  string      `json:"reason,omitempty"`
-	// Inferred marks an outcome that somebody else concluded; the run's own late report amends it (rule T3).
+	// Inferred marks an outcome that another process concluded. The run's own late report replaces it (rule T3).
 	Inferred bool      `json:"inferred,omitempty"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 	Attempts []Attempt `json:"attempts,omitempty"`
-	// Cause says who asked for a run that no schedule did, or that it did long ago; nil for others.
+	// Cause says who asked for the run, if no schedule did or a schedule did long ago; nil for others.
 	Cause *Cause `json:"cause,omitempty"`
 }
 

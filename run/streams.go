@@ -20,21 +20,21 @@ func (s Stream) String() string {
 }
 
 // Streams is an Output that may want a command's standard error apart from its standard output. Write is WriteStream
-// on Stdout. The order within a stream is kept; that between the two is only as good as two pipes can tell it.
+// on Stdout. The order within a stream is kept. Between the streams it is only as good as two pipes allow.
 type Streams interface {
 	io.Writer
 	WriteStream(s Stream, b []byte) (int, error)
-	// Apart says whether it does. A command's two streams are one pipe where it does not, in their true order.
+	// Apart says whether it wants them apart. If not, a command's two streams are one pipe, in their true order.
 	Apart() bool
 }
 
-// Apart says whether an Output wants the two streams apart; one that is not of type Streams does not.
+// Apart says whether an Output wants the two streams apart. An Output that is not a Streams does not.
 func Apart(w io.Writer) bool {
 	s, ok := w.(Streams)
 	return ok && s.Apart()
 }
 
-// WriteStream writes to an Output what was printed on a stream, as far as the Output knows streams.
+// WriteStream writes to an Output what was printed on a stream. An Output that is not a Streams gets it by Write.
 func WriteStream(w io.Writer, s Stream, b []byte) (int, error) {
 	if apart, ok := w.(Streams); ok {
 		return apart.WriteStream(s, b)

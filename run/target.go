@@ -20,49 +20,48 @@ var (
 	ErrCanceled = errors.New("canceled")
 )
 
-// A Target does the work of a run. Attempt makes one try. When ctx ends, it stops the work, as the
-// cause demands (a lost lease leaves until Call.Lease.Loss().Kill), and returns only when the
-// work is gone or can no longer be influenced. It is safe for concurrent use.
+// A Target does the work of a run. Attempt makes one try. When ctx ends, Attempt stops the work as the cause demands;
+// a lost lease allows it until Call.Lease.Loss().Kill. It returns only when the work is gone or can no longer be
+// influenced. A Target is safe for concurrent use.
 type Target interface {
 	Attempt(ctx context.Context, c Call) Result
 }
 
-// Call is what a Target is told about the attempt.
+// Call tells a Target about the attempt.
 type Call struct {
 	Run     Record // ID, Job, Tick, Token
 	Attempt int    // from 1
 	Lease   *lease.Lease
 	// IdempotencyKey is the same for every attempt and every re-run of a tick.
 	IdempotencyKey string
-	// PreviousSuccess is the tick of the job's latest run before this one that succeeded (its start, for one without a
-	// tick); zero if none of the last 100 did, or if PreviousUnknown says that history was asked and did not answer in
-	// time. Work outside of a job is told neither.
+	// PreviousSuccess is the tick of the job's latest earlier run that succeeded; of a run without a tick, its start.
+	// It is zero if none of the last 100 runs succeeded, or if history did not answer in time: PreviousUnknown says
+	// so. Work outside of a job has neither.
 	PreviousSuccess time.Time
 	PreviousUnknown bool
-	// StopGrace is what work gets between being told to stop and being killed, for every cause
-	// but a lost lease.
+	// StopGrace is how long work may take to stop before it is killed, for every cause but a lost lease.
 	StopGrace time.Duration
-	// Output takes what the work prints; never nil. The scheduler's never blocks for long: see scheduler.Fire.
-	// It may be one that wants standard error apart: see Streams.
+	// Output takes what the work prints; it is never nil. The scheduler's Output never blocks for long: see
+	// scheduler.Fire. It may want standard error apart: see Streams.
 	Output io.Writer
-	// Lock, on the embedded directory, is the open file whose kernel lock is the lease, for a
-	// command to inherit; the Target closes it. Detach, where not nil, is to be called once the
-	// command has it: the lock then lives and dies with the command.
+	// Lock is set on the embedded directory: the open file whose kernel lock is the lease, for a command to inherit.
+	// The Target closes it. Detach, if not nil, is to be called once the command has the file: the lock then lives
+	// and dies with the command.
 	Lock   *os.File
 	Detach func() error
 }
 
 // Result is how an attempt ended.
 type Result struct {
-	// Outcome is Succeeded or Failed; a cause of the context overrules Failed, and Succeeded
-	// where Stopped is set or the lease was lost.
+	// Outcome is Succeeded or Failed. A cause of the context overrules Failed; it overrules Succeeded too if Stopped
+	// is set or the lease was lost.
 	Outcome Outcome
 	// Status is a command's exit status (128+n for a signal) or a request's HTTP status.
 	Status int
 	// Err says what went wrong, for people.
 	Err error
-	// Stopped: the work ended only after it was told to stop, so that what it says of its
-	// success proves nothing. The context's cause is then the outcome, whatever Outcome says.
+	// Stopped says that the work ended only after it was told to stop. What it says of its success then proves
+	// nothing: the context's cause is the outcome.
 	Stopped bool
 	// Final forbids a retry; After asks for one not sooner than that.
 	Final bool
@@ -71,20 +70,20 @@ type Result struct {
 	Response *Response
 	// Task is the id of the task that is enqueued; 0 for none.
 	Task int64
-	// Recorded, where not nil, is called once the run's outcome is recorded, or the next
-	// attempt begins: a Target may hold on to the lease's lock until then.
+	// Recorded, if not nil, is called once the run's outcome is recorded, or the next attempt begins. A Target may
+	// keep the lease's lock until then.
 	Recorded func()
 }
 
-// Func is a Target that calls a Go function. One that returns nil has succeeded, even if its
-// context ended before. It cannot be killed: see lease.Guard.OnOverrun.
+// Func is a Target that calls a Go function. A function that returns nil has succeeded, even if its context ended
+// before. A function cannot be killed: see lease.Guard.OnOverrun.
 type Func func(ctx context.Context, c Call) error
 
 // ErrExited is the error of a function that ended its goroutine instead of returning, as t.FailNow and
 // runtime.Goexit do.
 var ErrExited = errors.New("the function ended its goroutine (runtime.Goexit, or FailNow of a test) instead of returning")
 
-// Attempt calls the function, on a goroutine of its own. A panic is a failure, and its stack is printed to c.Output.
+// Attempt calls the function on a goroutine of its own. A panic is a failure, and its stack is printed to c.Output.
 func (f Func) Attempt(ctx context.Context, c Call) Result {
 	if c.Lock != nil {
 		_ = c.Lock.Close() // it is for commands
@@ -112,15 +111,16 @@ func (f Func) Attempt(ctx context.Context, c Call) Result {
 type Limits struct {
 	// Timeout bounds each attempt, Deadline the whole run with its retries; 0: unbounded.
 	Timeout, Deadline time.Duration
-	// Attempts is the most tries. Default 1.
+	// Attempts is how many tries there are at most. Default 1.
 	Attempts int
-	// Backoff is the pause before attempt n+1, n counted from 1. The lease is held meanwhile: compute it and return.
-	// Default none.
+	// Backoff is the pause after attempt n, counted from 1. The lease is held meanwhile, so compute it and return.
+	// Nil: no pause.
 	Backoff func(n int) time.Duration
 }
 
-// Attempts carries out a run: it tries until an attempt succeeds, is final, or the limits or ctx
-// end it. now is the store's time, for the record. The last attempt's Recorded is the caller's to call.
+// Attempts carries out a run: it tries until an attempt succeeds, is final, or the limits or ctx end it. now is the
+// store's time, for the record. The caller calls the function that it returns last, once the outcome is recorded
+// (Result.Recorded of the last attempt).
 func Attempts(ctx context.Context, t Target, c Call, lim Limits, now func() time.Time) ([]Attempt, Outcome, string, func()) {
 	if lim.Deadline > 0 {
 		var cancel context.CancelFunc
@@ -176,8 +176,8 @@ func once(ctx context.Context, t Target, c Call, timeout time.Duration, now func
 	return a, res
 }
 
-// outcomeOf is the outcome of work whose context ended with cause, or that was stopped without one (nil). Work
-// that was done before it was told to stop has succeeded.
+// outcomeOf is the outcome of work whose context ended with cause, or that its guardian stopped without one (nil).
+// Work that was done before it was told to stop has succeeded.
 func outcomeOf(cause error, done bool) Outcome {
 	switch {
 	case cause == nil, errors.Is(cause, lease.ErrLost): // nil: its guardian heard of no renewal in time

@@ -2,8 +2,8 @@ package schedule
 
 import "time"
 
-// Fields are what an expression says of the clock, with steps, ranges, names and H written out: for who translates it
-// into another scheduler's language.
+// Fields are what an expression says, with steps, ranges, names and H written out. Use them to translate an
+// expression into another scheduler's language.
 type Fields struct {
 	// Every is the distance of an @every; all else is empty then.
 	Every time.Duration
@@ -15,7 +15,7 @@ type Fields struct {
 	Both           bool
 	// Special says that the days are not plain values alone: L, W or # is among them.
 	Special bool
-	// Elapsed says that the minutes or the hours start with a star, so that it follows elapsed time.
+	// Elapsed says that the minutes or the hours start with a star, so the schedule follows elapsed time.
 	Elapsed bool
 	// AnyYear says that no year is named.
 	AnyYear bool

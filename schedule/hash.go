@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// hash reads H, H(a-b), H/n and H(a-b)/n, as Jenkins has them: a value that the job's name
-// chooses, or, with a step, one that the name starts from.
+// hash reads H, H(a-b), H/n and H(a-b)/n, as Jenkins has them: the job's name chooses the value or, with a step, the
+// first value.
 func (p *parser) hash(f *field, item word) (span, error) {
 	if f.hashed == 0 {
 		return span{}, f.errorf(item, "want %s", f.want)

@@ -5,30 +5,28 @@ import (
 	"time"
 )
 
-// Options are what an expression is read with. The zero value is UTC, Vixie's daylight saving, and
-// no name.
+// Options say how to read an expression. The zero value is UTC, Vixie's daylight saving, and no name.
 type Options struct {
-	// Zone's wall clock is read; nil is UTC. A CRON_TZ= prefix goes before it.
+	// Zone is the zone whose wall clock the expression reads; nil is UTC. A CRON_TZ= prefix overrides it.
 	Zone *time.Location
-	// Name is the job's, which H stands for; an expression with H is refused without one.
+	// Name is the job's name, which chooses the values of H. Without a name, an expression with H is refused.
 	Name string
-	// DST is what becomes of fixed times when clocks change; empty is Vixie.
+	// DST is what becomes of fixed times when the zone's clocks change; empty is Vixie.
 	DST DST
 }
 
-// DST is what becomes of a fixed time that the wall clock leaves out or shows twice. Schedules
-// whose minute or hour starts with a star follow elapsed time under all of them.
+// DST is what becomes of a fixed time that the wall clock skips or shows twice. A schedule whose minute or hour
+// starts with a star follows elapsed time under each of them.
 type DST string
 
 // The meanings of daylight saving.
 const (
-	// Vixie: exactly once. A time that is left out is due at the first instant after the gap, of
-	// a time that comes twice the first one counts.
+	// Vixie: exactly once. A skipped time is due at the first instant after the gap. Of a time that comes twice, the
+	// first one counts.
 	Vixie DST = "vixie"
-	// Skip: at most once. A time that is left out is not due that day.
+	// Skip: at most once. A skipped time is not due that day.
 	Skip DST = "skip"
-	// Repeat: whatever the clock shows. A time that is left out is not due, one that comes twice
-	// is due twice.
+	// Repeat: as often as the clock shows it. A skipped time is not due; a time that comes twice is due twice.
 	Repeat DST = "repeat"
 )
 
@@ -48,9 +46,9 @@ func Parse(expr string, zone *time.Location) (*Schedule, error) {
 	return Options{Zone: zone}.Parse(expr)
 }
 
-// Parse reads an expression. One that can never fire is refused. Errors name the field, the
-// value, its column from 1, and what would be accepted. It takes bounded time and memory whatever
-// the expression; one of more than 1000 bytes is refused.
+// Parse reads an expression. It refuses an expression that can never fire, and one of more than 1000 bytes. Errors
+// name the field, the value, its column from 1, and what would be accepted. Parse takes bounded time and memory
+// whatever the expression.
 func (o Options) Parse(expr string) (*Schedule, error) {
 	if len(expr) > maxLength {
 		return nil, fmt.Errorf("schedule %.40q…: %d bytes are too many: want at most %d", expr, len(expr), maxLength)

@@ -21,8 +21,8 @@ type Schedule struct {
 	every    int64     // seconds; 0 unless the expression is @every
 	calendar *calendar // nil if it is
 
-	// last remembers the segment of the zone that was asked for last: the next question is
-	// nearly always about the same one. It is an optimisation that nobody can observe.
+	// last is the segment of the zone that was asked for last: the next question is nearly always about the same one.
+	// It only saves time.
 	last atomic.Pointer[segment]
 }
 
@@ -46,8 +46,8 @@ func (s *Schedule) Prev(at time.Time) (time.Time, bool) {
 	return result(s.prev(unix))
 }
 
-// String is the expression, with single blanks and names in capitals, without a CRON_TZ prefix.
-// Parsed again with Zone, DST and the same name, it gives the same schedule.
+// String is the expression with single blanks and names in capitals, without a CRON_TZ prefix. Parsed with the same
+// Zone, DST and name, it gives the same schedule.
 func (s *Schedule) String() string { return s.expr }
 
 // Zone is the one whose wall clock the expression reads.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Set is the union of a job's schedules: an instant at which several are due is one tick. The
-// zero Set is never due.
+// A Set is the union of a job's schedules. An instant at which several of them are due is one tick. The zero Set is
+// never due.
 type Set struct {
 	members     []*Schedule
 	from, until time.Time // Within's
@@ -16,7 +16,7 @@ type Set struct {
 // Union joins schedules, which may have different zones.
 func Union(schedules ...*Schedule) Set { return Set{members: slices.Clone(schedules)} }
 
-// Within is the part of the set from an instant on, and before another one; zero: without that bound. Its Period stays
+// Within is the part of the set from one instant on and before another; zero: without that bound. Its Period stays
 // that of the whole set.
 func (u Set) Within(from, until time.Time) Set {
 	u.from, u.until = from, until
@@ -58,9 +58,9 @@ func (u Set) Prev(at time.Time) (last time.Time, found bool) {
 	return last, found
 }
 
-// Period is the shortest distance between two ticks of the union, as far as a look at its first
-// thousand ticks from a fixed instant and at each member alone can tell: the same answer always
-// and everywhere. It is 0 if there are never two ticks.
+// Period is the shortest distance between two ticks of the union. It looks at the first thousand ticks from a fixed
+// instant and at each member alone, so the answer is the same always and everywhere. It is 0 if there are never two
+// ticks.
 func (u Set) Period() time.Duration {
 	var shortest time.Duration
 	keep := func(d time.Duration) {

@@ -15,9 +15,8 @@ type Window struct {
 
 const day = 24 * 60
 
-// ParseWindow reads HH:MM-HH:MM, with the weekdays on which it begins in front of it, as in the last
-// field of an expression, if it is not every day. One that ends no later than it begins ends on the
-// next day; 24:00 is the end of a day.
+// ParseWindow reads HH:MM-HH:MM, with weekdays in front as in the last field of an expression, unless it is every
+// day. A window that ends no later than it begins ends on the next day. 24:00 is the end of a day.
 func ParseWindow(text string) (Window, error) {
 	wrong := func(what string) (Window, error) {
 		return Window{}, fmt.Errorf("window %q: %s: want HH:MM-HH:MM, or weekdays and that, as in MON-FRI 09:00-17:00", text, what)

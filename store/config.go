@@ -100,12 +100,12 @@ func (c *Config) setReach(v string) error {
 	return nil
 }
 
-// Longest is max_ttl of a namespace that is made for c.
+// Longest is the longest TTL of a namespace that is made for c.
 func (c Config) Longest() time.Duration { return max(lease.DefaultTTL, c.TTL, c.SeenTTL) }
 
-// CheckTTL refuses to use a namespace whose longest TTL is maxTTL with another one (rule L9). After the loss of the
-// store's data the first who opens it says how long grants are held back: if one configuration believed in 15 s and
-// another in 60 s, that would be too short for a lease that still lives. Up to 15 s all are alike.
+// CheckTTL refuses to use a namespace whose longest TTL is maxTTL with another one (rule L9). After a loss of the
+// store's data, the first process that opens it decides for how long grants are held back. If one configuration said
+// 15 s and another 60 s, that could be too short for a lease that still lives. Up to 15 s all are alike.
 func (c Config) CheckTTL(maxTTL time.Duration) error {
 	if c.Init || c.TTL == 0 || max(lease.DefaultTTL, c.TTL) == maxTTL {
 		return nil

@@ -7,9 +7,9 @@ import (
 
 // The errors of Open about a store that is up, and cannot be used as it is.
 var (
-	// ErrNotPrepared is wrapped where Config.Read is set, and nobody has prepared the store or the namespace.
+	// ErrNotPrepared is wrapped if Config.Read is set and nobody has prepared the store or the namespace.
 	ErrNotPrepared = errors.New("not prepared")
-	// ErrOutdated is wrapped where an older dibs prepared the store, and nobody has upgraded it.
+	// ErrOutdated is wrapped if an older dibs prepared the store and nobody has upgraded it.
 	ErrOutdated = errors.New("of an older version")
 )
 

@@ -1,5 +1,18 @@
-// Package store says what a technology offers: which of the contracts lease.Store, tick.Store,
-// history.Store and driver.Store it fulfils, and how far its promises reach. One package below it per technology.
+// Package store describes an opened store: which contracts it fulfils, and how far its promises reach.
+//
+// A program opens a store with the Open of a package below this one, such as store/postgres, and links no other
+// client. store/all opens any address. The [Store] has the contracts that other packages take: Leases for
+// lease.NewKeeper, Ticks and History for package scheduler, Queue for package queue. A contract that the technology
+// does not offer is nil. [Properties] says what a store promises less of than others.
+//
+//	st, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"))
+//	…
+//	defer st.Close()
+//
+// # For maintainers
+//
+// [Config] is a parsed address. Each package below has OpenConfig for it, makes its Open of [OpenURL], and fills in
+// Properties truthfully: storetest checks them. Errors never show a password.
 package store
 
 import (
@@ -21,20 +34,20 @@ type Store struct {
 	Leases  lease.Store
 	Ticks   tick.Store
 	History history.Store
-	// Queue takes in tasks and has them worked; Tasks is its side for whoever looks and intervenes.
+	// Queue takes tasks in and gives them to workers. Tasks is the operator's side of it.
 	Queue driver.Store
 	Tasks driver.Admin
-	// Notify tells when a lease was released; nil where the store cannot, and waiters poll.
+	// Notify tells when a lease was released; nil if the store cannot, and waiters poll.
 	Notify lease.Notifier
-	// Descriptor returns the open file whose kernel lock is the hold (the directory only), so
-	// that a command can inherit it and keep the lock for as long as any of it lives. The
-	// caller owns the duplicate it gets. After Detach the store no longer holds its own copy:
-	// the lock then lives and dies with the processes that inherited it.
+	// Descriptor is the directory's only: it returns the open file whose kernel lock is the hold, so that a command
+	// can inherit it and keep the lock for as long as any of it lives. The caller owns the duplicate that it gets.
+	// After Detach the store no longer holds its own copy: the lock then lives and dies with the processes that
+	// inherited it.
 	Descriptor func(ref lease.Ref) (*os.File, error)
 	Detach     func(ref lease.Ref) error
 
 	Properties Properties
-	// Prepared says, in lines for a person, what opening it changed (created, upgraded).
+	// Prepared says what opening the store changed (created, upgraded), in lines for people.
 	Prepared []string
 	// Close lets go of connections. It releases no lease.
 	Close func() error
@@ -66,15 +79,15 @@ type Properties struct {
 	// Schema is the version of the store's layout, as found or made when it was opened; 0 where it
 	// has none.
 	Schema int
-	// Weaker lists, in sentences, what this store promises less of than the others, with its Flaws.
+	// Weaker lists, in sentences, what this store promises less of than other stores, its Flaws included.
 	Weaker []string
-	// Flaws are those of Weaker that are settings, which somebody can change. Add them with Flaw.
+	// Flaws are those of Weaker that are settings: somebody can change them. Add them with Flaw.
 	Flaws []Flaw
 }
 
-// A Flaw is a setting by which a store breaks or weakens what dibs promises.
+// A Flaw is a setting that breaks or weakens a promise of dibs.
 type Flaw struct {
-	// Breaks says that a promise does not hold with it; otherwise it holds less well.
+	// Breaks says that a promise does not hold because of it; else it holds less well.
 	Breaks bool
 	// What is wrong, and how it is cured: a sentence each.
 	What, Cure string
@@ -88,7 +101,7 @@ func (p *Properties) Flaw(f Flaw) {
 	p.Flaws, p.Weaker = append(p.Flaws, f), append(p.Weaker, f.String())
 }
 
-// Ticked says whether the store can serve schedules: durable claims beside its leases (rule T9).
+// Ticked says whether the store can serve schedules: it has durable claims beside its leases (rule T9).
 func (s *Store) Ticked() bool { return s.Leases != nil && s.Ticks != nil && s.History != nil }
 
 // Now asks the store for its time.

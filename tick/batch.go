@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// mostItems is how many claims, starts or closes travel in one request of a Book at most, as many as leases
-	// do (rule L4); they are fewer where the store did not answer so many in time. Each of the three has one
-	// request under way at a time: what comes meanwhile leaves together.
+	// mostItems is how many claims, starts or closes travel in one request of a Book at most, as many as leases do
+	// (rule L4). There are fewer after the store did not answer so many in time. Each of the three has one request
+	// under way at a time: items that come meanwhile leave together.
 	mostItems = 500
-	// fewItems is how many of those travel together that the store did not answer together.
+	// fewItems is how many items travel together after the store did not answer them in larger company.
 	fewItems = 16
 )
 
-// A line has what many ask at one time travel together. Where the store does not answer in time, one of them
-// may be why, whose row somebody else has locked, say. So they are asked for again in small companies, and
-// alone if need be, beside what comes meanwhile: all but that one are answered then, and it is nobody's company
-// for long.
+// A line lets items travel together that are asked for at the same time. If the store does not answer in time, one of
+// the items may be the reason, for instance because somebody has locked its row. So the items are asked for again in
+// small groups, and alone if need be, while new items travel on: all but that one item are answered.
 type line[Q any] struct {
 	keeper *lease.Keeper
 	what   string
 	send   func([]Q) ([]Answer, error)
-	// persist has it ask once more what went unheard alone, or at no connection; else whoever asks does that.
+	// persist: the line itself asks once more for an item that went unheard alone or without a connection. Else the
+	// caller does.
 	persist bool
 	lanes   [3]*coalesce.Batcher[asked[Q], Answer] // for many, few and one
 }
@@ -79,8 +79,8 @@ func (l *line[Q]) request(all []asked[Q]) ([]Answer, error) {
 	return as, err
 }
 
-// submit has an item travel with others. Whatever becomes of ctx, its answer is waited for: an abandoned request would
-// leave its effect behind.
+// submit lets an item travel with others. It waits for the answer even if ctx ends: an abandoned request would leave
+// its effect behind.
 func (l *line[Q]) submit(ctx context.Context, q Q) (Answer, error) {
 	ctx = context.WithoutCancel(ctx)
 	a, err := l.lanes[0].Do(ctx, asked[Q]{q: q})
@@ -95,7 +95,7 @@ func (l *line[Q]) submit(ctx context.Context, q Q) (Answer, error) {
 	return a, unavailable(l.what, err)
 }
 
-// parted says whether others may be why an item went unheard. Where there is no connection they are not.
+// parted says whether other items may be the reason why an item went unheard. Without a connection they are not.
 func parted(err error) bool {
 	var s *coalesce.Shared
 	return errors.As(err, &s) && (coalesce.Late(err) || !coalesce.Silent(err))

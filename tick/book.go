@@ -11,17 +11,17 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// Ahead is how far a tick may lie ahead of the store's clock when it is claimed: what two reads
-// of one clock can differ by. A server whose own clock is fast is refused beyond it.
+// Ahead is how far a tick may lie ahead of the store's clock when it is claimed: two reads of one clock can differ by
+// that. A server whose own clock is further ahead is refused.
 const Ahead = 2 * time.Second
 
-// A Book makes the claims of one process in one store, under one lease of that process: when the
-// process dies, all that it claimed and did not start lapses together. It is safe for concurrent
-// use; claims, starts and outcomes that come at the same time travel in one request each.
+// A Book makes the claims of one process in one store, under one lease of that process. If the process dies, all that
+// it claimed and did not start lapses together. A Book is safe for concurrent use. Claims, starts and outcomes that
+// come at the same time travel in one request each.
 //
-// What goes unanswered is asked for once more: a store that stalls for one rpc timeout then costs no tick. That
-// is safe for what a Book asks. A request that was carried out is, under the same lease, answered as before;
-// and past its not_after, which is when it is given up, the first one can do nothing any more (rule L1).
+// A request that is not answered is sent once more: a store that stalls for one rpc timeout then costs no tick. That
+// is safe for these requests. Under the same lease, a request that was carried out is answered as before; and after
+// its not_after, which is when it is given up, the first one can do nothing any more (rule L1).
 type Book struct {
 	store  Store
 	keeper *lease.Keeper
@@ -29,11 +29,12 @@ type Book struct {
 	claims *line[ClaimRequest]
 	starts *line[*beginning]
 	closes *line[CloseRequest]
-	// OnHeldBack hears that the store grants nothing for a while (rule L9), as lease.Want's does. Set it before use.
+	// OnHeldBack is called when the store grants nothing for a while (rule L9), as lease.Want's is. Set it before
+	// use.
 	OnHeldBack func(wait time.Duration)
 
-	// turn is held by whoever uses server: a lock that can be waited for with a context, since an
-	// acquire may take long.
+	// turn guards server. It is a channel and no mutex, because it must be waited for with a context: an acquire may
+	// take long.
 	turn   chan struct{}
 	server *lease.Lease
 }
@@ -72,22 +73,22 @@ type Want struct {
 	Job        string
 	At         time.Time
 	Generation int64 // as in ClaimRequest
-	// StartBy is the store instant until which the tick may be claimed to be run (rule T4), and a claim that
-	// lapsed unstarted be taken over (rule T2). Zero: any time, and never. The time in which the store holds
-	// grants back is added to it (lease.Keeper.Extend).
+	// StartBy is the store instant until which the tick may be claimed to be run (rule T4), and until which a claim
+	// that lapsed unstarted may be taken over (rule T2). Zero: at any time, and never. The time in which the store
+	// holds grants back is added to it (lease.Keeper.Extend).
 	StartBy time.Time
 	// Rerun also takes over a tick whose run crashed (rule T3).
 	Rerun bool
-	// Outcome, where set, closes the tick at once.
+	// Outcome, if set, closes the tick at once.
 	Outcome run.Outcome
 	Reason  string
 	// Fill is ClaimRequest's.
 	Fill bool
 }
 
-// Claim claims a tick. Won: run it, under Answer.Tick.Lease. A loser that finds the claim not yet
-// started looks again for at most one TTL before it is told Taken, since the winner may have died
-// (rule T2). An error wraps lease.ErrUnavailable, and nothing is known.
+// Claim claims a tick. If Answer.Status is Won, run it, under Answer.Tick.Lease. A loser that finds the claim not yet
+// started looks again for at most one TTL before it is answered Taken, since the winner may have died (rule T2). An
+// error wraps lease.ErrUnavailable; then nothing is known.
 func (b *Book) Claim(ctx context.Context, w Want) (Answer, error) {
 	var (
 		patience time.Time
@@ -136,7 +137,7 @@ func (b *Book) Claim(ctx context.Context, w Want) (Answer, error) {
 	}
 }
 
-// paused says whether a job is paused: the store asks that of a claim, and not of a takeover, but in a pause
+// paused says whether a job is paused. The store checks that for a claim and not for a takeover, but in a pause
 // nothing is begun (rule T8).
 func (b *Book) paused(ctx context.Context, job string, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.keeper.Margin().RPCTimeout)
@@ -187,8 +188,8 @@ func (b *Book) Take(ctx context.Context, t Tick, rerun bool) (Answer, error) {
 	return b.take(ctx, t, TakeRequest{Rerun: rerun})
 }
 
-// Fill takes a tick that ended without having run, to run it after all; Taken if it is no such
-// tick any more.
+// Fill takes a tick that ended without having run, to run it after all. It answers Taken if it is no such tick any
+// more.
 func (b *Book) Fill(ctx context.Context, t Tick) (Answer, error) {
 	return b.take(ctx, t, TakeRequest{Fill: true})
 }
@@ -214,18 +215,19 @@ func (b *Book) sendTake(ctx context.Context, r TakeRequest) (Answer, error) {
 	return b.store.Take(ctx, r)
 }
 
-// beginning is a start, and the instant until which it may be carried out; zero: as long as its request is
-// good. One that is asked for again may not come after its time.
+// beginning is a start, and the instant until which it may be carried out; zero: as long as its request is good. A
+// start that is asked for again is not carried out after its time.
 type beginning struct {
 	StartRequest
 	until   time.Time
 	startBy time.Time
 }
 
-// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's. A start
-// that is not answered may have been carried out, and somebody would conclude that its run crashed. So it is
-// asked for again, as long as the lease is good, for a TTL at most; but none that comes after startBy (zero: no
-// bound) is carried out then.
+// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's.
+//
+// A start that was not answered may have been carried out, and another process would conclude that its run crashed.
+// So the start is asked for again, as long as the lease is good, for one TTL at most. None is carried out after
+// startBy (zero: no bound).
 func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *lease.Lease, startBy time.Time) (a Answer, err error) {
 	enough := time.NewTimer(b.keeper.Margin().TTL)
 	defer enough.Stop()
@@ -260,7 +262,7 @@ func (b *Book) sendStarts(starts []*beginning) ([]Answer, error) {
 	return b.store.Start(ctx, reqs)
 }
 
-// Close records an outcome and frees the lease in the same step (rule T9).
+// Close records an outcome and frees the lease in the same atomic step (rule T9).
 func (b *Book) Close(ctx context.Context, r CloseRequest) (Answer, error) {
 	return b.closes.submit(ctx, r)
 }
@@ -310,7 +312,7 @@ func (b *Book) renew(ctx context.Context, why Status, refused lease.Ref) {
 	<-b.turn
 }
 
-// Release gives up the lease of this process, and with it what it claimed and did not start.
+// Release gives up the lease of this process, and with it all that it claimed and did not start.
 func (b *Book) Release(ctx context.Context) error {
 	b.turn <- struct{}{}
 	l := b.server

@@ -13,7 +13,8 @@ import (
 // MySQL decide in their statements; they ask here what to answer, of the facts that stand afterwards (Verdict.After).
 // Redis decides and answers in Lua. One table of cases holds them all to the same: internal/test/verdicts.
 
-// Facts are what a store read of a tick, at an instant of its own clock. What is zero is not there.
+// Facts are what a store read about a tick, at an instant of its own clock. A zero field means that there is no such
+// thing.
 type Facts struct {
 	Now time.Time
 	// Tick is the row, with its Live.
@@ -22,7 +23,7 @@ type Facts struct {
 	Job Job
 	// Run is the run of the request; of a take that of the row. Claims are not judged by it.
 	Run run.Record
-	// Live says whether the lease that the request stands on is live. Closes stand on none.
+	// Live says whether the lease that the request relies on is live. A close relies on none.
 	Live bool
 	// Gate says whether the gate of a start without a tick is live. It is not asked where the request names none.
 	Gate bool
@@ -36,9 +37,9 @@ type Verdict struct {
 	Run  *run.Record
 }
 
-// After is the status that a server's client answers, which judges the facts as they stand after the server has
-// decided and written. What was written looks like a repeated request, which won. What would still be written the
-// server has refused, by a clock that has gone on since: the answer is then refused.
+// After is the status to answer if the store has decided and written already, and the facts were read afterwards. A
+// row that was written looks like a repeated request, which won. If the verdict would still write something, the
+// store has refused it, by a clock that has gone on since: the answer is then refused.
 func (v Verdict) After(refused Status) Status {
 	if v.Tick != nil || v.Run != nil {
 		return refused
@@ -98,7 +99,7 @@ func JudgeTake(req TakeRequest, f Facts) Verdict {
 	case !f.Live:
 		return Verdict{Status: Lapsed}
 	}
-	// The row forgets its run: whatever that still reports concerns the run alone (rule T3).
+	// The row forgets its run: what that run still reports concerns the run alone (rule T3).
 	next := Tick{Job: t.Job, At: t.At, State: Claimed, Lease: req.Lease, Claimant: req.Claimant, Claimed: f.Now, Reruns: t.Reruns,
 		Live: true}
 	if req.Rerun {
@@ -170,7 +171,7 @@ func Kept(r run.Record) run.Record {
 	return r
 }
 
-// JudgeClose decides a report: of a run, and of its tick while that is still of this run; or, without a run, of a
+// JudgeClose decides a report: of a run, and of its tick while the tick still names that run; or, without a run, of a
 // claim that ran nothing. The release that comes with it is not judged here: it is tried in any case.
 func JudgeClose(req CloseRequest, f Facts) Verdict {
 	t, r := &f.Tick, req.Run

@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// MostLooked is how many rows one step of a store looks at, at most: of ticks, or of jobs. Whoever needs more goes on
-// in the next step, from where this one ended.
+// MostLooked is how many rows one step of a store looks at, at most: of ticks, or of jobs. A caller that needs more
+// goes on in the next step, from where this one ended.
 const MostLooked = 500
 
 // bounded is the limit of one step.
@@ -104,7 +104,7 @@ type Found struct {
 // More says whether there is more.
 func (f Found) More() bool { return f.Next != Spot{} }
 
-// Ended makes the answer of a step that was to look at limit rows, and read these. keep says which are wanted.
+// Ended makes the answer of a step that was to look at limit rows and has read these. keep chooses those to return.
 func Ended(read []Tick, limit int, keep func(Tick) bool) (f Found) {
 	for _, t := range read {
 		if keep(t) {
@@ -120,9 +120,10 @@ func Ended(read []Tick, limit int, keep func(Tick) bool) (f Found) {
 // Dead says whether an unfinished tick is an orphan.
 func Dead(t Tick) bool { return !t.Live }
 
-// Owed says whether a tick that was claimed here may still have to be run, or taken back: its run was lost, crashed or
-// canceled (rule T3), it ended without one through nobody's wish (rule T8), or so that a clock which was fast may have
-// ended it (rule L12). Who runs the job decides; a store only finds such ticks without looking at all others.
+// Owed says whether a tick that was claimed here may still have to be run, or taken back: its run was lost, crashed
+// or canceled (rule T3); it ended without a run, and not by anybody's wish (rule T8); or a clock that was fast may
+// have ended it (rule L12). The server of the job decides. A store only finds such ticks without looking at all
+// others.
 func (t Tick) Owed() bool {
 	if t.State != Closed || t.Lease.Owner == (lease.Nonce{}) {
 		return false

@@ -29,9 +29,9 @@ func PastOf(ended []Job) string {
 	return string(b)
 }
 
-// Definitions are those that the job's ticks above its mark may be of, oldest first: what is in force is the last.
-// Each is the job as if it had that definition, from its Since until its Until. A Past that cannot be read is an
-// error, and the definition in force is returned all the same.
+// Definitions are the definitions under which the job's ticks above its mark may fall, oldest first; the last one is
+// in force. Each is the job as if it had that definition, from its Since until its Until. If Past cannot be read, the
+// error says so, and the definition in force is returned all the same.
 func (j Job) Definitions() ([]Job, error) {
 	if j.Past == "" {
 		return []Job{j}, nil
@@ -50,8 +50,8 @@ func (j Job) Definitions() ([]Job, error) {
 	return append(all, j), nil
 }
 
-// As is the job as if it had another of its definitions. One that ended did so at the latest when the one in force
-// began: that may have been moved back (rule L12).
+// As is the job as if it had another of its definitions. A definition that ended did so at the latest when the
+// present one began: the beginning may have been moved back since (rule L12).
 func (j Job) As(definition Job) Job {
 	if definition.Until.IsZero() {
 		return j

@@ -7,7 +7,7 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// Unaccounted are the instants of due, sorted, that no row accounts for.
+// Unaccounted returns the instants of due, which is sorted, that no row accounts for.
 func Unaccounted(due []time.Time, rows []Tick) []time.Time {
 	var out []time.Time
 	accounted := accounts(rows)
@@ -63,10 +63,9 @@ func accounts(rows []Tick) func(at time.Time) bool {
 	}
 }
 
-// InParts settles at most so many rows in a step. Each step raises the mark to just before the first row that
-// it leaves to the next ones, and so accounts for all that lies below; settle returns the mark as it then
-// stands. Where something holds that up, or somebody else has raised it, the steps end. The answer is the first
-// one's.
+// InParts settles at most so many rows in a step. Each step raises the mark to just before the first row that it
+// leaves to the next steps, and so accounts for all that lies below. settle returns the mark as it then stands. The
+// steps end if something holds the mark up, or another process has raised it. The answer is the first step's.
 func (r SettleRequest) InParts(most int, settle func(SettleRequest) (Answer, time.Time, error)) (first Answer, err error) {
 	rows := slices.SortedFunc(slices.Values(r.Rows), func(x, y Tick) int { return x.At.Compare(y.At) })
 	for part := r; ; {
@@ -93,9 +92,9 @@ func (t *Tick) Last() time.Time {
 	return t.At
 }
 
-// JudgeSettle decides a settling of job, of which above are the rows after its mark, up to r.To at least, in the
-// order of their instants; the zero job is not registered. It returns the job as it then stands, and the rows to
-// insert where there is none yet.
+// JudgeSettle decides a settling of job. above are the rows after its mark, up to r.To at least, in the order of
+// their instants; the zero job is not registered. It returns the job as it then stands, and the rows to insert where
+// there is none yet.
 func JudgeSettle(r SettleRequest, job Job, above []Tick, now time.Time) (s Status, next Job, insert []Tick) {
 	if !r.Fits(job) {
 		return Taken, job, nil
@@ -149,9 +148,9 @@ func (r SettleRequest) upTo(above []Tick) time.Time {
 	return to
 }
 
-// LatestFirst are rows in the order in which a mark is lowered before those that it would cut in two, which are left
-// for the next time. That may lower it into another one, where they overlap: but only into one that begins earlier.
-// So each is looked at once, and no row below the mark is left out.
+// LatestFirst sorts rows for lowering a mark: it is lowered before each row that it would cut in two, which is left
+// for the next time. That may lower it into an overlapping row, but only into one that begins earlier. So in this
+// order each row is looked at once, and no row below the mark is left out.
 func LatestFirst(rows []Tick) []Tick {
 	return slices.SortedFunc(slices.Values(rows), func(x, y Tick) int { return y.At.Compare(x.At) })
 }

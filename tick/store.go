@@ -24,20 +24,20 @@ import (
 //
 // Concurrency: safe for any number of goroutines and processes.
 type Store interface {
-	// Claim inserts the tick for the first who asks; first wins for ever. With an Outcome in
-	// the request the tick is claimed and closed in one step. Answers: Won, Taken, Settled,
-	// Early, Late, Differs, Paused (never to a request with an Outcome), Lapsed (the claimant's
-	// own lease is not live).
+	// Claim inserts the tick for the first caller that asks; the first one wins for ever. With an Outcome in the
+	// request the tick is claimed and closed in one step. Answers: Won, Taken, Settled, Early, Late, Differs, Paused
+	// (never to a request with an Outcome), Lapsed (the claimant's own lease is not live).
 	Claim(ctx context.Context, reqs []ClaimRequest) ([]Answer, error)
 
-	// Take hands an unfinished tick whose lease is not live to another (compare-and-set on
-	// From): without Rerun only one that is Claimed, with Rerun only one that is Started or
-	// that is Closed as lost, crashed or canceled. With Fill instead, it is one that is Closed as
-	// missed, unavailable or skipped, whatever its lease; never a range row, nor a pause's tick.
-	// The row becomes Claimed, its token larger by nature of the new lease, its Reruns one more
-	// with Rerun; of a Started one the run row is closed as crashed, inferred and without a Reason, in
-	// the same step.
-	// Answers: Won, Taken (somebody else, or alive), Late, Lapsed.
+	// Take hands an unfinished tick whose lease is not live to another claimant (compare-and-set on From). Without
+	// Rerun the tick must be Claimed. With Rerun it must be Started, or Closed as lost, crashed or canceled. With
+	// Fill instead, it must be Closed as missed, unavailable or skipped, whatever its lease; never a range row, nor a
+	// pause's tick.
+	//
+	// The row becomes Claimed. Its token is larger, because the new lease's is; with Rerun its Reruns grow by one. If
+	// it was Started, its run row is closed as crashed, inferred and without a Reason, in the same step.
+	//
+	// Answers: Won, Taken (another claimant has it, or its lease is live), Late, Lapsed.
 	Take(ctx context.Context, req TakeRequest) (Answer, error)
 
 	// Start inserts the run row of each item and turns its tick from Claimed to Started, moving it under
@@ -158,9 +158,9 @@ type ClaimRequest struct {
 	// Outcome, where set, closes the tick at once: one that ran nothing.
 	Outcome run.Outcome
 	Reason  string
-	// Fill claims a tick at or below the mark as well. Who asks has been answered Settled, and has
-	// seen since then that no row accounts for the tick: below the mark none appears any more,
-	// but for another claim like this one.
+	// Fill claims a tick at or below the mark as well. The caller was answered Settled before, and has seen since
+	// that no row accounts for the tick: below the mark no row appears any more, except by another claim like this
+	// one.
 	Fill bool
 }
 
@@ -212,9 +212,10 @@ type JobRequest struct {
 	Name       string
 	Definition string
 	Since      time.Time
-	// Past is Job's, of a changed definition: what the one before it leaves open.
+	// Past is Job's, of a changed definition: what the definition before it left open.
 	Past string
-	// Of is the generation that a change or a removal was made of: it is right for no other. 0: any, without a Past.
+	// Of is the generation that a change or a removal replaces; at any other generation nothing is changed. 0: any,
+	// without a Past.
 	Of     int64
 	Remove bool
 }
@@ -325,9 +326,9 @@ func (r UnsettleRequest) Takes(t Tick, through, now time.Time) bool {
 	return t.State == Closed && t.At.After(r.To) && t.Through.Equal(through) && (t.Claimed.IsZero() || t.Foreseen(now))
 }
 
-// Foreseen says whether a tick that somebody claimed got its outcome by a clock that was ahead of an instant of the
-// store's clock, without a run and through no decision but that nobody runs it: its definition ended, its job was
-// paused, no store was there. Such an outcome does not stand before the tick's time has come (rule L12).
+// Foreseen says whether a claimed tick got its outcome by a clock that was ahead of the store's now, without a run,
+// and only because nobody would run it: its definition ended, its job was paused, or no store was there. Such an
+// outcome does not stand before the tick's time has come (rule L12).
 func (t Tick) Foreseen(now time.Time) bool {
 	unrun := t.Outcome == run.Missed || t.Outcome == run.Paused || t.Outcome == run.Unavailable ||
 		t.Outcome == run.Skipped && t.Reason == run.ReasonWindow

@@ -1,6 +1,15 @@
-// Package tick decides who runs a tick: one scheduled instant of a job, identified by
-// (job, scheduled instant) and by nothing else. It holds the claims, the registry of jobs and the
-// settling of what nobody claimed; the Store contract says what a technology must do for it.
+// Package tick decides which server runs a tick. A tick is one scheduled instant of a job, identified by (job,
+// scheduled instant) and by nothing else.
+//
+// A server makes one [Book] per store. [Book.Claim] claims a tick: exactly one caller in the fleet wins it. The
+// winner records [Book.Start] before the work begins, and [Book.Close] with the outcome. Package scheduler does all
+// of this; most programs use that one.
+//
+// # For maintainers
+//
+// [Store] is the contract that a technology fulfils: claims, starts and outcomes, the registry of jobs, and the
+// settling of ticks that nobody claimed. The rules are T1 to T12 in docs/why/rules.md. judge.go and settle.go have
+// them as pure functions of [Facts]; every store is tested against these.
 package tick
 
 import (

@@ -29,8 +29,8 @@ type User struct {
 
 var _ deploy.Target = (*User)(nil)
 
-// NewUser is the crontab of a user; an empty name is the user who runs this process. Only root may name another
-// one. program is crontab(1); empty: the one of PATH.
+// NewUser is the crontab of a user; an empty name is the user that runs this process. Only root may name another
+// user. program is crontab(1); if it is empty, crontab is looked up in PATH.
 func NewUser(name, program string, o Options) (*User, error) {
 	me, err := user.Current()
 	if err != nil {
@@ -51,7 +51,7 @@ func NewUser(name, program string, o Options) (*User, error) {
 	return u, nil
 }
 
-// String says whose it is.
+// String names the crontab's user.
 func (u *User) String() string { return "crontab of " + u.layout.user }
 
 // Lock locks the user's home directory (flock), or the nearest one above that is there: root and the user find the

@@ -112,7 +112,7 @@ func (m *image) Match(e deploy.Entry) (deploy.Match, error) {
 	return deploy.Match{}, err
 }
 
-// Edit changes the units. What is still to be told is told by whoever writes the image, so it is over in the new one.
+// Edit changes the units. Write tells the manager of the changes, so the new image has nothing left to be told.
 func (m *image) Edit(edits []deploy.Edit) (deploy.Image, error) {
 	to := &image{of: m.of, files: maps.Clone(m.files), enabled: maps.Clone(m.enabled), others: m.others, dropins: m.dropins}
 	for _, e := range edits {

@@ -24,8 +24,8 @@ type Translation struct {
 // Translate writes a schedule for a timer: each tick is an instant of one of the lines. The zone is the schedule's
 // own.
 //
-// Where clocks change, systemd leaves out a time that the clock jumps over, and fires only once at one that the clock
-// shows twice. A schedule that is due then has lines in UTC beside those in its zone.
+// When clocks change, systemd leaves out a time that the clock jumps over, and fires only once at a time that the
+// clock shows twice. A schedule that is due then has lines in UTC beside those in its zone.
 func Translate(s *schedule.Schedule) (Translation, error) {
 	f := s.Fields()
 	if f.Every > 0 {

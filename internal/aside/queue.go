@@ -1,5 +1,5 @@
-// Package aside does beside the work what the work must never wait for: it writes logs and prints lines. The one who
-// hands something over goes on at once, whatever becomes of it (promise 27).
+// Package aside does beside the work what the work must never wait for: it writes logs and prints lines. A caller
+// that hands something over goes on at once, whatever becomes of it (promise 27).
 package aside
 
 import (
@@ -15,15 +15,16 @@ const (
 	defaultPatience = 250 * time.Millisecond
 )
 
-// A Queue carries out, in order, what it is given, on a goroutine of its own that lives only while there is something
-// to do. What does not fit is dropped and counted. The zero Queue is ready for use. It is safe for concurrent use.
+// A Queue carries out functions in the order in which it is given them. It does so on a goroutine of its own, which
+// lives only while there is something to do. A function that does not fit is dropped and counted. The zero Queue is
+// ready for use. It is safe for concurrent use.
 type Queue struct {
 	// Most bounds the size, in bytes, of what waits or is being carried out. Default 1 MiB.
 	Most int
 	// Patience without any progress makes a full queue count as stalled. Default 250 ms.
 	Patience time.Duration
-	// Missing is called where something was dropped, in its place in the order: with how much, by kind. Nil: nobody
-	// hears of it. Set it before the first use.
+	// Missing is called if something was dropped, in its place in the order, with the number dropped of each kind.
+	// Nil: drops are not reported. Set it before the first use.
 	Missing func(dropped map[string]int)
 
 	mu       sync.Mutex
@@ -43,8 +44,8 @@ type item struct {
 	do   func()
 }
 
-// Do hands over f and never waits: where f does not fit, it is dropped and counted under kind. It reports whether f
-// was taken.
+// Do hands over f and never waits. If f does not fit, it is dropped and counted under kind. Do reports whether f was
+// taken.
 func (q *Queue) Do(kind string, size int, f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,8 +57,8 @@ func (q *Queue) Do(kind string, size int, f func()) bool {
 	return true
 }
 
-// DoPaced is Do for one who can be slowed down: it waits for room as long as there is progress. Where there is none
-// for Patience, f is dropped, and so is what follows until there is.
+// DoPaced is Do for a caller that may be slowed down: it waits for room as long as there is progress. If there is
+// none for Patience, f is dropped, and so is what follows until there is progress again.
 func (q *Queue) DoPaced(kind string, size int, f func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,14 +1,14 @@
-// Package beneath opens what is in a directory that others may write to, such as one that a group
-// shares. Whoever may write there can plant a symbolic link, a hard link, a FIFO or a file of another
-// owner under any name, and change it at any moment. So nothing is opened by its path:
+// Package beneath opens what is in a directory that others may write to, such as one that a group shares. Another
+// user with write access can plant a symbolic link, a hard link, a FIFO or a file of another owner under any name,
+// and change it at any moment. So nothing is opened by its path:
 //
 //   - A directory is held open, and everything is named relative to it, by one name without slashes.
-//   - No link is followed, no open waits, and what was opened is looked at before it is used: a regular
-//     file with one name, of an owner and a group that may have made it there.
-//   - A file is made with O_EXCL. Its mode and group are set on the open file, and only by its maker.
+//   - No link is followed and no open waits. What was opened is checked before it is used: it must be a regular file
+//     with one name, of an owner and a group that may have made it there.
+//   - A file is made with O_EXCL. Its mode and group are set on the open file, and only by the process that made it.
 //
-// A directory's owner decides who shares it: root, or the user who runs dibs. Where its mode lets the
-// group write, the group does. See docs/how-to/operations.md.
+// A directory's owner decides who shares it: root, or the user who runs dibs. If its mode lets the group write, the
+// group shares it. See docs/how-to/operations.md.
 package beneath
 
 import (
@@ -24,20 +24,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRefused is wrapped where what is there is not what dibs would have made.
+// ErrRefused is wrapped if a file or directory is not as dibs would have made it.
 var ErrRefused = errors.New("refused")
 
-// A Dir is a directory that is held open. It is safe for concurrent use. It is closed when nobody
-// refers to it any more.
+// A Dir is a directory that is held open. It is safe for concurrent use. It is closed when it is no longer referred
+// to.
 type Dir struct {
 	f    *os.File
 	path string
 	st   unix.Stat_t
 }
 
-// Open opens a directory by its path. Symbolic links on the way are followed only if root or this user
-// made them. It is refused if it belongs to anybody else (unless, for a user who is not root, it is
-// shared with a group), or if everybody may write to it.
+// Open opens a directory by its path. Symbolic links on the way are followed only if root or this user made them.
+// Open refuses a directory of another owner (unless this user is not root and the directory is shared with a group),
+// and one that everybody may write to.
 func Open(path string) (*Dir, error) {
 	d, _, err := enter(path, false)
 	return d, err
@@ -46,8 +46,7 @@ func Open(path string) (*Dir, error) {
 // Make is Open, and makes the directory and its parents with mode 0700 where there is none.
 func Make(path string) (d *Dir, made bool, err error) { return enter(path, true) }
 
-// Look is Open for somebody who only wants to know what is there: any directory will do. Its files are
-// checked as ever.
+// Look is Open for a caller who only inspects: any directory will do. Its files are checked as ever.
 func Look(path string) (*Dir, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

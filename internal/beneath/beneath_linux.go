@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// At is a path of the directory for those who can only open paths: it leads to the open directory,
-// whatever has its name meanwhile. It is good for as long as somebody refers to d.
+// At is a path of the directory for code that can only open paths. It leads to the open directory, even if another
+// directory has its name meanwhile. It is good for as long as d is referred to.
 func (d *Dir) At() string { return "/proc/self/fd/" + strconv.Itoa(int(d.f.Fd())) }
 
 // mostLinks is how many links may be on a path, as in the kernel.

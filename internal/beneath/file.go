@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file of the directory; flags are those of open(2), with O_CREAT also where it is missing. The
-// descriptor is the caller's to close. What is not a plain file that somebody who shares the
-// directory made there is refused (ErrRefused).
+// Open opens a file of the directory. flags are those of open(2); with O_CREAT a missing file is made. The caller
+// closes the descriptor. Open refuses (ErrRefused) everything but a plain file that a user who shares the directory
+// may have made there.
 func (d *Dir) Open(name string, flags int) (fd int, err error) {
 	err = settle(func() (again bool, err error) {
 		fd, again, err = d.open(name, flags)
@@ -26,7 +26,7 @@ func (d *Dir) Open(name string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// OpenFile is Open for those who want an os.File.
+// OpenFile is Open, and answers an os.File.
 func (d *Dir) OpenFile(name string, flags int) (*os.File, error) {
 	fd, err := d.Open(name, flags)
 	if err != nil {
@@ -84,9 +84,8 @@ func (d *Dir) checkFile(fd int, name string) error {
 	return d.Check(st, name)
 }
 
-// Check refuses a file by what fstat(2) says of it: one that is not regular, has other names too (a
-// hard link to a file elsewhere), everybody may write to, or that nobody who shares the directory
-// would have made there.
+// Check refuses a file by its fstat(2): one that is not regular, that has other names too (a hard link to a file
+// elsewhere), that everybody may write to, or that no user who shares the directory would have made there.
 func (d *Dir) Check(st unix.Stat_t, name string) error {
 	path := d.Join(name)
 	switch {
@@ -163,8 +162,8 @@ func (d *Dir) Replace(name string, b []byte, sync bool) error {
 	return d.Sync()
 }
 
-// Publish makes a file whole and durable, or leaves the one that is there: of several who try at once,
-// one makes it.
+// Publish makes a file whole and durable. If the file is there already, Publish leaves it: of several callers at
+// once, one makes it.
 func (d *Dir) Publish(name string, b []byte) (made bool, err error) {
 	tmp, err := d.temp(name, b, true)
 	if err != nil {

@@ -93,13 +93,13 @@ func (b *Batcher[Q, A]) Close() {
 	b.mu.Unlock()
 }
 
-// fly sends one batch. If calls are waiting then, another goroutine goes on: who leads with a call
-// of its own is not to wait for the others'.
+// fly sends one batch. If calls are waiting then, another goroutine goes on with them: the goroutine that led this
+// batch had a call of its own, and must not wait for the others' calls.
 func (b *Batcher[Q, A]) fly() {
 	b.mu.Lock()
 	if b.crowd {
-		// Whoever can run does so first: callers that the last answers woke, of this Batcher or
-		// of another, are about to call again, and so travel together instead of one by one.
+		// Other goroutines run first: callers that the last answers woke, of this Batcher or of
+		// another, are about to call again, and so travel together instead of one by one.
 		b.mu.Unlock()
 		runtime.Gosched()
 		b.mu.Lock()

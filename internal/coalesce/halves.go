@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// InHalves has a batch that is answered with an error, as it may be for a single item that a store chokes on,
-// sent again in halves as long as a time is not over, so that the others come through: each has its answer as
-// soon as its part has. A batch that nobody answers is not sent again, nor is the rest of one of which too many
-// parts fail and none goes well. boot tells the time since boot. Set it before use.
+// InHalves changes what happens to a batch that is answered with an error. A store may choke on a single item, so the
+// batch is sent again in halves until within is over. The other items come through, and each has its answer as soon
+// as its part has. Two batches are not sent again: one that got no answer at all, and the rest of one of which too
+// many parts fail and none goes well. boot tells the time since boot. Set it before use.
 func (b *Batcher[Q, A]) InHalves(within time.Duration, boot func() time.Duration) *Batcher[Q, A] {
 	b.halving, b.boot = within, boot
 	return b
@@ -68,14 +68,14 @@ func (b *Batcher[Q, A]) sendInHalves(batch []*call[Q, A]) {
 	}
 }
 
-// Silent says whether an error is that nobody answered: in time, or at all for want of a connection. What a server
-// says of a request, that it was locked out for too long, say, is an answer.
+// Silent says whether an error means that no answer came: not in time, or not at all for want of a connection. What a
+// server says of a request, for instance that it was locked out for too long, is an answer.
 func Silent(err error) bool {
 	var n net.Error
 	return Late(err) || errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
 }
 
-// Late says whether an error is that nobody answered in time.
+// Late says whether an error means that no answer came in time.
 func Late(err error) bool {
 	var n net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) && n.Timeout()

@@ -1,5 +1,5 @@
-// Package conffile reads the files that a configuration names: secrets, keys, certificates, manifests, the
-// store's address. Whoever names such a file may be wrong, or mean harm; reading it must cost neither the
+// Package conffile reads the files that a configuration names: secrets, keys, certificates, manifests, the store's
+// address. The configuration may be wrong, or its author may mean harm; reading such a file must cost neither the
 // memory nor the time of the process.
 package conffile
 

@@ -1,22 +1,21 @@
-// Package guardian is the small process between a supervisor (dibs, or a program that uses
-// run/command) and the command that runs under a lease. It exists so that promise 3 holds when
-// the supervisor cannot keep it: killed, the guardian sees the end of its connection and kills
-// everything at once; stopped, or unable to renew, the guardian knows the deadline and keeps it.
+// Package guardian is the small process between a supervisor (dibs, or a program that uses run/command) and the
+// command that runs under a lease. It exists so that promise 3 holds when the supervisor cannot keep it. If the
+// supervisor is killed, the guardian sees the end of its connection and kills everything at once. If the supervisor
+// is stopped, or cannot renew, the guardian knows the deadline and keeps it.
 //
 //	supervisor ── warden (own session, subreaper) ── guardian (subreaper) ── command (own group and cgroup)
 //
-// It is the same binary, executed again under the name Name. Since it is a subreaper, whatever
-// the command starts stays below it, however it forks and detaches; so it has no more children
-// exactly when nothing of the command is left. It holds the inherited locks until then, and so does the warden.
+// The guardian is the same binary, executed again under the name Name. It is a subreaper, so whatever the command
+// starts stays below it, however it forks and detaches. It has no more children exactly when nothing of the command
+// is left. Until then it holds the inherited locks, and so does the warden.
 //
-// The warden, again the same binary, does nothing but catch the guardian's fall: when the guardian is
-// killed, what it leaves comes to the warden, which kills it. So there is no one process whose death
-// or stop lets work go on: the guardian's is seen by warden and supervisor, the warden's by the
-// guardian, the supervisor's by the guardian. Should all of them be stopped, the kernel continues the
-// guardian when its deadline comes, and kills it if it does not act then (see Alarm).
+// The warden is again the same binary. Its only task begins when the guardian is killed: the guardian's children then
+// become the warden's, which kills them. So no single process lets work go on by its death or stop: warden and
+// supervisor see the guardian's, the guardian sees the warden's and the supervisor's. If all of them are stopped, the
+// kernel continues the guardian when its deadline comes, and kills it if it does not act then (see Alarm).
 //
-// The package depends on next to nothing, so that Main can run before the rest of a large binary
-// is initialised: see package guardian/early.
+// The package depends on next to nothing, so that Main can run before the rest of a large binary is initialised: see
+// package guardian/early.
 package guardian
 
 // Name is the zeroth argument of a guardian, by which it is known, to itself and in /proc. The
@@ -34,8 +33,8 @@ const Warden = "dibs-warden"
 // IsGuard says whether the zeroth argument of a process is a guardian's or a warden's.
 func IsGuard(arg0 string) bool { return arg0 == Name || arg0 == Warden }
 
-// wardenComm is what the kernel calls it. It does not begin as dibs does, so that what is sent to all
-// processes of that name (pkill dibs) does not reach it too.
+// wardenComm is the warden's name in the kernel. It does not begin as dibs does, so that a signal to all processes of
+// that name (pkill dibs) does not reach it too.
 const wardenComm = "warden"
 
 // RunID is the environment variable in which a command, all that it starts, and its guardian

@@ -44,13 +44,14 @@ type guard struct {
 	policy Leftovers
 	grace  time.Duration
 	locks  []int
-	arm    Message // whom the command runs as, and how
+	arm    Message // the command, its user and its limits
 
 	mu    sync.Mutex
 	main  int  // the command's pid, 0 before it was started
 	ended bool // the main process was reaped, and its number may be another's
 	empty bool // nothing of the command is left
-	// What is due when, zero once it was done; stop is when a Stop turns into a kill.
+	// term, kill and stop are the boot instants of the SIGTERM, of the SIGKILL, and of the kill that follows a Stop;
+	// zero once done.
 	term, kill, stop time.Duration
 	patience         time.Duration // LastResort of term and kill
 	termed           bool          // the deadline has passed
@@ -113,10 +114,10 @@ func serve(cgroupPath, path string, args []string) error {
 	return nil
 }
 
-// ignoreSignals keeps the guardian alive whatever is sent to it; what is not listed Go ignores by
-// itself, or the kernel, since the guardian's group is an orphan. It does not go through os/signal,
-// which takes two switches of threads for each signal. A signal that Go handles is set to its
-// default in the command again by ForkExec; one that was ignored from the start (by nohup) stays so.
+// ignoreSignals keeps the guardian alive whatever is sent to it. The signals that are not listed are ignored by Go
+// itself, or by the kernel, since the guardian's group is an orphan. It does not go through os/signal, which takes
+// two switches of threads for each signal. ForkExec sets a signal that Go handles to its default in the command
+// again; a signal that was ignored from the start (by nohup) stays ignored.
 func ignoreSignals() {
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		ignore(s)
@@ -197,7 +198,7 @@ func (g *guard) reap() {
 	}
 }
 
-// reapDead reaps who is dead, and says whether the main process was among them.
+// reapDead reaps the children that are dead, and says whether the main process was among them.
 func (g *guard) reapDead() (main bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -236,7 +237,7 @@ func (g *guard) unlock() {
 	}
 }
 
-// removeCgroup waits until nobody is in it: strangers may have been moved there.
+// removeCgroup waits until the group is empty: other processes may have been moved into it.
 func (g *guard) removeCgroup() {
 	if g.cgroup == "" {
 		return

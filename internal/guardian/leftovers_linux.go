@@ -39,7 +39,7 @@ func (g *guard) letGo() {
 		return
 	}
 	parent := g.cgroup[:strings.LastIndexByte(g.cgroup, '/')]
-	for range 20 { // who forks meanwhile is found by the next round
+	for range 20 { // the next round finds processes that forked meanwhile
 		pids := cgroup.Procs(g.cgroup)
 		if len(pids) == 0 {
 			return

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// awaitArm reads the first message. A supervisor that died in the meantime is seen as well:
-// after its death nothing may start, or an observer who found neither of us would be wrong.
+// awaitArm reads the first message. It also notices a supervisor that died in the meantime: nothing may start after
+// that death, since an observer who found neither process would conclude that the work is gone.
 func awaitArm() (Message, error) {
 	fds := []pollFd{{fd: Socket, events: pollIn}}
 	if err := poll(fds, -1); err != nil {

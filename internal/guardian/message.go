@@ -59,7 +59,7 @@ type Message struct {
 	Guardian   int64
 	// ByDeadline, of Exited: a passed deadline had ended it.
 	ByDeadline bool
-	// Of Arm:
+	// The fields from here on belong to Arm.
 	Leftovers Leftovers
 	Grace     time.Duration
 	Locks     byte // how many descriptors after Socket are locks
@@ -69,7 +69,7 @@ type Message struct {
 	Nice      int8  // added to the command's; 0: nothing
 }
 
-// An Identity is whom the command runs as.
+// An Identity is the user and the groups that the command runs as.
 type Identity struct {
 	Set      bool // else as the guardian
 	Groups   byte // how many of Group count

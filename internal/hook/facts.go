@@ -31,7 +31,7 @@ type Facts struct {
 	Ended    time.Time     `json:"ended,omitzero"`
 	Output   string        `json:"output,omitempty"`
 
-	// Of a task, in place of a job's.
+	// A task has the following in place of a job's facts.
 	Task    int64    `json:"task,omitempty"`
 	Kind    string   `json:"kind,omitempty"`
 	Queue   string   `json:"queue,omitempty"`

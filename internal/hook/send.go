@@ -119,7 +119,7 @@ func (l *line) request(ctx context.Context, f Facts, address string) (*http.Requ
 	if err != nil {
 		return nil, errAddress
 	}
-	req.GetBody = nil // whoever sends it has no second copy
+	req.GetBody = nil // the transport has no second copy
 	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	if l.hook.Request != nil {
 		req.Header.Set("Content-Type", "application/json")

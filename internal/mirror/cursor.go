@@ -45,7 +45,7 @@ func FileIn(dir, installation, namespace string) File {
 
 const folder = "mirror"
 
-// mostCursor bounds the file, which whoever shares the directory can make of any size.
+// mostCursor bounds the file, in bytes: anybody who shares the directory can make it of any size.
 const mostCursor = 64 << 20
 
 // Load fulfils Cursor. A file that cannot be understood, as a loss of power can leave one, is none.

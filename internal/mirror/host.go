@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Host is what a shared store knows of one whose jobs are copied to it.
+// A Host is what a shared store knows of a host whose jobs are copied to it.
 type Host struct {
 	ID string
 	// Name is what it calls itself.

@@ -70,8 +70,8 @@ func (m *Mirror) Run(ctx context.Context) {
 	}
 }
 
-// pass bounds a Pass: a store that is silent is tried again. The last one, at the end of a process
-// that somebody waits for, has little time.
+// pass bounds a Pass; the next one tries a silent store again. The last pass, at the end of a process, has little
+// time: the process's end waits for it.
 func (m *Mirror) pass(ctx context.Context, last bool) error {
 	bound := time.Minute
 	if last {
@@ -92,7 +92,8 @@ func (m *Mirror) Once(ctx context.Context) error {
 	return m.Pass(ctx)
 }
 
-// turn is the lease of the one who copies; nil while another is at it.
+// turn acquires the lease under which one process of the host copies, or keeps l if it is held still. Nil: another
+// process copies now.
 func (m *Mirror) turn(ctx context.Context, l *lease.Lease) *lease.Lease {
 	if l != nil {
 		select {

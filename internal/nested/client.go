@@ -12,15 +12,15 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Client enqueues through the process that runs this command. Its zero value reaches nobody.
+// Client enqueues through the process that runs this command. Its zero value reaches no process.
 type Client struct{ Via string }
 
 // patience is how long a step may take in all, the waiting for one's turn included.
 const patience = 30 * time.Second
 
-// EnqueueMany takes many in, in steps as queue.Client does: each is atomic, and on an error the answers of the
-// steps before it are returned with it. An error wraps ErrUnreachable where nobody answered: that step may have
-// been carried out.
+// EnqueueMany enqueues many tasks, in steps as queue.Client does: each step is atomic, and on an error the answers of
+// the steps before it are returned with it. An error wraps ErrUnreachable if no answer came; the step may have been
+// carried out then.
 func (c Client) EnqueueMany(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	answers := make([]task.Enqueued, 0, len(specs))
 	for len(specs) > 0 {
@@ -38,7 +38,7 @@ func (c Client) EnqueueMany(ctx context.Context, specs []task.Spec) ([]task.Enqu
 	return answers, nil
 }
 
-// What is asked for at once is a step of queue.Client's.
+// The bounds of one step: tasks, and bytes of their arguments. They are queue.Client's.
 const (
 	mostSpecs = 1000
 	mostArgs  = 8 << 20

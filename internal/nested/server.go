@@ -54,8 +54,8 @@ func Listen(enqueue Enqueue) (*Server, error) {
 	return s, nil
 }
 
-// Admit returns the variable for the environment of a command that runs as a user, and leave, which ends its right.
-// Both return at once.
+// Admit returns the variable for the environment of a command that runs as the user uid, and leave, which ends the
+// command's right. Both return at once.
 func (s *Server) Admit(uid uint32) (variable string, leave func()) {
 	token := rand.Text()
 	s.mu.Lock()
@@ -122,7 +122,8 @@ func peer(c *net.UnixConn) (uid uint32, err error) {
 	return cred.Uid, nil
 }
 
-// enter lets in who may be running one of our commands: others cost nothing more than this.
+// enter admits a user that one of the running commands may run as. It refuses all others, before anything of theirs
+// is read.
 func (s *Server) enter(uid uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

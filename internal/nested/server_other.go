@@ -12,7 +12,7 @@ import (
 // Enqueue takes tasks in, in one step.
 type Enqueue func(context.Context, []task.Spec) ([]task.Enqueued, error)
 
-// A Server answers commands: on Linux only, since elsewhere it could not tell whose they are.
+// A Server answers commands. It works on Linux only: elsewhere it could not tell which user a command runs as.
 type Server struct{}
 
 // Listen returns an error that wraps errors.ErrUnsupported.

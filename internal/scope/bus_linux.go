@@ -25,11 +25,11 @@ const (
 // A socketAt is where a manager can be asked.
 type socketAt struct {
 	path string
-	// shared: it is a bus's, whose clients say hello first.
+	// shared says that this is the socket of a bus, whose clients say hello first.
 	shared bool
 }
 
-// errOther is of a user whom the system's manager would not obey.
+// errOther is the error for a user other than root: the system's manager would not obey that user.
 var errOther = errors.New("only root may ask the system's manager for scopes")
 
 // addresses are where the manager of a service can be asked, the best first. Its own socket needs no bus.

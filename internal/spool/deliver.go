@@ -15,10 +15,9 @@ import (
 	"github.com/dibs-run/dibs/scheduler"
 )
 
-// Deliver hands over each item, oldest first, until one fails. That one is kept as the last, so that
-// one which no store ever takes holds up nothing but itself. While another process delivers, it
-// does nothing. It sets the file aside first, so that nobody who has
-// something to keep waits for a store.
+// Deliver hands over each item, oldest first, until one fails. The failed item is kept as the last, so that an item
+// which no store ever takes delays nothing but itself. If another process delivers already, Deliver does nothing. It
+// sets the file aside first, so that a writer never waits for a store.
 func (s Spool) Deliver(give func(scheduler.Item) error) error {
 	d, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +64,8 @@ func (s Spool) waiting(d *beneath.Dir) (bool, error) {
 
 func (s Spool) aside() string { return s.name + ".aside" }
 
-// setAside renames the file, unless an older one, of a delivery that failed, comes first.
+// setAside renames the file, unless there is an older one already, left by a delivery that failed: that one comes
+// first.
 func (s Spool) setAside(d *beneath.Dir) error {
 	if there, err := d.Exists(s.aside()); err != nil || there {
 		return wrap(err)
@@ -76,7 +76,7 @@ func (s Spool) setAside(d *beneath.Dir) error {
 	return nil
 }
 
-// mostRead bounds what is read of a spool, which whoever shares the directory can make of any size.
+// mostRead bounds what is read of a spool, in bytes: anybody who shares the directory can make it of any size.
 const mostRead = 256 << 20
 
 // deliverAside waits for the last writers of the file that was set aside, and delivers it.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Remember keeps which store was at an address, so that a process which finds none there knows for
-// whom it has something.
+// Remember records which store was at an address. A process that later finds no store there knows by it which spool
+// to use.
 func Remember(dir, address, installation string) error {
 	if Known(dir, address) == installation {
 		return nil
@@ -19,8 +19,8 @@ func Remember(dir, address, installation string) error {
 	return wrap(d.Replace(known(address), []byte(installation+"\n"), false))
 }
 
-// Known is the installation id of the store that was at an address when it was last used for a tick;
-// "" where none was.
+// Known is the installation id of the store that was at an address when it was last used for a tick; "" if there is
+// none on record.
 func Known(dir, address string) string {
 	d, err := Spool{dir: dir}.open()
 	if err != nil {

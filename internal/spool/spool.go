@@ -129,7 +129,7 @@ func (s Spool) append(d *beneath.Dir) (*os.File, error) {
 			if err != nil {
 				return nil, wrap(err)
 			}
-		} else if !errors.Is(err, unix.EWOULDBLOCK) { // who delivers it has locked it, and set it aside
+		} else if !errors.Is(err, unix.EWOULDBLOCK) { // a delivery has locked it, and set it aside
 			return nil, err
 		}
 		if time.Now().After(end) {
@@ -138,8 +138,8 @@ func (s Spool) append(d *beneath.Dir) (*os.File, error) {
 	}
 }
 
-// patience is how long a lock is waited for that is held for moments only, unless somebody who shares the
-// directory keeps it.
+// patience is how long to wait for a lock. Locks are held for moments only, unless another process that shares the
+// directory keeps one.
 const patience = 2 * time.Second
 
 func errLocked(path string) error {

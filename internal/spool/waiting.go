@@ -23,7 +23,7 @@ type Backlog struct {
 	Since time.Time
 }
 
-// Waiting looks into all spools of a directory; it delivers nothing, and waits for nobody.
+// Waiting looks into all spools of a directory. It delivers nothing, and waits for no lock.
 func Waiting(dir string) ([]Backlog, error) {
 	d, err := Spool{dir: dir}.open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +69,7 @@ func (b *Backlog) count(text []byte) {
 			continue // empty, or torn
 		}
 		if i.Event != nil {
-			continue // nobody waits for it
+			continue // an event is told later or not at all: not counted
 		}
 		b.Items++
 		var at time.Time

@@ -30,9 +30,9 @@ type Options struct {
 	// URL is the address at which dibs reaches this application, such as https://shop.internal. A path
 	// of it goes before those of the jobs.
 	URL string
-	// Secrets are those that a request may be signed with: while one is being replaced, both.
+	// Secrets are the secrets that a request may be signed with: two while one is being replaced.
 	Secrets [][]byte
-	// SecretRefs are what dibs finds them by, as env:NAME or file:/path; the first one signs.
+	// SecretRefs are where dibs finds the secrets, as env:NAME or file:/path. The first one signs.
 	SecretRefs []string
 	// Once remembers runs. Default: Memory(0), which is enough for one process.
 	Once Once
@@ -52,30 +52,31 @@ type Attempt struct {
 	Job   string
 	RunID string
 	N     int
-	// Scheduled is the tick, and Sent when it was sent. PreviousSuccess is the tick of the latest run that
-	// succeeded. Zero: there is none among the last 100, or PreviousUnknown says that dibs could not find it
-	// out in time.
+	// Scheduled is the tick, and Sent when the request was sent. PreviousSuccess is the tick of the latest run that
+	// succeeded. It is zero if none of the last 100 did, or if dibs could not find it out in time: PreviousUnknown
+	// says so.
 	Scheduled, Sent, PreviousSuccess time.Time
 	PreviousUnknown                  bool
-	// Token only grows from one grant of the job to the next: refuse a smaller one where you write.
+	// Token grows from one grant of the job to the next: refuse a smaller one where you write.
 	Token int64
-	// IdempotencyKey is the same also when a tick is run again after a crash.
+	// IdempotencyKey stays the same when a tick is run again after a crash.
 	IdempotencyKey string
 	// TraceParent is the attempt's place in a trace, as W3C Trace Context has it.
 	TraceParent string
-	// Body is what the manifest says that is sent.
+	// Body is the body that the manifest declares.
 	Body []byte
 }
 
-// A Func does the work of a job. ctx ends when dibs hangs up: at the timeout, or when the run is
-// stopped. An error is a failure, which is tried again as the job's policy says, or not at all if it
-// wraps ErrRejected. What it says is kept with the run, up to the end of its first line.
+// A Func does the work of a job. ctx ends when dibs hangs up: at the timeout, or when the run is stopped. An error is
+// a failure. It is tried again as the job's policy says, or not at all if it wraps ErrRejected. The first line of its
+// text is kept with the run.
 type Func func(ctx context.Context, a Attempt) error
 
-// ErrRejected is wrapped by the error of a Func that no further attempt would help.
+// ErrRejected is wrapped by the error of a Func if no further attempt would help.
 var ErrRejected = errors.New("rejected")
 
-// An App is an http.Handler for the manifest and for the jobs. Register all jobs before it serves.
+// An App is an http.Handler for the manifest and for the jobs. Register all jobs before it serves; then it is safe
+// for concurrent use.
 type App struct {
 	o         Options
 	base      *url.URL
@@ -114,10 +115,9 @@ func New(o Options) (*App, error) {
 	return &App{o: o, base: base, funcs: map[string]Func{}}, nil
 }
 
-// Handle registers a job and what does its work. Of spec, App and Secrets are the App's, and so is
-// Request.URL; Request may say method, headers and body. A Policy that says no Concurrency is that of
-// version 1 with scope global: one server of the fleet fires each tick. An error lists everything that
-// is wrong with the manifest.
+// Handle registers a job and the function that does its work. The App sets the spec's App, Secrets and Request.URL;
+// Request may set method, headers and body. A Policy without Concurrency is that of version 1 with scope global: one
+// server of the fleet fires each tick. The error lists everything that is wrong with the manifest.
 func (a *App) Handle(spec job.Spec, f Func) error {
 	path := strings.TrimSuffix(a.base.Path, "/") + "/cron/" + spec.Name
 	request := job.Request{Method: http.MethodPost}
@@ -143,10 +143,10 @@ func (a *App) Handle(spec job.Spec, f Func) error {
 	return nil
 }
 
-// Manifest is what is served: the canonical form.
+// Manifest is the manifest that is served, in its canonical form.
 func (a *App) Manifest() []byte { return a.canonical }
 
-// ServeHTTP answers the manifest, and does the work of jobs.
+// ServeHTTP serves the manifest, and does the work of jobs.
 func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {

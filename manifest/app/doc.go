@@ -1,7 +1,16 @@
-// Package app is the application's side of the cron-manifest protocol, version 1: it verifies what
-// dibs sends, tells a handler which run it is for, lets a run that is sent again do its work once,
-// and serves the manifest of the registered jobs at /.well-known/cron-manifest.
+// Package app is an application's side of signed jobs: a Go web service serves the manifest of its jobs and does
+// their work when dibs calls it.
 //
-// What stands between dibs and the application must leave path and query as they are: they are
-// signed.
+//	a, err := app.New(app.Options{Name: "shop", URL: "https://shop.internal",
+//		Secrets: [][]byte{secret}, SecretRefs: []string{"env:DIBS_SECRET"}})
+//	err = a.Handle(job.Spec{Name: "reindex", Schedules: []string{"@every 10m"}},
+//		func(ctx context.Context, at app.Attempt) error { return reindex(ctx, at.Token) })
+//	http.ListenAndServe(":8080", a)
+//
+// An [App] is an http.Handler. It serves the manifest at /.well-known/cron-manifest, verifies the signature of each
+// request, tells the function which run it is for, and does the work of a run that is sent again only once (see
+// [Once]). [Verify] checks a signature alone, for applications with their own routes.
+//
+// The protocol is cron-manifest, version 1. Path and query are signed: proxies between dibs and the application must
+// leave them as they are.
 package app

@@ -15,18 +15,18 @@ const (
 	Done                 // its work is done
 )
 
-// Once remembers runs, so that one that is sent again does its work once. An implementation in the
-// database that the work writes to can have End join the work's own transaction, and then holds for
-// several processes and through a crash. Safe for concurrent use.
+// Once remembers runs, so that a run that is sent again does its work once. Implement it in the database that the
+// work writes to: End can then join the work's own transaction, and it holds for several processes and through a
+// crash. It is safe for concurrent use.
 type Once interface {
-	// Begin claims a run by its id: one caller gets Begun.
+	// Begin claims a run by its id. One caller gets Begun.
 	Begin(ctx context.Context, runID string) (State, error)
-	// End follows Begun. A run that is done is remembered, another one forgotten: the next attempt
-	// does its work. ctx does not end with the request.
+	// End follows Begun. If the run is done, it is remembered; else it is forgotten, and the next attempt does its
+	// work. ctx does not end with the request.
 	End(ctx context.Context, runID string, done bool) error
 }
 
-// Memory is a Once of this process, which forgets the oldest above so many runs. Default 10,000.
+// Memory is a Once of this process, which remembers the newest runs, at most so many; 0: 10,000.
 func Memory(most int) Once {
 	if most <= 0 {
 		most = 10_000

@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-run/dibs/run/webhook"
 )
 
-// Tolerance is how far, to either side, a signature's time may be from now unless something else is asked for.
+// Tolerance is the default for how far a signature's time may be from now, to either side.
 const Tolerance = 300 * time.Second
 
 // Why a request is refused, in the order in which it is checked.
@@ -29,8 +29,8 @@ var (
 	digest  = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// Verify checks that a request, as a server got it, with this body, was signed by one of the secrets
-// within Tolerance of now, and answers by which one. Any error is one of the four above.
+// Verify checks that a request, as a server got it, with this body, was signed by one of the secrets within Tolerance
+// of now. It returns the index of that secret. Any error is one of the four above.
 func Verify(r *http.Request, body []byte, now time.Time, secrets ...[]byte) (which int, err error) {
 	return VerifyWithin(Tolerance, r, body, now, secrets...)
 }

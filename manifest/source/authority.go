@@ -13,14 +13,14 @@ import (
 	"github.com/dibs-run/dibs/manifest"
 )
 
-// Grants are what the operator lets an application name in the manifest that it serves, beside its own
-// origin. What the server can reach or read is the operator's; the author of a fetched manifest is somebody
-// else. The manifest of a file, a directory or standard input is the operator's own and needs no grants.
+// Grants are what the operator lets an application name in the manifest that it serves, beside its own origin. What
+// the server can reach or read belongs to the operator, while the author of a fetched manifest is another person. The
+// manifest of a file, a directory or standard input is the operator's own and needs no grants.
 type Grants struct {
 	// Origin is the application's: scheme, host and port. New fills it in.
 	Origin string `json:"origin"`
-	// Apps are those that it speaks for. With none, Load tells the application's jobs whose they are (Spec.Source): a
-	// store then takes them only where nobody else has registered the app.
+	// Apps are the apps whose jobs it may declare. Without any, Load marks the application's jobs with their origin
+	// (Spec.Source), and a store then takes them only if no other origin has registered the app.
 	Apps []string `json:"apps"`
 	// Secrets are the references that it may use, word for word: names, and its own as "env:NAME".
 	Secrets []string `json:"secrets"`
@@ -30,8 +30,8 @@ type Grants struct {
 	Hosts []string `json:"hosts"`
 	// Queues are those that its tasks may enter.
 	Queues []string `json:"queues"`
-	// Limits are the keys that its tasks may have a limit on, beside those that begin with its app and a slash. Who
-	// names a key also says how many tasks of it run, in all queues, and may stop the running one.
+	// Limits are the keys that its tasks may have a limit on, beside those that begin with its app and a slash. A
+	// task that names a key also says how many tasks of that key run, in all queues, and may stop the running one.
 	Limits []string `json:"limits"`
 }
 
@@ -197,8 +197,8 @@ func (a *authority) named(host string) bool {
 	})
 }
 
-// grantedHost is what is granted by HOST, HOST:PORT or one of them behind a scheme. Without TLS whoever answers
-// for the name decides where a request goes, so that has to be said.
+// grantedHost is the address that is granted by HOST, HOST:PORT or one of them behind a scheme. Without TLS the
+// machine that answers for the name decides where a request goes, so that the grant must say the scheme.
 func grantedHost(granted string) *url.URL {
 	scheme, host, ok := strings.Cut(granted, "://")
 	if !ok {

@@ -167,7 +167,7 @@ func once(r io.Reader) func(context.Context) ([]manifest.Document, error) {
 		select {
 		case a := <-read:
 			return []manifest.Document{{Name: "standard input", Data: a.data}}, a.err
-		case <-ctx.Done(): // whoever writes it may never end
+		case <-ctx.Done(): // its writer may never end
 			return nil, context.Cause(ctx)
 		}
 	}

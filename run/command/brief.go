@@ -37,8 +37,8 @@ type Brief struct {
 // maxPrinted is how many bytes of what a Brief prints are kept: the end.
 const maxPrinted = 1000
 
-// lingering is how long what a Brief left behind is waited for, once it was killed: what runs as somebody
-// else, dibs may not be able to kill.
+// lingering is how long to wait for the processes that a Brief left behind, once they were killed: dibs may not be
+// able to kill a process of another user.
 const lingering = time.Second
 
 // Run runs the command, and returns when it and all that it started are gone. printed is the end of what it
@@ -145,7 +145,7 @@ func (p *pipes) started() {
 	_ = p.stdout.Close()
 }
 
-// close returns the end of what was printed, though it does not wait for somebody who keeps it open.
+// close returns the end of what was printed. It does not wait for a process that keeps the pipe open.
 func (p *pipes) close() string {
 	_ = p.input.Close()
 	_ = p.output.SetReadDeadline(time.Now().Add(lingering / 4))

@@ -1,20 +1,22 @@
-// Package command runs a command under a lease, such that when the lease is gone, the command and
-// everything it started are gone first (promise 3).
+// Package command runs a command under a lease: when the lease is gone, the command and everything that it started
+// are gone first (promise 3).
+//
+// A program that has jobs of its own calls GuardianMain first in main and passes a Target as the work of a job. A
+// program without jobs calls Start with a Spec: the command's arguments, the lease's key and the deadline. The
+// Process that it gets moves the deadline with each renewal of the lease, and says how the command ended.
+//
+// It works on Linux only; elsewhere Start answers errors.ErrUnsupported. A command that runs as this process's own
+// user can kill or stop the processes that guard it: the guard is against accidents, not against such a command.
+//
+// # For maintainers
 //
 //	supervisor ── warden (own session, subreaper) ── guardian (subreaper) ── command (own group, and cgroup if possible)
 //
-// The supervisor is the process that calls Start. It moves the deadline with every renewal of the
-// lease. Between it and the command stands a guardian, the same binary executed again, which kills
-// everything at once when the supervisor dies, and at the deadline when the supervisor is stopped
-// or does not renew. When the guardian is killed, the kernel kills the command; the rest comes to the
-// warden, which kills it. When the guardian is stopped, the supervisor kills by itself, and the kernel
-// continues the guardian at its deadline, or kills it (see internal/guardian).
-//
-// A command that runs as this process's own user can kill or stop supervisor, guardian and warden: this
-// guards against accidents, not against such a command.
-//
-// A program that uses the package calls GuardianMain first in main. It works on Linux only; elsewhere
-// Start answers errors.ErrUnsupported.
+// The supervisor is the process that calls Start. Between it and the command stands a guardian, the same binary
+// executed again. The guardian kills everything at once when the supervisor dies, and at the deadline when the
+// supervisor is stopped or does not renew. If the guardian is killed, the kernel kills the command; the command's
+// other processes come to the warden, which kills them. If the guardian is stopped, the supervisor kills by itself,
+// and the kernel continues the guardian at its deadline, or kills it (see internal/guardian).
 package command
 
 import "github.com/dibs-run/dibs/internal/guardian"

@@ -57,7 +57,7 @@ func openBeneath(mount, below string) *os.File {
 		return nil
 	}
 	defer unix.Close(root)
-	// Where there are groups that can be killed (Linux 5.14), there is openat2.
+	// A kernel that can kill groups (Linux 5.14) has openat2.
 	fd, err := unix.Openat2(root, below, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
 	if err != nil {
@@ -74,13 +74,13 @@ func openBeneath(mount, below string) *os.File {
 // at is the path of an opened directory, whatever its name leads to now.
 func at(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// populated says whether somebody lives there, or that this cannot be known.
+// populated says whether processes live in the group, or that this cannot be known.
 func (g *group) populated() bool {
 	populated, _, err := cgroup.Populated(at(g.dir))
 	return populated || err != nil
 }
 
-// kill kills everybody in the group, if it is populated and this user's, and says so.
+// kill kills all processes of the group, if it is populated and this user's, and says so.
 func (g *group) kill() bool {
 	return g != nil && g.own && g.populated() && cgroup.Kill(at(g.dir)) == nil
 }

@@ -25,11 +25,10 @@ func identify(h *lease.Holder) {
 	}
 }
 
-// A lease record is a claim by whoever could write it, in a directory that a group shares as in a
-// database. What it says about processes is therefore only ever looked up, never obeyed: a group is
-// killed if it is a control group of this user's that is named for the run and the lease, a process if
-// its own environment says that it belongs to both. Who writes the record of one key can harm the work
-// of that key.
+// A lease record is a claim by its writer, in a directory that a group shares as in a database. So what it says about
+// processes is only looked up, and never obeyed. A control group is killed if it is this user's and is named for the
+// run and the lease. A process is killed if its own environment says that it belongs to both. So the writer of one
+// key's record can harm the work of that key, and of no other.
 
 // WorkGone says whether the work of h, a holder of key in this process's boot and pid namespace, is
 // provably gone (rule L6): its supervisor has ended, so has its guardian, and so has everything
@@ -126,9 +125,9 @@ func guardsOf(all []proc.Stat, h lease.Holder) (found []proc.Stat) {
 	return found
 }
 
-// ours says whether a process that calls itself a guard of the run is one that this user's dibs started for
-// this key. Anybody can start a process of that name, so another one is left alone: it delays a
-// contender until the lease has lapsed, and no longer.
+// ours says whether a process that calls itself a guard of the run was started for this key, by dibs of this user.
+// Anybody can start a process of that name. Such a process is left alone: it delays a contender until the lease has
+// lapsed, and no longer.
 func ours(guard proc.Stat, proof string) bool {
 	if ownerOf(guard.PID) != os.Geteuid() {
 		return false
@@ -137,10 +136,9 @@ func ours(guard proc.Stat, proof string) bool {
 	return err == nil && env.Lists(EnvRunProofs, proof)
 }
 
-// supervised says whether the process that a guard has as its parent may be its supervisor: one that
-// runs the same program, and is no guard. A record that calls a living supervisor dead is not believed.
-// This user can read what a supervisor runs if it can read what the guard runs, so one where it cannot is
-// a reaper.
+// supervised says whether the parent of a guard may be its supervisor: a process that runs the same program, and is
+// no guard. A record that calls a living supervisor dead is not believed. This user can read what a supervisor runs
+// if it can read what the guard runs; a parent that it cannot read is a reaper.
 func supervised(guard proc.Stat) bool {
 	if args := proc.Args(guard.Parent); len(args) > 0 && guardian.IsGuard(args[0]) {
 		return false // its own warden; or the guardian of a run around this one, which got the orphan
@@ -162,12 +160,13 @@ const killTime = 2 * time.Second
 // guardTime is what guardian and warden of a dead supervisor have of that to kill all by themselves.
 const guardTime = killTime / 4
 
-// KillOrphaned kills work of h that has lost its supervisor, and reports whether the work is gone within
-// 2 s, or before ctx ends, which is an error. A guardian that lives is continued, should it be stopped;
-// one that does not end everything at once then, as it does when its supervisor has died, is killed too.
-// A living supervisor is left alone: false at once. Only what is certain to be h's under this key is killed, and
-// only if held says that h's hold is still on record: what a run has left behind on purpose, and released
-// its lease, lives on. A dead supervisor releases nothing any more, so it is asked once.
+// KillOrphaned kills work of h that has lost its supervisor. It reports whether the work is gone within 2 s, or
+// before ctx ends, which is an error. A guardian that was stopped is continued; if it does not end everything at once
+// then, as it does when its supervisor has died, it is killed too. A living supervisor is left alone: false at once.
+//
+// Only what is certain to be h's under this key is killed, and only if held says that h's hold is still on record:
+// what a run left behind on purpose, after releasing its lease, lives on. held is called once, since a dead
+// supervisor releases nothing any more.
 func KillOrphaned(ctx context.Context, key lease.Key, h lease.Holder, held func() bool) (bool, error) {
 	began, asked, unsure := time.Now(), false, 0
 	return untilGone(ctx, func() (done, gone bool) {

@@ -23,8 +23,8 @@ const (
 	EnvRunProofs = "DIBS_RUN_PROOFS"
 )
 
-// bound names a run together with the lease it is under. A record is a claim by its writer: who
-// can write that of one key must not be able to name another key's work by its run id.
+// bound names a run together with the lease it is under. A record is a claim by its writer: a writer of one key's
+// record must not be able to name another key's work by its run id.
 func bound(key lease.Key, runID string) string {
 	sum := sha256.Sum256([]byte(key))
 	return runID + "-" + hex.EncodeToString(sum[:16])
@@ -33,9 +33,8 @@ func bound(key lease.Key, runID string) string {
 // StatusFault is the exit status of a fault of ours rather than of the command's.
 const StatusFault = 125
 
-// A Deadline is until when a command may run, in instants of the boot clock
-// (clock.System.Boot, CLOCK_BOOTTIME): at Term everything gets SIGTERM, at Kill SIGKILL. Zero is
-// none.
+// A Deadline bounds a command, in instants of the boot clock (clock.System.Boot, CLOCK_BOOTTIME): at Term everything
+// gets SIGTERM, at Kill SIGKILL. Zero is no deadline.
 type Deadline struct{ Term, Kill time.Duration }
 
 // Leftovers says what becomes of processes that outlive the command's main process (rule L7).
@@ -64,29 +63,28 @@ type Spec struct {
 	// Stdin, Stdout and Stderr are inherited as they are; nil is /dev/null. The command sees no
 	// other descriptor but the locks.
 	Stdin, Stdout, Stderr *os.File
-	// Locks are inherited by the guardian, which holds them until nothing of the command is
-	// left, and by the command as descriptors 3 and following, unless Leftovers is Leave or the
-	// command runs as a User: whoever has a descriptor of a lock can also free it.
+	// Locks are inherited by the guardian, which holds them until nothing of the command is left. The command
+	// inherits them too, as descriptors 3 and following, unless Leftovers is Leave or the command runs as a User: a
+	// process that has a descriptor of a lock can also free it.
 	Locks []*os.File
-	// HoldLocks has the guardian keep them after Empty, until Process.Release, so that the
-	// outcome can be recorded under them. They are freed as well when this process dies, or is
-	// past Deadline.Kill.
+	// HoldLocks makes the guardian keep the locks after Empty, until Process.Release, so that the outcome can be
+	// recorded under them. The locks are freed as well when this process dies, or is past Deadline.Kill.
 	HoldLocks bool
 	// RunID identifies the run. Required, and unique.
 	RunID string
-	// Key is that of the lease the run is under. KillOrphaned finds the run's processes by both.
+	// Key is the key of the lease that the run is under. KillOrphaned finds the run's processes by Key and RunID.
 	Key lease.Key
-	// Name is what the run is called where people see it: in the name of its scope. Default: the key, or without one
-	// the command's name.
+	// Name is the run's name for people: its scope has it. Default: the key, or without a key the command's name.
 	Name string
 	// Deadline is in force before the command is executed.
 	Deadline Deadline
-	// Renewed, where not nil, says the Deadline anew just before that: to get a scope may have taken 2 s.
+	// Renewed, if not nil, says the Deadline anew just before the command is executed: to get a scope may have taken
+	// 2 s.
 	Renewed func() Deadline
-	// User, where not nil, is whom the command runs as; this process must be root then. The guardian
-	// stays what it is, so that it can end whatever the command becomes.
+	// User, if not nil, is the user that the command runs as; this process must be root then. The guardian keeps its
+	// own user, so that it can end the command whatever user that becomes.
 	User *User
-	// Umask, where not nil, is the command's, 0 to 0777.
+	// Umask, if not nil, is the command's, 0 to 0777.
 	Umask *int
 	// Nice is the command's, -20 to 19; 0 leaves it as it is.
 	Nice int

@@ -88,7 +88,7 @@ func (p *Process) answer(kill time.Duration) (m guardian.Message, err error) {
 	return m, err
 }
 
-// first waits for the guardian's next message while it starts. Whoever was stopped before that is continued.
+// first waits for the guardian's next message while it starts. It continues processes that were stopped before that.
 func (p *Process) first(kill time.Duration) (guardian.Message, error) {
 	if latest := clock.System.Boot() + startTime; kill == 0 || kill > latest {
 		kill = latest

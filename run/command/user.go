@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-run/dibs/internal/guardian"
 )
 
-// A User is whom a command runs as.
+// A User is the user that a command runs as.
 type User struct {
 	UID, GID uint32
 	Groups   []uint32 // the supplementary ones, GID among them or not
@@ -17,9 +17,9 @@ type User struct {
 	Name, Home string
 }
 
-// LookupUser finds a user by name or number; group, where not empty, replaces its primary group and
-// the supplementary ones. An empty name is this process's own user. Who it already is, is nil: a
-// command then runs as this process does. Only root can run one as anybody else.
+// LookupUser finds a user by name or number. A group that is not empty replaces the user's primary group and the
+// supplementary ones. An empty name is this process's own user. Nil without an error means that this process is that
+// user already, and that a command runs as the process does. Only root can run a command as another user.
 func LookupUser(name, group string) (*User, error) {
 	as, err := lookupUser(name, group)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package enqueue is the Target that enqueues a task, in place of doing something itself. Which tick
-// the task is of is its unique key, so that a tick that is run again enqueues nothing twice.
+// Package enqueue does a run by enqueuing a task: its Target takes one task in per run. The unique key of the task is
+// the job and its tick, so a tick that is run again enqueues nothing twice.
 package enqueue
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Grace is how much longer than the ticks of a job are run again their unique keys are held: what a
-// run may take that was begun at the last moment.
+// Grace is how much longer unique keys are held than ticks may be run again: as long as a run may take that was begun
+// at the last moment.
 const Grace = time.Hour
 
 // A Queue takes a task in; *queue.Client is one.
@@ -22,11 +22,11 @@ type Queue interface {
 	Enqueue(ctx context.Context, s task.Spec) (task.Enqueued, error)
 }
 
-// A Target enqueues one task per run, whatever the attempts. Its run has succeeded once the task is taken in,
-// or is there already. What becomes of the task is not the run's.
+// A Target enqueues one task per run, whatever the number of attempts. The run has succeeded once the task is taken
+// in, or is there already. What becomes of the task is not the run's.
 type Target struct {
 	Queue Queue
-	// Spec is what is enqueued; its Unique, ExpiresAt and RetryUntil are the Target's.
+	// Spec is the task to enqueue. The Target sets its Unique, ExpiresAt and RetryUntil.
 	Spec task.Spec
 	// Expires is how long after it was enqueued the task is discarded if it still waits; 0: never. Retry is how long
 	// after it was enqueued another attempt may begin; 0: at any time.
@@ -47,7 +47,7 @@ func Key(c run.Call) string {
 	return c.Run.Job + "@" + c.IdempotencyKey
 }
 
-// Check says what is wrong with the task, before there is a run.
+// Check returns what is wrong with the task, before there is a run.
 func (t Target) Check() error {
 	s := t.spec("app/job@2006-01-02T15:04:05Z")
 	return s.Check()
@@ -74,8 +74,8 @@ func (t Target) bound(ctx context.Context, s *task.Spec) error {
 	return err
 }
 
-// Attempt enqueues. An attempt that was not answered may have enqueued all the same: the next one, or the
-// tick's next run, then finds the task there.
+// Attempt enqueues the task. If the store did not answer, the task may be there all the same: the next attempt, or
+// the tick's next run, then finds it.
 func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	if err := context.Cause(ctx); err != nil {
 		return run.Result{Outcome: run.Failed, Err: err}

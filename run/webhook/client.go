@@ -18,29 +18,28 @@ const NoProxy = "none"
 // maxHeaders bounds the headers of an answer, in bytes.
 const maxHeaders = 64 << 10
 
-// TLS is how a server is verified, and who asks. Its files are read for each attempt, so that
-// renewed ones are taken up.
+// TLS is how a server is verified, and which certificate this client shows. The files are read for each attempt, so
+// that renewed ones are used.
 type TLS struct {
-	// CAFile has certificates, as PEM, of the authorities that are believed in place of the system's.
+	// CAFile has certificates, as PEM, of the authorities that are believed instead of the system's.
 	CAFile string
-	// CertFile and KeyFile, as PEM, are who asks: both or neither.
+	// CertFile and KeyFile, as PEM, are the client's certificate: both or neither.
 	CertFile, KeyFile string
-	// ServerName is the name to verify, where it is not the address's.
+	// ServerName is the name to verify, if it is not the address's.
 	ServerName string
-	// MinVersion is the oldest that is spoken. Default TLS 1.2.
+	// MinVersion is the oldest version of TLS that is accepted. Default TLS 1.2.
 	MinVersion uint16
 }
 
-// Check says what is wrong with the target before anything is sent: files that cannot be read, or
-// an address that is none.
+// Check returns what is wrong with the target before anything is sent: unreadable files, or an invalid address.
 func (t Target) Check() error {
 	_, err := t.client()
 	return err
 }
 
-// client delivers a request once per attempt. On a connection that was used before, net/http sends
-// a request with an Idempotency-Key again by itself when it gets no answer, and HTTP/2 may do so
-// on any connection; so none is reused, and the protocol is HTTP/1.1.
+// client delivers a request once per attempt. On a used connection, net/http sends a request with an Idempotency-Key
+// again by itself if it gets no answer, and HTTP/2 may do so on any connection. So no connection is reused, and the
+// protocol is HTTP/1.1.
 func (t Target) client() (*http.Client, error) {
 	var cl http.Client
 	if t.Client != nil {

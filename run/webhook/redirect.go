@@ -11,8 +11,7 @@ import (
 // maxRedirects is how many are followed within an attempt.
 const maxRedirects = 5
 
-// redirect answers where to send the request next; nil is nowhere, and why says why a redirect
-// was not followed.
+// redirect returns where to send the request next. If that is nil, why says why the redirect was not followed.
 func (t Target) redirect(req *http.Request, res *http.Response, hops int) (to *url.URL, why string) {
 	if res.StatusCode < 300 || res.StatusCode > 399 || res.Header.Get("Location") == "" {
 		return nil, ""

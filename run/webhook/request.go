@@ -15,19 +15,19 @@ import (
 // errRequest is wrapped by what no further attempt would mend.
 var errRequest = errors.New("the request cannot be made")
 
-// request is made for each attempt, and for each redirect of it: a signature is of one instant
-// and one address.
+// request makes the request of one attempt, and of each redirect of it: a signature is of one instant and one
+// address.
 func (t Target) request(ctx context.Context, c run.Call, address string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, t.Method, address, strings.NewReader(t.Body))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s %s: %w", errRequest, t.Method, public(t.URL), bare(err))
 	}
-	req.GetBody = nil // whoever sends it has no second copy
+	req.GetBody = nil // the transport has no second copy
 	req.Header.Set("User-Agent", "dibs")
 	for k, v := range t.Headers {
 		req.Header.Set(k, v)
 	}
-	// Ours come last: the user's can never replace them, nor stand where we say nothing.
+	// Our headers come last: the user's can neither replace them nor appear where we send none.
 	now := time.Now()
 	for k, v := range map[string]string{
 		"X-Cron-Run-Id":                c.Run.ID,

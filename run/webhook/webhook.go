@@ -1,5 +1,8 @@
-// Package webhook is the Target that sends an HTTP request, signed per attempt with the scheme of
-// the cron-manifest protocol, version 1.
+// Package webhook sends a run as an HTTP request: its Target sends one signed request per attempt.
+//
+// The signature is that of the cron-manifest protocol, version 1; package manifest/app verifies it on the
+// application's side. 2xx is success. 408, 429, 5xx, network errors and an answer that breaks off may be retried;
+// anything else is final.
 package webhook
 
 import (
@@ -13,31 +16,32 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// A Target sends one request per attempt. An answer counts once it is whole, with its body. 2xx is
-// success; 408, 429, 5xx, an answer that breaks off and network errors may be retried, honouring
-// Retry-After; anything else is a rejection and final.
+// A Target sends one request per attempt. An answer counts once it is whole, with its body. 2xx is success; 408, 429,
+// 5xx, an answer that breaks off and network errors may be retried, honouring Retry-After; anything else is a
+// rejection and final. A Target is safe for concurrent use.
 type Target struct {
 	Method, URL string
 	Headers     map[string]string
 	Body        string
-	// Secrets sign the request; the first one does, the others are there for verifiers.
+	// Secrets: the first one signs the request. The others are accepted by verifiers only, while a secret is being
+	// replaced.
 	Secrets [][]byte
 	// Name is the job's name, for the application.
 	Name string
-	// Timeout bounds the request, from the connection to the last byte of the answer and with its
-	// redirects; the lease records that it may be at work for this long and 30 s more (rule L8).
-	// Default 60 s.
+	// Timeout bounds the request, from the connection to the last byte of the answer and with its redirects. The
+	// lease records that the request may be at work for this long and 30 s more (rule L8). Default 60 s.
 	Timeout time.Duration
 	// SameOrigin follows redirects to the same scheme, host and port, signing anew for each; any
 	// other redirect is final, as all are by default.
 	SameOrigin bool
 	// Proxy is the address of a proxy, NoProxy for none, or "" for what the environment says.
 	Proxy string
-	// TLS is how the server is verified, and who asks. Default: the system's authorities, nobody.
+	// TLS is how the server is verified, and which certificate this client shows. Nil: the system's authorities, and
+	// none.
 	TLS *TLS
-	// Client, where not nil, sends it; Proxy and TLS are its own business then, and its redirects
-	// are not followed. The default sends each request on a connection of its own: one that reuses
-	// connections may send a request twice.
+	// Client, if not nil, sends the request. Proxy and TLS are then its own business, and redirects are not followed.
+	// The default client sends each request on a connection of its own: a client that reuses connections may send a
+	// request twice.
 	Client *http.Client
 }
 
@@ -49,7 +53,7 @@ const (
 // errEnough ends the reading of an answer whose status says it all.
 var errEnough = errors.New("the rest of the answer does not matter")
 
-// Attempt sends the request. A request cannot be stopped from here: ctx only ends the waiting.
+// Attempt sends the request. A request cannot be stopped from here: the end of ctx only ends the waiting.
 func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	timeout := t.Timeout
 	if timeout <= 0 {
@@ -77,9 +81,9 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	return a.read(ctx, enough, c.Output)
 }
 
-// Do sends a request of another kind the target's way: that which makes makes for its URL and, where it is
-// redirected, for each further one, since a signature is of one address. The answer's body is the
-// caller's to close. why says, of a redirect, why it was not followed. An error may have the address in it.
+// Do sends a request of another kind the way the target says. makes is called for its URL and again for each
+// redirect, since a signature covers one address. The caller closes the answer's body. why says why a redirect was
+// not followed. An error may contain the address.
 func (t Target) Do(makes func(address string) (*http.Request, error)) (res *http.Response, why string, err error) {
 	cl, err := t.client()
 	if err != nil {
@@ -114,8 +118,8 @@ func (t Target) send(cl *http.Client, makes func(address string) (*http.Request,
 	}
 }
 
-// unanswered is the result of a request without an answer. One that was cut off by its own
-// timeout has timed out; whether the application went on is unknown.
+// unanswered is the result of a request without an answer. If its own timeout cut it off, it has timed out. Whether
+// the application went on is unknown.
 func unanswered(ctx context.Context, err error) run.Result {
 	var u *url.Error
 	if errors.As(err, &u) { // it has the address, in which there may be a secret

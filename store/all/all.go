@@ -1,5 +1,5 @@
-// Package all lists the stores and opens one by its address. Import it to have them all; a program
-// that needs one store imports that package alone and compiles no other's client.
+// Package all lists the stores and opens one by its address. A program that needs one store imports that store's
+// package instead, and links no other client.
 package all
 
 import (

@@ -12,7 +12,7 @@ func (l *leases) bury(old *record, now instant) error {
 	return l.journal.append(crashed(*old.Run, now))
 }
 
-// crashed concludes from the death of a run's hold.
+// crashed is the run of a dead hold, as crashed.
 func crashed(r run.Record, now instant) run.Record {
 	r.Outcome, r.Reason, r.Inferred, r.Ended = run.Crashed, "its lock was free and it had not reported", true, now.time()
 	return r

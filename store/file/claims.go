@@ -12,9 +12,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ticks fulfils tick.Store. A writing transaction has the database to itself, so that each
-// decision is made in Go between reading and writing a row. Whether leases live is asked of
-// their files inside it.
+// ticks fulfils tick.Store. A writing transaction has the database to itself, so each decision is made in Go between
+// reading and writing a row. Inside the transaction, the lock files say whether leases live.
 type ticks struct{ db *db }
 
 var (
@@ -95,8 +94,8 @@ func (k *ticks) Take(ctx context.Context, req tick.TakeRequest) (a tick.Answer, 
 	return a, err
 }
 
-// Orphans fulfils tick.Store. Leases are asked after the rows are read: one that is found dead
-// then was not live when the row named it, or has died since.
+// Orphans fulfils tick.Store. The leases are checked after the rows are read: a lease that is found dead then was not
+// live when the row named it, or has died since.
 func (k *ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	from, to := l.Range()
 	rows, err := ask(ctx, k.db, readTick, sqlTicksUnfinished, from, to, l.After.Job, l.AfterAt(), l.Max())

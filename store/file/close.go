@@ -59,7 +59,7 @@ func (k *ticks) closeInDB(ctx context.Context, reqs []tick.CloseRequest, answers
 	return nil
 }
 
-// release frees a lease, as ever only if it is still that hold's.
+// release frees a lease, only if it is still that hold's.
 func (k *ticks) release(ctx context.Context, ref lease.Ref, a *tick.Answer) error {
 	if ref.Owner == (lease.Nonce{}) {
 		return nil
@@ -91,8 +91,8 @@ func endOf(r run.Record) time.Time {
 	return micro(r.Ended)
 }
 
-// closeInFile ends a run that is in its lock file: first a line in the journal, then the record
-// without it, and released if asked. Killed between the two, the run is told of once: by its line.
+// closeInFile ends a run that is in its lock file: first a line in the journal, then the record without the run, and
+// released if asked. If the process is killed in between, the line alone tells of the run.
 func (k *ticks) closeInFile(ctx context.Context, req tick.CloseRequest) (done bool, err error) {
 	ref, ok := k.fileOf(req)
 	if !ok {

@@ -22,8 +22,8 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// A db is the namespace's database, opened by the first who needs it. An error of opening is
-// told to whoever asked, and the next one tries again.
+// A db is the namespace's database. The first caller that needs it opens it. If that fails, the caller gets the
+// error, and the next one tries again.
 type db struct {
 	dir    *dir
 	config store.Config
@@ -39,12 +39,12 @@ type db struct {
 	closed bool
 }
 
-// turns are where the steps of this process that look at a few of very many go on: at the worker, the lane and
-// the limit of these numbers.
+// turns are where steps of this process go on that look at a few of very many: at the worker, the lane and the limit
+// of these numbers.
 type turns struct{ worker, lane, limit atomic.Int64 }
 
-// pools are one connection that writes, as SQLite has one writer at a time anyway, and a few
-// that read the last committed state beside it.
+// pools are one connection that writes, since SQLite has one writer at a time anyway, and a few that read the last
+// committed state beside it.
 type pools struct {
 	writer, reader *sql.DB
 
@@ -66,7 +66,7 @@ func (s *db) close() error {
 	return fail("close", s.path, s.drop())
 }
 
-// drop closes what is open, when nobody uses it any more. The next who needs the database opens it anew.
+// drop closes what is open, when nobody uses it any more. The next caller that needs the database opens it anew.
 func (s *db) drop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,9 +115,8 @@ func (s *db) openPools(ctx context.Context) (*pools, error) {
 	return p, nil
 }
 
-// makeFile makes an empty file of the right mode; SQLite gives its companions the same. The file
-// is never opened here: SQLite's locks are of the kind that this process loses
-// when it closes any descriptor of the file.
+// makeFile makes an empty file of the right mode; SQLite gives its companions the same mode. The file is never opened
+// here: SQLite's locks are of the kind that a process loses when it closes any descriptor of the file.
 func (s *db) makeFile() error {
 	own, err := s.dir.own()
 	if err != nil {
@@ -145,8 +144,8 @@ func (s *db) pool(n int, params string) *sql.DB {
 	return p
 }
 
-// address is the database's, once it was opened. A schema is what others may have written: it gets no
-// say in what functions are called (trusted_schema).
+// address is the database's address, once it was opened. Others may have written the schema, so it must not call
+// functions (trusted_schema).
 func (s *db) address(params string) string {
 	return (&url.URL{Scheme: "file", Path: s.at.Load().At() + "/" + databaseName,
 		RawQuery: params + "&_pragma=trusted_schema(0)&vfs=" + vfsName}).String()
@@ -169,8 +168,8 @@ func begin(ctx context.Context, p *sql.DB, until time.Time) (*sql.Tx, error) {
 	}
 }
 
-// write runs f in one transaction. Keep f short: nobody else on the host writes meanwhile, and
-// if the process is stopped in the middle, not before it goes on.
+// write runs f in one transaction. Keep f short: nobody else on the host writes meanwhile, and if the process is
+// stopped in the middle, nobody does until it goes on.
 func (s *db) write(ctx context.Context, f func(*sql.Tx) error) error {
 	p, err := s.open(ctx)
 	if err != nil {
@@ -267,8 +266,8 @@ func (s *db) version(ctx context.Context, p *sql.DB) (have int, err error) {
 	return have, err
 }
 
-// applied is how many migrations were. It is kept in a table: user_version is the application's, whose tables
-// may be in the same file.
+// applied is how many migrations were applied. A table has the number: user_version belongs to an application whose
+// tables may be in the same file.
 func applied(ctx context.Context, q querier) (n int, err error) {
 	count := func(row scanner) (n int, err error) { return n, row.Scan(&n) }
 	if n, _, err = one(ctx, q, count, "SELECT count(*) FROM sqlite_schema WHERE name = 'dibs_schema'"); err == nil && n > 0 {

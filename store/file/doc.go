@@ -1,13 +1,20 @@
-// Package file keeps leases, ticks and history in a directory of this host: the embedded store,
-// which needs no server. The kernel's file locks decide who holds what; one SQLite database, opened
-// only by those who need it, tells of ticks and history.
+// Package file keeps leases, ticks, history and tasks in a directory of this host: the embedded store, which needs no
+// server.
+//
+//	st, err := file.Open(ctx, "/var/lib/dibs")
+//
+// Open makes the directory if it is missing. [OpenDB] and [QueueTx] let an application enqueue and complete tasks in
+// its own transactions, in the same SQLite file. It excludes the processes of this host only, and waiters poll.
+//
+// The kernel's file locks decide which process holds a key. One SQLite database, opened only by processes that need
+// it, has ticks, history and tasks.
 //
 //	DIR/host.json                   the installation id, which is the host's id (rule H1)
 //	DIR/ns/NAME/namespace.json      max_ttl, and until when grants are held back (rule L9)
 //	DIR/ns/NAME/leases/SHA256       one file per key: the lock, and the record of its hold
 //	DIR/ns/NAME/leases/SHA256.req   what others ask of the holder: Replace, or break
-//	DIR/ns/NAME/requests.lock       taken by whoever asks, breaks or changes settings
-//	DIR/ns/NAME/journal.jsonl       ended runs without a tick, until somebody reads history
+//	DIR/ns/NAME/requests.lock       held while a process asks, breaks or changes settings
+//	DIR/ns/NAME/journal.jsonl       ended runs without a tick, until a process reads history
 //	DIR/ns/NAME/dibs.db             SQLite: ticks, jobs, runs, output, events, tasks; and an application's own tables
 //
 // # What is guaranteed
@@ -22,14 +29,14 @@
 // process that has it dies, however it dies, the next grant needs no waiting: a record that is neither released nor
 // lapsed, with a free lock, is a dead holder's.
 //
-// A flock can be tested only by taking it, and a probe must never acquire. So whoever gets the
-// flock also locks one byte of the file for the same open file description, about which
-// others ask the kernel with F_OFD_GETLK, which takes nothing. A second such byte is locked for the
-// microseconds in which a record is decided upon and written.
+// A flock can be tested only by taking it, and a probe must never acquire. So a process that gets the flock also locks
+// one byte of the file for the same open file description. Others ask the kernel about that byte with F_OFD_GETLK,
+// which takes nothing. A second such byte is locked for the microseconds in which a record is decided upon and
+// written.
 //
 // A process lets go of a hold that it did not renew within its TTL, as a server would, and never
 // revives it. The TTL is measured on CLOCK_BOOTTIME together with the boot id (rule L12): a stepped
-// wall clock changes no expiry, and what another boot wrote has expired. The store's time is
+// wall clock changes no expiry, and a record of another boot has expired. The store's time is
 // this host's wall clock; instants of records follow it when it is stepped.
 //
 // Tokens are max(previous + 1, wall clock in µs). Requests that reach the store late are refused
@@ -39,22 +46,21 @@
 // synchronous=FULL, one write transaction per call. A claim lives as long as the lock of its lease.
 //
 // A run without a tick costs no database. Its start is written into its lock file; its end is a
-// line in the journal, and then the record is freed. The first who asks for history imports the
-// journal, any number of times with the same result. If the hold of such a run dies, whoever
-// comes next (the next grant of the key, or a reader of history) concludes that it crashed;
-// should the run still report, its own word replaces that.
+// line in the journal, and then the record is freed. The first reader of history imports the
+// journal, any number of times with the same result. If the hold of such a run dies, the next grant of the key, or the
+// next reader of history, concludes that it crashed. If the run still reports, its own word replaces that.
 //
 // # An application's transactions
 //
 // OpenDB gives an application a pool on dibs.db, for tables of its own beside dibs's, and QueueTx is the queue
 // as seen from one of its transactions (promise 22): tasks are enqueued and completed with the application's
-// own rows, or not at all. Each call is in a savepoint, which is given up when it fails. A completion is fenced
+// own rows, or not at all. Each call is in a savepoint, which is rolled back if it fails. A completion is fenced
 // inside the transaction as it is outside; from then to the commit nobody else can write, and so nobody can
-// have been given the task. Who watches is told by the commit itself.
+// have been given the task. The commit itself wakes watching workers.
 //
-// SQLite has one writer per file. A key that another transaction has taken is therefore never Undecided: who
-// wants to write waits until that transaction ends, for 5 s or for as long as their context, and is then told
-// that the store is unavailable. So is everything of dibs that writes: fetches, completions, claims, events.
+// SQLite has one writer per file. A key that another transaction has taken is therefore never Undecided: every other
+// writer waits until that transaction ends, for 5 s or until its context ends, and then fails as unavailable. This
+// holds for everything of dibs that writes: fetches, completions, claims, events.
 // Leases are files, and go on; queues and tasks can be looked at.
 //
 // The tables must be in this file. Another one can be attached, but in WAL mode SQLite's commit is atomic for

@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// fail says what could not be done, where, why, and what to do about it. The directory is then
-// "unavailable" to whoever asked, as a server that does not answer would be.
+// fail says what could not be done, where, why, and the cure. It wraps lease.ErrUnavailable, as for a server that
+// does not answer.
 func fail(what, path string, err error) error {
 	if err == nil || errors.Is(err, lease.ErrUnavailable) {
 		return err
@@ -85,13 +85,13 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// errStopped is returned where a lock that is only ever held for microseconds stays taken.
+// errStopped is returned if a lock that is only ever held for microseconds stays taken.
 var errStopped = errors.New("another process has had it locked for seconds; look for one that is stopped (state T in ps)")
 
-// errVFS says that SQLite did not take what it is given here, which is a mistake in this program.
+// errVFS says that SQLite refused what it is given here, which is a mistake in this program.
 var errVFS = errors.New("SQLite refuses the way in which dibs opens files")
 
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// errDamaged is wrapped where a small file does not hold what was written there.
+// errDamaged is wrapped if a small file does not hold what was written there.
 var errDamaged = errors.New("damaged")

@@ -28,18 +28,18 @@ type hold struct {
 	timer  *time.Timer
 }
 
-// unlock frees the locks at once, for all who share them.
+// unlock frees the locks at once, for all processes that share them.
 func (h *hold) unlock() {
 	unlock(h.lock)
 	unlock(h.fd)
 }
 
-// probes are how many milliseconds a lock may be with somebody who only tries it: they let go of it at once, having
+// probes are how many milliseconds a lock may be with processes that only try it: they let go of it at once, having
 // found its byte taken.
 const probes = 5
 
-// still takes the locks again, which is nothing where they are held, and says whether the hold is in force. A command
-// that inherited them can have freed them, and then somebody else can have been granted the key.
+// still takes the locks again, which changes nothing if they are held, and says whether the hold is in force. A
+// command that inherited the locks can have freed them, and another process can have been granted the key since.
 func (h *hold) still() (bool, error) {
 	if ok, err := retake(h.lock, time.Sleep); err != nil || !ok {
 		return false, err
@@ -51,7 +51,7 @@ func (h *hold) still() (bool, error) {
 	return err != nil || rec.Token <= h.rec.Token, nil // what cannot be read is nobody's grant, and is written anew
 }
 
-// retake locks fd, as soon as those who only try its lock have let go of it.
+// retake locks fd, as soon as processes that only try its lock have let go of it.
 func retake(fd int, sleep func(time.Duration)) (ok bool, err error) {
 	ok, err = tryFlock(fd, unix.LOCK_EX)
 	for i := 0; i < probes && err == nil && !ok; i++ {
@@ -73,8 +73,8 @@ func (l *leases) keep(h *hold, rec record) {
 	l.holds[rec.Key] = h
 }
 
-// lapse lets go of a hold whose time is up without a renewal, as a server would: the kernel
-// knows no TTL. The timer stands still while the machine is suspended, the boot clock does not.
+// lapse lets go of a hold that was not renewed in time, as a server would: the kernel knows no TTL. The timer stands
+// still while the machine is suspended; the boot clock does not.
 func (l *leases) lapse(h *hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +98,8 @@ func (l *leases) live(key lease.Key, now instant) *hold {
 	return h
 }
 
-// letGo gives up this instance's copy of the lock. Where nobody else has one the lock is freed
-// explicitly: a child that is just being forked would else keep it until its exec.
+// letGo gives up this instance's copy of the lock. If nobody else has one, the lock is freed explicitly: a child that
+// is just being forked would else keep it until its exec.
 func (l *leases) letGo(h *hold) {
 	delete(l.holds, h.rec.Key)
 	h.timer.Stop()
@@ -109,9 +109,9 @@ func (l *leases) letGo(h *hold) {
 	h.close()
 }
 
-// edit changes the record of a hold, if it is still the hold's and no other file is in its place:
-// through the table, or through the file for a hold that was handed on. change decides; only
-// what it answers OK is written. held says whether the kernel still holds the lock.
+// edit changes the record of a hold, if it is still the hold's and no other file is in its place: through the table,
+// or through the file for a hold that was handed on. change decides, and its result is written only if it answers OK.
+// held says whether the kernel still holds the lock.
 func (l *leases) edit(ctx context.Context, ref lease.Ref, change func(r *record, held bool, now instant) (lease.Status, error)) (a lease.Answer, err error) {
 	at, err := l.seat(ref.Key)
 	if err != nil {
@@ -206,9 +206,9 @@ func keep(fd int, r *record, at seat) error {
 	return writeRecord(fd, r)
 }
 
-// look reads a record, and asks whether its lock is held, without taking anything. fd must not
-// be the description that holds it. Where the hold's time is up, its process gets a moment to
-// let go of the lock: its timer may be a little late.
+// look reads a record, and asks whether its lock is held, without taking anything. fd must not be the description
+// that holds the lock. If the hold's time is up, its process gets a moment to let go of the lock: its timer may be a
+// little late.
 func (l *leases) look(fd int, name string) (rec record, held bool, err error) {
 	for end := time.Now().Add(10 * time.Millisecond); ; time.Sleep(time.Millisecond) {
 		if rec, err = readRecord(fd, name); err != nil {
@@ -222,15 +222,15 @@ func (l *leases) look(fd int, name string) (rec record, held bool, err error) {
 	}
 }
 
-// gone answers with whatever record there is now.
+// gone answers with the record as it is now.
 func (l *leases) gone(key lease.Key) (lease.Answer, error) {
 	r, _, err := l.read(key, instantNow())
 	return lease.Answer{Status: lease.Gone, Record: r}, err
 }
 
-// alive says whether ref is a hold in force, as far as ticks and runs are concerned: the record
-// is its own, not released, and the kernel holds its lock. The time does not count where
-// another process has the lock: a lapsed hold whose lock is held has not lost its work yet.
+// alive says whether ref is a hold in force, as far as ticks and runs are concerned: the record is its own, not
+// released, and the kernel holds its lock. If another process has the lock the time does not count: a lapsed hold
+// whose lock is held has not lost its work yet.
 func (l *leases) alive(ref lease.Ref) (bool, error) {
 	if ref.Owner == (lease.Nonce{}) {
 		return false, nil

@@ -20,8 +20,8 @@ import (
 //go:embed queries/runs_unfinished.sql
 var sqlRunsUnfinished string
 
-// journalLong is the size at which whoever closes a run also imports the journal, so that it does
-// not grow for ever on a host where nobody looks at history: some 2,000 runs.
+// journalLong is the size from which a process that closes a run also imports the journal, so that it does not grow
+// for ever on a host where nobody reads history. It is some 2,000 runs.
 const journalLong = 1 << 20
 
 func (s *db) importIfLong(ctx context.Context) error {
@@ -33,11 +33,11 @@ func (s *db) importIfLong(ctx context.Context) error {
 	return nil
 }
 
-// catchUp brings into the database what is known of runs without a tick: from the journal those
-// that ended, from the lock files those that go on, and those whose hold died without a word.
+// catchUp brings into the database what is known of runs without a tick: the journal has those that ended, the lock
+// files have those that go on and those whose hold died without a word.
 //
-// The order matters. A run is found dead first; then the journal is read; only what the journal
-// does not tell either has crashed. All of it may happen twice, and in two processes at once.
+// The order matters. A run is found dead first; then the journal is read; only a run that the journal does not know
+// either has crashed. All of it may happen twice, and in two processes at once.
 func (s *db) catchUp(ctx context.Context) error {
 	seen, spent, err := s.leases.runs(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *db) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What they could tell is told: of keys that are never used again nothing need remain.
+	// Their outcomes are recorded now, so nothing remains of keys that are never used again.
 	return s.leases.removeSpent(spent)
 }
 
@@ -141,7 +141,7 @@ func (l *leases) removeOne(ref lease.Ref, at seat) error {
 	return at.remove()
 }
 
-// news says whether there is anything to write: mostly not, and then readers only read.
+// news says whether there is anything to write. Mostly there is not, and readers then only read.
 func (s *db) news(ctx context.Context, seen []seenRun) (bool, error) {
 	if pending, err := s.leases.journal.pending(); err != nil || pending {
 		return pending, fail("read", s.leases.journal.path, err)
@@ -163,7 +163,7 @@ func (s *db) news(ctx context.Context, seen []seenRun) (bool, error) {
 	return len(dead) > 0, s.fail("read", err)
 }
 
-// dead are the unfinished runs, of the lock files and of the database, whose hold is.
+// dead are the unfinished runs, of the lock files and of the database, whose hold is dead.
 func (s *db) dead(ctx context.Context, q querier, seen []seenRun) ([]runRow, error) {
 	var dead []runRow
 	for _, r := range seen {

@@ -16,8 +16,7 @@ import (
 // A Directory is what is there at a path.
 type Directory struct {
 	Path string
-	// ID is the installation id, which is the host's (rule H1); empty where there is none yet, or
-	// where it cannot be read.
+	// ID is the installation id, which is the host's (rule H1); empty if there is none yet, or it cannot be read.
 	ID string
 	// UID owns it, and Mode are its permissions.
 	UID  int
@@ -26,7 +25,7 @@ type Directory struct {
 	SharedFS string
 }
 
-// Inspect looks at a directory and changes nothing. Its error wraps fs.ErrNotExist where there is none.
+// Inspect looks at a directory and changes nothing. Its error wraps fs.ErrNotExist if there is none.
 func Inspect(path string) (Directory, error) {
 	d := Directory{Path: path}
 	var st unix.Stat_t
@@ -41,7 +40,7 @@ func Inspect(path string) (Directory, error) {
 	if d.SharedFS, err = checkFS(path); err != nil && !errors.Is(err, errShared) {
 		return d, fmt.Errorf("directory %s: %w", path, err)
 	}
-	// It may be anybody's directory, so what is there is looked at with care, and may be nothing.
+	// Anybody may own the directory, so its files are opened with care, and may be missing.
 	var m hostMeta
 	if at, err := beneath.Look(path); err == nil && readJSON(at, hostName, &m) == nil && store.CheckInstallation(m.ID) == nil {
 		d.ID = m.ID

@@ -44,7 +44,7 @@ func (j *journal) append(r run.Record) error {
 		return fmt.Errorf("journal of runs: %w", err)
 	}
 	line := append(append([]byte{'\n'}, text...), '\n')
-	// Readers take it away in a moment. Somebody else who shares the directory could keep it locked.
+	// Readers take the file away in a moment. But any process that shares the directory could keep it locked.
 	ok, err := patiently(context.Background(), 2*time.Second, func() (bool, error) { return j.tryAppend(line) })
 	if err == nil && !ok {
 		err = errStopped
@@ -76,7 +76,7 @@ func (j *journal) tryAppend(line []byte) (done bool, err error) {
 	return err == nil, err
 }
 
-// A chapter is a piece of the journal that nobody writes to any more.
+// A chapter is a piece of the journal to which nobody writes any more.
 type chapter struct {
 	at   seat
 	runs []run.Record
@@ -95,7 +95,7 @@ func (c *chapter) close(imported bool) {
 	closeFD(c.fd)
 }
 
-// pending says whether there is anything to read.
+// pending says whether there is anything to import.
 func (j *journal) pending() (bool, error) {
 	own, err := j.dir.own()
 	if err != nil {
@@ -112,8 +112,8 @@ func (j *journal) pending() (bool, error) {
 	return err == nil && st.Size > 0, err
 }
 
-// chapters are the files that were renamed and not yet removed, in no matter which order: a
-// run's own report wins over what others conclude, whichever is read first.
+// chapters are the files that were renamed and not yet removed. Their order does not matter: a run's own report wins
+// over what others conclude, whichever is read first.
 func chapters(own *beneath.Dir) ([]seat, error) {
 	names, err := own.Names()
 	sort.Strings(names)
@@ -161,8 +161,8 @@ func closeAll(all []*chapter, imported bool) {
 	}
 }
 
-// mostJournal bounds what is read of a chapter: some half a million runs. Whoever shares the directory
-// can make one of any size.
+// mostJournal bounds what is read of a chapter: some half a million runs. Other users of a shared directory can make
+// one of any size.
 const mostJournal = 256 << 20
 
 func readChapter(at seat) (*chapter, error) {

@@ -16,9 +16,8 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// leases keeps one file per key, whose flock is the hold. Its table has the holds of which this
-// process has the open file; all others, also those it handed on (detach), it knows from the
-// files alone.
+// leases keeps one file per key, whose flock is the hold. Its table has the holds whose open file this process has.
+// All others, also those that it handed on (detach), it knows from the files alone.
 type leases struct {
 	dir     *dir
 	journal *journal
@@ -30,8 +29,8 @@ type leases struct {
 	opened opened
 }
 
-// tables has one table per namespace, whichever Open of this process was the first: what the
-// process holds, it holds whichever of its stores it asks, and Close releases nothing.
+// tables has one table per namespace, whichever Open of this process came first. A hold belongs to the process,
+// whichever of its stores it asks, and Close releases nothing.
 var tables struct {
 	sync.Mutex
 	byPath map[string]*leases
@@ -62,8 +61,8 @@ func (l *leases) lockPath(k lease.Key) string {
 	return filepath.Join(l.dir.path, leasesName, lockFile(k))
 }
 
-// undecided is how long an acquirer waits for a lock whose record is nobody's: another one may
-// be deciding, or a process may be between its release and its exit.
+// undecided is how long an acquire waits for a lock whose record is nobody's: another acquire may be deciding, or a
+// process may be between its release and its exit.
 const undecided = 25 * time.Millisecond
 
 // Acquire fulfils lease.Store.
@@ -123,21 +122,21 @@ func (l *leases) acquire(ctx context.Context, q *lease.AcquireRequest) (_ lease.
 	}
 	a, settled, err := l.grant(ctx, q, m, h)
 	if !settled || err != nil || a.Status != lease.OK || l.holds[q.Key] == nil {
-		// What flock and bytes these descriptions got goes at once, also if a child that is
-		// just being forked shares them for a moment.
+		// The flock and the byte locks of these descriptions are freed at once, even if a child that is just being
+		// forked shares them for a moment.
 		h.unlock()
 		h.close()
 	}
 	return a, settled, fail("acquire", at.String(), err)
 }
 
-// heldBack says whether grants wait.
+// heldBack says whether grants are held back (rule L9).
 func (l *leases) heldBack() (bool, error) {
 	m, err := l.dir.meta.current()
 	return !m.holdUntil(l.dir.boot, instantNow()).IsZero(), err
 }
 
-// refuse answers what no look at the file can change.
+// refuse answers requests that no look at the file can change.
 func (l *leases) refuse(q *lease.AcquireRequest, m nsMeta, now instant) (lease.Answer, bool) {
 	switch until := m.holdUntil(l.dir.boot, now); {
 	case now.past(q.NotAfter):
@@ -199,13 +198,12 @@ func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, h
 	if a, refused := l.refuse(q, m, now); refused {
 		return a, true, nil
 	}
-	// That its lock is free says that its supervisor is dead, and nothing of a request that works
-	// elsewhere (rule L8).
+	// A free lock says that its supervisor is dead. It says nothing of a request that works elsewhere (rule L8).
 	if old.busy(l.dir.boot, now) && !q.Unguarded {
 		return lease.Answer{Status: lease.Held, Record: l.view(&old, false, now)}, true, nil
 	}
-	// Nor does it say anything of work that has no part in the lock: that it is gone has to be proven, as
-	// in every other store (rule L6).
+	// Nor does it say anything of work that does not share the lock: that this work is gone must be proven, as in
+	// every other store (rule L6).
 	if old.Holder.Apart && !old.released() && !old.lapsed(l.dir.boot, now) && q.Reclaim != old.ref() {
 		return lease.Answer{Status: lease.Held, Record: l.view(&old, false, now)}, true, nil
 	}
@@ -236,8 +234,8 @@ func (l *leases) newRecord(q *lease.AcquireRequest, last lease.Token, now instan
 	}
 }
 
-// contended answers for a lock that another description has. It is settled only if the record
-// says whose it is.
+// contended answers for a lock that another description has. The answer is settled only if the record says which hold
+// it is.
 func (l *leases) contended(q *lease.AcquireRequest, fd int) (lease.Answer, bool, error) {
 	rec, held, err := l.look(fd, lockFile(q.Key))
 	if err != nil {

@@ -29,7 +29,7 @@ type hostMeta struct {
 	Made   time.Time `json:"made"`
 }
 
-// namespace.json is what grants obey.
+// namespace.json is what grants must obey.
 type nsMeta struct {
 	Layout int   `json:"layout"`
 	MaxTTL int64 `json:"max_ttl_us"`
@@ -50,7 +50,7 @@ func (m nsMeta) holdUntil(boot string, now instant) time.Time {
 
 func (m nsMeta) maxTTL() time.Duration { return time.Duration(m.MaxTTL) * time.Microsecond }
 
-// identity reads the directory's id and makes it where there is none.
+// identity reads the directory's id, and makes it if there is none.
 func identity(root *beneath.Dir) (id string, fresh bool, err error) {
 	path := root.Join(hostName)
 	var m hostMeta
@@ -120,9 +120,9 @@ func (m *meta) current() (nsMeta, error) {
 	return n, nil
 }
 
-// prepare makes the namespace where it is missing. Without Init an empty directory may be one
-// whose files were removed under running work, so that grants wait until that work has lapsed
-// (rule L9); unless the kernel knows that nobody on this machine holds such a lock.
+// prepare makes the namespace if it is missing. Without Init, an empty directory may be one whose files were removed
+// under running work. So grants wait until that work has lapsed (rule L9), unless the kernel shows that no process on
+// this machine holds such a lock.
 func (m *meta) prepare(root *beneath.Dir, c store.Config) ([]string, error) {
 	longest := max(lease.DefaultTTL, c.TTL).Microseconds()
 	own, err := m.dir.own()
@@ -191,8 +191,8 @@ func (m *meta) upgrade(d *dir, longest int64) (lines []string, err error) {
 	return lines, fail("change", m.path, err)
 }
 
-// exclusively runs f under the namespace's own lock, which serialises what is rare: requests
-// to holders, breaks, changes of settings. Grants and renewals never wait for it.
+// exclusively runs f under the namespace's own lock, which serialises rare things: requests to holders, breaks,
+// changes of settings. Grants and renewals never wait for it.
 func (d *dir) exclusively(ctx context.Context, f func() error) error {
 	path := filepath.Join(d.path, lockName)
 	own, err := d.own()

@@ -8,8 +8,8 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// Migrations are the versions of the database's schema, in the order of their names. They are
-// applied by whoever opens the database first.
+// Migrations are the versions of the database's schema, in the order of their names. The first process that opens the
+// database applies them.
 var Migrations fs.FS = must(fs.Sub(files, "migrations"))
 
 func must(f fs.FS, err error) fs.FS {

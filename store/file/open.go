@@ -26,10 +26,9 @@ type dir struct {
 }
 
 // OpenConfig opens the directory of c.URL (file:///path) and makes it, with its parents and mode 0700, if it is
-// not there, unless c.Read. It opens no database: that waits for the first who asks for ticks or history, who
-// makes it where there is none yet in a namespace that is prepared. Under c.Read an older database is not
-// upgraded: what is asked of it fails with an error that wraps store.ErrOutdated. Errors wrap
-// lease.ErrUnavailable, unless it is the address that is wrong.
+// missing, unless c.Read. It opens no database: the first call for ticks, history or tasks does, and makes the
+// database if a prepared namespace has none yet. Under c.Read an older database is not upgraded; calls for it fail
+// with an error that wraps store.ErrOutdated. Errors wrap lease.ErrUnavailable, except for a wrong address.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fail("open directory", c.String(), err)
@@ -72,7 +71,7 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	}, nil
 }
 
-// weaker is what doctor and the pages say; doc.go has the reasons.
+// weaker is what doctor and the docs say; doc.go has the reasons.
 var weaker = []string{
 	"It excludes on this host only, and only processes that use the same directory.",
 	"A process that is stopped (SIGSTOP) while it holds a lease keeps it until it continues or dies, beyond the TTL: nothing overlaps, but others wait.",
@@ -152,8 +151,8 @@ func (d *dir) found(root *beneath.Dir, c store.Config) error {
 	return nil
 }
 
-// openRoot opens the directory, makes it where that is meant, and refuses one whose locks would not be
-// ours alone.
+// openRoot opens the directory, or makes it if that is meant, and refuses one whose locks would not be this kernel's
+// alone.
 func (d *dir) openRoot(c store.Config) (root *beneath.Dir, made bool, err error) {
 	if c.Expect == "" && !c.Read {
 		root, made, err = beneath.Make(d.root)

@@ -28,8 +28,8 @@ func Inspect(path string) (Directory, error) {
 	return Directory{Path: path}, fmt.Errorf("directory %s: %w", path, errors.ErrUnsupported)
 }
 
-// OpenConfig is refused here: whether a lock is held can be asked without taking it only where there
-// are locks of open file descriptions, and inheriting one is what this store stands on.
+// OpenConfig is refused here. This store needs locks of open file descriptions: only they can be asked about without
+// being taken, and inherited.
 func OpenConfig(_ context.Context, c store.Config) (*store.Store, error) {
 	return nil, needsLinux(c.String())
 }

@@ -29,8 +29,8 @@ const (
 	databaseName  = "dibs.db"
 )
 
-// places are the opened directories of a namespace. Everything in them is opened relative to them, since
-// whoever shares the directory may have put anything there under any name (package beneath).
+// places are the opened directories of a namespace. Everything in them is opened relative to them: other users of a
+// shared directory may have put anything there under any name (package beneath).
 type places struct {
 	own, leases *beneath.Dir
 }
@@ -97,7 +97,7 @@ func (s seat) same(fd int) (bool, error) { return s.in.Same(fd, s.name) }
 
 func (s seat) remove() error { return s.in.Remove(s.name) }
 
-// requests is where what others ask of the holder stands.
+// requests is the file with requests to the holder.
 func (s seat) requests() seat { return seat{s.in, s.name + requestSuffix} }
 
 // seat is the place of a key's lock file.
@@ -109,8 +109,8 @@ func (l *leases) seat(k lease.Key) (seat, error) {
 	return seat{p.leases, lockFile(k)}, nil
 }
 
-// openLock opens a lock file twice: to write the record, and to hold the lock. The second can only be
-// read: it is what the command inherits, who must not be able to write a record with it.
+// openLock opens a lock file twice: to write the record, and to hold the lock. The second can only be read: a command
+// inherits it, and must not be able to write a record with it.
 func (s seat) openLock() (fd, lock int, err error) {
 	fd, err = s.open(unix.O_RDWR | unix.O_CREAT)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s seat) openLock() (fd, lock int, err error) {
 	return -1, -1, err
 }
 
-// errMoved says that another file was put in the place of one that was being opened.
+// errMoved says that another file took the place of one while it was being opened.
 var errMoved = errors.New("the file was replaced meanwhile")
 
 func sameFile(a, b int) (bool, error) {

@@ -27,8 +27,8 @@ var (
 	sqlTurnPut string
 )
 
-// prunedLook is how many rows a step looks at to find those that may go. The others, such as ticks of an
-// application that is gone and never ended them, keep no more than that from the rows behind them.
+// prunedLook is how many rows a step looks at to find those that may go. Rows that must stay, such as ticks of an
+// application that is gone and never ended them, delay the rows behind them by no more than that.
 const prunedLook = 10 * history.Step
 
 // Prune fulfils history.Store.
@@ -67,7 +67,7 @@ type pruned struct {
 	goes bool
 }
 
-// kind goes on behind where the last step ended, and drops what may go; where it comes to the end, the next one
+// kind goes on behind the last step's end, and drops the rows that may go. When it comes to the end, the next step
 // begins anew.
 func (p *pruning) kind(what, text string, drop func(pruned) error) error {
 	from, found, err := one(p.ctx, p.tx, func(row scanner) (x pruned, err error) { return x, row.Scan(&x.at, &x.name) }, sqlTurnGet, what)

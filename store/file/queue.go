@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// queues fulfils driver.Store, desk driver.Admin. A writing transaction has the database to itself, so
-// that each decision is made in Go between reading and writing rows.
+// queues fulfils driver.Store, desk driver.Admin. A writing transaction has the database to itself, so each decision is
+// made in Go between reading and writing rows.
 type (
 	queues struct{ db *db }
 	desk   struct{ db *db }
@@ -31,12 +31,23 @@ var statement = func() map[string]string {
 	all := map[string]string{}
 	for _, part := range strings.Split(queueSQL, "-- name: ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
-		all[name] = strings.TrimSpace(text)
+		all[name] = withoutComments(text)
 	}
 	all["task_get"] = all["task_columns"] + " WHERE t.id = ?"
 	all["task_by_key"] = all["task_columns"] + " WHERE t.ukey = ? AND t.ukey IS NOT NULL"
 	return all
 }()
+
+// withoutComments leaves out the lines that are comments: a statement is parsed for each transaction of a caller's.
+func withoutComments(text string) string {
+	var code strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "--") {
+			code.WriteString(line)
+		}
+	}
+	return strings.TrimSpace(code.String())
+}
 
 // prepare has the writer's connection parse the queue's statements once: parsing is most of what a small one costs.
 func (p *pools) prepare(ctx context.Context) (map[string]*sql.Stmt, error) {
@@ -176,7 +187,7 @@ func rows[T any](b *board, read func(scanner) (T, error), name string, args ...a
 
 func readID(row scanner) (id task.ID, err error) { return id, row.Scan(&id) }
 
-// live says whether a worker's lease is.
+// live says whether a worker's lease is live.
 func (b *board) live(ref lease.Ref) (bool, error) {
 	if known, ok := b.alive[ref]; ok {
 		return known, nil

@@ -16,8 +16,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// look reads the last committed state, one and the same for all of do. It waits for nobody who writes, and
-// holds up nobody.
+// look reads the last committed state, the same for all of do. It waits for no writer, and delays none.
 func (d desk) look(ctx context.Context, do func(*board) error) error {
 	p, err := d.db.open(ctx)
 	if err != nil {

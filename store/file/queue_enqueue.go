@@ -40,7 +40,7 @@ func (b *board) enqueue(s task.Spec) (e task.Enqueued, err error) {
 	return e, err
 }
 
-// holder is who holds a unique key now; nil where nobody does.
+// holder is the task that holds a unique key now; nil if none does.
 func (b *board) holder(h task.Hash) (*taskRow, error) {
 	t, err := b.find("task_by_key", h[:])
 	if err != nil || t == nil || !t.LostKey(b.now) {
@@ -76,7 +76,7 @@ func (b *board) admit(s task.Spec) (e task.Enqueued, err error) {
 	return task.Enqueued{Answer: task.New, ID: t.ID, State: t.State}, nil
 }
 
-// nominate makes a new task available where its lane has a free slot for it. Behind a long line that is one look.
+// nominate makes a new task available if its lane has a free slot for it. Behind a long line that is one look.
 func (b *board) nominate(t *taskRow) error {
 	l, err := b.limit(t.limit)
 	if err != nil || l.free() == 0 {

@@ -47,12 +47,12 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		if len(f.given) == 0 {
 			return nil
 		}
-		return f.exec("worker_back", f.worker) // who fetches under a live lease is there, whatever it said before
+		return f.exec("worker_back", f.worker) // a worker that fetches under a live lease is there, whatever it said before
 	})
 	return out, err
 }
 
-// beyondHeld is behind how many tasks of a lane that are held back a fetch looks for others.
+// beyondHeld is how many held-back tasks of a lane a fetch looks behind for others.
 const beyondHeld = 100
 
 // A fetch is one call of Fetch.
@@ -83,7 +83,7 @@ func (f *fetch) prepare() (err error) {
 	return err
 }
 
-// from takes what there is in a queue, the first in order first.
+// from gives what a queue has, the first in order first.
 func (f *fetch) from(name string) error {
 	lanes, err := f.lanesOf(name)
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *fetch) from(name string) error {
 			return err
 		}
 		met, err := f.meetAll(found)
-		// What was met may have let others in.
+		// Meeting these may have made others available.
 		if err != nil || met == 0 || len(f.given) >= f.r.Max {
 			return err
 		}
@@ -108,8 +108,8 @@ func (f *fetch) from(name string) error {
 	return nil
 }
 
-// lanesOf are those of a queue that the worker may fetch from now. Where there are very many, some are drawn:
-// the others have their turn in another fetch.
+// lanesOf are the lanes of a queue from which the worker may fetch now. If there are very many, some are drawn: the
+// others have their turn in another fetch.
 func (f *fetch) lanesOf(name string) (open []lane, err error) {
 	all, err := f.allLanes(name)
 	for _, l := range all {
@@ -189,8 +189,8 @@ type candidate struct {
 	rate  *rate
 }
 
-// candidates are the first in order of what the lanes have, as many as there is room for, or fewer: of each
-// lane only the first few are read, and none that comes behind the last one of those.
+// candidates are the first tasks in order of the lanes, as many as there is room for or fewer. Of each lane only the
+// first few are read, and a task behind the last one of those is no candidate.
 func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 	const few = 8
 	var end *spot
@@ -232,7 +232,7 @@ func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 // wants says whether a task of the class may be given.
 func (f *fetch) wants(class int) bool { return life.Admits(&f.r, class, f.suspect) }
 
-// meetAll gives them in order, and says with how many something was done.
+// meetAll meets them in order, and says to how many something was done.
 func (f *fetch) meetAll(all []candidate) (met int, err error) {
 	for _, c := range all {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
+// mine is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
 func (b *board) mine(worker lease.Ref, r driver.Ref) (t *taskRow, id int64, err error) {
 	if id, err = b.workerID(worker); err != nil {
 		return nil, 0, err

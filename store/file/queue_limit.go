@@ -17,9 +17,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are
-// free slots are available, though no more than shelf, the first ones in order; all others are blocked, and no
-// fetch looks at them.
+// A limit is a key under which so many tasks may run (rule Q5). In each lane as many waiting tasks are available as
+// there are free slots, shelf at most, the first ones in order. All others are blocked, and no fetch looks at them.
 type limit struct {
 	life.Cap
 	id      int64
@@ -31,18 +30,18 @@ type limit struct {
 }
 
 const (
-	// shelf is how many tasks of a lane a limit lets onto the shelf at most: one that is taken down makes room
-	// for the next.
+	// shelf is how many tasks of a lane a limit makes available at most. A task that is given makes room for the
+	// next.
 	shelf = 100
-	// doors is how many lanes one step brings up to a limit.
+	// doors is how many lanes one step brings in order.
 	doors = 20
 )
 
-// A round is how far the lanes of a limit are brought up to it: from the lane at on, and over the first one
-// again up to end.
+// A round is how far the lanes of a limit are in order: it goes on with the lane at, and over the first one again up
+// to end.
 type round struct{ at, end int64 }
 
-// complete is the round of a limit whose lanes are all as it says.
+// complete is the round of a limit whose lanes are all in order.
 var complete = round{-1, 0}
 
 func readLimit(row scanner) (*limit, error) {
@@ -70,7 +69,7 @@ func (b *board) known(l *limit, err error) (*limit, error) {
 	return l, nil
 }
 
-// free is how many slots are.
+// free is how many slots are free.
 func (l *limit) free() int { return max(l.Max-l.running, 0) }
 
 // declare is the limit that a spec names, made where it is new. The last declaration wins.
@@ -110,8 +109,8 @@ func readSpot(row scanner) (s spot, err error) { return s, row.Scan(&s.id, &s.ra
 
 func inOrder(a, b spot) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) }
 
-// settle notes that the number of l's free slots, or of those in line, has changed: at the end of the step
-// every lane is to have what that asks for (rule Q5).
+// settle notes that l's free slots or its line have changed: the end of the step brings every lane in order (rule
+// Q5).
 func (b *board) settle(l *limit) { l.touched = true }
 
 // settleAll does so for all limits of the step.
@@ -135,7 +134,7 @@ func (b *board) settleAll() error {
 	return nil
 }
 
-// goRound brings some more lanes up to a limit, and keeps how far it came where that has changed.
+// goRound brings some more lanes in order, and stores how far it came.
 func (b *board) goRound(l *limit, was round) error {
 	for left := doors; l.round != complete && left > 0; {
 		end := int64(math.MaxInt64)
@@ -172,7 +171,7 @@ func (b *board) goRound(l *limit, was round) error {
 	return b.exec("limit_round", l.round.at, l.round.end, l.id)
 }
 
-// goOn goes on with what earlier steps left to do, for a few limits, and says whether there was any.
+// goOn continues what earlier steps left to do, for a few limits, and says whether there was any.
 func (b *board) goOn() (more bool, err error) {
 	const few = 5
 	turn := &b.db.turns.limit
@@ -198,9 +197,9 @@ func (b *board) rounds(from int64, most int) ([]int64, error) {
 	return rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "rounds", from, most)
 }
 
-// settleLane makes as many of those in line available as there are free slots, and as may be on the shelf: the
-// first ones in order. Where there are more slots than that, suspects are on a shelf apart: they are given one
-// by one, and hold up no others. It looks at few more rows than it changes, and says whether that was all.
+// settleLane makes the first waiting tasks of a lane available, as many as there are free slots, shelf at most. If
+// there are more slots than that, suspects have a shelf of their own: they are given one by one, and must not delay
+// others. It looks at few more rows than it changes, and says whether that was all.
 func (b *board) settleLane(l *limit, lane int64) (all bool, err error) {
 	free := l.free()
 	if free <= shelf {
@@ -213,12 +212,13 @@ func (b *board) settleLane(l *limit, lane int64) (all bool, err error) {
 	return all, err
 }
 
-// A line is what stands in line in a lane: the statements that find it, and their arguments.
+// A line is one line of waiting tasks in a lane: the statements that find it, and their arguments.
 type line struct {
 	name string
 	args []any
 }
 
+// settleLine brings one line in order, 3·shelf changes at most.
 func (b *board) settleLine(in line, free int) (all bool, err error) {
 	const most = 3 * shelf
 	var open int
@@ -271,8 +271,8 @@ func (b *board) turn(to task.State, in line, n int) error {
 	return err
 }
 
-// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. It
-// touches no more than most, and says how many; t waits like others once that was all.
+// displace asks for a slot: running rivals are to stop, and older waiting ones are superseded. It touches most tasks
+// at most, and says how many. Once that was all, t waits like others.
 func (b *board) displace(t *taskRow, most int) (n int, err error) {
 	guests, err := rows(b, readID, "guests", t.limit, most)
 	for _, id := range guests {

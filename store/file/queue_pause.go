@@ -72,7 +72,7 @@ func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err e
 // watchEvery is how often the database is looked at for a change. A look reads shared memory, no disk.
 const watchEvery = 5 * time.Millisecond
 
-// Watch fulfils driver.Store: any change of the database is a sign, whoever made it.
+// Watch fulfils driver.Store: any change of the database wakes the watcher, whatever process made it.
 func (q queues) Watch(ctx context.Context, _ []string) (<-chan struct{}, error) {
 	if _, err := q.db.open(ctx); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (b *board) save(t *taskRow) error {
 	return b.exec("task_update", append(t.columns(), int64(t.ID))...)
 }
 
-// change does what what says to t, and writes it with all that follows from it.
+// change applies what to t, and writes it with all its consequences.
 func (b *board) change(t *taskRow, what func() life.Note) error {
 	from := t.State
 	n := what()
@@ -81,8 +81,7 @@ func (b *board) change(t *taskRow, what func() life.Note) error {
 	return b.move(t, from)
 }
 
-// move writes t, which was in state from, and does what its going means for its limit: who waits moves up, or steps
-// back (rule Q5).
+// move writes t, which was in state from, and settles its limit: waiting tasks move up or step back (rule Q5).
 func (b *board) move(t *taskRow, from task.State) error {
 	if t.limit == 0 || t.State == from && !t.State.Waiting() {
 		return b.save(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// mostAtOnce bounds the tasks that a step touches for others than those who asked for it, and the rows that it
-// forgets: some 200 ms. Tests take smaller steps.
+// mostAtOnce bounds the tasks that a step touches beside its caller's, and the rows that it forgets: some 200 ms.
+// Tests take smaller steps.
 var mostAtOnce = 1000
 
 const (
@@ -265,7 +265,7 @@ func (t *tending) deleted(keep map[task.State]time.Duration) error {
 	return nil
 }
 
-// forget drops old counters, and workers that nobody asks about any more.
+// forget drops old counters, and old workers.
 func (t *tending) forget() error {
 	if err := t.exec("counts_forget", micros(t.now.Add(-countsKept)), mostAtOnce); err != nil {
 		return err

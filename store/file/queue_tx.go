@@ -21,22 +21,22 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// OpenDB opens a pool of the caller's own, to be closed by the caller, on the database of s: an application
-// that has its tables there can have its transactions joined (QueueTx). Names that begin with dibs_ are dibs's,
-// all others the application's.
+// OpenDB opens a pool of connections to the database of s for an application that has its own tables there, so that
+// its transactions can be joined (QueueTx). The caller closes the pool. Names that begin with dibs_ are dibs's, all
+// others the application's.
 //
-// Transactions are IMMEDIATE, but for read-only ones. They wait for other writers: in this process for those
-// who came before, 5 s at most, and for other processes as long again, then BeginTx fails with an error that
-// wraps lease.ErrUnavailable. A commit is on disk when it returns (synchronous=FULL). Params are more of the
-// driver's parameters, such as "_pragma=foreign_keys(1)" or "_time_format=sqlite".
+// Transactions are IMMEDIATE, except read-only ones. BeginTx waits for other writers: up to 5 s for those of this
+// process that came before, and up to 5 s more for other processes. Then it fails with an error that wraps
+// lease.ErrUnavailable. A commit is on disk when it returns (synchronous=FULL). params are more of the driver's
+// parameters, such as "_pragma=foreign_keys(1)" or "_time_format=sqlite".
 //
-// There is one writer at a time. While a transaction of the pool is open, nothing on this host is enqueued,
-// fetched, completed or claimed in this namespace, and who wants to is told after 5 s that the store is
-// unavailable. Leases go on. So keep transactions short, and call nothing of the store's while one is open,
-// except through QueueTx: it would wait for its own caller.
+// There is one writer at a time. While a transaction of the pool is open, nothing on this host is enqueued, fetched,
+// completed or claimed in this namespace; such calls fail after 5 s with ErrUnavailable. Leases are renewed
+// meanwhile. So keep transactions short, and call nothing of the store while one is open, except through QueueTx: the
+// call would wait for its own caller.
 //
-// No program may have the file open through two different libraries of SQLite: closing it in one of them drops
-// the locks of the other.
+// No program may have the file open through two different libraries of SQLite: closing it in one of them drops the
+// locks of the other.
 func OpenDB(ctx context.Context, s *store.Store, params ...string) (*sql.DB, error) {
 	d, err := dbOf(s)
 	if err != nil {
@@ -67,14 +67,12 @@ func dbOf(s *store.Store) (*db, error) {
 	return nil, fmt.Errorf("store %s: it is not an embedded directory, and has no SQLite database to share: %w", s.URL, errors.ErrUnsupported)
 }
 
-// Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
-// commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.
+// Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the commit,
+// or after a rollback. One goroutine at a time may use it, as the transaction.
 //
-// No answer is ever Undecided: there is one writer, so another's uncommitted key is waited for when the
-// transaction begins.
-//
-// After an error the transaction is as it was before the call, and goes on; except where SQLite gives all of it
-// up, as it does when the disk is full or fails. Then it is over, and the error says so.
+// No answer is ever Undecided: there is one writer, so BeginTx waits for another's uncommitted key. After an error
+// the transaction is as it was before the call, and goes on. The exception is an error at which SQLite gives up all
+// of it, such as a full disk; the error then says that it is over.
 type Tx struct {
 	tx   *sql.Tx
 	db   *db
@@ -83,14 +81,14 @@ type Tx struct {
 	ours bool // its database was looked at
 }
 
-// QueueTx is the queue of s as seen from a transaction on its database, best one of OpenDB's. A transaction on
-// any other database is refused when it is used.
+// QueueTx is the queue of s in a transaction on its database; begin that with a pool of OpenDB. A transaction on any
+// other database is refused when it is used.
 func QueueTx(tx *sql.Tx, s *store.Store) *Tx {
 	d, err := dbOf(s)
 	return &Tx{tx: tx, db: d, bad: err, stmt: preparing(tx)}
 }
 
-// Enqueue is of driver.Inserter. Who watches is told at the commit.
+// Enqueue is driver.Inserter's. Watching workers wake at the commit.
 func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
@@ -121,7 +119,7 @@ func (c *counted) step(ctx context.Context, do func(*board) error) error {
 	})
 }
 
-// Finish is of driver.Finisher. Slots are free as soon as it commits.
+// Finish is driver.Finisher's. The slots are free as soon as it commits.
 func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
@@ -165,9 +163,9 @@ func (x *Tx) step(ctx context.Context, do func(*board) error) error {
 	return x.undo(ctx, err)
 }
 
-// goesOn sees to it that there still is a transaction. SQLite gives all of it up at some errors of the
-// application's statements, such as a write that was interrupted, or a conflict with OR ROLLBACK; a savepoint
-// then would be a transaction of its own, and committed.
+// goesOn checks that there still is a transaction. SQLite gives up all of it at some errors of the application's
+// statements, such as an interrupted write, or a conflict with OR ROLLBACK. A savepoint would then be a transaction
+// of its own, and be committed.
 func (x *Tx) goesOn(ctx context.Context) error {
 	if err := x.exec(ctx, "BEGIN"); err != nil {
 		return nil // there is one, in which no other can begin; or what comes next fails as well
@@ -176,7 +174,7 @@ func (x *Tx) goesOn(ctx context.Context) error {
 	return errors.New("the transaction is over: SQLite rolled all of it back at an earlier error of one of its statements, such as a write that was interrupted")
 }
 
-// look sees to it that the transaction is one on this directory's database.
+// look checks that the transaction is on this directory's database.
 func (x *Tx) look(ctx context.Context) error {
 	if x.ours {
 		return nil
@@ -217,8 +215,8 @@ func (x *Tx) lock(ctx context.Context) error {
 	return x.fail(err)
 }
 
-// undo gives the savepoint up. Where SQLite has given up the whole transaction, what came next would be
-// committed statement by statement.
+// undo rolls the savepoint back. If SQLite has given up the whole transaction, later statements would be committed
+// one by one: so the transaction is ended.
 func (x *Tx) undo(ctx context.Context, why error) error {
 	err := x.exec(ctx, "ROLLBACK TO dibs_queue")
 	if err == nil {

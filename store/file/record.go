@@ -16,10 +16,9 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// An instant is one moment on both clocks, in µs. Expiry is decided on boot (rule L12); wall is
-// what people and requests speak of. The wall clock is the machine's own, read here and not
-// through the clock seam: on one host the store's clock is the host's, whatever offset a test
-// gives to a process.
+// An instant is one moment on both clocks, in µs. Expiry is decided on boot (rule L12); people and requests use wall.
+// The wall clock is the machine's own, and not the clock seam's: on one host the store's clock is the host's,
+// whatever offset a test gives to a process.
 type instant struct{ wall, boot int64 }
 
 func instantNow() instant {
@@ -31,9 +30,9 @@ func (n instant) time() time.Time { return time.UnixMicro(n.wall).UTC() }
 // past says whether a bound in store time, none if zero, has passed.
 func (n instant) past(bound time.Time) bool { return !bound.IsZero() && n.wall > bound.UnixMicro() }
 
-// A record is what a lock file contains: one line of JSON and one with its checksum. Whatever
-// follows is left from a longer one. The instants are µs of CLOCK_BOOTTIME in boot Boot, 0 for
-// none; adding Line gives wall time, as it was when the record was made.
+// A record is the content of a lock file: one line of JSON and one with its checksum. Bytes behind these are left
+// from a longer one. Instants are µs of CLOCK_BOOTTIME in boot Boot, 0 for none; adding Line gives wall time, as it
+// was when the record was made.
 type record struct {
 	Key      lease.Key     `json:"key"`
 	Owner    lease.Nonce   `json:"owner"`
@@ -56,7 +55,7 @@ func (r *record) ref() lease.Ref { return lease.Ref{Key: r.Key, Owner: r.Owner, 
 
 func (r *record) released() bool { return r.Expires == 0 }
 
-// lapsed says whether the hold's time is up; another boot's is.
+// lapsed says whether the hold's time is up; that of another boot's hold is.
 func (r *record) lapsed(boot string, now instant) bool {
 	return r.Boot != boot || now.boot >= r.Expires
 }
@@ -86,8 +85,8 @@ func (r *record) busy(boot string, now instant) bool {
 	return r.Busy != 0 && !r.released() && r.Busy+r.line(boot, now) > now.wall
 }
 
-// lookAgain is how far ahead the expiry is shown of a hold that is over by its record while the
-// kernel still holds its lock: nobody can be granted it, and nobody knows for how long.
+// lookAgain is how far ahead the expiry is shown of a hold that has lapsed by its record while the kernel still holds
+// its lock: nobody can be granted the key, and nobody knows for how long.
 const lookAgain = 100 * time.Millisecond
 
 // view is the record as the contract shows it. held says what the kernel knows: a record that
@@ -125,8 +124,8 @@ func (r *record) encode() ([]byte, error) {
 	return fmt.Appendf(b, "\n%08x\n", crc32.ChecksumIEEE(b)), nil
 }
 
-// decode reads what encode wrote. A file that was created and never written is a record of
-// nothing; anything else that does not agree with its checksum is errDamaged.
+// decode reads what encode wrote. An empty file is a record of nothing. Content that does not agree with its checksum
+// is errDamaged.
 func decode(b []byte) (record, error) {
 	var r record
 	if len(b) == 0 {
@@ -143,9 +142,9 @@ func decode(b []byte) (record, error) {
 	return r, nil
 }
 
-// readRecord reads a record that another may be rewriting: a checksum that does not match is
-// given a little time. name is that of the file, which is its key's. A file that stays damaged, as a loss of power
-// can leave one, tells nothing.
+// readRecord reads a record that another process may be rewriting: a checksum that does not match is given a little
+// time. name is the file's name, which is its key's. A file that stays damaged, as after a loss of power, says
+// nothing.
 func readRecord(fd int, name string) (record, error) {
 	for try := 0; ; try++ {
 		b, err := preadAll(fd)

@@ -43,8 +43,8 @@ func (r *record) renew(q *lease.RenewRequest, boot string, now instant) {
 	}
 }
 
-// Release fulfils lease.Store. Of a hold that was handed on only the record is freed; the lock
-// goes when the last of those who inherited it does.
+// Release fulfils lease.Store. Of a hold that was handed on only the record is freed; the lock goes when the last
+// process that inherited it does.
 func (l *leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
 	return each(ctx, refs, func(ref *lease.Ref) (lease.Answer, error) {
 		return l.edit(ctx, *ref, func(r *record, _ bool, _ instant) (lease.Status, error) {

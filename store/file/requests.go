@@ -13,15 +13,15 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// requests are what others want of a holder. They stand beside the lock file (rule T7), because
-// only the holder writes to the file itself; they are of one hold, and of no later one.
+// requests are requests to a holder: Replace, or break. They are in a file beside the lock file (rule T7), because
+// only the holder writes to that. They are for one hold, and for no later one.
 type requests struct {
 	To     lease.Ref     `json:"to"`
 	Wanted *lease.Holder `json:"wanted,omitempty"`
 	Broken *lease.Broken `json:"broken,omitempty"`
 }
 
-// requestsTo reads what is wanted of ref: mostly nothing, at the cost of one failed open.
+// requestsTo reads the requests to ref: mostly none, at the cost of one failed open.
 func (l *leases) requestsTo(ref lease.Ref) (requests, error) {
 	at, err := l.seat(ref.Key)
 	if err != nil {
@@ -93,9 +93,9 @@ func (l *leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (leas
 	})
 }
 
-// request puts something beside the lock file of a live hold. That the hold is still the same
-// is checked again once it stands there: a grant that came between looks there after it wrote
-// its own record, so that one of the two sees the other.
+// request writes a request beside the lock file of a live hold, and then checks again that the hold is still the
+// same. A grant that came in between reads the requests after it wrote its own record: so one of the two sees the
+// other.
 func (l *leases) request(ctx context.Context, key lease.Key, ask func(*record, *requests) (bool, error)) (lease.Reply, error) {
 	var a lease.Answer
 	err := l.dir.exclusively(ctx, func() (err error) {
@@ -155,8 +155,8 @@ func (l *leases) target(at seat, key lease.Key) (record, bool, error) {
 	return rec, held && !rec.released(), err
 }
 
-// replace puts a freed copy of the record in the place of the lock file. The old lock excludes
-// nobody any more; its holder sees another file there at its next heartbeat.
+// replace replaces the lock file by one with a freed copy of the record. The old lock excludes nobody any more; its
+// holder finds another file at its next heartbeat.
 func (l *leases) replace(at seat, rec record, b lease.Broken) (lease.Answer, error) {
 	rec.release()
 	rec.Broken = &b
@@ -171,8 +171,8 @@ func (l *leases) replace(at seat, rec record, b lease.Broken) (lease.Answer, err
 	return lease.Answer{Status: lease.OK, Record: l.view(&rec, false, instantNow())}, nil
 }
 
-// dropRequests removes what was wanted of earlier holds, once the record is the new one's. It
-// says whether path still leads to fd: a break --now of the earlier hold may just have replaced it.
+// dropRequests removes requests to earlier holds, once the record is the new one's. It says whether path still leads
+// to fd: a break --now of the earlier hold may just have replaced the file.
 func (l *leases) dropRequests(ctx context.Context, h *hold, ref lease.Ref) (same bool, err error) {
 	asked := h.at.requests()
 	if there, err := asked.in.Exists(asked.name); err != nil || !there {

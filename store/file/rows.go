@@ -97,7 +97,7 @@ func getRun(ctx context.Context, q querier, id string) (runRow, bool, error) {
 	return one(ctx, q, readRun, sqlRunGet, id)
 }
 
-// known is a run; the zero Record where there is none.
+// known is a run; the zero Record if there is none.
 func known(ctx context.Context, tx *sql.Tx, id string) (run.Record, error) {
 	r, _, err := getRun(ctx, tx, id)
 	return r.Record, err
@@ -122,8 +122,8 @@ func insertArgs(r runRow) ([]any, error) {
 		r.Command, string(r.Outcome), r.Reason, r.Inferred, micros(r.Started), micros(r.Ended), attempts, string(r.key), string(cause)}, err
 }
 
-// closeRun writes an outcome where r's own fence allows it: the first one, or the run's own
-// word over what somebody else inferred.
+// closeRun writes an outcome if r's own fence allows it: the first one, or the run's own word over what another
+// process inferred.
 func closeRun(ctx context.Context, tx *sql.Tx, r run.Record) error {
 	args, err := closeArgs(r)
 	if err == nil {

@@ -18,8 +18,8 @@ func (k *ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Ans
 	for i, req := range reqs {
 		done := false
 		if open[i] = true; req.Run.Tick.IsZero() {
-			// A gate cannot pass to others between this look and the start: while this process is stopped it
-			// keeps the lock.
+			// The gate cannot change hands between this check and the start: while this process is stopped it keeps
+			// the lock.
 			var err error
 			if open[i], err = k.gateOpen(req); err != nil {
 				return nil, err
@@ -53,7 +53,7 @@ func (k *ticks) startInDB(ctx context.Context, tx *sql.Tx, req tick.StartRequest
 	return k.carryOut(ctx, tx, tick.JudgeStart(req, f), f, req.Lease.Key)
 }
 
-// gateOpen says whether the lease that a run without a tick stands on, beside its own, is live.
+// gateOpen says whether the second lease is live on which a run without a tick relies.
 func (k *ticks) gateOpen(req tick.StartRequest) (bool, error) {
 	if req.Claim == (lease.Ref{}) {
 		return true, nil

@@ -32,7 +32,7 @@ func createJSON(d *beneath.Dir, name string, v any) (made bool, err error) {
 	return d.Publish(name, append(b, '\n'))
 }
 
-// replaceJSON puts a whole file in the place of another.
+// replaceJSON replaces a file as a whole.
 func replaceJSON(d *beneath.Dir, name string, v any, sync bool) error {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -47,8 +47,8 @@ func tryFlock(fd, how int) (bool, error) {
 	}
 }
 
-// tryLock takes the flock of a lock file, if nobody has its byte either: a command can have unlocked the flock that it
-// inherited, as with flock -u, and the hold goes on. fd is any description of the file.
+// tryLock takes the flock of a lock file, if nobody has its byte either. A command can have unlocked the flock that
+// it inherited, as with flock -u; the hold goes on then. fd is any description of the file.
 func tryLock(lock, fd int) (bool, error) {
 	if ok, err := tryFlock(lock, unix.LOCK_EX); err != nil || !ok {
 		return false, err
@@ -91,15 +91,15 @@ func byteHeld(fd int, b int64) (bool, error) {
 	return lk.Type != unix.F_UNLCK, nil
 }
 
-// unlock frees the locks of a description at once, for all who share it.
+// unlock frees the locks of an open file description at once, for all processes that share it.
 func unlock(fd int) {
 	unlockByte(fd, heldByte)
 	unlockByte(fd, writeByte)
 	_ = unix.Flock(fd, unix.LOCK_UN)
 }
 
-// mostRecord bounds a lock file and what stands beside it: who may write to them must not be able to fill
-// the memory of others.
+// mostRecord bounds a lock file and the requests beside it: users who may write to them must not be able to fill the
+// memory of others.
 const mostRecord = 1 << 20
 
 // preadAll reads a small file whole.
@@ -167,8 +167,8 @@ var bootID = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(b)), err
 })
 
-// anyHold says whether any process of this machine holds a lock of ours, be it of a file that
-// was removed. The kernel lists these locks in every pid namespace.
+// anyHold says whether any process of this machine holds a lock of ours, also of a file that was removed. The kernel
+// lists these locks in every pid namespace.
 func anyHold() bool {
 	b, err := os.ReadFile("/proc/locks")
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/dibs-run/dibs/internal/beneath"
 )
 
-// SQLite's processes share memory through the database's -shm file, which each of them maps. Whoever may write there
-// can truncate it, and what is mapped then ends before the mapping does: a read of it faults. SQLite as it is
-// translated to Go makes that an error of the statement, and of every later one: a process keeps its mapping until
-// its last connection to the file is closed.
+// SQLite's processes share memory through the database's -shm file, which each of them maps. Any process that may
+// write there can truncate the file. The mapping is then longer than the file, and a read of the missing part faults.
+// SQLite as translated to Go makes that an error of the statement, and of every later one: a process keeps its
+// mapping until its last connection to the file is closed.
 //
-// So all of this process's connections are closed then, and the next who needs the database opens it anew. That makes
-// the memory again out of the log, under the lock of those who write, if the file is empty. Where a part is left it
-// is emptied first: SQLite would take its beginning for that of a whole one, and not find what the rest had told of.
-// Nor would it do to make the file longer: a writer in the middle of a transaction would go on in memory that knows
-// of nothing before it.
+// So all connections of this process are closed then, and the next caller that needs the database opens it anew. If
+// the file is empty, that makes the memory again out of the log, under the writers' lock. If a part of the file is
+// left, it is emptied first: SQLite would take its beginning for that of a whole one, and not find what the rest had
+// told of. Making the file longer would not do: a writer in the middle of a transaction would go on in memory that
+// knows of nothing before it.
 
-// isTorn says whether err is of memory that ended under a statement.
+// isTorn says whether err means that shared memory ended under a statement.
 func isTorn(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_IN_PAGE
@@ -63,7 +63,7 @@ func (o *opened) times() int {
 }
 
 // renew empties the file, and then closes all connections but an application's own, which close by themselves
-// (orderlyConn). In this order: who opens the database between the two must find no part of it.
+// (orderlyConn). The order matters: a process that opens the database in between must find no part of the file.
 func (o *opened) renew(own *beneath.Dir) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,16 +86,16 @@ func (o *opened) empty(own *beneath.Dir) {
 		}
 		o.shm = fd
 	}
-	// SQLite makes it in whole regions. One that somebody else has made anew meanwhile is theirs too: who emptied that
-	// would have them begin again, and they this process, for ever.
+	// SQLite makes it in whole regions. A whole one is in use by processes that made it anew meanwhile. Emptying that
+	// would make them begin again, and they in turn this process, for ever.
 	var st unix.Stat_t
 	if err := unix.Fstat(o.shm, &st); err == nil && st.Size%sqlite3.WALINDEX_PGSZ != 0 {
 		_ = unix.Ftruncate(o.shm, 0) // else it is as it was
 	}
 }
 
-// fail is fail for the database. After it the next who needs the database finds its memory whole again: mostly; while
-// others still use connections of before, they are told the same error. Call it with s.mu free.
+// fail is fail for the database. After torn memory the next caller that needs the database mostly finds it whole
+// again; while others still use connections from before, callers get the same error. Call it with s.mu free.
 func (s *db) fail(what string, err error) error {
 	if isTorn(err) {
 		if own, err := s.dir.own(); err == nil {

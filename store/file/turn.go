@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A turn is that of one of this process's transactions to write to a database. Those who wait get it in order.
-// SQLite's own waiting is to look again after a pause of up to 100 ms, while whoever has just written begins
-// anew at once: beside busy writers it can take seconds.
+// A turn orders this process's writing transactions on a database: they wait in line. SQLite's own waiting looks
+// again after a pause of up to 100 ms, while the last writer begins anew at once: beside busy writers it can take
+// seconds.
 type turn chan struct{}
 
 var errTurn = errors.New("another transaction of this process has been writing for seconds; look for an application's transaction that stays open")
@@ -75,7 +75,7 @@ func (c *orderlyConn) IsValid() bool {
 	return c.since == c.db.leases.opened.times() && c.connection.IsValid()
 }
 
-// BeginTx begins a transaction. Who only reads waits for nobody.
+// BeginTx begins a transaction. One that only reads waits for nobody.
 func (c *orderlyConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
 	if o.ReadOnly {
 		return c.connection.BeginTx(ctx, o)

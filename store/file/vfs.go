@@ -34,7 +34,7 @@ var (
 	unixVFS sqlite3.Tsqlite3_vfs
 )
 
-// registerVFS makes the VFS known to SQLite. Nobody who does not ask for it by name gets it.
+// registerVFS makes the VFS known to SQLite. Only connections that ask for it by name use it.
 var registerVFS = sync.OnceValue(func() error {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -135,8 +135,8 @@ type openFunc = func(tls *libc.TLS, vfs, path, file uintptr, flags int32, flagsO
 func vfsOpen(tls *libc.TLS, vfs, path, file uintptr, flags int32, flagsOut uintptr) int32 {
 	if path != 0 {
 		name := libc.GoString(path)
-		// What is named by a journal, which whoever shares the directory can have written, is anywhere, and may
-		// be a FIFO, whose opening would wait for ever. A database in WAL mode has no such journal.
+		// The name in a journal may lead anywhere, and to a FIFO, whose opening would wait for ever: anybody who
+		// shares the directory can have written the journal. A database in WAL mode has no such journal.
 		if flags&sqlite3.SQLITE_OPEN_SUPER_JOURNAL != 0 || !plain(name) || flags&sqlite3.SQLITE_OPEN_MAIN_DB != 0 && !plain(name+"-shm") {
 			// SQLite looks at the file's methods also after a failure.
 			(*sqlite3.Tsqlite3_file)(pointer(file)).FpMethods = 0
@@ -163,8 +163,7 @@ func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 // pointer is an address of SQLite's memory, which Go's collector knows nothing of.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// checkDatabase says what is wrong with the database's files, where SQLite would only say that it
-// cannot open them.
+// checkDatabase says what is wrong with the database's files, if SQLite would only say that it cannot open them.
 func checkDatabase(own *beneath.Dir) error {
 	for _, name := range databaseNames {
 		st, err := own.Stat(name)

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// mostLog is how long the write-ahead log may get, in bytes, before a writer sees to it: twice of where SQLite
-	// begins to copy it back after each commit.
+	// mostLog is how long the write-ahead log may get, in bytes, before a writer empties it: twice the length at
+	// which SQLite begins to copy it back after each commit.
 	mostLog = 8 << 20
 	// logPatience is how long it waits for readers for each mostLog that the log is long, at most logPatiences
 	// times that.
 	logPatience, logPatiences = busyTimeout, 10
 )
 
-// A log is the write-ahead log, as far as this process looks after it. SQLite begins it anew only when a writer
-// finds that all of it was copied into the database and that nobody reads it. Where somebody always reads,
-// nobody finds that, and the log grows until the disk is full, when it cannot be copied any more either.
+// A log is the write-ahead log, as far as this process looks after it. SQLite begins it anew only when a writer finds
+// that all of it was copied into the database and nobody reads it. If there always is a reader, that never happens,
+// and the log grows until the disk is full, when it cannot be copied any more either.
 type log struct {
 	mu    sync.Mutex
 	grown int64 // how long it was when it could not be emptied
 }
 
-// shorten empties a log that has become long: it keeps other writers out, waits for those who read, the longer
-// the log is, and copies it. Where that fails, the log first doubles: a process that is stopped while it reads,
-// or a long report, may keep it for long, and writers are not to wait for that again and again.
+// shorten empties a long log: it keeps other writers out, waits for readers, the longer the log is, and copies it. If
+// that fails, it tries again only once the log has doubled: a stopped reader or a long report may keep the log for
+// long, and writers must not wait for that again and again.
 func (s *db) shorten(ctx context.Context, p *sql.DB) {
 	if !s.log.mu.TryLock() {
 		return // somebody else is at it

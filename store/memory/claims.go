@@ -12,7 +12,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ticks is b's side of tick.Store.
+// ticks is b's side of tick.Store. tick's rules (JudgeClaim and so on) decide; this reads the facts and writes the
+// verdicts.
 type ticks struct{ b *Backend }
 
 // step does one atomic step at one instant of the store's clock.
@@ -34,7 +35,7 @@ func each[Q, A any](reqs []Q, now time.Time, do func(Q, time.Time) A) []A {
 	return answers
 }
 
-// live says whether ref is a live hold: what every claim and start stands on.
+// live says whether ref is a live hold: every claim and start relies on one.
 func (b *Backend) live(ref lease.Ref, now time.Time) bool {
 	r := b.leases[ref.Key]
 	return holds(r, ref) && r.Live(now)
@@ -99,7 +100,7 @@ func (b *Backend) carryOut(v tick.Verdict, job string, at, now time.Time) tick.A
 	return b.answer(v.Status, job, at, now)
 }
 
-// known is a run; the zero Record where there is none.
+// known is a run; the zero Record if there is none.
 func (b *Backend) known(id string) run.Record {
 	if r := b.runs[id]; r != nil {
 		return *r
@@ -107,6 +108,7 @@ func (b *Backend) known(id string) run.Record {
 	return run.Record{}
 }
 
+// Take hands a tick over (rules T2, T3).
 func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
 	return step(ctx, k.b, func(now time.Time) tick.Answer {
 		f := k.b.facts(req.Job, req.At, now)
@@ -125,6 +127,7 @@ func (b *Backend) start(req tick.StartRequest, now time.Time) tick.Answer {
 	return b.carryOut(tick.JudgeStart(req, f), req.Run.Job, req.Run.Tick, now)
 }
 
+// Orphans looks at unfinished ticks, and finds those whose lease is not live.
 func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	return step(ctx, k.b, func(now time.Time) tick.Found {
 		var open []tick.Spot
@@ -138,6 +141,7 @@ func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	})
 }
 
+// Owed looks at an application's owed ticks.
 func (k ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
 	return step(ctx, k.b, func(now time.Time) tick.Found {
 		var owed []tick.Spot

@@ -6,7 +6,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// The decisions on leases: what a record becomes, and what the asker is told, at instant now.
+// The decisions on leases: what a record becomes, and what the caller is answered, at instant now.
 
 // holds says whether ref is the hold that r describes, be it live or lapsed, but not released.
 func holds(r lease.Record, ref lease.Ref) bool {
@@ -71,7 +71,7 @@ func ask(r lease.Record, ref lease.Ref, by lease.Holder, now time.Time) (lease.R
 	return r, lease.OK
 }
 
-// broken forbids renewals of whoever is there, or of exactly the hold that ref names (rule L5).
+// broken forbids renewals of the live hold, or of exactly the hold that ref names (rule L5).
 func broken(r lease.Record, ref lease.Ref, b lease.Broken, now time.Time) (lease.Record, lease.Status) {
 	if !r.Live(now) || ref.Owner != (lease.Nonce{}) && !holds(r, ref) {
 		return r, lease.Gone

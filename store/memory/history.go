@@ -17,6 +17,7 @@ import (
 // told is b's side of history.Store.
 type told struct{ b *Backend }
 
+// Append adds events in the order of their instants; one whose id came before is ignored.
 func (h told) Append(ctx context.Context, events []history.Event) error {
 	_, err := step(ctx, h.b, func(now time.Time) any {
 		for _, e := range events {
@@ -72,6 +73,7 @@ func (h told) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 	return step(ctx, h.b, func(time.Time) []byte { return slices.Clone(h.b.outputs[runID]) })
 }
 
+// Ticks returns rows of one job's ledger, or merges those of all jobs.
 func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	return step(ctx, h.b, func(now time.Time) []tick.Tick {
 		var found []tick.Tick
@@ -140,6 +142,7 @@ func (h told) AppendTicks(ctx context.Context, ticks []tick.Tick) error {
 	return err
 }
 
+// Prune is one step: Step rows of each kind at most, and no tick above its job's mark.
 func (h told) Prune(ctx context.Context, before time.Time) (n int, more bool, err error) {
 	n, err = step(ctx, h.b, func(now time.Time) int {
 		ticks, runs := h.b.pruneTicks(before), h.b.pruneRuns(before)

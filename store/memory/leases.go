@@ -9,7 +9,8 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// leases is b's side of lease.Store and lease.Notifier.
+// leases is b's side of lease.Store and lease.Notifier. Each call answers its whole batch at one instant, under one
+// lock.
 type leases struct{ b *Backend }
 
 // batch answers n items at one instant.

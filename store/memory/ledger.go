@@ -11,9 +11,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A ledger is the rows of one job in the order of their instants, so that what is asked for all the
-// time (the latest rows, a few around an instant, what is unfinished) does not walk through all that
-// is kept. No two rows cover the same instant: their order is that of their last ticks, too.
+// A ledger has the rows of one job in the order of their instants, so that frequent questions (the latest rows, a few
+// around an instant, the unfinished ones) do not walk through all rows. No two rows cover the same instant, so the
+// order of their last ticks is the same.
 type ledger struct {
 	rows []tick.Tick
 	open map[int64]bool // the unfinished ones, by At in µs

@@ -21,8 +21,7 @@ type Options struct {
 	Clock func() time.Time
 	// MaxTTL is the longest TTL that is granted (rule L9). Default 15 s.
 	MaxTTL time.Duration
-	// HoldBack makes a store that grants nothing for its first MaxTTL, as one does whose
-	// identity changed (rule L9).
+	// HoldBack makes a store that grants nothing for its first MaxTTL, like a store whose identity changed (rule L9).
 	HoldBack bool
 	// URL is how the store calls itself. Default "memory:".
 	URL string
@@ -100,14 +99,14 @@ func (b *Backend) Store() *store.Store {
 		Queue: tasks{b.board}, Tasks: desk{b.board}, Notify: leases{b}, Properties: p, Close: func() error { return nil }}
 }
 
-// registry is what makes two Opens of one namespace clients of the same data.
+// registry gives two Opens of one namespace clients of the same data.
 var registry = struct {
 	sync.Mutex
 	byNamespace map[string]*Backend
 }{byNamespace: map[string]*Backend{}}
 
-// OpenConfig returns a client of this process's store of c.Namespace, made by the first who opens it. It is new
-// for certain, so that it grants at once, whether or not c.Init says so.
+// OpenConfig returns a client of this process's store of c.Namespace, and makes it if it is missing. A new one is
+// certainly new, so it grants at once, whether or not c.Init says so.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
@@ -150,7 +149,8 @@ func (b *Backend) longest() time.Duration {
 	return b.maxTTL
 }
 
-// sawTTL holds grants back for a TTL that is longer than b knows: it was seen, so the data of then was lost (rule L9).
+// sawTTL holds grants back for a TTL that is longer than b knows. A client has seen it, so the data of then was lost
+// (rule L9).
 func (b *Backend) sawTTL(ttl time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

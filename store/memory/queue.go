@@ -17,10 +17,8 @@ type (
 	desk  struct{ *board }
 )
 
-// A board is all that a backend knows of queues. The backend's lock guards it.
-//
-// Every task is filed by its state, in exactly one place: see file. Whoever changes what a task is
-// sorted by pulls it out first, and files it again.
+// A board has all that a backend knows of queues. The backend's lock guards it. Every task is filed by its state, in
+// exactly one place: see file. Code that changes what a task is sorted by pulls it out first, and files it again.
 type board struct {
 	b       *Backend
 	last    task.ID
@@ -47,7 +45,7 @@ type place struct{ queue, kind string }
 type taskRow struct {
 	life.Task
 	limit *limit // nil where it has none
-	// Where it is: in the pile of its state, among the nominees of its door, and in expiry.
+	// Its positions: in the pile of its state, among the nominees of its door, and in expiry.
 	at, nominated, expires int
 }
 
@@ -93,7 +91,7 @@ func (d *board) record(kind, reason string, now time.Time) {
 	d.b.record(history.Event{Kind: kind, Reason: reason}, now)
 }
 
-// told is t for whoever asks: it shares nothing with the board.
+// told is a copy of t for a caller: it shares nothing with the board.
 func (t *taskRow) told() driver.Task {
 	out := t.Task.Task
 	out.Spec = t.Spec.Clone()

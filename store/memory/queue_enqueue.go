@@ -32,7 +32,7 @@ func (d *board) enqueue(s task.Spec, now time.Time) task.Enqueued {
 	return task.Enqueued{Answer: answer, ID: there.ID, State: there.State}
 }
 
-// holder is who holds a unique key now; nil where nobody does.
+// holder is the task that holds a unique key now; nil if none does.
 func (d *board) holder(h task.Hash, now time.Time) *taskRow {
 	t := d.keys[h]
 	if t == nil || !t.LostKey(now) {

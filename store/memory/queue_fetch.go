@@ -29,9 +29,9 @@ func (q tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, 
 	})
 }
 
-// mostAtOnce is how many tasks of a lane a fetch makes available whose instant has come, and how many it meets
-// that it does not give. What displaces, and a limit that is changed, walk over all that they have to do with
-// here, as does a worker that leaves: this is the reference, and kept simple.
+// mostAtOnce is how many due tasks of a lane a fetch makes available, and how many tasks it meets that it does not
+// give. A displacing task, a changed limit and a leaving worker walk over all that they have to do with: this is the
+// reference, and kept simple.
 const mostAtOnce = 1000
 
 // A fetch is one call of Fetch.
@@ -45,7 +45,7 @@ type fetch struct {
 	nextDue time.Time
 }
 
-// from takes what there is in a queue, the first in order first.
+// from gives what a queue has, the first in order first.
 func (f *fetch) from(name string) {
 	lanes := f.lanesOf(name)
 	for _, l := range lanes {
@@ -117,7 +117,7 @@ func (f *fetch) meet(t *taskRow) {
 	}
 }
 
-// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded.
+// displace asks for a slot: running rivals are to stop, and older waiting ones are superseded.
 func (f *fetch) displace(t *taskRow) {
 	f.pull(t)
 	t.Displaced = true

@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
+// mine is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
 func (d *board) mine(worker lease.Ref, r driver.Ref, now time.Time) *taskRow {
 	t := d.tasks[r.ID]
 	if t == nil || !t.Runs(r) || t.Worker.Lease != worker || !d.b.live(worker, now) {

@@ -11,8 +11,8 @@ import (
 // A lane is one kind of task in one queue.
 type lane struct {
 	place
-	// ready are the tasks that may be fetched: those that nothing is known against, suspects, and
-	// suspects that took a worker down.
+	// ready are the tasks that may be fetched, by class: plain ones, suspects, and suspects that took a worker down
+	// (rule Q4).
 	ready [life.Classes]pile
 	due   pile // scheduled and retryable ones, by their instant
 }
@@ -88,7 +88,7 @@ func (d *board) pull(t *taskRow) {
 	d.expiry.drop(t)
 }
 
-// open lets t be fetched, and tells who watches.
+// open makes t available, and wakes the watchers of its queue.
 func (d *board) open(t *taskRow) {
 	t.State = task.Available
 	d.lane(t).readyFor(t).push(t)
@@ -104,7 +104,7 @@ func (d *board) ripen(l *lane, now time.Time, most int) (n int) {
 	return n
 }
 
-// vacate takes t, which ran, from its worker. What waits for the slot that it frees moves up.
+// vacate takes t, which ran, from its worker. Tasks that wait for its slot move up.
 func (d *board) vacate(t *taskRow) {
 	delete(d.worker(t.Worker.Lease).running, t.ID)
 	if t.limit != nil {
@@ -112,8 +112,8 @@ func (d *board) vacate(t *taskRow) {
 	}
 }
 
-// change does what what says to t, and all that follows from it. What waits or has ended is sorted by what may
-// change; what runs is not, and keeps its slot unless it ends.
+// change applies what to t, with all its consequences. A task that waits or has ended is sorted by what may change; a
+// running one is not, and keeps its slot unless it ends.
 func (d *board) change(t *taskRow, now time.Time, what func() life.Note) {
 	ran := t.State == task.Running
 	if !ran {

@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A limit is a key of which so many tasks may run.
+// A limit is a key under which so many tasks may run (rule Q5).
 type limit struct {
 	life.Cap
 	key     string
@@ -61,7 +61,7 @@ func (l *limit) says(d *board, slots int, by string, now time.Time) {
 	l.settle(d)
 }
 
-// free is how many slots are.
+// free is how many slots are free.
 func (l *limit) free() int { return max(l.Max-len(l.running), 0) }
 
 func (l *limit) occupy(d *board, t *taskRow) {

@@ -99,7 +99,7 @@ func (q tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, err
 	return c, nil
 }
 
-// hint tells who watches a queue that something may be fetched.
+// hint wakes the watchers of a queue.
 func (d *board) hint(name string) {
 	for c := range d.hints[name] {
 		select {

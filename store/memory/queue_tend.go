@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// kept is how long counters are.
+// kept is how long counters are kept.
 const kept = 7 * 24 * time.Hour
 
 // worker is the record of a worker, made where it never joined.

@@ -6,9 +6,9 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// Open opens the store of this process at the address "memory:", with ?namespace= one of several. Everything in it is
-// lost when the process ends: it is for tests. OpenConfig takes an address that is parsed already; New makes a store
-// that nobody else can open.
+// Open opens a store of this process at the address "memory:"; ?namespace= chooses one of several. Everything in it
+// is lost when the process ends: it is for tests. OpenConfig takes a parsed address; New makes a store that nobody
+// else can open.
 func Open(ctx context.Context, url string) (*store.Store, error) {
 	return store.OpenURL(ctx, url, OpenConfig)
 }

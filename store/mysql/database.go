@@ -13,31 +13,29 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// database sends packets. It is what leases, ticks and history have in common.
+// database sends packets for one namespace. Leases, ticks, history and queues share it. It is safe for concurrent
+// use.
 type database struct {
 	db       *sql.DB
 	addr     string // without its password
 	ns       []byte
 	identity string // the piece of a statement that says which server this is
-	// shared says that others use these sessions as well, who may leave one within a transaction or without
-	// autocommit. A statement that is to be a transaction by itself is followed by COMMIT then.
+	// shared says that other code uses these sessions too, and may leave one within a transaction or without
+	// autocommit. A statement that is to be a transaction by itself is then followed by COMMIT.
 	shared bool
-	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal compares it: should the
-	// namespace's record be gone, or made anew with a shorter one, what is held may be held for as long (rule
-	// L9).
+	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal compares it. If the namespace's record
+	// is gone, or was made anew with a shorter one, leases of this length may still be held (rule L9).
 	maxTTL atomic.Int64
 }
 
 // reader takes one row of a result set.
 type reader func(*sql.Rows) error
 
-// run sends p and hands the rows of its i-th result set to readers[i]. It returns only once the
-// server has answered every statement, COMMIT included: what the readers saw before an error
-// means nothing.
+// run sends p and gives the rows of its i-th result set to readers[i]. It returns once the server has answered every
+// statement, COMMIT included. Do not use what the readers saw if it returns an error.
 //
-// A deadlock is answered by sending the packet again, once. This is no retry of something unknown:
-// the server has rolled the transaction back before it says so, and the second packet checks
-// not_after for itself.
+// After a deadlock it sends the packet again, once. That retries nothing unknown: the server has rolled the
+// transaction back before it says so, and the second packet checks not_after for itself.
 func (d *database) run(ctx context.Context, p *packet, readers ...reader) error {
 	read, err := d.send(ctx, p, readers)
 	if number(err) == 1213 && !read {
@@ -53,7 +51,7 @@ func (d *database) send(ctx context.Context, p *packet, readers []reader) (read 
 		return false, err
 	}
 	if read, err = consume(ctx, conn, p, readers); err != nil {
-		// It may stand inside an open transaction and hold its locks: never back into the pool.
+		// The connection may be inside an open transaction and hold its locks: it must not go back into the pool.
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 	_ = conn.Close()
@@ -75,7 +73,7 @@ func consume(ctx context.Context, conn *sql.Conn, p *packet, readers []reader) (
 	return read, nil
 }
 
-// hand gives each of the sets of r to its reader.
+// hand gives each result set of r to its reader.
 func hand(r *sql.Rows, readers []reader) (read bool, sets int, err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	columns, err := r.Columns()
@@ -91,7 +89,7 @@ func hand(r *sql.Rows, readers []reader) (read bool, sets int, err error) {
 	return read, sets, errors.Join(err, r.Err())
 }
 
-// number is the server's error number, 0 where err is not the server's.
+// number is the server's error number; 0 if err is not the server's.
 func number(err error) uint16 {
 	var e *mysqldriver.MySQLError
 	if errors.As(err, &e) {

@@ -17,6 +17,7 @@ import (
 // told is history.Store.
 type told struct{ *database }
 
+// Append adds events.
 func (h told) Append(ctx context.Context, events []history.Event) error {
 	for chunk := range slices.Chunk(events, most) {
 		p := new(packet).add("begin").add("clock")
@@ -72,6 +73,8 @@ func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, err
 	})
 }
 
+// Ticks reads a page of ticks. For one job, reach finds where to begin; for all, ranges that reach into the page are
+// read apart.
 func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	from, to := window(q)
 	p := new(packet).add("clock")
@@ -96,6 +99,7 @@ func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	return query(ctx, h, "run-history", q, scanRun)
 }
 
+// Latest reads the latest runs of each job.
 func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
 	found := make([][]run.Record, len(jobs))
 	from, to := window(history.Query{})
@@ -143,6 +147,7 @@ func (h told) ReadOutput(ctx context.Context, runID string) (output []byte, err 
 	return output, nil
 }
 
+// AppendRuns adds runs that were recorded elsewhere first.
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	for chunk := range slices.Chunk(runs, mostTicks) {
 		sorted := slices.Clone(chunk)

@@ -10,6 +10,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
+// Jobs reads a page of the registry, or jobs by name.
 func (k ticks) Jobs(ctx context.Context, q tick.JobQuery) (found []tick.Job, err error) {
 	from, to := q.Range()
 	p := new(packet).add("registry", k.ns, []byte(from), []byte(to), []byte(to), []byte(q.After), q.Max())
@@ -42,6 +43,7 @@ func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) (jobs []tick
 	return jobs, nil
 }
 
+// setJobs makes missing rows, locks the jobs, defines or removes each, and reads them as they stand (rule T11).
 func (k ticks) setJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
 	var names list
 	for _, r := range reqs {
@@ -72,6 +74,7 @@ func (k ticks) setJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 	return jobs, nil
 }
 
+// Pause begins or ends a pause, behind the claims that are under way (rule T8).
 func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
 	name := list{[]byte(req.Job)}
 	p := new(packet).add("begin").add("lock-jobs", k.ns, name).add("clock").add("pausing", k.ns, name[0])
@@ -91,6 +94,8 @@ func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, erro
 	return tick.Job{Name: req.Job}, nil
 }
 
+// Settle locks the job and sends a row of statements, of which each does nothing once one has found that it must not
+// (rule T4).
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
 	name, from := []byte(req.Job), micros(req.From)
 	p := new(packet).add("begin").add("lock-jobs", k.ns, list{name}).add("clock")
@@ -113,6 +118,7 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 	return k.settled(ctx, "settle", p.add("settle-mark", k.ns, name).add("settled").add("commit"))
 }
 
+// Unsettle takes outcomes back that a fast clock gave (rule L12).
 func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
 	name, to := []byte(req.Job), micros(req.To)
 	var where spots
@@ -134,7 +140,7 @@ func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Ans
 	return k.settled(ctx, "unsettle", p.add("unsettle-mark", to, to, to, to, k.ns, name).add("settled").add("commit"))
 }
 
-// settled sends a packet that answers the clock and whether it did what it was to do.
+// settled sends a packet that answers the clock and whether it did its work.
 func (k ticks) settled(ctx context.Context, what string, p *packet) (tick.Answer, error) {
 	a, won := tick.Answer{Status: tick.Taken}, false
 	err := k.run(ctx, p, func(r *sql.Rows) error {

@@ -16,13 +16,11 @@ import (
 //	START TRANSACTION; lock the rows, in the order of the primary key;
 //	read the clock; change; read the records back; COMMIT
 //
-// An acquire whose rows are missing makes them before that.
+// An acquire whose rows are missing makes them before that. The statements decide and answer nothing. The records,
+// read under the locks, show what was decided; Go only puts the reason of a refusal into words.
 //
-// The statements decide and say nothing. What they decided is read from the records as they then
-// stand, still under the locks; Go only puts the reason of a refusal into words.
-//
-// Servers with nothing to do renew and release one lease at a time, several times per TTL. For one row a statement is
-// a transaction, and how many rows it found says what it did: these are packets of two statements.
+// An idle server renews and releases one lease at a time, several times per TTL. For one row a statement is a
+// transaction, and the number of rows that it found says what it did: these are packets of two statements.
 type leases struct{ *database }
 
 // most is how many items travel in one packet (rule L4).
@@ -80,8 +78,8 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	return batch(reqs, func(reqs []lease.AcquireRequest) (lease.Reply, error) { return l.acquire(ctx, reqs) })
 }
 
-// acquire makes the rows of keys that are used once. Those of others are mostly there, and are made where they
-// are not.
+// acquire makes the rows of keys that are used once. Other rows are mostly there, and are made only if they are
+// missing.
 func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	once := slices.ContainsFunc(reqs, func(r lease.AcquireRequest) bool { return r.Key.Once() })
 	may, found, err := l.grant(ctx, reqs, once)
@@ -104,9 +102,9 @@ func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	return reply, nil
 }
 
-// grant sends the packet of an acquire, and answers what it was allowed to do and the records as they stand. If
-// it makes no rows it grants only where all of them are there: a row that somebody makes after the locks could
-// be waited for after the clock was read.
+// grant sends the packet of an acquire, and returns what it was allowed to do and the records as they stand. If it
+// makes no rows, it grants only if all of them are there: the INSERT of a row that another transaction makes after
+// the locks could wait after the clock was read.
 func (l leases) grant(ctx context.Context, reqs []lease.AcquireRequest, makes bool) (may allowance, found records, err error) {
 	ks := keys(reqs, func(r lease.AcquireRequest) lease.Key { return r.Key })
 	p, least := new(packet), len(reqs)

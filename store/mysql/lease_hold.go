@@ -23,8 +23,8 @@ func holdsOf(refs []lease.Ref) (ks, hs list) {
 	return ks, hs
 }
 
-// terms are what a heartbeat asks for; those of one process mostly ask alike, and each distinct
-// terms cost one statement however many leases there are.
+// terms are what a heartbeat asks for. Leases of one process mostly ask for the same, and each distinct terms cost
+// one statement however many leases there are.
 type terms struct {
 	ttl                 time.Duration
 	notAfter, busyUntil int64
@@ -34,6 +34,7 @@ func (l leases) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Rep
 	return batch(reqs, func(reqs []lease.RenewRequest) (lease.Reply, error) { return l.renew(ctx, reqs) })
 }
 
+// renew is one packet for a chunk of a heartbeat.
 func (l leases) renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
 	ks := keys(reqs, func(r lease.RenewRequest) lease.Key { return r.Key })
 	alike := map[terms][]lease.Ref{}
@@ -79,8 +80,8 @@ func (l leases) renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Rep
 	return reply, nil
 }
 
-// lost holds grants back if the data was lost: the holders who still come are refused, but others of theirs may be cut
-// off. If this is not answered, the next heartbeat does it again.
+// lost holds grants back if the data was lost. Holders that still come are refused, but others may be cut off. If
+// this is not answered, the next heartbeat does it again.
 func (l leases) lost(ctx context.Context, longest int64) {
 	if longest < l.maxTTL.Load() {
 		_ = l.holdBack(ctx, new(allowance), 0)
@@ -95,7 +96,7 @@ func (d *database) committed(p *packet) *packet {
 	return p
 }
 
-// renewOne renews a lease that is there; done is false where it did not, or where the record is another by now.
+// renewOne renews one lease. done is false if it did not, or if the record is another one by now.
 func (l leases) renewOne(ctx context.Context, r lease.RenewRequest) (reply lease.Reply, done bool, err error) {
 	ttl, key, now := r.TTL.Microseconds(), []byte(r.Key), with("evaluated")
 	p := new(packet).add("renew-one", ttl, now, ttl, micros(r.BusyUntil), l.ns, key, nonce(r.Owner), int64(r.Token), now, now, bound(r.NotAfter))
@@ -152,6 +153,7 @@ func (l leases) release(ctx context.Context, refs []lease.Ref) (lease.Reply, err
 	return reply, nil
 }
 
+// releaseOne releases one lease in a transaction by itself.
 func (l leases) releaseOne(ctx context.Context, ref lease.Ref) (lease.Reply, error) {
 	ks, hs := holdsOf([]lease.Ref{ref})
 	p := l.committed(new(packet).add("release", l.ns, ks, hs).add("told", with("released-one", with("began")), l.ns, ks))
@@ -167,6 +169,7 @@ func (l leases) releaseOne(ctx context.Context, ref lease.Ref) (lease.Reply, err
 	return lease.Reply{Now: instant(us), Answers: []lease.Answer{a}}, nil
 }
 
+// Ask writes a Replace request on a live hold (rule T7).
 func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
 	ks := list{[]byte(ref.Key)}
 	p := l.locked(new(packet), ks).add("ask", toJSON(by), l.ns, []byte(ref.Key), nonce(ref.Owner), int64(ref.Token))
@@ -182,6 +185,7 @@ func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.
 	return lease.Reply{Now: now, Answers: []lease.Answer{a}}, nil
 }
 
+// Break breaks a live hold (rule L5).
 func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease.Reply, error) {
 	ks, at := list{[]byte(ref.Key)}, flag(b.Now)
 	b.At = time.Time{} // a column of its own, which the store sets

@@ -41,7 +41,7 @@ func (l leases) read(ctx context.Context, ks []lease.Key) (reply lease.Reply, er
 // listed is the most records that List returns.
 const listed = 10_000
 
-// List reads page by page, so that no statement holds the server up over records that nobody wants.
+// List reads page by page: no statement reads many records that nobody asked for.
 func (l leases) List(ctx context.Context, prefix string, all bool) (reply lease.Reply, err error) {
 	for next, to := []byte(prefix), beyond(prefix); next != nil && len(reply.Answers) < listed; {
 		var page []lease.Record

@@ -18,9 +18,9 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// Migrations are the files NNNN_name.sql that make the tables, for those who run migrations
-// themselves (rule H4). Each may be run again. After NNNN, record it:
-// CREATE TABLE IF NOT EXISTS dibs_schema (version INT PRIMARY KEY); INSERT INTO dibs_schema VALUES (NNNN).
+// Migrations are the files NNNN_name.sql that make the tables, for teams that run migrations themselves (rule H4).
+// Each may be run again. After NNNN, record it: CREATE TABLE IF NOT EXISTS dibs_schema (version INT PRIMARY KEY);
+// INSERT INTO dibs_schema VALUES (NNNN).
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
@@ -112,6 +112,7 @@ func (d *database) version(ctx context.Context, q interface {
 	return v, d.explain(err)
 }
 
+// apply runs one migration. All its statements may be run again, since DDL commits by itself.
 func apply(ctx context.Context, conn *sql.Conn, m migration) error {
 	text, err := fs.ReadFile(Migrations(), m.name)
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// names is this process's table of named locks. GET_LOCK lets one connection take a name twice,
-// so it is here that two owners of one process exclude each other from asking for it again; which
-// of them holds the lease, the row decides.
+// names is this process's table of named locks. GET_LOCK lets one connection take a name twice, so the table keeps
+// two owners of one process from both asking the server for it. The row decides which of them holds the lease.
 type names struct {
 	pin *pin
 	ns  string
@@ -46,9 +45,8 @@ func newNames(d *database, maxTTL time.Duration) *names {
 // plain is a key that is its own named lock, so that programs which already use it interoperate.
 var plain = lazy.Regexp(`^([a-z0-9_.-]+:)?[a-z0-9_.-]+$`)
 
-// name is the named lock of k: the key itself in the default namespace, namespace:key in another.
-// It has at most 64 characters, all lower-case, since MySQL ignores case and MariaDB does not;
-// whatever is not like that is hashed.
+// name is the named lock of k: the key itself in the default namespace, namespace:key in another. It has at most 64
+// characters, all lower-case, since MySQL ignores case and MariaDB does not. Any other name is hashed.
 func (n *names) name(k lease.Key) string {
 	s := n.ns + ":" + string(k)
 	if n.ns == "dibs" {
@@ -60,8 +58,7 @@ func (n *names) name(k lease.Key) string {
 	return fmt.Sprintf("dibs:%x", sha256.Sum224([]byte(n.ns+"\x00"+string(k))))
 }
 
-// taken is what take achieved: the keys whose names are ours, and for the others the connection
-// that has the name.
+// taken is the result of take: the keys whose names are ours, and for the others the connection that has the name.
 type taken struct {
 	ours []lease.Key
 	by   map[lease.Key]int64
@@ -132,7 +129,7 @@ func (n *names) call(f string, ks []lease.Key) string {
 	return "SELECT " + strings.Join(calls, ", ")
 }
 
-// untake ends an acquire, and returns the keys whose names it leaves without anybody.
+// untake ends an acquire, and returns the keys whose names nobody of this process uses any more.
 func (n *names) untake(t taken) (idle []lease.Key) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,7 +145,7 @@ func (n *names) untake(t taken) (idle []lease.Key) {
 
 func (e *named) idle() bool { return e.asking == 0 && len(e.owners) == 0 }
 
-// give says that the row is ref's alone, for at least d.
+// give notes that ref alone has the row, for at least d.
 func (n *names) give(ref lease.Ref, d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -163,7 +160,7 @@ func (n *names) give(ref lease.Ref, d time.Duration) {
 	n.stay(e, ref, d)
 }
 
-// doubt says that the row may be owner's: the answer was lost.
+// doubt notes that owner may have the row: the answer was lost.
 func (n *names) doubt(k lease.Key, owner lease.Nonce, d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -208,7 +205,7 @@ func (n *names) find(ref lease.Ref) *named {
 	return e
 }
 
-// drop takes owners out and frees the names that nobody is left in.
+// drop removes owners, and frees the names that nobody uses any more.
 func (n *names) drop(ctx context.Context, refs []lease.Ref) {
 	var ks []lease.Key
 	n.mu.Lock()
@@ -223,8 +220,8 @@ func (n *names) drop(ctx context.Context, refs []lease.Ref) {
 	n.free(ctx, ks)
 }
 
-// free gives back the names of ks that nobody is in. It does not fail: if the connection does, the
-// names are free as well. If ctx ends it goes on by itself.
+// free gives back names that nobody uses. It cannot fail: if the connection breaks, the names are free as well. If
+// ctx ends, it goes on by itself.
 func (n *names) free(ctx context.Context, ks []lease.Key) {
 	if len(ks) == 0 {
 		return

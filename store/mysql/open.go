@@ -19,9 +19,9 @@ import (
 // waits for another's connection.
 const mostConns = 16
 
-// OpenConfig connects to mysql://user:password@host:3306/database (or mariadb://). What the address has
-// as parameters beside those of dibs goes to the driver (tls, timeout, …); socket=/path connects
-// through a Unix socket. Errors wrap lease.ErrUnavailable where the server does not answer.
+// OpenConfig connects to mysql://user:password@host:3306/database (or mariadb://). Parameters of the address that are
+// not dibs's go to the driver (tls, timeout, …); socket=/path connects through a Unix socket. Errors wrap
+// lease.ErrUnavailable if the server does not answer.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	cfg, err := driverConfig(c.URL)
 	if err != nil {
@@ -44,12 +44,11 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	return s, nil
 }
 
-// New makes a store of the caller's own pool, whose DSN must say multiStatements=true,
-// interpolateParams=true and time_zone=%27%2B00%3A00%27, and must leave sql_mode strict, autocommit
-// on and the character set utf8mb4, as they are by default. New checks a connection of it. The
-// store takes a connection per operation (one more for as long as it is open, with c.Session), so
-// the pool needs at least three. The queue takes less than half of them at a time, as the pool is
-// bounded when New is called. Close leaves the pool open. c.URL may be nil.
+// New makes a store over the caller's pool. Its DSN must have multiStatements=true, interpolateParams=true and
+// time_zone=%27%2B00%3A00%27, and must leave sql_mode strict, autocommit on and the character set utf8mb4, as they
+// are by default; New checks a connection. The store takes one connection per operation, and with c.Session one more
+// for as long as it is open, so the pool needs at least three. The queue takes less than half of them at a time, as
+// the pool is bounded when New is called. Close leaves the pool open. c.URL may be nil.
 func New(ctx context.Context, db *sql.DB, c store.Config) (*store.Store, error) {
 	return open(ctx, db, c, true)
 }
@@ -97,7 +96,7 @@ func open(ctx context.Context, db *sql.DB, c store.Config, shared bool) (*store.
 	return s, nil
 }
 
-// driverConfig translates an address. What the packets rely on wins over its parameters.
+// driverConfig translates an address. Settings that the packets rely on win over its parameters.
 func driverConfig(u *url.URL) (*mysqldriver.Config, error) {
 	if u == nil || u.Hostname() == "" && !u.Query().Has("socket") {
 		return nil, errors.New("it names no host; write mysql://user@host:3306/database")

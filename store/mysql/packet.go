@@ -55,11 +55,11 @@ type (
 
 func with(name string, args ...any) piece { return piece{name, args} }
 
-// A packet is the text of one operation. It is sent as a single COM_QUERY, so that the server has
-// all of it, COMMIT included, or nothing: no half of it can be waiting in a socket (rule L1).
+// A packet is the text of one operation. It is sent as a single COM_QUERY, so the server has all of it, COMMIT
+// included, or nothing: no half of it can wait in a socket (rule L1).
 //
-// Only a step that takes in more than mostBytes is sent in parts, on one connection that has its transaction open: the
-// last part has the COMMIT.
+// Only a step that takes in more than mostBytes is sent in parts, on one connection that has its transaction open:
+// the last part has the COMMIT.
 type packet struct {
 	text strings.Builder
 	args []any

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// pin is the one connection on which a process holds its named locks. Its requests go one by one,
-// each in a goroutine that outlives an impatient caller: the driver closes the connection of a
-// request that is given up, and that would free every lock at a hiccup of the server.
+// pin is the one connection on which a process holds its named locks. Requests go one by one, each in a goroutine
+// that outlives an impatient caller: the driver closes the connection of a request that is given up, and that would
+// free every lock at a hiccup of the server.
 type pin struct {
 	d        *database
 	patience time.Duration // after which no answer means that the connection is lost
@@ -29,9 +29,8 @@ func newPin(d *database, patience time.Duration, lost func()) *pin {
 // asker sends a SELECT of integers, and returns its one row.
 type asker func(query string) ([]int64, error)
 
-// do carries out request when it is its turn. If ctx ends before that has been answered, do
-// returns, and undo (where not nil) is carried out after it. A lost connection is answered like
-// one that is merely new: whoever had something on it has been told by lost.
+// do carries out request when it is its turn. If ctx ends before the answer, do returns, and undo (if not nil) is
+// carried out after it. A new connection is as good as the old one here: a lost one has been reported by lost before.
 func (p *pin) do(ctx context.Context, request, undo func(asker) error) error {
 	done := make(chan error)
 	go func() {

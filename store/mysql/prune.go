@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/history"
 )
 
-// Prune looks for old rows without locking anything and then deletes them by their primary keys: a DELETE that looks
-// would lock what others are about to write.
+// Prune looks for old rows without locking anything, and then deletes them by their primary keys: a DELETE that
+// searches would lock what others are about to write.
 func (h told) Prune(ctx context.Context, before time.Time) (n int, more bool, err error) {
 	us := micros(before)
 	for _, part := range []func(context.Context, int64) (int, error){h.pruneTicks, h.pruneRuns, h.pruneEvents} {
@@ -40,9 +40,9 @@ type oldRow struct {
 	goes bool
 }
 
-// sweep is one step of pruning a kind: it looks at a page, behind the last one, and has those go that may, a Step at
-// most. What is old and has to stay is so passed over in steps; after the last page the next step begins with the
-// oldest.
+// sweep is one step of pruning one kind. It looks at a page behind the last one, and deletes the rows that may go, a
+// Step at most. So old rows that have to stay are passed over step by step; after the last page the next step begins
+// with the oldest.
 func (h told) sweep(ctx context.Context, kind string, look func(from oldRow) *packet, drop func(old []oldRow) *packet) (int, error) {
 	from, began := oldRow{at: math.MinInt64}, false
 	err := h.run(ctx, new(packet).add("pruned", h.ns, kind), func(r *sql.Rows) error {

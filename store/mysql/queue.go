@@ -10,10 +10,10 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// queues fulfils driver.Store, desk driver.Admin. What they do to tasks is decided here, in Go, and carried out
-// by one packet. Limits are what many contend for: a step that has to do with them locks them first, in their
-// order, and reads what it decides on then. All else was read without a lock; the packet sees whether it is
-// unchanged, or changes nothing.
+// queues fulfils driver.Store, desk driver.Admin. Go decides what happens to tasks, and one packet carries it out. Many
+// steps contend for limits: a step that has to do with limits locks them first, in their order, and reads what it
+// decides on then. Everything else is read without a lock; the packet checks that it is unchanged, or changes
+// nothing.
 type (
 	queues struct {
 		*database
@@ -23,7 +23,7 @@ type (
 	desk struct{ queues }
 )
 
-// board is what one step knows of the queues, and what it wants to be different.
+// board is what one step knows about the queues, and what it changes. It belongs to one goroutine.
 type board struct {
 	ctx   context.Context
 	q     queues
@@ -43,8 +43,8 @@ type board struct {
 	wakes   []wake
 	woken   list // ids of wakes that this step answers
 
-	// locked are tasks that somebody else had when this step was tried before; patient is how long the step
-	// still tries to have those that it is about.
+	// locked are tasks that another transaction had when this step was tried before. patient says that the step still
+	// waits for the tasks that it is about.
 	locked  map[task.ID]bool
 	patient bool
 
@@ -56,8 +56,8 @@ type board struct {
 	pending     map[task.Hash]bool // unique keys that another transaction is taking
 	done        bool               // it is carried out
 
-	// conn is of the transaction that has limits locked: those that were asked for. want are limits that the step was
-	// found to need too late, so that they are asked for first when it is tried again; missing those without a row.
+	// conn has the transaction that has the limits in asked locked. want are limits that the step turned out to need
+	// too late: they are locked first when it is tried again. missing are limits without a row.
 	conn    *sql.Conn
 	asked   map[task.Hash]bool
 	want    map[task.Hash]bool
@@ -95,7 +95,7 @@ func answer[Q, A any](items []Q, one func(Q) (A, error)) (answers []A, err error
 	return answers, nil
 }
 
-// busy says that somebody else has t, and that it has been waited for long enough.
+// busy says that another transaction has t, and that the step has waited for it for long enough.
 func (b *board) busy(t *taskRow) bool {
 	if !b.locked[t.ID] {
 		return false
@@ -107,7 +107,7 @@ func (b *board) busy(t *taskRow) bool {
 	return true
 }
 
-// live says whether a worker's lease is now. The packet that carries the step out asks once more.
+// live says whether a worker's lease is live now. The packet that carries the step out checks again.
 func (b *board) live(ref lease.Ref) (is bool, err error) {
 	err = b.ask(func(p *packet) []reader {
 		p.add("live-worker", b.q.ns, []byte(ref.Key), nonce(ref.Owner), int64(ref.Token))

@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Act fulfils driver.Admin.
+// Act fulfils driver.Admin: it decides about each task, and writes all of them in one step.
 func (d desk) Act(ctx context.Context, act driver.Action) (answers []driver.Acted, err error) {
 	if len(act.IDs) == 0 {
 		return nil, ctx.Err()

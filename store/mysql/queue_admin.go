@@ -144,13 +144,13 @@ func (d desk) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, er
 	}
 }
 
-// A walk is so much of a namespace as one statement walks over.
+// A walk is the part of a namespace that one statement walks over.
 type walk struct {
 	end int64 // the last task of it; those of the next one come after it
 	n   int   // how many tasks it has
 }
 
-// add has the next window be the one of the statements that follow.
+// add makes the next window the one of the statements that follow.
 func (w *walk) add(p *packet, ns []byte, upTo int64) reader {
 	p.add("window", ns, w.end, upTo, looked)
 	return func(r *sql.Rows) error { return r.Scan(&w.end, &w.n) }
@@ -212,7 +212,7 @@ func (b *board) slots(t *taskRow) (s driver.Slots, err error) {
 	return s, err
 }
 
-// countBlocked counts who is blocked in all lanes of a limit, in steps.
+// countBlocked counts the blocked tasks in all lanes of a limit, in steps.
 func (b *board) countBlocked(h task.Hash) (n int, err error) {
 	last, rest := waiter{lane: -1}, 0
 	for more := true; err == nil && more; {

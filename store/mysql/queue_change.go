@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// columnNames are those of dibs_tasks that task.columns gives, in its order.
+// columnNames are the columns of dibs_tasks that task.columns gives, in its order.
 var columnNames = []string{"lane", "queue", "kind", "state", "class", "ordinal", "priority", "run_at", "due_at",
 	"enqueued", "expires", "lapses", "started", "ended", "done", "attempts", "granted", "crashes", "snoozes",
 	"begun", "displaced", "token", "worker", "holder", "completed", "ukey", "win", "limited", "line", "reason", "stop"}
@@ -17,8 +17,7 @@ var tokenColumn, completedColumn, ukeyColumn = columnNumber("token"), columnNumb
 
 func columnNumber(name string) int { return slices.Index(columnNames, name) }
 
-// A change is what tasks have in common that differ from their rows in the same columns: one statement writes
-// them all.
+// A change is a set of tasks that differ from their rows in the same columns: one statement writes them all.
 type change struct {
 	columns uint64 // as a set
 	ids     list
@@ -67,8 +66,8 @@ func (b *board) writeTasks(p *packet, tasks []*taskRow) {
 	}
 }
 
-// addChange puts t with those that it can be written with. A caller's connection may prepare statements, and types
-// are lost in a CASE of parameters then: there each is alone.
+// addChange puts t with tasks that can be written with it. A caller's connection may prepare statements, and a CASE
+// of parameters loses their types then: there each task is alone.
 func addChange(all []*change, t *taskRow, alone bool) []*change {
 	columns, differs := t.difference()
 	for _, c := range all {
@@ -80,7 +79,7 @@ func addChange(all []*change, t *taskRow, alone bool) []*change {
 	return append(all, &change{differs, list{int64(t.ID)}, [][]any{columns}})
 }
 
-// difference is what t's row is to be, and in which columns it is not so yet.
+// difference returns the columns that t's row is to have, and the set of those that differ.
 func (t *taskRow) difference() (columns []any, differs uint64) {
 	columns = t.columns()
 	if t.takesKey() {

@@ -9,12 +9,12 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// easy says that the packet can take the task where nobody else does, whatever else it decides.
+// easy says that the packet can give the task if no other fetch does, whatever else it decides.
 func (f *fetch) easy(c candidate) bool {
 	return c.class == 0 && c.limit == nil && f.rates[c.place.kind] == nil && (c.expires == 0 || c.expires > micros(f.now))
 }
 
-// claims are plain tasks that a packet takes, as far as nobody else has.
+// claims are plain tasks that a packet gives, as far as no other fetch does.
 type claims struct {
 	worker int64
 	want   int
@@ -35,8 +35,8 @@ func (c *claims) add(p *packet, b *board) []reader {
 	}}
 }
 
-// claim names what is easy, the first ones first. Where their order is that of their ids, those behind them are
-// named as well, which the server takes where others have the first.
+// claim names the easy candidates, the first ones first. If their order is that of their ids, it names those behind
+// them as well: the server gives these if other fetches have the first.
 func (f *fetch) claim() *claims {
 	if len(f.plain) == 0 {
 		return nil
@@ -56,7 +56,7 @@ func (f *fetch) claim() *claims {
 	return c
 }
 
-// finish takes what is easy, and puts everything in order.
+// finish gives what is easy, and sorts the answer.
 func (f *fetch) finish() error {
 	f.claims = f.claim()
 	hard, full := len(f.granted), f.room() <= 0

@@ -4,9 +4,9 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. As long as
-// another transaction has one of them, t has not asked everybody, and asks again when it is met again: the transaction
-// may be rolled back. So does one that has more rivals than a step ends.
+// displace asks for a slot: running rivals are to stop, and older waiting ones are superseded. If another transaction
+// has one of them, which may be rolled back, or if there are more rivals than a step may end, t asks again when it is
+// met again.
 func (b *board) displace(t *taskRow) (more bool, err error) {
 	running, err := b.find("tasks-slots", b.q.ns, t.limit[:])
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Enqueue fulfils driver.Store. More than mostSpecs, or than mostArgs of arguments, are taken in with several steps.
+// Enqueue fulfils driver.Store. A batch of more than mostSpecs, or of more than mostArgs of arguments, is taken in
+// with several steps.
 func (q queues) Enqueue(ctx context.Context, specs []task.Spec) (answers []task.Enqueued, err error) {
 	for len(specs) > 0 {
 		n, size := 0, 0
@@ -66,8 +67,8 @@ func (q queues) enqueue(ctx context.Context, specs []task.Spec) (answers []task.
 // weight is about how many bytes of a packet a task takes.
 func weight(s *task.Spec) int { return len(s.Args) + 512 }
 
-// enqueueAll takes them in one after the other. Where limits are missing it goes on, to know of all of them:
-// the step is begun again then.
+// enqueueAll decides about the specs one after the other. If limits are missing it goes on, to learn all of them: the
+// step is begun again then.
 func (a *admission) enqueueAll(specs []task.Spec) (missing error) {
 	for i, s := range specs {
 		err := a.enqueue(i, s)
@@ -81,7 +82,7 @@ func (a *admission) enqueueAll(specs []task.Spec) (missing error) {
 	return missing
 }
 
-// known are the lanes and workers that this process knows to have a row, which none of them loses while it is used.
+// known are the lanes and workers whose rows this process has seen. No such row goes away while it is used.
 type known struct {
 	lanes   sync.Map // by namespace and place
 	workers sync.Map // *member by lease.Ref
@@ -218,9 +219,9 @@ func (a *admission) prepare(specs []task.Spec) error {
 // errPending says that another transaction is taking a key.
 var errPending = fmt.Errorf("%w: another transaction is taking a unique key", errChanged)
 
-// holders reads who has the keys, and which of them a transaction is taking that has not ended: who is seen
-// before it is committed, and not after. As long as there is patience, the step is tried again; then these keys
-// are left alone, and answered Undecided.
+// holders reads which tasks hold the keys, and which keys an unfinished transaction is taking: these are seen before
+// their commit, and not after. The step is tried again while it is patient; then these keys are left alone, and
+// answered Undecided.
 func (a *admission) holders(keys list) error {
 	if len(keys) == 0 {
 		return nil
@@ -296,7 +297,7 @@ func (a *admission) take(to *admitted, s task.Spec) error {
 	return nil
 }
 
-// holder is who holds a unique key now; nil where nobody does.
+// holder is the task that holds a unique key now; nil if none does.
 func (b *board) holder(h task.Hash) (*taskRow, error) {
 	t := b.keys[h]
 	if t == nil || b.locked[t.ID] || !t.LostKey(b.now) {

@@ -16,7 +16,8 @@ import (
 // one before.
 const mostPasses = 10
 
-// Fetch fulfils driver.Store. It goes in passes, each a step of its own: what was met in one may have let others in.
+// Fetch fulfils driver.Store. It goes in passes, each a step of its own: what one pass met may have made others
+// available.
 func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fetch, err error) {
 	m, err := q.member(ctx, r.Worker)
 	if err != nil {
@@ -72,8 +73,8 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 	return out, nil
 }
 
-// hurry says that less time is left than has passed: what is given must reach the worker, and what was done is not to
-// end in an error.
+// hurry says that less time is left than has passed: the worker must get the tasks that were given, and a step that
+// was done must not end in an error.
 func hurry(ctx context.Context, begin time.Time) bool {
 	end, bounded := ctx.Deadline()
 	return bounded && time.Until(end) < time.Since(begin)
@@ -134,8 +135,7 @@ func (f *fetch) giveAll() error {
 	return f.finish()
 }
 
-// look reads what concerns the fetch as a whole, and what there is in the lanes that are known, and says whether that
-// ends it.
+// look reads what concerns the fetch as a whole and the lanes that are known. It says whether the fetch is over.
 func (f *fetch) look() (done bool, err error) {
 	var live, more bool
 	var held holding
@@ -177,7 +177,7 @@ func (f *fetch) look() (done bool, err error) {
 	return false, f.lookAgain(known, places)
 }
 
-// lookAgain reads what there is in the lanes that were not known.
+// lookAgain reads the lanes that were not known.
 func (f *fetch) lookAgain(known []*lane, places []place) error {
 	fresh := slices.DeleteFunc(f.fetched(places), func(x *lane) bool {
 		return slices.ContainsFunc(known, func(y *lane) bool { return y.at == x.at })
@@ -214,7 +214,7 @@ func readPlaces(to *[]place) reader {
 	}
 }
 
-// fetched are those of places that are the fetch's.
+// fetched are the places from which the fetch may give.
 func (f *fetch) fetched(places []place) (all []*lane) {
 	for _, at := range places {
 		if slices.Contains(f.r.Queues, at.queue) && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, at.kind)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-run/dibs/store/internal/life"
 )
 
-// mine is the task that runs under exactly this token of a worker whose lease is live; nil where none does.
+// mine is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
 func (b *board) mine(live bool, id int64, r driver.Ref) (*taskRow, error) {
 	t, err := b.get(r.ID)
 	if err != nil || t == nil || !live || !t.Runs(r) || t.worker != id {
@@ -23,9 +23,9 @@ func (b *board) mine(live bool, id int64, r driver.Ref) (*taskRow, error) {
 // withheld is the answer for a run whose task another transaction has. No caller sees it.
 const withheld driver.Status = 0
 
-// each does one thing to runs, with one step. Those that other transactions have are left out, waited for with
-// a step of their own, and unavailable in the end; the others are done by then, and answered again when the
-// call is repeated.
+// each does one thing to runs, in one step. Runs whose tasks other transactions have are left out, waited for in a
+// step of their own, and unavailable in the end. The others are done by then, and are answered again when the call is
+// repeated.
 func (q queues) each(ctx context.Context, refs []driver.Ref, do func(b *board, some []int) ([]driver.Status, error)) ([]driver.Status, error) {
 	answers := make([]driver.Status, len(refs))
 	for _, waits := range []bool{false, true} {
@@ -66,7 +66,7 @@ func picked[T any](items []T, some []int) []T {
 	return all
 }
 
-// runs prepares a step on runs of a worker's tasks, which frees slots or none.
+// runs prepares a step on runs of a worker's tasks, which may free slots.
 func (b *board) runs(worker lease.Ref, refs []driver.Ref, slots map[slot]int) (live bool, err error) {
 	ids := make(list, len(refs))
 	for i, r := range refs {
@@ -93,7 +93,7 @@ func (b *board) runs(worker lease.Ref, refs []driver.Ref, slots map[slot]int) (l
 	return live, err
 }
 
-// addNext asks for those who get the slots. The first of a limit is read with it.
+// addNext reads the tasks that get the freed slots. The first one of a limit is read with the limit.
 func (b *board) addNext(p *packet, slots map[slot]int) (readers []reader) {
 	for s, n := range slots {
 		if n > 1 {
@@ -160,7 +160,7 @@ func refsOf(ends []driver.Completion) []driver.Ref {
 	return refs
 }
 
-// finishAll ends tasks. Their slots are known as far as this process was given them.
+// finishAll ends tasks. It knows the slots of tasks that were given by this process.
 func (b *board) finishAll(ref lease.Ref, id int64, ends []driver.Completion, slots map[slot]int) ([]driver.Status, error) {
 	live, err := b.runs(ref, refsOf(ends), slots)
 	if err != nil {

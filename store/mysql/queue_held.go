@@ -3,7 +3,7 @@ package mysql
 import "slices"
 
 // holding says whether slots of limits are held back, as grants of leases are (rules Q5, L9): a server that was
-// promoted may not know who has one.
+// promoted may not know all slots that were given.
 type holding int
 
 const (
@@ -12,7 +12,7 @@ const (
 	unknown         // the namespace does not know this server
 )
 
-// holdBack has the namespace know this server, as an acquire does.
+// holdBack makes this server known to the namespace, as an acquire does: that begins the hold-back.
 func (f *fetch) holdBack(h holding) error {
 	if h != unknown {
 		return nil
@@ -20,7 +20,7 @@ func (f *fetch) holdBack(h holding) error {
 	return f.q.holdBack(f.ctx, new(allowance), 0)
 }
 
-// leave lets those lie whose limit's slots are held back. The next look comes within the worker's poll.
+// leave drops candidates whose limit's slots are held back. The worker's next poll meets them again.
 func (f *fetch) leave(lanes []*lane) {
 	for _, l := range lanes {
 		l.found = slices.DeleteFunc(l.found, func(c candidate) bool { return c.limit != nil })

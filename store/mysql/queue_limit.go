@@ -15,13 +15,13 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A limit is a key of which so many tasks may run. In each lane as many of those in line for it as there are
-// free slots are available (or mostGiven), the first ones in order; all others are blocked, and no fetch looks
-// at them. A transaction of a caller's cannot see to that, since it must not lock the limit: what it takes in
-// is available until a fetch or Tend looks at the limit, which it asks for with a wake.
+// A limit is a key under which so many tasks may run. In each lane as many waiting tasks are available as there are
+// free slots (mostGiven at most), the first ones in order. All others are blocked, and no fetch looks at them. A
+// caller's transaction must not lock a limit, so the tasks that it takes in are available until a fetch or Tend looks
+// at the limit: it leaves a wake for that.
 //
-// Whoever else changes a line, or takes or frees a slot, has the limit locked from before he read it: what he decides
-// is certain, and the next one waits for him, or passes it over.
+// Every other step that changes a line, or takes or frees a slot, has locked the limit before it read it. So its
+// decision is certain, and the next step waits for it or passes the limit over.
 type limit struct {
 	hash   task.Hash
 	there  bool // it has a row
@@ -44,11 +44,11 @@ type limit struct {
 	disturbed bool // some of its line may be where they should not be
 }
 
-// free is how many slots are.
+// free is how many slots are free.
 func (l *limit) free() int { return max(l.Max-l.running, 0) }
 
-// nominees is how many of a lane are to be available at least, where there are as many. Whoever takes a slot,
-// or frees one, sees to it, so there is always somebody to give it to.
+// nominees is how many tasks of a lane should be available, if it has that many. Each step that takes or frees a slot
+// keeps it so: a free slot always has a task that can take it.
 func (l *limit) nominees() int { return min(l.free(), mostGiven) }
 
 // changed says that its row is to be written.
@@ -69,7 +69,7 @@ func (t *taskRow) declared() wake {
 	return wake{hash: *t.limit, key: t.Limit.Key, slots: t.Limit.Slots()}
 }
 
-// limit is one that the step has locked.
+// limit is a limit that the step has locked, or errLimits: the step begins again and locks it first.
 func (b *board) limit(w wake) (*limit, error) {
 	b.members(w.hash)
 	l := b.limits[w.hash]
@@ -85,8 +85,8 @@ func (b *board) limit(w wake) (*limit, error) {
 	return nil, errLimits
 }
 
-// lockTheirs locks the limits of the tasks that are known, and reads these tasks again: what was read of them
-// before is forgotten. Nothing has been decided yet.
+// lockTheirs locks the limits of the tasks that are known, and reads these tasks again: what was read before is
+// forgotten, and nothing has been decided yet.
 func (b *board) lockTheirs() error {
 	if b.tx != nil {
 		return nil
@@ -130,8 +130,8 @@ func (b *board) fresh(tasks []*taskRow) (all []*taskRow) {
 // nothing reads nothing more.
 func nothing(*packet) []reader { return nil }
 
-// lock locks limits in their order, and reads them, their lines, and what else is asked for. With free, those that
-// somebody has are left to him. They are locked all at once; a step that turns out to need more is begun again.
+// lock locks limits in their order, and reads them, their lines, and what also asks for. With free, limits that
+// another step has are left out. A step locks all its limits at once; if it turns out to need more, it begins again.
 func (b *board) lock(limits []wake, free bool, also func(*packet) []reader) error {
 	if b.conn != nil {
 		if err := b.allThere(limits); err != nil {
@@ -165,7 +165,7 @@ func (b *board) lock(limits []wake, free bool, also func(*packet) []reader) erro
 	return b.allThere(limits)
 }
 
-// leaveRest asks for another look at limits of which more are available than were read.
+// leaveRest leaves a wake for limits under which more tasks are available than were read.
 func (b *board) leaveRest() {
 	n, last := 0, []byte{}
 	for h, l := range b.limits {

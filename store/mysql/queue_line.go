@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A waiter is one of a line: a row of which only the place was read, or a task that the step knows.
+// A waiter is a task in line for a limit: a row of which only the place was read, or a task that the step knows.
 type waiter struct {
 	id      task.ID
 	ver     int64
@@ -20,7 +20,7 @@ type waiter struct {
 	task    *taskRow
 }
 
-// line is the head of those that are blocked in a lane.
+// line is the head of the blocked tasks of a lane.
 type line struct {
 	asked int // how many
 	found []waiter
@@ -30,7 +30,7 @@ type line struct {
 // whole says that there are no others.
 func (s *line) whole() bool { return len(s.found)+s.over < s.asked }
 
-// begin notes what was read of a limit's blocked ones when it was locked: the first one, and the last lane.
+// begin notes what was read about the blocked tasks when the limit was locked: the first one, and the last lane.
 func (l *limit) begin(head string, last int64, now time.Time) error {
 	w := waiter{state: task.Blocked}
 	var expires int64
@@ -59,10 +59,11 @@ func (b *board) readOpen(r *sql.Rows) error {
 	return err
 }
 
-// settle has done what a changed number of free slots, or of those in line, asks for, in every lane (rule Q5),
-// at the end of the step.
+// settle marks a limit whose free slots or line have changed: the end of the step brings every lane in order (rule
+// Q5).
 func (b *board) settle(l *limit) { l.touched = true }
 
+// settleAll does so, for mostFlips tasks at most; a wake is left for the rest.
 func (b *board) settleAll() error {
 	limits := b.touched()
 	if len(limits) == 0 {
@@ -85,7 +86,7 @@ func (b *board) settleAll() error {
 	return nil
 }
 
-// everyLane are those in which somebody may stand in line.
+// everyLane are the lanes in which a task may be in line.
 func (l *limit) everyLane() []int64 {
 	all := slices.Clone(l.lanes)
 	for _, w := range l.open {
@@ -98,7 +99,7 @@ func (l *limit) everyLane() []int64 {
 	return slices.Compact(all)
 }
 
-// settleLane makes the first of a lane available, as many as there are free slots, and blocks the others.
+// settleLane makes the first tasks of a lane available, as many as there are free slots, and blocks the others.
 func (b *board) settleLane(l *limit, lane int64) error {
 	for n := b.lacks(l, lane); n > 0; n = b.lacks(l, lane) {
 		if err := b.readBlocked([]part{{l, lane, n}}); err != nil {
@@ -115,7 +116,7 @@ func (b *board) settleLane(l *limit, lane int64) error {
 	return nil
 }
 
-// inLine are those of a lane that are known, in order, without those that somebody else has.
+// inLine are the known tasks of a lane, in order, without those that another transaction has.
 func (b *board) inLine(l *limit, lane int64) (all []waiter) {
 	add := func(w waiter) {
 		if w.lane != lane || w.task == nil && b.tasks[w.id] != nil {
@@ -144,8 +145,8 @@ func (b *board) inLine(l *limit, lane int64) (all []waiter) {
 	return all
 }
 
-// lacks is how many of the blocked ones of a lane are still to be read; 0 where those that are known will do.
-// They stand behind those that are available, unless somebody has disturbed the line.
+// lacks is how many blocked tasks of a lane must still be read; 0 if the known ones suffice. Blocked tasks come after
+// the available ones, unless the line is disturbed.
 func (b *board) lacks(l *limit, lane int64) int {
 	n, seen := l.nominees(), l.blocked[lane]
 	if n == 0 || seen == nil && !l.wide && !slices.Contains(l.lanes, lane) {
@@ -179,13 +180,13 @@ func (b *board) lacks(l *limit, lane int64) int {
 	return n
 }
 
-// flipped is one that is to be in a state, while nothing else of him changes.
+// flipped is a task of which only the state changes.
 type flipped struct {
 	waiter
 	to task.State
 }
 
-// flip has w be in state to.
+// flip gives w another state.
 func (b *board) flip(w waiter, to task.State) {
 	switch {
 	case w.task != nil && w.state != to:
@@ -198,7 +199,7 @@ func (b *board) flip(w waiter, to task.State) {
 	}
 }
 
-// part is so much of what is blocked in a lane.
+// part is the first n blocked tasks of a lane.
 type part struct {
 	l    *limit
 	lane int64
@@ -250,7 +251,7 @@ func (b *board) readAhead(limits []*limit) error {
 	return b.readBlocked(parts)
 }
 
-// readLanes reads in which lanes somebody is blocked.
+// readLanes reads the lanes in which tasks are blocked.
 func (b *board) readLanes(limits []*limit) error {
 	wide := slices.DeleteFunc(slices.Clone(limits), func(l *limit) bool { return !l.wide })
 	if len(wide) == 0 {

@@ -65,8 +65,8 @@ func (f *fetch) meetAll() error {
 	return nil
 }
 
-// passBy looks behind a task that somebody else has, or that cannot displace who has its slot yet, from the
-// next pass on.
+// passBy looks behind a task from the next pass on: another transaction has it, or it cannot displace the task that
+// has its slot yet.
 func (f *fetch) passBy(id task.ID) {
 	f.behind = append(f.behind, id)
 	f.again, f.moved = true, true
@@ -76,8 +76,8 @@ func (f *fetch) passBy(id task.ID) {
 const spare = 4
 
 // preload locks the limits of as many candidates as there is room for, and reads these candidates. A limit that
-// somebody else has locked is left to him: there may be others. Where there are none, they are looked at again
-// a little later, and he is waited for in the end.
+// another step has locked is left out: there may be other candidates. If there are none, it is looked at again a
+// little later, and waited for in the end.
 func (f *fetch) preload() error {
 	var ids []task.ID
 	var limits []wake

@@ -9,13 +9,13 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// A room has a place for each connection that the queue uses at a time. Others of the pool are left for the
-// leases: a step may wait for a limit for some seconds, and no renewal is to wait for it. The queue waits here,
-// first come, first served. A nil room has no end.
+// A room has a place for each connection that the queue uses at a time. The other connections of the pool are left to
+// the leases: a step may wait for a limit for some seconds, and no renewal must wait for it. The queue waits here,
+// first come, first served. A nil room is unbounded.
 type room chan struct{}
 
-// roomIn is less than half of a pool, as it is bounded now. Where that is none, the queue takes one all the same, and
-// gives it back each time.
+// roomIn is less than half of a pool, as it is bounded now. If that is none, the queue takes one connection all the
+// same, and gives it back each time.
 func roomIn(pool *sql.DB) room {
 	n := pool.Stats().MaxOpenConnections
 	if n == 0 {
@@ -24,8 +24,8 @@ func roomIn(pool *sql.DB) room {
 	return make(room, max(1, (n-1)/2))
 }
 
-// errTwice is a fault of this package: steps that wait for another connection while they have one can use all of them
-// up, and wait for each other then.
+// errTwice is a fault of this package. Steps that wait for a second connection while they have one could use all of
+// them up, and would then wait for each other.
 var errTwice = errors.New("a step that has a connection asks for another one")
 
 // inStep is the step as part of which something is done.

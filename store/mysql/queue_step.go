@@ -28,9 +28,9 @@ const (
 	mostSpecs = 2000
 	mostArgs  = 16 << 20
 	mostBytes = 1 << 20
-	// mostGiven is how many tasks one pass of a fetch gives: a packet is not to take longer than a worker waits
-	// for it. A lane has no more nominees than that for a limit, however many slots are free: who is given gets
-	// a successor.
+	// mostGiven is how many tasks one pass of a fetch gives: a packet is not to take longer than a worker waits for
+	// it. A lane has no more nominees than that for a limit, however many slots are free: each nominee that is given
+	// gets a successor.
 	mostGiven = 250
 	// mostEnded is how many tasks a pass discards, as expired or superseded.
 	mostEnded = 1000
@@ -55,7 +55,8 @@ var (
 	errLimits = errors.New("the step needs more limits")
 )
 
-// step decides and carries out one atomic step on the queues.
+// step decides and carries out one atomic step on the queues. If the rows that it was decided on have changed, it is
+// decided again, for tenacity at most.
 func (q queues) step(ctx context.Context, do func(b *board) error) error {
 	if err := alone(ctx); err != nil {
 		return err
@@ -105,7 +106,8 @@ func (b *board) attempt(do func(b *board) error) (err error) {
 	return err
 }
 
-// pause lets others go first, for about as long as a packet takes, or, where somebody holds a task, a little longer.
+// pause lets other steps go first, for about as long as a packet takes, or a little longer if another transaction
+// holds a task.
 func pause(ctx context.Context, n int, longer bool) error {
 	d := rand.N(time.Duration(min(n, 8)) * time.Millisecond)
 	if longer {
@@ -168,7 +170,8 @@ func (b *board) begin() (*packet, error) {
 	return new(packet).add("fresh").add("begin").add("hold"), nil
 }
 
-// giveUp ends the transaction, where there still is one, without a change. So it does if the server does not answer.
+// giveUp ends the step's transaction without a change, if it has one. If the server does not answer, it does so by
+// itself.
 func (b *board) giveUp() {
 	if b.conn != nil {
 		_ = b.send(new(packet).add("give-up"), nil)

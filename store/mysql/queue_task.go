@@ -186,8 +186,8 @@ func (b *board) index(t *taskRow, had []byte) {
 	}
 }
 
-// move has t written, which was in state from, and does what its going means for its limit: who waits moves up,
-// or steps back (rule Q5).
+// move writes t, which was in state from, and brings its limit up to date: a waiting task moves up, or steps back
+// (rule Q5).
 func (b *board) move(t *taskRow, from task.State) error {
 	b.save(t)
 	if t.limit == nil || t.State == from && !t.State.Waiting() {

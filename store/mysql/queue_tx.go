@@ -19,13 +19,13 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// ErrIsolation is returned for a transaction that is not READ COMMITTED: at other levels it would not see who has
-// taken a unique key since it began, and would lock keys that nobody has (rule Q2). Nothing was done, and the
+// ErrIsolation is returned for a transaction that is not READ COMMITTED. At other levels it would not see which
+// unique keys were taken since it began, and would lock keys that nobody has (rule Q2). Nothing was done, and the
 // transaction stays usable.
 var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it at that level to enqueue or complete tasks in it")
 
-// ErrNamespace is returned where the database has no such namespace: what was enqueued there would be answered
-// enqueued, and worked by nobody. Nothing was done, and the transaction stays usable.
+// ErrNamespace is returned if the database has no such namespace: tasks would be taken in, and no worker would ever
+// fetch them. Nothing was done, and the transaction stays usable.
 var ErrNamespace = errors.New("there is no such namespace in this database; name the one of your store, or make it with dibs init")
 
 // Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
@@ -40,8 +40,8 @@ type Tx struct {
 	ours bool // BeginTx began it, at the right level
 }
 
-// BeginTx begins a READ COMMITTED transaction of db's, which has the tables of the namespace, and gives its
-// queue. Nothing has to be set for it, and no right to be granted: a level that is known need not be asked for.
+// BeginTx begins a READ COMMITTED transaction of db, whose database has the tables of the namespace, and returns it
+// with its queue. It needs no setting and no privilege.
 func BeginTx(ctx context.Context, db *sql.DB, namespace string) (*sql.Tx, *Tx, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -52,12 +52,13 @@ func BeginTx(ctx context.Context, db *sql.DB, namespace string) (*sql.Tx, *Tx, e
 	return tx, q, nil
 }
 
-// QueueTx is the queue of a namespace as seen from a transaction of database/sql that somebody else began;
-// BeginTx begins one that is taken without a question. The level of this one is its session's, or else is asked
-// of information_schema.innodb_trx, which needs the PROCESS privilege, and tells of the present only where
-// nobody on the server has read it for 100 ms. Where it does not tell, the transaction is refused
-// (ErrIsolation). Set the session's level (tx_isolation=%27READ-COMMITTED%27 in the DSN for MariaDB,
-// transaction_isolation for MySQL), or use BeginTx, if you join more than a few transactions a second.
+// QueueTx is the queue of a namespace in a transaction that the caller began. Prefer BeginTx.
+//
+// The transaction must be READ COMMITTED, else it is refused (ErrIsolation). The store asks
+// information_schema.innodb_trx for its level, which needs the PROCESS privilege and is up to date only if nobody on
+// the server has read it for 100 ms. If that does not show the transaction, the level of its session counts. To join
+// more than a few transactions a second, set the session's level (tx_isolation=%27READ-COMMITTED%27 in the DSN for
+// MariaDB, transaction_isolation for MySQL), or use BeginTx.
 func QueueTx(tx *sql.Tx, namespace string) *Tx {
 	if namespace == "" {
 		namespace = "dibs"
@@ -93,8 +94,7 @@ func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) (answers []task.Enq
 	return answers, nil
 }
 
-// keysInOrder is the order in which specs are taken in: that of their keys, so that two transactions do not wait for
-// each other.
+// keysInOrder is the order in which specs are taken in: that of their keys, so that two transactions cannot deadlock.
 func keysInOrder(specs []task.Spec) []int {
 	order := make([]int, len(specs))
 	hashes := make([][]byte, len(specs))
@@ -135,7 +135,7 @@ func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Complet
 	return answers, nil
 }
 
-// do carries out a step in a savepoint, which is given up when it fails.
+// do carries out a step in a savepoint. If the step fails, the savepoint is rolled back.
 func (x *Tx) do(ctx context.Context, step func(*board) error) (err error) {
 	if err := x.isolated(ctx); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (x *Tx) do(ctx context.Context, step func(*board) error) (err error) {
 	return errors.Join(x.q.explain(err), x.q.explain(x.send(context.WithoutCancel(ctx), end, nil)))
 }
 
-// isolated sees to it, once, that the transaction is READ COMMITTED and that somebody made its namespace.
+// isolated checks, once, that the transaction is READ COMMITTED and that its namespace exists.
 func (x *Tx) isolated(ctx context.Context) error {
 	if x.good {
 		return nil
@@ -206,8 +206,8 @@ const (
 	asks      = 4 // how often the server is asked for a level, within half a second or so
 )
 
-// level is the transaction's, if it was seen, else its session's. The server tells it where nobody else has
-// asked just before, on any connection; a session that is at the right level is not kept waiting for that.
+// level is the transaction's level if the server shows it, else its session's. A session that is at the right level
+// is not kept waiting.
 func (x *Tx) level(ctx context.Context, session string) (level string, seen bool, err error) {
 	session = strings.ReplaceAll(session, "-", " ")
 	for n := range asks {
@@ -313,11 +313,11 @@ func (a *admission) enqueueTx(i int, s task.Spec) error {
 		if number(err) != 1062 {
 			return a.undecided(i, err)
 		}
-		// Somebody has committed the key in between: he is the holder now.
+		// Another transaction has committed the key in between: its task is the holder now.
 	}
 }
 
-// undecided answers so where err is that another transaction has been waited for.
+// undecided answers Undecided if err says that the wait for another transaction took too long.
 func (a *admission) undecided(i int, err error) error {
 	if number(err) != 1205 {
 		return err
@@ -326,8 +326,8 @@ func (a *admission) undecided(i int, err error) error {
 	return nil
 }
 
-// lockHolder reads who has a key. A waiting holder is locked, so that it cannot start before the commit (rule Q2); one
-// that is to be changed, so that nobody else does. What runs is not held up.
+// lockHolder reads the task that has a key. A waiting holder is share-locked, so that it cannot start before the
+// commit (rule Q2); one that is to be changed is locked. A running holder is left alone.
 func (a *admission) lockHolder(h task.Hash, s *task.Spec) error {
 	for {
 		a.board.reset()
@@ -375,8 +375,8 @@ func (a *admission) insertTx() error {
 	return nil
 }
 
-// lanesTx makes the rows of lanes where there are none, of this transaction's own: nobody waits for them. It asks each
-// time: the caller may have rolled back to a savepoint, and the rows with it.
+// lanesTx makes missing rows of lanes, of this transaction's own, so that nobody waits for them. It asks each time:
+// the caller may have rolled back to a savepoint, and the rows with it.
 func (a *admission) lanesTx(specs []task.Spec) error {
 	seen := map[place]bool{}
 	for _, s := range specs {

@@ -7,7 +7,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A wake asks for a look at a limit, of somebody who could not lock it.
+// A wake asks for a look at a limit, from a step that could not lock it.
 type wake struct {
 	id    int64
 	hash  task.Hash
@@ -30,9 +30,8 @@ func (b *board) leave(w wake) {
 	}
 }
 
-// wanted are some wakes, the oldest ones, as far as they are no younger than last; what is read says which one
-// that can be. Those that come after it are not waited for: where somebody has a task of a limit's line, a look
-// leaves a wake again.
+// wanted are some wakes, the oldest ones, as far as they are no younger than last. Younger ones are not waited for: a
+// look at a limit leaves a wake again if another transaction has a task of its line.
 type wanted struct {
 	wakes []wake
 	last  int64
@@ -51,7 +50,7 @@ func (q queues) addWakes(p *packet, to *wanted) reader {
 	}
 }
 
-// look does it.
+// look answers wakes: it locks the limits, hears what they declare, and settles them.
 func (b *board) look(asked []wake) error {
 	limits := make([]wake, len(asked))
 	for i, w := range asked {

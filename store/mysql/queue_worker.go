@@ -45,8 +45,8 @@ type member struct {
 	slots map[task.ID]slot // of tasks that were given to it: a hint, which spares their end a round trip
 }
 
-// mostSlots is how many a member remembers: more than any worker has tasks. Those that a caller's transaction
-// has ended stay until then.
+// mostSlots is how many slots a member remembers: more than any worker has tasks. Slots of tasks that a caller's
+// transaction has ended stay until then.
 const mostSlots = 5000
 
 // took remembers the slots of tasks.
@@ -63,7 +63,7 @@ func (m *member) took(tasks []driver.Fetched) {
 	}
 }
 
-// freed is how many of each slot ends free, as far as it is known.
+// freed is how many of each slot the ends free, as far as it is known.
 func (m *member) freed(ends []driver.Completion) map[slot]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,7 +85,7 @@ func (m *member) forget(ends []driver.Completion) {
 	}
 }
 
-// A slot is what a task under a limit takes, and somebody else of its lane gets when it ends.
+// A slot is what a task under a limit takes, and the next task of its lane gets when it ends.
 type slot struct {
 	limit task.Hash
 	lane  int64

@@ -22,7 +22,7 @@ func (b *board) idle() bool {
 		len(b.changed()) == 0 && !slices.ContainsFunc(b.touched(), (*limit).changed)
 }
 
-// changed are the tasks to write, those first that give a unique key up.
+// changed are the tasks to write. Those that give up a unique key come first.
 func (b *board) changed() (all []*taskRow) {
 	for _, t := range b.tasks {
 		if t.dirty && !t.isNew {
@@ -109,7 +109,7 @@ func (b *board) opening() (*packet, error) {
 	return new(packet).add("fresh").add("begin"), nil
 }
 
-// hold locks what the step was decided on, and sees whether it is unchanged.
+// hold locks what the step was decided on, and checks that it is unchanged.
 func (b *board) hold(p *packet, tasks []*taskRow) (held list) {
 	var vers, ids list
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
@@ -136,7 +136,7 @@ func (b *board) hold(p *packet, tasks []*taskRow) (held list) {
 	return held
 }
 
-// check adds what must be so at the instant at which the packet has its locks.
+// check adds what must hold at the instant at which the packet has its locks.
 func (b *board) check(p *packet) {
 	p.add("clock").add("if-current", micros(b.now.Add(stale)))
 	if b.worker != (lease.Ref{}) {
@@ -224,7 +224,7 @@ func (q queues) addEvent(p *packet, kind, reason string) {
 	p.add("append", q.ns, 0, 0, []byte(run.NewID()), []byte(kind), []byte{}, []byte{}, 0, []byte{}, "", text(reason))
 }
 
-// others are the tasks that somebody else had, by what the packet got.
+// others are the tasks that another transaction had, by what the packet could lock.
 func others(held list, got string) map[task.ID]bool {
 	all := map[task.ID]bool{}
 	for _, id := range held {

@@ -13,7 +13,7 @@ import (
 // server is what a connection says about the server and its own session.
 type server map[string]string
 
-// inspect asks a connection for all that the packets rely on, and refuses what would break them.
+// inspect asks a connection for every setting that the packets rely on, and refuses those that would break them.
 func (d *database) inspect(ctx context.Context) (server, error) {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s server) check(ctx context.Context, conn *sql.Conn) error {
 	return probe(ctx, conn)
 }
 
-// probe tries what no variable tells on both MySQL and MariaDB.
+// probe tries what no variable shows on both MySQL and MariaDB.
 func probe(ctx context.Context, conn *sql.Conn) error {
 	r, err := conn.QueryContext(ctx, "SELECT ?; SELECT ?", 1, 2)
 	if number(err) == 1064 {

@@ -11,9 +11,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// session is lease.Store for ?lock=session (rule L11): a grant needs the named lock of the key,
-// held on this process's pinned connection, and the lease row, which decides as ever. Keys of
-// dibs's own have no named lock: nobody else could know of them.
+// session is lease.Store for ?lock=session (rule L11). A grant needs the named lock of the key, held on this
+// process's pinned connection, and the lease row, which decides as ever. dibs's own keys have no named lock: no other
+// program could know of them.
 type session struct {
 	leases
 	names *names
@@ -128,8 +128,8 @@ func (s session) refused(ctx context.Context, reqs []lease.AcquireRequest, t tak
 	return reply, nil
 }
 
-// foreign describes the holder of a named lock that has no live lease: a program that is not
-// dibs, or a process that is about to let go.
+// foreign describes the holder of a named lock that has no live lease: another program, or a process that is about to
+// let go.
 func foreign(k lease.Key, name string, conn int64, now time.Time) lease.Record {
 	return lease.Record{Key: k, Acquired: now, Expires: now,
 		Holder: lease.Holder{Host: fmt.Sprintf("connection %d of the MySQL server", conn), Command: "GET_LOCK('" + name + "')"}}
@@ -187,7 +187,7 @@ func (s session) withGone(ctx context.Context, reqs, ours []lease.RenewRequest, 
 	return reply, nil
 }
 
-// Release lets go of the row first: who gets the name next finds the row free.
+// Release frees the row first: the next one to get the name finds the row free.
 func (s session) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
 	reply, err := s.leases.Release(ctx, refs)
 	s.names.drop(ctx, refs)

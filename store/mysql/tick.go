@@ -12,9 +12,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ticks is tick.Store. Every packet takes its row locks in one order, jobs, leases, ticks, runs,
-// and within a table in the order of the primary key, so that two packets cannot wait for each
-// other. As with leases, the statements decide and Go words the reasons.
+// ticks is tick.Store. Every packet locks its rows in one order, jobs, leases, ticks, runs, and within a table by
+// primary key, so that two packets cannot deadlock. As with leases, the statements decide and Go words the reasons.
 type ticks struct{ *database }
 
 // mostTicks is how many items travel in one packet.
@@ -118,6 +117,7 @@ func attemptsOf(r run.Record) any {
 	return toJSON(all)
 }
 
+// Orphans reads a page of unfinished ticks, and keeps those whose lease is not live.
 func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	from, to := l.Range()
 	upto, job, at := []byte(to), []byte(l.After.Job), l.AfterAt()

@@ -11,7 +11,7 @@ import (
 )
 
 // facts are what a packet read under its locks after its statements have decided, by the clock that they decided by.
-// They say no lease live: where nothing else stood in the way of a request, that has.
+// They call no lease live: if nothing else was in a request's way, its lease was.
 type facts struct {
 	now   time.Time
 	jobs  jobRows
@@ -26,7 +26,7 @@ func (f *facts) of(at spot, runID string) tick.Facts {
 	return tick.Facts{Now: f.now, Tick: f.ticks[at], Job: f.jobs[at.job], Run: f.runs[runID]}
 }
 
-// answer tells how an item ended, by what stands now.
+// answer is how an item ended, by the rows as they stand now.
 func (f *facts) answer(v tick.Verdict, at spot) tick.Answer {
 	return tick.Answer{Status: v.After(tick.Taken), Tick: f.ticks[at], Now: f.now}
 }
@@ -42,6 +42,7 @@ func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) (answers []t
 	return answers, nil
 }
 
+// claim is one packet: lock jobs, share leases, read the clock, insert, read the facts (rules T1, T4).
 func (k ticks) claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
 	var names, holders list
 	var at spots
@@ -89,6 +90,7 @@ func (k ticks) addClaim(p *packet, r tick.ClaimRequest) {
 		bound(r.NotAfter), at, r.Ahead.Microseconds(), flag(r.Fill), at, r.Generation, r.Generation, string(state), at, at)
 }
 
+// Take hands a tick over in one packet (rules T2, T3).
 func (k ticks) Take(ctx context.Context, r tick.TakeRequest) (tick.Answer, error) {
 	at, name, us, rerun := spotOf(r.Job, r.At), []byte(r.Job), micros(r.At), flag(r.Rerun)
 	holders := list{[]byte(r.From.Key), []byte(r.Lease.Key)}

@@ -20,6 +20,7 @@ func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) (answers []t
 	return answers, nil
 }
 
+// start is one packet: it inserts runs and starts their ticks (rule T1).
 func (k ticks) start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
 	var ids, standsOn list
 	var at spots

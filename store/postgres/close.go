@@ -10,6 +10,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
+// Close releases leases, ends runs and claims, and reads the answers: one batch, so an outcome and the release of its
+// lease are one step (rule T9).
 func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answer, error) {
 	var releases []lease.Ref
 	var runs, claims []tick.CloseRequest
@@ -52,6 +54,7 @@ func closedReason(r tick.CloseRequest) string  { return r.Run.Reason }
 func closedInferred(r tick.CloseRequest) bool  { return r.Run.Inferred }
 func closedEnded(r tick.CloseRequest) int64    { return micros(r.Run.Ended) }
 
+// closeRuns and closeClaims are the steps of sql/close.sql.
 func (k ticks) closeRuns(reqs []tick.CloseRequest) step {
 	return do(sqlClose()[1], k.ns,
 		column(reqs, func(r tick.CloseRequest) string { return r.Run.ID }),

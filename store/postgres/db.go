@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// db carries out operations. Each is one batch: its statements travel together and are one
-// implicit transaction, so that the server needs nothing more from the client to commit, and one
-// fsync commits all of it.
+// db carries out operations. An operation is one batch: its statements travel together and are one implicit
+// transaction. So the server needs nothing more from the client to commit, and one fsync commits all of it. A db is
+// safe for concurrent use.
 type db struct {
 	// send returns once the whole batch is committed and its results are read, or with an error.
 	send func(context.Context, *pgx.Batch) error
@@ -33,8 +33,8 @@ func do(sql string, args ...any) step { return step{sql: sql, args: args} }
 
 func (s step) each(row func(pgx.Rows) error) step { s.row = row; return s }
 
-// run carries out an operation. What the steps read means something only if it returns nil: the
-// commit comes after the last of them, and can still fail.
+// run carries out an operation. Do not use what the steps read unless it returns nil: the commit comes after the last
+// step, and can still fail.
 func (d *db) run(ctx context.Context, what string, steps ...step) error {
 	var b pgx.Batch
 	if d.foreign || d.behind != nil && d.behind.pooler.Load() {
@@ -49,6 +49,7 @@ func (d *db) run(ctx context.Context, what string, steps ...step) error {
 	return nil
 }
 
+// queue adds the step to a batch.
 func (s step) queue(b *pgx.Batch) {
 	if q := b.Queue(s.sql, s.args...); s.row != nil {
 		q.Query(func(rows pgx.Rows) error {
@@ -62,15 +63,16 @@ func (s step) queue(b *pgx.Batch) {
 	}
 }
 
+// overPool sends batches over any connection of a pool.
 func overPool(p *pgxpool.Pool) func(context.Context, *pgx.Batch) error {
 	return func(ctx context.Context, b *pgx.Batch) error { return p.SendBatch(ctx, b).Close() }
 }
 
-// forLeases is how many connections of a pool the queue leaves alone.
+// forLeases is how many connections of a pool the queue leaves free.
 const forLeases = 2
 
-// besideLeases sends what may wait for a transaction of somebody's, for seconds. It never takes the pool's last
-// connections, so that no renewal waits with it; who finds no place waits here.
+// besideLeases sends batches that may wait for another program's transaction, for seconds. They never take the pool's
+// last connections, so no renewal waits for a connection because of them: they wait here instead.
 func besideLeases(p *pgxpool.Pool) func(context.Context, *pgx.Batch) error {
 	places, send := make(chan struct{}, max(1, p.Config().MaxConns-forLeases)), overPool(p)
 	return func(ctx context.Context, b *pgx.Batch) error {
@@ -101,6 +103,7 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
+// instant is the reverse of micros.
 func instant(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}

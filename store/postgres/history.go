@@ -21,6 +21,7 @@ type told struct {
 	ns string
 }
 
+// Append adds events: see sql/history.sql.
 func (h told) Append(ctx context.Context, events []history.Event) error {
 	return h.db.run(ctx, "append events", do(sqlHistory()[0], h.ns,
 		column(events, func(e history.Event) string { return cmp.Or(e.ID, run.NewID()) }),
@@ -34,6 +35,7 @@ func (h told) Append(ctx context.Context, events []history.Event) error {
 		column(events, func(e history.Event) string { return e.Reason })))
 }
 
+// Events reads a page of events.
 func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, error) {
 	var found []history.Event
 	err := h.db.run(ctx, "events", h.selection(q, sqlHistory()[1], sqlHistory()[8], sqlHistory()[9]).
@@ -51,8 +53,8 @@ func (h told) Events(ctx context.Context, q history.Query) ([]history.Event, err
 	return found, err
 }
 
-// selection has a statement for each filter, since one for all of them would keep a plan that serves none. ofRun is ""
-// where there is none.
+// selection chooses the statement for a query's filter: one statement for all filters would keep a plan that fits
+// none. ofRun is "" if there is none.
 func (h told) selection(q history.Query, ofAll, ofJob, ofRun string) step {
 	job, from, to := []byte(q.Job), int64(math.MinInt64), int64(math.MaxInt64)
 	if !q.From.IsZero() {
@@ -70,18 +72,21 @@ func (h told) selection(q history.Query, ofAll, ofJob, ofRun string) step {
 	return do(ofAll, h.ns, from, to, q.Max())
 }
 
+// Ticks reads a page of ticks.
 func (h told) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	var found []tick.Tick
 	err := h.db.run(ctx, "ticks", h.selection(q, sqlHistory()[2], sqlHistory()[6], "").each(tickRows(&found)))
 	return found, err
 }
 
+// Runs reads a page of runs.
 func (h told) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	var found []run.Record
 	err := h.db.run(ctx, "runs", h.selection(q, sqlHistory()[3], sqlHistory()[10], sqlHistory()[11]).each(runRows(&found)))
 	return found, err
 }
 
+// Latest reads the latest runs of many jobs, mostJobs at a time.
 func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
 	found := make([][]run.Record, 0, len(jobs))
 	for part := range slices.Chunk(jobs, mostJobs) {
@@ -106,6 +111,7 @@ func (h told) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record,
 // mostJobs bounds how many jobs one statement reads the runs of.
 const mostJobs = 500
 
+// AppendRuns adds runs that were recorded elsewhere first.
 func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	return h.db.run(ctx, "append runs", do(sqlHistory()[4], append([]any{h.ns}, runColumns(runs)...)...))
 }
@@ -151,6 +157,8 @@ func (h told) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 	return output, err
 }
 
+// Prune takes one step of each statement of sql/prune.sql. Lease records are pruned with history, and are not
+// counted.
 func (h told) Prune(ctx context.Context, before time.Time) (total int, more bool, err error) {
 	for i, sql := range sqlPrune() {
 		var n int

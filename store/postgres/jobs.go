@@ -8,6 +8,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
+// Jobs reads a page of the registry, or jobs by name.
 func (k ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	var found []tick.Job
 	from, to := q.Range()
@@ -38,6 +39,7 @@ func jobRows(into *[]tick.Job) func(pgx.Rows) error {
 	}
 }
 
+// SetJobs registers and removes definitions in one batch, and reads them as they then stand (rule T11).
 func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
 	var set, removed []tick.JobRequest
 	for _, r := range reqs {
@@ -71,6 +73,7 @@ func (k ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job,
 	}), nil
 }
 
+// Pause begins or ends a pause (rule T8).
 func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
 	found := []tick.Job{}
 	err := k.db.run(ctx, "pause", do(sqlJobs()[4], k.ns, []byte(req.Job), micros(req.Until), req.By, req.Why, req.Resume).each(jobRows(&found)))
@@ -80,6 +83,7 @@ func (k ticks) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, erro
 	return found[0], nil
 }
 
+// Settle locks the job, settles, and reads the clock (rule T4). A row of the second statement says that it settled.
 func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer, error) {
 	a := tick.Answer{Status: tick.Taken}
 	now := func(rows pgx.Rows) error {
@@ -107,6 +111,7 @@ func (k ticks) Settle(ctx context.Context, req tick.SettleRequest) (tick.Answer,
 	return a, nil
 }
 
+// Unsettle locks the job and the rows, and takes outcomes back (rule L12).
 func (k ticks) Unsettle(ctx context.Context, req tick.UnsettleRequest) (tick.Answer, error) {
 	a := tick.Answer{Status: tick.Taken}
 	now := func(rows pgx.Rows) error {

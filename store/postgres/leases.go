@@ -14,9 +14,8 @@ import (
 type leases struct {
 	db *db
 	ns string
-	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it: should the
-	// namespace's record be gone, or made anew with a shorter one, what is held may be held for as long (rule
-	// L9).
+	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it. If the namespace's record
+	// is gone, or was made anew with a shorter one, leases of this length may still be held (rule L9).
 	maxTTL *atomic.Int64
 }
 
@@ -29,8 +28,8 @@ const (
 
 func keyBytes(k lease.Key) []byte { return []byte(k) }
 
-// Acquire asks once more for what a row is missing for, and for what looked free and was not
-// granted: when that was seen, somebody else was being granted it. Both are rare.
+// Acquire asks once more for two kinds of items. The row of a key may be missing: it is made first. Or a key looked
+// free and was not granted: another transaction was being granted it at that moment. Both are rare.
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	g := newGrants()
 	if err := l.db.run(ctx, "acquire", l.grant(reqs).each(g.row)); err != nil {
@@ -57,7 +56,7 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	return lease.Reply{Now: g.now, Answers: column(reqs, g.answer), Epoch: g.epoch}, nil
 }
 
-// reread looks who has got what was still not granted: the record that was read was free.
+// reread reads the records of keys that are still not granted: the record that was read before was free.
 func (l leases) reread(ctx context.Context, g *grants, reqs []lease.AcquireRequest) error {
 	var lost []lease.Key
 	for _, r := range reqs {
@@ -79,6 +78,7 @@ func (l leases) reread(ctx context.Context, g *grants, reqs []lease.AcquireReque
 	return nil
 }
 
+// grant is the step of sql/acquire.sql.
 func (l leases) grant(reqs []lease.AcquireRequest) step {
 	return do(sqlAcquire()[1], l.ns,
 		column(reqs, func(r lease.AcquireRequest) []byte { return keyBytes(r.Key) }),
@@ -92,8 +92,8 @@ func (l leases) grant(reqs []lease.AcquireRequest) step {
 		l.maxTTL.Load(), int64(lease.Seen(reqs)))
 }
 
-// grants is what an acquire was answered: the clock, what the namespace grants, what was granted,
-// and the records of the other keys.
+// grants collects the answer to an acquire: the clock, what the namespace grants, what was granted, and the records
+// of the other keys.
 type grants struct {
 	now       time.Time
 	known     bool // what the namespace grants
@@ -108,6 +108,7 @@ func newGrants() *grants {
 	return &grants{granted: map[lease.Key]lease.Record{}, records: map[lease.Key]lease.Record{}}
 }
 
+// row takes in one row of that answer.
 func (g *grants) row(rows pgx.Rows) error {
 	var (
 		now                      int64
@@ -139,7 +140,7 @@ func (g *grants) unclear(req lease.AcquireRequest) bool {
 		(!g.known || !r.Live(g.now) && !r.BusyUntil.After(g.now) && req.TTL <= g.maxTTL && !g.holdUntil.After(g.now))
 }
 
-// answer tells what became of a request. Of a grant the store says only what the request does not.
+// answer is the answer to one request. Of a grant, the store returns only what the request does not contain.
 func (g *grants) answer(req lease.AcquireRequest) lease.Answer {
 	if got, ok := g.granted[req.Key]; ok {
 		return lease.Answer{Status: lease.OK, Record: lease.Record{Key: req.Key, Owner: req.Holder.ID, Token: got.Token,
@@ -161,6 +162,7 @@ func (g *grants) answer(req lease.AcquireRequest) lease.Answer {
 
 func late(now, notAfter time.Time) bool { return !notAfter.IsZero() && now.After(notAfter) }
 
+// Renew renews in one batch: compare max_ttl, lock, judge, write (see sql/renew.sql).
 func (l leases) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
 	s := newSnapshot()
 	err := l.db.run(ctx, "renew",
@@ -196,6 +198,7 @@ func (s *snapshot) reply(err error, n int, item func(int) (lease.Key, lease.Stat
 	return r, nil
 }
 
+// Release frees holds (see sql/release.sql). The record of a freed key is not read back: it is free.
 func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
 	s := newSnapshot()
 	err := l.db.run(ctx, "release", l.release(refs).each(s.freed))
@@ -215,6 +218,7 @@ func (l leases) release(refs []lease.Ref) step {
 		column(refs, func(r lease.Ref) bool { return r.Key.Once() }))
 }
 
+// status is OK for a key to which it was done.
 func (s *snapshot) status(key lease.Key) lease.Status {
 	if s.done[key] {
 		return lease.OK
@@ -232,7 +236,7 @@ func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease
 		do(sqlBreak(), l.ns, keyBytes(ref.Key), owner(ref.Owner), int64(ref.Token), toJSON(b), b.Now))
 }
 
-// one carries out a step that returns the record of key if it did something.
+// one carries out a step that returns the record of key if it did something, and reads the record.
 func (l leases) one(ctx context.Context, what string, key lease.Key, act step) (lease.Reply, error) {
 	did, s := newSnapshot(), newSnapshot()
 	err := l.db.run(ctx, what, act.each(did.row), l.read([]lease.Key{key}).each(s.row))
@@ -251,7 +255,7 @@ func (l leases) Read(ctx context.Context, keys []lease.Key) (lease.Reply, error)
 	return s.reply(err, len(keys), func(i int) (lease.Key, lease.Status) { return keys[i], s.status(keys[i]) })
 }
 
-// List reads page by page, so that no statement holds the server up over records that nobody wants.
+// List reads page by page: no statement reads many records that nobody asked for.
 func (l leases) List(ctx context.Context, prefix string, all bool) (lease.Reply, error) {
 	s := newSnapshot()
 	for next, to := []byte(prefix), beyond(prefix); next != nil && len(s.order) < listed; {

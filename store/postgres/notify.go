@@ -24,8 +24,8 @@ const (
 	refresh = watched / 3
 	// relisten is the pause before a lost connection is made again; waiters poll meanwhile.
 	relisten = time.Second
-	// idle is for how long the connection stays after the last watcher has gone. Who waits for
-	// one lease after the other would else make a connection, and the server a process, for each.
+	// idle is how long the connection stays after the last watcher has gone. Without it, a process that waits for one
+	// lease after the other would make a connection each time, and the server a process.
 	idle = 30 * time.Second
 )
 

@@ -12,11 +12,12 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// OpenConfig connects to the server of a postgres:// or postgresql:// address and prepares what is not
-// prepared. Beside dibs's own parameters the address takes those of libpq and of pgxpool (such as
-// sslmode, several hosts, and pool_max_conns; default 8).
+// OpenConfig connects to the server of a postgres:// or postgresql:// address, and makes schema and namespace if they
+// are missing. The address takes dibs's own parameters and those of libpq and pgxpool, such as sslmode, several
+// hosts, and pool_max_conns (default 16).
 //
-// Its errors wrap lease.ErrUnavailable where the server cannot be reached or is a standby.
+// Its errors wrap lease.ErrUnavailable if the server cannot be reached or is a standby. Close the store when the
+// program ends.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if c.URL == nil || c.URL.Scheme != "postgres" && c.URL.Scheme != "postgresql" {
 		return nil, fmt.Errorf("postgres store: %s is not a postgres:// address", c)
@@ -44,15 +45,16 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	return s, nil
 }
 
-// New makes a store over the caller's pool, which stays the caller's: Close leaves it open. Of c
-// the URL is used for messages only and may be nil. The connections must default to READ COMMITTED,
-// else New refuses; whatever else matters, each operation sets for its own transaction. An operation takes
-// one connection, and the queue leaves two of the pool's to the leases: give it at least three.
+// New makes a store over the caller's pool. The pool stays the caller's: Close leaves it open. c.URL is used for
+// messages only and may be nil. The connections must default to READ COMMITTED, else New refuses; each operation sets
+// everything else that matters for its own transaction. An operation takes one connection, and the queue leaves two
+// of the pool's to the leases: give the pool at least three.
 func New(ctx context.Context, pool *pgxpool.Pool, c store.Config) (*store.Store, error) {
 	return over(ctx, pool, c, nil)
 }
 
-// over makes a store over a pool: ours, which says by b whether a pooler stands between, or with nil the caller's.
+// over makes a store over a pool. With b the pool is ours, and b says whether it goes through a pooler; nil: it is
+// the caller's.
 func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, b *behind) (*store.Store, error) {
 	if c.Namespace == "" {
 		c.Namespace = "dibs"
@@ -109,6 +111,7 @@ func over(ctx context.Context, pool *pgxpool.Pool, c store.Config, b *behind) (*
 	return s, nil
 }
 
+// address is the server's, without a password.
 func address(c store.Config, pool *pgxpool.Pool) string {
 	if c.URL != nil {
 		return c.String()

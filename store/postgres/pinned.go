@@ -15,14 +15,13 @@ var (
 	errPooler      = errors.New("a pooler stands between: session locks need a connection straight to the server, so drop lock=session or point the address at the server itself")
 )
 
-// pinned is the one connection of a process whose session holds the named locks. Its operations
-// run one after the other, and none is cut short by its caller's context: that would close the
-// connection and with it lose every lock. A caller that leaves is told so, and the operation goes
-// on without it, for at most patience.
+// pinned is the one connection of a process whose session holds the named locks. Its operations run one after the
+// other. The end of a caller's context does not cut an operation short, since that would close the connection and
+// lose every lock. The caller gets its context's error, and the operation goes on without it, for at most patience.
 type pinned struct {
 	pool     *pgxpool.Pool
 	patience time.Duration
-	// turn holds the connection while nobody uses it; nil in it means there is none.
+	// turn holds the connection while nobody uses it. A nil in it means that there is no connection.
 	turn chan *pgx.Conn
 	// lost is called, before anything else can be sent, when the connection is gone.
 	lost func()
@@ -34,7 +33,7 @@ func newPinned(pool *pgxpool.Pool, patience time.Duration, lost func()) *pinned 
 	return p
 }
 
-// use has f use the connection when its turn comes.
+// use waits for its turn and lets f use the connection.
 func (p *pinned) use(ctx context.Context, f func(context.Context, *pgx.Conn) (*pgx.Conn, error)) error {
 	var c *pgx.Conn
 	select {
@@ -79,8 +78,8 @@ func (p *pinned) connect(ctx context.Context) error {
 	})
 }
 
-// send is db.send over the connection. It never makes a new one: whoever relies on a lock must
-// not be served by a session that does not have it.
+// send is db.send over the connection. It never makes a new one: an operation that relies on a lock must not run in a
+// session that does not have it.
 func (p *pinned) send(ctx context.Context, b *pgx.Batch) error {
 	return p.use(ctx, func(ctx context.Context, c *pgx.Conn) (*pgx.Conn, error) {
 		if c == nil {

@@ -19,13 +19,12 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// defaultConns is how many connections a store opens at most where its address does not say (pool_max_conns):
-// as many as a process has requests under way, so that none waits for another's connection. There are four of a
-// heartbeat, one of each kind that travels in batches, and the few of a sweep; most of the time one or two are
-// open.
+// defaultConns is how many connections a store opens at most, unless its address says otherwise (pool_max_conns). It
+// is as many as a process has requests under way, so that none waits for a connection: four of a heartbeat, one of
+// each kind that travels in batches, and the few of a sweep. Most of the time one or two are open.
 const defaultConns = 16
 
-// poolConfig says what our own connections are like, on top of what the address says.
+// poolConfig completes what the address says about our own connections.
 func poolConfig(c store.Config, b *behind) (*pgxpool.Config, error) {
 	if err := readable(c.URL.Query()); err != nil {
 		return nil, fmt.Errorf("postgres store %s: %w", c, err)
@@ -52,8 +51,8 @@ func poolConfig(c store.Config, b *behind) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// readable looks at the files that the client reads, without a bound and however long it takes, for an address.
-// One that is missing is the client's to tell of: it needs not all of them.
+// readable checks the files that the client will read for an address. The client reads them without a bound, and
+// would read a device or a pipe for ever. A missing file is left to the client, which does not need all of them.
 func readable(q url.Values) error {
 	for _, f := range []struct {
 		parameter, variable string
@@ -99,14 +98,14 @@ func refuseStandby(ctx context.Context, c *pgconn.PgConn) error {
 	return nil
 }
 
-// settings are made after connecting, since a pooler refuses at connecting what it does not know.
+// settings are made after connecting, since a pooler refuses unknown settings at connecting.
 func settings(ctx context.Context, c *pgx.Conn) error {
 	_, err := c.Exec(ctx, sqlSettings()[0])
 	return err
 }
 
-// dial opens a connection beside the pool, made as the pool makes its own, for what needs a session: it is no
-// pooler's. The caller closes it, also after an error.
+// dial opens a connection beside the pool, made as the pool makes its own, for work that needs a session. It never
+// goes through a pooler. The caller closes it, also after an error.
 func dial(ctx context.Context, p *pgxpool.Pool) (*pgx.Conn, error) {
 	cfg := p.Config()
 	cc := cfg.ConnConfig.Copy()

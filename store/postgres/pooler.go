@@ -13,20 +13,20 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// A pooler, such as pgbouncer, may give each transaction another session of the server. What belongs to a
-// session does not work through it: prepared statements (another client may have made one of that name), SET
-// (others have it then), LISTEN (somebody else is told), and session locks. So behind a pooler every statement
-// is sent whole, settings are made for each transaction, and waiters poll. In session mode that costs a little
-// for nothing; nobody can tell it apart.
+// A pooler, such as pgbouncer, may give each transaction another session of the server. What belongs to a session
+// does not work through it: prepared statements (another client may have made one of that name), SET (other clients
+// get the setting), LISTEN (another client is notified), and session locks. So behind a pooler every statement is
+// sent whole, settings are made for each transaction, and waiters poll. In session mode this would not be needed, but
+// the client cannot tell the modes apart.
 
-// errPooled ends a connection that turned out to go through a pooler: the next one is made as that needs.
+// errPooled ends a connection that turned out to go through a pooler: the next one is made in the right mode.
 var errPooled = errors.New("a pooler stands between")
 
 // behind says whether the connections of our own pool go through a pooler.
 type behind struct{ pooler atomic.Bool }
 
-// poolerBetween says whether a connection goes through a pooler: the server tells the client its process at
-// connecting, and a pooler tells something else.
+// poolerBetween says whether a connection goes through a pooler: the server tells the client the number of its
+// process at connecting, and a pooler tells another number.
 func poolerBetween(ctx context.Context, c *pgconn.PgConn) (bool, error) {
 	r := c.ExecParams(ctx, "SELECT pg_backend_pid()", nil, nil, nil, nil).Read()
 	if r.Err != nil || len(r.Rows) != 1 {
@@ -36,7 +36,7 @@ func poolerBetween(ctx context.Context, c *pgconn.PgConn) (bool, error) {
 	return uint32(pid) != c.PID(), err
 }
 
-// before makes a connection as the pooler needs it, once we know of one. A mode that the address names stays.
+// before sets a new connection's mode, once we know of a pooler. A mode that the address names stays.
 func (b *behind) before(_ context.Context, c *pgx.ConnConfig) error {
 	if b.pooler.Load() && c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 		c.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -44,7 +44,7 @@ func (b *behind) before(_ context.Context, c *pgx.ConnConfig) error {
 	return nil
 }
 
-// after looks at a new connection, and makes our settings where it is the server's own session.
+// after checks a new connection, and makes our settings if it is the server's own session.
 func (b *behind) after(ctx context.Context, c *pgx.Conn) error {
 	pooled, err := poolerBetween(ctx, c.PgConn())
 	if err != nil {
@@ -73,7 +73,7 @@ func foreignBehind(ctx context.Context, pool *pgxpool.Pool) (b *behind, err erro
 	return b, err
 }
 
-// behindPooler says what a pooler between takes away.
+// behindPooler notes in the properties what a pooler takes away.
 func behindPooler(p *store.Properties, foreign bool, pool *pgxpool.Pool) {
 	p.Weaker = append(p.Weaker, "A pooler stands between: nobody is told of a release or a task, so who waits looks again by itself, which takes a little longer.")
 	if foreign && pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {

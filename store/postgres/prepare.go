@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// server is what a server says of itself.
+// server is what a server tells about itself.
 type server struct {
 	standby   bool
 	version   int
@@ -27,7 +27,7 @@ type server struct {
 	schema    int  // its version, once it is prepared
 }
 
-// namespace is the record of one.
+// namespace is the record of a namespace.
 type namespace struct {
 	installation, identity string
 	holdUntil, now         time.Time
@@ -43,6 +43,7 @@ type preparation struct {
 	lines  []string      // what was done
 }
 
+// server reads what the server is, and refuses one that does not fit.
 func (p *preparation) server(ctx context.Context) (s server, err error) {
 	err = p.db.run(ctx, "open", do(sqlPrepare()[0]).each(func(rows pgx.Rows) error {
 		return rows.Scan(&s.standby, &s.version, &s.encoding, &s.isolation, &s.fsync, &s.database)
@@ -61,7 +62,8 @@ func (p *preparation) server(ctx context.Context) (s server, err error) {
 	return s, err
 }
 
-// schema sees that the schema is of the version that this program knows.
+// schema makes sure that the schema has the version that this program knows. Only `dibs init` upgrades an older one,
+// since servers of the older version may be at work.
 func (p *preparation) schema(ctx context.Context, s *server) error {
 	files, err := fs.Glob(Migrations, "*.sql")
 	if err != nil {
@@ -93,8 +95,8 @@ func (p *preparation) version(ctx context.Context) (v int, err error) {
 	return v, err
 }
 
-// migrate applies what is missing in one transaction, under a lock that makes others wait and then
-// find nothing left to do.
+// migrate applies missing migrations in one transaction, under a lock. Another process waits for the lock and then
+// finds nothing left to do.
 func (p *preparation) migrate(ctx context.Context, s server, files []string) error {
 	version := 0
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
@@ -211,6 +213,7 @@ func (p *preparation) read(ctx context.Context) (n namespace, err error) {
 	return n, err
 }
 
+// properties are what the store declares about itself, with the settings of the server that weaken it.
 func (n namespace) properties(s server, session bool) store.Properties {
 	p := store.Properties{Reach: store.Fleet, InstallationID: n.installation, MaxTTL: n.maxTTL,
 		Durable: s.fsync, Session: session, Schema: s.schema}

@@ -27,7 +27,7 @@ func newTasks(d *db, ns string, watch *listener) tasks {
 	return tasks{db: d, ns: ns, names: newNames(ns), watch: watch}
 }
 
-// lockWait is how long an enqueue or an act waits for another transaction's end (rule Q2).
+// lockWait is how long an enqueue or an act waits for other transactions, in all (rule Q2).
 const lockWait = 2 * time.Second
 
 // Bounds of one step, whatever there is: the most rows that it changes (as queue_bound of the migration has
@@ -66,7 +66,7 @@ func numbers(of []task.State) (n []int16) {
 	return n
 }
 
-// The order within a queue is that of one number: see place in the migration.
+// The order within a queue is one number, place: see migration 3.
 const (
 	placeBits = 53
 	ranks     = task.MaxPriority - task.MinPriority + 1
@@ -79,7 +79,7 @@ func fromPlace(place int64) (priority int, front bool) {
 	return task.MaxPriority - r%ranks, r < ranks
 }
 
-// hashed is a key's hash as this store keeps it: it contains the namespace.
+// hashed is a key's hash as this store keeps it, with the namespace in it.
 func (t tasks) hashed(h task.Hash) pgtype.UUID {
 	b := append(make([]byte, 0, 128), t.ns...)
 	sum := sha256.Sum256(append(append(b, 0), h[:]...))
@@ -88,7 +88,7 @@ func (t tasks) hashed(h task.Hash) pgtype.UUID {
 	return u
 }
 
-// number is that of a queue's name, or of a kind's.
+// number is the number of a queue's or a kind's name.
 func number(ns string, kind bool, name string) int64 {
 	b := []byte{0}
 	if kind {

@@ -20,6 +20,7 @@ import (
 // place is a queue and a kind, or their numbers.
 type place[T any] struct{ queue, kind T }
 
+// Queues counts the tasks of all lanes, shelf by shelf.
 func (t desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 	queues, err := t.queues(ctx, "")
 	if err != nil {
@@ -62,6 +63,7 @@ func (t desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 	return out, nil
 }
 
+// Workers reads the workers whose lease is live.
 func (t desk) Workers(ctx context.Context) ([]driver.Process, error) {
 	var live []busy
 	if err := t.db.run(ctx, "read workers", do(sqlWorkers()[2], t.ns).each(busyRows(&live))); err != nil {
@@ -77,8 +79,8 @@ type taskRow struct {
 	lim         pgtype.UUID
 }
 
-// read reads as much as fits into one answer, in steps: none of them looks at more than it may, whatever there
-// is of others.
+// read reads as many tasks as fit into one answer, in bounded steps: none looks at more rows than it may, however
+// many tasks of others lie between.
 func (t desk) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
 	queues, err := t.queues(ctx, f.Queue)
 	if err != nil || len(queues) == 0 {
@@ -121,6 +123,7 @@ func (t desk) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
 	return found, nil
 }
 
+// reading is one of these steps.
 func (t desk) reading(f driver.Filter, queues, ids []int64, after, to int64, rows int) step {
 	var kind int64
 	if f.Kind != "" {
@@ -155,11 +158,13 @@ func scanTask(rows pgx.Rows) (r taskRow, err error) {
 	return r, err
 }
 
+// Tasks reads the tasks that fit a filter.
 func (t desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
 	found, err := t.read(ctx, f)
 	return column(found, func(r taskRow) driver.Task { return r.Task }), err
 }
 
+// Task reads one task, with its attempts and, if it has a limit, the limit's slots.
 func (t desk) Task(ctx context.Context, id task.ID) (driver.Task, driver.Slots, bool, error) {
 	if id <= 0 {
 		return driver.Task{}, driver.Slots{}, false, ctx.Err()
@@ -220,6 +225,7 @@ func (t desk) slots(ctx context.Context, of taskRow) (driver.Slots, error) {
 	return s, err
 }
 
+// Pause waits for the fetches that are under way, writes the pause, and records it.
 func (t desk) Pause(ctx context.Context, p driver.Pause) error {
 	kind, reason := p.Event()
 	return t.db.run(ctx, "pause", do(sqlTasks()[18], t.ns),
@@ -227,7 +233,7 @@ func (t desk) Pause(ctx context.Context, p driver.Pause) error {
 		do(sqlTasks()[6], t.ns, kind, reason))
 }
 
-// named is the number of a name, nil where it is empty.
+// named is the number of a name; nil if it is empty.
 func (t desk) named(kind bool, text string) *int64 {
 	if text == "" {
 		return nil
@@ -236,6 +242,7 @@ func (t desk) named(kind bool, text string) *int64 {
 	return &n
 }
 
+// Resume ends a pause, and tells all workers to look.
 func (t desk) Resume(ctx context.Context, q, kind, by string) (ok bool, err error) {
 	event, reason := driver.ResumeEvent(q, kind, by)
 	err = t.db.run(ctx, "resume", do(sqlTasks()[7], t.ns, q, kind, event, reason).each(func(pgx.Rows) error {
@@ -248,7 +255,7 @@ func (t desk) Resume(ctx context.Context, q, kind, by string) (ok bool, err erro
 	return ok, err
 }
 
-// tellAll tells who watches any queue of the namespace.
+// tellAll wakes the watchers of every queue of the namespace.
 func (t desk) tellAll(ctx context.Context) error {
 	var all []int64
 	err := t.db.run(ctx, "read names", do(sqlTasks()[14], t.ns).each(func(rows pgx.Rows) error {
@@ -290,6 +297,7 @@ func (t desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
 
 var acts = map[int]driver.ActAnswer{1: driver.Done, 2: driver.Asking, 3: driver.NotThere, 4: driver.Unfit, 5: driver.Taken, 6: driver.Busy, 7: driver.Changed}
 
+// Act carries out an operator's act in one batch: see queue_act.
 func (t desk) Act(ctx context.Context, a driver.Action) ([]driver.Acted, error) {
 	event, words := a.Event(nil)
 	words = strings.TrimPrefix(words, "0 tasks: ")
@@ -337,11 +345,13 @@ func (t desk) Act(ctx context.Context, a driver.Action) ([]driver.Acted, error) 
 	return answers, nil
 }
 
+// SetLimit sets an operator's word on a limit, or with 0 slots takes it back: see queue_say.
 func (t desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
 	err = t.db.run(ctx, "set a limit", do(sqlTasks()[11], t.hashed(key), pgtype.UUID{Bytes: key, Valid: true}, max(slots, 0), by).each(func(rows pgx.Rows) error { return rows.Scan(&ok) }))
 	return ok, err
 }
 
+// Limits reads the words that stand.
 func (t desk) Limits(ctx context.Context) (words []driver.Word, err error) {
 	err = t.db.run(ctx, "read limits", do(sqlTasks()[24], t.ns).each(func(rows pgx.Rows) error {
 		var w driver.Word
@@ -378,6 +388,7 @@ func (t desk) Counts(ctx context.Context, from, to time.Time) (sums []driver.Cou
 	return sums, err
 }
 
+// Declare replaces the rates of kinds.
 func (t tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	var gone, set, every, burst []int64
 	for kind, r := range rates {

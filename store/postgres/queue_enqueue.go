@@ -17,7 +17,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// An item is one spec of a batch, as rows have it.
+// An item is one spec of a batch, in the form of a row.
 type item struct {
 	i          int // its place in the batch
 	spec       *task.Spec
@@ -29,6 +29,7 @@ type item struct {
 	contention int16
 }
 
+// item makes one.
 func (t tasks) item(i int, s *task.Spec) item {
 	m := item{i: i, spec: s, cold: cold(s)}
 	if u := s.Unique; u != nil {
@@ -55,7 +56,7 @@ func (t tasks) item(i int, s *task.Spec) item {
 	return m
 }
 
-// cold is what the store only keeps of a spec, with its instant as every other instant is kept.
+// cold is the part of a spec that the store only keeps, with its instant in µs and UTC as all others.
 func cold(s *task.Spec) string {
 	if s.RetryUntil.IsZero() {
 		return string(s.Cold())
@@ -65,8 +66,8 @@ func cold(s *task.Spec) string {
 	return string(kept.Cold())
 }
 
-// An admission takes a batch in: at once where none has a unique key or a limit, else in rounds in which no key is
-// twice.
+// An admission takes a batch in: at once if no item has a unique key or a limit, else in rounds in which no key
+// occurs twice.
 type admission struct {
 	t       tasks
 	own     bool // in a transaction of the caller's
@@ -81,6 +82,7 @@ type admission struct {
 	last    string  // the name of the last one
 }
 
+// admission sorts a batch into rounds, and finds names and lines that the database may not have.
 func (t tasks) admission(specs []task.Spec, own bool) *admission {
 	a := &admission{t: t, own: own, plain: true, keyed: true, rounds: [][]item{make([]item, 0, len(specs))},
 		same: map[int]int{}, answers: make([]task.Enqueued, len(specs))}
@@ -126,6 +128,7 @@ func (a *admission) put(round int, m item) {
 	a.rounds[round] = append(a.rounds[round], m)
 }
 
+// Enqueue takes a batch in, and tells idle workers after the commit.
 func (t tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
@@ -141,7 +144,8 @@ func (t tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued,
 	return answers, err
 }
 
-// run takes the batch in. Unique keys are first taken to be free, which is cheap, and mostly so.
+// run takes the batch in. If all items have unique keys and no limits, the keys are first assumed to be free, which
+// is cheap and mostly so.
 func (a *admission) run(ctx context.Context) error {
 	if a.keyed && len(a.rounds) == 1 {
 		err := a.t.db.run(ctx, "enqueue", append(a.named(), a.unheld())...)
@@ -164,16 +168,16 @@ func (a *admission) run(ctx context.Context) error {
 	}
 }
 
-// begins is how often an enqueue begins anew where keys change hands while it locks limits.
+// begins is how often an enqueue begins anew because keys changed hands while it locked limits.
 const begins = 100
 
-// refused says whether the server gave up, with one of some codes.
+// refused says whether the server refused with one of some codes.
 func refused(err error, codes ...string) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && slices.Contains(codes, e.Code)
 }
 
-// named sees that the names and lines are known.
+// named are the steps that add new names and lines.
 func (a *admission) named() (steps []step) {
 	if len(a.fresh) > 0 {
 		steps = append(steps, a.t.names.store(a.fresh))
@@ -184,7 +188,7 @@ func (a *admission) named() (steps []step) {
 	return steps
 }
 
-// unheld takes in those whose key nobody holds.
+// unheld takes in the items whose key is free.
 func (a *admission) unheld() step {
 	items, places := byKey(a.rounds[0])
 	keys, patience := column(items, func(m item) pgtype.UUID { return m.uniq }), strconv.FormatInt(lockWait.Milliseconds(), 10)
@@ -215,7 +219,7 @@ func (a *admission) unheld() step {
 	})
 }
 
-// byKey are items in the order of their keys, with the places that they had, which begin at 1.
+// byKey sorts items by their keys, and returns with them the places that they had, from 1.
 func byKey(items []item) (sorted []item, places []int32) {
 	places = make([]int32, len(items))
 	for n := range places {
@@ -243,6 +247,7 @@ func (a *admission) simple() step {
 	})
 }
 
+// takeAlike takes in the one row that answers a batch of alike items.
 func (a *admission) takeAlike(rows pgx.Rows, items []item) error {
 	var ids []int64
 	var state int
@@ -259,7 +264,7 @@ func (a *admission) takeAlike(rows pgx.Rows, items []item) error {
 	return nil
 }
 
-// allAlike says that items differ in their arguments and keys only, as those of a batch mostly do.
+// allAlike says that items differ in their arguments and keys only, as most batches do.
 func allAlike(items []item) bool {
 	first := items[0]
 	y := first.spec
@@ -270,7 +275,7 @@ func allAlike(items []item) bool {
 	})
 }
 
-// alike are the columns of items that are: as common, but arrays of what differs only.
+// alike are the columns of alike items: as common, with arrays only for what differs.
 func (a *admission) alike(items []item) []any {
 	s := items[0].spec
 	return []any{a.t.names.queue(s.Queue), a.t.names.kind(s.Kind), int64(rank(s.Priority)), items[0].cold,
@@ -278,6 +283,7 @@ func (a *admission) alike(items []item) []any {
 		micros(s.RunAt), s.Delay.Microseconds(), micros(s.ExpiresAt)}
 }
 
+// steps are those that take the batch in.
 func (a *admission) steps() (steps []step) {
 	if a.plain {
 		return []step{a.simple()}
@@ -303,7 +309,7 @@ func (a *admission) steps() (steps []step) {
 	return steps
 }
 
-// declare locks all limits of the batch before anything else is.
+// declare locks all limits of the batch, before anything else is locked.
 func (a *admission) declare() []step {
 	var limited []item
 	var displaced []pgtype.UUID
@@ -340,6 +346,7 @@ func limitSlots(m item) int32 {
 
 var admissions = map[int]task.Admission{1: task.New, 2: task.Duplicate, 3: task.Updated, 4: task.Undecided}
 
+// take notes the answer to one item, and the queue to tell of.
 func (a *admission) take(m item, e task.Enqueued) {
 	a.answers[m.i] = e
 	if e.State == task.Available && e.Answer != task.Duplicate && (len(a.told) == 0 || a.last != m.spec.Queue) {
@@ -347,7 +354,7 @@ func (a *admission) take(m item, e task.Enqueued) {
 	}
 }
 
-// answer tells what became of the batch. An item that came after one of the same key is its duplicate.
+// answer is the answer to the batch. An item that came after one of the same key is its duplicate.
 func (a *admission) answer() ([]task.Enqueued, error) {
 	for i, before := range a.same {
 		a.answers[i] = a.answers[before]
@@ -378,6 +385,7 @@ func (a *admission) common(items []item) []any {
 	}
 }
 
+// special are the columns of queue_admit.
 func (a *admission) special(items []item) []any {
 	columns := append(a.common(items),
 		column(items, func(m item) pgtype.UUID { return m.uniq }),

@@ -26,6 +26,8 @@ const (
 // twice as many.
 const again = 8
 
+// Fetch asks queue_fetch, again at once while it met more than it could look at. When it gets less than r.Max, it
+// arms the queues, so that the next enqueue notifies this process.
 func (t tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
 	f := fetch{t: t, r: r}
 	for n := range again {
@@ -70,6 +72,7 @@ type fetched struct {
 	place, queue, kind int64
 }
 
+// ask is one call of queue_fetch.
 func (f *fetch) ask(ctx context.Context, look int) error {
 	f.queues = column(f.r.Queues, f.t.names.queue)
 	var kinds []int64
@@ -85,6 +88,7 @@ func (f *fetch) ask(ctx context.Context, look int) error {
 	return err
 }
 
+// row takes in one row: a task, or the last row, which is about the call.
 func (f *fetch) row(rows pgx.Rows) error {
 	var (
 		x                                 fetched
@@ -109,7 +113,7 @@ func (f *fetch) row(rows pgx.Rows) error {
 	return nil
 }
 
-// reply puts what was given in order, and names it.
+// reply sorts the tasks, and gives them the names of their queues and kinds.
 func (f *fetch) reply(ctx context.Context) (driver.Fetch, error) {
 	out := driver.Fetch{Now: f.now, NextDue: f.due, Late: f.marks&fetchLate != 0, Gone: f.marks&fetchGone != 0}
 	if len(f.got) == 0 {

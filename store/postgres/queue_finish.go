@@ -13,6 +13,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
+// Start writes that work begins (rule Q4).
 func (t tasks) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) ([]driver.Status, error) {
 	ok := map[int64]bool{}
 	err := t.db.run(ctx, "start", do(sqlWork()[1], args(t.ns)(append(ref(worker),
@@ -40,6 +41,8 @@ func status(ok bool) driver.Status {
 	return driver.Gone
 }
 
+// Finish ends runs. If another transaction has one of the tasks, the first try fails after 100 ms; the second leaves
+// such tasks out and answers Withheld for them, so that nobody waits.
 func (t tasks) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
@@ -62,7 +65,7 @@ type finish struct {
 	statuses []driver.Status
 }
 
-// With skip, those that another transaction has are left as they are.
+// finish plans the rounds. With skip, tasks that another transaction has are left as they are.
 func (t tasks) finish(worker lease.Ref, ends []driver.Completion, own, skip bool) *finish {
 	f := &finish{statuses: make([]driver.Status, len(ends))}
 	seen := map[task.ID]int{}
@@ -97,7 +100,7 @@ func (t tasks) finish(worker lease.Ref, ends []driver.Completion, own, skip bool
 	return f
 }
 
-// completions are columns. Where all just succeeded, only the tasks are told.
+// completions are the columns of sql/queue/work.sql [2]. If all runs just succeeded, only the tasks are sent.
 func completions(ends []driver.Completion) []any {
 	columns := []any{
 		column(ends, func(c driver.Completion) int64 { return int64(c.ID) }),
@@ -116,11 +119,12 @@ func completions(ends []driver.Completion) []any {
 		column(ends, func(c driver.Completion) string { return storable(c.Error) }))
 }
 
-// storable is a text that the server takes: what a handler says may be anything.
+// storable makes a text that the server accepts: what a handler returns may be any bytes.
 func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
+// Mine reads the tasks that a worker has, or only those that are asked to stop.
 func (t tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
 	var found []driver.Asked
 	which := sqlWork()[3]

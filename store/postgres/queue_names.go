@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// names are those of queues and kinds that this process has seen, with their numbers.
+// names are the names of queues and kinds that this process has seen, with their numbers. It is safe for concurrent
+// use.
 type names struct {
 	ns    string
 	swept atomic.Int64 // the queue whose turn was the last one; 0: the first is the next. See tending
@@ -53,7 +54,7 @@ func (n *names) number(of name) int64 {
 	return v
 }
 
-// unstored are those among some that the database may not know.
+// unstored returns the names among some that the database may not have.
 func (n *names) unstored(some map[name]bool) (list []name) {
 	for of := range some {
 		v := n.number(of)
@@ -66,7 +67,7 @@ func (n *names) unstored(some map[name]bool) (list []name) {
 	return list
 }
 
-// store is the step that makes the database know names.
+// store is the step that adds names to the database.
 func (n *names) store(list []name) step {
 	return do(sqlEnqueue()[0], n.ns,
 		column(list, n.number),
@@ -74,7 +75,7 @@ func (n *names) store(list []name) step {
 		column(list, func(of name) string { return of.text }))
 }
 
-// known says that the database knows them.
+// known notes that the database has names.
 func (n *names) known(list []name) {
 	for _, of := range list {
 		v := n.number(of)
@@ -84,7 +85,7 @@ func (n *names) known(list []name) {
 	}
 }
 
-// newLines are those among some that the database may not know, and storeLines the step that makes it know them.
+// newLines returns the lines among some that the database may not have. storeLines is the step that adds them.
 func (n *names) newLines(some map[line]bool) (list []line) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -103,7 +104,7 @@ func storeLines(list []line) step {
 		column(list, func(l line) int32 { return l.rank }))
 }
 
-// knownLines says that the database knows them.
+// knownLines notes that the database has lines.
 func (n *names) knownLines(list []line) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

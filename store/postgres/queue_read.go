@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// queues are the numbers of the namespace's, or of the one that is named if it has it.
+// queues are the numbers of all queues of the namespace, or of one by name, if there is such a queue.
 func (t tasks) queues(ctx context.Context, only string) (all []int64, err error) {
 	var q int64
 	if only != "" {
@@ -29,8 +29,8 @@ func into[T any](all *[]T) func(pgx.Rows) error {
 	}
 }
 
-// A shelf is where tasks of some states stand, in the order of an index that begins with their queue. What runs
-// stands by its worker.
+// A shelf is one partial index of tasks: those of some states, in the order of an index that begins with their queue.
+// Running tasks are found by their worker instead.
 type shelf struct {
 	count, ids func() string // statements
 }
@@ -58,8 +58,8 @@ func newShelf(table, which, first, second string) *shelf {
 	return &shelf{fill(0), fill(20)}
 }
 
-// few are the ids of all tasks of some queues, where these are few; nil where they are not. So nobody reads
-// others' tasks for the sake of a few of their own.
+// few returns the ids of all tasks of some queues if there are few, and nil if there are many. So a look at a small
+// queue does not read the tasks of others.
 func (t tasks) few(ctx context.Context, queues []int64) ([]int64, error) {
 	const most = looked / 4
 	ids := []int64{}
@@ -80,7 +80,7 @@ func (t tasks) few(ctx context.Context, queues []int64) ([]int64, error) {
 	return slices.Compact(ids), err // one that moved meanwhile may have been met twice
 }
 
-// running tells what runs.
+// running calls each for every task that runs.
 func (t tasks) running(ctx context.Context, most int, each func(id int64, at place[int64])) error {
 	return t.db.run(ctx, "read tasks", do(sqlTasks()[22], t.ns, most).each(func(rows pgx.Rows) error {
 		var id int64
@@ -91,8 +91,8 @@ func (t tasks) running(ctx context.Context, most int, each func(id int64, at pla
 	}))
 }
 
-// count counts the tasks of queues by kind and state, step by step: what moves meanwhile from one state to the
-// next may be counted in both, or in neither.
+// count counts the tasks of queues by kind and state, step by step. A task that changes its state meanwhile may be
+// counted in both, or in neither.
 func (t tasks) count(ctx context.Context, queues []int64, each func(at place[int64], state, n int, oldest int64)) error {
 	if len(queues) == 0 {
 		return nil
@@ -109,6 +109,7 @@ func (t tasks) count(ctx context.Context, queues []int64, each func(at place[int
 	return err
 }
 
+// countShelf counts one shelf, page by page.
 func (t tasks) countShelf(ctx context.Context, queue int64, s *shelf, each func(at place[int64], state, n int, oldest int64)) error {
 	first, second := int64(math.MinInt64), int64(math.MinInt64)
 	for sum := looked; sum == looked; {

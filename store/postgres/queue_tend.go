@@ -21,6 +21,7 @@ const (
 	swept    = 500
 )
 
+// Join records a worker; its lease must be live.
 func (t tasks) Join(ctx context.Context, w driver.Process) error {
 	live := false
 	err := t.db.run(ctx, "join", do(sqlWorkers()[0], args(t.ns)(append(ref(w.Lease),
@@ -37,6 +38,7 @@ func (t tasks) Join(ctx context.Context, w driver.Process) error {
 // list is a list that is not null.
 func list(s []string) []string { return append([]string{}, s...) }
 
+// Leave forgets a worker, and rescues what it has.
 func (t tasks) Leave(ctx context.Context, worker lease.Ref) error {
 	return t.db.run(ctx, "leave", do(sqlWorkers()[1], args(t.ns)(append(ref(worker), costly)...)...))
 }
@@ -95,7 +97,7 @@ func number1[T int | int64](into *T) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error { return rows.Scan(into) }
 }
 
-// Tend takes one step after the other, each atomic by itself: together they would hold the locks of many limits, in
+// Tend takes one step after the other, each atomic by itself. Together they would hold the locks of many limits, in
 // an order that no other step could keep to.
 func (t tasks) Tend(ctx context.Context, r driver.TendRequest) (driver.Tended, error) {
 	d := tending{tasks: t, left: r.Max, queues: []int64{}}
@@ -129,7 +131,7 @@ type tending struct {
 	left   int     // how many tasks it may still touch
 }
 
-// turn takes the next queues of the namespace.
+// turn picks the next queues of the namespace, swept at most, and goes round.
 func (d *tending) turn(ctx context.Context) error {
 	for {
 		after := d.names.swept.Load()
@@ -153,6 +155,7 @@ func (d *tending) turn(ctx context.Context) error {
 	}
 }
 
+// rescue takes tasks from dead workers, a few at a time (rule Q4).
 func (d *tending) rescue(ctx context.Context) error {
 	var dead []busy
 	if err := d.db.run(ctx, "look for dead workers", do(sqlTend()[1], d.ns).each(busyRows(&dead))); err != nil || len(dead) == 0 {
@@ -176,8 +179,8 @@ func (d *tending) rescue(ctx context.Context) error {
 	return d.db.run(ctx, "forget dead workers", do(sqlTend()[3], column(dead, func(w busy) int32 { return w.id })))
 }
 
-// bounded repeats a step of so many at most, which returns how many tasks it touched, until there is nothing
-// more to do, or no more may be done.
+// bounded repeats a step, which returns how many tasks it touched, until it touches fewer than it may or the budget
+// is used up.
 func (d *tending) bounded(ctx context.Context, what string, most int, sum *int, s func(most int) step) error {
 	for d.left > 0 {
 		n, ask := 0, min(most, d.left)
@@ -190,6 +193,7 @@ func (d *tending) bounded(ctx context.Context, what string, most int, sum *int, 
 	return nil
 }
 
+// expire discards waiting tasks whose expires_at has passed (rule Q6).
 func (d *tending) expire(ctx context.Context) error {
 	return d.bounded(ctx, "expire", costly, &d.Expired, func(most int) step { return do(sqlTend()[4], d.ns, d.queues, most) })
 }
@@ -206,6 +210,7 @@ func (d *tending) repair(ctx context.Context) error {
 	return d.db.run(ctx, "repair limits", do(sqlTend()[7], d.ns, repaired).each(number1(&d.Repaired)))
 }
 
+// prune deletes ended tasks whose retention is over.
 func (d *tending) prune(ctx context.Context, keep map[task.State]time.Duration) error {
 	var now int64
 	if err := d.db.run(ctx, "read the clock", do(sqlTend()[12]).each(number1(&now))); err != nil {

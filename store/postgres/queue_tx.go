@@ -17,12 +17,12 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// ErrIsolation is returned for a transaction that is not READ COMMITTED: at other levels it would not see who has
-// taken a unique key since it began (rule Q2). Nothing was done, and the transaction stays usable.
+// ErrIsolation is returned for a transaction that is not READ COMMITTED. At other levels it would not see which
+// unique keys were taken since it began (rule Q2). Nothing was done, and the transaction stays usable.
 var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it at that level to enqueue or complete tasks in it")
 
-// ErrNamespace is returned where the database has no such namespace: what was enqueued there would be answered
-// enqueued, and worked by nobody. Nothing was done, and the transaction stays usable.
+// ErrNamespace is returned if the database has no such namespace: tasks would be taken in, and no worker would ever
+// fetch them. Nothing was done, and the transaction stays usable.
 var ErrNamespace = errors.New("there is no such namespace in this database; name the one of your store, or make it with dibs init")
 
 // Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
@@ -64,7 +64,7 @@ func newTx(namespace string, run func(context.Context, []step) error, undo func(
 	return &Tx{run: run, undo: undo, tasks: newTasks(&db{address: "(the caller's transaction)"}, namespace, nil)}
 }
 
-// Enqueue is of driver.Inserter. It tells who watches at the commit.
+// Enqueue is driver.Inserter's. Watching workers are notified by the commit.
 func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	if len(specs) == 0 {
 		return nil, ctx.Err()
@@ -85,7 +85,7 @@ func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, e
 	return answers, err
 }
 
-// allNew are the counts of specs that are all taken in, as most are: they go with the same message.
+// allNew are the counts of specs that are all taken in, as most are: they are sent with the tasks.
 func allNew(specs []task.Spec) []driver.Count {
 	answers := make([]task.Enqueued, len(specs))
 	for i := range answers {
@@ -94,7 +94,7 @@ func allNew(specs []task.Spec) []driver.Count {
 	return counters.Admissions(specs, answers)
 }
 
-// corrected are the counts that make is of guess, by adding to it.
+// corrected are the counts that, added to guess, make is.
 func corrected(is, guess []driver.Count) (more []driver.Count) {
 	sums := map[driver.Count]int64{}
 	for i, counts := range [][]driver.Count{is, guess} {
@@ -113,7 +113,7 @@ func corrected(is, guess []driver.Count) (more []driver.Count) {
 	return more
 }
 
-// Finish is of driver.Finisher. Slots are free as soon as it commits.
+// Finish is driver.Finisher's. The slots are free as soon as the transaction commits.
 func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
 	if len(ends) == 0 {
 		return nil, ctx.Err()
@@ -133,7 +133,8 @@ func (a *admission) queues() (all []int64) {
 	return all
 }
 
-// do carries out steps in a savepoint, which is given up when one of them fails.
+// do carries out steps in a savepoint. If one of them fails, the savepoint is rolled back, and the transaction goes
+// on.
 func (x *Tx) do(ctx context.Context, what string, steps []step) error {
 	if err := x.look(ctx, what); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (x *Tx) do(ctx context.Context, what string, steps []step) error {
 	return nil
 }
 
-// look sees to it, once, that the transaction is READ COMMITTED and that somebody made its namespace.
+// look checks, once, that the transaction is READ COMMITTED and that its namespace exists.
 func (x *Tx) look(ctx context.Context, what string) error {
 	if x.good {
 		return nil
@@ -211,7 +212,7 @@ type sqlRow struct {
 
 func (r sqlRow) Scan(into ...any) error { return r.rows.Scan(into...) }
 
-// literal is an argument as every driver takes it: lists are written as PostgreSQL writes them.
+// literal is an argument in a form that every driver takes: lists are written as PostgreSQL writes them.
 func literal(a any) any {
 	switch v := a.(type) {
 	case []int64:

@@ -11,13 +11,13 @@ import (
 
 // Watching a queue.
 //
-// A fetch that comes back with less than it asked for arms the row of its queue: from then on, whoever enqueues tells
-// of it, once, and disarms it. So a busy queue is never told of. Arming comes after the fetch that found nothing, so
-// what was enqueued between the two is told to nobody: for that, whoever armed looks once more.
+// A fetch that comes back with less than it asked for arms the row of its queue. From then on the next enqueue
+// notifies, once, and disarms it. So a busy queue is never notified of. A task that was enqueued between the fetch
+// and the arming is notified to nobody: therefore the process that armed looks once more.
 //
-// Enqueuing tells after its own commit, in a step of its own, many enqueues at once. Within the commit, NOTIFY
-// would make all commits wait for each other; and what looks at the row before the commit could miss who arms
-// it before then.
+// An enqueue notifies after its own commit, in a step of its own, for many enqueues at once. NOTIFY within the commit
+// would make all commits wait for each other. And a look at the row before the commit could miss an arming that comes
+// before the commit.
 
 // pace is the least time between two tellings of one process where somebody waited to be told, unheard where nobody
 // did: then all workers are busy, or poll.
@@ -26,7 +26,7 @@ const (
 	unheard = 10 * time.Millisecond
 )
 
-// Watch is of driver.Store.
+// Watch is driver.Store's.
 func (t tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, error) {
 	l := t.watch
 	if l.deaf {
@@ -59,7 +59,7 @@ func (t tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, err
 	return c, nil
 }
 
-// heard passes on what a notification says.
+// heard passes a notification on to its watchers.
 func (l *listener) heard(payload string) {
 	var q int64
 	if strings.HasPrefix(payload, "queue ") {
@@ -88,7 +88,7 @@ func (l *listener) wakeQueues(some []int64) {
 	}
 }
 
-// tell hints to the watchers of queues, here and elsewhere.
+// tell wakes the watchers of queues, here at once and elsewhere soon.
 func (l *listener) tell(queues []int64) {
 	if len(queues) == 0 {
 		return
@@ -123,7 +123,7 @@ func (l *listener) tellAll() {
 		clear(l.untold)
 		l.mu.Unlock()
 		pause, told := unheard, 0
-		// It is a hint: who waits polls as well.
+		// It is a hint: a waiting caller polls as well.
 		if l.rows.db.run(l.done, "tell of queues", do(sqlEnqueue()[3], queues, false).each(number1(&told))) == nil && told > 0 {
 			pause = pace
 		}
@@ -134,7 +134,7 @@ func (l *listener) tellAll() {
 	}
 }
 
-// arm has who enqueues tell us of queues that we watch, and then has our watchers look once more.
+// arm makes the next enqueue into queues that we watch notify us, and then makes our watchers look once more.
 func (l *listener) arm(queues []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,8 +45,8 @@ func (r *recordRow) record() (lease.Record, error) {
 	return v, nil
 }
 
-// snapshot is what an operation on leases was answered: the clock, the records of the keys, and to
-// which of them it was done.
+// snapshot collects the answer to an operation on leases: the clock, the records of the keys, and for which of them
+// it was done.
 type snapshot struct {
 	now     time.Time
 	records map[lease.Key]lease.Record

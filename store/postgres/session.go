@@ -25,9 +25,8 @@ func LockID(namespace string, key lease.Key) int64 {
 	return int64(binary.BigEndian.Uint64(h[:8]))
 }
 
-// session is the lease.Store of ?lock=session (rule L11): a key is granted only to a session that
-// holds its named lock, and only when its row is free as well. What tells or changes rows for
-// others goes over the pool.
+// session is the lease.Store of ?lock=session (rule L11): a key is granted only to a session that holds its named
+// lock, and only if its row is free as well. Operations that need no lock go over the pool.
 type session struct {
 	leases        // over the pool
 	own    leases // over the connection that holds the locks
@@ -36,13 +35,13 @@ type session struct {
 	acquiring chan struct{}
 
 	mu sync.Mutex
-	// held are the locks that the session has, each once: the server would grant one that the
-	// session has already a second time.
+	// held are the locks that the session has. Each is taken once: the server would grant a lock again to a session
+	// that has it.
 	held map[lease.Key]*hold
 }
 
-// hold is a named lock that is had. It is given up when its row must have lapsed, whatever
-// becomes of who asked for it.
+// hold is a named lock that the session has. It is given up when its row must have lapsed, whatever became of the
+// caller that asked for it.
 type hold struct {
 	owner lease.Nonce
 	lapse *time.Timer
@@ -51,8 +50,8 @@ type hold struct {
 	asked, lapsed bool
 }
 
-// A named lock is taken before its row and freed after it. Who finds the lock taken and the row
-// free therefore looks again, this often with this pause, before it says that a stranger has it.
+// A named lock is taken before its row and freed after it. So a lock that is taken while its row is free may just be
+// being freed: an acquire looks again, this often with this pause, before it answers that another program has it.
 const (
 	looks = 12
 	pause = 20 * time.Millisecond
@@ -65,6 +64,7 @@ func newSession(rows leases, pool *pgxpool.Pool, maxTTL time.Duration) *session 
 	return s
 }
 
+// connect makes the pinned connection.
 func (s *session) connect(ctx context.Context) error {
 	err := s.conn.connect(ctx)
 	switch {
@@ -76,6 +76,7 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
+// close gives up the connection, and with it all locks.
 func (s *session) close() error {
 	defer s.lost()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -93,8 +94,8 @@ func (s *session) lost() {
 	}
 }
 
-// Renew renews over the session that holds the locks. A hold whose lock was lost with its session
-// is refused, since somebody else may have the lock by now.
+// Renew renews over the session that holds the locks. A hold whose lock was lost with its session is refused, since
+// another session may have the lock by now.
 func (s *session) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
 	var ours []lease.RenewRequest
 	for _, r := range reqs {
@@ -143,8 +144,7 @@ func (s *session) has(ref lease.Ref) bool {
 	return h != nil && h.owner == ref.Owner
 }
 
-// renewed takes note of a renewal, and says whether its lock is still had: the session that
-// carried it out may have been a new one.
+// renewed notes a renewal, and says whether the session still has its lock: it may be a new session.
 func (s *session) renewed(req lease.RenewRequest, a lease.Answer, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *session) released(ctx context.Context, refs []lease.Ref) {
 	s.giveBack(ctx, keys)
 }
 
-// sessionTicks frees the named lock of what it closes.
+// sessionTicks frees the named lock of a lease when it closes the lease's run.
 type sessionTicks struct {
 	tick.Store
 	session *session

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// Acquire takes the named locks first and asks for the rows of those it got, over the same
-// session: were that lost in between, no row could be granted.
+// Acquire takes the named locks first, and asks for the rows of the keys whose locks it got over the same session. If
+// that is lost in between, no row can be granted.
 func (s *session) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	select {
 	case s.acquiring <- struct{}{}:
@@ -46,7 +46,7 @@ func (s *session) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lea
 	return reply, nil
 }
 
-// ask asks for the rows of the keys whose locks are had.
+// ask asks for the rows of keys whose locks the session has.
 func (s *session) ask(ctx context.Context, reqs []lease.AcquireRequest, answers map[lease.Key]lease.Answer) (lease.Reply, error) {
 	r, err := s.own.Acquire(ctx, reqs)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *session) ask(ctx context.Context, reqs []lease.AcquireRequest, answers 
 	return r, s.settle(ctx, reqs, r.Now, answers)
 }
 
-// refuse answers the requests whose named lock somebody else has, and returns those whose row is
-// free or to be reclaimed, which are worth another look unless this is the last.
+// refuse answers the requests whose named lock another session has. It returns those whose row is free or to be
+// reclaimed: they are worth another look, unless this is the last.
 func (s *session) refuse(ctx context.Context, reqs []lease.AcquireRequest, answers map[lease.Key]lease.Answer, last bool) (again []lease.AcquireRequest, err error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -90,8 +90,8 @@ func (s *session) refuse(ctx context.Context, reqs []lease.AcquireRequest, answe
 	return again, nil
 }
 
-// stranger describes whoever has a named lock without a live row: another program, or a process of
-// ours that has not noticed yet that its row has lapsed. It is alive, or its lock would be free.
+// stranger describes the session that has a named lock without a live row: another program, or a process of ours that
+// has not noticed yet that its row has lapsed. It is alive, or its lock would be free.
 func (s *session) stranger(ctx context.Context, key lease.Key, now time.Time) (lease.Record, error) {
 	r := lease.Record{Key: key, Acquired: now, Renewed: now, Expires: now.Add(time.Second), Holder: lease.Holder{Command: "the session lock alone"}}
 	err := s.db.run(ctx, "look for the holder of a session lock", do(sqlSession()[2], LockID(s.ns, key)).each(func(rows pgx.Rows) error {

@@ -10,8 +10,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// lock parts the requests into those whose named lock the session has, or could take now, and the
-// rest.
+// lock splits the requests into those whose named lock the session has or could take now, and the rest.
 func (s *session) lock(ctx context.Context, reqs []lease.AcquireRequest) (got, rest []lease.AcquireRequest, err error) {
 	if _, missing := s.part(reqs); len(missing) > 0 {
 		if err := s.own.db.run(ctx, "take session locks", s.try(missing)); err != nil {
@@ -22,7 +21,7 @@ func (s *session) lock(ctx context.Context, reqs []lease.AcquireRequest) (got, r
 	return got, rest, nil
 }
 
-// part marks those that are had as asked for.
+// part splits them by what the session has, and marks those as asked for.
 func (s *session) part(reqs []lease.AcquireRequest) (got, missing []lease.AcquireRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +51,7 @@ func (s *session) try(reqs []lease.AcquireRequest) step {
 	})
 }
 
-// note puts a lock that was just had into the table. A second one of the same key, had by a
-// concurrent call, is given back.
+// note puts a lock that was just taken into the table. If a concurrent call took the same one too, one is given back.
 func (s *session) note(r lease.AcquireRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +64,8 @@ func (s *session) note(r lease.AcquireRequest) {
 	s.held[r.Key] = h
 }
 
-// unknown keeps locks for as long as rows could live that were perhaps granted: a read-back may
-// find one, and renew it.
+// unknown keeps locks for as long as rows could live that were perhaps granted: a read-back may find one, and renew
+// it.
 func (s *session) unknown(reqs []lease.AcquireRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

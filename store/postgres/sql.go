@@ -31,12 +31,27 @@ func statements(name string) []string {
 	if err != nil {
 		panic(err) // the file is embedded above
 	}
-	all := strings.Split(strings.TrimSpace(string(b)), ";\n")
+	return split(string(b))
+}
+
+// split returns the statements of a file without its comment lines. A connection that prepares no statements, as
+// behind a pooler or in a caller's transaction, sends their text at each call. A statement ends with a semicolon at
+// the end of a line. A comment behind code on one line stays.
+func split(file string) []string {
+	var code strings.Builder
+	for line := range strings.Lines(file) {
+		if !comment(line) {
+			code.WriteString(line)
+		}
+	}
+	all := strings.Split(strings.TrimSpace(code.String()), ";\n")
 	for i := range all {
 		all[i] = strings.TrimSuffix(strings.TrimSpace(all[i]), ";")
 	}
 	return all
 }
+
+func comment(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "--") }
 
 // lazily and lazilyAll read a file when it is first needed: a program that opens another store pays nothing.
 func lazily(name string) func() string {

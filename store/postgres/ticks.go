@@ -10,17 +10,19 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ticks is the tick.Store of one namespace. Whatever locks rows of several tables does so in the
-// order leases, jobs, ticks, runs, so that no two operations wait for each other.
+// ticks is the tick.Store of one namespace. An operation that locks rows of several tables does so in the order
+// leases, jobs, ticks, runs, so that no two operations deadlock.
 type ticks struct {
 	leases
 }
 
-// hold locks the leases that an operation stands on.
+// hold locks the leases on which an operation relies.
 func (k ticks) hold(refs ...lease.Ref) step {
 	return do(sqlHold(), k.ns, column(refs, func(r lease.Ref) []byte { return keyBytes(r.Key) }))
 }
 
+// Claim locks leases and jobs, inserts, takes back what came too late, and reads the facts: one batch (see
+// sql/claim.sql). tick.JudgeClaim says what to answer.
 func (k ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
 	jobs := column(reqs, func(r tick.ClaimRequest) []byte { return []byte(r.Job) })
 	at := column(reqs, func(r tick.ClaimRequest) int64 { return micros(r.At) })
@@ -73,9 +75,8 @@ func (s *claimState) answer(req tick.ClaimRequest) tick.Answer {
 	return tick.Answer{Status: tick.JudgeClaim(req, s.Facts).After(tick.Lapsed), Tick: s.Tick, Now: s.Now}
 }
 
-// tickFacts scans what Take and Start are answered from, read after they were tried: the clock, whether the
-// newcomer's lease is live, the run's owner (empty: there is none), token and outcome, and the tick, after what
-// stands before these.
+// tickFacts scans the facts from which Take and Start are answered, after the columns before: the clock, whether the
+// newcomer's lease is live, the run's owner (empty: there is no run), token and outcome, and the tick.
 func tickFacts(rows pgx.Rows, f *tick.Facts, before ...any) (err error) {
 	var now, token int64
 	var owner, outcome string
@@ -87,6 +88,7 @@ func tickFacts(rows pgx.Rows, f *tick.Facts, before ...any) (err error) {
 	return err
 }
 
+// Take locks both leases and the tick, hands it over, and reads the facts (see sql/take.sql).
 func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, error) {
 	var f tick.Facts
 	job, at := []byte(req.Job), micros(req.At)
@@ -104,6 +106,7 @@ func (k ticks) Take(ctx context.Context, req tick.TakeRequest) (tick.Answer, err
 	return tick.Answer{Status: tick.JudgeTake(req, f).After(tick.Taken), Tick: f.Tick, Now: f.Now}, nil
 }
 
+// Start locks the leases and ticks, starts, and reads the facts (see sql/start.sql).
 func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answer, error) {
 	var standsOn []lease.Ref
 	for _, r := range reqs {
@@ -147,7 +150,7 @@ func (k ticks) Start(ctx context.Context, reqs []tick.StartRequest) ([]tick.Answ
 	return answers, nil
 }
 
-// startAnswer leaves the gate of a start without a tick shut: where nothing else refused it, that has.
+// startAnswer answers a start. If a start without a tick was refused and the facts show no reason, its gate was shut.
 func startAnswer(req tick.StartRequest, f tick.Facts) tick.Answer {
 	if f.Run.Owner != (lease.Nonce{}) {
 		f.Run.ID = req.Run.ID
@@ -159,6 +162,7 @@ func startAnswer(req tick.StartRequest, f tick.Facts) tick.Answer {
 	return tick.Answer{Status: tick.JudgeStart(req, f).After(refused), Tick: f.Tick, Now: f.Now}
 }
 
+// Orphans reads a page of unfinished ticks, and keeps those whose lease is not live.
 func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	from, to := l.Range()
 	var read []tick.Tick
@@ -166,6 +170,7 @@ func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	return tick.Ended(read, l.Max(), tick.Dead), err
 }
 
+// Owed reads a page of an application's owed ticks.
 func (k ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {
 	var read []tick.Tick
 	err := k.db.run(ctx, "owed", do(sqlOrphans()[1], k.ns, []byte(l.App+"/"), micros(l.From), l.AfterAt(), []byte(l.After.Job), l.Max()).

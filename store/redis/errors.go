@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// refusals are the error replies of a server that is there and yet no store, with what to do.
+// refusals are the error replies of a server that is there and cannot serve, with the cure.
 var refusals = map[string]string{
 	"LOADING":    "the server is loading its data; it will answer when that is done",
 	"READONLY":   "this is a replica; point the store at the primary",
@@ -35,9 +35,8 @@ var refusals = map[string]string{
 	"ERR DB index is out of range":      "the server has no such database; correct the store's address",
 }
 
-// wrap says what failed, and wraps lease.ErrUnavailable where nothing was answered, or by a server that
-// cannot serve. What is left is an error reply that only a fault of ours, or another's data under our
-// names, explains.
+// wrap says what failed. It wraps lease.ErrUnavailable if nothing was answered, or by a server that cannot serve. Any
+// other error reply comes from a fault of ours, or from other data under our names.
 func (d *db) wrap(what string, err error) error {
 	var e goredis.Error
 	if !errors.As(err, &e) {

@@ -12,8 +12,7 @@ import (
 	"github.com/dibs-run/dibs/history"
 )
 
-// Append keeps an event as JSON in one hash of all events, without what the indexes know: its id and
-// its instant.
+// Append keeps an event as JSON in one hash of all events, without its id and instant, which the indexes have.
 func (p past) Append(ctx context.Context, events []history.Event) error {
 	return inBatches(events, func(events []history.Event) error {
 		a := p.newArgs(5 * len(events))
@@ -47,6 +46,7 @@ func (p past) Events(ctx context.Context, q history.Query) ([]history.Event, err
 	return events[:min(len(events), q.Max())], err
 }
 
+// readEvents reads events by id; pruned ones are left out.
 func (p past) readEvents(ctx context.Context, found []goredis.Z) ([]history.Event, error) {
 	ids := make([]string, len(found))
 	for i, z := range found {

@@ -13,9 +13,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// A quick script is one of lua/quick. It defines a function of its own name, which a server with functions (7.0
-// and later) keeps ready in a library, and which is otherwise sent as a script. It does what is plain, and
-// answers {0} if it has done nothing because something is not.
+// A quick script is one of lua/quick. It defines a function of its own name. A server with functions (7.0 and later)
+// keeps it ready in a library; otherwise it is sent as a script. It handles the plain cases, and answers {0} and does
+// nothing if a case is not plain.
 func quick(name string, full bool) *script {
 	s := load("quick/" + name)
 	s.function, s.fullServer = name, full
@@ -34,8 +34,8 @@ func (s *script) functionName() string {
 	return s.name
 }
 
-// A library is what FUNCTION LOAD takes. Its name, which begins the names of its functions, has a digest of its
-// text: versions of dibs that differ in it share a server, each with a library of its own.
+// A library is the argument of FUNCTION LOAD. Its name has a digest of its text, and the names of its functions begin
+// with it. So versions of dibs with different libraries share a server, each with its own.
 type library struct{ name, source string }
 
 // quickLibrary puts the library together, when it is first used.
@@ -55,13 +55,13 @@ var quickLibrary = sync.OnceValue(func() library {
 	return library{name, "#!lua name=" + name + "\n" + strings.ReplaceAll(source, "'NAME_", "'"+name+"_")}
 })
 
-// functions is whether a server's functions are used: until one is refused that can be run as a script, as by a server
-// before 7.0, or one whose user may not use them.
+// functions says whether a server's functions are used. They are not once a call was refused that works as a script:
+// the server is older than 7.0, or its user may not use functions.
 type functions struct{ off atomic.Bool }
 
-// runQuick carries out a quick script in one round trip, as a function if that can be. A server that does not
-// have the library is given it first: one that is new, was flushed, or is a replica of before it was loaded.
-// Whatever error the function ends with, it has done nothing, and what the script ends with is the answer.
+// runQuick carries out a quick script in one round trip, as a function if possible. A server without the library is
+// given it first: it is new, was flushed, or is a replica from before it was loaded. If the function ends with an
+// error, it has done nothing, and the script's answer counts.
 func (d *db) runQuick(ctx context.Context, what string, s *script, a args) (reply, error) {
 	if d.functions.off.Load() {
 		return d.run(ctx, what, s, a)
@@ -89,7 +89,7 @@ func (d *db) runQuick(ctx context.Context, what string, s *script, a args) (repl
 	return r, scriptErr
 }
 
-// passes says whether an error reply is one of a server's state, which says nothing of what it can do.
+// passes says whether an error reply is about a server's state, and so tells nothing about what the server can do.
 func passes(err error) bool {
 	_, known := refusal(err.Error())
 	return known && !goredis.HasErrorPrefix(err, "NOPERM")

@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// past fulfils history.Store. What is asked for is found in an index first, and then read in batches,
-// so that a long answer does not occupy the server; what goes between the two is left out.
+// past fulfils history.Store. It finds what is asked for in an index, and then reads it in batches, so that a long
+// answer does not occupy the server. Rows that are pruned in between are left out.
 type past struct{ *db }
 
 func (p past) Output(ctx context.Context, runID string, output []byte) error {
@@ -38,6 +38,7 @@ func (p past) ReadOutput(ctx context.Context, runID string) ([]byte, error) {
 	return b, nil
 }
 
+// Ticks reads a page of ticks: of one job with one script, of all jobs by the index.
 func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	if q.Job != "" && q.Max() <= history.Snapshot {
 		from, to := bounds(q)
@@ -71,9 +72,9 @@ func (p past) Ticks(ctx context.Context, q history.Query) ([]tick.Tick, error) {
 	return found[:min(len(found), q.Max())], err
 }
 
-// reachingIn finds up to most range rows that begin before q.From and end in or after it. A job has one of
-// these at most: its ranges do not overlap, so it is the first that ends there. Those of all jobs are looked
-// for page by page.
+// reachingIn finds range rows that begin before q.From and end in or after it, most of them at most. A job has at
+// most one, since its ranges do not overlap: the first one that ends there. Those of all jobs are looked for page by
+// page.
 func (p past) reachingIn(ctx context.Context, q history.Query, most int) (early []string, err error) {
 	from, index := strconv.FormatInt(micros(q.From), 10), p.prefix+of("ranges", q.Job)
 	page := int64(maxBatch)
@@ -119,6 +120,7 @@ func (p past) Runs(ctx context.Context, q history.Query) ([]run.Record, error) {
 	return found, err
 }
 
+// Latest reads the latest runs of each job in two round trips.
 func (p past) Latest(ctx context.Context, jobs []string, n int) ([][]run.Record, error) {
 	found := make([][]run.Record, 0, len(jobs))
 	err := inBatches(jobs, func(jobs []string) error {

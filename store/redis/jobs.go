@@ -8,6 +8,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
+// Jobs reads a page of the registry, or jobs by name.
 func (t ticks) Jobs(ctx context.Context, q tick.JobQuery) ([]tick.Job, error) {
 	if len(q.Names) > 0 {
 		return t.named(ctx, slices.Compact(slices.Sorted(slices.Values(q.Names))))
@@ -33,6 +34,7 @@ func (t ticks) named(ctx context.Context, names []string) (all []tick.Job, err e
 	return all, err
 }
 
+// SetJobs registers and removes definitions (rule T11): see lua/set_jobs.lua.
 func (t ticks) SetJobs(ctx context.Context, reqs []tick.JobRequest) ([]tick.Job, error) {
 	out := make([]tick.Job, 0, len(reqs))
 	err := inBatches(reqs, func(reqs []tick.JobRequest) error {

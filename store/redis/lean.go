@@ -17,12 +17,12 @@ var (
 	luaNames     = lazy.Regexp(`'(?:[^'\\]|\\.)*'|\b[A-Z][A-Z_]*\b`)
 )
 
-// lean leaves out of a script the functions that it does not use. The server makes each of them anew at every call,
-// which is a third of what a small batch costs. What is put together is in one scope, in which a function is known to
-// what follows it alone, so one pass from the end finds them. Comments go too.
+// lean removes the functions that a script does not use, and comments. The server makes each function anew at every
+// call, which is a third of what a small batch costs. All of a script is one scope, in which a function is known only
+// to what follows it: so one pass from the end finds the unused ones.
 //
-// A function begins with 'local function' at the start of a line, and ends on that line or at the next one that begins
-// with 'end'.
+// A function begins with 'local function' at the start of a line, and ends on that line or at the next one that
+// begins with 'end'.
 func lean(source string) string {
 	blocks := luaBlocks(inline(source))
 	used := map[string]bool{}
@@ -38,8 +38,8 @@ func lean(source string) string {
 	return strings.Join(blocks, "")
 }
 
-// inline writes numbers where a script has names for them, which Lua would look up each time, and counts among
-// the two hundred names that a script may have.
+// inline writes numbers in place of a script's names for them. Lua would look each name up every time, and a script
+// may have two hundred names only.
 func inline(source string) string {
 	var b strings.Builder
 	values := map[string]string{}

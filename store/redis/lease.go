@@ -27,6 +27,7 @@ func inBatches[T any](items []T, do func([]T) error) error {
 	return nil
 }
 
+// Acquire sends batches of maxBatch: each is one atomic script.
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	out := lease.Reply{Answers: make([]lease.Answer, 0, len(reqs))}
 	err := inBatches(reqs, func(reqs []lease.AcquireRequest) error {
@@ -44,7 +45,7 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	return out, err
 }
 
-// acquire asks the quick script where it may do, and the one that knows all cases where it does not.
+// acquire uses the quick script if it can, and the script that knows all cases if not.
 func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (reply, error) {
 	if plainAcquires(reqs) {
 		if r, err := l.runQuick(ctx, "acquire", quickAcquire, l.quickArgs(reqs)); err != nil || r.int(0) != 0 {
@@ -54,8 +55,8 @@ func (l leases) acquire(ctx context.Context, reqs []lease.AcquireRequest) (reply
 	return l.run(ctx, "acquire", acquireScript, l.acquireArgs(reqs))
 }
 
-// plainAcquires are distinct keys, in the order in which a Keeper sends them, of which the same is asked, and
-// nothing special.
+// plainAcquires says that the keys are distinct and in order, as a Keeper sends them, and that all requests ask for
+// the same, and nothing special.
 func plainAcquires(reqs []lease.AcquireRequest) bool {
 	for i, q := range reqs {
 		if q.Reclaim.Owner != (lease.Nonce{}) || q.TTL != reqs[0].TTL || !q.NotAfter.Equal(reqs[0].NotAfter) || i > 0 && q.Key <= reqs[i-1].Key {
@@ -86,7 +87,7 @@ func (l leases) acquireArgs(reqs []lease.AcquireRequest) args {
 	return a
 }
 
-// acquired reads answer i. A grant is answered by its token alone: the rest is what was asked for.
+// acquired reads answer i. A grant is answered by its token alone; the rest is what was asked for.
 func acquired(q lease.AcquireRequest, r reply, i int) lease.Answer {
 	now := r.time(0)
 	if token := r.int(4 + i); token > 0 {
@@ -107,8 +108,8 @@ func acquired(q lease.AcquireRequest, r reply, i int) lease.Answer {
 	return a
 }
 
-// Release frees a hold that is still there. The record of an OK tells which hold that was, and that it
-// is free: reading what else is known of it would cost as much again.
+// Release frees holds. The record of an OK only says which hold that was, and that it is free: to read the rest would
+// cost as much again.
 func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
 	out := lease.Reply{Answers: make([]lease.Answer, 0, len(refs))}
 	err := inBatches(refs, func(refs []lease.Ref) error {
@@ -133,7 +134,7 @@ func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, err
 	return out, err
 }
 
-// release asks the quick script where it may do, and the one that knows all cases where it does not.
+// release uses the quick script if it can, and the script that knows all cases if not.
 func (l leases) release(ctx context.Context, refs []lease.Ref) (reply, error) {
 	a, distinct := l.newArgs(2*len(refs)), true
 	for i, ref := range refs {

@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// notifier fulfils lease.Notifier, and tells of queues, over one connection, which is made when it is first
-// needed. There is a channel per key and per queue: a process hears of those that it waits for, and of no others.
+// notifier fulfils lease.Notifier, and tells of queues, over one connection that is made when it is first needed.
+// Each key and each queue has a channel: a process hears only of those that it waits for.
 type notifier struct {
 	*db
 	mu     sync.Mutex
@@ -19,7 +19,7 @@ type notifier struct {
 	topics map[string]*topic // by the channel's name without the prefix
 }
 
-// A topic is one key, or queue, that somebody waits for.
+// A topic is one key, or queue, for which somebody waits.
 type topic struct {
 	ready    chan struct{} // closed when the server has confirmed the subscription
 	watchers map[chan struct{}]bool
@@ -27,8 +27,8 @@ type topic struct {
 
 func newNotifier(d *db) *notifier { return &notifier{db: d, topics: make(map[string]*topic)} }
 
-// Watch returns when the server has confirmed that it will tell: a release after that is not missed
-// as long as the connection stands. When it was down, all are woken after it is back.
+// Watch returns when the server has confirmed the subscription: a release after that is not missed while the
+// connection lasts. After a lost connection is back, all watchers are woken.
 func (n *notifier) Watch(ctx context.Context, key lease.Key) (<-chan struct{}, error) {
 	return n.watch(ctx, []string{"free:" + string(key)})
 }
@@ -108,7 +108,8 @@ func (n *notifier) deliver(messages <-chan any) {
 	}
 }
 
-// wake tells the watchers of a channel. One that is (again) subscribed may have missed a release.
+// wake wakes the watchers of a channel. A watcher whose subscription is new, or again there, may have missed a
+// release.
 func (n *notifier) wake(channel string, subscribed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -23,17 +23,16 @@ type db struct {
 	client goredis.UniversalClient
 	addr   string // without a password, for errors
 	prefix string // of all names, with the hash tag
-	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it: should the meta record be
-	// gone, or made anew with a shorter one, what is held may be held for as long (rule L9).
+	// maxTTL is the longest TTL that was seen, in µs. Each acquire and renewal carries it. If the meta record is
+	// gone, or was made anew with a shorter one, leases of this length may still be held (rule L9).
 	maxTTL atomic.Int64
 
 	functions functions
 }
 
-// OpenConfig connects to the server of a redis:// or rediss:// address, prepares the namespace where it is
-// not prepared, and returns its store. The parameters of the address are those of go-redis's ParseURL
-// (such as pool_size, read_timeout, dial_timeout). When the server cannot be used, the error wraps
-// lease.ErrUnavailable.
+// OpenConfig connects to the server of a redis:// or rediss:// address, and makes the namespace if it is missing. The
+// address also takes the parameters of go-redis's ParseURL, such as pool_size, read_timeout and dial_timeout. If the
+// server cannot be used, the error wraps lease.ErrUnavailable.
 func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	if c.URL == nil {
 		return nil, fmt.Errorf("redis: no address; give one such as redis://host:6379/0")
@@ -63,12 +62,12 @@ func options(u *url.URL) (*goredis.Options, error) {
 		// ParseURL's errors name the parameter or the part that is wrong, and quote no password.
 		return nil, fmt.Errorf("redis %s: %w", store.Redact(u), err)
 	}
-	// A store never retries: who calls knows what an unanswered request means.
+	// A store never retries: its caller knows what an unanswered request means.
 	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ContextTimeoutEnabled = true
 	o.ClientName = "dibs"
-	// Requests are coalesced, so that a process has few under way, whatever its number of goroutines. None of
-	// them is to wait for another's connection.
+	// Requests are coalesced, so a process has few under way, whatever its number of goroutines. None of them must
+	// wait for a connection.
 	if o.PoolSize == 0 {
 		o.PoolSize = max(16, 2*runtime.GOMAXPROCS(0))
 	}
@@ -80,10 +79,9 @@ func options(u *url.URL) (*goredis.Options, error) {
 	return o, nil
 }
 
-// New is Open with a client of the caller's: one of a cluster or with sentinels, or one that the
-// program uses for other things as well. c.URL is used for messages only and may be nil. Closing the
-// store leaves the client open. Set ContextTimeoutEnabled in its options, or a request of ours outlasts
-// its deadline; its MaxRetries does not apply to requests of ours that write.
+// New makes a store over the caller's client, such as one of a cluster or with sentinels. Closing the store leaves
+// the client open. c.URL is used for messages only and may be nil. Set ContextTimeoutEnabled in the client's options,
+// else a request of ours outlasts its deadline. Its MaxRetries does not apply to requests of ours that write.
 func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*store.Store, error) {
 	if c.Namespace == "" {
 		c.Namespace = "dibs"

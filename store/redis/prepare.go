@@ -19,8 +19,8 @@ type meta struct {
 	prepared       []string
 }
 
-// prepare creates the namespace where there is none, compares the server with the one that it knows
-// (rule L9), and refuses what this program must not touch: all of it in one atomic script.
+// prepare makes the namespace if it is missing, compares the server with the one that the namespace knows (rule L9),
+// and refuses a layout that this program must not touch: all of it in one atomic script.
 func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 	script, a := prepareScript, append(d.newArgs(5), freshID(), schema, d.maxTTL.Load(), flag(c.Init), c.SeenTTL.Microseconds())
 	if c.Read {
@@ -70,7 +70,7 @@ func (m *meta) say(format string, a ...any) {
 	m.prepared = append(m.prepared, fmt.Sprintf(format, a...))
 }
 
-// freshID is what a namespace that has to be made is called.
+// freshID is the installation id of a namespace that is made.
 func freshID() string { return lease.NewNonce().String() }
 
 // properties declares what the store promises, and what it does not, as far as the server tells.
@@ -111,7 +111,7 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 	return p
 }
 
-// setting asks for one of the server's settings: "" where that is forbidden or unknown.
+// setting asks for one of the server's settings; "" if that is forbidden or unknown.
 func (d *db) setting(ctx context.Context, name string) string {
 	v, err := d.client.ConfigGet(ctx, name).Result()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // keepFree is how long the record of a free lease is kept at least, for its token (rule L10).
 const keepFree = 30 * 24 * time.Hour
 
-// Prune deletes by one script for each kind. Records of leases that were free for long go as well; they are not
+// Prune takes one script for each kind. It also deletes records of leases that were free for long; these are not
 // counted, being no history.
 func (p past) Prune(ctx context.Context, before time.Time) (total int, more bool, err error) {
 	for _, kind := range []string{"ticks", "runs", "events"} {
@@ -49,7 +49,7 @@ func (p past) wrapped(what string, err error) error {
 	return p.wrap(what, err)
 }
 
-// forgetLeases looks at one page, which begins anywhere: in time it looks at all.
+// forgetLeases looks at one page of leases, from a random place on: in time it looks at all.
 func (p past) forgetLeases(ctx context.Context, before time.Time) error {
 	some, err := p.client.ZRandMember(ctx, p.prefix+"leases", 1).Result()
 	if err != nil || len(some) == 0 {

@@ -22,10 +22,11 @@ type tasks struct {
 	notify *notifier
 }
 
-// What one script is given to take in. A Client sends a thousand at most, which so are one atomic step unless
-// their arguments are very large.
+// These bound what one script takes in. A Client sends a thousand tasks at most, which are then one atomic step
+// unless their arguments are very large.
 const maxEnqueue, maxBytes = 1000, 16 << 20
 
+// Enqueue takes tasks in, maxEnqueue per script.
 func (q tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	out := make([]task.Enqueued, 0, len(specs))
 	for len(specs) > 0 {
@@ -47,8 +48,7 @@ func (q tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued,
 	return out, nil
 }
 
-// takeIn has the server take a batch in, in one step. Unique keys are first taken to be free, which is cheap,
-// and mostly so.
+// takeIn takes one batch in, in one step. Unique keys are first assumed to be free, which is cheap and mostly so.
 func (q tasks) takeIn(ctx context.Context, specs []task.Spec) (reply, error) {
 	a := q.enqueueArgs(specs)
 	if !slices.ContainsFunc(specs, needsOthers) {
@@ -59,17 +59,17 @@ func (q tasks) takeIn(ctx context.Context, specs []task.Spec) (reply, error) {
 	return q.run(ctx, "enqueue", enqueueScript, a)
 }
 
-// needsOthers says that a task has to do with others, whether its key is free or not, or that the time may end it.
+// needsOthers says that a task depends on other tasks even if its key is free, or that time may end it.
 func needsOthers(s task.Spec) bool {
 	return s.Limit != nil || !s.ExpiresAt.IsZero() || s.Unique != nil && (s.Unique.Again == task.Replace || s.Unique.Again == task.Debounce)
 }
 
 var admissions = map[int64]task.Admission{1: task.New, 2: task.Duplicate, 3: task.Updated}
 
-// isPlain says that a task depends on no other, and on no time but when it is due.
+// isPlain says that a task depends on no other task, and on no time but when it is due.
 func isPlain(s *task.Spec) bool { return s.Unique == nil && s.Limit == nil && s.ExpiresAt.IsZero() }
 
-// What PLAIN and ASKED of new.lua read.
+// The bytes that PLAIN and ASKED of new.lua read.
 const plainSize, askedSize = 2 + 1 + 2*8 + 4, plainSize + 8 + 2 + 2*8 + 1 + 4 + 2 + 16
 
 // enqueueArgs names each lane and each limit of a batch once.
@@ -162,6 +162,7 @@ func appendDouble(b []byte, n int64) []byte {
 // The answers to Fetch beside 1.
 const fetchLate, fetchGone = 2, 3
 
+// Fetch asks one script for tasks, and unpacks them.
 func (q tasks) Fetch(ctx context.Context, f driver.FetchRequest) (driver.Fetch, error) {
 	a := q.newArgs(7 + len(f.Kinds) + len(f.Queues))
 	a = append(a, string(f.Worker.Key), hold(f.Worker), micros(f.NotAfter), min(f.Max, 1000), flag(f.Suspects), flag(f.Charged), len(f.Kinds))
@@ -286,6 +287,7 @@ func (q tasks) Count(ctx context.Context, counts []driver.Count) error {
 	})
 }
 
+// Declare replaces the rates of kinds.
 func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	if len(rates) == 0 {
 		return nil

@@ -6,9 +6,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Quiet keeps the client library from printing failures to standard error by itself: they are all
-// in the errors that are returned. It holds for the whole process, so it is a program's to ask
-// for, not a library's.
+// Quiet keeps the client library from printing failures to standard error by itself: the returned errors have them
+// all. It holds for the whole process, so a program calls it, and not a library.
 func Quiet() { goredis.SetLogger(silent{}) }
 
 type silent struct{}

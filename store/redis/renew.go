@@ -9,9 +9,9 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// Renew is what a fleet does all day, so a heartbeat sends the terms once, and is answered in a word:
-// only what is not simply renewed is told. Of a hold that is renewed here for the first time the whole
-// record is asked for, since its holder and its start never change.
+// Renew keeps a heartbeat small: the terms are sent once, and only items that are not simply renewed are answered.
+// For a hold that is renewed here for the first time the whole record is asked for, since its holder and its start
+// never change.
 func (l leases) Renew(ctx context.Context, reqs []lease.RenewRequest) (lease.Reply, error) {
 	out := lease.Reply{Answers: make([]lease.Answer, 0, len(reqs))}
 	err := inBatches(reqs, func(reqs []lease.RenewRequest) error {

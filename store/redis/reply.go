@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A reply is what a script answered: integers, strings, nil and lists of them. Its accessors read an
-// absent or empty value as zero, as a field of a hash that was never written is.
+// A reply is what a script answered: integers, strings, nil and lists of them. Its accessors read an absent or empty
+// value as zero, as scripts read a field that was never written.
 type reply []any
 
 func (r reply) list(i int) reply {

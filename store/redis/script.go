@@ -15,8 +15,8 @@ import (
 //go:embed lua/*.lua lua/queue/*.lua lua/quick/*.lua
 var files embed.FS
 
-// A script is one operation: its own file behind those that it shares with others. It is put
-// together when it is first run, so that a program which opens another store does not pay for it.
+// A script is one operation: its own file behind those that it shares with others. It is put together when it is
+// first run, so a program that opens another store does not pay for it.
 type script struct {
 	names       []string
 	once        sync.Once
@@ -37,9 +37,8 @@ func load(names ...string) *script {
 	return s
 }
 
-// maxStep bounds what one script does for others than those who asked for it: tasks that are promoted,
-// superseded, made due, rescued, and the like. It is some 20 ms. What is left is for the next step; scripts
-// know it as STEP (lua/queue/later.lua).
+// maxStep bounds what one script does beside what its caller asked for: tasks that are promoted, superseded, made due
+// or rescued. It takes about 20 ms. The rest is the next step's. Scripts know it as STEP (lua/queue/later.lua).
 const maxStep = 1000
 
 // text returns the script and the digest by which the server knows it.
@@ -118,14 +117,14 @@ func (d *db) newArgs(n int) args {
 	return a
 }
 
-// A command that the client must not send a second time, whatever the caller's client is set to: a
-// store never retries.
+// once is a command that the client must not send a second time, whatever the caller's client is set to: a store
+// never retries.
 type once struct{ *goredis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// run carries out a script in one round trip; the first time on a server it takes two, of which the
-// first did nothing. what names the operation in errors.
+// run carries out a script in one round trip. The first time on a server it takes two, of which the first did
+// nothing. what names the operation in errors.
 func (d *db) run(ctx context.Context, what string, s *script, a args) (reply, error) {
 	source, sha := s.text()
 	a[0], a[1] = "evalsha", sha
@@ -144,7 +143,7 @@ func (d *db) process(ctx context.Context, a args) once {
 	return cmd
 }
 
-// answer is what a script answered.
+// answer unpacks what a script answered.
 func (d *db) answer(what string, cmd once) (reply, error) {
 	if err := cmd.Err(); err != nil {
 		return nil, d.wrap(what, err)

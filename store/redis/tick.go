@@ -13,6 +13,7 @@ import (
 // ticks fulfils tick.Store: one script per operation, as for leases.
 type ticks struct{ *db }
 
+// Claim sends batches of maxBatch, each one atomic script (see lua/claim.lua).
 func (t ticks) Claim(ctx context.Context, reqs []tick.ClaimRequest) ([]tick.Answer, error) {
 	out := make([]tick.Answer, 0, len(reqs))
 	err := inBatches(reqs, func(reqs []tick.ClaimRequest) error {
@@ -47,6 +48,7 @@ func claimAnswer(q tick.ClaimRequest, r reply, i int) tick.Answer {
 	return tick.Answer{Status: tick.Won, Tick: won, Now: now}
 }
 
+// Take hands a tick over (see lua/take.lua).
 func (t ticks) Take(ctx context.Context, q tick.TakeRequest) (tick.Answer, error) {
 	from, how := "", "" // what was settled has no lease
 	if q.From != (lease.Ref{}) {
@@ -64,7 +66,7 @@ func (t ticks) Take(ctx context.Context, q tick.TakeRequest) (tick.Answer, error
 	return tickAnswer(r), err
 }
 
-// tickAnswer reads the answer to what is asked of a single tick.
+// tickAnswer reads the answer to a request about one tick.
 func tickAnswer(r reply) tick.Answer {
 	return tick.Answer{Status: tick.Status(r.int(1)), Tick: parseTick(r.list(2)), Now: r.time(0)}
 }

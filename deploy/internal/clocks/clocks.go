@@ -1,5 +1,5 @@
-// Package clocks says how the clocks of zones change, for whoever translates schedules into another program's
-// language.
+// Package clocks says how the clocks of zones change. The targets use it to translate schedules into another
+// program's language.
 package clocks
 
 import (

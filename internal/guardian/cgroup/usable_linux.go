@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// For returns the path of the control group that the run is to have, "" where none can be made.
-// That is tried out once per process: permissions alone do not tell (security modules,
-// read-only mounts, limits). DIBS_CGROUP=off in the environment hides control groups.
+// For returns the path of the control group that the run is to have; "" if none can be made. It tries this out once
+// per process, since permissions alone do not tell (security modules, read-only mounts, limits). DIBS_CGROUP=off in
+// the environment hides control groups.
 func For(runID string) string {
 	if !Wanted(runID) {
 		return ""

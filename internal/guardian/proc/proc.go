@@ -1,5 +1,5 @@
-// Package proc reads what /proc says about processes: who descends from whom, what lives, and
-// which run a process belongs to.
+// Package proc reads what /proc says about processes: which process descends from which, which ones live, and which
+// run a process belongs to.
 package proc
 
 import (
@@ -19,8 +19,8 @@ type Stat struct {
 	Kernel bool
 }
 
-// Alive says whether the process can still do something. The leader of a process whose other
-// threads still end is a zombie too: until they have, its files are open.
+// Alive says whether the process can still do something. A zombie counts as alive while other threads of its process
+// are still ending: until they have, its files are open.
 func (s Stat) Alive() bool {
 	return s.State != 'X' && (s.State != 'Z' || s.Threads > 1)
 }

@@ -1,11 +1,12 @@
--- All instants are microseconds since the Unix epoch, UTC; 0 is none. TEXT compares bytewise. What begins with dibs_ is
--- dibs's; beside it an application may have its own.
+-- All instants are microseconds since the Unix epoch, UTC; 0 is none. TEXT compares bytewise. Tables whose names
+-- begin with dibs_ are dibs's; an application may have its own beside them.
 
 CREATE TABLE dibs_schema (
     version INTEGER NOT NULL -- how many migrations were applied
 ) STRICT;
 INSERT INTO dibs_schema VALUES (0);
 
+-- The registry: one definition of each job (T11). Ticks at or below mark are settled (T4).
 CREATE TABLE dibs_jobs (
     name       TEXT    PRIMARY KEY,
     definition TEXT    NOT NULL,
@@ -19,6 +20,8 @@ CREATE TABLE dibs_jobs (
     paused_why   TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- One row for each claimed or settled tick, or for a range of ticks with one outcome (T4). The primary key makes the
+-- first claim win (promise 8). Leases are no table: files with flock decide them.
 CREATE TABLE dibs_ticks (
     job         TEXT    NOT NULL,
     at          INTEGER NOT NULL,
@@ -43,6 +46,7 @@ CREATE TABLE dibs_ticks (
 CREATE INDEX dibs_ticks_unfinished ON dibs_ticks (at, job) WHERE state <> 'closed';
 CREATE INDEX dibs_ticks_at ON dibs_ticks (at, job);
 
+-- One row for each run. owner and token fence its later writes (T9).
 CREATE TABLE dibs_runs (
     id        TEXT    PRIMARY KEY,
     job       TEXT    NOT NULL,
@@ -69,6 +73,7 @@ CREATE TABLE dibs_outputs (
     output BLOB NOT NULL
 ) STRICT;
 
+-- What happened, for history.
 CREATE TABLE dibs_events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     at     INTEGER NOT NULL,

@@ -23,6 +23,7 @@ CREATE TABLE dibs_workers (
 ) STRICT;
 CREATE INDEX dibs_workers_there ON dibs_workers (id) WHERE ended = 0;
 
+-- The limits (Q5). How many tasks run under one is counted from dibs_tasks_slots, and stored nowhere.
 CREATE TABLE dibs_limits (
     id    INTEGER PRIMARY KEY,
     hash  BLOB    NOT NULL UNIQUE,
@@ -31,6 +32,7 @@ CREATE TABLE dibs_limits (
     token INTEGER NOT NULL DEFAULT 0 -- the largest that was given under it
 ) STRICT;
 
+-- One row for each task, living or ended.
 CREATE TABLE dibs_tasks (
     id        INTEGER PRIMARY KEY AUTOINCREMENT, -- an id is never given twice
     lane      INTEGER NOT NULL,
@@ -62,6 +64,7 @@ CREATE TABLE dibs_tasks (
     stop      TEXT NOT NULL
 ) STRICT;
 
+-- Each index serves one step, and has only the rows that this step may meet.
 CREATE UNIQUE INDEX dibs_tasks_unique ON dibs_tasks (ukey) WHERE ukey IS NOT NULL;
 CREATE INDEX dibs_tasks_ready ON dibs_tasks (lane, class, rank, id) WHERE state = 1;
 CREATE INDEX dibs_tasks_due ON dibs_tasks (lane, run_at, id) WHERE state IN (0, 4);
@@ -90,6 +93,7 @@ CREATE TABLE dibs_pauses (
     PRIMARY KEY (queue, kind)
 ) STRICT, WITHOUT ROWID;
 
+-- Rates as buckets: each task takes each out, and the bucket is full again at full.
 CREATE TABLE dibs_rates (
     kind  TEXT    PRIMARY KEY,
     each  INTEGER NOT NULL, -- ns that one task costs

@@ -1,5 +1,6 @@
--- What is unfinished by job, and what may still have to be run by application (tick.Tick's Owed). A job's application is
--- its name up to the first slash. What asks for these repeats the conditions word for word.
+-- Unfinished ticks by job, and ticks that may still have to be run by application (tick.Tick's Owed). A job's
+-- application is its name up to the first slash. The queries that want these indexes repeat the conditions word for
+-- word.
 DROP INDEX dibs_ticks_unfinished;
 CREATE INDEX dibs_ticks_unfinished ON dibs_ticks (job, at) WHERE state <> 'closed';
 CREATE INDEX dibs_ticks_owed ON dibs_ticks (substr(job, 1, instr(job, '/')), at, job)

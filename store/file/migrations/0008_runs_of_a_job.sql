@@ -1,2 +1,3 @@
--- What a job's runs printed is forgotten beyond the newest ones: they are found without a look at those of other jobs.
+-- The outputs of a job's runs are deleted beyond the newest ones. This index finds the runs without a look at other
+-- jobs'.
 CREATE INDEX dibs_runs_job ON dibs_runs (job, started, id);

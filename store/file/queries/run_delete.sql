@@ -1,1 +1,2 @@
+-- Deletes a run.
 DELETE FROM dibs_runs WHERE id = ?1;

@@ -1,1 +1,2 @@
+-- Deletes a tick.
 DELETE FROM dibs_ticks WHERE job = ?1 AND at = ?2;

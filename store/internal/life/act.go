@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Refuses says why an operator's act is not done to t as it stands; empty: it can be.
+// Refuses says why an operator's act cannot be done to t as it stands; empty: it can.
 func (t *Task) Refuses(act *driver.Action) driver.ActAnswer {
 	switch {
 	case act.From != "" && act.From != t.Queue, len(act.States) > 0 && !slices.Contains(act.States, t.State):
@@ -33,8 +33,8 @@ func (t *Task) fits(act driver.Act) bool {
 	return false
 }
 
-// Act does to t what it does not refuse, but for ActDelete, which is the store's. A retry needs t's unique key:
-// see Reclaims.
+// Act does to t an act that Refuses has not refused, except ActDelete, which is the store's. A retry needs t's unique
+// key: see Reclaims.
 func (t *Task) Act(act driver.Action, now time.Time) (driver.ActAnswer, Note) {
 	switch act.Act {
 	case driver.ActRetry:

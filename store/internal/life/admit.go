@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Timed is s with the instant from which on it may run: now where it says none, and with its Delay added. A
-// debounced one keeps its delay, which counts from now whenever it comes again.
+// Timed is s with the instant from which on it may run: now if it names none, plus its Delay. A debounced spec keeps
+// its Delay, which counts from now whenever the task comes again.
 func Timed(s task.Spec, now time.Time) task.Spec {
 	if s.RunAt.IsZero() {
 		s.RunAt = now
@@ -40,13 +40,13 @@ func (t *Task) takeKey() {
 	}
 }
 
-// Replaces says that s has a waiting task of its unique key changed.
+// Replaces says that s changes a waiting task of its unique key.
 func Replaces(s *task.Spec) bool {
 	return s.Unique != nil && (s.Unique.Again == task.Replace || s.Unique.Again == task.Debounce)
 }
 
-// Again is the answer to a spec whose unique key t holds. Updated: it is to be Renewed. New: a worker has t's
-// arguments already, and the spec is a task of its own, for which t gives the key up.
+// Again is the answer to a spec whose unique key t holds. Updated: Renew t. New: a worker has t's arguments already,
+// so the spec becomes a task of its own, and t gives up the key. Duplicate: t stays as it is.
 func (t *Task) Again(s *task.Spec) task.Admission {
 	switch {
 	case !Replaces(s):
@@ -73,7 +73,7 @@ func (t *Task) Renew(s task.Spec, now time.Time) Note {
 	return t.Wait(now)
 }
 
-// LostKey says that t is not to hold its unique key any more: its time is over.
+// LostKey says that t must not hold its unique key any more: its time is over.
 func (t *Task) LostKey(now time.Time) bool {
 	return t.Over(now) || t.State == task.Succeeded && !now.Before(t.Window)
 }

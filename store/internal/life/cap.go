@@ -6,8 +6,8 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// A Cap is how many may run on a limit's key: as many as its tasks declared last, or as an operator said, whose word
-// stands above theirs until it is taken back (rule Q5).
+// A Cap is how many tasks may run under a limit: as many as its tasks declared last, or as an operator said. An
+// operator's word stands above declarations until it is taken back (rule Q5).
 type Cap struct {
 	// Max is what holds.
 	Max int
@@ -49,7 +49,7 @@ func (c *Cap) Says(slots int, by string, now time.Time) bool {
 	return true
 }
 
-// SaidEvent is the kind and the words of the event for what an operator said of a limit, now that c has heard it.
+// SaidEvent is the kind and the words of the event for an operator's word on a limit. c has heard it already.
 func SaidEvent(key string, was int, c *Cap, by string) (kind, reason string) {
 	if c.Stands() {
 		return driver.LimitEvent(key, was, c.Max, by)

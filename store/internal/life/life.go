@@ -1,10 +1,10 @@
-// Package life decides what becomes of a task: what time, a worker's verdict, a worker's death, a newer task of
-// its key, or an operator makes of it. The stores that decide in Go (memory, file, mysql) read a row, ask here,
-// and write what they are told; so there is one telling of rules Q1 to Q7 for the three of them. PostgreSQL and
-// Redis decide where their rows are, in SQL and Lua, and storetest holds all five to the same.
+// Package life decides what becomes of a task: what time, a worker's verdict, a worker's death, a newer task of its
+// key, or an operator makes of it. The stores that decide in Go (memory, file, mysql) read a row, ask here, and write
+// the result. So rules Q1 to Q7 are written once for the three of them. PostgreSQL and Redis decide where their rows
+// are, in SQL and Lua, and storetest holds all five to the same.
 //
-// Nothing here knows who else waits: a limit's line, and with it the state Blocked, is each store's own. A task
-// that may be fetched as far as it knows itself is Available.
+// Nothing here knows which other tasks wait. A limit's line, and with it the state Blocked, is each store's own. A
+// task that may be fetched as far as this package can tell is Available.
 package life
 
 import (
@@ -16,15 +16,17 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Task is a row. Its methods that return a Note, and those that say so, change it; the others only look.
+// Task is a row. Methods that return a Note, and those that say so, change it; the others only look. It belongs to
+// one goroutine.
 type Task struct {
 	driver.Task
-	// Begun says that its start was written under its token; Displaced that it has asked for its slot: from now on it
-	// waits like others.
+	// Begun says that the start was written under the token. Displaced says that the task has asked for its slot:
+	// from now on it waits like others.
 	Begun, Displaced bool
 	// Completed is the token under which it was last finished, to know a repeated Finish.
 	Completed lease.Token
-	// Key is the hash of its unique key, while it holds that; Window until when it does after it succeeded.
+	// Key is the hash of its unique key, while the task holds it. Window is until when it holds it after it
+	// succeeded.
 	Key    []byte
 	Window time.Time
 }
@@ -51,7 +53,7 @@ func Number(s task.State) int {
 	panic("life: no such state: " + string(s))
 }
 
-// front is added to the rank of what was moved to the front, so that it comes before every priority.
+// front is added to the rank of a task that was moved to the front, so that it comes before every priority.
 const front = -100
 
 // Rank is t's place within its lane, before its id: the smallest is fetched first.
@@ -84,8 +86,8 @@ func (t *Task) Class() int {
 	return Clear
 }
 
-// Queues says that t stands in line for its limit. What wants to be discarded or to displace must meet a fetch
-// to do so, and waits in the open until then.
+// Queues says that t stands in line for its limit. A task that is to be discarded or to displace must meet a fetch
+// for that, and waits in the open until then.
 func (t *Task) Queues() bool {
 	return t.Limit != nil && (t.Limit.OnContention != task.Discard && t.Limit.OnContention != task.Displace || t.Displaced)
 }
@@ -124,13 +126,13 @@ func (t *Task) end(s task.State, reason string, now time.Time) {
 	}
 }
 
-// cancel ends what somebody stopped, where no worker says so.
+// cancel ends a task that somebody stopped, when no worker says so.
 func (t *Task) cancel(reason string, now time.Time) Note {
 	t.end(task.Canceled, reason, now)
 	return Note{Count: counters.Canceled}
 }
 
-// Discard ends t: the store itself, or somebody through it, decided not to do it.
+// Discard ends t because the store, or an operator, decided not to do it.
 func (t *Task) Discard(reason string, now time.Time) Note {
 	t.end(task.Discarded, reason, now)
 	return Note{Count: counters.Discarded + ":" + reason}

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Give gives t to a worker, under a token that is larger than every earlier one of it, and than above, the last
-// one of its limit (rule L10).
+// Give gives t to a worker, under a token that is larger than every earlier one of t and than above, the last one of
+// its limit (rule L10).
 func (t *Task) Give(above lease.Token, now time.Time) Note {
 	t.Token = max(t.Token+1, above+1, lease.Token(now.UnixMicro()))
 	t.State, t.Started, t.Begun, t.Stop = task.Running, now, false, ""
@@ -26,9 +26,9 @@ func (t *Task) Given() driver.Fetched {
 // Runs says whether t runs under the token of r.
 func (t *Task) Runs(r driver.Ref) bool { return t.State == task.Running && t.Token == r.Token }
 
-// Repeats says that c was carried out before: the answer to it was lost. Only the worker that t had, or has, is told
-// so; had says that c is from it. Once t was given anew, its row no longer says who that was, and the token has to
-// do.
+// Repeats says that c was carried out before, and the answer to it was lost. Only the worker that has or had t is
+// answered so; had says that c is from it. Once t was given anew, its row no longer says which worker that was, and
+// the token has to do.
 func (t *Task) Repeats(c driver.Completion, had bool) bool {
 	return t.Completed == c.Token && (had || t.Token != c.Token)
 }
@@ -76,7 +76,7 @@ func (t *Task) tried(c driver.Completion) *task.Attempt {
 	return &task.Attempt{N: n, Outcome: c.Outcome, Started: micro(c.Started), Ended: micro(c.Ended), Error: c.Error}
 }
 
-// again lets t wait for its next attempt. One that was asked to stop has none.
+// again lets t wait for its next attempt. A task that was asked to stop has none.
 func (t *Task) again(c driver.Completion, now time.Time) Note {
 	if t.Stop != "" {
 		return t.cancel(t.Stop, now)
@@ -94,8 +94,8 @@ func (t *Task) again(c driver.Completion, now time.Time) Note {
 	return Note{}
 }
 
-// Rescue takes t from a worker that is gone. The death charges it only if it was under suspicion already, and
-// its start was written (rule Q4). One that was asked to stop is not tried again.
+// Rescue takes t from a worker that is gone. The death is charged to t only if it was suspect already and its start
+// was written (rule Q4). A task that was asked to stop is not tried again.
 func (t *Task) Rescue(now time.Time) (n Note) {
 	if t.Suspect && t.Begun {
 		t.Crashes++
@@ -115,7 +115,7 @@ func (t *Task) Rescue(now time.Time) (n Note) {
 	return n
 }
 
-// Admits says whether a fetch, which was given a suspect already or not, may be given a task of a class (rule Q4).
+// Admits says whether a fetch may get a task of a class, given that it got a suspect already or not (rule Q4).
 func Admits(r *driver.FetchRequest, class int, suspect bool) bool {
 	switch class {
 	case Suspect:

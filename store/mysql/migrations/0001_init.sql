@@ -4,6 +4,7 @@
 -- Instants are microseconds since 1970 in UTC, 0 where there is none. Names are bytes and compared
 -- as bytes. There is deliberately no index on expires or renewed: heartbeats change both.
 
+-- One row for each namespace: what grants are judged by (L9).
 CREATE TABLE IF NOT EXISTS dibs_meta (
   ns           VARBINARY(64)  NOT NULL,
   installation VARBINARY(64)  NOT NULL,
@@ -14,6 +15,7 @@ CREATE TABLE IF NOT EXISTS dibs_meta (
   PRIMARY KEY (ns)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- A row stays after a release, so that its token survives (L10).
 CREATE TABLE IF NOT EXISTS dibs_leases (
   ns          VARBINARY(64)  NOT NULL,
   lease_key   VARBINARY(530) NOT NULL,
@@ -32,6 +34,7 @@ CREATE TABLE IF NOT EXISTS dibs_leases (
   PRIMARY KEY (ns, lease_key)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- The registry: one definition of each job (T11). Ticks at or below mark are settled (T4).
 CREATE TABLE IF NOT EXISTS dibs_jobs (
   ns         VARBINARY(64)  NOT NULL,
   name       VARBINARY(530) NOT NULL,
@@ -47,6 +50,8 @@ CREATE TABLE IF NOT EXISTS dibs_jobs (
   PRIMARY KEY (ns, name)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- One row for each claimed or settled tick, or for a range of ticks with one outcome: at to through, many of them
+-- (T4). The primary key makes the first claim win (promise 8).
 CREATE TABLE IF NOT EXISTS dibs_ticks (
   ns          VARBINARY(64)  NOT NULL,
   job         VARBINARY(530) NOT NULL,
@@ -71,6 +76,7 @@ CREATE TABLE IF NOT EXISTS dibs_ticks (
   KEY recent (ns, at, job)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- One row for each run. owner and token fence its later writes (T9).
 CREATE TABLE IF NOT EXISTS dibs_runs (
   ns       VARBINARY(64)  NOT NULL,
   run_id   VARBINARY(64)  NOT NULL,
@@ -92,6 +98,7 @@ CREATE TABLE IF NOT EXISTS dibs_runs (
   KEY of_job (ns, job, started, run_id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- What runs printed.
 CREATE TABLE IF NOT EXISTS dibs_outputs (
   ns     VARBINARY(64) NOT NULL,
   run_id VARBINARY(64) NOT NULL,
@@ -100,6 +107,7 @@ CREATE TABLE IF NOT EXISTS dibs_outputs (
   PRIMARY KEY (ns, run_id)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- What happened, for history.
 CREATE TABLE IF NOT EXISTS dibs_events (
   ns        VARBINARY(64)  NOT NULL,
   at        BIGINT         NOT NULL,

@@ -7,6 +7,9 @@
 -- has then only such rows at its upper end: due_at (run_at, while the task waits for it), lapses
 -- (expires, while it waits), holder (worker, while it runs), done (state, once it is final).
 
+-- One row for each task, living or ended. The unique index one is what makes keys unique (Q1): ukey is NULL for a
+-- task that holds none. Nearly every index begins with the columns that one step compares and ends with its order, so
+-- no step walks over other rows.
 CREATE TABLE IF NOT EXISTS dibs_tasks (
   id        BIGINT         NOT NULL AUTO_INCREMENT,
   ns        VARBINARY(64)  NOT NULL,
@@ -56,7 +59,7 @@ CREATE TABLE IF NOT EXISTS dibs_tasks (
   KEY old (ns, done, ended)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- A lane may have several rows: whoever finds none adds one of his own, and so waits for nobody.
+-- A lane may have several rows: a transaction that finds none adds one of its own, and so waits for nobody.
 CREATE TABLE IF NOT EXISTS dibs_task_lanes (
   ns    VARBINARY(64)  NOT NULL,
   queue VARBINARY(128) NOT NULL,
@@ -82,6 +85,7 @@ CREATE TABLE IF NOT EXISTS dibs_task_workers (
   KEY ended (ns, ended)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- The limits (Q5). A step that gives or frees slots locks the row of the limit first.
 CREATE TABLE IF NOT EXISTS dibs_task_limits (
   ns        VARBINARY(64)  NOT NULL,
   hash      BINARY(16)     NOT NULL,
@@ -91,8 +95,8 @@ CREATE TABLE IF NOT EXISTS dibs_task_limits (
   PRIMARY KEY (ns, hash)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
--- Limits that somebody has to look at: a transaction of a caller's, which must not lock the limit,
--- took in a task, declared a maximum (slots, else 0) or freed a slot.
+-- Notes that somebody must look at a limit: a transaction of a caller's, which must not lock the limit, took in a
+-- task, declared a maximum (slots, else 0) or freed a slot.
 CREATE TABLE IF NOT EXISTS dibs_task_wakes (
   ns        VARBINARY(64)  NOT NULL,
   id        BIGINT         NOT NULL AUTO_INCREMENT, -- the oldest is looked at first
@@ -122,6 +126,7 @@ CREATE TABLE IF NOT EXISTS dibs_task_pauses (
   PRIMARY KEY (ns, queue, kind)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Rates as buckets: each task takes each_ out, and the bucket is full again at full.
 CREATE TABLE IF NOT EXISTS dibs_task_rates (
   ns    VARBINARY(64)  NOT NULL,
   kind  VARBINARY(128) NOT NULL,
@@ -132,6 +137,7 @@ CREATE TABLE IF NOT EXISTS dibs_task_rates (
   PRIMARY KEY (ns, kind)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
+-- Counters by minute.
 CREATE TABLE IF NOT EXISTS dibs_task_counts (
   ns     VARBINARY(64)  NOT NULL,
   minute BIGINT         NOT NULL,

@@ -1,5 +1,6 @@
--- Version 6: what is unfinished by job, and what may still have to be run by application (tick.Tick's Owed), each with an
--- index that other rows are not in the way in: they have NULL there. A job's application is its name up to the first slash.
+-- Version 6: unfinished ticks by job, and ticks that may still have to be run by application (tick.Tick's Owed). Each
+-- has an index over a generated column that is NULL for all other ticks, so these are not in the way. A job's
+-- application is its name up to the first slash.
 SET @dibs_ddl = IF(EXISTS (SELECT 1 FROM information_schema.columns
     WHERE table_schema = DATABASE() AND table_name = 'dibs_ticks' AND column_name = 'open_job'),
   'DO 0', 'ALTER TABLE dibs_ticks

@@ -1,5 +1,5 @@
--- Version 9: what is found in steps. Where the last step of pruning ended, among what is old and has to stay; and ranges
--- of ticks by their end, for who asks from an instant on.
+-- Version 9: what is found in steps. dibs_pruned is where the last step of pruning ended, among rows that are old and
+-- have to stay. range_end finds ranges of ticks by their end, for queries from an instant on.
 CREATE TABLE IF NOT EXISTS dibs_pruned (
   ns   VARBINARY(64)  NOT NULL,
   kind VARBINARY(16)  NOT NULL,

@@ -1,8 +1,13 @@
--- Fragments of the packets. A packet is sent as one text and carried out statement by statement.
+-- Fragments of the packets. A packet is the text of one operation: it is sent at once, COMMIT included, and the
+-- server carries it out statement by statement (see packet.go). Comments are left out when these files are read. The
+-- ? of a fragment takes one argument, a list, or another fragment.
+--
+-- A packet that decides something is put together like this: begin, locks, clock, what decides by @dibs_now, commit,
+-- answer. User variables (@dibs_…) carry what one statement learnt to the next ones.
 
 -- name: begin
--- The isolation is said per transaction, so that it does not depend on the session: READ COMMITTED
--- takes no gap locks, and each statement sees what was committed when it began.
+-- The isolation is named per transaction, so that it does not depend on the session. READ COMMITTED takes no gap
+-- locks, and each statement sees what was committed when it began.
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 START TRANSACTION;
 
@@ -10,56 +15,66 @@ START TRANSACTION;
 COMMIT;
 
 -- name: clock
--- SYSDATE is the time of evaluation; NOW may be that of the packet. It is read in a statement of
--- its own, after the packet has its row locks: no time that passed waiting for them is overlooked,
--- and all that the packet decides is decided at this one instant.
+-- SYSDATE is the time of evaluation; NOW may be that of the packet's beginning. It is read in a statement of its own,
+-- after the packet has its row locks: time that passed while it waited for them is not overlooked (L1), and the whole
+-- packet is decided at this one instant.
 SET @dibs_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6));
 
 -- name: now
+-- The instant at which the packet was decided.
 SELECT @dibs_now;
 
 -- name: tell-time
+-- The same, for a packet that has read the clock in another way: the ? is one of the fragments below.
 SELECT ?;
 
 -- What follows up to identity-mariadb are pieces of statements.
 
 -- name: decided
+-- The instant of the clock statement.
 @dibs_now
 
 -- name: began
--- When the statement began, for one that only reads and is a packet of its own: it waits for no lock, and what it sees
--- was committed then or later. So nothing is concluded by a clock that is ahead of what was read.
+-- When the statement began. It is for one that only reads and is a packet of its own: it waits for no lock, and what
+-- it sees was committed then or later. So nothing is concluded by a clock that is ahead of what was read.
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', NOW(6))
 
 -- name: evaluated
--- When it is evaluated: for a row that the statement changes, after the wait for that row.
+-- When it is evaluated. In an UPDATE, that is after the wait for the row that is changed.
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))
 
 -- name: identity-mysql
+-- Which server this is (L9).
 @@server_uuid
 
 -- name: identity-mariadb
--- Its server_uid is missing from older minor versions, and two processes that disagree about the
+-- Which server this is (L9). Older minor versions have no server_uid, and two processes that disagree about the
 -- expression would hold each other back for ever.
 CONCAT_WS('|', @@hostname, @@port, @@datadir, @@server_id)
 
 -- name: this-server
+-- The identity that the statements behind it compare with.
 SET @dibs_identity = ?;
 
 -- name: lock-jobs
--- These lock the rows they name and no others, in the order of the primary key. Counting a column
--- outside the key matters: for COUNT(*) MariaDB reads, and locks, every row of the namespace.
+-- This one and the next four lock the rows that they name and no others, in the order of the primary key. FORCE INDEX
+-- keeps a small table from being scanned, which would lock all of it. COUNT of a column outside of the key matters
+-- too: for COUNT(*) MariaDB reads, and locks, every row of the namespace.
 SELECT COUNT(mark) INTO @dibs_locked FROM dibs_jobs FORCE INDEX (PRIMARY) WHERE ns = ? AND name IN (?) FOR UPDATE;
 
 -- name: lock-leases
+-- Leases that the packet grants, changes or releases.
 SELECT COUNT(token) INTO @dibs_locked FROM dibs_leases FORCE INDEX (PRIMARY) WHERE ns = ? AND lease_key IN (?) FOR UPDATE;
 
 -- name: share-leases
--- Not FOR SHARE, which MariaDB does not know.
+-- Leases that the packet stands on (T1): operations on one lease run beside each other. It is not FOR SHARE, which
+-- MariaDB does not know.
 SELECT COUNT(token) INTO @dibs_locked FROM dibs_leases FORCE INDEX (PRIMARY) WHERE ns = ? AND lease_key IN (?) LOCK IN SHARE MODE;
 
 -- name: lock-ticks
+-- Ticks. The ? is job = … AND at = … for each (spots): (job, at) IN (…) would lock the namespace on MariaDB.
 SELECT COUNT(many) INTO @dibs_locked FROM dibs_ticks FORCE INDEX (PRIMARY) WHERE ns = ? AND (?) FOR UPDATE;
 
 -- name: lock-runs
+-- Runs.
 SELECT COUNT(token) INTO @dibs_locked FROM dibs_runs FORCE INDEX (PRIMARY) WHERE ns = ? AND run_id IN (?) FOR UPDATE;

@@ -1,8 +1,8 @@
 -- Schema dibs, version 1: leases, ticks with their runs, jobs, and events.
 --
--- Instants are microseconds since the Unix epoch by this server's clock; 0 is "none". Keys and
--- jobs are bytes, so that no collation takes part in comparing them. Empty text is "none".
--- The namespace comes last in the keys: most often there is one, and it finds nothing.
+-- Instants are microseconds since the Unix epoch by this server's clock; 0 is "none". Keys and jobs are bytes, so
+-- that no collation takes part in comparing them (L13). Empty text is "none". The namespace comes last in the keys:
+-- most databases have one namespace, so it would find nothing as the first column.
 
 DO $$
 BEGIN
@@ -17,16 +17,16 @@ CREATE TABLE dibs.migrations (
   applied timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- The store's clock. Never now(): that is the start of the transaction, and a lease judged by it
--- after a wait for a row lock is granted or revived too late.
+-- The store's clock, in µs. It is never now(): that is the start of the transaction, and a lease judged by it after a
+-- wait for a row lock would be granted or revived too late (L1).
 CREATE FUNCTION dibs.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT round(date_part('epoch', clock_timestamp()) * 1000000)::bigint $$;
 
--- Which server this is, and on which line of its history: the system identifier differs after a
--- restore from a dump, the timeline after a promotion or a point-in-time recovery. The name of
--- the current WAL file shows a new timeline at once; pg_control_checkpoint() only after the next
--- checkpoint. What a server does not tell is a question mark. The identifier comes from a file and
--- cannot change under a session, which therefore remembers it.
+-- Which server this is, and on which line of its history (L9). The system identifier differs after a restore from a
+-- dump, the timeline after a promotion or a point-in-time recovery. The name of the current WAL file shows a new
+-- timeline at once; pg_control_checkpoint() only after the next checkpoint. What the server does not tell to this
+-- role is a question mark. A standby raises an error: it grants nothing. The identifier comes from a file and cannot
+-- change under a session, so the session remembers it in the setting dibs.system.
 CREATE FUNCTION dibs.identity() RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   system text := current_setting('dibs.system', true);
@@ -52,10 +52,11 @@ BEGIN
   RETURN system || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8);
 END $$;
 
--- What a listener is told of a key: a hash, since whoever may connect may listen.
+-- The name under which listeners hear of a key. It is a hash, since everybody who may connect may listen.
 CREATE FUNCTION dibs.topic(ns text, key bytea) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT encode(sha256(convert_to(ns, 'UTF8') || '\x2f'::bytea || key), 'hex') $$;
 
+-- One row for each namespace: what grants are judged by (L9).
 CREATE TABLE dibs.namespaces (
   ns           text COLLATE "C" PRIMARY KEY,
   installation text NOT NULL,
@@ -64,8 +65,9 @@ CREATE TABLE dibs.namespaces (
   max_ttl      bigint NOT NULL  -- µs
 );
 
--- A row is never deleted on release, so that its token survives. Half of each page is left free
--- and no index holds an instant: a renewal then stays on its page and touches no index.
+-- A row is never deleted on release, so that its token survives (L10). Half of each page is left free and no index
+-- holds an instant: a renewal then stays on its page and touches no index (HOT). Vacuum runs early, since each
+-- heartbeat leaves a dead version.
 CREATE TABLE dibs.leases (
   ns            text COLLATE "C" NOT NULL,
   key           bytea NOT NULL,
@@ -83,6 +85,7 @@ CREATE TABLE dibs.leases (
   PRIMARY KEY (key, ns)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 
+-- The registry: one definition of each job (T11). Ticks at or below mark are settled (T4).
 CREATE TABLE dibs.jobs (
   ns         text COLLATE "C" NOT NULL,
   name       bytea NOT NULL,
@@ -98,6 +101,8 @@ CREATE TABLE dibs.jobs (
   PRIMARY KEY (name, ns)
 ) WITH (fillfactor = 70);
 
+-- One row for each claimed or settled tick, or for a range of ticks with one outcome: at to through, count of them
+-- (T4). The primary key makes the first claim win (promise 8).
 CREATE TABLE dibs.ticks (
   ns          text COLLATE "C" NOT NULL,
   job         bytea NOT NULL,
@@ -122,7 +127,7 @@ CREATE TABLE dibs.ticks (
 CREATE INDEX ticks_unfinished ON dibs.ticks (job, at, ns) WHERE state <> 'closed';
 CREATE INDEX ticks_at ON dibs.ticks (at, ns);
 
--- A tick and whether the lease that it lives under is live.
+-- A tick, and whether the lease that it lives under is live.
 CREATE VIEW dibs.tick_rows AS
 SELECT t.*, EXISTS (
   SELECT FROM dibs.leases l
@@ -130,6 +135,7 @@ SELECT t.*, EXISTS (
     AND l.expires > dibs.now_us()) AS live
 FROM dibs.ticks t;
 
+-- One row for each run. owner and token fence its later writes (T9).
 CREATE TABLE dibs.runs (
   ns       text COLLATE "C" NOT NULL,
   run_id   text COLLATE "C" NOT NULL,

@@ -1,24 +1,33 @@
 -- Schema dibs, version 3: tasks.
 --
--- Queues and kinds are numbers here: the first eight bytes of a hash of (what, namespace, name), so that
--- nobody has to look one up, or to wait for one that another transaction is about to make. queue_names tells
--- which name a number is of. Unique keys and limits are sixteen bytes of a hash that contains the
--- namespace as well. So the rows of tasks need none.
+-- Versions 8 and 9 replace most functions below; read them there. What stands here alone: queue_tell, queue_worker,
+-- queue_event, queue_tally, queue_end, queue_discard, queue_meet, queue_owe, queue_insert, queue_free, queue_start.
 --
--- The states: 0 scheduled, 1 available, 2 available and suspect, 3 available with a limit, 4 blocked,
--- 5 running, 6 retryable; the final ones 10 succeeded, 11 failed, 12 discarded, 13 canceled, 14 crashed.
--- States 2 and 3 have places of their own so that the common fetch, of state 1, never meets them.
+-- Queues and kinds are numbers here: the first eight bytes of a hash of (what, namespace, name). So nobody has to
+-- look one up, or to wait for one that another transaction is about to make. queue_names tells the name of a number.
+-- Unique keys and limits are sixteen bytes of a hash that contains the namespace as well. So the rows of tasks need
+-- no namespace.
 --
--- Rows are locked in the order: rates, limits by key, tasks by id. To insert a unique key may be to wait for whoever
--- has touched the task that holds it: so a step that touched a task locks no limit any more, unless with SKIP LOCKED. Tasks
--- that somebody merely looks for are taken with SKIP LOCKED and never waited for. No lock on a limit is held in a transaction of a caller's: what
--- such a transaction changes about a limit it leaves as a note in queue_debts, for the next one that comes by.
+-- The states: 0 scheduled, 1 available, 2 available and suspect, 3 available with a limit ("nominated"), 4 blocked by
+-- its limit, 5 running, 6 retryable; the final ones 10 succeeded, 11 failed, 12 discarded, 13 canceled, 14 crashed.
+-- States 2 and 3 have numbers of their own so that the common fetch, of state 1, never meets them. A lane is a queue
+-- and a kind, at a limit. In each lane as many tasks are nominated as the limit has free slots, and all others are
+-- blocked (Q5).
 --
--- No plan may depend on what the planner believes of the tables, which grow from nothing to a million rows under plans that sessions keep.
--- What a batch names is found row by row, by an index, and whole indexes are left no way to be read instead:
---   * id BETWEEN q.id AND q.id joins a batch: by q.id alone, or with an order, a table that is thought to be small is walked for each item.
---   * What is sought for each item and may be missing stands in a subquery of its own, with OFFSET 0 or as a value.
---   * state::int = 5 fits no index, where rows are found by their ids.
+-- Locks. Rows are locked in the order: rates, limits by key, tasks by id. To insert a unique key may mean to wait for
+-- a transaction that has touched the task which holds it. So a step that has touched a task locks no limit any more,
+-- unless with SKIP LOCKED. Tasks that are merely looked for are taken with SKIP LOCKED and never waited for. A
+-- transaction of a caller's holds no lock on a limit: what it changes about a limit it leaves as a note in
+-- queue_debts, and the next step that comes by pays it.
+--
+-- Plans. The tables grow from nothing to a million rows under plans that sessions keep, so no plan may depend on what
+-- the planner believes of them. Each function sets for itself that plans are generic and are ordered index scans,
+-- since it may run in a session of a caller's. What a batch names is found row by row, by an index, and the planner
+-- is left no way to read a whole index instead:
+-- * id BETWEEN q.id AND q.id joins a batch: with q.id alone, or with an order, a table that is thought to be small is
+--   walked for each item.
+-- * What is sought for each item and may be missing stands in a subquery of its own, with OFFSET 0 or as a scalar.
+-- * state::int = 5 fits no index, so rows are found by their ids.
 
 CREATE SEQUENCE dibs.task_ids;
 
@@ -67,15 +76,17 @@ CREATE INDEX tasks_window ON dibs.tasks (queue, (ended + hold)) WHERE state = 10
 CREATE INDEX tasks_rival ON dibs.tasks (lim, id) WHERE contention IN (2, 3) AND state IN (3, 4);
 CREATE UNIQUE INDEX tasks_unique ON dibs.tasks (uniq) WHERE held;
 
--- Tasks that ended, out of the way of those that live; but one with an open window stays among those.
+-- Tasks that ended, out of the way of those that live. A task with an open window stays in dibs.tasks until that is
+-- over.
 CREATE TABLE dibs.tasks_ended (LIKE dibs.tasks INCLUDING DEFAULTS, PRIMARY KEY (id));
--- What retention looks for, every second: in order of their end. Successes, which most are, are only ever added at the end of their queue's.
+-- What retention looks for, in the order of their end. Most tasks succeed, and are only ever added at the end of this
+-- index.
 CREATE INDEX tasks_ended_succeeded ON dibs.tasks_ended (queue, ended) WHERE state = 10;
 CREATE INDEX tasks_ended_otherwise ON dibs.tasks_ended (queue, state, ended) WHERE state <> 10;
 
 CREATE VIEW dibs.all_tasks AS SELECT * FROM dibs.tasks UNION ALL SELECT * FROM dibs.tasks_ended;
 
--- Attempts that did not succeed. token is that of the attempt.
+-- Attempts that did not succeed. token is that of the attempt, so that an attempt is recorded once.
 CREATE TABLE dibs.task_attempts (
   task    bigint NOT NULL,
   token   bigint NOT NULL,
@@ -88,7 +99,8 @@ CREATE TABLE dibs.task_attempts (
   PRIMARY KEY (task, token)
 );
 
--- Which names there are. One may be there twice: nobody waits to learn whether another is adding it.
+-- The names of numbers. A name may be there twice, since nobody waits to learn whether another transaction is adding
+-- it.
 CREATE TABLE dibs.queue_names (
   id   bigint NOT NULL,
   ns   text COLLATE "C" NOT NULL,
@@ -98,6 +110,8 @@ CREATE TABLE dibs.queue_names (
 CREATE INDEX queue_names_id ON dibs.queue_names (id);
 CREATE INDEX queue_names_ns ON dibs.queue_names (ns, kind);
 
+-- The limits: one row for each concurrency key (Q5). Its row lock is what serializes fetches, ends and promotions on
+-- a key. running is a count, so that no step has to count; queue_repair checks it.
 CREATE TABLE dibs.queue_limits (
   lim      uuid PRIMARY KEY,
   ns       text COLLATE "C" NOT NULL,
@@ -110,8 +124,9 @@ CREATE TABLE dibs.queue_limits (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX queue_limits_ns ON dibs.queue_limits (ns, checked);
 
--- Notes that a limit must be looked at: so many slots were freed in a transaction of a caller's, or somebody who
--- should have been promoted was locked.
+-- Notes that somebody must look at a limit: a transaction of a caller's freed so many slots of it, or a task that
+-- should have been promoted was locked, or a step had more to promote than it may. Rows are only added and deleted,
+-- so a note waits for nobody.
 CREATE TABLE dibs.queue_debts (
   ns    text COLLATE "C" NOT NULL,
   lim   uuid NOT NULL,
@@ -151,6 +166,8 @@ CREATE TABLE dibs.queue_pauses (
   PRIMARY KEY (ns, queue, kind)
 );
 
+-- Rates as buckets: busy is the instant at which all that was given is worked off. Each task adds every to it. As
+-- many tasks may be given as fit in between busy and burst from now on.
 CREATE TABLE dibs.queue_rates (
   ns    text COLLATE "C" NOT NULL,
   k     bigint NOT NULL,
@@ -160,7 +177,8 @@ CREATE TABLE dibs.queue_rates (
   PRIMARY KEY (ns, k)
 );
 
--- Counters are added to by adding rows, since two that add to the same must not wait for each other. Tend sums up.
+-- Counters grow by added rows: two transactions that count the same thing must not wait for each other. Tend sums
+-- them up.
 CREATE TABLE dibs.queue_counts (
   ns     text COLLATE "C" NOT NULL,
   minute bigint NOT NULL,
@@ -171,15 +189,17 @@ CREATE TABLE dibs.queue_counts (
 );
 CREATE INDEX queue_counts_at ON dibs.queue_counts (ns, minute);
 
--- Queues of which an idle worker wants to hear. Who tells it empties the row, so that nobody tells it again
--- before it has asked again.
+-- Queues of which an idle worker wants to hear. Telling it empties the row, so that nobody tells it again before it
+-- has asked again.
 CREATE TABLE dibs.queue_watched (
   queue   bigint PRIMARY KEY,
   watched bigint NOT NULL DEFAULT 0 -- until then
 ) WITH (fillfactor = 50);
 
--- Tells those who watch a queue. NOTIFY makes commits wait for each other, so nobody is told who does not wait, and
--- nobody twice. A transaction of a caller's leaves the row alone, which it would lock until its end.
+-- Notifies the workers that watch a queue, once. Returns whether it did. NOTIFY makes commits wait for each other, so
+-- a queue that nobody watches is not told of. The row is disarmed under SKIP LOCKED: if another transaction is
+-- telling just now, that is enough. A transaction of a caller's (p_own) notifies without touching the row, which it
+-- would lock until its end.
 CREATE FUNCTION dibs.queue_tell(p_queue bigint, p_own bool) RETURNS bool LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -198,7 +218,8 @@ BEGIN
   RETURN false;
 END $$;
 
--- The worker whose lease that is, if it is live.
+-- The number of the worker that has this lease, if the lease is live; else null. Every step of a worker begins with
+-- it (T1).
 CREATE FUNCTION dibs.queue_worker(p_ns text, p_key bytea, p_owner text, p_token bigint) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -208,10 +229,11 @@ BEGIN
     WHERE l.key = p_key AND l.ns = p_ns AND l.owner = p_owner AND l.token = p_token AND l.expires > dibs.now_us());
 END $$;
 
+-- Records an event of the history in the same transaction as what it tells of.
 CREATE FUNCTION dibs.queue_event(p_ns text, p_kind text, p_reason text) RETURNS void LANGUAGE sql VOLATILE AS
 $$ INSERT INTO dibs.events (ns, id, at, kind, reason) VALUES (p_ns, to_hex(dibs.now_us()) || '-' || gen_random_uuid(), dibs.now_us(), p_kind, p_reason) $$;
 
--- Counts what the store itself does to a task.
+-- Counts what the store itself does to a task: discards, cancellations, crashes, rescues.
 CREATE FUNCTION dibs.queue_tally(p_queue bigint, p_kind bigint, p_name text, p_n bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   INSERT INTO dibs.queue_counts (ns, minute, queue, kind, name, n)
@@ -219,7 +241,8 @@ BEGIN
   FROM (SELECT ns, name FROM dibs.queue_names WHERE id = p_queue LIMIT 1) q, (SELECT name FROM dibs.queue_names WHERE id = p_kind LIMIT 1) k;
 END $$;
 
--- Ends tasks that the caller has locked, other than by success.
+-- Ends tasks in a final state other than success. The caller has them locked. The row moves to tasks_ended, so its
+-- unique key is free with it (promise 17).
 CREATE FUNCTION dibs.queue_end(p_ids bigint[], p_state smallint, p_reason text, p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -234,6 +257,7 @@ BEGIN
   FROM gone;
 END $$;
 
+-- Discards tasks with a reason, and counts them by it (promise 21). The caller has them locked.
 CREATE FUNCTION dibs.queue_discard(p_ids bigint[], p_reason text, p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -243,9 +267,7 @@ BEGIN
   PERFORM dibs.queue_end(p_ids, 12::smallint, p_reason, p_now);
 END $$;
 
--- Sees that at every lane of a limit the first tasks are nominated, as many as there are free slots, and all
--- others blocked. The caller has the limit locked. A task that another transaction has locked is passed over, and
--- owed. Blocked ones that have expired are left to queue_expire: nobody is to wait behind them.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_settle(p_lim uuid) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -315,7 +337,8 @@ BEGIN
   RETURN moved;
 END $$;
 
--- Makes the rows of limits that only transactions of callers' have named so far, from tasks under them.
+-- Makes the rows of limits that only transactions of callers have named so far, from tasks under them: such a
+-- transaction must not lock a limit, so it makes none. In the order of the limits.
 CREATE FUNCTION dibs.queue_meet(p_ns text, p_ids bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -327,7 +350,7 @@ BEGIN
   ON CONFLICT DO NOTHING;
 END $$;
 
--- Notes that a limit must be looked at. One without a row, under which nobody is blocked, needs no look.
+-- Notes that somebody must look at a limit. A limit without a row, under which nobody is blocked, needs no look.
 CREATE FUNCTION dibs.queue_owe(p_ns text, p_lim uuid) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -336,7 +359,7 @@ BEGIN
   WHERE EXISTS (SELECT FROM dibs.queue_limits WHERE lim = p_lim) OR EXISTS (SELECT FROM dibs.tasks WHERE state = 4 AND lim = p_lim);
 END $$;
 
--- Limits that something is owed to, at most so many, and such of their blocked tasks as they can be made from.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_owed(p_ns text, p_most int, OUT lims uuid[], OUT ids bigint[]) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -348,7 +371,7 @@ BEGIN
     FROM unnest(lims) v WHERE (SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = v) IS NULL);
 END $$;
 
--- Sets how many may run. The caller has the limit locked, and settles it.
+-- Replaced in version 9.
 CREATE FUNCTION dibs.queue_resize(p_lim uuid, p_slots int, p_declared bigint, p_by text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   l dibs.queue_limits;
@@ -361,7 +384,7 @@ BEGIN
   END IF;
 END $$;
 
--- Pays what is owed to limits that the caller has locked.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_pay(p_lims uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -377,8 +400,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Makes due tasks of a queue available, at most so many. Of each lane of a limit the first one becomes a
--- nominee; that the others are blocked can be said without the limit's lock, since the nominee commits with them.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_ripen(p_queue bigint, p_now bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -397,8 +419,7 @@ BEGIN
   RETURN cardinality(ids);
 END $$;
 
--- Locks the limits of tasks that are about to be taken in, and of those that they may take the place of (p_uniq). What is
--- declared is set when they have been taken in. In a transaction of the caller's none of it is done: a fetch takes it from the task.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_declare(p_ns text, p_lim uuid[], p_key text[], p_slots int[], p_uniq uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -420,8 +441,7 @@ BEGIN
   PERFORM FROM dibs.queue_limits k WHERE k.lim = ANY (lims) ORDER BY k.lim FOR NO KEY UPDATE;
 END $$;
 
--- Sets what tasks that were taken in declare of their limits, which are locked: the last one of each wins. Returns whether
--- that changed one.
+-- Replaced in version 9.
 CREATE FUNCTION dibs.queue_declared(p_lim uuid[], p_slots int[], p_ids bigint[], p_taken bigint[]) RETURNS bool LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   l       record;
@@ -444,8 +464,7 @@ BEGIN
   RETURN changed;
 END $$;
 
--- Takes in tasks with a unique key or a limit, no key twice. Their limits are locked: see queue_declare. p_own: in a transaction of the caller's. Answers:
--- 1 enqueued, 2 duplicate, 3 replaced, 4 undecided.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_admit(
   p_ns text, p_own boolean, p_wait int,
   p_queue bigint[], p_kind bigint[], p_rank int[], p_args text[], p_cold text[], p_due bigint[], p_delay bigint[], p_expires bigint[],
@@ -490,7 +509,8 @@ BEGIN
     ORDER BY q.n);
   END IF;
 
-  -- All at once, in the order of the keys. Where somebody's key is under way, that waits; when it waits for too long, each tries alone.
+  -- All at once, in the order of the keys. An item whose key another transaction is taking waits for that one. If the
+  -- wait is too long, each item tries alone.
   BEGIN
     PERFORM set_config('lock_timeout', p_wait || 'ms', true);
     taken := ARRAY(SELECT v FROM dibs.queue_insert(NULL, ids, t_now, states, p_queue, p_kind, p_rank, p_args, p_cold, p_due, p_delay, p_expires,
@@ -610,7 +630,9 @@ BEGIN
   END IF;
 END $$;
 
--- Inserts item p_only of the batch, or all of it, and returns the ids of those whose unique key was free.
+-- Inserts item p_only of the batch, or with null all of it, and returns the ids of those whose unique key was free
+-- (Q1). Rows go in in the order of the keys, so two batches with the same keys wait for each other in one order. ON
+-- CONFLICT waits for a transaction that has inserted the same key and not ended, for lock_timeout at most.
 CREATE FUNCTION dibs.queue_insert(
   p_only int, p_ids bigint[], p_now bigint, p_states smallint[],
   p_queue bigint[], p_kind bigint[], p_rank int[], p_args text[], p_cold text[], p_due bigint[], p_delay bigint[], p_expires bigint[],
@@ -632,7 +654,8 @@ ON CONFLICT (uniq) WHERE held DO NOTHING
 RETURNING id;
 END $$;
 
--- Ends the windows of tasks that succeeded: they join those that ended.
+-- Ends the windows of tasks that succeeded: they move to tasks_ended, and their keys are free (Q1). Each is judged by
+-- the clock under its lock. Returns how many.
 CREATE FUNCTION dibs.queue_free(p_ids bigint[]) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -652,7 +675,7 @@ BEGIN
   RETURN n;
 END $$;
 
--- The places of the first available tasks without a limit that a fetch may give, as many as it needs.
+-- Dropped in version 8.
 CREATE FUNCTION dibs.queue_ahead(p_queue bigint, p_kinds bigint[], p_banned bigint[], p_rated bigint[], p_allowed int[], p_need int)
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
@@ -671,10 +694,7 @@ BEGIN
   RETURN ahead;
 END $$;
 
--- Gives tasks to a worker. The last row, of task 0, is about the call: token is the clock, due the next instant at
--- which a task becomes due (0: none is known), attempts a sum of 1 late, 2 the lease is not live, 4 there may be
--- more at once, 8 somebody watches all of the queues already. p_look is how many times as many nominees as usual are
--- looked at: those that another transaction has stand in the way of others.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_fetch(p_ns text, p_key bytea, p_owner text, p_token bigint, p_not_after bigint,
   p_queues bigint[], p_kinds bigint[], p_most int, p_suspects bool, p_charged bool, p_look int)
 RETURNS TABLE (task bigint, token bigint, place bigint, queue bigint, kind bigint, due bigint, enqueued bigint, expires bigint,
@@ -730,7 +750,7 @@ BEGIN
     RETURN NEXT;
     RETURN;
   END IF;
-  -- Whoever pauses waits for the fetches that are under way, so that nothing is given once he has been answered.
+  -- A pause waits for the fetches that are under way, so that nothing is given once it is acknowledged.
   PERFORM pg_advisory_xact_lock_shared(1684628081, hashtext(p_ns));
   pauses := EXISTS (SELECT FROM dibs.queue_pauses z WHERE z.ns = p_ns AND (z.until = 0 OR z.until > t_now));
   IF EXISTS (SELECT FROM dibs.queue_rates r WHERE r.ns = p_ns) THEN
@@ -743,8 +763,8 @@ BEGIN
   limited := EXISTS (SELECT FROM dibs.queue_limits x WHERE x.ns = p_ns) OR EXISTS (SELECT FROM dibs.queue_debts d WHERE d.ns = p_ns) OR EXISTS (
     SELECT FROM unnest(p_queues) v(v), LATERAL (SELECT FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3 AND t.place >= 0 ORDER BY t.place LIMIT 1) w);
   IF limited THEN
-    -- The limits that are met below, and those that something is owed to. They are locked before any task is: whoever
-    -- enqueues has limits locked, and may wait for a task's unique key.
+    -- The limits that are met below, and those with notes. They are locked before any task is: an enqueue has limits
+    -- locked, and may wait for a task's unique key.
     spent := ARRAY(
       SELECT w.id FROM unnest(p_queues) v(v), LATERAL (SELECT t.id FROM dibs.tasks t WHERE t.queue = v.v AND t.state = 3 AND t.place >= 0
         AND (p_kinds IS NULL OR t.kind = ANY (p_kinds))
@@ -956,7 +976,9 @@ BEGIN
   RETURN NEXT;
 END $$;
 
--- Writes that work begins. Returns the ids of those that the worker has.
+-- Writes that work begins, before it does (Q4), and returns the ids of the tasks that the worker really has: running,
+-- of its number, under the given token (promise 19). A key that is held until the start is let go of here (Q1). Tasks
+-- are locked in the order of their ids.
 CREATE FUNCTION dibs.queue_start(p_ns text, p_key bytea, p_owner text, p_token bigint, p_ids bigint[], p_tokens bigint[])
 RETURNS SETOF bigint LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
@@ -971,11 +993,7 @@ BEGIN
     RETURNING t.id;
 END $$;
 
--- Ends runs, and returns the ids of those that are ended by it, or were by an earlier call. With p_verdicts null all
--- succeeded, and so they do where theirs is 1; 2 retry, 3 fail, 4 cancel, 5 drop, 6 snooze, 7 return.
---
--- It fails where another transaction has one of them for long: nobody is to wait for the limits of the others meanwhile. With p_skip
--- such tasks are left out, and returned as negative ids.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_finish(p_ns text, p_own bool, p_key bytea, p_owner text, p_token bigint, p_ids bigint[], p_tokens bigint[],
   p_verdicts smallint[], p_delays bigint[], p_reasons text[], p_outcomes text[], p_started bigint[], p_ended bigint[], p_errors text[],
   p_skip bool)
@@ -1110,9 +1128,7 @@ BEGIN
   END IF;
 END $$;
 
--- Takes tasks from a worker that is gone, at most so many. The death charges one only if it was suspect
--- already and its start was written (rule Q4). One that was asked to stop is not tried again. The token grows, so that
--- nothing passes for an end of theirs.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_rescue(p_ns text, p_worker int, p_most int, OUT rescued int, OUT crashed int) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1154,7 +1170,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Forgets a worker, and rescues what it has.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_leave(p_ns text, p_key bytea, p_owner text, p_token bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   me int;
@@ -1166,7 +1182,7 @@ BEGIN
   END IF;
 END $$;
 
--- Discards waiting tasks whose time is over, at most so many.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_expire(p_ns text, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1189,8 +1205,7 @@ BEGIN
   RETURN cardinality(ids);
 END $$;
 
--- Checks the limits that were not checked for the longest time, a minute at least: what is counted against what runs, and whether all are
--- promoted who should be. Returns how many were wrong.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_repair(p_ns text, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1218,7 +1233,7 @@ BEGIN
   RETURN wrong;
 END $$;
 
--- Deletes tasks of one final state that ended before an instant, at most so many.
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_prune(p_ns text, p_state smallint, p_before bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1246,9 +1261,7 @@ BEGIN
   RETURN coalesce(cardinality(ids), 0);
 END $$;
 
--- What an operator does to tasks. p_event is the kind of the event, p_words what follows the list of ids in it.
--- A task that another transaction has is waited for, for p_wait ms in all. Answers: 1 done, 2 asked, 3 not found, 4 wrong
--- state, 5 duplicate, 6 undecided, 7 not in queue p_from, or in none of p_states (null for any).
+-- Replaced in version 8.
 CREATE FUNCTION dibs.queue_act(p_ns text, p_act text, p_ids bigint[], p_queue bigint, p_priority int, p_due bigint, p_wait int, p_event text, p_words text,
   p_from bigint, p_states smallint[])
 RETURNS TABLE (i int, answer int, other bigint) LANGUAGE plpgsql VOLATILE
@@ -1281,7 +1294,8 @@ BEGIN
       busy := busy || this;
     END;
   END LOOP;
-  -- Whoever has a key that a retry wants may wait for a task that is locked here by now: that wait is a short one.
+  -- A transaction that has a key which a retry wants may be waiting for a task that is locked here by now. So that
+  -- wait is a short one.
   PERFORM set_config('lock_timeout', '500ms', true);
   FOR i, this IN SELECT n, v FROM unnest(p_ids) WITH ORDINALITY q(v, n) ORDER BY n LOOP
     answer := NULL; other := 0;
@@ -1390,7 +1404,7 @@ BEGIN
   END IF;
 END $$;
 
--- Changes how many may run. Returns whether there is such a limit.
+-- Replaced by queue_say in version 9.
 CREATE FUNCTION dibs.queue_set_limit(p_ns text, p_lim uuid, p_slots int, p_by text) RETURNS bool LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   PERFORM FROM dibs.queue_limits WHERE lim = p_lim FOR NO KEY UPDATE;

@@ -1,17 +1,25 @@
--- Schema dibs, version 8: lines. What cannot be given costs a fetch nothing, no step grows with anybody's backlog, and what has died
--- is not walked over for ever.
+-- Schema dibs, version 8: lines. Tasks that a fetch cannot give cost it nothing, no step grows with anybody's
+-- backlog, and dead index entries are not walked again and again.
 --
--- A line is the tasks of one queue, kind and rank (the upper bits of place). queue_lines says which ones there ever were; a fetch
--- looks at the head of each line that it may give from, and at nothing else. A line may be there twice, as a name may.
+-- A line is the tasks of one queue, kind and rank (rank is the upper bits of place). queue_lines says which lines
+-- there ever were. A fetch looks at the head of each line that it may give from, and at nothing else. A line may be
+-- there twice, as a name may.
 --
--- While somebody holds an old snapshot, the index keeps the entries of all tasks that were given since, at the head of
--- their line. So a line remembers a floor: no available task without a limit stands below it, but where a mark says so. How it is raised (queue_raise):
---   1. A candidate is written and committed: the place of the first task that is there.
---   2. A later fetch sees it, and writes down the next transaction id, x. Whoever has x or a later one sees the candidate.
---   3. When all transactions before x have ended, what they did can be seen. What is found then is the new floor.
--- A new task has a place above every floor and candidate that its transaction did not see, since its id is drawn once the transaction has its own
--- id (queue_now). Whoever puts an older task back below a floor or candidate leaves a mark, in the same transaction (queue_back). Nobody
--- waits for anybody. A transaction that writes for long only keeps floors where they are.
+-- Floors. While somebody holds an old snapshot, the index keeps the entries of all tasks that were given since, at
+-- the head of their line. So a line remembers a floor: no available task without a limit stands below it, unless a
+-- mark says so. How a floor is raised (queue_raise): 1. A candidate is written and committed: the place of the first
+-- task that is there.
+--
+-- 2. A later fetch sees the candidate and writes down the next transaction id, x. Every transaction with id x or a
+-- later one sees the candidate.
+--
+-- 3. When all transactions before x have ended, all that they did can be seen. The first task that is found then is
+-- the new floor.
+--
+-- Why that is safe. A new task has a place above every floor and candidate that its transaction did not see: its id
+-- is drawn after the transaction got its own id (queue_now). A transaction that puts an older task back below a floor
+-- or candidate leaves a mark in the same transaction (queue_back). Nobody waits for anybody. A transaction that
+-- writes for long only keeps floors where they are.
 CREATE TABLE dibs.queue_lines (
   queue bigint NOT NULL,
   kind  bigint NOT NULL,
@@ -33,7 +41,8 @@ CREATE INDEX queue_marks_at ON dibs.queue_marks (queue, kind, rank, place);
 INSERT INTO dibs.queue_lines (queue, kind, rank, floor)
 SELECT DISTINCT queue, kind, (place >> 53)::int, place >> 53 << 53 FROM dibs.tasks;
 
--- By these, plans find tasks by line. The condition place >= 0 all tasks meet: it keeps who seeks a limit's from these indexes.
+-- Plans find tasks by line through these. All tasks meet the condition place >= 0: it keeps a search for a limit's
+-- tasks away from these indexes.
 DROP INDEX dibs.tasks_ready;
 DROP INDEX dibs.tasks_suspect;
 DROP INDEX dibs.tasks_nominee;
@@ -47,14 +56,16 @@ CREATE INDEX tasks_due ON dibs.tasks (queue, due, id) WHERE state IN (0, 6);
 CREATE INDEX tasks_window ON dibs.tasks (queue, (ended + hold), id) WHERE state = 10;
 CREATE INDEX tasks_stop ON dibs.tasks (worker) WHERE state = 5 AND stop IS NOT NULL;
 
--- The most rows that one step changes, whatever there is: what is left over is the next step's.
+-- The most rows that one step changes, whatever there is (promise 26). The rest is the next step's.
 CREATE FUNCTION dibs.queue_bound() RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT 1000 $$;
 
--- The clock, read once the transaction has its id: see above.
+-- The clock, read after the transaction has its id: see Floors above. Whatever draws task ids calls it first.
 CREATE FUNCTION dibs.queue_now() RETURNS bigint LANGUAGE sql VOLATILE AS
 $$ SELECT CASE WHEN pg_current_xact_id() IS NOT NULL THEN dibs.now_us() END $$;
 
--- Tasks that were put back, or elsewhere, by this transaction. It sees to it that their lines are known, and marks those that stand below a floor.
+-- To be called for tasks that this transaction put back or moved. It makes sure that their lines are known, and marks
+-- the available ones that stand below a floor or candidate. pg_current_xact_id() comes first: with an id, the
+-- transaction holds back a raise that does not see its marks.
 CREATE FUNCTION dibs.queue_back(p_ids bigint[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -72,7 +83,8 @@ BEGIN
     AND b.place < greatest(l.floor, l.candidate));
 END $$;
 
--- Takes the next step to a higher floor of a line, if that is worth it: p_gap places at least.
+-- Takes the next of the three steps to a higher floor of one line, if the floor rises by p_gap places at least. A
+-- line that somebody else is raising is left alone (SKIP LOCKED).
 CREATE FUNCTION dibs.queue_raise(p_queue bigint, p_kind bigint, p_rank int, p_gap bigint) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -98,7 +110,7 @@ BEGIN
   END IF;
   SELECT least(f, min(m.place)) INTO low FROM dibs.queue_marks m WHERE m.queue = p_queue AND m.kind = p_kind AND m.rank = p_rank;
   IF c IS NULL THEN
-    -- The tip is read first: what is drawn after that stands above it.
+    -- The sequence is read first: ids that are drawn after that stand above it.
     SELECT last_value + 1 INTO c FROM dibs.task_ids;
     c := p_rank::bigint << 53 | c;
     SELECT t.place INTO head FROM dibs.tasks t WHERE t.queue = p_queue AND t.kind = p_kind AND t.state = 1
@@ -109,7 +121,8 @@ BEGIN
     END IF;
     RETURN;
   END IF;
-  -- A mark that can be seen is of a task that can be seen: one look tells of both. Marks below low have come since it was read.
+  -- A transaction that left a mark also put the task back. If its mark can be seen, so can its task: one look tells
+  -- of both. Marks below low came after low was read, and stay.
   WITH gone AS (
     DELETE FROM dibs.queue_marks m WHERE m.queue = p_queue AND m.kind = p_kind AND m.rank = p_rank AND m.place >= low
   )
@@ -119,8 +132,10 @@ BEGIN
   WHERE l.ctid = at;
 END $$;
 
--- The lines of a queue that a worker may be given from: of kinds that it knows (null: any), and of none that is banned or whose rate is
--- used up. low is where the first task can be, most how many of it there may be.
+-- The lines of a queue that a worker may be given from: of kinds that it knows (null: any), and of none that is
+-- paused (p_banned) or whose rate is used up. low is where the first task can be: the floor, or a lower mark. most is
+-- how many tasks of the line it may get. rising says that a raise is under way. The two branches differ in their
+-- kinds alone: one statement for both would have one plan.
 CREATE FUNCTION dibs.queue_open(p_queue bigint, p_kinds bigint[], p_banned bigint[], p_rated bigint[], p_allowed int[], p_most int)
 RETURNS TABLE (kind bigint, rank int, low bigint, rising bool, most int) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
@@ -147,7 +162,8 @@ BEGIN
   END IF;
 END $$;
 
--- The places of the first available tasks without a limit of some lines, as many as are wanted: no more of each rated kind than are allowed.
+-- The places of the first p_need available tasks without a limit of some lines, no more of each rated kind than its
+-- rate allows. LATERAL with LIMIT reads the head of each line and no more.
 CREATE FUNCTION dibs.queue_heads(p_queue bigint, p_kinds bigint[], p_ranks int[], p_lows bigint[], p_most int[], p_need int)
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
@@ -162,7 +178,7 @@ BEGIN
     ) h WHERE h.n <= h.most ORDER BY h.place LIMIT p_need);
 END $$;
 
--- The nominees of some kinds of a queue, the first in order first.
+-- The ids of the first p_most nominees of some kinds of a queue, in the order of their places.
 CREATE FUNCTION dibs.queue_nominees(p_queue bigint, p_kinds bigint[], p_most int) RETURNS bigint[] LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -173,7 +189,8 @@ BEGIN
     ORDER BY w.place LIMIT p_most);
 END $$;
 
--- The place of the first suspect without a limit, which is locked; null where there is none, or others have it.
+-- The place of the first suspect without a limit, which is locked; null if there is none, or if others have it (Q4).
+-- With p_charged it may also be one that took a worker down already.
 CREATE FUNCTION dibs.queue_suspect(p_queue bigint, p_kinds bigint[], p_charged bool) RETURNS bigint LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -184,8 +201,9 @@ BEGIN
     ORDER BY w.place LIMIT 1);
 END $$;
 
--- Where a limit has more rivals than a few, the newest of those that a fetch from some kinds of a queue may meet. All older ones
--- give way to it in the end, so it does without meeting each.
+-- For Replace (displace) under a crowded limit: the newest rival that a fetch from some kinds of a queue may meet.
+-- Null if the limit has fewer than a hundred rivals. All older ones give way to the newest in the end, so a fetch
+-- with many rivals asks for it alone instead of meeting each.
 CREATE FUNCTION dibs.queue_newest(p_lim uuid, p_queue bigint, p_kinds bigint[]) RETURNS bigint LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -208,8 +226,8 @@ BEGIN
   FROM dibs.queue_pauses z WHERE z.ns = p_ns AND (z.until = 0 OR z.until > p_now) AND (z.queue = '' OR z.q = p_queue);
 END $$;
 
--- Says whether slots of limits are held back, as grants of leases are (rules Q5, L9): a server that was promoted may not know who
--- has one. The first who asks a server that the namespace does not know has them held back.
+-- Says whether slots of limits are held back, as grants of leases are (Q5, L9): a server that was promoted may not
+-- know all slots that were given. The first fetch on a server that the namespace does not know begins the hold-back.
 CREATE FUNCTION dibs.queue_held(p_ns text) RETURNS bool LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   here  text := dibs.identity();
@@ -228,10 +246,26 @@ END $$;
 
 DROP FUNCTION dibs.queue_ahead;
 
--- Gives tasks to a worker. The last row, of task 0, is about the call: token is the clock, due the next instant at
--- which a task becomes due (0: none is known), attempts a sum of 1 late, 2 the lease is not live, 4 there may be
--- more at once, 8 somebody watches all of the queues already, 16 more can be given at once. p_look is how many times as many nominees as usual are
--- looked at: those that another transaction has stand in the way of others.
+-- Gives tasks to a worker (promises 18 and 19; L1, Q4, Q5, Q6). Returns a row for each task, and a last row, of task
+-- 0, about the call: token is the clock, due the next instant at which a task becomes due (0: none is known),
+-- attempts a sum of 1 the call is late, 2 the lease is not live, 4 there may be more at once, 8 all of the queues are
+-- watched already, 16 more can be given at once.
+--
+-- p_most tasks at most. p_suspects: one suspect may be given; p_charged: also one that took a worker down. p_look:
+-- how many times as many nominees as usual are looked at. Nominees that another transaction has locked stand in the
+-- way of others, so the caller asks again with twice as many.
+--
+-- What it does, for each queue in order: makes due tasks available; gives tasks with a limit, from the nominees;
+-- gives one suspect at most; gives all others, line by line; raises a floor now and then. Tasks are given in the
+-- order of place, across the three kinds: a task with a limit waits while enough tasks without one stand before it
+-- (ahead).
+--
+-- Locks: rates, then all limits that it may meet, then tasks. Limits and rates are waited for, tasks never are (SKIP
+-- LOCKED): what another fetch has is its. The clock is read again after each wait, and not_after is checked again.
+--
+-- Bounds: 1,000 rows, or 200 tasks with a limit; flags 4 and 16 say that there is more.
+--
+-- Durability: a fetch that gave no slot commits without waiting for the disk. See the end.
 CREATE OR REPLACE FUNCTION dibs.queue_fetch(p_ns text, p_key bytea, p_owner text, p_token bigint, p_not_after bigint,
   p_queues bigint[], p_kinds bigint[], p_most int, p_suspects bool, p_charged bool, p_look int)
 RETURNS TABLE (task bigint, token bigint, place bigint, queue bigint, kind bigint, due bigint, enqueued bigint, expires bigint,
@@ -300,7 +334,8 @@ BEGIN
     RETURN NEXT;
     RETURN;
   END IF;
-  -- Whoever pauses waits for the fetches that are under way, so that nothing is given once he has been answered.
+  -- A pause waits for this lock, so it waits for the fetches that are under way. Once it is acknowledged, nothing is
+  -- given.
   PERFORM pg_advisory_xact_lock_shared(1684628081, hashtext(p_ns));
   pauses := EXISTS (SELECT FROM dibs.queue_pauses z WHERE z.ns = p_ns AND (z.until = 0 OR z.until > t_now));
   IF EXISTS (SELECT FROM dibs.queue_rates r WHERE r.ns = p_ns) THEN
@@ -317,8 +352,8 @@ BEGIN
   END IF;
   reach := least((2 * least(need, 200) + 20) * p_look, 2 * bound);
   IF limited THEN
-    -- The limits that are met below, and those that something is owed to. They are locked before any task is: whoever
-    -- enqueues has limits locked, and may wait for a task's unique key.
+    -- The limits that are met below, and those with notes. They are locked before any task is: an enqueue has limits
+    -- locked, and may wait for a task's unique key.
     spent := '{}';
     FOREACH this IN ARRAY p_queues LOOP
       CONTINUE WHEN NOT EXISTS (SELECT FROM dibs.tasks t WHERE t.queue = this AND t.state = 3 AND t.place >= 0 LIMIT 1);
@@ -379,7 +414,7 @@ BEGIN
       IF cardinality(spent) = reach THEN
         flags := flags | 4;
       END IF;
-      -- What has come since is not waited for.
+      -- Limits of nominees that have come since then are not waited for.
       SELECT count(DISTINCT t.lim) INTO n FROM dibs.tasks t WHERE t.id = ANY (spent);
       mine := ARRAY(SELECT x.lim FROM dibs.queue_limits x
         WHERE x.lim = ANY (ARRAY(SELECT t.lim FROM dibs.tasks t WHERE t.id = ANY (spent))) FOR NO KEY UPDATE SKIP LOCKED);
@@ -424,7 +459,7 @@ BEGIN
             flags := flags | 4;
             CONTINUE;
           END IF;
-          -- Whatever stands before it without a limit comes first.
+          -- Tasks without a limit that stand before it come first.
           CONTINUE WHEN given + (SELECT count(*) FROM unnest(ahead) a(v) WHERE a.v < c.place) >= had;
           CONTINUE WHEN c.suspect AND (doubted OR wary < c.place OR c.crashes > 0 AND NOT p_charged);
           IF rated IS NOT NULL AND c.kind = ANY (rated) THEN
@@ -472,7 +507,8 @@ BEGIN
               ORDER BY x.id LIMIT greatest(bound - ends, 1) FOR UPDATE SKIP LOCKED);
             PERFORM dibs.queue_discard(spent, 'superseded', t_now);
             ends := ends + 5 + cardinality(spent);
-            -- As long as there are any, whether another transaction has them, which may be rolled back, or they are too many, it asks again.
+            -- As long as there are any, it stays nominated and asks again: another transaction may have them and be
+            -- rolled back, or they are too many for one step.
             UPDATE dibs.tasks t SET state = 4, contention = 3 WHERE t.id = pick
               AND NOT EXISTS (SELECT FROM dibs.tasks x WHERE x.state = 5 AND x.lim = c.lim AND x.contention IN (2, 3) AND x.stop IS NULL)
               AND NOT EXISTS (SELECT FROM dibs.tasks x WHERE x.contention IN (2, 3) AND x.state IN (3, 4) AND x.lim = c.lim AND x.id < pick);
@@ -529,7 +565,8 @@ BEGIN
             AND t.place >= lows[1] AND t.place < (ranks[1] + 1)::bigint << 53
           ORDER BY t.place LIMIT least(need, most[1]) FOR NO KEY UPDATE SKIP LOCKED);
       ELSE
-        -- How far the first of all lines reach is looked up before they are locked, so that no more are than are given.
+        -- How far the heads of all lines reach is looked up before any is locked, so that no more tasks are locked
+        -- than given.
         heads := dibs.queue_heads(this, kinds, ranks, lows, most, reach);
         EXIT WHEN heads = '{}';
         picked := ARRAY(
@@ -563,7 +600,7 @@ BEGIN
       ELSIF cardinality(kinds) = 1 OR cardinality(heads) < reach AND n > 0 THEN
         EXIT;
       ELSE
-        -- Others have what stands up to there.
+        -- Other fetches have what stands up to there.
         lows := ARRAY(SELECT greatest(v, heads[cardinality(heads)] + 1) FROM unnest(lows) v);
         reach := least(2 * reach, bound);
       END IF;
@@ -573,7 +610,7 @@ BEGIN
       END IF;
     END LOOP;
 
-    -- Floors, now and then, of a line at a time.
+    -- Floors are raised now and then, of one line at a time.
     IF true = ANY (rising) OR random() < 0.2 THEN
       SELECT last_value INTO tip FROM dibs.task_ids;
       SELECT o.k, o.r INTO c FROM unnest(kinds, ranks, lows, rising) o(k, r, v, up)
@@ -585,8 +622,8 @@ BEGIN
   END LOOP;
 
   IF need < p_most AND coalesce(lims, '{}') = '{}' THEN
-    -- A claim that a crash of the server loses only lets the task be run by another: its token is refused then. Slots
-    -- are never given on such terms (rule Q4).
+    -- A claim that a crash of the server loses only lets another worker run the task: the first one's token is
+    -- refused then. A slot is never given on such terms (Q4).
     PERFORM set_config('synchronous_commit', 'off', true);
   END IF;
   IF (SELECT count(*) FROM dibs.queue_watched w WHERE w.queue = ANY (p_queues) AND w.watched > t_now + 30000000) = cardinality(p_queues) THEN
@@ -596,9 +633,13 @@ BEGIN
   RETURN NEXT;
 END $$;
 
--- Sees that at every lane of a limit the first tasks are nominated, as many as there are free slots (though no more than a step is bound
--- to: the fetches that take them nominate the next), and all others blocked. The caller has the limit locked. A task that another transaction has
--- locked is passed over, and owed, as is what was too much for one step. Blocked ones that have expired are left to queue_expire: nobody is to wait behind them.
+-- Brings a limit in order after its slots or its tasks changed (Q5): in every lane the first tasks are nominated, as
+-- many as there are free slots, and all others are blocked. Returns how many were nominated. The caller has the limit
+-- locked, so this is in the same transaction as what freed the slot.
+--
+-- It moves 1,000 tasks each way at most: the fetches that take the nominees nominate the next. A task that another
+-- transaction has locked is passed over. What was passed over or was too much is noted in queue_debts. A blocked task
+-- that has expired is not nominated: queue_expire ends it, and nobody waits behind it.
 CREATE OR REPLACE FUNCTION dibs.queue_settle(p_lim uuid) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -665,8 +706,9 @@ BEGIN
   RETURN moved;
 END $$;
 
--- The lanes in which tasks of a limit are nominated (state 3) or blocked (4). Of more than can be looked at in one step these are the first
--- ones, and some from anywhere, so that all have their turn.
+-- The lanes in which tasks of a limit are nominated (state 3) or blocked (4), found by one index probe each. Of more
+-- lanes than one step may look at, it returns the first hundred and a hundred from a random place on, so that all
+-- have their turn.
 CREATE FUNCTION dibs.queue_lanes(p_lim uuid, p_state smallint) RETURNS TABLE (queue bigint, kind bigint) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -703,7 +745,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Limits that something is owed to, at most so many, and such of their blocked tasks as they can be made from.
+-- Limits with notes in queue_debts, p_most at most, and for each that has no row yet one of its blocked tasks, from
+-- which queue_meet can make the row.
 CREATE OR REPLACE FUNCTION dibs.queue_owed(p_ns text, p_most int, OUT lims uuid[], OUT ids bigint[]) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -715,7 +758,8 @@ BEGIN
     FROM unnest(lims) v WHERE (SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = v) IS NULL);
 END $$;
 
--- Pays what is owed to limits that the caller has locked, as much of it as one step may.
+-- Pays the notes of limits that the caller has locked: counts freed slots off and settles the limit, as much as one
+-- step may. Freed slots are counted off with the deletion of their notes, so none is counted twice.
 CREATE OR REPLACE FUNCTION dibs.queue_pay(p_lims uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -738,8 +782,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- Makes due tasks of a queue available, at most so many. Of each lane of a limit the first one becomes a
--- nominee; that the others are blocked can be said without the limit's lock, since the nominee commits with them.
+-- Makes due tasks of a queue available, p_most at most, the earliest first; those that others have are passed over
+-- (SKIP LOCKED). In each lane of a limit the first one becomes a nominee and the rest are blocked. That needs no lock
+-- on the limit: a nominee only asks a fetch to look, and it commits together with the blocked ones behind it.
 CREATE OR REPLACE FUNCTION dibs.queue_ripen(p_queue bigint, p_now bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -759,7 +804,7 @@ BEGIN
   RETURN cardinality(ids);
 END $$;
 
--- The same of several queues, at most so many in all.
+-- The same for several queues, p_most tasks in all.
 CREATE FUNCTION dibs.queue_ripen_all(p_queues bigint[], p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -777,8 +822,10 @@ BEGIN
   RETURN n;
 END $$;
 
--- Locks the limits of tasks that are about to be taken in, and of those that they may take the place of (p_uniq). What is
--- declared is set when they have been taken in. In a transaction of the caller's none of it is done: a fetch takes it from the task.
+-- Makes and locks the limits of tasks that are about to be taken in, and of tasks that they may replace (p_uniq), in
+-- the order of the keys. It must come before anything that touches a task: see Locks in version 3. What the tasks
+-- declare is set after they were taken in (queue_declared). A transaction of a caller's does none of this: a fetch
+-- takes the declaration from the task.
 CREATE OR REPLACE FUNCTION dibs.queue_declare(p_ns text, p_lim uuid[], p_key text[], p_slots int[], p_uniq uuid[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -800,13 +847,24 @@ BEGIN
     ON CONFLICT DO NOTHING;
     lims := p_lim || ARRAY(SELECT t.lim FROM unnest(p_uniq) q(u), LATERAL (SELECT lim FROM dibs.tasks WHERE uniq = q.u AND held OFFSET 0) t WHERE t.lim IS NOT NULL);
     SELECT count(*) INTO have FROM (SELECT FROM dibs.queue_limits k WHERE k.lim = ANY (lims) ORDER BY k.lim FOR NO KEY UPDATE) k;
-    -- One may have been forgotten while it was waited for: then it is made anew.
+    -- A limit may have been forgotten (queue_repair) while it was waited for. Then it is made anew.
     EXIT WHEN have = (SELECT count(DISTINCT v) FROM unnest(lims) v);
   END LOOP;
 END $$;
 
--- Takes in tasks with a unique key or a limit, no key twice. Their limits are locked: see queue_declare. p_own: in a transaction of the caller's. Answers:
--- 1 enqueued, 2 duplicate, 3 replaced, 4 undecided.
+-- Takes in tasks with a unique key or a limit, no key twice (promises 16 and 17; Q1, Q2, Q3). The limits are locked
+-- already: see queue_declare. p_own: in a transaction of a caller's. p_wait: how long other transactions are waited
+-- for, in ms, in all (lock_wait, Q2). Answers for each item: 1 enqueued, 2 duplicate, 3 replaced, 4 undecided; task
+-- and stands are the id and the state of the task that was taken in or met.
+--
+-- First all items are inserted at once, in the order of their keys. If that waits for too long, each is inserted
+-- alone, so that one contended key makes one item undecided and not the batch. Then each item that met a holder of
+-- its key is decided: the holder may have expired or its window may be over, then the item goes in; it may be
+-- replaced; or the item is a duplicate. In a caller's transaction a waiting holder is share-locked, so it cannot
+-- start before the caller commits (Q2).
+--
+-- lock_timeout is set for each wait, and put back at the end. The exception blocks are subtransactions: what was done
+-- in one before its timeout is undone, and nothing else.
 CREATE OR REPLACE FUNCTION dibs.queue_admit(
   p_ns text, p_own boolean, p_wait int,
   p_queue bigint[], p_kind bigint[], p_rank int[], p_args text[], p_cold text[], p_due bigint[], p_delay bigint[], p_expires bigint[],
@@ -851,7 +909,8 @@ BEGIN
     ORDER BY q.n);
   END IF;
 
-  -- All at once, in the order of the keys. Where somebody's key is under way, that waits; when it waits for too long, each tries alone.
+  -- All at once, in the order of the keys. An item whose key another transaction is taking waits for that one. If the
+  -- wait is too long, each item tries alone.
   BEGIN
     PERFORM set_config('lock_timeout', p_wait || 'ms', true);
     taken := ARRAY(SELECT v FROM dibs.queue_insert(NULL, ids, t_now, states, p_queue, p_kind, p_rank, p_args, p_cold, p_due, p_delay, p_expires,
@@ -880,7 +939,7 @@ BEGIN
   END IF;
   RETURN QUERY SELECT n::int, 1::smallint, q.id, q.s FROM unnest(ids, states) WITH ORDINALITY q(id, s, n) WHERE q.id = ANY (taken);
 
-  -- What is left has met a holder of its key.
+  -- What is left has met a task that holds its key.
   FOR x IN SELECT n FROM unnest(p_uniq, ids) WITH ORDINALITY q(u, id, n)
     WHERE NOT q.id = ANY (taken) AND (passed IS NULL OR NOT n = ANY (passed)) ORDER BY u LOOP
     BEGIN
@@ -889,7 +948,7 @@ BEGIN
         PERFORM set_config('lock_timeout', greatest((till - dibs.now_us()) / 1000, 1) || 'ms', true);
         there := NULL;
         IF p_own OR p_again[x] > 0 THEN
-          -- What waits must not start before we have committed; what runs is left alone.
+          -- A task that waits must not start before we have committed; one that runs is left alone.
           IF p_again[x] > 0 THEN
             SELECT * INTO there FROM dibs.tasks WHERE uniq = p_uniq[x] AND held AND state <> 5 FOR NO KEY UPDATE;
           ELSE
@@ -942,7 +1001,8 @@ BEGIN
           END IF;
           answer := 3;
         ELSE
-          -- A worker has its arguments already: the new ones make a task of their own, which has the key from now on.
+          -- A worker has the arguments of the old task already. The new ones make a task of their own, which has the
+          -- key from now on.
           UPDATE dibs.tasks SET held = false WHERE id = there.id AND uniq = p_uniq[x] AND held;
         END IF;
         IF answer IS NULL THEN
@@ -964,7 +1024,7 @@ BEGIN
     RETURN NEXT;
   END LOOP;
   PERFORM set_config('lock_timeout', patience, true);
-  -- Those that were not taken in may have been counted as nominees.
+  -- Tasks that were not taken in may have been counted as nominees above.
   IF p_own THEN
     PERFORM dibs.queue_owe(p_ns, v) FROM (SELECT DISTINCT unnest(p_lim)) q(v) WHERE v IS NOT NULL;
   ELSE
@@ -972,11 +1032,18 @@ BEGIN
   END IF;
 END $$;
 
--- Ends runs, and returns the ids of those that are ended by it, or were by an earlier call. With p_verdicts null all
--- succeeded, and so they do where theirs is 1; 2 retry, 3 fail, 4 cancel, 5 drop, 6 snooze, 7 return.
+-- Ends runs (promises 17, 19 and 20). Returns the ids of the tasks that this call ended, or that an earlier call
+-- under the same token ended, since the answer to that may have been lost. p_verdicts null: all succeeded. Else: 1
+-- succeeded, 2 retry, 3 fail, 4 cancel, 5 drop, 6 snooze, 7 return.
 --
--- It fails where another transaction has one of them for long: nobody is to wait for the limits of the others meanwhile. With p_skip
--- such tasks are left out, and returned as negative ids.
+-- Each end is fenced: the task must run, under this token, by this worker, whose lease is live. Limits are locked
+-- first, in order; then tasks, in order; then the clock is read. Slots are given back and the next tasks promoted in
+-- the same transaction (Q5). In a transaction of a caller's (p_own) no limit is locked: freed slots become notes in
+-- queue_debts.
+--
+-- The call fails after 100 ms if another transaction has one of the tasks, so that nobody waits for the limits of the
+-- others for long. The caller then asks again with p_skip: such tasks are left as they are, and returned as negative
+-- ids.
 CREATE OR REPLACE FUNCTION dibs.queue_finish(p_ns text, p_own bool, p_key bytea, p_owner text, p_token bigint, p_ids bigint[], p_tokens bigint[],
   p_verdicts smallint[], p_delays bigint[], p_reasons text[], p_outcomes text[], p_started bigint[], p_ended bigint[], p_errors text[],
   p_skip bool)
@@ -1017,7 +1084,7 @@ BEGIN
         WHERE NOT q.id = ANY (busy);
       END IF;
     ELSIF p_verdicts IS NOT NULL OR lims <> '{}' THEN
-      -- More than one statement below touches them: so that they are locked in order, all are first.
+      -- More than one statement below touches them. All are locked first, so that they are locked in order.
       PERFORM FROM dibs.tasks x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR NO KEY UPDATE;
     END IF;
     t_now := dibs.now_us();
@@ -1112,9 +1179,14 @@ BEGIN
   END IF;
 END $$;
 
--- What an operator does to tasks. p_event is the kind of the event, p_words what follows the list of ids in it.
--- A task that another transaction has is waited for, for p_wait ms in all. Answers: 1 done, 2 asked, 3 not found, 4 wrong
--- state, 5 duplicate, 6 undecided, 7 not in queue p_from, or in none of p_states (null for any).
+-- An operator's act on tasks (promise 23, Q7), recorded as one event of kind p_event, whose words end with p_words.
+-- p_act is retry, cancel, delete, discard, promote, move or edit. A task that another transaction has is waited for,
+-- for p_wait ms in all. Answers: 1 done, 2 asked (a running task is to stop), 3 not found, 4 wrong state, 5
+-- duplicate, 6 undecided, 7 not in queue p_from, or in none of p_states (null for any); other is the task that has
+-- the key.
+--
+-- Limits are locked first, then the tasks one by one in order, then each is decided by itself: an error of one undoes
+-- only its own subtransaction. A retry takes its unique key again in the same statement, or is a duplicate (Q1).
 CREATE OR REPLACE FUNCTION dibs.queue_act(p_ns text, p_act text, p_ids bigint[], p_queue bigint, p_priority int, p_due bigint, p_wait int, p_event text, p_words text,
   p_from bigint, p_states smallint[])
 RETURNS TABLE (i int, answer int, other bigint) LANGUAGE plpgsql VOLATILE
@@ -1147,7 +1219,8 @@ BEGIN
       busy := busy || this;
     END;
   END LOOP;
-  -- Whoever has a key that a retry wants may wait for a task that is locked here by now: that wait is a short one.
+  -- A transaction that has a key which a retry wants may be waiting for a task that is locked here by now. So that
+  -- wait is a short one.
   PERFORM set_config('lock_timeout', '500ms', true);
   FOR i, this IN SELECT n, v FROM unnest(p_ids) WITH ORDINALITY q(v, n) ORDER BY n LOOP
     answer := NULL; other := 0;
@@ -1258,14 +1331,17 @@ BEGIN
   END IF;
 END $$;
 
--- A worker that has left, or whose lease has gone, and that may have tasks still.
+-- Whether a worker has left, or its lease has gone, and it may still have tasks.
 ALTER TABLE dibs.queue_workers ADD COLUMN owing boolean NOT NULL DEFAULT false;
 CREATE INDEX queue_workers_owing ON dibs.queue_workers (ns) WHERE owing;
 UPDATE dibs.queue_workers w SET owing = true WHERE gone <> 0 AND EXISTS (SELECT FROM dibs.tasks t WHERE t.worker = w.id AND t.state = 5);
 
--- Takes tasks from a worker that is gone, at most so many. The death charges one only if it was suspect
--- already and its start was written (rule Q4). One that was asked to stop is not tried again. The token grows, so that
--- nothing passes for an end of theirs.
+-- Takes tasks from a worker that is gone, p_most at most (Q4). Returns how many go on, and how many ended as crashed.
+-- A task is charged with the death only if it was suspect already and its start was written; else it only becomes
+-- suspect. A task that was asked to stop ends canceled. The token grows, so a late end by the dead worker is refused
+-- (promise 19).
+--
+-- Limits are locked first, then tasks, SKIP LOCKED. Freed slots promote in the same transaction (Q5).
 CREATE OR REPLACE FUNCTION dibs.queue_rescue(p_ns text, p_worker int, p_most int, OUT rescued int, OUT crashed int) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1315,7 +1391,7 @@ BEGIN
     WHERE q.lim IS NOT NULL;
 END $$;
 
--- Forgets a worker, and rescues what it has: what is too much for one step is left to the sweeps.
+-- Forgets a worker that leaves, and rescues p_most of its tasks. The sweeps rescue the rest.
 CREATE OR REPLACE FUNCTION dibs.queue_leave(p_ns text, p_key bytea, p_owner text, p_token bigint, p_most int) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1331,7 +1407,7 @@ BEGIN
 END $$;
 DROP FUNCTION dibs.queue_leave(text, bytea, text, bigint);
 
--- Workers that have tasks, or may have, and will not end them: they have left, or their lease is not live.
+-- Workers that may have tasks and will not end them: they have left, or their lease is not live. 1,000 at most.
 CREATE FUNCTION dibs.queue_dead(p_ns text) RETURNS SETOF int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1344,7 +1420,7 @@ BEGIN
     LIMIT dibs.queue_bound();
 END $$;
 
--- Those of some dead workers that have nothing left are gone.
+-- Marks those of some dead workers that have no tasks left as gone. A worker whose lease is live again is left alone.
 CREATE FUNCTION dibs.queue_bury(p_workers int[]) RETURNS void LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1354,11 +1430,12 @@ BEGIN
     AND (w.gone <> 0 OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.key = w.key AND l.ns = w.ns AND l.owner = w.owner AND l.token = w.token AND l.expires > dibs.now_us()));
 END $$;
 
--- The sweeps take the queues of a namespace by turns, so many at a time.
+-- The sweeps take the queues of a namespace by turns, so many at a time, by their number.
 DROP INDEX dibs.queue_names_ns;
 CREATE INDEX queue_names_ns ON dibs.queue_names (ns, kind, id);
 
--- Discards waiting tasks of some queues whose time is over, at most so many.
+-- Discards waiting tasks of some queues whose expires_at has passed, p_most at most (Q6). Limits are locked before
+-- tasks; a task that others have is passed over, and is judged again under its lock. Returns how many.
 DROP FUNCTION dibs.queue_expire;
 CREATE FUNCTION dibs.queue_expire(p_ns text, p_queues bigint[], p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
@@ -1385,13 +1462,16 @@ BEGIN
   RETURN cardinality(ids);
 END $$;
 
--- A limit that nobody has used for a day is forgotten, unless an operator's word stands on it: the next task says it anew. The last use is
--- its token, which is an instant. said is the operator's (the next version's), NULL where there is none.
+-- A limit that nobody has used for a day is forgotten, unless an operator's word stands on it: the next task declares
+-- it anew. Its last use is its token, which is an instant. said is what tasks declare while an operator's word stands
+-- (version 9), and NULL while there is none.
 ALTER TABLE dibs.queue_limits ADD COLUMN said int;
 ALTER TABLE dibs.queue_limits ADD COLUMN since bigint NOT NULL DEFAULT dibs.now_us();
 
--- Checks the limits that were not checked for the longest time, a minute at least: what is counted against what runs, and whether all are
--- promoted who should be. Returns how many were wrong. Where very many run under one, they are not counted.
+-- The periodic repair of limits (Q5): checks those that were not checked for longest, a minute at least. It compares
+-- what is counted with what runs, and promotes tasks that were forgotten. Returns how many were wrong, which is a
+-- counter: it should stay 0. Where more than 10,000 tasks run under one limit they are not counted. It also pays
+-- notes, and forgets unused limits.
 CREATE OR REPLACE FUNCTION dibs.queue_repair(p_ns text, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -1416,7 +1496,7 @@ BEGIN
       DELETE FROM dibs.queue_limits WHERE lim = l.lim;
       CONTINUE;
     END IF;
-    -- And what a transaction has freed meanwhile, which is still to be paid, as of the same instant.
+    -- The count includes slots that a caller's transaction has freed and nobody has paid yet, as of the same instant.
     SELECT (SELECT count(*) FROM (SELECT FROM dibs.tasks WHERE lim = l.lim AND state = 5 LIMIT many) r)
       + (SELECT coalesce(sum(freed), 0) FROM dibs.queue_debts WHERE ns = l.ns AND lim = l.lim) INTO n;
     IF n >= many THEN
@@ -1431,7 +1511,7 @@ BEGIN
       wrong := wrong + moved;
     END IF;
   END LOOP;
-  -- Debts of limits that nobody waits for, and that are no more.
+  -- Notes of limits that have no row and no blocked task.
   DELETE FROM dibs.queue_debts WHERE ctid = ANY (ARRAY(
     SELECT d.ctid FROM (SELECT x.ctid, x.lim FROM dibs.queue_debts x WHERE x.ns = p_ns LIMIT dibs.queue_bound()) d
     WHERE (SELECT x.lim FROM dibs.queue_limits x WHERE x.lim = d.lim) IS NULL
@@ -1439,7 +1519,9 @@ BEGIN
   RETURN wrong;
 END $$;
 
--- Deletes tasks of one final state and of some queues that ended before an instant, at most so many.
+-- Deletes tasks of one final state and of some queues that ended before an instant, p_most at most, with their
+-- attempts. A task whose window is open is not in tasks_ended, so retention never ends a window (Q1). The branches
+-- differ in which partial index serves them.
 DROP FUNCTION dibs.queue_prune;
 CREATE FUNCTION dibs.queue_prune(p_queues bigint[], p_state smallint, p_before bigint, p_most int) RETURNS int LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_incremental_sort = off
@@ -1466,7 +1548,7 @@ BEGIN
   RETURN coalesce(cardinality(ids), 0);
 END $$;
 
--- So that what has ended can be read step by step.
+-- With the id as the last column, what has ended can be read page by page.
 DROP INDEX dibs.tasks_ended_succeeded;
 DROP INDEX dibs.tasks_ended_otherwise;
 CREATE INDEX tasks_ended_succeeded ON dibs.tasks_ended (queue, ended, id) WHERE state = 10;

@@ -1,6 +1,7 @@
--- Schema dibs, version 9: what an operator said of a limit stands above what its tasks declare, until it is taken back.
--- While it does, said is what they declared last, and heard the id of who did. declared is beyond every id then, so
--- that no fetch hears a task that was taken in by a transaction of a caller's.
+-- Schema dibs, version 9: an operator's word on a limit stands above what its tasks declare, until it is taken back
+-- (Q5). While it stands, slots is the operator's, said is what tasks declared last, and heard is the id of the task
+-- that did. declared is then beyond every id, so that no fetch takes a declaration from a task that a caller's
+-- transaction took in.
 ALTER TABLE dibs.queue_limits
   ADD COLUMN heard   bigint,
   ADD COLUMN said_of uuid, -- the limit's hash as the contract has it
@@ -8,7 +9,8 @@ ALTER TABLE dibs.queue_limits
   ADD COLUMN said_at bigint NOT NULL DEFAULT 0;
 CREATE INDEX queue_limits_said ON dibs.queue_limits (ns, key) WHERE said IS NOT NULL;
 
--- Sets what tasks declare. The caller has the limit locked, and settles it.
+-- Sets what a task declares of its limit: the last declaration wins and is an event (Q5). While an operator's word
+-- stands it is only remembered. The caller has the limit locked, and settles it.
 CREATE OR REPLACE FUNCTION dibs.queue_resize(p_lim uuid, p_slots int, p_declared bigint, p_by text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   l dibs.queue_limits;
@@ -25,8 +27,8 @@ BEGIN
   END IF;
 END $$;
 
--- Sets what tasks that were taken in declare of their limits, which are locked: the last one of each wins. Returns
--- whether that changed one.
+-- Sets what tasks that were just taken in declare of their limits: of several the last one wins. The limits are
+-- locked. Returns whether any limit changed.
 CREATE OR REPLACE FUNCTION dibs.queue_declared(p_lim uuid[], p_slots int[], p_ids bigint[], p_taken bigint[]) RETURNS bool LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   l       record;
@@ -49,7 +51,8 @@ BEGIN
   RETURN changed;
 END $$;
 
--- An operator's word on a limit, or, where p_slots is 0, its end.
+-- An operator's word on a limit; p_slots 0 takes it back. Returns whether there is such a limit. It locks the limit,
+-- records the change as an event, and promotes or steps tasks back in the same transaction. What runs is left alone.
 CREATE FUNCTION dibs.queue_say(p_lim uuid, p_of uuid, p_slots int, p_by text) RETURNS bool LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
   l     dibs.queue_limits;

@@ -1,4 +1,9 @@
--- Sees that each key has a row to lock: a new row is free and has no token. $2 keys.
+-- Makes sure that each of the keys $2 has a row, so that the grant has something to lock. A new row is free and has
+-- token 0. Keys that have a row are filtered out first, so the common call writes nothing. Rows go in in the order of
+-- their keys: two batches that insert the same keys wait for each other in one order and cannot deadlock.
+--
+-- Acquire runs this only for keys whose row was missing in a first try. The namespace comes from asked, not from $1,
+-- in every statement of this folder: see settings.sql.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, key FROM unnest($2::bytea[]) key
 )
@@ -8,15 +13,25 @@ WHERE l.key IS NULL
 ORDER BY q.key
 ON CONFLICT DO NOTHING;
 
--- Grants, if the namespace is of this server (rule L9). Holds grants back, for max_ttl, if it is of another one, if
--- its record is missing ($10 is max_ttl then) or was made anew by somebody who did not know of a max_ttl of $10, or if
--- somebody has seen a later epoch than it has ($11): this is an older state of the data. A hold-back longer than that
--- was written by a clock which ran ahead, and begins anew.
--- What looks taken is left alone, so that a refusal writes
--- nothing; what looks free is locked in the order of the keys, and judged by the clock only after
--- its lock was obtained. Returns the clock and what the namespace grants, with the key, token and
--- instant of each grant, and the record of each key that was not granted, as it was when the
--- statement began: one row at least.
+-- Grants leases. Keeps L1 (not_after), L5 (a broken hold lasts until its release or expiry), L8 (busy_until), L9
+-- (identity and hold-back) and L10 (tokens).
+--
+-- $2 keys, $3 owners, $4 holders as JSON, $5 TTLs in µs, $6 not_after (0: no bound), $7 and $8 owner and token of the
+-- hold to reclaim, $9 whether to ignore busy_until, $10 the longest TTL that the client has seen, $11 the highest
+-- epoch that it has seen.
+--
+-- Atomicity and locks: it is one statement. What looks taken is left alone, so a refusal writes nothing and costs no
+-- fsync. What looks free is locked in the order of the keys. Each grant is judged by the clock read after its row's
+-- lock was obtained, and only for the rows that were locked.
+--
+-- Hold-back (L9): nothing is granted unless the namespace's record names this very server. Grants are held back for
+-- max_ttl in four cases: the record names another server; the record is missing (max_ttl is $10 then); the record's
+-- max_ttl is smaller than $10, so somebody made it anew after a loss; a client has seen a later epoch than the record
+-- has, so this is an older state of the data. A hold-back longer than max_ttl was written by a clock that ran ahead,
+-- and begins anew.
+--
+-- Answer: one row at least. The clock and what the namespace grants stand in each row. Beside them is the key, token
+-- and instant of each grant, and the record of each key that was not granted, as it was when the statement began.
 WITH here AS MATERIALIZED (
   SELECT dibs.identity() AS identity, dibs.now_us() AS now
 ), known AS MATERIALIZED (

@@ -1,4 +1,8 @@
--- Writes the newcomer $5 on a live hold ($2 key, $3 owner, $4 token) that may be replaced.
+-- Asks a live holder to give way (T7, Replace): writes the newcomer $5 on the hold of key $2, owner $3 and token $4.
+-- Only a hold whose own holder declared Replace can be asked. The holder reads the request at its next renewal.
+--
+-- The row is locked first, and the clock is read under the lock. A later request overwrites an earlier one: the
+-- newest wins. Returns the record if it did so, else no row.
 WITH locked AS MATERIALIZED (
   SELECT ns, key, expires, holder FROM dibs.leases
   WHERE ns = $1 AND key = $2::bytea AND owner = $3 AND token = $4

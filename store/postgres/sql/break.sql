@@ -1,5 +1,10 @@
--- Breaks the live hold of $2, or only that of owner $3 and token $4 where $3 is not empty.
--- $5 who and why, as JSON without the instant; $6 frees it at once. It tells those who listen.
+-- Breaks the live hold of key $2 (L5): any hold if $3 is empty, else only that of owner $3 and token $4. $5 says who
+-- breaks it and why, as JSON without the instant, which is added here from the server's clock.
+--
+-- A plain break forbids renewals and leaves expires alone, so the holder stops within its margin before anybody else
+-- is granted the key. With $6 the key is free at once; the holder may still be at work then. The row is locked first,
+-- and the clock is read under the lock. The notification reaches sessions that listen for this key. Returns the
+-- record, or no row if no hold was broken.
 WITH locked AS MATERIALIZED (
   SELECT ns, key, expires FROM dibs.leases
   WHERE ns = $1 AND key = $2::bytea AND ($3::text = '' OR owner = $3 AND token = $4::bigint)

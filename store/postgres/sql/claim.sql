@@ -1,5 +1,8 @@
--- A mark cannot pass a claim that is under way: settling waits for this lock, and a claim that
--- waited for the settling sees the mark that it left (rule T4). $2 jobs.
+-- Claiming is five steps of one transaction: lock the leases (hold.sql), then the four statements here.
+--
+-- First: shares the rows of the jobs $2, in the order of their names (T4). Settling locks the same row FOR NO KEY
+-- UPDATE. So a mark cannot pass a claim that is under way, and a claim that waited for the settling sees the mark
+-- that it left. Claims of one job do not wait for each other here.
 WITH asked AS MATERIALIZED (
   SELECT DISTINCT $1::text AS ns, name FROM unnest($2::bytea[]) name
 ), locked AS MATERIALIZED (
@@ -9,7 +12,14 @@ WITH asked AS MATERIALIZED (
 )
 SELECT count(*) FROM locked;
 
--- Claims.
+-- Second: inserts the claims. The primary key (job, instant) decides: the first row wins for ever (promise 8), and ON
+-- CONFLICT DO NOTHING makes a lost race no error. An item with an outcome is claimed and closed in one row.
+--
+-- Each condition of the WHERE is a reason to refuse. In order: the claimant's lease has lapsed (T1), the request is
+-- late (L1), the tick lies further ahead than allowed, it is at or below the mark (T4, unless the claim fills a
+-- settled gap), the definition is another one (T11), the job is paused (T8). No row says which one it was: the answer
+-- is worked out afterwards, by tick.JudgeClaim from the facts that the fourth statement reads. The clock is read once
+-- for each item. Items are inserted in the order of (job, instant), so that two batches cannot deadlock.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[],
@@ -35,8 +45,10 @@ WHERE l.expires > t.now
 ORDER BY t.job, t.at
 ON CONFLICT DO NOTHING;
 
--- An insert waits where another's of the same tick is under way. If that one came to nothing, the
--- clock that was read before the wait is stale: what was inserted too late is taken back.
+-- Third: takes back what was inserted too late. An insert waits while another transaction inserts the same tick. If
+-- that one is rolled back, ours goes on with a clock that was read before the wait. The lease and not_after are
+-- judged again here, by the clock of now (L1). xmin is this very transaction, so only rows of the statement before
+-- are deleted.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS q(job, at, not_after)
 )
@@ -45,8 +57,10 @@ WHERE t.ns = q.ns AND t.job = q.job AND t.at = q.at AND t.xmin = pg_current_xact
   AND (q.not_after <> 0 AND dibs.now_us() > q.not_after
     OR NOT EXISTS (SELECT FROM dibs.leases l WHERE l.ns = t.ns AND l.key = t.lease_key AND l.expires > dibs.now_us()));
 
--- What a claim is answered from: the clock, the job, whether the claimant's own lease is live,
--- and the row, where there is one.
+-- Fourth: reads what each claim is answered from. These are the clock, the job, whether the claimant's own lease is
+-- live, and the tick's row if there is one. i is the item's place in the batch. Here and in start.sql and close.sql
+-- the tick is looked up in a LATERAL subquery with OFFSET 0: that keeps the planner from joining the whole view
+-- first.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::bytea[], $3::bigint[], $4::bytea[], $5::text[], $6::bigint[]) WITH ORDINALITY

@@ -1,4 +1,7 @@
--- Locks the ticks ($2 jobs, $3 at) in order.
+-- Closing is one transaction: release the leases (release.sql), then the four statements here. So an outcome and the
+-- release of its lease are one atomic operation (T9).
+--
+-- First: locks the ticks ($2 jobs, $3 instants) in order. Ticks come before runs, as everywhere (see ticks.go).
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.* FROM unnest($2::bytea[], $3::bigint[]) AS q(job, at)
 ), locked AS MATERIALIZED (
@@ -8,8 +11,9 @@ WITH asked AS MATERIALIZED (
 )
 SELECT count(*) FROM locked;
 
--- Closes runs by (id, owner, token), and with each its tick while that is still of this run. The
--- first report stands; the run's own replaces what somebody else inferred (rule T3).
+-- Second: closes runs, each fenced by its own id, owner and token (T9), and with it the tick while that still names
+-- this run. The first report stands. Only the run's own word replaces an outcome that somebody else inferred (T3). A
+-- run whose tick was taken over closes itself alone. Runs are locked in the order of their ids. ended 0 is now.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*, dibs.now_us() AS now
   FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::bool[], $8::bigint[], $9::text[])
@@ -33,7 +37,8 @@ FROM locked k
 WHERE t.ns = k.ns AND t.job = k.job AND t.at = k.tick AND t.run_id = k.run_id
   AND (t.outcome = '' OR t.inferred AND NOT k.inferred);
 
--- Closes claims that ran nothing.
+-- Third: closes claims that ran nothing. The tick must still be claimed, without a run, under the lease of the
+-- request.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*, dibs.now_us() AS now
   FROM unnest($2::bytea[], $3::bigint[], $4::bytea[], $5::text[], $6::bigint[], $7::text[], $8::text[], $9::bool[], $10::bigint[])
@@ -46,7 +51,7 @@ FROM asked q
 WHERE t.ns = q.ns AND t.job = q.job AND t.at = q.at AND t.state = 'claimed' AND t.run_id = ''
   AND t.lease_key = q.lease_key AND t.lease_owner = q.lease_owner AND t.lease_token = q.lease_token;
 
--- What a close is answered from: the run with its fence, and the tick.
+-- Fourth: reads what each close is answered from: the run with its fence, and the tick.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::text[], $3::bytea[], $4::bigint[]) WITH ORDINALITY AS q(run_id, job, at, i)

@@ -1,16 +1,22 @@
--- The jobs whose name lies in [$2, $3), after $4; $5 at most.
+-- [0] A page of the registry: jobs whose name lies in [$2, $3), after $4, $5 at most, by name.
 SELECT name, definition, generation, since, mark, removed, paused_since, paused_until, paused_by, paused_why, paused_resumed, past
 FROM dibs.jobs
 WHERE ns || '' = $1 AND name >= $2::bytea AND name < $3::bytea AND name > $4::bytea
 ORDER BY name
 LIMIT $5::int;
 
--- Registers definitions. The same one changes nothing; a changed one, or one that had been
--- removed, is the next generation (rule T11). $2 names, $3 definitions, $4 since, $5 past definitions, $6 of which
--- generation a change is made (0: of any). A new row's generation is the next one too, so a change sees $6 in it.
+-- [1] Registers definitions (T11). The same one changes nothing. A changed one, or one that had been removed, becomes
+-- the next generation. $2 names, $3 definitions, $4 since (0: now), $5 past definitions, $6 the generation that a
+-- change replaces (0: any).
+--
+-- `of + 1` is the generation of a new row, and how ON CONFLICT learns $6: excluded.generation is 1 for "any", else
+-- the generation that must stand now plus one. The mark rises to just before since, so ticks of a time without this
+-- definition are nobody's (T4); with past definitions it stays, since those ticks are still to be settled. Rows are
+-- written in the order of their names.
 INSERT INTO dibs.jobs AS j (ns, name, definition, generation, since, mark, past)
 SELECT $1, q.name, q.definition, q.of + 1, q.since, q.since - 1, q.past
 FROM (
+  -- [3] The jobs $2 as they stand now.
   SELECT name, definition, CASE WHEN since = 0 THEN dibs.now_us() ELSE since END AS since, past, of
   FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::text[], $6::bigint[]) AS q(name, definition, since, past, of)
 ) q
@@ -22,7 +28,8 @@ ON CONFLICT (name, ns) DO UPDATE
   WHERE (j.definition <> excluded.definition OR j.removed <> 0)
     AND (excluded.generation = 1 OR j.generation = excluded.generation - 1 AND j.removed = 0);
 
--- Ends the accounting of jobs. $2 names, $3 since, $4 of which generation each is removed (0: of any).
+-- [2] Removes jobs: ends the accounting of their ticks. $2 names, $3 since (0: now), $4 the generation to remove (0:
+-- any). A job that is removed already stays as it is. Rows are locked in the order of their names.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS q(name, since, of)
 ), locked AS MATERIALIZED (
@@ -42,8 +49,10 @@ FROM dibs.jobs
 WHERE ns = $1 AND name = ANY($2::bytea[])
 ORDER BY name;
 
--- Begins a pause of job $2 until $3, by $4 and why $5, or with $6 ends it. One that goes on keeps its
--- beginning. Judged by the clock once the row is locked, behind the claims that are under way.
+-- [4] Pauses job $2 until $3 (0: until somebody resumes it), by $4 for the reason $5; with $6 ends the pause instead
+-- (T8). A pause that goes on keeps its beginning. The row's lock waits for the claims that are under way, which share
+-- it, and the clock is read under the lock: so each claim is either before the pause or sees it. Returns the job, or
+-- no row if it is not registered.
 WITH locked AS MATERIALIZED (
   SELECT ns, name, paused_since, paused_until FROM dibs.jobs
   WHERE ns = $1 AND name = $2::bytea AND removed = 0

@@ -1,5 +1,7 @@
--- One page of the records whose key lies in [$2, $3): the clock, whether the page was full with $5, its last key, and
--- those of its records that are live; $4: free ones too. One row at least.
+-- One page of lease records: those whose key lies in [$2, $3), the first $5. Returns the clock, whether the page was
+-- full, its last key, and those of its records that are live, or with $4 the free ones too. It returns one row at
+-- least, so the caller always learns the clock and where to go on. It locks nothing: a list acquires nothing and may
+-- be a moment old.
 WITH page AS MATERIALIZED (
   SELECT * FROM dibs.leases
   WHERE ns || '' = $1 AND key >= $2::bytea AND key < $3::bytea

@@ -1,6 +1,7 @@
--- Unfinished ticks by job and instant: of the names in [$2, $3), after ($4, $5); $6 at
--- most. Whether their lease is live is told of each, so that a step reads no more rows than it was asked to: those are
--- chosen before anything else is asked of them.
+-- [0] Unfinished ticks by job and instant (T2, T3): of the names in [$2, $3), after ($4, $5), $6 at most. The page is
+-- chosen before the leases are asked, and each row says whether its lease is live. So a step reads no more rows than
+-- it was asked for, however many live ticks lie among the dead ones. The expressions repeat the partial index of
+-- migration 10 word for word.
 WITH page AS MATERIALIZED (
   SELECT * FROM dibs.ticks
   WHERE ns = $1 AND state || '' <> 'closed' AND job || ''::bytea >= $2::bytea AND job || ''::bytea < $3::bytea
@@ -16,8 +17,8 @@ SELECT t.job, t.at, t.through, t.count, t.state, t.lease_key, t.lease_owner, t.l
 FROM page t
 ORDER BY t.job, t.at;
 
--- Ticks of the application $2 (with its slash) that are owed, from $3 on, the latest first, after ($4, $5); $6
--- at most.
+-- [1] Ticks of the application $2 (with its slash) that may still have to be run (tick.Tick's Owed, T3), from $3 on,
+-- the latest first, after ($4, $5), $6 at most. The condition repeats that of the partial index word for word.
 WITH page AS MATERIALIZED (
   SELECT * FROM dibs.ticks
   WHERE ns = $1 AND substring(job from 1 for position('\x2f'::bytea in job)) = $2::bytea

@@ -2,7 +2,8 @@
 -- old and has to stay is looked at $4 rows at a time: the next step goes on behind those, and after the last
 -- ones from the beginning.
 
--- Closed ticks; never one above its job's mark, since a late server could claim it again.
+-- [0] Closed ticks. A tick above its job's mark stays, since a late server could claim it again (T4). A tick of a job
+-- that was never registered has no mark, and goes.
 WITH came AS MATERIALIZED (
   SELECT coalesce(max(at), -9223372036854775808) AS at, coalesce(max(encode(name, 'hex')), '') AS name
   FROM dibs.pruned WHERE ns = $1 AND kind = 'ticks'
@@ -33,7 +34,8 @@ WITH came AS MATERIALIZED (
 )
 SELECT count(*) FROM gone;
 
--- Ended runs, and with them what they printed. A run starts before it ends: the index of starts finds the old ones.
+-- [1] Ended runs, and with them what they printed. A run starts before it ends, so the index of starts finds the old
+-- ones.
 WITH came AS MATERIALIZED (
   SELECT coalesce(max(at), -9223372036854775808) AS at, coalesce(max(convert_from(name, 'UTF8') COLLATE "C"), '') AS name
   FROM dibs.pruned WHERE ns = $1 AND kind = 'runs'
@@ -64,7 +66,7 @@ WITH came AS MATERIALIZED (
 )
 SELECT count(*) FROM gone;
 
--- Events, all of which go.
+-- [2] Events. All old ones go, so there is nothing to go on behind.
 WITH gone AS (
   DELETE FROM dibs.events WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM dibs.events WHERE ns || '' = $1 AND at < $2::bigint ORDER BY at, id LIMIT least($3::int, $4::int)))
@@ -72,9 +74,10 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
--- Records of leases that were free for 30 days: the clock keeps their next token above the last (rule L10).
--- Those of keys that are used once need none, and lie in the way of who looks for live ones: they go after a
--- day.
+-- [3] Lease records that were free for 30 days: the clock keeps the key's next token above the last one (L10). Keys
+-- that are used once (their first bytes are "once" and 0x1f) need no later token, and slow down lists of live keys:
+-- they go after a day. A record that somebody has locked is passed over (SKIP LOCKED), and so is kept. The lock and
+-- the condition are judged on the newest version, so a record that is granted meanwhile stays.
 WITH came AS MATERIALIZED (
   SELECT coalesce(max(encode(name, 'hex')), '') AS name FROM dibs.pruned WHERE ns = $1 AND kind = 'leases'
 ), page AS MATERIALIZED (

@@ -1,4 +1,5 @@
--- The clock and the records of the keys $2: one row at least.
+-- The clock, and the records of those of the keys $2 that were ever granted. It returns one row at least, so that the
+-- caller always learns the clock. It locks nothing.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, key FROM unnest($2::bytea[]) key
 )

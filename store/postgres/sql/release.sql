@@ -1,7 +1,12 @@
--- Frees each record that is still this hold's, and tells those who listen for it. The record of
--- a key that is used once ($5) has no successor that would need its token, and goes. Rows are
--- locked in the order of the keys. Returns the clock and
--- the keys that were freed, each with the key's record if it was not: one row at least.
+-- Releases holds: frees each record that is still of the given owner and token (promise 5). A release of a broken or
+-- lapsed hold succeeds as well, if nobody else was granted the key since.
+--
+-- The record stays, for the next token (L10), unless the key is used once ($5): that one has no successor. Rows are
+-- locked in the order of the keys. Sessions that listen for a key are notified with the commit; where nobody listens
+-- (watched_until) NOTIFY is not called, since it makes commits wait for each other.
+--
+-- Answer: one row at least, with the clock; the keys that were freed, and for each other key its record, if it has
+-- one.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::bytea[], $3::text[], $4::bigint[], $5::bool[]) AS q(key, owner, token, once)

@@ -1,12 +1,12 @@
--- The settings of our own sessions, made once per connection; what a server does not know is left
--- out.
---   * A grant is acknowledged only when it is on disk, whatever the role's default is.
---   * READ COMMITTED lets each statement see what it waited for.
---   * Every statement finds its rows by their keys. The planner, which knows nothing of a young
---     table, must neither plan each call anew, which takes longer than the call, nor walk tables.
---     To that end a batch's items carry the namespace: compared with a constant, it would be
---     taken for a small part of the table, and walked.
---   * Nothing of a dead or cut-off client keeps its row locks for more than a few seconds.
+-- [0] The settings of our own sessions, made once per connection. A setting that this server does not know is left
+-- out, since they are joined with pg_settings.
+-- * A grant is acknowledged only when it is on disk, whatever the role's default is.
+-- * READ COMMITTED lets each statement see what it waited for.
+-- * Every statement finds its rows by their keys. The planner knows nothing of a young table. It must neither plan
+--   each call anew, which takes longer than the call, nor walk tables: hence generic plans, and no sequential scans,
+--   hash joins and merge joins. For the same reason a batch's items carry the namespace in a CTE named asked:
+--   compared with a constant, ns would be taken for a small part of the table, and that part would be walked.
+-- * Nothing of a dead or cut-off client keeps its row locks for more than a few seconds.
 SELECT set_config(w.name, w.value, false)
 FROM (VALUES
   ('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END),
@@ -28,7 +28,8 @@ FROM (VALUES
   ('tcp_user_timeout', '6s')
 ) w(name, value) JOIN pg_settings USING (name);
 
--- Those that matter to a transaction, for the length of one that uses the caller's connection.
+-- [1] Those that matter within a transaction, for the length of one that uses a caller's or a pooler's connection: it
+-- is the first statement of each batch there, and leaves the connection as it was.
 SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END, true),
        set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),

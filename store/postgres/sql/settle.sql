@@ -1,11 +1,19 @@
--- Waits for every claim of job $2 that is under way; none begins before this is committed.
+-- [0] Locks the job $2. It waits for every claim of the job that is under way, since claims share the row
+-- (claim.sql), and no claim begins before the transaction ends (T4).
 SELECT name FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea FOR NO KEY UPDATE;
 
--- Inserts rows and raises the mark from $3 to $4, or to just before the first tick that cannot be
--- settled yet: one above the mark that is unfinished, or a range that would cover a tick with a row of its own,
--- which would then have two outcomes, or that the mark would cut in two. That may lower the mark into another range,
--- which begins earlier, and so on: else no row would account for what lies between. Nothing, if the definition is no
--- longer of generation $12 (0: of any).
+-- [1] Settles ticks (T4): inserts rows of outcomes and raises the mark from $3 to $4, in one step. $5 instants, $6
+-- last instants of ranges (0: a single tick), $7 counts, $8 outcomes, $9 reasons, $10 inferred, $11 ended (0: now).
+--
+-- It does nothing if the mark is no longer $3, or the definition no longer of generation $12 (0: any). The mark stops
+-- before the first tick that cannot be settled yet:
+-- * an unfinished tick above the mark;
+-- * a range that would cover a tick with a row of its own, which would then have two outcomes;
+-- * a range that the mark would cut in two. Lowering the mark to its beginning may cut an earlier range, and so on:
+--   hence the recursion, else no row would account for what lies between.
+--
+-- The odd expressions on ns, job and state match the partial index of migration 10, and OFFSET 0 keeps the probe of
+-- each range a probe. Returns the clock if it settled, else no row.
 WITH RECURSIVE job AS MATERIALIZED (
   SELECT ns, name, dibs.now_us() AS now FROM dibs.jobs WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint AND $12::bigint IN (0, generation)
 ), rows AS MATERIALIZED (
@@ -39,13 +47,15 @@ FROM job, until
 WHERE j.ns = job.ns AND j.name = job.name
 RETURNING job.now;
 
+-- [2] The clock, where nothing was done.
 SELECT dibs.now_us();
 
--- Locks the range row ($2 job, $3 at).
+-- [3] Locks the range row of job $2 at $3, for a split.
 SELECT at FROM dibs.ticks WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint FOR NO KEY UPDATE;
 
--- Splits it into the parts $6 at, $7 through, $8 count, of which the first keeps its place, if it still
--- goes to $4 and counts $5.
+-- [4] Splits that row into the parts $6 at, $7 through, $8 count, if it still goes to $4 and counts $5. The first
+-- part keeps the row's place; the others are inserted. So a tick within a settled range gets a row of its own, and
+-- can be run after all (T3). Returns the clock if it split, else no row.
 WITH whole AS MATERIALIZED (
   SELECT * FROM dibs.ticks
   WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint AND through <> 0 AND through = $4::bigint AND count = $5::int
@@ -66,9 +76,12 @@ FROM first f
 WHERE t.ns = f.ns AND t.job = f.job AND t.at = f.at
 RETURNING dibs.now_us();
 
--- Takes back what ticks got ahead of this clock: deletes the rows $5 at, $6 through that begin after $4, and lowers
--- the mark from $3 to $4, which lies at most $7 before now, unless it stays. Nothing, unless all rows are as they were
--- read: settled, or tick.Tick's Foreseen. They are locked, so that what this sees is how they stand.
+-- [5] Takes back what ticks got while this clock was ahead (L12): deletes the rows $5 at, $6 through that begin after
+-- $4, and lowers the mark from $3 to $4. $4 lies at most $7 before now, or is the mark itself, which then stays.
+--
+-- It does nothing unless each row is as it was read, and is settled or Foreseen (tick.Tick): written for an instant
+-- to come, and never run. The rows are locked by [6] before, so what this statement sees is how they stand. A pause
+-- whose beginning or end lies ahead of the clock is brought back too. Returns the clock if it did so, else no row.
 WITH job AS MATERIALIZED (
   SELECT ns, name, now FROM dibs.jobs, (SELECT dibs.now_us() AS now) clock
   WHERE ns = $1 AND name = $2::bytea AND mark = $3::bigint
@@ -100,7 +113,7 @@ FROM unchanged u
 WHERE j.ns = u.ns AND j.name = u.name
 RETURNING u.now;
 
--- Locks the rows ($2 job, $3 at) that are to be taken back.
+-- [6] Locks the rows of job $2 at $3 that [5] is to delete, in the order of their instants.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, $2::bytea AS job, at FROM unnest($3::bigint[]) at
 )

@@ -1,4 +1,7 @@
--- Locks the ticks ($2 jobs, $3 at) in order.
+-- Starting is four steps of one transaction: lock the leases (hold.sql), then the three statements here. It is
+-- acknowledged before the work begins (T1).
+--
+-- First: locks the ticks ($2 jobs, $3 instants) in order.
 WITH asked AS MATERIALIZED (
   SELECT DISTINCT $1::text AS ns, q.* FROM unnest($2::bytea[], $3::bigint[]) AS q(job, at)
 ), locked AS MATERIALIZED (
@@ -8,9 +11,14 @@ WITH asked AS MATERIALIZED (
 )
 SELECT count(*) FROM locked;
 
--- Starts the runs $2 of jobs $3 and ticks $4 (0: of none), whose claims (without a tick: whose gates, if there
--- are any) live under $5 $6 $7, under the live leases $8 $9 $10, not after $11. $12 hosts, $13 pids, $14 commands,
--- $15 starts (0: now), $16 causes. Of two runs of one tick the update takes one, and only that is inserted.
+-- Second: starts runs (T1). $2 run ids, $3 jobs, $4 instants (0: a run without a tick), $5 $6 $7 the lease of the
+-- claim (of a run without a tick: of its gate, if there is one), $8 $9 $10 the run's lease, $11 not_after, $12 hosts,
+-- $13 pids, $14 commands, $15 starts (0: now), $16 causes.
+--
+-- The run's lease must be live, the request in time (L1), the id new; a gate must be live as well. The tick must
+-- still be claimed under the claim's lease. The update of the tick decides: of two runs of one tick it takes one, and
+-- only that run is inserted, so there is at most one unfinished run per tick (T3). The clock is read once for each
+-- item.
 WITH asked AS MATERIALIZED (
   SELECT DISTINCT ON (q.run_id) $1::text AS ns, q.*
   FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[], $8::bytea[], $9::text[], $10::bigint[],
@@ -46,8 +54,8 @@ WHERE a.at = 0 OR b.run_id IS NOT NULL
 ORDER BY a.run_id
 ON CONFLICT DO NOTHING;
 
--- What a start is answered from: the clock, whether its lease $5 $6 $7 is live, the run $2 with its fence, and
--- the tick ($3 job, $4 at).
+-- Third: reads what each start is answered from: the clock, whether its lease $5 $6 $7 is live, the run $2 with its
+-- fence, and the tick ($3 job, $4 instant).
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, q.*
   FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[]) WITH ORDINALITY

@@ -1,9 +1,15 @@
--- Locks the tick ($2 job, $3 at).
+-- [0] Locks the tick of job $2 at $3. The leases of both sides are locked already (hold.sql).
 SELECT at FROM dibs.ticks WHERE ns = $1 AND job = $2::bytea AND at = $3::bigint FOR NO KEY UPDATE;
 
--- Hands it over: from the lease $4 $5 $6 to the live lease $7 $8 $9 of the claimant $10, as a re-run with $11,
--- not after $12, or with $13 because it never ran. What had been started and is not heard of any more has
--- crashed. The row forgets its run: whatever that still reports concerns the run alone (rule T3).
+-- [1] Hands the tick over: from the lease $4 $5 $6 to the live lease $7 $8 $9 of the claimant $10. $11 a re-run, $12
+-- not_after (0: no bound), $13 a fill. What may be taken depends on the state:
+-- * claimed: its lease has lapsed, so it provably ran nothing (T2). This is no re-run.
+-- * started: its lease has lapsed, so it has crashed, which is written on its run here (T3). Only as a re-run.
+-- * closed: it was lost, crashed or canceled. Only as a re-run.
+-- * with $13: it never ran, and its outcome says so.
+--
+-- It is one statement under the tick's lock, so of two that take one tick over, one wins. The row forgets its run:
+-- what that run still reports concerns the run alone (T3).
 WITH old AS MATERIALIZED (
   SELECT t.*, dibs.now_us() AS now
   FROM dibs.tick_rows t

@@ -1,5 +1,5 @@
--- What a take is answered from: the clock, whether the lease $4 $5 $6 is live, no run, and the tick
--- ($2 job, $3 at).
+-- What a take is answered from: the clock, whether the lease $4 $5 $6 is live, an empty run (so that it scans as a
+-- start does), and the tick of job $2 at $3. It returns one row, also where there is no such tick.
 SELECT dibs.now_us(),
        EXISTS (SELECT FROM dibs.leases l WHERE l.ns = $1 AND l.key = $4::bytea AND l.owner = $5 AND l.token = $6::bigint
                  AND l.expires > dibs.now_us()),

@@ -1,6 +1,6 @@
--- Shortens the holds of keys $2 that were renewed when this clock was further ahead than now (rule L12): those
--- that last longer than their TTL by more than $3. They are locked in the order of the keys, and judged once
--- more under the lock.
+-- Shortens holds that were renewed while this clock was further ahead than now (L12): of the keys $2, those that last
+-- longer than their TTL by more than $3 µs. Their holders renew them as ever. They are locked in the order of the
+-- keys, and judged once more under the lock, since a renewal may have come in between.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, key FROM unnest($2::bytea[]) key
 ), locked AS MATERIALIZED (

@@ -1,5 +1,6 @@
--- Has the release of each of the keys $2 announced for half of the next $3 µs at least. Where that
--- is so already nothing is locked and nothing written: all who wait for a key ask.
+-- Has the release of each of the keys $2 announced, for half of the next $3 µs at least. A key that is announced for
+-- that long already is neither locked nor written, since every waiter of a key asks. Rows are locked in the order of
+-- the keys.
 WITH asked AS MATERIALIZED (
   SELECT $1::text AS ns, key FROM unnest($2::bytea[]) key
 ), locked AS MATERIALIZED (

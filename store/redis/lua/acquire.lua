@@ -1,6 +1,10 @@
--- ARGV: fresh installation id, schema, longest TTL and epoch that were seen (all four for identity), then of
--- each item: name, owner, ttl, not_after, holder, reclaim ('owner:token' or ''), unguarded ('1' or '').
--- Answers: now, hold_until, max_ttl, epoch, then of each item: the token of a grant, or {status, record}.
+-- Grants leases: one script is one atomic step. Keeps L1 (not_after), L8 (busy), L9 (identity and hold-back), L10
+-- (tokens). The server's clock, read when the script runs, decides. quick/acquire.lua does the same for the plain
+-- cases.
+--
+-- ARGV: fresh installation id, schema, longest TTL and epoch that were seen (all four for identity), then of each
+-- item: name, owner, ttl, not_after, holder, reclaim ('owner:token' or ''), unguarded ('1' or ''). Answers: now,
+-- hold_until, max_ttl, epoch, then of each item: the token of a grant, or {status, record}.
 local hold_until, max_ttl, epoch = identity(ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[3])
 
 local expiry = {} -- ttl → when a lease granted now expires, formatted once
@@ -13,6 +17,8 @@ local function expires_in(ttl)
   return e
 end
 
+-- acquire grants one lease, or answers why not. A token is larger than the one before and than the clock (L10), and
+-- is written with '%.0f': Lua's tostring would lose digits.
 local function acquire(name, owner, ttl, not_after, holder, reclaim, unguarded)
   if late(not_after) then return {LATE, record(name)} end
   local key = prefix .. 'lease:' .. name
@@ -23,7 +29,8 @@ local function acquire(name, owner, ttl, not_after, holder, reclaim, unguarded)
   if now < hold_until then return {HELD_BACK, record(name)} end
   if expires > 0 then
     if expires > now and hold ~= reclaim then return {HELD, record(name)} end
-    -- Not released: neither a lapse nor its supervisor's death ends a request that works elsewhere (rule L8).
+    -- The lease lapsed, or its supervisor died: neither ends a request that works elsewhere (L8). So busy counts
+    -- unless the newcomer says that it need not.
     if odd and unguarded == '' and num(get(key, 'busy')[1]) > now then return {HELD, record(name)} end
   end
 

@@ -1,6 +1,9 @@
--- ARGV: of each event: the id with which it came ('' for none), instant ('0' for now), job, run id, and
--- the rest as JSON. Its own id is a number that rises, padded so that ids of one instant sort as they
--- were appended; the one with which it came stands in its place. Answers: now.
+-- Appends events, in one step. An event whose id is there already is left out, so an append that is repeated after a
+-- lost answer adds nothing twice.
+--
+-- ARGV: of each event: the id with which it came ('' for none), instant ('0' for now), job, run id, and the rest as
+-- JSON. An event without an id gets a number that rises, padded with zeros so that ids of one instant sort as they
+-- were appended. Answers: now.
 local sequence, added, told = num(call('GET', prefix .. 'sequence')), 0, {}
 for i = 1, #ARGV, 5 do
   local id, at, job, run = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]

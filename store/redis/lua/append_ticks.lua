@@ -1,5 +1,8 @@
--- ARGV: of each tick: job, at, through ('0' for a single tick), count, claimant, run, outcome, reason,
--- inferred, reruns, claimed, started, ended. Answers: now.
+-- Appends ticks that were recorded elsewhere first, of jobs that nobody claims here (H1). A later copy replaces an
+-- earlier one.
+--
+-- ARGV: of each tick: job, at, through ('0' for a single tick), count, claimant, run, outcome, reason, inferred,
+-- reruns, claimed, started, ended. Answers: now.
 local function put(job, at, through, count, claimant, run, outcome, reason, inferred, reruns, claimed, started, ended)
   local m = member(job, at)
   index(job, at, m)

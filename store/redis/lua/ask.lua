@@ -1,3 +1,6 @@
+-- Asks a live holder to give way (T7, Replace): writes the newcomer on its lease. Only a holder that itself declared
+-- Replace is asked. The holder reads the request at its next renewal. The newest request wins.
+--
 -- ARGV: name, hold, newcomer. Answers: now, status, record.
 local name, hold, newcomer = ARGV[1], ARGV[2], ARGV[3]
 local key = prefix .. 'lease:' .. name

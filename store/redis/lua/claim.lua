@@ -1,8 +1,13 @@
--- ARGV: of each item: job, at, generation, lease, hold, claimant, ahead, not_after, outcome,
--- reason, '1' to fill.
--- Answers: now, then of each item: 0 for a claim just won, or {status, tick if there is one}.
--- The store's identity (rule L9) needs no look here: a claim stands on a live lease, that on a grant,
--- and grants are what is held back.
+-- Claims ticks, or claims and closes them in one step (promise 8; T1, T4, T8, T11). The first claim of (job, instant)
+-- wins for ever. It is refused at or below the mark, for another definition, too far ahead, in a pause, or under a
+-- lease that is not live.
+--
+-- The store's identity (L9) needs no look here: a claim stands on a live lease, that lease on a grant, and grants are
+-- what is held back.
+--
+-- ARGV: of each item: job, at, generation ('0' for any), lease, hold, claimant, ahead, not_after, outcome ('' to
+-- claim only), reason, '1' to fill a settled gap. Answers: now, then of each item: 0 for a claim just won, or
+-- {status, tick if there is one}.
 local function paused(at, since, till)
   if since == 0 then return false end
   return till == 0 or now < till or at >= since and at < till

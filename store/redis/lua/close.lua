@@ -1,7 +1,11 @@
--- ARGV: of each item: run id or '', its hold, job, tick or '0', outcome, reason, inferred ('1' or ''),
--- ended, attempts, lease and hold that the tick's row names, lease and hold to release ('' for none).
--- Answers: now, then of each item {status, tick}.
+-- Closes runs and claims, and releases their leases in the same step (T9). The first outcome stands; only the run's
+-- own word replaces one that somebody else inferred (T3).
+--
+-- ARGV: of each item: run id or '', its hold, job, tick or '0', outcome, reason, inferred ('1' or ''), ended ('0' for
+-- now), attempts, lease and hold that the tick's row names, lease and hold to release ('' for none). Answers: now,
+-- then of each item {status, tick}.
 
+-- end_tick closes the tick's row and takes it out of the indexes of what is unfinished.
 local function end_tick(m, job, at, outcome, reason, inferred, ended_at)
   set(prefix .. 'tick:' .. m, 'state', 'closed', 'outcome', outcome, 'reason', reason,
     'inferred', inferred, 'ended', ended_at)
@@ -9,7 +13,7 @@ local function end_tick(m, job, at, outcome, reason, inferred, ended_at)
   ended(job, m, outcome, reason)
 end
 
--- close_claim ends a claim that ran nothing.
+-- close_claim ends a claim that ran nothing, if the row still names that claim and no run.
 local function close_claim(job, at, outcome, reason, inferred, ended_at, claim, claim_hold)
   local m = member(job, at)
   local r = get(prefix .. 'tick:' .. m, 'lease', 'hold', 'state', 'run', 'outcome')
@@ -34,7 +38,7 @@ local function close_run(id, fence, outcome, reason, inferred, ended_at, attempt
   return WON
 end
 
--- The release is conditional by itself, so it is tried even when the outcome is refused.
+-- close is one item. The release is conditional by itself, so it is tried even when the outcome is refused.
 local function close(id, fence, job, at, outcome, reason, inferred, ended, attempts, claim, claim_hold, lease, hold)
   if ended == '0' then ended = now_text end
   local status

@@ -11,8 +11,8 @@ local function text(n) return string.format('%.0f', n) end
 -- num reads a field: an absent one (false) and an empty one are 0.
 local function num(s) return s and tonumber(s) or 0 end
 
--- The clock is read once per script, when the script runs: it goes on within a script, and a request
--- that lay in a stopped server's buffer must be judged by when it is carried out (rule L1).
+-- The clock is read once per script, when the script runs: it goes on within a script, and a request that lay in a
+-- stopped server's buffer must be judged by the time at which it is carried out (L1).
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = text(now)
@@ -23,9 +23,9 @@ local function late(not_after)
   return bound > 0 and now > bound
 end
 
--- What a script will write is planned, and written once it has read all that it reads: whatever fails until
--- then, a command that meets a key of another type or a full server, has done nothing. get reads fields of a
--- hash as they will stand.
+-- A script plans its writes and carries them out once it has read all that it reads. Whatever fails until then, such
+-- as a key of another type or a full server, leaves nothing done. get reads fields of a hash as the plan will leave
+-- them.
 local planned, changing = {}, {}
 
 local function plan(...) planned[#planned + 1] = {...} end
@@ -64,21 +64,23 @@ local function get(key, ...)
   return values
 end
 
+-- write_planned carries the plan out. Nothing is read or decided after it.
 local function write_planned()
   for i = 1, #planned do call(unpack(planned[i])) end
 end
 
--- in_place begins the writes of a script that only replaces what is there. A server whose memory is full
--- (maxmemory with noeviction) refuses a script's first write if that may take memory, and none after one that
--- was accepted. To delete a key that there never is is accepted, by all versions, and changes nothing.
+-- in_place begins the writes of a script that only replaces what is there. A server whose memory is full (maxmemory
+-- with noeviction) refuses a script's first write if that may take memory, and no write after one that was accepted.
+-- DEL of a key that never exists is accepted by all versions, and changes nothing. So a full server still renews,
+-- releases and closes.
 local function in_place() call('DEL', prefix .. 'nothing') end
 
--- The statuses of lease.Answer.
+-- The statuses of lease.Answer, in the order of lease.Status.
 local OK, HELD, GONE, LATE, HELD_BACK, TOO_LONG = 1, 2, 3, 4, 5, 6
 
--- A lease is a hash without a Redis TTL, so that no eviction of keys that expire takes it, and its
--- token survives. 'hold' is 'owner:token' in one field, compared as one string. 'odd' is set when
--- there may be a busy, wanted or broken beside it: most leases have none, and are not asked for them.
+-- A lease is a hash without a Redis TTL. So no eviction of keys that expire takes it, and its token survives (L10).
+-- 'hold' is 'owner:token' in one field, compared as one string. 'odd' is set when there may be a busy, wanted or
+-- broken field beside it: most leases have none, and are not asked for them.
 local function record(name)
   return get(prefix .. 'lease:' .. name, 'hold', 'expires', 'ttl', 'acquired', 'renewed',
     'busy', 'holder', 'wanted', 'broken', 'broken_at')
@@ -90,10 +92,11 @@ local function live(name, hold)
   return v[1] == hold and num(v[2]) > now
 end
 
--- wake tells who waits for the lease; without subscribers it costs less than asking whether there are.
+-- wake tells subscribers that wait for the lease. Without subscribers it costs less than asking whether there are
+-- any.
 local function wake(name) plan('PUBLISH', prefix .. 'free:' .. name, '') end
 
--- free ends whatever hold there is, and keeps its record for the token.
+-- free ends a hold and keeps its record for the next token. odd: there may be a busy or wanted field to remove.
 local function free(name, odd)
   local key = prefix .. 'lease:' .. name
   set(key, 'expires', '0')
@@ -101,13 +104,14 @@ local function free(name, odd)
   wake(name)
 end
 
+-- forget deletes a lease's record.
 local function forget(name)
   change('DEL', prefix .. 'lease:' .. name)
   plan('ZREM', prefix .. 'leases', name)
 end
 
--- release frees the lease if it is still that hold's, and says whether it was. A key that is used once
--- (lease.OnceKey) has no successor that would need its token.
+-- release frees the lease if it is still that hold's (promise 5), and says whether it was. A key that is used once
+-- (lease.OnceKey) has no successor that would need its token, so its record goes.
 local function release(name, hold)
   local v = get(prefix .. 'lease:' .. name, 'hold', 'expires', 'odd')
   if v[1] ~= hold or v[2] == '0' then return false end

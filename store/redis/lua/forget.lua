@@ -1,5 +1,7 @@
--- Deletes records of leases that have been free for long (rule L10): a later token is larger because
--- the clock is. ARGV: names, as list tells them, after the instant before which they were last used.
+-- Deletes records of leases that have been free for long (L10): a later token is larger because the clock is. Each is
+-- judged here again, since it may have been granted after list told of it.
+--
+-- ARGV: the instant before which they were last used, then names. Answers: how many.
 local unused = tonumber(ARGV[1])
 local gone = 0
 for i = 2, #ARGV do

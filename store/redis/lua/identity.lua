@@ -1,13 +1,17 @@
--- identity compares the server with the one that the namespace's meta record names (rule L9), and
--- answers until when grants are held back, the longest TTL, the epoch, and whether the identity changed.
+-- identity compares the server with the one that the namespace's meta record names (L9). It answers until when grants
+-- are held back, the longest TTL, the epoch, and whether the identity changed.
 --
--- A server that was restarted or promoted has another run_id: leases that were acknowledged may be missing
--- from its data, so nothing is granted before the longest of them has surely lapsed. The same holds if the
--- meta record is gone, or if its epoch is lower than one that a client has seen: this is an older state of the
--- data. The same holds if a client has seen a longer TTL here than the record says: the data was lost, and the record
--- made anew by somebody who did not know of it. INFO costs about 4 µs, once per batch.
+-- Grants are held back for the longest TTL in four cases:
+-- * Another run_id: the server was restarted or promoted, and acknowledged leases may be missing from its data.
+-- * No meta record: the data is gone.
+-- * A client has seen a later epoch: this is an older state of the data.
+-- * A client has seen a longer TTL than the record has: the record was lost, and made anew by a client that did not
+--   know of that TTL.
 --
--- identify says what is to be written for that, a list of fields or nothing; identity plans it.
+-- A hold-back that is longer was written by a clock that ran ahead, and begins anew. INFO costs about 4 µs, once per
+-- batch.
+--
+-- identify answers also what is to be written for that, a list of fields or nothing; identity plans it.
 local function identify(fresh_id, schema, default_max_ttl, seen, seen_ttl)
   local m = call('HMGET', prefix .. 'meta', 'run_id', 'hold_until', 'max_ttl', 'epoch')
   local run_id = string.match(call('INFO', 'server'), 'run_id:(%w+)')

@@ -1,3 +1,5 @@
+-- A page of the registry, by name.
+--
 -- ARGV: lower and upper bound of the names as ZRANGEBYLEX takes them, most rows. Answers: now, then the jobs.
 local reply = {now}
 for _, name in ipairs(call('ZRANGEBYLEX', prefix .. 'jobs', ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])) do

@@ -1,3 +1,5 @@
+-- A page of lease records, by name. It acquires nothing, and reads no more names than it is asked for.
+--
 -- ARGV: lower and upper bound of the names as ZRANGEBYLEX takes them, how many to look at, '1' for free ones too.
 -- Answers: now, how many were looked at, the last name of them, then {name, record} of each that is wanted.
 local names = call('ZRANGEBYLEX', prefix .. 'leases', ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])

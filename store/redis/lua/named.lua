@@ -1,4 +1,6 @@
--- ARGV: names. Answers: now, then the jobs of these that are registered.
+-- Some jobs by name.
+--
+-- ARGV: names. Answers: now, then those that are registered.
 local reply = {now}
 for _, name in ipairs(ARGV) do
   local j = job_row(name)

@@ -1,4 +1,7 @@
--- ARGV: job, until, by, why, '1' to resume. Answers: now, then the job, if it is registered.
+-- Begins, changes or ends the pause of a job (T8). A pause that goes on keeps its beginning. A claim is one step as
+-- well, so it is either before the pause or sees it.
+--
+-- ARGV: job, until ('0' for none), by, why, '1' to resume. Answers: now, then the job, if it is registered.
 local name, till, by, why, resume = unpack(ARGV)
 local key = prefix .. 'job:' .. name
 local j = get(key, 'removed', 'paused_since', 'paused_until')

@@ -1,5 +1,8 @@
--- ARGV: fresh installation id, schema, longest TTL in µs (wanted), '1' for init, longest TTL that was seen.
--- Answers: now, id, schema, max_ttl, hold_until, created, raised, changed.
+-- Makes the namespace's record where there is none, raises its longest TTL, and compares the identity (L9). A new
+-- record holds grants back, unless `dibs init` states that the store is new.
+--
+-- ARGV: fresh installation id, schema, longest TTL in µs (wanted), '1' for init, longest TTL that was seen. Answers:
+-- now, id, schema, max_ttl, hold_until, created, raised, changed.
 local fresh_id, schema, wanted, init = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
 local key = prefix .. 'meta'
 local found = get(key, 'schema')[1]

@@ -1,11 +1,12 @@
--- Looks at one page of what is older than before. ARGV: 'ticks', 'runs' or 'events'; before; page size.
--- Answers: how many went, 1 if there is more to look at.
+-- Deletes one page of what is older than an instant. What must stay, such as ticks of an application that is gone and
+-- never ended them, is looked at once a round: 'pruned' says how many of the oldest the steps of this round have
+-- passed over.
 --
--- What must stay, such as ticks of an application that is gone and never ended them, is looked at once a round:
--- 'pruned' says how many of the oldest the steps of this round have passed over.
+-- ARGV: 'ticks', 'runs' or 'events'; before; page size. Answers: how many went, 1 if there is more to look at.
 local kind, before, page = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
--- Each deletes one that may go, and says whether it did.
+-- Each plans the deletion of one that may go, and says whether it may. A tick above its job's mark stays, since a
+-- late server could claim it again (T4).
 local drop = {}
 
 function drop.ticks(m)

@@ -1,10 +1,14 @@
--- ARGV: fresh installation id, schema, longest TTL that was seen (all three for identity), then of each item:
--- name, hold, terms, '1' for the whole record. terms is 'ttl not_after busy_until', or '' for those of the item
--- before: in a heartbeat they are all the same. Answers: now, max_ttl, then {item, status, record} of each item
--- that is not simply renewed, or was asked for.
+-- Renews holds, each by itself, in one round trip for a whole heartbeat (L4). A lapsed or broken hold is never
+-- revived, even if nobody took the key (L1, L5). A full server still renews.
+--
+-- ARGV: fresh installation id, schema, longest TTL that was seen (all three for identity), then of each item: name,
+-- hold, terms, '1' for the whole record. terms is 'ttl not_after busy_until', or '' for those of the item before: in
+-- a heartbeat they are all the same. Answers: now, max_ttl, then {item, status, record} of each item that is not
+-- simply renewed, or whose record was asked for.
 local max_ttl = num(call('HGET', prefix .. 'meta', 'max_ttl'))
 if max_ttl < tonumber(ARGV[3]) then
-  -- The data was lost. The holders who still come are refused, but others of theirs may be cut off.
+  -- The data was lost. Holders that still come are refused below, but others may be cut off: so grants are held back
+  -- (L9).
   local _
   _, max_ttl = identity(ARGV[1], ARGV[2], ARGV[3], 0, ARGV[3])
 end

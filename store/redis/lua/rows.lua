@@ -1,4 +1,6 @@
--- ARGV: members of ticks. Answers: now, then the ticks of those that are still there.
+-- Some ticks by their members.
+--
+-- ARGV: members. Answers: now, then the ticks of those that are still there.
 local reply = {now}
 for i = 1, #ARGV do
   local r = row(ARGV[i])

@@ -1,3 +1,5 @@
+-- Registers and removes definitions (T11). The same definition changes nothing; a changed one is the next generation.
+--
 -- ARGV: of each item: name, definition, since ('0' for now), past definitions, of which generation a change or a
 -- removal is made ('0' for any), '1' to remove it. Answers: now, then the jobs.
 local function define(name, definition, since, past, of)

@@ -1,5 +1,8 @@
--- ARGV: job, at, through and count of a range row, then of each part: at, through ('0' for a single
--- tick), count. Answers: now, status, tick.
+-- Splits a range row into parts, if it is still as it was read, so that a tick within a settled range gets a row of
+-- its own and can be run after all (T3). The first part keeps the row's place.
+--
+-- ARGV: job, at, through and count of a range row, then of each part: at, through ('0' for a single tick), count.
+-- Answers: now, status, tick.
 local job, at, through, count = unpack(ARGV, 1, 4)
 local whole = member(job, at)
 

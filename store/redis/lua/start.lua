@@ -1,7 +1,10 @@
+-- Starts runs (T1): the claim becomes started and the run's record is made, in one step that is acknowledged before
+-- the work begins. So there is at most one unfinished run per tick. A start that is repeated after a lost answer is
+-- answered as won.
+--
 -- ARGV: of each item: lease and hold that the tick's row names, lease and hold of the run, not_after, then the run as
 -- insert_run takes it: id, hold, job, tick, … Without a tick ('0') only the run is inserted, and the first lease,
--- unless it is '', is a gate that must be live as well.
--- Answers: now, then of each item {status, tick}.
+-- unless it is '', is a gate that must be live as well. Answers: now, then of each item {status, tick}.
 local width = 19
 
 local function start(i)

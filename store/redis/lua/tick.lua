@@ -5,6 +5,7 @@
 -- step goes on where the last one ended.
 local WON, TAKEN, SETTLED, EARLY, TICK_LATE, DIFFERS, LAPSED, PAUSED = 1, 2, 3, 4, 5, 6, 7, 8
 
+-- member is a tick's name in all indexes.
 local function member(job, at) return at .. ':' .. job end
 
 -- row answers the tick and whether its lease is live, or nothing where there is no such tick.
@@ -16,6 +17,7 @@ local function row(m)
   return r
 end
 
+-- index, open and finish keep the indexes: all ticks, and those that are unfinished.
 local function index(job, at, m)
   plan('ZADD', prefix .. 'ticks', at, m)
   plan('ZADD', prefix .. 'ticks:' .. job, at, m)
@@ -33,12 +35,13 @@ end
 
 local function owed_of(job) return prefix .. 'owed:' .. (string.match(job, '^[^/]*/') or '') end
 
+-- owes says whether an outcome may still be followed by a run: a re-run, or catching up (T3, T8).
 local function owes(outcome, reason)
   return outcome == 'lost' or outcome == 'crashed' or outcome == 'canceled' or outcome == 'missed'
     or outcome == 'unavailable' or outcome == 'paused' or outcome == 'skipped' and reason == 'window'
 end
 
--- ended notes whether a tick that was claimed here is owed, now that it has this outcome.
+-- ended keeps the index of owed ticks, now that this tick, which was claimed here, has an outcome.
 local function ended(job, m, outcome, reason)
   if owes(outcome, reason) then plan('ZADD', owed_of(job), 0, m) else plan('ZREM', owed_of(job), m) end
 end

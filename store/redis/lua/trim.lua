@@ -1,5 +1,7 @@
--- Shortens holds that were renewed when this clock was further ahead than now (rule L12). ARGV: by how much
--- they may last longer than their TTL, then names. Answers: how many.
+-- Shortens holds that were renewed while this clock was further ahead than now (L12). Their holders renew them as
+-- ever.
+--
+-- ARGV: by how many µs they may last longer than their TTL, then names. Answers: how many.
 local slack, n = tonumber(ARGV[1]), 0
 for i = 2, #ARGV do
   local key = prefix .. 'lease:' .. ARGV[i]

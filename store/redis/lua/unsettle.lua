@@ -1,3 +1,7 @@
+-- Takes back what ticks got while this clock was ahead (L12): deletes rows above 'to' and lowers the mark to it. It
+-- does nothing unless each row is as it was read, and is settled, or was written for an instant to come and never
+-- run. A pause that begins or ends ahead of the clock is brought back too.
+--
 -- ARGV: job, from, to, how far 'to' may lie before now, then of each row: at, through ('0' for a single tick).
 -- Answers: now, status.
 local job, from, to = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -7,7 +11,7 @@ local mark = tonumber(from)
 local lowers = to ~= mark
 if j[1] ~= from or lowers and (mark <= now or to >= mark or to < now - tonumber(ARGV[4])) then return {now, TAKEN} end
 
--- foreseen is tick.Tick's: nobody ran it, and it was so written by a clock that was ahead.
+-- foreseen is tick.Tick's: nobody ran it, and its outcome was written by a clock that was ahead.
 local function foreseen(outcome, reason, run, reruns, ended)
   local unrun = outcome == 'missed' or outcome == 'paused' or outcome == 'unavailable' or
     outcome == 'skipped' and reason == 'window'

@@ -1,6 +1,8 @@
--- ARGV: job, from, to (as bounds of scores), limit. Answers: now, then the job's ticks from and to there, the latest
--- first, with a range row that begins before from and reaches it. All are of one instant: who reads an index first,
--- and then its rows, misses what is split meanwhile.
+-- A job's ticks between two instants, the latest first, with a range row that begins before and reaches in. One
+-- script reads them all at one instant: a reader of the index that read the rows later would miss what is split
+-- meanwhile.
+--
+-- ARGV: job, from, to (as bounds of scores), limit. Answers: now, then the ticks.
 local job, from, to, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local found = call('ZREVRANGEBYSCORE', prefix .. 'ticks:' .. job, to, from, 'LIMIT', 0, limit)
 if from ~= '-inf' then

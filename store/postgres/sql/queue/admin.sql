@@ -1,5 +1,7 @@
--- How many tasks of one shelf (see shelves) of a queue are of which kind and state, and since when the oldest
--- is due: of the first $4 after ($2, $3), and where the last of these stands.
+-- [0] Counts the tasks of one shelf of a queue by kind and state, with the earliest instant at which one is due: of
+-- the first $4 after ($2, $3). Returns also where the last of these stands, for the next page. So no statement reads
+-- more than $4 rows, however long the queue is. TABLE, WHICH, FIRST and SECOND are filled in by newShelf
+-- (queue_read.go): a shelf is the part of a table that one partial index has, in its order.
 WITH page AS MATERIALIZED (
   SELECT t.kind, t.state, t.due, FIRST AS a, SECOND AS b FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH AND (FIRST, SECOND) > ($2::bigint, $3::bigint)
   ORDER BY FIRST, SECOND LIMIT $4::int
@@ -7,8 +9,9 @@ WITH page AS MATERIALIZED (
 SELECT p.kind, p.state, count(*), coalesce(min(p.due) FILTER (WHERE p.state IN (1, 2, 3, 4)), 0), max(l.a), max(l.b)
 FROM page p, (SELECT a, b FROM page ORDER BY a DESC, b DESC LIMIT 1) l GROUP BY p.kind, p.state;
 
--- Tasks of some queues ($1), by id. $2 kind (0: all), $3 states (null: all), $4 tag, $5 unique key and $6 limit
--- as declared (empty: all), ids in ($7, $8], $9 how many.
+-- [1] Tasks of the queues $1, by id. $2 kind (0: all), $3 states (null: all), $4 tag, $5 unique key and $6 limit as
+-- declared (empty: all), ids in ($7, $8], $9 rows at most. The caller chooses $8 so that few ids lie between: see
+-- [21].
 SELECT t.id, t.place, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
        t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.cold, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
        t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
@@ -25,79 +28,91 @@ FROM (
 LEFT JOIN dibs.queue_workers w ON w.id = t.worker
 ORDER BY t.id;
 
--- Attempts of a task, the oldest first.
+-- [2] The attempts of the task $1, the oldest first.
 SELECT a.n, a.outcome, a.started, a.ended, coalesce(w.host, ''), a.error
 FROM dibs.task_attempts a LEFT JOIN dibs.queue_workers w ON w.id = a.worker
 WHERE a.task = $1 ORDER BY a.token;
 
--- A limit, with how many wait for it.
+-- [3] The limit $1, and how many wait for it. The count walks the index of blocked tasks of this limit alone.
 SELECT l.key, l.slots, (SELECT count(*) FROM dibs.tasks t WHERE t.lim = l.lim AND t.state = 4)
 FROM dibs.queue_limits l WHERE l.lim = $1::uuid;
 
--- Who has its slots.
+-- [4] The tasks that have slots of the limit $1, with their workers.
 SELECT t.id, t.kind, coalesce(t.fetched, 0), w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
 FROM dibs.tasks t LEFT JOIN dibs.queue_workers w ON w.id = t.worker
 WHERE t.lim = $1::uuid AND t.state = 5 ORDER BY t.id;
 
--- Pauses.
+-- [5] Begins or changes the pause of queue $2 and kind $3 (empty: all); $4 and $5 are their numbers. [18] comes
+-- before it.
 INSERT INTO dibs.queue_pauses (ns, queue, kind, q, k, since, until, by, why)
 VALUES ($1, $2, $3, $4, $5, dibs.now_us(), $6::bigint, $7, $8)
 ON CONFLICT (ns, queue, kind) DO UPDATE SET since = excluded.since, until = excluded.until, by = excluded.by, why = excluded.why;
 
+-- [6] Records an event.
 SELECT dibs.queue_event($1, $2, $3);
 
--- Ends a pause. Returns a row if it held.
+-- [7] Ends a pause and records it. Returns a row if the pause held; one whose time was over is deleted without a
+-- word.
 WITH gone AS (
   DELETE FROM dibs.queue_pauses WHERE ns = $1 AND queue = $2 AND kind = $3 RETURNING until
 )
 SELECT dibs.queue_event($1, $4, $5) FROM gone WHERE until = 0 OR until > dibs.now_us();
 
+-- [8] The pauses that hold now.
 SELECT queue, kind, since, until, by, why FROM dibs.queue_pauses
 WHERE ns = $1 AND (until = 0 OR until > dibs.now_us()) ORDER BY queue, kind;
 
--- Does something to tasks: see queue_act.
+-- [9] An operator's act on tasks: see queue_act.
 SELECT i, answer, other FROM dibs.queue_act($1, $2, $3::bigint[], $4::bigint, $5::int, $6::bigint, $7::int, $8, $9, $10::bigint, $11::smallint[]);
 
--- Where tasks stand.
+-- [10] How tasks of this namespace stand, after the act.
 SELECT t.id, t.state FROM dibs.all_tasks t
 WHERE t.id = ANY ($2::bigint[]) AND t.queue = ANY (ARRAY(SELECT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind));
 
+-- [11] An operator's word on a limit: see queue_say.
 SELECT dibs.queue_say($1::uuid, $2::uuid, $3::int, $4);
 
--- Counters.
+-- [12] Adds to counters, by adding rows: nobody waits for another. Tend sums them up.
 INSERT INTO dibs.queue_counts (ns, minute, queue, kind, name, n)
 SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[]);
 
+-- [13] Counters of [$2, $3), by queue, kind and name.
 SELECT queue, kind, name, sum(n)::bigint FROM dibs.queue_counts WHERE ns = $1 AND minute >= $2::bigint AND minute < $3::bigint
 GROUP BY queue, kind, name ORDER BY queue, kind, name;
 
--- Names.
+-- [14] The names of queues and kinds.
 SELECT DISTINCT id, kind, name FROM dibs.queue_names WHERE ns = $1;
 
--- Declares rates; one that costs no time is none.
+-- [15] Drops the rates of the kinds $2.
 DELETE FROM dibs.queue_rates WHERE ns = $1 AND k = ANY ($2::bigint[]);
 
+-- [16] Declares rates; what a kind has used of its rate stays used. In the order of the kinds, as fetches lock them.
 INSERT INTO dibs.queue_rates AS r (ns, k, every, burst)
 SELECT $1, q.k, q.every, q.burst FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) q(k, every, burst) ORDER BY q.k
 ON CONFLICT (ns, k) DO UPDATE SET every = excluded.every, burst = excluded.burst;
 
+-- [17] The rates, by name.
 SELECT n.name, r.every, r.burst, r.busy FROM dibs.queue_rates r JOIN dibs.queue_names n ON n.id = r.k AND n.kind WHERE r.ns = $1;
 
--- Waits for the fetches that are under way: see queue_fetch.
+-- [18] Waits for the fetches of the namespace that are under way, which share this lock (see queue_fetch). So once a
+-- pause is acknowledged, no fetch that had not seen it gives anything. It is freed with the transaction.
 SELECT pg_advisory_xact_lock(1684628081, hashtext($1));
 
--- The queues of a namespace; $2: this one only, if it has it (0: all).
+-- [19] The queues of the namespace; $2: this one only, if it has it (0: all).
 SELECT DISTINCT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND ($2::bigint = 0 OR id = $2);
 
--- The ids of a queue's tasks on one shelf, $2 at most.
+-- [20] The ids of a queue's tasks on one shelf, $2 at most: see [0].
 SELECT t.id FROM dibs.TABLE t WHERE t.queue = $1::bigint AND WHICH ORDER BY FIRST, SECOND LIMIT $2::int;
 
--- How far a step may read that begins after $1 and ends at $2: $3 rows of each table.
+-- [21] How far a step of [1] may read that begins after $1 and ends at $2: to the $3th row of each table. Ids of
+-- other namespaces lie between, and this bounds how many of them are walked over.
 SELECT least($2::bigint,
   (SELECT t.id FROM dibs.tasks t WHERE t.id > $1::bigint AND t.id <= $2 ORDER BY t.id OFFSET $3::int LIMIT 1),
   (SELECT t.id FROM dibs.tasks_ended t WHERE t.id > $1 AND t.id <= $2 ORDER BY t.id OFFSET $3 LIMIT 1));
 
--- What runs, with its worker's namespace: at most $2.
+-- [22] What runs in the namespace, $2 at most: by its workers, since running tasks are indexed by worker. Each half
+-- of the UNION begins at a partial index of workers: those that are there, and those that are gone and may have tasks
+-- still. OFFSET 0 keeps the index of workers in use.
 SELECT t.id, t.queue, t.kind FROM dibs.queue_workers w, LATERAL (SELECT x.id, x.queue, x.kind FROM dibs.tasks x WHERE x.worker = w.id AND x.state = 5 OFFSET 0) t
 WHERE w.ns = $1 AND w.gone = 0
 UNION ALL
@@ -105,7 +120,7 @@ SELECT t.id, t.queue, t.kind FROM dibs.queue_workers w, LATERAL (SELECT x.id, x.
 WHERE w.ns = $1 AND w.gone <> 0 AND w.owing
 LIMIT $2::int;
 
--- Tasks as above, of the ids $10.
+-- [23] As [1], of the ids $10: where a queue has few tasks, they are found by its shelves and read by id.
 SELECT t.id, t.place, t.queue, t.kind, t.enqueued, t.due, t.token, coalesce(t.fetched, 0), coalesce(t.ended, 0), coalesce(t.expires, 0),
        t.attempts, t.granted, t.crashes, t.snoozes, t.state, t.suspect, t.args, coalesce(t.cold, ''), coalesce(t.stop, ''), coalesce(t.reason, ''),
        t.lim, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since
@@ -122,5 +137,5 @@ FROM (
 LEFT JOIN dibs.queue_workers w ON w.id = t.worker
 ORDER BY t.id;
 
--- Operators' words on limits that stand.
+-- [24] The operators' words on limits that stand, a thousand at most.
 SELECT said_of, key, slots, said, said_by, said_at FROM dibs.queue_limits WHERE ns = $1 AND said IS NOT NULL ORDER BY key, lim LIMIT 1000;

@@ -1,10 +1,12 @@
--- Adds names that this process has not seen yet; two may add the same at the same time (see the migration).
--- $2 numbers, $3 whether it is a kind's, $4 names.
+-- [0] Adds names that this process has not seen yet: $2 numbers, $3 whether it is a kind's, $4 names. There is no
+-- unique index and no wait: two processes may add the same name, and the table then has it twice (see migration 3).
 INSERT INTO dibs.queue_names (id, ns, kind, name)
 SELECT q.id, $1, q.kind, q.name FROM unnest($2::bigint[], $3::bool[], $4::text[]) q(id, kind, name)
 WHERE NOT EXISTS (SELECT FROM dibs.queue_names n WHERE n.id = q.id);
 
--- Takes in tasks that have neither unique key nor limit. Ids are drawn in the order of the items.
+-- [1] Takes in tasks that have neither unique key nor limit. queue_now() comes before nextval(), in a subquery that
+-- OFFSET 0 keeps apart: a transaction must have its id before it draws task ids, else a fetch could raise a line's
+-- floor above them (see queue_lines in migration 8). Ids are drawn in the order of the items.
 INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold)
 SELECT f.id, f.rank::bigint << 53 | f.id, f.queue, f.kind, f.now, f.due, nullif(f.expires, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
        f.args, nullif(f.cold, '')
@@ -17,20 +19,20 @@ FROM (
 ) f
 RETURNING id, state;
 
--- Takes in tasks that have one: see queue_admit.
+-- [2] Takes in tasks that have a unique key or a limit: see queue_admit.
 SELECT i, answer, task, stands FROM dibs.queue_admit($1, $2, $3::int,
   $4::bigint[], $5::bigint[], $6::int[], $7::text[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[],
   $12::uuid[], $13::bigint[], $14::smallint[], $15::bigint[], $16::uuid[], $17::int[], $18::smallint[]);
 
--- Tells those who watch queues. Returns of how many somebody was told.
+-- [3] Tells workers that watch the queues $1: see queue_tell. Returns for how many queues somebody was told.
 SELECT count(*) FROM (SELECT DISTINCT unnest($1::bigint[])) q(v) WHERE dibs.queue_tell(v, $2::bool);
 
--- Locks limits: see queue_declare.
+-- [4] Locks the limits of a batch: see queue_declare.
 SELECT dibs.queue_declare($1, $2::uuid[], $3::text[], $4::int[], $5::uuid[]);
 
--- Takes in tasks that differ in their arguments only: $5 arguments, and one each of all else. The answer is one
--- row, since a thousand of them cost both sides more than an array. The ids, in their order, are those of the
--- items; the state is that of all.
+-- [5] Takes in tasks that differ in their arguments only: $5 has the arguments, and there is one each of all else.
+-- The answer is one row, since a thousand rows cost both sides more than one array. The ids in ascending order are
+-- those of the items; the state is that of all.
 WITH taken AS (
   INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold)
   SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END, f.args, nullif($4::text, '')
@@ -42,11 +44,13 @@ WITH taken AS (
 )
 SELECT array_agg(id), min(state) FROM taken;
 
--- Takes in tasks with a unique key that nobody holds, given in the order of the keys; the others are left to
--- queue_admit. So is all of it where two take a key at the same time, which fails here after a wait of $11 at
--- most. $12 is each one's place in the batch: in that order ids are drawn. (In a list of columns unnest gives
--- rows as they are wanted; in FROM it gathers all of them first. The keys that are held are read in their
--- index's order, so that no plan but by that index is worth a thought.)
+-- [6] Takes in the tasks of a batch whose unique key is free, given in the order of the keys (Q1). The others get no
+-- row here, and are left to queue_admit. If another transaction takes one of the keys at the same time, the insert
+-- waits for it for $11 at most, fails, and nothing of the batch is done: queue_admit takes all of it then. $12 is
+-- each item's place in the batch: ids are drawn in that order.
+--
+-- unnest in the list of columns gives rows as they are wanted; in FROM it would gather all of them first. `ORDER BY
+-- t.uniq` in the subquery leaves the planner no cheaper plan than the index of keys.
 INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold, uniq, hold, held)
 SELECT f.id, f.rank::bigint << 53 | f.id, f.queue, f.kind, f.now, f.due, nullif(f.expires, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
        f.args, nullif(f.cold, ''), f.uniq, f.hold, true
@@ -64,7 +68,7 @@ FROM (
 WHERE f.uniq NOT IN (SELECT t.uniq FROM dibs.tasks t WHERE t.uniq = ANY ($9) AND t.held ORDER BY t.uniq)
 RETURNING id, state, uniq;
 
--- The same, of tasks that differ in their arguments and keys only: $4 what tells of the keys, $5 arguments, $9
+-- [7] The same, of tasks that differ in their arguments and keys only: $4 what tells of the keys, $5 arguments, $9
 -- keys, $12 places, and one each of all else.
 INSERT INTO dibs.tasks (id, place, queue, kind, enqueued, due, expires, state, args, cold, uniq, hold, held)
 SELECT f.id, $3::bigint << 53 | f.id, $1, $2, f.now, f.due, nullif($8::bigint, 0), CASE WHEN f.due > f.now THEN 0 ELSE 1 END,
@@ -80,7 +84,8 @@ FROM (
 WHERE f.uniq NOT IN (SELECT t.uniq FROM dibs.tasks t WHERE t.uniq = ANY ($9) AND t.held ORDER BY t.uniq)
 RETURNING id, state, uniq;
 
--- Adds lines that this process has not seen yet (see queue_lines), by queue, kind and rank.
+-- [8] Adds lines that this process has not seen yet (see queue_lines in migration 8). A line may be there twice, as a
+-- name may.
 INSERT INTO dibs.queue_lines (queue, kind, rank, floor)
 SELECT q.queue, q.kind, q.rank, q.rank::bigint << 53 FROM unnest($1::bigint[], $2::bigint[], $3::int[]) q(queue, kind, rank)
 WHERE NOT EXISTS (SELECT FROM dibs.queue_lines l WHERE l.queue = q.queue AND l.kind = q.kind AND l.rank = q.rank);

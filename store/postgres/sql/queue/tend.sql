@@ -1,43 +1,48 @@
--- The next queues whose turn it is, after $2, at most $3.
+-- [0] The queues whose turn it is: the next $3 after $2. Sweeps take the queues of a namespace by turns, so that no
+-- step grows with their number.
 SELECT DISTINCT id FROM dibs.queue_names WHERE ns = $1 AND NOT kind AND id > $2::bigint ORDER BY id LIMIT $3::int;
 
--- Workers that will not end what they have: see queue_dead.
+-- [1] Workers that will not end what they have (Q4): see queue_dead.
 SELECT w.id, w.key, w.owner, w.token, w.host, w.pid, w.queues, w.kinds, w.slots, w.since, 0::bigint
 FROM dibs.queue_dead($1) d JOIN dibs.queue_workers w ON w.id = d;
 
--- Rescues tasks of one.
+-- [2] Takes tasks from the worker $2, $3 at most: see queue_rescue.
 SELECT rescued, crashed FROM dibs.queue_rescue($1, $2::int, $3::int);
 
--- Those that have nothing left are gone.
+-- [3] Marks those that have nothing left as gone.
 SELECT dibs.queue_bury($1::int[]);
 
--- Discards what is waited for no longer.
+-- [4] Discards waiting tasks whose expires_at has passed (Q6).
 SELECT dibs.queue_expire($1, $2::bigint[], $3::int);
 
--- Makes due tasks available.
+-- [5] Makes due tasks available.
 SELECT dibs.queue_ripen_all($1::bigint[], $2::int);
 
--- Ends windows that are over.
+-- [6] Ends windows that are over (Q1), $2 at most. LATERAL: one short index scan for each queue.
 SELECT dibs.queue_free(ARRAY(
   SELECT t.id FROM unnest($1::bigint[]) q(id),
     LATERAL (SELECT x.id FROM dibs.tasks x WHERE x.queue = q.id AND x.state = 10 AND x.ended + x.hold <= dibs.now_us() ORDER BY x.ended + x.hold LIMIT $2::int) t
   LIMIT $2::int));
 
--- Repairs limits.
+-- [7] Checks and repairs limits (Q5).
 SELECT dibs.queue_repair($1, $2::int);
 
--- Deletes tasks of a final state.
+-- [8] Deletes tasks of a final state whose retention is over.
 SELECT dibs.queue_prune($1::bigint[], $2::smallint, $3::bigint, $4::int);
 
--- Forgets counters and workers that nobody can have a question about any more: $2 how old, $3 how many.
+-- [9] Forgets counters older than $2, $3 rows at most. Here and below, rows that another sweep has are passed over
+-- (SKIP LOCKED), and the rows that are locked are found by ctid, which nothing can move meanwhile.
 DELETE FROM dibs.queue_counts WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM dibs.queue_counts WHERE ns = $1 AND minute < dibs.now_us() - $2::bigint LIMIT $3::int FOR UPDATE SKIP LOCKED));
 
+-- [10] Forgets workers that have been gone for 30 days: nobody asks about their tasks any more.
 DELETE FROM dibs.queue_workers WHERE id = ANY (ARRAY(
   SELECT w.id FROM dibs.queue_workers w WHERE w.ns = $1 AND w.gone <> 0 AND w.gone < dibs.now_us() - 30 * 86400000000 AND NOT w.owing
   LIMIT $2::int FOR UPDATE SKIP LOCKED));
 
--- Sums up the counters of a minute, of those that nobody else is summing up, at most so many.
+-- [11] Sums up the counters of one minute that has several rows of one name: deletes $2 rows at most, and adds their
+-- sums. Minutes younger than two are left alone, since rows are still added to them; those older than half an hour
+-- were summed up.
 WITH gone AS (
   DELETE FROM dibs.queue_counts WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM dibs.queue_counts
@@ -51,4 +56,5 @@ WITH gone AS (
 INSERT INTO dibs.queue_counts
 SELECT ns, minute, queue, kind, name, sum(n) FROM gone GROUP BY ns, minute, queue, kind, name;
 
+-- [12] The clock.
 SELECT dibs.now_us();

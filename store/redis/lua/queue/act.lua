@@ -1,10 +1,14 @@
--- ARGV: act, new queue, new priority ('' for none), new instant ('' for none), the event's kind, what its words
--- end with, the queue in which the tasks must be, and the states, a byte each, of which they must be in one (''
--- for any); then ids. Answers: now, then of each: answer, state, other id.
+-- Does an operator's act to tasks (promise 23, Q7): retry, cancel, delete, discard, promote, move or edit. Each task
+-- is answered by itself; all of it is one step, with one event.
+--
+-- ARGV: act, new queue, new priority ('' for none), new instant ('' for none), the event's kind, what its words end
+-- with, the queue in which the tasks must be, and the states, a byte each, of which they must be in one ('' for any);
+-- then ids. Answers: now, then of each: answer, state, other id.
 local act, queue, priority, run_at, kind, tail, from, among = unpack(ARGV, 1, 8)
 local DONE, ASKED, NOT_THERE, UNFIT, TAKEN, CHANGED_SINCE = 1, 2, 3, 4, 5, 6
 
--- retake gives a task that ended its unique key again, or answers who has it.
+-- retake gives a task that ended its unique key again (Q1), or answers the task that has it. A holder that has
+-- expired, or whose window is over, gives way.
 local function retake(t)
   if t[UNIQUE] == 0 then return nil end
   local other = owner(key_of(t))
@@ -21,6 +25,7 @@ local function retake(t)
   return nil
 end
 
+-- retry puts a task back with a fresh budget of attempts. Its history stays.
 local function retry(t)
   if final(t[STATE]) then
     local window = in_window(t)
@@ -40,7 +45,7 @@ local function retry(t)
   return DONE
 end
 
--- put_anew is how a waiting task changes what it is sorted by.
+-- put_anew changes what a waiting task is sorted by: it leaves where it is, changes, and enters again.
 local function put_anew(t)
   local was = t[STATE]
   withdraw(t)
@@ -58,6 +63,7 @@ local function put_anew(t)
   enter(t, was == RETRYABLE and RETRYABLE or SCHEDULED)
 end
 
+-- carry_out does the act to one task, and answers what became of it.
 local function carry_out(t)
   if not t then return NOT_THERE end
   if from ~= '' and queue_of(t[LANE]) ~= from then return CHANGED_SINCE end

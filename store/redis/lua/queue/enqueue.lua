@@ -1,13 +1,16 @@
--- Takes in whatever there is, one after the other.
+-- Takes in tasks of every form, one after the other, in one step (promises 16 and 17; Q1, Q3, Q5). new.lua stands
+-- before it, and says what ARGV is. A key that occurs twice in a batch is decided in order: the second item meets the
+-- first.
 local new_specs = {}
 local function keep(id, spec) new_specs[id] = spec end
 
+-- answer adds one item's answer to the reply.
 local function answer(what, id, state)
   local n = #reply
   reply[n + 1], reply[n + 2] = what * 16 + state, tonumber(id)
 end
 
--- holder is the task that holds the key now, if there is one.
+-- holder is the task that holds the key now, or nil. A holder that has expired, or whose window is over, ends here.
 local function holder(key)
   local t = owner(key)
   if not t then return nil end
@@ -21,8 +24,8 @@ local function holder(key)
   return nil
 end
 
--- update gives a waiting task what a newer spec says: its arguments, tags, priority and instant, and a fresh
--- budget of attempts (rule Q3).
+-- update gives a waiting task what a newer spec says: its arguments, tags, priority and instant, and a fresh budget
+-- of attempts. It keeps its id (Q3).
 local function update(t, priority, run_at, spec)
   withdraw(t)
   local id = t[ID]
@@ -37,6 +40,7 @@ local function update(t, priority, run_at, spec)
 end
 
 local asked_for = {}
+-- unpacked is what is asked for, taken apart once for all items that ask for the same.
 local function unpacked(asked)
   local a = asked_for[asked]
   if a then return a end
@@ -52,6 +56,7 @@ local function unpacked(asked)
   return a
 end
 
+-- insert makes a new task, declares its limit (Q5), and puts it where it waits.
 local function insert(a, key, spec)
   last = last + 1
   local id = text(last)
@@ -74,6 +79,7 @@ local function insert(a, key, spec)
   return id
 end
 
+-- take_in decides one item: new, a duplicate, or an update of a task that waits.
 local function take_in(a, key, spec)
   local there = a.unique > 0 and holder(key)
   if there and a.again > 0 and waiting(there[STATE]) then
@@ -81,8 +87,8 @@ local function take_in(a, key, spec)
     if a.again == 2 then at = math.min(now + a.delay, there[ENQUEUED] + a.longest) end
     return update(there, a.priority, at, spec)
   end
-  -- A worker that has the other one has its arguments already: the newer task is one of its own, and takes the
-  -- key (rule Q3).
+  -- A worker that has the other task has its arguments already: the newer one becomes a task of its own, and takes
+  -- the key (Q3).
   if there and not (a.again > 0 and there[UNIQUE] == UNTIL_STARTED) then return answer(DUPLICATE, there[ID], there[STATE]) end
 
   local id = insert(a, key, spec)

@@ -1,8 +1,9 @@
--- Takes in tasks that depend on no other, as most are: plain ones, and those whose unique key nobody holds.
--- Where somebody does, or a key comes twice, no task is taken in and nothing answered, and enqueue.lua is
--- asked, which knows all cases. This is the case that is to be fast: it goes straight on, with few functions,
--- since the making of these is most of what a small batch would cost; and what the tasks of a batch have in
--- common, their form, is made once.
+-- Takes in tasks that depend on no other task, as most do: plain ones, and those whose unique key is free. If a key
+-- is held, or occurs twice in the batch, no task is taken in and nothing answered, and the client sends enqueue.lua,
+-- which knows all cases.
+--
+-- This is the hot path. It uses few functions, since the server makes each function anew at every call, which is most
+-- of what a small batch costs. What the tasks of a batch have in common, their form, is made once.
 local keys, seen = {}, {}
 for i = from, #ARGV, 2 do
   local asked = ARGV[i]

@@ -1,6 +1,13 @@
--- ARGV: the lease's name, its hold, not_after, max, '1' for a suspect, '1' for a charged one, how many kinds
--- and the kinds, then the queues. Answers: now, 1 or why not, when the next one is due, {lane, name, …},
--- then of each task: id, row, spec.
+-- Gives tasks to a worker (promises 18 and 19; L1, Q4, Q5, Q6). For each queue in order it makes due tasks available,
+-- then gives the first ones across all shelves in the order of rank; of suspects at most one. A task with a limit is
+-- given only if a slot is free, else it is discarded, displaces, or steps back, as it declared.
+--
+-- One script is one step: nothing is locked and no other fetch is beside it. STEP bounds what it does beside giving;
+-- the answer says when to ask again.
+--
+-- ARGV: the lease's name, its hold, not_after, max, '1' for a suspect, '1' for a charged one, how many kinds and the
+-- kinds, then the queues. Answers: now, 1 or why not, when the next task is due, {lane, name, …}, then of each task:
+-- id, row, spec.
 local name, hold, not_after, left = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local TOO_LATE, NO_LEASE = 2, 3
 if late(not_after) then return {now, TOO_LATE} end
@@ -19,8 +26,10 @@ end
 
 local paused = pauses()
 
--- A rate is a bucket: 'full' is when it has filled up, each task empties it by 'each' µs, and it holds 'burst' µs.
+-- The rates of kinds. Where there are few, all are read at once.
 local rates, how_many = {}, call('HLEN', prefix .. 'rates')
+-- know_rate reads a rate. A rate is a bucket that holds 'burst' µs; each task takes 'each' µs out, and 'full' is when
+-- it has filled up again.
 local function know_rate(line)
   local each, burst, full, kind = string.match(line, '^(%d+) (%d+) (%d+) (.*)$')
   rates[kind] = {each = tonumber(each), burst = tonumber(burst), full = math.max(tonumber(full), now), used = false}
@@ -29,6 +38,7 @@ if how_many > 0 and how_many <= LANES then
   for _, line in ipairs(call('HVALS', prefix .. 'rates')) do know_rate(line) end
 end
 
+-- rate_of is the rate of a kind, or false.
 local function rate_of(kind)
   if how_many > LANES and rates[kind] == nil then
     local line = call('HGET', prefix .. 'rates', kind)
@@ -37,12 +47,14 @@ local function rate_of(kind)
   return rates[kind]
 end
 
+-- allowed is how many tasks a rate allows now.
 local function allowed(rate)
   return math.floor((rate.burst - (rate.full - now)) / rate.each)
 end
 
 local given = {}
 
+-- give hands a task to the worker. Its token is larger than the last and than the clock (L10).
 local function give(t, rate)
   if t[TOLD] == 1 then more(t).completed = t[TOKEN] end
   t[TOKEN] = math.max(t[TOKEN] + 1, now)
@@ -57,8 +69,8 @@ local function give(t, rate)
   given[#given + 1] = t
 end
 
--- displace asks for a slot: running rivals are to stop, and older ones that wait have been superseded. One
--- that supersedes very many does so in steps, and stays where it is meanwhile.
+-- displace is Replace at a full limit (OnContention: Displace): running rivals are to stop, and older ones that wait
+-- are superseded. A task that supersedes very many does so in steps, and stays on its shelf meanwhile.
 local function displace(t)
   local l = limits().limit_of(t)
   local guests = members_of('guests:' .. l.key, STEP)
@@ -86,11 +98,11 @@ local function displace(t)
   limits().line(t)
 end
 
--- What has a limit whose slots are held back: it is put back in the end. Of a lane in which there is much of
--- that, nothing more is picked, so that the others have their turn.
+-- Tasks with a limit whose slots are held back (L9). They are put back at the end. From a lane with much of that
+-- nothing more is picked, so that the others have their turn.
 local waiting, clogged, MUCH = {}, {}, 50
 
--- meet gives a task that was taken from its shelf, or does with it what its time or its limit says.
+-- meet decides about a task that was taken from its shelf: it is given, or ends, or waits on.
 local function meet(t, rate)
   local full = t[LIMIT] > 0 and limits().free(limits().limit_of(t)) == 0
   if t[EXPIRES] > 0 and t[EXPIRES] <= now then
@@ -110,13 +122,14 @@ local function meet(t, rate)
   spend(1)
 end
 
+-- head is the rank of a shelf's first task that may still be picked.
 local function head(s)
   if s.cap and s.cap.n <= 0 or s.rate and s.rate.n <= 0 then return nil end
   local _, score = first(s.shelf)
   return score
 end
 
--- pick is the next tasks of a queue in order, at most n, out of their shelves.
+-- pick takes the next n tasks of a queue in order out of their shelves: a merge of sorted shelves.
 local function pick(sources, n)
   local s = sources[1]
   if not sources[2] and not s.suspect and not s.limited then return take_some(s.shelf, n) end
@@ -150,7 +163,7 @@ local function pick(sources, n)
   return ids
 end
 
--- put_back puts those on their shelves again that were picked in vain.
+-- put_back puts tasks back on their shelves that were picked in vain.
 local function put_back(ids, from)
   for i = from, #ids do
     local t = rows[ids[i]]
@@ -158,8 +171,8 @@ local function put_back(ids, from)
   end
 end
 
--- from gives what there is in a queue, the first in order first. Where what was met has others take its place, who is
--- next has changed: the rest goes back, and few are picked at a time for a while.
+-- from gives what a queue has, the first in order first. If a task that was met makes another one available, the
+-- order has changed: the rest goes back, and few are picked at a time for a while.
 local function from(sources)
   local batch = left
   while left > 0 and not enough() do
@@ -193,12 +206,13 @@ local function from(sources)
 end
 
 local next_due
+-- due_at remembers the earliest instant at which the caller should ask again.
 local function due_at(at)
   if at and (not next_due or at < next_due) then next_due = at end
 end
 
--- numbers are the lanes of a queue in an index. Where there are very many, those of the kinds that this worker
--- knows are looked up, or some are drawn: the others have their turn in another fetch.
+-- numbers are the lanes of a queue in an index. Of very many, those of the kinds that this worker knows are looked
+-- up, or some are drawn at random: the others have their turn in another fetch.
 local function numbers(index, queue)
   local key = prefix .. index .. ':' .. queue
   if call('SCARD', key) <= LANES then return call('SMEMBERS', key) end
@@ -212,7 +226,7 @@ local function numbers(index, queue)
   return found
 end
 
--- lanes of a queue that this worker may fetch from now, of an index.
+-- lanes_in are those of them that this worker may fetch from now.
 local function lanes_in(index, queue)
   local found = {}
   for _, lane in ipairs(numbers(index, queue)) do
@@ -222,7 +236,7 @@ local function lanes_in(index, queue)
   return found
 end
 
--- stocks are the lanes with something on a shelf: in the index, or since what is due came.
+-- stocks are the lanes with tasks on a shelf: by the index, or because tasks came due in this script.
 local function stocks(queue)
   local found, seen = lanes_in('offered', queue), {}
   for _, o in ipairs(found) do seen[tonumber(o.lane)] = true end
@@ -234,6 +248,7 @@ local function stocks(queue)
   return found
 end
 
+-- stocked says whether a shelf has anything.
 local function stocked(z) return next(z.add) or call('ZCARD', prefix .. z.key) > z.taken end
 
 local dues = 0
@@ -258,15 +273,14 @@ for i = queues_from, #ARGV do
     if not any then mark('offered:' .. queue, o.lane, false) end
   end
   if #sources > 0 and left > 0 then from(sources) end
-  -- What a rate holds back is asked for again when it may go.
+  -- A task that a rate holds back is asked for again when it may go.
   for _, s in ipairs(sources) do
     local r = s.limited
     if r and allowed(r) < 1 then due_at(r.full + r.each - r.burst) end
   end
 end
 if left > 0 and #waiting == 0 and call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20) then due_at(now) end
--- There is more, of what had to be passed over; if not merely what is held back, which would be asked for again
--- and again.
+-- More was passed over: ask again at once. Not if slots are held back, or it would be asked for again and again.
 if left > 0 and enough() and #waiting == 0 then due_at(now) end
 for _, t in ipairs(waiting) do
   if t[STATE] == AVAILABLE then put(shelf(t), rank(t), t[ID]) end

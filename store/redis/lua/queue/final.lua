@@ -1,18 +1,18 @@
--- How tasks end. 'unique' maps keys to the tasks that hold them, 'windows' orders those that hold one
--- beyond their success by its end, 'ended:<state>' lists tasks in the order in which they ended, for
--- retention, and 'final:<state>' those of the rarer states by id.
+-- How tasks end. 'unique' maps keys to the tasks that hold them (Q1). 'windows' orders tasks that hold a key beyond
+-- their success, by the end of that. 'ended:<state>' lists tasks in the order in which they ended, for retention.
+-- 'final:<state>' has those of the rarer states, by id.
 
 local ended = {} -- ids by state
 
--- tally adds to the counters, of what nobody but the store sees.
+-- tally counts what only the store sees.
 local tallies = {}
 local function tally(t, name)
   local field = lane_name(t[LANE]) .. '\31' .. name
   tallies[field] = (tallies[field] or 0) + 1
 end
 
--- let_go gives up the key of a task, if it is still the task's when the script ends. Others that had it before
--- may end in the same script.
+-- let_go gives up a task's key, if the key is still the task's when the script ends. Earlier holders of the key may
+-- end in the same script.
 local leaving = {} -- sets of ids, by key
 local function let_go(t)
   local key = key_of(t)
@@ -20,7 +20,7 @@ local function let_go(t)
   leaving[key][t[ID]] = true
 end
 
--- owners are the tasks that hold keys as this script leaves them; false is that there is none.
+-- owners are the tasks that hold keys as this script leaves them; false: nobody does.
 local owners, owned = {}, {}
 local function look_up(keys)
   local unknown = {}
@@ -30,18 +30,20 @@ local function look_up(keys)
   for key, id in pairs(fields('unique', unknown)) do owners[key] = id end
 end
 
--- owner is the task that holds a key now: none whose time was over in this script.
+-- owner is the task that holds a key now; not one whose time ran out in this script.
 local function owner(key)
   look_up({key})
   local id = owners[key]
   return id and not (leaving[key] and leaving[key][id]) and task(id) or nil
 end
 
+-- own makes a task the holder of a key.
 local function own(key, id)
   owners[key], owned[key] = id, true
   if leaving[key] then leaving[key][id] = nil end
 end
 
+-- write_keys keeps what changed of 'unique'. It reads first, so it comes before the first write.
 local function write_keys()
   local keys = {}
   for key in pairs(leaving) do keys[#keys + 1] = key end
@@ -62,7 +64,8 @@ local function list_ended(t, state)
   if e then e[#e + 1] = t[ID] else ended[state] = {t[ID]} end
 end
 
--- conclude gives a task its final state. It must be out of where it waited, or ran.
+-- conclude gives a task its final state. The caller has taken it from where it waited or ran. A window is open from
+-- success on (Q1); all other keys are let go of.
 local function conclude(t, state, reason)
   become(t, state)
   t[ENDED] = now
@@ -78,13 +81,14 @@ local function conclude(t, state, reason)
   if state ~= SUCCEEDED then put('final:' .. state, tonumber(t[ID]), t[ID]) end
 end
 
--- cancel ends a task that somebody stopped, where no worker says so. It must be out of where it waited, or ran.
+-- cancel ends a task that somebody stopped, when no worker says so. The caller has taken it from where it waited or
+-- ran.
 local function cancel(t, reason)
   conclude(t, CANCELED, reason)
   tally(t, 'canceled')
 end
 
--- close_window lets go of the key of a task that succeeded.
+-- close_window lets go of the key of a task that succeeded, at the end of its window.
 local function close_window(t)
   drop('windows', t[ID])
   let_go(t)
@@ -95,6 +99,7 @@ local function in_window(t) return t[STATE] == SUCCEEDED and t[UNIQUE] == UNTIL_
 
 -- delete removes a final task's row, and all that belongs to it.
 local deleted = {}
+-- delete removes a final task's row and all that belongs to it.
 local function delete(t)
   if in_window(t) then drop('windows', t[ID]) end
   if t[UNIQUE] == UNTIL_FINISHED or t[UNIQUE] == UNTIL_STARTED then let_go(t) end
@@ -104,6 +109,7 @@ local function delete(t)
   deleted[#deleted + 1] = t[ID]
 end
 
+-- remove_deleted plans the deletion of rows and specs, and of a page that has become empty.
 local function remove_deleted()
   if #deleted == 0 then return end
   local last = page(num(call('HGET', prefix .. 'queue', 'id')))
@@ -124,7 +130,8 @@ local function write_tallies()
   put('minutes', now - now % 60000000, minute)
 end
 
--- finish is how a script that changes tasks ends.
+-- finish is how every script that changes tasks ends. The order matters: limits are settled while reading is still
+-- allowed, and nothing is read after commit began to write.
 local function finish()
   if limits_made then
     limits().settle()

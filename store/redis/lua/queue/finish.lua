@@ -1,5 +1,9 @@
--- ARGV: the lease's name, its hold, then of each run: id, what became of it (RUN_END), its outcome, and
--- its error. Answers: now, then 1 (OK) or 2 (Gone) of each.
+-- Ends runs (promises 17, 19 and 20). Each end is fenced: the task must run, under this token, by this worker, whose
+-- lease is live. An end that repeats an earlier one under the same token is OK, since the answer to the first may
+-- have been lost. Slots are given back and the next tasks promoted in the same step (Q5).
+--
+-- ARGV: the lease's name, its hold, then of each run: id, what became of it (RUN_END), its outcome, and its error.
+-- Answers: now, then 1 (OK) or 2 (Gone) of each.
 local RUN_END = '<dBdddI2c0'
 local SUCCESS, RETRY, FAIL, CANCEL, DROP, SNOOZE, RETURN = 1, 2, 3, 4, 5, 6, 7
 local becomes = {[SUCCESS] = SUCCEEDED, [FAIL] = FAILED, [CANCEL] = CANCELED, [DROP] = DISCARDED}
@@ -12,6 +16,7 @@ for i = 3, #ARGV, 4 do ids[#ids + 1] = ARGV[i] end
 if worker then load(ids) end
 local had = worker and marks('running:' .. worker)
 
+-- carry_out ends one run. A task that was asked to stop, and is neither done nor failed, ends canceled.
 local function carry_out(t, verdict, delay, reason, outcome, began, stopped, problem)
   had[t[ID]] = false
   local stop = stop_of(t)

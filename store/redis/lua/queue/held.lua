@@ -1,6 +1,6 @@
--- held_until is until when slots of limits are held back, as grants of leases are (rules Q5, L9): a server that
--- was promoted may not know who has one. 0 if they are not. Only who meets a task with a limit asks; the first
--- who meets another server than the namespace knows begins the hold-back.
+-- held_until is until when slots of limits are held back, as grants of leases are (Q5, L9): a server that was
+-- promoted may not know all slots that were given. 0: they are not held back. Only a script that meets a task with a
+-- limit asks. The first one on a server that the namespace does not know begins the hold-back.
 local held
 local function held_until()
   if held then return held end

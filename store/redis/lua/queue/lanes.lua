@@ -1,5 +1,7 @@
--- ARGV: lanes. Answers: now, then of each, of the first ones at least: its name, {state, count, …}, since when
--- its oldest task is due.
+-- Tells of lanes for Admin, as far as STEP allows; the caller asks again for the rest.
+--
+-- ARGV: lanes. Answers: now, then of each, of the first one at least: its name, {state, count, …}, since when its
+-- oldest task is due.
 
 -- earliest looks at the first few of each rank, and at the first blocked ones: within a rank, ids are nearly
 -- in the order of instants.

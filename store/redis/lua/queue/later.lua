@@ -1,8 +1,8 @@
--- A script reads and decides first, and writes when nothing can go wrong any more: what it decides is kept
--- here, and commit carries it out. So an error of whatever kind, a key of the wrong type, or a server that is
--- full ends a script with nothing done. After its first write a script reads nothing and decides nothing.
+-- A script reads and decides first, and writes when nothing can go wrong any more: what it decides is kept here, and
+-- commit carries it out. So an error of any kind, such as a key of the wrong type or a full server, ends a script
+-- with nothing done. After its first write a script reads nothing and decides nothing.
 --
--- No script does more than STEP for others than who asked for it (see script.go): it stops, and says that there
+-- No script does more than STEP for others than its caller (see script.go; promise 26): it stops, and says that there
 -- is more. No command is given more than CHUNK values, far below what fits Lua's stack (8,000).
 local CHUNK = 1000
 
@@ -13,7 +13,7 @@ local function enough() return spent >= STEP end
 -- Commands that remove, and those that add, by key; then those that stand for themselves.
 local removals, additions, orders = {}, {}, {}
 
--- values are what is kept for a command that takes any number of them.
+-- values are the arguments that are kept for a command on a key that takes any number of them.
 local function values(book, command, key)
   local keys = book[command]
   if not keys then
@@ -37,10 +37,10 @@ end
 local function remove(command, key, x, y) later(removals, command, key, x, y) end
 local function add(command, key, x, y) later(additions, command, key, x, y) end
 
--- order keeps a command that is given as it is.
+-- order keeps a command that is given as it is, after all others.
 local function order(...) orders[#orders + 1] = {...} end
 
--- fields reads some of a hash, by name.
+-- fields reads fields of a hash, and returns them by name.
 local function fields(key, names)
   local found = {}
   for i = 1, #names, CHUNK do
@@ -51,7 +51,7 @@ local function fields(key, names)
   return found
 end
 
--- The members of sets that come or go: what was said last counts.
+-- Members of sets that come or go; the last word about a member counts.
 local members = {}
 local function marks(key)
   local m = members[key]
@@ -84,9 +84,9 @@ local function counter(name)
   return n
 end
 
--- zset is a sorted set as this script leaves it: without the first few ('taken'), without those that are
--- 'gone', and with what was added. first and last look at it so; 'page' is what is known of the server's from
--- 'taken' on.
+-- zset is a sorted set as this script leaves it: without the first few ('taken'), without those that are 'gone', and
+-- with what was added. first and last_of look at it so. 'page' is what was read of the server's set from 'taken' on;
+-- pages grow, so a look at the head costs little and a long walk few commands.
 local zsets, none = {}, {}
 local function zset(key)
   local z = zsets[key]
@@ -97,8 +97,8 @@ local function zset(key)
   return z
 end
 
--- Where one with this score is, or would be, among those that were added: the first one is at the end, where it
--- is cheap to take away.
+-- position is where an entry with this score is, or would be, among those that were added. The first entry is at the
+-- end, where it is cheap to take away.
 local function position(z, score)
   local low, high, o, a = 1, #z.order + 1, z.order, z.add
   while low < high do
@@ -108,12 +108,13 @@ local function position(z, score)
   return low
 end
 
--- strike takes out what was added.
+-- strike takes out an entry that was added.
 local function strike(z, id)
   if z.order then table.remove(z.order, position(z, z.add[id])) end
   z.add[id] = nil
 end
 
+-- put adds an entry, or moves it.
 local function put(key, score, id)
   local z = zset(key)
   if z.order then
@@ -123,13 +124,15 @@ local function put(key, score, id)
   z.add[id] = score
 end
 
+-- drop removes an entry.
 local function drop(key, id)
   local z = zset(key)
   if z.add[id] then strike(z, id) end
   z.gone[id] = true
 end
 
--- ordered are the ids that were added, the last one first. Most scripts never ask.
+-- ordered are the ids that were added, the last one first. They are sorted when a script first asks; most scripts
+-- never do.
 local function ordered(z)
   if not next(z.add) then return none end
   if not z.order then
@@ -141,7 +144,7 @@ local function ordered(z)
   return z.order
 end
 
--- first is what comes first, its score, and whether this script added it.
+-- first is the first entry, its score, and whether this script added it.
 local function first(z)
   local id = z.page[z.at]
   while not id and not z.over or id and z.gone[id] do
@@ -159,6 +162,7 @@ local function first(z)
   return id, score, false
 end
 
+-- take_first removes the first entry and returns it.
 local function take_first(z)
   local id, score, mine = first(z)
   if mine then
@@ -169,7 +173,7 @@ local function take_first(z)
   return id, score
 end
 
--- take_some is the first n, which is cheap where nothing has changed yet.
+-- take_some removes the first n entries and returns them. It is one command while nothing has changed yet.
 local function take_some(z, n)
   if not next(z.add) and not next(z.gone) then
     local ids = call('ZRANGE', prefix .. z.key, z.taken, z.taken + n - 1)
@@ -185,7 +189,7 @@ local function take_some(z, n)
   return ids
 end
 
--- last is what comes last, of a set from which nothing is taken in front.
+-- last_of is the last entry, of a set from which nothing is taken in front.
 local function last_of(z)
   if not z.tail then z.tail, z.tail_at, z.tail_read, z.tail_size = none, 1, 0, 1 end
   local id = z.tail[z.tail_at]
@@ -203,7 +207,7 @@ local function last_of(z)
   return id, score
 end
 
--- passed are up to n whose score is an instant that has passed. They stay where they are.
+-- passed are up to n entries whose score is an instant that has passed. They stay where they are.
 local function passed(key, n)
   local z, ids = zset(key), {}
   for _, id in ipairs(call('ZRANGEBYSCORE', prefix .. key, '-inf', now, 'LIMIT', z.taken, n)) do
@@ -229,8 +233,8 @@ local function write_all(book)
   end
 end
 
--- commit writes. It begins with what a full server refuses, if the script takes anything in: as a whole, since nothing
--- is refused any more after the first write. A script that only changes what is there begins with a
+-- commit writes. A script that takes anything in begins with a write that a full server refuses: then nothing is
+-- done, and nothing is refused any more after the first write. A script that only changes what is there begins with a
 -- removal, and so is never refused.
 local function commit(others)
   if begins then begins() end

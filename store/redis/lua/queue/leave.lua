@@ -1,3 +1,5 @@
+-- Forgets a worker that leaves, and rescues some of its tasks (Q4). The caller repeats it, and Tend does the rest.
+--
 -- ARGV: hold, how many tasks to rescue at most. Answers: now, how many are left.
 local n = worker_of(ARGV[1])
 if not n then return {now, 0} end

@@ -1,20 +1,20 @@
--- A limit is the hash 'limit:<key>': its readable key, max, and the last token. 'slots:<key>' are the
--- tasks that run, 'doors:<key>' the lanes in which some wait. Of each such lane as many tasks as
--- there are free slots are on the shelf, the first ones in order ('ahead:<key>:<lane>'); all
--- others are blocked ('behind:<key>:<lane>', and 'blocked:<lane>' by the instant they were due), and no
--- fetch meets them. 'rivals:<key>' are those that wait and declared Displace, by id; 'guests:<key>' those that run,
--- declared it, and have not been asked to stop.
+-- A limit (Q5) is the hash 'limit:<key>': its readable key, max, and the last token. 'slots:<key>' has the tasks that
+-- run, 'doors:<key>' the lanes in which some wait. Of each such lane as many tasks as there are free slots are on the
+-- shelf, the first ones in order ('ahead:<key>:<lane>'). All others are blocked ('behind:<key>:<lane>', and
+-- 'blocked:<lane>' by the instant at which they were due), and no fetch meets them. 'rivals:<key>' has those that
+-- wait and declared Displace, by id. 'guests:<key>' has those that run, declared it, and have not been asked to stop.
 --
--- Where more has to move than a step may, the limit is in 'untidy', and says at which door to go on: a cursor
--- of SSCAN, with a '+' behind it if slots came or went since that round began. Whatever changes its slots goes
--- on there, and so do Tend, and a fetch that finds too little (rule Q5).
+-- If more tasks must move than a step may, the limit is in 'untidy', with the door at which to go on: a cursor of
+-- SSCAN, with a '+' behind it if slots came or went since that round began. Whatever changes its slots goes on there,
+-- and so do Tend, and a fetch that finds too little.
 --
--- Most scripts meet no task with a limit, so the functions are made when the first one is met.
+-- Most scripts meet no task with a limit. So the functions are made only when the first one is met.
 local limits_made
 local function limits()
   if limits_made then return limits_made end
   local LOOKS = STEP -- at doors, beside the tasks that move
   local known, looks = {}, 0
+  -- limit reads a limit, once. used is how many slots are taken.
   local function limit(key)
     local l = known[key]
     if not l then
@@ -27,10 +27,11 @@ local function limits()
     return l
   end
 
+  -- free is how many slots are free. A lowered max stops nothing that runs, so it may be exceeded.
   local function free(l) return math.max(l.max - l.used, 0) end
 
-  -- queues says that t waits in line for its limit. What wants to be discarded or to displace must meet a
-  -- fetch to do so, and waits in the open until then.
+  -- queues says that a task waits in line for its limit. A task that is to be discarded or to displace must meet a
+  -- fetch for that, and waits in the open until then.
   local function queues(t) return t[LIMIT] == WAIT or t[LIMIT] == DISPLACED end
 
   -- A door is what this script knows of a lane at a limit.
@@ -44,6 +45,7 @@ local function limits()
     return d
   end
 
+  -- go_ahead puts a task at the head of its lane and on the shelf, go_behind among those that are blocked.
   local function go_ahead(d, t)
     put(d.ahead.key, rank(t), t[ID])
     d.n = d.n + 1
@@ -56,7 +58,7 @@ local function limits()
     put('blocked:' .. t[LANE], t[RUN_AT], t[ID])
   end
 
-  -- nominate moves the first one behind ahead. Its followers are read with it: as a rule they are next.
+  -- nominate moves the first blocked task ahead. Its followers are read with it: as a rule they are next.
   local function nominate(d)
     local id, z = first(d.behind), d.behind
     if rows[id] == nil then
@@ -69,6 +71,7 @@ local function limits()
     if rows[id] then go_ahead(d, rows[id]) end
   end
 
+  -- step_back moves a task from ahead to behind.
   local function step_back(d, id)
     drop(d.ahead.key, id)
     d.n = d.n - 1
@@ -78,8 +81,8 @@ local function limits()
     go_behind(d, t)
   end
 
-  -- tidy does at one door what a changed number of free slots asks for (rule Q5), and says how many moved, and
-  -- whether that was all.
+  -- tidy does at one door what a changed number of free slots asks for, and says how many moved, and whether that was
+  -- all.
   local function tidy(l, d)
     local n, room = 0, free(l)
     looks = looks + 1
@@ -108,8 +111,8 @@ local function limits()
     end
   end
 
-  -- tidy_all goes round the doors, and says how many moved. It looks at one page of them at least, all of which it
-  -- comes to unless it moves tasks: so every step gets on.
+  -- tidy_all goes round the doors, and says how many moved. It looks at one page of them at least, and comes to all
+  -- of that page unless it moves tasks: so every step gets on.
   local function tidy_all(l)
     local moved, n, all, at, fresh = 0, 0, true, '0', true
     if l.untidy then
@@ -147,7 +150,8 @@ local function limits()
     return moved
   end
 
-  -- resize sets what tasks declare. While an operator's word stands (said), that is only remembered (rule Q5).
+  -- resize sets what a task declares of its limit: the last one wins, and a change is an event. While an operator's
+  -- word stands (said), the declaration is only remembered.
   local function resize(l, max, readable, by)
     if l.said then
       if l.said ~= max then add('HSET', 'limit:' .. l.key, 'said', max) end
@@ -169,7 +173,7 @@ local function limits()
     tidy_all(l)
   end
 
-  -- say is an operator's word, or, where max is 0, its end.
+  -- say is an operator's word; max 0 takes it back.
   local function say(l, max, words, by)
     if max == 0 and not l.said or l.said and l.max == max then return end
     local at, declared = 'limit:' .. l.key, l.said or l.max
@@ -198,14 +202,14 @@ local function limits()
     return l
   end
 
-  -- arrange is tidy at one door, for who comes to it or leaves it.
+  -- arrange is tidy at one door, after a task came to it or left it.
   local function arrange(l, d)
     local _, all = tidy(l, d)
     if not all then l.untidy = l.untidy or '0' end
   end
 
-  -- line puts t at its door: ahead where there is room and nobody else behind, and behind otherwise. Only
-  -- one that comes before the last ahead needs more.
+  -- line puts a task at its door: ahead if there is room and nobody behind, else behind. Only a task that comes
+  -- before the last one ahead needs more.
   local function line(t)
     local l = limit_of(t)
     local d = door(l, t[LANE])
@@ -221,7 +225,7 @@ local function limits()
     if d.n < room or not last_rank or rank(t) < last_rank then arrange(l, d) end
   end
 
-  -- leave_line takes t from its door, and lets the next one up.
+  -- leave_line takes a task from its door, and lets the next one up.
   local function leave_line(t)
     local l = limit_of(t)
     local d = door(l, t[LANE])
@@ -236,7 +240,8 @@ local function limits()
     unlist(l, d)
   end
 
-  -- take_slot and give_back_slot leave it to settle to let others up or down.
+  -- take_slot and give_back_slot only mark the limit: settle lets others up or down, once for all of them. A token
+  -- given under a limit is larger than all earlier ones under it.
   local function take_slot(t)
     local l = limit_of(t)
     if queues(t) then
@@ -263,7 +268,7 @@ local function limits()
     l.dirty = true
   end
 
-  -- go_on is tidy_all where it is not done, at up to so many limits. It says whether there is more.
+  -- go_on continues tidy_all for up to n limits where it is not done. It says whether there is more.
   local function go_on(n)
     for _, key in ipairs(call('SRANDMEMBER', prefix .. 'untidy', n)) do
       local l = limit(key)
@@ -273,6 +278,7 @@ local function limits()
     return false
   end
 
+  -- settle lets others up or down at each limit whose slots changed in this script.
   local function settle()
     for _, l in pairs(known) do
       if l.dirty and looks < LOOKS then
@@ -283,7 +289,7 @@ local function limits()
     end
   end
 
-  -- write keeps what is known of limits themselves.
+  -- write keeps what changed of the limits themselves.
   local function write()
     for key, l in pairs(known) do
       if l.taken then

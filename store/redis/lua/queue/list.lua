@@ -1,7 +1,9 @@
--- Looks at tasks by id, at a bounded number of them. ARGV: after, up to (0: no bound), how many rows at most,
--- queue, kind ('' for any), three strings that the spec must contain ('' for none), then states (none: any).
--- Answers: now, the id up to which it looked (0: there are no more), {lane, name, …}, {worker, its hash, …},
--- then of each task that was selected: id, row, spec.
+-- Reads tasks by id for Admin, a bounded number of them (promise 26): a few pages of ids, or a thousand of each rare
+-- final state.
+--
+-- ARGV: after, up to (0: no bound), how many rows at most, queue, kind ('' for any), three strings that the spec must
+-- contain ('' for none), then states (none: any). Answers: now, the id up to which it looked (0: there are no more),
+-- {lane, name, …}, {worker, its hash, …}, then of each task that was selected: id, row, spec.
 local after, up_to, most, queue, kind = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local needles = {}
 for i = 6, 8 do
@@ -44,7 +46,7 @@ local function contains(spec)
   return true
 end
 
--- Candidates come in ascending order, a bounded number of them; looked is the id up to which they are complete.
+-- Candidates come in ascending order, a bounded number of them. looked is the id up to which all were considered.
 local found, looked, more = {}, after, false
 local function consider(ids)
   load(ids)
@@ -65,6 +67,7 @@ local function consider(ids)
   if #ids > 0 then looked = tonumber(ids[#ids]) end
 end
 
+-- rare finds tasks by the indexes of the rare final states.
 local function rare()
   local ids = {}
   for s in pairs(states) do
@@ -78,7 +81,8 @@ local function rare()
   consider({unpack(ids, 1, cut)})
 end
 
--- pages_after are a few of those that hold tasks after an id, and the id up to which there are no others.
+-- pages_after are a few of the pages that hold tasks after an id, and the id up to which there are no others. For
+-- open states only, pages without unfinished tasks are passed over.
 local function pages_after(id)
   local pages = call('ZRANGEBYSCORE', prefix .. 'pages', page(id), page(up_to), 'LIMIT', 0, only_open and 500 or 4)
   local function ends(n) return math.min(n * 1000 + 999, up_to) end
@@ -91,6 +95,7 @@ local function pages_after(id)
   return some, #pages == 500 and ends(pages[500]) or up_to
 end
 
+-- by_page goes through the ids of those pages.
 local function by_page()
   local pages, all = pages_after(after + 1)
   for _, n in ipairs(pages) do

@@ -1,14 +1,16 @@
--- What all that enqueues begins with.
+-- What both scripts that enqueue begin with.
 --
--- ARGV: fresh installation id, schema, longest TTL (for identity), how many lanes and how many limits; the
--- lanes' names; of each limit: its key, and the readable one; then of each task: what is asked for (PLAIN, or
--- ASKED and the unique key), and its spec. Answers: now, then of each: 16 times the answer and the state, id.
+-- ARGV: fresh installation id, schema, longest TTL (for identity), how many lanes and how many limits; the lanes'
+-- names; of each limit: its key, and the readable one; then of each task: what is asked for (PLAIN, or ASKED and the
+-- unique key), and its spec. Answers: now, then of each: 16 times the answer and the state, id.
+--
 -- What is asked for ends with the key, so that the rest is alike in most tasks of a batch.
 local PLAIN, PLAIN_SIZE = '<I2bddI4', 23
 local ASKED, ASKED_SIZE = '<I2bddI4dBBddBI4I2', 56
 local NEW, DUPLICATE, UPDATED = 1, 2, 3
 
--- Without the namespace's record the data is gone: leases are held back from now on (rule L9).
+-- Without the namespace's record the data is gone. This write makes the record anew, and so holds leases back from
+-- now on (L9).
 if call('HEXISTS', prefix .. 'meta', 'id') == 0 then
   begins = function()
     identity(ARGV[1], ARGV[2], ARGV[3], 0, 0)

@@ -1,5 +1,8 @@
--- ARGV: 'queue<US>kind', until (0: none), the pause as JSON ('' to resume), the event's kind and words.
--- Answers: now, 1 or 0 (there was none).
+-- Begins, changes or ends a pause of a queue or kind, and records it. A fetch is one step as well, so once this is
+-- answered no fetch gives what is paused. The end of a pause wakes idle workers.
+--
+-- ARGV: 'queue<US>kind', until (0: none), the pause as JSON ('' to resume), the event's kind and words. Answers: now,
+-- 1 or 0 (there was none).
 local field, till, json, kind, words = unpack(ARGV, 1, 5)
 if json ~= '' then
   add('HSET', 'pauses', field, till .. ' ' .. now_text .. ' ' .. json)

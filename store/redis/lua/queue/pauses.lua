@@ -1,7 +1,7 @@
 local LANES = 200 -- that a fetch looks at: of a queue, and of pauses and rates unless it looks them up one by one
 
--- 'pauses' maps 'queue<US>kind', either of which may be empty, to '<until, or 0> <JSON>'.
--- pauses returns a function that says whether a lane is paused now.
+-- 'pauses' maps 'queue<US>kind', either of which may be empty, to '<until, or 0> <JSON>'. pauses returns a function
+-- that says whether a lane is paused now. Where there are many pauses they are looked up one by one.
 local function pauses()
   local key = prefix .. 'pauses'
   local n = call('HLEN', key)

@@ -1,6 +1,7 @@
--- ARGV: id, '1' for its attempts and its limit's slots as well. Answers: now, row ('' where there is none),
--- spec, {lane, name}, {worker, its hash}, {attempt, …}, {readable key, max, waiting, then of each holder: id,
--- lane's name, worker's hash, since}. Of attempts, and of holders, it tells of STEP at most.
+-- One task for Admin, with its worker, its attempts and its limit's slots; of each of these STEP at most.
+--
+-- ARGV: id. Answers: now, row ('' where there is none), spec, {lane, name}, {worker, its hash}, {attempt, …},
+-- {readable key, max, waiting, then of each holder: id, lane's name, worker's hash, since}.
 local t = task(ARGV[1])
 if not t then return {now, ''} end
 

@@ -1,3 +1,6 @@
+-- Writes that work begins, before it does (Q4). Each task must run, under this token, by this worker, whose lease is
+-- live. A key that is held until the start is let go of here (Q1).
+--
 -- ARGV: the lease's name, its hold, then of each task: id, token. Answers: now, then 1 (OK) or 2 (Gone) of each.
 local reply, worker, ids = {now}, live(ARGV[1], ARGV[2]) and worker_of(ARGV[2]), {}
 for i = 3, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end

@@ -1,10 +1,6 @@
--- A task is a row, which changes, and a spec, which no script looks into. A thousand neighbours share
--- the hashes 'rows:<id / 1000>' and 'specs:<id / 1000>', so that one command reads or writes a batch
--- of them, and Admin can go through all tasks by id; 'pages' is the index of those hashes, 'unfinished' how
--- many unfinished tasks each has.
---
--- A lane is a kind in a queue. It has a number, which rows and names of keys carry: 'lane-of' maps
--- 'queue<US>kind' to it, 'lanes' the reverse, and 'depth:<lane>' counts its tasks by state.
+-- A task is a row, which changes, and a spec, which no script looks into. A thousand neighbours share the hashes
+-- 'rows:<id / 1000>' and 'specs:<id / 1000>'. So one command reads or writes a batch of them, and Admin can go
+-- through all tasks by id. 'pages' is the index of those hashes, 'unfinished' how many unfinished tasks each has.
 local SCHEDULED, AVAILABLE, BLOCKED, RUNNING, RETRYABLE = 1, 2, 3, 4, 5
 local SUCCEEDED, FAILED, DISCARDED, CANCELED, CRASHED = 6, 7, 8, 9, 10
 
@@ -12,9 +8,9 @@ local SUCCEEDED, FAILED, DISCARDED, CANCELED, CRASHED = 6, 7, 8, 9, 10
 local UNTIL_FINISHED, UNTIL_STARTED, STARTED = 1, 2, 3 -- row.unique; STARTED has let go of the key
 local WAIT, DISCARD, DISPLACE, DISPLACED = 1, 2, 3, 4  -- row.limit; DISPLACED has asked for its slot, and waits like others
 
--- A row as scripts hold it is an array, since a table with names costs more than all else that is done to most
--- tasks. The fixed part is what struct packs by FORM; queue_row.go reads the same. The rest, which few
--- tasks have, is left as it was until more asks for it.
+-- A row as scripts hold it is an array, since a table with names costs more than all else that is done to most tasks.
+-- The fixed part is what struct packs by FORM; queue_row.go reads the same. The rest, which few tasks have, stays
+-- packed until more asks for it.
 local ID, CHANGED, MORE, PACKED = 1, 2, 3, 4
 local STATE, FRONT, SUSPECT, BEGUN, TOLD, UNIQUE, LIMIT, PRIORITY = 5, 6, 7, 8, 9, 10, 11, 12
 local LANE, WORKER, ATTEMPTS, GRANTED, CRASHES, SNOOZES, MAX_CRASHES = 13, 14, 15, 16, 17, 18, 19
@@ -22,14 +18,15 @@ local ENQUEUED, RUN_AT, EXPIRES, FETCHED, ENDED, TOKEN, REST = 20, 21, 22, 23, 2
 local FORM = '<BBBBBBBbI4I4I4I4I4I4I4dddddd'
 local NO_WORDS = '\0\0\0\0' -- neither a reason nor why it is to stop
 
+-- parse makes the array of a packed row.
 local function parse(id, s)
   local t = {id, false, false, s, struct.unpack(FORM, s)}
   t[REST] = string.sub(s, t[REST])
   return t
 end
 
--- more is the rest of a row: its unique key and window, its limit and what it declared of it, its words, and the token
--- under which it was completed, where it was given anew since.
+-- more is the rest of a row: its unique key and window, its limit and what it declared of it, its words, and the
+-- token of its last completion if it was given anew since.
 local function more(t)
   local m = t[MORE]
   if m then return m end
@@ -43,20 +40,22 @@ local function more(t)
   return m
 end
 
--- wordless says that the rest is as long as one that ends with NO_WORDS is: most need not be taken apart to know that.
+-- wordless says that the rest is as long as one that ends with NO_WORDS: most need not be taken apart to know that.
 local function wordless(t)
   return not t[MORE] and #t[REST] == 4 + (t[UNIQUE] > 0 and 24 or 0) + (t[LIMIT] > 0 and 36 or 0)
 end
 
+-- stop_of is why a task is to stop, or ''.
 local function stop_of(t) return wordless(t) and '' or more(t).stop end
 
--- completed says whether a run of t's was completed under a token, as long as none was since. TOLD is that its
--- last one was.
+-- completed says whether a run of the task was completed under a token, as long as none was since. TOLD: its last one
+-- was.
 local function completed(t, token)
   if t[TOKEN] == token then return t[TOLD] == 1 end
   return t[TOLD] == 0 and not wordless(t) and more(t).completed == token
 end
 
+-- say sets a task's words.
 local function say(t, field, words)
   if words ~= '' or not wordless(t) then more(t)[field] = words end
 end
@@ -65,6 +64,7 @@ local function key_of(t) return t[MORE] and t[MORE].key or string.sub(t[REST], 1
 
 local function window_of(t) return t[MORE] and t[MORE].window or (struct.unpack('<d', t[REST], 17)) end
 
+-- packed is the reverse of parse.
 local function packed(t)
   local s, m = struct.pack(FORM, unpack(t, STATE, TOKEN)), t[MORE]
   if not m then return s .. t[REST] end
@@ -74,7 +74,7 @@ local function packed(t)
   return m.completed and s .. struct.pack('<d', m.completed) or s
 end
 
--- What this script has read, and has yet to write. save writes it.
+-- What this script has read, and what it has yet to write. save plans the writes.
 local rows, changed, shifts, opened = {}, {}, {}, {}
 
 local function page(id) return math.floor(id / 1000) end
@@ -90,7 +90,7 @@ local function grouped(ids)
   return pages
 end
 
--- load reads rows that this script has not seen; of an id without a task it is false.
+-- load reads rows that this script has not seen; an id without a task is false.
 local function load(ids)
   local unseen = {}
   for _, id in ipairs(ids) do
@@ -106,6 +106,7 @@ local function task(id)
   return rows[id]
 end
 
+-- touch marks a row as changed.
 local function touch(t)
   if not t[CHANGED] then
     t[CHANGED] = true
@@ -113,6 +114,7 @@ local function touch(t)
   end
 end
 
+-- shift counts a task of a lane in or out of a state.
 local function shift(lane, state, by)
   if state == 0 then return end
   local of = shifts[lane]
@@ -126,7 +128,7 @@ end
 local function final(state) return state >= SUCCEEDED end
 local function waiting(state) return state ~= RUNNING and state < SUCCEEDED end
 
--- recount keeps count of unfinished tasks; state 0 is that of a task which is not there.
+-- recount keeps count of a page's unfinished tasks; state 0: there is no such task.
 local function recount(t, was, is)
   local before, after = was > 0 and was < SUCCEEDED, is > 0 and is < SUCCEEDED
   if before == after then return end
@@ -134,6 +136,7 @@ local function recount(t, was, is)
   opened[n] = (opened[n] or 0) + (after and 1 or -1)
 end
 
+-- become gives a task another state, in its row and in all counts.
 local function become(t, state)
   recount(t, t[STATE], state)
   shift(t[LANE], t[STATE], -1)
@@ -154,7 +157,7 @@ end
 
 local function queue_of(lane) return (string.match(lane_name(lane), '^[^\31]*')) end
 
--- lane_of is the number of a lane, which is new where there is none.
+-- lane_of is the number of a lane; a new lane gets the next number.
 local new_lanes = {}
 local function lane_of(name)
   local n = new_lanes[name] or call('HGET', prefix .. 'lane-of', name)
@@ -199,7 +202,7 @@ local function write_counts(key, changes)
   return gone > 0 and come == 0 and call('HLEN', prefix .. key) == gone
 end
 
--- save has the rows that changed written, and what is counted.
+-- save plans the writes of rows that changed, and of counts.
 local function save()
   local pages = {}
   for _, t in ipairs(changed) do

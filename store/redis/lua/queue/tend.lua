@@ -1,6 +1,10 @@
--- ARGV: max, then of each state that is kept for a bounded time: the state, how long.
--- Answers: now, rescued, crashed, expired, due, freed, deleted, repaired, more, then of each worker that was
--- found dead with tasks: its hash, and how many of them were rescued.
+-- One step of the sweeps: rescues tasks of dead workers (Q4), discards expired ones (Q6), makes due ones available,
+-- ends windows (Q1), deletes old ones, repairs limits (Q5), forgets counters and workers. It touches 'max' tasks at
+-- most, and says whether there is more.
+--
+-- ARGV: max, then of each state that is kept for a bounded time: the state, how long in µs. Answers: now, rescued,
+-- crashed, expired, due, freed, deleted, repaired, more, then of each worker that was found dead with tasks: its
+-- hash, and how many of them were rescued.
 local left = tonumber(ARGV[1])
 local function spend_of(n)
   left = left - n
@@ -8,6 +12,7 @@ local function spend_of(n)
 end
 
 local rescued, crashed, dead = 0, 0, {}
+-- rescue_from takes tasks from a dead worker, in the order of their ids, so that they become available in it.
 local function rescue_from(n)
   if left <= 0 then return end
   local has = call('SCARD', prefix .. 'running:' .. n)
@@ -26,14 +31,14 @@ local function rescue_from(n)
   if has == #ids then bury(n) end
 end
 
--- Five hundred workers at a time, those first that were not looked at for longest.
+-- Five hundred workers at a time, those first that were not looked at for longest: 'overseen' orders them by that.
 for _, n in ipairs(call('ZRANGE', prefix .. 'overseen', 0, 499)) do
   local w = call('HMGET', prefix .. 'worker:' .. n, 'lease', 'hold')
   if w[1] and live(w[1], w[2]) then put('overseen', now, n) else rescue_from(n) end
 end
 
--- over does what is due to up to as many tasks as are left of a sorted set whose instants have passed. What is
--- of another kind than it should be is taken out of the set, lest it be met for ever.
+-- over does what is due to tasks of a sorted set whose instants have passed, to as many as are left. An entry whose
+-- task is of another kind than it should be is removed, else it would be met for ever.
 local function over(key, fits, act)
   if left <= 0 then return 0 end
   local ids = passed(key, left)
@@ -53,8 +58,9 @@ end
 
 local freed = over('windows', in_window, close_window)
 
--- retire deletes the tasks of a state that ended longer ago than keep. The list also names those that were deleted
--- since, and those that were retried, which may have ended again: they go to its end, lest they hold up the others.
+-- retire deletes the tasks of a state that ended longer ago than keep. The list also names tasks that were deleted
+-- since, and tasks that were retried and may have ended again: these go to its end, else they would hold up the
+-- others.
 local gone = 0
 local function retire(state, keep)
   if left <= 0 then return end
@@ -80,12 +86,12 @@ local function retire(state, keep)
 end
 for i = 2, #ARGV, 2 do retire(tonumber(ARGV[i]), tonumber(ARGV[i + 1])) end
 
--- What was given back above lets others up first, and what an earlier step has left to do comes next.
+-- Slots that were given back above let others up first. Then comes what an earlier step has left to do.
 if limits_made then limits().settle() end
 local more_to_tidy = call('EXISTS', prefix .. 'untidy') == 1 and limits().go_on(20)
 
--- mend looks at a few limits at a time, and puts right what no step should have left wrong. A limit that nobody
--- used for thirty days is forgotten: its tokens follow the clock (rule L10).
+-- mend checks one limit and puts right what no step should have left wrong. A limit that nobody used for thirty days
+-- is forgotten: its tokens follow the clock (L10).
 local repaired = 0
 local month = 30 * 86400 * 1000000
 local function mend(key)

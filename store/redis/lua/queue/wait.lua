@@ -1,25 +1,25 @@
 -- How a task comes to wait, and ceases to.
 
--- admit puts a task that is due where it waits.
+-- admit puts a task that is due where it waits: in line for its limit, or on its shelf.
 local function admit(t)
   if t[LIMIT] >= DISPLACE then put('rivals:' .. more(t).limit_key, tonumber(t[ID]), t[ID]) end
   if t[LIMIT] > 0 and limits().queues(t) then return limits().line(t) end
   offer(t)
 end
 
--- defer lets t wait for its instant, in state.
+-- defer lets a task wait for its instant, in the given state.
 local function defer(t, state)
   become(t, state)
   put('due:' .. t[LANE], t[RUN_AT], t[ID])
   sooner[t[LANE]] = math.min(sooner[t[LANE]] or t[RUN_AT], t[RUN_AT])
 end
 
--- enter is admit, or defer where its instant is to come.
+-- enter is admit if the task's instant has come, else defer.
 local function enter(t, state)
   if t[RUN_AT] <= now then admit(t) else defer(t, state) end
 end
 
--- withdraw takes a waiting task from where it is.
+-- withdraw takes a waiting task from where it waits.
 local function withdraw(t)
   if t[STATE] == SCHEDULED or t[STATE] == RETRYABLE then
     drop('due:' .. t[LANE], t[ID])
@@ -30,7 +30,7 @@ local function withdraw(t)
   if t[LIMIT] > 0 and limits().queues(t) then limits().leave_line(t) end
 end
 
--- The expiry of a task is watched for while it waits.
+-- A task's expires_at is watched for while it waits (Q6).
 local function watch_expiry(t)
   if t[EXPIRES] > 0 then put('expiry', t[EXPIRES], t[ID]) end
 end
@@ -39,7 +39,7 @@ local function unwatch_expiry(t)
   if t[EXPIRES] > 0 then drop('expiry', t[ID]) end
 end
 
--- stop_waiting ends a task that waits.
+-- stop_waiting ends a task that waits, in a final state.
 local function stop_waiting(t, state, reason)
   withdraw(t)
   unwatch_expiry(t)
@@ -47,7 +47,7 @@ local function stop_waiting(t, state, reason)
   if state == DISCARDED then tally(t, 'discarded:' .. reason) end
 end
 
--- come_due makes up to n tasks of a lane available whose instant has come, and says how many.
+-- come_due makes up to n tasks of a lane available whose instant has come, the earliest first, and says how many.
 local function come_due(lane, n)
   if n <= 0 then return 0 end
   local key = 'due:' .. lane
@@ -68,7 +68,7 @@ local function come_due(lane, n)
   return #ids
 end
 
--- wait_again is how a task that ran, or ended, comes back: at once, or where state is given in that.
+-- wait_again lets a task that ran or ended wait again: for its instant if a state is given, else at once.
 local function wait_again(t, state)
   if t[LIMIT] == DISPLACED then t[LIMIT] = DISPLACE end
   say(t, 'stop', '')

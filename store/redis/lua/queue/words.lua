@@ -1,4 +1,5 @@
 -- The operators' words on limits that stand, a thousand at most.
+--
 -- Answers: now, then of each: its limit's key, the readable one, max, what is declared, by whom, since when.
 local reply = {now}
 for _, key in ipairs(call('ZRANGE', prefix .. 'words', 0, 999)) do

@@ -1,10 +1,10 @@
--- Workers have numbers, which rows carry: 'worker-of' maps '<owner>:<token>' to it, and 'worker:<n>' is the
--- hash of its lease, its hold, what it told of itself as JSON, its host and when it joined. 'overseen' are those
--- that may have tasks, by when they were last looked at, and 'gone' those that are dead, by when that was seen.
--- 'running:<n>' are its tasks, 'asked:<n>' those of them that are asked to stop.
+-- Workers have numbers, which rows carry. 'worker-of' maps '<owner>:<token>' to the number. 'worker:<n>' is the hash
+-- of its lease, its hold, what it told of itself as JSON, its host and when it joined. 'overseen' has the workers
+-- that may have tasks, by when they were last looked at; 'gone' those that are dead, by when that was seen.
+-- 'running:<n>' has a worker's tasks, 'asked:<n>' those of them that are asked to stop.
 local function worker_of(hold) return tonumber(call('HGET', prefix .. 'worker-of', hold) or nil) end
 
--- join is the worker's number, made where it never joined.
+-- join answers the worker's number, and records the worker if it never joined.
 local function join(name, hold)
   local n = worker_of(hold)
   if not n then
@@ -19,6 +19,7 @@ local function join(name, hold)
   return n
 end
 
+-- bury marks a worker as gone.
 local function bury(n)
   drop('overseen', n)
   put('gone', now, n)
@@ -36,8 +37,9 @@ local function stop_running(t)
   if stop_of(t) ~= '' then mark('asked:' .. t[WORKER], t[ID], false) end
 end
 
--- rescue takes a task from a worker that is gone, and says whether it crashed of it (rule Q4). One that was
--- asked to stop is not tried again.
+-- rescue takes a task from a worker that is gone, and says whether the task ended as crashed (Q4). The death is
+-- charged only to a suspect whose start was written; any other task only becomes suspect. A task that was asked to
+-- stop ends canceled.
 local function rescue(t)
   local stop = stop_of(t)
   stop_running(t)
@@ -60,6 +62,7 @@ local function rescue(t)
   return crashed
 end
 
+-- worker_info is what is known of a worker.
 local function worker_info(n)
   return call('HMGET', prefix .. 'worker:' .. n, 'lease', 'hold', 'since', 'json')
 end

@@ -1,10 +1,10 @@
--- What acquire.lua grants or refuses in nearly all cases, in one pass over its items. It makes nothing that an
--- item does not need: no function per call, no plan, no record unless it is asked for. All that is not plain it
--- leaves to acquire.lua: it then answers {0} and has done nothing.
+-- The plain cases of acquire.lua, in one pass over its items. It makes nothing that an item does not need: no
+-- function per call, no plan, no record unless it is asked for. If any item is not plain it answers {0}, has done
+-- nothing, and leaves the whole batch to acquire.lua.
 --
--- As a function of the library it knows the server's run_id after the first call. The id is the process's, and
--- so is this variable: a server that was restarted, or promoted, has loaded the library anew. As a script it
--- asks at every call.
+-- As a function of the library it knows the server's run_id after the first call. The id is the process's, and so is
+-- this variable: a server that was restarted or promoted has loaded the library anew. As a script it asks at every
+-- call.
 local run_id
 
 -- argv: longest TTL and epoch that were seen, ttl and not_after of all items, then of each item: name, owner, holder.

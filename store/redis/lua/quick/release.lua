@@ -1,6 +1,6 @@
--- What release.lua does in nearly all cases, in one pass over its items. Where an item is not that hold's any
--- more, or may have a busy, wanted or broken beside it, it answers {0}, has done nothing, and leaves all of
--- them to release.lua.
+-- The plain cases of release.lua, in one pass over its items. If an item is no longer that hold's, or may have a
+-- busy, wanted or broken field beside it, it answers {0}, has done nothing, and leaves the whole batch to
+-- release.lua.
 
 -- argv: of each item: name, hold. Answers: now.
 local function release(keys, argv)
