@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// queues fulfils driver.Store, desk driver.Admin. A writing transaction has the database to itself, so each decision is
-// made in Go between reading and writing rows.
+// queues fulfils driver.Store, desk driver.Admin. A writing transaction has the database to itself, so Go decides
+// between reading and writing rows.
 type (
 	queues struct{ db *db }
 	desk   struct{ db *db }

@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// queues fulfils driver.Store, desk driver.Admin. Go decides what happens to tasks, and one packet carries it out. Many
-// steps contend for limits: a step that has to do with limits locks them first, in their order, and reads what it
+// queues fulfils driver.Store, desk driver.Admin. Go decides what happens to tasks, and one packet carries it out.
+// Many steps contend for limits: a step that has to do with limits locks them first, in their order, and reads what it
 // decides on then. Everything else is read without a lock; the packet checks that it is unchanged, or changes
 // nothing.
 type (

@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// InnoDB keeps the index entries of all that was done while somebody holds an old snapshot (a dump, a long report), and
-// a look that finds nothing walks over every one of them: no end of a range stops it, only a row that is there. So a
+// While somebody holds an old snapshot (a dump, a report), InnoDB keeps the index entries of all that was done, and
+// a look that finds nothing walks over every one of them: only a live row stops it, not the end of its range. So a
 // look that found nothing and cost the server much, several times in a row, is not repeated at once. Looks then take
 // a small share of the server, however long the snapshot is held.
 const (
@@ -17,8 +17,8 @@ const (
 	// row: one may be slow for any reason.
 	costly    = 20 * time.Millisecond
 	dearLooks = 3
-	// A look is left out for restShare times as long as it took, and mostQuiet at most: for so long a task that another
-	// process enqueued may go unseen.
+	// A look is left out for restShare times as long as it took, and mostQuiet at most. A task that another process
+	// enqueues meanwhile waits for so long.
 	restShare = 20
 	mostQuiet = time.Second
 )

@@ -43,8 +43,8 @@ func TestDearLooksAreLeftOut(t *testing.T) {
 	}
 }
 
-// What this process made available is seen at once, whatever looks cost: what it enqueued, alone or under a limit, what
-// it put back, and what became due. What another one enqueued is seen a second later.
+// What this process made available is seen at once, whatever looks cost: what it enqueued, alone or under a limit,
+// what it put back, and what became due. What another one enqueued is seen a second later.
 func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)
