@@ -291,6 +291,10 @@ func (t *trigger) unclaimed(cause error) {
 	}
 }
 
+// errNoTick is wrapped where the given instant is none of the job's ticks: a platform that cannot say the schedule
+// fires more often.
+var errNoTick = errors.New("not due")
+
 // scheduled is the tick that this fire is for: a given one, or the one that is inferred.
 func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due bool, err error) {
 	from, text := "--tick", t.options.tick
@@ -312,7 +316,7 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 	at = at.UTC()
 	if prev, ok := j.Set().Prev(at); !ok || !prev.Equal(at) {
 		next, _ := j.Set().Next(at)
-		return at, false, fmt.Errorf("%s %s is no tick of %s: the ones beside it are %s and %s", from, text, t.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
+		return at, false, fmt.Errorf("%w: %s %s is no tick of %s: the ones beside it are %s and %s", errNoTick, from, text, t.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
 	}
 	if at.After(now.Add(tick.Ahead)) {
 		return at, false, fmt.Errorf("%s %s lies in the future: the store's time is %s; want a tick that is due, at most %s ahead", from, text, now.Format(time.RFC3339), tick.Ahead)
@@ -333,7 +337,7 @@ func (rep report) broken(accept context.Context, err error) report {
 	switch {
 	case errors.As(context.Cause(accept), &sig):
 		rep.Outcome, rep.err = run.Canceled, fmt.Errorf("%s: %w before it was started", rep.Key, sig)
-	case errors.Is(err, tick.ErrTooLate):
+	case errors.Is(err, tick.ErrTooLate), errors.Is(err, errNoTick):
 		rep.Outcome = notDue
 	case errors.Is(err, lease.ErrUnavailable):
 		rep.Outcome = run.Unavailable
