@@ -124,8 +124,8 @@ func (m *image) Render(e deploy.Entry) (string, error) {
 	return write(all)
 }
 
-// Match finds cronix's schedule for e in any group, or else schedules of the app's group that are the same as e's would
-// be, whatever their names.
+// Match finds cronix's schedule for e in any group, or else schedules of the app's group that are the same as e's
+// would be, whatever their names.
 func (m *image) Match(e deploy.Entry) (found deploy.Match, err error) {
 	wanted, err := m.of.options.definitions(e)
 	if err != nil {

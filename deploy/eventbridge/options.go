@@ -16,7 +16,8 @@ import (
 
 // Options say where tasks are started, and as whom.
 type Options struct {
-	// Region is that of the schedules, such as eu-central-1. Rendering needs none. Default: AWS_REGION, or the profile's.
+	// Region is that of the schedules, such as eu-central-1. Rendering needs none. Default: AWS_REGION, or the
+	// profile's.
 	Region string `yaml:"region"`
 	// Cluster and TaskDefinition are ARNs of ECS. A task definition without a revision is the latest at each fire.
 	Cluster        string `yaml:"cluster"`

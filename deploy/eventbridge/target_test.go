@@ -64,7 +64,8 @@ func actions(p *deploy.Plan) (all []string) {
 	return all
 }
 
-// What is created is a tagged group and whole schedules; a second apply writes nothing; what goes is pruned when asked.
+// What is created is a tagged group and whole schedules; a second apply writes nothing; what goes is pruned when
+// asked.
 func TestTheWayInAndOut(t *testing.T) {
 	s := schedulerapi.Start(t)
 	to := targetOn(t, s, "shop")
@@ -232,8 +233,8 @@ func TestForeignBytesStay(t *testing.T) {
 	})
 }
 
-// Whatever call fails and however, an apply ends in an error that says which, or gets through; what was there is there,
-// and the next apply makes it whole.
+// Whatever call fails and however, an apply ends in an error that says which, or gets through; what was there is
+// there, and the next apply makes it whole.
 func TestFaults(t *testing.T) {
 	faults := map[string]schedulerapi.Fault{"409": {Status: 409, Code: "ConflictException"}, "429": {Status: 429, Code: "ThrottlingException"}, "500": {Status: 500, Code: "InternalServerException"},
 		"no right": {Status: 403, Code: "AccessDeniedException"}, "hang": {Hang: true}, "lost": {Status: 500, Code: "InternalServerException", After: true}}

@@ -15,9 +15,9 @@ import (
 var Forms = []string{"cloudformation", "terraform"}
 
 // Template writes the group and the schedules of an app's entries for a tool that creates them: as a template of
-// CloudFormation in JSON, or as a configuration of Terraform (a file .tf.json). It calls nothing. The same entries give
-// the same bytes. The schedules have dibs's marks, so drift compares what is there. The error names all entries that
-// cannot be expressed.
+// CloudFormation in JSON, or as a configuration of Terraform (a file .tf.json). It calls nothing. The same entries
+// give the same bytes. The schedules have dibs's marks, so drift compares what is there. The error names all entries
+// that cannot be expressed.
 func Template(form, app string, entries []deploy.Entry, o Options) ([]byte, error) {
 	if !slices.Contains(Forms, form) {
 		return nil, fmt.Errorf("form %q: want %s", form, strings.Join(Forms, " or "))

@@ -145,7 +145,8 @@ func anExpression(t *rapid.T) string {
 }
 
 // Over a year with two changes of the clock, the instants at which the schedules fire, filtered by the decision of
-// dibs trigger (an instant that is no tick is not due), are the schedule's ticks; where More is false, also without it.
+// dibs trigger (an instant that is no tick is not due), are the schedule's ticks; where More is false, also without
+// it.
 func TestFiresAreTheTicks(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Pacific/Auckland", "America/Santiago", "Africa/Casablanca"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -182,8 +183,9 @@ func TestFiresAreTheTicks(t *testing.T) {
 	})
 }
 
-// minutesOf are all minutes of the days round the changes of a year's clock, of the turns of its months, and of ten days
-// from one: all kinds of days, without looking at half a million minutes each time. Long runs look at the whole year.
+// minutesOf are all minutes of the days round the changes of a year's clock, of the turns of its months, and of ten
+// days from one: all kinds of days, without looking at half a million minutes each time. Long runs look at the whole
+// year.
 func minutesOf(from time.Time, zone *time.Location, day int) (all []time.Time) {
 	look := map[int]bool{}
 	for d := range 10 {

@@ -12,8 +12,8 @@ import (
 
 func keys(context.Context) (Keys, error) { return Keys{"ID", "THE-SECRET", "THE-TOKEN"}, nil }
 
-// A failure that may pass is tried again, a bounded number of times; a refusal is not. An error says what and where, and
-// has no key.
+// A failure that may pass is tried again, a bounded number of times; a refusal is not. An error says what and where,
+// and has no key.
 func TestCallsAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -1,5 +1,6 @@
 // Package aws calls an API of Amazon Web Services that speaks JSON over HTTPS, as far as deploy needs it: Signature
-// Version 4, credentials, and calls that are bounded and repeated. docs/why/dependencies.md says why it is not the SDK.
+// Version 4, credentials, and calls that are bounded and repeated. docs/why/dependencies.md says why it is not the
+// SDK.
 package aws
 
 import (

@@ -83,7 +83,8 @@ func (o entryOptions) scopeInContainer(spec *job.Spec) error {
 	return nil
 }
 
-// leastLate is how late a tick may start where EventBridge fires: it does so within a minute, and a task takes its time.
+// leastLate is how late a tick may start where EventBridge fires: it does so within a minute, and a task takes its
+// time.
 const leastLate = 3 * time.Minute
 
 // startsLate notes a job whose ticks may be too late when their tasks begin.
