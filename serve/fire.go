@@ -52,7 +52,7 @@ type Fired struct {
 
 // Why a job was not fired.
 var (
-	// ErrNotDue: no tick is due, or its time has passed.
+	// ErrNotDue: no tick is due, the given instant is none, or its time has passed.
 	ErrNotDue = errors.New("not due")
 	// ErrNotHere: the job is for other environments than Options.Environment.
 	ErrNotHere = errors.New("not run here")
@@ -146,7 +146,7 @@ func (j *Job) scheduled(f Fire, made *scheduler.Job, now time.Time) (at time.Tim
 	}
 	if prev, ok := made.Set().Prev(at); !ok || !prev.Equal(at) {
 		next, _ := made.Set().Next(at)
-		return at, false, fmt.Errorf("%s is no tick of %s: the ones beside it are %s and %s", called, j.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
+		return at, false, fmt.Errorf("%w: %s is no tick of %s: the ones beside it are %s and %s", ErrNotDue, called, j.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
 	}
 	if at.After(now.Add(tick.Ahead)) {
 		return at, false, fmt.Errorf("%s lies in the future: the store's time is %s; want a tick that is due, at most %s ahead", called, now.Format(time.RFC3339), tick.Ahead)

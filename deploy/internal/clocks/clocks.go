@@ -138,3 +138,17 @@ func Repeated(zone *time.Location, f schedule.Fields) (all []time.Time) {
 	}
 	return all
 }
+
+// Twice are the instants at which a clock shows one of a schedule's times that it shows twice: of both passes.
+func Twice(zone *time.Location, f schedule.Fields) (all []time.Time) {
+	again := Repeated(zone, f)
+	for _, at := range Changes(zone) {
+		back := int64(Offset(zone, at.Unix()-1) - Offset(zone, at.Unix()))
+		for _, t := range again {
+			if d := t.Unix() - at.Unix(); 0 <= d && d < back {
+				all = append(all, time.Unix(t.Unix()-back, 0).UTC(), t)
+			}
+		}
+	}
+	return all
+}

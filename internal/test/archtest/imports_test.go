@@ -38,6 +38,8 @@ var allowed = map[string][]string{
 	"history":                {"run", "tick", "lease"},
 	"deploy":                 {},
 	"deploy/crontab":         {"deploy", "deploy/internal/clocks", "deploy/internal/disk", "manifest", "schedule", "internal/beneath"},
+	"deploy/eventbridge":     {"deploy", "deploy/internal/aws", "deploy/internal/clocks", "schedule"},
+	"deploy/internal/aws":    {},
 	"deploy/internal/clocks": {"schedule"},
 	"deploy/internal/disk":   {"internal/beneath"},
 	"deploy/systemd":         {"deploy", "deploy/internal/clocks", "deploy/internal/disk", "schedule", "internal/beneath"},

@@ -41,16 +41,20 @@ one that somebody edited by hand is told from one whose job has changed.
 ` + targetsHelp + `
 
 Cron cannot say every schedule: of another time zone than the host's, the last Friday, every 36 hours. Such an
-entry fires more often, and dibs trigger runs the ticks. Seconds are refused for cron; systemd has them.
+entry fires more often, and dibs trigger runs the ticks. EventBridge cannot say some either. Seconds are refused
+for both; systemd has them.
 
 Exit status: 0 nothing to change, 2 something to change, 1 for errors.`
 
 func newPlan(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "plan MANIFEST --to TARGET", Short: "Show what apply would change in a crontab or systemd", Long: planHelp,
+	cmd := &cobra.Command{Use: "plan MANIFEST --to TARGET", Short: "Show what apply would change in a crontab, systemd or EventBridge", Long: planHelp,
 		Example: "  dibs plan jobs.yaml --to crontab\n  dibs plan /etc/dibs/jobs.d --to crontab:www-data -o json",
 		Args:    exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.render != "" {
+				return o.printDocument(cmd.Context(), e, args[0])
+			}
 			plans, w, err := o.prepare(cmd.Context(), e, args[0])
 			if err == nil {
 				err = o.print(e, plans, w.notes, "to")
@@ -61,6 +65,7 @@ func newPlan(e env) *cobra.Command {
 			return err
 		}}
 	o.flags(cmd)
+	o.renderFlag(cmd)
 	return cmd
 }
 
@@ -76,13 +81,20 @@ Exit status: 0 installed, 5 installed but for entries that were edited by hand, 
 
 func newApply(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest in a crontab or systemd", Long: applyHelp,
+	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest in a crontab, systemd or EventBridge", Long: applyHelp,
 		Example: `  dibs apply jobs.yaml --to crontab
   dibs apply jobs.yaml --to crontab --plan 5f2c9a01        what dibs plan printed, and nothing else
-  dibs apply jobs.yaml --to crontab --formerly oldname     the app was renamed`,
+  dibs apply jobs.yaml --to crontab --formerly oldname     the app was renamed
+  dibs apply jobs.yaml --to eventbridge:ecs.yaml --render terraform > jobs.tf.json`,
 		Args: exactly(1, "one manifest"),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.apply(cmd.Context(), e, args[0]) }}
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.render != "" {
+				return o.printDocument(cmd.Context(), e, args[0])
+			}
+			return o.apply(cmd.Context(), e, args[0])
+		}}
 	o.flags(cmd)
+	o.renderFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.hash, "plan", "", "apply only if the plan still has this `HASH`, which dibs plan prints")
 	o.writeFlags(cmd)

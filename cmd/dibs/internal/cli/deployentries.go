@@ -63,15 +63,17 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	if err != nil {
 		return w, usage(err)
 	}
-	a, err := resolve(o.store)
-	if err != nil {
-		return w, usage(err)
+	var a address
+	if !o.inContainer() {
+		if a, err = resolve(o.store); err != nil {
+			return w, usage(err)
+		}
 	}
 	from, err := o.sourceOptions.open(e, o.serveOptions.source)
 	if err != nil {
 		return w, err
 	}
-	if own, _, _ := o.references(); strings.HasPrefix(own, "env:") {
+	if own, _, _ := o.references(); strings.HasPrefix(own, "env:") && !o.inContainer() {
 		return w, usage(fmt.Errorf("--secret %s: entries do not have the variables of this shell: keep what signs in a file (--secret file:/path)", own))
 	}
 	m, err := from.Load(ctx)
@@ -85,7 +87,12 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	at := a.at() // which decides as that of dibs trigger will
 	var errs []error
 	for i := range m.Jobs {
-		if err := at.DecideScope(&m.Jobs[i], job.Scope(o.serveOptions.scope), o.serveOptions.source); err != nil {
+		if o.inContainer() {
+			if err := o.scopeInContainer(&m.Jobs[i]); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		} else if err := at.DecideScope(&m.Jobs[i], job.Scope(o.serveOptions.scope), o.serveOptions.source); err != nil {
 			return w, usage(reworded(err))
 		}
 		errs = append(errs, o.add(&w, &m.Jobs[i], common))
@@ -102,7 +109,9 @@ func usageOf(err error) error {
 
 // common is what all entries have: the program, its flags, and the variables that it needs.
 func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
-	if o.binary == "" {
+	if o.binary == "" && o.inContainer() {
+		o.binary = binaryInContainer
+	} else if o.binary == "" {
 		if o.binary, err = os.Executable(); err != nil {
 			return c, err
 		}
@@ -129,6 +138,9 @@ func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
 	}
 	if o.allowHTTP {
 		c.Command = append(c.Command, "--allow-http")
+	}
+	if o.inContainer() {
+		return c, o.nameStoreInContainer(&c)
 	}
 	if dir := os.Getenv("DIBS_DIR"); dir != "" {
 		if c.Env["DIBS_DIR"], err = filepath.Abs(dir); err != nil {
@@ -182,7 +194,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 	for _, ref := range secret.Of(spec) {
 		if at, err := o.whereIs(ref); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
-		} else if strings.HasPrefix(at, "env:") {
+		} else if strings.HasPrefix(at, "env:") && !o.inContainer() {
 			return fmt.Errorf("%s: its secret %q is in the environment, which entries do not have: keep it in a file (file:/path)", key, ref)
 		}
 	}
@@ -211,6 +223,9 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		if more {
 			w.notes = append(w.notes, fmt.Sprintf("%s: %s cannot say %q in %s, and fires more often (%s): dibs trigger runs the ticks",
 				entry.ID, w.target.name, s, s.Zone(), strings.Join(lines, "; ")))
+		}
+		if o.inContainer() {
+			w.notes = append(w.notes, startsLate(entry.ID, spec, s)...)
 		}
 		entry.Plain = plainOf(spec, s)
 		entry.Overlap = spec.Policy.Concurrency != job.Forbid

@@ -64,6 +64,7 @@ func newAdopt(e env) *cobra.Command {
   dibs adopt jobs.yaml --to crontab:/etc/crontab`,
 		Args: exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.elsewhere = true
 			w, err := o.entries(cmd.Context(), e, args[0])
 			if err != nil {
 				return err

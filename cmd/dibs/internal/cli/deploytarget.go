@@ -24,17 +24,24 @@ const targetsHelp = `TARGET is what fires the jobs:
   systemd          timers of the system, in /etc/systemd/system
   systemd:user     timers of the user who runs this
   systemd:/DIR     timers in a directory; no systemd is told of them
+  eventbridge:FILE schedules of Amazon EventBridge that start tasks of ECS; FILE says where, in YAML:
+                   region, cluster, task_definition, container, subnets, security_groups,
+                   role, dead_letter_queue (the reference has all of them)
 
 What is not dibs's stays byte for byte.`
 
 // targetOptions say where entries are.
 type targetOptions struct {
 	to, path string
+	// render is the form of a document to print, instead of a target to write to; elsewhere, that entries of others
+	// are looked for in all places.
+	render    string
+	elsewhere bool
 }
 
 func (o *targetOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.to, "to", "", "the `TARGET`: crontab, crontab:/PATH, crontab:USER, systemd, systemd:user or systemd:/DIR")
+	f.StringVar(&o.to, "to", "", "the `TARGET`: "+strings.TrimPrefix(wantTarget, "want "))
 	f.StringVar(&o.path, "path", crontab.DefaultPath, "the PATH that jobs find in a crontab")
 }
 
@@ -45,9 +52,11 @@ type target struct {
 	name string
 	// translate writes a schedule in its language; more: it fires more often than the schedule is due.
 	translate func(*schedule.Schedule) (lines []string, more bool, err error)
+	// document writes entries in a form of --render, for targets that have one.
+	document func(form string, entries []deploy.Entry) ([]byte, error)
 }
 
-const wantTarget = "want crontab, crontab:/PATH, crontab:USER, systemd, systemd:user or systemd:/DIR"
+const wantTarget = "want crontab, crontab:/PATH, crontab:USER, systemd, systemd:user, systemd:/DIR or eventbridge:FILE"
 
 // open understands --to for an app.
 func (o targetOptions) open(app string) (t target, err error) {
@@ -55,8 +64,12 @@ func (o targetOptions) open(app string) (t target, err error) {
 	switch {
 	case o.to == "":
 		return t, usage(errors.New("no target: name it with --to, as in --to crontab"))
-	case kind != "crontab" && kind != "systemd" || named && where == "":
+	case kind != "crontab" && kind != "systemd" && kind != "eventbridge" || named && where == "":
 		return t, usage(fmt.Errorf("--to %q: %s", o.to, wantTarget))
+	case kind == "eventbridge":
+		t, err = o.eventBridge(app, where)
+	case o.render != "":
+		return t, usage(fmt.Errorf("--render %s: %s has no such form; eventbridge:FILE has", o.render, kind))
 	case strings.Contains(where, "/") && !filepath.IsAbs(where):
 		return t, usage(fmt.Errorf("--to %s: want an absolute path", o.to))
 	case kind == "crontab":
