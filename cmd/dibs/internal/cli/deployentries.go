@@ -84,15 +84,14 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	if w.target, err = o.targetOptions.open(w.app); err != nil {
 		return w, err
 	}
-	at := a.at() // which decides as that of dibs trigger will
-	var errs []error
+	var errs []error // scopes are decided as dibs trigger will decide them
 	for i := range m.Jobs {
 		if o.inContainer() {
 			if err := o.scopeInContainer(&m.Jobs[i]); err != nil {
 				errs = append(errs, err)
 				continue
 			}
-		} else if err := at.DecideScope(&m.Jobs[i], job.Scope(o.serveOptions.scope), o.serveOptions.source); err != nil {
+		} else if err := a.at().DecideScope(&m.Jobs[i], job.Scope(o.serveOptions.scope), o.serveOptions.source); err != nil {
 			return w, usage(reworded(err))
 		}
 		errs = append(errs, o.add(&w, &m.Jobs[i], common))
@@ -202,7 +201,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
-	var errs []error
+	var errs []error // scopes are decided as dibs trigger will decide them
 	for i, expr := range spec.Schedules {
 		s, err := schedule.Options{Zone: zone, Name: key, DST: schedule.DST(spec.DST)}.Parse(expr)
 		if err != nil {
