@@ -8,6 +8,7 @@ import (
 	_ "embed" // the statements
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dibs-run/dibs/history"
@@ -26,8 +27,8 @@ type (
 //go:embed queries/queue.sql
 var queueSQL string
 
-// statement holds the statements of queries/queue.sql by name.
-var statement = func() map[string]string {
+// statements are those of queries/queue.sql by name, read when first needed.
+var statements = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for _, part := range strings.Split(queueSQL, "-- name: ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
@@ -36,7 +37,7 @@ var statement = func() map[string]string {
 	all["task_get"] = all["task_columns"] + " WHERE t.id = ?"
 	all["task_by_key"] = all["task_columns"] + " WHERE t.ukey = ? AND t.ukey IS NOT NULL"
 	return all
-}()
+})
 
 // withoutComments leaves out the lines that are comments: a statement is parsed for each transaction of a caller's.
 func withoutComments(text string) string {
@@ -56,8 +57,8 @@ func (p *pools) prepare(ctx context.Context) (map[string]*sql.Stmt, error) {
 	if p.prepared != nil {
 		return p.prepared, nil
 	}
-	all := make(map[string]*sql.Stmt, len(statement))
-	for name, text := range statement {
+	all := make(map[string]*sql.Stmt, len(statements()))
+	for name, text := range statements() {
 		s, err := p.writer.PrepareContext(ctx, text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -116,7 +117,7 @@ func preparing(tx *sql.Tx) func(name string) (*sql.Stmt, error) {
 		if s := known[name]; s != nil {
 			return s, nil
 		}
-		s, err := tx.Prepare(statement[name])
+		s, err := tx.Prepare(statements()[name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -111,7 +111,7 @@ func (d desk) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, er
 		out = nil
 		for after := int64(f.After); ; {
 			where, args := selection(f, after)
-			found, err := query(b.ctx, b.tx, readTask, statement["task_columns"]+where, append(args, chunk)...)
+			found, err := query(b.ctx, b.tx, readTask, statements()["task_columns"]+where, append(args, chunk)...)
 			if err != nil {
 				return err
 			}
@@ -244,5 +244,5 @@ func (b *board) countAll(counts []driver.Count) error {
 func (d desk) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
 	return ask(ctx, d.db, func(row scanner) (c driver.Count, err error) {
 		return c, row.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
-	}, statement["counts"], micros(from), micros(to))
+	}, statements()["counts"], micros(from), micros(to))
 }

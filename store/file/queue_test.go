@@ -18,17 +18,17 @@ func TestQueuePlans(t *testing.T) {
 		"expired": "dibs_tasks_expire", "windows": "dibs_tasks_window", "old": "dibs_tasks_ended", "task_by_key": "dibs_tasks_unique", "workers_there": "dibs_workers_there"}
 	err := s.write(t.Context(), func(tx *sql.Tx) error {
 		for name, index := range want {
-			args := make([]any, strings.Count(statement[name], "?")-strings.Count(statement[name], "?1"))
-			if strings.Contains(statement[name], "?1") {
+			args := make([]any, strings.Count(statements()[name], "?")-strings.Count(statements()[name], "?1"))
+			if strings.Contains(statements()[name], "?1") {
 				args = []any{nil}
-				for strings.Contains(statement[name], fmt.Sprint("?", len(args)+1)) {
+				for strings.Contains(statements()[name], fmt.Sprint("?", len(args)+1)) {
 					args = append(args, nil)
 				}
 			}
 			steps, err := query(t.Context(), tx, func(row scanner) (text string, err error) {
 				var id, parent, unused int
 				return text, row.Scan(&id, &parent, &unused, &text)
-			}, "EXPLAIN QUERY PLAN "+statement[name], args...)
+			}, "EXPLAIN QUERY PLAN "+statements()[name], args...)
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}

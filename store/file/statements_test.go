@@ -12,10 +12,10 @@ func TestStatementsAreReadWithoutComments(t *testing.T) {
 	if got, want := withoutComments(text), "SELECT '--',\n  a - -1 -- behind\nFROM b"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if len(statement) < 50 {
-		t.Errorf("%d statements", len(statement))
+	if len(statements()) < 50 {
+		t.Errorf("%d statements", len(statements()))
 	}
-	for name, s := range statement {
+	for name, s := range statements() {
 		if s == "" || strings.HasPrefix(s, "--") || strings.Contains(s, "\n--") {
 			t.Errorf("%s: %q", name, s)
 		}
