@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/deploy/crontab"
+	"github.com/dibs-run/dibs/deploy/kubernetes"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest/source"
 	"github.com/dibs-run/dibs/schedule"
@@ -29,13 +31,14 @@ type entryOptions struct {
 func (o *entryOptions) flags(cmd *cobra.Command) {
 	o.targetOptions.flags(cmd)
 	o.sourceOptions.flags(cmd)
+	o.podOptions.flags(cmd)
 	f := cmd.Flags()
 	f.Var((*storeValue)(&o.store), "store", "the store that entries name; an address with a password is refused, since\n"+
 		"others can read entries: put it into /etc/dibs/store (default: what entries\nfind there, or in $DIBS_STORE_FILE)")
 	f.StringVar(&o.serveOptions.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
 	environmentFlag(cmd, &o.environment)
-	f.StringVar(&o.binary, "binary", "", "the `PATH` of dibs in entries (default: this program's)")
-	f.StringVar(&o.user, "user", "", "whom entries run as, in a file with users (default root)")
+	f.StringVar(&o.binary, "binary", "", "the `PATH` of dibs in entries (default: this program's; in pods /usr/bin/dibs)")
+	f.StringVar(&o.user, "user", "", "whom entries run as, in a file with users (default root); in pods a number\n(default: the image's user)")
 	f.StringArrayVar(&o.formerly, "formerly", nil, "a `NAME` that the app had before: its entries become this app's")
 }
 
@@ -62,15 +65,17 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	if err != nil {
 		return w, usage(err)
 	}
-	a, err := resolve(o.store)
-	if err != nil {
-		return w, usage(err)
+	var a address
+	if !o.inPods() {
+		if a, err = resolve(o.store); err != nil {
+			return w, usage(err)
+		}
 	}
 	from, err := o.sourceOptions.open(e, o.serveOptions.source)
 	if err != nil {
 		return w, err
 	}
-	if own, _, _ := o.references(); strings.HasPrefix(own, "env:") {
+	if own, _, _ := o.references(); strings.HasPrefix(own, "env:") && !o.inPods() {
 		return w, usage(fmt.Errorf("--secret %s: entries do not have the variables of this shell: keep what signs in a file (--secret file:/path)", own))
 	}
 	m, err := from.Load(ctx)
@@ -84,7 +89,11 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 	s := &service{serveOptions: o.serveOptions, address: a} // it decides as that of dibs trigger will
 	var errs []error
 	for i := range m.Jobs {
-		if err := s.decideScope(&m.Jobs[i]); err != nil {
+		decide := s.decideScope
+		if o.inPods() {
+			decide = o.podScope
+		}
+		if err := decide(&m.Jobs[i]); err != nil {
 			return w, usage(err)
 		}
 		errs = append(errs, o.add(&w, &m.Jobs[i], common))
@@ -101,6 +110,13 @@ func usageOf(err error) error {
 
 // common is what all entries have: the program, its flags, and the variables that it needs.
 func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
+	manifest := o.serveOptions.source
+	if o.inPods() {
+		o.binary = cmp.Or(o.binary, inImage)
+		if !source.IsAddress(manifest) {
+			manifest = kubernetes.ManifestPath
+		}
+	}
 	if o.binary == "" {
 		if o.binary, err = os.Executable(); err != nil {
 			return c, err
@@ -109,7 +125,7 @@ func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
 	if !filepath.IsAbs(o.binary) {
 		return c, fmt.Errorf("--binary %s: want an absolute path", o.binary)
 	}
-	c.Command = []string{o.binary, "trigger", "", "--manifest", o.serveOptions.source}
+	c.Command = []string{o.binary, "trigger", "", "--manifest", manifest}
 	c.User, c.Env = o.user, map[string]string{}
 	flag := func(name, value string) {
 		if value != "" {
@@ -128,6 +144,9 @@ func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
 	}
 	if o.allowHTTP {
 		c.Command = append(c.Command, "--allow-http")
+	}
+	if o.inPods() {
+		return c, o.podCommon(&c)
 	}
 	if dir := os.Getenv("DIBS_DIR"); dir != "" {
 		if c.Env["DIBS_DIR"], err = filepath.Abs(dir); err != nil {
@@ -181,7 +200,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 	for _, ref := range secretsOf(spec) {
 		if at, err := o.whereIs(ref); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
-		} else if strings.HasPrefix(at, "env:") {
+		} else if strings.HasPrefix(at, "env:") && !o.inPods() {
 			return fmt.Errorf("%s: its secret %q is in the environment, which entries do not have: keep it in a file (file:/path)", key, ref)
 		}
 	}
@@ -215,6 +234,12 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		entry.Overlap = spec.Policy.Concurrency != job.Forbid
 		entry.Persistent = spec.Policy.CatchUp != job.CatchUpSkip
 		entry.StopGrace = spec.Policy.StopGrace
+		if o.inPods() {
+			if err := o.inPod(&entry, spec, s, !more && len(lines) == 1); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
 		w.entries = append(w.entries, entry)
 	}
 	return errors.Join(errs...)

@@ -24,17 +24,20 @@ const targetsHelp = `TARGET is what fires the jobs:
   systemd          timers of the system, in /etc/systemd/system
   systemd:user     timers of the user who runs this
   systemd:/DIR     timers in a directory; no systemd is told of them
+  kubernetes       CronJobs in the namespace of the kubeconfig's current context, or of this pod;
+                   also kubernetes:CONTEXT, kubernetes/NAMESPACE and kubernetes:CONTEXT/NAMESPACE
 
 What is not dibs's stays byte for byte.`
 
 // targetOptions say where entries are.
 type targetOptions struct {
 	to, path string
+	podOptions
 }
 
 func (o *targetOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.to, "to", "", "the `TARGET`: crontab, crontab:/PATH, crontab:USER, systemd, systemd:user or systemd:/DIR")
+	f.StringVar(&o.to, "to", "", "the `TARGET`: crontab, crontab:/PATH, crontab:USER, systemd, systemd:user, systemd:/DIR or kubernetes")
 	f.StringVar(&o.path, "path", crontab.DefaultPath, "the PATH that jobs find in a crontab")
 }
 
@@ -45,9 +48,11 @@ type target struct {
 	name string
 	// translate writes a schedule in its language; more: it fires more often than the schedule is due.
 	translate func(*schedule.Schedule) (lines []string, more bool, err error)
+	// render writes entries as --render prints them; nil where that cannot be asked for.
+	render func(format string, entries []deploy.Entry) (string, error)
 }
 
-const wantTarget = "want crontab, crontab:/PATH, crontab:USER, systemd, systemd:user or systemd:/DIR"
+const wantTarget = "want crontab, crontab:/PATH, crontab:USER, systemd, systemd:user, systemd:/DIR, or kubernetes with :CONTEXT and /NAMESPACE"
 
 // open understands --to for an app.
 func (o targetOptions) open(app string) (t target, err error) {
@@ -55,6 +60,11 @@ func (o targetOptions) open(app string) (t target, err error) {
 	switch {
 	case o.to == "":
 		return t, usage(errors.New("no target: name it with --to, as in --to crontab"))
+	case isKubernetes(o.to):
+		if t, err = o.kubernetesTarget(o.render != ""); err != nil {
+			return t, usage(fmt.Errorf("--to %s: %w", o.to, err))
+		}
+		return t, nil
 	case kind != "crontab" && kind != "systemd" || named && where == "":
 		return t, usage(fmt.Errorf("--to %q: %s", o.to, wantTarget))
 	case strings.Contains(where, "/") && !filepath.IsAbs(where):

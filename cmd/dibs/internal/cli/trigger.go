@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/deploy/kubernetes"
 	"github.com/dibs-run/dibs/internal/clock"
 	"github.com/dibs-run/dibs/internal/hook"
 	"github.com/dibs-run/dibs/job"
@@ -44,7 +46,8 @@ const triggerHelp = `Fire one job of a manifest once, as a host's own scheduler 
 EventBridge. Every server may call it for the same tick: exactly one of them runs the job.
 
 The tick is --tick, or what the platform says in DIBS_SCHEDULED_TIME, CRONJOB_SCHEDULED_TIMESTAMP or
-AWS_SCHEDULER_SCHEDULED_TIME (RFC 3339). Without them it is the job's latest tick at the time at which
+AWS_SCHEDULER_SCHEDULED_TIME (RFC 3339). Without them it is the job's latest tick at the time that the name
+of a CronJob's Job ends with (DIBS_KUBERNETES_JOB, set by dibs apply), or else at which
 cron forked this process, or else at which it started, by the store's clock; one that is at most
 2 s ahead counts too. Three servers that fire at :00.2, :01.9 and :04 so agree on one tick.
 
@@ -300,6 +303,10 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 		}
 	}
 	if text == "" {
+		if fired, ok := kubernetesTime(os.Getenv(kubernetes.JobVariable), now); ok {
+			at, due = j.Due(fired, now)
+			return at, due, nil
+		}
 		if at, due = j.Due(now.Add(-firedAgo()), now); !due {
 			// A loop that cron started once fires for as long as it goes on.
 			at, due = j.Due(now, now)
@@ -318,6 +325,19 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 		return at, false, fmt.Errorf("%s %s lies in the future: the store's time is %s; want a tick that is due, at most %s ahead", from, text, now.Format(time.RFC3339), tick.Ahead)
 	}
 	return at, !j.StartBy(at).Before(now), nil
+}
+
+// kubernetesTime is the scheduled time that the name of a CronJob's Job ends with, in minutes since 1970. ok is false
+// for other names, such as those that people give, and for a number that is no time near now.
+func kubernetesTime(name string, now time.Time) (at time.Time, ok bool) {
+	_, end, _ := cutLast(name, "-")
+	n, err := strconv.ParseInt(end, 10, 32)
+	if err != nil {
+		return at, false
+	}
+	at = time.Unix(n*60, 0).UTC()
+	const year = 365 * 24 * time.Hour
+	return at, at.After(now.Add(-year)) && at.Before(now.Add(year))
 }
 
 func (t *trigger) notDue(j *scheduler.Job, at, now time.Time) error {
