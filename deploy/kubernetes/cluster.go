@@ -22,8 +22,8 @@ type Cluster struct {
 var _ deploy.Target = (*Cluster)(nil)
 
 // New connects to a cluster: that of a context of the kubeconfig ("" is the current one), or, where there is no
-// kubeconfig, the one in whose pod this runs. The namespace is by default the context's, or the pod's. Nothing is asked
-// of the cluster yet; an exec plugin of the kubeconfig is.
+// kubeconfig, the one in whose pod this runs. The namespace is by default the context's, or the pod's. The cluster is
+// not asked yet; an exec plugin of the kubeconfig is.
 func New(context, namespace string) (*Cluster, error) {
 	c, err := connect(context, namespace)
 	if err != nil {
@@ -36,7 +36,7 @@ func New(context, namespace string) (*Cluster, error) {
 	return &Cluster{name: name + "/" + c.namespace, namespace: c.namespace, client: &c.client}, nil
 }
 
-// Split takes a target's name apart, as --to has it behind kubernetes: ":CONTEXT", "/NAMESPACE" or ":CONTEXT/NAMESPACE".
+// Split takes a target's name apart, as --to has it behind kubernetes: ":CONTEXT", "/NAMESPACE", or both so.
 // The name of a context may have a slash itself.
 func Split(where string) (context, namespace string, err error) {
 	rest, named := strings.CutPrefix(where, ":")

@@ -23,6 +23,6 @@
 // # The tick
 //
 // Kubernetes notes the scheduled time in an annotation of the Job, which a pod cannot read without rights in the API.
-// The name of the Job is the CronJob's and that time in minutes since 1970, and is a label of the pod: the pod hands it
-// to `dibs trigger` in DIBS_KUBERNETES_JOB.
+// The name of the Job is the CronJob's and that time in minutes since 1970. It is a label of the pod too, which hands
+// it to `dibs trigger` in DIBS_KUBERNETES_JOB.
 package kubernetes

@@ -148,6 +148,9 @@ func (m *image) Installed() (all []deploy.Installed) {
 		intact := true
 		for n, name := range names {
 			k, s := marks[name], liveText(m.items[name].live)
+			for _, by := range strangers(m.items[name].live, ownFields(m.items[name].live)) {
+				in.Where += "; " + strings.TrimSpace(strings.TrimPrefix(by, "# "))
+			}
 			texts = append(texts, s)
 			intact = intact && deploy.TextHash(s) == k.text && !(n > 0 && marks[names[n-1]].line == k.line)
 			if n == 0 {

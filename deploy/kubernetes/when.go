@@ -184,7 +184,7 @@ func line(minutes, hours, days, months, weekdays []int, zone string) string {
 	return strings.Join([]string{field(minutes, 0, 60), field(hours, 0, 24), field(days, 1, 31), field(months, 1, 12), field(weekdays, 0, 7), zone}, " ")
 }
 
-// field writes the values of a field, which has n from lo: shorter where they are all, or each so many-th, or in a row.
+// field writes the values of a field, which has n from lo: shorter where they are all, each so many-th, or in a row.
 func field(values []int, lo, n int) string {
 	if len(values) == 0 || len(values) == n {
 		return "*"

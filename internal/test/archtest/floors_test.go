@@ -26,7 +26,7 @@ var floors = []floor{
 	{"how work is done, and where manifests come from", []string{
 		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source"}},
 	{"what fires jobs elsewhere", []string{
-		"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/crontab", "deploy/systemd"}},
+		"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/crontab", "deploy/systemd", "deploy/kubernetes"}},
 	{"the path of a fire", []string{"scheduler"}},
 	{"beside that path", []string{"internal/hook", "internal/mirror", "internal/spool", "internal/nested"}},
 	{"the suite that stores pass", []string{"store/storetest"}},

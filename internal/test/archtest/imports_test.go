@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 	"deploy/crontab":         {"deploy", "deploy/internal/clocks", "deploy/internal/disk", "manifest", "schedule", "internal/beneath"},
 	"deploy/internal/clocks": {"schedule"},
 	"deploy/internal/disk":   {"internal/beneath"},
+	"deploy/kubernetes":      {"deploy", "deploy/internal/clocks", "schedule", "internal/conffile"},
 	"deploy/systemd":         {"deploy", "deploy/internal/clocks", "deploy/internal/disk", "schedule", "internal/beneath"},
 	"manifest":               {"job", "schedule", "internal/conffile"},
 	"manifest/app":           {"manifest", "job", "run/webhook"},
