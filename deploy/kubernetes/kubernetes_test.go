@@ -32,6 +32,7 @@ func TestTranslate(t *testing.T) {
 		{"@weekly", "UTC", "0 0 * * 0 Etc/UTC", false},
 		{"30 2 * * *", "Europe/Berlin", "30 2 * * * Europe/Berlin; 0 1 * 3 0 Etc/UTC", true},
 		{"15 * * * *", "Europe/Berlin", "15 * * * * Europe/Berlin", false},
+		{"15 4 * * *", "Pacific/Chatham", "30 14,15 * * * Etc/UTC", true},
 		{"0 18 L * *", "UTC", "0 18 28-31 * * Etc/UTC", true},
 		{"0 18 * * FRIL", "UTC", "0 18 * * 5 Etc/UTC", true},
 		{"@every 90m", "Asia/Kolkata", "0 */3 * * * Etc/UTC; 30 1,4,7,10,13,16,19,22 * * * Etc/UTC", false},
@@ -137,7 +138,9 @@ func TestAServerThatFails(t *testing.T) {
 		"does not answer (3 attempts":  func(_ http.ResponseWriter, r *http.Request) { <-release },
 		"its answer is no JSON object": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
 		"gives no list of CronJobs":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"items":3}`) },
-		"307":                          func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect) },
+		"307": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+		},
 	} {
 		_, err := clientOf(t, h).list(t.Context())
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "sesame") {

@@ -30,6 +30,9 @@ const (
 // Translate writes a schedule for Kubernetes: each tick is an instant at which one of the lines fires. The rules of
 // zones are looked at as far as 2060.
 //
+// A zone whose clock changes at other times than whole hours (Chatham, Lord Howe) is never named: on such a day the
+// controller of Kubernetes may find the same times again and again, and never end. Its schedules become lines in UTC.
+//
 // Kubernetes takes the clock at its word: at a time that the clock jumps over nothing fires, and at one that it shows
 // twice it fires twice. Where a schedule is due and Kubernetes would not fire, a line in UTC fires beside the others.
 //
@@ -43,6 +46,9 @@ func Translate(s *schedule.Schedule) (Translation, error) {
 		return every(f), nil
 	}
 	zone := s.Zone()
+	if slices.ContainsFunc(clocks.Changes(zone), func(at time.Time) bool { return broken(zone, at) }) {
+		return Translation{Lines: []string{elsewhere(s, f)}, More: true}, nil
+	}
 	day, weekday, more := days(s, f)
 	t := Translation{More: more || !f.AnyYear}
 	t.Lines = []string{line(f.Minutes, f.Hours, day, f.Months, weekday, zoneName(zone))}
@@ -124,14 +130,45 @@ func isTick(s *schedule.Schedule, at time.Time) bool {
 	return ok && prev.Equal(at)
 }
 
-// odd says that Kubernetes loses times on the days of a change of clocks: it steps from midnight to midnight and from
-// hour to hour, and here midnight is not there, or the change is not from a whole hour to another.
-func odd(zone *time.Location, at time.Time) bool {
-	was, is := clocks.Offset(zone, at.Unix()-1), clocks.Offset(zone, at.Unix())
-	const hour, day = 60 * 60, 24 * 60 * 60
-	first, last := at.Unix()+int64(was), at.Unix()+int64(is) // the readings that are left out
-	return first%hour != 0 || last%hour != 0 || first < last && (first+day-1)/day*day < last
+const hour, day = 60 * 60, 24 * 60 * 60 // in seconds
+
+// readings are those of a change: the one that would have come, and the one that comes.
+func readings(zone *time.Location, at time.Time) (first, last int64) {
+	return at.Unix() + int64(clocks.Offset(zone, at.Unix()-1)), at.Unix() + int64(clocks.Offset(zone, at.Unix()))
 }
+
+// broken says that a change is not from a whole hour to another. Kubernetes steps from hour to hour, and may step back.
+func broken(zone *time.Location, at time.Time) bool {
+	first, last := readings(zone, at)
+	return first%hour != 0 || last%hour != 0
+}
+
+// odd says that Kubernetes loses times on the days of a change: it steps from midnight to midnight, and here one is not
+// there.
+func odd(zone *time.Location, at time.Time) bool {
+	first, last := readings(zone, at)
+	return first < last && (first+day-1)/day*day < last
+}
+
+// elsewhere is a line in UTC that fires at all times of day at which a schedule can be due, on every day.
+func elsewhere(s *schedule.Schedule, f schedule.Fields) string {
+	hours, minutes := map[int]bool{}, map[int]bool{}
+	due := func(minute int) {
+		minute = (minute%minutesPerDay + minutesPerDay) % minutesPerDay
+		hours[minute/60], minutes[minute%60] = true, true
+	}
+	for _, own := range clocks.Readings(f) {
+		for _, d := range clocks.Differences(s.Zone(), time.UTC) {
+			due(own + d)
+		}
+	}
+	for _, at := range clocks.AfterGaps(s.Zone(), f) {
+		due(at.Hour()*60 + at.Minute())
+	}
+	return line(slices.Sorted(maps.Keys(minutes)), slices.Sorted(maps.Keys(hours)), nil, nil, nil, utc)
+}
+
+const minutesPerDay = 24 * 60
 
 // around is a line in UTC that fires at least at these instants.
 func around(all []time.Time) string {
@@ -156,8 +193,7 @@ func around(all []time.Time) string {
 
 // every writes an @every by UTC's clock, or where it does not go up in a day, all that it can have.
 func every(f schedule.Fields) Translation {
-	const day = 24 * time.Hour
-	t := Translation{More: day%f.Every != 0}
+	t := Translation{More: 24*time.Hour%f.Every != 0}
 	hours := map[string][]int{} // by their minutes
 	minutes, allMinutes, allHours := map[string][]int{}, map[int]bool{}, map[int]bool{}
 	byHour := map[int][]int{}

@@ -349,18 +349,23 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Of two applies at once, one is refused where it would write over what the other wrote.
+// Of two applies at once, one is refused where it would write over what the other wrote, though both are dibs.
 func TestTwoAppliesAtOnce(t *testing.T) {
 	s, c := serve(t)
 	apply(t, c, install(entry("a", "1 1 * * * Etc/UTC")))
-	name := s.only().Name
+	second, err := kubernetes.New("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	other := true
 	s.before = func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodPatch && r.URL.Query().Get("dryRun") == "" && other {
 			other = false
 			s.mu.Unlock()
-			s.as("helm", named(name, map[string]any{"schedule": "9 9 * * *"}))
-			s.mu.Lock()
+			defer s.mu.Lock()
+			if _, err := deploy.Apply(t.Context(), second, install(entry("a", "9 9 * * * Etc/UTC")), ""); err != nil {
+				t.Error(err)
+			}
 		}
 		return false
 	}

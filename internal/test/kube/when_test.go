@@ -64,7 +64,12 @@ func fires(t interface{ Fatalf(string, ...any) }, lines []string, after, until t
 		if err != nil {
 			t.Fatalf("%s: %v", l, err)
 		}
+		last := after
 		for at := s.Next(after.In(zone)); !at.IsZero() && !at.After(until); at = s.Next(at) {
+			if !at.After(last) { // the controller would never end
+				t.Fatalf("%s: after %s comes %s", l, last, at)
+			}
+			last = at
 			all[at.UTC()] = true
 		}
 	}
@@ -84,23 +89,49 @@ func TestEachTickIsFired(t *testing.T) {
 		if err != nil {
 			t.SkipNow() // 30 February, or the like
 		}
-		tr, err := kubernetes.Translate(s)
-		if err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
 		from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, rapid.IntRange(0, 4000).Draw(t, "day"))
-		until := from.AddDate(1, 0, 2)
-		fired := fires(t, tr.Lines, from, until)
-		ticks := map[time.Time]bool{}
-		for at, ok := s.Next(from); ok && !at.After(until); at, ok = s.Next(at) {
-			if ticks[at] = true; !fired[at] {
-				t.Fatalf("%s in %s, dst %q: %q does not fire at its tick %s, %s", s, zone, s.DST(), tr.Lines, at, at.In(zone))
-			}
-		}
-		for at := range fired {
-			if !tr.More && !ticks[at] {
-				t.Fatalf("%s in %s, dst %q: %q fires at %s, which is no tick", s, zone, s.DST(), tr.Lines, at)
-			}
-		}
+		compare(t, s, from)
 	})
+}
+
+// The days on which Kubernetes' own steps go astray: midnight is not there, or a change is not from a whole hour to
+// another.
+func TestOddChanges(t *testing.T) {
+	for _, name := range []string{"Pacific/Chatham", "Australia/Lord_Howe", "America/Santiago", "America/Havana", "Africa/Cairo", "Europe/Berlin", "Antarctica/Troll"} {
+		zone, err := schedule.LoadZone(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, expr := range []string{"*/15 3,4 * * *", "15 3 * * *", "0 12 * * 0", "30 0 * * *", "0 */2 * * *", "45 2-4 * * *", "59 23 1-10 * *"} {
+			for _, dst := range []schedule.DST{schedule.Vixie, schedule.Skip, schedule.Repeat} {
+				s, err := schedule.Options{Zone: zone, DST: dst}.Parse(expr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(t, s, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+			}
+		}
+	}
+}
+
+// compare holds a year of what the lines fire against the schedule's own instants.
+func compare(t interface{ Fatalf(string, ...any) }, s *schedule.Schedule, from time.Time) {
+	zone := s.Zone()
+	tr, err := kubernetes.Translate(s)
+	if err != nil {
+		t.Fatalf("%s: %v", s, err)
+	}
+	until := from.AddDate(1, 0, 2)
+	fired := fires(t, tr.Lines, from, until)
+	ticks := map[time.Time]bool{}
+	for at, ok := s.Next(from); ok && !at.After(until); at, ok = s.Next(at) {
+		if ticks[at] = true; !fired[at] {
+			t.Fatalf("%s in %s, dst %q: %q does not fire at its tick %s, %s", s, zone, s.DST(), tr.Lines, at, at.In(zone))
+		}
+	}
+	for at := range fired {
+		if !tr.More && !ticks[at] {
+			t.Fatalf("%s in %s, dst %q: %q fires at %s, which is no tick", s, zone, s.DST(), tr.Lines, at)
+		}
+	}
 }
