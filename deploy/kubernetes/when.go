@@ -137,14 +137,13 @@ func readings(zone *time.Location, at time.Time) (first, last int64) {
 	return at.Unix() + int64(clocks.Offset(zone, at.Unix()-1)), at.Unix() + int64(clocks.Offset(zone, at.Unix()))
 }
 
-// broken says that a change is not from a whole hour to another. Kubernetes steps from hour to hour, and may step back.
+// broken says that a change is not from a whole hour to another. Kubernetes steps by hours, and may then step back.
 func broken(zone *time.Location, at time.Time) bool {
 	first, last := readings(zone, at)
 	return first%hour != 0 || last%hour != 0
 }
 
-// odd says that Kubernetes loses times on the days of a change: it steps from midnight to midnight, and here one is not
-// there.
+// odd says that Kubernetes loses times on the day of a change: it steps from midnight to midnight, and one is missing.
 func odd(zone *time.Location, at time.Time) bool {
 	first, last := readings(zone, at)
 	return first < last && (first+day-1)/day*day < last

@@ -102,7 +102,7 @@ func TestOddChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, expr := range []string{"*/15 3,4 * * *", "15 3 * * *", "0 12 * * 0", "30 0 * * *", "0 */2 * * *", "45 2-4 * * *", "59 23 1-10 * *"} {
+		for _, expr := range []string{"*/15 3,4 * * *", "15 3 * * *", "0 12 * * 0", "0 12 * * 5", "30 0 * * *", "0 */2 * * *", "45 2-4 * * *", "59 23 1-10 * *"} {
 			for _, dst := range []schedule.DST{schedule.Vixie, schedule.Skip, schedule.Repeat} {
 				s, err := schedule.Options{Zone: zone, DST: dst}.Parse(expr)
 				if err != nil {
