@@ -39,6 +39,7 @@ test: ## pass the tests (fifteen to twenty minutes on two cores), on the servers
 	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v $(PROCESSES)); status=$$?; \
 	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e/... ./internal/test/hammer/... ./internal/test/chaos || status=1; \
 	$(GO) test -short -count=1 -timeout 20m ./internal/test/pages || status=1; \
+	(cd internal/test/kube && $(GO) test -count=1 -timeout 20m ./...) || status=1; \
 	if [ -s $(UNCOVERED) ]; then \
 		echo; echo "NOT COVERED, for want of a server:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); \
 	fi; exit $$status

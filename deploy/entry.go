@@ -74,9 +74,31 @@ type Entry struct {
 	Persistent bool
 	// StopGrace is how long the command may take to end once it is told to; 0 is the target's default.
 	StopGrace time.Duration
+	// StartWithin is how late a fire may still start, for targets that fire late; 0 is the target's own rule.
+	StartWithin time.Duration
+	// Container is where the command runs, for targets that start one; nil for all others.
+	Container *Container
 	// Plain is what the job does without dibs: Adopt takes over an entry that does the same. Nil: no such form is
 	// known. It is no part of the specification.
 	Plain *Plain
+}
+
+// A Container is what a target that starts containers needs to know of one. It has no secret's value.
+type Container struct {
+	Image string `json:"image"`
+	// ServiceAccount is under whose name it runs; "" is nobody's.
+	ServiceAccount string `json:"service_account,omitempty"`
+	// Manifest is the text of the manifest that the command reads, from the path that the target names.
+	Manifest string `json:"manifest,omitempty"`
+	// Secrets are those that the command finds, by their references.
+	Secrets []Secret `json:"secrets,omitempty"`
+}
+
+// A Secret is where the target has a secret that the command finds as Ref: env:NAME or file:/path.
+type Secret struct {
+	Ref  string `json:"ref"`
+	Name string `json:"name"`
+	Key  string `json:"key"`
 }
 
 // Plain is a job as another scheduler would have it, without dibs.
@@ -112,7 +134,10 @@ func (e Entry) SpecHash() string {
 		Overlap    bool          `json:"overlap,omitempty"`
 		Persistent bool          `json:"persistent,omitempty"`
 		StopGrace  time.Duration `json:"stop_grace,omitempty"`
-	}{e.ID.String(), when, e.Zone, e.Command, e.Env, e.User, e.MailTo, e.Overlap, e.Persistent, e.StopGrace})
+
+		StartWithin time.Duration `json:"start_within,omitempty"`
+		Container   *Container    `json:"container,omitempty"`
+	}{e.ID.String(), when, e.Zone, e.Command, e.Env, e.User, e.MailTo, e.Overlap, e.Persistent, e.StopGrace, e.StartWithin, e.Container})
 	if err != nil {
 		panic(err) // strings always marshal
 	}

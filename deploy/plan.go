@@ -130,6 +130,19 @@ func (p *Plan) hash() string {
 	return hashOf(parts...)
 }
 
+// Check asks the target's server whether it would take what the plan writes, if the target can ask. Apply does so
+// itself.
+func (p *Plan) Check(ctx context.Context, t Target) error {
+	c, ok := t.(Checker)
+	if !ok || !p.Changes() {
+		return nil
+	}
+	if err := c.Check(ctx, p.after); err != nil {
+		return fmt.Errorf("%s: %w", t, err)
+	}
+	return nil
+}
+
 // Apply plans a request and carries it out, under the target's lock. With a hash it does so only if the plan has that
 // hash; else the error wraps ErrChanged. If there is nothing to write, it writes nothing, and the plan's Changes says
 // so. If the writing fails, the plan is returned beside the error.

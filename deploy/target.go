@@ -24,6 +24,11 @@ type Target interface {
 	Write(ctx context.Context, from, to Image) error
 }
 
+// A Checker is a Target whose server says beforehand what it would refuse. Check writes nothing.
+type Checker interface {
+	Check(ctx context.Context, to Image) error
+}
+
 // An Image is what a target holds at one moment, or is to hold. It does not change.
 type Image interface {
 	// Documents are the texts that the image consists of, in a fixed order.

@@ -86,7 +86,10 @@ func (j *Job) Starts(at time.Time) time.Time { return at.Add(j.rules().spread) }
 
 // StartBy is how late a tick may start and not count as missed: by default half the period, at
 // most 5 minutes (rule T4), after the instant at which it is to start.
-func (j *Job) StartBy(at time.Time) time.Time { return j.Starts(at).Add(j.late) }
+func (j *Job) StartBy(at time.Time) time.Time {
+	r := j.rules()
+	return at.Add(r.spread + r.late)
+}
 
 // Open reports whether a tick lies within the windows in which the job may run.
 func (j *Job) Open(at time.Time) bool { return j.rules().windows.open(at) }

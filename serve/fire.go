@@ -24,6 +24,9 @@ type Fire struct {
 	Tick time.Time
 	// Called is how Tick is called in errors. Default the instant.
 	Called string
+	// At is when the platform fired, where it says so: the tick is the latest one then, and no later one. Zero: it
+	// does not say, and Ago counts.
+	At time.Time
 	// Ago is how long ago the caller was started, when Trigger is called.
 	Ago time.Duration
 	// Manual is a run without a tick, whatever is due; nil: there is a tick.
@@ -132,6 +135,10 @@ func (j *Job) tick(f Fire, b *scheduler.Backend, made *scheduler.Job) (time.Time
 
 // scheduled is the tick of a fire: a given one, or the one that is inferred.
 func (j *Job) scheduled(f Fire, made *scheduler.Job, now time.Time) (at time.Time, due bool, err error) {
+	if f.Tick.IsZero() && !f.At.IsZero() {
+		at, due = made.Due(f.At, now)
+		return at, due, nil
+	}
 	if f.Tick.IsZero() {
 		if at, due = made.Due(now.Add(-f.Ago), now); !due {
 			// A loop that cron started once fires for as long as it goes on.

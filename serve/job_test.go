@@ -59,6 +59,10 @@ func TestAProgramFiresOneJob(t *testing.T) {
 	if _, err := fired(t, st, path, "shop/hello", serve.Options{}, serve.Fire{Tick: at.Add(time.Second), Called: "--tick now"}); !errors.Is(err, serve.ErrNotDue) || !strings.Contains(err.Error(), "--tick now is no tick") {
 		t.Errorf("no tick: %v", err)
 	}
+	late := time.Now().Add(-30 * 24 * time.Hour)
+	if got, err := fired(t, st, path, "shop/hello", serve.Options{}, serve.Fire{At: late}); !errors.Is(err, serve.ErrNotDue) {
+		t.Errorf("a platform that fired a month ago: %+v, %v", got, err)
+	}
 	if _, err := fired(t, st, path, "shop/there", serve.Options{Environment: "staging"}, serve.Fire{}); !errors.Is(err, serve.ErrNotHere) {
 		t.Errorf("elsewhere: %v", err)
 	}

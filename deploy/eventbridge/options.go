@@ -34,8 +34,8 @@ type Options struct {
 	Role string `yaml:"role"`
 	// DeadLetter is the ARN of the SQS queue that gets a fire for which no task could be started.
 	DeadLetter string `yaml:"dead_letter_queue"`
-	// RetryFor is for how long EventBridge tries to start a task, from a minute to a day. Default: 5 minutes, after
-	// which a tick is too late unless its job says otherwise.
+	// RetryFor is for how long EventBridge tries to start a task, from a minute to a day. Default: as long as a tick
+	// of the job may still start, as far as that lies between these.
 	RetryFor time.Duration `yaml:"retry_for"`
 	// Endpoint is for tests: another address than AWS's.
 	Endpoint string `yaml:"endpoint"`
@@ -52,6 +52,12 @@ func ParseOptions(data []byte) (o Options, err error) {
 	}
 	return o, nil
 }
+
+// What EventBridge takes as the greatest age of an event.
+const (
+	leastRetry = time.Minute
+	mostRetry  = 24 * time.Hour
+)
 
 var (
 	arn    = lazy.Regexp(`^arn:[a-z-]+:([a-z0-9-]+):[a-z0-9-]*:\d*:\S{1,1000}$`)
@@ -74,9 +80,6 @@ func (o Options) complete() (Options, error) {
 	if o.LaunchType == "" {
 		o.LaunchType = "FARGATE"
 	}
-	if o.RetryFor == 0 {
-		o.RetryFor = 5 * time.Minute
-	}
 	o.Subnets, o.SecurityGroups = slices.Sorted(slices.Values(o.Subnets)), slices.Sorted(slices.Values(o.SecurityGroups))
 	check := func(bad bool, format string, args ...any) {
 		if bad {
@@ -89,6 +92,6 @@ func (o Options) complete() (Options, error) {
 	check(len(o.Subnets) > 16 || len(o.SecurityGroups) > 5, "want at most 16 subnets and 5 security_groups")
 	check(len(o.Subnets) == 0 && (len(o.SecurityGroups) > 0 || o.PublicIP), "security_groups and assign_public_ip go with subnets")
 	check(o.PublicIP && o.LaunchType != "FARGATE", "assign_public_ip goes with launch_type FARGATE")
-	check(o.RetryFor < time.Minute || o.RetryFor > 24*time.Hour || o.RetryFor%time.Second != 0, "retry_for %s: want from 1m to 24h", o.RetryFor)
+	check(o.RetryFor != 0 && (o.RetryFor < leastRetry || o.RetryFor > mostRetry || o.RetryFor%time.Second != 0), "retry_for %s: want from 1m to 24h", o.RetryFor)
 	return o, errors.Join(errs...)
 }

@@ -45,12 +45,23 @@ func (o Options) definitions(e deploy.Entry) (all []definition, err error) {
 		if _, err := time.LoadLocation(zone); err != nil || zone == "" || zone == "Local" || !expression().MatchString(expr) || len(expr) > longest {
 			return nil, fmt.Errorf("%q: want an expression of EventBridge with its zone, as in cron(15 4 1 * ? *) UTC", when)
 		}
-		all = append(all, definition{Expression: expr, Zone: zone, Window: window{Mode: "OFF"}, State: "ENABLED", Target: o.target(input)})
+		all = append(all, definition{Expression: expr, Zone: zone, Window: window{Mode: "OFF"}, State: "ENABLED", Target: o.target(input, o.retryFor(e))})
 	}
 	return all, nil
 }
 
-func (o Options) target(input string) target {
+// retryFor is for how long EventBridge tries to start a task for an entry.
+func (o Options) retryFor(e deploy.Entry) time.Duration {
+	switch {
+	case o.RetryFor != 0:
+		return o.RetryFor
+	case e.StartWithin == 0:
+		return 5 * time.Minute // as late as a tick may start unless its job says otherwise
+	}
+	return min(max(e.StartWithin.Truncate(time.Second), leastRetry), mostRetry)
+}
+
+func (o Options) target(input string, retryFor time.Duration) target {
 	e := &ecs{TaskDefinition: o.TaskDefinition, LaunchType: o.LaunchType, Count: 1}
 	if len(o.Subnets) > 0 {
 		ip := "DISABLED"
@@ -60,7 +71,7 @@ func (o Options) target(input string) target {
 		e.Network = &network{vpc{o.Subnets, o.SecurityGroups, ip}}
 	}
 	return target{ARN: o.Cluster, Role: o.Role, Input: input, DeadLetter: &deadLetter{o.DeadLetter},
-		Retry: &retry{Seconds: int(o.RetryFor / time.Second), Attempts: 10}, ECS: e}
+		Retry: &retry{Seconds: int(retryFor / time.Second), Attempts: 10}, ECS: e}
 }
 
 // overrides are what a task has instead of its definition's.

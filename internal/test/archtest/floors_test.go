@@ -27,7 +27,7 @@ var floors = []floor{
 		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source", "internal/secret"}},
 	{"what fires jobs elsewhere", []string{
 		"deploy", "deploy/internal/clocks", "deploy/internal/disk", "deploy/internal/aws", "deploy/crontab", "deploy/systemd",
-		"deploy/eventbridge"}},
+		"deploy/eventbridge", "deploy/kubernetes"}},
 	{"the path of a fire", []string{"scheduler"}},
 	{"beside that path", []string{
 		"internal/output", "internal/hook", "internal/spool", "internal/nested", "internal/backend", "internal/mirror"}},

@@ -42,6 +42,7 @@ var allowed = map[string][]string{
 	"deploy/internal/aws":    {},
 	"deploy/internal/clocks": {"schedule"},
 	"deploy/internal/disk":   {"internal/beneath"},
+	"deploy/kubernetes":      {"deploy", "deploy/internal/clocks", "schedule", "internal/conffile"},
 	"deploy/systemd":         {"deploy", "deploy/internal/clocks", "deploy/internal/disk", "schedule", "internal/beneath"},
 	"manifest":               {"job", "schedule", "internal/conffile"},
 	"manifest/app":           {"manifest", "job", "run/webhook"},

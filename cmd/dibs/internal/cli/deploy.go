@@ -38,6 +38,9 @@ An entry calls dibs trigger, which reads the manifest, decides whether the job i
 one server of the fleet runs each tick. An entry bears a mark with its identity, APP/JOB#SCHEDULE, and hashes:
 one that somebody edited by hand is told from one whose job has changed.
 
+In Kubernetes an entry is a CronJob, whose pods run dibs trigger in --image. The manifest of the job is in
+the CronJob. Secrets, and the store's address, are in a Secret (--pod-secret); no value is in the CronJob.
+
 ` + targetsHelp + `
 
 Cron cannot say every schedule: of another time zone than the host's, the last Friday, every 36 hours. Such an
@@ -48,7 +51,7 @@ Exit status: 0 nothing to change, 2 something to change, 1 for errors.`
 
 func newPlan(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "plan MANIFEST --to TARGET", Short: "Show what apply would change in a crontab, systemd or EventBridge", Long: planHelp,
+	cmd := &cobra.Command{Use: "plan MANIFEST --to TARGET", Short: "Show what apply would change in a crontab, systemd, Kubernetes or EventBridge", Long: planHelp,
 		Example: "  dibs plan jobs.yaml --to crontab\n  dibs plan /etc/dibs/jobs.d --to crontab:www-data -o json",
 		Args:    exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,6 +61,9 @@ func newPlan(e env) *cobra.Command {
 			plans, w, err := o.prepare(cmd.Context(), e, args[0])
 			if err == nil {
 				err = o.print(e, plans, w.notes, "to")
+			}
+			if err == nil {
+				err = o.check(cmd.Context(), plans)
 			}
 			if err == nil && changes(plans) {
 				err = statusError{exitChanges, nil}
@@ -81,10 +87,12 @@ Exit status: 0 installed, 5 installed but for entries that were edited by hand, 
 
 func newApply(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest in a crontab, systemd or EventBridge", Long: applyHelp,
+	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest in a crontab, systemd, Kubernetes or EventBridge", Long: applyHelp,
 		Example: `  dibs apply jobs.yaml --to crontab
   dibs apply jobs.yaml --to crontab --plan 5f2c9a01        what dibs plan printed, and nothing else
   dibs apply jobs.yaml --to crontab --formerly oldname     the app was renamed
+  dibs apply jobs.yaml --to kubernetes/shop --image registry.example/shop:42 --default-scope global
+  dibs apply jobs.yaml --to kubernetes/shop --image registry.example/shop:42 --render yaml > cronjobs.yaml
   dibs apply jobs.yaml --to eventbridge:ecs.yaml --render terraform > jobs.tf.json`,
 		Args: exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -158,6 +166,16 @@ func hashOf(all []planned) string {
 		h.Write([]byte(p.plan.Hash))
 	}
 	return hex.EncodeToString(h.Sum(nil))[:len(all[0].plan.Hash)]
+}
+
+// check has targets that can do so say now what they would refuse.
+func (o *deployOptions) check(ctx context.Context, all []planned) error {
+	for _, p := range all {
+		if err := p.plan.Check(ctx, p.target); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o *deployOptions) apply(ctx context.Context, e env, name string) error {

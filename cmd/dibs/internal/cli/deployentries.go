@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/deploy/crontab"
+	"github.com/dibs-run/dibs/deploy/kubernetes"
 	"github.com/dibs-run/dibs/internal/secret"
 	"github.com/dibs-run/dibs/job"
 	"github.com/dibs-run/dibs/manifest/source"
@@ -30,13 +32,14 @@ type entryOptions struct {
 func (o *entryOptions) flags(cmd *cobra.Command) {
 	o.targetOptions.flags(cmd)
 	o.sourceOptions.flags(cmd)
+	o.podOptions.flags(cmd)
 	f := cmd.Flags()
 	f.Var((*storeValue)(&o.store), "store", "the store that entries name; an address with a password is refused, since\n"+
 		"others can read entries: put it into /etc/dibs/store (default: what entries\nfind there, or in $DIBS_STORE_FILE)")
 	f.StringVar(&o.serveOptions.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
 	environmentFlag(cmd, &o.environment)
-	f.StringVar(&o.binary, "binary", "", "the `PATH` of dibs in entries (default: this program's)")
-	f.StringVar(&o.user, "user", "", "whom entries run as, in a file with users (default root)")
+	f.StringVar(&o.binary, "binary", "", "the `PATH` of dibs in entries (default: this program's; in containers /usr/bin/dibs)")
+	f.StringVar(&o.user, "user", "", "whom entries run as, in a file with users (default root); in pods a number\n(default: the image's user)")
 	f.StringArrayVar(&o.formerly, "formerly", nil, "a `NAME` that the app had before: its entries become this app's")
 }
 
@@ -108,9 +111,14 @@ func usageOf(err error) error {
 
 // common is what all entries have: the program, its flags, and the variables that it needs.
 func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
-	if o.binary == "" && o.inContainer() {
-		o.binary = binaryInContainer
-	} else if o.binary == "" {
+	manifest := o.serveOptions.source
+	if o.inContainer() {
+		o.binary = cmp.Or(o.binary, binaryInContainer)
+	}
+	if o.inPods() && !source.IsAddress(manifest) {
+		manifest = kubernetes.ManifestPath
+	}
+	if o.binary == "" {
 		if o.binary, err = os.Executable(); err != nil {
 			return c, err
 		}
@@ -118,7 +126,7 @@ func (o entryOptions) common(w *wanted) (c deploy.Entry, err error) {
 	if !filepath.IsAbs(o.binary) {
 		return c, fmt.Errorf("--binary %s: want an absolute path", o.binary)
 	}
-	c.Command = []string{o.binary, "trigger", "", "--manifest", o.serveOptions.source}
+	c.Command = []string{o.binary, "trigger", "", "--manifest", manifest}
 	c.User, c.Env = o.user, map[string]string{}
 	flag := func(name, value string) {
 		if value != "" {
@@ -201,7 +209,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
-	var errs []error // scopes are decided as dibs trigger will decide them
+	var errs []error
 	for i, expr := range spec.Schedules {
 		s, err := schedule.Options{Zone: zone, Name: key, DST: schedule.DST(spec.DST)}.Parse(expr)
 		if err != nil {
@@ -224,12 +232,19 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 				entry.ID, w.target.name, s, s.Zone(), strings.Join(lines, "; ")))
 		}
 		if o.inContainer() {
-			w.notes = append(w.notes, startsLate(entry.ID, spec, s)...)
+			entry.StartWithin = startWithin(spec)
+			w.notes = append(w.notes, startsLate(w.target, entry.ID, spec, s)...)
 		}
 		entry.Plain = plainOf(spec, s)
 		entry.Overlap = spec.Policy.Concurrency != job.Forbid
 		entry.Persistent = spec.Policy.CatchUp != job.CatchUpSkip
 		entry.StopGrace = spec.Policy.StopGrace
+		if o.inPods() {
+			if err := o.inPod(&entry, spec, s, !more && len(lines) == 1); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
 		w.entries = append(w.entries, entry)
 	}
 	return errors.Join(errs...)

@@ -27,6 +27,8 @@ const targetsHelp = `TARGET is what fires the jobs:
   eventbridge:FILE schedules of Amazon EventBridge that start tasks of ECS; FILE says where, in YAML:
                    region, cluster, task_definition, container, subnets, security_groups,
                    role, dead_letter_queue (the reference has all of them)
+  kubernetes       CronJobs in the namespace of the kubeconfig's current context, or of this pod;
+                   also kubernetes:CONTEXT, kubernetes/NAMESPACE and kubernetes:CONTEXT/NAMESPACE
 
 What is not dibs's stays byte for byte.`
 
@@ -37,6 +39,7 @@ type targetOptions struct {
 	// are looked for in all places.
 	render    string
 	elsewhere bool
+	podOptions
 }
 
 func (o *targetOptions) flags(cmd *cobra.Command) {
@@ -56,7 +59,7 @@ type target struct {
 	document func(form string, entries []deploy.Entry) ([]byte, error)
 }
 
-const wantTarget = "want crontab, crontab:/PATH, crontab:USER, systemd, systemd:user, systemd:/DIR or eventbridge:FILE"
+const wantTarget = "want crontab, crontab:/PATH, crontab:USER, systemd, systemd:user, systemd:/DIR, eventbridge:FILE, or kubernetes with :CONTEXT and /NAMESPACE"
 
 // open understands --to for an app.
 func (o targetOptions) open(app string) (t target, err error) {
@@ -64,12 +67,16 @@ func (o targetOptions) open(app string) (t target, err error) {
 	switch {
 	case o.to == "":
 		return t, usage(errors.New("no target: name it with --to, as in --to crontab"))
+	case isKubernetes(o.to):
+		if t, err = o.kubernetes(); err != nil {
+			err = fmt.Errorf("--to %s: %w", o.to, err)
+		}
 	case kind != "crontab" && kind != "systemd" && kind != "eventbridge" || named && where == "":
 		return t, usage(fmt.Errorf("--to %q: %s", o.to, wantTarget))
 	case kind == "eventbridge":
 		t, err = o.eventBridge(app, where)
 	case o.render != "":
-		return t, usage(fmt.Errorf("--render %s: %s has no such form; eventbridge:FILE has", o.render, kind))
+		return t, usage(fmt.Errorf("--render %s: %s has no such form; kubernetes and eventbridge:FILE have; for the others, dibs plan shows the text", o.render, kind))
 	case strings.Contains(where, "/") && !filepath.IsAbs(where):
 		return t, usage(fmt.Errorf("--to %s: want an absolute path", o.to))
 	case kind == "crontab":

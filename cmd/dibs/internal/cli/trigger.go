@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/dibs-run/dibs/deploy/kubernetes"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
@@ -42,7 +44,8 @@ const triggerHelp = `Fire one job of a manifest once, as a host's own scheduler 
 EventBridge. Every server may call it for the same tick: exactly one of them runs the job.
 
 The tick is --tick, or what the platform says in DIBS_SCHEDULED_TIME, CRONJOB_SCHEDULED_TIMESTAMP or
-AWS_SCHEDULER_SCHEDULED_TIME (RFC 3339). Without them it is the job's latest tick at the time at which
+AWS_SCHEDULER_SCHEDULED_TIME (RFC 3339). Without them it is the job's latest tick at the time that the name
+of a CronJob's Job ends with (DIBS_KUBERNETES_JOB, set by dibs apply), or else at which
 cron forked this process, or else at which it started, by the store's clock; one that is at most
 2 s ahead counts too. Three servers that fire at :00.2, :01.9 and :04 so agree on one tick.
 
@@ -233,6 +236,7 @@ func (t *trigger) asked(accept context.Context) (f serve.Fire, err error) {
 		}
 	}
 	if text == "" {
+		f.At, _ = kubernetesTime(os.Getenv(kubernetes.JobVariable), time.Now())
 		return f, nil
 	}
 	f.Called = from + " " + text
@@ -240,6 +244,21 @@ func (t *trigger) asked(accept context.Context) (f serve.Fire, err error) {
 		err = fmt.Errorf("%s %q: want an instant such as 2026-03-01T04:15:00Z", from, text)
 	}
 	return f, err
+}
+
+// kubernetesTime is the scheduled time that the name of a CronJob's Job ends with, in minutes since 1970. ok is false
+// for other names, such as those that people give, and for a number that is no time near now.
+func kubernetesTime(name string, now time.Time) (at time.Time, ok bool) {
+	_, end, _ := cutLast(name, "-")
+	n, err := strconv.ParseInt(end, 10, 32)
+	if err != nil {
+		return at, false
+	}
+	const year = 365 * 24 * time.Hour
+	if at = time.Unix(n*60, 0).UTC(); at.Before(now.Add(-year)) || at.After(now.Add(year)) {
+		return time.Time{}, false
+	}
+	return at, true
 }
 
 // broken is the report of a fire that got nowhere.
