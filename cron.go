@@ -109,7 +109,7 @@ func (c *Client) CronTask(name, expr string, task queue.Spec, o ...CronOptions) 
 	what := fmt.Sprintf("dibs: CronTask %q", name)
 	switch {
 	case c.store.Queue == nil:
-		return c.refuse(fmt.Errorf("%s: store %s keeps no queues: %w", what, c.store.URL, errors.ErrUnsupported))
+		return c.refuse(fmt.Errorf("%s: store %s has no queues: %w", what, c.store.URL, errors.ErrUnsupported))
 	case task.Unique != nil:
 		return c.refuse(fmt.Errorf("%s: the task has a unique key: leave Unique nil, the tick is its key", what))
 	case !task.ExpiresAt.IsZero() || !task.RetryUntil.IsZero() || !task.RunAt.IsZero():

@@ -43,7 +43,7 @@ func ParseInternal(s string) (Key, error) {
 			return Key(oncePrefix + n.String()), nil
 		}
 	}
-	return "", fmt.Errorf("%w: %q is not the name of a lease that dibs itself uses: once/NONCE, or KEY/ and one of %s", ErrBadKey, head(s), strings.Join(parts, ", "))
+	return "", fmt.Errorf("%w: %q is not the name of one of dibs's own leases: once/NONCE, or KEY/ and one of %s", ErrBadKey, head(s), strings.Join(parts, ", "))
 }
 
 func head(s string) string {

@@ -22,7 +22,7 @@ func TestWhyATaskWaits(t *testing.T) {
 		"it is next":     {spec: queue.Spec{Queue: "q", Kind: "k"}},
 		"no worker":      {queue.Spec{Queue: "other", Kind: "k"}, nil, []string{"no worker works queue other"}},
 		"unknown kind":   {queue.Spec{Queue: "q", Kind: "odd"}, nil, []string{"no worker of queue q knows kind odd"}},
-		"its instant":    {queue.Spec{Queue: "q", Kind: "k", Delay: time.Hour}, nil, []string{"its instant, "}},
+		"its instant":    {queue.Spec{Queue: "q", Kind: "k", Delay: time.Hour}, nil, []string{"it is not due before "}},
 		"no room":        {queue.Spec{Queue: "q", Kind: "k"}, occupy("k", ""), []string{"1 slot of 1 worker could take it, and none is free"}},
 		"its limit":      {queue.Spec{Queue: "q", Kind: "k", Limit: &queue.Limit{Key: "l"}}, occupy("k", "l"), []string{`its limit "l" lets 1 run at the same time; task 1 does, on h pid 7, since `}},
 		"room elsewhere": {queue.Spec{Queue: "q", Kind: "k"}, occupyBeside, nil},
@@ -36,7 +36,7 @@ func TestWhyATaskWaits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}, []string{"its instant, ", "paused: ", "paused: "}},
+		}, []string{"it is not due before ", "paused: ", "paused: "}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := memory.New(memory.Options{}).Store()

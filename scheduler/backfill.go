@@ -85,7 +85,7 @@ func (p *Place) Backfill(accept, work context.Context, j *Job, b Backfill, repor
 		// Runs beside their ticks have no claim to keep them apart: one back-fill at a time makes them.
 		l, err := p.Keeper.Acquire(accept, lease.Want{Key: j.key().Backfill(), Holder: p.Self, Gone: p.Gone, OnHeldBack: p.heldBack})
 		if err != nil {
-			return fmt.Errorf("another forced back-fill of %s goes on: %w", j.key(), err)
+			return fmt.Errorf("another forced back-fill of %s is running: %w", j.key(), err)
 		}
 		defer l.Release(context.WithoutCancel(work)) //nolint:errcheck // it lapses by itself
 		ctx, cancel := context.WithCancelCause(accept)
@@ -104,7 +104,7 @@ func (p *Place) Backfill(accept, work context.Context, j *Job, b Backfill, repor
 	n, err := f.run(accept, work)
 	p.Event(work, history.Event{Kind: "backfill-ended", Job: j.Spec.Key(), Reason: fmt.Sprintf("%s: %s run", what, ticks(n))})
 	if err := p.Book.Release(context.WithoutCancel(work)); err != nil {
-		p.log().Warn("the lease of this back-fill could not be released; it lapses by itself", "error", err)
+		p.log().Warn("the lease of this back-fill could not be released; it expires by itself", "error", err)
 	}
 	return err
 }
@@ -229,7 +229,7 @@ func (f *backfilling) insist(ctx context.Context, try func() error) error {
 		}
 		if enough == nil {
 			enough = time.After(4 * m.TTL)
-			f.place.log().Warn("the store does not answer; the back-fill goes on when it does", "job", f.job.key(), "patience", 4*m.TTL, "error", err)
+			f.place.log().Warn("the store does not answer; the back-fill continues when it does", "job", f.job.key(), "patience", 4*m.TTL, "error", err)
 		}
 		select {
 		case <-time.After(pause):
@@ -360,7 +360,7 @@ func (f *backfilling) regain(ctx context.Context, row tick.Tick) (tick.Answer, e
 	case row.Lease == server.Ref():
 		return tick.Answer{Status: tick.Won, Tick: row}, nil
 	case row.Live:
-		return tick.Answer{}, fmt.Errorf("%w: an earlier claim of this process has not lapsed", lease.ErrUnavailable)
+		return tick.Answer{}, fmt.Errorf("%w: an earlier claim of this process has not expired", lease.ErrUnavailable)
 	}
 	return f.place.Book.Take(ctx, row, false)
 }

@@ -37,7 +37,7 @@ func (p *Place) beside(ctx context.Context, f Fire, l *lease.Lease) *beside {
 			case errors.Is(err, ErrEnough):
 				return
 			case err != nil:
-				p.log().Warn("what is kept on this host is left for later", "error", err)
+				p.log().Warn("records on this host are delivered to the store later", "error", err)
 			}
 		}
 		b.closeDead(ctx, f)

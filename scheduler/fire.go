@@ -161,7 +161,7 @@ func (p *Place) begin(ctx context.Context, f Fire) (*lease.Lease, run.Record, Re
 		if l != nil || !res.again || !p.now().Before(p.lastStart(f)) {
 			return l, rec, res
 		}
-		p.log().Warn("the store did not let this tick begin; it is tried again", "event", "start-delayed", "job", f.Key, "tick", stamp(f.Tick), "error", res.Reason)
+		p.log().Warn("the store did not accept the start of this tick; trying again", "event", "start-delayed", "job", f.Key, "tick", stamp(f.Tick), "error", res.Reason)
 		select {
 		case <-f.Accept.Done():
 			return nil, run.Record{}, Result{Err: context.Cause(f.Accept)}
@@ -304,7 +304,7 @@ func (p *Place) anew(ctx context.Context, f Fire, of lease.Ref) *tick.Tick {
 	if err != nil || a.Status != tick.Won {
 		return nil
 	}
-	p.log().Warn("nothing was executed of this run, and there is time left: the tick is begun anew", "event", "tick-anew",
+	p.log().Warn("nothing of this run was executed, and there is time left: the tick starts again", "event", "tick-anew",
 		"job", f.Key, "tick", stamp(f.Tick), "run_id", f.RunID)
 	return &a.Tick
 }
@@ -413,7 +413,7 @@ func (p *Place) finish(ctx context.Context, f Fire, l *lease.Lease, rec run.Reco
 		res.Err = err
 	case a.Status == tick.Taken && rec.Outcome != run.Lost:
 		// The record was no longer ours to write: somebody concluded that we were gone.
-		p.log().Warn("this run's outcome came too late; the tick has another one", "job", rec.Job, "tick", stamp(rec.Tick), "run_id", rec.ID, "outcome", rec.Outcome)
+		p.log().Warn("this run's outcome came too late; the tick has another outcome", "job", rec.Job, "tick", stamp(rec.Tick), "run_id", rec.ID, "outcome", rec.Outcome)
 	}
 	return res
 }

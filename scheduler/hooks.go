@@ -29,7 +29,7 @@ func (p *Place) aside(size int, do func(Hooks), attrs ...any) {
 	if hooks == nil || p.telling.Do("happening", hooked+size, func() { do(hooks) }) {
 		return
 	}
-	p.log().Warn("hooks are not told: they have not taken what they were told before",
+	p.log().Warn("reports to hooks are dropped, because the hooks have not taken earlier ones",
 		append([]any{"event", "hooks-behind"}, attrs...)...)
 }
 

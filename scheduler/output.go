@@ -74,7 +74,7 @@ func (p *Place) pace(f *Fire) (end func()) {
 	key, id := f.Key, f.RunID
 	return func() {
 		if bytes, behind := o.missing(); bytes > 0 || behind {
-			p.log().Warn("what this run printed was not all taken: its Output took nothing for "+outputPatience.String(),
+			p.log().Warn("some output of this run was dropped: its Output took nothing for "+outputPatience.String(),
 				"event", "output-dropped", "job", key, "run_id", id, "bytes", bytes)
 		}
 	}

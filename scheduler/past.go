@@ -27,7 +27,7 @@ func (p *Place) definitions(ctx context.Context, known tick.Job) []tick.Job {
 
 func (p *Place) unreadable(ctx context.Context, known tick.Job, err error) {
 	p.Event(ctx, history.Event{Kind: "definition-unreadable", Job: known.Name,
-		Reason: fmt.Sprintf("%v; which ticks it had after %s cannot be told, so those that nobody claimed get no outcome", err, stamp(known.Mark))})
+		Reason: fmt.Sprintf("%v; its ticks after %s cannot be computed, so unclaimed ones get no outcome", err, stamp(known.Mark))})
 }
 
 // leave completes the request that changes a definition: what of it has open ticks before the change is kept.

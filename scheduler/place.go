@@ -207,9 +207,9 @@ func (p *Place) deliver(ctx context.Context, all bool) error {
 		last.error = err
 		return &last
 	case err != nil && last.error != nil:
-		return fmt.Errorf("deliver what was kept on this host: %w", &last)
+		return fmt.Errorf("deliver the records on this host: %w", &last)
 	case err != nil:
-		return fmt.Errorf("deliver what was kept on this host: %w", err)
+		return fmt.Errorf("deliver the records on this host: %w", err)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (p *Place) witness(ctx context.Context, u Unclaimed, told map[string]*unrun
 		return err
 	}
 	if !ok || !p.due(ctx, known, u.At) {
-		p.log().Info("a tick that could not be claimed is none any more: its job's definition has changed", "event", "tick-void", "job", u.Job, "tick", stamp(u.At))
+		p.log().Info("a tick that could not be claimed no longer exists: its job's definition has changed", "event", "tick-void", "job", u.Job, "tick", stamp(u.At))
 		return nil
 	}
 	if known.Pause.Covers(u.At) { // nobody was to run it, whatever the store did
@@ -316,7 +316,7 @@ func (p *Place) put(i Item) error {
 		return errors.New("there is no spool")
 	}
 	if p.hanging.Load() > 0 {
-		return errors.New("this host's disk has not answered yet to what was written before")
+		return errors.New("this host's disk has not answered yet to an earlier write")
 	}
 	put := make(chan error, 1)
 	go func() { put <- p.Spool.Put(i) }()
@@ -329,7 +329,7 @@ func (p *Place) put(i Item) error {
 	}
 	p.hanging.Add(1)
 	go func() { <-put; p.hanging.Add(-1) }()
-	return fmt.Errorf("it was not on this host's disk after %s; it may get there yet", p.Keeper.Margin().TTL)
+	return fmt.Errorf("it was not on this host's disk after %s; the write may still succeed", p.Keeper.Margin().TTL)
 }
 
 // spool keeps an item on this host, or says loudly that it could not, and remembers it.
@@ -340,7 +340,7 @@ func (p *Place) spool(i Item, cause error) {
 			"spool", err, "tried_again", remembered)
 		return
 	}
-	p.log().Warn("kept on this host, to be told to the store later", "place", p.Name, "cause", cause)
+	p.log().Warn("kept on this host for later delivery to the store", "place", p.Name, "cause", cause)
 }
 
 func stamp(t time.Time) string {

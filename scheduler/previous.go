@@ -71,7 +71,7 @@ func (b *lookBack) tell(c *run.Call) {
 	}
 	if c.PreviousSuccess = s.at; s.err != nil {
 		c.PreviousUnknown = true
-		b.place.log().Warn("this run is not told when its job succeeded last", "event", "previous-unknown",
+		b.place.log().Warn("this run does not learn when its job last succeeded", "event", "previous-unknown",
 			"job", c.Run.Job, "tick", stamp(c.Run.Tick), "run_id", c.Run.ID, "error", s.err)
 	}
 }

@@ -145,7 +145,7 @@ func (s *Server) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, error
 	defer cancel()
 	removal, err := s.place.Conclude(bounded, k)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		s.log.Warn("a job is not removed yet: it has too many ticks without an outcome; the next load goes on with them",
+		s.log.Warn("a job is not removed yet, because it has too many ticks without an outcome; the next load continues",
 			"event", "removal-delayed", "job", k.Name, "error", err)
 		return tick.JobRequest{}, nil
 	}

@@ -23,7 +23,7 @@ func (p *Place) ClockStepped(step time.Duration) {
 // HeldBack records that this process waits for a store that is new or was restarted (rule L9).
 func (p *Place) HeldBack(wait time.Duration) {
 	p.Record(context.Background(), history.Event{Kind: "held-back", // whoever hears of it logs it
-		Reason: "the store is new, or another one than before: it grants nothing until " + stamp(p.now().Add(wait).Truncate(time.Second))})
+		Reason: "the store is new, or not the same as before: it grants nothing until " + stamp(p.now().Add(wait).Truncate(time.Second))})
 }
 
 // heldBack tells that this process waits for such a store, once for each time: all that wait hear of it.

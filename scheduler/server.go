@@ -285,7 +285,7 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	last, enough := context.WithTimeout(ctx, s.place.Keeper.Margin().RPCTimeout)
 	defer enough()
 	if err := s.place.DeliverAll(last); err != nil {
-		s.log.Warn("what is kept on this host is left for later", "error", err)
+		s.log.Warn("records on this host are delivered to the store later", "error", err)
 	}
 	return s.place.Book.Release(ctx)
 }
@@ -307,7 +307,7 @@ func (s *Server) follow(accept, work context.Context) {
 		wait := longestSleep
 		now, err := s.place.Keeper.Now(accept)
 		if err != nil {
-			s.log.Warn("the store does not tell its time", "error", err)
+			s.log.Warn("the store does not answer with its time", "error", err)
 			wait = s.place.Keeper.Margin().Heartbeat
 		} else {
 			wait = min(wait, s.due(accept, work, now))
@@ -389,7 +389,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	letGo, first := s.hold(e.Spec.Key(), at)
 	defer letGo()
 	if !first {
-		log.Debug("this server has this tick in hand already", "event", "tick-in-hand")
+		log.Debug("this server is already working on this tick", "event", "tick-in-hand")
 		return
 	}
 	s.claiming.Add(1)
@@ -416,7 +416,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	case accept.Err() != nil && err != nil:
 		return // shutting down: others have it
 	case errors.Is(err, tick.ErrTooLate):
-		log.Warn("too late to start; it is settled as missed if nobody has it", "event", "tick-late")
+		log.Warn("too late to start; it becomes missed if no server has it", "event", "tick-late")
 	case err != nil:
 		log.Error("the store could not be used in time: nothing was started", "event", "tick-unavailable", "error", err)
 		s.Stats.unavailable.Add(1)
@@ -428,7 +428,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		changed = true
 		s.differs(work, e.root())
 	case a.Status == tick.Early:
-		log.Warn("the store's clock has stepped back and has not come to this tick yet: it is fired when it has", "event", "tick-early")
+		log.Warn("the store's clock has stepped back and has not reached this tick yet; the tick starts then", "event", "tick-early")
 	case a.Status == tick.Paused:
 		s.Stats.paused.Add(1)
 		log.Debug("the job is paused", "event", "tick-paused")
@@ -465,7 +465,7 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 			early.Status = tick.Early
 			return early, nil
 		case errors.Is(err, tick.ErrTooLate) && inTime:
-			return a, fmt.Errorf("%w: it did not let this tick be claimed in time", lease.ErrUnavailable)
+			return a, fmt.Errorf("%w: this tick could not be claimed in time", lease.ErrUnavailable)
 		case !errors.Is(err, lease.ErrUnavailable) || s.place.now().After(s.place.startBy(e.Job, at)):
 			return a, err
 		}
@@ -533,7 +533,7 @@ func (s *Server) differs(ctx context.Context, e *entry) {
 	s.mu.Unlock()
 	if first {
 		s.place.Event(ctx, history.Event{Kind: "manifest-differs", Job: e.Spec.Key(),
-			Reason: "the store holds another definition of this job, from a newer load; this server fires none of its ticks until it loads that one"})
+			Reason: "the store has another definition of this job, from a newer load; this server runs none of its ticks until it loads that one"})
 	}
 }
 

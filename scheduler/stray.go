@@ -23,7 +23,7 @@ const (
 func (s *Server) settleStrays(ctx context.Context) error {
 	found, err := s.place.Ticks.Orphans(ctx, tick.Look{After: s.strayed})
 	if err != nil {
-		return fmt.Errorf("look for ticks that belong to nobody: %w", err)
+		return fmt.Errorf("look for abandoned ticks: %w", err)
 	}
 	if s.strayed == (tick.Spot{}) {
 		s.seen = map[string]bool{}
@@ -84,7 +84,7 @@ func (s *Server) settleAll(ctx context.Context, strays []tick.Tick) error {
 	}
 	known, err := s.place.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
 	if err != nil {
-		return fmt.Errorf("read how jobs that nobody serves are registered: %w", err)
+		return fmt.Errorf("read the definitions of abandoned jobs: %w", err)
 	}
 	jobs := map[string]tick.Job{}
 	for _, k := range known {

@@ -20,7 +20,7 @@ func (s *Server) sweep(ctx, accept, work context.Context) {
 		case <-t.C:
 		}
 		if err := s.sweepOnce(ctx, accept, work); err != nil && ctx.Err() == nil {
-			s.log.Warn("could not look after what others left", "error", err)
+			s.log.Warn("could not complete a sweep", "error", err)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func (s *Server) sweepOnce(ctx, accept, work context.Context) error {
 	pending := failed != nil
 	if errors.Is(failed, ErrEnough) {
 		failed = nil
-		s.log.Debug("what is kept on this host is being delivered", "event", "delivering")
+		s.log.Debug("records on this host are being delivered to the store", "event", "delivering")
 	}
 	turn, err := s.sweeps.take(ctx, s, pending)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Server) patience(undelivered error) error {
 		return undelivered
 	}
 	if s.undelivered%(100*sweepsPerTTL) == sweepsPerTTL+1 {
-		s.log.Error("something that this host was to tell the store is not taken; it stays on this host", "event", "undeliverable", "error", undelivered)
+		s.log.Error("the store does not take a record of this host; it stays on this host", "event", "undeliverable", "error", undelivered)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (p *Place) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answer,
 	// Others may have concluded it since t was read, and then it is of their words.
 	switch r, ok, err := p.runOf(ctx, t.RunID); {
 	case err != nil:
-		p.log().Warn("the hooks for a crash are left out", "job", t.Job, "tick", stamp(t.At), "run_id", t.RunID, "error", err)
+		p.log().Warn("the reports of a crash to hooks are dropped", "job", t.Job, "tick", stamp(t.At), "run_id", t.RunID, "error", err)
 	case ok && r.Outcome == run.Crashed && r.Inferred && r.Reason == "":
 		p.tellCrash(t)
 	}
@@ -181,7 +181,7 @@ func (p *Place) tellMissed(ctx context.Context, name string, rows []tick.Tick, t
 	until := rows[len(rows)-1].At.Add(time.Microsecond)
 	there, err := p.History.Ticks(ctx, history.Query{Job: name, From: rows[0].At, To: until, Limit: settleBatch})
 	if err != nil {
-		p.log().Warn("the hooks for missed ticks are left out: what was settled could not be read back", "job", name, "error", err)
+		p.log().Warn("the reports of missed ticks to hooks are dropped, because the settled ticks could not be read back", "job", name, "error", err)
 		return
 	}
 	for _, t := range rows {

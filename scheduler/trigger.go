@@ -69,7 +69,7 @@ func (p *Place) TidyAfter(ctx context.Context, j *Job, name string) {
 	bounded, cancel := context.WithTimeout(ctx, p.Keeper.Margin().TTL)
 	defer cancel()
 	if err := p.tidy(bounded, j, name); err != nil && ctx.Err() == nil {
-		p.log().Warn("what is over could not be settled; the next run does it", "job", name, "error", err)
+		p.log().Warn("past ticks could not be settled; the next run settles them", "job", name, "error", err)
 	}
 }
 
@@ -84,7 +84,7 @@ func (p *Place) adopt(ctx context.Context, j *Job, at time.Time) (generation int
 		return 0, err
 	}
 	if at.After(now.Add(tick.Ahead)) { // it would raise the mark over ticks that are still to come
-		return 0, fmt.Errorf("%s: the tick %s lies in the future", j.Spec.Key(), stamp(at))
+		return 0, fmt.Errorf("%s: the tick %s is in the future", j.Spec.Key(), stamp(at))
 	}
 	name := j.Spec.Key()
 	for range registerTries {
@@ -98,7 +98,7 @@ func (p *Place) adopt(ctx context.Context, j *Job, at time.Time) (generation int
 		case ok && IsFunction(known) && j.Spec.Function == nil:
 			return 0, fmt.Errorf("%s: %w", name, errFunction(known))
 		case ok:
-			p.log().Warn("the store held another definition of this job, which this one replaces; is every server's manifest the same?", "event", "definition-replaced", "job", name)
+			p.log().Warn("this definition replaces another one of this job in the store; check that every server has the same manifest", "event", "definition-replaced", "job", name)
 			if req, err = p.leave(ctx, known, req); err != nil {
 				return 0, unavailable(err)
 			}

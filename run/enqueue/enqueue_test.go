@@ -56,7 +56,7 @@ func TestAnswers(t *testing.T) {
 		"taken in":      {queue.Enqueued{Answer: queue.New, ID: 7, State: queue.Available}, nil, "k", run.Succeeded, false, "enqueued task 7 (k, queue q): available\n"},
 		"there already": {queue.Enqueued{Answer: queue.Duplicate, ID: 7, State: queue.Running}, nil, "k", run.Succeeded, false, "task 7 is this run's already: running\n"},
 		"undecided":     {queue.Enqueued{Answer: queue.Undecided}, nil, "k", run.Failed, false, `the store answered "undecided"`},
-		"no answer":     {queue.Enqueued{}, silent, "k", run.Failed, false, "is not known, and it may safely be enqueued again"},
+		"no answer":     {queue.Enqueued{}, silent, "k", run.Failed, false, "enqueueing it again is safe"},
 		"no such task":  {queue.Enqueued{}, nil, "", run.Failed, true, "task: kind: it is empty"},
 	} {
 		tg := target(&answers{Enqueued: c.answer, err: c.err})

@@ -28,16 +28,16 @@ var endings = []ending{
 	{"replaced", "replaced", "replaced", "for a newer one"},
 	{"canceled", "canceled", "shutdown", "told to stop: shutdown"},
 	{"long", "lost", "no answer from the store", "lost the lease"},
-	{"crashes", "crashed", "is gone without a report", "ended without a word"},
-	{"overlaps", "skipped", "overlap", "the run before was still at work"},
-	{"waits", "skipped", "queue_full", "another tick waited for it already"},
+	{"crashes", "crashed", "is gone without a report", "ended without a report"},
+	{"overlaps", "skipped", "overlap", "the previous run was still active"},
+	{"waits", "skipped", "queue_full", "another tick was already waiting for it"},
 	{"superseded", "skipped", "superseded", "a newer tick asked to replace"},
-	{"stuck", "skipped", "holder_stuck", "asked to stop and did not"},
-	{"asked", "skipped", "when", "condition said no"},
+	{"stuck", "skipped", "holder_stuck", "asked to stop, and did not stop"},
+	{"asked", "skipped", "when", "condition (when) was false"},
 	{"closed", "skipped", "window", "outside the job's window"},
 	{"succeeds", "missed", "no server claimed it in time", "It was missed"},
 	{"paused", "paused", "a test of outcomes", "Nobody could claim it"},
-	{"succeeds", "unavailable", "seen by", "and the store was not"},
+	{"succeeds", "unavailable", "seen by", "and the store did not answer"},
 }
 
 // outcomesManifest has a job for each ending that needs one of its own.

@@ -16,16 +16,16 @@ import (
 )
 
 // targetsHelp is the same in the help of each command that has --to.
-const targetsHelp = `TARGET is what fires the jobs:
+const targetsHelp = `TARGET is the scheduler that starts the jobs:
 
   crontab          a file of the app's own, /etc/cron.d/dibs-APP
   crontab:/PATH    another file with users in it: /etc/crontab, or one of /etc/cron.d
   crontab:USER     the table of a user, read and written by crontab(1)
   systemd          timers of the system, in /etc/systemd/system
-  systemd:user     timers of the user who runs this
-  systemd:/DIR     timers in a directory; no systemd is told of them
+  systemd:user     timers of the current user
+  systemd:/DIR     timers in a directory, without calling systemd
 
-What is not dibs's stays byte for byte.`
+Lines that do not belong to dibs stay unchanged, byte for byte.`
 
 // targetOptions say where entries are.
 type targetOptions struct {
@@ -35,7 +35,7 @@ type targetOptions struct {
 func (o *targetOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.to, "to", "", "the `TARGET`: crontab, crontab:/PATH, crontab:USER, systemd, systemd:user or systemd:/DIR")
-	f.StringVar(&o.path, "path", crontab.DefaultPath, "the PATH that jobs find in a crontab")
+	f.StringVar(&o.path, "path", crontab.DefaultPath, "the PATH of jobs in a crontab")
 }
 
 // A target is a place where entries are, as --to names it.

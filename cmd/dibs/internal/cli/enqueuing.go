@@ -15,7 +15,7 @@ func (s *service) enqueuing(spec *job.Spec) (run.Target, error) {
 	scope := spec.Policy.Scope
 	place := s.places[scope]
 	if place.store.Queue == nil {
-		return nil, fmt.Errorf("it enqueues a task, and store %s keeps no queues: name one that does (docs/reference/stores.md), or make the job scope host, which enqueues into each host's own directory: %w",
+		return nil, fmt.Errorf("it enqueues a task, and store %s has no queues: name one that has (docs/reference/stores.md), or make the job scope host, which enqueues into each host's own directory: %w",
 			place.config, errors.ErrUnsupported)
 	}
 	if s.queues == nil {

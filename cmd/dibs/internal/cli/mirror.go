@@ -48,7 +48,7 @@ func (s *service) mirror(ctx context.Context, host *opened) {
 			return
 		}
 		if !said {
-			s.log.Warn("this host's own jobs are not copied to the shared store now; what is missing follows", "event", "mirror-delayed", "error", err)
+			s.log.Warn("this host's own jobs are not copied to the shared store at the moment; dibs copies them later", "event", "mirror-delayed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -68,7 +68,7 @@ func retainAfter(ctx context.Context, place *opened) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), place.Keeper.Margin().RPCTimeout)
 	defer cancel()
 	if err := place.Retain(ctx, mostAfter); err != nil {
-		place.Log.Debug("history was not pruned; another run does it", "error", err)
+		place.Log.Debug("history was not pruned; a later run does it", "error", err)
 	}
 }
 

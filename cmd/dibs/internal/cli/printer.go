@@ -20,7 +20,7 @@ type printer struct {
 
 func newPrinter(to io.Writer) *printer {
 	return &printer{to, &aside.Queue{Most: maxQueued, Missing: func(dropped map[string]int) {
-		fmt.Fprintf(to, "dibs: %d lines are missing here, since nobody read this output\n", dropped[lines])
+		fmt.Fprintf(to, "dibs: %d lines are missing here, because nobody read this output\n", dropped[lines])
 	}}}
 }
 

@@ -37,22 +37,22 @@ const serveHelp = `Serve the jobs of a manifest. Every server runs this: the sto
 exactly one server does (jobs of scope host: one per host). A job is a command, a request, or a task to
 enqueue, which any worker of its queue does (dibs work).
 
-SIGTERM and SIGINT drain: no new ticks are claimed, what runs goes on for --drain, is then told to
-stop and gets its grace, and the leases are released; hooks have until 4 s after the drain for what
-they are still to tell, at least 2 s. With the default all of it is over in 30 s, if the work heeds
-SIGTERM. A second one ends the drain at once: what runs is told to stop and gets its grace, and 10 s
-later dibs ends, whatever still waits. A third one ends it at once; its guardians then kill what runs.
-SIGHUP, or a change of the file or of the directory's files, reloads the manifest without losing a
-tick; a manifest with an error is reported and the one that is served stays. An application is
-asked again on SIGHUP only; standard input cannot be read again.
+SIGTERM and SIGINT drain: dibs claims no new ticks, and running work may go on for --drain. Then dibs
+stops it, with its grace, and releases the leases. Hooks have until 4 s after the drain for their
+remaining reports, at least 2 s. With the default all of this takes less than 30 s, if the work obeys
+SIGTERM. A second signal ends the drain at once: dibs stops the work, with its grace, and exits 10 s
+later, whatever still waits. A third one ends dibs at once; its guardians then kill the work. SIGHUP, or a
+change of the file or of the directory's files, reloads the manifest without losing a tick. If the new
+manifest has an error, dibs reports it and keeps the old one. dibs requests an application's manifest
+again on SIGHUP only; it cannot read standard input again.
 
 ` + sourcesHelp + `
 
 Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unavailable at the start,
-128 and the signal's number when it had to be told more than once.`
+128 plus the signal's number after more than one signal.`
 
 // logJSONHelp is that of --log-json.
-const logJSONHelp = "log as JSON lines on standard error, with a line for each line that the work prints:\nevent output, with run_id, stream and line"
+const logJSONHelp = "log as JSON lines on standard error; each line of the work's output is an event\noutput, with run_id, stream and line"
 
 func newServe(e env) *cobra.Command {
 	o := serveOptions{}
@@ -68,11 +68,11 @@ func newServe(e env) *cobra.Command {
 	storeFlag(cmd, &o.store)
 	o.sourceOptions.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	f.StringVar(&o.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required on a\nshared store")
 	environmentFlag(cmd, &o.environment)
-	f.DurationVar(&o.drain, "drain", 12*time.Second, "how long running work may go on after SIGTERM before it is told to stop")
+	f.DurationVar(&o.drain, "drain", 12*time.Second, "how long running work may go on after SIGTERM before dibs stops it")
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log lost races as well")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "also log lost races")
 	return cmd
 }
 
@@ -168,7 +168,7 @@ func runServe(ctx context.Context, e env, o serveOptions) error {
 	}
 	switch {
 	case accept.Err() != nil && ctx.Err() == nil:
-		s.log.Info("told to stop before anything was served", "event", "draining")
+		s.log.Info("stopped before it served anything", "event", "draining")
 		return nil
 	case err != nil:
 		return err
@@ -202,7 +202,7 @@ func (s *service) load(ctx context.Context) (*reading, error) {
 		return nil, err
 	}
 	if s.app != "" && m.App != s.app {
-		return nil, fmt.Errorf("%s: the app is %q now; it was %q, and a running server does not change it: restart it", s.source, m.App, s.app)
+		return nil, fmt.Errorf("%s: the app is now %q and was %q, and a running server cannot change it: restart it", s.source, m.App, s.app)
 	}
 	r := &reading{app: m.App}
 	for i := range m.Jobs {
@@ -222,7 +222,7 @@ func (s *service) decideScope(spec *job.Spec) error {
 		case s.scope != "":
 			spec.Policy.Scope = job.Scope(s.scope)
 		case shared:
-			return fmt.Errorf("%s: job %s does not say its concurrency_scope, and on the shared store %s that would mean that EVERY server runs it: say --default-scope global (one server runs each tick) or --default-scope host",
+			return fmt.Errorf("%s: job %s has no concurrency_scope, so on the shared store %s EVERY server would run it: give --default-scope global (one server runs each tick) or --default-scope host",
 				s.source, spec.Key(), s.address)
 		}
 	}
@@ -274,7 +274,7 @@ func (s *service) apply(ctx context.Context, r *reading) (err error) {
 	prepared, err := scheduler.PrepareAll(ctx, changes)
 	switch {
 	case errors.Is(err, scheduler.ErrOtherSource):
-		return usage(fmt.Errorf("%s: %w. If this application speaks for it, add --app %s on every server",
+		return usage(fmt.Errorf("%s: %w. If this application owns it, add --app %s on every server",
 			s.source, err, r.app))
 	case errors.Is(err, scheduler.ErrFunction):
 		return usage(fmt.Errorf("%s: %w", s.source, err))
@@ -333,7 +333,7 @@ func (s *service) place(ctx context.Context, scope job.Scope) error {
 	}
 	if !p.store.Ticked() {
 		_ = p.store.Close()
-		return usage(fmt.Errorf("store %s keeps no durable claims: it serves `dibs run` without --once-per only", config))
+		return usage(fmt.Errorf("store %s has no durable claims: it supports only `dibs run` without --once-per", config))
 	}
 	s.places[scope], s.hooks[scope] = p, s.hooksOf(p)
 	s.mu.Lock()
@@ -369,7 +369,7 @@ func (s *service) run(accept, hurry context.Context, hangup <-chan os.Signal, wa
 	select {
 	case <-idle:
 	case <-hurry.Done():
-		s.log.Warn("told to stop again: ending the drain", "event", "drain-ended")
+		s.log.Warn("second signal: ending the drain", "event", "drain-ended")
 		s.mu.Lock()
 		for _, server := range s.servers {
 			server.Hurry()
@@ -456,10 +456,10 @@ func (s *service) reload(accept context.Context, why string) bool {
 	case accept.Err() != nil:
 		return false // it is being drained
 	case errors.Is(err, lease.ErrUnavailable):
-		s.log.Warn("the store does not answer: the new manifest is not loaded yet", "event", "reload-delayed", "why", why, "error", err)
+		s.log.Warn("the store does not answer, so the new manifest is not loaded yet", "event", "reload-delayed", "why", why, "error", err)
 		return false
 	case err != nil:
-		s.log.Error("the new manifest was not loaded; the one that is served stays", "event", "reload-failed", "why", why, "error", err)
+		s.log.Error("the new manifest was not loaded; the old one stays in force", "event", "reload-failed", "why", why, "error", err)
 		return true
 	}
 	s.start(accept)

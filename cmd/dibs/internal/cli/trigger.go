@@ -40,16 +40,14 @@ type triggerOptions struct {
 	quiet         bool
 }
 
-const triggerHelp = `Fire one job of a manifest once, as a host's own scheduler calls it: cron, systemd, Kubernetes,
-EventBridge. Every server may call it for the same tick: exactly one of them runs the job.
+const triggerHelp = `Run one job of a manifest once. A host's own scheduler calls this: cron, systemd, Kubernetes, EventBridge. Every server
+may call it for the same tick: exactly one of them runs the job.
 
-The tick is --tick, or what the platform says in DIBS_SCHEDULED_TIME, CRONJOB_SCHEDULED_TIMESTAMP or
-AWS_SCHEDULER_SCHEDULED_TIME (RFC 3339). Without them it is the job's latest tick at the time at which
-cron forked this process, or else at which it started, by the store's clock; one that is at most
-2 s ahead counts too. Three servers that fire at :00.2, :01.9 and :04 so agree on one tick.
+The tick is --tick, or the platform's DIBS_SCHEDULED_TIME, CRONJOB_SCHEDULED_TIMESTAMP or AWS_SCHEDULER_SCHEDULED_TIME
+(RFC 3339). Without them it is the job's latest tick when cron forked this process, or else when it started, by the
+store's clock; a tick at most 2 s ahead counts too. So three servers that start at :00.2, :01.9 and :04 agree on one tick.
 
-The job's hooks are told as dibs serve tells them; it ends when they have been (2 minutes at most,
-or until a signal).
+The job's hooks report as under dibs serve. dibs trigger waits for them (2 minutes at most, or until a signal).
 
 Exit status:
   0  succeeded
@@ -60,7 +58,7 @@ Exit status:
 
 func newTrigger(e env) *cobra.Command {
 	o := triggerOptions{}
-	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Fire one job of a manifest once, for cron, systemd, Kubernetes or EventBridge", Long: triggerHelp,
+	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Run one job of a manifest once, for cron, systemd, Kubernetes or EventBridge", Long: triggerHelp,
 		Example: "  15 4 1 * *  dibs trigger shop.invoices --manifest /etc/shop/jobs.yaml\n  dibs trigger shop.invoices --manifest jobs.yaml --tick 2026-03-01T04:15:00Z\n  dibs trigger shop.invoices --manifest jobs.yaml --now",
 		Args:    exactly(1, "one job, as APP.JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,7 +72,7 @@ func newTrigger(e env) *cobra.Command {
 	f := cmd.Flags()
 	manifestFlags(cmd, &o.serveOptions)
 	f.StringVar(&o.tick, "tick", "", "the scheduled `INSTANT`, as in 2026-03-01T04:15:00Z")
-	f.BoolVar(&o.now, "now", false, "run it now, whatever is due: without a tick, and using none up")
+	f.BoolVar(&o.now, "now", false, "run it now, due or not: without a tick, and without using one up")
 	o.manualFlags(cmd, "with --now: ")
 	o.fireFlags(cmd)
 	return cmd
@@ -100,25 +98,24 @@ func newJobTrigger(e env) *cobra.Command {
 	return cmd
 }
 
-const jobTriggerHelp = `Run a job of a manifest now, on this machine, whatever is due: without a tick, and using none up. Its
-lease and its policy are the job's: with Forbid it is not run while another run goes on. A pause does not
-keep it: it stops ticks. Who triggered it and why are recorded with the run, and shown in dibs history,
-where its tick is "manual". It is the same as dibs trigger --now, with the same exit statuses.`
+const jobTriggerHelp = `Run a job of a manifest now, on this machine, due or not: without a tick, and without using one up. The job's lease and
+policy apply: with Forbid it does not run during another run. A pause stops ticks, not this. dibs records who triggered it
+and why; dibs history shows it with the tick "manual". It is the same as dibs trigger --now, with the same exit statuses.`
 
 // manualFlags are those of a run without a tick.
 func (o *triggerOptions) manualFlags(cmd *cobra.Command, when string) {
 	f := cmd.Flags()
-	f.StringVar(&o.idempotency, "idempotency-key", "", when+"what the job is told, so that it can recognise a repetition\n(default: the run's id)")
+	f.StringVar(&o.idempotency, "idempotency-key", "", when+"passed to the job, so that it can recognise a repetition\n(default: the run's id)")
 	f.StringVar(&o.why, "reason", "", when+"why; recorded with the run")
 }
 
 // fireFlags are those of any fire.
 func (o *triggerOptions) fireFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&o.contendedExit, "contended-exit", triggerSkipped, "exit status when the job is not run here")
+	f.IntVar(&o.contendedExit, "contended-exit", triggerSkipped, "exit status when the job does not run here")
 	f.BoolVar(&o.tempfail, "exit-tempfail", false, "the same as --contended-exit 75")
 	f.StringVar(&o.json, "json", "", "write the result as JSON to this `FILE`, or descriptor number")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention; under a cron daemon that is so anyway")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention; the default under a cron daemon")
 }
 
 // runTrigger carries out `dibs trigger`. Nothing has been started when it refuses.
@@ -127,7 +124,7 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 		return statusError{triggerBroken, fmt.Errorf("--contended-exit %d: want 0-255", o.contendedExit)}
 	}
 	if o.now && o.tick != "" || (o.idempotency != "" || o.why != "") && !o.now {
-		return statusError{triggerBroken, errors.New("--now runs without a tick: it excludes --tick, and --idempotency-key and --reason go with it")}
+		return statusError{triggerBroken, errors.New("--now runs without a tick: leave out --tick; --idempotency-key and --reason need --now")}
 	}
 	to, err := openReport(o.json) // before anything else is opened
 	if err != nil {
@@ -185,7 +182,7 @@ func (t *trigger) prepare(ctx context.Context, e env, name string) error {
 		return fmt.Errorf("%q: name the job as APP/JOB or APP.JOB", name)
 	}
 	if o.source == "" {
-		return errors.New("no manifest: name the one that declares the job with --manifest, or in DIBS_MANIFEST")
+		return errors.New("no manifest: name the job's manifest with --manifest, or in DIBS_MANIFEST")
 	}
 	from, err := o.open(e, o.source)
 	if err != nil {
@@ -251,7 +248,7 @@ func (t *trigger) fire(accept, work context.Context) report {
 	}
 	if !j.Open(at) {
 		rep.Tick, rep.Outcome, rep.Reason = at, run.Skipped, run.ReasonWindow
-		rep.err = fmt.Errorf("%s: skipped: its tick %s lies outside the windows in which it may run", rep.Key, stampOf(at))
+		rep.err = fmt.Errorf("%s: skipped: its tick %s is outside the windows in which it may run", rep.Key, stampOf(at))
 		return rep
 	}
 	if t.spec.Policy.Scope == job.Global {
@@ -312,10 +309,10 @@ func (t *trigger) scheduled(j *scheduler.Job, now time.Time) (at time.Time, due 
 	at = at.UTC()
 	if prev, ok := j.Set().Prev(at); !ok || !prev.Equal(at) {
 		next, _ := j.Set().Next(at)
-		return at, false, fmt.Errorf("%s %s is no tick of %s: the ones beside it are %s and %s", from, text, t.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
+		return at, false, fmt.Errorf("%s %s is no tick of %s: the nearest ones are %s and %s", from, text, t.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
 	}
 	if at.After(now.Add(tick.Ahead)) {
-		return at, false, fmt.Errorf("%s %s lies in the future: the store's time is %s; want a tick that is due, at most %s ahead", from, text, now.Format(time.RFC3339), tick.Ahead)
+		return at, false, fmt.Errorf("%s %s is in the future: the store's time is %s; want a tick that is due, at most %s ahead", from, text, now.Format(time.RFC3339), tick.Ahead)
 	}
 	return at, !j.StartBy(at).Before(now), nil
 }
@@ -354,7 +351,7 @@ func (t *trigger) report(accept context.Context, rep report, res scheduler.Resul
 		}
 	case a.Status == tick.Differs:
 		rep.Outcome, rep.status = run.Failed, triggerBroken
-		rep.err = fmt.Errorf("%s: another server loaded another definition of this job at the same time; the manifests must agree", rep.Key)
+		rep.err = fmt.Errorf("%s: another server loaded another definition of this job at the same time; use the same manifest everywhere", rep.Key)
 	case a.Status == tick.Paused:
 		rep.Outcome = run.Paused
 		rep.Reason = t.places[t.spec.Policy.Scope].WhyPaused(context.Background(), rep.Key)

@@ -13,7 +13,7 @@ import (
 
 // environmentFlag is the flag by which a server says what it is.
 func environmentFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "environment", os.Getenv("DIBS_ENVIRONMENT"), "what this server is, for jobs that are meant for some `ENVIRONMENT`s only\n(default $DIBS_ENVIRONMENT)")
+	cmd.Flags().StringVar(to, "environment", os.Getenv("DIBS_ENVIRONMENT"), "this server's `ENVIRONMENT`, for jobs with environments\n(default $DIBS_ENVIRONMENT)")
 }
 
 // whenTime bounds a job's condition: the tick is claimed meanwhile.
@@ -36,7 +36,7 @@ func (s *service) when(spec *job.Spec, env []string) (func(context.Context) bool
 	return func(ctx context.Context) bool {
 		printed, err := b.Run(ctx)
 		if err != nil {
-			s.log.Info("the job's condition said no", "event", "when", "job", spec.Key(), "error", err, "output", printed)
+			s.log.Info("the job's condition (when) was false", "event", "when", "job", spec.Key(), "error", err, "output", printed)
 		}
 		return err == nil
 	}, nil
