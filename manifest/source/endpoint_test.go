@@ -87,7 +87,7 @@ func TestEndpointMayEnqueue(t *testing.T) {
 func TestEndpointRefused(t *testing.T) {
 	elsewhere := application(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, doc("stolen")) })
 	for want, answer := range map[string]http.HandlerFunc{
-		"dibs does not follow redirects":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) },
+		"dibs does not follow redirects":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) },
 		"answered 404":                    http.NotFound,
 		"--secret is one of its secrets":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
 		"answered 204":                    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },

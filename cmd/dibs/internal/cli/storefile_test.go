@@ -14,8 +14,8 @@ func TestStoreFile(t *testing.T) {
 	for _, c := range []struct{ text, says string }{
 		{url, ""},
 		{"# the fleet's store\n\n  " + url + "\n", ""},
-		{"DIBS_STORE=" + url + "\n", "without DIBS_STORE= in front"},
-		{"export DIBS_STORE=" + url + "\n", "without DIBS_STORE= in front"},
+		{"DIBS_STORE=" + url + "\n", "without DIBS_STORE= and"},
+		{"export DIBS_STORE=" + url + "\n", "without DIBS_STORE= and"},
 		{url + "\nredis://h/0\n", "it has 2 lines beside comments"},
 		{url + "   # the fleet's", "put the comment on its own line"},
 	} {
