@@ -17,7 +17,7 @@ help: ## list the targets
 build: ## build bin/dibs
 	@CGO_ENABLED=0 $(GO) build -trimpath -o bin/dibs ./cmd/dibs
 
-run: ## see the main job: three servers, one is killed in the middle of a run (45 s)
+run: ## demo: three servers, one is killed in the middle of a run (45 s)
 	@echo "building dibs (the first time takes a minute or two) …"
 	@$(MAKE) --no-print-directory build
 	@$(GO) run ./internal/test/demo bin/dibs
@@ -25,15 +25,15 @@ run: ## see the main job: three servers, one is killed in the middle of a run (4
 # The version of what make dist makes, without a v.
 VERSION ?= 0.1.0
 
-dist: ## make what people install, in dist/: binaries, packages, an image, VERSION=0.1.0
+dist: ## build binaries, packages and an image in dist/, VERSION=0.1.0
 	@cd packaging && $(GO) run . -version $(VERSION)
 
-held: ## write docs/why/held.md anew: which test holds which promise and rule
+held: ## write docs/why/held.md: which test holds which promise and rule
 	@$(GO) run ./internal/test/holds
 
 # Nothing is taken from the cache: it knows neither the servers nor the binary that internal/test/e2e builds. The tests that start whole
 # processes have the machine for themselves, one story at a time: they say within which time something has to have happened.
-test: ## pass the tests (fifteen to twenty minutes on two cores), on the servers that are here or can be started
+test: ## run the tests (fifteen to twenty minutes on two cores), on the servers that are here or can be started
 	@rm -f $(UNCOVERED)
 	@export DIBS_TEST_UNCOVERED=$(UNCOVERED); \
 	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v $(PROCESSES)); status=$$?; \
@@ -47,14 +47,14 @@ test: ## pass the tests (fifteen to twenty minutes on two cores), on the servers
 # SQLite is C that was translated to Go. The detector finds nothing of ours in it, and makes it ten times as slow.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 
-test-race: ## all but the processes' tests under the race detector
+test-race: ## run all tests except those of processes with the race detector
 	@$(GO) test $(RACE) -count=1 -timeout 30m $$($(GO) list ./... | grep -v $(PROCESSES) | grep -vxF $(BUBBLES:%=-e %))
 	@$(GO) test $(RACE) -cpu 1 -count=1 -timeout 30m $(BUBBLES)
 
 # How much of the long rounds: 1 is the whole of them.
 LONG ?= 1
 
-test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fifth of what can be had in parts)
+test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fifth of the rounds that can be shortened)
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -count=1 -timeout 40m ./schedule ./scheduler
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/test/e2e ./internal/test/hammer
 	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/test/hammer/work
@@ -63,12 +63,12 @@ test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fif
 CHAOS ?= 30m
 STORES ?= redis postgres mariadb directory
 
-chaos: ## faults at random on three hosts, CHAOS=30m on each of STORES; needs root and iproute2
+chaos: ## random faults on three hosts, CHAOS=30m on each of STORES; needs root and iproute2
 	@rm -f $(UNCOVERED); export DIBS_TEST_UNCOVERED=$(UNCOVERED) DIBS_TEST_CHAOS=$(CHAOS); status=0; \
 	for store in $(STORES); do $(GO) test -count=1 -timeout 3h -v -run "^TestChaos$$/^$$store$$" ./internal/test/chaos || status=1; done; \
 	if [ -s $(UNCOVERED) ]; then echo; echo "NOT COVERED:"; sort -u $(UNCOVERED) | sed 's/^/  /'; rm -f $(UNCOVERED); fi; exit $$status
 
-million: ## a million tasks in and out of each of STORES, drawn in docs/img; LONG=0.3: a part of them; needs 8 GB
+million: ## a million tasks in and out of each of STORES, charts in docs/img; LONG=0.3: a part of them; needs 8 GB
 	@mkdir -p docs/img; status=0; \
 	for store in $(STORES); do DIBS_TEST_LONG=$(LONG) DIBS_TEST_PICTURES=$(CURDIR)/docs/img \
 		$(GO) test -count=1 -timeout 3h -v -run "^TestAMillionInAndOut$$/^$$store$$" ./internal/test/hammer/million || status=1; \
@@ -77,7 +77,7 @@ million: ## a million tasks in and out of each of STORES, drawn in docs/img; LON
 # Which bugs: all, those of a package (./lease), or one (lease/acquire-unbounded).
 PKG ?= all
 
-mutants: ## see which plausible bugs the tests find, PKG=./lease: of one package; all of them take hours
+mutants: ## show which plausible bugs the tests find, PKG=./lease: of one package; all of them take hours
 	@DIBS_TEST_MUTANTS="$(PKG)" $(GO) test -v -count=1 -timeout 24h -run '^TestMutants$$' ./internal/test/mutants
 
 lint: ## go vet, staticcheck, gofmt
@@ -86,7 +86,7 @@ lint: ## go vet, staticcheck, gofmt
 	@$(GO) run $(STATICCHECK) ./...
 	@test -z "$$(gofmt -l . | tee /dev/stderr)" || { echo "gofmt the files above"; exit 1; }
 
-bench: ## measure beside the peers, in one run
+bench: ## measure dibs beside similar programs, in one run
 	@cd bench && ./run
 
 fuzz: ## fuzz the parsers for a minute each

@@ -110,7 +110,7 @@ func (c *Client) CronTask(name, expr string, t queue.Spec, o ...CronOptions) err
 	what := fmt.Sprintf("dibs: CronTask %q", name)
 	switch {
 	case c.store.Queue == nil:
-		return c.refuse(fmt.Errorf("%s: store %s keeps no queues: %w", what, c.store.URL, errors.ErrUnsupported))
+		return c.refuse(fmt.Errorf("%s: store %s has no queues: %w", what, c.store.URL, errors.ErrUnsupported))
 	case t.Unique != nil:
 		return c.refuse(fmt.Errorf("%s: the task has a unique key: leave Unique nil, the tick is its key", what))
 	case !t.ExpiresAt.IsZero() || !t.RetryUntil.IsZero() || !t.RunAt.IsZero():

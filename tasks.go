@@ -33,7 +33,7 @@ func Handle[A any](c *Client, kind Kind[A], do func(ctx context.Context, t *Task
 	case c.late(what) != nil:
 		return c.late(what)
 	case c.store.Queue == nil:
-		return c.refuse(fmt.Errorf("%s: store %s keeps no queues: %w", what, c.store.URL, errors.ErrUnsupported))
+		return c.refuse(fmt.Errorf("%s: store %s has no queues: %w", what, c.store.URL, errors.ErrUnsupported))
 	case do == nil:
 		return c.refuse(fmt.Errorf("%s: the function is nil", what))
 	case kind.Name == "":
@@ -87,7 +87,7 @@ func (c *Client) queues() (*queue.Client, error) {
 	case c.closed:
 		return nil, ErrClosed
 	case c.store.Queue == nil:
-		return nil, fmt.Errorf("dibs: store %s keeps no queues: %w", c.store.URL, errors.ErrUnsupported)
+		return nil, fmt.Errorf("dibs: store %s has no queues: %w", c.store.URL, errors.ErrUnsupported)
 	case c.queue == nil:
 		c.queue = queue.NewClient(queue.ClientOptions{Store: c.store.Queue})
 	}

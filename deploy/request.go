@@ -152,7 +152,7 @@ func (r Install) plan(image Image) ([]Step, error) {
 	}
 	for _, i := range own {
 		if !kept[i.ID] {
-			steps = append(steps, step(Stale, i.ID, i.Where+": not in the manifest any more; prune deletes it", nil))
+			steps = append(steps, step(Stale, i.ID, i.Where+": no longer in the manifest; prune deletes it", nil))
 		}
 	}
 	return steps, errors.Join(errs...)
@@ -170,7 +170,7 @@ func (r Install) compare(e Entry, text string, i *Installed) Step {
 	was.App = i.ID.App
 	switch {
 	case i.edited() && i.Text != text && !r.Overwrite:
-		return step(Edited, e.ID, i.Where+": edited by hand, and kept; overwrite takes it back", nil)
+		return step(Edited, e.ID, i.Where+": edited by hand, and kept; overwrite replaces it", nil)
 	case i.edited():
 		return step(Update, e.ID, i.Where+": edited by hand", put)
 	case i.ID != e.ID:
@@ -247,7 +247,7 @@ func adopt(image Image, e Entry) (Step, error) {
 		return Step{}, err
 	}
 	if len(m.Refs) == 0 {
-		reason := "nothing there is proven to do the same"
+		reason := "nothing there provably does the same"
 		for _, near := range m.Near {
 			reason += "; " + near
 		}

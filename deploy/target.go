@@ -6,7 +6,7 @@ import (
 )
 
 // ErrChanged is wrapped if the target, or the plan, is no longer what it was. Nothing was written; plan again.
-var ErrChanged = errors.New("it has changed meanwhile")
+var ErrChanged = errors.New("it has changed in the meantime")
 
 // A Target is a place where entries are installed, such as one crontab. Its methods are safe for concurrent use,
 // also by several processes, as far as each one says.

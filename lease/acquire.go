@@ -82,7 +82,7 @@ type attempt struct {
 }
 
 // errLate is an acquire that reached the store too late.
-var errLate = fmt.Errorf("%w: the request arrived after the time it was good for", ErrUnavailable)
+var errLate = fmt.Errorf("%w: the request arrived too late", ErrUnavailable)
 
 // heldBackError is rule L9's refusal.
 type heldBackError struct{ wait time.Duration }
@@ -124,7 +124,7 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 		k.sawHoldBack(r.now, r.Until)
 		return nil, heldBackError{r.Until.Sub(r.now)}
 	case TooLong:
-		return nil, fmt.Errorf("lease %q: ttl %s is longer than the store's max_ttl %s; raise it with `dibs init` and ?ttl=%s on the store",
+		return nil, fmt.Errorf("lease %q: ttl %s is longer than the store's max_ttl %s; raise it with `dibs init` and ?ttl=%s in the store's address",
 			a.want.Key, k.margin.TTL, r.Until.Sub(r.now).Round(time.Millisecond), k.margin.TTL)
 	}
 	return nil, fmt.Errorf("lease %q: the store answered %q to an acquire", a.want.Key, r.Status)
@@ -178,7 +178,7 @@ func (k *Keeper) granted(r Record, now time.Time, sent time.Duration) (*Lease, e
 		k.renewNow(l)
 	}
 	if !l.roomy() {
-		return nil, stalledError{fmt.Errorf("lease %q: %w: it was granted, but its time ran out before it could be used", l.ref.Key, ErrUnavailable)}
+		return nil, stalledError{fmt.Errorf("lease %q: %w: it was granted, but expired before it could be used", l.ref.Key, ErrUnavailable)}
 	}
 	if k.add(l) {
 		return l, nil

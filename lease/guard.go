@@ -36,7 +36,7 @@ func (g Guard) Run(ctx context.Context, w Want, work Work) (err error) {
 		case errors.Is(rerr, ErrLost):
 			err = errors.Join(rerr, err)
 		default: // the cause is told and not wrapped: ErrUnavailable would mean that nothing ran
-			err = errors.Join(err, fmt.Errorf("%w, and lapses by itself: %v", ErrNotReleased, rerr))
+			err = errors.Join(err, fmt.Errorf("%w, and expires by itself: %v", ErrNotReleased, rerr))
 		}
 	}()
 	return g.Hold(ctx, l, work)

@@ -121,7 +121,7 @@ func (l *Lease) BusyFor(d time.Duration) error {
 	l.mu.Unlock()
 	l.keeper.renewNow(l)
 	if l.Record().BusyUntil.Before(until.Truncate(time.Microsecond)) {
-		return fmt.Errorf("lease %q: %w: the request was not sent, since it could not be recorded first", l.ref.Key, ErrUnavailable)
+		return fmt.Errorf("lease %q: %w: the request was not sent, because it could not be recorded first", l.ref.Key, ErrUnavailable)
 	}
 	return nil
 }

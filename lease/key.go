@@ -35,7 +35,7 @@ func ParseInternal(s string) (Key, error) {
 			return Key(oncePrefix + n.String()), nil
 		}
 	}
-	return "", fmt.Errorf("%w: %q is not the name of a lease that dibs itself uses: once/NONCE, or KEY/ and one of %s", ErrBadKey, keys.Head(s), strings.Join(parts, ", "))
+	return "", fmt.Errorf("%w: %q is not the name of one of dibs's own leases: once/NONCE, or KEY/ and one of %s", ErrBadKey, keys.Head(s), strings.Join(parts, ", "))
 }
 
 // mark separates the parts of the keys that dibs itself uses. It is a control character, which

@@ -49,7 +49,7 @@ func (m Margin) Check() error {
 		return fmt.Errorf("%w: ttl, heartbeat and rpc timeout must be positive, graces not negative, rho in [0, 1): %+v", ErrMargin, m)
 	}
 	if need := m.need(); m.TTL < need {
-		return fmt.Errorf("%w: ttl %s is shorter than 3·heartbeat %s + rpc timeout %s + lost grace %s + kill %s + rho·ttl %s = %s; raise ttl (?ttl= on the store) or lower the others",
+		return fmt.Errorf("%w: ttl %s is shorter than 3·heartbeat %s + rpc timeout %s + lost grace %s + kill %s + rho·ttl %s = %s; raise ttl (?ttl= in the store's address) or lower the others",
 			ErrMargin, m.TTL, 3*m.Heartbeat, m.RPCTimeout, m.LostGrace, m.Kill, m.drift(), need)
 	}
 	return nil

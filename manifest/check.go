@@ -76,7 +76,7 @@ func (r *reader) checkFree(f field) {
 	case n.kind == number && !plain().MatchString(n.text):
 		r.fail(f, "%s: want a number%s", quote(n.text), decimal(n.text))
 	case n.kind == text && strings.Contains(n.text, "\x00"):
-		r.fail(f, "the character U+0000 cannot be kept by every store: take it out")
+		r.fail(f, "some stores cannot keep the character U+0000: remove it")
 	case n.kind == list:
 		for _, item := range items(f) {
 			r.checkFree(item)
@@ -84,7 +84,7 @@ func (r *reader) checkFree(f field) {
 	case n.kind == object:
 		for _, m := range r.members(f) {
 			if strings.Contains(m.name, "\x00") {
-				r.fail(m.field, "the character U+0000 in a name cannot be kept by every store: take it out")
+				r.fail(m.field, "some stores cannot keep the character U+0000 in a name: remove it")
 			}
 			r.checkFree(m.field)
 		}
@@ -175,7 +175,7 @@ func (r *reader) members(f field) (all []named) {
 		case m.unread != "":
 			r.refuse(inner, "%s", m.unread)
 		case seen[m.name]:
-			r.fail(inner, "the field stands here twice")
+			r.fail(inner, "the field is here twice")
 		default:
 			all = append(all, named{m.name, inner})
 		}
@@ -237,7 +237,7 @@ func (r *reader) add(e Error) {
 	case r.seen[e]:
 		return
 	case len(r.errs) >= maxErrors:
-		e = Error{Message: fmt.Sprintf("there is more that is wrong than these %d errors", maxErrors), last: true}
+		e = Error{Message: fmt.Sprintf("there are more than these %d errors", maxErrors), last: true}
 		if r.seen[e] {
 			return
 		}

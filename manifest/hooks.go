@@ -8,29 +8,29 @@ import (
 
 // hooksShape is the list of hooks. Hooks say nothing about the job itself, so they widen no limits of version 1.
 func hooksShape() *shape {
-	return listOf("Who is told what happens to the job.", 0, maxHooks, hookShape())
+	return listOf("Who gets reports about the job.", 0, maxHooks, hookShape())
 }
 
 func hookShape() *shape {
 	command := commandShape()
-	command.about = "A program that is told: the facts are in its environment, and as JSON on its standard input."
+	command.about = "A program to run: the facts are in its environment, and as JSON on its standard input."
 	s := objectOf("A hook: on what, and how.",
-		prop{"on", true, listOf("What it is told of.", 1, maxHooks, wordOf("",
+		prop{"on", true, listOf("The events to report.", 1, maxHooks, wordOf("",
 			job.OnStart, job.OnSuccess, job.OnFailure, job.OnSkip, job.OnMiss, job.OnRecovery, job.OnTooLong))},
 		prop{"command", false, command},
 		prop{"request", false, hookRequestShape()},
 		prop{"ping", false, pingShape()},
-		prop{"too_long_seconds", false, numberOf("How long a run may take before too_long.", 1, maxSeconds)},
-		prop{"timeout_seconds", false, numberOf("For each attempt to tell.", 1, maxHookTime).byDefault(inSeconds(job.DefaultHookTimeout))})
+		prop{"too_long_seconds", false, numberOf("How long a run may take before dibs reports too_long.", 1, maxSeconds)},
+		prop{"timeout_seconds", false, numberOf("Bounds each attempt of a report.", 1, maxHookTime).byDefault(inSeconds(job.DefaultHookTimeout))})
 	s.prop("on").want = "a list of events"
 	s.choices = []choice{{[]string{"command", "request", "ping"}, "", "one of command, request and ping"}}
 	return s
 }
 
 func hookRequestShape() *shape {
-	url := textOf("Where the facts are sent, with POST, as JSON.", urlRule)
+	url := textOf("The address that gets the facts, with POST, as JSON.", urlRule)
 	url.want = urlWant
-	return objectOf("A webhook that is told.", append([]prop{
+	return objectOf("A webhook to call.", append([]prop{
 		{"url", true, url},
 		{"headers", false, headersShape(maxInherited)}}, wayProps()...)...)
 }
@@ -38,11 +38,11 @@ func hookRequestShape() *shape {
 // pingShape is an address, alone or with which way the ping goes.
 func pingShape() *shape {
 	url := func() *shape {
-		s := textOf("A check's address in the convention of healthchecks.io; {app} and {job} stand for the names.", urlRule)
+		s := textOf("A check's address in the convention of healthchecks.io; {app} and {job} are replaced by the names.", urlRule)
 		s.want = urlWant
 		return s
 	}
-	return &shape{about: "A check that is pinged.", want: "an address, or an object with its url and which way it goes",
+	return &shape{about: "A check to ping.", want: "an address, or an object with url, redirects, proxy and tls",
 		forms: []*shape{url(), objectOf("", append([]prop{{"url", true, url()}}, wayProps()...)...)}}
 }
 
@@ -64,9 +64,9 @@ func (r *reader) hook(o fields) job.Hook {
 	}
 	switch threshold := o.get("too_long_seconds"); {
 	case h.Wants(job.OnTooLong) && !threshold.present():
-		r.fail(o.whole(), "it is told of too_long, and does not say what that is: want too_long_seconds")
+		r.fail(o.whole(), "too_long is in on, but too_long_seconds is missing")
 	case len(h.On) > 0 && !h.Wants(job.OnTooLong) && threshold.present():
-		r.fail(threshold, "it is not told of too_long: want that in on")
+		r.fail(threshold, "too_long is missing in on")
 	}
 	if c := o.get("command"); c.present() {
 		h.Command = r.program(c)

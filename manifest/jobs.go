@@ -112,7 +112,7 @@ func (r *reader) job(f field) job.Spec {
 	s.Name, _ = r.text(o.get("name"))
 	r.places[o.get("name").path] = o.get("name").at
 	if first, twice := r.names[s.Name]; twice {
-		r.fail(o.get("name"), "%q is the name of %s as well: names are unique", s.Name, first)
+		r.fail(o.get("name"), "%q is also the name of %s: names are unique", s.Name, first)
 	} else if s.Name != "" {
 		r.names[s.Name] = f.path
 	}
@@ -160,7 +160,7 @@ func (r *reader) schedule(f field, expr string, rules schedule.Options, wide boo
 	s, err := rules.Parse(expr)
 	switch every := strings.HasPrefix(expr, "@every"); {
 	case strings.HasPrefix(expr, "CRON_TZ="):
-		r.fail(f, "%q: the zone of a job is said in its timezone", expr)
+		r.fail(f, "%q: set the zone of a job in its timezone", expr)
 	case err != nil:
 		r.fail(f, "%v", err)
 	case every && !wide && !everyPattern().MatchString(expr):

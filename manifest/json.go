@@ -33,7 +33,7 @@ func parseJSON(data []byte) (*node, error) {
 		return nil, p.position(at).errorf("", "not valid JSON: %v", err)
 	}
 	if at := loneSurrogate(data); at >= 0 {
-		return nil, p.position(at).errorf("", "half of a surrogate pair stands for no character: want both halves, or the character itself")
+		return nil, p.position(at).errorf("", "half of a surrogate pair is no character: want both halves, or the character itself")
 	}
 	p.decoder = json.NewDecoder(bytes.NewReader(data))
 	p.decoder.UseNumber()

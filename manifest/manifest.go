@@ -84,7 +84,7 @@ func read(data []byte, name string) (*Manifest, map[string]position, Errors) {
 	r := newReader()
 	m := r.manifest(root)
 	if len(r.errs) == 0 && m.tooLarge() {
-		r.add(root.at.errorf("", "with what its jobs inherit and every default written out it is larger than %d bytes: split it", MaxSize))
+		r.add(root.at.errorf("", "with inherited values and every default written out it is larger than %d bytes: split it", MaxSize))
 	}
 	return m, r.places, r.errs
 }

@@ -89,7 +89,7 @@ func (g *merger) conflicts(m *Manifest, places map[string]position, file string)
 		name := m.Jobs[i].Name
 		path := join(fmt.Sprintf("jobs/%d", i), "name")
 		if first, twice := g.names[name]; twice && !strings.HasPrefix(first, file+": ") {
-			errs = append(errs, places[path].errorf(path, "%q is the name of %s as well: names are unique across files", name, first))
+			errs = append(errs, places[path].errorf(path, "%q is also the name of %s: names are unique across files", name, first))
 		} else if name != "" && !twice {
 			g.names[name] = fmt.Sprintf("%s: jobs/%d", file, i)
 		}

@@ -49,7 +49,7 @@ func TestLoadAllRefuses(t *testing.T) {
 		"nothing":       {nil, "there is no document: want one at least"},
 		"too many jobs": {[]Document{one, document(t, "b.json", prefixed("b", jobs(256)))}, "jobs: together the documents have 257 jobs: want 1 to 256"},
 		"another app":   {[]Document{one, document(t, "b.json", prefixed("b", top("app", "b")))}, `b.json:1:2: app: "b", but "a" in a.json: want the same app in all files`},
-		"a name again":  {[]Document{one, document(t, "b.json", prefixed("a", jobs(2)))}, `b.json:1:21: jobs/0/name: "aj0" is the name of a.json: jobs/0 as well: names are unique across files`},
+		"a name again":  {[]Document{one, document(t, "b.json", prefixed("a", jobs(2)))}, `b.json:1:21: jobs/0/name: "aj0" is also the name of a.json: jobs/0: names are unique across files`},
 		"wrong version": {[]Document{one, document(t, "b.json", prefixed("b", top("version", 2)))}, `b.json:1:86: version: 2: want 1`},
 		"once too large": {[]Document{one, document(t, "b.json", prefixed("b", request(func(top, j obj) {
 			j["request"] = large
@@ -60,7 +60,7 @@ func TestLoadAllRefuses(t *testing.T) {
 				all = append(all, obj{"name": "j" + strings.Repeat("y", i%50) + string(rune('a'+i/50)), "schedule": "@daily", "request": obj{"url": "https://h/"}})
 			}
 			top["jobs"] = all
-		})))}, "b.json:1:1: with what its jobs inherit and every default written out it is larger than 4194304 bytes: split it"},
+		})))}, "b.json:1:1: with inherited values and every default written out it is larger than 4194304 bytes: split it"},
 	} {
 		_, err := LoadAll(c.documents, "all")
 		var errs Errors

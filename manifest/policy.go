@@ -66,7 +66,7 @@ func (r *reader) retries(own, standard fields, p job.Retries) job.Retries {
 		if len(own.all) == 0 {
 			place = standard
 		}
-		r.fail(place.whole(), "max_seconds is %d and min_seconds %d: want a maximum that is no less",
+		r.fail(place.whole(), "max_seconds is %d and min_seconds %d: want a maximum that is not smaller",
 			p.Max/time.Second, p.Min/time.Second)
 	}
 	return p

@@ -23,29 +23,29 @@ const (
 // taskShape is a task to enqueue. It names nothing that this server would execute, so that an
 // application may say it.
 func taskShape() *shape {
-	kind := textOf("Which handler of the workers does it.", wordRule)
+	kind := textOf("The workers' handler of the task.", wordRule)
 	kind.want = "a kind of task"
-	key := textOf("What the tasks have in common.", keyRule)
+	key := textOf("Tasks with the same key share the limit.", keyRule)
 	key.want = "the limit's key"
-	return objectOf("A task to enqueue, in place of a request. The tick that it is of is its unique key.",
+	return objectOf("A task to enqueue, instead of a request. Its tick is its unique key.",
 		prop{"kind", true, kind},
-		prop{"queue", false, textOf("Where it waits.", wordRule).byDefault(taskQueue)},
+		prop{"queue", false, textOf("The queue.", wordRule).byDefault(taskQueue)},
 		prop{"args", false, &shape{free: true, about: "Its arguments: any JSON, at most 256 KiB."}},
 		prop{"priority", false, numberOf("A higher one is fetched sooner.", -maxPriority, maxPriority).byDefault(int64(0))},
-		prop{"delay_seconds", false, numberOf("How long after it was enqueued it is not begun.", 0, maxSeconds).byDefault(int64(0))},
-		prop{"max_attempts", false, numberOf("How often it is tried, the first one included.", 1, maxTaskAttempts).byDefault(int64(taskAttempts))},
-		prop{"retry_seconds", false, numberOf("No attempt but the first begins so long after it was enqueued; 0 is any time.", 0, maxSeconds).byDefault(int64(0))},
-		prop{"backoff_seconds", false, listOf("The pauses after the first, second, … failed attempt; the last one stands for all that follow. Without them: what the worker says of the kind, or 1 s, doubled up to 1 h.",
+		prop{"delay_seconds", false, numberOf("The task waits this long before its first attempt.", 0, maxSeconds).byDefault(int64(0))},
+		prop{"max_attempts", false, numberOf("The number of attempts, the first one included.", 1, maxTaskAttempts).byDefault(int64(taskAttempts))},
+		prop{"retry_seconds", false, numberOf("No retry begins later than this after the enqueueing; 0 is no bound.", 0, maxSeconds).byDefault(int64(0))},
+		prop{"backoff_seconds", false, listOf("The pauses after the first, second, … failed attempt; the last one repeats. Default: the worker's for the kind, or 1 s, doubled up to 1 h.",
 			0, maxPauses, numberOf("", 0, maxSeconds))},
-		prop{"timeout_seconds", false, numberOf("For each attempt; 0 is none.", 0, maxSeconds).byDefault(int64(0))},
-		prop{"expires_seconds", false, numberOf("It is discarded if it still waits so long after it was enqueued; 0 is never.", 0, maxSeconds).byDefault(int64(0))},
-		prop{"limit", false, objectOf("With how many others it may run at the same time.",
+		prop{"timeout_seconds", false, numberOf("Bounds each attempt; 0 is none.", 0, maxSeconds).byDefault(int64(0))},
+		prop{"expires_seconds", false, numberOf("A task that still waits this long after the enqueueing is discarded; 0 is never.", 0, maxSeconds).byDefault(int64(0))},
+		prop{"limit", false, objectOf("Caps how many tasks of the key run at once.",
 			prop{"key", true, key},
-			prop{"shared", false, flagOf("The key is one for all kinds of tasks.")},
-			prop{"max", false, numberOf("How many of the key run at the same time.", 1, maxSlots).byDefault(int64(1))},
-			prop{"on_contention", false, wordOf("Where the limit is reached: it waits, is discarded, or has the running one stopped.",
+			prop{"shared", false, flagOf("The key is the same for all kinds of tasks.")},
+			prop{"max", false, numberOf("How many tasks of the key run at the same time.", 1, maxSlots).byDefault(int64(1))},
+			prop{"on_contention", false, wordOf("When the limit is reached: wait, discard this task, or stop the running one (replace).",
 				job.ContentionWait, job.ContentionDiscard, job.ContentionReplace).byDefault(string(job.ContentionWait))})},
-		prop{"tags", false, listOf("Words to find it by.", 0, maxTags, textOf("", wordRule))})
+		prop{"tags", false, listOf("Words to search for.", 0, maxTags, textOf("", wordRule))})
 }
 
 func flagOf(about string) *shape {
@@ -71,7 +71,7 @@ func (r *reader) task(f field) *job.Task {
 		r.fail(o.get("expires_seconds"), "it would be discarded before its delay of %d s is over: want more than delay_seconds", t.Delay/time.Second)
 	}
 	if t.Retry > 0 && t.Retry <= t.Delay {
-		r.fail(o.get("retry_seconds"), "no attempt but the first could begin after its delay of %d s: want more than delay_seconds", t.Delay/time.Second)
+		r.fail(o.get("retry_seconds"), "no retry could begin after its delay of %d s: want more than delay_seconds", t.Delay/time.Second)
 	}
 	if l := o.get("limit"); l.present() {
 		of := fieldsOf(l)
@@ -92,7 +92,7 @@ func (r *reader) args(f field) string {
 		return "null" // it holds what was refused
 	}
 	if len(b) > maxArgs {
-		r.fail(f, "as JSON it has %d bytes: want at most %d; store large data elsewhere, and pass where it is", len(b), maxArgs)
+		r.fail(f, "as JSON it has %d bytes: want at most %d; store large data elsewhere, and pass its location", len(b), maxArgs)
 	}
 	return string(b)
 }

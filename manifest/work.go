@@ -75,7 +75,7 @@ func (r *reader) way(o fields, req *job.Request, inherits ...fields) {
 	case !strings.HasPrefix(strings.ToLower(req.URL), "http:"):
 		req.TLS = &t
 	case own.present():
-		r.fail(own, "the address is not https, so that nothing of this counts: want https://, or no tls")
+		r.fail(own, "the address is not https, so tls has no effect: want https://, or no tls")
 	}
 }
 
@@ -96,7 +96,7 @@ func (r *reader) headers(request fields) map[string]string {
 	all := request.object("headers").all
 	for _, name := range sortedKeys(all) {
 		if folded := strings.ToLower(name); seen[folded] {
-			r.fail(all[name], "the same header stands here in another spelling")
+			r.fail(all[name], "the same header is here in another spelling")
 		} else {
 			seen[folded] = true
 		}
@@ -137,7 +137,7 @@ func (r *reader) identity(o fields, c *job.Command) {
 		for name, f := range from {
 			c.EnvFrom[name], _ = r.text(f)
 			if _, twice := c.Env[name]; twice {
-				r.fail(f, "the variable stands in env as well: want it in one of them")
+				r.fail(f, "the variable is in env as well: want it in one of them")
 			}
 		}
 	}

@@ -119,7 +119,7 @@ func TestYAMLRefused(t *testing.T) {
 		"version: 1\n%x\n":                "2:1: a line that begins with % is a directive",
 		"version: 1\napp: \"a\u2028b\"\n": "2:8: the character U+2028",
 		"version: 1\napp: a\u0085b\n":     "2:7: the character U+0085",
-		"version: 1\napp: &a [*a]\n":      "2:10: the alias *a stands within what it stands for",
+		"version: 1\napp: &a [*a]\n":      "2:10: the alias *a contains itself",
 		"version: 1\napp: *b\n":           "2:6: there is no anchor &b before this alias",
 		"version: 1\n---\nversion: 1\n":   "2:1: a second document",
 		"# nothing\n":                     "1:1: the document is empty",

@@ -46,9 +46,9 @@ func parseYAML(data []byte) (*node, error) {
 	case err != nil:
 		return nil, err
 	case root.weight > MaxSize:
-		return nil, root.at.errorf("", "with its aliases written out it is larger than %d bytes: say what jobs share under defaults", MaxSize)
+		return nil, root.at.errorf("", "with its aliases written out it is larger than %d bytes: put shared values under defaults", MaxSize)
 	case root.values > maxValues:
-		return nil, root.at.errorf("", "with its aliases written out it has more than %d values: say what jobs share under defaults", maxValues)
+		return nil, root.at.errorf("", "with its aliases written out it has more than %d values: put shared values under defaults", maxValues)
 	}
 	return root, nil
 }
@@ -72,7 +72,7 @@ func checkYAML(data []byte) error {
 			}
 		case '%':
 			if i == start {
-				return position{line, 1}.errorf("", "a line that begins with %% is a directive, which is not read: delete it, or indent it if it is text")
+				return position{line, 1}.errorf("", "a line that begins with %% is a directive, which is not supported: delete it, or indent it if it is text")
 			}
 		case 0xc2, 0xe2:
 			if r, _ := utf8.DecodeRune(data[i:]); r == '\u0085' || r == '\u2028' || r == '\u2029' {
@@ -112,7 +112,7 @@ func syntaxError(err error, data []byte) error {
 		}
 		if m := unquoted().FindSubmatchIndex(lines[n-1]); m != nil {
 			value := lines[n-1][m[2]:m[3]]
-			return position{n, m[2] + 1}.errorf("", "not valid YAML: a value that begins with %s must stand in quotes (%s)", value, message)
+			return position{n, m[2] + 1}.errorf("", "not valid YAML: a value that begins with %s must be in quotes (%s)", value, message)
 		}
 	}
 	return position{max(line, 1), 1}.errorf("", "not valid YAML: %s", message)
@@ -134,7 +134,7 @@ func positionOf(n *yaml.Node) position { return position{max(n.Line, 1), max(n.C
 var numeral = pattern(`^([-+]?(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?0([xX][0-9a-fA-F_]+|[oO][0-7_]+|[bB][01_]+)|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 
 const (
-	quoteName = "a field's name is a string, and this is none without quotes"
+	quoteName = "a field's name must be a string: put it in quotes"
 	quoted    = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 )
 
@@ -165,7 +165,7 @@ func (p *yamlParser) value(y *yaml.Node, depth int) (n *node, err error) {
 	case depth > maxDepth:
 		return nil, n.at.errorf("", "nested more than %d deep", maxDepth)
 	case y.Style&yaml.TaggedStyle != 0:
-		n.kind, n.unread = unreadable, "a tag has no meaning here: write a plain value, in quotes if it is a string"
+		n.kind, n.unread = unreadable, "tags are not supported: write a plain value, in quotes if it is a string"
 	case y.Kind == yaml.ScalarNode:
 		n.kind, n.text = scalar(y)
 	case y.Kind == yaml.SequenceNode:
@@ -223,7 +223,7 @@ func nameOfMember(key *yaml.Node) member {
 	case key.Kind != yaml.ScalarNode || key.Anchor != "":
 		m.unread = "a field's name is a plain string"
 	case key.Value == "<<" && key.Style&quoted == 0:
-		m.unread = "merge keys (<<) are not read: say what jobs share under defaults"
+		m.unread = "merge keys (<<) are not supported: put shared values under defaults"
 	case kind != text:
 		m.unread = quoteName
 	}
@@ -235,5 +235,5 @@ func (p *yamlParser) alias(y *yaml.Node) (*node, error) {
 	if n, ok := p.known[y.Alias]; ok {
 		return n, nil
 	}
-	return nil, positionOf(y).errorf("", "the alias *%s stands within what it stands for", y.Value)
+	return nil, positionOf(y).errorf("", "the alias *%s contains itself", y.Value)
 }

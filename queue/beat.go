@@ -28,7 +28,7 @@ func (s *shift) beat(ctx context.Context) {
 		mine, err := s.w.o.Store.Mine(bound, s.ref, !all)
 		cancel()
 		if err != nil {
-			s.w.log.Debug("the store was not heard of tasks to stop", "error", err)
+			s.w.log.Debug("the store did not say which tasks to stop", "error", err)
 			continue
 		}
 		for _, a := range mine {
@@ -57,14 +57,14 @@ func (s *shift) tendOnce(ctx context.Context) (more bool) {
 	defer cancel()
 	t, err := s.w.o.Store.Tend(bound, driver.TendRequest{Keep: s.w.o.Keep})
 	if err != nil {
-		s.w.log.Debug("the queues could not be tended", "error", err)
+		s.w.log.Debug("the queues could not be maintained", "error", err)
 		return false
 	}
 	for _, d := range t.Dead {
 		s.w.log.Warn("a worker is gone; its tasks are available again", "host", d.Host, "pid", d.PID, "tasks", d.Running)
 	}
 	if t.Crashed > 0 {
-		s.w.log.Warn("tasks have taken their workers down until their crashes were used up, and are not tried again; see dibs task list --state crashed",
+		s.w.log.Warn("tasks have crashed their workers too often, and are not tried again; see dibs task list --state crashed",
 			"event", "task-crashed", "tasks", t.Crashed)
 		s.w.told.tell(Happening{On: TaskCrashed, Outcome: "crashed", Count: t.Crashed, Ended: t.Now})
 	}

@@ -21,10 +21,10 @@ var (
 	// ErrUndecided is wrapped when another transaction has a task's unique key, and did not end within the store's
 	// lock_wait (rule Q2): the task was not taken in, and which task it would be a duplicate of is not known. A
 	// transaction of the caller's goes on; roll it back, and try again later.
-	ErrUndecided = errors.New("undecided: another transaction has the unique key, and did not end in time; nothing was taken in")
+	ErrUndecided = errors.New("undecided: another transaction has the unique key, and did not end in time; nothing was enqueued")
 	// ErrStuck is returned by Worker.Run when tasks still run after their grace: end the process. Its lease then
 	// lapses, and only then are they given to others.
-	ErrStuck = errors.New("tasks did not end when they were told to")
+	ErrStuck = errors.New("tasks did not stop in time")
 )
 
 // The causes with which the context of a task's work ends, beside lease.ErrLost.

@@ -163,7 +163,7 @@ func (s *shift) ask(ctx context.Context, room, turn int) (driver.Fetch, error) {
 func (s *shift) watch(ctx context.Context) (signs <-chan struct{}, poll time.Duration) {
 	signs, err := s.w.o.Store.Watch(ctx, s.w.o.Queues)
 	if err != nil {
-		s.w.log.Warn("the store does not tell of new tasks; polling alone finds them", "error", err)
+		s.w.log.Warn("the store does not notify of new tasks; the worker polls", "error", err)
 	}
 	switch {
 	case s.w.o.Poll > 0:

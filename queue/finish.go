@@ -163,7 +163,7 @@ func (s *shift) uncommitted(batch []end) []end {
 		if err == nil {
 			return s.settled(batch, mine)
 		}
-		s.w.log.Warn("whether tasks were completed could not be asked; repeating", "tasks", len(batch), "error", err)
+		s.w.log.Warn("could not check whether tasks were completed; repeating", "tasks", len(batch), "error", err)
 		s.rest(pause)
 	}
 	return nil
@@ -231,7 +231,7 @@ func (s *shift) answered(batch []end, st []driver.Status) {
 		next = next || e.next
 		name := tallied(e.Completion)
 		if st[i] == driver.Gone {
-			s.w.log.Warn("the end of a task was refused: it is somebody else's by now", "task", e.ID, "token", e.Token)
+			s.w.log.Warn("the end of a task was refused, because another worker has the task", "task", e.ID, "token", e.Token)
 			name = counters.Stale
 		} else if e.told != nil {
 			s.w.told.tell(*e.told)

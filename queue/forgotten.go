@@ -44,7 +44,7 @@ func (s *shift) lose(it *item) {
 	if !first {
 		return
 	}
-	s.w.log.Warn("a task is given up: the store does not know that this worker has it", "event", "task-forgotten", "task", it.ID, "kind", it.Kind)
+	s.w.log.Warn("giving up a task, because the store does not know that this worker has it", "event", "task-forgotten", "task", it.ID, "kind", it.Kind)
 	s.w.tally.Add(it.Queue, it.Kind, counters.Stale)
 	switch {
 	case cancel != nil:

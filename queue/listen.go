@@ -99,7 +99,7 @@ const heard = 512
 func newListener(listen func(Happening), log *slog.Logger) *listener {
 	l := &listener{listen: listen, log: log}
 	l.queue.Missing = func(n map[string]int) {
-		log.Warn("the listener did not hear of tasks: it has not taken what it was told before", "event", "hooks-behind", "times", n["task"])
+		log.Warn("the listener missed events of tasks, because it has not taken earlier ones", "event", "hooks-behind", "times", n["task"])
 	}
 	return l
 }
@@ -120,10 +120,10 @@ func (l *listener) tell(h Happening) {
 
 // logFailure says in the log that an attempt failed, panicked or took too long (promise 24).
 func (s *shift) logFailure(f *driver.Fetched, attempt int, c *driver.Completion) {
-	words := "a task's attempt failed; it is tried again"
+	words := "a task's attempt failed; it will be tried again"
 	switch {
 	case c.Verdict == driver.Fail:
-		words = "a task failed; it is not tried again"
+		words = "a task failed; it will not be tried again"
 	case c.Verdict != driver.Retry:
 		return
 	}

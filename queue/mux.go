@@ -66,7 +66,7 @@ func (m *Mux) HandleAny(h Handler) {
 // check refuses rates that would bind nothing.
 func (m *Mux) check() error {
 	if m.any != nil && m.any.Rate != (Rate{}) {
-		return errors.New("queue: the handler of HandleAny has a Rate, which bounds kinds that are named: give it to Handle")
+		return errors.New("queue: the handler of HandleAny has a Rate, which applies to named kinds only: pass it to Handle")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(m.handlers)) {
 		if err := m.handlers[kind].Rate.Check(); err != nil {

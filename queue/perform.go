@@ -93,7 +93,7 @@ func (s *shift) started(it *item) bool {
 	st, err := s.w.o.Store.Start(ctx, s.ref, []driver.Ref{it.Ref})
 	switch {
 	case err != nil:
-		s.w.log.Warn("the start of a task could not be written; it is handed back", "task", it.ID, "error", err)
+		s.w.log.Warn("the start of a task could not be recorded; it is handed back", "task", it.ID, "error", err)
 		s.release(it, err.Error())
 		return false
 	case st[0] != driver.OK:

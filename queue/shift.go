@@ -153,7 +153,7 @@ func (s *shift) overrun() {
 	if s.count() == 0 {
 		return // a worker that idles has nothing to stop
 	}
-	s.w.log.Error("tasks did not end although their worker's lease is lost; from now on only their tokens exclude", "tasks", s.count())
+	s.w.log.Error("tasks did not stop after their worker lost its lease; from now on only their tokens protect", "tasks", s.count())
 	if s.w.o.OnOverrun == nil {
 		return
 	}
@@ -170,10 +170,10 @@ func (s *shift) leave(ctx context.Context) error {
 	ctx, cancel := s.bound(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := s.w.o.Store.Leave(ctx, s.ref); err != nil {
-		s.w.log.Warn("the store did not hear that the worker leaves; its lease will tell", "error", err)
+		s.w.log.Warn("the store did not take the worker's end; its lease will expire", "error", err)
 	}
 	if err := s.lease.Release(ctx); err != nil {
-		s.w.log.Warn("the worker's lease was not released; it lapses", "error", err)
+		s.w.log.Warn("the worker's lease was not released; it will expire", "error", err)
 	}
 	return nil
 }

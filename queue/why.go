@@ -32,7 +32,7 @@ func Why(ctx context.Context, a driver.Admin, t driver.Task, held driver.Slots, 
 	}
 	var why []string
 	if (t.State == task.Scheduled || t.State == task.Retryable) && t.RunAt.After(now) {
-		why = append(why, fmt.Sprintf("its instant, %s, has not come", t.RunAt.UTC().Format(time.RFC3339)))
+		why = append(why, fmt.Sprintf("it is not due before %s", t.RunAt.UTC().Format(time.RFC3339)))
 	}
 	for _, p := range pauses {
 		if p.Covers(t.Queue, t.Kind, now) {

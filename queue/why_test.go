@@ -24,7 +24,7 @@ func TestWhyATaskWaits(t *testing.T) {
 		"it is next":     {spec: task.Spec{Queue: "q", Kind: "k"}},
 		"no worker":      {task.Spec{Queue: "other", Kind: "k"}, nil, []string{"no worker works queue other"}},
 		"unknown kind":   {task.Spec{Queue: "q", Kind: "odd"}, nil, []string{"no worker of queue q knows kind odd"}},
-		"its instant":    {task.Spec{Queue: "q", Kind: "k", Delay: time.Hour}, nil, []string{"its instant, "}},
+		"its instant":    {task.Spec{Queue: "q", Kind: "k", Delay: time.Hour}, nil, []string{"it is not due before "}},
 		"no room":        {task.Spec{Queue: "q", Kind: "k"}, occupy("k", ""), []string{"1 slot of 1 worker could take it, and none is free"}},
 		"its limit":      {task.Spec{Queue: "q", Kind: "k", Limit: &task.Limit{Key: "l"}}, occupy("k", "l"), []string{`its limit "l" lets 1 run at the same time; task 1 does, on h pid 7, since `}},
 		"room elsewhere": {task.Spec{Queue: "q", Kind: "k"}, occupyBeside, nil},
@@ -38,7 +38,7 @@ func TestWhyATaskWaits(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}, []string{"its instant, ", "paused: ", "paused: "}},
+		}, []string{"it is not due before ", "paused: ", "paused: "}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := memory.New(memory.Options{}).Store()

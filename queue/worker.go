@@ -146,11 +146,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, lease.ErrLost), errors.Is(err, ErrStale):
-			w.log.Warn("the worker's lease is lost; its tasks were stopped, and it begins anew", "event", "worker-lost", "error", err)
+			w.log.Warn("the worker's lease is lost; its tasks were stopped, and it starts again", "event", "worker-lost", "error", err)
 		case errors.Is(err, ErrUnavailable):
-			w.log.Error("the store is not available; nothing is worked", "error", err)
+			w.log.Error("the store is not available; no tasks run", "error", err)
 		case err == nil:
-			return errors.New("the worker ended although nobody told it to")
+			return errors.New("the worker ended unexpectedly")
 		default:
 			return err
 		}

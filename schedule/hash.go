@@ -18,7 +18,7 @@ func (p *parser) hash(f *field, item word) (span, error) {
 		return span{}, err
 	}
 	if p.name == "" {
-		return span{}, f.errorf(item, "H is chosen by the name of a job, and none is known here: want the job's name beside the expression, or a number")
+		return span{}, f.errorf(item, "H depends on the name of a job, and there is none here: want the job's name as well, or a number")
 	}
 	if !stepped {
 		v := lo + spread(p.name, f.name, hi-lo+1)

@@ -73,7 +73,7 @@ func (o Options) parseFields(s *Schedule, ws []word) error {
 		return nil // what a calendar repeats, no gap of a clock hides for ever
 	}
 	if _, ever := s.Next(time.Unix(firstUnix-1, 0)); !ever {
-		return errors.New("the clocks of its zone leave out each of its times, so it never fires: want a time that they show")
+		return errors.New("its times do not exist in its zone, so it never fires: want a time that exists")
 	}
 	return nil
 }

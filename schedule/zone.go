@@ -18,7 +18,7 @@ func LoadZone(name string) (*time.Location, error) {
 	}
 	const want = "want an IANA name such as Europe/Berlin or UTC"
 	if name == "" || strings.EqualFold(name, "local") {
-		return nil, fmt.Errorf("zone %q names no place: %s", name, want)
+		return nil, fmt.Errorf("zone %q is no place: %s", name, want)
 	}
 	z, err := time.LoadLocation(name)
 	if err != nil {

@@ -32,7 +32,7 @@ type abandoned struct {
 func (g *abandoned) settle(ctx context.Context) error {
 	found, err := g.b.Ticks.Orphans(ctx, tick.Look{After: g.next})
 	if err != nil {
-		return fmt.Errorf("look for ticks that belong to nobody: %w", err)
+		return fmt.Errorf("look for abandoned ticks: %w", err)
 	}
 	if g.next == (tick.Spot{}) {
 		g.seen = map[string]bool{}
@@ -94,7 +94,7 @@ func (g *abandoned) settleAll(ctx context.Context, orphans []tick.Tick) error {
 	}
 	known, err := g.b.Ticks.Jobs(ctx, tick.JobQuery{Names: names})
 	if err != nil {
-		return fmt.Errorf("read how jobs that nobody serves are registered: %w", err)
+		return fmt.Errorf("read the definitions of abandoned jobs: %w", err)
 	}
 	jobs := map[string]tick.Job{}
 	for _, k := range known {

@@ -82,7 +82,7 @@ func (b *Backend) Backfill(accept, work context.Context, j *Job, fill Backfill, 
 		// Runs beside their ticks have no claim to keep them apart: one back-fill at a time makes them.
 		l, err := b.Keeper.Acquire(accept, lease.Want{Key: j.key().Backfill(), Holder: b.Self, Gone: b.Gone, OnHeldBack: p.recorder.heldBack})
 		if err != nil {
-			return fmt.Errorf("another forced back-fill of %s goes on: %w", j.key(), err)
+			return fmt.Errorf("another forced back-fill of %s is running: %w", j.key(), err)
 		}
 		defer l.Release(context.WithoutCancel(work)) //nolint:errcheck // it lapses by itself
 		ctx, cancel := context.WithCancelCause(accept)
@@ -101,7 +101,7 @@ func (b *Backend) Backfill(accept, work context.Context, j *Job, fill Backfill, 
 	n, err := f.run(accept, work)
 	p.recorder.event(work, history.Event{Kind: "backfill-ended", Job: j.Spec.Key(), Reason: fmt.Sprintf("%s: %s run", what, ticks(n))})
 	if err := b.Book.Release(context.WithoutCancel(work)); err != nil {
-		b.log().Warn("the lease of this back-fill could not be released; it lapses by itself", "error", err)
+		b.log().Warn("the lease of this back-fill could not be released; it expires by itself", "error", err)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (f *backfilling) insist(ctx context.Context, try func() error) error {
 		}
 		if enough == nil {
 			enough = time.After(4 * m.TTL)
-			f.b.log().Warn("the store does not answer; the back-fill goes on when it does", "job", f.job.key(), "patience", 4*m.TTL, "error", err)
+			f.b.log().Warn("the store does not answer; the back-fill continues when it does", "job", f.job.key(), "patience", 4*m.TTL, "error", err)
 		}
 		select {
 		case <-time.After(pause):

@@ -111,7 +111,7 @@ func (f *backfilling) regain(ctx context.Context, row tick.Tick) (tick.Answer, e
 	case row.Lease == server.Ref():
 		return tick.Answer{Status: tick.Won, Tick: row}, nil
 	case row.Live:
-		return tick.Answer{}, fmt.Errorf("%w: an earlier claim of this process has not lapsed", lease.ErrUnavailable)
+		return tick.Answer{}, fmt.Errorf("%w: an earlier claim of this process has not expired", lease.ErrUnavailable)
 	}
 	return f.b.Book.Take(ctx, row, false)
 }

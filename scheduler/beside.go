@@ -37,7 +37,7 @@ func (x *execution) beside(ctx context.Context, l *lease.Lease) *beside {
 			case errors.Is(err, ErrEnough):
 				return
 			case err != nil:
-				x.b.log().Warn("what is kept on this host is left for later", "error", err)
+				x.b.log().Warn("records on this host are delivered to the store later", "error", err)
 			}
 		}
 		d.closeDead(ctx)

@@ -178,6 +178,6 @@ func (s *Server) differs(ctx context.Context, e *entry) {
 	s.mu.Unlock()
 	if first {
 		s.recorder.event(ctx, history.Event{Kind: "manifest-differs", Job: e.Spec.Key(),
-			Reason: "the store holds another definition of this job, from a newer load; this server fires none of its ticks until it loads that one"})
+			Reason: "the store has another definition of this job, from a newer load; this server runs none of its ticks until it loads that one"})
 	}
 }

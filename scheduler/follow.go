@@ -17,7 +17,7 @@ func (s *Server) follow(accept, work context.Context) {
 		wait := longestSleep
 		now, err := s.b.Keeper.Now(accept)
 		if err != nil {
-			s.log.Warn("the store does not tell its time", "error", err)
+			s.log.Warn("the store does not answer with its time", "error", err)
 			wait = s.b.Keeper.Margin().Heartbeat
 		} else {
 			wait = min(wait, s.due(accept, work, now))

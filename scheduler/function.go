@@ -21,7 +21,7 @@ func isFunction(k tick.Job) bool {
 }
 
 func errFunction(k tick.Job) error {
-	return fmt.Errorf("%w, which runs it: `dibs job forget %s` first if it is not to do so any more", ErrFunction, k.Name)
+	return fmt.Errorf("%w, which runs it: to take it over, run `dibs job forget %s` first", ErrFunction, k.Name)
 }
 
 // mayEnd says whether the server may replace and end what is registered and not among its jobs. Who has no functions

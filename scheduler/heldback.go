@@ -11,7 +11,7 @@ import (
 // recordHeldBack records that this process waits for a store that is new or was restarted (rule L9).
 func (r *recorder) recordHeldBack(wait time.Duration) {
 	r.record(context.Background(), history.Event{Kind: "held-back", // whoever hears of it logs it
-		Reason: "the store is new, or another one than before: it grants nothing until " + stamp(r.b.now().Add(wait).Truncate(time.Second))})
+		Reason: "the store is new, or not the same as before: it grants nothing until " + stamp(r.b.now().Add(wait).Truncate(time.Second))})
 }
 
 // heldBack reports that this process waits for such a store, once for each time: all that wait hear of it.

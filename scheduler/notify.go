@@ -26,7 +26,7 @@ func (n *notifier) later(size int, do func(Hooks), attrs ...any) {
 	if hooks == nil || n.queue.Do("happening", happeningSize+size, func() { do(hooks) }) {
 		return
 	}
-	n.b.log().Warn("hooks are not told: they have not taken what they were told before",
+	n.b.log().Warn("reports to hooks are dropped, because the hooks have not taken earlier ones",
 		append([]any{"event", "hooks-behind"}, attrs...)...)
 }
 

@@ -35,7 +35,7 @@ func (n *notifier) missed(ctx context.Context, name string, rows []tick.Tick, no
 	until := rows[len(rows)-1].At.Add(time.Microsecond)
 	there, err := n.b.History.Ticks(ctx, history.Query{Job: name, From: rows[0].At, To: until, Limit: settleBatch})
 	if err != nil {
-		n.b.log().Warn("the hooks for missed ticks are left out: what was settled could not be read back", "job", name, "error", err)
+		n.b.log().Warn("the reports of missed ticks to hooks are dropped, because the settled ticks could not be read back", "job", name, "error", err)
 		return
 	}
 	for _, t := range rows {

@@ -30,7 +30,7 @@ func (o *outbox) put(i Item) error {
 		return errors.New("there is no spool")
 	}
 	if o.hanging.Load() > 0 {
-		return errors.New("this host's disk has not answered yet to what was written before")
+		return errors.New("this host's disk has not answered yet to an earlier write")
 	}
 	put := make(chan error, 1)
 	go func() { put <- o.b.Spool.Put(i) }()
@@ -43,7 +43,7 @@ func (o *outbox) put(i Item) error {
 	}
 	o.hanging.Add(1)
 	go func() { <-put; o.hanging.Add(-1) }()
-	return fmt.Errorf("it was not on this host's disk after %s; it may get there yet", o.b.Keeper.Margin().TTL)
+	return fmt.Errorf("it was not on this host's disk after %s; the write may still succeed", o.b.Keeper.Margin().TTL)
 }
 
 // keep keeps an item on this host, or says loudly that it could not, and remembers it.
@@ -54,7 +54,7 @@ func (o *outbox) keep(i Item, cause error) {
 			"spool", err, "tried_again", remembered)
 		return
 	}
-	o.b.log().Warn("kept on this host, to be told to the store later", "place", o.b.Name, "cause", cause)
+	o.b.log().Warn("kept on this host for later delivery to the store", "place", o.b.Name, "cause", cause)
 }
 
 // deliver is Backend.Deliver, or with all Backend.DeliverAll.
@@ -88,9 +88,9 @@ func (o *outbox) deliver(ctx context.Context, all bool) error {
 		last.error = err
 		return &last
 	case err != nil && last.error != nil:
-		return fmt.Errorf("deliver what was kept on this host: %w", &last)
+		return fmt.Errorf("deliver the records on this host: %w", &last)
 	case err != nil:
-		return fmt.Errorf("deliver what was kept on this host: %w", err)
+		return fmt.Errorf("deliver the records on this host: %w", err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func foreseen(t tick.Tick, now time.Time) bool { return t.Foreseen(now.Add(lease
 func (s *unsettler) try(ctx context.Context, known tick.Job, since time.Duration) {
 	if _, set, err := Registered(known); err == nil {
 		if _, err := s.unsettle(ctx, known, set, since); err != nil {
-			s.b.log().Warn("what was settled ahead of the store's clock could not be taken back", "job", known.Name, "error", err)
+			s.b.log().Warn("ticks that were settled ahead of the store's clock could not be corrected", "job", known.Name, "error", err)
 		}
 	}
 }
@@ -99,6 +99,6 @@ func AheadWords(known tick.Job, now time.Time) string {
 	if d == 0 {
 		return ""
 	}
-	return fmt.Sprintf("settled up to %s, %s ahead of the store's clock, which was fast once: until that is taken back none of its ticks is run; "+
-		"dibs serve and dibs run do that once they have seen the clock keep to its line for a minute", stamp(known.Mark), d.Round(time.Second))
+	return fmt.Sprintf("settled up to %s, %s ahead of the store's clock, which was once fast: none of its ticks runs until this is corrected; "+
+		"dibs serve and dibs run do so once the clock has been steady for a minute", stamp(known.Mark), d.Round(time.Second))
 }

@@ -70,7 +70,7 @@ func (p *previousLookup) complete(c *run.Call) {
 	}
 	if c.PreviousSuccess = s.at; s.err != nil {
 		c.PreviousUnknown = true
-		p.b.log().Warn("this run is not told when its job succeeded last", "event", "previous-unknown",
+		p.b.log().Warn("this run does not learn when its job last succeeded", "event", "previous-unknown",
 			"job", c.Run.Job, "tick", stamp(c.Run.Tick), "run_id", c.Run.ID, "error", s.err)
 	}
 }

@@ -28,7 +28,7 @@ func (rp *reaper) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answe
 	// Others may have concluded it since t was read, and then it is of their words.
 	switch r, ok, err := rp.runOf(ctx, t.RunID); {
 	case err != nil:
-		rp.b.log().Warn("the hooks for a crash are left out", "job", t.Job, "tick", stamp(t.At), "run_id", t.RunID, "error", err)
+		rp.b.log().Warn("the reports of a crash to hooks are dropped", "job", t.Job, "tick", stamp(t.At), "run_id", t.RunID, "error", err)
 	case ok && r.Outcome == run.Crashed && r.Inferred && r.Reason == "":
 		rp.notifier.crashed(t)
 	}

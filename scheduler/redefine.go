@@ -98,7 +98,7 @@ func (r *redefiner) define(ctx context.Context, j *Job, at time.Time) (generatio
 		return 0, err
 	}
 	if at.After(now.Add(tick.Ahead)) { // it would raise the mark over ticks that are still to come
-		return 0, fmt.Errorf("%s: the tick %s lies in the future", j.Spec.Key(), stamp(at))
+		return 0, fmt.Errorf("%s: the tick %s is in the future", j.Spec.Key(), stamp(at))
 	}
 	name := j.Spec.Key()
 	for range registerTries {
@@ -112,7 +112,7 @@ func (r *redefiner) define(ctx context.Context, j *Job, at time.Time) (generatio
 		case ok && isFunction(known) && j.Spec.Function == nil:
 			return 0, fmt.Errorf("%s: %w", name, errFunction(known))
 		case ok:
-			r.b.log().Warn("the store held another definition of this job, which this one replaces; is every server's manifest the same?", "event", "definition-replaced", "job", name)
+			r.b.log().Warn("this definition replaces another one of this job in the store; check that every server has the same manifest", "event", "definition-replaced", "job", name)
 			if req, err = r.leave(ctx, known, req); err != nil {
 				return 0, unavailable(err)
 			}

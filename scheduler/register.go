@@ -140,7 +140,7 @@ func (r *registrar) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, er
 	defer cancel()
 	removal, err := r.concluder.conclude(bounded, k)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		r.log.Warn("a job is not removed yet: it has too many ticks without an outcome; the next load goes on with them",
+		r.log.Warn("a job is not removed yet, because it has too many ticks without an outcome; the next load continues",
 			"event", "removal-delayed", "job", k.Name, "error", err)
 		return tick.JobRequest{}, nil
 	}

@@ -91,7 +91,7 @@ func (r *registry) definitions(ctx context.Context, known tick.Job) []tick.Job {
 
 func (r *registry) unreadable(ctx context.Context, known tick.Job, err error) {
 	r.recorder.event(ctx, history.Event{Kind: "definition-unreadable", Job: known.Name,
-		Reason: fmt.Sprintf("%v; which ticks it had after %s cannot be told, so those that nobody claimed get no outcome", err, stamp(known.Mark))})
+		Reason: fmt.Sprintf("%v; its ticks after %s cannot be computed, so unclaimed ones get no outcome", err, stamp(known.Mark))})
 }
 
 // sameAs is the job's registration, which must be this definition's: a back-fill changes nothing

@@ -71,7 +71,7 @@ func (s *Server) retain(ctx context.Context) {
 		err := s.pruner.retain(bounded, mostRetained)
 		cancel()
 		if err != nil && ctx.Err() == nil && !failed {
-			s.log.Warn("old history could not be pruned; it is tried again", "event", "not-pruned", "error", err)
+			s.log.Warn("old history could not be pruned; trying again later", "event", "not-pruned", "error", err)
 		}
 		failed = err != nil
 	}

@@ -111,7 +111,7 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	last, enough := context.WithTimeout(ctx, s.b.Keeper.Margin().RPCTimeout)
 	defer enough()
 	if err := s.outbox.deliver(last, true); err != nil {
-		s.log.Warn("what is kept on this host is left for later", "error", err)
+		s.log.Warn("records on this host are delivered to the store later", "error", err)
 	}
 	return s.b.Book.Release(ctx)
 }

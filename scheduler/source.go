@@ -11,7 +11,7 @@ import (
 
 // ErrOtherSource is returned for jobs of an application that chose its app by itself, where the app is registered,
 // and not by that application alone (rule T14).
-var ErrOtherSource = errors.New("the app is not its own")
+var ErrOtherSource = errors.New("the app belongs to another source")
 
 // CheckSource says whether an application that chose app by itself may have it, where known are the registered jobs of
 // app, removed ones included. The last registration counts. Source is that of job.Spec; empty: it may.
@@ -25,7 +25,7 @@ func CheckSource(app, source string, known []tick.Job) error {
 	}
 	for _, k := range count {
 		if by := sourceOf(k); by != source {
-			return fmt.Errorf("%w: nobody said that %s speaks for %q, and %s is registered %s",
+			return fmt.Errorf("%w: no --app allows %s to have the app %q, and %s is registered %s",
 				ErrOtherSource, source, app, k.Name, registeredBy(by))
 		}
 	}
@@ -71,7 +71,7 @@ func sourceOf(k tick.Job) string {
 
 func registeredBy(source string) string {
 	if source == "" {
-		return "on the operator's word"
+		return "by the operator"
 	}
 	return fmt.Sprintf("by %q", source)
 }

@@ -32,7 +32,7 @@ func (w *sweeper) run(ctx, accept, work context.Context) {
 		case <-t.C:
 		}
 		if err := w.once(ctx, accept, work); err != nil && ctx.Err() == nil {
-			w.log.Warn("could not look after what others left", "error", err)
+			w.log.Warn("could not complete a sweep", "error", err)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func (w *sweeper) once(ctx, accept, work context.Context) error {
 	pending := failed != nil
 	if errors.Is(failed, ErrEnough) {
 		failed = nil
-		w.log.Debug("what is kept on this host is being delivered", "event", "delivering")
+		w.log.Debug("records on this host are being delivered to the store", "event", "delivering")
 	}
 	turn, err := w.turns.take(ctx, w, pending)
 	if err != nil {
@@ -123,7 +123,7 @@ func (w *sweeper) patience(undelivered error) error {
 		return undelivered
 	}
 	if w.undelivered%(100*sweepsPerTTL) == sweepsPerTTL+1 {
-		w.log.Error("something that this host was to tell the store is not taken; it stays on this host", "event", "undeliverable", "error", undelivered)
+		w.log.Error("the store does not take a record of this host; it stays on this host", "event", "undeliverable", "error", undelivered)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	letGo, first := s.hold(e.Spec.Key(), at)
 	defer letGo()
 	if !first {
-		log.Debug("this server has this tick in hand already", "event", "tick-in-hand")
+		log.Debug("this server is already working on this tick", "event", "tick-in-hand")
 		return
 	}
 	asked, a, err := s.claimInTurn(accept, e, at, log)
@@ -53,7 +53,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	case accept.Err() != nil && err != nil:
 		return // shutting down: others have it
 	case errors.Is(err, tick.ErrTooLate):
-		log.Warn("too late to start; it is settled as missed if nobody has it", "event", "tick-late")
+		log.Warn("too late to start; it becomes missed if no server has it", "event", "tick-late")
 	case err != nil:
 		log.Error("the store could not be used in time: nothing was started", "event", "tick-unavailable", "error", err)
 		s.Stats.unavailable.Add(1)
@@ -65,7 +65,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 		changed = true
 		s.differs(work, e.root())
 	case a.Status == tick.Early:
-		log.Warn("the store's clock has stepped back and has not come to this tick yet: it is fired when it has", "event", "tick-early")
+		log.Warn("the store's clock has stepped back and has not reached this tick yet; the tick starts then", "event", "tick-early")
 	case a.Status == tick.Paused:
 		s.Stats.paused.Add(1)
 		log.Debug("the job is paused", "event", "tick-paused")
@@ -126,7 +126,7 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 			early.Status = tick.Early
 			return early, nil
 		case errors.Is(err, tick.ErrTooLate) && inTime:
-			return a, fmt.Errorf("%w: it did not let this tick be claimed in time", lease.ErrUnavailable)
+			return a, fmt.Errorf("%w: this tick could not be claimed in time", lease.ErrUnavailable)
 		case !errors.Is(err, lease.ErrUnavailable) || s.b.now().After(s.b.startBy(e.Job, at)):
 			return a, err
 		}
@@ -248,7 +248,7 @@ func (x *execution) begin(ctx context.Context) (*lease.Lease, run.Record, Result
 		if l != nil || !res.again || !x.b.now().Before(x.lastStart()) {
 			return l, rec, res
 		}
-		x.b.log().Warn("the store did not let this tick begin; it is tried again", "event", "start-delayed", "job", x.Key, "tick", stamp(x.Tick), "error", res.Reason)
+		x.b.log().Warn("the store did not accept the start of this tick; trying again", "event", "start-delayed", "job", x.Key, "tick", stamp(x.Tick), "error", res.Reason)
 		select {
 		case <-x.Accept.Done():
 			return nil, run.Record{}, Result{Err: context.Cause(x.Accept)}
@@ -354,7 +354,7 @@ func (x *execution) finish(ctx context.Context, l *lease.Lease, rec run.Record) 
 		res.Err = err
 	case a.Status == tick.Taken && rec.Outcome != run.Lost:
 		// The record was no longer ours to write: somebody concluded that we were gone.
-		x.b.log().Warn("this run's outcome came too late; the tick has another one", "job", rec.Job, "tick", stamp(rec.Tick), "run_id", rec.ID, "outcome", rec.Outcome)
+		x.b.log().Warn("this run's outcome came too late; the tick has another outcome", "job", rec.Job, "tick", stamp(rec.Tick), "run_id", rec.ID, "outcome", rec.Outcome)
 	}
 	return res
 }

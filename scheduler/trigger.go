@@ -69,7 +69,7 @@ func (b *Backend) TidyAfter(ctx context.Context, j *Job, name string) {
 	bounded, cancel := context.WithTimeout(ctx, b.Keeper.Margin().TTL)
 	defer cancel()
 	if err := b.parts().settler.tidy(bounded, j, name); err != nil && ctx.Err() == nil {
-		b.log().Warn("what is over could not be settled; the next run does it", "job", name, "error", err)
+		b.log().Warn("past ticks could not be settled; the next run settles them", "job", name, "error", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func (x *execution) anew(ctx context.Context, of lease.Ref) *tick.Tick {
 	if err != nil || a.Status != tick.Won {
 		return nil
 	}
-	x.b.log().Warn("nothing was executed of this run, and there is time left: the tick is begun anew", "event", "tick-anew",
+	x.b.log().Warn("nothing of this run was executed, and there is time left: the tick starts again", "event", "tick-anew",
 		"job", x.Key, "tick", stamp(x.Tick), "run_id", x.RunID)
 	return &a.Tick
 }

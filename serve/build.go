@@ -42,7 +42,7 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 	}
 	dormant := s.dormant(spec)
 	if dormant {
-		s.log.Info("this job is for other environments: it is left to their servers", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
+		s.log.Info("this job is for other environments: their servers run it", "event", "job-dormant", "job", spec.Key(), "environments", spec.Environments)
 	}
 	return &scheduler.Job{Spec: *spec, Target: target, Dormant: dormant, When: when, Holder: s.holder(spec, target), Output: s.output(spec)}, nil
 }
@@ -130,7 +130,7 @@ func (s *service) command(spec *job.Spec, env []string) (run.Target, error) {
 		Leftovers: backend.Leftovers(spec.Policy.Leftovers), LeftoverGrace: spec.Policy.StopGrace,
 		OnLeftovers: func(pids []int) {
 			home.Event(context.Background(), history.Event{Kind: "leftovers", Key: spec.Key(), Job: spec.Key(),
-				Reason: fmt.Sprintf("the command has ended, but processes that it started go on, and so does its lease: %v", pids)})
+				Reason: fmt.Sprintf("the command has ended, but processes that it started still run, so its lease is still held: %v", pids)})
 		}}
 	var err error
 	t.ExtraEnv, t.User, err = s.identity(c)

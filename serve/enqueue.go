@@ -15,7 +15,7 @@ import (
 func (s *service) enqueuing(spec *job.Spec) (run.Target, error) {
 	h := s.homes[spec.Policy.Scope]
 	if h.Store.Queue == nil {
-		return nil, fmt.Errorf("it enqueues a task, and store %s keeps no queues: name one that does (docs/reference/stores.md), or make the job scope host, which enqueues into each host's own directory: %w",
+		return nil, fmt.Errorf("it enqueues a task, and store %s has no queues: name one that has (docs/reference/stores.md), or make the job scope host, which enqueues into each host's own directory: %w",
 			h.at, errors.ErrUnsupported)
 	}
 	if h.queue == nil {

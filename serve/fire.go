@@ -128,7 +128,7 @@ func (j *Job) tick(f Fire, b *scheduler.Backend, made *scheduler.Job) (time.Time
 		return time.Time{}, fmt.Errorf("%s: %w: its last tick was at %s, too long ago to start (the latest start was %s), and the next one is at %s; the store's time is %s",
 			j.spec.Key(), ErrNotDue, at.Format(time.RFC3339), made.StartBy(at).Format(time.RFC3339), next.Format(time.RFC3339), now.Format(time.RFC3339))
 	case !made.Open(at):
-		return at, fmt.Errorf("%s: %w: its tick %s lies outside the windows in which it may run", j.spec.Key(), ErrWindow, at.UTC().Format(time.RFC3339))
+		return at, fmt.Errorf("%s: %w: its tick %s is outside the windows in which it may run", j.spec.Key(), ErrWindow, at.UTC().Format(time.RFC3339))
 	}
 	return at, nil
 }
@@ -153,10 +153,10 @@ func (j *Job) scheduled(f Fire, made *scheduler.Job, now time.Time) (at time.Tim
 	}
 	if prev, ok := made.Set().Prev(at); !ok || !prev.Equal(at) {
 		next, _ := made.Set().Next(at)
-		return at, false, fmt.Errorf("%w: %s is no tick of %s: the ones beside it are %s and %s", ErrNotDue, called, j.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
+		return at, false, fmt.Errorf("%w: %s is no tick of %s: the nearest ones are %s and %s", ErrNotDue, called, j.spec.Key(), prev.Format(time.RFC3339), next.Format(time.RFC3339))
 	}
 	if at.After(now.Add(tick.Ahead)) {
-		return at, false, fmt.Errorf("%s lies in the future: the store's time is %s; want a tick that is due, at most %s ahead", called, now.Format(time.RFC3339), tick.Ahead)
+		return at, false, fmt.Errorf("%s is in the future: the store's time is %s; want a tick that is due, at most %s ahead", called, now.Format(time.RFC3339), tick.Ahead)
 	}
 	return at, !made.StartBy(at).Before(now), nil
 }

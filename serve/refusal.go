@@ -23,7 +23,7 @@ type Refusal struct {
 // What a Refusal may be to errors.Is; scheduler.ErrOtherSource and scheduler.ErrFunction are others.
 var (
 	// ErrNoScope: the store is shared, and neither the job nor Options.DefaultScope says which servers run it.
-	ErrNoScope = errors.New("does not say its concurrency_scope")
+	ErrNoScope = errors.New("has no concurrency_scope")
 	// ErrReach: the job is one for the whole fleet, and its store is not.
 	ErrReach = errors.New("reaches only this host")
 	// ErrNoHost: the job is each host's own, and Options.Host names no store of this host.
@@ -66,7 +66,7 @@ func refused(app string, err error) error {
 	case r.Secret() != "":
 		r.Cure = fmt.Sprintf("give its place in Manifest.Secrets, under %q", r.Secret())
 	case errors.Is(err, scheduler.ErrOtherSource):
-		r.Cure = fmt.Sprintf("If this application speaks for it, name %s in Manifest.Grants.Apps on every server", app)
+		r.Cure = fmt.Sprintf("If this application owns it, name %s in Manifest.Grants.Apps on every server", app)
 	}
 	return r
 }

@@ -75,10 +75,10 @@ func (s *Server) reload(ctx context.Context, why string) (done bool, err error) 
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx) // it is being drained
 	case errors.Is(err, lease.ErrUnavailable):
-		s.log.Warn("the store does not answer: the new manifest is not loaded yet", "event", "reload-delayed", "why", why, "error", err)
+		s.log.Warn("the store does not answer, so the new manifest is not loaded yet", "event", "reload-delayed", "why", why, "error", err)
 		return false, err
 	case err != nil:
-		s.log.Error("the new manifest was not loaded; the one that is served stays", "event", "reload-failed", "why", why, "error", err)
+		s.log.Error("the new manifest was not loaded; the old one stays in force", "event", "reload-failed", "why", why, "error", err)
 		return true, err
 	}
 	s.start(ctx)

@@ -55,7 +55,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		s.log.Info("told to stop before anything was served", "event", "draining")
+		s.log.Info("stopped before it served anything", "event", "draining")
 		return nil
 	case err != nil:
 		return err
@@ -133,7 +133,7 @@ func (s *Server) drain(ctx context.Context) error {
 	select {
 	case <-idle:
 	case <-s.o.Hurry:
-		s.log.Warn("told to stop again: ending the drain", "event", "drain-ended")
+		s.log.Warn("second signal: ending the drain", "event", "drain-ended")
 		s.mu.Lock()
 		for _, h := range s.homes {
 			h.server.Hurry()

@@ -90,7 +90,7 @@ type reading struct {
 func (s *service) load(ctx context.Context) (*reading, error) {
 	m, err := s.from.Load(ctx)
 	if err == nil && s.app != "" && m.App != s.app {
-		err = fmt.Errorf("%s: the app is %q now; it was %q, and a running server does not change it: restart it", s.from, m.App, s.app)
+		err = fmt.Errorf("%s: the app is now %q and was %q, and a running server cannot change it: restart it", s.from, m.App, s.app)
 	}
 	if err != nil {
 		return nil, s.o.cured(refused(s.app, err))
@@ -141,7 +141,7 @@ func (s *service) move(ctx context.Context, scope job.Scope) error {
 	}
 	if !b.Store.Ticked() {
 		b.Close()
-		return &Refusal{App: s.app, What: fmt.Errorf("store %s keeps no durable claims: it serves `dibs run` without --once-per only", at)}
+		return &Refusal{App: s.app, What: fmt.Errorf("store %s has no durable claims: it supports only `dibs run` without --once-per", at)}
 	}
 	h := &home{Backend: b, at: at, hooks: hook.New(hook.Options{History: b.History, Event: b.Record, Log: s.log, Enter: s.inner.Enter}),
 		server: scheduler.NewServer(b.Backend, s.app)}

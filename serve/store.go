@@ -90,7 +90,7 @@ func (s Store) DecideScope(spec *job.Spec, fallback job.Scope, from string) erro
 		case fallback != "":
 			spec.Policy.Scope = fallback
 		case shared:
-			return &Refusal{App: spec.App, What: fmt.Errorf("%s: job %s %w, and on the shared store %s that would mean that EVERY server runs it",
+			return &Refusal{App: spec.App, What: fmt.Errorf("%s: job %s %w, so on the shared store %s EVERY server would run it",
 				from, spec.Key(), ErrNoScope, s), Cure: "set Options.DefaultScope to global (one server runs each tick) or to host"}
 		}
 	}

@@ -28,7 +28,7 @@ func (s *service) when(spec *job.Spec, env []string) (func(context.Context) bool
 	return func(ctx context.Context) bool {
 		printed, err := b.Run(ctx)
 		if err != nil {
-			s.log.Info("the job's condition said no", "event", "when", "job", spec.Key(), "error", err, "output", printed)
+			s.log.Info("the job's condition (when) was false", "event", "when", "job", spec.Key(), "error", err, "output", printed)
 		}
 		return err == nil
 	}, nil

@@ -102,7 +102,7 @@ func NewWorker(ctx context.Context, at Store, o WorkerOptions) (*Worker, error) 
 	w.b = b
 	if b.Store.Queue == nil || b.Store.Tasks == nil {
 		b.Close()
-		return nil, fmt.Errorf("store %s keeps no queues: %w", at, errors.ErrUnsupported)
+		return nil, fmt.Errorf("store %s has no queues: %w", at, errors.ErrUnsupported)
 	}
 	w.inner = at.inner(of)
 	if len(o.Hooks) > 0 {

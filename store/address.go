@@ -18,19 +18,19 @@ var Schemes = []string{"file", "mariadb", "memory", "mysql", "postgres", "postgr
 // that none of them quotes any of it, and none wraps an error of somebody else's that does.
 var (
 	errEmpty   = errors.New("it is empty; give a directory or a URL such as redis://host:6379/0")
-	errForm    = errors.New("it is neither a URL, such as redis://host:6379/0, nor the path of a directory, with / or ./ in front")
-	errScheme  = fmt.Errorf("it does not begin with the scheme of a store; there are %s", strings.Join(Schemes, ", "))
-	errControl = errors.New("it has a control character in it, or a line end")
+	errForm    = errors.New("it is neither a URL, such as redis://host:6379/0, nor the path of a directory, which begins with / or ./")
+	errScheme  = fmt.Errorf("its scheme is unknown; known are %s", strings.Join(Schemes, ", "))
+	errControl = errors.New("it contains a control character or a line end")
 	errEscapes = errors.New("in a user name or password write / as %2F, ? as %3F, # as %23, @ as %40, : as %3A, [ as %5B, % as %25 and a blank as %20")
 	errParse   = fmt.Errorf("it is not a valid URL: %w", errEscapes)
-	errPort    = fmt.Errorf("what follows the colon after its host is no port: %w", errEscapes)
-	errAt      = fmt.Errorf("it has an @ behind the host or in the user name: %w", errEscapes)
+	errPort    = fmt.Errorf("after the colon of its host there is no valid port: %w", errEscapes)
+	errAt      = fmt.Errorf("it has an @ after the host or in the user name: %w", errEscapes)
 	errHash    = fmt.Errorf("it has a # in it: %w", errEscapes)
-	errComment = errors.New("a comment follows it: write the address alone, and the comment on a line of its own")
+	errComment = errors.New("a comment follows it: put the comment on its own line")
 	errUser    = fmt.Errorf("its user name has a colon in it; write USER:PASSWORD, and %w", errEscapes)
 	errQuery   = fmt.Errorf("its parameters are not of the form ?name=value&name=value: %w", errEscapes)
 	errHere    = errors.New("a directory has no host and no user; write file:///var/lib/dibs, with three slashes")
-	errSecrets = errors.New("a password is not taken as a parameter here; write it before the host, as in mysql://user:password@host/database")
+	errSecrets = errors.New("a password is not accepted as a parameter; write it before the host, as in mysql://user:password@host/database")
 )
 
 // scheme is what a URL begins with.

@@ -90,11 +90,11 @@ func (c *Config) setReach(v string) error {
 	host := c.URL.Scheme == "file" || c.URL.Scheme == "memory"
 	switch {
 	case v == "fleet" && host:
-		return fmt.Errorf("it reaches this host only; if there is no other host, say only-host")
+		return fmt.Errorf("it reaches this host only; if there is no other host, use only-host")
 	case v == "only-host" && !host:
-		return fmt.Errorf("that is said of a directory; of a server whose address every host resolves to itself, say fleet if it does reach the whole fleet")
+		return fmt.Errorf("only-host is for a directory; for a server whose address every host resolves to itself, use fleet if it reaches the whole fleet")
 	case v != "fleet" && v != "only-host":
-		return fmt.Errorf("want fleet, or of a directory only-host")
+		return fmt.Errorf("want fleet, or for a directory only-host")
 	}
 	c.FleetReach, c.OnlyHost = v == "fleet", v == "only-host"
 	return nil
@@ -114,7 +114,7 @@ func (c Config) CheckTTL(maxTTL time.Duration) error {
 	if c.TTL > maxTTL {
 		cure += fmt.Sprintf(", or raise it for the whole fleet: `dibs init` with ttl=%s in the address", c.TTL)
 	}
-	return fmt.Errorf("the ttl of namespace %s is %s, and here it is %s; all who use a namespace must use the same one: %s",
+	return fmt.Errorf("the ttl of namespace %s is %s, and here it is %s; everyone who uses a namespace must use the same ttl: %s",
 		c.Namespace, maxTTL, c.TTL, cure)
 }
 

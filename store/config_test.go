@@ -20,7 +20,7 @@ func TestReach(t *testing.T) {
 		"file:///var/lib/dibs?reach=only-host":      {only: true},
 		"/var/lib/dibs?reach=fleet":                 {err: "reaches this host only"},
 		"redis://127.0.0.1:6379?reach=fleet":        {fleet: true},
-		"redis://127.0.0.1:6379?reach=only-host":    {err: "that is said of a directory"},
+		"redis://127.0.0.1:6379?reach=only-host":    {err: "only-host is for a directory"},
 		"postgres://u:secret@db/app?reach=anywhere": {err: "want fleet"},
 	} {
 		c, err := store.Parse(address)

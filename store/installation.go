@@ -12,7 +12,7 @@ func CheckInstallation(id string) error {
 		ok = ok && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-')
 	}
 	if !ok {
-		return fmt.Errorf("the store's installation id is %.80q, which dibs never made: somebody has changed it; put the old one back, or use a new namespace", id)
+		return fmt.Errorf("the store's installation id is %.80q, which dibs never created: it was changed; restore the old one, or use a new namespace", id)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s *Spec) checkArgs() error {
 	case s.broken != nil:
 		return &SpecError{"args", s.broken.Error()}
 	case len(s.Args) > MaxArgs:
-		return &SpecError{"args", fmt.Sprintf("they have %d bytes; at most %d fit: store large data elsewhere, and pass where it is", len(s.Args), MaxArgs)}
+		return &SpecError{"args", fmt.Sprintf("they have %d bytes, the most is %d: store large data elsewhere, and pass its location", len(s.Args), MaxArgs)}
 	case !json.Valid(s.Args):
 		return &SpecError{"args", "they are not JSON"}
 	case !utf8.Valid(s.Args) || bytes.Contains(s.Args, []byte(`\u0000`)):
@@ -112,7 +112,7 @@ func (b *Backoff) check() error {
 	}
 	switch {
 	case len(b.List) > 100:
-		return &SpecError{"backoff.list", fmt.Sprintf("it has %d pauses; at most 100, and the last one stands for all that follow", len(b.List))}
+		return &SpecError{"backoff.list", fmt.Sprintf("it has %d pauses; want at most 100, the last one repeats", len(b.List))}
 	case b.Base < 0 || b.Cap < 0 || slices.ContainsFunc(b.List, func(d time.Duration) bool { return d < 0 }):
 		return &SpecError{"backoff", "a pause is negative"}
 	case b.Factor != 0 && !(b.Factor >= 1 && b.Factor <= 1000): // which NaN is not either
@@ -164,13 +164,13 @@ func (s *Spec) checkUnique() error {
 	case u.Again != "" && u.Again != Refuse && u.Again != Replace && u.Again != Debounce:
 		return &SpecError{"unique.again", fmt.Sprintf("%q is none of refuse, replace, debounce", u.Again)}
 	case (u.Again == Replace || u.Again == Debounce) && u.Until != UntilStarted:
-		return &SpecError{"unique.again", string(u.Again) + " applies to a task that waits, so it needs until: started; what comes after the start is a task of its own"}
+		return &SpecError{"unique.again", string(u.Again) + " applies to a waiting task, so it needs until: started; after the start, the next one is a separate task"}
 	case u.Again == Debounce && s.Delay <= 0:
-		return &SpecError{"delay", "debounce needs it: by so much each further one puts the task off"}
+		return &SpecError{"delay", "debounce needs it: each further request postpones the task by this much"}
 	case u.Window < 0 || u.MaxWait < 0:
 		return &SpecError{"unique", "a duration is negative"}
 	case u.Window > 0 && u.Until == UntilStarted:
-		return &SpecError{"unique.window", "it runs from success, so it needs until: finished"}
+		return &SpecError{"unique.window", "it starts at success, so it needs until: finished"}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (r Rate) Check() error {
 	case r.Burst < 0:
 		return fmt.Errorf("its Rate has a Burst of %d", r.Burst)
 	case r.Per/time.Duration(r.Count) < time.Microsecond:
-		return fmt.Errorf("its Rate of %d in %s is more than a million a second: leave it away", r.Count, r.Per)
+		return fmt.Errorf("its Rate of %d in %s is more than a million a second: leave it out", r.Count, r.Per)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func NewFile(path string, o Options) (*File, error) {
 	}
 	dir, base := filepath.Split(abs)
 	if !fileName().MatchString(base) {
-		return nil, fmt.Errorf("%s: cron reads no file of this name: use letters, digits, - and _, without a dot", path)
+		return nil, fmt.Errorf("%s: cron ignores a file of this name: use letters, digits, - and _, without a dot", path)
 	}
 	own := strings.HasPrefix(base, "dibs-")
 	return &File{layout{Options: o, system: true, own: own}, filepath.Clean(dir), base, disk.Text}, nil
@@ -59,7 +59,7 @@ func (f *File) Lock(ctx context.Context) (func(), error) { return disk.Lock(ctx,
 func (f *File) open() (*beneath.Dir, error) {
 	d, err := beneath.Open(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: make the directory, or install cron", err)
+		return nil, fmt.Errorf("%w: create the directory, or install cron", err)
 	}
 	return d, err
 }

@@ -110,15 +110,15 @@ func (m *image) problemsOf(p part, env map[string]setting, foreign int) (all []s
 		all = append(all, fmt.Sprintf("line %d sets SHELL=%s, which is no POSIX shell: move that line below the block", s.n, s.value))
 	}
 	if s := env["CRON_TZ"]; s.value != own["CRON_TZ"] && m.readsZone(s) {
-		all = append(all, fmt.Sprintf("line %d sets CRON_TZ=%s, which counts for this entry too: move that line below the block, or install this entry in another file", s.n, s.value))
+		all = append(all, fmt.Sprintf("line %d sets CRON_TZ=%s, which applies to this entry too: move that line below the block, or install this entry in another file", s.n, s.value))
 	}
 	if s, set := env["MAILTO"]; m.own && set {
 		if _, mine := own["MAILTO"]; !mine {
-			all = append(all, fmt.Sprintf("line %d sets MAILTO=%s, which counts for this entry too: give all entries of the file an address", s.n, s.value))
+			all = append(all, fmt.Sprintf("line %d sets MAILTO=%s, which applies to this entry too: give all entries of the file an address", s.n, s.value))
 		}
 	}
 	if m.own && foreign != 0 {
-		all = append(all, fmt.Sprintf("line %d is not of dibs, and variables of a block count for all lines below: move it to another file, or adopt it", foreign))
+		all = append(all, fmt.Sprintf("line %d does not belong to dibs, and variables of a block apply to all lines below: move it to another file, or adopt it", foreign))
 	}
 	return all
 }
@@ -154,7 +154,7 @@ func (m *image) mean(l line, env map[string]setting) (meaning, error) {
 	}
 	command, _, input := percent(l.command)
 	if input {
-		return out, fmt.Errorf("it has standard input behind a %% sign")
+		return out, fmt.Errorf("it has standard input after a %% sign")
 	}
 	if !slices.Contains(shells, path.Base(out.env["SHELL"])) {
 		return out, fmt.Errorf("its SHELL is %s", out.env["SHELL"])

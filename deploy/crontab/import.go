@@ -57,7 +57,7 @@ func Import(data []byte, o ImportOptions) (text []byte, left []Left, err error) 
 	im := &importer{ImportOptions: o, names: map[string]bool{}, homes: map[string]string{}}
 	(&image{layout: layout{system: o.System}, table: t}).walk(im.part)
 	if len(im.jobs) == 0 {
-		return nil, im.left, fmt.Errorf("no entry could be carried over: %d are left", len(im.left))
+		return nil, im.left, fmt.Errorf("no entry could be converted: %d are left", len(im.left))
 	}
 	text, err = im.yaml()
 	return text, im.left, err
@@ -108,7 +108,7 @@ func (im *importer) leave(p part, format string, a ...any) {
 func (im *importer) part(p part, env map[string]setting) {
 	if p.block != nil {
 		im.comment = nil
-		im.leave(p, "dibs fires it for %s already", p.id)
+		im.leave(p, "dibs already runs it for %s", p.id)
 		return
 	}
 	switch l := readLine(bare(p.raw), im.System); l.kind {
@@ -122,7 +122,7 @@ func (im *importer) part(p part, env map[string]setting) {
 	case variable:
 		im.comment = nil
 		if l.name == "MAILTO" && l.value != "" {
-			im.leave(p, "dibs keeps output in its history and mails nothing: the jobs find MAILTO in their environment, as under cron; for a message add a hook")
+			im.leave(p, "dibs keeps output in its history and mails nothing: jobs get MAILTO in their environment, as under cron; for a message add a hook")
 		}
 	case broken:
 		im.comment = nil
@@ -141,20 +141,20 @@ func (im *importer) entry(l line, env map[string]setting) (reason string) {
 	command, _, input := percent(l.command)
 	switch {
 	case strings.EqualFold(l.when, "@reboot"):
-		return "dibs has no start of the machine: use a unit of systemd, or dibs run in a script of its own"
+		return "dibs runs nothing at the start of the machine: use a systemd unit, or dibs run in a separate script"
 	case input:
 		return "a % sign gives the command standard input, which a job's command does not have: put it into a script, as in printf '%s\\n' … | COMMAND"
 	case strings.HasSuffix(command, "\r"):
-		return "the line ends in a carriage return, which cron hands to the command: save the crontab with plain line ends"
+		return "the line ends in a carriage return, which cron passes to the command: save the crontab with plain line ends"
 	case !utf8.ValidString(l.command) || strings.ContainsFunc(l.command, func(c rune) bool { return c != '\t' && unicode.IsControl(c) }):
 		return "it has bytes that no manifest can hold (control characters, or no UTF-8): put it into a script"
 	case j.User != l.user:
-		return "its user has a group or a login class behind it: say user and group in the job"
+		return "a group or a login class follows its user: set user and group in the job"
 	case len(im.jobs) == 256:
 		return "a manifest has at most 256 jobs: import it into another app"
 	}
 	if _, err := (schedule.Options{Name: im.App + "/job"}).Parse(l.when); err != nil {
-		return fmt.Sprintf("dibs does not read the schedule: %v", err)
+		return fmt.Sprintf("dibs cannot read the schedule: %v", err)
 	}
 	if reason := im.environment(&j, env); reason != "" {
 		return reason

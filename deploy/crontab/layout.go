@@ -157,9 +157,9 @@ func (l layout) settings(e deploy.Entry) (string, error) {
 	case e.Zone != "" && !zoneName().MatchString(e.Zone):
 		return "", fmt.Errorf("zone %q is not the name of a zone", e.Zone)
 	case !l.own && (e.Zone != "" || e.MailTo != nil):
-		return "", fmt.Errorf("a zone and a mail address count for all lines below them, so they cannot be set in a table that others write to: install it in a file of its own, %s", DefaultFile(e.App))
+		return "", fmt.Errorf("a zone and a mail address apply to all lines below them, so they cannot be set in a shared table: install it in its own file, %s", DefaultFile(e.App))
 	case e.MailTo != nil && !address().MatchString(*e.MailTo):
-		return "", fmt.Errorf("mail address %q: want one or several with commas between, without blanks", *e.MailTo)
+		return "", fmt.Errorf("mail address %q: want one or several, separated by commas, without blanks", *e.MailTo)
 	case !l.own:
 		return "", nil
 	}

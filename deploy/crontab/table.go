@@ -92,7 +92,7 @@ func begin(n int, raw, rest string, open *part, seen map[deploy.ID]int) (*part, 
 }
 
 func unended(p *part) error {
-	return fmt.Errorf("line %d: the block of %s has no end, so it is not known which lines below are dibs's: put %q behind its last line, or delete the mark to keep the lines as your own", p.n, p.id, bare(endOf(p.id)))
+	return fmt.Errorf("line %d: the block of %s has no end, so it is not known which lines below are dibs's: put %q after its last line, or delete the mark to keep the lines as your own", p.n, p.id, bare(endOf(p.id)))
 }
 
 func (t table) find(id deploy.ID) int {

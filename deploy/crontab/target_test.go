@@ -445,7 +445,7 @@ func TestOwnFileIsAlone(t *testing.T) {
 	text := read(t, f.String())
 	write(t, f.String(), text+"* * * * * me run\n")
 	p, err := deploy.Apply(context.Background(), f, install(a, b), "")
-	if err == nil || !strings.Contains(err.Error(), "is not of dibs") || read(t, f.String()) != text+"* * * * * me run\n" {
+	if err == nil || !strings.Contains(err.Error(), "does not belong to dibs") || read(t, f.String()) != text+"* * * * * me run\n" {
 		t.Error(p, err)
 	}
 	write(t, f.String(), text)

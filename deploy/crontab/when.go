@@ -33,7 +33,7 @@ type Translation struct {
 func Translate(s *schedule.Schedule, host *time.Location) (Translation, error) {
 	f := s.Fields()
 	if f.Every%time.Minute != 0 || f.Every == 0 && !slices.Equal(f.Seconds, []int{0}) {
-		return Translation{}, fmt.Errorf("%s: cron fires at whole minutes: leave the seconds out, or let dibs serve run this job", s)
+		return Translation{}, fmt.Errorf("%s: cron starts at whole minutes: leave out the seconds, or let dibs serve run this job", s)
 	}
 	if f.Every == 0 && clocks.Same(s.Zone(), host) && (s.DST() != schedule.Repeat || f.Elapsed || len(clocks.Changes(host)) == 0) {
 		return inPlace(s, f), nil

@@ -35,7 +35,7 @@ func Translate(s *schedule.Schedule) (t Translation, err error) {
 	f := s.Fields()
 	switch {
 	case f.Every%time.Minute != 0 || f.Every == 0 && !slices.Equal(f.Seconds, []int{0}):
-		return t, fmt.Errorf("%s: EventBridge fires at whole minutes: leave the seconds out, or let dibs serve run this job", s)
+		return t, fmt.Errorf("%s: EventBridge fires at whole minutes: leave out the seconds, or let dibs serve run this job", s)
 	case f.Every > 0:
 		for _, at := range hours(clocks.Readings(f)) {
 			t.Lines = append(t.Lines, line(at+" * * ? *", time.UTC))

@@ -52,7 +52,7 @@ func TestTranslate(t *testing.T) {
 	}
 	for _, expr := range []string{"*/10 * * * * *", "30 0 6 * * *", "@every 90s"} {
 		s, _ := schedule.Parse(expr, time.UTC)
-		if tr, err := Translate(s); err == nil || !strings.Contains(err.Error(), "leave the seconds out") {
+		if tr, err := Translate(s); err == nil || !strings.Contains(err.Error(), "leave out the seconds") {
 			t.Errorf("%s: %v, %v", expr, tr, err)
 		}
 	}

@@ -40,7 +40,7 @@ const (
 func Translate(s *schedule.Schedule) (Translation, error) {
 	f := s.Fields()
 	if f.Every%time.Minute != 0 || f.Every == 0 && !slices.Equal(f.Seconds, []int{0}) {
-		return Translation{}, fmt.Errorf("%s: Kubernetes fires at whole minutes: leave the seconds out, or let dibs serve run this job", s)
+		return Translation{}, fmt.Errorf("%s: Kubernetes fires at whole minutes: leave out the seconds, or let dibs serve run this job", s)
 	}
 	if f.Every > 0 {
 		return every(f), nil

@@ -124,7 +124,7 @@ func (m *image) Edit(edits []deploy.Edit) (deploy.Image, error) {
 			}
 			for _, end := range []string{timerEnd, serviceEnd} {
 				if slices.Contains(m.others, base+end) {
-					return nil, fmt.Errorf("%s: %s is there and is not dibs's: move it away", e.ID, base+end)
+					return nil, fmt.Errorf("%s: %s exists and does not belong to dibs: move it away", e.ID, base+end)
 				}
 			}
 			timer, service, _ := strings.Cut(e.Text, between)
@@ -140,7 +140,7 @@ func (m *image) Edit(edits []deploy.Edit) (deploy.Image, error) {
 				}
 			}
 		default:
-			return nil, errors.New("units of others cannot be taken over")
+			return nil, errors.New("units of other programs cannot be taken over")
 		}
 	}
 	for name := range to.files { // what a removal that was interrupted left

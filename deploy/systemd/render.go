@@ -37,7 +37,7 @@ func (u *Units) render(e deploy.Entry) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "[Unit]\nDescription=When dibs fires %s\n\n[Timer]\n", e.ID)
+	fmt.Fprintf(&b, "[Unit]\nDescription=When dibs starts %s\n\n[Timer]\n", e.ID)
 	for _, when := range e.When {
 		if !calendar().MatchString(when) {
 			return "", fmt.Errorf("%q: want a calendar event of systemd, in one line", when)
@@ -59,7 +59,7 @@ func (u *Units) service(e deploy.Entry) (string, error) {
 	case e.User != "" && (u.user || !userName().MatchString(e.User)):
 		return "", fmt.Errorf("user %q: want a name, as in /etc/passwd, and a unit of the system", e.User)
 	case e.Zone != "" || e.MailTo != nil:
-		return "", errors.New("a timer states its zone in each of its times, and mails nothing")
+		return "", errors.New("a timer has its zone in each of its times, and mails nothing")
 	}
 	grace := e.StopGrace
 	if grace == 0 {

@@ -116,7 +116,7 @@ func (u *Units) Read(context.Context) (deploy.Image, error) {
 func (u *Units) open() (*beneath.Dir, error) {
 	d, err := beneath.Open(u.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: make the directory, or install systemd", err)
+		return nil, fmt.Errorf("%w: create the directory, or install systemd", err)
 	}
 	return d, err
 }
@@ -193,7 +193,7 @@ func (u *Units) Write(ctx context.Context, from, to deploy.Image) error {
 		return err
 	}
 	if err := u.reload(ctx, changed); err != nil {
-		return fmt.Errorf("the units are written, and systemd was not told: apply again: %w", err)
+		return fmt.Errorf("the units are written, but systemd was not reloaded: apply again: %w", err)
 	}
 	return d.Remove(pending)
 }

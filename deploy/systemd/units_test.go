@@ -164,7 +164,7 @@ func TestAFullDiskIsRepaired(t *testing.T) {
 			t.Errorf("after a failure of write %d: %v\nwant %v", n, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 		}
 		if !strings.Contains(s.take(), "daemon-reload; restart") {
-			t.Error("systemd was not told")
+			t.Error("systemd was not reloaded")
 		}
 	}
 	t.Error("no apply went through")
@@ -208,7 +208,7 @@ func TestForeignUnitsStay(t *testing.T) {
 		t.Errorf("before\n%v\nafter\n%v", before, after)
 	}
 	e := anEntry("other")
-	if _, err := deploy.Apply(t.Context(), u, deploy.Install{App: "shop", Entries: []deploy.Entry{e}}, ""); err == nil || !strings.Contains(err.Error(), "is not dibs's") {
+	if _, err := deploy.Apply(t.Context(), u, deploy.Install{App: "shop", Entries: []deploy.Entry{e}}, ""); err == nil || !strings.Contains(err.Error(), "does not belong to dibs") {
 		t.Errorf("a unit of somebody else's would have been replaced: %v", err)
 	}
 }

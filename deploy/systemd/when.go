@@ -149,9 +149,9 @@ func every(d time.Duration) (Translation, error) {
 	case time.Minute%step == 0:
 		t.Lines = []string{fmt.Sprintf("*-*-* *:*:00/%d UTC", step/time.Second)}
 	default:
-		return t, fmt.Errorf("@every %s: a timer cannot say it: %w", d, errSteps)
+		return t, fmt.Errorf("@every %s: a timer cannot express it: %w", d, errSteps)
 	}
 	return t, nil
 }
 
-var errSteps = errors.New("name seconds that go up in a minute, or whole minutes, or let dibs serve run this job")
+var errSteps = errors.New("use seconds that divide a minute, or whole minutes, or let dibs serve run this job")

@@ -63,7 +63,7 @@ async function fire(name, request) {
   if (!id) throw new Refused(400, 'no X-Cron-Run-Id');
   if (runs.has(id)) {
     const answer = runs.get(id);
-    if (answer === null) throw new Refused(503, 'this run is at work already'); // asked again later
+    if (answer === null) throw new Refused(503, 'this run is already active'); // asked again later
     return { status: 200, text: answer, headers: { 'X-Duplicate': 'true' } };
   }
   runs.set(id, null);

@@ -79,7 +79,7 @@ function fire(string $name): array
     }
     $file = fopen("$dir/" . hash('sha256', $id), 'c+') ?: throw new RuntimeException("cannot open a file in $dir");
     if (!flock($file, LOCK_EX | LOCK_NB)) {
-        throw new Refused(503, 'this run is at work already'); // asked again later
+        throw new Refused(503, 'this run is already active'); // asked again later
     }
     $before = stream_get_contents($file);
     if ($before !== '') {

@@ -81,7 +81,7 @@ def fire(name, headers):
     with runs_lock:
         if run_id in runs:
             if runs[run_id] is None:
-                raise Refused(503, "this run is at work already")  # asked again later
+                raise Refused(503, "this run is already active")  # asked again later
             return runs[run_id], True
         runs[run_id] = None
     try:

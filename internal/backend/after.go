@@ -24,7 +24,7 @@ func (b *Backend) RetainAfter(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.Keeper.Margin().RPCTimeout)
 	defer cancel()
 	if err := b.Retain(ctx, MostAfter); err != nil {
-		b.Log.Debug("history was not pruned; another run does it", "error", err)
+		b.Log.Debug("history was not pruned; a later run does it", "error", err)
 	}
 }
 

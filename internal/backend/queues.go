@@ -16,7 +16,7 @@ func Queues(ctx context.Context, open func(context.Context) (*Backend, error)) (
 	}
 	if b.Store.Queue == nil {
 		b.Close()
-		return nil, nil, fmt.Errorf("store %s keeps no queues: %w", b.Store.URL, errors.ErrUnsupported)
+		return nil, nil, fmt.Errorf("store %s has no queues: %w", b.Store.URL, errors.ErrUnsupported)
 	}
 	return b.Store.Queue, b.Close, nil
 }

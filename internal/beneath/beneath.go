@@ -90,13 +90,13 @@ func ours(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 func (d *Dir) checkTop() error {
 	switch {
 	case d.st.Mode&0o002 != 0:
-		return refuse(d.path, "everybody may write to it, and so put in its place whatever they like; name a directory of its own, or chmod o-w")
+		return refuse(d.path, "everybody may write to it, and so replace it; name another directory, or chmod o-w")
 	case ours(d.st.Uid):
 		return nil
 	case os.Geteuid() == 0:
-		return refuse(d.path, "it belongs to user %d, who could have root do things there; run as that user, or let root own it (chown root) and share it with a group", d.st.Uid)
+		return refuse(d.path, "it belongs to user %d, who could make root act there; run as that user, or let root own it (chown root) and share it with a group", d.st.Uid)
 	case !d.Shared():
-		return refuse(d.path, "it belongs to user %d and is not shared with a group; name a directory of your own (DIBS_DIR), or have its owner share it (chmod g+ws)", d.st.Uid)
+		return refuse(d.path, "it belongs to user %d and is not shared with a group; name your own directory (DIBS_DIR), or ask its owner to share it (chmod g+ws)", d.st.Uid)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func (d *Dir) sub(name string) (*Dir, error) {
 		return err
 	})
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return nil, refuse(d.Join(name), "it is not a directory; somebody who may write here put it in its place: remove it")
+		return nil, refuse(d.Join(name), "it is not a directory; a user who may write here put it there: remove it")
 	}
 	if err != nil {
 		return nil, err

@@ -91,7 +91,7 @@ func step(at int, name string, make bool) (next int, link string, made bool, err
 
 func readLink(fd int, st unix.Stat_t, name string) (string, error) {
 	if !ours(st.Uid) {
-		return "", fmt.Errorf("%w: %q on the way is a symbolic link of user %d; name the directory without it", ErrRefused, name, st.Uid)
+		return "", fmt.Errorf("%w: its part %q is a symbolic link of user %d; name the directory without that link", ErrRefused, name, st.Uid)
 	}
 	b := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(fd, "", b)

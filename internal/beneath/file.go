@@ -64,7 +64,7 @@ func (d *Dir) openat(name string, flags int) (fd int, err error) {
 	})
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return -1, refuse(d.Join(name), "it is a symbolic link; somebody who may write here put it in its place: remove it")
+		return -1, refuse(d.Join(name), "it is a symbolic link; a user who may write here put it there: remove it")
 	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR): // a FIFO or socket that nobody reads; a directory
 		return -1, notAFile(d.Join(name))
 	}
@@ -72,7 +72,7 @@ func (d *Dir) openat(name string, flags int) (fd int, err error) {
 }
 
 func notAFile(path string) error {
-	return refuse(path, "it is not a regular file; somebody who may write here put it in its place: remove it")
+	return refuse(path, "it is not a regular file; a user who may write here put it there: remove it")
 }
 
 // checkFile looks at what was opened.
@@ -92,7 +92,7 @@ func (d *Dir) Check(st unix.Stat_t, name string) error {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return notAFile(path)
 	case st.Nlink > 1:
-		return refuse(path, "it has another name elsewhere (a hard link); somebody who may write here may have put it in its place: remove it")
+		return refuse(path, "it has another name elsewhere (a hard link); a user who may write here may have put it there: remove it")
 	case st.Mode&0o002 != 0:
 		return refuse(path, "everybody may write to it; chmod o-w, if it is dibs's")
 	case d.Shared() && st.Gid != d.st.Gid:
@@ -141,7 +141,7 @@ func (d *Dir) Read(name string, most int64) ([]byte, error) {
 func ReadAll(f *os.File, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(b)) > most {
-		err = refuse(f.Name(), "it is larger than %d bytes; look at what it is, and remove it", most)
+		err = refuse(f.Name(), "it is larger than %d bytes; check what it is, and remove it", most)
 	}
 	return b, err
 }

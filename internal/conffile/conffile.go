@@ -82,7 +82,7 @@ func read(path string, most int) ([]byte, error) {
 }
 
 // ErrNotRegular is wrapped where something else than a file is named.
-var ErrNotRegular = errors.New("it is no regular file")
+var ErrNotRegular = errors.New("it is not a regular file")
 
 func regular(path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {

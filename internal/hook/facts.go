@@ -109,7 +109,7 @@ func (f Facts) words() string {
 		b.WriteString(": " + f.Reason)
 	}
 	if f.Amends != "" {
-		b.WriteString(": it had been taken for " + string(f.Amends))
+		b.WriteString(": it had been concluded as " + string(f.Amends))
 	}
 	if f.Count > 1 && f.Event != onCrash {
 		b.WriteString(" (" + strconv.Itoa(f.Count) + " ticks)")

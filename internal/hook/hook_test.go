@@ -194,7 +194,7 @@ func TestTheWayOfAHook(t *testing.T) {
 		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "308 Permanent Redirect, and that is not followed"},
 		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted, Redirects: job.RedirectsSameOrigin}}, "/here/fail true unsigned", ""},
 		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved?a=b", TLS: trusted, Redirects: job.RedirectsSameOrigin}}, "/here true signed well: true", ""},
-		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "redirects are not followed"},
+		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "dibs does not follow redirects"},
 		{job.Hook{Ping: &job.Request{URL: "http://check.example/k", Proxy: proxy.URL}}, "proxy http://check.example/k/fail?rid=" + failure.Run.ID, ""},
 		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k", TLS: &job.TLS{CAFile: ca + "x"}}}, "", "no such file"},
 	} {

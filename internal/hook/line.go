@@ -85,7 +85,7 @@ func (l *line) add(m message) {
 	case full:
 		go func() {
 			defer l.r.told()
-			l.r.failed(l, m, fmt.Errorf("left out: %d wait before it", maxWaiting))
+			l.r.failed(l, m, fmt.Errorf("dropped: %d wait before it", maxWaiting))
 		}()
 	case first:
 		go l.work()

@@ -126,7 +126,7 @@ func (l *line) watch(h scheduler.Happening) {
 }
 
 // errEnds is why a hook is given up.
-var errEnds = errors.New("dibs ends: it was given up")
+var errEnds = errors.New("dibs ended before it was delivered")
 
 // Close waits for what is to be told yet until ctx ends, and then gives it up. Nothing is told after it.
 func (r *Runner) Close(ctx context.Context) {
@@ -188,7 +188,7 @@ func (r *Runner) recovered(ctx context.Context, h scheduler.Happening) (bool, er
 	defer cancel()
 	runs, err := r.o.History.Runs(ctx, history.Query{Job: h.Job, Limit: recent})
 	if err != nil {
-		return false, fmt.Errorf("whether it is a recovery is not known: %w", err)
+		return false, fmt.Errorf("it is unknown whether this is a recovery: %w", err)
 	}
 	var last time.Time
 	failure := false

@@ -48,7 +48,7 @@ func (f *Facts) about() string {
 	case f.Task != 0:
 		return fmt.Sprintf("%s of task %d (%s, queue %s), attempt %d", f.Event, f.Task, f.Kind, f.Queue, f.Attempt)
 	case f.Event == onCrash:
-		return fmt.Sprintf("%s of %d tasks; dibs task list --state crashed names them", f.Event, f.Count)
+		return fmt.Sprintf("%s of %d tasks; dibs task list --state crashed lists them", f.Event, f.Count)
 	}
 	return string(f.Event)
 }

@@ -110,12 +110,12 @@ func TestAHangingHookIsBounded(t *testing.T) {
 		to.mu.Lock()
 		left := 0
 		for _, e := range *events {
-			if strings.Contains(e.Reason, "left out") {
+			if strings.Contains(e.Reason, "dropped:") {
 				left++
 			}
 		}
 		if n := len(to.got); n != 4 || left < maxWaiting-1 || len(*events) != left+1 {
-			t.Errorf("%d attempts, %d left out of %d events", n, left, len(*events))
+			t.Errorf("%d attempts, %d dropped of %d events", n, left, len(*events))
 		}
 		last := (*events)[len(*events)-1]
 		to.mu.Unlock()

@@ -55,7 +55,7 @@ func (f File) Load() (p Position, err error) {
 		return p, nil
 	}
 	if err != nil {
-		return p, fmt.Errorf("how far this host's jobs were copied: %w", err)
+		return p, fmt.Errorf("read how far this host's jobs were copied: %w", err)
 	}
 	if json.Unmarshal(b, &p) != nil {
 		return Position{}, nil
@@ -88,7 +88,7 @@ func (f File) Save(p Position) error {
 		err = d.Replace(f.name, b, false)
 	}
 	if err != nil {
-		return fmt.Errorf("how far this host's jobs were copied: %w", err)
+		return fmt.Errorf("read how far this host's jobs were copied: %w", err)
 	}
 	return nil
 }

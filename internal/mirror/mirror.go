@@ -59,7 +59,7 @@ func (m *Mirror) Run(ctx context.Context) {
 		err := m.pass(ctx, done)
 		switch {
 		case err != nil && !failing:
-			log.Warn("this host's own jobs are not copied to the shared store now; what is missing follows", "event", "mirror-delayed", "error", err)
+			log.Warn("this host's own jobs are not copied to the shared store at the moment; dibs copies them later", "event", "mirror-delayed", "error", err)
 		case err == nil && failing:
 			log.Info("this host's own jobs are copied to the shared store again", "event", "mirror-resumed")
 		}
@@ -177,7 +177,7 @@ func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) e
 	}
 	a, err := m.To.Ticks.Settle(ctx, tick.SettleRequest{Job: m.host.Name, From: m.host.Mark, To: at})
 	if err != nil {
-		return fmt.Errorf("say that this host is there: %w", err)
+		return fmt.Errorf("send this host's heartbeat: %w", err)
 	}
 	if m.registered = a.Status == tick.Won; m.registered { // else another process of this host has said so
 		m.host.Mark, m.beat = at.Truncate(time.Microsecond), at

@@ -40,7 +40,7 @@ func (w Way) Follow(ctx context.Context) {
 			return
 		}
 		if !said {
-			w.Log.Warn("this host's own jobs are not copied to the shared store now; what is missing follows", "event", "mirror-delayed", "error", err)
+			w.Log.Warn("this host's own jobs are not copied to the shared store at the moment; dibs copies them later", "event", "mirror-delayed", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -84,7 +84,7 @@ func ask(ctx context.Context, name string, r request) (a answer, err error) {
 	}
 	sent := send(conn, r)
 	if err := receive(conn, &a); err != nil { // what refused the request may not have read it
-		return a, errors.Join(sent, fmt.Errorf("it gave no answer: %w", err))
+		return a, errors.Join(sent, fmt.Errorf("it did not answer: %w", err))
 	}
 	return a, nil
 }

@@ -48,7 +48,7 @@ var kinds = map[string]error{
 }
 
 // errBusy is answered before anything was read.
-var errBusy = errors.New("the dibs that runs this command answers others of this user's now")
+var errBusy = errors.New("the dibs that runs this command is busy with other commands of this user")
 
 func failed(err error) answer {
 	for kind, is := range kinds {

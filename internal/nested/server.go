@@ -150,7 +150,7 @@ func (s *Server) exit(uid uint32) {
 }
 
 // errStranger does not say which of it is wrong.
-var errStranger = errors.New("this is no command that runs now, or it runs as another user than it was started as")
+var errStranger = errors.New("this command is not running now, or runs as another user than it was started as")
 
 // serve answers one request.
 func (s *Server) serve(c *net.UnixConn, uid uint32) {

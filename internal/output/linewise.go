@@ -80,7 +80,7 @@ func NewLineLog(to io.Writer) *LineLog {
 	}
 	l := &LineLog{to: NewPrinter(to)}
 	l.to.queue = &aside.Queue{Most: maxQueued, Missing: func(dropped map[string]int) {
-		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines of output are missing here, since nobody read the log", 0)
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines of output are missing here, because nobody read the log", 0)
 		r.AddAttrs(slog.String("event", "output-dropped"), slog.Int("lines", dropped[lines]))
 		_ = slog.NewJSONHandler(to, nil).Handle(context.Background(), r)
 	}}

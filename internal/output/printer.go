@@ -21,7 +21,7 @@ type Printer struct {
 // NewPrinter makes one that writes to an output.
 func NewPrinter(to io.Writer) *Printer {
 	return &Printer{to, &aside.Queue{Most: maxQueued, Missing: func(dropped map[string]int) {
-		fmt.Fprintf(to, "dibs: %d lines are missing here, since nobody read this output\n", dropped[lines])
+		fmt.Fprintf(to, "dibs: %d lines are missing here, because nobody read this output\n", dropped[lines])
 	}}}
 }
 

@@ -36,7 +36,7 @@ var errOther = errors.New("only root may ask the system's manager for scopes")
 func (s service) addresses() ([]socketAt, error) {
 	switch runtime := os.Getenv("XDG_RUNTIME_DIR"); {
 	case s.user && runtime == "":
-		return nil, errors.New("there is no XDG_RUNTIME_DIR, where the user's manager would be asked")
+		return nil, errors.New("XDG_RUNTIME_DIR is missing, so the user's manager cannot be reached")
 	case s.user:
 		return []socketAt{{filepath.Join(runtime, "systemd/private"), false}, {filepath.Join(runtime, "bus"), true}}, nil
 	case os.Geteuid() != 0:

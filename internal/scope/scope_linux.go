@@ -43,7 +43,7 @@ func Open(log *slog.Logger) (*Scopes, error) {
 	defer cancel()
 	conn, err := connect(ctx, at)
 	if err != nil {
-		return nil, fmt.Errorf("systemd cannot be asked: %w", err)
+		return nil, fmt.Errorf("systemd cannot be reached: %w", err)
 	}
 	defer conn.Close()
 	about, err := s.ask(ctx, conn)
@@ -55,7 +55,7 @@ func Open(log *slog.Logger) (*Scopes, error) {
 	}
 	all := &Scopes{service: s, at: at, log: log, asking: make(chan struct{}, 8)}
 	if all.slice, ok = about["Slice"].Value().(string); !ok {
-		return nil, errors.New("systemd does not say the service's slice")
+		return nil, errors.New("systemd does not report the service's slice")
 	}
 	all.limits, err = limits(about)
 	return all, err
@@ -69,10 +69,10 @@ func (s service) ask(ctx context.Context, conn *dbus.Conn) (about map[string]dbu
 		return nil, fmt.Errorf("systemd does not know this process: %w", err)
 	}
 	if err := call(ctx, conn, unit, "org.freedesktop.DBus.Properties.GetAll", systemd+".Service").Store(&about); err != nil {
-		return nil, fmt.Errorf("systemd does not tell of this service: %w", err)
+		return nil, fmt.Errorf("systemd does not report this service: %w", err)
 	}
 	if group := about["ControlGroup"].Value(); group != s.group {
-		return nil, fmt.Errorf("systemd has this process in %v, and the kernel in %s", group, s.group)
+		return nil, fmt.Errorf("systemd reports this process in %v, and the kernel in %s", group, s.group)
 	}
 	return about, nil
 }
@@ -94,10 +94,10 @@ func (s *Scopes) Start(job, runID string, pids ...int) error {
 	err := s.start(ctx, job, runID, pids)
 	switch {
 	case err != nil && s.failed.CompareAndSwap(false, true):
-		s.log.Warn("a command got no scope of its own from systemd: a stop of this service would end it at once", "event", "scope-failed",
+		s.log.Warn("a command got no scope from systemd, so stopping this service would kill it at once", "event", "scope-failed",
 			"scope", nameOf(job, runID), "after", time.Since(began).Round(time.Millisecond), "error", err)
 	case err == nil && s.failed.CompareAndSwap(true, false):
-		s.log.Info("commands get scopes of their own again", "event", "scope-resumed")
+		s.log.Info("commands get their own scopes again", "event", "scope-resumed")
 	}
 	return err
 }

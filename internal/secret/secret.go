@@ -40,7 +40,7 @@ func Read(at string) ([]byte, error) {
 }
 
 // ErrUnknown is what an Unknown is to errors.Is.
-var ErrUnknown = errors.New("dibs was not told where it is")
+var ErrUnknown = errors.New("dibs does not know where it is")
 
 // Unknown is the error of a reference to a name that nobody gave a place.
 type Unknown struct{ Ref string }

@@ -143,7 +143,7 @@ func (s Spool) append(d *beneath.Dir) (*os.File, error) {
 const patience = 2 * time.Second
 
 func errLocked(path string) error {
-	return fmt.Errorf("spool %s: another process has had it locked for seconds; look for one that is stopped (state T in ps)", path)
+	return fmt.Errorf("spool %s: another process has locked it for seconds; look for a stopped one (state T in ps)", path)
 }
 
 // locked opens a file under a lock, for which it does not wait: then the error is unix.EWOULDBLOCK.

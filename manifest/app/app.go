@@ -92,10 +92,10 @@ func New(o Options) (*App, error) {
 	case err != nil || base.Hostname() == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.User != nil:
 		return nil, errors.New("app: Options.URL: want an absolute http or https address, such as https://shop.internal")
 	case len(o.Secrets) == 0:
-		return nil, errors.New("app: Options.Secrets: without one nobody could be told from dibs")
+		return nil, errors.New("app: Options.Secrets: without a secret, nobody could verify dibs's requests")
 	}
 	if len(o.SecretRefs) == 0 {
-		return nil, errors.New("app: Options.SecretRefs: without one dibs would sign nothing; want the name of the secret there, such as env:CRON_SECRET")
+		return nil, errors.New("app: Options.SecretRefs: without one dibs would sign nothing; want dibs's name of the secret, such as env:CRON_SECRET")
 	}
 	for i, s := range o.Secrets {
 		if len(s) == 0 {
@@ -160,7 +160,7 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if which > 0 {
-		a.o.Log.Info("a request was signed with a secret that is not the first", "event", "older-secret", "which", which)
+		a.o.Log.Info("a request was signed with a secret other than the first", "event", "older-secret", "which", which)
 	}
 	f := a.funcs[r.URL.Path]
 	switch {
@@ -183,12 +183,12 @@ func (a *App) fire(w http.ResponseWriter, r *http.Request, f Func, at Attempt) {
 	state, err := a.o.Once.Begin(r.Context(), at.RunID)
 	switch {
 	case err != nil:
-		a.o.Log.Error("whether a run is done could not be asked", "run_id", at.RunID, "error", err)
-		http.Error(w, "whether this run is done could not be asked", http.StatusServiceUnavailable)
+		a.o.Log.Error("could not check whether a run is done", "run_id", at.RunID, "error", err)
+		http.Error(w, "could not check whether this run is done", http.StatusServiceUnavailable)
 		return
 	case state == Working:
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, "this run is at work already", http.StatusServiceUnavailable)
+		http.Error(w, "this run is already active", http.StatusServiceUnavailable)
 		return
 	case state == Done:
 		w.Header().Set("X-Duplicate", "true")
@@ -197,7 +197,7 @@ func (a *App) fire(w http.ResponseWriter, r *http.Request, f Func, at Attempt) {
 	err = work(r.Context(), f, at)
 	if ended := a.o.Once.End(context.WithoutCancel(r.Context()), at.RunID, err == nil); ended != nil {
 		// The work is done, so that it must not be sent again for this.
-		a.o.Log.Error("that a run is done could not be remembered", "run_id", at.RunID, "error", ended)
+		a.o.Log.Error("could not record that a run is done", "run_id", at.RunID, "error", ended)
 	}
 	switch {
 	case err == nil:

@@ -77,7 +77,7 @@ type authority struct {
 func (g *Grants) check(own *url.URL, m *manifest.Manifest) error {
 	a := authority{own: own, grants: g}
 	if len(g.Apps) > 0 && !slices.Contains(g.Apps, m.App) {
-		a.refuse("app", "this application does not speak for %q, but for %s: if it is to, add --app %s",
+		a.refuse("app", "%q is not an app of this application (%s): to allow it, add --app %s",
 			m.App, strings.Join(g.Apps, ", "), m.App)
 	}
 	for i := range m.Jobs {
@@ -93,7 +93,7 @@ func (a *authority) refuse(path, format string, args ...any) {
 	a.errs = append(a.errs, manifest.Error{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-const noCommands = "an application does not choose what runs on this server: want a request or a task, or the manifest as a file"
+const noCommands = "an application may not run commands on this server: want a request or a task, or the manifest as a file"
 
 func (a *authority) job(path string, s *job.Spec) {
 	if s.Command != nil {
@@ -126,7 +126,7 @@ func (a *authority) task(path string, s *job.Spec) {
 		a.refuse(path+"/queue", "the queue %q is not granted to this application: add --allow-queue %s", t.Queue, t.Queue)
 	}
 	if l := t.Limit; l != nil && !strings.HasPrefix(l.Key, s.App+"/") && !slices.Contains(a.grants.Limits, l.Key) {
-		a.refuse(path+"/limit/key", "the limit of %q is not granted to this application, and it would count for others' tasks: "+
+		a.refuse(path+"/limit/key", "the limit of %q is not granted to this application, and it would affect other tasks: "+
 			"want a key that begins with %s/, or add --allow-limit %s", l.Key, s.App, l.Key)
 	}
 }
@@ -157,7 +157,7 @@ func (a *authority) request(path string, r *job.Request) {
 	}
 	for _, f := range [][2]string{{"ca_file", t.CAFile}, {"cert_file", t.CertFile}, {"key_file", t.KeyFile}} {
 		if f[1] != "" {
-			a.refuse(path+"/tls/"+f[0], "an application names no files of this server: leave it out, or give dibs the manifest as a file")
+			a.refuse(path+"/tls/"+f[0], "an application may not use files of this server: leave it out, or give dibs the manifest as a file")
 		}
 	}
 	if t.ServerName != "" && !a.named(t.ServerName) {

@@ -36,11 +36,11 @@ func newEndpoint(address string, o Options) (*endpoint, error) {
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("manifest %q: the address has no host: want https://host/path", u.Redacted())
 	case u.User != nil:
-		return nil, fmt.Errorf("manifest %s: an address has no user and no password, which other users of this host could see: what proves who asks is the signature", u.Redacted())
+		return nil, fmt.Errorf("manifest %s: want an address without user and password, because other users of this host could see them: the signature identifies dibs", u.Redacted())
 	case u.Scheme == "http" && !o.AllowHTTP && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("manifest %s: without TLS anybody on the way could write the manifest: want https, or allow http with --allow-http", u)
+		return nil, fmt.Errorf("manifest %s: without TLS others could change the manifest on the way: want https, or allow http with --allow-http", u)
 	case o.Secrets == nil:
-		return nil, fmt.Errorf("manifest %s: an application is asked with a signature: name the secret with --secret env:NAME or --secret file:/path", u)
+		return nil, fmt.Errorf("manifest %s: dibs signs the request to an application: name the secret with --secret env:NAME or --secret file:/path", u)
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if u.Path == "" || u.Path == "/" {
@@ -74,9 +74,9 @@ func (e *endpoint) read(ctx context.Context) ([]manifest.Document, error) {
 		return nil, err
 	}
 	if len(secrets) == 0 {
-		return nil, errors.New("there is no secret to sign the request with")
+		return nil, errors.New("there is no secret to sign the request")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no whole answer within %s", e.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, e.timeout, fmt.Errorf("no complete answer within %s", e.timeout))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url.String(), nil)
 	if err != nil {
@@ -118,7 +118,7 @@ func judge(res *http.Response) error {
 	case res.StatusCode == http.StatusOK:
 		return nil
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		return fmt.Errorf("the application answered %s, to %q: redirects are not followed; name that address", res.Status, res.Header.Get("Location"))
+		return fmt.Errorf("the application answered %s, to %q: dibs does not follow redirects; name that address", res.Status, res.Header.Get("Location"))
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("the application answered %s: check that --secret is one of its secrets, and that both clocks are right to 300 s", res.Status)
 	}

@@ -87,20 +87,20 @@ func TestEndpointMayEnqueue(t *testing.T) {
 func TestEndpointRefused(t *testing.T) {
 	elsewhere := application(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, doc("stolen")) })
 	for want, answer := range map[string]http.HandlerFunc{
-		"redirects are not followed":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) },
+		"dibs does not follow redirects":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) },
 		"answered 404":                    http.NotFound,
 		"--secret is one of its secrets":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
 		"answered 204":                    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 		"it is larger than 4194304 bytes": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, manifest.MaxSize+1)) },
 		"want version, app and jobs":      func(http.ResponseWriter, *http.Request) {},
 		"jobs/0/name":                     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, doc("A")) },
-		"jobs/0/command: an application does not choose what runs on this server": func(w http.ResponseWriter, _ *http.Request) {
+		"jobs/0/command: an application may not run commands on this server": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(doc("a"), `"request":{"url":"https://h/"}`, `"command":["sh"]`, 1))
 		},
-		"jobs/0/when: an application does not choose": func(w http.ResponseWriter, _ *http.Request) {
+		"jobs/0/when: an application may not run commands": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(doc("a"), `"request":`, `"when":["sh"],"request":`, 1))
 		},
-		"jobs/0/hooks/1/command: an application does not choose": func(w http.ResponseWriter, _ *http.Request) {
+		"jobs/0/hooks/1/command: an application may not run commands": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(doc("a"), `"request":`, `"hooks":[{"on":["start"],"ping":"https://h/"},{"on":["start"],"command":["sh"]}],"request":`, 1))
 		},
 		"unexpected EOF": func(w http.ResponseWriter, _ *http.Request) {
@@ -131,7 +131,7 @@ func TestEndpointThatNeverEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.timeout = 100 * time.Millisecond
-		if _, err := e.read(context.Background()); err == nil || err.Error() != "no whole answer within 100ms" {
+		if _, err := e.read(context.Background()); err == nil || err.Error() != "no complete answer within 100ms" {
 			t.Error(err)
 		}
 		e.timeout = time.Hour
@@ -159,7 +159,7 @@ func TestWhoIsAsked(t *testing.T) {
 		"http://[::1]:8080":               {Options{Secrets: signing}, ""},
 		"http://127.0.0.1.evil.example":   {Options{Secrets: signing}, "--allow-http"},
 		"http://localhost.evil.example":   {Options{Secrets: signing}, "--allow-http"},
-		"https://me:hunter2@shop.example": {Options{Secrets: signing}, "no user and no password"},
+		"https://me:hunter2@shop.example": {Options{Secrets: signing}, "without user and password"},
 		"https://shop.example/x":          {Options{}, "--secret env:NAME"},
 		"https:///x":                      {Options{Secrets: signing}, "has no host"},
 		"https://shop.example:port":       {Options{Secrets: signing}, "not a valid one"},

@@ -105,7 +105,7 @@ func (s *Source) Load(ctx context.Context) (*manifest.Manifest, error) {
 		return m, err
 	}
 	if err := s.grants.check(s.origin, m); err != nil {
-		return nil, fmt.Errorf("manifest %s names what the application was not granted:\n%w", s, err)
+		return nil, fmt.Errorf("manifest %s uses something that the application was not granted:\n%w", s, err)
 	}
 	if len(s.grants.Apps) == 0 {
 		for i := range m.Jobs {
@@ -153,7 +153,7 @@ func once(r io.Reader) func(context.Context) ([]manifest.Document, error) {
 		r = nil
 		mu.Unlock()
 		if from == nil {
-			return nil, errors.New("it was read at the start and cannot be read again: give a file, to be able to reload it")
+			return nil, errors.New("it cannot be read again: use a file, to be able to reload it")
 		}
 		type answer struct {
 			data []byte

@@ -87,7 +87,7 @@ func TestDirectoryRefused(t *testing.T) {
 	}{
 		"empty":       {nil, []string{"there is no *.json"}},
 		"no file":     {map[string]string{"a.json": doc("a"), "b.json/": ""}, []string{"b.json is no file"}},
-		"same name":   {map[string]string{"a.json": doc("x"), "b.json": doc("x")}, []string{"b.json:1:36: jobs/0/name: \"x\" is the name of ", "a.json: jobs/0 as well"}},
+		"same name":   {map[string]string{"a.json": doc("x"), "b.json": doc("x")}, []string{"b.json:1:36: jobs/0/name: \"x\" is also the name of ", "a.json: jobs/0"}},
 		"another app": {map[string]string{"a.json": doc("a"), "b.json": other}, []string{"b.json:1:14: app: \"blog\", but \"shop\" in ", "a.json: want the same app"}},
 		"all at once": {map[string]string{"a.json": doc("A"), "b.json": `{"version":2}`}, []string{"a.json:1:36: jobs/0/name", "b.json:1:2: version: 2", "b.json:1:1: app: it is missing", "b.json:1:1: jobs: it is missing"}},
 		"too large":   {map[string]string{"a.json": doc("a") + strings.Repeat(" ", 3<<20), "b.json": doc("b") + strings.Repeat(" ", 3<<20)}, []string{"larger than 4194304 bytes"}},
@@ -128,7 +128,7 @@ func TestStandardInput(t *testing.T) {
 	if s.Watchable() {
 		t.Error("it cannot be watched")
 	}
-	if _, err := s.Load(context.Background()); err == nil || !strings.Contains(err.Error(), "standard input: it was read at the start") {
+	if _, err := s.Load(context.Background()); err == nil || !strings.Contains(err.Error(), "standard input: it cannot be read again") {
 		t.Error(err)
 	}
 	if _, err := load(t, "-", Options{Stdin: strings.NewReader(strings.Repeat("#\n", manifest.MaxSize))}); err == nil || !strings.Contains(err.Error(), "larger than") {

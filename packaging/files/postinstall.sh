@@ -1,5 +1,5 @@
 #!/bin/sh
-# Nothing is started: a new server fires nothing before somebody says so. A running one goes on with the new binary
-# after its restart, which the administrator does one server at a time.
+# This starts nothing: a new server runs no jobs until an administrator starts it. A running server uses the new binary
+# after its restart; restart one server at a time.
 set -e
 if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi

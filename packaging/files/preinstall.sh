@@ -1,5 +1,5 @@
 #!/bin/sh
-# The user of the services. It stays when the package goes: files may be its own.
+# The user of the services. It stays when the package is removed, because it may own files.
 set -e
 getent group dibs >/dev/null || groupadd --system dibs 2>/dev/null || addgroup -S dibs
 getent passwd dibs >/dev/null ||

@@ -48,7 +48,7 @@ type Action struct {
 func (a *Action) Check() error {
 	switch {
 	case a.Act == ActMove && a.Queue == "":
-		return &task.SpecError{Field: "queue", Problem: "it is empty; name the one to move to"}
+		return &task.SpecError{Field: "queue", Problem: "it is empty; name the target queue"}
 	case a.Act == ActMove:
 		return task.CheckName("queue", a.Queue)
 	case a.Act != ActEdit:

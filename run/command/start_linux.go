@@ -116,7 +116,7 @@ func (p *Process) first(kill time.Duration) (guardian.Message, error) {
 func (s Spec) check() error {
 	switch {
 	case !guardian.Ready():
-		return errors.New("this program cannot have guardians; call command.GuardianMain first in main (in tests, in TestMain)")
+		return errors.New("this program cannot start guardians; call command.GuardianMain first in main (in tests, in TestMain)")
 	case len(s.Args) == 0:
 		return errors.New("there is no command")
 	case s.RunID == "" || strings.ContainsAny(s.RunID, "/:\x00\n"):
@@ -215,7 +215,7 @@ func (p *Process) arm(s Spec) error {
 		if err := os.Mkdir(p.cgroup, 0o755); err != nil {
 			// The lease's holder may name it already, so doing without would make its
 			// absence a false proof that the work is gone.
-			return fmt.Errorf("make the run's control group (DIBS_CGROUP=off does without): %w", err)
+			return fmt.Errorf("make the run's control group (DIBS_CGROUP=off disables it): %w", err)
 		}
 		p.madeCgroup = true
 	}

@@ -95,7 +95,7 @@ func (u *User) check() error {
 	case os.Geteuid() != 0:
 		return fmt.Errorf("only root can run a command as user %s or in another group", u.Name)
 	case len(u.Groups) > guardian.MaxGroups:
-		return fmt.Errorf("user %s has %d groups, and %d at most can be given to a command", u.Name, len(u.Groups), guardian.MaxGroups)
+		return fmt.Errorf("user %s has %d groups, and a command can have %d at most", u.Name, len(u.Groups), guardian.MaxGroups)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	case errors.As(err, &wrong):
 		return run.Result{Outcome: run.Failed, Err: err, Final: true}
 	case err != nil:
-		return run.Result{Outcome: run.Failed, Err: fmt.Errorf("whether the task was enqueued is not known, and it may safely be enqueued again: %w", err)}
+		return run.Result{Outcome: run.Failed, Err: fmt.Errorf("it is unknown whether the task was enqueued; enqueueing it again is safe: %w", err)}
 	}
 	switch e.Answer {
 	case task.New:

@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 		"taken in":      {task.Enqueued{Answer: task.New, ID: 7, State: task.Available}, nil, "k", run.Succeeded, false, "enqueued task 7 (k, queue q): available\n"},
 		"there already": {task.Enqueued{Answer: task.Duplicate, ID: 7, State: task.Running}, nil, "k", run.Succeeded, false, "task 7 is this run's already: running\n"},
 		"undecided":     {task.Enqueued{Answer: task.Undecided}, nil, "k", run.Failed, false, `the store answered "undecided"`},
-		"no answer":     {task.Enqueued{}, silent, "k", run.Failed, false, "is not known, and it may safely be enqueued again"},
+		"no answer":     {task.Enqueued{}, silent, "k", run.Failed, false, "enqueueing it again is safe"},
 		"no such task":  {task.Enqueued{}, nil, "", run.Failed, true, "task: kind: it is empty"},
 	} {
 		tg := target(&answers{Enqueued: c.answer, err: c.err})

@@ -82,7 +82,7 @@ func (t Target) proxy() (func(*http.Request) (*url.URL, error), error) {
 	}
 	u, err := url.Parse(t.Proxy)
 	if err != nil || u.Hostname() == "" {
-		return nil, errors.New("the proxy's address is none: want http://host:port")
+		return nil, errors.New("the proxy's address is not valid: want http://host:port")
 	}
 	return http.ProxyURL(u), nil
 }

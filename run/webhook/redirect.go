@@ -21,7 +21,7 @@ func (t Target) redirect(req *http.Request, res *http.Response, hops int) (to *u
 	case err != nil:
 		return nil, ", to an address that cannot be read"
 	case !t.SameOrigin:
-		why = "redirects are not followed"
+		why = "dibs does not follow redirects"
 	case !sameOrigin(req.URL, to):
 		why = "a redirect to another origin is not followed"
 	case !keeps(res.StatusCode, req.Method):

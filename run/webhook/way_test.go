@@ -52,7 +52,7 @@ func TestRedirects(t *testing.T) {
 		arrives      bool
 		says         string
 	}{
-		{"the default", "POST", 307, "/there?b=2", false, false, `307 Temporary Redirect, to "/there?…": redirects are not followed`},
+		{"the default", "POST", 307, "/there?b=2", false, false, `307 Temporary Redirect, to "/there?…": dibs does not follow redirects`},
 		{"asked for", "POST", 307, "/there?b=2", true, true, ""},
 		{"for good", "PUT", 308, "/there?b=2", true, true, ""},
 		{"a GET", "GET", 302, "/there?b=2", true, true, ""},

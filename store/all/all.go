@@ -42,10 +42,10 @@ var Drivers = map[string]Driver{
 func For(c store.Config) (Driver, error) {
 	d, ok := Drivers[c.URL.Scheme]
 	if !ok {
-		return d, fmt.Errorf("store address: it has not the scheme of a store; there are %s", strings.Join(store.Schemes, ", "))
+		return d, fmt.Errorf("store address: its scheme is unknown; known are %s", strings.Join(store.Schemes, ", "))
 	}
 	if c.Session && d.Fleet && strings.HasPrefix(c.URL.Scheme, "redis") || c.Session && !d.Fleet {
-		return d, fmt.Errorf("store address %s: lock=session is offered by mysql and postgres only; leave it out", c)
+		return d, fmt.Errorf("store address %s: only mysql and postgres have lock=session; leave it out", c)
 	}
 	return d, nil
 }

@@ -39,11 +39,11 @@ func cure(err error) string {
 	case errors.Is(err, unix.EROFS):
 		return "; the file system is read-only: remount it, or name another directory (DIBS_DIR)"
 	case errors.Is(err, fs.ErrPermission):
-		return "; run as the directory's owner, or name a directory of your own (DIBS_DIR)"
+		return "; run as the directory's owner, or name your own directory (DIBS_DIR)"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return "; too many open files: each lease held needs two, raise the limit (ulimit -n)"
 	case errors.Is(err, fs.ErrNotExist):
-		return "; the directory was removed while in use: start again, which makes a new one"
+		return "; the directory was removed while in use: start again, which creates a new one"
 	case errors.Is(err, unix.ENOTDIR):
 		return "; a part of the path is a file: name a directory"
 	case errors.Is(err, errShared):
@@ -62,19 +62,19 @@ func cureSQLite(err error) string {
 		return ""
 	}
 	if isTorn(err) {
-		return "; somebody truncated its -shm file, or the disk is full: it is opened anew, try again"
+		return "; its -shm file was truncated, or the disk is full: dibs reopens it, try again"
 	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_FULL:
 		return "; the disk is full: free some space there, nothing else is needed"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return "; the database is damaged: stop what uses it, then restore a copy of it, or move it aside together with its -wal and -shm files and lose the history, the tasks, and whatever an application keeps in it (locks do not depend on it)"
+		return "; the database is damaged: stop all programs that use it, then restore a copy of it, or move it aside together with its -wal and -shm files and lose the history, the tasks, and an application's tables in it (locks do not depend on it)"
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
-		return "; run as the directory's owner, and see that the file system is writable"
+		return "; run as the directory's owner, and check that the file system is writable"
 	case sqlite3.SQLITE_IOERR:
 		return "; the disk failed or is full: see the kernel's log (dmesg) and df"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return "; somebody has been writing to the database for seconds: look for a process that is stopped (state T in ps), or for an application's transaction that stays open"
+		return "; another process has been writing to the database for seconds: look for a stopped process (state T in ps), or for an application's transaction that stays open"
 	}
 	return ""
 }
@@ -86,10 +86,10 @@ func isBusy(err error) bool {
 }
 
 // errStopped is returned if a lock that is only ever held for microseconds stays taken.
-var errStopped = errors.New("another process has had it locked for seconds; look for one that is stopped (state T in ps)")
+var errStopped = errors.New("another process has locked it for seconds; look for a stopped one (state T in ps)")
 
 // errVFS says that SQLite refused what it is given here, which is a mistake in this program.
-var errVFS = errors.New("SQLite refuses the way in which dibs opens files")
+var errVFS = errors.New("SQLite refuses how dibs opens files")
 
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 

@@ -147,7 +147,7 @@ func (m *meta) create(root *beneath.Dir, c store.Config, longest int64) ([]strin
 	if !c.Init && anyHold() {
 		now := instantNow()
 		n.Boot, n.Hold, n.Line = m.dir.boot, now.boot+longest, now.wall-now.boot
-		line += fmt.Sprintf("; its first lease is granted in %s, in case earlier files were removed under the work that is running here (dibs init says that they were not)", n.maxTTL())
+		line += fmt.Sprintf("; its first lease is granted in %s, in case earlier files were removed during running work (dibs init declares that they were not)", n.maxTTL())
 	}
 	p, err := m.dir.placesIn(root, (*beneath.Dir).MakeSub)
 	if err != nil {
@@ -173,7 +173,7 @@ func (m *meta) upgrade(d *dir, longest int64) (lines []string, err error) {
 			return err
 		}
 		if !n.holdUntil(d.boot, instantNow()).IsZero() {
-			lines = append(lines, "ended the waiting for earlier work: the directory is said to be new")
+			lines = append(lines, "ended the wait for earlier work: the directory is declared new")
 		}
 		if n.MaxTTL < longest {
 			lines = append(lines, fmt.Sprintf("raised the longest TTL from %s to %s", n.maxTTL(), time.Duration(longest)*time.Microsecond))

@@ -73,9 +73,9 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 
 // weaker is what doctor and the docs say; doc.go has the reasons.
 var weaker = []string{
-	"It excludes on this host only, and only processes that use the same directory.",
-	"A process that is stopped (SIGSTOP) while it holds a lease keeps it until it continues or dies, beyond the TTL: nothing overlaps, but others wait.",
-	"A loss of power may lose the end of the history of runs without ticks, and the records of released leases; tokens then still rise, unless the wall clock was also set back.",
+	"It protects this host only, and only processes that use the same directory.",
+	"A stopped process (SIGSTOP) keeps its lease until it continues or dies, beyond the TTL: nothing overlaps, but others wait.",
+	"A power loss may lose the end of the history of runs without ticks, and the records of released leases; tokens still rise then, unless the wall clock was also set back.",
 	"Waiters are not notified: they poll.",
 }
 
@@ -120,10 +120,10 @@ func (d *dir) prepare(c store.Config) (done []string, err error) {
 		return nil, err
 	}
 	if c.Expect != "" && c.Expect != id {
-		return nil, fmt.Errorf("store %s: its installation id is %s, and %s is expected: this is another directory, or it was made anew; correct the path or expect_store", c, id, c.Expect)
+		return nil, fmt.Errorf("store %s: its installation id is %s, and %s is expected: this is another directory, or it was created again; correct the path or expect_store", c, id, c.Expect)
 	}
 	if made {
-		done = append(done, "made the directory "+d.root)
+		done = append(done, "created the directory "+d.root)
 	}
 	if fresh {
 		done = append(done, "gave it the installation id "+id+", which is also this host's id")
@@ -167,7 +167,7 @@ func (d *dir) openRoot(c store.Config) (root *beneath.Dir, made bool, err error)
 	case c.Expect == "" && c.Read:
 		return nil, false, c.NotPrepared()
 	case c.Expect != "":
-		return nil, false, fmt.Errorf("store %s: there is no directory of dibs's, and installation id %s is expected: correct the path or expect_store", c, c.Expect)
+		return nil, false, fmt.Errorf("store %s: there is no dibs directory, and installation id %s is expected: correct the path or expect_store", c, c.Expect)
 	}
 	if err != nil {
 		return nil, false, fail("open directory", d.root, err)

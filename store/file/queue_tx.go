@@ -142,7 +142,7 @@ func (x *Tx) step(ctx context.Context, do func(*board) error) error {
 	}
 	err := x.exec(ctx, "SAVEPOINT dibs_queue")
 	if isBusy(err) {
-		return fmt.Errorf("a statement of the transaction that writes is not at its end: read its rows (RETURNING), or close them, before the queue is called: %w", err)
+		return fmt.Errorf("a writing statement of the transaction is not finished: read its rows (RETURNING), or close them, before you call the queue: %w", err)
 	}
 	if err != nil {
 		return x.fail(err)

@@ -126,7 +126,7 @@ func TestAJournalThatIsKeptLockedHoldsNobodyUp(t *testing.T) {
 	if err := errors.Join(f.Chmod(0o600), unix.Flock(int(f.Fd()), unix.LOCK_EX)); err != nil {
 		t.Fatal(err)
 	}
-	wantFault(t, "append", j.append(run.Record{ID: "r", Outcome: run.Succeeded}), j.path, "locked for seconds")
+	wantFault(t, "append", j.append(run.Record{ID: "r", Outcome: run.Succeeded}), j.path, "locked it for seconds")
 }
 
 // another is what a second process has of the directory: its own open files, and no part in s's table.

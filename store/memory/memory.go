@@ -90,7 +90,7 @@ func (b *Backend) Store() *store.Store {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := store.Properties{Reach: store.Process, InstallationID: b.id, MaxTTL: b.maxTTL,
-		Weaker: []string{"Everything is lost when the process ends.", "It excludes within one process only."}}
+		Weaker: []string{"Everything is lost when the process ends.", "It works within one process only."}}
 	b.identify(0, b.now())
 	if b.holdUntil.After(b.now()) {
 		p.HoldUntil = b.holdUntil
@@ -112,7 +112,7 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 		return nil, err
 	}
 	if c.Session {
-		return nil, errors.New("memory store: it has no session locks; drop lock=session from its address")
+		return nil, errors.New("memory store: it has no session locks; remove lock=session from its address")
 	}
 	registry.Lock()
 	defer registry.Unlock()

@@ -134,8 +134,8 @@ var cures = map[uint16]string{
 	1142: "; grant the user SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER and INDEX on the database",
 	1146: "; the tables are gone: run dibs init",
 	1153: "; raise max_allowed_packet on the server",
-	1205: "; somebody holds a row of a dibs_ table in a long transaction: see SHOW PROCESSLIST",
-	1290: "; address the server that takes writes",
-	1792: "; address the server that takes writes",
-	1836: "; address the server that takes writes",
+	1205: "; a long transaction holds a row of a dibs_ table: see SHOW PROCESSLIST",
+	1290: "; use the address of the server that accepts writes",
+	1792: "; use the address of the server that accepts writes",
+	1836: "; use the address of the server that accepts writes",
 }

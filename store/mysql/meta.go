@@ -89,7 +89,7 @@ func changes(ns, ours string, before, m meta) (did []string) {
 		did = append(did, fmt.Sprintf("raised max_ttl of namespace %s to %s", ns, m.maxTTL))
 	}
 	if !m.holdUntil.Equal(before.holdUntil) {
-		did = append(did, fmt.Sprintf("held back all grants in namespace %s for %s, since leases may be live that this server does not know",
+		did = append(did, fmt.Sprintf("holding back all grants in namespace %s for %s, because leases unknown to this server may be live",
 			ns, m.maxTTL))
 	}
 	return did

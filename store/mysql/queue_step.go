@@ -50,7 +50,7 @@ const (
 
 var (
 	// errChanged says that a step was not carried out: what it was decided on has changed.
-	errChanged = errors.New("others keep changing the same tasks")
+	errChanged = errors.New("other processes keep changing the same tasks")
 	// errLimits says that a step has to do with limits that it had not locked when it began to decide.
 	errLimits = errors.New("the step needs more limits")
 )

@@ -26,7 +26,7 @@ var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it a
 
 // ErrNamespace is returned if the database has no such namespace: tasks would be taken in, and no worker would ever
 // fetch them. Nothing was done, and the transaction stays usable.
-var ErrNamespace = errors.New("there is no such namespace in this database; name the one of your store, or make it with dibs init")
+var ErrNamespace = errors.New("there is no such namespace in this database; use your store's namespace, or create it with dibs init")
 
 // Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
 // commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.
@@ -190,7 +190,7 @@ func (x *Tx) isolated(ctx context.Context) error {
 	case there == 0:
 		return fmt.Errorf("namespace %q: %w", x.q.ns, ErrNamespace)
 	case level != committed && !seen:
-		return fmt.Errorf("%w (its session is %s, and the server does not tell of the transaction itself: begin it with mysql.BeginTx, or put %s=%%27READ-COMMITTED%%27 into the DSN)",
+		return fmt.Errorf("%w (its session is %s, and the server does not show the transaction's own level: begin it with mysql.BeginTx, or put %s=%%27READ-COMMITTED%%27 into the DSN)",
 			ErrIsolation, level, name)
 	case level != committed:
 		return fmt.Errorf("%w (it is %s)", ErrIsolation, level)

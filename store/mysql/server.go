@@ -61,7 +61,7 @@ func (s server) check(ctx context.Context, conn *sql.Conn) error {
 	case zone != "+00:00" && zone != "UTC":
 		return refusal("its sessions are not in UTC but in " + zone + "; add time_zone=%27%2B00%3A00%27 to the pool's DSN")
 	case !strings.Contains(s["sql_mode"], "STRICT_"):
-		return refusal("its sql_mode is not strict, so that values could be cut; add STRICT_ALL_TABLES to it")
+		return refusal("its sql_mode is not strict, so values could be cut; add STRICT_ALL_TABLES to it")
 	case strings.Contains(s["sql_mode"], "SIMULTANEOUS_ASSIGNMENT"), strings.Contains(s["sql_mode"], "ANSI_QUOTES"):
 		return refusal("its sql_mode changes what SQL means; remove ANSI_QUOTES and SIMULTANEOUS_ASSIGNMENT from it")
 	case s["autocommit"] != "ON":
@@ -92,7 +92,7 @@ func probe(ctx context.Context, conn *sql.Conn) error {
 	}
 	switch {
 	case set == 1:
-		return refusal("its sessions have a time of their own; remove timestamp from the pool's DSN")
+		return refusal("its sessions set their own time; remove timestamp from the pool's DSN")
 	case moves == 0:
 		return refusal("it runs with --sysdate-is-now, so that the clock stands still while a request waits; remove that option")
 	}
@@ -127,18 +127,18 @@ func (s server) durable() bool {
 
 func (s server) weaker() []string {
 	w := []string{
-		"A forward step of the server's clock lets leases lapse early, by as much.",
+		"A forward step of the server's clock ends leases early, by the same amount.",
 		"Asynchronous replication loses the last commits in a failover: grants are then held back for max_ttl, but claims and history may be missing.",
-		"A backup restored on the same server is not noticed: stop all dibs processes before, and start them max_ttl after.",
-		"It cannot tell waiters that a lease was released: they poll.",
+		"dibs does not notice a backup restored on the same server: stop all dibs processes first, and start them max_ttl later.",
+		"It cannot notify waiters of a released lease: they poll.",
 	}
 	if s.skipsLocked() {
-		w = append(w, "It cannot tell workers that there is a task: they poll.")
+		w = append(w, "It cannot notify workers of a new task: they poll.")
 	} else {
-		w = append(w, "It keeps no queues: they need MySQL 8 or MariaDB 10.6.")
+		w = append(w, "It has no queues: they need MySQL 8 or MariaDB 10.6.")
 	}
 	if s["wsrep_on"] == "ON" || s["group_replication_group_name"] != "" {
-		w = append(w, "It is a cluster: all processes must address the same writing node, since each change of the node holds grants back for max_ttl.")
+		w = append(w, "It is a cluster: all processes must use the same writing node, because each change of the node holds grants back for max_ttl.")
 	}
 	return w
 }

@@ -33,8 +33,8 @@ func withSession(s *store.Store, d *database, maxTTL time.Duration) {
 	s.Properties.Session = true
 	s.Properties.Weaker = append(s.Properties.Weaker,
 		"A lost connection ends every lease of its process at the next heartbeat, although the lease rows are intact.",
-		"A named lock is known to one server only: not to the other nodes of Galera or Group Replication, nor to a replica.",
-		"Named locks know no databases: equal keys exclude each other across all of a server's.")
+		"A named lock exists on one server only: not on the other nodes of Galera or Group Replication, nor on a replica.",
+		"All databases of a server share its named locks: equal keys exclude each other across them.")
 }
 
 func (s session) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {

@@ -11,7 +11,7 @@ import (
 
 var (
 	// errStandby is why a connection to a standby is given up.
-	errStandby = errors.New("the server is a read-only standby; point the address at the primary, or list every host in it: the primary is found among them")
+	errStandby = errors.New("the server is a read-only standby; use the primary's address, or list every host in it: dibs finds the primary among them")
 	// errRecord is wrapped when a record cannot be read.
 	errRecord = errors.New("the record is damaged")
 )
@@ -34,15 +34,15 @@ func (d *db) refusal(what string, e *pgconn.PgError) error {
 	case "25006":
 		return fmt.Errorf("postgres store %s: %s: %w: %w", d.address, what, lease.ErrUnavailable, errStandby)
 	case "40001", "40P01":
-		return fmt.Errorf("postgres store %s: %s: %w: the server undid it in favour of another transaction; nothing was done, try again: %w", d.address, what, lease.ErrUnavailable, e)
+		return fmt.Errorf("postgres store %s: %s: %w: the server rolled it back in favour of another transaction; nothing was done, try again: %w", d.address, what, lease.ErrUnavailable, e)
 	case "55P03":
 		return fmt.Errorf("postgres store %s: %s: %w: another transaction held the rows for too long; look for a long one in pg_stat_activity: %w", d.address, what, lease.ErrUnavailable, e)
 	case "42P05", "26000":
-		return fmt.Errorf("postgres store %s: %s: a pooler in transaction mode stands between, and this connection keeps prepared statements; nothing was done: open the pool with default_query_exec_mode=exec, or leave that parameter out of the address: %w", d.address, what, e)
+		return fmt.Errorf("postgres store %s: %s: a pooler in transaction mode is in the way, and this connection keeps prepared statements; nothing was done: open the pool with default_query_exec_mode=exec, or leave that parameter out of the address: %w", d.address, what, e)
 	case "42501":
-		return fmt.Errorf("postgres store %s: %s: the role may not do it; run `dibs init` as the owner of the schema dibs, or grant the role its rights: %w", d.address, what, e)
+		return fmt.Errorf("postgres store %s: %s: the role lacks a right; run `dibs init` as the owner of the schema dibs, or grant the role its rights: %w", d.address, what, e)
 	case "3F000", "42P01", "42883":
-		return fmt.Errorf("postgres store %s: %s: the schema dibs is not, or no longer, complete; run `dibs init`: %w", d.address, what, e)
+		return fmt.Errorf("postgres store %s: %s: the schema dibs is incomplete; run `dibs init`: %w", d.address, what, e)
 	}
 	switch e.Code[:min(2, len(e.Code))] {
 	case "08", "53", "57", "58": // connection, resources, shutdown or cancel, the system below

@@ -26,7 +26,7 @@ func TestFilesOfAnAddress(t *testing.T) {
 		}
 		_, err = poolConfig(c, new(behind))
 		text := fmt.Sprint(err)
-		if !strings.Contains(text, parameter) || !strings.Contains(text, "no regular file") || strings.Contains(text, "hunter2") {
+		if !strings.Contains(text, parameter) || !strings.Contains(text, "not a regular file") || strings.Contains(text, "hunter2") {
 			t.Errorf("%s: %s", address, text)
 		}
 	}

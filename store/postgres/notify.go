@@ -34,7 +34,7 @@ const (
 type listener struct {
 	rows leases
 	pool *pgxpool.Pool
-	deaf bool            // a pooler stands between: nobody can be told
+	deaf bool            // a pooler is in the way: nobody can be told
 	done context.Context // ended by close
 	end  context.CancelFunc
 

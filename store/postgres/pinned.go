@@ -12,7 +12,7 @@ import (
 
 var (
 	errSessionLost = errors.New("the connection that held the session locks is lost")
-	errPooler      = errors.New("a pooler stands between: session locks need a connection straight to the server, so drop lock=session or point the address at the server itself")
+	errPooler      = errors.New("a pooler is in the way: session locks need a direct connection to the server, so remove lock=session or use the server's own address")
 )
 
 // pinned is the one connection of a process whose session holds the named locks. Its operations run one after the

@@ -31,7 +31,7 @@ func poolConfig(c store.Config, b *behind) (*pgxpool.Config, error) {
 	}
 	cfg, err := pgxpool.ParseConfig(c.URL.String())
 	if err != nil {
-		return nil, fmt.Errorf("postgres store %s: the address is not understood: %w", c, withoutAddress(err))
+		return nil, fmt.Errorf("postgres store %s: the address is not valid: %w", c, withoutAddress(err))
 	}
 	if c.URL.Query().Get("pool_max_conns") == "" {
 		cfg.MaxConns = defaultConns

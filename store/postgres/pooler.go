@@ -20,7 +20,7 @@ import (
 // the client cannot tell the modes apart.
 
 // errPooled ends a connection that turned out to go through a pooler: the next one is made in the right mode.
-var errPooled = errors.New("a pooler stands between")
+var errPooled = errors.New("a pooler is in the way")
 
 // behind says whether the connections of our own pool go through a pooler.
 type behind struct{ pooler atomic.Bool }
@@ -75,9 +75,9 @@ func foreignBehind(ctx context.Context, pool *pgxpool.Pool) (b *behind, err erro
 
 // behindPooler notes in the properties what a pooler takes away.
 func behindPooler(p *store.Properties, foreign bool, pool *pgxpool.Pool) {
-	p.Weaker = append(p.Weaker, "A pooler stands between: nobody is told of a release or a task, so who waits looks again by itself, which takes a little longer.")
+	p.Weaker = append(p.Weaker, "A pooler is in the way: nobody is notified of a release or a task, so waiters poll, which takes a little longer.")
 	if foreign && pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		p.Flaw(store.Flaw{Breaks: true, What: "A pooler stands between, and this pool keeps prepared statements: in transaction mode operations fail, since another client made a statement of that name.",
+		p.Flaw(store.Flaw{Breaks: true, What: "A pooler is in the way, and this pool keeps prepared statements: in transaction mode operations fail, because another client made a statement of that name.",
 			Cure: "Open the pool with default_query_exec_mode=exec."})
 	}
 }

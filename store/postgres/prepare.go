@@ -55,7 +55,7 @@ func (p *preparation) server(ctx context.Context) (s server, err error) {
 	case s.version < 130000:
 		err = fmt.Errorf("postgres store %s: the server is version %d; 13 or newer is needed", p.db.address, s.version/10000)
 	case s.encoding != "UTF8":
-		err = fmt.Errorf("postgres store %s: database %s is encoded in %s; make one with ENCODING 'UTF8'", p.db.address, s.database, s.encoding)
+		err = fmt.Errorf("postgres store %s: database %s is encoded in %s; create one with ENCODING 'UTF8'", p.db.address, s.database, s.encoding)
 	case s.isolation != "read committed":
 		err = fmt.Errorf("postgres store %s: the connections' default_transaction_isolation is %q; set it to 'read committed' on the pool", p.db.address, s.isolation)
 	}
@@ -192,13 +192,13 @@ func (p *preparation) found(n namespace) error {
 func (p *preparation) tell(before, now namespace) {
 	switch held := now.holdUntil.Sub(now.now).Round(time.Millisecond); {
 	case before.installation == "" && held > 0:
-		p.did("created namespace %s; it may have lost an earlier one's leases, so nothing is granted for %s (`dibs init` states that it is new)", p.c.Namespace, held)
+		p.did("created namespace %s; it may have lost leases of an earlier one, so nothing is granted for %s (`dibs init` declares it new)", p.c.Namespace, held)
 	case before.installation == "":
 		p.did("created namespace %s", p.c.Namespace)
 	case before.identity != now.identity:
-		p.did("the server of namespace %s is another one than before (%s, was %s), so nothing is granted for %s", p.c.Namespace, now.identity, before.identity, held)
+		p.did("the server of namespace %s has changed (%s, was %s), so nothing is granted for %s", p.c.Namespace, now.identity, before.identity, held)
 	case held > 0 && before.maxTTL < p.c.SeenTTL:
-		p.did("the leases of namespace %s lasted %s, and it knew %s only: its data was lost, so nothing is granted for %s",
+		p.did("the leases of namespace %s lasted %s, and it knew only %s: its data was lost, so nothing is granted for %s",
 			p.c.Namespace, p.c.SeenTTL, before.maxTTL, held)
 	}
 }
@@ -225,7 +225,7 @@ func (n namespace) properties(s server, session bool) store.Properties {
 			Cure: "Set both to on, and restart it."})
 	}
 	if strings.Contains(n.identity, "?") {
-		p.Flaw(store.Flaw{What: "The server does not tell its system identifier or timeline to this role: after a failover that lost the last commits, grants are not held back.",
+		p.Flaw(store.Flaw{What: "This role cannot read the server's system identifier or timeline: after a failover that lost the last commits, grants are not held back.",
 			Cure: "Grant it EXECUTE on pg_control_system() and pg_walfile_name(pg_lsn), where the service allows that."})
 	}
 	return p

@@ -212,7 +212,7 @@ func (a *admission) unheld() step {
 			items = items[1:]
 		}
 		if len(items) == 0 {
-			return errors.New("the server answers in another order than that in which it was asked")
+			return errors.New("the server answers in the wrong order")
 		}
 		a.take(items[0], task.Enqueued{Answer: task.New, ID: task.ID(id), State: states[state]})
 		return nil
@@ -255,7 +255,7 @@ func (a *admission) takeAlike(rows pgx.Rows, items []item) error {
 		return err
 	}
 	if len(ids) != len(items) {
-		return fmt.Errorf("of %d tasks the server took %d in", len(items), len(ids))
+		return fmt.Errorf("the server enqueued %[2]d of %[1]d tasks", len(items), len(ids))
 	}
 	slices.Sort(ids) // they were drawn in the order of the items
 	for i, m := range items {

@@ -23,7 +23,7 @@ var ErrIsolation = errors.New("the transaction is not READ COMMITTED; begin it a
 
 // ErrNamespace is returned if the database has no such namespace: tasks would be taken in, and no worker would ever
 // fetch them. Nothing was done, and the transaction stays usable.
-var ErrNamespace = errors.New("there is no such namespace in this database; name the one of your store, or make it with dibs init")
+var ErrNamespace = errors.New("there is no such namespace in this database; use your store's namespace, or create it with dibs init")
 
 // Tx enqueues and completes tasks as part of a transaction of the caller's. Nothing of it exists before the
 // commit, or after a rollback. It is used by one goroutine at a time, as the transaction is.

@@ -15,11 +15,11 @@ var refusals = map[string]string{
 	"LOADING":    "the server is loading its data; it will answer when that is done",
 	"READONLY":   "this is a replica; point the store at the primary",
 	"MASTERDOWN": "a replica that lost its primary; point the store at the primary",
-	"NOREPLICAS": "the server wants more replicas than it has (min-replicas-to-write)",
+	"NOREPLICAS": "the server requires more replicas than it has (min-replicas-to-write)",
 	"MISCONF":    "the server cannot save to disk and so refuses writes; see its log",
 	"OOM":        "the server's memory is full; raise maxmemory",
-	"BUSY":       "another client's script occupies the server",
-	"NOAUTH":     "the server wants a password; put it into the store's address",
+	"BUSY":       "another client's script blocks the server",
+	"NOAUTH":     "the server requires a password; put it into the store's address",
 	"WRONGPASS":  "user or password is wrong; correct the store's address",
 	"NOPERM":     "the user lacks a permission; it needs the keys and channels dibs:* and +@all on them, INFO included",
 
@@ -30,8 +30,8 @@ var refusals = map[string]string{
 
 	"ERR max number of clients reached": "raise the server's maxclients",
 	"ERR invalid password":              "the password is wrong; correct the store's address",
-	"ERR AUTH":                          "the server has no password, or not this user; correct the store's address",
-	"ERR Client sent AUTH":              "the server has no password; take it out of the store's address",
+	"ERR AUTH":                          "the server has no password, or does not know this user; correct the store's address",
+	"ERR Client sent AUTH":              "the server has no password; remove it from the store's address",
 	"ERR DB index is out of range":      "the server has no such database; correct the store's address",
 }
 

@@ -135,7 +135,7 @@ func TestProperties(t *testing.T) {
 		t.Errorf("a cache does not say what that means for a queue: %s", weaker)
 	}
 	usual, _ := prepared(t, ownServer(t, "--appendfsync", "everysec").URL)
-	if p := usual.Properties; p.Durable || len(p.Flaws) != 0 || !strings.Contains(strings.Join(p.Weaker, "\n"), "enqueued tasks among them") {
+	if p := usual.Properties; p.Durable || len(p.Flaws) != 0 || !strings.Contains(strings.Join(p.Weaker, "\n"), "enqueued tasks included") {
 		t.Errorf("a log that is synced every second: %+v", p)
 	}
 	blind := ownServer(t)

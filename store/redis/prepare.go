@@ -61,7 +61,7 @@ func (d *db) prepare(ctx context.Context, c store.Config) (meta, error) {
 		m.say("the server was restarted or replaced since it was last used")
 	}
 	if (created || raised || changed) && !m.HoldUntil.IsZero() {
-		m.say("grants are held back until %s, when every lease that may be unknown here has lapsed", m.HoldUntil.Format(time.RFC3339))
+		m.say("grants are held back until %s, when every unknown lease has expired", m.HoldUntil.Format(time.RFC3339))
 	}
 	return m, nil
 }
@@ -82,8 +82,8 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 		HoldUntil:      m.HoldUntil,
 		Schema:         m.schema,
 		Weaker: []string{
-			"Replication is asynchronous: a failover can forget acknowledged writes. Leases are protected by the hold-back that follows; claims, history and tasks of the last moment are not.",
-			"A step of the server's clock is a step of every expiry: forward it can free a live lease, backward it prolongs a dead one.",
+			"Replication is asynchronous: a failover can forget acknowledged writes. Leases are protected by the hold-back that follows; the latest claims, history and tasks are not.",
+			"A step of the server's clock moves every expiry: forward it can free a live lease, backward it prolongs a dead one.",
 		},
 	}
 	flaw := func(breaks bool, cure, what string, a ...any) {
@@ -92,7 +92,7 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 	const noEviction, appendOnly = "Set maxmemory-policy to noeviction.", "Set appendonly to yes."
 	switch policy := d.setting(ctx, "maxmemory-policy"); {
 	case policy == "":
-		flaw(false, "Allow CONFIG GET, or see that maxmemory-policy is noeviction.", "Whether the server evicts keys is unknown, since CONFIG GET is refused.")
+		flaw(false, "Allow CONFIG GET, or make sure that maxmemory-policy is noeviction.", "It is unknown whether the server evicts keys, because it refuses CONFIG GET.")
 	case strings.HasPrefix(policy, "allkeys"):
 		flaw(true, noEviction, "The server may evict leases, claims, history and tasks (maxmemory-policy %s): a queue can lose tasks, or admit a duplicate.", policy)
 	case policy != "noeviction":
@@ -100,11 +100,11 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 	}
 	switch aof, fsync := d.setting(ctx, "appendonly"), d.setting(ctx, "appendfsync"); {
 	case aof == "":
-		flaw(false, "Allow CONFIG GET, or see that appendonly is yes.", "Whether writes survive a restart is unknown, since CONFIG GET is refused.")
+		flaw(false, "Allow CONFIG GET, or make sure that appendonly is yes.", "It is unknown whether writes survive a restart, because the server refuses CONFIG GET.")
 	case aof != "yes":
-		flaw(false, appendOnly, "The queue is not durable, and writes do not survive a restart (appendonly no): tasks, claims and history are lost with it.")
+		flaw(false, appendOnly, "The queue is not durable, and writes do not survive a restart (appendonly no): tasks, claims and history are lost then.")
 	case fsync != "always":
-		p.Weaker = append(p.Weaker, fmt.Sprintf("The last second or two of writes, enqueued tasks among them, are lost with the server's power, and while its disk is slow also when it is killed (appendfsync %s).", fsync))
+		p.Weaker = append(p.Weaker, fmt.Sprintf("A power loss loses the last second or two of writes, enqueued tasks included; while the disk is slow, so does a kill (appendfsync %s).", fsync))
 	default:
 		p.Durable = true
 	}

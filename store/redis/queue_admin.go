@@ -42,7 +42,7 @@ func (d desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 		}
 		done := (len(r) - 1) / 3 // the first ones at least
 		if done == 0 {
-			return nil, fmt.Errorf("redis %s: list queues: of %d lanes none was answered", d.addr, len(part))
+			return nil, fmt.Errorf("redis %s: list queues: none of %d sub-queues was answered", d.addr, len(part))
 		}
 		for i := 1; i+2 < len(r); i += 3 {
 			if l := parseLane(r.text(i), r.list(i+1), r.time(i+2)); len(l.Depth) > 0 {

@@ -150,7 +150,7 @@ func (d *db) answer(what string, cmd once) (reply, error) {
 	}
 	r, ok := cmd.Val().([]any)
 	if !ok || len(r) == 0 {
-		return nil, fmt.Errorf("redis %s: %s: the script answered %T, not a list; is something between us and the server?", d.addr, what, cmd.Val())
+		return nil, fmt.Errorf("redis %s: %s: the script answered %T, not a list; check for a proxy between dibs and the server", d.addr, what, cmd.Val())
 	}
 	return reply(r), nil
 }

@@ -169,7 +169,7 @@ func (r *round) askAll(from, to time.Time) error {
 	for _, key := range keys {
 		var found []entry
 		out, err := r.dibs("history", key, "-n", "10000", "-o", "json", "--from", stamp(from.Add(-margin)), "--to", stamp(to.Add(margin)))
-		if err != nil && strings.Contains(err.Error(), "nothing of that name is on record") {
+		if err != nil && strings.Contains(err.Error(), "no history and no registered job has that name") {
 			out, err = []byte("[]"), nil // a caller that was never granted its key
 		}
 		if err == nil {

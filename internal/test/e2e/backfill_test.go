@@ -50,7 +50,7 @@ func TestBackfill(t *testing.T) {
 		switch status := both[0].wait(30 * time.Second); status {
 		case 0: // it was done already
 		case 1:
-			both[0].says("interrupt; the same command goes on from here")
+			both[0].says("interrupt; the same command continues from here")
 		default:
 			t.Errorf("exit status %d:\n%s", status, both[0])
 		}

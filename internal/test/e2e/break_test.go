@@ -61,7 +61,7 @@ func TestBreakNow(t *testing.T) {
 		if len(e) != 1 || !strings.Contains(e[0].Reason, "its host burns") || !strings.Contains(e[0].Reason, me(t)) {
 			t.Errorf("events: %+v", e)
 		}
-		w.dibs("lease", "break", "k", "--reason", "again").exits(1, patience).says("held by nobody")
+		w.dibs("lease", "break", "k", "--reason", "again").exits(1, patience).says("it is not held")
 	})
 }
 

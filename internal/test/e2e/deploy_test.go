@@ -69,7 +69,7 @@ func TestDeployToACrontab(t *testing.T) {
 	if err := json.Unmarshal([]byte(plan.stdout()), &p); err != nil || !p.Changes || p.Written || p.Hash == "" {
 		t.Fatal(err, plan)
 	}
-	w.asCron("apply", m, "--to", to, "--plan", "0123").exits(1, patience).says("the plan is another one now, " + p.Hash)
+	w.asCron("apply", m, "--to", to, "--plan", "0123").exits(1, patience).says("the plan has changed to " + p.Hash)
 	w.done("apply", m, "--to", to, "--dry-run")
 	if _, err := os.Stat(table); err == nil {
 		t.Error("plan, apply of another plan or apply --dry-run wrote")
@@ -176,7 +176,7 @@ func TestImportAndAdopt(t *testing.T) {
 	w.write("cron.d/old", lines)
 	table := w.path("cron.d/old")
 	p := w.asCron("import", "crontab", table, "--table", "system", "--app", "shop").exits(0, patience)
-	p.says("line 4 is left: dibs has no start of the machine")
+	p.says("line 4 is left: dibs runs nothing at the start of the machine")
 	w.write("jobs.yaml", p.stdout())
 	if out := w.done("adopt", m, "--to", "crontab:"+table); !strings.Contains(out, "2 adopted") {
 		t.Error(out)
@@ -201,19 +201,19 @@ func TestImportAndAdopt(t *testing.T) {
 func TestDeployRefuses(t *testing.T) {
 	w, m, table, to := deploying(t, shopJobs)
 	redis := "redis://:sesame@127.0.0.1:1/0"
-	w.asCron("apply", m, "--to", to, "--store", redis, "--default-scope", "global").exits(2, patience).says("it holds a password", "/etc/dibs/store")
+	w.asCron("apply", m, "--to", to, "--store", redis, "--default-scope", "global").exits(2, patience).says("it contains a password", "/etc/dibs/store")
 	w.asCron("plan", m, "--to", "crontab:relative/x").exits(1, patience).says("want an absolute path")
 	w.asCron("plan", m, "--to", "nomad").exits(1, patience).says("want crontab, crontab:/PATH, crontab:USER, systemd")
-	w.asCron("apply", "https://shop.internal", "--to", to, "--secret", "env:CRON_SECRET").exits(2, patience).says("keep what signs in a file")
+	w.asCron("apply", "https://shop.internal", "--to", to, "--secret", "env:CRON_SECRET").exits(2, patience).says("keep the secret in a file")
 	w.asCron("apply", "-", "--to", to).exits(2, patience).says("standard input")
 	for change, says := range map[string]string{
-		"schedule: '*/10 * * * * *'":                                  "shop/invoices: */10 * * * * *: cron fires at whole minutes",
+		"schedule: '*/10 * * * * *'":                                  "shop/invoices: */10 * * * * *: cron starts at whole minutes",
 		"schedule: '15 4 1 * *', env_from: {TOKEN: 'env:SHOP_TOKEN'}": `shop/invoices: its secret "env:SHOP_TOKEN" is in the environment`,
 	} {
 		w.write("jobs.yaml", strings.Replace(shopJobs, "schedule: '15 4 1 * *'", change, 1))
 		w.asCron("apply", m, "--to", to).exits(2, patience).says(says)
 	}
-	w.dibs("apply", w.write("jobs.yaml", shopJobs), "--to", to).exits(2, patience).says("entries do not have it")
+	w.dibs("apply", w.write("jobs.yaml", shopJobs), "--to", to).exits(2, patience).says("entries do not get it")
 	if _, err := os.Stat(table); err == nil {
 		t.Error("something was written")
 	}

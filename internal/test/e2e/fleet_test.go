@@ -289,7 +289,7 @@ func TestRunStandsByForACrash(t *testing.T) {
 		w.hears(patience, 1, "end", "job")
 		killFamily(t, w, "job")
 		loser.exits(0, patience)
-		start().exits(75, patience).says("has ended already: succeeded")
+		start().exits(75, patience).says("has already ended: succeeded")
 		if n := len(which(heard(t, w.dir), "start", "job")); n != 2 {
 			t.Errorf("started %d times:\n%s", n, w.log())
 		}

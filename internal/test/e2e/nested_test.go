@@ -56,7 +56,7 @@ func TestACommandEnqueuesWhereItBelongs(t *testing.T) {
 func TestACommandFindsNoOtherStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "redis", servers[0].shared(t), usualTTL)
-	withheld := "keeps its store's address to itself"
+	withheld := "hides its store's address, because it may contain a password"
 	for _, c := range []struct {
 		command string
 		status  int

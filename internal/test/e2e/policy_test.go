@@ -32,7 +32,7 @@ func TestRunWaitPolicy(t *testing.T) {
 		w.hears(patience, 1, "start", "first")
 		second := w.run("k", flags, w.work("second", work{}))
 		w.queued("k")
-		third := w.run("k", flags, w.work("third", work{})).exits(75, patience).says("another one waits already")
+		third := w.run("k", flags, w.work("third", work{})).exits(75, patience).says("another run is already waiting")
 		if r := third.result(); r.Outcome != "contended" || r.Reason != "queue_full" {
 			t.Errorf("%s", third)
 		}
@@ -111,7 +111,7 @@ func TestRunReplaceSuperseded(t *testing.T) {
 		second := w.run("k", flags, w.work("second", work{}))
 		w.hears(patience, 1, "terminated", "first") // it was asked, and takes its time
 		third := w.run("k", flags, w.work("third", work{}))
-		second.exits(75, patience).says("a newer one asked")
+		second.exits(75, patience).says("a newer run replaced it")
 		if r := second.result(); r.Reason != "superseded" {
 			t.Errorf("%s", second)
 		}

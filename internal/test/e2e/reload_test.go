@@ -89,8 +89,8 @@ jobs:
 	stop(p)
 
 	// Nor does it keep a start waiting, nor is it a manifest.
-	w.serve(manifest(w.path("pipe"))).exits(2, patience).says("it is no regular file (a pipe)")
-	w.serve(w.path("pipe")).exits(2, patience).says("it is no regular file (a pipe)")
+	w.serve(manifest(w.path("pipe"))).exits(2, patience).says("it is not a regular file (a pipe)")
+	w.serve(w.path("pipe")).exits(2, patience).says("it is not a regular file (a pipe)")
 }
 
 // Whatever a process waits for, a second signal ends it: here a log that nobody reads, and a manifest that nobody

@@ -116,7 +116,7 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 		refused := func(flags ...string) {
 			t.Helper()
 			p := serve(thief, flags...).exits(2, patience)
-			p.says("the app is not its own", thief.URL, "shop/invoice", "add --app shop on every server")
+			p.says("the app belongs to another source", thief.URL, "shop/invoice", "add --app shop on every server")
 		}
 		owner := serve(shop)
 		owner.logs("event=serving", "app=shop")
@@ -138,19 +138,19 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 		bound.logs("event=serving", "app=thief")
 		thief.says("shop", ownRequest)
 		free.signal(syscall.SIGHUP)
-		free.logs("event=reload-failed", "a running server does not change it")
+		free.logs("event=reload-failed", "a running server cannot change it")
 		bound.signal(syscall.SIGHUP)
-		bound.logs("event=reload-failed", "app: this application does not speak for", "add --app shop")
+		bound.logs("event=reload-failed", "is not an app of this application", "add --app shop")
 		stop(free, bound)
 		refused()
-		serve(thief, "--app", "thief").exits(2, patience).says("app: this application does not speak for")
+		serve(thief, "--app", "thief").exits(2, patience).says("is not an app of this application")
 
 		// The operator says who has it. Who had it by itself keeps nothing that it could change.
 		moved := serves(t, "shop", ownRequest)
 		heir := serve(moved, "--app", "billing", "--app", "shop")
 		heir.logs("event=serving", "app=shop")
 		owner.signal(syscall.SIGHUP)
-		owner.logs("event=reload-failed", "the app is not its own", "on the operator's word")
+		owner.logs("event=reload-failed", "the app belongs to another source", "by the operator")
 		stop(owner, heir)
 		refused()
 	})
@@ -166,7 +166,7 @@ func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
 	file.logs("event=serving", "app=billing")
 	thief := serves(t, "billing", ownRequest)
 	p := w.dibs("doctor", thief.URL, "--secret", "env:CRON_SECRET").exits(1, patience)
-	const by = "billing/invoice is registered on the operator's word"
+	const by = "billing/invoice is registered by the operator"
 	for _, says := range []string{"app_not_granted", "--app billing", by} {
 		if !strings.Contains(p.stdout(), says) {
 			t.Errorf("doctor does not say %q: %s", says, p)
@@ -196,7 +196,7 @@ func TestARefusedReloadLeavesOthersJobs(t *testing.T) {
 		p.logs("event=serving", "app=billing")
 		thief.says("billing", scoped("global"))
 		p.signal(syscall.SIGHUP)
-		p.logs("event=reload-failed", "the app is not its own")
+		p.logs("event=reload-failed", "the app belongs to another source")
 		thief.says("billing", scoped("host"))
 		p.signal(syscall.SIGHUP)
 		p.logs("event=reloaded")
@@ -205,7 +205,7 @@ func TestARefusedReloadLeavesOthersJobs(t *testing.T) {
 		}
 		thief.says("billing", scoped("global"))
 		p.signal(syscall.SIGHUP)
-		p.logs("event=reload-failed", "the app is not its own")
+		p.logs("event=reload-failed", "the app belongs to another source")
 		stop(p, file)
 	})
 }

@@ -65,7 +65,7 @@ func TestUndecidedIsAStatus(t *testing.T) {
 	}
 	p := w.dibs("task", "enqueue", "invoice", "--unique-key", "order-7")
 	p.exits(75, patience)
-	if !strings.Contains(p.stdout(), "undecided: nothing was taken in") || !strings.Contains(p.stderr(), "order-7") {
+	if !strings.Contains(p.stdout(), "undecided: nothing was enqueued") || !strings.Contains(p.stderr(), "order-7") {
 		t.Error(p)
 	}
 	p = w.dibs("task", "enqueue", "invoice", "--unique-key", "order-7", "-o", "json")
@@ -134,7 +134,7 @@ func TestHooksOfTasks(t *testing.T) {
 	if text := w.read("hooked"); strings.Count(text, "\n") != 2 || !strings.HasPrefix(text, "retry bad 2 1 {") || !strings.Contains(text, "working on bad") {
 		t.Errorf("the command was told %q", text)
 	}
-	if text := p.stderr(); strings.Count(text, `level=WARN msg="a task`) != 2 || !strings.Contains(text, "a task failed; it is not tried again") || !strings.Contains(text, "exit status 3") {
+	if text := p.stderr(); strings.Count(text, `level=WARN msg="a task`) != 2 || !strings.Contains(text, "a task failed; it will not be tried again") || !strings.Contains(text, "exit status 3") {
 		t.Errorf("the log says\n%s", text)
 	}
 }

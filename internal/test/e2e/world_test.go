@@ -270,7 +270,7 @@ func (w *world) history(args ...string) (all []entry) {
 }
 
 // unheard is what history says of a name that is not registered yet, and of which nothing is on record.
-const unheard = "nothing of that name is on record"
+const unheard = "no history and no registered job has that name"
 
 // unprepared is what a command that reads says of a store that nobody has used yet.
 const unprepared = "this store is not prepared"

@@ -60,7 +60,7 @@ func TestTheCommandLine(t *testing.T) {
 	if len(s.objects) > 0 {
 		t.Fatal("a plan wrote")
 	}
-	if out := run(0, with("apply")...); !strings.Contains(out, "2 created") || !strings.Contains(out, "dibs trigger runs the ticks") {
+	if out := run(0, with("apply")...); !strings.Contains(out, "2 created") || !strings.Contains(out, "dibs trigger runs only the ticks") {
 		t.Error(out)
 	}
 	s.take()

@@ -117,10 +117,10 @@ var errUsage = errors.New("usage")
 func newRoot(e env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dibs",
-		Short: "Scheduled jobs across a fleet: each tick run by exactly one server",
-		Long: `dibs runs scheduled jobs across a fleet of servers: each scheduled run happens on exactly
-one of them, nothing overlaps that must not, and a crash costs seconds. It has no
-server of its own: it coordinates through a directory, Redis, PostgreSQL, MySQL
+		Short: "Scheduled and queued jobs across a fleet: each tick runs on exactly one server",
+		Long: `dibs runs scheduled and queued jobs across a fleet of servers: each scheduled run happens
+on exactly one of them. Jobs that must not overlap never do, and a crash costs seconds.
+It has no server of its own: it coordinates through a directory, Redis, PostgreSQL, MySQL
 or MariaDB.`,
 		Example: `  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php
   dibs serve jobs.yaml

@@ -31,21 +31,21 @@ type deployOptions struct {
 	watch     time.Duration
 }
 
-const planHelp = `Show what dibs apply would do: the entries that a target has for the jobs of a manifest beside those that
-it should have, and a diff. It writes nothing.
+const planHelp = `Show what dibs apply would do: the entries that a target has for a manifest's jobs, the entries that it should
+have, and a diff. It writes nothing.
 
-An entry calls dibs trigger, which reads the manifest, decides whether the job is due, and sees to it that
-one server of the fleet runs each tick. An entry bears a mark with its identity, APP/JOB#SCHEDULE, and hashes:
-one that somebody edited by hand is told from one whose job has changed.
+An entry calls dibs trigger, which reads the manifest, decides whether the job is due, and makes sure that one
+server of the fleet runs each tick. An entry has a mark with its identity, APP/JOB#SCHEDULE, and hashes, so dibs
+can tell an edit by hand from a changed job.
 
-In Kubernetes an entry is a CronJob, whose pods run dibs trigger in --image. The manifest of the job is in
-the CronJob. Secrets, and the store's address, are in a Secret (--pod-secret); no value is in the CronJob.
+In Kubernetes an entry is a CronJob; its pods run dibs trigger in --image. The CronJob contains the job's
+manifest, but no secret: the store's address and the secrets are in a Secret (--pod-secret).
 
 ` + targetsHelp + `
 
-Cron cannot say every schedule: of another time zone than the host's, the last Friday, every 36 hours. Such an
-entry fires more often, and dibs trigger runs the ticks. EventBridge cannot say some either. Seconds are refused
-for both; systemd has them.
+Cron cannot express every schedule: other time zones than the host's, the last Friday, every 36 hours. Nor can
+Kubernetes and EventBridge. Such an entry starts more often, and dibs trigger runs only the ticks. Only systemd
+has seconds.
 
 Exit status: 0 nothing to change, 2 something to change, 1 for errors.`
 
@@ -75,21 +75,21 @@ func newPlan(e env) *cobra.Command {
 	return cmd
 }
 
-const applyHelp = `Install the jobs of a manifest in a target: entries are created and updated, and nothing else is touched.
-What the manifest does not have any more stays until dibs prune. A second apply writes nothing. Writes are
-atomic, and one apply waits for another.
+const applyHelp = `Install the jobs of a manifest in a target: create and update entries, and change nothing else. Entries that are
+no longer in the manifest stay until dibs prune. A second apply writes nothing. Writes are atomic, and one apply
+waits for another.
 
-An entry that somebody edited by hand is kept, and the exit status is 5: --overwrite takes it back.
+If an entry was edited by hand, apply keeps it and exits with status 5; --overwrite replaces it.
 
 ` + targetsHelp + `
 
-Exit status: 0 installed, 5 installed but for entries that were edited by hand, 1 for errors.`
+Exit status: 0 installed, 5 installed except entries that were edited by hand, 1 for errors.`
 
 func newApply(e env) *cobra.Command {
 	o := deployOptions{}
 	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest in a crontab, systemd, Kubernetes or EventBridge", Long: applyHelp,
 		Example: `  dibs apply jobs.yaml --to crontab
-  dibs apply jobs.yaml --to crontab --plan 5f2c9a01        what dibs plan printed, and nothing else
+  dibs apply jobs.yaml --to crontab --plan 5f2c9a01        only the plan that dibs plan printed
   dibs apply jobs.yaml --to crontab --formerly oldname     the app was renamed
   dibs apply jobs.yaml --to kubernetes/shop --image registry.example/shop:42 --default-scope global
   dibs apply jobs.yaml --to kubernetes/shop --image registry.example/shop:42 --render yaml > cronjobs.yaml
@@ -116,7 +116,7 @@ func (o *deployOptions) flags(cmd *cobra.Command) {
 
 func (o *deployOptions) writeFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.overwrite, "overwrite", false, "entries that were edited by hand too")
+	f.BoolVar(&o.overwrite, "overwrite", false, "also replace entries that were edited by hand")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be written, and write nothing")
 }
 
@@ -184,7 +184,7 @@ func (o *deployOptions) apply(ctx context.Context, e env, name string) error {
 		return err
 	}
 	if o.hash != "" && o.hash != hashOf(all) {
-		return fmt.Errorf("--plan %s: the plan is another one now, %s: look at it with dibs plan", o.hash, hashOf(all))
+		return fmt.Errorf("--plan %s: the plan has changed to %s: review it with dibs plan", o.hash, hashOf(all))
 	}
 	if err := o.carryOut(ctx, all); err != nil {
 		return err
@@ -323,10 +323,10 @@ func summary(p *deploy.Plan, counts map[deploy.Action]int, done bool) string {
 	return text
 }
 
-const driftHelp = `Compare what is installed in a target with a manifest, and say what differs: entries that are missing, stale,
-out of date or edited by hand, and lines of others that change what an entry does. It writes nothing.
+const driftHelp = `Compare the entries in a target with a manifest, and list the differences: entries that are missing, stale, out of
+date or edited by hand, and other lines that change the effect of an entry. It writes nothing.
 
-With --watch it goes on until a signal, and prints a line at each change.
+With --watch it runs until a signal, and prints a line at each change.
 
 ` + targetsHelp + `
 
@@ -334,7 +334,7 @@ Exit status: 0 in sync, 5 not in sync, 1 for errors.`
 
 func newDrift(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "drift MANIFEST --to TARGET", Short: "Say whether what is installed is what the manifest says", Long: driftHelp,
+	cmd := &cobra.Command{Use: "drift MANIFEST --to TARGET", Short: "Check whether a target matches the manifest", Long: driftHelp,
 		Example: "  dibs drift jobs.yaml --to crontab || echo 'not in sync'\n  dibs drift jobs.yaml --to crontab --watch 1m",
 		Args:    exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -344,7 +344,7 @@ func newDrift(e env) *cobra.Command {
 			return o.drift(cmd.Context(), e, args[0])
 		}}
 	o.flags(cmd)
-	cmd.Flags().DurationVar(&o.watch, "watch", 0, "look again after this time, at least 1s, until a signal")
+	cmd.Flags().DurationVar(&o.watch, "watch", 0, "check again at this interval, at least 1s, until a signal")
 	return cmd
 }
 

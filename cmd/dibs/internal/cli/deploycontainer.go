@@ -54,7 +54,7 @@ func (o entryOptions) scopeInContainer(spec *job.Spec) error {
 		spec.Policy.Scope, spec.ScopeDeclared = job.Scope(o.serveOptions.scope), true
 	}
 	if spec.Policy.Scope != job.Global {
-		return fmt.Errorf("%s: its concurrency_scope is host, and each tick runs in a container of its own, so it would guard nothing (%s): make it global, or say --default-scope global",
+		return fmt.Errorf("%s: its concurrency_scope is host, and each tick runs in a container of its own, so it would guard nothing (%s): make it global, or give --default-scope global",
 			spec.Key(), o.to)
 	}
 	return nil

@@ -34,13 +34,13 @@ func (o *entryOptions) flags(cmd *cobra.Command) {
 	o.sourceOptions.flags(cmd)
 	o.podOptions.flags(cmd)
 	f := cmd.Flags()
-	f.Var((*storeValue)(&o.store), "store", "the store that entries name; an address with a password is refused, since\n"+
-		"others can read entries: put it into /etc/dibs/store (default: what entries\nfind there, or in $DIBS_STORE_FILE)")
-	f.StringVar(&o.serveOptions.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	f.Var((*storeValue)(&o.store), "store", "the store that entries name; an address with a password is refused, because\n"+
+		"other users can read entries: put it into /etc/dibs/store (default: what entries\nfind there, or in $DIBS_STORE_FILE)")
+	f.StringVar(&o.serveOptions.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required on a\nshared store")
 	environmentFlag(cmd, &o.environment)
 	f.StringVar(&o.binary, "binary", "", "the `PATH` of dibs in entries (default: this program's; in containers /usr/bin/dibs)")
-	f.StringVar(&o.user, "user", "", "whom entries run as, in a file with users (default root); in pods a number\n(default: the image's user)")
-	f.StringArrayVar(&o.formerly, "formerly", nil, "a `NAME` that the app had before: its entries become this app's")
+	f.StringVar(&o.user, "user", "", "the user of entries, in a file with users (default root); in pods a number\n(default: the image's user)")
+	f.StringArrayVar(&o.formerly, "formerly", nil, "an earlier `NAME` of the app: its entries become this app's")
 }
 
 // wanted are the entries of a manifest.
@@ -77,7 +77,7 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 		return w, err
 	}
 	if own, _, _ := o.references(); strings.HasPrefix(own, "env:") && !o.inContainer() {
-		return w, usage(fmt.Errorf("--secret %s: entries do not have the variables of this shell: keep what signs in a file (--secret file:/path)", own))
+		return w, usage(fmt.Errorf("--secret %s: entries do not get this shell's variables: keep the secret in a file (--secret file:/path)", own))
 	}
 	m, err := from.Load(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (o entryOptions) nameStore(w *wanted, c *deploy.Entry) error {
 	file, said := os.LookupEnv("DIBS_STORE_FILE")
 	switch {
 	case a.Secret() && o.store != "":
-		return fmt.Errorf("--store %s: it holds a password, and others can read entries: put the address into /etc/dibs/store, or into a file that $DIBS_STORE_FILE names", a)
+		return fmt.Errorf("--store %s: it contains a password, and other users can read entries: put the address into /etc/dibs/store, or into a file that $DIBS_STORE_FILE names", a)
 	case o.store != "":
 		path, parameters, more := strings.Cut(o.store, "?")
 		if !strings.Contains(path, "://") && !strings.HasPrefix(path, "memory:") {
@@ -179,13 +179,13 @@ func (o entryOptions) nameStore(w *wanted, c *deploy.Entry) error {
 		}
 		c.Command = append(c.Command, "--store", path)
 	case os.Getenv("DIBS_STORE") != "":
-		return errors.New("DIBS_STORE is set here, and entries do not have it: put the address into /etc/dibs/store, or name a store without a password with --store")
+		return errors.New("DIBS_STORE is set here, and entries do not get it: put the address into /etc/dibs/store, or name a store without a password with --store")
 	case said:
 		if c.Env["DIBS_STORE_FILE"], err = filepath.Abs(file); err != nil {
 			return err
 		}
 	case a.implicit:
-		w.notes = append(w.notes, fmt.Sprintf("no store is named, so entries use this host's own directory, %s: other hosts know nothing of it", a))
+		w.notes = append(w.notes, fmt.Sprintf("no store is named, so entries use this host's own directory, %s, which other hosts cannot see", a))
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		if at, err := o.whereIs(ref); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		} else if strings.HasPrefix(at, "env:") && !o.inContainer() {
-			return fmt.Errorf("%s: its secret %q is in the environment, which entries do not have: keep it in a file (file:/path)", key, ref)
+			return fmt.Errorf("%s: its secret %q is in the environment, which entries do not get: keep it in a file (file:/path)", key, ref)
 		}
 	}
 	zone, err := schedule.LoadZone(spec.Timezone)
@@ -228,7 +228,7 @@ func (o entryOptions) add(w *wanted, spec *job.Spec, common deploy.Entry) error 
 		entry.Command = slices.Clone(common.Command)
 		entry.Command[2] = key
 		if more {
-			w.notes = append(w.notes, fmt.Sprintf("%s: %s cannot say %q in %s, and fires more often (%s): dibs trigger runs the ticks",
+			w.notes = append(w.notes, fmt.Sprintf("%s: %s cannot express %q in %s, and starts more often (%s): dibs trigger runs only the ticks",
 				entry.ID, w.target.name, s, s.Zone(), strings.Join(lines, "; ")))
 		}
 		if o.inContainer() {

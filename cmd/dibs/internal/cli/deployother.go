@@ -14,16 +14,16 @@ import (
 	"github.com/dibs-run/dibs/internal/conffile"
 )
 
-const pruneHelp = `Delete the entries of a manifest's app that the manifest does not have any more, and change nothing else.
-With --all it deletes all entries of an app, and its argument is the app's name.
+const pruneHelp = `Delete the entries of a manifest's app that are no longer in the manifest, and change nothing else. With --all,
+delete all entries of an app; the argument is then the app's name.
 
-An entry that somebody edited by hand is kept: --overwrite deletes it too.
+Entries that were edited by hand stay; --overwrite deletes them too.
 
 ` + targetsHelp
 
 func newPrune(e env) *cobra.Command {
 	o, all := deployOptions{}, false
-	cmd := &cobra.Command{Use: "prune MANIFEST --to TARGET", Short: "Delete the entries that the manifest does not have any more", Long: pruneHelp,
+	cmd := &cobra.Command{Use: "prune MANIFEST --to TARGET", Short: "Delete the entries that are no longer in the manifest", Long: pruneHelp,
 		Example: "  dibs prune jobs.yaml --to crontab --dry-run\n  dibs prune jobs.yaml --to crontab\n  dibs prune --all shop --to crontab",
 		Args:    exactly(1, "one manifest, or with --all one app"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,14 +45,13 @@ func newPrune(e env) *cobra.Command {
 	return cmd
 }
 
-const adoptHelp = `Take over entries that are there already: those that are proven to do what the manifest's do, which are
-
-  - a line that calls dibs trigger as apply would write it;
+const adoptHelp = `Take over existing entries that provably do what the manifest's entries do:
+- a line that calls dibs trigger as apply would write it;
   - a line that does what the job itself does: the same schedule, command, user, directory and environment.
     Such lines become entries for dibs trigger. dibs import crontab writes a manifest for which all match;
   - an entry of cronix for the same app, job and schedule.
 
-A line that looks alike and is not proven to be the same is shown with the reason, and stays.
+A similar line that is not provably the same stays, and is shown with the reason.
 
 ` + targetsHelp
 
@@ -76,14 +75,14 @@ func newAdopt(e env) *cobra.Command {
 	return cmd
 }
 
-const ejectHelp = `Give entries back as plain ones: the mark goes, and the text stays, so nothing fires less or more than before.
-dibs then knows nothing of them. APP is all of an app's entries, APP/JOB those of one job.
+const ejectHelp = `Turn entries back into plain lines: dibs removes its mark and leaves the text, so they run as before. They no
+longer belong to dibs. APP means all entries of an app, APP/JOB those of one job.
 
 ` + targetsHelp
 
 func newEject(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "eject APP[/JOB] --to TARGET", Short: "Give entries back as plain ones", Long: ejectHelp,
+	cmd := &cobra.Command{Use: "eject APP[/JOB] --to TARGET", Short: "Turn entries back into plain lines", Long: ejectHelp,
 		Example: "  dibs eject shop --to crontab\n  dibs eject shop/invoices --to crontab:/etc/crontab --dry-run",
 		Args:    exactly(1, "one app, or one job as APP/JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -128,21 +127,21 @@ func (o *deployOptions) request(ctx context.Context, e env, w wanted, r deploy.R
 }
 
 func newImport(e env) *cobra.Command {
-	return group(&cobra.Command{Use: "import", Short: "Turn what another scheduler has into a manifest"}, newImportCrontab(e))
+	return group(&cobra.Command{Use: "import", Short: "Turn another scheduler's entries into a manifest"}, newImportCrontab(e))
 }
 
-const importHelp = `Print the manifest that does what a crontab does, and say on standard error what could not be carried over,
-with the reason. Comments above an entry are comments of its job; variables, the zone and each user's home
-directory are stated in the job. FILE is a crontab: /etc/crontab, a file of /etc/cron.d, or what crontab -l
-prints; - or none is standard input. Nothing is changed: dibs adopt then takes the lines over.
+const importHelp = `Print a manifest that does what a crontab does, and list on standard error what could not be converted, with the
+reason. Comments above an entry become comments of its job; variables, the zone and each user's home directory
+become part of the job. FILE is a crontab: /etc/crontab, a file of /etc/cron.d, or the output of crontab -l; - or
+no FILE is standard input. Nothing is changed: dibs adopt then takes the lines over.
 
-The jobs have concurrency_scope host, as a crontab's: each server runs them. Change that to global for
-those that one server of the fleet is to run.`
+The jobs have concurrency_scope host: each server runs them, as with the crontab. Change that to global for jobs
+that one server of the fleet should run.`
 
 func newImportCrontab(e env) *cobra.Command {
 	o := crontab.ImportOptions{}
 	table := ""
-	cmd := &cobra.Command{Use: "crontab [FILE]", Short: "Print the manifest that does what a crontab does", Long: importHelp,
+	cmd := &cobra.Command{Use: "crontab [FILE]", Short: "Print a manifest that does what a crontab does", Long: importHelp,
 		Example: `  dibs import crontab /etc/crontab --app shop > jobs.yaml
   crontab -l | dibs import crontab --app shop > jobs.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -184,7 +183,7 @@ func runImport(e env, o crontab.ImportOptions, file string) error {
 	var err error
 	if file == "-" {
 		if data, err = io.ReadAll(io.LimitReader(e.stdin, mostCrontab+1)); err == nil && len(data) > mostCrontab {
-			err = errors.New("standard input: it has more than 1 MiB, which is no crontab")
+			err = errors.New("standard input: it has more than 1 MiB, too much for a crontab")
 		}
 	} else {
 		data, err = conffile.Read(file, mostCrontab)

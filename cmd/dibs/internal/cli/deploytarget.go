@@ -16,21 +16,21 @@ import (
 )
 
 // targetsHelp is the same in the help of each command that has --to.
-const targetsHelp = `TARGET is what fires the jobs:
+const targetsHelp = `TARGET is the scheduler that starts the jobs:
 
   crontab          a file of the app's own, /etc/cron.d/dibs-APP
   crontab:/PATH    another file with users in it: /etc/crontab, or one of /etc/cron.d
   crontab:USER     the table of a user, read and written by crontab(1)
   systemd          timers of the system, in /etc/systemd/system
-  systemd:user     timers of the user who runs this
-  systemd:/DIR     timers in a directory; no systemd is told of them
+  systemd:user     timers of the current user
+  systemd:/DIR     timers in a directory, without calling systemd
   eventbridge:FILE schedules of Amazon EventBridge that start tasks of ECS; FILE says where, in YAML:
                    region, cluster, task_definition, container, subnets, security_groups,
                    role, dead_letter_queue (the reference has all of them)
   kubernetes       CronJobs in the namespace of the kubeconfig's current context, or of this pod;
                    also kubernetes:CONTEXT, kubernetes/NAMESPACE and kubernetes:CONTEXT/NAMESPACE
 
-What is not dibs's stays byte for byte.`
+Lines that do not belong to dibs stay unchanged, byte for byte.`
 
 // targetOptions say where entries are.
 type targetOptions struct {
@@ -45,7 +45,7 @@ type targetOptions struct {
 func (o *targetOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.to, "to", "", "the `TARGET`: "+strings.TrimPrefix(wantTarget, "want "))
-	f.StringVar(&o.path, "path", crontab.DefaultPath, "the PATH that jobs find in a crontab")
+	f.StringVar(&o.path, "path", crontab.DefaultPath, "the PATH of jobs in a crontab")
 }
 
 // A target is a place where entries are, as --to names it.

@@ -16,11 +16,10 @@ type doctorOptions struct {
 	sourceOptions
 }
 
-const doctorHelp = `Look for what is dangerous before it bites: in the store and its settings, in this host's clock,
-directory and files, and in a manifest, if one is given. Each finding says what, where, and the cure.
+const doctorHelp = `Look for dangerous settings: of the store, of this host's clock, directory and files, and of a manifest, if you give
+one. Each finding says what, where, and the cure.
 
-Nothing is run. The store is opened as any command opens it, and one key that nobody else can want is
-acquired and released.
+No job runs. dibs only reads the store, except that it acquires and releases one key that no other program can want.
 
 Exit status: 0 without an error, also with warnings; 1 if any finding is an error.
 
@@ -28,7 +27,7 @@ Exit status: 0 without an error, also with warnings; 1 if any finding is an erro
 
 func newDoctor(e env) *cobra.Command {
 	o := doctorOptions{}
-	cmd := &cobra.Command{Use: "doctor [MANIFEST]", Short: "Find dangerous configurations, each with its cure", Long: doctorHelp,
+	cmd := &cobra.Command{Use: "doctor [MANIFEST]", Short: "Find dangerous settings, each with its cure", Long: doctorHelp,
 		Example: "  dibs doctor\n  dibs doctor jobs.yaml --store redis://cache:6379/0\n  dibs doctor -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {

@@ -50,7 +50,7 @@ func (e *echo) Write(b []byte) (int, error) {
 func (e *echo) Attempt(ctx context.Context, c run.Call) run.Result {
 	t := e.Target
 	if err := e.open(&t, c.Output); err != nil {
-		fmt.Fprintf(e.stderr, "dibs: what the command prints is not kept: %v\n", err)
+		fmt.Fprintf(e.stderr, "dibs: the command's output is not kept: %v\n", err)
 	}
 	res := t.Attempt(ctx, c)
 	for _, r := range e.readers {
@@ -189,7 +189,7 @@ func (e *echo) end(until context.Context) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.wrong != nil {
-		fmt.Fprintf(e.stderr, "dibs: not all that the command printed could be written: %v\n", e.wrong)
+		fmt.Fprintf(e.stderr, "dibs: some of the command's output could not be written: %v\n", e.wrong)
 	}
 	return output.LastOf(e.kept, output.MaxKept)
 }

@@ -22,21 +22,19 @@ type explainOptions struct {
 	out                  format
 }
 
-const explainHelp = `Explain what was decided for one tick of a job, and why: who claimed it and ran it, or who had the
-key instead, or that nobody was there. JOB is a name as dibs history shows it: APP/JOB (or APP.JOB),
-or a key of dibs run.
+const explainHelp = `Explain what happened to one tick of a job, and why: who claimed and ran it, who had the key instead, or that no server
+was up. JOB is a name as dibs history shows it: APP/JOB (or APP.JOB), or a key of dibs run.
 
 --at names the tick: an instant (2026-11-21T04:15:00Z), a prefix of one in UTC (2026-11-21T04:15,
-2026-11-21), or a time of day in the job's own zone (04:15), at its latest. Without it the latest
-tick is explained. A job that the store does not know is looked for in this host's own directory,
-where jobs of scope host are, and then among what other hosts have copied of theirs to the store;
---host says whose is meant.
+2026-11-21), or a time of day in the job's own zone (04:15; the latest such time). The default is the latest tick. If the
+store does not know the job, dibs looks in this host's own directory, where jobs of scope host are, and then in the copies
+that other hosts made in the store; choose one with --host.
 
 Exit status: 0 explained, also if there is no such tick; 1 if there is no such job.`
 
 func newExplain(e env) *cobra.Command {
 	o := explainOptions{}
-	cmd := &cobra.Command{Use: "explain JOB", Short: "Explain what was decided for a tick, and why", Long: explainHelp,
+	cmd := &cobra.Command{Use: "explain JOB", Short: "Explain what happened to a tick, and why", Long: explainHelp,
 		Example: "  dibs explain shop/cleanup\n  dibs explain shop.cleanup --at 04:15\n  dibs explain invoices --at 2026-11-01 -o json",
 		Args:    exactly(1, "the name of one job or key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,7 +43,7 @@ func newExplain(e env) *cobra.Command {
 		}}
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
-	cmd.Flags().StringVar(&o.host, "host", "", "of a job of scope host: the `HOST` whose tick is meant, by its name or id")
+	cmd.Flags().StringVar(&o.host, "host", "", "for a job of scope host: the `HOST` of the tick, by its name or id")
 	cmd.Flags().StringVar(&o.at, "at", "", "the tick: an `INSTANT`, a prefix of one, or HH:MM in the job's zone (default the latest)")
 	return cmd
 }
@@ -76,7 +74,7 @@ func runExplain(ctx context.Context, e env, o explainOptions) error {
 	}
 	switch {
 	case errors.Is(err, explain.ErrUnknown):
-		return fmt.Errorf("%s: no job, no key of --once-per and no run of that name is in %s; `dibs history` lists what is", o.job, x.Store)
+		return fmt.Errorf("%s: no job, no key of --once-per and no run has that name in %s; `dibs history` lists them", o.job, x.Store)
 	case err != nil:
 		return err
 	}
@@ -104,7 +102,7 @@ func (o explainOptions) look(ctx context.Context, e env, a address) (explained, 
 	switch {
 	case hostErr == nil && (err != nil || y.current()):
 		if err != nil && !unknown {
-			fmt.Fprintf(e.stderr, "dibs: explained from this host's own directory only: %v\n", err)
+			fmt.Fprintf(e.stderr, "dibs: this explanation uses this host's own directory only: %v\n", err)
 		}
 		return y, nil
 	case unknown && (errors.Is(hostErr, explain.ErrUnknown) || errors.Is(hostErr, store.ErrNotPrepared)):
@@ -138,10 +136,10 @@ func (o explainOptions) lookIn(ctx context.Context, e env, a address) (explained
 	}
 	defer p.close()
 	if p.History == nil || p.Ticks == nil {
-		return x, fmt.Errorf("store %s keeps no ticks and no history: %w", a, errors.ErrUnsupported)
+		return x, fmt.Errorf("store %s has no ticks and no history: %w", a, errors.ErrUnsupported)
 	}
 	if err := deliverBy(ctx, p.DeliverAll); err != nil {
-		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not considered: %v\n", err)
+		fmt.Fprintf(e.stderr, "dibs: outcomes on this host could not be delivered to the store, and are not considered: %v\n", err)
 	}
 	f, err := o.gather(ctx, p.Backend.Backend)
 	if err == nil {
@@ -206,9 +204,9 @@ func (o explainOptions) lookOnHosts(ctx context.Context, e env, a address, x exp
 		for _, f := range found {
 			on = append(on, f.Host)
 		}
-		return x, usage(fmt.Errorf("%s is a job of scope host, and has a tick on each of %s: name one with --host, by its id where two have one name (%s)", o.job, strings.Join(on, ", "), strings.Join(known, ", ")))
+		return x, usage(fmt.Errorf("%s is a job of scope host, and has a tick on each of %s: name one with --host, by its id if two have the same name (%s)", o.job, strings.Join(on, ", "), strings.Join(known, ", ")))
 	case len(found) == 0 && o.host != "":
-		return x, fmt.Errorf("%s: %s has copied nothing of such a job to %s; the hosts that copy there: %s", o.job, o.host, a, orDash(strings.Join(known, ", ")))
+		return x, fmt.Errorf("%s: %s has copied no such job to %s; the hosts that copy there: %s", o.job, o.host, a, orDash(strings.Join(known, ", ")))
 	case len(found) == 0:
 		return x, unknown
 	}

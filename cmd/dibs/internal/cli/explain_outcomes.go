@@ -17,7 +17,7 @@ func (w *wording) decided() {
 		w.say("%s pid %d claimed it at %s.", w.Claimant.Host, w.Claimant.PID, w.at(w.Claimed))
 	}
 	if w.CaughtUp() {
-		w.say("That is after its time to start: it was caught up on, or waited for a store that was new or restarted.")
+		w.say("That is after its time to start: it was caught up on, or it waited for a new or restarted store.")
 	}
 	switch run.Outcome(w.Outcome) {
 	case run.Skipped:
@@ -25,7 +25,7 @@ func (w *wording) decided() {
 	case run.Missed:
 		w.missed()
 	case run.Unavailable:
-		w.say("A server was there for it, and the store was not: %s. Nothing was started.", w.Reason)
+		w.say("A server was up, and the store did not answer: %s. Nothing was started.", w.Reason)
 	case run.Paused:
 		w.say("Nobody could claim it: the job was %s. Ticks of a pause are not caught up on.", orDash(w.Reason))
 	case run.Replaced:
@@ -33,9 +33,9 @@ func (w *wording) decided() {
 	case run.Lost:
 		w.say("Its run lost the lease and was stopped: %s.", w.Reason)
 	case run.Crashed:
-		w.say("Its run ended without a word: %s.", w.Reason)
+		w.say("Its run ended without a report: %s.", w.Reason)
 	case run.Canceled:
-		w.say("Its run was told to stop: %s.", orDash(w.Reason))
+		w.say("Its run was stopped: %s.", orDash(w.Reason))
 	case run.Succeeded, run.Failed, run.TimedOut:
 		w.ended()
 	default:
@@ -43,12 +43,12 @@ func (w *wording) decided() {
 	}
 	switch {
 	case w.Reruns > 0 && !w.Started.IsZero():
-		w.say("It was run again %s, after the run before it had ended without finishing its work.", times(w.Reruns))
+		w.say("It ran again %s, after the previous run had ended without finishing its work.", times(w.Reruns))
 	case w.Reruns > 0 && w.Ended.IsZero():
-		w.say("It is to be run again, since the run before it ended without finishing its work.")
+		w.say("It will run again, because the previous run ended without finishing its work.")
 	}
 	if w.Inferred && run.Outcome(w.Outcome).Ran() && (w.Reruns == 0 || !w.Started.IsZero()) {
-		w.say("Others concluded this outcome. If the run still reports, its own word replaces it.")
+		w.say("Another process concluded this outcome. If the run still reports, its own outcome replaces it.")
 	}
 }
 
@@ -69,12 +69,12 @@ func (w *wording) ended() {
 
 // skips words the closed set of rule T5.
 var skips = map[string]string{
-	run.ReasonOverlap:     "the run before was still at work",
-	run.ReasonQueueFull:   "the run before was still at work, and another tick waited for it already",
+	run.ReasonOverlap:     "the previous run was still active",
+	run.ReasonQueueFull:   "the previous run was still active, and another tick was already waiting for it",
 	run.ReasonSuperseded:  "a newer tick asked to replace the same run",
-	run.ReasonHolderStuck: "the run before was asked to stop and did not, in the time there was",
-	run.ReasonWhen:        "the job's own condition said no",
-	run.ReasonWindow:      "it fell outside the job's window",
+	run.ReasonHolderStuck: "the previous run was asked to stop, and did not stop in time",
+	run.ReasonWhen:        "the job's condition (when) was false",
+	run.ReasonWindow:      "it was outside the job's windows",
 }
 
 func (w *wording) skipped() {
@@ -97,7 +97,7 @@ func (w *wording) blocker(did string) {
 	}
 	line := fmt.Sprintf("%s %s since %s", b.Holder, did, w.at(b.Since))
 	if b.Inferred {
-		line += ", to go by its run; no event names the holder"
+		line += ", as its run shows; no event names the holder"
 	}
 	switch {
 	case b.Outcome != "":
@@ -113,12 +113,12 @@ func (w *wording) missed() {
 	case w.Claimant != nil || strings.HasPrefix(w.Reason, "claimed by"):
 		w.say("It was missed: %s.", w.Reason)
 	case w.Unsettled:
-		w.say("It was missed: nobody claimed it while it could start, and no dibs process that works on this job has written that down yet.")
+		w.say("It was missed: nobody claimed it while it could start, and no dibs process has recorded that yet.")
 	default:
 		w.say("It was missed: %s.", w.Reason)
 	}
 	if w.Unsettled && !w.CatchUpUntil.IsZero() {
-		w.say("The job catches up on missed ticks: a server that comes up before %s may still run it.", w.at(w.CatchUpUntil))
+		w.say("The job catches up on missed ticks: a server that starts before %s may still run it.", w.at(w.CatchUpUntil))
 	}
 	w.hosts()
 	for i, d := range w.Differs {
@@ -136,7 +136,7 @@ func (w *wording) hosts() {
 		return
 	}
 	if len(w.Hosts) == 0 {
-		w.say("No host started anything in this store in the hour before, or while it could start. Which servers were up is not recorded.")
+		w.say("No host started anything in this store in the hour before, or while it could start. dibs does not record which servers were up.")
 	}
 	for _, h := range w.Hosts {
 		switch {
@@ -167,15 +167,15 @@ func (w *wording) replaced() {
 func (w *wording) open() {
 	switch {
 	case w.Outcome == string(tick.Claimed) && w.Alive:
-		w.say("That process is alive and has started nothing yet: it waits for the job's lease, or for a store that is holding back.")
+		w.say("That process is alive and has started nothing yet: it waits for the job's lease, or for a new or restarted store.")
 		w.blocker("has the key")
 	case w.Outcome == string(tick.Claimed) && w.Reruns > 0:
-		w.say("That process is gone, and did not begin. Any server takes the tick over within the job's catch_up_window_seconds; after that it ends as its last run did.")
+		w.say("That process is gone, and started nothing. Any server takes the tick over within the job's catch_up_window_seconds; after that it ends as its last run did.")
 	case w.Outcome == string(tick.Claimed):
 		w.say("That process is gone, and nothing was started. Any server takes the tick over until %s; after that it is missed.", w.at(w.StartBy))
 	case w.Alive:
-		w.say("It was started at %s, and its lease is renewed: it runs.", w.at(w.Started))
+		w.say("It was started at %s and renews its lease: it is running.", w.at(w.Started))
 	default:
-		w.say("It was started at %s, and its process is gone or cut off: the next server that looks records it as crashed, or runs it again if the job says so.", w.at(w.Started))
+		w.say("It was started at %s, and its process is gone or cut off: the next sweep of a server records it as crashed, or runs it again if the job says so.", w.at(w.Started))
 	}
 }

@@ -50,7 +50,7 @@ func words(a explain.Account) []string {
 	w := &wording{Account: a}
 	w.due()
 	if a.Host != "" {
-		w.say("It is a job of scope host: this is what %s itself recorded, and copied to this store.", a.Host)
+		w.say("It is a job of scope host: this is %s's own record, copied to this store.", a.Host)
 	}
 	switch a.Outcome {
 	case explain.NoSchedule:
@@ -58,11 +58,11 @@ func words(a explain.Account) []string {
 	case explain.NoTick:
 		w.noTick()
 	case explain.NotDue:
-		w.say("It lies in the future.")
+		w.say("It is in the future.")
 	case explain.Due:
-		w.say("Nobody has claimed it yet. A server that is up claims it within moments; until %s it can still start, and after that it is missed.", w.at(a.StartBy))
+		w.say("Nobody has claimed it yet. A server that is up claims it soon; until %s it can still start, and after that it is missed.", w.at(a.StartBy))
 	case explain.NotTold:
-		w.say("%s has told nothing of this tick, and was last heard of at %s: it runs there still, or that host was away. A host's ticks exist only while it is there; what it missed it says itself when it is back.", a.Host, w.at(a.Heard))
+		w.say("%s has not reported this tick, and was last heard of at %s: it still runs there, or that host was away. A host's ticks exist only while it is up; it reports missed ticks itself when it is back.", a.Host, w.at(a.Heard))
 	case explain.Forgotten:
 		w.say("All ticks up to this one and beyond are settled, but its record is gone: history keeps 90 days.")
 	default:
@@ -104,7 +104,7 @@ func (w *wording) due() {
 		w.say("That schedule and its policy ended at %s; its ticks keep to them.", w.at(w.Until))
 	}
 	if !w.Removed.IsZero() {
-		w.say("It was removed at %s: there are no ticks from then on.", w.at(w.Removed))
+		w.say("It was removed at %s: there are no ticks after that.", w.at(w.Removed))
 	}
 	if w.Ahead != "" {
 		w.say("The job is %s.", w.Ahead)
@@ -117,13 +117,13 @@ func (w *wording) due() {
 	case w.Filled():
 		w.say("That schedule took effect at %s: a back-fill has run this tick from before.", w.at(w.Since))
 	default:
-		w.say("That schedule took effect at %s: this tick is of an earlier one.", w.at(w.Since))
+		w.say("That schedule took effect at %s: this tick belongs to an earlier one.", w.at(w.Since))
 	}
 }
 
 func (w *wording) noTick() {
 	if w.Tick.Before(w.Since) {
-		w.say("That schedule took effect at %s. Of what was due before, only what was recorded is known, and for this instant nothing is.", w.at(w.Since))
+		w.say("That schedule took effect at %s. For earlier ticks only the recorded ones are known, and nothing is recorded for this instant.", w.at(w.Since))
 	}
 	var beside []string
 	if !w.Previous.IsZero() {
@@ -135,7 +135,7 @@ func (w *wording) noTick() {
 	if len(beside) == 0 {
 		beside = []string{"none"}
 	}
-	w.say("The job is not due at this instant. The ticks beside it: %s.", strings.Join(beside, ", "))
+	w.say("The job is not due at this instant. The nearest ticks: %s.", strings.Join(beside, ", "))
 }
 
 // runs lists each run with its attempts, also those beside the tick.
@@ -144,7 +144,7 @@ func (w *wording) runs() {
 		w.run(r)
 	}
 	for _, r := range w.Account.Again {
-		w.say("It was run once more, beside the tick, whose outcome stays.")
+		w.say("It ran once more, beside the tick, whose outcome stays.")
 		w.run(r)
 	}
 }
@@ -162,7 +162,7 @@ func (w *wording) run(r run.Record) {
 		w.say("It was %s.", r.Cause)
 	}
 	if id := enqueuedBy(r.Attempts); id != 0 {
-		w.say("It enqueued task %d, into the store of the job; `dibs task show` says what became of that.", id)
+		w.say("It enqueued task %d, into the store of the job; `dibs task show` shows what happened to it.", id)
 	}
 	if len(r.Attempts) < 2 {
 		return

@@ -33,7 +33,7 @@ type historyOptions struct {
 
 func newHistory(e env) *cobra.Command {
 	o := historyOptions{}
-	cmd := &cobra.Command{Use: "history [JOB]", Short: "Tell what happened: ticks, their outcomes and their runs",
+	cmd := &cobra.Command{Use: "history [JOB]", Short: "List what happened: ticks, their outcomes and their runs",
 		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history --failed --since 24h\n  dibs history shop/cleanup --outcome lost,crashed --from 2026-11-20T00:00:00Z -o json\n  dibs history --events\n  dibs history shop/cleanup --log\n  dibs history --run 01a1fc75-f7c0-79 -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,15 +45,15 @@ func newHistory(e env) *cobra.Command {
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
 	f := cmd.Flags()
-	f.IntVarP(&o.limit, "limit", "n", 100, "the most entries, 1 to 10000")
-	f.StringVar(&o.from, "from", "", "from this `INSTANT` on, or from as long ago as 24h says")
+	f.IntVarP(&o.limit, "limit", "n", 100, "at most this many entries, 1 to 10000")
+	f.StringVar(&o.from, "from", "", "from this `INSTANT` on, or from an age such as 24h")
 	f.StringVar(&o.from, "since", "", "the same as --from")
-	f.StringVar(&o.to, "to", "", "before this `INSTANT`, or as long ago")
-	f.BoolVar(&o.failed, "failed", false, "only what did not end well: "+strings.Join(notWell, ", "))
-	f.StringSliceVar(&o.outcomes, "outcome", nil, "only what ended so, or is running: several with commas")
+	f.StringVar(&o.to, "to", "", "before this `INSTANT`, or an age")
+	f.BoolVar(&o.failed, "failed", false, "only bad ends: "+strings.Join(notWell, ", "))
+	f.StringSliceVar(&o.outcomes, "outcome", nil, "only these outcomes, or running; separate several with commas")
 	f.BoolVar(&o.events, "events", false, "show events instead: skips, takeovers, crashes, breaks")
-	f.StringVar(&o.run, "run", "", "show the run with this `ID`, or the only one whose ID begins so, and its attempts")
-	f.BoolVar(&o.log, "log", false, "print what that run, or the latest one of JOB, printed or was answered")
+	f.StringVar(&o.run, "run", "", "show the run with this `ID` (or a unique beginning of it) and its attempts")
+	f.BoolVar(&o.log, "log", false, "print the output, or the answer, of that run or of JOB's latest run")
 	return cmd
 }
 
@@ -93,9 +93,9 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	case err != nil:
 		return err
 	case (o.run != "" || o.log) && (o.events || o.from != "" || o.to != "" || o.filters()):
-		return usage(errors.New("--run and --log tell of one run: leave --events, --from, --to, --failed and --outcome out"))
+		return usage(errors.New("--run and --log show one run: leave out --events, --from, --to, --failed and --outcome"))
 	case o.events && o.filters():
-		return usage(errors.New("--failed and --outcome are of ticks and runs: leave --events out"))
+		return usage(errors.New("--failed and --outcome select ticks and runs: leave out --events"))
 	case o.run != "" || o.log:
 		return showRun(ctx, e, o)
 	}
@@ -105,10 +105,10 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 	}
 	defer place.close()
 	if place.History == nil {
-		return fmt.Errorf("store %s keeps no history: %w", place.config, errors.ErrUnsupported)
+		return fmt.Errorf("store %s has no history: %w", place.config, errors.ErrUnsupported)
 	}
 	if err := deliverBy(ctx, place.DeliverAll); err != nil {
-		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not shown: %v\n", err)
+		fmt.Fprintf(e.stderr, "dibs: outcomes on this host could not be delivered to the store, and are not shown: %v\n", err)
 	}
 	if o.events {
 		return showEvents(ctx, e, place, q, o.out)

@@ -61,7 +61,7 @@ func (o historyOptions) recallOne(ctx context.Context, e env, p *opened, q histo
 	read := len(all)
 	all = slices.DeleteFunc(all, func(en entry) bool { return !o.wants(en) })
 	if read >= mostRead && len(all) < o.limit {
-		fmt.Fprintf(e.stderr, "dibs: these are among the latest %d entries; --to asks for earlier ones\n", mostRead)
+		fmt.Fprintf(e.stderr, "dibs: these are among the latest %d entries; use --to for earlier ones\n", mostRead)
 	}
 	return all[:min(len(all), o.limit)], nil
 }
@@ -74,11 +74,11 @@ func (o historyOptions) nothing(ctx context.Context, e env, p *opened) error {
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("%s: nothing of that name is on record or registered in %s; `dibs job list` shows the jobs, and `dibs lease list --all` the keys", o.job, p.config)
+		return fmt.Errorf("%s: no history and no registered job has that name in %s; `dibs job list` shows the jobs, and `dibs lease list --all` the keys", o.job, p.config)
 	case o.from != "" || o.to != "" || o.filters():
-		fmt.Fprintf(e.stderr, "dibs: nothing of %s is on record for what was asked\n", o.job)
+		fmt.Fprintf(e.stderr, "dibs: no entries of %s match\n", o.job)
 	default:
-		fmt.Fprintf(e.stderr, "dibs: nothing of %s has run, and no tick of it is over\n", o.job)
+		fmt.Fprintf(e.stderr, "dibs: %s has no runs, and no past ticks\n", o.job)
 	}
 	return nil
 }

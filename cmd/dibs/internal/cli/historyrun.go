@@ -44,9 +44,9 @@ func showRun(ctx context.Context, e env, o historyOptions) error {
 	shown, err := o.findRun(ctx, e, a)
 	switch {
 	case errors.Is(err, errNoRun) && o.run != "":
-		return fmt.Errorf("%w as %s in %s; `dibs history -o json` has the ids of those that there are", err, o.run, a)
+		return fmt.Errorf("%w as %s in %s; `dibs history -o json` lists the ids", err, o.run, a)
 	case errors.Is(err, errNoRun):
-		return fmt.Errorf("%w: nothing of %s has ever run in %s", err, o.job, a)
+		return fmt.Errorf("%w: %s never ran in %s", err, o.job, a)
 	case err != nil:
 		return err
 	case o.out == "json":
@@ -78,10 +78,10 @@ func (o historyOptions) findRunIn(ctx context.Context, e env, a address) (shown 
 	}
 	defer p.close()
 	if p.History == nil {
-		return shown, fmt.Errorf("store %s keeps no history: %w", a, errors.ErrUnsupported)
+		return shown, fmt.Errorf("store %s has no history: %w", a, errors.ErrUnsupported)
 	}
 	if err := deliverBy(ctx, p.Deliver); err != nil {
-		fmt.Fprintf(e.stderr, "dibs: outcomes that are kept on this host could not be delivered, and are not shown: %v\n", err)
+		fmt.Fprintf(e.stderr, "dibs: outcomes on this host could not be delivered to the store, and are not shown: %v\n", err)
 	}
 	jobs := []string{""}
 	if o.job != "" {
@@ -137,13 +137,13 @@ func showing(r run.Record, kept []byte) runShown {
 func (s runShown) print(e env) error {
 	switch {
 	case s.Outcome == "running":
-		fmt.Fprintf(e.stderr, "dibs: run %s goes on; what it prints is kept when it ends\n", s.RunID)
+		fmt.Fprintf(e.stderr, "dibs: run %s is still active; its output is kept when it ends\n", s.RunID)
 	case s.kept == nil && s.Printed == 0:
-		fmt.Fprintf(e.stderr, "dibs: run %s printed nothing, or its output was not kept (see dibs run --help: --no-output, terminals, leftovers)\n", s.RunID)
+		fmt.Fprintf(e.stderr, "dibs: run %s has no output, or it was not kept (see dibs run --help: --no-output, terminals, leftovers)\n", s.RunID)
 	case s.kept == nil:
-		fmt.Fprintf(e.stderr, "dibs: nothing is kept of the %d bytes that run %s printed\n", s.Printed, s.RunID)
+		fmt.Fprintf(e.stderr, "dibs: none of the %d bytes of output of run %s were kept\n", s.Printed, s.RunID)
 	case s.Truncated:
-		fmt.Fprintf(e.stderr, "dibs: of %d bytes that run %s printed %d are kept\n", s.Printed, s.RunID, len(s.kept))
+		fmt.Fprintf(e.stderr, "dibs: of %d bytes of output of run %s, %d were kept\n", s.Printed, s.RunID, len(s.kept))
 	}
 	_, err := output.Verbatim(e.stdout).Write(s.kept)
 	return err

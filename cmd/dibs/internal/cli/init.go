@@ -35,17 +35,16 @@ type readyView struct {
 func newInit(e env) *cobra.Command {
 	o := initOptions{}
 	cmd := &cobra.Command{Use: "init", Short: "Prepare or upgrade a store",
-		Long: `Prepare a store, or upgrade it to this version. It may be repeated.
+		Long: `Prepare a store, or upgrade it to this version. You may repeat it.
 
-It also states that an empty store is new, so that nothing has to be waited for: without it, the
-first use prepares the store itself, and grants nothing for one TTL, in case the store was emptied
-while somebody held a lease.`,
+It also declares an empty store new, so that nothing has to wait. Without it, the first use prepares the
+store and grants nothing for one TTL, in case the store was emptied while leases were held.`,
 		Example: "  dibs init --store postgres://dibs@db/app\n  dibs init --store 'redis://cache:6379/0?ttl=60s'\n  dibs init --store mysql://dibs@db/app --print",
 		Args:    exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), e, o) }}
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
-	cmd.Flags().BoolVar(&o.print, "print", false, "print what would be applied, for somebody else to apply, and do nothing")
+	cmd.Flags().BoolVar(&o.print, "print", false, "only print the schema, so that another person can apply it")
 	return cmd
 }
 
@@ -99,7 +98,7 @@ func printMigrations(e env, a address) error {
 		return usage(err)
 	}
 	if d.Migrations == nil {
-		fmt.Fprintf(e.stdout, "-- %s has no schema: nothing is applied beforehand\n", a.URL.Scheme)
+		fmt.Fprintf(e.stdout, "-- %s has no schema: nothing to apply beforehand\n", a.URL.Scheme)
 		return nil
 	}
 	return fs.WalkDir(d.Migrations, ".", func(path string, entry fs.DirEntry, err error) error {

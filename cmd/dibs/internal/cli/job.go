@@ -30,12 +30,12 @@ type forgottenView struct {
 
 func newJobForget(e env) *cobra.Command {
 	o := jobForgetOptions{}
-	cmd := &cobra.Command{Use: "forget NAME", Short: "End the accounting of a job, or of a key of --once-per",
-		Long: `End the accounting of a job, or of a key of dibs run --once-per: its ticks are no longer expected, and
-the next registration may bring another schedule. Its history and its lease stay.
+	cmd := &cobra.Command{Use: "forget NAME", Short: "Forget the schedule of a job, or of a key of --once-per",
+		Long: `Remove the registered definition of a job, or of a key of dibs run --once-per. Its ticks are no longer expected, and the
+next registration may have another schedule. Its history and its lease stay.
 
-Do this when the expression of --once-per has changed on every server: as long as the store holds
-the old one, servers that come with another are refused, so that two crontabs can never disagree.`,
+Use this when the expression of --once-per has changed on every server. Until then the store has the old expression and
+refuses servers with another one, so that two crontabs can never disagree.`,
 		Example: "  dibs job forget invoices",
 		Args:    exactly(1, "the name of one job or key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,7 +73,7 @@ func runJobForget(ctx context.Context, e env, o jobForgetOptions) error {
 		case err != nil:
 			return fmt.Errorf("forget %s: %w", o.name, err)
 		case now[0].Removed.IsZero():
-			return fmt.Errorf("%s is not forgotten: its definition was changed at the same time; try again", o.name)
+			return fmt.Errorf("%s is not forgotten, because its definition changed at the same time; try again", o.name)
 		}
 		ev := history.Event{Kind: "job-forgotten", Job: o.name,
 			Reason: fmt.Sprintf("forgotten by %s; it was due at %s", whoami(p.Self.Host), scheduleOf(j))}

@@ -27,28 +27,28 @@ type backfillOptions struct {
 	out                    format
 }
 
-const backfillHelp = `Run the ticks of a job in a range of time, [--from, --to), the oldest first: those that have no run
-yet. These are the ticks that nobody claimed, also from before the job was first registered, and those
-that ended missed or unavailable. Each is the ordinary tick that it is: servers, a catch-up and others who
-fill the same range run it once among them. Its outcome becomes that of its run.
+const backfillHelp = `Run the ticks of a job in a range of time, [--from, --to), that have no run yet, the oldest first. These are the ticks
+that nobody claimed, also from before the job was first registered, and those that ended missed or unavailable. Each is
+the ordinary tick: servers, catch-up and other back-fills of the same range never run it twice. Its outcome becomes that
+of its run.
 
-A tick that has run, was skipped or paused is left. --skipped also runs those that were skipped, but not
-those outside the windows of their job. --force runs all of the rest once more, each as a run beside the
-tick, whose outcome stays; DIBS_TICK is the tick again.
+Ticks that ran, were skipped or paused are left. --skipped also runs skipped ticks, except those outside the windows of
+their job. --force runs all of the rest once more, each as a run beside the tick, whose outcome stays; DIBS_TICK is the
+tick again.
 
-It runs on this machine, one tick after the other, and waits where the job's lease is held. A tick that
-falls due meanwhile finds the lease held, as beside any other run: with the policy Forbid it is skipped.
-In a pause nothing is run. The manifest's definition must be the one that the servers have loaded.
+It runs on this machine, one tick after the other, and waits while the job's lease is held. A tick that falls due
+meanwhile finds the lease held, as beside any other run: with the policy Forbid it is skipped. During a pause nothing
+runs. The manifest's definition must be the one that the servers have loaded.
 
-A store that does not answer when a tick is to be claimed is waited for: a minute, at the usual TTL of
-15 s. With --force there is no claim, but a lease that is lost with less.
+If the store does not answer a claim, the back-fill waits: for a minute, with the default TTL of 15 s. With --force there
+is no claim, but a lease, which is lost sooner.
 
-SIGINT or SIGTERM lets the run that goes on end, and a second one tells it to stop. The same command goes
-on where it was ended (with --force: and --id, which it prints).
+After SIGINT or SIGTERM the current run may end; a second signal stops it. Run the same command again to continue (with
+--force: add --id, which it prints).
 
 Exit status:
-  0  all that were to be run have succeeded, or there were none; --limit was reached
-  1  some did not succeed, or it was ended
+  0  all ticks that had to run succeeded, or there were none; --limit was reached
+  1  some did not succeed, or a signal ended it
   2  wrong usage or manifest, or another definition is registered
   69 the store is unavailable`
 
@@ -71,11 +71,11 @@ func newJobBackfill(e env) *cobra.Command {
 	f.StringVar(&o.from, "from", "", "the first `INSTANT` of the range, or a date; required")
 	f.StringVar(&o.to, "to", "", "the first `INSTANT` after it (default: now)")
 	f.BoolVar(&o.skipped, "skipped", false, "also run ticks that were skipped")
-	f.BoolVar(&o.force, "force", false, "run the others once more, beside their outcomes; demands a --reason")
-	f.StringVar(&o.id, "id", "", "with --force: the back-fill to go on with")
+	f.BoolVar(&o.force, "force", false, "run the others once more, beside their outcomes; requires --reason")
+	f.StringVar(&o.id, "id", "", "with --force: the back-fill to continue")
 	f.IntVar(&o.limit, "limit", 0, "run at most this many ticks (default: all)")
 	f.IntVar(&o.concurrency, "concurrency", 1, "run this many at once; more than 1 helps under the policy Allow only")
-	f.BoolVar(&o.dry, "dry-run", false, "only say what would be run")
+	f.BoolVar(&o.dry, "dry-run", false, "only list what would run")
 	f.StringVar(&o.why, "reason", "", "why; recorded with each run")
 	return cmd
 }
@@ -84,10 +84,10 @@ func newJobBackfill(e env) *cobra.Command {
 func manifestFlags(cmd *cobra.Command, o *serveOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job: a file, a directory, - or an address, as for\ndibs serve (default $DIBS_MANIFEST)")
-	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	f.StringVar(&o.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required on a\nshared store")
 	environmentFlag(cmd, &o.environment)
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log what happens on the way")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each step")
 }
 
 // backfillRecord is what `dibs job backfill -o json` prints; its form is stable.
@@ -180,11 +180,11 @@ func (o backfillOptions) plan() (b scheduler.Backfill, err error) {
 	case o.out.check() != nil:
 		return b, o.out.check()
 	case o.from == "":
-		return b, errors.New("--from is required: say where the range begins")
+		return b, errors.New("--from is required: it is the beginning of the range")
 	case o.force && o.why == "" && !o.dry:
-		return b, errors.New("--force runs again what has run: it demands a --reason")
+		return b, errors.New("--force runs ticks again that have run: it requires --reason")
 	case o.id != "" && !o.force:
-		return b, errors.New("--id goes with --force: without it the ticks themselves say what is left")
+		return b, errors.New("--id needs --force: without it the ticks themselves show what is left")
 	case o.limit < 0 || o.concurrency < 1 || o.concurrency > 1000:
 		return b, fmt.Errorf("--limit %d, --concurrency %d: want 0 or more, and 1-1000", o.limit, o.concurrency)
 	}
@@ -209,7 +209,7 @@ func (o backfillOptions) conclude(e env, rep *backfillReport, err error) error {
 	case errors.Is(err, scheduler.ErrUnknownJob):
 		return usage(fmt.Errorf("%w: its ticks begin when a server loads it (dibs serve, dibs trigger)", err))
 	case errors.Is(err, scheduler.ErrOtherDefinition):
-		return usage(fmt.Errorf("%w than this manifest: use the one that the servers have, or have them load this one first", err))
+		return usage(fmt.Errorf("%w than this manifest: use the servers' manifest, or load this one on the servers first", err))
 	case errors.Is(err, lease.ErrUnavailable), errors.Is(err, lease.ErrLost):
 		rep.Ended = err.Error()
 	case err != nil:
@@ -219,7 +219,7 @@ func (o backfillOptions) conclude(e env, rep *backfillReport, err error) error {
 		return werr
 	}
 	if rep.Ended != "" {
-		again := "the same command goes on from here"
+		again := "the same command continues from here"
 		if o.force {
 			again += ", with --id " + rep.ID
 		}

@@ -26,8 +26,8 @@ type jobListOptions struct {
 
 func newJobList(e env) *cobra.Command {
 	o := jobListOptions{}
-	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List the jobs and keys whose ticks a store accounts for",
-		Long:    "List the jobs of manifests and the keys of dibs run --once-per that are registered in a store.",
+	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List scheduled jobs",
+		Long:    "List the scheduled jobs that are registered in a store: those of manifests and Go programs, and the keys of\ndibs run --once-per.",
 		Example: "  dibs job list\n  dibs job list shop/ -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -38,7 +38,7 @@ func newJobList(e env) *cobra.Command {
 		}}
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
-	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "those that were removed as well")
+	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "include removed jobs")
 	return cmd
 }
 
@@ -94,7 +94,7 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 	}
 	defer p.close()
 	if !p.store.Ticked() {
-		return fmt.Errorf("store %s keeps no jobs: %w", p.config, errors.ErrUnsupported)
+		return fmt.Errorf("store %s has no jobs: %w", p.config, errors.ErrUnsupported)
 	}
 	known, err := tick.Registry(ctx, p.Ticks, o.name)
 	if err != nil {

@@ -20,9 +20,9 @@ type jobPauseOptions struct {
 	out                     format
 }
 
-const jobPauseHelp = `Pause a job, or a key of dibs run --once-per, on every server: none of its ticks is claimed until it
-is resumed. They end as paused, for good: nothing catches up on them. What already runs goes on.
-The pause, who made it and why are recorded; pausing again changes its end and its reason.`
+const jobPauseHelp = `Pause a job, or a key of dibs run --once-per, on every server: no server claims its ticks until you resume it. They end
+as paused, and nothing catches up on them. Running work goes on. dibs records the pause, who made it and why; pausing
+again changes its end and its reason.`
 
 func newJobPause(e env) *cobra.Command {
 	o := jobPauseOptions{}
@@ -35,7 +35,7 @@ func newJobPause(e env) *cobra.Command {
 		}}
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
-	cmd.Flags().StringVar(&o.why, "reason", "", "why, for whoever wonders; required")
+	cmd.Flags().StringVar(&o.why, "reason", "", "the reason, for the record; required")
 	cmd.Flags().StringVar(&o.until, "until", "", "the `INSTANT` at which the pause ends by itself (default: when the job is resumed)")
 	cmd.Flags().DurationVar(&o.span, "for", 0, "the same as a duration from now")
 	return cmd
@@ -44,7 +44,7 @@ func newJobPause(e env) *cobra.Command {
 func newJobResume(e env) *cobra.Command {
 	o := jobPauseOptions{resume: true}
 	cmd := &cobra.Command{Use: "resume NAME", Short: "End the pause of a job",
-		Long:    "End the pause of a job. Its ticks from now on are due again; those of the pause stay paused.",
+		Long:    "End the pause of a job. Its ticks are due again from now on; those of the pause stay paused.",
 		Example: "  dibs job resume shop/invoices",
 		Args:    exactly(1, "the name of one job or key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,10 +61,10 @@ func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
 		return err
 	}
 	if !o.resume && o.why == "" {
-		return usage(errors.New("--reason is required: say why, for whoever finds the job paused"))
+		return usage(errors.New("--reason is required: say why, for others who find the job paused"))
 	}
 	if o.until != "" && o.span != 0 {
-		return usage(errors.New("--until and --for say the same thing: give one of them"))
+		return usage(errors.New("--until and --for both set the end: give one of them"))
 	}
 	p, err := openFor(ctx, e, o.store)
 	if err != nil {
@@ -73,7 +73,7 @@ func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
 	defer p.close()
 	defer p.Book.Release(context.WithoutCancel(ctx)) //nolint:errcheck // it lapses by itself
 	if !p.store.Ticked() {
-		return fmt.Errorf("store %s keeps no jobs: %w", p.config, errors.ErrUnsupported)
+		return fmt.Errorf("store %s has no jobs: %w", p.config, errors.ErrUnsupported)
 	}
 	now, err := p.Keeper.Now(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func runJobPause(ctx context.Context, e env, o jobPauseOptions) error {
 	case o.resume:
 		words = o.name + " is resumed"
 	case j.Pause.Until.IsZero():
-		words = fmt.Sprintf("%s is paused until somebody resumes it: dibs job resume %s", o.name, o.name)
+		words = fmt.Sprintf("%s is paused until you resume it: dibs job resume %s", o.name, o.name)
 	}
 	if now, err = p.Keeper.Now(ctx); err != nil { // after the step that it tells of
 		return err

@@ -15,7 +15,7 @@ import (
 )
 
 func newLease(e env) *cobra.Command {
-	return group(&cobra.Command{Use: "lease", Short: "See who holds what, and free it safely"},
+	return group(&cobra.Command{Use: "lease", Short: "See who holds which key, and free it safely"},
 		newLeaseList(e), newLeaseShow(e), newLeaseBreak(e))
 }
 
@@ -59,7 +59,7 @@ type leaseListOptions struct {
 
 func newLeaseList(e env) *cobra.Command {
 	o := leaseListOptions{}
-	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List the leases that are held", Args: cobra.MaximumNArgs(1),
+	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List the held leases", Args: cobra.MaximumNArgs(1),
 		Example: "  dibs lease list\n  dibs lease list shop/ --all -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.prefix = strings.Join(args, "")
@@ -67,8 +67,8 @@ func newLeaseList(e env) *cobra.Command {
 		}}
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
-	cmd.Flags().BoolVar(&o.all, "all", false, "also those that are free")
-	cmd.Flags().BoolVar(&o.internal, "internal", false, "also those that dibs itself uses: servers, waiting places")
+	cmd.Flags().BoolVar(&o.all, "all", false, "also free leases")
+	cmd.Flags().BoolVar(&o.internal, "internal", false, "also dibs's own leases: servers, waiting places")
 	return cmd
 }
 
@@ -156,7 +156,7 @@ func newLeaseShow(e env) *cobra.Command {
 
 // internalFlag is the flag of what looks at one lease or breaks it.
 func internalFlag(cmd *cobra.Command, to *bool) {
-	cmd.Flags().BoolVar(to, "internal", false, "KEY is a lease that dibs itself uses, as `list --internal` names it")
+	cmd.Flags().BoolVar(to, "internal", false, "KEY is one of dibs's own leases, as `list --internal` names it")
 }
 
 // named is the key that a command was given.
@@ -176,7 +176,7 @@ func named(text string, internal bool) (lease.Key, error) {
 func (p *opened) none(ctx context.Context, key lease.Key, what string) error {
 	if ours, err := lease.ParseInternal(string(key)); err == nil {
 		if _, r, err := p.Keeper.Read(ctx, ours); err == nil && r.Key != "" {
-			return fmt.Errorf("lease %q: %s; a lease that dibs itself uses is called so: add --internal to mean that one", key, what)
+			return fmt.Errorf("lease %q: %s; one of dibs's own leases has that name: add --internal for that one", key, what)
 		}
 	}
 	return fmt.Errorf("lease %q: %s", key, what)
@@ -200,9 +200,9 @@ func runLeaseShow(ctx context.Context, e env, o leaseShowOptions) error {
 		return err
 	}
 	if r.Key == "" {
-		what := "there is none in %s, and never was"
+		what := "it does not exist in %s, and never did"
 		if key.Once() {
-			what = "there is none in %s: it was used once, and nothing is kept of it"
+			what = "it does not exist in %s: it was used once, and its record is deleted"
 		}
 		return p.none(ctx, key, fmt.Sprintf(what, p.config))
 	}
@@ -221,13 +221,12 @@ type leaseBreakOptions struct {
 
 func newLeaseBreak(e env) *cobra.Command {
 	o := leaseBreakOptions{}
-	cmd := &cobra.Command{Use: "break KEY --reason WHY", Short: "Make the holder stop, and free the key once it has",
-		Long: `Forbid further renewals of a lease. The holder learns of it at its next heartbeat and
-stops its work within its margin; nobody is granted the key before it has released it
-or it has expired, so nothing overlaps. The broken run ends as lost.
+	cmd := &cobra.Command{Use: "break KEY --reason WHY", Short: "Make the holder stop, and then free the key",
+		Long: `Forbid further renewals of a lease. The holder learns of it at its next heartbeat and stops its work within its margin.
+Nobody gets the key before the holder has released it or it has expired, so nothing overlaps. The broken run ends as
+lost.
 
---now frees the key at once. That is UNSAFE: the holder's work may still be going on.
-Use it only when you know that it is not.`,
+--now frees the key at once. This is UNSAFE: the holder's work may still run. Use it only if you know that it does not.`,
 		Example: "  dibs lease break invoices --reason 'hangs since 04:15'",
 		Args:    exactly(1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -251,7 +250,7 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 		return err
 	}
 	if o.now && o.why == "" {
-		return usage(fmt.Errorf("--now is unsafe and demands a --reason"))
+		return usage(fmt.Errorf("--now is unsafe and requires --reason"))
 	}
 	p, err := openFor(ctx, e, o.store)
 	if err != nil {
@@ -264,7 +263,7 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 		return err
 	}
 	if !ok {
-		return p.none(ctx, key, "it is held by nobody: there is nothing to break")
+		return p.none(ctx, key, "it is not held: there is nothing to break")
 	}
 	kind, how := "lease-broken", "waiting for the holder to stop"
 	if o.now {

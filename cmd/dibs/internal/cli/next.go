@@ -25,8 +25,8 @@ type nextOptions struct {
 
 func newNext(e env) *cobra.Command {
 	o := nextOptions{}
-	cmd := &cobra.Command{Use: "next EXPR|MANIFEST", Short: "Show when things are due",
-		Long: "Show the next instants of an expression, or of each job of a manifest. Nothing is run and no store is opened.\n\n" + sourcesHelp,
+	cmd := &cobra.Command{Use: "next EXPR|MANIFEST", Short: "Show the next ticks",
+		Long: "Show the next instants of an expression, or of each job of a manifest. No job runs and no store is opened.\n\n" + sourcesHelp,
 		Example: `  dibs next '15 4 1 * *' --tz Europe/Berlin -n 3
   dibs next '@every 90s' -o json
   dibs next '30 2 * * *' --tz America/New_York --dst skip
@@ -40,8 +40,8 @@ func newNext(e env) *cobra.Command {
 	formatFlag(cmd, &o.out)
 	o.sourceOptions.flags(cmd)
 	cmd.Flags().StringVar(&o.zone, "tz", "UTC", "the zone of an expression")
-	cmd.Flags().StringVar(&o.dst, "dst", "vixie", "fixed times of an expression when clocks change: vixie (once), skip (left out ones\nare not due) or repeat (as often as the clock shows them)")
-	cmd.Flags().StringVar(&o.job, "job", "", "the name that an expression's H stands for: APP/JOB, or the key of dibs run")
+	cmd.Flags().StringVar(&o.dst, "dst", "vixie", "fixed times of an expression when clocks change: vixie (once), skip (skipped times\nare not due) or repeat (as often as the clock shows them)")
+	cmd.Flags().StringVar(&o.job, "job", "", "the name that H in an expression uses: APP/JOB, or the key of dibs run")
 	cmd.Flags().StringVar(&o.after, "after", "", "show instants after this one (default now)")
 	cmd.Flags().IntVarP(&o.n, "count", "n", 5, "how many, 1 to 1000")
 	return cmd

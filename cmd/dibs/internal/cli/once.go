@@ -208,7 +208,7 @@ func (o once) register(ctx context.Context, r *runner, at time.Time) error {
 		if j.Name != string(r.key) || !j.Removed.IsZero() || j.Definition == here.Definition() {
 			continue
 		}
-		return statusError{exitInternal, fmt.Errorf("%s: the store holds another schedule for this key: %s, and here it is %s; make the crontabs agree, or, once all of them have the new one, run: dibs job forget %s", r.key, scheduleOf(j), scheduleIn(fmt.Sprintf("%q", o.expr), here), r.key)}
+		return statusError{exitInternal, fmt.Errorf("%s: the store has another schedule for this key: %s, and here it is %s; make the crontabs agree; or, when all have the new schedule, run: dibs job forget %s", r.key, scheduleOf(j), scheduleIn(fmt.Sprintf("%q", o.expr), here), r.key)}
 	}
 	_, err = r.place.Ticks.SetJobs(ctx, []tick.JobRequest{{Name: string(r.key), Definition: here.Definition(), Since: at}})
 	if err != nil {

@@ -67,11 +67,11 @@ func onePing(text string) (h job.Hook, err error) {
 	}
 	switch {
 	case address == "" && text != "":
-		return h, fmt.Errorf("%s is empty: write the switch's URL into it", text)
+		return h, fmt.Errorf("%s is empty: write the ping URL into it", text)
 	case address == "":
 		return h, errors.New("it is empty: give a URL, env:NAME or file:/path, or leave it out")
 	case !isWeb(address):
-		return h, errors.New("want https://… or http://…, or env:NAME or file:/path where such a URL is")
+		return h, errors.New("want https://… or http://…, or env:NAME or file:/path that contains such a URL")
 	}
 	h = job.Hook{On: []job.HookEvent{job.OnStart, job.OnSuccess, job.OnFailure}, Ping: &job.Request{URL: address}, Timeout: pingAttempt}
 	return h, hook.Check(&h)

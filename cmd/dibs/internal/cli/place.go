@@ -222,8 +222,8 @@ func (a address) mirror(host *opened) mirror.Way {
 
 // errWithheld is of a command that dibs runs, and that names no store of its own: any other than that dibs's would be
 // the wrong one.
-var errWithheld = errors.New("the dibs that runs this command keeps its store's address to itself, since it may hold a password: " +
-	"only `dibs task enqueue` reaches that store through it; name a store with --store, DIBS_STORE or DIBS_STORE_FILE")
+var errWithheld = errors.New("the dibs that runs this command hides its store's address, because it may contain a password: " +
+	"only `dibs task enqueue` can reach that store through it; name a store with --store, DIBS_STORE or DIBS_STORE_FILE")
 
 // via is the way to the store of the dibs that runs this command, where the command knows no other.
 func via(flag string) (c nested.Client, ok bool) {

@@ -42,7 +42,7 @@ type pauseView struct {
 func newQueueList(e env) *cobra.Command {
 	var store string
 	var out format
-	cmd := &cobra.Command{Use: "list", Short: "List queues: how deep they are, how old their oldest task is, who works them", Args: exactly(0, "no arguments"),
+	cmd := &cobra.Command{Use: "list", Short: "List queues: how many tasks, how old the oldest is, how many workers", Args: exactly(0, "no arguments"),
 		Example: "  dibs queue list\n  dibs queue list -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runQueueList(cmd.Context(), e, store, "", out)
@@ -152,7 +152,7 @@ func tellLanes(e env, views []laneView) error {
 func newQueueWorkers(e env) *cobra.Command {
 	var store string
 	var out format
-	cmd := &cobra.Command{Use: "workers", Short: "List the workers that are alive", Args: exactly(0, "no arguments"),
+	cmd := &cobra.Command{Use: "workers", Short: "List the live workers", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runQueueWorkers(cmd.Context(), e, store, out)
 		}}
@@ -205,16 +205,16 @@ func (o *queuePauseOptions) check(args []string) error {
 	}
 	named := o.queue != "" || o.kind != ""
 	if named == o.all {
-		return usage(errors.New("name a queue, a --kind, or both; or say --all for everything"))
+		return usage(errors.New("name a queue, a --kind, or both; or use --all for everything"))
 	}
 	return nil
 }
 
 func newQueuePause(e env) *cobra.Command {
 	o := queuePauseOptions{}
-	cmd := &cobra.Command{Use: "pause [QUEUE]", Short: "Stop the fetching of a queue, of a kind, or of everything",
-		Long: `Pause a queue, a kind, a kind in a queue, or everything, for all workers: nothing of it is fetched until it is resumed.
-What runs goes on. Tasks keep their places and their unique keys; windows run on.`,
+	cmd := &cobra.Command{Use: "pause [QUEUE]", Short: "Stop fetching from a queue, of a kind, or everything",
+		Long: `Pause a queue, a kind, a kind in a queue, or everything, for all workers: they fetch none of its tasks until you resume
+it. Running tasks go on. Tasks keep their places and their unique keys; unique windows go on.`,
 		Example: "  dibs queue pause mail --reason 'provider is down'\n  dibs queue pause --kind send --for 30m --reason 'rate limited'\n  dibs queue pause --all --reason migration",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(args); err != nil {
@@ -227,8 +227,8 @@ What runs goes on. Tasks keep their places and their unique keys; windows run on
 	f := cmd.Flags()
 	f.StringVar(&o.kind, "kind", "", "this kind of task")
 	f.BoolVar(&o.all, "all", false, "everything")
-	f.StringVar(&o.why, "reason", "", "why, for whoever wonders; required")
-	f.StringVar(&o.until, "until", "", "the `INSTANT` at which the pause ends by itself (default: when somebody resumes)")
+	f.StringVar(&o.why, "reason", "", "the reason, for the record; required")
+	f.StringVar(&o.until, "until", "", "the `INSTANT` at which the pause ends by itself (default: when you resume)")
 	f.DurationVar(&o.span, "for", 0, "the same as a duration from now")
 	return cmd
 }
@@ -238,10 +238,10 @@ func runQueuePause(ctx context.Context, e env, o queuePauseOptions) error {
 		return err
 	}
 	if o.why == "" {
-		return usage(errors.New("--reason is required: say why, for whoever finds the queue paused"))
+		return usage(errors.New("--reason is required: say why, for others who find the queue paused"))
 	}
 	if o.until != "" && o.span != 0 {
-		return usage(errors.New("--until and --for say the same thing: give one of them"))
+		return usage(errors.New("--until and --for both set the end: give one of them"))
 	}
 	p, err := openQueue(ctx, e, o.store)
 	if err != nil {
@@ -262,7 +262,7 @@ func runQueuePause(ctx context.Context, e env, o queuePauseOptions) error {
 	if err := p.store.Tasks.Pause(ctx, pause); err != nil {
 		return fmt.Errorf("pause %s: %w", pause.What(), err)
 	}
-	words := "until somebody resumes it"
+	words := "until you resume it"
 	if !pause.Until.IsZero() {
 		words = "until " + stampOf(pause.Until)
 	}
@@ -273,7 +273,7 @@ func runQueuePause(ctx context.Context, e env, o queuePauseOptions) error {
 func newQueueResume(e env) *cobra.Command {
 	o := queuePauseOptions{}
 	cmd := &cobra.Command{Use: "resume [QUEUE]", Short: "End a pause",
-		Long:    "End a pause. Name it as it was made: a pause of everything is not ended by resuming one queue.",
+		Long:    "End a pause. Name it as when you made it: resuming one queue does not end a pause of everything.",
 		Example: "  dibs queue resume mail\n  dibs queue resume --kind send\n  dibs queue resume --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(args); err != nil {

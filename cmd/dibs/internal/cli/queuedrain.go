@@ -20,19 +20,18 @@ type queueDrainOptions struct {
 	out                         format
 }
 
-const queueDrainHelp = `Drain the backlog of a queue: the tasks that wait in it now with those that are to be tried again later
-(and with --scheduled also those that were never begun and whose instant has not come).
-Running ones go on, and new ones are taken in as before.
+const queueDrainHelp = `Drain the backlog of a queue: the tasks that wait in it now, and those that will be tried again later (with --scheduled
+also those that never began and are not due yet). Running tasks go on, and new ones are accepted as before.
 
-  without more     wait until the workers have done them; progress is shown
+  without these    wait until the workers have done them, and show the progress
   --discard        end them as discarded; their unique keys are free
   --to QUEUE       move them into another queue
 
---discard and --to only count, unless --yes is said. They work in steps of 1,000, and may be interrupted between any two.`
+--discard and --to only count, unless you give --yes. They work in steps of 1,000; you can interrupt between two steps.`
 
 func newQueueDrain(e env) *cobra.Command {
 	o := queueDrainOptions{}
-	cmd := &cobra.Command{Use: "drain QUEUE", Short: "Work off, discard or move what waits in a queue", Long: queueDrainHelp,
+	cmd := &cobra.Command{Use: "drain QUEUE", Short: "Wait for, discard or move the tasks that wait in a queue", Long: queueDrainHelp,
 		Example: "  dibs queue drain mail\n  dibs queue drain mail --to mail-slow --kind newsletter --yes\n  dibs queue drain import --discard --yes --reason 'wrong file'",
 		Args:    exactly(1, "one queue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,11 +42,11 @@ func newQueueDrain(e env) *cobra.Command {
 	formatFlag(cmd, &o.out)
 	f := cmd.Flags()
 	f.StringVar(&o.kind, "kind", "", "only this kind of task")
-	f.BoolVar(&o.scheduled, "scheduled", false, "also tasks that were never begun and whose instant has not come")
+	f.BoolVar(&o.scheduled, "scheduled", false, "also tasks that never began and are not due yet")
 	f.BoolVar(&o.discard, "discard", false, "end them as discarded")
 	f.StringVar(&o.to, "to", "", "move them into this queue")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do it")
-	f.StringVar(&o.why, "reason", "", "why, for whoever wonders")
+	f.StringVar(&o.why, "reason", "", "the reason, for the event")
 	return cmd
 }
 
@@ -111,7 +110,7 @@ func warnIdle(ctx context.Context, e env, p *opened, o queueDrainOptions) error 
 			_, words := driver.Pause{Queue: v.Paused.Queue, Kind: v.Paused.Kind, Until: v.Paused.Until, By: v.Paused.By, Why: v.Paused.Why}.Event()
 			fmt.Fprintf(e.stderr, "kind %s waits: paused: %s\n", v.Kind, printable(words))
 		case v.Workers == 0:
-			fmt.Fprintf(e.stderr, "kind %s waits: no live worker does it in queue %s\n", v.Kind, v.Queue)
+			fmt.Fprintf(e.stderr, "kind %s waits: no live worker handles it in queue %s\n", v.Kind, v.Queue)
 		}
 	}
 	return err
@@ -119,9 +118,9 @@ func warnIdle(ctx context.Context, e env, p *opened, o queueDrainOptions) error 
 
 func newQueueClear(e env) *cobra.Command {
 	o := queueDrainOptions{}
-	cmd := &cobra.Command{Use: "clear QUEUE", Short: "Discard what waits in a queue, and delete what is finished",
-		Long: `Clear a queue: discard all that waits in it, scheduled tasks included, and delete its finished tasks. No unique key of
-any of them is left, not even in its window. Running tasks go on. Without --yes it only counts.`,
+	cmd := &cobra.Command{Use: "clear QUEUE", Short: "Discard the waiting tasks of a queue, and delete the finished ones",
+		Long: `Clear a queue: discard all waiting tasks, scheduled ones included, and delete its finished tasks. None of their unique
+keys remains, not even in its window. Running tasks go on. Without --yes it only counts.`,
 		Example: "  dibs queue clear import --yes --reason 'wrong file'",
 		Args:    exactly(1, "one queue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -132,7 +131,7 @@ any of them is left, not even in its window. Running tasks go on. Without --yes 
 	formatFlag(cmd, &o.out)
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do it")
 	cmd.Flags().StringVar(&o.kind, "kind", "", "only this kind of task")
-	cmd.Flags().StringVar(&o.why, "reason", "", "why, for whoever wonders")
+	cmd.Flags().StringVar(&o.why, "reason", "", "the reason, for the event")
 	return cmd
 }
 
@@ -163,11 +162,11 @@ func runQueueClear(ctx context.Context, e env, o queueDrainOptions) error {
 func newQueueLimit(e env) *cobra.Command {
 	var store, kind string
 	var out format
-	cmd := &cobra.Command{Use: "limit KEY N|declared", Short: "Change how many tasks of a limit's key run at the same time",
-		Long: `Change how many tasks of a limit's key run at the same time, whatever its tasks declare, until you take that back with the word
-declared: then what they declared last holds again. Raising it lets waiting tasks run at once; lowering it stops nothing that runs.
-dibs queue show names the limits that somebody changed so.`,
-		Example: "  dibs queue limit supplier-9 4 --kind import\n  dibs queue limit tenant-7 1           # a key that is shared between kinds\n  dibs queue limit tenant-7 declared    # takes that back",
+	cmd := &cobra.Command{Use: "limit KEY N|declared", Short: "Change how many tasks of a limit's key run at once",
+		Long: `Change how many tasks of a limit's key run at once, whatever the tasks declare. To remove your limit, use the word
+declared: then the last declaration applies again. A higher limit starts waiting tasks at once; a lower one stops no
+running task. dibs queue show lists the limits that operators changed.`,
+		Example: "  dibs queue limit supplier-9 4 --kind import\n  dibs queue limit tenant-7 1           # a key that is shared between kinds\n  dibs queue limit tenant-7 declared    # removes that limit",
 		Args:    exactly(2, "a key, and a number or the word declared"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
@@ -177,7 +176,7 @@ dibs queue show names the limits that somebody changed so.`,
 		}}
 	storeFlag(cmd, &store)
 	formatFlag(cmd, &out)
-	cmd.Flags().StringVar(&kind, "kind", "", "the kind whose key it is (default: a key shared between kinds)")
+	cmd.Flags().StringVar(&kind, "kind", "", "the kind of the key (default: a key shared between kinds)")
 	return cmd
 }
 

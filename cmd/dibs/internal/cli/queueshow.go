@@ -20,10 +20,10 @@ func newQueueShow(e env) *cobra.Command {
 	var out format
 	var since time.Duration
 	cmd := &cobra.Command{Use: "show QUEUE", Short: "Show one queue: depth, age, throughput, waiting times, duplicates and discards",
-		Long: `Show one queue: how deep it is per kind and state, and what its counters say of the last hour (--since): how many were
-enqueued, were duplicates, succeeded, failed and were discarded, for which reasons, and how long they waited and worked.
-Times are upper bounds, by powers of two of milliseconds. It also names the limits of its kinds, and the shared ones, on which somebody
-has the last word (dibs queue limit).`,
+		Long: `Show one queue: how many tasks per kind and state, and the counters of the last hour (--since): how many were enqueued,
+were duplicates, succeeded, failed and were discarded, for which reasons, and how long they waited and ran. Times are
+upper bounds, by powers of two of milliseconds. It also lists the operators' limits (dibs queue limit) of its kinds, and
+the shared ones.`,
 		Example: "  dibs queue show mail\n  dibs queue show mail --since 24h -o json",
 		Args:    exactly(1, "one queue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ func tellLimits(e env, limits []limitView) {
 		if l.Kind != "" {
 			whose = "kind " + l.Kind
 		}
-		fmt.Fprintf(e.stdout, "\nlimit %s (%s): %d at the same time, said by %s at %s; its tasks declare %d (dibs queue limit KEY declared takes that back)\n",
+		fmt.Fprintf(e.stdout, "\nlimit %s (%s): %d at the same time, set by %s at %s; its tasks declare %d (dibs queue limit KEY declared removes it)\n",
 			printable(l.Key), printable(whose), l.Max, printable(orDash(l.By)), stampOf(l.Since), l.Declared)
 	}
 }
@@ -87,7 +87,7 @@ func runQueueShow(ctx context.Context, e env, flag, name string, since time.Dura
 		return err
 	}
 	if since < time.Minute {
-		return usage(fmt.Errorf("--since %s: the counters are kept by the minute; give 1m at least", since))
+		return usage(fmt.Errorf("--since %s: dibs counts by the minute: want at least 1m", since))
 	}
 	p, err := openQueue(ctx, e, flag)
 	if err != nil {

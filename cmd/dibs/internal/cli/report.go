@@ -80,11 +80,11 @@ func because(reason string) string {
 	case run.ReasonOverlap:
 		return "not started"
 	case run.ReasonQueueFull:
-		return "not started, since another one waits already"
+		return "not started, because another run is already waiting"
 	case run.ReasonHolderStuck:
-		return "not started, since it did not stop when asked"
+		return "not started, because the holder did not stop when asked"
 	case run.ReasonSuperseded:
-		return "not started, since a newer one asked to replace it"
+		return "not started, because a newer run replaced it"
 	}
 	return reason
 }
@@ -121,9 +121,9 @@ func (r *runner) duplicate(at time.Time, a tick.Answer) report {
 		rep.Outcome, rep.Reason = run.Paused, r.place.WhyPaused(context.Background(), rep.Key)
 		rep.err = fmt.Errorf("%s: not run: %s (dibs job resume %s)", r.key, rep.Reason, r.key)
 	case a.Status == tick.Settled:
-		rep.err = fmt.Errorf("%s: the tick %s is settled already", r.key, at.Format(time.RFC3339))
+		rep.err = fmt.Errorf("%s: the tick %s is already settled", r.key, at.Format(time.RFC3339))
 	case t.State == tick.Closed:
-		rep.err = fmt.Errorf("%s: the tick %s has ended already: %s, on %s", r.key, at.Format(time.RFC3339), t.Outcome, t.Claimant)
+		rep.err = fmt.Errorf("%s: the tick %s has already ended: %s, on %s", r.key, at.Format(time.RFC3339), t.Outcome, t.Claimant)
 	default:
 		rep.err = fmt.Errorf("%s: the tick %s was claimed by %s at %s", r.key, at.Format(time.RFC3339), t.Claimant, t.Claimed.Format(time.RFC3339))
 	}
@@ -239,7 +239,7 @@ func openReport(to string) (io.WriteCloser, error) {
 func inherited(fd int) (io.WriteCloser, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return nil, fmt.Errorf("descriptor %d is not open; open it where dibs is started, as in: %d>report.json", fd, fd)
+		return nil, fmt.Errorf("descriptor %d is not open; open it when you start dibs, as in: %d>report.json", fd, fd)
 	}
 	if mode, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err != nil || mode&unix.O_ACCMODE == unix.O_RDONLY {
 		return nil, fmt.Errorf("descriptor %d is not open for writing", fd)

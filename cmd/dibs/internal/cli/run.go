@@ -32,25 +32,25 @@ type runOptions struct {
 	pings, args                                   []string
 }
 
-const runHelp = `Run a command under a lease: at most one in the whole fleet holds the key at a time.
+const runHelp = `Run a command under a lease: at most one process in the whole fleet holds the key at a time.
 
-When the lease is lost (the store is unreachable for too long, or somebody broke it) the
-command and everything that it started is stopped BEFORE anybody else can be granted the key.
-The command finds its fencing token in DIBS_TOKEN and the run's id in DIBS_RUN_ID.
+If the lease is lost (the store is unreachable for too long, or a person broke it), dibs stops the command and everything
+that it started BEFORE another process can get the key. The command's fencing token is in DIBS_TOKEN, and the run's id in
+DIBS_RUN_ID.
 
-The end of what the command prints (64 KiB) is kept in the history: dibs history KEY --log. It still goes where it
-always went, byte for byte. A stream that is a terminal stays the command's own, and is not kept. Nothing is kept
-with --no-output, nor with --leftovers leave: what is left prints on after dibs has ended.
+dibs keeps the last 64 KiB of the command's output in the history: dibs history KEY --log. The output also goes where it
+always went, byte for byte. Output to a terminal is not kept. Nothing is kept with --no-output, nor with --leftovers leave,
+because processes that are left go on printing after dibs has ended.
 
---ping tells a dead-man's switch, such as healthchecks.io, of each run: URL/start, then URL or URL/fail, with the end of
-the kept output. A run that was skipped pings nothing. The work never waits for a ping. When the lease is free, dibs
-gives the pings 10 s at most. A ping that fails is a warning and changes no exit status. The URL is a secret and
-arguments are visible to other users: better write it into DIBS_PING or a file.
+--ping reports each run to a dead-man's switch, such as healthchecks.io: URL/start, then URL or URL/fail, with the end of
+the kept output. A skipped run pings nothing. The work never waits for a ping. When the lease is free, the pings have 10 s
+at most. A failed ping is a warning and does not change the exit status. The URL is a secret, and other users can see
+arguments: write it into DIBS_PING or a file.
 
 Exit status: the command's own, 128+n if signal n killed it, and
    69  the store is unavailable; nothing was started
    75  contended: the key is held, or this tick was claimed elsewhere (--contended-exit)
-   79  the lease was lost, and the command stopped for it
+   79  the lease was lost, and dibs stopped the command
   124  timed out (--timeout)
   125  dibs itself failed, or was used wrongly
   126  the command cannot be executed      127  the command was not found`
@@ -59,7 +59,7 @@ const runExamples = `  # in the crontab of every server: exactly one of them run
   15 4 1 * *  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php
 
   dibs run --key deploy --wait 10m -- ./deploy.sh         wait up to 10 minutes for the key
-  dibs run --key sync --policy replace -- ./sync.sh       stop the one that runs, then start
+  dibs run --key sync --policy replace -- ./sync.sh       stop the running one, then start
   dibs run --key report --once-per 1h -- ./report.sh      not within an hour of the last start`
 
 func newRun(e env) *cobra.Command {
@@ -73,20 +73,20 @@ func newRun(e env) *cobra.Command {
 	f.SetInterspersed(false)
 	storeFlag(cmd, &o.store)
 	f.StringVar(&o.key, "key", "", "the lease's key (in host scope it defaults to the command line)")
-	f.StringVar(&o.oncePer, "once-per", "", "run once per tick of this cron expression in the whole fleet, or not within\nthis duration of the last start; `CRON|D`, or none to say that a mere lock is meant")
+	f.StringVar(&o.oncePer, "once-per", "", "run once per tick of this cron expression in the whole fleet, or not within\nthis duration of the last start; `CRON|D`, or none to use a lock only")
 	f.StringVar(&o.zone, "tz", "", "the zone of --once-per (default $CRON_TZ, $TZ, the host's)")
-	f.StringVar(&o.dst, "dst", "vixie", "fixed times of --once-per when clocks change: vixie (once), skip (left out ones are\nnot due) or repeat (as often as the clock shows them)")
-	f.StringVar(&o.scope, "scope", "", "host or global (default global on a store that is shared)")
+	f.StringVar(&o.dst, "dst", "vixie", "fixed times of --once-per when clocks change: vixie (once), skip (skipped times are\nnot due) or repeat (as often as the clock shows them)")
+	f.StringVar(&o.scope, "scope", "", "host or global (default global on a shared store)")
 	f.StringVar(&o.policy, "policy", "forbid", "when the key is held: forbid, allow, replace or wait")
 	f.DurationVar(&o.wait, "wait", 0, "with forbid: wait this long for the key")
 	f.DurationVar(&o.timeout, "timeout", 0, "stop the command after this long (0: never)")
 	f.DurationVar(&o.stopGrace, "stop-grace", 10*time.Second, "time between TERM and KILL when the command is stopped")
-	f.StringVar(&o.onCrash, "on-crash", "skip", "with --once-per CRON: rerun lets the others stand by, and run the tick if its\nserver crashes; skip does not")
-	f.StringVar(&o.leftovers, "leftovers", "wait", "processes that outlive the command: wait for them, kill them, or leave them alone")
+	f.StringVar(&o.onCrash, "on-crash", "skip", "with --once-per CRON: rerun: the other servers stand by, and one of them runs the\ntick if its server crashes; skip: they do not")
+	f.StringVar(&o.leftovers, "leftovers", "wait", "processes that outlive the command: wait for them, kill them, or leave them")
 	f.IntVar(&o.contendedExit, "contended-exit", exitContended, "exit status when the key is held or the tick was claimed elsewhere")
 	f.StringVar(&o.json, "json", "", "write the result as JSON to this `FILE`, or descriptor number")
 	f.StringArrayVar(&o.pings, "ping", nil, "ping this dead-man's switch at start, success and failure: `URL`, env:NAME or file:/path;\nmay be repeated (default $DIBS_PING)")
-	f.BoolVar(&o.noOutput, "no-output", false, "do not keep what the command prints; it gets dibs's own streams")
+	f.BoolVar(&o.noOutput, "no-output", false, "do not keep the command's output; it gets dibs's own streams")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention")
 	return cmd
 }
@@ -122,7 +122,7 @@ func (o runOptions) check() (plan, error) {
 	}
 	if o.key == "" {
 		if !p.host {
-			return p, fmt.Errorf("--key is required on a store that is shared (%s): command lines differ between hosts", p.address)
+			return p, fmt.Errorf("--key is required on a shared store (%s): command lines differ between hosts", p.address)
 		}
 		p.runOptions.key = strings.Join(o.args, " ")
 	}
@@ -163,7 +163,7 @@ func (p *plan) scoped() error {
 		return fmt.Errorf("--scope %q: want host or global", p.scope)
 	}
 	if p.address.implicit && p.scope == "" && (p.oncePer != "" && p.oncePer != "none" || p.cron) {
-		return fmt.Errorf("no store is named, so every server would run this: name the fleet's store with --store or DIBS_STORE, or say --scope host to mean this host alone (%s)", p.address)
+		return fmt.Errorf("no store is named, so every server would run this: name the fleet's store with --store or DIBS_STORE, or use --scope host for this host only (%s)", p.address)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (o runOptions) parsePolicy() (pol job.Policy, err error) {
 	case o.wait > 0 && pol.Concurrency != job.Forbid:
 		return pol, fmt.Errorf("--wait goes with --policy forbid, not with %s", o.policy)
 	case pol.OnCrash == job.CrashRerun && (o.oncePer == "" || o.oncePer == "none"):
-		return pol, errors.New("--on-crash rerun needs --once-per CRON: without a tick there is nothing to run again")
+		return pol, errors.New("--on-crash rerun needs --once-per CRON: without a tick there is nothing to rerun")
 	}
 	return pol, nil
 }
@@ -231,10 +231,10 @@ func runRun(ctx context.Context, e env, o runOptions) error {
 		inner: p.address.inner(output.TextLogger(e.stderr, slog.LevelWarn))}
 	defer r.inner.Close()
 	if p.cron && p.oncePer == "" && !p.host {
-		fmt.Fprintf(e.stderr, "dibs: %s: this is a lock and nothing more: a job that is faster than the servers' clocks differ runs on each of them; add --once-per 'EXPR', or --once-per none if that is meant\n", p.key)
+		fmt.Fprintf(e.stderr, "dibs: %s: this is only a lock: a job that is shorter than the servers' clocks differ runs on each of them; add --once-per 'EXPR', or --once-per none to confirm\n", p.key)
 	}
 	if p.address.implicit && p.scope == "" && !e.log.tty {
-		fmt.Fprintf(e.stderr, "dibs: %s: no store is named, so this excludes on this host only (%s); name the fleet's with --store or DIBS_STORE, or say --scope host\n", p.key, hostDir())
+		fmt.Fprintf(e.stderr, "dibs: %s: no store is named, so this lock works on this host only (%s); name the fleet's store with --store or DIBS_STORE, or use --scope host\n", p.key, hostDir())
 	}
 	pinged := p.ping.begin(place, p.key)
 	rep := r.run()
@@ -317,5 +317,5 @@ func (r *runner) holder(key lease.Key, runID string) lease.Holder {
 }
 
 func (r *runner) leftoverPids(pids []int) {
-	fmt.Fprintf(r.stderr, "dibs: %s: the command has ended, but processes that it started go on, and so does the lease: %v (--leftovers kill|leave)\n", r.key, pids)
+	fmt.Fprintf(r.stderr, "dibs: %s: the command has ended, but processes that it started still run, so the lease is still held: %v (--leftovers kill|leave)\n", r.key, pids)
 }

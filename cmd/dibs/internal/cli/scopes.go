@@ -22,7 +22,7 @@ func useScopes(told context.Context, log *slog.Logger) {
 	case err != nil:
 		sayKillMode(log, err)
 	case s != nil:
-		log.Info("each command gets a scope of its own from systemd: a stop of this service drains", "event", "scopes")
+		log.Info("each command gets its own scope from systemd, so stopping this service drains", "event", "scopes")
 		context.AfterFunc(told, func() { _ = command.UseScopes(nil) })
 	}
 }
@@ -36,6 +36,6 @@ func sayKillMode(log *slog.Logger, why error) {
 	if !known {
 		u.Name = scope.Service()
 	}
-	log.Warn("when this service stops, systemd ends its jobs at once, without a drain: it gives them no scopes of their own", "event", "unit-kill-mode",
+	log.Warn("when this service stops, systemd kills its jobs at once, without a drain, because it gives them no scopes", "event", "unit-kill-mode",
 		"unit", u.Name, "error", why, "cure", doctor.KillModeCure(u))
 }

@@ -31,22 +31,22 @@ const serveHelp = `Serve the jobs of a manifest. Every server runs this: the sto
 exactly one server does (jobs of scope host: one per host). A job is a command, a request, or a task to
 enqueue, which any worker of its queue does (dibs work).
 
-SIGTERM and SIGINT drain: no new ticks are claimed, what runs goes on for --drain, is then told to
-stop and gets its grace, and the leases are released; hooks have until 4 s after the drain for what
-they are still to tell, at least 2 s. With the default all of it is over in 30 s, if the work heeds
-SIGTERM. A second one ends the drain at once: what runs is told to stop and gets its grace, and 10 s
-later dibs ends, whatever still waits. A third one ends it at once; its guardians then kill what runs.
-SIGHUP, or a change of the file or of the directory's files, reloads the manifest without losing a
-tick; a manifest with an error is reported and the one that is served stays. An application is
-asked again on SIGHUP only; standard input cannot be read again.
+SIGTERM and SIGINT drain: dibs claims no new ticks, and running work may go on for --drain. Then dibs
+stops it, with its grace, and releases the leases. Hooks have until 4 s after the drain for their
+remaining reports, at least 2 s. With the default all of this takes less than 30 s, if the work obeys
+SIGTERM. A second signal ends the drain at once: dibs stops the work, with its grace, and exits 10 s
+later, whatever still waits. A third one ends dibs at once; its guardians then kill the work. SIGHUP, or a
+change of the file or of the directory's files, reloads the manifest without losing a tick. If the new
+manifest has an error, dibs reports it and keeps the old one. dibs requests an application's manifest
+again on SIGHUP only; it cannot read standard input again.
 
 ` + sourcesHelp + `
 
 Exit status: 0 after a drain, 2 for a wrong manifest, 69 when the store is unavailable at the start,
-128 and the signal's number when it had to be told more than once.`
+128 plus the signal's number after more than one signal.`
 
 // logJSONHelp is that of --log-json.
-const logJSONHelp = "log as JSON lines on standard error, with a line for each line that the work prints:\nevent output, with run_id, stream and line"
+const logJSONHelp = "log as JSON lines on standard error; each line of the work's output is an event\noutput, with run_id, stream and line"
 
 func newServe(e env) *cobra.Command {
 	o := serveOptions{}
@@ -62,11 +62,11 @@ func newServe(e env) *cobra.Command {
 	storeFlag(cmd, &o.store)
 	o.sourceOptions.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.scope, "default-scope", "", "host or global: what a job without concurrency_scope means; asked for on a store\nthat is shared")
+	f.StringVar(&o.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required on a\nshared store")
 	environmentFlag(cmd, &o.environment)
-	f.DurationVar(&o.drain, "drain", 12*time.Second, "how long running work may go on after SIGTERM before it is told to stop")
+	f.DurationVar(&o.drain, "drain", 12*time.Second, "how long running work may go on after SIGTERM before dibs stops it")
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log lost races as well")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "also log lost races")
 	return cmd
 }
 
@@ -99,7 +99,7 @@ func inSeconds(_ []string, a slog.Attr) slog.Attr {
 
 // environmentFlag is the flag by which a server says what it is.
 func environmentFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "environment", os.Getenv("DIBS_ENVIRONMENT"), "what this server is, for jobs that are meant for some `ENVIRONMENT`s only\n(default $DIBS_ENVIRONMENT)")
+	cmd.Flags().StringVar(to, "environment", os.Getenv("DIBS_ENVIRONMENT"), "this server's `ENVIRONMENT`, for jobs with environments\n(default $DIBS_ENVIRONMENT)")
 }
 
 // options are what a server of these flags serves with.

@@ -229,7 +229,7 @@ func TestAJobThatIsSettledAheadOfTheClockIsShown(t *testing.T) {
 		want   string
 	}{
 		{0, []string{"job", "list"}, "active, settled ahead of the store's clock"},
-		{0, []string{"job", "show", "shop/a"}, "ahead of the store's clock, which was fast once"},
+		{0, []string{"job", "show", "shop/a"}, "ahead of the store's clock, which was once fast"},
 		{0, []string{"job", "show", "shop/a", "-o", "json"}, `"settled_ahead_seconds": 359`},
 		{0, []string{"explain", "shop/a"}, "The job is settled up to"},
 		{1, []string{"doctor"}, "settled-ahead"},

@@ -194,7 +194,7 @@ var exit = os.Exit
 func die(sig syscall.Signal) {
 	said := make(chan struct{})
 	go func() {
-		fmt.Fprintf(os.Stderr, "dibs: told more than once to end (%s), and something still waits: ending now; what runs is killed, and its leases lapse\n", sig)
+		fmt.Fprintf(os.Stderr, "dibs: ending now after several signals (%s); running work is killed, and its leases expire\n", sig)
 		close(said)
 	}()
 	select {

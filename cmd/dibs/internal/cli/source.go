@@ -24,24 +24,24 @@ type sourceOptions struct {
 // sourcesHelp is the same in the help of each of them.
 const sourcesHelp = `MANIFEST is a file (JSON or YAML), a directory (its *.json, *.yaml and *.yml together), - for
 standard input, or the https address of an application that serves its manifest
-(https://host alone means https://host` + source.WellKnown + `). An application is asked with
-a signature, so --secret env:NAME is needed, and over https, except on this host's loopback.
+(https://host alone means https://host` + source.WellKnown + `). dibs signs the request to
+an application, so --secret env:NAME is required, and uses https, except on this host's loopback.
 
-The manifest of an application may name only what you grant: the secret that signs, its own origin, and
-what --secret NAME=env:VARIABLE (in secret_refs: NAME), --allow-host, --allow-queue and --allow-limit name.
-It may name no files and no commands. Its app is what --app names; without --app, it may have one that
-nobody else has registered in the store. Each of these flags may be given several times.`
+An application's manifest may use only what you grant: the secret that signs, its own origin, and what you name
+with --secret NAME=env:VARIABLE (in secret_refs: NAME), --allow-host, --allow-queue and --allow-limit. It may use
+no files and no commands. Its app must be one of --app; without --app, it may be one that nobody else has
+registered in the store. Each of these flags may be repeated.`
 
 func (o *sourceOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&o.secrets, "secret", nil, "env:NAME or file:/path: what signs the request to an application;\nNAME=env:VARIABLE or NAME=file:/path: what a manifest may name as NAME")
-	f.StringArrayVar(&o.apps, "app", nil, "`NAME` of the app that an application speaks for")
-	f.StringArrayVar(&o.hosts, "allow-host", nil, "`HOST[:PORT]` that an application's manifest may name over https,"+
+	f.StringArrayVar(&o.secrets, "secret", nil, "env:NAME or file:/path: the secret that signs the request to an application;\nNAME=env:VARIABLE or NAME=file:/path: a secret that a manifest may use as NAME")
+	f.StringArrayVar(&o.apps, "app", nil, "`NAME` of the app that an application may have")
+	f.StringArrayVar(&o.hosts, "allow-host", nil, "`HOST[:PORT]` that an application's manifest may call over https,"+
 		"\nbeside its own origin; http://HOST[:PORT]: without TLS")
-	f.StringArrayVar(&o.queues, "allow-queue", nil, "`QUEUE` that tasks of an application's manifest may enter")
+	f.StringArrayVar(&o.queues, "allow-queue", nil, "`QUEUE` that an application's manifest may enqueue into")
 	f.StringArrayVar(&o.limits, "allow-limit", nil,
-		"`KEY` that tasks of an application's manifest may have a limit on, beside APP/…")
-	f.BoolVar(&o.allowHTTP, "allow-http", false, "ask an application on another host without TLS")
+		"`KEY` of a limit that an application's manifest may set, beside APP/…")
+	f.BoolVar(&o.allowHTTP, "allow-http", false, "request the manifest of an application on another host over http")
 }
 
 // manifest is what the flags say of one.
@@ -51,8 +51,8 @@ func (o *sourceOptions) manifest(e env, name string) (m serve.Manifest, err erro
 		return m, usage(err)
 	}
 	if !source.IsAddress(name) && len(o.apps)+len(o.hosts)+len(o.queues)+len(o.limits) > 0 {
-		return m, usage(errors.New("--app, --allow-host, --allow-queue and --allow-limit are for the manifest of an application: " +
-			"that of a file may name whatever it likes"))
+		return m, usage(errors.New("--app, --allow-host, --allow-queue and --allow-limit are for an application's manifest: " +
+			"a file's manifest may use everything"))
 	}
 	for _, app := range o.apps {
 		if err := source.CheckApp(app); err != nil {
@@ -90,11 +90,11 @@ func (o *sourceOptions) references() (own string, named map[string]string, err e
 		name, ref, ok := strings.Cut(text, "=")
 		switch {
 		case secret.IsPlace(text) && own != "":
-			return "", nil, errors.New("--secret: one signs the request to an application: give the others a name, as in NAME=env:VARIABLE")
+			return "", nil, errors.New("--secret: only one signs the request to an application: give the others a name, as in NAME=env:VARIABLE")
 		case secret.IsPlace(text):
 			own = text
 		case !ok || !secret.IsPlace(ref) || !secret.IsName(name):
-			return "", nil, errors.New("--secret: want env:NAME or file:/path, where the secret is, or with a name NAME=env:VARIABLE or NAME=file:/path; never the secret itself, which other users of this host could see")
+			return "", nil, errors.New("--secret: want env:NAME or file:/path, or with a name NAME=env:VARIABLE or NAME=file:/path; never the secret itself, because other users of this host can see arguments")
 		case named[name] != "":
 			return "", nil, fmt.Errorf("--secret %s=…: the name is given twice", name)
 		default:
@@ -122,11 +122,11 @@ func (o *sourceOptions) whereIs(ref string) (at string, err error) {
 func cured(r *serve.Refusal) string {
 	switch {
 	case errors.Is(r, serve.ErrNoScope):
-		return "say --default-scope global (one server runs each tick) or --default-scope host"
+		return "give --default-scope global (one server runs each tick) or --default-scope host"
 	case errors.Is(r, serve.ErrReach):
 		return "name a shared store with --store or DIBS_STORE, make it scope host, or declare with ?reach=only-host that there is no other host"
 	case errors.Is(r, scheduler.ErrOtherSource):
-		return fmt.Sprintf("If this application speaks for it, add --app %s on every server", r.App)
+		return fmt.Sprintf("If this application owns it, add --app %s on every server", r.App)
 	case r.Secret() != "":
 		return addSecret(r.Secret())
 	}

@@ -25,9 +25,9 @@ func (e storeError) Error() string {
 	switch {
 	case strings.Contains(text, "; "): // it has its own cure
 	case errors.Is(e.err, lease.ErrUnavailable):
-		text += "; see that it is up, and that the address is right"
+		text += "; check that it is up and that the address is right"
 	default:
-		text += "; correct the address of the store, or what it refuses (dibs doctor says more)"
+		text += "; correct the store's address, or the problem (dibs doctor says more)"
 	}
 	return text
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // errFileName does not quote the file: it may hold a password.
-var errFileName = errors.New("its line begins with DIBS_STORE: want the address alone, such as redis://host:6379/0, " +
-	"without DIBS_STORE= in front and without quotes")
+var errFileName = errors.New("its line begins with DIBS_STORE: want only the address, such as redis://host:6379/0, " +
+	"without DIBS_STORE= and without quotes")
 
 // addressIn returns the address in the text of a file that names the store. Blank lines, and lines that begin with #,
 // are comments; a file of these alone names no store. Users paste the line of a crontab or of an environment file: the
@@ -24,7 +24,7 @@ func addressIn(text string) (string, error) {
 	case len(found) == 0:
 		return "", nil
 	case len(found) > 1:
-		return "", fmt.Errorf("it has %d lines beside comments: want one line with the address alone", len(found))
+		return "", fmt.Errorf("it has %d lines beside comments: want one line with only the address", len(found))
 	case strings.HasPrefix(strings.TrimPrefix(found[0], "export "), "DIBS_STORE"):
 		return "", errFileName
 	}

@@ -14,10 +14,10 @@ func TestStoreFile(t *testing.T) {
 	for _, c := range []struct{ text, says string }{
 		{url, ""},
 		{"# the fleet's store\n\n  " + url + "\n", ""},
-		{"DIBS_STORE=" + url + "\n", "without DIBS_STORE= in front"},
-		{"export DIBS_STORE=" + url + "\n", "without DIBS_STORE= in front"},
+		{"DIBS_STORE=" + url + "\n", "without DIBS_STORE= and"},
+		{"export DIBS_STORE=" + url + "\n", "without DIBS_STORE= and"},
 		{url + "\nredis://h/0\n", "it has 2 lines beside comments"},
-		{url + "   # the fleet's", "the comment on a line of its own"},
+		{url + "   # the fleet's", "put the comment on its own line"},
 	} {
 		path := filepath.Join(t.TempDir(), "store")
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 func newTask(e env) *cobra.Command {
-	return sayingAll(group(&cobra.Command{Use: "task", Short: "Enqueue tasks, and look at or intervene in single ones"},
+	return sayingAll(group(&cobra.Command{Use: "task", Short: "Enqueue, show and change tasks"},
 		slices.Concat([]*cobra.Command{newTaskEnqueue(e), newTaskList(e), newTaskShow(e)}, newTaskActs(e))...))
 }
 
@@ -40,7 +40,7 @@ func sayingAll(cmd *cobra.Command) *cobra.Command {
 		}
 		cmd.Flags().Visit(func(f *pflag.Flag) {
 			if v := f.Value.String(); err == nil && (v == "" || v == "[]") {
-				err = usage(fmt.Errorf("--%s is given, and empty", f.Name))
+				err = usage(fmt.Errorf("--%s is empty", f.Name))
 			}
 		})
 		return err
@@ -64,7 +64,7 @@ func openQueueAt(ctx context.Context, e env, a address) (*opened, error) {
 	}
 	if p.store.Queue == nil || p.store.Tasks == nil {
 		p.close()
-		return nil, fmt.Errorf("store %s keeps no queues: %w", p.config, errors.ErrUnsupported)
+		return nil, fmt.Errorf("store %s has no queues: %w", p.config, errors.ErrUnsupported)
 	}
 	return p, nil
 }
@@ -136,17 +136,16 @@ type taskEnqueueOptions struct {
 const taskEnqueueHelp = `Enqueue a task. The answer is truthful: "enqueued" with the new task's id, or "duplicate" with the
 id and the state of the task that holds its unique key. Both exit 0, unless --duplicate-exit says otherwise.
 
-Arguments are JSON. With --args - they are read from standard input. Several lines of JSON on
-standard input with --batch are a task each, taken in by the thousand, with an answer per line.
+Arguments are JSON. With --args - they are read from standard input. With --batch, each line of JSON on standard input is
+a task; they are enqueued by the thousand, with an answer per line.
 
-Uniqueness (--unique-key) belongs to the task itself: it is held across retries, and gone when the task is
-finished, discarded or cleared. --unique-until started frees it at the first start. --again replace gives a waiting
-task the newer arguments, --again debounce puts it off as well.
+A unique key (--unique-key) is part of the task itself: it lasts across retries, and ends when the task is finished,
+discarded or cleared. --unique-until started frees it at the first start. --again replace gives a waiting task the newer
+arguments; --again debounce also postpones it.
 
-A limit (--limit-key) bounds how many tasks of that key run at the same time; the others keep their place and
-cost no attempt.
+A limit (--limit-key) caps how many tasks of that key run at once; the others keep their place and use no attempt.
 
-In a command that dibs runs it enqueues in that dibs's store, without knowing its address, unless another is named.`
+In a command that dibs runs, the task goes into that dibs's store, without its address, unless you name another store.`
 
 func newTaskEnqueue(e env) *cobra.Command {
 	o := taskEnqueueOptions{}
@@ -168,24 +167,24 @@ func newTaskEnqueue(e env) *cobra.Command {
 	f.StringVar(&o.args, "args", "", "arguments as `JSON`, at most 256 KiB; - reads them from standard input")
 	f.BoolVar(&batch, "batch", false, "one task per line of standard input")
 	f.IntVar(&duplicate, "duplicate-exit", 0, "exit status when the task is a duplicate")
-	f.StringVar(&o.spec.Queue, "queue", task.DefaultQueue, "where it waits")
+	f.StringVar(&o.spec.Queue, "queue", task.DefaultQueue, "the queue")
 	f.IntVar(&o.spec.Priority, "priority", 0, "-9 to 9; a higher one is fetched sooner")
 	f.DurationVar(&o.spec.Delay, "delay", 0, "not before this long from now")
 	f.StringVar(&o.runAt, "run-at", "", "not before this `INSTANT`")
-	f.StringVar(&o.expires, "expires-at", "", "discard it if it still waits at this `INSTANT`")
-	f.IntVar(&o.spec.MaxAttempts, "max-attempts", 0, "how often it is tried (default 25)")
+	f.StringVar(&o.expires, "expires-at", "", "discard the task if it still waits at this `INSTANT`")
+	f.IntVar(&o.spec.MaxAttempts, "max-attempts", 0, "how many attempts (default 25)")
 	f.StringVar(&o.retryUntil, "retry-until", "", "no retry begins after this `INSTANT`")
-	f.DurationSliceVar(&o.backoff, "backoff", nil, "pauses after the first, second, … failed attempt, such as 10s,1m,10m; the last one stands for all that follow (default 1s, doubled up to 1h)")
-	f.DurationVar(&o.spec.Timeout, "timeout", 0, "bound of each attempt")
-	f.IntVar(&o.spec.MaxCrashes, "max-crashes", 0, "how often it may take its worker down (default 3)")
-	f.StringSliceVar(&o.spec.Tags, "tag", nil, "a word to find it by; may be given several times")
-	f.StringVar(&o.unique, "unique-key", "", "only one task of this kind and key may be there")
+	f.DurationSliceVar(&o.backoff, "backoff", nil, "pauses after the first, second, … failed attempt, such as 10s,1m,10m; the last one repeats (default 1s, doubled up to 1h)")
+	f.DurationVar(&o.spec.Timeout, "timeout", 0, "bounds each attempt")
+	f.IntVar(&o.spec.MaxCrashes, "max-crashes", 0, "how often its worker may die during the work (default 3)")
+	f.StringSliceVar(&o.spec.Tags, "tag", nil, "a word to search for; may be repeated")
+	f.StringVar(&o.unique, "unique-key", "", "only one task of this kind and key may exist")
 	f.BoolVar(&o.uniqueShared, "unique-shared", false, "the unique key is the same for all kinds")
 	f.StringVar(&o.until, "unique-until", "finished", "hold the unique key until the task is finished or started")
-	f.DurationVar(&o.window, "unique-window", 0, "hold it so much longer after success")
-	f.StringVar(&o.again, "again", "refuse", "what a second one does: refuse, replace or debounce (these two need --unique-until started)")
-	f.DurationVar(&o.maxWait, "max-wait", 0, "how far debounce may put a task off in all (default 10 times --delay)")
-	f.StringVar(&o.limit, "limit-key", "", "tasks of this kind and key run --limit at the same time")
+	f.DurationVar(&o.window, "unique-window", 0, "hold the key this much longer after success")
+	f.StringVar(&o.again, "again", "refuse", "what a second task does: refuse, replace or debounce (the last two need --unique-until started)")
+	f.DurationVar(&o.maxWait, "max-wait", 0, "how far debounce may postpone a task in total (default 10 times --delay)")
+	f.StringVar(&o.limit, "limit-key", "", "at most --limit tasks of this kind and key run at once")
 	f.IntVar(&o.slots, "limit", 1, "how many")
 	f.BoolVar(&o.limitShared, "limit-shared", false, "the limit's key is the same for all kinds")
 	f.StringVar(&o.contention, "on-contention", "wait", "when the limit is reached: wait, discard or replace")
@@ -274,7 +273,7 @@ func runTaskEnqueue(ctx context.Context, e env, o taskEnqueueOptions, batch bool
 			case task.Duplicate:
 				fmt.Fprintf(e.stdout, "duplicate of task %d, which is %s\n", v.ID, v.State)
 			case task.Undecided:
-				fmt.Fprintln(e.stdout, "undecided: nothing was taken in")
+				fmt.Fprintln(e.stdout, "undecided: nothing was enqueued")
 			default:
 				fmt.Fprintf(e.stdout, "%s: task %d, %s\n", v.Outcome, v.ID, v.State)
 			}
@@ -313,7 +312,7 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]task.Spec, error) {
 		if o.args == "-" {
 			b, err := readAll(e.stdin, task.MaxArgs)
 			if err == nil && len(bytes.TrimSpace(b)) == 0 { // of a pipe whose other end failed
-				err = errors.New("standard input is empty; write null for no arguments")
+				err = errors.New("standard input is empty; use null for no arguments")
 			}
 			if err != nil {
 				return nil, usage(fmt.Errorf("--args -: %w", err))
@@ -339,7 +338,7 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]task.Spec, error) {
 		specs = append(specs, s)
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, usage(fmt.Errorf("a line after task %d is longer than the %d bytes that arguments may have", len(specs), task.MaxArgs))
+		return nil, usage(fmt.Errorf("a line after task %d is longer than %d bytes, the most for arguments", len(specs), task.MaxArgs))
 	}
 	return specs, lines.Err()
 }
@@ -396,8 +395,8 @@ func newTaskList(e env) *cobra.Command {
 		}}
 	o.flags(cmd)
 	formatFlag(cmd, &o.out)
-	cmd.Flags().IntVarP(&o.filter.Max, "max", "n", 100, "how many at most, 1 to 1000")
-	cmd.Flags().Int64Var(&o.after, "after", 0, "only ids above this one: where the last list ended")
+	cmd.Flags().IntVarP(&o.filter.Max, "max", "n", 100, "at most this many, 1 to 1000")
+	cmd.Flags().Int64Var(&o.after, "after", 0, "only ids above this one: the last id of the previous list")
 	return cmd
 }
 
@@ -410,7 +409,7 @@ func runTaskList(ctx context.Context, e env, o taskListOptions) error {
 	case err != nil:
 		return err
 	case f.Max < 1 || f.Max > 1000:
-		return usage(fmt.Errorf("-n %d: want 1 to 1000; --after goes on where a list ended", f.Max))
+		return usage(fmt.Errorf("-n %d: want 1 to 1000; --after continues a list", f.Max))
 	}
 	p, err := openQueue(ctx, e, o.store)
 	if err != nil {

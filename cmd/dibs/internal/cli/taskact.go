@@ -34,16 +34,16 @@ type taskVerb struct {
 }
 
 var taskVerbs = []taskVerb{
-	{driver.ActRetry, "retry", "Run finished or failing tasks again, at once", `Run final tasks anew, or failing ones now. A task keeps its history and gets one fresh budget of attempts. It takes
-its unique key again, or is answered as a duplicate of the task that has it by now.`,
+	{driver.ActRetry, "retry", "Run finished or failing tasks again, at once", `Run final tasks again, or failing ones now. A task keeps its history and gets one fresh budget of attempts. It takes its
+unique key again; if another task has the key, the answer is duplicate.`,
 		[]task.State{task.Failed, task.Crashed, task.Retryable}},
-	{driver.ActCancel, "cancel", "Cancel tasks that wait or run", `Cancel tasks: one that waits ends at once, one that runs is told to stop, and ends as canceled when it has.`,
+	{driver.ActCancel, "cancel", "Cancel waiting or running tasks", `Cancel tasks: a waiting task ends at once; a running one is asked to stop, and then ends as canceled.`,
 		[]task.State{task.Scheduled, task.Available, task.Blocked, task.Retryable, task.Running}},
-	{driver.ActPromote, "promote", "Move waiting tasks to the front of their queue", "Move waiting tasks before all others of their queue, and make them due.", task.Waits(true)},
-	{driver.ActDiscard, "discard", "End waiting tasks without doing them", "End waiting tasks as discarded: they were not done, and never count as a success. Their unique keys are free.", task.Waits(true)},
+	{driver.ActPromote, "promote", "Move waiting tasks to the front of their queue", "Move waiting tasks before all others of their queue, and make them due now.", task.Waits(true)},
+	{driver.ActDiscard, "discard", "End waiting tasks without running them", "End waiting tasks as discarded: they never run, and never count as a success. Their unique keys are free.", task.Waits(true)},
 	{driver.ActMove, "move", "Put waiting tasks into another queue", "Put waiting tasks into the queue that --to names.", task.Waits(true)},
 	{driver.ActEdit, "edit", "Change the priority or the instant of waiting tasks", "Change the priority or the instant of waiting tasks.", task.Waits(true)},
-	{driver.ActDelete, "delete", "Delete finished tasks", "Delete the rows of final tasks, and what is left of the windows of their unique keys.",
+	{driver.ActDelete, "delete", "Delete finished tasks", "Delete final tasks, and the rest of their unique windows.",
 		[]task.State{task.Succeeded, task.Failed, task.Discarded, task.Canceled, task.Crashed}},
 }
 
@@ -71,9 +71,8 @@ func newTaskAct(e env, v taskVerb) *cobra.Command {
 	cmd := &cobra.Command{Use: v.name + " [ID…]", Short: v.short,
 		Long: v.long + `
 
-Name tasks by id, or select them by flags. What is selected by flags is only counted, unless --yes is said; it
-is then worked through in steps of 1,000, and may be interrupted between any two.
-Who did it and why is recorded as an event.`,
+Name tasks by id, or select them by flags. A selection is only counted, unless you give --yes; then it is processed in
+steps of 1,000, and you can interrupt between two steps. dibs records an event with who did it and why.`,
 		Example: fmt.Sprintf("  dibs task %[1]s 4711%[2]s --reason 'see T-123'\n  dibs task %[1]s --queue mail --kind send%[2]s --yes", v.name, v.example()),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.ids, err = taskIDs(args); err != nil {
@@ -87,12 +86,12 @@ Who did it and why is recorded as an event.`,
 	o.flags(cmd)
 	formatFlag(cmd, &o.out)
 	f := cmd.Flags()
-	f.BoolVar(&o.all, "all", false, "all that it applies to, where nothing else selects")
-	f.BoolVarP(&o.yes, "yes", "y", false, "do it to what the flags select")
-	f.StringVar(&o.action.Why, "reason", "", "why, for whoever wonders")
+	f.BoolVar(&o.all, "all", false, "all tasks that it applies to, if no other flag selects")
+	f.BoolVarP(&o.yes, "yes", "y", false, "apply it to the selected tasks")
+	f.StringVar(&o.action.Why, "reason", "", "the reason, for the event")
 	switch v.act {
 	case driver.ActMove:
-		f.StringVar(&o.action.Queue, "to", "", "the queue to put them into; required")
+		f.StringVar(&o.action.Queue, "to", "", "the queue to move them to; required")
 	case driver.ActEdit:
 		f.IntVar(&o.priority, "priority", 0, "-9 to 9; a higher one is fetched sooner")
 		f.StringVar(&o.runAt, "run-at", "", "not before this `INSTANT`")
@@ -126,13 +125,13 @@ func (o *taskActOptions) check(v taskVerb) error {
 	case len(o.ids) > 0 && selecting:
 		return usage(errors.New("name tasks by id or select them by flags, not both"))
 	case len(o.ids) == 0 && !selecting:
-		return usage(errors.New("name tasks by id, or select them by flags (--all for all of them)"))
+		return usage(errors.New("name tasks by id, or select them by flags (--all for all)"))
 	case len(o.ids) > 1000:
 		return usage(fmt.Errorf("%d ids; at most 1000 at a time", len(o.ids)))
 	case v.act == driver.ActMove && o.action.Queue == "":
 		return usage(errors.New("--to is required: which queue?"))
 	case v.act == driver.ActEdit && o.action.Edit.Priority == nil && o.runAt == "":
-		return usage(errors.New("say what to change: --priority, --run-at"))
+		return usage(errors.New("name a change: --priority or --run-at"))
 	}
 	if o.runAt != "" {
 		at, err := parseTime("--run-at", o.runAt)
@@ -209,17 +208,17 @@ func actedWords(a driver.Acted) string {
 	case driver.Done:
 		return fmt.Sprintf("task %d: %s", a.ID, orDash(string(a.State)))
 	case driver.Asking:
-		return fmt.Sprintf("task %d: it runs, and was told to stop", a.ID)
+		return fmt.Sprintf("task %d: it runs, and was asked to stop", a.ID)
 	case driver.NotThere:
-		return fmt.Sprintf("task %d: there is no such task, or no longer", a.ID)
+		return fmt.Sprintf("task %d: there is no such task (any more)", a.ID)
 	case driver.Taken:
 		return fmt.Sprintf("task %d: its unique key is held by task %d", a.ID, a.Other)
 	case driver.Changed:
-		return fmt.Sprintf("task %d: somebody got to it first, and it is %s", a.ID, a.State)
+		return fmt.Sprintf("task %d: it changed in the meantime, and is %s", a.ID, a.State)
 	case driver.Busy:
 		return fmt.Sprintf("task %d: another transaction has it; try again", a.ID)
 	}
-	return fmt.Sprintf("task %d: it is %s, which this does not apply to", a.ID, a.State)
+	return fmt.Sprintf("task %d: it is %s, and this command does not apply to that state", a.ID, a.State)
 }
 
 // bulkView is the result of an act on many tasks; its form is stable.
@@ -257,7 +256,7 @@ func doBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out
 			fmt.Fprintf(e.stdout, "%s: there is no such task\n", name)
 		} else {
 			fmt.Fprintf(e.stdout, "%s would be affected (%s)\n", plural(pre.Tasks, "task"), statesWords(pre.States))
-			fmt.Fprintf(e.stdout, "nothing was done; say --yes to %s them\n", name)
+			fmt.Fprintf(e.stdout, "nothing was done; add --yes to %s them\n", name)
 		}
 		return v, nil
 	}
@@ -282,7 +281,7 @@ func doBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out
 		fmt.Fprintf(e.stdout, "%s: %d of %s\n", name, done.Answers[driver.Done]+done.Answers[driver.Asking], plural(pre.Tasks, "task"))
 	}
 	if err != nil {
-		return v, fmt.Errorf("it ended early, and can be begun again: %w", err)
+		return v, fmt.Errorf("it ended early, and you can run it again: %w", err)
 	}
 	return v, nil
 }

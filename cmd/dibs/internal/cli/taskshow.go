@@ -46,7 +46,7 @@ func runTaskShow(ctx context.Context, e env, flag string, id task.ID, out format
 		return fmt.Errorf("read task %d: %w", id, err)
 	}
 	if !ok {
-		return fmt.Errorf("task %d is not in %s: it never was, or it is no longer kept", id, p.config)
+		return fmt.Errorf("task %d is not in %s: it never existed, or was deleted", id, p.config)
 	}
 	now, err := p.Keeper.Now(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (v taskView) show(e env, now time.Time) {
 		line("worker", fmt.Sprintf("%s pid %d, since %s, token %d", v.Worker.Host, v.Worker.PID, stampOf(v.Started), v.Token))
 	}
 	if v.Stop != "" {
-		line("stop", "it is asked to stop: "+v.Stop)
+		line("stop", "it should stop: "+v.Stop)
 	}
 	for _, w := range v.Why {
 		line("waits", w)

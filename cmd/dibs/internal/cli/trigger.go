@@ -40,17 +40,15 @@ type triggerOptions struct {
 	quiet         bool
 }
 
-const triggerHelp = `Fire one job of a manifest once, as a host's own scheduler calls it: cron, systemd, Kubernetes,
-EventBridge. Every server may call it for the same tick: exactly one of them runs the job.
+const triggerHelp = `Run one job of a manifest once. A host's own scheduler calls this: cron, systemd, Kubernetes, EventBridge. Every server
+may call it for the same tick: exactly one of them runs the job.
 
-The tick is --tick, or what the platform says in DIBS_SCHEDULED_TIME, CRONJOB_SCHEDULED_TIMESTAMP or
-AWS_SCHEDULER_SCHEDULED_TIME (RFC 3339). Without them it is the job's latest tick at the time that the name
-of a CronJob's Job ends with (DIBS_KUBERNETES_JOB, set by dibs apply), or else at which
-cron forked this process, or else at which it started, by the store's clock; one that is at most
-2 s ahead counts too. Three servers that fire at :00.2, :01.9 and :04 so agree on one tick.
+The tick is --tick, or the platform's DIBS_SCHEDULED_TIME, CRONJOB_SCHEDULED_TIMESTAMP or AWS_SCHEDULER_SCHEDULED_TIME
+(RFC 3339). Without them it is the job's latest tick when Kubernetes created the Job (by its name, in
+DIBS_KUBERNETES_JOB, which dibs apply sets), or when cron forked this process, or else when it started, by the store's
+clock; a tick at most 2 s ahead counts too. So three servers that start at :00.2, :01.9 and :04 agree on one tick.
 
-The job's hooks are told as dibs serve tells them; it ends when they have been (2 minutes at most,
-or until a signal).
+The job's hooks report as under dibs serve. dibs trigger waits for them (2 minutes at most, or until a signal).
 
 Exit status:
   0  succeeded
@@ -61,7 +59,7 @@ Exit status:
 
 func newTrigger(e env) *cobra.Command {
 	o := triggerOptions{}
-	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Fire one job of a manifest once, for cron, systemd, Kubernetes or EventBridge", Long: triggerHelp,
+	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Run one job of a manifest once, for cron, systemd, Kubernetes or EventBridge", Long: triggerHelp,
 		Example: "  15 4 1 * *  dibs trigger shop.invoices --manifest /etc/shop/jobs.yaml\n  dibs trigger shop.invoices --manifest jobs.yaml --tick 2026-03-01T04:15:00Z\n  dibs trigger shop.invoices --manifest jobs.yaml --now",
 		Args:    exactly(1, "one job, as APP.JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,7 +73,7 @@ func newTrigger(e env) *cobra.Command {
 	f := cmd.Flags()
 	manifestFlags(cmd, &o.serveOptions)
 	f.StringVar(&o.tick, "tick", "", "the scheduled `INSTANT`, as in 2026-03-01T04:15:00Z")
-	f.BoolVar(&o.now, "now", false, "run it now, whatever is due: without a tick, and using none up")
+	f.BoolVar(&o.now, "now", false, "run it now, due or not: without a tick, and without using one up")
 	o.manualFlags(cmd, "with --now: ")
 	o.fireFlags(cmd)
 	return cmd
@@ -101,25 +99,24 @@ func newJobTrigger(e env) *cobra.Command {
 	return cmd
 }
 
-const jobTriggerHelp = `Run a job of a manifest now, on this machine, whatever is due: without a tick, and using none up. Its
-lease and its policy are the job's: with Forbid it is not run while another run goes on. A pause does not
-keep it: it stops ticks. Who triggered it and why are recorded with the run, and shown in dibs history,
-where its tick is "manual". It is the same as dibs trigger --now, with the same exit statuses.`
+const jobTriggerHelp = `Run a job of a manifest now, on this machine, due or not: without a tick, and without using one up. The job's lease and
+policy apply: with Forbid it does not run during another run. A pause stops ticks, not this. dibs records who triggered it
+and why; dibs history shows it with the tick "manual". It is the same as dibs trigger --now, with the same exit statuses.`
 
 // manualFlags are those of a run without a tick.
 func (o *triggerOptions) manualFlags(cmd *cobra.Command, when string) {
 	f := cmd.Flags()
-	f.StringVar(&o.idempotency, "idempotency-key", "", when+"what the job is told, so that it can recognise a repetition\n(default: the run's id)")
+	f.StringVar(&o.idempotency, "idempotency-key", "", when+"passed to the job, so that it can recognise a repetition\n(default: the run's id)")
 	f.StringVar(&o.why, "reason", "", when+"why; recorded with the run")
 }
 
 // fireFlags are those of any fire.
 func (o *triggerOptions) fireFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&o.contendedExit, "contended-exit", triggerSkipped, "exit status when the job is not run here")
+	f.IntVar(&o.contendedExit, "contended-exit", triggerSkipped, "exit status when the job does not run here")
 	f.BoolVar(&o.tempfail, "exit-tempfail", false, "the same as --contended-exit 75")
 	f.StringVar(&o.json, "json", "", "write the result as JSON to this `FILE`, or descriptor number")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention; under a cron daemon that is so anyway")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing on contention; the default under a cron daemon")
 }
 
 // runTrigger carries out `dibs trigger`. Nothing has been started when it refuses.
@@ -128,7 +125,7 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 		return statusError{triggerBroken, fmt.Errorf("--contended-exit %d: want 0-255", o.contendedExit)}
 	}
 	if o.now && o.tick != "" || (o.idempotency != "" || o.why != "") && !o.now {
-		return statusError{triggerBroken, errors.New("--now runs without a tick: it excludes --tick, and --idempotency-key and --reason go with it")}
+		return statusError{triggerBroken, errors.New("--now runs without a tick: leave out --tick; --idempotency-key and --reason need --now")}
 	}
 	to, err := openReport(o.json) // before anything else is opened
 	if err != nil {
@@ -290,7 +287,7 @@ func (t *trigger) report(accept context.Context, rep report, got serve.Fired) re
 		}
 	case a.Status == tick.Differs:
 		rep.Outcome, rep.status = run.Failed, triggerBroken
-		rep.err = fmt.Errorf("%s: another server loaded another definition of this job at the same time; the manifests must agree", rep.Key)
+		rep.err = fmt.Errorf("%s: another server loaded another definition of this job at the same time; use the same manifest everywhere", rep.Key)
 	case a.Status == tick.Paused:
 		rep.Outcome = run.Paused
 		rep.Reason = got.Paused

@@ -26,8 +26,8 @@ type validateOptions struct {
 
 func newValidate(e env) *cobra.Command {
 	o := validateOptions{}
-	cmd := &cobra.Command{Use: "validate MANIFEST", Short: "Check a manifest and say which jobs every server will run",
-		Long: "Check a manifest, JSON or YAML. All errors are told at once, each with its path. Exit status: 0 valid, 2 not valid.\n\n" + sourcesHelp,
+	cmd := &cobra.Command{Use: "validate MANIFEST", Short: "Check a manifest, and say which jobs every server will run",
+		Long: "Check a manifest, JSON or YAML. It reports all errors at once, each with its path. Exit status: 0 valid, 2 not valid.\n\n" + sourcesHelp,
 		Example: `  dibs validate jobs.yaml
   dibs validate jobs.yaml --canonical > jobs.json
   dibs validate https://shop.internal --app shop --secret env:CRON_SECRET --allow-host hc-ping.com
@@ -95,7 +95,7 @@ func runValidate(ctx context.Context, e env, o validateOptions) error {
 	for i := range m.Jobs {
 		fmt.Fprintf(e.stdout, "  %s: %s\n", m.Jobs[i].Key(), reach(&m.Jobs[i]))
 		if t := m.Jobs[i].Task; t != nil {
-			fmt.Fprintf(e.stdout, "    enqueues %s into %s; the store must keep queues (`dibs doctor` says whether it does)\n", t.Kind, t.Queue)
+			fmt.Fprintf(e.stdout, "    enqueues %s into %s; the store must have queues (`dibs doctor` checks this)\n", t.Kind, t.Queue)
 		}
 		for _, line := range whoIsTold(&m.Jobs[i]) {
 			fmt.Fprintf(e.stdout, "    %s\n", line)
@@ -112,7 +112,7 @@ func reach(s *job.Spec) string {
 	case s.ScopeDeclared:
 		return "EVERY server runs each tick (scope host)"
 	}
-	return "EVERY server runs each tick (no concurrency_scope is said; `dibs serve` on a shared store asks for --default-scope)"
+	return "EVERY server runs each tick (no concurrency_scope; `dibs serve` on a shared store requires --default-scope)"
 }
 
 // whoIsTold says who is told what happens to a job, a line for each hook.

@@ -81,7 +81,7 @@ func lacks(system string) []string {
 	if system == "linux" {
 		return nil
 	}
-	return []string{"directory stores, and with them jobs of scope host: their locks are kernel-exact on Linux only"}
+	return []string{"directory stores and jobs of scope host: their kernel locks work on Linux only"}
 }
 
 // String is what dibs version prints; the first line begins as that of dibs --version.

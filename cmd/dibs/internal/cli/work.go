@@ -33,30 +33,29 @@ type workOptions struct {
 	hooks               taskHooks
 }
 
-const workHelp = `Work the tasks of queues with a command, in any language. For each task the command is run once:
-
-  standard input       the task's arguments, as JSON
-  DIBS_TASK            its id; the same for every attempt, so use it to recognise repetitions
-  DIBS_KIND DIBS_QUEUE what it is, and where it waited
+const workHelp = `Run a command, in any language, for each task of one or more queues:
+standard input       the task's arguments, as JSON
+  DIBS_TASK            its id; the same in every attempt, so use it to recognise repetitions
+  DIBS_KIND DIBS_QUEUE its kind and its queue
   DIBS_ATTEMPT         from 1
   DIBS_TOKEN           its fencing token: larger in every attempt; refuse writes with a smaller one than seen
-  exit status 0        done
-              75       not now: it comes back after --postpone, and no attempt is used
-              others   a failed attempt; the end of what it printed is kept with it
+  exit status 0        success
+              75       not now: the task comes back after --postpone, and uses no attempt
+              others   a failed attempt; the end of the output is its error
 
-All tasks of the process are under one lease. When that is lost, the commands and all that they started are stopped
-BEFORE anybody else can be given the tasks. If the process is killed, its commands are killed with it, and its tasks
-are picked up elsewhere within one TTL (15 s).
+All tasks of the process are under one lease. If it is lost, dibs stops the commands and everything that they started
+BEFORE another worker can get the tasks. If the process is killed, its commands die with it, and other workers take its
+tasks within one TTL (15 s).
 
-SIGTERM and SIGINT stop gracefully: nothing more is fetched, what has not begun is handed back, running commands get
---grace to end by themselves, are then told to stop, killed after --stop-grace, and handed back without using an attempt. By
-default all of it is over within the 30 s that Kubernetes gives. A second signal ends the grace at once.
+SIGTERM and SIGINT stop gracefully: dibs fetches nothing more, and hands back tasks that have not started. Running commands
+get --grace to end by themselves; then dibs stops them, kills them after --stop-grace, and hands their tasks back without
+using an attempt. By default this takes less than the 30 s that Kubernetes gives. A second signal ends the grace at once.
 
 ` + taskHooksHelp
 
 func newWork(e env) *cobra.Command {
 	o := workOptions{}
-	cmd := &cobra.Command{Use: "work QUEUE… [flags] -- COMMAND [ARG…]", Short: "Work the tasks of queues with a command", Long: workHelp,
+	cmd := &cobra.Command{Use: "work QUEUE… [flags] -- COMMAND [ARG…]", Short: "Run a command for each task of one or more queues", Long: workHelp,
 		Example: `  dibs work mail -- php worker.php
   dibs work default slow --slots 4 --kind resize -- ./resize.sh
   dibs work mail --kind send --rate 10/1s -- ./send
@@ -73,16 +72,16 @@ func newWork(e env) *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.kinds, "kind", nil, "only these kinds of task (default: any)")
 	f.IntVar(&o.slots, "slots", 1, "how many tasks run at the same time")
-	f.DurationVar(&o.timeout, "timeout", 0, "bound of an attempt of tasks that name none (0: none)")
-	f.DurationVar(&o.postpone, "postpone", 30*time.Second, "after how long a task comes back that exits 75")
+	f.DurationVar(&o.timeout, "timeout", 0, "bounds an attempt of tasks without their own timeout (0: none)")
+	f.DurationVar(&o.postpone, "postpone", 30*time.Second, "when a task that exits 75 comes back")
 	f.DurationVar(&o.grace, "grace", queue.DefaultGrace, "how long running tasks may go on after SIGTERM")
 	f.DurationVar(&o.stopGrace, "stop-grace", 10*time.Second, "time between TERM and KILL when a command is stopped")
 	f.StringVar(&o.rate, "rate", "", "at most `N/D` tasks of each --kind, by all workers together, such as 10/1s")
 	f.DurationVar(&o.keepSuccess, "keep-succeeded", queue.Retention[task.Succeeded], "how long succeeded tasks are kept")
 	f.DurationVar(&o.keepIt, "keep", queue.Retention[task.Failed], "how long failed, crashed, discarded and canceled tasks are kept")
-	f.StringArrayVar(&o.hooks.texts, "hook", nil, "tell `EVENTS=TARGET` what happens to tasks; may be given several times")
-	f.StringVar(&o.hooks.secret, "hook-secret", "", "where the secret is that signs webhooks: `env:NAME` or file:/path")
-	f.DurationVar(&o.hooks.timeout, "hook-timeout", job.DefaultHookTimeout, "bound of each attempt to tell")
+	f.StringArrayVar(&o.hooks.texts, "hook", nil, "report events of tasks: `EVENTS=TARGET`; may be repeated")
+	f.StringVar(&o.hooks.secret, "hook-secret", "", "the secret that signs webhooks: `env:NAME` or file:/path")
+	f.DurationVar(&o.hooks.timeout, "hook-timeout", job.DefaultHookTimeout, "bounds each attempt of a report")
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each task")
 	return sayingAll(cmd)
@@ -124,7 +123,7 @@ func (o workOptions) options(e env, log *slog.Logger) (w serve.WorkerOptions, er
 			return w, err
 		}
 		if len(o.kinds) == 0 {
-			return w, errors.New("--rate bounds kinds: name them with --kind")
+			return w, errors.New("--rate needs kinds: name them with --kind")
 		}
 	}
 	w.Keep = map[task.State]time.Duration{task.Succeeded: o.keepSuccess, task.Failed: o.keepIt, task.Crashed: o.keepIt,

@@ -21,14 +21,16 @@ type taskHooks struct {
 	timeout time.Duration
 }
 
-const taskHooksHelp = `Hooks are told what happens to tasks: --hook EVENTS=TARGET, any number of times. EVENTS are some of
-  start     an attempt begins                      success   the task is done
+const taskHooksHelp = `Hooks report events of tasks: --hook EVENTS=TARGET, any number of times. EVENTS are some of
+start     an attempt begins                      success   the task succeeded
   retry     an attempt failed; another follows     failure   the task has failed for good
   crash     tasks have used up their crashes       discard   the worker gave it up       cancel   it was stopped
-joined by commas. TARGET is https://… or http://… for a POST of the facts as JSON, ping:https://… for a ping in the
-convention of healthchecks.io, env:NAME or file:/path for where such a TARGET is written, or else a line for /bin/sh,
-with the facts on its standard input and in DIBS_HOOK, DIBS_HOOK_TASK, DIBS_HOOK_KIND, DIBS_HOOK_ERROR, ….
-Nothing waits for a hook; each event is told at most once in the fleet, as best effort.`
+joined by commas. TARGET is one of
+  https://… http://…   a POST of the facts, as JSON
+  ping:https://…       a ping in the convention of healthchecks.io
+  env:NAME file:/path  a variable or file that contains such a TARGET
+  anything else        a line for /bin/sh; the facts are on its standard input and in DIBS_HOOK, DIBS_HOOK_TASK, …
+Nothing waits for a hook. dibs reports each event at most once in the fleet, as best effort.`
 
 // parse makes hooks of the flags.
 func (h *taskHooks) parse() (hooks []job.Hook, sign []byte, err error) {
@@ -41,7 +43,7 @@ func (h *taskHooks) parse() (hooks []job.Hook, sign []byte, err error) {
 	}
 	if h.secret != "" {
 		if !secret.IsPlace(h.secret) {
-			return nil, nil, usage(errors.New("--hook-secret: say where it is, env:NAME or file:/path; the secret itself is no argument"))
+			return nil, nil, usage(errors.New("--hook-secret: want env:NAME or file:/path; never the secret itself"))
 		}
 		if sign, err = secret.Read(h.secret); err == nil && len(sign) == 0 {
 			err = errors.New("it is empty")

@@ -49,12 +49,12 @@ func (s Setting) gap(spec *job.Spec, set schedule.Set) (all []Finding) {
 		if !ok {
 			continue
 		}
-		then, cure := "The job runs once, at "+j.at.Format(time.RFC3339)+".", "Choose a time outside of the gap if it must not move."
+		then, cure := "The job runs once, at "+j.at.Format(time.RFC3339)+".", "Choose a time outside the gap if it must not move."
 		if m.DST() != schedule.Vixie {
-			then, cure = fmt.Sprintf("With dst: %s it is not due for that.", m.DST()), "Choose a time outside of the gap, or dst: vixie, if it must not be left out."
+			then, cure = fmt.Sprintf("With dst: %s it is not due on that day.", m.DST()), "Choose a time outside the gap, or dst: vixie, if it must not be skipped."
 		}
 		all = append(all, found(Info, "dst-gap", s.where(spec), cure,
-			"%q is due at %s, which %s does not show on %s: the clock jumps from %s to %s. %s", m,
+			"%q is due at %s, a time that does not exist in %s on %s: the clock jumps from %s to %s. %s", m,
 			reading.Format("15:04"), zone, j.from.Format(time.DateOnly), j.from.Format("15:04"), j.to.Format("15:04"), then))
 	}
 	return all

@@ -22,30 +22,30 @@ type Directory struct {
 
 // NoDirectory is the finding of a host whose directory was not needed yet.
 func NoDirectory(path string) Finding {
-	return found(Info, "directory", path, "", "This host's own directory does not exist yet; the first who needs it makes it.")
+	return found(Info, "directory", path, "", "This host's own directory does not exist yet; dibs creates it when it needs it.")
 }
 
 // Unreadable is the finding of a directory that cannot be looked at.
 func Unreadable(path string, err error) Finding {
-	return found(Error, "directory", path, "Give this user the right to read and write there, or name another with DIBS_DIR.", "This host's own directory cannot be used: %v", err)
+	return found(Error, "directory", path, "Give this user the right to read and write there, or name another directory with DIBS_DIR.", "This host's own directory cannot be used: %v", err)
 }
 
 // HostDirectory judges this host's own directory (rule H1) for a process of user uid.
 func HostDirectory(d Directory, uid int) []Finding {
 	all := []Finding{found(Info, "directory", d.Path, "", "This host's own directory: id %s, owned by %s, mode %04o. Users and containers are one host only if they share it (DIBS_DIR).", id(d), owner(d.UID), d.Mode.Perm())}
 	if d.SharedFS != "" {
-		all = append(all, found(Error, "directory-network", d.Path, "Put it on a local disk: DIBS_DIR=/var/lib/dibs.", "It is on %s, whose locks do not exclude: dibs refuses it.", d.SharedFS))
+		all = append(all, found(Error, "directory-network", d.Path, "Put it on a local disk: DIBS_DIR=/var/lib/dibs.", "It is on %s, whose locks are not reliable: dibs refuses it.", d.SharedFS))
 	}
 	switch perm := d.Mode.Perm(); {
 	case perm&0o002 != 0:
 		all = append(all, found(Error, "directory-mode", d.Path, "chmod o= "+d.Path, "Everybody may write to it (mode %04o), and so take or break any lease: dibs refuses it.", perm))
 	case perm&0o007 != 0:
-		all = append(all, found(Warning, "directory-mode", d.Path, "chmod o= "+d.Path, "Everybody may look into it (mode %04o): who runs what, and when.", perm))
+		all = append(all, found(Warning, "directory-mode", d.Path, "chmod o= "+d.Path, "Everybody may read it (mode %04o): who runs what, and when.", perm))
 	}
 	switch {
 	case d.UID == uid, d.UID == 0 && d.Mode.Perm()&0o020 != 0:
 	case uid == 0:
-		all = append(all, found(Error, "directory-owner", d.Path, "Run dibs as that user, or chown root "+d.Path+" and share it with a group (chmod 0770, g+s).", "It belongs to %s, who could have root do things there: dibs refuses it as root.", owner(d.UID)))
+		all = append(all, found(Error, "directory-owner", d.Path, "Run dibs as that user, or chown root "+d.Path+" and share it with a group (chmod 0770, g+s).", "It belongs to %s, who could make root act there: dibs refuses it as root.", owner(d.UID)))
 	case d.Mode.Perm()&0o020 == 0:
 		all = append(all, found(Error, "directory-owner", d.Path, "Run dibs as its owner, share it through a group (chmod 0770, g+s), or name another with DIBS_DIR.", "It belongs to %s, and this process runs as %s.", owner(d.UID), owner(uid)))
 	}
@@ -70,8 +70,8 @@ func owner(uid int) string {
 // here (rule H1).
 func OtherDirectories(mine string, others []Directory) (all []Finding) {
 	for _, d := range others {
-		all = append(all, found(Warning, "directory-other", d.Path, "If it is meant to be the same host, set DIBS_DIR="+mine+" for all of them; if it is left over, remove it.",
-			"There is another dibs directory on this host, with id %s, owned by %s: jobs of scope host that run there and in %s do not exclude each other.", id(d), owner(d.UID), mine))
+		all = append(all, found(Warning, "directory-other", d.Path, "If they should be one host, set DIBS_DIR="+mine+" for all of them; if nothing uses it, remove it.",
+			"There is another dibs directory on this host, with id %s, owned by %s: jobs of scope host there and in %s do not exclude each other.", id(d), owner(d.UID), mine))
 	}
 	return all
 }
@@ -84,14 +84,14 @@ func Units(units []unit.Unit) (all []Finding) {
 			continue
 		}
 		all = append(all, found(Warning, "unit-kill-mode", u.Path, KillModeCure(u),
-			"Its KillMode is control-group, and as %s it may not ask systemd for scopes: when the service stops, systemd sends SIGTERM to every job beside dibs. They end at once, without the drain, as failed, and on_crash does not apply.", u.User))
+			"Its KillMode is control-group, and as %s dibs may not ask systemd for scopes: when the service stops, systemd also sends SIGTERM to every job. The jobs end at once, without the drain, as failed, and on_crash does not apply.", u.User))
 	}
 	return all
 }
 
 // KillModeCure is what to do about a unit that has systemd signal the jobs.
 func KillModeCure(u unit.Unit) string {
-	return "Say KillMode=mixed in its [Service] section (systemctl edit " + u.Name + "), then systemctl daemon-reload."
+	return "Set KillMode=mixed in its [Service] section (systemctl edit " + u.Name + "), then systemctl daemon-reload."
 }
 
 // StoreFile judges the file that names the store, with its password (rule H3).
@@ -99,23 +99,23 @@ func StoreFile(path string, mode os.FileMode) []Finding {
 	if wide := mode.Perm() &^ 0o600; wide == 0 {
 		return nil
 	}
-	return []Finding{found(Error, "store-file-mode", path, "chmod 0600 "+path, "Its mode is %04o, and it may hold the store's password: nobody but its owner may read it (rule H3).", mode.Perm())}
+	return []Finding{found(Error, "store-file-mode", path, "chmod 0600 "+path, "Its mode is %04o, and it may contain the store's password: only its owner may read it (rule H3).", mode.Perm())}
 }
 
 // Spool tells what waits on this host to be delivered. current is the installation id and namespace,
 // joined by a dash, of the store that was opened; "" if none was.
 func Spool(backlogs []spool.Backlog, current string) (all []Finding) {
 	for _, b := range backlogs {
-		cure := "`dibs history` delivers it, and so does dibs serve on this host, once the store takes it."
+		cure := "`dibs history` delivers them, and so does dibs serve on this host, once the store takes them."
 		if b.Store != current {
 			installation, namespace, _ := strings.Cut(b.Store, "-")
 			cure = fmt.Sprintf("Run `dibs history` here with the address of the store whose installation is %s and ?namespace=%s.", installation, namespace)
 		}
-		since := "a time that nobody knows"
+		since := "an unknown time"
 		if !b.Since.IsZero() {
 			since = b.Since.UTC().Format(time.RFC3339)
 		}
-		all = append(all, found(Warning, "spool", b.Path, cure, "%d outcomes wait on this host to be told to the store, the oldest since %s.", b.Items, since))
+		all = append(all, found(Warning, "spool", b.Path, cure, "%d outcomes on this host wait for delivery to the store, the oldest since %s.", b.Items, since))
 	}
 	return all
 }

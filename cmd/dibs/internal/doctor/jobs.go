@@ -38,7 +38,7 @@ type Setting struct {
 
 // Invalid are the findings of a manifest that cannot be loaded.
 func Invalid(where string, err error) (all []Finding) {
-	const check, cure = "manifest", "docs/reference/manifest.md has every field; `dibs validate` says the same as this."
+	const check, cure = "manifest", "docs/reference/manifest.md has every field; `dibs validate` reports the same."
 	var list manifest.Errors
 	if !errors.As(err, &list) {
 		return []Finding{found(Error, check, where, cure, "It cannot be loaded: %v", err)}
@@ -51,13 +51,13 @@ func Invalid(where string, err error) (all []Finding) {
 
 // Granted says what an application may name in its manifest.
 func Granted(where, origin, grants string) Finding {
-	return found(Info, "grants", where, "", "This application may name, beside its own origin %s: %s.", origin, grants)
+	return found(Info, "grants", where, "", "This application may use, beside its own origin %s: %s.", origin, grants)
 }
 
 // AppUnsaid says that an application chose its app by itself.
 func AppUnsaid(where, app string) Finding {
-	return found(Warning, "app", where, "Say whom it speaks for: --app "+app+", on every server.",
-		"Nobody said which app this application speaks for. It says %q now, and may take any that nobody else has registered.",
+	return found(Warning, "app", where, "Name its app: --app "+app+", on every server.",
+		"No --app fixes the app of this application. Its app is %q now, and it may take any app that nobody else has registered.",
 		app)
 }
 
@@ -90,15 +90,15 @@ func (s Setting) scope(spec *job.Spec) []Finding {
 	where := s.where(spec)
 	switch global := spec.Policy.Scope == job.Global; {
 	case global && !s.Shared && s.OnlyHost:
-		return []Finding{found(Info, check, where, "", "This host runs each tick (scope global): the store's address declares that there is no other.")}
+		return []Finding{found(Info, check, where, "", "This host runs each tick (scope global): the store's address declares that there is no other host.")}
 	case global && !s.Shared:
 		return []Finding{found(Error, check, where, "Name a shared store with --store or DIBS_STORE, make it concurrency_scope: host, or declare with ?reach=only-host on the store that there is no other host.",
 			"It is global, and %s reaches only this host: dibs serve refuses it.", s.Store)}
 	case global:
 		return []Finding{found(Info, check, where, "", "One server of the fleet runs each tick (scope global).")}
 	case !spec.ScopeDeclared && s.Shared:
-		return []Finding{found(Warning, check, where, "Say concurrency_scope: global (one server runs each tick) or host, in the job or in defaults; or give dibs serve --default-scope.",
-			"It says no concurrency_scope. As version 1 has it, EVERY server would run each tick; on a shared store dibs serve asks what is meant, and refuses it until then.")}
+		return []Finding{found(Warning, check, where, "Set concurrency_scope: global (one server runs each tick) or host, in the job or in defaults; or use dibs serve --default-scope.",
+			"It has no concurrency_scope. In version 1 this means that EVERY server runs each tick; on a shared store dibs serve refuses it.")}
 	}
 	return []Finding{found(Info, check, where, "", "EVERY server runs each tick (scope host), whatever the store.")}
 }
@@ -112,14 +112,14 @@ func (s Setting) bounds(spec *job.Spec, set schedule.Set) (all []Finding) {
 	}
 	if period := set.Period(); p.Concurrency == job.Forbid && period > 0 && longest > period {
 		all = append(all, found(Warning, "timeout", where, "Shorten the "+name+" to less than that, or choose concurrency: Wait or Replace.",
-			"Its %s of %s is longer than the %s between its ticks: one slow run has the ticks after it skipped.", name, longest, period))
+			"Its %s of %s is longer than the %s between its ticks: one slow run makes dibs skip the next ticks.", name, longest, period))
 	}
 	if p.Retries.MaxAttempts <= 1 && p.Timeout == 0 && p.Deadline == 0 {
-		what := "It has one attempt and neither timeout nor deadline: a run that hangs goes on for ever"
+		what := "It has one attempt and neither timeout nor deadline: a run that hangs goes on forever"
 		if p.Concurrency == job.Forbid || p.Concurrency == job.Wait {
 			what += ", and no tick runs after it"
 		}
-		all = append(all, found(Warning, "unbounded", where, "Say policy.timeout_seconds, more than it ever takes.", "%s.", what))
+		all = append(all, found(Warning, "unbounded", where, "Set policy.timeout_seconds to more than it ever takes.", "%s.", what))
 	}
 	return all
 }
@@ -176,7 +176,7 @@ func (s Setting) foreign(specs []job.Spec) []Finding {
 		}
 		if err := scheduler.CheckSource(app, source, known); err != nil {
 			return []Finding{found(Error, "app_not_granted", s.Manifest,
-				"If this application speaks for it: --app "+app+", on every server. If not, it claims another's jobs.",
+				"If this application owns it: --app "+app+", on every server. If not, it claims another application's jobs.",
 				"%s: %v: `dibs serve` refuses it.", s.Store, err)}
 		}
 	}
@@ -214,8 +214,8 @@ func (s Setting) registered(spec *job.Spec) []Finding {
 	if !differs {
 		return nil
 	}
-	return []Finding{found(Error, "manifest_differs", s.where(spec), "Load the same manifest on every server: the latest load wins, and servers with another one fire nothing of this job (rule T11).",
-		"The store holds another definition of it (schedules, zone or policy) than this manifest.")}
+	return []Finding{found(Error, "manifest_differs", s.where(spec), "Load the same manifest on every server: the latest load wins, and servers with another definition do not run this job (rule T11).",
+		"The store has another definition of it (schedules, zone or policy) than this manifest.")}
 }
 
 // Ahead are the findings of registered jobs that are settled ahead of the store's clock.
@@ -223,7 +223,7 @@ func Ahead(where string, known []tick.Job, now time.Time) (all []Finding) {
 	for _, k := range known {
 		if words := scheduler.AheadWords(k, now); words != "" {
 			all = append(all, found(Error, "settled-ahead", where+" "+k.Name,
-				"See that the store's clock is right and stays so, and that a server serves the job: it takes this back by itself. A tick that has had its run already is not run again.",
+				"Make sure that the store's clock is right and stays right, and that a server serves the job: the server corrects this by itself. A tick that has run does not run again.",
 				"It is %s.", words))
 		}
 	}
@@ -239,21 +239,21 @@ func (s Setting) needs(spec *job.Spec) (all []Finding) {
 	}
 	for _, ref := range refs {
 		if err := s.Secret(ref); err != nil {
-			all = append(all, found(Error, "secret", where, "Set it where dibs runs, or correct the reference; dibs serve refuses the manifest without it.", "A secret cannot be read: %v.", err))
+			all = append(all, found(Error, "secret", where, "Set it on this host, or correct the reference; without it dibs serve refuses the manifest.", "A secret cannot be read: %v.", err))
 		}
 	}
 	if at, none := s.NoQueue[spec.Policy.Scope]; none && spec.Task != nil {
-		all = append(all, found(Error, "queue", where, "Name a store that keeps queues (docs/reference/stores.md), or make it concurrency_scope: host, which enqueues into each host's own directory; dibs serve refuses the manifest until then.",
-			"It enqueues a task, and %s keeps no queues.", at))
+		all = append(all, found(Error, "queue", where, "Name a store that has queues (docs/reference/stores.md), or make it concurrency_scope: host, which enqueues into each host's own directory; dibs serve refuses the manifest until then.",
+			"It enqueues a task, and %s has no queues.", at))
 	}
 	if spec.Request != nil {
 		if err := s.Way(*spec.Request); err != nil {
-			all = append(all, found(Error, "request", where, "Put the file where dibs runs, or correct the manifest; dibs serve refuses it without.", "Its request could not be sent from here: %v.", err))
+			all = append(all, found(Error, "request", where, "Put the file on this host, or correct the manifest; without it dibs serve refuses the manifest.", "Its request cannot be sent from here: %v.", err))
 		}
 	}
 	if c := spec.Command; c != nil && (c.User != "" || c.Group != "") {
 		if err := s.User(*c); err != nil {
-			all = append(all, found(Error, "user", where, "Make that user here, or correct the manifest; dibs serve refuses it without.", "Whom its command runs as is not known here: %v.", err))
+			all = append(all, found(Error, "user", where, "Create that user here, or correct the manifest; without the user dibs serve refuses the manifest.", "This host does not know the command's user: %v.", err))
 		}
 	}
 	if spec.When != nil {

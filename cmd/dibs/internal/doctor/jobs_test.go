@@ -62,11 +62,11 @@ func TestJobs(t *testing.T) {
 		{"deadline of retries", func(s *job.Spec) { s.Policy.Deadline, s.Policy.Retries.MaxAttempts = 25*time.Hour, 3 }, nil, "timeout", doctor.Warning, "deadline of 25h"},
 		{"deadline alone", func(s *job.Spec) { s.Policy.Timeout, s.Policy.Deadline = 0, 25*time.Hour }, nil, "timeout", doctor.Warning, "deadline of 25h"},
 		{"no bound", func(s *job.Spec) { s.Policy.Timeout = 0 }, nil, "unbounded", doctor.Warning, "no tick runs after it"},
-		{"no bound, and Allow", func(s *job.Spec) { s.Policy.Timeout, s.Policy.Concurrency = 0, job.Allow }, nil, "unbounded", doctor.Warning, "for ever."},
+		{"no bound, and Allow", func(s *job.Spec) { s.Policy.Timeout, s.Policy.Concurrency = 0, job.Allow }, nil, "unbounded", doctor.Warning, "forever."},
 		{"a deadline is a bound", func(s *job.Spec) { s.Policy.Timeout, s.Policy.Deadline = 0, time.Hour }, nil, "", "", ""},
 
-		{"in the gap", func(s *job.Spec) { s.Schedules = []string{"30 2 * * *"} }, nil, "dst-gap", doctor.Info, "due at 02:30, which Europe/Berlin does not show on 2027-03-28: the clock jumps from 02:00 to 03:00. The job runs once, at 2027-03-28T01:00:00Z"},
-		{"in the gap, left out", func(s *job.Spec) { s.Schedules, s.DST = []string{"30 2 * * *"}, "skip" }, nil, "dst-gap", doctor.Info, "With dst: skip it is not due for that"},
+		{"in the gap", func(s *job.Spec) { s.Schedules = []string{"30 2 * * *"} }, nil, "dst-gap", doctor.Info, "due at 02:30, a time that does not exist in Europe/Berlin on 2027-03-28: the clock jumps from 02:00 to 03:00. The job runs once, at 2027-03-28T01:00:00Z"},
+		{"in the gap, left out", func(s *job.Spec) { s.Schedules, s.DST = []string{"30 2 * * *"}, "skip" }, nil, "dst-gap", doctor.Info, "With dst: skip it is not due on that day"},
 		{"hashed into the gap", func(s *job.Spec) { s.Schedules = []string{"H 2 * * *"} }, nil, "dst-gap", doctor.Info, "The job runs once"},
 		{"on another day", func(s *job.Spec) { s.Schedules = []string{"30 2 1 * *"} }, nil, "", "", ""},
 		{"elapsed time", func(s *job.Spec) { s.Schedules = []string{"*/30 * * * *"}; s.Policy.Timeout = time.Minute }, nil, "", "", ""},
@@ -105,7 +105,7 @@ func TestJobs(t *testing.T) {
 			s.Hooks = []job.Hook{{On: []job.HookEvent{job.OnStart}, Ping: &job.Request{URL: "https://h/", TLS: &job.TLS{CAFile: "/ca"}}}}
 		}, func(s *doctor.Setting) {
 			s.Way = func(r job.Request) error { return errors.New(r.TLS.CAFile + ": no such file") }
-		}, "request", doctor.Error, "Its hook 1 could not tell anybody from here: /ca: no such file"},
+		}, "request", doctor.Error, "Its hook 1 cannot be sent from here: /ca: no such file"},
 		{"a global job on the only host", nil, func(s *doctor.Setting) { s.Shared, s.OnlyHost = false, true }, "scope", doctor.Info, "This host runs each tick (scope global)"},
 		{"a global job on the only host, whose definition is another one", nil, func(s *doctor.Setting) {
 			s.Shared, s.OnlyHost = false, true
@@ -117,7 +117,7 @@ func TestJobs(t *testing.T) {
 		}, "", "", ""},
 		{"a store without queues", func(s *job.Spec) { s.Command, s.Task = nil, &job.Task{Kind: "k", Queue: "q"} }, func(s *doctor.Setting) {
 			s.NoQueue = map[job.Scope]string{job.Global: "redis://cache"}
-		}, "queue", doctor.Error, "It enqueues a task, and redis://cache keeps no queues"},
+		}, "queue", doctor.Error, "It enqueues a task, and redis://cache has no queues"},
 		{"queues elsewhere", func(s *job.Spec) { s.Command, s.Task = nil, &job.Task{Kind: "k", Queue: "q"} }, func(s *doctor.Setting) {
 			s.NoQueue = map[job.Scope]string{job.Host: "redis://cache"}
 		}, "", "", ""},
@@ -189,9 +189,9 @@ func TestAnAppThatIsNotItsOwn(t *testing.T) {
 		{"of its own", own, map[string]string{"shop/a": own}, ""},
 		{"of its own, beside another app", own, map[string]string{"shop/a": own, "shopping/a": ""}, ""},
 		{"of another application", own, map[string]string{"shop/a": "https://b.example"},
-			`own.example/jobs speaks for "shop", and shop/a is registered by "https://b.example"`},
+			`own.example/jobs to have the app "shop", and shop/a is registered by "https://b.example"`},
 		{"of the operator", own, map[string]string{"shop/a": own, "shop/b": ""},
-			"and shop/b is registered on the operator's word"},
+			"and shop/b is registered by the operator"},
 		{"granted", "", map[string]string{"shop/a": own}, ""},
 	} {
 		for _, declared := range []bool{true, false} {

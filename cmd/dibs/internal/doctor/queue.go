@@ -31,8 +31,8 @@ func Queues(ctx context.Context, where string, q driver.Admin, now time.Time) (a
 	}
 	for _, p := range pauses {
 		if age := now.Sub(p.Since); age > longPause {
-			all = append(all, found(Warning, "queue-paused", where, "`dibs queue resume` ends it; `dibs queue pause --for` makes one that ends by itself.",
-				"%s is paused for %s now, by %s%s.", paused(p), age.Round(time.Minute), p.By, because(p.Why)))
+			all = append(all, found(Warning, "queue-paused", where, "`dibs queue resume` ends it; a pause with `dibs queue pause --for` ends by itself.",
+				"%s has been paused for %s, by %s%s.", paused(p), age.Round(time.Minute), p.By, because(p.Why)))
 		}
 	}
 	for _, l := range lanes {
@@ -59,8 +59,8 @@ func lane(where string, l driver.Lane, workers []driver.Process, pauses []driver
 	if !slices.ContainsFunc(workers, func(w driver.Process) bool {
 		return slices.Contains(w.Queues, l.Queue) && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, l.Kind))
 	}) {
-		return []Finding{found(Warning, "queue-unworked", where, "Start a worker that knows it: `dibs work "+l.Queue+" -- COMMAND`, or queue.Worker.",
-			"Tasks of kind %s wait in queue %s (%d of them), and no live worker does them.", l.Kind, l.Queue, waiting)}
+		return []Finding{found(Warning, "queue-unworked", where, "Start a worker for it: `dibs work "+l.Queue+" -- COMMAND`, or queue.Worker.",
+			"Tasks of kind %s wait in queue %s (%d of them), and no live worker handles them.", l.Kind, l.Queue, waiting)}
 	}
 	if age := now.Sub(l.Oldest); !l.Oldest.IsZero() && age > longWait {
 		return []Finding{found(Warning, "queue-waiting", where, "Start more workers or slots; `dibs queue show "+l.Queue+"` has the numbers, `dibs task show ID` says why one waits.",

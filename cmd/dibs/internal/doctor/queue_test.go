@@ -53,7 +53,7 @@ func TestQueues(t *testing.T) {
 		}
 		says("everything paused, for a while")
 		time.Sleep(25 * time.Hour)
-		says("everything paused for a day, before the first task", "queue-paused: Everything is paused for 25h0m0s now, by ops: a move.")
+		says("everything paused for a day, before the first task", "queue-paused: Everything has been paused for 25h0m0s, by ops: a move.")
 		if _, err := st.Tasks.Resume(ctx, "", "", "ops"); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestQueues(t *testing.T) {
 		}
 		says("paused, for a while")
 		time.Sleep(25 * time.Hour)
-		says("paused for a day", "queue-paused: Queue default is paused for 25h0m0s now, by ops: a fire.")
+		says("paused for a day", "queue-paused: Queue default has been paused for 25h0m0s, by ops: a fire.")
 		if _, err := st.Tasks.Resume(ctx, "default", "", "ops"); err != nil {
 			t.Fatal(err)
 		}

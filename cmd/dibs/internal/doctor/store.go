@@ -15,12 +15,12 @@ import (
 
 // Unusable is the finding of a store that could not be opened.
 func Unusable(where string, err error) Finding {
-	return found(Error, "store-unusable", where, "See that it is up, that the address, the password and the permissions are right; `dibs init` prepares or upgrades it.", "The store cannot be used: %v", err)
+	return found(Error, "store-unusable", where, "Check that it is up, and that the address, the password and the permissions are right; `dibs init` prepares or upgrades it.", "The store cannot be used: %v", err)
 }
 
 // Unprepared is the finding of a store that nobody has prepared: err says how it is done.
 func Unprepared(where string, err error) Finding {
-	return found(Warning, "store-unprepared", where, "Prepare it before its first use, which otherwise prepares it and waits for one TTL.", "Nobody has used it: %v", err)
+	return found(Warning, "store-unprepared", where, "Prepare it before its first use; otherwise the first use prepares it and waits for one TTL.", "It has never been used: %v", err)
 }
 
 // Opened tells which store it is, and what opening it changed.
@@ -121,7 +121,7 @@ func Offset(where string, offset, uncertainty time.Duration) Finding {
 		way = "behind"
 	}
 	what := fmt.Sprintf("This host's clock is %s %s the store's (±%s).", offset.Abs().Round(time.Millisecond), way, uncertainty.Round(time.Microsecond))
-	cure := "Synchronise both clocks (chrony, systemd-timesyncd). dibs serve follows the store's clock; cron and whoever reads a log follow this one."
+	cure := "Synchronise both clocks (chrony, systemd-timesyncd). dibs serve follows the store's clock; cron and the times in logs follow this one."
 	switch {
 	case certain > offsetError:
 		return found(Error, "clock-offset", where, cure, "%s", what)
@@ -129,7 +129,7 @@ func Offset(where string, offset, uncertainty time.Duration) Finding {
 		return found(Warning, "clock-offset", where, cure, "%s", what)
 	}
 	if certain == 0 {
-		what = fmt.Sprintf("This host's clock agrees with the store's, as far as an answer within %s can tell.", (2 * uncertainty).Round(time.Microsecond))
+		what = fmt.Sprintf("This host's clock agrees with the store's, as far as an answer within %s can show.", (2 * uncertainty).Round(time.Microsecond))
 	}
 	return found(Info, "clock-offset", where, "", "%s", what)
 }
@@ -148,11 +148,11 @@ func Loopback(where string, c store.Config, fleet bool, global []string) []Findi
 	if !fleet || c.FleetReach || !loopback(c) {
 		return nil
 	}
-	cure := "Name the host by an address that is the same on every server; if this one does reach the whole fleet (a proxy, a tunnel), say so with ?reach=fleet."
+	cure := "Name the host by an address that is the same on every server; if this one does reach the whole fleet (a proxy, a tunnel), declare it with ?reach=fleet."
 	if len(global) == 0 {
-		return []Finding{found(Warning, "loopback", where, cure, "The address is this host's own: with the same setting on another server, each would have a store of its own, and run everything.")}
+		return []Finding{found(Warning, "loopback", where, cure, "The address is local to this host: with the same setting on another server, each would have its own store, and run everything.")}
 	}
-	return []Finding{found(Error, "loopback", where, cure, "The address is this host's own, and there are global jobs (%s): with the same setting on another server, each would run them (rule H2).", some(global))}
+	return []Finding{found(Error, "loopback", where, cure, "The address is local to this host, and there are global jobs (%s): with the same setting on another server, each would run them (rule H2).", some(global))}
 }
 
 // loopback says whether all hosts of an address are this one.
@@ -194,5 +194,5 @@ func some(names []string) string {
 // OnlyHost says what a declaration means that nothing can check: a directory sees no other host.
 func OnlyHost(where string) []Finding {
 	return []Finding{found(Info, "only-host", where, "If there is another host, name a store that both reach, or every host runs each tick of every global job.",
-		"It is declared to be of the only host there is, so global jobs may live in it. Nothing here can tell whether that is so.")}
+		"Its address declares that this is the only host, so it accepts global jobs. dibs cannot check this.")}
 }

@@ -12,7 +12,7 @@ import (
 // its Count.
 const (
 	ReasonUnsettled = "nobody claimed it in time, and no server has settled it yet"
-	ReasonMany      = ReasonUnsettled + "; there are more of them than were counted"
+	ReasonMany      = ReasonUnsettled + "; there are more than this count"
 )
 
 // counted bounds the ticks of a job that Unsettled walks through.
