@@ -5,7 +5,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # unlockAndRun) where two goroutines of one bubble meet timers that are due at the same time.
 BUBBLES = $(shell grep -rl '"testing/synctest"' --include=*_test.go . | sed 's|/[^/]*$$||; s|^\.|github.com/dibs-run/dibs|' | sort -u)
 # The tests that start whole processes.
-PROCESSES := -e /internal/test/e2e -e /internal/test/hammer -e /internal/test/pages -e /internal/test/chaos
+PROCESSES := -e /internal/test/e2e -e /internal/test/stress -e /internal/test/pages -e /internal/test/chaos
 # What make test could not cover, for want of a server, is collected here and told at the end.
 UNCOVERED := $(shell mktemp -u)
 
@@ -37,7 +37,7 @@ test: ## run the tests (fifteen to twenty minutes on two cores), on the servers 
 	@rm -f $(UNCOVERED)
 	@export DIBS_TEST_UNCOVERED=$(UNCOVERED); \
 	$(GO) test -short -count=1 -timeout 10m $$($(GO) list ./... | grep -v $(PROCESSES)); status=$$?; \
-	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e/... ./internal/test/hammer/... ./internal/test/chaos || status=1; \
+	$(GO) test -short -count=1 -timeout 20m -p 1 -parallel 1 ./internal/test/e2e/... ./internal/test/stress/... ./internal/test/chaos || status=1; \
 	$(GO) test -short -count=1 -timeout 20m ./internal/test/pages || status=1; \
 	(cd internal/test/kube && $(GO) test -count=1 -timeout 20m ./...) || status=1; \
 	if [ -s $(UNCOVERED) ]; then \
@@ -56,8 +56,8 @@ LONG ?= 1
 
 test-long: test-race ## the race detector, then the long rounds (LONG=0.2: a fifth of the rounds that can be shortened)
 	@DIBS_TEST_LONG=$(LONG) $(GO) test -count=1 -timeout 40m ./schedule ./scheduler
-	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/test/e2e ./internal/test/hammer
-	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/test/hammer/work
+	@DIBS_TEST_LONG=$(LONG) $(GO) test -p 1 -count=1 -timeout 40m ./internal/test/e2e ./internal/test/stress
+	@DIBS_TEST_LONG=$(LONG) DIBS_TEST_TASKS=10000 $(GO) test -count=1 -timeout 20m ./internal/test/stress/work
 
 # How long chaos reigns, and on which stores; on two cores they take turns, as they do in make million.
 CHAOS ?= 30m
@@ -71,7 +71,7 @@ chaos: ## random faults on three hosts, CHAOS=30m on each of STORES; needs root 
 million: ## a million tasks in and out of each of STORES, charts in docs/img; LONG=0.3: a part of them; needs 8 GB
 	@mkdir -p docs/img; status=0; \
 	for store in $(STORES); do DIBS_TEST_LONG=$(LONG) DIBS_TEST_PICTURES=$(CURDIR)/docs/img \
-		$(GO) test -count=1 -timeout 3h -v -run "^TestAMillionInAndOut$$/^$$store$$" ./internal/test/hammer/million || status=1; \
+		$(GO) test -count=1 -timeout 3h -v -run "^TestAMillionInAndOut$$/^$$store$$" ./internal/test/stress/million || status=1; \
 	done; exit $$status
 
 # Which bugs: all, those of a package (./lease), or one (lease/acquire-unbounded).

@@ -64,7 +64,7 @@ func redisTime(ctx context.Context, client *goredis.Client) (sum time.Duration) 
 // forgetEnded deletes the tasks that succeeded, which would fill the server's memory.
 func forgetEnded(ctx context.Context, q driver.Store) error {
 	for {
-		t, err := q.Tend(ctx, driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: 0}})
+		t, err := q.Maintain(ctx, driver.MaintainRequest{Keep: map[task.State]time.Duration{task.Succeeded: 0}})
 		if err != nil || !t.More {
 			return err
 		}

@@ -288,10 +288,10 @@ func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]Holder, error) {
 	return owners, nil
 }
 
-// Ask writes a Replace request on the hold ref (rule T7). It returns false if that hold is gone, or did not declare
-// Replace.
-func (k *Keeper) Ask(ctx context.Context, ref Ref, by Holder) (bool, error) {
-	reply, _, err := k.call("ask for "+string(ref.Key), 1, func(ctx context.Context) (Reply, error) { return k.store.Ask(ctx, ref, by) })
+// RequestRelease writes a Replace request on the hold ref (rule T7). It returns false if that hold is gone, or did
+// not declare Replace.
+func (k *Keeper) RequestRelease(ctx context.Context, ref Ref, by Holder) (bool, error) {
+	reply, _, err := k.call("ask for "+string(ref.Key), 1, func(ctx context.Context) (Reply, error) { return k.store.RequestRelease(ctx, ref, by) })
 	if err != nil {
 		return false, err
 	}

@@ -42,9 +42,9 @@ type Store interface {
 	// Answers: OK (also for a lapsed hold that nobody took), Gone.
 	Release(ctx context.Context, refs []Ref) (Reply, error)
 
-	// Ask writes a Replace request on the record, if it is still live, held by ref and declared
+	// RequestRelease writes a Replace request on the record, if it is still live, held by ref and declared
 	// Replaceable; the newest request stands. Answers: OK, Gone (also when not replaceable).
-	Ask(ctx context.Context, ref Ref, by Holder) (Reply, error)
+	RequestRelease(ctx context.Context, ref Ref, by Holder) (Reply, error)
 
 	// Break forbids further renewals of the hold that is there and leaves expires alone; with
 	// b.Now it frees the record at once, which is unsafe (rule L5). b.At is set by the store.

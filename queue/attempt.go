@@ -24,7 +24,7 @@ type attempt struct {
 }
 
 // begin makes the context of an attempt, which timeout, stop, shutdown and loss end. The timeout is its deadline.
-func (s *shift) begin(it *item, a *attempt) {
+func (s *session) begin(it *item, a *attempt) {
 	a.ctx, a.cancel = context.WithCancelCause(s.work)
 	it.mu.Lock()
 	it.cancel = a.cancel
@@ -41,7 +41,7 @@ func (s *shift) begin(it *item, a *attempt) {
 
 // do calls the handler, and finds out what its error says. Where the handler ends its goroutine, it does not return,
 // and neither does this: what is known of the attempt was set before.
-func (s *shift) do(it *item, a *attempt) {
+func (s *session) do(it *item, a *attempt) {
 	a.says = opinion{text: ErrExited.Error(), err: ErrExited}
 	ctx := a.ctx
 	if timeout := cmp.Or(it.Timeout, a.handler.Timeout); timeout > 0 {
@@ -72,7 +72,7 @@ func (a *attempt) returned() {
 }
 
 // ignores says that a handler goes on although its time is over: nobody can end it but itself.
-func (s *shift) ignores(it *item, timeout time.Duration) {
+func (s *session) ignores(it *item, timeout time.Duration) {
 	s.w.log.Warn("a task's handler has not returned although its time is over", "event", "task-deaf", "kind", it.Kind,
 		"queue", it.Queue, "timeout", timeout, "task", it.ID)
 }

@@ -15,7 +15,7 @@ const (
 
 // beat asks every second which tasks are to stop, with each heartbeat which ones the worker has, and hands back
 // those that wait too long for a slot.
-func (s *shift) beat(ctx context.Context) {
+func (s *session) beat(ctx context.Context) {
 	var whole time.Time // when it asked for all
 	for wait(ctx, beatEvery) {
 		s.handBack(stale)
@@ -25,7 +25,7 @@ func (s *shift) beat(ctx context.Context) {
 		now := time.Now()
 		all := now.Sub(whole) >= s.w.o.Keeper.Margin().Heartbeat
 		bound, cancel := s.bound(ctx)
-		mine, err := s.w.o.Store.Mine(bound, s.ref, !all)
+		mine, err := s.w.o.Store.Running(bound, s.ref, !all)
 		cancel()
 		if err != nil {
 			s.w.log.Debug("the store did not say which tasks to stop", "error", err)
@@ -43,19 +43,19 @@ func (s *shift) beat(ctx context.Context) {
 	}
 }
 
-// tend does its share of what is nobody's, about once a second.
-func (s *shift) tend(ctx context.Context) {
+// maintain does its share of what is nobody's, about once a second.
+func (s *session) maintain(ctx context.Context) {
 	for wait(ctx, tendEvery/2+rand.N(tendEvery)) {
 		for more := true; more && ctx.Err() == nil; {
-			more = s.tendOnce(ctx)
+			more = s.maintainOnce(ctx)
 		}
 	}
 }
 
-func (s *shift) tendOnce(ctx context.Context) (more bool) {
+func (s *session) maintainOnce(ctx context.Context) (more bool) {
 	bound, cancel := s.bound(ctx)
 	defer cancel()
-	t, err := s.w.o.Store.Tend(bound, driver.TendRequest{Keep: s.w.o.Keep})
+	t, err := s.w.o.Store.Maintain(bound, driver.MaintainRequest{Keep: s.w.o.Keep})
 	if err != nil {
 		s.w.log.Debug("the queues could not be maintained", "error", err)
 		return false

@@ -16,8 +16,8 @@ const page = 1000
 // or state by the time of its step is left alone (Changed).
 type Bulk struct {
 	Admin  driver.Admin
-	Filter driver.Filter // its cursor and bound are the Bulk's own
-	Action driver.Action // without IDs, From and States
+	Filter driver.Filter    // its cursor and bound are the Bulk's own
+	Action driver.OpRequest // without IDs, From and States
 }
 
 // Preview is what a Bulk would be done to.
@@ -48,15 +48,15 @@ func (b Bulk) Preview(ctx context.Context) (Preview, error) {
 // simply done.
 type Progress struct {
 	Tasks   int
-	Answers map[driver.ActAnswer]int
+	Answers map[driver.OpAnswer]int
 	// Exceptions are answers other than Done and Asking, at most 1,000.
-	Exceptions []driver.Acted
+	Exceptions []driver.OpResult
 }
 
 // Do acts on the tasks up to last (Preview.Last), and calls each after every step. When ctx ends it stops
 // between two steps.
 func (b Bulk) Do(ctx context.Context, last task.ID, each func(Progress)) (Progress, error) {
-	p := Progress{Answers: map[driver.ActAnswer]int{}}
+	p := Progress{Answers: map[driver.OpAnswer]int{}}
 	if err := b.Action.Check(); err != nil {
 		return p, err
 	}
@@ -66,7 +66,7 @@ func (b Bulk) Do(ctx context.Context, last task.ID, each func(Progress)) (Progre
 		for i := range tasks {
 			a.IDs = append(a.IDs, tasks[i].ID)
 		}
-		acted, err := b.Admin.Act(context.WithoutCancel(ctx), a) // else nobody would know how far it came
+		acted, err := b.Admin.Operate(context.WithoutCancel(ctx), a) // else nobody would know how far it came
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (b Bulk) Do(ctx context.Context, last task.ID, each func(Progress)) (Progre
 	return p, err
 }
 
-func (p *Progress) add(acted []driver.Acted) {
+func (p *Progress) add(acted []driver.OpResult) {
 	p.Tasks += len(acted)
 	for _, a := range acted {
 		p.Answers[a.Answer]++

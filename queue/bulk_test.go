@@ -20,13 +20,13 @@ type interrupted struct {
 	end context.CancelFunc
 }
 
-func (a interrupted) Act(ctx context.Context, act driver.Action) ([]driver.Acted, error) {
+func (a interrupted) Operate(ctx context.Context, act driver.OpRequest) ([]driver.OpResult, error) {
 	a.end()
-	return a.Admin.Act(ctx, act)
+	return a.Admin.Operate(ctx, act)
 }
 
 // Whoever interrupts a bulk act ends it between two steps, and hears how far it came.
-func TestABulkActEndsBetweenTwoSteps(t *testing.T) {
+func TestABulkOperationEndsBetweenTwoSteps(t *testing.T) {
 	st := memory.New(memory.Options{}).Store()
 	specs := make([]task.Spec, 2500)
 	for i := range specs {
@@ -38,7 +38,7 @@ func TestABulkActEndsBetweenTwoSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(t.Context())
-	b := queue.Bulk{Admin: interrupted{st.Tasks, end}, Filter: driver.Filter{States: task.Waits(true)}, Action: driver.Action{Act: driver.ActDiscard}}
+	b := queue.Bulk{Admin: interrupted{st.Tasks, end}, Filter: driver.Filter{States: task.Waits(true)}, Action: driver.OpRequest{Operation: driver.OpDiscard}}
 	p, err := b.Do(ctx, 0, nil)
 	if !errors.Is(err, context.Canceled) || p.Tasks != 1000 || p.Answers[driver.Done] != 1000 {
 		t.Errorf("it ended with %v after %+v; one step is 1000", err, p)
@@ -50,7 +50,7 @@ func TestABulkActEndsBetweenTwoSteps(t *testing.T) {
 	if p, err = again.Do(t.Context(), 0, nil); err != nil || p.Answers[driver.Done] != 1500 {
 		t.Errorf("begun again: %+v, %v", p, err)
 	}
-	if _, err := (queue.Bulk{Admin: st.Tasks, Filter: b.Filter, Action: driver.Action{Act: driver.ActMove, Queue: "no such"}}).Do(t.Context(), 0, nil); err == nil {
+	if _, err := (queue.Bulk{Admin: st.Tasks, Filter: b.Filter, Action: driver.OpRequest{Operation: driver.OpMove, Queue: "no such"}}).Do(t.Context(), 0, nil); err == nil {
 		t.Error("a move to a queue that cannot be is not refused")
 	}
 }

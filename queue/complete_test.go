@@ -71,14 +71,14 @@ type mute struct {
 	until time.Time
 }
 
-func (m *mute) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
+func (m *mute) Running(ctx context.Context, worker lease.Ref, asked bool) ([]driver.RunningTask, error) {
 	m.mu.Lock()
 	until := m.until
 	m.mu.Unlock()
 	if time.Now().Before(until) {
 		return nil, queue.ErrUnavailable
 	}
-	return m.Store.Mine(ctx, worker, asked)
+	return m.Store.Running(ctx, worker, asked)
 }
 
 // Until the store can be asked, nothing is concluded.

@@ -59,18 +59,18 @@ func (m *mortal) Finish(ctx context.Context, worker lease.Ref, ends []driver.Com
 	return m.Store.Finish(ctx, worker, ends)
 }
 
-func (m *mortal) Leave(ctx context.Context, worker lease.Ref) error {
+func (m *mortal) Deregister(ctx context.Context, worker lease.Ref) error {
 	if err := m.gone(); err != nil {
 		return err
 	}
-	return m.Store.Leave(ctx, worker)
+	return m.Store.Deregister(ctx, worker)
 }
 
-func (m *mortal) Tend(ctx context.Context, r driver.TendRequest) (driver.Tended, error) {
+func (m *mortal) Maintain(ctx context.Context, r driver.MaintainRequest) (driver.Maintained, error) {
 	if err := m.gone(); err != nil {
-		return driver.Tended{}, err
+		return driver.Maintained{}, err
 	}
-	return m.Store.Tend(ctx, r)
+	return m.Store.Maintain(ctx, r)
 }
 
 func (l leases) Acquire(ctx context.Context, r []lease.AcquireRequest) (lease.Reply, error) {
@@ -169,7 +169,7 @@ func TestAWorkerEndsWhileATaskWaitsToBeAlone(t *testing.T) {
 	virtual(t, func(w *world) {
 		last := w.enqueue(task.Spec{Kind: "k", Args: []byte(`"last"`), Options: task.Options{MaxCrashes: 1}}).ID
 		w.dies(last)
-		if _, err := w.st.Queue.Tend(w.Context(), driver.TendRequest{}); err != nil {
+		if _, err := w.st.Queue.Maintain(w.Context(), driver.MaintainRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		long := w.enqueue(task.Spec{Kind: "k"}).ID
@@ -202,7 +202,7 @@ func TestAWorkerEndsWhileATaskWaitsToBeAlone(t *testing.T) {
 // dies is a worker that fetches a task, begins it, and is gone.
 func (w *world) dies(id task.ID) {
 	w.Helper()
-	if _, err := w.st.Queue.Tend(w.Context(), driver.TendRequest{}); err != nil { // what an earlier one left
+	if _, err := w.st.Queue.Maintain(w.Context(), driver.MaintainRequest{}); err != nil { // what an earlier one left
 		w.Fatal(err)
 	}
 	k := w.keeper()

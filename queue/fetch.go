@@ -17,9 +17,9 @@ const (
 	stale = time.Second
 )
 
-// capacity is how many tasks the shift wants to have: one for each slot, and as many more as its slots
+// capacity is how many tasks the session wants to have: one for each slot, and as many more as its slots
 // work off in the time of ahead.
-func (s *shift) capacity() int {
+func (s *session) capacity() int {
 	o := s.w.o
 	pace := s.pace.Load()
 	if pace <= 0 {
@@ -29,7 +29,7 @@ func (s *shift) capacity() int {
 }
 
 // low is the number of tasks at which more are fetched.
-func (s *shift) low() int {
+func (s *session) low() int {
 	c := s.capacity()
 	if c == s.w.o.Slots {
 		return c - 1 // long tasks: each free slot is worth a request
@@ -39,7 +39,7 @@ func (s *shift) low() int {
 
 // fetch asks for tasks until ctx ends: when slots are free and there is a reason to think that the store
 // has some.
-func (s *shift) fetch(ctx context.Context) {
+func (s *session) fetch(ctx context.Context) {
 	signs, poll := s.watch(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -98,7 +98,7 @@ func (s *shift) fetch(ctx context.Context) {
 
 // alone works a task that the next crash would end: all others of the worker end first, and nothing is fetched until
 // it has ended itself. So a crash is its own, and a neighbour's ends it not (rule Q4).
-func (s *shift) alone(ctx context.Context, it *item) {
+func (s *session) alone(ctx context.Context, it *item) {
 	s.lonely.Store(it)
 	defer s.lonely.Store(nil)
 	for s.count() > 1 && s.knows(it.ID) {
@@ -115,7 +115,7 @@ func (s *shift) alone(ctx context.Context, it *item) {
 }
 
 // sleep waits until a task has ended; false where ctx has.
-func (s *shift) sleep(ctx context.Context) bool {
+func (s *session) sleep(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -127,13 +127,13 @@ func (s *shift) sleep(ctx context.Context) bool {
 // disowned takes in that the store does not know this worker's lease: a server took over that never had it, its
 // data was cleared, or its clock jumped past the lease. The store may give the tasks to others at once, so they are
 // stopped now, and not at the next heartbeat.
-func (s *shift) disowned() {
+func (s *session) disowned() {
 	s.lease.Check() // as a rule the lease is lost by this, and its guard stops the tasks
 	s.end(errDisowned)
 }
 
 // pass puts tasks before the slots. What has no room when ctx ends is handed back with the others.
-func (s *shift) pass(ctx context.Context, items []*item) {
+func (s *session) pass(ctx context.Context, items []*item) {
 	for _, it := range items {
 		select {
 		case s.buffer <- it:
@@ -144,7 +144,7 @@ func (s *shift) pass(ctx context.Context, items []*item) {
 }
 
 // ask fetches once. The queues take turns in being the first.
-func (s *shift) ask(ctx context.Context, room, turn int) (driver.Fetch, error) {
+func (s *session) ask(ctx context.Context, room, turn int) (driver.Fetch, error) {
 	o := s.w.o
 	queues := o.Queues
 	if n := len(queues); n > 1 {
@@ -160,7 +160,7 @@ func (s *shift) ask(ctx context.Context, room, turn int) (driver.Fetch, error) {
 }
 
 // watch has the store tell of new tasks, where it can.
-func (s *shift) watch(ctx context.Context) (signs <-chan struct{}, poll time.Duration) {
+func (s *session) watch(ctx context.Context) (signs <-chan struct{}, poll time.Duration) {
 	signs, err := s.w.o.Store.Watch(ctx, s.w.o.Queues)
 	if err != nil {
 		s.w.log.Warn("the store does not notify of new tasks; the worker polls", "error", err)
@@ -178,13 +178,13 @@ func (s *shift) watch(ctx context.Context) (signs <-chan struct{}, poll time.Dur
 
 // reconcile hands back what the store gave and the answer to which was lost. It asks only after the
 // request can no longer be carried out (rule L1).
-func (s *shift) reconcile(ctx context.Context) {
+func (s *session) reconcile(ctx context.Context) {
 	if !wait(ctx, s.w.o.Keeper.Margin().RPCTimeout+50*time.Millisecond) {
 		return
 	}
 	bound, cancel := s.bound(ctx)
 	defer cancel()
-	mine, err := s.w.o.Store.Mine(bound, s.ref, false)
+	mine, err := s.w.o.Store.Running(bound, s.ref, false)
 	if err != nil {
 		return // the next fetch fails as well, and is followed by this
 	}
@@ -197,8 +197,8 @@ func (s *shift) reconcile(ctx context.Context) {
 	}
 }
 
-// knows says whether the shift has the task, or is reporting its end.
-func (s *shift) knows(id task.ID) bool {
+// knows says whether the session has the task, or is reporting its end.
+func (s *session) knows(id task.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[id] != nil || s.ending[id]

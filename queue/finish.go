@@ -22,16 +22,16 @@ type end struct {
 }
 
 // report hands a task's end to the finishers.
-func (s *shift) report(it *item, c driver.Completion) { s.hand(it, end{Completion: c}) }
+func (s *session) report(it *item, c driver.Completion) { s.hand(it, end{Completion: c}) }
 
-func (s *shift) hand(it *item, e end) {
+func (s *session) hand(it *item, e end) {
 	e.queue, e.kind, e.next = it.Queue, it.Kind, it.Limit != nil || it.Suspect
 	s.drop(it, true)
 	s.ends <- e
 }
 
 // reportAttempt hands the end of an attempt to the finishers, and says in the log what failed.
-func (s *shift) reportAttempt(it *item, a *attempt, c driver.Completion, unsure bool) {
+func (s *session) reportAttempt(it *item, a *attempt, c driver.Completion, unsure bool) {
 	e := end{Completion: c, unsure: unsure}
 	if !unsure {
 		s.logFailure(&it.Fetched, a.attempt, &c)
@@ -64,14 +64,14 @@ func tallied(c driver.Completion) string {
 }
 
 // finish sends ends in batches: alone when there is one, together when there are many.
-func (s *shift) finish() {
+func (s *session) finish() {
 	for e := range s.ends {
 		s.send(s.gather(e))
 	}
 }
 
 // gather takes what is there, and lets whoever is about to report do so first.
-func (s *shift) gather(first end) []end {
+func (s *session) gather(first end) []end {
 	batch := append(make([]end, 0, 64), first)
 	for yielded := false; len(batch) < maxBatch; {
 		select {
@@ -93,7 +93,7 @@ func (s *shift) gather(first end) []end {
 
 // send repeats until the store has answered, or the lease is lost: then the tasks are rescued, and what is
 // reported of them would be refused.
-func (s *shift) send(batch []end) {
+func (s *session) send(batch []end) {
 	if batch = s.uncommitted(batch); len(batch) == 0 {
 		return
 	}
@@ -119,7 +119,7 @@ func (s *shift) send(batch []end) {
 
 // part sends the halves of a batch by themselves. An end that is alone, and still not taken, is tried again beside the
 // others; false where too many are already: then the store is at fault, and the slots are to hear of it.
-func (s *shift) part(batch []end) bool {
+func (s *session) part(batch []end) bool {
 	if n := len(batch); n > 1 {
 		s.send(batch[:n/2])
 		s.send(batch[n/2:])
@@ -141,7 +141,7 @@ func (s *shift) part(batch []end) bool {
 const maxBad = 16
 
 // rest waits, but not beyond the loss of the lease.
-func (s *shift) rest(d time.Duration) {
+func (s *session) rest(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -152,13 +152,13 @@ func (s *shift) rest(d time.Duration) {
 
 // uncommitted is batch without the ends that a transaction of their handler's has written by now. Which those are the
 // store says: they do not run any more. All it takes is one look, however many there are.
-func (s *shift) uncommitted(batch []end) []end {
+func (s *session) uncommitted(batch []end) []end {
 	if !slices.ContainsFunc(batch, func(e end) bool { return e.unsure }) {
 		return batch
 	}
 	for pause := 50 * time.Millisecond; !s.lost(); pause = min(2*pause, time.Second) {
 		ctx, cancel := s.bound(context.Background())
-		mine, err := s.w.o.Store.Mine(ctx, s.ref, false)
+		mine, err := s.w.o.Store.Running(ctx, s.ref, false)
 		cancel()
 		if err == nil {
 			return s.settled(batch, mine)
@@ -170,7 +170,7 @@ func (s *shift) uncommitted(batch []end) []end {
 }
 
 // settled counts what was completed by its handler, and is what is left to be reported. mine runs still.
-func (s *shift) settled(batch []end, mine []driver.Asked) (left []end) {
+func (s *session) settled(batch []end, mine []driver.RunningTask) (left []end) {
 	runs := make(map[driver.Ref]bool, len(mine))
 	for _, m := range mine {
 		runs[m.Ref] = true
@@ -193,7 +193,7 @@ func (s *shift) settled(batch []end, mine []driver.Asked) (left []end) {
 }
 
 // completed takes in that the handler's transaction has completed its task.
-func (s *shift) completed(e *end) {
+func (s *session) completed(e *end) {
 	s.mu.Lock()
 	delete(s.ending, e.ID)
 	s.mu.Unlock()
@@ -208,8 +208,8 @@ func (s *shift) completed(e *end) {
 	}
 }
 
-// lost says whether the shift's lease is lost.
-func (s *shift) lost() bool {
+// lost says whether the session's lease is lost.
+func (s *session) lost() bool {
 	select {
 	case <-s.lease.Lost():
 		return true
@@ -219,7 +219,7 @@ func (s *shift) lost() bool {
 }
 
 // answered counts what the store has taken; nothing else has happened to those tasks.
-func (s *shift) answered(batch []end, st []driver.Status) {
+func (s *session) answered(batch []end, st []driver.Status) {
 	next := false
 	s.mu.Lock()
 	for i := range batch {
@@ -236,7 +236,7 @@ func (s *shift) answered(batch []end, st []driver.Status) {
 		} else if e.told != nil {
 			s.w.told.tell(*e.told)
 		}
-		if e.kind != "" { // else it never came to the shift
+		if e.kind != "" { // else it never came to the session
 			s.w.tally.Add(e.queue, e.kind, name)
 		}
 	}

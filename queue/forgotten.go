@@ -13,10 +13,10 @@ import (
 // heard of it yet.
 var errForgotten = fmt.Errorf("the task's %w: the store does not know that this worker has it", lease.ErrLost)
 
-// forget gives up the tasks that the shift had before the store was asked what it runs, and that are not among
+// forget gives up the tasks that the session had before the store was asked what it runs, and that are not among
 // that. The store gives them to somebody, and what held their slots to others; after a failover not before a
 // TTL has passed (rule Q5), which is several heartbeats.
-func (s *shift) forget(asked time.Time, mine []driver.Asked) {
+func (s *session) forget(asked time.Time, mine []driver.RunningTask) {
 	known := make(map[driver.Ref]bool, len(mine))
 	for _, a := range mine {
 		known[a.Ref] = true
@@ -35,7 +35,7 @@ func (s *shift) forget(asked time.Time, mine []driver.Asked) {
 }
 
 // lose ends the work of a task that is no longer this worker's. Nothing is reported of it: that would be refused.
-func (s *shift) lose(it *item) {
+func (s *session) lose(it *item) {
 	it.mu.Lock()
 	first := !it.lost
 	it.lost = true

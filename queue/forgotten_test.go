@@ -28,11 +28,11 @@ func (f *forgetful) forget(id task.ID) {
 	f.forgotten = append(f.forgotten, id)
 }
 
-func (f *forgetful) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
-	mine, err := f.Store.Mine(ctx, worker, asked)
+func (f *forgetful) Running(ctx context.Context, worker lease.Ref, asked bool) ([]driver.RunningTask, error) {
+	mine, err := f.Store.Running(ctx, worker, asked)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(mine, func(a driver.Asked) bool { return slices.Contains(f.forgotten, a.ID) }), err
+	return slices.DeleteFunc(mine, func(a driver.RunningTask) bool { return slices.Contains(f.forgotten, a.ID) }), err
 }
 
 func (f *forgetful) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {

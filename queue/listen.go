@@ -81,7 +81,7 @@ func (h *Happening) of(it *item, attempt int) {
 }
 
 // tell tells of what happens to a task now.
-func (s *shift) tell(h Happening, it *item, attempt int) {
+func (s *session) tell(h Happening, it *item, attempt int) {
 	h.of(it, attempt)
 	s.w.told.tell(h)
 }
@@ -119,7 +119,7 @@ func (l *listener) tell(h Happening) {
 }
 
 // logFailure says in the log that an attempt failed, panicked or took too long (promise 24).
-func (s *shift) logFailure(f *driver.Fetched, attempt int, c *driver.Completion) {
+func (s *session) logFailure(f *driver.Fetched, attempt int, c *driver.Completion) {
 	words := "a task's attempt failed; it will be tried again"
 	switch {
 	case c.Verdict == driver.Fail:

@@ -8,7 +8,7 @@ import (
 )
 
 // slot works tasks, one after the other, until the buffer is closed.
-func (s *shift) slot() {
+func (s *session) slot() {
 	done := false
 	defer func() {
 		if !done { // a handler has ended this goroutine: another one goes on in its place
@@ -33,7 +33,7 @@ func (it *item) take() bool {
 }
 
 // perform does one task and hands its end to the finishers.
-func (s *shift) perform(it *item) {
+func (s *session) perform(it *item) {
 	if s.work.Err() != nil {
 		s.release(it, "")
 		return
@@ -63,7 +63,7 @@ func (s *shift) perform(it *item) {
 }
 
 // conclude says what an attempt makes of its task, and hands that to the finishers.
-func (s *shift) conclude(it *item, a *attempt) {
+func (s *session) conclude(it *item, a *attempt) {
 	a.returned()
 	defer a.cancel(nil)
 	s.paced(a.took)
@@ -87,7 +87,7 @@ func (s *shift) conclude(it *item, a *attempt) {
 
 // started has the store write that the work begins; false where that cannot be said, and the task is given up or
 // handed back.
-func (s *shift) started(it *item) bool {
+func (s *session) started(it *item) bool {
 	ctx, cancel := s.bound(s.work)
 	defer cancel()
 	st, err := s.w.o.Store.Start(ctx, s.ref, []driver.Ref{it.Ref})
@@ -105,7 +105,7 @@ func (s *shift) started(it *item) bool {
 }
 
 // stopTask asks a task to stop; one that waits for its slot ends at once.
-func (s *shift) stopTask(a driver.Asked) {
+func (s *session) stopTask(a driver.RunningTask) {
 	s.mu.Lock()
 	it := s.held[a.ID]
 	s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *shift) stopTask(a driver.Asked) {
 }
 
 // handBack returns tasks that have waited for a slot for at least d.
-func (s *shift) handBack(d time.Duration) {
+func (s *session) handBack(d time.Duration) {
 	now := time.Now()
 	s.mu.Lock()
 	var old []*item
@@ -146,7 +146,7 @@ func (s *shift) handBack(d time.Duration) {
 }
 
 // release hands a task back without an attempt. Its history tells of that only where something went wrong.
-func (s *shift) release(it *item, why string) {
+func (s *session) release(it *item, why string) {
 	c := driver.Completion{Ref: it.Ref, Verdict: driver.Return}
 	if why != "" {
 		now := s.now()
@@ -156,7 +156,7 @@ func (s *shift) release(it *item, why string) {
 }
 
 // now is the store's time, as far as it is known without asking.
-func (s *shift) now() time.Time {
+func (s *session) now() time.Time {
 	if now, _, ok := s.w.o.Keeper.Estimate(); ok {
 		return now
 	}
@@ -164,12 +164,12 @@ func (s *shift) now() time.Time {
 }
 
 // slow says that tasks take d at least, although none has ended that did.
-func (s *shift) slow(d time.Duration) {
+func (s *session) slow(d time.Duration) {
 	s.pace.Store(max(s.pace.Load(), int64(d)))
 }
 
 // paced takes in how long a task was at work.
-func (s *shift) paced(d time.Duration) {
+func (s *session) paced(d time.Duration) {
 	const weight = 16
 	was := s.pace.Load()
 	if was == 0 {

@@ -11,7 +11,7 @@ const offFor = 250 * time.Millisecond
 
 // putOff leaves what was withheld to a sending of its own, later: the ends of other tasks do not wait with it.
 // It returns the others.
-func (s *shift) putOff(batch []end, st []driver.Status) ([]end, []driver.Status) {
+func (s *session) putOff(batch []end, st []driver.Status) ([]end, []driver.Status) {
 	var later, now []end
 	var answers []driver.Status
 	for i := range batch {

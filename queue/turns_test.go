@@ -45,20 +45,20 @@ func TestADelayedTaskBeginsAtItsInstant(t *testing.T) {
 	})
 }
 
-// untidy is a store whose tending leaves more to be done many times.
+// untidy is a store whose maintenance leaves more to be done many times.
 type untidy struct {
 	driver.Store
 	left atomic.Int64
 }
 
-func (u *untidy) Tend(ctx context.Context, r driver.TendRequest) (driver.Tended, error) {
-	done, err := u.Store.Tend(ctx, r)
+func (u *untidy) Maintain(ctx context.Context, r driver.MaintainRequest) (driver.Maintained, error) {
+	done, err := u.Store.Maintain(ctx, r)
 	done.More = done.More || u.left.Add(-1) >= 0
 	return done, err
 }
 
-// Tending goes in bounded steps, and the next step follows at once where one has left more.
-func TestTendingGoesOnUntilItIsDone(t *testing.T) {
+// Maintenance goes in bounded steps, and the next step follows at once where one has left more.
+func TestMaintenanceGoesOnUntilItIsDone(t *testing.T) {
 	virtual(t, func(w *world) {
 		u := &untidy{Store: w.st.Queue}
 		u.left.Store(1000)

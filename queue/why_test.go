@@ -88,7 +88,7 @@ func whyWorker(t *testing.T, s *store.Store, name string) lease.Ref {
 		t.Fatal(err)
 	}
 	ref := r.Answers[0].Record.Ref()
-	if err := s.Queue.Join(t.Context(), driver.Process{Lease: ref, Host: "h", PID: 7, Queues: []string{"q"}, Kinds: []string{"k"}, Slots: 1}); err != nil {
+	if err := s.Queue.Register(t.Context(), driver.Process{Lease: ref, Host: "h", PID: 7, Queues: []string{"q"}, Kinds: []string{"k"}, Slots: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return ref

@@ -135,7 +135,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			return nil
 		}
 		begun := time.Now()
-		err := w.shift(ctx)
+		err := w.session(ctx)
 		if time.Since(begun) > w.o.Keeper.Margin().TTL {
 			pause = 0 // it went well for a while
 		}
@@ -165,13 +165,13 @@ func (w *Worker) heldBack(d time.Duration) {
 	w.log.Warn(lease.HoldBackText(d), "event", "held-back", "wait", d.Round(time.Millisecond))
 }
 
-// shift works under one lease, until ctx ends or the lease is lost.
-func (w *Worker) shift(ctx context.Context) error {
+// session works under one lease, until ctx ends or the lease is lost.
+func (w *Worker) session(ctx context.Context) error {
 	l, err := w.o.Keeper.Acquire(ctx, lease.Want{Key: lease.OnceKey(), Holder: w.o.Holder, OnHeldBack: w.heldBack})
 	if err != nil {
 		return err
 	}
-	s := newShift(w, l)
+	s := newSession(w, l)
 	if err := s.join(ctx); err != nil {
 		_ = l.Release(ctx)
 		return err

@@ -238,7 +238,7 @@ func TestWhatNeverBeganLeavesNoTrace(t *testing.T) {
 		for _, e := range all[1:] { // another worker may have it, for as long as this one is busy
 			w.expect(e.ID, task.Available, 0)
 		}
-		w.act(driver.ActCancel, all[1].ID)
+		w.act(driver.OpCancel, all[1].ID)
 		if got := w.expect(all[1].ID, task.Canceled, time.Second); got.Attempts != 0 || len(got.History) != 0 {
 			t.Errorf("handed back: %d attempts, %+v", got.Attempts, got.History)
 		}
@@ -247,9 +247,9 @@ func TestWhatNeverBeganLeavesNoTrace(t *testing.T) {
 	})
 }
 
-func (w *world) act(a driver.Act, id task.ID) {
+func (w *world) act(a driver.Operation, id task.ID) {
 	w.Helper()
-	if acted, err := w.st.Tasks.Act(w.Context(), driver.Action{Act: a, IDs: []task.ID{id}, By: "me"}); err != nil {
+	if acted, err := w.st.Tasks.Operate(w.Context(), driver.OpRequest{Operation: a, IDs: []task.ID{id}, By: "me"}); err != nil {
 		w.Fatalf("%s: %+v, %v", a, acted, err)
 	}
 }
@@ -366,7 +366,7 @@ func TestARunningTaskIsCanceled(t *testing.T) {
 		})})
 		id := w.enqueue(task.Spec{Kind: "k"}).ID
 		w.expect(id, task.Running, time.Second)
-		a, err := w.st.Tasks.Act(t.Context(), driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}, By: "me"})
+		a, err := w.st.Tasks.Operate(t.Context(), driver.OpRequest{Operation: driver.OpCancel, IDs: []task.ID{id}, By: "me"})
 		if err != nil || a[0].Answer != driver.Asking {
 			t.Fatalf("%+v, %v", a, err)
 		}

@@ -134,7 +134,7 @@ func (c *contender) replace() (*lease.Lease, Result) {
 func (c *contender) ask(r lease.Record) error {
 	by := c.want(c.Key).Holder
 	by.ID = lease.NewNonce()
-	ok, err := c.b.Keeper.Ask(c.Accept, r.Ref(), by)
+	ok, err := c.b.Keeper.RequestRelease(c.Accept, r.Ref(), by)
 	if ok {
 		c.recorder.event(c.Accept, history.Event{Kind: "replace-asked", Key: string(c.Key), Job: string(c.Key), Tick: c.Tick, RunID: c.RunID,
 			Reason: fmt.Sprintf("asked %s to stop", r.Holder)})

@@ -33,10 +33,10 @@ type Quantiles struct {
 
 // Summarize makes numbers per (queue, kind), sorted, of counters that cover d.
 func Summarize(counts []driver.Count, d time.Duration) []Numbers {
-	type lane struct{ queue, kind string }
-	by := map[lane]map[string]int64{}
+	type sub struct{ queue, kind string }
+	by := map[sub]map[string]int64{}
 	for _, c := range counts {
-		l := lane{c.Queue, c.Kind}
+		l := sub{c.Queue, c.Kind}
 		if by[l] == nil {
 			by[l] = map[string]int64{}
 		}

@@ -11,7 +11,7 @@ import (
 // does not keep anyway.
 type Admin interface {
 	// Queues tells of every (queue, kind) that has tasks or a pause, sorted.
-	Queues(ctx context.Context) ([]Lane, error)
+	Queues(ctx context.Context) ([]SubQueue, error)
 	// Workers returns those whose lease is live, sorted by host and pid.
 	Workers(ctx context.Context) ([]Process, error)
 	// Tasks returns those that f selects, by id ascending. Attempts are not filled in.
@@ -28,12 +28,12 @@ type Admin interface {
 	Pauses(ctx context.Context) ([]Pause, error)
 
 	// Rates returns the declared ones, by kind.
-	Rates(ctx context.Context) (map[string]Pace, error)
+	Rates(ctx context.Context) (map[string]RateStatus, error)
 
-	// Act does one thing to tasks, and records it as an event in the same step, with who and why. Each task has
-	// its answer. The action is valid (Action.Check). A task that waits for what another transaction does to it
+	// Operate does one thing to tasks, and records it as an event in the same step, with who and why. Each task has
+	// its answer. The action is valid (OpRequest.Check). A task that waits for what another transaction does to it
 	// is not waited for longer than the store's lock_wait.
-	Act(ctx context.Context, a Action) ([]Acted, error)
+	Operate(ctx context.Context, a OpRequest) ([]OpResult, error)
 	// SetLimit says how many may run on a limit's key, and promotes what waits: very many in steps, of which
 	// this is the first (rule Q5). An operator's word stands above what tasks declare, until max 0 takes it
 	// back: then what they declared last holds again. ok is false where no task ever named the key.
@@ -45,8 +45,8 @@ type Admin interface {
 	Counts(ctx context.Context, from, to time.Time) ([]Count, error)
 }
 
-// Lane is one kind of task in one queue.
-type Lane struct {
+// SubQueue is one kind of task in one queue.
+type SubQueue struct {
 	Queue, Kind string
 	// Depth is how many tasks are in each state; final ones only as far as they are kept.
 	Depth map[task.State]int
@@ -128,8 +128,8 @@ func (p Pause) Covers(queue, kind string, now time.Time) bool {
 	return (p.Queue == "" || p.Queue == queue) && (p.Kind == "" || p.Kind == kind) && (p.Until.IsZero() || p.Until.After(now))
 }
 
-// A Pace is how far the rate of a kind is used.
-type Pace struct {
+// A RateStatus is how far the rate of a kind is used.
+type RateStatus struct {
 	// Each is the time that one task costs. Next is when the next one may be fetched; it may be past.
 	Each time.Duration
 	Next time.Time

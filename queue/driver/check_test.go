@@ -14,13 +14,13 @@ func TestWhatAnOperatorMayNotSay(t *testing.T) {
 	low, far := task.MinPriority-1, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		field string
-		a     driver.Action
+		a     driver.OpRequest
 	}{
-		"a move to nowhere":    {"queue", driver.Action{Act: driver.ActMove}},
-		"a move out of reach":  {"queue", driver.Action{Act: driver.ActMove, Queue: "a b"}},
-		"an edited priority":   {"priority", driver.Action{Act: driver.ActEdit, Edit: driver.Edit{Priority: &low}}},
-		"an edited instant":    {"run_at", driver.Action{Act: driver.ActEdit, Edit: driver.Edit{RunAt: &time.Time{}}}},
-		"a far edited instant": {"run_at", driver.Action{Act: driver.ActEdit, Edit: driver.Edit{RunAt: &far}}},
+		"a move to nowhere":    {"queue", driver.OpRequest{Operation: driver.OpMove}},
+		"a move out of reach":  {"queue", driver.OpRequest{Operation: driver.OpMove, Queue: "a b"}},
+		"an edited priority":   {"priority", driver.OpRequest{Operation: driver.OpEdit, Edit: driver.Edit{Priority: &low}}},
+		"an edited instant":    {"run_at", driver.OpRequest{Operation: driver.OpEdit, Edit: driver.Edit{RunAt: &time.Time{}}}},
+		"a far edited instant": {"run_at", driver.OpRequest{Operation: driver.OpEdit, Edit: driver.Edit{RunAt: &far}}},
 	} {
 		refused(t, name, c.field, c.a.Check())
 	}
@@ -41,7 +41,7 @@ func refused(t *testing.T, name, field string, err error) {
 // What an operator may say is not refused.
 func TestWhatAnOperatorMaySay(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
-	for _, a := range []driver.Action{{Act: driver.ActMove, Queue: "q"}, {Act: driver.ActEdit, Edit: driver.Edit{RunAt: &soon}}, {Act: driver.ActCancel}} {
+	for _, a := range []driver.OpRequest{{Operation: driver.OpMove, Queue: "q"}, {Operation: driver.OpEdit, Edit: driver.Edit{RunAt: &soon}}, {Operation: driver.OpCancel}} {
 		if err := a.Check(); err != nil {
 			t.Errorf("%+v: %v", a, err)
 		}

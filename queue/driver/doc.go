@@ -7,12 +7,13 @@
 // request says what it has been checked for before (Check), so that a store checks it no more.
 //
 // Package task says what a task is. The names under which a store counts what only it sees are those of package
-// queue/counters. Its events take their words from Action.Event, Pause.Event, ResumeEvent, LimitEvent and BackEvent,
-// so that all stores tell the same. The suite store/storetest holds a store to all of it: see CONTRIBUTING.md.
+// queue/counters. Its events take their words from OpRequest.Event, Pause.Event, ResumeEvent, LimitEvent and
+// BackEvent, so that all stores tell the same. The suite store/storetest holds a store to all of it: see
+// CONTRIBUTING.md.
 //
 // # For maintainers
 //
 // The rules are Q1 to Q9 of docs/why/rules.md; comments here name those that they keep. This package decides nothing.
-// What becomes of a task is decided in store/internal/life, for the stores that decide in Go, or in a store's own SQL
-// or Lua. How a worker behaves is decided in package queue.
+// What becomes of a task is decided in store/internal/lifecycle, for the stores that decide in Go, or in a store's
+// own SQL or Lua. How a worker behaves is decided in package queue.
 package driver

@@ -12,9 +12,9 @@ import (
 // words, so that all of them tell the same.
 
 // Event is the kind and the words of the event for a, as far as it was done to ids.
-func (a Action) Event(done []task.ID) (kind, reason string) {
+func (a OpRequest) Event(done []task.ID) (kind, reason string) {
 	words := []string{fmt.Sprintf("%s: %s", count(len(done), "task"), list(done))}
-	if a.Act == ActMove {
+	if a.Operation == OpMove {
 		words = append(words, "to queue "+a.Queue)
 	}
 	if p := a.Edit.Priority; p != nil {
@@ -23,7 +23,7 @@ func (a Action) Event(done []task.ID) (kind, reason string) {
 	if at := a.Edit.RunAt; at != nil {
 		words = append(words, "run at "+at.UTC().Format(time.RFC3339))
 	}
-	return "task-" + string(a.Act), signed(strings.Join(words, ", "), a.By, a.Why)
+	return "task-" + string(a.Operation), signed(strings.Join(words, ", "), a.By, a.Why)
 }
 
 // Event is the kind and the words of the event for p.

@@ -70,8 +70,8 @@ const (
 	Withheld
 )
 
-// Asked is a task that runs under a worker; Stop is why it is asked to stop, empty where it is not.
-type Asked struct {
+// RunningTask is a task that runs under a worker; Stop is why it is asked to stop, empty where it is not.
+type RunningTask struct {
 	Ref
 	Stop string
 }

@@ -27,10 +27,10 @@ type Store interface {
 	Inserter
 	Finisher
 
-	// Join records the worker, or what changed about it. Its lease must be live.
-	Join(ctx context.Context, w Process) error
-	// Leave forgets it. Whatever it still has is rescued as a dead worker's is.
-	Leave(ctx context.Context, worker lease.Ref) error
+	// Register records the worker, or what changed about it. Its lease must be live.
+	Register(ctx context.Context, w Process) error
+	// Deregister forgets it. Whatever it still has is rescued as a dead worker's is.
+	Deregister(ctx context.Context, worker lease.Ref) error
 
 	// Fetch gives the worker tasks to run, in the order: moved to the front, priority, id, within
 	// each queue; queues in the order given. It first makes due tasks available. A task with a
@@ -46,15 +46,15 @@ type Store interface {
 	// Answers: OK, Gone.
 	Start(ctx context.Context, worker lease.Ref, tasks []Ref) ([]Status, error)
 
-	// Mine returns the tasks that run under the worker's lease; with asked, only those that are
+	// Running returns the tasks that run under the worker's lease; with asked, only those that are
 	// asked to stop.
-	Mine(ctx context.Context, worker lease.Ref, asked bool) ([]Asked, error)
+	Running(ctx context.Context, worker lease.Ref, asked bool) ([]RunningTask, error)
 
-	// Tend does what is due and nobody's: it rescues the tasks of workers whose lease is not live
+	// Maintain does what is due and nobody's: it rescues the tasks of workers whose lease is not live
 	// (rule Q4), ends expired ones, makes due ones available, frees windows that are over, repairs
 	// slots that are counted wrongly, and deletes what is kept no longer. Any number of processes
 	// may do so at the same time. One call does a bounded amount and says whether there is more.
-	Tend(ctx context.Context, r TendRequest) (Tended, error)
+	Maintain(ctx context.Context, r MaintainRequest) (Maintained, error)
 
 	// Declare sets the rates of kinds; a zero Rate removes it. The last declaration wins.
 	Declare(ctx context.Context, rates map[string]task.Rate) error

@@ -227,7 +227,7 @@ func (r *spree) next() (what string, try func() error) {
 		}
 	case 7, 8, 9:
 		if len(r.runs) == 0 {
-			return "mine", func() error { _, err := q.Mine(ctx, r.w, false); return err }
+			return "mine", func() error { _, err := q.Running(ctx, r.w, false); return err }
 		}
 		var ends []driver.Completion
 		for _, x := range r.runs[:1+r.pick(min(3, len(r.runs)))] {
@@ -244,24 +244,24 @@ func (r *spree) next() (what string, try func() error) {
 		}
 		return "finish", func() error { _, err := q.Finish(ctx, r.w, ends); return err }
 	case 10:
-		return "tend", func() error {
-			_, err := q.Tend(ctx, driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: 5 * time.Millisecond, task.Canceled: 0}})
+		return "maintain", func() error {
+			_, err := q.Maintain(ctx, driver.MaintainRequest{Keep: map[task.State]time.Duration{task.Succeeded: 5 * time.Millisecond, task.Canceled: 0}})
 			return err
 		}
 	case 11:
 		r.runs = nil
-		return "leave", func() error { return q.Leave(ctx, r.w) }
+		return "leave", func() error { return q.Deregister(ctx, r.w) }
 	case 12:
 		key, slots := (&task.Limit{Key: fmt.Sprint(r.pick(3)), Shared: true}).Hash(""), 1+r.pick(6)
 		return "set a limit", func() error { _, err := r.s.Tasks.SetLimit(ctx, key, slots, "t"); return err }
 	case 13, 14:
-		acts := []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete}
+		acts := []driver.Operation{driver.OpRetry, driver.OpCancel, driver.OpPromote, driver.OpDiscard, driver.OpMove, driver.OpEdit, driver.OpDelete}
 		low := -1
-		a := driver.Action{Act: acts[r.pick(len(acts))], Queue: "b", Edit: driver.Edit{Priority: &low}}
+		a := driver.OpRequest{Operation: acts[r.pick(len(acts))], Queue: "b", Edit: driver.Edit{Priority: &low}}
 		for range 5 {
 			a.IDs = append(a.IDs, task.ID(1+r.pick(max(3*r.n, 20))))
 		}
-		return string(a.Act), func() error { _, err := r.s.Tasks.Act(ctx, a); return err }
+		return string(a.Operation), func() error { _, err := r.s.Tasks.Operate(ctx, a); return err }
 	case 15:
 		return "pause and rates", func() error {
 			return q.Declare(ctx, map[string]task.Rate{"k": {Count: 100, Per: time.Second}, "l": {}})
@@ -369,7 +369,7 @@ func TestStepsThatFailHaveDoneNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.w = a.Record.Ref()
-	if err := s.Queue.Join(t.Context(), driver.Process{Lease: r.w}); err != nil {
+	if err := s.Queue.Register(t.Context(), driver.Process{Lease: r.w}); err != nil {
 		t.Fatal(err)
 	}
 	beside, err := sql.Open("sqlite", inside(s).address("_pragma=query_only(1)"))

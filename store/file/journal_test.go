@@ -195,7 +195,7 @@ func TestReportWinsOverInference(t *testing.T) {
 			t.Fatal(err)
 		}
 		if journalFirst {
-			granted(t, s, "k") // buries it as crashed
+			granted(t, s, "k") // purges it as crashed
 		} else {
 			wantCrashed(t, s, id)
 			err = l.conclude(&rec, report)

@@ -207,7 +207,7 @@ func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, h
 	if old.Holder.Apart && !old.released() && !old.lapsed(l.dir.boot, now) && q.Reclaim != old.ref() {
 		return lease.Answer{Status: lease.Held, Record: l.view(&old, false, now)}, true, nil
 	}
-	if err := l.bury(&old, now); err != nil {
+	if err := l.purge(&old, now); err != nil {
 		return lease.Answer{}, false, err
 	}
 	rec := l.newRecord(q, old.Token, now)

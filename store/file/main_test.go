@@ -29,7 +29,7 @@ var roles = map[string]func(*store.Store) error{
 	"hand on":    roleHandOn,
 	"shorten":    roleShorten,
 	"hold short": roleHoldShort,
-	"hammer":     roleHammer,
+	"stress":     roleStress,
 	"probe":      roleProbe,
 	"import":     roleImport,
 	"claim":      roleClaim,

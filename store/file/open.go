@@ -57,7 +57,7 @@ func OpenConfig(ctx context.Context, c store.Config) (*store.Store, error) {
 	db := newDB(d, leases, c)
 	return &store.Store{
 		Kind: "file", URL: c.String(),
-		Leases: leases, Ticks: &ticks{db}, History: &histories{db}, Queue: queues{db}, Tasks: desk{db},
+		Leases: leases, Ticks: &ticks{db}, History: &histories{db}, Queue: queues{db}, Tasks: admin{db},
 		Descriptor: leases.descriptor, Detach: leases.detach,
 		Properties: store.Properties{
 			Reach: store.Host, InstallationID: d.meta.id, Durable: true,

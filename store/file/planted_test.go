@@ -107,7 +107,7 @@ func everything(path string) {
 		ref := r.Answers[0].Record.Ref()
 		id := run.NewID()
 		_ = beginRun(s, ref, id)
-		_, _ = s.Leases.Ask(ctx, ref, lease.Holder{ID: lease.NewNonce(), Host: "h", PID: 1})
+		_, _ = s.Leases.RequestRelease(ctx, ref, lease.Holder{ID: lease.NewNonce(), Host: "h", PID: 1})
 		_, _ = s.Leases.Break(ctx, ref, lease.Broken{By: "somebody"})
 		_, _ = s.Leases.Renew(ctx, []lease.RenewRequest{{Ref: ref, TTL: lease.DefaultTTL}})
 		_, _ = s.Ticks.Close(ctx, []tick.CloseRequest{{Run: run.Record{ID: id, Owner: ref.Owner, Token: ref.Token, Outcome: run.Succeeded}, Release: ref}})
@@ -332,7 +332,7 @@ func roleShare(s *store.Store) error {
 	if err := beginRun(s, ref, id); err != nil {
 		return err
 	}
-	if _, err := s.Leases.Ask(ctx, ref, lease.Holder{ID: lease.NewNonce(), Host: "h", PID: 1}); err != nil {
+	if _, err := s.Leases.RequestRelease(ctx, ref, lease.Holder{ID: lease.NewNonce(), Host: "h", PID: 1}); err != nil {
 		return err
 	}
 	if _, err := s.Ticks.Close(ctx, []tick.CloseRequest{{Run: run.Record{ID: id, Owner: ref.Owner, Token: ref.Token, Outcome: run.Succeeded}, Release: ref}}); err != nil {

@@ -148,7 +148,7 @@ func TestProcessesExcludeEachOther(t *testing.T) {
 	openAt(t, dir)
 	var all []*process
 	for range 4 {
-		all = append(all, play(t, "hammer", dir))
+		all = append(all, play(t, "stress", dir))
 	}
 	for _, p := range all {
 		p.line(t)

@@ -17,11 +17,11 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// queues fulfils driver.Store, desk driver.Admin. A writing transaction has the database to itself, so Go decides
+// queues fulfils driver.Store, admin driver.Admin. A writing transaction has the database to itself, so Go decides
 // between reading and writing rows.
 type (
 	queues struct{ db *db }
-	desk   struct{ db *db }
+	admin  struct{ db *db }
 )
 
 //go:embed queries/queue.sql
@@ -69,8 +69,8 @@ func (p *pools) prepare(ctx context.Context) (map[string]*sql.Stmt, error) {
 	return all, nil
 }
 
-// board is one step of one transaction on the queues.
-type board struct {
+// txn is one step of one transaction on the queues.
+type txn struct {
 	ctx  context.Context
 	db   *db
 	tx   *sql.Tx
@@ -80,19 +80,19 @@ type board struct {
 	limits  map[int64]*limit
 	workers map[int64]driver.Process
 	alive   map[lease.Ref]bool
-	lanes   map[place]int64
+	subs    map[place]int64
 }
 
 // A place is a queue and a kind.
 type place struct{ queue, kind string }
 
-func (s *db) board(ctx context.Context, tx *sql.Tx, stmt func(string) (*sql.Stmt, error)) *board {
-	return &board{ctx: ctx, db: s, tx: tx, now: instantNow().time(), stmt: stmt, limits: map[int64]*limit{},
-		workers: map[int64]driver.Process{}, alive: map[lease.Ref]bool{}, lanes: map[place]int64{}}
+func (s *db) txn(ctx context.Context, tx *sql.Tx, stmt func(string) (*sql.Stmt, error)) *txn {
+	return &txn{ctx: ctx, db: s, tx: tx, now: instantNow().time(), stmt: stmt, limits: map[int64]*limit{},
+		workers: map[int64]driver.Process{}, alive: map[lease.Ref]bool{}, subs: map[place]int64{}}
 }
 
 // step does one atomic step on the queues.
-func (s *db) step(ctx context.Context, do func(b *board) error) error {
+func (s *db) step(ctx context.Context, do func(b *txn) error) error {
 	p, err := s.open(ctx)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *db) step(ctx context.Context, do func(b *board) error) error {
 		return s.fail("prepare", err)
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
-		b := s.board(ctx, tx, func(name string) (*sql.Stmt, error) { return tx.StmtContext(ctx, prepared[name]), nil })
+		b := s.txn(ctx, tx, func(name string) (*sql.Stmt, error) { return tx.StmtContext(ctx, prepared[name]), nil })
 		if err := do(b); err != nil {
 			return err
 		}
@@ -128,12 +128,12 @@ func preparing(tx *sql.Tx) func(name string) (*sql.Stmt, error) {
 
 // stepper does steps in transactions of its own, or of the caller's.
 type stepper interface {
-	step(ctx context.Context, do func(*board) error) error
+	step(ctx context.Context, do func(*txn) error) error
 }
 
 // answer answers items one by one, in one step.
-func answer[Q, A any](ctx context.Context, in stepper, items []Q, one func(*board, Q) (A, error)) (answers []A, err error) {
-	err = in.step(ctx, func(b *board) error {
+func answer[Q, A any](ctx context.Context, in stepper, items []Q, one func(*txn, Q) (A, error)) (answers []A, err error) {
+	err = in.step(ctx, func(b *txn) error {
 		answers = make([]A, 0, len(items))
 		for _, item := range items {
 			a, err := one(b, item)
@@ -147,7 +147,7 @@ func answer[Q, A any](ctx context.Context, in stepper, items []Q, one func(*boar
 	return answers, err
 }
 
-func (b *board) row(name string, args ...any) scanner {
+func (b *txn) row(name string, args ...any) scanner {
 	s, err := b.stmt(name)
 	if err != nil {
 		return noRow{err}
@@ -160,7 +160,7 @@ type noRow struct{ err error }
 
 func (r noRow) Scan(...any) error { return r.err }
 
-func (b *board) exec(name string, args ...any) error {
+func (b *txn) exec(name string, args ...any) error {
 	s, err := b.stmt(name)
 	if err == nil {
 		_, err = s.ExecContext(b.ctx, args...)
@@ -169,12 +169,12 @@ func (b *board) exec(name string, args ...any) error {
 }
 
 // scan reads the only row of a statement.
-func (b *board) scan(name string, args []any, into ...any) error {
+func (b *txn) scan(name string, args []any, into ...any) error {
 	return b.row(name, args...).Scan(into...)
 }
 
 // rows reads all rows of a statement.
-func rows[T any](b *board, read func(scanner) (T, error), name string, args ...any) ([]T, error) {
+func rows[T any](b *txn, read func(scanner) (T, error), name string, args ...any) ([]T, error) {
 	s, err := b.stmt(name)
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func rows[T any](b *board, read func(scanner) (T, error), name string, args ...a
 func readID(row scanner) (id task.ID, err error) { return id, row.Scan(&id) }
 
 // live says whether a worker's lease is live.
-func (b *board) live(ref lease.Ref) (bool, error) {
+func (b *txn) live(ref lease.Ref) (bool, error) {
 	if known, ok := b.alive[ref]; ok {
 		return known, nil
 	}
@@ -200,22 +200,22 @@ func (b *board) live(ref lease.Ref) (bool, error) {
 	return is, err
 }
 
-// lane is the id of a (queue, kind).
-func (b *board) lane(at place) (id int64, err error) {
-	if id, ok := b.lanes[at]; ok {
+// subQueue is the id of a (queue, kind).
+func (b *txn) subQueue(at place) (id int64, err error) {
+	if id, ok := b.subs[at]; ok {
 		return id, nil
 	}
 	err = b.scan("lane_id", []any{at.queue, at.kind}, &id)
-	b.lanes[at] = id
+	b.subs[at] = id
 	return id, err
 }
 
 // record writes an event, in the step of what it tells of.
-func (b *board) record(kind, reason string) error {
+func (b *txn) record(kind, reason string) error {
 	return insertEvent(b.ctx, b.tx, history.Event{At: b.now, Kind: kind, Reason: reason})
 }
 
 // tally counts what the store itself did to t.
-func (b *board) tally(t *taskRow, name string) error {
+func (b *txn) tally(t *taskRow, name string) error {
 	return b.exec("count", micros(b.now.Truncate(time.Minute)), t.Queue, t.Kind, name, 1)
 }

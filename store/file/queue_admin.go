@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 // look reads the last committed state, the same for all of do. It waits for no writer, and delays none.
-func (d desk) look(ctx context.Context, do func(*board) error) error {
+func (d admin) look(ctx context.Context, do func(*txn) error) error {
 	p, err := d.db.open(ctx)
 	if err != nil {
 		return err
@@ -25,20 +25,20 @@ func (d desk) look(ctx context.Context, do func(*board) error) error {
 	tx, err := p.reader.BeginTx(ctx, nil)
 	if err == nil {
 		defer func() { _ = tx.Rollback() }()
-		err = do(d.db.board(ctx, tx, preparing(tx)))
+		err = do(d.db.txn(ctx, tx, preparing(tx)))
 	}
 	return d.db.fail("read", err)
 }
 
 // Queues fulfils driver.Admin.
-func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
-	err = d.look(ctx, func(b *board) error {
-		lanes := map[place]*driver.Lane{}
-		at := func(p place) *driver.Lane {
-			if lanes[p] == nil {
-				lanes[p] = &driver.Lane{Queue: p.queue, Kind: p.kind, Depth: map[task.State]int{}}
+func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
+	err = d.look(ctx, func(b *txn) error {
+		subs := map[place]*driver.SubQueue{}
+		at := func(p place) *driver.SubQueue {
+			if subs[p] == nil {
+				subs[p] = &driver.SubQueue{Queue: p.queue, Kind: p.kind, Depth: map[task.State]int{}}
 			}
-			return lanes[p]
+			return subs[p]
 		}
 		if _, err := rows(b, func(row scanner) (any, error) {
 			var p place
@@ -47,7 +47,7 @@ func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
 			if err := row.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
 				return nil, err
 			}
-			l, s := at(p), life.States[state]
+			l, s := at(p), lifecycle.States[state]
 			l.Depth[s] = n
 			if due := instantOf(oldest); (s == task.Available || s == task.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 				l.Oldest = due
@@ -62,11 +62,11 @@ func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
 				at(place{p.Queue, p.Kind})
 			}
 		}
-		out = make([]driver.Lane, 0, len(lanes))
-		for _, l := range lanes {
+		out = make([]driver.SubQueue, 0, len(subs))
+		for _, l := range subs {
 			out = append(out, *l)
 		}
-		slices.SortFunc(out, func(x, y driver.Lane) int {
+		slices.SortFunc(out, func(x, y driver.SubQueue) int {
 			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 		})
 		return err
@@ -75,8 +75,8 @@ func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
 }
 
 // Workers fulfils driver.Admin.
-func (d desk) Workers(ctx context.Context) (out []driver.Process, err error) {
-	err = d.look(ctx, func(b *board) error {
+func (d admin) Workers(ctx context.Context) (out []driver.Process, err error) {
+	err = d.look(ctx, func(b *txn) error {
 		out = nil
 		there, err := rows(b, readWorker, "workers_there", 0, 10_000)
 		if err != nil {
@@ -105,9 +105,9 @@ func (d desk) Workers(ctx context.Context) (out []driver.Process, err error) {
 
 // Tasks fulfils driver.Admin. What the database cannot select by is looked at here, a bounded number of rows at a
 // time.
-func (d desk) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, err error) {
+func (d admin) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, err error) {
 	const chunk = 1000
-	err = d.look(ctx, func(b *board) error {
+	err = d.look(ctx, func(b *txn) error {
 		out = nil
 		for after := int64(f.After); ; {
 			where, args := selection(f, after)
@@ -154,7 +154,7 @@ func selection(f driver.Filter, after int64) (where string, args []any) {
 		for _, s := range f.States {
 			number := -1 // what is no state selects nothing
 			if s.Valid() {
-				number = life.Number(s)
+				number = lifecycle.Number(s)
 			}
 			args = append(args, number)
 		}
@@ -163,8 +163,8 @@ func selection(f driver.Filter, after int64) (where string, args []any) {
 }
 
 // Task fulfils driver.Admin.
-func (d desk) Task(ctx context.Context, id task.ID) (out driver.Task, held driver.Slots, ok bool, err error) {
-	err = d.look(ctx, func(b *board) error {
+func (d admin) Task(ctx context.Context, id task.ID) (out driver.Task, held driver.Slots, ok bool, err error) {
+	err = d.look(ctx, func(b *txn) error {
 		t, err := b.get(id)
 		if ok = t != nil; err != nil || !ok {
 			return err
@@ -189,7 +189,7 @@ func (d desk) Task(ctx context.Context, id task.ID) (out driver.Task, held drive
 }
 
 // slots says how far a limit is used.
-func (b *board) slots(id int64) (s driver.Slots, err error) {
+func (b *txn) slots(id int64) (s driver.Slots, err error) {
 	l, err := b.limit(id)
 	if err != nil {
 		return s, err
@@ -218,8 +218,8 @@ func (b *board) slots(id int64) (s driver.Slots, err error) {
 }
 
 // SetLimit fulfils driver.Admin.
-func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
-	err = d.db.step(ctx, func(b *board) (err error) {
+func (d admin) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
+	err = d.db.step(ctx, func(b *txn) (err error) {
 		ok, err = d.setLimit(b, key, slots, by)
 		return err
 	})
@@ -228,10 +228,10 @@ func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string)
 
 // Count fulfils driver.Store.
 func (q queues) Count(ctx context.Context, counts []driver.Count) error {
-	return q.db.step(ctx, func(b *board) error { return b.countAll(counts) })
+	return q.db.step(ctx, func(b *txn) error { return b.countAll(counts) })
 }
 
-func (b *board) countAll(counts []driver.Count) error {
+func (b *txn) countAll(counts []driver.Count) error {
 	for _, c := range counts {
 		if err := b.exec("count", micros(c.Minute.Truncate(time.Minute)), c.Queue, c.Kind, c.Name, c.N); err != nil {
 			return err
@@ -241,7 +241,7 @@ func (b *board) countAll(counts []driver.Count) error {
 }
 
 // Counts fulfils driver.Admin.
-func (d desk) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
+func (d admin) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
 	return ask(ctx, d.db, func(row scanner) (c driver.Count, err error) {
 		return c, row.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
 	}, statements()["counts"], micros(from), micros(to))

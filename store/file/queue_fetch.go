@@ -10,13 +10,13 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 // Fetch fulfils driver.Store.
 func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fetch, err error) {
-	err = q.db.step(ctx, func(b *board) error {
+	err = q.db.step(ctx, func(b *txn) error {
 		out = driver.Fetch{Now: b.now, Late: !r.NotAfter.IsZero() && b.now.After(r.NotAfter)}
 		if out.Late {
 			return nil
@@ -25,7 +25,7 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		if out.Gone = err == nil && !live; err != nil || out.Gone {
 			return err
 		}
-		f := fetch{board: b, r: r, left: mostAtOnce, rates: map[string]*rate{}}
+		f := fetch{txn: b, r: r, left: mostAtOnce, rates: map[string]*rate{}}
 		if err := f.prepare(); err != nil {
 			return err
 		}
@@ -52,12 +52,12 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 	return out, err
 }
 
-// beyondHeld is how many held-back tasks of a lane a fetch looks behind for others.
+// beyondHeld is how many held-back tasks of a sub-queue a fetch looks behind for others.
 const beyondHeld = 100
 
 // A fetch is one call of Fetch.
 type fetch struct {
-	*board
+	*txn
 	r       driver.FetchRequest
 	rates   map[string]*rate // of kinds that were asked for; nil: none
 	worker  int64
@@ -68,12 +68,12 @@ type fetch struct {
 	nextDue time.Time
 }
 
-type lane struct {
+type subQueue struct {
 	id int64
 	place
 }
 
-func readLane(row scanner) (l lane, err error) { return l, row.Scan(&l.id, &l.queue, &l.kind) }
+func readSubQueue(row scanner) (l subQueue, err error) { return l, row.Scan(&l.id, &l.queue, &l.kind) }
 
 func (f *fetch) prepare() (err error) {
 	if f.held, err = f.db.leases.heldBack(); err != nil {
@@ -85,21 +85,21 @@ func (f *fetch) prepare() (err error) {
 
 // from gives what a queue has, the first in order first.
 func (f *fetch) from(name string) error {
-	lanes, err := f.lanesOf(name)
+	subs, err := f.subQueuesOf(name)
 	if err != nil {
 		return err
 	}
-	for _, l := range lanes {
-		if err := f.ripen(l, max(mostAtOnce/len(lanes), 1)); err != nil {
+	for _, l := range subs {
+		if err := f.makeDue(l, max(mostAtOnce/len(subs), 1)); err != nil {
 			return err
 		}
 	}
 	for f.left > 0 {
-		found, err := f.candidates(lanes)
+		found, err := f.candidates(subs)
 		if err != nil {
 			return err
 		}
-		met, err := f.meetAll(found)
+		met, err := f.dispatchAll(found)
 		// Meeting these may have made others available.
 		if err != nil || met == 0 || len(f.given) >= f.r.Max {
 			return err
@@ -108,10 +108,10 @@ func (f *fetch) from(name string) error {
 	return nil
 }
 
-// lanesOf are the lanes of a queue from which the worker may fetch now. If there are very many, some are drawn: the
-// others have their turn in another fetch.
-func (f *fetch) lanesOf(name string) (open []lane, err error) {
-	all, err := f.allLanes(name)
+// subQueuesOf are the sub-queues of a queue from which the worker may fetch now. If there are very many, some are
+// drawn: the others have their turn in another fetch.
+func (f *fetch) subQueuesOf(name string) (open []subQueue, err error) {
+	all, err := f.allSubQueues(name)
 	for _, l := range all {
 		if err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func (f *fetch) lanesOf(name string) (open []lane, err error) {
 		}
 		if _, asked := f.rates[l.kind]; !asked && err == nil {
 			var found []*rate
-			if found, err = rows(f.board, readRate, "rate_of", l.kind); len(found) > 0 {
+			if found, err = rows(f.txn, readRate, "rate_of", l.kind); len(found) > 0 {
 				f.rates[l.kind] = found[0]
 			} else {
 				f.rates[l.kind] = nil
@@ -133,7 +133,7 @@ func (f *fetch) lanesOf(name string) (open []lane, err error) {
 	return open, err
 }
 
-func (f *fetch) allLanes(name string) (all []lane, err error) {
+func (f *fetch) allSubQueues(name string) (all []subQueue, err error) {
 	if kinds := f.r.Kinds; len(kinds) > 0 {
 		if len(kinds) > mostLooked {
 			f.nextDue = f.now
@@ -141,7 +141,7 @@ func (f *fetch) allLanes(name string) (all []lane, err error) {
 			kinds = slices.Concat(kinds[from:], kinds[:from])[:mostLooked]
 		}
 		for _, kind := range kinds {
-			found, err := rows(f.board, readLane, "lane_known", name, kind)
+			found, err := rows(f.txn, readSubQueue, "lane_known", name, kind)
 			if err != nil {
 				return nil, err
 			}
@@ -149,7 +149,7 @@ func (f *fetch) allLanes(name string) (all []lane, err error) {
 		}
 		return all, nil
 	}
-	if all, err = rows(f.board, readLane, "lanes_of", name, 0, mostLooked); err != nil || len(all) < mostLooked {
+	if all, err = rows(f.txn, readSubQueue, "lanes_of", name, 0, mostLooked); err != nil || len(all) < mostLooked {
 		return all, err
 	}
 	f.nextDue = f.now
@@ -158,7 +158,7 @@ func (f *fetch) allLanes(name string) (all []lane, err error) {
 		return nil, err
 	}
 	first := all
-	if all, err = rows(f.board, readLane, "lanes_of", name, rand.Int64N(last)+1, mostLooked); err != nil {
+	if all, err = rows(f.txn, readSubQueue, "lanes_of", name, rand.Int64N(last)+1, mostLooked); err != nil {
 		return nil, err
 	}
 	for _, l := range first[:mostLooked-len(all)] {
@@ -169,9 +169,9 @@ func (f *fetch) allLanes(name string) (all []lane, err error) {
 	return all, nil
 }
 
-// ripen makes due tasks available, and notes when the next one is.
-func (f *fetch) ripen(l lane, most int) error {
-	if _, err := f.board.ripen(l.id, most); err != nil {
+// makeDue makes due tasks available, and notes when the next one is.
+func (f *fetch) makeDue(l subQueue, most int) error {
+	if _, err := f.txn.makeDue(l.id, most); err != nil {
 		return err
 	}
 	var next int64
@@ -189,35 +189,35 @@ type candidate struct {
 	rate  *rate
 }
 
-// candidates are the first tasks in order of the lanes, as many as there is room for or fewer. Of each lane only the
-// first few are read, and a task behind the last one of those is no candidate.
-func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
+// candidates are the first tasks in order of the sub-queues, as many as there is room for or fewer. Of each sub-queue
+// only the first few are read, and a task behind the last one of those is no candidate.
+func (f *fetch) candidates(subs []subQueue) (all []candidate, err error) {
 	const few = 8
 	var end *spot
-	for _, l := range lanes {
+	for _, l := range subs {
 		r := f.rates[l.kind]
 		if r != nil && !r.Ready(f.now) {
 			continue
 		}
-		for class := range life.Classes {
+		for class := range lifecycle.Classes {
 			want := f.r.Max - len(f.given)
-			if class > life.Clear {
+			if class > lifecycle.Clear {
 				want = min(want, 1)
 			}
-			if want = min(want, max(few, mostAtOnce/len(lanes))); f.held {
+			if want = min(want, max(few, mostAtOnce/len(subs))); f.held {
 				want += beyondHeld
 			}
 			if !f.wants(class) || want <= 0 {
 				continue
 			}
-			found, err := rows(f.board, readSpot, "ready", l.id, class, want)
+			found, err := rows(f.txn, readSpot, "ready", l.id, class, want)
 			if err != nil {
 				return nil, err
 			}
 			for _, s := range found {
 				all = append(all, candidate{s, class, r})
 			}
-			if n := len(found); n == want && class == life.Clear && (end == nil || inOrder(found[n-1], *end) < 0) {
+			if n := len(found); n == want && class == lifecycle.Clear && (end == nil || inOrder(found[n-1], *end) < 0) {
 				end = &found[n-1]
 			}
 		}
@@ -230,10 +230,10 @@ func (f *fetch) candidates(lanes []lane) (all []candidate, err error) {
 }
 
 // wants says whether a task of the class may be given.
-func (f *fetch) wants(class int) bool { return life.Admits(&f.r, class, f.suspect) }
+func (f *fetch) wants(class int) bool { return lifecycle.Admits(&f.r, class, f.suspect) }
 
-// meetAll meets them in order, and says to how many something was done.
-func (f *fetch) meetAll(all []candidate) (met int, err error) {
+// dispatchAll meets them in order, and says to how many something was done.
+func (f *fetch) dispatchAll(all []candidate) (met int, err error) {
 	for _, c := range all {
 		switch {
 		case len(f.given) >= f.r.Max || f.left <= 0:
@@ -252,15 +252,15 @@ func (f *fetch) meetAll(all []candidate) (met int, err error) {
 			continue
 		}
 		met++
-		if err := f.meet(t, c.rate); err != nil {
+		if err := f.dispatch(t, c.rate); err != nil {
 			return met, err
 		}
 	}
 	return met, nil
 }
 
-// meet gives a task, or does with it what its limit says.
-func (f *fetch) meet(t *taskRow, r *rate) error {
+// dispatch gives a task, or does with it what its limit says.
+func (f *fetch) dispatch(t *taskRow, r *rate) error {
 	var l *limit
 	if t.limit != 0 {
 		var err error
@@ -275,8 +275,8 @@ func (f *fetch) meet(t *taskRow, r *rate) error {
 	switch {
 	case t.Over(f.now):
 		return f.discard(t, task.ReasonExpired)
-	case t.Queues(): // its lane was not brought up to the limit yet
-		_, err := f.settleLane(l, t.lane)
+	case t.Queues(): // its sub-queue was not brought up to the limit yet
+		_, err := f.settleSubQueue(l, t.sub)
 		return err
 	case t.Limit.OnContention == task.Discard:
 		return f.discard(t, task.ReasonOverlap)
@@ -314,9 +314,9 @@ func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	return nil
 }
 
-// ripen makes those of a lane available whose instant has come, at most most.
-func (b *board) ripen(lane int64, most int) (n int, err error) {
-	due, err := rows(b, readID, "due", lane, micros(b.now), most)
+// makeDue makes those of a sub-queue available whose instant has come, at most most.
+func (b *txn) makeDue(sub int64, most int) (n int, err error) {
+	due, err := rows(b, readID, "due", sub, micros(b.now), most)
 	for _, id := range due {
 		t, err := b.get(id)
 		if err == nil {
@@ -333,7 +333,7 @@ func (b *board) ripen(lane int64, most int) (n int, err error) {
 // A rate is how many tasks of a kind may be fetched.
 type rate struct {
 	kind string
-	life.Bucket
+	lifecycle.Bucket
 }
 
 func readRate(row scanner) (*rate, error) {
@@ -344,7 +344,7 @@ func readRate(row scanner) (*rate, error) {
 	return &r, err
 }
 
-func (b *board) rates() (map[string]*rate, error) {
+func (b *txn) rates() (map[string]*rate, error) {
 	all, err := rows(b, readRate, "rates")
 	by := map[string]*rate{}
 	for _, r := range all {
@@ -358,10 +358,10 @@ func (q queues) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	if len(rates) == 0 {
 		return nil
 	}
-	return q.db.step(ctx, func(b *board) error {
+	return q.db.step(ctx, func(b *txn) error {
 		for kind, r := range rates {
 			var err error
-			if k, bounds := life.BucketOf(r); bounds {
+			if k, bounds := lifecycle.BucketOf(r); bounds {
 				err = b.exec("rate_set", kind, int64(k.Each), int64(k.Burst))
 			} else {
 				err = b.exec("rate_delete", kind)

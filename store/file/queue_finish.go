@@ -7,11 +7,11 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 )
 
-// mine is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
-func (b *board) mine(worker lease.Ref, r driver.Ref) (t *taskRow, id int64, err error) {
+// held is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
+func (b *txn) held(worker lease.Ref, r driver.Ref) (t *taskRow, id int64, err error) {
 	if id, err = b.workerID(worker); err != nil {
 		return nil, 0, err
 	}
@@ -28,8 +28,8 @@ func (b *board) mine(worker lease.Ref, r driver.Ref) (t *taskRow, id int64, err 
 
 // Start fulfils driver.Store.
 func (q queues) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) ([]driver.Status, error) {
-	return answer(ctx, q.db, refs, func(b *board, r driver.Ref) (driver.Status, error) {
-		t, _, err := b.mine(worker, r)
+	return answer(ctx, q.db, refs, func(b *txn, r driver.Ref) (driver.Status, error) {
+		t, _, err := b.held(worker, r)
 		if err != nil || t == nil {
 			return driver.Gone, err
 		}
@@ -39,11 +39,11 @@ func (q queues) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) 
 
 // Finish fulfils driver.Store.
 func (q queues) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
-	return answer(ctx, q.db, ends, func(b *board, c driver.Completion) (driver.Status, error) { return b.finish(worker, c) })
+	return answer(ctx, q.db, ends, func(b *txn, c driver.Completion) (driver.Status, error) { return b.finish(worker, c) })
 }
 
-func (b *board) finish(worker lease.Ref, c driver.Completion) (driver.Status, error) {
-	t, id, err := b.mine(worker, c.Ref)
+func (b *txn) finish(worker lease.Ref, c driver.Completion) (driver.Status, error) {
+	t, id, err := b.held(worker, c.Ref)
 	if err != nil {
 		return 0, err
 	}
@@ -53,18 +53,18 @@ func (b *board) finish(worker lease.Ref, c driver.Completion) (driver.Status, er
 		}
 		return driver.Gone, err
 	}
-	return driver.OK, b.change(t, func() life.Note { return t.Finish(c, b.now) })
+	return driver.OK, b.change(t, func() lifecycle.Note { return t.Finish(c, b.now) })
 }
 
-// Mine fulfils driver.Store.
-func (q queues) Mine(ctx context.Context, worker lease.Ref, asked bool) (found []driver.Asked, err error) {
-	err = q.db.step(ctx, func(b *board) error {
+// Running fulfils driver.Store.
+func (q queues) Running(ctx context.Context, worker lease.Ref, asked bool) (found []driver.RunningTask, err error) {
+	err = q.db.step(ctx, func(b *txn) error {
 		found = nil
 		id, err := b.workerID(worker)
 		if err != nil {
 			return err
 		}
-		all, err := rows(b, func(row scanner) (a driver.Asked, err error) { return a, row.Scan(&a.ID, &a.Token, &a.Stop) }, "running", id, -1)
+		all, err := rows(b, func(row scanner) (a driver.RunningTask, err error) { return a, row.Scan(&a.ID, &a.Token, &a.Stop) }, "running", id, -1)
 		for _, a := range all {
 			if !asked || a.Stop != "" {
 				found = append(found, a)

@@ -51,7 +51,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	t.Cleanup(func() { _ = c.s.Close() })
 	c.worker = c.join("w")
 	c.neighbours(5 * c.n)
-	for _, f := range []func(){c.plain, c.due, c.limit, c.wide, c.displacing, c.expiring, c.windows, c.lanes, c.rescuing, c.acting, c.looking, c.retention} {
+	for _, f := range []func(){c.plain, c.due, c.limit, c.wide, c.displacing, c.expiring, c.windows, c.subs, c.rescuing, c.acting, c.looking, c.retention} {
 		f()
 	}
 }
@@ -81,7 +81,7 @@ func (c *crowd) join(key lease.Key) lease.Ref {
 	a, err := tryAcquire(c.s, q)
 	c.must(err)
 	ref := a.Record.Ref()
-	c.must(c.s.Queue.Join(c.Context(), driver.Process{Lease: ref, Host: "h", PID: 1}))
+	c.must(c.s.Queue.Register(c.Context(), driver.Process{Lease: ref, Host: "h", PID: 1}))
 	return ref
 }
 
@@ -155,14 +155,14 @@ func (c *crowd) work(what, queueName string, each int) (done int) {
 	return done
 }
 
-func (c *crowd) tend(what string, each int, keep map[task.State]time.Duration) (all driver.Tended) {
+func (c *crowd) maintain(what string, each int, keep map[task.State]time.Duration) (all driver.Maintained) {
 	c.Helper()
 	for more, n := true, 0; more; n++ {
 		if n > 2000+c.n {
 			c.Fatalf("%s: the sweeps never come to an end", what)
 		}
 		c.step(what, each*mostAtOnce, func() {
-			done, err := c.s.Queue.Tend(c.Context(), driver.TendRequest{Keep: keep})
+			done, err := c.s.Queue.Maintain(c.Context(), driver.MaintainRequest{Keep: keep})
 			c.must(err)
 			more = done.More
 			all.Rescued, all.Due, all.Expired, all.Freed, all.Deleted =
@@ -215,13 +215,13 @@ func (c *crowd) plain() {
 		refs[i] = runs[i].Ref
 	}
 	c.step("start many", len(runs), func() { _, err := c.s.Queue.Start(c.Context(), c.worker, refs); c.must(err) })
-	c.step("a worker's look", len(runs), func() { _, err := c.s.Queue.Mine(c.Context(), c.worker, true); c.must(err) })
+	c.step("a worker's look", len(runs), func() { _, err := c.s.Queue.Running(c.Context(), c.worker, true); c.must(err) })
 	c.step("finish many", len(runs), func() { c.finish(runs) })
 	c.step("a fetch that finds nothing", 0, func() { c.fetch("nothing", 100) })
 	for len(c.fetch("q", 1000).Tasks) > 0 {
 	}
 	c.step("a fetch that finds nothing beside neighbours", 0, func() { c.fetch("q", 100) })
-	c.tend("tend", 1, nil)
+	c.maintain("maintain", 1, nil)
 }
 
 // due has many come due at one instant, a part of them behind a limit; one of another kind does not wait for them.
@@ -237,7 +237,7 @@ func (c *crowd) due() {
 		c.Errorf("%d were given", n)
 	}
 	c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Queue: "due"}))
-	if got := c.tend("due at one instant: tend", 4, nil); got.Due == 0 {
+	if got := c.maintain("due at one instant: maintain", 4, nil); got.Due == 0 {
 		c.Errorf("%+v", got)
 	}
 }
@@ -282,7 +282,7 @@ func (c *crowd) wide() {
 	c.work("a limit of many kinds", "wide", 4)
 	c.step("raise a limit of many kinds", mostAtOnce, func() { _, err := c.s.Tasks.SetLimit(c.Context(), of.Hash(""), 1000, "t"); c.must(err) })
 	c.work("a raised limit of many kinds", "wide", 4)
-	c.tend("a limit of many kinds: tend", 4, nil)
+	c.maintain("a limit of many kinds: maintain", 4, nil)
 	got := 0
 	for range 3 {
 		c.step("fetch of any kind", 2*mostAtOnce, func() {
@@ -306,7 +306,7 @@ func (c *crowd) wide() {
 		return n
 	}
 	c.step("lower a limit of many kinds", mostAtOnce, func() { _, err := c.s.Tasks.SetLimit(c.Context(), of.Hash(""), 1, "t"); c.must(err) })
-	c.tend("a limit of many kinds: tend", 4, nil)
+	c.maintain("a limit of many kinds: maintain", 4, nil)
 	if n := states(task.Available); n != 0 {
 		c.Errorf("%d are offered with no slot free", n)
 	}
@@ -338,7 +338,7 @@ func (c *crowd) displacing() {
 			c.Fatalf("there is more to do, and it says not before %v", f.NextDue)
 		}
 	}
-	asked, err := c.s.Queue.Mine(c.Context(), c.worker, true)
+	asked, err := c.s.Queue.Running(c.Context(), c.worker, true)
 	if c.must(err); len(asked) != guests {
 		c.Errorf("%d are asked to stop, want %d", len(asked), guests)
 	}
@@ -349,18 +349,18 @@ func (c *crowd) expiring() {
 	id := c.enqueue(task.Spec{Queue: "expires", Kind: "k", ExpiresAt: time.Now().Add(time.Hour)})[0].ID
 	c.copies(id, c.n, "expires=1")
 	c.step("fetch of what has expired", mostAtOnce, func() { c.fetch("expires", 100) })
-	c.tend("expiries", 1, nil)
+	c.maintain("expiries", 1, nil)
 }
 
 // windows end at one instant.
 func (c *crowd) windows() {
 	id := c.enqueue(task.Spec{Queue: "windows", Kind: "k", Delay: time.Hour})[0].ID
 	c.copies(id, c.n, "state=5;ended=1;window=2")
-	c.tend("windows", 1, nil)
+	c.maintain("windows", 1, nil)
 }
 
-// lanes are very many kinds of a queue, each with a rate and a pause.
-func (c *crowd) lanes() {
+// sub-queues are very many kinds of a queue, each with a rate and a pause.
+func (c *crowd) subs() {
 	rates := map[string]task.Rate{}
 	many := min(c.n/3, 20_000)
 	for i := range many {
@@ -402,12 +402,12 @@ func (c *crowd) rescuing() {
 			got += len(f.Tasks)
 		}
 		if leaves {
-			c.step("leave with many tasks", 4*mostAtOnce, func() { c.must(c.s.Queue.Leave(c.Context(), c.worker)) })
+			c.step("leave with many tasks", 4*mostAtOnce, func() { c.must(c.s.Queue.Deregister(c.Context(), c.worker)) })
 			continue
 		}
 		_, err := c.s.Leases.Release(c.Context(), []lease.Ref{c.worker})
 		c.must(err)
-		if got := c.tend("rescue many", 4, nil); got.Rescued < n*3/4 {
+		if got := c.maintain("rescue many", 4, nil); got.Rescued < n*3/4 {
 			c.Errorf("rescued %d of %d", got.Rescued, n)
 		}
 	}
@@ -423,9 +423,9 @@ func (c *crowd) acting() {
 	c.all(2*c.n, task.Spec{Queue: "acts", Kind: "k"})
 	c.copies(c.enqueue(task.Spec{Queue: "acts", Kind: "k", Limit: &task.Limit{Key: "acts", Max: 100}})[0].ID, 2*c.n, "state=2")
 	low := -3
-	for _, a := range []driver.Action{
-		{Act: driver.ActEdit, Edit: driver.Edit{Priority: &low}}, {Act: driver.ActPromote}, {Act: driver.ActMove, Queue: "moved"}, {Act: driver.ActMove, Queue: "acts"},
-		{Act: driver.ActDiscard}, {Act: driver.ActRetry}, {Act: driver.ActCancel}, {Act: driver.ActDelete},
+	for _, a := range []driver.OpRequest{
+		{Operation: driver.OpEdit, Edit: driver.Edit{Priority: &low}}, {Operation: driver.OpPromote}, {Operation: driver.OpMove, Queue: "moved"}, {Operation: driver.OpMove, Queue: "acts"},
+		{Operation: driver.OpDiscard}, {Operation: driver.OpRetry}, {Operation: driver.OpCancel}, {Operation: driver.OpDelete},
 	} {
 		var tasks []driver.Task
 		c.must(inside(c.s).write(c.Context(), func(tx *sql.Tx) error {
@@ -435,13 +435,13 @@ func (c *crowd) acting() {
 			}
 			return err
 		}))
-		if a.Act == driver.ActMove && a.Queue == "acts" {
+		if a.Operation == driver.OpMove && a.Queue == "acts" {
 			a.Queue = "elsewhere"
 		}
 		for _, t := range tasks {
 			a.IDs = append(a.IDs, t.ID)
 		}
-		c.step(string(a.Act)+" many", 8*len(a.IDs), func() { _, err := c.s.Tasks.Act(c.Context(), a); c.must(err) })
+		c.step(string(a.Operation)+" many", 8*len(a.IDs), func() { _, err := c.s.Tasks.Operate(c.Context(), a); c.must(err) })
 	}
 	c.step("pause", 0, func() { c.must(c.s.Tasks.Pause(c.Context(), driver.Pause{Queue: "acts"})) })
 	c.step("fetch of what is paused", 0, func() { c.fetch("acts", 100) })
@@ -466,7 +466,7 @@ func (c *crowd) retention() {
 			keep[s] = 0
 		}
 	}
-	if got := c.tend("retention", 1, keep); got.Deleted < c.n {
+	if got := c.maintain("retention", 1, keep); got.Deleted < c.n {
 		c.Errorf("%d were deleted", got.Deleted)
 	}
 }

@@ -13,14 +13,15 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
-// A limit is a key under which so many tasks may run (rule Q5). In each lane as many waiting tasks are available as
-// there are free slots, shelf at most, the first ones in order. All others are blocked, and no fetch looks at them.
+// A limit is a key under which so many tasks may run (rule Q5). In each sub-queue as many waiting tasks are available
+// as there are free slots, shelf at most, the first ones in order. All others are blocked, and no fetch looks at
+// them.
 type limit struct {
-	life.Cap
+	lifecycle.Cap
 	id      int64
 	key     string
 	token   lease.Token // the largest that was given under it
@@ -30,18 +31,18 @@ type limit struct {
 }
 
 const (
-	// shelf is how many tasks of a lane a limit makes available at most. A task that is given makes room for the
+	// shelf is how many tasks of a sub-queue a limit makes available at most. A task that is given makes room for the
 	// next.
 	shelf = 100
-	// doors is how many lanes one step brings in order.
+	// doors is how many sub-queues one step brings in order.
 	doors = 20
 )
 
-// A round is how far the lanes of a limit are in order: it goes on with the lane at, and over the first one again up
-// to end.
+// A round is how far the sub-queues of a limit are in order: it goes on with the sub-queue at, and over the first one
+// again up to end.
 type round struct{ at, end int64 }
 
-// complete is the round of a limit whose lanes are all in order.
+// complete is the round of a limit whose sub-queues are all in order.
 var complete = round{-1, 0}
 
 func readLimit(row scanner) (*limit, error) {
@@ -50,7 +51,7 @@ func readLimit(row scanner) (*limit, error) {
 	return &l, err
 }
 
-func (b *board) limit(id int64) (*limit, error) {
+func (b *txn) limit(id int64) (*limit, error) {
 	if l := b.limits[id]; l != nil {
 		return l, nil
 	}
@@ -58,7 +59,7 @@ func (b *board) limit(id int64) (*limit, error) {
 }
 
 // known keeps one copy of each limit for the step.
-func (b *board) known(l *limit, err error) (*limit, error) {
+func (b *txn) known(l *limit, err error) (*limit, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (b *board) known(l *limit, err error) (*limit, error) {
 func (l *limit) free() int { return max(l.Max-l.running, 0) }
 
 // declare is the limit that a spec names, made where it is new. The last declaration wins.
-func (b *board) declare(s *task.Spec) (*limit, error) {
+func (b *txn) declare(s *task.Spec) (*limit, error) {
 	h := s.Limit.Hash(s.Kind)
 	l, err := b.known(readLimit(b.row("limit_declare", h[:], s.Limit.Key, s.Limit.Slots())))
 	if err != nil {
@@ -83,7 +84,7 @@ func (b *board) declare(s *task.Spec) (*limit, error) {
 }
 
 // hears takes in what a task declares of a limit. It stops nothing that runs.
-func (b *board) hears(l *limit, slots int) error {
+func (b *txn) hears(l *limit, slots int) error {
 	was := l.Cap
 	if l.Hears(slots); l.Cap == was {
 		return nil
@@ -109,12 +110,12 @@ func readSpot(row scanner) (s spot, err error) { return s, row.Scan(&s.id, &s.ra
 
 func inOrder(a, b spot) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) }
 
-// settle notes that l's free slots or its line have changed: the end of the step brings every lane in order (rule
+// settle notes that l's free slots or its line have changed: the end of the step brings every sub-queue in order (rule
 // Q5).
-func (b *board) settle(l *limit) { l.touched = true }
+func (b *txn) settle(l *limit) { l.touched = true }
 
 // settleAll does so for all limits of the step.
-func (b *board) settleAll() error {
+func (b *txn) settleAll() error {
 	for _, id := range slices.Sorted(maps.Keys(b.limits)) {
 		l := b.limits[id]
 		if !l.touched {
@@ -134,28 +135,28 @@ func (b *board) settleAll() error {
 	return nil
 }
 
-// goRound brings some more lanes in order, and stores how far it came.
-func (b *board) goRound(l *limit, was round) error {
+// goRound brings some more sub-queues in order, and stores how far it came.
+func (b *txn) goRound(l *limit, was round) error {
 	for left := doors; l.round != complete && left > 0; {
 		end := int64(math.MaxInt64)
 		if wrapped := l.round.at < l.round.end; wrapped {
 			end = l.round.end
 		}
-		lanes, err := rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "line_lanes", l.id, l.round.at, left, end)
+		subs, err := rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "line_lanes", l.id, l.round.at, left, end)
 		if err != nil {
 			return err
 		}
-		over := len(lanes) < left
-		for _, lane := range lanes {
-			all, err := b.settleLane(l, lane)
+		over := len(subs) < left
+		for _, sub := range subs {
+			all, err := b.settleSubQueue(l, sub)
 			if err != nil {
 				return err
 			}
 			if !all { // it goes on with this one in the next step
-				l.round.at, left, over = lane, 0, false
+				l.round.at, left, over = sub, 0, false
 				break
 			}
-			l.round.at = lane + 1
+			l.round.at = sub + 1
 			left--
 		}
 		switch {
@@ -172,7 +173,7 @@ func (b *board) goRound(l *limit, was round) error {
 }
 
 // goOn continues what earlier steps left to do, for a few limits, and says whether there was any.
-func (b *board) goOn() (more bool, err error) {
+func (b *txn) goOn() (more bool, err error) {
 	const few = 5
 	turn := &b.db.turns.limit
 	ids, err := b.rounds(turn.Load(), few)
@@ -193,33 +194,33 @@ func (b *board) goOn() (more bool, err error) {
 	return len(ids) > 0, err
 }
 
-func (b *board) rounds(from int64, most int) ([]int64, error) {
+func (b *txn) rounds(from int64, most int) ([]int64, error) {
 	return rows(b, func(row scanner) (id int64, err error) { return id, row.Scan(&id) }, "rounds", from, most)
 }
 
-// settleLane makes the first waiting tasks of a lane available, as many as there are free slots, shelf at most. If
-// there are more slots than that, suspects have a shelf of their own: they are given one by one, and must not delay
-// others. It looks at few more rows than it changes, and says whether that was all.
-func (b *board) settleLane(l *limit, lane int64) (all bool, err error) {
+// settleSubQueue makes the first waiting tasks of a sub-queue available, as many as there are free slots, shelf at
+// most. If there are more slots than that, suspects have a shelf of their own: they are given one by one, and must
+// not delay others. It looks at few more rows than it changes, and says whether that was all.
+func (b *txn) settleSubQueue(l *limit, sub int64) (all bool, err error) {
 	free := l.free()
 	if free <= shelf {
-		return b.settleLine(line{"line", []any{l.id, lane}}, free)
+		return b.settleLine(line{"line", []any{l.id, sub}}, free)
 	}
-	all, err = b.settleLine(line{"part", []any{l.id, lane, 0}}, shelf)
+	all, err = b.settleLine(line{"part", []any{l.id, sub, 0}}, shelf)
 	if err == nil && all {
-		all, err = b.settleLine(line{"part", []any{l.id, lane, 1}}, shelf)
+		all, err = b.settleLine(line{"part", []any{l.id, sub, 1}}, shelf)
 	}
 	return all, err
 }
 
-// A line is one line of waiting tasks in a lane: the statements that find it, and their arguments.
+// A line is one line of waiting tasks in a sub-queue: the statements that find it, and their arguments.
 type line struct {
 	name string
 	args []any
 }
 
 // settleLine brings one line in order, 3·shelf changes at most.
-func (b *board) settleLine(in line, free int) (all bool, err error) {
+func (b *txn) settleLine(in line, free int) (all bool, err error) {
 	const most = 3 * shelf
 	var open int
 	if err := b.scan(in.name+"_count", append(in.args[:len(in.args):len(in.args)], most), &open); err != nil {
@@ -252,19 +253,19 @@ func (b *board) settleLine(in line, free int) (all bool, err error) {
 	return false, nil
 }
 
-func (b *board) spots(in line, which string, n int) ([]spot, error) {
+func (b *txn) spots(in line, which string, n int) ([]spot, error) {
 	return rows(b, readSpot, in.name+which, append(in.args[:len(in.args):len(in.args)], n)...)
 }
 
 // turn makes n of those in line available, the first blocked ones; or blocked, the last available ones.
-func (b *board) turn(to task.State, in line, n int) error {
+func (b *txn) turn(to task.State, in line, n int) error {
 	which := "_next"
 	if to == task.Blocked {
 		which = "_last"
 	}
 	found, err := b.spots(in, which, n)
 	for _, s := range found {
-		if err := b.exec("set_state", life.Number(to), int64(s.id)); err != nil {
+		if err := b.exec("set_state", lifecycle.Number(to), int64(s.id)); err != nil {
 			return err
 		}
 	}
@@ -273,7 +274,7 @@ func (b *board) turn(to task.State, in line, n int) error {
 
 // displace asks for a slot: running rivals are to stop, and older waiting ones are superseded. It touches most tasks
 // at most, and says how many. Once that was all, t waits like others.
-func (b *board) displace(t *taskRow, most int) (n int, err error) {
+func (b *txn) displace(t *taskRow, most int) (n int, err error) {
 	guests, err := rows(b, readID, "guests", t.limit, most)
 	for _, id := range guests {
 		if err != nil {
@@ -313,7 +314,7 @@ func (b *board) displace(t *taskRow, most int) (n int, err error) {
 }
 
 // SetLimit fulfils driver.Admin.
-func (d desk) setLimit(b *board, key task.Hash, slots int, by string) (bool, error) {
+func (d admin) setLimit(b *txn, key task.Hash, slots int, by string) (bool, error) {
 	l, err := b.known(readLimit(b.row("limit_find", key[:])))
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
@@ -325,7 +326,7 @@ func (d desk) setLimit(b *board, key task.Hash, slots int, by string) (bool, err
 	if !l.Says(slots, by, b.now) {
 		return true, nil
 	}
-	kind, reason := life.SaidEvent(l.key, was, &l.Cap, by)
+	kind, reason := lifecycle.SaidEvent(l.key, was, &l.Cap, by)
 	if err := b.record(kind, reason); err != nil {
 		return false, err
 	}
@@ -337,8 +338,8 @@ func (d desk) setLimit(b *board, key task.Hash, slots int, by string) (bool, err
 }
 
 // Limits fulfils driver.Admin.
-func (d desk) Limits(ctx context.Context) (words []driver.Word, err error) {
-	err = d.look(ctx, func(b *board) (err error) {
+func (d admin) Limits(ctx context.Context) (words []driver.Word, err error) {
+	err = d.look(ctx, func(b *txn) (err error) {
 		words, err = rows(b, func(row scanner) (w driver.Word, err error) {
 			var hash []byte
 			var since int64

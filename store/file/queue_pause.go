@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-func (b *board) pauses() ([]driver.Pause, error) {
+func (b *txn) pauses() ([]driver.Pause, error) {
 	return rows(b, func(row scanner) (p driver.Pause, err error) {
 		var since, until int64
 		err = row.Scan(&p.Queue, &p.Kind, &since, &until, &p.By, &p.Why)
@@ -21,8 +21,8 @@ func (b *board) pauses() ([]driver.Pause, error) {
 }
 
 // Pauses fulfils driver.Admin.
-func (d desk) Pauses(ctx context.Context) (all []driver.Pause, err error) {
-	err = d.look(ctx, func(b *board) (err error) {
+func (d admin) Pauses(ctx context.Context) (all []driver.Pause, err error) {
+	err = d.look(ctx, func(b *txn) (err error) {
 		all, err = b.pauses()
 		return err
 	})
@@ -30,12 +30,12 @@ func (d desk) Pauses(ctx context.Context) (all []driver.Pause, err error) {
 }
 
 // Rates fulfils driver.Admin.
-func (d desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
-	all := map[string]driver.Pace{}
-	err := d.look(ctx, func(b *board) error {
+func (d admin) Rates(ctx context.Context) (map[string]driver.RateStatus, error) {
+	all := map[string]driver.RateStatus{}
+	err := d.look(ctx, func(b *txn) error {
 		rates, err := b.rates()
 		for kind, r := range rates {
-			all[kind] = r.Pace()
+			all[kind] = r.RateStatus()
 		}
 		return err
 	})
@@ -43,8 +43,8 @@ func (d desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
 }
 
 // Pause fulfils driver.Admin.
-func (d desk) Pause(ctx context.Context, p driver.Pause) error {
-	return d.db.step(ctx, func(b *board) error {
+func (d admin) Pause(ctx context.Context, p driver.Pause) error {
+	return d.db.step(ctx, func(b *txn) error {
 		if err := b.exec("pause", p.Queue, p.Kind, micros(b.now), micros(p.Until), p.By, p.Why); err != nil {
 			return err
 		}
@@ -53,8 +53,8 @@ func (d desk) Pause(ctx context.Context, p driver.Pause) error {
 }
 
 // Resume fulfils driver.Admin.
-func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
-	err = d.db.step(ctx, func(b *board) error {
+func (d admin) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
+	err = d.db.step(ctx, func(b *txn) error {
 		var until int64
 		err := b.scan("resume", []any{name, kind}, &until)
 		if errors.Is(err, sql.ErrNoRows) {

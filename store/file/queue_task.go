@@ -7,14 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 // taskRow is the row of a task.
 type taskRow struct {
-	life.Task
-	lane   int64
+	lifecycle.Task
+	sub    int64
 	worker int64
 	limit  int64 // 0 where it has none
 }
@@ -23,13 +23,13 @@ func readTask(row scanner) (t taskRow, err error) {
 	var state, class, rank int
 	var runAt, enqueued, expires, started, ended, window int64
 	var cold []byte
-	err = row.Scan(&t.ID, &t.lane, &t.Queue, &t.Kind, &state, &class, &rank, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
+	err = row.Scan(&t.ID, &t.sub, &t.Queue, &t.Kind, &state, &class, &rank, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
 		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.Begun, &t.Displaced, &t.Token, &t.worker, &t.Completed,
 		&t.Key, &window, &t.limit, &t.Args, &cold, &t.Reason, &t.Stop)
 	if err != nil {
 		return t, err
 	}
-	t.State, t.Suspect, t.Front = life.States[state], class > life.Clear, life.IsFront(rank)
+	t.State, t.Suspect, t.Front = lifecycle.States[state], class > lifecycle.Clear, lifecycle.IsFront(rank)
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instantOf(runAt), instantOf(enqueued), instantOf(expires),
 		instantOf(started), instantOf(ended), instantOf(window)
 	return t, t.Thaw(cold)
@@ -41,17 +41,17 @@ func (t *taskRow) columns() []any {
 	if cold == nil {
 		cold = []byte{}
 	}
-	return []any{t.lane, life.Number(t.State), t.Class(), t.Rank(), t.Priority, micros(t.RunAt), micros(t.Enqueued), micros(t.ExpiresAt),
+	return []any{t.sub, lifecycle.Number(t.State), t.Class(), t.Rank(), t.Priority, micros(t.RunAt), micros(t.Enqueued), micros(t.ExpiresAt),
 		micros(t.Started), micros(t.Ended), t.Attempts, t.Granted, t.Crashes, t.Snoozes, t.Begun, t.Displaced, int64(t.Token), t.worker,
 		int64(t.Completed), t.Key, micros(t.Window), t.limit, t.Queues(), []byte(t.Args), cold, t.Reason, t.Stop}
 }
 
 // get reads one task; nil where there is none.
-func (b *board) get(id task.ID) (*taskRow, error) {
+func (b *txn) get(id task.ID) (*taskRow, error) {
 	return b.find("task_get", int64(id))
 }
 
-func (b *board) find(name string, args ...any) (*taskRow, error) {
+func (b *txn) find(name string, args ...any) (*taskRow, error) {
 	t, err := readTask(b.row(name, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -60,12 +60,12 @@ func (b *board) find(name string, args ...any) (*taskRow, error) {
 }
 
 // save writes t as it is.
-func (b *board) save(t *taskRow) error {
+func (b *txn) save(t *taskRow) error {
 	return b.exec("task_update", append(t.columns(), int64(t.ID))...)
 }
 
 // change applies what to t, and writes it with all its consequences.
-func (b *board) change(t *taskRow, what func() life.Note) error {
+func (b *txn) change(t *taskRow, what func() lifecycle.Note) error {
 	from := t.State
 	n := what()
 	if n.Tried != nil {
@@ -82,7 +82,7 @@ func (b *board) change(t *taskRow, what func() life.Note) error {
 }
 
 // move writes t, which was in state from, and settles its limit: waiting tasks move up or step back (rule Q5).
-func (b *board) move(t *taskRow, from task.State) error {
+func (b *txn) move(t *taskRow, from task.State) error {
 	if t.limit == 0 || t.State == from && !t.State.Waiting() {
 		return b.save(t)
 	}
@@ -103,7 +103,7 @@ func (b *board) move(t *taskRow, from task.State) error {
 		l.running++
 	}
 	b.settle(l)
-	if _, err := b.settleLane(l, t.lane); err != nil {
+	if _, err := b.settleSubQueue(l, t.sub); err != nil {
 		return err
 	}
 	if t.State == task.Blocked {
@@ -113,27 +113,27 @@ func (b *board) move(t *taskRow, from task.State) error {
 }
 
 // look reads again in which state t is.
-func (b *board) look(t *taskRow) error {
+func (b *txn) look(t *taskRow) error {
 	var now int
 	err := b.scan("state", []any{int64(t.ID)}, &now)
 	if err == nil {
-		t.State = life.States[now]
+		t.State = lifecycle.States[now]
 	}
 	return err
 }
 
 // wait lets t wait by its instant.
-func (b *board) wait(t *taskRow) error {
-	return b.change(t, func() life.Note { return t.Wait(b.now) })
+func (b *txn) wait(t *taskRow) error {
+	return b.change(t, func() lifecycle.Note { return t.Wait(b.now) })
 }
 
 // discard ends a task that the store itself, or somebody through it, decided not to do.
-func (b *board) discard(t *taskRow, reason string) error {
-	return b.change(t, func() life.Note { return t.Discard(reason, b.now) })
+func (b *txn) discard(t *taskRow, reason string) error {
+	return b.change(t, func() lifecycle.Note { return t.Discard(reason, b.now) })
 }
 
 // remember adds an attempt by t's worker to its history.
-func (b *board) remember(t *taskRow, a task.Attempt) error {
+func (b *txn) remember(t *taskRow, a task.Attempt) error {
 	w, err := b.process(t.worker)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (b *board) remember(t *taskRow, a task.Attempt) error {
 }
 
 // remove forgets a final task.
-func (b *board) remove(t *taskRow) error {
+func (b *txn) remove(t *taskRow) error {
 	if err := b.exec("task_delete", int64(t.ID)); err != nil {
 		return err
 	}

@@ -104,14 +104,14 @@ type counted struct {
 	answers []task.Enqueued
 }
 
-func (c *counted) enqueue(b *board, s task.Spec) (task.Enqueued, error) {
+func (c *counted) enqueue(b *txn, s task.Spec) (task.Enqueued, error) {
 	e, err := b.enqueue(s)
 	c.answers = append(c.answers, e)
 	return e, err
 }
 
-func (c *counted) step(ctx context.Context, do func(*board) error) error {
-	return c.Tx.step(ctx, func(b *board) error {
+func (c *counted) step(ctx context.Context, do func(*txn) error) error {
+	return c.Tx.step(ctx, func(b *txn) error {
 		if err := do(b); err != nil {
 			return err
 		}
@@ -124,12 +124,12 @@ func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Complet
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
-	return answer(ctx, x, ends, func(b *board, c driver.Completion) (driver.Status, error) { return b.finish(worker, c) })
+	return answer(ctx, x, ends, func(b *txn, c driver.Completion) (driver.Status, error) { return b.finish(worker, c) })
 }
 
 // step does one step in a savepoint, which is given up when it fails. Once begun it does not end with ctx:
 // SQLite gives all of a transaction up when one of its writes is interrupted.
-func (x *Tx) step(ctx context.Context, do func(*board) error) error {
+func (x *Tx) step(ctx context.Context, do func(*txn) error) error {
 	if err := errors.Join(x.bad, ctx.Err()); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (x *Tx) step(ctx context.Context, do func(*board) error) error {
 		return x.fail(err)
 	}
 	if err = x.lock(ctx); err == nil {
-		b := x.db.board(ctx, x.tx, x.stmt)
+		b := x.db.txn(ctx, x.tx, x.stmt)
 		if err = do(b); err == nil {
 			err = b.settleAll()
 		}

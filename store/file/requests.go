@@ -70,8 +70,8 @@ func (r requests) addTo(rec *lease.Record) {
 	}
 }
 
-// Ask fulfils lease.Store.
-func (l *leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+// RequestRelease fulfils lease.Store.
+func (l *leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
 	return l.request(ctx, ref.Key, func(rec *record, reqs *requests) (bool, error) {
 		if rec.ref() != ref || !rec.Holder.Replaceable {
 			return false, nil

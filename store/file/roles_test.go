@@ -87,8 +87,8 @@ func roleHandOn(s *store.Store) error {
 	return nil
 }
 
-// roleHammer takes and frees one key and looks whether anybody else has it meanwhile.
-func roleHammer(s *store.Store) error {
+// roleStress takes and frees one key and looks whether anybody else has it meanwhile.
+func roleStress(s *store.Store) error {
 	witness := os.Args[1] + "/inside"
 	var last lease.Token
 	for n := 0; n < 300; {

@@ -100,7 +100,7 @@ func (b *Backend) release(ref lease.Ref) lease.Answer {
 	return a
 }
 
-func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
 	return l.batch(ctx, 1, func(_ int, now time.Time) lease.Answer {
 		r, s := ask(l.b.leases[ref.Key], ref, by, now)
 		return l.b.put(ref.Key, r, s)

@@ -7,34 +7,35 @@ import (
 	"github.com/dibs-run/dibs/history"
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
-// tasks is b's side of driver.Store, desk that of driver.Admin.
+// tasks is b's side of driver.Store, admin that of driver.Admin.
 type (
-	tasks struct{ *board }
-	desk  struct{ *board }
+	tasks struct{ *queueState }
+	admin struct{ *queueState }
 )
 
-// A board has all that a backend knows of queues. The backend's lock guards it. Every task is filed by its state, in
-// exactly one place: see file. Code that changes what a task is sorted by pulls it out first, and files it again.
-type board struct {
+// A queueState has all that a backend knows of queues. The backend's lock guards it. Every task is filed by its
+// state, in exactly one place: see file. Code that changes what a task is sorted by pulls it out first, and files it
+// again.
+type queueState struct {
 	b       *Backend
 	last    task.ID
 	ids     []task.ID // ascending; those of deleted tasks go when there are many
 	tasks   map[task.ID]*taskRow
-	lanes   map[place]*lane
+	subs    map[place]*subQueue
 	limits  map[task.Hash]*limit
 	keys    map[task.Hash]*taskRow // who holds a unique key
 	workers map[lease.Ref]*worker
 	pauses  map[place]driver.Pause
-	rates   map[string]*life.Bucket
+	rates   map[string]*lifecycle.Bucket
 	counts  map[driver.Count]int64 // their N is 0
 
-	expiry  pile                 // waiting tasks, by ExpiresAt
-	windows pile                 // succeeded tasks that still hold their key, by its end
-	ended   map[task.State]*pile // other final tasks, by Ended
+	expiry  taskHeap                 // waiting tasks, by ExpiresAt
+	windows taskHeap                 // succeeded tasks that still hold their key, by its end
+	ended   map[task.State]*taskHeap // other final tasks, by Ended
 	hints   map[string]map[chan struct{}]bool
 }
 
@@ -43,9 +44,9 @@ type place struct{ queue, kind string }
 
 // taskRow is the row of a task.
 type taskRow struct {
-	life.Task
+	lifecycle.Task
 	limit *limit // nil where it has none
-	// Its positions: in the pile of its state, among the nominees of its door, and in expiry.
+	// Its positions: in the heap of its state, among the nominees of its door, and in expiry.
 	at, nominated, expires int
 }
 
@@ -55,23 +56,23 @@ type worker struct {
 	running map[task.ID]*taskRow
 }
 
-func newBoard(b *Backend) *board {
-	d := &board{b: b, tasks: map[task.ID]*taskRow{}, lanes: map[place]*lane{}, limits: map[task.Hash]*limit{},
+func newQueueState(b *Backend) *queueState {
+	d := &queueState{b: b, tasks: map[task.ID]*taskRow{}, subs: map[place]*subQueue{}, limits: map[task.Hash]*limit{},
 		keys: map[task.Hash]*taskRow{}, workers: map[lease.Ref]*worker{}, pauses: map[place]driver.Pause{},
-		rates: map[string]*life.Bucket{}, counts: map[driver.Count]int64{}, ended: map[task.State]*pile{},
+		rates: map[string]*lifecycle.Bucket{}, counts: map[driver.Count]int64{}, ended: map[task.State]*taskHeap{},
 		hints: map[string]map[chan struct{}]bool{}}
-	d.expiry = pile{before: func(x, y *taskRow) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *taskRow) *int { return &t.expires }}
-	d.windows = pile{before: func(x, y *taskRow) bool { return x.Window.Before(y.Window) }, pos: position}
+	d.expiry = taskHeap{before: func(x, y *taskRow) bool { return x.ExpiresAt.Before(y.ExpiresAt) }, pos: func(t *taskRow) *int { return &t.expires }}
+	d.windows = taskHeap{before: func(x, y *taskRow) bool { return x.Window.Before(y.Window) }, pos: position}
 	for _, s := range task.States {
 		if s.Final() {
-			d.ended[s] = &pile{before: func(x, y *taskRow) bool { return x.Ended.Before(y.Ended) }, pos: position}
+			d.ended[s] = &taskHeap{before: func(x, y *taskRow) bool { return x.Ended.Before(y.Ended) }, pos: position}
 		}
 	}
 	return d
 }
 
-// on does one atomic step on the board.
-func on[T any](ctx context.Context, d *board, do func(now time.Time) T) (T, error) {
+// on does one atomic step on the queues.
+func on[T any](ctx context.Context, d *queueState, do func(now time.Time) T) (T, error) {
 	return step(ctx, d.b, do)
 }
 
@@ -87,11 +88,11 @@ func ranks(x, y *taskRow) bool {
 }
 
 // record writes an event, in the step of what it tells of.
-func (d *board) record(kind, reason string, now time.Time) {
+func (d *queueState) record(kind, reason string, now time.Time) {
 	d.b.record(history.Event{Kind: kind, Reason: reason}, now)
 }
 
-// told is a copy of t for a caller: it shares nothing with the board.
+// told is a copy of t for a caller: it shares nothing with the queues.
 func (t *taskRow) told() driver.Task {
 	out := t.Task.Task
 	out.Spec = t.Spec.Clone()

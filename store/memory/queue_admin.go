@@ -12,17 +12,17 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-func (a desk) Queues(ctx context.Context) ([]driver.Lane, error) {
-	return on(ctx, a.board, func(now time.Time) []driver.Lane {
-		lanes := map[place]*driver.Lane{}
-		lane := func(at place) *driver.Lane {
-			if lanes[at] == nil {
-				lanes[at] = &driver.Lane{Queue: at.queue, Kind: at.kind, Depth: map[task.State]int{}}
+func (a admin) Queues(ctx context.Context) ([]driver.SubQueue, error) {
+	return on(ctx, a.queueState, func(now time.Time) []driver.SubQueue {
+		subs := map[place]*driver.SubQueue{}
+		sub := func(at place) *driver.SubQueue {
+			if subs[at] == nil {
+				subs[at] = &driver.SubQueue{Queue: at.queue, Kind: at.kind, Depth: map[task.State]int{}}
 			}
-			return lanes[at]
+			return subs[at]
 		}
 		for _, t := range a.tasks {
-			l := lane(place{t.Queue, t.Kind})
+			l := sub(place{t.Queue, t.Kind})
 			l.Depth[t.State]++
 			if (t.State == task.Available || t.State == task.Blocked) && (l.Oldest.IsZero() || t.RunAt.Before(l.Oldest)) {
 				l.Oldest = t.RunAt
@@ -30,22 +30,22 @@ func (a desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 		}
 		for at := range a.pauses {
 			if at.queue != "" && at.kind != "" && a.paused(at, now) {
-				lane(at)
+				sub(at)
 			}
 		}
-		out := make([]driver.Lane, 0, len(lanes))
-		for _, l := range lanes {
+		out := make([]driver.SubQueue, 0, len(subs))
+		for _, l := range subs {
 			out = append(out, *l)
 		}
-		slices.SortFunc(out, func(x, y driver.Lane) int {
+		slices.SortFunc(out, func(x, y driver.SubQueue) int {
 			return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 		})
 		return out
 	})
 }
 
-func (a desk) Workers(ctx context.Context) ([]driver.Process, error) {
-	return on(ctx, a.board, func(now time.Time) []driver.Process {
+func (a admin) Workers(ctx context.Context) ([]driver.Process, error) {
+	return on(ctx, a.queueState, func(now time.Time) []driver.Process {
 		var out []driver.Process
 		for ref, w := range a.workers {
 			if a.b.live(ref, now) {
@@ -61,8 +61,8 @@ func (a desk) Workers(ctx context.Context) ([]driver.Process, error) {
 	})
 }
 
-func (a desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
-	return on(ctx, a.board, func(time.Time) []driver.Task {
+func (a admin) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
+	return on(ctx, a.queueState, func(time.Time) []driver.Task {
 		var out []driver.Task
 		from, _ := slices.BinarySearch(a.ids, f.After+1)
 		for _, id := range a.ids[from:] {
@@ -77,8 +77,8 @@ func (a desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error)
 	})
 }
 
-func (a desk) Task(ctx context.Context, id task.ID) (t driver.Task, held driver.Slots, ok bool, err error) {
-	_, err = on(ctx, a.board, func(time.Time) any {
+func (a admin) Task(ctx context.Context, id task.ID) (t driver.Task, held driver.Slots, ok bool, err error) {
+	_, err = on(ctx, a.queueState, func(time.Time) any {
 		row := a.tasks[id]
 		if ok = row != nil; !ok {
 			return nil
@@ -103,18 +103,18 @@ func (l *limit) slots() driver.Slots {
 	return s
 }
 
-func (a desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
-	return on(ctx, a.board, func(now time.Time) bool {
+func (a admin) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
+	return on(ctx, a.queueState, func(now time.Time) bool {
 		l := a.limits[key]
 		if l != nil {
-			l.says(a.board, slots, by, now)
+			l.says(a.queueState, slots, by, now)
 		}
 		return l != nil
 	})
 }
 
-func (a desk) Limits(ctx context.Context) ([]driver.Word, error) {
-	return on(ctx, a.board, func(time.Time) (words []driver.Word) {
+func (a admin) Limits(ctx context.Context) ([]driver.Word, error) {
+	return on(ctx, a.queueState, func(time.Time) (words []driver.Word) {
 		for h, l := range a.limits {
 			if l.Stands() {
 				words = append(words, driver.Word{Hash: h, Key: l.key, Max: l.Max, Declared: l.Declared, By: l.By, Since: l.Since})
@@ -128,7 +128,7 @@ func (a desk) Limits(ctx context.Context) ([]driver.Word, error) {
 }
 
 func (q tasks) Count(ctx context.Context, counts []driver.Count) error {
-	_, err := on(ctx, q.board, func(time.Time) any {
+	_, err := on(ctx, q.queueState, func(time.Time) any {
 		for _, c := range counts {
 			n := c.N
 			c.Minute, c.N = micro(c.Minute).Truncate(time.Minute), 0
@@ -139,8 +139,8 @@ func (q tasks) Count(ctx context.Context, counts []driver.Count) error {
 	return err
 }
 
-func (a desk) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
-	return on(ctx, a.board, func(time.Time) []driver.Count {
+func (a admin) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
+	return on(ctx, a.queueState, func(time.Time) []driver.Count {
 		sums := map[driver.Count]int64{}
 		for c, n := range a.counts {
 			if !c.Minute.Before(from) && c.Minute.Before(to) {

@@ -4,16 +4,16 @@ import (
 	"context"
 	"time"
 
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 func (q tasks) Enqueue(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
-	return on(ctx, q.board, func(now time.Time) []task.Enqueued { return each(specs, now, q.enqueue) })
+	return on(ctx, q.queueState, func(now time.Time) []task.Enqueued { return each(specs, now, q.enqueue) })
 }
 
-func (d *board) enqueue(s task.Spec, now time.Time) task.Enqueued {
-	s = life.Timed(s.Clone(), now)
+func (d *queueState) enqueue(s task.Spec, now time.Time) task.Enqueued {
+	s = lifecycle.Timed(s.Clone(), now)
 	if s.Unique == nil {
 		return d.admit(s, now)
 	}
@@ -27,24 +27,24 @@ func (d *board) enqueue(s task.Spec, now time.Time) task.Enqueued {
 		there.Key = nil
 		return d.admit(s, now)
 	case task.Updated:
-		d.change(there, now, func() life.Note { return there.Renew(s, now) })
+		d.change(there, now, func() lifecycle.Note { return there.Renew(s, now) })
 	}
 	return task.Enqueued{Answer: answer, ID: there.ID, State: there.State}
 }
 
 // holder is the task that holds a unique key now; nil if none does.
-func (d *board) holder(h task.Hash, now time.Time) *taskRow {
+func (d *queueState) holder(h task.Hash, now time.Time) *taskRow {
 	t := d.keys[h]
 	if t == nil || !t.LostKey(now) {
 		return t
 	}
-	d.change(t, now, func() life.Note { return t.LoseKey(now) })
+	d.change(t, now, func() lifecycle.Note { return t.LoseKey(now) })
 	return nil
 }
 
-func (d *board) admit(s task.Spec, now time.Time) task.Enqueued {
+func (d *queueState) admit(s task.Spec, now time.Time) task.Enqueued {
 	d.last++
-	t := &taskRow{Task: life.New(s, now)}
+	t := &taskRow{Task: lifecycle.New(s, now)}
 	t.ID = d.last
 	if s.Limit != nil {
 		t.limit = d.declare(&s, now)

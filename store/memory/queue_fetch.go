@@ -7,16 +7,16 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 func (q tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, error) {
-	return on(ctx, q.board, func(now time.Time) driver.Fetch {
+	return on(ctx, q.queueState, func(now time.Time) driver.Fetch {
 		out := driver.Fetch{Now: now, Late: late(now, r.NotAfter)}
 		out.Gone = !out.Late && !q.b.live(r.Worker, now)
 		if !out.Late && !out.Gone {
-			f := fetch{board: q.board, r: r, now: now, left: mostAtOnce}
+			f := fetch{queueState: q.queueState, r: r, now: now, left: mostAtOnce}
 			for _, name := range r.Queues {
 				f.from(name)
 			}
@@ -29,14 +29,14 @@ func (q tasks) Fetch(ctx context.Context, r driver.FetchRequest) (driver.Fetch, 
 	})
 }
 
-// mostAtOnce is how many due tasks of a lane a fetch makes available, and how many tasks it meets that it does not
-// give. A displacing task, a changed limit and a leaving worker walk over all that they have to do with: this is the
-// reference, and kept simple.
+// mostAtOnce is how many due tasks of a sub-queue a fetch makes available, and how many tasks it meets that it does
+// not give. A displacing task, a changed limit and a leaving worker walk over all that they have to do with: this is
+// the reference, and kept simple.
 const mostAtOnce = 1000
 
 // A fetch is one call of Fetch.
 type fetch struct {
-	*board
+	*queueState
 	r       driver.FetchRequest
 	now     time.Time
 	given   []driver.Fetched
@@ -47,16 +47,16 @@ type fetch struct {
 
 // from gives what a queue has, the first in order first.
 func (f *fetch) from(name string) {
-	lanes := f.lanesOf(name)
-	for _, l := range lanes {
-		f.ripen(l, f.now, mostAtOnce)
+	subs := f.subQueuesOf(name)
+	for _, l := range subs {
+		f.makeDue(l, f.now, mostAtOnce)
 		if t := l.due.first(); t != nil && (f.nextDue.IsZero() || t.RunAt.Before(f.nextDue)) {
 			f.nextDue = t.RunAt
 		}
 	}
 	var held []*taskRow
 	for len(f.given) < f.r.Max && f.left > 0 {
-		t := f.first(lanes)
+		t := f.first(subs)
 		if t == nil {
 			break
 		}
@@ -65,16 +65,16 @@ func (f *fetch) from(name string) {
 			held = append(held, t)
 			continue
 		}
-		f.meet(t)
+		f.dispatch(t)
 	}
 	for _, t := range held {
 		f.file(t)
 	}
 }
 
-// lanesOf are the lanes of a queue that the worker may fetch from.
-func (f *fetch) lanesOf(name string) (found []*lane) {
-	for at, l := range f.lanes {
+// subQueuesOf are the sub-queues of a queue that the worker may fetch from.
+func (f *fetch) subQueuesOf(name string) (found []*subQueue) {
+	for at, l := range f.subs {
 		if at.queue == name && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, at.kind)) && !f.paused(at, f.now) {
 			found = append(found, l)
 		}
@@ -83,13 +83,13 @@ func (f *fetch) lanesOf(name string) (found []*lane) {
 }
 
 // first is the first in order of what may be given.
-func (f *fetch) first(lanes []*lane) (t *taskRow) {
-	for _, l := range lanes {
+func (f *fetch) first(subs []*subQueue) (t *taskRow) {
+	for _, l := range subs {
 		if r := f.rates[l.kind]; r != nil && !r.Ready(f.now) {
 			continue
 		}
 		for i := range l.ready {
-			if !life.Admits(&f.r, i, f.suspect) {
+			if !lifecycle.Admits(&f.r, i, f.suspect) {
 				continue
 			}
 			if head := l.ready[i].first(); head != nil && (t == nil || ranks(head, t)) {
@@ -100,8 +100,8 @@ func (f *fetch) first(lanes []*lane) (t *taskRow) {
 	return t
 }
 
-// meet gives a task, or does with it what its limit says.
-func (f *fetch) meet(t *taskRow) {
+// dispatch gives a task, or does with it what its limit says.
+func (f *fetch) dispatch(t *taskRow) {
 	if !t.Over(f.now) && (t.limit == nil || t.limit.free() > 0) {
 		f.give(t)
 		return
@@ -139,7 +139,7 @@ func (f *fetch) give(t *taskRow) {
 	if t.limit != nil {
 		above = t.limit.token
 	}
-	f.change(t, f.now, func() life.Note {
+	f.change(t, f.now, func() lifecycle.Note {
 		t.Worker = f.worker(f.r.Worker).Process
 		return t.Give(above, f.now)
 	})
@@ -156,9 +156,9 @@ func (f *fetch) give(t *taskRow) {
 }
 
 func (q tasks) Declare(ctx context.Context, rates map[string]task.Rate) error {
-	_, err := on(ctx, q.board, func(time.Time) any {
+	_, err := on(ctx, q.queueState, func(time.Time) any {
 		for kind, r := range rates {
-			b, bounds := life.BucketOf(r)
+			b, bounds := lifecycle.BucketOf(r)
 			switch had := q.rates[kind]; {
 			case !bounds:
 				delete(q.rates, kind)

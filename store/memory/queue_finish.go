@@ -8,11 +8,11 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 )
 
-// mine is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
-func (d *board) mine(worker lease.Ref, r driver.Ref, now time.Time) *taskRow {
+// held is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
+func (d *queueState) held(worker lease.Ref, r driver.Ref, now time.Time) *taskRow {
 	t := d.tasks[r.ID]
 	if t == nil || !t.Runs(r) || t.Worker.Lease != worker || !d.b.live(worker, now) {
 		return nil
@@ -21,9 +21,9 @@ func (d *board) mine(worker lease.Ref, r driver.Ref, now time.Time) *taskRow {
 }
 
 func (q tasks) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) ([]driver.Status, error) {
-	return on(ctx, q.board, func(now time.Time) []driver.Status {
+	return on(ctx, q.queueState, func(now time.Time) []driver.Status {
 		return each(refs, now, func(r driver.Ref, now time.Time) driver.Status {
-			t := q.mine(worker, r, now)
+			t := q.held(worker, r, now)
 			if t == nil {
 				return driver.Gone
 			}
@@ -34,36 +34,36 @@ func (q tasks) Start(ctx context.Context, worker lease.Ref, refs []driver.Ref) (
 }
 
 func (q tasks) Finish(ctx context.Context, worker lease.Ref, ends []driver.Completion) ([]driver.Status, error) {
-	return on(ctx, q.board, func(now time.Time) []driver.Status {
+	return on(ctx, q.queueState, func(now time.Time) []driver.Status {
 		return each(ends, now, func(c driver.Completion, now time.Time) driver.Status { return q.finish(worker, c, now) })
 	})
 }
 
-func (d *board) finish(worker lease.Ref, c driver.Completion, now time.Time) driver.Status {
-	t := d.mine(worker, c.Ref, now)
+func (d *queueState) finish(worker lease.Ref, c driver.Completion, now time.Time) driver.Status {
+	t := d.held(worker, c.Ref, now)
 	if t == nil {
 		if t = d.tasks[c.ID]; t != nil && t.Repeats(c, t.Worker.Lease == worker) {
 			return driver.OK
 		}
 		return driver.Gone
 	}
-	d.change(t, now, func() life.Note { return t.Finish(c, now) })
+	d.change(t, now, func() lifecycle.Note { return t.Finish(c, now) })
 	return driver.OK
 }
 
-func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
-	return on(ctx, q.board, func(time.Time) []driver.Asked {
+func (q tasks) Running(ctx context.Context, worker lease.Ref, asked bool) ([]driver.RunningTask, error) {
+	return on(ctx, q.queueState, func(time.Time) []driver.RunningTask {
 		w := q.workers[worker]
 		if w == nil {
 			return nil
 		}
-		var found []driver.Asked
+		var found []driver.RunningTask
 		for _, t := range w.running {
 			if !asked || t.Stop != "" {
-				found = append(found, driver.Asked{Ref: driver.Ref{ID: t.ID, Token: t.Token}, Stop: t.Stop})
+				found = append(found, driver.RunningTask{Ref: driver.Ref{ID: t.ID, Token: t.Token}, Stop: t.Stop})
 			}
 		}
-		slices.SortFunc(found, func(x, y driver.Asked) int { return cmp.Compare(x.ID, y.ID) })
+		slices.SortFunc(found, func(x, y driver.RunningTask) int { return cmp.Compare(x.ID, y.ID) })
 		return found
 	})
 }

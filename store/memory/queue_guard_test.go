@@ -12,7 +12,7 @@ import (
 )
 
 // What a step compares does not grow with the tasks that there are, or are due at one instant, nor what it
-// changes: counted in comparisons of two tasks, which is what a pile is made of.
+// changes: counted in comparisons of two tasks, which is what a heap is made of.
 // Holds: promise 26.
 func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 	n := testsize.Of(5000, 1_000_000)
@@ -25,11 +25,11 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		w, compared := a.Answers[0].Record.Ref(), 0
-		counting := func(p *pile) {
+		counting := func(p *taskHeap) {
 			before := p.before
 			p.before = func(x, y *taskRow) bool { compared++; return before(x, y) }
 		}
-		for _, p := range []*pile{&b.board.expiry, &b.board.windows} {
+		for _, p := range []*taskHeap{&b.board.expiry, &b.board.windows} {
 			counting(p)
 		}
 		for _, p := range b.board.ended {
@@ -58,7 +58,7 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 		fill(task.Spec{Queue: "due", Kind: "k", Delay: time.Hour})
 		fill(task.Spec{Queue: "expires", Kind: "k", ExpiresAt: time.Now().Add(time.Hour)})
 		fill(task.Spec{Queue: "limited", Kind: "k", Limit: &task.Limit{Key: "l"}})
-		for _, l := range b.board.lanes {
+		for _, l := range b.board.subs {
 			counting(&l.due)
 			for i := range l.ready {
 				counting(&l.ready[i])
@@ -79,7 +79,7 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 			compared = 0
 			do()
 			t.Logf("%-40s %6d comparisons", what, compared)
-			const each = 150 // in piles of a million: one out and one in
+			const each = 150 // in heaps of a million: one out and one in
 			if compared > tasks*each {
 				t.Errorf("%s: %d comparisons, more than %d", what, compared, tasks*each)
 			}
@@ -120,7 +120,7 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		step("a step of a rescue", 2*mostAtOnce, func() {
-			d, err := s.Queue.Tend(ctx, driver.TendRequest{})
+			d, err := s.Queue.Maintain(ctx, driver.MaintainRequest{})
 			if err != nil || d.Rescued != 1000 || !d.More {
 				t.Errorf("%+v, %v", d, err)
 			}

@@ -5,13 +5,13 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 // A limit is a key under which so many tasks may run (rule Q5).
 type limit struct {
-	life.Cap
+	lifecycle.Cap
 	key     string
 	token   lease.Token // the largest that was given under it
 	running map[task.ID]*taskRow
@@ -20,19 +20,19 @@ type limit struct {
 	rivals map[task.ID]*taskRow
 }
 
-// A door is where the tasks of one lane wait for a limit. As many as there are free slots are its
+// A door is where the tasks of one sub-queue wait for a limit. As many as there are free slots are its
 // nominees: available, the first ones in order. All others are blocked, and no fetch looks at them.
 type door struct {
-	nominees pile // the last one in order first: it is the one to step back
-	blocked  pile // the first one in order first
+	nominees taskHeap // the last one in order first: it is the one to step back
+	blocked  taskHeap // the first one in order first
 }
 
 // declare is the limit that a spec names, made where it is new. The last declaration wins.
-func (d *board) declare(s *task.Spec, now time.Time) *limit {
+func (d *queueState) declare(s *task.Spec, now time.Time) *limit {
 	h := s.Limit.Hash(s.Kind)
 	l := d.limits[h]
 	if l == nil {
-		l = &limit{key: s.Limit.Key, Cap: life.Cap{Max: s.Limit.Slots()}, running: map[task.ID]*taskRow{}, doors: map[place]*door{}, rivals: map[task.ID]*taskRow{}}
+		l = &limit{key: s.Limit.Key, Cap: lifecycle.Cap{Max: s.Limit.Slots()}, running: map[task.ID]*taskRow{}, doors: map[place]*door{}, rivals: map[task.ID]*taskRow{}}
 		d.limits[h] = l
 	}
 	if was := l.Max; l.hears(s.Limit.Slots()) {
@@ -51,12 +51,12 @@ func (l *limit) hears(slots int) bool {
 }
 
 // says takes in an operator's word, and records it.
-func (l *limit) says(d *board, slots int, by string, now time.Time) {
+func (l *limit) says(d *queueState, slots int, by string, now time.Time) {
 	was := l.Max
 	if !l.Says(slots, by, now) {
 		return
 	}
-	kind, reason := life.SaidEvent(l.key, was, &l.Cap, by)
+	kind, reason := lifecycle.SaidEvent(l.key, was, &l.Cap, by)
 	d.record(kind, reason, now)
 	l.settle(d)
 }
@@ -64,23 +64,23 @@ func (l *limit) says(d *board, slots int, by string, now time.Time) {
 // free is how many slots are free.
 func (l *limit) free() int { return max(l.Max-len(l.running), 0) }
 
-func (l *limit) occupy(d *board, t *taskRow) {
+func (l *limit) occupy(d *queueState, t *taskRow) {
 	l.running[t.ID] = t
 	l.settle(d)
 }
 
-func (l *limit) vacate(d *board, t *taskRow) {
+func (l *limit) vacate(d *queueState, t *taskRow) {
 	delete(l.running, t.ID)
 	l.settle(d)
 }
 
 // line puts t at its door.
-func (l *limit) line(d *board, t *taskRow) {
+func (l *limit) line(d *queueState, t *taskRow) {
 	at := place{t.Queue, t.Kind}
 	o := l.doors[at]
 	if o == nil {
-		o = &door{blocked: pile{before: ranks, pos: position},
-			nominees: pile{before: func(x, y *taskRow) bool { return ranks(y, x) }, pos: func(t *taskRow) *int { return &t.nominated }}}
+		o = &door{blocked: taskHeap{before: ranks, pos: position},
+			nominees: taskHeap{before: func(x, y *taskRow) bool { return ranks(y, x) }, pos: func(t *taskRow) *int { return &t.nominated }}}
 		l.doors[at] = o
 	}
 	t.State = task.Blocked
@@ -89,7 +89,7 @@ func (l *limit) line(d *board, t *taskRow) {
 }
 
 // unline takes t away from its door.
-func (l *limit) unline(d *board, t *taskRow) {
+func (l *limit) unline(d *queueState, t *taskRow) {
 	if o := l.doors[place{t.Queue, t.Kind}]; o != nil {
 		o.blocked.drop(t)
 		o.nominees.drop(t)
@@ -101,14 +101,14 @@ func (l *limit) unline(d *board, t *taskRow) {
 }
 
 // settle does what a changed number of free slots asks for, at every door (rule Q5).
-func (l *limit) settle(d *board) {
+func (l *limit) settle(d *queueState) {
 	for _, o := range l.doors {
 		o.settle(d, l.free())
 	}
 }
 
 // settle makes the nominees the first ones in order, as many as there are free slots.
-func (o *door) settle(d *board, free int) {
+func (o *door) settle(d *queueState, free int) {
 	for len(o.nominees.tasks) > free {
 		o.stepBack(d)
 	}
@@ -121,17 +121,17 @@ func (o *door) settle(d *board, free int) {
 	}
 }
 
-func (o *door) nominate(d *board) {
+func (o *door) nominate(d *queueState) {
 	t := o.blocked.first()
 	o.blocked.drop(t)
 	o.nominees.push(t)
 	d.open(t)
 }
 
-func (o *door) stepBack(d *board) {
+func (o *door) stepBack(d *queueState) {
 	t := o.nominees.first()
 	o.nominees.drop(t)
-	d.lane(t).readyFor(t).drop(t)
+	d.subQueue(t).readyFor(t).drop(t)
 	t.State = task.Blocked
 	o.blocked.push(t)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// paused says whether a pause holds for a lane.
-func (d *board) paused(at place, now time.Time) bool {
+// paused says whether a pause holds for a sub-queue.
+func (d *queueState) paused(at place, now time.Time) bool {
 	for _, p := range []place{{}, {queue: at.queue}, {kind: at.kind}, at} {
 		if x, found := d.pauses[p]; found && holdsAt(x, now) {
 			return true
@@ -22,8 +22,8 @@ func (d *board) paused(at place, now time.Time) bool {
 
 func holdsAt(p driver.Pause, now time.Time) bool { return p.Until.IsZero() || now.Before(p.Until) }
 
-func (a desk) Pause(ctx context.Context, p driver.Pause) error {
-	_, err := on(ctx, a.board, func(now time.Time) any {
+func (a admin) Pause(ctx context.Context, p driver.Pause) error {
+	_, err := on(ctx, a.queueState, func(now time.Time) any {
 		p.Since, p.Until = now, micro(p.Until)
 		a.pauses[place{p.Queue, p.Kind}] = p
 		kind, reason := p.Event()
@@ -33,8 +33,8 @@ func (a desk) Pause(ctx context.Context, p driver.Pause) error {
 	return err
 }
 
-func (a desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
-	return on(ctx, a.board, func(now time.Time) bool {
+func (a admin) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
+	return on(ctx, a.queueState, func(now time.Time) bool {
 		at := place{name, kind}
 		p, found := a.pauses[at]
 		delete(a.pauses, at)
@@ -50,8 +50,8 @@ func (a desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err e
 	})
 }
 
-func (a desk) Pauses(ctx context.Context) ([]driver.Pause, error) {
-	return on(ctx, a.board, func(now time.Time) []driver.Pause {
+func (a admin) Pauses(ctx context.Context) ([]driver.Pause, error) {
+	return on(ctx, a.queueState, func(now time.Time) []driver.Pause {
 		var out []driver.Pause
 		for _, p := range a.pauses {
 			if holdsAt(p, now) {
@@ -65,11 +65,11 @@ func (a desk) Pauses(ctx context.Context) ([]driver.Pause, error) {
 	})
 }
 
-func (a desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
-	return on(ctx, a.board, func(time.Time) map[string]driver.Pace {
-		all := map[string]driver.Pace{}
+func (a admin) Rates(ctx context.Context) (map[string]driver.RateStatus, error) {
+	return on(ctx, a.queueState, func(time.Time) map[string]driver.RateStatus {
+		all := map[string]driver.RateStatus{}
 		for kind, r := range a.rates {
-			all[kind] = r.Pace()
+			all[kind] = r.RateStatus()
 		}
 		return all
 	})
@@ -100,7 +100,7 @@ func (q tasks) Watch(ctx context.Context, queues []string) (<-chan struct{}, err
 }
 
 // hint wakes the watchers of a queue.
-func (d *board) hint(name string) {
+func (d *queueState) hint(name string) {
 	for c := range d.hints[name] {
 		select {
 		case c <- struct{}{}:

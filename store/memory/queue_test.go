@@ -65,7 +65,7 @@ func (d *days) pass() {
 		case 1:
 			d.work(ctx)
 		case 2:
-			d.tend(ctx)
+			d.maintain(ctx)
 		}
 		time.Sleep(d.upTo(20 * time.Minute))
 	}
@@ -149,12 +149,12 @@ func (d *days) work(ctx context.Context) {
 	}
 }
 
-// tend keeps what ended for keepFor, or for as long as its window is open.
-func (d *days) tend(ctx context.Context) {
+// maintain keeps what ended for keepFor, or for as long as its window is open.
+func (d *days) maintain(ctx context.Context) {
 	now := time.Now()
-	r := driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: keepFor}}
+	r := driver.MaintainRequest{Keep: map[task.State]time.Duration{task.Succeeded: keepFor}}
 	for range 2 { // what holds a window is freed by the first look
-		if _, err := d.q.Tend(ctx, r); err != nil {
+		if _, err := d.q.Maintain(ctx, r); err != nil {
 			d.Fatal(err)
 		}
 	}
@@ -229,7 +229,7 @@ func BenchmarkFetchBesideBlocked(b *testing.B) {
 }
 
 // The memory store answers a repeated end as the directory, MySQL and Redis do, which do not keep whose run it was
-// once the task is given anew (life.Task.Repeats): it is what walks compare these with.
+// once the task is given anew (lifecycle.Task.Repeats): it is what walks compare these with.
 func TestARepeatedEndIsKnownByItsToken(t *testing.T) {
 	s := New(Options{MaxTTL: time.Hour}).Store()
 	var workers []lease.Ref

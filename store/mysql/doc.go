@@ -62,7 +62,7 @@
 // and for this time). A step that waits for a limit for more than 2 s begins again.
 //
 // Each task in line for a limit is available or blocked. A step that cannot lock the limit, such as one in a caller's
-// transaction, leaves a row in dibs_task_wakes, and the next fetch or Tend does what is due.
+// transaction, leaves a row in dibs_task_wakes, and the next fetch or Maintain does what is due.
 //
 // A batch (up to 2,000 tasks, 16 MiB of arguments) is one step. A batch that does not fit into a packet of 1 MiB is
 // sent in several, on one connection that has its transaction open: the last of them commits. The numbers in

@@ -169,8 +169,8 @@ func (l leases) releaseOne(ctx context.Context, ref lease.Ref) (lease.Reply, err
 	return lease.Reply{Now: instant(us), Answers: []lease.Answer{a}}, nil
 }
 
-// Ask writes a Replace request on a live hold (rule T7).
-func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+// RequestRelease writes a Replace request on a live hold (rule T7).
+func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
 	ks := list{[]byte(ref.Key)}
 	p := l.locked(new(packet), ks).add("ask", toJSON(by), l.ns, []byte(ref.Key), nonce(ref.Owner), int64(ref.Token))
 	now, found, err := l.finish(ctx, p, ks)

@@ -82,7 +82,7 @@ func open(ctx context.Context, db *sql.DB, c store.Config, shared bool) (*store.
 	}
 	if srv.skipsLocked() {
 		q := queues{d, new(known), roomIn(db)}
-		s.Queue, s.Tasks = q, desk{q}
+		s.Queue, s.Tasks = q, admin{q}
 	}
 	for _, f := range srv.flaws() {
 		s.Properties.Flaw(f)

@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// queues fulfils driver.Store, desk driver.Admin. Go decides what happens to tasks, and one packet carries it out.
+// queues fulfils driver.Store, admin driver.Admin. Go decides what happens to tasks, and one packet carries it out.
 // Many steps contend for limits: a step that has to do with limits locks them first, in their order, and reads what it
 // decides on then. Everything else is read without a lock; the packet checks that it is unchanged, or changes
 // nothing.
@@ -20,11 +20,11 @@ type (
 		known *known
 		room  room
 	}
-	desk struct{ queues }
+	admin struct{ queues }
 )
 
-// board is what one step knows about the queues, and what it changes. It belongs to one goroutine.
-type board struct {
+// txn is what one step knows about the queues, and what it changes. It belongs to one goroutine.
+type txn struct {
 	ctx   context.Context
 	q     queues
 	tx    *Tx // the caller's transaction, nil where there is none
@@ -78,7 +78,7 @@ type (
 	place struct{ queue, kind string }
 )
 
-func (b *board) reset() {
+func (b *txn) reset() {
 	b.tasks, b.keys, b.limits = map[task.ID]*taskRow{}, map[task.Hash]*taskRow{}, map[task.Hash]*limit{}
 	b.workers, b.counts, b.flips = map[int64]worker{}, map[counter]int64{}, map[task.ID]flipped{}
 }
@@ -96,7 +96,7 @@ func answer[Q, A any](items []Q, one func(Q) (A, error)) (answers []A, err error
 }
 
 // busy says that another transaction has t, and that the step has waited for it for long enough.
-func (b *board) busy(t *taskRow) bool {
+func (b *txn) busy(t *taskRow) bool {
 	if !b.locked[t.ID] {
 		return false
 	}
@@ -108,7 +108,7 @@ func (b *board) busy(t *taskRow) bool {
 }
 
 // live says whether a worker's lease is live now. The packet that carries the step out checks again.
-func (b *board) live(ref lease.Ref) (is bool, err error) {
+func (b *txn) live(ref lease.Ref) (is bool, err error) {
 	err = b.ask(func(p *packet) []reader {
 		p.add("live-worker", b.q.ns, []byte(ref.Key), nonce(ref.Owner), int64(ref.Token))
 		return []reader{func(r *sql.Rows) error { return r.Scan(&is) }}
@@ -117,12 +117,12 @@ func (b *board) live(ref lease.Ref) (is bool, err error) {
 	return is, err
 }
 
-func (b *board) record(kind, reason string) { b.events = append(b.events, entry{kind, reason}) }
+func (b *txn) record(kind, reason string) { b.events = append(b.events, entry{kind, reason}) }
 
 // Watch fulfils driver.Store: the server cannot tell, so workers poll.
 func (q queues) Watch(context.Context, []string) (<-chan struct{}, error) { return nil, nil }
 
 var (
 	_ driver.Store = queues{}
-	_ driver.Admin = desk{}
+	_ driver.Admin = admin{}
 )

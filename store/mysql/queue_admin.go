@@ -9,18 +9,18 @@ import (
 	"strings"
 
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 // Queues fulfils driver.Admin.
-func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
-	lanes := map[place]*driver.Lane{}
-	at := func(p place) *driver.Lane {
-		if lanes[p] == nil {
-			lanes[p] = &driver.Lane{Queue: p.queue, Kind: p.kind, Depth: map[task.State]int{}}
+func (d admin) Queues(ctx context.Context) (out []driver.SubQueue, err error) {
+	subs := map[place]*driver.SubQueue{}
+	at := func(p place) *driver.SubQueue {
+		if subs[p] == nil {
+			subs[p] = &driver.SubQueue{Queue: p.queue, Kind: p.kind, Depth: map[task.State]int{}}
 		}
-		return lanes[p]
+		return subs[p]
 	}
 	var pauses []driver.Pause
 	read := func(r *sql.Rows) error {
@@ -30,7 +30,7 @@ func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
 		if err := r.Scan(&p.queue, &p.kind, &state, &n, &oldest); err != nil {
 			return err
 		}
-		l, s := at(p), life.States[state]
+		l, s := at(p), lifecycle.States[state]
 		l.Depth[s] += n
 		if due := instant(oldest); (s == task.Available || s == task.Blocked) && (l.Oldest.IsZero() || due.Before(l.Oldest)) {
 			l.Oldest = due
@@ -54,19 +54,19 @@ func (d desk) Queues(ctx context.Context) (out []driver.Lane, err error) {
 			at(place{p.Queue, p.Kind})
 		}
 	}
-	out = make([]driver.Lane, 0, len(lanes))
-	for _, l := range lanes {
+	out = make([]driver.SubQueue, 0, len(subs))
+	for _, l := range subs {
 		out = append(out, *l)
 	}
-	slices.SortFunc(out, func(x, y driver.Lane) int {
+	slices.SortFunc(out, func(x, y driver.SubQueue) int {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 	})
 	return out, nil
 }
 
 // Workers fulfils driver.Admin.
-func (d desk) Workers(ctx context.Context) (out []driver.Process, err error) {
-	b := d.board(ctx)
+func (d admin) Workers(ctx context.Context) (out []driver.Process, err error) {
+	b := d.txn(ctx)
 	there, err := b.there()
 	for _, w := range there {
 		if w.live {
@@ -79,16 +79,16 @@ func (d desk) Workers(ctx context.Context) (out []driver.Process, err error) {
 	return out, err
 }
 
-// board is one to look at.
-func (q queues) board(ctx context.Context) *board {
-	b := &board{ctx: ctx, q: q, looks: true}
+// txn is one to look at.
+func (q queues) txn(ctx context.Context) *txn {
+	b := &txn{ctx: ctx, q: q, looks: true}
 	b.reset()
 	return b
 }
 
 // Tasks fulfils driver.Admin. What the database cannot select by is looked at here, a bounded number of rows at a
 // time.
-func (d desk) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, err error) {
+func (d admin) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, err error) {
 	many := f.Rows()
 	if f.Tag != "" || f.Unique != "" || f.Limit != "" {
 		many = 1000
@@ -100,11 +100,11 @@ func (d desk) Tasks(ctx context.Context, f driver.Filter) (out []driver.Task, er
 	numbers := list{-1}
 	for _, s := range f.States {
 		if s.Valid() {
-			numbers = append(numbers, life.Number(s))
+			numbers = append(numbers, lifecycle.Number(s))
 		}
 	}
 	for after := int64(f.After); ; {
-		b := d.board(ctx)
+		b := d.txn(ctx)
 		var found []*taskRow
 		w := walk{end: after}
 		err := b.ask(func(p *packet) []reader {
@@ -157,8 +157,8 @@ func (w *walk) add(p *packet, ns []byte, upTo int64) reader {
 }
 
 // Task fulfils driver.Admin.
-func (d desk) Task(ctx context.Context, id task.ID) (out driver.Task, held driver.Slots, ok bool, err error) {
-	b := d.board(ctx)
+func (d admin) Task(ctx context.Context, id task.ID) (out driver.Task, held driver.Slots, ok bool, err error) {
+	b := d.txn(ctx)
 	t, err := b.get(id)
 	if ok = t != nil; err != nil || !ok {
 		return out, held, ok, err
@@ -186,7 +186,7 @@ func (d desk) Task(ctx context.Context, id task.ID) (out driver.Task, held drive
 }
 
 // slots says how far a limit is used.
-func (b *board) slots(t *taskRow) (s driver.Slots, err error) {
+func (b *txn) slots(t *taskRow) (s driver.Slots, err error) {
 	s.Key, s.Max = t.Limit.Key, t.Limit.Slots() // as long as nobody but a transaction has named it
 	var found []*taskRow
 	err = b.ask(func(p *packet) []reader {
@@ -212,17 +212,17 @@ func (b *board) slots(t *taskRow) (s driver.Slots, err error) {
 	return s, err
 }
 
-// countBlocked counts the blocked tasks in all lanes of a limit, in steps.
-func (b *board) countBlocked(h task.Hash) (n int, err error) {
-	last, rest := waiter{lane: -1}, 0
+// countBlocked counts the blocked tasks in all sub-queues of a limit, in steps.
+func (b *txn) countBlocked(h task.Hash) (n int, err error) {
+	last, rest := waiter{sub: -1}, 0
 	for more := true; err == nil && more; {
 		more = false
-		after := []any{b.q.ns, h[:], last.lane, last.lane, last.ordinal, last.ordinal, int64(last.id)}
+		after := []any{b.q.ns, h[:], last.sub, last.sub, last.ordinal, last.ordinal, int64(last.id)}
 		err = b.ask(func(p *packet) []reader {
 			p.add("blocked", append(after, looked-1)...).add("blocked-rest", append(after, looked)...)
 			return []reader{func(r *sql.Rows) error {
 				more = true
-				return r.Scan(&last.lane, &last.ordinal, &last.id)
+				return r.Scan(&last.sub, &last.ordinal, &last.id)
 			}, func(r *sql.Rows) error { return r.Scan(&rest) }}
 		})
 		n += rest

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -25,7 +25,7 @@ type change struct {
 }
 
 // writeTasks appends the changes of tasks, as few statements as there are kinds of change.
-func (b *board) writeTasks(p *packet, tasks []*taskRow) {
+func (b *txn) writeTasks(p *packet, tasks []*taskRow) {
 	var gone list
 	var changes []*change
 	for _, t := range tasks {
@@ -61,7 +61,7 @@ func (b *board) writeTasks(p *packet, tasks []*taskRow) {
 			}
 		}
 		if len(ids) > 0 {
-			p.add("flip-tasks", life.Number(to), ids)
+			p.add("flip-tasks", lifecycle.Number(to), ids)
 		}
 	}
 }

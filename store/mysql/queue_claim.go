@@ -19,15 +19,15 @@ type claims struct {
 	worker int64
 	want   int
 	ids    list
-	lanes  list // in which they were found
+	subs   list // in which they were found
 	got    []*taskRow
 }
 
-func (c *claims) add(p *packet, b *board) []reader {
+func (c *claims) add(p *packet, b *txn) []reader {
 	if c == nil {
 		return nil
 	}
-	p.add("claim-tasks", c.ids, c.lanes, c.want, c.worker).add("claimed-prefix", statements()["task-columns"])
+	p.add("claim-tasks", c.ids, c.subs, c.want, c.worker).add("claimed-prefix", statements()["task-columns"])
 	return []reader{func(r *sql.Rows) error {
 		t, err := readTask(r)
 		c.got = append(c.got, t)
@@ -45,8 +45,8 @@ func (f *fetch) claim() *claims {
 	for _, x := range f.found {
 		if f.easy(x) {
 			c.ids = append(c.ids, int64(x.id))
-			if lane := laneNumber(x.place); !slices.Contains(c.lanes, any(lane)) {
-				c.lanes = append(c.lanes, lane)
+			if sub := subQueueNumber(x.place); !slices.Contains(c.subs, any(sub)) {
+				c.subs = append(c.subs, sub)
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 // displace asks for a slot: running rivals are to stop, and older waiting ones are superseded. If another transaction
 // has one of them, which may be rolled back, or if there are more rivals than a step may end, t asks again when it is
 // met again.
-func (b *board) displace(t *taskRow) (more bool, err error) {
+func (b *txn) displace(t *taskRow) (more bool, err error) {
 	running, err := b.find("tasks-slots", b.q.ns, t.limit[:])
 	if err != nil {
 		return false, err

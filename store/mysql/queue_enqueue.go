@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -44,11 +44,11 @@ func (q queues) enqueue(ctx context.Context, specs []task.Spec) (answers []task.
 	if plain && size <= mostBytes {
 		return q.enqueuePlain(ctx, specs)
 	}
-	if err := q.newLanes(ctx, specs); err != nil {
+	if err := q.newSubQueues(ctx, specs); err != nil {
 		return nil, err
 	}
-	err = q.step(ctx, func(b *board) error {
-		a := admission{board: b, answers: make([]admitted, len(specs))}
+	err = q.step(ctx, func(b *txn) error {
+		a := admission{txn: b, answers: make([]admitted, len(specs))}
 		if err := a.prepare(specs); err != nil {
 			return err
 		}
@@ -82,46 +82,46 @@ func (a *admission) enqueueAll(specs []task.Spec) (missing error) {
 	return missing
 }
 
-// known are the lanes and workers whose rows this process has seen. No such row goes away while it is used.
+// known are the sub-queues and workers whose rows this process has seen. No such row goes away while it is used.
 type known struct {
-	lanes   sync.Map // by namespace and place
+	subs    sync.Map // by namespace and place
 	workers sync.Map // *member by lease.Ref
 	quiet   quiet
 }
 
-func (q queues) newLanes(ctx context.Context, specs []task.Spec) error {
-	p, lanes := new(packet), map[place]bool{}
-	q.addLanes(p, lanes, specs)
-	if len(lanes) == 0 {
+func (q queues) newSubQueues(ctx context.Context, specs []task.Spec) error {
+	p, subs := new(packet), map[place]bool{}
+	q.addSubQueues(p, subs, specs)
+	if len(subs) == 0 {
 		return nil
 	}
 	if err := q.run(ctx, p); err != nil {
 		return err
 	}
-	q.known.keep(lanes)
+	q.known.keep(subs)
 	return nil
 }
 
-func (q queues) addLanes(p *packet, lanes map[place]bool, specs []task.Spec) {
+func (q queues) addSubQueues(p *packet, subs map[place]bool, specs []task.Spec) {
 	for _, s := range specs {
 		at := place{s.Queue, s.Kind}
-		if _, ok := q.known.lanes.Load(at); !ok && !lanes[at] {
-			lanes[at] = true
+		if _, ok := q.known.subs.Load(at); !ok && !subs[at] {
+			subs[at] = true
 			p.add("add-lane", q.ns, []byte(s.Queue), []byte(s.Kind), 0)
 		}
 	}
 }
 
-func (k *known) keep(lanes map[place]bool) {
-	for at := range lanes {
-		k.lanes.Store(at, true)
+func (k *known) keep(subs map[place]bool) {
+	for at := range subs {
+		k.subs.Store(at, true)
 	}
 }
 
 // enqueuePlain takes in tasks that depend on no others, with one packet that decides by itself.
 func (q queues) enqueuePlain(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
-	p, lanes := new(packet), map[place]bool{}
-	q.addLanes(p, lanes, specs)
+	p, subs := new(packet), map[place]bool{}
+	q.addSubQueues(p, subs, specs)
 	p.add("begin").add("clock").add("insert-tasks")
 	for i, s := range specs {
 		if i > 0 {
@@ -142,7 +142,7 @@ func (q queues) enqueuePlain(ctx context.Context, specs []task.Spec) ([]task.Enq
 	if err != nil {
 		return nil, err
 	}
-	q.known.keep(lanes)
+	q.known.keep(subs)
 	answers := make([]task.Enqueued, len(specs))
 	for i, s := range specs {
 		answers[i] = task.Enqueued{Answer: task.New, ID: task.ID(first + int64(i)*each), State: task.Available}
@@ -155,15 +155,15 @@ func (q queues) enqueuePlain(ctx context.Context, specs []task.Spec) ([]task.Enq
 
 func (q queues) addPlain(p *packet, s task.Spec) {
 	s.RetryUntil = instant(micros(s.RetryUntil))
-	t := life.Task{Task: driver.Task{Spec: s}}
+	t := lifecycle.Task{Task: driver.Task{Spec: s}}
 	at, delay, expires := micros(s.RunAt), s.Delay.Microseconds(), micros(s.ExpiresAt)
-	p.add("plain-row", q.ns, laneNumber(place{s.Queue, s.Kind}), []byte(s.Queue), []byte(s.Kind), at, at, delay, t.Rank(), s.Priority,
+	p.add("plain-row", q.ns, subQueueNumber(place{s.Queue, s.Kind}), []byte(s.Queue), []byte(s.Kind), at, at, delay, t.Rank(), s.Priority,
 		at, at, delay, at, at, delay, at, at, delay, expires, expires, cold(&s), []byte(s.Args))
 }
 
 // admission takes in a batch of tasks, one after the other.
 type admission struct {
-	*board
+	*txn
 	answers []admitted
 }
 
@@ -265,7 +265,7 @@ func (a *admission) unsettled(t *taskRow) bool {
 }
 
 func (a *admission) take(to *admitted, s task.Spec) error {
-	s = life.Timed(s, a.now)
+	s = lifecycle.Timed(s, a.now)
 	if s.Unique == nil {
 		return a.admit(to, s)
 	}
@@ -283,14 +283,14 @@ func (a *admission) take(to *admitted, s task.Spec) error {
 	}
 	*to = admitted{Admission: there.Again(&s), taskRow: there}
 	switch {
-	case !life.Replaces(&s): // it is not changed, whoever has it
+	case !lifecycle.Replaces(&s): // it is not changed, whoever has it
 	case a.busy(there):
 		*to = admitted{Admission: task.Undecided}
 	case to.Admission == task.Updated:
 		there.respelt = true
-		return a.change(there, func() life.Note { return there.Renew(s, a.now) })
+		return a.change(there, func() lifecycle.Note { return there.Renew(s, a.now) })
 	case to.Admission == task.New:
-		a.board.free(there)
+		a.txn.free(there)
 		a.save(there)
 		return a.admit(to, s)
 	}
@@ -298,17 +298,17 @@ func (a *admission) take(to *admitted, s task.Spec) error {
 }
 
 // holder is the task that holds a unique key now; nil if none does.
-func (b *board) holder(h task.Hash) (*taskRow, error) {
+func (b *txn) holder(h task.Hash) (*taskRow, error) {
 	t := b.keys[h]
 	if t == nil || b.locked[t.ID] || !t.LostKey(b.now) {
 		return t, nil
 	}
-	return nil, b.change(t, func() life.Note { return t.LoseKey(b.now) })
+	return nil, b.change(t, func() lifecycle.Note { return t.LoseKey(b.now) })
 }
 
 // make is a new task of a spec.
-func (b *board) make(s task.Spec) *taskRow {
-	t := &taskRow{Task: life.New(s, b.now), isNew: true, lane: laneNumber(place{s.Queue, s.Kind})}
+func (b *txn) make(s task.Spec) *taskRow {
+	t := &taskRow{Task: lifecycle.New(s, b.now), isNew: true, sub: subQueueNumber(place{s.Queue, s.Kind})}
 	t.ID = task.ID(1<<60 + len(b.added)) // after all that are there
 	if s.Limit != nil {
 		h := s.Limit.Hash(s.Kind)
@@ -336,7 +336,7 @@ func (a *admission) admit(to *admitted, s task.Spec) error {
 }
 
 // insert appends the new tasks, in their order: one that takes a unique key by itself, the others together.
-func (b *board) insert(p *packet) (readers []reader) {
+func (b *txn) insert(p *packet) (readers []reader) {
 	for rest := b.added; len(rest) > 0; {
 		n, size := 1, weight(&rest[0].Spec)
 		for rest[0].Key == nil && n < len(rest) && rest[n].Key == nil && size+weight(&rest[n].Spec) <= mostBytes {
@@ -367,7 +367,7 @@ func (b *board) insert(p *packet) (readers []reader) {
 	return readers
 }
 
-func (b *board) rows(tasks []*taskRow) (all rows) {
+func (b *txn) rows(tasks []*taskRow) (all rows) {
 	for _, t := range tasks {
 		all = append(all, append(append([]any{b.q.ns}, t.columns()...), cold(&t.Spec), []byte(t.Args)))
 	}

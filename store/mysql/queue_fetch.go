@@ -27,8 +27,8 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 	looks, last := true, int64(math.MaxInt64) // at wakes, up to which one
 	for n, vain, empty := 0, 0, 0; vain < 3; n++ {
 		var f *fetch
-		err = q.step(ctx, func(b *board) error {
-			f = &fetch{board: b, r: r, id: m.id, given: out.Tasks, busy: busy, passed: passed, empty: empty, waits: vain == 2}
+		err = q.step(ctx, func(b *txn) error {
+			f = &fetch{txn: b, r: r, id: m.id, given: out.Tasks, busy: busy, passed: passed, empty: empty, waits: vain == 2}
 			f.looks, f.wanted.last = looks, last
 			return f.pass()
 		})
@@ -82,7 +82,7 @@ func hurry(ctx context.Context, begin time.Time) bool {
 
 // A fetch is one pass of a Fetch.
 type fetch struct {
-	*board
+	*txn
 	r          driver.FetchRequest
 	id         int64 // the worker's row
 	looks      bool  // at what is wanted, before it gives anything
@@ -94,7 +94,7 @@ type fetch struct {
 	again      bool             // another pass may find more
 	nextDue    time.Time
 	pauses     []driver.Pause
-	lanes      []*lane
+	subs       []*subQueue
 	wanted     wanted
 	found      []candidate
 	busy       map[task.Hash]bool // limits that others had
@@ -115,7 +115,7 @@ func (f *fetch) pass() error {
 	f.notAfter = f.r.NotAfter
 	if f.looks && len(f.wanted.wakes) > 0 {
 		f.again, f.moved = true, true
-		return f.board.look(f.wanted.wakes) // and then the fetch
+		return f.txn.look(f.wanted.wakes) // and then the fetch
 	}
 	return f.giveAll()
 }
@@ -129,13 +129,13 @@ func (f *fetch) giveAll() error {
 	for _, p := range f.pauses {
 		f.pausedSince = append(f.pausedSince, micros(p.Since))
 	}
-	if err := f.meetAll(); err != nil {
+	if err := f.dispatchAll(); err != nil {
 		return err
 	}
 	return f.finish()
 }
 
-// look reads what concerns the fetch as a whole and the lanes that are known. It says whether the fetch is over.
+// look reads what concerns the fetch as a whole and the sub-queues that are known. It says whether the fetch is over.
 func (f *fetch) look() (done bool, err error) {
 	var live, more bool
 	var held holding
@@ -147,7 +147,7 @@ func (f *fetch) look() (done bool, err error) {
 	err = f.ask(func(p *packet) []reader {
 		ns := f.q.ns
 		p.add("this-server", with(f.q.identity)).add("whats-up", ns, []byte(f.r.Worker.Key), nonce(f.r.Worker.Owner), int64(f.r.Worker.Token), ns, ns, ns, ns).add("lanes", ns)
-		readers := append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readPlaces(&places)}, f.addLanes(p, known)...)
+		readers := append([]reader{func(r *sql.Rows) error { return r.Scan(&live, &held, &more) }, readPlaces(&places)}, f.addSubQueues(p, known)...)
 		p.add("took")
 		return append(readers, func(r *sql.Rows) error { return r.Scan(&took) })
 	})
@@ -163,7 +163,7 @@ func (f *fetch) look() (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	f.board.worker = f.r.Worker
+	f.txn.worker = f.r.Worker
 	f.late = late(f.now, f.r.NotAfter)
 	if f.gone = !f.late && !live; f.late || f.gone {
 		return true, nil
@@ -177,28 +177,28 @@ func (f *fetch) look() (done bool, err error) {
 	return false, f.lookAgain(known, places)
 }
 
-// lookAgain reads the lanes that were not known.
-func (f *fetch) lookAgain(known []*lane, places []place) error {
-	fresh := slices.DeleteFunc(f.fetched(places), func(x *lane) bool {
-		return slices.ContainsFunc(known, func(y *lane) bool { return y.at == x.at })
+// lookAgain reads the sub-queues that were not known.
+func (f *fetch) lookAgain(known []*subQueue, places []place) error {
+	fresh := slices.DeleteFunc(f.fetched(places), func(x *subQueue) bool {
+		return slices.ContainsFunc(known, func(y *subQueue) bool { return y.at == x.at })
 	})
 	if len(fresh) > 0 {
-		if err := f.ask(func(p *packet) []reader { return f.addLanes(p, fresh) }); err != nil {
+		if err := f.ask(func(p *packet) []reader { return f.addSubQueues(p, fresh) }); err != nil {
 			return err
 		}
 		for _, at := range places {
-			f.q.known.lanes.Store(at, true)
+			f.q.known.subs.Store(at, true)
 		}
 	}
-	f.lanes = slices.DeleteFunc(append(known, fresh...), func(l *lane) bool {
+	f.subs = slices.DeleteFunc(append(known, fresh...), func(l *subQueue) bool {
 		return slices.ContainsFunc(f.pauses, func(p driver.Pause) bool { return p.Covers(l.at.queue, l.at.kind, f.now) })
 	})
 	return nil
 }
 
-// places are the lanes that this process knows.
+// places are the sub-queues that this process knows.
 func (k *known) places() (all []place) {
-	k.lanes.Range(func(at, _ any) bool {
+	k.subs.Range(func(at, _ any) bool {
 		all = append(all, at.(place))
 		return true
 	})
@@ -215,10 +215,10 @@ func readPlaces(to *[]place) reader {
 }
 
 // fetched are the places from which the fetch may give.
-func (f *fetch) fetched(places []place) (all []*lane) {
+func (f *fetch) fetched(places []place) (all []*subQueue) {
 	for _, at := range places {
 		if slices.Contains(f.r.Queues, at.queue) && (len(f.r.Kinds) == 0 || slices.Contains(f.r.Kinds, at.kind)) {
-			all = append(all, &lane{at: at})
+			all = append(all, &subQueue{at: at})
 		}
 	}
 	return all

@@ -8,11 +8,11 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 )
 
-// mine is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
-func (b *board) mine(live bool, id int64, r driver.Ref) (*taskRow, error) {
+// held is the task that runs under exactly this token of a worker whose lease is live; nil if there is none.
+func (b *txn) held(live bool, id int64, r driver.Ref) (*taskRow, error) {
 	t, err := b.get(r.ID)
 	if err != nil || t == nil || !live || !t.Runs(r) || t.worker != id {
 		return nil, err
@@ -26,7 +26,7 @@ const withheld driver.Status = 0
 // each does one thing to runs, in one step. Runs whose tasks other transactions have are left out, waited for in a
 // step of their own, and unavailable in the end. The others are done by then, and are answered again when the call is
 // repeated.
-func (q queues) each(ctx context.Context, refs []driver.Ref, do func(b *board, some []int) ([]driver.Status, error)) ([]driver.Status, error) {
+func (q queues) each(ctx context.Context, refs []driver.Ref, do func(b *txn, some []int) ([]driver.Status, error)) ([]driver.Status, error) {
 	answers := make([]driver.Status, len(refs))
 	for _, waits := range []bool{false, true} {
 		var some []int
@@ -39,7 +39,7 @@ func (q queues) each(ctx context.Context, refs []driver.Ref, do func(b *board, s
 			break
 		}
 		var got []driver.Status
-		err := q.step(ctx, func(b *board) (err error) {
+		err := q.step(ctx, func(b *txn) (err error) {
 			b.patient = b.patient && waits
 			got, err = do(b, some)
 			return err
@@ -67,7 +67,7 @@ func picked[T any](items []T, some []int) []T {
 }
 
 // runs prepares a step on runs of a worker's tasks, which may free slots.
-func (b *board) runs(worker lease.Ref, refs []driver.Ref, slots map[slot]int) (live bool, err error) {
+func (b *txn) runs(worker lease.Ref, refs []driver.Ref, slots map[slot]int) (live bool, err error) {
 	ids := make(list, len(refs))
 	for i, r := range refs {
 		ids[i] = int64(r.ID)
@@ -94,11 +94,11 @@ func (b *board) runs(worker lease.Ref, refs []driver.Ref, slots map[slot]int) (l
 }
 
 // addNext reads the tasks that get the freed slots. The first one of a limit is read with the limit.
-func (b *board) addNext(p *packet, slots map[slot]int) (readers []reader) {
+func (b *txn) addNext(p *packet, slots map[slot]int) (readers []reader) {
 	for s, n := range slots {
 		if n > 1 {
 			b.members(s.limit)
-			readers = append(readers, b.addBlocked(p, part{b.limits[s.limit], s.lane, n}))
+			readers = append(readers, b.addBlocked(p, part{b.limits[s.limit], s.sub, n}))
 		}
 	}
 	return readers
@@ -113,7 +113,7 @@ func (q queues) Start(ctx context.Context, ref lease.Ref, refs []driver.Ref) (an
 	if err != nil {
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	return q.each(ctx, refs, func(b *board, some []int) ([]driver.Status, error) {
+	return q.each(ctx, refs, func(b *txn, some []int) ([]driver.Status, error) {
 		live, err := b.runs(ref, picked(refs, some), nil)
 		if err != nil {
 			return nil, err
@@ -122,8 +122,8 @@ func (q queues) Start(ctx context.Context, ref lease.Ref, refs []driver.Ref) (an
 	})
 }
 
-func (b *board) start(live bool, id int64, r driver.Ref) (driver.Status, error) {
-	t, err := b.mine(live, id, r)
+func (b *txn) start(live bool, id int64, r driver.Ref) (driver.Status, error) {
+	t, err := b.held(live, id, r)
 	switch {
 	case err != nil || t == nil:
 		return driver.Gone, err
@@ -142,7 +142,7 @@ func (q queues) Finish(ctx context.Context, ref lease.Ref, ends []driver.Complet
 	if err != nil {
 		return nil, fmt.Errorf("finish: %w", err)
 	}
-	answers, err = q.each(ctx, refsOf(ends), func(b *board, some []int) ([]driver.Status, error) {
+	answers, err = q.each(ctx, refsOf(ends), func(b *txn, some []int) ([]driver.Status, error) {
 		these := picked(ends, some)
 		return b.finishAll(ref, m.id, these, m.freed(these))
 	})
@@ -161,7 +161,7 @@ func refsOf(ends []driver.Completion) []driver.Ref {
 }
 
 // finishAll ends tasks. It knows the slots of tasks that were given by this process.
-func (b *board) finishAll(ref lease.Ref, id int64, ends []driver.Completion, slots map[slot]int) ([]driver.Status, error) {
+func (b *txn) finishAll(ref lease.Ref, id int64, ends []driver.Completion, slots map[slot]int) ([]driver.Status, error) {
 	live, err := b.runs(ref, refsOf(ends), slots)
 	if err != nil {
 		return nil, err
@@ -172,8 +172,8 @@ func (b *board) finishAll(ref lease.Ref, id int64, ends []driver.Completion, slo
 	return answer(ends, func(c driver.Completion) (driver.Status, error) { return b.finish(live, id, c) })
 }
 
-func (b *board) finish(live bool, id int64, c driver.Completion) (driver.Status, error) {
-	t, err := b.mine(live, id, c.Ref)
+func (b *txn) finish(live bool, id int64, c driver.Completion) (driver.Status, error) {
+	t, err := b.held(live, id, c.Ref)
 	if err != nil {
 		return 0, err
 	}
@@ -186,17 +186,17 @@ func (b *board) finish(live bool, id int64, c driver.Completion) (driver.Status,
 	if b.busy(t) {
 		return withheld, nil
 	}
-	return driver.OK, b.change(t, func() life.Note { return t.Finish(c, b.now) })
+	return driver.OK, b.change(t, func() lifecycle.Note { return t.Finish(c, b.now) })
 }
 
-// Mine fulfils driver.Store.
-func (q queues) Mine(ctx context.Context, ref lease.Ref, asked bool) (found []driver.Asked, err error) {
+// Running fulfils driver.Store.
+func (q queues) Running(ctx context.Context, ref lease.Ref, asked bool) (found []driver.RunningTask, err error) {
 	id, err := q.workerID(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("mine: %w", err)
 	}
 	err = q.run(ctx, new(packet).add("mine", q.ns, id, flag(asked)), func(r *sql.Rows) error {
-		var a driver.Asked
+		var a driver.RunningTask
 		err := r.Scan(&a.ID, &a.Token, &a.Stop)
 		found = append(found, a)
 		return err

@@ -172,7 +172,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 		}
 	})
 	s.took("a worker's look at what is to stop", each, func() {
-		if _, err := s.Queue.Mine(ctx, w, true); err != nil {
+		if _, err := s.Queue.Running(ctx, w, true); err != nil {
 			t.Error(err)
 		}
 	})
@@ -196,7 +196,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 		}
 	})
 	s.took("leave of a worker that has 1,000", 1000*ofMany, func() {
-		if err := s.Queue.Leave(ctx, w); err != nil {
+		if err := s.Queue.Deregister(ctx, w); err != nil {
 			t.Error(err)
 		}
 	})
@@ -214,16 +214,16 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 			t.Errorf("fetched %d; there is more, and it says %v at %v", len(f.Tasks), f.NextDue, f.Now)
 		}
 	})
-	s.took("tend", 1000*ofMany, func() {
-		if r, err := s.Queue.Tend(ctx, driver.TendRequest{Keep: queue.Retention}); err != nil || !r.More {
+	s.took("maintain", 1000*ofMany, func() {
+		if r, err := s.Queue.Maintain(ctx, driver.MaintainRequest{Keep: queue.Retention}); err != nil || !r.More {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
 	like(t, db, first, n, map[string]string{"state": "2", "ordinal": "-9", "holder": "0", "expires": "1", "lapses": "1"})
 	ran := ref(t, s.Store, first)
 	s.took("a finish beside what has expired in line", 10*mostOver, func() { complete(t, s.Queue, holder, driver.Fetched{Ref: ran}) })
-	s.took("tend of what has expired", 1000*each, func() {
-		if r, err := s.Queue.Tend(ctx, driver.TendRequest{}); err != nil || !r.More || r.Expired == 0 {
+	s.took("maintain of what has expired", 1000*each, func() {
+		if r, err := s.Queue.Maintain(ctx, driver.MaintainRequest{}); err != nil || !r.More || r.Expired == 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -272,7 +272,7 @@ func TestListsGoInSteps(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	s.took("a step of a list", 5*looked, func() {
-		b := s.Tasks.(desk).board(t.Context())
+		b := s.Tasks.(admin).txn(t.Context())
 		w := walk{}
 		var found []*taskRow
 		if err := b.ask(func(p *packet) []reader {
@@ -300,7 +300,7 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 	urgent := rival
 	urgent.Priority = 9
 	last := enqueue(t, s.Queue, urgent)[0].ID
-	if err := s.Queue.(queues).step(t.Context(), func(b *board) error {
+	if err := s.Queue.(queues).step(t.Context(), func(b *txn) error {
 		if err := errors.Join(b.load([]task.ID{last}), b.lockTheirs()); err != nil {
 			return err
 		}
@@ -341,7 +341,7 @@ func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 	like(t, db, id, n, nil)
 	hash := spec(limitOf("l", 1)).Limit.Hash("k")
 	exec(t, db, "INSERT INTO dibs_task_wakes (ns, hash, limit_key, slots) VALUES (?, ?, 'l', 1)", c.Namespace, hash[:])
-	if err := s.Queue.(queues).step(t.Context(), func(b *board) error {
+	if err := s.Queue.(queues).step(t.Context(), func(b *txn) error {
 		err := b.lock([]wake{{hash: hash}}, false, nothing)
 		if l := b.limits[hash]; err == nil && (len(l.open) > mostOpen || len(b.wakes) != 1) {
 			t.Errorf("a step reads %d, and leaves %v", len(l.open), b.wakes)
@@ -373,7 +373,7 @@ func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 	}
 }
 
-// What is blocked is counted in steps, lane by lane, and all of it.
+// What is blocked is counted in steps, sub-queue by sub-queue, and all of it.
 // Holds: promise 26.
 func TestTheBlockedAreCountedInSteps(t *testing.T) {
 	c := queueConfig(t, testserver.MariaDB(t))

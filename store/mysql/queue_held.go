@@ -21,8 +21,8 @@ func (f *fetch) holdBack(h holding) error {
 }
 
 // leave drops candidates whose limit's slots are held back. The worker's next poll meets them again.
-func (f *fetch) leave(lanes []*lane) {
-	for _, l := range lanes {
+func (f *fetch) leave(subs []*subQueue) {
+	for _, l := range subs {
 		l.found = slices.DeleteFunc(l.found, func(c candidate) bool { return c.limit != nil })
 	}
 }

@@ -30,8 +30,8 @@ func TestAServerThatTakesOverWithinAFetchGivesNoSlot(t *testing.T) {
 	}
 	var f *fetch
 	looks := 0
-	err = q.step(t.Context(), func(b *board) error {
-		f = &fetch{board: b, r: driver.FetchRequest{Worker: w, Max: 10, Queues: []string{"q"}}, id: m.id, busy: map[task.Hash]bool{}, passed: map[task.ID]bool{}}
+	err = q.step(t.Context(), func(b *txn) error {
+		f = &fetch{txn: b, r: driver.FetchRequest{Worker: w, Max: 10, Queues: []string{"q"}}, id: m.id, busy: map[task.Hash]bool{}, passed: map[task.ID]bool{}}
 		if done, err := f.look(); err != nil || done {
 			return err
 		}

@@ -11,14 +11,14 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
-// A limit is a key under which so many tasks may run. In each lane as many waiting tasks are available as there are
-// free slots (mostGiven at most), the first ones in order. All others are blocked, and no fetch looks at them. A
-// caller's transaction must not lock a limit, so the tasks that it takes in are available until a fetch or Tend looks
-// at the limit: it leaves a wake for that.
+// A limit is a key under which so many tasks may run. In each sub-queue as many waiting tasks are available as there
+// are free slots (mostGiven at most), the first ones in order. All others are blocked, and no fetch looks at them. A
+// caller's transaction must not lock a limit, so the tasks that it takes in are available until a fetch or Maintain
+// looks at the limit: it leaves a wake for that.
 //
 // Every other step that changes a line, or takes or frees a slot, has locked the limit before it read it. So its
 // decision is certain, and the next step waits for it or passes the limit over.
@@ -26,19 +26,19 @@ type limit struct {
 	hash   task.Hash
 	there  bool // it has a row
 	locked bool
-	life.Cap
+	lifecycle.Cap
 	key     string
 	token   lease.Token // the largest that was given under it
 	running int
 	was     struct { // in its row
-		life.Cap
+		lifecycle.Cap
 		token lease.Token
 	}
 
 	members   map[task.ID]*taskRow // that are known
 	open      []waiter             // those of its line that are available
-	blocked   map[int64]*line      // the heads of the rest, by lane, as far as they were read
-	lanes     []int64              // in which some are blocked
+	blocked   map[int64]*line      // the heads of the rest, by sub-queue, as far as they were read
+	subs      []int64              // in which some are blocked
 	wide      bool                 // there may be more of these
 	touched   bool
 	disturbed bool // some of its line may be where they should not be
@@ -47,22 +47,22 @@ type limit struct {
 // free is how many slots are free.
 func (l *limit) free() int { return max(l.Max-l.running, 0) }
 
-// nominees is how many tasks of a lane should be available, if it has that many. Each step that takes or frees a slot
-// keeps it so: a free slot always has a task that can take it.
+// nominees is how many tasks of a sub-queue should be available, if it has that many. Each step that takes or frees a
+// slot keeps it so: a free slot always has a task that can take it.
 func (l *limit) nominees() int { return min(l.free(), mostGiven) }
 
 // changed says that its row is to be written.
 func (l *limit) changed() bool { return l.Cap != l.was.Cap || l.token != l.was.token }
 
 // members are the tasks of a limit that are known.
-func (b *board) members(h task.Hash) map[task.ID]*taskRow {
+func (b *txn) members(h task.Hash) map[task.ID]*taskRow {
 	if b.limits[h] == nil {
 		b.limits[h] = &limit{hash: h, members: map[task.ID]*taskRow{}, blocked: map[int64]*line{}}
 	}
 	return b.limits[h].members
 }
 
-func (b *board) limitOf(t *taskRow) (*limit, error) { return b.limit(t.declared()) }
+func (b *txn) limitOf(t *taskRow) (*limit, error) { return b.limit(t.declared()) }
 
 // declared is t's limit, as it declares it.
 func (t *taskRow) declared() wake {
@@ -70,7 +70,7 @@ func (t *taskRow) declared() wake {
 }
 
 // limit is a limit that the step has locked, or errLimits: the step begins again and locks it first.
-func (b *board) limit(w wake) (*limit, error) {
+func (b *txn) limit(w wake) (*limit, error) {
 	b.members(w.hash)
 	l := b.limits[w.hash]
 	if l.locked {
@@ -87,7 +87,7 @@ func (b *board) limit(w wake) (*limit, error) {
 
 // lockTheirs locks the limits of the tasks that are known, and reads these tasks again: what was read before is
 // forgotten, and nothing has been decided yet.
-func (b *board) lockTheirs() error {
+func (b *txn) lockTheirs() error {
 	if b.tx != nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (b *board) lockTheirs() error {
 }
 
 // byID reads tasks.
-func (b *board) byID(ids []task.ID) func(*packet) []reader {
+func (b *txn) byID(ids []task.ID) func(*packet) []reader {
 	return func(p *packet) []reader {
 		if len(ids) == 0 {
 			return nil
@@ -118,7 +118,7 @@ func (b *board) byID(ids []task.ID) func(*packet) []reader {
 }
 
 // fresh are those of tasks that are still there after lockTheirs.
-func (b *board) fresh(tasks []*taskRow) (all []*taskRow) {
+func (b *txn) fresh(tasks []*taskRow) (all []*taskRow) {
 	for _, t := range tasks {
 		if now := b.tasks[t.ID]; now != nil {
 			all = append(all, now)
@@ -132,7 +132,7 @@ func nothing(*packet) []reader { return nil }
 
 // lock locks limits in their order, and reads them, their lines, and what also asks for. With free, limits that
 // another step has are left out. A step locks all its limits at once; if it turns out to need more, it begins again.
-func (b *board) lock(limits []wake, free bool, also func(*packet) []reader) error {
+func (b *txn) lock(limits []wake, free bool, also func(*packet) []reader) error {
 	if b.conn != nil {
 		if err := b.allThere(limits); err != nil {
 			return err
@@ -166,7 +166,7 @@ func (b *board) lock(limits []wake, free bool, also func(*packet) []reader) erro
 }
 
 // leaveRest leaves a wake for limits under which more tasks are available than were read.
-func (b *board) leaveRest() {
+func (b *txn) leaveRest() {
 	n, last := 0, []byte{}
 	for h, l := range b.limits {
 		if n += len(l.open); len(l.open) > 0 && bytes.Compare(h[:], last) > 0 {
@@ -181,7 +181,7 @@ func (b *board) leaveRest() {
 }
 
 // allThere says whether limits are locked, unless nobody declares them.
-func (b *board) allThere(limits []wake) (err error) {
+func (b *txn) allThere(limits []wake) (err error) {
 	for _, w := range limits {
 		if w.slots > 0 {
 			_, e := b.limit(w)
@@ -206,7 +206,7 @@ func idList(ids []task.ID) (all list) {
 	return all
 }
 
-func (b *board) readLimit(r *sql.Rows) error {
+func (b *txn) readLimit(r *sql.Rows) error {
 	var hash, head []byte
 	var last sql.NullInt64
 	var l limit
@@ -237,7 +237,7 @@ func (q queues) ensure(ctx context.Context, all []wake) error {
 }
 
 // declare is the limit that a spec names. The last declaration wins.
-func (b *board) declare(t *taskRow) error {
+func (b *txn) declare(t *taskRow) error {
 	l, err := b.limitOf(t)
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func (b *board) declare(t *taskRow) error {
 }
 
 // hears takes in what a task declares of a limit. It stops nothing that runs.
-func (b *board) hears(l *limit, slots int) error {
+func (b *txn) hears(l *limit, slots int) error {
 	was := l.Max
 	l.Hears(slots)
 	if l.Max != was {
@@ -259,8 +259,8 @@ func (b *board) hears(l *limit, slots int) error {
 }
 
 // SetLimit fulfils driver.Admin.
-func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
-	err = d.step(ctx, func(b *board) error {
+func (d admin) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
+	err = d.step(ctx, func(b *txn) error {
 		if err := b.lock([]wake{{hash: key}}, false, nothing); err != nil {
 			return err
 		}
@@ -273,7 +273,7 @@ func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string)
 		}
 		was := l.Max
 		if l.Says(slots, by, b.now) {
-			b.record(life.SaidEvent(l.key, was, &l.Cap, by))
+			b.record(lifecycle.SaidEvent(l.key, was, &l.Cap, by))
 			b.settle(l)
 		}
 		return nil
@@ -291,7 +291,7 @@ func wordOf(by string) string {
 }
 
 // Limits fulfils driver.Admin.
-func (d desk) Limits(ctx context.Context) (words []driver.Word, err error) {
+func (d admin) Limits(ctx context.Context) (words []driver.Word, err error) {
 	err = d.run(ctx, new(packet).add("limits-said", d.ns), func(r *sql.Rows) error {
 		var w driver.Word
 		var hash []byte

@@ -46,7 +46,7 @@ func TestContendersDecideOnce(t *testing.T) {
 		}
 		all.Go(func() {
 			for range rounds {
-				err := q.step(t.Context(), func(b *board) error {
+				err := q.step(t.Context(), func(b *txn) error {
 					tries.Add(1)
 					if err := b.lock(both, false, nothing); err != nil {
 						return err
@@ -78,7 +78,7 @@ func TestAFetchPassesALockedLimitOver(t *testing.T) {
 	s, other := mustOpen(t, c), mustOpen(t, c).Queue.(queues)
 	w := joined(t, s)
 	got := enqueue(t, s.Queue, spec(limitOf("a", 1)), spec(limitOf("b", 1)), spec())
-	err := other.step(t.Context(), func(b *board) error {
+	err := other.step(t.Context(), func(b *txn) error {
 		if err := b.lock([]wake{limitNamed("a")}, false, nothing); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func TestAStoppedClientLosesItsLimits(t *testing.T) {
 	w := joined(t, s)
 	id := enqueue(t, s.Queue, spec(limitOf("a", 1)), spec(limitOf("a", 1)))[0].ID
 	f := fetchSome(t, s, w, 10)
-	err := stopped.step(t.Context(), func(b *board) error {
+	err := stopped.step(t.Context(), func(b *txn) error {
 		if err := b.lock([]wake{limitNamed("a")}, false, nothing); err != nil {
 			return err
 		}
@@ -147,8 +147,8 @@ func TestARateIsNotOvertaken(t *testing.T) {
 	declare := sync.OnceValue(func() error {
 		return s.Queue.Declare(t.Context(), map[string]task.Rate{"k": {Count: 1, Per: time.Hour}})
 	})
-	err = q.step(t.Context(), func(b *board) error {
-		f = &fetch{board: b, r: driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10}, id: m.id}
+	err = q.step(t.Context(), func(b *txn) error {
+		f = &fetch{txn: b, r: driver.FetchRequest{Worker: w, Queues: []string{"q"}, Max: 10}, id: m.id}
 		done, err := f.look()
 		if err != nil || done {
 			return fmt.Errorf("it is over: %v, %w", done, err)

@@ -21,25 +21,25 @@ func readPauses(to *[]driver.Pause) reader {
 }
 
 // Pauses fulfils driver.Admin.
-func (d desk) Pauses(ctx context.Context) (all []driver.Pause, err error) {
+func (d admin) Pauses(ctx context.Context) (all []driver.Pause, err error) {
 	err = d.run(ctx, new(packet).add("clock").add("pauses", d.ns), readPauses(&all))
 	return all, err
 }
 
 // Rates fulfils driver.Admin.
-func (d desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
-	f := fetch{board: &board{}}
+func (d admin) Rates(ctx context.Context) (map[string]driver.RateStatus, error) {
+	f := fetch{txn: &txn{}}
 	f.rates = map[string]*rate{}
 	err := d.run(ctx, new(packet).add("rates", d.ns), f.readRate)
-	all := map[string]driver.Pace{}
+	all := map[string]driver.RateStatus{}
 	for kind, r := range f.rates {
-		all[kind] = r.Pace()
+		all[kind] = r.RateStatus()
 	}
 	return all, err
 }
 
 // Pause fulfils driver.Admin.
-func (d desk) Pause(ctx context.Context, x driver.Pause) error {
+func (d admin) Pause(ctx context.Context, x driver.Pause) error {
 	name, kind := []byte(x.Queue), []byte(x.Kind)
 	p := new(packet).add("begin").add("before-pause", d.ns).add("lock-pause", d.ns, name, kind).add("clock")
 	p.add("pause-queue", d.ns, name, kind, micros(x.Until), text(x.By), text(x.Why))
@@ -52,7 +52,7 @@ func (d desk) Pause(ctx context.Context, x driver.Pause) error {
 }
 
 // Resume fulfils driver.Admin.
-func (d desk) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
+func (d admin) Resume(ctx context.Context, name, kind, by string) (ok bool, err error) {
 	n, k := []byte(name), []byte(kind)
 	p := new(packet).add("begin").add("lock-pause", d.ns, n, k).add("clock").add("was-paused", d.ns, n, k).add("resume-queue", d.ns, n, k)
 	eventKind, reason := driver.ResumeEvent(name, kind, by)

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -29,9 +29,9 @@ type quiet struct {
 	looks map[look]dear
 }
 
-// look is a class of tasks in a lane: what one statement of a fetch looks for.
+// look is a class of tasks in a sub-queue: what one statement of a fetch looks for.
 type look struct {
-	lane  int64
+	sub   int64
 	class int
 }
 
@@ -67,12 +67,12 @@ func (q *quiet) saw(looks map[look]bool, cost time.Duration, now time.Time) {
 	}
 }
 
-// heed has a lane looked at again: this process knows that there is something.
-func (q *quiet) heed(lane int64) {
+// heed has a sub-queue looked at again: this process knows that there is something.
+func (q *quiet) heed(sub int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for class := range life.Classes {
-		delete(q.looks, look{lane, class})
+	for class := range lifecycle.Classes {
+		delete(q.looks, look{sub, class})
 	}
 }
 
@@ -83,21 +83,21 @@ func (q *quiet) heedEach(specs []task.Spec) {
 		at := place{specs[i].Queue, specs[i].Kind}
 		if !seen[at] {
 			seen[at] = true
-			q.heed(laneNumber(at))
+			q.heed(subQueueNumber(at))
 		}
 	}
 }
 
 // heedChanges does so for what a step made available.
-func (b *board) heedChanges(tasks []*taskRow) {
+func (b *txn) heedChanges(tasks []*taskRow) {
 	for _, t := range tasks {
 		if t.State == task.Available {
-			b.q.known.quiet.heed(t.lane)
+			b.q.known.quiet.heed(t.sub)
 		}
 	}
 	for _, f := range b.flips {
 		if f.to == task.Available {
-			b.q.known.quiet.heed(f.lane)
+			b.q.known.quiet.heed(f.sub)
 		}
 	}
 }

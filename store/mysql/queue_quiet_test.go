@@ -6,7 +6,7 @@ import (
 
 	"github.com/dibs-run/dibs/internal/test/testserver"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -49,13 +49,13 @@ func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
 	c := queueConfig(t, testserver.MariaDB(t))
 	s := mustOpen(t, c)
 	w := joined(t, s)
-	at := laneNumber(place{"q", "k"})
+	at := subQueueNumber(place{"q", "k"})
 	hush := func() { // as if each look had been dear
 		for range dearLooks {
-			s.Queue.(queues).known.quiet.saw(map[look]bool{{at, life.Clear}: false, {at, life.Suspect}: false}, time.Hour, time.Now())
+			s.Queue.(queues).known.quiet.saw(map[look]bool{{at, lifecycle.Clear}: false, {at, lifecycle.Suspect}: false}, time.Hour, time.Now())
 		}
 	}
-	enqueue(t, s.Queue, spec()) // the lane is known from here on
+	enqueue(t, s.Queue, spec()) // the sub-queue is known from here on
 	complete(t, s.Queue, w, fetchSome(t, s, w, 1).Tasks...)
 	for what, do := range map[string]func(){
 		"enqueued":               func() { hush(); enqueue(t, s.Queue, spec()) },
@@ -63,11 +63,11 @@ func TestWhatThisProcessDidIsSeenAtOnce(t *testing.T) {
 		"enqueued with a key":    func() { hush(); enqueue(t, s.Queue, spec(uniqueKey("u"))) },
 		"retried by an operator": func() {
 			id := enqueue(t, s.Queue, spec())[0].ID
-			if _, err := s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}}); err != nil {
+			if _, err := s.Tasks.Operate(t.Context(), driver.OpRequest{Operation: driver.OpCancel, IDs: []task.ID{id}}); err != nil {
 				t.Fatal(err)
 			}
 			hush()
-			if _, err := s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActRetry, IDs: []task.ID{id}}); err != nil {
+			if _, err := s.Tasks.Operate(t.Context(), driver.OpRequest{Operation: driver.OpRetry, IDs: []task.ID{id}}); err != nil {
 				t.Fatal(err)
 			}
 		},

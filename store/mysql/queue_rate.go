@@ -5,13 +5,13 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 // A rate is how many tasks of a kind may be fetched.
 type rate struct {
-	life.Bucket
+	lifecycle.Bucket
 	ver  int64
 	used bool
 }
@@ -33,7 +33,7 @@ func (q queues) Declare(ctx context.Context, rates map[string]task.Rate) error {
 	}
 	p := new(packet).add("begin")
 	for _, kind := range sortedKeys(rates) {
-		b, bounds := life.BucketOf(rates[kind])
+		b, bounds := lifecycle.BucketOf(rates[kind])
 		if !bounds {
 			p.add("drop-rate", q.ns, []byte(kind))
 			continue

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -19,8 +19,8 @@ type candidate struct {
 	expires int64
 }
 
-// lane is what a fetch finds in one.
-type lane struct {
+// subQueue is what a fetch finds in one.
+type subQueue struct {
 	at    place
 	next  time.Time // when the first of what waits for its instant is due
 	found []candidate
@@ -28,18 +28,18 @@ type lane struct {
 
 // ready makes what is due available, and gathers the first of what is.
 func (f *fetch) ready() error {
-	var due []*lane
-	for _, l := range f.lanes {
+	var due []*subQueue
+	for _, l := range f.subs {
 		if !l.next.IsZero() && !l.next.After(f.now) {
 			due = append(due, l)
 		}
 	}
 	if len(due) > 0 {
-		if err := f.ripenAll(due); err != nil {
+		if err := f.makeAllDue(due); err != nil {
 			return err
 		}
 	}
-	for _, l := range f.lanes {
+	for _, l := range f.subs {
 		f.found = append(f.found, l.found...)
 		if !l.next.IsZero() && (f.nextDue.IsZero() || l.next.Before(f.nextDue)) {
 			f.nextDue = l.next
@@ -48,23 +48,23 @@ func (f *fetch) ready() error {
 	return nil
 }
 
-// ripenAll makes tasks available, each kind of them with a step of its own, and reads what there is then.
-func (f *fetch) ripenAll(due []*lane) error {
+// makeAllDue makes tasks available, each kind of them with a step of its own, and reads what there is then.
+func (f *fetch) makeAllDue(due []*subQueue) error {
 	var ripe list
 	var limited []task.ID
 	err := f.ask(func(p *packet) (readers []reader) {
 		most := max(mostDue/len(due), 1)
 		for _, l := range due {
-			p.add("due", f.q.ns, laneNumber(l.at), most).add("next-due", f.q.ns, laneNumber(l.at), most)
+			p.add("due", f.q.ns, subQueueNumber(l.at), most).add("next-due", f.q.ns, subQueueNumber(l.at), most)
 			readers = append(readers, readDue(&ripe, &limited), l.readNext)
 		}
 		return readers
 	})
 	if err == nil {
-		err = f.q.ripen(f.ctx, ripe)
+		err = f.q.makeDue(f.ctx, ripe)
 	}
 	if err == nil && len(limited) > 0 {
-		err = f.q.step(f.ctx, func(b *board) error { _, err := b.ripen(limited[:min(len(limited), chunk)]); return err })
+		err = f.q.step(f.ctx, func(b *txn) error { _, err := b.makeDue(limited[:min(len(limited), chunk)]); return err })
 	}
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (f *fetch) ripenAll(due []*lane) error {
 	return f.ask(func(p *packet) (readers []reader) {
 		for _, l := range due {
 			l.found = nil
-			f.q.known.quiet.heed(laneNumber(l.at))
+			f.q.known.quiet.heed(subQueueNumber(l.at))
 			readers = append(readers, f.addReady(p, l)...)
 		}
 		return readers
@@ -96,17 +96,17 @@ func readDue(ripe *list, limited *[]task.ID) reader {
 	}
 }
 
-// addLanes asks for what there is to know about lanes.
-func (f *fetch) addLanes(p *packet, lanes []*lane) (readers []reader) {
-	for _, l := range lanes {
-		p.add("first-due", f.q.ns, laneNumber(l.at))
+// addSubQueues asks for what there is to know about sub-queues.
+func (f *fetch) addSubQueues(p *packet, subs []*subQueue) (readers []reader) {
+	for _, l := range subs {
+		p.add("first-due", f.q.ns, subQueueNumber(l.at))
 		readers = append(readers, l.readNext)
 		readers = append(readers, f.addReady(p, l)...)
 	}
 	return readers
 }
 
-func (l *lane) readNext(r *sql.Rows) error {
+func (l *subQueue) readNext(r *sql.Rows) error {
 	var next int64
 	err := r.Scan(&next)
 	l.next = instant(next)
@@ -115,25 +115,25 @@ func (l *lane) readNext(r *sql.Rows) error {
 
 // addReady asks for more than there is room for: others are fetching the same. Where a pass has found nothing,
 // the next one looks further.
-func (f *fetch) addReady(p *packet, l *lane) (readers []reader) {
-	for class := range life.Classes {
+func (f *fetch) addReady(p *packet, l *subQueue) (readers []reader) {
+	for class := range lifecycle.Classes {
 		want := min(2*(f.r.Max-len(f.given))+20, 4*mostGiven)
-		if class > life.Clear {
+		if class > lifecycle.Clear {
 			want = 5
 		}
-		at := look{laneNumber(l.at), class}
+		at := look{subQueueNumber(l.at), class}
 		if !f.wants(class) || f.q.known.quiet.skips(at, time.Now()) {
 			continue
 		}
 		want = min(want<<min(f.empty, mostPasses), 4*mostGiven) + len(f.passed)
-		p.add("ready", f.q.ns, at.lane, class, want)
+		p.add("ready", f.q.ns, at.sub, class, want)
 		f.looked[at] = false
 		readers = append(readers, f.readReady(l, at))
 	}
 	return readers
 }
 
-func (f *fetch) readReady(l *lane, at look) reader {
+func (f *fetch) readReady(l *subQueue, at look) reader {
 	return func(r *sql.Rows) error {
 		f.looked[at] = true
 		var c candidate
@@ -149,8 +149,8 @@ func (f *fetch) readReady(l *lane, at look) reader {
 	}
 }
 
-// ripen makes tasks without a limit available, as far as they are due and nobody has them.
-func (q queues) ripen(ctx context.Context, ids list) error {
+// makeDue makes tasks without a limit available, as far as they are due and nobody has them.
+func (q queues) makeDue(ctx context.Context, ids list) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -158,8 +158,8 @@ func (q queues) ripen(ctx context.Context, ids list) error {
 	return q.run(ctx, p)
 }
 
-// ripen makes those available whose instant has come.
-func (b *board) ripen(ids []task.ID) (n int, err error) {
+// makeDue makes those available whose instant has come.
+func (b *txn) makeDue(ids []task.ID) (n int, err error) {
 	if err := b.load(ids); err != nil {
 		return 0, err
 	}

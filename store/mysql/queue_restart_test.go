@@ -123,14 +123,14 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 		}
 	}
 	// What the dead server's answers did not tell is the worker's still, and can be ended.
-	mine, err := s.Queue.Mine(t.Context(), w, false)
+	mine, err := s.Queue.Running(t.Context(), w, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range mine {
 		complete(t, s.Queue, w, driver.Fetched{Ref: a.Ref})
 	}
-	if _, err := s.Queue.Tend(t.Context(), driver.TendRequest{}); err != nil {
+	if _, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -140,8 +140,8 @@ func TestAServerRestartedInTheMiddleOfABatch(t *testing.T) {
 		}
 		complete(t, s.Queue, w, f.Tasks...)
 	}
-	lanes, err := s.Tasks.Queues(t.Context())
-	if err != nil || len(lanes) != 1 || lanes[0].Depth[task.Succeeded] != byBatch {
-		t.Errorf("in the end: %+v, %v, want %d succeeded", lanes, err, byBatch)
+	subs, err := s.Tasks.Queues(t.Context())
+	if err != nil || len(subs) != 1 || subs[0].Depth[task.Succeeded] != byBatch {
+		t.Errorf("in the end: %+v, %v, want %d succeeded", subs, err, byBatch)
 	}
 }

@@ -32,7 +32,7 @@ var errTwice = errors.New("a step that has a connection asks for another one")
 type inStep struct{}
 
 func alone(ctx context.Context) error {
-	if b, _ := ctx.Value(inStep{}).(*board); b != nil && b.conn != nil {
+	if b, _ := ctx.Value(inStep{}).(*txn); b != nil && b.conn != nil {
 		return errTwice
 	}
 	return nil

@@ -29,8 +29,8 @@ const (
 	mostArgs  = 16 << 20
 	mostBytes = 1 << 20
 	// mostGiven is how many tasks one pass of a fetch gives: a packet is not to take longer than a worker waits for
-	// it. A lane has no more nominees than that for a limit, however many slots are free: each nominee that is given
-	// gets a successor.
+	// it. A sub-queue has no more nominees than that for a limit, however many slots are free: each nominee that is
+	// given gets a successor.
 	mostGiven = 250
 	// mostEnded is how many tasks a pass discards, as expired or superseded.
 	mostEnded = 1000
@@ -57,14 +57,14 @@ var (
 
 // step decides and carries out one atomic step on the queues. If the rows that it was decided on have changed, it is
 // decided again, for tenacity at most.
-func (q queues) step(ctx context.Context, do func(b *board) error) error {
+func (q queues) step(ctx context.Context, do func(b *txn) error) error {
 	if err := alone(ctx); err != nil {
 		return err
 	}
 	locked, want := map[task.ID]bool{}, map[task.Hash]bool{}
 	begin := time.Now()
 	for n := 1; ; n++ {
-		b := &board{q: q, locked: locked, want: want, patient: time.Since(begin) < lockWait}
+		b := &txn{q: q, locked: locked, want: want, patient: time.Since(begin) < lockWait}
 		b.ctx = context.WithValue(ctx, inStep{}, b)
 		b.reset()
 		known := len(locked)
@@ -92,7 +92,7 @@ func (q queues) step(ctx context.Context, do func(b *board) error) error {
 }
 
 // attempt is one try at a step.
-func (b *board) attempt(do func(b *board) error) (err error) {
+func (b *txn) attempt(do func(b *txn) error) (err error) {
 	if len(b.want) > 0 {
 		err = b.lock(nil, false, nothing)
 	}
@@ -128,7 +128,7 @@ func rest(ctx context.Context, d time.Duration) error {
 }
 
 // reading begins a packet that only reads. All packets of a step read at the same instant, its own.
-func (b *board) reading() (*packet, []reader) {
+func (b *txn) reading() (*packet, []reader) {
 	if b.now.IsZero() {
 		return new(packet).add("clock").add("now"), []reader{readInstant(&b.now)}
 	}
@@ -136,13 +136,13 @@ func (b *board) reading() (*packet, []reader) {
 }
 
 // ask reads with one statement, or several.
-func (b *board) ask(add func(*packet) []reader) error {
+func (b *txn) ask(add func(*packet) []reader) error {
 	p, readers := b.reading()
 	readers = append(readers, add(p)...)
 	return b.send(p, readers)
 }
 
-func (b *board) send(p *packet, readers []reader) error {
+func (b *txn) send(p *packet, readers []reader) error {
 	switch {
 	case b.tx != nil:
 		return b.tx.send(b.ctx, p, readers)
@@ -157,7 +157,7 @@ func (b *board) send(p *packet, readers []reader) error {
 }
 
 // begin begins the transaction in which the step goes on. Its first packet locks.
-func (b *board) begin() (*packet, error) {
+func (b *txn) begin() (*packet, error) {
 	if err := b.q.room.enter(b.ctx); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (b *board) begin() (*packet, error) {
 
 // giveUp ends the step's transaction without a change, if it has one. If the server does not answer, it does so by
 // itself.
-func (b *board) giveUp() {
+func (b *txn) giveUp() {
 	if b.conn != nil {
 		_ = b.send(new(packet).add("give-up"), nil)
 		b.handBack()
@@ -180,7 +180,7 @@ func (b *board) giveUp() {
 }
 
 // handBack returns the connection of a transaction that has ended.
-func (b *board) handBack() {
+func (b *txn) handBack() {
 	if b.conn != nil {
 		_ = b.conn.Close()
 		b.conn = nil
@@ -189,7 +189,7 @@ func (b *board) handBack() {
 }
 
 // cutOff closes the connection, which makes the server roll back.
-func (b *board) cutOff() {
+func (b *txn) cutOff() {
 	_ = b.conn.Raw(func(any) error { return driver.ErrBadConn })
 	b.handBack()
 }

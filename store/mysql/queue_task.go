@@ -5,15 +5,15 @@ import (
 	"database/sql"
 	"encoding/binary"
 
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
 // taskRow is the row of a task.
 type taskRow struct {
-	life.Task
+	lifecycle.Task
 	ver    int64
-	lane   int64
+	sub    int64
 	worker int64
 	limit  *task.Hash
 
@@ -28,8 +28,8 @@ type taskRow struct {
 // takesKey says that t is to hold a unique key that it does not hold in the table.
 func (t *taskRow) takesKey() bool { return t.Key != nil && t.had == nil }
 
-// laneNumber is that of a queue and a kind.
-func laneNumber(at place) int64 {
+// subQueueNumber is that of a queue and a kind.
+func subQueueNumber(at place) int64 {
 	b := binary.AppendUvarint(nil, uint64(len(at.queue)))
 	sum := sha256.Sum256(append(append(b, at.queue...), at.kind...))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 1)
@@ -40,14 +40,14 @@ func readTask(r *sql.Rows) (t *taskRow, err error) {
 	var state, class, ordinal int
 	var runAt, enqueued, expires, started, ended, window int64
 	var limit, cold []byte
-	err = r.Scan(&t.ID, &t.ver, &t.lane, &t.Queue, &t.Kind, &state, &class, &ordinal, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
+	err = r.Scan(&t.ID, &t.ver, &t.sub, &t.Queue, &t.Kind, &state, &class, &ordinal, &t.Priority, &runAt, &enqueued, &expires, &started, &ended,
 		&t.Attempts, &t.Granted, &t.Crashes, &t.Snoozes, &t.Begun, &t.Displaced, &t.Token, &t.worker, &t.Completed,
 		&t.Key, &window, &limit, &t.Args, &cold, &t.Reason, &t.Stop)
 	if err != nil {
 		return nil, err
 	}
 	t.had = t.Key
-	t.State, t.Suspect, t.Front = life.States[state], class > life.Clear, life.IsFront(ordinal)
+	t.State, t.Suspect, t.Front = lifecycle.States[state], class > lifecycle.Clear, lifecycle.IsFront(ordinal)
 	t.RunAt, t.Enqueued, t.ExpiresAt, t.Started, t.Ended, t.Window = instant(runAt), instant(enqueued), instant(expires),
 		instant(started), instant(ended), instant(window)
 	if limit != nil {
@@ -69,7 +69,7 @@ func (t *taskRow) columns() []any {
 	case t.State == task.Running:
 		holder = t.worker
 	case t.State.Final():
-		done = int64(life.Number(t.State))
+		done = int64(lifecycle.Number(t.State))
 	}
 	if t.State.Waiting() {
 		lapses = micros(t.ExpiresAt)
@@ -81,7 +81,7 @@ func (t *taskRow) columns() []any {
 	if t.limit != nil {
 		limit = t.limit[:]
 	}
-	return []any{t.lane, []byte(t.Queue), []byte(t.Kind), life.Number(t.State), t.Class(), t.Rank(), t.Priority, micros(t.RunAt), due,
+	return []any{t.sub, []byte(t.Queue), []byte(t.Kind), lifecycle.Number(t.State), t.Class(), t.Rank(), t.Priority, micros(t.RunAt), due,
 		micros(t.Enqueued), micros(t.ExpiresAt), lapses, micros(t.Started), micros(t.Ended), done, t.Attempts, t.Granted, t.Crashes, t.Snoozes,
 		flag(t.Begun), flag(t.Displaced), int64(t.Token), t.worker, holder, int64(t.Completed), ukey, micros(t.Window), limit, flag(t.Queues()),
 		text(t.Reason), text(t.Stop)}
@@ -95,7 +95,7 @@ func cold(s *task.Spec) []byte {
 }
 
 // reads takes tasks in that a statement found; one that is known already stays as it is known.
-func (b *board) reads(found *[]*taskRow) reader {
+func (b *txn) reads(found *[]*taskRow) reader {
 	return func(r *sql.Rows) error {
 		t, err := readTask(r)
 		if err != nil {
@@ -121,7 +121,7 @@ func (b *board) reads(found *[]*taskRow) reader {
 }
 
 // find reads the tasks that a selection finds.
-func (b *board) find(selection string, args ...any) (found []*taskRow, err error) {
+func (b *txn) find(selection string, args ...any) (found []*taskRow, err error) {
 	err = b.ask(func(p *packet) []reader {
 		p.add("task-columns").add(selection, args...)
 		return []reader{b.reads(&found)}
@@ -130,7 +130,7 @@ func (b *board) find(selection string, args ...any) (found []*taskRow, err error
 }
 
 // load reads tasks by id.
-func (b *board) load(ids []task.ID) error {
+func (b *txn) load(ids []task.ID) error {
 	var missing list
 	for _, id := range ids {
 		if b.tasks[id] == nil {
@@ -145,7 +145,7 @@ func (b *board) load(ids []task.ID) error {
 }
 
 // get reads one task; nil where there is none.
-func (b *board) get(id task.ID) (*taskRow, error) {
+func (b *txn) get(id task.ID) (*taskRow, error) {
 	err := b.load([]task.ID{id})
 	t := b.tasks[id]
 	if t != nil && t.gone {
@@ -155,10 +155,10 @@ func (b *board) get(id task.ID) (*taskRow, error) {
 }
 
 // save has t written as it is.
-func (b *board) save(t *taskRow) { t.dirty = !t.isNew }
+func (b *txn) save(t *taskRow) { t.dirty = !t.isNew }
 
 // change does what what says to t, and has it written with all that follows from it.
-func (b *board) change(t *taskRow, what func() life.Note) error {
+func (b *txn) change(t *taskRow, what func() lifecycle.Note) error {
 	from, key := t.State, t.Key
 	n := what()
 	b.index(t, key)
@@ -177,7 +177,7 @@ func (b *board) change(t *taskRow, what func() life.Note) error {
 }
 
 // index notes whether t holds its unique key, which it did as had says.
-func (b *board) index(t *taskRow, had []byte) {
+func (b *txn) index(t *taskRow, had []byte) {
 	switch {
 	case t.Key != nil:
 		b.keys[task.Hash(t.Key)] = t
@@ -188,7 +188,7 @@ func (b *board) index(t *taskRow, had []byte) {
 
 // move writes t, which was in state from, and brings its limit up to date: a waiting task moves up, or steps back
 // (rule Q5).
-func (b *board) move(t *taskRow, from task.State) error {
+func (b *txn) move(t *taskRow, from task.State) error {
 	b.save(t)
 	if t.limit == nil || t.State == from && !t.State.Waiting() {
 		return nil
@@ -205,7 +205,7 @@ func (b *board) move(t *taskRow, from task.State) error {
 		return err
 	}
 	if t.State == task.Available && t.Queues() {
-		t.State = task.Blocked // until its lane nominates it
+		t.State = task.Blocked // until its sub-queue nominates it
 	}
 	if from == task.Running {
 		l.running--
@@ -218,24 +218,24 @@ func (b *board) move(t *taskRow, from task.State) error {
 }
 
 // wait lets t wait by its instant.
-func (b *board) wait(t *taskRow) error {
-	return b.change(t, func() life.Note { return t.Wait(b.now) })
+func (b *txn) wait(t *taskRow) error {
+	return b.change(t, func() lifecycle.Note { return t.Wait(b.now) })
 }
 
 // discard ends a task that the store itself decided not to do.
-func (b *board) discard(t *taskRow, reason string) error {
-	return b.change(t, func() life.Note { return t.Discard(reason, b.now) })
+func (b *txn) discard(t *taskRow, reason string) error {
+	return b.change(t, func() lifecycle.Note { return t.Discard(reason, b.now) })
 }
 
 // free gives t's unique key up.
-func (b *board) free(t *taskRow) {
+func (b *txn) free(t *taskRow) {
 	had := t.Key
 	t.Key = nil
 	b.index(t, had)
 }
 
 // remove forgets a final task.
-func (b *board) remove(t *taskRow) {
+func (b *txn) remove(t *taskRow) {
 	b.free(t)
 	t.dirty, t.gone = true, true
 }

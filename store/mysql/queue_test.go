@@ -55,7 +55,7 @@ func joined(t testing.TB, s *store.Store) lease.Ref {
 	r := request(lease.OnceKey())
 	r.TTL = time.Hour
 	c := grant(t, s, r)
-	if err := s.Queue.Join(t.Context(), driver.Process{Lease: c, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}); err != nil {
+	if err := s.Queue.Register(t.Context(), driver.Process{Lease: c, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -155,13 +155,13 @@ func TestWorkersShareWhatThereIs(t *testing.T) {
 			if got := status(t, db, "Innodb_deadlocks") - dead; got > 0 {
 				t.Logf("%d deadlocks of the whole server, each begun anew", got)
 			}
-			r, err := s.Queue.Tend(t.Context(), driver.TendRequest{})
+			r, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{})
 			if err != nil || r.Repaired != 0 {
-				t.Errorf("Tend: %+v, %v", r, err)
+				t.Errorf("Maintain: %+v, %v", r, err)
 			}
-			lanes, err := s.Tasks.Queues(t.Context())
-			if err != nil || len(lanes) != 1 || lanes[0].Depth[task.Succeeded] != n {
-				t.Errorf("in the end: %+v, %v", lanes, err)
+			subs, err := s.Tasks.Queues(t.Context())
+			if err != nil || len(subs) != 1 || subs[0].Depth[task.Succeeded] != n {
+				t.Errorf("in the end: %+v, %v", subs, err)
 			}
 		})
 	}

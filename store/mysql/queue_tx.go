@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/counters"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -72,9 +72,9 @@ func (x *Tx) Enqueue(ctx context.Context, specs []task.Spec) (answers []task.Enq
 	if len(specs) == 0 {
 		return nil, ctx.Err()
 	}
-	err = x.do(ctx, func(b *board) error {
-		a := &admission{board: b, answers: make([]admitted, len(specs))}
-		if err := a.lanesTx(specs); err != nil {
+	err = x.do(ctx, func(b *txn) error {
+		a := &admission{txn: b, answers: make([]admitted, len(specs))}
+		if err := a.subQueuesTx(specs); err != nil {
 			return err
 		}
 		for _, i := range keysInOrder(specs) {
@@ -113,7 +113,7 @@ func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Complet
 	if len(ends) == 0 {
 		return nil, ctx.Err()
 	}
-	err = x.do(ctx, func(b *board) error {
+	err = x.do(ctx, func(b *txn) error {
 		var id int64
 		ids := make(list, len(ends))
 		for i, c := range ends {
@@ -136,11 +136,11 @@ func (x *Tx) Finish(ctx context.Context, worker lease.Ref, ends []driver.Complet
 }
 
 // do carries out a step in a savepoint. If the step fails, the savepoint is rolled back.
-func (x *Tx) do(ctx context.Context, step func(*board) error) (err error) {
+func (x *Tx) do(ctx context.Context, step func(*txn) error) (err error) {
 	if err := x.isolated(ctx); err != nil {
 		return err
 	}
-	b := x.q.board(ctx)
+	b := x.q.txn(ctx)
 	b.looks, b.tx = false, x
 	var waited int64
 	begin := new(packet).add("savepoint").add("lock-wait").add("utc-clock").add("set-wait", int(lockWait.Seconds()))
@@ -271,7 +271,7 @@ func (x *Tx) query(ctx context.Context, text string, args []any, each reader) er
 }
 
 // flush writes what has been decided so far.
-func (b *board) flush() error {
+func (b *txn) flush() error {
 	p := new(packet)
 	readers := b.write(p, b.changed())
 	if p.text.Len() == 0 {
@@ -330,7 +330,7 @@ func (a *admission) undecided(i int, err error) error {
 // commit (rule Q2); one that is to be changed is locked. A running holder is left alone.
 func (a *admission) lockHolder(h task.Hash, s *task.Spec) error {
 	for {
-		a.board.reset()
+		a.txn.reset()
 		found, err := a.find("tasks-by-key", a.q.ns, list{h[:]})
 		if err != nil || len(found) == 0 {
 			return err
@@ -340,7 +340,7 @@ func (a *admission) lockHolder(h task.Hash, s *task.Spec) error {
 		switch {
 		case t.State == task.Running && t.Unique.Until != task.UntilStarted: // nobody replaces it
 			return nil
-		case t.LostKey(a.now), life.Replaces(s):
+		case t.LostKey(a.now), lifecycle.Replaces(s):
 			name = "lock-version"
 		case !t.State.Waiting():
 			return nil
@@ -375,14 +375,14 @@ func (a *admission) insertTx() error {
 	return nil
 }
 
-// lanesTx makes missing rows of lanes, of this transaction's own, so that nobody waits for them. It asks each time:
-// the caller may have rolled back to a savepoint, and the rows with it.
-func (a *admission) lanesTx(specs []task.Spec) error {
+// subQueuesTx makes missing rows of sub-queues, of this transaction's own, so that nobody waits for them. It asks
+// each time: the caller may have rolled back to a savepoint, and the rows with it.
+func (a *admission) subQueuesTx(specs []task.Spec) error {
 	seen := map[place]bool{}
 	for _, s := range specs {
 		if at := (place{s.Queue, s.Kind}); !seen[at] {
 			seen[at] = true
-			if err := a.laneTx(at); err != nil {
+			if err := a.subQueueTx(at); err != nil {
 				return err
 			}
 		}
@@ -390,7 +390,7 @@ func (a *admission) lanesTx(specs []task.Spec) error {
 	return nil
 }
 
-func (a *admission) laneTx(at place) error {
+func (a *admission) subQueueTx(at place) error {
 	there := false
 	err := a.ask(func(p *packet) []reader {
 		p.add("lane-there", a.q.ns, []byte(at.queue), []byte(at.kind))

@@ -16,7 +16,7 @@ type wake struct {
 }
 
 // wakeUp asks for a look at t's limit later.
-func (b *board) wakeUp(t *taskRow) {
+func (b *txn) wakeUp(t *taskRow) {
 	w := wake{hash: *t.limit, key: t.Limit.Key}
 	if t.isNew {
 		w.slots = t.Limit.Slots() // it is new, and declares how many
@@ -24,7 +24,7 @@ func (b *board) wakeUp(t *taskRow) {
 	b.leave(w)
 }
 
-func (b *board) leave(w wake) {
+func (b *txn) leave(w wake) {
 	if !slices.Contains(b.wakes, w) {
 		b.wakes = append(b.wakes, w)
 	}
@@ -51,7 +51,7 @@ func (q queues) addWakes(p *packet, to *wanted) reader {
 }
 
 // look answers wakes: it locks the limits, hears what they declare, and settles them.
-func (b *board) look(asked []wake) error {
+func (b *txn) look(asked []wake) error {
 	limits := make([]wake, len(asked))
 	for i, w := range asked {
 		b.woken = append(b.woken, w.id)

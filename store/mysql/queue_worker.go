@@ -10,7 +10,7 @@ import (
 
 	"github.com/dibs-run/dibs/lease"
 	"github.com/dibs-run/dibs/queue/driver"
-	"github.com/dibs-run/dibs/store/internal/life"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
 	"github.com/dibs-run/dibs/task"
 )
 
@@ -58,7 +58,7 @@ func (m *member) took(tasks []driver.Fetched) {
 	}
 	for _, t := range tasks {
 		if t.Limit != nil {
-			m.slots[t.ID] = slot{t.Limit.Hash(t.Kind), laneNumber(place{t.Queue, t.Kind})}
+			m.slots[t.ID] = slot{t.Limit.Hash(t.Kind), subQueueNumber(place{t.Queue, t.Kind})}
 		}
 	}
 }
@@ -85,10 +85,10 @@ func (m *member) forget(ends []driver.Completion) {
 	}
 }
 
-// A slot is what a task under a limit takes, and the next task of its lane gets when it ends.
+// A slot is what a task under a limit takes, and the next task of its sub-queue gets when it ends.
 type slot struct {
 	limit task.Hash
-	lane  int64
+	sub   int64
 }
 
 // member is a worker with its row, made where it never joined.
@@ -114,7 +114,7 @@ func (q queues) workerID(ctx context.Context, ref lease.Ref) (int64, error) {
 }
 
 // processes reads what workers said of themselves.
-func (b *board) processes(ids ...int64) error {
+func (b *txn) processes(ids ...int64) error {
 	var missing list
 	for _, id := range ids {
 		if _, ok := b.workers[id]; !ok && id != 0 {
@@ -130,14 +130,14 @@ func (b *board) processes(ids ...int64) error {
 	})
 }
 
-func (b *board) readWorker(r *sql.Rows) error {
+func (b *txn) readWorker(r *sql.Rows) error {
 	w, err := readWorker(r)
 	b.workers[w.id] = w
 	return err
 }
 
 // process is what a worker said of itself.
-func (b *board) process(id int64) (driver.Process, error) {
+func (b *txn) process(id int64) (driver.Process, error) {
 	err := b.processes(id)
 	w := b.workers[id].Process
 	w.Running = 0
@@ -145,7 +145,7 @@ func (b *board) process(id int64) (driver.Process, error) {
 }
 
 // there are the workers that have not left, and were not found dead.
-func (b *board) there() (all []worker, err error) {
+func (b *txn) there() (all []worker, err error) {
 	err = b.ask(func(p *packet) []reader {
 		p.add("workers").add("workers-there", b.q.ns, b.q.ns)
 		return []reader{func(r *sql.Rows) error {
@@ -158,13 +158,13 @@ func (b *board) there() (all []worker, err error) {
 	return all, err
 }
 
-// Join fulfils driver.Store.
-func (q queues) Join(ctx context.Context, w driver.Process) error {
+// Register fulfils driver.Store.
+func (q queues) Register(ctx context.Context, w driver.Process) error {
 	id, err := q.workerID(ctx, w.Lease)
 	if err != nil {
 		return fmt.Errorf("join: %w", err)
 	}
-	return q.step(ctx, func(b *board) error {
+	return q.step(ctx, func(b *txn) error {
 		live, err := b.live(w.Lease)
 		if err != nil {
 			return err
@@ -179,18 +179,18 @@ func (q queues) Join(ctx context.Context, w driver.Process) error {
 	})
 }
 
-// Leave fulfils driver.Store.
-func (q queues) Leave(ctx context.Context, ref lease.Ref) error {
+// Deregister fulfils driver.Store.
+func (q queues) Deregister(ctx context.Context, ref lease.Ref) error {
 	id, err := q.workerID(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("leave: %w", err)
 	}
 	for {
 		n := 0
-		err := q.step(ctx, func(b *board) error {
+		err := q.step(ctx, func(b *txn) error {
 			rescued, crashed, err := b.rescueAll(id, chunk)
 			n = rescued + crashed
-			if n < chunk && len(b.locked) == 0 { // what a transaction of a caller's has is left to who tends
+			if n < chunk && len(b.locked) == 0 { // what a transaction of a caller's has is left to who maintains
 				b.joins = append(b.joins, func(p *packet) { p.add("end-worker", id) })
 			}
 			return err
@@ -203,7 +203,7 @@ func (q queues) Leave(ctx context.Context, ref lease.Ref) error {
 }
 
 // rescueAll takes tasks from a worker that is gone, at most most.
-func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) {
+func (b *txn) rescueAll(id int64, most int) (rescued, crashed int, err error) {
 	all, err := b.find("tasks-held", b.q.ns, id, most)
 	if err != nil {
 		return 0, 0, err
@@ -215,7 +215,7 @@ func (b *board) rescueAll(id int64, most int) (rescued, crashed int, err error) 
 		if b.locked[t.ID] || t.State != task.Running || t.worker != id {
 			continue
 		}
-		if err := b.change(t, func() life.Note { return t.Rescue(b.now) }); err != nil {
+		if err := b.change(t, func() lifecycle.Note { return t.Rescue(b.now) }); err != nil {
 			return rescued, crashed, err
 		}
 		if t.State == task.Crashed {

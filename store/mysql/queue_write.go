@@ -17,13 +17,13 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-func (b *board) idle() bool {
+func (b *txn) idle() bool {
 	return len(b.added)+len(b.events)+len(b.wakes)+len(b.woken)+len(b.joins)+len(b.counts)+len(b.flips) == 0 && b.claims == nil &&
 		len(b.changed()) == 0 && !slices.ContainsFunc(b.touched(), (*limit).changed)
 }
 
 // changed are the tasks to write. Those that give up a unique key come first.
-func (b *board) changed() (all []*taskRow) {
+func (b *txn) changed() (all []*taskRow) {
 	for _, t := range b.tasks {
 		if t.dirty && !t.isNew {
 			all = append(all, t)
@@ -35,7 +35,7 @@ func (b *board) changed() (all []*taskRow) {
 	return all
 }
 
-func (b *board) touched() (all []*limit) {
+func (b *txn) touched() (all []*limit) {
 	for _, l := range b.limits {
 		if l.touched {
 			all = append(all, l)
@@ -48,7 +48,7 @@ func (b *board) touched() (all []*limit) {
 // carryOut sends what the step changes as one packet, which ends the step's transaction, or is one itself.
 // Locks are taken in the order limits, rates, tasks, each in that of the primary key; leases are not locked,
 // and everything else is only added to.
-func (b *board) carryOut() error {
+func (b *txn) carryOut() error {
 	if b.done {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (b *board) carryOut() error {
 }
 
 // opening begins the last packet of a step. What does not fit into one needs a connection of its own.
-func (b *board) opening() (*packet, error) {
+func (b *txn) opening() (*packet, error) {
 	size := 0
 	for _, t := range b.added {
 		size += weight(&t.Spec)
@@ -110,7 +110,7 @@ func (b *board) opening() (*packet, error) {
 }
 
 // hold locks what the step was decided on, and checks that it is unchanged.
-func (b *board) hold(p *packet, tasks []*taskRow) (held list) {
+func (b *txn) hold(p *packet, tasks []*taskRow) (held list) {
 	var vers, ids list
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
 		if r := b.rates[kind]; r.used {
@@ -137,7 +137,7 @@ func (b *board) hold(p *packet, tasks []*taskRow) (held list) {
 }
 
 // check adds what must hold at the instant at which the packet has its locks.
-func (b *board) check(p *packet) {
+func (b *txn) check(p *packet) {
 	p.add("clock").add("if-current", micros(b.now.Add(stale)))
 	if b.worker != (lease.Ref{}) {
 		p.add("if-live", b.q.ns, []byte(b.worker.Key), nonce(b.worker.Owner), int64(b.worker.Token))
@@ -159,7 +159,7 @@ func (b *board) check(p *packet) {
 }
 
 // write appends the changes themselves.
-func (b *board) write(p *packet, tasks []*taskRow) (readers []reader) {
+func (b *txn) write(p *packet, tasks []*taskRow) (readers []reader) {
 	b.writeLimits(p)
 	for _, kind := range slices.Sorted(maps.Keys(b.rates)) {
 		if r := b.rates[kind]; r.used {
@@ -192,7 +192,7 @@ func (b *board) write(p *packet, tasks []*taskRow) (readers []reader) {
 	return readers
 }
 
-func (b *board) writeLimits(p *packet) {
+func (b *txn) writeLimits(p *packet) {
 	tokens := map[lease.Token]list{}
 	for _, l := range b.touched() {
 		if l.Max != l.was.Max || l.Declared != l.was.Declared {
@@ -211,7 +211,7 @@ func (b *board) writeLimits(p *packet) {
 }
 
 // addCounts adds to counters, always in the same order.
-func (b *board) addCounts(p *packet, salt int64) {
+func (b *txn) addCounts(p *packet, salt int64) {
 	minute := micros(b.now.Truncate(time.Minute))
 	for _, c := range slices.SortedFunc(maps.Keys(b.counts), func(x, y counter) int {
 		return cmp.Or(strings.Compare(x.queue, y.queue), strings.Compare(x.kind, y.kind), strings.Compare(x.name, y.name))

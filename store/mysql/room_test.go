@@ -154,9 +154,9 @@ func TestASecondConnectionIsAFault(t *testing.T) {
 	enqueue(t, s.Queue, spec(limitOf("a", 1)))
 	for what, more := range map[string]func(ctx context.Context) error{
 		"a packet": func(ctx context.Context) error { return q.run(ctx, new(packet).add("commit")) },
-		"a step":   func(ctx context.Context) error { return q.step(ctx, func(*board) error { return nil }) },
+		"a step":   func(ctx context.Context) error { return q.step(ctx, func(*txn) error { return nil }) },
 	} {
-		err := q.step(t.Context(), func(b *board) error {
+		err := q.step(t.Context(), func(b *txn) error {
 			if err := more(b.ctx); err != nil {
 				t.Errorf("%s of a step that has no connection: %v", what, err)
 			}
@@ -188,10 +188,10 @@ func TestThePoolIsLeftAsItWas(t *testing.T) {
 	settings("a fetch")
 	complete(t, s.Queue, w, f.Tasks...)
 	settings("a completion")
-	if _, err := s.Queue.Tend(t.Context(), driver.TendRequest{}); err != nil {
+	if _, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	settings("a Tend")
+	settings("a Maintain")
 	if ok, err := s.Tasks.SetLimit(t.Context(), limitNamed("none").hash, 2, ""); ok || err != nil {
 		t.Errorf("SetLimit of what is not there: %v, %v", ok, err)
 	}

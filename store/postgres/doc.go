@@ -26,7 +26,7 @@
 // # Tasks
 //
 //   - Each operation of more than one statement is a function of the schema, so that a call is one implicit
-//     transaction here as well. Only Tend is several of them.
+//     transaction here as well. Only Maintain is several of them.
 //   - Tasks that wait or run are in one table, tasks that ended in another: ended tasks slow nothing down, however
 //     long they are kept. A task that holds its unique key for a window stays among the living until the window is
 //     over.

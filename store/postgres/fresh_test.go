@@ -9,7 +9,7 @@ import (
 
 func TestReadingMakesNoSchema(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
-	db := admin(t, address)
+	db := superuser(t, address)
 	storetest.RunUnprepared(t, OpenConfig, address, func(t *testing.T) (made string) {
 		if err := db.QueryRow(t.Context(), `SELECT coalesce(string_agg(nspname, ' '), '') FROM pg_namespace
 			WHERE nspname NOT LIKE 'pg\_%' AND nspname NOT IN ('public', 'information_schema')`).Scan(&made); err != nil {
@@ -21,7 +21,7 @@ func TestReadingMakesNoSchema(t *testing.T) {
 
 func TestReadingUpgradesNoSchema(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
-	db := admin(t, address)
+	db := superuser(t, address)
 	age := func(t *testing.T) {
 		if _, err := db.Exec(t.Context(), "DELETE FROM dibs.migrations WHERE version = (SELECT max(version) FROM dibs.migrations)"); err != nil {
 			t.Fatal(err)

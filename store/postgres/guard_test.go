@@ -112,7 +112,7 @@ func TestEachStepOfLeasesTicksAndHistoryIsBounded(t *testing.T) {
 	n := testsize.Of(1200, 100_000)
 	c := config(t, database(t, testserver.Postgres(t)))
 	c.TTL = time.Minute
-	sql := admin(t, c.URL.String())
+	sql := superuser(t, c.URL.String())
 	old := countedStore(t, c)
 	if _, err := sql.Exec(t.Context(), unattended); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestPruningPassesOverWhatStays(t *testing.T) {
 	testsize.Counts(t)
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := countedStore(t, c)
-	sql := admin(t, c.URL.String())
+	sql := superuser(t, c.URL.String())
 	if _, err := sql.Exec(t.Context(), unattended); err != nil {
 		t.Fatal(err)
 	}

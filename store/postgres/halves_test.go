@@ -71,7 +71,7 @@ func TestWhatFailsHasDoneNothing(t *testing.T) {
 	if s.Ticks.(ticks).db != d || s.History.(told).db != d {
 		t.Fatal("they are sent in several ways")
 	}
-	f := &saboteur{sql: admin(t, c.URL.String()), ns: c.Namespace, send: d.send, left: -1}
+	f := &saboteur{sql: superuser(t, c.URL.String()), ns: c.Namespace, send: d.send, left: -1}
 	d.send = f.sabotaged
 	storetest.RunHalves(t, s, f)
 }

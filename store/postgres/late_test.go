@@ -228,7 +228,7 @@ func warmUp(t *testing.T, m *mortal) {
 // end only after it.
 func awaitEnd(t *testing.T, address string) {
 	t.Helper()
-	c := admin(t, address)
+	c := superuser(t, address)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if one[int](t, c, "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'mortal'") == 0 {
 			return

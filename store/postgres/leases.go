@@ -226,7 +226,7 @@ func (s *snapshot) status(key lease.Key) lease.Status {
 	return lease.Gone
 }
 
-func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
 	return l.one(ctx, "ask", ref.Key,
 		do(sqlAsk(), l.ns, keyBytes(ref.Key), owner(ref.Owner), int64(ref.Token), toJSON(by)))
 }

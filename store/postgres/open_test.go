@@ -55,7 +55,7 @@ func TestTenProcessesPrepareAnEmptyDatabaseAtOnce(t *testing.T) {
 func TestANewerSchemaIsRefused(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	open(t, c)
-	if _, err := admin(t, c.URL.String()).Exec(t.Context(), "INSERT INTO dibs.migrations VALUES (99)"); err != nil {
+	if _, err := superuser(t, c.URL.String()).Exec(t.Context(), "INSERT INTO dibs.migrations VALUES (99)"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenConfig(t.Context(), c); err == nil || !strings.Contains(err.Error(), "newer") {
@@ -82,7 +82,7 @@ func TestErrorsNeverShowThePassword(t *testing.T) {
 func TestAFailingCommitIsNoGrant(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
-	_, err := admin(t, c.URL.String()).Exec(t.Context(), `
+	_, err := superuser(t, c.URL.String()).Exec(t.Context(), `
 		CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''at commit''; END';
 		CREATE CONSTRAINT TRIGGER fail AFTER UPDATE ON dibs.leases DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()`)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestPromotionHoldsGrantsBackAtOnce(t *testing.T) {
 	c := config(t, srv.URL)
 	s := open(t, c)
 	held := grant(t, s, "held")
-	dir := one[string](t, admin(t, srv.URL), "SHOW data_directory")
+	dir := one[string](t, superuser(t, srv.URL), "SHOW data_directory")
 	if err := os.WriteFile(filepath.Join(dir, "standby.signal"), nil, 0o644); err != nil {
 		t.Skipf("cannot make the server a standby: %v", err)
 	}
@@ -112,7 +112,7 @@ func TestPromotionHoldsGrantsBackAtOnce(t *testing.T) {
 	if _, err := OpenConfig(t.Context(), c); !errors.Is(err, lease.ErrUnavailable) || !strings.Contains(err.Error(), "standby") {
 		t.Errorf("opening a standby: %v", err)
 	}
-	one[bool](t, admin(t, srv.URL), "SELECT pg_promote()")
+	one[bool](t, superuser(t, srv.URL), "SELECT pg_promote()")
 
 	promoted := open(t, c)
 	if promoted.Properties.HoldUntil.IsZero() || len(promoted.Prepared) == 0 {
@@ -130,7 +130,7 @@ func TestPromotionHoldsGrantsBackAtOnce(t *testing.T) {
 func TestAnotherServersIdentityHoldsBackTheGrantItself(t *testing.T) {
 	c := config(t, testserver.Postgres(t))
 	s := open(t, c)
-	db := admin(t, c.URL.String())
+	db := superuser(t, c.URL.String())
 	for _, sql := range []string{
 		"UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", "DELETE FROM dibs.namespaces WHERE ns = $1",
 	} {

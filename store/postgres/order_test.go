@@ -22,7 +22,7 @@ func TestAReleaseLocksInTheOrderOfTheKeys(t *testing.T) {
 	for _, key := range []string{"zz", once} {
 		refs = append(refs, grant(t, s, key).Ref())
 	}
-	other := admin(t, c.URL.String())
+	other := superuser(t, c.URL.String())
 	lock := func(key string) error {
 		_, err := other.Exec(t.Context(), "SELECT 1 FROM dibs.leases WHERE ns = $1 AND key = $2 FOR NO KEY UPDATE", c.Namespace, []byte(key))
 		return err
@@ -35,7 +35,7 @@ func TestAReleaseLocksInTheOrderOfTheKeys(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { _, err := s.Leases.Release(t.Context(), refs); done <- err }()
-	watch := admin(t, c.URL.String())
+	watch := superuser(t, c.URL.String())
 	awaitLock(t, watch)
 	if err := lock("zz"); err != nil {
 		t.Errorf("the release holds a later key while it waits for an earlier one: %v", err)
@@ -55,7 +55,7 @@ func TestABatchTakesItsKeysInOneOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := config(t, database(t, testserver.Postgres(t)))
 			s := open(t, c)
-			db, watch := admin(t, c.URL.String()), admin(t, c.URL.String())
+			db, watch := superuser(t, c.URL.String()), superuser(t, c.URL.String())
 			first, second := uniqueKey("a"), uniqueKey("b")
 			enqueue(t, s.Queue, spec(first), spec(second))
 			if one[bool](t, watch, "SELECT (SELECT uniq FROM dibs.tasks ORDER BY id LIMIT 1) > (SELECT uniq FROM dibs.tasks ORDER BY id DESC LIMIT 1)") {

@@ -103,7 +103,7 @@ func explained(t *testing.T, c store.Config) (*store.Store, *plans) {
 func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
-	sql := admin(t, c.URL.String())
+	sql := superuser(t, c.URL.String())
 	exec := func(text string) {
 		t.Helper()
 		if _, err := sql.Exec(t.Context(), text); err != nil {
@@ -150,7 +150,7 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			enqueue(t, s.Queue, specs...)
 		}},
 		{"an old snapshot", func() {
-			old := admin(t, c.URL.String())
+			old := superuser(t, c.URL.String())
 			if _, err := old.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM dibs.tasks"); err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 			}
 			enqueue(t, s.Queue, spec(displace), spec(displace))
 			p.check(t, "enqueue of rivals")
-			if _, err := s.Queue.Mine(t.Context(), w, false); err != nil {
+			if _, err := s.Queue.Running(t.Context(), w, false); err != nil {
 				t.Fatal(err)
 			}
 			p.shuns(t, "what a worker has", walked)
@@ -205,11 +205,11 @@ func TestNoPlanDependsOnHowCommonAStateIs(t *testing.T) {
 				}
 				p.check(t, fmt.Sprintf("finish by %d", verdict), "using tasks_pkey on tasks")
 			}
-			if _, err := s.Queue.Tend(t.Context(), driver.TendRequest{Keep: queue.Retention}); err != nil {
+			if _, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{Keep: queue.Retention}); err != nil {
 				t.Fatal(err)
 			}
 			// It may look at all that runs, and at nothing else.
-			p.shuns(t, "tend", "Seq Scan", "Heap Scan on tasks_ended", "ended"+walked)
+			p.shuns(t, "maintain", "Seq Scan", "Heap Scan on tasks_ended", "ended"+walked)
 		})
 	}
 }
@@ -236,7 +236,7 @@ func TestNoPlanWalksTheTicks(t *testing.T) {
 	}
 	claim(s, 0, 2000)
 	for i, knows := range []string{"SELECT", "ANALYZE dibs.ticks"} {
-		if _, err := admin(t, c.URL.String()).Exec(t.Context(), knows); err != nil {
+		if _, err := superuser(t, c.URL.String()).Exec(t.Context(), knows); err != nil {
 			t.Fatal(err)
 		}
 		s, p := explained(t, c)

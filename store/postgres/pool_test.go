@@ -18,7 +18,7 @@ func TestRenewalsDoNotWaitForTheQueue(t *testing.T) {
 	s := open(t, c)
 	w := joined(t, s)
 	id := enqueue(t, s.Queue, spec(uniqueKey("there")))[0].ID
-	tx, err := admin(t, c.URL.String()).Begin(t.Context())
+	tx, err := superuser(t, c.URL.String()).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestRenewalsDoNotWaitForTheQueue(t *testing.T) {
 				if n%2 == 0 {
 					_, err = s.Queue.Enqueue(t.Context(), []task.Spec{spec(uniqueKey("u"))})
 				} else {
-					_, err = s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActCancel, IDs: []task.ID{id}, By: "t"})
+					_, err = s.Tasks.Operate(t.Context(), driver.OpRequest{Operation: driver.OpCancel, IDs: []task.ID{id}, By: "t"})
 				}
 				if err != nil {
 					t.Error(err)

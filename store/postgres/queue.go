@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// tasks is the driver.Store of one namespace, and desk its driver.Admin.
+// tasks is the driver.Store of one namespace, and admin its driver.Admin.
 type (
 	tasks struct {
 		db    *db
@@ -20,7 +20,7 @@ type (
 		names *names
 		watch *listener
 	}
-	desk struct{ tasks }
+	admin struct{ tasks }
 )
 
 func newTasks(d *db, ns string, watch *listener) tasks {
@@ -108,5 +108,5 @@ func args(first ...any) func(...any) []any {
 
 var (
 	_ driver.Store = tasks{}
-	_ driver.Admin = desk{}
+	_ driver.Admin = admin{}
 )

@@ -20,18 +20,18 @@ import (
 // place is a queue and a kind, or their numbers.
 type place[T any] struct{ queue, kind T }
 
-// Queues counts the tasks of all lanes, shelf by shelf.
-func (t desk) Queues(ctx context.Context) ([]driver.Lane, error) {
+// Queues counts the tasks of all sub-queues, shelf by shelf.
+func (t admin) Queues(ctx context.Context) ([]driver.SubQueue, error) {
 	queues, err := t.queues(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	lanes, unknown := map[place[int64]]*driver.Lane{}, map[int64]bool{}
+	subs, unknown := map[place[int64]]*driver.SubQueue{}, map[int64]bool{}
 	if err := t.count(ctx, queues, func(at place[int64], state, n int, oldest int64) {
-		l := lanes[at]
+		l := subs[at]
 		if l == nil {
-			l = &driver.Lane{Depth: map[task.State]int{}}
-			lanes[at], unknown[at.queue], unknown[at.kind] = l, true, true
+			l = &driver.SubQueue{Depth: map[task.State]int{}}
+			subs[at], unknown[at.queue], unknown[at.kind] = l, true, true
 		}
 		l.Depth[states[state]] += n
 		if since := instant(oldest); oldest != 0 && (l.Oldest.IsZero() || since.Before(l.Oldest)) {
@@ -48,23 +48,23 @@ func (t desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 		return nil, err
 	}
 	for _, p := range pauses {
-		if at := (place[int64]{t.names.queue(p.Queue), t.names.kind(p.Kind)}); p.Queue != "" && p.Kind != "" && lanes[at] == nil {
-			lanes[at] = &driver.Lane{Depth: map[task.State]int{}}
+		if at := (place[int64]{t.names.queue(p.Queue), t.names.kind(p.Kind)}); p.Queue != "" && p.Kind != "" && subs[at] == nil {
+			subs[at] = &driver.SubQueue{Depth: map[task.State]int{}}
 		}
 	}
-	out := make([]driver.Lane, 0, len(lanes))
-	for at, l := range lanes {
+	out := make([]driver.SubQueue, 0, len(subs))
+	for at, l := range subs {
 		l.Queue, l.Kind = t.names.text(at.queue), t.names.text(at.kind)
 		out = append(out, *l)
 	}
-	slices.SortFunc(out, func(x, y driver.Lane) int {
+	slices.SortFunc(out, func(x, y driver.SubQueue) int {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 	})
 	return out, nil
 }
 
 // Workers reads the workers whose lease is live.
-func (t desk) Workers(ctx context.Context) ([]driver.Process, error) {
+func (t admin) Workers(ctx context.Context) ([]driver.Process, error) {
 	var live []busy
 	if err := t.db.run(ctx, "read workers", do(sqlWorkers()[2], t.ns).each(busyRows(&live))); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ type taskRow struct {
 
 // read reads as many tasks as fit into one answer, in bounded steps: none looks at more rows than it may, however
 // many tasks of others lie between.
-func (t desk) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
+func (t admin) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
 	queues, err := t.queues(ctx, f.Queue)
 	if err != nil || len(queues) == 0 {
 		return nil, err
@@ -124,7 +124,7 @@ func (t desk) read(ctx context.Context, f driver.Filter) ([]taskRow, error) {
 }
 
 // reading is one of these steps.
-func (t desk) reading(f driver.Filter, queues, ids []int64, after, to int64, rows int) step {
+func (t admin) reading(f driver.Filter, queues, ids []int64, after, to int64, rows int) step {
 	var kind int64
 	if f.Kind != "" {
 		kind = t.names.kind(f.Kind)
@@ -159,13 +159,13 @@ func scanTask(rows pgx.Rows) (r taskRow, err error) {
 }
 
 // Tasks reads the tasks that fit a filter.
-func (t desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
+func (t admin) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
 	found, err := t.read(ctx, f)
 	return column(found, func(r taskRow) driver.Task { return r.Task }), err
 }
 
 // Task reads one task, with its attempts and, if it has a limit, the limit's slots.
-func (t desk) Task(ctx context.Context, id task.ID) (driver.Task, driver.Slots, bool, error) {
+func (t admin) Task(ctx context.Context, id task.ID) (driver.Task, driver.Slots, bool, error) {
 	if id <= 0 {
 		return driver.Task{}, driver.Slots{}, false, ctx.Err()
 	}
@@ -184,7 +184,7 @@ func (t desk) Task(ctx context.Context, id task.ID) (driver.Task, driver.Slots, 
 	return r.Task, held, err == nil, err
 }
 
-func (t desk) attempts(ctx context.Context, id task.ID) (all []task.Attempt, err error) {
+func (t admin) attempts(ctx context.Context, id task.ID) (all []task.Attempt, err error) {
 	err = t.db.run(ctx, "read attempts", do(sqlTasks()[2], int64(id)).each(func(rows pgx.Rows) error {
 		var a task.Attempt
 		var started, ended int64
@@ -196,7 +196,7 @@ func (t desk) attempts(ctx context.Context, id task.ID) (all []task.Attempt, err
 	return all, err
 }
 
-func (t desk) slots(ctx context.Context, of taskRow) (driver.Slots, error) {
+func (t admin) slots(ctx context.Context, of taskRow) (driver.Slots, error) {
 	s := driver.Slots{Key: of.Limit.Key, Max: of.Limit.Slots()}
 	var kinds []int64
 	unknown := map[int64]bool{}
@@ -226,7 +226,7 @@ func (t desk) slots(ctx context.Context, of taskRow) (driver.Slots, error) {
 }
 
 // Pause waits for the fetches that are under way, writes the pause, and records it.
-func (t desk) Pause(ctx context.Context, p driver.Pause) error {
+func (t admin) Pause(ctx context.Context, p driver.Pause) error {
 	kind, reason := p.Event()
 	return t.db.run(ctx, "pause", do(sqlTasks()[18], t.ns),
 		do(sqlTasks()[5], t.ns, p.Queue, p.Kind, t.named(false, p.Queue), t.named(true, p.Kind), micros(p.Until), p.By, p.Why),
@@ -234,7 +234,7 @@ func (t desk) Pause(ctx context.Context, p driver.Pause) error {
 }
 
 // named is the number of a name; nil if it is empty.
-func (t desk) named(kind bool, text string) *int64 {
+func (t admin) named(kind bool, text string) *int64 {
 	if text == "" {
 		return nil
 	}
@@ -243,7 +243,7 @@ func (t desk) named(kind bool, text string) *int64 {
 }
 
 // Resume ends a pause, and tells all workers to look.
-func (t desk) Resume(ctx context.Context, q, kind, by string) (ok bool, err error) {
+func (t admin) Resume(ctx context.Context, q, kind, by string) (ok bool, err error) {
 	event, reason := driver.ResumeEvent(q, kind, by)
 	err = t.db.run(ctx, "resume", do(sqlTasks()[7], t.ns, q, kind, event, reason).each(func(pgx.Rows) error {
 		ok = true
@@ -256,7 +256,7 @@ func (t desk) Resume(ctx context.Context, q, kind, by string) (ok bool, err erro
 }
 
 // tellAll wakes the watchers of every queue of the namespace.
-func (t desk) tellAll(ctx context.Context) error {
+func (t admin) tellAll(ctx context.Context) error {
 	var all []int64
 	err := t.db.run(ctx, "read names", do(sqlTasks()[14], t.ns).each(func(rows pgx.Rows) error {
 		var id int64
@@ -271,7 +271,7 @@ func (t desk) tellAll(ctx context.Context) error {
 	return err
 }
 
-func (t desk) Pauses(ctx context.Context) (all []driver.Pause, err error) {
+func (t admin) Pauses(ctx context.Context) (all []driver.Pause, err error) {
 	err = t.db.run(ctx, "read pauses", do(sqlTasks()[8], t.ns).each(func(rows pgx.Rows) error {
 		var p driver.Pause
 		var since, until int64
@@ -283,27 +283,27 @@ func (t desk) Pauses(ctx context.Context) (all []driver.Pause, err error) {
 	return all, err
 }
 
-func (t desk) Rates(ctx context.Context) (map[string]driver.Pace, error) {
-	all := map[string]driver.Pace{}
+func (t admin) Rates(ctx context.Context) (map[string]driver.RateStatus, error) {
+	all := map[string]driver.RateStatus{}
 	err := t.db.run(ctx, "read rates", do(sqlTasks()[17], t.ns).each(func(rows pgx.Rows) error {
 		var kind string
 		var every, burst, busy int64
 		err := rows.Scan(&kind, &every, &burst, &busy)
-		all[kind] = driver.Pace{Each: time.Duration(every) * time.Microsecond, Next: instant(busy + every - burst)}
+		all[kind] = driver.RateStatus{Each: time.Duration(every) * time.Microsecond, Next: instant(busy + every - burst)}
 		return err
 	}))
 	return all, err
 }
 
-var acts = map[int]driver.ActAnswer{1: driver.Done, 2: driver.Asking, 3: driver.NotThere, 4: driver.Unfit, 5: driver.Taken, 6: driver.Busy, 7: driver.Changed}
+var acts = map[int]driver.OpAnswer{1: driver.Done, 2: driver.Asking, 3: driver.NotThere, 4: driver.Unfit, 5: driver.Taken, 6: driver.Busy, 7: driver.Changed}
 
-// Act carries out an operator's act in one batch: see queue_act.
-func (t desk) Act(ctx context.Context, a driver.Action) ([]driver.Acted, error) {
+// Operate carries out an operator's act in one batch: see queue_act.
+func (t admin) Operate(ctx context.Context, a driver.OpRequest) ([]driver.OpResult, error) {
 	event, words := a.Event(nil)
 	words = strings.TrimPrefix(words, "0 tasks: ")
 	var to int64
 	var steps []step
-	if a.Act == driver.ActMove {
+	if a.Operation == driver.OpMove {
 		to = t.names.queue(a.Queue)
 		steps = append(steps, t.names.store([]name{{false, a.Queue}}))
 	}
@@ -322,12 +322,12 @@ func (t desk) Act(ctx context.Context, a driver.Action) ([]driver.Acted, error) 
 		due = &v
 	}
 	all := column(a.IDs, func(id task.ID) int64 { return int64(id) })
-	answers, stands := make([]driver.Acted, len(a.IDs)), map[task.ID]task.State{}
-	steps = append(steps, do(sqlTasks()[9], t.ns, string(a.Act), all, to, priority, due, lockWait.Milliseconds(), event, words, from, numbers(a.States)).each(func(rows pgx.Rows) error {
+	answers, stands := make([]driver.OpResult, len(a.IDs)), map[task.ID]task.State{}
+	steps = append(steps, do(sqlTasks()[9], t.ns, string(a.Operation), all, to, priority, due, lockWait.Milliseconds(), event, words, from, numbers(a.States)).each(func(rows pgx.Rows) error {
 		var i, answer int
 		var other int64
 		err := rows.Scan(&i, &answer, &other)
-		answers[i-1] = driver.Acted{ID: a.IDs[i-1], Answer: acts[answer], Other: task.ID(other)}
+		answers[i-1] = driver.OpResult{ID: a.IDs[i-1], Answer: acts[answer], Other: task.ID(other)}
 		return err
 	}), do(sqlTasks()[10], t.ns, all).each(func(rows pgx.Rows) error {
 		var id int64
@@ -336,7 +336,7 @@ func (t desk) Act(ctx context.Context, a driver.Action) ([]driver.Acted, error) 
 		stands[task.ID(id)] = states[state]
 		return err
 	}))
-	if err := t.db.run(ctx, string(a.Act), steps...); err != nil {
+	if err := t.db.run(ctx, string(a.Operation), steps...); err != nil {
 		return nil, err
 	}
 	for i, id := range a.IDs {
@@ -346,13 +346,13 @@ func (t desk) Act(ctx context.Context, a driver.Action) ([]driver.Acted, error) 
 }
 
 // SetLimit sets an operator's word on a limit, or with 0 slots takes it back: see queue_say.
-func (t desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
+func (t admin) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
 	err = t.db.run(ctx, "set a limit", do(sqlTasks()[11], t.hashed(key), pgtype.UUID{Bytes: key, Valid: true}, max(slots, 0), by).each(func(rows pgx.Rows) error { return rows.Scan(&ok) }))
 	return ok, err
 }
 
 // Limits reads the words that stand.
-func (t desk) Limits(ctx context.Context) (words []driver.Word, err error) {
+func (t admin) Limits(ctx context.Context) (words []driver.Word, err error) {
 	err = t.db.run(ctx, "read limits", do(sqlTasks()[24], t.ns).each(func(rows pgx.Rows) error {
 		var w driver.Word
 		var of pgtype.UUID
@@ -378,7 +378,7 @@ func (t tasks) counting(counts []driver.Count) step {
 		column(counts, func(c driver.Count) int64 { return c.N }))
 }
 
-func (t desk) Counts(ctx context.Context, from, to time.Time) (sums []driver.Count, err error) {
+func (t admin) Counts(ctx context.Context, from, to time.Time) (sums []driver.Count, err error) {
 	err = t.db.run(ctx, "read counters", do(sqlTasks()[13], t.ns, micros(from), micros(to)).each(func(rows pgx.Rows) error {
 		var c driver.Count
 		err := rows.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)

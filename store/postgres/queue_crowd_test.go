@@ -44,11 +44,11 @@ func TestNothingWaitsForEachOther(t *testing.T) {
 	all.Wait()
 	// What still runs is nobody's: all of it comes back, and is worked off.
 	for _, m := range meddlers {
-		if err := m.s.Queue.Leave(t.Context(), m.w); err != nil {
+		if err := m.s.Queue.Deregister(t.Context(), m.w); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tendAll(t, stores[0])
+	maintainAll(t, stores[0])
 	w := joined(t, stores[0])
 	for idle := 0; idle < 3; {
 		f, err := stores[0].Queue.Fetch(t.Context(), driver.FetchRequest{Worker: w, Queues: []string{"q", "r"}, Max: 100, Suspects: true, Charged: true})
@@ -73,10 +73,10 @@ func TestNothingWaitsForEachOther(t *testing.T) {
 	}
 }
 
-func tendAll(t *testing.T, s *store.Store) {
+func maintainAll(t *testing.T, s *store.Store) {
 	t.Helper()
 	for more := true; more; {
-		r, err := s.Queue.Tend(t.Context(), driver.TendRequest{})
+		r, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func (m *meddler) meddle(ctx context.Context) (err error) {
 	case 9:
 		err = m.act(ctx)
 	case 10:
-		_, err = m.s.Queue.Tend(ctx, driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: 0}})
+		_, err = m.s.Queue.Maintain(ctx, driver.MaintainRequest{Keep: map[task.State]time.Duration{task.Succeeded: 0}})
 	case 11:
 		err = m.inTransaction(ctx)
 	}
@@ -149,11 +149,11 @@ func (m *meddler) act(ctx context.Context) error {
 	if err != nil || len(some) == 0 {
 		return err
 	}
-	a := driver.Action{Act: []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete}[m.rng.IntN(7)], Queue: "r"}
+	a := driver.OpRequest{Operation: []driver.Operation{driver.OpRetry, driver.OpCancel, driver.OpPromote, driver.OpDiscard, driver.OpMove, driver.OpEdit, driver.OpDelete}[m.rng.IntN(7)], Queue: "r"}
 	for range 10 {
 		a.IDs = append(a.IDs, some[m.rng.IntN(len(some))].ID)
 	}
-	_, err = m.s.Tasks.Act(ctx, a)
+	_, err = m.s.Tasks.Operate(ctx, a)
 	return err
 }
 

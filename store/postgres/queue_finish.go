@@ -124,15 +124,15 @@ func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// Mine reads the tasks that a worker has, or only those that are asked to stop.
-func (t tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
-	var found []driver.Asked
+// Running reads the tasks that a worker has, or only those that are asked to stop.
+func (t tasks) Running(ctx context.Context, worker lease.Ref, asked bool) ([]driver.RunningTask, error) {
+	var found []driver.RunningTask
 	which := sqlWork()[3]
 	if asked {
 		which = sqlWork()[6]
 	}
 	err := t.db.run(ctx, "read a worker's tasks", do(which, args(t.ns)(ref(worker)...)...).each(func(rows pgx.Rows) error {
-		var a driver.Asked
+		var a driver.RunningTask
 		var id, token int64
 		err := rows.Scan(&id, &token, &a.Stop)
 		a.ID, a.Token = task.ID(id), lease.Token(token)

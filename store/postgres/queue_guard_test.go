@@ -44,7 +44,7 @@ func countedStore(t *testing.T, c store.Config, beside ...*counted) *counted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := &counted{s, t, admin(t, c.URL.String()), []*pgxpool.Pool{pool}}
+	all := &counted{s, t, superuser(t, c.URL.String()), []*pgxpool.Pool{pool}}
 	for _, b := range beside {
 		all.pools = append(all.pools, b.pools...)
 	}
@@ -153,7 +153,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	}
 	fetchOf(plain, holder, 1, "blocked")
 	fetchOf(plain, holder, 1, "rated") // its rate is used up
-	if err := plain.Queue.Leave(ctx, beat()); err != nil {
+	if err := plain.Queue.Deregister(ctx, beat()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -176,7 +176,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 		}
 	})
 	s.took("a worker's look at what is to stop", each, func() {
-		if _, err := s.Queue.Mine(ctx, w, true); err != nil {
+		if _, err := s.Queue.Running(ctx, w, true); err != nil {
 			t.Error(err)
 		}
 	})
@@ -186,8 +186,8 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 			t.Errorf("%v, %v", ok, err)
 		}
 	})
-	s.took("tend", step, func() {
-		if _, err := s.Queue.Tend(ctx, driver.TendRequest{Keep: queue.Retention}); err != nil {
+	s.took("maintain", step, func() {
+		if _, err := s.Queue.Maintain(ctx, driver.MaintainRequest{Keep: queue.Retention}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -219,7 +219,7 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	ctx := t.Context()
-	sql := admin(t, c.URL.String())
+	sql := superuser(t, c.URL.String())
 	w := joined(t, s)
 	biggest := func(what string) { // the most rows that one transaction of ours has changed
 		t.Helper()
@@ -279,11 +279,11 @@ func TestLargeStepsAreTakenInParts(t *testing.T) {
 		given += len(f.Tasks)
 	}
 	biggest("the fetches")
-	if err := s.Queue.Leave(ctx, w); err != nil {
+	if err := s.Queue.Deregister(ctx, w); err != nil {
 		t.Fatal(err)
 	}
 	for more := true; more; {
-		d, err := s.Queue.Tend(ctx, driver.TendRequest{})
+		d, err := s.Queue.Maintain(ctx, driver.MaintainRequest{})
 		if err != nil || d.Repaired != 0 {
 			t.Fatalf("%+v, %v", d, err)
 		}
@@ -303,7 +303,7 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	beside := countedStore(t, c)
 	plain := beside.Store
-	old := admin(t, c.URL.String())
+	old := superuser(t, c.URL.String())
 	if _, err := old.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM dibs.tasks"); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 	enqueue(t, s.Queue, spec()) // the line is known before
 	complete(t, s.Queue, v, fetchSome(t, s.Store, v, 1).Tasks...)
 	// A transaction of somebody's that takes its id before all others', and one that is put back later.
-	early, err := admin(t, c.URL.String()).Begin(t.Context())
+	early, err := superuser(t, c.URL.String()).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 		fetchSome(t, s.Store, w, 1)
 	}
 	s.took("a fetch", 4000, func() { fetchSome(t, s.Store, w, 10) })
-	if a, err := s.Tasks.Act(context.Background(), driver.Action{Act: driver.ActPromote, IDs: []task.ID{later}}); err != nil || a[0].Answer != driver.Done {
+	if a, err := s.Tasks.Operate(context.Background(), driver.OpRequest{Operation: driver.OpPromote, IDs: []task.ID{later}}); err != nil || a[0].Answer != driver.Done {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	fetchesOne("what was put in front of the floor", later)
@@ -365,11 +365,11 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 	for range 100 {
 		fetchSome(t, s.Store, w, 1)
 	}
-	if _, err := s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActEdit, IDs: []task.ID{again}, Edit: driver.Edit{RunAt: &zero}}); err != nil {
+	if _, err := s.Tasks.Operate(t.Context(), driver.OpRequest{Operation: driver.OpEdit, IDs: []task.ID{again}, Edit: driver.Edit{RunAt: &zero}}); err != nil {
 		t.Fatal(err)
 	}
 	fetchesOne("what became due below the floor", again)
-	if floors := one[int](t, admin(t, c.URL.String()), "SELECT count(*)::int FROM dibs.queue_lines WHERE floor > rank::bigint << 53"); floors == 0 {
+	if floors := one[int](t, superuser(t, c.URL.String()), "SELECT count(*)::int FROM dibs.queue_lines WHERE floor > rank::bigint << 53"); floors == 0 {
 		t.Error("no line has a floor")
 	}
 }
@@ -379,7 +379,7 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
-	sql := admin(t, c.URL.String())
+	sql := superuser(t, c.URL.String())
 	w := joined(t, s)
 	enqueue(t, s.Queue, spec(limitOf("gone", 1)), spec(limitOf("said", 1)), spec(limitOf("runs", 1)), spec(limitOf("waits", 1)))
 	f := fetchSome(t, s, w, 4)
@@ -395,7 +395,7 @@ func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 	if _, err := sql.Exec(t.Context(), "UPDATE dibs.queue_limits SET token = token - 25 * 3600000000::bigint, since = since - 25 * 3600000000::bigint, checked = 0 WHERE key <> 'fresh'"); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.Queue.Tend(t.Context(), driver.TendRequest{}); err != nil || r.Repaired != 0 {
+	if r, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{}); err != nil || r.Repaired != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if left := one[string](t, sql, "SELECT string_agg(key, ' ' ORDER BY key) FROM dibs.queue_limits"); left != "fresh runs said waits" {
@@ -419,7 +419,7 @@ func TestALockedTaskHoldsUpNoOther(t *testing.T) {
 	w := joined(t, s)
 	enqueue(t, s.Queue, spec(), spec(limitOf("l", 1)), spec())
 	f := fetchSome(t, s, w, 3).Tasks
-	tx, err := admin(t, c.URL.String()).Begin(t.Context())
+	tx, err := superuser(t, c.URL.String()).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

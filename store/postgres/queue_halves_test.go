@@ -37,7 +37,7 @@ func TestAQueueStepThatFailsHasDoneNothing(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	d := s.Queue.(tasks).db
-	f := &saboteur{sql: admin(t, c.URL.String()), ns: c.Namespace, send: d.send, left: -1}
+	f := &saboteur{sql: superuser(t, c.URL.String()), ns: c.Namespace, send: d.send, left: -1}
 	q := &queueSaboteur{saboteur: f}
 	d.send = func(ctx context.Context, b *pgx.Batch) error {
 		if !f.fired && f.left >= 0 && f.left <= len(b.QueuedQueries) {

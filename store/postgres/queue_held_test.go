@@ -19,7 +19,7 @@ func TestFetchesOfAnotherServerDoNotDeadlock(t *testing.T) {
 	enqueue(t, s.Queue, spec(func(s *task.Spec) { s.Queue, s.Limit = "q1", l }),
 		spec(func(s *task.Spec) { s.Queue, s.Limit, s.Delay = "q2", l, 10*time.Millisecond }))
 	time.Sleep(20 * time.Millisecond)
-	holder := admin(t, c.URL.String())
+	holder := superuser(t, c.URL.String())
 	do := func(sql string, args ...any) {
 		t.Helper()
 		if _, err := holder.Exec(t.Context(), sql, args...); err != nil {

@@ -16,7 +16,7 @@ func TestWhatWasFetchedInTimeIsNotDiscarded(t *testing.T) {
 	w := joined(t, s)
 	end := time.Now().Add(2 * time.Second)
 	id := enqueue(t, s.Queue, spec(uniqueKey("u"), func(x *task.Spec) { x.ExpiresAt = end }))[0].ID
-	conn := admin(t, c.URL.String())
+	conn := superuser(t, c.URL.String())
 	tx, err := conn.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestADeadlockOverKeysIsUndecided(t *testing.T) {
 	if string(hx.Bytes[:]) > string(hy.Bytes[:]) {
 		x, y = y, x
 	}
-	tx, err := admin(t, c.URL.String()).Begin(t.Context())
+	tx, err := superuser(t, c.URL.String()).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestADeadlockOverKeysIsUndecided(t *testing.T) {
 		got, err := s.Queue.Enqueue(context.Background(), []task.Spec{x, y})
 		done <- result{got, err}
 	}()
-	look := admin(t, c.URL.String())
+	look := superuser(t, c.URL.String())
 	for waits := 0; waits == 0; { // it has x, and waits for y
 		if err := look.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'").Scan(&waits); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // use.
 type names struct {
 	ns    string
-	swept atomic.Int64 // the queue whose turn was the last one; 0: the first is the next. See tending
+	swept atomic.Int64 // the queue whose turn was the last one; 0: the first is the next. See maintenance
 
 	mu      sync.RWMutex
 	numbers map[name]int64

@@ -20,7 +20,7 @@ import (
 func joined(t testing.TB, s *store.Store) lease.Ref {
 	t.Helper()
 	w := grant(t, s, string(lease.OnceKey())).Ref()
-	if err := s.Queue.Join(t.Context(), driver.Process{Lease: w, Host: "web-1", Queues: []string{"q"}, Slots: 10}); err != nil {
+	if err := s.Queue.Register(t.Context(), driver.Process{Lease: w, Host: "web-1", Queues: []string{"q"}, Slots: 10}); err != nil {
 		t.Fatal(err)
 	}
 	beat(t, s, w)
@@ -104,7 +104,7 @@ func TestAStoreWithoutTasksIsUpgraded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin(t, c.URL.String()).Exec(t.Context(), string(first)); err != nil {
+	if _, err := superuser(t, c.URL.String()).Exec(t.Context(), string(first)); err != nil {
 		t.Fatal(err)
 	}
 	c.Init = false
@@ -147,7 +147,7 @@ func TestAnIdleWorkerIsTold(t *testing.T) {
 			if n := len(fetchSome(t, s, w, 10).Tasks); n != 0 {
 				t.Fatalf("%d tasks", n)
 			}
-			if err := admin(t, c.URL.String()).QueryRow(t.Context(), "SELECT count(*) > 0 FROM dibs.queue_watched WHERE queue = $1 AND watched > 0",
+			if err := superuser(t, c.URL.String()).QueryRow(t.Context(), "SELECT count(*) > 0 FROM dibs.queue_watched WHERE queue = $1 AND watched > 0",
 				number(c.Namespace, false, "q")).Scan(&armed); err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestABusyQueueIsNotTold(t *testing.T) {
 		complete(t, s.Queue, w, fetchSome(t, s, w, 1).Tasks...)
 	}
 	var rows int
-	if err := admin(t, c.URL.String()).QueryRow(t.Context(), "SELECT count(*) FROM dibs.queue_watched").Scan(&rows); err != nil || rows != 0 {
+	if err := superuser(t, c.URL.String()).QueryRow(t.Context(), "SELECT count(*) FROM dibs.queue_watched").Scan(&rows); err != nil || rows != 0 {
 		t.Errorf("%d queues are watched, %v", rows, err)
 	}
 }
@@ -181,7 +181,7 @@ func TestACompletionEndsWhatItHasOnceItHasWaited(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	w := joined(t, s)
-	sql, watch := admin(t, c.URL.String()), admin(t, c.URL.String())
+	sql, watch := superuser(t, c.URL.String()), superuser(t, c.URL.String())
 	for name, taken := range map[string]bool{"taken meanwhile": true, "had anew": false} {
 		t.Run(name, func(t *testing.T) {
 			for i := range 3 {

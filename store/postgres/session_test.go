@@ -76,8 +76,8 @@ func TestStoreWithSessionLocks(t *testing.T) {
 	storetest.Run(t, f.open, testserver.Postgres(t))
 }
 
-// admin is a session of somebody else on the same server.
-func admin(t testing.TB, address string) *pgx.Conn {
+// superuser is a session of somebody else on the same server.
+func superuser(t testing.TB, address string) *pgx.Conn {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), address)
 	if err != nil {
@@ -102,7 +102,7 @@ func sessionStore(t testing.TB) (*store.Store, store.Config) {
 }
 
 func TestLockIDIsWhatItsDocumentationSays(t *testing.T) {
-	c := admin(t, testserver.Postgres(t))
+	c := superuser(t, testserver.Postgres(t))
 	want := one[int64](t, c, `SELECT ('x' || left(encode(sha256('dibs/invoices'), 'hex'), 16))::bit(64)::bigint`)
 	if got := LockID("dibs", "invoices"); got != want {
 		t.Errorf("got %d, want %d", got, want)
@@ -111,7 +111,7 @@ func TestLockIDIsWhatItsDocumentationSays(t *testing.T) {
 
 func TestAnotherProgramsLockExcludesUs(t *testing.T) {
 	s, c := sessionStore(t)
-	other := admin(t, c.URL.String())
+	other := superuser(t, c.URL.String())
 	one[any](t, other, "SELECT pg_advisory_lock($1)", LockID(c.Namespace, "k"))
 	a, now := acquire(t, s, request("k", 15*time.Second))
 	if a.Status != lease.Held || a.Record.Holder.PID != int(other.PgConn().PID()) || !a.Record.Live(now) {
@@ -134,7 +134,7 @@ func TestALapsedHoldFreesItsSessionLock(t *testing.T) {
 	if a.Status != lease.OK {
 		t.Fatal(a.Status)
 	}
-	other := admin(t, c.URL.String())
+	other := superuser(t, c.URL.String())
 	one[any](t, other, "SELECT pg_advisory_lock($1)", LockID(c.Namespace, "k")) // waits for it
 	if now, _ := s.Now(t.Context()); a.Record.Live(now) {
 		t.Error("the lock was freed under a live row")
@@ -146,7 +146,7 @@ func TestALapsedHoldFreesItsSessionLock(t *testing.T) {
 
 func TestHoldsEndWithTheirSession(t *testing.T) {
 	s, c := sessionStore(t)
-	one[bool](t, admin(t, c.URL.String()), `SELECT bool_and(pg_terminate_backend(pid)) FROM pg_locks
+	one[bool](t, superuser(t, c.URL.String()), `SELECT bool_and(pg_terminate_backend(pid)) FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = ($1::bigint >> 32)::bit(32)::bigint::oid`, granted(t, s, c, "a"))
 	req := lease.RenewRequest{Ref: read(t, s, "a").Ref(), TTL: 15 * time.Second}
 	// The first renewal after the loss learns of it; it may be told that all is unknown.

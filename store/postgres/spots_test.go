@@ -72,7 +72,7 @@ func TestATickIsFoundByItsKey(t *testing.T) {
 		b.claim(t, s.Store, i, 1)
 		b.close(t, s.Store, b.start(t, s.Store, i, 1))
 	}
-	sql := admin(t, c.URL.String())
+	sql := superuser(t, c.URL.String())
 	for _, knows := range []string{"SELECT", "ANALYZE dibs.ticks"} {
 		const fill = `INSERT INTO dibs.ticks (ns, job, at, state) SELECT $1, convert_to('app/j' || to_char(1000 + i, 'FM00000'), 'UTF8'), $2, 'closed'
 			FROM generate_series(1, 5000) i ON CONFLICT DO NOTHING`

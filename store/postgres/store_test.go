@@ -168,7 +168,7 @@ func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 
 func holdUntil(address string) func(t *testing.T, c store.Config, until time.Time) {
 	return func(t *testing.T, c store.Config, until time.Time) {
-		if _, err := admin(t, address).Exec(t.Context(), "UPDATE dibs.namespaces SET hold_until = $2 WHERE ns = $1", c.Namespace, until.UnixMicro()); err != nil {
+		if _, err := superuser(t, address).Exec(t.Context(), "UPDATE dibs.namespaces SET hold_until = $2 WHERE ns = $1", c.Namespace, until.UnixMicro()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,7 +177,7 @@ func holdUntil(address string) func(t *testing.T, c store.Config, until time.Tim
 func TestSlotsAreHeldBack(t *testing.T) {
 	address := database(t, testserver.Postgres(t))
 	storetest.RunHeldSlots(t, OpenConfig, address, holdUntil(address), func(t *testing.T, c store.Config) {
-		if _, err := admin(t, address).Exec(t.Context(), "UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", c.Namespace); err != nil {
+		if _, err := superuser(t, address).Exec(t.Context(), "UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", c.Namespace); err != nil {
 			t.Fatal(err)
 		}
 	})

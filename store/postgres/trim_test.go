@@ -13,7 +13,7 @@ func TestAHoldOfAFastClockIsShortened(t *testing.T) {
 	both(t, func(t *testing.T, c store.Config) {
 		storetest.Overlong(t, OpenConfig, c, func(key lease.Key) {
 			const ahead = "UPDATE dibs.leases SET expires = expires + 3600000000 WHERE ns = $1 AND key = $2"
-			if _, err := admin(t, c.URL.String()).Exec(t.Context(), ahead, c.Namespace, []byte(key)); err != nil {
+			if _, err := superuser(t, c.URL.String()).Exec(t.Context(), ahead, c.Namespace, []byte(key)); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -26,7 +26,7 @@ func TestAPauseOfAFastClock(t *testing.T) {
 		storetest.PausedAhead(t, OpenConfig, c, func(job string) {
 			const ahead = `UPDATE dibs.jobs SET paused_since = paused_since + 3600000000,
 				paused_until = CASE WHEN paused_until = 0 THEN 0 ELSE paused_until + 3600000000 END WHERE ns = $1 AND name = $2`
-			if _, err := admin(t, c.URL.String()).Exec(t.Context(), ahead, c.Namespace, []byte(job)); err != nil {
+			if _, err := superuser(t, c.URL.String()).Exec(t.Context(), ahead, c.Namespace, []byte(job)); err != nil {
 				t.Fatal(err)
 			}
 		})

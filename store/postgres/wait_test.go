@@ -16,7 +16,7 @@ func TestWaitForARowCounts(t *testing.T) {
 	address := testserver.Postgres(t)
 	tables := map[string]string{"leases": "leases", "jobs": "jobs", "ticks": "ticks", "limits": "queue_limits"}
 	storetest.RunWaits(t, OpenConfig, address, func(t *testing.T, c store.Config, what string) (unlock func()) {
-		tx, err := admin(t, address).Begin(t.Context())
+		tx, err := superuser(t, address).Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestAClaimThatBecomesLateWhileItIsInsertedIsTakenBack(t *testing.T) {
 	c := config(t, testserver.Postgres(t))
 	s := open(t, c)
 	server := grant(t, s, "server").Ref()
-	tx, err := admin(t, c.URL.String()).Begin(t.Context())
+	tx, err := superuser(t, c.URL.String()).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestAClaimWhoseLeaseLapsesWhileItIsInsertedIsTakenBack(t *testing.T) {
 	if a.Status != lease.OK {
 		t.Fatalf("%+v", a)
 	}
-	db, watch := admin(t, c.URL.String()), admin(t, c.URL.String())
+	db, watch := superuser(t, c.URL.String()), superuser(t, c.URL.String())
 	tx, err := db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestAClaimWaitsForASettling(t *testing.T) {
 	if _, err := s.Ticks.SetJobs(t.Context(), []tick.JobRequest{{Name: "j", Definition: "{}", Since: at.Add(-time.Hour)}}); err != nil {
 		t.Fatal(err)
 	}
-	db := admin(t, c.URL.String())
+	db := superuser(t, c.URL.String())
 	tx, err := db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestKnownKeysAreHeldBack(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))
 	s := open(t, c)
 	release(t, s, grant(t, s, "k").Ref())
-	if _, err := admin(t, c.URL.String()).Exec(t.Context(), "UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", c.Namespace); err != nil {
+	if _, err := superuser(t, c.URL.String()).Exec(t.Context(), "UPDATE dibs.namespaces SET identity = 'another' WHERE ns = $1", c.Namespace); err != nil {
 		t.Fatal(err)
 	}
 	if a, _ := acquire(t, s, request("k", time.Second)); a.Status != lease.HeldBack {
@@ -163,7 +163,7 @@ func TestATokenIsAboveTheLast(t *testing.T) {
 	first := grant(t, s, "k")
 	release(t, s, first.Ref())
 	last := int64(first.Token) + time.Hour.Microseconds()
-	if _, err := admin(t, c.URL.String()).Exec(t.Context(), "UPDATE dibs.leases SET token = $2 WHERE ns = $1", c.Namespace, last); err != nil {
+	if _, err := superuser(t, c.URL.String()).Exec(t.Context(), "UPDATE dibs.leases SET token = $2 WHERE ns = $1", c.Namespace, last); err != nil {
 		t.Fatal(err)
 	}
 	if next := grant(t, s, "k"); int64(next.Token) <= last {

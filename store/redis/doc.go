@@ -30,10 +30,10 @@
 // # Queues
 //
 // A task is a row, which changes, and its spec, which does not. Rows are packed, and a thousand neighbours share a
-// hash, so that a batch needs a command or two for all. The tasks of a lane (a kind in a queue) that may be fetched
-// are one sorted set. A fetch merges the sets of the lanes that it may take from, so that no other lane costs it
-// anything. Tasks that wait for their limit are in a set apart, except as many as there are free slots: see
-// lua/queue/limit.lua. The head of each Lua file lists the names of its keys.
+// hash, so that a batch needs a command or two for all. The tasks of a sub-queue (a kind in a queue) that may be
+// fetched are one sorted set. A fetch merges the sets of the sub-queues that it may take from, so that no other
+// sub-queue costs it anything. Tasks that wait for their limit are in a set apart, except as many as there are free
+// slots: see lua/queue/limit.lua. The head of each Lua file lists the names of its keys.
 //
 // Redis has no transaction that a caller's could join. Write an outbox: insert what is to be enqueued into a table,
 // in the transaction of the work's own data. A process of yours reads it, enqueues each row with the row's id as its

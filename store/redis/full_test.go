@@ -68,7 +68,7 @@ func TestAFullServerTakesWhatOnlyReplaces(t *testing.T) {
 	if a, err := s.Leases.Break(ctx, broken.Ref(), lease.Broken{By: "ann", Why: "x"}); err != nil {
 		t.Errorf("break: %+v, %v", a, err)
 	}
-	if a, err := s.Leases.Ask(ctx, asked.Ref(), lease.Holder{Host: "web-2"}); err != nil || a.Answers[0].Status != lease.OK {
+	if a, err := s.Leases.RequestRelease(ctx, asked.Ref(), lease.Holder{Host: "web-2"}); err != nil || a.Answers[0].Status != lease.OK {
 		t.Errorf("ask: %+v, %v", a, err)
 	}
 	closed, err := s.Ticks.Close(ctx, []tick.CloseRequest{{Run: withOutcome(rec, storeNow(t, s)), Claim: held.Ref(), Release: held.Ref()}})

@@ -125,7 +125,7 @@ func (r *stroll) askOrBreak() {
 	ref, b := r.hold(), lease.Broken{By: "t", Why: "w", Now: r.pick(2) == 0}
 	if r.pick(2) == 0 {
 		r.try = func() error {
-			_, err := r.s.Leases.Ask(r.Context(), ref, lease.Holder{ID: lease.NewNonce()})
+			_, err := r.s.Leases.RequestRelease(r.Context(), ref, lease.Holder{ID: lease.NewNonce()})
 			return err
 		}
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-func (l leases) Ask(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
+func (l leases) RequestRelease(ctx context.Context, ref lease.Ref, by lease.Holder) (lease.Reply, error) {
 	r, err := l.run(ctx, "ask", askScript, append(l.newArgs(3), string(ref.Key), hold(ref), text(by)))
 	return single(ref.Key, r), err
 }
@@ -22,7 +22,7 @@ func (l leases) Break(ctx context.Context, ref lease.Ref, b lease.Broken) (lease
 	return single(ref.Key, r), err
 }
 
-// single reads the answer of Ask and Break.
+// single reads the answer of RequestRelease and Break.
 func single(key lease.Key, r reply) lease.Reply {
 	if r == nil {
 		return lease.Reply{}

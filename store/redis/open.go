@@ -107,7 +107,7 @@ func New(ctx context.Context, client goredis.UniversalClient, c store.Config) (*
 	return &store.Store{
 		Kind: "redis", URL: d.addr,
 		Leases: leases{d, &grants{m: make(map[lease.Ref]grant)}}, Ticks: ticks{d}, History: past{d}, Notify: notify,
-		Queue: tasks{d, notify}, Tasks: desk{d},
+		Queue: tasks{d, notify}, Tasks: admin{d},
 		Properties: d.properties(ctx, meta),
 		Prepared:   meta.prepared,
 		Close:      notify.close,

@@ -72,19 +72,19 @@ func isPlain(s *task.Spec) bool { return s.Unique == nil && s.Limit == nil && s.
 // The bytes that PLAIN and ASKED of new.lua read.
 const plainSize, askedSize = 2 + 1 + 2*8 + 4, plainSize + 8 + 2 + 2*8 + 1 + 4 + 2 + 16
 
-// enqueueArgs names each lane and each limit of a batch once.
+// enqueueArgs names each sub-queue and each limit of a batch once.
 func (q tasks) enqueueArgs(specs []task.Spec) args {
 	var (
-		lanes, limits   = newNames(), newNames()
+		subs, limits    = newNames(), newNames()
 		names, declared args
 		tasks           = make(args, 0, 2*len(specs))
 		room            = make([]byte, 0, askedSize*len(specs))
 	)
 	for i := range specs {
 		s := &specs[i]
-		lane, fresh := lanes.index(laneName(s.Queue, s.Kind))
+		sub, fresh := subs.index(subQueueName(s.Queue, s.Kind))
 		if fresh {
-			names = append(names, laneName(s.Queue, s.Kind))
+			names = append(names, subQueueName(s.Queue, s.Kind))
 		}
 		limit := 0
 		if s.Limit != nil {
@@ -95,7 +95,7 @@ func (q tasks) enqueueArgs(specs []task.Spec) args {
 			}
 		}
 		from := len(room)
-		room = appendAsked(room, s, lane, limit)
+		room = appendAsked(room, s, sub, limit)
 		tasks = append(tasks, room[from:len(room):len(room)], packSpec(s))
 	}
 	a := q.newArgs(5 + len(names) + len(declared) + len(tasks))
@@ -117,9 +117,9 @@ func (n names) index(word string) (i int, fresh bool) {
 	return i, !found
 }
 
-func appendAsked(b []byte, s *task.Spec, lane, limit int) []byte {
+func appendAsked(b []byte, s *task.Spec, sub, limit int) []byte {
 	le := binary.LittleEndian
-	b = append(le.AppendUint16(b, uint16(lane)), byte(int8(s.Priority)))
+	b = append(le.AppendUint16(b, uint16(sub)), byte(int8(s.Priority)))
 	b = appendDouble(appendDouble(b, micros(s.RunAt)), s.Delay.Microseconds())
 	b = le.AppendUint32(b, uint32(s.CrashBudget()))
 	if isPlain(s) {
@@ -179,11 +179,11 @@ func (q tasks) Fetch(ctx context.Context, f driver.FetchRequest) (driver.Fetch, 
 	if len(r) < 5 {
 		return out, nil
 	}
-	lanes := r.list(3).named()
+	subs := r.list(3).named()
 	out.Tasks = make([]driver.Fetched, 0, (len(r)-4)/3)
 	for i := 4; i+2 < len(r); i += 3 {
 		w := parseRow(r.text(i + 1))
-		spec, err := parseSpec(r.text(i+2), w, lanes[w.lane])
+		spec, err := parseSpec(r.text(i+2), w, subs[w.sub])
 		if err != nil {
 			return driver.Fetch{}, fmt.Errorf("redis %s: fetch: task %d: its spec is damaged: %w", q.addr, r.int(i), err)
 		}
@@ -251,12 +251,12 @@ func statuses[T any](items []T, do func([]T) (reply, error)) ([]driver.Status, e
 	return out, err
 }
 
-// Mine looks at some at a time; one may be met twice meanwhile.
-func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver.Asked, error) {
-	var out []driver.Asked
+// Running looks at some at a time; one may be met twice meanwhile.
+func (q tasks) Running(ctx context.Context, worker lease.Ref, asked bool) ([]driver.RunningTask, error) {
+	var out []driver.RunningTask
 	met := map[driver.Ref]bool{}
 	for at := "0"; ; {
-		r, err := q.run(ctx, "read own tasks", mineScript, append(q.newArgs(3), hold(worker), flag(asked), at))
+		r, err := q.run(ctx, "read own tasks", runningScript, append(q.newArgs(3), hold(worker), flag(asked), at))
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +264,7 @@ func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver
 			ref := driver.Ref{ID: task.ID(r.int(i)), Token: lease.Token(r.int(i + 1))}
 			if !met[ref] {
 				met[ref] = true
-				out = append(out, driver.Asked{Ref: ref, Stop: r.text(i + 2)})
+				out = append(out, driver.RunningTask{Ref: ref, Stop: r.text(i + 2)})
 			}
 		}
 		if at = r.text(1); at == "0" {
@@ -274,7 +274,7 @@ func (q tasks) Mine(ctx context.Context, worker lease.Ref, asked bool) ([]driver
 }
 
 // countField is a counter's name within its minute.
-func countField(c driver.Count) string { return laneName(c.Queue, c.Kind) + "\x1f" + c.Name }
+func countField(c driver.Count) string { return subQueueName(c.Queue, c.Kind) + "\x1f" + c.Name }
 
 func (q tasks) Count(ctx context.Context, counts []driver.Count) error {
 	return inBatches(counts, func(counts []driver.Count) error {

@@ -17,26 +17,26 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// desk fulfils driver.Admin.
-type desk struct{ *db }
+// admin fulfils driver.Admin.
+type admin struct{ *db }
 
-// lanesAtOnce bounds a look at lanes: each may cost a hundredth of a millisecond.
+// lanesAtOnce bounds a look at sub-queues: each may cost a hundredth of a millisecond.
 const lanesAtOnce = 100
 
-// Queues looks at some lanes at a time.
-func (d desk) Queues(ctx context.Context) ([]driver.Lane, error) {
+// Queues looks at some sub-queues at a time.
+func (d admin) Queues(ctx context.Context) ([]driver.SubQueue, error) {
 	numbers, err := d.client.HKeys(ctx, d.prefix+"lanes").Result()
 	if err != nil {
 		return nil, d.wrap("list queues", err)
 	}
-	var out []driver.Lane
+	var out []driver.SubQueue
 	for len(numbers) > 0 {
 		part := numbers[:min(len(numbers), lanesAtOnce)]
 		a := d.newArgs(len(part))
 		for _, n := range part {
 			a = append(a, n)
 		}
-		r, err := d.run(ctx, "list queues", lanesScript, a)
+		r, err := d.run(ctx, "list queues", subQueuesScript, a)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func (d desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 			return nil, fmt.Errorf("redis %s: list queues: none of %d sub-queues was answered", d.addr, len(part))
 		}
 		for i := 1; i+2 < len(r); i += 3 {
-			if l := parseLane(r.text(i), r.list(i+1), r.time(i+2)); len(l.Depth) > 0 {
+			if l := parseSubQueue(r.text(i), r.list(i+1), r.time(i+2)); len(l.Depth) > 0 {
 				out = append(out, l)
 			}
 		}
@@ -54,14 +54,14 @@ func (d desk) Queues(ctx context.Context) ([]driver.Lane, error) {
 	if out, err = d.addPaused(ctx, out); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(out, func(x, y driver.Lane) int {
+	slices.SortFunc(out, func(x, y driver.SubQueue) int {
 		return cmp.Or(strings.Compare(x.Queue, y.Queue), strings.Compare(x.Kind, y.Kind))
 	})
 	return out, nil
 }
 
-func parseLane(name string, depth reply, oldest time.Time) driver.Lane {
-	l := driver.Lane{Depth: map[task.State]int{}, Oldest: oldest}
+func parseSubQueue(name string, depth reply, oldest time.Time) driver.SubQueue {
+	l := driver.SubQueue{Depth: map[task.State]int{}, Oldest: oldest}
 	l.Queue, l.Kind, _ = strings.Cut(name, "\x1f")
 	for i := 0; i+1 < len(depth); i += 2 {
 		if n := depth.int(i + 1); n != 0 {
@@ -71,20 +71,20 @@ func parseLane(name string, depth reply, oldest time.Time) driver.Lane {
 	return l
 }
 
-// addPaused adds the lanes that are paused by name and have no tasks.
-func (d desk) addPaused(ctx context.Context, lanes []driver.Lane) ([]driver.Lane, error) {
+// addPaused adds the sub-queues that are paused by name and have no tasks.
+func (d admin) addPaused(ctx context.Context, subs []driver.SubQueue) ([]driver.SubQueue, error) {
 	pauses, err := d.Pauses(ctx)
 	for _, p := range pauses {
-		there := slices.ContainsFunc(lanes, func(l driver.Lane) bool { return l.Queue == p.Queue && l.Kind == p.Kind })
+		there := slices.ContainsFunc(subs, func(l driver.SubQueue) bool { return l.Queue == p.Queue && l.Kind == p.Kind })
 		if p.Queue != "" && p.Kind != "" && !there {
-			lanes = append(lanes, driver.Lane{Queue: p.Queue, Kind: p.Kind, Depth: map[task.State]int{}})
+			subs = append(subs, driver.SubQueue{Queue: p.Queue, Kind: p.Kind, Depth: map[task.State]int{}})
 		}
 	}
-	return lanes, err
+	return subs, err
 }
 
 // Tasks goes through them in looks of a few thousand.
-func (d desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
+func (d admin) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error) {
 	var out []driver.Task
 	for {
 		a := append(d.newArgs(8+len(f.States)), int64(f.After), int64(f.UpTo), f.Rows(), f.Queue, f.Kind, quoted(f.Tag), quoted(f.Unique), quoted(f.Limit))
@@ -95,9 +95,9 @@ func (d desk) Tasks(ctx context.Context, f driver.Filter) ([]driver.Task, error)
 		if err != nil {
 			return nil, err
 		}
-		lanes, workers := r.list(2).named(), r.list(3).workers()
+		subs, workers := r.list(2).named(), r.list(3).workers()
 		for i := 4; i+2 < len(r); i += 3 {
-			t, err := d.parseTask(r.int(i), r.text(i+1), r.text(i+2), lanes, workers)
+			t, err := d.parseTask(r.int(i), r.text(i+1), r.text(i+2), subs, workers)
 			if err != nil {
 				return nil, err
 			}
@@ -137,20 +137,20 @@ func (r reply) workers() map[uint32]driver.Process {
 	return m
 }
 
-func (d desk) parseTask(id int64, packed, spec string, lanes map[uint32]string, workers map[uint32]driver.Process) (t driver.Task, err error) {
+func (d admin) parseTask(id int64, packed, spec string, subs map[uint32]string, workers map[uint32]driver.Process) (t driver.Task, err error) {
 	r := parseRow(packed)
 	t = driver.Task{
 		ID: task.ID(id), State: r.state, Front: r.front, Enqueued: r.enqueued, Started: r.started, Ended: r.ended,
 		Attempts: r.attempts, Granted: r.granted, Crashes: r.crashes, Snoozes: r.snoozes, Suspect: r.suspect,
 		Token: r.token, Worker: workers[r.worker], Reason: r.reason, Stop: r.stop,
 	}
-	if t.Spec, err = parseSpec(spec, r, lanes[r.lane]); err != nil {
+	if t.Spec, err = parseSpec(spec, r, subs[r.sub]); err != nil {
 		err = fmt.Errorf("redis %s: task %d: its spec is damaged: %w", d.addr, id, err)
 	}
 	return t, err
 }
 
-func (d desk) Task(ctx context.Context, id task.ID) (t driver.Task, held driver.Slots, ok bool, err error) {
+func (d admin) Task(ctx context.Context, id task.ID) (t driver.Task, held driver.Slots, ok bool, err error) {
 	r, err := d.run(ctx, "read task", showTaskScript, append(d.newArgs(1), int64(id)))
 	if err != nil || r.text(1) == "" {
 		return t, held, false, err
@@ -189,7 +189,7 @@ func parseSlots(key string, r reply) driver.Slots {
 }
 
 // Counts reads the minutes that there are, some at a time.
-func (d desk) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
+func (d admin) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, error) {
 	by := &goredis.ZRangeBy{Min: strconv.FormatInt(micros(from), 10), Max: "(" + strconv.FormatInt(micros(to), 10)}
 	minutes, err := d.client.ZRangeByScore(ctx, d.prefix+"minutes", by).Result()
 	if err != nil {
@@ -224,7 +224,7 @@ func (d desk) Counts(ctx context.Context, from, to time.Time) ([]driver.Count, e
 	return out, nil
 }
 
-func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
+func (d admin) SetLimit(ctx context.Context, key task.Hash, slots int, by string) (ok bool, err error) {
 	_, words := driver.LimitEvent("", 0, 0, by)
 	if slots <= 0 {
 		_, words = driver.BackEvent("", 0, 0, by)
@@ -234,7 +234,7 @@ func (d desk) SetLimit(ctx context.Context, key task.Hash, slots int, by string)
 	return r.int(1) == 1, err
 }
 
-func (d desk) Limits(ctx context.Context) (words []driver.Word, err error) {
+func (d admin) Limits(ctx context.Context) (words []driver.Word, err error) {
 	r, err := d.run(ctx, "read limits", wordsScript, d.newArgs(0))
 	for i := 1; i+5 < len(r); i += 6 {
 		w := driver.Word{Key: r.text(i + 1), Max: int(r.int(i + 2)), Declared: int(r.int(i + 3)), By: r.text(i + 4), Since: r.time(i + 5)}

@@ -117,17 +117,17 @@ func (r *rampage) plan() {
 		r.try = func() error { _, err := r.s.Tasks.SetLimit(ctx, key, slots, "t"); return err }
 	default:
 		if r.rng.IntN(3) == 0 {
-			r.try = func() error { r.runs = nil; return r.s.Queue.Leave(ctx, r.worker) }
+			r.try = func() error { r.runs = nil; return r.s.Queue.Deregister(ctx, r.worker) }
 			return
 		}
-		r.try = func() error { _, err := r.tend(); return err }
+		r.try = func() error { _, err := r.maintain(); return err }
 	}
 }
 
 func (r *rampage) planEnd() {
 	ctx := r.t.Context()
 	if len(r.runs) == 0 {
-		r.try = func() error { _, err := r.s.Queue.Mine(ctx, r.worker, false); return err }
+		r.try = func() error { _, err := r.s.Queue.Running(ctx, r.worker, false); return err }
 		return
 	}
 	i := r.rng.IntN(len(r.runs))
@@ -142,21 +142,21 @@ func (r *rampage) planEnd() {
 }
 
 func (r *rampage) planAct() {
-	acts := []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete}
+	acts := []driver.Operation{driver.OpRetry, driver.OpCancel, driver.OpPromote, driver.OpDiscard, driver.OpMove, driver.OpEdit, driver.OpDelete}
 	var ids []task.ID
 	for range 4 {
 		ids = append(ids, task.ID(1+r.rng.IntN(400)))
 	}
 	later := time.Now().Add(time.Duration(r.rng.IntN(3)) * 5 * time.Millisecond)
-	act := driver.Action{Act: acts[r.rng.IntN(len(acts))], IDs: ids, Queue: "b", Edit: driver.Edit{RunAt: &later}}
-	r.try = func() error { _, err := r.s.Tasks.Act(r.t.Context(), act); return err }
+	act := driver.OpRequest{Operation: acts[r.rng.IntN(len(acts))], IDs: ids, Queue: "b", Edit: driver.Edit{RunAt: &later}}
+	r.try = func() error { _, err := r.s.Tasks.Operate(r.t.Context(), act); return err }
 }
 
-func (r *rampage) tend() (driver.Tended, error) {
+func (r *rampage) maintain() (driver.Maintained, error) {
 	keep := map[task.State]time.Duration{task.Succeeded: 20 * time.Millisecond, task.Discarded: 0, task.Canceled: 0}
-	done, err := r.s.Queue.Tend(r.t.Context(), driver.TendRequest{Keep: keep})
+	done, err := r.s.Queue.Maintain(r.t.Context(), driver.MaintainRequest{Keep: keep})
 	if done.Repaired > 0 {
-		r.t.Errorf("Tend found %d things to repair", done.Repaired)
+		r.t.Errorf("Maintain found %d things to repair", done.Repaired)
 	}
 	return done, err
 }
@@ -165,7 +165,7 @@ func (r *rampage) tend() (driver.Tended, error) {
 func (r *rampage) settle() {
 	r.t.Helper()
 	for n := 0; ; n++ {
-		done, err := r.tend()
+		done, err := r.maintain()
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -213,11 +213,11 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 			break
 		}
 	}
-	lanes := raw.HGetAll(ctx, prefix+"lane-of").Val()
+	subs := raw.HGetAll(ctx, prefix+"lane-of").Val()
 	for _, x := range tasks {
-		id, lane := fmt.Sprint(x.ID), lanes[laneName(x.Queue, x.Kind)]
+		id, sub := fmt.Sprint(x.ID), subs[subQueueName(x.Queue, x.Kind)]
 		add := func(key, field string) { want[key+" "+field]++ }
-		add("depth:"+lane, strconv.Itoa(stateNumber(x.State)))
+		add("depth:"+sub, strconv.Itoa(stateNumber(x.State)))
 		if !x.State.Final() {
 			add("unfinished", fmt.Sprint(x.ID/1000))
 		}
@@ -234,12 +234,12 @@ func audit(t *testing.T, s *store.Store, raw *goredis.Client, prefix string) {
 		}
 		switch x.State {
 		case task.Scheduled, task.Retryable:
-			add("due:"+lane, id)
+			add("due:"+sub, id)
 		case task.Available:
-			add(map[bool]string{false: "ready:", true: "suspect:"}[x.Suspect]+lane, id)
+			add(map[bool]string{false: "ready:", true: "suspect:"}[x.Suspect]+sub, id)
 		case task.Blocked:
-			add("blocked:"+lane, id)
-			add("behind:"+limit+":"+lane, id)
+			add("blocked:"+sub, id)
+			add("behind:"+limit+":"+sub, id)
 		case task.Running:
 			add("running:1", id)
 			if limit != "" {

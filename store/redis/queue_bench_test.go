@@ -116,7 +116,7 @@ func joined(t testing.TB, s *store.Store, ttl time.Duration) lease.Ref {
 	req := request(lease.Key("worker-" + lease.NewNonce().String()[:8]))
 	req.TTL = ttl
 	ref := acquire(t, s, req).Record.Ref()
-	if err := s.Queue.Join(t.Context(), driver.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}}); err != nil {
+	if err := s.Queue.Register(t.Context(), driver.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}}); err != nil {
 		t.Fatal(err)
 	}
 	return ref

@@ -74,7 +74,7 @@ func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 			raw.HSet(ctx, prefix+"limit:"+name, "used", old)
 		}
 	}
-	if r, err := s.Queue.Tend(ctx, driver.TendRequest{}); err != nil || r.Repaired != 0 {
+	if r, err := s.Queue.Maintain(ctx, driver.MaintainRequest{}); err != nil || r.Repaired != 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	left := limits()

@@ -50,7 +50,7 @@ func TestWhatIsHeldBackStaysWhereItIs(t *testing.T) {
 				}
 				audit(t, r.s, raw, prefix)
 			}
-			if _, err := r.s.Tasks.Act(t.Context(), driver.Action{Act: driver.ActMove, IDs: []task.ID{2}, Queue: "b"}); err != nil {
+			if _, err := r.s.Tasks.Operate(t.Context(), driver.OpRequest{Operation: driver.OpMove, IDs: []task.ID{2}, Queue: "b"}); err != nil {
 				t.Fatal(err)
 			}
 			hold(time.UnixMicro(1))

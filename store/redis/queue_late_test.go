@@ -71,7 +71,7 @@ func TestBufferedRequestsOfDeadWorkers(t *testing.T) {
 			t.Errorf("task %d: %s, %v; want %s", ids[i].ID, x.State, err, want)
 		}
 	}
-	if done, err := s.Queue.Tend(t.Context(), driver.TendRequest{}); err != nil || done.Rescued != 1 {
-		t.Errorf("tend: %+v, %v", done, err)
+	if done, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{}); err != nil || done.Rescued != 1 {
+		t.Errorf("maintain: %+v, %v", done, err)
 	}
 }

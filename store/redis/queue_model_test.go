@@ -25,14 +25,14 @@ func TestBatchesAreAsInMemory(t *testing.T) {
 		t.Logf("seed %d", seed)
 		s, c := prepared(t, testserver.Redis(t))
 		raw := rawClient(t, c)
-		m := &twins{T: t, rng: rand.New(rand.NewPCG(seed, 1)), both: [2]*store.Store{s, memory.New(memory.Options{MaxTTL: time.Hour}).Store()},
+		m := &differential{T: t, rng: rand.New(rand.NewPCG(seed, 1)), both: [2]*store.Store{s, memory.New(memory.Options{MaxTTL: time.Hour}).Store()},
 			audit: func() { audit(t, s, raw, "dibs:{"+c.Namespace+"}:") }}
 		m.walk()
 	}
 }
 
-// twins are two stores that are asked the same.
-type twins struct {
+// differential are two stores that are asked the same.
+type differential struct {
 	*testing.T
 	rng     *rand.Rand
 	both    [2]*store.Store
@@ -42,9 +42,9 @@ type twins struct {
 	audit   func()
 }
 
-func (m *twins) pick(n int) int { return m.rng.IntN(n) }
+func (m *differential) pick(n int) int { return m.rng.IntN(n) }
 
-func (m *twins) same(what string, of func(i int) any) {
+func (m *differential) same(what string, of func(i int) any) {
 	m.Helper()
 	a, b := of(0), of(1)
 	x, _ := json.Marshal(a)
@@ -58,12 +58,12 @@ func (m *twins) same(what string, of func(i int) any) {
 	}
 }
 
-func (m *twins) walk() {
+func (m *differential) walk() {
 	for i, s := range m.both {
 		req := request("w")
 		req.TTL = 15 * time.Second
 		m.workers[i] = acquire(m, s, req).Record.Ref()
-		if err := s.Queue.Join(m.Context(), driver.Process{Lease: m.workers[i], Host: "h", PID: 1, Queues: []string{"a", "b"}}); err != nil {
+		if err := s.Queue.Register(m.Context(), driver.Process{Lease: m.workers[i], Host: "h", PID: 1, Queues: []string{"a", "b"}}); err != nil {
 			m.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func (m *twins) walk() {
 	}
 }
 
-func (m *twins) enqueue(specs []task.Spec) {
+func (m *differential) enqueue(specs []task.Spec) {
 	m.Helper()
 	for i := range specs {
 		if err := specs[i].Check(); err != nil {
@@ -101,7 +101,7 @@ func (m *twins) enqueue(specs []task.Spec) {
 	})
 }
 
-func (m *twins) step() {
+func (m *differential) step() {
 	ctx := m.Context()
 	switch n := m.pick(14); {
 	case n < 7:
@@ -172,23 +172,23 @@ func (m *twins) step() {
 			return st
 		})
 	case n < 13:
-		acts := []driver.Act{driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit}
+		acts := []driver.Operation{driver.OpRetry, driver.OpCancel, driver.OpPromote, driver.OpDiscard, driver.OpMove, driver.OpEdit}
 		var ids []task.ID
 		for range 6 {
 			ids = append(ids, task.ID(1000+m.pick(max(m.n, 1))))
 		}
 		later := time.Now().Add(time.Duration(m.pick(3)-1) * time.Hour).Truncate(time.Second)
-		act := driver.Action{Act: acts[m.pick(len(acts))], IDs: ids, Queue: "b", By: "t", Edit: driver.Edit{RunAt: &later}}
+		act := driver.OpRequest{Operation: acts[m.pick(len(acts))], IDs: ids, Queue: "b", By: "t", Edit: driver.Edit{RunAt: &later}}
 		m.same("Act", func(i int) any {
-			a, err := m.both[i].Tasks.Act(ctx, act)
+			a, err := m.both[i].Tasks.Operate(ctx, act)
 			if err != nil {
 				m.Fatal(err)
 			}
 			return a
 		})
 	default:
-		m.same("Tend", func(i int) any {
-			d, err := m.both[i].Queue.Tend(ctx, driver.TendRequest{})
+		m.same("Maintain", func(i int) any {
+			d, err := m.both[i].Queue.Maintain(ctx, driver.MaintainRequest{})
 			if err != nil {
 				m.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func (m *twins) step() {
 	}
 }
 
-func (m *twins) spec() task.Spec {
+func (m *differential) spec() task.Spec {
 	pick := m.pick
 	s := task.Spec{Queue: []string{"a", "b"}[pick(2)], Kind: []string{"k", "l"}[pick(2)], Priority: []int{0, 0, -9, 9, 3}[pick(5)]}
 	s.Delay = time.Duration(pick(3)/2) * time.Hour
@@ -245,7 +245,7 @@ func (m *twins) spec() task.Spec {
 	return s
 }
 
-func (m *twins) compare() {
+func (m *differential) compare() {
 	m.Helper()
 	var all [2][]driver.Task
 	for i, s := range m.both {

@@ -136,7 +136,7 @@ func (l *ledger) workOff() {
 		if n > 0 {
 			continue
 		}
-		mine, err := l.s.Queue.Mine(l.t.Context(), l.worker, false)
+		mine, err := l.s.Queue.Running(l.t.Context(), l.worker, false)
 		if err != nil {
 			l.t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ type row struct {
 	state                                    task.State
 	front, suspect                           bool
 	priority                                 int
-	lane, worker                             uint32
+	sub, worker                              uint32
 	attempts, granted, crashes, snoozes      int
 	enqueued, runAt, expires, started, ended time.Time
 	token                                    lease.Token
@@ -26,7 +26,7 @@ type row struct {
 // Which byte of a row holds what.
 const (
 	rowFlags   = 8  // state, front, suspect, begun, told, unique, limit, priority
-	rowNumbers = 36 // the end of seven uint32: lane, worker, attempts, granted, crashes, snoozes, max_crashes
+	rowNumbers = 36 // the end of seven uint32: sub-queue, worker, attempts, granted, crashes, snoozes, max_crashes
 	rowFixed   = 84 // the end of six doubles: enqueued, run_at, expires, started, ended, token
 	rowUnique  = 16 + 8
 	rowLimit   = 32 + 4
@@ -44,7 +44,7 @@ func parseRow(s string) (r row) {
 	}
 	r = row{
 		state: stateOf(int64(b[0])), front: b[1] == 1, suspect: b[2] == 1, priority: int(int8(b[7])),
-		lane: number(0), worker: number(1), attempts: int(number(2)), granted: int(number(3)), crashes: int(number(4)), snoozes: int(number(5)),
+		sub: number(0), worker: number(1), attempts: int(number(2)), granted: int(number(3)), crashes: int(number(4)), snoozes: int(number(5)),
 		enqueued: instant(double(0)), runAt: instant(double(1)), expires: instant(double(2)), started: instant(double(3)), ended: instant(double(4)),
 		token: lease.Token(double(5)),
 	}
@@ -99,8 +99,8 @@ func packSpec(s *task.Spec) []byte {
 	return append(b, cold...)
 }
 
-// parseSpec is the reverse, together with what the row and the lane say.
-func parseSpec(packed string, r row, lane string) (s task.Spec, err error) {
+// parseSpec is the reverse, together with what the row and the sub-queue say.
+func parseSpec(packed string, r row, sub string) (s task.Spec, err error) {
 	b := []byte(packed)
 	args, b := cut32(b)
 	tags, b := cut32(b)
@@ -108,7 +108,7 @@ func parseSpec(packed string, r row, lane string) (s task.Spec, err error) {
 		err = json.Unmarshal(tags, &s.Tags)
 	}
 	s.Args = args
-	s.Queue, s.Kind, _ = strings.Cut(lane, "\x1f")
+	s.Queue, s.Kind, _ = strings.Cut(sub, "\x1f")
 	s.Priority, s.RunAt, s.ExpiresAt = r.priority, r.runAt, r.expires
 	return s, err
 }
@@ -121,5 +121,5 @@ func cut32(b []byte) (part, rest []byte) {
 	return b[4 : 4+n : 4+n], b[4+n:]
 }
 
-// laneName is how scripts call a kind in a queue; neither has a control character.
-func laneName(queue, kind string) string { return queue + "\x1f" + kind }
+// subQueueName is how scripts call a kind in a queue; neither has a control character.
+func subQueueName(queue, kind string) string { return queue + "\x1f" + kind }

@@ -106,14 +106,14 @@ func (c *scale) work(what, queueName string, fetches int) (done int) {
 	return done
 }
 
-func (c *scale) tend(what string, keep map[task.State]time.Duration) {
+func (c *scale) maintain(what string, keep map[task.State]time.Duration) {
 	rounds := 0
 	for more := true; more; rounds++ {
 		if rounds > 1000+c.n {
 			c.Fatalf("%s: the sweeps never come to an end", what)
 		}
 		c.step(what, func() {
-			done, err := c.s.Queue.Tend(c.Context(), driver.TendRequest{Keep: keep})
+			done, err := c.s.Queue.Maintain(c.Context(), driver.MaintainRequest{Keep: keep})
 			c.must(err)
 			more = done.More
 		})
@@ -153,7 +153,7 @@ func (c *scale) due() {
 	}
 	time.Sleep(time.Until(at))
 	c.work("due at one instant", "due", 3)
-	c.tend("due at one instant: tend", nil)
+	c.maintain("due at one instant: maintain", nil)
 }
 
 // limit raises a limit of one with many behind it, and lowers it.
@@ -171,18 +171,18 @@ func (c *scale) limit() {
 	for _, r := range runs {
 		id = r.ID
 	}
-	c.tend("raised: tend", nil)
+	c.maintain("raised: maintain", nil)
 	c.step("show one of a limit", func() { _, _, _, err := c.s.Tasks.Task(c.Context(), id); c.must(err) })
 	set("lower a limit", 1)
 	c.work("lowered", "limited", 2)
 	c.finish(runs, driver.Success)
-	c.tend("lowered: tend", nil)
+	c.maintain("lowered: maintain", nil)
 	set("raise a limit again", 10*c.n)
 	c.step("declare another one by an enqueue", func() {
 		of.Max = 3
 		c.all(1, task.Spec{Queue: "limited", Kind: "k", Limit: &of})
 	})
-	c.tend("declared: tend", nil)
+	c.maintain("declared: maintain", nil)
 }
 
 // displacing supersedes many by one, and asks many that run to stop.
@@ -199,7 +199,7 @@ func (c *scale) displacing() {
 	for range 4 + c.n/100 {
 		c.step("supersede: fetch", func() { c.fetchOf("displace", 100) })
 	}
-	c.step("tasks of one's own", func() { _, err := c.s.Queue.Mine(c.Context(), c.worker, false); c.must(err) })
+	c.step("tasks of one's own", func() { _, err := c.s.Queue.Running(c.Context(), c.worker, false); c.must(err) })
 }
 
 // doors has a limit that tasks of very many kinds name.
@@ -213,7 +213,7 @@ func (c *scale) doors() {
 		c.work("a limit of many kinds", "doors", 1)
 	}
 	c.step("raise a limit of many kinds", func() { _, err := c.s.Tasks.SetLimit(c.Context(), of.Hash(""), 1000, "t"); c.must(err) })
-	c.tend("a limit of many kinds: tend", nil)
+	c.maintain("a limit of many kinds: maintain", nil)
 }
 
 // kinds are very many in a queue, each with a rate and a pause; the worker knows few.
@@ -234,7 +234,7 @@ func (c *scale) kinds() {
 		_, err := c.s.Queue.Fetch(c.Context(), driver.FetchRequest{Worker: c.worker, Queues: []string{"kinds"}, Max: 100})
 		c.must(err)
 	})
-	var l []driver.Lane
+	var l []driver.SubQueue
 	c.step("list queues", func() { l, _ = c.s.Tasks.Queues(c.Context()) })
 	if len(l) < many {
 		c.Errorf("%d lanes, want %d at least", len(l), many)
@@ -265,17 +265,17 @@ func (c *scale) rescuing() {
 			got += len(runs)
 		}
 		if leave {
-			c.step("leave with many tasks", func() { c.must(c.s.Queue.Leave(c.Context(), c.worker)) })
+			c.step("leave with many tasks", func() { c.must(c.s.Queue.Deregister(c.Context(), c.worker)) })
 			continue
 		}
 		_, err := c.s.Leases.Release(c.Context(), []lease.Ref{c.worker})
 		c.must(err)
-		c.tend("rescue many", nil)
+		c.maintain("rescue many", nil)
 	}
 	c.worker = own
 }
 
-func (c *scale) act(what string, a driver.Action, f driver.Filter) {
+func (c *scale) act(what string, a driver.OpRequest, f driver.Filter) {
 	f.Max = 1000
 	for {
 		var tasks []driver.Task
@@ -292,7 +292,7 @@ func (c *scale) act(what string, a driver.Action, f driver.Filter) {
 			a.IDs = append(a.IDs, t.ID)
 		}
 		f.After = a.IDs[len(a.IDs)-1]
-		c.step(what, func() { _, err := c.s.Tasks.Act(c.Context(), a); c.must(err) })
+		c.step(what, func() { _, err := c.s.Tasks.Operate(c.Context(), a); c.must(err) })
 	}
 }
 
@@ -302,13 +302,13 @@ func (c *scale) moving() {
 	c.all(c.n/2, task.Spec{Queue: "acts", Kind: "k", Limit: &task.Limit{Key: "acts", Max: 100}})
 	waiting := task.Waits(true)
 	low := -3
-	c.act("edit", driver.Action{Act: driver.ActEdit, Edit: driver.Edit{Priority: &low}}, driver.Filter{Queue: "acts", States: waiting})
-	c.act("promote", driver.Action{Act: driver.ActPromote}, driver.Filter{Queue: "acts", States: waiting})
-	c.act("move", driver.Action{Act: driver.ActMove, Queue: "moved"}, driver.Filter{Queue: "acts", States: waiting})
-	c.act("cancel", driver.Action{Act: driver.ActCancel}, driver.Filter{Queue: "moved", States: waiting})
-	c.act("retry", driver.Action{Act: driver.ActRetry}, driver.Filter{Queue: "moved", States: []task.State{task.Canceled}})
-	c.act("discard", driver.Action{Act: driver.ActDiscard}, driver.Filter{Queue: "moved", States: waiting})
-	c.act("delete", driver.Action{Act: driver.ActDelete}, driver.Filter{Queue: "moved", States: []task.State{task.Discarded}})
+	c.act("edit", driver.OpRequest{Operation: driver.OpEdit, Edit: driver.Edit{Priority: &low}}, driver.Filter{Queue: "acts", States: waiting})
+	c.act("promote", driver.OpRequest{Operation: driver.OpPromote}, driver.Filter{Queue: "acts", States: waiting})
+	c.act("move", driver.OpRequest{Operation: driver.OpMove, Queue: "moved"}, driver.Filter{Queue: "acts", States: waiting})
+	c.act("cancel", driver.OpRequest{Operation: driver.OpCancel}, driver.Filter{Queue: "moved", States: waiting})
+	c.act("retry", driver.OpRequest{Operation: driver.OpRetry}, driver.Filter{Queue: "moved", States: []task.State{task.Canceled}})
+	c.act("discard", driver.OpRequest{Operation: driver.OpDiscard}, driver.Filter{Queue: "moved", States: waiting})
+	c.act("delete", driver.OpRequest{Operation: driver.OpDelete}, driver.Filter{Queue: "moved", States: []task.State{task.Discarded}})
 }
 
 // ending has many windows end at one time, and many tasks expire.
@@ -328,7 +328,7 @@ func (c *scale) ending() {
 	})
 	time.Sleep(time.Until(at))
 	c.step("fetch of what has expired", func() { c.fetchOf("expires", 100) })
-	c.tend("windows and expiries", nil)
+	c.maintain("windows and expiries", nil)
 }
 
 func (c *scale) looking() {
@@ -354,7 +354,7 @@ func (c *scale) retention() {
 			keep[s] = 0
 		}
 	}
-	c.tend("retention", keep)
+	c.maintain("retention", keep)
 	done, err := c.s.Tasks.Tasks(c.Context(), driver.Filter{States: slices.DeleteFunc(slices.Clone(task.States), func(s task.State) bool { return !s.Final() })})
 	c.must(err)
 	if len(done) > 0 {

@@ -23,7 +23,7 @@ func TestEveryStepIsBounded(t *testing.T) {
 		step    = 50
 		own     = 1000 // what is handed in at once, or asked for
 		perTask = 20   // values
-		other   = 1000 // values that every script may have, such as of the lanes that it looks at
+		other   = 1000 // values that every script may have, such as of the sub-queues that it looks at
 	)
 	c := config(t, ownServer(t).URL+"?read_timeout=1m") // on a busy machine
 	c.Init, c.TTL = true, time.Hour

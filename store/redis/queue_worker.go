@@ -12,18 +12,18 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-func (q tasks) Join(ctx context.Context, w driver.Process) error {
+func (q tasks) Register(ctx context.Context, w driver.Process) error {
 	w.Running, w.Since = 0, time.Time{}
-	r, err := q.run(ctx, "join", joinScript, append(q.newArgs(4), string(w.Lease.Key), hold(w.Lease), w.Host, text(w)))
+	r, err := q.run(ctx, "join", registerScript, append(q.newArgs(4), string(w.Lease.Key), hold(w.Lease), w.Host, text(w)))
 	if err == nil && r.int(1) != 1 {
 		err = driver.ErrStale
 	}
 	return err
 }
 
-func (q tasks) Leave(ctx context.Context, worker lease.Ref) error {
+func (q tasks) Deregister(ctx context.Context, worker lease.Ref) error {
 	for {
-		r, err := q.run(ctx, "leave", leaveScript, append(q.newArgs(2), hold(worker), maxBatch))
+		r, err := q.run(ctx, "leave", deregisterScript, append(q.newArgs(2), hold(worker), maxBatch))
 		if err != nil || r.int(1) == 0 {
 			return err
 		}
@@ -39,7 +39,7 @@ func parseWorker(r reply) (w driver.Process) {
 	return w
 }
 
-func (q tasks) Tend(ctx context.Context, t driver.TendRequest) (driver.Tended, error) {
+func (q tasks) Maintain(ctx context.Context, t driver.MaintainRequest) (driver.Maintained, error) {
 	if t.Max <= 0 || t.Max > 1000 {
 		t.Max = 1000
 	}
@@ -49,11 +49,11 @@ func (q tasks) Tend(ctx context.Context, t driver.TendRequest) (driver.Tended, e
 			a = append(a, stateNumber(s), keep.Microseconds())
 		}
 	}
-	r, err := q.run(ctx, "tend", tendScript, a)
+	r, err := q.run(ctx, "maintain", maintainScript, a)
 	if err != nil {
-		return driver.Tended{}, err
+		return driver.Maintained{}, err
 	}
-	out := driver.Tended{
+	out := driver.Maintained{
 		Now: r.time(0), Rescued: int(r.int(1)), Crashed: int(r.int(2)), Expired: int(r.int(3)), Due: int(r.int(4)),
 		Freed: int(r.int(5)), Deleted: int(r.int(6)), Repaired: int(r.int(7)), More: r.int(8) == 1,
 	}
@@ -66,7 +66,7 @@ func (q tasks) Tend(ctx context.Context, t driver.TendRequest) (driver.Tended, e
 }
 
 // Workers looks at some at a time; one may be met twice meanwhile.
-func (d desk) Workers(ctx context.Context) ([]driver.Process, error) {
+func (d admin) Workers(ctx context.Context) ([]driver.Process, error) {
 	var out []driver.Process
 	met := map[lease.Ref]bool{}
 	for at := "0"; ; {

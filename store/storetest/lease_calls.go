@@ -87,7 +87,7 @@ func (w *world) release(s *store.Store, ref lease.Ref) lease.Status {
 
 func (w *world) ask(s *store.Store, ref lease.Ref, by lease.Holder) lease.Status {
 	w.Helper()
-	r, err := s.Leases.Ask(w.ctx, ref, by)
+	r, err := s.Leases.RequestRelease(w.ctx, ref, by)
 	return w.one("Ask", r, err).Status
 }
 

@@ -15,7 +15,7 @@ var leasePromises = []promise{
 	{"a stale holder is refused", staleHolder},
 	{"one of many is granted", oneOfMany},
 	// Holds: promise 1.
-	{"two holders never overlap and tokens only grow", hammer},
+	{"two holders never overlap and tokens only grow", stress},
 	{"a repeated acquire is answered with the hold", repeatedAcquire},
 	{"a release frees at once and counts once", releaseOnce},
 	{"a key that is used once leaves nothing behind", onceKey},
@@ -72,8 +72,8 @@ func oneOfMany(w *world) {
 	equal(w, "grants", granted, 1)
 }
 
-// hammer counts, outside the store, how many hold a key at the same time.
-func hammer(w *world) {
+// stress counts, outside the store, how many hold a key at the same time.
+func stress(w *world) {
 	const workers, cycles, keys = 8, 20, 4
 	processes := []*store.Store{w.s, w.process(), w.process()}
 	var inside, last [keys]atomic.Int64

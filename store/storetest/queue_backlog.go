@@ -47,10 +47,10 @@ func (w *world) addMany(n int, s task.Spec) (all []task.ID) {
 // states counts the tasks of queue "q".
 func (w *world) states() map[task.State]int {
 	w.Helper()
-	lanes, err := w.s.Tasks.Queues(w.ctx)
+	subs, err := w.s.Tasks.Queues(w.ctx)
 	w.check("Queues", err)
 	all := map[task.State]int{}
-	for _, l := range lanes {
+	for _, l := range subs {
 		for s, n := range l.Depth {
 			all[s] += n
 		}
@@ -99,7 +99,7 @@ func supersedeMany(w *world, n int) {
 	got = w.states()
 	equal(w, "done", got[task.Succeeded], 2)
 	equal(w, "discarded", got[task.Discarded], n)
-	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "repairs", w.maintain().Repaired, 0)
 }
 
 // workOff fetches and finishes until all are done, and counts how often each was given.
@@ -144,7 +144,7 @@ func raiseMany(w *world, n int) {
 			w.Fatalf("task %d was given %d times; %v", id, given[id], w.states())
 		}
 	}
-	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "repairs", w.maintain().Repaired, 0)
 	equal(w, "done", w.states()[task.Succeeded], n)
 }
 
@@ -172,7 +172,7 @@ func lowerMany(w *world, n int) {
 		}
 	}
 	for more := true; more; {
-		done := w.tend()
+		done := w.maintain()
 		equal(w, "repairs", done.Repaired, 0)
 		more = done.More
 	}

@@ -35,7 +35,7 @@ func limited(key string, n int) task.Spec {
 func (w *world) worker(s *store.Store) lease.Ref {
 	w.Helper()
 	ref := w.server(s)
-	w.check("Join", s.Queue.Join(w.ctx, driver.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}))
+	w.check("Join", s.Queue.Register(w.ctx, driver.Process{Lease: ref, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}))
 	return ref
 }
 
@@ -220,36 +220,36 @@ func (w *world) state(what string, id task.ID, want task.State, reason string) {
 	equal(w, what+": reason", t.Reason, reason)
 }
 
-func (w *world) tendWith(r driver.TendRequest) driver.Tended {
+func (w *world) maintainWith(r driver.MaintainRequest) driver.Maintained {
 	w.Helper()
-	t, err := w.s.Queue.Tend(w.ctx, r)
-	w.check("Tend", err)
+	t, err := w.s.Queue.Maintain(w.ctx, r)
+	w.check("Maintain", err)
 	return t
 }
 
-func (w *world) tend() driver.Tended {
+func (w *world) maintain() driver.Maintained {
 	w.Helper()
-	return w.tendWith(driver.TendRequest{})
+	return w.maintainWith(driver.MaintainRequest{})
 }
 
-func (w *world) act(a driver.Action) []driver.Acted {
+func (w *world) act(a driver.OpRequest) []driver.OpResult {
 	w.Helper()
-	answers, err := w.s.Tasks.Act(w.ctx, a)
+	answers, err := w.s.Tasks.Operate(w.ctx, a)
 	w.check("Act", err)
 	if len(answers) != len(a.IDs) {
-		w.Fatalf("%s of %d: %d answers", a.Act, len(a.IDs), len(answers))
+		w.Fatalf("%s of %d: %d answers", a.Operation, len(a.IDs), len(answers))
 	}
 	return answers
 }
 
 // act1 does something to one task.
-func (w *world) act1(a driver.Act, id task.ID) driver.Acted {
+func (w *world) act1(a driver.Operation, id task.ID) driver.OpResult {
 	w.Helper()
-	return w.act(driver.Action{Act: a, IDs: []task.ID{id}, By: "me", Why: "because"})[0]
+	return w.act(driver.OpRequest{Operation: a, IDs: []task.ID{id}, By: "me", Why: "because"})[0]
 }
 
 // acted is act1 that must be answered so.
-func (w *world) acted(a driver.Act, id task.ID, want driver.ActAnswer) {
+func (w *world) acted(a driver.Operation, id task.ID, want driver.OpAnswer) {
 	w.Helper()
 	equal(w, string(a), w.act1(a, id).Answer, want)
 }

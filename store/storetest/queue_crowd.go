@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A crowd is workers that enqueue, fetch, finish, crash and tend at the same time. What they were told is
+// A crowd is workers that enqueue, fetch, finish, crash and maintain at the same time. What they were told is
 // kept outside the store, and must fit together.
 type crowd struct {
 	*world
@@ -76,7 +76,7 @@ func (m *member) work() error {
 		case n < 19:
 			err = m.crash()
 		default:
-			_, err = m.s.Queue.Tend(m.ctx, driver.TendRequest{})
+			_, err = m.s.Queue.Maintain(m.ctx, driver.MaintainRequest{})
 		}
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func (m *member) join() error {
 		return err
 	}
 	m.ref, m.beat = r.Answers[0].Record.Ref(), time.Now()
-	return m.s.Queue.Join(m.ctx, driver.Process{Lease: m.ref, Host: "h", Queues: []string{"q"}, Slots: 1})
+	return m.s.Queue.Register(m.ctx, driver.Process{Lease: m.ref, Host: "h", Queues: []string{"q"}, Slots: 1})
 }
 
 // renewed keeps the member's lease live.
@@ -234,7 +234,7 @@ func (m *member) crash() error {
 		return err
 	}
 	if m.rng.IntN(2) == 0 {
-		if _, err := m.s.Queue.Tend(m.ctx, driver.TendRequest{}); err != nil {
+		if _, err := m.s.Queue.Maintain(m.ctx, driver.MaintainRequest{}); err != nil {
 			return err
 		}
 	}
@@ -264,5 +264,5 @@ func (c *crowd) settled() {
 			c.Errorf("task %d is %s; it was acknowledged: %v", t.ID, t.State, c.new[t.ID])
 		}
 	}
-	equal(c.world, "repairs", c.tend().Repaired, 0)
+	equal(c.world, "repairs", c.maintain().Repaired, 0)
 }

@@ -95,7 +95,7 @@ func limitSaid(w *world) {
 	w.add1(limited("l", 5))
 	_, held, _ := w.find(all[0])
 	equal(w, "the limit, as declared again", held.Max, 5)
-	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "repairs", w.maintain().Repaired, 0)
 }
 
 func limitListed(w *world) {
@@ -123,7 +123,7 @@ func limitLowered(w *world) {
 	all := w.add(s, s, s, s, s)
 	got := w.fetches("at first", worker, 10, all[:3]...)
 	w.setLimit(s.Limit.Hash("k"), 1, true)
-	asked, err := w.s.Queue.Mine(w.ctx, worker, false)
+	asked, err := w.s.Queue.Running(w.ctx, worker, false)
 	w.check("Mine", err)
 	equal(w, "tasks that still run", len(asked), 3)
 	for i, f := range got {
@@ -134,5 +134,5 @@ func limitLowered(w *world) {
 	w.fetches("with one running", worker, 10)
 	w.done(worker, f[0].Ref, driver.Success)
 	w.fetches("the last", worker, 10, all[4])
-	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "repairs", w.maintain().Repaired, 0)
 }

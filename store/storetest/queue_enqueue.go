@@ -71,10 +71,10 @@ func tasksBesideTicks(w *world) {
 	ids := w.add(keyed("u", ""), limit, limit)
 	w.duplicate(keyed("u", ""), ids[0], task.Available)
 	equal(w, "unfinished tasks", len(w.tasks(driver.Filter{States: []task.State{task.Available, task.Blocked}})), 3)
-	w.acted(driver.ActCancel, ids[0], driver.Done)
+	w.acted(driver.OpCancel, ids[0], driver.Done)
 	w.done(worker, w.fetch1(worker, ids[1]).Ref, driver.Success)
 	w.done(worker, w.fetch1(worker, ids[2]).Ref, driver.Success)
-	w.tend()
+	w.maintain()
 	equal(w, "unfinished tasks at the end", len(w.tasks(driver.Filter{States: []task.State{task.Available, task.Blocked, task.Running}})), 0)
 	row := w.row("j", w.at(0))
 	equal(w, "the tick's state", row.State, tick.Claimed)
@@ -128,8 +128,8 @@ func thousand(w *world) {
 		equal(w, "Enqueue again", a, task.Enqueued{Answer: task.Duplicate, ID: all[i], State: task.Available})
 	}
 	high := task.MaxPriority
-	for i, a := range w.act(driver.Action{Act: driver.ActEdit, IDs: all, Edit: driver.Edit{Priority: &high}}) {
-		equal(w, "edit", a, driver.Acted{ID: all[i], Answer: driver.Done, State: task.Available})
+	for i, a := range w.act(driver.OpRequest{Operation: driver.OpEdit, IDs: all, Edit: driver.Edit{Priority: &high}}) {
+		equal(w, "edit", a, driver.OpResult{ID: all[i], Answer: driver.Done, State: task.Available})
 	}
 	worker := w.worker(w.s)
 	got := w.fetches("Fetch", worker, n, all...)
@@ -151,7 +151,7 @@ func thousand(w *world) {
 		}
 	}
 	equal(w, "tasks that succeeded", len(w.tasks(driver.Filter{States: []task.State{task.Succeeded}, Max: n})), n/2)
-	for _, a := range w.act(driver.Action{Act: driver.ActDelete, IDs: all}) {
+	for _, a := range w.act(driver.OpRequest{Operation: driver.OpDelete, IDs: all}) {
 		equal(w, "delete", a.Answer, driver.Done)
 	}
 	equal(w, "tasks that are left", len(w.tasks(driver.Filter{})), 0)

@@ -75,10 +75,10 @@ func finishLapsed(w *world) {
 	for _, i := range []task.ID{id, other.ID} {
 		equal(w, "state afterwards", w.task(i).State, task.Running)
 	}
-	if err := w.s.Queue.Join(w.ctx, driver.Process{Lease: worker, Host: "h", Queues: []string{"q"}, Slots: 1}); err == nil {
+	if err := w.s.Queue.Register(w.ctx, driver.Process{Lease: worker, Host: "h", Queues: []string{"q"}, Slots: 1}); err == nil {
 		w.Error("a worker could join under a lapsed lease")
 	}
-	equal(w, "tasks that were rescued", w.tend().Rescued, 2)
+	equal(w, "tasks that were rescued", w.maintain().Rescued, 2)
 	live := w.worker(w.s)
 	got := w.fetch(live, 1)
 	w.order("what another worker is given", ids(got), []task.ID{id})
@@ -91,7 +91,7 @@ func finishStale(w *world) {
 	first, second := w.worker(w.s), w.worker(w.process())
 	id := w.add1(limited("l", 1))
 	old := w.fetch1(first, id)
-	w.check("Leave", w.s.Queue.Leave(w.ctx, first))
+	w.check("Leave", w.s.Queue.Deregister(w.ctx, first))
 	equal(w, "Finish by who has left", w.finish(first, w.ended(old.Ref, driver.Success)), driver.Gone)
 	equal(w, "Start by who has left", w.begin(first, old.Ref), driver.Gone)
 	equal(w, "state", w.task(id).State, task.Available)
@@ -183,7 +183,7 @@ func mineTold(w *world) {
 	w.fetch(other, 1)
 	mine := func(asked bool) map[driver.Ref]string {
 		w.Helper()
-		list, err := w.process().Queue.Mine(w.ctx, worker, asked)
+		list, err := w.process().Queue.Running(w.ctx, worker, asked)
 		w.check("Mine", err)
 		m := map[driver.Ref]string{}
 		for _, a := range list {
@@ -193,7 +193,7 @@ func mineTold(w *world) {
 	}
 	equal(w, "tasks of the worker", len(mine(false)), 2)
 	equal(w, "tasks that are to stop", len(mine(true)), 0)
-	w.acted(driver.ActCancel, all[1], driver.Asking)
+	w.acted(driver.OpCancel, all[1], driver.Asking)
 	if m := mine(true); len(m) != 1 || m[got[1].Ref] != task.ReasonOperator {
 		w.Errorf("tasks that are to stop: %v", m)
 	}

@@ -39,8 +39,8 @@ func fetchOrder(w *world) {
 		return s
 	}
 	all := w.add(of(0), of(5), of(-9), of(0), of(9), of(5), of(0))
-	w.acted(driver.ActPromote, all[2], driver.Done)
-	w.acted(driver.ActPromote, all[6], driver.Done)
+	w.acted(driver.OpPromote, all[2], driver.Done)
+	w.acted(driver.OpPromote, all[6], driver.Done)
 	want := []task.ID{all[6], all[2], all[4], all[1], all[5], all[0], all[3]}
 	w.fetches("the first", worker, 1, want[0])
 	w.fetches("the next two", worker, 2, want[1:3]...)
@@ -162,7 +162,7 @@ func fetchExpired(w *world) {
 	w.until(soon.ExpiresAt)
 	w.until(r.ExpiresAt)
 	got := w.fetches("Fetch after expiry", worker, 10, all[1])
-	w.tend()
+	w.maintain()
 	w.state("an expired one", all[0], task.Discarded, task.ReasonExpired)
 	w.state("one that expired before anybody found it due", all[2], task.Discarded, task.ReasonExpired)
 	between(w, "when it ended", soon.ExpiresAt, w.task(all[0]).Ended, w.now(w.s))
@@ -202,7 +202,7 @@ func fetchMax(w *world) {
 		got = append(got, ids(part)...)
 	}
 	w.order("all of them", got, all)
-	asked, err := w.s.Queue.Mine(w.ctx, worker, false)
+	asked, err := w.s.Queue.Running(w.ctx, worker, false)
 	w.check("Mine", err)
 	equal(w, "tasks of the worker", len(asked), len(all))
 }
@@ -286,7 +286,7 @@ func taskTokens(w *world) {
 		equal(w, "the token that Task tells", w.task(id).Token, f.Token)
 		last = f.Token
 		if i%4 == 3 { // also when another worker takes it over
-			w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
+			w.check("Leave", w.s.Queue.Deregister(w.ctx, worker))
 			worker = w.worker(w.s)
 			continue
 		}
@@ -312,7 +312,7 @@ func fetchRates(w *world) {
 		}
 		return n
 	}
-	pace := func() (driver.Pace, bool) {
+	pace := func() (driver.RateStatus, bool) {
 		all, err := w.process().Tasks.Rates(w.ctx)
 		w.check("Rates", err)
 		p, found := all["k"]

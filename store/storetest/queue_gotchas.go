@@ -298,7 +298,7 @@ func gotchaLong(w *world) {
 	id := s.enqueueOne(some()).ID
 	s.comes(id, task.Running)
 	s.work(1, do)
-	w.past(3 * time.Second) // several rounds of tending by the idle worker
+	w.past(3 * time.Second) // several rounds of maintenance by the idle worker
 	equal(w, "calls", calls.Load(), 1)
 	close(release)
 	equal(w, "attempts", s.comes(id, task.Succeeded).Attempts, 1)
@@ -309,9 +309,9 @@ func gotchaDiscard(w *world) {
 	s.work(1, func(context.Context, *queue.Run) error { return queue.GiveUp("moot") })
 	t := s.comes(s.enqueueOne(some()).ID, task.Discarded)
 	equal(w, "reason", t.Reason, task.ReasonWorker)
-	lanes, err := w.s.Tasks.Queues(w.ctx)
+	subs, err := w.s.Tasks.Queues(w.ctx)
 	w.check("Queues", err)
-	for _, l := range lanes {
+	for _, l := range subs {
 		equal(w, "successes", l.Depth[task.Succeeded], 0)
 		equal(w, "discards", l.Depth[task.Discarded], 1)
 	}
@@ -350,8 +350,8 @@ func gotchaClear(w *world) {
 			w.done(worker, f.Ref, driver.Return)
 		}
 	}
-	for act, states := range map[driver.Act][]task.State{driver.ActDiscard: task.Waits(true), driver.ActDelete: {task.Succeeded}} {
-		b := queue.Bulk{Admin: w.s.Tasks, Filter: driver.Filter{Queue: "q", States: states}, Action: driver.Action{Act: act, By: "me"}}
+	for act, states := range map[driver.Operation][]task.State{driver.OpDiscard: task.Waits(true), driver.OpDelete: {task.Succeeded}} {
+		b := queue.Bulk{Admin: w.s.Tasks, Filter: driver.Filter{Queue: "q", States: states}, Action: driver.OpRequest{Operation: act, By: "me"}}
 		p, err := b.Preview(w.ctx)
 		w.check("Preview", err)
 		_, err = b.Do(w.ctx, p.Last, nil)
@@ -369,8 +369,8 @@ func gotchaRetry(w *world) {
 	s.comes(first, task.Failed)
 	stop()
 	second := s.enqueueOne(unique("x", task.UntilFinished)).ID
-	equal(w, "a retry of the first", w.act1(driver.ActRetry, first), driver.Acted{ID: first, Answer: driver.Taken, State: task.Failed, Other: second})
-	w.acted(driver.ActCancel, second, driver.Done)
-	w.acted(driver.ActRetry, first, driver.Done)
+	equal(w, "a retry of the first", w.act1(driver.OpRetry, first), driver.OpResult{ID: first, Answer: driver.Taken, State: task.Failed, Other: second})
+	w.acted(driver.OpCancel, second, driver.Done)
+	w.acted(driver.OpRetry, first, driver.Done)
 	equal(w, "the key after its retry", s.enqueueOne(unique("x", task.UntilFinished)), task.Enqueued{Answer: task.Duplicate, ID: first, State: task.Available})
 }

@@ -80,7 +80,7 @@ func (q *queueMaker) whole(f QueueSaboteur, step Step, n int, told error, before
 			q.Errorf("%s: before statement %d failed a part of the step was committed: %s %s", step.What, n, sort, differ(before[sort], fell[sort]))
 		}
 	}
-	if r, err := q.s.Queue.Tend(q.Context(), driver.TendRequest{}); err != nil || r.Repaired > 0 {
+	if r, err := q.s.Queue.Maintain(q.Context(), driver.MaintainRequest{}); err != nil || r.Repaired > 0 {
 		q.Errorf("%s: after statement %d failed %d things were wrong; %v", step.What, n, r.Repaired, err)
 	}
 }
@@ -106,7 +106,7 @@ type queueMaker struct {
 
 func (q *queueMaker) join() {
 	q.worker = q.granted(q.ask(lease.OnceKey()))[0]
-	q.need("Join", q.s.Queue.Join(q.Context(), driver.Process{Lease: q.worker, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}))
+	q.need("Join", q.s.Queue.Register(q.Context(), driver.Process{Lease: q.worker, Host: "h", PID: 1, Queues: []string{"q"}, Slots: 10}))
 }
 
 // have enqueues, into a queue of which nothing is left.
@@ -138,10 +138,10 @@ func (q *queueMaker) empty() {
 		return
 	}
 	for _, worker := range q.dead() {
-		q.need("Leave", q.s.Queue.Leave(q.Context(), worker))
+		q.need("Leave", q.s.Queue.Deregister(q.Context(), worker))
 	}
-	for _, act := range []driver.Act{driver.ActDiscard, driver.ActDelete} {
-		_, err := q.s.Tasks.Act(q.Context(), driver.Action{Act: act, IDs: ids, By: "me"})
+	for _, act := range []driver.Operation{driver.OpDiscard, driver.OpDelete} {
+		_, err := q.s.Tasks.Operate(q.Context(), driver.OpRequest{Operation: act, IDs: ids, By: "me"})
 		q.need(string(act), err)
 	}
 }
@@ -233,14 +233,16 @@ func (q *queueMaker) steps() {
 			return err
 		})
 	}
-	q.add("join", 1, q.join, func() error { return w.Join(ctx, driver.Process{Lease: q.worker, Host: "i", Queues: []string{"q"}}) })
-	q.add("leave with tasks", 4, func() { q.given(mixed()...) }, func() error { return w.Leave(ctx, q.worker) })
+	q.add("join", 1, q.join, func() error {
+		return w.Register(ctx, driver.Process{Lease: q.worker, Host: "i", Queues: []string{"q"}})
+	})
+	q.add("leave with tasks", 4, func() { q.given(mixed()...) }, func() error { return w.Deregister(ctx, q.worker) })
 	q.add("declare rates", 1, nil, func() error { return w.Declare(ctx, map[string]queue.Rate{"x": {Count: 1, Per: time.Hour}, "y": {}}) })
 	q.add("count", 1, nil, func() error {
 		return w.Count(ctx, []driver.Count{{Queue: "q", Kind: "k", Name: "n", N: 1}, {Queue: "q", Kind: "k", Name: "m", N: 2}})
 	})
 	q.operating()
-	q.tending()
+	q.maintenance()
 }
 
 // operating is what operators do.
@@ -259,35 +261,35 @@ func (q *queueMaker) operating() {
 	q.add("pause", 1, nil, func() error { return a.Pause(ctx, driver.Pause{Queue: "p", By: "me"}) })
 	q.parts("resume", 1, func() { q.need("Pause", a.Pause(ctx, driver.Pause{Queue: "p", By: "me"})) }, func() error { _, err := a.Resume(ctx, "p", "", "me"); return err })
 	low := -1
-	for _, act := range []driver.Action{{Act: driver.ActCancel}, {Act: driver.ActPromote}, {Act: driver.ActDiscard}, {Act: driver.ActMove, Queue: "q2"}, {Act: driver.ActEdit, Edit: driver.Edit{Priority: &low}}} {
+	for _, act := range []driver.OpRequest{{Operation: driver.OpCancel}, {Operation: driver.OpPromote}, {Operation: driver.OpDiscard}, {Operation: driver.OpMove, Queue: "q2"}, {Operation: driver.OpEdit, Edit: driver.Edit{Priority: &low}}} {
 		act.By = "me"
-		q.parts(string(act.Act), 14, func() { q.have(mixed()...) }, func() error {
+		q.parts(string(act.Operation), 14, func() { q.have(mixed()...) }, func() error {
 			act.IDs = q.ids
-			_, err := a.Act(ctx, act)
+			_, err := a.Operate(ctx, act)
 			return err
 		})
 	}
-	for _, act := range []driver.Act{driver.ActRetry, driver.ActDelete} {
+	for _, act := range []driver.Operation{driver.OpRetry, driver.OpDelete} {
 		q.parts(string(act), 14, func() {
 			q.have(mixed()...)
-			_, err := a.Act(ctx, driver.Action{Act: driver.ActDiscard, IDs: q.ids, By: "me"})
+			_, err := a.Operate(ctx, driver.OpRequest{Operation: driver.OpDiscard, IDs: q.ids, By: "me"})
 			q.need("discard", err)
 		}, func() error {
-			_, err := a.Act(ctx, driver.Action{Act: act, IDs: q.ids, By: "me"})
+			_, err := a.Operate(ctx, driver.OpRequest{Operation: act, IDs: q.ids, By: "me"})
 			return err
 		})
 	}
 }
 
-// tending is what is due and nobody's: each sort of it is a step of its own.
-func (q *queueMaker) tending() {
-	tend := func() error {
-		_, err := q.s.Queue.Tend(q.Context(), driver.TendRequest{Keep: map[task.State]time.Duration{task.Succeeded: 0, task.Discarded: 0}})
+// maintenance is what is due and nobody's: each sort of it is a step of its own.
+func (q *queueMaker) maintenance() {
+	maintain := func() error {
+		_, err := q.s.Queue.Maintain(q.Context(), driver.MaintainRequest{Keep: map[task.State]time.Duration{task.Succeeded: 0, task.Discarded: 0}})
 		return err
 	}
-	q.parts("tend", 14, func() {
+	q.parts("maintain", 14, func() {
 		q.given(mixed()...)
 		_, err := q.s.Leases.Release(q.Context(), []lease.Ref{q.worker})
 		q.need("Release", err)
-	}, tend)
+	}, maintain)
 }

@@ -71,7 +71,7 @@ func limitRaisedOverMany(w *world) {
 	worker := w.worker(w.s)
 	all := addMany(w, limited("l", 1))
 	w.done(worker, w.fetches("the first", worker, 10, all[0])[0].Ref, driver.Success)
-	w.tend()
+	w.maintain()
 	ok, err := w.s.Tasks.SetLimit(w.ctx, (&task.Limit{Key: "l"}).Hash("k"), many, "me")
 	w.check("SetLimit", err)
 	equal(w, "SetLimit", ok, true)
@@ -80,7 +80,7 @@ func limitRaisedOverMany(w *world) {
 		f := w.fetch(worker, 700)
 		if got = append(got, ids(f)...); len(f) == 0 {
 			idle++
-			w.tend()
+			w.maintain()
 		}
 	}
 	w.order("all that waited", got, all[1:])
@@ -106,7 +106,7 @@ func limitSupersedesMany(w *world) {
 			w.Fatalf("task %d is %s", last, w.task(last).State)
 		}
 	}
-	asked, err := w.s.Queue.Mine(w.ctx, worker, true)
+	asked, err := w.s.Queue.Running(w.ctx, worker, true)
 	w.check("Mine", err)
 	equal(w, "tasks that are to stop", len(asked), 1)
 	for _, id := range []task.ID{older[0], older[many/2], older[many-1]} {
@@ -115,7 +115,7 @@ func limitSupersedesMany(w *world) {
 	w.done(worker, first.Ref, driver.Success)
 	w.done(worker, w.fetch1(worker, last).Ref, driver.Success)
 	equal(w, "tasks left", len(w.fetch(worker, 10)), 0)
-	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "repairs", w.maintain().Repaired, 0)
 }
 
 func limitOne(w *world) {
@@ -230,7 +230,7 @@ func limitTogether(w *world) {
 	})
 	equal(w, "tasks that were worked", done, keys*each)
 	equal(w, "tasks that succeeded", len(w.tasks(driver.Filter{States: []task.State{task.Succeeded}, Max: 1000})), keys*each)
-	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "repairs", w.maintain().Repaired, 0)
 }
 
 // limitWakes: workers of different queues and kinds wait behind one key, and each must find its own.
@@ -241,8 +241,8 @@ func limitWakes(w *world) {
 	}
 	first := w.add1(of("q", "k"))
 	f := w.fetch1(worker, first)
-	lanes := []task.Spec{of("a", "x"), of("a", "y"), of("b", "x"), of("q", "k")}
-	heads, seconds := w.add(lanes...), w.add(lanes...)
+	subs := []task.Spec{of("a", "x"), of("a", "y"), of("b", "x"), of("q", "k")}
+	heads, seconds := w.add(subs...), w.add(subs...)
 	for _, q := range []string{"a", "b", "q"} {
 		got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{q}})
 		equal(w, "tasks while the slot is taken", len(got.Tasks), 0)
@@ -252,15 +252,15 @@ func limitWakes(w *world) {
 	}
 	w.done(worker, f.Ref, driver.Success)
 	for i, id := range heads {
-		equal(w, "state of the head of "+lanes[i].Queue+lanes[i].Kind, w.task(id).State, task.Available)
+		equal(w, "state of the head of "+subs[i].Queue+subs[i].Kind, w.task(id).State, task.Available)
 	}
 	for _, id := range seconds {
 		equal(w, "state of a second", w.task(id).State, task.Blocked)
 	}
 	for round, turn := range [][]task.ID{heads, seconds} {
 		for i, id := range turn {
-			got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{lanes[i].Queue}, Kinds: []string{lanes[i].Kind}})
-			w.order(fmt.Sprintf("round %d of %s, %s", round, lanes[i].Queue, lanes[i].Kind), ids(got.Tasks), []task.ID{id})
+			got := w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{subs[i].Queue}, Kinds: []string{subs[i].Kind}})
+			w.order(fmt.Sprintf("round %d of %s, %s", round, subs[i].Queue, subs[i].Kind), ids(got.Tasks), []task.ID{id})
 			if len(got.Tasks) == 1 {
 				w.done(worker, got.Tasks[0].Ref, driver.Success)
 			}
@@ -296,7 +296,7 @@ func limitFreed(w *world) {
 	w.done(worker, f.Ref, driver.Return)
 	f = next("a return", worker, both[0])
 	equal(w, "state of the second", w.task(both[1]).State, task.Blocked)
-	w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
+	w.check("Leave", w.s.Queue.Deregister(w.ctx, worker))
 	worker = w.worker(w.s)
 	f = next("a rescue", worker, both[0])
 	w.done(worker, f.Ref, driver.Success)
@@ -343,9 +343,9 @@ func limitOrder(w *world) {
 	held := w.fetch1(worker, w.add1(of(0)))
 	all := w.add(of(0), of(5), of(0), of(-3), of(9), of(0))
 	w.fetches("behind the key", worker, 10)
-	w.acted(driver.ActPromote, all[3], driver.Done)
+	w.acted(driver.OpPromote, all[3], driver.Done)
 	first := 1
-	w.act(driver.Action{Act: driver.ActEdit, IDs: all[5:6], Edit: driver.Edit{Priority: &first}})
+	w.act(driver.OpRequest{Operation: driver.OpEdit, IDs: all[5:6], Edit: driver.Edit{Priority: &first}})
 	late := w.add1(of(7)) // comes when the others are blocked already
 	for _, id := range []task.ID{all[3], all[4], late, all[1], all[5], all[0], all[2]} {
 		w.done(worker, held.Ref, driver.Success)
@@ -399,7 +399,7 @@ func limitOpen(w *world) {
 			w.done(worker, t.Ref, driver.Success)
 		}
 	}
-	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "repairs", w.maintain().Repaired, 0)
 }
 
 func limitDiscard(w *world) {
@@ -424,9 +424,9 @@ func limitDisplace(w *world) {
 	worker := w.worker(w.s)
 	displacing, waiting := limited("l", 1), limited("l", 1)
 	displacing.Limit.OnContention = task.Displace
-	asked := func(want ...driver.Asked) {
+	asked := func(want ...driver.RunningTask) {
 		w.Helper()
-		got, err := w.s.Queue.Mine(w.ctx, worker, true)
+		got, err := w.s.Queue.Running(w.ctx, worker, true)
 		w.check("Mine", err)
 		if len(got) != len(want) || len(want) == 1 && got[0] != want[0] {
 			w.Errorf("tasks that are asked to stop: %+v, want %+v", got, want)
@@ -437,7 +437,7 @@ func limitDisplace(w *world) {
 	second := w.add1(displacing)
 	asked() // it has not met its limit yet
 	w.fetches("a fetch that meets the second", worker, 10)
-	asked(driver.Asked{Ref: first.Ref, Stop: task.ReasonReplaced})
+	asked(driver.RunningTask{Ref: first.Ref, Stop: task.ReasonReplaced})
 	equal(w, "state of the second", w.task(second).State, task.Blocked)
 	equal(w, "why the first is to stop", w.task(first.ID).Stop, task.ReasonReplaced)
 	patient, third := w.add1(waiting), w.add1(displacing)
@@ -459,7 +459,7 @@ func limitDisplace(w *world) {
 	fifth := w.add1(displacing)
 	w.fetches("a fetch that meets the fifth", worker, 10)
 	equal(w, "state of the fourth, which has waited and runs", w.task(fourth).State, task.Running)
-	asked(driver.Asked{Ref: f[0].Ref, Stop: task.ReasonReplaced})
+	asked(driver.RunningTask{Ref: f[0].Ref, Stop: task.ReasonReplaced})
 	equal(w, "state of the fifth", w.task(fifth).State, task.Blocked)
 }
 
@@ -473,9 +473,9 @@ func limitDisplaceAtOnce(w *world) {
 	s.Priority = 0
 	second := w.add1(s)
 	f := w.fetches("a fetch that meets both", worker, 10, first)
-	asked, err := w.s.Queue.Mine(w.ctx, worker, true)
+	asked, err := w.s.Queue.Running(w.ctx, worker, true)
 	w.check("Mine", err)
-	if len(asked) != 1 || asked[0] != (driver.Asked{Ref: f[0].Ref, Stop: task.ReasonReplaced}) {
+	if len(asked) != 1 || asked[0] != (driver.RunningTask{Ref: f[0].Ref, Stop: task.ReasonReplaced}) {
 		w.Errorf("tasks that are asked to stop: %+v, want %+v", asked, f[0].Ref)
 	}
 	equal(w, "state of the second", w.task(second).State, task.Blocked)
@@ -545,7 +545,7 @@ func limitRetry(w *world) {
 	equal(w, "Finish", w.finish(worker, c), driver.OK)
 	f := w.fetches("meanwhile", worker, 10, second)
 	now := w.now(w.s)
-	w.act(driver.Action{Act: driver.ActEdit, IDs: []task.ID{first}, Edit: driver.Edit{RunAt: &now}})
+	w.act(driver.OpRequest{Operation: driver.OpEdit, IDs: []task.ID{first}, Edit: driver.Edit{RunAt: &now}})
 	w.fetches("when its instant has come and the slot is taken", worker, 10)
 	equal(w, "its state", w.task(first).State, task.Blocked)
 	w.done(worker, f[0].Ref, driver.Success)

@@ -12,7 +12,7 @@ import (
 
 var listPromises = []promise{
 	{"tasks are listed by what they are, with a cursor", listTasks},
-	{"lanes tell their depth, and the age of the oldest", lanes},
+	{"lanes tell their depth, and the age of the oldest", subs},
 	{"workers that live are listed with what they have", listWorkers},
 	{"a task that is not there is not there", noTask},
 	{"counters are sums over the minutes that are asked for", counting},
@@ -79,7 +79,7 @@ func listTasks(w *world) {
 	w.order("page by page", paged, all)
 }
 
-func lanes(w *world) {
+func subs(w *world) {
 	worker := w.worker(w.s)
 	now := w.now(w.s)
 	of := func(q, kind string, at time.Time) task.ID {
@@ -99,19 +99,19 @@ func lanes(w *world) {
 	w.fetchWith(w.s, driver.FetchRequest{Worker: worker, Queues: []string{"a"}})
 	w.pauseQueue(driver.Pause{Queue: "c", Kind: "p"})
 
-	lanes, err := w.process().Tasks.Queues(w.ctx)
+	subs, err := w.process().Tasks.Queues(w.ctx)
 	w.check("Queues", err)
-	want := []driver.Lane{
+	want := []driver.SubQueue{
 		{Queue: "a", Kind: "l", Depth: map[task.State]int{task.Running: 1, task.Blocked: 1}, Oldest: w.task(second).RunAt},
 		{Queue: "a", Kind: "z", Depth: map[task.State]int{task.Failed: 1}},
 		{Queue: "b", Kind: "x", Depth: map[task.State]int{task.Scheduled: 1}},
 		{Queue: "b", Kind: "y", Depth: map[task.State]int{task.Available: 2, task.Scheduled: 1}, Oldest: old},
 		{Queue: "c", Kind: "p"},
 	}
-	if len(lanes) != len(want) {
-		w.Fatalf("Queues: %+v", lanes)
+	if len(subs) != len(want) {
+		w.Fatalf("Queues: %+v", subs)
 	}
-	for i, l := range lanes {
+	for i, l := range subs {
 		equal(w, "queue", l.Queue, want[i].Queue)
 		equal(w, "kind", l.Kind, want[i].Kind)
 		for _, s := range task.States {
@@ -127,7 +127,7 @@ func listWorkers(w *world) {
 	join := func(host string, pid int) driver.Process {
 		ref := w.server(w.s)
 		v := driver.Process{Lease: ref, Host: host, PID: pid, Queues: []string{"q", "ß"}, Kinds: []string{"k"}, Slots: pid}
-		w.check("Join", w.s.Queue.Join(w.ctx, v))
+		w.check("Join", w.s.Queue.Register(w.ctx, v))
 		return v
 	}
 	before := w.now(w.s)
@@ -152,7 +152,7 @@ func listWorkers(w *world) {
 		between(w, "since", before, g.Since, w.now(w.s))
 	}
 	a1.Queues, a1.Kinds, a1.Slots = []string{"z"}, nil, 99
-	w.check("Join again", w.s.Queue.Join(w.ctx, a1))
+	w.check("Join again", w.s.Queue.Register(w.ctx, a1))
 	again := w.workers()
 	if len(again) != 3 || again[0].Slots != 99 || len(again[0].Kinds) != 0 || fmt.Sprint(again[0].Queues) != "[z]" || !again[0].Since.Equal(got[0].Since) {
 		w.Errorf("Workers after one changed: %+v", again)
@@ -213,13 +213,13 @@ func countedEnds(w *world) {
 	expiring.ExpiresAt = w.now(w.s).Add(10 * time.Millisecond)
 	w.add1(expiring)
 	w.until(expiring.ExpiresAt)
-	w.tend()
+	w.maintain()
 	overlap.Limit.OnContention = task.Discard
 	w.fetch1(worker, w.add1(overlap))
 	w.add1(overlap)
 	w.fetches("Fetch", worker, 10)
-	w.acted(driver.ActDiscard, w.add1(some()), driver.Done)
-	w.acted(driver.ActCancel, w.add1(some()), driver.Done)
+	w.acted(driver.OpDiscard, w.add1(some()), driver.Done)
+	w.acted(driver.OpCancel, w.add1(some()), driver.Done)
 	poison := some()
 	poison.MaxCrashes = 1
 	w.suspects(1, poison)

@@ -145,7 +145,7 @@ func pauseTouches(w *world) {
 	w.done(worker, running.Ref, driver.Success)
 	id := w.add1(s) // enqueueing goes on
 	w.duplicate(s, id, task.Available)
-	w.tend()
+	w.maintain()
 	w.fetches("while everything is paused", worker, 10)
 	w.resume("", "", true)
 	w.fetches("afterwards", worker, 10, id)

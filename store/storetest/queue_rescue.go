@@ -31,10 +31,10 @@ var rescuePromises = []promise{
 }
 
 // dies lets a worker's lease lapse, and has somebody notice.
-func (w *world) dies(worker lease.Ref) driver.Tended {
+func (w *world) dies(worker lease.Ref) driver.Maintained {
 	w.Helper()
 	w.lapse(w.s, worker)
-	t := w.tend()
+	t := w.maintain()
 	equal(w, "repairs in the step that rescues", t.Repaired, 0) // else that step left something wrong
 	return t
 }
@@ -57,7 +57,7 @@ func rescued(w *world) {
 		equal(w, "crashes", t.Crashes, 0)
 		equal(w, "suspect", t.Suspect, i < 2)
 	}
-	again := w.tend()
+	again := w.maintain()
 	equal(w, "rescued by a second look", again.Rescued, 0)
 	equal(w, "dead workers at a second look", len(again.Dead), 0)
 
@@ -76,7 +76,7 @@ func rescueSpares(w *world) {
 	f := w.fetch1(worker, id)
 	for range 3 {
 		equal(w, "Renew", w.renew(w.s, worker).Status, lease.OK)
-		equal(w, "rescued", w.tend().Rescued, 0)
+		equal(w, "rescued", w.maintain().Rescued, 0)
 	}
 	w.state("a live worker's task", id, task.Running, "")
 	w.done(worker, f.Ref, driver.Success)
@@ -237,7 +237,7 @@ func crashBudget(w *world) {
 	w.add1(s) // its key is free
 
 	// Whoever looks into it may try it again, with a fresh budget.
-	w.acted(driver.ActRetry, id, driver.Taken)
+	w.acted(driver.OpRetry, id, driver.Taken)
 	other := w.suspects(1, task.Spec{Queue: "q", Kind: "once", Options: task.Options{MaxCrashes: 1}})[0]
 	for range 2 {
 		worker := w.worker(w.s)
@@ -247,7 +247,7 @@ func crashBudget(w *world) {
 		}
 		equal(w, "Start", w.begin(worker, got.Tasks[0].Ref), driver.OK)
 		equal(w, "crashed", w.dies(worker).Crashed, 1)
-		w.acted(driver.ActRetry, other, driver.Done)
+		w.acted(driver.OpRetry, other, driver.Done)
 		equal(w, "crashes after a manual retry", w.task(other).Crashes, 0)
 	}
 }
@@ -271,7 +271,7 @@ func rescueKeeps(w *world) {
 	w.order("its place behind the limit is the first", ids(f.Tasks), all[:1])
 	w.done(worker, f.Tasks[0].Ref, driver.Success)
 	equal(w, "who waited behind the limit is given", slices.Contains(ids(w.fetch(worker, 100)), behind), true)
-	equal(w, "repairs", w.tend().Repaired, 0)
+	equal(w, "repairs", w.maintain().Repaired, 0)
 }
 
 func rescueBounded(w *world) {
@@ -285,7 +285,7 @@ func rescueBounded(w *world) {
 	w.lapse(w.s, worker)
 	total := 0
 	for range 20 {
-		t := w.tendWith(driver.TendRequest{Max: 10})
+		t := w.maintainWith(driver.MaintainRequest{Max: 10})
 		if t.Rescued > 10 {
 			w.Errorf("it rescued %d of at most 10", t.Rescued)
 		}
@@ -311,9 +311,9 @@ func rescueTogether(w *world) {
 	}
 	running := len(w.tasks(driver.Filter{States: []task.State{task.Running}}))
 	together(8, func(i int) {
-		t, err := processes[i%3].Queue.Tend(w.ctx, driver.TendRequest{})
+		t, err := processes[i%3].Queue.Maintain(w.ctx, driver.MaintainRequest{})
 		if err != nil {
-			w.Errorf("Tend: %v", err)
+			w.Errorf("Maintain: %v", err)
 		}
 		total.Add(int64(t.Rescued))
 		crashed.Add(int64(t.Crashed))
@@ -336,26 +336,26 @@ func leave(w *world) {
 	id := w.add1(some())
 	w.fetch1(worker, id)
 	equal(w, "workers", len(w.workers()), 1)
-	w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
+	w.check("Leave", w.s.Queue.Deregister(w.ctx, worker))
 	equal(w, "workers after it", len(w.workers()), 0)
 	t := w.task(id)
 	equal(w, "state", t.State, task.Available)
 	equal(w, "suspect", t.Suspect, true)
 	equal(w, "crashes", t.Crashes, 0)
-	w.check("Leave again", w.s.Queue.Leave(w.ctx, worker))
+	w.check("Leave again", w.s.Queue.Deregister(w.ctx, worker))
 	w.fetch1(w.worker(w.s), id)
 }
 
 // leaveLate: the lease alone decides who may fetch. What was given after the worker had left is rescued like the rest.
 func leaveLate(w *world) {
 	worker := w.worker(w.s)
-	w.check("Leave", w.s.Queue.Leave(w.ctx, worker))
+	w.check("Leave", w.s.Queue.Deregister(w.ctx, worker))
 	id, other := w.add1(some()), w.add1(limited("l", 1))
 	got := w.fetches("by who has left, under a live lease", worker, 2, id, other)
 	w.done(worker, got[0].Ref, driver.Success)
 	w.release(w.s, worker)
 	equal(w, "Finish without a lease", w.finish(worker, w.ended(got[1].Ref, driver.Success)), driver.Gone)
-	equal(w, "tasks that were rescued", w.tend().Rescued, 1)
+	equal(w, "tasks that were rescued", w.maintain().Rescued, 1)
 	w.fetch1(w.worker(w.s), other)
 }
 

@@ -52,7 +52,7 @@ func replacedTogether(w *world) {
 	w.fetch1(worker, older)
 	newer := w.add1(s)
 	equal(w, "rescued", w.dies(worker).Rescued, 1)
-	for _, a := range w.act(driver.Action{Act: driver.ActCancel, IDs: []task.ID{newer, older}, By: "ops"}) {
+	for _, a := range w.act(driver.OpRequest{Operation: driver.OpCancel, IDs: []task.ID{newer, older}, By: "ops"}) {
 		equal(w, "cancel", a.Answer, driver.Done)
 	}
 	w.add1(unique("u", task.UntilFinished))
@@ -65,7 +65,7 @@ func untilFinished(w *world) {
 	later.Delay = time.Hour
 	id := w.add1(later)
 	w.duplicate(s, id, task.Scheduled)
-	w.acted(driver.ActPromote, id, driver.Done)
+	w.acted(driver.OpPromote, id, driver.Done)
 	w.duplicate(s, id, task.Available)
 	f := w.fetch1(worker, id)
 	w.duplicate(s, id, task.Running)
@@ -149,7 +149,7 @@ func uniqueAcrossRetries(w *world) {
 	c.Delay = time.Hour
 	equal(w, "Finish", w.finish(worker, c), driver.OK)
 	w.duplicate(s, id, task.Retryable)
-	w.acted(driver.ActPromote, id, driver.Done)
+	w.acted(driver.OpPromote, id, driver.Done)
 	w.done(worker, w.fetch1(worker, id).Ref, driver.Return)
 	w.duplicate(s, id, task.Available)
 }
@@ -164,14 +164,14 @@ func uniqueFreed(w *world) {
 		if a.Answer != task.New {
 			w.Fatalf("Enqueue after %s: %+v", what, a)
 		}
-		w.acted(driver.ActCancel, a.ID, driver.Done)
+		w.acted(driver.OpCancel, a.ID, driver.Done)
 	}
 	for v, want := range map[driver.Verdict]task.State{driver.Success: task.Succeeded, driver.Fail: task.Failed, driver.Cancel: task.Canceled, driver.Drop: task.Discarded} {
 		id := w.add1(s)
 		w.done(worker, w.fetch1(worker, id).Ref, v)
 		free(string(want), id, want)
 	}
-	for act, want := range map[driver.Act]task.State{driver.ActCancel: task.Canceled, driver.ActDiscard: task.Discarded} {
+	for act, want := range map[driver.Operation]task.State{driver.OpCancel: task.Canceled, driver.OpDiscard: task.Discarded} {
 		id := w.add1(s)
 		w.acted(act, id, driver.Done)
 		free(string(act), id, want)
@@ -180,7 +180,7 @@ func uniqueFreed(w *world) {
 	expiring.ExpiresAt = w.now(w.s).Add(20 * time.Millisecond)
 	id := w.add1(expiring)
 	w.until(expiring.ExpiresAt)
-	w.tend()
+	w.maintain()
 	free("its expiry", id, task.Discarded)
 }
 
@@ -243,7 +243,7 @@ func uniqueWindow(w *world) {
 		if w.Failed() || w.now(w.s).After(ended.Add(10*time.Second)) {
 			w.Fatalf("the window does not end")
 		}
-		w.tend() // nobody need do so for the window to end, and it ends none early
+		w.maintain() // nobody need do so for the window to end, and it ends none early
 		w.past(20 * time.Millisecond)
 	}
 	equal(w, "the state of the first", w.task(id).State, task.Succeeded)
@@ -307,10 +307,10 @@ func uniqueBatch(w *world) {
 	later.RunAt = w.now(w.s).Add(time.Hour)
 	a = w.enqueue(w.s, s, later, s, later)
 	equal(w, "the last of a batch", a[3], task.Enqueued{Answer: task.Updated, ID: a[0].ID, State: task.Scheduled})
-	lanes, err := w.s.Tasks.Queues(w.ctx)
+	subs, err := w.s.Tasks.Queues(w.ctx)
 	w.check("Queues", err)
 	depth := map[task.State]int{}
-	for _, l := range lanes {
+	for _, l := range subs {
 		for state, n := range l.Depth {
 			depth[state] += n
 		}
@@ -341,7 +341,7 @@ func crossedBatches(w *world) {
 		all := w.tasks(driver.Filter{States: []task.State{task.Available}})
 		equal(w, "tasks", len(all), len(keys))
 		for _, t := range all {
-			w.acted(driver.ActDiscard, t.ID, driver.Done)
+			w.acted(driver.OpDiscard, t.ID, driver.Done)
 		}
 	}
 }
@@ -357,7 +357,7 @@ func uniqueIdentity(w *world) {
 	w.duplicate(of("elsewhere", "c", true), shared, task.Available)
 	w.duplicate(of("q", "b", true), shared, task.Available)
 	// A move takes the key along.
-	w.act(driver.Action{Act: driver.ActMove, IDs: []task.ID{a}, Queue: "moved"})
+	w.act(driver.OpRequest{Operation: driver.OpMove, IDs: []task.ID{a}, Queue: "moved"})
 	w.duplicate(of("q", "a", false), a, task.Available)
 	// A limit's key of the same name is another thing.
 	l := task.Spec{Queue: "q", Kind: "c", Limit: &task.Limit{Key: "u", Shared: true}}

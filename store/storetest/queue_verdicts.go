@@ -94,7 +94,7 @@ func runAtKept(w *world) {
 	}
 	told("after its success")
 	w.past(time.Millisecond)
-	w.tend()
+	w.maintain()
 	told("after the end of a window")
 }
 

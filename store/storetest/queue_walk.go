@@ -49,7 +49,7 @@ func randomWalk(w *world) {
 		tokens: map[string]lease.Token{}, max: map[task.Hash]int{}, declared: map[task.Hash]int{}, said: map[task.Hash]bool{}, paused: map[string]bool{}}
 	k.workers = []lease.Ref{w.worker(w.s), w.worker(w.s)}
 	steps := []func(){k.enqueue1, k.enqueue1, k.enqueue1, k.fetchSome, k.fetchSome, k.fetchSome, k.finishOne, k.finishOne, k.finishOne, k.finishOne,
-		k.startOne, k.actOne, k.actOne, k.actOne, k.dieOne, k.pauseOne, k.setOne, k.tendAll}
+		k.startOne, k.actOne, k.actOne, k.actOne, k.dieOne, k.pauseOne, k.setOne, k.maintainAll}
 	length := 150
 	if testing.Short() {
 		length = 60
@@ -217,29 +217,29 @@ func (k *walk) actOne() {
 	slices.Sort(all)
 	id := pick(k.rng, all...)
 	t, at, priority := k.tasks[id], k.now(k.s).Add(time.Hour), k.rng.IntN(3)
-	a := driver.Action{Act: pick(k.rng, driver.ActRetry, driver.ActRetry, driver.ActCancel, driver.ActPromote, driver.ActPromote, driver.ActDiscard, driver.ActMove, driver.ActEdit, driver.ActDelete),
+	a := driver.OpRequest{Operation: pick(k.rng, driver.OpRetry, driver.OpRetry, driver.OpCancel, driver.OpPromote, driver.OpPromote, driver.OpDiscard, driver.OpMove, driver.OpEdit, driver.OpDelete),
 		IDs: []task.ID{id}, Queue: pick(k.rng, "a", "b"), Edit: pick(k.rng, driver.Edit{Priority: &priority}, driver.Edit{RunAt: &at})}
-	k.doing = fmt.Sprintf("%s of %d, which is %s", a.Act, id, t.State)
+	k.doing = fmt.Sprintf("%s of %d, which is %s", a.Operation, id, t.State)
 	holder := task.ID(0)
-	if a.Act == driver.ActRetry && t.State.Final() && t.Unique != nil {
+	if a.Operation == driver.OpRetry && t.State.Final() && t.Unique != nil {
 		holder = k.holder(t.Unique)
 	}
 	answer := k.act(a)[0]
 	switch {
 	case holder != 0:
-		equal(k.world, "the answer", answer, driver.Acted{ID: id, Answer: driver.Taken, State: t.State, Other: holder})
-	case a.Act == driver.ActRetry && t.State.Final():
+		equal(k.world, "the answer", answer, driver.OpResult{ID: id, Answer: driver.Taken, State: t.State, Other: holder})
+	case a.Operation == driver.OpRetry && t.State.Final():
 		equal(k.world, "the answer", answer.Answer, driver.Done)
 		delete(k.begun, id)
-	case a.Act == driver.ActDelete && t.State.Final():
+	case a.Operation == driver.OpDelete && t.State.Final():
 		equal(k.world, "the answer", answer.Answer, driver.Done)
 		delete(k.tasks, id)
-	case a.Act == driver.ActCancel && t.State == task.Running:
+	case a.Operation == driver.OpCancel && t.State == task.Running:
 		equal(k.world, "the answer", answer.Answer, driver.Asking)
-	case t.State.Waiting() && a.Act != driver.ActDelete && (a.Act != driver.ActRetry || t.State == task.Retryable):
+	case t.State.Waiting() && a.Operation != driver.OpDelete && (a.Operation != driver.OpRetry || t.State == task.Retryable):
 		equal(k.world, "the answer", answer.Answer, driver.Done)
 	default:
-		equal(k.world, "the answer", answer, driver.Acted{ID: id, Answer: driver.Unfit, State: t.State})
+		equal(k.world, "the answer", answer, driver.OpResult{ID: id, Answer: driver.Unfit, State: t.State})
 	}
 }
 
@@ -259,7 +259,7 @@ func (k *walk) dieOne() {
 			}
 		}
 	}
-	t := k.tend()
+	t := k.maintain()
 	if got := t.Rescued + t.Crashed; got < n-asked || got > n {
 		k.Errorf("%d rescued and crashed, of %d, %d of which were asked to stop", got, n, asked)
 	}
@@ -293,9 +293,9 @@ func (k *walk) setOne() {
 	}
 }
 
-func (k *walk) tendAll() {
-	k.doing = "tend"
-	equal(k.world, "repaired", k.tend().Repaired, 0)
+func (k *walk) maintainAll() {
+	k.doing = "maintain"
+	equal(k.world, "repaired", k.maintain().Repaired, 0)
 }
 
 // look compares every task with how it stood before.
@@ -357,7 +357,7 @@ func (k *walk) drain() {
 			waiting = append(waiting, id)
 		}
 	}
-	k.act(driver.Action{Act: driver.ActPromote, IDs: waiting})
+	k.act(driver.OpRequest{Operation: driver.OpPromote, IDs: waiting})
 	for empty := 0; empty < 3; {
 		f := k.fetchWith(k.s, driver.FetchRequest{Worker: k.workers[0], Queues: []string{"a", "b"}, Suspects: true, Charged: true})
 		for _, t := range f.Tasks {

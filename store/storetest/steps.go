@@ -173,7 +173,7 @@ func (m *maker) leases() {
 		return func() { refs = m.granted(m.ask(lease.Key(fmt.Sprintf("app/%s-%d", of, m.round)))) }
 	}
 	m.add("ask", 1, one("asked"), func() error {
-		r, err := l.Ask(ctx, refs[0], lease.Holder{ID: lease.NewNonce(), Host: "h"})
+		r, err := l.RequestRelease(ctx, refs[0], lease.Holder{ID: lease.NewNonce(), Host: "h"})
 		return m.answered(r, err, lease.OK)
 	})
 	for _, now := range []bool{false, true} {

@@ -128,7 +128,7 @@ func besideRivals(c *caller) {
 	c.fetches("a fetch beside the transaction", worker, 1, last)
 	x.rollback()
 	c.fetches("a fetch after the rollback", worker, 10)
-	asked, err := c.s.Queue.Mine(c.ctx, worker, true)
+	asked, err := c.s.Queue.Running(c.ctx, worker, true)
 	c.check("Mine", err)
 	equal(c.world, "tasks that are asked to stop", len(asked), len(running))
 }
@@ -146,7 +146,7 @@ func besideLimit(c *caller) {
 	c.fetches("in the slot that was freed beside the transaction", worker, 10, all[2])
 	x.commit()
 	c.fetches("in the slot that the transaction freed", worker, 10, all[3])
-	equal(c.world, "repairs", c.tend().Repaired, 0)
+	equal(c.world, "repairs", c.maintain().Repaired, 0)
 }
 
 // besideLine: who ends is held up by none of those who would come next; the one behind them does, and they come
@@ -260,7 +260,7 @@ func besideAct(c *caller) {
 	id := c.add1(keyed("u", "l"))
 	x := c.open()
 	x.enqueue(keyed("u", "l"))
-	c.acted(driver.ActCancel, id, driver.Busy)
+	c.acted(driver.OpCancel, id, driver.Busy)
 	x.commit()
-	c.acted(driver.ActCancel, id, driver.Done)
+	c.acted(driver.OpCancel, id, driver.Done)
 }

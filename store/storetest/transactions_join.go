@@ -105,7 +105,7 @@ func joinSaid(c *caller) {
 	late := c.committed(limited("l", 4), limited("l", 4))
 	c.fetches("under an operator's word", worker, 10, all[1])
 	for range 3 { // whoever looks at the limit next hears of it
-		c.tend()
+		c.maintain()
 		c.fetches("whatever a transaction declares", worker, 10)
 	}
 	_, held, _ := c.find(all[0])
@@ -137,7 +137,7 @@ func joinFinish(c *caller) {
 	for _, id := range []task.ID{all[1], third} {
 		c.finishes(worker, c.fetches("in the slot that the transaction freed", worker, 10, id)...)
 	}
-	equal(c.world, "repairs", c.tend().Repaired, 0)
+	equal(c.world, "repairs", c.maintain().Repaired, 0)
 }
 
 func joinRollback(c *caller) {
@@ -148,13 +148,13 @@ func joinRollback(c *caller) {
 	x.rollback()
 	c.rows("after the rollback", table, 0)
 	equal(c.world, "tasks", len(c.tasks(driver.Filter{})), 0)
-	lanes, err := c.s.Tasks.Queues(c.ctx)
+	subs, err := c.s.Tasks.Queues(c.ctx)
 	c.check("Queues", err)
-	for _, l := range lanes {
+	for _, l := range subs {
 		equal(c.world, fmt.Sprint("what is said of tasks: ", l.Depth), len(l.Depth), 0)
 	}
 	c.fetches("the key and the slot", c.worker(c.s), 10, c.add(keyed("u", ""), keyed("", "l"))...)
-	equal(c.world, "repairs", c.tend().Repaired, 0)
+	equal(c.world, "repairs", c.maintain().Repaired, 0)
 }
 
 func joinSavepoint(c *caller) {
@@ -338,9 +338,9 @@ func joinDisplace(c *caller) {
 	c.nothing("a fetch beside the transaction", worker)
 	x.rollback()
 	c.fetches("a fetch after the rollback", worker, 10)
-	asked, err := c.s.Queue.Mine(c.ctx, worker, true)
+	asked, err := c.s.Queue.Running(c.ctx, worker, true)
 	c.check("Mine", err)
-	if len(asked) != 1 || asked[0] != (driver.Asked{Ref: first.Ref, Stop: task.ReasonReplaced}) {
+	if len(asked) != 1 || asked[0] != (driver.RunningTask{Ref: first.Ref, Stop: task.ReasonReplaced}) {
 		c.Errorf("asked to stop: %+v", asked)
 	}
 	c.finishes(worker, first)

@@ -37,9 +37,9 @@ func lineGoesOn(c *caller) {
 		expires bool
 		do      func(id task.ID, key, limit string)
 	}{
-		"canceled": {false, func(id task.ID, _, _ string) { c.acted(driver.ActCancel, id, driver.Done) }},
+		"canceled": {false, func(id task.ID, _, _ string) { c.acted(driver.OpCancel, id, driver.Done) }},
 		"moved": {false, func(id task.ID, _, _ string) {
-			c.act(driver.Action{Act: driver.ActMove, IDs: []task.ID{id}, Queue: "elsewhere", By: "me"})
+			c.act(driver.OpRequest{Operation: driver.OpMove, IDs: []task.ID{id}, Queue: "elsewhere", By: "me"})
 		}},
 		"put off": {false, func(id task.ID, key, _ string) {
 			equal(c.world, "the answer", alone(c.later(replacer(key, "")))[0].Answer, task.Updated)
@@ -68,7 +68,7 @@ func lineGoesOn(c *caller) {
 		}},
 	} {
 		for how, begun := range map[string]func(...task.Spec) []task.Enqueued{"a transaction's": c.committed, "nobody's": alone} {
-			for _, tended := range []bool{true, false} {
+			for _, maintained := range []bool{true, false} {
 				n++
 				key, limit := fmt.Sprint("u", n), fmt.Sprint("l", n)
 				first := replacer(key, limit)
@@ -80,10 +80,10 @@ func lineGoesOn(c *caller) {
 					c.until(first.ExpiresAt)
 				}
 				gone.do(got[0].ID, key, limit)
-				if tended {
-					c.tend()
+				if maintained {
+					c.maintain()
 				}
-				c.finishes(worker, c.fetches(fmt.Sprintf("%s line, tended: %v, the first of which is %s", how, tended, what), worker, 10, got[1].ID)...)
+				c.finishes(worker, c.fetches(fmt.Sprintf("%s line, maintained: %v, the first of which is %s", how, maintained, what), worker, 10, got[1].ID)...)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func lineReplaced(c *caller) {
 	worker := c.worker(c.s)
 	id := c.committed(replacer("u", "l"))[0].ID
 	equal(c.world, "the answer", c.committed(replacer("u", "l"))[0].Answer, task.Updated)
-	equal(c.world, "repairs", c.tend().Repaired, 0)
+	equal(c.world, "repairs", c.maintain().Repaired, 0)
 	c.fetch1(worker, id)
 }
 

@@ -21,7 +21,7 @@ var floors = []floor{
 	{"what is declared: when and what", []string{"schedule", "job", "task"}},
 	{"what is agreed on: leases, runs, ticks, tasks", []string{"lease", "run", "tick", "history", "queue/driver", "queue/counters", "queue"}},
 	{"where it is kept", []string{
-		"store", "store/internal/life", "store/memory", "store/file", "store/redis", "store/postgres", "store/mysql", "store/all",
+		"store", "store/internal/lifecycle", "store/memory", "store/file", "store/redis", "store/postgres", "store/mysql", "store/all",
 		"queue/queuetest"}},
 	{"how work is done, and where manifests come from", []string{
 		"run/command", "run/webhook", "run/enqueue", "manifest", "manifest/app", "manifest/source", "internal/secret"}},

@@ -48,8 +48,8 @@ func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, err
 	return call(ctx, l.p, l.s, func(ctx context.Context) (lease.Reply, error) { return l.near.Release(ctx, refs) })
 }
 
-func (l leases) Ask(ctx context.Context, r lease.Ref, by lease.Holder) (lease.Reply, error) {
-	return call(ctx, l.p, l.s, func(ctx context.Context) (lease.Reply, error) { return l.near.Ask(ctx, r, by) })
+func (l leases) RequestRelease(ctx context.Context, r lease.Ref, by lease.Holder) (lease.Reply, error) {
+	return call(ctx, l.p, l.s, func(ctx context.Context) (lease.Reply, error) { return l.near.RequestRelease(ctx, r, by) })
 }
 
 func (l leases) Break(ctx context.Context, r lease.Ref, b lease.Broken) (lease.Reply, error) {

@@ -1,9 +1,9 @@
 -- Fragments of the queue's packets: see queue.go for how they are put together.
 --
--- A step reads rows, decides in Go (store/internal/life), and then sends one packet that locks what it read, checks
--- that no version has changed (ver, @dibs_ok), writes, and commits or rolls back as a whole (decide). A step whose
--- rows changed begins again. A step that has to do with limits locks them before it reads. Locks are taken in the
--- order limits, rates, tasks, each in the order of the primary key.
+-- A step reads rows, decides in Go (store/internal/lifecycle), and then sends one packet that locks what it read,
+-- checks that no version has changed (ver, @dibs_ok), writes, and commits or rolls back as a whole (decide). A step
+-- whose rows changed begins again. A step that has to do with limits locks them before it reads. Locks are taken in
+-- the order limits, rates, tasks, each in the order of the primary key.
 --
 -- FORCE INDEX stands in nearly every statement: the tables grow from nothing to a million rows, and the optimizer
 -- would scan a small one, and lock what it scans.

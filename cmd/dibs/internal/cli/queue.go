@@ -19,8 +19,8 @@ func newQueue(e env) *cobra.Command {
 		newQueueList(e), newQueueShow(e), newQueueWorkers(e), newQueuePause(e), newQueueResume(e), newQueueDrain(e), newQueueClear(e), newQueueLimit(e)))
 }
 
-// laneView is one kind in one queue; its form is stable.
-type laneView struct {
+// subQueueView is one kind in one queue; its form is stable.
+type subQueueView struct {
 	Queue   string             `json:"queue"`
 	Kind    string             `json:"kind"`
 	Depth   map[task.State]int `json:"depth"`
@@ -61,18 +61,18 @@ func runQueueList(ctx context.Context, e env, flag, only string, out format) err
 		return err
 	}
 	defer p.close()
-	views, err := lanes(ctx, p, only)
+	views, err := subQueues(ctx, p, only)
 	if err != nil {
 		return err
 	}
 	if out == "json" {
 		return writeJSON(e.stdout, views)
 	}
-	return tellLanes(e, views)
+	return tellSubQueues(e, views)
 }
 
-// lanes are the (queue, kind) pairs of a store with what concerns them.
-func lanes(ctx context.Context, p *opened, only string) ([]laneView, error) {
+// subQueues are the (queue, kind) pairs of a store with what concerns them.
+func subQueues(ctx context.Context, p *opened, only string) ([]subQueueView, error) {
 	all, err := p.store.Tasks.Queues(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the queues: %w", err)
@@ -89,12 +89,12 @@ func lanes(ctx context.Context, p *opened, only string) ([]laneView, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := []laneView{}
+	views := []subQueueView{}
 	for _, l := range all {
 		if only != "" && l.Queue != only {
 			continue
 		}
-		v := laneView{Queue: l.Queue, Kind: l.Kind, Depth: l.Depth, Oldest: l.Oldest}
+		v := subQueueView{Queue: l.Queue, Kind: l.Kind, Depth: l.Depth, Oldest: l.Oldest}
 		if !l.Oldest.IsZero() {
 			v.Age = max(now.Sub(l.Oldest).Seconds(), 0)
 		}
@@ -118,17 +118,17 @@ func viewPause(p driver.Pause) *pauseView {
 }
 
 // idlePauses are those that hold back nothing now, and so would be found out when there is something.
-func idlePauses(pauses []driver.Pause, views []laneView, only string, now time.Time) (idle []laneView) {
+func idlePauses(pauses []driver.Pause, views []subQueueView, only string, now time.Time) (idle []subQueueView) {
 	for _, p := range pauses {
-		covers := func(v laneView) bool { return p.Covers(v.Queue, v.Kind, now) }
+		covers := func(v subQueueView) bool { return p.Covers(v.Queue, v.Kind, now) }
 		if (only == "" || p.Queue == "" || p.Queue == only) && !slices.ContainsFunc(views, covers) {
-			idle = append(idle, laneView{Queue: p.Queue, Kind: p.Kind, Depth: map[task.State]int{}, Paused: viewPause(p)})
+			idle = append(idle, subQueueView{Queue: p.Queue, Kind: p.Kind, Depth: map[task.State]int{}, Paused: viewPause(p)})
 		}
 	}
 	return idle
 }
 
-func tellLanes(e env, views []laneView) error {
+func tellSubQueues(e env, views []subQueueView) error {
 	rows := make([][]string, len(views))
 	for i, v := range views {
 		state := "-"

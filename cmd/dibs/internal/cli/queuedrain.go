@@ -66,10 +66,10 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 	}
 	defer p.close()
 	b := queue.Bulk{Admin: p.store.Tasks, Filter: driver.Filter{Queue: o.queue, Kind: o.kind, States: task.Waits(o.scheduled)},
-		Action: driver.Action{Act: driver.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
+		Action: driver.OpRequest{Operation: driver.OpDiscard, By: whoami(p.Self.Host), Why: o.why}}
 	switch {
 	case o.to != "":
-		b.Action.Act, b.Action.Queue = driver.ActMove, o.to
+		b.Action.Operation, b.Action.Queue = driver.OpMove, o.to
 		if err := b.Action.Check(); err != nil {
 			return usage(err)
 		}
@@ -101,7 +101,7 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 
 // warnIdle says of which tasks of a queue nobody works, since who drains it would wait for ever.
 func warnIdle(ctx context.Context, e env, p *opened, o queueDrainOptions) error {
-	views, err := lanes(ctx, p, o.queue)
+	views, err := subQueues(ctx, p, o.queue)
 	for _, v := range views {
 		waits := v.Depth[task.Available] + v.Depth[task.Blocked] + v.Depth[task.Retryable]
 		switch {
@@ -145,11 +145,11 @@ func runQueueClear(ctx context.Context, e env, o queueDrainOptions) error {
 	}
 	defer p.close()
 	b := queue.Bulk{Admin: p.store.Tasks, Filter: driver.Filter{Queue: o.queue, Kind: o.kind, States: task.Waits(true)},
-		Action: driver.Action{Act: driver.ActDiscard, By: whoami(p.Self.Host), Why: o.why}}
+		Action: driver.OpRequest{Operation: driver.OpDiscard, By: whoami(p.Self.Host), Why: o.why}}
 	v, err := doBulk(ctx, e, b, "discard", o.yes, o.out)
 	views := []bulkView{v}
 	if err == nil {
-		b.Filter.States, b.Action.Act = []task.State{task.Succeeded, task.Failed, task.Discarded, task.Canceled, task.Crashed}, driver.ActDelete
+		b.Filter.States, b.Action.Operation = []task.State{task.Succeeded, task.Failed, task.Discarded, task.Canceled, task.Crashed}, driver.OpDelete
 		v, err = doBulk(ctx, e, b, "delete", o.yes, o.out)
 		views = append(views, v)
 	}

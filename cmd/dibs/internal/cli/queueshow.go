@@ -38,7 +38,7 @@ the shared ones.`,
 // queueView is one queue; its form is stable.
 type queueView struct {
 	Queue   string             `json:"queue"`
-	Kinds   []laneView         `json:"kinds"`
+	Kinds   []subQueueView     `json:"kinds"`
 	Since   time.Time          `json:"since"`
 	Numbers []counters.Numbers `json:"numbers"`
 	Limits  []limitView        `json:"limits,omitempty"`
@@ -55,15 +55,15 @@ type limitView struct {
 }
 
 // limitsOf are those among words that concern the kinds of a queue: their own, and the shared ones.
-func limitsOf(words []driver.Word, kinds []laneView) (found []limitView) {
+func limitsOf(words []driver.Word, kinds []subQueueView) (found []limitView) {
 	for _, w := range words {
 		v := limitView{Key: w.Key, Max: w.Max, Declared: w.Declared, By: w.By, Since: w.Since}
 		if l := (task.Limit{Key: w.Key, Shared: true}); l.Hash("") == w.Hash {
 			found = append(found, v)
 		}
-		for _, lane := range kinds {
-			if l := (task.Limit{Key: w.Key}); l.Hash(lane.Kind) == w.Hash {
-				v.Kind = lane.Kind
+		for _, sub := range kinds {
+			if l := (task.Limit{Key: w.Key}); l.Hash(sub.Kind) == w.Hash {
+				v.Kind = sub.Kind
 				found = append(found, v)
 			}
 		}
@@ -99,7 +99,7 @@ func runQueueShow(ctx context.Context, e env, flag, name string, since time.Dura
 		return err
 	}
 	v := queueView{Queue: name, Since: now.Add(-since).Truncate(time.Minute)}
-	if v.Kinds, err = lanes(ctx, p, name); err != nil {
+	if v.Kinds, err = subQueues(ctx, p, name); err != nil {
 		return err
 	}
 	counts, err := p.store.Tasks.Counts(ctx, v.Since, now.Add(time.Minute))
@@ -116,7 +116,7 @@ func runQueueShow(ctx context.Context, e env, flag, name string, since time.Dura
 	if out == "json" {
 		return writeJSON(e.stdout, v)
 	}
-	if err := tellLanes(e, v.Kinds); err != nil {
+	if err := tellSubQueues(e, v.Kinds); err != nil {
 		return err
 	}
 	tellLimits(e, v.Limits)

@@ -17,7 +17,7 @@ const (
 
 // Queues looks for tasks that nobody will do, or not soon. Now is the store's.
 func Queues(ctx context.Context, where string, q driver.Admin, now time.Time) (all []Finding, err error) {
-	lanes, err := q.Queues(ctx)
+	subs, err := q.Queues(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,15 +35,15 @@ func Queues(ctx context.Context, where string, q driver.Admin, now time.Time) (a
 				"%s has been paused for %s, by %s%s.", paused(p), age.Round(time.Minute), p.By, because(p.Why)))
 		}
 	}
-	for _, l := range lanes {
-		all = append(all, lane(where, l, workers, pauses, now)...)
+	for _, l := range subs {
+		all = append(all, subQueue(where, l, workers, pauses, now)...)
 	}
 	blocked, err := blockedFor(ctx, where, q, now)
 	return append(all, blocked...), err
 }
 
-// lane judges one kind of task in one queue. Nothing is said of what a pause explains.
-func lane(where string, l driver.Lane, workers []driver.Process, pauses []driver.Pause, now time.Time) []Finding {
+// subQueue judges one kind of task in one queue. Nothing is said of what a pause explains.
+func subQueue(where string, l driver.SubQueue, workers []driver.Process, pauses []driver.Pause, now time.Time) []Finding {
 	waiting := 0
 	for state, n := range l.Depth {
 		if state.Waiting() {

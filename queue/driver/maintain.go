@@ -1,0 +1,41 @@
+package driver
+
+import (
+	"time"
+
+	"github.com/dibs-run/dibs/task"
+)
+
+// MaintainRequest says what Maintain may delete.
+type MaintainRequest struct {
+	// Keep is how long tasks of a final state are kept; a state that is not named is kept for ever. One whose
+	// unique window is open stays (rule Q1).
+	Keep map[task.State]time.Duration
+	// Max bounds the tasks that are touched. Default 1,000.
+	Max int
+}
+
+// Maintained is what Maintain did.
+type Maintained struct {
+	Now time.Time
+	// Rescued tasks were a dead worker's and are available again, or canceled where they were asked to stop;
+	// Crashed ones have used up their budget.
+	Rescued, Crashed int
+	// Expired were discarded; Due became available; Freed are windows that ended; Deleted is retention.
+	Expired, Due, Freed, Deleted int
+	// Repaired counts slots and promotions that were wrong. It is 0 unless there is a fault.
+	Repaired int
+	// Dead are the workers whose tasks were rescued; Running says how many.
+	Dead []Process
+	// More says that the bound was reached.
+	More bool
+}
+
+// Count is an increment of one of the store's counters, which are kept per minute of Minute.
+type Count struct {
+	Minute      time.Time
+	Queue, Kind string
+	// Name is what is counted: see the names of package queue/counters.
+	Name string
+	N    int64
+}

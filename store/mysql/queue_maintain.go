@@ -1,0 +1,227 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dibs-run/dibs/queue/driver"
+	"github.com/dibs-run/dibs/store/internal/lifecycle"
+	"github.com/dibs-run/dibs/task"
+)
+
+const (
+	countsKept  = 7 * 24 * time.Hour
+	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
+)
+
+// Maintain fulfils driver.Store. It goes in steps of some hundred tasks, each of which stands for itself.
+func (q queues) Maintain(ctx context.Context, r driver.MaintainRequest) (out driver.Maintained, err error) {
+	if r.Max <= 0 {
+		r.Max = 1000
+	}
+	t := maintenance{queues: q, ctx: ctx, left: r.Max}
+	for _, part := range []func() error{t.dead, t.look, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget} {
+		if err := part(); err != nil {
+			return out, fmt.Errorf("maintain: %w", err)
+		}
+	}
+	t.More = t.left <= 0
+	return t.Maintained, nil
+}
+
+// maintenance is one call of Maintain.
+type maintenance struct {
+	queues
+	driver.Maintained
+	ctx  context.Context
+	left int // how many tasks it may still touch
+}
+
+func (t *maintenance) step(do func(*txn) error) error { return t.queues.step(t.ctx, do) }
+
+func (t *maintenance) dead() error {
+	var dead []worker
+	err := t.step(func(b *txn) error {
+		all, err := b.there()
+		dead = slices.DeleteFunc(all, func(w worker) bool { return w.live })
+		return err
+	})
+	for _, w := range dead {
+		if err == nil && t.left > 0 {
+			err = t.markDead(w)
+		}
+	}
+	return err
+}
+
+func (t *maintenance) markDead(w worker) error {
+	w.Running = 0
+	for t.left > 0 {
+		rescued, crashed, most := 0, 0, min(t.left, chunk)
+		err := t.step(func(b *txn) (err error) {
+			if rescued, crashed, err = b.rescueAll(w.id, most); err == nil && rescued+crashed < most && len(b.locked) == 0 {
+				b.joins = append(b.joins, func(p *packet) { p.add("end-worker", w.id) })
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		n := rescued + crashed
+		t.Rescued, t.Crashed, t.left, w.Running = t.Rescued+rescued, t.Crashed+crashed, t.left-n, w.Running+n
+		if n < most {
+			break
+		}
+	}
+	if w.Running > 0 {
+		t.Dead = append(t.Dead, w.Process)
+	}
+	return nil
+}
+
+// look settles the limits that transactions of callers have left to others.
+func (t *maintenance) look() error {
+	p, some := new(packet), wanted{last: math.MaxInt64}
+	read := t.addWakes(p, &some)
+	if err := t.run(t.ctx, p, read); err != nil || len(some.wakes) == 0 {
+		return err
+	}
+	return t.step(func(b *txn) error { return b.look(some.wakes) })
+}
+
+// every does one thing to the tasks that a statement finds, and counts them. Where it changes lines, the tasks may be
+// others by then.
+func (t *maintenance) every(n *int, lines bool, do func(*txn, *taskRow) error, selection string, args ...any) error {
+	for t.left > 0 {
+		most, did, found := min(t.left, chunk), 0, 0
+		err := t.step(func(b *txn) error {
+			all, err := b.find(selection, append(args, most)...)
+			if err == nil && lines {
+				err = b.lockTheirs()
+			}
+			did, found = 0, len(all)
+			for _, x := range b.fresh(all) {
+				if err != nil {
+					return err
+				}
+				if !b.locked[x.ID] {
+					err = do(b, x)
+					did++
+				}
+			}
+			return err
+		})
+		*n += did
+		t.left -= did
+		if err != nil || found < most || did == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *maintenance) expired() error {
+	return t.every(&t.Expired, true, func(b *txn, x *taskRow) error {
+		if !x.Over(b.now) {
+			return nil
+		}
+		return b.discard(x, task.ReasonExpired)
+	}, "tasks-lapsed", t.ns)
+}
+
+func (t *maintenance) due() error {
+	var subs []place
+	err := t.run(t.ctx, new(packet).add("lanes", t.ns), readPlaces(&subs))
+	for _, at := range subs {
+		if err != nil {
+			return err
+		}
+		err = t.every(&t.Due, true, func(b *txn, x *taskRow) error {
+			if !x.Due(b.now) {
+				return nil
+			}
+			return b.wait(x)
+		}, "tasks-due", t.ns, subQueueNumber(at))
+	}
+	return err
+}
+
+func (t *maintenance) freed() error {
+	return t.every(&t.Freed, false, func(b *txn, x *taskRow) error {
+		return b.change(x, func() lifecycle.Note { return x.LoseKey(b.now) })
+	}, "tasks-windows", t.ns)
+}
+
+// deleted is retention. What holds its key in a window is not old (rule Q1).
+func (t *maintenance) deleted(keep map[task.State]time.Duration) error {
+	for s, d := range keep {
+		if !s.Final() {
+			continue
+		}
+		err := t.every(&t.Deleted, false, func(b *txn, x *taskRow) error { b.remove(x); return nil },
+			"tasks-old", t.ns, lifecycle.Number(s), d.Microseconds())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget drops old counters, and workers that nobody asks about any more.
+func (t *maintenance) forget() error {
+	p := new(packet).add("clock").add("forget-counts", t.ns, countsKept.Microseconds())
+	p.add("forget-workers", t.ns, workersKept.Microseconds()).add("now")
+	return t.run(t.ctx, p, readInstant(&t.Now)) // no step of this call came later
+}
+
+// Count fulfils driver.Store.
+func (q queues) Count(ctx context.Context, counts []driver.Count) error {
+	if len(counts) == 0 {
+		return ctx.Err()
+	}
+	sums := map[time.Time]*txn{}
+	for _, c := range counts {
+		minute := c.Minute.Truncate(time.Minute)
+		if sums[minute] == nil {
+			sums[minute] = &txn{q: q, now: minute, counts: map[counter]int64{}}
+		}
+		sums[minute].counts[counter{c.Queue, c.Kind, c.Name}] += c.N
+	}
+	p := new(packet).add("begin")
+	for _, b := range sortedTxns(sums) {
+		b.addCounts(p, 0)
+	}
+	p.add("commit")
+	for n := 1; ; n++ {
+		err := q.run(ctx, p)
+		if number(err) != 1213 || n == 10 {
+			return err
+		}
+		if err := pause(ctx, n, false); err != nil {
+			return err
+		}
+	}
+}
+
+func sortedTxns(sums map[time.Time]*txn) (all []*txn) {
+	for _, b := range sums {
+		all = append(all, b)
+	}
+	slices.SortFunc(all, func(x, y *txn) int { return x.now.Compare(y.now) })
+	return all
+}
+
+// Counts fulfils driver.Admin.
+func (d admin) Counts(ctx context.Context, from, to time.Time) (all []driver.Count, err error) {
+	err = d.run(ctx, new(packet).add("counts", d.ns, micros(from), micros(to)), func(r *sql.Rows) error {
+		var c driver.Count
+		err := r.Scan(&c.Queue, &c.Kind, &c.Name, &c.N)
+		all = append(all, c)
+		return err
+	})
+	return all, err
+}
