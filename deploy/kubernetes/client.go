@@ -16,11 +16,14 @@ const (
 	// patience is how long one request may take, and attempts how often one is made.
 	patience = 15 * time.Second
 	attempts = 3
+	// lookAgain is the pause before another look at what is being deleted.
+	lookAgain = 100 * time.Millisecond
 	// longestPause bounds what the server may ask for between two of them.
 	longestPause = 5 * time.Second
 	// maxAnswer is the largest answer that is read, in bytes; a page is at most pageSize objects.
 	maxAnswer = 64 << 20
 	pageSize  = "200"
+	mostPages = 2000
 )
 
 // A client makes the calls that this package needs, for the CronJobs of one namespace.
@@ -46,10 +49,19 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// list answers all CronJobs of the namespace.
+// list answers all CronJobs of the namespace. A list that the server has forgotten between two pages begins again.
 func (c *client) list(ctx context.Context) (all []object, err error) {
+	for n := 1; ; n++ {
+		all, err = c.pages(ctx)
+		if r, ok := err.(*refusal); !ok || r.code != http.StatusGone || n == attempts {
+			return all, err
+		}
+	}
+}
+
+func (c *client) pages(ctx context.Context) (all []object, err error) {
 	query := url.Values{"limit": {pageSize}}
-	for {
+	for range mostPages {
 		page, err := c.do(ctx, http.MethodGet, "", query, "", nil)
 		if err != nil {
 			return nil, err
@@ -69,6 +81,7 @@ func (c *client) list(ctx context.Context) (all []object, err error) {
 		}
 		query.Set("continue", next)
 	}
+	return nil, fmt.Errorf("%s gives a list of CronJobs in more than %d pages", c.base, mostPages)
 }
 
 // get answers one of them; an error is a *refusal with 404 if it is not there.
@@ -91,16 +104,26 @@ func (c *client) merge(ctx context.Context, name string, patch object, dry bool)
 	return c.do(ctx, http.MethodPatch, name, dryRun(query, dry), "application/merge-patch+json", patch)
 }
 
-// remove deletes an object, if it is still the one that was read. Its running Jobs go on, and end.
+// remove deletes an object, if it is still the one that was read, and waits until it is gone: the cluster first lets its
+// Jobs go, in a moment. They go on, and end.
 func (c *client) remove(ctx context.Context, o object, dry bool) error {
 	options := object{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan",
 		"preconditions": object{"uid": text(o, "metadata", "uid"), "resourceVersion": text(o, "metadata", "resourceVersion")}}
 	if dry {
 		options["dryRun"] = []any{"All"}
 	}
-	_, err := c.do(ctx, http.MethodDelete, text(o, "metadata", "name"), nil, "application/json", options)
+	name := text(o, "metadata", "name")
+	left, err := c.do(ctx, http.MethodDelete, name, nil, "application/json", options)
 	if r, ok := err.(*refusal); ok && r.code == http.StatusNotFound {
 		return nil
+	}
+	for end := time.Now().Add(c.patience); err == nil && !dry && text(left, "metadata", "uid") == text(o, "metadata", "uid") && time.Now().Before(end); {
+		if c.pause(ctx, lookAgain) != nil {
+			break
+		}
+		if left, err = c.get(ctx, name); err != nil {
+			return nil // it was accepted
+		}
 	}
 	return err
 }
