@@ -104,28 +104,32 @@ func (c *client) merge(ctx context.Context, name string, patch object, dry bool)
 	return c.do(ctx, http.MethodPatch, name, dryRun(query, dry), "application/merge-patch+json", patch)
 }
 
-// remove deletes an object, if it is still the one that was read, and waits until it is gone: the cluster first lets its
-// Jobs go, in a moment. They go on, and end.
+// remove deletes an object, if it is still the one that was read. Its running Jobs go on, and end.
 func (c *client) remove(ctx context.Context, o object, dry bool) error {
 	options := object{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan",
 		"preconditions": object{"uid": text(o, "metadata", "uid"), "resourceVersion": text(o, "metadata", "resourceVersion")}}
 	if dry {
 		options["dryRun"] = []any{"All"}
 	}
-	name := text(o, "metadata", "name")
-	left, err := c.do(ctx, http.MethodDelete, name, nil, "application/json", options)
+	_, err := c.do(ctx, http.MethodDelete, text(o, "metadata", "name"), nil, "application/json", options)
 	if r, ok := err.(*refusal); ok && r.code == http.StatusNotFound {
 		return nil
 	}
-	for end := time.Now().Add(c.patience); err == nil && !dry && text(left, "metadata", "uid") == text(o, "metadata", "uid") && time.Now().Before(end); {
-		if c.pause(ctx, lookAgain) != nil {
-			break
-		}
-		if left, err = c.get(ctx, name); err != nil {
-			return nil // it was accepted
+	return err
+}
+
+// gone waits until what was removed is gone, for as long as a request may take: the cluster first lets its Jobs go, in a
+// moment.
+func (c *client) gone(ctx context.Context, removed []object) {
+	end := time.Now().Add(c.patience)
+	for _, o := range removed {
+		for time.Now().Before(end) {
+			left, err := c.get(ctx, text(o, "metadata", "name"))
+			if err != nil || text(left, "metadata", "uid") != text(o, "metadata", "uid") || c.pause(ctx, lookAgain) != nil {
+				break
+			}
 		}
 	}
-	return err
 }
 
 func dryRun(query url.Values, dry bool) url.Values {

@@ -101,15 +101,23 @@ func (c *Cluster) Write(ctx context.Context, from, to deploy.Image) error {
 		return fmt.Errorf("%w; nothing was written: plan again", deploy.ErrChanged)
 	}
 	// The versions are those of now; a fire since the plan was made changes a version, and no text.
+	var removed []object
 	fresh := &image{cluster: c, items: map[string]item{}}
 	for name, i := range is.items {
 		i.live = now.(*image).items[name].live
 		fresh.items[name] = i
+		if i.op == remove {
+			removed = append(removed, i.live)
+		}
 	}
 	if err := c.Check(ctx, fresh); err != nil {
 		return fmt.Errorf("nothing was written: %w", err)
 	}
-	return c.each(ctx, fresh, false)
+	if err := c.each(ctx, fresh, false); err != nil {
+		return err
+	}
+	c.client.gone(ctx, removed)
+	return nil
 }
 
 // Check has the server check what an image has to write, without writing it.

@@ -153,9 +153,7 @@ func (m *image) Installed() (all []deploy.Installed) {
 		intact := true
 		for n, name := range names {
 			k, s := marks[name], liveText(m.items[name].live)
-			for _, by := range strangers(m.items[name].live) {
-				in.Where += "; " + strings.TrimSpace(strings.TrimPrefix(by, "# "))
-			}
+			in.Where += named(strangers(m.items[name].live))
 			texts = append(texts, s)
 			intact = intact && deploy.TextHash(s) == k.text && !(n > 0 && marks[names[n-1]].line == k.line)
 			if n == 0 {
@@ -171,6 +169,18 @@ func (m *image) Installed() (all []deploy.Installed) {
 	}
 	slices.SortFunc(all, func(a, b deploy.Installed) int { return a.ID.Compare(b.ID) })
 	return all
+}
+
+// named are comments for people, as a part of a line: a few of them, since who has applied it all has many.
+func named(comments []string) (line string) {
+	const few = 3
+	for n, c := range comments {
+		if n == few {
+			return line + fmt.Sprintf("; and %d more fields", len(comments)-few)
+		}
+		line += "; " + strings.TrimSpace(strings.TrimPrefix(c, "# "))
+	}
+	return line
 }
 
 // others are the names of the CronJobs without a mark; a Match's Refs count them.

@@ -178,33 +178,21 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// What is deleted is gone when remove returns, unless the cluster is slow: it was accepted then.
-func TestRemoveWaits(t *testing.T) {
-	const left = `{"metadata":{"uid":"a","deletionTimestamp":"2026-01-01T00:00:00Z"}}`
+// What is deleted is waited for, unless the cluster is slow.
+func TestGone(t *testing.T) {
+	all := []object{{"metadata": object{"uid": "a", "name": "x"}}, {"metadata": object{"uid": "b", "name": "y"}}}
 	looks := 0
-	for until, want := range map[int]int{0: 1, 3: 3} {
-		looks = 0
-		c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
-			switch {
-			case r.Method == http.MethodDelete && until == 0:
-				fmt.Fprint(w, `{"metadata":{"uid":"a"}}`)
-			case r.Method == http.MethodDelete:
-				fmt.Fprint(w, left)
-			default:
-				if looks++; looks >= until {
-					w.WriteHeader(http.StatusNotFound)
-				}
-				fmt.Fprint(w, left)
-			}
-		})
-		if err := c.remove(t.Context(), object{"metadata": object{"uid": "a", "name": "x"}}, false); err != nil || looks != want {
-			t.Errorf("gone after %d: %d looks, %v", until, looks, err)
+	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if looks++; looks == 3 {
+			w.WriteHeader(http.StatusNotFound)
 		}
+		fmt.Fprint(w, `{"metadata":{"uid":"a","deletionTimestamp":"2026-01-01T00:00:00Z"}}`)
+	})
+	if c.gone(t.Context(), all); looks != 4 { // the second is another by then
+		t.Errorf("%d looks", looks)
 	}
-	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, left) })
-	if err := c.remove(t.Context(), object{"metadata": object{"uid": "a", "name": "x"}}, false); err != nil {
-		t.Error(err)
-	}
+	c = clientOf(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"metadata":{"uid":"a"}}`) })
+	c.gone(t.Context(), all)
 }
 
 // What is written is read as the same, whatever it looks like.

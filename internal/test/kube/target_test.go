@@ -162,8 +162,9 @@ func TestAnotherApplier(t *testing.T) {
 	s, c := serve(t)
 	e := entry("mail", "15 4 1 * * Europe/Berlin")
 	apply(t, c, install(e))
-	s.as("argocd", named(s.only().Name, map[string]any{"schedule": "15 4 1 * *", "jobTemplate": map[string]any{"spec": map[string]any{"backoffLimit": 0}}}))
-	if p := apply(t, c, install(e)); p.Clean() || !strings.Contains(p.Steps[0].Reason, `"argocd" has set spec.schedule`) {
+	s.as("argocd", named(s.only().Name, map[string]any{"schedule": "15 4 1 * *", "timeZone": "Europe/Berlin", "failedJobsHistoryLimit": 3,
+		"successfulJobsHistoryLimit": 3, "jobTemplate": map[string]any{"spec": map[string]any{"backoffLimit": 0}}}))
+	if p := apply(t, c, install(e)); p.Clean() || !strings.Contains(p.Steps[0].Reason, `"argocd" has set spec.schedule; and 2 more fields`) {
 		t.Errorf("%s: %s", actions(p), p.Steps[0].Reason)
 	}
 	e.When[0] = "15 5 1 * * Europe/Berlin"
