@@ -25,6 +25,9 @@ import (
 
 // A realServer is kube-apiserver, with etcd. DIBS_KUBE_APISERVER names its program, DIBS_ETCD etcd's, and
 // DIBS_KUBE_CONTROLLER_MANAGER, where it is set, that of what makes Jobs and deletes. They need no privileges.
+//
+// `go build k8s.io/kubernetes/cmd/kube-apiserver` makes it, in a module that requires k8s.io/kubernetes at v1.N.M and
+// has, for each of the modules that its go.mod replaces by ./staging, `replace k8s.io/api => k8s.io/api v0.N.M`.
 type realServer struct {
 	*testing.T
 	address string
@@ -271,6 +274,14 @@ func TestARealServer(t *testing.T) {
 		if b, _ := json.Marshal(o); strings.Contains(string(b), "cronix.dev") {
 			t.Errorf("%s", b)
 		}
+	}
+	// The longest names, and the largest manifest.
+	long := entry(strings.Repeat("j", 63), "1 1 * * * Etc/UTC")
+	long.App = strings.Repeat("a", 63)
+	long.Container.Manifest = strings.Repeat("é", 120<<10)
+	apply(t, c, deploy.Install{App: long.App, Entries: []deploy.Entry{long}})
+	if p := apply(t, c, deploy.Install{App: long.App, Entries: []deploy.Entry{long}}); !p.Clean() {
+		t.Error(actions(p))
 	}
 	for _, refused := range []deploy.Entry{entry("new", "1 1 * * * Mars/Olympus"), entry("new", "1 1 32 * * Etc/UTC")} {
 		in := in
