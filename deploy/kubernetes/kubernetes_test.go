@@ -2,12 +2,17 @@ package kubernetes
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +180,41 @@ func TestLists(t *testing.T) {
 	})
 	if all, err := c.list(t.Context()); err == nil || !strings.Contains(err.Error(), "in more than") {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// A pod's own account: its token is the one of the moment, and goes to nobody else's certificate.
+func TestInPod(t *testing.T) {
+	var got []string
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		fmt.Fprint(w, `{"items":[]}`)
+	}))
+	defer s.Close()
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("namespace", "shop\n")
+	write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	c, err := inPod(s.Listener.Addr().String(), dir, "")
+	if err != nil || c.namespace != "shop" {
+		t.Fatal(c, err)
+	}
+	for _, token := range []string{"first", "second"} {
+		write("token", token+"\n")
+		if _, err := c.list(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.http.Transport.(*http.Transport).TLSClientConfig.RootCAs = x509.NewCertPool() // of another cluster
+	c.http.CloseIdleConnections()
+	c.pause = func(context.Context, time.Duration) error { return nil }
+	if _, err := c.list(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") || !slices.Equal(got, []string{"Bearer first", "Bearer second"}) {
+		t.Errorf("%v, %q", err, got)
 	}
 }
 
