@@ -179,8 +179,8 @@ func nothing(keys []string) object {
 	return m
 }
 
-// put makes a CronJob, or changes the one of the version that was read. Of that one dibs gets all fields that it says:
-// what others have changed in the spec was taken for an edit by hand, and what is left is the mark.
+// put makes a CronJob, or changes the one of the version that was read. Of that one dibs gets all fields that it
+// says: what others have changed in the spec was taken for an edit by hand, and what is left is the mark.
 func (c *Cluster) put(ctx context.Context, name string, i item, version string, dry bool) error {
 	want := clone(i.want).(object)
 	meta := want["metadata"].(object)

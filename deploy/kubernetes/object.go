@@ -122,8 +122,8 @@ func normal(v any) any {
 	return v
 }
 
-// specsOf are the specs in an entry's text, one for each CronJob. No line of a document begins with the separator: they
-// are maps, and what is in them is indented.
+// specsOf are the specs in an entry's text, one for each CronJob. No line of a document begins with the separator:
+// they are maps, and what is in them is indented.
 func specsOf(s string) (all []object, err error) {
 	for i, part := range strings.Split(s, "\n"+separator) {
 		spec, err := fromYAML(part)
