@@ -118,8 +118,8 @@ func (c *client) remove(ctx context.Context, o object, dry bool) error {
 	return err
 }
 
-// gone waits until what was removed is gone, for as long as a request may take: the cluster first lets its Jobs go, in a
-// moment.
+// gone waits until what was removed is gone, for as long as a request may take: the cluster first lets its Jobs go,
+// in a moment.
 func (c *client) gone(ctx context.Context, removed []object) {
 	end := time.Now().Add(c.patience)
 	for _, o := range removed {

@@ -202,8 +202,8 @@ func (c *Cluster) put(ctx context.Context, name string, i item, version string, 
 	return err
 }
 
-// claim has dibs own what others have in the spec, and cronix's mark, so that the next apply removes what dibs does not
-// say. Nothing but the owners changes yet: who is stopped here can adopt it again.
+// claim has dibs own what others have in the spec, and cronix's mark, so that the next apply removes what dibs does
+// not say. Nothing but the owners changes yet: who is stopped here can adopt it again.
 func (c *Cluster) claim(ctx context.Context, name string, i item, version string) (string, error) {
 	live := i.live
 	if len(managers(live)) == 0 { // the server will then say that somebody had it all before
