@@ -16,11 +16,14 @@ const (
 	// patience is how long one request may take, and attempts how often one is made.
 	patience = 15 * time.Second
 	attempts = 3
+	// lookAgain is the pause before another look at what is being deleted.
+	lookAgain = 100 * time.Millisecond
 	// longestPause bounds what the server may ask for between two of them.
 	longestPause = 5 * time.Second
 	// maxAnswer is the largest answer that is read, in bytes; a page is at most pageSize objects.
 	maxAnswer = 64 << 20
 	pageSize  = "200"
+	mostPages = 2000
 )
 
 // A client makes the calls that this package needs, for the CronJobs of one namespace.
@@ -46,10 +49,19 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// list answers all CronJobs of the namespace.
+// list answers all CronJobs of the namespace. A list that the server has forgotten between two pages begins again.
 func (c *client) list(ctx context.Context) (all []object, err error) {
+	for n := 1; ; n++ {
+		all, err = c.pages(ctx)
+		if r, ok := err.(*refusal); !ok || r.code != http.StatusGone || n == attempts {
+			return all, err
+		}
+	}
+}
+
+func (c *client) pages(ctx context.Context) (all []object, err error) {
 	query := url.Values{"limit": {pageSize}}
-	for {
+	for range mostPages {
 		page, err := c.do(ctx, http.MethodGet, "", query, "", nil)
 		if err != nil {
 			return nil, err
@@ -69,6 +81,7 @@ func (c *client) list(ctx context.Context) (all []object, err error) {
 		}
 		query.Set("continue", next)
 	}
+	return nil, fmt.Errorf("%s gives a list of CronJobs in more than %d pages", c.base, mostPages)
 }
 
 // get answers one of them; an error is a *refusal with 404 if it is not there.
@@ -103,6 +116,20 @@ func (c *client) remove(ctx context.Context, o object, dry bool) error {
 		return nil
 	}
 	return err
+}
+
+// gone waits until what was removed is gone, for as long as a request may take: the cluster first lets its Jobs go,
+// in a moment.
+func (c *client) gone(ctx context.Context, removed []object) {
+	end := time.Now().Add(c.patience)
+	for _, o := range removed {
+		for time.Now().Before(end) {
+			left, err := c.get(ctx, text(o, "metadata", "name"))
+			if err != nil || text(left, "metadata", "uid") != text(o, "metadata", "uid") || c.pause(ctx, lookAgain) != nil {
+				break
+			}
+		}
+	}
 }
 
 func dryRun(query url.Values, dry bool) url.Values {

@@ -101,15 +101,23 @@ func (c *Cluster) Write(ctx context.Context, from, to deploy.Image) error {
 		return fmt.Errorf("%w; nothing was written: plan again", deploy.ErrChanged)
 	}
 	// The versions are those of now; a fire since the plan was made changes a version, and no text.
-	fresh := &image{c, map[string]item{}}
+	var removed []object
+	fresh := &image{cluster: c, items: map[string]item{}}
 	for name, i := range is.items {
 		i.live = now.(*image).items[name].live
 		fresh.items[name] = i
+		if i.op == remove {
+			removed = append(removed, i.live)
+		}
 	}
 	if err := c.Check(ctx, fresh); err != nil {
 		return fmt.Errorf("nothing was written: %w", err)
 	}
-	return c.each(ctx, fresh, false)
+	if err := c.each(ctx, fresh, false); err != nil {
+		return err
+	}
+	c.client.gone(ctx, removed)
+	return nil
 }
 
 // Check has the server check what an image has to write, without writing it.
@@ -171,6 +179,8 @@ func nothing(keys []string) object {
 	return m
 }
 
+// put makes a CronJob, or changes the one of the version that was read. Of that one dibs gets all fields that it
+// says: what others have changed in the spec was taken for an edit by hand, and what is left is the mark.
 func (c *Cluster) put(ctx context.Context, name string, i item, version string, dry bool) error {
 	want := clone(i.want).(object)
 	meta := want["metadata"].(object)
@@ -181,19 +191,19 @@ func (c *Cluster) put(ctx context.Context, name string, i item, version string, 
 		}
 		return err
 	}
-	if i.force && !dry {
+	if !dry {
 		var err error
 		if version, err = c.claim(ctx, name, i, version); err != nil {
 			return err
 		}
 	}
 	meta["resourceVersion"] = version
-	_, err := c.client.apply(ctx, want, i.force, dry)
+	_, err := c.client.apply(ctx, want, true, dry)
 	return err
 }
 
-// claim has dibs own what others have in the spec, so that the next apply removes what dibs does not say, and takes
-// away cronix's mark. Nothing of what the CronJob does changes yet.
+// claim has dibs own what others have in the spec, and cronix's mark, so that the next apply removes what dibs does
+// not say. Nothing but the owners changes yet: who is stopped here can adopt it again.
 func (c *Cluster) claim(ctx context.Context, name string, i item, version string) (string, error) {
 	live := i.live
 	if len(managers(live)) == 0 { // the server will then say that somebody had it all before
@@ -205,23 +215,11 @@ func (c *Cluster) claim(ctx context.Context, name string, i item, version string
 		}
 		live = will
 	}
-	meta := object{"resourceVersion": version}
-	labels, _ := at(i.live, "metadata", "labels").(object)
-	gone := object{}
-	for k := range labels {
-		if strings.HasPrefix(k, cronixDomain) {
-			gone[k] = nil
-		}
-	}
-	if len(gone) > 0 {
-		meta["labels"] = gone
-	}
-	if foreignFields(live) {
-		meta["managedFields"] = claimed(live)
-	}
-	if len(meta) == 1 {
+	all := claimed(live)
+	if all == nil {
 		return version, nil
 	}
+	meta := object{"resourceVersion": version, "managedFields": all}
 	done, err := c.client.merge(ctx, name, object{"metadata": meta}, false)
 	return text(done, "metadata", "resourceVersion"), err
 }

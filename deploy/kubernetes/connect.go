@@ -76,14 +76,17 @@ func fromConfig(config *kubeconfig, name, namespace string) (*connection, error)
 	if err := u.known(); err != nil {
 		return nil, fmt.Errorf("the kubeconfig's user of the context %s: %w", ctx.Name, err)
 	}
-	if u.Exec != nil {
-		if u, err = u.Exec.run(context.Background()); err != nil {
-			return nil, fmt.Errorf("the kubeconfig's user of the context %s: %w", ctx.Name, err)
-		}
+	if overheard(cl.Server) && (u.Token != "" || u.TokenFile != "" || u.Exec != nil) {
+		return nil, fmt.Errorf("the kubeconfig's cluster of the context %s is reached by plain http, and its user has a token, which others could read: want https", ctx.Name)
 	}
 	ca, err := inlineOr(cl.CAData, cl.CAFile)
 	if err != nil {
 		return nil, err
+	}
+	if u.Exec != nil {
+		if u, err = u.Exec.run(context.Background(), cl, ca); err != nil {
+			return nil, fmt.Errorf("the kubeconfig's user of the context %s: %w", ctx.Name, err)
+		}
 	}
 	pair, err := u.certificate()
 	if err != nil {
@@ -94,6 +97,16 @@ func fromConfig(config *kubeconfig, name, namespace string) (*connection, error)
 		return nil, err
 	}
 	return newConnection(ctx.Name, cl.Server, namespace, t, u.bearer)
+}
+
+// overheard says whether others can read what is sent to a server.
+func overheard(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 // known refuses ways to log in that this package does not know. To go on without them would be somebody else's login.

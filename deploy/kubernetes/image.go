@@ -26,20 +26,25 @@ type item struct {
 	id   deploy.ID // of the edit
 	// want is the configuration that is put.
 	want object
-	// force says that fields which others have become dibs's.
-	force bool
 }
 
 // An image is what the namespace has at one moment, by name.
 type image struct {
 	cluster *Cluster
 	items   map[string]item
+	// going are the names of those that are being deleted: nobody's any more, and not free yet.
+	going []string
 }
 
 func imageOf(c *Cluster, all []object) *image {
-	m := &image{c, map[string]item{}}
+	m := &image{cluster: c, items: map[string]item{}}
 	for _, o := range all {
-		m.items[text(o, "metadata", "name")] = item{live: o}
+		name := text(o, "metadata", "name")
+		if at(o, "metadata", "deletionTimestamp") != nil {
+			m.going = append(m.going, name)
+			continue
+		}
+		m.items[name] = item{live: o}
 	}
 	return m
 }
@@ -148,9 +153,7 @@ func (m *image) Installed() (all []deploy.Installed) {
 		intact := true
 		for n, name := range names {
 			k, s := marks[name], liveText(m.items[name].live)
-			for _, by := range strangers(m.items[name].live, ownFields(m.items[name].live)) {
-				in.Where += "; " + strings.TrimSpace(strings.TrimPrefix(by, "# "))
-			}
+			in.Where += named(strangers(m.items[name].live))
 			texts = append(texts, s)
 			intact = intact && deploy.TextHash(s) == k.text && !(n > 0 && marks[names[n-1]].line == k.line)
 			if n == 0 {
@@ -166,6 +169,18 @@ func (m *image) Installed() (all []deploy.Installed) {
 	}
 	slices.SortFunc(all, func(a, b deploy.Installed) int { return a.ID.Compare(b.ID) })
 	return all
+}
+
+// named are comments for people, as a part of a line: a few of them, since who has applied it all has many.
+func named(comments []string) (line string) {
+	const few = 3
+	for n, c := range comments {
+		if n == few {
+			return line + fmt.Sprintf("; and %d more fields", len(comments)-few)
+		}
+		line += "; " + strings.TrimSpace(strings.TrimPrefix(c, "# "))
+	}
+	return line
 }
 
 // others are the names of the CronJobs without a mark; a Match's Refs count them.
@@ -195,7 +210,7 @@ func (m *image) Problems() []deploy.Problem { return nil }
 
 // Edit says what becomes of the CronJobs. A name stays when an app is renamed.
 func (m *image) Edit(edits []deploy.Edit) (deploy.Image, error) {
-	to := &image{m.cluster, maps.Clone(m.items)}
+	to := &image{m.cluster, maps.Clone(m.items), m.going}
 	others := m.others()
 	for _, e := range edits {
 		var names []string
@@ -249,22 +264,18 @@ func (m *image) put(e deploy.Edit, have []string, take bool) error {
 			have = slices.Delete(slices.Clone(have), at, at+1)
 		} else if i, there := m.items[name]; there && (i.op == keep || i.op == put) {
 			return fmt.Errorf("%s: cronjob %s is there and is not dibs's, or another entry's: delete it, or adopt it", e.ID, name)
+		} else if slices.Contains(m.going, name) {
+			return fmt.Errorf("%s: cronjob %s is being deleted: apply again when it is gone", e.ID, name)
 		}
 		i := m.items[name]
 		want := marked(name, e.ID, n, e.Spec, spec)
 		if !take && i.live != nil && i.text() == toYAML(want) {
 			continue // this one is as it is to be
 		}
-		m.items[name] = item{live: i.live, op: put, id: e.ID, want: want, force: take || i.live != nil && !intact(i.live)}
+		m.items[name] = item{live: i.live, op: put, id: e.ID, want: want}
 	}
 	for _, name := range have {
 		m.items[name] = item{live: m.items[name].live, op: remove, id: e.ID}
 	}
 	return nil
-}
-
-// intact says that nobody changed a CronJob of dibs.
-func intact(o object) bool {
-	k, ours := readMark(o)
-	return ours && deploy.TextHash(liveText(o)) == k.text
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -43,6 +44,10 @@ type cluster struct {
 	Insecure   bool   `yaml:"insecure-skip-tls-verify"`
 	ServerName string `yaml:"tls-server-name"`
 	Proxy      string `yaml:"proxy-url"`
+	Extensions []struct {
+		Name      string `yaml:"name"`
+		Extension any    `yaml:"extension"`
+	} `yaml:"extensions"`
 }
 
 type namedUser struct {
@@ -158,15 +163,16 @@ func (c *kubeconfig) chosen(name string) (*namedContext, *cluster, *user, error)
 			cl = &c.Clusters[i].Cluster
 		}
 	}
-	u := &user{}
-	for i := range c.Users {
-		if c.Users[i].Name == ctx.Context.User {
-			u = &c.Users[i].User
-			break
-		}
-	}
 	if cl == nil || cl.Server == "" {
 		return nil, nil, nil, fmt.Errorf("the kubeconfig's context %s names no cluster with a server", name)
+	}
+	u := &user{}
+	if ctx.Context.User != "" {
+		at := slices.IndexFunc(c.Users, func(u namedUser) bool { return u.Name == ctx.Context.User })
+		if at < 0 {
+			return nil, nil, nil, fmt.Errorf("the kubeconfig has no user %q, whom its context %s names", ctx.Context.User, name)
+		}
+		u = &c.Users[at].User
 	}
 	return ctx, cl, u, nil
 }

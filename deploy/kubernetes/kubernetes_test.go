@@ -2,12 +2,17 @@ package kubernetes
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +159,105 @@ func TestAServerThatFails(t *testing.T) {
 	}
 }
 
+// A list that the server has forgotten between two pages begins again, and one that never ends is given up.
+func TestLists(t *testing.T) {
+	pages := 0
+	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		switch pages++; {
+		case r.FormValue("continue") == "":
+			fmt.Fprintf(w, `{"metadata":{"continue":"x"},"items":[{"n":%d}]}`, pages)
+		case pages == 2:
+			w.WriteHeader(http.StatusGone)
+		default:
+			fmt.Fprintf(w, `{"metadata":{},"items":[{"n":%d}]}`, pages)
+		}
+	})
+	if all, err := c.list(t.Context()); err != nil || !same(all, []object{{"n": 3}, {"n": 4}}) {
+		t.Errorf("%v, %v", all, err)
+	}
+	c = clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"metadata":{"continue":"x"},"items":[]}`)
+	})
+	if all, err := c.list(t.Context()); err == nil || !strings.Contains(err.Error(), "in more than") {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// A pod's own account: its token is the one of the moment, and goes to nobody else's certificate.
+func TestInPod(t *testing.T) {
+	var got []string
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Authorization"))
+		fmt.Fprint(w, `{"items":[]}`)
+	}))
+	defer s.Close()
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("namespace", "shop\n")
+	write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	c, err := inPod(s.Listener.Addr().String(), dir, "")
+	if err != nil || c.namespace != "shop" {
+		t.Fatal(c, err)
+	}
+	for _, token := range []string{"first", "second"} {
+		write("token", token+"\n")
+		if _, err := c.list(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.http.Transport.(*http.Transport).TLSClientConfig.RootCAs = x509.NewCertPool() // of another cluster
+	c.http.CloseIdleConnections()
+	c.pause = func(context.Context, time.Duration) error { return nil }
+	if _, err := c.list(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") || !slices.Equal(got, []string{"Bearer first", "Bearer second"}) {
+		t.Errorf("%v, %q", err, got)
+	}
+}
+
+// What is deleted is waited for, unless the cluster is slow.
+func TestGone(t *testing.T) {
+	all := []object{{"metadata": object{"uid": "a", "name": "x"}}, {"metadata": object{"uid": "b", "name": "y"}}}
+	looks := 0
+	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if looks++; looks == 3 {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		fmt.Fprint(w, `{"metadata":{"uid":"a","deletionTimestamp":"2026-01-01T00:00:00Z"}}`)
+	})
+	if c.gone(t.Context(), all); looks != 4 { // the second is another by then
+		t.Errorf("%d looks", looks)
+	}
+	c = clientOf(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"metadata":{"uid":"a"}}`) })
+	c.gone(t.Context(), all)
+}
+
+// What is written is read as the same, whatever it looks like.
+func TestWords(t *testing.T) {
+	words := []string{"yes", "0x1", "1_0", "12:30:45", ": ", "a---", "---", "a\n---\nb", "\t\n", "\n #x", " a\nb", "-----BEGIN KEY-----\nx\n-----END KEY-----\n", "\u2028\n", "\ufeff", "\x00", "~", "<<", "*a", "!!int"}
+	e := entryOf(func(e *deploy.Entry) {
+		e.When = append(e.When, "0 8 * * * Etc/UTC")
+		e.Command = append(e.Command, words...)
+	})
+	text, err := render(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs, err := specsOf(text)
+	if err != nil || len(specs) != 2 {
+		t.Fatalf("%d documents, %v", len(specs), err)
+	}
+	for _, spec := range specs {
+		containers := at(spec, "jobTemplate", "spec", "template", "spec", "containers").([]any)
+		if got := at(containers[0], "command").([]any)[1:]; !same(got, words) {
+			t.Errorf("%q, not %q", got, words)
+		}
+	}
+}
+
 // A kubeconfig is read as kubectl reads it: several files, files beside it, contexts with slashes.
 func TestKubeconfig(t *testing.T) {
 	dir := t.TempDir()
@@ -165,18 +269,25 @@ func TestKubeconfig(t *testing.T) {
 		return path
 	}
 	write("token", "sesame\n")
+	write("endless", "#!/bin/sh\nexec yes\n")
+	write("told", "#!/bin/sh\ncase $KUBERNETES_EXEC_INFO in *'\"cluster\":{\"config\":{\"audience\":\"x\"},\"server\":\"https://k.example/\"}'*) echo '{\"status\":{\"token\":\"told\"}}'; esac\n")
 	write("login", "#!/bin/sh\ncase $KUBERNETES_EXEC_INFO in *ExecCredential*) ;; *) exit 1; esac\n"+
 		`echo '{"kind":"ExecCredential","status":{"token":"'$WORD'"}}'`+"\n")
 	first := write("a", `{contexts: [{name: "arn:x:cluster/prod", context: {cluster: c, user: file, namespace: own}}, {name: plugin, context: {cluster: c, user: exec}},
-  {name: old, context: {cluster: c, user: old}}, {name: fails, context: {cluster: c, user: fails}}, {name: none, context: {cluster: nil, user: file}}]}`)
-	second := write("b", `{current-context: plugin, clusters: [{name: c, cluster: {server: "https://k.example/"}}], users: [{name: file, user: {tokenFile: token}},
+  {name: told, context: {cluster: c, user: told}}, {name: endless, context: {cluster: c, user: endless}}, {name: plain, context: {cluster: http, user: file}},
+  {name: nobody, context: {cluster: c, user: nobody}}, {name: old, context: {cluster: c, user: old}}, {name: fails, context: {cluster: c, user: fails}}, {name: none, context: {cluster: nil, user: file}}]}`)
+	second := write("b", `{current-context: plugin, clusters: [{name: http, cluster: {server: "http://k.example"}}, {name: c, cluster: {server: "https://k.example/",
+    extensions: [{name: client.authentication.k8s.io/exec, extension: {audience: x}}]}}], users: [{name: file, user: {tokenFile: token}},
   {name: exec, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./login, env: [{name: WORD, value: abc}]}}},
+  {name: told, user: {exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: ./told, provideClusterInfo: true}}},
+  {name: endless, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: ./endless}}},
   {name: fails, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/false}}}, {name: old, user: {auth-provider: {name: gcp}}}]}`)
 	t.Setenv("KUBECONFIG", first+string(filepath.ListSeparator)+second+string(filepath.ListSeparator)+filepath.Join(dir, "absent"))
 	for _, c := range []struct{ where, context, namespace, name, token string }{
 		{"", "", "", "kubernetes:plugin/default", "Bearer abc"},
 		{"/a", "", "a", "kubernetes:plugin/a", "Bearer abc"},
 		{":arn:x:cluster/prod", "arn:x:cluster/prod", "", "kubernetes:arn:x:cluster/prod/own", "Bearer sesame"},
+		{":told", "told", "", "kubernetes:told/default", "Bearer told"},
 		{":arn:x:cluster/prod/b", "arn:x:cluster/prod", "b", "kubernetes:arn:x:cluster/prod/b", "Bearer sesame"},
 	} {
 		context, namespace, err := Split(c.where)
@@ -194,7 +305,8 @@ func TestKubeconfig(t *testing.T) {
 			t.Errorf("%q: %q, %v", c.where, req.Header, err)
 		}
 	}
-	for context, says := range map[string]string{"old": "auth-provider is not supported", "fails": "gives no credentials", "other": "it has arn:x:cluster/prod, plugin", "none": "names no cluster"} {
+	for context, says := range map[string]string{"old": "auth-provider is not supported", "fails": "gives no credentials", "other": "it has arn:x:cluster/prod, plugin", "endless": "prints more than",
+		"plain": "by plain http", "nobody": `has no user "nobody"`, "none": "names no cluster"} {
 		if _, err := New(context, ""); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", context, err)
 		}

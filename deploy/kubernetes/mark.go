@@ -42,11 +42,12 @@ type mark struct {
 	spec, text string
 }
 
-// readMark answers the mark of an object; ok is false for one of somebody else.
+// readMark answers the mark of an object; ok is false for one of somebody else, such as a copy that got another app's
+// label.
 func readMark(o object) (m mark, ok bool) {
 	meta := at(o, "metadata")
 	id, err := deploy.ParseID(text(meta, "annotations", entryAnnotation))
-	if err != nil || text(meta, "labels", managedBy) != managerName {
+	if err != nil || text(meta, "labels", managedBy) != managerName || text(meta, "labels", appLabel) != id.App || text(meta, "labels", jobLabelName) != id.Job {
 		return m, false
 	}
 	n, err := strconv.Atoi(text(meta, "annotations", lineAnnotation))

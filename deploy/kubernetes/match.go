@@ -243,5 +243,12 @@ func beside(spec, pod, c object) string {
 			}
 		}
 	}
+	for _, meta := range []any{at(spec, "jobTemplate", "metadata"), at(job, "template", "metadata")} {
+		for _, key := range []string{"labels", "annotations"} {
+			if at(meta, key) != nil { // networks, sidecars and clouds' roles go by them
+				return key + " of its Jobs or pods, which dibs would not keep"
+			}
+		}
+	}
 	return ""
 }

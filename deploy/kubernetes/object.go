@@ -62,11 +62,35 @@ func toYAML(v any) string {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(v); err != nil {
+	if err := e.Encode(quoted(v)); err != nil {
 		panic(err) // what decode and fromYAML return always encodes
 	}
 	_ = e.Close()
 	return b.String()
+}
+
+// quoted has strings in quotes that begin with white space and have several lines: the encoder would write them as a
+// block that no reader of YAML takes for the same.
+func quoted(v any) any {
+	switch v := v.(type) {
+	case object:
+		m := make(object, len(v))
+		for k := range v {
+			m[k] = quoted(v[k])
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i := range v {
+			l[i] = quoted(v[i])
+		}
+		return l
+	case string:
+		if strings.Contains(v, "\n") && strings.TrimLeft(v, " \t\n") != v {
+			return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: v}
+		}
+	}
+	return v
 }
 
 // separator stands between the documents of a text.
@@ -98,9 +122,10 @@ func normal(v any) any {
 	return v
 }
 
-// specsOf are the specs in an entry's text, one for each CronJob.
+// specsOf are the specs in an entry's text, one for each CronJob. No line of a document begins with the separator:
+// they are maps, and what is in them is indented.
 func specsOf(s string) (all []object, err error) {
-	for i, part := range strings.Split(s, separator) {
+	for i, part := range strings.Split(s, "\n"+separator) {
 		spec, err := fromYAML(part)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", i+1, err)

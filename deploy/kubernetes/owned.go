@@ -11,12 +11,11 @@ import (
 // liveText is what a CronJob's spec says, as the text of an entry: what dibs applied, as it is now, and in comments
 // what others have changed or added. What the server filled in belongs to nobody, and is left out.
 func liveText(o object) string {
-	own := ownFields(o)
-	spec, _ := project(at(o, "spec"), own).(object)
+	spec, _ := project(at(o, "spec"), ownFields(o)).(object)
 	if spec == nil {
 		spec = object{}
 	}
-	return toYAML(spec) + strings.Join(strangers(o, own), "")
+	return toYAML(spec) + strings.Join(strangers(o), "")
 }
 
 // ownFields are the fields of the spec that dibs applied, in the API's notation.
@@ -44,14 +43,15 @@ func isOurs(e object) bool {
 	return text(e, "manager") == managerName && text(e, "operation") == "Apply"
 }
 
-// strangers are comments, one for each field of the spec that somebody else has and dibs has not.
-func strangers(o, own object) (all []string) {
+// strangers are comments, one for each field of the spec that somebody else has, alone or beside dibs: who applies the
+// same value as dibs will be in the way of the next.
+func strangers(o object) (all []string) {
 	for _, e := range managers(o) {
 		f, _ := at(e, "fieldsV1", "f:spec").(object)
 		if isOurs(e) || f == nil {
 			continue
 		}
-		for _, path := range beyond(f, own, "spec") {
+		for _, path := range leaves(f, "spec") {
 			all = append(all, fmt.Sprintf("# %.100q has set %s\n", text(e, "manager"), path))
 		}
 	}
@@ -59,27 +59,22 @@ func strangers(o, own object) (all []string) {
 	return slices.Compact(all)
 }
 
-// foreignFields says whether somebody else has fields of the spec that dibs has not.
-func foreignFields(o object) bool { return len(strangers(o, ownFields(o))) > 0 }
-
-// beyond are the paths of the leaves of a set of fields that another set has not.
-func beyond(fields, other object, path string) (all []string) {
+// leaves are the paths of the leaves of a set of fields.
+func leaves(fields object, path string) (all []string) {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if key == "." {
 			continue
 		}
 		below, _ := fields[key].(object)
-		otherBelow, there := other[key].(object)
 		name := path + "." + strings.TrimPrefix(key, "f:")
 		if !strings.HasPrefix(key, "f:") {
 			name = path + "[" + key[min(2, len(key)):] + "]"
 		}
-		switch leaf := len(below) == 0 || len(below) == 1 && below["."] != nil; {
-		case leaf && !there:
+		if len(below) == 0 || len(below) == 1 && below["."] != nil {
 			all = append(all, name)
-		case !leaf && !(there && len(otherBelow) == 0): // a leaf of the other set has all that is below it
-			all = append(all, beyond(below, otherBelow, name)...)
+			continue
 		}
+		all = append(all, leaves(below, name)...)
 	}
 	return all
 }
@@ -154,11 +149,11 @@ func same(a, b any) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// claimed is the list of managers after dibs took over what others have in the spec. The server then removes, with the
-// next apply, what dibs does not say.
+// claimed is the list of managers after dibs took over what others have in the spec, and cronix's mark; nil where they
+// have none of it. The server then removes, with the next apply, what dibs does not say.
 func claimed(o object) []any {
 	ours := object{"manager": managerName, "operation": "Apply", "apiVersion": "batch/v1", "fieldsType": "FieldsV1"}
-	fields := object{}
+	fields, more := object{}, false
 	var all []any
 	list, _ := at(o, "metadata", "managedFields").([]any)
 	for _, item := range list {
@@ -178,12 +173,29 @@ func claimed(o object) []any {
 		if spec, ok := of["f:spec"].(object); ok {
 			merge(fields, object{"f:spec": spec})
 			delete(of, "f:spec")
+			more = true
+		}
+		labels, _ := at(of, "f:metadata", "f:labels").(object)
+		for key := range labels {
+			if strings.HasPrefix(key, "f:"+cronixDomain) {
+				merge(fields, object{"f:metadata": object{"f:labels": object{key: object{}}}})
+				delete(labels, key)
+				more = true
+			}
+		}
+		if meta, _ := of["f:metadata"].(object); len(labels) == 0 { // an empty set would be the whole of the labels
+			if delete(meta, "f:labels"); len(meta) == 0 {
+				delete(of, "f:metadata")
+			}
 		}
 		if len(of) > 0 {
 			e = clone(e).(object)
 			e["fieldsV1"] = of
 			all = append(all, e)
 		}
+	}
+	if !more {
+		return nil
 	}
 	ours["fieldsV1"] = fields
 	return append(all, ours)

@@ -12,7 +12,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
 
 	"github.com/dibs-run/dibs/deploy"
 	"github.com/dibs-run/dibs/deploy/kubernetes"
@@ -154,6 +157,126 @@ func TestTheWayOfAnEntry(t *testing.T) {
 	}
 }
 
+// Who applies the same fields beside dibs is in the way of its next apply: that is drift, and --overwrite ends it.
+func TestAnotherApplier(t *testing.T) {
+	s, c := serve(t)
+	e := entry("mail", "15 4 1 * * Europe/Berlin")
+	apply(t, c, install(e))
+	s.as("argocd", named(s.only().Name, map[string]any{"schedule": "15 4 1 * *", "timeZone": "Europe/Berlin", "failedJobsHistoryLimit": 3,
+		"successfulJobsHistoryLimit": 3, "jobTemplate": map[string]any{"spec": map[string]any{"backoffLimit": 0}}}))
+	if p := apply(t, c, install(e)); p.Clean() || !strings.Contains(p.Steps[0].Reason, `"argocd" has set spec.schedule; and 2 more fields`) {
+		t.Errorf("%s: %s", actions(p), p.Steps[0].Reason)
+	}
+	e.When[0] = "15 5 1 * * Europe/Berlin"
+	over := install(e)
+	over.Overwrite = true
+	apply(t, c, over)
+	if p := apply(t, c, install(e)); !p.Clean() || s.only().Spec.Schedule != "15 5 1 * *" {
+		t.Errorf("%s\n%s", actions(p), p.Diff)
+	}
+}
+
+// A mark that somebody changed is written again where it still says whose it is, and else nobody's any more.
+func TestAChangedMark(t *testing.T) {
+	s, c := serve(t)
+	e := entry("mail", "15 4 1 * * Europe/Berlin")
+	apply(t, c, install(e))
+	name := s.only().Name
+	s.as("kubectl", map[string]any{"metadata": map[string]any{"name": name, "annotations": map[string]any{"dibs.run/spec": "0011"}}})
+	if p := apply(t, c, install(e)); actions(p) != "update shop/mail#0" {
+		t.Error(actions(p))
+	}
+	if p := apply(t, c, install(e)); !p.Clean() {
+		t.Errorf("%s\n%s", actions(p), p.Diff)
+	}
+	s.as("kubectl", map[string]any{"metadata": map[string]any{"name": name, "labels": map[string]any{"dibs.run/app": "store"}}})
+	for _, app := range []string{"shop", "store"} {
+		if p := apply(t, c, deploy.Prune{App: app, Overwrite: true}); p.Changes() || s.only().Name != name {
+			t.Errorf("%s: %s", app, actions(p))
+		}
+	}
+	if p := apply(t, c, deploy.Adopt{Entries: []deploy.Entry{e}}); actions(p) != "adopt shop/mail#0" || s.only().Labels["dibs.run/app"] != "shop" {
+		t.Error(actions(p))
+	}
+}
+
+// A CronJob that is being deleted is not installed, and its name is not free yet.
+func TestWhatIsBeingDeleted(t *testing.T) {
+	s, c := serve(t)
+	e := entry("mail", "15 4 1 * * Europe/Berlin")
+	apply(t, c, install(e))
+	now := metav1.Now()
+	s.only().DeletionTimestamp = &now
+	if _, err := deploy.Apply(t.Context(), c, install(e), ""); err == nil || !strings.Contains(err.Error(), "is being deleted: apply again") {
+		t.Error(err)
+	}
+	s.take()
+	if p := apply(t, c, deploy.Prune{App: "shop"}); p.Changes() || len(p.Foreign) > 0 || s.take() != "" {
+		t.Errorf("%s, %v", actions(p), p.Foreign)
+	}
+}
+
+// An adopt that ends half way can be done again, after each of its writes.
+func TestAdoptIsInterrupted(t *testing.T) {
+	for until := range 3 {
+		s, c := serve(t)
+		e := entry("mail", "15 4 * * 1-5 Europe/Berlin")
+		s.as("cronix", map[string]any{"metadata": map[string]any{"name": "cronix-shop-mail-0", "labels": map[string]any{"cronix.dev/managed": "true", "cronix.dev/app": "shop",
+			"cronix.dev/job": "mail", "cronix.dev/index": "0", "team": "a"}}, "spec": map[string]any{"schedule": "0 0 * * 1", "jobTemplate": map[string]any{"spec": map[string]any{"template": map[string]any{
+			"spec": map[string]any{"restartPolicy": "Never", "containers": []any{map[string]any{"name": "main", "image": "x"}}}}}}}})
+		writes := 0
+		s.before = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet || r.URL.Query().Get("dryRun") != "" {
+				return false
+			}
+			if writes++; writes > until {
+				w.WriteHeader(http.StatusForbidden)
+				return true
+			}
+			return false
+		}
+		_, err := deploy.Apply(t.Context(), c, deploy.Adopt{Entries: []deploy.Entry{e}}, "")
+		if s.before = nil; (err == nil) != (until == 2) {
+			t.Errorf("%d writes: %v", until, err)
+		}
+		if p := apply(t, c, deploy.Adopt{Entries: []deploy.Entry{e}}); err != nil && actions(p) != "adopt shop/mail#0" {
+			t.Errorf("%d writes, then: %s", until, actions(p))
+		}
+		o := s.only()
+		if p := apply(t, c, install(e)); !p.Clean() || o.Labels["cronix.dev/managed"] != "" || o.Labels["team"] != "a" || o.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Name != "dibs" {
+			t.Errorf("%d writes, then: %s\n%+v", until, p.Diff, o)
+		}
+	}
+}
+
+// What is rendered says the same to kubectl's reader of YAML, whatever words are in it.
+func TestWords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := entry("mail", "15 4 * * * Etc/UTC", "15 5 * * * Etc/UTC")
+		words := rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.StringMatching(`[-a-z0-9:#'"\n\t {}&*!|>%@,?_.~=<]{0,8}`)), 1, 5).Draw(t, "words")
+		e.Command = append([]string{"/usr/bin/dibs"}, words...)
+		text, err := kubernetes.Render([]deploy.Entry{e}, namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents := strings.Split(text, "\n---\n")
+		if len(documents) != 2 {
+			t.Fatalf("%d documents:\n%s", len(documents), text)
+		}
+		for _, d := range documents {
+			var o batchv1.CronJob
+			if err := yaml.UnmarshalStrict([]byte(d), &o); err != nil {
+				t.Fatalf("%v\n%s", err, d)
+			}
+			for i, w := range o.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Command[1:] {
+				if w != strings.ReplaceAll(words[i], "$", "$$") {
+					t.Fatalf("%q is read as %q:\n%s", words[i], w, d)
+				}
+			}
+		}
+	})
+}
+
 // restricted holds a pod to the standard "restricted", and to what an entry promises.
 func restricted(t *testing.T, o *batchv1.CronJob) {
 	t.Helper()
@@ -248,6 +371,8 @@ func TestAdopt(t *testing.T) {
 		"another image":         {"schedule": "15 4 * * 1-5", "timeZone": "Europe/Berlin", "jobTemplate": box(map[string]any{"image": "shop:2"})},
 		"resources":             {"schedule": "15 4 * * 1-5", "timeZone": "Europe/Berlin", "jobTemplate": box(map[string]any{"resources": map[string]any{"limits": map[string]any{"cpu": "1"}}})},
 		"suspend":               {"schedule": "15 4 * * 1-5", "timeZone": "Europe/Berlin", "suspend": true, "jobTemplate": box(nil)},
+		"labels of its Jobs":    {"schedule": "15 4 * * 1-5", "timeZone": "Europe/Berlin", "jobTemplate": with(box(nil), map[string]any{"labels": map[string]any{"a": "b"}})},
+		"annotations of its":    {"schedule": "15 4 * * 1-5", "timeZone": "Europe/Berlin", "jobTemplate": with(box(nil), map[string]any{"annotations": map[string]any{"iam/role": "b"}})},
 		"value of the variable": {"schedule": "15 4 * * 1-5", "timeZone": "Europe/Berlin", "jobTemplate": box(map[string]any{"env": []any{}})},
 	} {
 		s.as("kubectl", named("mailer", o))
@@ -277,6 +402,12 @@ func TestAdopt(t *testing.T) {
 	if p := apply(t, c, install(e)); !p.Clean() {
 		t.Errorf("%s\n%s", actions(p), p.Diff)
 	}
+}
+
+// with gives a template of Jobs metadata for its pods.
+func with(template, meta map[string]any) map[string]any {
+	template["spec"].(map[string]any)["template"].(map[string]any)["metadata"] = meta
+	return template
 }
 
 // A server that refuses, at whatever write: the error names the entry and the cure, what was there is still there, and

@@ -99,6 +99,9 @@ func (o entryOptions) entries(ctx context.Context, e env, name string) (w wanted
 		}
 		errs = append(errs, o.add(&w, &m.Jobs[i], common))
 	}
+	if o.inPods() {
+		errs = append(errs, o.clash(w.entries))
+	}
 	return w, usageOf(errors.Join(errs...))
 }
 

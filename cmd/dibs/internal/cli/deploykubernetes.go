@@ -103,7 +103,7 @@ func (o *entryOptions) podSecretsOf(spec *job.Spec) (all []deploy.Secret, err er
 	}
 	slices.Sort(refs)
 	for _, ref := range slices.Compact(refs) {
-		s, err := o.podSecret(spec.App, ref)
+		s, _, err := o.podSecret(spec.App, ref)
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +112,26 @@ func (o *entryOptions) podSecretsOf(spec *job.Spec) (all []deploy.Secret, err er
 	return all, nil
 }
 
-// podSecret is where one reference is: as --pod-secret says of it, or by its usual key in the Secret for all.
-func (o *entryOptions) podSecret(app, ref string) (deploy.Secret, error) {
-	s := deploy.Secret{Ref: ref, Name: "dibs-" + app, Key: filepath.Base(strings.TrimPrefix(strings.TrimPrefix(ref, "file:"), "env:"))}
+// clash refuses two secrets that would be one key of one Secret, unless --pod-secret says so of both.
+func (o *entryOptions) clash(entries []deploy.Entry) error {
+	at := map[string]string{}
+	for _, e := range entries {
+		for _, s := range e.Container.Secrets {
+			was := at[s.Name+"/"+s.Key]
+			at[s.Name+"/"+s.Key] = s.Ref
+			_, said, _ := o.podSecret(e.App, s.Ref)
+			_, saidToo, _ := o.podSecret(e.App, was)
+			if was != "" && was != s.Ref && !(said && saidToo) {
+				return fmt.Errorf("%s and %s would both be %s of the Secret %s: say which is where, as in --pod-secret %s=%s/KEY", was, s.Ref, s.Key, s.Name, s.Ref, s.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// podSecret is where one reference is: as --pod-secret said of it, or by its usual key in the Secret for all.
+func (o *entryOptions) podSecret(app, ref string) (s deploy.Secret, said bool, err error) {
+	s = deploy.Secret{Ref: ref, Name: "dibs-" + app, Key: filepath.Base(strings.TrimPrefix(strings.TrimPrefix(ref, "file:"), "env:"))}
 	for _, text := range o.podSecrets {
 		of, where, one := cutLast(text, "=")
 		if !one {
@@ -126,13 +143,13 @@ func (o *entryOptions) podSecret(app, ref string) (deploy.Secret, error) {
 		}
 		name, key, ok := strings.Cut(where, "/")
 		if !ok {
-			return s, usage(fmt.Errorf("--pod-secret %s: want NAME, or REFERENCE=NAME/KEY", text))
+			return s, false, usage(fmt.Errorf("--pod-secret %s: want NAME, or REFERENCE=NAME/KEY", text))
 		}
 		if of == ref {
-			return deploy.Secret{Ref: ref, Name: name, Key: key}, nil
+			return deploy.Secret{Ref: ref, Name: name, Key: key}, true, nil
 		}
 	}
-	return s, nil
+	return s, false, nil
 }
 
 func cutLast(s, sep string) (before, after string, ok bool) {

@@ -244,15 +244,16 @@ func (t *trigger) asked(accept context.Context) (f serve.Fire, err error) {
 }
 
 // kubernetesTime is the scheduled time that the name of a CronJob's Job ends with, in minutes since 1970. ok is false
-// for other names, such as those that people give, and for a number that is no time near now.
+// for other names, such as those that people give, and for a number that is no time near now: for one ahead, a pod
+// waits until then.
 func kubernetesTime(name string, now time.Time) (at time.Time, ok bool) {
 	_, end, _ := cutLast(name, "-")
 	n, err := strconv.ParseInt(end, 10, 32)
 	if err != nil {
 		return at, false
 	}
-	const year = 365 * 24 * time.Hour
-	if at = time.Unix(n*60, 0).UTC(); at.Before(now.Add(-year)) || at.After(now.Add(year)) {
+	const day = 24 * time.Hour
+	if at = time.Unix(n*60, 0).UTC(); at.Before(now.Add(-365*day)) || at.After(now.Add(day)) {
 		return time.Time{}, false
 	}
 	return at, true
