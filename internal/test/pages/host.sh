@@ -8,12 +8,15 @@ root=$dir/layer/root
 mount -t overlay overlay -o "lowerdir=/,upperdir=$dir/layer/up,workdir=$dir/layer/work" "$root"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
-for path in /run /tmp /var/spool/cron /etc/cron.d /var/tmp; do
+# What pages write lies in memory of its own: the layer stands over a root in which other tests write at the same time,
+# and a kernel promises nothing for files of a layer whose ground moves. Seen: one that was there, and then was not.
+mkdir -p "$root/home/page"
+for path in /run /tmp /var/spool/cron /etc/cron.d /var/tmp /home/page; do
 	[ ! -d "$root$path" ] || mount -t tmpfs tmpfs "$root$path"
 done
 chmod 1777 "$root/tmp"
 chmod 755 "$root/etc/cron.d" 2>/dev/null || true
-mkdir -p "$root/var/spool/cron/crontabs" "$root/page" "$root/shared" "$root/usr/local/bin" "$root/srv/app" "$root/home/page"
+mkdir -p "$root/var/spool/cron/crontabs" "$root/page" "$root/shared" "$root/usr/local/bin" "$root/srv/app"
 mount --bind "$dir/page" "$root/page"
 mount --bind "$shared" "$root/shared"
 # Nothing of this machine's own configuration of dibs or cron is in the page's host.
