@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
@@ -87,6 +88,7 @@ type known struct {
 	lanes   sync.Map // by namespace and place
 	workers sync.Map // *member by lease.Ref
 	quiet   quiet
+	tended  atomic.Pointer[task.Hash] // the limit behind which Tend goes on to look; nil: at the first one
 }
 
 func (q queues) newLanes(ctx context.Context, specs []task.Spec) error {
