@@ -174,6 +174,12 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 			t.Errorf("fetched %d", len(got))
 		}
 	})
+	fill(t, s.Store, 10, func(int) task.Spec { return spec() })
+	s.took("fetch of 10 of one kind", 10*each, func() { got = fetchOf(s.Store, w, 10, "k") })
+	if len(got) != 10 {
+		t.Errorf("fetched %d of one kind", len(got))
+	}
+	complete(t, s.Queue, w, got...)
 	s.took("a worker's look at what is to stop", each, func() {
 		if _, err := s.Queue.Mine(ctx, w, true); err != nil {
 			t.Error(err)
