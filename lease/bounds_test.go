@@ -393,3 +393,53 @@ func (s *later) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 	time.AfterFunc(time.Second, func() { _, _ = s.Store.Acquire(context.WithoutCancel(ctx), reqs) })
 	return lease.Reply{}, lease.ErrUnavailable
 }
+
+// deafToTrims is a store at which the first calls fail by which holds of the dead are shortened.
+type deafToTrims struct {
+	lease.Store
+	lists, trims atomic.Int64 // how many of each are still to fail
+}
+
+func (s *deafToTrims) List(ctx context.Context, prefix string, all bool) (lease.Reply, error) {
+	if s.lists.Add(-1) >= 0 {
+		return lease.Reply{}, lease.ErrUnavailable
+	}
+	return s.Store.List(ctx, prefix, all)
+}
+
+func (s *deafToTrims) Trim(ctx context.Context, keys []lease.Key) error {
+	if s.trims.Add(-1) >= 0 {
+		return lease.ErrUnavailable
+	}
+	return s.Store.Trim(ctx, keys)
+}
+
+// Rule L12: a dead process's own key, for which nobody contends, is free soon after a clock that was fast, also where
+// the first tries to shorten its hold fail.
+// Holds: L12.
+func TestAShorteningThatFailsIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fast atomic.Int64
+		b := memory.New(memory.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(fast.Load())) }})
+		s := &deafToTrims{Store: b.Store().Leases}
+		s.lists.Store(2)
+		s.trims.Store(1)
+		fast.Store(int64(100 * 24 * time.Hour))
+		dead := lease.OnceKey()
+		if _, err := s.Acquire(t.Context(), []lease.AcquireRequest{{Key: dead, TTL: lease.DefaultTTL, Holder: lease.Holder{ID: lease.NewNonce()}}}); err != nil {
+			t.Fatal(err)
+		}
+		fast.Store(0)
+		k := keeperOver(t, s)
+		l, err := k.Acquire(t.Context(), lease.Want{Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4*lease.StepQuiet + 3*lease.DefaultTTL)
+		r, err := s.Read(t.Context(), []lease.Key{dead})
+		if err != nil || r.Answers[0].Record.Live(r.Now) {
+			t.Errorf("it is live still: %+v, %v", r, err)
+		}
+		_ = l.Release(t.Context())
+	})
+}

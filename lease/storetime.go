@@ -21,8 +21,9 @@ type storeTime struct {
 	stepped       time.Duration // the boot instant of the first sample off the settled line
 	// heard is the boot instant of the last sample, and since that of the first one after the last step.
 	heard, since time.Duration
-	told         bool   // onSteady has heard of this line
-	jumps        []jump // the latest, of which there are few
+	told         bool          // onSteady has heard of this line
+	quiet        time.Duration // the boot instant before which it hears of none
+	jumps        []jump        // the latest, of which there are few
 }
 
 // jump is the time (from, to] over which the store's clock stepped forward.
@@ -60,7 +61,7 @@ func (s *storeTime) sample(now time.Time, sent, received time.Duration) {
 	s.mu.Lock()
 	step := s.take(next)
 	s.heard = received
-	tell := !s.told && s.keeps()
+	tell := !s.told && s.keeps() && received >= s.quiet
 	s.told = s.told || tell
 	s.mu.Unlock()
 	if tell && s.onSteady != nil {
@@ -186,6 +187,13 @@ func (s *storeTime) steady() bool {
 
 func (s *storeTime) keeps() bool {
 	return !s.line.low.IsZero() && s.stepped == 0 && s.heard-s.since >= StepQuiet
+}
+
+// tellAgain has onSteady hear once more, after as long as a step has to last.
+func (s *storeTime) tellAgain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told, s.quiet = false, s.heard+StepQuiet
 }
 
 // age is how long ago the store was last heard.

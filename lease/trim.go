@@ -20,12 +20,14 @@ func (k *Keeper) steadied() {
 	}
 }
 
-// trimAll shortens all overlong holds. If it fails, contenders do it, each for its own key.
+// trimAll shortens all overlong holds. If it fails, it is done a minute later: for the key of a dead process, which is
+// never given to another, nobody contends.
 func (k *Keeper) trimAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.margin.RPCTimeout)
 	defer cancel()
 	r, err := k.store.List(ctx, "", false)
 	if err != nil {
+		k.time.tellAgain()
 		return
 	}
 	var keys []Key
@@ -36,6 +38,7 @@ func (k *Keeper) trimAll() {
 	}
 	for some := range slices.Chunk(keys, maxBatch) {
 		if k.store.Trim(ctx, some) != nil {
+			k.time.tellAgain()
 			return
 		}
 	}

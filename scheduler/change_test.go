@@ -181,6 +181,54 @@ func TestADeployThatFlaps(t *testing.T) {
 	})
 }
 
+// overtaken is a store to which a claim takes a while, a registration less, and its answer a while again.
+type overtaken struct {
+	tick.Store
+	claim, set, answer time.Duration
+}
+
+func (o overtaken) Claim(ctx context.Context, r []tick.ClaimRequest) ([]tick.Answer, error) {
+	time.Sleep(o.claim)
+	return o.Store.Claim(ctx, r)
+}
+
+func (o overtaken) SetJobs(ctx context.Context, r []tick.JobRequest) ([]tick.Job, error) {
+	time.Sleep(o.set)
+	known, err := o.Store.SetJobs(ctx, r)
+	time.Sleep(o.answer)
+	return known, err
+}
+
+// Rule T11: a tick whose claim is refused, since a load of the same server has overtaken it, is claimed again under
+// what is registered then, be the load over by that time or not.
+// Holds: T11.
+func TestAClaimThatALoadOvertakes(t *testing.T) {
+	for name, answer := range map[string]time.Duration{"which is over": 0, "which goes on": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				h := w.host(1, 0)
+				h.backend.Ticks = overtaken{h.backend.Ticks, 400 * time.Millisecond, 200 * time.Millisecond, answer}
+				h.backend.Book = tick.NewBook(h.backend.Ticks, h.backend.Keeper, h.backend.Self)
+				h.Server = scheduler.NewServer(h.backend, "app")
+				load := func(grace time.Duration) *scheduler.Job {
+					return newJob(t, "* * * * *", w.target(time.Second), func(p *job.Policy) { p.StopGrace = grace })
+				}
+				h.start(t, load(10*time.Second))
+				begun := time.Now()
+				time.Sleep(time.Until(begun.Truncate(time.Minute).Add(2*time.Minute - 100*time.Millisecond))) // the claim begins when the registration is on its way
+				if err := h.Load(t.Context(), []*scheduler.Job{load(11 * time.Second)}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2*time.Minute + 30*time.Second)
+				ended := time.Now()
+				h.stop()
+				w.allRan(t, begun, ended, time.Minute)
+			})
+		})
+	}
+}
+
 // farTicks counts the requests that a load makes, each of which takes a while.
 type farTicks struct {
 	tick.Store

@@ -28,6 +28,7 @@ type yearPlan struct {
 	bursts int           // in one of so many versions of the manifest a job fires every second
 	calm   time.Duration // between two faults, on average
 	rest   time.Duration // how long it is left alone at the end, twice
+	mute   bool          // what servers say last to the store that they share is lost
 }
 
 // Promises 8 and 10, under everything at once: servers that vanish, are stopped and wake late, are cut
@@ -130,10 +131,12 @@ func (f *fleet) end(t *testing.T, kinds []kind, plan yearPlan, begun time.Time) 
 	time.Sleep(plan.rest)
 	f.awaitRuns(2 * longest(kinds)) // behind the longest run one may wait that is as long
 	for _, m := range f.machines {
-		m.out().shut()
+		s := m.out()
+		s.Cut(plan.mute)
+		s.shut()
 	}
 	f.ending.Wait()
-	time.Sleep(time.Minute) // what is on its way arrives
+	time.Sleep(time.Minute + f.margin.TTL) // what is on its way arrives, and where a release was lost the lease lapses
 	f.judge(t, kinds, time.Since(begun))
 }
 
@@ -172,6 +175,22 @@ func TestAWaitingTickHasItsTurn(t *testing.T) {
 		if f.shared.works != 2 {
 			t.Errorf("%d runs: one that was at work, and one that waited for it, were to end", f.shared.works)
 		}
+	})
+}
+
+// A server gives up its lease once, when it ends. Where that is lost, the lease lapses.
+func TestALeaseWhoseReleaseIsLostLapses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		f := newFleet(t, 1, yearMargin, 2)
+		kinds := yearKinds(40*time.Second, 5)
+		f.manifest = func(version int) []*yearJob { return f.yearManifest(kinds, version) }
+		time.Sleep(1500 * time.Millisecond)
+		for _, m := range f.machines {
+			m.up()
+		}
+		time.Sleep(20 * time.Minute)
+		f.end(t, kinds, yearPlan{rest: time.Hour, mute: true}, begun)
 	})
 }
 

@@ -272,3 +272,16 @@ func TestUnitsAreValid(t *testing.T) {
 		}
 	}
 }
+
+// A stop of an entry's service signals dibs alone, which ends its command itself and reports it.
+// Holds: promise 15.
+func TestAStopReachesDibsAlone(t *testing.T) {
+	u, _ := unitsAt(t)
+	for want, overlap := range map[string]bool{"\nKillMode=mixed\n": false, " --property=KillMode=mixed ": true} {
+		e := anEntry("a")
+		e.Overlap = overlap
+		if text, err := u.service(e); err != nil || !strings.Contains(text, want) {
+			t.Errorf("with overlap %v: %v\n%s", overlap, err, text)
+		}
+	}
+}

@@ -41,7 +41,7 @@ type db struct {
 
 // turns are where steps of this process go on that look at a few of very many: at the worker, the sub-queue and the
 // limit of these numbers.
-type turns struct{ worker, sub, limit atomic.Int64 }
+type turns struct{ worker, sub, limit, unused atomic.Int64 }
 
 // pools are one connection that writes, since SQLite has one writer at a time anyway, and a few that read the last
 // committed state beside it.

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"database/sql"
 	"testing"
 	"time"
 
@@ -33,4 +34,21 @@ func TestSlotsAreHeldBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}, nil)
+}
+
+func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
+	storetest.RunForgottenLimits(t, OpenConfig, t.TempDir(), func(t *testing.T, c store.Config) {
+		s, err := OpenConfig(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		err = inside(s).write(t.Context(), func(tx *sql.Tx) error {
+			_, err := tx.Exec("UPDATE dibs_limits SET token = token - ?", (25 * time.Hour).Microseconds())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -5,7 +5,9 @@ package file
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -181,7 +183,7 @@ func (d admin) Task(ctx context.Context, id task.ID) (out driver.Task, held driv
 		}, "attempts", int64(id))
 		out = t.Task.Task
 		if err == nil && t.limit != 0 {
-			held, err = b.slots(t.limit)
+			held, err = b.slots(t)
 		}
 		return err
 	})
@@ -189,13 +191,18 @@ func (d admin) Task(ctx context.Context, id task.ID) (out driver.Task, held driv
 }
 
 // slots says how far a limit is used.
-func (b *txn) slots(id int64) (s driver.Slots, err error) {
-	l, err := b.limit(id)
+func (b *txn) slots(t *taskRow) (s driver.Slots, err error) {
+	s.Key, s.Max = t.Limit.Key, t.Limit.Slots() // if it was forgotten
+	h := t.Limit.Hash(t.Kind)
+	l, err := b.known(readLimit(b.row("limit_find", h[:])))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, nil
+	}
 	if err != nil {
 		return s, err
 	}
 	s.Key, s.Max = l.key, l.Max
-	if err := b.scan("blocked", []any{id}, &s.Waiting); err != nil {
+	if err := b.scan("blocked", []any{l.id}, &s.Waiting); err != nil {
 		return s, err
 	}
 	type holding struct {
@@ -207,7 +214,7 @@ func (b *txn) slots(id int64) (s driver.Slots, err error) {
 		err = row.Scan(&h.ID, &h.Kind, &started, &h.worker)
 		h.Since = instantOf(started)
 		return h, err
-	}, "slots", id)
+	}, "slots", l.id)
 	for _, h := range all {
 		if h.Worker, err = b.process(h.worker); err != nil {
 			return s, err

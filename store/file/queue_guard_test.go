@@ -51,7 +51,7 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	t.Cleanup(func() { _ = c.s.Close() })
 	c.worker = c.join("w")
 	c.neighbours(5 * c.n)
-	for _, f := range []func(){c.plain, c.due, c.limit, c.wide, c.displacing, c.expiring, c.windows, c.subs, c.rescuing, c.acting, c.looking, c.retention} {
+	for _, f := range []func(){c.plain, c.due, c.limit, c.wide, c.displacing, c.expiring, c.windows, c.subs, c.rescuing, c.acting, c.looking, c.unused, c.retention} {
 		f()
 	}
 }
@@ -457,6 +457,15 @@ func (c *crowd) looking() {
 		c.step("list "+what, 1000, func() { _, err := c.s.Tasks.Tasks(c.Context(), f); c.must(err) })
 	}
 	c.step("list workers", 100, func() { _, err := c.s.Tasks.Workers(c.Context()); c.must(err) })
+}
+
+// unused are limits that nobody uses any more.
+func (c *crowd) unused() {
+	c.must(inside(c.s).write(c.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec("WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < ?) INSERT INTO dibs_limits (hash, key, max) SELECT randomblob(16), n, 1 FROM i", c.n)
+		return err
+	}))
+	c.maintain("limits that nobody uses", 1, nil)
 }
 
 func (c *crowd) retention() {

@@ -75,12 +75,28 @@ func (l *limit) free() int { return max(l.Max-l.running, 0) }
 
 // declare is the limit that a spec names, made where it is new. The last declaration wins.
 func (b *txn) declare(s *task.Spec) (*limit, error) {
-	h := s.Limit.Hash(s.Kind)
-	l, err := b.known(readLimit(b.row("limit_declare", h[:], s.Limit.Key, s.Limit.Slots())))
+	l, err := b.ensure(s)
 	if err != nil {
 		return nil, err
 	}
 	return l, b.hears(l, s.Limit.Slots())
+}
+
+// ensure is the limit that a spec names, made where there is none.
+func (b *txn) ensure(s *task.Spec) (*limit, error) {
+	h := s.Limit.Hash(s.Kind)
+	return b.known(readLimit(b.row("limit_declare", h[:], s.Limit.Key, s.Limit.Slots(), micros(b.now))))
+}
+
+// limitOf is the limit of a task. One that was forgotten meanwhile (see unused) is made anew.
+func (b *txn) limitOf(t *taskRow) (*limit, error) {
+	l, err := b.limit(t.limit)
+	if errors.Is(err, sql.ErrNoRows) {
+		if l, err = b.ensure(&t.Spec); err == nil {
+			t.limit = l.id
+		}
+	}
+	return l, err
 }
 
 // hears takes in what a task declares of a limit. It stops nothing that runs.

@@ -18,11 +18,12 @@ import (
 var mostAtOnce = 1000
 
 const (
-	// mostLooked bounds the sub-queues, or workers, that a step looks at.
+	// mostLooked bounds the sub-queues, workers or limits that a step looks at.
 	mostLooked = 200
 
 	countsKept  = 7 * 24 * time.Hour
 	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
+	limitsKept  = 24 * time.Hour      // after their last use
 )
 
 // workerID is the row of a worker, made where it never joined.
@@ -144,7 +145,7 @@ func (q queues) Maintain(ctx context.Context, r driver.MaintainRequest) (out dri
 	}
 	err = q.db.step(ctx, func(b *txn) error {
 		t := maintenance{txn: b, left: r.Max, Maintained: driver.Maintained{Now: b.now}}
-		for _, part := range []func() error{t.dead, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget, t.rounds} {
+		for _, part := range []func() error{t.dead, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget, t.unused, t.rounds} {
 			if err := part(); err != nil {
 				return err
 			}
@@ -271,6 +272,34 @@ func (t *maintenance) forget() error {
 		return err
 	}
 	return t.exec("workers_forget", micros(t.now.Add(-workersKept)), mostAtOnce)
+}
+
+// unused forgets limits that nobody has used for long, unless an operator's word stands on one (rule Q5).
+func (t *maintenance) unused() error {
+	type look struct {
+		id     int64
+		unused bool
+	}
+	turn := &t.db.turns.unused
+	read := func(row scanner) (l look, err error) { return l, row.Scan(&l.id, &l.unused) }
+	some, err := rows(t.txn, read, "limits_from", micros(t.now.Add(-limitsKept)), turn.Load(), mostLooked)
+	if err != nil {
+		return err
+	}
+	for _, l := range some {
+		turn.Store(l.id + 1)
+		if !l.unused {
+			continue
+		}
+		if err := t.exec("limit_forget", l.id); err != nil {
+			return err
+		}
+		delete(t.limits, l.id)
+	}
+	if len(some) < mostLooked {
+		turn.Store(0)
+	}
+	return nil
 }
 
 // rounds goes on with limits that earlier steps have not brought to all of their sub-queues.

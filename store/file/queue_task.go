@@ -86,7 +86,7 @@ func (b *txn) move(t *taskRow, from task.State) error {
 	if t.limit == 0 || t.State == from && !t.State.Waiting() {
 		return b.save(t)
 	}
-	l, err := b.limit(t.limit)
+	l, err := b.limitOf(t)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type Backend struct {
 	events    []history.Event // in the order of their instants
 	foreign   map[string]bool // ids with which events came
 	watchers  map[lease.Key]map[chan struct{}]bool
-	board     *queueState // of tasks
+	queues    *queueState // of tasks
 }
 
 // New makes an empty backend.
@@ -57,7 +57,7 @@ func New(o Options) *Backend {
 		jobs: map[string]tick.Job{}, runs: map[string]*run.Record{}, runsOf: map[string]runs{}, outputs: map[string][]byte{},
 		watchers: map[lease.Key]map[chan struct{}]bool{}, foreign: map[string]bool{},
 	}
-	b.board = newQueueState(b)
+	b.queues = newQueueState(b)
 	if b.clock == nil {
 		b.clock = time.Now
 	}
@@ -96,7 +96,7 @@ func (b *Backend) Store() *store.Store {
 		p.HoldUntil = b.holdUntil
 	}
 	return &store.Store{Kind: "memory", URL: b.url, Leases: leases{b}, Ticks: ticks{b}, History: told{b},
-		Queue: tasks{b.board}, Tasks: admin{b.board}, Notify: leases{b}, Properties: p, Close: func() error { return nil }}
+		Queue: tasks{b.queues}, Tasks: admin{b.queues}, Notify: leases{b}, Properties: p, Close: func() error { return nil }}
 }
 
 // registry gives two Opens of one namespace clients of the same data.

@@ -29,10 +29,10 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 			before := p.before
 			p.before = func(x, y *taskRow) bool { compared++; return before(x, y) }
 		}
-		for _, p := range []*taskHeap{&b.board.expiry, &b.board.windows} {
+		for _, p := range []*taskHeap{&b.queues.expiry, &b.queues.windows} {
 			counting(p)
 		}
-		for _, p := range b.board.ended {
+		for _, p := range b.queues.ended {
 			counting(p)
 		}
 		fill := func(s0 task.Spec) {
@@ -58,14 +58,14 @@ func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 		fill(task.Spec{Queue: "due", Kind: "k", Delay: time.Hour})
 		fill(task.Spec{Queue: "expires", Kind: "k", ExpiresAt: time.Now().Add(time.Hour)})
 		fill(task.Spec{Queue: "limited", Kind: "k", Limit: &task.Limit{Key: "l"}})
-		for _, l := range b.board.subs {
+		for _, l := range b.queues.subs {
 			counting(&l.due)
 			for i := range l.ready {
 				counting(&l.ready[i])
 			}
 		}
 		depth := func(queueName string, states ...task.State) (n int) {
-			for _, x := range b.board.tasks {
+			for _, x := range b.queues.tasks {
 				for _, s := range states {
 					if x.Queue == queueName && x.State == s {
 						n++

@@ -68,3 +68,11 @@ func TestSlotsAreHeldBack(t *testing.T) {
 		exec(t, db, "UPDATE dibs_meta SET identity = 'another' WHERE ns = ?", c.Namespace)
 	})
 }
+
+func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
+	address := testserver.MariaDB(t)
+	db := raw(t, address, nil)
+	storetest.RunForgottenLimits(t, OpenConfig, address, func(t *testing.T, c store.Config) {
+		exec(t, db, "UPDATE dibs_task_limits SET token = token - 25 * 3600000000 WHERE ns = ?", []byte(c.Namespace))
+	})
+}

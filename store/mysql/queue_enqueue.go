@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-run/dibs/queue/driver"
@@ -87,6 +88,7 @@ type known struct {
 	subs    sync.Map // by namespace and place
 	workers sync.Map // *member by lease.Ref
 	quiet   quiet
+	swept   atomic.Pointer[task.Hash] // the limit behind which Maintain goes on to look; nil: at the first one
 }
 
 func (q queues) newSubQueues(ctx context.Context, specs []task.Spec) error {

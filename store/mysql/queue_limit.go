@@ -229,7 +229,7 @@ func (q queues) ensure(ctx context.Context, all []wake) error {
 		return nil
 	}
 	slices.SortStableFunc(all, func(x, y wake) int { return bytes.Compare(x.hash[:], y.hash[:]) })
-	p := new(packet)
+	p := new(packet).add("clock")
 	for _, w := range all {
 		p.add("ensure-limit", q.ns, w.hash[:], []byte(w.key), w.slots)
 	}

@@ -16,6 +16,9 @@ import (
 const (
 	countsKept  = 7 * 24 * time.Hour
 	workersKept = 30 * 24 * time.Hour // as long as tasks may tell who had them
+	limitsKept  = 24 * time.Hour      // after their last use
+	// mostLimits is how many limits one call of Maintain looks at.
+	mostLimits = 50
 )
 
 // Maintain fulfils driver.Store. It goes in steps of some hundred tasks, each of which stands for itself.
@@ -24,7 +27,7 @@ func (q queues) Maintain(ctx context.Context, r driver.MaintainRequest) (out dri
 		r.Max = 1000
 	}
 	t := maintenance{queues: q, ctx: ctx, left: r.Max}
-	for _, part := range []func() error{t.dead, t.look, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget} {
+	for _, part := range []func() error{t.dead, t.look, t.expired, t.due, t.freed, func() error { return t.deleted(r.Keep) }, t.forget, t.unused} {
 		if err := part(); err != nil {
 			return out, fmt.Errorf("maintain: %w", err)
 		}
@@ -38,7 +41,8 @@ type maintenance struct {
 	queues
 	driver.Maintained
 	ctx  context.Context
-	left int // how many tasks it may still touch
+	left int         // how many tasks it may still touch
+	old  []task.Hash // limits that nobody has used for long
 }
 
 func (t *maintenance) step(do func(*txn) error) error { return t.queues.step(t.ctx, do) }
@@ -171,11 +175,60 @@ func (t *maintenance) deleted(keep map[task.State]time.Duration) error {
 	return nil
 }
 
-// forget drops old counters, and workers that nobody asks about any more.
+// forget drops old counters, and workers that nobody asks about any more. It also looks at the next limits.
 func (t *maintenance) forget() error {
 	p := new(packet).add("clock").add("forget-counts", t.ns, countsKept.Microseconds())
-	p.add("forget-workers", t.ns, workersKept.Microseconds()).add("now")
-	return t.run(t.ctx, p, readInstant(&t.Now)) // no step of this call came later
+	p.add("forget-workers", t.ns, workersKept.Microseconds())
+	from, last := []byte{}, []byte{}
+	if h := t.known.swept.Load(); h != nil {
+		from = h[:]
+	}
+	looked := 0
+	p.add("limits-after", limitsKept.Microseconds(), t.ns, from, mostLimits).add("now")
+	err := t.run(t.ctx, p, func(r *sql.Rows) error {
+		var old bool
+		err := r.Scan(&last, &old)
+		if looked++; old {
+			t.old = append(t.old, task.Hash(last))
+		}
+		return err
+	}, readInstant(&t.Now)) // only unused comes later, and what it does has no instant
+	if err != nil {
+		return err
+	}
+	t.known.swept.Store(nil) // from the beginning
+	if looked == mostLimits {
+		h := task.Hash(last)
+		t.known.swept.Store(&h)
+	}
+	return nil
+}
+
+// unused forgets limits that nobody has used for long, unless an operator's word stands on one (rule Q5). A task that
+// names one later makes it anew.
+func (t *maintenance) unused() error {
+	if len(t.old) == 0 {
+		return nil
+	}
+	return t.step(func(b *txn) error {
+		limits, gone := make([]wake, len(t.old)), list{}
+		for i, h := range t.old {
+			limits[i].hash = h
+		}
+		err := b.lock(limits, true, func(p *packet) []reader {
+			p.add("unused-limits", t.ns, hashList(b.asked), limitsKept.Microseconds())
+			return []reader{func(r *sql.Rows) error {
+				var h []byte
+				err := r.Scan(&h)
+				gone = append(gone, h)
+				return err
+			}}
+		})
+		if err == nil && len(gone) > 0 {
+			b.joins = append(b.joins, func(p *packet) { p.add("forget-limits", t.ns, gone) })
+		}
+		return err
+	})
 }
 
 // Count fulfils driver.Store.

@@ -28,7 +28,7 @@ func TestDearLooksAreLeftOut(t *testing.T) {
 	}
 	saw(false, costly)
 	if !q.skips(at, now) || q.skips(other, now) {
-		t.Errorf("left out: %v; another lane: %v", q.skips(at, now), q.skips(other, now))
+		t.Errorf("left out: %v; another sub-queue: %v", q.skips(at, now), q.skips(other, now))
 	}
 	if q.skips(at, now.Add(restShare*costly)) {
 		t.Error("it is left out for longer than its share of the time asks for")

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -175,6 +174,12 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 			t.Errorf("fetched %d", len(got))
 		}
 	})
+	fill(t, s.Store, 10, func(int) task.Spec { return spec() })
+	s.took("fetch of 10 of one kind", 10*each, func() { got = fetchOf(s.Store, w, 10, "k") })
+	if len(got) != 10 {
+		t.Errorf("fetched %d of one kind", len(got))
+	}
+	complete(t, s.Queue, w, got...)
 	s.took("a worker's look at what is to stop", each, func() {
 		if _, err := s.Queue.Running(ctx, w, true); err != nil {
 			t.Error(err)
@@ -371,43 +376,6 @@ func TestWhatDiedCostsAFetchLittleBesideAnOldSnapshot(t *testing.T) {
 	fetchesOne("what became due below the floor", again)
 	if floors := one[int](t, superuser(t, c.URL.String()), "SELECT count(*)::int FROM dibs.queue_lines WHERE floor > rank::bigint << 53"); floors == 0 {
 		t.Error("no line has a floor")
-	}
-}
-
-// A limit that nobody uses any more is forgotten, and made anew where it is wanted again; what an operator said stays.
-// Holds: Q5.
-func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
-	c := config(t, database(t, testserver.Postgres(t)))
-	s := open(t, c)
-	sql := superuser(t, c.URL.String())
-	w := joined(t, s)
-	enqueue(t, s.Queue, spec(limitOf("gone", 1)), spec(limitOf("said", 1)), spec(limitOf("runs", 1)), spec(limitOf("waits", 1)))
-	f := fetchSome(t, s, w, 4)
-	for _, x := range f.Tasks {
-		if x.Limit.Key != "runs" {
-			complete(t, s.Queue, w, x)
-		}
-	}
-	enqueue(t, s.Queue, spec(limitOf("waits", 1)), spec(limitOf("fresh", 1)))
-	if ok, err := s.Tasks.SetLimit(t.Context(), (&task.Limit{Key: "said"}).Hash("k"), 2, "me"); err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	if _, err := sql.Exec(t.Context(), "UPDATE dibs.queue_limits SET token = token - 25 * 3600000000::bigint, since = since - 25 * 3600000000::bigint, checked = 0 WHERE key <> 'fresh'"); err != nil {
-		t.Fatal(err)
-	}
-	if r, err := s.Queue.Maintain(t.Context(), driver.MaintainRequest{}); err != nil || r.Repaired != 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	if left := one[string](t, sql, "SELECT string_agg(key, ' ' ORDER BY key) FROM dibs.queue_limits"); left != "fresh runs said waits" {
-		t.Errorf("limits: %s", left)
-	}
-	enqueue(t, s.Queue, spec(limitOf("gone", 1)), spec(limitOf("gone", 1)))
-	var keys []string
-	for _, x := range fetchSome(t, s, w, 10).Tasks {
-		keys = append(keys, x.Limit.Key)
-	}
-	if got := strings.Join(keys, " "); got != "waits fresh gone" {
-		t.Errorf("fetched %s", got)
 	}
 }
 

@@ -182,3 +182,14 @@ func TestSlotsAreHeldBack(t *testing.T) {
 		}
 	})
 }
+
+func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
+	address := database(t, testserver.Postgres(t))
+	storetest.RunForgottenLimits(t, OpenConfig, address, func(t *testing.T, c store.Config) {
+		_, err := superuser(t, address).Exec(t.Context(), `UPDATE dibs.queue_limits SET token = token - 25 * 3600000000::bigint, since = since - 25 * 3600000000::bigint,
+			checked = 0 WHERE ns = $1`, c.Namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -237,7 +237,7 @@ func (c *scale) kinds() {
 	var l []driver.SubQueue
 	c.step("list queues", func() { l, _ = c.s.Tasks.Queues(c.Context()) })
 	if len(l) < many {
-		c.Errorf("%d lanes, want %d at least", len(l), many)
+		c.Errorf("%d sub-queues, want %d at least", len(l), many)
 	}
 }
 

@@ -83,8 +83,9 @@ SELECT id FROM dibs_tasks WHERE state IN (0, 4) AND lane = ? AND run_at <= ? ORD
 SELECT coalesce(min(run_at), 0) FROM dibs_tasks INDEXED BY dibs_tasks_due WHERE state IN (0, 4) AND lane = ?
 
 -- name: limit_declare
--- The limit of a hash, made if there is none, with how many of its tasks run.
-INSERT INTO dibs_limits (hash, key, max) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET key = key
+-- The limit of a hash, made if there is none, with how many of its tasks run. The first token is larger than the
+-- instant at which the limit was made: so token also tells when it was used last.
+INSERT INTO dibs_limits (hash, key, max, token) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET key = key
 RETURNING id, key, max, declared, token, round_at, round_end, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3)
 
 -- name: limit_get
@@ -94,6 +95,19 @@ SELECT id, key, max, declared, token, round_at, round_end, (SELECT count(*) FROM
 -- name: limit_find
 -- A limit by its hash.
 SELECT id, key, max, declared, token, round_at, round_end, (SELECT count(*) FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3) FROM dibs_limits WHERE hash = ?
+
+-- name: limits_from
+-- The next limits, and whether each can be forgotten: no operator's word stands, it was not used since an instant, no
+-- task runs or waits under it, and its lanes are in order. The youngest one stays, so that its number is not given
+-- again: tasks that have ended or are not due still name the numbers of forgotten ones.
+SELECT id, declared = 0 AND token < ? AND round_at < 0 AND id < (SELECT max(id) FROM dibs_limits)
+  AND NOT EXISTS (SELECT 1 FROM dibs_tasks WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state = 3)
+  AND NOT EXISTS (SELECT 1 FROM dibs_tasks INDEXED BY dibs_tasks_line WHERE limited = dibs_limits.id AND limited IS NOT NULL AND state IN (1, 2))
+FROM dibs_limits WHERE id >= ? ORDER BY id LIMIT ?
+
+-- name: limit_forget
+-- Forgets a limit.
+DELETE FROM dibs_limits WHERE id = ?
 
 -- name: limit_given
 -- The largest token that was given under a limit: later ones are larger.

@@ -174,8 +174,25 @@ WITH RECURSIVE l (lane) AS (
 SELECT lane FROM l WHERE lane IS NOT NULL;
 
 -- name: ensure-limit
--- Makes a limit's row. The assignment changes nothing.
-INSERT INTO dibs_task_limits (ns, hash, limit_key, slots) VALUES (?, ?, ?, ?) ON DUPLICATE KEY UPDATE slots = dibs_task_limits.slots;
+-- Makes a limit's row. The assignment changes nothing. The first token is larger than the instant at which the limit
+-- was made: so token also tells when a limit was used last.
+INSERT INTO dibs_task_limits (ns, hash, limit_key, slots, token) VALUES (?, ?, ?, ?, @dibs_now) ON DUPLICATE KEY UPDATE slots = dibs_task_limits.slots;
+
+-- name: limits-after
+-- The next limits, and whether each could be forgotten as far as its row tells: no operator's word stands, and it was
+-- not used for so long.
+SELECT hash, declared = 0 AND token < @dibs_now - ? FROM dibs_task_limits FORCE INDEX (PRIMARY) WHERE ns = ? AND hash > ? ORDER BY hash LIMIT ?;
+
+-- name: unused-limits
+-- Those of the locked limits that can be forgotten: no task has one that has not ended. The states of a limit's tasks
+-- stand in order in the index, so one entry of it tells.
+SELECT l.hash FROM dibs_task_limits l FORCE INDEX (PRIMARY) WHERE l.ns = ? AND l.hash IN (?) AND FIND_IN_SET(HEX(l.hash), @dibs_limits)
+AND l.declared = 0 AND l.token < @dibs_now - ?
+AND COALESCE((SELECT t.state FROM dibs_tasks t FORCE INDEX (line) WHERE t.ns = l.ns AND t.limited = l.hash ORDER BY t.state LIMIT 1), 9) >= 5;
+
+-- name: forget-limits
+-- Forgets limits.
+DELETE FROM dibs_task_limits WHERE ns = ? AND hash IN (?) AND @dibs_ok = 1;
 
 -- name: blocked
 -- The last of so many blocked tasks that come after one: where a promotion in steps goes on.

@@ -93,3 +93,29 @@ func TestOwn(t *testing.T) {
 		}
 	}
 }
+
+// A stop of the units that come with dibs signals dibs alone, which then drains.
+// Holds: promise 15.
+func TestShippedUnitsDrain(t *testing.T) {
+	files, err := filepath.Glob("../../../../packaging/files/units/*.service")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	host := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host["usr/lib/systemd/system/"+filepath.Base(file)] = string(text)
+	}
+	found := Find(write(t, host))
+	if len(found) != len(files) {
+		t.Errorf("%d of %d units are found: %+v", len(found), len(files), found)
+	}
+	for _, u := range found {
+		if u.KillMode != "mixed" {
+			t.Errorf("%s: its KillMode is %s", u.Name, u.KillMode)
+		}
+	}
+}
