@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -392,4 +393,44 @@ type later struct{ lease.Store }
 func (s *later) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
 	time.AfterFunc(time.Second, func() { _, _ = s.Store.Acquire(context.WithoutCancel(ctx), reqs) })
 	return lease.Reply{}, lease.ErrUnavailable
+}
+
+// A mute store answers no release. It notes how long each one waited for it.
+type mute struct {
+	lease.Store
+	waited chan time.Duration
+}
+
+func (s mute) Release(ctx context.Context, _ []lease.Ref) (lease.Reply, error) {
+	began := time.Now()
+	<-ctx.Done()
+	s.waited <- time.Since(began)
+	return lease.Reply{}, context.Cause(ctx)
+}
+
+// A request waits for its answer for one rpc timeout, or up to a twentieth less where another request was sent shortly
+// before it; also after many, and after a pause.
+func TestARequestIsBoundedAlsoBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mute{memory.New(memory.Options{}).Store().Leases, make(chan time.Duration, 100)}
+		k, err := lease.NewKeeper(lease.Options{Store: s, Clock: clock.Virtual{Start: time.Now()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		most := k.Margin().RPCTimeout
+		for _, pause := range []time.Duration{0, most / 40, most / 20, most/20 + 1, most, 10 * most} {
+			for i := range 5 { // each acquire is a request before it
+				l, err := k.Acquire(t.Context(), lease.Want{Key: lease.Key(fmt.Sprint(pause, i))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(pause)
+				_ = l.Release(t.Context())
+				if waited := <-s.waited; waited > most || waited < most-most/20 {
+					t.Errorf("%s after the request before it, a release waited for %s, want %s", pause, waited, most)
+				}
+			}
+		}
+	})
 }
