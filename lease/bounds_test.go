@@ -434,3 +434,51 @@ func TestARequestIsBoundedAlsoBesideOthers(t *testing.T) {
 		}
 	})
 }
+
+// A slow store answers acquires one second after they came. It counts how many of them it has at once.
+type slow struct {
+	lease.Store
+	now, most atomic.Int64
+}
+
+func (s *slow) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	s.most.Store(max(s.most.Load(), s.now.Add(1)))
+	defer s.now.Add(-1)
+	time.Sleep(time.Second)
+	return s.Store.Acquire(ctx, reqs)
+}
+
+type slowAndOverlapping struct{ *slow }
+
+func (slowAndOverlapping) AcquiresAtOnce() int { return 2 }
+
+// As many batches of acquires are under way as the store says it is worth; one where it says nothing.
+func TestAcquiresOverlapWhereTheStoreSaysSo(t *testing.T) {
+	for _, want := range []int64{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &slow{Store: memory.New(memory.Options{}).Store().Leases}
+			var store lease.Store = s
+			if want == 2 {
+				store = slowAndOverlapping{s}
+			}
+			k, err := lease.NewKeeper(lease.Options{Store: store, Clock: clock.Virtual{Start: time.Now()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			var all sync.WaitGroup
+			for i := range 5 {
+				all.Go(func() {
+					if _, err := k.Acquire(t.Context(), lease.Want{Key: lease.Key(fmt.Sprint(i))}); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			all.Wait()
+			if s.most.Load() != want {
+				t.Errorf("%d batches of acquires were under way at once, want %d", s.most.Load(), want)
+			}
+		})
+	}
+}

@@ -86,7 +86,11 @@ func NewKeeper(o Options) (*Keeper, error) {
 	k.epoch.Store(int64(o.Seen))
 	k.time.onSteady = k.steadied
 	k.width = coalesce.NewWidth(maxBatch, k.margin.RPCTimeout)
-	k.acquires = coalesce.New(k.width.Now(), 1, func(r AcquireRequest) string { return string(r.Key) }, k.sendAcquires)
+	atOnce := 1
+	if o, ok := o.Store.(Overlapping); ok {
+		atOnce = o.AcquiresAtOnce()
+	}
+	k.acquires = coalesce.New(k.width.Now(), atOnce, func(r AcquireRequest) string { return string(r.Key) }, k.sendAcquires)
 	k.releases = coalesce.New(maxBatch, 1, func(r Ref) string { return string(r.Key) }, k.sendReleases)
 	k.reads = coalesce.New(maxBatch, 1, func(key Key) string { return string(key) }, k.sendReads)
 	k.renewals = coalesce.New(maxBatch, 1, func(l *Lease) string { return string(l.ref.Key) }, k.sendRenewals)

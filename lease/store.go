@@ -67,6 +67,13 @@ type Store interface {
 	List(ctx context.Context, prefix string, all bool) (Reply, error)
 }
 
+// Overlapping is a Store that waits for more than its processor before it answers an acquire, such as for a disk. While
+// one batch waits, another can be carried out.
+type Overlapping interface {
+	// AcquiresAtOnce is how many batches of acquires are worth having under way.
+	AcquiresAtOnce() int
+}
+
 // AcquireRequest asks for one key.
 type AcquireRequest struct {
 	Key    Key
