@@ -11,8 +11,8 @@ import (
 // refused does not touch the others. Keys within one call are distinct, and stores lock them in
 // sorted order.
 //
-// Clock: the store's own decides what has expired, and nothing else does. Every reply carries it, but that of a release
-// need not: no clock decides there.
+// Clock: the store's own decides what has expired, and nothing else does. Every reply carries it, but that of a
+// release need not: no clock decides there.
 //
 // Retries: a store never retries. An error of the call means that nothing is known of any item;
 // the caller reads back, after not_after has passed (rule L1).
@@ -67,8 +67,8 @@ type Store interface {
 	List(ctx context.Context, prefix string, all bool) (Reply, error)
 }
 
-// Overlapping is a Store that waits for more than its processor before it answers an acquire, such as for a disk. While
-// one batch waits, another can be carried out.
+// Overlapping is a Store that waits for more than its processor before it answers an acquire, such as for a disk.
+// While one batch waits, another can be carried out.
 type Overlapping interface {
 	// AcquiresAtOnce is how many batches of acquires are worth having under way.
 	AcquiresAtOnce() int

@@ -26,8 +26,8 @@ const (
 	pageRows = 1000
 )
 
-// AcquiresAtOnce: while the commit of one batch waits for the disk, another one is carried out, and both may be written
-// with one fsync.
+// AcquiresAtOnce: while the commit of one batch waits for the disk, another one is carried out, and both may be
+// written with one fsync.
 func (leases) AcquiresAtOnce() int { return 2 }
 
 func keyBytes(k lease.Key) []byte { return []byte(k) }
@@ -262,8 +262,8 @@ func (l leases) releaseLone(ctx context.Context, r lease.Ref) (freed bool, err e
 	return freed, err
 }
 
-// release is the step of sql/release.sql. unsynced: its commit may be lost with the server, as long as that only costs a
-// hold that has to lapse.
+// release is the step of sql/release.sql. unsynced: its commit may be lost with the server, as long as that only
+// costs a hold that has to lapse.
 func (l leases) release(refs []lease.Ref, unsynced bool) step {
 	return do(sqlRelease()[0], l.ns,
 		column(refs, func(r lease.Ref) []byte { return keyBytes(r.Key) }),

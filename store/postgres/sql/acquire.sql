@@ -1,6 +1,6 @@
--- [0] Makes sure that each of the keys $2 has a row, so that the grant has something to lock. A new row is free and has
--- token 0. Keys that have a row are filtered out first, so the common call writes nothing. Rows go in in the order of
--- their keys: two batches that insert the same keys wait for each other in one order and cannot deadlock.
+-- [0] Makes sure that each of the keys $2 has a row, so that the grant has something to lock. A new row is free and
+-- has token 0. Keys that have a row are filtered out first, so the common call writes nothing. Rows go in in the
+-- order of their keys: two batches that insert the same keys wait for each other in one order and cannot deadlock.
 --
 -- Acquire runs this only for keys whose row was missing in a first try. The namespace comes from asked, not from $1,
 -- in every statement of this folder: see settings.sql.
@@ -93,8 +93,8 @@ LEFT JOIN (
 -- takes goes into its many parts. It returns no row where anything else is the case, and has done nothing then; [1]
 -- knows what.
 --
--- $2 key, $3 owner, $4 holder as JSON, $5 TTL, $6 not_after, $7 whether to ignore busy_until, $8 the longest TTL and $9
--- the highest epoch that the client has seen. Answer: token and instant of the grant, what the namespace grants.
+-- $2 key, $3 owner, $4 holder as JSON, $5 TTL, $6 not_after, $7 whether to ignore busy_until, $8 the longest TTL and
+-- $9 the highest epoch that the client has seen. Answer: token and instant of the grant, what the namespace grants.
 WITH granting AS MATERIALIZED (
   SELECT n.hold_until, n.max_ttl, n.epoch FROM dibs.namespaces n
   WHERE n.ns = $1 AND n.identity = dibs.identity() AND n.epoch >= $9::bigint AND n.max_ttl >= $8::bigint

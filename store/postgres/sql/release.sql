@@ -1,5 +1,5 @@
--- [0] Releases holds: frees each record that is still of the given owner and token (promise 5). A release of a broken or
--- lapsed hold succeeds as well, if nobody else was granted the key since.
+-- [0] Releases holds: frees each record that is still of the given owner and token (promise 5). A release of a
+-- broken or lapsed hold succeeds as well, if nobody else was granted the key since.
 --
 -- The record stays, for the next token (L10), unless the key is used once ($5): that one has no successor. Rows are
 -- locked in the order of the keys. Sessions that listen for a key are notified with the commit; where nobody listens
@@ -46,8 +46,8 @@ LEFT JOIN (
   WHERE NOT EXISTS (SELECT FROM freed f WHERE f.key = q.key) AND NOT EXISTS (SELECT FROM removed r WHERE r.key = q.key)
 ) a ON true;
 
--- [1] Releases one hold, of a key that is not used once, as [0] does with $6. It returns no row where the hold is gone,
--- and has done nothing then; [0] knows what became of it.
+-- [1] Releases one hold, of a key that is not used once, as [0] does with $6. It returns no row where the hold is
+-- gone, and has done nothing then; [0] knows what became of it.
 --
 -- $2 key, $3 owner, $4 token.
 UPDATE dibs.leases l SET expires = 0, busy_until = 0, wanted = ''
