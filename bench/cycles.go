@@ -25,12 +25,20 @@ const (
 	keysEach = 8
 )
 
-// compare has the libraries take turns, with one goroutine and with 32.
-func compare(ctx context.Context, w io.Writer, o options, title string, libraries []library) error {
+// compare has the libraries take turns, with one goroutine and with 32. server is the processor time that the server
+// has used so far. The times that a cycle takes of the processors stay comparable while the machine has other work.
+func compare(ctx context.Context, w io.Writer, o options, title string, server func() time.Duration, libraries []library) error {
 	for _, n := range []int{1, 32} {
 		var contestants []contestant
-		for _, l := range libraries {
-			contestants = append(contestants, contestant{l.name, func() (float64, error) { return rate(ctx, n, o.turn, l.cycle) }})
+		costs := make([]struct{ here, there []float64 }, len(libraries))
+		for i, l := range libraries {
+			contestants = append(contestants, contestant{l.name, func() (float64, error) {
+				here, there := ownTime(), server()
+				cycles, took, err := rate(ctx, n, o.turn, l.cycle)
+				costs[i].here = append(costs[i].here, (ownTime()-here).Seconds()*1e6/cycles)
+				costs[i].there = append(costs[i].there, (server()-there).Seconds()*1e6/cycles)
+				return cycles / took.Seconds(), err
+			}})
 		}
 		t, err := play(o.rounds, contestants)
 		if err != nil {
@@ -38,12 +46,16 @@ func compare(ctx context.Context, w io.Writer, o options, title string, librarie
 		}
 		fmt.Fprintf(w, "\n%s, %d at once (median, range of %d rounds)\n", title, n, o.rounds)
 		t.print(w, showRate)
+		for i, l := range libraries {
+			fmt.Fprintf(w, "  %-12s %.1f µs of the processors per cycle here, %.1f of the server's\n",
+				l.name, median(costs[i].here[1:]), median(costs[i].there[1:]))
+		}
 	}
 	return nil
 }
 
-// rate is how many cycles n goroutines make per second.
-func rate(ctx context.Context, n int, d time.Duration, c cycle) (float64, error) {
+// rate is how many cycles n goroutines make in a time.
+func rate(ctx context.Context, n int, d time.Duration, c cycle) (cycles float64, took time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var (
@@ -65,7 +77,7 @@ func rate(ctx context.Context, n int, d time.Duration, c cycle) (float64, error)
 		})
 	}
 	all.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds(), context.Cause(ctx)
+	return float64(done.Load()), time.Since(began), context.Cause(ctx)
 }
 
 func ownKeys(n int) [][]string {

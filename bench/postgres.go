@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,7 +32,10 @@ func postgresCycles(ctx context.Context, w io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	return compare(ctx, w, o, "PostgreSQL: acquire and release", []library{
+	// Sessions stay open for all of it: the client keeps one for an hour.
+	m := &meter{pool: pool, by: map[int]time.Duration{}}
+	server := func() time.Duration { return m.used(ctx) }
+	return compare(ctx, w, o, "PostgreSQL: acquire and release", server, []library{
 		{"dibs", dibs(keeper)},
 		{"plain table", plain},
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
@@ -26,7 +27,8 @@ func redisCycles(ctx context.Context, w io.Writer, o options) error {
 		return err
 	}
 	defer closeKeeper()
-	return compare(ctx, w, o, "Redis: acquire and release", []library{
+	server := func() time.Duration { return redisTime(ctx, client) }
+	return compare(ctx, w, o, "Redis: acquire and release", server, []library{
 		{"dibs", dibs(keeper)},
 		{"redislock", redislockCycle(client)},
 		{"redsync", redsyncCycle(client)},

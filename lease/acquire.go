@@ -44,12 +44,11 @@ type Want struct {
 // Acquire returns ctx's error and leaves nothing behind. It is safe for concurrent use.
 func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 	w.Holder.ID = NewNonce()
-	waiting, stop := context.WithCancel(ctx) // ends the notifications
-	defer stop()
 	a := &attempt{keeper: k, want: w}
 	if w.Wait > 0 { // else there is none, and asking the clock is a system call
 		a.deadline = k.clock.Boot() + w.Wait
 	}
+	var waiting context.Context
 	for {
 		l, err := a.try(ctx)
 		if err == nil {
@@ -58,6 +57,11 @@ func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 				return nil, context.Cause(ctx)
 			}
 			return l, nil
+		}
+		if waiting == nil {
+			var stop context.CancelFunc
+			waiting, stop = context.WithCancel(ctx) // ends the notifications
+			defer stop()
 		}
 		if err := a.pause(waiting, err); err != nil {
 			return nil, err
@@ -101,7 +105,7 @@ func (a *attempt) try(ctx context.Context) (*Lease, error) {
 	}
 	req := AcquireRequest{Key: a.want.Key, Holder: a.want.Holder, TTL: k.margin.TTL, Reclaim: a.reclaim, Unguarded: a.want.Unguarded}
 	a.reclaim = Ref{}
-	r, err := k.acquires.Do(context.WithoutCancel(ctx), req)
+	r, err := k.acquires.Do(context.Background(), req) // ctx leaves no request behind
 	var open unansweredError
 	switch {
 	case errors.Is(err, coalesce.ErrClosed): // it was never sent

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -442,4 +443,92 @@ func TestAShorteningThatFailsIsRepeated(t *testing.T) {
 		}
 		_ = l.Release(t.Context())
 	})
+}
+
+// A mute store answers no release. It notes how long each one waited for it.
+type mute struct {
+	lease.Store
+	waited chan time.Duration
+}
+
+func (s mute) Release(ctx context.Context, _ []lease.Ref) (lease.Reply, error) {
+	began := time.Now()
+	<-ctx.Done()
+	s.waited <- time.Since(began)
+	return lease.Reply{}, context.Cause(ctx)
+}
+
+// A request waits for its answer for one rpc timeout, or up to a twentieth less where another request was sent shortly
+// before it; also after many, and after a pause.
+func TestARequestIsBoundedAlsoBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := mute{memory.New(memory.Options{}).Store().Leases, make(chan time.Duration, 100)}
+		k, err := lease.NewKeeper(lease.Options{Store: s, Clock: clock.Virtual{Start: time.Now()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		most := k.Margin().RPCTimeout
+		for _, pause := range []time.Duration{0, most / 40, most / 20, most/20 + 1, most, 10 * most} {
+			for i := range 5 { // each acquire is a request before it
+				l, err := k.Acquire(t.Context(), lease.Want{Key: lease.Key(fmt.Sprint(pause, i))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(pause)
+				_ = l.Release(t.Context())
+				if waited := <-s.waited; waited > most || waited < most-most/20 {
+					t.Errorf("%s after the request before it, a release waited for %s, want %s", pause, waited, most)
+				}
+			}
+		}
+	})
+}
+
+// A slow store answers acquires one second after they came. It counts how many of them it has at once.
+type slow struct {
+	lease.Store
+	now, most atomic.Int64
+}
+
+func (s *slow) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	s.most.Store(max(s.most.Load(), s.now.Add(1)))
+	defer s.now.Add(-1)
+	time.Sleep(time.Second)
+	return s.Store.Acquire(ctx, reqs)
+}
+
+type slowAndOverlapping struct{ *slow }
+
+func (slowAndOverlapping) AcquiresAtOnce() int { return 2 }
+
+// As many batches of acquires are under way as the store says it is worth; one where it says nothing.
+func TestAcquiresOverlapWhereTheStoreSaysSo(t *testing.T) {
+	for _, want := range []int64{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &slow{Store: memory.New(memory.Options{}).Store().Leases}
+			var store lease.Store = s
+			if want == 2 {
+				store = slowAndOverlapping{s}
+			}
+			k, err := lease.NewKeeper(lease.Options{Store: store, Clock: clock.Virtual{Start: time.Now()}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Close()
+			var all sync.WaitGroup
+			for i := range 5 {
+				all.Go(func() {
+					if _, err := k.Acquire(t.Context(), lease.Want{Key: lease.Key(fmt.Sprint(i))}); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			all.Wait()
+			if s.most.Load() != want {
+				t.Errorf("%d batches of acquires were under way at once, want %d", s.most.Load(), want)
+			}
+		})
+	}
 }

@@ -133,9 +133,9 @@ func (l *Lease) Check() { l.keeper.renewNow(l) }
 // Release frees the lease and stops its renewal. The error wraps ErrLost if the hold was gone, and ErrUnavailable if
 // the store did not answer; the lease lapses by itself then. Release does not give up when ctx ends: the RPC timeout
 // bounds it.
-func (l *Lease) Release(ctx context.Context) error {
+func (l *Lease) Release(_ context.Context) error {
 	l.Drop()
-	r, err := l.keeper.releases.Do(context.WithoutCancel(ctx), l.ref)
+	r, err := l.keeper.releases.Do(context.Background(), l.ref)
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease %q: %w", l.ref.Key, err)

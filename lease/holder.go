@@ -3,7 +3,9 @@ package lease
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -68,6 +70,45 @@ type Holder struct {
 	Apart bool `json:"apart,omitempty"`
 	// Replaceable says that the holder's policy is Replace: a newcomer may ask for its lease (rule T7).
 	Replaceable bool `json:"replaceable,omitempty"`
+}
+
+// AppendJSON appends what encoding/json makes of h, in a fraction of the time: a store writes it with each grant.
+func (h Holder) AppendJSON(b []byte) []byte {
+	b = hex.AppendEncode(append(b, `{"id":"`...), h.ID[:])
+	b = appendText(append(b, `","host":`...), h.Host)
+	text := func(name, value string) {
+		if value != "" {
+			b = appendText(append(b, name...), value)
+		}
+	}
+	text(`,"host_id":`, h.HostID)
+	text(`,"boot_id":`, h.BootID)
+	text(`,"pid_ns":`, h.PIDNS)
+	b = strconv.AppendInt(append(b, `,"pid":`...), int64(h.PID), 10)
+	if h.Start != 0 {
+		b = strconv.AppendUint(append(b, `,"start":`...), h.Start, 10)
+	}
+	text(`,"run_id":`, h.RunID)
+	text(`,"command":`, h.Command)
+	text(`,"cgroup":`, h.Cgroup)
+	if h.Apart {
+		b = append(b, `,"apart":true`...)
+	}
+	if h.Replaceable {
+		b = append(b, `,"replaceable":true`...)
+	}
+	return append(b, '}')
+}
+
+// appendText appends a JSON string. What has to be escaped is left to encoding/json.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			escaped, _ := json.Marshal(s) // a string always has one
+			return append(b, escaped...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }
 
 // String names the holder in one line: where, which process, doing what. The record is a claim by its writer, so

@@ -11,7 +11,8 @@ import (
 // refused does not touch the others. Keys within one call are distinct, and stores lock them in
 // sorted order.
 //
-// Clock: the store's own decides what has expired, and nothing else does. Every reply carries it.
+// Clock: the store's own decides what has expired, and nothing else does. Every reply carries it, but that of a
+// release need not: no clock decides there.
 //
 // Retries: a store never retries. An error of the call means that nothing is known of any item;
 // the caller reads back, after not_after has passed (rule L1).
@@ -66,6 +67,13 @@ type Store interface {
 	List(ctx context.Context, prefix string, all bool) (Reply, error)
 }
 
+// Overlapping is a Store that waits for more than its processor before it answers an acquire, such as for a disk.
+// While one batch waits, another can be carried out.
+type Overlapping interface {
+	// AcquiresAtOnce is how many batches of acquires are worth having under way.
+	AcquiresAtOnce() int
+}
+
 // AcquireRequest asks for one key.
 type AcquireRequest struct {
 	Key    Key
@@ -112,7 +120,7 @@ type RenewRequest struct {
 
 // Reply answers a batch: answer i for item i, and the store's time at which it was carried out.
 type Reply struct {
-	Now     time.Time
+	Now     time.Time // zero where a Release read no clock
 	Answers []Answer
 	// Epoch, of an Acquire, is that of the namespace; 0 where the store has none, since it cannot be replaced by
 	// an older state of itself.

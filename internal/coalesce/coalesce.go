@@ -58,13 +58,18 @@ func (b *Batcher[Q, A]) Limit(n int) {
 // Do submits one item and waits for its answer. When ctx ends first, Do returns its error and
 // the item's fate is unknown: it may still be carried out.
 func (b *Batcher[Q, A]) Do(ctx context.Context, q Q) (A, error) {
-	c := &call[Q, A]{q: q, done: make(chan struct{})}
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
 		var zero A
 		return zero, ErrClosed
 	}
+	if b.flying < b.flights && len(b.queue) == 0 && !b.crowd && ctx.Done() == nil {
+		b.flying++
+		b.mu.Unlock()
+		return b.alone(q)
+	}
+	c := &call[Q, A]{q: q, done: make(chan struct{})}
 	b.queue = append(b.queue, c)
 	lead := b.flying < b.flights
 	if lead {
@@ -108,7 +113,11 @@ func (b *Batcher[Q, A]) fly() {
 	b.crowd = len(batch) > 1
 	b.mu.Unlock()
 	b.send(batch)
+	b.land()
+}
 
+// land ends a flight, or hands it to the calls that are waiting by now.
+func (b *Batcher[Q, A]) land() {
 	b.mu.Lock()
 	more := len(b.queue) > 0
 	if !more {
@@ -120,10 +129,20 @@ func (b *Batcher[Q, A]) fly() {
 	}
 }
 
+// alone carries out one call on its own goroutine. It makes nothing that others would wait for: nobody does.
+func (b *Batcher[Q, A]) alone(q Q) (a A, err error) {
+	as, err := b.ask([]Q{q})
+	if err == nil {
+		a = as[0]
+	}
+	b.land()
+	return a, err
+}
+
 // take removes the next batch from the queue: the oldest calls first, no key twice, sorted by key
 // so that batches of several processes lock in the same order (rule L4).
 func (b *Batcher[Q, A]) take() []*call[Q, A] {
-	if len(b.queue) == 1 { // a lone caller does not pay for what a crowd needs
+	if len(b.queue) == 1 {
 		batch := b.queue
 		b.queue = nil
 		return batch
@@ -167,6 +186,10 @@ func (b *Batcher[Q, A]) carryOut(batch []*call[Q, A]) ([]A, error) {
 	for i, c := range batch {
 		qs[i] = c.q
 	}
+	return b.ask(qs)
+}
+
+func (b *Batcher[Q, A]) ask(qs []Q) ([]A, error) {
 	as, err := b.do(qs)
 	if err == nil && len(as) != len(qs) {
 		err = fmt.Errorf("coalesce: %d of %d items were answered", len(as), len(qs))

@@ -28,7 +28,7 @@ func (k ticks) Close(ctx context.Context, reqs []tick.CloseRequest) ([]tick.Answ
 	jobs, at := column(reqs, closedJob), column(reqs, closedAt)
 	answers := make([]tick.Answer, len(reqs))
 	err := k.db.run(ctx, "close",
-		k.release(releases),
+		k.release(releases, false),
 		do(sqlClose()[0], k.ns, jobs, at),
 		k.closeRuns(runs),
 		k.closeClaims(claims),

@@ -52,6 +52,11 @@
 // met as a duplicate does not start before its end. It holds no lock on a limit: it leaves a note of freed slots, and
 // the next fetch finds out which task comes first.
 //
+// Of leases, a grant is on disk when it is acknowledged. A release is not (synchronous_commit off for its
+// transaction), unless a run's outcome is written with it: if a crash of the server loses it, the hold lapses within
+// its TTL. One lease alone has statements of its own, of one part each; what they do not grant or free is asked for
+// once more, in the statement that knows all cases.
+//
 // # Where it is weaker
 //
 //   - A forward step of the server's clock ends leases early.

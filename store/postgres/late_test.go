@@ -206,7 +206,7 @@ func TestBufferedRequestsOfADeadClientDoNothingLate(t *testing.T) {
 func warmUp(t *testing.T, m *mortal) {
 	t.Helper()
 	ctx := t.Context()
-	_, err := m.Leases.Acquire(ctx, nil)
+	_, err := m.Leases.Acquire(ctx, []lease.AcquireRequest{request("of a warm client", time.Second)})
 	if err == nil {
 		_, err = m.Leases.Renew(ctx, nil)
 	}

@@ -26,11 +26,20 @@ const (
 	pageRows = 1000
 )
 
+// AcquiresAtOnce: while the commit of one batch waits for the disk, another one is carried out, and both may be
+// written with one fsync.
+func (leases) AcquiresAtOnce() int { return 2 }
+
 func keyBytes(k lease.Key) []byte { return []byte(k) }
 
 // Acquire asks once more for two kinds of items. The row of a key may be missing: it is made first. Or a key looked
 // free and was not granted: another transaction was being granted it at that moment. Both are rare.
 func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease.Reply, error) {
+	if len(reqs) == 1 && reqs[0].Reclaim.Owner == (lease.Nonce{}) && !reqs[0].Key.Once() { // a key that is new has no row
+		if r, err := l.acquireLone(ctx, reqs[0]); err != nil || r.Answers != nil {
+			return r, err
+		}
+	}
 	g := newGrants()
 	if err := l.db.run(ctx, "acquire", l.grant(reqs).each(g.row)); err != nil {
 		return lease.Reply{}, err
@@ -54,6 +63,30 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 		}
 	}
 	return lease.Reply{Now: g.now, Answers: column(reqs, g.answer), Epoch: g.epoch}, nil
+}
+
+// acquireLone grants a lease that is free. It answers nothing if it is not, or if there is anything else to find out.
+func (l leases) acquireLone(ctx context.Context, q lease.AcquireRequest) (r lease.Reply, err error) {
+	step := do(sqlAcquire()[2], l.ns, keyBytes(q.Key), owner(q.Holder.ID), holderJSON(q.Holder), q.TTL.Microseconds(), micros(q.NotAfter),
+		q.Unguarded, l.maxTTL.Load(), int64(min(q.Seen, lease.MaxEpoch)))
+	var token, acquired, maxTTL, epoch int64
+	found := false
+	err = l.db.run(ctx, "acquire", step.each(func(rows pgx.Rows) error {
+		found = true
+		return rows.Scan(&token, &acquired, &maxTTL, &epoch)
+	}))
+	if err != nil || !found {
+		return r, err
+	}
+	l.maxTTL.Store(max(l.maxTTL.Load(), maxTTL))
+	grant := lease.Record{Token: lease.Token(token), Acquired: instant(acquired)}
+	return lease.Reply{Now: grant.Acquired, Answers: []lease.Answer{grantOf(q, grant)}, Epoch: lease.Epoch(epoch)}, nil
+}
+
+// grantOf is the answer to a request that was granted. The store returns only what the request does not contain.
+func grantOf(q lease.AcquireRequest, got lease.Record) lease.Answer {
+	return lease.Answer{Status: lease.OK, Record: lease.Record{Key: q.Key, Owner: q.Holder.ID, Token: got.Token,
+		Holder: q.Holder, TTL: q.TTL, Acquired: got.Acquired, Renewed: got.Acquired, Expires: got.Acquired.Add(q.TTL)}}
 }
 
 // reread reads the records of keys that are still not granted: the record that was read before was free.
@@ -83,7 +116,7 @@ func (l leases) grant(reqs []lease.AcquireRequest) step {
 	return do(sqlAcquire()[1], l.ns,
 		column(reqs, func(r lease.AcquireRequest) []byte { return keyBytes(r.Key) }),
 		column(reqs, func(r lease.AcquireRequest) string { return owner(r.Holder.ID) }),
-		column(reqs, func(r lease.AcquireRequest) string { return toJSON(r.Holder) }),
+		column(reqs, func(r lease.AcquireRequest) string { return holderJSON(r.Holder) }),
 		column(reqs, func(r lease.AcquireRequest) int64 { return r.TTL.Microseconds() }),
 		column(reqs, func(r lease.AcquireRequest) int64 { return micros(r.NotAfter) }),
 		column(reqs, func(r lease.AcquireRequest) string { return owner(r.Reclaim.Owner) }),
@@ -140,11 +173,10 @@ func (g *grants) unclear(req lease.AcquireRequest) bool {
 		(!g.known || !r.Live(g.now) && !r.BusyUntil.After(g.now) && req.TTL <= g.maxTTL && !g.holdUntil.After(g.now))
 }
 
-// answer is the answer to one request. Of a grant, the store returns only what the request does not contain.
+// answer is the answer to one request.
 func (g *grants) answer(req lease.AcquireRequest) lease.Answer {
 	if got, ok := g.granted[req.Key]; ok {
-		return lease.Answer{Status: lease.OK, Record: lease.Record{Key: req.Key, Owner: req.Holder.ID, Token: got.Token,
-			Holder: req.Holder, TTL: req.TTL, Acquired: got.Acquired, Renewed: got.Acquired, Expires: got.Acquired.Add(req.TTL)}}
+		return grantOf(req, got)
 	}
 	r := g.records[req.Key]
 	switch {
@@ -200,22 +232,44 @@ func (s *snapshot) reply(err error, n int, item func(int) (lease.Key, lease.Stat
 
 // Release frees holds (see sql/release.sql). The record of a freed key is not read back: it is free.
 func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, error) {
+	if len(refs) == 1 && !refs[0].Key.Once() {
+		if freed, err := l.releaseLone(ctx, refs[0]); err != nil || freed {
+			return lease.Reply{Answers: []lease.Answer{{Status: lease.OK, Record: freedRecord(refs[0])}}}, err
+		}
+	}
 	s := newSnapshot()
-	err := l.db.run(ctx, "release", l.release(refs).each(s.freed))
+	err := l.db.run(ctx, "release", l.release(refs, true).each(s.freed))
 	for _, r := range refs {
 		if s.done[r.Key] {
-			s.records[r.Key] = lease.Record{Key: r.Key, Owner: r.Owner, Token: r.Token} // and it is free
+			s.records[r.Key] = freedRecord(r)
 		}
 	}
 	return s.reply(err, len(refs), func(i int) (lease.Key, lease.Status) { return refs[i].Key, s.status(refs[i].Key) })
 }
 
-func (l leases) release(refs []lease.Ref) step {
-	return do(sqlRelease(), l.ns,
+// freedRecord is the record of a hold that was released.
+func freedRecord(r lease.Ref) lease.Record {
+	return lease.Record{Key: r.Key, Owner: r.Owner, Token: r.Token}
+}
+
+// releaseLone releases a hold. It returns false if there is anything to find out about it.
+func (l leases) releaseLone(ctx context.Context, r lease.Ref) (freed bool, err error) {
+	step := do(sqlRelease()[1], l.ns, keyBytes(r.Key), owner(r.Owner), int64(r.Token))
+	err = l.db.run(ctx, "release", step.each(func(pgx.Rows) error {
+		freed = true
+		return nil
+	}))
+	return freed, err
+}
+
+// release is the step of sql/release.sql. unsynced: its commit may be lost with the server, as long as that only
+// costs a hold that has to lapse.
+func (l leases) release(refs []lease.Ref, unsynced bool) step {
+	return do(sqlRelease()[0], l.ns,
 		column(refs, func(r lease.Ref) []byte { return keyBytes(r.Key) }),
 		column(refs, func(r lease.Ref) string { return owner(r.Owner) }),
 		column(refs, func(r lease.Ref) int64 { return int64(r.Token) }),
-		column(refs, func(r lease.Ref) bool { return r.Key.Once() }))
+		column(refs, func(r lease.Ref) bool { return r.Key.Once() }), unsynced)
 }
 
 // status is OK for a key to which it was done.

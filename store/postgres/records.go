@@ -126,6 +126,8 @@ func fromJSON(text string, into any) error {
 	return json.Unmarshal([]byte(text), into)
 }
 
+func holderJSON(h lease.Holder) string { return string(h.AppendJSON(nil)) }
+
 func toJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -67,7 +67,7 @@ var (
 	sqlRead     = lazily("read")
 	sqlList     = lazily("list")
 	sqlRenew    = lazilyAll("renew")
-	sqlRelease  = lazily("release")
+	sqlRelease  = lazilyAll("release")
 	sqlAsk      = lazily("ask")
 	sqlBreak    = lazily("break")
 	sqlTrim     = lazily("trim")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,4 +193,94 @@ func TestALimitThatIsNotUsedIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A grant is acknowledged when it is as durable as the server makes commits. A release is not waited for: if a crash
+// loses it, the hold lapses. Here no commit becomes durable, since it waits for a standby that never comes.
+func TestAReleaseIsNotWaitedForAndAGrantIs(t *testing.T) {
+	srv := testserver.StartPostgres(t)
+	s := open(t, config(t, srv.URL))
+	var refs []lease.Ref
+	for _, key := range []string{"lone", "one", "of two"} {
+		refs = append(refs, grant(t, s, key).Ref())
+	}
+	for _, key := range []string{"known", "known as well"} {
+		release(t, s, grant(t, s, key).Ref())
+	}
+	for _, sql := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"} {
+		if _, err := superuser(t, srv.URL).Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watcher := admin(t, srv.URL)
+	waits := func() bool {
+		return one[int](t, watcher, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") > 0
+	}
+	// The server does so from some moment on.
+	ctx, giveUp := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = admin(t, srv.URL).Exec(ctx, "SELECT pg_logical_emit_message(true, '', '')")
+		}
+	})
+	for !waits() {
+		time.Sleep(time.Millisecond)
+	}
+	giveUp()
+	writer.Wait()
+	for waits() {
+		time.Sleep(time.Millisecond)
+	}
+	for _, keys := range [][]lease.Key{{"known"}, {"new"}, {"known as well", "other"}} {
+		ctx, giveUp := context.WithCancel(t.Context())
+		answered := make(chan error, 1)
+		go func() {
+			var reqs []lease.AcquireRequest
+			for _, key := range keys {
+				reqs = append(reqs, request(string(key), 15*time.Second))
+			}
+			_, err := s.Leases.Acquire(ctx, reqs)
+			answered <- err
+		}()
+		for !waits() {
+			select {
+			case err := <-answered:
+				t.Fatalf("the acquire of %q was answered before its commit was durable: %v", keys, err)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		giveUp()
+		if err := <-answered; err == nil {
+			t.Errorf("the acquire of %q was granted", keys)
+		}
+		for waits() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for _, freed := range [][]lease.Ref{refs[:1], refs[1:]} {
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			r, err := s.Leases.Release(t.Context(), freed)
+			if err != nil || r.Answers[0].Status != lease.OK || r.Answers[len(freed)-1].Status != lease.OK {
+				t.Errorf("release of %v: %+v, %v", freed, r.Answers, err)
+			}
+		}()
+		for done := false; !done; {
+			select {
+			case <-answered:
+				done = true
+			case <-time.After(time.Millisecond):
+				if waits() {
+					t.Fatalf("the release of %v waits for its commit to be durable", freed)
+				}
+			}
+		}
+	}
+	for _, ref := range refs {
+		if r := read(t, s, ref.Key); !r.Expires.IsZero() {
+			t.Errorf("%s was not freed: %+v", ref.Key, r)
+		}
+	}
 }

@@ -168,5 +168,42 @@ func TestATokenIsAboveTheLast(t *testing.T) {
 	}
 	if next := grant(t, s, "k"); int64(next.Token) <= last {
 		t.Errorf("%d after %d", next.Token, last)
+	} else {
+		release(t, s, next.Ref())
+		last = int64(next.Token)
+	}
+	// The statement for several keys is another one.
+	r, err := s.Leases.Acquire(t.Context(), []lease.AcquireRequest{request("k", time.Second), request("l", time.Second)})
+	if err != nil || int64(r.Answers[0].Record.Token) <= last {
+		t.Errorf("%d after %d, %v", r.Answers[0].Record.Token, last, err)
+	}
+}
+
+// A known key is granted neither for longer than the namespace's longest TTL, nor by an older state of the data than
+// its asker has seen (rule L9). A lone request and one of several are judged by statements of their own.
+// Holds: L9.
+func TestKnownKeysAreJudgedByTheNamespace(t *testing.T) {
+	for _, others := range []int{0, 1} {
+		s := open(t, config(t, database(t, testserver.Postgres(t))))
+		reqs := []lease.AcquireRequest{request("k", 15*time.Second), request("l", 15*time.Second)}[:1+others]
+		ask := func(change func(*lease.AcquireRequest)) lease.Reply {
+			for i := range reqs {
+				reqs[i] = request(string(reqs[i].Key), 15*time.Second)
+				change(&reqs[i])
+			}
+			r, err := s.Leases.Acquire(t.Context(), reqs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		first := ask(func(*lease.AcquireRequest) {})
+		release(t, s, first.Answers[0].Record.Ref())
+		if a := ask(func(q *lease.AcquireRequest) { q.TTL = time.Hour }).Answers[0]; a.Status != lease.TooLong {
+			t.Errorf("a lease of an hour: %v", a.Status)
+		}
+		if a := ask(func(q *lease.AcquireRequest) { q.Seen = first.Epoch + 1 }).Answers[0]; a.Status != lease.HeldBack {
+			t.Errorf("by an older state of the data: %v", a.Status)
+		}
 	}
 }

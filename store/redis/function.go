@@ -29,9 +29,9 @@ var (
 )
 
 // functionName is how the library's function is called.
-func (s *script) functionName() string {
+func (s *script) functionName() *string {
 	s.named.Do(func() { s.name = quickLibrary().name + "_" + s.function })
-	return s.name
+	return &s.name
 }
 
 // A library is the argument of FUNCTION LOAD. Its name has a digest of its text, and the names of its functions begin

@@ -254,3 +254,60 @@ func TestLeasesWithoutFunctions(t *testing.T) {
 		t.Errorf("a cycle took %d scripts", n)
 	}
 }
+
+// A function keeps in the server what it read before. It goes by that only while the same text is read again: each of
+// these calls differs from the one before it in one thing that is kept.
+func TestWhatAFunctionKeepsIsReadAgain(t *testing.T) {
+	server := ownServer(t)
+	one, _ := prepared(t, server.URL)
+	other, c := prepared(t, server.URL)
+	var seen lease.Epoch
+	ask := func(s *store.Store, ttl time.Duration) lease.Answer {
+		t.Helper()
+		q := request("k")
+		q.TTL, q.Seen = ttl, seen
+		a := acquire(t, s, q)
+		if a.Status != lease.OK {
+			return a
+		}
+		found := read(t, s, "k").Record
+		if found.TTL != ttl || !found.Expires.Equal(a.Record.Acquired.Add(ttl)) || !found.Acquired.Equal(a.Record.Acquired) || found.Token != a.Record.Token {
+			t.Errorf("a lease of %s is stored as %+v, answered as %+v", ttl, found, a.Record)
+		}
+		if _, err := s.Leases.Release(t.Context(), []lease.Ref{a.Record.Ref()}); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	want := func(what string, got, want lease.Status) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	for range 3 {
+		for _, ttl := range []time.Duration{ttl, ttl - time.Second, 2500 * time.Millisecond, time.Microsecond, ttl} {
+			want("one", ask(one, ttl).Status, lease.OK)
+			want("other", ask(other, ttl).Status, lease.OK)
+		}
+		want("one, for too long", ask(one, ttl+time.Second).Status, lease.TooLong)
+		holdUntil(t, c, storeNow(t, other).Add(10*time.Second))
+		want("other, held back", ask(other, ttl).Status, lease.HeldBack)
+		want("one, beside it", ask(one, ttl).Status, lease.OK)
+		holdUntil(t, c, storeNow(t, other).Add(-time.Second))
+		want("other again", ask(other, ttl).Status, lease.OK)
+	}
+	for _, lost := range []string{"run_id", "epoch", "max_ttl"} {
+		seen = 2
+		set(t, c, lost, "1")
+		want("other, whose "+lost+" is another", ask(other, ttl).Status, lease.HeldBack)
+		want("one, beside it", ask(one, ttl).Status, lease.OK)
+		holdUntil(t, c, storeNow(t, other).Add(-time.Second))
+		want("other again", ask(other, ttl).Status, lease.OK)
+	}
+	// Into the first tenth of a second, whose text is shorter than others.
+	for ask(one, ttl).Record.Acquired.Nanosecond() < 1e8 {
+	}
+	for ask(one, ttl).Record.Acquired.Nanosecond() >= 1e8 {
+	}
+}

@@ -2,7 +2,9 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dibs-run/dibs/lease"
 )
@@ -19,6 +21,9 @@ const maxBatch = 500
 
 // inBatches calls do with at most maxBatch items at a time, until it fails.
 func inBatches[T any](items []T, do func([]T) error) error {
+	if n := len(items); n > 0 && n <= maxBatch {
+		return do(items)
+	}
 	for part := range slices.Chunk(items, maxBatch) {
 		if err := do(part); err != nil {
 			return err
@@ -35,8 +40,11 @@ func (l leases) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lease
 		if err != nil {
 			return err
 		}
-		out.Now, out.Epoch = r.time(0), lease.Epoch(r.int(3))
-		l.maxTTL.Store(max(l.maxTTL.Load(), r.int(2)))
+		out.Now, out.Epoch = r.time(0), lease.Seen(reqs)
+		if len(r) > 1 { // else all is as asked
+			out.Epoch = lease.Epoch(r.int(3))
+			l.maxTTL.Store(max(l.maxTTL.Load(), r.int(2)))
+		}
 		for i, q := range reqs {
 			out.Answers = append(out.Answers, acquired(q, r, i))
 		}
@@ -66,12 +74,44 @@ func plainAcquires(reqs []lease.AcquireRequest) bool {
 	return true
 }
 
+// quickArgs passes pointers to texts that it makes in one piece: go-redis takes each argument as an interface, and a
+// text of its own would be copied to the heap for that.
 func (l leases) quickArgs(reqs []lease.AcquireRequest) args {
-	a := append(l.newArgs(4+3*len(reqs)), l.maxTTL.Load(), int64(lease.Seen(reqs)), reqs[0].TTL.Microseconds(), micros(reqs[0].NotAfter))
-	for _, q := range reqs {
-		a = append(a, string(q.Key), q.Holder.ID.String(), text(q.Holder))
+	a := append(l.newArgs(2+3*len(reqs)), l.quickTerms(reqs), micros(reqs[0].NotAfter))
+	var all strings.Builder
+	all.Grow(len(reqs) * typicalHolder)
+	texts := make([]string, 3*len(reqs))
+	var room [2 * typicalHolder]byte
+	for i, q := range reqs {
+		from := all.Len()
+		all.Write(q.Holder.AppendJSON(room[:0]))
+		t := texts[3*i : 3*i+3]
+		t[0], t[2] = string(q.Key), all.String()[from:]
+		t[1] = t[2][len(`{"id":"`):][:2*len(q.Holder.ID)]
+		a = append(a, &t[0], &t[1], &t[2])
 	}
 	return a
+}
+
+// typicalHolder is how long a holder's text is, about.
+const typicalHolder = 256
+
+// quickTerms are what is the same for all items, and mostly from call to call.
+func (l leases) quickTerms(reqs []lease.AcquireRequest) *string {
+	now := quickTerms{l.maxTTL.Load(), int64(lease.Seen(reqs)), reqs[0].TTL.Microseconds()}
+	if last := l.lastTerms.Load(); last != nil && last.quickTerms == now {
+		return &last.text
+	}
+	t := &quickTermsText{now, fmt.Sprintf("%d %d %d", now.maxTTL, now.epoch, now.ttl)}
+	l.lastTerms.Store(t)
+	return &t.text
+}
+
+type quickTerms struct{ maxTTL, epoch, ttl int64 }
+
+type quickTermsText struct {
+	quickTerms
+	text string
 }
 
 func (l leases) acquireArgs(reqs []lease.AcquireRequest) args {
@@ -89,8 +129,11 @@ func (l leases) acquireArgs(reqs []lease.AcquireRequest) args {
 
 // acquired reads answer i. A grant is answered by its token alone; the rest is what was asked for.
 func acquired(q lease.AcquireRequest, r reply, i int) lease.Answer {
-	now := r.time(0)
-	if token := r.int(4 + i); token > 0 {
+	now, token := r.time(0), r.int(0)
+	if len(r) > 1 {
+		token = r.int(4 + i)
+	}
+	if token > 0 {
 		ttl := duration(q.TTL.Microseconds())
 		return lease.Answer{Status: lease.OK, Record: lease.Record{
 			Key: q.Key, Owner: q.Holder.ID, Token: lease.Token(token), Holder: q.Holder,
@@ -134,16 +177,20 @@ func (l leases) Release(ctx context.Context, refs []lease.Ref) (lease.Reply, err
 	return out, err
 }
 
-// release uses the quick script if it can, and the script that knows all cases if not.
+// release uses the quick script if it can, and the script that knows all cases if not. Of the answer of the quick one
+// only that all went well is left: it reads no clock.
 func (l leases) release(ctx context.Context, refs []lease.Ref) (reply, error) {
 	a, distinct := l.newArgs(2*len(refs)), true
+	texts := make([]string, 2*len(refs))
 	for i, ref := range refs {
-		a = append(a, string(ref.Key), hold(ref))
+		t := texts[2*i : 2*i+2]
+		t[0], t[1] = string(ref.Key), hold(ref)
+		a = append(a, &t[0], &t[1])
 		distinct = distinct && (i == 0 || refs[i-1].Key < ref.Key)
 	}
 	if distinct {
 		if r, err := l.runQuick(ctx, "release", quickRelease, a); err != nil || r.int(0) != 0 {
-			return r, err
+			return nil, err
 		}
 	}
 	return l.run(ctx, "release", releaseScript, a)

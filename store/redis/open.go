@@ -28,6 +28,7 @@ type db struct {
 	maxTTL atomic.Int64
 
 	functions functions
+	lastTerms atomic.Pointer[quickTermsText]
 }
 
 // OpenConfig connects to the server of a redis:// or rediss:// address, and makes the namespace if it is missing. The

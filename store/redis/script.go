@@ -113,7 +113,7 @@ type args []any
 // newArgs makes room for n arguments.
 func (d *db) newArgs(n int) args {
 	a := make(args, 4, 4+n)
-	a[2], a[3] = 1, d.prefix
+	a[2], a[3] = 1, &d.prefix
 	return a
 }
 
@@ -147,6 +147,9 @@ func (d *db) process(ctx context.Context, a args) once {
 func (d *db) answer(what string, cmd once) (reply, error) {
 	if err := cmd.Err(); err != nil {
 		return nil, d.wrap(what, err)
+	}
+	if n, ok := cmd.Val().(int64); ok { // of a quick script
+		return reply{n}, nil
 	}
 	r, ok := cmd.Val().([]any)
 	if !ok || len(r) == 0 {

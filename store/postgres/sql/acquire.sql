@@ -1,6 +1,6 @@
--- Makes sure that each of the keys $2 has a row, so that the grant has something to lock. A new row is free and has
--- token 0. Keys that have a row are filtered out first, so the common call writes nothing. Rows go in in the order of
--- their keys: two batches that insert the same keys wait for each other in one order and cannot deadlock.
+-- [0] Makes sure that each of the keys $2 has a row, so that the grant has something to lock. A new row is free and
+-- has token 0. Keys that have a row are filtered out first, so the common call writes nothing. Rows go in in the
+-- order of their keys: two batches that insert the same keys wait for each other in one order and cannot deadlock.
 --
 -- Acquire runs this only for keys whose row was missing in a first try. The namespace comes from asked, not from $1,
 -- in every statement of this folder: see settings.sql.
@@ -13,7 +13,7 @@ WHERE l.key IS NULL
 ORDER BY q.key
 ON CONFLICT DO NOTHING;
 
--- Grants leases. Keeps L1 (not_after), L5 (a broken hold lasts until its release or expiry), L8 (busy_until), L9
+-- [1] Grants leases. Keeps L1 (not_after), L5 (a broken hold lasts until its release or expiry), L8 (busy_until), L9
 -- (identity and hold-back) and L10 (tokens).
 --
 -- $2 keys, $3 owners, $4 holders as JSON, $5 TTLs in µs, $6 not_after (0: no bound), $7 and $8 owner and token of the
@@ -88,3 +88,28 @@ LEFT JOIN (
   FROM asked q JOIN dibs.leases l ON l.ns = q.ns AND l.key = q.key AND l.token > 0
   WHERE NOT EXISTS (SELECT FROM granted g WHERE g.key = q.key)
 ) a ON true;
+
+-- [2] Grants one lease that is free and has a row, as [1] does, for a third of the processor time: most of what [1]
+-- takes goes into its many parts. It returns no row where anything else is the case, and has done nothing then; [1]
+-- knows what.
+--
+-- $2 key, $3 owner, $4 holder as JSON, $5 TTL, $6 not_after, $7 whether to ignore busy_until, $8 the longest TTL and
+-- $9 the highest epoch that the client has seen. Answer: token and instant of the grant, what the namespace grants.
+WITH granting AS MATERIALIZED (
+  SELECT n.hold_until, n.max_ttl, n.epoch FROM dibs.namespaces n
+  WHERE n.ns = $1 AND n.identity = dibs.identity() AND n.epoch >= $9::bigint AND n.max_ttl >= $8::bigint
+    AND n.max_ttl >= $5::bigint AND n.hold_until <= dibs.now_us()
+), locked AS MATERIALIZED (
+  SELECT l.ns, l.key, l.token, l.expires, l.busy_until, n.hold_until, n.max_ttl, n.epoch
+  FROM granting n, dibs.leases l
+  WHERE l.ns = $1 AND l.key = $2::bytea AND l.expires <= dibs.now_us()
+  FOR NO KEY UPDATE OF l
+)
+UPDATE dibs.leases l
+SET owner = $3::text, token = greatest(t.token + 1, t.now), holder = $4::text, ttl = $5::bigint,
+    acquired = t.now, renewed = t.now, expires = t.now + $5::bigint, busy_until = 0, wanted = '', broken = ''
+FROM (SELECT *, dibs.now_us() AS now FROM locked) t
+WHERE l.ns = t.ns AND l.key = t.key AND t.hold_until <= t.now
+  AND ($6::bigint = 0 OR t.now <= $6::bigint)
+  AND (t.expires = 0 OR t.expires <= t.now AND (t.busy_until <= t.now OR $7::bool))
+RETURNING l.token, l.acquired, t.max_ttl, t.epoch;
