@@ -212,7 +212,7 @@ func TestAReleaseIsNotWaitedForAndAGrantIs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	watcher := admin(t, srv.URL)
+	watcher := superuser(t, srv.URL)
 	waits := func() bool {
 		return one[int](t, watcher, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") > 0
 	}
@@ -221,7 +221,7 @@ func TestAReleaseIsNotWaitedForAndAGrantIs(t *testing.T) {
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for ctx.Err() == nil {
-			_, _ = admin(t, srv.URL).Exec(ctx, "SELECT pg_logical_emit_message(true, '', '')")
+			_, _ = superuser(t, srv.URL).Exec(ctx, "SELECT pg_logical_emit_message(true, '', '')")
 		}
 	})
 	for !waits() {
