@@ -24,6 +24,8 @@ type crowd struct {
 	n      int // how many tasks a step has to do with
 	worker lease.Ref
 	most   map[string]int64
+	// longest is told, and not judged: it depends on the machine.
+	longest map[string]time.Duration
 }
 
 const (
@@ -37,7 +39,7 @@ const (
 // Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)
-	c := &crowd{TB: t, m: metered(t), n: testsize.Of(1500, 200_000), most: map[string]int64{}}
+	c := &crowd{TB: t, m: metered(t), n: testsize.Of(1500, 200_000), most: map[string]int64{}, longest: map[string]time.Duration{}}
 	if !testsize.Long() {
 		was := mostAtOnce
 		mostAtOnce = 100
@@ -54,6 +56,9 @@ func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	for _, f := range []func(){c.plain, c.due, c.limit, c.wide, c.displacing, c.expiring, c.windows, c.subs, c.rescuing, c.acting, c.looking, c.unused, c.retention} {
 		f()
 	}
+	for what, d := range c.longest {
+		c.Logf("%-45s %s at most", what, d)
+	}
 }
 
 func (c *crowd) must(err error) {
@@ -66,7 +71,9 @@ func (c *crowd) must(err error) {
 // step does something that has to do with so many tasks.
 func (c *crowd) step(what string, tasks int, do func()) {
 	c.Helper()
+	began := time.Now()
 	steps, worst := c.m.took(do)
+	c.longest[what] = max(c.longest[what], time.Since(began))
 	if most := int64(tasks)*eachTask + lookSteps; steps > most {
 		c.Errorf("%s: one transaction took %d steps, more than %d; most of them: %.300s", what, steps, most, worst)
 	}

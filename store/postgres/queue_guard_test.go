@@ -82,10 +82,11 @@ func (s *counted) told(sum string) (n int64) {
 // took fails where f takes more rows than most.
 func (s *counted) took(what string, most int64, f func()) {
 	s.t.Helper()
-	before := s.rows()
+	before, began := s.rows(), time.Now()
 	f()
+	took := time.Since(began)
 	n := s.rows() - before
-	s.t.Logf("%s: %d rows", what, n)
+	s.t.Logf("%s: %d rows, %s", what, n, took)
 	if n > most {
 		s.t.Errorf("%s took %d rows, more than %d", what, n, most)
 	}

@@ -128,7 +128,7 @@ func storeNow(t testing.TB, s *store.Store) time.Time {
 }
 
 // ownServer is a Redis that only this test uses.
-func ownServer(t *testing.T, args ...string) *testserver.Server {
+func ownServer(t testing.TB, args ...string) *testserver.Server {
 	t.Helper()
 	return testserver.StartRedis(t, args...)
 }

@@ -81,16 +81,19 @@ local function rare()
   consider({unpack(ids, 1, cut)})
 end
 
+-- few is how many pages one look goes through: 4,000 ids, or half of them where each spec must be read as well.
+local few = #needles > 0 and 2 or 4
+
 -- pages_after are a few of the pages that hold tasks after an id, and the id up to which there are no others. For
 -- open states only, pages without unfinished tasks are passed over.
 local function pages_after(id)
-  local pages = call('ZRANGEBYSCORE', prefix .. 'pages', page(id), page(up_to), 'LIMIT', 0, only_open and 500 or 4)
+  local pages = call('ZRANGEBYSCORE', prefix .. 'pages', page(id), page(up_to), 'LIMIT', 0, only_open and 500 or few)
   local function ends(n) return math.min(n * 1000 + 999, up_to) end
-  if not only_open then return pages, #pages == 4 and ends(pages[4]) or up_to end
+  if not only_open then return pages, #pages == few and ends(pages[few]) or up_to end
   local open, some = fields('unfinished', pages), {}
   for _, n in ipairs(pages) do
     if open[n] then some[#some + 1] = n end
-    if #some == 4 then return some, ends(n) end
+    if #some == few then return some, ends(n) end
   end
   return some, #pages == 500 and ends(pages[500]) or up_to
 end
