@@ -1,5 +1,5 @@
-// Package pages tests what the pages say: each fenced block of the README and of docs/first-steps is run as it stands
-// there, and each relative link of every page leads somewhere.
+// Package pages tests what the pages say: each fenced block of the README, of docs/first-steps and of
+// docs/how-to/cronix.md is run as it stands there, and each relative link of every page leads somewhere.
 //
 // # Blocks
 //

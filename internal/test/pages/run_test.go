@@ -38,7 +38,7 @@ const theAddress = "mysql://app:secret@db/app"
 
 // notRun is how many blocks of each page cannot be run: installing builds packages, which takes minutes, and changes
 // the host; no cluster is at hand. A page without a line here has none.
-var notRun = map[string]int{"README.md": 4, "deploy.md": 1, "go.md": 1, "install.md": 4}
+var notRun = map[string]int{"README.md": 4, "cronix.md": 1, "deploy.md": 1, "go.md": 1, "install.md": 4}
 
 // interpreters are what the hosts need for a page's application.
 var interpreters = map[string]string{"node.md": "/usr/bin/node", "python.md": "/usr/bin/python3", "php.md": "/usr/bin/php"}
@@ -46,13 +46,13 @@ var interpreters = map[string]string{"node.md": "/usr/bin/node", "python.md": "/
 // patience ends the waiting of a test that fails. cron needs up to a minute, and a busy machine a while.
 const patience = 7 * time.Minute
 
-// Each block of the README and of the first steps does what the page says.
+// Each block of the README, of the first steps and of the page for users of cronix does what the page says.
 func TestPages(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(root, "docs/first-steps/*.md"))
 	if err != nil || len(paths) < 3 {
 		t.Fatal(paths, err)
 	}
-	for _, path := range append(paths, filepath.Join(root, "README.md")) {
+	for _, path := range append(paths, filepath.Join(root, "README.md"), filepath.Join(root, "docs/how-to/cronix.md")) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
 			testPage(t, path)

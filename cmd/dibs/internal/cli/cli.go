@@ -62,6 +62,9 @@ func Exec(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 
 func execute(ctx context.Context, args []string, e env) int {
 	root, stderr := newRoot(e), e.stderr
+	if completing(args) {
+		completions(root, args)
+	}
 	root.SetArgs(args)
 	root.SetIn(e.stdin)
 	root.SetOut(e.stdout)

@@ -56,11 +56,14 @@ var arguments = map[string][]string{
 	"dibs task show":  {"1"},
 }
 
+// bareStores are places for stores where dibs has never been; there says what there is.
+var bareStores = map[string]func(*testing.T) (address string, there func() string){
+	"directory": bareDirectory, "redis": bareRedis, "postgres": barePostgres, "mysql": bareMariaDB,
+}
+
 // Reading prepares nothing: who asks a store where dibs has never been is told what to do, and leaves nothing behind.
 func TestReadingCommandsPrepareNothing(t *testing.T) {
-	for kind, bare := range map[string]func(*testing.T) (address string, there func() string){
-		"directory": bareDirectory, "redis": bareRedis, "postgres": barePostgres, "mysql": bareMariaDB,
-	} {
+	for kind, bare := range bareStores {
 		t.Run(kind, func(t *testing.T) {
 			address, there := bare(t)
 			host := filepath.Join(t.TempDir(), "host")
