@@ -95,9 +95,9 @@ type Store interface {
 	// The definition's Since becomes To + 1 µs if it was later. A pause that was Resumed after the store's now ends
 	// now; one without an end that began after it begins now, or at To + 1 µs if the mark is lowered. Unsettle does
 	// nothing, and answers Taken, unless the mark is From and all of Rows are as they were read: each exists, goes
-	// Through the same tick, begins after To, and was settled or is Foreseen. Taken means that another process
-	// was faster, and that the caller must read again. Nor does it lower a mark that is not ahead of the store's now, or to
-	// further than MaxBack before that. Won otherwise.
+	// Through the same tick, begins after To, and was settled or is Foreseen. Taken means that another process was
+	// faster, and that the caller must read again. Nor does it lower a mark that is not ahead of the store's now, or
+	// to further than MaxBack before that. Won otherwise.
 	Unsettle(ctx context.Context, req UnsettleRequest) (Answer, error)
 }
 
