@@ -75,7 +75,7 @@ func New(o Options) (*Units, error) {
 	return u, nil
 }
 
-// runs says whether there is a systemd to be told, as sd_booted(3) does.
+// runs reports whether there is a systemd to be told, as sd_booted(3) does.
 func runs(user bool) bool {
 	dir := "/run/systemd/system"
 	if user {
