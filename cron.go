@@ -21,77 +21,79 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A Tick is what a scheduled function is told about its run.
+// A Tick describes the current run to a scheduled function.
 type Tick struct {
 	// Job is the function's name in the store, "APP/NAME".
 	Job string
-	// At is the scheduled instant that the run is for, in UTC: not the time of day at which it began, which may
-	// be later or, after a crash, much later. Zero in a run that Trigger started without an instant.
+	// At is the scheduled instant of the run, in UTC. It is not the time at which the run began, which may be later
+	// or, after a crash, much later. Zero in a run that Trigger started without an instant.
 	At time.Time
-	// Attempt counts from 1. RunID is that of all attempts of this run.
+	// Attempt counts from 1. RunID is the same for all attempts of this run.
 	Attempt int
 	RunID   string
-	// Token is larger in every run than in all earlier ones of the job. Hand it to whatever the function writes
-	// to, and refuse writes with a smaller one than seen before.
+	// Token is larger in every run than in all earlier runs of the job. Pass it to the systems that the function
+	// writes to, and have them refuse writes with a smaller token than they have seen.
 	Token lease.Token
-	// IdempotencyKey is the same for every attempt and every re-run of a tick, for others to recognise a repetition.
+	// IdempotencyKey is the same for every attempt and every rerun of a tick, so that other systems can recognise a
+	// repetition.
 	IdempotencyKey string
-	// PreviousSuccess is At of the latest run before this one that succeeded; zero if none of the last 100 did, or if
-	// PreviousUnknown says that the history did not answer in time.
+	// PreviousSuccess is At of the latest earlier run that succeeded. It is zero if none of the last 100 did, or if
+	// the history did not answer in time; PreviousUnknown is true in the second case.
 	PreviousSuccess time.Time
 	PreviousUnknown bool
-	// Output keeps what the function prints, the last 64 KiB of it, with the run: `dibs history --log RUN` shows it.
+	// Output keeps the last 64 KiB of what the function prints with the run: `dibs history --log RUN` shows it.
 	Output io.Writer
 }
 
-// A Func is a scheduled function. Its error, or a panic, is a failed attempt, and is recorded with the run; the
-// stack of a panic is in the run's output. Its context ends when the run is to end: its time is over, the
-// process has drained, a newer run replaces it, or the lease is lost and another server may soon have it
-// (context.Cause says which: an error that wraps lease.ErrLost, run.ErrTimedOut, run.ErrReplaced or
-// run.ErrShutdown). It must then return.
+// A Func is a scheduled function. An error or a panic is a failed attempt and is recorded with the run; the stack of
+// a panic goes to the run's output. The context ends when the run must end: it timed out, the process has drained, a
+// newer run replaces it, or the lease is lost and another server may soon get it. context.Cause says which: an error
+// that wraps lease.ErrLost, run.ErrTimedOut, run.ErrReplaced or run.ErrShutdown. The function must then return.
 type Func func(ctx context.Context, t Tick) error
 
-// CronOptions say when and how a scheduled function runs beyond its expression. The zero value means: in UTC,
-// one run at a time, one attempt, what was missed is skipped. All processes must say the same: see Client.Cron.
+// CronOptions configure when and how a scheduled function runs, beyond its expression. The zero value means: UTC,
+// one run at a time, one attempt, missed ticks are skipped. All processes must use the same options: see
+// Client.Cron.
 type CronOptions struct {
-	// Zone is the IANA name of the zone whose wall clock the expression reads, such as "Europe/Berlin". Default "UTC".
+	// Zone is the IANA name of the time zone in which the expression is read, such as "Europe/Berlin". Default
+	// "UTC".
 	Zone string
-	// DST is what becomes of fixed times when that clock changes. Default job.DSTVixie: as cron does.
+	// DST decides what happens to fixed times when that zone's clock changes. Default job.DSTVixie: as cron does.
 	DST job.DST
-	// Concurrency is what happens when a tick is due while a run goes on. Default job.Forbid: it is skipped.
+	// Concurrency decides what happens when a tick is due while a run is still going on. Default job.Forbid: the
+	// tick is skipped.
 	Concurrency job.Concurrency
-	// Timeout bounds each attempt, Deadline the run with its retries. Default none.
+	// Timeout bounds each attempt; Deadline bounds the run with its retries. Default none.
 	Timeout, Deadline time.Duration
-	// Attempts is how often a failed function is tried, 1 to 100, with pauses that double from RetryMin to RetryMax.
-	// Default 1, 1 s and 1 min.
+	// Attempts is how often a failing function is tried, 1 to 100, with pauses that double from RetryMin to
+	// RetryMax. Default 1, 1 s and 1 min.
 	Attempts           int
 	RetryMin, RetryMax time.Duration
-	// CatchUp is which ticks are run that no process was there for. Default job.CatchUpSkip: none. OnCrash is
-	// whether a tick is run once more whose process died. Default job.CrashSkip, for a task of CronTask
-	// job.CrashRerun. Both look back for CatchUpWindow; default 24 h.
+	// CatchUp decides which missed ticks run later, when no process was there for them. Default job.CatchUpSkip:
+	// none. OnCrash decides whether a tick runs once more after its process died. Default job.CrashSkip;
+	// job.CrashRerun for CronTask. Both look back for CatchUpWindow; default 24 h.
 	CatchUp       job.CatchUp
 	OnCrash       job.OnCrash
 	CatchUpWindow time.Duration
-	// StartingDeadline is how late a run may start and still be on time. Default half the schedule's period, at
-	// most 5 min.
+	// StartingDeadline is how late a run may start and still be on time. Default half the schedule's period, at most
+	// 5 min.
 	StartingDeadline time.Duration
-	// Jitter spreads functions that are due at the same time: each starts later than its tick by a share of it that is
-	// always the same for that function. Default none.
+	// Jitter spreads functions that are due at the same time: each starts later than its tick by a fraction of
+	// Jitter that is always the same for that function. Default none.
 	Jitter time.Duration
 }
 
-// Cron has fn run at each tick of a schedule, by one process of the fleet (on a store that reaches one host
-// only: of the host). The expression is of five fields, or six with seconds, or "@hourly", "@every 10m" and the
-// like; package schedule and docs/reference/schedules.md have all of it. There may be one CronOptions at most.
+// Cron runs fn at each tick of a schedule, in one process of the fleet (of the host, if the store reaches only one
+// host). The expression has five fields, or six with seconds, or is "@hourly", "@every 10m" and the like; package
+// schedule and docs/reference/schedules.md describe it in full. Pass at most one CronOptions.
 //
-// The error says what is wrong with the name or the schedule, or that the name was given before. It may be
+// The error says what is wrong with the name or the schedule, or that the name is already registered. It may be
 // ignored: Run returns it as well, and then starts nothing.
 //
 // The store holds one definition of "APP/NAME": schedule, zone and options. During a rolling deployment the
-// latest that was registered counts (rule T11); processes with another one log it, and leave the function to
-// those that have the new one. A function that a newer program lacks is removed when that program's Run begins:
-// its ticks up to then get their outcome, and there are no more. What the function does is no part of the
-// definition.
+// definition registered last counts (rule T11); processes with another one log it, and leave the function to those
+// that have the new one. If a newer program lacks a function, its Run removes it at the start: the function's ticks
+// up to then get their outcome, and there are no more. The code of the function is not part of the definition.
 func (c *Client) Cron(name, expr string, fn Func, o ...CronOptions) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +104,8 @@ func (c *Client) Cron(name, expr string, fn Func, o ...CronOptions) error {
 	return c.schedule("Cron", name, expr, spec, o, func(*scheduler.Job) (run.Target, error) { return target(fn), nil })
 }
 
-// CronTask enqueues a task at each tick of a schedule, once in the fleet, for any worker of its kind. Which tick it is
-// of is the task's unique key: its own Unique is not to be set. All else is as with Cron.
+// CronTask enqueues a task at each tick of a schedule, once in the fleet, for any worker of its kind. The tick is
+// the task's unique key, so the task's own Unique must not be set. All else is as with Cron.
 func (c *Client) CronTask(name, expr string, t queue.Spec, o ...CronOptions) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +129,7 @@ func (c *Client) CronTask(name, expr string, t queue.Spec, o ...CronOptions) err
 	})
 }
 
-// lazyQueue makes the queue's client when the first task is enqueued.
+// lazyQueue creates the queue's client when the first task is enqueued.
 type lazyQueue struct{ c *Client }
 
 func (q lazyQueue) Enqueue(ctx context.Context, s queue.Spec) (queue.Enqueued, error) {
@@ -168,7 +170,7 @@ func (c *Client) schedule(by, as, expr string, spec job.Spec, o []CronOptions,
 	return nil
 }
 
-// policy gives a job what its options say, and the defaults.
+// policy sets a job's policy from its options and the defaults.
 func (c *Client) policy(s *job.Spec, o CronOptions) error {
 	p := s.DefaultPolicy()
 	p.Scope = job.Global
@@ -226,7 +228,7 @@ func orElse[T comparable](v, otherwise T) T {
 	return v
 }
 
-// target is what calls the function.
+// target returns the run.Target that calls the function.
 func target(fn Func) run.Target {
 	return run.Func(func(ctx context.Context, call run.Call) error {
 		return fn(ctx, Tick{Job: call.Run.Job, At: call.Run.Scheduled(), Attempt: call.Attempt, RunID: call.Run.ID, Token: call.Run.Token,
@@ -235,12 +237,12 @@ func target(fn Func) run.Target {
 	})
 }
 
-// Trigger runs a function (or enqueues a task) of this Client now, under its lease and its policy. It uses up no tick,
-// and the run is recorded as one by hand. at is the instant that it is told, for a report of the day before
-// yesterday, say; zero: none. It returns once the run has ended: nil if it succeeded; an error that wraps
-// lease.ErrHeld where another run goes on, and lease.ErrUnavailable where the store does not answer.
+// Trigger runs a function (or enqueues a task) of this Client now, under its lease and its policy. It uses up no
+// tick, and the run is recorded as started by hand. at is the instant that the function gets, for example for the
+// report of an earlier day; zero: none. Trigger returns once the run has ended: nil if it succeeded; an error that
+// wraps lease.ErrHeld if another run is going on, or lease.ErrUnavailable if the store does not answer.
 //
-// When ctx ends, so does the run.
+// When ctx ends, the run ends too.
 func (c *Client) Trigger(ctx context.Context, name string, at time.Time) error {
 	c.mu.Lock()
 	j, closed := c.crons[name], c.closed
@@ -269,7 +271,7 @@ func (c *Client) Trigger(ctx context.Context, name string, at time.Time) error {
 	return fmt.Errorf("%s: %s: %s", what, res.Outcome, res.Reason)
 }
 
-// nameOf is the name of a function in its program, for people.
+// nameOf returns the name of a function in its program, for people to read.
 func nameOf(fn Func) string {
 	if f := runtime.FuncForPC(reflect.ValueOf(fn).Pointer()); fn != nil && f != nil {
 		return f.Name()
@@ -277,7 +279,7 @@ func nameOf(fn Func) string {
 	return ""
 }
 
-// output keeps what a run prints: the end of it.
+// output keeps the end of what a run prints.
 func (c *Client) output(r run.Record) io.WriteCloser {
 	return &output.Captured{Keep: func(tail []byte) {
 		if err := c.backend.Keep(r, tail); err != nil {

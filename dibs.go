@@ -17,48 +17,49 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// Options make a Client. The zero value serves for locks and for tasks; Cron needs App.
+// Options configure a Client. The zero value is enough for locks and tasks; Cron needs App.
 type Options struct {
-	// App names the set of scheduled functions that this program has; they are "APP/NAME" in the store and in
-	// the dibs commands. All processes of the program have the same App, and programs with different functions
-	// have different ones. It is a lower-case letter, then up to 62 of a-z, 0-9 and -. It has no default, since
-	// a binary that is renamed must not become another application. Required by Cron and CronTask.
+	// App names the program's set of scheduled functions; the store and the dibs commands call them "APP/NAME". All
+	// processes of a program use the same App, and programs with different functions use different ones. It is a
+	// lower-case letter, then up to 62 of a-z, 0-9 and -. It has no default, because renaming a binary must not
+	// create another application. Required by Cron and CronTask.
 	App string
-	// Logger says what happens: runs that ended at INFO, failures at ERROR. Nobody waits for it. Default
-	// slog.Default(); slog.New(slog.DiscardHandler) is silence.
+	// Logger logs what happens: runs that ended at INFO, failures at ERROR. Logging never delays work. Default
+	// slog.Default(); slog.New(slog.DiscardHandler) logs nothing.
 	Logger *slog.Logger
-	// Drain is how long runs and tasks may go on once Run's context has ended; then theirs end. Default 12 s,
-	// which with the 10 s that functions then have to return is over within the 30 s that Kubernetes gives.
+	// Drain is how long runs and tasks may continue after Run's context has ended; then their contexts end too.
+	// Default 12 s, which together with the 10 s that functions then have to return fits into the 30 s that
+	// Kubernetes gives.
 	Drain time.Duration
-	// StateDir is a directory of this host, such as /var/lib/shop, where outcomes survive that the store could
-	// not be told while it was away: the next process of the program delivers them. It belongs to one program
-	// with one store and namespace. Default none: they are kept in memory for as long as the process lives.
+	// StateDir is a directory of this host, such as /var/lib/shop. It keeps outcomes that could not be written to
+	// the store while it was unavailable; the next process of the program delivers them. It belongs to one program
+	// with one store and namespace. Default none: they are kept in memory until the process ends.
 	StateDir string
-	// Queues are those whose tasks Run works. Default "default".
+	// Queues are the queues whose tasks Run works. Default "default".
 	Queues []string
-	// Slots is how many tasks this process works at a time, 1 to 10,000. Default 10.
+	// Slots is how many tasks this process runs at the same time, 1 to 10,000. Default 10.
 	Slots int
-	// OnOverrun is called when a function still runs at the instant at which it must be gone, because its lease
-	// is lost: it ignores its context, and from then on exclusion rests on the token alone. A program that
-	// writes to something that cannot check tokens ends itself here (os.Exit). key is the lock's or the job's,
-	// and empty for tasks, which share one lease. Nobody waits for it. It is logged in any case.
+	// OnOverrun is called when a function is still running at the instant at which it must have stopped because its
+	// lease is lost: it ignores its context, and from then on only the token protects against two runs at once. A
+	// program that writes to something that cannot check tokens should exit here (os.Exit). key is the lock's or the
+	// job's; it is empty for tasks, which share one lease. The call delays nothing. The overrun is always logged.
 	OnOverrun func(key lease.Key)
-	// Keeper keeps the leases of the store, for a program that has one already, or a test with a clock of its own. It
-	// stays the caller's. Default: one that New makes and Close ends.
+	// Keeper keeps the leases of the store, for a program that already has one, or for a test with its own clock.
+	// The caller keeps ownership. Default: New creates one and Close ends it.
 	Keeper *lease.Keeper
 }
 
-// Defaults of a process's end.
+// Defaults for the end of a process.
 const (
 	defaultDrain = queue.DefaultGrace
 	stopGrace    = queue.DefaultStopGrace
 )
 
-// ErrClosed is returned by calls of a Client that was closed, or whose Run has begun where that is too late.
+// ErrClosed is returned by calls on a closed Client, and by calls that come too late because Run has begun.
 var ErrClosed = errors.New("dibs: the client is closed")
 
-// A Client is a program's way to its store: locks (Do), scheduled functions (Cron), tasks (Handle, Enqueue). Make one
-// per process and store with New. It is safe for concurrent use.
+// A Client gives a program its locks (Do), scheduled functions (Cron) and tasks (Handle, Enqueue) in one store.
+// Create one per process and store with New. It is safe for concurrent use.
 type Client struct {
 	o       Options
 	store   *store.Store
@@ -77,8 +78,8 @@ type Client struct {
 	closed  bool
 }
 
-// New makes a Client of an opened store, which stays the caller's: close it after the Client. It asks the store
-// nothing.
+// New creates a Client for an opened store. The caller still owns the store: close it after the Client. New sends no
+// request to the store.
 func New(st *store.Store, o Options) (*Client, error) {
 	switch {
 	case st == nil || st.Leases == nil:
@@ -105,13 +106,13 @@ func New(st *store.Store, o Options) (*Client, error) {
 	return c, nil
 }
 
-// The names of apps and jobs are those of a manifest, so that every command takes them.
+// Names of apps and jobs follow the manifest's rules, so that every command accepts them.
 var names = lazy.Regexp(`^[a-z][a-z0-9-]{0,62}$`)
 
 const nameWant = "a lower-case letter, then up to 62 of a-z, 0-9 and -"
 
-// Close ends the Client's leases and writes what it counted. What still runs under a lease of the Client loses
-// it: call it once Run and Do have returned. It does not close the store.
+// Close ends the Client's leases and writes its counters. Work that still runs under one of its leases loses the
+// lease, so call Close after Run and Do have returned. It does not close the store.
 func (c *Client) Close() {
 	c.mu.Lock()
 	q, was := c.queue, c.closed
@@ -127,13 +128,13 @@ func (c *Client) Close() {
 	aside.Flush(c.log)
 }
 
-// refuse keeps an error of a registration, which Run says again.
+// refuse keeps the error of a registration; Run returns it again.
 func (c *Client) refuse(err error) error {
 	c.wrong = append(c.wrong, err)
 	return err
 }
 
-// late says why nothing can be registered any more; nil where it can. c.mu is held.
+// late returns an error if nothing can be registered any more, else nil. c.mu is held.
 func (c *Client) late(what string) error {
 	switch {
 	case c.closed:

@@ -2,12 +2,14 @@ package dibs
 
 import "github.com/dibs-run/dibs/lease"
 
-// What Do, Trigger and others wrap, so that a program need not import package lease to ask with errors.Is.
+// Do, Trigger and other calls return errors that wrap these. They are repeated here so that a program need not
+// import package lease to test for them with errors.Is.
 var (
-	// ErrHeld: somebody else has the lock, and nothing ran here. errors.As finds the *lease.HeldError, which says who.
+	// ErrHeld means that another process has the lock, and nothing ran here. errors.As finds the *lease.HeldError,
+	// which names the holder.
 	ErrHeld = lease.ErrHeld
-	// ErrUnavailable: the store does not answer, and nothing ran.
+	// ErrUnavailable means that the store does not answer, and nothing ran.
 	ErrUnavailable = lease.ErrUnavailable
-	// ErrLost: the lease was lost while the work ran. The cause of its context wraps it, too.
+	// ErrLost means that the lease was lost while the work ran. The cause of the work's context wraps it, too.
 	ErrLost = lease.ErrLost
 )

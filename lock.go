@@ -8,21 +8,21 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// LockOptions say how Do gets its lock. The zero value does not wait.
+// LockOptions configure how Do gets its lock. The zero value does not wait.
 type LockOptions struct {
-	// Wait is how long to wait for a lock that is held. 0: not at all; negative: for as long as ctx lasts.
+	// Wait is how long to wait for a lock that is held. 0: not at all; negative: until ctx ends.
 	Wait time.Duration
 }
 
-// Do runs work while this process holds the lock of a key, 1 to 512 bytes of UTF-8, and nobody else in the fleet does:
-// neither another Do nor `dibs run --key`. The lock is renewed for as long as work takes. If it is lost, because
-// the store was away for too long, say, work's context ends before anybody else can have it, with a cause that
-// wraps lease.ErrLost, and work must return. l.Token() is larger than that of all earlier holders: hand it to whatever
-// work writes to.
+// Do runs work while this process holds the lock of key, 1 to 512 bytes of UTF-8. While it does, nobody else in the
+// fleet can hold it, neither another Do nor `dibs run --key`. The lock is renewed until work returns. If the lock is
+// lost, for example because the store was unavailable for too long, work's context ends before another process can
+// get the lock, with a cause that wraps lease.ErrLost, and work must return. l.Token() is larger than the token of
+// every earlier holder: pass it to the systems that work writes to.
 //
-// The error is work's own; or it wraps lease.ErrHeld (a *lease.HeldError says who has it) or
-// lease.ErrUnavailable, and then nothing ran; or lease.ErrLost, or lease.ErrNotReleased. A panic of work
-// releases the lock and goes on. There may be one LockOptions at most. Do needs no Run.
+// Do returns the error of work. If it wraps lease.ErrHeld (a *lease.HeldError names the holder) or
+// lease.ErrUnavailable, nothing ran. It can also wrap lease.ErrLost or lease.ErrNotReleased. A panic in work
+// releases the lock and continues. Pass at most one LockOptions. Do works without Run.
 func (c *Client) Do(ctx context.Context, key string, work func(ctx context.Context, l *lease.Lease) error, o ...LockOptions) error {
 	k, err := lease.ParseKey(key)
 	switch {

@@ -13,22 +13,22 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// ErrStuck is wrapped by the error of Run where functions have not returned although their context ended. Let the
-// process end then: until it does, they keep their leases.
+// ErrStuck is wrapped by Run's error if functions did not return although their context ended. Exit the process then:
+// until it does, it keeps their leases.
 var ErrStuck = queue.ErrStuck
 
-// stuckAfter is what a run's end still needs once its function has returned: its outcome is recorded, and its
-// lease given back.
+// stuckAfter is the time that a run still needs at its end once its function has returned, to record the outcome and
+// release the lease.
 const stuckAfter = 3 * time.Second
 
-// Run carries out what was registered, until ctx ends: the functions of Cron, if there are any, and the tasks
-// of Handle, if there are any. Then it drains: it begins nothing more, lets what runs go on for Options.Drain,
-// ends its context, gives it 10 s to return, records and releases everything, and returns nil. It returns
-// ErrStuck for what has not returned by then.
+// Run carries out what was registered until ctx ends: the functions of Cron and the tasks of Handle, if there are
+// any. Then it drains: it starts nothing more, lets running work continue for Options.Drain, ends its context, gives
+// it 10 s to return, records and releases everything, and returns nil. It returns ErrStuck if something has not
+// returned by then.
 //
-// Before it starts anything it returns what Cron and Handle refused, and an error that wraps
-// lease.ErrUnavailable if the store does not answer. Once it has started, it waits out any absence of the
-// store. It is to be called once per Client.
+// Before it starts anything, Run returns the errors of Cron and Handle, and an error that wraps lease.ErrUnavailable
+// if the store does not answer. Once it has started, it waits until an unavailable store is back. Call it once per
+// Client.
 func (c *Client) Run(ctx context.Context) error {
 	jobs, err := c.begin()
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return together(ctx, roles)
 }
 
-// begin takes what was registered; from then on nothing more is.
+// begin returns what was registered; from then on nothing more can be registered.
 func (c *Client) begin() ([]*scheduler.Job, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *Client) begin() ([]*scheduler.Job, error) {
 	return jobs, nil
 }
 
-// together runs all roles until ctx ends; where one fails, the others end as well.
+// together runs all roles until ctx ends; if one fails, the others end as well.
 func together(ctx context.Context, roles []func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -9,22 +9,24 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// A Kind is a kind of task whose arguments are an A, as JSON, so that who enqueues and who handles agree.
+// A Kind is a kind of task whose arguments are an A, encoded as JSON, so that the code that enqueues and the code
+// that handles use the same type.
 type Kind[A any] = queue.Kind[A]
 
-// A Task is one attempt at a task, as its handler sees it: its id, attempt, token and queue. Its Complete reports the
-// end in a transaction of the handler's own.
+// A Task is one attempt at a task, as its handler sees it: its id, attempt, token and queue. Complete marks the task
+// as done within the handler's own transaction.
 type Task = queue.Run
 
-// Define names a kind of task. kind.Spec(args) is one task of it, to be enqueued.
+// Define names a kind of task. kind.Spec(args) returns one task of it, ready to be enqueued.
 func Define[A any](name string) Kind[A] { return queue.Define[A](name) }
 
-// Handle has do work the tasks of a kind in this process, once Run is called. An error or a panic is a failed
-// attempt, which is tried again after a pause that grows, 25 times where the task says nothing; queue.Final,
-// queue.RetryAfter, queue.Postpone and queue.GiveUp say otherwise. There may be one queue.Handler at most: its
-// Timeout, Backoff and Rate count.
+// Handle registers do as the handler for tasks of a kind in this process, once Run is called. An error or a panic is
+// a failed attempt. It is tried again after a growing pause, 25 times unless the task says otherwise; queue.Final,
+// queue.RetryAfter, queue.Postpone and queue.GiveUp change that. Pass at most one queue.Handler: only its Timeout,
+// Backoff and Rate count.
 //
-// The error says that the kind was given before. It may be ignored: Run returns it as well, and then starts nothing.
+// The error says that the kind is already registered. It may be ignored: Run returns it as well, and then starts
+// nothing.
 func Handle[A any](c *Client, kind Kind[A], do func(ctx context.Context, t *Task, args A) error, o ...queue.Handler) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,10 +54,9 @@ func Handle[A any](c *Client, kind Kind[A], do func(ctx context.Context, t *Task
 	return nil
 }
 
-// Enqueue takes a task in and answers truthfully whether it is new, or a duplicate of which task, in which
-// state. On an error that wraps lease.ErrUnavailable nobody knows; a task with a unique key may simply be
-// enqueued again. It needs no Run: the workers may be other processes. Calls that come at the same time travel
-// together.
+// Enqueue adds a task and reports whether it is new or a duplicate, of which task, and in which state that one is.
+// If the error wraps lease.ErrUnavailable, the result is unknown; a task with a unique key can simply be enqueued
+// again. Enqueue works without Run: the workers may be other processes. Concurrent calls are sent together.
 func (c *Client) Enqueue(ctx context.Context, task queue.Spec) (queue.Enqueued, error) {
 	q, err := c.queues()
 	if err != nil {
@@ -64,7 +65,7 @@ func (c *Client) Enqueue(ctx context.Context, task queue.Spec) (queue.Enqueued, 
 	return q.Enqueue(ctx, task)
 }
 
-// EnqueueMany takes many tasks in, each with its own answer: 1,000 of them in one step.
+// EnqueueMany adds many tasks, each with its own answer, up to 1,000 of them in one step.
 func (c *Client) EnqueueMany(ctx context.Context, tasks []queue.Spec) ([]queue.Enqueued, error) {
 	q, err := c.queues()
 	if err != nil {
@@ -73,13 +74,13 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []queue.Spec) ([]queue.E
 	return q.EnqueueMany(ctx, tasks)
 }
 
-// EnqueueIn takes tasks in as part of a transaction of the caller's, made with postgres.QueueTx, mysql.QueueTx or
-// file.QueueTx: nothing of it exists before the commit, or after a rollback.
+// EnqueueIn adds tasks as part of the caller's transaction, made with postgres.QueueTx, mysql.QueueTx or
+// file.QueueTx: the tasks do not exist before the commit, or after a rollback.
 func EnqueueIn(ctx context.Context, tx driver.Inserter, tasks ...queue.Spec) ([]queue.Enqueued, error) {
 	return queue.EnqueueIn(ctx, tx, tasks...)
 }
 
-// queues is the queue's client.
+// queues returns the queue's client.
 func (c *Client) queues() (*queue.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,5 +95,6 @@ func (c *Client) queues() (*queue.Client, error) {
 	return c.queue, nil
 }
 
-// Mux are the handlers that were given to Handle, for a test kit, or a queue.Worker with options of its own.
+// Mux returns the handlers that were registered with Handle, for a test kit, or for a queue.Worker with its own
+// options.
 func (c *Client) Mux() *queue.Mux { return &c.mux }

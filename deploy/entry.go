@@ -16,13 +16,13 @@ import (
 // An ID is the identity of an entry. It stays the same when the schedule, the command or the target's text changes.
 type ID struct {
 	App, Job string
-	// Index is that of the schedule among the job's, from 0.
+	// Index is the position of the schedule among the job's, from 0.
 	Index int
 }
 
 var name = lazy.Regexp(`^[a-z][a-z0-9-]{0,62}$`)
 
-// String is APP/JOB#INDEX.
+// String returns APP/JOB#INDEX.
 func (id ID) String() string { return id.App + "/" + id.Job + "#" + strconv.Itoa(id.Index) }
 
 // ParseID reads what String wrote, and nothing else.
@@ -59,16 +59,17 @@ type Entry struct {
 	When []string
 	// Zone is the zone in which the target reads When, an IANA name. Empty: the target's own zone.
 	Zone string
-	// Command is the program, by its absolute path, and its arguments, word for word.
+	// Command is the program, by its absolute path, and its arguments, unchanged.
 	Command []string
-	// Env are variables that the command gets in addition to those of the target. All who may read the target can
-	// read them, so a secret does not belong here.
+	// Env are variables that the command gets in addition to those of the target. Everybody who can read the target
+	// can read them, so do not put secrets here.
 	Env map[string]string
-	// User is the user as whom the command runs. Empty: the target's own user.
+	// User is the user that the command runs as. Empty: the target's own user.
 	User string
-	// MailTo is who gets the output, if the target mails it. Nil: as the target has it; "" is nobody.
+	// MailTo is the recipient of the output, if the target mails it. Nil: the target's setting; "": nobody.
 	MailTo *string
-	// Overlap lets the entry fire while an earlier fire is still at work, on targets that prevent that by themselves.
+	// Overlap lets the entry fire while an earlier fire is still running, on targets that prevent that by
+	// themselves.
 	Overlap bool
 	// Persistent fires a missed entry once when the machine is on again, on targets that can.
 	Persistent bool
@@ -79,22 +80,22 @@ type Entry struct {
 	// Container is where the command runs, for targets that start one; nil for all others.
 	Container *Container
 	// Plain is what the job does without dibs: Adopt takes over an entry that does the same. Nil: no such form is
-	// known. It is no part of the specification.
+	// known. It is not part of the specification.
 	Plain *Plain
 }
 
-// A Container is what a target that starts containers needs to know of one. It has no secret's value.
+// A Container is what a target that starts containers needs to know about one. It contains no secret's value.
 type Container struct {
 	Image string `json:"image"`
-	// ServiceAccount is under whose name it runs; "" is nobody's.
+	// ServiceAccount is the account that it runs under; "" is none.
 	ServiceAccount string `json:"service_account,omitempty"`
 	// Manifest is the text of the manifest that the command reads, from the path that the target names.
 	Manifest string `json:"manifest,omitempty"`
-	// Secrets are those that the command finds, by their references.
+	// Secrets are the secrets that the command finds, by their references.
 	Secrets []Secret `json:"secrets,omitempty"`
 }
 
-// A Secret is where the target has a secret that the command finds as Ref: env:NAME or file:/path.
+// A Secret says where the target has a secret that the command finds as Ref: env:NAME or file:/path.
 type Secret struct {
 	Ref  string `json:"ref"`
 	Name string `json:"name"`
@@ -109,13 +110,13 @@ type Plain struct {
 	// Shell is a line for /bin/sh, or else Args are a program and its arguments.
 	Shell string
 	Args  []string
-	// Dir is where it starts, User whom it runs as ("" is the user whose table it is), Env what is added to the
-	// scheduler's own environment.
+	// Dir is where it starts, User is the user that it runs as ("" is the user whose table it is), Env is added to
+	// the scheduler's own environment.
 	Dir, User string
 	Env       map[string]string
 }
 
-// SpecHash is a hash of what the entry is to do, whatever the target's text for it. It is the same in every version
+// SpecHash returns a hash of what the entry does, whatever the target's text for it. It is the same in every version
 // of dibs.
 func (e Entry) SpecHash() string {
 	when := e.When
@@ -144,10 +145,10 @@ func (e Entry) SpecHash() string {
 	return hashOf(string(b))
 }
 
-// TextHash is the hash of an entry's text in the target.
+// TextHash returns the hash of an entry's text in the target.
 func TextHash(text string) string { return hashOf(text) }
 
-// hashOf is 128 bits of SHA-256 in hexadecimal digits.
+// hashOf returns 128 bits of SHA-256 in hexadecimal digits.
 func hashOf(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

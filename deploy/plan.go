@@ -12,7 +12,7 @@ import (
 // A Plan is what a request would do to a target. When Apply returns it, it is what Apply did.
 type Plan struct {
 	Target string `json:"target"`
-	// Steps are in order of the entries' IDs, those that are not wanted any more last.
+	// Steps are in order of the entries' IDs; entries that are no longer wanted come last.
 	Steps []Step `json:"steps"`
 	// Foreign are the active entries that are not dibs's, before the plan. Only an Adopt takes any of them over.
 	Foreign []Foreign `json:"foreign"`
@@ -21,14 +21,14 @@ type Plan struct {
 	Diff string `json:"diff"`
 	// Hash is the same for the same steps on the same text of the same target. Apply can insist on it.
 	Hash string `json:"hash"`
-	// Problems are those of all of dibs's entries in the target. Apply refuses a request whose own entries have
-	// problems, or that would cause new ones for others.
+	// Problems are the problems of all of dibs's entries in the target. Apply refuses a request whose own entries
+	// have problems, or that would cause new ones for others.
 	Problems []Problem `json:"-"`
 
 	before, after Image
 }
 
-// Changes says whether there is anything to write.
+// Changes reports whether there is anything to write.
 func (p *Plan) Changes() bool {
 	was, is := p.before.Documents(), p.after.Documents()
 	if len(was) != len(is) {
@@ -42,8 +42,8 @@ func (p *Plan) Changes() bool {
 	return false
 }
 
-// Clean says whether the target has exactly what is wanted: nothing to write, nothing edited by hand or stale, and
-// nothing that keeps an entry from doing what its text says. `dibs drift` asks it of the plan of an Install.
+// Clean reports whether the target has exactly what is wanted: nothing to write, nothing edited by hand or stale,
+// and nothing that keeps an entry from doing what its text says. `dibs drift` calls it on the plan of an Install.
 func (p *Plan) Clean() bool {
 	for _, s := range p.Steps {
 		if s.Action != Unchanged {
@@ -130,7 +130,7 @@ func (p *Plan) hash() string {
 	return hashOf(parts...)
 }
 
-// Check asks the target's server whether it would take what the plan writes, if the target can ask. Apply does so
+// Check asks the target's server whether it would accept what the plan writes, if the target can ask. Apply does so
 // itself.
 func (p *Plan) Check(ctx context.Context, t Target) error {
 	c, ok := t.(Checker)
@@ -143,9 +143,9 @@ func (p *Plan) Check(ctx context.Context, t Target) error {
 	return nil
 }
 
-// Apply plans a request and carries it out, under the target's lock. With a hash it does so only if the plan has that
-// hash; else the error wraps ErrChanged. If there is nothing to write, it writes nothing, and the plan's Changes says
-// so. If the writing fails, the plan is returned beside the error.
+// Apply plans a request and carries it out, under the target's lock. With a hash it does so only if the plan has
+// that hash; otherwise the error wraps ErrChanged. If there is nothing to write, it writes nothing, and the plan's
+// Changes returns false. If the writing fails, Apply returns the plan with the error.
 func Apply(ctx context.Context, t Target, r Request, hash string) (*Plan, error) {
 	unlock, err := t.Lock(ctx)
 	if err != nil {
@@ -171,8 +171,8 @@ func Apply(ctx context.Context, t Target, r Request, hash string) (*Plan, error)
 	return p, nil
 }
 
-// refused are the problems that this plan would make, or leave where it promises an entry that works. What is wrong
-// with another app's entry already does not keep this one from being installed.
+// refused returns the problems that this plan would cause, or leave in entries that it promises to work. An existing
+// problem of another app's entry does not prevent this app's entries from being installed.
 func (p *Plan) refused() error {
 	known := map[ID]bool{}
 	for _, was := range p.before.Problems() {

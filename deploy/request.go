@@ -11,7 +11,7 @@ type Request interface {
 	plan(Image) ([]Step, error)
 }
 
-// An Action is what becomes of an entry.
+// An Action is what happens to an entry.
 type Action string
 
 // The actions. Those from Unchanged on write nothing.
@@ -40,41 +40,41 @@ type Step struct {
 	edit *Edit
 }
 
-// Changes says whether the step writes anything.
+// Changes reports whether the step writes anything.
 func (s Step) Changes() bool { return s.edit != nil }
 
 func step(a Action, id ID, reason string, e *Edit) Step {
 	return Step{Action: a, ID: id, Entry: id.String(), Reason: reason, edit: e}
 }
 
-// Install creates and updates the entries of one app. It deletes nothing: an installed entry that is not wanted is
-// Stale in the plan.
+// Install creates and updates the entries of one app. It deletes nothing: an installed entry that is no longer
+// wanted is Stale in the plan.
 type Install struct {
 	App string
 	// Formerly are names that the app had before. Entries with such a name in their mark become App's in place.
 	Formerly []string
-	// Entries are all entries that App is to have in this target, in any order.
+	// Entries are all entries that App should have in this target, in any order.
 	Entries []Entry
-	// Overwrite takes back entries that were edited by hand. Without it they are kept and reported.
+	// Overwrite replaces entries that were edited by hand. Without it they are kept and reported.
 	Overwrite bool
 }
 
-// Prune deletes the entries of an app, under its name and former names, that are not wanted any more, and changes
+// Prune deletes the entries of an app, under its name and former names, that are no longer wanted, and changes
 // nothing else. Without Entries it deletes all of the app's.
 type Prune struct {
 	App      string
 	Formerly []string
 	Entries  []Entry
-	// Overwrite deletes also entries that were edited by hand.
+	// Overwrite also deletes entries that were edited by hand.
 	Overwrite bool
 }
 
 // Adopt takes over foreign entries that do what these entries do, and entries of cronix for the same app, job and
-// index. An entry that is installed already is left alone.
+// index. It leaves entries alone that are already installed.
 type Adopt struct{ Entries []Entry }
 
-// Eject gives entries back as plain ones: the mark goes and the text stays. The target fires exactly what it fired
-// before.
+// Eject turns entries into plain ones: it removes the mark and keeps the text. The target fires exactly what it
+// fired before.
 type Eject struct {
 	App string
 	// Jobs are the jobs to eject; none: all of the app's.
@@ -108,7 +108,7 @@ func sorted(entries []Entry) []Entry {
 	return slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return a.ID.Compare(b.ID) })
 }
 
-// ours are the installed entries of the app, under all of its names.
+// ours returns the installed entries of the app, under all of its names.
 func ours(image Image, app string, formerly []string) (own []Installed, names []string) {
 	names = append([]string{app}, formerly...)
 	for _, i := range image.Installed() {
@@ -119,7 +119,7 @@ func ours(image Image, app string, formerly []string) (own []Installed, names []
 	return own, names
 }
 
-// found is the installed entry of a desired one, under the app's name or a former one.
+// found returns the installed entry of a desired one, under the app's name or a former one.
 func found(own []Installed, names []string, id ID) *Installed {
 	for _, app := range names {
 		id.App = app
@@ -158,7 +158,7 @@ func (r Install) plan(image Image) ([]Step, error) {
 	return steps, errors.Join(errs...)
 }
 
-// compare decides what becomes of one entry.
+// compare decides what happens to one entry.
 func (r Install) compare(e Entry, text string, i *Installed) Step {
 	put := &Edit{Op: Put, ID: e.ID, Spec: e.SpecHash(), Text: text}
 	if i == nil {

@@ -9,7 +9,7 @@ import (
 var ErrChanged = errors.New("it has changed in the meantime")
 
 // A Target is a place where entries are installed, such as one crontab. Its methods are safe for concurrent use,
-// also by several processes, as far as each one says.
+// also by several processes, within the limits that each method states.
 type Target interface {
 	// String names the target in plans and errors. It is the same on each run, and part of a plan's hash.
 	String() string
@@ -18,33 +18,33 @@ type Target interface {
 	Lock(ctx context.Context) (unlock func(), err error)
 	// Read reads what is there now. A target that does not exist yet is an empty image.
 	Read(ctx context.Context) (Image, error)
-	// Write replaces from by to; both came from Read and Edit. It reads again first: if the target is not from any
-	// more, the error wraps ErrChanged. After any other error the target holds from or to, or some of each if it has
-	// several documents, and the next Apply repairs it.
+	// Write replaces from by to; both came from Read and Edit. It reads again first: if the target is no longer
+	// equal to from, the error wraps ErrChanged. After any other error the target holds from or to, or some of each
+	// if it has several documents, and the next Apply repairs it.
 	Write(ctx context.Context, from, to Image) error
 }
 
-// A Checker is a Target whose server says beforehand what it would refuse. Check writes nothing.
+// A Checker is a Target whose server can say in advance what it would refuse. Check writes nothing.
 type Checker interface {
 	Check(ctx context.Context, to Image) error
 }
 
-// An Image is what a target holds at one moment, or is to hold. It does not change.
+// An Image is what a target holds at one moment, or should hold. It does not change.
 type Image interface {
-	// Documents are the texts that the image consists of, in a fixed order.
+	// Documents returns the texts that the image consists of, in a fixed order.
 	Documents() []Document
-	// Installed are the entries with dibs's mark, in order of their IDs.
+	// Installed returns the entries with dibs's mark, in order of their IDs.
 	Installed() []Installed
-	// Foreign are the active entries without dibs's mark, in the order of the target.
+	// Foreign returns the active entries without dibs's mark, in the order of the target.
 	Foreign() []Foreign
-	// Render is the text that the target would have for an entry. The error says why it cannot be expressed.
+	// Render returns the text that the target would have for an entry. The error says why it cannot be expressed.
 	Render(Entry) (string, error)
-	// Match says which foreign entries, all of them together, do what e does, and which differ and how.
+	// Match returns which foreign entries, all of them together, do what e does, and which differ and how.
 	Match(e Entry) (Match, error)
-	// Edit makes the image that has these edits, applied one after the other.
+	// Edit returns the image after these edits, applied one after the other.
 	Edit([]Edit) (Image, error)
-	// Problems are what keeps entries of dibs in this image from doing what their text says, such as a variable that
-	// a foreign line above sets.
+	// Problems returns what keeps entries of dibs in this image from doing what their text says, such as a variable
+	// that a foreign line above sets.
 	Problems() []Problem
 }
 
@@ -58,13 +58,13 @@ type Document struct {
 // Installed is an entry with dibs's mark.
 type Installed struct {
 	ID ID
-	// Spec and TextSum are the mark's hashes; Text is what is there now.
+	// Spec and TextSum are the mark's hashes; Text is the text that is there now.
 	Spec, TextSum, Text string
-	// Where is its place, for people: "line 12".
+	// Where is its position, for people: "line 12".
 	Where string
 }
 
-// edited says whether somebody changed the text after it was written.
+// edited reports whether somebody changed the text after it was written.
 func (i Installed) edited() bool { return TextHash(i.Text) != i.TextSum }
 
 // Foreign is an active entry that is not dibs's.
@@ -77,16 +77,16 @@ type Foreign struct {
 type Match struct {
 	// Refs are the places to take over, in the target's own terms. None: nothing matches.
 	Refs []int
-	// Note says what is being taken over and how it differs, if it does: an entry of cronix may.
+	// Note says what is taken over and how it differs, if it does: an entry of cronix may.
 	Note string
-	// Near are entries that fire the same job or look like it, and are not proven to be the same, with the reason.
+	// Near are entries that fire the same job or look like it, but are not proven to be the same, with the reason.
 	Near []string
 }
 
 // A Problem keeps an entry from doing what its text says.
 type Problem struct {
 	ID ID
-	// Text says what, where and the cure.
+	// Text says what is wrong, where, and how to fix it.
 	Text string
 }
 

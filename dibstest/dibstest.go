@@ -1,5 +1,5 @@
-// Package dibstest lets a program's tests run what it registered with package dibs in memory: a tick of a scheduled
-// function by hand, the tasks of a queue until there are none left, or all of it in virtual time.
+// Package dibstest runs in memory, for a program's tests, what the program registered with package dibs: a tick of a
+// scheduled function by hand, the tasks of a queue until there are none left, or everything in virtual time.
 //
 //	func TestReports(t *testing.T) {
 //		k := dibstest.New(t, dibs.Options{App: "shop"})
@@ -9,8 +9,8 @@
 //		k.Work()
 //	}
 //
-// In a testing/synctest bubble time is the bubble's: start Client.Run there and sleep for a day, and a day's
-// ticks have run when the test goes on, a moment later.
+// In a testing/synctest bubble, time is the bubble's: start Client.Run there and sleep for a day, and a day's ticks
+// have run when the test continues, a moment later.
 package dibstest
 
 import (
@@ -28,15 +28,15 @@ import (
 // A Kit is a Client on a store in memory.
 type Kit struct {
 	*dibs.Client
-	// Store is where everything is, for a second Client, or to look at.
+	// Store is the store itself, to inspect, or for a second Client.
 	Store *store.Store
 
 	t     testing.TB
 	queue *queuetest.Kit
 }
 
-// New makes a Kit, which ends with the test. Where o names no App it is "test", and where it names no Keeper
-// the Kit has one, whose clock is that of a bubble where the test runs in one.
+// New creates a Kit, which ends with the test. If o.App is empty, it is "test". If o.Keeper is nil, the Kit creates
+// one; in a synctest bubble its clock is the bubble's.
 func New(t testing.TB, o dibs.Options) *Kit {
 	t.Helper()
 	k := &Kit{t: t, queue: queuetest.New(t)}
@@ -61,21 +61,21 @@ func New(t testing.TB, o dibs.Options) *Kit {
 	return k
 }
 
-// Tick runs a scheduled function for an instant, whatever time it is: with its retries, and under its lease. It
-// returns what Client.Trigger does: nil where the function did at last.
+// Tick runs a scheduled function for an instant, whatever the time is, with its retries and under its lease. Like
+// Client.Trigger, it returns nil if the function succeeded in the end.
 func (k *Kit) Tick(name string, at time.Time) error {
 	k.t.Helper()
 	return k.Trigger(k.t.Context(), name, at)
 }
 
-// Work has the handlers of the Client do whatever is due in the queues (default: "default"), until nothing that
-// they know is. Tasks for later stay. A task that a handler enqueues meanwhile is done as well.
+// Work has the Client's handlers do all due tasks in the queues (default: "default") until no task that they handle
+// is due. Tasks for later stay. Tasks that a handler enqueues meanwhile are done as well.
 func (k *Kit) Work(queues ...string) {
 	k.t.Helper()
 	k.queue.Work(k.Mux(), queues...)
 }
 
-// Tasks are those of a kind, by id, in whatever state they are; "" is any kind.
+// Tasks returns the tasks of a kind, by id, in any state; "" is any kind.
 func (k *Kit) Tasks(kind string) []driver.Task {
 	k.t.Helper()
 	return k.queue.Tasks(kind)

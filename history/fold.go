@@ -8,11 +8,12 @@ import (
 	"github.com/dibs-run/dibs/internal/lazy"
 )
 
-// times is what a folded event's reason ends with.
+// times matches the end of a folded event's reason.
 var times = lazy.Regexp(` \((\d+) times, from (\S+) to (\S+)\)$`)
 
-// Times is how many equal events e stands for, and when the first and the last of them came. An event that was not
-// folded counts 1, at its own instant. The reason of a folded event says this in words, which every store keeps.
+// Times returns how many equal events e stands for, and when the first and the last of them came. An event that was
+// not folded counts as 1, at its own instant. The reason of a folded event has this in words, which every store
+// keeps.
 func (e Event) Times() (n int, first, last time.Time) {
 	m := times().FindStringSubmatch(e.Reason)
 	if m == nil {
@@ -24,19 +25,18 @@ func (e Event) Times() (n int, first, last time.Time) {
 	return n, first, last
 }
 
-// Why is the reason of e without the count.
+// Why returns the reason of e without the count.
 func (e Event) Why() string { return times().ReplaceAllString(e.Reason, "") }
 
 // A Likeness is what equal events have in common. A hot key has many equal events.
 type Likeness struct{ Kind, Key, Job, Host, Why string }
 
-// Like is the likeness of e. ok is false if e belongs to a run, and so is like no other.
+// Like returns the likeness of e. ok is false if e belongs to a run, and so is equal to no other event.
 func (e Event) Like() (l Likeness, ok bool) {
 	return Likeness{e.Kind, e.Key, e.Job, e.Host, e.Why()}, e.RunID == ""
 }
 
-// Fold makes one event of two that are like each other. It has the ID, the instant and the tick of
-// the first. Both have an At.
+// Fold makes one event of two equal ones. It has the ID, the instant and the tick of the first. Both have an At.
 func Fold(a, b Event) Event {
 	n, first, last := a.Times()
 	m, from, to := b.Times()

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Join makes one list of ticks and runs, the latest first, of q.Max() entries at most. Each tick comes with its runs
+// Join makes one list of ticks and runs, the latest first, of at most q.Max() entries. Each tick comes with its runs
 // in the order in which they started. A run without a tick is an entry of its own. entry makes the entry of a tick
 // (the zero Tick for a run without one), and add adds a run to it.
 func Join[E any](ticks []tick.Tick, runs []run.Record, q Query, entry func(tick.Tick) E, add func(*E, run.Record)) []E {

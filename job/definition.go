@@ -104,9 +104,9 @@ func (s *Spec) Definition() string {
 	return string(b)
 }
 
-// ParseDefinition reads what Definition wrote. The Spec has Schedules, Timezone, DST, Policy and Source only, and a
-// Function without its name if the work is one. Any process can settle the ticks of a registered job by it, without
-// the job's manifest.
+// ParseDefinition reads what Definition wrote. The Spec has only Schedules, Timezone, DST, Policy and Source, and a
+// Function without its name if the work is one. With it, any process can settle the ticks of a registered job
+// without the job's manifest.
 func ParseDefinition(text string) (*Spec, error) {
 	var d definition
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

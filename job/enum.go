@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Concurrency is what happens when a run is due while another one holds the job.
+// Concurrency decides what happens when a run is due while another one holds the job.
 type Concurrency string
 
-// The concurrencies, spelled as in a manifest.
+// The values of Concurrency, spelled as in a manifest.
 const (
 	Allow   Concurrency = "Allow"   // both run
 	Forbid  Concurrency = "Forbid"  // the newcomer is skipped
@@ -26,48 +26,49 @@ const (
 	Global Scope = "global" // one host of the fleet does
 )
 
-// CatchUp is which missed ticks are run afterwards.
+// CatchUp decides which missed ticks are run later.
 type CatchUp string
 
-// The ways to catch up.
+// The values of CatchUp.
 const (
 	CatchUpSkip   CatchUp = "skip"
 	CatchUpLatest CatchUp = "latest"
 	CatchUpAll    CatchUp = "all"
 )
 
-// OnCrash is what follows a run that crashed, was lost, or was stopped by a shutdown (rule T3).
+// OnCrash decides what follows a run that crashed, was lost, or was stopped by a shutdown (rule T3).
 type OnCrash string
 
-// The answers to a crash.
+// The values of OnCrash.
 const (
 	CrashSkip  OnCrash = "skip"
 	CrashRerun OnCrash = "rerun"
 )
 
-// Leftovers is what becomes of processes that outlive the command that started them (rule L7).
+// Leftovers decides what happens to processes that outlive the command that started them (rule L7).
 type Leftovers string
 
-// The ways with leftovers.
+// The values of Leftovers.
 const (
 	LeftoversWait  Leftovers = "wait"  // the lease lasts until they are gone
 	LeftoversKill  Leftovers = "kill"  // after StopGrace
 	LeftoversLeave Leftovers = "leave" // the lease is released at once
 )
 
-// OnLostRequest is when a job may run again whose request was under way as its lease lapsed (rule L8).
+// OnLostRequest decides when a job may run again after its lease expired while its request was in progress (rule
+// L8).
 type OnLostRequest string
 
-// The answers to a lost request.
+// The values of OnLostRequest.
 const (
 	LostRequestWait    OnLostRequest = "wait" // not before that request must have ended
 	LostRequestProceed OnLostRequest = "proceed"
 )
 
-// Redirects is which redirects of a request are followed.
+// Redirects decides which redirects of a request are followed.
 type Redirects string
 
-// The ways with redirects, and the two words that may stand in the place of a proxy's address.
+// The values of Redirects, and the two words that can be used instead of a proxy's address.
 const (
 	RedirectsNone       Redirects = "none"
 	RedirectsSameOrigin Redirects = "same_origin"
@@ -76,18 +77,18 @@ const (
 	ProxyNone        = "none"
 )
 
-// DST is what becomes of a fixed time that the wall clock leaves out or shows twice.
+// DST decides what happens to a fixed time that the wall clock skips or shows twice.
 type DST string
 
-// The meanings of daylight saving; docs/reference/schedules.md has them in full.
+// The values of DST; docs/reference/schedules.md describes them in full.
 const (
 	DSTVixie  DST = "vixie"  // due once: left out, at the first instant after the gap
 	DSTSkip   DST = "skip"   // due at most once: left out, not that day
 	DSTRepeat DST = "repeat" // due as often as the clock shows it
 )
 
-// The Parse functions accept exactly a manifest's spelling. ParseConcurrency also takes it all
-// in lower case, as people type flags; a manifest's reader compares the answer with its input.
+// The Parse functions accept exactly a manifest's spelling. ParseConcurrency also accepts it all in lower case, as
+// people type flags; a manifest's reader compares the result with its input.
 
 // ParseConcurrency reads "Forbid" or "forbid", and so on.
 func ParseConcurrency(s string) (Concurrency, error) {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A HookEvent is an event of which a hook can tell.
+// A HookEvent is an event that a hook can report.
 type HookEvent string
 
-// The events. What each outcome means to them stands in docs/why/rules.md.
+// The events. docs/why/rules.md says which outcomes cause which event.
 const (
 	OnStart    HookEvent = "start"
 	OnSuccess  HookEvent = "success"
@@ -20,22 +20,22 @@ const (
 	OnTooLong  HookEvent = "too_long"
 )
 
-// A Hook tells somebody what happens to a job. Exactly one of Command, Request and Ping is set. A hook decides
+// A Hook notifies somebody of what happens to a job. Exactly one of Command, Request and Ping is set. A hook decides
 // nothing: neither its failure nor its slowness changes anything for the job.
 type Hook struct {
 	On      []HookEvent
 	Command *Command // Args or Shell alone
 	Request *Request // a POST of the facts; URL, Headers and which way it goes
-	// Ping is a request in the convention of healthchecks.io. In its URL, {app} and {job} stand for the names of
-	// both. Of the Request, only the URL and the way it is sent (redirects, proxy, TLS) are used.
+	// Ping is a request in the convention of healthchecks.io. In its URL, {app} and {job} stand for the two names.
+	// Of the Request, only the URL and the way it is sent (redirects, proxy, TLS) are used.
 	Ping *Request
-	// TooLong is how long a run may take before OnTooLong is told.
+	// TooLong is how long a run may take before OnTooLong is reported.
 	TooLong time.Duration
-	// Timeout bounds each attempt to tell. 0: DefaultHookTimeout.
+	// Timeout bounds each attempt to notify. 0: DefaultHookTimeout.
 	Timeout time.Duration
 }
 
-// PingURL is the address of a hook's Ping for a job, with the names filled in.
+// PingURL returns the address of a hook's Ping for a job, with the names filled in.
 func (h *Hook) PingURL(s *Spec) string {
 	return strings.NewReplacer("{app}", s.App, "{job}", s.Name).Replace(h.Ping.URL)
 }
@@ -43,5 +43,5 @@ func (h *Hook) PingURL(s *Spec) string {
 // DefaultHookTimeout bounds each attempt of a hook that has no Timeout.
 const DefaultHookTimeout = 10 * time.Second
 
-// Wants says whether the hook tells of an event.
+// Wants reports whether the hook reports an event.
 func (h *Hook) Wants(on HookEvent) bool { return slices.Contains(h.On, on) }

@@ -15,7 +15,7 @@ package job
 
 import "time"
 
-// A Spec is one job. Its Command, its Request, its Task or its Function says what to do; exactly one is set.
+// A Spec is one job. Exactly one of Command, Request, Task and Function is set, and says what to do.
 type Spec struct {
 	App  string
 	Name string
@@ -24,9 +24,9 @@ type Spec struct {
 	Source string
 	// Schedules are expressions of package schedule; the job is due when any of them is.
 	Schedules []string
-	// Timezone is the IANA name of the zone whose wall clock the schedules read.
+	// Timezone is the IANA name of the zone in which the schedules are read.
 	Timezone string
-	// DST is what becomes of fixed times when the clocks of the zone change; empty is DSTVixie.
+	// DST decides what happens to fixed times when the zone's clocks change; empty is DSTVixie.
 	DST     DST
 	Command *Command
 	Request *Request
@@ -34,14 +34,15 @@ type Spec struct {
 	// Function is a Go function of one program. No other program can run it.
 	Function *Function
 	Policy   Policy
-	// ScopeDeclared says that Policy.Scope was declared, and is not the default of a version 1 manifest (rule H2).
+	// ScopeDeclared means that Policy.Scope was declared, and is not the default of a version 1 manifest (rule H2).
 	ScopeDeclared bool
 	// Environments are the environments of servers (`--environment`) that run the job; empty: any. Each server
-	// decides for itself, so it is no part of the definition.
+	// decides for itself, so it is not part of the definition.
 	Environments []string
-	// When is run before each tick: an exit status other than 0 skips the tick. Nil: there is no such condition.
+	// When is run before each tick: an exit status other than 0 skips the tick. Nil: no such condition.
 	When *Command
-	// Hooks tell somebody what happens to the job. Each server has its own; they are no part of the definition.
+	// Hooks notify somebody of what happens to the job. Each server has its own; they are not part of the
+	// definition.
 	Hooks []Hook
 	// Secrets are references, never the secrets themselves. The first one signs.
 	Secrets []string
@@ -49,11 +50,11 @@ type Spec struct {
 
 // A Function is a Go function, which is part of the program that registered the job. No manifest can declare it.
 type Function struct {
-	// Name is what people see of it, such as "main.report". It decides nothing.
+	// Name is for people, such as "main.report". It decides nothing.
 	Name string
 }
 
-// Key names the job in every store: "app/name".
+// Key returns the job's name in every store: "app/name".
 func (s *Spec) Key() string { return s.App + "/" + s.Name }
 
 // A Command is a program to execute, or a line for a shell.
@@ -64,13 +65,13 @@ type Command struct {
 	Env   map[string]string // added to the environment of dibs
 	// EnvFrom adds variables whose values are secrets: references, never the secrets themselves.
 	EnvFrom map[string]string
-	// User and Group are what the command runs as, by name or number; empty: as dibs does.
+	// User and Group are what the command runs as, by name or number; empty: the same as dibs.
 	User, Group string
 	Umask       *int // nil: that of dibs
 	Nice        int  // 0: that of dibs
 }
 
-// Argv is the program to execute, with its arguments.
+// Argv returns the program to execute, with its arguments.
 func (c *Command) Argv() []string {
 	if c.Shell != "" {
 		return []string{"/bin/sh", "-c", c.Shell}
@@ -84,9 +85,9 @@ type Request struct {
 	URL     string
 	Headers map[string]string
 	Body    string
-	// Redirects says which ones are followed; empty is RedirectsNone.
+	// Redirects decides which redirects are followed; empty is RedirectsNone.
 	Redirects Redirects
-	// Proxy is the address of a proxy, ProxyNone, or empty for what dibs's environment says.
+	// Proxy is the address of a proxy, ProxyNone, or empty for the proxy of dibs's environment.
 	Proxy string
 	TLS   *TLS // nil: the system's authorities, and nobody asks
 }
@@ -99,11 +100,11 @@ type TLS struct {
 	MinVersion                string // "1.3"; empty is 1.2
 }
 
-// A Policy is what happens on contention, lateness, failure and crash.
+// A Policy decides what happens on contention, lateness, failure and crash.
 type Policy struct {
 	Concurrency Concurrency
 	Scope       Scope
-	// Timeout bounds each attempt, Deadline the whole run with its retries; 0 is no bound.
+	// Timeout bounds each attempt, Deadline the whole run with its retries; 0: no bound.
 	Timeout  time.Duration
 	Deadline time.Duration
 	Retries  Retries
@@ -111,19 +112,19 @@ type Policy struct {
 	// CatchUpWindow is how far back missed ticks are caught up, and crashed ones run again.
 	CatchUpWindow time.Duration
 	OnCrash       OnCrash
-	// StartingDeadline is how late a start is still on time; 0 is half the schedule's period, at
-	// most 5 minutes (rule T4).
+	// StartingDeadline is how late a start is still on time; 0 is half the schedule's period, at most 5 minutes
+	// (rule T4).
 	StartingDeadline time.Duration
-	// StopGrace is the time between asking a run to stop and killing it, except when its lease
-	// is lost: then the lease's margin rules (rule L3).
+	// StopGrace is the time between asking a run to stop and killing it. If its lease is lost, the lease's margin
+	// applies instead (rule L3).
 	StopGrace     time.Duration
 	Leftovers     Leftovers
 	OnLostRequest OnLostRequest
 	// Jitter spreads the starts of different jobs: each job starts later than its tick by a share of Jitter that is
 	// always the same for that job. 0: on time.
 	Jitter time.Duration
-	// Between and UnlessBetween are windows of package schedule, read in the job's zone: a tick
-	// outside all of the former, or inside one of the latter, is skipped.
+	// Between and UnlessBetween are windows of package schedule, read in the job's zone. A tick outside all windows
+	// of Between, or inside one of UnlessBetween, is skipped.
 	Between, UnlessBetween []string
 }
 
@@ -133,8 +134,8 @@ type Retries struct {
 	Min, Max    time.Duration
 }
 
-// DefaultPolicy is the policy of a job that declares none. A job that enqueues is run again after a crash: the task
-// of its tick is enqueued once all the same.
+// DefaultPolicy returns the policy of a job that declares none. A job that enqueues is run again after a crash: the
+// task of its tick is still enqueued only once.
 func (s *Spec) DefaultPolicy() Policy {
 	p := DefaultPolicy(s.Command != nil || s.Function != nil)
 	if s.Task != nil {
@@ -143,8 +144,8 @@ func (s *Spec) DefaultPolicy() Policy {
 	return p
 }
 
-// DefaultPolicy is the policy of a job that declares none. For a command or a function, it has one attempt and no
-// Timeout.
+// DefaultPolicy returns the policy of a job that declares none. For a command or a function, it has one attempt and
+// no Timeout.
 func DefaultPolicy(command bool) Policy {
 	p := Policy{
 		Concurrency:   Forbid,

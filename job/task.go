@@ -5,17 +5,17 @@ import "time"
 // A Task is what a job enqueues instead of doing something itself. The unique key of the task is the job and its
 // tick.
 type Task struct {
-	// Kind chooses the handler, Queue is where the task waits.
+	// Kind chooses the handler; Queue is where the task waits.
 	Kind, Queue string
 	Args        string // JSON; "null" for none
 	Priority    int
-	// Delay is how long after its enqueuing the task becomes due. Expires is how long after that instant it is
-	// discarded if it still waits; 0: never.
+	// Delay is the time from enqueueing until the task is due. Expires is the time from then until a task that still
+	// waits is discarded; 0: never.
 	Delay, Expires time.Duration
-	// MaxAttempts bounds how often the task is tried; 0: as the queue has it. Retry is how long after its enqueuing
-	// another attempt may begin; 0: at any time. Backoff has the pauses after the first, second, … failed attempt,
-	// and the last one stands for all that follow; empty: as the worker has it for the kind. Timeout bounds each
-	// attempt; 0: none.
+	// MaxAttempts bounds how often the task is tried; 0: the queue's default. Retry is how long after the enqueueing
+	// another attempt may begin; 0: at any time. Backoff has the pauses after the first, second, … failed attempt;
+	// the last one applies to all that follow; empty: the worker's for the kind. Timeout bounds each attempt; 0:
+	// none.
 	MaxAttempts int
 	Retry       time.Duration
 	Backoff     []time.Duration
@@ -24,17 +24,17 @@ type Task struct {
 	Tags        []string
 }
 
-// A TaskLimit bounds how many tasks of a key run at the same time.
+// A TaskLimit caps how many tasks with the same key run at once.
 type TaskLimit struct {
 	Key string
-	// Shared makes the key one for all kinds.
+	// Shared makes the key the same for all kinds.
 	Shared bool
 	Max    int
-	// OnContention is what becomes of a task that finds the limit reached.
+	// OnContention decides what happens to a task that finds the limit reached.
 	OnContention Contention
 }
 
-// Contention is what becomes of a task whose limit is reached.
+// Contention decides what happens to a task whose limit is reached.
 type Contention string
 
 // A task whose limit is reached waits, is discarded, or replaces the running task.

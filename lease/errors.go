@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// When a call is wrong:
+// Errors of a wrong call.
 var (
 	// ErrBadKey is returned for a key that rule L13 refuses.
 	ErrBadKey = errors.New("bad key")
@@ -14,30 +14,29 @@ var (
 	ErrMargin = errors.New("lease margin does not hold")
 )
 
-// When an acquire is refused:
+// Errors of a refused acquire.
 var (
 	// ErrHeld is wrapped by *HeldError: another holder has the lease.
 	ErrHeld = errors.New("lease is held")
-	// ErrUnavailable is wrapped when the store does not answer, or answered too late to be believed. The caller does
+	// ErrUnavailable is wrapped when the store does not answer, or answered too late to be trusted. The caller does
 	// not have the lease then.
 	ErrUnavailable = errors.New("store is unavailable")
 )
 
-// When a hold has ended:
+// Errors at the end of a hold.
 var (
-	// ErrLost is the cause of the context of work whose lease is lost, and is returned by
-	// Release of such a lease.
+	// ErrLost is the cause of the context of work whose lease is lost. Release of such a lease returns it as well.
 	ErrLost = errors.New("lease lost")
-	// ErrNotReleased is wrapped by the error of Guard.Run when the work ran and its lease could not be released
-	// afterwards. The lease lapses by itself, after one TTL at most. The error never wraps ErrUnavailable as well,
-	// since a caller might do the work again for that.
+	// ErrNotReleased is wrapped by the error of Guard.Run when the work ran but its lease could not be released
+	// afterwards. The lease expires by itself, after one TTL at most. The error never wraps ErrUnavailable as well,
+	// because a caller might then do the work again.
 	ErrNotReleased = errors.New("the work ran, but its lease was not released")
-	// ErrClosed is returned by Acquire of a closed Keeper. It is also wrapped, together with ErrLost, by the loss of
+	// ErrClosed is returned by Acquire on a closed Keeper. It is also wrapped, together with ErrLost, in the loss of
 	// leases that the Keeper held when it was closed.
 	ErrClosed = errors.New("the Keeper was closed")
 )
 
-// HeldError says who holds the lease that could not be had. It wraps ErrHeld.
+// HeldError says who holds the lease that could not be acquired. It wraps ErrHeld.
 type HeldError struct {
 	Record Record
 	Now    time.Time // the store's time of the answer

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// A Guard puts a lease in front of work: nothing runs without it, and the work is told to stop
-// before the lease can expire elsewhere.
+// A Guard runs work under a lease: nothing runs without it, and the work is told to stop before the lease can be
+// granted elsewhere.
 type Guard struct {
 	Keeper *Keeper
 	// OnOverrun is called when work was told to stop because its lease is lost, and has not returned by the instant
-	// at which it must be gone. Go cannot kill a function: from then on only the token excludes others (rule L8). The
-	// dibs binary exits with status 79. OnOverrun runs on a goroutine of its own; nobody waits for it. Nil: nothing
-	// is called.
+	// at which it must have stopped. Go cannot kill a function: from then on only the token excludes others (rule
+	// L8). The dibs binary exits with status 79. OnOverrun runs on its own goroutine and delays nothing. Nil:
+	// nothing is called.
 	OnOverrun func(l *Lease)
 }
 
-// Work is what a Guard guards. If the lease is lost, ctx ends with a cause that wraps ErrLost. Work must then return
-// before Lease.Loss().Kill on the boot clock.
+// Work is the function that a Guard runs. If the lease is lost, ctx ends with a cause that wraps ErrLost. Work must
+// then return before Lease.Loss().Kill on the boot clock.
 type Work func(ctx context.Context, l *Lease) error
 
-// Run acquires the lease, does the work and releases the lease, also when the work panics. If the acquire failed, the
-// work did not run, and the error is the acquire's (*HeldError, ErrUnavailable, ErrClosed). Else the error joins the
-// work's own error with ErrLost or ErrNotReleased, if there are any. It is safe for concurrent use.
+// Run acquires the lease, does the work and releases the lease, even if the work panics. If the acquire failed, the
+// work did not run, and the error is the acquire's (*HeldError, ErrUnavailable, ErrClosed). Otherwise the error
+// joins the work's own error with ErrLost or ErrNotReleased, if there are any. It is safe for concurrent use.
 func (g Guard) Run(ctx context.Context, w Want, work Work) (err error) {
 	l, err := g.Keeper.Acquire(ctx, w)
 	if err != nil {
@@ -42,7 +42,7 @@ func (g Guard) Run(ctx context.Context, w Want, work Work) (err error) {
 	return g.Hold(ctx, l, work)
 }
 
-// Hold does the work under a lease that was acquired before. The caller releases it. If the lease is lost already,
+// Hold does the work under a lease that is already acquired. The caller releases it. If the lease is already lost,
 // the work is not started.
 func (g Guard) Hold(ctx context.Context, l *Lease, work Work) error {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -2,8 +2,8 @@ package lease
 
 import "sync"
 
-// A hearer calls a function of somebody who wants to hear of events. Each call runs on a goroutine of its own, which
-// lives only while there is something to tell: the caller of tell never waits. The zero hearer is ready for use.
+// A hearer calls a function that wants to be told of events. Each call runs on its own goroutine, which lives only
+// while there is something to tell: the caller of tell never waits. The zero hearer is ready for use.
 type hearer struct {
 	mu   sync.Mutex
 	busy bool

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// flights bounds how many chunks of one heartbeat are under way at once.
+// flights bounds how many chunks of one heartbeat are in progress at once.
 const flights = 4
 
 // never is a boot instant that does not come.
@@ -100,8 +100,8 @@ func (k *Keeper) alive() bool {
 	return k.beating
 }
 
-// watch marks leases as lost of which nothing was heard for too long. It returns the next boot instant at which a
-// lease would be lost.
+// watch marks leases as lost if they got no answer for too long. It returns the next boot instant at which a lease
+// would be lost.
 func (k *Keeper) watch(now time.Duration) time.Duration {
 	next := now + k.margin.TTL
 	for _, l := range k.leases() {
@@ -145,9 +145,9 @@ func (k *Keeper) renew(all []*Lease) {
 	wg.Wait()
 }
 
-// renewChunk sends one chunk. If the store answers it with an error, it is sent again in halves within the same
+// renewChunk sends one chunk. If the store answers with an error, the chunk is sent again in halves within the same
 // heartbeat, so that one item which the store cannot handle costs no other item its lease (rule L4). If the store
-// does not answer, that says nothing about the items, and halves would only be more requests to a store in trouble.
+// does not answer, that says nothing about the items, and halves would only add requests to a store in trouble.
 func (k *Keeper) renewChunk(chunk []*Lease, until time.Duration) {
 	reqs := make([]RenewRequest, len(chunk))
 	notAfter := k.NotAfter()

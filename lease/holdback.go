@@ -8,8 +8,8 @@ import (
 // holdBack is a span of the store's time in which it grants nothing (rule L9).
 type holdBack struct{ since, until time.Time }
 
-// sawHoldBack notes that the store refused at now to grant anything before until. The hold-back may have begun before
-// this process asked. It lasts for the namespace's longest TTL, which is no shorter than this Keeper's.
+// sawHoldBack records that the store refused at now to grant anything before until. The hold-back may have begun
+// before this process asked. It lasts for the namespace's longest TTL, which is no shorter than this Keeper's.
 func (k *Keeper) sawHoldBack(now, until time.Time) {
 	for {
 		before := k.back.Load()
@@ -29,8 +29,8 @@ func (k *Keeper) sawHoldBack(now, until time.Time) {
 	}
 }
 
-// HeldBack is the latest span in which the store granted nothing to anybody (rule L9), in store time and as far as
-// this Keeper was refused in it. Both instants are zero if there was none.
+// HeldBack returns the latest span in which the store granted nothing to anybody (rule L9), in store time and as far
+// as this Keeper was refused in it. Both instants are zero if there was none.
 func (k *Keeper) HeldBack() (since, until time.Time) {
 	if b := k.back.Load(); b != nil {
 		return b.since, b.until
@@ -38,8 +38,8 @@ func (k *Keeper) HeldBack() (since, until time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// Extend moves a deadline by the time since due in which the store held grants back: nobody could have begun anything
-// then. A zero deadline stays zero. All instants are store time. Extend a deadline once only.
+// Extend moves a deadline by the time since due in which the store held grants back: nothing could begin then. A
+// zero deadline stays zero. All instants are store time. Extend a deadline only once.
 func (k *Keeper) Extend(due, deadline time.Time) time.Time {
 	since, until := k.HeldBack()
 	if deadline.IsZero() || !due.Before(until) || deadline.Before(since) {
@@ -51,7 +51,7 @@ func (k *Keeper) Extend(due, deadline time.Time) time.Time {
 	return until.Add(deadline.Sub(due))
 }
 
-// HoldBackText is the sentence that a log shows when a store grants nothing for a while (rule L9).
+// HoldBackText returns the sentence that a log shows when a store grants nothing for a while (rule L9).
 func HoldBackText(wait time.Duration) string {
 	return fmt.Sprintf("new or restarted store: waiting %s in case another server still holds a lease; `dibs init` skips this for a new one",
 		wait.Round(100*time.Millisecond))

@@ -8,11 +8,11 @@ import (
 	"github.com/dibs-run/dibs/internal/keys"
 )
 
-// MaxKey is the length of the longest key: 512 bytes (rule L13).
+// MaxKey is the maximum length of a key: 512 bytes (rule L13).
 const MaxKey = keys.Max
 
-// A Key names the thing that is protected. Two keys are the same only if their bytes are: they
-// are never normalised, folded or trimmed.
+// A Key names the thing that is protected. Two keys are the same only if their bytes are: they are never normalised,
+// folded or trimmed.
 type Key string
 
 // ParseKey checks rule L13: 1 to 512 bytes of valid UTF-8 without control characters.
@@ -38,17 +38,17 @@ func ParseInternal(s string) (Key, error) {
 	return "", fmt.Errorf("%w: %q is not the name of one of dibs's own leases: once/NONCE, or KEY/ and one of %s", ErrBadKey, keys.Head(s), strings.Join(parts, ", "))
 }
 
-// mark separates the parts of the keys that dibs itself uses. It is a control character, which
-// no key of a person's can contain, so the two can never collide.
+// mark separates the parts of the keys that dibs itself uses. It is a control character, which a user's key cannot
+// contain, so the two can never collide.
 const mark = "\x1f"
 
-// parts are what dibs's own leases are called beside the key that they belong to.
+// parts are the suffixes of dibs's own leases that belong to another key.
 var parts = []string{"next", "gate", "catch-up", "mirror", "back-fill", "sweep"}
 
-// Next is the key of k's waiting place, which is itself a lease (rule T7).
+// Next returns the key of k's waiting place, which is itself a lease (rule T7).
 func (k Key) Next() Key { return k + mark + "next" }
 
-// Waits says whether k is a waiting place, and of which key.
+// Waits reports whether k is a waiting place, and of which key.
 func (k Key) Waits() (Key, bool) {
 	base, ok := strings.CutSuffix(string(k), mark+"next")
 	return Key(base), ok
@@ -56,34 +56,34 @@ func (k Key) Waits() (Key, bool) {
 
 const oncePrefix = "once" + mark
 
-// OnceKey makes a key that is used once and never again. A process keeps its claims under the lease of such a key
+// OnceKey returns a key that is used once and never again. A process keeps its claims under the lease of such a key
 // (rule T1), and so does a run that excludes nobody.
 func OnceKey() Key { return Key(oncePrefix + NewNonce().String()) }
 
-// Once says whether k came from OnceKey. No later hold needs its token, so a store deletes its record on release.
+// Once reports whether k came from OnceKey. No later hold needs its token, so a store deletes its record on release.
 func (k Key) Once() bool { return strings.HasPrefix(string(k), oncePrefix) }
 
-// Gate is the key of the lease under which the last start of k is looked up (rule T10).
+// Gate returns the key of the lease under which the last start of k is looked up (rule T10).
 func (k Key) Gate() Key { return k + mark + "gate" }
 
-// CatchUp is the key of the lease under which one server at a time runs the missed ticks of the
-// job k (rule T8).
+// CatchUp returns the key of the lease under which one server at a time runs the missed ticks of the job k (rule
+// T8).
 func (k Key) CatchUp() Key { return k + mark + "catch-up" }
 
-// Mirror is the key of the lease under which one process at a time copies what a host's directory
-// records to the store k (rule H1).
+// Mirror returns the key of the lease under which one process at a time copies the records of a host's directory to
+// the store k (rule H1).
 func (k Key) Mirror() Key { return k + mark + "mirror" }
 
-// Backfill is the key of the lease under which the ticks of the job k are run once more, beside their
-// outcomes: by one back-fill at a time (rule T12).
+// Backfill returns the key of the lease under which one back-fill at a time runs ticks of the job k once more,
+// beside their outcomes (rule T12).
 func (k Key) Backfill() Key { return k + mark + "back-fill" }
 
-// Sweep is the key of the lease under which one of the servers k, which all serve the same, takes over what dead
-// servers left.
+// Sweep returns the key of the lease under which one of the servers k, which all serve the same, takes over what
+// dead servers left.
 func (k Key) Sweep() Key { return k + mark + "sweep" }
 
-// Internal says whether k is one of dibs's own keys rather than a person's.
+// Internal reports whether k is one of dibs's own keys rather than a user's.
 func (k Key) Internal() bool { return strings.Contains(string(k), mark) }
 
-// String shows the key as people write it.
+// String returns the key as people write it.
 func (k Key) String() string { return strings.ReplaceAll(string(k), mark, "/") }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A Margin is the arithmetic by which a holder stops its own work before the lease can expire
-// elsewhere (rule L3). Make one with MarginFor and change what must differ.
+// A Margin is the arithmetic by which a holder stops its own work before the lease can be granted elsewhere (rule
+// L3). Create one with MarginFor and change individual fields.
 type Margin struct {
-	// TTL is how long a lease lasts without renewal. Size it to the outage of the store that a run should survive,
-	// never to the length of the job. Default 15 s.
+	// TTL is how long a lease lasts without renewal. Choose it for the outage of the store that a run should
+	// survive, never for the length of the job. Default 15 s.
 	TTL time.Duration
 	// Heartbeat is the time between renewals. Default 2 s.
 	Heartbeat time.Duration
@@ -19,17 +19,17 @@ type Margin struct {
 	// LostGrace is how long work may take to stop, after it was told that its lease is lost, before it is killed.
 	// Default 5 s.
 	LostGrace time.Duration
-	// Kill is reserved for the kill itself to take effect. Default 1 s.
+	// Kill is the time reserved for a kill to take effect. Default 1 s.
 	Kill time.Duration
 	// Rho bounds the drift between this machine's clock and the store's. Default 0.01.
 	Rho float64
 }
 
-// DefaultTTL is the TTL of a lease unless something else is configured.
+// DefaultTTL is the default TTL of a lease.
 const DefaultTTL = 15 * time.Second
 
-// MarginFor is the default margin for a TTL; 0 means DefaultTTL. From 15 s up, a longer TTL only makes the survivable
-// outage longer. Below 15 s all figures shrink in proportion.
+// MarginFor returns the default margin for a TTL; 0 means DefaultTTL. From 15 s up, a longer TTL only makes the
+// survivable outage longer. Below 15 s all figures shrink in proportion.
 func MarginFor(ttl time.Duration) Margin {
 	ttl = cmp.Or(ttl, DefaultTTL)
 	m := Margin{TTL: ttl, Heartbeat: 2 * time.Second, RPCTimeout: 2 * time.Second,
@@ -61,14 +61,14 @@ func (m Margin) need() time.Duration {
 
 func (m Margin) drift() time.Duration { return time.Duration(float64(m.TTL) * m.Rho) }
 
-// Safe is how long after sending a successful request the hold is certain to last.
+// Safe returns how long after sending a successful request the hold is certain to last.
 func (m Margin) Safe() time.Duration { return m.TTL - m.drift() }
 
-// TermAfter and KillAfter are when work is told to stop and killed, counted like Safe.
+// TermAfter returns when work is told to stop, counted like Safe.
 func (m Margin) TermAfter() time.Duration { return m.Safe() - m.LostGrace - m.Kill }
 
-// KillAfter is when work that did not stop by itself is killed, counted like Safe.
+// KillAfter returns when work that did not stop by itself is killed, counted like Safe.
 func (m Margin) KillAfter() time.Duration { return m.Safe() - m.Kill }
 
-// Outage is the longest silence of the store that work survives untouched.
+// Outage returns the longest silence of the store that does not affect work.
 func (m Margin) Outage() time.Duration { return m.TermAfter() - m.RPCTimeout }

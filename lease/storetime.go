@@ -29,7 +29,7 @@ type storeTime struct {
 // jump is the time (from, to] over which the store's clock stepped forward.
 type jump struct{ from, to time.Time }
 
-// mostJumps bounds how many are remembered.
+// mostJumps bounds how many jumps are remembered.
 const mostJumps = 8
 
 // line maps the boot clock to the store's: at boot instant 0 the store's clock read low at the
@@ -41,18 +41,18 @@ type line struct {
 }
 
 const (
-	// MaxStep is the largest step of a store's clock that is taken for the drift of clocks (rule L12).
+	// MaxStep is the largest step of a store's clock that is treated as drift (rule L12).
 	MaxStep = 5 * time.Second
 	// StepQuiet is how long schedules follow the line on which the store's clock was before a larger step.
 	StepQuiet = 60 * time.Second
 
-	// MaxJump is the largest step forward whose ticks are caught up on: what a larger one jumps over is not.
+	// MaxJump is the largest step forward whose ticks are caught up: ticks that a larger step jumps over are not.
 	MaxJump = 15 * time.Minute
 
 	lineAge = 30 * time.Second // an older sample gives way even to a less exact one
 )
 
-// sample takes in a reply: sent and received are boot instants.
+// sample records a reply: sent and received are boot instants.
 func (s *storeTime) sample(now time.Time, sent, received time.Duration) {
 	if now.IsZero() {
 		return
@@ -72,7 +72,7 @@ func (s *storeTime) sample(now time.Time, sent, received time.Duration) {
 	}
 }
 
-// take returns the step where this sample is the first one that shows it.
+// take returns the step if this sample is the first one that shows it.
 func (s *storeTime) take(next line) (step time.Duration) {
 	// Between two samples the clocks may drift; anything beyond is a step.
 	off := gap(s.line, next)
@@ -112,14 +112,14 @@ func (s *storeTime) adopt(next line, boot time.Duration) {
 	}
 }
 
-// jumped says whether an instant is one that the store's clock jumped over.
+// jumped reports whether an instant is one that the store's clock jumped over.
 func (s *storeTime) jumped(at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.jumps, func(j jump) bool { return at.After(j.from) && !at.After(j.to) })
 }
 
-// leapt is how much time the store's clock jumped over, all in all.
+// leapt returns the total time that the store's clock jumped over.
 func (s *storeTime) leapt() (d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *storeTime) leapt() (d time.Duration) {
 	return d
 }
 
-// gap is how far b lies outside what a allows: 0 where the two agree.
+// gap returns how far b is outside what a allows: 0 if the two agree.
 func gap(a, b line) time.Duration {
 	if a.low.IsZero() {
 		return 0
@@ -143,7 +143,7 @@ func gap(a, b line) time.Duration {
 	return 0
 }
 
-// now is the earliest that the store's clock can read; ok is false before the first sample.
+// now returns the earliest that the store's clock can read; ok is false before the first sample.
 func (s *storeTime) now() (t time.Time, ok bool) {
 	boot := s.clock.Boot()
 	s.mu.Lock()
@@ -158,7 +158,7 @@ func (s *storeTime) known() bool {
 	return !s.line.low.IsZero()
 }
 
-// estimate is the middle of what the store's clock can read, and half the width of that.
+// estimate returns the middle of what the store's clock can read, and half the width of that.
 func (s *storeTime) estimate() (t time.Time, within time.Duration, ok bool) {
 	boot := s.clock.Boot()
 	s.mu.Lock()
@@ -167,7 +167,7 @@ func (s *storeTime) estimate() (t time.Time, within time.Duration, ok bool) {
 	return s.line.low.Add(boot + half), half, !s.line.low.IsZero()
 }
 
-// passed is the earliest that the store's clock can read, or the time that schedules follow where that is earlier.
+// passed returns the earliest that the store's clock can read, or the time that schedules follow if that is earlier.
 func (s *storeTime) passed() time.Time {
 	boot := s.clock.Boot()
 	s.mu.Lock()
@@ -178,7 +178,7 @@ func (s *storeTime) passed() time.Time {
 	return s.line.low.Add(boot)
 }
 
-// steady says whether the store's clock has kept to one line for as long as a step has to last.
+// steady reports whether the store's clock has kept to one line for as long as a step has to last.
 func (s *storeTime) steady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,14 +189,14 @@ func (s *storeTime) keeps() bool {
 	return !s.line.low.IsZero() && s.stepped == 0 && s.heard-s.since >= StepQuiet
 }
 
-// tellAgain has onSteady hear once more, after as long as a step has to last.
+// tellAgain calls onSteady once more, after as long as a step has to last.
 func (s *storeTime) tellAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told, s.quiet = false, s.heard+StepQuiet
 }
 
-// age is how long ago the store was last heard.
+// age returns how long ago the store last answered.
 func (s *storeTime) age() time.Duration {
 	boot := s.clock.Boot()
 	s.mu.Lock()
@@ -204,7 +204,7 @@ func (s *storeTime) age() time.Duration {
 	return boot - s.heard
 }
 
-// ticks is the store's time that schedules follow.
+// ticks returns the store's time that schedules follow.
 func (s *storeTime) ticks() (t time.Time, ok bool) {
 	boot := s.clock.Boot()
 	s.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Overlong says whether a hold lasts longer than a renewal at now would make it: it was renewed while the store's
+// Overlong reports whether a hold lasts longer than a renewal at now would make it: it was renewed while the store's
 // clock was further ahead (rule L12).
 func (r Record) Overlong(now time.Time) bool { return r.Expires.Sub(now) > r.TTL+MaxStep }
 
@@ -20,8 +20,8 @@ func (k *Keeper) steadied() {
 	}
 }
 
-// trimAll shortens all overlong holds. If it fails, it is done a minute later: for the key of a dead process, which is
-// never given to another, nobody contends.
+// trimAll shortens all overlong holds. If it fails, it tries again a minute later: nobody contends for the key of a
+// dead process, since that key is never granted again.
 func (k *Keeper) trimAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), k.margin.RPCTimeout)
 	defer cancel()

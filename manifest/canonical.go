@@ -11,13 +11,13 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// Canonical is the manifest's one spelling, byte for byte: JSON without white space and with every default of version
-// 1 written out, jobs sorted by name, headers by key. It ends without a line end.
+// Canonical returns the manifest's only canonical spelling, byte for byte: JSON without white space and with every
+// default of version 1 written out, jobs sorted by name, headers by key. It has no line end at the end.
 //
-// Fields that are not of version 1 are written only if they are used. A command, with dir and env after it, or a task
-// takes the place of the request. Further fields of a policy follow the retries; those that have their default are
-// left out. Defaults have become part of the jobs. Each concurrency_scope is written, so nothing is left to its
-// reader to decide. The canonical form is itself a manifest, with the same canonical form.
+// Fields that are not of version 1 are written only if they are used. A command, followed by dir and env, or a task
+// replaces the request. Further fields of a policy follow the retries; those that have their default are left out.
+// Defaults have become part of the jobs. Each concurrency_scope is written, so that the reader has nothing to
+// decide. The canonical form is itself a manifest, with the same canonical form.
 func (m *Manifest) Canonical() []byte {
 	c := canonicalManifest{Version: Version, App: m.App, Jobs: []canonicalJob{}}
 	for i := range m.Jobs {

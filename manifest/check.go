@@ -38,7 +38,7 @@ func (r *reader) check(f field, s *shape) {
 	}
 }
 
-// fits says whether a value is of a right kind, and refuses it if it is not.
+// fits reports whether a value is of a right kind, and refuses it if it is not.
 func (r *reader) fits(f field, s *shape) bool {
 	kinds, found := s.kinds(), f.node.kind
 	if slices.Contains(kinds, found) {

@@ -14,9 +14,9 @@ type Error struct {
 	// fields; empty for the document as a whole.
 	Path    string `json:"path"`
 	Message string `json:"message"`
-	// File is the document's name, where a manifest has several.
+	// File is the document's name, if a manifest has several.
 	File string `json:"file,omitempty"`
-	// Line and Column, from 1, are where it stands in the document.
+	// Line and Column, from 1, are the position in the document.
 	Line   int `json:"-"`
 	Column int `json:"-"`
 
@@ -41,8 +41,8 @@ func (e Error) Error() string {
 	return oneLine(s)
 }
 
-// oneLine writes out what would do something to a terminal or a log, such as a line's end in the name
-// of a field: a manifest may come from an application.
+// oneLine escapes what could affect a terminal or a log, such as a line end in the name of a field: a manifest may
+// come from an application.
 func oneLine(s string) string {
 	if !strings.ContainsFunc(s, unprintable) {
 		return s

@@ -62,8 +62,8 @@ func (r *reader) variant(f field) *shape {
 	return d.version1Job
 }
 
-// added says whether an object uses a field of ours: has, or inherits, a value there other than the
-// default, which the canonical form leaves out.
+// added reports whether an object uses a field of ours: has, or inherits, a value there other than the default,
+// which the canonical form leaves out.
 func added(of *shape, own, standard fields) bool {
 	for _, p := range of.props {
 		f := inherit(p.name, own, standard)
@@ -74,7 +74,7 @@ func added(of *shape, own, standard fields) bool {
 	return false
 }
 
-// extended says whether one of a job's expressions is of a dialect that version 1 does not have.
+// extended reports whether one of a job's expressions is of a dialect that version 1 does not have.
 func (r *reader) extended(o fields) bool {
 	rules := r.rules(o)
 	return slices.ContainsFunc(expressions(o), func(f field) bool {

@@ -34,7 +34,7 @@ import (
 // Version is the version that this package reads and writes.
 const Version = 1
 
-// MaxSize is the size of the largest document, in bytes.
+// MaxSize is the maximum size of a document, in bytes.
 const MaxSize = 4 << 20
 
 // A Manifest is a valid manifest, with every default filled in.
@@ -53,8 +53,8 @@ func LoadFile(path string) (*Manifest, error) {
 	return Load(data, path)
 }
 
-// Load reads a document. Its name is used in errors, and its ending tells the format: .json, .yaml or .yml. Without
-// such an ending a document that begins with a brace is JSON, and any other is YAML. The error of an invalid manifest
+// Load reads a document. Errors use its name, and its ending selects the format: .json, .yaml or .yml. Without such
+// an ending, a document that begins with a brace is JSON, and any other is YAML. The error of an invalid manifest
 // wraps Errors, which lists everything that is wrong with it.
 func Load(data []byte, name string) (*Manifest, error) {
 	m, errs := load(data, name)
@@ -89,7 +89,7 @@ func read(data []byte, name string) (*Manifest, map[string]position, Errors) {
 	return m, r.places, r.errs
 }
 
-// tooLarge says whether the canonical form could not be read again.
+// tooLarge reports whether the canonical form could not be read again.
 func (m *Manifest) tooLarge() bool {
 	size := 0
 	for i := range m.Jobs {

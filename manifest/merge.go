@@ -62,8 +62,8 @@ type merger struct {
 	names map[string]string
 }
 
-// add takes over a document's jobs. What is wrong between documents is told of documents that have
-// errors of their own, too, as far as it can be read.
+// add takes over a document's jobs. Errors between documents are also reported for documents with errors of their
+// own, if enough can be read.
 func (g *merger) add(d Document) {
 	m, places, errs := read(d.Data, d.Name)
 	if m != nil {

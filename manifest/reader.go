@@ -104,7 +104,7 @@ func inherit(name string, from ...fields) field {
 	return from[0].get(name)
 }
 
-// is says whether a value of that kind, which was not refused, stands in the field.
+// is reports whether a value of that kind, which was not refused, stands in the field.
 func (r *reader) is(f field, want kind) bool {
 	return f.present() && f.node.kind == want && !r.bad[f.path]
 }

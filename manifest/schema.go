@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 )
 
-// SchemaURL is where the JSON Schema of the newest version is found.
+// SchemaURL is the address of the JSON Schema of the newest version.
 const SchemaURL = "https://raw.githubusercontent.com/dibs-run/dibs/main/docs/reference/manifest.schema.json"
 
-// Schema is the JSON Schema (draft 2020-12) of manifests, for editors: indented, with a line end. It
-// accepts every valid manifest. What it cannot state, it leaves to Load: expressions, zones and
-// whole addresses, names that are unique, retries whose maximum is below their minimum, and limits
-// that depend on what a job inherits.
+// Schema returns the JSON Schema (draft 2020-12) of manifests, for editors: indented, with a line end. It accepts
+// every valid manifest. It leaves to Load what it cannot state: expressions, zones and whole addresses, names that
+// are unique, retries whose maximum is below their minimum, and limits that depend on what a job inherits.
 func Schema() []byte {
 	d := described()
 	root := schemaOf(d.manifest)

@@ -188,7 +188,7 @@ func (s *shape) nearest(wrong string) string {
 	return strings.Join(s.words[:last], ", ") + " or " + s.words[last]
 }
 
-// usual says whether a value of the shape is its default.
+// usual reports whether a value of the shape is its default.
 func (s *shape) usual(n *node) bool {
 	if s.kind == number {
 		v, _ := whole(n.text)

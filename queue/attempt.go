@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// deaf is how long after its timeout a handler is said to have ignored it.
+// deaf is how long after its timeout a handler is reported as having ignored it.
 const deaf = 10 * time.Second
 
-// An attempt is one call of a handler. All that is the caller's is called in here and nowhere else: the handler, its
-// Backoff, and the methods of the error that it returned. Whatever they do, the slot goes on, and the task has an end.
+// An attempt is one call of a handler. All of the caller's code runs here and nowhere else: the handler, its
+// Backoff, and the methods of the error that it returned. Whatever that code does, the slot continues, and the task
+// reaches an end.
 type attempt struct {
 	ended
 	run    Run
@@ -23,7 +24,8 @@ type attempt struct {
 	back   bool // the handler returned, or panicked
 }
 
-// begin makes the context of an attempt, which timeout, stop, shutdown and loss end. The timeout is its deadline.
+// begin makes the context of an attempt. Timeout, stop, shutdown and loss of the lease end it; the timeout is its
+// deadline.
 func (s *session) begin(it *item, a *attempt) {
 	a.ctx, a.cancel = context.WithCancelCause(s.work)
 	it.mu.Lock()
@@ -39,8 +41,8 @@ func (s *session) begin(it *item, a *attempt) {
 	a.begun = time.Now()
 }
 
-// do calls the handler, and finds out what its error says. Where the handler ends its goroutine, it does not return,
-// and neither does this: what is known of the attempt was set before.
+// do calls the handler and reads its error. If the handler ends its goroutine, do does not return either; what is
+// known of the attempt was set before.
 func (s *session) do(it *item, a *attempt) {
 	a.says = opinion{text: ErrExited.Error(), err: ErrExited}
 	ctx := a.ctx
@@ -60,7 +62,7 @@ func (s *session) do(it *item, a *attempt) {
 	}
 }
 
-// returned notes that the handler is at its end, and why its context had ended by then.
+// returned records that the handler has ended, and why its context had ended by then.
 func (a *attempt) returned() {
 	if a.back {
 		return
@@ -71,13 +73,13 @@ func (a *attempt) returned() {
 	}
 }
 
-// ignores says that a handler goes on although its time is over: nobody can end it but itself.
+// ignores logs that a handler continues although its time is over: only the handler itself can end it.
 func (s *session) ignores(it *item, timeout time.Duration) {
 	s.w.log.Warn("a task's handler has not returned although its time is over", "event", "task-deaf", "kind", it.Kind,
 		"queue", it.Queue, "timeout", timeout, "task", it.ID)
 }
 
-// call does the task; a panic is an error with its stack.
+// call runs the task; a panic becomes an error with its stack.
 func call(ctx context.Context, h Handler, r *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -87,7 +89,7 @@ func call(ctx context.Context, h Handler, r *Run) (err error) {
 	return h.Do(ctx, r)
 }
 
-// panicked is the error of a handler that did.
+// panicked is the error of a handler that panicked.
 type panicked struct {
 	what  string
 	stack []byte
@@ -95,7 +97,7 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %s\n%s", p.what, p.stack) }
 
-// backoff asks the handler for its pause; false where it panics.
+// backoff asks the handler for its pause; ok is false if it panics.
 func (a *attempt) backoff() (d time.Duration, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -106,14 +108,15 @@ func (a *attempt) backoff() (d time.Duration, ok bool) {
 	return max(a.handler.Backoff(a.attempt, a.says.err), 0), true
 }
 
-// opinion is what a handler's error says.
+// opinion is the meaning of a handler's error.
 type opinion struct {
 	err     error // nil: success
 	text    string
 	handled *handled // nil: an ordinary failure
 }
 
-// read finds it out. The error is the caller's: a typed nil, say, panics when it is asked for its text.
+// read interprets a handler's error. The error is the caller's code: a typed nil, for example, panics when asked for
+// its text.
 func read(err error) (o opinion) {
 	if err == nil {
 		return o
@@ -130,7 +133,7 @@ func read(err error) (o opinion) {
 	return o
 }
 
-// textOf is v for people, whatever its methods do.
+// textOf returns v as text for people, whatever its methods do.
 func textOf(v any) (text string) {
 	defer func() {
 		if recover() != nil {

@@ -13,7 +13,7 @@ const (
 	tendEvery = time.Second
 )
 
-// beat asks every second which tasks are to stop, with each heartbeat which ones the worker has, and hands back
+// beat asks every second which tasks must stop, asks with each heartbeat which tasks the worker has, and hands back
 // those that wait too long for a slot.
 func (s *session) beat(ctx context.Context) {
 	var whole time.Time // when it asked for all
@@ -43,7 +43,7 @@ func (s *session) beat(ctx context.Context) {
 	}
 }
 
-// maintain does its share of what is nobody's, about once a second.
+// maintain calls Store.Maintain about once a second: this worker's share of the work that belongs to no process.
 func (s *session) maintain(ctx context.Context) {
 	for wait(ctx, tendEvery/2+rand.N(tendEvery)) {
 		for more := true; more && ctx.Err() == nil; {

@@ -8,27 +8,27 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// page is how many tasks one step of a bulk act takes.
+// page is how many tasks one step of a bulk operation takes.
 const page = 1000
 
-// A Bulk is an act on all tasks that a filter selects: as they are when it begins, in steps, each of which
-// stands for itself. It may be interrupted after any of them, and begun again. A task that has come into another queue
-// or state by the time of its step is left alone (Changed).
+// A Bulk is an operation on all tasks that a filter selects when it begins. It runs in independent steps, so it can
+// be interrupted after any of them and started again. A task that has moved to another queue or state by the time of
+// its step is left alone (Changed).
 type Bulk struct {
 	Admin  driver.Admin
 	Filter driver.Filter    // its cursor and bound are the Bulk's own
 	Action driver.OpRequest // without IDs, From and States
 }
 
-// Preview is what a Bulk would be done to.
+// Preview describes the tasks that a Bulk would change.
 type Preview struct {
-	// Tasks is how many there are, States how many in each state; First and Last bound their ids.
+	// Tasks is the number of tasks, States the number in each state; First and Last bound their ids.
 	Tasks       int
 	States      map[task.State]int
 	First, Last task.ID
 }
 
-// Preview looks, and changes nothing.
+// Preview only reads; it changes nothing.
 func (b Bulk) Preview(ctx context.Context) (Preview, error) {
 	p := Preview{States: map[task.State]int{}}
 	err := b.pages(ctx, 0, func(tasks []driver.Task) error {
@@ -44,8 +44,8 @@ func (b Bulk) Preview(ctx context.Context) (Preview, error) {
 	return p, err
 }
 
-// Progress is how far a Bulk has come: how many tasks were answered what, and those that were not
-// simply done.
+// Progress is how far a Bulk has come: the number of tasks per answer, and the tasks whose answer was not simply
+// Done.
 type Progress struct {
 	Tasks   int
 	Answers map[driver.OpAnswer]int
@@ -53,8 +53,8 @@ type Progress struct {
 	Exceptions []driver.OpResult
 }
 
-// Do acts on the tasks up to last (Preview.Last), and calls each after every step. When ctx ends it stops
-// between two steps.
+// Do runs the operation on the tasks up to last (Preview.Last), and calls each after every step. When ctx ends, it
+// stops between two steps.
 func (b Bulk) Do(ctx context.Context, last task.ID, each func(Progress)) (Progress, error) {
 	p := Progress{Answers: map[driver.OpAnswer]int{}}
 	if err := b.Action.Check(); err != nil {
@@ -89,7 +89,7 @@ func (p *Progress) add(acted []driver.OpResult) {
 	}
 }
 
-// pages hands the selected tasks to step, by id ascending.
+// pages passes the selected tasks to step, in ascending order of id.
 func (b Bulk) pages(ctx context.Context, last task.ID, step func([]driver.Task) error) error {
 	f := b.Filter
 	f.After, f.UpTo, f.Max = 0, last, page
@@ -111,8 +111,8 @@ func (b Bulk) pages(ctx context.Context, last task.ID, step func([]driver.Task) 
 	}
 }
 
-// Drained waits until none of the tasks up to last that the filter selects waits or runs any more,
-// and calls each with how many are left, about once a second (rule Q7).
+// Drained waits until none of the selected tasks up to last is waiting or running, and calls each with the number
+// that is left, about once a second (rule Q7).
 func (b Bulk) Drained(ctx context.Context, last task.ID, each func(left int)) error {
 	for {
 		left := 0

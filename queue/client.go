@@ -13,20 +13,20 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// maxBatch is how many tasks travel in one call of a Client, maxBytes how large their arguments are in all.
+// maxBatch is how many tasks one call of a Client sends at most; maxBytes bounds the total size of their arguments.
 const (
 	maxBatch = 1000
 	maxBytes = 8 << 20
 )
 
-// ClientOptions make a Client. Only Store is required.
+// ClientOptions configure a Client. Only Store is required.
 type ClientOptions struct {
 	Store driver.Store
 	// Timeout bounds one call of the store. Default 10 s.
 	Timeout time.Duration
 }
 
-// A Client enqueues. Calls that come at the same time travel together. It is safe for concurrent use.
+// A Client enqueues tasks. Concurrent calls are sent together. It is safe for concurrent use.
 type Client struct {
 	store   driver.Store
 	timeout time.Duration
@@ -35,7 +35,7 @@ type Client struct {
 	tally   *counters.Tally
 }
 
-// NewClient makes a Client. Close it, so that what it counted is written.
+// NewClient creates a Client. Close it, so that its counters are written.
 func NewClient(o ClientOptions) *Client {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
@@ -45,10 +45,10 @@ func NewClient(o ClientOptions) *Client {
 	return c
 }
 
-// Enqueue takes one task in and answers truthfully (promise 16): Enqueued.Answer says whether it is
-// New, or a Duplicate of which task, in which state. An error that wraps ErrUnavailable means that
-// nobody knows: a Spec with a unique key may simply be sent again. So may one after ErrUndecided, which
-// took nothing in. When ctx ends first, the task may still be taken in.
+// Enqueue adds one task. Enqueued.Answer reports whether it is New or a Duplicate, of which task, and in which state
+// that one is (promise 16). If the error wraps ErrUnavailable, the result is unknown: a Spec with a unique key can
+// simply be sent again. It can also be sent again after ErrUndecided, which added nothing. If ctx ends first, the
+// task may still be added.
 func (c *Client) Enqueue(ctx context.Context, s Spec) (Enqueued, error) {
 	if err := s.Check(); err != nil {
 		return Enqueued{}, err
@@ -70,9 +70,9 @@ func (c *Client) send(specs []Spec) ([]Enqueued, error) {
 	return c.store.Enqueue(ctx, specs)
 }
 
-// EnqueueMany takes many in, each with its own answer. Up to 1,000 with at most 8 MiB of arguments are one atomic
-// step; on an error the answers of the steps before it are returned with it. With ErrUndecided all of them are: those
-// that say Undecided were not taken in, and the others were.
+// EnqueueMany adds many tasks, each with its own answer. Up to 1,000 tasks with at most 8 MiB of arguments are one
+// atomic step. On an error, EnqueueMany also returns the answers of the steps before it. With ErrUndecided it
+// returns all answers: tasks answered Undecided were not added, and the others were.
 func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, error) {
 	if c.closed.Load() {
 		return nil, ErrClosed
@@ -94,7 +94,7 @@ func (c *Client) EnqueueMany(ctx context.Context, specs []Spec) ([]Enqueued, err
 	return answers, undecided(specs, answers)
 }
 
-// undecided is the error for answers that took nothing in and name no task; nil where there is none.
+// undecided returns the error for answers that added nothing and name no task; nil if there are none.
 func undecided(specs []Spec, answers []Enqueued) error {
 	first, n := -1, 0
 	for i := range answers {
@@ -122,8 +122,8 @@ func uniqueKey(s *Spec) string {
 	return s.Unique.Key
 }
 
-// stepOf is how many of specs go in one step: one that takes longer than Timeout would be cut off with nobody knowing
-// what became of it.
+// stepOf returns how many of specs one step takes. A step that took longer than Timeout would be cut off with an
+// unknown result.
 func stepOf(specs []Spec) int {
 	n, bytes := 1, len(specs[0].Args)
 	for n < min(len(specs), maxBatch) {
@@ -141,18 +141,17 @@ func (c *Client) step(ctx context.Context, specs []Spec) ([]Enqueued, error) {
 	return c.store.Enqueue(ctx, specs)
 }
 
-// Close writes what was counted. Calls that are under way are answered, later ones refused (ErrClosed).
+// Close writes the counters. Calls in progress are answered; later ones fail with ErrClosed.
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.singles.Close()
 	c.tally.Close()
 }
 
-// EnqueueIn takes tasks in as part of a transaction of the caller's: nothing of it exists before the
-// commit, or after a rollback (promise 22). A store's package makes in from a transaction:
-// postgres.QueueTx, mysql.QueueTx, file.QueueTx. Roll back on an error, as on that of any other statement.
-// ErrUndecided leaves the transaction usable: of the answers, which come with it, those that say Undecided were not
-// taken in.
+// EnqueueIn adds tasks as part of the caller's transaction: the tasks do not exist before the commit, or after a
+// rollback (promise 22). A store's package makes in from a transaction: postgres.QueueTx, mysql.QueueTx,
+// file.QueueTx. Roll back on an error, as after any other failed statement. ErrUndecided leaves the transaction
+// usable: the answers come with it, and tasks answered Undecided were not added.
 func EnqueueIn(ctx context.Context, in driver.Inserter, specs ...Spec) ([]Enqueued, error) {
 	checked, err := checkAll(specs)
 	if err != nil {
@@ -165,7 +164,7 @@ func EnqueueIn(ctx context.Context, in driver.Inserter, specs ...Spec) ([]Enqueu
 	return answers, undecided(checked, answers)
 }
 
-// checkAll are specs with their defaults.
+// checkAll checks specs and returns them with their defaults.
 func checkAll(specs []Spec) ([]Spec, error) {
 	checked := slices.Clone(specs)
 	for i := range checked {

@@ -25,10 +25,10 @@ type ended struct {
 	took           time.Duration
 }
 
-// decide says what becomes of the task; ok is false where nothing may be written any more.
+// decide returns what happens to the task; ok is false if nothing may be written any more.
 //
-// Work that was done is done, even if it was told to stop meanwhile. An attempt counts because its
-// work began; only handing back and postponing use none (promises 19 and 20).
+// Finished work is a success even if it was asked to stop meanwhile. An attempt counts because its work began; only
+// handing back and postponing use none (promises 19 and 20).
 func decide(e ended) (c driver.Completion, ok bool) {
 	c = driver.Completion{Ref: e.task.Ref, Started: e.started, Ended: e.ended}
 	if errors.Is(e.cause, lease.ErrLost) {
@@ -64,7 +64,7 @@ func (e *ended) postpone(c *driver.Completion, d time.Duration) {
 	}
 }
 
-// again retries a failed attempt as long as attempts and time are left.
+// again retries a failed attempt while attempts and time are left.
 func (e *ended) again(c *driver.Completion, h *handled) {
 	c.Outcome = "failed"
 	if errors.Is(e.cause, ErrTimedOut) {
@@ -89,8 +89,8 @@ func (e *ended) again(c *driver.Completion, h *handled) {
 	}
 }
 
-// overdue ends a task whose time for retries ran out while it waited; that is no attempt. The first attempt is always
-// made: a task never fails without having been tried.
+// overdue ends a task whose time for retries ran out while it waited; that is not an attempt. The first attempt is
+// always made: a task never fails without having been tried.
 func overdue(f *driver.Fetched, now time.Time) (driver.Completion, bool) {
 	if f.RetryUntil.IsZero() || f.Attempts == f.Granted || !now.After(f.RetryUntil) {
 		return driver.Completion{}, false

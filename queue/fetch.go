@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// ahead is how long the tasks that wait for a slot may take to get one: tasks are fetched as
-	// far ahead as they are short, so that a round trip never leaves the slots idle.
+	// ahead is how long waiting tasks may take to get a slot. The shorter the tasks, the more are fetched ahead, so
+	// that slots are never idle during a round trip.
 	ahead = 25 * time.Millisecond
-	// stale is how long a task waits for a slot before it is handed back, so that another worker may have it.
+	// stale is how long a task waits for a slot before it is handed back, so that another worker can get it.
 	stale = time.Second
 )
 
-// capacity is how many tasks the session wants to have: one for each slot, and as many more as its slots
-// work off in the time of ahead.
+// capacity is how many tasks the session wants to have: one per slot, and as many more as its slots finish within
+// ahead.
 func (s *session) capacity() int {
 	o := s.w.o
 	pace := s.pace.Load()
@@ -37,8 +37,7 @@ func (s *session) low() int {
 	return max(c/2, min(s.w.o.Slots, c-1))
 }
 
-// fetch asks for tasks until ctx ends: when slots are free and there is a reason to think that the store
-// has some.
+// fetch asks for tasks until ctx ends, whenever slots are free and the store may have some.
 func (s *session) fetch(ctx context.Context) {
 	signs, poll := s.watch(ctx)
 	timer := time.NewTimer(0)
@@ -96,8 +95,8 @@ func (s *session) fetch(ctx context.Context) {
 	}
 }
 
-// alone works a task that the next crash would end: all others of the worker end first, and nothing is fetched until
-// it has ended itself. So a crash is its own, and a neighbour's ends it not (rule Q4).
+// alone runs a task that the next crash would end. All other tasks of the worker end first, and nothing is fetched
+// until it has ended. So a crash of its neighbour cannot end it, and its own crash is charged to it alone (rule Q4).
 func (s *session) alone(ctx context.Context, it *item) {
 	s.lonely.Store(it)
 	defer s.lonely.Store(nil)
@@ -114,7 +113,7 @@ func (s *session) alone(ctx context.Context, it *item) {
 	}
 }
 
-// sleep waits until a task has ended; false where ctx has.
+// sleep waits until a task has ended; it returns false if ctx has ended.
 func (s *session) sleep(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -124,15 +123,15 @@ func (s *session) sleep(ctx context.Context) bool {
 	}
 }
 
-// disowned takes in that the store does not know this worker's lease: a server took over that never had it, its
-// data was cleared, or its clock jumped past the lease. The store may give the tasks to others at once, so they are
-// stopped now, and not at the next heartbeat.
+// disowned handles a store that does not know this worker's lease: a server took over that never had it, its data
+// was cleared, or its clock jumped past the lease. The store may give the tasks to others at once, so they are
+// stopped now, not at the next heartbeat.
 func (s *session) disowned() {
 	s.lease.Check() // as a rule the lease is lost by this, and its guard stops the tasks
 	s.end(errDisowned)
 }
 
-// pass puts tasks before the slots. What has no room when ctx ends is handed back with the others.
+// pass queues tasks for the slots. Tasks that have no room when ctx ends are handed back with the others.
 func (s *session) pass(ctx context.Context, items []*item) {
 	for _, it := range items {
 		select {
@@ -159,7 +158,7 @@ func (s *session) ask(ctx context.Context, room, turn int) (driver.Fetch, error)
 		Kinds: o.Mux.kinds(), Max: room, Suspects: true, Charged: charged})
 }
 
-// watch has the store tell of new tasks, where it can.
+// watch asks the store to signal new tasks, if it can.
 func (s *session) watch(ctx context.Context) (signs <-chan struct{}, poll time.Duration) {
 	signs, err := s.w.o.Store.Watch(ctx, s.w.o.Queues)
 	if err != nil {
@@ -176,8 +175,8 @@ func (s *session) watch(ctx context.Context) (signs <-chan struct{}, poll time.D
 	return signs, poll
 }
 
-// reconcile hands back what the store gave and the answer to which was lost. It asks only after the
-// request can no longer be carried out (rule L1).
+// reconcile hands back tasks that the store gave in an answer that was lost. It asks only after the request can no
+// longer be carried out (rule L1).
 func (s *session) reconcile(ctx context.Context) {
 	if !wait(ctx, s.w.o.Keeper.Margin().RPCTimeout+50*time.Millisecond) {
 		return
@@ -197,7 +196,7 @@ func (s *session) reconcile(ctx context.Context) {
 	}
 }
 
-// knows says whether the session has the task, or is reporting its end.
+// knows reports whether the session has the task, or is reporting its end.
 func (s *session) knows(id task.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,12 +16,12 @@ type end struct {
 	driver.Completion
 	queue, kind string
 	next        bool // its end may let another one run
-	// unsure: a transaction of the handler's may have completed it. What is said here holds only if it has not.
+	// unsure means that a transaction of the handler may have completed the task. This end holds only if it has not.
 	unsure bool
 	told   *Happening // for listeners; nil: none is to hear of it
 }
 
-// report hands a task's end to the finishers.
+// report passes the end of a task to the finishers.
 func (s *session) report(it *item, c driver.Completion) { s.hand(it, end{Completion: c}) }
 
 func (s *session) hand(it *item, e end) {
@@ -30,7 +30,7 @@ func (s *session) hand(it *item, e end) {
 	s.ends <- e
 }
 
-// reportAttempt hands the end of an attempt to the finishers, and says in the log what failed.
+// reportAttempt passes the end of an attempt to the finishers, and logs a failure.
 func (s *session) reportAttempt(it *item, a *attempt, c driver.Completion, unsure bool) {
 	e := end{Completion: c, unsure: unsure}
 	if !unsure {
@@ -63,14 +63,14 @@ func tallied(c driver.Completion) string {
 	return counters.Retried
 }
 
-// finish sends ends in batches: alone when there is one, together when there are many.
+// finish sends ends in batches: a single one alone, many together.
 func (s *session) finish() {
 	for e := range s.ends {
 		s.send(s.gather(e))
 	}
 }
 
-// gather takes what is there, and lets whoever is about to report do so first.
+// gather collects the pending ends, and first yields to goroutines that are about to report one.
 func (s *session) gather(first end) []end {
 	batch := append(make([]end, 0, 64), first)
 	for yielded := false; len(batch) < maxBatch; {
@@ -91,8 +91,8 @@ func (s *session) gather(first end) []end {
 	return batch
 }
 
-// send repeats until the store has answered, or the lease is lost: then the tasks are rescued, and what is
-// reported of them would be refused.
+// send repeats until the store has answered or the lease is lost. After a loss the tasks are rescued, and reports
+// about them would be refused.
 func (s *session) send(batch []end) {
 	if batch = s.uncommitted(batch); len(batch) == 0 {
 		return
@@ -117,8 +117,8 @@ func (s *session) send(batch []end) {
 	}
 }
 
-// part sends the halves of a batch by themselves. An end that is alone, and still not taken, is tried again beside the
-// others; false where too many are already: then the store is at fault, and the slots are to hear of it.
+// part sends the halves of a batch separately. A single end that is still not accepted is tried again beside the
+// others. part returns false if too many already are: then the store is at fault, and the slots must notice.
 func (s *session) part(batch []end) bool {
 	if n := len(batch); n > 1 {
 		s.send(batch[:n/2])
@@ -137,7 +137,7 @@ func (s *session) part(batch []end) bool {
 	return true
 }
 
-// maxBad is how many ends that the store does not take are tried again beside the others.
+// maxBad is how many ends that the store does not accept are tried again beside the others.
 const maxBad = 16
 
 // rest waits, but not beyond the loss of the lease.
@@ -150,8 +150,8 @@ func (s *session) rest(d time.Duration) {
 	}
 }
 
-// uncommitted is batch without the ends that a transaction of their handler's has written by now. Which those are the
-// store says: they do not run any more. All it takes is one look, however many there are.
+// uncommitted returns batch without the ends that their handlers' transactions have already written. The store knows
+// which: those tasks no longer run. One read answers for all of them.
 func (s *session) uncommitted(batch []end) []end {
 	if !slices.ContainsFunc(batch, func(e end) bool { return e.unsure }) {
 		return batch
@@ -169,7 +169,8 @@ func (s *session) uncommitted(batch []end) []end {
 	return nil
 }
 
-// settled counts what was completed by its handler, and is what is left to be reported. mine runs still.
+// settled counts what handlers completed themselves, and returns the ends that are left to report. mine is still
+// running.
 func (s *session) settled(batch []end, mine []driver.RunningTask) (left []end) {
 	runs := make(map[driver.Ref]bool, len(mine))
 	for _, m := range mine {
@@ -192,7 +193,7 @@ func (s *session) settled(batch []end, mine []driver.RunningTask) (left []end) {
 	return left
 }
 
-// completed takes in that the handler's transaction has completed its task.
+// completed records that the handler's transaction has completed its task.
 func (s *session) completed(e *end) {
 	s.mu.Lock()
 	delete(s.ending, e.ID)
@@ -208,7 +209,7 @@ func (s *session) completed(e *end) {
 	}
 }
 
-// lost says whether the session's lease is lost.
+// lost reports whether the session's lease is lost.
 func (s *session) lost() bool {
 	select {
 	case <-s.lease.Lost():
@@ -218,7 +219,7 @@ func (s *session) lost() bool {
 	}
 }
 
-// answered counts what the store has taken; nothing else has happened to those tasks.
+// answered counts the ends that the store has accepted; nothing else has happened to those tasks.
 func (s *session) answered(batch []end, st []driver.Status) {
 	next := false
 	s.mu.Lock()

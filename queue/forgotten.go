@@ -9,13 +9,13 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// errForgotten ends the work of a task of whose fetch the store does not know: a server took over that had not
-// heard of it yet.
+// errForgotten ends the work of a task whose fetch the store does not know: after a failover, the new server had not
+// received it yet.
 var errForgotten = fmt.Errorf("the task's %w: the store does not know that this worker has it", lease.ErrLost)
 
-// forget gives up the tasks that the session had before the store was asked what it runs, and that are not among
-// that. The store gives them to somebody, and what held their slots to others; after a failover not before a
-// TTL has passed (rule Q5), which is several heartbeats.
+// forget gives up the tasks that the session had before it asked the store what it runs, and that are not in the
+// answer. The store gives them to another worker, and their slots to other tasks; after a failover not before a TTL
+// has passed (rule Q5), which is several heartbeats.
 func (s *session) forget(asked time.Time, mine []driver.RunningTask) {
 	known := make(map[driver.Ref]bool, len(mine))
 	for _, a := range mine {
@@ -34,7 +34,7 @@ func (s *session) forget(asked time.Time, mine []driver.RunningTask) {
 	}
 }
 
-// lose ends the work of a task that is no longer this worker's. Nothing is reported of it: that would be refused.
+// lose ends the work of a task that this worker no longer has. It reports nothing: a report would be refused.
 func (s *session) lose(it *item) {
 	it.mu.Lock()
 	first := !it.lost

@@ -8,56 +8,57 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// TaskEvent is what happened to a task.
+// TaskEvent is the kind of an event of a task.
 type TaskEvent string
 
-// What a listener hears of. Nothing is heard of a task that is postponed or handed back: contention is no failure.
+// The events that a listener gets. There is none for a task that is postponed or handed back: contention is not a
+// failure.
 const (
 	// TaskStarted: an attempt begins.
 	TaskStarted TaskEvent = "start"
 	// TaskSucceeded: the task is done.
 	TaskSucceeded TaskEvent = "success"
-	// TaskRetried: an attempt failed, or took too long, and another one follows.
+	// TaskRetried: an attempt failed or timed out, and another one follows.
 	TaskRetried TaskEvent = "retry"
 	// TaskFailed: the task has failed for good, by its last attempt or by a Final error.
 	TaskFailed TaskEvent = "failure"
-	// TaskCrashed: tasks have used up their crashes. A dead worker cannot tell, so another one finds it out, and knows
-	// only how many.
+	// TaskCrashed: tasks have used up their crash budget. A dead worker cannot report this, so another one detects
+	// it, and knows only how many.
 	TaskCrashed TaskEvent = "crash"
-	// TaskDiscarded: its handler gave it up.
+	// TaskDiscarded: the handler gave the task up.
 	TaskDiscarded TaskEvent = "discard"
-	// TaskCanceled: it was asked to stop, and did.
+	// TaskCanceled: the task was asked to stop, and did.
 	TaskCanceled TaskEvent = "cancel"
 )
 
-// TaskEvents are all of them.
+// TaskEvents are all events.
 var TaskEvents = []TaskEvent{TaskStarted, TaskSucceeded, TaskRetried, TaskFailed, TaskCrashed, TaskDiscarded, TaskCanceled}
 
-// A Happening is what WorkerOptions.Listen is told.
+// A Happening is what WorkerOptions.Listen receives.
 type Happening struct {
 	On TaskEvent
-	// Task, Queue, Kind, Tags and Token say which task and which run of it; they are empty for TaskCrashed.
+	// Task, Queue, Kind, Tags and Token identify the task and its run; they are empty for TaskCrashed.
 	Task        driver.Ref
 	Queue, Kind string
 	Tags        []string
 	// Attempt counts from 1, since the last manual retry.
 	Attempt int
-	// Outcome is that of the attempt (Attempt.Outcome), or "succeeded"; empty for TaskStarted.
+	// Outcome is the attempt's outcome (Attempt.Outcome), or "succeeded"; empty for TaskStarted.
 	Outcome string
-	// Error is what the attempt failed with, in words; Err the handler's own error, whose methods may panic. Reason
-	// goes with the end of the task, where there is one.
+	// Error is the text of the attempt's error; Err is the handler's own error, whose methods may panic. Reason says
+	// why the task ended, if there is a reason.
 	Error  string
 	Err    error
 	Reason string
-	// Again is how long from its end the next attempt waits (TaskRetried).
+	// Again is the pause between the end of this attempt and the next one (TaskRetried).
 	Again time.Duration
-	// Started and Ended are of the attempt, in store time.
+	// Started and Ended are the attempt's, in store time.
 	Started, Ended time.Time
-	// Count is how many crashed (TaskCrashed).
+	// Count is how many tasks crashed (TaskCrashed).
 	Count int
 }
 
-// happeningOf is what the end of a run means to listeners.
+// happeningOf returns what the end of a run means to listeners.
 func happeningOf(c driver.Completion) Happening {
 	h := Happening{Task: c.Ref, Outcome: c.Outcome, Error: c.Error, Reason: c.Reason, Started: c.Started, Ended: c.Ended}
 	switch c.Verdict {
@@ -75,25 +76,25 @@ func happeningOf(c driver.Completion) Happening {
 	return h
 }
 
-// of says which task, and which attempt at it.
+// of sets which task it is, and which attempt.
 func (h *Happening) of(it *item, attempt int) {
 	h.Task, h.Queue, h.Kind, h.Tags, h.Attempt = it.Ref, it.Queue, it.Kind, it.Tags, attempt
 }
 
-// tell tells of what happens to a task now.
+// tell tells the listener of what happens to a task now.
 func (s *session) tell(h Happening, it *item, attempt int) {
 	h.of(it, attempt)
 	s.w.told.tell(h)
 }
 
-// A listener hears what happens to tasks, on a goroutine of its own: nobody waits for it (promise 27).
+// A listener receives what happens to tasks on its own goroutine; it delays nothing (promise 27).
 type listener struct {
 	listen func(Happening)
 	log    *slog.Logger
 	queue  aside.Queue
 }
 
-// heard is what a Happening counts for beside its words, in bytes, while it waits.
+// heard is how many bytes a waiting Happening counts for, besides its texts.
 const heard = 512
 
 func newListener(listen func(Happening), log *slog.Logger) *listener {
@@ -118,7 +119,7 @@ func (l *listener) tell(h Happening) {
 	})
 }
 
-// logFailure says in the log that an attempt failed, panicked or took too long (promise 24).
+// logFailure logs that an attempt failed, panicked or timed out (promise 24).
 func (s *session) logFailure(f *driver.Fetched, attempt int, c *driver.Completion) {
 	words := "a task's attempt failed; it will be tried again"
 	switch {

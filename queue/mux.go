@@ -16,28 +16,29 @@ import (
 
 // A Handler does the tasks of a kind.
 type Handler struct {
-	// Do does one task. nil is success, any error a failed attempt, unless it is one of Final, RetryAfter,
-	// Postpone and GiveUp. When its context ends, it must return: the cause says why
-	// (ErrTimedOut, ErrStopped, ErrShutdown, or one that wraps lease.ErrLost, after which
-	// somebody else may do the task). A panic is a failed attempt.
+	// Do does one task. nil is success, any error a failed attempt, unless it is one of Final, RetryAfter, Postpone
+	// and GiveUp. When its context ends, Do must return; context.Cause says why: ErrTimedOut, ErrStopped,
+	// ErrShutdown, or an error that wraps lease.ErrLost, after which another worker may do the task. A panic is a
+	// failed attempt.
 	Do func(ctx context.Context, r *Run) error
-	// Timeout bounds an attempt of a task that names none: it is the deadline of Do's context. Default none.
+	// Timeout bounds an attempt, if the task sets no timeout: it is the deadline of Do's context. Default none.
 	Timeout time.Duration
-	// Backoff is the pause after the n-th failed attempt of a task that names none. It is part of the attempt, whose
-	// slot and task wait for it: compute it and return. Where it panics, the default stands. Default Backoff{}.After.
+	// Backoff returns the pause after the n-th failed attempt, if the task sets none. It is part of the attempt, and
+	// the slot and the task wait for it: compute the pause and return. If it panics, the default applies. Default
+	// Backoff{}.After.
 	Backoff func(n int, err error) time.Duration
-	// Rate bounds how many are fetched, by all workers of the fleet together. The last worker that began says it: one
-	// whose handler has none takes it back. Default any number.
+	// Rate bounds how many tasks all workers of the fleet together fetch. The worker that began last decides: if its
+	// handler has no rate, it removes the rate. Default no bound.
 	Rate Rate
 }
 
-// A Mux says which handler does which kind. Make it complete before a Worker has it.
+// A Mux maps kinds of tasks to handlers. Register all of them before you pass it to a Worker.
 type Mux struct {
 	handlers map[string]Handler
 	any      *Handler
 }
 
-// Handle makes h do the tasks of kind. It panics where kind has a handler already.
+// Handle registers h for tasks of kind. It panics if kind already has a handler.
 func (m *Mux) Handle(kind string, h Handler) {
 	if kind == "" || h.Do == nil {
 		panic("queue: Mux.Handle without a kind or a function")
@@ -51,8 +52,8 @@ func (m *Mux) Handle(kind string, h Handler) {
 	m.handlers[kind] = h
 }
 
-// HandleAny makes h do the tasks of every kind that has no handler of its own. It panics where there is such a
-// handler already. h has no Rate, which bounds kinds that are named: NewWorker refuses it.
+// HandleAny registers h for tasks of every kind that has no handler of its own. It panics if there already is such a
+// handler. h must have no Rate, since rates apply to named kinds: NewWorker refuses it.
 func (m *Mux) HandleAny(h Handler) {
 	if h.Do == nil {
 		panic("queue: Mux.HandleAny without a function")
@@ -63,7 +64,7 @@ func (m *Mux) HandleAny(h Handler) {
 	m.any = &h
 }
 
-// check refuses rates that would bind nothing.
+// check refuses rates that would have no effect.
 func (m *Mux) check() error {
 	if m.any != nil && m.any.Rate != (Rate{}) {
 		return errors.New("queue: the handler of HandleAny has a Rate, which applies to named kinds only: pass it to Handle")
@@ -76,7 +77,7 @@ func (m *Mux) check() error {
 	return nil
 }
 
-// kinds are those that a worker with m fetches; none: any.
+// kinds returns the kinds that a worker with m fetches; none: any.
 func (m *Mux) kinds() []string {
 	if m.any != nil {
 		return nil
@@ -94,13 +95,13 @@ func (m *Mux) handler(kind string) (Handler, bool) {
 	return Handler{}, false
 }
 
-// Handles says whether there is a handler for kind.
+// Handles reports whether there is a handler for kind.
 func (m *Mux) Handles(kind string) bool {
 	_, ok := m.handler(kind)
 	return ok
 }
 
-// rates are those of all kinds that m names. One without a rate takes an earlier one back.
+// rates returns the rates of all kinds that m names. A kind without a rate removes an earlier one.
 func (m *Mux) rates() map[string]Rate {
 	rates := make(map[string]Rate, len(m.handlers))
 	for kind, h := range m.handlers {
@@ -109,20 +110,21 @@ func (m *Mux) rates() map[string]Rate {
 	return rates
 }
 
-// A Kind is a kind of task with typed arguments, so that who enqueues and who handles agree.
+// A Kind is a kind of task with typed arguments, so that the code that enqueues and the code that handles use the
+// same type.
 type Kind[A any] struct{ Name string }
 
 // Define names a kind whose arguments are an A, as JSON.
 func Define[A any](name string) Kind[A] { return Kind[A]{Name: name} }
 
-// Spec is a task of the kind; set what else it should say. Arguments that JSON cannot hold are reported when it
-// is enqueued.
+// Spec returns a task of the kind; set its other fields as needed. Arguments that JSON cannot encode are reported
+// when the task is enqueued.
 func (k Kind[A]) Spec(args A) Spec {
 	return task.SpecOf(k.Name, args)
 }
 
-// Handle makes do the handler of the kind; h says the rest, and its Do is ignored. Arguments that are no A are
-// a failed attempt as any: a worker of another version may read them.
+// Handle registers do as the handler of the kind; h has the other settings, and its Do is ignored. Arguments that
+// are not an A are an ordinary failed attempt: a worker of another version may be able to read them.
 func (k Kind[A]) Handle(m *Mux, do func(ctx context.Context, r *Run, args A) error, h Handler) {
 	h.Do = func(ctx context.Context, r *Run) error {
 		var args A
@@ -139,17 +141,16 @@ type Run struct {
 	driver.Fetched
 	// Attempt counts from 1, since the last manual retry.
 	Attempt int
-	// Lease is the worker's, under which all its tasks run: for work that must end with it by
-	// other means than its context. Never release it.
+	// Lease is the worker's lease, under which all its tasks run. It is for work that must end with the lease by
+	// means other than its context. Never release it.
 	Lease *lease.Lease
 	done  bool
 	it    *item // nil in a test kit
 }
 
-// Complete writes, in a transaction of the caller's, that the task is done: the work and its
-// completion commit together or not at all. On ErrStale somebody else has the task by now: roll back. After
-// the commit the handler returns nil; nothing more is written. Where it returns nil without a commit, the attempt
-// has failed (ErrUncommitted).
+// Complete records in the caller's transaction that the task is done: the work and its completion commit together or
+// not at all. On ErrStale another worker has the task: roll back. After the commit the handler returns nil; nothing
+// more is written. If the handler returns nil without a commit, the attempt has failed (ErrUncommitted).
 func (r *Run) Complete(ctx context.Context, tx driver.Finisher) error {
 	if r.it != nil {
 		r.it.completed.Store(true) // before the commit, after which the store knows no more of it

@@ -23,7 +23,8 @@ func (s *session) slot() {
 	done = true
 }
 
-// take makes the caller the one who decides about a task that waits; false where somebody else did.
+// take makes the caller the one that decides about a waiting task; it returns false if another goroutine already
+// has.
 func (it *item) take() bool {
 	it.mu.Lock()
 	defer it.mu.Unlock()
@@ -32,7 +33,7 @@ func (it *item) take() bool {
 	return !was
 }
 
-// perform does one task and hands its end to the finishers.
+// perform does one task and passes its end to the finishers.
 func (s *session) perform(it *item) {
 	if s.work.Err() != nil {
 		s.release(it, "")
@@ -62,7 +63,7 @@ func (s *session) perform(it *item) {
 	s.do(it, a)
 }
 
-// conclude says what an attempt makes of its task, and hands that to the finishers.
+// conclude decides what an attempt means for its task, and passes that to the finishers.
 func (s *session) conclude(it *item, a *attempt) {
 	a.returned()
 	defer a.cancel(nil)
@@ -85,7 +86,7 @@ func (s *session) conclude(it *item, a *attempt) {
 	s.reportAttempt(it, a, c, unsure)
 }
 
-// started has the store write that the work begins; false where that cannot be said, and the task is given up or
+// started has the store record that the work begins. It returns false if that fails, and the task is given up or
 // handed back.
 func (s *session) started(it *item) bool {
 	ctx, cancel := s.bound(s.work)
@@ -104,7 +105,7 @@ func (s *session) started(it *item) bool {
 	return true
 }
 
-// stopTask asks a task to stop; one that waits for its slot ends at once.
+// stopTask asks a task to stop; a task that waits for its slot ends at once.
 func (s *session) stopTask(a driver.RunningTask) {
 	s.mu.Lock()
 	it := s.held[a.ID]
@@ -145,7 +146,7 @@ func (s *session) handBack(d time.Duration) {
 	}
 }
 
-// release hands a task back without an attempt. Its history tells of that only where something went wrong.
+// release hands a task back without an attempt. The task's history mentions it only if something went wrong.
 func (s *session) release(it *item, why string) {
 	c := driver.Completion{Ref: it.Ref, Verdict: driver.Return}
 	if why != "" {
@@ -163,12 +164,12 @@ func (s *session) now() time.Time {
 	return time.Now().UTC()
 }
 
-// slow says that tasks take d at least, although none has ended that did.
+// slow records that tasks take at least d, although no such task has ended yet.
 func (s *session) slow(d time.Duration) {
 	s.pace.Store(max(s.pace.Load(), int64(d)))
 }
 
-// paced takes in how long a task was at work.
+// paced records how long a task was at work.
 func (s *session) paced(d time.Duration) {
 	const weight = 16
 	was := s.pace.Load()

@@ -6,11 +6,11 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// offFor is how long an end waits that another transaction's hold on its task has put off.
+// offFor is how long an end waits after another transaction's hold on its task has put it off.
 const offFor = 250 * time.Millisecond
 
-// putOff leaves what was withheld to a sending of its own, later: the ends of other tasks do not wait with it.
-// It returns the others.
+// putOff sends withheld ends separately and later, so that the ends of other tasks do not wait with them. It returns
+// the others.
 func (s *session) putOff(batch []end, st []driver.Status) ([]end, []driver.Status) {
 	var later, now []end
 	var answers []driver.Status

@@ -12,14 +12,14 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// errDisowned ends a session whose worker's lease the store does not know.
+// errDisowned ends a session if the store does not know the worker's lease.
 var errDisowned = fmt.Errorf("the worker's %w: the store says that it is not there", lease.ErrLost)
 
-// A session is what a worker does under one lease. Its tasks move from the fetcher through buffer to the slots,
-// and how they ended from there to the finishers.
+// A session is what a worker does under one lease. Tasks move from the fetcher through buffer to the slots, and
+// their ends from there to the finishers.
 //
-// Invariants: a task is in held from before it can be worked until its end is handed to the
-// finishers; what is worked is in held; and once the lease is lost nothing new begins.
+// Invariants: a task is in held from before it can be worked until its end is passed to the finishers; every task
+// that is worked is in held; and once the lease is lost nothing new begins.
 type session struct {
 	w     *Worker
 	ref   lease.Ref
@@ -41,8 +41,8 @@ type session struct {
 
 	lonely atomic.Pointer[item] // a task that is worked alone: see alone
 
-	// pace is the mean time at work of the last tasks, in ns. dry says that the store had less than was
-	// asked for, so that asking again waits for a sign.
+	// pace is the mean time at work of the last tasks, in ns. dry means that the store had fewer tasks than
+	// requested, so that the next request waits for a sign.
 	pace atomic.Int64
 	dry  atomic.Bool
 }
@@ -66,7 +66,7 @@ func newSession(w *Worker, l *lease.Lease) *session {
 		buffer: make(chan *item, w.o.Slots+w.o.Prefetch), ends: make(chan end, 4*maxBatch)}
 }
 
-// join tells the store who works what.
+// join registers the worker in the store.
 func (s *session) join(ctx context.Context) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -82,7 +82,7 @@ func (s *session) join(ctx context.Context) error {
 	return nil
 }
 
-// run works until told ends, or work does because the lease is lost.
+// run works until told ends, or until work ends because the lease is lost.
 func (s *session) run(told, work context.Context) error {
 	s.work, s.end = context.WithCancelCause(work)
 	defer s.end(nil)
@@ -122,7 +122,7 @@ func (s *session) run(told, work context.Context) error {
 	return err
 }
 
-// await waits for the slots to end: within the grace by themselves, then because they are told to.
+// await waits for the slots to end: by themselves within the grace, then by canceling their tasks.
 func (s *session) await(slots *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() { slots.Wait(); close(done) }()
@@ -148,7 +148,7 @@ func (s *session) await(slots *sync.WaitGroup) error {
 	}
 }
 
-// overrun is called when tasks outlast what a lost lease leaves them.
+// overrun is called when tasks run for longer than a lost lease allows.
 func (s *session) overrun() {
 	if s.count() == 0 {
 		return // a worker that idles has nothing to stop
@@ -165,7 +165,7 @@ func (s *session) overrun() {
 	s.w.o.OnOverrun()
 }
 
-// leave gives the lease back. What could not be reported is rescued by others.
+// leave releases the lease. Other workers rescue what could not be reported.
 func (s *session) leave(ctx context.Context) error {
 	ctx, cancel := s.bound(context.WithoutCancel(ctx))
 	defer cancel()
@@ -178,7 +178,7 @@ func (s *session) leave(ctx context.Context) error {
 	return nil
 }
 
-// bound is what one call of the store may take.
+// bound limits the duration of one call of the store.
 func (s *session) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.w.o.Keeper.Margin().RPCTimeout)
 }
@@ -190,7 +190,7 @@ func (s *session) count() int {
 	return len(s.held)
 }
 
-// hold takes tasks into the session.
+// hold adds tasks to the session.
 func (s *session) hold(tasks []driver.Fetched) []*item {
 	now := time.Now()
 	items := make([]*item, len(tasks))
@@ -215,8 +215,8 @@ func (s *session) hold(tasks []driver.Fetched) []*item {
 	return items
 }
 
-// drop ends the session's hold on a task, with its end on the way or with nothing to report. The fetcher hears of it
-// when few are left.
+// drop removes a task from the session, with its end on the way or with nothing to report. It wakes the fetcher when
+// few tasks are left.
 func (s *session) drop(it *item, ending bool) {
 	s.mu.Lock()
 	if s.held[it.ID] == it {
@@ -243,7 +243,7 @@ func (s *session) poke() {
 	}
 }
 
-// sign says that the store may have tasks again.
+// sign records that the store may have tasks again.
 func (s *session) sign() {
 	s.dry.Store(false)
 	s.poke()

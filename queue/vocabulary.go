@@ -2,28 +2,28 @@ package queue
 
 import "github.com/dibs-run/dibs/task"
 
-// What a program says of its tasks, under the name of this package too, as os has the types of io/fs: so a program
+// Aliases of the types with which a program describes its tasks, as os has the types of io/fs, so that a program
 // imports one package for its tasks. Package task explains each.
 type (
-	// Spec is what somebody asks to be done: one task, before it is taken in.
+	// Spec describes one task to be enqueued.
 	Spec = task.Spec
 	// Options are the part of a Spec that bounds attempts, time and crashes.
 	Options = task.Options
 	// Backoff is the pause between attempts.
 	Backoff = task.Backoff
-	// Unique says that only one task of a key may be there.
+	// Unique allows only one task per key.
 	Unique = task.Unique
-	// Limit bounds how many tasks of a key run at the same time.
+	// Limit caps how many tasks with the same key run at once.
 	Limit = task.Limit
 	// Rate bounds how many tasks of a kind are fetched, fleet-wide.
 	Rate = task.Rate
 	// Enqueued is the answer to one Spec.
 	Enqueued = task.Enqueued
-	// SpecError says what of a Spec is wrong, and what would be right.
+	// SpecError says what is wrong in a Spec, and what is allowed.
 	SpecError = task.SpecError
 )
 
-// What Enqueued.Answer may be: task.Admission explains it.
+// Values of Enqueued.Answer: task.Admission explains them.
 const (
 	New       = task.New
 	Duplicate = task.Duplicate
@@ -31,7 +31,7 @@ const (
 	Undecided = task.Undecided
 )
 
-// What Unique and Limit may say that is not their default: see Unique.Until, Unique.Again and Limit.OnContention.
+// Values of Unique and Limit that are not their defaults: see Unique.Until, Unique.Again and Limit.OnContention.
 const (
 	UntilStarted = task.UntilStarted
 	Replace      = task.Replace

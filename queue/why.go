@@ -10,10 +10,10 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Why says, in sentences, why a task that waits is not worked: all reasons that there are. It is empty for a
-// task that does not wait, or that is about to be fetched (but for a suspect, which may have to wait for its
-// like). heldUntil is the store instant before which no slot of a limit is given (store.Properties.HoldUntil, of a
-// store that was opened just now); zero where they are given.
+// Why returns, as sentences, all reasons why a waiting task is not being worked. It is empty for a task that does
+// not wait or that is about to be fetched (except a suspect, which may have to wait for other suspects). heldUntil
+// is the store instant before which no slot of a limit is given (store.Properties.HoldUntil, of a store that was
+// just opened); zero if slots are given.
 func Why(ctx context.Context, a driver.Admin, t driver.Task, held driver.Slots, now, heldUntil time.Time) ([]string, error) {
 	if !t.State.Waiting() {
 		return nil, nil
@@ -76,12 +76,12 @@ func heldBack(wait time.Duration) string {
 		max(wait, time.Second).Round(time.Second))
 }
 
-// does says whether the worker could be given t.
+// does reports whether the worker could be given t.
 func does(w *driver.Process, t driver.Task) bool {
 	return slices.Contains(w.Queues, t.Queue) && (len(w.Kinds) == 0 || slices.Contains(w.Kinds, t.Kind))
 }
 
-// occupied says whether nobody who could take it has room.
+// occupied reports whether no worker that could take the task has room.
 func occupied(t driver.Task, workers []driver.Process) []string {
 	able, slots := 0, 0
 	for _, w := range workers {
@@ -95,7 +95,7 @@ func occupied(t driver.Task, workers []driver.Process) []string {
 	return []string{fmt.Sprintf("%s of %s could take it, and none is free", plural(slots, "slot"), plural(able, "worker"))}
 }
 
-// suspected says how a task is fetched with which a worker died (rule Q4): those like it may be before it.
+// suspected explains how a task is fetched after a worker died with it (rule Q4): other suspects may be before it.
 func suspected(t driver.Task) []string {
 	switch {
 	case !t.Suspect:
@@ -106,7 +106,7 @@ func suspected(t driver.Task) []string {
 	return []string{fmt.Sprintf("it took %s down: a worker takes one such task at a time, and the next one when that has ended", plural(t.Crashes, "worker"))}
 }
 
-// unworked says whether any worker could take it.
+// unworked reports whether no worker could take the task.
 func unworked(t driver.Task, workers []driver.Process) []string {
 	served, known := false, false
 	for _, w := range workers {

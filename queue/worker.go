@@ -16,67 +16,67 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// WorkerOptions make a Worker. Store, Keeper and Mux are required; Keeper is over the leases of the same store.
+// WorkerOptions configure a Worker. Store, Keeper and Mux are required; Keeper must use the leases of the same
+// store.
 type WorkerOptions struct {
 	Store  driver.Store
 	Keeper *lease.Keeper
 	Mux    *Mux
-	// Queues are those that it works, fairly in turn. Default: "default".
+	// Queues are the queues that the worker serves, fairly in turn. Default: "default".
 	Queues []string
 	// Slots is how many tasks run at the same time. Default 10.
 	Slots int
-	// Prefetch bounds how many tasks wait in this process for a slot. They are fetched only as far
-	// ahead as the tasks are short, and handed back when one waits for more than a second. Default
-	// 1,000; negative: none.
+	// Prefetch bounds how many tasks wait in this process for a slot. The shorter the tasks, the more are fetched
+	// ahead; a task that waits for more than a second is handed back. Default 1,000; negative: none.
 	Prefetch int
-	// Grace is what running tasks get to end by themselves when the worker is told to stop; then
-	// they are canceled, and what has not succeeded is handed back without using an attempt.
-	// Default 12 s, which with StopGrace is over within the 30 s that Kubernetes gives.
+	// Grace is how long running tasks may continue when the worker is told to stop. Then they are canceled, and
+	// those that have not succeeded are handed back without using an attempt. Default 12 s, which together with
+	// StopGrace fits into the 30 s that Kubernetes gives.
 	Grace time.Duration
-	// StopGrace is what canceled tasks then get to return, before Run gives up with ErrStuck. Default 10 s.
+	// StopGrace is how long canceled tasks then have to return before Run gives up with ErrStuck. Default 10 s.
 	StopGrace time.Duration
 	// Hurry ends the grace at once when it is closed.
 	Hurry <-chan struct{}
-	// Poll is how often an idle worker looks where the store does not tell it. Default 1 s where
-	// the store notifies, else 100 ms.
+	// Poll is how often an idle worker asks for tasks if the store does not notify it. Default 1 s if the store
+	// notifies, else 100 ms.
 	Poll time.Duration
 	// Keep is how long finished tasks are kept. Default Retention.
 	Keep map[task.State]time.Duration
 	// Holder describes the process, for people.
 	Holder lease.Holder
-	// OnOverrun is called when work has not ended by the instant at which it must, because the worker's lease
-	// is lost: from then on only tokens exclude (rule L8). Nobody waits for it. It is logged in any case.
+	// OnOverrun is called when work has not ended by the instant at which it must because the worker's lease is
+	// lost: from then on only tokens exclude (rule L8). The call delays nothing. The overrun is always logged.
 	OnOverrun func()
-	// OnHeldBack hears that the store grants nothing for a while, since it is new or was restarted (rule L9).
-	// Nobody waits for it. Nil: Log has a line.
+	// OnHeldBack is called when the store grants nothing for a while because it is new or was restarted (rule L9).
+	// The call delays nothing. Nil: Log gets a line.
 	OnHeldBack func(wait time.Duration)
-	// Listen is told what happens to the worker's tasks: of an end once the store has it, so of each at most once in
-	// the fleet. It is called on a goroutine of its own, one call after the other and in order, and nobody waits for
-	// it: about 1 MiB of what happens meanwhile waits, what comes beyond that is not told, and each time the log says
-	// so. A panic in it is logged.
+	// Listen receives what happens to the worker's tasks. It receives an end once the store has recorded it, so each
+	// end at most once in the fleet. It is called on its own goroutine, one call at a time and in order, and delays
+	// nothing: up to about 1 MiB of events wait for it, more are dropped, and the log reports each time that this
+	// happens. A panic in it is logged.
 	Listen func(Happening)
-	// Log says what the worker does: at WARN each attempt that failed, panicked or took too long. Nobody waits for it:
-	// lines that it does not take in time are dropped, and counted
-	// in a line of their own. Default: nothing.
+	// Log reports what the worker does: at WARN each attempt that failed, panicked or timed out. Logging delays
+	// nothing: lines that Log does not take in time are dropped, and their number is logged in a line of its own.
+	// Default: nothing.
 	Log *slog.Logger
 }
 
-// Retention is how long final tasks are kept where nobody says otherwise: successes for a day, the others
-// for thirty, since somebody may want to look.
+// Retention is the default time that finished tasks are kept: a day for successes, thirty days for the others, since
+// somebody may want to examine them.
 var Retention = map[task.State]time.Duration{
 	task.Succeeded: 24 * time.Hour, task.Canceled: 30 * 24 * time.Hour, task.Discarded: 30 * 24 * time.Hour,
 	task.Failed: 30 * 24 * time.Hour, task.Crashed: 30 * 24 * time.Hour,
 }
 
-// What a worker's tasks get at its end by default: together less than the 30 s that Kubernetes gives, so that what
-// they leave can be reported, and the lease given back.
+// The default times for a worker's tasks at its end. Together they are less than the 30 s that Kubernetes gives, so
+// that ends can still be reported, and the lease released.
 const (
 	DefaultGrace     = 12 * time.Second
 	DefaultStopGrace = 10 * time.Second
 )
 
-// A Worker works the tasks of queues until it is told to stop. All its tasks are under one lease of
-// its process: when that is lost, they are told to stop before anybody else can be given them.
+// A Worker works the tasks of queues until it is told to stop. All its tasks run under one lease of its process:
+// when that is lost, they are told to stop before any other worker can get them.
 type Worker struct {
 	o     WorkerOptions
 	log   *slog.Logger
@@ -84,7 +84,7 @@ type Worker struct {
 	told  *listener
 }
 
-// NewWorker makes a Worker. It does nothing until Run.
+// NewWorker creates a Worker. It does nothing until Run.
 func NewWorker(o WorkerOptions) (*Worker, error) {
 	switch {
 	case o.Store == nil || o.Keeper == nil || o.Mux == nil:
@@ -121,10 +121,11 @@ func NewWorker(o WorkerOptions) (*Worker, error) {
 	return &Worker{o: o, log: log, told: newListener(o.Listen, log)}, nil
 }
 
-// Run works until ctx ends, then stops gracefully: it fetches nothing more, hands back what has not
-// begun, lets running tasks end within Grace, and returns nil. It returns nil for no other reason. If its lease is
-// lost, or the store is away, it stops its tasks as it must, and begins anew under another lease as soon as it can. It
-// returns an error for what waiting does not cure, and ErrStuck for tasks that do not end although their context did.
+// Run works until ctx ends, then stops gracefully: it fetches nothing more, hands back what has not begun, lets
+// running tasks end within Grace, and returns nil. It returns nil for no other reason. If its lease is lost, or the
+// store is unavailable, it stops its tasks as it must, and begins again under another lease as soon as it can. It
+// returns an error for a failure that waiting does not cure, and ErrStuck if tasks do not end although their context
+// did.
 func (w *Worker) Run(ctx context.Context) error {
 	defer aside.Flush(w.log)
 	defer w.told.queue.Flush(aside.FlushTime)

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// printed counts what the attempts of a run print on its way to where it is kept. A command's
-// leftovers may still print when the next attempt begins, hence the atomics.
+// printed counts what the attempts of a run print on its way to where it is kept. A command's leftovers may still
+// print when the next attempt begins, hence the atomics.
 type printed struct {
 	to      io.Writer
 	bytes   atomic.Int64
@@ -22,7 +22,7 @@ func newPrinted(to io.Writer) *printed {
 
 func (p *printed) Write(b []byte) (int, error) { return p.WriteStream(Stdout, b) }
 
-// WriteStream is Streams's, and so is Apart.
+// WriteStream implements Streams, and so does Apart.
 func (p *printed) WriteStream(s Stream, b []byte) (int, error) {
 	if len(b) > 0 {
 		p.bytes.Add(int64(len(b)))
@@ -33,7 +33,7 @@ func (p *printed) WriteStream(s Stream, b []byte) (int, error) {
 
 func (p *printed) Apart() bool { return Apart(p.to) }
 
-// index is the counter of a stream: one for each if their lines are kept apart, else one for both.
+// index returns the counter of a stream: one for each if their lines are kept apart, else one for both.
 func (p *printed) index(s Stream) int {
 	if s == Stderr && p.Apart() {
 		return 1

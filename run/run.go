@@ -1,17 +1,18 @@
-// Package run is one execution of a job: the run, its attempts, how it ended, and the Target that does the work.
+// Package run describes one execution of a job: the run, its attempts, how it ended, and the Target that does the
+// work.
 //
-// A program meets it in three places. It passes a Go function as work: [Func] makes a [Target] of it, and the
-// function is told in its [Call] which run and which attempt this is, with the fencing token. It reads history: a
-// [Record] is one run, with its [Outcome] and its attempts. Or it does another kind of work and implements Target
-// itself; run/command, run/webhook and run/enqueue do so for commands, HTTP requests and tasks.
+// A program uses it in three ways. It passes a Go function as work: [Func] makes a [Target] of it, and the
+// function's [Call] says which run and which attempt this is, with the fencing token. It reads history: a [Record]
+// is one run, with its [Outcome] and its attempts. Or it does another kind of work and implements Target itself;
+// run/command, run/webhook and run/enqueue do so for commands, HTTP requests and tasks.
 //
-// [Attempts] carries a run out: it tries until an attempt succeeds, is final, or the limits are reached.
+// [Attempts] carries out a run: it tries until an attempt succeeds, is final, or the limits are reached.
 //
 // # For maintainers
 //
 // The outcomes are a closed set (promise 10). A lost lease, a timeout, a cancellation and a replacement reach the
-// work as causes of its context; the cause decides the outcome (see outcomeOf). Record is what stores keep; Owner and
-// Token fence its later writes (T9).
+// work as causes of its context; the cause decides the outcome (see outcomeOf). Record is what stores keep; Owner
+// and Token fence its later writes (T9).
 package run
 
 import (
@@ -22,13 +23,13 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// NewID makes a run id: a UUIDv7, so that ids sort by time.
+// NewID returns a new run id: a UUIDv7, so that ids sort by time.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // An Outcome is how a tick or a run ended. The set is closed (promise 10).
 type Outcome string
 
-// The outcomes. The first seven are of something that ran.
+// The outcomes. The first seven are of work that was started.
 const (
 	Succeeded Outcome = "succeeded"
 	Failed    Outcome = "failed"
@@ -44,7 +45,7 @@ const (
 	Unavailable Outcome = "unavailable"
 )
 
-// Ran says whether something was started.
+// Ran reports whether work was started.
 func (o Outcome) Ran() bool {
 	switch o {
 	case Succeeded, Failed, TimedOut, Replaced, Canceled, Lost, Crashed:
@@ -53,7 +54,7 @@ func (o Outcome) Ran() bool {
 	return false
 }
 
-// Valid says whether o is one of the closed set.
+// Valid reports whether o is one of the closed set.
 func (o Outcome) Valid() bool {
 	switch o {
 	case Skipped, Missed, Paused, Unavailable:
@@ -62,7 +63,7 @@ func (o Outcome) Valid() bool {
 	return o.Ran()
 }
 
-// The reasons of a skipped tick: closed as well (rule T5).
+// The reasons of a skipped tick, also a closed set (rule T5).
 const (
 	ReasonOverlap     = "overlap"
 	ReasonQueueFull   = "queue_full"
@@ -70,7 +71,7 @@ const (
 	ReasonHolderStuck = "holder_stuck"
 	ReasonWhen        = "when"
 	ReasonWindow      = "window"
-	// ReasonShutdown is that of a run canceled because its server was told to stop (rule T3).
+	// ReasonShutdown is the reason of a run that was canceled because its server was told to stop (rule T3).
 	ReasonShutdown = "shutdown"
 )
 
@@ -95,19 +96,19 @@ type Record struct {
 	Cause *Cause `json:"cause,omitempty"`
 }
 
-// A Cause is why a run was made by hand.
+// A Cause is why a run was started by hand.
 type Cause struct {
 	// By and Why are for people.
 	By  string `json:"by"`
 	Why string `json:"why,omitempty"`
-	// Backfill is the id of the back-fill that the run belongs to; empty: it was triggered by itself.
+	// Backfill is the id of the back-fill that the run belongs to; empty if it was triggered alone.
 	Backfill string `json:"backfill,omitempty"`
-	// Again is the tick that a back-fill ran once more, beside the outcome that the tick has and
-	// keeps: such a run has no tick of its own. Zero for others.
+	// Again is the tick that a back-fill ran once more; the tick keeps its earlier outcome. Such a run has no tick
+	// of its own. Zero for others.
 	Again time.Time `json:"again,omitzero"`
 }
 
-// String is a cause in words.
+// String returns the cause in words.
 func (c Cause) String() string {
 	s := "triggered by " + c.By
 	if c.Backfill != "" {
@@ -119,8 +120,7 @@ func (c Cause) String() string {
 	return s
 }
 
-// Scheduled is the instant that the run is for: its tick, or the one that it runs again; zero for
-// none.
+// Scheduled returns the instant that the run is for: its tick, or the one that it runs again; zero for none.
 func (r Record) Scheduled() time.Time {
 	if r.Tick.IsZero() && r.Cause != nil {
 		return r.Cause.Again
@@ -137,21 +137,21 @@ type Attempt struct {
 	// Status is the exit status of a command (128+n for a signal) or the HTTP status of a request.
 	Status int    `json:"status,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// Printed is how many bytes it printed (of a request: how many of its answer's body were
-	// passed on). What is kept of them is bounded, and history's.
+	// Printed is how many bytes the attempt printed (for a request: how many bytes of the answer's body were passed
+	// on). What is kept of them is bounded, and belongs to history.
 	Printed int64 `json:"output_bytes,omitempty"`
-	// Response is set where a request was answered.
+	// Response is set if a request was answered.
 	Response *Response `json:"response,omitempty"`
-	// Task is the id of the task that it enqueued, or that was there already; 0 for others.
+	// Task is the id of the task that the attempt enqueued, or that was there already; 0 for others.
 	Task int64 `json:"task,omitempty"`
 }
 
-// A Response is what is kept of an answer beside its status and its body.
+// A Response is what is kept of an answer besides its status and its body.
 type Response struct {
-	// Headers are a few, each cut to a bound.
+	// Headers are a few of its headers, each cut to a bound.
 	Headers map[string]string `json:"headers,omitempty"`
-	// FirstByte is how long after the sending the answer began, in seconds.
+	// FirstByte is the time from sending the request to the beginning of the answer, in seconds.
 	FirstByte float64 `json:"first_byte_seconds"`
-	// Body is how long the body was, in bytes, as far as it came.
+	// Body is the number of bytes of the body that arrived.
 	Body int64 `json:"body_bytes"`
 }

@@ -2,7 +2,7 @@ package run
 
 import "io"
 
-// A Stream is one of the two on which a command prints. What requests and functions print is on Stdout.
+// A Stream is one of the two on which a command prints. Requests and functions print on Stdout.
 type Stream int
 
 // The streams, by their descriptors.
@@ -11,7 +11,7 @@ const (
 	Stderr Stream = 2
 )
 
-// String is "stdout" or "stderr".
+// String returns "stdout" or "stderr".
 func (s Stream) String() string {
 	if s == Stderr {
 		return "stderr"
@@ -24,17 +24,18 @@ func (s Stream) String() string {
 type Streams interface {
 	io.Writer
 	WriteStream(s Stream, b []byte) (int, error)
-	// Apart says whether it wants them apart. If not, a command's two streams are one pipe, in their true order.
+	// Apart reports whether the Output wants them apart. If not, a command's two streams are one pipe, in their true
+	// order.
 	Apart() bool
 }
 
-// Apart says whether an Output wants the two streams apart. An Output that is not a Streams does not.
+// Apart reports whether an Output wants the two streams apart. An Output that is not a Streams does not.
 func Apart(w io.Writer) bool {
 	s, ok := w.(Streams)
 	return ok && s.Apart()
 }
 
-// WriteStream writes to an Output what was printed on a stream. An Output that is not a Streams gets it by Write.
+// WriteStream writes what was printed on a stream to an Output. An Output that is not a Streams gets it by Write.
 func WriteStream(w io.Writer, s Stream, b []byte) (int, error) {
 	if apart, ok := w.(Streams); ok {
 		return apart.WriteStream(s, b)

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// The causes with which the context of an attempt ends, beside lease.ErrLost.
+// Causes of the end of an attempt's context, besides lease.ErrLost.
 var (
 	ErrTimedOut = errors.New("timed out")
 	ErrReplaced = errors.New("replaced by a newer run")
@@ -27,26 +27,26 @@ type Target interface {
 	Attempt(ctx context.Context, c Call) Result
 }
 
-// Call tells a Target about the attempt.
+// Call describes the attempt to a Target.
 type Call struct {
 	Run     Record // ID, Job, Tick, Token
 	Attempt int    // from 1
 	Lease   *lease.Lease
-	// IdempotencyKey is the same for every attempt and every re-run of a tick.
+	// IdempotencyKey is the same for every attempt and every rerun of a tick.
 	IdempotencyKey string
-	// PreviousSuccess is the tick of the job's latest earlier run that succeeded; of a run without a tick, its start.
-	// It is zero if none of the last 100 runs succeeded, or if history did not answer in time: PreviousUnknown says
-	// so. Work outside of a job has neither.
+	// PreviousSuccess is the tick of the job's latest earlier run that succeeded, or the start of a run without a
+	// tick. It is zero if none of the last 100 runs succeeded, or if history did not answer in time; PreviousUnknown
+	// is true in the second case. Work outside of a job has neither.
 	PreviousSuccess time.Time
 	PreviousUnknown bool
 	// StopGrace is how long work may take to stop before it is killed, for every cause but a lost lease.
 	StopGrace time.Duration
-	// Output takes what the work prints; it is never nil. The scheduler's Output never blocks for long: see
+	// Output receives what the work prints; it is never nil. The scheduler's Output never blocks for long: see
 	// scheduler.Fire. It may want standard error apart: see Streams.
 	Output io.Writer
 	// Lock is set on the embedded directory: the open file whose kernel lock is the lease, for a command to inherit.
-	// The Target closes it. Detach, if not nil, is to be called once the command has the file: the lock then lives
-	// and dies with the command.
+	// The Target closes it. Call Detach, if not nil, once the command has the file: the lock then lives and dies
+	// with the command.
 	Lock   *os.File
 	Detach func() error
 }
@@ -60,15 +60,15 @@ type Result struct {
 	Status int
 	// Err says what went wrong, for people.
 	Err error
-	// Stopped says that the work ended only after it was told to stop. What it says of its success then proves
+	// Stopped means that the work ended only after it was told to stop. Its own report of success then proves
 	// nothing: the context's cause is the outcome.
 	Stopped bool
-	// Final forbids a retry; After asks for one not sooner than that.
+	// Final forbids a retry; After is the minimum pause before the next attempt.
 	Final bool
 	After time.Duration
 	// Response is what is kept of a request's answer.
 	Response *Response
-	// Task is the id of the task that is enqueued; 0 for none.
+	// Task is the id of the enqueued task; 0 for none.
 	Task int64
 	// Recorded, if not nil, is called once the run's outcome is recorded, or the next attempt begins. A Target may
 	// keep the lease's lock until then.
@@ -79,8 +79,7 @@ type Result struct {
 // before. A function cannot be killed: see lease.Guard.OnOverrun.
 type Func func(ctx context.Context, c Call) error
 
-// ErrExited is the error of a function that ended its goroutine instead of returning, as t.FailNow and
-// runtime.Goexit do.
+// ErrExited means that a function ended its goroutine instead of returning, as t.FailNow and runtime.Goexit do.
 var ErrExited = errors.New("the function ended its goroutine (runtime.Goexit, or FailNow of a test) instead of returning")
 
 // Attempt calls the function on a goroutine of its own. A panic is a failure, and its stack is printed to c.Output.
@@ -118,8 +117,8 @@ type Limits struct {
 	Backoff func(n int) time.Duration
 }
 
-// Attempts carries out a run: it tries until an attempt succeeds, is final, or the limits or ctx end it. now is the
-// store's time, for the record. The caller calls the function that it returns last, once the outcome is recorded
+// Attempts carries out a run: it tries until an attempt succeeds, is final, or the limits or ctx end it. now returns
+// the store's time, for the record. Call the function that it returns last once the outcome is recorded
 // (Result.Recorded of the last attempt).
 func Attempts(ctx context.Context, t Target, c Call, lim Limits, now func() time.Time) ([]Attempt, Outcome, string, func()) {
 	if lim.Deadline > 0 {
@@ -176,8 +175,8 @@ func once(ctx context.Context, t Target, c Call, timeout time.Duration, now func
 	return a, res
 }
 
-// outcomeOf is the outcome of work whose context ended with cause, or that its guardian stopped without one (nil).
-// Work that was done before it was told to stop has succeeded.
+// outcomeOf returns the outcome of work whose context ended with cause, or that its guardian stopped without one
+// (nil). Work that was done before it was told to stop has succeeded.
 func outcomeOf(cause error, done bool) Outcome {
 	switch {
 	case cause == nil, errors.Is(cause, lease.ErrLost): // nil: its guardian heard of no renewal in time

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// TraceParent is the attempt's place in a trace, as W3C Trace Context writes it: one trace per run, one span per
-// attempt. Both follow from the run's id, so that anybody who knows a run finds its trace: the trace's id is the
-// run's own, without dashes.
+// TraceParent returns the attempt's place in a trace, in the format of W3C Trace Context: one trace per run, one
+// span per attempt. Both derive from the run's id, so that anybody who knows a run finds its trace: the trace's id
+// is the run's own, without dashes.
 func (c Call) TraceParent() string {
 	trace, err := uuid.Parse(c.Run.ID)
 	if err != nil { // a library's user may name runs as they like

@@ -2,9 +2,8 @@ package schedule
 
 import "math/bits"
 
-// A calendar is what the fields say of wall-clock readings, without any zone: a set of days and a
-// set of seconds of the day. Readings are seconds, days are days since 1970-01-01. In its sets bit
-// v stands for the value v.
+// A calendar is what the fields say about wall-clock readings, without any zone: a set of days and a set of seconds
+// of the day. Readings are seconds, days are days since 1970-01-01. In its sets, bit v stands for the value v.
 type calendar struct {
 	second, minute, hour uint64
 	dom, month, dow      uint64 // their plain values
@@ -15,13 +14,13 @@ type calendar struct {
 	nth        uint64 // bit k*7+w: the weekday w's (k+1)-th of the month, or its last
 
 	years *years
-	// both: a day must match both day fields, not either. Expressions whose star or & says so.
+	// both: a day must match both day fields, not either. A star or an & in the expression says so.
 	both bool
-	// elapsed: it follows elapsed time rather than a fixed time of day.
+	// elapsed: the schedule follows elapsed time rather than a fixed time of day.
 	elapsed bool
 }
 
-// next is the first matching reading at or after l.
+// next returns the first matching reading at or after l.
 func (c *calendar) next(l int64) (int64, bool) {
 	day, second := divide(l, secondsPerDay)
 	if c.hasDay(day) {
@@ -34,7 +33,7 @@ func (c *calendar) next(l int64) (int64, bool) {
 	return day*secondsPerDay + int64(s), ok
 }
 
-// prev is the last matching reading at or before l.
+// prev returns the last matching reading at or before l.
 func (c *calendar) prev(l int64) (int64, bool) {
 	day, second := divide(l, secondsPerDay)
 	if c.hasDay(day) {
@@ -47,7 +46,7 @@ func (c *calendar) prev(l int64) (int64, bool) {
 	return day*secondsPerDay + int64(s), ok
 }
 
-// nextTime is the first matching second of the day at or after t.
+// nextTime returns the first matching second of the day at or after t.
 func (c *calendar) nextTime(t int) (int, bool) {
 	h, m, s := t/3600, t/60%60, t%60
 	if has(c.hour, h) {
@@ -65,7 +64,7 @@ func (c *calendar) nextTime(t int) (int, bool) {
 	return lowest(hours)*3600 + lowest(c.minute)*60 + lowest(c.second), true
 }
 
-// prevTime is the last matching second of the day at or before t.
+// prevTime returns the last matching second of the day at or before t.
 func (c *calendar) prevTime(t int) (int, bool) {
 	h, m, s := t/3600, t/60%60, t%60
 	if has(c.hour, h) {

@@ -53,7 +53,7 @@ func (m month) prev() month {
 	return p
 }
 
-// monthIn is a month of a year.
+// monthIn returns a month of a year.
 func monthIn(year, mon int) month {
 	// The day lies within the year whatever its leap days before; the months between are walked.
 	m, _ := monthOf(int64(year-1970)*daysPer400/400 + 180)
@@ -66,7 +66,7 @@ func monthIn(year, mon int) month {
 	return m
 }
 
-// length is the number of the month's days.
+// length returns the number of the month's days.
 func (m month) length() int {
 	switch m.month {
 	case 2:
@@ -80,7 +80,7 @@ func (m month) length() int {
 	return 31
 }
 
-// weekday is that of the month's first day, 0 for Sunday. 1970-01-01 was a Thursday.
+// weekday returns the weekday of the month's first day, 0 for Sunday. 1970-01-01 was a Thursday.
 func (m month) weekday() int {
 	_, w := divide(m.first+4, 7)
 	return int(w)

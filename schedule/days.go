@@ -4,8 +4,8 @@ package schedule
 // first to the fifth.
 const lastOfMonth = 5
 
-// days is the set of the month's matching days, bit 1 for the 1st. The weekdays of a month are
-// the week's set, turned to the month's first weekday and repeated.
+// days returns the set of the month's matching days, bit 1 for the 1st. The weekdays of a month are the week's set,
+// turned to the month's first weekday and repeated.
 func (c *calendar) days(m month) uint64 {
 	if !has(c.month, m.month) {
 		return 0
@@ -26,7 +26,7 @@ func (c *calendar) days(m month) uint64 {
 	return all & (days | weekdays)
 }
 
-// nthDays are the days of n#k and nL.
+// nthDays returns the days of n#k and nL.
 func (c *calendar) nthDays(m month) (days uint64) {
 	for set := c.nth; set != 0; set &= set - 1 {
 		k, w := lowest(set)/7, lowest(set)%7
@@ -43,7 +43,7 @@ func (c *calendar) nthDays(m month) (days uint64) {
 	return days
 }
 
-// specialDays are the days of L-n, nW and L-nW; those that the month does not have are none.
+// specialDays returns the days of L-n, nW and L-nW. Days that the month does not have are left out.
 func (c *calendar) specialDays(m month) (days uint64) {
 	length := m.length()
 	for set := upTo(c.fromEnd, length-1); set != 0; set &= set - 1 {
@@ -58,7 +58,7 @@ func (c *calendar) specialDays(m month) (days uint64) {
 	return days
 }
 
-// workingDay is the day from Monday to Friday that is nearest to day d and in the same month.
+// workingDay returns the day from Monday to Friday that is nearest to day d and in the same month.
 func (m month) workingDay(d int) int {
 	switch (m.weekday() + d - 1) % 7 {
 	case 6:
@@ -85,8 +85,8 @@ func (c *calendar) hasDay(day int64) bool {
 	return has(c.days(m), d)
 }
 
-// nextDay is the first matching day at or after day. A calendar repeats after 400 years, so the
-// look-ahead that far, a month at a step, is complete; with years it is at most all of them.
+// nextDay returns the first matching day at or after day. A calendar repeats after 400 years, so looking that far
+// ahead, a month per step, finds every day; with years it looks through at most all of them.
 func (c *calendar) nextDay(day int64) (int64, bool) {
 	m, d := monthOf(day)
 	for steps := 0; c.years != nil || steps < cycleMonths; steps++ {
@@ -107,7 +107,7 @@ func (c *calendar) nextDay(day int64) (int64, bool) {
 	return 0, false
 }
 
-// prevDay is the last matching day at or before day.
+// prevDay returns the last matching day at or before day.
 func (c *calendar) prevDay(day int64) (int64, bool) {
 	m, d := monthOf(day)
 	for steps := 0; c.years != nil || steps < cycleMonths; steps++ {

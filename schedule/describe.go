@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Description says when the schedule is due, in plain English, without the zone: "at 04:15 on
-// day 1 of the month". What H stands for is written out.
+// Description says when the schedule is due, in plain English, without the zone: "at 04:15 on day 1 of the month".
+// It writes out the values that H chose.
 func (s *Schedule) Description() string {
 	if s.every > 0 {
 		return "every " + spell(s.every)
@@ -37,11 +37,11 @@ func spell(seconds int64) string {
 	return ""
 }
 
-// fewTimes of a day are listed one by one.
+// fewTimes is how many times of a day are listed one by one at most.
 const fewTimes = 6
 
-// describeTimes says at which times of a day; daily is whether those are few enough to be followed
-// by "every day".
+// describeTimes says at which times of a day; daily reports whether they are few enough to be followed by "every
+// day".
 func (c *calendar) describeTimes() (text string, daily bool) {
 	seconds, minutes, hours := values(c.second), values(c.minute), values(c.hour)
 	few := len(seconds)*len(minutes)*len(hours) <= fewTimes
@@ -66,7 +66,7 @@ func (c *calendar) describeTimes() (text string, daily bool) {
 	return text + " of " + hour, daily
 }
 
-// ofMinutes follows a distance in seconds, which goes on through all minutes or is of some.
+// ofMinutes continues a distance in seconds: it applies to all minutes or only to some.
 func ofMinutes(minutes []int, step int) string {
 	if step == 1 {
 		return ""
@@ -74,7 +74,7 @@ func ofMinutes(minutes []int, step int) string {
 	return " of " + nth(step, "minute", minutes)
 }
 
-// describeHours names them one by one, or as every n-th where they are many or all.
+// describeHours names the hours one by one, or as every n-th if they are many or all.
 func describeHours(hours []int, many bool) (text string, daily bool) {
 	step := evenStep(hours, 24)
 	if step == 1 || step > 0 && many {
@@ -83,7 +83,7 @@ func describeHours(hours []int, many bool) (text string, daily bool) {
 	return count("hour", hours), true
 }
 
-// nth is "every 2nd hour", or, of values with no even step, "hours 3 and 8".
+// nth returns "every 2nd hour" or, for values with no even step, "hours 3 and 8".
 func nth(step int, noun string, vs []int) string {
 	switch step {
 	case 0:
@@ -106,7 +106,7 @@ func (c *calendar) times() (times []string) {
 	return times
 }
 
-// evenStep is n if the values are 0, n, 2n, … all the way round, and else 0.
+// evenStep returns n if the values are 0, n, 2n, … all the way round, and else 0.
 func evenStep(vs []int, round int) int {
 	if len(vs) < 2 || round%len(vs) != 0 {
 		return 0
@@ -127,7 +127,7 @@ func values(set uint64) (vs []int) {
 	return vs
 }
 
-// ordinal is "1st", "2nd" and so on, up to a hundred.
+// ordinal returns "1st", "2nd" and so on, up to a hundred.
 func ordinal(n int) string {
 	suffix := "th"
 	if n/10 != 1 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// describeDays says on which days of a month, and "" of all.
+// describeDays says on which days of a month; "" for all days.
 func (c *calendar) describeDays() string {
 	monthly, weekly := c.dom != domField.full(), c.dow != dowField.full()
 	switch {
@@ -95,7 +95,7 @@ func (c *calendar) describeYears() string {
 	return "in the years " + list(parts, "and")
 }
 
-// maxYears bounds what is listed of years that follow no rule.
+// maxYears bounds how many years are listed if they follow no rule.
 const maxYears = 24
 
 // progressions names values, with three or more at an even distance as a range.

@@ -31,7 +31,7 @@ var (
 	yearField = field{name: "year", lo: firstYear, hi: lastYear, star: lastYear, want: "1970-9999"}
 )
 
-// A word is a part of an expression and where it stands, in bytes from 0.
+// A word is a part of an expression and its position, in bytes from 0.
 type word struct {
 	text string
 	at   int
@@ -43,16 +43,15 @@ func (w word) cut(sep string) (before, after word, found bool) {
 	return word{b, w.at}, word{a, w.at + len(b) + len(sep)}, found
 }
 
-// A span is the values of one item: lo, lo+step, … up to hi. Of a wrapping range hi exceeds the
-// field's.
+// A span is the values of one item: lo, lo+step, … up to hi. If the range wraps, hi exceeds the field's.
 type span struct{ lo, hi, step int }
 
-// errorf says which word of the field is wrong and what would be right.
+// errorf says which word of the field is wrong and what is allowed.
 func (f *field) errorf(w word, format string, args ...any) error {
 	return fmt.Errorf("%s %q at column %d: %s", f.name, w.text, w.at+1, fmt.Sprintf(format, args...))
 }
 
-// bits is the set of a span's values, of a field whose values are less than 64.
+// bits returns the set of a span's values, for a field whose values are less than 64.
 func (f *field) bits(s span) (set uint64) {
 	for v := s.lo; v <= s.hi; v += s.step {
 		at := v
@@ -64,7 +63,7 @@ func (f *field) bits(s span) (set uint64) {
 	return set
 }
 
-// full is the set that a star stands for.
+// full returns the set that a star stands for.
 func (f *field) full() uint64 { return f.bits(span{f.lo, f.star, 1}) }
 
 // items calls do for each item of a list.
@@ -104,7 +103,7 @@ func (f *field) parseStep(w word) (int, error) {
 	return step, nil
 }
 
-// parseSpan answers the first and last value; of a wrapping range the last exceeds the field's.
+// parseSpan returns the first and last value; if the range wraps, the last exceeds the field's.
 func (f *field) parseSpan(between word, open bool) (lo, hi int, err error) {
 	if between.text == "*" {
 		return f.lo, f.star, nil

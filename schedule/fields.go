@@ -2,26 +2,26 @@ package schedule
 
 import "time"
 
-// Fields are what an expression says, with steps, ranges, names and H written out. Use them to translate an
+// Fields are the contents of an expression, with steps, ranges, names and H written out. Use them to translate an
 // expression into another scheduler's language.
 type Fields struct {
-	// Every is the distance of an @every; all else is empty then.
+	// Every is the interval of an @every; all other fields are empty then.
 	Every time.Duration
 	// Seconds, Minutes, Hours and Months are the values of each field, in ascending order.
 	Seconds, Minutes, Hours, Months []int
-	// Days are those of the month, Weekdays those of the week, from 0, Sunday: as far as they are plain values. A day
-	// matches if it is in either, or if Both says so, in both.
+	// Days are days of the month, Weekdays days of the week, from 0, Sunday, without those that are not plain
+	// values. A day matches if it is in either or, if Both is set, in both.
 	Days, Weekdays []int
 	Both           bool
-	// Special says that the days are not plain values alone: L, W or # is among them.
+	// Special means that the days are not only plain values: L, W or # is among them.
 	Special bool
-	// Elapsed says that the minutes or the hours start with a star, so the schedule follows elapsed time.
+	// Elapsed means that the minutes or the hours start with a star, so the schedule follows elapsed time.
 	Elapsed bool
-	// AnyYear says that no year is named.
+	// AnyYear means that no year is named.
 	AnyYear bool
 }
 
-// Fields answers what the expression says of the clock.
+// Fields returns the contents of the expression.
 func (s *Schedule) Fields() Fields {
 	c := s.calendar
 	if c == nil {

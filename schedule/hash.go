@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// hash reads H, H(a-b), H/n and H(a-b)/n, as Jenkins has them: the job's name chooses the value or, with a step, the
-// first value.
+// hash reads H, H(a-b), H/n and H(a-b)/n, as in Jenkins: the job's name chooses the value or, with a step, the first
+// value.
 func (p *parser) hash(f *field, item word) (span, error) {
 	if f.hashed == 0 {
 		return span{}, f.errorf(item, "want %s", f.want)
@@ -57,8 +57,8 @@ func (f *field) hashRange(w word) (lo, hi int, err error) {
 	return lo, hi, nil
 }
 
-// spread chooses one of n values for a job in a field, the same one everywhere and for ever: the
-// first 8 bytes of SHA-256 over the name, a zero byte and the field's name, as a number, modulo n.
+// spread chooses one of n values for a job in a field, the same one everywhere and for ever: the first 8 bytes of
+// SHA-256 over the name, a zero byte and the field's name, as a number, modulo n.
 func spread(name, field string, n int) int {
 	sum := sha256.Sum256([]byte(name + "\x00" + field))
 	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n))

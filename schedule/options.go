@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Options say how to read an expression. The zero value is UTC, Vixie's daylight saving, and no name.
+// Options configure how an expression is read. The zero value is UTC, Vixie's daylight saving, and no name.
 type Options struct {
-	// Zone is the zone whose wall clock the expression reads; nil is UTC. A CRON_TZ= prefix overrides it.
+	// Zone is the time zone in which the expression is read; nil is UTC. A CRON_TZ= prefix overrides it.
 	Zone *time.Location
 	// Name is the job's name, which chooses the values of H. Without a name, an expression with H is refused.
 	Name string
-	// DST is what becomes of fixed times when the zone's clocks change; empty is Vixie.
+	// DST decides what happens to fixed times when the zone's clocks change; empty is Vixie.
 	DST DST
 }
 
-// DST is what becomes of a fixed time that the wall clock skips or shows twice. A schedule whose minute or hour
-// starts with a star follows elapsed time under each of them.
+// DST decides what happens to a fixed time that the wall clock skips or shows twice. A schedule whose minute or hour
+// starts with a star follows elapsed time with each of them.
 type DST string
 
-// The meanings of daylight saving.
+// The values of DST.
 const (
-	// Vixie: exactly once. A skipped time is due at the first instant after the gap. Of a time that comes twice, the
+	// Vixie: exactly once. A skipped time is due at the first instant after the gap. If a time comes twice, the
 	// first one counts.
 	Vixie DST = "vixie"
 	// Skip: at most once. A skipped time is not due that day.
@@ -47,8 +47,8 @@ func Parse(expr string, zone *time.Location) (*Schedule, error) {
 }
 
 // Parse reads an expression. It refuses an expression that can never fire, and one of more than 1000 bytes. Errors
-// name the field, the value, its column from 1, and what would be accepted. Parse takes bounded time and memory
-// whatever the expression.
+// name the field, the value, its column from 1, and what is allowed. Parse takes bounded time and memory whatever
+// the expression.
 func (o Options) Parse(expr string) (*Schedule, error) {
 	if len(expr) > maxLength {
 		return nil, fmt.Errorf("schedule %.40q…: %d bytes are too many: want at most %d", expr, len(expr), maxLength)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxLength of an expression, in bytes: far more than 60 minutes spelled out.
+// maxLength bounds an expression, in bytes: far more than 60 minutes spelled out.
 const maxLength = 1000
 
 const zonePrefix = "CRON_TZ="
@@ -105,8 +105,8 @@ func parseEvery(ws []word) (seconds int64, err error) {
 	return int64(d / time.Second), nil
 }
 
-// words splits at blanks and tabs, and drops line ends round the expression. Other white space
-// is left in the words, where the fields refuse it.
+// words splits at blanks and tabs, and drops line ends round the expression. Other white space stays in the words,
+// and the fields refuse it.
 func words(expr string) (ws []word) {
 	const blank = " \t"
 	end := len(strings.TrimRight(expr, blank+"\r\n"))

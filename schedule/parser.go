@@ -48,7 +48,7 @@ func (p *parser) fields(ws []word) (err error) {
 	return err
 }
 
-// and takes off the & in front of the weekdays, which makes both day fields count.
+// and removes the & before the weekdays, which makes both day fields count.
 func (p *parser) and(w word) (word, bool) {
 	if !strings.HasPrefix(w.text, "&") {
 		return w, false
@@ -57,8 +57,8 @@ func (p *parser) and(w word) (word, bool) {
 	return word{w.text[1:], w.at + 1}, true
 }
 
-// set reads a field into the set of its plain values, and puts what is special about days into
-// the calendar. star is whether the field starts with one, which two of Vixie's rules turn on.
+// set reads a field into the set of its plain values, and stores what is special about days in the calendar. star
+// reports whether the field starts with a star, which two of Vixie's rules depend on.
 func (p *parser) set(f *field, list word) (set uint64, star bool, err error) {
 	if days := f == &domField || f == &dowField; list.text == "?" && days {
 		p.extended = true
@@ -88,7 +88,7 @@ func (p *parser) set(f *field, list word) (set uint64, star bool, err error) {
 	return set, strings.HasPrefix(list.text, "*"), err
 }
 
-// special reads an item that not every month has on the same days.
+// special reads an item whose days differ between months.
 func (p *parser) special(f *field, item word) (bool, error) {
 	switch f {
 	case &domField:

@@ -2,13 +2,12 @@ package schedule
 
 import "time"
 
-// reference is the instant from which a look-ahead that must not depend on a clock begins.
+// reference is the start of a look-ahead that must not depend on a clock.
 var reference = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(-time.Second)
 
-// Period is the shortest distance between two neighbouring ticks, on a calendar without daylight
-// saving, as far as a look at 28 years tells. It depends on nothing but the expression, so all
-// servers agree on what is derived from it, such as a job's starting deadline. It is 0 if there
-// are never two ticks.
+// Period returns the shortest distance between two neighbouring ticks within 28 years, on a calendar without
+// daylight saving. It depends only on the expression, so all servers agree on what is derived from it, such as a
+// job's starting deadline. It is 0 if there are never two ticks.
 func (s *Schedule) Period() time.Duration {
 	if s.every > 0 {
 		return time.Duration(s.every) * time.Second
@@ -16,8 +15,8 @@ func (s *Schedule) Period() time.Duration {
 	return time.Duration(s.calendar.shortest()) * time.Second
 }
 
-// shortest is the least number of seconds between two matching readings, or 0: those of a minute,
-// and from the last one of a minute, hour or day to the first of the next that matches.
+// shortest returns the least number of seconds between two matching readings, or 0: those of a minute, and from the
+// last one of a minute, hour or day to the first of the next that matches.
 func (c *calendar) shortest() int64 {
 	var least int64
 	keep := func(d int64) {
@@ -38,10 +37,10 @@ func (c *calendar) shortest() int64 {
 	return least
 }
 
-// width is the distance between a set's lowest and highest member.
+// width returns the distance between a set's lowest and highest member.
 func width(set uint64) int64 { return int64(highest(set) - lowest(set)) }
 
-// nearest is the least distance between two members of a set, or 0.
+// nearest returns the least distance between two members of a set, or 0.
 func nearest(set uint64) (least int64) {
 	for last := lowest(set); ; {
 		set &= set - 1
@@ -55,9 +54,9 @@ func nearest(set uint64) (least int64) {
 	}
 }
 
-// daysApart is the least number of days between two matching ones, of the 28 years after which
-// weekdays and leap days come round again in this century, or 0 if there are never two. Nothing
-// is nearer than neighbours.
+// daysApart returns the least number of days between two matching ones within 28 years, after which weekdays and
+// leap days repeat in this century, or 0 if there are never two. It compares neighbours only, since nothing is
+// nearer.
 func (c *calendar) daysApart() (least int64) {
 	day, _ := c.nextDay(0)
 	for end := day + 7*daysPer4; day < end && least != 1; {

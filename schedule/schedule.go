@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Schedules are answered for the years that RFC 3339 can write.
+// Schedules cover the years that RFC 3339 can write.
 var (
 	firstUnix = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 	firstDay  = firstUnix / secondsPerDay
@@ -21,13 +21,13 @@ type Schedule struct {
 	every    int64     // seconds; 0 unless the expression is @every
 	calendar *calendar // nil if it is
 
-	// last is the segment of the zone that was asked for last: the next question is nearly always about the same one.
-	// It only saves time.
+	// last is the segment of the zone that was used last: the next request is nearly always for the same one. It
+	// only saves time.
 	last atomic.Pointer[segment]
 }
 
-// Next is the first tick strictly after the given instant, in UTC; false if there is none before
-// the year 10000. It takes bounded time whatever the expression.
+// Next returns the first tick strictly after the given instant, in UTC; false if there is none before the year
+// 10000. It takes bounded time whatever the expression.
 func (s *Schedule) Next(after time.Time) (time.Time, bool) {
 	unix := max(after.Unix()+1, firstUnix)
 	if s.every > 0 {
@@ -36,8 +36,7 @@ func (s *Schedule) Next(after time.Time) (time.Time, bool) {
 	return result(s.next(unix))
 }
 
-// Prev is the latest tick at or before the given instant, in UTC; false if there is none since
-// the year 1.
+// Prev returns the latest tick at or before the given instant, in UTC; false if there is none since the year 1.
 func (s *Schedule) Prev(at time.Time) (time.Time, bool) {
 	unix := min(at.Unix(), lastUnix)
 	if s.every > 0 {
@@ -46,21 +45,21 @@ func (s *Schedule) Prev(at time.Time) (time.Time, bool) {
 	return result(s.prev(unix))
 }
 
-// String is the expression with single blanks and names in capitals, without a CRON_TZ prefix. Parsed with the same
-// Zone, DST and name, it gives the same schedule.
+// String returns the expression with single blanks and names in capitals, without a CRON_TZ prefix. Parsed with the
+// same Zone, DST and name, it gives the same schedule.
 func (s *Schedule) String() string { return s.expr }
 
-// Zone is the one whose wall clock the expression reads.
+// Zone returns the time zone in which the expression is read.
 func (s *Schedule) Zone() *time.Location { return s.zone }
 
-// DST is what becomes of its fixed times when clocks change.
+// DST returns what happens to the schedule's fixed times when clocks change.
 func (s *Schedule) DST() DST { return s.dst }
 
-// Extended says whether the expression uses one of ? L W # H &, which plain crons do not read.
+// Extended reports whether the expression uses one of ? L W # H &, which plain crons do not read.
 func (s *Schedule) Extended() bool { return s.extended }
 
-// everyPass says whether each pass over a reading counts: the schedule follows elapsed time, or
-// the clock is taken at its word.
+// everyPass reports whether each pass over a reading counts: the schedule follows elapsed time, or its DST is
+// Repeat.
 func (s *Schedule) everyPass() bool { return s.calendar.elapsed || s.dst == Repeat }
 
 func result(unix int64, ok bool) (time.Time, bool) {
@@ -70,7 +69,7 @@ func result(unix int64, ok bool) (time.Time, bool) {
 	return time.Unix(unix, 0).UTC(), true
 }
 
-// next is the first tick at or after t. Each turn either answers from t's segment or leaves it.
+// next returns the first tick at or after t. Each turn either answers from t's segment or leaves it.
 func (s *Schedule) next(t int64) (int64, bool) {
 	c := s.calendar
 	for t <= lastUnix {
@@ -97,7 +96,7 @@ func (s *Schedule) next(t int64) (int64, bool) {
 	return 0, false
 }
 
-// prev is the last tick at or before t: next's mirror image.
+// prev returns the last tick at or before t: next's mirror image.
 func (s *Schedule) prev(t int64) (int64, bool) {
 	c := s.calendar
 	for t >= firstUnix {

@@ -16,17 +16,17 @@ type Set struct {
 // Union joins schedules, which may have different zones.
 func Union(schedules ...*Schedule) Set { return Set{members: slices.Clone(schedules)} }
 
-// Within is the part of the set from one instant on and before another; zero: without that bound. Its Period stays
-// that of the whole set.
+// Within returns the part of the set from one instant on and before another; zero: without that bound. Its Period
+// stays that of the whole set.
 func (u Set) Within(from, until time.Time) Set {
 	u.from, u.until = from, until
 	return u
 }
 
-// Schedules are the members, in the order given to Union.
+// Schedules returns the members, in the order given to Union.
 func (u Set) Schedules() []*Schedule { return slices.Clone(u.members) }
 
-// Next is the first tick strictly after the given instant, in UTC; false if there is none.
+// Next returns the first tick strictly after the given instant, in UTC; false if there is none.
 func (u Set) Next(after time.Time) (first time.Time, found bool) {
 	if before := u.from.Add(-time.Nanosecond); !u.from.IsZero() && after.Before(before) {
 		after = before
@@ -42,7 +42,7 @@ func (u Set) Next(after time.Time) (first time.Time, found bool) {
 	return first, found
 }
 
-// Prev is the latest tick at or before the given instant, in UTC; false if there is none.
+// Prev returns the latest tick at or before the given instant, in UTC; false if there is none.
 func (u Set) Prev(at time.Time) (last time.Time, found bool) {
 	if before := u.until.Add(-time.Nanosecond); !u.until.IsZero() && at.After(before) {
 		at = before
@@ -58,9 +58,9 @@ func (u Set) Prev(at time.Time) (last time.Time, found bool) {
 	return last, found
 }
 
-// Period is the shortest distance between two ticks of the union. It looks at the first thousand ticks from a fixed
-// instant and at each member alone, so the answer is the same always and everywhere. It is 0 if there are never two
-// ticks.
+// Period returns the shortest distance between two ticks of the union. It looks at the first thousand ticks from a
+// fixed instant and at each member alone, so the result is the same always and everywhere. It is 0 if there are
+// never two ticks.
 func (u Set) Period() time.Duration {
 	var shortest time.Duration
 	keep := func(d time.Duration) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Window is a part of the week by the wall clock, such as MON-FRI 09:00-17:00: the days on which it
-// begins, and from when until when. It is a value, and comparable.
+// A Window is a part of the week by the wall clock, such as MON-FRI 09:00-17:00: the days on which it begins, and
+// its first and last time. It is a value, and comparable.
 type Window struct {
 	days     uint64 // bit 0 is Sunday
 	from, to int    // minutes of the day; to may lie on the next day, and is not part of it
@@ -15,8 +15,8 @@ type Window struct {
 
 const day = 24 * 60
 
-// ParseWindow reads HH:MM-HH:MM, with weekdays in front as in the last field of an expression, unless it is every
-// day. A window that ends no later than it begins ends on the next day. 24:00 is the end of a day.
+// ParseWindow reads HH:MM-HH:MM, after weekdays as in the last field of an expression, unless it is every day. A
+// window that ends no later than it begins ends on the next day. 24:00 is the end of a day.
 func ParseWindow(text string) (Window, error) {
 	wrong := func(what string) (Window, error) {
 		return Window{}, fmt.Errorf("window %q: %s: want HH:MM-HH:MM, or weekdays and that, as in MON-FRI 09:00-17:00", text, what)
@@ -70,8 +70,8 @@ func minuteOf(s string) (int, bool) {
 	return h*60 + m, true
 }
 
-// Contains says whether an instant lies in the window by the wall clock of its own location: convert
-// it first. An hour that the clock shows twice counts twice.
+// Contains reports whether an instant is in the window by the wall clock of its own location: convert it first. An
+// hour that the clock shows twice counts twice.
 func (w Window) Contains(t time.Time) bool {
 	minute, weekday := t.Hour()*60+t.Minute(), int(t.Weekday())
 	return w.begins(weekday) && w.from <= minute && minute < w.to ||

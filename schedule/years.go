@@ -8,8 +8,8 @@ const (
 	lastYear  = 9999
 )
 
-// years is the set of an expression's years, bit 0 for firstYear. Nil is every year, also those
-// that an expression cannot name.
+// years is the set of an expression's years, bit 0 for firstYear. Nil is every year, including those that an
+// expression cannot name.
 type years [(lastYear-firstYear)/64 + 1]uint64
 
 func parseYears(w word) (*years, error) {
@@ -30,7 +30,7 @@ func parseYears(w word) (*years, error) {
 	return set, err
 }
 
-// next is the first year of the set at or after y.
+// next returns the first year of the set at or after y.
 func (s *years) next(y int) (int, bool) {
 	at := max(y-firstYear, 0)
 	for i := at / 64; i < len(s); i++ {
@@ -42,7 +42,7 @@ func (s *years) next(y int) (int, bool) {
 	return 0, false
 }
 
-// prev is the last year of the set at or before y.
+// prev returns the last year of the set at or before y.
 func (s *years) prev(y int) (int, bool) {
 	at := min(y, lastYear) - firstYear
 	for i := at / 64; at >= 0 && i >= 0; i-- {

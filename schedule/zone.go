@@ -10,8 +10,8 @@ import (
 
 var zones sync.Map // name → *time.Location: those that were found, which a database bounds
 
-// LoadZone finds a zone by its IANA name in the host's time zone database or the embedded one.
-// Names that mean something else on each host ("Local", "") are refused.
+// LoadZone finds a zone by its IANA name in the host's time zone database or the embedded one. It refuses names that
+// mean something else on each host ("Local", "").
 func LoadZone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil
@@ -65,8 +65,8 @@ func segmentAt(zone *time.Location, unix int64) segment {
 	return g
 }
 
-// bounds is what package time knows of a zone at an instant, with ends that are never too late
-// and always after the instant.
+// bounds returns what package time knows about a zone at an instant, with ends that are never too late and always
+// after the instant.
 func bounds(zone *time.Location, unix int64) segment {
 	t := time.Unix(unix, 0).In(zone)
 	_, offset := t.Zone()

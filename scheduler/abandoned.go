@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	// abandonedAfter is for how long an app must have had no server before others settle what it left unfinished
-	// (rule T15). It can be short: what is settled as crashed is run again all the same, if somebody comes who
-	// is to do that.
+	// abandonedAfter is how long an app must have had no server before others settle what it left unfinished (rule
+	// T15). It can be short: what is settled as crashed is still run again if a server comes that must do that.
 	abandonedAfter = 10 * time.Minute
 	// mostAbandoned is how many such ticks one sweep settles at most.
 	mostAbandoned = 50
@@ -28,7 +27,7 @@ type abandoned struct {
 	seen   map[string]bool      // those that were met in this round
 }
 
-// settle looks at one step of all unfinished ticks, and settles those that belong to nobody.
+// settle reads one step of all unfinished ticks, and settles those whose app has no server.
 func (g *abandoned) settle(ctx context.Context) error {
 	found, err := g.b.Ticks.Orphans(ctx, tick.Look{After: g.next})
 	if err != nil {
@@ -53,17 +52,16 @@ func (g *abandoned) settle(ctx context.Context) error {
 	return g.settleAll(ctx, orphans)
 }
 
-// clearServed forgets for how long the apps were missed that have a live server now. Each server does so in each of
-// its sweeps, whoever's turn it is to settle: else it would take one that came back in the meantime for one
-// that was never there.
+// clearServed forgets how long the apps were missed that have a live server now. Each server does so in each of its
+// sweeps, even when another server settles: otherwise it would treat an app whose server came back in the meantime
+// as one without a server.
 func (g *abandoned) clearServed() {
 	for name := range g.served {
 		delete(g.gone, name)
 	}
 }
 
-// has says whether no server has been there for the job of an orphan for long enough, as far as this one has
-// watched.
+// has reports whether the job of an orphan has had no server for long enough, as far as this server has watched.
 func (g *abandoned) has(t tick.Tick) bool {
 	name := tick.AppOf(t.Job)
 	if name == "" {
@@ -83,7 +81,7 @@ func (g *abandoned) has(t tick.Tick) bool {
 	return false
 }
 
-// settleAll settles those that nobody can come and run any more, by the registered policy of their jobs.
+// settleAll settles the ticks that no server can run any more, by the registered policy of their jobs.
 func (g *abandoned) settleAll(ctx context.Context, orphans []tick.Tick) error {
 	if len(orphans) == 0 {
 		return nil
@@ -114,7 +112,7 @@ func (g *abandoned) settleAll(ctx context.Context, orphans []tick.Tick) error {
 	return failed
 }
 
-// waitsUntil is until when somebody may come and run an unfinished tick after all, by its job's registered policy.
+// waitsUntil returns until when a server may still run an unfinished tick, by its job's registered policy.
 func waitsUntil(t tick.Tick, known tick.Job) time.Time {
 	spec, set, err := Registered(known)
 	if err != nil || !known.Removed.IsZero() {

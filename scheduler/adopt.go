@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// adoptShare of a TTL is how long one sweep takes over from the dead, step by step; the next one goes on.
+	// adoptShare is the fraction of a TTL in which one sweep takes over from dead processes, step by step; the next
+	// sweep continues.
 	adoptShare = 3
-	// adoptWide is how many are taken over side by side: each asks the store a few times.
+	// adoptWide is how many ticks are taken over concurrently: each sends a few requests to the store.
 	adoptWide = 8
 )
 
@@ -25,8 +26,8 @@ type adopter struct {
 	next tick.Spot // where it goes on among the unfinished ticks
 }
 
-// adoptAll looks through the unfinished ticks of this server's app for those whose server or run is gone. Of this host
-// it leaves those whose end may be among what is kept here undelivered.
+// adoptAll looks through the unfinished ticks of this server's app for those whose server or run is gone. It leaves
+// out ticks of this host whose end may be among the undelivered items here.
 func (d *adopter) adoptAll(ctx, accept, work context.Context, jobs map[string]*entry, undelivered bool) error {
 	enough, cancel := context.WithTimeout(ctx, d.b.Keeper.Margin().TTL/adoptShare)
 	defer cancel()
@@ -54,7 +55,7 @@ func (d *adopter) adoptAll(ctx, accept, work context.Context, jobs map[string]*e
 	return nil
 }
 
-// sideBySide does something with each of all, several at a time, until enough ends, and says with how many it has.
+// sideBySide calls do for each of all, several at a time, until enough ends, and returns how many it has done.
 func sideBySide[T any](enough context.Context, all []T, do func(T) error) (n int, err error) {
 	var (
 		mu     sync.Mutex
@@ -79,9 +80,9 @@ func sideBySide[T any](enough context.Context, all []T, do func(T) error) (n int
 	return n, errors.Join(failed...)
 }
 
-// adopt decides about a tick whose lease lapsed. One that was claimed and not started provably ran
-// nothing: it is run, or missed if that is too late (rule T2). One that was started has crashed:
-// it is run again if its job asks for that (rule T3), also if who was to do so died before it began.
+// adopt decides about a tick whose lease lapsed. If it was claimed but not started, it certainly ran nothing: it is
+// run, or missed if it is too late for that (rule T2). If it was started, it has crashed: it is run again if its job
+// asks for that (rule T3), even if the process that was to run it again died before it began.
 func (d *adopter) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick) error {
 	now := d.b.passed()
 	if e == nil && !strings.HasPrefix(t.Job, d.app+"/") {
@@ -110,8 +111,8 @@ func (d *adopter) adopt(ctx, accept, work context.Context, e *entry, t tick.Tick
 	return d.takeOver(ctx, accept, work, e, t, rerun)
 }
 
-// takeOver takes a tick from a server that is gone, and carries it out; not one that is in hand here, since a
-// store takes a second takeover under the same lease for the first one repeated.
+// takeOver takes a tick from a server that is gone, and carries it out. It refuses a tick that is in hand here,
+// since a store takes a second takeover under the same lease for a repetition of the first one.
 func (d *adopter) takeOver(ctx, accept, work context.Context, e *entry, t tick.Tick, rerun bool) error {
 	letGo, first := d.hold(t.Job, t.At)
 	if !first {

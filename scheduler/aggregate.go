@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// aggregateFor is how long events that are like one just written are counted instead.
+	// aggregateFor is how long events are only counted that equal one just written.
 	aggregateFor = time.Minute
 	// mostAggregates bounds what is counted at once; beyond it each event is written.
 	mostAggregates = 1000
@@ -20,14 +20,14 @@ type aggregates struct {
 	hot map[history.Likeness]*aggregate
 }
 
-// aggregate is a likeness of which an event was written: since when, and what came after it.
+// aggregate is a likeness of which an event was written: when, and what came after it.
 type aggregate struct {
 	since time.Time
 	event history.Event
 	some  bool // event is one
 }
 
-// take counts e, which has an At; false: e is to be written.
+// take counts e, which has an At; it returns false if e must be written.
 func (g *aggregates) take(e history.Event) bool {
 	like, ok := e.Like()
 	if !ok {
@@ -53,7 +53,7 @@ func (g *aggregates) take(e history.Event) bool {
 	return true
 }
 
-// due takes out what was counted and is to be written: by now, or all of it.
+// due removes and returns the counted events that must be written: those due by now, or all.
 func (g *aggregates) due(now time.Time, all bool) (events []history.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +72,7 @@ func (g *aggregates) due(now time.Time, all bool) (events []history.Event) {
 	return events
 }
 
-// back takes in what could not be written.
+// back takes back what could not be written.
 func (g *aggregates) back(events []history.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

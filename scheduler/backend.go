@@ -15,10 +15,10 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Backend is where a job's lease, claims and history live, all three together (rule T9): the
-// host's own directory for jobs of scope host, the shared store for those of scope global.
+// A Backend is where a job's lease, claims and history live, all three together (rule T9): the host's own directory
+// for jobs of scope host, the shared store for those of scope global.
 type Backend struct {
-	// Name is what people know it by: "host", or the store's address without its password.
+	// Name is for people: "host", or the store's address without its password.
 	Name    string
 	Keeper  *lease.Keeper
 	Book    *tick.Book
@@ -26,30 +26,30 @@ type Backend struct {
 	History history.Store
 	// Self describes this process as a holder.
 	Self lease.Holder
-	// Descriptor and Detach are the directory's: see store.Store. Nil elsewhere.
+	// Descriptor and Detach are set only by the directory: see store.Store.
 	Descriptor func(lease.Ref) (*os.File, error)
 	Detach     func(lease.Ref) error
-	// Gone proves that a dead holder's work on this host is gone, so that its lease can be had
-	// at once (rule L6), as lease.Want's does: who wants the lease waits for its answer. Nil: never.
+	// Gone proves that a dead holder's work on this host is gone, so that its lease can be taken at once (rule L6),
+	// like lease.Want.Gone: acquiring the lease waits for its answer. Nil: never.
 	Gone func(ctx context.Context, r lease.Record, held func() bool) bool
-	// OnHeldBack hears that the store grants nothing for a while (rule L9). Nobody waits for it. Nil: Log has one line
-	// for each time, and history an event.
+	// OnHeldBack is called when the store grants nothing for a while (rule L9). The call delays nothing. Nil: Log
+	// has one line each time, and history an event.
 	OnHeldBack func(time.Duration)
-	// OnHeld hears of the holder that a fire waits for, once per holder. Nobody waits for it.
+	// OnHeld is called with the holder that a fire waits for, once per holder. The call delays nothing.
 	OnHeld func(*lease.HeldError)
-	// OnOverrun is lease.Guard's. Nobody waits for it.
+	// OnOverrun is the same as lease.Guard.OnOverrun. The call delays nothing.
 	OnOverrun func(*lease.Lease)
-	// Spool keeps outcomes that could not be delivered, for any later dibs on this host (rule T9). A run that
-	// has ended holds its lease for a TTL at most while an outcome is put there.
+	// Spool keeps outcomes that could not be delivered, for any later dibs process on this host (rule T9). A run
+	// that has ended holds its lease for a TTL at most while its outcome is put there.
 	Spool Spool
-	// Hooks are told what happens to jobs. Nobody waits for them: what they do not take in time is not told, and the
-	// log has a line for each. Nil: nobody is told.
+	// Hooks are notified of what happens to jobs. They delay nothing: notifications that they do not accept in time
+	// are dropped, with a line in the log for each. Nil: no notifications.
 	Hooks Hooks
-	// TimeOfDay is this host's own clock, to be compared with the store's; nothing is decided by it. It is read like a
-	// clock, and returns at once. Nil: it is not compared.
+	// TimeOfDay is this host's own clock, to compare with the store's; it decides nothing. It is read like a clock,
+	// and returns at once. Nil: no comparison.
 	TimeOfDay func() time.Time
-	// Log takes one line per event. Nobody waits for it: lines that it does not take in time are dropped, and
-	// counted in a line of their own. Default slog.Default().
+	// Log takes one line per event. Logging delays nothing: lines that it does not take in time are dropped, and
+	// their number is logged in a line of its own. Default slog.Default().
 	Log *slog.Logger
 
 	logOnce   sync.Once
@@ -63,29 +63,28 @@ func (b *Backend) log() *slog.Logger {
 	return b.logger
 }
 
-// Deliver tells the store what it could not be told before: this host's spool. It stops at the first
-// item that the store does not take, and when ctx ends: then it returns ErrEnough. An event of which more may come
-// is kept for a minute.
+// Deliver delivers this host's spool to the store. It stops at the first item that the store does not accept, and
+// when ctx ends: then it returns ErrEnough. An event that may still repeat is kept for a minute.
 func (b *Backend) Deliver(ctx context.Context) error { return b.parts().outbox.deliver(ctx, false) }
 
-// DeliverAll tells it all of that, for somebody who looks at it now.
+// DeliverAll delivers those events too, for somebody who reads the history now.
 func (b *Backend) DeliverAll(ctx context.Context) error { return b.parts().outbox.deliver(ctx, true) }
 
-// Event records something that nobody should have to guess; history may be down, the log is not. Of
-// many that are alike the first is written at once, and the others are counted.
+// Event records something that nobody should have to guess. It writes to the log, and to history if the store
+// answers. Of many equal events the first is written at once, and the others are counted.
 func (b *Backend) Event(ctx context.Context, e history.Event) { b.parts().recorder.event(ctx, e) }
 
 // Record is Event without the line in the log.
 func (b *Backend) Record(ctx context.Context, e history.Event) { b.parts().recorder.record(ctx, e) }
 
-// Tell records one event at once, or says why it could not; nothing is told where the store keeps no history.
+// Tell records one event at once, or returns why it could not. It does nothing if the store keeps no history.
 func (b *Backend) Tell(ctx context.Context, e history.Event) error {
 	return b.parts().recorder.recordNow(ctx, e)
 }
 
-// FlushHooks waits until the hooks have taken what happened before, but no longer than within, and reports
-// whether they have. Call it before you close what they tell on. Server.Run and Fire have waited so for a
-// second when they return.
+// FlushHooks waits until the hooks have received what happened before, but no longer than within, and reports
+// whether they have. Call it before you close what the hooks write to. Server.Run and Fire have already waited like
+// this for a second when they return.
 func (b *Backend) FlushHooks(within time.Duration) bool {
 	return b.parts().notifier.queue.Flush(within)
 }
@@ -97,20 +96,20 @@ func (b *Backend) ClockStepped(step time.Duration) { b.parts().recorder.clockSte
 func (b *Backend) HeldBack(wait time.Duration) { b.parts().recorder.recordHeldBack(wait) }
 
 // Conclude settles what is left of a job that ends now, by the schedules of its definitions: the ticks that nobody
-// claimed get their outcome (rule T11). It returns the removal that may then be made: of the generation that was
-// concluded, at the instant up to which it was. An error leaves the job as far as it has come; the next call goes on.
+// claimed get their outcome (rule T11). It returns the removal that may then be made: of the concluded generation,
+// at the instant up to which it was concluded. After an error, the next call continues from where this one stopped.
 func (b *Backend) Conclude(ctx context.Context, known tick.Job) (removal tick.JobRequest, err error) {
 	return b.parts().concluder.conclude(ctx, known)
 }
 
-// KeepOutput keeps what a run printed. Its lease is released by then.
+// KeepOutput stores what a run printed. The run's lease is already released.
 func (b *Backend) KeepOutput(ctx context.Context, r run.Record, output []byte) error {
 	return b.parts().pruner.keepOutput(ctx, r, output)
 }
 
-// Retain forgets what history does not keep: what is older than 90 days, and what a job's runs printed beyond
-// the newest 1,000, of the jobs that printed here. It takes at most so many steps of the store, and ends with
-// ctx; what is left is for the next one. Nothing that runs waits for it.
+// Retain deletes what history does not keep: what is older than 90 days, and the output of a job's runs beyond the
+// newest 1,000, for the jobs that printed here. It takes at most the given number of store steps, and ends with ctx;
+// the next call continues. Nothing that runs waits for it.
 func (b *Backend) Retain(ctx context.Context, steps int) error {
 	return b.parts().pruner.retain(ctx, steps)
 }

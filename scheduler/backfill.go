@@ -11,19 +11,19 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// A Backfill runs a range of a job's ticks by hand (rule T12): each that has no run yet, as the
-// ordinary tick that it is, so that it is run once whoever else asks for it.
+// A Backfill runs a range of a job's ticks by hand (rule T12). It runs each tick that has no run yet as an ordinary
+// tick, so that the tick runs once even if other processes ask for it too.
 type Backfill struct {
-	// ID names the back-fill in what it records. With Force, what ran under it is not run again.
+	// ID identifies the back-fill in what it records. With Force, ticks that already ran under it are not run again.
 	ID string
 	// From and To bound the ticks: [From, To).
 	From, To time.Time
-	// Skipped also runs ticks that were skipped because of something else than their windows.
+	// Skipped also runs ticks that were skipped for another reason than their windows.
 	Skipped bool
-	// Force also runs those that have a run, were skipped or paused, or are older than what history
-	// keeps: once more, each as a run beside the tick, whose outcome stays.
+	// Force also runs ticks that have a run, were skipped or paused, or are older than what history keeps: once
+	// more, each as a run beside the tick, whose outcome stays.
 	Force bool
-	// Limit is how many ticks are run at most; 0: all. Concurrency is how many at once; default 1.
+	// Limit is how many ticks are run at most; 0: all. Concurrency is how many run at once; default 1.
 	Limit, Concurrency int
 	// By and Why are for people.
 	By, Why string
@@ -32,7 +32,7 @@ type Backfill struct {
 // Doing is what a back-fill does with a tick.
 type Doing string
 
-// What there is to do.
+// The values of Doing.
 const (
 	Leave Doing = "leave"
 	Fill  Doing = "fill"  // run the tick
@@ -45,17 +45,17 @@ type Step struct {
 	// Was is the tick's outcome, or its state; empty: nobody has claimed it.
 	Was string
 	Do  Doing
-	// Why says why it is left.
+	// Why says why the tick is left out.
 	Why string
 }
 
 // ErrOtherDefinition is returned for a back-fill whose definition of the job is not the registered one.
 var ErrOtherDefinition = errors.New("the store holds another definition of this job")
 
-// ErrLimit is returned by a back-fill that ran as many ticks as it was to, and found one more.
+// ErrLimit is returned by a back-fill that has run Limit ticks and found one more.
 var ErrLimit = errors.New("the limit is reached")
 
-// backfilling is a back-fill under way.
+// backfilling is a back-fill in progress.
 type backfilling struct {
 	*parts
 	Backfill
@@ -68,8 +68,8 @@ type backfilling struct {
 	report func(Step, Result)
 }
 
-// Backfill carries out fill. report hears, one call at a time, of each tick, when it is decided or its
-// run has ended. When accept ends no further tick is begun; work ends those that run.
+// Backfill carries out fill. report is called, one call at a time, for each tick, when it is decided or its run has
+// ended. When accept ends, no further tick is begun; when work ends, running ones end too.
 func (b *Backend) Backfill(accept, work context.Context, j *Job, fill Backfill, report func(Step, Result)) error {
 	p := b.parts()
 	known, err := p.registry.sameAs(accept, j)
@@ -79,7 +79,7 @@ func (b *Backend) Backfill(accept, work context.Context, j *Job, fill Backfill, 
 	f := &backfilling{parts: p, Backfill: fill, job: j, generation: known.Generation, report: report}
 	f.left = countdown(fill.Limit)
 	if fill.Force {
-		// Runs beside their ticks have no claim to keep them apart: one back-fill at a time makes them.
+		// Runs beside their ticks have no claim that excludes others: so only one back-fill at a time makes them.
 		l, err := b.Keeper.Acquire(accept, lease.Want{Key: j.key().Backfill(), Holder: b.Self, Gone: b.Gone, OnHeldBack: p.recorder.heldBack})
 		if err != nil {
 			return fmt.Errorf("another forced back-fill of %s is running: %w", j.key(), err)
@@ -106,7 +106,7 @@ func (b *Backend) Backfill(accept, work context.Context, j *Job, fill Backfill, 
 	return err
 }
 
-// countdown says, for a limit, whether one more is allowed; 0 is no limit.
+// countdown returns a function that reports whether the limit allows one more; 0 is no limit.
 func countdown(limit int) func() bool {
 	n := 0
 	return func() bool { n++; return limit == 0 || n <= limit }
@@ -171,8 +171,8 @@ func (f *backfilling) notify(s Step, r Result) {
 	f.report(s, r)
 }
 
-// insist tries again what failed because the store does not answer, for four TTLs: a restart of the
-// store, or a minute in which it is busy, ends no back-fill. What it tries takes no longer than a store's answers.
+// insist tries again after a failure because the store does not answer, for four TTLs: a restart of the store, or a
+// minute in which it is busy, does not end a back-fill. Each try takes no longer than a store's answers.
 func (f *backfilling) insist(ctx context.Context, try func() error) error {
 	var enough <-chan time.Time
 	m := f.b.Keeper.Margin()

@@ -49,7 +49,7 @@ func (f *backfilling) ranBefore(ctx context.Context) (map[int64]bool, error) {
 	}
 }
 
-// settledRun says whether a run came to an end of its own.
+// settledRun reports whether a run came to an end of its own.
 func settledRun(r run.Record) bool {
 	return r.Outcome == run.Succeeded || r.Outcome == run.Failed || r.Outcome == run.TimedOut
 }

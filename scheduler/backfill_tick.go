@@ -34,7 +34,7 @@ func (f *backfilling) one(accept, work context.Context, s Step) (Step, Result) {
 	return s, res
 }
 
-// giveBack ends a claim that was called off before its start, so that the tick can be filled later.
+// giveBack ends a claim that was canceled before its start, so that the tick can be filled later.
 func (f *backfilling) giveBack(x Fire, s Step) {
 	outcome := run.Outcome(s.Was)
 	if outcome == "" {
@@ -48,8 +48,8 @@ func (f *backfilling) cause() *run.Cause {
 	return &run.Cause{By: f.By, Why: f.Why, Backfill: f.ID}
 }
 
-// take gets the claim of a tick: the ordinary one where nobody has it, else that of a row which says
-// that it never ran. What is found there at last decides; s says so.
+// take gets the claim of a tick: the ordinary one if nobody has it, else that of a row which says that it never ran.
+// The last state found decides; s describes it.
 func (f *backfilling) take(ctx context.Context, s Step) (Step, tick.Tick, error) {
 	name, settled := f.job.Spec.Key(), false
 	for range 10 {
@@ -94,15 +94,15 @@ func (f *backfilling) take(ctx context.Context, s Step) (Step, tick.Tick, error)
 	return s, tick.Tick{}, nil
 }
 
-// ours says whether a row is a claim of this process. Then an earlier try of this very step made it, and the
+// ours reports whether a row is a claim of this process. Then an earlier try of this very step made it, and the
 // answer was lost: no other step asks for that tick.
 func (f *backfilling) ours(row tick.Tick) bool {
 	was, self := row.Claimant, f.b.Self
 	return row.State == tick.Claimed && was.Host == self.Host && was.PID == self.PID && was.Command == self.Command
 }
 
-// regain goes on with a claim of ours; one under a lease that was lost meanwhile is taken over once it has
-// lapsed, as any.
+// regain continues with a claim of this process. If its lease was lost meanwhile, it is taken over once it has
+// lapsed, like any other.
 func (f *backfilling) regain(ctx context.Context, row tick.Tick) (tick.Answer, error) {
 	server, err := f.b.Book.Server(ctx)
 	switch {

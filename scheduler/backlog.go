@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Backlog lists what a back-fill would do with each tick of its range, the oldest first, until yield
-// says false. Ticks that are still to come are not among them.
+// Backlog lists what a back-fill would do with each tick of its range, the oldest first, until yield returns false.
+// It leaves out future ticks.
 func (b *Backend) Backlog(ctx context.Context, j *Job, fill Backfill, yield func(Step) bool) error {
 	known, err := b.parts().registry.sameAs(ctx, j)
 	if err != nil {
@@ -53,8 +53,8 @@ func (b *Backend) Backlog(ctx context.Context, j *Job, fill Backfill, yield func
 // backlogPage is how many ticks a back-fill looks at in one read.
 const backlogPage = 1000
 
-// rowsOf finds the rows of ticks, and whether each is of this job's definition; n is for how many of them,
-// which are fewer if the rows between them are more than one answer holds.
+// rowsOf returns the rows of ticks, and whether each belongs to this job's definition; n is the number of ticks that
+// it covers, which is smaller if the rows between them are more than one answer holds.
 func (b *Backend) rowsOf(ctx context.Context, j *Job, due []time.Time) (row func(time.Time) (r tick.Tick, own bool), n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
@@ -85,7 +85,7 @@ func (b *Backend) rowsOf(ctx context.Context, j *Job, due []time.Time) (row func
 	}
 }
 
-// decide says what to do with a tick for which row accounts; own says that it is of this definition.
+// decide returns what to do with a tick that row accounts for; own means that row belongs to this definition.
 func (b *Backfill) decide(j *Job, at time.Time, row tick.Tick, own bool, pause tick.Pause, now time.Time) Step {
 	s := Step{At: at, Was: string(row.Outcome), Do: Fill}
 	leave := func(why string, again bool) Step {
@@ -127,9 +127,9 @@ func (b *Backfill) decide(j *Job, at time.Time, row tick.Tick, own bool, pause t
 
 const day = 24 * time.Hour
 
-// partition is a range row in up to three parts, of which one is the tick at. It fails where the
-// range is not made of this job's ticks, as one that another schedule left behind. A single tick's
-// row is its own only part.
+// partition splits a range row into up to three parts, one of which is the tick at. It fails if the range is not
+// made of this job's ticks, for example because another schedule left it behind. A single tick's row is its own only
+// part.
 func partition(j *Job, row tick.Tick, at time.Time) (parts []tick.Tick, ok bool) {
 	if row.Through.IsZero() {
 		return []tick.Tick{row}, true
@@ -143,7 +143,7 @@ func partition(j *Job, row tick.Tick, at time.Time) (parts []tick.Tick, ok bool)
 	return nil, false
 }
 
-// ticksOf are those for which a range stands; none where it is not made of these schedules'.
+// ticksOf returns the ticks that a range covers; none if it is not made of these schedules' ticks.
 func ticksOf(set schedule.Set, row tick.Tick) (all []time.Time) {
 	x, more := set.Next(row.At.Add(-time.Nanosecond))
 	for more && !x.After(row.Through) && len(all) <= row.Count {

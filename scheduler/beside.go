@@ -13,8 +13,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// beside is what a fire does for others while its work goes on. Neither the work nor the release waits for any of it
-// (promise 27): after the release it gets a little more time, and what is left is for the next one.
+// beside is what a fire does for others while its work goes on. Neither the work nor the release waits for it
+// (promise 27): after the release it gets a little more time, and the next one does what is left.
 type beside struct {
 	*execution
 	lease    *lease.Lease
@@ -23,7 +23,7 @@ type beside struct {
 	done     chan struct{}
 }
 
-// beside begins. It ends with ctx, and when the fire is told to begin nothing more.
+// beside starts it. It ends with ctx, and when the fire is told to begin nothing more.
 func (x *execution) beside(ctx context.Context, l *lease.Lease) *beside {
 	d := &beside{execution: x, lease: l, done: make(chan struct{})}
 	ctx, d.cancel = context.WithCancel(ctx)
@@ -45,7 +45,7 @@ func (x *execution) beside(ctx context.Context, l *lease.Lease) *beside {
 	return d
 }
 
-// end gives what is under way one rpc timeout, and returns when it has ended.
+// end gives what is in progress one rpc timeout, and returns when it has ended.
 func (d *beside) end() {
 	defer d.cancel()
 	enough := time.NewTimer(d.b.Keeper.Margin().RPCTimeout)
@@ -58,12 +58,12 @@ func (d *beside) end() {
 	}
 }
 
-// holding says that the key is still held here: what was read before belongs to those who had it earlier.
+// holding reports whether the key is still held here: what was read before belongs to earlier holders.
 func (d *beside) holding() bool { return !isClosed(d.lease.Lost()) && !d.released.Load() }
 
-// closeDead ends the records of runs without a tick whose process died: what is read while this one holds the key
-// can be nobody's who is at work. (Those with a tick are the sweep's; the directory, whose locks tell at once, does
-// this by itself.)
+// closeDead ends the records of runs without a tick whose process died: while this process holds the key, no run
+// that it reads can still be working. (The sweep ends those with a tick; the directory, whose locks tell at once,
+// does this by itself.)
 func (d *beside) closeDead(ctx context.Context) {
 	if d.Policy.Concurrency == job.Allow || d.b.Descriptor != nil {
 		return

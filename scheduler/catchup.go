@@ -13,12 +13,12 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// catchUps runs the ticks that nobody was there for (rule T8).
+// catchUps runs ticks that were missed because no process was there (rule T8).
 type catchUps struct{ *Server }
 
-// catchUp runs the ticks of a job that nobody was there for, where its policy asks for that: the
-// oldest first, one at a time, each as the ordinary tick that it is (rule T8). It reports false
-// where there is nothing to run, so that what is left can be settled as missed.
+// catchUp runs a job's missed ticks, if its policy asks for that: the oldest first, one at a time, each as an
+// ordinary tick (rule T8). It returns false if there is nothing to run, so that what is left can be settled as
+// missed.
 func (c *catchUps) catchUp(ctx, accept, work context.Context, e *entry, known tick.Job) (bool, error) {
 	if !e.catchesUp() || accept.Err() != nil {
 		return false, nil
@@ -32,12 +32,12 @@ func (c *catchUps) catchUp(ctx, accept, work context.Context, e *entry, known ti
 	if todo, err := c.missed(ctx, e, known); err != nil || len(todo) == 0 {
 		return false, err
 	}
-	// One server at a time catches up on a job: a lease beside its key says who.
+	// One server at a time catches up on a job; a lease beside the job's key excludes the others.
 	turn, err := c.b.Keeper.Acquire(ctx, lease.Want{Key: e.key().CatchUp(), Holder: c.b.Self, Gone: c.b.Gone, OnHeldBack: c.recorder.heldBack})
 	if err != nil {
 		return true, nil //nolint:nilerr // another server is at it, or the store is down, which others report
 	}
-	// Who had the turn before may have run some of it.
+	// The server that had the turn before may have run some of it.
 	begun, err := c.begin(ctx, accept, work, e, turn)
 	if !begun {
 		_ = turn.Release(ctx)
@@ -45,7 +45,7 @@ func (c *catchUps) catchUp(ctx, accept, work context.Context, e *entry, known ti
 	return true, err
 }
 
-// begin settles what is not to be caught up on, and sets off with the rest under turn.
+// begin settles what is not to be caught up, and starts the rest under turn.
 func (c *catchUps) begin(ctx, accept, work context.Context, e *entry, turn *lease.Lease) (bool, error) {
 	known, ok, err := c.registry.registered(ctx, e.Spec.Key())
 	if err != nil || !ok || known.Generation != e.generation {
@@ -80,13 +80,12 @@ func (c *catchUps) joined(accept, work context.Context, e *entry, last time.Time
 	}
 }
 
-// catchesUp says whether missed ticks of the job are run later.
+// catchesUp reports whether missed ticks of the job are run later.
 func (j *Job) catchesUp() bool {
 	return j.Spec.Policy.CatchUp == job.CatchUpLatest || j.Spec.Policy.CatchUp == job.CatchUpAll
 }
 
-// underWay says whether an on-time tick has to stand behind a catch-up that is under way. Under Allow
-// nothing stands in its way.
+// underWay reports whether an on-time tick must wait for a catch-up in progress. Under Allow it never does.
 func (c *catchUps) underWay(ctx context.Context, e *entry) bool {
 	if !e.catchesUp() || e.Spec.Policy.Concurrency == job.Allow {
 		return false
@@ -97,9 +96,9 @@ func (c *catchUps) underWay(ctx context.Context, e *entry) bool {
 	return err == nil && turn.Live(now)
 }
 
-// join waits while a catch-up of the job is under way, which carries this tick out in its turn. It
-// reports true where that was still so at the end of the tick's time to start: it is left to the
-// catch-up then, or as missed to the next one.
+// join waits while a catch-up of the job is in progress, which carries this tick out in its turn. It returns true if
+// the catch-up still goes on at the end of the tick's time to start: the tick is then left to the catch-up, or as
+// missed to the next one.
 func (c *catchUps) join(ctx context.Context, e *entry, at time.Time) bool {
 	for c.underWay(ctx, e) {
 		if c.b.now().After(c.b.startBy(e.Job, at)) {
@@ -114,8 +113,8 @@ func (c *catchUps) join(ctx context.Context, e *entry, at time.Time) bool {
 	return false
 }
 
-// missed are the ticks of a job that are to be caught up on: those that nobody claimed, and those that
-// were claimed, or could not be, and ended without a run through no decision of anybody's.
+// missed returns the ticks of a job that must be caught up: those that nobody claimed, and those that were claimed,
+// or could not be, and ended without a run though nobody decided that.
 func (c *catchUps) missed(ctx context.Context, e *entry, known tick.Job) ([]tick.Tick, error) {
 	due, rows, err := c.settler.open(ctx, known, e.Set(), c.settler.tooLate(e.Job))
 	if err != nil {
@@ -142,9 +141,9 @@ func (c *catchUps) missed(ctx context.Context, e *entry, known tick.Job) ([]tick
 	return todo, nil
 }
 
-// cutOff are the ticks since an instant that ended unavailable, or missed after they had been claimed, as
-// far as they are still of this definition. Under `latest` one that a later run has made up for is not
-// among them. Below the mark rows appear no more: what was looked through once need not be again.
+// cutOff returns the ticks since an instant that ended unavailable, or missed after they had been claimed, if they
+// still belong to this definition. Under `latest` it leaves out a tick that a later run has made up for. Rows no
+// longer appear below the mark: what was looked through once need not be read again.
 func (c *catchUps) cutOff(ctx context.Context, e *entry, known tick.Job, from time.Time) ([]tick.Tick, error) {
 	looked := e.scanned.Load()
 	for _, t := range []time.Time{known.Since, looked.time()} {
@@ -177,7 +176,7 @@ look:
 	return found, nil
 }
 
-// cutOff says whether a tick was claimed, or could not be, and ended without a run through no decision of anybody's.
+// cutOff reports whether a tick was claimed, or could not be, and ended without a run though nobody decided that.
 func cutOff(t tick.Tick) bool {
 	return t.Fillable() && t.Outcome != run.Skipped && !t.Claimed.IsZero()
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/dibs-run/dibs/history"
 )
 
-// clockBound is how far a host's clock may be off the store's before somebody should look at it.
-// Ticks and leases follow the store's clock: what a wrong one spoils are logs, and the times at
-// which a host's own cron fires.
+// clockBound is how far a host's clock may differ from the store's before somebody should look at it. Ticks and
+// leases follow the store's clock: a wrong host clock spoils only logs, and the times at which the host's own cron
+// fires.
 const clockBound = time.Second
 
 // checkClock records when this host's clock goes off the store's, and when it is right again.

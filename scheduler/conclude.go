@@ -72,8 +72,8 @@ func (c *concluder) singly(ctx context.Context, known tick.Job, spec *job.Spec, 
 	}
 }
 
-// each gives these ticks their outcome. It differs where another definition has taken over: whoever was faster
-// has concluded this one.
+// each gives these ticks their outcome. differs means that another definition has taken over: another process was
+// faster and has concluded this one.
 func (c *concluder) each(ctx context.Context, known tick.Job, w windows, ticks []time.Time) (differs bool, err error) {
 	var missed group
 	defer func() { c.notifier.notify(missed.Happening) }()
@@ -90,8 +90,8 @@ func (c *concluder) each(ctx context.Context, known tick.Job, w windows, ticks [
 	return false, nil
 }
 
-// pause gives the ticks of a pause that has ended their outcome. Where the job catches up, only
-// those: what was missed before the pause may still be run.
+// pause gives the ticks of a pause that has ended their outcome. If the job catches up, only those: ticks missed
+// before the pause may still be run.
 func (c *concluder) pause(ctx context.Context, known tick.Job) error {
 	until := known.Pause.Until
 	if known.Pause.Since.IsZero() || !known.Mark.Before(until) {

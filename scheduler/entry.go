@@ -26,8 +26,8 @@ type entry struct {
 	returned   time.Time // the earliest tick that came back since the definition is being replaced
 }
 
-// under is the job as it is to be run for ticks of another of its definitions: when and how is that one's, what it
-// runs is today's, which is no part of a definition.
+// under returns the job for ticks of another of its definitions: schedules and policy are that definition's; the
+// work is today's, which is not part of a definition.
 func (j *Job) under(d tick.Job) (*Job, error) {
 	if d.Past == "" && d.Until.IsZero() {
 		return j, nil // there is no other
@@ -41,7 +41,7 @@ func (j *Job) under(d tick.Job) (*Job, error) {
 	return as, as.Check()
 }
 
-// entry makes that of a registered job.
+// entry makes the entry of a registered job.
 func (s *Server) entry(ctx context.Context, j *Job, known tick.Job) *entry {
 	e := &entry{Job: j, generation: known.Generation, definition: known, whole: j}
 	for _, d := range s.registry.definitions(ctx, known) {
@@ -59,7 +59,7 @@ func (s *Server) entry(ctx context.Context, j *Job, known tick.Job) *entry {
 	return e
 }
 
-// takeUp has an entry begin, in place of the one before (nil: there is none), of which it goes on with what is neither
+// takeUp starts an entry in place of the one before (nil: there is none), and takes over from that what is neither
 // fired nor over.
 func (s *Server) takeUp(e, before *entry, now time.Time) {
 	from := e.definition.Mark
@@ -81,7 +81,7 @@ func (s *Server) takeUp(e, before *entry, now time.Time) {
 	}
 }
 
-// renew makes a job's entry anew, because the store says otherwise how long its definitions are in force.
+// renew makes a job's entry again, because the store has other times for how long its definitions are in force.
 func (s *Server) renew(ctx context.Context, e *entry, known tick.Job) {
 	fresh, now := s.entry(ctx, e.whole, known), s.b.passed()
 	s.mu.Lock()
@@ -93,10 +93,10 @@ func (s *Server) renew(ctx context.Context, e *entry, known tick.Job) {
 	}
 }
 
-// line are the entries of all the job's definitions, oldest first: its own is the last.
+// line returns the entries of all the job's definitions, oldest first: its own is the last.
 func (e *entry) line() []*entry { return append(e.past[:len(e.past):len(e.past)], e) }
 
-// root is the entry of the definition in force.
+// root returns the entry of the definition in force.
 func (e *entry) root() *entry {
 	if e.main != nil {
 		return e.main
@@ -104,7 +104,8 @@ func (e *entry) root() *entry {
 	return e
 }
 
-// first says whether none of the definitions before this one has a tick above the mark: only then may it be raised.
+// first reports whether none of the definitions before this one has a tick above the mark: only then may the mark be
+// raised.
 func (e *entry) first(mark time.Time) bool {
 	for _, x := range e.root().line() {
 		if x == e {
@@ -117,7 +118,7 @@ func (e *entry) first(mark time.Time) bool {
 	return true
 }
 
-// of is the entry of the definition that a tick was due under.
+// of returns the entry of the definition that a tick was due under.
 func (e *entry) of(at time.Time) *entry {
 	if e == nil {
 		return nil
@@ -130,7 +131,7 @@ func (e *entry) of(at time.Time) *entry {
 	return e
 }
 
-// like is the entry of the same definition, if it was followed.
+// like returns the entry of the same definition, if it was followed.
 func (e *entry) like(x *entry) *entry {
 	if e == nil || e.differs.Load() {
 		return nil
@@ -143,8 +144,8 @@ func (e *entry) like(x *entry) *entry {
 	return nil
 }
 
-// handBack returns a tick whose claim was refused because the definition has changed meanwhile: whoever loaded that
-// goes on with it.
+// handBack returns a tick whose claim was refused because the definition has changed meanwhile: the server that
+// loaded the new one continues with it.
 func (s *Server) handBack(e *entry, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ type recorder struct {
 	heldBackUntil atomic.Int64 // until when the store holds back that was reported last, in ns of the Keeper's Boot
 }
 
-// event records something that nobody should have to guess; history may be down, the log is not. Of
-// many that are alike the first is written at once, and the others are counted.
+// event records something that nobody should have to guess. It writes to the log, and to history if the store
+// answers. Of many equal events the first is written at once, and the others are counted.
 func (r *recorder) event(ctx context.Context, e history.Event) {
 	level := slog.LevelInfo
 	switch e.Kind {
@@ -50,7 +50,7 @@ func (r *recorder) record(ctx context.Context, e history.Event) {
 	}
 }
 
-// recordNow records one event at once, or says why it could not; nothing is recorded where the store keeps no history.
+// recordNow records one event at once, or returns why it could not. It does nothing if the store keeps no history.
 func (r *recorder) recordNow(ctx context.Context, e history.Event) error {
 	e.Host, e.Reason = r.b.Self.Host, clean(e.Reason)
 	if r.b.History == nil {
@@ -59,7 +59,7 @@ func (r *recorder) recordNow(ctx context.Context, e history.Event) error {
 	return r.b.History.Append(ctx, []history.Event{e})
 }
 
-// flush writes what was counted: what is old enough, or all of it at the end of a process.
+// flush writes what was counted: what is old enough, or everything at the end of a process.
 func (r *recorder) flush(ctx context.Context, all bool) {
 	now := r.b.now()
 	events := r.aggregates.due(now, all)

@@ -13,10 +13,10 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// lastStart is the same of a fire.
+// lastStart is the same for a fire.
 func (x *execution) lastStart() time.Time { return x.b.Keeper.Extend(x.Tick, x.StartBy) }
 
-// refuse closes the tick of a fire that got no lease. A lost race for it is nothing (rule T6).
+// refuse closes the tick of a fire that got no lease. A lost race for it is not recorded (rule T6).
 func (x *execution) refuse(ctx context.Context, res Result) Result {
 	if x.Tick.IsZero() && res.Held != nil {
 		x.contended(ctx, res)
@@ -47,9 +47,9 @@ func (x *execution) refuse(ctx context.Context, res Result) Result {
 	return res
 }
 
-// contended records that a run without a tick found its key held (promise 24). On a shared store that
-// is written down on this host, and told once a minute for all that were like it: a key that a
-// crowd contends for is not written to by the crowd.
+// contended records that a run without a tick found its key held (promise 24). On a shared store, the event is
+// written on this host, and delivered once a minute for all equal ones, so that many contenders do not cause many
+// writes.
 func (x *execution) contended(ctx context.Context, res Result) {
 	e := history.Event{Kind: "run-contended", Key: string(x.Key), Job: string(x.Key), Host: x.b.Self.Host,
 		Reason: clean(fmt.Sprintf("%s: held by %s since %s", res.Reason, res.Held.Record.Holder, stamp(res.Held.Record.Acquired)))}
@@ -68,7 +68,7 @@ func (x *execution) contended(ctx context.Context, res Result) {
 	x.recorder.record(ctx, e)
 }
 
-// locked gives each attempt the lease's lock, where the backend has such a thing.
+// locked gives each attempt the lease's lock, if the backend has one.
 type locked struct{ *execution }
 
 func (t locked) Attempt(ctx context.Context, c run.Call) run.Result {
@@ -86,7 +86,7 @@ func (t locked) Attempt(ctx context.Context, c run.Call) run.Result {
 	return t.Target.Attempt(ctx, c)
 }
 
-// idempotency is stable per tick, so that an application can recognise a re-run (rule T3).
+// idempotency is stable per tick, so that an application can recognise a rerun (rule T3).
 func idempotency(r run.Record) string {
 	if r.Tick.IsZero() {
 		return r.ID
@@ -101,8 +101,8 @@ func lostReason(l *lease.Lease, err error) string {
 	return err.Error()
 }
 
-// levelOf is how loud a log says an outcome: what was meant to be is INFO, a tick that should have run and did
-// not is WARN, a run that did not come to a good end is ERROR.
+// levelOf returns the log level of an outcome: an intended outcome is INFO, a tick that should have run and did not
+// is WARN, a run that did not end well is ERROR.
 func levelOf(o run.Outcome) slog.Level {
 	switch o {
 	case run.Failed, run.TimedOut, run.Lost, run.Crashed:

@@ -61,7 +61,7 @@ func (s *Server) due(accept, work context.Context, now time.Time) time.Duration 
 	return wait
 }
 
-// following are the entries of all definitions that have ticks to fire, one by one: there may be a million.
+// following returns the entries of all definitions that have ticks to fire, one by one: there may be a million.
 func (s *Server) following() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, e := range s.jobs {
@@ -77,13 +77,13 @@ func (s *Server) following() iter.Seq[*entry] {
 	}
 }
 
-// startable is the first tick after one, that one included, which may still be started: what is
-// older is settled as missed.
+// startable returns the first tick at or after the given one that may still be started; older ones are settled as
+// missed.
 func (s *Server) startable(j *Job, at, now time.Time) time.Time {
 	ok := true
 	since, until := s.b.Keeper.HeldBack()
 	for ok && s.b.startBy(j, at).Before(now) {
-		// Jump: what lies further back than any starting deadline is not walked through.
+		// Jump: do not walk through what is further back than any starting deadline.
 		from, late := at, j.StartBy(at).Sub(at)
 		skip := now.Add(-late).Add(-time.Second)
 		if since.Before(skip) && !until.Add(late).Before(now) { // what fell due in a hold-back may still start
@@ -100,8 +100,8 @@ func (s *Server) startable(j *Job, at, now time.Time) time.Time {
 	return at
 }
 
-// again is the first tick to fire once schedules follow a clock that stepped back. What fell due by it meanwhile was
-// not fired; what has an outcome already is refused.
+// again returns the first tick to fire after the schedules' clock stepped back. Ticks that became due by it
+// meanwhile were not fired; ticks that have an outcome already are refused.
 func (s *Server) again(j *Job, now time.Time) time.Time {
 	at, ok := j.Set().Next(now.Add(-waited))
 	if !ok {

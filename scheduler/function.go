@@ -10,11 +10,11 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ErrFunction is wrapped where a program would replace or end a job whose work is a Go function, and has no functions.
-// It is most likely a manifest under the app of a Go program.
+// ErrFunction is wrapped if a program without functions would replace or end a job whose work is a Go function. The
+// cause is most likely a manifest under the app of a Go program.
 var ErrFunction = errors.New("its work is a Go function of another program")
 
-// isFunction says whether the work of a registered job is a Go function.
+// isFunction reports whether the work of a registered job is a Go function.
 func isFunction(k tick.Job) bool {
 	spec, err := job.ParseDefinition(k.Definition)
 	return err == nil && spec.Function != nil
@@ -24,8 +24,8 @@ func errFunction(k tick.Job) error {
 	return fmt.Errorf("%w, which runs it: to take it over, run `dibs job forget %s` first", ErrFunction, k.Name)
 }
 
-// mayEnd says whether the server may replace and end what is registered and not among its jobs. Who has no functions
-// may not end those of a program: its ticks would end in silence.
+// mayEnd reports whether the server may replace and end registered jobs that are not among its own. A program
+// without functions must not end those of another program: their ticks would end without notice.
 func (r *registrar) mayEnd(jobs []*Job, known []tick.Job) error {
 	r.mu.Lock()
 	may := r.functions

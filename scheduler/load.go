@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Load registers jobs in place of those loaded before. A job whose definition did not change
-// loses no tick; the ticks of a new one begin now (rule T4), those of a changed one with its
-// registration (rule T11).
+// Load registers jobs and replaces those loaded before. A job whose definition did not change loses no tick; the
+// ticks of a new one begin now (rule T4), those of a changed one with its registration (rule T11).
 func (s *Server) Load(ctx context.Context, jobs []*Job) error {
 	p, err := s.Prepare(ctx, jobs)
 	if err != nil {
@@ -19,7 +18,7 @@ func (s *Server) Load(ctx context.Context, jobs []*Job) error {
 	return nil
 }
 
-// Prepared are jobs that are registered and not served yet.
+// Prepared are jobs that are registered but not served yet.
 type Prepared struct {
 	s       *Server
 	entries []*entry
@@ -27,15 +26,15 @@ type Prepared struct {
 	close   func()
 }
 
-// A Change is what a server is to serve.
+// A Change is what a server will serve.
 type Change struct {
 	Server *Server
 	Jobs   []*Job
 }
 
-// PrepareAll prepares several servers, in order. Nothing is registered anywhere unless all jobs are sound and all
+// PrepareAll prepares several servers, in order. Nothing is registered anywhere unless all jobs are valid and all
 // stores answer: a server whose own registration is newer than what it serves would fire nothing of what has changed
-// (rule T11) for as long as another store is away. The caller closes what it returns.
+// (rule T11) while another store is unavailable. The caller closes the result.
 func PrepareAll(ctx context.Context, changes []Change) (all []*Prepared, err error) {
 	for _, c := range changes {
 		if err := c.Server.registrar.check(ctx, c.Jobs); err != nil {
@@ -55,8 +54,8 @@ func PrepareAll(ctx context.Context, changes []Change) (all []*Prepared, err err
 	return all, nil
 }
 
-// Prepare is the part of Load that can fail: it registers the jobs, and what the server serves stays as it was
-// until Swap. The caller closes what it returns.
+// Prepare is the part of Load that can fail: it registers the jobs, and what the server serves stays unchanged until
+// Swap. The caller closes the result.
 func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err error) {
 	s.loading.Add(1)
 	p := &Prepared{s: s, close: sync.OnceFunc(func() { s.loading.Add(-1) })}
@@ -86,7 +85,7 @@ func (s *Server) Prepare(ctx context.Context, jobs []*Job) (_ *Prepared, err err
 // Close ends the loading, whether or not the jobs were swapped.
 func (p *Prepared) Close() { p.close() }
 
-// Swap has the server serve the jobs in place of those before. It cannot fail.
+// Swap makes the server serve the jobs instead of those before. It cannot fail.
 func (p *Prepared) Swap() {
 	s := p.s
 	s.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// view is what a sweep knows of a job: how it was registered when it was last read, and what the store found to be
-// owed. So the sweep asks the store about no job that has nothing to be done. It is the sweep's own.
+// view is what a sweep knows about a job: its registration when it was last read, and what the store found to be
+// owed. So the sweep sends no request about a job that needs nothing. Only the sweep uses it.
 type view struct {
 	known  tick.Job
 	open   *entry    // the oldest of the job's definitions that has ticks above known.Mark; nil: none
@@ -23,13 +23,13 @@ type view struct {
 	cutOff   bool        // some of this definition may have to be caught up on
 	foreseen bool        // some ended ahead of the store's clock
 
-	// later is when a job is looked at again whose mark cannot pass a run that goes on, and pause how long that
-	// was put off.
+	// later is when a job is looked at again whose mark cannot pass a run in progress, and pause how long that was
+	// postponed.
 	later time.Time
 	pause time.Duration
 }
 
-// refresh takes in how the job is registered now.
+// refresh stores how the job is registered now.
 func (e *entry) refresh(k tick.Job) {
 	if e.known.Mark.Equal(k.Mark) && e.known.Generation == k.Generation {
 		e.known = k
@@ -44,15 +44,15 @@ func (e *entry) refresh(k tick.Job) {
 	}
 }
 
-// maintainer accounts for what is over of its jobs, and runs what is owed. Only the sweep uses it.
+// maintainer accounts for its jobs' ticks that are over, and runs what is owed. Only the sweep uses it.
 type maintainer struct {
 	*Server
 	owing tick.Spot // where it goes on among the ticks that are owed
 	read  string    // and in the registry
 }
 
-// maintainAll looks after the jobs that have something to be done, and reads one step of the registry: a change that
-// nobody told of, such as another server's definition, is so found in the course of time.
+// maintainAll looks after the jobs that need something, and reads one step of the registry. So it finds, in time,
+// changes that nobody announced, such as another server's definition.
 func (m *maintainer) maintainAll(ctx, accept, work context.Context, jobs map[string]*entry) error {
 	fresh := map[string]tick.Job{} // after the entries, which must not be newer
 	if err := m.readOn(ctx, jobs, fresh); err != nil {
@@ -102,7 +102,7 @@ func (m *maintainer) refresh(page []tick.Job, jobs map[string]*entry, fresh map[
 	}
 }
 
-// readAnew reads those of some jobs that were not read yet: nothing is decided by how a job was.
+// readAnew reads those of some jobs that were not read yet: nothing is decided by an old registration.
 func (m *maintainer) readAnew(ctx context.Context, some []*entry, fresh map[string]tick.Job) error {
 	var names []string
 	jobs := map[string]*entry{}
@@ -122,8 +122,8 @@ func (m *maintainer) readAnew(ctx context.Context, some []*entry, fresh map[stri
 	return nil
 }
 
-// todo are the jobs that have something to be done, as many as one step reads: those first of which something
-// is to be run, then the others, by how long they have waited.
+// todo returns the jobs that need something, as many as one step reads: first those of which something must run,
+// then the others, by how long they have waited.
 func (m *maintainer) todo(jobs map[string]*entry) (todo []*entry) {
 	now := m.b.passed()
 	for e := range maps.Values(jobs) {
@@ -143,7 +143,7 @@ func (m *maintainer) todo(jobs map[string]*entry) (todo []*entry) {
 	return todo[:min(len(todo), tick.MostLooked)]
 }
 
-// maintain accounts for what is over of one job, as it was registered a moment ago.
+// maintain accounts for the ticks of one job that are over, by its registration of a moment ago.
 func (m *maintainer) maintain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
 	now := m.b.passed()
 	switch {
@@ -177,8 +177,8 @@ func (m *maintainer) maintain(ctx, accept, work context.Context, e *entry, known
 	return m.settleLine(ctx, e, known)
 }
 
-// settleLine settles what is over of the oldest of a job's definitions that has open ticks: what came after it,
-// the next sweep does.
+// settleLine settles what is over of the oldest of a job's definitions that has open ticks; the next sweep does the
+// later ones.
 func (m *maintainer) settleLine(ctx context.Context, e *entry, known tick.Job) error {
 	for _, x := range e.past {
 		if _, open := x.Set().Next(known.Mark); !open {
@@ -200,11 +200,11 @@ func (m *maintainer) settleOne(ctx context.Context, e, x *entry, known tick.Job)
 	return err
 }
 
-// stuckTTLs bounds, in TTLs, how long a mark that an unfinished tick holds up is left alone.
+// stuckTTLs bounds, in TTLs, how long a mark that an unfinished tick holds back is left alone.
 const stuckTTLs = 4
 
 // runAgain runs again, once, the ticks of a job whose run was lost, crashed, or was canceled because its server was
-// shut down, where the job asks for that (rule T3).
+// shut down, if the job asks for that (rule T3).
 func (m *maintainer) runAgain(ctx, accept, work context.Context, e *entry, known tick.Job) error {
 	if e.Dormant || accept.Err() != nil || known.Pause.Covers(m.b.now()) {
 		return nil // nothing is begun in a pause

@@ -10,17 +10,17 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// happeningSize is what a Happening counts for beside its Output, in bytes, while it waits for the hooks.
+// happeningSize is how many bytes a Happening counts for, besides its Output, while it waits for the hooks.
 const happeningSize = 1 << 10
 
-// notifier notifies the Backend's Hooks, which nobody waits for.
+// notifier notifies the Backend's Hooks; nothing waits for them.
 type notifier struct {
 	b     *Backend
 	queue aside.Queue
 }
 
-// later does something with the hooks, as soon as they have taken what was there before. what and the attributes
-// describe it to people, where there is no room for it.
+// later calls do with the hooks, once they have received everything before it. what and the attributes describe it
+// to people, if there is no room for it.
 func (n *notifier) later(size int, do func(Hooks), attrs ...any) {
 	hooks := n.b.Hooks
 	if hooks == nil || n.queue.Do("happening", happeningSize+size, func() { do(hooks) }) {
@@ -30,7 +30,7 @@ func (n *notifier) later(size int, do func(Hooks), attrs ...any) {
 		append([]any{"event", "hooks-behind"}, attrs...)...)
 }
 
-// notify has the hooks hear of what happened, if there is an event for it.
+// notify tells the hooks what happened, if there is an event for it.
 func (n *notifier) notify(h Happening) {
 	if h.On != "" {
 		n.later(len(h.Output), func(hooks Hooks) { hooks.Tell(h) },
@@ -38,14 +38,14 @@ func (n *notifier) notify(h Happening) {
 	}
 }
 
-// started notifies that a run begins; over is to be called when it has ended.
+// started notifies that a run begins; call over when it has ended.
 func (n *notifier) started(r run.Record) (over func()) {
 	done := make(chan struct{})
 	n.notify(Happening{On: job.OnStart, Job: r.Job, Tick: r.Tick, Run: r, Over: done})
 	return sync.OnceFunc(func() { close(done) })
 }
 
-// ended notifies of an outcome that the store has taken from this process.
+// ended notifies of an outcome that the store has accepted from this process.
 func (n *notifier) ended(r run.Record, heldBy string, output []byte) {
 	on, ok := eventOf(r.Outcome, r.Reason)
 	if !ok || r.ID == "" && r.Outcome.Ran() { // that run's end was told when the tick was taken over
@@ -65,7 +65,7 @@ func (n *notifier) crashed(t tick.Tick) {
 		Reason: fmt.Sprintf("%s is gone without a report; its tick is run again", t.Claimant)}, "", nil)
 }
 
-// news says what an outcome is to hooks, once the store has it.
+// news is what an outcome means to hooks, once the store has it.
 type news uint8
 
 const (
@@ -74,7 +74,7 @@ const (
 	betterNews             // it was taken for crashed, and told so, and had succeeded
 )
 
-// outcome notifies of an outcome as far as it is news.
+// outcome notifies of an outcome if it is news.
 func (n *notifier) outcome(what news, r run.Record, heldBy string, output []byte) {
 	switch what {
 	case freshNews:

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// settled notifies of the ticks that this process has settled as missed: those rows that are there,
-// and are its own. Rows may have been left out (see tick.Store), and are then another's.
+// settled notifies of the ticks that this process has settled as missed: the rows that exist and are its own. Rows
+// may have been left out (see tick.Store), and are then another process's.
 func (n *notifier) settled(ctx context.Context, name string, rows []tick.Tick) {
 	rows = slices.DeleteFunc(slices.Clone(rows), func(t tick.Tick) bool { return t.Outcome != run.Missed })
 	if len(rows) == 0 {
@@ -48,7 +48,7 @@ func (n *notifier) missed(ctx context.Context, name string, rows []tick.Tick, no
 	}
 }
 
-// group collects ticks of one job that ended alike one by one, to be reported as one.
+// group collects ticks of one job that ended alike one by one, to report them as one.
 type group struct{ Happening }
 
 func (g *group) add(name string, at time.Time, o run.Outcome, reason string) {

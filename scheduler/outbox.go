@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-run/dibs/history"
 )
 
-// outbox keeps what the store did not take, on this host's disk (Backend.Spool) or else in memory, and delivers it
+// outbox keeps what the store did not accept, on this host's disk (Backend.Spool) or else in memory, and delivers it
 // later (rule T9).
 type outbox struct {
 	b        *Backend
@@ -22,9 +22,9 @@ type outbox struct {
 	sweeping atomic.Bool  // a Server of this process delivers, several times per TTL
 }
 
-// put keeps an item on this host. A disk that does not answer is waited for as long as a process that died
-// would keep others from starting; what it takes later is there all the same. Nobody else waits for it until it
-// has answered.
+// put keeps an item on this host. If the disk does not answer, it waits as long as a dead process would keep others
+// from starting; an item that the disk accepts later is kept all the same. No other caller waits for the disk until
+// it has answered.
 func (o *outbox) put(i Item) error {
 	if o.b.Spool == nil {
 		return errors.New("there is no spool")
@@ -46,7 +46,7 @@ func (o *outbox) put(i Item) error {
 	return fmt.Errorf("it was not on this host's disk after %s; the write may still succeed", o.b.Keeper.Margin().TTL)
 }
 
-// keep keeps an item on this host, or says loudly that it could not, and remembers it.
+// keep keeps an item on this host, or logs an error that it could not, and remembers the item.
 func (o *outbox) keep(i Item, cause error) {
 	if err := o.put(i); err != nil {
 		remembered := o.overflow.add(i)
@@ -57,7 +57,7 @@ func (o *outbox) keep(i Item, cause error) {
 	o.b.log().Warn("kept on this host for later delivery to the store", "place", o.b.Name, "cause", cause)
 }
 
-// deliver is Backend.Deliver, or with all Backend.DeliverAll.
+// deliver implements Backend.Deliver or, with all, Backend.DeliverAll.
 func (o *outbox) deliver(ctx context.Context, all bool) error {
 	var last undeliverable
 	unclaimed := map[string]*group{}
@@ -95,8 +95,8 @@ func (o *outbox) deliver(ctx context.Context, all bool) error {
 	return nil
 }
 
-// deliverOne tells the store one item, and hooks what the store took; ticks that nobody could claim are
-// gathered first.
+// deliverOne delivers one item to the store, and tells hooks what the store accepted; ticks that nobody could claim
+// are gathered first.
 func (o *outbox) deliverOne(ctx context.Context, i Item, all bool, unclaimed map[string]*group) error {
 	switch {
 	case i.Close != nil:
@@ -113,12 +113,12 @@ func (o *outbox) deliverOne(ctx context.Context, i Item, all bool, unclaimed map
 	return nil
 }
 
-// undeliverable says which item the store did not take, and whether it took some.
+// undeliverable says which item the store did not accept, and whether it accepted some.
 type undeliverable struct {
 	error
 	item string
 	some bool
 }
 
-// Unwrap is the store's error.
+// Unwrap returns the store's error.
 func (u *undeliverable) Unwrap() error { return u.error }

@@ -13,10 +13,10 @@ type outcomes struct {
 	reaper *reaper
 }
 
-// close records an outcome and says what it is to hooks: nothing new where this process, whose request may
-// have gone unanswered, or another one knew of it. late is of a report after its lease was lost: others
-// may have concluded that the run crashed, and have told so. Whether they did is what the store
-// decides: the report comes as a conclusion of ours first, which stands only if there was none.
+// close records an outcome and returns what it means to hooks: nothing new if this process, whose earlier request
+// may have gone unanswered, or another one already knew it. late means that the report comes after its lease was
+// lost: others may have concluded, and reported, that the run crashed. The store decides whether they did: the
+// report is first sent as a conclusion of this process, which is accepted only if there was none.
 func (o *outcomes) close(ctx context.Context, req tick.CloseRequest, late bool) (a tick.Answer, what news, err error) {
 	what = freshNews
 	if late && req.Run.ID != "" && o.b.Hooks != nil {
@@ -35,7 +35,7 @@ func (o *outcomes) close(ctx context.Context, req tick.CloseRequest, late bool) 
 	return a, what, err
 }
 
-// newsOf says what a late report is, by what became of its conclusion.
+// newsOf returns what a late report is, from what happened to its conclusion.
 func (o *outcomes) newsOf(ctx context.Context, a tick.Answer, guess run.Record) (news, error) {
 	mine, err := o.reaper.stands(ctx, a, guess)
 	if mine || err != nil {

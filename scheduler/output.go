@@ -10,12 +10,12 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// outputPatience is how long the work waits for an Output that takes nothing.
+// outputPatience is how long the work waits for an Output that accepts nothing.
 const outputPatience = time.Second
 
-// An outlet passes on what the work prints. A slow Output slows the work down, as a slow reader of a pipe does. One
-// that takes nothing at all for outputPatience holds nobody up any more: what is printed until it does is dropped and
-// counted.
+// An outlet passes on what the work prints. A slow Output slows the work down, as a slow reader of a pipe does. If
+// it accepts nothing at all for outputPatience, the work no longer waits: what it prints until the Output accepts
+// again is dropped and counted.
 type outlet struct {
 	to    io.Writer
 	queue aside.Queue
@@ -26,14 +26,14 @@ type outlet struct {
 }
 
 func newOutlet(to io.Writer) *outlet {
-	// There is room for one piece, besides that which is waited for.
+	// There is room for one piece, in addition to the one being written.
 	return &outlet{to: to, queue: aside.Queue{Most: 1, Patience: outputPatience}}
 }
 
 // Write returns the error of the write before it.
 func (o *outlet) Write(b []byte) (int, error) { return o.WriteStream(run.Stdout, b) }
 
-// Apart is run.Streams's.
+// Apart implements run.Streams.
 func (o *outlet) Apart() bool { return run.Apart(o.to) }
 
 // WriteStream is Write for one of the streams.
@@ -56,7 +56,7 @@ func (o *outlet) WriteStream(s run.Stream, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// missing waits for what is being written, and says how much was dropped.
+// missing waits for the write in progress, and returns how much was dropped.
 func (o *outlet) missing() (bytes int, behind bool) {
 	behind = !o.queue.Flush(outputPatience)
 	o.mu.Lock()
@@ -64,7 +64,7 @@ func (o *outlet) missing() (bytes int, behind bool) {
 	return o.dropped, behind
 }
 
-// pace puts an outlet in front of the fire's Output; what it returns is to be called after the release.
+// pace puts an outlet in front of the fire's Output; call the function that it returns after the release.
 func (x *execution) pace() (end func()) {
 	if x.Output == io.Discard {
 		return func() {}

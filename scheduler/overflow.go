@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// mostOverflow bounds what a process remembers in its memory, in items.
+// mostOverflow bounds what a process keeps in its memory, in items.
 const mostOverflow = 10_000
 
-// overflow is what neither the store nor this host's disk took. The process delivers it for as long as it lives: the
-// claims of its ticks stand under the process's own lease, so that nobody else ends them. When it dies its lease
-// lapses, and others do.
+// overflow is what neither the store nor this host's disk accepted. The process delivers it while it lives: the
+// claims of its ticks are under the process's own lease, so that nobody else ends them. When the process dies, its
+// lease lapses, and others end them.
 type overflow struct {
 	mu    sync.Mutex
 	items []Item
 	taken int // how many are being delivered
 }
 
-// add remembers an item, and says whether there was room.
+// add keeps an item, and reports whether there was room.
 func (f *overflow) add(i Item) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -30,8 +30,8 @@ func (f *overflow) add(i Item) bool {
 	return true
 }
 
-// giveBack remembers again what was left of those that were taken: in front of what came since, for which room
-// was kept.
+// giveBack keeps again what is left of the items that were taken: before those that came since, for which room was
+// kept.
 func (f *overflow) giveBack(taken int, left []Item) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,8 +46,8 @@ func (f *overflow) take() []Item {
 	return items
 }
 
-// deliverOverflow gives each item to the store, by give, else to the spool. It stops at the first one that
-// neither takes.
+// deliverOverflow gives each item to the store, by give, else to the spool. It stops at the first item that neither
+// accepts.
 func (o *outbox) deliverOverflow(ctx context.Context, give func(Item) error) error {
 	items := o.overflow.take()
 	var left []Item

@@ -12,13 +12,13 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// A contender gets the lease of one fire, as the job's policy has it (rules T5 and T7).
+// A contender gets the lease of one fire, as the job's policy asks (rules T5 and T7).
 type contender struct {
 	*parts
 	Fire
 }
 
-// acquire gets the lease that the policy asks for, or says what becomes of the tick instead.
+// acquire gets the lease that the policy asks for, or returns what happens to the tick instead.
 func (c *contender) acquire() (*lease.Lease, Result) {
 	switch {
 	case c.Policy.Concurrency == job.Allow:
@@ -61,13 +61,11 @@ func got(l *lease.Lease, err error) (*lease.Lease, Result) {
 	case errors.Is(err, lease.ErrUnavailable), errors.Is(err, lease.ErrLost):
 		return nil, Result{Outcome: run.Unavailable, Reason: err.Error(), Err: err, again: true}
 	}
-	// The wait was ended from here: what was claimed lapses with this process, and others may
-	// take it over (rule T2).
+	// This process ended the wait: its claim lapses with it, and others may take it over (rule T2).
 	return nil, Result{Err: err}
 }
 
-// waitSlot waits in the one slot there is: a lease beside the lease, so that a dead waiter frees
-// it (rule T7).
+// waitSlot waits in the only slot: a lease beside the lease, so that a dead waiter frees it (rule T7).
 func (c *contender) waitSlot() (*lease.Lease, Result) {
 	w := c.want(c.Key)
 	w.Prove = false
@@ -142,7 +140,7 @@ func (c *contender) ask(r lease.Record) error {
 	return err
 }
 
-// await returns when the holder asked is gone, when a newer request has displaced ours, or when
+// await returns when the holder that was asked is gone, when a newer request has displaced this one, or when its
 // patience ends.
 func (c *contender) await(r lease.Record, until time.Time) (newer bool, err error) {
 	for c.b.now().Before(until) {

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// owed notes for each job what the store finds to be owed of it: the latest ones in each sweep, and where these
-// are many one more step of the others.
+// owed notes for each job what the store finds to be owed: the latest ticks in each sweep, and if there are many,
+// one more step of the others.
 func (m *maintainer) owed(ctx context.Context, jobs map[string]*entry) error {
 	since := waited + lease.MaxStep // what a clock that was fast may have ended
 	for _, e := range jobs {
@@ -52,7 +52,7 @@ func (m *maintainer) owed(ctx context.Context, jobs map[string]*entry) error {
 	return nil
 }
 
-// owes notes a tick that is owed, if anything is to be done about it.
+// owes notes an owed tick, if something must be done about it.
 func (e *entry) owes(t tick.Tick, now time.Time) {
 	switch x := e.of(t.At); {
 	case foreseen(t, now) && t.At.After(now.Add(-waited)):
@@ -65,23 +65,23 @@ func (e *entry) owes(t tick.Tick, now time.Time) {
 	}
 }
 
-// due says whether there is something to be done.
+// due reports whether something must be done.
 func (e *entry) due(b *Backend, now time.Time) bool {
 	switch {
 	case e.known.Generation != e.generation, !e.known.Since.Equal(e.definition.Since), e.urgent(now):
 		return true
 	}
-	// As tooLate has it, by a clock that is read once for all jobs: there may be a million.
+	// The same as tooLate, by a clock that is read once for all jobs: there may be a million.
 	return e.open != nil && e.open.StartBy(e.openAt).Before(now.Add(-b.Keeper.Margin().TTL)) && !now.Before(e.later)
 }
 
-// urgent says whether something is to be run, or to be taken back, which is more than a mark that lags.
+// urgent reports whether something must be run, or taken back, which is more than a mark that is behind.
 func (e *entry) urgent(now time.Time) bool {
 	return e.foreseen || len(e.lost) > 0 || liesAhead(e.known, now) ||
 		slices.ContainsFunc(e.line(), func(x *entry) bool { return x.cutOff })
 }
 
-// liesAhead says whether something about a job lies ahead of the store's clock, and is to be taken back.
+// liesAhead reports whether something about a job is ahead of the store's clock, and must be taken back.
 func liesAhead(k tick.Job, now time.Time) bool {
 	return Ahead(k, now) > 0 || pausedAhead(k, now) || k.Since.After(now.Add(lease.MaxStep))
 }

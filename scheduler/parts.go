@@ -1,7 +1,7 @@
 package scheduler
 
-// parts are what a Backend is made of: one type for each duty. A part reads the stores and the settings from the
-// Backend, and uses only parts that stand above it here.
+// parts are the components of a Backend: one type for each duty. A part reads the stores and the settings from the
+// Backend, and uses only parts that are above it here.
 type parts struct {
 	b         *Backend
 	requests  requests
@@ -19,7 +19,7 @@ type parts struct {
 	pruner    pruner
 }
 
-// parts are made at their first use. The Backend's fields are read when they are needed.
+// parts makes the parts at their first use. The Backend's fields are read when they are needed.
 func (b *Backend) parts() *parts {
 	b.partsOnce.Do(func() {
 		p := &b.made

@@ -14,9 +14,8 @@ import (
 // ErrUnknownJob is returned for a job that is not registered at a backend.
 var ErrUnknownJob = errors.New("no such job is registered")
 
-// Pause begins or ends a pause of a job, and records by whom and why. The ticks of a pause are
-// never claimed; they end as paused, and nothing catches up on them (rule T8). What was started
-// before goes on.
+// Pause begins or ends a pause of a job, and records who did so and why. The ticks of a pause are never claimed;
+// they end as paused, and are never caught up (rule T8). Runs that started before continue.
 func (b *Backend) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, error) {
 	p := b.parts()
 	known, ok, err := p.registry.registered(ctx, req.Job)
@@ -31,7 +30,7 @@ func (b *Backend) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, e
 		return known, err
 	}
 	if !req.Resume && !known.Pause.Covers(now) {
-		// The store remembers one pause: what an earlier one left open gets its outcome first.
+		// The store remembers one pause, so what an earlier one left open gets its outcome first.
 		if err := p.concluder.pause(ctx, known); err != nil {
 			return known, err
 		}
@@ -51,8 +50,8 @@ func (b *Backend) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, e
 	return after, nil
 }
 
-// pausedMeanwhile looks, after a wait for the lease, whether the job was paused since its tick was
-// claimed: a pause begins no run (rule T8). Running a tick again goes on what began before it.
+// pausedMeanwhile checks, after a wait for the lease, whether the job was paused since its tick was claimed: no run
+// begins in a pause (rule T8). Running a tick again continues what began before the pause.
 func (x *execution) pausedMeanwhile(ctx context.Context, begun time.Time) (Result, bool) {
 	if x.Tick.IsZero() && !x.Late || x.Again || x.b.now().Sub(begun) < x.b.Keeper.Margin().Heartbeat/2 {
 		return Result{}, false
@@ -70,7 +69,7 @@ func (x *execution) pausedMeanwhile(ctx context.Context, begun time.Time) (Resul
 	return res, true
 }
 
-// PausedBy is a pause in words.
+// PausedBy returns a pause in words.
 func PausedBy(p tick.Pause) string {
 	s := "paused by " + p.By + " at " + stamp(p.Since)
 	if !p.Until.IsZero() {
@@ -82,7 +81,7 @@ func PausedBy(p tick.Pause) string {
 	return s
 }
 
-// WhyPaused says who paused a job and why, for a tick that could not be claimed.
+// WhyPaused returns who paused a job and why, for a tick that could not be claimed.
 func (b *Backend) WhyPaused(ctx context.Context, name string) string {
 	known, ok, err := b.parts().registry.registered(ctx, name)
 	if err != nil || !ok || known.Pause.Since.IsZero() {

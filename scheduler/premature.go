@@ -17,9 +17,8 @@ type unsettler struct {
 	recorder *recorder
 }
 
-// premature says whether a tick is to be asked for again although it was refused: the store's clock has not
-// come to it, or it got its outcome before its time by a clock that was fast. That is taken back here, where it
-// may be.
+// premature reports whether a refused tick must be requested again: the store's clock has not reached it, or it got
+// its outcome before its time by a clock that was fast. premature takes back such an outcome, if that is allowed.
 func (s *unsettler) premature(ctx context.Context, w tick.Want, a tick.Answer) bool {
 	if a.Status == tick.Early {
 		return true
@@ -45,7 +44,7 @@ func (s *unsettler) premature(ctx context.Context, w tick.Want, a tick.Answer) b
 	return true
 }
 
-// pausedAhead is the pause's, and foreseen the tick's, by more than two looks at one clock may differ by.
+// pausedAhead and foreseen are Pause.Ahead and Tick.Foreseen by more than two readings of one clock may differ.
 func pausedAhead(j tick.Job, now time.Time) bool { return j.Pause.Ahead(now.Add(lease.MaxStep)) }
 
 func foreseen(t tick.Tick, now time.Time) bool { return t.Foreseen(now.Add(lease.MaxStep)) }
@@ -58,10 +57,9 @@ func (s *unsettler) try(ctx context.Context, known tick.Job, since time.Duration
 	}
 }
 
-// endSilence waits until a job is neither settled nor paused ahead of the store's clock any more, nor its tick,
-// at most for twice the minute after which a process takes that back. A tick whose time to start is shorter is
-// then lost; but if only such processes work on the job, and none of them waited, nothing would run until the
-// clock has caught up.
+// endSilence waits until neither the job's mark or pause, nor its tick, is ahead of the store's clock any more, for
+// at most twice the minute after which a process takes that back. A tick with less time to start is then lost; but
+// if none of the processes that work on the job waited, nothing would run until the clock has caught up.
 func (s *unsettler) endSilence(ctx context.Context, w tick.Want) {
 	ctx, cancel := context.WithTimeout(ctx, 2*lease.StepQuiet)
 	defer cancel()
@@ -77,15 +75,15 @@ func (s *unsettler) endSilence(ctx context.Context, w tick.Want) {
 	}
 }
 
-// closedAhead says whether a tick has an outcome from before its time.
+// closedAhead reports whether a tick has an outcome from before its time.
 func (s *unsettler) closedAhead(ctx context.Context, w tick.Want) bool {
 	rows, err := s.b.History.Ticks(ctx, history.Query{Job: w.Job, From: w.At, To: w.At.Add(time.Microsecond), Limit: 1})
 	return err == nil && len(rows) == 1 && foreseen(rows[0], s.b.passed())
 }
 
-// Ahead is how far a job is settled ahead of an instant of the store's clock; 0 where that is no more than two
-// looks at one clock may differ by. Its ticks up to there are refused: the clock was fast once, and is right
-// again (rule L12).
+// Ahead returns how far a job is settled ahead of an instant of the store's clock; 0 if that is no more than two
+// readings of one clock may differ. Its ticks up to there are refused: the clock was fast once, and is right again
+// (rule L12).
 func Ahead(known tick.Job, now time.Time) time.Duration {
 	if d := known.Mark.Sub(now); d > lease.MaxStep && known.Removed.IsZero() {
 		return d
@@ -93,7 +91,7 @@ func Ahead(known tick.Job, now time.Time) time.Duration {
 	return 0
 }
 
-// AheadWords says so of a job to people; empty where it is not.
+// AheadWords returns Ahead in words for people; empty if it is 0.
 func AheadWords(known tick.Job, now time.Time) string {
 	d := Ahead(known, now)
 	if d == 0 {

@@ -9,27 +9,29 @@ import (
 )
 
 const (
-	// previousShare of an rpc timeout, 250 ms by default, is what the look gets beyond the start's own time.
+	// previousShare is the fraction of an rpc timeout, 250 ms by default, that the lookup gets beyond the start's
+	// own time.
 	previousShare = 8
 )
 
 var errNoHistory = errors.New("history has not answered in time")
 
-// success is what history says of a job's last one.
+// success is what history says about a job's last success.
 type success struct {
 	at  time.Time // zero: none among the last runs
 	err error     // why it is not known
 }
 
 // previousLookup looks for the latest run that succeeded before the one that a lease was granted for. It begins with
-// the grant, since an earlier holder of the key may have succeeded during the wait, and goes on beside the start.
+// the grant, since an earlier holder of the key may have succeeded during the wait, and runs concurrently with the
+// start.
 type previousLookup struct {
 	*execution
 	found chan success
 	end   context.CancelFunc
 }
 
-// lookUpPrevious of a fire that does not ask is nil.
+// lookUpPrevious returns nil for a fire that does not ask.
 func (x *execution) lookUpPrevious() *previousLookup {
 	if !x.Previous {
 		return nil
@@ -37,7 +39,7 @@ func (x *execution) lookUpPrevious() *previousLookup {
 	return &previousLookup{execution: x, end: func() {}}
 }
 
-// begin begins to look, anew where an earlier start came to nothing.
+// begin starts the lookup, again if an earlier start failed.
 func (p *previousLookup) begin(ctx context.Context) {
 	if p == nil || p.b.History == nil {
 		return
@@ -52,8 +54,8 @@ func (p *previousLookup) begin(ctx context.Context) {
 	}()
 }
 
-// complete adds the answer to the call. It does not wait for a history that is late, since the lease is held
-// meanwhile: the call then says that the answer is not known.
+// complete adds the result to the call. It does not wait for a slow history, since the lease is held meanwhile: the
+// call then says that the result is unknown.
 func (p *previousLookup) complete(c *run.Call) {
 	if p == nil {
 		return
@@ -75,15 +77,15 @@ func (p *previousLookup) complete(c *run.Call) {
 	}
 }
 
-// drop ends the look of a fire that came to nothing.
+// drop ends the lookup of a fire that failed.
 func (p *previousLookup) drop() {
 	if p != nil {
 		p.end()
 	}
 }
 
-// lastSuccess is the tick of the latest run that succeeded (its start, for one without a tick); zero if none of the
-// last ones did.
+// lastSuccess returns the tick of the latest run that succeeded (its start, for one without a tick); zero if none of
+// the last ones did.
 func (p *previousLookup) lastSuccess(ctx context.Context) (time.Time, error) {
 	runs, err := p.requests.open().recent.Do(ctx, string(p.Key))
 	at := lastSuccess(runs, p.RunID)
@@ -94,7 +96,7 @@ func (p *previousLookup) lastSuccess(ctx context.Context) (time.Time, error) {
 	return lastSuccess(runs, p.RunID), err
 }
 
-// lastSuccess is that among runs, but for one of them.
+// lastSuccess returns it from runs, leaving out one of them.
 func lastSuccess(runs []run.Record, but string) time.Time {
 	for _, r := range runs { // the latest start first
 		switch {

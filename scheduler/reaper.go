@@ -19,13 +19,13 @@ type reaper struct {
 	notifier *notifier
 }
 
-// take takes a tick over; it notifies of the run that crashed, if there was one that nobody knew of.
+// take takes over a tick; it notifies of the run that crashed, if there was one that nobody knew of.
 func (rp *reaper) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answer, error) {
 	a, err := rp.b.Book.Take(ctx, t, rerun)
 	if err != nil || a.Status != tick.Won || !rerun || t.State != tick.Started || rp.b.Hooks == nil {
 		return a, err
 	}
-	// Others may have concluded it since t was read, and then it is of their words.
+	// Others may have concluded the run since t was read; then they notify.
 	switch r, ok, err := rp.runOf(ctx, t.RunID); {
 	case err != nil:
 		rp.b.log().Warn("the reports of a crash to hooks are dropped", "job", t.Job, "tick", stamp(t.At), "run_id", t.RunID, "error", err)
@@ -35,8 +35,7 @@ func (rp *reaper) take(ctx context.Context, t tick.Tick, rerun bool) (tick.Answe
 	return a, nil
 }
 
-// crashed records the end of a run whose lease lapsed without an outcome. The run's own late
-// report amends it.
+// crashed records the end of a run whose lease lapsed without an outcome. The run's own late report amends it.
 func (rp *reaper) crashed(ctx context.Context, t tick.Tick) error {
 	gone := fmt.Sprintf("%s is gone without a report", t.Claimant)
 	r := run.Record{ID: t.RunID, Job: t.Job, Tick: t.At, Owner: t.Lease.Owner, Token: t.Lease.Token, Host: t.Claimant.Host,
@@ -53,8 +52,8 @@ func (rp *reaper) crashed(ctx context.Context, t tick.Tick) error {
 	return nil
 }
 
-// overdue closes a claim that nobody started in time: nothing ran, but for the run before it where the
-// tick was to be run again.
+// overdue closes a claim that nobody started in time: nothing ran, except the run before it if the tick was to be
+// run again.
 func (rp *reaper) overdue(ctx context.Context, t tick.Tick) error {
 	r := run.Record{Job: t.Job, Tick: t.At, Host: rp.b.Self.Host, Outcome: run.Missed,
 		Reason: fmt.Sprintf("claimed by %s, which died before it started it", t.Claimant)}
@@ -77,7 +76,7 @@ func (rp *reaper) overdue(ctx context.Context, t tick.Tick) error {
 	return err
 }
 
-// runOf reads a run back.
+// runOf reads back a run.
 func (rp *reaper) runOf(ctx context.Context, id string) (r run.Record, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rp.b.Keeper.Margin().RPCTimeout)
 	defer cancel()
@@ -91,7 +90,7 @@ func (rp *reaper) runOf(ctx context.Context, id string) (r run.Record, ok bool, 
 	return rows[0], true, nil
 }
 
-// lastRun is the latest run of a tick; zero if there is none any more.
+// lastRun returns the latest run of a tick; zero if there is none any more.
 func (rp *reaper) lastRun(ctx context.Context, name string, at time.Time) (run.Record, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rp.b.Keeper.Margin().RPCTimeout)
 	defer cancel()
@@ -106,13 +105,12 @@ func (rp *reaper) lastRun(ctx context.Context, name string, at time.Time) (run.R
 	return rows[i], nil
 }
 
-// concluded is the reason of a conclusion, by which this process knows its own.
+// concluded returns the reason of a conclusion, by which this process recognises its own.
 func (rp *reaper) concluded(reason string) string {
 	return clean(fmt.Sprintf("%s (concluded by %s)", cmp.Or(reason, "it has ended"), rp.b.Self))
 }
 
-// stands says whether a conclusion is the one that the store has: of several alike, whoever made one
-// is told Won.
+// stands reports whether the store has this very conclusion: of several equal ones, each is answered Won.
 func (rp *reaper) stands(ctx context.Context, a tick.Answer, r run.Record) (bool, error) {
 	switch {
 	case a.Status != tick.Won:

@@ -10,10 +10,10 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Of ticks that were due before a change, the definition then in force decides (rule T11): the store keeps it until
-// all of them have their outcome. A job is a line of definitions: those that ended, and the one in force.
+// Ticks that were due before a change follow the definition of that time (rule T11): the store keeps it until all of
+// them have their outcome. So a job has a line of definitions: those that ended, and the one in force.
 
-// mostPast bounds the definitions that a job keeps beside the one in force.
+// mostPast bounds the definitions that a job keeps besides the one in force.
 const mostPast = 8
 
 // redefiner changes the registered definition of a job (rule T11).
@@ -24,9 +24,9 @@ type redefiner struct {
 	concluder *concluder
 }
 
-// leave completes the request that changes a definition: what of it has open ticks before the change is kept.
-// Where a job changes so often that more is kept than may be, the oldest of them end now: a tick that nobody
-// claimed is missed.
+// leave completes the request that changes a definition: it keeps what has open ticks before the change. If a job
+// changes so often that there would be more than mostPast, the oldest definitions end now: ticks of theirs that
+// nobody claimed are missed.
 func (r *redefiner) leave(ctx context.Context, known tick.Job, req tick.JobRequest) (tick.JobRequest, error) {
 	var open []tick.Job
 	all := r.registry.definitions(ctx, known)
@@ -55,7 +55,7 @@ func (r *redefiner) leave(ctx context.Context, known tick.Job, req tick.JobReque
 	return req, nil
 }
 
-// unaccounted are those definitions of which some tick has no row: of the others nothing is to be decided any more.
+// unaccounted returns the definitions that have a tick without a row: about the others, nothing is left to decide.
 func (r *redefiner) unaccounted(ctx context.Context, ended []tick.Job) (open []tick.Job, err error) {
 	for _, d := range ended {
 		_, set, err := Registered(d)
@@ -73,7 +73,7 @@ func (r *redefiner) unaccounted(ctx context.Context, ended []tick.Job) (open []t
 	return open, nil
 }
 
-// lacks says whether some tick of a definition that ended has no row, however many ticks with one come before it.
+// lacks reports whether some tick of a definition that ended has no row, however many ticks with one come before it.
 func (r *redefiner) lacks(ctx context.Context, d tick.Job, set schedule.Set) (bool, error) {
 	for {
 		due, rows, err := r.settler.open(ctx, d, set, func(time.Time) bool { return true })
@@ -87,9 +87,8 @@ func (r *redefiner) lacks(ctx context.Context, d tick.Job, set schedule.Set) (bo
 	}
 }
 
-// define has the store hold the job's definition, as the latest load (rule T11), and returns its
-// generation. Ticks before this one end under the definition that was there; this one is the first
-// under the new one.
+// define makes the store hold the job's definition, as the latest load (rule T11), and returns its generation. Ticks
+// before this one end under the definition that was there; this one is the first under the new one.
 func (r *redefiner) define(ctx context.Context, j *Job, at time.Time) (generation int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.b.Keeper.Margin().TTL)
 	defer cancel()
@@ -128,14 +127,14 @@ func (r *redefiner) define(ctx context.Context, j *Job, at time.Time) (generatio
 	return 0, errContended(name)
 }
 
-// hasOpen says whether there is a tick above the mark and before an instant.
+// hasOpen reports whether there is a tick above the mark and before an instant.
 func hasOpen(set schedule.Set, mark, until time.Time) bool {
 	at, ok := set.Next(mark)
 	return ok && at.Before(until)
 }
 
-// above is an instant at which a definition can end: above the mark, even where the store's clock has stepped back, so
-// that no tick falls between it and the next one.
+// above returns an instant at which a definition can end: above the mark, even if the store's clock has stepped
+// back, so that no tick falls between it and the next one.
 func above(at, mark time.Time) time.Time {
 	if least := mark.Add(2 * time.Microsecond); at.Before(least) {
 		return least
@@ -143,7 +142,7 @@ func above(at, mark time.Time) time.Time {
 	return at
 }
 
-// stands says whether what was requested is registered. If not, the request was made of a definition that is no more.
+// stands reports whether what was requested is registered. If not, the request was made for an old definition.
 func stands(r tick.JobRequest, registered tick.Job) bool {
 	if r.Remove {
 		return registered.Generation == 0 || !registered.Removed.IsZero()

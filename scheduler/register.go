@@ -14,25 +14,26 @@ const (
 	// registerBatch bounds the definitions that are registered in one request, and registerTime each request.
 	registerBatch = 500
 	registerTime  = 10 * time.Second
-	// registerTries is how often a change is made anew because somebody else changed the definition meanwhile.
+	// registerTries is how often a change is made again because another process changed the definition meanwhile.
 	registerTries = 5
-	// endTogether is how many definitions that end for good are concluded at a time.
+	// endTogether is how many definitions that end for good are concluded concurrently.
 	endTogether = 16
-	// endTime bounds how long one of them is concluded. It is not removed then, and the next load goes on.
+	// endTime bounds how long one of them is concluded. If that is too short, it is not removed, and the next load
+	// continues.
 	endTime = time.Minute
 )
 
 // registrar registers a server's jobs, and ends those that are no longer there (rules T11 and T14).
 type registrar struct {
 	*Server
-	// sources are those of the jobs that were last to be loaded, if there were any.
+	// sources are those of the jobs that were loaded last, if there were any.
 	sources []string
-	// functions says that jobs of functions were loaded here, so that this program may end such jobs.
+	// functions means that jobs of functions were loaded here, so that this program may end such jobs.
 	functions bool
 }
 
-// register has the store hold the definitions of the jobs, and none of the app's others. It answers the jobs, as they
-// stand in the store, in their order. To change a definition costs no request of its own: what it leaves open is kept
+// register makes the store hold the definitions of the jobs, and no others of the app. It returns the jobs as they
+// are in the store, in their order. Changing a definition needs no request of its own: what it leaves open is kept
 // with it (rule T11).
 func (r *registrar) register(ctx context.Context, jobs []*Job) ([]tick.Job, error) {
 	for try := 1; ; try++ {
@@ -74,7 +75,7 @@ func (r *registrar) set(ctx context.Context, reqs []tick.JobRequest) (registered
 	return registered, nil
 }
 
-// registration lists the definitions to set, and the removal of jobs that are no longer there. What is left of
+// registration lists the definitions to set, and the removal of jobs that no longer exist. What is left of
 // definitions that end for good is settled first.
 func (r *registrar) registration(ctx context.Context, jobs []*Job) ([]tick.JobRequest, error) {
 	var reqs []tick.JobRequest
@@ -109,7 +110,7 @@ func (r *registrar) registration(ctx context.Context, jobs []*Job) ([]tick.JobRe
 	return append(reqs, removals...), err
 }
 
-// end concludes the definitions of jobs that are no longer there, and answers the removals that may be made.
+// end concludes the definitions of jobs that no longer exist, and returns the removals that may be made.
 func (r *registrar) end(ctx context.Context, jobs []tick.Job) (reqs []tick.JobRequest, err error) {
 	ended, errs := make([]tick.JobRequest, len(jobs)), make([]error, len(jobs))
 	turns := make(chan struct{}, endTogether)
@@ -133,7 +134,7 @@ func (r *registrar) end(ctx context.Context, jobs []tick.Job) (reqs []tick.JobRe
 	return reqs, nil
 }
 
-// endOne does so with one of them. It answers nothing where that takes too long: no job is removed before all of its
+// endOne does so with one of them. It returns nothing if that takes too long: no job is removed before all of its
 // ticks have their outcome.
 func (r *registrar) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, error) {
 	bounded, cancel := context.WithTimeout(ctx, endTime)
@@ -147,8 +148,8 @@ func (r *registrar) endOne(ctx context.Context, k tick.Job) (tick.JobRequest, er
 	return removal, err
 }
 
-// awaitClaims lets fires that are under way claim their ticks, which a new definition would settle as
-// missed. One that the store does not answer is not waited for.
+// awaitClaims lets fires in progress claim their ticks, which a new definition would settle as missed. It does not
+// wait for claims that the store does not answer.
 func (r *registrar) awaitClaims(ctx context.Context) {
 	for end := time.NewTimer(r.b.Keeper.Margin().RPCTimeout); r.claiming.Load() > 0; {
 		select {
@@ -161,7 +162,7 @@ func (r *registrar) awaitClaims(ctx context.Context) {
 	}
 }
 
-// known are the jobs that are registered at the store.
+// known returns the jobs that are registered in the store.
 func (r *registrar) known(ctx context.Context) ([]tick.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, registerTime)
 	defer cancel()
@@ -172,7 +173,7 @@ func (r *registrar) known(ctx context.Context) ([]tick.Job, error) {
 	return known, nil
 }
 
-// check says whether Prepare has a prospect. It changes nothing.
+// check reports whether Prepare can succeed. It changes nothing.
 func (r *registrar) check(ctx context.Context, jobs []*Job) error {
 	for _, j := range jobs {
 		if err := j.Check(); err != nil {

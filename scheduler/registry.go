@@ -10,11 +10,11 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// SetOf is the union of a job's schedules in its zone, under its name and meaning of daylight saving.
+// SetOf returns the union of a job's schedules in its zone, with its name and DST setting.
 func SetOf(spec *job.Spec) (schedule.Set, error) { return setOf(spec, spec.Key()) }
 
-// Registered reads a registered definition, or another one of tick.Job's Definitions: its spec, which lacks its name,
-// and its schedules, for as long as it is in force.
+// Registered reads a registered definition, or another one of tick.Job's Definitions. It returns its spec, without
+// its name, and its schedules, for as long as it is in force.
 func Registered(known tick.Job) (*job.Spec, schedule.Set, error) {
 	spec, err := job.ParseDefinition(known.Definition)
 	if err != nil {
@@ -54,7 +54,7 @@ type registry struct {
 	recorder *recorder
 }
 
-// registered is the active registration of a job.
+// registered returns the active registration of a job.
 func (r *registry) registered(ctx context.Context, name string) (tick.Job, bool, error) {
 	known, err := r.requests.open().jobs.Do(ctx, name)
 	if err != nil {
@@ -66,8 +66,8 @@ func (r *registry) registered(ctx context.Context, name string) (tick.Job, bool,
 	return known, true, nil
 }
 
-// readable is Registered, for what must go on where a definition cannot be read: its zone, say, has gone
-// from this host's database. That is recorded, and spec is nil.
+// readable is Registered for callers that must continue if a definition cannot be read, for example because its zone
+// is gone from this host's database. It records that, and spec is nil.
 func (r *registry) readable(ctx context.Context, known tick.Job) (spec *job.Spec, set schedule.Set, err error) {
 	spec, set, err = Registered(known)
 	if err == nil {
@@ -80,7 +80,7 @@ func (r *registry) readable(ctx context.Context, known tick.Job) (spec *job.Spec
 	return nil, set, nil
 }
 
-// definitions are the job's, oldest first. A past that cannot be read is recorded, and is none.
+// definitions returns the job's definitions, oldest first. A past that cannot be read is recorded, and left out.
 func (r *registry) definitions(ctx context.Context, known tick.Job) []tick.Job {
 	all, err := known.Definitions()
 	if err != nil {
@@ -94,8 +94,8 @@ func (r *registry) unreadable(ctx context.Context, known tick.Job, err error) {
 		Reason: fmt.Sprintf("%v; its ticks after %s cannot be computed, so unclaimed ones get no outcome", err, stamp(known.Mark))})
 }
 
-// sameAs is the job's registration, which must be this definition's: a back-fill changes nothing
-// about what servers do.
+// sameAs returns the job's registration, which must have this definition: a back-fill changes nothing about what
+// servers do.
 func (r *registry) sameAs(ctx context.Context, j *Job) (tick.Job, error) {
 	if err := j.Check(); err != nil {
 		return tick.Job{}, err

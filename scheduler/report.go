@@ -15,10 +15,9 @@ type reporter struct {
 	outbox   *outbox
 }
 
-// report tells the store an outcome, again and again while the lease is good: as long as nobody
-// was told, the lease stays renewed and nobody else starts. When that has lasted for two TTLs, when
-// the lease is lost, or at the end of a shutdown, the outcome is spooled (rule T9). An outcome
-// without a lease is tried for one rpc timeout. what is close's.
+// report sends an outcome to the store, again and again while the lease is good: until it is delivered, the lease
+// stays renewed and nobody else starts. After two TTLs, when the lease is lost, or at the end of a shutdown, the
+// outcome is spooled (rule T9). An outcome without a lease is tried for one rpc timeout. what is close's.
 func (r *reporter) report(ctx context.Context, req tick.CloseRequest, l *lease.Lease) (a tick.Answer, what news, err error) {
 	if l != nil {
 		return r.reportFor(ctx, req, l, 2*r.b.Keeper.Margin().TTL)
@@ -26,7 +25,7 @@ func (r *reporter) report(ctx context.Context, req tick.CloseRequest, l *lease.L
 	return r.reportFor(ctx, req, nil, r.b.Keeper.Margin().RPCTimeout)
 }
 
-// reportFor is report with a patience of its own. An answer without a status: it was spooled.
+// reportFor is report with its own patience. An answer without a status means that the outcome was spooled.
 func (r *reporter) reportFor(ctx context.Context, req tick.CloseRequest, l *lease.Lease, patience time.Duration) (a tick.Answer, what news, err error) {
 	var lost <-chan struct{}
 	if l != nil {
@@ -58,7 +57,7 @@ func (r *reporter) reportFor(ctx context.Context, req tick.CloseRequest, l *leas
 	}
 }
 
-// isClosed says so of a channel that is closed some day; nil never is.
+// isClosed reports whether a channel is closed; nil never is.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:

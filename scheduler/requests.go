@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// recentRuns is how many runs of a job are looked at first, by all who look back: mostly they tell. Many
-	// jobs ask in one request.
+	// recentRuns is how many runs of a job every look back reads first: these are mostly enough. Many jobs share one
+	// request.
 	recentRuns, recentJobs = 10, 500
-	// earlierRuns is how many are looked at where these tell nothing, of fewer jobs at a time.
+	// earlierRuns is how many it reads if these are not enough, for fewer jobs at a time.
 	earlierRuns, earlierJobs = 100, 50
 )
 
-// requests has what the fires of many jobs ask at one time travel together, one request of a kind at a time: a
-// store at the other end of a long way, or a pool of few connections, then serves thousands of jobs that are
-// due at one second. One that the store chokes on costs the others nothing.
+// requests sends together what the fires of many jobs ask at the same time, one request of a kind at a time. A store
+// that is far away, or a pool of few connections, then serves thousands of jobs that are due at one second. A
+// request on which the store gets stuck does not delay the others.
 type requests struct {
 	b               *Backend
 	once            sync.Once
@@ -31,7 +31,8 @@ type requests struct {
 	scans           chan struct{} // room for those who look whether others have a tick
 }
 
-// mostScans is how many ticks are looked at at once before they are claimed. Whoever finds no room in time claims.
+// mostScans is how many ticks are looked at concurrently before they are claimed. A fire that finds no room in time
+// claims.
 const mostScans = 4
 
 // open makes them ready at their first use.
@@ -47,7 +48,7 @@ func (q *requests) open() *requests {
 	return q
 }
 
-// within is the time that one request gets, counted from when it leaves.
+// within returns the time that one request gets, counted from when it is sent.
 func (q *requests) within() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), q.b.Keeper.Margin().RPCTimeout)
 }
@@ -60,7 +61,7 @@ func (q *requests) latest(n int) coalesce.Func[string, []run.Record] {
 	}
 }
 
-// readJobs reads registered jobs; one that is not there is zero.
+// readJobs reads registered jobs; one that does not exist is zero.
 func (q *requests) readJobs(names []string) ([]tick.Job, error) {
 	ctx, cancel := q.within()
 	defer cancel()

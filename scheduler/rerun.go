@@ -11,8 +11,8 @@ import (
 // maxReruns is how often a tick is run again after crashes (rule T3).
 const maxReruns = 1
 
-// runsAgain says whether a tick is to be run again whose run has ended: once, within the window, where the job
-// asks for that (rule T3).
+// runsAgain reports whether a tick whose run has ended must be run again: once, within the window, if the job asks
+// for that (rule T3).
 func (j *Job) runsAgain(t tick.Tick, now time.Time) bool {
 	return j.Spec.Policy.OnCrash == job.CrashRerun && !j.Dormant && t.State == tick.Closed && t.Reruns < maxReruns &&
 		mayRerun(t) && now.Sub(t.At) <= j.Spec.Policy.CatchUpWindow
@@ -28,8 +28,8 @@ func mayRerun(t tick.Tick) bool {
 	return false
 }
 
-// takeBy is until when a claim that lapsed unstarted may be taken over. One that was to run a tick again
-// has the bound of that, and none where it is not asked for any more.
+// takeBy returns until when a claim that lapsed unstarted may be taken over. A claim that was to run a tick again
+// has the bound of that, and none if the job no longer asks for it.
 func (j *Job) takeBy(t tick.Tick) time.Time {
 	switch {
 	case t.Reruns == 0:
@@ -40,8 +40,8 @@ func (j *Job) takeBy(t tick.Tick) time.Time {
 	return t.At.Add(j.Spec.Policy.CatchUpWindow)
 }
 
-// notAgain is the end of a tick that ran and was to be run again, which came to nothing: it ended as its
-// last run did (rule T3), so it was neither missed nor skipped.
+// notAgain returns the end of a tick that ran and should have been run again, but was not: it ended as its last run
+// did (rule T3), so it was neither missed nor skipped.
 func notAgain(r, last run.Record) run.Record {
 	r.Outcome, r.Inferred, r.Reason = run.Crashed, true, "not run again: "+r.Reason
 	if mayRerun(tick.Tick{Outcome: last.Outcome, Reason: last.Reason}) {

@@ -18,11 +18,11 @@ const retention = 90 * 24 * time.Hour
 // keptOutputs is how many of a job's runs keep what they printed, the newest ones: at most 64 KiB each, so 63 MiB.
 const keptOutputs = 1000
 
-// retainEvery is how often a server forgets what history does not keep.
+// retainEvery is how often a server deletes what history does not keep.
 const retainEvery = 10 * time.Minute
 
-// printed are the jobs whose runs kept an output here since that was last looked after, and how many of the
-// newest runs have been looked at.
+// printed are the jobs whose runs stored an output here since the last cleanup, and how many of the newest runs have
+// been looked at.
 type printed struct {
 	mu   sync.Mutex
 	jobs map[string]int
@@ -39,7 +39,7 @@ func (p *printed) add(job string) {
 	}
 }
 
-// take hands over all jobs; what is not done is given back.
+// take returns all jobs; what is not done is given back.
 func (p *printed) take() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *printed) giveBack(jobs map[string]int) {
 	maps.Copy(p.jobs, jobs) // which may have looked further than a job that was noted since
 }
 
-// retain does so for as long as the server runs. A store that fails is a line in the log, once.
+// retain does so while the server runs. If a store fails, the log has one line.
 func (s *Server) retain(ctx context.Context) {
 	t := time.NewTicker(retainEvery)
 	defer t.Stop()
@@ -80,7 +80,7 @@ func (s *Server) retain(ctx context.Context) {
 // mostRetained bounds the steps that a server takes at a time.
 const mostRetained = 10_000
 
-// pruner forgets what history does not keep (rule T16).
+// pruner deletes what history does not keep (rule T16).
 type pruner struct {
 	b       *Backend
 	printed printed

@@ -11,9 +11,9 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// A Server follows the schedules of jobs of one backend: it claims each tick when the store's clock
-// says that it is due, carries out what it won, and settles what nobody claimed. Several servers
-// on the same store share the work. A process that serves jobs of both scopes has one per backend.
+// A Server follows the schedules of one backend's jobs: it claims each tick when the store's clock says that it is
+// due, runs what it won, and settles what nobody claimed. Several servers on the same store share the work. A
+// process that serves jobs of both scopes has one Server per backend.
 type Server struct {
 	*parts
 	app string
@@ -23,9 +23,9 @@ type Server struct {
 
 	mu   sync.Mutex
 	jobs map[string]*entry
-	// followed is the time of the schedules when it was last looked at.
+	// followed is the time of the schedules when they were last looked at.
 	followed time.Time
-	// hand counts, by tick, what is under way here. A claim of a tick in hand would be answered as a repeated one.
+	// hand counts, by tick, what is in progress here. A claim of a tick in hand would be answered as a repeated one.
 	hand  map[spot]int
 	wake  chan struct{}
 	hurry chan struct{}
@@ -43,8 +43,8 @@ type Server struct {
 	abandoned  abandoned  // and ticks of apps without servers
 }
 
-// NewServer makes a server of app's jobs at a backend. Make it before the backend is used: unless somebody hears of it
-// already, it has the backend's Book tell that the store holds back.
+// NewServer makes a server of app's jobs at a backend. Make it before the backend is used: unless the backend's Book
+// already has an OnHeldBack, NewServer sets it, to report when the store holds back.
 func NewServer(b *Backend, app string) *Server {
 	p := b.parts()
 	if b.Book != nil && b.Book.OnHeldBack == nil {
@@ -65,7 +65,7 @@ type spot struct {
 	at  int64 // in µs
 }
 
-// hold takes a tick in hand until letGo is called. It is false where that was so already.
+// hold takes a tick in hand until letGo is called. first is false if it already was.
 func (s *Server) hold(job string, at time.Time) (letGo func(), first bool) {
 	x := spot{job, at.UnixMicro()}
 	s.mu.Lock()
@@ -80,8 +80,8 @@ func (s *Server) hold(job string, at time.Time) (letGo func(), first bool) {
 	}, s.hand[x] == 1
 }
 
-// Run serves until ctx ends: then it claims nothing more, lets what runs go on for drain, tells it
-// to stop after that, and releases what it holds once all of it is gone.
+// Run serves until ctx ends. Then it claims nothing more, lets running work continue for drain, tells it to stop
+// after that, and releases what it holds once all work has ended.
 func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	defer aside.Flush(s.log)
 	defer s.notifier.queue.Flush(aside.FlushTime)
@@ -116,7 +116,7 @@ func (s *Server) Run(ctx context.Context, drain time.Duration) error {
 	return s.b.Book.Release(ctx)
 }
 
-// Hurry ends a drain early: what still runs is told to stop.
+// Hurry ends a drain early: work that still runs is told to stop.
 func (s *Server) Hurry() {
 	select {
 	case s.hurry <- struct{}{}:

@@ -13,11 +13,10 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// settleBatch bounds the ticks that are settled in one step; the next one goes on.
+// settleBatch bounds the ticks that are settled in one step; the next one continues.
 const settleBatch = 10_000
 
-// settled is what became of a settling: how many rows it wrote, and whether a tick that is not finished holds
-// up the mark.
+// settled is the result of a settling: how many rows it wrote, and whether an unfinished tick holds back the mark.
 type settled struct {
 	rows  int
 	stuck bool
@@ -31,8 +30,8 @@ type settler struct {
 	notifier *notifier
 }
 
-// settle records the outcome of the ticks that are over and that nobody claimed, and raises the
-// high-water mark (rule T4).
+// settle records the outcome of the ticks that are over and that nobody claimed, and raises the high-water mark
+// (rule T4).
 func (s *settler) settle(
 	ctx context.Context, known tick.Job, set schedule.Set, over func(time.Time) bool,
 ) (done settled, err error) {
@@ -83,7 +82,7 @@ func (s *settler) open(ctx context.Context, known tick.Job, set schedule.Set, ov
 	return due, rows, err
 }
 
-// unclaimed are the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
+// unclaimed returns the outcomes of ticks that nobody claimed: neighbours that ended alike are one row.
 func (s *settler) unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (all []tick.Tick, err error) {
 	if len(tick.Unaccounted(due, rows)) == 0 {
 		return nil, nil // mostly
@@ -118,14 +117,14 @@ func (s *settler) unclaimed(known tick.Job, due []time.Time, rows []tick.Tick) (
 	return all, nil
 }
 
-// tooLate says whether a tick can no longer be started, a claim that is on its way included.
+// tooLate returns a function that reports whether a tick can no longer be started, not even by a claim on its way.
 func (s *settler) tooLate(j *Job) func(time.Time) bool {
 	over := s.b.passed().Add(-s.b.Keeper.Margin().TTL)
 	return func(at time.Time) bool { return s.b.startBy(j, at).Before(over) }
 }
 
-// tidy settles what is over of one job: runs that crashed, claims that nobody started, ticks that
-// nobody claimed. Any process that touches a job does it (rule T4).
+// tidy settles what is over of one job: runs that crashed, claims that nobody started, ticks that nobody claimed.
+// Any process that uses a job does it (rule T4).
 func (s *settler) tidy(ctx context.Context, j *Job, name string) error {
 	orphans, err := s.b.Ticks.Orphans(ctx, tick.Look{Job: name})
 	if err != nil {

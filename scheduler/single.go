@@ -11,13 +11,12 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Single carries out one tick for a process that serves nothing else: it claims the tick that w
-// names, and fires f if it won. The answer is the claim's; unless it is Won, nothing was started
-// here and the result is empty. A loser whose policy is to run again after a crash stands by until
-// the tick has an outcome (rule T3).
+// Single carries out one tick for a process that serves nothing else: it claims the tick of w, and fires f if it
+// won. The answer is the claim's; unless it is Won, nothing was started here and the result is empty. If the policy
+// is to run again after a crash, a process that did not win stands by until the tick has an outcome (rule T3).
 //
-// f.Accept ends the waiting, and ctx the work. An error is of the store, or says that the waiting
-// was ended; nothing was started then.
+// The end of f.Accept ends the waiting, and the end of ctx the work. An error is the store's, or says that the
+// waiting was ended; nothing was started then.
 func (b *Backend) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick.Answer, error) {
 	if f.Accept == nil {
 		f.Accept = ctx
@@ -56,9 +55,9 @@ func (b *Backend) Single(ctx context.Context, w tick.Want, f Fire) (Result, tick
 	}
 }
 
-// standBy waits, where a crash is to be followed by another run, until the tick has an outcome, and
-// takes over a run that crashed, was lost, or was canceled by a shutdown, within the catch-up window; also
-// where who had taken it over died before it began. It reports true when the tick is to be claimed again.
+// standBy waits, if a crash must be followed by another run, until the tick has an outcome, and takes over a run
+// that crashed, was lost, or was canceled by a shutdown, within the catch-up window; also if the process that took
+// it over died before it began. It returns true when the tick must be claimed again.
 func (rp *reaper) standBy(ctx context.Context, policy job.Policy, t tick.Tick, w *tick.Want) (again bool, err error) {
 	if policy.OnCrash != job.CrashRerun || t.Lease.Key == "" {
 		return false, nil

@@ -9,12 +9,12 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ErrOtherSource is returned for jobs of an application that chose its app by itself, where the app is registered,
-// and not by that application alone (rule T14).
+// ErrOtherSource is returned for jobs of an application that chose its app by itself, if the app is registered by
+// another source as well, or only by another one (rule T14).
 var ErrOtherSource = errors.New("the app belongs to another source")
 
-// CheckSource says whether an application that chose app by itself may have it, where known are the registered jobs of
-// app, removed ones included. The last registration counts. Source is that of job.Spec; empty: it may.
+// CheckSource reports whether an application that chose app by itself may have it; known are the registered jobs of
+// app, including removed ones. The last registration counts. source is job.Spec.Source; if it is empty, it may.
 func CheckSource(app, source string, known []tick.Job) error {
 	if source == "" {
 		return nil
@@ -32,8 +32,8 @@ func CheckSource(app, source string, known []tick.Job) error {
 	return nil
 }
 
-// mayHave says whether the jobs' sources may have the server's app. A server that is left without jobs ends them all,
-// in the name of the source whose jobs were last to be loaded, and may have been refused.
+// mayHave reports whether the jobs' sources may have the server's app. A server that is left without jobs ends them
+// all, in the name of the source whose jobs it loaded last, and may be refused.
 func (r *registrar) mayHave(jobs []*Job, known []tick.Job) error {
 	r.mu.Lock()
 	if len(jobs) > 0 {
@@ -60,7 +60,7 @@ func sourcesOf(jobs []*Job) (all []string) {
 
 func active(k tick.Job) bool { return k.Removed.IsZero() }
 
-// sourceOf is the source of a registered definition. One that cannot be read is nobody's.
+// sourceOf returns the source of a registered definition. A definition that cannot be read has none.
 func sourceOf(k tick.Job) string {
 	spec, err := job.ParseDefinition(k.Definition)
 	if err != nil {
@@ -76,8 +76,8 @@ func registeredBy(source string) string {
 	return fmt.Sprintf("by %q", source)
 }
 
-// DefinitionBeside is the definition of a job for somebody who named the job, and so takes its app as it is: with the
-// source of the registered one. Where none is, known is zero.
+// DefinitionBeside returns the definition of a job for a caller that named the job, and so accepts its app as it is:
+// with the source of the registered one. If none is registered, known is zero.
 func DefinitionBeside(spec *job.Spec, known tick.Job) string {
 	if known.Name == "" {
 		return spec.Definition()

@@ -24,7 +24,7 @@ func (s *Stats) count(r Result) {
 	}
 }
 
-// String is the summary that a server prints when it ends.
+// String returns the summary that a server prints when it ends.
 func (s *Stats) String() string {
 	return fmt.Sprintf("%s won, %d raced by others, %d run (%d not succeeded), %d skipped, %d taken over, %d settled, %d paused, %d unavailable",
 		ticks(int(s.won.Load())), s.raced.Load(), s.ran.Load(), s.failed.Load(), s.skipped.Load(), s.taken.Load(), s.settled.Load(), s.paused.Load(), s.unavailable.Load())

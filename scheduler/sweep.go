@@ -20,8 +20,8 @@ type sweeper struct {
 	clockOff    time.Duration   // the offset of the clock that was reported last
 }
 
-// run looks, several times per TTL, after what others left behind: outcomes that wait on this
-// host, ticks whose server died, and ticks that nobody claimed.
+// run looks, several times per TTL, for what others left behind: outcomes that wait on this host, ticks whose server
+// died, and ticks that nobody claimed.
 func (w *sweeper) run(ctx, accept, work context.Context) {
 	t := time.NewTicker(w.every())
 	defer t.Stop()
@@ -42,7 +42,7 @@ const sweepsPerTTL = 5
 // mostTried bounds the items that are waited for.
 const mostTried = 10_000
 
-// once does what each server does for itself, and what one does for all of them, if it is this one's turn.
+// once does what each server does for itself, and, if it is this server's turn, what one server does for all.
 func (w *sweeper) once(ctx, accept, work context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.b.Keeper.Margin().TTL) // a silent store must not hold it for ever
 	defer cancel()
@@ -73,8 +73,8 @@ func (w *sweeper) once(ctx, accept, work context.Context) error {
 	return errors.Join(failed, err)
 }
 
-// forAll looks after what others left behind, whoever they were. What this host has seen, and has not told yet,
-// comes before what can only be concluded.
+// forAll handles what any server left behind. What this host has seen but not delivered yet comes before what can
+// only be concluded.
 func (w *sweeper) forAll(ctx, accept, work context.Context, undelivered bool) error {
 	w.mu.Lock()
 	jobs := maps.Clone(w.jobs)
@@ -83,21 +83,22 @@ func (w *sweeper) forAll(ctx, accept, work context.Context, undelivered bool) er
 	if undelivered {
 		return failed
 	}
-	// One that could not be ended keeps the mark of its own job back, and of no other.
+	// A tick that could not be ended holds back the mark of its own job only.
 	return errors.Join(failed, w.maintainer.maintainAll(ctx, accept, work, jobs), w.abandoned.settle(ctx))
 }
 
-// deliver delivers this host's spool for as long as a sweep may take in all: the rest of it looks after others.
+// deliver delivers this host's spool for as long as a sweep may take in all; the rest of the sweep handles what
+// others left.
 func (w *sweeper) deliver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.b.Keeper.Margin().TTL/sweepsPerTTL)
 	defer cancel()
 	return w.outbox.deliver(ctx, false)
 }
 
-// patience passes on that something on this host could not be delivered although the store answers,
-// but not for ever: one item that no store takes must not keep every tick from being settled. It ends
-// once each item was tried for a TTL and none was taken: a witness behind many that no store takes
-// is heard before anything is settled. (Each sweep that delivers nothing has tried one more.)
+// patience returns an error if something on this host could not be delivered although the store answers, but not for
+// ever: an item that no store accepts must not keep all ticks from being settled. It ends once each item was tried
+// for a TTL and none was accepted, so that a witness behind many items that no store accepts is still tried before
+// anything is settled. (Each sweep that delivers nothing has tried one more.)
 func (w *sweeper) patience(undelivered error) error {
 	if undelivered == nil {
 		w.undelivered, w.tried = 0, nil
@@ -128,7 +129,7 @@ func (w *sweeper) patience(undelivered error) error {
 	return nil
 }
 
-// readPeers asks the store which servers live.
+// readPeers asks the store which servers are live.
 func (w *sweeper) readPeers(ctx context.Context) error {
 	me, err := w.b.Book.Server(ctx)
 	if err != nil {

@@ -14,19 +14,18 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// sweepTurns are the turns in which servers that serve the same sweep. A lease, held for one sweep, says whose turn
-// it is, and its record when the last one was. So no server is missed when it dies between two sweeps, and one that
-// dies within a sweep is for a TTL, like all that it held.
+// sweepTurns are the turns of servers with the same sweep. A lease, held for one sweep, says whose turn it is, and
+// its record says when the last one was. So the death of a server between two sweeps loses nothing, and one that
+// dies within a sweep delays the next by a TTL, as with all its leases.
 //
-// They serve the same if they have the same jobs in the same generations and run the same of them: none of them
-// can take over a tick that the others could not. It is a matter of cost alone: what a sweep does, several may
-// do at once.
+// Servers have the same sweep if they have the same jobs in the same generations and run the same of them: then each
+// can take over every tick that the others could. The turns only save work: several servers may sweep at once.
 type sweepTurns struct {
 	mu  sync.Mutex
 	key lease.Key
 }
 
-// among says what this server serves now.
+// among sets what this server serves now.
 func (t *sweepTurns) among(app string, jobs map[string]*entry) {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
@@ -37,13 +36,13 @@ func (t *sweepTurns) among(app string, jobs map[string]*entry) {
 	t.key = lease.Key(app + "@" + hex.EncodeToString(sum.Sum(nil)[:8])).Sweep()
 }
 
-// every is the time from one sweep to the next.
+// every returns the time from one sweep to the next.
 func (w *sweeper) every() time.Duration {
 	return max(w.b.Keeper.Margin().TTL/sweepsPerTTL, 50*time.Millisecond)
 }
 
-// take gets the turn until done is called; nil: it is another's, or somebody has just had it. A server that is behind,
-// or whose last sweep failed, stands back: another one can do all of it.
+// take gets the turn until done is called; nil: it is another server's, or somebody has just had it. A server that
+// is behind, or whose last sweep failed, stands back: another one can do all of it.
 func (t *sweepTurns) take(ctx context.Context, w *sweeper, behind bool) (done func(), err error) {
 	t.mu.Lock()
 	key := t.key
@@ -57,7 +56,7 @@ func (t *sweepTurns) take(ctx context.Context, w *sweeper, behind bool) (done fu
 	if (behind || w.sick) && w.turn.among() > 1 {
 		pause += w.every()
 	}
-	// A hold, or a sweep, that lies too far ahead is of a clock that was fast.
+	// A hold, or a sweep, that is too far ahead comes from a clock that was fast.
 	live := r.Live(now) && r.Expires.Sub(now) <= keeper.Margin().TTL+lease.MaxStep
 	if age := now.Sub(r.Renewed); live || age >= 0 && age < pause {
 		return nil, nil

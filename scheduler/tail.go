@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// maxTail is how much of a run's output hooks are told: the end.
+// maxTail is how much of a run's output hooks get: the end.
 const maxTail = 10 << 10
 
 // A tail passes on what is written, and keeps the end of it.
@@ -21,7 +21,7 @@ type tail struct {
 
 func (t *tail) Write(b []byte) (int, error) { return t.WriteStream(run.Stdout, b) }
 
-// Apart is run.Streams's.
+// Apart implements run.Streams.
 func (t *tail) Apart() bool { return run.Apart(t.to) }
 
 // WriteStream is Write for one of the streams.
@@ -44,7 +44,7 @@ func (t *tail) kept() []byte {
 	return slices.Clone(t.end)
 }
 
-// keepTail has the fire keep the end of what it prints, where hooks may ask for it.
+// keepTail makes the fire keep the end of what it prints, if hooks may ask for it.
 func (x *execution) keepTail() {
 	if x.b.Hooks != nil {
 		x.tail = &tail{to: x.Output}

@@ -30,7 +30,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// fire claims one tick and carries it out if it is won.
+// fire claims one tick and carries it out if it wins.
 func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	log := s.log.With("job", e.key(), "tick", stamp(at))
 	changed := false
@@ -75,8 +75,8 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	}
 }
 
-// claimInTurn claims a tick when this server's turn has come. It does not ask where the tick is left to a catch-up, or
-// where another server has it already.
+// claimInTurn claims a tick when this server's turn has come. It does not claim a tick that is left to a catch-up,
+// or that another server already has.
 func (s *Server) claimInTurn(
 	accept context.Context, e *entry, at time.Time, log *slog.Logger,
 ) (asked bool, a tick.Answer, err error) {
@@ -99,8 +99,8 @@ func (s *Server) claimInTurn(
 	return true, a, err
 }
 
-// claim asks for the tick until the store answers or it is too late to start. Early: the store's clock has not come to
-// the tick in all the time that it had to start.
+// claim requests the tick until the store answers or it is too late to start. Early means that the store's clock has
+// not reached the tick in all the time that it had to start.
 func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool) (tick.Answer, error) {
 	w := tick.Want{Job: e.Spec.Key(), At: at, Generation: e.generation, StartBy: e.StartBy(at)}
 	enough := time.NewTimer(max(s.b.startBy(e.Job, at).Sub(s.b.now()), 0)) // goes on where the store's clock steps back
@@ -138,7 +138,7 @@ func (s *Server) claim(ctx context.Context, e *entry, at time.Time, inTime bool)
 	}
 }
 
-// carryOut fires a tick that this server has won. late is Fire's.
+// carryOut fires a tick that this server has won. late is Fire.Late.
 func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, late bool) {
 	letGo, _ := s.hold(e.Spec.Key(), t.At) // for who came by another way than fire
 	defer letGo()
@@ -169,15 +169,15 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	}
 }
 
-// Fire carries out f at this backend: the lease, the start, the work, and its outcome with the
-// release in one step. When ctx ends the work is told to stop; Fire returns once it is gone and
-// its outcome recorded or spooled.
+// Fire carries out f at this backend: the lease, the start, the work, and its outcome together with the release.
+// When ctx ends, the work is told to stop; Fire returns once the work has ended and its outcome is recorded or
+// spooled.
 func (b *Backend) Fire(ctx context.Context, f Fire) Result {
 	defer b.FlushHooks(aside.FlushTime)
 	return b.parts().execute(ctx, f)
 }
 
-// execute is Fire, and waits for no hook.
+// execute is Fire, but waits for no hook.
 func (p *parts) execute(ctx context.Context, f Fire) Result {
 	x := &execution{parts: p, Fire: f}
 	return x.run(ctx)
@@ -219,8 +219,8 @@ func (x *execution) run(ctx context.Context) Result {
 	if l == nil {
 		return x.refuse(ctx, res)
 	}
-	// It was called off while the start was on its way. A tick that a draining server has begun goes on, as those that
-	// began before it do.
+	// The fire was canceled while the start was on its way. A tick that a draining server has begun continues, like
+	// those that began before.
 	if x.Accept.Err() != nil && (ctx.Err() != nil || x.Claim == (lease.Ref{})) {
 		rec.Outcome, rec.Reason, rec.Ended = run.Canceled, context.Cause(x.Accept).Error(), rec.Started
 		res := x.finish(ctx, l, rec)
@@ -240,8 +240,8 @@ func (x *execution) run(ctx context.Context) Result {
 	return x.finish(ctx, l, rec)
 }
 
-// begin gets the lease and records the start under it, or says what becomes of the tick instead. While
-// the store keeps a tick from being started, it is tried again until its time is up.
+// begin gets the lease and records the start under it, or returns what happens to the tick instead. While the store
+// keeps a tick from being started, begin tries again until its time is up.
 func (x *execution) begin(ctx context.Context) (*lease.Lease, run.Record, Result) {
 	for begun := x.b.now(); ; {
 		l, rec, res := x.beginOnce(ctx, begun)
@@ -257,7 +257,7 @@ func (x *execution) begin(ctx context.Context) (*lease.Lease, run.Record, Result
 	}
 }
 
-// beginOnce is one try. It holds no lease when it returns none.
+// beginOnce is one try. It holds no lease if it returns none.
 func (x *execution) beginOnce(ctx context.Context, begun time.Time) (*lease.Lease, run.Record, Result) {
 	c := contender{x.parts, x.Fire}
 	l, res := c.acquire()
@@ -307,8 +307,7 @@ func (x *execution) start(ctx context.Context, l *lease.Lease) (run.Record, Resu
 	return rec, Result{}, true
 }
 
-// work runs the attempts under the guard. What it returns beside the record is to be called once
-// the outcome is recorded.
+// work runs the attempts under the guard. Call the returned function once the outcome is recorded.
 func (x *execution) work(ctx context.Context, l *lease.Lease, rec run.Record) (run.Record, func()) {
 	guard := lease.Guard{Keeper: x.b.Keeper, OnOverrun: x.b.OnOverrun}
 	call := run.Call{Run: rec, Lease: l, IdempotencyKey: cmp.Or(x.IdempotencyKey, idempotency(rec)),
@@ -353,7 +352,7 @@ func (x *execution) finish(ctx context.Context, l *lease.Lease, rec run.Record) 
 	case err != nil:
 		res.Err = err
 	case a.Status == tick.Taken && rec.Outcome != run.Lost:
-		// The record was no longer ours to write: somebody concluded that we were gone.
+		// The record was no longer this process's to write: another one concluded that it was gone.
 		x.b.log().Warn("this run's outcome came too late; the tick has another outcome", "job", rec.Job, "tick", stamp(rec.Tick), "run_id", rec.ID, "outcome", rec.Outcome)
 	}
 	return res

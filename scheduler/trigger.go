@@ -11,9 +11,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Trigger carries out one tick of a job for a process that somebody else's scheduler started: its
-// definition is loaded as a server would load it, and then it goes Single's way. accept ends the
-// waiting, work what was started.
+// Trigger carries out one tick of a job for a process that another scheduler started: it loads the job's definition
+// as a server would, and continues as Single. The end of accept ends the waiting, the end of work what was started.
 func (b *Backend) Trigger(accept, work context.Context, j *Job, at time.Time) (Result, tick.Answer, error) {
 	if err := j.Check(); err != nil {
 		return Result{}, tick.Answer{}, err
@@ -38,7 +37,7 @@ func (b *Backend) Trigger(accept, work context.Context, j *Job, at time.Time) (R
 	return res, a, b.Book.Release(context.WithoutCancel(work))
 }
 
-// awaitStart waits for the instant at which a tick is to start, its share of the jitter included.
+// awaitStart waits for the instant at which a tick should start, including its share of the jitter.
 func (b *Backend) awaitStart(ctx context.Context, j *Job, at time.Time) error {
 	now, err := b.Keeper.Now(ctx)
 	if err != nil {
@@ -55,8 +54,8 @@ func (b *Backend) awaitStart(ctx context.Context, j *Job, at time.Time) error {
 	}
 }
 
-// TriggerNow runs a job at once, without a tick: none is claimed or used up, but the lease and its
-// policy are the job's. key is the caller's idempotency key; empty: the run's id. cause may be nil.
+// TriggerNow runs a job at once, without a tick: none is claimed or used up, but the lease and its policy are the
+// job's. key is the caller's idempotency key; empty: the run's id. cause may be nil.
 func (b *Backend) TriggerNow(accept, work context.Context, j *Job, key string, cause *run.Cause) Result {
 	f, done := j.fire(time.Time{})
 	defer done()
@@ -64,7 +63,7 @@ func (b *Backend) TriggerNow(accept, work context.Context, j *Job, key string, c
 	return b.Fire(work, f)
 }
 
-// TidyAfter settles what is over of a job that just ran, until ctx ends; what is left, the next run does.
+// TidyAfter settles what is over of a job that just ran, until ctx ends; the next run does what is left.
 func (b *Backend) TidyAfter(ctx context.Context, j *Job, name string) {
 	bounded, cancel := context.WithTimeout(ctx, b.Keeper.Margin().TTL)
 	defer cancel()

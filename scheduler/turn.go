@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ServerOf is what the lease of a process says that serves an app: by it the servers know each other.
+// ServerOf returns the Command in the lease of a process that serves an app: servers recognise each other by it.
 func ServerOf(app string) string { return serves + app }
 
 const serves = "dibs serve "
@@ -26,19 +26,19 @@ func servedBy(h lease.Holder) (app string, ok bool) { return strings.CutPrefix(h
 // turnStep is how much later each further server tries for a tick than the one before it.
 const turnStep = 250 * time.Millisecond
 
-// A turn spreads ticks over the servers: for each tick they stand in another order, the same for
-// all of them (rendezvous hashing), and who stands behind waits a little and looks before it claims.
-// So one claim is written per tick, and a server that died delays its share of them by that little
-// until its lease has lapsed. It is a matter of cost alone: who wins is the claim's to decide.
+// A turn spreads ticks over the servers: for each tick they are ranked in another order, the same on all of them
+// (rendezvous hashing), and lower ranks wait a little and look before they claim. So one claim is written per tick,
+// and a server that died delays its share by that little until its lease has lapsed. It only saves work: the claim
+// decides who wins.
 type turn struct {
 	mu    sync.Mutex
 	peers []lease.Nonce // the live servers, this one among them
 	share share
 }
 
-// A share is the ticks for which this server stands first, from when they are due until their claim is answered. While
-// they are many, as where thousands are due at one second, so are those of the others: a server that is not done with
-// its own has no reason to try for those, and they cost one claim all the same.
+// A share is the ticks for which this server ranks first, from when they are due until their claim is answered. If
+// there are many, as when thousands are due at one second, the others have many too: a server that is not done with
+// its own has no reason to try for those of others, and would only cost one more claim each.
 type share struct {
 	mu       sync.Mutex
 	open     int
@@ -46,7 +46,7 @@ type share struct {
 	done     chan struct{} // closed when none is open
 }
 
-// begin takes a tick in; the function that it returns says that its claim was answered.
+// begin adds a tick; call the returned function when its claim was answered.
 func (s *share) begin() (answered func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *share) begin() (answered func()) {
 	}
 }
 
-// state returns a channel that is closed once the share is done with (nil: it is), and how many were answered.
+// state returns a channel that is closed once the share is done (nil: it is), and how many claims were answered.
 func (s *share) state() (done chan struct{}, answered int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,9 +73,8 @@ func (s *share) state() (done chan struct{}, answered int) {
 	return s.done, s.answered
 }
 
-// wait returns when the share is done with, or when nothing of it was answered for the time that one request
-// may take: a claim that waits for something else holds up nothing. It is false where there was nothing to wait
-// for.
+// wait returns when the share is done, or when none of its claims was answered for the time that one request may
+// take: a claim that waits for something else delays nothing. It returns false if there was nothing to wait for.
 func (s *share) wait(ctx context.Context, within time.Duration) (waited bool) {
 	t := time.NewTicker(within)
 	defer t.Stop()
@@ -97,14 +96,14 @@ func (s *share) wait(ctx context.Context, within time.Duration) (waited bool) {
 	return waited
 }
 
-// among is how many servers there are.
+// among returns how many servers there are.
 func (t *turn) among() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.peers)
 }
 
-// rank is how many servers come before this one for a tick.
+// rank returns how many servers come before this one for a tick.
 func (t *turn) rank(job string, at time.Time) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,12 +125,12 @@ func weight(server lease.Nonce, job string, at time.Time) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// await waits for this server's turn, and reports whether somebody before it has claimed the tick.
+// await waits for this server's turn, and reports whether a server before it has claimed the tick.
 func (s *Server) await(ctx context.Context, e *entry, at time.Time, rank int) (claimed bool) {
 	late := e.StartBy(at).Sub(at)
 	patient, enough := context.WithTimeout(ctx, late/4)
 	defer enough()
-	// However many they are, the last of them is in time.
+	// However many servers there are, the last of them is in time.
 	step := min(time.Duration(rank)*turnStep, late/4)
 	pause(patient, step)
 	if s.turn.share.wait(patient, s.b.Keeper.Margin().RPCTimeout) {
@@ -153,12 +152,12 @@ func (s *Server) await(ctx context.Context, e *entry, at time.Time, rank int) (c
 		return false
 	}
 	rows, err := s.b.History.Ticks(bounded, history.Query{Job: e.Spec.Key(), From: at, To: at.Add(time.Microsecond), Limit: 1})
-	// A claim whose server died before the start is for the claim to find out.
+	// If a server died between its claim and the start, the claim finds out.
 	return err == nil && len(rows) == 1 && (rows[0].State != tick.Claimed || rows[0].Live)
 }
 
-// begun says whether a run of a tick was begun, by a look that the ticks of many jobs have together. One that
-// is claimed, or that has ended without a run, is not seen so.
+// begun reports whether a run of a tick was begun; the ticks of many jobs share one read. It does not see a tick
+// that is only claimed, or that has ended without a run.
 func (s *Server) begun(ctx context.Context, job string, at time.Time) bool {
 	runs, err := s.requests.open().recent.Do(ctx, job)
 	return err == nil && slices.ContainsFunc(runs, func(r run.Record) bool { return r.Tick.Equal(at) })

@@ -10,21 +10,21 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// notStarted is the result of a start that was not acknowledged.
+// notStarted returns the result of a start that was not acknowledged.
 func notStarted(err error) Result {
 	return Result{Outcome: run.Unavailable, Reason: "the start could not be recorded: " + err.Error(), Err: err}
 }
 
-// refusedStart is the result of a start that was certainly not carried out.
+// refusedStart returns the result of a start that was certainly not carried out.
 func refusedStart(err error) Result {
 	res := notStarted(err)
 	res.again = true
 	return res
 }
 
-// disown reports that a run was not executed whose start was not acknowledged: it may have been carried out.
-// Where it was not, the store has no such run, and nothing comes of the report: a tick that is still claimed
-// for this process can begin again then. As long as it may, the report is not given up.
+// disown reports that a run was not executed whose start was not acknowledged: it may have been carried out. If it
+// was not, the store has no such run, and the report has no effect: a tick that is still claimed for this process
+// can then begin again. As long as it may, the report is repeated.
 func (x *execution) disown(ctx context.Context, l *lease.Lease, rec run.Record, cause error) Result {
 	rec.Outcome, rec.Reason = unexecuted(x.Policy), clean("nothing was executed: the start was not answered: "+cause.Error())
 	rec.Ended = x.b.now().Truncate(time.Microsecond)
@@ -45,8 +45,8 @@ func (x *execution) disown(ctx context.Context, l *lease.Lease, rec run.Record, 
 	return res
 }
 
-// anew claims a tick once more that has ended as unavailable, since nothing was executed of the run that was recorded
-// under a lease, as long as its time to start is not over. Only one can win that (rule T8).
+// anew claims once more a tick that ended as unavailable because nothing was executed of the run that was recorded
+// under a lease, as long as its time to start is not over. Only one process can win that (rule T8).
 func (x *execution) anew(ctx context.Context, of lease.Ref) *tick.Tick {
 	if x.Tick.IsZero() || x.Again || !x.b.now().Before(x.lastStart()) || x.Accept.Err() != nil {
 		return nil
@@ -63,8 +63,8 @@ func (x *execution) anew(ctx context.Context, of lease.Ref) *tick.Tick {
 	return &a.Tick
 }
 
-// unexecuted is the outcome of a run of which nothing was executed: there was no run to lose. A tick that is run again
-// after a loss keeps its second chance, though.
+// unexecuted returns the outcome of a run of which nothing was executed: there was no run to lose. A tick that is
+// run again after a loss keeps its second chance, though.
 func unexecuted(p job.Policy) run.Outcome {
 	if p.OnCrash == job.CrashRerun {
 		return run.Lost

@@ -15,13 +15,13 @@ import (
 // unsettleBatch bounds the rows that are looked at, and deleted, in one step.
 const unsettleBatch = 500
 
-// waited is for how long ticks may have been refused until that was taken back: by a process that watches the clock.
+// waited is how long ticks may have been refused until a process that watches the clock took the outcomes back.
 const waited = lease.StepQuiet + longestSleep
 
-// unsettle takes back the outcomes that ticks got ahead of the store's clock, once that has kept to its line
-// for a minute, and those of ticks that fell due in that minute, or since: they may still have time to start. A
-// tick that was won, and ran or was skipped, keeps its row, and with it its outcome: none is run twice. It
-// reports true where the job is no longer as known says, or is still ahead: the next look goes on.
+// unsettle takes back the outcomes that ticks got ahead of the store's clock, once the clock has been steady for a
+// minute, and those of ticks that became due in that minute, or since: they may still have time to start. A tick
+// that was won, and ran or was skipped, keeps its row, and with it its outcome: none is run twice. It returns true
+// if the job is no longer as known says, or is still ahead: the next look continues.
 func (s *unsettler) unsettle(
 	ctx context.Context, known tick.Job, set schedule.Set, since time.Duration,
 ) (again bool, err error) {
@@ -119,7 +119,7 @@ func (u *unsettling) step(ctx context.Context, before time.Time) (next time.Time
 	return end.Add(time.Microsecond), !end.After(u.low), nil
 }
 
-// find are the latest rows before an instant that are to be taken back, and the instant after which there are no
+// find returns the latest rows before an instant that must be taken back, and the instant after which there are no
 // others.
 func (u *unsettling) find(ctx context.Context, before time.Time) (end time.Time, found []tick.Tick, err error) {
 	q := history.Query{Job: u.name, From: u.low.Add(time.Microsecond), To: before, Limit: unsettleBatch}
@@ -148,12 +148,12 @@ func (u *unsettling) find(ctx context.Context, before time.Time) (end time.Time,
 	return end, found, nil
 }
 
-// errChanged says that a row is no longer as it was read. Whoever lowered the mark all the same would leave the
-// other's part of a range ahead of the mark, for ticks that are due again.
+// errChanged says that a row is no longer as it was read. Lowering the mark all the same would leave another
+// process's part of a range ahead of the mark, for ticks that are due again.
 var errChanged = errors.New("the rows have changed")
 
 // cutRange splits a range row after the instant above which outcomes are taken back, and returns its second part;
-// nothing where the row is not one of these schedules': then it stays as it is.
+// nothing if the row is not made of these schedules' ticks: then it stays as it is.
 func (u *unsettling) cutRange(ctx context.Context, row tick.Tick) ([]tick.Tick, error) {
 	all := ticksOf(u.set, row)
 	n := 0

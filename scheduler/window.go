@@ -9,14 +9,14 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// windows are when a job may run, by the wall clock of its zone. A tick outside them is skipped, for
+// windows are the times at which a job may run, by the wall clock of its zone. A tick outside them is skipped, for
 // good. That depends on the tick alone, so nobody claims it: it is settled.
 type windows struct {
 	zone            *time.Location
 	between, unless []schedule.Window
 }
 
-// windowsOf reads those of a policy, which the manifest's check has accepted.
+// windowsOf reads the windows of a policy, which the manifest's check has accepted.
 func windowsOf(spec *job.Spec) (w windows, err error) {
 	if len(spec.Policy.Between) == 0 && len(spec.Policy.UnlessBetween) == 0 {
 		return w, nil
@@ -56,7 +56,7 @@ func (w windows) open(at time.Time) bool {
 	return in
 }
 
-// fate is the outcome, and its reason, of a tick that nobody claimed.
+// fate returns the outcome, and its reason, of a tick that nobody claimed.
 func (w windows) fate(p tick.Pause, at time.Time) (run.Outcome, string) {
 	switch {
 	case p.Covers(at):

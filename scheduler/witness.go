@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// witness says of a tick that this host could not claim it. If a claim of this very process was
-// carried out all the same, unanswered, it is that which ends so.
+// witness records about a tick that this host could not claim it. If a claim of this very process was carried out
+// all the same, unanswered, that claim ends so.
 func (o *outbox) witness(ctx context.Context, u Unclaimed, groups map[string]*group) error {
 	if now, err := o.b.Keeper.Now(ctx); err != nil {
 		return err
@@ -57,8 +57,8 @@ func (o *outbox) witness(ctx context.Context, u Unclaimed, groups map[string]*gr
 	return nil
 }
 
-// due says whether an instant is a tick of a registered definition, or lies before it: there the
-// store refuses what is settled.
+// due reports whether an instant is a tick of a registered definition, or is before all of them: there the store
+// refuses what is settled.
 func (o *outbox) due(ctx context.Context, known tick.Job, at time.Time) bool {
 	since := known.Since
 	for _, d := range o.registry.definitions(ctx, known) {

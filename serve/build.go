@@ -21,8 +21,8 @@ import (
 	"github.com/dibs-run/dibs/scheduler"
 )
 
-// prepare makes what the scheduler serves of a job of the manifest; set puts its hooks in the place of earlier ones.
-// Its home is open.
+// prepare makes what the scheduler serves for a job of the manifest; set replaces earlier hooks of the job by its
+// own. The job's home is open.
 func (s *service) prepare(spec *job.Spec, env []string) (j *scheduler.Job, set func(), err error) {
 	if j, err = s.build(spec, env); err != nil {
 		return nil, nil, err
@@ -47,12 +47,12 @@ func (s *service) build(spec *job.Spec, env []string) (*scheduler.Job, error) {
 	return &scheduler.Job{Spec: *spec, Target: target, Dormant: dormant, When: when, Holder: s.holder(spec, target), Output: s.output(spec)}, nil
 }
 
-// dormant says whether a job is for other environments.
+// dormant reports whether a job is for other environments.
 func (s *service) dormant(spec *job.Spec) bool {
 	return len(spec.Environments) > 0 && !slices.Contains(spec.Environments, s.o.Environment)
 }
 
-// holder adds what instant reclaim needs to know of a run (rule L6).
+// holder adds what instant reclaim needs to know about a run (rule L6).
 func (s *service) holder(spec *job.Spec, target run.Target) func(lease.Key, string) lease.Holder {
 	home := s.homes[spec.Policy.Scope]
 	return func(key lease.Key, runID string) lease.Holder {
@@ -65,15 +65,15 @@ func (s *service) holder(spec *job.Spec, target run.Target) func(lease.Key, stri
 	}
 }
 
-// apart says whether a target's command runs as another user, and so without the lease's lock.
+// apart reports whether a target's command runs as another user, and so without the lease's lock.
 func apart(t run.Target) bool {
 	c, ok := t.(command.Target)
 	return ok && c.User != nil
 }
 
-// output is where what a job prints goes: a printer that all jobs share, or the log of lines. A printer passes on what
-// commands print as it is. Both streams of a command go to it, and into the history, in their true order; only the log
-// tells them apart.
+// output returns where a job's output goes: a printer that all jobs share, or the log of lines. A printer passes on
+// what commands print unchanged. Both streams of a command go to it, and into the history, in their true order; only
+// the log tells them apart.
 func (s *service) output(spec *job.Spec) func(run.Record) io.WriteCloser {
 	home := s.homes[spec.Policy.Scope]
 	return func(r run.Record) io.WriteCloser {
@@ -108,9 +108,9 @@ func (s *service) target(spec *job.Spec, env []string) (run.Target, error) {
 	return t, t.Check()
 }
 
-// signedBy are the references to what signs the requests of a job: its own, else, of an application that was
-// asked with a signature and calls itself, the one that it was asked with. Other origins are not told that
-// there is such a secret.
+// signedBy returns the references to the secrets that sign a job's requests: the job's own. A job without any whose
+// request goes to the very application that was asked, with a signature, for the manifest is signed with that
+// signature's secret. Other origins do not learn that there is such a secret.
 func (s *service) signedBy(spec *job.Spec) []string {
 	if len(spec.Secrets) > 0 || s.secrets.Own == "" || !source.IsAddress(s.from.String()) {
 		return spec.Secrets
@@ -123,7 +123,7 @@ func (s *service) signedBy(spec *job.Spec) []string {
 	return []string{s.secrets.Own}
 }
 
-// command is the target of a job that runs one.
+// command returns the target of a job that runs a command.
 func (s *service) command(spec *job.Spec, env []string) (run.Target, error) {
 	c, home := spec.Command, s.homes[spec.Policy.Scope]
 	t := command.Target{Args: c.Argv(), Dir: c.Dir, Env: env, Enter: s.inner.Enter, Umask: c.Umask, Nice: c.Nice,
@@ -137,7 +137,8 @@ func (s *service) command(spec *job.Spec, env []string) (run.Target, error) {
 	return t, err
 }
 
-// identity is what a job's command finds in its environment beside that of this process, and whom it runs as.
+// identity returns what a job's command finds in its environment besides that of this process, and the user that it
+// runs as.
 func (s *service) identity(c *job.Command) (env []string, user *command.User, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		env = append(env, name+"="+c.Env[name])

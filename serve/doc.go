@@ -1,4 +1,4 @@
-// Package serve has a Go program do what `dibs serve`, `dibs trigger` and `dibs work` do: it serves the jobs of a
+// Package serve lets a Go program do what `dibs serve`, `dibs trigger` and `dibs work` do: it serves the jobs of a
 // manifest (Server), fires one of them (Job), or works tasks with a command in any language (Worker). Those commands
 // are this package with flags, signals and messages.
 //
@@ -13,18 +13,19 @@
 //		err = s.Run(ctx) // until ctx ends; then it drains
 //	}
 //
-// A program whose jobs run commands, ask whether to run, or have hooks that are commands, calls command.GuardianMain
-// first in main: the guardian of a command is the program itself, executed once more. Functions on a schedule, locks
-// and typed tasks are package dibs.
+// If jobs run commands, have conditions, or have hooks that are commands, the program must call command.GuardianMain
+// first in main: the guardian of a command is the program itself, executed once more. For functions on a schedule,
+// locks and typed tasks, use package dibs.
 //
 // # Stores
 //
-// A Store is open already, and stays the caller's, or it is opened when the first job needs it: then an application
-// can be started while its database is away, and a manifest that is wrong is refused without it. Jobs of scope host
-// live in a store of this host, Options.Host, beside a shared one; it is opened only if there are such jobs.
+// Pass a Store that is already open, which the caller still owns, or one that is opened when the first job needs it.
+// With the latter, an application can start while its database is unavailable, and a manifest with an error is
+// refused without the store. If the store is shared, jobs of scope host live in a store of this host, Options.Host,
+// which is opened only if there are such jobs.
 //
 // # Errors
 //
-// A *Refusal says what is wrong with the options or the manifest. All other errors are of the store, and wrap
-// lease.ErrUnavailable where it does not answer.
+// A *Refusal says what is wrong with the options or the manifest. All other errors are the store's, and wrap
+// lease.ErrUnavailable if it does not answer.
 package serve

@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// enqueuing is the target of a job that enqueues a task, into the store where the job itself lives.
+// enqueuing returns the target of a job that enqueues a task, into the store where the job itself lives.
 func (s *service) enqueuing(spec *job.Spec) (run.Target, error) {
 	h := s.homes[spec.Policy.Scope]
 	if h.Store.Queue == nil {
@@ -26,7 +26,7 @@ func (s *service) enqueuing(spec *job.Spec) (run.Target, error) {
 	return t, t.Check()
 }
 
-// taskOf is what a job enqueues, but for its unique key.
+// taskOf returns what a job enqueues, without its unique key.
 func taskOf(t *job.Task) task.Spec {
 	s := task.Spec{Queue: t.Queue, Kind: t.Kind, Args: []byte(t.Args), Priority: t.Priority, Delay: t.Delay,
 		Options: task.Options{Timeout: t.Timeout, Tags: t.Tags}}

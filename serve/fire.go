@@ -14,20 +14,20 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Fire says for which tick a job is fired. The zero value is for the one that is due now.
+// A Fire says for which tick a job is fired. The zero value means the tick that is due now.
 type Fire struct {
-	// Accept ends the waiting for the store and for the lease, though not a run, when it is done. Default Trigger's
+	// Accept, when it ends, stops the waiting for the store and for the lease, but not a run. Default Trigger's
 	// context.
 	Accept context.Context
 	// Tick is the scheduled instant. Default the job's latest tick by the store's clock at the time at which the
-	// caller was started; one that is at most 2 s ahead counts too.
+	// caller was started; a tick up to 2 s ahead counts too.
 	Tick time.Time
-	// Called is how Tick is called in errors. Default the instant.
+	// Called is the name of Tick in errors. Default the instant.
 	Called string
-	// At is when the platform fired, where it says so: the tick is the latest one then, and no later one. Zero: it
-	// does not say, and Ago counts.
+	// At is when the platform fired, if it says so: the tick is then the latest one at that time, and none later.
+	// Zero: the platform does not say, and Ago counts.
 	At time.Time
-	// Ago is how long ago the caller was started, when Trigger is called.
+	// Ago is how long before the call of Trigger the caller was started.
 	Ago time.Duration
 	// Manual is a run without a tick, whatever is due; nil: there is a tick.
 	Manual *Manual
@@ -35,38 +35,38 @@ type Fire struct {
 	begun time.Duration // when Trigger was called, by the boot clock
 }
 
-// Manual says of a run without a tick who asked for it, for the history.
+// Manual says, for the history, who asked for a run without a tick.
 type Manual struct {
-	// IdempotencyKey is what the job is told, so that it can recognise a repetition. Default the run's id.
+	// IdempotencyKey is passed to the job, so that it can recognise a repetition. Default the run's id.
 	IdempotencyKey string
 	By, Why        string
 }
 
-// Fired is what became of a fire.
+// Fired is the result of a fire.
 type Fired struct {
 	scheduler.Result
-	// Tick is that of the fire; zero: it had none, or none was found.
+	// Tick is the tick of the fire; zero: it had none, or none was found.
 	Tick time.Time
-	// Answer says who has the tick, where it was not won here. Nothing ran then, and Result is empty.
+	// Answer says who has the tick, if it was not won here. Nothing ran then, and Result is empty.
 	Answer tick.Answer
-	// Paused says who paused the job, and why, where Answer says that it is.
+	// Paused says who paused the job, and why, if Answer says that it is paused.
 	Paused string
 }
 
-// Why a job was not fired.
+// Reasons why a job was not fired.
 var (
-	// ErrNotDue: no tick is due, the given instant is none, or its time has passed.
+	// ErrNotDue means that no tick is due, that the given instant is not a tick, or that its time has passed.
 	ErrNotDue = errors.New("not due")
-	// ErrNotHere: the job is for other environments than Options.Environment.
+	// ErrNotHere means that the job is for other environments than Options.Environment.
 	ErrNotHere = errors.New("not run here")
-	// ErrWindow: the tick lies outside the windows in which the job may run.
+	// ErrWindow means that the tick is outside the windows in which the job may run.
 	ErrWindow = errors.New("skipped")
 )
 
-// Trigger fires the job once: of all the processes that fire the same tick, exactly one runs it. When ctx ends the run
-// is told to stop. Trigger returns once the run has ended, or is known not to be this process's: Fired says which. The
-// error says that nothing was started: it wraps ErrNotDue, ErrNotHere, ErrWindow or lease.ErrUnavailable, or it is a
-// *Refusal.
+// Trigger fires the job once: of all processes that fire the same tick, exactly one runs it. When ctx ends, the run
+// is told to stop. Trigger returns once the run has ended, or once it is known that another process has the tick;
+// Fired says which. An error means that nothing was started: it wraps ErrNotDue, ErrNotHere, ErrWindow or
+// lease.ErrUnavailable, or it is a *Refusal.
 func (j *Job) Trigger(ctx context.Context, f Fire) (Fired, error) {
 	if f.Accept == nil {
 		f.Accept = ctx
@@ -108,7 +108,8 @@ func (j *Job) Trigger(ctx context.Context, f Fire) (Fired, error) {
 	return fired, nil
 }
 
-// tick is the one that the fire is for. With the error of one outside the job's windows it is told as well.
+// tick returns the tick that the fire is for. It also returns it with the error for a tick outside the job's
+// windows.
 func (j *Job) tick(f Fire, b *scheduler.Backend, made *scheduler.Job) (time.Time, error) {
 	now, err := b.Keeper.Now(f.Accept)
 	if err != nil {
@@ -133,7 +134,7 @@ func (j *Job) tick(f Fire, b *scheduler.Backend, made *scheduler.Job) (time.Time
 	return at, nil
 }
 
-// scheduled is the tick of a fire: a given one, or the one that is inferred.
+// scheduled returns the tick of a fire: the given one, or the one that is inferred.
 func (j *Job) scheduled(f Fire, made *scheduler.Job, now time.Time) (at time.Time, due bool, err error) {
 	if f.Tick.IsZero() && !f.At.IsZero() {
 		at, due = made.Due(f.At, now)
@@ -141,7 +142,7 @@ func (j *Job) scheduled(f Fire, made *scheduler.Job, now time.Time) (at time.Tim
 	}
 	if f.Tick.IsZero() {
 		if at, due = made.Due(now.Add(-f.Ago), now); !due {
-			// A loop that cron started once fires for as long as it goes on.
+			// A loop that cron started once fires for as long as it runs.
 			at, due = made.Due(now, now)
 		}
 		return at, due, nil
@@ -161,7 +162,7 @@ func (j *Job) scheduled(f Fire, made *scheduler.Job, now time.Time) (at time.Tim
 	return at, !made.StartBy(at).Before(now), nil
 }
 
-// notes says whether this process keeps something on this host of a store that does not answer.
+// notes reports whether this process keeps notes on this host about a store that does not answer.
 func (j *Job) notes() bool { return j.o.StateDir != "" && j.at.Opened == nil }
 
 // unclaimed keeps a note of the tick for which no store was found.

@@ -12,10 +12,10 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// What hooks get at the end of a Server and a Worker, for what they are still to tell: what a drain left of
-// its time and afterDrain; yet something when work took long to stop, and no more than is of use. By default
-// all of it is over 24 s after SIGTERM, within the 30 s that Kubernetes gives. A single fire has nothing else
-// to do, and gives them longer.
+// The time that hooks get at the end of a Server and a Worker for what they still have to report: the rest of the
+// drain and afterDrain. They get a minimum even when work took long to stop, and no more than is useful. By default
+// everything is over 24 s after SIGTERM, within the 30 s that Kubernetes gives. A single fire has nothing else to
+// do, and gives them longer.
 const (
 	afterDrain      = 4 * time.Second
 	leastHookDrain  = 2 * time.Second
@@ -23,12 +23,12 @@ const (
 	singleHookDrain = 2 * time.Minute
 )
 
-// hookDrain is what hooks get when some time has passed since the process was told to stop.
+// hookDrain returns the time that hooks get when some time has passed since the process was told to stop.
 func hookDrain(drain, passed time.Duration) time.Duration {
 	return min(max(drain+afterDrain-passed, leastHookDrain), mostHookDrain)
 }
 
-// hooksFor makes the hooks of a job; set puts them in the place of earlier ones, once its home is open.
+// hooksFor makes the hooks of a job; set replaces earlier hooks by them, once the job's home is open.
 func (s *service) hooksFor(spec *job.Spec, env []string) (set func(), err error) {
 	for i := range spec.Hooks {
 		if err := hook.Check(&spec.Hooks[i]); err != nil {
@@ -46,7 +46,7 @@ func (s *service) hooksFor(spec *job.Spec, env []string) (set func(), err error)
 	return func() { s.homes[spec.Policy.Scope].hooks.Set(spec, secret, env) }, nil
 }
 
-// closeHooks lets hooks tell what they are still to tell, until ctx ends.
+// closeHooks lets hooks report what is left, until ctx ends.
 func (s *service) closeHooks(ctx context.Context) {
 	for _, h := range s.homes {
 		h.FlushHooks(aside.FlushTime)

@@ -11,7 +11,8 @@ import (
 )
 
 // A Job is one job of a manifest, for a process that fires it and ends: cron, systemd, Kubernetes or EventBridge
-// starts one on every server. Get it with Find, and close it at the end. It is for one fire, or a back-fill.
+// starts such a process on every server. Get it with Find, and close it at the end. It is for one fire, or a
+// back-fill.
 type Job struct {
 	*service
 	spec  *job.Spec
@@ -20,8 +21,8 @@ type Job struct {
 	ran   bool
 }
 
-// Find reads the manifest and finds a job in it by its name, APP/JOB or APP.JOB; it opens nothing else yet. Hurry,
-// OnState and Drain of o do not count. The error is a *Refusal.
+// Find reads the manifest and finds a job in it by its name, APP/JOB or APP.JOB; it opens nothing else yet. It
+// ignores Hurry, OnState and Drain of o. The error is a *Refusal.
 func Find(ctx context.Context, at Store, m Manifest, name string, o Options) (*Job, error) {
 	mark := "." // as triggers of other schedulers have it; dibs's own names have a slash
 	if strings.Contains(name, "/") {
@@ -54,11 +55,12 @@ func Find(ctx context.Context, at Store, m Manifest, name string, o Options) (*J
 	return j, nil
 }
 
-// Spec is the job as it is declared, with its scope decided.
+// Spec returns the job as it is declared, with its scope decided.
 func (j *Job) Spec() job.Spec { return *j.spec }
 
-// Open opens the job's store, if it is not open yet, and makes what the scheduler runs there: for what Trigger does
-// not do, such as a back-fill. Wrong is a *Refusal; other errors are of the store.
+// Open opens the job's store, if it is not open yet, and returns what the scheduler runs there: for what Trigger
+// does not do, such as a back-fill. The error is a *Refusal if something is wrong with the job; other errors are the
+// store's.
 func (j *Job) Open(ctx context.Context) (*scheduler.Backend, *scheduler.Job, error) {
 	if err := j.move(ctx, j.spec.Policy.Scope); err != nil {
 		return nil, nil, err
@@ -74,9 +76,9 @@ func (j *Job) Open(ctx context.Context) (*scheduler.Backend, *scheduler.Job, err
 	return j.homes[j.spec.Policy.Scope].Backend.Backend, made, nil
 }
 
-// Tidy does, after a fire, what a server does beside its jobs: it copies what this host's own store recorded to the
-// shared one, and now and then has the history forget what is old. It takes a few seconds at most, and fails in
-// silence: another process does it then.
+// Tidy does, after a fire, what a server does besides its jobs: it copies the records of this host's own store to
+// the shared one, and occasionally deletes old history. It takes a few seconds at most. Its failures are not
+// reported: another process does the work later.
 func (j *Job) Tidy(ctx context.Context) {
 	if way, ok := j.mirror(); ok {
 		way.After(ctx)
@@ -89,9 +91,9 @@ func (j *Job) Tidy(ctx context.Context) {
 	}
 }
 
-// Close lets hooks tell what they are still to tell, and lets go of everything. It takes 2 min at most, and ends
-// with ctx: one who asks the process to end meanwhile need not wait for them, since the outcome stands. Where
-// Fire.Accept has ended, while the job ran or while its first hook was told already, hooks get 10 s.
+// Close lets hooks report what is left, and releases everything. It takes 2 min at most, and ends with ctx: a caller
+// that is asked to end need not wait for hooks, since the outcome is recorded. If Fire.Accept has ended, while the
+// job ran or while its first hook was already being notified, hooks get 10 s.
 func (j *Job) Close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, singleHookDrain)
 	defer cancel()

@@ -16,21 +16,21 @@ type Manifest struct {
 	// manifest, or "-", which reads Stdin once.
 	From  string
 	Stdin io.Reader
-	// Secret is where the secret is that signs the requests to an application, for its manifest and of its jobs:
-	// "env:NAME" or "file:/path". An application is not asked without one.
+	// Secret says where to find the secret that signs the requests to an application, both for its manifest and for
+	// its jobs: "env:NAME" or "file:/path". Without one, an application is not asked.
 	Secret string
-	// Secrets are where those are that a manifest names: "env:NAME" or "file:/path", by name. They are read when they
-	// are needed. Commands do not see the variables among them, unless a job names one for itself; nor do other
-	// processes of this user, in what the kernel shows of this one.
+	// Secrets says, by name, where to find the secrets that a manifest names: "env:NAME" or "file:/path". They are
+	// read when they are needed. Commands do not see the variables among them, unless a job names one for itself;
+	// nor can other processes of this user read them in what the kernel shows of this process.
 	Secrets map[string]string
-	// Grants are what the manifest of an application may name beside its own origin: Apps, Hosts, Queues and Limits.
-	// Its Secrets are those above.
+	// Grants are what the manifest of an application may name besides its own origin: Apps, Hosts, Queues and
+	// Limits. Their Secrets are those above.
 	Grants source.Grants
-	// AllowHTTP permits to ask an application on another host without TLS.
+	// AllowHTTP allows requests without TLS to an application on another host.
 	AllowHTTP bool
 }
 
-// Source understands where the manifest is; it reads nothing yet.
+// Source parses where the manifest is; it reads nothing yet.
 func (m Manifest) Source() (*source.Source, error) {
 	if m.From == "" {
 		return nil, &Refusal{What: errNoManifest, Cure: "say in Manifest.From where it is"}

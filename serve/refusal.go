@@ -11,24 +11,25 @@ import (
 )
 
 // A Refusal is the error of a manifest, or of options, that are wrong: another try is refused as well. All other
-// errors are of the store.
+// errors are the store's.
 type Refusal struct {
-	// App is the manifest's, where it is known.
+	// App is the manifest's, if it is known.
 	App string
-	// What is wrong. Cure says what to do about it, if that is not said there.
+	// What is the error. Cure says what to do about it, if What does not.
 	What error
 	Cure string
 }
 
-// What a Refusal may be to errors.Is; scheduler.ErrOtherSource and scheduler.ErrFunction are others.
+// Errors that a Refusal can wrap, for errors.Is; scheduler.ErrOtherSource and scheduler.ErrFunction are others.
 var (
-	// ErrNoScope: the store is shared, and neither the job nor Options.DefaultScope says which servers run it.
+	// ErrNoScope means that the store is shared, and neither the job nor Options.DefaultScope says which servers run
+	// it.
 	ErrNoScope = errors.New("has no concurrency_scope")
-	// ErrReach: the job is one for the whole fleet, and its store is not.
+	// ErrReach means that the job is for the whole fleet, but its store is not.
 	ErrReach = errors.New("reaches only this host")
-	// ErrNoHost: the job is each host's own, and Options.Host names no store of this host.
+	// ErrNoHost means that each host has the job for itself, but Options.Host names no store of this host.
 	ErrNoHost = errors.New("is for each host by itself")
-	// ErrSecret: the manifest refers to a secret that Manifest.Secrets does not name.
+	// ErrSecret means that the manifest refers to a secret that Manifest.Secrets does not name.
 	ErrSecret = secret.ErrUnknown
 )
 
@@ -43,10 +44,10 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%v: %s", r.What, r.Cure)
 }
 
-// Unwrap is What.
+// Unwrap returns What.
 func (r *Refusal) Unwrap() error { return r.What }
 
-// Secret is the name of the secret of which nobody said where it is, if that is what is wrong.
+// Secret returns the name of the secret that Manifest.Secrets lacks, if that is what is wrong.
 func (r *Refusal) Secret() string {
 	var unknown *secret.Unknown
 	if errors.As(r.What, &unknown) {
@@ -55,7 +56,7 @@ func (r *Refusal) Secret() string {
 	return ""
 }
 
-// refused makes a Refusal of an error, unless it is one; nil of none.
+// refused makes a Refusal of an error, unless it already is one. Nil stays nil.
 func refused(app string, err error) error {
 	var r *Refusal
 	if err == nil || errors.As(err, &r) {

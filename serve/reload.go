@@ -14,9 +14,9 @@ var ErrStopped = errors.New("serve: the server has stopped")
 // A reloading is a call of Reload.
 type reloading struct{ done chan error }
 
-// Reload reads the manifest again and serves it in place of the one before, without losing a tick. It waits until the
-// server is serving. The error is a *Refusal if the new manifest is wrong, and what is served stays; if the store does
-// not answer (lease.ErrUnavailable), the server tries again by itself. Both are logged.
+// Reload reads the manifest again and serves it instead of the previous one, without losing a tick. It waits until
+// the server is serving. The error is a *Refusal if the new manifest is wrong; the previous one then stays in force.
+// If the store does not answer (lease.ErrUnavailable), the server tries again by itself. Both are logged.
 func (s *Server) Reload(ctx context.Context) error {
 	r := reloading{make(chan error, 1)}
 	select {
@@ -56,12 +56,12 @@ func (s *Server) follow(ctx context.Context, w *watch) {
 	}
 }
 
-// reloadTime bounds the handing over of a manifest, of which each request has its own bound: what is not done then is
-// gone on with at the next try.
+// reloadTime bounds the handing over of a manifest; each of its requests has its own bound. What is not done by then
+// continues at the next try.
 const reloadTime = time.Minute
 
-// reload replaces the manifest. One with an error changes nothing; it is not done where the store
-// did not answer, and the same text is to be tried again.
+// reload replaces the manifest. A manifest with an error changes nothing. done is false if the store did not answer,
+// and the same text must be tried again.
 func (s *Server) reload(ctx context.Context, why string) (done bool, err error) {
 	s.tell(Reloading)
 	defer s.tell(Serving)

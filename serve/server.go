@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-run/dibs/job"
 )
 
-// A Server serves the jobs of a manifest: every server of the fleet runs one, and the store decides who runs each
-// tick. Make one with New. It is safe for concurrent use.
+// A Server serves the jobs of a manifest: every server of the fleet runs one, and the store decides which of them
+// runs each tick. Create one with New. It is safe for concurrent use.
 type Server struct {
 	*service
 	reloads chan reloading
@@ -26,7 +26,7 @@ type Server struct {
 	mirroring func() // ends the copying of this host's own jobs, after one last time; nil: there is none
 }
 
-// New understands where the jobs live and where they are declared; it opens and reads nothing yet. The error is a
+// New checks where the jobs live and where they are declared; it opens and reads nothing yet. The error is a
 // *Refusal.
 func New(at Store, m Manifest, o Options) (*Server, error) {
 	s, err := newService(at, m, o, false)
@@ -36,15 +36,14 @@ func New(at Store, m Manifest, o Options) (*Server, error) {
 	return &Server{service: s, reloads: make(chan reloading), ended: make(chan struct{})}, nil
 }
 
-// Run reads the manifest and serves its jobs until ctx ends. Then it drains: it claims no new ticks, lets runs go on
-// for Options.Drain, has those that still run stop, gives the leases back, lets hooks tell what they are still to
-// tell for a few seconds, and returns nil. It serves the manifest anew when a file of it changes, and when Reload is
-// called.
+// Run reads the manifest and serves its jobs until ctx ends. Then it drains: it claims no new ticks, lets runs
+// continue for Options.Drain, stops those that still run, releases the leases, gives hooks a few seconds to report
+// what is left, and returns nil. It loads the manifest again when a file of it changes, and when Reload is called.
 //
-// Before it serves anything it returns a *Refusal for a manifest that is wrong, and an error that wraps
-// lease.ErrUnavailable if the store does not answer. Once it serves, it waits out any absence of the store, and a
-// manifest that is wrong is logged and leaves the one before. It is to be called once per Server. A cause of ctx that
-// is an os.Signal is named in the log.
+// Before it serves anything, Run returns a *Refusal for a manifest that is wrong, and an error that wraps
+// lease.ErrUnavailable if the store does not answer. Once it serves, it waits until an unavailable store is back,
+// and if a new manifest is wrong, it logs that and keeps the previous one. Call it once per Server. If the cause of
+// ctx is an os.Signal, the log names it.
 func (s *Server) Run(ctx context.Context) error {
 	defer close(s.ended)
 	defer s.end()
@@ -83,23 +82,23 @@ func (s *Server) reloadedOn(w *watch) string {
 	return s.o.ReloadedOn + " and changes"
 }
 
-// App is the manifest's, once the server is serving.
+// App returns the manifest's app, once the server is serving.
 func (s *Server) App() string { return s.app }
 
-// Jobs is how many jobs the manifest had that was served first.
+// Jobs returns the number of jobs in the manifest that was served first.
 func (s *Server) Jobs() int { return s.jobs }
 
-// StopGrace is the longest that any job may take to stop that was served so far; 0: none was.
+// StopGrace returns the longest time that any job served so far may take to stop; 0: none was served.
 func (s *Server) StopGrace() time.Duration { return s.longestStop() }
 
-// Alive returns if nothing hangs that a reload or a drain needs: for a watchdog, which ends the process if it does
-// not.
+// Alive returns if nothing that a reload or a drain needs is stuck. It is for a watchdog, which ends the process if
+// Alive does not return.
 func (s *Server) Alive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 }
 
-// start has each server that is not running yet run.
+// start runs each server that is not running yet.
 func (s *Server) start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +117,7 @@ func (s *Server) start(ctx context.Context) {
 	}
 }
 
-// drain lets end what goes on.
+// drain lets running work end.
 func (s *Server) drain(ctx context.Context) error {
 	s.told = time.Now()
 	s.tell(Draining)
@@ -152,15 +151,15 @@ func (s *Server) drain(ctx context.Context) error {
 	return s.failed
 }
 
-// end lets go of everything.
+// end releases everything.
 func (s *Server) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), hookDrain(s.o.Drain, time.Since(s.told)))
 	defer cancel()
 	s.close(ctx)
 }
 
-// startMirror has this host's own jobs copied to the shared store, if there are both, until the end of
-// what is served. Call it with mu held.
+// startMirror starts to copy this host's own jobs to the shared store, if there are both, until what is served ends.
+// Call it with mu held.
 func (s *Server) startMirror() {
 	way, ok := s.mirror()
 	if s.mirroring != nil || !ok {
@@ -175,7 +174,7 @@ func (s *Server) startMirror() {
 	s.mirroring = func() { end(); <-done }
 }
 
-// mirror is the way from this host's own jobs to the shared store, if there are both.
+// mirror returns the way from this host's own jobs to the shared store, if there are both.
 func (s *service) mirror() (mirror.Way, bool) {
 	host := s.homes[job.Host]
 	if host == nil || !s.at.shared() || host.at.Config.URL == nil {

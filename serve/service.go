@@ -25,7 +25,8 @@ import (
 	"github.com/dibs-run/dibs/scheduler"
 )
 
-// service is what a Server and a Job have in common: the jobs of a manifest, and a home for each scope that they need.
+// service is what a Server and a Job have in common: the jobs of a manifest, and a home for each scope that they
+// need.
 type service struct {
 	o       Options
 	at      Store
@@ -106,9 +107,9 @@ func (s *service) load(ctx context.Context) (*reading, error) {
 	return r, nil
 }
 
-// environ is the environment of this process for commands: without what holds the secrets of the manifest, and those
-// that jobs name, each of which is for the job that names it. Nor can they be seen any more in what the kernel shows
-// of this process.
+// environ returns the environment of this process for commands, without the variables that hold secrets of the
+// manifest or that jobs name; each of the latter is only for the job that names it. It also removes them from what
+// the kernel shows of this process.
 func (s *service) environ(specs []*job.Spec) []string {
 	var refs []string
 	for _, spec := range specs {
@@ -122,7 +123,7 @@ func (s *service) environ(specs []*job.Spec) []string {
 	})
 }
 
-// move opens the home of a scope once. The host's own store opens only when something is host-scoped.
+// move opens the home of a scope once. The host's own store is opened only if a job is host-scoped.
 func (s *service) move(ctx context.Context, scope job.Scope) error {
 	if s.homes[scope] != nil {
 		return nil
@@ -160,7 +161,7 @@ func (s *service) move(ctx context.Context, scope job.Scope) error {
 	return nil
 }
 
-// storeOf is where the jobs of a scope live.
+// storeOf returns where the jobs of a scope live.
 func (s *service) storeOf(scope job.Scope) (Store, error) {
 	switch {
 	case scope != job.Host || !s.at.shared():
@@ -172,8 +173,8 @@ func (s *service) storeOf(scope job.Scope) (Store, error) {
 	return s.o.Host, nil
 }
 
-// apply opens the homes that the jobs need and hands each its jobs. A home that has none left gets the empty
-// list. All of it is one swap, at the end, when nothing can fail any more; a home that was opened for jobs which were
+// apply opens the homes that the jobs need and gives each home its jobs. A home without jobs gets the empty list.
+// All of it is one swap, at the end, when nothing can fail any more; a home that was opened for jobs which were
 // refused is closed again.
 func (s *service) apply(ctx context.Context, r *reading) (err error) {
 	before := maps.Clone(s.homes)
@@ -224,7 +225,7 @@ func (s *service) apply(ctx context.Context, r *reading) (err error) {
 // refuse makes a Refusal of an error.
 func (s *service) refuse(err error) error { return s.o.cured(refused(s.app, err)) }
 
-// forget closes the homes that are not among those that stay.
+// forget closes the homes that are not in stay.
 func (s *service) forget(stay map[job.Scope]*home) {
 	for scope, h := range s.homes {
 		if stay[scope] == h {
@@ -244,7 +245,7 @@ func (h *home) close() {
 	h.Close()
 }
 
-// close lets hooks tell what they are still to tell, within ctx, and lets go of everything.
+// close lets hooks report what is left, within ctx, and releases everything.
 func (s *service) close(ctx context.Context) {
 	s.closeHooks(ctx)
 	for _, h := range s.homes {
@@ -253,5 +254,5 @@ func (s *service) close(ctx context.Context) {
 	s.inner.Close()
 }
 
-// longestStop is the longest time that work which was served may take to stop; 0: nothing was served.
+// longestStop returns the longest time that served work may take to stop; 0: nothing was served.
 func (s *service) longestStop() time.Duration { return time.Duration(s.stopGrace.Load()) }

@@ -11,25 +11,25 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// A Store says where jobs or tasks live: in one that is open already, or in one that is opened when it is first
+// A Store says where jobs or tasks live: in a store that is already open, or in one that is opened when it is first
 // needed.
 type Store struct {
-	// Opened is an open store. It stays the caller's, who closes it at the end.
+	// Opened is an open store. The caller still owns it and closes it at the end.
 	Opened *store.Store
-	// Open opens the store at Config, for instance postgres.OpenConfig; it is closed at the end. It is not asked where
-	// there is an Opened. Config.OnlyHost counts in any case.
+	// Open opens the store at Config, for instance postgres.OpenConfig; it is closed at the end. If Opened is set,
+	// Open is not called. Config.OnlyHost counts in any case.
 	Open   func(context.Context, store.Config) (*store.Store, error)
 	Config store.Config
-	// Fleet says of a store to be opened that it can reach beyond this host, as all but directories can.
+	// Fleet states that a store to be opened can reach beyond this host, as all but directories can.
 	Fleet bool
-	// File is the path of the file that holds the address, if it is known from one: commands find that in
-	// DIBS_STORE_FILE. Default says that commands which name no store use this one anyway. Without either they reach
-	// it by `dibs task enqueue` only, through this process.
+	// File is the path of the file that holds the address, if the address comes from one: commands find it in
+	// DIBS_STORE_FILE. Default states that commands which name no store use this one anyway. Without either, they
+	// reach it only by `dibs task enqueue`, through this process.
 	File    string
 	Default bool
 }
 
-// String is the address without its password.
+// String returns the address without its password.
 func (s Store) String() string {
 	if s.Opened != nil {
 		return s.Opened.URL
@@ -37,10 +37,10 @@ func (s Store) String() string {
 	return s.Config.String()
 }
 
-// none says that this is the zero value.
+// none reports whether this is the zero value.
 func (s Store) none() bool { return s.Opened == nil && s.Open == nil }
 
-// shared says whether it reaches beyond this host.
+// shared reports whether it reaches beyond this host.
 func (s Store) shared() bool {
 	if s.Opened != nil {
 		return s.Opened.Properties.Reach == store.Fleet
@@ -73,16 +73,16 @@ func (s Store) open(ctx context.Context, o backend.Options) (*backend.Backend, e
 	return backend.New(s.Opened, o)
 }
 
-// inner is how commands reach the store.
+// inner returns how commands reach the store.
 func (s Store) inner(o backend.Options) *nested.Inner {
 	return nested.NewInner(nested.InnerOptions{File: s.File, Default: s.Default, Log: o.Log, Open: func(ctx context.Context) (driver.Store, func(), error) {
 		return backend.Queues(ctx, func(ctx context.Context) (*backend.Backend, error) { return s.open(ctx, o) })
 	}})
 }
 
-// DecideScope gives a job that does not say its scope the one that is meant on a store (rule H2), and refuses one that
-// the store cannot keep (promise 12). fallback is Options.DefaultScope; from names the manifest. The error is a
-// *Refusal.
+// DecideScope sets the scope of a job that declares none to the one that applies on this store (rule H2), and
+// refuses a job whose scope the store cannot offer (promise 12). fallback is Options.DefaultScope; from names the
+// manifest. The error is a *Refusal.
 func (s Store) DecideScope(spec *job.Spec, fallback job.Scope, from string) error {
 	shared := s.shared()
 	if !spec.ScopeDeclared {

@@ -47,8 +47,8 @@ func (w *Worker) do(ctx context.Context, r *queue.Run) error {
 	return err
 }
 
-// output is where a task's command prints: on this process's streams, a piece at a time, or in the JSON log, line by
-// line. An output that nobody reads holds up no task.
+// output returns where a task's command prints: to this process's streams, a piece at a time, or to the JSON log,
+// line by line. A writer that blocks delays no task.
 func (w *Worker) output(r *queue.Run, runID string) *output.Tail {
 	if w.lines == nil {
 		return &output.Tail{To: func(s run.Stream, b []byte) {

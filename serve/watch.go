@@ -6,8 +6,8 @@ import (
 	"github.com/dibs-run/dibs/manifest/source"
 )
 
-// watch notices that a file, or a directory's files, have another content. It believes what it saw
-// twice: a file that is being written, or removed and put in place anew, is not reloaded halfway.
+// watch notices when the content of a file, or of a directory's files, changes. It trusts a change only after seeing
+// it twice, so that a file that is being written, or removed and replaced, is not reloaded halfway.
 type watch struct {
 	from         *source.Source // nil if there is nothing to watch
 	last, latest fingerprint
@@ -23,7 +23,7 @@ func newWatch(from *source.Source) *watch {
 	return &watch{from, now, now}
 }
 
-// changed looks, and says whether what it sees is new since seen, and the same as a look before.
+// changed looks once, and reports whether the content is new since seen, and the same as at the look before.
 func (w *watch) changed() bool {
 	if w.from == nil {
 		return false
@@ -33,5 +33,5 @@ func (w *watch) changed() bool {
 	return w.latest == before && w.latest != w.last
 }
 
-// seen takes the latest look as known.
+// seen accepts the latest look as known.
 func (w *watch) seen() { w.last = w.latest }

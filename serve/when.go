@@ -11,8 +11,9 @@ import (
 // whenTime bounds a job's condition: the tick is claimed meanwhile.
 const whenTime = time.Minute
 
-// when asks a job's condition: an exit status of 0 is yes. One that cannot be asked is no, and the log says
-// why. It runs as the job's command does: as the same user, in the same place, with the same environment.
+// when returns a job's condition: exit status 0 is yes. If the condition cannot be run, the answer is no, and the
+// log says why. It runs as the job's command does: as the same user, in the same directory, with the same
+// environment.
 func (s *service) when(spec *job.Spec, env []string) (func(context.Context) bool, error) {
 	if spec.When == nil {
 		return nil, nil

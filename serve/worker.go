@@ -23,23 +23,24 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// WorkerOptions say what a Worker does. Command is required.
+// WorkerOptions configure a Worker. Command is required.
 type WorkerOptions struct {
-	// Command is run once for each task, whose arguments it finds as JSON on its standard input, and the rest in its
-	// environment: DIBS_TASK, DIBS_KIND, DIBS_QUEUE, DIBS_ATTEMPT, DIBS_TOKEN. Its exit status 0 is done, 75 is not
-	// now, and any other a failed attempt.
+	// Command is run once for each task. It reads the task's arguments as JSON from standard input, and finds the
+	// rest in its environment: DIBS_TASK, DIBS_KIND, DIBS_QUEUE, DIBS_ATTEMPT, DIBS_TOKEN. Exit status 0 means done,
+	// 75 not now, and any other is a failed attempt.
 	Command []string
-	// Queues are those that are worked. Default "default". Kinds are those of task. Default any.
+	// Queues are the queues to work. Default "default". Kinds are the kinds of task to work. Default any.
 	Queues, Kinds []string
 	// Slots is how many tasks run at the same time. Default 1.
 	Slots int
-	// Timeout bounds an attempt of tasks that name none. Default none.
+	// Timeout bounds an attempt, if the task sets no timeout. Default none.
 	Timeout time.Duration
-	// Postpone is after how long a task comes back whose command exits with 75. Default 30 s; negative: at once.
+	// Postpone is the time after which a task comes back when its command exits with 75. Default 30 s; negative: at
+	// once.
 	Postpone time.Duration
-	// Rate bounds how many tasks of each of the Kinds are begun, by all workers together. Default no bound.
+	// Rate bounds how many tasks of each of the Kinds all workers together begin. Default no bound.
 	Rate queue.Rate
-	// Grace is how long running tasks may go on once Run's context has ended. Default 12 s; negative: none.
+	// Grace is how long running tasks may continue after Run's context has ended. Default 12 s; negative: none.
 	Grace time.Duration
 	// StopGrace is the time between TERM and KILL when a command is stopped. Default 10 s; negative: none.
 	StopGrace time.Duration
@@ -47,20 +48,21 @@ type WorkerOptions struct {
 	Hurry <-chan struct{}
 	// Keep is how long finished tasks are kept. Default queue.Retention.
 	Keep map[task.State]time.Duration
-	// Hooks are told what happens to the tasks; On has names of queue.TaskEvents. HookSecret signs their requests.
+	// Hooks are notified of what happens to the tasks; On has names of queue.TaskEvents. HookSecret signs their
+	// requests.
 	Hooks      []job.Hook
 	HookSecret []byte
-	// StateDir is Options.StateDir.
+	// StateDir is the same as Options.StateDir.
 	StateDir string
-	// Logger says what happens. Nobody waits for it. Default slog.Default().
+	// Logger logs what happens. Logging never delays work. Default slog.Default().
 	Logger *slog.Logger
-	// Output and Errors take what commands print on their two streams, as it is. Lines takes, in their place, a line
-	// of JSON for each line of it. The end of what a failed command printed, 4 KiB, is kept with its task in any
-	// case. One that nobody reads holds up no task: what is printed is dropped then, and counted. Default nowhere.
+	// Output and Errors receive what commands print on their two streams, unchanged. Lines, if set, replaces both:
+	// it receives one line of JSON per line. The last 4 KiB that a failed command printed are kept with its task in
+	// any case. A writer that blocks delays no task: output is dropped then, and counted. Default nowhere.
 	Output, Errors, Lines io.Writer
 }
 
-// A Worker works the tasks of queues with a command, in any language. Make one with NewWorker.
+// A Worker works the tasks of queues with a command, in any language. Create one with NewWorker.
 type Worker struct {
 	o        WorkerOptions
 	b        *backend.Backend
@@ -76,12 +78,12 @@ type Worker struct {
 // exitPostponed is the exit status of a command that cannot do its task now: EX_TEMPFAIL of sysexits.h.
 const exitPostponed = 75
 
-// killGrace is what a command may still take to be gone once it was killed: then its task is handed back, and not left
-// to the lapse of the worker's lease.
+// killGrace is how long a killed command may still take to be gone: then its task is handed back, and does not wait
+// until the worker's lease expires.
 const killGrace = 4 * time.Second
 
-// NewWorker opens the store, if it is not open yet. A *Refusal says what is wrong with the options; other errors are
-// of the store. Close it at the end.
+// NewWorker creates a Worker, and opens the store if it is not open yet. A *Refusal says what is wrong with the
+// options; other errors are the store's. Close the Worker at the end.
 func NewWorker(ctx context.Context, at Store, o WorkerOptions) (*Worker, error) {
 	if err := errors.Join(at.check("the store"), o.check()); err != nil {
 		return nil, &Refusal{What: err}
@@ -157,7 +159,7 @@ func (w *Worker) queueWorker() (*queue.Worker, error) {
 		Grace: max(w.o.Grace, 1), StopGrace: w.o.StopGrace + killGrace, Hurry: w.o.Hurry, Keep: w.o.Keep, Holder: holder, Log: w.log, Listen: listen})
 }
 
-// mux makes the command the handler.
+// mux registers the command as the handler.
 func (w *Worker) mux() *queue.Mux {
 	h, m := queue.Handler{Do: w.do, Timeout: w.o.Timeout, Rate: w.o.Rate}, &queue.Mux{}
 	for _, k := range w.o.Kinds {
@@ -169,16 +171,16 @@ func (w *Worker) mux() *queue.Mux {
 	return m
 }
 
-// Run works tasks until ctx ends. Then it fetches nothing more, hands back what has not begun, lets running commands
-// go on for Grace, stops them, hands their tasks back without using an attempt, and returns nil. An error wraps
-// lease.ErrUnavailable where the store did not answer at the start, and queue.ErrStuck where commands did not go.
+// Run works tasks until ctx ends. Then it fetches nothing more, hands back tasks that have not begun, lets running
+// commands continue for Grace, stops them, hands their tasks back without using an attempt, and returns nil. An
+// error wraps lease.ErrUnavailable if the store did not answer at the start, and queue.ErrStuck if commands did not
+// end.
 func (w *Worker) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { w.told.Store(int64(w.b.Keeper.Boot())) })()
 	return w.worker.Run(ctx)
 }
 
-// Close gives hooks what is left of the worker's time for what they are still to tell, some seconds, and lets go of
-// everything.
+// Close gives hooks the rest of the worker's time, some seconds, to report what is left, and releases everything.
 func (w *Worker) Close() {
 	if w.hooks != nil {
 		passed := time.Duration(0)

@@ -11,11 +11,11 @@ import (
 	"github.com/dibs-run/dibs/internal/lazy"
 )
 
-// Schemes are those of the addresses of stores.
+// Schemes are the schemes of store addresses.
 var Schemes = []string{"file", "mariadb", "memory", "mysql", "postgres", "postgresql", "redis", "rediss"}
 
-// The errors about an address that is not understood. Where a password begins and ends in one, nobody can tell, so
-// that none of them quotes any of it, and none wraps an error of somebody else's that does.
+// The errors about an address that cannot be parsed. Since nobody can tell where a password begins and ends in such
+// an address, none of them quotes any of it, and none wraps another error that does.
 var (
 	errEmpty   = errors.New("it is empty; give a directory or a URL such as redis://host:6379/0")
 	errForm    = errors.New("it is neither a URL, such as redis://host:6379/0, nor the path of a directory, which begins with / or ./")
@@ -33,7 +33,7 @@ var (
 	errSecrets = errors.New("a password is not accepted as a parameter; write it before the host, as in mysql://user:password@host/database")
 )
 
-// scheme is what a URL begins with.
+// scheme matches the beginning of a URL.
 var scheme = lazy.Regexp(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
 
 // parseURL reads an address. Its errors quote nothing of it.
@@ -80,7 +80,7 @@ func parsed(s string) (*url.URL, error) {
 	return u, check(u)
 }
 
-// check refuses what was read as something else than it was meant to be: parts of a password, say, as a path.
+// check refuses an address that was read differently than it was meant: parts of a password as a path, for example.
 func check(u *url.URL) error {
 	name := u.User.Username()
 	q, err := url.ParseQuery(u.RawQuery)
@@ -105,10 +105,10 @@ func check(u *url.URL) error {
 	return nil
 }
 
-// here says that a store is no server.
+// here reports whether a store is not a server.
 func here(u *url.URL) bool { return u.Scheme == "file" || u.Scheme == "memory" }
 
-// secretive are the names of parameters that hold secrets.
+// secretive matches the names of parameters that hold secrets.
 var secretive = lazy.Regexp(`(?i)pass|pwd|secret|token|auth|cred|user|key`)
 
 // shown are the parameters whose values are shown.
@@ -120,11 +120,11 @@ var shown = map[string]bool{
 	"protocol": true, "dial_timeout": true, "read_timeout": true, "write_timeout": true, "pool_size": true,
 }
 
-// hidden stands for what is not shown.
+// hidden replaces what is not shown.
 const hidden = "xxxxx"
 
-// Redact shows an address without its password, nor any parameter that could hold one, nor Redis's user name: a
-// password without the colon in front looks like one.
+// Redact returns an address without its password, without any parameter that could hold one, and without Redis's
+// user name: a password without the colon before it looks like one.
 func Redact(u *url.URL) string {
 	if u == nil {
 		return ""
@@ -156,8 +156,8 @@ func Redact(u *url.URL) string {
 	return v.Redacted()
 }
 
-// Scrub leaves the secrets of the address out of what an error says, should a client have quoted them. What it wraps
-// stays wrapped. Nil stays nil.
+// Scrub removes the secrets of the address from an error's text, in case a client has quoted them. What the error
+// wraps stays wrapped. Nil stays nil.
 func (c Config) Scrub(err error) error {
 	if err == nil || c.URL == nil {
 		return err
@@ -172,7 +172,7 @@ func (c Config) Scrub(err error) error {
 	return scrubbed{err, text}
 }
 
-// secretParameter says whether one of the parameters holds a secret.
+// secretParameter reports whether one of the parameters holds a secret.
 func secretParameter(q url.Values) bool {
 	for name := range q {
 		if !shown[strings.ToLower(name)] && !strings.EqualFold(name, "user") && secretive().MatchString(name) {
@@ -182,8 +182,8 @@ func secretParameter(q url.Values) bool {
 	return false
 }
 
-// secrets are the password and what parameters may hold, in all the forms in which they can be quoted. What is very
-// short is none, nor what the address shows anyway: to leave it out would garble every message.
+// secrets returns the password and the values of secret parameters, in all the forms in which they can be quoted. It
+// leaves out what is very short, and what the address shows anyway: removing those would garble every message.
 func (c Config) secrets() (all []string) {
 	open := []string{c.URL.Scheme, c.URL.User.Username(), c.URL.Hostname(), strings.TrimPrefix(c.URL.Path, "/"), c.Namespace}
 	add := func(s string) {

@@ -9,41 +9,40 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// Config is an address of a store, parsed. The parameters that dibs knows are taken out of URL;
-// what is left there belongs to the technology's own client.
+// Config is the parsed address of a store. The parameters that dibs knows are taken out of URL; the rest belongs to
+// the technology's own client.
 type Config struct {
 	URL *url.URL
-	// Namespace keeps environments apart in one store (?namespace=). Default DefaultNamespace.
+	// Namespace separates users of one store (?namespace=). Default DefaultNamespace.
 	Namespace string
-	// TTL is the fleet's lease TTL (?ttl=). Zero, the default: the namespace's, which is 15 s unless somebody said
-	// otherwise (Properties.MaxTTL). Beyond 15 s another one than the namespace's is refused (CheckTTL).
+	// TTL is the fleet's lease TTL (?ttl=). Zero, the default, means the namespace's, which is 15 s unless set
+	// otherwise (Properties.MaxTTL). A TTL above 15 s that differs from the namespace's is refused (CheckTTL).
 	TTL time.Duration
 	// SeenTTL is the longest TTL that this host has ever seen in the namespace; zero: none. A store that knows a
-	// shorter one has lost its data: it takes this one over, and holds grants back for that long (rule L9).
+	// shorter one has lost its data: it then uses this one, and holds grants back for that long (rule L9).
 	SeenTTL time.Duration
-	// Session asks for the store's session lock beside the lease row (?lock=session, rule L11).
+	// Session asks for the store's session lock in addition to the lease row (?lock=session, rule L11).
 	Session bool
 	// FleetReach states that a loopback address does reach the whole fleet (?reach=fleet, rule H2).
 	FleetReach bool
-	// OnlyHost states, of a store that reaches one host, that there is no other (?reach=only-host): it then
-	// does for global jobs as well (promise 12).
+	// OnlyHost states, for a store that reaches one host, that there is no other host (?reach=only-host): global
+	// jobs can then use it as well (promise 12).
 	OnlyHost bool
 	// Expect pins the store's installation id (?expect_store=); another one is refused.
 	Expect string
-	// Init states that an empty store is new, so that nothing has to be waited for, and
-	// upgrades an older schema (`dibs init`).
+	// Init states that an empty store is new, so that no hold-back is needed, and upgrades an older schema (`dibs
+	// init`).
 	Init bool
-	// Read states that the store is only looked at. Opening it then makes no schema, no namespace and no
-	// directory, and upgrades none, whatever Init says. What is not prepared is an error that wraps
-	// ErrNotPrepared, and what an older dibs prepared is one that wraps ErrOutdated, unless this program can
-	// read it.
+	// Read states that the store is only read. Opening it then creates no schema, no namespace and no directory, and
+	// upgrades none, whatever Init says. If it is not prepared, the error wraps ErrNotPrepared; if an older dibs
+	// prepared it, the error wraps ErrOutdated, unless this program can read it.
 	Read bool
 }
 
 // DefaultNamespace is the namespace of an address that names none.
 const DefaultNamespace = "dibs"
 
-// Parse reads a store's address: a URL, or the path of a directory. An error about an address that is not understood
+// Parse reads a store's address: a URL, or the path of a directory. An error about an address that cannot be parsed
 // quotes nothing of it: there may be a password anywhere in it.
 func Parse(s string) (Config, error) {
 	c := Config{Namespace: DefaultNamespace}
@@ -85,7 +84,7 @@ func Parse(s string) (Config, error) {
 	return c, err
 }
 
-// setReach takes what is stated of the store's reach, where that can be meant.
+// setReach sets what the address states about the store's reach, if that is possible for this store.
 func (c *Config) setReach(v string) error {
 	host := c.URL.Scheme == "file" || c.URL.Scheme == "memory"
 	switch {
@@ -100,12 +99,12 @@ func (c *Config) setReach(v string) error {
 	return nil
 }
 
-// Longest is the longest TTL of a namespace that is made for c.
+// Longest returns the longest TTL of a namespace that is created for c.
 func (c Config) Longest() time.Duration { return max(lease.DefaultTTL, c.TTL, c.SeenTTL) }
 
-// CheckTTL refuses to use a namespace whose longest TTL is maxTTL with another one (rule L9). After a loss of the
-// store's data, the first process that opens it decides for how long grants are held back. If one configuration said
-// 15 s and another 60 s, that could be too short for a lease that still lives. Up to 15 s all are alike.
+// CheckTTL refuses to use a namespace whose longest TTL is maxTTL with a different TTL (rule L9). After a loss of
+// the store's data, the first process that opens it decides how long grants are held back. If one configuration said
+// 15 s and another 60 s, that could be too short for a lease that is still live. TTLs up to 15 s are treated alike.
 func (c Config) CheckTTL(maxTTL time.Duration) error {
 	if c.Init || c.TTL == 0 || max(lease.DefaultTTL, c.TTL) == maxTTL {
 		return nil
@@ -118,8 +117,8 @@ func (c Config) CheckTTL(maxTTL time.Duration) error {
 		c.Namespace, maxTTL, c.TTL, cure)
 }
 
-// String is the address without its password.
+// String returns the address without its password.
 func (c Config) String() string { return Redact(c.URL) }
 
-// Secret says whether the address holds a password, or something that may be one.
+// Secret reports whether the address holds a password, or something that may be one.
 func (c Config) Secret() bool { return strings.Contains(c.String(), hidden) }

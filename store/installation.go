@@ -2,9 +2,8 @@ package store
 
 import "fmt"
 
-// CheckInstallation refuses an installation id that dibs did not make: an id is read from a store, which
-// others may write to, and becomes part of the names of files on this host. Letters, digits and dashes,
-// 64 at most.
+// CheckInstallation refuses an installation id that dibs did not make: an id is read from a store, to which others
+// may write, and becomes part of file names on this host. It allows letters, digits and dashes, at most 64.
 func CheckInstallation(id string) error {
 	ok := id != "" && len(id) <= 64
 	for i := range len(id) {

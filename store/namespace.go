@@ -10,8 +10,9 @@ import (
 // maxNamespace bounds a namespace, in bytes.
 const maxNamespace = 64
 
-// CheckNamespace returns what is wrong with a namespace. It becomes a part of keys, and of the names of locks and
-// files, where a slash separates. So it has no slash: else "a" with the key "b/c" would be "a/b" with "c".
+// CheckNamespace returns what is wrong with a namespace. A namespace becomes a part of keys, and of the names of
+// locks and files, where a slash separates. So it must not contain a slash: else "a" with the key "b/c" would be
+// "a/b" with "c".
 func CheckNamespace(ns string) error {
 	odd := func(c rune) bool {
 		return c == '/' || c == '\\' || c == '{' || c == '}' || !unicode.IsGraphic(c) || unicode.IsSpace(c)

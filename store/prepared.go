@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The errors of Open about a store that is up, and cannot be used as it is.
+// Errors of Open for a store that is up, but cannot be used as it is.
 var (
 	// ErrNotPrepared is wrapped if Config.Read is set and nobody has prepared the store or the namespace.
 	ErrNotPrepared = errors.New("not prepared")
@@ -22,21 +22,22 @@ type unfit struct {
 func (u unfit) Error() string { return u.text }
 func (u unfit) Unwrap() error { return u.kind }
 
-// NotPrepared is what Open returns under c.Read where nothing is prepared. It wraps ErrNotPrepared and shows no
+// NotPrepared returns the error of Open with c.Read if nothing is prepared. It wraps ErrNotPrepared and shows no
 // password.
 func (c Config) NotPrepared() error {
 	return unfit{ErrNotPrepared, fmt.Sprintf("this store is not prepared: run `%s`", c.initCommand())}
 }
 
-// Outdated is what Open returns for a store whose layout has an older version than this program's. Neither reading
-// upgrades it, nor any other use but `dibs init`, since servers of the older version may be at work. (The directory is
-// one host's, and upgraded by its next use that does not only read.) It wraps ErrOutdated and shows no password.
+// Outdated returns the error of Open for a store whose layout is older than this program's. Only `dibs init`
+// upgrades it; reading and other uses do not, since servers of the older version may be running. (The directory
+// belongs to one host, and is upgraded by its next use that does not only read.) The error wraps ErrOutdated and
+// shows no password.
 func (c Config) Outdated(have, want int) error {
 	return unfit{ErrOutdated, fmt.Sprintf("this store has version %d of dibs's schema, and this dibs needs version %d: run `%s` to upgrade it",
 		have, want, c.initCommand())}
 }
 
-// initCommand prepares or upgrades the store.
+// initCommand returns the command that prepares or upgrades the store.
 func (c Config) initCommand() string {
 	if c.URL == nil { // a client of the caller's
 		return "dibs init --store URL"
@@ -49,7 +50,7 @@ func (c Config) initCommand() string {
 	return "dibs init --store " + quoted(Redact(&u))
 }
 
-// quoted is an address as a shell takes it.
+// quoted returns an address quoted for a shell.
 func quoted(address string) string {
 	for _, r := range address {
 		switch r {

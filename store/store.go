@@ -1,9 +1,9 @@
-// Package store describes an opened store: which contracts it fulfils, and how far its promises reach.
+// Package store describes an opened store: which contracts it implements, and how far its promises reach.
 //
 // A program opens a store with the Open of a package below this one, such as store/postgres, and links no other
-// client. store/all opens any address. The [Store] has the contracts that other packages take: Leases for
+// client. store/all opens any address. The [Store] has the contracts that other packages need: Leases for
 // lease.NewKeeper, Ticks and History for package scheduler, Queue for package queue. A contract that the technology
-// does not offer is nil. [Properties] says what a store promises less of than others.
+// does not offer is nil. [Properties] says where a store promises less than others.
 //
 //	st, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"))
 //	…
@@ -26,7 +26,7 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Store is an opened store. A nil contract is one that the technology does not offer.
+// A Store is an opened store. A contract that the technology does not offer is nil.
 type Store struct {
 	// Kind is the technology, such as "redis"; URL the address without its password.
 	Kind, URL string
@@ -34,22 +34,22 @@ type Store struct {
 	Leases  lease.Store
 	Ticks   tick.Store
 	History history.Store
-	// Queue takes tasks in and gives them to workers. Tasks is the operator's side of it.
+	// Queue accepts tasks and gives them to workers. Tasks is the operator's side of it.
 	Queue driver.Store
 	Tasks driver.Admin
-	// Notify tells when a lease was released; nil if the store cannot, and waiters poll.
+	// Notify signals that a lease was released; nil if the store cannot, and waiters poll.
 	Notify lease.Notifier
-	// Descriptor is the directory's only: it returns the open file whose kernel lock is the hold, so that a command
-	// can inherit it and keep the lock for as long as any of it lives. The caller owns the duplicate that it gets.
-	// After Detach the store no longer holds its own copy: the lock then lives and dies with the processes that
-	// inherited it.
+	// Descriptor is set only by the directory: it returns the open file whose kernel lock is the hold, so that a
+	// command can inherit it and keep the lock for as long as any of its processes lives. The caller owns the
+	// duplicate that it gets. After Detach the store no longer holds its own copy: the lock then lives and dies with
+	// the processes that inherited it.
 	Descriptor func(ref lease.Ref) (*os.File, error)
 	Detach     func(ref lease.Ref) error
 
 	Properties Properties
 	// Prepared says what opening the store changed (created, upgraded), in lines for people.
 	Prepared []string
-	// Close lets go of connections. It releases no lease.
+	// Close closes the connections. It releases no lease.
 	Close func() error
 }
 
@@ -66,34 +66,33 @@ const (
 // Properties are what a store declares about itself; storetest checks them.
 type Properties struct {
 	Reach Reach
-	// InstallationID is random, made with the store, and the same for all who share it (rule H2).
+	// InstallationID is random, created with the store, and the same for all who share it (rule H2).
 	InstallationID string
 	// MaxTTL is the longest TTL that the store grants (rule L9).
 	MaxTTL time.Duration
-	// HoldUntil is the store instant before which nothing is granted, as seen when it was
-	// opened; zero when grants go on (rule L9).
+	// HoldUntil is the store instant before which nothing is granted, as seen when the store was opened; zero if it
+	// grants (rule L9).
 	HoldUntil time.Time
-	// Durable says whether an acknowledged write survives the loss of the store's power;
-	// Session whether leases also need a session lock (?lock=session).
+	// Durable means that an acknowledged write survives a power loss of the store; Session means that leases also
+	// need a session lock (?lock=session).
 	Durable, Session bool
-	// Schema is the version of the store's layout, as found or made when it was opened; 0 where it
-	// has none.
+	// Schema is the version of the store's layout, as found or made when it was opened; 0 if it has none.
 	Schema int
-	// Weaker lists, in sentences, what this store promises less of than other stores, its Flaws included.
+	// Weaker lists, in sentences, where this store promises less than other stores, its Flaws included.
 	Weaker []string
-	// Flaws are those of Weaker that are settings: somebody can change them. Add them with Flaw.
+	// Flaws are those entries of Weaker that are settings: somebody can change them. Add them with Flaw.
 	Flaws []Flaw
 }
 
 // A Flaw is a setting that breaks or weakens a promise of dibs.
 type Flaw struct {
-	// Breaks says that a promise does not hold because of it; else it holds less well.
+	// Breaks means that a promise does not hold because of the flaw; otherwise it is only weaker.
 	Breaks bool
-	// What is wrong, and how it is cured: a sentence each.
+	// What says what is wrong, Cure how to fix it: a sentence each.
 	What, Cure string
 }
 
-// String is the flaw as Weaker has it.
+// String returns the flaw as Weaker has it.
 func (f Flaw) String() string { return f.What + " " + f.Cure }
 
 // Flaw adds a flaw, to Weaker as well.
@@ -101,7 +100,7 @@ func (p *Properties) Flaw(f Flaw) {
 	p.Flaws, p.Weaker = append(p.Flaws, f), append(p.Weaker, f.String())
 }
 
-// Ticked says whether the store can serve schedules: it has durable claims beside its leases (rule T9).
+// Ticked reports whether the store can serve schedules: it has durable claims besides its leases (rule T9).
 func (s *Store) Ticked() bool { return s.Leases != nil && s.Ticks != nil && s.History != nil }
 
 // Now asks the store for its time.

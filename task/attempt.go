@@ -12,7 +12,7 @@ type Attempt struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-// The closed set of reasons of discarded, and of those that the store itself gives to canceled.
+// The closed set of reasons for discarded, and of the store's own reasons for canceled.
 const (
 	ReasonExpired    = "expired"    // ExpiresAt passed while it waited
 	ReasonOverlap    = "overlap"    // its limit was reached, and it asked to be discarded then

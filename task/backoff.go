@@ -8,20 +8,20 @@ import (
 
 // Backoff is the pause between attempts. It applies to errors, never to contention (promise 20).
 type Backoff struct {
-	// List, where not empty, is the pause after the first, second, … failed attempt; the last one stands
-	// for all that follow.
+	// List, if not empty, has the pauses after the first, second, … failed attempt; the last one applies to all that
+	// follow.
 	List []time.Duration `json:"list,omitempty"`
-	// Base is the pause after the first failed attempt, and Factor what each further one multiplies
-	// it with, up to Cap. Defaults: 1 s, 2, 1 h.
+	// Base is the pause after the first failed attempt. Each further failure multiplies it by Factor, up to Cap.
+	// Defaults: 1 s, 2, 1 h.
 	Base   time.Duration `json:"base,omitempty"`
 	Factor float64       `json:"factor,omitempty"`
 	Cap    time.Duration `json:"cap,omitempty"`
-	// NoJitter makes pauses exact. Otherwise each is drawn from the upper half of what it would be, so
-	// that tasks which failed together do not come back together.
+	// NoJitter makes pauses exact. Otherwise each is drawn from the upper half of its exact value, so that tasks
+	// which failed together do not come back together.
 	NoJitter bool `json:"no_jitter,omitempty"`
 }
 
-// After is the pause after the n-th failed attempt, n from 1.
+// After returns the pause after the n-th failed attempt, n from 1.
 func (b Backoff) After(n int) time.Duration {
 	d := b.exact(max(n, 1))
 	if b.NoJitter || d <= 0 {

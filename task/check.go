@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-run/dibs/internal/keys"
 )
 
-// A SpecError says what of a Spec is wrong, and what would be right.
+// A SpecError says what is wrong in a Spec, and what is allowed.
 type SpecError struct{ Field, Problem string }
 
 func (e *SpecError) Error() string { return fmt.Sprintf("task: %s: %s", e.Field, e.Problem) }
@@ -44,8 +44,8 @@ func (s *Spec) checkNames() error {
 	return CheckName("kind", s.Kind)
 }
 
-// CheckName refuses the name of a queue, a kind or a tag that a store must not be given, with a *SpecError of the
-// field. An empty name is well: what that means is the caller's.
+// CheckName refuses a name of a queue, a kind or a tag that a store must not be given, with a *SpecError for the
+// field. It accepts an empty name: the caller decides what that means.
 func CheckName(field, name string) error {
 	switch {
 	case len(name) > MaxName:
@@ -94,8 +94,8 @@ func (s *Spec) checkTimes() error {
 	return nil
 }
 
-// CheckInstant refuses an instant that JSON, or some store, cannot hold, with a *SpecError of the field: one such task
-// would make every list of tasks unreadable. The zero instant is well.
+// CheckInstant refuses an instant that JSON, or some store, cannot hold, with a *SpecError for the field: one such
+// task would make every list of tasks unreadable. It accepts the zero instant.
 func CheckInstant(field string, t time.Time) error {
 	if t.IsZero() {
 		return nil

@@ -3,23 +3,23 @@ package task
 // Enqueued is the answer to one Spec.
 type Enqueued struct {
 	Answer Admission
-	// ID and State are of the task that was taken in, or of the one that is there already.
+	// ID and State are those of the new task, or of the task that is already there.
 	ID    ID
 	State State
 }
 
-// Admission is what became of a Spec.
+// Admission is the result of enqueueing a Spec.
 type Admission string
 
 // The admissions.
 const (
-	// New: taken in, with the ID.
+	// New: a new task was added, with the ID.
 	New Admission = "enqueued"
-	// Duplicate: its unique key is held by ID, which is in State.
+	// Duplicate: the task ID, in State, holds the unique key.
 	Duplicate Admission = "duplicate"
-	// Updated: the waiting task ID took over what the Spec says (Replace, Debounce).
+	// Updated: the waiting task ID took over the contents of the Spec (Replace, Debounce).
 	Updated Admission = "replaced"
-	// Undecided: another transaction has the key and is about to keep it or to free it, and did not end within
-	// lock_wait (rule Q2). Nothing was taken in.
+	// Undecided: another transaction that may keep or free the key did not end within lock_wait (rule Q2). Nothing
+	// was added.
 	Undecided Admission = "undecided"
 )

@@ -8,7 +8,7 @@ import (
 // A Hash is the identity of a unique key or of a limit within its namespace.
 type Hash [16]byte
 
-// hash writes every part with its length before it, so that no two lists of parts can meet.
+// hash writes every part after its length, so that two different lists of parts never give the same bytes.
 func hash(what, kind string, shared bool, key string) (h Hash) {
 	if shared {
 		kind = ""

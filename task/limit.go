@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// Limit bounds how many tasks of a key run at the same time. A slot is taken when a task is
-// fetched, and is held only while it runs (rule Q5).
+// Limit caps how many tasks with the same key run at once. A task takes a slot when it is fetched, and holds it only
+// while it runs (rule Q5).
 type Limit struct {
-	// Key is 1 to 512 bytes; its identity is (namespace, kind, key), or (namespace, key) where Shared.
+	// Key is 1 to 512 bytes; its identity is (namespace, kind, key), or (namespace, key) if Shared.
 	Key    string `json:"key"`
 	Shared bool   `json:"shared,omitempty"`
-	// Max is how many may run. Default 1. It belongs to the key: the last declaration wins.
+	// Max is how many tasks may run at once. Default 1. It belongs to the key: the last declaration wins.
 	Max int `json:"max,omitempty"`
-	// OnContention is Wait where empty.
+	// OnContention decides what happens when the limit is reached. Default Wait.
 	OnContention Contention `json:"on_contention,omitempty"`
 }
 
-// Hash is the identity of the key for a task of kind.
+// Hash returns the identity of the key for a task of kind.
 func (l *Limit) Hash(kind string) Hash { return hash("limit", kind, l.Shared, l.Key) }
 
-// Slots is the limit that l declares.
+// Slots returns the number of slots that l declares.
 func (l *Limit) Slots() int { return max(l.Max, 1) }
 
-// Contention is what becomes of a task whose limit is reached.
+// Contention decides what happens to a task whose limit is reached.
 type Contention string
 
-// What becomes of a task whose limit is reached.
+// The values of Contention.
 const (
-	// Wait keeps its place until a slot frees. The default.
+	// Wait keeps the task in its place until a slot frees. The default.
 	Wait Contention = "wait"
-	// Discard ends it as discarded, reason "overlap", when it would have been fetched.
+	// Discard ends the task as discarded, reason "overlap", when it would have been fetched.
 	Discard Contention = "discard"
-	// Displace asks the running tasks that declared Displace themselves to stop (canceled, reason
-	// "replaced"), discards older ones that wait for a slot and declared it (reason "superseded"), and runs
-	// when there is a slot. It does so when a fetch meets it and finds the limit reached.
+	// Displace asks running tasks that also declared Displace to stop (canceled, reason "replaced"), discards older
+	// waiting tasks that declared it (reason "superseded"), and runs the task when there is a slot. It does so when
+	// a fetch reaches the task and finds the limit reached.
 	Displace Contention = "replace"
 )
 
@@ -42,11 +42,11 @@ const (
 type Rate struct {
 	Count int
 	Per   time.Duration
-	// Burst is Count where it is 0.
+	// Burst is the largest burst. 0: Count.
 	Burst int
 }
 
-// Check refuses a rate that would bind nothing, or everything. None at all is well.
+// Check refuses a rate that would bind nothing, or everything. It accepts the zero Rate.
 func (r Rate) Check() error {
 	switch {
 	case r == Rate{}:

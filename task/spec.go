@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// An ID names a task within its namespace. IDs grow in the order in which a store takes tasks in,
-// and stay below 2^53, so that every language can hold them.
+// An ID identifies a task within its namespace. IDs grow in the order in which a store adds tasks, and stay below
+// 2^53, so that every language can hold them.
 type ID int64
 
-// Bounds of what a task may say. Everything above them is refused with a *SpecError.
+// Bounds of a Spec. Everything above them is refused with a *SpecError.
 const (
 	MaxArgs = 256 << 10 // bytes of arguments
 	MaxTags = 16
@@ -28,37 +28,37 @@ const (
 	DefaultMaxSnoozes  = 1000
 )
 
-// A Spec is what somebody asks to be done: one task, before it is taken in.
+// A Spec describes one task to be enqueued.
 type Spec struct {
-	// Queue is where it waits. Default "default". Kind says which handler does it; required.
+	// Queue is where the task waits. Default "default". Kind chooses its handler; required.
 	Queue, Kind string
 	// Args is JSON, at most MaxArgs bytes. Default null.
 	Args json.RawMessage
-	// Priority is from -9 to 9; a higher one is fetched sooner. Default 0.
+	// Priority is from -9 to 9; tasks with a higher one are fetched sooner. Default 0.
 	Priority int
-	// RunAt is the store's instant before which it is not fetched; zero: at once. Delay is
-	// added to the store's time, or to RunAt where that is set.
+	// RunAt is the store's instant before which the task is not fetched; zero: at once. Delay is added to the
+	// store's time, or to RunAt if that is set.
 	RunAt time.Time
 	Delay time.Duration
-	// ExpiresAt ends its waiting as discarded, reason "expired" (rule Q6); zero: it waits for ever.
+	// ExpiresAt is when a task that still waits is discarded, reason "expired" (rule Q6); zero: it waits for ever.
 	ExpiresAt time.Time
-	// Unique says that there may be only one such task; nil: there may be any number.
+	// Unique allows only one task with its key; nil: any number.
 	Unique *Unique
-	// Limit says with how many others it may run at the same time; nil: with any.
+	// Limit caps how many tasks with its key run at once; nil: no cap.
 	Limit *Limit
 	Options
 
 	broken error // why SpecOf could not write the arguments
 }
 
-// SpecOf is a task of kind whose arguments are args, as JSON; set what else it should say. Arguments that JSON cannot
-// hold are reported by Check, and so by whoever enqueues it.
+// SpecOf returns a task of kind whose arguments are args, as JSON; set its other fields as needed. Arguments that
+// JSON cannot encode are reported by Check, and so when the task is enqueued.
 func SpecOf(kind string, args any) Spec {
 	b, err := json.Marshal(args)
 	return Spec{Kind: kind, Args: b, broken: err}
 }
 
-// Clone is a copy that shares nothing with s.
+// Clone returns a copy that shares nothing with s.
 func (s Spec) Clone() Spec {
 	s.Args, s.Tags = slices.Clone(s.Args), slices.Clone(s.Tags)
 	if s.Unique != nil {
@@ -79,31 +79,30 @@ func (s Spec) Clone() Spec {
 
 // Options are the part of a Spec that workers read and stores only keep.
 type Options struct {
-	// MaxAttempts bounds how often it is tried. Default 25.
+	// MaxAttempts bounds how often the task is tried. Default 25.
 	MaxAttempts int `json:"max_attempts,omitempty"`
 	// RetryUntil is the store's instant after which no attempt begins any more; zero: none.
 	RetryUntil time.Time `json:"retry_until,omitzero"`
 	// Timeout bounds each attempt. Default none.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Backoff is the pause before the next attempt. Default: that of its kind at the worker.
+	// Backoff is the pause before the next attempt. Default: the worker's for the kind.
 	Backoff *Backoff `json:"backoff,omitempty"`
-	// MaxCrashes bounds how often it may take a worker down with it, once it is suspect (rule Q4). The crash
-	// that would end it is one that it has alone: its worker lets all others end first. Default 3.
+	// MaxCrashes bounds how often the task may take down its worker once it is suspect (rule Q4). The task is alone
+	// on its worker for the crash that would end it: the worker lets all other tasks end first. Default 3.
 	MaxCrashes int `json:"max_crashes,omitempty"`
-	// MaxSnoozes bounds how often it may ask to be tried again without using an attempt (rule Q6).
-	// Default 1000.
+	// MaxSnoozes bounds how often the task may be postponed without using an attempt (rule Q6). Default 1000.
 	MaxSnoozes int `json:"max_snoozes,omitempty"`
-	// Tags are words to find it by.
+	// Tags are words by which to find the task.
 	Tags []string `json:"tags,omitempty"`
 }
 
-// AttemptBudget is MaxAttempts with its default.
+// AttemptBudget returns MaxAttempts with its default.
 func (o Options) AttemptBudget() int { return cmp.Or(o.MaxAttempts, DefaultMaxAttempts) }
 
-// CrashBudget is MaxCrashes with its default; stores need it when they rescue.
+// CrashBudget returns MaxCrashes with its default; stores need it when they rescue.
 func (o Options) CrashBudget() int { return cmp.Or(o.MaxCrashes, DefaultMaxCrashes) }
 
-// SnoozeBudget is MaxSnoozes with its default.
+// SnoozeBudget returns MaxSnoozes with its default.
 func (o Options) SnoozeBudget() int { return cmp.Or(o.MaxSnoozes, DefaultMaxSnoozes) }
 
 func (o Options) zero() bool {

@@ -1,7 +1,7 @@
 package task
 
-// A State is where a task stands. The set is closed, and docs/reference/queue.md draws it; transitions below
-// is the same drawing.
+// A State is the state of a task. The set is closed, and docs/reference/queue.md draws it; transitions below is the
+// same drawing.
 type State string
 
 // The states. The last five are final.
@@ -10,30 +10,30 @@ const (
 	Scheduled State = "scheduled"
 	// Available: the next worker that asks may fetch it.
 	Available State = "available"
-	// Blocked: its limit is reached. It costs a fetch nothing, and is woken when a slot frees.
+	// Blocked: its limit is reached. It costs a fetch nothing, and becomes available when a slot frees.
 	Blocked State = "blocked"
 	// Running: a worker has fetched it.
 	Running State = "running"
-	// Retryable: an attempt failed, or was put off by its handler, and the next one's instant has not come.
+	// Retryable: an attempt failed, or its handler postponed it, and the next attempt's instant has not come.
 	Retryable State = "retryable"
 
 	// Succeeded: done.
 	Succeeded State = "succeeded"
-	// Failed: its attempts, its time or its handler's patience are used up.
+	// Failed: its attempts or its time are used up, or its handler made an error final.
 	Failed State = "failed"
 	// Discarded: it was not done and will not be, for a recorded reason; never a success.
 	Discarded State = "discarded"
 	// Canceled: somebody stopped it.
 	Canceled State = "canceled"
-	// Crashed: workers died of it as often as it may cost.
+	// Crashed: workers died with it as often as its budget allows.
 	Crashed State = "crashed"
 )
 
-// States are all of them, in the order of a task's life.
+// States are all states, in the order of a task's life.
 var States = []State{Scheduled, Available, Blocked, Running, Retryable, Succeeded, Failed, Discarded, Canceled, Crashed}
 
-// Waits are the states of tasks that wait, without those that were never begun and whose instant has not come
-// unless scheduled is set.
+// Waits returns the states of waiting tasks. It includes tasks that were never begun and whose instant has not come
+// only if scheduled is set.
 func Waits(scheduled bool) []State {
 	if scheduled {
 		return []State{Scheduled, Available, Blocked, Retryable}
@@ -41,7 +41,7 @@ func Waits(scheduled bool) []State {
 	return []State{Available, Blocked, Retryable}
 }
 
-// Final says that nothing happens to it any more, unless somebody retries it.
+// Final reports whether nothing more happens to the task unless somebody retries it.
 func (s State) Final() bool {
 	switch s {
 	case Succeeded, Failed, Discarded, Canceled, Crashed:
@@ -50,7 +50,7 @@ func (s State) Final() bool {
 	return false
 }
 
-// Waiting says that it is not final and no worker has it.
+// Waiting reports whether the state is not final and no worker has the task.
 func (s State) Waiting() bool {
 	switch s {
 	case Scheduled, Available, Blocked, Retryable:
@@ -59,7 +59,7 @@ func (s State) Waiting() bool {
 	return false
 }
 
-// Valid says whether s is one of the closed set.
+// Valid reports whether s is one of the closed set.
 func (s State) Valid() bool { return s.Waiting() || s.Final() || s == Running }
 
 // A transition is one arrow of the drawing. An empty From is the beginning.
@@ -68,7 +68,7 @@ type transition struct {
 	By       string
 }
 
-// transitions are all arrows that there are. Whatever a store does to a task is one of them.
+// transitions are all arrows. Whatever a store does to a task is one of them.
 var transitions = []transition{
 	{"", Scheduled, "enqueue, for later"},
 	{"", Available, "enqueue"},
@@ -101,7 +101,7 @@ var transitions = []transition{
 	{Crashed, Available, "retried by an operator"},
 }
 
-// Allowed says whether a task may go from one state to another in one step; from "" it begins.
+// Allowed reports whether a task may go from one state to another in one step; from "" it begins.
 func Allowed(from, to State) bool {
 	for _, t := range transitions {
 		if t.From == from && t.To == to {

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// mostItems is how many claims, starts or closes travel in one request of a Book at most, as many as leases do
-	// (rule L4). There are fewer after the store did not answer so many in time. Each of the three has one request
-	// under way at a time: items that come meanwhile leave together.
+	// mostItems is how many claims, starts or closes a Book sends in one request at most, as many as leases do (rule
+	// L4). It sends fewer after the store did not answer that many in time. Each of the three has one request in
+	// progress at a time: items that come meanwhile are sent together.
 	mostItems = 500
-	// fewItems is how many items travel together after the store did not answer them in larger company.
+	// fewItems is how many items are sent together after the store did not answer them in a larger batch.
 	fewItems = 16
 )
 
-// A line lets items travel together that are asked for at the same time. If the store does not answer in time, one of
-// the items may be the reason, for instance because somebody has locked its row. So the items are asked for again in
-// small groups, and alone if need be, while new items travel on: all but that one item are answered.
+// A line sends items together that are asked for at the same time. If the store does not answer in time, one of the
+// items may be the reason, for example because another client has locked its row. So the items are sent again in
+// small groups, and alone if need be, while new items continue to be sent: all but that one item are answered.
 type line[Q any] struct {
 	keeper *lease.Keeper
 	what   string
 	send   func([]Q) ([]Answer, error)
-	// persist: the line itself asks once more for an item that went unheard alone or without a connection. Else the
-	// caller does.
+	// persist: the line itself retries once for an item that got no answer when sent alone or without a connection.
+	// Otherwise the caller does.
 	persist bool
 	lanes   [3]*coalesce.Batcher[asked[Q], Answer] // for many, few and one
 }
@@ -62,7 +62,7 @@ func (l *line[Q]) open(key func(Q) string) *line[Q] {
 
 func (l *line[Q]) within() time.Duration { return l.keeper.Margin().RPCTimeout }
 
-// request sends one batch, and once more where that is in place.
+// request sends one batch, and sends it once more if that may help.
 func (l *line[Q]) request(all []asked[Q]) ([]Answer, error) {
 	qs := make([]Q, len(all))
 	for i, a := range all {
@@ -79,8 +79,8 @@ func (l *line[Q]) request(all []asked[Q]) ([]Answer, error) {
 	return as, err
 }
 
-// submit lets an item travel with others. It waits for the answer even if ctx ends: an abandoned request would leave
-// its effect behind.
+// submit sends an item together with others. It waits for the answer even if ctx ends: an abandoned request would
+// leave its effect behind.
 func (l *line[Q]) submit(ctx context.Context, q Q) (Answer, error) {
 	ctx = context.WithoutCancel(ctx)
 	a, err := l.lanes[0].Do(ctx, asked[Q]{q: q})
@@ -95,7 +95,7 @@ func (l *line[Q]) submit(ctx context.Context, q Q) (Answer, error) {
 	return a, unavailable(l.what, err)
 }
 
-// parted says whether other items may be the reason why an item went unheard. Without a connection they are not.
+// parted reports whether other items may be the reason why an item got no answer. Without a connection they are not.
 func parted(err error) bool {
 	var s *coalesce.Shared
 	return errors.As(err, &s) && (coalesce.Late(err) || !coalesce.Silent(err))

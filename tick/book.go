@@ -11,17 +11,17 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// Ahead is how far a tick may lie ahead of the store's clock when it is claimed: two reads of one clock can differ by
-// that. A server whose own clock is further ahead is refused.
+// Ahead is how far a tick may be ahead of the store's clock when it is claimed: two reads of one clock can differ by
+// that much. A server whose own clock is further ahead is refused.
 const Ahead = 2 * time.Second
 
-// A Book makes the claims of one process in one store, under one lease of that process. If the process dies, all that
-// it claimed and did not start lapses together. A Book is safe for concurrent use. Claims, starts and outcomes that
-// come at the same time travel in one request each.
+// A Book makes the claims of one process in one store, under one lease of that process. If the process dies,
+// everything that it claimed and did not start lapses together. A Book is safe for concurrent use. Claims, starts
+// and outcomes that come at the same time are sent in one request each.
 //
-// A request that is not answered is sent once more: a store that stalls for one rpc timeout then costs no tick. That
-// is safe for these requests. Under the same lease, a request that was carried out is answered as before; and after
-// its not_after, which is when it is given up, the first one can do nothing any more (rule L1).
+// A request that is not answered is sent once more, so that a store that stalls for one rpc timeout costs no tick.
+// This is safe: under the same lease, a request that was carried out is answered as before; and after its not_after,
+// which is when the caller gives up, the first request can have no effect any more (rule L1).
 type Book struct {
 	store  Store
 	keeper *lease.Keeper
@@ -29,17 +29,17 @@ type Book struct {
 	claims *line[ClaimRequest]
 	starts *line[*beginning]
 	closes *line[CloseRequest]
-	// OnHeldBack is called when the store grants nothing for a while (rule L9), as lease.Want's is. Set it before
+	// OnHeldBack is called when the store grants nothing for a while (rule L9), like lease.Want's. Set it before
 	// use.
 	OnHeldBack func(wait time.Duration)
 
-	// turn guards server. It is a channel and no mutex, because it must be waited for with a context: an acquire may
-	// take long.
+	// turn guards server. It is a channel and not a mutex, because waiting for it must end with a context: an
+	// acquire may take long.
 	turn   chan struct{}
 	server *lease.Lease
 }
 
-// NewBook makes a Book. self describes the process to others.
+// NewBook creates a Book. self describes the process to others.
 func NewBook(s Store, k *lease.Keeper, self lease.Holder) *Book {
 	b := &Book{store: s, keeper: k, self: self, turn: make(chan struct{}, 1)}
 	b.claims = (&line[ClaimRequest]{keeper: k, what: "claim", send: b.sendClaims, persist: true}).open(claimKey)
@@ -48,7 +48,7 @@ func NewBook(s Store, k *lease.Keeper, self lease.Holder) *Book {
 	return b
 }
 
-// A tick is in a batch once: whether others of the same tick come to something depends on it.
+// A batch has a tick at most once: its result decides whether other requests for the same tick succeed.
 func tickKey(job string, at time.Time) string {
 	return job + "\x00" + at.UTC().Format(time.RFC3339Nano)
 }
@@ -57,7 +57,7 @@ func claimKey(r ClaimRequest) string { return tickKey(r.Job, r.At) }
 func startKey(r *beginning) string   { return runKey(r.Run) }
 func closeKey(r CloseRequest) string { return runKey(r.Run) }
 
-// runKey is that of its tick, or its own where there is none.
+// runKey returns the key of the run's tick, or its own if it has none.
 func runKey(r run.Record) string {
 	if r.Tick.IsZero() {
 		return r.Job + "\x00" + r.ID
@@ -68,27 +68,27 @@ func runKey(r run.Record) string {
 // ErrTooLate is returned for a tick whose time to start has passed.
 var ErrTooLate = errors.New("too late to start")
 
-// Want says which tick is asked for.
+// Want says which tick to claim.
 type Want struct {
 	Job        string
 	At         time.Time
 	Generation int64 // as in ClaimRequest
 	// StartBy is the store instant until which the tick may be claimed to be run (rule T4), and until which a claim
-	// that lapsed unstarted may be taken over (rule T2). Zero: at any time, and never. The time in which the store
-	// holds grants back is added to it (lease.Keeper.Extend).
+	// that lapsed unstarted may be taken over (rule T2). Zero: claim at any time, and never take over. The time in
+	// which the store holds grants back is added to it (lease.Keeper.Extend).
 	StartBy time.Time
 	// Rerun also takes over a tick whose run crashed (rule T3).
 	Rerun bool
 	// Outcome, if set, closes the tick at once.
 	Outcome run.Outcome
 	Reason  string
-	// Fill is ClaimRequest's.
+	// Fill is the same as ClaimRequest.Fill.
 	Fill bool
 }
 
-// Claim claims a tick. If Answer.Status is Won, run it, under Answer.Tick.Lease. A loser that finds the claim not yet
-// started looks again for at most one TTL before it is answered Taken, since the winner may have died (rule T2). An
-// error wraps lease.ErrUnavailable; then nothing is known.
+// Claim claims a tick. If Answer.Status is Won, run it, under Answer.Tick.Lease. If another process won and has not
+// started yet, Claim looks again for at most one TTL before it answers Taken, since the winner may have died (rule
+// T2). If the error wraps lease.ErrUnavailable, the result is unknown.
 func (b *Book) Claim(ctx context.Context, w Want) (Answer, error) {
 	var (
 		patience time.Time
@@ -137,8 +137,8 @@ func (b *Book) Claim(ctx context.Context, w Want) (Answer, error) {
 	}
 }
 
-// paused says whether a job is paused. The store checks that for a claim and not for a takeover, but in a pause
-// nothing is begun (rule T8).
+// paused reports whether a job is paused. The store checks that for a claim but not for a takeover, and nothing may
+// begin in a pause (rule T8).
 func (b *Book) paused(ctx context.Context, job string, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.keeper.Margin().RPCTimeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func (b *Book) ask(ctx context.Context, w Want) (Answer, lease.Ref, error) {
 	if err != nil {
 		return Answer{}, lease.Ref{}, err
 	}
-	// The lease may have taken long to get: a tick whose time has passed is left to be settled.
+	// Getting the lease may have taken long: a tick whose time has passed is left to be settled.
 	if now, err := b.keeper.Now(ctx); err != nil {
 		return Answer{}, l.Ref(), err
 	} else if by := b.startBy(w); !by.IsZero() && now.After(by) {
@@ -170,7 +170,7 @@ func (b *Book) ask(ctx context.Context, w Want) (Answer, lease.Ref, error) {
 	return a, l.Ref(), err
 }
 
-// startBy is until when a tick may start, as far as is known now of hold-backs.
+// startBy returns until when a tick may start, given the hold-backs known now.
 func (b *Book) startBy(w Want) time.Time { return b.keeper.Extend(w.At, w.StartBy) }
 
 func (b *Book) sendClaims(reqs []ClaimRequest) ([]Answer, error) {
@@ -188,8 +188,8 @@ func (b *Book) Take(ctx context.Context, t Tick, rerun bool) (Answer, error) {
 	return b.take(ctx, t, TakeRequest{Rerun: rerun})
 }
 
-// Fill takes a tick that ended without having run, to run it after all. It answers Taken if it is no such tick any
-// more.
+// Fill takes a tick that ended without having run, to run it after all. It answers Taken if the tick is no longer
+// one of these.
 func (b *Book) Fill(ctx context.Context, t Tick) (Answer, error) {
 	return b.take(ctx, t, TakeRequest{Fill: true})
 }
@@ -215,19 +215,19 @@ func (b *Book) sendTake(ctx context.Context, r TakeRequest) (Answer, error) {
 	return b.store.Take(ctx, r)
 }
 
-// beginning is a start, and the instant until which it may be carried out; zero: as long as its request is good. A
-// start that is asked for again is not carried out after its time.
+// beginning is a start, and the instant until which it may be carried out; zero: while its request is valid. A
+// repeated start is not carried out after its time.
 type beginning struct {
 	StartRequest
 	until   time.Time
 	startBy time.Time
 }
 
-// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest's.
+// Start records that r begins, under l, before anything is executed (rule T1). claim is StartRequest.Claim.
 //
-// A start that was not answered may have been carried out, and another process would conclude that its run crashed.
-// So the start is asked for again, as long as the lease is good, for one TTL at most. None is carried out after
-// startBy (zero: no bound).
+// A start without an answer may have been carried out, and another process would conclude that its run crashed. So
+// Start repeats the request while the lease is good, for one TTL at most. No request is carried out after startBy
+// (zero: no bound).
 func (b *Book) Start(ctx context.Context, claim lease.Ref, r run.Record, l *lease.Lease, startBy time.Time) (a Answer, err error) {
 	enough := time.NewTimer(b.keeper.Margin().TTL)
 	defer enough.Stop()
@@ -273,8 +273,8 @@ func (b *Book) sendCloses(reqs []CloseRequest) ([]Answer, error) {
 	return b.store.Close(ctx, reqs)
 }
 
-// Server is the lease under which this process's claims live, acquired when first needed and
-// again after a loss.
+// Server returns the lease under which this process's claims live. It is acquired when first needed and again after
+// a loss.
 func (b *Book) Server(ctx context.Context) (*lease.Lease, error) {
 	select {
 	case b.turn <- struct{}{}:
@@ -298,7 +298,7 @@ func (b *Book) Server(ctx context.Context) (*lease.Lease, error) {
 	return l, nil
 }
 
-// renew prepares another try after the store refused for a lapsed lease or a late request.
+// renew prepares another try after the store refused a lapsed lease or a late request.
 func (b *Book) renew(ctx context.Context, why Status, refused lease.Ref) {
 	if why == Late {
 		_ = b.keeper.Sync(ctx)
@@ -312,7 +312,7 @@ func (b *Book) renew(ctx context.Context, why Status, refused lease.Ref) {
 	<-b.turn
 }
 
-// Release gives up the lease of this process, and with it all that it claimed and did not start.
+// Release releases the lease of this process, and with it everything that it claimed and did not start.
 func (b *Book) Release(ctx context.Context) error {
 	b.turn <- struct{}{}
 	l := b.server

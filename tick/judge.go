@@ -8,10 +8,10 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// The rules of Store, told once as functions of facts: what becomes of a request, and what a store writes for it. A
-// store whose decisions are made in Go reads the facts, asks here and writes, all in one atomic step. PostgreSQL and
-// MySQL decide in their statements; they ask here what to answer, of the facts that stand afterwards (Verdict.After).
-// Redis decides and answers in Lua. One table of cases holds them all to the same: internal/test/verdicts.
+// The rules of Store as functions of facts, written once: what happens to a request, and what a store writes for it.
+// A store that decides in Go reads the facts, calls these functions and writes, all in one atomic step. PostgreSQL
+// and MySQL decide in their statements; they call these functions for the answer, with the facts read afterwards
+// (Verdict.After). Redis decides and answers in Lua. One table of cases tests all of them: internal/test/verdicts.
 
 // Facts are what a store read about a tick, at an instant of its own clock. A zero field means that there is no such
 // thing.
@@ -19,27 +19,27 @@ type Facts struct {
 	Now time.Time
 	// Tick is the row, with its Live.
 	Tick Tick
-	// Job is the registered definition, removed or not. Only claims are judged by it.
+	// Job is the registered definition, removed or not. Only claims use it.
 	Job Job
-	// Run is the run of the request; of a take that of the row. Claims are not judged by it.
+	// Run is the run of the request; for a take, that of the row. Claims do not use it.
 	Run run.Record
-	// Live says whether the lease that the request relies on is live. A close relies on none.
+	// Live reports whether the lease that the request relies on is live. A close relies on none.
 	Live bool
-	// Gate says whether the gate of a start without a tick is live. It is not asked where the request names none.
+	// Gate reports whether the gate of a start without a tick is live. It is not used if the request names none.
 	Gate bool
 }
 
 // A Verdict is how one item ends, and what the store writes for it.
 type Verdict struct {
 	Status Status
-	// Tick and Run are rows to write, as they then stand; nil: the row stays as it is. Instants are in µs.
+	// Tick and Run are the rows to write; nil: the row stays as it is. Instants are in µs.
 	Tick *Tick
 	Run  *run.Record
 }
 
-// After is the status to answer if the store has decided and written already, and the facts were read afterwards. A
-// row that was written looks like a repeated request, which won. If the verdict would still write something, the
-// store has refused it, by a clock that has gone on since: the answer is then refused.
+// After returns the status to answer if the store has already decided and written, and the facts were read
+// afterwards. A row that was written looks like a repeated request, which won. If the verdict would still write
+// something, the store has refused it, by an earlier reading of its clock: the answer is then refused.
 func (v Verdict) After(refused Status) Status {
 	if v.Tick != nil || v.Run != nil {
 		return refused
@@ -47,7 +47,7 @@ func (v Verdict) After(refused Status) Status {
 	return v.Status
 }
 
-// Micro is an instant as stores keep it: in UTC, to the microsecond; the zero time stays what it is.
+// Micro returns an instant as stores keep it: in UTC, to the microsecond; the zero time is unchanged.
 func Micro(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -58,7 +58,7 @@ func Micro(t time.Time) time.Time {
 // late is rule L1: the request reached the store after its sender stopped waiting for it.
 func late(now, notAfter time.Time) bool { return !notAfter.IsZero() && now.After(notAfter) }
 
-// JudgeClaim decides a claim: the first wins for ever, and only above the mark (rule T4).
+// JudgeClaim decides a claim: the first one wins for ever, and only above the mark (rule T4).
 func JudgeClaim(req ClaimRequest, f Facts) Verdict {
 	at, t := Micro(req.At), &f.Tick
 	switch {
@@ -99,7 +99,7 @@ func JudgeTake(req TakeRequest, f Facts) Verdict {
 	case !f.Live:
 		return Verdict{Status: Lapsed}
 	}
-	// The row forgets its run: what that run still reports concerns the run alone (rule T3).
+	// The row forgets its run: later reports of that run change only the run (rule T3).
 	next := Tick{Job: t.Job, At: t.At, State: Claimed, Lease: req.Lease, Claimant: req.Claimant, Claimed: f.Now, Reruns: t.Reruns,
 		Live: true}
 	if req.Rerun {
@@ -114,8 +114,8 @@ func JudgeTake(req TakeRequest, f Facts) Verdict {
 	return v
 }
 
-// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule T4 for what never
-// ran.
+// takeable is rule T2 for a claim that started nothing, rule T3 for what may be run again, and rule T4 for what
+// never ran.
 func takeable(t *Tick, req TakeRequest) bool {
 	switch {
 	case req.Fill:
@@ -156,7 +156,7 @@ func JudgeStart(req StartRequest, f Facts) Verdict {
 	return v
 }
 
-// Kept is a run with all its instants as stores keep them. It shares nothing with r.
+// Kept returns a run with all its instants as stores keep them. It shares nothing with r.
 func Kept(r run.Record) run.Record {
 	r.Tick, r.Started, r.Ended = Micro(r.Tick), Micro(r.Started), Micro(r.Ended)
 	r.Attempts = slices.Clone(r.Attempts)
@@ -171,8 +171,8 @@ func Kept(r run.Record) run.Record {
 	return r
 }
 
-// JudgeClose decides a report: of a run, and of its tick while the tick still names that run; or, without a run, of a
-// claim that ran nothing. The release that comes with it is not judged here: it is tried in any case.
+// JudgeClose decides a report: of a run, and of its tick while the tick still names that run; or, without a run, of
+// a claim that ran nothing. The release that comes with it is not judged here: it is always tried.
 func JudgeClose(req CloseRequest, f Facts) Verdict {
 	t, r := &f.Tick, req.Run
 	if r.ID == "" {
@@ -206,8 +206,8 @@ func JudgeClose(req CloseRequest, f Facts) Verdict {
 	return v
 }
 
-// amends says whether a report changes what is known: the first outcome does, and the run's own word replaces what
-// somebody else inferred (rule T3).
+// amends reports whether a report changes what is known: the first outcome does, and the run's own report replaces
+// an inferred outcome (rule T3).
 func amends(known run.Outcome, inferred bool, r run.Record) bool {
 	return known == "" || inferred && !r.Inferred
 }

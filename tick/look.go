@@ -10,11 +10,11 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// MostLooked is how many rows one step of a store looks at, at most: of ticks, or of jobs. A caller that needs more
-// goes on in the next step, from where this one ended.
+// MostLooked is how many rows, of ticks or of jobs, a store reads in one step at most. A caller that needs more
+// continues in the next step, from where this one ended.
 const MostLooked = 500
 
-// bounded is the limit of one step.
+// bounded returns the limit of one step.
 func bounded(limit int) int {
 	if limit <= 0 {
 		return MostLooked
@@ -22,29 +22,29 @@ func bounded(limit int) int {
 	return min(limit, MostLooked)
 }
 
-// A Spot names a tick. The zero Spot names none.
+// A Spot identifies a tick. The zero Spot identifies none.
 type Spot struct {
 	Job string
 	At  time.Time
 }
 
-// Spot names t.
+// Spot returns the Spot of t.
 func (t Tick) Spot() Spot { return Spot{t.Job, t.At} }
 
 // A Look selects unfinished ticks, in the order of their jobs and instants.
 type Look struct {
-	// Job is one job's name; else Prefix is how names begin ("": all).
+	// Job is one job's name; otherwise Prefix is how names begin ("": all).
 	Job, Prefix string
 	// After is where the last step ended; zero: from the beginning.
 	After Spot
-	// Limit is how many are looked at, at most MostLooked, which is the default.
+	// Limit is how many rows are read, at most MostLooked, which is the default.
 	Limit int
 }
 
-// Max is the effective limit.
+// Max returns the effective limit.
 func (l Look) Max() int { return bounded(l.Limit) }
 
-// Range are the names in question, [from, to); an empty to is no bound.
+// Range returns the range of names, [from, to); an empty to is no bound.
 func (l Look) Range() (from, to string) {
 	if l.Job != "" {
 		return l.Job, l.Job + "\x00"
@@ -52,7 +52,7 @@ func (l Look) Range() (from, to string) {
 	return l.Prefix, beyond(l.Prefix)
 }
 
-// AfterAt is the instant of After, in µs; before all others where there is none.
+// AfterAt returns the instant of After, in µs; if there is none, one before all others.
 func (l Look) AfterAt() int64 {
 	if (l.After == Spot{}) {
 		return math.MinInt64
@@ -60,7 +60,7 @@ func (l Look) AfterAt() int64 {
 	return l.After.At.UnixMicro()
 }
 
-// beyond is the smallest name that is larger than all with the prefix; empty where there is none.
+// beyond returns the smallest name that is larger than all with the prefix; empty if there is none.
 func beyond(prefix string) string {
 	b := []byte(prefix)
 	for i := len(b) - 1; i >= 0; i-- {
@@ -78,15 +78,15 @@ type OwedLook struct {
 	App string
 	// From is the first instant.
 	From time.Time
-	// After and Limit are Look's.
+	// After and Limit are as in Look.
 	After Spot
 	Limit int
 }
 
-// Max is the effective limit.
+// Max returns the effective limit.
 func (l OwedLook) Max() int { return bounded(l.Limit) }
 
-// AfterAt is the instant of After, in µs; after all others where there is none.
+// AfterAt returns the instant of After, in µs; if there is none, one after all others.
 func (l OwedLook) AfterAt() int64 {
 	if (l.After == Spot{}) {
 		return math.MaxInt64
@@ -94,17 +94,17 @@ func (l OwedLook) AfterAt() int64 {
 	return l.After.At.UnixMicro()
 }
 
-// Found is what one step found.
+// Found is the result of one step.
 type Found struct {
 	Ticks []Tick
-	// Next is where the next step goes on; zero: there is no more.
+	// Next is where the next step continues; zero: there is no more.
 	Next Spot
 }
 
-// More says whether there is more.
+// More reports whether there is more.
 func (f Found) More() bool { return f.Next != Spot{} }
 
-// Ended makes the answer of a step that was to look at limit rows and has read these. keep chooses those to return.
+// Ended makes the result of a step with the given limit that has read these rows. keep chooses the rows to return.
 func Ended(read []Tick, limit int, keep func(Tick) bool) (f Found) {
 	for _, t := range read {
 		if keep(t) {
@@ -117,12 +117,12 @@ func Ended(read []Tick, limit int, keep func(Tick) bool) (f Found) {
 	return f
 }
 
-// Dead says whether an unfinished tick is an orphan.
+// Dead reports whether an unfinished tick is an orphan.
 func Dead(t Tick) bool { return !t.Live }
 
-// Owed says whether a tick that was claimed here may still have to be run, or taken back: its run was lost, crashed
-// or canceled (rule T3); it ended without a run, and not by anybody's wish (rule T8); or a clock that was fast may
-// have ended it (rule L12). The server of the job decides. A store only finds such ticks without looking at all
+// Owed reports whether a tick that was claimed here may still have to be run, or taken back: its run was lost,
+// crashed or canceled (rule T3); it ended without a run, and nobody wanted that (rule T8); or a clock that was fast
+// may have ended it (rule L12). The server of the job decides. A store only finds such ticks without reading all
 // others.
 func (t Tick) Owed() bool {
 	if t.State != Closed || t.Lease.Owner == (lease.Nonce{}) {
@@ -137,7 +137,7 @@ func (t Tick) Owed() bool {
 	return false
 }
 
-// AppOf is the application of a job: its name before the first slash; "" where there is none.
+// AppOf returns the app of a job: its name before the first slash; "" if there is no slash.
 func AppOf(job string) string {
 	app, _, found := strings.Cut(job, "/")
 	if !found {
@@ -151,15 +151,16 @@ type JobQuery struct {
 	// Names are exact, at most MostLooked. None: Prefix is how names begin ("": all).
 	Names  []string
 	Prefix string
-	// After is the last name of the step before; "": from the beginning. Limit is Look's. Neither is for Names.
+	// After is the last name of the step before; "": from the beginning. Limit is as in Look. Neither applies to
+	// Names.
 	After string
 	Limit int
 }
 
-// Max is the effective limit.
+// Max returns the effective limit.
 func (q JobQuery) Max() int { return bounded(q.Limit) }
 
-// Range is Look's; not for Names.
+// Range is as in Look; it does not apply to Names.
 func (q JobQuery) Range() (from, to string) { return q.Prefix, beyond(q.Prefix) }
 
 // Registry reads all registered jobs whose name begins with prefix, step by step.

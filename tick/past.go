@@ -13,7 +13,7 @@ type past struct {
 	Until      int64  `json:"until"`
 }
 
-// PastOf writes definitions, as Definitions has them, for Job.Past; none are the empty text.
+// PastOf encodes definitions, as Definitions returns them, for Job.Past; no definitions are the empty text.
 func PastOf(ended []Job) string {
 	if len(ended) == 0 {
 		return ""
@@ -29,9 +29,9 @@ func PastOf(ended []Job) string {
 	return string(b)
 }
 
-// Definitions are the definitions under which the job's ticks above its mark may fall, oldest first; the last one is
-// in force. Each is the job as if it had that definition, from its Since until its Until. If Past cannot be read, the
-// error says so, and the definition in force is returned all the same.
+// Definitions returns the definitions that the job's ticks above its mark may belong to, oldest first; the last one
+// is in force. Each is the job as if it had that definition, from its Since until its Until. If Past cannot be read,
+// the error says so, and the definition in force is returned all the same.
 func (j Job) Definitions() ([]Job, error) {
 	if j.Past == "" {
 		return []Job{j}, nil
@@ -50,7 +50,7 @@ func (j Job) Definitions() ([]Job, error) {
 	return append(all, j), nil
 }
 
-// As is the job as if it had another of its definitions. A definition that ended did so at the latest when the
+// As returns the job as if it had another of its definitions. A definition that ended did so at the latest when the
 // present one began: the beginning may have been moved back since (rule L12).
 func (j Job) As(definition Job) Job {
 	if definition.Until.IsZero() {

@@ -19,8 +19,8 @@ func Unaccounted(due []time.Time, rows []Tick) []time.Time {
 	return out
 }
 
-// Unclaimed turns the scheduled instants due, sorted, that no row accounts for into closed rows
-// with the given outcome: runs of neighbours become one range row with a count (rule T4).
+// Unclaimed turns the scheduled instants due, sorted, that no row accounts for into closed rows with the given
+// outcome: neighbouring instants become one range row with a count (rule T4).
 func Unclaimed(job string, due []time.Time, rows []Tick, out run.Outcome, reason string) []Tick {
 	var (
 		gaps []Tick
@@ -43,8 +43,8 @@ func Unclaimed(job string, due []time.Time, rows []Tick, out run.Outcome, reason
 	return gaps
 }
 
-// accounts says of instants, asked in their order, whether a row accounts for them. There may be ten
-// thousand of either: none is looked at twice.
+// accounts returns a function that reports whether a row accounts for an instant; call it with the instants in
+// order. There may be ten thousand rows and instants: none is looked at twice.
 func accounts(rows []Tick) func(at time.Time) bool {
 	type span struct{ from, through time.Time }
 	spans := make([]span, len(rows))
@@ -63,9 +63,9 @@ func accounts(rows []Tick) func(at time.Time) bool {
 	}
 }
 
-// InParts settles at most so many rows in a step. Each step raises the mark to just before the first row that it
-// leaves to the next steps, and so accounts for all that lies below. settle returns the mark as it then stands. The
-// steps end if something holds the mark up, or another process has raised it. The answer is the first step's.
+// InParts settles at most that many rows per step. Each step raises the mark to just before the first row that it
+// leaves to the next steps, and so accounts for everything below. settle returns the mark after the step. The steps
+// end if something holds the mark back, or another process has raised it. The answer is the first step's.
 func (r SettleRequest) InParts(most int, settle func(SettleRequest) (Answer, time.Time, error)) (first Answer, err error) {
 	rows := slices.SortedFunc(slices.Values(r.Rows), func(x, y Tick) int { return x.At.Compare(y.At) })
 	for part := r; ; {
@@ -84,7 +84,7 @@ func (r SettleRequest) InParts(most int, settle func(SettleRequest) (Answer, tim
 	}
 }
 
-// Last is the last tick of a row, which may stand for a range.
+// Last returns the last tick of a row, which may be a range.
 func (t *Tick) Last() time.Time {
 	if t.Through.After(t.At) {
 		return t.Through
@@ -93,8 +93,8 @@ func (t *Tick) Last() time.Time {
 }
 
 // JudgeSettle decides a settling of job. above are the rows after its mark, up to r.To at least, in the order of
-// their instants; the zero job is not registered. It returns the job as it then stands, and the rows to insert where
-// there is none yet.
+// their instants; the zero job is not registered. It returns the job as it is afterwards, and the rows to insert if
+// they do not exist yet.
 func JudgeSettle(r SettleRequest, job Job, above []Tick, now time.Time) (s Status, next Job, insert []Tick) {
 	if !r.Fits(job) {
 		return Taken, job, nil
@@ -117,13 +117,13 @@ func JudgeSettle(r SettleRequest, job Job, above []Tick, now time.Time) (s Statu
 	return Won, job, insert
 }
 
-// Fits says whether the request was made of the job as it stands; the zero job is not registered.
+// Fits reports whether the request was made for the job as it is now; the zero job is not registered.
 func (r SettleRequest) Fits(job Job) bool {
 	return job.Generation != 0 && job.Mark.Equal(Micro(r.From)) && (r.Generation == 0 || r.Generation == job.Generation)
 }
 
-// upTo is how far the mark may go: to just before the oldest unfinished tick above it, and before a range that would
-// cover a tick with a row of its own, which would then have two outcomes.
+// upTo returns how far the mark may be raised: to just before the oldest unfinished tick above it, and before a
+// range that would cover a tick with a row of its own, which would then have two outcomes.
 func (r SettleRequest) upTo(above []Tick) time.Time {
 	to := Micro(r.To)
 	before := func(at time.Time) {
@@ -148,14 +148,14 @@ func (r SettleRequest) upTo(above []Tick) time.Time {
 	return to
 }
 
-// LatestFirst sorts rows for lowering a mark: it is lowered before each row that it would cut in two, which is left
-// for the next time. That may lower it into an overlapping row, but only into one that begins earlier. So in this
-// order each row is looked at once, and no row below the mark is left out.
+// LatestFirst sorts rows for lowering a mark. The mark is lowered to before each row that it would cut in two, and
+// such a row is left for the next time. That may lower it into an overlapping row, but only into one that begins
+// earlier. So in this order each row is looked at once, and no row below the mark is left out.
 func LatestFirst(rows []Tick) []Tick {
 	return slices.SortedFunc(slices.Values(rows), func(x, y Tick) int { return y.At.Compare(x.At) })
 }
 
-// Splits says whether a range row is still as it was read, so that it may be split.
+// Splits reports whether a range row is still as it was read, so that it may be split.
 func (r SplitRequest) Splits(t Tick) bool {
 	return t.State != "" && !t.Through.IsZero() && t.Through.Equal(Micro(r.Row.Through)) && t.Count == r.Row.Count
 }

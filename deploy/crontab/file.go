@@ -19,7 +19,7 @@ import (
 // maxSize is the largest crontab that is read, in bytes.
 const maxSize = 1 << 20
 
-// DefaultFile is the file that the entries of an app have to themselves.
+// DefaultFile returns the path of the file that contains only the entries of an app.
 func DefaultFile(app string) string { return "/etc/cron.d/dibs-" + app }
 
 // A File is a crontab with users: /etc/crontab, or a file in /etc/cron.d. It is safe for concurrent use.
@@ -35,7 +35,7 @@ var _ deploy.Target = (*File)(nil)
 // cron skips files of other names in /etc/cron.d.
 var fileName = lazy.Regexp(`^[A-Za-z0-9_-]{1,200}$`)
 
-// NewFile is the target at a path. A name that begins with "dibs-" is of a file that has nobody else's entries. It
+// NewFile returns the target at a path. If its name begins with "dibs-", the file contains only entries of dibs. It
 // need not exist, but its directory must.
 func NewFile(path string, o Options) (*File, error) {
 	abs, err := filepath.Abs(path)
@@ -50,7 +50,7 @@ func NewFile(path string, o Options) (*File, error) {
 	return &File{layout{Options: o, system: true, own: own}, filepath.Clean(dir), base, disk.Text}, nil
 }
 
-// String is the path.
+// String returns the path.
 func (f *File) String() string { return filepath.Join(f.dir, f.base) }
 
 // Lock locks the directory (flock), so the applies of all its files are one after the other.
@@ -64,7 +64,7 @@ func (f *File) open() (*beneath.Dir, error) {
 	return d, err
 }
 
-// Read reads the file. One that is not a regular file, or that another user could have put there, is refused.
+// Read reads the file. It refuses a file that is not a regular file, or that another user could have put there.
 func (f *File) Read(context.Context) (deploy.Image, error) {
 	d, err := f.open()
 	if err != nil {
@@ -85,9 +85,8 @@ func (f *File) read(d *beneath.Dir) (text string, exists bool, err error) {
 	return string(b), err == nil, err
 }
 
-// Write puts a new file in the place of the old one, in one step, durably, with the same owner, group and mode (or
-// 0644). A failure leaves the old file, and at most a hidden one that cron does not read and the next Write
-// removes.
+// Write replaces the file in one step, durably, with the same owner, group and mode (or 0644). A failure leaves the
+// old file, and at most a hidden one that cron does not read and the next Write removes.
 func (f *File) Write(_ context.Context, from, to deploy.Image) error {
 	d, err := f.open()
 	if err != nil {

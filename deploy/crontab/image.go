@@ -123,7 +123,7 @@ func (m *image) problemsOf(p part, env map[string]setting, foreign int) (all []s
 	return all
 }
 
-// readsZone says whether a CRON_TZ counts. A cron that does not read it passes it to the command only.
+// readsZone reports whether a CRON_TZ counts. A cron that does not read it passes it to the command only.
 func (m *image) readsZone(s setting) bool { return m.Zones || s.n != 0 && m.own }
 
 // walk calls f for each part with the variables that are set at its end for a block, and above it for a line.

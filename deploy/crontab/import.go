@@ -24,14 +24,14 @@ type ImportOptions struct {
 	// Zone is the host's zone, in which its cron reads times: an IANA name. It is required, because a manifest's
 	// default is UTC and a crontab's is not.
 	Zone string
-	// System says that entries have a user, as in /etc/crontab and /etc/cron.d.
+	// System states that entries have a user, as in /etc/crontab and /etc/cron.d.
 	System bool
-	// Home tells a user's home directory, where cron starts commands; "" is the user who runs this process. Default:
-	// the system's users.
+	// Home returns a user's home directory, where cron starts commands; "" is the user who runs this process.
+	// Default: the system's users.
 	Home func(user string) (string, error)
 }
 
-// Left is what was not carried over as it was.
+// Left is what was not carried over unchanged.
 type Left struct {
 	// Line is its number, from 1, and Text the line.
 	Line int
@@ -40,9 +40,10 @@ type Left struct {
 	Reason string
 }
 
-// Import writes the manifest that does what a crontab does, as YAML, and lists what it could not carry over. Comments
-// above an entry are comments of its job. Entries of dibs itself are left. The scope of all jobs is host, as a
-// crontab's: each server runs them; their concurrency is dibs's default, Forbid. It fails if no entry remains.
+// Import returns the manifest that does what a crontab does, as YAML, and lists what it could not carry over.
+// Comments above an entry become comments of its job. It leaves out entries of dibs itself. The scope of all jobs is
+// host, like a crontab's: each server runs them; their concurrency is dibs's default, Forbid. It fails if no entry
+// remains.
 func Import(data []byte, o ImportOptions) (text []byte, left []Left, err error) {
 	if _, err := schedule.LoadZone(o.Zone); err != nil || o.Zone == "" {
 		return nil, nil, fmt.Errorf("zone %q: want the host's zone, as in Europe/Berlin: %w", o.Zone, err)

@@ -52,7 +52,7 @@ func readLine(s string, system bool) line {
 	return l
 }
 
-// schedulish says whether fields look like those of a schedule, in any cron's dialect.
+// schedulish reports whether fields look like those of a schedule, in any cron's dialect.
 func schedulish(fields []string) bool {
 	if len(fields) == 1 {
 		return len(fields[0]) > 1

@@ -32,7 +32,7 @@ func (m mark) String() string {
 
 func endOf(id deploy.ID) string { return markEnd + id.String() + "\n" }
 
-// isMark says whether a line begins a block, or ends one.
+// isMark reports whether a line begins a block, or ends one.
 func isMark(raw, prefix string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(strings.TrimLeft(raw, blanks), prefix)
 	return strings.TrimRight(rest, blanks+"\r\n"), ok

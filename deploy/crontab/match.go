@@ -180,7 +180,7 @@ func cronixOwns(raw string, id deploy.ID) bool {
 	return has["app"] == id.App && has["job"] == id.Job && has["idx"] == fmt.Sprint(id.Index)
 }
 
-// cronixFires says whether a line is active and calls cronix for the job.
+// cronixFires reports whether a line is active and calls cronix for the job.
 func cronixFires(raw string, id deploy.ID) bool {
 	l := readLine(bare(raw), false)
 	if l.kind != entry {

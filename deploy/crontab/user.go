@@ -29,8 +29,8 @@ type User struct {
 
 var _ deploy.Target = (*User)(nil)
 
-// NewUser is the crontab of a user; an empty name is the user that runs this process. Only root may name another
-// user. program is crontab(1); if it is empty, crontab is looked up in PATH.
+// NewUser returns the crontab of a user; an empty name is the user that runs this process. Only root may name
+// another user. program is crontab(1); if it is empty, crontab is looked up in PATH.
 func NewUser(name, program string, o Options) (*User, error) {
 	me, err := user.Current()
 	if err != nil {
@@ -54,7 +54,7 @@ func NewUser(name, program string, o Options) (*User, error) {
 // String names the crontab's user.
 func (u *User) String() string { return "crontab of " + u.layout.user }
 
-// Lock locks the user's home directory (flock), or the nearest one above that is there: root and the user find the
+// Lock locks the user's home directory (flock), or the nearest existing one above it: root and the user find the
 // same one.
 func (u *User) Lock(ctx context.Context) (func(), error) {
 	dir := filepath.Clean("/" + u.home)
@@ -67,7 +67,7 @@ func (u *User) Lock(ctx context.Context) (func(), error) {
 	return disk.Lock(ctx, dir)
 }
 
-// Read asks `crontab -l`.
+// Read runs `crontab -l`.
 func (u *User) Read(ctx context.Context) (deploy.Image, error) {
 	text, exists, err := u.list(ctx)
 	if err != nil {
@@ -90,8 +90,7 @@ func noTable(complaint string) bool {
 	return strings.Contains(complaint, "no crontab for") || strings.Contains(complaint, "can't open") && strings.Contains(complaint, "No such file")
 }
 
-// Write gives the text to `crontab -`, and asks whether it is there now. A text that cron does not take changes
-// nothing.
+// Write passes the text to `crontab -`, and checks that it is there now. A text that cron refuses changes nothing.
 func (u *User) Write(ctx context.Context, from, to deploy.Image) error {
 	was, is := from.Documents()[0], to.Documents()[0]
 	text, exists, err := u.list(ctx)

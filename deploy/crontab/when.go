@@ -12,11 +12,11 @@ import (
 	"github.com/dibs-run/dibs/schedule"
 )
 
-// A Translation is what a crontab says for a schedule.
+// A Translation is a schedule in the language of a crontab.
 type Translation struct {
 	// Lines are the schedules of its lines: five fields each.
 	Lines []string
-	// More says that cron fires more often than the schedule is due, because it cannot say the schedule: `dibs
+	// More means that cron fires more often than the schedule is due, because it cannot express the schedule: `dibs
 	// trigger` decides which of its fires are ticks. It never fires less often.
 	More bool
 }

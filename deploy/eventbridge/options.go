@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-run/dibs/internal/lazy"
 )
 
-// Options say where tasks are started, and as whom.
+// Options say where tasks are started, and under which role.
 type Options struct {
 	// Region is that of the schedules, such as eu-central-1. Rendering needs none. Default: AWS_REGION, or the
 	// profile's.
@@ -22,7 +22,7 @@ type Options struct {
 	// Cluster and TaskDefinition are ARNs of ECS. A task definition without a revision is the latest at each fire.
 	Cluster        string `yaml:"cluster"`
 	TaskDefinition string `yaml:"task_definition"`
-	// Container is the one whose command is replaced.
+	// Container is the container whose command is replaced.
 	Container string `yaml:"container"`
 	// LaunchType is FARGATE (the default), EC2 or EXTERNAL.
 	LaunchType string `yaml:"launch_type"`
@@ -34,16 +34,16 @@ type Options struct {
 	Role string `yaml:"role"`
 	// DeadLetter is the ARN of the SQS queue that gets a fire for which no task could be started.
 	DeadLetter string `yaml:"dead_letter_queue"`
-	// RetryFor is for how long EventBridge tries to start a task, from a minute to a day. Default: as long as a tick
-	// of the job may still start, as far as that lies between these.
+	// RetryFor is how long EventBridge tries to start a task, from a minute to a day. Default: as long as a tick of
+	// the job may still start, within these bounds.
 	RetryFor time.Duration `yaml:"retry_for"`
 	// Endpoint is for tests: another address than AWS's.
 	Endpoint string `yaml:"endpoint"`
-	// Elsewhere says to look for cronix's schedules of the app in all groups, to adopt them.
+	// Elsewhere looks for cronix's schedules of the app in all groups, to adopt them.
 	Elsewhere bool `yaml:"-"`
 }
 
-// ParseOptions reads options from YAML or JSON. A name that it does not know is an error.
+// ParseOptions reads options from YAML or JSON. An unknown name is an error.
 func ParseOptions(data []byte) (o Options, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)

@@ -20,7 +20,7 @@ import (
 // tagKey is the tag by which a group is dibs's; its value is the app.
 const tagKey = "dibs:app"
 
-// Schedules are those of an app in EventBridge Scheduler. It is safe for concurrent use.
+// Schedules are the schedules of an app in EventBridge Scheduler. It is safe for concurrent use.
 type Schedules struct {
 	app, group string
 	options    Options
@@ -31,7 +31,7 @@ type Schedules struct {
 
 var _ deploy.Target = (*Schedules)(nil)
 
-// New is the target of an app. It calls nothing yet. Credentials are looked for where AWS's own tools do.
+// New returns the target of an app. It calls nothing yet. It looks for credentials where AWS's own tools do.
 func New(app string, o Options) (*Schedules, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -44,10 +44,10 @@ func New(app string, o Options) (*Schedules, error) {
 		client: &aws.Client{Service: "scheduler", Region: o.Region, Endpoint: o.Endpoint}}, nil
 }
 
-// String is the region and the group.
+// String returns the region and the group.
 func (t *Schedules) String() string { return "eventbridge " + t.options.Region + "/" + t.group }
 
-// Lock keeps out other applies of this process's; AWS has no lock. See Write.
+// Lock excludes other applies of this process; AWS has no lock. See Write.
 func (t *Schedules) Lock(context.Context) (func(), error) {
 	t.mu.Lock()
 	return t.mu.Unlock, nil
@@ -56,7 +56,7 @@ func (t *Schedules) Lock(context.Context) (func(), error) {
 // call makes one call of the API.
 func (t *Schedules) call(ctx context.Context, c aws.Call) error { return t.client.Do(ctx, c) }
 
-// Read reads the app's group. A group of that name without the tag is an error: it is somebody else's.
+// Read reads the app's group. A group of that name without the tag is an error: it belongs to somebody else.
 func (t *Schedules) Read(ctx context.Context) (deploy.Image, error) { return t.read(ctx) }
 
 func (t *Schedules) read(ctx context.Context) (m *image, err error) {

@@ -12,12 +12,12 @@ import (
 	"github.com/dibs-run/dibs/schedule"
 )
 
-// A Translation is what EventBridge Scheduler has for a schedule.
+// A Translation is a schedule in the language of EventBridge Scheduler.
 type Translation struct {
-	// Lines are expressions, each with its zone behind a space.
+	// Lines are expressions, each followed by a space and its zone.
 	Lines []string
-	// More says that they fire more often than the schedule is due, because EventBridge cannot say the schedule:
-	// `dibs trigger` decides which of its fires are ticks. They never fire less often.
+	// More means that they fire more often than the schedule is due, because EventBridge cannot express the
+	// schedule: `dibs trigger` decides which of its fires are ticks. They never fire less often.
 	More bool
 }
 

@@ -21,9 +21,9 @@ type Cluster struct {
 
 var _ deploy.Target = (*Cluster)(nil)
 
-// New connects to a cluster: that of a context of the kubeconfig ("" is the current one), or, where there is no
-// kubeconfig, the one in whose pod this runs. The namespace is by default the context's, or the pod's. The cluster is
-// not asked yet; an exec plugin of the kubeconfig is.
+// New connects to a cluster: that of a context of the kubeconfig ("" is the current one) or, if there is no
+// kubeconfig, the cluster of the pod that this process runs in. The default namespace is the context's, or the
+// pod's. New does not call the cluster yet, but it runs an exec plugin of the kubeconfig.
 func New(context, namespace string) (*Cluster, error) {
 	c, err := connect(context, namespace)
 	if err != nil {
@@ -36,8 +36,8 @@ func New(context, namespace string) (*Cluster, error) {
 	return &Cluster{name: name + "/" + c.namespace, namespace: c.namespace, client: &c.client}, nil
 }
 
-// Split takes a target's name apart, as --to has it behind kubernetes: ":CONTEXT", "/NAMESPACE", or both so.
-// The name of a context may have a slash itself.
+// Split splits a target's name, the part of --to after kubernetes: ":CONTEXT", "/NAMESPACE", or both in this order.
+// The name of a context may itself contain a slash.
 func Split(where string) (context, namespace string, err error) {
 	rest, named := strings.CutPrefix(where, ":")
 	if !named {
@@ -69,12 +69,12 @@ func Split(where string) (context, namespace string, err error) {
 	return context, namespace, nil
 }
 
-// String is the context and the namespace.
+// String returns the context and the namespace.
 func (c *Cluster) String() string { return c.name }
 
 func (c *Cluster) place(name string) string { return c.name + "/cronjobs/" + name }
 
-// Lock keeps out the other applies of this process. Those of others are kept apart by the versions of the objects.
+// Lock excludes other applies of this process. The versions of the objects exclude those of other processes.
 func (c *Cluster) Lock(context.Context) (unlock func(), err error) {
 	c.mu.Lock()
 	return c.mu.Unlock, nil
@@ -89,8 +89,8 @@ func (c *Cluster) Read(ctx context.Context) (deploy.Image, error) {
 	return imageOf(c, all), nil
 }
 
-// Write has the server check everything first (dryRun), so that what it would refuse changes nothing. Then it applies,
-// and deletes last. After an error some is done, and the next Apply goes on.
+// Write has the server check everything first (dryRun), so that what it would refuse changes nothing. Then it
+// applies, and deletes last. After an error a part is done, and the next Apply continues.
 func (c *Cluster) Write(ctx context.Context, from, to deploy.Image) error {
 	is := to.(*image)
 	now, err := c.Read(ctx)
@@ -120,7 +120,7 @@ func (c *Cluster) Write(ctx context.Context, from, to deploy.Image) error {
 	return nil
 }
 
-// Check has the server check what an image has to write, without writing it.
+// Check has the server check what an image would write, without writing it.
 func (c *Cluster) Check(ctx context.Context, to deploy.Image) error {
 	return c.each(ctx, to.(*image), true)
 }

@@ -99,7 +99,7 @@ func fromConfig(config *kubeconfig, name, namespace string) (*connection, error)
 	return newConnection(ctx.Name, cl.Server, namespace, t, u.bearer)
 }
 
-// overheard says whether others can read what is sent to a server.
+// overheard reports whether others can read what is sent to a server.
 func overheard(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" {

@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-run/dibs/deploy"
 )
 
-// Render writes the CronJobs of entries as YAML, for somebody else to apply. Without a namespace they have none. What
-// others apply is another manager's: a later Install takes it for edited by hand.
+// Render returns the CronJobs of entries as YAML, for another tool to apply. Without a namespace they have none.
+// Objects that another tool applies belong to another manager: a later Install treats them as edited by hand.
 func Render(entries []deploy.Entry, namespace string) (string, error) {
 	if namespace != "" && !objectName().MatchString(namespace) {
 		return "", fmt.Errorf("namespace %q: want a name of a-z, 0-9 and -", namespace)

@@ -12,11 +12,11 @@ import (
 	"github.com/dibs-run/dibs/schedule"
 )
 
-// A Translation is what CronJobs say for a schedule.
+// A Translation is a schedule in the language of CronJobs.
 type Translation struct {
 	// Lines are five fields and a zone each: "15 4 1 * * Europe/Berlin". Each becomes a CronJob.
 	Lines []string
-	// More says that the CronJobs fire more often than the schedule is due, because Kubernetes cannot say the
+	// More means that the CronJobs fire more often than the schedule is due, because Kubernetes cannot express the
 	// schedule: `dibs trigger` decides which of their fires are ticks. They never fire less often.
 	More bool
 }

@@ -23,7 +23,7 @@ const maxUnit = 64 << 10
 // SystemDir is where an administrator's units are.
 const SystemDir = "/etc/systemd/system"
 
-// A Manager is a systemd that is told of changes.
+// A Manager is a systemd that is notified of changes.
 type Manager interface {
 	// Do is a call of systemctl(1), such as daemon-reload.
 	Do(ctx context.Context, args ...string) error
@@ -31,11 +31,11 @@ type Manager interface {
 
 // Options say whose units they are. The zero value is the system's.
 type Options struct {
-	// Dir is the directory. Default: SystemDir, or with User that of the user who runs this process.
+	// Dir is the directory. Default: SystemDir or, with User, that of the user who runs this process.
 	Dir string
-	// User says that they are one user's units.
+	// User states that they are one user's units.
 	User bool
-	// Manager is told. Default: the one that runs, if it runs and Dir is not named; else nobody is.
+	// Manager is notified. Default: the running one, if one runs and Dir is not set; otherwise none.
 	Manager Manager
 }
 
@@ -49,7 +49,7 @@ type Units struct {
 
 var _ deploy.Target = (*Units)(nil)
 
-// New is the target of a directory, which is made if it is a user's own.
+// New returns the target of a directory, which it creates if it is a user's own.
 func New(o Options) (*Units, error) {
 	u := &Units{dir: o.Dir, user: o.User, manager: o.Manager, write: disk.Text}
 	switch {
@@ -75,7 +75,7 @@ func New(o Options) (*Units, error) {
 	return u, nil
 }
 
-// runs says whether there is a systemd to be told, as sd_booted(3) does.
+// runs reports whether there is a systemd to be told, as sd_booted(3) does.
 func runs(user bool) bool {
 	dir := "/run/systemd/system"
 	if user {
@@ -98,13 +98,13 @@ func (s systemctl) Do(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// String is the directory.
+// String returns the directory.
 func (u *Units) String() string { return u.dir }
 
 // Lock locks the directory (flock).
 func (u *Units) Lock(ctx context.Context) (func(), error) { return disk.Lock(ctx, u.dir) }
 
-// Read reads the units of dibs and lists the others' timers.
+// Read reads the units of dibs and lists the other timers.
 func (u *Units) Read(context.Context) (deploy.Image, error) {
 	d, err := u.open()
 	if err != nil {
@@ -164,8 +164,8 @@ func (u *Units) read(d *beneath.Dir) (*image, error) {
 	return m, nil
 }
 
-// Write writes the units that differ, services before timers, and tells systemd. After an error the directory has some
-// of both, and the next Apply goes on.
+// Write writes the units that differ, services before timers, and notifies systemd. After an error the directory has
+// some of both, and the next Apply continues.
 func (u *Units) Write(ctx context.Context, from, to deploy.Image) error {
 	was, is := from.(*image), to.(*image)
 	d, err := u.open()

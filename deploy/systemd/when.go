@@ -12,12 +12,12 @@ import (
 	"github.com/dibs-run/dibs/schedule"
 )
 
-// A Translation is what a timer says for a schedule.
+// A Translation is a schedule in the language of a timer.
 type Translation struct {
 	// Lines are values of OnCalendar.
 	Lines []string
-	// More says that the timer fires more often than the schedule is due, because systemd cannot say the schedule:
-	// `dibs trigger` decides which of its fires are ticks. It never fires less often.
+	// More means that the timer fires more often than the schedule is due, because systemd cannot express the
+	// schedule: `dibs trigger` decides which of its fires are ticks. It never fires less often.
 	More bool
 }
 

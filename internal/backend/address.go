@@ -7,10 +7,10 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// An Address says where a store is, and how it is opened.
+// An Address says where a store is, and how to open it.
 type Address struct {
 	store.Config
-	// Fleet says that a store there can reach beyond this host.
+	// Fleet states that a store at this address can reach beyond this host.
 	Fleet bool
 	// Via opens it.
 	Via func(context.Context, store.Config) (*store.Store, error)
@@ -19,8 +19,8 @@ type Address struct {
 // OpenTimeout bounds the opening of a store, with the preparation of a new one.
 const OpenTimeout = 10 * time.Second
 
-// Open opens the store at an address, and makes its backend. The address and what this host remembers of it say the
-// TTL, the epoch and the namespace of o.
+// Open opens the store at an address, and makes its backend. The TTL, the epoch and the namespace of o come from the
+// address and from what this host remembers about it.
 func Open(ctx context.Context, a Address, o Options) (*Backend, error) {
 	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
 	defer cancel()
@@ -45,8 +45,8 @@ func Open(ctx context.Context, a Address, o Options) (*Backend, error) {
 	return b, nil
 }
 
-// letGo closes a store's connections. One that does not answer any more gets no long farewell: the process is about to
-// end, and whoever started it waits.
+// letGo closes a store's connections. If the store no longer answers, it does not wait long: the process is about to
+// end, and its caller waits.
 func letGo(s *store.Store, within time.Duration) {
 	closed := make(chan struct{})
 	go func() {

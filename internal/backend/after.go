@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// RetainOneIn is how many processes that ran one thing there are for one that forgets.
+	// RetainOneIn is the average number of processes with a single run of which one deletes old history.
 	RetainOneIn = 10
-	// MostAfter bounds the steps of the store that such a process takes after its one run.
+	// MostAfter bounds the store steps that such a process takes after its run.
 	MostAfter = 10
 )
 
-// RetainAfter forgets what history does not keep, at the end of a process that ran one thing, so that a host
-// without a server does so too. It asks the store some seven times, which may be far away, so one run in
+// RetainAfter deletes what history does not keep, at the end of a process with a single run, so that a host without
+// a server does so too. It sends about seven requests to the store, which may be far away, so only one run in
 // RetainOneIn does it. What fails, or is not done in time, is left for another run.
 func (b *Backend) RetainAfter(ctx context.Context) {
 	if rand.IntN(RetainOneIn) > 0 {
@@ -28,7 +28,7 @@ func (b *Backend) RetainAfter(ctx context.Context) {
 	}
 }
 
-// Keep keeps what a run printed, and does not take long. It comes after the release.
+// Keep stores what a run printed, and does not take long. It is called after the release.
 func (b *Backend) Keep(r run.Record, output []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.Keeper.Margin().RPCTimeout)
 	defer cancel()

@@ -16,36 +16,36 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Options say for which process a backend is made. All have defaults but Log.
+// Options describe the process for which a backend is made. All have defaults but Log.
 type Options struct {
-	// Role is what others know the process by: its Self.Command. Default none.
+	// Role is how others recognise the process: its Self.Command. Default none.
 	Role string
-	// Dir is a directory of this host in which outcomes are kept that the store could not be told, and what is known
-	// of the store. Default none: they are kept in memory, and nothing is known.
+	// Dir is a directory of this host. It keeps outcomes that could not be written to the store, and what is known
+	// about the store. Default none: outcomes are kept in memory, and nothing is known.
 	Dir string
-	// Namespace keeps those apart that use one store and one Dir.
+	// Namespace separates users of the same store and the same Dir.
 	Namespace string
-	// TTL is that of the leases. Default the store's longest.
+	// TTL is the TTL of the leases. Default the store's longest.
 	TTL time.Duration
 	// Seen is the latest epoch of the store that is known (rule L9).
 	Seen lease.Epoch
-	// Reclaim has the work of a dead supervisor of this host be killed, so that its lease can be had at once.
-	// Without it such a lease is waited for, and only one whose work is gone is had at once (rule L6).
+	// Reclaim kills the work of a dead supervisor of this host, so that its lease can be acquired at once. Without
+	// it, only a lease whose work is gone is acquired at once, and another one must expire (rule L6).
 	Reclaim bool
-	// Keeper keeps the leases; it stays the caller's. Default a new one, which Close ends.
+	// Keeper keeps the leases; the caller still owns it. Default a new one, which Close ends.
 	Keeper *lease.Keeper
 	// OnOverrun is the backend's.
 	OnOverrun func(*lease.Lease)
 	Log       *slog.Logger
 }
 
-// Silent is o without a log.
+// Silent returns o without a log.
 func (o Options) Silent() Options {
 	o.Log = slog.New(slog.DiscardHandler)
 	return o
 }
 
-// A Backend is the scheduler's, and the store behind it. It is safe for concurrent use.
+// A Backend is the scheduler's Backend, and the store behind it. It is safe for concurrent use.
 type Backend struct {
 	*scheduler.Backend
 	Store *store.Store
@@ -55,8 +55,8 @@ type Backend struct {
 	backTold atomic.Int64 // when the hold-back ends of which was told last, by the boot clock
 }
 
-// New makes the backend of an opened store, which stays the caller's. It asks the store nothing. A store that keeps no
-// ticks has leases alone.
+// New makes the backend of an opened store, which the caller still owns. It sends no request to the store. A store
+// that keeps no ticks has leases only.
 func New(st *store.Store, o Options) (*Backend, error) {
 	self := command.Self()
 	self.Command = o.Role
@@ -91,7 +91,7 @@ func (b *Backend) Close() {
 	b.ends()
 }
 
-// heldBack says once for each time that the store grants nothing yet: each lock and role that waits hears of it.
+// heldBack reports once each time that the store grants nothing yet: every lock and role that waits calls it.
 func (b *Backend) heldBack(d time.Duration) {
 	end := b.Keeper.Boot() + d
 	if before := time.Duration(b.backTold.Swap(int64(end))); before != 0 && end-before < time.Second {
@@ -110,7 +110,7 @@ func (b *Backend) stepped(d time.Duration) {
 	}
 }
 
-// gone proves that the work of a holder of this host is gone (rule L6).
+// gone proves that the work of a holder on this host is gone (rule L6).
 func gone(self lease.Holder, reclaim bool) func(context.Context, lease.Record, func() bool) bool {
 	return func(ctx context.Context, r lease.Record, held func() bool) bool {
 		if command.WorkGone(r.Key, r.Holder) || command.EarlierBoot(self, r.Holder) {

@@ -5,7 +5,7 @@ import (
 	"github.com/dibs-run/dibs/run/command"
 )
 
-// Leftovers is what a command's target is told of a policy.
+// Leftovers converts a policy's value to that of a command's target.
 func Leftovers(l job.Leftovers) command.Leftovers {
 	switch l {
 	case job.LeftoversKill:

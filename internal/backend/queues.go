@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// Queues opens a store for its queues, and says how it is let go of.
+// Queues opens a store for its queues, and returns a function that closes it.
 func Queues(ctx context.Context, open func(context.Context) (*Backend, error)) (q driver.Store, letGo func(), err error) {
 	b, err := open(ctx)
 	if err != nil {

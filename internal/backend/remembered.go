@@ -9,9 +9,9 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// remembered is what a host keeps of a shared store between two processes, so that a store that lost its data or went
-// back to an older state is recognised, and held back for long enough (rule L9). Each is a hint: without it, or where
-// the directory cannot be written, less is known and nothing fails.
+// remembered is what a host keeps about a shared store between two processes, so that a store that lost its data or
+// went back to an older state is recognised, and held back for long enough (rule L9). Each item is a hint: without
+// it, or if the directory cannot be written, less is known and nothing fails.
 type remembered struct {
 	dir   string
 	as    string
@@ -19,7 +19,7 @@ type remembered struct {
 	epoch lease.Epoch
 }
 
-// longestSeen bounds what is believed of a file that others may write.
+// longestSeen bounds what is trusted from a file that others may write.
 const longestSeen = 10 * time.Minute
 
 func (a Address) remembered(dir string) (m remembered) {

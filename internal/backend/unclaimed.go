@@ -11,10 +11,10 @@ import (
 	"github.com/dibs-run/dibs/scheduler"
 )
 
-// NoteUnclaimed keeps in a directory of this host that it was there for a tick and the store was not, so that the
-// tick ends as unavailable rather than missed (rule T4). Without the store the tick is the one that
-// is due by this host's own clock; a wrong clock names one that others have, or none, and the note
-// is told only once nobody can start that tick any more.
+// NoteUnclaimed records in a directory of this host that the host was there for a tick but the store was not, so
+// that the tick ends as unavailable rather than missed (rule T4). Without the store, the tick is the one that is due
+// by this host's own clock; a wrong clock may name another tick, or none, and the note is delivered only once nobody
+// can start that tick any more.
 func (a Address) NoteUnclaimed(dir string, j *scheduler.Job, key string, at time.Time, cause error) {
 	if !errors.Is(cause, lease.ErrUnavailable) {
 		return
@@ -30,14 +30,15 @@ func (a Address) NoteUnclaimed(dir string, j *scheduler.Job, key string, at time
 	if id == "" {
 		return // it was never used from here: there is nobody to tell
 	}
-	// A note that cannot be kept leaves the tick missed, as it would be without a witness.
+	// If the note cannot be kept, the tick is missed, as without a witness.
 	_ = spool.In(dir, id, a.Namespace).Put(scheduler.Item{Unavailable: &scheduler.Unclaimed{Job: key, At: at, Until: j.StartBy(at)}})
 }
 
-// Remember keeps in a directory of this host which store was found at an address, for a time when it does not answer.
+// Remember records in a directory of this host which store was found at an address, for a time when it does not
+// answer.
 func (a Address) Remember(dir string, b *Backend) {
 	_ = spool.Remember(dir, a.knownAs(), b.Store.Properties.InstallationID)
 }
 
-// knownAs is an address for the purpose of knowing a store again.
+// knownAs returns the address in the form in which a store is recognised again.
 func (a Address) knownAs() string { return a.String() + " " + a.Namespace }

@@ -20,7 +20,7 @@ type copying struct {
 	again         map[ID]bool // ticks to look at, although they are older than from
 }
 
-// runs copies those that began since, and those that had no outcome then.
+// runs copies the runs that began since the last pass, and those that had no outcome then.
 func (c *copying) runs() error {
 	err := pages(history.Query{From: c.from}, read(c.ctx, c.From.History.Runs), func(r run.Record) time.Time { return r.Started }, c.sendRuns)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *copying) runs() error {
 func (c *copying) sendRuns(rows []run.Record) error {
 	ended := make([]run.Record, 0, len(rows))
 	for _, r := range rows {
-		// A run of an older tick, caught up on or run again, says that there is news of the tick.
+		// A run of an older tick, caught up or run again, means that the tick has changed.
 		if !r.Tick.IsZero() && r.Tick.Before(c.from) {
 			c.again[ID{r.Job, r.Tick}] = true
 		}
@@ -64,7 +64,8 @@ func (c *copying) sendRuns(rows []run.Record) error {
 	return nil
 }
 
-// jobs copies ticks: the new ones of all jobs, and of each job whose mark has moved those that were settled since.
+// jobs copies ticks: the new ones of all jobs, and, for each job whose mark has moved, those that were settled
+// since.
 func (c *copying) jobs(jobs []tick.Job) error {
 	known := map[string]bool{}
 	for _, j := range jobs {
@@ -91,8 +92,8 @@ func (c *copying) jobs(jobs []tick.Job) error {
 	return nil
 }
 
-// recent copies the new ticks of all jobs, without asking for each job: but where more are due at one instant
-// than a page has.
+// recent copies the new ticks of all jobs, without a request per job, unless more are due at one instant than a page
+// holds.
 func (c *copying) recent(jobs []tick.Job, send func([]tick.Tick) error) error {
 	for q := (history.Query{From: c.from, Limit: page}); ; {
 		rows, err := read(c.ctx, c.From.History.Ticks)(q)
@@ -140,7 +141,7 @@ func (c *copying) sendTicks(rows []tick.Tick) error {
 	return nil
 }
 
-// unfinished looks once more at ticks that had no outcome, and at those that have another run.
+// unfinished looks again at ticks that had no outcome, and at those that have another run.
 func (c *copying) unfinished() error {
 	seen := map[ID]bool{}
 	for _, id := range c.after.Ticks {
@@ -198,7 +199,7 @@ func read[T any](ctx context.Context, from func(context.Context, history.Query) 
 	}
 }
 
-// pages takes all that q selects, a page at a time, the latest first.
+// pages passes all that q selects to take, a page at a time, the latest first.
 func pages[T any](q history.Query, read func(history.Query) ([]T, error), at func(T) time.Time, take func([]T) error) error {
 	q.Limit = page
 	for {

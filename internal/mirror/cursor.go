@@ -10,25 +10,24 @@ import (
 	"github.com/dibs-run/dibs/internal/beneath"
 )
 
-// A Cursor keeps how far a directory was copied to one store, through a crash. One that is lost costs
-// a second sending, which changes nothing.
+// A Cursor keeps how far a directory was copied to one store, through a crash. If it is lost, everything is sent
+// again, which changes nothing.
 type Cursor interface {
 	Load() (Position, error)
 	Save(Position) error
 }
 
-// A Position is how far it was copied: all that began before Until, but for what was unfinished.
+// A Position is how far the directory was copied: all that began before Until, except what was unfinished.
 type Position struct {
 	Until time.Time `json:"until"`
-	// Marks are the marks of jobs as they were: what is settled later lies between them and the
-	// marks of then.
+	// Marks are the marks of jobs at that time: what is settled later is between them and the later marks.
 	Marks map[string]time.Time `json:"marks,omitempty"`
 	// Runs and Ticks had no outcome yet.
 	Runs  []string `json:"runs,omitempty"`
 	Ticks []ID     `json:"ticks,omitempty"`
 }
 
-// An ID names a tick.
+// An ID identifies a tick.
 type ID struct {
 	Job string    `json:"job"`
 	At  time.Time `json:"tick"`
@@ -38,7 +37,7 @@ type ID struct {
 // directory, so it is opened beneath it.
 type File struct{ dir, name string }
 
-// FileIn is the cursor in dir for the store with the given installation id and namespace.
+// FileIn returns the cursor in dir for the store with the given installation id and namespace.
 func FileIn(dir, installation, namespace string) File {
 	return File{dir, beneath.FileName(installation+"-"+namespace) + ".json"}
 }
@@ -48,7 +47,7 @@ const folder = "mirror"
 // mostCursor bounds the file, in bytes: anybody who shares the directory can make it of any size.
 const mostCursor = 64 << 20
 
-// Load fulfils Cursor. A file that cannot be understood, as a loss of power can leave one, is none.
+// Load implements Cursor. A file that cannot be parsed, as a power loss can leave one, counts as none.
 func (f File) Load() (p Position, err error) {
 	b, err := f.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +73,7 @@ func (f File) read() ([]byte, error) {
 	return d.Read(f.name, mostCursor)
 }
 
-// Save fulfils Cursor.
+// Save implements Cursor.
 func (f File) Save(p Position) error {
 	b, err := json.Marshal(p)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// A Host is what a shared store knows of a host whose jobs are copied to it.
+// A Host is what a shared store knows about a host whose jobs are copied to it.
 type Host struct {
 	ID string
-	// Name is what it calls itself.
+	// Name is the host's own name.
 	Name string
-	// Since is when it was registered and Seen when it was last heard of: what it tells of lies
-	// before that, and after that it has no ticks (rule H1).
+	// Since is when the host was registered and Seen when it last reported: its records are before Seen, and after
+	// that it has no ticks (rule H1).
 	Since, Seen time.Time
-	// Jobs are those that its directory accounts for, or did not long ago.
+	// Jobs are those that its directory accounts for, or recently did.
 	Jobs []tick.Job
 }
 
@@ -51,16 +51,15 @@ func Hosts(ctx context.Context, p *scheduler.Backend) ([]Host, error) {
 	return hosts, nil
 }
 
-// Own leaves out of a registry what stands for hosts.
+// Own removes the rows that represent hosts from a registry.
 func Own(known []tick.Job) []tick.Job {
 	return slices.DeleteFunc(known, func(j tick.Job) bool { return strings.HasPrefix(j.Name, hostPrefix) })
 }
 
-// forgotten is how long the definition of a job that was removed is still told.
+// forgotten is how long the definition of a removed job is still copied.
 const forgotten = 90 * 24 * time.Hour
 
-// describe is what is registered of a host with these jobs. It leaves out what changes with every
-// tick.
+// describe returns what is registered of a host with these jobs. It leaves out what changes with every tick.
 func describe(name string, jobs []tick.Job, now time.Time) (string, error) {
 	a := about{Host: name, Jobs: []tick.Job{}}
 	for _, j := range jobs {

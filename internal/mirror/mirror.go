@@ -15,23 +15,22 @@ import (
 )
 
 const (
-	// lookBack bounds what is copied to a store that was away, or is new, for longer.
+	// lookBack bounds how far back records are copied to a store that was unavailable for longer, or is new.
 	lookBack = 7 * 24 * time.Hour
-	// overlap is looked at once more by the next pass: what was being written during the last one.
+	// overlap is the time that the next pass looks at again: it covers what was being written during the last one.
 	overlap = 30 * time.Second
-	// beatEvery is how often a host says that it is there.
+	// beatEvery is how often a host reports that it is there.
 	beatEvery = 30 * time.Second
 	// page is how many rows are read and sent at a time.
 	page = 1000
 )
 
-// A Mirror copies what a host's directory records to a shared store. It never writes to the
-// directory, and what runs there never waits for it.
+// A Mirror copies the records of a host's directory to a shared store. It never writes to the directory, and what
+// runs there never waits for it.
 type Mirror struct {
 	// From is the host's directory and To the shared store.
 	From, To *scheduler.Backend
-	// Store names To among the stores that this host has been copied to: its installation id and
-	// namespace.
+	// Store identifies To among the stores that this host has been copied to: its installation id and namespace.
 	Store  string
 	Cursor Cursor
 
@@ -40,8 +39,8 @@ type Mirror struct {
 	beat       time.Time
 }
 
-// Run copies until ctx ends, several times per TTL, and once more when it has. One process of the
-// host does at a time; the others stand by.
+// Run copies until ctx ends, several times per TTL, and once more after that. One process of the host copies at a
+// time; the others stand by.
 func (m *Mirror) Run(ctx context.Context) {
 	var turn *lease.Lease
 	log, failing := m.log(), false
@@ -70,8 +69,8 @@ func (m *Mirror) Run(ctx context.Context) {
 	}
 }
 
-// pass bounds a Pass; the next one tries a silent store again. The last pass, at the end of a process, has little
-// time: the process's end waits for it.
+// pass bounds a Pass; the next one tries again if the store does not answer. The last pass, at the end of a process,
+// has little time: the process's end waits for it.
 func (m *Mirror) pass(ctx context.Context, last bool) error {
 	bound := time.Minute
 	if last {
@@ -112,8 +111,8 @@ func (m *Mirror) turn(ctx context.Context, l *lease.Lease) *lease.Lease {
 
 func (m *Mirror) log() *slog.Logger { return cmp.Or(m.From.Log, slog.Default()) }
 
-// Pass copies what is new since the last one. All of it may be sent again: an error, or a crash in the
-// middle, costs nothing else.
+// Pass copies what is new since the last pass. Everything may be sent again: an error, or a crash in the middle,
+// costs nothing else.
 func (m *Mirror) Pass(ctx context.Context) error {
 	before, err := m.Cursor.Load()
 	if err != nil {
@@ -145,7 +144,7 @@ func (m *Mirror) Pass(ctx context.Context) error {
 	return m.Cursor.Save(c.after)
 }
 
-// register has the shared store know this host, with what its jobs are, and when it was last there.
+// register tells the shared store about this host, its jobs, and when it was last there.
 func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) error {
 	id := short(m.From.Self.HostID)
 	if id == "" {
@@ -185,7 +184,7 @@ func (m *Mirror) register(ctx context.Context, jobs []tick.Job, now time.Time) e
 	return nil
 }
 
-// recall reads what the store knows of this host.
+// recall reads what the store knows about this host.
 func (m *Mirror) recall(ctx context.Context, name string) error {
 	rows, err := m.To.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// A Way is from a host's own store to the shared one.
+// A Way leads from a host's own store to the shared one.
 type Way struct {
 	From *backend.Backend
-	// Dir is the host's directory, in which the cursor lies.
+	// Dir is the host's directory, which contains the cursor.
 	Dir string
 	// Open opens the shared store, whose namespace is Namespace.
 	Open      func(context.Context) (*backend.Backend, error)
@@ -20,14 +20,14 @@ type Way struct {
 	Log       *slog.Logger
 }
 
-// to is the mirror of a host in an opened store.
+// to returns the mirror of a host in an opened store.
 func (w Way) to(shared *backend.Backend) *Mirror {
 	id := shared.Store.Properties.InstallationID
 	return &Mirror{From: w.From.Backend, To: shared.Backend, Store: id + "-" + w.Namespace, Cursor: FileIn(w.Dir, id, w.Namespace)}
 }
 
-// Follow copies until ctx ends, and once more then. It opens the shared store for itself: host jobs run whether or not
-// that can be done now.
+// Follow copies until ctx ends, and once more then. It opens the shared store itself: host jobs run whether or not
+// that is possible now.
 func (w Way) Follow(ctx context.Context) {
 	for said := false; ; said = true {
 		shared, err := w.Open(ctx)
@@ -50,8 +50,8 @@ func (w Way) Follow(ctx context.Context) {
 	}
 }
 
-// After copies at the end of a process that ran one thing on this host, unless one that serves
-// does. It takes little time and says nothing: what a store did not take now, the next one tells it.
+// After copies at the end of a process with a single run on this host, unless a serving process does. It takes
+// little time and logs nothing: the next process copies what the store did not accept now.
 func (w Way) After(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.From.Keeper.Margin().RPCTimeout)
 	defer cancel()

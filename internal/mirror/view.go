@@ -11,14 +11,14 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// View is a backend to read from: what a host has copied to p, under the names that its jobs have on
-// the host. Of the registry it has Jobs alone; nothing can be claimed or recorded there.
+// View returns a backend to read from: what a host has copied to p, under the names that its jobs have on the host.
+// Of the registry it has Jobs only; nothing can be claimed or recorded there.
 func (h Host) View(p *scheduler.Backend) *scheduler.Backend {
 	return &scheduler.Backend{Name: p.Name, Keeper: p.Keeper, Self: p.Self, Log: p.Log,
 		Ticks: viewTicks{host: h}, History: viewHistory{p.History, h.ID}}
 }
 
-// viewTicks is a registry to be read.
+// viewTicks is a read-only registry.
 type viewTicks struct {
 	tick.Store // nil: to call anything but Jobs is a mistake in the program
 	host       Host
@@ -35,7 +35,7 @@ func (v viewTicks) Jobs(_ context.Context, q tick.JobQuery) ([]tick.Job, error) 
 	return found[:min(len(found), q.Max())], nil
 }
 
-// viewHistory tells what is of one host.
+// viewHistory returns the records of one host.
 type viewHistory struct {
 	history.Store
 	host string

@@ -15,12 +15,12 @@ import (
 // Client enqueues through the process that runs this command. Its zero value reaches no process.
 type Client struct{ Via string }
 
-// patience is how long a step may take in all, the waiting for one's turn included.
+// patience is how long a step may take in all, including the wait for its turn.
 const patience = 30 * time.Second
 
-// EnqueueMany enqueues many tasks, in steps as queue.Client does: each step is atomic, and on an error the answers of
-// the steps before it are returned with it. An error wraps ErrUnreachable if no answer came; the step may have been
-// carried out then.
+// EnqueueMany enqueues many tasks, in steps as queue.Client does: each step is atomic, and on an error the answers
+// of the steps before it are returned with it. If no answer came, the error wraps ErrUnreachable; the step may have
+// been carried out then.
 func (c Client) EnqueueMany(ctx context.Context, specs []task.Spec) ([]task.Enqueued, error) {
 	answers := make([]task.Enqueued, 0, len(specs))
 	for len(specs) > 0 {
@@ -38,7 +38,7 @@ func (c Client) EnqueueMany(ctx context.Context, specs []task.Spec) ([]task.Enqu
 	return answers, nil
 }
 
-// The bounds of one step: tasks, and bytes of their arguments. They are queue.Client's.
+// The bounds of one step: tasks, and bytes of their arguments. They are the same as queue.Client's.
 const (
 	mostSpecs = 1000
 	mostArgs  = 8 << 20

@@ -1,6 +1,6 @@
-// Package nested lets the commands that a dibs runs enqueue tasks in the store of that dibs. They are not told the
-// store's address, which may hold a password (rule H3); instead each of them finds in its environment the name of a
-// socket of the process that runs it, and a token that is good for as long as the command runs.
+// Package nested lets the commands that a dibs process runs enqueue tasks in that process's store. They do not get
+// the store's address, which may contain a password (rule H3). Instead each of them finds in its environment the
+// name of a socket of the process that runs it, and a token that is valid while the command runs.
 package nested
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Variable is where a command finds its way in: SOCKET/TOKEN, or Unreachable.
+// Variable tells a command how to reach the process: SOCKET/TOKEN, or Unreachable.
 const Variable = "DIBS_STORE_VIA"
 
-// Unreachable stands for the way in where there can be none: the platform has no such sockets, say.
+// Unreachable is the value of Variable if there is no way, for example because the platform has no such sockets.
 const Unreachable = "unreachable"
 
 // maxFrame bounds a message, in bytes: a step of the queue's client, and what JSON adds to it.
 const maxFrame = 16 << 20
 
-// ErrUnreachable is wrapped where the process that runs this command cannot be asked. It wraps queue.ErrUnavailable.
+// ErrUnreachable is wrapped if the process that runs this command cannot be reached. It wraps queue.ErrUnavailable.
 var ErrUnreachable = fmt.Errorf("the dibs that runs this command cannot be reached: %w", queue.ErrUnavailable)
 
 // request is what a command asks for; Specs are one step, all or none of it.
@@ -47,7 +47,7 @@ var kinds = map[string]error{
 	"unsupported": errors.ErrUnsupported,
 }
 
-// errBusy is answered before anything was read.
+// errBusy is the answer before anything was read.
 var errBusy = errors.New("the dibs that runs this command is busy with other commands of this user")
 
 func failed(err error) answer {
@@ -59,7 +59,7 @@ func failed(err error) answer {
 	return answer{Error: err.Error()}
 }
 
-// remote is an error that the other side had.
+// remote is an error of the other side.
 type remote struct {
 	text string
 	is   error
@@ -92,7 +92,7 @@ func send(w io.Writer, v any) error {
 	return err
 }
 
-// receive reads one. What its length claims is not believed before it is there.
+// receive reads a message. It does not trust the claimed length before the bytes have arrived.
 func receive(r io.Reader, v any) error {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

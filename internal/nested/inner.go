@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-run/dibs/run/command"
 )
 
-// An Inner is how the commands of this process reach its store. It is safe for concurrent use.
+// An Inner lets the commands of this process reach its store. It is safe for concurrent use.
 type Inner struct {
 	o      InnerOptions
 	server *Server // nil where there can be none
@@ -25,16 +25,17 @@ type Inner struct {
 
 // InnerOptions say how commands find the store.
 type InnerOptions struct {
-	// File is the path of the file that names it; empty: something else does.
+	// File is the path of the file that names the store; empty if no file does.
 	File string
-	// Default says that commands which name no store find the same one.
+	// Default states that commands which name no store find the same one.
 	Default bool
-	// Open opens it for its queues, and says how it is let go of. It is called when the first task is enqueued.
+	// Open opens the store for its queues, and returns a function that closes it. It is called when the first task
+	// is enqueued.
 	Open func(context.Context) (q driver.Store, letGo func(), err error)
 	Log  *slog.Logger
 }
 
-// NewInner makes one; the process's commands may be started from then on.
+// NewInner returns an Inner; the process's commands may be started from then on.
 func NewInner(o InnerOptions) *Inner {
 	i := &Inner{o: o}
 	var err error
@@ -45,7 +46,7 @@ func NewInner(o InnerOptions) *Inner {
 	return i
 }
 
-// Environ is what all commands find of the store: the name of the file that names it, if that is what does.
+// Environ returns what all commands find about the store: the name of the file that names it, if a file does.
 func (i *Inner) Environ(base []string) []string {
 	env := slices.DeleteFunc(command.WithoutStore(base), func(v string) bool { return strings.HasPrefix(v, "DIBS_STORE_FILE=") })
 	if i.o.File != "" {
@@ -54,7 +55,7 @@ func (i *Inner) Environ(base []string) []string {
 	return env
 }
 
-// Enter is a command.Entrance. Where nobody named a store, our own user's commands find the same directory.
+// Enter is a command.Entrance. If nobody named a store, commands of this process's own user find the same directory.
 func (i *Inner) Enter(u *command.User) (env []string, leave func()) {
 	uid := uint32(os.Geteuid())
 	switch {
@@ -70,8 +71,8 @@ func (i *Inner) Enter(u *command.User) (env []string, leave func()) {
 	return []string{variable}, leave
 }
 
-// enqueue takes a command's tasks in, by a connection of its own: no run waits for it. It is opened when it is
-// first needed.
+// enqueue adds a command's tasks over a connection of its own, so that no run waits for it. The connection is opened
+// when it is first needed.
 func (i *Inner) enqueue(ctx context.Context, specs []queue.Spec) ([]queue.Enqueued, error) {
 	c, err := i.queue(ctx)
 	if err != nil {
@@ -93,7 +94,7 @@ func (i *Inner) queue(ctx context.Context) (*queue.Client, error) {
 	return i.client, nil
 }
 
-// Close ends it; no command runs any more.
+// Close closes it; no command may run any more.
 func (i *Inner) Close() {
 	if i.server != nil {
 		_ = i.server.Close()

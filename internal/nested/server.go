@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// perUser bounds the connections of one user at a time. The next one is told to come again.
+	// perUser bounds the concurrent connections of one user. The next one is told to try again.
 	perUser = 8
 	// talk is how long a command may take for its message, and how long the answer may take to be read.
 	talk = 10 * time.Second
 )
 
-// Enqueue takes tasks in, in steps as queue.Client does. It returns within a bounded time.
+// Enqueue adds tasks, in steps as queue.Client does. It returns within a bounded time.
 type Enqueue func(context.Context, []task.Spec) ([]task.Enqueued, error)
 
 // A Server answers commands. It is safe for concurrent use.
@@ -41,7 +41,7 @@ type Server struct {
 	busy   map[uint32]int    // connections by user
 }
 
-// Listen opens the socket. It has no name in a file system, where others could be in its way.
+// Listen opens the socket. It has no name in a file system, where other programs could interfere with it.
 func Listen(enqueue Enqueue) (*Server, error) {
 	name := "@dibs-" + rand.Text()
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
@@ -55,7 +55,7 @@ func Listen(enqueue Enqueue) (*Server, error) {
 }
 
 // Admit returns the variable for the environment of a command that runs as the user uid, and leave, which ends the
-// command's right. Both return at once.
+// command's access. Both return at once.
 func (s *Server) Admit(uid uint32) (variable string, leave func()) {
 	token := rand.Text()
 	s.mu.Lock()
@@ -68,7 +68,7 @@ func (s *Server) Admit(uid uint32) (variable string, leave func()) {
 	}
 }
 
-// Close ends the serving, requests under way included.
+// Close ends the serving, including requests in progress.
 func (s *Server) Close() error {
 	s.stop()
 	err := s.socket.Close()
@@ -108,7 +108,7 @@ func (s *Server) accept() {
 	}
 }
 
-// peer is the user at the other end, as the kernel knows it.
+// peer returns the user at the other end, as the kernel knows it.
 func peer(c *net.UnixConn) (uid uint32, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -122,8 +122,8 @@ func peer(c *net.UnixConn) (uid uint32, err error) {
 	return cred.Uid, nil
 }
 
-// enter admits a user that one of the running commands may run as. It refuses all others, before anything of theirs
-// is read.
+// enter admits a user that one of the running commands may run as. It refuses all others before reading anything of
+// theirs.
 func (s *Server) enter(uid uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,21 +7,21 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// MaxKept is how much of a run's output is kept with it: the end.
+// MaxKept is how much of the end of a run's output is kept with the run.
 const MaxKept = 64 << 10
 
-// Captured passes on what a run prints, line by line under the job's name or as lines of the JSON log, and
-// keeps the end of it. Kept is what both streams print, in the order in which it arrives.
+// Captured passes on what a run prints, line by line under the job's name or as lines of the JSON log, and keeps the
+// end of it: both streams, in the order in which they arrive.
 type Captured struct {
-	// To is where it is printed, each line behind Prefix; nil: nowhere.
+	// To is where it is printed, each line after Prefix; nil: nowhere.
 	To     *Printer
 	Prefix []byte
-	// Keep is given the end of it, MaxKept bytes at most, if there is any.
+	// Keep is called with the end of it, MaxKept bytes at most, if there is any.
 	Keep func([]byte)
-	// Log has a line for each of its lines, instead of To; nil: there is none.
+	// Log gets a line for each of its lines, instead of To; nil: none.
 	Log *LineLog
-	// Foreign is what an application answers: it must not speak to the terminal, as a command of ours may, and whoever
-	// passes it on holds a lease, and is not to be slowed down.
+	// Foreign means an application's answer: unlike a command of this host, it must not control the terminal, and
+	// its reader holds a lease, and must not be slowed down.
 	Foreign bool
 
 	mu    sync.Mutex
@@ -30,11 +30,10 @@ type Captured struct {
 	done  bool
 }
 
-// Write never fails, and never waits for long: neither a closed log nor one that nobody reads
-// may stop the work.
+// Write never fails, and never waits for long: neither a closed log nor one that nobody reads may stop the work.
 func (c *Captured) Write(p []byte) (int, error) { return c.WriteStream(run.Stdout, p) }
 
-// Apart is run.Streams's.
+// Apart implements run.Streams.
 func (c *Captured) Apart() bool { return c.Log != nil }
 
 // WriteStream is Write for one of the streams.
@@ -52,8 +51,8 @@ func (c *Captured) WriteStream(s run.Stream, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// AppendEnd is what is kept of an output and of what is printed then: at least the last bytes of both, as many as are
-// wanted, and at most twice that. LastOf has them exactly.
+// AppendEnd returns the end of kept followed by b: at least the last most bytes, and at most twice as many. LastOf
+// returns exactly that many.
 func AppendEnd(kept, b []byte, most int) []byte {
 	kept = append(kept, LastOf(b, most)...)
 	if over := len(kept) - most; over > most { // not each time: a flood comes in small pieces
@@ -62,7 +61,7 @@ func AppendEnd(kept, b []byte, most int) []byte {
 	return kept
 }
 
-// LastOf is the end of b.
+// LastOf returns the end of b.
 func LastOf(b []byte, most int) []byte { return b[max(len(b)-most, 0):] }
 
 // print writes one line in one call, so that the lines of several runs do not mix.
@@ -77,7 +76,7 @@ func (c *Captured) print(s run.Stream, line []byte, partial bool) {
 	}
 }
 
-// Close prints an unfinished line and keeps the output. It comes after the release.
+// Close prints an unfinished line and stores the output. It is called after the release.
 func (c *Captured) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

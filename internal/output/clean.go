@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// A Cleaner is an output of this process. Text from outside (an answer, a path, a name, a command line) is in most of
-// what it prints, and must not speak to the terminal: characters that control it, or that turn the direction of text,
-// are written as \u009b, in the form that JSON has as well. It is safe for concurrent use.
+// A Cleaner is an output of this process. Most of what it prints contains text from outside (an answer, a path, a
+// name, a command line), which must not control the terminal: control characters, and characters that change the
+// direction of text, are written as \u009b, as in JSON. It is safe for concurrent use.
 type Cleaner struct {
 	to io.Writer
 
@@ -19,10 +19,10 @@ type Cleaner struct {
 	rest []byte // the beginning of a character
 }
 
-// NewCleaner makes one of an output.
+// NewCleaner returns a Cleaner that writes to an output.
 func NewCleaner(to io.Writer) *Cleaner { return &Cleaner{to: to} }
 
-// AsIs is the output behind a Cleaner: for what is passed on byte by byte.
+// AsIs returns the output behind a Cleaner, for what is passed on byte by byte.
 func AsIs(w io.Writer) io.Writer {
 	if c, ok := w.(*Cleaner); ok {
 		return c.to
@@ -30,7 +30,7 @@ func AsIs(w io.Writer) io.Writer {
 	return w
 }
 
-// Verbatim is AsIs for what others have written: byte by byte, unless it is for a terminal.
+// Verbatim is AsIs for text from outside: byte by byte, unless it goes to a terminal.
 func Verbatim(w io.Writer) io.Writer {
 	if f, ok := AsIs(w).(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
@@ -58,7 +58,7 @@ func (c *Cleaner) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// End writes what was no character after all.
+// End writes an incomplete character at the end.
 func (c *Cleaner) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *Cleaner) End() {
 	}
 }
 
-// incomplete is how many bytes at the end begin a character.
+// incomplete returns how many bytes at the end begin a character.
 func incomplete(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
@@ -81,8 +81,8 @@ func incomplete(b []byte) int {
 	return 0
 }
 
-// Clean is b with everything escaped that speaks to a terminal, but for line ends and tabs. Text without such
-// characters is returned as it is.
+// Clean returns b with everything escaped that controls a terminal, except line ends and tabs. Text without such
+// characters is returned unchanged.
 func Clean(b []byte) []byte {
 	var out []byte
 	for at := 0; at < len(b); {
@@ -118,8 +118,8 @@ func appendEscaped(out []byte, r rune, invalid bool, first byte) []byte {
 	return fmt.Appendf(out, `\u%04x`, r)
 }
 
-// speaks says whether a character does more than appear: controls (C0, DEL, C1), marks and turns of direction, line
-// and paragraph separators, and tags, which nobody sees.
+// speaks reports whether a character does more than appear: controls (C0, DEL, C1), marks and changes of direction,
+// line and paragraph separators, and tags, which are invisible.
 func speaks(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':

@@ -1,3 +1,3 @@
-// Package output is what becomes of what work prints: it is passed on line by line, without anybody waiting for a slow
-// reader, as text or as lines of a JSON log, and its end is kept.
+// Package output handles what work prints: it passes it on line by line, without waiting for a slow reader, as text
+// or as lines of a JSON log, and keeps the end of it.
 package output

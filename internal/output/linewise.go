@@ -14,15 +14,15 @@ import (
 // maxLine is how much of a line of output is passed on at once, in bytes: a longer one comes in pieces.
 const maxLine = 64 << 10
 
-// Lines cuts what is printed on the two streams into lines, and long lines into pieces: partial says that the line
-// goes on. Its memory is bounded. It is not safe for concurrent use.
+// Lines splits what is printed on the two streams into lines, and long lines into pieces: partial means that the
+// line continues. Its memory is bounded. It is not safe for concurrent use.
 type Lines struct {
-	// Put takes a line without its end.
+	// Put receives a line without its end.
 	Put  func(s run.Stream, line []byte, partial bool)
 	rest [2][]byte // of each stream, what has no end yet
 }
 
-// Write takes what a stream prints.
+// Write adds what a stream prints.
 func (l *Lines) Write(s run.Stream, b []byte) {
 	rest := &l.rest[indexOf(s)]
 	known := len(*rest) // of what is looked at, this has no line end
@@ -48,7 +48,7 @@ func (l *Lines) Write(s run.Stream, b []byte) {
 	}
 }
 
-// End puts what has no line end.
+// End puts a last line without a line end.
 func (l *Lines) End() {
 	for i, rest := range l.rest {
 		if len(rest) > 0 {
@@ -65,15 +65,15 @@ func indexOf(s run.Stream) int {
 	return 0
 }
 
-// A LineLog has a line of the JSON log for each line that work prints. It has a queue beside the log's own:
-// however much is printed, what dibs itself logs is not dropped for it. It is safe for concurrent use.
+// A LineLog writes a line of the JSON log for each line that work prints. It has its own queue beside the log's:
+// however much work prints, no log line of dibs itself is dropped for it. It is safe for concurrent use.
 type LineLog struct {
 	to    *Printer
 	paced slog.Handler // slows its caller down to the reader's pace
 	hasty slog.Handler // waits for nobody
 }
 
-// NewLineLog makes one that writes where a log does.
+// NewLineLog returns a LineLog that writes where a log does.
 func NewLineLog(to io.Writer) *LineLog {
 	if p, ok := to.(*Printer); ok {
 		to = p.to
@@ -88,14 +88,14 @@ func NewLineLog(to io.Writer) *LineLog {
 	return l
 }
 
-// Of is the log of what one run prints.
+// Of returns the log of what one run prints.
 func (l *LineLog) Of(attrs ...slog.Attr) *LineLog {
 	attrs = append([]slog.Attr{slog.String("event", "output")}, attrs...)
 	return &LineLog{to: l.to, paced: l.paced.WithAttrs(attrs), hasty: l.hasty.WithAttrs(attrs)}
 }
 
-// Put logs a line or a piece of one. It slows its caller down to the reader's pace if that may wait. What is not
-// UTF-8 is replaced.
+// Put logs a line or a piece of one. It slows its caller down to the reader's pace if wait allows that. It replaces
+// what is not UTF-8.
 func (l *LineLog) Put(s run.Stream, line []byte, partial, wait bool) {
 	r := slog.NewRecord(time.Now(), slog.LevelInfo, "output", 0)
 	r.AddAttrs(slog.String("stream", s.String()), slog.String("line", string(bytes.ToValidUTF8(line, []byte("\uFFFD")))))
@@ -124,12 +124,12 @@ func (w pacedWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// OfRun are a run's attributes in the log.
+// OfRun returns a run's attributes in the log.
 func OfRun(r run.Record) []slog.Attr {
 	return []slog.Attr{slog.String("job", r.Job), slog.String("run_id", r.ID)}
 }
 
-// OfTask are a task's.
+// OfTask returns a task's attributes in the log.
 func OfTask(id int64, kind, queue string, attempt int, runID string) []slog.Attr {
 	return []slog.Attr{slog.Int64("task", id), slog.String("kind", kind), slog.String("queue", queue), slog.Int("attempt", attempt),
 		slog.String("run_id", runID)}

@@ -11,14 +11,14 @@ import (
 // maxQueued bounds, in bytes, what waits to be printed.
 const maxQueued = 1 << 20
 
-// A Printer writes lines in the background, each in one call. An output that nobody reads holds up nobody: lines are
+// A Printer writes lines in the background, each in one call. An output that nobody reads delays nobody: lines are
 // dropped then, and counted where they are missing. It is safe for concurrent use.
 type Printer struct {
 	to    io.Writer
 	queue *aside.Queue
 }
 
-// NewPrinter makes one that writes to an output.
+// NewPrinter returns a Printer that writes to an output.
 func NewPrinter(to io.Writer) *Printer {
 	return &Printer{to, &aside.Queue{Most: maxQueued, Missing: func(dropped map[string]int) {
 		fmt.Fprintf(to, "dibs: %d lines are missing here, because nobody read this output\n", dropped[lines])
@@ -28,8 +28,8 @@ func NewPrinter(to io.Writer) *Printer {
 // lines is what a Printer counts.
 const lines = "lines"
 
-// PrinterOf is w where that is a printer already, so that what several write there keeps its order; else a new one,
-// which passes on what it is given as it is.
+// PrinterOf returns w if it already is a printer, so that what several write there keeps its order; else a new one,
+// which passes on what it is given unchanged.
 func PrinterOf(w io.Writer) *Printer {
 	if p, ok := w.(*Printer); ok {
 		return p
@@ -37,8 +37,8 @@ func PrinterOf(w io.Writer) *Printer {
 	return NewPrinter(AsIs(w))
 }
 
-// Behind is the output behind a Printer and its Cleaner, for what is passed on byte by byte beside what they
-// print, though not at the same time.
+// Behind returns the output behind a Printer and its Cleaner, for what is passed on byte by byte in addition to what
+// they print, though not at the same time.
 func Behind(w io.Writer) io.Writer {
 	if p, ok := w.(*Printer); ok {
 		w = p.to
@@ -49,8 +49,8 @@ func Behind(w io.Writer) io.Writer {
 	return w
 }
 
-// uncleaned writes past a Cleaner. Only a Printer may, for which nobody waits for long: so does whoever needs
-// the Cleaner.
+// uncleaned writes past a Cleaner. Only a Printer may do so, since nobody waits long for a Printer, and so nobody
+// waits long for the Cleaner either.
 type uncleaned struct{ *Cleaner }
 
 func (u uncleaned) Write(b []byte) (int, error) {
@@ -66,7 +66,7 @@ func (p *Printer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Print queues a line, which is the Printer's from now on. A slow reader slows down the caller.
+// Print queues a line, which belongs to the Printer from now on. A slow reader slows down the caller.
 func (p *Printer) Print(line []byte) {
 	p.queue.DoPaced(lines, len(line), func() { p.put(line) })
 }
@@ -82,8 +82,8 @@ func (p *Printer) Flush() {
 	}
 }
 
-// Logger makes a logger to an output of this process, in order with what else is printed there. A log that nobody
-// reads holds up nobody: see Printer. A storm of warnings that are alike is few lines, which count.
+// Logger returns a logger to an output of this process, in order with what else is printed there. A log that nobody
+// reads delays nobody: see Printer. Many equal warnings become few lines with a count.
 func Logger(to io.Writer, handler func(io.Writer) slog.Handler) *slog.Logger {
 	if p, ok := to.(*Printer); ok {
 		return slog.New(p.queue.FoldingHandler(handler(p.to)))
@@ -91,7 +91,7 @@ func Logger(to io.Writer, handler func(io.Writer) slog.Handler) *slog.Logger {
 	return aside.Logger(slog.New(handler(to)))
 }
 
-// TextLogger logs lines for people, from a level on.
+// TextLogger returns a logger of lines for people, from a level on.
 func TextLogger(to io.Writer, from slog.Level) *slog.Logger {
 	return Logger(to, func(w io.Writer) slog.Handler {
 		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: from})

@@ -10,9 +10,9 @@ import (
 // A Tail passes on what is printed, and keeps the end of it. Set its fields before the first use. It is safe for
 // concurrent use.
 type Tail struct {
-	// To takes what is printed, and may keep it until it returns.
+	// To receives what is printed, and may use it until it returns.
 	To func(run.Stream, []byte)
-	// Over ends what has no line end; nil: there is nothing to end.
+	// Over is called to end a last line without a line end; nil: not called.
 	Over func()
 
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ const tailBytes = 4 << 10
 
 func (t *Tail) Write(b []byte) (int, error) { return t.WriteStream(run.Stdout, b) }
 
-// Apart is run.Streams's.
+// Apart implements run.Streams.
 func (t *Tail) Apart() bool { return true }
 
 // WriteStream is Write for one of the streams.
@@ -47,7 +47,7 @@ func (t *Tail) Close() {
 	}
 }
 
-// End is the end of what was printed, 4 KiB of it at most.
+// End returns the end of what was printed, 4 KiB of it at most.
 func (t *Tail) End() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

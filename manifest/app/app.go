@@ -20,15 +20,15 @@ import (
 // Path is where the manifest is served.
 const Path = "/.well-known/cron-manifest"
 
-// maxBody bounds what is read of a request, in bytes.
+// maxBody bounds how much of a request is read, in bytes.
 const maxBody = 4 << 20
 
-// Options are what an App needs to know.
+// Options configure an App.
 type Options struct {
 	// Name is the application's, as in a manifest.
 	Name string
-	// URL is the address at which dibs reaches this application, such as https://shop.internal. A path
-	// of it goes before those of the jobs.
+	// URL is the address at which dibs reaches this application, such as https://shop.internal. If it has a path,
+	// that is the prefix of the jobs' paths.
 	URL string
 	// Secrets are the secrets that a request may be signed with: two while one is being replaced.
 	Secrets [][]byte
@@ -36,40 +36,40 @@ type Options struct {
 	SecretRefs []string
 	// Once remembers runs. Default: Memory(0), which is enough for one process.
 	Once Once
-	// Tolerance is how far a signature's time may be from Now, to either side. Default, and for less than a second:
-	// the constant Tolerance.
+	// Tolerance is how far a signature's time may differ from Now, in either direction. Default, also for less than
+	// a second: the constant Tolerance.
 	Tolerance time.Duration
-	// Now is this host's time. Default time.Now.
+	// Now returns this host's time. Default time.Now.
 	Now func() time.Time
-	// Log takes refusals, and what goes wrong beside the work. Default slog.Default().
+	// Log takes refusals, and errors outside of the work. Default slog.Default().
 	Log *slog.Logger
 }
 
 // An Attempt is one try of a run, as dibs sent it.
 type Attempt struct {
-	// Job is the name of the job and RunID that of the run, the same for all its attempts; N counts
-	// these from 1.
+	// Job is the name of the job. RunID is the id of the run, the same for all its attempts; N counts the attempts
+	// from 1.
 	Job   string
 	RunID string
 	N     int
-	// Scheduled is the tick, and Sent when the request was sent. PreviousSuccess is the tick of the latest run that
-	// succeeded. It is zero if none of the last 100 did, or if dibs could not find it out in time: PreviousUnknown
-	// says so.
+	// Scheduled is the tick, and Sent is when the request was sent. PreviousSuccess is the tick of the latest run
+	// that succeeded. It is zero if none of the last 100 did, or if dibs could not find it in time; PreviousUnknown
+	// is true in the second case.
 	Scheduled, Sent, PreviousSuccess time.Time
 	PreviousUnknown                  bool
-	// Token grows from one grant of the job to the next: refuse a smaller one where you write.
+	// Token grows with each grant of the job: refuse a smaller one where you write.
 	Token int64
 	// IdempotencyKey stays the same when a tick is run again after a crash.
 	IdempotencyKey string
-	// TraceParent is the attempt's place in a trace, as W3C Trace Context has it.
+	// TraceParent is the attempt's place in a trace, in the format of W3C Trace Context.
 	TraceParent string
 	// Body is the body that the manifest declares.
 	Body []byte
 }
 
-// A Func does the work of a job. ctx ends when dibs hangs up: at the timeout, or when the run is stopped. An error is
-// a failure. It is tried again as the job's policy says, or not at all if it wraps ErrRejected. The first line of its
-// text is kept with the run.
+// A Func does the work of a job. ctx ends when dibs hangs up: at the timeout, or when the run is stopped. An error
+// is a failure. It is tried again as the job's policy says, or not at all if it wraps ErrRejected. The first line of
+// its text is kept with the run.
 type Func func(ctx context.Context, a Attempt) error
 
 // ErrRejected is wrapped by the error of a Func if no further attempt would help.
@@ -116,8 +116,8 @@ func New(o Options) (*App, error) {
 }
 
 // Handle registers a job and the function that does its work. The App sets the spec's App, Secrets and Request.URL;
-// Request may set method, headers and body. A Policy without Concurrency is that of version 1 with scope global: one
-// server of the fleet fires each tick. The error lists everything that is wrong with the manifest.
+// Request may set method, headers and body. A Policy without Concurrency means version 1's policy with scope global:
+// one server of the fleet fires each tick. The error lists everything that is wrong with the manifest.
 func (a *App) Handle(spec job.Spec, f Func) error {
 	path := strings.TrimSuffix(a.base.Path, "/") + "/cron/" + spec.Name
 	request := job.Request{Method: http.MethodPost}
@@ -143,7 +143,7 @@ func (a *App) Handle(spec job.Spec, f Func) error {
 	return nil
 }
 
-// Manifest is the manifest that is served, in its canonical form.
+// Manifest returns the manifest that is served, in its canonical form.
 func (a *App) Manifest() []byte { return a.canonical }
 
 // ServeHTTP serves the manifest, and does the work of jobs.
@@ -174,7 +174,7 @@ func (a *App) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fire does the work of a run, unless it is done or being done.
+// fire does the work of a run, unless it is done or in progress.
 func (a *App) fire(w http.ResponseWriter, r *http.Request, f Func, at Attempt) {
 	if at.RunID == "" {
 		http.Error(w, "no X-Cron-Run-Id", http.StatusBadRequest)
@@ -221,8 +221,8 @@ func work(ctx context.Context, f Func, a Attempt) (err error) {
 	return f(ctx, a)
 }
 
-// attemptOf reads the facts of an attempt. They are not signed: the signature is of the address and
-// the body, so believe them as far as you believe TLS.
+// attemptOf reads the facts of an attempt. They are not signed: the signature covers the address and the body, so
+// trust them only as far as you trust TLS.
 func attemptOf(r *http.Request, body []byte) Attempt {
 	h := r.Header
 	instant := func(name string) (t time.Time) { // what is none is not known

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A State is what is known of a run.
+// A State is what is known about a run.
 type State int
 
 // The states of a run.
@@ -21,12 +21,12 @@ const (
 type Once interface {
 	// Begin claims a run by its id. One caller gets Begun.
 	Begin(ctx context.Context, runID string) (State, error)
-	// End follows Begun. If the run is done, it is remembered; else it is forgotten, and the next attempt does its
-	// work. ctx does not end with the request.
+	// End follows Begun. If the run is done, it is remembered; otherwise it is forgotten, and the next attempt does
+	// its work. ctx does not end with the request.
 	End(ctx context.Context, runID string, done bool) error
 }
 
-// Memory is a Once of this process, which remembers the newest runs, at most so many; 0: 10,000.
+// Memory returns a Once of this process, which remembers at most the given number of the newest runs; 0: 10,000.
 func Memory(most int) Once {
 	if most <= 0 {
 		most = 10_000

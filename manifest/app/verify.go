@@ -13,10 +13,10 @@ import (
 	"github.com/dibs-run/dibs/run/webhook"
 )
 
-// Tolerance is the default for how far a signature's time may be from now, to either side.
+// Tolerance is the default for how far a signature's time may differ from now, in either direction.
 const Tolerance = 300 * time.Second
 
-// Why a request is refused, in the order in which it is checked.
+// Reasons to refuse a request, in the order in which they are checked.
 var (
 	ErrMissingSignature  = errors.New("MissingSignature")
 	ErrMalformedHeader   = errors.New("MalformedHeader")
@@ -57,7 +57,7 @@ func VerifyWithin(tolerance time.Duration, r *http.Request, body []byte, now tim
 	return which, nil
 }
 
-// signature reads the header: segments in any order, of which t and v1 must be there, once.
+// signature reads the header: segments in any order; t and v1 must each be there once.
 func signature(headers []string) (at int64, sum string, err error) {
 	switch {
 	case len(headers) == 0:
@@ -84,7 +84,7 @@ func signature(headers []string) (at int64, sum string, err error) {
 	return at, parts["v1"], nil
 }
 
-// target is the path and the query as they were sent.
+// target returns the path and the query as they were sent.
 func target(r *http.Request) string {
 	if strings.HasPrefix(r.RequestURI, "/") {
 		return r.RequestURI

@@ -13,25 +13,26 @@ import (
 	"github.com/dibs-run/dibs/manifest"
 )
 
-// Grants are what the operator lets an application name in the manifest that it serves, beside its own origin. What
-// the server can reach or read belongs to the operator, while the author of a fetched manifest is another person. The
-// manifest of a file, a directory or standard input is the operator's own and needs no grants.
+// Grants are what the operator lets an application name in the manifest that it serves, in addition to its own
+// origin. What the server can reach or read belongs to the operator, while the author of a fetched manifest is
+// another person. The manifest of a file, a directory or standard input is the operator's own and needs no grants.
 type Grants struct {
 	// Origin is the application's: scheme, host and port. New fills it in.
 	Origin string `json:"origin"`
 	// Apps are the apps whose jobs it may declare. Without any, Load marks the application's jobs with their origin
 	// (Spec.Source), and a store then takes them only if no other origin has registered the app.
 	Apps []string `json:"apps"`
-	// Secrets are the references that it may use, word for word: names, and its own as "env:NAME".
+	// Secrets are the references that it may use, exactly as written: names, and its own as "env:NAME".
 	Secrets []string `json:"secrets"`
-	// Hosts are where its requests, hooks and proxies may lead: HOST or HOST:PORT for https, and with a scheme
-	// in front (http://HOST, socks5://HOST:PORT) for that one. Without a port it is the scheme's usual one. An
-	// IPv6 address stands in brackets.
+	// Hosts are the hosts of its requests, hooks and proxies: HOST or HOST:PORT for https, and with a scheme before
+	// it (http://HOST, socks5://HOST:PORT) for that scheme. The default port is the scheme's usual one. Write an
+	// IPv6 address in brackets.
 	Hosts []string `json:"hosts"`
-	// Queues are those that its tasks may enter.
+	// Queues are the queues that its tasks may enter.
 	Queues []string `json:"queues"`
-	// Limits are the keys that its tasks may have a limit on, beside those that begin with its app and a slash. A
-	// task that names a key also says how many tasks of that key run, in all queues, and may stop the running one.
+	// Limits are the keys that its tasks may have a limit on, in addition to those that begin with its app and a
+	// slash. A task that names a key also sets how many tasks of that key run, in all queues, and may stop the
+	// running one.
 	Limits []string `json:"limits"`
 }
 
@@ -41,7 +42,7 @@ var (
 		`([0-9A-Za-z_]([0-9A-Za-z._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
 )
 
-// CheckApp says what is wrong with an app that is granted.
+// CheckApp returns what is wrong with an app that is granted.
 func CheckApp(app string) error {
 	if !appForm().MatchString(app) {
 		return fmt.Errorf("%q: want the name of an app: a lower-case letter, then up to 62 of a-z, 0-9 and -", app)
@@ -49,7 +50,7 @@ func CheckApp(app string) error {
 	return nil
 }
 
-// CheckHost says what is wrong with a host that is granted.
+// CheckHost returns what is wrong with a host that is granted.
 func CheckHost(host string) error {
 	if !hostForm().MatchString(host) {
 		return fmt.Errorf("%q: want HOST or HOST:PORT for https, as in hooks.example.com or 10.0.0.7:8443, or http://HOST",
@@ -58,7 +59,7 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// String is the grants in words.
+// String returns the grants in words.
 func (g *Grants) String() string {
 	list := func(all []string) string { return cmp.Or(strings.Join(all, ", "), "none") }
 	app := cmp.Or(strings.Join(g.Apps, ", "), "one that nobody else has registered")
@@ -66,14 +67,14 @@ func (g *Grants) String() string {
 		"no files and no commands", app, list(g.Secrets), list(g.Hosts), list(g.Queues), list(g.Limits))
 }
 
-// authority holds a fetched manifest against what its author was granted.
+// authority compares a fetched manifest with what its author was granted.
 type authority struct {
 	own    *url.URL
 	grants *Grants
 	errs   manifest.Errors
 }
 
-// check lists all that a manifest names and was not granted.
+// check lists all that a manifest names without a grant.
 func (g *Grants) check(own *url.URL, m *manifest.Manifest) error {
 	a := authority{own: own, grants: g}
 	if len(g.Apps) > 0 && !slices.Contains(g.Apps, m.App) {
@@ -178,7 +179,7 @@ func (a *authority) address(path, address string) {
 
 var errAddress = errors.New("the address cannot be read")
 
-// allows says whether an address is of the application's own origin, or of a host that it was granted.
+// allows reports whether an address has the application's own origin, or a host that it was granted.
 func (a *authority) allows(u *url.URL) bool {
 	if strings.EqualFold(u.Scheme, a.own.Scheme) && same(u.Hostname(), a.own.Hostname()) && portOf(u) == portOf(a.own) {
 		return true
@@ -189,7 +190,7 @@ func (a *authority) allows(u *url.URL) bool {
 	})
 }
 
-// named says whether a host may be named as that of a certificate.
+// named reports whether a host may be named as that of a certificate.
 func (a *authority) named(host string) bool {
 	return same(host, a.own.Hostname()) || slices.ContainsFunc(a.grants.Hosts, func(granted string) bool {
 		g := grantedHost(granted)
@@ -214,7 +215,7 @@ func portOf(u *url.URL) string {
 	return cmp.Or(u.Port(), usual[strings.ToLower(u.Scheme)])
 }
 
-// grantOf is how an address's host is granted.
+// grantOf returns how an address's host is granted.
 func grantOf(u *url.URL) string {
 	host := u.Hostname()
 	if strings.Contains(host, ":") {

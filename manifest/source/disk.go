@@ -35,9 +35,9 @@ func readPath(path string) ([]manifest.Document, error) {
 	return []manifest.Document{{Name: path, Data: data}}, nil
 }
 
-// readDir reads a directory's *.json, *.yaml and *.yml, in the order of their names. As for a shell,
-// names that begin with a dot are not among them: editors and deployments put unfinished
-// files there. Directories within are not searched.
+// readDir reads a directory's *.json, *.yaml and *.yml, in the order of their names. Like a shell, it leaves out
+// names that begin with a dot: editors and deployments put unfinished files there. It does not search
+// subdirectories.
 func readDir(path string) (documents []manifest.Document, err error) {
 	entries, err := os.ReadDir(path) // sorted by name
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-run/dibs/run/webhook"
 )
 
-// WellKnown is the path of the manifest endpoint, taken where an address names none.
+// WellKnown is the path of the manifest endpoint, used if an address has none.
 const WellKnown = "/.well-known/cron-manifest"
 
 // fetchTime bounds a request for a manifest, from the connection to the last byte.
@@ -61,7 +61,7 @@ func newEndpoint(address string, o Options) (*endpoint, error) {
 	return &endpoint{u, client, o.Secrets, fetchTime}, nil
 }
 
-// loopback says whether a host is this one by its name.
+// loopback reports whether a host is this one by its name.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()

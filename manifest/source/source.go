@@ -1,5 +1,5 @@
-// Package source is where a manifest is read from: a file, a directory of files, standard input,
-// or an application that serves it (the manifest endpoint of the cron-manifest protocol, version 1).
+// Package source reads a manifest from its place: a file, a directory of files, standard input, or an application
+// that serves it (the manifest endpoint of the cron-manifest protocol, version 1).
 package source
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/dibs-run/dibs/manifest"
 )
 
-// Options are how a source is read. The zero value reads files and directories.
+// Options configure how a source is read. The zero value reads files and directories.
 type Options struct {
 	// Stdin is what the source "-" reads, once.
 	Stdin io.Reader
-	// Secrets answers what signs a request for a manifest, when it is sent: the first one does.
-	// An address is not asked without one.
+	// Secrets returns the secrets for a request for a manifest, when it is sent: the first one signs it. Without it,
+	// an address is not asked.
 	Secrets func() ([][]byte, error)
-	// Grants are what an application may name in its manifest. The zero value is its own origin alone.
+	// Grants are what an application may name in its manifest. The zero value allows only its own origin.
 	Grants Grants
-	// AllowHTTP permits http:// to another host than this one.
+	// AllowHTTP allows http:// to another host than this one.
 	AllowHTTP bool
 	// Client sends the request; its redirects are not followed. Default: one that reuses no
 	// connection and takes proxies from the environment.
@@ -51,8 +51,8 @@ const (
 	address
 )
 
-// New reads nothing yet: it understands what is meant. "-" is standard input, http:// and https://
-// an application, anything else the path of a file or a directory.
+// New reads nothing yet: it parses the name. "-" is standard input, http:// and https:// an application, anything
+// else the path of a file or a directory.
 func New(name string, o Options) (*Source, error) {
 	s := &Source{name: name}
 	switch {
@@ -75,17 +75,17 @@ func New(name string, o Options) (*Source, error) {
 	return s, nil
 }
 
-// IsAddress says whether a name is that of an application's endpoint.
+// IsAddress reports whether a name is the address of an application's endpoint.
 func IsAddress(name string) bool {
 	scheme, _, ok := strings.Cut(name, "://")
 	return ok && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"))
 }
 
-// String is the source's name for people: the path, the address, or "standard input".
+// String returns the source's name for people: the path, the address, or "standard input".
 func (s *Source) String() string { return s.name }
 
-// Watchable says whether Fingerprint may be asked again and again: of files and directories, not
-// of standard input, and not of an application, which is asked when somebody asks for it.
+// Watchable reports whether Fingerprint may be called repeatedly: for files and directories, but not for standard
+// input, nor for an application, which is asked only on request.
 func (s *Source) Watchable() bool {
 	if s.kind != onDisk {
 		return false
@@ -115,8 +115,8 @@ func (s *Source) Load(ctx context.Context) (*manifest.Manifest, error) {
 	return m, nil
 }
 
-// identity is how a store knows an application that chose its app by itself: its address without the query, which is
-// nobody's name and may hold what is secret.
+// identity returns how a store knows an application that chose its app by itself: its address without the query,
+// which names nobody and may contain a secret.
 func identity(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	if port := u.Port(); port != "" && port == portOf(&url.URL{Scheme: u.Scheme}) {
@@ -125,12 +125,12 @@ func identity(u *url.URL) string {
 	return strings.ToLower(u.Scheme) + "://" + host + u.EscapedPath()
 }
 
-// Grants are what the application was granted; nil if the manifest is the operator's own, which may name
+// Grants returns what the application was granted; nil if the manifest is the operator's own, which may name
 // whatever the server can reach and read.
 func (s *Source) Grants() *Grants { return s.grants }
 
-// Fingerprint is another one when what is there has changed: a file's content, the names and
-// contents of a directory's files, or why they cannot be read.
+// Fingerprint returns another value when what is there has changed: a file's content, the names and contents of a
+// directory's files, or the reason why they cannot be read.
 func (s *Source) Fingerprint() [sha256.Size]byte {
 	h := sha256.New()
 	documents, err := s.read(context.Background())
@@ -173,6 +173,5 @@ func once(r io.Reader) func(context.Context) ([]manifest.Document, error) {
 	}
 }
 
-// bounded reads one byte more than a manifest may have, so that it is the manifest's reader which
-// refuses a larger one.
+// bounded reads one byte more than a manifest may have, so that the manifest's reader refuses a larger one.
 func bounded(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, manifest.MaxSize+1)) }

@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Admissions are the counts of what was answered to specs. A Client counts so by itself; a store's view of a caller's
-// transaction does it in that transaction, so that a rollback leaves no trace of it either.
+// Admissions returns the counts for the answers to specs. A Client counts itself; a store's view of a caller's
+// transaction counts in that transaction, so that a rollback leaves no trace of the counts either.
 func Admissions(specs []task.Spec, answers []task.Enqueued) (counts []driver.Count) {
 	minute := time.Now().UTC().Truncate(time.Minute)
 	at := map[driver.Count]int{}
@@ -25,7 +25,7 @@ func Admissions(specs []task.Spec, answers []task.Enqueued) (counts []driver.Cou
 	return counts
 }
 
-// eachAdmitted tells of the answers to specs, those that follow each other and are the same at once.
+// eachAdmitted calls tell for the answers to specs, once for equal ones that follow each other.
 func eachAdmitted(specs []task.Spec, answers []task.Enqueued, tell func(queue, kind, name string, n int64)) {
 	n := int64(0)
 	for i := range specs {
@@ -41,7 +41,7 @@ func eachAdmitted(specs []task.Spec, answers []task.Enqueued, tell func(queue, k
 	}
 }
 
-// admitted is what an answer to s counts as; empty where as nothing.
+// admitted returns the name that an answer to s counts under; empty if it is not counted.
 func admitted(s *task.Spec, e task.Enqueued) string {
 	switch e.Answer {
 	case task.Duplicate:

@@ -15,7 +15,8 @@ const (
 	Crashed   = "crashed"
 	Rescued   = "rescued"
 	Stale     = "stale" // reports that were refused: another worker had the task by then
-	// Wait and Work are histograms: + ":" + the upper bound of the bucket in ms, powers of two.
+	// Wait and Work are histograms: their names continue with ":" and the upper bound of the bucket in ms, a power
+	// of two.
 	Wait = "wait"
 	Work = "work"
 )

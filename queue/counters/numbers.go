@@ -9,21 +9,21 @@ import (
 	"github.com/dibs-run/dibs/queue/driver"
 )
 
-// Numbers are what the counters of a stretch of time say about a queue, a kind, or all of them.
+// Numbers summarize the counters of a period for a queue, a kind, or everything.
 type Numbers struct {
 	Queue string `json:"queue,omitempty"`
 	Kind  string `json:"kind,omitempty"`
-	// Counts by name: see the names above.
+	// Counts are the counts by name: see the names above.
 	Counts map[string]int64 `json:"counts"`
-	// PerSecond is how many ended as succeeded per second.
+	// PerSecond is how many tasks succeeded per second.
 	PerSecond float64 `json:"succeeded_per_second"`
 	// Wait is how long tasks waited once they were due, Work how long an attempt took.
 	Wait Quantiles `json:"wait"`
 	Work Quantiles `json:"work"`
 }
 
-// Quantiles are upper bounds, in seconds: half of all took at most P50. They are 0 where there is
-// nothing, and otherwise a power of two of milliseconds.
+// Quantiles are upper bounds, in seconds: half of all took at most P50. They are 0 if there is no data, and
+// otherwise a power of two of milliseconds.
 type Quantiles struct {
 	N   int64   `json:"n"`
 	P50 float64 `json:"p50_seconds"`
@@ -31,7 +31,7 @@ type Quantiles struct {
 	Max float64 `json:"max_seconds"`
 }
 
-// Summarize makes numbers per (queue, kind), sorted, of counters that cover d.
+// Summarize returns numbers per (queue, kind), sorted, from counters that cover d.
 func Summarize(counts []driver.Count, d time.Duration) []Numbers {
 	type sub struct{ queue, kind string }
 	by := map[sub]map[string]int64{}

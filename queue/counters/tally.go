@@ -14,9 +14,9 @@ import (
 // tallyEvery is how long counts are gathered before they are written.
 const tallyEvery = 5 * time.Second
 
-// A Tally gathers counts of one process and writes sums, so that a key on which a thousand
-// duplicates arrive costs one write, and none of them is lost to who looks. It has no goroutine: a
-// timer runs while there is something to write. It is safe for concurrent use.
+// A Tally gathers counts of one process and writes sums. A thousand duplicates of one key cost one write, and all of
+// them are counted. It has no goroutine: a timer runs while there is something to write. It is safe for concurrent
+// use.
 type Tally struct {
 	store  driver.Store
 	mu     sync.Mutex
@@ -30,10 +30,10 @@ type counted struct {
 	queue, kind, name string
 }
 
-// NewTally makes a Tally whose sums go to s every 5 s. Close it, so that the last ones are written.
+// New creates a Tally whose sums go to s every 5 s. Close it, so that the last ones are written.
 func New(s driver.Store) *Tally { return &Tally{store: s, counts: map[counted]int64{}} }
 
-// Add counts one more of what has a name.
+// Add increments the counter of a name by one.
 func (t *Tally) Add(queue, kind, name string) { t.addMany(queue, kind, name, 1) }
 
 func (t *Tally) addMany(queue, kind, name string, n int64) {
@@ -44,7 +44,7 @@ func (t *Tally) addMany(queue, kind, name string, n int64) {
 	t.arm()
 }
 
-// arm starts the timer where there is something to write.
+// arm starts the timer if there is something to write.
 func (t *Tally) arm() {
 	if t.timer == nil && !t.closed && len(t.counts) > 0 {
 		t.timer = time.AfterFunc(tallyEvery, t.flush)
@@ -61,7 +61,7 @@ func (t *Tally) Took(queue, kind, name string, d time.Duration) {
 	t.Add(queue, kind, name+":"+bucket(d))
 }
 
-// bucket is the upper bound in ms: the power of two that is not below d.
+// bucket returns the upper bound in ms: the smallest power of two that is not below d.
 func bucket(d time.Duration) string {
 	ms := max(d.Milliseconds(), 0)
 	return buckets[min(bits.Len64(uint64(ms)), len(buckets)-1)]
@@ -74,8 +74,8 @@ var buckets = func() (b [32]string) {
 	return b
 }()
 
-// flush writes the sums. What the store does not take is kept for the next time: these are numbers, and no
-// promise rests on when they arrive.
+// flush writes the sums. What the store does not accept is kept for the next time: no promise depends on when these
+// numbers arrive.
 func (t *Tally) flush() {
 	t.mu.Lock()
 	counts := t.counts

@@ -7,38 +7,39 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Admin is the contract for whoever looks at queues and intervenes. It rests on nothing that the hot path
-// does not keep anyway.
+// Admin is the contract for operators who look at queues and intervene. It needs nothing that the hot path does not
+// keep anyway.
 type Admin interface {
-	// Queues tells of every (queue, kind) that has tasks or a pause, sorted.
+	// Queues returns every (queue, kind) that has tasks or a pause, sorted.
 	Queues(ctx context.Context) ([]SubQueue, error)
-	// Workers returns those whose lease is live, sorted by host and pid.
+	// Workers returns the workers whose lease is live, sorted by host and pid.
 	Workers(ctx context.Context) ([]Process, error)
-	// Tasks returns those that f selects, by id ascending. Attempts are not filled in.
+	// Tasks returns the tasks that f selects, by id ascending, without their attempts.
 	Tasks(ctx context.Context, f Filter) ([]Task, error)
-	// Task returns one with its attempts, and who holds the slots of its limit; ok is false where
-	// there is none.
+	// Task returns one task with its attempts, and the holders of its limit's slots; ok is false if there is no such
+	// task.
 	Task(ctx context.Context, id task.ID) (t Task, held Slots, ok bool, err error)
 
-	// Pause stops the fetching of what it names; an earlier pause of the same is replaced. p is valid (Pause.Check).
+	// Pause stops the fetching of what p names. It replaces an earlier pause of the same. p is valid (Pause.Check).
 	Pause(ctx context.Context, p Pause) error
-	// Resume ends a pause. ok is false where there was none.
+	// Resume ends a pause. ok is false if there was none.
 	Resume(ctx context.Context, queue, kind, by string) (ok bool, err error)
-	// Pauses returns those that hold now, sorted.
+	// Pauses returns the pauses that are in force, sorted.
 	Pauses(ctx context.Context) ([]Pause, error)
 
-	// Rates returns the declared ones, by kind.
+	// Rates returns the declared rates, by kind.
 	Rates(ctx context.Context) (map[string]RateStatus, error)
 
-	// Operate does one thing to tasks, and records it as an event in the same step, with who and why. Each task has
-	// its answer. The action is valid (OpRequest.Check). A task that waits for what another transaction does to it
-	// is not waited for longer than the store's lock_wait.
+	// Operate does one operation on tasks and records it as an event in the same step, with who and why. Each task
+	// has its own answer. The operation is valid (OpRequest.Check). If another transaction has a task, Operate waits
+	// for it no longer than the store's lock_wait.
 	Operate(ctx context.Context, a OpRequest) ([]OpResult, error)
-	// SetLimit says how many may run on a limit's key, and promotes what waits: very many in steps, of which
-	// this is the first (rule Q5). An operator's word stands above what tasks declare, until max 0 takes it
-	// back: then what they declared last holds again. ok is false where no task ever named the key.
+	// SetLimit sets how many tasks may run on a limit's key, and promotes waiting tasks. If very many wait, it
+	// promotes them in steps, of which this is the first (rule Q5). An operator's setting overrides what tasks
+	// declare until max 0 removes it: then what they declared last applies again. ok is false if no task ever named
+	// the key.
 	SetLimit(ctx context.Context, key task.Hash, max int, by string) (ok bool, err error)
-	// Limits returns the operators' words that stand, sorted by key, at most 1,000.
+	// Limits returns the operators' settings in force, sorted by key, at most 1,000.
 	Limits(ctx context.Context) ([]Word, error)
 
 	// Counts sums the counters of the minutes in [from, to).
@@ -48,18 +49,18 @@ type Admin interface {
 // SubQueue is one kind of task in one queue.
 type SubQueue struct {
 	Queue, Kind string
-	// Depth is how many tasks are in each state; final ones only as far as they are kept.
+	// Depth is the number of tasks per state; final ones only while they are kept.
 	Depth map[task.State]int
-	// Oldest is when the oldest available or blocked task became due; zero where there is none.
+	// Oldest is when the oldest available or blocked task became due; zero if there is none.
 	Oldest time.Time
 }
 
-// Slots says how far a limit is used.
+// Slots describes the use of a limit.
 type Slots struct {
 	Key     string
 	Max     int
 	Running []Holding
-	// Waiting is how many tasks wait for a slot.
+	// Waiting is the number of tasks that wait for a slot.
 	Waiting int
 }
 
@@ -71,13 +72,13 @@ type Holding struct {
 	Since  time.Time
 }
 
-// A Word is an operator's on how many may run on a limit's key.
+// A Word is an operator's setting of how many tasks may run on a limit's key.
 type Word struct {
 	// Hash is the limit's identity, Key its readable key.
 	Hash task.Hash
 	Key  string
-	// Max is what the operator said, and holds; Declared what tasks declared last, which holds once the word is taken
-	// back.
+	// Max is the operator's setting, which is in force; Declared is what tasks declared last, which applies once the
+	// setting is removed.
 	Max, Declared int
 	By            string
 	Since         time.Time
@@ -90,13 +91,13 @@ type Filter struct {
 	Tag         string
 	// Unique and Limit select by key, as declared, whatever its scope.
 	Unique, Limit string
-	// After is the cursor: only ids above it. UpTo, where not 0: only ids up to it.
+	// After is the cursor: only ids above it. UpTo, unless 0: only ids up to it.
 	After, UpTo task.ID
-	// Limit of rows, 1 to 1,000. Default 100.
+	// Max bounds the rows, 1 to 1,000. Default 100.
 	Max int
 }
 
-// Rows is the effective bound.
+// Rows returns the effective bound.
 func (f Filter) Rows() int {
 	if f.Max <= 0 {
 		return 100
@@ -123,14 +124,14 @@ func (p *Pause) Check() error {
 	return task.CheckInstant("until", p.Until)
 }
 
-// Covers says whether p holds back tasks of kind in queue at now.
+// Covers reports whether p holds back tasks of kind in queue at now.
 func (p Pause) Covers(queue, kind string, now time.Time) bool {
 	return (p.Queue == "" || p.Queue == queue) && (p.Kind == "" || p.Kind == kind) && (p.Until.IsZero() || p.Until.After(now))
 }
 
-// A RateStatus is how far the rate of a kind is used.
+// A RateStatus is the current use of the rate of a kind.
 type RateStatus struct {
-	// Each is the time that one task costs. Next is when the next one may be fetched; it may be past.
+	// Each is the time that one task costs. Next is when the next task may be fetched; it may be in the past.
 	Each time.Duration
 	Next time.Time
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Stores record each act as an event of their history, in the step that carries it out, with these kinds and
-// words, so that all of them tell the same.
+// Stores record each operation as an event of their history, in the step that carries it out, with these kinds and
+// words, so that all stores use the same.
 
-// Event is the kind and the words of the event for a, as far as it was done to ids.
+// Event returns the kind and the words of the event for a, which was done to the tasks done.
 func (a OpRequest) Event(done []task.ID) (kind, reason string) {
 	words := []string{fmt.Sprintf("%s: %s", count(len(done), "task"), list(done))}
 	if a.Operation == OpMove {
@@ -26,7 +26,7 @@ func (a OpRequest) Event(done []task.ID) (kind, reason string) {
 	return "task-" + string(a.Operation), signed(strings.Join(words, ", "), a.By, a.Why)
 }
 
-// Event is the kind and the words of the event for p.
+// Event returns the kind and the words of the event for p.
 func (p Pause) Event() (kind, reason string) {
 	words := p.What()
 	if !p.Until.IsZero() {
@@ -35,7 +35,7 @@ func (p Pause) Event() (kind, reason string) {
 	return "queue-paused", signed(words, p.By, p.Why)
 }
 
-// What names what p pauses.
+// What returns words for what p pauses.
 func (p Pause) What() string {
 	switch {
 	case p.Queue == "" && p.Kind == "":
@@ -48,17 +48,17 @@ func (p Pause) What() string {
 	return "kind " + p.Kind + " in queue " + p.Queue
 }
 
-// ResumeEvent is the kind and the words of the event for the end of a pause.
+// ResumeEvent returns the kind and the words of the event for the end of a pause.
 func ResumeEvent(queue, kind, by string) (eventKind, reason string) {
 	return "queue-resumed", signed(Pause{Queue: queue, Kind: kind}.What(), by, "")
 }
 
-// LimitEvent is the kind and the words of the event for a changed limit, by an operator or by a declaration.
+// LimitEvent returns the kind and the words of the event for a changed limit, by an operator or by a declaration.
 func LimitEvent(key string, from, to int, by string) (kind, reason string) {
 	return "limit-changed", signed(fmt.Sprintf("%q from %d to %d", key, from, to), by, "")
 }
 
-// BackEvent is the kind and the words of the event for an operator's word on a limit that is taken back.
+// BackEvent returns the kind and the words of the event for removing an operator's setting of a limit.
 func BackEvent(key string, from, to int, by string) (kind, reason string) {
 	return "limit-changed", signed(fmt.Sprintf("%q from %d to %d, as its tasks declare,", key, from, to), by, "")
 }

@@ -10,35 +10,35 @@ import (
 // FetchRequest asks for tasks.
 type FetchRequest struct {
 	Worker lease.Ref
-	// NotAfter is the store instant past which nothing is given (rule L1); zero: no bound.
+	// NotAfter is the store instant after which the store gives nothing (rule L1); zero: no bound.
 	NotAfter time.Time
-	// Queues to look at, the first one first. Kinds that the worker knows; none: any.
+	// Queues are the queues to look at, in this order. Kinds are the kinds that the worker knows; none: any.
 	Queues, Kinds []string
 	// Max is the most tasks in all, 1 to 1,000.
 	Max int
-	// Suspects allows at most one suspect among them, and Charged that it is one which took a
+	// Suspects allows at most one suspect among the tasks, and Charged allows that suspect to be one that took a
 	// worker down before (rule Q4).
 	Suspects, Charged bool
 }
 
-// Fetch is what a worker gets.
+// Fetch is the answer to a FetchRequest.
 type Fetch struct {
 	Now   time.Time
 	Tasks []Fetched
-	// NextDue is the earliest instant at which a task of the queues becomes due; zero: none known. One that is
-	// not after Now says that there is more to do than one step does: ask again.
+	// NextDue is the earliest instant at which a task of the queues becomes due; zero: none known. If it is not
+	// after Now, there is more to do than one step does: ask again.
 	NextDue time.Time
-	// Late says that the request came past its NotAfter; Gone that the worker's lease is not live.
+	// Late means that the request came after its NotAfter; Gone means that the worker's lease is not live.
 	Late, Gone bool
 }
 
-// Ref is one run of a task: whoever can show it may end it.
+// Ref identifies one run of a task: the caller that presents it may end the run.
 type Ref struct {
 	ID    task.ID
 	Token lease.Token
 }
 
-// Fetched is one task to run. Of the Spec, RunAt is when it became due.
+// Fetched is one task to run. RunAt of its Spec is when it became due.
 type Fetched struct {
 	Ref
 	task.Spec
@@ -48,13 +48,13 @@ type Fetched struct {
 	Suspect                    bool
 }
 
-// MustStart says that its start is to be written before the work (Store.Start).
+// MustStart reports whether the start must be recorded before the work begins (Store.Start).
 func (f *Fetched) MustStart() bool {
 	return f.Suspect || f.Unique != nil && f.Unique.Until == task.UntilStarted
 }
 
-// LastCrash says that the task is a suspect that the next crash would end (rule Q4). It is worked alone: with others
-// beside it nobody could say whose fault that crash was.
+// LastCrash reports whether the task is a suspect that the next crash would end (rule Q4). Such a task is worked
+// alone: beside other tasks, nobody could say which of them caused the crash.
 func (f *Fetched) LastCrash() bool { return f.Suspect && f.Crashes+1 >= f.CrashBudget() }
 
 // Status is how one item of a batch ended.
@@ -70,7 +70,7 @@ const (
 	Withheld
 )
 
-// RunningTask is a task that runs under a worker; Stop is why it is asked to stop, empty where it is not.
+// RunningTask is a task that runs under a worker. Stop is why it was asked to stop; empty if it was not.
 type RunningTask struct {
 	Ref
 	Stop string

@@ -8,26 +8,26 @@ import (
 
 // MaintainRequest says what Maintain may delete.
 type MaintainRequest struct {
-	// Keep is how long tasks of a final state are kept; a state that is not named is kept for ever. One whose
-	// unique window is open stays (rule Q1).
+	// Keep is how long tasks of a final state are kept; tasks of a state that is not named are kept for ever. A task
+	// whose unique window is open stays (rule Q1).
 	Keep map[task.State]time.Duration
-	// Max bounds the tasks that are touched. Default 1,000.
+	// Max bounds the number of tasks that are touched. Default 1,000.
 	Max int
 }
 
 // Maintained is what Maintain did.
 type Maintained struct {
 	Now time.Time
-	// Rescued tasks were a dead worker's and are available again, or canceled where they were asked to stop;
-	// Crashed ones have used up their budget.
+	// Rescued counts tasks of dead workers that are available again, or canceled if they were asked to stop; Crashed
+	// counts those that have used up their crash budget.
 	Rescued, Crashed int
-	// Expired were discarded; Due became available; Freed are windows that ended; Deleted is retention.
+	// Expired were discarded; Due became available; Freed are windows that ended; Deleted were past their retention.
 	Expired, Due, Freed, Deleted int
 	// Repaired counts slots and promotions that were wrong. It is 0 unless there is a fault.
 	Repaired int
-	// Dead are the workers whose tasks were rescued; Running says how many.
+	// Dead are the workers whose tasks were rescued; their Running is the number of these tasks.
 	Dead []Process
-	// More says that the bound was reached.
+	// More means that the bound was reached.
 	More bool
 }
 

@@ -10,11 +10,10 @@ import (
 // An Operation is what an operator does to a task.
 type Operation string
 
-// The acts, with the states that they apply to.
+// The operations, with the states that they apply to.
 const (
-	// OpRetry runs a final or retryable task (anew): it keeps its history and gets one fresh budget. It takes
-	// its unique key again in the same step, or is answered Taken (rule Q1). An ExpiresAt that is past is
-	// forgotten.
+	// OpRetry runs a final or retryable task again: it keeps its history and gets one fresh budget. In the same step
+	// it takes its unique key again, or is answered Taken (rule Q1). An ExpiresAt in the past is cleared.
 	OpRetry Operation = "retry"
 	// OpCancel ends a waiting task, and asks a running one to stop.
 	OpCancel Operation = "cancel"
@@ -26,11 +25,11 @@ const (
 	OpMove Operation = "move"
 	// OpEdit sets Priority and RunAt of a waiting task.
 	OpEdit Operation = "edit"
-	// OpDelete removes a final task's row, its window included.
+	// OpDelete removes a final task's row, with its window.
 	OpDelete Operation = "delete"
 )
 
-// OpRequest is an act on tasks.
+// OpRequest is an operation on tasks.
 type OpRequest struct {
 	Operation Operation
 	IDs       []task.ID // at most 1,000
@@ -38,8 +37,8 @@ type OpRequest struct {
 	By, Why string
 	Queue   string // OpMove
 	Edit    Edit   // OpEdit
-	// From and States restrict it to tasks that are in this queue, and in one of these states, when it is done:
-	// somebody may have got to them after they were selected. Others are answered Changed. Empty: any.
+	// From and States restrict the operation to tasks that are in this queue, and in one of these states, when it is
+	// done: tasks may have changed since they were selected. Others are answered Changed. Empty: any.
 	From   string
 	States []task.State
 }
@@ -64,7 +63,7 @@ func (a *OpRequest) Check() error {
 	return nil
 }
 
-// Edit changes a waiting task; nil leaves as it is.
+// Edit changes a waiting task; a nil field stays unchanged.
 type Edit struct {
 	Priority *int
 	RunAt    *time.Time
@@ -74,12 +73,12 @@ type Edit struct {
 type OpResult struct {
 	ID     task.ID
 	Answer OpAnswer
-	// State is where it stands now. Other is the task that holds its unique key (Taken).
+	// State is the task's state now. Other is the task that holds its unique key (Taken).
 	State task.State
 	Other task.ID
 }
 
-// OpAnswer is what became of an act on one task.
+// OpAnswer is what an operation did to one task.
 type OpAnswer string
 
 // The answers.

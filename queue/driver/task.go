@@ -12,34 +12,34 @@ type Task struct {
 	ID task.ID
 	task.Spec
 	State task.State
-	// Front says that an operator moved it before all others of its queue.
+	// Front means that an operator moved the task before all others of its queue.
 	Front bool
-	// Enqueued is when it was taken in, Started when it was last fetched, Ended when it got its final state.
+	// Enqueued is when the task was added, Started when it was last fetched, Ended when it reached its final state.
 	Enqueued, Started, Ended time.Time
-	// Attempts counts those that were made; Granted is what it was at the last manual retry: only
-	// what came since is charged to it (rule Q7). Crashes and Snoozes have budgets of their own, and
-	// begin anew with a manual retry.
+	// Attempts counts the attempts made; Granted is its value at the last manual retry: only later attempts are
+	// charged to the new budget (rule Q7). Crashes and Snoozes have budgets of their own, which begin anew with a
+	// manual retry.
 	Attempts, Granted, Crashes, Snoozes int
-	// Suspect says that a worker died, or left, while it had the task (rule Q4). It stays so.
+	// Suspect means that a worker died, or left, while it had the task (rule Q4). The task stays a suspect.
 	Suspect bool
-	// Token is that of its last fetch; Worker who has it, or had it last.
+	// Token is the token of the last fetch; Worker is the worker that has the task, or had it last.
 	Token  lease.Token
 	Worker Process
-	// Reason says why it ended as it did; a closed set for discarded and canceled.
+	// Reason says why the task ended as it did; a closed set for discarded and canceled.
 	Reason string
-	// Stop is why it is asked to stop while it runs; empty where it is not.
+	// Stop is why the task is asked to stop while it runs; empty if it is not.
 	Stop string
-	// History holds the attempts that did not succeed, the oldest first; Admin.Task fills it.
+	// History holds the attempts that did not succeed, the oldest first; only Admin.Task fills it.
 	History []task.Attempt
 }
 
-// A Process is a worker as stores know it. Its tasks are its own for as long as its lease is live.
+// A Process is a worker as stores know it. It has its tasks for as long as its lease is live.
 type Process struct {
-	// Lease is that of the process, in the same store; its Owner is the worker's identity.
+	// Lease is the process's lease in the same store; its Owner is the worker's identity.
 	Lease lease.Ref `json:"-"`
 	Host  string    `json:"host"`
 	PID   int       `json:"pid"`
-	// Queues are those that it works. Kinds are those that it knows; none: any.
+	// Queues are the queues that it works. Kinds are the kinds that it knows; none: any.
 	Queues []string `json:"queues"`
 	Kinds  []string `json:"kinds,omitempty"`
 	Slots  int      `json:"slots"`

@@ -18,16 +18,16 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A Kit is a store in memory with a client. Its methods end the test on an error.
+// A Kit is a store in memory with a client. Its methods fail the test on an error.
 type Kit struct {
-	// Client is what the code under test enqueues with; Store what a Worker of its own would take.
+	// Client is for the code under test to enqueue with; Store is for a Worker of the test's own.
 	Client *queue.Client
 	Store  *store.Store
 
 	t testing.TB
 }
 
-// New makes a Kit, which ends with the test.
+// New creates a Kit, which ends with the test.
 func New(t testing.TB) *Kit {
 	t.Helper()
 	s := memory.New(memory.Options{}).Store()
@@ -36,9 +36,9 @@ func New(t testing.TB) *Kit {
 	return k
 }
 
-// Work has the handlers of m do whatever is due in the queues (default: "default"), until nothing that they know is:
-// neither available nor running. Tasks for later stay. A task that a handler enqueues meanwhile is done as well. Where
-// a handler ended the test (FailNow, SkipNow), Work ends it, once the attempt has ended as failed.
+// Work has the handlers of m do all due tasks in the queues (default: "default") until no task that they handle is
+// available or running. Tasks for later stay. Tasks that a handler enqueues meanwhile are done as well. If a handler
+// ended the test (FailNow, SkipNow), Work ends it, once the attempt has ended as failed.
 func (k *Kit) Work(m *queue.Mux, queues ...string) {
 	k.t.Helper()
 	if len(queues) == 0 {
@@ -77,7 +77,7 @@ func (k *Kit) Work(m *queue.Mux, queues ...string) {
 	}
 }
 
-// idle says whether nothing is left that m would do now.
+// idle reports whether nothing is left that m would do now.
 func (k *Kit) idle(m *queue.Mux, queues []string) bool {
 	k.t.Helper()
 	for _, q := range queues {
@@ -96,7 +96,7 @@ func (k *Kit) idle(m *queue.Mux, queues []string) bool {
 	return true
 }
 
-// Tasks are those of a kind, by id, in whatever state they are; "" is any kind.
+// Tasks returns the tasks of a kind, by id, in any state; "" is any kind.
 func (k *Kit) Tasks(kind string) []driver.Task {
 	k.t.Helper()
 	var all []driver.Task

@@ -97,8 +97,8 @@ func (b *bounds) first() time.Duration {
 	return b.stopAt
 }
 
-// due says whether the time has come, and whether it is the deadline's. If not, the timer is set anew:
-// it stands still in suspend.
+// due reports whether the time has come, and whether it is the deadline's. If not, the timer is set anew: it stands
+// still in suspend.
 func (b *bounds) due() (due, byDeadline bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -74,7 +74,7 @@ func openBeneath(mount, below string) *os.File {
 // at is the path of an opened directory, whatever its name leads to now.
 func at(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
 
-// populated says whether processes live in the group, or that this cannot be known.
+// populated reports whether processes live in the group, or that this cannot be known.
 func (g *group) populated() bool {
 	populated, _, err := cgroup.Populated(at(g.dir))
 	return populated || err != nil

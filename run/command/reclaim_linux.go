@@ -30,10 +30,10 @@ func identify(h *lease.Holder) {
 // run and the lease. A process is killed if its own environment says that it belongs to both. So the writer of one
 // key's record can harm the work of that key, and of no other.
 
-// WorkGone says whether the work of h, a holder of key in this process's boot and pid namespace, is
-// provably gone (rule L6): its supervisor has ended, so has its guardian, and so has everything
-// that they started. False means that there is no proof, not that the work lives. The work of a
-// holder of an earlier boot is EarlierBoot's to judge.
+// WorkGone reports whether the work of h, a holder of key in this process's boot and pid namespace, is provably gone
+// (rule L6): its supervisor has ended, so has its guardian, and so has everything that they started. False means
+// that there is no proof, not that the work lives. The work of a holder of an earlier boot is EarlierBoot's to
+// judge.
 func WorkGone(key lease.Key, h lease.Holder) bool {
 	left, gone := inspect(key, h)
 	left.group.close()
@@ -88,22 +88,22 @@ func inspect(key lease.Key, h lease.Holder) (left remainder, gone bool) {
 	return left, certain && len(work) == 0
 }
 
-// here says whether h's numbers mean something in this process. Machines that were cloned while they ran have one boot
-// id, and the same numbers of pid namespaces: only the host's name tells them apart.
+// here reports whether h's numbers mean something in this process. Machines that were cloned while they ran have one
+// boot id, and the same numbers of pid namespaces: only the host's name tells them apart.
 func here(h lease.Holder) bool {
 	s := Self()
 	return h.Host == s.Host && h.BootID != "" && h.BootID == s.BootID && h.PIDNS != "" && h.PIDNS == s.PIDNS &&
 		h.PID > 0 && h.Start > 0 && h.RunID != ""
 }
 
-// seesAll says whether /proc shows the processes of other users (hidepid may hide them): if not,
-// what is not seen may well be there.
+// seesAll reports whether /proc shows the processes of other users (hidepid may hide them): if not, what is not seen
+// may well be there.
 func seesAll() bool {
 	_, err := proc.Read(1)
 	return err == nil
 }
 
-// alive says whether the process h lives, be it stopped.
+// alive reports whether the process h lives, be it stopped.
 func alive(h lease.Holder) bool {
 	s, err := proc.Read(h.PID)
 	if err != nil {
@@ -125,9 +125,9 @@ func guardsOf(all []proc.Stat, h lease.Holder) (found []proc.Stat) {
 	return found
 }
 
-// ours says whether a process that calls itself a guard of the run was started for this key, by dibs of this user.
-// Anybody can start a process of that name. Such a process is left alone: it delays a contender until the lease has
-// lapsed, and no longer.
+// ours reports whether a process that calls itself a guard of the run was started for this key, by dibs of this
+// user. Anybody can start a process of that name. Such a process is left alone: it delays a contender until the
+// lease has lapsed, and no longer.
 func ours(guard proc.Stat, proof string) bool {
 	if ownerOf(guard.PID) != os.Geteuid() {
 		return false
@@ -136,9 +136,9 @@ func ours(guard proc.Stat, proof string) bool {
 	return err == nil && env.Lists(EnvRunProofs, proof)
 }
 
-// supervised says whether the parent of a guard may be its supervisor: a process that runs the same program, and is
-// no guard. A record that calls a living supervisor dead is not believed. This user can read what a supervisor runs
-// if it can read what the guard runs; a parent that it cannot read is a reaper.
+// supervised reports whether the parent of a guard may be its supervisor: a process that runs the same program, and
+// is no guard. A record that calls a living supervisor dead is not believed. This user can read what a supervisor
+// runs if it can read what the guard runs; a parent that it cannot read is a reaper.
 func supervised(guard proc.Stat) bool {
 	if args := proc.Args(guard.Parent); len(args) > 0 && guardian.IsGuard(args[0]) {
 		return false // its own warden; or the guardian of a run around this one, which got the orphan

@@ -19,7 +19,7 @@ const (
 	unknown
 )
 
-// ofRun says whether a process belongs to a run, by the environment it was executed with.
+// ofRun reports whether a process belongs to a run, by the environment it was executed with.
 func ofRun(pid int, run string) answer {
 	env, err := proc.Environ(pid)
 	switch {

@@ -56,7 +56,7 @@ func (s *scoped) cgroup(name string, key lease.Key, runID string) string {
 	return s.Dir(name, runID) + "/" + cgroup.Name(bound(key, runID))
 }
 
-// promised says whether a record's control group is in a scope. Such a group was named before there was the
+// promised reports whether a record's control group is in a scope. Such a group was named before there was the
 // scope, which the service manager may then not have made: that the group is absent proves less than where dibs
 // makes it.
 func promised(group string) bool {

@@ -319,7 +319,7 @@ func waived(err error, pids []int) error {
 	return fmt.Errorf("%w; %w", err, left)
 }
 
-// ends says whether a signal asks a command to end.
+// ends reports whether a signal asks a command to end.
 func ends(sig os.Signal) bool {
 	return sig == syscall.SIGTERM || sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGHUP
 }

@@ -1,5 +1,5 @@
-// Package enqueue does a run by enqueuing a task: its Target takes one task in per run. The unique key of the task is
-// the job and its tick, so a tick that is run again enqueues nothing twice.
+// Package enqueue does a run by enqueueing a task: its Target adds one task per run. The unique key of the task is
+// the job and its tick, so a tick that is run again does not enqueue a second task.
 package enqueue
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Grace is how much longer unique keys are held than ticks may be run again: as long as a run may take that was begun
-// at the last moment.
+// Grace is how much longer unique keys are held than ticks may be run again: it covers a run that began at the last
+// moment.
 const Grace = time.Hour
 
-// A Queue takes a task in; *queue.Client is one.
+// A Queue accepts a task; *queue.Client is one.
 type Queue interface {
 	Enqueue(ctx context.Context, s task.Spec) (task.Enqueued, error)
 }
 
-// A Target enqueues one task per run, whatever the number of attempts. The run has succeeded once the task is taken
-// in, or is there already. What becomes of the task is not the run's.
+// A Target enqueues one task per run, whatever the number of attempts. The run has succeeded once the task is added,
+// or is already there. What happens to the task later does not change the run.
 type Target struct {
 	Queue Queue
 	// Spec is the task to enqueue. The Target sets its Unique, ExpiresAt and RetryUntil.
@@ -31,15 +31,15 @@ type Target struct {
 	// Expires is how long after it was enqueued the task is discarded if it still waits; 0: never. Retry is how long
 	// after it was enqueued another attempt may begin; 0: at any time.
 	Expires, Retry time.Duration
-	// Again is how long after its tick a run may be run again: for so long, and Grace, the key is
-	// held once the task has succeeded. A task that has ended otherwise frees its key (rule Q1).
+	// Again is how long after its tick a run may be run again: the key is held for that long, plus Grace, after the
+	// task has succeeded. A task that has ended otherwise frees its key (rule Q1).
 	Again time.Duration
-	// Now is the store's time.
+	// Now returns the store's time.
 	Now func(context.Context) (time.Time, error)
 }
 
-// Key is the unique key of what a run enqueues, one for all kinds: the job and its tick, or the job and the run's id
-// where there is no tick.
+// Key returns the unique key of what a run enqueues, one for all kinds: the job and its tick, or the job and the
+// run's id if there is no tick.
 func Key(c run.Call) string {
 	if strings.HasPrefix(c.IdempotencyKey, c.Run.Job+"@") {
 		return c.IdempotencyKey
@@ -59,7 +59,7 @@ func (t Target) spec(key string) task.Spec {
 	return s
 }
 
-// bound gives s the instants that are counted from now.
+// bound sets the instants of s that are counted from now.
 func (t Target) bound(ctx context.Context, s *task.Spec) error {
 	if t.Expires == 0 && t.Retry == 0 {
 		return nil

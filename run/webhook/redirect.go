@@ -35,7 +35,7 @@ func (t Target) redirect(req *http.Request, res *http.Response, hops int) (to *u
 	return nil, fmt.Sprintf(", to %q: %s", public(to.String()), why)
 }
 
-// keeps says whether a redirect asks for the same request again. The older ones turn it into a GET.
+// keeps reports whether a redirect asks for the same request again. The older ones turn it into a GET.
 func keeps(status int, method string) bool {
 	switch status {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

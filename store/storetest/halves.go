@@ -53,7 +53,7 @@ func RunHalves(t *testing.T, s *store.Store, f Saboteur) {
 	}
 }
 
-// halved says whether there was a statement n to fail.
+// halved reports whether there was a statement n to fail.
 func halved(t *testing.T, f Saboteur, step Step, n int) bool {
 	t.Helper()
 	before := f.State(t, false)

@@ -337,8 +337,8 @@ func (k *walk) look() {
 	k.tasks = now
 }
 
-// step1 says whether one operation may take a task from one state to the other. It may pass
-// through available on its way: a task that became due is fetched at once, or finds its limit reached.
+// step1 reports whether one operation may take a task from one state to the other. It may pass through available on
+// its way: a task that became due is fetched at once, or finds its limit reached.
 func step1(from, to task.State) bool {
 	return from == to || task.Allowed(from, to) || task.Allowed(from, task.Available) && task.Allowed(task.Available, to)
 }

@@ -73,7 +73,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is says whether err is an answer of the service with this code.
+// Is reports whether err is an answer of the service with this code.
 func Is(err error, code string) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == code
