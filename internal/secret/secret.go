@@ -42,6 +42,9 @@ func Read(at string) ([]byte, error) {
 // ErrUnknown is what an Unknown is to errors.Is.
 var ErrUnknown = errors.New("dibs does not know where it is")
 
+// ErrInline is the error of a reference that is the secret itself, as cronix takes it. It does not repeat the secret.
+var ErrInline = errors.New("a secret is in the manifest itself (raw:…), where others can read it: keep it in a file or a variable, and refer to it as file:/path or env:NAME")
+
 // Unknown is the error of a reference to a name that nobody gave a place.
 type Unknown struct{ Ref string }
 
@@ -78,11 +81,13 @@ func (p Places) Values(refs []string) ([][]byte, error) {
 	return all, nil
 }
 
-// Where is the place of a reference. The error is an *Unknown.
+// Where is the place of a reference. The error is an *Unknown, or ErrInline.
 func (p Places) Where(ref string) (string, error) {
 	switch {
 	case IsPlace(ref):
 		return ref, nil
+	case p.Named[ref] == "" && strings.HasPrefix(ref, "raw:"):
+		return "", ErrInline
 	case p.Named[ref] == "":
 		return "", &Unknown{ref}
 	}

@@ -29,6 +29,9 @@ func TestReferencesLeadToSecrets(t *testing.T) {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
+	if _, err := p.Values([]string{"raw:hunter4"}); !errors.Is(err, secret.ErrInline) || strings.Contains(err.Error(), "hunter4") {
+		t.Errorf("a secret in the manifest: %v", err)
+	}
 	names := p.Variables("env:OTHER", "one")
 	if len(names) != 3 || !names["OWN"] || !names["A_SECRET"] || !names["OTHER"] {
 		t.Errorf("hidden are %v", names)

@@ -112,7 +112,7 @@ func (o *sourceOptions) places() secret.Places {
 
 // whereIs answers where the secret of a reference is.
 func (o *sourceOptions) whereIs(ref string) (at string, err error) {
-	if at, err = o.places().Where(ref); err != nil {
+	if at, err = o.places().Where(ref); errors.Is(err, secret.ErrUnknown) {
 		err = fmt.Errorf("%w: %s", err, addSecret(ref))
 	}
 	return at, err
