@@ -146,7 +146,7 @@ func (c *Client) late(what string) error {
 }
 
 func (c *Client) overrun(l *lease.Lease) {
-	c.log.Error("a function still runs although its lease is lost: it ignores its context, and only its token excludes it from now on",
+	c.log.Error("a function still runs although its lease is lost: it ignores its context, and only its fencing token now prevents double work",
 		"event", "overrun", "key", l.Key(), "token", l.Token())
 	if c.o.OnOverrun != nil {
 		c.o.OnOverrun(l.Key())

@@ -153,7 +153,7 @@ func (s *session) overrun() {
 	if s.count() == 0 {
 		return // a worker that idles has nothing to stop
 	}
-	s.w.log.Error("tasks did not stop after their worker lost its lease; from now on only their tokens protect", "tasks", s.count())
+	s.w.log.Error("tasks did not stop after their worker lost its lease; only fencing tokens now prevent double work", "tasks", s.count())
 	if s.w.o.OnOverrun == nil {
 		return
 	}

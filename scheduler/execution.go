@@ -29,7 +29,7 @@ func (x *execution) refuse(ctx context.Context, res Result) Result {
 	if x.Again { // a tick that ran was not skipped
 		last, err := x.reaper.lastRun(ctx, req.Run.Job, x.Tick)
 		if err != nil {
-			x.b.log().Warn("how its last run ended is not known; it is taken for crashed", "job", x.Key, "tick", stamp(x.Tick), "error", err)
+			x.b.log().Warn("the end of its last run is unknown; recording it as crashed", "job", x.Key, "tick", stamp(x.Tick), "error", err)
 		}
 		req.Run = notAgain(req.Run, last)
 	}

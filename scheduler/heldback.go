@@ -24,6 +24,6 @@ func (r *recorder) heldBack(wait time.Duration) {
 	if before := r.heldBackUntil.Swap(int64(end)); before != 0 && end-time.Duration(before) < time.Second {
 		return
 	}
-	r.b.log().Warn(lease.HoldBackText(wait), "event", "held-back", "wait", wait.Round(time.Millisecond), "place", r.b.Name)
+	r.b.log().Warn(lease.HoldBackText(wait), "event", "held-back", "wait", wait.Round(time.Millisecond), "store", r.b.Name)
 	r.recordHeldBack(wait)
 }

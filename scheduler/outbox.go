@@ -50,11 +50,11 @@ func (o *outbox) put(i Item) error {
 func (o *outbox) keep(i Item, cause error) {
 	if err := o.put(i); err != nil {
 		remembered := o.overflow.add(i)
-		o.b.log().Error("an outcome could not be recorded, here or in the store", "place", o.b.Name, "item", i.String(), "store", cause,
+		o.b.log().Error("an outcome could not be recorded, here or in the store", "store", o.b.Name, "item", i.String(), "cause", cause,
 			"spool", err, "tried_again", remembered)
 		return
 	}
-	o.b.log().Warn("kept on this host for later delivery to the store", "place", o.b.Name, "cause", cause)
+	o.b.log().Warn("kept on this host for later delivery to the store", "store", o.b.Name, "cause", cause)
 }
 
 // deliver implements Backend.Deliver or, with all, Backend.DeliverAll.

@@ -73,7 +73,7 @@ func (x *execution) pace() (end func()) {
 	x.Output = o
 	return func() {
 		if bytes, behind := o.missing(); bytes > 0 || behind {
-			x.b.log().Warn("some output of this run was dropped: its Output took nothing for "+outputPatience.String(),
+			x.b.log().Warn("some output of this run was dropped: nothing read it for "+outputPatience.String(),
 				"event", "output-dropped", "job", x.Key, "run_id", x.RunID, "bytes", bytes)
 		}
 	}

@@ -50,7 +50,7 @@ func NewServer(b *Backend, app string) *Server {
 	if b.Book != nil && b.Book.OnHeldBack == nil {
 		b.Book.OnHeldBack = p.recorder.heldBack
 	}
-	s := &Server{parts: p, app: app, log: b.log().With("place", b.Name), jobs: map[string]*entry{}, hand: map[spot]int{},
+	s := &Server{parts: p, app: app, log: b.log().With("store", b.Name), jobs: map[string]*entry{}, hand: map[spot]int{},
 		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 	s.registrar.Server, s.catchUps.Server = s, s
 	s.sweeper.Server, s.adopter.Server, s.maintainer.Server = s, s, s

@@ -124,7 +124,7 @@ func (w *sweeper) patience(undelivered error) error {
 		return undelivered
 	}
 	if w.undelivered%(100*sweepsPerTTL) == sweepsPerTTL+1 {
-		w.log.Error("the store does not take a record of this host; it stays on this host", "event", "undeliverable", "error", undelivered)
+		w.log.Error("the store refused a record of this host; it stays on this host", "event", "undeliverable", "error", undelivered)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (s *Server) fire(accept, work context.Context, e *entry, at time.Time) {
 	case accept.Err() != nil && err != nil:
 		return // shutting down: others have it
 	case errors.Is(err, tick.ErrTooLate):
-		log.Warn("too late to start; it becomes missed if no server has it", "event", "tick-late")
+		log.Warn("too late to start; it becomes missed unless another server has claimed it", "event", "tick-late")
 	case err != nil:
 		log.Error("the store could not be used in time: nothing was started", "event", "tick-unavailable", "error", err)
 		s.Stats.unavailable.Add(1)
@@ -162,10 +162,10 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 	case res.Taken != nil:
 		log.Info("another server took this tick over", "event", "tick-taken")
 	case res.Outcome != "":
-		log.Log(work, levelOf(res.Outcome), "not run", "event", "tick-"+string(res.Outcome), "reason", res.Reason)
+		log.Log(work, levelOf(res.Outcome), "the tick was not run", "event", "tick-"+string(res.Outcome), "reason", res.Reason)
 	}
 	if res.Err != nil {
-		log.Error("fire", "error", res.Err)
+		log.Error("the tick could not be run", "error", res.Err)
 	}
 }
 

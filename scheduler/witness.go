@@ -23,7 +23,7 @@ func (o *outbox) witness(ctx context.Context, u Unclaimed, groups map[string]*gr
 		return err
 	}
 	if !ok || !o.due(ctx, known, u.At) {
-		o.b.log().Info("a tick that could not be claimed no longer exists: its job's definition has changed", "event", "tick-void", "job", u.Job, "tick", stamp(u.At))
+		o.b.log().Info("the job's definition has changed: dropping a tick that could not be claimed", "event", "tick-void", "job", u.Job, "tick", stamp(u.At))
 		return nil
 	}
 	if known.Pause.Covers(u.At) { // nobody was to run it, whatever the store did

@@ -124,6 +124,10 @@ func (j *Job) tick(f Fire, b *scheduler.Backend, made *scheduler.Job) (time.Time
 	switch {
 	case err != nil:
 		return time.Time{}, err
+	case !due && !f.Tick.IsZero():
+		next, _ := made.Set().Next(now)
+		return time.Time{}, fmt.Errorf("%s: %w: the tick %s is too late to start (the latest start was %s), and the next one is at %s; the store's time is %s",
+			j.spec.Key(), ErrNotDue, at.Format(time.RFC3339), made.StartBy(at).Format(time.RFC3339), next.Format(time.RFC3339), now.Format(time.RFC3339))
 	case !due:
 		next, _ := made.Set().Next(now)
 		return time.Time{}, fmt.Errorf("%s: %w: its last tick was at %s, too long ago to start (the latest start was %s), and the next one is at %s; the store's time is %s",

@@ -33,7 +33,7 @@ type Manifest struct {
 // Source parses where the manifest is; it reads nothing yet.
 func (m Manifest) Source() (*source.Source, error) {
 	if m.From == "" {
-		return nil, &Refusal{What: errNoManifest, Cure: "say in Manifest.From where it is"}
+		return nil, &Refusal{What: ErrNoManifest, Cure: "say in Manifest.From where it is"}
 	}
 	if m.Secret != "" && !secret.IsPlace(m.Secret) {
 		return nil, &Refusal{What: errors.New("Manifest.Secret is not env:NAME or file:/path, where the secret is")}
@@ -61,6 +61,7 @@ func (m Manifest) Source() (*source.Source, error) {
 	return s, refused("", err)
 }
 
-var errNoManifest = errors.New("no manifest")
+// ErrNoManifest: Manifest.From is empty.
+var ErrNoManifest = errors.New("no manifest")
 
 func (m Manifest) places() secret.Places { return secret.Places{Own: m.Secret, Named: m.Secrets} }

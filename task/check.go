@@ -63,7 +63,7 @@ func (s *Spec) checkArgs() error {
 	case len(s.Args) > MaxArgs:
 		return &SpecError{"args", fmt.Sprintf("they have %d bytes, the most is %d: store large data elsewhere, and pass its location", len(s.Args), MaxArgs)}
 	case !json.Valid(s.Args):
-		return &SpecError{"args", "they are not JSON"}
+		return &SpecError{"args", "they are not valid JSON"}
 	case !utf8.Valid(s.Args) || bytes.Contains(s.Args, []byte(`\u0000`)):
 		return &SpecError{"args", "they are not UTF-8, or contain the character U+0000, which some stores cannot keep"}
 	}

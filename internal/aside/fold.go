@@ -133,7 +133,7 @@ func likenessOf(a slog.Attr) string {
 		}
 		return r
 	}, a.Value.String())
-	if a.Key == "job" || a.Key == "place" { // there, a digit is part of the name
+	if a.Key == "job" || a.Key == "store" { // there, a digit is part of the name
 		letters = a.Value.String()
 	}
 	return "\x00" + a.Key + "=" + letters

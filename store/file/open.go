@@ -76,7 +76,7 @@ var weaker = []string{
 	"It protects this host only, and only processes that use the same directory.",
 	"A stopped process (SIGSTOP) keeps its lease until it continues or dies, beyond the TTL: nothing overlaps, but others wait.",
 	"A power loss may lose the end of the history of runs without ticks, and the records of released leases; tokens still rise then, unless the wall clock was also set back.",
-	"Waiters are not notified: they poll.",
+	"Waiting processes are not notified: they poll.",
 }
 
 func rootOf(u *url.URL) (string, error) {

@@ -83,7 +83,7 @@ func (d *db) properties(ctx context.Context, m meta) store.Properties {
 		Schema:         m.schema,
 		Weaker: []string{
 			"Replication is asynchronous: a failover can forget acknowledged writes. Leases are protected by the hold-back that follows; the latest claims, history and tasks are not.",
-			"A step of the server's clock moves every expiry: forward it can free a live lease, backward it prolongs a dead one.",
+			"If the server's clock jumps forward, a live lease can expire; if it jumps back, a dead one lasts longer.",
 		},
 	}
 	flaw := func(breaks bool, cure, what string, a ...any) {

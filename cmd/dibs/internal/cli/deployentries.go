@@ -36,7 +36,7 @@ func (o *entryOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Var((*storeValue)(&o.store), "store", "the store that entries name; an address with a password is refused, because\n"+
 		"other users can read entries: put it into /etc/dibs/store (default: what entries\nfind there, or in $DIBS_STORE_FILE)")
-	f.StringVar(&o.serveOptions.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required on a\nshared store")
+	f.StringVar(&o.serveOptions.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required for\nsuch jobs on a shared store")
 	environmentFlag(cmd, &o.environment)
 	f.StringVar(&o.binary, "binary", "", "the `PATH` of dibs in entries (default: this program's; in containers /usr/bin/dibs)")
 	f.StringVar(&o.user, "user", "", "the user of entries, in a file with users (default root); in pods a number\n(default: the image's user)")

@@ -35,7 +35,7 @@ type runShown struct {
 // showRun tells of one run: by its id, or the latest one of a job.
 func showRun(ctx context.Context, e env, o historyOptions) error {
 	if o.run == "" && o.job == "" {
-		return usage(errors.New("--log: want the name of a job, for its latest run, or --run ID"))
+		return usage(errors.New("--log: name a job, for its latest run, or use --run ID"))
 	}
 	a, err := resolve(o.store)
 	if err != nil {

@@ -84,7 +84,7 @@ func newJobBackfill(e env) *cobra.Command {
 func manifestFlags(cmd *cobra.Command, o *serveOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.source, "manifest", os.Getenv("DIBS_MANIFEST"), "the manifest that declares the job: a file, a directory, - or an address, as for\ndibs serve (default $DIBS_MANIFEST)")
-	f.StringVar(&o.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required on a\nshared store")
+	f.StringVar(&o.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required for\nsuch jobs on a shared store")
 	environmentFlag(cmd, &o.environment)
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each step")

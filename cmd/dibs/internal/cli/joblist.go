@@ -27,7 +27,7 @@ type jobListOptions struct {
 func newJobList(e env) *cobra.Command {
 	o := jobListOptions{}
 	cmd := &cobra.Command{Use: "list [PREFIX]", Short: "List scheduled jobs",
-		Long:    "List the scheduled jobs that are registered in a store: those of manifests and Go programs, and the keys of\ndibs run --once-per.",
+		Long:    "List the scheduled jobs that are registered in a store: those of manifests and Go programs, and the keys of\ndibs run --once-per with a cron expression.",
 		Example: "  dibs job list\n  dibs job list shop/ -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {

@@ -156,7 +156,7 @@ func newLeaseShow(e env) *cobra.Command {
 
 // internalFlag is the flag of what looks at one lease or breaks it.
 func internalFlag(cmd *cobra.Command, to *bool) {
-	cmd.Flags().BoolVar(to, "internal", false, "KEY is one of dibs's own leases, as `list --internal` names it")
+	cmd.Flags().BoolVar(to, "internal", false, "KEY is one of dibs's own leases, as dibs lease list --internal names it")
 }
 
 // named is the key that a command was given.
@@ -200,7 +200,7 @@ func runLeaseShow(ctx context.Context, e env, o leaseShowOptions) error {
 		return err
 	}
 	if r.Key == "" {
-		what := "it does not exist in %s, and never did"
+		what := "there is no lease of that name in %s"
 		if key.Once() {
 			what = "it does not exist in %s: it was used once, and its record is deleted"
 		}
@@ -221,7 +221,7 @@ type leaseBreakOptions struct {
 
 func newLeaseBreak(e env) *cobra.Command {
 	o := leaseBreakOptions{}
-	cmd := &cobra.Command{Use: "break KEY --reason WHY", Short: "Make the holder stop, and then free the key",
+	cmd := &cobra.Command{Use: "break KEY", Short: "Make the holder stop, and then free the key",
 		Long: `Forbid further renewals of a lease. The holder learns of it at its next heartbeat and stops its work within its margin.
 Nobody gets the key before the holder has released it or it has expired, so nothing overlaps. The broken run ends as
 lost.
@@ -263,7 +263,7 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 		return err
 	}
 	if !ok {
-		return p.none(ctx, key, "it is not held: there is nothing to break")
+		return p.none(ctx, key, "it is not held; nothing to break")
 	}
 	kind, how := "lease-broken", "waiting for the holder to stop"
 	if o.now {

@@ -206,7 +206,7 @@ func runQueueLimit(ctx context.Context, e env, flag string, out format, kind, ke
 	case err != nil:
 		return fmt.Errorf("limit %s: %w", key, err)
 	case !known:
-		return fmt.Errorf("no task ever named the limit %q (kind %s): a key belongs to a kind unless it is shared", key, orDash(kind))
+		return fmt.Errorf("no task ever named the limit %q (kind %s): a key belongs to a kind unless it is shared; name the kind with --kind", key, orDash(kind))
 	}
 	words := fmt.Sprintf("limit %s: %d at the same time, whatever its tasks declare", key, n)
 	if n == 0 {

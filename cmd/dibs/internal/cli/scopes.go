@@ -36,6 +36,6 @@ func sayKillMode(log *slog.Logger, why error) {
 	if !known {
 		u.Name = scope.Service()
 	}
-	log.Warn("when this service stops, systemd kills its jobs at once, without a drain, because it gives them no scopes", "event", "unit-kill-mode",
+	log.Warn("when this service stops, systemd kills its jobs at once, without a drain, because dibs may not create scopes", "event", "unit-kill-mode",
 		"unit", u.Name, "error", why, "cure", doctor.KillModeCure(u))
 }

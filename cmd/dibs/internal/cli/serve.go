@@ -62,7 +62,7 @@ func newServe(e env) *cobra.Command {
 	storeFlag(cmd, &o.store)
 	o.sourceOptions.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required on a\nshared store")
+	f.StringVar(&o.scope, "default-scope", "", "host or global: the scope of jobs without concurrency_scope; required for\nsuch jobs on a shared store")
 	environmentFlag(cmd, &o.environment)
 	f.DurationVar(&o.drain, "drain", 12*time.Second, "how long running work may go on after SIGTERM before dibs stops it")
 	f.BoolVar(&o.logJSON, "log-json", false, logJSONHelp)

@@ -121,6 +121,8 @@ func (o *sourceOptions) whereIs(ref string) (at string, err error) {
 // cured words what there is to do about a refusal, with our flags.
 func cured(r *serve.Refusal) string {
 	switch {
+	case errors.Is(r, serve.ErrNoManifest):
+		return "name the job's manifest with --manifest, or in DIBS_MANIFEST"
 	case errors.Is(r, serve.ErrNoScope):
 		return "give --default-scope global (one server runs each tick) or --default-scope host"
 	case errors.Is(r, serve.ErrReach):

@@ -210,7 +210,7 @@ func actedWords(a driver.OpResult) string {
 	case driver.Asking:
 		return fmt.Sprintf("task %d: it runs, and was asked to stop", a.ID)
 	case driver.NotThere:
-		return fmt.Sprintf("task %d: there is no such task (any more)", a.ID)
+		return fmt.Sprintf("task %d: it does not exist, or was deleted", a.ID)
 	case driver.Taken:
 		return fmt.Sprintf("task %d: its unique key is held by task %d", a.ID, a.Other)
 	case driver.Changed:
@@ -218,7 +218,7 @@ func actedWords(a driver.OpResult) string {
 	case driver.Busy:
 		return fmt.Sprintf("task %d: another transaction has it; try again", a.ID)
 	}
-	return fmt.Sprintf("task %d: it is %s, and this command does not apply to that state", a.ID, a.State)
+	return fmt.Sprintf("task %d: it is %s, so this does not apply to it", a.ID, a.State)
 }
 
 // bulkView is the result of an act on many tasks; its form is stable.
@@ -253,7 +253,7 @@ func doBulk(ctx context.Context, e env, b queue.Bulk, name string, yes bool, out
 			return v, nil
 		}
 		if pre.Tasks == 0 {
-			fmt.Fprintf(e.stdout, "%s: there is no such task\n", name)
+			fmt.Fprintf(e.stdout, "nothing to %s: no task matches\n", name)
 		} else {
 			fmt.Fprintf(e.stdout, "%s would be affected (%s)\n", plural(pre.Tasks, "task"), statesWords(pre.States))
 			fmt.Fprintf(e.stdout, "nothing was done; add --yes to %s them\n", name)
