@@ -572,6 +572,9 @@ func TestAMarginThatDoesNotHoldIsRefusedWithItsNumbers(t *testing.T) {
 	if m.Outage() != 6850*time.Millisecond {
 		t.Errorf("survivable outage %s, want 6.85s (rule L3)", m.Outage())
 	}
+	if m.Survives() != 4850*time.Millisecond {
+		t.Errorf("survivable outage, counted from its start, %s, want 4.85s (rule L3)", m.Survives())
+	}
 	m.LostGrace = 8 * time.Second
 	_, err := lease.NewKeeper(lease.Options{Store: memory.New(memory.Options{}).Store().Leases, Margin: m})
 	if !errors.Is(err, lease.ErrMargin) {

@@ -151,7 +151,7 @@ func (s *service) move(ctx context.Context, scope job.Scope) error {
 	s.homes[scope] = h
 	s.mu.Unlock()
 	s.log.Info("store opened", "event", "store-opened", "scope", scope, "store", at.String(), "namespace", at.Config.Namespace,
-		"installation", b.Store.Properties.InstallationID, "survives_silence", b.Keeper.Margin().Outage())
+		"installation", b.Store.Properties.InstallationID, "survives_silence", b.Keeper.Margin().Survives())
 	if s.bare {
 		return nil // who serves says once what each fire would repeat
 	}

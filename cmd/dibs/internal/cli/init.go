@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,7 @@ type readyView struct {
 	Namespace    string   `json:"namespace"`
 	Installation string   `json:"installation"`
 	MaxTTL       float64  `json:"max_ttl_seconds"`
-	Outage       float64  `json:"outage_seconds"` // the silence of the store that a run survives
+	Outage       float64  `json:"outage_seconds"` // the silence of the store that a run survives, from its beginning
 	Prepared     []string `json:"prepared"`
 	Notes        []string `json:"notes"`
 }
@@ -68,7 +69,7 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 	if err := firstQuestion(ctx, p); err != nil {
 		return storeError{a.String(), err}
 	}
-	props, outage := p.store.Properties, p.Keeper.Margin().Outage()
+	props, outage := p.store.Properties, p.Keeper.Margin().Survives().Round(time.Millisecond)
 	view := readyView{a.String(), a.Namespace, props.InstallationID, props.MaxTTL.Seconds(), outage.Seconds(),
 		append([]string{}, p.store.Prepared...), append([]string{}, props.Weaker...)}
 	var words strings.Builder
