@@ -132,7 +132,7 @@ or MariaDB.`,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.PersistentPreRun = markReading
+	root.PersistentPreRun = markNeeds
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	root.SetHelpCommand(newHelp())
 	return group(root, newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),

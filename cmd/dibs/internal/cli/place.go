@@ -20,7 +20,6 @@ import (
 	"github.com/dibs-run/dibs/serve"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/all"
-	"github.com/dibs-run/dibs/store/redis"
 )
 
 // storeFlag is the flag that every command which opens a store has.
@@ -160,17 +159,6 @@ func (a address) own() (serve.Store, error) {
 // backend is the address for package backend.
 func (a address) backend() backend.Address {
 	return backend.Address{Config: a.Config, Fleet: a.shared(), Via: openStore}
-}
-
-// openStore opens any store.
-func openStore(ctx context.Context, c store.Config) (*store.Store, error) {
-	redis.Quiet()
-	c.Read = c.Read || onlyReads(ctx)
-	s, err := all.OpenConfig(ctx, c)
-	if err != nil && !errors.Is(err, store.ErrNotPrepared) { // whose cure names the store
-		return nil, storeError{c.String(), err}
-	}
-	return s, err
 }
 
 // opened is a backend and its address.
