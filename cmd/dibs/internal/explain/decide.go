@@ -28,6 +28,9 @@ func Decide(f Facts) Account {
 	case f.Definition == nil:
 		// Its runs belong to no tick: the last one before what was asked for is told.
 		a.Outcome, a.Tick, a.Runs = NoSchedule, time.Time{}, f.Around[:min(1, len(f.Around))]
+		if a.Spaced = f.Spaced; f.Holder.Key != "" {
+			a.Blocker = blockedBy(f.Holder.Holder.String(), f.Holder.Acquired, f.Holder.Holder.RunID, f.Around)
+		}
 	default:
 		a.unrecorded(f)
 	}
