@@ -37,7 +37,7 @@ of that name comes first.`
 
 func newHistory(e env) *cobra.Command {
 	o := historyOptions{}
-	cmd := &cobra.Command{Use: "history [JOB|RUN]", Long: historyHelp, Short: "List what happened: ticks, their outcomes and their runs",
+	cmd := &cobra.Command{Use: "history [JOB|RUN]", Long: historyHelp, Short: "List runs and ticks, and how they ended",
 		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history --failed --since 24h\n  dibs history shop/cleanup --outcome lost,crashed --from 2026-11-20T00:00:00Z -o json\n  dibs history --events\n  dibs history shop/cleanup --log\n  dibs history --run 01a1fc75-f7c0-79 -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

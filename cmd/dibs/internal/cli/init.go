@@ -76,8 +76,10 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 	for _, line := range p.store.Prepared {
 		fmt.Fprintln(&words, line)
 	}
-	fmt.Fprintf(&words, "%s is ready: namespace %s, installation %s (pin it with ?expect_store=%s), max_ttl %s, a run survives a silence of the store of %s\n",
-		a, a.Namespace, props.InstallationID, props.InstallationID, props.MaxTTL, outage)
+	fmt.Fprintf(&words, "%s is ready\n", a)
+	fmt.Fprintf(&words, "namespace     %s\n", a.Namespace)
+	fmt.Fprintf(&words, "installation  %s (to accept no other store: ?expect_store=%s)\n", props.InstallationID, props.InstallationID)
+	fmt.Fprintf(&words, "longest TTL   %s: a run survives %s without an answer of the store\n", props.MaxTTL, outage)
 	for _, w := range props.Weaker {
 		fmt.Fprintln(&words, "note:", w)
 	}

@@ -42,7 +42,7 @@ func (v *storeValue) Set(s string) error {
 	return nil
 }
 
-var errNoStore = errors.New("it is empty: name a directory or a URL such as redis://host:6379/0, or leave it out")
+var errNoStore = errors.New("the store's address is empty, perhaps because a variable is not set: name a directory or a URL such as redis://host:6379/0, or leave it out")
 
 // storeFile is where a host's administrator says which store it uses (rule H3).
 const storeFile = "/etc/dibs/store"
@@ -66,7 +66,7 @@ func resolve(flag string) (address, error) {
 		case text != "":
 			_ = environ.Hide(from) // from commands of our own user; where it cannot be, it is as it was
 		case said:
-			return address{}, fmt.Errorf("%s: %w", from, errNoStore)
+			return address{}, errors.New("DIBS_STORE is empty: set it to a directory or a URL such as redis://host:6379/0, or unset it")
 		}
 	}
 	file := ""

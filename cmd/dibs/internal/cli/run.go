@@ -187,13 +187,13 @@ func (p *plan) scoped() error {
 func (o runOptions) parsePolicy() (pol job.Policy, err error) {
 	pol = job.Policy{StopGrace: o.stopGrace, Timeout: o.timeout, CatchUpWindow: job.DefaultPolicy(true).CatchUpWindow}
 	if pol.Concurrency, err = job.ParseConcurrency(o.policy); err != nil {
-		return pol, fmt.Errorf("--policy: %w", err)
+		return pol, misspelt("--policy", o.policy, err, "forbid", "allow", "replace", "wait")
 	}
 	if pol.OnCrash, err = job.ParseOnCrash(o.onCrash); err != nil {
-		return pol, fmt.Errorf("--on-crash: %w", err)
+		return pol, misspelt("--on-crash", o.onCrash, err, "skip", "rerun")
 	}
 	if pol.Leftovers, err = job.ParseLeftovers(o.leftovers); err != nil {
-		return pol, fmt.Errorf("--leftovers: %w", err)
+		return pol, misspelt("--leftovers", o.leftovers, err, "wait", "kill", "leave")
 	}
 	switch {
 	case o.wait < 0 || o.timeout < 0 || o.stopGrace < 0:

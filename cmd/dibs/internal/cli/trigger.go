@@ -60,7 +60,7 @@ Exit status:
 
 func newTrigger(e env) *cobra.Command {
 	o := triggerOptions{}
-	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Run one job of a manifest once, for cron, systemd, Kubernetes or EventBridge", Long: triggerHelp,
+	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Run one job once, when cron, systemd or Kubernetes starts it", Long: triggerHelp,
 		Example: "  15 4 1 * *  dibs trigger shop.invoices --manifest /etc/shop/jobs.yaml\n  dibs trigger shop.invoices --manifest jobs.yaml --tick 2026-03-01T04:15:00Z\n  dibs trigger shop.invoices --manifest jobs.yaml --now",
 		Args:    exactly(1, "one job, as APP.JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
