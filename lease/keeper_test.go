@@ -495,7 +495,7 @@ func TestAFailBackToAnOldPrimaryIsHeldBack(t *testing.T) {
 	})
 }
 
-// Promise 1, under every fault that the network has: nobody works while another does.
+// Two holders never work at once, under every fault that the network has: nobody works while another does.
 // Holds: promises 1, 4.
 func TestNoTwoWorkAtOnceUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {
@@ -609,7 +609,7 @@ func TestAHeldBackStoreIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Promise 27: nobody waits for those who are only told.
+// A lease never waits for its listeners.
 // Holds: promise 27.
 func TestNobodyWaitsForAListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -86,8 +86,7 @@ func TestOrphansOfADeadAppKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-// Rule T15: what belongs to an app that has no server any more is settled by another's, after a while, by the
-// policy that is registered.
+// An app without a server is settled by another app's server after a while, by the policy that is registered.
 // Holds: T15.
 func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +198,7 @@ func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
 	})
 }
 
-// Rule T15: that an app is served is noticed by each server, whoever's turn it is to settle.
+// Each server notices that an app is served, whoever's turn it is to settle.
 // Holds: T15.
 func TestAnAppThatIsServedIsNoticedOutOfTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

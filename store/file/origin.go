@@ -15,10 +15,10 @@ import (
 )
 
 // A new directory may stand where an earlier one was removed, or moved away, under running work. Its first process
-// must know whether any live hold is of a directory that had the same path. The kernel lists the locks of all processes
-// in /proc/locks, with the number of the file, but without a path or a process. So each hold also locks a few bytes
-// whose positions say where it comes from: they are hashes of the path of its directory, and of what a path means to its
-// process.
+// must know whether any live hold is of a directory that had the same path. The kernel lists the locks of all
+// processes in /proc/locks, with the number of the file, but without a path or a process. So each hold also locks a
+// few bytes whose positions say where it comes from: they are hashes of the path of its directory, and of what a path
+// means to its process.
 
 // Where these bytes begin. Nobody asks for the locks: they are only read in the list.
 const (
@@ -51,7 +51,8 @@ func position(base int64, text string) int64 {
 	return base + int64(h.Sum32())
 }
 
-// put locks the bytes for the open file description of a hold. A hold of unknown origin counts as one of any directory.
+// put locks the bytes for the open file description of a hold. A hold of unknown origin counts as one of any
+// directory.
 func (o origin) put(fd int) {
 	for _, b := range append([]int64{o.world}, o.paths...) {
 		if b != 0 {
@@ -101,8 +102,8 @@ func (o origin) among(locks string) bool {
 	return false
 }
 
-// seen is what the list says of one file: whether it is held, whether a path is known and ours, and whether the process
-// lives in our world or in another one.
+// seen is what the list says of one file: whether it is held, whether a path is known and ours, and whether the
+// process lives in our world or in another one.
 type seen struct{ held, path, same, here, away bool }
 
 // lockOf reads a line of /proc/locks, such as "1: OFDLCK ADVISORY READ -1 fd:00:1234 START END": which file, and the

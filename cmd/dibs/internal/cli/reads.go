@@ -17,7 +17,8 @@ type needs int
 const (
 	// prepares: the first use of a store prepares it, because this command sets stores up, runs work or enqueues it.
 	prepares needs = iota
-	// looks: the command only reads. If nobody has prepared the store, it fails and creates nothing (store.Config.Read).
+	// looks: the command only reads. If nobody has prepared the store, it fails and creates nothing
+	// (store.Config.Read).
 	looks
 	// acts: the command changes what is there: it breaks a lease, pauses a job, cancels a task. Where nobody has
 	// prepared the store there is nothing to change, so it fails as those that look.
