@@ -34,8 +34,8 @@ type Config struct {
 	// init`).
 	Init bool
 	// Read states that the store is only read, or only looked for. Opening it then creates no schema, no namespace
-	// and no directory, and upgrades none, whatever Init says. If it is not prepared, the error wraps ErrNotPrepared; if an older dibs
-	// prepared it, the error wraps ErrOutdated, unless this program can read it.
+	// and no directory, and upgrades none, whatever Init says. If it is not prepared, the error wraps
+	// ErrNotPrepared; if an older dibs prepared it, the error wraps ErrOutdated, unless this program can read it.
 	Read bool
 }
 
