@@ -108,7 +108,7 @@ func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
 		keys := []string{"a-key-of-dibs-run", "another"}
 		w.leave(t, slices.Concat(gone, keys, names("other/", 2))...)
 		h, other := w.host(1, 0), w.host(2, 0)
-		other.backend.Self.Command = scheduler.ServerOf("other")
+		other.backend.Self.Command = scheduler.ServerCommand("other")
 		other.backend.Book = tick.NewBook(other.ticks, other.backend.Keeper, other.backend.Self)
 		other.Server = scheduler.NewServer(other.backend, "other")
 		other.start(t) // which knows nothing of these jobs any more, and settles them itself
@@ -147,7 +147,7 @@ func TestWhatIsNotAbandonedIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Self.Command = scheduler.ServerCommand("neighbor")
 		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
 		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)
@@ -171,7 +171,7 @@ func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Self.Command = scheduler.ServerCommand("neighbor")
 		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
 		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)
@@ -204,7 +204,7 @@ func TestAnAppThatIsServedIsNoticedOutOfTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Self.Command = scheduler.ServerCommand("neighbor")
 		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
 		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)

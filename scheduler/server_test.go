@@ -243,7 +243,7 @@ func (w *world) hostWith(seed uint64, virtual clock.Clock) *host {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed), Command: scheduler.ServerOf("app")}
+	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed), Command: scheduler.ServerCommand("app")}
 	sp := &spool{}
 	p := &scheduler.Backend{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Self: self, Spool: sp,
 		TimeOfDay: virtual.Wall, Log: slog.New(slog.DiscardHandler)}

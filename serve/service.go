@@ -134,7 +134,7 @@ func (s *service) move(ctx context.Context, scope job.Scope) error {
 	}
 	role := ""
 	if !s.bare {
-		role = scheduler.ServerOf(s.app)
+		role = scheduler.ServerCommand(s.app)
 	}
 	b, err := at.open(ctx, s.o.backend(role, s.app))
 	if err != nil {

@@ -123,7 +123,7 @@ func (w *wording) due() {
 		w.say("The job is %s.", w.Ahead)
 	}
 	if w.Pause != nil && w.Outcome != string(run.Paused) {
-		w.say("The job is %s.", scheduler.PausedBy(*w.Pause))
+		w.say("The job is %s.", scheduler.PauseText(*w.Pause))
 	}
 	switch {
 	case w.Outcome == explain.NoTick || !w.Tick.Before(w.Since):

@@ -50,7 +50,7 @@ func (a *Account) define(f Facts) {
 	if d.Spec.Function != nil {
 		a.Work = "function"
 	}
-	a.Ahead = scheduler.AheadWords(d.Job, f.Now)
+	a.Ahead = scheduler.AheadText(d.Job, f.Now)
 	if prev, ok := d.Set.Prev(f.At.Add(-time.Nanosecond)); ok && d.covers(prev) {
 		a.Previous = prev
 	}
