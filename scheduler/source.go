@@ -76,8 +76,8 @@ func registeredBy(source string) string {
 	return fmt.Sprintf("by %q", source)
 }
 
-// DefinitionKeepingSource returns the definition of a job for a caller that named the job, and so accepts its app as it is:
-// with the source of the registered one. If none is registered, known is zero.
+// DefinitionKeepingSource returns the definition of a job for a caller that named the job, and so accepts its app as
+// it is: with the source of the registered one. If none is registered, known is zero.
 func DefinitionKeepingSource(spec *job.Spec, known tick.Job) string {
 	if known.Name == "" {
 		return spec.Definition()
