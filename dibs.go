@@ -95,7 +95,7 @@ func New(st *store.Store, o Options) (*Client, error) {
 	c := &Client{o: o, store: st, log: aside.Logger(cmp.Or(o.Logger, slog.Default())), crons: map[string]*scheduler.Job{}}
 	role := ""
 	if o.App != "" {
-		role = scheduler.ServerOf(o.App)
+		role = scheduler.ServerCommand(o.App)
 	}
 	b, err := backend.New(st, backend.Options{Role: role, Dir: o.StateDir, Namespace: o.App, Keeper: o.Keeper, OnOverrun: c.overrun, Log: c.log})
 	if err != nil {

@@ -37,7 +37,7 @@ func openBackend(ctx context.Context, url, ns string, c *tally) (*scheduler.Back
 		return nil, nil, err
 	}
 	self := holder()
-	self.Command = scheduler.ServerOf(benchApp)
+	self.Command = scheduler.ServerCommand(benchApp)
 	p := &scheduler.Backend{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks, History: st.History,
 		Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Log: slog.New(slog.DiscardHandler)}
 	return p, func() { k.Close(); _ = st.Close() }, nil

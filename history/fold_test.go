@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-run/dibs/history"
 )
 
-// However events are folded, none is lost.
+// Folding loses no event, in whatever order.
 // Holds: promise 24.
 func TestFoldCountsExactly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -10,17 +10,18 @@ import (
 	"github.com/dibs-run/dibs/internal/coalesce"
 )
 
-// Want is what an acquire asks for. Only Key is required.
+// Want describes an acquire. Only Key is required.
 type Want struct {
 	Key Key
-	// Holder describes the holder; its ID is drawn by the Keeper.
+	// Holder describes the holder. The Keeper sets its ID.
 	Holder Holder
-	// Wait is how long to wait for a lease that is held. 0: do not wait. Negative: for ever.
+	// Wait is how long to wait for a key that is held. Default 0: do not wait. Negative: wait for ever.
 	Wait time.Duration
-	// Prove waits until the holder that is in the way has renewed since the contention began,
-	// or has lapsed: a dead holder then costs at most one TTL, and no tick (rule T5).
+	// Prove waits until the current holder has renewed since contention began, or has lapsed. So a dead holder
+	// costs one TTL at most, and no tick (rule T5).
 	Prove bool
-	// Unguarded disregards requests that may still be at work (`on_lost_request: proceed`).
+	// Unguarded disregards requests of the last holder that may still be at work (`on_lost_request: proceed`, rule
+	// L8).
 	Unguarded bool
 	// Gone proves that the work of a holder on this very host is gone, or ends it, so that its lease can be had at
 	// once (rule L6). Nil: never. It is not called while a request of the holder may be at work elsewhere: nothing on
@@ -30,18 +31,19 @@ type Want struct {
 	// hold is still on record. Work whose lease was released is left alone (rule L7). The acquire waits for Gone, so
 	// Gone must return soon after ctx has ended.
 	Gone func(ctx context.Context, r Record, held func() bool) bool
-	// OnHeldBack is called when the store grants nothing for a while (rule L9). This is waited out, whatever Wait
-	// says, since it means neither "held" nor "down". OnHeldBack and OnHeld run on goroutines of their own, one call
-	// at a time; no acquire waits for them, and a call may come after Acquire has returned. If calls are slower than
-	// the news, only the latest news is told.
+	// OnHeldBack is called if the store grants nothing for a while (rule L9). Acquire waits for the end of that,
+	// whatever Wait says, since it means neither "held" nor "unavailable". OnHeldBack and OnHeld run on goroutines
+	// of their own, one call at a time. No acquire waits for them, and a call may come after Acquire has returned.
+	// If calls are slower than the news, only the latest is passed on.
 	OnHeldBack func(wait time.Duration)
-	// OnHeld is called with the holder that is in the way, once per holder.
+	// OnHeld is called once for each holder that the acquire waits for.
 	OnHeld func(*HeldError)
 }
 
-// Acquire gets a lease. Its error is a *HeldError if somebody else holds the key, wraps ErrUnavailable if the store
-// does not answer, wraps ErrClosed if the Keeper was closed, or says why the key cannot be had. When ctx ends,
-// Acquire returns ctx's error and leaves nothing behind. It is safe for concurrent use.
+// Acquire gets a lease. If another holder has the key, the error is a *HeldError. If the store does not answer, it
+// wraps ErrUnavailable; if the Keeper was closed, ErrClosed. Other errors say why the key cannot be granted, such
+// as a TTL that is too long. When ctx ends, Acquire returns its cause and leaves nothing behind. It is safe for
+// concurrent use.
 func (k *Keeper) Acquire(ctx context.Context, w Want) (*Lease, error) {
 	w.Holder.ID = NewNonce()
 	a := &attempt{keeper: k, want: w}

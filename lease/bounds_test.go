@@ -67,8 +67,8 @@ func (s *far) over(t *testing.T, up, down time.Duration) (*lease.Keeper, clock.V
 // Wherever a request spends its time, on the way there or back.
 var ways = []struct{ up, down time.Duration }{{0, 0}, {1500 * time.Millisecond, 0}, {0, 1500 * time.Millisecond}}
 
-// Rule L1: whatever asks for a lease, or for more of it, says by when it must be carried out: one rpc timeout
-// after it was sent, by the store's clock as early as that can be.
+// A request for a lease, or for more of it, says by when it must be carried out: one rpc timeout after it was sent, by
+// the store's clock as early as that can be.
 // Holds: L1.
 func TestWhateverAsksForALeaseIsBounded(t *testing.T) {
 	for _, way := range ways {
@@ -100,7 +100,7 @@ func TestWhateverAsksForALeaseIsBounded(t *testing.T) {
 	}
 }
 
-// Rule L4: what a holder counts on is never more than what the store has granted, less what the clocks may drift.
+// A holder never counts on more than what the store has granted, less what the clocks may drift.
 // Holds: L4.
 func TestAHolderCountsFromTheSending(t *testing.T) {
 	for _, way := range ways {
@@ -224,7 +224,7 @@ func TestWorkThatEndsInASuspendIsLost(t *testing.T) {
 	})
 }
 
-// Rule L5: what is broken at once may be anybody's at once.
+// A key that is broken at once may be anybody's at once.
 // Holds: L5.
 func TestABreakAtOnceLeavesNoMargin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestABreakAtOnceLeavesNoMargin(t *testing.T) {
 	})
 }
 
-// Rule L8: nobody is asked to prove, or bring about, the end of a holder whose request may be at work elsewhere.
+// A holder whose request may be at work elsewhere is neither proven gone nor ended.
 // Holds: L8.
 func TestTheBusyAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -330,7 +330,7 @@ func TestAnOlderAnswerTakesNothingBack(t *testing.T) {
 	})
 }
 
-// Rule L9: what is known of the store's history is not forgotten for an older state of it.
+// A client does not forget a newer epoch of the store for an older one.
 // Holds: L9.
 func TestAnOlderEpochIsNotTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -373,7 +373,7 @@ func TestAClockThatJustSteppedShortensNothing(t *testing.T) {
 	})
 }
 
-// Rule L1: what an acquire came to that went unanswered is known only when it can no longer be carried out.
+// The result of an unanswered acquire is known only when it can no longer be carried out.
 // Holds: L1.
 func TestAnAcquireThatIsCarriedOutLaterIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// Who is slow misses what is old, and hears the latest.
+// A slow hearer misses old messages, and hears the latest.
 // Holds: promise 27.
 func TestAHearerHearsTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 // A Lease is a hold that its Keeper renews until it is released, dropped or lost. It is safe for concurrent use.
 //
-// Invariant: SafeUntil only moves forward, and only by a renewal that the store answered. It is counted from the
-// sending, so the store's own expiry is never earlier (rule L4).
+// Invariant: SafeUntil only moves forward, and only after the store has answered a renewal. It counts from the
+// sending of the request, so the store's own expiry is never earlier (rule L4).
 type Lease struct {
 	keeper *Keeper
 	ref    Ref
@@ -39,46 +39,46 @@ type Loss struct {
 	Kill time.Duration
 }
 
-// Ref names the hold: key, owner and token. Show it to whatever checks the hold.
+// Ref returns the identity of the hold: key, owner and token. Pass it to everything that checks the hold.
 func (l *Lease) Ref() Ref { return l.ref }
 
-// Key is the key.
+// Key returns the lease's key.
 func (l *Lease) Key() Key { return l.ref.Key }
 
-// Token is the fencing token.
+// Token returns the fencing token.
 func (l *Lease) Token() Token { return l.ref.Token }
 
-// Record is the store's record as of the last answer, and may be a heartbeat old.
+// Record returns the store's record as of its last answer. It may be one heartbeat old.
 func (l *Lease) Record() Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.record
 }
 
-// Lost is closed when the work must stop because the lease is, or is about to be, lost: no answer
-// for too long, a refusal (rule L2), or the end of its Keeper. Renewals go on until Release, Drop
-// or Keeper.Close.
+// Lost returns a channel that is closed when the work must stop, because the lease is lost or about to be: the
+// store did not answer for too long, refused a renewal (rule L2), or the Keeper was closed. Renewals continue until
+// Release, Drop or Keeper.Close.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Wanted is closed when a newcomer with the policy Replace asks for the lease (rule T7).
+// Wanted returns a channel that is closed when a newcomer with the policy Replace asks for the lease (rule T7).
 func (l *Lease) Wanted() <-chan struct{} { return l.wanted }
 
-// Loss says how it was lost, once Lost is closed.
+// Loss says how the lease was lost, once the channel of Lost is closed. Before that it is zero.
 func (l *Lease) Loss() Loss {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loss
 }
 
-// Deadlines are the boot instants at which the work is told to stop, and killed, if nothing more is heard from the
-// store. Each renewal moves them.
+// Deadlines returns the boot instants (Keeper.Boot) at which the work is told to stop, and at which it is killed,
+// if the store does not answer any more. Each renewal moves them.
 func (l *Lease) Deadlines() (term, kill time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sent + l.keeper.margin.TermAfter(), l.sent + l.keeper.margin.KillAfter()
 }
 
-// SafeUntil is the boot instant until which nobody else can have been granted the lease.
+// SafeUntil returns the boot instant until which the store cannot have granted the lease to anybody else.
 func (l *Lease) SafeUntil() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +92,7 @@ func (l *Lease) roomy() bool {
 	return l.keeper.clock.Boot()+m.Heartbeat+m.RPCTimeout <= term
 }
 
-// OnRenew has f called after each renewal, until forget is called. f runs on the Keeper's goroutine and must not
+// OnRenew has f called after each renewal, until forget is called. f runs on the Keeper's goroutine, so it must not
 // block.
 func (l *Lease) OnRenew(f func()) (forget func()) {
 	l.mu.Lock()
@@ -110,9 +110,10 @@ func (l *Lease) OnRenew(f func()) (forget func()) {
 	}
 }
 
-// BusyFor stores that a request which nobody can stop may be at work for d from now (rule L8). It returns once the
-// store has acknowledged that; send the request only then. Until the time is over, the lease is granted to nobody
-// else unless it is released. An error means that it may not be stored.
+// BusyFor records that a request which nobody can stop may be at work for d from now (rule L8). Send the request
+// only after BusyFor has returned nil: the store has then recorded it. Until d is over, the lease is granted to
+// nobody else, unless it is released. The error wraps ErrUnavailable; the store may have recorded the time all the
+// same.
 func (l *Lease) BusyFor(d time.Duration) error {
 	now, _ := l.keeper.time.now()
 	until := now.Add(d)
@@ -126,13 +127,13 @@ func (l *Lease) BusyFor(d time.Duration) error {
 	return nil
 }
 
-// Check asks the store at once whether it still has the hold, instead of waiting for the next heartbeat. It returns
-// when the store answered, or after one RPC timeout. After a refusal, Lost is closed.
+// Check asks the store at once whether it still has the hold, instead of at the next heartbeat. It returns when the
+// store has answered, or after one RPC timeout. After a refusal, the channel of Lost is closed.
 func (l *Lease) Check() { l.keeper.renewNow(l) }
 
-// Release frees the lease and stops its renewal. The error wraps ErrLost if the hold was gone, and ErrUnavailable if
-// the store did not answer; the lease lapses by itself then. Release does not give up when ctx ends: the RPC timeout
-// bounds it.
+// Release frees the lease and stops its renewal. If the hold was gone, the error wraps ErrLost. If the store did
+// not answer, it wraps ErrUnavailable, and the lease lapses by itself. The end of ctx does not end Release; the RPC
+// timeout bounds it.
 func (l *Lease) Release(_ context.Context) error {
 	l.Drop()
 	r, err := l.keeper.releases.Do(context.Background(), l.ref)
@@ -145,7 +146,7 @@ func (l *Lease) Release(_ context.Context) error {
 	return nil
 }
 
-// Drop stops the renewal without releasing. Use it when another atomic step releases the lease, such as
+// Drop stops the renewal without releasing the lease. Use it if another atomic step releases the lease, such as
 // tick.Store.Close.
 func (l *Lease) Drop() {
 	l.mu.Lock()

@@ -11,22 +11,22 @@ import (
 	"unicode"
 )
 
-// A Token is a fencing token: a number that strictly increases per key, for ever. Give it to whatever the work writes
-// to, and refuse writes with a smaller token than seen before. It stays below 2^53, so that every language can hold
-// it (rule L10).
+// A Token is a fencing token: a number that grows with each grant of a key, for ever. Pass it to everything that
+// the work writes to, and refuse writes with a smaller token than one already seen. It stays below 2^53, so that
+// every language can represent it exactly (rule L10).
 type Token int64
 
-// A Nonce is 128 random bits that identify one acquisition, and so one holder.
+// A Nonce is 128 random bits that identify one hold of a lease, and so its holder.
 type Nonce [16]byte
 
-// NewNonce draws a nonce.
+// NewNonce returns a new random nonce.
 func NewNonce() Nonce {
 	var n Nonce
 	_, _ = rand.Read(n[:]) // crypto/rand.Read never fails
 	return n
 }
 
-// ParseNonce reads the 32 hexadecimal digits that String writes.
+// ParseNonce parses the 32 hexadecimal digits that String returns.
 func ParseNonce(s string) (Nonce, error) {
 	var n Nonce
 	if b, err := hex.DecodeString(s); err != nil || len(b) != len(n) {
@@ -45,15 +45,16 @@ func (n Nonce) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 // UnmarshalText is the reverse of MarshalText.
 func (n *Nonce) UnmarshalText(b []byte) (err error) { *n, err = ParseNonce(string(b)); return err }
 
-// A Ref names one hold of one lease. A process that can show the Ref may renew, release and write under it.
+// A Ref identifies one hold of one lease. A process that has the Ref can renew and release the hold, and write
+// under it.
 type Ref struct {
 	Key   Key   `json:"key"`
 	Owner Nonce `json:"owner"`
 	Token Token `json:"token"`
 }
 
-// A Holder says who holds a lease: for people, and for instant reclaim on the same host (rule L6). It is stored with
-// the record as JSON. It never decides who owns the lease: the Ref does.
+// A Holder describes the process that holds a lease: for people, and for instant reclaim on the same host (rule
+// L6). Stores keep it with the record, as JSON. It never decides who owns the lease: the Ref does.
 type Holder struct {
 	ID      Nonce  `json:"id"`
 	Host    string `json:"host"`
@@ -72,7 +73,8 @@ type Holder struct {
 	Replaceable bool `json:"replaceable,omitempty"`
 }
 
-// AppendJSON appends what encoding/json makes of h, in a fraction of the time: a store writes it with each grant.
+// AppendJSON appends the JSON of h to b and returns the result. The JSON is that of encoding/json, but takes a
+// fraction of the time: a store writes it with each grant.
 func (h Holder) AppendJSON(b []byte) []byte {
 	b = hex.AppendEncode(append(b, `{"id":"`...), h.ID[:])
 	b = appendText(append(b, `","host":`...), h.Host)
@@ -111,7 +113,7 @@ func appendText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// String names the holder in one line: where, which process, doing what. The record is a claim by its writer, so
+// String describes the holder in one line: host, process and run. The writer of a record can write anything, so
 // characters that do not print, such as line ends, are shown as U+FFFD.
 func (h Holder) String() string {
 	s := fmt.Sprintf("%s pid %d", h.Host, h.PID)
@@ -126,24 +128,24 @@ func (h Holder) String() string {
 	}, s)
 }
 
-// A Record is what a store keeps per key. A release keeps it, so that the token survives. All instants are the
-// store's own, in UTC, to the microsecond.
+// A Record is what a store keeps for a key. It stays after a release, so that the token never decreases. All
+// instants are in the store's time, in UTC, with microseconds.
 type Record struct {
 	Key    Key
 	Owner  Nonce
 	Token  Token
 	Holder Holder
 	TTL    time.Duration
-	// Acquired and Renewed are when this holder got it and last renewed it.
+	// Acquired is when this holder got the lease, and Renewed when it last renewed it.
 	Acquired, Renewed time.Time
-	// Expires is when the hold lapses; zero when it was released.
+	// Expires is when the hold lapses; zero after a release.
 	Expires time.Time
-	// BusyUntil keeps a lapsed lease from being granted while a request that nobody can stop
-	// may still be at work (rule L8). Zero when there is none.
+	// BusyUntil, if not zero, keeps a lapsed lease from being granted while a request that nobody can stop may
+	// still be at work (rule L8).
 	BusyUntil time.Time
-	// Wanted is a Replace request's newcomer (rule T7), nil when there is none.
+	// Wanted is the newcomer that asks for the lease with Replace (rule T7); nil: none does.
 	Wanted *Holder
-	// Broken is set once the lease was broken (rule L5).
+	// Broken says who broke the lease (rule L5); nil: nobody did.
 	Broken *Broken
 }
 
@@ -155,8 +157,8 @@ type Broken struct {
 	Now bool      `json:"now,omitempty"` // freed at once, without waiting for the holder: unsafe
 }
 
-// Ref is the hold that the record describes.
+// Ref returns the hold that the record describes.
 func (r Record) Ref() Ref { return Ref{Key: r.Key, Owner: r.Owner, Token: r.Token} }
 
-// Live says whether the record is held at the store's instant now.
+// Live reports whether the lease is held at now, an instant in the store's time.
 func (r Record) Live(now time.Time) bool { return r.Expires.After(now) }

@@ -15,25 +15,25 @@ import (
 // maxBatch is how many items travel in one request (rule L4).
 const maxBatch = 500
 
-// Options make a Keeper. Only Store is required.
+// Options configure a Keeper. Only Store is required.
 type Options struct {
 	Store Store
-	// Notify wakes waiters, where the store can; nil: they poll.
+	// Notify tells waiting acquires that a key may be free. Nil: they only poll.
 	Notify Notifier
-	// Margin is the arithmetic of all leases of this Keeper. Default MarginFor(DefaultTTL).
+	// Margin has the times of all leases of this Keeper. Default MarginFor(DefaultTTL).
 	Margin Margin
-	// Clock is for tests in virtual time. Nil: the machine's.
+	// Clock is a replacement for tests in virtual time. Default: the machine's clock.
 	Clock clock.Clock
-	// Seen is the highest epoch of the store that earlier processes knew (Keeper.Epoch); 0: none.
+	// Seen is the highest epoch of the store that earlier processes knew (Keeper.Epoch). Default 0: none.
 	Seen Epoch
-	// OnStep is called when the store's clock has stepped by more than 5 s (rule L12). It runs on a goroutine of its
-	// own: no heartbeat waits for it.
+	// OnStep, if not nil, is called after the store's clock has stepped by more than 5 s (rule L12), on a goroutine
+	// of its own: no heartbeat waits for it.
 	OnStep func(step time.Duration)
 }
 
-// A Keeper keeps the leases of one process in one store: it renews all of them in one round trip
-// per heartbeat, and sends acquires and releases that come at the same time together. It is safe
-// for concurrent use. Its goroutine lives only while there are leases.
+// A Keeper keeps the leases of one process in one store. It renews all of them in one request per heartbeat, and
+// sends acquires and releases that come at the same time together. It is safe for concurrent use. It has a
+// goroutine only while it has leases.
 type Keeper struct {
 	store    Store
 	notify   Notifier
@@ -65,8 +65,8 @@ type reply struct {
 	sent time.Duration // boot instant of the sending
 }
 
-// NewKeeper makes a Keeper. The error wraps ErrMargin and shows the numbers if the margin does not hold. It starts no
-// goroutine.
+// NewKeeper creates a Keeper. If the margin does not hold, the error wraps ErrMargin and contains the numbers.
+// NewKeeper starts no goroutine and sends no request.
 func NewKeeper(o Options) (*Keeper, error) {
 	if o.Store == nil {
 		return nil, errors.New("lease: Options.Store is nil")
@@ -97,17 +97,19 @@ func NewKeeper(o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// Margin is the arithmetic that the Keeper follows.
+// Margin returns the margin of all leases of the Keeper.
 func (k *Keeper) Margin() Margin { return k.margin }
 
-// Boot is the Keeper's clock now. It goes on while the machine is suspended.
+// Boot returns the time of the Keeper's clock, since the machine's boot. It also runs while the machine is
+// suspended.
 func (k *Keeper) Boot() time.Duration { return k.clock.Boot() }
 
-// Epoch is the highest epoch that is known of the store. Give it to the Keepers of later processes (Options.Seen).
+// Epoch returns the highest epoch of the store that is known. Give it to the Keepers of later processes
+// (Options.Seen).
 func (k *Keeper) Epoch() Epoch { return Epoch(k.epoch.Load()) }
 
-// Now is the store's time. The store is asked once; later answers are extrapolated on the boot clock (rule L12). The
-// error wraps ErrUnavailable.
+// Now returns the store's time. It asks the store once; later calls extrapolate on the boot clock (rule L12). If
+// the store does not answer, the error wraps ErrUnavailable.
 func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
 	if t, ok := k.time.ticks(); ok {
 		return t, nil
@@ -119,12 +121,12 @@ func (k *Keeper) Now(ctx context.Context) (time.Time, error) {
 	return t, nil
 }
 
-// Estimate is the likeliest time of the store's clock, and how far off it can be given how long answers took. ok is
-// false before the first answer. Use it to compare clocks. A request relies on Now.
+// Estimate returns the likeliest time of the store's clock, and how far off it can be, given how long answers took.
+// ok is false before the first answer. Use it to compare clocks; requests use Now.
 func (k *Keeper) Estimate() (now time.Time, within time.Duration, ok bool) { return k.time.estimate() }
 
-// Passed is a time that both the store's clock and the schedules have reached. After a step of the store's clock the
-// two differ for a while (rule L12). Zero before the first answer.
+// Passed returns a time that both the store's clock and the schedules have reached: after a step of the store's
+// clock the two differ for a while (rule L12). It is zero before the first answer.
 func (k *Keeper) Passed() time.Time {
 	if !k.time.known() {
 		return time.Time{}
@@ -132,18 +134,19 @@ func (k *Keeper) Passed() time.Time {
 	return k.time.passed()
 }
 
-// Jumped says whether the store's clock has jumped over an instant, by a step larger than MaxJump that this process
-// saw. That time did not pass, so a tick that was due in it is not owed.
+// Jumped reports whether the store's clock has jumped over the instant at, in a step larger than MaxJump that this
+// process saw. That time did not pass, so a tick at that instant is not owed.
 func (k *Keeper) Jumped(at time.Time) bool { return k.time.jumped(at) }
 
-// Leapt is how much time the store's clock has jumped over in such steps, all in all. Nothing has become older by it.
+// Leapt returns how much time the store's clock has jumped over in such steps, in total. Nothing has become older
+// by that time.
 func (k *Keeper) Leapt() time.Duration { return k.time.leapt() }
 
-// Steady says that the store's clock has not stepped for a minute, as far as this process has watched it.
+// Steady reports whether the store's clock has not stepped for a minute, as far as this process has watched it.
 func (k *Keeper) Steady() bool { return k.time.steady() }
 
-// Reached says whether an instant lies at most ahead after the store's now; else left is how long until then. It asks
-// the store unless the store was heard within the last heartbeat.
+// Reached reports whether the instant at is no more than ahead after the store's time. If it is not, left is how
+// long until then. It asks the store, unless the last answer is younger than one heartbeat.
 func (k *Keeper) Reached(ctx context.Context, at time.Time, ahead time.Duration) (left time.Duration, ok bool) {
 	if k.time.age() > k.margin.Heartbeat || !k.time.known() {
 		_ = k.Sync(ctx)
@@ -156,7 +159,8 @@ func (k *Keeper) Reached(ctx context.Context, at time.Time, ahead time.Duration)
 	return left, left <= 0
 }
 
-// Sync asks the store for its time again.
+// Sync asks the store for its time again. The request takes one RPC timeout at most; the error wraps
+// ErrUnavailable.
 func (k *Keeper) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
 	defer cancel()
@@ -169,8 +173,8 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	return nil
 }
 
-// NotAfter is the store instant after which a request that is sent now must not be carried out (rule L1). Call Sync
-// or Now first.
+// NotAfter returns the instant, in the store's time, after which the store must not carry out a request that is
+// sent now (rule L1). It is zero before the first call of Sync or Now.
 func (k *Keeper) NotAfter() time.Time {
 	t, ok := k.time.now()
 	if !ok {
@@ -179,8 +183,9 @@ func (k *Keeper) NotAfter() time.Time {
 	return t.Add(k.margin.RPCTimeout)
 }
 
-// Close stops accepting calls. It returns once the Keeper's goroutines have ended, after one RPC timeout at most.
-// Leases that are still held are lost (ErrClosed): their work is told to stop, and they lapse. Release them first.
+// Close ends the Keeper: later acquires fail with ErrClosed. It returns when the Keeper's goroutines have ended,
+// after one RPC timeout at most. Leases that are still held are lost (ErrClosed): their work is told to stop, and
+// they lapse. Release them first.
 func (k *Keeper) Close() {
 	k.acquires.Close()
 	k.releases.Close()
@@ -289,7 +294,8 @@ func unavailable(what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
 }
 
-// Read reads a key's record without acquiring it. The record is zero if there is none.
+// Read returns the record of a key and the store's time, without acquiring the key. The record is zero if there is
+// none. The error wraps ErrUnavailable if the store does not answer.
 func (k *Keeper) Read(ctx context.Context, key Key) (now time.Time, r Record, err error) {
 	answer, err := k.reads.Do(context.WithoutCancel(ctx), key)
 	if err != nil {
@@ -298,7 +304,8 @@ func (k *Keeper) Read(ctx context.Context, key Key) (now time.Time, r Record, er
 	return answer.now, answer.Record, ctx.Err()
 }
 
-// Unshared are the holders of live leases that exclude nobody (OnceKey): those of runs under Allow, and of processes.
+// Unshared returns the holders of live leases that exclude nobody (OnceKey), by their nonces: those of runs under
+// the policy Allow, and of processes.
 func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.margin.RPCTimeout)
 	defer cancel()
@@ -313,8 +320,9 @@ func (k *Keeper) Unshared(ctx context.Context) (map[Nonce]Holder, error) {
 	return owners, nil
 }
 
-// RequestRelease writes a Replace request on the hold ref (rule T7). It returns false if that hold is gone, or did
-// not declare Replace.
+// RequestRelease asks the hold ref for its lease, as the policy Replace does (rule T7). It returns false if that
+// hold is gone, or did not declare Replace. If the store does not answer, the error wraps ErrUnavailable, and the
+// request may have been written.
 func (k *Keeper) RequestRelease(ctx context.Context, ref Ref, by Holder) (bool, error) {
 	reply, _, err := k.call("ask for "+string(ref.Key), 1, func(ctx context.Context) (Reply, error) { return k.store.RequestRelease(ctx, ref, by) })
 	if err != nil {
@@ -323,8 +331,9 @@ func (k *Keeper) RequestRelease(ctx context.Context, ref Ref, by Holder) (bool, 
 	return reply.Answers[0].Status == OK, ctx.Err()
 }
 
-// Break breaks the live hold of ref.Key, or only ref's hold if ref.Owner is not zero (rule L5). r is the record
-// afterwards. ok is false if nothing was held.
+// Break breaks the live hold of ref.Key (rule L5); if ref.Owner is not zero, only that hold. now is the store's
+// time, and r the record afterwards. ok is false if nothing was held. If the store does not answer, the error wraps
+// ErrUnavailable, and the lease may be broken.
 func (k *Keeper) Break(ctx context.Context, ref Ref, b Broken) (now time.Time, r Record, ok bool, err error) {
 	reply, _, err := k.call("break", 1, func(ctx context.Context) (Reply, error) { return k.store.Break(ctx, ref, b) })
 	if err != nil {

@@ -495,7 +495,7 @@ func TestAFailBackToAnOldPrimaryIsHeldBack(t *testing.T) {
 	})
 }
 
-// Promise 1, under every fault that the network has: nobody works while another does.
+// Two holders never work at once, under every fault that the network has: nobody works while another does.
 // Holds: promises 1, 4.
 func TestNoTwoWorkAtOnceUnderFaults(t *testing.T) {
 	for seed := range uint64(60) {
@@ -572,6 +572,9 @@ func TestAMarginThatDoesNotHoldIsRefusedWithItsNumbers(t *testing.T) {
 	if m.Outage() != 6850*time.Millisecond {
 		t.Errorf("survivable outage %s, want 6.85s (rule L3)", m.Outage())
 	}
+	if m.Survives() != 4850*time.Millisecond {
+		t.Errorf("survivable outage, counted from its start, %s, want 4.85s (rule L3)", m.Survives())
+	}
 	m.LostGrace = 8 * time.Second
 	_, err := lease.NewKeeper(lease.Options{Store: memory.New(memory.Options{}).Store().Leases, Margin: m})
 	if !errors.Is(err, lease.ErrMargin) {
@@ -606,7 +609,7 @@ func TestAHeldBackStoreIsWaitedFor(t *testing.T) {
 	})
 }
 
-// Promise 27: nobody waits for those who are only told.
+// A lease never waits for its listeners.
 // Holds: promise 27.
 func TestNobodyWaitsForAListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,5 +70,11 @@ func (m Margin) TermAfter() time.Duration { return m.Safe() - m.LostGrace - m.Ki
 // KillAfter returns when work that did not stop by itself is killed, counted like Safe.
 func (m Margin) KillAfter() time.Duration { return m.Safe() - m.Kill }
 
-// Outage returns the longest silence of the store that does not affect work.
+// Outage returns the longest silence of the store that does not affect work, counted like Safe: from the sending of
+// the last answered renewal.
 func (m Margin) Outage() time.Duration { return m.TermAfter() - m.RPCTimeout }
+
+// Survives returns the longest silence of the store that certainly does not affect work, counted from its beginning.
+// Up to one heartbeat has passed then since the last renewal. For a margin that passes Check it is at least two
+// heartbeats.
+func (m Margin) Survives() time.Duration { return m.Outage() - m.Heartbeat }

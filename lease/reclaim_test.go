@@ -13,7 +13,7 @@ import (
 
 func gone(context.Context, lease.Record, func() bool) bool { return true }
 
-// Rule L6: what is proven gone is taken over at once.
+// A holder that is proven gone is taken over at once.
 // Holds: L6.
 func TestAHolderThatIsGoneIsReclaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func (s claiming) Acquire(ctx context.Context, reqs []lease.AcquireRequest) (lea
 	return r, err
 }
 
-// Nobody is asked to end the work of a key that was not asked for.
+// A reclaim asks only for the end of the key's own work.
 // Holds: promise 6.
 func TestARecordOfAnotherKeyReclaimsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

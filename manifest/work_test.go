@@ -60,8 +60,8 @@ func allocated(text, name string) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestYAMLWork: whatever stands in a document, reading it costs no more than so much. A parser whose work
-// grows with the square took 3,400 MB for 256 KiB of keys.
+// A document costs a bounded amount of work to read, whatever is in it. A parser whose work grows with the square took
+// 3,400 MB for 256 KiB of keys.
 // Holds: promise 25.
 func TestYAMLWork(t *testing.T) {
 	most := uint64(200 << 20)

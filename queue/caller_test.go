@@ -41,7 +41,7 @@ type picky struct{}
 
 func (picky) UnmarshalJSON([]byte) error { panic("cannot read") }
 
-// Whatever the caller's code does, it costs one attempt and no more: the worker goes on, and the task is tried again.
+// The caller's code costs one attempt and no more, whatever it does: the worker goes on, and the task is tried again.
 // Holds: promise 20.
 func TestWhatTheCallersCodeDoesCostsOneAttempt(t *testing.T) {
 	says := func(err error) func(context.Context, *queue.Run) error {
@@ -113,7 +113,7 @@ func (bomb) Enabled(context.Context, slog.Level) bool  { return true }
 func (bomb) Handle(context.Context, slog.Record) error { panic("no paper") }
 func (b bomb) WithAttrs([]slog.Attr) slog.Handler      { return b }
 
-// Nor does a listener or a log that panics end the worker.
+// A listener or a log that panics does not end the worker either.
 // Holds: promise 20.
 func TestAListenerAndALogThatPanic(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -130,7 +130,8 @@ func TestAListenerAndALogThatPanic(t *testing.T) {
 	})
 }
 
-// What a deploy mends is tried again: arguments that this version's type cannot hold.
+// A task whose arguments have another shape is tried again, because a deploy may mend that: arguments that this
+// version's type cannot hold.
 // Holds: promise 20.
 func TestArgumentsOfAnotherShapeAreTriedAgain(t *testing.T) {
 	virtual(t, func(w *world) {

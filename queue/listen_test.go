@@ -16,7 +16,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// What happens to tasks is told to the worker's listener, in order, once each, and what failed is logged at WARN.
+// A worker's listener hears what happens to tasks, in order, once each, and failures are logged at WARN.
 // Holds: promise 24.
 func TestWhatHappensToTasksIsToldAndLogged(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -121,7 +121,7 @@ func TestAListenerThatHangsHoldsUpNothing(t *testing.T) {
 	})
 }
 
-// What has used up its crashes is told and logged, by the worker that finds it out.
+// A task that has used up its crashes is reported and logged by the worker that finds it.
 // Holds: promise 24.
 func TestACrashIsTold(t *testing.T) {
 	virtual(t, func(w *world) {

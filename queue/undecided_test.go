@@ -28,7 +28,7 @@ func (torn) Enqueue(_ context.Context, specs []task.Spec) (all []task.Enqueued, 
 
 func (torn) Count(context.Context, []driver.Count) error { return nil }
 
-// What took nothing in and names no task is an error, however it is enqueued.
+// An enqueue that took nothing in and names no task is an error, however it is made.
 // Holds: Q2.
 func TestUndecidedIsAnError(t *testing.T) {
 	c := queue.NewClient(queue.ClientOptions{Store: torn{}})

@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Whoever asks why a task waits is told every reason that there is, and none where it is about to be fetched.
+// A reader who asks why a task waits gets every reason that there is, and none if it is about to be fetched.
 // Holds: promise 23.
 func TestWhyATaskWaits(t *testing.T) {
 	for what, c := range map[string]struct {

@@ -75,7 +75,7 @@ func (g *abandoned) has(t tick.Tick) bool {
 	switch g.seen[name] = true; {
 	case known:
 		return now.Sub(since) >= abandonedAfter
-	case len(g.gone) < tick.MostLooked:
+	case len(g.gone) < tick.MaxRows:
 		g.gone[name] = now
 	}
 	return false

@@ -86,8 +86,7 @@ func TestOrphansOfADeadAppKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-// Rule T15: what belongs to an app that has no server any more is settled by another's, after a while, by the
-// policy that is registered.
+// An app without a server is settled by another app's server after a while, by the policy that is registered.
 // Holds: T15.
 func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +108,7 @@ func TestWhatBelongsToNobodyIsSettled(t *testing.T) {
 		keys := []string{"a-key-of-dibs-run", "another"}
 		w.leave(t, slices.Concat(gone, keys, names("other/", 2))...)
 		h, other := w.host(1, 0), w.host(2, 0)
-		other.backend.Self.Command = scheduler.ServerOf("other")
+		other.backend.Self.Command = scheduler.ServerCommand("other")
 		other.backend.Book = tick.NewBook(other.ticks, other.backend.Keeper, other.backend.Self)
 		other.Server = scheduler.NewServer(other.backend, "other")
 		other.start(t) // which knows nothing of these jobs any more, and settles them itself
@@ -148,7 +147,7 @@ func TestWhatIsNotAbandonedIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Self.Command = scheduler.ServerCommand("neighbor")
 		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
 		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)
@@ -172,7 +171,7 @@ func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Self.Command = scheduler.ServerCommand("neighbor")
 		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
 		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)
@@ -199,13 +198,13 @@ func TestWhoCouldNotWatchBeginsAnew(t *testing.T) {
 	})
 }
 
-// Rule T15: that an app is served is noticed by each server, whoever's turn it is to settle.
+// Each server notices that an app is served, whoever's turn it is to settle.
 // Holds: T15.
 func TestAnAppThatIsServedIsNoticedOutOfTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		h := w.host(1, 0)
-		h.backend.Self.Command = scheduler.ServerOf("neighbor")
+		h.backend.Self.Command = scheduler.ServerCommand("neighbor")
 		h.backend.Book = tick.NewBook(h.ticks, h.backend.Keeper, h.backend.Self)
 		h.Server = scheduler.NewServer(h.backend, "neighbor")
 		h.start(t)

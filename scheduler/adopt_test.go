@@ -19,7 +19,7 @@ import (
 func (w *world) otherLease(t *testing.T, ttl time.Duration) lease.Ref {
 	t.Helper()
 	r, err := w.b.Store().Leases.Acquire(t.Context(), []lease.AcquireRequest{{Key: lease.OnceKey(), TTL: ttl,
-		Holder: lease.Holder{ID: lease.NewNonce(), Host: "gone", Command: scheduler.ServerOf("app")}}})
+		Holder: lease.Holder{ID: lease.NewNonce(), Host: "gone", Command: scheduler.ServerCommand("app")}}})
 	if err != nil || r.Answers[0].Status != lease.OK {
 		t.Fatal(r, err)
 	}

@@ -24,7 +24,7 @@ func (f *backfilling) beside(accept, work context.Context, at time.Time) Result 
 	case err != nil:
 		return Result{Err: err}
 	case !ok || known.Pause.Covers(f.b.now()):
-		return Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}
+		return Result{Outcome: run.Paused, Reason: PauseText(known.Pause)}
 	}
 	return f.execute(work, x)
 }

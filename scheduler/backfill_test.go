@@ -143,7 +143,8 @@ func TestABacklogOfALongRange(t *testing.T) {
 	})
 }
 
-// What ran, was skipped or paused is left, unless that is asked for; and a preview changes nothing.
+// A back-fill leaves out ticks that ran, were skipped or paused, unless it is asked for them; and a preview changes
+// nothing.
 // Holds: T12.
 func TestWhatABackfillLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -451,8 +452,8 @@ func (o outage) meetsBackfill(t *testing.T) (whole bool) {
 	return whole
 }
 
-// What is older than what history keeps may have run, so it is left; so is what belongs to an earlier
-// definition of the job.
+// A back-fill leaves out ticks that are older than what history keeps, because they may have
+// run, and ticks of an earlier definition of the job.
 // Holds: T12.
 func TestABackfillKnowsWhatItCannotKnow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -96,7 +96,7 @@ func (b *Backfill) decide(j *Job, at time.Time, row tick.Tick, own bool, pause t
 	}
 	switch {
 	case pause.Covers(now):
-		return leave(PausedBy(pause), false)
+		return leave(PauseText(pause), false)
 	case row.State == "" && at.Before(now.Add(day-retention)):
 		return leave("it is older than what history keeps", true)
 	case row.State == "" && pause.Covers(at):

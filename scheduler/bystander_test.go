@@ -153,8 +153,8 @@ func (l held) Handle(context.Context, slog.Record) error {
 
 func (l held) WithAttrs([]slog.Attr) slog.Handler { return l }
 
-// What a long spool has to say is said in steps: meanwhile the server fires, takes over what others left, and ends
-// when it is told to. It settles nothing before all of it was said.
+// A long spool is delivered in steps: meanwhile the server fires, takes over what others left, and ends when it is
+// told to. It settles nothing before all of it was said.
 // Holds: promise 27.
 func TestALongSpoolIsDeliveredInSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -36,8 +36,8 @@ func (w *world) ordered(d time.Duration) (run.Target, func() []time.Time) {
 		}
 }
 
-// Rule T8: what falls due while a catch-up is under way joins its end, on whichever server; nothing is
-// skipped, replaced or run out of order.
+// Ticks that fall due during a catch-up join its end, on whichever server; nothing is skipped, replaced or run out of
+// order.
 // Holds: promise 15, T8.
 func TestOnTimeTicksJoinACatchUp(t *testing.T) {
 	for _, c := range []struct {
@@ -176,7 +176,7 @@ func TestASecondPauseLeavesWhatIsOwed(t *testing.T) {
 	})
 }
 
-// Rule T3: who stands by runs nothing again beyond the catch-up window.
+// A process that stands by runs nothing again beyond the catch-up window.
 // Holds: T3.
 func TestStandingByEndsWithTheWindow(t *testing.T) {
 	for window, want := range map[time.Duration]int{time.Hour: 1, 10 * time.Minute: 0} {

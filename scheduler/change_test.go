@@ -456,8 +456,8 @@ func TestARemovalBesideAChange(t *testing.T) {
 	})
 }
 
-// Rule T11: of the definitions that a job keeps, only those are dropped of which each tick has its outcome, also where
-// those of many thousands before it do.
+// A job drops only those of its definitions of which each tick has its outcome, also where those of many thousands
+// before it do.
 // Holds: T11.
 func TestADefinitionIsKeptForItsLastTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

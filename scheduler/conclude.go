@@ -123,7 +123,7 @@ func (c *concluder) pauseOf(ctx context.Context, known tick.Job, until time.Time
 			if !known.Pause.Covers(at) {
 				continue
 			}
-			w := tick.Want{Job: known.Name, At: at, Outcome: run.Paused, Reason: PausedBy(known.Pause)}
+			w := tick.Want{Job: known.Name, At: at, Outcome: run.Paused, Reason: PauseText(known.Pause)}
 			if _, err := c.b.Book.Claim(ctx, w); err != nil {
 				return err
 			}

@@ -203,7 +203,7 @@ func TestAReleaseWaitsForNoDisk(t *testing.T) {
 	})
 }
 
-// Who can slow down what prints gets all of it.
+// A job whose output can be slowed down loses none of it.
 // Holds: promise 27.
 func TestASlowOutputLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,7 +51,7 @@ func TestAWitnessOfWhatIsNoTickAnyMoreIsNotHeard(t *testing.T) {
 	}
 }
 
-// Rule T11: who read a definition before it was replaced concludes nothing under the new one.
+// A server that read a definition before it was replaced concludes nothing under the new one.
 // Holds: T11.
 func TestAnOldDefinitionConcludesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

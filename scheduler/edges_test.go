@@ -29,7 +29,7 @@ func (w *world) row(at time.Time) tick.Tick {
 	return tick.Tick{}
 }
 
-// Rule T5: under Forbid a tick that finds the lease of somebody who is gone waits for its end, and runs.
+// A tick that finds the lease of a dead holder, under Forbid, waits for its end, and runs.
 // Holds: T5.
 func TestATickIsNotSkippedForADeadHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestADrainWaitsForTheEndOfWhatItStopped(t *testing.T) {
 	})
 }
 
-// Rule T3: what somebody canceled is not run again, whatever the policy says of crashes.
+// A run that a person canceled is not run again, whatever the policy says of crashes.
 // Holds: T3.
 func TestWhatWasCanceledIsNotRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -87,7 +87,7 @@ func (w *world) restart(t *testing.T, h *host) (until time.Time) {
 		t.Fatal(err)
 	}
 	for _, a := range all.Answers {
-		if a.Record.Holder.RunID == "" && a.Record.Holder.Command == scheduler.ServerOf("app") {
+		if a.Record.Holder.RunID == "" && a.Record.Holder.Command == scheduler.ServerCommand("app") {
 			if _, _, _, err := h.backend.Keeper.Break(t.Context(), a.Record.Ref(), lease.Broken{By: "test", Why: "a restart", Now: true}); err != nil {
 				t.Fatal(err)
 			}

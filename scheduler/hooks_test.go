@@ -509,8 +509,8 @@ func TestWhatOthersSettledIsTheirsToTell(t *testing.T) {
 	})
 }
 
-// Whatever is cut off from whom and when, no tick's end is told twice; and as long as no process
-// dies, each one's is told.
+// A tick's end is reported at most once, whatever is cut off and when; and as long as no process dies, each end is
+// reported.
 // Holds: promise 24.
 func TestHooksAreToldOnceUnderFaults(t *testing.T) {
 	for seed := range uint64(20) {

@@ -197,7 +197,7 @@ func TestIdleServersAskOfNoJob(t *testing.T) {
 					t.Errorf("%d jobs: %d calls a minute: %v", n, sum, calls)
 				}
 				for what, rows := range most {
-					if rows > tick.MostLooked {
+					if rows > tick.MaxRows {
 						t.Errorf("%d jobs: %s with %d rows in one step", n, what, rows)
 					}
 				}

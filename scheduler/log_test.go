@@ -47,6 +47,19 @@ func TestWhatFailedIsLoud(t *testing.T) {
 				t.Errorf("nothing says %s", mark)
 			}
 		}
+		skips := map[string]int{}
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, "event=tick-skipped") {
+				_, at, _ := strings.Cut(line, " tick=")
+				at, _, _ = strings.Cut(at, " ")
+				skips[strings.TrimSpace(at)]++
+			}
+		}
+		for at, n := range skips {
+			if n != 1 {
+				t.Errorf("the skip of the tick %s was logged %d times", at, n)
+			}
+		}
 		if strings.Contains(log.String(), "level=WARN") {
 			t.Errorf("something warns where all was meant to be:\n%s", log.String())
 		}

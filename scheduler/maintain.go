@@ -140,7 +140,7 @@ func (m *maintainer) todo(jobs map[string]*entry) (todo []*entry) {
 		}
 		return a.openAt.Compare(b.openAt)
 	})
-	return todo[:min(len(todo), tick.MostLooked)]
+	return todo[:min(len(todo), tick.MaxRows)]
 }
 
 // maintain accounts for the ticks of one job that are over, by its registration of a moment ago.

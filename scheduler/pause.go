@@ -42,9 +42,9 @@ func (b *Backend) Pause(ctx context.Context, req tick.PauseRequest) (tick.Job, e
 	if after.Pause == known.Pause {
 		return after, nil // it was not paused, and is not
 	}
-	e := history.Event{Kind: "job-paused", Job: req.Job, Reason: PausedBy(after.Pause)}
+	e := history.Event{Kind: "job-paused", Job: req.Job, Reason: PauseText(after.Pause)}
 	if req.Resume {
-		e.Kind, e.Reason = "job-resumed", fmt.Sprintf("resumed by %s; it was %s", req.By, PausedBy(after.Pause))
+		e.Kind, e.Reason = "job-resumed", fmt.Sprintf("resumed by %s; it was %s", req.By, PauseText(after.Pause))
 	}
 	p.recorder.event(ctx, e)
 	return after, nil
@@ -62,15 +62,15 @@ func (x *execution) pausedMeanwhile(ctx context.Context, begun time.Time) (Resul
 	if err != nil || !ok || !known.Pause.Covers(x.b.now()) {
 		return Result{}, false
 	}
-	res := Result{Outcome: run.Paused, Reason: PausedBy(known.Pause)}
+	res := Result{Outcome: run.Paused, Reason: PauseText(known.Pause)}
 	if x.Late && !known.Pause.Covers(x.Tick) { // it is not the pause's own, and can be run after it
 		res.Outcome, res.Reason = run.Missed, "it waited for its turn when the job was "+res.Reason
 	}
 	return res, true
 }
 
-// PausedBy returns a pause in words.
-func PausedBy(p tick.Pause) string {
+// PauseText returns a pause in words.
+func PauseText(p tick.Pause) string {
 	s := "paused by " + p.By + " at " + stamp(p.Since)
 	if !p.Until.IsZero() {
 		s += " until " + stamp(p.Until)
@@ -87,5 +87,5 @@ func (b *Backend) WhyPaused(ctx context.Context, name string) string {
 	if err != nil || !ok || known.Pause.Since.IsZero() {
 		return "paused"
 	}
-	return PausedBy(known.Pause)
+	return PauseText(known.Pause)
 }

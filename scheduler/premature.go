@@ -91,8 +91,8 @@ func Ahead(known tick.Job, now time.Time) time.Duration {
 	return 0
 }
 
-// AheadWords returns Ahead in words for people; empty if it is 0.
-func AheadWords(known tick.Job, now time.Time) string {
+// AheadText returns Ahead in words for people; empty if it is 0.
+func AheadText(known tick.Job, now time.Time) string {
 	d := Ahead(known, now)
 	if d == 0 {
 		return ""

@@ -51,8 +51,8 @@ func TestPreparedJobsAreServedFromTheSwapOn(t *testing.T) {
 	})
 }
 
-// TestAReloadWhileOneStoreIsAwayStopsNoJob: of two places one cannot be reached, so nothing of the new manifest is
-// served. What the other backend serves goes on, also where its definition is to change.
+// A reload while one of two stores cannot be reached serves nothing of the new manifest. What the other backend serves
+// goes on, also where its definition is to change.
 // Holds: T11.
 func TestAReloadWhileOneStoreIsAwayStopsNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

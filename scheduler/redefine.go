@@ -51,7 +51,7 @@ func (r *redefiner) leave(ctx context.Context, known tick.Job, req tick.JobReque
 			return req, err
 		}
 	}
-	req.Past, req.Of = tick.PastOf(open), known.Generation
+	req.Past, req.Of = tick.EncodePast(open), known.Generation
 	return req, nil
 }
 
@@ -102,7 +102,7 @@ func (r *redefiner) define(ctx context.Context, j *Job, at time.Time) (generatio
 	name := j.Spec.Key()
 	for range registerTries {
 		known, ok, err := r.registry.registered(ctx, name)
-		req := tick.JobRequest{Name: name, Definition: DefinitionBeside(&j.Spec, known), Since: at}
+		req := tick.JobRequest{Name: name, Definition: DefinitionKeepingSource(&j.Spec, known), Since: at}
 		switch {
 		case err != nil:
 			return 0, unavailable(err)

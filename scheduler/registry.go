@@ -106,7 +106,7 @@ func (r *registry) sameAs(ctx context.Context, j *Job) (tick.Job, error) {
 		return known, unavailable(err)
 	case !ok:
 		return known, fmt.Errorf("%s: %w in %s", j.Spec.Key(), ErrUnknownJob, r.b.Name)
-	case known.Definition != DefinitionBeside(&j.Spec, known):
+	case known.Definition != DefinitionKeepingSource(&j.Spec, known):
 		return known, fmt.Errorf("%s: %w", j.Spec.Key(), ErrOtherDefinition)
 	}
 	return known, nil

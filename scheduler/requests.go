@@ -41,7 +41,7 @@ func (q *requests) open() *requests {
 		within, boot := q.b.Keeper.Margin().RPCTimeout, q.b.Keeper.Boot
 		q.recent = coalesce.New(recentJobs, 1, nil, q.latest(recentRuns)).InHalves(within, boot)
 		q.earlier = coalesce.New(earlierJobs, 1, nil, q.latest(earlierRuns)).InHalves(within, boot)
-		q.jobs = coalesce.New(tick.MostLooked, 1, nil, q.readJobs).InHalves(within, boot)
+		q.jobs = coalesce.New(tick.MaxRows, 1, nil, q.readJobs).InHalves(within, boot)
 		q.scans = make(chan struct{}, mostScans)
 		q.events = coalesce.New(recentJobs, 1, nil, q.append).InHalves(within, boot)
 	})

@@ -50,7 +50,7 @@ func (w *world) outputs(job string) (kept, newest int) {
 	return kept, newest
 }
 
-// What a job prints is bounded, however often it runs: the newest 1,000 outputs are kept.
+// A job's kept output is bounded, however often it runs: the newest 1,000 outputs are kept.
 // Holds: T16.
 func TestAServerKeepsTheNewestOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestRetainGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
-// What is older than 90 days goes within ten minutes of a server's start, in steps.
+// Records older than 90 days go within ten minutes of a server's start, in steps.
 // Holds: T16.
 func TestAServerForgetsWhatIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -243,7 +243,7 @@ func (w *world) hostWith(seed uint64, virtual clock.Clock) *host {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed), Command: scheduler.ServerOf("app")}
+	self := lease.Holder{Host: fmt.Sprint("host-", seed), PID: int(seed), Command: scheduler.ServerCommand("app")}
 	sp := &spool{}
 	p := &scheduler.Backend{Name: "sim", Keeper: k, Book: tick.NewBook(tl, k, self), Ticks: tl, History: st.History, Self: self, Spool: sp,
 		TimeOfDay: virtual.Wall, Log: slog.New(slog.DiscardHandler)}
@@ -316,7 +316,7 @@ func TestEachTickIsRunByExactlyOneServer(t *testing.T) {
 	})
 }
 
-// Promise 10: under partitions and deaths, every tick ends in exactly one outcome and none runs twice.
+// Every tick ends in exactly one outcome and none runs twice, under partitions and deaths.
 // Holds: promises 8, 9, 10.
 func TestEveryTickHasOneOutcomeUnderFaults(t *testing.T) {
 	for seed := range uint64(15) {
@@ -418,7 +418,7 @@ func TestACrashedRunIsRunAgainOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
-// Rule T4: what nobody was there for is recorded as missed, as one range.
+// Ticks at which no server was up are recorded as missed, as one range.
 // Holds: promise 10, T4.
 func TestTicksThatNobodyClaimedAreSettledAsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -564,7 +564,7 @@ func TestTheLatestDefinitionWins(t *testing.T) {
 	})
 }
 
-// Promise 7: with the store down nothing starts, and the tick says so.
+// Nothing starts while the store is down, and the tick says so.
 // Holds: promise 7.
 func TestWithTheStoreDownNothingStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -593,7 +593,7 @@ func TestWithTheStoreDownNothingStarts(t *testing.T) {
 	})
 }
 
-// Rule T8: what was missed is run afterwards where the job asks for it, the oldest first, one at a time.
+// Missed ticks run afterwards where the job asks for it, the oldest first, one at a time.
 // Holds: promise 15, T8.
 func TestCatchUp(t *testing.T) {
 	for policy, want := range map[job.CatchUp]int{job.CatchUpSkip: 0, job.CatchUpLatest: 1, job.CatchUpAll: 12} {
@@ -640,7 +640,7 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// Rule T3: what was canceled by a shutdown is run again by another server, where its job asks for it.
+// A run that a shutdown canceled runs again on another server, where its job asks for it.
 // Holds: promise 15, T3.
 func TestAShutdownIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

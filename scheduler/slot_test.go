@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// Rule T7: who has lost the waiting slot does not run when the holder ends: the slot is another's.
+// A tick that has lost the waiting slot does not run when the holder ends: the slot is another's.
 // Holds: T7.
 func TestALostSlotIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

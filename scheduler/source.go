@@ -76,9 +76,9 @@ func registeredBy(source string) string {
 	return fmt.Sprintf("by %q", source)
 }
 
-// DefinitionBeside returns the definition of a job for a caller that named the job, and so accepts its app as it is:
-// with the source of the registered one. If none is registered, known is zero.
-func DefinitionBeside(spec *job.Spec, known tick.Job) string {
+// DefinitionKeepingSource returns the definition of a job for a caller that named the job, and so accepts its app as
+// it is: with the source of the registered one. If none is registered, known is zero.
+func DefinitionKeepingSource(spec *job.Spec, known tick.Job) string {
 	if known.Name == "" {
 		return spec.Definition()
 	}

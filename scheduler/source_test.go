@@ -68,8 +68,8 @@ func TestAnAppIsOneSources(t *testing.T) {
 	}
 }
 
-// Rule T14: once the operator gives the app to somebody, who had it by itself fires nothing of it any more, and can
-// neither reload its jobs nor end them.
+// A source whose app an operator gave to another one fires nothing of the app any more, and can neither reload its
+// jobs nor end them.
 // Holds: T14.
 func TestTheOperatorsWordEndsAnothersHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestTheOperatorsWordEndsAnothersHold(t *testing.T) {
 	})
 }
 
-// Rule T14: who names the job takes the app as it is, and keeps nobody else from having it.
+// A fire that names the job takes the app as it is, and keeps no other source from having it.
 // Holds: T14.
 func TestAFireByNameLeavesTheSource(t *testing.T) {
 	for _, registered := range []string{"", shop} {

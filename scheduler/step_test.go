@@ -224,8 +224,8 @@ func (s splitElsewhere) Split(ctx context.Context, r tick.SplitRequest) (tick.An
 	return a, err
 }
 
-// Of several that take back at once what a fast clock settled, none lowers the mark below a range that another one has
-// just split: the ticks of its second part would have two outcomes.
+// Several servers that take back at once what a fast clock settled do not lower the mark below a range that another
+// one has just split: the ticks of its second part would have two outcomes.
 // Holds: promise 10, L12.
 func TestWhatOthersTakeBackIsNotLeftAheadOfTheMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -322,8 +322,8 @@ func TestATickThatWaitedForAFastClockForLong(t *testing.T) {
 	})
 }
 
-// What a step forward of more than a quarter of an hour jumps over is not caught up on, and due when its time comes
-// after all.
+// Ticks that the store's clock jumps over by more than a quarter of an hour are not caught up on, and are due when
+// their time comes after all.
 // Holds: promise 10, L12.
 func TestAJumpIsNotCaughtUpOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

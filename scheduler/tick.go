@@ -161,7 +161,7 @@ func (s *Server) carryOut(accept, work context.Context, e *entry, t tick.Tick, l
 		log.Log(work, levelOf(res.Outcome), string(res.Outcome), "event", "run-ended", "outcome", res.Outcome, "reason", res.Reason, "took", res.Run.Ended.Sub(res.Run.Started).Round(time.Millisecond))
 	case res.Taken != nil:
 		log.Info("another server took this tick over", "event", "tick-taken")
-	case res.Outcome != "":
+	case res.Outcome != "" && res.Held == nil: // else the event of the skip is logged, with the holder
 		log.Log(work, levelOf(res.Outcome), "the tick was not run", "event", "tick-"+string(res.Outcome), "reason", res.Reason)
 	}
 	if res.Err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// ServerOf returns the Command in the lease of a process that serves an app: servers recognise each other by it.
-func ServerOf(app string) string { return serves + app }
+// ServerCommand returns the text that the lease of a process which serves an app has as its Holder.Command. Servers
+// recognise each other by it.
+func ServerCommand(app string) string { return serves + app }
 
 const serves = "dibs serve "
 

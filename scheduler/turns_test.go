@@ -15,7 +15,8 @@ import (
 	"github.com/dibs-run/dibs/tick"
 )
 
-// Rule T8: who loses the turn of a catch-up begins no more of it: another server goes on with the rest, one at a time.
+// A server that loses the turn of a catch-up begins no more of it: another server goes on with the rest, one at a
+// time.
 // Holds: T8.
 func TestACatchUpEndsWithItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

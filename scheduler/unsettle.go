@@ -46,7 +46,7 @@ func (s *unsettler) unsettle(
 		if paused && !u.paused {
 			s.recorder.event(ctx, history.Event{Kind: "pause-brought-back", Job: known.Name, Reason: fmt.Sprintf(
 				"%s; its end, or else its beginning, was ahead of the store's clock, which was fast then: it is now",
-				PausedBy(known.Pause))})
+				PauseText(known.Pause))})
 		}
 		if u.mark.Before(known.Mark) {
 			s.recorder.event(ctx, history.Event{Kind: "mark-brought-back", Job: known.Name, Reason: fmt.Sprintf(

@@ -144,7 +144,7 @@ func (w *world) pausedAhead(t *testing.T, j *scheduler.Job, step func(time.Durat
 	}
 }
 
-// Who comes for one tick that was concluded on a fast clock takes it back, where no server is up.
+// A process that fires one tick takes it back, if it was concluded on a fast clock and no server is up.
 // Holds: L12.
 func TestASingleTickThatWasConcludedOnAFastClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,7 +60,7 @@ func (w windows) open(at time.Time) bool {
 func (w windows) fate(p tick.Pause, at time.Time) (run.Outcome, string) {
 	switch {
 	case p.Covers(at):
-		return run.Paused, PausedBy(p)
+		return run.Paused, PauseText(p)
 	case !w.open(at):
 		return run.Skipped, run.ReasonWindow
 	}

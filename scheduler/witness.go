@@ -27,7 +27,7 @@ func (o *outbox) witness(ctx context.Context, u Unclaimed, groups map[string]*gr
 		return nil
 	}
 	if known.Pause.Covers(u.At) { // nobody was to run it, whatever the store did
-		outcome, reason = run.Paused, PausedBy(known.Pause)
+		outcome, reason = run.Paused, PauseText(known.Pause)
 	}
 	a, err := o.b.Book.Claim(ctx, tick.Want{Job: u.Job, At: u.At, Generation: known.Generation, Outcome: outcome, Reason: reason})
 	switch {

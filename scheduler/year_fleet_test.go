@@ -117,7 +117,7 @@ func (m *machine) process() *server {
 	raw := drifting{start: time.Now().Add(-time.Duration(seed) * time.Minute), rate: 1 + (rng.Float64()-0.5)*0.006, skew: m.skew}
 	s := &server{Process: p, m: m, clock: p.Clock(raw), boot: raw.Boot, serving: map[job.Scope]*scheduler.Server{}, backends: map[job.Scope]*scheduler.Backend{}, done: make(chan struct{})}
 	s.accept, s.stop = context.WithCancel(context.Background())
-	self := lease.Holder{Host: fmt.Sprint("host-", m.n), PID: int(m.boots), Command: scheduler.ServerOf("app")}
+	self := lease.Holder{Host: fmt.Sprint("host-", m.n), PID: int(m.boots), Command: scheduler.ServerCommand("app")}
 	for scope, y := range map[job.Scope]*yearBook{job.Host: m.own, job.Global: m.f.shared} {
 		st := p.Reach(y.store(), y.server)
 		if scope == job.Host {

@@ -31,9 +31,9 @@ type yearPlan struct {
 	mute   bool          // what servers say last to the store that they share is lost
 }
 
-// Promises 8 and 10, under everything at once: servers that vanish, are stopped and wake late, are cut
-// off, and whose clocks are wrong; stores that refuse, that are silent, that carry out late, whose
-// clock steps; manifests that change from server to server; pauses. DIBS_TEST_SEED names another seed.
+// A fleet keeps its promises under all faults at once: servers that vanish, are stopped and wake late, are cut off,
+// and whose clocks are wrong; stores that refuse, that are silent, that carry out late, whose clock steps; manifests
+// that change from server to server; pauses. DIBS_TEST_SEED names another seed.
 // Holds: promises 8, 10.
 func TestAFleetThroughEverything(t *testing.T) {
 	for _, seed := range yearSeeds(t, 1, 14) {

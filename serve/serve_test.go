@@ -183,8 +183,8 @@ func TestAChangedFileIsServed(t *testing.T) {
 	}
 }
 
-// What a manifest or the options leave open is refused before any store is opened, in words of the program's own if it
-// has some.
+// A program refuses what a manifest or its options leave open before it opens any store, in its own words if it has
+// some.
 // Holds: promise 12, H2.
 func TestRefusals(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.yaml")

@@ -134,7 +134,7 @@ func (s *service) move(ctx context.Context, scope job.Scope) error {
 	}
 	role := ""
 	if !s.bare {
-		role = scheduler.ServerOf(s.app)
+		role = scheduler.ServerCommand(s.app)
 	}
 	b, err := at.open(ctx, s.o.backend(role, s.app))
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *service) move(ctx context.Context, scope job.Scope) error {
 	s.homes[scope] = h
 	s.mu.Unlock()
 	s.log.Info("store opened", "event", "store-opened", "scope", scope, "store", at.String(), "namespace", at.Config.Namespace,
-		"installation", b.Store.Properties.InstallationID, "survives_silence", b.Keeper.Margin().Outage())
+		"installation", b.Store.Properties.InstallationID, "survives_silence", b.Keeper.Margin().Survives())
 	if s.bare {
 		return nil // who serves says once what each fire would repeat
 	}

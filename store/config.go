@@ -33,9 +33,9 @@ type Config struct {
 	// Init states that an empty store is new, so that no hold-back is needed, and upgrades an older schema (`dibs
 	// init`).
 	Init bool
-	// Read states that the store is only read. Opening it then creates no schema, no namespace and no directory, and
-	// upgrades none, whatever Init says. If it is not prepared, the error wraps ErrNotPrepared; if an older dibs
-	// prepared it, the error wraps ErrOutdated, unless this program can read it.
+	// Read states that the store is only read, or only looked for. Opening it then creates no schema, no namespace
+	// and no directory, and upgrades none, whatever Init says. If it is not prepared, the error wraps
+	// ErrNotPrepared; if an older dibs prepared it, the error wraps ErrOutdated, unless this program can read it.
 	Read bool
 }
 

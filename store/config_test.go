@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-run/dibs/store"
 )
 
-// What is stated of a store's reach is taken where it can be meant, and refused elsewhere: it would change
-// nothing, and somebody would rely on it.
+// A statement about a store's reach is accepted where it can be true, and refused elsewhere: it would change nothing,
+// and somebody would rely on it.
 // Holds: promise 12.
 func TestReach(t *testing.T) {
 	for address, want := range map[string]struct {

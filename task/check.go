@@ -61,11 +61,11 @@ func (s *Spec) checkArgs() error {
 	case s.broken != nil:
 		return &SpecError{"args", s.broken.Error()}
 	case len(s.Args) > MaxArgs:
-		return &SpecError{"args", fmt.Sprintf("they have %d bytes, the most is %d: store large data elsewhere, and pass its location", len(s.Args), MaxArgs)}
+		return &SpecError{"args", fmt.Sprintf("%d bytes are too many: want at most %d; store large data elsewhere, and pass its location", len(s.Args), MaxArgs)}
 	case !json.Valid(s.Args):
-		return &SpecError{"args", "they are not valid JSON"}
+		return &SpecError{"args", "not valid JSON: " + json.Unmarshal(s.Args, new(any)).Error()}
 	case !utf8.Valid(s.Args) || bytes.Contains(s.Args, []byte(`\u0000`)):
-		return &SpecError{"args", "they are not UTF-8, or contain the character U+0000, which some stores cannot keep"}
+		return &SpecError{"args", "want UTF-8 without the character U+0000, which some stores cannot keep"}
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func keeperOf(t *testing.T, s lease.Store) *lease.Keeper {
 	return k
 }
 
-// What is asked for at one time travels together, one request of a kind at a time.
+// Requests that are made at one time travel together, one request of a kind at a time.
 // Holds: L4.
 func TestManyTicksTravelTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -47,8 +47,8 @@ func (v Verdict) After(refused Status) Status {
 	return v.Status
 }
 
-// Micro returns an instant as stores keep it: in UTC, to the microsecond; the zero time is unchanged.
-func Micro(t time.Time) time.Time {
+// micro returns an instant as stores keep it: in UTC, to the microsecond; the zero time is unchanged.
+func micro(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
 	}
@@ -60,7 +60,7 @@ func late(now, notAfter time.Time) bool { return !notAfter.IsZero() && now.After
 
 // JudgeClaim decides a claim: the first one wins for ever, and only above the mark (rule T4).
 func JudgeClaim(req ClaimRequest, f Facts) Verdict {
-	at, t := Micro(req.At), &f.Tick
+	at, t := micro(req.At), &f.Tick
 	switch {
 	case t.State != "" && t.Lease == req.Lease && t.RunID == "" && t.Outcome == req.Outcome:
 		return Verdict{Status: Won} // the answer to its first request was lost
@@ -141,7 +141,7 @@ func JudgeStart(req StartRequest, f Facts) Verdict {
 	case !f.Live, !ticked && req.Claim != lease.Ref{} && !f.Gate:
 		return Verdict{Status: Lapsed}
 	}
-	r := Kept(req.Run)
+	r := AsStored(req.Run)
 	r.Owner, r.Token = req.Lease.Owner, req.Lease.Token
 	r.Outcome, r.Reason, r.Inferred, r.Ended = "", "", false, time.Time{}
 	if r.Started.IsZero() {
@@ -156,17 +156,17 @@ func JudgeStart(req StartRequest, f Facts) Verdict {
 	return v
 }
 
-// Kept returns a run with all its instants as stores keep them. It shares nothing with r.
-func Kept(r run.Record) run.Record {
-	r.Tick, r.Started, r.Ended = Micro(r.Tick), Micro(r.Started), Micro(r.Ended)
+// AsStored returns a run with all its instants as stores keep them. It shares nothing with r.
+func AsStored(r run.Record) run.Record {
+	r.Tick, r.Started, r.Ended = micro(r.Tick), micro(r.Started), micro(r.Ended)
 	r.Attempts = slices.Clone(r.Attempts)
 	if r.Cause != nil {
 		c := *r.Cause
-		r.Cause, c.Again = &c, Micro(c.Again)
+		r.Cause, c.Again = &c, micro(c.Again)
 	}
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		a.Started, a.Ended = Micro(a.Started), Micro(a.Ended)
+		a.Started, a.Ended = micro(a.Started), micro(a.Ended)
 	}
 	return r
 }
@@ -194,7 +194,7 @@ func JudgeClose(req CloseRequest, f Facts) Verdict {
 		}
 		return Verdict{Status: Taken}
 	}
-	r = Kept(r)
+	r = AsStored(r)
 	known.Outcome, known.Reason, known.Inferred, known.Attempts, known.Ended = r.Outcome, r.Reason, r.Inferred, r.Attempts, r.Ended
 	if known.Ended.IsZero() {
 		known.Ended = f.Now
@@ -213,7 +213,7 @@ func amends(known run.Outcome, inferred bool, r run.Record) bool {
 }
 
 func ended(t Tick, r run.Record, now time.Time) *Tick {
-	t.State, t.Outcome, t.Reason, t.Inferred, t.Ended = Closed, r.Outcome, r.Reason, r.Inferred, Micro(r.Ended)
+	t.State, t.Outcome, t.Reason, t.Inferred, t.Ended = Closed, r.Outcome, r.Reason, r.Inferred, micro(r.Ended)
 	if t.Ended.IsZero() {
 		t.Ended = now
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// MostLooked is how many rows, of ticks or of jobs, a store reads in one step at most. A caller that needs more
+// MaxRows bounds the rows, of ticks or of jobs, that a store reads in one step. A caller that needs more
 // continues in the next step, from where this one ended.
-const MostLooked = 500
+const MaxRows = 500
 
 // bounded returns the limit of one step.
 func bounded(limit int) int {
 	if limit <= 0 {
-		return MostLooked
+		return MaxRows
 	}
-	return min(limit, MostLooked)
+	return min(limit, MaxRows)
 }
 
 // A Spot identifies a tick. The zero Spot identifies none.
@@ -37,7 +37,7 @@ type Look struct {
 	Job, Prefix string
 	// After is where the last step ended; zero: from the beginning.
 	After Spot
-	// Limit is how many rows are read, at most MostLooked, which is the default.
+	// Limit is how many rows are read, at most MaxRows, which is the default.
 	Limit int
 }
 
@@ -117,8 +117,8 @@ func Ended(read []Tick, limit int, keep func(Tick) bool) (f Found) {
 	return f
 }
 
-// Dead reports whether an unfinished tick is an orphan.
-func Dead(t Tick) bool { return !t.Live }
+// Orphaned reports whether no live process has an unfinished tick.
+func (t Tick) Orphaned() bool { return !t.Live }
 
 // Owed reports whether a tick that was claimed here may still have to be run, or taken back: its run was lost,
 // crashed or canceled (rule T3); it ended without a run, and nobody wanted that (rule T8); or a clock that was fast
@@ -148,7 +148,7 @@ func AppOf(job string) string {
 
 // A JobQuery selects registered jobs, by name.
 type JobQuery struct {
-	// Names are exact, at most MostLooked. None: Prefix is how names begin ("": all).
+	// Names are exact, at most MaxRows. None: Prefix is how names begin ("": all).
 	Names  []string
 	Prefix string
 	// After is the last name of the step before; "": from the beginning. Limit is as in Look. Neither applies to

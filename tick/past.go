@@ -13,8 +13,8 @@ type past struct {
 	Until      int64  `json:"until"`
 }
 
-// PastOf encodes definitions, as Definitions returns them, for Job.Past; no definitions are the empty text.
-func PastOf(ended []Job) string {
+// EncodePast encodes definitions, as Definitions returns them, for Job.Past; no definitions are the empty text.
+func EncodePast(ended []Job) string {
 	if len(ended) == 0 {
 		return ""
 	}

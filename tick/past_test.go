@@ -12,7 +12,7 @@ import (
 func TestDefinitions(t *testing.T) {
 	at := func(min int) time.Time { return time.Date(2026, 1, 1, 0, min, 0, 0, time.UTC) }
 	known := tick.Job{Name: "app/j", Definition: "now", Generation: 4, Since: at(30), Mark: at(5)}
-	known.Past = tick.PastOf([]tick.Job{{Definition: `"a"`, Since: at(0), Until: at(10)}, {Definition: "b", Since: at(10), Until: at(30)}})
+	known.Past = tick.EncodePast([]tick.Job{{Definition: `"a"`, Since: at(0), Until: at(10)}, {Definition: "b", Since: at(10), Until: at(30)}})
 	all, err := known.Definitions()
 	if err != nil || len(all) != 3 {
 		t.Fatalf("%+v %v", all, err)
@@ -33,7 +33,7 @@ func TestDefinitions(t *testing.T) {
 	if all, err = known.Definitions(); err == nil || len(all) != 1 || all[0].Definition != "now" {
 		t.Errorf("of a past that cannot be read: %+v %v", all, err)
 	}
-	if tick.PastOf(nil) != "" {
+	if tick.EncodePast(nil) != "" {
 		t.Error("no past is not the empty text")
 	}
 }

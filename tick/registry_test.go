@@ -11,14 +11,14 @@ import (
 
 // The registry is read to its end, also where the last page of a step is exactly full.
 func TestTheRegistryIsReadToItsEnd(t *testing.T) {
-	for _, n := range []int{0, 1, tick.MostLooked, tick.MostLooked + 1, 2 * tick.MostLooked} {
+	for _, n := range []int{0, 1, tick.MaxRows, tick.MaxRows + 1, 2 * tick.MaxRows} {
 		s := memory.New(memory.Options{}).Store().Ticks
 		var jobs []tick.JobRequest
 		for i := range n {
 			jobs = append(jobs, tick.JobRequest{Name: fmt.Sprintf("app/j%04d", i), Definition: "{}", Since: time.Now()})
 		}
 		for len(jobs) > 0 {
-			k := min(len(jobs), tick.MostLooked)
+			k := min(len(jobs), tick.MaxRows)
 			if _, err := s.SetJobs(t.Context(), jobs[:k]); err != nil {
 				t.Fatal(err)
 			}

@@ -101,11 +101,11 @@ func JudgeSettle(r SettleRequest, job Job, above []Tick, now time.Time) (s Statu
 	}
 	to := r.upTo(above)
 	for _, row := range r.Rows {
-		if Micro(row.Last()).After(to) {
+		if micro(row.Last()).After(to) {
 			continue
 		}
-		t := Tick{Job: r.Job, At: Micro(row.At), Through: Micro(row.Through), Count: row.Count, State: Closed,
-			Outcome: row.Outcome, Reason: row.Reason, Inferred: row.Inferred, Ended: Micro(row.Ended)}
+		t := Tick{Job: r.Job, At: micro(row.At), Through: micro(row.Through), Count: row.Count, State: Closed,
+			Outcome: row.Outcome, Reason: row.Reason, Inferred: row.Inferred, Ended: micro(row.Ended)}
 		if t.Ended.IsZero() {
 			t.Ended = now
 		}
@@ -119,15 +119,15 @@ func JudgeSettle(r SettleRequest, job Job, above []Tick, now time.Time) (s Statu
 
 // Fits reports whether the request was made for the job as it is now; the zero job is not registered.
 func (r SettleRequest) Fits(job Job) bool {
-	return job.Generation != 0 && job.Mark.Equal(Micro(r.From)) && (r.Generation == 0 || r.Generation == job.Generation)
+	return job.Generation != 0 && job.Mark.Equal(micro(r.From)) && (r.Generation == 0 || r.Generation == job.Generation)
 }
 
 // upTo returns how far the mark may be raised: to just before the oldest unfinished tick above it, and before a
 // range that would cover a tick with a row of its own, which would then have two outcomes.
 func (r SettleRequest) upTo(above []Tick) time.Time {
-	to := Micro(r.To)
+	to := micro(r.To)
 	before := func(at time.Time) {
-		if at = Micro(at).Add(-time.Microsecond); at.Before(to) {
+		if at = micro(at).Add(-time.Microsecond); at.Before(to) {
 			to = at
 		}
 	}
@@ -135,13 +135,13 @@ func (r SettleRequest) upTo(above []Tick) time.Time {
 		before(above[i].At)
 	}
 	for _, row := range r.Rows {
-		i, _ := slices.BinarySearchFunc(above, Micro(row.At), func(t Tick, at time.Time) int { return t.At.Compare(at) })
+		i, _ := slices.BinarySearchFunc(above, micro(row.At), func(t Tick, at time.Time) int { return t.At.Compare(at) })
 		if !row.Through.IsZero() && i < len(above) && !above[i].At.After(row.Through) {
 			before(row.At)
 		}
 	}
 	for _, row := range LatestFirst(r.Rows) {
-		if !Micro(row.At).After(to) && Micro(row.Last()).After(to) {
+		if !micro(row.At).After(to) && micro(row.Last()).After(to) {
 			before(row.At)
 		}
 	}
@@ -157,5 +157,5 @@ func LatestFirst(rows []Tick) []Tick {
 
 // Splits reports whether a range row is still as it was read, so that it may be split.
 func (r SplitRequest) Splits(t Tick) bool {
-	return t.State != "" && !t.Through.IsZero() && t.Through.Equal(Micro(r.Row.Through)) && t.Count == r.Row.Count
+	return t.State != "" && !t.Through.IsZero() && t.Through.Equal(micro(r.Row.Through)) && t.Count == r.Row.Count
 }

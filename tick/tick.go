@@ -69,7 +69,7 @@ type Job struct {
 	Removed time.Time `json:"removed,omitzero"`
 	// Pause is the last pause, whether it continues or has ended; zero if there never was one.
 	Pause Pause `json:"pause,omitzero"`
-	// Past has the definitions before this one that left ticks open above the mark, as PastOf encodes them. The
+	// Past has the definitions before this one that left ticks open above the mark, as EncodePast encodes them. The
 	// store only keeps it.
 	Past string `json:"past,omitempty"`
 	// Until is when a definition that is no longer in force ended; only Definitions sets it. It is never stored.

@@ -27,7 +27,7 @@ func (r *recorder) do(keys []string) ([]string, error) {
 	return keys, nil
 }
 
-// Whoever calls gets its own answer; keys are sorted and none is in a batch twice (rule L4).
+// A caller gets its own answer; keys are sorted and none is in a batch twice (rule L4).
 // Holds: L4.
 func TestAnswersAndBatches(t *testing.T) {
 	for _, ctx := range map[string]context.Context{"that never ends": context.Background(), "that can end": t.Context()} {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestOnlyRegularFilesAreRead: what is no file is not opened, and a pipe keeps nobody waiting.
+// A path that is no regular file is not opened, and a pipe keeps nobody waiting.
 // Holds: promise 25.
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()

@@ -191,7 +191,7 @@ func TestTheWayOfAHook(t *testing.T) {
 	}{
 		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k"}}, "", "certificate"},
 		{job.Hook{Ping: &job.Request{URL: srv.URL + "/k", TLS: trusted}}, "/k/fail true unsigned", ""},
-		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "308 Permanent Redirect, and that is not followed"},
+		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "the server answered 308 Permanent Redirect, and dibs follows no redirect of a ping"},
 		{job.Hook{Ping: &job.Request{URL: srv.URL + "/moved", TLS: trusted, Redirects: job.RedirectsSameOrigin}}, "/here/fail true unsigned", ""},
 		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved?a=b", TLS: trusted, Redirects: job.RedirectsSameOrigin}}, "/here true signed well: true", ""},
 		{job.Hook{Request: &job.Request{URL: srv.URL + "/moved", TLS: trusted}}, "", "dibs does not follow redirects"},

@@ -172,7 +172,11 @@ func (r *Runner) failed(l *line, m message, err error) {
 	if m.Job == "" {
 		about = []any{"kind", m.Kind, "queue", m.Queue, "task", m.Task}
 	}
-	r.o.Log.Warn("a hook failed", append([]any{"event", "hook-failed", "hook", l.name, "on", m.Event, "error", err}, about...)...)
+	what := "a hook failed"
+	if l.hook.Ping != nil {
+		what = "a ping failed; the run is not affected"
+	}
+	r.o.Log.Warn(what, append([]any{"event", "hook-failed", "hook", l.name, "on", m.Event, "error", err}, about...)...)
 	if r.o.Event == nil || r.ctx.Err() != nil { // the process ends: it waits for no store now
 		return
 	}

@@ -40,9 +40,9 @@ func (l *line) send(ctx context.Context, f Facts) (again bool, err error) {
 	}
 	again = res.StatusCode >= 500 || res.StatusCode == http.StatusRequestTimeout || res.StatusCode == http.StatusTooManyRequests
 	if why != "" && l.hook.Ping != nil {
-		why = ", and that is not followed" // where it leads may have the check's address in it
+		why = ", and dibs follows no redirect of a ping" // where it leads may have the check's address in it
 	}
-	return again, fmt.Errorf("it answered %s%s", res.Status, why)
+	return again, fmt.Errorf("the server answered %s%s", res.Status, why)
 }
 
 var errAddress = errors.New("the address is not a valid one")

@@ -272,7 +272,7 @@ func TestWhatIsSentAgainChangesNothing(t *testing.T) {
 	})
 }
 
-// What ends, is settled or is run again long after its instant is copied as it is then.
+// A tick that ends, is settled or runs again long after its instant is copied as it is then.
 // Holds: promise 12.
 func TestWhatChangesLaterIsCopied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -103,7 +103,7 @@ func TestAStalledOutputStopsNobody(t *testing.T) {
 	}
 }
 
-// What a process logs beside what it prints is counted where it comes in storms (promise 24).
+// A process's own log lines are counted when they come in storms (promise 24).
 // Holds: promise 24.
 func TestAProcessCountsAStorm(t *testing.T) {
 	var out log

@@ -32,8 +32,8 @@ func refusals(t *testing.T, err error) (paths []string) {
 	return paths
 }
 
-// TestAFetchedManifestNamesOnlyWhatWasGranted: whatever of this server a manifest can name, that of an application
-// may not, unless it was granted; all of it is told at once.
+// An application's manifest may not name anything of this server that was not granted, whatever a manifest can name;
+// all of it is told at once.
 // Holds: promise 25.
 func TestAFetchedManifestNamesOnlyWhatWasGranted(t *testing.T) {
 	job := func(rest string) string { return `{"name":"a","schedule":"@daily",` + rest + `}` }

@@ -14,9 +14,9 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// A Brief is a short command beside the work: a condition that is asked, a hook that is told. It has no lease, but
-// a guardian like any command: it ends with this process, at its Timeout, and with all that it started, also
-// what went into a session of its own.
+// A Brief is a short command beside the work, such as a condition or a hook. It has no lease, but a guardian like
+// any command: it ends with this process, or at its Timeout, together with everything that it started, also
+// processes in sessions of their own.
 type Brief struct {
 	// Args, Dir, Env, User, Umask and Nice are Spec's. The command of a User finds its HOME, USER and LOGNAME,
 	// unless ExtraEnv, which is added to Env, says otherwise.
@@ -26,11 +26,11 @@ type Brief struct {
 	User          *User
 	Umask         *int
 	Nice          int
-	// Enter is what it is given for as long as it runs.
+	// Enter, if not nil, gives the command variables for as long as it runs.
 	Enter Entrance
-	// Input is what it reads on its standard input; nil: nothing.
+	// Input is the command's standard input. Nil: none.
 	Input []byte
-	// Timeout is when it is killed, without being asked first. Required.
+	// Timeout is how long the command may run. Then it is killed, without a SIGTERM before. Required.
 	Timeout time.Duration
 }
 
@@ -41,8 +41,9 @@ const maxPrinted = 1000
 // able to kill a process of another user.
 const lingering = time.Second
 
-// Run runs the command, and returns when it and all that it started are gone. printed is the end of what it
-// printed, at most 1000 bytes of text. An error says that it did not exit with status 0, and why.
+// Run runs the command, and returns when it and everything that it started are gone. printed is the end of its
+// output, at most 1000 bytes of text. The error says why the command did not exit with status 0, and is nil if it
+// did. Run is safe for concurrent use.
 func (b Brief) Run(ctx context.Context) (printed string, err error) {
 	files, err := newPipes(b.Input)
 	if err != nil {

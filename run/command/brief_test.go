@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What a brief command prints costs no memory: its end is kept.
+// The output of a brief command costs no memory: its end is kept.
 // Holds: promise 14.
 func TestABriefKeepsTheEndOfWhatItPrints(t *testing.T) {
 	var before, after runtime.MemStats

@@ -21,6 +21,6 @@ package command
 
 import "github.com/dibs-run/dibs/internal/guardian"
 
-// GuardianMain turns this process into a guardian if it was started as one, and then never
-// returns. Call it first in main: without it, Start would run the program again instead.
+// GuardianMain turns this process into a guardian, and does not return, if Start has started it as one. Otherwise
+// it does nothing. Call it first in main: without it, Start would run the whole program again.
 func GuardianMain() { guardian.Main() }

@@ -80,7 +80,7 @@ func TestARecordsGroupIsBelievedOnlyIfItIsOne(t *testing.T) {
 	}
 }
 
-// Who writes the record of one key can name the run of another, and its group: its work is left alone.
+// A forged record of one key, which names the run or the group of another, harms no other key: its work is left alone.
 // Holds: promise 6.
 func TestARecordOfOneKeyHarmsNoOther(t *testing.T) {
 	bothWays(t, func(t *testing.T) {

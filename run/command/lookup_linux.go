@@ -41,8 +41,8 @@ func lookUp(name, dir string, env []string) (string, error) {
 	return "", err
 }
 
-// Find says why a command of this name, with this working directory and environment, would not be
-// found or could not be executed; nil if it can. It executes nothing.
+// Find returns nil if a command of this name can be found and executed in this working directory and environment,
+// else an error that says why not. It executes nothing.
 func Find(name, dir string, env []string) error {
 	path, err := lookUp(name, dir, env)
 	if err != nil {

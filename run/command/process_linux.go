@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-run/dibs/internal/guardian"
 )
 
-// A Process is a command that was started. Its methods are safe for concurrent use.
+// A Process is a command that Start has started. Its methods are safe for concurrent use.
 type Process struct {
 	pid              int
 	warden, guardian helper
@@ -33,12 +33,12 @@ type Process struct {
 	enforcing        sync.Once
 }
 
-// Pid is that of the command's main process, and the number of its group.
+// Pid returns the pid of the command's main process, which is also the number of its process group.
 func (p *Process) Pid() int { return p.pid }
 
-// Extend moves the deadline; call it after each renewal of the lease. Once the guardian has sent
-// SIGTERM for a passed deadline, the instant of the kill is only ever moved nearer. An error
-// says that the guardian is gone, or does not listen: the deadline is then the last one it heard.
+// Extend moves the deadline. Call it after each renewal of the lease. Once the guardian has sent SIGTERM for a
+// passed deadline, a call can only bring the kill nearer. An error says that the guardian is gone or does not
+// listen; then the last deadline that it received counts.
 func (p *Process) Extend(d Deadline) error {
 	p.bounds.extend(d)
 	return p.send(guardian.Message{Kind: guardian.Extend, Term: d.Term, Kill: d.Kill})
@@ -55,8 +55,8 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	}
 }
 
-// Stop tells the command and all that it started to terminate, and kills after grace what is
-// left. It returns at once; Empty tells when all are gone. A second Stop can only shorten the grace.
+// Stop sends SIGTERM to the command and everything that it started, and SIGKILL after grace to what is left. It
+// returns at once; Empty tells when all are gone. A second call can only shorten the grace.
 func (p *Process) Stop(grace time.Duration) {
 	at := max(clock.System.Boot()+grace, 1)
 	p.bounds.stop(at)
@@ -66,16 +66,15 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
-// Kill kills the command and all that it started, now. It returns at once; Empty tells when all
-// are gone.
+// Kill kills the command and everything that it started. It returns at once; Empty tells when all are gone.
 func (p *Process) Kill() {
 	p.bounds.stop(1) // long past
 	_ = p.send(guardian.Message{Kind: guardian.KillAll})
 	_, _ = p.killWork() // enforce goes on until nothing is left
 }
 
-// Release lets the guardian free the locks of a Spec with HoldLocks once nothing of the command
-// is left. It returns at once; Reaped tells when they are free.
+// Release lets the guardian free the locks of a Spec with HoldLocks, once nothing of the command is left. It
+// returns at once; Reaped tells when they are free.
 func (p *Process) Release() {
 	_ = p.send(guardian.Message{Kind: guardian.Release})
 	p.released.Store(true)
@@ -84,12 +83,12 @@ func (p *Process) Release() {
 	}
 }
 
-// Exited delivers, once, how the main process ended.
+// Exited returns a channel that delivers, once, how the main process ended.
 func (p *Process) Exited() <-chan Exit { return p.exited }
 
-// Empty is closed when the command and everything it started are gone, and with them the
-// guardian's hold of the locks unless Spec.HoldLocks (with Leave: when the main process is gone).
-// Exited delivers before.
+// Empty returns a channel that is closed when the command and everything that it started are gone. The guardian has
+// then let go of the locks, unless Spec.HoldLocks is set. (With Leave: when the main process is gone.) The channel
+// of Exited delivers before.
 func (p *Process) Empty() <-chan struct{} { return p.empty }
 
 func (p *Process) isEmpty() bool {
@@ -101,13 +100,12 @@ func (p *Process) isEmpty() bool {
 	}
 }
 
-// Reaped is closed a moment after Empty (and Release), when the guardian has ended as well. A process that
-// would exit right after Empty waits for it, so that it leaves no zombie to an init that does
-// not reap.
+// Reaped returns a channel that is closed a moment after Empty (and Release), when the guardian has ended as well.
+// A process that exits right after Empty should wait for it, so that it leaves no zombie to an init that does not
+// reap.
 func (p *Process) Reaped() <-chan struct{} { return p.reaped }
 
-// Leftovers lists the living processes of the command: all of them, the main one included while
-// it lives.
+// Leftovers returns the pids of the living processes of the command, with that of the main process while it lives.
 func (p *Process) Leftovers() []int {
 	if p.isEmpty() {
 		return nil

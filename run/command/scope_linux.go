@@ -23,10 +23,10 @@ type scoped struct {
 	divided bool
 }
 
-// UseScopes has each command that is started from now on begin in a scope, with the guardian and the warden. It
-// is tried out once, with a guardian that starts nothing: an error says why it does not work, and then nothing
-// changes. Call it before the first run's lease.Holder is made. With nil commands begin where this process is
-// again.
+// UseScopes makes each command that is started from now on begin in a scope of s, together with its guardian and
+// warden. It tries s once with a guardian that starts nothing; if that fails, it returns the reason and changes
+// nothing. Call it before the lease.Holder of the first run is made. With nil, commands begin in this process's own
+// control group again.
 func UseScopes(s Scopes) error {
 	if s == nil {
 		scopes.Store(nil)

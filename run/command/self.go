@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// Self describes this process as a holder: host, boot, pid namespace, pid and start. ID, RunID,
-// Command and Cgroup are the caller's to fill in, as is HostID (rule H1).
+// Self describes this process as a holder: Host, BootID, PIDNS, PID and Start. The caller sets ID, RunID, Command,
+// Cgroup and HostID (rule H1).
 func Self() lease.Holder { return self() }
 
 var self = sync.OnceValue(func() lease.Holder {

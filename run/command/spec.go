@@ -33,11 +33,11 @@ func bound(key lease.Key, runID string) string {
 // StatusFault is the exit status of a fault of ours rather than of the command's.
 const StatusFault = 125
 
-// A Deadline bounds a command, in instants of the boot clock (clock.System.Boot, CLOCK_BOOTTIME): at Term everything
-// gets SIGTERM, at Kill SIGKILL. Zero is no deadline.
+// A Deadline bounds a command. Both are instants of the boot clock (clock.System.Boot, CLOCK_BOOTTIME): at Term all
+// of its processes get SIGTERM, and at Kill SIGKILL. Zero: no deadline.
 type Deadline struct{ Term, Kill time.Duration }
 
-// Leftovers says what becomes of processes that outlive the command's main process (rule L7).
+// Leftovers is the policy for processes that outlive the command's main process (rule L7).
 type Leftovers = guardian.Leftovers
 
 // The policies for leftovers.
@@ -51,44 +51,44 @@ const (
 	Leave = guardian.Leave
 )
 
-// A Spec says what to run and how to guard it.
+// A Spec says what to run and how to guard it. Args and RunID are required.
 type Spec struct {
-	// Args are the command and its arguments. A name without a slash is looked up in the PATH
-	// of Env.
+	// Args are the command and its arguments. A name without a slash is looked up in the PATH of Env.
 	Args []string
-	// Dir is the working directory; empty is this process's own.
+	// Dir is the working directory. Default: this process's own.
 	Dir string
-	// Env is the command's environment; nil is this process's own. EnvRunID is added.
+	// Env is the command's environment, to which EnvRunID is added. Default: this process's own.
 	Env []string
-	// Stdin, Stdout and Stderr are inherited as they are; nil is /dev/null. The command sees no
-	// other descriptor but the locks.
+	// Stdin, Stdout and Stderr are inherited as they are. Default: /dev/null. The command has no other descriptors,
+	// except for the locks.
 	Stdin, Stdout, Stderr *os.File
 	// Locks are inherited by the guardian, which holds them until nothing of the command is left. The command
 	// inherits them too, as descriptors 3 and following, unless Leftovers is Leave or the command runs as a User: a
 	// process that has a descriptor of a lock can also free it.
 	Locks []*os.File
 	// HoldLocks makes the guardian keep the locks after Empty, until Process.Release, so that the outcome can be
-	// recorded under them. The locks are freed as well when this process dies, or is past Deadline.Kill.
+	// recorded under them. The locks are also freed when this process dies, or after Deadline.Kill.
 	HoldLocks bool
-	// RunID identifies the run. Required, and unique.
+	// RunID identifies the run. It must be unique.
 	RunID string
-	// Key is the key of the lease that the run is under. KillOrphaned finds the run's processes by Key and RunID.
+	// Key is the key of the run's lease. KillOrphaned finds the run's processes by Key and RunID.
 	Key lease.Key
-	// Name is the run's name for people: its scope has it. Default: the key, or without a key the command's name.
+	// Name is the run's name for people, which its scope has. Default: the key; without a key, the command's name.
 	Name string
-	// Deadline is in force before the command is executed.
+	// Deadline is in force already before the command is executed. Default: none.
 	Deadline Deadline
-	// Renewed, if not nil, says the Deadline anew just before the command is executed: to get a scope may have taken
-	// 2 s.
+	// Renewed, if not nil, returns the current Deadline just before the command is executed, because a scope may
+	// take 2 s to create.
 	Renewed func() Deadline
-	// User, if not nil, is the user that the command runs as; this process must be root then. The guardian keeps its
-	// own user, so that it can end the command whatever user that becomes.
+	// User, if not nil, is the user that the command runs as; this process must be root then. The guardian keeps
+	// this process's user, so that it can end the command whatever user that becomes.
 	User *User
-	// Umask, if not nil, is the command's, 0 to 0777.
+	// Umask, if not nil, is the command's umask, 0 to 0777.
 	Umask *int
-	// Nice is the command's, -20 to 19; 0 leaves it as it is.
+	// Nice is the command's nice value, -20 to 19. 0: this process's own.
 	Nice int
-	// Leftovers is Wait by default.
+	// Leftovers is the policy for processes that outlive the main process. Default Wait. With Kill they have
+	// LeftoverGrace between SIGTERM and SIGKILL.
 	Leftovers     Leftovers
 	LeftoverGrace time.Duration
 }
@@ -99,13 +99,13 @@ type Exit struct {
 	Status int
 	// Signal killed it; 0 if it exited.
 	Signal syscall.Signal
-	// ByDeadline: it ended after its Deadline had passed and it had been signalled for that.
+	// ByDeadline is true if it ended after its Deadline, and after dibs had signalled it for that.
 	ByDeadline bool
 	// Err is set if its end was not seen: the guardian was killed, and the command with it.
 	Err error
 }
 
-// A StartError says why nothing was started.
+// A StartError says why the command was not started. Nothing is left of it.
 type StartError struct {
 	// Status is 127 if the command was not found, 126 if it cannot be executed, 125 for a
 	// fault of ours.
@@ -119,13 +119,13 @@ func (e *StartError) Error() string { return fmt.Sprintf("run %s: %v", e.Name, e
 // Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Scopes are control groups outside of this process's own, which a service manager makes: what it does to this
-// process's group when the service stops, it does not do to the runs then. Its methods are safe for concurrent use.
+// Scopes are control groups outside of this process's own, which a service manager creates. When the manager stops
+// the service, it does not touch the runs in them. The methods are safe for concurrent use.
 type Scopes interface {
-	// Dir is the control group's path that the scope of a run will have; "" where that cannot be known. The same run
-	// has always the same.
+	// Dir returns the path of the control group that the scope of a run will have; "" if it cannot be known. It is
+	// always the same for the same run.
 	Dir(name, runID string) string
-	// Start makes the scope and puts processes of this user's there. It returns within 2 s, whatever the manager does.
-	// An error says that they may not be there, and may still be moved.
+	// Start creates the scope and moves processes of this user into it. It returns within 2 s, whatever the manager
+	// does. After an error the processes may not be there, and may still be moved.
 	Start(name, runID string, pids ...int) error
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// CgroupFor is the path of the control group that the run under this lease will have, "" where none
-// can be made. Put it into lease.Holder before acquiring, so that others can prove the work gone (rule
-// L6). DIBS_CGROUP=off in this process's environment does without. Start makes the group itself.
+// CgroupFor returns the path of the control group that a run under this lease will have; "" if none can be created.
+// Put it into lease.Holder before you acquire the lease, so that other processes can prove that the work is gone
+// (rule L6). If DIBS_CGROUP=off is in this process's environment, there is none. Start creates the group.
 func CgroupFor(key lease.Key, runID string) string {
 	if runID == "" {
 		return ""
@@ -28,7 +28,7 @@ func CgroupFor(key lease.Key, runID string) string {
 	return CgroupNamed(string(key), key, runID)
 }
 
-// CgroupNamed is CgroupFor for a run whose Spec has a Name.
+// CgroupNamed is like CgroupFor, for a run whose Spec has a Name.
 func CgroupNamed(name string, key lease.Key, runID string) string {
 	if s := scopes.Load(); s != nil {
 		return s.cgroup(name, key, runID)
@@ -36,9 +36,8 @@ func CgroupNamed(name string, key lease.Key, runID string) string {
 	return cgroup.For(bound(key, runID))
 }
 
-// Start starts a guardian, and below it the command. When it returns, the command has been
-// executed. An error is a *StartError, and then nothing is left of either. Any number of
-// goroutines may call it.
+// Start starts a guardian and, below it, the command. When it returns without an error, the command has been
+// executed. An error is a *StartError; then neither of them is left. Start is safe for concurrent use.
 func Start(s Spec) (*Process, error) {
 	if err := s.check(); err != nil {
 		return nil, &StartError{StatusFault, fmt.Sprint(s.Args), err}

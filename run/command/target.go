@@ -16,42 +16,43 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// A Target runs a command per attempt, under the kill chain.
+// A Target runs a command for each attempt, under the kill chain.
 type Target struct {
-	// Args, Dir and Env are Spec's; a nil Env is this process's own, without the store's address.
+	// Args, Dir and Env are like Spec's. If Env is nil, the command gets this process's own environment without the
+	// store's address.
 	Args []string
 	Dir  string
 	Env  []string
-	// User, Umask and Nice are Spec's. The command of a User finds its HOME, USER and LOGNAME,
-	// unless ExtraEnv says otherwise.
+	// User, Umask and Nice are like Spec's. The command of a User gets its HOME, USER and LOGNAME, unless ExtraEnv
+	// has others.
 	User  *User
 	Umask *int
 	Nice  int
 	// ExtraEnv is added to Env.
 	ExtraEnv []string
-	// Leftovers and LeftoverGrace are Spec's.
+	// Leftovers and LeftoverGrace are like Spec's.
 	Leftovers     Leftovers
 	LeftoverGrace time.Duration
-	// Enter is what the command is given for as long as it runs.
+	// Enter, if not nil, gives the command variables for as long as it runs.
 	Enter Entrance
-	// Stdio lets the command inherit this process's standard files. Otherwise it reads nothing
-	// and what it prints goes to Call.Output.
+	// Stdio lets the command inherit this process's standard input, output and error. Otherwise it reads Input, and
+	// its output goes to Call.Output.
 	Stdio bool
-	// Stdout and Stderr, with Stdio, are what the command gets in the place of this process's own; Attempt closes them
-	// once the command has them. Nil: this process's own.
+	// Stdout and Stderr, with Stdio, replace this process's own. Attempt closes them once the command has them.
+	// Default: this process's own.
 	Stdout, Stderr *os.File
-	// Input is what the command reads on its standard input, without Stdio; nil: nothing.
+	// Input, without Stdio, is the command's standard input. Default: none.
 	Input []byte
-	// Signals are forwarded to the command's group while it runs.
+	// Signals are forwarded to the command's process group while it runs. Default: none.
 	Signals <-chan os.Signal
-	// OnLeftovers hears, 10 s after the main process ended, of the processes that it left (rule L7), on a
-	// goroutine of its own.
+	// OnLeftovers, if not nil, is called with the pids of processes that still run 10 s after the main process
+	// ended (rule L7), on a goroutine of its own.
 	OnLeftovers func(pids []int)
 }
 
-// An Entrance returns variables for a command that begins as a user (nil: as this process), and leave, which is
-// called when the command is gone: what they lead to is then closed to it. Both return at once. It is safe for
-// concurrent use.
+// An Entrance is called when a command is about to start as a user; nil is this process's own. It returns variables
+// for the command's environment, and leave, which is called when the command is gone and closes whatever the
+// variables lead to. Both return at once. An Entrance is safe for concurrent use.
 type Entrance func(*User) (env []string, leave func())
 
 // enter calls an Entrance, where there is one.
@@ -68,7 +69,7 @@ const lookAgain = 100 * time.Millisecond
 // leftoversAfter is when leftovers are worth an event.
 const leftoversAfter = 10 * time.Second
 
-// Attempt runs the command and returns when it and all that it started are gone.
+// Attempt runs the command, and returns when it and everything that it started are gone.
 func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	out, err := t.output(c.Output)
 	if err != nil {
@@ -168,7 +169,7 @@ func withoutOuterRun(env []string) []string {
 	})
 }
 
-// WithoutStore takes the store's address out of an environment, and the way to the store of an outer run.
+// WithoutStore returns env without the address of a store, and without the way to the store of an outer run.
 func WithoutStore(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		return strings.HasPrefix(v, "DIBS_STORE=") || strings.HasPrefix(v, "DIBS_STORE_VIA=")

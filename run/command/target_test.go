@@ -121,7 +121,7 @@ func TestAStalledWriterDoesNotHoldTheLease(t *testing.T) {
 	r.Recorded()
 }
 
-// Rule L7: that a run left processes alone, outside of its lease, is on its record.
+// A run that left processes alone, outside of its lease, has that on its record.
 // Holds: L7.
 func TestWhatIsLeftAloneIsRecorded(t *testing.T) {
 	for leftovers, want := range map[Leftovers]bool{Leave: true, Kill: false} {

@@ -17,9 +17,10 @@ type User struct {
 	Name, Home string
 }
 
-// LookupUser finds a user by name or number. A group that is not empty replaces the user's primary group and the
-// supplementary ones. An empty name is this process's own user. Nil without an error means that this process is that
-// user already, and that a command runs as the process does. Only root can run a command as another user.
+// LookupUser finds a user by name or number. group, if not empty, replaces the user's primary group and the
+// supplementary ones. An empty name is this process's own user. If it returns nil without an error, this process
+// already is that user, and the command runs as the process does. Only root can run a command as another user; else
+// the result is an error.
 func LookupUser(name, group string) (*User, error) {
 	as, err := lookupUser(name, group)
 	if err != nil {

@@ -42,7 +42,7 @@ func call() (run.Call, *bytes.Buffer) {
 	return run.Call{Run: run.Record{ID: "r-1", Job: "app/j", Tick: noon}, IdempotencyKey: "app/j@2026-12-01T12:00:00Z", Output: out}, out
 }
 
-// What a queue answers, and what the run makes of it.
+// A run takes a queue's answer as its own.
 // Holds: Q9.
 func TestAnswers(t *testing.T) {
 	silent := fmt.Errorf("%w: nobody answered", queue.ErrUnavailable)

@@ -12,26 +12,27 @@ import (
 	"github.com/dibs-run/dibs/internal/conffile"
 )
 
-// NoProxy is the Proxy that is none.
+// NoProxy is the value of Target.Proxy for no proxy.
 const NoProxy = "none"
 
 // maxHeaders bounds the headers of an answer, in bytes.
 const maxHeaders = 64 << 10
 
-// TLS is how a server is verified, and which certificate this client shows. The files are read for each attempt, so
-// that renewed ones are used.
+// TLS says how a server is verified, and which certificate this client shows. The files are read again for each
+// attempt, so that renewed ones are used.
 type TLS struct {
-	// CAFile has certificates, as PEM, of the authorities that are believed instead of the system's.
+	// CAFile contains, as PEM, the certificates of the authorities that are trusted. Default: the system's.
 	CAFile string
-	// CertFile and KeyFile, as PEM, are the client's certificate: both or neither.
+	// CertFile and KeyFile contain the client's certificate and its key, as PEM: both or neither.
 	CertFile, KeyFile string
-	// ServerName is the name to verify, if it is not the address's.
+	// ServerName is the name to verify. Default: the host of the address.
 	ServerName string
-	// MinVersion is the oldest version of TLS that is accepted. Default TLS 1.2.
+	// MinVersion is the oldest version of TLS that is accepted, such as tls.VersionTLS13. Default TLS 1.2.
 	MinVersion uint16
 }
 
-// Check returns what is wrong with the target before anything is sent: unreadable files, or an invalid address.
+// Check returns what is wrong with the target, before anything is sent: files that cannot be read, or an invalid
+// address.
 func (t Target) Check() error {
 	_, err := t.client()
 	return err

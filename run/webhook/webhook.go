@@ -16,31 +16,31 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// A Target sends one request per attempt. An answer counts once it is whole, with its body. 2xx is success; 408, 429,
-// 5xx, an answer that breaks off and network errors may be retried, honouring Retry-After; anything else is a
-// rejection and final. A Target is safe for concurrent use.
+// A Target sends one request per attempt. An answer counts once all of it has arrived, with its body. 2xx is
+// success. 408, 429, 5xx, an answer that breaks off and network errors may be retried, and Retry-After is honoured.
+// Any other answer is a rejection, and final. A Target is safe for concurrent use.
 type Target struct {
 	Method, URL string
 	Headers     map[string]string
 	Body        string
-	// Secrets: the first one signs the request. The others are accepted by verifiers only, while a secret is being
-	// replaced.
+	// Secrets sign the request: the first one does. Verifiers accept the others too, while a secret is being
+	// replaced. Default: the request is not signed.
 	Secrets [][]byte
 	// Name is the job's name, for the application.
 	Name string
 	// Timeout bounds the request, from the connection to the last byte of the answer and with its redirects. The
 	// lease records that the request may be at work for this long and 30 s more (rule L8). Default 60 s.
 	Timeout time.Duration
-	// SameOrigin follows redirects to the same scheme, host and port, signing anew for each; any
-	// other redirect is final, as all are by default.
+	// SameOrigin follows redirects to the same scheme, host and port, and signs anew for each. All other redirects,
+	// and by default all, are final.
 	SameOrigin bool
-	// Proxy is the address of a proxy, NoProxy for none, or "" for what the environment says.
+	// Proxy is the address of a proxy, or NoProxy. Default: what the environment says (HTTPS_PROXY and the like).
 	Proxy string
-	// TLS is how the server is verified, and which certificate this client shows. Nil: the system's authorities, and
-	// none.
+	// TLS says how the server is verified, and which certificate this client shows. Default: the system's
+	// authorities, and no certificate.
 	TLS *TLS
-	// Client, if not nil, sends the request. Proxy and TLS are then its own business, and redirects are not followed.
-	// The default client sends each request on a connection of its own: a client that reuses connections may send a
+	// Client, if not nil, sends the request. Proxy and TLS are then not used, and redirects are not followed. The
+	// default client sends each request on a connection of its own: a client that reuses connections may send a
 	// request twice.
 	Client *http.Client
 }
@@ -53,7 +53,8 @@ const (
 // errEnough ends the reading of an answer whose status says it all.
 var errEnough = errors.New("the rest of the answer does not matter")
 
-// Attempt sends the request. A request cannot be stopped from here: the end of ctx only ends the waiting.
+// Attempt sends the request and returns its result. A request cannot be stopped from here: when ctx ends, only the
+// waiting ends.
 func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	timeout := t.Timeout
 	if timeout <= 0 {
@@ -81,9 +82,9 @@ func (t Target) Attempt(ctx context.Context, c run.Call) run.Result {
 	return a.read(ctx, enough, c.Output)
 }
 
-// Do sends a request of another kind the way the target says. makes is called for its URL and again for each
-// redirect, since a signature covers one address. The caller closes the answer's body. why says why a redirect was
-// not followed. An error may contain the address.
+// Do sends a request of another kind in the way that the target describes. It calls makes for the target's URL, and
+// again for each redirect, because a signature covers one address. The caller closes the body of the answer. why
+// says why a redirect was not followed. The error may contain the address.
 func (t Target) Do(makes func(address string) (*http.Request, error)) (res *http.Response, why string, err error) {
 	cl, err := t.client()
 	if err != nil {

@@ -114,7 +114,7 @@ func (k *ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 		}
 		t.Live = live
 	}
-	return tick.Ended(rows, l.Max(), tick.Dead), nil
+	return tick.Ended(rows, l.Max(), tick.Tick.Orphaned), nil
 }
 
 // Owed fulfils tick.Store.

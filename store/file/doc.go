@@ -93,10 +93,14 @@
 //   - Lock files and the journal are not synced to the disk. They survive the death of every process; a
 //     loss of power can take the last half minute of them, when no holder lives any more either. A
 //     token can then step back only if the wall clock steps back as well (rule L10).
-//   - If the directory is removed under running work, holders notice at their next heartbeat. A new
-//     one in its place grants nothing for max_ttl, unless the kernel has no such lock left anywhere
-//     on the machine, or dibs init says that the directory is new. If that is shorter than the TTL of work whose
-//     supervisor is stopped just then, the work may go on beside a new one until its own TTL is over.
+//   - If the directory is removed under running work, holders notice at their next heartbeat. A new one in
+//     its place grants nothing for max_ttl, unless dibs init says that it is new, or the kernel's list of
+//     locks shows that no live hold is of a directory that had this path. Paths are compared as they were
+//     given, and without symbolic links. Holds of processes in other mount namespaces (containers, some
+//     systemd services) count as holds of this path, because their paths may mean something else. Not covered
+//     is a directory that was reached by another name, through a bind mount in the same namespace. If max_ttl
+//     is shorter than the TTL of work whose supervisor is stopped just then, the work may go on beside a new
+//     one until its own TTL is over.
 //   - Waiters are not notified.
 //   - Lock files are small and are never removed, one per key ever used; the exception is
 //     keys of single use (lease.OnceKey).

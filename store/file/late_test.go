@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-run/dibs/lease"
 )
 
-// Rule L1: whatever an acquire waited for in this process, nothing is granted past its not_after.
+// An acquire is never granted past its not_after, whatever it waited for in this process.
 // Holds: L1.
 func TestNothingIsGrantedLate(t *testing.T) {
 	s := openAt(t, t.TempDir())

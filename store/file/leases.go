@@ -211,6 +211,7 @@ func (l *leases) grant(ctx context.Context, q *lease.AcquireRequest, m nsMeta, h
 		return lease.Answer{}, false, err
 	}
 	rec := l.newRecord(q, old.Token, now)
+	m.origin.put(h.lock)
 	if ok, err := tryByte(h.lock, unix.F_RDLCK, heldByte); err != nil || !ok {
 		return lease.Answer{Status: lease.Held}, false, err
 	}

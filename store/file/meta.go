@@ -37,6 +37,8 @@ type nsMeta struct {
 	Hold int64  `json:"hold_us,omitempty"`
 	Line int64  `json:"line_us,omitempty"`
 	Boot string `json:"boot,omitempty"`
+
+	origin origin // of the directory, when this was read
 }
 
 // holdUntil is when grants resume, zero if they go on. A hold-back never outlasts the boot it was
@@ -116,6 +118,7 @@ func (m *meta) current() (nsMeta, error) {
 	if err := newer(m.path, n.Layout); err != nil {
 		return nsMeta{}, err
 	}
+	n.origin = originOf(m.dir.root)
 	m.m, m.last = n, st
 	return n, nil
 }
@@ -144,10 +147,10 @@ func (m *meta) prepare(root *beneath.Dir, c store.Config) ([]string, error) {
 func (m *meta) create(root *beneath.Dir, c store.Config, longest int64) ([]string, error) {
 	n := nsMeta{Layout: layout, MaxTTL: longest}
 	line := fmt.Sprintf("prepared the namespace %q", c.Namespace)
-	if !c.Init && anyHold() {
+	if !c.Init && originOf(m.dir.root).anyHold() {
 		now := instantNow()
 		n.Boot, n.Hold, n.Line = m.dir.boot, now.boot+longest, now.wall-now.boot
-		line += fmt.Sprintf("; its first lease is granted in %s, in case earlier files were removed during running work (dibs init declares that they were not)", n.maxTTL())
+		line += fmt.Sprintf("; its first lease is granted in %s, in case an earlier directory of this path was removed during running work (dibs init declares that it was not)", n.maxTTL())
 	}
 	p, err := m.dir.placesIn(root, (*beneath.Dir).MakeSub)
 	if err != nil {

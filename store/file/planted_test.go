@@ -286,7 +286,7 @@ func TestWhatIsPlantedIsNamed(t *testing.T) {
 	wantFault(t, "Acquire", err, at, "symbolic link")
 }
 
-// Whose directory it is decides whether root uses it.
+// The owner of a directory decides whether root uses it.
 // Holds: promise 28.
 func TestADirectorysOwnerDecidesWhoSharesIt(t *testing.T) {
 	path, _ := sharedDir(t)

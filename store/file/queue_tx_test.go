@@ -223,7 +223,7 @@ func roleEnqueue(s *store.Store) error {
 	return err
 }
 
-// Who wants to write waits for the transaction, in this process and in others: nothing is ever Undecided (rule Q2).
+// A writer waits for the transaction, in this process and in others: nothing is ever Undecided (rule Q2).
 // Holds: promise 22, Q2.
 func TestAnUncommittedKeyIsWaitedFor(t *testing.T) {
 	for _, commit := range []bool{true, false} {
@@ -411,7 +411,7 @@ func TestACallThatHasBegunIsCarriedOut(t *testing.T) {
 	}
 }
 
-// Where SQLite gives up all of a transaction, what its caller does next must not be committed by itself.
+// A caller's statements after SQLite gave up the whole transaction are not committed by themselves.
 // Holds: promise 22.
 func TestATransactionThatSQLiteGaveUpIsOver(t *testing.T) {
 	a := newApplication(t, t.TempDir())
@@ -437,8 +437,7 @@ func TestATransactionThatSQLiteGaveUpIsOver(t *testing.T) {
 	}
 }
 
-// Where SQLite has given up the transaction in a statement of the application's own, nothing of ours may be
-// committed by itself.
+// A task is not committed by itself after SQLite gave up the transaction in a statement of the application.
 // Holds: promise 22.
 func TestNothingJoinsWhatSQLiteGaveUp(t *testing.T) {
 	for what, lose := range map[string]func(a *application, tx *sql.Tx) error{

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -166,22 +164,6 @@ var bootID = sync.OnceValues(func() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 })
-
-// anyHold says whether any process of this machine holds a lock of ours, also of a file that was removed. The kernel
-// lists these locks in every pid namespace.
-func anyHold() bool {
-	b, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return true // nobody can tell
-	}
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line) // "1: OFDLCK ADVISORY WRITE -1 fd:00:1234 START END"
-		if i := slices.Index(f, "OFDLCK"); i >= 0 && f[len(f)-2] == strconv.Itoa(heldByte) {
-			return true
-		}
-	}
-	return false
-}
 
 // shared are the file systems that several machines can mount, or that hand locks on to code
 // which need not know them: there a lock of this kernel excludes nobody else.

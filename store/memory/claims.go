@@ -137,7 +137,7 @@ func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 			}
 		}
 		slices.SortFunc(open, byJob)
-		return k.b.looked(open, l.After, l.Max(), byJob, tick.Dead, now)
+		return k.b.looked(open, l.After, l.Max(), byJob, tick.Tick.Orphaned, now)
 	})
 }
 

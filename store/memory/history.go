@@ -122,7 +122,7 @@ func (h told) AppendRuns(ctx context.Context, runs []run.Record) error {
 	_, err := step(ctx, h.b, func(time.Time) any {
 		for _, r := range runs {
 			if h.b.runs[r.ID] == nil {
-				h.b.putRun(tick.Kept(r))
+				h.b.putRun(tick.AsStored(r))
 			}
 		}
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/dibs-run/dibs/store/memory"
 )
 
-// What storetest.RunHoldBack tells of the stores whose record can be written from outside.
+// The hold-back of a fast clock ends, as storetest.RunHoldBack checks for the stores whose record can be written from
+// outside.
 // Holds: promise 1.
 func TestAHoldBackOfAFastClockEnds(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).Add(time.Hour)

@@ -123,7 +123,7 @@ func (all runs) latest(q history.Query) (found []run.Record) {
 			break
 		}
 		if (q.To.IsZero() || r.Started.Before(q.To)) && (q.RunID == "" || q.RunID == r.ID) {
-			found = append(found, tick.Kept(*r))
+			found = append(found, tick.AsStored(*r))
 		}
 	}
 	return found

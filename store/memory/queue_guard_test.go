@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// What a step compares does not grow with the tasks that there are, or are due at one instant, nor what it
-// changes: counted in comparisons of two tasks, which is what a heap is made of.
+// A step's comparisons and changes do not grow with the tasks that there are, or that are due at one instant: counted
+// in comparisons of two tasks, which is what a heap is made of.
 // Holds: promise 26.
 func TestAFetchIsBoundedBesideManyTasks(t *testing.T) {
 	n := testsize.Of(5000, 1_000_000)

@@ -33,8 +33,8 @@ const (
 
 var pace = task.Rate{Count: 4, Per: time.Hour, Burst: 2}
 
-// What waits for time in a queue (delays, windows, expiry, rates, retention) is right to the microsecond: in
-// virtual time everything can be compared exactly, over days.
+// Tasks that wait for a time (delays, windows, expiry, rates, retention) are right to the microsecond: in virtual time
+// everything can be compared exactly, over days.
 // Holds: promise 17.
 func TestQueueOverDays(t *testing.T) {
 	for seed := range uint64(20) {

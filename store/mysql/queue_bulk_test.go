@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// What is taken in at once is there as a whole or not at all, however many packets it needs (promise 16), and
-// each of them fits into 4 MiB, also where every byte has to be escaped.
+// A bulk enqueue is there as a whole or not at all, however many packets it needs (promise 16), and each of them fits
+// into 4 MiB, also where every byte has to be escaped.
 // Holds: promise 16.
 func TestManyBytesAreOneStep(t *testing.T) {
 	args := json.RawMessage(`"` + strings.Repeat(`\"`, 120<<10) + `"`)

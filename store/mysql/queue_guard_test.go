@@ -111,7 +111,7 @@ const (
 	ofMany = 30
 )
 
-// What cannot be given costs a fetch nothing, and no step grows with what there is (promise 26): the server
+// A fetch pays nothing for tasks that it cannot give, and no step grows with what there is (promise 26): the server
 // counts the rows.
 // Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
@@ -286,7 +286,7 @@ func TestListsGoInSteps(t *testing.T) {
 	})
 }
 
-// What supersedes many does so in parts.
+// A task that supersedes many others does so in parts.
 // Holds: promise 26, Q5.
 func TestSupersedingIsTakenInParts(t *testing.T) {
 	n := testsize.Of(5000, 50_000)
@@ -330,7 +330,7 @@ func TestSupersedingIsTakenInParts(t *testing.T) {
 	}
 }
 
-// What transactions have left available under a limit is put in order in parts, and all of it runs.
+// Tasks that transactions left available under a limit are put in order in parts, and all of them run.
 // Holds: promise 26, Q5.
 func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 	const n = 3*mostOpen + 7
@@ -374,7 +374,7 @@ func TestManyNomineesArePutInOrderInParts(t *testing.T) {
 	}
 }
 
-// What is blocked is counted in steps, sub-queue by sub-queue, and all of it.
+// Blocked tasks are counted in steps, sub-queue by sub-queue, and all of them.
 // Holds: promise 26.
 func TestTheBlockedAreCountedInSteps(t *testing.T) {
 	c := queueConfig(t, testserver.MariaDB(t))

@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// What takes over between a fetch's look and its gift gives no slot: the two may go to different servers.
+// A server that takes over between a fetch's look and its gift gives no slot: the two may go to different servers.
 // Holds: Q5.
 func TestAServerThatTakesOverWithinAFetchGivesNoSlot(t *testing.T) {
 	address := testserver.MariaDB(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// What operators do, and what retention deletes, costs no more beside many tasks of every sort than their own tasks,
-// or a bounded number of others, do.
+// An operator's act, and retention, cost no more than their own tasks, or a bounded number of others, beside many
+// tasks of every sort.
 // Holds: promise 26.
 func TestEachOperationIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)

@@ -123,7 +123,7 @@ func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	upto, job, at := []byte(to), []byte(l.After.Job), l.AfterAt()
 	p := new(packet).add("orphans", with("began"), k.ns, []byte(from), upto, upto, job, job, at, l.Max())
 	read, err := k.read(ctx, "orphans", p)
-	return tick.Ended(read, l.Max(), tick.Dead), err
+	return tick.Ended(read, l.Max(), tick.Tick.Orphaned), err
 }
 
 func (k ticks) Owed(ctx context.Context, l tick.OwedLook) (tick.Found, error) {

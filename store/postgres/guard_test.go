@@ -170,7 +170,7 @@ var (
 	}
 )
 
-// What is old and has to stay is passed over a page at a time, and keeps nothing from being pruned that is newer. Nor
+// Pruning passes over old rows that have to stay, a page at a time, and they keep nothing newer from being pruned. Nor
 // do the leases of processes that died, which go after a day, keep a list from those of the living.
 // Holds: promise 26, T16.
 func TestPruningPassesOverWhatStays(t *testing.T) {

@@ -111,8 +111,8 @@ func kindOf(kind string) func(*task.Spec) {
 	return func(s *task.Spec) { s.Kind = kind }
 }
 
-// What cannot be given costs a fetch nothing (promise 26): each step takes as many rows beside ten times as
-// many neighbours of every sort as it may take at all, whatever there is.
+// A fetch pays nothing for tasks that it cannot give, and no step grows with what there is (promise 26): each step
+// takes as many rows beside ten times as many neighbours of every sort as it may take at all, whatever there is.
 // Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)

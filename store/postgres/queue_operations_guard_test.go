@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// What operators do, what falls due at one instant, what retention deletes, and a worker's death cost no more beside
-// many tasks of every sort than their own tasks, or a bounded number of others, do.
+// An operator's act, and retention, cost no more than their own tasks, or a bounded number of others, beside many
+// tasks of every sort.
 // Holds: promise 26, Q5.
 func TestEachOperationIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)

@@ -167,7 +167,7 @@ func (k ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 	from, to := l.Range()
 	var read []tick.Tick
 	err := k.db.run(ctx, "orphans", do(sqlOrphans()[0], k.ns, []byte(from), past(to), []byte(l.After.Job), l.AfterAt(), l.Max()).each(tickRows(&read)))
-	return tick.Ended(read, l.Max(), tick.Dead), err
+	return tick.Ended(read, l.Max(), tick.Tick.Orphaned), err
 }
 
 // Owed reads a page of an application's owed ticks.

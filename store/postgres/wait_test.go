@@ -132,7 +132,7 @@ func claims(t *testing.T, s *store.Store, r tick.ClaimRequest) <-chan tick.Answe
 	return answer
 }
 
-// Rule L9: what was granted before is held back as well, when the store has become another one.
+// A key that was granted before is held back as well, when the store has become another one.
 // Holds: L9.
 func TestKnownKeysAreHeldBack(t *testing.T) {
 	c := config(t, database(t, testserver.Postgres(t)))

@@ -119,7 +119,7 @@ func hangUpOn(c net.Conn, command string, count *atomic.Int32) {
 	}
 }
 
-// What the server's settings weaken is declared: durability, eviction, and what that means for a queue.
+// A store declares what the server's settings weaken: durability, eviction, and what that means for a queue.
 // Holds: promise 25, Q8.
 func TestProperties(t *testing.T) {
 	durable, _ := prepared(t, ownServer(t).URL)

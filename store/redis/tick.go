@@ -126,7 +126,7 @@ func (t ticks) Orphans(ctx context.Context, l tick.Look) (tick.Found, error) {
 		from = "(" + l.After.Job + beside + strconv.FormatInt(micros(l.After.At), 10)
 	}
 	r, err := t.run(ctx, "orphans", orphansScript, append(t.newArgs(3), from, to, l.Max()))
-	return tick.Ended(parseTicks(r), l.Max(), tick.Dead), err
+	return tick.Ended(parseTicks(r), l.Max(), tick.Tick.Orphaned), err
 }
 
 // beside separates job and instant in the index of unfinished ticks. No name contains it.

@@ -79,7 +79,7 @@ func (w *world) change(definition string, since time.Time, past string, of int64
 func keepPast(w *world) {
 	first := w.setJob(w.s, "j", "{}", w.at(0))
 	first.Until = w.at(10)
-	past := tick.PastOf([]tick.Job{first})
+	past := tick.EncodePast([]tick.Job{first})
 	want := tick.Job{Name: "j", Definition: `{"é":"\\ 🐘 %"}`, Generation: 2, Since: w.at(10), Mark: first.Mark, Past: past}
 	equal(w, "the change leaves the mark", w.change(want.Definition, w.at(10), past, 1), want)
 	equal(w, "as another process lists it", w.job("j"), want)
@@ -112,7 +112,7 @@ func changeOfOne(w *world) {
 	second := w.change("{2}", w.at(10), "", 1)
 	equal(w, "the second generation", second.Generation, 2)
 	first.Until = w.at(20)
-	past := tick.PastOf([]tick.Job{first})
+	past := tick.EncodePast([]tick.Job{first})
 	equal(w, "a change of a generation that is no more", w.change("{3}", w.at(20), past, 1), second)
 	equal(w, "of one that is not there yet", w.change("{3}", w.at(20), past, 3), second)
 	equal(w, "of whatever generation", w.change("{3}", w.at(20), "", 0).Generation, 3)
@@ -130,7 +130,7 @@ func removalOfOne(w *world) {
 	}
 	first := w.setJob(w.s, "j", "{}", w.at(0))
 	first.Until = w.at(10)
-	past := tick.PastOf([]tick.Job{first})
+	past := tick.EncodePast([]tick.Job{first})
 	second := w.change("{2}", w.at(10), past, 1)
 	equal(w, "a removal of a generation that is no more", remove(1), second)
 	equal(w, "of one that is not there yet", remove(3), second)
@@ -230,13 +230,13 @@ func jobNames(jobs []tick.Job) (names []string) {
 // manyJobs: the registry is read in steps, however large it is.
 func manyJobs(w *world) {
 	var reqs []tick.JobRequest
-	for i := range tick.MostLooked + 2 {
+	for i := range tick.MaxRows + 2 {
 		reqs = append(reqs, tick.JobRequest{Name: fmt.Sprintf("app/j%04d", i), Definition: "d"})
 	}
 	_, err := w.s.Ticks.SetJobs(w.ctx, reqs)
 	w.check("SetJobs", err)
-	equal(w, "jobs in one step", len(w.registered(tick.JobQuery{})), tick.MostLooked)
-	equal(w, "jobs in one step, asked for more", len(w.registered(tick.JobQuery{Prefix: "app/", Limit: 5000})), tick.MostLooked)
+	equal(w, "jobs in one step", len(w.registered(tick.JobQuery{})), tick.MaxRows)
+	equal(w, "jobs in one step, asked for more", len(w.registered(tick.JobQuery{Prefix: "app/", Limit: 5000})), tick.MaxRows)
 	all, err := tick.Registry(w.ctx, w.s.Ticks, "app/")
 	w.check("Registry", err)
 	equal(w, "jobs in all", len(all), len(reqs))

@@ -111,7 +111,7 @@ func orphansBeside(w *world) {
 	all := 0
 	for l := (tick.Look{}); ; {
 		found := w.look(w.s, l)
-		if len(found.Ticks) > tick.MostLooked {
+		if len(found.Ticks) > tick.MaxRows {
 			w.Fatalf("%d in one step", len(found.Ticks))
 		}
 		all += len(found.Ticks)

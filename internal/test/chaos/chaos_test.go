@@ -19,9 +19,8 @@ import (
 // smoke is how long the faults go on unless DIBS_TEST_CHAOS says otherwise: enough to see that the guard itself lives.
 const smoke = 4 * time.Second
 
-// TestChaos is the guard: whatever happens to hosts, store, wires, clocks and disks, nothing overlaps, no tick is
-// without one true outcome, no worker goes in silence, and once the faults are over everything runs again without a
-// command.
+// Hosts, stores, networks, clocks and disks fail, and still nothing overlaps, every tick has one true outcome, no
+// worker goes in silence, and once the faults are over everything runs again without a command.
 // Holds: promises 1, 10.
 func TestChaos(t *testing.T) {
 	length := smoke

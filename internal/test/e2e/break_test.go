@@ -52,7 +52,7 @@ func TestBreakNow(t *testing.T) {
 			t.Errorf("a refused break changed the holder: %+v", v)
 		}
 		out := w.must("lease", "break", "k", "--now", "--reason", "its host burns\xff") // a byte that PostgreSQL takes for no text
-		if !strings.Contains(out, "may still be going on") {
+		if !strings.Contains(out, "may still be running") {
 			t.Errorf("it does not warn: %s", out)
 		}
 		holder.exits(79, patience)

@@ -106,8 +106,7 @@ func TestATickEnqueuesATask(t *testing.T) {
 	})
 }
 
-// Rule Q9: what has no tick has the run's id as its identity; what expires, is blocked or is delayed is so as
-// the manifest says.
+// A run without a tick has its id as its identity; what expires, is blocked or is delayed is so as the manifest says.
 // Holds: Q9.
 func TestATriggeredJobEnqueuesATask(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {

@@ -73,8 +73,8 @@ func peakMemory(pid int) (int, bool) {
 	return n, err == nil
 }
 
-// What an application answers is kept with the run; one that never ends its answer, or whose
-// Retry-After is absurd, is bounded and on record.
+// An application's answer is kept with the run; one that never ends its answer, or whose Retry-After is absurd, is
+// bounded and on record.
 // Holds: promise 14.
 func TestWhatAnApplicationAnswers(t *testing.T) {
 	t.Parallel()

@@ -166,7 +166,7 @@ func TestRunAndGuardianStopped(t *testing.T) {
 	})
 }
 
-// Whoever waits is granted the key only when what the killed guardian left is gone.
+// A waiting process is granted the key only when what the killed guardian left is gone.
 // Holds: promise 3.
 func TestGuardianKilled(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {

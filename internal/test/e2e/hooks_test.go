@@ -250,7 +250,7 @@ func TestASingleFireIsToldToEndWhileItsHooksTell(t *testing.T) {
 	})
 }
 
-// What is skipped, takes too long or was missed is told as that, once, and as no failure.
+// A tick that is skipped, late or missed is reported as that, once, and as no failure.
 // Holds: promise 11.
 func TestHooksOfWhatDidNotRun(t *testing.T) {
 	onEveryStore(t, usualTTL, func(t *testing.T, w *world) {

@@ -51,8 +51,8 @@ func (w *world) told(args ...string) map[string][]string {
 	return by
 }
 
-// Rule H1: what two hosts run by themselves can be read from a third machine, each host's as its own
-// directory has it, although the store was away meanwhile and one of them was killed.
+// Jobs that two hosts run by themselves can be read from a third machine, each host's as its own directory has them,
+// although the store was away meanwhile and one host was killed.
 // Holds: promise 12, H1.
 func TestHostJobsAreSeenFromElsewhere(t *testing.T) {
 	onOwnServers(t, usualTTL, func(t *testing.T, w *world, server *testserver.Server) {

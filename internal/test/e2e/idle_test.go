@@ -97,7 +97,7 @@ func idle(t *testing.T, address string, n, jobs int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self := lease.Holder{Host: fmt.Sprint("h", n), PID: n, Command: scheduler.ServerOf("app")}
+	self := lease.Holder{Host: fmt.Sprint("h", n), PID: n, Command: scheduler.ServerCommand("app")}
 	server := scheduler.NewServer(&scheduler.Backend{Name: address, Keeper: k, Book: tick.NewBook(st.Ticks, k, self),
 		Ticks: st.Ticks, History: st.History, Self: self, Log: slog.New(slog.DiscardHandler)}, "app")
 	var served []*scheduler.Job

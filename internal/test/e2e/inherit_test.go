@@ -61,6 +61,7 @@ func names(lists ...[]string) (all []string) {
 	return all
 }
 
+// A command inherits the variables and the descriptor that it should, and no others.
 // Holds: promise 28.
 func TestWhatChildrenInherit(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ jobs:
 	w.serve(w.path("pipe")).exits(2, patience).says("it is not a regular file (a pipe)")
 }
 
-// Whatever a process waits for, a second signal ends it: here a log that nobody reads, and a manifest that nobody
+// A second signal ends a process, whatever it waits for: here a log that nobody reads, and a manifest that nobody
 // writes.
 // Holds: promise 27.
 func TestASecondSignalEndsWhatWaits(t *testing.T) {

@@ -241,7 +241,7 @@ func TestRunOncePer(t *testing.T) {
 	})
 }
 
-// Rule H3: what the store's address says stays with dibs itself.
+// The store's address stays with dibs itself.
 // Holds: H3.
 func TestPasswordStaysSecret(t *testing.T) {
 	t.Parallel()

@@ -156,7 +156,7 @@ func TestAnApplicationTakesNoOtherApp(t *testing.T) {
 	})
 }
 
-// What the manifest of a file has registered, an application does not take over.
+// An application does not take over what the manifest of a file has registered.
 // Holds: T14.
 func TestAnApplicationTakesNoAppOfAFile(t *testing.T) {
 	t.Parallel()

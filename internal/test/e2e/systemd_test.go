@@ -264,7 +264,7 @@ func TestAWorkerOfSystemdDrains(t *testing.T) {
 	b.noScopes()
 }
 
-// What the unit bounds and fences by its control group, it does in the scopes too.
+// A unit's bounds and fences by its control group hold in the scopes too.
 // Holds: promise 15.
 func TestAScopeInheritsWhatTheUnitKeepsIn(t *testing.T) {
 	t.Parallel()

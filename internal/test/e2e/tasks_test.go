@@ -41,8 +41,7 @@ func TestADeafTaskIsKilledAndHandedBack(t *testing.T) {
 	}
 }
 
-// What is taken in in no transaction, and finds its key with one that does not end, is neither taken in nor a
-// duplicate: status 75.
+// A task that finds its key with a transaction that does not end is neither enqueued nor a duplicate: status 75.
 // Holds: Q2.
 func TestUndecidedIsAStatus(t *testing.T) {
 	w := newWorld(t, "postgres", testserver.Postgres(t), usualTTL)

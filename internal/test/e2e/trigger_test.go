@@ -94,7 +94,7 @@ func TestATriggerThatIsToldToStop(t *testing.T) {
 	}
 }
 
-// Rule T3: what stands by runs the tick of a server that was shut down, or that lost its lease.
+// A process that stands by runs the tick of a server that was shut down, or that lost its lease.
 // Holds: T3.
 func TestWhatStandsByRunsAgain(t *testing.T) {
 	for name, end := range map[string]func(w *world, winner *process){

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Whatever happens to a task, in whatever order, each step of it is an arrow of the drawing in
-// docs/reference/queue.md, and what it leaves holds.
+// A task's steps are arrows of the drawing in docs/reference/queue.md, in whatever order they come, and what it leaves
+// holds.
 // Holds: promise 23.
 func TestEachChangeIsAnArrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -64,8 +64,8 @@ func TestCleanedLog(t *testing.T) {
 	}
 }
 
-// Whatever is in the names, commands, reasons and answers that a store has, and that an application gives: nothing of
-// it speaks to the terminal of who looks.
+// Printed names, commands, reasons and answers never control a terminal, whatever a store or an application
+// put into them.
 // Holds: promise 28.
 func TestNothingThatIsPrintedSpeaksToATerminal(t *testing.T) {
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dibs-run/dibs/internal/output"
 	"github.com/dibs-run/dibs/lease"
@@ -98,7 +99,7 @@ func execute(ctx context.Context, args []string, e env) int {
 		}
 	}
 	if st.err != nil {
-		fmt.Fprintf(stderr, "dibs: %v\n", st.err)
+		fmt.Fprintf(stderr, "dibs: %s\n", strings.TrimPrefix(st.err.Error(), errUsage.Error()+": "))
 		if wrong || errors.Is(err, errUsage) {
 			if cmd.Name() == "help" {
 				cmd = root
@@ -121,22 +122,54 @@ func newRoot(e env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dibs",
 		Short: "Scheduled and queued jobs across a fleet: each tick runs on exactly one server",
-		Long: `dibs runs scheduled and queued jobs across a fleet of servers: each scheduled run happens
-on exactly one of them. Jobs that must not overlap never do, and a crash costs seconds.
-It has no server of its own: it coordinates through a directory, Redis, PostgreSQL, MySQL
-or MariaDB.`,
+		Long: `dibs runs scheduled and queued jobs across a fleet of servers: each scheduled
+run happens on exactly one of them, and jobs that must not overlap never do. It
+coordinates through a directory, Redis, PostgreSQL, MySQL or MariaDB.`,
 		Example: `  dibs run --key invoices --once-per '15 4 1 * *' -- php generateInvoices.php
   dibs serve jobs.yaml
   dibs history invoices`,
 		Version:       version(),
 		SilenceErrors: true, SilenceUsage: true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.PersistentPreRun = markReading
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	root.PersistentPreRun = markNeeds
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		var bad *pflag.InvalidValueError
+		if errors.As(err, &bad) {
+			err = fmt.Errorf("--%s: %w", bad.GetFlag().Name, valueError(bad))
+		}
+		return fmt.Errorf("%w: %w", errUsage, err)
+	})
 	root.SetHelpCommand(newHelp())
-	return group(root, newRun(e), newServe(e), newTrigger(e), newNext(e), newValidate(e), newHistory(e), newExplain(e), newLease(e), newJob(e), newQueue(e), newTask(e),
-		newWork(e), newPlan(e), newApply(e), newDrift(e), newPrune(e), newAdopt(e), newEject(e), newImport(e), newInit(e), newDoctor(e), newVersion(e), newMan())
+	root.InitDefaultVersionFlag()
+	parts := rootParts(e)
+	for _, part := range parts {
+		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
+		for _, cmd := range part.commands {
+			cmd.GroupID = part.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.SetHelpCommandGroupID(partSetUp)
+	usual := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd != root {
+			usual(cmd, args)
+			return
+		}
+		fmt.Fprint(cmd.OutOrStdout(), overview(root, parts))
+	})
+	return group(root, newMan())
+}
+
+// valueError says what is wrong with the value of a flag.
+func valueError(bad *pflag.InvalidValueError) error {
+	switch bad.GetFlag().Value.Type() {
+	case "duration", "durationSlice":
+		return fmt.Errorf("%q: want a duration, such as 30s, 10m or 2h", bad.GetValue())
+	case "int", "int64":
+		return fmt.Errorf("%q: want a number", bad.GetValue())
+	}
+	return bad.Unwrap()
 }
 
 // group is a command that does nothing but hold others.

@@ -109,7 +109,7 @@ func TestCompletionPreparesNothing(t *testing.T) {
 			t.Setenv("DIBS_DIR", host)
 			before := there()
 			for path := range argumentValues() {
-				if _, ok := reads[path]; ok {
+				if _, ok := needsOf[path]; ok {
 					if names, _ := complete(t, append(strings.Fields(path)[1:], "--store", address, "")...); len(names) > 0 && !slices.Contains(names, "yaml") {
 						t.Errorf("%s completes %q", path, names)
 					}

@@ -51,7 +51,7 @@ Exit status: 0 nothing to change, 2 something to change, 1 for errors.`
 
 func newPlan(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "plan MANIFEST --to TARGET", Short: "Show what apply would change in a crontab, systemd, Kubernetes or EventBridge", Long: planHelp,
+	cmd := &cobra.Command{Use: "plan MANIFEST --to TARGET", Short: "Show what apply would change", Long: planHelp,
 		Example: "  dibs plan jobs.yaml --to crontab\n  dibs plan /etc/dibs/jobs.d --to crontab:www-data -o json",
 		Args:    exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,7 +87,7 @@ Exit status: 0 installed, 5 installed except entries that were edited by hand, 1
 
 func newApply(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest in a crontab, systemd, Kubernetes or EventBridge", Long: applyHelp,
+	cmd := &cobra.Command{Use: "apply MANIFEST --to TARGET", Short: "Install the jobs of a manifest", Long: applyHelp,
 		Example: `  dibs apply jobs.yaml --to crontab
   dibs apply jobs.yaml --to crontab --plan 5f2c9a01        only the plan that dibs plan printed
   dibs apply jobs.yaml --to crontab --formerly oldname     the app was renamed
@@ -334,7 +334,7 @@ Exit status: 0 in sync, 5 not in sync, 1 for errors.`
 
 func newDrift(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "drift MANIFEST --to TARGET", Short: "Check whether a target matches the manifest", Long: driftHelp,
+	cmd := &cobra.Command{Use: "drift MANIFEST --to TARGET", Short: "Check whether what is installed matches the manifest", Long: driftHelp,
 		Example: "  dibs drift jobs.yaml --to crontab || echo 'not in sync'\n  dibs drift jobs.yaml --to crontab --watch 1m",
 		Args:    exactly(1, "one manifest"),
 		RunE: func(cmd *cobra.Command, args []string) error {

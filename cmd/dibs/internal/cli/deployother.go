@@ -57,7 +57,7 @@ A similar line that is not provably the same stays, and is shown with the reason
 
 func newAdopt(e env) *cobra.Command {
 	o := deployOptions{}
-	cmd := &cobra.Command{Use: "adopt MANIFEST --to TARGET", Short: "Take over lines of a crontab that do what the manifest's jobs do", Long: adoptHelp,
+	cmd := &cobra.Command{Use: "adopt MANIFEST --to TARGET", Short: "Take over lines of a crontab that do what the jobs do", Long: adoptHelp,
 		Example: `  dibs import crontab /etc/crontab --app shop > jobs.yaml
   dibs adopt jobs.yaml --to crontab:/etc/crontab --dry-run
   dibs adopt jobs.yaml --to crontab:/etc/crontab`,
@@ -127,7 +127,7 @@ func (o *deployOptions) request(ctx context.Context, e env, w wanted, r deploy.R
 }
 
 func newImport(e env) *cobra.Command {
-	return group(&cobra.Command{Use: "import", Short: "Turn another scheduler's entries into a manifest"}, newImportCrontab(e))
+	return group(&cobra.Command{Use: "import", Short: "Turn a crontab into a manifest"}, newImportCrontab(e))
 }
 
 const importHelp = `Print a manifest that does what a crontab does, and list on standard error what could not be converted, with the

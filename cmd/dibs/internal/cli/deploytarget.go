@@ -84,10 +84,10 @@ func (o targetOptions) open(app string) (t target, err error) {
 	default:
 		t, err = timers(where)
 	}
-	if err != nil {
-		return t, usage(fmt.Errorf("--to %s: %w", o.to, err))
+	if err != nil && !isKubernetes(o.to) {
+		err = fmt.Errorf("--to %s: %w", o.to, err)
 	}
-	return t, nil
+	return t, usageOf(err)
 }
 
 func (o targetOptions) crontab(app, where string) (t target, err error) {

@@ -16,10 +16,10 @@ type doctorOptions struct {
 	sourceOptions
 }
 
-const doctorHelp = `Look for dangerous settings: of the store, of this host's clock, directory and files, and of a manifest, if you give
-one. Each finding says what, where, and the cure.
+const doctorHelp = `Check the store, this host's clock, directory and files, and a manifest if you name one, for settings that can do harm.
+Each finding says what is wrong, where, and what to do.
 
-No job runs. dibs only reads the store, except that it acquires and releases one key that no other program can want.
+It runs no job, and prepares no store. It only reads, except that it acquires and releases one key of its own.
 
 Exit status: 0 without an error, also with warnings; 1 if any finding is an error.
 

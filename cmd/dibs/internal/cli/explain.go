@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dibs-run/dibs/cmd/dibs/internal/explain"
 	"github.com/dibs-run/dibs/internal/mirror"
+	"github.com/dibs-run/dibs/run"
 	"github.com/dibs-run/dibs/scheduler"
 	"github.com/dibs-run/dibs/store"
 )
@@ -23,20 +25,21 @@ type explainOptions struct {
 }
 
 const explainHelp = `Explain what happened to one tick of a job, and why: who claimed and ran it, who had the key instead, or that no server
-was up. JOB is a name as dibs history shows it: APP/JOB (or APP.JOB), or a key of dibs run.
+was up. JOB is a name as dibs history shows it: APP/JOB (or APP.JOB), or a key of dibs run. With RUN, a run's id or a
+unique beginning of it, explain the tick of that run; a job of that name comes first.
 
 --at names the tick: an instant (2026-11-21T04:15:00Z), a prefix of one in UTC (2026-11-21T04:15,
 2026-11-21), or a time of day in the job's own zone (04:15; the latest such time). The default is the latest tick. If the
 store does not know the job, dibs looks in this host's own directory, where jobs of scope host are, and then in the copies
 that other hosts made in the store; choose one with --host.
 
-Exit status: 0 explained, also if there is no such tick; 1 if there is no such job.`
+Exit status: 0 explained, also if there is no such tick; 1 if there is no such job or run.`
 
 func newExplain(e env) *cobra.Command {
 	o := explainOptions{}
-	cmd := &cobra.Command{Use: "explain JOB", Short: "Explain what happened to a tick, and why", Long: explainHelp,
-		Example: "  dibs explain shop/cleanup\n  dibs explain shop.cleanup --at 04:15\n  dibs explain invoices --at 2026-11-01 -o json",
-		Args:    exactly(1, "the name of one job or key"),
+	cmd := &cobra.Command{Use: "explain JOB|RUN", Short: "Explain what happened to a tick, and why", Long: explainHelp,
+		Example: "  dibs explain shop/cleanup\n  dibs explain shop.cleanup --at 04:15\n  dibs explain invoices --at 2026-11-01 -o json\n  dibs explain 01a1fc75-f7c0-79",
+		Args:    exactly(1, "the name of one job or key, or a run's id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.job = args[0]
 			return runExplain(cmd.Context(), e, o)
@@ -65,12 +68,15 @@ func runExplain(ctx context.Context, e env, o explainOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	x, err := explained{}, error(nil)
-	if o.host == "" {
-		x, err = o.look(ctx, e, a)
-	}
-	if a.shared() && (o.host != "" || errors.Is(err, explain.ErrUnknown)) {
-		x, err = o.lookOnHosts(ctx, e, a, x, err)
+	x, err := o.find(ctx, e, a)
+	if mayBeRun(o.job) && o.host == "" {
+		switch y, asRun := o.lookForRun(ctx, e, a); {
+		case errors.Is(asRun, errNoRun):
+		case err == nil && asRun == nil:
+			sayAmbiguous(e, o.job)
+		case errors.Is(err, explain.ErrUnknown), unusable(err):
+			x, err = y, asRun
+		}
 	}
 	switch {
 	case errors.Is(err, explain.ErrUnknown):
@@ -87,6 +93,49 @@ func runExplain(ctx context.Context, e env, o explainOptions) error {
 		fmt.Fprintln(e.stdout, "  "+printable(line))
 	}
 	return nil
+}
+
+// find explains from wherever the job is known.
+func (o explainOptions) find(ctx context.Context, e env, a address) (x explained, err error) {
+	if o.host == "" {
+		x, err = o.look(ctx, e, a)
+	}
+	if a.shared() && (o.host != "" || errors.Is(err, explain.ErrUnknown)) {
+		x, err = o.lookOnHosts(ctx, e, a, x, err)
+	}
+	return x, err
+}
+
+// lookForRun explains the tick of the run whose id was given as JOB. A run without a tick is explained by itself.
+func (o explainOptions) lookForRun(ctx context.Context, e env, a address) (explained, error) {
+	by := historyOptions{run: o.job}
+	r, err := by.findRunIn(ctx, e, a)
+	if host, ok := a.besides(); ok && err != nil && (errors.Is(err, errNoRun) || unusable(err)) {
+		if there, hostErr := by.findRunIn(ctx, e, host); hostErr == nil {
+			r, err, a = there, nil, host
+		}
+	}
+	if err != nil {
+		return explained{Store: a.String()}, err
+	}
+	if o.at != "" {
+		return explained{}, usage(fmt.Errorf("%s is a run, of one tick: leave out --at", r.RunID))
+	}
+	name, host := mirror.Split(r.Job)
+	if r.Tick == nil {
+		x := explained{Store: a.String(), Runs: []runRecord{r.runRecord}}
+		x.Account = explain.Account{Job: name, Outcome: r.Outcome, Reason: r.Reason, Inferred: r.Inferred, Zone: time.UTC,
+			Started: r.Started, Ended: r.Ended, Runs: []run.Record{r.record}}
+		if host != "" {
+			x.Host = r.Host
+		}
+		return x, nil
+	}
+	o.job, o.at, o.host = name, r.Tick.UTC().Format(time.RFC3339Nano), host
+	if host != "" {
+		return o.find(ctx, e, a)
+	}
+	return o.lookIn(ctx, e, a)
 }
 
 // look explains from the store, or, where that knows no such job or no longer, or does not answer,
@@ -143,8 +192,11 @@ func (o explainOptions) lookIn(ctx context.Context, e env, a address) (explained
 	}
 	f, err := o.gather(ctx, p.Backend.Backend)
 	if err == nil {
-		if f.Row == nil && f.Definition == nil { // a plain key: a run under it may have died
-			if err := inferDead(ctx, p, f.Around); err != nil {
+		if f.Unscheduled() {
+			if err := inferDead(ctx, p, f.Around); err != nil { // a run may have died, and no server looks after it
+				return x, err
+			}
+			if err := explain.GatherLease(ctx, p.Backend.Backend, &f); err != nil {
 				return x, err
 			}
 		}

@@ -22,7 +22,7 @@ func headline(a explain.Account) string {
 	}
 	switch a.Outcome {
 	case explain.NoSchedule:
-		return a.Job + ": it has no schedule in this store"
+		return a.Job + ": a key without a schedule"
 	case explain.NoTick:
 		outcome = "no tick of this job"
 	case explain.NotDue:
@@ -42,7 +42,15 @@ func headline(a explain.Account) string {
 	if a.Host != "" {
 		job += " on " + a.Host
 	}
+	if untimed(a) {
+		return fmt.Sprintf("%s: a run without a tick: %s", job, outcome)
+	}
 	return fmt.Sprintf("%s at %s: %s", job, stampIn(a.Tick, a.Zone), outcome)
+}
+
+// untimed says that a is of one run that has no tick.
+func untimed(a explain.Account) bool {
+	return a.Tick.IsZero() && len(a.Runs) > 0 && a.Outcome != explain.NoSchedule
 }
 
 // words explain an account, a sentence per line.
@@ -52,9 +60,14 @@ func words(a explain.Account) []string {
 	if a.Host != "" {
 		w.say("It is a job of scope host: this is %s's own record, copied to this store.", a.Host)
 	}
+	if untimed(a) {
+		w.say("No schedule made this run, so it belongs to no tick.")
+		w.runs()
+		return w.lines
+	}
 	switch a.Outcome {
 	case explain.NoSchedule:
-		w.say("Nobody registered a schedule under this name (dibs serve, dibs trigger and dibs run --once-per do), so there are no ticks; this is its last run, and dibs history %s lists them all.", a.Job)
+		w.unscheduled()
 	case explain.NoTick:
 		w.noTick()
 	case explain.NotDue:
@@ -110,7 +123,7 @@ func (w *wording) due() {
 		w.say("The job is %s.", w.Ahead)
 	}
 	if w.Pause != nil && w.Outcome != string(run.Paused) {
-		w.say("The job is %s.", scheduler.PausedBy(*w.Pause))
+		w.say("The job is %s.", scheduler.PauseText(*w.Pause))
 	}
 	switch {
 	case w.Outcome == explain.NoTick || !w.Tick.Before(w.Since):
@@ -119,6 +132,17 @@ func (w *wording) due() {
 	default:
 		w.say("That schedule took effect at %s: this tick belongs to an earlier one.", w.at(w.Since))
 	}
+}
+
+// unscheduled says what is known of a key that has runs and no ticks.
+func (w *wording) unscheduled() {
+	if w.Spaced {
+		w.say("Its runs use dibs run --once-per DURATION: a run starts only if the last start was at least that long ago. The duration is in the command line; the store does not have it.")
+	} else {
+		w.say("It is a lock: dibs run --key uses it without a schedule, so there are no ticks. (dibs serve, dibs trigger and dibs run --once-per 'CRON' register a schedule.)")
+	}
+	w.blocker("has the key")
+	w.say("This is its last run; dibs history %s lists all of them.", w.Job)
 }
 
 func (w *wording) noTick() {

@@ -71,7 +71,7 @@ func TestExplainInWords(t *testing.T) {
 		{"no tick", explain.Account{Outcome: explain.NoTick, Previous: at("03:15:00"), Next: at("05:15:00")}, "no tick of this job", []string{"2026-11-21T03:15:00Z before it, 2026-11-21T05:15:00Z after it"}},
 		{"no tick before the first", explain.Account{Outcome: explain.NoTick, Since: at("05:00:00")}, "no tick of this job", []string{"took effect at 2026-11-21T05:00:00Z", "nearest ticks: none"}},
 		{"forgotten", explain.Account{Outcome: explain.Forgotten}, "no longer on record", []string{"history keeps 90 days"}},
-		{"no schedule", explain.Account{Outcome: explain.NoSchedule}, "it has no schedule in this store", []string{"there are no ticks"}},
+		{"no schedule", explain.Account{Outcome: explain.NoSchedule}, "a key without a schedule", []string{"there are no ticks"}},
 		{"caught up on", explain.Account{Outcome: "succeeded", Claimant: web1, Claimed: at("05:00:00"), StartBy: at("04:20:00"), Runs: []run.Record{{ID: "r1"}}},
 			"succeeded", []string{"claimed it at 2026-11-21T05:00:00Z", "it was caught up on"}},
 		{"back-filled", explain.Account{Outcome: "succeeded", Timezone: "UTC", Schedules: []string{"15 * * * *"}, Since: at("05:00:00"),

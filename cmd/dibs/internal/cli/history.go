@@ -31,9 +31,13 @@ type historyOptions struct {
 	run                  string
 }
 
+const historyHelp = `List what happened, the latest first: ticks with their outcomes and runs, and runs without a tick. With JOB, only those of
+one job or key. With RUN, a run's id or a unique beginning of it, show that run and its attempts, as --run does; a job
+of that name comes first.`
+
 func newHistory(e env) *cobra.Command {
 	o := historyOptions{}
-	cmd := &cobra.Command{Use: "history [JOB]", Short: "List what happened: ticks, their outcomes and their runs",
+	cmd := &cobra.Command{Use: "history [JOB|RUN]", Long: historyHelp, Short: "List runs and ticks, and how they ended",
 		Example: "  dibs history\n  dibs history invoices -n 20\n  dibs history --failed --since 24h\n  dibs history shop/cleanup --outcome lost,crashed --from 2026-11-20T00:00:00Z -o json\n  dibs history --events\n  dibs history shop/cleanup --log\n  dibs history --run 01a1fc75-f7c0-79 -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,7 +104,10 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 		return showRun(ctx, e, o)
 	}
 	place, err := openFor(ctx, e, o.store)
-	if err != nil {
+	switch {
+	case err != nil && o.mayBeRun() && unusable(err):
+		return showRun(ctx, e, o.asRun()) // which may be one of this host's own
+	case err != nil:
 		return err
 	}
 	defer place.close()
@@ -118,14 +125,44 @@ func runHistory(ctx context.Context, e env, o historyOptions) error {
 		return fmt.Errorf("read history: %w", err)
 	}
 	if len(entries) == 0 && o.job != "" {
-		if err := o.nothing(ctx, e, place); err != nil {
+		err := o.nothing(ctx, e, place)
+		if errors.Is(err, errUnheard) && o.mayBeRun() {
+			if asRun := showRun(ctx, e, o.asRun()); !errors.Is(asRun, errNoRun) {
+				return asRun
+			}
+		}
+		if err != nil {
 			return err
 		}
+	} else if o.mayBeRun() {
+		o.ambiguous(ctx, e, place)
 	}
 	if o.out == "json" {
 		return writeJSON(e.stdout, entries)
 	}
 	return tellEntries(e, entries)
+}
+
+// mayBeRun says whether JOB may be a run's id, and nothing else that was asked for excludes that.
+func (o historyOptions) mayBeRun() bool {
+	return mayBeRun(o.job) && !o.events && o.from == "" && o.to == "" && !o.filters()
+}
+
+// asRun asks for the run whose id was given as JOB.
+func (o historyOptions) asRun() historyOptions {
+	o.run, o.job = o.job, ""
+	return o
+}
+
+// ambiguous says that JOB was taken as a job's name, if it is a run's id as well.
+func (o historyOptions) ambiguous(ctx context.Context, e env, p *opened) {
+	if runs, err := runsNamed(ctx, p.History, history.Query{RunID: o.job, Limit: 1}); err == nil && len(runs) > 0 {
+		sayAmbiguous(e, o.job)
+	}
+}
+
+func sayAmbiguous(e env, name string) {
+	fmt.Fprintf(e.stderr, "dibs: %[1]s is the name of a job, and also of a run; this is the job (dibs history --run %[1]s shows the run)\n", name)
 }
 
 func (o historyOptions) query() (q history.Query, err error) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +75,7 @@ func (o historyOptions) nothing(ctx context.Context, e env, p *opened) error {
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("%s: no history and no registered job has that name in %s; `dibs job list` shows the jobs, and `dibs lease list --all` the keys", o.job, p.config)
+		return unheard{o.job, p.config.String()}
 	case o.from != "" || o.to != "" || o.filters():
 		fmt.Fprintf(e.stderr, "dibs: no entries of %s match\n", o.job)
 	default:
@@ -82,6 +83,18 @@ func (o historyOptions) nothing(ctx context.Context, e env, p *opened) error {
 	}
 	return nil
 }
+
+// errUnheard is that a store knows nothing of a name.
+var errUnheard = errors.New("unknown name")
+
+// unheard is errUnheard of a name and a store.
+type unheard struct{ name, store string }
+
+func (u unheard) Error() string {
+	return fmt.Sprintf("%s: no history and no registered job has that name in %s; `dibs job list` shows the jobs, and `dibs lease list --all` the keys", u.name, u.store)
+}
+
+func (u unheard) Is(target error) bool { return target == errUnheard }
 
 // isKnown says whether any of some names is that of a registered job, of a key, or of what has run.
 func isKnown(ctx context.Context, p *opened, names []string) (bool, error) {

@@ -29,7 +29,8 @@ type runShown struct {
 	Output    *string `json:"output,omitempty"`
 	Base64    string  `json:"output_base64,omitempty"`
 
-	kept []byte
+	kept   []byte
+	record run.Record
 }
 
 // showRun tells of one run: by its id, or the latest one of a job.
@@ -42,6 +43,15 @@ func showRun(ctx context.Context, e env, o historyOptions) error {
 		return usage(err)
 	}
 	shown, err := o.findRun(ctx, e, a)
+	if errors.Is(err, errNoRun) && o.run == "" && o.mayBeRun() {
+		if there, asRun := o.asRun().findRun(ctx, e, a); asRun == nil || !errors.Is(asRun, errNoRun) {
+			shown, err = there, asRun
+		}
+	} else if err == nil && o.run == "" && o.mayBeRun() {
+		if _, asRun := o.asRun().findRun(ctx, e, a); asRun == nil {
+			sayAmbiguous(e, o.job)
+		}
+	}
 	switch {
 	case errors.Is(err, errNoRun) && o.run != "":
 		return fmt.Errorf("%w as %s in %s; `dibs history -o json` lists the ids", err, o.run, a)
@@ -109,7 +119,7 @@ func (o historyOptions) findRunIn(ctx context.Context, e env, a address) (shown 
 
 // showing puts a run and what is kept of its output together.
 func showing(r run.Record, kept []byte) runShown {
-	s := runShown{Job: r.Job, runRecord: recordOf(r), kept: kept}
+	s := runShown{Job: r.Job, runRecord: recordOf(r), kept: kept, record: r}
 	if !r.Tick.IsZero() {
 		s.Tick = &r.Tick
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,7 @@ type readyView struct {
 	Namespace    string   `json:"namespace"`
 	Installation string   `json:"installation"`
 	MaxTTL       float64  `json:"max_ttl_seconds"`
-	Outage       float64  `json:"outage_seconds"` // the silence of the store that a run survives
+	Outage       float64  `json:"outage_seconds"` // the silence of the store that a run survives, from its beginning
 	Prepared     []string `json:"prepared"`
 	Notes        []string `json:"notes"`
 }
@@ -68,15 +69,17 @@ func runInit(ctx context.Context, e env, o initOptions) error {
 	if err := firstQuestion(ctx, p); err != nil {
 		return storeError{a.String(), err}
 	}
-	props, outage := p.store.Properties, p.Keeper.Margin().Outage()
+	props, outage := p.store.Properties, p.Keeper.Margin().Survives().Round(time.Millisecond)
 	view := readyView{a.String(), a.Namespace, props.InstallationID, props.MaxTTL.Seconds(), outage.Seconds(),
 		append([]string{}, p.store.Prepared...), append([]string{}, props.Weaker...)}
 	var words strings.Builder
 	for _, line := range p.store.Prepared {
 		fmt.Fprintln(&words, line)
 	}
-	fmt.Fprintf(&words, "%s is ready: namespace %s, installation %s (pin it with ?expect_store=%s), max_ttl %s, a run survives a silence of the store of %s\n",
-		a, a.Namespace, props.InstallationID, props.InstallationID, props.MaxTTL, outage)
+	fmt.Fprintf(&words, "%s is ready\n", a)
+	fmt.Fprintf(&words, "namespace     %s\n", a.Namespace)
+	fmt.Fprintf(&words, "installation  %s (to accept no other store: ?expect_store=%s)\n", props.InstallationID, props.InstallationID)
+	fmt.Fprintf(&words, "longest TTL   %s: a run survives %s without an answer of the store\n", props.MaxTTL, outage)
 	for _, w := range props.Weaker {
 		fmt.Fprintln(&words, "note:", w)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func newJob(e env) *cobra.Command {
-	return group(&cobra.Command{Use: "job", Short: "Manage scheduled jobs: list, pause, resume, trigger, backfill, forget"},
+	return group(&cobra.Command{Use: "job", Short: "Scheduled jobs: list, show, pause, resume, trigger, backfill"},
 		newJobList(e), newJobShow(e), newJobPause(e), newJobResume(e), newJobTrigger(e), newJobBackfill(e), newJobForget(e))
 }
 

@@ -27,24 +27,23 @@ type backfillOptions struct {
 	out                    format
 }
 
-const backfillHelp = `Run the ticks of a job in a range of time, [--from, --to), that have no run yet, the oldest first. These are the ticks
-that nobody claimed, also from before the job was first registered, and those that ended missed or unavailable. Each is
-the ordinary tick: servers, catch-up and other back-fills of the same range never run it twice. Its outcome becomes that
-of its run.
+const backfillHelp = `Run the old ticks of a job that have no run yet: those from --from until just before --to, the oldest first, on this
+machine. They are the ticks that nobody claimed, also from before the job was registered, and those that ended missed or
+unavailable. No tick runs twice, even if a server or another back-fill tries it at the same time. The run's outcome
+becomes the tick's. Try --dry-run first: it lists the ticks.
 
-Ticks that ran, were skipped or paused are left. --skipped also runs skipped ticks, except those outside the windows of
-their job. --force runs all of the rest once more, each as a run beside the tick, whose outcome stays; DIBS_TICK is the
-tick again.
+dibs leaves out ticks that ran, were skipped, or fell into a pause. --skipped also runs skipped ticks, except those
+outside the job's windows. --force runs all the others once more; their outcomes stay as they are.
 
-It runs on this machine, one tick after the other, and waits while the job's lease is held. A tick that falls due
-meanwhile finds the lease held, as beside any other run: with the policy Forbid it is skipped. During a pause nothing
-runs. The manifest's definition must be the one that the servers have loaded.
+Each run takes the job's lease, and waits while another run has it. A tick that falls due in the meantime finds the lease
+held: with the policy Forbid it is skipped. While the job is paused, nothing runs. The manifest must be the one that the
+servers have loaded.
 
-If the store does not answer a claim, the back-fill waits: for a minute, with the default TTL of 15 s. With --force there
-is no claim, but a lease, which is lost sooner.
+If the store does not answer, the back-fill waits for four TTLs (a minute by default) before it gives up. With --force it
+gives up when the lease is lost.
 
-After SIGINT or SIGTERM the current run may end; a second signal stops it. Run the same command again to continue (with
---force: add --id, which it prints).
+After SIGINT or SIGTERM the current run may end; a second signal stops it. To continue, run the same command again (with
+--force, add the --id that it prints).
 
 Exit status:
   0  all ticks that had to run succeeded, or there were none; --limit was reached

@@ -132,7 +132,7 @@ func runJobList(ctx context.Context, e env, o jobListOptions) error {
 // describeJob adds to what is registered when the job is due and how it last ended.
 func describeJob(ctx context.Context, p *opened, j tick.Job, now time.Time) (jobRecord, error) {
 	r := jobRecord{Job: j.Name, State: "active", Generation: j.Generation, Since: j.Since, Settled: j.Mark, Removed: j.Removed}
-	r.Ahead, r.ahead = scheduler.Ahead(j, now).Seconds(), scheduler.AheadWords(j, now)
+	r.Ahead, r.ahead = scheduler.Ahead(j, now).Seconds(), scheduler.AheadText(j, now)
 	spec, set, err := scheduler.Registered(j)
 	if err != nil {
 		return r.unreadable(j, err), nil
@@ -207,7 +207,7 @@ func (r jobRecord) show(e env) {
 	case r.State == "removed":
 		line("state", "removed at "+stampOf(r.Removed))
 	case r.Pause != nil:
-		line("state", scheduler.PausedBy(*r.Pause))
+		line("state", scheduler.PauseText(*r.Pause))
 	default:
 		line("state", r.State)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func newLease(e env) *cobra.Command {
-	return group(&cobra.Command{Use: "lease", Short: "See who holds which key, and free it safely"},
+	return group(&cobra.Command{Use: "lease", Short: "Locks: list, show, break"},
 		newLeaseList(e), newLeaseShow(e), newLeaseBreak(e))
 }
 
@@ -222,11 +222,13 @@ type leaseBreakOptions struct {
 func newLeaseBreak(e env) *cobra.Command {
 	o := leaseBreakOptions{}
 	cmd := &cobra.Command{Use: "break KEY", Short: "Make the holder stop, and then free the key",
-		Long: `Forbid further renewals of a lease. The holder learns of it at its next heartbeat and stops its work within its margin.
-Nobody gets the key before the holder has released it or it has expired, so nothing overlaps. The broken run ends as
-lost.
+		Long: `Stop the run that holds a key, and free the key. The holder learns of it at its next heartbeat (within 2 s), stops its
+work and releases the key. If it does not answer, the key is free when its lease expires (15 s after its last renewal,
+by default). No other process gets the key before that, so nothing overlaps. The stopped run ends as lost. dibs records
+who broke the lease, and why.
 
---now frees the key at once. This is UNSAFE: the holder's work may still run. Use it only if you know that it does not.`,
+--now frees the key at once. This is UNSAFE: the next holder may start while the work of this one still runs. Use it
+only if you know that the work has ended. It requires --reason.`,
 		Example: "  dibs lease break invoices --reason 'hangs since 04:15'",
 		Args:    exactly(1, "one key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -235,9 +237,9 @@ lost.
 		}}
 	storeFlag(cmd, &o.store)
 	formatFlag(cmd, &o.out)
-	cmd.Flags().StringVar(&o.why, "reason", "", "why; recorded (required with --now)")
+	cmd.Flags().StringVar(&o.why, "reason", "", "why, for the record; required with --now")
 	internalFlag(cmd, &o.internal)
-	cmd.Flags().BoolVar(&o.now, "now", false, "free it at once, without waiting for the holder: UNSAFE")
+	cmd.Flags().BoolVar(&o.now, "now", false, "UNSAFE: free the key at once, without waiting for the holder")
 	return cmd
 }
 
@@ -278,10 +280,10 @@ func runLeaseBreak(ctx context.Context, e env, o leaseBreakOptions) error {
 		return writeJSON(e.stdout, view(r, now))
 	}
 	if o.now {
-		fmt.Fprintf(e.stdout, "%s is free now. It was held by %s, whose work may still be going on.\n", key, r.Holder)
+		fmt.Fprintf(e.stdout, "%s is free now. It was held by %s, whose work may still be running.\n", key, r.Holder)
 		return nil
 	}
-	fmt.Fprintf(e.stdout, "%s is broken: %s stops at its next heartbeat; the key is free when it has, in %s at the latest.\n",
+	fmt.Fprintf(e.stdout, "%s: the lease is broken. %s stops its work, and then the key is free: in %s at the latest.\n",
 		key, r.Holder, r.Expires.Sub(now).Round(100*time.Millisecond))
 	return nil
 }

@@ -20,7 +20,6 @@ func newMan() *cobra.Command {
 			date := manDate(os.Getenv("SOURCE_DATE_EPOCH"))
 			root := cmd.Root()
 			root.InitDefaultVersionFlag()
-			root.InitDefaultCompletionCmd()
 			return eachCommand(root, func(c *cobra.Command) error {
 				file := filepath.Join(args[0], manName(c)+".1")
 				return os.WriteFile(file, []byte(manPage(c, date)), 0o644)

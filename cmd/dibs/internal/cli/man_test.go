@@ -28,7 +28,7 @@ func TestEachCommandHasAPage(t *testing.T) {
 		t.Errorf("dibs.1 has no title of the source's day:\n%s", got)
 	}
 	for name, want := range map[string]string{
-		"dibs-run": "once", "dibs-lease-break": "Forbid further renewals", "dibs-queue-limit": "limit", "dibs-history": "since",
+		"dibs-run": "once", "dibs-lease-break": "Stop the run that holds a key", "dibs-queue-limit": "limit", "dibs-history": "since",
 	} {
 		if got := page(name); !strings.Contains(got, want) {
 			t.Errorf("%s.1 does not say %q:\n%s", name, want, got)

@@ -25,7 +25,7 @@ type nextOptions struct {
 
 func newNext(e env) *cobra.Command {
 	o := nextOptions{}
-	cmd := &cobra.Command{Use: "next EXPR|MANIFEST", Short: "Show the next ticks",
+	cmd := &cobra.Command{Use: "next EXPR|MANIFEST", Short: "Show when an expression, or a manifest's jobs, are due next",
 		Long: "Show the next instants of an expression, or of each job of a manifest. No job runs and no store is opened.\n\n" + sourcesHelp,
 		Example: `  dibs next '15 4 1 * *' --tz Europe/Berlin -n 3
   dibs next '@every 90s' -o json

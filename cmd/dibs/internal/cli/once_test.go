@@ -65,7 +65,7 @@ func (h *fakeHost) oncePer(t *testing.T, policy job.Policy) report {
 		Target: run.Func(func(context.Context, run.Call) error { h.ran++; return nil })})
 }
 
-// Rule T10: who waited for the key, and was stopped for so long that another began meanwhile, begins nothing.
+// A process that waited for the key, and was stopped for so long that another one began meanwhile, begins nothing.
 // Holds: T10.
 func TestOncePerDurationLooksAgainAfterEveryWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

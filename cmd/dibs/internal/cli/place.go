@@ -20,7 +20,6 @@ import (
 	"github.com/dibs-run/dibs/serve"
 	"github.com/dibs-run/dibs/store"
 	"github.com/dibs-run/dibs/store/all"
-	"github.com/dibs-run/dibs/store/redis"
 )
 
 // storeFlag is the flag that every command which opens a store has.
@@ -43,7 +42,7 @@ func (v *storeValue) Set(s string) error {
 	return nil
 }
 
-var errNoStore = errors.New("it is empty: name a directory or a URL such as redis://host:6379/0, or leave it out")
+var errNoStore = errors.New("the store's address is empty, perhaps because a variable is not set: name a directory or a URL such as redis://host:6379/0, or leave it out")
 
 // storeFile is where a host's administrator says which store it uses (rule H3).
 const storeFile = "/etc/dibs/store"
@@ -67,7 +66,7 @@ func resolve(flag string) (address, error) {
 		case text != "":
 			_ = environ.Hide(from) // from commands of our own user; where it cannot be, it is as it was
 		case said:
-			return address{}, fmt.Errorf("%s: %w", from, errNoStore)
+			return address{}, errors.New("DIBS_STORE is empty: set it to a directory or a URL such as redis://host:6379/0, or unset it")
 		}
 	}
 	file := ""
@@ -160,17 +159,6 @@ func (a address) own() (serve.Store, error) {
 // backend is the address for package backend.
 func (a address) backend() backend.Address {
 	return backend.Address{Config: a.Config, Fleet: a.shared(), Via: openStore}
-}
-
-// openStore opens any store.
-func openStore(ctx context.Context, c store.Config) (*store.Store, error) {
-	redis.Quiet()
-	c.Read = c.Read || onlyReads(ctx)
-	s, err := all.OpenConfig(ctx, c)
-	if err != nil && !errors.Is(err, store.ErrNotPrepared) { // whose cure names the store
-		return nil, storeError{c.String(), err}
-	}
-	return s, err
 }
 
 // opened is a backend and its address.

@@ -15,7 +15,7 @@ import (
 )
 
 func newQueue(e env) *cobra.Command {
-	return sayingAll(group(&cobra.Command{Use: "queue", Short: "See, pause, drain and clear queues"},
+	return sayingAll(group(&cobra.Command{Use: "queue", Short: "Queues: list, show, pause, resume, drain, clear, limit"},
 		newQueueList(e), newQueueShow(e), newQueueWorkers(e), newQueuePause(e), newQueueResume(e), newQueueDrain(e), newQueueClear(e), newQueueLimit(e)))
 }
 

@@ -87,7 +87,7 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 		}
 		b.Filter.States = append(b.Filter.States, task.Running)
 		if err := b.Drained(ctx, pre.Last, func(left int) {
-			fmt.Fprintf(e.stderr, "%d of %d are left\n", left, pre.Tasks)
+			fmt.Fprintf(e.stderr, "%d of %s left\n", left, plural(pre.Tasks, "task"))
 		}); err != nil {
 			return fmt.Errorf("drain %s: %w", o.queue, err)
 		}
@@ -95,7 +95,11 @@ func runQueueDrain(ctx context.Context, e env, o queueDrainOptions) error {
 	if o.out == "json" {
 		return writeJSON(e.stdout, map[string]any{"act": "drain", "tasks": pre.Tasks})
 	}
-	fmt.Fprintf(e.stdout, "drained: none of the %d tasks that waited in queue %s is left\n", pre.Tasks, o.queue)
+	words := fmt.Sprintf("queue %s is drained: %s left it", o.queue, plural(pre.Tasks, "task"))
+	if pre.Tasks == 0 {
+		words = fmt.Sprintf("queue %s: no task waits in it", o.queue)
+	}
+	fmt.Fprintln(e.stdout, words)
 	return nil
 }
 

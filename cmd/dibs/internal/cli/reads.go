@@ -2,62 +2,101 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dibs-run/dibs/store"
+	"github.com/dibs-run/dibs/store/all"
+	"github.com/dibs-run/dibs/store/redis"
 )
 
-// reads says of every command that opens a store whether it only looks. For those that do, opening one prepares
-// nothing (store.Config.Read), be it the store that they name or this host's own directory. For the others the
-// first use prepares it.
-var reads = map[string]bool{
-	"dibs doctor":        true,
-	"dibs explain":       true,
-	"dibs history":       true,
-	"dibs init":          false,
-	"dibs job backfill":  false, // --dry-run looks
-	"dibs job forget":    false,
-	"dibs job list":      true,
-	"dibs job pause":     false,
-	"dibs job resume":    false,
-	"dibs job show":      true,
-	"dibs job trigger":   false,
-	"dibs lease break":   false,
-	"dibs lease list":    true,
-	"dibs lease show":    true,
-	"dibs queue clear":   false,
-	"dibs queue drain":   false,
-	"dibs queue limit":   false,
-	"dibs queue list":    true,
-	"dibs queue pause":   false,
-	"dibs queue resume":  false,
-	"dibs queue show":    true,
-	"dibs queue workers": true,
-	"dibs run":           false,
-	"dibs serve":         false,
-	"dibs task cancel":   false,
-	"dibs task delete":   false,
-	"dibs task discard":  false,
-	"dibs task edit":     false,
-	"dibs task enqueue":  false,
-	"dibs task list":     true,
-	"dibs task move":     false,
-	"dibs task promote":  false,
-	"dibs task retry":    false,
-	"dibs task show":     true,
-	"dibs trigger":       false,
-	"dibs work":          false,
+// needs says what a command needs of the store that it opens.
+type needs int
+
+const (
+	// prepares: the first use of a store prepares it, because this command sets stores up, runs work or enqueues it.
+	prepares needs = iota
+	// looks: the command only reads. If nobody has prepared the store, it fails and creates nothing
+	// (store.Config.Read).
+	looks
+	// acts: the command changes what is there: it breaks a lease, pauses a job, cancels a task. Where nobody has
+	// prepared the store there is nothing to change, so it fails as those that look.
+	acts
+)
+
+// needsOf is what each command that opens a store needs of it, be it the store that it names or this host's own
+// directory.
+var needsOf = map[string]needs{
+	"dibs doctor":        looks,
+	"dibs explain":       looks,
+	"dibs history":       looks,
+	"dibs init":          prepares,
+	"dibs job backfill":  acts,
+	"dibs job forget":    acts,
+	"dibs job list":      looks,
+	"dibs job pause":     acts,
+	"dibs job resume":    acts,
+	"dibs job show":      looks,
+	"dibs job trigger":   prepares,
+	"dibs lease break":   acts,
+	"dibs lease list":    looks,
+	"dibs lease show":    looks,
+	"dibs queue clear":   acts,
+	"dibs queue drain":   acts,
+	"dibs queue limit":   acts,
+	"dibs queue list":    looks,
+	"dibs queue pause":   acts,
+	"dibs queue resume":  acts,
+	"dibs queue show":    looks,
+	"dibs queue workers": looks,
+	"dibs run":           prepares,
+	"dibs serve":         prepares,
+	"dibs task cancel":   acts,
+	"dibs task delete":   acts,
+	"dibs task discard":  acts,
+	"dibs task edit":     acts,
+	"dibs task enqueue":  prepares,
+	"dibs task list":     looks,
+	"dibs task move":     acts,
+	"dibs task promote":  acts,
+	"dibs task retry":    acts,
+	"dibs task show":     looks,
+	"dibs trigger":       prepares,
+	"dibs work":          prepares,
 }
 
-// readingKey is where a context says that stores are opened to be looked at.
-type readingKey struct{}
+// needsKey is where a context says what is needed of the stores that are opened under it.
+type needsKey struct{}
 
-func toRead(ctx context.Context) context.Context { return context.WithValue(ctx, readingKey{}, true) }
+func toRead(ctx context.Context) context.Context { return context.WithValue(ctx, needsKey{}, looks) }
 
-func onlyReads(ctx context.Context) bool { return ctx.Value(readingKey{}) != nil }
+// markNeeds tells a command's context what needsOf says of it.
+func markNeeds(cmd *cobra.Command, _ []string) {
+	cmd.SetContext(context.WithValue(cmd.Context(), needsKey{}, needsOf[cmd.CommandPath()]))
+}
 
-// markReading tells a command's context what reads says of it.
-func markReading(cmd *cobra.Command, _ []string) {
-	if reads[cmd.CommandPath()] {
-		cmd.SetContext(toRead(cmd.Context()))
+// openStore opens any store, as the context says.
+func openStore(ctx context.Context, c store.Config) (*store.Store, error) {
+	redis.Quiet()
+	need, _ := ctx.Value(needsKey{}).(needs)
+	if need == acts { // an opening that prepares nothing shows whether there is anything to change
+		look, err := openAs(ctx, c, true)
+		if err != nil {
+			return nil, err
+		}
+		if look.Close != nil {
+			_ = look.Close()
+		}
 	}
+	return openAs(ctx, c, c.Read || need == looks)
+}
+
+func openAs(ctx context.Context, c store.Config, read bool) (*store.Store, error) {
+	c.Read = read
+	s, err := all.OpenConfig(ctx, c)
+	if err != nil && !errors.Is(err, store.ErrNotPrepared) { // whose cure names the store
+		return nil, storeError{c.String(), err}
+	}
+	return s, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -188,16 +189,30 @@ func (rep report) write(until context.Context, to io.Writer, contendedExit int) 
 	return rep.line(until, to)
 }
 
-// line writes the report as it is. It waits for a slow reader, since nothing is held any more, but for a second
-// at most once until has ended.
+// line writes the report, as it is, as one line.
 func (rep report) line(until context.Context, to io.Writer) error {
 	b, err := json.Marshal(rep)
 	if err != nil {
 		return err
 	}
+	return hand(until, to, append(output.Clean(b), '\n'))
+}
+
+// object writes the report as -o json does.
+func (rep report) object(until context.Context, to io.Writer) error {
+	var b bytes.Buffer
+	if err := writeJSON(&b, rep); err != nil {
+		return err
+	}
+	return hand(until, to, b.Bytes())
+}
+
+// hand writes b. It waits for a slow reader, since nothing is held any more, but for a second at most once until has
+// ended.
+func hand(until context.Context, to io.Writer, b []byte) error {
 	written := make(chan error, 1)
 	go func() {
-		_, err := to.Write(append(output.Clean(b), '\n'))
+		_, err := to.Write(b)
 		written <- err
 	}()
 	select {

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-run/dibs/run"
 )
 
-// Where there is no server, one `dibs run` in ten forgets some steps of what is old.
+// One `dibs run` in ten forgets some steps of what is old, where there is no server.
 // Holds: T16.
 func TestRunForgetsWhatIsOld(t *testing.T) {
 	dir := t.TempDir() + "/state"

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,10 @@ func (o runOptions) check() (plan, error) {
 	if len(o.args) == 0 {
 		return p, errors.New("no command; write it after --, as in: dibs run --key KEY -- COMMAND")
 	}
-	var err error
+	err := p.flags() // what can be judged without a store
+	if err != nil {
+		return p, err
+	}
 	p.address, err = resolve(o.store)
 	if errors.Is(err, errWithheld) && o.scope == "host" {
 		p.address, err = implied() // which is meant, whatever the store is
@@ -129,21 +133,33 @@ func (o runOptions) check() (plan, error) {
 	if p.key, err = lease.ParseKey(p.runOptions.key); err != nil {
 		return p, fmt.Errorf("--key: %w", err)
 	}
-	if p.once, err = parseOnce(o.oncePer, o.zone, o.dst, p.key); err != nil {
-		return p, err
-	}
-	if p.fire.Policy, err = o.parsePolicy(); err != nil {
-		return p, err
-	}
-	if p.ping, err = o.parsePings(); err != nil {
-		return p, err
-	}
-	if o.contendedExit < 0 || o.contendedExit > 255 {
-		return p, fmt.Errorf("--contended-exit %d: want 0-255", o.contendedExit)
-	}
 	p.fire.Key, p.fire.Command, p.fire.Wait = p.key, strings.Join(o.args, " "), o.wait
 	p.fire.Limits = run.Limits{Timeout: o.timeout, Attempts: 1}
 	return p, nil
+}
+
+// flags checks the flags that need neither a store nor its address.
+func (p *plan) flags() (err error) {
+	o := p.runOptions
+	if o.key != "" {
+		if _, err := lease.ParseKey(o.key); err != nil {
+			return fmt.Errorf("--key: %w", err)
+		}
+	}
+	name := cmp.Or(o.key, strings.Join(o.args, " "))
+	if p.once, err = parseOnce(o.oncePer, o.zone, o.dst, lease.Key(name)); err != nil {
+		return err
+	}
+	if p.fire.Policy, err = o.parsePolicy(); err != nil {
+		return err
+	}
+	if p.ping, err = o.parsePings(); err != nil {
+		return err
+	}
+	if o.contendedExit < 0 || o.contendedExit > 255 {
+		return fmt.Errorf("--contended-exit %d: want 0-255", o.contendedExit)
+	}
+	return nil
 }
 
 // scoped decides the scope, and refuses the accident of rule H2: a forgotten store must not mean
@@ -171,13 +187,13 @@ func (p *plan) scoped() error {
 func (o runOptions) parsePolicy() (pol job.Policy, err error) {
 	pol = job.Policy{StopGrace: o.stopGrace, Timeout: o.timeout, CatchUpWindow: job.DefaultPolicy(true).CatchUpWindow}
 	if pol.Concurrency, err = job.ParseConcurrency(o.policy); err != nil {
-		return pol, fmt.Errorf("--policy: %w", err)
+		return pol, misspelt("--policy", o.policy, err, "forbid", "allow", "replace", "wait")
 	}
 	if pol.OnCrash, err = job.ParseOnCrash(o.onCrash); err != nil {
-		return pol, fmt.Errorf("--on-crash: %w", err)
+		return pol, misspelt("--on-crash", o.onCrash, err, "skip", "rerun")
 	}
 	if pol.Leftovers, err = job.ParseLeftovers(o.leftovers); err != nil {
-		return pol, fmt.Errorf("--leftovers: %w", err)
+		return pol, misspelt("--leftovers", o.leftovers, err, "wait", "kill", "leave")
 	}
 	switch {
 	case o.wait < 0 || o.timeout < 0 || o.stopGrace < 0:
@@ -194,11 +210,11 @@ func (o runOptions) parsePolicy() (pol job.Policy, err error) {
 func runRun(ctx context.Context, e env, o runOptions) error {
 	p, err := o.check()
 	if err != nil {
-		return statusError{exitInternal, err}
+		return usage(err) // 125: see execute
 	}
 	to, err := openReport(p.json) // before anything else is opened
 	if err != nil {
-		return statusError{exitInternal, fmt.Errorf("--json %s: %w", p.json, err)}
+		return usage(fmt.Errorf("--json %s: %w", p.json, err))
 	}
 	defer to.Close()
 	signals := newRelay(ctx)

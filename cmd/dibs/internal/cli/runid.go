@@ -21,6 +21,12 @@ const (
 	shownID = 13
 )
 
+// mayBeRun says whether a name may be the id of a run, or the beginning of one.
+func mayBeRun(name string) bool {
+	_, _, ok := madeAt(strings.ToLower(name))
+	return ok && len(name) <= fullID
+}
+
 // runsNamed are the runs that q asks for, whose RunID may be the beginning of an id, if only one begins so.
 func runsNamed(ctx context.Context, h history.Store, q history.Query) ([]run.Record, error) {
 	begins := strings.ToLower(q.RunID)

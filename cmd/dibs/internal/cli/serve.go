@@ -50,7 +50,7 @@ const logJSONHelp = "log as JSON lines on standard error; each line of the work'
 
 func newServe(e env) *cobra.Command {
 	o := serveOptions{}
-	cmd := &cobra.Command{Use: "serve MANIFEST", Short: "Serve a manifest of jobs; every server runs this", Long: serveHelp,
+	cmd := &cobra.Command{Use: "serve MANIFEST", Short: "Run the jobs of a manifest; start this on every server", Long: serveHelp,
 		Example: `  dibs serve jobs.yaml --store postgres://dibs@db/app
   dibs serve /etc/dibs/jobs.d --default-scope global --drain 1m
   dibs serve https://shop.internal --app shop --secret env:CRON_SECRET`,

@@ -21,7 +21,7 @@ import (
 )
 
 func newTask(e env) *cobra.Command {
-	return sayingAll(group(&cobra.Command{Use: "task", Short: "Enqueue, show and change tasks"},
+	return sayingAll(group(&cobra.Command{Use: "task", Short: "Tasks: enqueue, list, show, retry, cancel, promote, move …"},
 		slices.Concat([]*cobra.Command{newTaskEnqueue(e), newTaskList(e), newTaskShow(e)}, newTaskActs(e))...))
 }
 
@@ -133,19 +133,19 @@ type taskEnqueueOptions struct {
 	out                                     format
 }
 
-const taskEnqueueHelp = `Enqueue a task. The answer is truthful: "enqueued" with the new task's id, or "duplicate" with the
-id and the state of the task that holds its unique key. Both exit 0, unless --duplicate-exit says otherwise.
+const taskEnqueueHelp = `Enqueue a task. KIND says which handler a worker uses for it. The answer is "enqueued" with the id of the new task, or
+"duplicate" with the id and the state of the task that has the same unique key. Both exit 0 (see --duplicate-exit).
 
-Arguments are JSON. With --args - they are read from standard input. With --batch, each line of JSON on standard input is
-a task; they are enqueued by the thousand, with an answer per line.
+The task's arguments are JSON: --args JSON, or --args - to read them from standard input. With --batch, each line of
+standard input is the arguments of one task. dibs enqueues them in steps of a thousand, and prints an answer for each.
 
-A unique key (--unique-key) is part of the task itself: it lasts across retries, and ends when the task is finished,
-discarded or cleared. --unique-until started frees it at the first start. --again replace gives a waiting task the newer
-arguments; --again debounce also postpones it.
+--unique-key K  while a task of this kind and key exists, another one is a duplicate. The key is held across retries,
+                and freed when the task ends (--unique-until started: at its first start). With --again replace, a
+                duplicate gives the waiting task its arguments; with --again debounce it also postpones it.
+--limit-key K   at most --limit tasks of this kind and key run at once. The others wait, keep their place, and use no
+                attempt.
 
-A limit (--limit-key) caps how many tasks of that key run at once; the others keep their place and use no attempt.
-
-In a command that dibs runs, the task goes into that dibs's store, without its address, unless you name another store.`
+In a command that dibs runs, you need no --store: the task goes into the store of that dibs.`
 
 func newTaskEnqueue(e env) *cobra.Command {
 	o := taskEnqueueOptions{}
@@ -166,26 +166,26 @@ func newTaskEnqueue(e env) *cobra.Command {
 	formatFlag(cmd, &o.out)
 	f.StringVar(&o.args, "args", "", "arguments as `JSON`, at most 256 KiB; - reads them from standard input")
 	f.BoolVar(&batch, "batch", false, "one task per line of standard input")
-	f.IntVar(&duplicate, "duplicate-exit", 0, "exit status when the task is a duplicate")
+	f.IntVar(&duplicate, "duplicate-exit", 0, "exit status if the task is a duplicate")
 	f.StringVar(&o.spec.Queue, "queue", task.DefaultQueue, "the queue")
 	f.IntVar(&o.spec.Priority, "priority", 0, "-9 to 9; a higher one is fetched sooner")
 	f.DurationVar(&o.spec.Delay, "delay", 0, "not before this long from now")
 	f.StringVar(&o.runAt, "run-at", "", "not before this `INSTANT`")
 	f.StringVar(&o.expires, "expires-at", "", "discard the task if it still waits at this `INSTANT`")
-	f.IntVar(&o.spec.MaxAttempts, "max-attempts", 0, "how many attempts (default 25)")
+	f.IntVar(&o.spec.MaxAttempts, "max-attempts", 0, "at most this many attempts (default 25)")
 	f.StringVar(&o.retryUntil, "retry-until", "", "no retry begins after this `INSTANT`")
-	f.DurationSliceVar(&o.backoff, "backoff", nil, "pauses after the first, second, … failed attempt, such as 10s,1m,10m; the last one repeats (default 1s, doubled up to 1h)")
+	f.DurationSliceVar(&o.backoff, "backoff", nil, "pauses after failed attempts, such as 10s,1m,10m; the last one repeats (default 1s,\ndoubled up to 1h)")
 	f.DurationVar(&o.spec.Timeout, "timeout", 0, "bounds each attempt")
-	f.IntVar(&o.spec.MaxCrashes, "max-crashes", 0, "how often its worker may die during the work (default 3)")
+	f.IntVar(&o.spec.MaxCrashes, "max-crashes", 0, "how often its worker may die while it runs (default 3)")
 	f.StringSliceVar(&o.spec.Tags, "tag", nil, "a word to search for; may be repeated")
 	f.StringVar(&o.unique, "unique-key", "", "only one task of this kind and key may exist")
 	f.BoolVar(&o.uniqueShared, "unique-shared", false, "the unique key is the same for all kinds")
 	f.StringVar(&o.until, "unique-until", "finished", "hold the unique key until the task is finished or started")
 	f.DurationVar(&o.window, "unique-window", 0, "hold the key this much longer after success")
-	f.StringVar(&o.again, "again", "refuse", "what a second task does: refuse, replace or debounce (the last two need --unique-until started)")
+	f.StringVar(&o.again, "again", "refuse", "what a duplicate does: refuse, replace or debounce (the last two need\n--unique-until started)")
 	f.DurationVar(&o.maxWait, "max-wait", 0, "how far debounce may postpone a task in total (default 10 times --delay)")
-	f.StringVar(&o.limit, "limit-key", "", "at most --limit tasks of this kind and key run at once")
-	f.IntVar(&o.slots, "limit", 1, "how many")
+	f.StringVar(&o.limit, "limit-key", "", "the key of a limit: see --limit")
+	f.IntVar(&o.slots, "limit", 1, "how many tasks of --limit-key run at once")
 	f.BoolVar(&o.limitShared, "limit-shared", false, "the limit's key is the same for all kinds")
 	f.StringVar(&o.contention, "on-contention", "wait", "when the limit is reached: wait, discard or replace")
 	return cmd
@@ -224,10 +224,33 @@ func (o *taskEnqueueOptions) complete(cmdArgs []byte) (task.Spec, error) {
 		s.Backoff = &task.Backoff{List: o.backoff}
 	}
 	if err := s.Check(); err != nil {
-		return s, usage(err)
+		return s, usage(flagged(err))
 	}
 	return s, nil
 }
+
+// specFlags are the flags, or arguments, that fill the fields of a task.
+var specFlags = map[string]string{
+	"kind": "KIND", "queue": "--queue", "args": "--args", "run_at": "--run-at", "delay": "--delay", "expires_at": "--expires-at",
+	"retry_until": "--retry-until", "timeout": "--timeout", "backoff": "--backoff", "backoff.list": "--backoff", "priority": "--priority",
+	"max_attempts": "--max-attempts", "max_crashes": "--max-crashes", "tags": "--tag", "unique": "--unique-window, --max-wait",
+	"unique.key": "--unique-key", "unique.until": "--unique-until", "unique.again": "--again", "unique.window": "--unique-window",
+	"limit.key": "--limit-key", "limit.max": "--limit", "limit.on_contention": "--on-contention",
+}
+
+// flagged says of an error in a task which flag it is about.
+func flagged(err error) error {
+	var spec *task.SpecError
+	if !errors.As(err, &spec) || specFlags[spec.Field] == "" {
+		return err
+	}
+	return flagError{specFlags[spec.Field], spec.Problem}
+}
+
+// flagError is an error in the value of a flag.
+type flagError struct{ flag, problem string }
+
+func (f flagError) Error() string { return f.flag + ": " + f.problem }
 
 // enqueuedView is the answer to an enqueue; its form is stable.
 type enqueuedView struct {
@@ -320,6 +343,10 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]task.Spec, error) {
 			args = b
 		}
 		s, err := o.complete(args)
+		var bad flagError
+		if errors.As(err, &bad) && bad.flag == "--args" && o.args != "-" && !json.Valid(args) {
+			err = usage(fmt.Errorf("%w; in a shell, put JSON in single quotes, as in --args '{\"to\": 7}'", err))
+		}
 		return []task.Spec{s}, err
 	}
 	if o.args != "" {
@@ -332,6 +359,10 @@ func (o *taskEnqueueOptions) specs(e env, batch bool) ([]task.Spec, error) {
 			continue
 		}
 		s, err := o.complete([]byte(lines.Text()))
+		var bad flagError
+		if errors.As(err, &bad) && bad.flag == "--args" { // which are the line
+			err = errors.New(bad.problem)
+		}
 		if err != nil {
 			return nil, usage(fmt.Errorf("line %d: %w", n, err))
 		}

@@ -141,7 +141,7 @@ func (o *taskOpOptions) check(v taskVerb) error {
 		o.action.Edit.RunAt = &at
 	}
 	if err := o.action.Check(); err != nil {
-		return usage(err)
+		return usage(flagged(err))
 	}
 	if len(f.States) == 0 {
 		f.States = v.states

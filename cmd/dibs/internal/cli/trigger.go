@@ -38,6 +38,7 @@ type triggerOptions struct {
 	contendedExit int
 	tempfail      bool
 	quiet         bool
+	out           format // of `dibs job trigger`
 }
 
 const triggerHelp = `Run one job of a manifest once. A host's own scheduler calls this: cron, systemd, Kubernetes, EventBridge. Every server
@@ -59,7 +60,7 @@ Exit status:
 
 func newTrigger(e env) *cobra.Command {
 	o := triggerOptions{}
-	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Run one job of a manifest once, for cron, systemd, Kubernetes or EventBridge", Long: triggerHelp,
+	cmd := &cobra.Command{Use: "trigger APP.JOB", Short: "Run one job once, when cron, systemd or Kubernetes starts it", Long: triggerHelp,
 		Example: "  15 4 1 * *  dibs trigger shop.invoices --manifest /etc/shop/jobs.yaml\n  dibs trigger shop.invoices --manifest jobs.yaml --tick 2026-03-01T04:15:00Z\n  dibs trigger shop.invoices --manifest jobs.yaml --now",
 		Args:    exactly(1, "one job, as APP.JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,15 +84,20 @@ func newTrigger(e env) *cobra.Command {
 func newJobTrigger(e env) *cobra.Command {
 	o := triggerOptions{now: true}
 	cmd := &cobra.Command{Use: "trigger APP/JOB", Short: "Run a job now, without a tick", Long: jobTriggerHelp,
-		Example: "  dibs job trigger shop/invoices --manifest jobs.yaml --reason 'customer waits, T-123'",
-		Args:    exactly(1, "one job, as APP/JOB"),
+		Example: "  dibs job trigger shop/invoices --manifest jobs.yaml --reason 'customer waits, T-123'\n" +
+			"  dibs job trigger shop/invoices --manifest jobs.yaml -o json",
+		Args: exactly(1, "one job, as APP/JOB"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.out.check(); err != nil {
+				return statusError{triggerBroken, err}
+			}
 			if o.tempfail && !cmd.Flags().Changed("contended-exit") {
 				o.contendedExit = exitContended
 			}
 			return runTrigger(cmd.Context(), e, o, args[0])
 		}}
 	storeFlag(cmd, &o.store)
+	formatFlag(cmd, &o.out)
 	o.sourceOptions.flags(cmd)
 	manifestFlags(cmd, &o.serveOptions)
 	o.manualFlags(cmd, "")
@@ -101,7 +107,10 @@ func newJobTrigger(e env) *cobra.Command {
 
 const jobTriggerHelp = `Run a job of a manifest now, on this machine, due or not: without a tick, and without using one up. The job's lease and
 policy apply: with Forbid it does not run during another run. A pause stops ticks, not this. dibs records who triggered it
-and why; dibs history shows it with the tick "manual". It is the same as dibs trigger --now, with the same exit statuses.`
+and why; dibs history shows it with the tick "manual". It is the same as dibs trigger --now, with the same exit statuses.
+
+-o json prints the result as one object: the run's id, its outcome, or the holder of the key. What the job itself prints
+then goes to standard error.`
 
 // manualFlags are those of a run without a tick.
 func (o *triggerOptions) manualFlags(cmd *cobra.Command, when string) {
@@ -132,6 +141,10 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 		return statusError{triggerBroken, fmt.Errorf("--json %s: %w", o.json, err)}
 	}
 	defer to.Close()
+	stdout := e.stdout
+	if o.out == "json" {
+		e.stdout = e.stderr // what the job prints
+	}
 	t := trigger{options: o, env: e}
 	if err := t.prepare(ctx, e, name); err != nil {
 		return statusError{triggerBroken, err}
@@ -143,6 +156,11 @@ func runTrigger(ctx context.Context, e env, o triggerOptions, name string) error
 	rep.ExitStatus = t.status(&rep)
 	if err := rep.line(accept, to); err != nil {
 		fmt.Fprintf(e.stderr, "dibs: --json: %v\n", err)
+	}
+	if o.out == "json" {
+		if err := rep.object(accept, stdout); err != nil {
+			fmt.Fprintf(e.stderr, "dibs: -o json: %v\n", err)
+		}
 	}
 	t.job.Tidy(ctx)
 	if rep.ExitStatus == 0 && rep.err == nil {

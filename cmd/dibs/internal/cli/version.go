@@ -31,7 +31,7 @@ type build struct {
 
 func newVersion(e env) *cobra.Command {
 	var out format
-	cmd := &cobra.Command{Use: "version", Short: "Print the version, the commit, Go and the stores", Args: exactly(0, "no arguments"),
+	cmd := &cobra.Command{Use: "version", Short: "Print the version, and which stores this binary knows", Args: exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			if err := out.check(); err != nil {
 				return err

@@ -33,23 +33,28 @@ type workOptions struct {
 	hooks               taskHooks
 }
 
-const workHelp = `Run a command, in any language, for each task of one or more queues:
-standard input       the task's arguments, as JSON
-  DIBS_TASK            its id; the same in every attempt, so use it to recognise repetitions
-  DIBS_KIND DIBS_QUEUE its kind and its queue
-  DIBS_ATTEMPT         from 1
-  DIBS_TOKEN           its fencing token: larger in every attempt; refuse writes with a smaller one than seen
-  exit status 0        success
-              75       not now: the task comes back after --postpone, and uses no attempt
-              others   a failed attempt; the end of the output is its error
+const workHelp = `Run a command, in any language, once for each task of one or more queues. The command gets
 
-All tasks of the process are under one lease. If it is lost, dibs stops the commands and everything that they started
-BEFORE another worker can get the tasks. If the process is killed, its commands die with it, and other workers take its
-tasks within one TTL (15 s).
+  standard input        the task's arguments, as JSON
+  DIBS_TASK             its id: the same in every attempt, so use it to recognise repetitions
+  DIBS_KIND DIBS_QUEUE  its kind and its queue
+  DIBS_ATTEMPT          1 for the first attempt
+  DIBS_TOKEN            its fencing token, larger in every attempt: refuse a write whose token
+                        is smaller than one that you have seen
 
-SIGTERM and SIGINT stop gracefully: dibs fetches nothing more, and hands back tasks that have not started. Running commands
-get --grace to end by themselves; then dibs stops them, kills them after --stop-grace, and hands their tasks back without
-using an attempt. By default this takes less than the 30 s that Kubernetes gives. A second signal ends the grace at once.
+and reports with its exit status:
+
+  0       success
+  75      not now: the task comes back after --postpone, and uses no attempt
+  others  a failed attempt; its error is the end of the command's output
+
+All tasks of this process are under one lease. If the lease is lost, dibs stops the commands and everything that they
+started BEFORE another worker can get the tasks. If this process is killed, its commands die with it, and other workers
+take over its tasks within one TTL (15 s by default).
+
+After SIGTERM or SIGINT, dibs fetches no more tasks, and hands back those that it has not started. Running commands have
+--grace to end. Then dibs stops them, kills them after --stop-grace, and hands their tasks back; that uses no attempt.
+With the defaults all of this takes less than the 30 s that Kubernetes gives. A second signal ends the grace at once.
 
 ` + taskHooksHelp
 

@@ -21,16 +21,22 @@ type taskHooks struct {
 	timeout time.Duration
 }
 
-const taskHooksHelp = `Hooks report events of tasks: --hook EVENTS=TARGET, any number of times. EVENTS are some of
-start     an attempt begins                      success   the task succeeded
-  retry     an attempt failed; another follows     failure   the task has failed for good
-  crash     tasks have used up their crashes       discard   the worker gave it up       cancel   it was stopped
-joined by commas. TARGET is one of
+const taskHooksHelp = `--hook EVENTS=TARGET reports events of tasks; it may be repeated. EVENTS are one or more of these, joined by commas:
+
+  start     an attempt begins                       success  the task succeeded
+  retry     an attempt failed; another one follows  failure  the task failed for good
+  crash     its worker has died too often           discard  the worker discarded it
+  cancel    it was canceled
+
+TARGET is one of
+
   https://… http://…   a POST of the facts, as JSON
-  ping:https://…       a ping in the convention of healthchecks.io
-  env:NAME file:/path  a variable or file that contains such a TARGET
-  anything else        a line for /bin/sh; the facts are on its standard input and in DIBS_HOOK, DIBS_HOOK_TASK, …
-Nothing waits for a hook. dibs reports each event at most once in the fleet, as best effort.`
+  ping:https://…       a dead-man's switch, such as healthchecks.io
+  env:NAME file:/path  a variable or a file that contains the TARGET
+  anything else        a command for /bin/sh; it gets the facts as JSON on standard input, and
+                       in DIBS_HOOK, DIBS_HOOK_TASK and other variables
+
+No work waits for a hook. dibs reports each event once in the whole fleet, or not at all if it cannot be delivered.`
 
 // parse makes hooks of the flags.
 func (h *taskHooks) parse() (hooks []job.Hook, sign []byte, err error) {

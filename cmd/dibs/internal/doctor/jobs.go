@@ -205,7 +205,7 @@ func (s Setting) registered(spec *job.Spec) []Finding {
 			if k.Name != spec.Key() || !k.Removed.IsZero() {
 				continue
 			}
-			if k.Definition == scheduler.DefinitionBeside(&meant, k) {
+			if k.Definition == scheduler.DefinitionKeepingSource(&meant, k) {
 				return nil
 			}
 			differs = true
@@ -221,7 +221,7 @@ func (s Setting) registered(spec *job.Spec) []Finding {
 // Ahead are the findings of registered jobs that are settled ahead of the store's clock.
 func Ahead(where string, known []tick.Job, now time.Time) (all []Finding) {
 	for _, k := range known {
-		if words := scheduler.AheadWords(k, now); words != "" {
+		if words := scheduler.AheadText(k, now); words != "" {
 			all = append(all, found(Error, "settled-ahead", where+" "+k.Name,
 				"Make sure that the store's clock is right and stays right, and that a server serves the job: the server corrects this by itself. A tick that has run does not run again.",
 				"It is %s.", words))

@@ -139,7 +139,7 @@ func Margin(where string, m lease.Margin) Finding {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	return found(Info, "margin", where, "Raise ?ttl= in the store's address if its failover takes longer.",
 		"With a TTL of %s a run survives a silence of the store of %s, counted from the start of an outage (%s · %g − lost grace %s − kill %s − rpc timeout %s, less a heartbeat of %s); a dead host's key is free after %s.",
-		m.TTL, ms(max(m.Outage()-m.Heartbeat, 0)), m.TTL, 1-m.Rho, ms(m.LostGrace), ms(m.Kill), ms(m.RPCTimeout), ms(m.Heartbeat), m.TTL)
+		m.TTL, ms(m.Survives()), m.TTL, 1-m.Rho, ms(m.LostGrace), ms(m.Kill), ms(m.RPCTimeout), ms(m.Heartbeat), m.TTL)
 }
 
 // Loopback judges an address that every host of a fleet would resolve to itself (rule H2). fleet says

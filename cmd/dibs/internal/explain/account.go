@@ -52,7 +52,10 @@ type Account struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	Alive    bool      `json:"alive,omitempty"`
 	Reruns   int       `json:"reruns,omitempty"`
-	// Blocker is who had the job's lease: of a skipped tick, or of one that waits for it.
+	// Spaced says of a key without a schedule that runs of it used --once-per DURATION.
+	Spaced bool `json:"once_per_duration,omitempty"`
+	// Blocker is who had the job's lease, of a skipped tick; or who has it, of a tick that waits for it and of a key
+	// without a schedule.
 	Blocker *Blocker `json:"held_by,omitempty"`
 	// Replaced is the tick for which a run of this one was stopped.
 	Replaced *Newcomer `json:"replaced_by,omitempty"`

@@ -28,6 +28,9 @@ func Decide(f Facts) Account {
 	case f.Definition == nil:
 		// Its runs belong to no tick: the last one before what was asked for is told.
 		a.Outcome, a.Tick, a.Runs = NoSchedule, time.Time{}, f.Around[:min(1, len(f.Around))]
+		if a.Spaced = f.Spaced; f.Holder.Key != "" {
+			a.Blocker = blockedBy(f.Holder.Holder.String(), f.Holder.Acquired, f.Holder.Holder.RunID, f.Around)
+		}
 	default:
 		a.unrecorded(f)
 	}
@@ -47,7 +50,7 @@ func (a *Account) define(f Facts) {
 	if d.Spec.Function != nil {
 		a.Work = "function"
 	}
-	a.Ahead = scheduler.AheadWords(d.Job, f.Now)
+	a.Ahead = scheduler.AheadText(d.Job, f.Now)
 	if prev, ok := d.Set.Prev(f.At.Add(-time.Nanosecond)); ok && d.covers(prev) {
 		a.Previous = prev
 	}

@@ -133,6 +133,8 @@ type Facts struct {
 	Events []history.Event
 	// Holder is who has the job's lease now; its Key is empty where nobody has.
 	Holder lease.Record
+	// Spaced says of a key without a schedule that runs of it used --once-per DURATION (see Unscheduled).
+	Spaced bool
 	// Seen are runs of any job that began shortly before the tick or while it could start; the
 	// latest first. They are asked for where the tick was missed.
 	Seen []run.Record

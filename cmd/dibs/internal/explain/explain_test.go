@@ -287,7 +287,7 @@ func TestALostRunSaysWhatLostIt(t *testing.T) {
 	})
 }
 
-// Rule T4: until somebody settles them, ticks that nobody claimed show as missed all the same.
+// Ticks that nobody claimed show as missed, also before somebody settles them.
 // Holds: promise 10, T4.
 func TestATickThatNobodyClaimed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w world) {

@@ -20,6 +20,9 @@ var ErrUnknown = errors.New("nothing is known of this job")
 // lookBack is how long before a missed tick hosts are looked for.
 const lookBack = time.Hour
 
+// latestEvents is how many events of a key without a schedule are read: they belong to no tick.
+const latestEvents = 10
+
 // Find reads the definition of a job, also one that was removed; nil where there is none.
 func Find(ctx context.Context, p *scheduler.Backend, name string) (*Definition, error) {
 	known, err := p.Ticks.Jobs(ctx, tick.JobQuery{Names: []string{name}})
@@ -94,7 +97,7 @@ func (g gatherer) read() error {
 	if err := g.readRuns(); err != nil {
 		return err
 	}
-	if f.Row == nil && f.Definition == nil && len(f.Around) == 0 {
+	if f.Unscheduled() && len(f.Around) == 0 {
 		return ErrUnknown
 	}
 	if err := g.readEvents(); err != nil {
@@ -125,7 +128,7 @@ func (g gatherer) readRuns() error {
 	switch {
 	case f.Row != nil && f.Row.RunID != "":
 		q.From, q.Limit = f.At.Add(-tick.Ahead), 10_000
-	case f.Row == nil && f.Definition == nil:
+	case f.Unscheduled():
 		q.To, q.Limit = f.Until, 1
 	}
 	runs, err := g.History.Runs(g.ctx, q)
@@ -169,6 +172,9 @@ func (g gatherer) readEvents() error {
 			q.From = f.At.Add(-24 * lookBack) // since when a server may hold another definition
 		}
 	}
+	if f.Unscheduled() {
+		q.Limit = latestEvents
+	}
 	events, err := g.History.Events(g.ctx, q)
 	if err != nil {
 		return fmt.Errorf("read the events of %s: %w", f.Name, err)
@@ -176,6 +182,25 @@ func (g gatherer) readEvents() error {
 	slices.Reverse(events)
 	f.Events = events
 	return nil
+}
+
+// Unscheduled reports whether f is of a key without a schedule.
+func (f *Facts) Unscheduled() bool { return f.Row == nil && f.Definition == nil }
+
+// GatherLease adds to the facts about a key without a schedule what its leases in p say: who has the key, and whether
+// runs of it used --once-per DURATION. Call it only for a key of p itself, not for one that a host has copied to p.
+func GatherLease(ctx context.Context, p *scheduler.Backend, f *Facts) error {
+	key, err := lease.ParseKey(f.Name)
+	if err != nil {
+		return nil //nolint:nilerr // no lease can have this name
+	}
+	g := gatherer{ctx, p, f}
+	if err := g.readHolder(); err != nil {
+		return err
+	}
+	_, gate, err := p.Keeper.Read(ctx, key.Gate())
+	f.Spaced = err == nil && gate.Key != ""
+	return err
 }
 
 // readHolder looks who has the lease that a claimed tick may be waiting for.

@@ -29,8 +29,8 @@ func define(t rapid.TB, expr, zone string, change func(*tick.Job, *job.Policy)) 
 
 var epoch = time.Date(2026, 11, 21, 0, 0, 30, 0, time.UTC)
 
-// What history shows before the settling is what settling then writes: the same ticks, in rows that
-// no claimed tick interrupts.
+// History shows before the settling what settling then writes: the same ticks, in rows that no claimed tick
+// interrupts.
 // Holds: promise 10.
 func TestUnsettledIsWhatSettlingWouldWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -63,6 +63,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// A process asks for scopes only where it may.
 // Holds: promise 25.
 func TestWhoMayAskForScopes(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "User=root\n": true, "User=0\n": true, "User=shop\n": false, "User=shop\nUser=\n": true,

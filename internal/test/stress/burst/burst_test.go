@@ -117,7 +117,7 @@ func (w *world) open(address string, each time.Duration) {
 	if os.Getenv("DIBS_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	self := lease.Holder{Host: "burst", PID: os.Getpid(), Command: scheduler.ServerOf("app")}
+	self := lease.Holder{Host: "burst", PID: os.Getpid(), Command: scheduler.ServerCommand("app")}
 	w.backend = &scheduler.Backend{Name: st.URL, Keeper: k, Book: tick.NewBook(st.Ticks, k, self), Ticks: st.Ticks,
 		History: st.History, Self: self, Descriptor: st.Descriptor, Detach: st.Detach, Log: log}
 }
