@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/dibs-run/dibs/internal/coalesce"
@@ -50,7 +51,7 @@ func NewBook(s Store, k *lease.Keeper, self lease.Holder) *Book {
 
 // A batch has a tick at most once: its result decides whether other requests for the same tick succeed.
 func tickKey(job string, at time.Time) string {
-	return job + "\x00" + at.UTC().Format(time.RFC3339Nano)
+	return job + "\x00" + strconv.FormatInt(at.UnixMicro(), 36)
 }
 
 func claimKey(r ClaimRequest) string { return tickKey(r.Job, r.At) }
