@@ -14,8 +14,35 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// Fetch fulfils driver.Store.
+// mostVain is how many passes a fetch makes that make tasks due, or end them, and give fewer than they might.
+const mostVain = 5
+
+// Fetch fulfils driver.Store. It goes in passes of mostAtOnce tasks at most, each a step of its own: others write
+// between them.
 func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fetch, err error) {
+	for vain := 0; vain < mostVain; {
+		f, more, err := q.pass(ctx, r, out.Tasks)
+		switch {
+		case len(out.Tasks) == 0:
+			out = f
+		case err != nil || f.Late || f.Gone:
+			return out, nil // what was given is the worker's: its next call learns why there is no more
+		default:
+			out.Now, out.NextDue, out.Tasks = f.Now, f.NextDue, append(out.Tasks, f.Tasks...)
+		}
+		if err != nil || !more || len(out.Tasks) >= r.Max {
+			return out, err
+		}
+		if len(f.Tasks) < mostAtOnce {
+			vain++
+		}
+	}
+	return out, nil
+}
+
+// pass is one step of a Fetch, behind those that have given sofar. It says whether it has done as much as one may.
+func (q queues) pass(ctx context.Context, r driver.FetchRequest, sofar []driver.Fetched) (out driver.Fetch, more bool, err error) {
+	r.Max = min(r.Max-len(sofar), mostAtOnce)
 	err = q.db.step(ctx, func(b *txn) error {
 		out = driver.Fetch{Now: b.now, Late: !r.NotAfter.IsZero() && b.now.After(r.NotAfter)}
 		if out.Late {
@@ -25,7 +52,8 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 		if out.Gone = err == nil && !live; err != nil || out.Gone {
 			return err
 		}
-		f := fetch{txn: b, r: r, left: mostAtOnce, rates: map[string]*rate{}}
+		f := fetch{txn: b, r: r, left: mostAtOnce / 2, rates: map[string]*rate{}}
+		f.suspect = slices.ContainsFunc(sofar, func(t driver.Fetched) bool { return t.Suspect })
 		if err := f.prepare(); err != nil {
 			return err
 		}
@@ -35,21 +63,22 @@ func (q queues) Fetch(ctx context.Context, r driver.FetchRequest) (out driver.Fe
 			}
 		}
 		if len(f.given) < r.Max {
-			more, err := f.goOn()
+			rounds, err := f.goOn()
 			if err != nil {
 				return err
 			}
-			if more || f.left <= 0 {
+			if rounds || f.left <= 0 {
 				f.nextDue = f.now
 			}
 		}
 		out.Tasks, out.NextDue = f.given, f.nextDue
+		more = len(f.given) == r.Max || f.left <= 0 || f.ripe
 		if len(f.given) == 0 {
 			return nil
 		}
 		return f.exec("worker_back", f.worker) // a worker that fetches under a live lease is there, whatever it said before
 	})
-	return out, err
+	return out, more, err
 }
 
 // beyondHeld is how many held-back tasks of a sub-queue a fetch looks behind for others.
@@ -66,6 +95,7 @@ type fetch struct {
 	suspect bool // one was given
 	held    bool // slots of limits are held back, as grants are (rules Q5, L9)
 	nextDue time.Time
+	ripe    bool // more is due than it has made available
 }
 
 type subQueue struct {
@@ -90,11 +120,14 @@ func (f *fetch) from(name string) error {
 		return err
 	}
 	for _, l := range subs {
-		if err := f.makeDue(l, max(mostAtOnce/len(subs), 1)); err != nil {
+		if err := f.makeDue(l, max(mostAtOnce/2/len(subs), 1)); err != nil {
 			return err
 		}
 	}
 	for f.left > 0 {
+		if err := f.settleDisturbed(); err != nil { // by what became due, or was met before
+			return err
+		}
 		found, err := f.candidates(subs)
 		if err != nil {
 			return err
@@ -178,6 +211,7 @@ func (f *fetch) makeDue(l subQueue, most int) error {
 	err := f.scan("next_due", []any{l.id}, &next)
 	if at := instantOf(next); err == nil && next != 0 && (f.nextDue.IsZero() || at.Before(f.nextDue)) {
 		f.nextDue = at
+		f.ripe = f.ripe || !at.After(f.now)
 	}
 	return err
 }
@@ -295,10 +329,7 @@ func (f *fetch) give(t *taskRow, l *limit, r *rate) error {
 	t.Give(above, f.now)
 	t.worker = f.worker
 	if l != nil {
-		l.token = t.Token
-		if err := f.exec("limit_given", int64(l.token), l.id); err != nil {
-			return err
-		}
+		l.token, l.given = t.Token, true
 	}
 	if r != nil {
 		r.Take(f.now)

@@ -16,16 +16,13 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// A crowd is a directory with very many tasks, and all that can be done there, each step of which is metered.
+// A crowd is a directory with very many tasks, and all that can be done there, in steps that are watched.
 type crowd struct {
 	testing.TB
 	s      *store.Store
-	m      *meter
 	n      int // how many tasks a step has to do with
 	worker lease.Ref
-	most   map[string]int64
-	// longest is told, and not judged: it depends on the machine.
-	longest map[string]time.Duration
+	watch  func(what string, tasks int, do func())
 }
 
 const (
@@ -39,25 +36,39 @@ const (
 // Holds: promise 26.
 func TestEachStepIsBoundedBesideManyNeighbours(t *testing.T) {
 	testsize.Counts(t)
-	c := &crowd{TB: t, m: metered(t), n: testsize.Of(1500, 200_000), most: map[string]int64{}, longest: map[string]time.Duration{}}
+	m, most := metered(t), map[string]int64{}
 	if !testsize.Long() {
 		was := mostAtOnce
 		mostAtOnce = 100
 		t.Cleanup(func() { mostAtOnce = was })
 	}
-	config := configAt(t.TempDir(), true)
+	c := &crowd{TB: t, n: testsize.Of(1500, 200_000)}
+	c.watch = func(what string, tasks int, do func()) {
+		t.Helper()
+		steps, worst := m.took(do)
+		if bound := int64(tasks)*eachTask + lookSteps; steps > bound {
+			t.Errorf("%s: one transaction took %d steps, more than %d; most of them: %.300s", what, steps, bound, worst)
+		}
+		if steps > most[what] {
+			most[what] = steps
+			t.Logf("%-45s %9d steps, for %d tasks", what, steps, tasks)
+		}
+	}
+	c.run(5 * c.n)
+}
+
+// run does all of it beside so many neighbours.
+func (c *crowd) run(neighbours int) {
+	config := configAt(c.TempDir(), true)
 	config.TTL = 24 * time.Hour
 	var err error
-	c.s, err = OpenConfig(t.Context(), config)
+	c.s, err = OpenConfig(c.Context(), config)
 	c.must(err)
-	t.Cleanup(func() { _ = c.s.Close() })
+	c.Cleanup(func() { _ = c.s.Close() })
 	c.worker = c.join("w")
-	c.neighbours(5 * c.n)
+	c.neighbours(neighbours)
 	for _, f := range []func(){c.plain, c.due, c.limit, c.wide, c.displacing, c.expiring, c.windows, c.subs, c.rescuing, c.acting, c.looking, c.unused, c.retention} {
 		f()
-	}
-	for what, d := range c.longest {
-		c.Logf("%-45s %s at most", what, d)
 	}
 }
 
@@ -71,16 +82,7 @@ func (c *crowd) must(err error) {
 // step does something that has to do with so many tasks.
 func (c *crowd) step(what string, tasks int, do func()) {
 	c.Helper()
-	began := time.Now()
-	steps, worst := c.m.took(do)
-	c.longest[what] = max(c.longest[what], time.Since(began))
-	if most := int64(tasks)*eachTask + lookSteps; steps > most {
-		c.Errorf("%s: one transaction took %d steps, more than %d; most of them: %.300s", what, steps, most, worst)
-	}
-	if steps > c.most[what] {
-		c.most[what] = steps
-		c.Logf("%-45s %9d steps, for %d tasks", what, steps, tasks)
-	}
+	c.watch(what, tasks, do)
 }
 
 func (c *crowd) join(key lease.Key) lease.Ref {

@@ -13,9 +13,10 @@ import (
 	"github.com/dibs-run/dibs/task"
 )
 
-// mostAtOnce bounds the tasks that a step touches beside its caller's, and the rows that it forgets: some 200 ms.
-// Tests take smaller steps.
-var mostAtOnce = 1000
+// mostAtOnce bounds the tasks that one transaction changes, and the rows that it forgets. A fetch makes half as many
+// due and ends half as many beside those that it gives. Nobody else on the host writes meanwhile, which is to take no
+// longer than 50 ms (BenchmarkLongestStep). Only a batch that is enqueued may be larger. Tests take smaller steps.
+var mostAtOnce = 400
 
 const (
 	// mostLooked bounds the sub-queues, workers or limits that a step looks at.
@@ -140,7 +141,7 @@ func (b *txn) rescueAll(id int64, most int) (rescued, crashed int, err error) {
 
 // Maintain fulfils driver.Store.
 func (q queues) Maintain(ctx context.Context, r driver.MaintainRequest) (out driver.Maintained, err error) {
-	if r.Max <= 0 {
+	if r.Max <= 0 || r.Max > mostAtOnce {
 		r.Max = mostAtOnce
 	}
 	err = q.db.step(ctx, func(b *txn) error {
